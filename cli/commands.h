@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function per subcommand, each in the file of its name: it declares its options and its callback.
+// Callbacks write data to stdout, messages to stderr, and report failure by throwing.
+#pragma once
+#include <CLI/CLI.hpp>
+
+namespace stof::cli {}  // namespace stof::cli

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Masked attention: out = softmax(scale * q k^T, over the allowed keys) v. Plan once, run often.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stof/device.h"
+#include "stof/mask.h"
+#include "stof/tensor.h"
+
+namespace stof {
+
+struct AttentionShape {
+  std::int64_t batch = 1, heads = 1, kv_heads = 1;  // heads is a multiple of kv_heads
+  std::int64_t queries = 0, keys = 0;               // longest item
+  std::int64_t head_dim = 0;                        // 1..256
+  DType dtype = DType::f32;                         // f32, f16, bf16: storage; accumulation is fp32
+  friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
+};
+
+// One call. Either padded: q [batch, heads, queries, head_dim], k and v [batch, kv_heads, keys, head_dim], out like q,
+// any strides whose last is 1, with optional lengths; or packed: q and out [total_q, heads, head_dim], k and v
+// [total_kv, kv_heads, head_dim], with cu_q and cu_kv of batch + 1 offsets.
+struct AttentionArguments {
+  TensorView q, k, v, out;
+  std::optional<TensorView> lse;  // f32 [batch, heads, queries], or packed [total_q, heads]; natural logarithm
+  std::optional<float> scale;     // default 1 / sqrt(head_dim)
+  std::span<const std::int32_t> q_lengths, kv_lengths;  // [batch] each, or empty for full length
+  std::span<const std::int32_t> cu_q, cu_kv;            // [batch + 1] each, or empty when padded
+};
+
+struct AttentionOptions {
+  std::string kernel = "auto";  // or a kernel's name, as `stof plan` prints them
+};
+
+struct AttentionPlan;  // src/backend/contract.h
+
+// Rows without an allowed key give output 0 and LSE -inf. Padded rows past an item's length are not written.
+// Memory outside the lengths is never read into a result. A NaN in an allowed key propagates.
+class Attention {
+ public:
+  // Measures the mask, chooses a kernel, packs the layout. Throws invalid_argument for a shape that the mask or the
+  // library does not take; unsupported, listing every kernel's refusal, when none takes the problem.
+  Attention(const Mask& mask, const AttentionShape& shape, const Device& device, const AttentionOptions& options = {});
+  ~Attention();
+  Attention(Attention&&) noexcept;
+  Attention& operator=(Attention&&) noexcept;
+
+  const AttentionPlan& plan() const;
+  // Any number of items when the mask does not depend on the batch index; lengths up to the planned ones.
+  // Thread-safe. New lengths cost no planning unless the mask depends on them.
+  void run(const AttentionArguments& arguments) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace stof

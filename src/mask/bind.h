@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mask whose extent is fixed. It answers three questions about (group, row, key); statistics, packing, drawing and
+// the reference are each written once against them.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "stof/mask.h"
+
+namespace stof {
+
+struct Range {
+  std::int64_t begin = 0, end = 0;  // half-open
+  std::int64_t size() const { return end - begin; }
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+enum class BlockKind : std::uint8_t { empty, partial, full };
+
+struct MaskExtent {
+  std::int64_t queries = 0, keys = 0;
+  std::int64_t batch = 1, heads = 1;
+  friend bool operator==(const MaskExtent&, const MaskExtent&) = default;
+};
+
+// Rows are i in [0, queries); the position of row i is i + keys - queries. Heads and items for which the mask is the
+// same by construction share a group, so that they are measured and packed once.
+class BoundMask {
+ public:
+  // Throws invalid_argument when an array, selection or grid does not fit the extent.
+  BoundMask(const Mask& mask, const MaskExtent& extent);
+  ~BoundMask();
+  BoundMask(BoundMask&&) noexcept;
+  BoundMask& operator=(BoundMask&&) noexcept;
+
+  const MaskExtent& extent() const;
+  int groups() const;
+  int group_of(std::int64_t item, std::int64_t head) const;
+
+  bool allows(int group, std::int64_t row, std::int64_t key) const;
+  // Never wrong about empty or full; may answer partial when unsure.
+  BlockKind classify(int group, Range rows, Range keys) const;
+  // Writes, exactly, one bit per key in [keys.begin, keys.end) of one row, least significant bit first, into
+  // (keys.size() + 63) / 64 words; bits past keys.size() are 0. Keys outside [0, extent.keys) are forbidden.
+  void row_bits(int group, std::int64_t row, Range keys, std::span<std::uint64_t> words) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// What planning may share: a mask that depends on neither serves every batch composition with one layout over
+// positions [0, max_len).
+bool depends_on_length(const Mask& mask);  // bits, natten, the last blocks of bigbird, blocks, per-position arrays
+bool depends_on_batch(const Mask& mask);
+bool depends_on_head(const Mask& mask);
+
+}  // namespace stof

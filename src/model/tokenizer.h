@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text to token ids: WordPiece as in BERT, from tokenizer.json or vocab.txt.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace stof {
+
+class Tokenizer {
+ public:
+  // Throws bad_file naming what is missing or not understood.
+  static Tokenizer load(const std::filesystem::path& folder);
+  ~Tokenizer();
+  Tokenizer(Tokenizer&&) noexcept;
+
+  // Ids with the special tokens ([CLS] ... [SEP]), not truncated. Invalid UTF-8 throws invalid_argument with the offset.
+  std::vector<std::int32_t> encode(std::string_view text) const;
+
+  struct Truncated {
+    std::vector<std::int32_t> ids;
+    bool truncated = false;
+  };
+  // At most max_tokens ids, special tokens included.
+  Truncated encode(std::string_view text, std::int64_t max_tokens) const;
+
+ private:
+  struct State;
+  explicit Tokenizer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace stof
