@@ -7,23 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "src/mask/range.h"
 #include "stof/mask.h"
 
 namespace stof {
-
-struct Range {
-  std::int64_t begin = 0, end = 0;  // half-open
-  std::int64_t size() const { return end - begin; }
-  friend bool operator==(const Range&, const Range&) = default;
-};
-
-enum class BlockKind : std::uint8_t { empty, partial, full };
-
-struct MaskExtent {
-  std::int64_t queries = 0, keys = 0;
-  std::int64_t batch = 1, heads = 1;
-  friend bool operator==(const MaskExtent&, const MaskExtent&) = default;
-};
 
 // Rows are i in [0, queries); the position of row i is i + keys - queries. Heads and items for which the mask is the
 // same by construction share a group, so that they are measured and packed once.
@@ -45,6 +32,11 @@ class BoundMask {
   // Writes, exactly, one bit per key in [keys.begin, keys.end) of one row, least significant bit first, into
   // (keys.size() + 63) / 64 words; bits past keys.size() are 0. Keys outside [0, extent.keys) are forbidden.
   void row_bits(int group, std::int64_t row, Range keys, std::span<std::uint64_t> words) const;
+  // The same for every row of a rectangle, into [rows.size()][(keys.size() + 63) / 64] words: one walk of the tree for
+  // up to 512 words.
+  void tile_bits(int group, Range rows, Range keys, std::span<std::uint64_t> words) const;
+  // True when the mask looks at position - key alone: rectangles of one shape on one diagonal have the same bits.
+  bool depends_only_on_difference(int group) const;
 
  private:
   struct State;

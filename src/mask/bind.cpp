@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/mask/bind.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/mask/bound.h"
+#include "src/mask/traits.h"
+
+namespace stof {
+namespace {
+
+void check_extent(const MaskExtent& extent) {
+  const auto check = [](std::string_view name, std::int64_t value, std::int64_t least, std::int64_t most) {
+    if (value < least || value > most)
+      fail(ErrorKind::invalid_argument, "mask: {} = {}; accepted: {} to {}", name, value, least, most);
+  };
+  check("queries", extent.queries, 0, kMaxExtent);
+  check("keys", extent.keys, 0, kMaxExtent);
+  check("batch", extent.batch, 1, std::int64_t{1} << 20);
+  check("heads", extent.heads, 1, std::int64_t{1} << 20);
+}
+
+}  // namespace
+
+struct BoundMask::State {
+  MaskExtent extent;
+  std::vector<bound::Node> groups;
+  bool only_difference = false;
+  // group_of[item * heads + head], where a mask that does not depend on the item has one row, on the head one column.
+  std::int64_t items = 1, heads = 1;
+  std::vector<int> group_of;
+
+  const bound::Node& group(int index) const { return groups[static_cast<std::size_t>(index)]; }
+  Range positions(Range rows) const { return {rows.begin + extent.offset(), rows.end + extent.offset()}; }
+};
+
+BoundMask::BoundMask(const Mask& mask, const MaskExtent& extent) : state_(std::make_unique<State>()) {
+  check_extent(extent);
+  const MaskTraits traits = traits_of(mask);
+  state_->extent = extent;
+  state_->only_difference = traits.only_difference;
+  state_->items = traits.batch ? extent.batch : 1;
+  state_->heads = traits.head ? extent.heads : 1;
+  std::map<std::string, int> known;
+  for (std::int64_t item = 0; item < state_->items; ++item)
+    for (std::int64_t head = 0; head < state_->heads; ++head) {
+      const bound::Place place{.extent = extent, .item = item, .head = head};
+      std::string key;
+      bound::append_key(mask, place, key);
+      const auto [it, added] = known.emplace(std::move(key), static_cast<int>(state_->groups.size()));
+      if (added) state_->groups.push_back(bound::bind(mask, place));
+      state_->group_of.push_back(it->second);
+    }
+}
+
+BoundMask::~BoundMask() = default;
+BoundMask::BoundMask(BoundMask&&) noexcept = default;
+BoundMask& BoundMask::operator=(BoundMask&&) noexcept = default;
+
+const MaskExtent& BoundMask::extent() const { return state_->extent; }
+
+int BoundMask::groups() const { return static_cast<int>(state_->groups.size()); }
+
+int BoundMask::group_of(std::int64_t item, std::int64_t head) const {
+  const std::int64_t row = state_->items == 1 ? 0 : item, column = state_->heads == 1 ? 0 : head;
+  return state_->group_of[static_cast<std::size_t>(row * state_->heads + column)];
+}
+
+bool BoundMask::depends_only_on_difference(int) const { return state_->only_difference; }
+
+bool BoundMask::allows(int group, std::int64_t row, std::int64_t key) const {
+  if (key < 0 || key >= state_->extent.keys) return false;
+  return bound::allows(state_->group(group), row + state_->extent.offset(), key);
+}
+
+BlockKind BoundMask::classify(int group, Range rows, Range keys) const {
+  const Range inside = intersect(keys, {0, state_->extent.keys});
+  if (rows.empty() || inside.empty()) return BlockKind::empty;
+  const BlockKind kind = bound::classify(state_->group(group), state_->positions(rows), inside);
+  return inside == keys ? kind : std::min(kind, BlockKind::partial);
+}
+
+void BoundMask::row_bits(int group, std::int64_t row, Range keys, std::span<std::uint64_t> words) const {
+  tile_bits(group, {row, row + 1}, keys, words);
+}
+
+void BoundMask::tile_bits(int group, Range rows, Range keys, std::span<std::uint64_t> words) const {
+  if (rows.empty() || keys.empty()) return;
+  const std::int64_t stride = (keys.size() + 63) / 64;
+  STOF_CHECK(static_cast<std::int64_t>(words.size()) >= rows.size() * stride);
+  const bound::Node& node = state_->group(group);
+  const Range positions = state_->positions(rows);
+  if (keys.begin >= 0 && keys.end <= state_->extent.keys && stride <= bound::kTileWords) {
+    const std::int64_t step = bound::kTileWords / stride;
+    for (std::int64_t p = positions.begin; p < positions.end; p += step)
+      bound::fill(node, {.positions = {p, std::min(p + step, positions.end)},
+                         .keys = keys,
+                         .words = words.data() + (p - positions.begin) * stride});
+    return;
+  }
+  // Row by row, in pieces that start at a word of the output; what lies outside the keys stays forbidden.
+  std::fill_n(words.data(), rows.size() * stride, 0);
+  for (std::int64_t p = positions.begin; p < positions.end; ++p)
+    for (std::int64_t w = 0; w < stride; w += bound::kTileWords) {
+      const Range piece = {keys.begin + w * 64, std::min(keys.end, keys.begin + (w + bound::kTileWords) * 64)};
+      std::uint64_t* out = words.data() + (p - positions.begin) * stride + w;
+      if (piece.begin >= 0 && piece.end <= state_->extent.keys) {
+        bound::fill(node, {.positions = {p, p + 1}, .keys = piece, .words = out});
+        continue;
+      }
+      const Range inside = intersect(piece, {0, state_->extent.keys});
+      for (std::int64_t key = inside.begin; key < inside.end; ++key)
+        if (bound::allows(node, p, key))
+          out[(key - piece.begin) / 64] |= std::uint64_t{1} << ((key - piece.begin) % 64);
+    }
+}
+
+bool depends_on_length(const Mask& mask) { return traits_of(mask).length; }
+bool depends_on_batch(const Mask& mask) { return traits_of(mask).batch; }
+bool depends_on_head(const Mask& mask) { return traits_of(mask).head; }
+
+}  // namespace stof

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the tree to a bound tree: one overload of bind_term per kind of term, and of key_of for those that depend on
+// head or item.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "src/base/error.h"
+#include "src/mask/bound.h"
+
+namespace stof::bound {
+namespace {
+
+// Position p indexes these arrays, and there is no element before the first.
+void refuse_negative_positions(std::string_view term, const MaskExtent& extent) {
+  if (extent.queries > extent.keys)
+    fail(ErrorKind::invalid_argument, "{}: {} queries for {} keys; accepted: at most as many queries as keys", term,
+         extent.queries, extent.keys);
+}
+
+// ---- terms that are what they are for every extent
+
+template <class Leaf>
+Node bind_term(const Leaf& term, const Place&) {
+  return Node{term};
+}
+
+Node bind_term(const term::Dilated& term, const Place&) { return Node{term::Comb(term)}; }
+
+Node bind_term(const term::Strided& term, const Place&) { return Node{term::Comb(term)}; }
+
+// ---- documents
+
+Node bind_term(const term::Documents& term, const Place& place) {
+  const std::int64_t keys = place.extent.keys;
+  if (term.starts.back() >= keys)
+    fail(ErrorKind::invalid_argument, "documents: start {} for {} keys; accepted: starts below the number of keys",
+         term.starts.back(), keys);
+  std::vector<std::int64_t> ids(term.starts.size());
+  std::iota(ids.begin(), ids.end(), std::int64_t{0});
+  return Node{SameDocument(term.starts, std::move(ids), keys)};
+}
+
+void check_fit(const term::DocumentIds& term, const MaskExtent& extent) {
+  const Shape& shape = term.array->shape;
+  refuse_negative_positions("document_ids", extent);
+  if (shape.back() != extent.keys || (shape.size() == 2 && shape[0] != extent.batch))
+    fail(ErrorKind::invalid_argument, "document_ids: the array is {}; accepted: [{}] or [{}, {}]", to_string(shape),
+         extent.keys, extent.batch, extent.keys);
+}
+
+std::int64_t slice_of(const term::DocumentIds& term, const Place& place) {
+  check_fit(term, place.extent);
+  return term.array->shape.size() == 2 ? term.array->item_of[static_cast<std::size_t>(place.item)] : 0;
+}
+
+Node bind_term(const term::DocumentIds& term, const Place& place) {
+  const std::int64_t keys = place.extent.keys;
+  const std::int32_t* ids = term.array->ids.data() + slice_of(term, place) * keys;
+  std::vector<std::int64_t> begins, run_ids;
+  for (std::int64_t j = 0; j < keys; ++j) {
+    const std::int64_t id = std::max(ids[j], -1);
+    if (!run_ids.empty() && run_ids.back() == id) continue;
+    begins.push_back(j);
+    run_ids.push_back(id);
+  }
+  return Node{SameDocument(std::move(begins), std::move(run_ids), keys)};
+}
+
+// ---- blocks
+
+void check_fit(const term::Blocks& term, const MaskExtent& extent) {
+  const Shape& shape = term.table->shape;
+  refuse_negative_positions("blocks", extent);
+  const std::int64_t columns = ceil_div(extent.keys, term.size);
+  if (shape.back() != columns || (shape.size() == 3 && shape[0] != extent.heads))
+    fail(ErrorKind::invalid_argument, "blocks: the array is {}; accepted: [{}, {}] or [{}, {}, {}]", to_string(shape),
+         columns, columns, extent.heads, columns, columns);
+}
+
+std::int64_t slice_of(const term::Blocks& term, const Place& place) {
+  check_fit(term, place.extent);
+  return term.table->shape.size() == 3 ? term.table->slice_of[static_cast<std::size_t>(place.head)] : 0;
+}
+
+Node bind_term(const term::Blocks& term, const Place& place) {
+  return Node{bind(term, slice_of(term, place), place.extent)};
+}
+
+Node bind_term(const term::RandomBlocks& term, const Place& place) { return Node{bind(term, place.extent)}; }
+
+Node bind_term(const term::BigBird& term, const Place& place) { return Node{bind(term, place.extent)}; }
+
+// ---- bits
+
+void check_fit(const term::Bits& term, const MaskExtent& extent) {
+  refuse_negative_positions("bits", extent);
+  const auto& [queries, keys, batch, heads] = extent;
+  const Shape accepted{batch, heads, queries, keys};
+  const Shape& shape = term.array->shape;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (const std::int64_t size = accepted[accepted.size() - shape.size() + d]; shape[d] != size && shape[d] != 1)
+      fail(ErrorKind::invalid_argument,
+           "bits: the array is {}; accepted: [{}, {}], [{}, {}, {}] or [{}, {}, {}, {}], where 1 fits every size",
+           to_string(shape), queries, keys, heads, queries, keys, batch, heads, queries, keys);
+}
+
+std::int64_t slice_of(const term::Bits& term, const Place& place) {
+  check_fit(term, place.extent);
+  const Shape& shape = term.array->shape;
+  const std::int64_t heads = shape.size() >= 3 ? shape[shape.size() - 3] : 1;
+  const std::int64_t item = shape.size() == 4 && shape[0] != 1 ? place.item : 0;
+  const std::int64_t head = heads != 1 ? place.head : 0;
+  return term.array->slice_of[static_cast<std::size_t>(item * heads + head)];
+}
+
+Node bind_term(const term::Bits& term, const Place& place) {
+  return Node{DenseBits(term.array, slice_of(term, place), place.extent.offset())};
+}
+
+// ---- terms made of masks
+
+std::vector<Node> bind_all(const std::vector<Mask>& masks, const Place& place) {
+  std::vector<Node> nodes;
+  for (const Mask& mask : masks) nodes.push_back(bind(mask, place));
+  return nodes;
+}
+
+Node bind_term(const term::And& term, const Place& place) { return Node{And{bind_all(term.masks, place)}}; }
+
+Node bind_term(const term::Or& term, const Place& place) { return Node{Or{bind_all(term.masks, place)}}; }
+
+Node bind_term(const term::Not& term, const Place& place) {
+  return Node{Not{std::make_unique<Node>(bind(term.mask, place))}};
+}
+
+const Mask& selected(const term::Select& term, const Place& place) {
+  const bool heads = term.by == term::SelectBy::head;
+  term.check(heads ? place.extent.heads : place.extent.batch);
+  return term.at(heads ? place.head : place.item);
+}
+
+Node bind_term(const term::Select& term, const Place& place) { return bind(selected(term, place), place); }
+
+// ---- keys: what differs between heads and items
+
+template <class Leaf>
+void key_of(const Leaf& term, const Place& place, std::string& key) {
+  if constexpr (requires { slice_of(term, place); }) key += fmt::format("#{}", slice_of(term, place));
+}
+
+void key_of(const term::And& term, const Place& place, std::string& key) {
+  for (const Mask& mask : term.masks) append_key(mask, place, key);
+}
+
+void key_of(const term::Or& term, const Place& place, std::string& key) {
+  for (const Mask& mask : term.masks) append_key(mask, place, key);
+}
+
+void key_of(const term::Not& term, const Place& place, std::string& key) { append_key(term.mask, place, key); }
+
+void key_of(const term::Select& term, const Place& place, std::string& key) {
+  const Mask& mask = selected(term, place);
+  key += mask.node().canonical;
+  append_key(mask, place, key);
+}
+
+}  // namespace
+
+Node bind(const Mask& mask, const Place& place) {
+  return std::visit([&](const auto& term) { return bind_term(term, place); }, mask.node().term);
+}
+
+void append_key(const Mask& mask, const Place& place, std::string& key) {
+  std::visit([&](const auto& term) { key_of(term, place, key); }, mask.node().term);
+}
+
+}  // namespace stof::bound

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mask resolved for one head and item of a fixed extent: selections are taken, tables are drawn, arrays are indexed.
+#pragma once
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "src/mask/expression.h"
+#include "src/mask/row_bits.h"
+
+namespace stof::bound {
+
+struct Node;
+
+struct And {
+  std::vector<Node> nodes;
+};
+struct Or {
+  std::vector<Node> nodes;
+};
+struct Not {
+  std::unique_ptr<Node> node;
+};
+
+using Term = std::variant<term::All, term::None, term::Causal, term::Window, term::Comb, term::Global, term::Sink,
+                          term::Prefix, term::Segments, SameDocument, BlockRows, DenseBits, And, Or, Not>;
+
+struct Node {
+  Term term;
+};
+
+// The questions, for keys inside [0, keys) and positions inside the extent; ranges are not empty.
+bool allows(const Node& node, std::int64_t p, std::int64_t key);
+BlockKind classify(const Node& node, Range positions, Range keys);
+// At most kTileWords words; overwrites them.
+void fill(const Node& node, const TileBits& tile);
+inline constexpr std::int64_t kTileWords = 512;
+
+// Where a mask is evaluated.
+struct Place {
+  MaskExtent extent;
+  std::int64_t item = 0, head = 0;
+};
+
+// Throws invalid_argument when an array, selection or grid does not fit the extent.
+Node bind(const Mask& mask, const Place& place);
+// Appends what the bound mask is made from; equal keys, equal bound masks.
+void append_key(const Mask& mask, const Place& place, std::string& key);
+
+}  // namespace stof::bound

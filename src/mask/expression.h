@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tree behind a Mask. Nodes are immutable and shared; equal trees have equal canonical text.
+#pragma once
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "src/mask/array_names.h"
+#include "src/mask/terms/block_rows.h"
+#include "src/mask/terms/combine.h"
+#include "src/mask/terms/dense.h"
+#include "src/mask/terms/diagonal.h"
+#include "src/mask/terms/documents.h"
+#include "src/mask/terms/tokens.h"
+
+namespace stof {
+
+using Term = std::variant<term::All, term::None, term::Causal, term::Window, term::Dilated, term::Strided, term::Global,
+                          term::Sink, term::Prefix, term::Documents, term::DocumentIds, term::Segments, term::Blocks,
+                          term::RandomBlocks, term::BigBird, term::Bits, term::And, term::Or, term::Not, term::Select>;
+
+// Deeper trees are refused: evaluation recurses, with a scratch row of words on each level.
+inline constexpr int kMaxDepth = 100;
+
+struct MaskNode {
+  Term term;
+  std::string canonical;  // with arrays by content: what equality, order and fingerprint look at
+  int depth = 1;
+};
+
+// A node for a term whose arguments were checked. Throws invalid_argument when it would be nested too deep.
+Mask make_mask(Term term);
+
+// All of, any of: at least one mask; one alone is itself.
+Mask conjunction(std::vector<Mask> masks);
+Mask disjunction(std::vector<Mask> masks);
+
+std::string print(const Mask& mask, ArrayNames names);
+
+}  // namespace stof

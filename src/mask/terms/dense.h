@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// bits(): an array with one element per (row, key).
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "src/mask/bit_array.h"
+
+namespace stof::term {
+
+struct Bits {
+  std::shared_ptr<const BitArray> array;  // [N, M], [H, N, M] or [B, H, N, M]; dimensions of 1 broadcast
+  std::string print(ArrayNames names) const;
+};
+
+}  // namespace stof::term
+
+namespace stof::bound {
+
+// One slice of the array, for rows that start at position `offset`.
+class DenseBits {
+ public:
+  DenseBits(std::shared_ptr<const BitArray> array, std::int64_t slice, std::int64_t offset)
+      : array_(std::move(array)), slice_(slice), offset_(offset) {}
+
+  bool allows(std::int64_t p, std::int64_t key) const;
+  BlockKind classify(Range positions, Range keys) const;
+  void fill(std::int64_t p, RowBits row) const;
+
+ private:
+  const std::uint64_t* row(std::int64_t p) const { return array_->row(slice_, array_->rows == 1 ? 0 : p - offset_); }
+
+  std::shared_ptr<const BitArray> array_;
+  std::int64_t slice_, offset_;
+};
+
+}  // namespace stof::bound

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Terms that depend on the difference of position and key alone.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "src/mask/array_names.h"
+#include "src/mask/range.h"
+#include "src/mask/row_bits.h"
+
+namespace stof::term {
+
+// Terms with keys(p) allow one interval of keys per row whose two ends never decrease with p; evaluate.cpp derives
+// allows, classify and bits from it.
+struct All {
+  static Range keys(std::int64_t) { return {-kMaxParameter, kMaxParameter}; }
+  static std::string print(ArrayNames) { return "all"; }
+};
+
+struct None {
+  static Range keys(std::int64_t) { return {0, 0}; }
+  static std::string print(ArrayNames) { return "none"; }
+};
+
+struct Causal {
+  static Range keys(std::int64_t p) { return {-kMaxParameter, p + 1}; }
+  static std::string print(ArrayNames) { return "causal"; }
+};
+
+struct Window {
+  std::int64_t left, right;
+  Range keys(std::int64_t p) const { return {p - left, p + right + 1}; }
+  std::string print(ArrayNames) const;
+};
+
+// Every stride-th difference, as far as `reach` on both sides.
+struct Comb {
+  std::int64_t stride, reach;
+  bool allows(std::int64_t p, std::int64_t key) const;
+  BlockKind classify(Range positions, Range keys) const;
+  void fill(std::int64_t p, RowBits row) const;
+};
+
+struct Dilated : Comb {
+  Dilated(std::int64_t steps_, std::int64_t dilation) : Comb{dilation, steps_ * dilation}, steps(steps_) {}
+  std::int64_t steps;
+  std::string print(ArrayNames) const;
+};
+
+struct Strided : Comb {
+  explicit Strided(std::int64_t stride_) : Comb{stride_, kMaxParameter} {}
+  std::string print(ArrayNames) const;
+};
+
+}  // namespace stof::term

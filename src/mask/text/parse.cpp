@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text to mask: the grammar, and one row per term.
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "src/mask/expression.h"
+#include "src/mask/text/arguments.h"
+
+namespace stof {
+namespace {
+
+struct TermSyntax {
+  std::string_view name, usage;
+  Mask (*read)(Arguments&);
+};
+
+Mask read_window(Arguments& arguments) {
+  const std::int64_t first = arguments.integer();
+  return arguments.more() ? window(first, arguments.integer()) : window(first);
+}
+
+Mask read_dilated(Arguments& arguments) {
+  const std::int64_t steps = arguments.integer();
+  return dilated(steps, arguments.integer());
+}
+
+Mask read_global(Arguments& arguments) {
+  return arguments.next_is_list() ? global_tokens(arguments.integers()) : global_tokens(arguments.integer());
+}
+
+Mask read_random_blocks(Arguments& arguments) {
+  const std::int64_t size = arguments.integer(), count = arguments.integer();
+  return random_blocks(size, count, arguments.seed());
+}
+
+Mask read_longformer(Arguments& arguments) {
+  const std::int64_t window = arguments.integer();
+  return longformer(window, arguments.integer());
+}
+
+Mask read_bigbird(Arguments& arguments) {
+  const std::int64_t block = arguments.integer(), window = arguments.integer();
+  const std::int64_t global = arguments.integer(), random = arguments.integer();
+  return bigbird(block, window, global, random, arguments.seed());
+}
+
+template <Mask (*some)(std::vector<Selection>), Mask (*every)(std::vector<Selection>, Mask)>
+Mask read_selection(Arguments& arguments) {
+  std::vector<Mask> otherwise;
+  std::vector<Selection> selections = arguments.selections(otherwise);
+  return otherwise.empty() ? some(std::move(selections)) : every(std::move(selections), otherwise[0]);
+}
+
+// `usage` without parentheses: the term takes no arguments.
+constexpr TermSyntax kTerms[] = {
+    {"all", "all", [](Arguments&) { return all(); }},
+    {"none", "none", [](Arguments&) { return none(); }},
+    {"causal", "causal", [](Arguments&) { return causal(); }},
+    {"window", "window(w) or window(l,r)", read_window},
+    {"dilated", "dilated(n,d)", read_dilated},
+    {"strided", "strided(s)", [](Arguments& a) { return strided(a.integer()); }},
+    {"global", "global(g) or global([i,j,...])", read_global},
+    {"sink", "sink(g)", [](Arguments& a) { return sink(a.integer()); }},
+    {"prefix", "prefix(n)", [](Arguments& a) { return prefix(a.integer()); }},
+    {"documents", "documents([starts])", [](Arguments& a) { return documents(a.integers()); }},
+    {"segments", "segments([[q0,q1,k0,k1,\"full\"],...])", [](Arguments& a) { return segments(a.segments()); }},
+    {"random_blocks", "random_blocks(b,n,seed)", read_random_blocks},
+    {"heads", "heads(0-3: MASK, *: MASK)", read_selection<heads, heads>},
+    {"batch", "batch(0-3: MASK, *: MASK)", read_selection<batch, batch>},
+    {"longformer", "longformer(w,g)", read_longformer},
+    {"bigbird", "bigbird(b,w,g,r,seed)", read_bigbird},
+};
+
+std::string accepted_terms() {
+  std::string names;
+  for (const TermSyntax& term : kTerms) names += fmt::format("{}{}", names.empty() ? "" : ", ", term.name);
+  return names;
+}
+
+Mask parse_term(Cursor& cursor, const std::filesystem::path& folder) {
+  const std::size_t place = cursor.place();
+  const std::string_view name = cursor.word();
+  if (name.empty()) cursor.fail_here(fmt::format("expected a term, '!' or '('; got {}", cursor.got()));
+  const auto* syntax =
+      std::find_if(std::begin(kTerms), std::end(kTerms), [&](const TermSyntax& term) { return term.name == name; });
+  if (syntax == std::end(kTerms))
+    cursor.fail_at(place, fmt::format("unknown term '{}'; accepted: {}", name, accepted_terms()));
+  Arguments arguments(cursor, syntax->usage, folder);
+  try {
+    Mask mask = syntax->read(arguments);
+    if (syntax->usage != syntax->name) arguments.close();
+    return mask;
+  } catch (const ArgumentError& error) {
+    arguments.point_at(error);
+  }
+}
+
+Mask parse_factor(Cursor& cursor, const std::filesystem::path& folder) {
+  const Cursor::Nested nested(cursor);
+  if (cursor.eat("!")) return !parse_factor(cursor, folder);
+  if (!cursor.eat("(")) return parse_term(cursor, folder);
+  Mask mask = parse_expression(cursor, folder);
+  cursor.expect(')', "after a mask in parentheses");
+  return mask;
+}
+
+Mask parse_conjunction(Cursor& cursor, const std::filesystem::path& folder) {
+  std::vector<Mask> masks{parse_factor(cursor, folder)};
+  while (cursor.eat("&")) masks.push_back(parse_factor(cursor, folder));
+  return conjunction(std::move(masks));
+}
+
+}  // namespace
+
+Mask parse_expression(Cursor& cursor, const std::filesystem::path& folder) {
+  std::vector<Mask> masks{parse_conjunction(cursor, folder)};
+  while (cursor.eat("|")) masks.push_back(parse_conjunction(cursor, folder));
+  return disjunction(std::move(masks));
+}
+
+Mask parse(std::string_view text, const std::filesystem::path& folder) {
+  Cursor cursor(text);
+  Mask mask = parse_expression(cursor, folder);
+  if (!cursor.at_end()) cursor.fail_here(fmt::format("expected '&', '|' or the end; got {}", cursor.got()));
+  return mask;
+}
+
+}  // namespace stof

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the answer of a mask depends on besides position and key.
+#pragma once
+#include "stof/mask.h"
+
+namespace stof {
+
+struct MaskTraits {
+  bool length = false, batch = false, head = false;
+  bool only_difference = false;  // position and key matter only as position - key
+};
+
+MaskTraits traits_of(const Mask& mask);
+
+}  // namespace stof
