@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+# The one door: every task of this project is a target here. `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help build test demo model install check format tidy sanitize clean
+
+JOBS ?= $(shell nproc)
+CCACHE := $(shell command -v ccache)
+CONFIGURE = cmake --preset $(1) --log-level=WARNING -DCMAKE_CXX_COMPILER_LAUNCHER=$(CCACHE)
+STOF := build/release/stof
+FETCHED_MODEL := .cache/models/all-MiniLM-L6-v2
+MODEL ?= $(FETCHED_MODEL)
+# Test processes share the cores: a waiting OpenMP thread sleeps instead of spinning.
+CTEST = OMP_WAIT_POLICY=passive ctest --preset $(1) -j $(JOBS)
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install:  ## install what the build needs, as root, where anything is missing
+	@tools/install.sh build
+
+build: install  ## build the program, build/release/stof
+	@echo "== build: build/release, $(JOBS) jobs$(if $(CCACHE), with ccache)"
+	@$(call CONFIGURE,release)
+	@cmake --build --preset release -j $(JOBS)
+
+model: install  ## fetch the checkpoint all-MiniLM-L6-v2 (84 MB) unless it is there or MODEL=dir names another
+	@if [ "$(MODEL)" = "$(FETCHED_MODEL)" ]; then tools/fetch_model.sh $(FETCHED_MODEL); \
+	else echo "== model: $(MODEL), as given"; fi
+
+test: build model  ## build and run every test
+	@echo "== test: every test, $(JOBS) at a time"
+	@$(call CTEST,release)
+
+demo: build model  ## embed the sentences of data/, search them, and show what masks buy
+	@echo "== demo: $(STOF) demo --model $(MODEL) --data data"
+	@$(STOF) demo --model "$(MODEL)" --data data
+
+check:  ## check the source: layers, lengths, words, links, format
+	@python3 tools/check_source.py
+	@tools/format.sh --check
+
+format:  ## format every C++ file in place
+	@tools/format.sh
+
+tidy: build  ## run clang-tidy on the files that change most (ALL=1: on every file)
+	@tools/tidy.sh $(if $(ALL),all,20)
+
+sanitize: install model  ## build and run every test under the address and undefined-behaviour sanitizers
+	@echo "== sanitize: build/sanitize, $(JOBS) jobs$(if $(CCACHE), with ccache)"
+	@$(call CONFIGURE,sanitize)
+	@cmake --build --preset sanitize -j $(JOBS)
+	@$(call CTEST,sanitize)
+
+clean:  ## remove build/ (the fetched model in .cache/ stays)
+	@rm -rf build
