@@ -4,4 +4,8 @@
 #pragma once
 #include <CLI/CLI.hpp>
 
-namespace stof::cli {}  // namespace stof::cli
+namespace stof::cli {
+
+void add_doctor(CLI::App& app);
+
+}  // namespace stof::cli

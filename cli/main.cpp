@@ -24,8 +24,16 @@ int exit_code(stof::ErrorKind kind) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Transformers under any attention mask.", "stof"};
+  CLI::App app{
+      "STOF runs Transformers whose attention is restricted by a mask: which query may attend to which key.\n"
+      "Start with 'stof doctor', which says what this machine offers; 'stof COMMAND --help' explains a command.",
+      "stof"};
+  app.set_version_flag("--version", "stof " STOF_VERSION);
   app.require_subcommand(1);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return fmt::format("stof: {}; --help lists what is accepted\n", error.what());
+  });
+  stof::cli::add_doctor(app);
   try {
     app.parse(argc, argv);
     return 0;

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `stof doctor` finds out about this machine. Nothing here is required: what is absent stays empty.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stof::cli {
+
+struct CpuFacts {
+  std::string name;
+  int cores = 0;                              // physical, of the whole machine; 0 when it does not say
+  int threads = 0;                            // hardware threads that this process may use
+  std::vector<std::string> instruction_sets;  // Highway's names, best first
+  bool bf16_dot = false;                      // the AVX512_BF16 dot product
+  std::uint64_t memory_bytes = 0, available_bytes = 0;
+};
+
+struct GpuDevice {
+  std::string name;
+  std::string compute_capability;  // "9.0"
+  std::uint64_t memory_bytes = 0;
+};
+
+struct GpuFacts {
+  std::optional<std::string> driver;  // "580.65.06"
+  std::optional<std::string> cuda;    // the newest CUDA version that the driver serves
+  std::optional<std::string> nvrtc;
+  std::vector<GpuDevice> devices;
+  std::string problem;  // why a driver that is there gives no device
+};
+
+struct CacheFacts {
+  std::filesystem::path folder;
+  bool writable = false;
+};
+
+CpuFacts probe_cpu();
+GpuFacts probe_gpu();  // loads libcuda, libnvidia-ml and libnvrtc by name, if they are there
+CacheFacts probe_cache();
+
+}  // namespace stof::cli

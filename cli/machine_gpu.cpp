@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA GPUs, through the driver's own libraries, loaded by name so that the same program starts where there are none.
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <initializer_list>
+#include <memory>
+
+#include "cli/machine.h"
+
+namespace stof::cli {
+namespace {
+
+struct Close {
+  void operator()(void* library) const noexcept { dlclose(library); }
+};
+using Library = std::unique_ptr<void, Close>;
+
+Library open_any(std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (Library library{dlopen(name, RTLD_NOW | RTLD_LOCAL)}) return library;
+  return nullptr;
+}
+
+// A function of the library by its C signature; empty when the library lacks it.
+template <class Signature>
+Signature* symbol(const Library& library, const char* name) {
+  return reinterpret_cast<Signature*>(dlsym(library.get(), name));
+}
+
+// The driver API reports success as 0; the attributes are numbered in cuda.h.
+constexpr int kComputeCapabilityMajor = 75;
+constexpr int kComputeCapabilityMinor = 76;
+
+GpuDevice describe(const Library& cuda, int ordinal) {
+  GpuDevice device;
+  std::array<char, 256> name{};
+  int major = 0, minor = 0;
+  std::size_t bytes = 0;
+  if (auto* get_name = symbol<int(char*, int, int)>(cuda, "cuDeviceGetName"))
+    if (get_name(name.data(), static_cast<int>(name.size()), ordinal) == 0) device.name = name.data();
+  if (auto* attribute = symbol<int(int*, int, int)>(cuda, "cuDeviceGetAttribute"))
+    if (attribute(&major, kComputeCapabilityMajor, ordinal) == 0 &&
+        attribute(&minor, kComputeCapabilityMinor, ordinal) == 0)
+      device.compute_capability = fmt::format("{}.{}", major, minor);
+  if (auto* total = symbol<int(std::size_t*, int)>(cuda, "cuDeviceTotalMem_v2"))
+    if (total(&bytes, ordinal) == 0) device.memory_bytes = bytes;
+  return device;
+}
+
+void probe_cuda(GpuFacts& facts) {
+  const Library cuda = open_any({"libcuda.so.1"});
+  if (!cuda) return;
+  int version = 0, count = 0;
+  if (auto* get_version = symbol<int(int*)>(cuda, "cuDriverGetVersion"); get_version && get_version(&version) == 0)
+    facts.cuda = fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+  auto* init = symbol<int(unsigned)>(cuda, "cuInit");
+  auto* get_count = symbol<int(int*)>(cuda, "cuDeviceGetCount");
+  if (!init || !get_count) {
+    facts.problem = "libcuda.so.1 is there but lacks cuInit or cuDeviceGetCount";
+    return;
+  }
+  int status = init(0);
+  if (status == 0) status = get_count(&count);
+  if (status != 0) facts.problem = fmt::format("libcuda.so.1 is there but finds no device (CUDA error {})", status);
+  for (int ordinal = 0; ordinal < count; ++ordinal) facts.devices.push_back(describe(cuda, ordinal));
+}
+
+void probe_driver(GpuFacts& facts) {
+  const Library nvml = open_any({"libnvidia-ml.so.1"});
+  if (!nvml) return;
+  auto* init = symbol<int()>(nvml, "nvmlInit_v2");
+  auto* version = symbol<int(char*, unsigned)>(nvml, "nvmlSystemGetDriverVersion");
+  auto* shutdown = symbol<int()>(nvml, "nvmlShutdown");
+  std::array<char, 96> text{};
+  if (!init || !version || !shutdown || init() != 0) return;
+  if (version(text.data(), static_cast<unsigned>(text.size())) == 0) facts.driver = text.data();
+  shutdown();
+}
+
+void probe_nvrtc(GpuFacts& facts) {
+  const Library nvrtc = open_any({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
+  if (!nvrtc) return;
+  int major = 0, minor = 0;
+  if (auto* version = symbol<int(int*, int*)>(nvrtc, "nvrtcVersion"); version && version(&major, &minor) == 0)
+    facts.nvrtc = fmt::format("{}.{}", major, minor);
+}
+
+}  // namespace
+
+GpuFacts probe_gpu() {
+  GpuFacts facts;
+  probe_driver(facts);
+  probe_cuda(facts);
+  probe_nvrtc(facts);
+  return facts;
+}
+
+}  // namespace stof::cli

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""stof doctor from the outside: keys, exit codes, and where the cache folder is.
+
+usage: doctor_test.py STOF
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+STOF = sys.argv.pop(1)
+
+
+def stof(*arguments, **environment):
+    done = {key: value for key, value in {**os.environ, **environment}.items() if value is not None}
+    return subprocess.run([STOF, *arguments], env=done, capture_output=True, text=True, timeout=60, check=False)
+
+
+def report(**environment):
+    return json.loads(stof("doctor", "--json", "-", **environment).stdout)
+
+
+class Doctor(unittest.TestCase):
+    def test_json_has_the_documented_keys(self):
+        found = report()
+        self.assertEqual(list(found), ["version", "cpu", "gpu", "cache", "missing"])
+        self.assertEqual(
+            list(found["cpu"]),
+            ["name", "cores", "hardware_threads", "threads", "instruction_sets", "bf16_dot", "memory_bytes",
+             "available_bytes"])  # fmt: skip
+        self.assertEqual(list(found["gpu"]), ["devices", "driver", "cuda", "nvrtc"])
+        self.assertEqual(list(found["cache"]), ["folder", "writable"])
+        for item in found["missing"]:
+            self.assertEqual(list(item), ["what", "effect", "remedy"])
+
+    def test_counts_agree_with_the_system(self):
+        cpu = report()["cpu"]
+        self.assertEqual(cpu["hardware_threads"], len(os.sched_getaffinity(0)))
+        self.assertEqual(cpu["memory_bytes"], os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        self.assertEqual(report(OMP_NUM_THREADS="3")["cpu"]["threads"], 3)
+
+    def test_json_into_a_file_leaves_the_text_on_stdout(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "report.json")
+            done = stof("doctor", "--json", str(file))
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("instruction sets", done.stdout)
+            self.assertEqual(list(json.loads(file.read_text())), list(report()))
+
+    def test_cache_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(report(XDG_CACHE_HOME=folder)["cache"], {"folder": f"{folder}/stof", "writable": True})
+            self.assertEqual(
+                report(XDG_CACHE_HOME="relative", HOME=folder)["cache"],
+                {"folder": f"{folder}/.cache/stof", "writable": True},
+            )
+            self.assertEqual(list(Path(folder).iterdir()), [], "the doctor changes nothing")
+            file = Path(folder, "file")
+            file.touch()
+            found = report(XDG_CACHE_HOME=str(file))
+            self.assertFalse(found["cache"]["writable"])
+            self.assertIn("cache folder", [item["what"] for item in found["missing"]])
+
+    def test_errors(self):
+        done = stof("doctor", "--json", "/nowhere/report.json")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(
+            done.stderr,
+            "stof: cannot write /nowhere/report.json: the folder does not exist, or is read-only or full\n",
+        )
+        done = stof("doctor", "--bogus")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(
+            done.stderr, "stof: The following argument was not expected: --bogus; --help lists what is accepted\n"
+        )
+
+    def test_version_and_help(self):
+        self.assertRegex(stof("--version").stdout, r"^stof \d+\.\d+\.\d+\n$")
+        self.assertEqual(stof("--help").returncode, 0)
+        self.assertEqual(stof().returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
