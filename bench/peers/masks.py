@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark's masks, each in every form that a peer takes: one definition over index tensors (dense truth and
+FlexAttention), one over CuTe integers (FlashAttention 4), and what a native path would be called with."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable
+
+import torch
+
+
+@dataclass
+class MaskCase:
+    text: str                                   # our grammar
+    allows: Callable                            # (q, k) index tensors -> bool tensor; & and | only, so Flex can trace it
+    cute_source: str | None = None              # CuTe expression over q and k for a FlashAttention 4 mask_mod; None: not given to it
+    window: tuple[int, int] | None = None       # native window of FlashAttention
+    causal: bool = False
+    block: int | None = None                    # exact at this block size: block-sparse peers take it
+    table: torch.Tensor | None = None           # bool [blocks, blocks] for block masks
+    document_starts: list[int] | None = None    # varlen peers: causal inside each document
+    tensors: list[torch.Tensor] = field(default_factory=list)  # int32, what cute_source reads as aux[i]
+
+    def dense(self, length: int, device: str = "cuda") -> torch.Tensor:
+        q = torch.arange(length, device=device)[:, None]
+        k = torch.arange(length, device=device)[None, :]
+        return self.allows(q, k).expand(length, length).contiguous()
+
+
+def causal() -> MaskCase:
+    return MaskCase("causal", lambda q, k: k <= q, "k <= q", causal=True, window=None)
+
+
+def window(w: int) -> MaskCase:
+    return MaskCase(f"window({w})", lambda q, k: (q - k <= w) & (k - q <= w), f"(q - k <= {w}) & (k - q <= {w})", window=(w, w))
+
+
+def dilated(n: int, d: int) -> MaskCase:
+    reach = n * d
+    return MaskCase(f"dilated({n},{d})",
+                    lambda q, k: (q - k <= reach) & (k - q <= reach) & ((q - k) % d == 0),
+                    f"(q - k <= {reach}) & (k - q <= {reach}) & ((q + k) % {d} == 0)" if d == 2 else None)
+
+
+def longformer(w: int, g: int) -> MaskCase:
+    return MaskCase(f"longformer({w},{g})",
+                    lambda q, k: ((q - k <= w) & (k - q <= w)) | (q < g) | (k < g),
+                    f"((q - k <= {w}) & (k - q <= {w})) | (q < {g}) | (k < {g})")
+
+
+def splitmix64(x: int) -> int:
+    mask = (1 << 64) - 1
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & mask
+    return x ^ (x >> 31)
+
+
+def random_blocks_table(blocks: int, count: int, seed: int) -> torch.Tensor:
+    """As random_blocks(b, n, seed) of docs/masks.md: per row-block the `count` column blocks with the smallest key."""
+    table = torch.zeros(blocks, blocks, dtype=torch.bool)
+    for i in range(blocks):
+        keys = [(splitmix64((seed + 0x9E3779B97F4A7C15 * (i * 2**32 + j + 1)) % 2**64), j) for j in range(blocks)]
+        for _, j in sorted(keys)[:count]:
+            table[i, j] = True
+    return table
+
+
+def bigbird(length: int, b: int, w: int, g: int, r: int, seed: int) -> MaskCase:
+    blocks = (length + b - 1) // b
+    i = torch.arange(blocks)
+    table = (i[:, None] - i[None, :]).abs() <= (w - 1) // 2
+    first, last = (g + 1) // 2, g // 2
+    edge = (i < first) | (i >= blocks - last)
+    table = (table | edge[:, None] | edge[None, :] | random_blocks_table(blocks, r, seed)).cuda()
+    flat = table.to(torch.int32).contiguous()
+    shift = b.bit_length() - 1
+    return MaskCase(f"bigbird({b},{w},{g},{r},{seed})", lambda q, k: table[q // b, k // b],
+                    f"load(aux[0][q[0] >> {shift}, k[0] >> {shift}]) != load(0)", block=b, table=table, tensors=[flat])
+
+
+def documents(length: int, seed: int = 0) -> MaskCase:
+    """Causal documents of 512..1500 tokens (drawn), as served when requests are packed."""
+    generator = torch.Generator().manual_seed(seed)
+    starts = [0]
+    while True:
+        step = int(torch.randint(512, 1501, (1,), generator=generator))
+        if starts[-1] + step >= length:
+            break
+        starts.append(starts[-1] + step)
+    ids = torch.zeros(length, dtype=torch.int32)
+    for start in starts[1:]:
+        ids[start:] += 1
+    ids = ids.cuda()
+    return MaskCase(f"documents([{','.join(map(str, starts))}]) & causal",
+                    lambda q, k: (ids[q] == ids[k]) & (k <= q), "(load(aux[0][q[0]]) == load(aux[0][k[0]])) & (k <= q)",
+                    document_starts=starts, tensors=[ids])

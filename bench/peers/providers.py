@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The peers. Each takes (q, k, v [B, H, S, D], mask, dense [S, S]) and returns (run, output): run() launches only,
+output() gives the last result as [B, H, S, D]. NotTaken says why a peer has no path for a mask."""
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import re
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+
+class NotTaken(Exception):
+    """The peer does not take this mask or shape."""
+
+
+def _kept(launch):
+    """run() that keeps its result, so that the checked output is the timed one."""
+    last = []
+
+    def run():
+        last[:] = [launch()]
+
+    return run, lambda: last[0]
+
+
+def flex(block, q, k, v, mask, dense):
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    length = q.shape[2]
+    if length % block:
+        raise NotTaken(f"S is not a multiple of {block}")
+    block_mask = create_block_mask(lambda b, h, i, j: mask.allows(i, j), None, None, length, length, BLOCK_SIZE=block)
+    options = {"BLOCK_M": block, "BLOCK_N": block} if block < 128 else None
+    compiled = torch.compile(flex_attention, dynamic=False)
+    return _kept(lambda: compiled(q, k, v, block_mask=block_mask, kernel_options=options))
+
+
+def sdpa(backend, q, k, v, mask, dense):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    chosen = getattr(SDPBackend, backend)
+    if mask.causal:
+        arguments = {"is_causal": True}
+    elif backend == "FLASH_ATTENTION" or q.shape[2] > 4096:
+        raise NotTaken("no mask argument" if q.shape[2] <= 4096 else "a dense mask of this length is no contender")
+    else:
+        arguments = {"attn_mask": dense[None, None]}
+
+    def launch():
+        with sdpa_kernel(chosen):
+            return F.scaled_dot_product_attention(q, k, v, **arguments)
+
+    return _kept(launch)
+
+
+def _bshd(*tensors):
+    return [t.transpose(1, 2).contiguous() for t in tensors]
+
+
+def flash4_native(q, k, v, mask, dense):
+    from flash_attn.cute.interface import _flash_attn_fwd
+    if mask.causal:
+        options = {"causal": True}
+    elif mask.window:
+        options = {"window_size_left": mask.window[0], "window_size_right": mask.window[1]}
+    else:
+        raise NotTaken("neither causal nor a window")
+    q, k, v = _bshd(q, k, v)
+    run, last = _kept(lambda: _flash_attn_fwd(q, k, v, **options))
+    return run, lambda: last()[0].transpose(1, 2)
+
+
+def flash4_varlen(q, k, v, mask, dense):
+    from flash_attn.cute.interface import flash_attn_varlen_func
+    if not mask.document_starts:
+        raise NotTaken("no documents")
+    batch, heads, length, dim = q.shape
+    starts = torch.tensor([b * length + s for b in range(batch) for s in mask.document_starts] + [batch * length],
+                          dtype=torch.int32, device=q.device)
+    longest = int((starts[1:] - starts[:-1]).max())
+    q, k, v = (t.reshape(batch * length, heads, dim) for t in _bshd(q, k, v))
+    run, last = _kept(lambda: flash_attn_varlen_func(q, k, v, cu_seqlens_q=starts, cu_seqlens_k=starts,
+                                                     max_seqlen_q=longest, max_seqlen_k=longest, causal=True))
+
+    def output():
+        out = last()
+        out = out[0] if isinstance(out, tuple) else out
+        return out.reshape(batch, length, heads, dim).transpose(1, 2)
+
+    return run, output
+
+
+@functools.cache
+def _mask_mod(source):
+    """CuTe compiles from source files, so the expression is written to a module of its own."""
+    body = re.sub(r"load\(((?:[^()]|\[[^\]]*\])*)\)", r"utils.scalar_to_ssa(\1, cutlass.Int32)", source)
+    text = ("import cutlass\nimport cutlass.cute as cute\nfrom flash_attn.cute import utils\n\n\n"
+            f"@cute.jit\ndef mask_mod(batch, head, q, k, seqlen_info, aux):\n    return {body}\n")
+    path = Path(tempfile.mkdtemp()) / f"mask_{hashlib.sha256(text.encode()).hexdigest()[:12]}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.mask_mod
+
+
+def _block_lists(dense, tile_m, tile_n):
+    """Counts and ascending indices of partial and full tiles, [1, 1, rows] and [1, 1, rows, columns]."""
+    length = dense.shape[0]
+    rows, columns = -(-length // tile_m), -(-length // tile_n)
+    padded = torch.zeros(rows * tile_m, columns * tile_n, dtype=torch.bool, device=dense.device)
+    padded[:length, :length] = dense
+    sums = padded.view(rows, tile_m, columns, tile_n).sum((1, 3), dtype=torch.int32)
+    full = sums == tile_m * tile_n
+    lists = []
+    for chosen in ((sums > 0) & ~full, full):
+        order = torch.argsort((~chosen).to(torch.int8), dim=1, stable=True).to(torch.int32)
+        lists += [chosen.sum(1, dtype=torch.int32)[None, None].contiguous(), order[None, None].contiguous()]
+    return lists
+
+
+def flash4_mask(tile, q, k, v, mask, dense):
+    from flash_attn.cute.block_sparsity import BlockSparseTensorsTorch
+    from flash_attn.cute.interface import _flash_attn_fwd
+    if mask.cute_source is None:
+        raise NotTaken("no CuTe form of this mask")
+    partial_count, partial, full_count, full = _block_lists(dense, *tile)
+    tensors = BlockSparseTensorsTorch(mask_block_cnt=partial_count, mask_block_idx=partial, full_block_cnt=full_count,
+                                      full_block_idx=full, block_size=tile)
+    q, k, v = _bshd(q, k, v)
+    options = {"mask_mod": _mask_mod(mask.cute_source), "block_sparse_tensors": tensors, "tile_mn": tile,
+               "aux_tensors": mask.tensors or None}
+    run, last = _kept(lambda: _flash_attn_fwd(q, k, v, **options))
+    return run, lambda: last()[0].transpose(1, 2)
+
+
+def _intervals(dense, most=33):
+    """Row intervals as [1, nfunc, S]: [0, F0) with F0 = 0, then [F1, F2), ...; empty ones are padded with S."""
+    length = dense.shape[0]
+    edges = torch.diff(F.pad(dense.to(torch.int8), (1, 1)), dim=1)
+    begins, ends = (edges == 1), (edges == -1)
+    count = int(begins.sum(1).max())
+    if 2 * count + 1 > most:
+        raise NotTaken(f"{count} intervals in a row")
+    table = torch.full((2 * count + 1, length), length, dtype=torch.int32, device=dense.device)
+    table[0] = 0
+    for offset, flags in ((1, begins), (2, ends)):
+        rows, columns = flags.nonzero(as_tuple=True)
+        nth = flags.cumsum(1)[rows, columns] - 1
+        table[2 * nth + offset, rows] = columns.to(torch.int32)
+    return table[None].contiguous()
+
+
+def cudnn_flex(q, k, v, mask, dense):
+    from cudnn.flex_attention import create_mask_plan, flex_attn_func
+    intervals = _intervals(dense)
+    batch = q.shape[0]
+    q, k, v = _bshd(q, k, v)
+    plan = create_mask_plan(intervals.repeat(1, 1, batch), q, k, v)
+    run, last = _kept(lambda: flex_attn_func(q, k, v, mask_plan=plan))
+    return run, lambda: last().transpose(1, 2)
+
+
+def cudnn_flex_residue(q, k, v, mask, dense):
+    """dilated(n, d) as d plain windows over strided views of the tokens: what an expert would do by hand."""
+    if not mask.text.startswith("dilated("):
+        raise NotTaken("not dilated")
+    from cudnn.flex_attention import create_mask_plan, flex_attn_func
+    steps, step = map(int, mask.text[8:-1].split(","))
+    batch, heads, length, dim = q.shape
+    if length % step:
+        raise NotTaken(f"S is not a multiple of {step}")
+    part = length // step
+    q, k, v = (t.transpose(1, 2).reshape(batch, part, step, heads, dim).transpose(1, 2)
+               .reshape(batch * step, part, heads, dim).contiguous() for t in (q, k, v))
+    index = torch.arange(part, device=q.device)
+    plan = create_mask_plan(_intervals((index[:, None] - index[None, :]).abs() <= steps).repeat(1, 1, batch * step), q, k, v)
+    run, last = _kept(lambda: flex_attn_func(q, k, v, mask_plan=plan))
+    return run, lambda: last().view(batch, step, part, heads, dim).transpose(1, 2).reshape(batch, length, heads, dim).transpose(1, 2)
+
+
+def cudnn_blocks(q, k, v, mask, dense):
+    from cudnn.block_sparse_attention import block_sparse_attention_forward
+    batch, heads, length, _ = q.shape
+    if mask.block != 64 or length % 64:
+        raise NotTaken("not made of 64 x 64 blocks")
+    counts = mask.table.sum(1, dtype=torch.int32)
+    order = torch.argsort((~mask.table).to(torch.int8), dim=1, stable=True)[:, :int(counts.max())].to(torch.int32)
+    index = order.expand(batch, heads, -1, -1).contiguous()
+    numbers = counts.expand(batch, heads, -1).contiguous()
+    run, last = _kept(lambda: block_sparse_attention_forward(q, k, v, index, q2k_block_nums=numbers,
+                                                             sparse_block_size=64, kv_splits="auto"))
+    return run, lambda: last()["o_tensor"]
+
+
+PROVIDERS = {
+    "flex128": functools.partial(flex, 128),
+    "flex64": functools.partial(flex, 64),
+    "sdpa_cudnn": functools.partial(sdpa, "CUDNN_ATTENTION"),
+    "sdpa_flash": functools.partial(sdpa, "FLASH_ATTENTION"),
+    "fa4_native": flash4_native,
+    "fa4_varlen": flash4_varlen,
+    **{f"fa4_mask_{m}x{n}": functools.partial(flash4_mask, (m, n))
+       for m, n in ((64, 64), (128, 32), (128, 64), (128, 128), (192, 128))},
+    "cudnn_flex": cudnn_flex,
+    "cudnn_flex_residue": cudnn_flex_residue,
+    "cudnn_blocks": cudnn_blocks,
+}
