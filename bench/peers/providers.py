@@ -35,6 +35,7 @@ def flex(block, q, k, v, mask, dense):
         raise NotTaken(f"S is not a multiple of {block}")
     block_mask = create_block_mask(lambda b, h, i, j: mask.allows(i, j), None, None, length, length, BLOCK_SIZE=block)
     options = {"BLOCK_M": block, "BLOCK_N": block} if block < 128 else None
+    torch._dynamo.reset()  # every mask is its own function: past eight of them Dynamo would run uncompiled
     compiled = torch.compile(flex_attention, dynamic=False)
     return _kept(lambda: compiled(q, k, v, block_mask=block_mask, kernel_options=options))
 
