@@ -103,7 +103,7 @@ def function_length(tree, source):
     for number, line in enumerate(source.lines, 1):
         if line.endswith("{") and not line.startswith((" ", "namespace", "class", "struct", "enum", "union", "extern", "#")):
             opened = number
-        elif line.startswith("    ") and line.endswith("{") and opened is None and line.rstrip(" {").endswith((")", "const")):
+        elif line.startswith("    ") and line.endswith("{") and opened is None and source.lines[number - 2].endswith((",", "(")):
             opened = number  # a signature of several lines
         elif line.startswith("}"):
             if opened and number - opened - 1 > FUNCTION_LIMIT:

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/base/atomic_file.h"
+
+#include "tests/expect_error.h"
+#include "tests/temporary_folder.h"
+
+namespace stof {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::ptrdiff_t files_in(const fs::path& folder) {
+  return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+}
+
+TEST(AtomicFile, AppearsOnCommit) {
+  const TemporaryFolder folder;
+  const fs::path path = folder / "a";
+  write_bytes(path, "before");
+  AtomicFile file(path);
+  file.append("after, ");
+  file.append("whole");
+  EXPECT_EQ(read_bytes(path), "before");
+  file.commit();
+  EXPECT_EQ(read_bytes(path), "after, whole");
+  EXPECT_EQ(files_in(folder.path()), 1);
+}
+
+TEST(AtomicFile, LeavesNothingWithoutCommit) {
+  const TemporaryFolder folder;
+  AtomicFile(folder / "a").append("lost");
+  EXPECT_EQ(files_in(folder.path()), 0);
+}
+
+TEST(AtomicFile, KeepsALinkALink) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "target", "before");
+  fs::create_symlink(folder / "target", folder / "link");
+  AtomicFile file(folder / "link");
+  file.append("after");
+  file.commit();
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(read_bytes(folder / "target"), "after");
+}
+
+TEST(AtomicFile, SaysWhyItCannotWrite) {
+  const TemporaryFolder folder;
+  const std::string missing = (folder / "no/such").string();
+  EXPECT_ERROR(AtomicFile{missing}, ErrorKind::bad_file, "cannot write '" + missing + "': No such file or directory");
+  EXPECT_ERROR(AtomicFile{folder.path()}, ErrorKind::bad_file,
+               "cannot write '" + folder.path().string() + "': it is a directory");
+}
+
+TEST(AtomicFile, AFullDiskIsAnError) {
+  AtomicFile file("/dev/full");
+  EXPECT_ERROR(file.append("x"), ErrorKind::device, "cannot write '/dev/full': No space left on device");
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+}
+
+}  // namespace
+}  // namespace stof
