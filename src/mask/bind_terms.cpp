@@ -119,6 +119,30 @@ Node bind_term(const term::Bits& term, const Place& place) {
   return Node{DenseBits(term.array, slice_of(term, place), place.extent.offset())};
 }
 
+// ---- trees and grids
+
+Node bind_term(const term::Tree& term, const Place& place) {
+  refuse_negative_positions("tree", place.extent);
+  const auto count = static_cast<std::int64_t>(term.parents.size());
+  if (count != place.extent.keys)
+    fail(ErrorKind::invalid_argument, "tree: {} parents for {} keys; accepted: one per key", count, place.extent.keys);
+  return Node{Ancestors(term.parents)};
+}
+
+Node bind_term(const term::Natten& term, const Place& place) {
+  const std::int64_t cells = term.height * term.width;
+  if (place.extent.queries != cells || place.extent.keys != cells)
+    fail(ErrorKind::invalid_argument, "natten: {} queries and {} keys; accepted: {} x {} = {} of both",
+         place.extent.queries, place.extent.keys, term.height, term.width, cells);
+  return Node{term};
+}
+
+// ---- where
+
+Node bind_term(const term::Where& term, const Place& place) {
+  return Node{Where(term, place.item, place.head, place.extent)};
+}
+
 // ---- terms made of masks
 
 std::vector<Node> bind_all(const std::vector<Mask>& masks, const Place& place) {
@@ -147,7 +171,11 @@ Node bind_term(const term::Select& term, const Place& place) { return bind(selec
 
 template <class Leaf>
 void key_of(const Leaf& term, const Place& place, std::string& key) {
-  if constexpr (requires { slice_of(term, place); }) key += fmt::format("#{}", slice_of(term, place));
+  if constexpr (requires { slice_of(term, place); }) key += fmt::format("{};", slice_of(term, place));
+}
+
+void key_of(const term::Where& term, const Place& place, std::string& key) {
+  key += fmt::format("{};", print_where(specialise(term.steps, place.item, place.head)));
 }
 
 void key_of(const term::And& term, const Place& place, std::string& key) {
@@ -162,7 +190,7 @@ void key_of(const term::Not& term, const Place& place, std::string& key) { appen
 
 void key_of(const term::Select& term, const Place& place, std::string& key) {
   const Mask& mask = selected(term, place);
-  key += mask.node().canonical;
+  key += fmt::format("{};", mask.node().canonical);
   append_key(mask, place, key);
 }
 

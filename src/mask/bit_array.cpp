@@ -1,31 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/mask/bit_array.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <span>
 #include <utility>
 
-#include "src/base/error.h"
+#include "src/mask/pack_bytes.h"
 
 namespace stof {
 namespace {
-
-// Packs contiguous booleans, eight a step: the multiplication gathers the lowest bit of each byte into the top byte.
-void pack_row(const std::uint8_t* bytes, std::int64_t count, std::uint64_t* words) {
-  for (std::int64_t begin = 0; begin < count; begin += 64) {
-    std::uint64_t word = 0;
-    for (std::int64_t j = begin; j < std::min(begin + 64, count); j += 8) {
-      std::uint64_t eight = 0;
-      std::memcpy(&eight, bytes + j, static_cast<std::size_t>(std::min<std::int64_t>(8, count - j)));
-      word |= ((eight * 0x0102040810204080ull) >> 56) << (j - begin);
-    }
-    words[begin / 64] = word;
-  }
-}
 
 void pack_slice(const std::uint8_t* bytes, const TensorView& tensor, BitArray& array, std::int64_t slice) {
   const std::int64_t row_stride = tensor.strides[tensor.rank() - 2], column_stride = tensor.strides.back();
@@ -36,7 +20,8 @@ void pack_slice(const std::uint8_t* bytes, const TensorView& tensor, BitArray& a
       for (std::int64_t j = 0; j < array.columns; ++j) gathered[static_cast<std::size_t>(j)] = row[j * column_stride];
       row = gathered.data();
     }
-    pack_row(row, array.columns, array.words.data() + (slice * array.rows + i) * array.row_words);
+    pack_bytes(row, static_cast<std::size_t>(array.columns),
+               array.words.data() + (slice * array.rows + i) * array.row_words);
   }
 }
 

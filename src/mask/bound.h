@@ -23,8 +23,9 @@ struct Not {
   std::unique_ptr<Node> node;
 };
 
-using Term = std::variant<term::All, term::None, term::Causal, term::Window, term::Comb, term::Global, term::Sink,
-                          term::Prefix, term::Segments, SameDocument, BlockRows, DenseBits, And, Or, Not>;
+using Term =
+    std::variant<term::All, term::None, term::Causal, term::Window, term::Comb, term::Global, term::Sink, term::Prefix,
+                 SameDocument, term::Segments, BlockRows, Ancestors, DenseBits, term::Natten, Where, And, Or, Not>;
 
 struct Node {
   Term term;

@@ -12,16 +12,22 @@
 #include "src/mask/terms/dense.h"
 #include "src/mask/terms/diagonal.h"
 #include "src/mask/terms/documents.h"
+#include "src/mask/terms/natten.h"
 #include "src/mask/terms/tokens.h"
+#include "src/mask/terms/tree.h"
+#include "src/mask/terms/where.h"
 
 namespace stof {
 
 using Term = std::variant<term::All, term::None, term::Causal, term::Window, term::Dilated, term::Strided, term::Global,
                           term::Sink, term::Prefix, term::Documents, term::DocumentIds, term::Segments, term::Blocks,
-                          term::RandomBlocks, term::BigBird, term::Bits, term::And, term::Or, term::Not, term::Select>;
+                          term::RandomBlocks, term::BigBird, term::Tree, term::Bits, term::Natten, term::Where,
+                          term::And, term::Or, term::Not, term::Select>;
 
 // Deeper trees are refused: evaluation recurses, with a scratch row of words on each level.
-inline constexpr int kMaxDepth = 100;
+inline constexpr int kMaxDepth = 150;
+// Parentheses, !, heads() and batch() inside each other in a text; each makes at most two levels of the tree.
+inline constexpr int kMaxNesting = 64;
 
 struct MaskNode {
   Term term;

@@ -108,6 +108,25 @@ Mask random_blocks(std::int64_t size, std::int64_t count, std::uint64_t seed) {
   return make_mask(term::RandomBlocks{size, count, seed});
 }
 
+Mask tree(std::vector<std::int64_t> parents) {
+  for (std::size_t i = 0; i < parents.size(); ++i)
+    if (const auto node = static_cast<std::int64_t>(i); parents[i] < -1 || parents[i] >= node)
+      fail_argument({0, node}, "tree: node {} has parent {}; accepted: -1 for a root, or an earlier node", node,
+                    parents[i]);
+  return make_mask(term::Tree{std::move(parents)});
+}
+
+Mask natten(std::int64_t height, std::int64_t width, std::int64_t kernel_height, std::int64_t kernel_width) {
+  constexpr Limits kSide{1, std::int64_t{1} << 20};
+  check_argument({0}, "natten: h", height, kSide);
+  check_argument({1}, "natten: w", width, kSide);
+  check_argument({2}, "natten: kh", kernel_height, {1, height});
+  check_argument({3}, "natten: kw", kernel_width, {1, width});
+  if (kernel_height % 2 == 0) fail_argument({2}, "natten: kh = {}; accepted: an odd number", kernel_height);
+  if (kernel_width % 2 == 0) fail_argument({3}, "natten: kw = {}; accepted: an odd number", kernel_width);
+  return make_mask(term::Natten{height, width, kernel_height, kernel_width});
+}
+
 Mask longformer(std::int64_t window_, std::int64_t global) {
   check_argument({0}, "longformer: w", window_, kCount);
   check_argument({1}, "longformer: g", global, kCount);

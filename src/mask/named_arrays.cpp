@@ -11,39 +11,45 @@
 namespace stof {
 namespace {
 
-void check_dtype(std::string_view term, const TensorView& array, DType accepted) {
-  if (array.dtype != accepted)
-    fail(ErrorKind::invalid_argument, "{}: the array is {}; accepted: {}", term, name_of(array.dtype),
-         name_of(accepted));
+// What a term accepts in its argument `place`.
+struct Accepted {
+  ArgumentPlace place;
+  std::string_view term;
+  DType dtype;
+  std::size_t least_rank, most_rank;
+  std::string_view shapes;
+};
+
+void check_array(const TensorView& array, const Accepted& accepted) {
+  if (array.dtype != accepted.dtype)
+    fail_argument(accepted.place, "{}: the array is {}; accepted: {}", accepted.term, name_of(array.dtype),
+                  name_of(accepted.dtype));
+  if (array.rank() < accepted.least_rank || array.rank() > accepted.most_rank)
+    fail_argument(accepted.place, "{}: the array is {}; accepted: {}", accepted.term, to_string(array.shape),
+                  accepted.shapes);
 }
 
-void check_rank(std::string_view term, const TensorView& array, Limits ranks, std::string_view shapes) {
-  const auto rank = static_cast<std::int64_t>(array.rank());
-  if (rank < ranks.least || rank > ranks.most)
-    fail(ErrorKind::invalid_argument, "{}: the array is {}; accepted: {}", term, to_string(array.shape), shapes);
-}
+constexpr Accepted kBits{{0}, "bits", DType::boolean, 2, 4, "[N, M], [H, N, M] or [B, H, N, M]"};
+constexpr Accepted kBlocks{{1}, "blocks", DType::boolean, 2, 3, "[R, C] or [H, R, C] with R = C"};
+constexpr Accepted kDocumentIds{{0}, "document_ids", DType::i32, 1, 2, "[M] or [B, M]"};
 
 }  // namespace
 
 Mask bits(const TensorView& allowed, const std::string& file) {
-  check_dtype("bits", allowed, DType::boolean);
-  check_rank("bits", allowed, {2, 4}, "[N, M], [H, N, M] or [B, H, N, M]");
+  check_array(allowed, kBits);
   return make_mask(term::Bits{pack_bits(allowed, file)});
 }
 
 Mask blocks(std::int64_t size, const TensorView& table, const std::string& file) {
   check_argument({0}, "blocks: block size", size, {1, kMaxExtent});
-  check_dtype("blocks", table, DType::boolean);
-  check_rank("blocks", table, {2, 3}, "[R, C] or [H, R, C]");
+  check_array(table, kBlocks);
   if (table.shape[table.rank() - 2] != table.shape.back())
-    fail(ErrorKind::invalid_argument, "blocks: the array is {}; accepted: as many rows as columns",
-         to_string(table.shape));
+    fail_argument(kBlocks.place, "blocks: the array is {}; accepted: {}", to_string(table.shape), kBlocks.shapes);
   return make_mask(term::Blocks{size, pack_bits(table, file)});
 }
 
 Mask document_ids(const TensorView& ids, const std::string& file) {
-  check_dtype("document_ids", ids, DType::i32);
-  check_rank("document_ids", ids, {1, 2}, "[M] or [B, M]");
+  check_array(ids, kDocumentIds);
   auto array = std::make_shared<term::DocumentIds::Array>();
   array->shape = ids.shape;
   const std::int64_t items = ids.rank() == 2 ? ids.shape[0] : 1, length = ids.shape.back();

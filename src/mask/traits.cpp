@@ -33,6 +33,16 @@ MaskTraits traits(const term::RandomBlocks&) { return kLength; }
 // Its last blocks and its random draw look at the number of blocks.
 MaskTraits traits(const term::BigBird&) { return kLength; }
 
+MaskTraits traits(const term::Tree&) { return kLength; }
+MaskTraits traits(const term::Natten&) { return kLength; }
+
+MaskTraits traits(const term::Where& term) {
+  const auto uses = [&](WhereOp op) {
+    return std::any_of(term.steps.begin(), term.steps.end(), [&](const WhereStep& step) { return step.op == op; });
+  };
+  return {.batch = uses(WhereOp::item), .head = uses(WhereOp::head), .only_difference = only_difference(term.steps)};
+}
+
 MaskTraits traits(const term::DocumentIds& term) { return {.length = true, .batch = term.array->item_of.size() > 1}; }
 
 MaskTraits traits(const term::Blocks& term) { return {.length = true, .head = term.table->slices > 1}; }

@@ -25,7 +25,8 @@ BlockKind DenseBits::classify(Range positions, Range keys) const {
   // The level at which the shorter side touches at most two cells; the longer side may touch more.
   const std::vector<CellLevel>& levels = array_->cells[static_cast<std::size_t>(slice_)];
   const auto shorter = static_cast<std::uint64_t>(std::min(rows.size(), columns.size()) - 1);
-  const int depth = std::min(std::max(static_cast<int>(std::bit_width(shorter)) - 6, 0), static_cast<int>(levels.size()) - 1);
+  const int depth =
+      std::min(std::max(static_cast<int>(std::bit_width(shorter)) - 6, 0), static_cast<int>(levels.size()) - 1);
   const CellLevel& level = levels[static_cast<std::size_t>(depth)];
   const int shift = 6 + depth;
   const BlockKind first = level.at(rows.begin >> shift, columns.begin >> shift);

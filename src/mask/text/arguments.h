@@ -53,6 +53,9 @@ class Arguments {
   std::vector<Place> places_;
 };
 
+// The expression inside where(EXPR). Defined in where.cpp.
+Mask read_where(Cursor& cursor);
+
 // The grammar's top: terms joined by | and &. Defined in parse.cpp.
 Mask parse_expression(Cursor& cursor, const std::filesystem::path& folder);
 

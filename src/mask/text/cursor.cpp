@@ -110,9 +110,9 @@ void Cursor::fail_at(std::size_t place, std::string_view message) const {
 }
 
 Cursor::Nested::Nested(Cursor& cursor) : cursor_(cursor) {
-  if (++cursor.depth_ <= kMaxDepth) return;
+  if (++cursor.depth_ <= kMaxNesting) return;
   --cursor.depth_;
-  cursor.fail_here(fmt::format("nested deeper than {} levels", kMaxDepth));
+  cursor.fail_here(fmt::format("nested deeper than {} levels", kMaxNesting));
 }
 
 }  // namespace stof

@@ -30,7 +30,7 @@ class Cursor {
   // "mask: MESSAGE", the line of the place, and a caret under it.
   [[noreturn]] void fail_at(std::size_t place, std::string_view message) const;
 
-  // Guards recursion: `Nested deeper(cursor)` refuses more than kMaxDepth levels.
+  // Guards recursion: `Nested deeper(cursor)` refuses more than kMaxNesting levels.
   class Nested {
    public:
     explicit Nested(Cursor& cursor);

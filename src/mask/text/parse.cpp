@@ -34,6 +34,11 @@ Mask read_random_blocks(Arguments& arguments) {
   return random_blocks(size, count, arguments.seed());
 }
 
+Mask read_natten(Arguments& arguments) {
+  const std::int64_t height = arguments.integer(), width = arguments.integer(), kernel_height = arguments.integer();
+  return natten(height, width, kernel_height, arguments.integer());
+}
+
 Mask read_longformer(Arguments& arguments) {
   const std::int64_t window = arguments.integer();
   return longformer(window, arguments.integer());
@@ -66,6 +71,9 @@ constexpr TermSyntax kTerms[] = {
     {"documents", "documents([starts])", [](Arguments& a) { return documents(a.integers()); }},
     {"segments", "segments([[q0,q1,k0,k1,\"full\"],...])", [](Arguments& a) { return segments(a.segments()); }},
     {"random_blocks", "random_blocks(b,n,seed)", read_random_blocks},
+    {"tree", "tree([parents])", [](Arguments& a) { return tree(a.integers()); }},
+    {"natten", "natten(h,w,kh,kw)", read_natten},
+    {"where", "where(EXPR)", [](Arguments& a) { return read_where(a.start()); }},
     {"heads", "heads(0-3: MASK, *: MASK)", read_selection<heads, heads>},
     {"batch", "batch(0-3: MASK, *: MASK)", read_selection<batch, batch>},
     {"longformer", "longformer(w,g)", read_longformer},

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/mask/terms/natten.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace stof::term {
+namespace {
+
+// The `kernel` cells around x, shifted into [0, size).
+Range neighbours(std::int64_t x, std::int64_t kernel, std::int64_t size) {
+  const std::int64_t begin = std::clamp<std::int64_t>(x - kernel / 2, 0, size - kernel);
+  return {begin, begin + kernel};
+}
+
+// Columns of the cells [begin, end): those of one grid row, or all when there are more.
+Range columns_covered(Range cells, std::int64_t width) {
+  if (cells.begin / width != (cells.end - 1) / width) return {0, width};
+  return {cells.begin % width, (cells.end - 1) % width + 1};
+}
+
+}  // namespace
+
+std::string Natten::print(ArrayNames) const {
+  return fmt::format("natten({},{},{},{})", height, width, kernel_height, kernel_width);
+}
+
+Range Natten::rows_of(std::int64_t y) const { return neighbours(y, kernel_height, height); }
+
+Range Natten::columns_of(std::int64_t x) const { return neighbours(x, kernel_width, width); }
+
+bool Natten::allows(std::int64_t p, std::int64_t key) const {
+  return rows_of(p / width).contains(key / width) && columns_of(p % width).contains(key % width);
+}
+
+BlockKind Natten::classify(Range positions, Range keys) const {
+  const Range rows = {keys.begin / width, (keys.end - 1) / width + 1}, columns = columns_covered(keys, width);
+  const Range x = columns_covered(positions, width);
+  // Windows move monotonically with the query: the first and the last one bound all.
+  const Range first_rows = rows_of(positions.begin / width), last_rows = rows_of((positions.end - 1) / width);
+  const Range first_columns = columns_of(x.begin), last_columns = columns_of(x.end - 1);
+  if (intersect(rows, {first_rows.begin, last_rows.end}).empty()) return BlockKind::empty;
+  if (intersect(columns, {first_columns.begin, last_columns.end}).empty()) return BlockKind::empty;
+  const bool full =
+      intersect(first_rows, last_rows).contains(rows) && intersect(first_columns, last_columns).contains(columns);
+  return full ? BlockKind::full : BlockKind::partial;
+}
+
+void Natten::fill(std::int64_t p, RowBits row) const {
+  const Range covered = {row.keys().begin / width, (row.keys().end - 1) / width + 1};
+  const Range rows = intersect(rows_of(p / width), covered), columns = columns_of(p % width);
+  for (std::int64_t y = rows.begin; y < rows.end; ++y)
+    row.allow(Range{y * width + columns.begin, y * width + columns.end});
+}
+
+}  // namespace stof::term

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// natten(): positions are the cells of a grid, row by row; each attends to a window around it that is shifted inwards
+// at the borders, so that every query has as many keys.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "src/mask/array_names.h"
+#include "src/mask/range.h"
+#include "src/mask/row_bits.h"
+
+namespace stof::term {
+
+struct Natten {
+  std::int64_t height, width, kernel_height, kernel_width;
+
+  bool allows(std::int64_t p, std::int64_t key) const;
+  BlockKind classify(Range positions, Range keys) const;
+  void fill(std::int64_t p, RowBits row) const;
+  std::string print(ArrayNames) const;
+
+ private:
+  Range rows_of(std::int64_t y) const;     // grid rows that a query in row y sees
+  Range columns_of(std::int64_t x) const;  // grid columns that a query in column x sees
+};
+
+}  // namespace stof::term

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of where(): recorded from a lambda, checked, printed, specialised.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+
+#include "src/mask/argument.h"
+#include "src/mask/expression.h"
+
+namespace stof {
+namespace {
+
+struct OpText {
+  std::string_view text;
+  int strength;  // C++ precedence, larger binds tighter
+};
+
+constexpr int kUnary = 7, kPrimary = 8;
+
+OpText text_of(WhereOp op) {
+  switch (op) {
+    case WhereOp::bit_or: return {"|", 1};
+    case WhereOp::bit_and: return {"&", 2};
+    case WhereOp::equal: return {"==", 3};
+    case WhereOp::not_equal: return {"!=", 3};
+    case WhereOp::less: return {"<", 4};
+    case WhereOp::less_equal: return {"<=", 4};
+    case WhereOp::greater: return {">", 4};
+    case WhereOp::greater_equal: return {">=", 4};
+    case WhereOp::add: return {"+", 5};
+    case WhereOp::subtract: return {"-", 5};
+    case WhereOp::multiply: return {"*", 6};
+    case WhereOp::divide: return {"/", 6};
+    case WhereOp::remainder: return {"%", 6};
+    case WhereOp::negate: return {"-", kUnary};
+    case WhereOp::logical_not: return {"!", kUnary};
+    case WhereOp::absolute: return {"abs", kPrimary};
+    case WhereOp::least: return {"min", kPrimary};
+    case WhereOp::greatest: return {"max", kPrimary};
+    case WhereOp::item: return {"b", kPrimary};
+    case WhereOp::head: return {"h", kPrimary};
+    case WhereOp::query: return {"q", kPrimary};
+    case WhereOp::key: return {"k", kPrimary};
+    case WhereOp::constant: return {"", kPrimary};
+  }
+  return {"", kPrimary};
+}
+
+struct Printed {
+  std::string text;
+  int strength;
+  std::string at_least(int wanted) const { return strength < wanted ? fmt::format("({})", text) : text; }
+};
+
+Printed print_step(const WhereStep& step, std::vector<Printed>& stack) {
+  const auto [text, strength] = text_of(step.op);
+  const int operands = operand_count(step.op);
+  if (step.op == WhereOp::constant) return {fmt::format("{}", step.value), step.value < 0 ? kUnary : kPrimary};
+  if (operands == 0) return {std::string(text), strength};
+  Printed last = std::move(stack.back());
+  stack.pop_back();
+  if (operands == 1)
+    return strength == kPrimary ? Printed{fmt::format("{}({})", text, last.text), strength}
+                                : Printed{fmt::format("{}{}", text, last.at_least(kUnary)), strength};
+  const Printed first = std::move(stack.back());
+  stack.pop_back();
+  if (strength == kPrimary) return {fmt::format("{}({}, {})", text, first.text, last.text), strength};
+  return {fmt::format("{} {} {}", first.at_least(strength), text, last.at_least(strength + 1)), strength};
+}
+
+}  // namespace
+
+int operand_count(WhereOp op) {
+  if (op <= WhereOp::key) return 0;
+  return op <= WhereOp::logical_not ? 1 : 2;
+}
+
+std::string print_where(const std::vector<WhereStep>& steps) {
+  std::vector<Printed> stack;
+  for (const WhereStep& step : steps) {
+    Printed printed = print_step(step, stack);
+    stack.push_back(std::move(printed));
+  }
+  return stack.back().text;
+}
+
+std::string term::Where::print(ArrayNames) const { return fmt::format("where({})", print_where(steps)); }
+
+Symbol Symbol::truth() const { return is_truth_ ? *this : *this != Symbol(0); }
+
+Symbol apply(WhereOp op, Symbol a) {
+  a.is_truth_ = op == WhereOp::logical_not;
+  WhereStep& last = a.steps_.back();
+  // A negative constant is one step, whichever way it was written.
+  if (op == WhereOp::negate && last.op == WhereOp::constant && last.value != std::numeric_limits<std::int64_t>::min())
+    last.value = -last.value;
+  else a.steps_.push_back({op});
+  return a;
+}
+
+Symbol apply(WhereOp op, Symbol a, const Symbol& b) {
+  const bool compares = op >= WhereOp::less && op <= WhereOp::not_equal;
+  const bool joins = op == WhereOp::bit_and || op == WhereOp::bit_or;
+  a.is_truth_ = compares || (joins && a.is_truth_ && b.is_truth_);
+  a.steps_.insert(a.steps_.end(), b.steps_.begin(), b.steps_.end());
+  a.steps_.push_back({op});
+  return a;
+}
+
+Mask make_where(std::vector<WhereStep> steps) {
+  if (steps.size() > kWhereSteps)
+    fail_argument({0}, "where: {} operations; accepted: at most {}", steps.size(), kWhereSteps);
+  int values = 0;
+  for (const WhereStep& step : steps) {
+    values += 1 - operand_count(step.op);
+    if (values > kWhereStack)
+      fail_argument({0}, "where: more than {} values wait for their operators; use fewer parentheses", kWhereStack);
+    if (step.op == WhereOp::constant && step.value == std::numeric_limits<std::int64_t>::min())
+      fail_argument({0}, "where: {} cannot be written as text; accepted: -(2^63 - 1) to 2^63 - 1", step.value);
+  }
+  return make_mask(term::Where{std::move(steps)});
+}
+
+Mask where(const Symbol& expression) { return make_where(expression.steps()); }
+
+std::vector<WhereStep> specialise(const std::vector<WhereStep>& steps, std::int64_t item, std::int64_t head) {
+  std::vector<WhereStep> result;
+  const auto constant = [&](std::size_t from_end) {
+    return result.size() >= from_end && result[result.size() - from_end].op == WhereOp::constant;
+  };
+  for (WhereStep step : steps) {
+    if (step.op == WhereOp::item) step = {WhereOp::constant, item};
+    if (step.op == WhereOp::head) step = {WhereOp::constant, head};
+    const auto operands = static_cast<std::size_t>(operand_count(step.op));
+    // In postfix order the two operands are constants exactly when the last two steps are.
+    if (operands > 0 && constant(1) && (operands == 1 || constant(2))) {
+      const std::int64_t last = result.back().value, first = result[result.size() - operands].value;
+      const WhereResult folded = operands == 1 ? compute(step.op, last) : compute(step.op, first, last);
+      if (!folded.failure) {
+        result.resize(result.size() - operands);
+        step = {WhereOp::constant, folded.value};
+      }
+    }
+    result.push_back(step);
+  }
+  return result;
+}
+
+bool only_difference(const std::vector<WhereStep>& steps) {
+  enum class Sees { nothing, query, key, difference, both };
+  std::vector<Sees> stack;
+  for (const WhereStep& step : steps) {
+    const int operands = operand_count(step.op);
+    if (operands == 0) {
+      stack.push_back(step.op == WhereOp::query ? Sees::query : step.op == WhereOp::key ? Sees::key : Sees::nothing);
+      continue;
+    }
+    if (operands == 1) {  // -q - k is no difference
+      if (stack.back() == Sees::query || stack.back() == Sees::key) stack.back() = Sees::both;
+      continue;
+    }
+    const Sees b = stack.back(), a = stack[stack.size() - 2];
+    stack.pop_back();
+    const bool compares = step.op >= WhereOp::less && step.op <= WhereOp::not_equal;
+    const bool opposed = (a == Sees::query && b == Sees::key) || (a == Sees::key && b == Sees::query);
+    const auto plain = [](Sees x) { return x == Sees::nothing || x == Sees::difference; };
+    if (opposed && (compares || step.op == WhereOp::subtract)) stack.back() = Sees::difference;
+    else if (plain(a) && plain(b)) stack.back() = std::max(a, b);
+    else stack.back() = Sees::both;
+  }
+  return stack.back() == Sees::nothing || stack.back() == Sees::difference;
+}
+
+}  // namespace stof

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text to the steps of where(): C++ precedence, one function per level.
+#include <array>
+#include <charconv>
+#include <optional>
+#include <span>
+
+#include "src/base/error.h"
+#include "src/mask/expression.h"
+#include "src/mask/text/arguments.h"
+
+namespace stof {
+namespace {
+
+struct Operator {
+  std::string_view text;
+  WhereOp op;
+};
+
+// Longer spellings first where one begins with the other.
+constexpr Operator kOr[] = {{"|", WhereOp::bit_or}};
+constexpr Operator kAnd[] = {{"&", WhereOp::bit_and}};
+constexpr Operator kEqual[] = {{"==", WhereOp::equal}, {"!=", WhereOp::not_equal}};
+constexpr Operator kOrder[] = {
+    {"<=", WhereOp::less_equal}, {">=", WhereOp::greater_equal}, {"<", WhereOp::less}, {">", WhereOp::greater}};
+constexpr Operator kSum[] = {{"+", WhereOp::add}, {"-", WhereOp::subtract}};
+constexpr Operator kProduct[] = {{"*", WhereOp::multiply}, {"/", WhereOp::divide}, {"%", WhereOp::remainder}};
+constexpr std::array<std::span<const Operator>, 6> kLevels = {kOr, kAnd, kEqual, kOrder, kSum, kProduct};
+
+class WhereReader {
+ public:
+  explicit WhereReader(Cursor& cursor) : cursor_(cursor) {}
+
+  Symbol expression() { return level(0); }
+
+ private:
+  Symbol level(std::size_t index) {
+    if (index == kLevels.size()) return unary();
+    Symbol value = level(index + 1);
+    while (const std::optional<WhereOp> op = eat_operator(kLevels[index])) value = apply(*op, value, level(index + 1));
+    return value;
+  }
+
+  std::optional<WhereOp> eat_operator(std::span<const Operator> operators) {
+    for (const char twice : {'&', '|'})
+      if (Cursor ahead = cursor_; ahead.eat(std::string(2, twice)))
+        cursor_.fail_here(fmt::format("'{0}{0}' is written '{0}' in where(EXPR)", twice));
+    for (const Operator& candidate : operators)
+      if (cursor_.eat(candidate.text)) return candidate.op;
+    return {};
+  }
+
+  Symbol unary() {
+    const Cursor::Nested nested(cursor_);
+    if (cursor_.eat("-")) return apply(WhereOp::negate, unary());
+    if (cursor_.eat("!")) return apply(WhereOp::logical_not, unary());
+    if (!cursor_.eat("(")) return primary();
+    Symbol value = expression();
+    cursor_.expect(')', "in where(EXPR)");
+    return value;
+  }
+
+  Symbol primary() {
+    const std::size_t place = cursor_.place();
+    if (const std::string_view digits = cursor_.digits(); !digits.empty()) {
+      std::int64_t value = 0;
+      if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc())
+        cursor_.fail_at(place, fmt::format("{} does not fit 64 bits", digits));
+      return Symbol(value);
+    }
+    const std::string_view name = cursor_.word();
+    if (name == "b") return Symbol(WhereOp::item);
+    if (name == "h") return Symbol(WhereOp::head);
+    if (name == "q") return Symbol(WhereOp::query);
+    if (name == "k") return Symbol(WhereOp::key);
+    if (name == "abs") return call_of_one(WhereOp::absolute);
+    if (name == "min") return call_of_two(WhereOp::least);
+    if (name == "max") return call_of_two(WhereOp::greatest);
+    if (name.empty())
+      cursor_.fail_here(fmt::format("expected a number, b, h, q, k, abs, min, max, -, ! or '(' in where(EXPR); got {}",
+                                    cursor_.got()));
+    cursor_.fail_at(place, fmt::format("unknown name '{}' in where(EXPR); accepted: b, h, q, k, abs, min, max", name));
+  }
+
+  Symbol call_of_one(WhereOp op) {
+    cursor_.expect('(', "in where(EXPR)");
+    Symbol value = expression();
+    cursor_.expect(')', "in where(EXPR)");
+    return apply(op, value);
+  }
+
+  Symbol call_of_two(WhereOp op) {
+    cursor_.expect('(', "in where(EXPR)");
+    const Symbol first = expression();
+    cursor_.expect(',', "in where(EXPR)");
+    const Symbol second = expression();
+    cursor_.expect(')', "in where(EXPR)");
+    return apply(op, first, second);
+  }
+
+  Cursor& cursor_;
+};
+
+}  // namespace
+
+Mask read_where(Cursor& cursor) { return where(WhereReader(cursor).expression()); }
+
+Mask where(std::string_view expression) {
+  Cursor cursor(expression);
+  Mask mask = read_where(cursor);
+  if (!cursor.at_end()) cursor.fail_here(fmt::format("expected an operator or the end; got {}", cursor.got()));
+  return mask;
+}
+
+}  // namespace stof
