@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 JOBS ?= $(shell nproc)
 CCACHE := $(shell command -v ccache)
-CONFIGURE = cmake --preset $(1) --log-level=WARNING -DCMAKE_CXX_COMPILER_LAUNCHER=$(CCACHE)
+CONFIGURE = cmake --preset $(1) -DCMAKE_CXX_COMPILER_LAUNCHER=$(CCACHE) >/dev/null
 STOF := build/release/stof
 FETCHED_MODEL := .cache/models/all-MiniLM-L6-v2
 MODEL ?= $(FETCHED_MODEL)
