@@ -27,10 +27,10 @@ struct AttentionShape {
 // [total_kv, kv_heads, head_dim], with cu_q and cu_kv of batch + 1 offsets.
 struct AttentionArguments {
   TensorView q, k, v, out;
-  std::optional<TensorView> lse;  // f32 [batch, heads, queries], or packed [total_q, heads]; natural logarithm
-  std::optional<float> scale;     // default 1 / sqrt(head_dim)
-  std::span<const std::int32_t> q_lengths, kv_lengths;  // [batch] each, or empty for full length
-  std::span<const std::int32_t> cu_q, cu_kv;            // [batch + 1] each, or empty when padded
+  std::optional<TensorView> lse = {};  // f32 [batch, heads, queries], or packed [total_q, heads]; natural logarithm
+  std::optional<float> scale = {};     // default 1 / sqrt(head_dim)
+  std::span<const std::int32_t> q_lengths = {}, kv_lengths = {};  // [batch] each, or empty for full length
+  std::span<const std::int32_t> cu_q = {}, cu_kv = {};            // [batch + 1] each, or empty when padded
 };
 
 struct AttentionOptions {
