@@ -16,7 +16,8 @@ class Tokenizer {
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
 
-  // Ids with the special tokens ([CLS] ... [SEP]), not truncated. Invalid UTF-8 throws invalid_argument with the offset.
+  // Ids with the special tokens ([CLS] ... [SEP]), not truncated. Invalid UTF-8 throws invalid_argument with the
+  // offset.
   std::vector<std::int32_t> encode(std::string_view text) const;
 
   struct Truncated {

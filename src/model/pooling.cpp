@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What sentence-transformers put beside a checkpoint: modules.json, the pooling's own config.json, and the length.
+#include <array>
+#include <optional>
+
+#include "src/base/error.h"
+#include "src/model/config.h"
+#include "src/model/json.h"
+
+namespace stof {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct PoolingMode {
+  std::string_view name;           // "pooling_mode": "mean" of newer files
+  std::string_view key;            // "pooling_mode_mean_tokens": true of older ones
+  std::optional<Pooling> pooling;  // empty: known, and not supported
+};
+constexpr std::array<PoolingMode, 6> kModes{{
+    {"cls", "pooling_mode_cls_token", Pooling::cls},
+    {"mean", "pooling_mode_mean_tokens", Pooling::mean},
+    {"max", "pooling_mode_max_tokens", Pooling::max},
+    {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", {}},
+    {"weightedmean", "pooling_mode_weightedmean_tokens", {}},
+    {"lasttoken", "pooling_mode_lasttoken", {}},
+}};
+
+Pooling supported(const JsonObject& object, const PoolingMode& mode) {
+  if (mode.pooling) return *mode.pooling;
+  fail(ErrorKind::unsupported, "{}: pooling {}; accepted: cls, mean, max", object.where(), mode.name);
+}
+
+Pooling read_named_mode(const JsonObject& object) {
+  const std::string name = object.string("pooling_mode");
+  for (const PoolingMode& mode : kModes)
+    if (name == mode.name) return supported(object, mode);
+  object.refuse("pooling_mode", "cls, mean, max");
+}
+
+Pooling read_flags(const JsonObject& object) {
+  const PoolingMode* chosen = nullptr;
+  for (const PoolingMode& mode : kModes) {
+    if (!object.boolean(mode.key, false)) continue;
+    if (chosen)
+      fail(ErrorKind::unsupported, "{}: both {} and {}; accepted: one of cls, mean, max", object.where(), chosen->key,
+           mode.key);
+    chosen = &mode;
+  }
+  if (!chosen)
+    fail(ErrorKind::bad_file, "{}: no pooling mode is true; accepted: one of cls, mean, max", object.where());
+  return supported(object, *chosen);
+}
+
+Pooling read_pooling_module(const fs::path& folder, const BertConfig& config) {
+  const json tree = read_json(folder / "config.json");
+  const JsonObject object(tree, (folder / "config.json").string());
+  if (object.integer("word_embedding_dimension", 1, INT32_MAX, config.hidden_size) != config.hidden_size)
+    object.refuse("word_embedding_dimension", fmt::format("hidden_size of the encoder, {}", config.hidden_size));
+  return object.has("pooling_mode") ? read_named_mode(object) : read_flags(object);
+}
+
+// Transformer, then Pooling, then perhaps Normalize; the last word of the type tells which.
+void read_modules(const fs::path& folder, const BertConfig& config, PoolingConfig& result) {
+  const fs::path file = folder / "modules.json";
+  const json tree = read_json(file);
+  if (!tree.is_array()) fail(ErrorKind::bad_file, "{}: {}; accepted: an array", file.string(), excerpt(tree));
+  constexpr std::array<std::string_view, 3> kOrder{"Transformer", "Pooling", "Normalize"};
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    const JsonObject module(tree[i], fmt::format("{}: module {}", file.string(), i));
+    const std::string type = module.string("type"), path = module.string("path");
+    const std::string_view name = std::string_view(type).substr(type.rfind('.') + 1);
+    if (!type.starts_with("sentence_transformers.") || i >= kOrder.size() || name != kOrder[i])
+      fail(ErrorKind::unsupported,
+           "{}: {}; accepted: Transformer, Pooling, Normalize of sentence_transformers, in this order", module.where(),
+           type);
+    if (i == 0 && !path.empty()) fail(ErrorKind::unsupported, "{}: path '{}'; accepted: ''", module.where(), path);
+    if (i == 1) result.pooling = read_pooling_module(folder / path, config);
+    if (i == 2) result.normalize = true;
+  }
+  if (tree.size() < 2) fail(ErrorKind::unsupported, "{}: {} modules; accepted: 2 or 3", file.string(), tree.size());
+}
+
+// The tokenizer's own limit counts only where no sentence-transformers file gives one. Files without a limit of
+// their own carry 1e30 there.
+std::int64_t tokenizer_limit(const fs::path& folder, std::int64_t max_positions) {
+  const fs::path file = folder / "tokenizer_config.json";
+  if (!fs::exists(file)) return max_positions;
+  const json tree = read_json(file);
+  const JsonObject object(tree, file.string());
+  if (object.positive_number("model_max_length", 1e30) >= static_cast<double>(max_positions)) return max_positions;
+  return object.integer("model_max_length", 2, max_positions);
+}
+
+std::int64_t read_max_tokens(const fs::path& folder, std::int64_t max_positions) {
+  const fs::path file = folder / "sentence_bert_config.json";
+  if (!fs::exists(file)) return tokenizer_limit(folder, max_positions);
+  const json tree = read_json(file);
+  const JsonObject object(tree, file.string());
+  if (object.boolean("do_lower_case", false))
+    fail(ErrorKind::unsupported, "{}: 'do_lower_case' is true; accepted: false", object.where());
+  if (!object.has("max_seq_length") || object.at("max_seq_length").is_null())
+    return tokenizer_limit(folder, max_positions);
+  return object.integer("max_seq_length", 2, max_positions);  // [CLS] and [SEP] at least
+}
+
+}  // namespace
+
+PoolingConfig read_pooling(const fs::path& folder, const BertConfig& config) {
+  PoolingConfig result;
+  if (fs::exists(folder / "modules.json")) read_modules(folder, config, result);
+  result.max_tokens = read_max_tokens(folder, config.max_positions);
+  return result;
+}
+
+}  // namespace stof
