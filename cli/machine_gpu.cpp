@@ -5,35 +5,32 @@
 
 #include <array>
 #include <initializer_list>
-#include <memory>
 
 #include "cli/machine.h"
 
 namespace stof::cli {
 namespace {
 
-struct Close {
-  void operator()(void* library) const noexcept { dlclose(library); }
-};
-using Library = std::unique_ptr<void, Close>;
+// Stays loaded until the program ends: NVRTC keeps memory that it does not free when it is unloaded.
+using Library = void*;
 
 Library open_any(std::initializer_list<const char*> names) {
   for (const char* name : names)
-    if (Library library{dlopen(name, RTLD_NOW | RTLD_LOCAL)}) return library;
+    if (Library library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
   return nullptr;
 }
 
 // A function of the library by its C signature; empty when the library lacks it.
 template <class Signature>
-Signature* symbol(const Library& library, const char* name) {
-  return reinterpret_cast<Signature*>(dlsym(library.get(), name));
+Signature* symbol(Library library, const char* name) {
+  return reinterpret_cast<Signature*>(dlsym(library, name));
 }
 
 // The driver API reports success as 0; the attributes are numbered in cuda.h.
 constexpr int kComputeCapabilityMajor = 75;
 constexpr int kComputeCapabilityMinor = 76;
 
-GpuDevice describe(const Library& cuda, int ordinal) {
+GpuDevice describe(Library cuda, int ordinal) {
   GpuDevice device;
   std::array<char, 256> name{};
   int major = 0, minor = 0;
@@ -50,7 +47,7 @@ GpuDevice describe(const Library& cuda, int ordinal) {
 }
 
 void probe_cuda(GpuFacts& facts) {
-  const Library cuda = open_any({"libcuda.so.1"});
+  Library cuda = open_any({"libcuda.so.1"});
   if (!cuda) return;
   int version = 0, count = 0;
   if (auto* get_version = symbol<int(int*)>(cuda, "cuDriverGetVersion"); get_version && get_version(&version) == 0)
@@ -68,7 +65,7 @@ void probe_cuda(GpuFacts& facts) {
 }
 
 void probe_driver(GpuFacts& facts) {
-  const Library nvml = open_any({"libnvidia-ml.so.1"});
+  Library nvml = open_any({"libnvidia-ml.so.1"});
   if (!nvml) return;
   auto* init = symbol<int()>(nvml, "nvmlInit_v2");
   auto* version = symbol<int(char*, unsigned)>(nvml, "nvmlSystemGetDriverVersion");
@@ -80,7 +77,7 @@ void probe_driver(GpuFacts& facts) {
 }
 
 void probe_nvrtc(GpuFacts& facts) {
-  const Library nvrtc = open_any({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
+  Library nvrtc = open_any({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
   if (!nvrtc) return;
   int major = 0, minor = 0;
   if (auto* version = symbol<int(int*, int*)>(nvrtc, "nvrtcVersion"); version && version(&major, &minor) == 0)
