@@ -27,7 +27,8 @@ STALE_TYPES = re.compile(r"\b(?:class|struct)\s+(\w*(?:Utils?|Helper|Manager|Fas
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|stub|stubs|placeholder|placeholders)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.\-}$~)/])/(?:work|root|home|tmp|opt)/|(?<![\w/])\.\./shared\b")
 REGISTRY = re.compile(r"\b(?:deb\.debian|pypi|pythonhosted|archive\.ubuntu|huggingface)\.(?:org|com|co)\b")
-COMMENTED_CODE = re.compile(r"\s*//\s*(?:[\w:<>&*]+ ){0,2}[\w:.>\-\[\]]+(?: [-+*|&]?= |\().*;\s*$")
+# Indented further, it is an example inside a comment.
+COMMENTED_CODE = re.compile(r"\s*// ?(?:[\w:<>&*]+ ){0,2}[\w:.>\-\[\]]+(?: [-+*|&]?= |\().*;\s*$")
 TALKS = re.compile(r"std::(?:cout|cerr|exit|abort)\b|(?<![\w:])(?:printf|puts|exit|abort)\(|fmt::print\(|fprintf\(")
 STANDARD_HEADER = re.compile(r"[a-z0-9_]+")
 

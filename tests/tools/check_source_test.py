@@ -19,7 +19,7 @@ SOUND = {
     "include/stof/mask.h": HEADER + "#include <memory>\n",
     "src/base/error.h": HEADER + '#include "stof/mask.h"\n',
     "src/mask/bind.h": HEADER + '#include "src/base/error.h"\n',
-    "src/mask/bind.cpp": SPDX + '#include "src/mask/bind.h"\n\n// The parent of b; see bind.h.\n'
+    "src/mask/bind.cpp": SPDX + '#include "src/mask/bind.h"\n\n// The parent of b; see bind.h.\n//   bind(1, 2);\n'
     "int bind(int a,\n         int b) {\n" + BODY * check_source.FUNCTION_LIMIT + "}\n",
     "src/backend/cpu/attention.cpp": SPDX,
     "src/backend/cpu/onednn.cpp": SPDX + "#include <dnnl.hpp>\n",
