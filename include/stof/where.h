@@ -2,11 +2,11 @@
 // where(): a mask written as an expression over the item b, the head h, the query's position q and the key's position
 // k.
 //
-//   Mask m = where([](auto b, auto h, auto q, auto k) { return (q - k) % 4 == 0 && q >= k; });
-//   Mask m = where("(q - k) % 4 == 0 & q >= k");  // the same mask
+//   where([](auto b, auto h, auto q, auto k) { return (q - k) % 4 == 0 && q >= k; })
+//   where("(q - k) % 4 == 0 & q >= k")
 //
-// The lambda is called once, with symbols; its operators record the expression. Both operands of && and || are
-// evaluated, / and % round towards minus infinity, and division by zero is an error of the evaluation.
+// Both make the same mask. The lambda is called once, with symbols; its operators record the expression. Both operands
+// of && and || are evaluated, / and % round towards minus infinity, and division by zero is an error of the evaluation.
 #pragma once
 #include <concepts>
 #include <cstdint>

@@ -11,40 +11,65 @@
 namespace stof {
 namespace {
 
-void pack_slice(const std::uint8_t* bytes, const TensorView& tensor, BitArray& array, std::int64_t slice) {
-  const std::int64_t row_stride = tensor.strides[tensor.rank() - 2], column_stride = tensor.strides.back();
-  std::vector<std::uint8_t> gathered(static_cast<std::size_t>(column_stride == 1 ? 0 : array.columns));
-  for (std::int64_t i = 0; i < array.rows; ++i) {
-    const std::uint8_t* row = bytes + i * row_stride;
-    if (column_stride != 1) {
-      for (std::int64_t j = 0; j < array.columns; ++j) gathered[static_cast<std::size_t>(j)] = row[j * column_stride];
-      row = gathered.data();
+// Rows of booleans, 64 at a time, as rows of words.
+class RowPacker {
+ public:
+  RowPacker(const TensorView& tensor, std::int64_t first_element)
+      : bytes_(tensor.as<const std::uint8_t>() + first_element),
+        row_stride_(tensor.strides[tensor.rank() - 2]),
+        column_stride_(tensor.strides.back()),
+        columns_(tensor.shape.back()),
+        gathered_(static_cast<std::size_t>(column_stride_ == 1 ? 0 : columns_)) {}
+
+  void pack(std::int64_t row, std::uint64_t* words) {
+    const std::uint8_t* bytes = bytes_ + row * row_stride_;
+    if (column_stride_ != 1) {
+      for (std::int64_t j = 0; j < columns_; ++j) gathered_[static_cast<std::size_t>(j)] = bytes[j * column_stride_];
+      bytes = gathered_.data();
     }
-    pack_bytes(row, static_cast<std::size_t>(array.columns),
-               array.words.data() + (slice * array.rows + i) * array.row_words);
+    pack_bytes(bytes, static_cast<std::size_t>(columns_), words);
+  }
+
+ private:
+  const std::uint8_t* bytes_;
+  std::int64_t row_stride_, column_stride_, columns_;
+  std::vector<std::uint8_t> gathered_;
+};
+
+// From rows of words to cells.
+void scatter(const std::vector<std::uint64_t>& rows, std::int64_t count, std::int64_t columns, std::uint64_t* cells) {
+  constexpr std::int64_t kLine = 8;  // words of a cache line, read together
+  for (std::int64_t begin = 0; begin < columns; begin += kLine) {
+    const std::int64_t end = std::min(begin + kLine, columns);
+    for (std::int64_t i = 0; i < count; ++i)
+      for (std::int64_t w = begin; w < end; ++w) cells[w * 64 + i] = rows[static_cast<std::size_t>(i * columns + w)];
   }
 }
 
-CellLevel finest_cells(const BitArray& array, std::int64_t slice) {
-  CellLevel level{.rows = ceil_div(array.rows, 64), .columns = array.row_words, .kinds = {}};
-  std::vector<std::uint64_t> any(static_cast<std::size_t>(array.row_words)), every(any.size());
-  for (std::int64_t cell = 0; cell < level.rows; ++cell) {
-    std::fill(any.begin(), any.end(), 0);
-    std::fill(every.begin(), every.end(), ~std::uint64_t{0});
-    for (std::int64_t i = cell * 64; i < std::min(cell * 64 + 64, array.rows); ++i) {
-      const std::uint64_t* row = array.row(slice, i);
-      for (std::size_t w = 0; w < any.size(); ++w) {
-        any[w] |= row[w];
-        every[w] &= row[w];
-      }
-    }
-    for (std::size_t w = 0; w < any.size(); ++w) {
-      const bool last = w + 1 == any.size() && array.columns % 64 != 0;
-      const std::uint64_t whole = last ? ~(~std::uint64_t{0} << (array.columns % 64)) : ~std::uint64_t{0};
-      level.kinds.push_back(any[w] == 0 ? BlockKind::empty : every[w] == whole ? BlockKind::full : BlockKind::partial);
-    }
+BlockKind kind_of(const std::uint64_t* cell, std::int64_t rows, std::uint64_t whole) {
+  std::uint64_t any = 0, every = whole;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    any |= cell[i];
+    every &= cell[i];
   }
-  return level;
+  return any == 0 ? BlockKind::empty : every == whole ? BlockKind::full : BlockKind::partial;
+}
+
+void pack_slice(const TensorView& tensor, std::int64_t first_element, BitArray& array, std::int64_t slice) {
+  const std::int64_t columns = array.word_columns(), rest = array.columns & 63;
+  const std::uint64_t last_whole = rest == 0 ? ~std::uint64_t{0} : ~(~std::uint64_t{0} << rest);
+  RowPacker packer(tensor, first_element);
+  CellLevel level{.rows = array.row_cells(), .columns = columns, .kinds = {}};
+  std::vector<std::uint64_t> rows(static_cast<std::size_t>(64 * columns));
+  for (std::int64_t begin = 0; begin < array.rows; begin += 64) {
+    const std::int64_t count = std::min<std::int64_t>(64, array.rows - begin);
+    for (std::int64_t i = 0; i < count; ++i) packer.pack(begin + i, rows.data() + i * columns);
+    std::uint64_t* cells = array.words.data() + slice * array.slice_words() + begin * columns;
+    scatter(rows, count, columns, cells);
+    for (std::int64_t w = 0; w < columns; ++w)
+      level.kinds.push_back(kind_of(cells + w * 64, count, w + 1 == columns ? last_whole : ~std::uint64_t{0}));
+  }
+  array.cells[static_cast<std::size_t>(slice)].push_back(std::move(level));
 }
 
 CellLevel coarser(const CellLevel& fine) {
@@ -63,13 +88,24 @@ CellLevel coarser(const CellLevel& fine) {
 void fingerprint(BitArray& array) {
   std::map<Fingerprint, std::int64_t> seen;
   std::string text = to_string(array.shape);
-  const auto words = static_cast<std::size_t>(array.rows * array.row_words);
+  const auto words = static_cast<std::size_t>(array.slice_words());
   for (std::int64_t slice = 0; slice < array.slices; ++slice) {
-    const Fingerprint content = fingerprint_of(std::as_bytes(std::span(array.row(slice, 0), words)));
+    const auto content =
+        fingerprint_of(std::as_bytes(std::span(array.words.data() + slice * array.slice_words(), words)));
     array.slice_of.push_back(seen.emplace(content, slice).first->second);
     text += content.hex();
   }
   array.source.content = fingerprint_of(text);
+}
+
+// Where slice `slice` of the leading dimensions begins.
+std::int64_t first_element(const TensorView& tensor, std::int64_t slice) {
+  std::int64_t offset = 0;
+  for (std::size_t d = tensor.rank() - 2; d-- > 0;) {
+    offset += slice % tensor.shape[d] * tensor.strides[d];
+    slice /= tensor.shape[d];
+  }
+  return offset;
 }
 
 }  // namespace
@@ -80,26 +116,17 @@ std::shared_ptr<const BitArray> pack_bits(const TensorView& tensor, const std::s
   array->rows = tensor.dim(tensor.rank() - 2);
   array->columns = tensor.shape.back();
   array->slices = element_count(Shape(tensor.shape.begin(), tensor.shape.end() - 2));
-  array->row_words = words_for(array->columns);
-  array->words.resize(static_cast<std::size_t>(element_count({array->slices, array->rows, array->row_words})));
-  array->source.file = file;
-
-  for (std::int64_t slice = 0; slice < array->slices; ++slice) {
-    std::int64_t offset = 0, rest = slice;
-    for (std::size_t d = tensor.rank() - 2; d-- > 0;) {
-      offset += rest % tensor.shape[d] * tensor.strides[d];
-      rest /= tensor.shape[d];
-    }
-    pack_slice(tensor.as<const std::uint8_t>() + offset, tensor, *array, slice);
-  }
-  fingerprint(*array);
-
+  array->words.resize(static_cast<std::size_t>(element_count({array->slices, array->slice_words()})));
   array->cells.resize(static_cast<std::size_t>(array->slices));
+  array->source.file = file;
+  for (std::int64_t slice = 0; slice < array->slices; ++slice)
+    pack_slice(tensor, first_element(tensor, slice), *array, slice);
+  fingerprint(*array);
   for (std::int64_t slice = 0; slice < array->slices; ++slice) {
-    if (array->slice_of[static_cast<std::size_t>(slice)] != slice || array->rows == 0 || array->columns == 0) continue;
     std::vector<CellLevel>& levels = array->cells[static_cast<std::size_t>(slice)];
-    levels.push_back(finest_cells(*array, slice));
-    while (levels.back().rows > 1 || levels.back().columns > 1) levels.push_back(coarser(levels.back()));
+    if (array->slice_of[static_cast<std::size_t>(slice)] != slice) levels.clear();
+    while (!levels.empty() && (levels.back().rows > 1 || levels.back().columns > 1))
+      levels.push_back(coarser(levels.back()));
   }
   return array;
 }

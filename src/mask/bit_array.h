@@ -22,21 +22,29 @@ struct CellLevel {
   }
 };
 
+// Words are stored cell by cell, [slices][row cells][word columns][64 rows]: an aligned 64 x 64 tile is contiguous.
+// Bits past the last row and column are 0.
 struct BitArray {
   Shape shape;  // of the tensor it was made from; the last two dimensions are rows and columns
   std::int64_t slices = 1, rows = 0, columns = 0;
-  std::int64_t row_words = 0;
-  std::vector<std::uint64_t> words;           // [slices][rows][row_words], bits past `columns` are 0
+  std::vector<std::uint64_t> words;
   std::vector<std::int64_t> slice_of;         // [slices]: the first slice with equal content
   std::vector<std::vector<CellLevel>> cells;  // [slices][levels], empty for a slice that repeats an earlier one
   ArraySource source;
 
-  const std::uint64_t* row(std::int64_t slice, std::int64_t index) const {
-    return words.data() + (slice * rows + index) * row_words;
+  std::int64_t row_cells() const { return words_for(rows); }
+  std::int64_t word_columns() const { return words_for(columns); }
+  std::int64_t slice_words() const { return row_cells() * word_columns() * 64; }
+  // 64 words, one a row; that of `row` is [row & 63].
+  const std::uint64_t* cell(std::int64_t slice, std::int64_t row, std::int64_t word_column) const {
+    return words.data() + slice * slice_words() + ((row >> 6) * word_columns() + word_column) * 64;
+  }
+  bool at(std::int64_t slice, std::int64_t row, std::int64_t column) const {
+    return cell(slice, row, column >> 6)[row & 63] >> (column & 63) & 1;
   }
 };
 
-// `what` names the term in errors. The tensor is bool with two dimensions or more; any strides.
+// The tensor is bool with two dimensions or more; any strides.
 std::shared_ptr<const BitArray> pack_bits(const TensorView& tensor, const std::string& file);
 
 }  // namespace stof

@@ -85,9 +85,19 @@ void clear(const TileBits& tile) { std::fill_n(tile.words, tile.word_count(), 0)
 
 template <OneInterval Leaf>
 void fill_of(const Leaf& leaf, const TileBits& tile) {
-  clear(tile);
-  for (std::int64_t p = tile.positions.begin; p < tile.positions.end; ++p) tile.row(p).allow(leaf.keys(p));
+  const std::int64_t words = tile.words_per_row();
+  std::uint64_t* row = tile.words;
+  for (std::int64_t p = tile.positions.begin; p < tile.positions.end; ++p, row += words) {
+    const Range allowed = intersect(leaf.keys(p), tile.keys);
+    for (std::int64_t w = 0; w < words; ++w)
+      row[w] = bits_of_word(allowed.begin - tile.keys.begin, allowed.end - tile.keys.begin, w);
+  }
 }
+
+// Leaves that know more about a tile than about its rows.
+template <class Leaf>
+requires requires(const Leaf& leaf, const TileBits& tile) { leaf.fill(tile); }
+void fill_of(const Leaf& leaf, const TileBits& tile) { leaf.fill(tile); }
 
 template <class Leaf>
 void fill_of(const Leaf& leaf, const TileBits& tile) {

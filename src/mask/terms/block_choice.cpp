@@ -61,9 +61,8 @@ BlockRows bind(const term::Blocks& term, std::int64_t slice, const MaskExtent& e
   BlockRows rows(term.size, extent);
   std::vector<Range> ranges;
   for (std::int64_t r = rows.row_blocks().begin; r < rows.row_blocks().end; ++r) {
-    const std::uint64_t* words = term.table->row(slice, r);
     for (std::int64_t c = 0; c < rows.columns(); ++c)
-      if (words[c >> 6] >> (c & 63) & 1) ranges.push_back({c, c + 1});
+      if (term.table->at(slice, r, c)) ranges.push_back({c, c + 1});
     rows.append(ranges);
   }
   return rows;

@@ -72,12 +72,21 @@ BlockKind BlockRows::classify(Range positions, Range keys) const {
   return first;
 }
 
-void BlockRows::fill(std::int64_t p, RowBits out) const {
-  const Row ranges = row(block_of(p));
-  const std::int64_t last = (out.keys().end - 1) / size_;
-  for (const Range* range = first_reaching(ranges, out.keys().begin / size_);
-       range != ranges.end && range->begin <= last; ++range)
-    out.allow(keys_of(*range));
+// The rows of a row-block are equal: the first is filled, the others are copies.
+void BlockRows::fill(const TileBits& tile) const {
+  const std::int64_t words = tile.words_per_row(), last = (tile.keys.end - 1) / size_;
+  for (std::int64_t p = tile.positions.begin; p < tile.positions.end;) {
+    const RowBits first = tile.row(p);
+    std::fill_n(first.words(), words, 0);
+    const Row ranges = row(block_of(p));
+    for (const Range* range = first_reaching(ranges, tile.keys.begin / size_);
+         range != ranges.end && range->begin <= last; ++range)
+      first.allow(keys_of(*range));
+    const std::int64_t rows = std::min((block_of(p) + 1) * size_, tile.positions.end) - p;
+    for (std::int64_t done = 1; done < rows; done *= 2)
+      std::copy_n(first.words(), std::min(done, rows - done) * words, first.words() + done * words);
+    p += rows;
+  }
 }
 
 }  // namespace stof::bound

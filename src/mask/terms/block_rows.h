@@ -47,7 +47,7 @@ class BlockRows {
 
   bool allows(std::int64_t p, std::int64_t key) const;
   BlockKind classify(Range positions, Range keys) const;
-  void fill(std::int64_t p, RowBits row) const;
+  void fill(const TileBits& tile) const;
 
  private:
   std::int64_t size_, columns_;

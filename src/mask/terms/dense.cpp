@@ -15,8 +15,7 @@ std::string Bits::print(ArrayNames names) const { return fmt::format("bits({})",
 namespace stof::bound {
 
 bool DenseBits::allows(std::int64_t p, std::int64_t key) const {
-  const std::int64_t column = array_->columns == 1 ? 0 : key;
-  return row(p)[column >> 6] >> (column & 63) & 1;
+  return array_->at(slice_, one_row() ? 0 : p - offset_, one_column() ? 0 : key);
 }
 
 BlockKind DenseBits::classify(Range positions, Range keys) const {
@@ -37,21 +36,41 @@ BlockKind DenseBits::classify(Range positions, Range keys) const {
   return first;
 }
 
-void DenseBits::fill(std::int64_t p, RowBits out) const {
-  const std::uint64_t* source = row(p);
-  if (array_->columns == 1) {
-    if (source[0] & 1) out.allow(out.keys());
-    return;
+void DenseBits::fill_rows(std::int64_t p, std::int64_t rows, const TileBits& tile) const {
+  const std::int64_t row = p - offset_, words = tile.words_per_row(), first = tile.keys.begin >> 6;
+  const int shift = static_cast<int>(tile.keys.begin & 63);
+  const std::int64_t rest = tile.keys.size() & 63;
+  for (std::int64_t w = 0; w < words; ++w) {
+    const std::uint64_t* source = array_->cell(slice_, row, first + w) + (row & 63);
+    std::uint64_t* out = tile.row(p).words() + w;
+    const std::uint64_t kept = w + 1 == words && rest != 0 ? ~(~std::uint64_t{0} << rest) : ~std::uint64_t{0};
+    if (shift == 0 || first + w + 1 == array_->word_columns()) {
+      for (std::int64_t i = 0; i < rows; ++i) out[i * words] = source[i] >> shift & kept;
+    } else {
+      const std::uint64_t* after = source + 64;
+      for (std::int64_t i = 0; i < rows; ++i) out[i * words] = (source[i] >> shift | after[i] << (64 - shift)) & kept;
+    }
   }
-  const std::int64_t count = words_for(out.keys().size()), first = out.keys().begin >> 6;
-  const int shift = static_cast<int>(out.keys().begin & 63);
-  std::uint64_t* words = out.words();
-  for (std::int64_t w = 0; w < count; ++w) {
-    std::uint64_t word = source[first + w] >> shift;
-    if (shift != 0 && first + w + 1 < array_->row_words) word |= source[first + w + 1] << (64 - shift);
-    words[w] = word;
+}
+
+// A row or a column of the array is repeated.
+void DenseBits::fill_repeated(const TileBits& tile) const {
+  std::fill_n(tile.words, tile.word_count(), 0);
+  for (std::int64_t p = tile.positions.begin; p < tile.positions.end; ++p) {
+    const RowBits row = tile.row(p);
+    if (one_column() && allows(p, 0)) row.allow(tile.keys);
+    for (std::int64_t key = tile.keys.begin; !one_column() && key < tile.keys.end; ++key)
+      if (allows(p, key)) row.allow(key);
   }
-  if (const std::int64_t rest = out.keys().size() & 63; rest != 0) words[count - 1] &= ~(~std::uint64_t{0} << rest);
+}
+
+void DenseBits::fill(const TileBits& tile) const {
+  if (one_row() || one_column()) return fill_repeated(tile);
+  for (std::int64_t p = tile.positions.begin; p < tile.positions.end;) {
+    const std::int64_t rows = std::min(64 - ((p - offset_) & 63), tile.positions.end - p);
+    fill_rows(p, rows, tile);
+    p += rows;
+  }
 }
 
 }  // namespace stof::bound

@@ -26,10 +26,14 @@ class DenseBits {
 
   bool allows(std::int64_t p, std::int64_t key) const;
   BlockKind classify(Range positions, Range keys) const;
-  void fill(std::int64_t p, RowBits row) const;
+  void fill(const TileBits& tile) const;
 
  private:
-  const std::uint64_t* row(std::int64_t p) const { return array_->row(slice_, array_->rows == 1 ? 0 : p - offset_); }
+  bool one_row() const { return array_->rows == 1; }  // for all rows
+  bool one_column() const { return array_->columns == 1; }
+  void fill_repeated(const TileBits& tile) const;
+  // The bits of `rows` rows from position p on, which lie in one row of cells.
+  void fill_rows(std::int64_t p, std::int64_t rows, const TileBits& tile) const;
 
   std::shared_ptr<const BitArray> array_;
   std::int64_t slice_, offset_;

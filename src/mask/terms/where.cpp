@@ -49,6 +49,9 @@ WhereResult compute(WhereOp op, std::int64_t a, std::int64_t b) {
 namespace bound {
 namespace {
 
+// Beyond this the table of differences would take more than 2 MiB.
+constexpr std::int64_t kMostDifferences = std::int64_t{1} << 24;
+
 // 64 consecutive keys of one row, in 32-bit integers; the caller knows that every value fits.
 using Lanes = std::array<std::int32_t, 64>;
 
@@ -116,12 +119,17 @@ std::uint64_t word_at(const std::vector<WhereStep>& steps, std::int64_t p, std::
 }  // namespace
 
 Where::Where(const term::Where& term, std::int64_t item, std::int64_t head, const MaskExtent& extent)
-    : steps_(specialise(term.steps, item, head)), text_(term.print(ArrayNames::display)) {
+    : steps_(specialise(term.steps, item, head)), text_(term.print(ArrayNames::display)), keys_(extent.keys) {
   if (extent.queries == 0 || extent.keys == 0) return;
-  // The last word of a row reaches up to 63 keys past the last one.
-  const WhereBounds bounds = bounds_of(steps_, {extent.offset(), extent.keys}, {0, extent.keys + 64});
+  const std::int64_t differences = extent.queries + extent.keys - 1;
+  const bool diagonal = differences <= kMostDifferences && only_difference(steps_);
+  // The last word of a row reaches up to 63 keys past the last one; the differences are those to the last position.
+  const Range reached = {0, (diagonal ? differences : extent.keys) + 64};
+  const WhereBounds bounds = bounds_of(steps_, {extent.offset(), extent.keys}, reached);
   constexpr std::int64_t kNarrow = std::int64_t{1} << 30;  // quotient * divisor then fits as well
   narrow_ = !bounds.may_fail && bounds.widest.low >= -kNarrow && bounds.widest.high <= kNarrow;
+  if (!narrow_ || !diagonal) return;
+  for (std::int64_t key = 0; key < differences; key += 64) diagonal_.push_back(word_at(steps_, keys_ - 1, key));
 }
 
 bool Where::allows(std::int64_t p, std::int64_t key) const {
@@ -155,6 +163,11 @@ void Where::fill(std::int64_t p, RowBits row) const {
     return;
   }
   std::uint64_t* out = row.words();
+  if (!diagonal_.empty()) {
+    const std::int64_t shift = keys_ - 1 - p;
+    return copy_bits(diagonal_.data(), static_cast<std::int64_t>(diagonal_.size()),
+                     {keys.begin + shift, keys.end + shift}, out);
+  }
   for (std::int64_t key = keys.begin; key < keys.end; key += 64) *out++ = word_at(steps_, p, key);
   if (const std::int64_t rest = keys.size() & 63; rest != 0) out[-1] &= ~(~std::uint64_t{0} << rest);
 }

@@ -70,6 +70,9 @@ class Where {
   std::vector<WhereStep> steps_;
   std::string text_;     // of the whole term, for errors
   bool narrow_ = false;  // nothing can fail and every value fits 32 bits: rows are computed 64 keys at a time
+  // For an expression of q - k that is narrow, the bits of every difference: that of (p, key) is key - p + keys - 1.
+  std::vector<std::uint64_t> diagonal_;
+  std::int64_t keys_ = 0;
 };
 
 }  // namespace stof::bound

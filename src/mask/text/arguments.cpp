@@ -3,6 +3,8 @@
 
 #include <charconv>
 
+#include "src/tensor/npy.h"
+
 namespace stof {
 
 std::string Arguments::in_usage() const { return fmt::format("in {}", usage_); }
@@ -87,7 +89,7 @@ std::vector<Segment> Arguments::segments() {
   return segments;
 }
 
-Arguments::File Arguments::file() {
+Arguments::Array Arguments::array() {
   start();
   const std::size_t place = cursor_.place();
   const bool is_quoted = cursor_.peek() == '"' || cursor_.peek() == '\'';
@@ -97,7 +99,11 @@ Arguments::File Arguments::file() {
     cursor_.fail_at(place, fmt::format("array {} was held in memory when this mask was printed; save it as .npy and "
                                        "write the file's name here",
                                        name));
-  return {.name = name, .path = folder_ / name};
+  try {
+    return {.file = name, .tensor = read_npy(folder_ / name)};
+  } catch (const Error& error) {
+    cursor_.fail_at(place, error.what(), error.kind());
+  }
 }
 
 std::vector<Selection> Arguments::selections(std::vector<Mask>& otherwise) {

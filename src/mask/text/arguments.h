@@ -24,11 +24,11 @@ class Arguments {
   bool next_is_list();
   std::vector<std::int64_t> integers();
   std::vector<Segment> segments();
-  struct File {
-    std::string name;  // as written
-    std::filesystem::path path;
+  struct Array {
+    std::string file;  // as written
+    Tensor tensor;
   };
-  File file();
+  Array array();
   std::vector<Selection> selections(std::vector<Mask>& otherwise);  // `otherwise`: none or one
   bool more() { return cursor_.peek() == ','; }
   Cursor& start();  // of an argument that the caller reads

@@ -97,7 +97,7 @@ std::string Cursor::got() {
   return fmt::format("'{}'", token);
 }
 
-void Cursor::fail_at(std::size_t place, std::string_view message) const {
+void Cursor::fail_at(std::size_t place, std::string_view message, ErrorKind kind) const {
   const auto [begin, end] = excerpt(text_, place);
   const std::string_view dots_before = begin > 0 && text_[begin - 1] != '\n' ? "..." : "";
   const std::string_view dots_after = end < text_.size() && text_[end] != '\n' ? "..." : "";
@@ -106,7 +106,7 @@ void Cursor::fail_at(std::size_t place, std::string_view message) const {
   const std::string_view passed = text_.substr(begin, place - begin);
   const auto column = static_cast<std::size_t>(
       std::count_if(passed.begin(), passed.end(), [](char c) { return !continues_character(c); }));
-  fail(ErrorKind::invalid_argument, "mask: {}\n  {}\n  {:>{}}", message, line, '^', dots_before.size() + column + 1);
+  fail(kind, "mask: {}\n  {}\n  {:>{}}", message, line, '^', dots_before.size() + column + 1);
 }
 
 Cursor::Nested::Nested(Cursor& cursor) : cursor_(cursor) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "stof/error.h"
+
 namespace stof {
 
 class Cursor {
@@ -28,7 +30,8 @@ class Cursor {
 
   [[noreturn]] void fail_here(std::string_view message) { fail_at(place(), message); }
   // "mask: MESSAGE", the line of the place, and a caret under it.
-  [[noreturn]] void fail_at(std::size_t place, std::string_view message) const;
+  [[noreturn]] void fail_at(std::size_t place, std::string_view message,
+                            ErrorKind kind = ErrorKind::invalid_argument) const;
 
   // Guards recursion: `Nested deeper(cursor)` refuses more than kMaxNesting levels.
   class Nested {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/mask/expression.h"
+#include "src/mask/named_arrays.h"
 #include "src/mask/text/arguments.h"
 
 namespace stof {
@@ -27,6 +28,22 @@ Mask read_dilated(Arguments& arguments) {
 
 Mask read_global(Arguments& arguments) {
   return arguments.next_is_list() ? global_tokens(arguments.integers()) : global_tokens(arguments.integer());
+}
+
+Mask read_bits(Arguments& arguments) {
+  const Arguments::Array array = arguments.array();
+  return bits(array.tensor.view(), array.file);
+}
+
+Mask read_document_ids(Arguments& arguments) {
+  const Arguments::Array array = arguments.array();
+  return document_ids(array.tensor.view(), array.file);
+}
+
+Mask read_blocks(Arguments& arguments) {
+  const std::int64_t size = arguments.integer();
+  const Arguments::Array array = arguments.array();
+  return blocks(size, array.tensor.view(), array.file);
 }
 
 Mask read_random_blocks(Arguments& arguments) {
@@ -69,9 +86,12 @@ constexpr TermSyntax kTerms[] = {
     {"sink", "sink(g)", [](Arguments& a) { return sink(a.integer()); }},
     {"prefix", "prefix(n)", [](Arguments& a) { return prefix(a.integer()); }},
     {"documents", "documents([starts])", [](Arguments& a) { return documents(a.integers()); }},
+    {"document_ids", "document_ids(file)", read_document_ids},
     {"segments", "segments([[q0,q1,k0,k1,\"full\"],...])", [](Arguments& a) { return segments(a.segments()); }},
+    {"blocks", "blocks(b,file)", read_blocks},
     {"random_blocks", "random_blocks(b,n,seed)", read_random_blocks},
     {"tree", "tree([parents])", [](Arguments& a) { return tree(a.integers()); }},
+    {"bits", "bits(file)", read_bits},
     {"natten", "natten(h,w,kh,kw)", read_natten},
     {"where", "where(EXPR)", [](Arguments& a) { return read_where(a.start()); }},
     {"heads", "heads(0-3: MASK, *: MASK)", read_selection<heads, heads>},

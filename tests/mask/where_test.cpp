@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// where(): arithmetic, precedence, the lambda form, failures of evaluation.
+#include "stof/where.h"
+
+#include <cmath>
+
+#include "tests/expect_error.h"
+#include "tests/mask/naive.h"
+
+namespace stof {
+namespace {
+
+using Index = std::int64_t;
+
+Index floor_quotient(Index a, Index b) {
+  const double exact = static_cast<double>(a) / static_cast<double>(b);
+  return static_cast<Index>(std::floor(exact));
+}
+Index floor_rest(Index a, Index b) { return a - b * floor_quotient(a, b); }
+
+void expect_where(const std::string& text, const Definition& definition) {
+  const Mask mask = where(text);
+  expect_definition(mask, {.queries = 40, .keys = 70, .batch = 2, .heads = 3}, definition);
+  expect_definition(mask, {.queries = 50, .keys = 33, .batch = 1, .heads = 2}, definition);
+  EXPECT_EQ(parse(mask.text()), mask);
+}
+
+TEST(Where, Arithmetic) {
+  expect_where("q + k == 40", [](Index, Index, Index q, Index k) { return q + k == 40; });
+  expect_where("q * k > 300", [](Index, Index, Index q, Index k) { return q * k > 300; });
+  expect_where("(q - k) / 7 == -2", [](Index, Index, Index q, Index k) { return floor_quotient(q - k, 7) == -2; });
+  expect_where("(q - k) % 5 == 4", [](Index, Index, Index q, Index k) { return floor_rest(q - k, 5) == 4; });
+  expect_where("(q - k) % -5", [](Index, Index, Index q, Index k) { return floor_rest(q - k, -5) != 0; });
+  expect_where("(k - 30) / -4 < q", [](Index, Index, Index q, Index k) { return floor_quotient(k - 30, -4) < q; });
+  expect_where("abs(q - k) <= 3 | min(q, k) < 2 | max(q, k) > 60", [](Index, Index, Index q, Index k) {
+    return std::abs(q - k) <= 3 || std::min(q, k) < 2 || std::max(q, k) > 60;
+  });
+  expect_where("q - k", [](Index, Index, Index q, Index k) { return q != k; });
+  expect_where("!(q & 1) | k & 6", [](Index, Index, Index q, Index k) { return ((q & 1) == 0 ? 1 : 0) | (k & 6); });
+  expect_where("b + 1 == h & q >= k", [](Index b, Index h, Index q, Index k) { return b + 1 == h && q >= k; });
+}
+
+TEST(Where, PrecedenceIsThatOfCpp) {
+  expect_where("q - k - 3 == 0", [](Index, Index, Index q, Index k) { return q - k - 3 == 0; });
+  expect_where("1 | q == k & 0", [](auto...) { return true; });
+  expect_where("q + k * 2 < 50 == k > 10", [](Index, Index, Index q, Index k) { return (q + k * 2 < 50) == (k > 10); });
+  expect_where("!q == k", [](Index, Index, Index q, Index k) { return (q == 0 ? 1 : 0) == k; });
+  expect_where("-q + k <= 2", [](Index, Index, Index q, Index k) { return -q + k <= 2; });
+  expect_where("q - (k - 3) * (2 - h) > 0", [](Index, Index h, Index q, Index k) { return q - (k - 3) * (2 - h) > 0; });
+}
+
+TEST(Where, ValuesBeyond32Bits) {
+  expect_where("q * 3000000000 - k * 3000000001 > -5",
+               [](Index, Index, Index q, Index k) { return q * 3000000000 - k * 3000000001 > -5; });
+  expect_where("(q * 100000 + k) % 3000000007 % 2", [](Index, Index, Index q, Index k) {
+    return floor_rest(floor_rest(q * 100000 + k, 3000000007), 2) != 0;
+  });
+}
+
+TEST(Where, LambdaAndTextMakeOneMask) {
+  EXPECT_EQ(where([](auto, auto, auto q, auto k) { return (q - k) % 4 == 0 && q >= k; }),
+            parse("where((q - k) % 4 == 0 & q >= k)"));
+  EXPECT_EQ(where([](auto b, auto h, auto q, auto k) { return abs(q - k) < 5 || (b + h) * 2 <= min(q, max(k, 3)); }),
+            parse("where(abs(q - k) < 5 | (b + h) * 2 <= min(q, max(k, 3)))"));
+  // && and || look at truth, & and | at bits.
+  EXPECT_EQ(where([](auto, auto, auto q, auto k) { return q && !k; }), parse("where(q != 0 & !k)"));
+  EXPECT_EQ(where([](auto, auto, auto q, auto k) { return q & -k; }), parse("where(q & -k)"));
+  EXPECT_EQ(where([](auto, auto, auto q, auto k) { return q - -3 * k != -(k / 2); }),
+            parse("where(q - -3 * k != -(k / 2))"));
+  EXPECT_EQ(where([](auto...) { return true; }), parse("where(1)"));
+}
+
+TEST(Where, PrintsWithTheParenthesesItNeeds) {
+  EXPECT_EQ(parse("where(((q)-(k))%4==0&(q>=k))").text(), "where((q - k) % 4 == 0 & q >= k)");
+  EXPECT_EQ(parse("where(q-(k-(1)))").text(), "where(q - (k - 1))");
+  EXPECT_EQ(parse("where(-(-5) + -(-q))").text(), "where(5 + --q)");
+  EXPECT_EQ(parse("where((q & 1) == 0 | !(k | h))").text(), "where((q & 1) == 0 | !(k | h))");
+}
+
+TEST(Where, FailsWhenEvaluatedNotBefore) {
+  const BoundMask mask(where("k / (q - 3) == 1"), {.queries = 8, .keys = 8});
+  EXPECT_TRUE(mask.allows(0, 5, 2));
+  EXPECT_EQ(mask.classify(0, {0, 8}, {0, 8}), BlockKind::partial);
+  EXPECT_ERROR(mask.allows(0, 3, 5), ErrorKind::invalid_argument,
+               "where(k / (q - 3) == 1): division by zero at q = 3, k = 5");
+  std::vector<std::uint64_t> words(8);
+  EXPECT_ERROR(mask.tile_bits(0, {2, 8}, {0, 8}, words), ErrorKind::invalid_argument,
+               "where(k / (q - 3) == 1): division by zero at q = 3, k = 0");
+  EXPECT_ERROR(BoundMask(where("(q + 9000000000) * (k + 9000000000)"), {2, 2}).allows(0, 1, 0),
+               ErrorKind::invalid_argument, "where((q + 9000000000) * (k + 9000000000)): overflow at q = 1, k = 0");
+}
+
+TEST(Where, ConstantHeadsShareGroups) {
+  const MaskExtent extent{.queries = 4, .keys = 4, .batch = 2, .heads = 12};
+  EXPECT_EQ(BoundMask(where("h < 4 & q >= k"), extent).groups(), 2);
+  EXPECT_EQ(BoundMask(where("q >= k - h / 6"), extent).groups(), 2);
+  EXPECT_EQ(BoundMask(where("q >= k - (h + b)"), extent).groups(), 13);
+}
+
+TEST(Where, KnowsWhatDependsOnTheDifference) {
+  const auto asked = [](const char* text) {
+    return BoundMask(where(text), {.queries = 4, .keys = 4}).depends_only_on_difference(0);
+  };
+  for (const char* text : {"q >= k", "(q - k) % 4 == 0 & k < q", "abs(k - q) < h + 3", "7", "h"})
+    EXPECT_TRUE(asked(text)) << text;
+  for (const char* text : {"q", "q + k == 3", "q - (k - 1) == 0", "-q - k == -4", "abs(q) == k", "q * 2 >= k", "q & k"})
+    EXPECT_FALSE(asked(text)) << text;
+}
+
+TEST(Where, RefusesWhatItCannotHold) {
+  std::string sum = "q";
+  for (int i = 0; i < 2048; ++i) sum += " + q";
+  EXPECT_ERROR(where(sum), ErrorKind::invalid_argument, "where: 4097 operations; accepted: at most 4096");
+  EXPECT_ERROR(where([](auto, auto, auto q, auto) {
+                 Symbol value = q;
+                 for (int i = 0; i < 64; ++i) value = q - value;
+                 return value;
+               }),
+               ErrorKind::invalid_argument,
+               "where: more than 64 values wait for their operators; use fewer parentheses");
+}
+
+}  // namespace
+}  // namespace stof
