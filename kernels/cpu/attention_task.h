@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a CPU attention kernel is asked: one row-block, or one query row, of one (item, head).
+// Plain pointers and sizes; strides in elements, the innermost dimension is contiguous.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace stof::cpu {
+
+enum class Storage : std::uint8_t { f32, f16, bf16 };
+
+// Pointers to row 0 of the item (q, out, lse) or key 0 of the item (k, v), for one head.
+struct AttentionHead {
+  const void* q = nullptr;
+  const void* k = nullptr;
+  const void* v = nullptr;
+  void* out = nullptr;
+  float* lse = nullptr;  // may be null
+  std::int64_t q_stride = 0, k_stride = 0, v_stride = 0, out_stride = 0, lse_stride = 0;
+  int keys = 0;  // no key at or past this one is read
+};
+
+struct AttentionNumbers {
+  int head_dim = 0;
+  Storage storage = Storage::f32;
+  float scale = 1.f;
+};
+
+// An entry of a block layout: keys [key_start, key_start + block_kv), all allowed when mask is negative.
+struct BlockVisit {
+  std::int32_t key_start;
+  std::int32_t mask;
+};
+
+// The tile sizes and masks of one block layout. The mask of key j is mask_row_bytes() bytes, bit l for row l of the
+// row-block: transposed against the layout, because the lanes of a vector are query rows.
+struct BlockTiles {
+  int block_q = 64, block_kv = 64;
+  const std::uint8_t* masks = nullptr;  // [mask][block_kv][mask_row_bytes]
+  int mask_row_bytes() const { return (block_q + 31) / 32 * 4; }
+};
+
+// Rows [row, row + rows) of the head, which are lanes [lane, lane + rows) of the row-block.
+struct BlockTask {
+  AttentionHead head;
+  const BlockVisit* visits = nullptr;
+  std::int64_t visit_count = 0;
+  std::int64_t row = 0;
+  int rows = 0, lane = 0;
+};
+
+}  // namespace stof::cpu

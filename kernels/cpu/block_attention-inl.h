@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// One row-block of block-wise attention, for one instruction set: pack the queries, visit the key blocks, write.
+#if defined(STOF_KERNELS_CPU_BLOCK_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef STOF_KERNELS_CPU_BLOCK_ATTENTION_INL_H_
+#undef STOF_KERNELS_CPU_BLOCK_ATTENTION_INL_H_
+#else
+#define STOF_KERNELS_CPU_BLOCK_ATTENTION_INL_H_
+#endif
+#include <cmath>
+#include <type_traits>
+
+#include "kernels/cpu/attention_task.h"
+#include "kernels/cpu/panel-inl.h"
+#include "kernels/cpu/storage-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace stof::cpu::HWY_NAMESPACE {
+
+HWY_INLINE bool all_finite(const Rows& rows, int count, int depth) {
+  const Floats d;
+  FloatVec sum = hn::Zero(d);  // 0 * x is 0 unless x is infinite or NaN, and NaN stays
+  for (int j = 0; j < count; ++j)
+    for (int c = 0; c < depth; c += kLanes) sum = hn::MulAdd(hn::LoadU(d, rows.row(j) + c), hn::Zero(d), sum);
+  return hn::AllTrue(d, hn::Eq(sum, hn::Zero(d)));
+}
+
+template <class T>
+class RowBlock {
+ public:
+  RowBlock(const AttentionNumbers& numbers, const BlockTiles& tiles, const BlockTask& task, float* scratch)
+      : numbers_(numbers), tiles_(tiles), task_(task), depth_((numbers.head_dim + kLanes - 1) / kLanes * kLanes) {
+    const auto take = [&](std::int64_t floats) {
+      float* const part = scratch;
+      scratch += (floats + 15) / 16 * 16;
+      return part;
+    };
+    const int rows = (tiles.block_q + kPanel - 1) / kPanel * kPanel;
+    q_ = take(std::int64_t{rows} * numbers.head_dim);
+    o_ = take(std::int64_t{rows} * depth_);
+    s_ = take(std::int64_t{tiles.block_kv} * kPanel);
+    top_ = take(rows);
+    sum_ = take(rows);
+    k_ = take(std::int64_t{tiles.block_kv} * depth_);
+    v_ = take(std::int64_t{tiles.block_kv} * depth_);
+    wide_ = take(depth_);
+    first_panel_ = task.lane / kPanel;
+    last_panel_ = (task.lane + task.rows - 1) / kPanel;
+  }
+
+  void run() {
+    pack_queries();
+    for (std::int64_t i = 0; i < task_.visit_count && task_.visits[i].key_start < task_.head.keys; ++i)
+      visit(task_.visits[i]);
+    write();
+  }
+
+ private:
+  static const T* row_at(const void* base, std::int64_t row, std::int64_t stride) {
+    return static_cast<const T*>(base) + row * stride;
+  }
+
+  // q_ [panel][c][kPanel], scaled to units of log2; lanes outside the task are 0.
+  void pack_queries() {
+    const int d = numbers_.head_dim;
+    const float scale = numbers_.scale * 1.44269504088896341f;
+    const int begin = first_panel_ * kPanel, end = (last_panel_ + 1) * kPanel;
+    std::fill(o_ + std::int64_t{begin} * depth_, o_ + std::int64_t{end} * depth_, 0.f);
+    std::fill(sum_ + begin, sum_ + end, 0.f);
+    std::fill(top_ + begin, top_ + end, -std::numeric_limits<float>::infinity());
+    for (int lane = begin; lane < end; ++lane) {
+      float* const to = q_ + std::int64_t{lane / kPanel} * kPanel * d + lane % kPanel;
+      if (lane < task_.lane || lane >= task_.lane + task_.rows) {
+        for (int c = 0; c < d; ++c) to[c * kPanel] = 0.f;
+        continue;
+      }
+      widen_row(row_at(task_.head.q, task_.row + lane - task_.lane, task_.head.q_stride), d, wide_, depth_);
+      for (int c = 0; c < d; ++c) to[c * kPanel] = wide_[c] * scale;
+    }
+  }
+
+  Rows widened(const void* base, std::int64_t stride, int key_start, int keys, float* to) const {
+    for (int j = 0; j < keys; ++j)
+      widen_row(row_at(base, key_start + j, stride), numbers_.head_dim, to + std::int64_t{j} * depth_, depth_);
+    return {.at = to, .stride = depth_};
+  }
+
+  Rows key_rows(int key_start, int keys) const {
+    const AttentionHead& head = task_.head;
+    if constexpr (std::is_same_v<T, float>)
+      return {.at = row_at(head.k, key_start, head.k_stride), .stride = head.k_stride};
+    else return widened(head.k, head.k_stride, key_start, keys, k_);
+  }
+
+  Rows value_rows(int key_start, int keys) const {
+    const AttentionHead& head = task_.head;
+    if constexpr (std::is_same_v<T, float>)
+      if (numbers_.head_dim == depth_) return {.at = row_at(head.v, key_start, head.v_stride), .stride = head.v_stride};
+    return widened(head.v, head.v_stride, key_start, keys, v_);
+  }
+
+  void visit(const BlockVisit& entry) {
+    const int keys = std::min(tiles_.block_kv, task_.head.keys - entry.key_start);
+    Block block{.k = key_rows(entry.key_start, keys),
+                .v = value_rows(entry.key_start, keys),
+                .keys = keys,
+                .head_dim = numbers_.head_dim,
+                .depth = depth_};
+    if (entry.mask < 0) {
+      for (int panel = first_panel_; panel <= last_panel_; ++panel) attend<false>(block, panel_at(panel));
+      return;
+    }
+    block.mask_row_bytes = tiles_.mask_row_bytes();
+    block.mask = tiles_.masks + std::int64_t{entry.mask} * tiles_.block_kv * block.mask_row_bytes;
+    if (!all_finite(block.v, keys, depth_)) return visit_not_finite(block, entry.key_start);
+    for (int panel = first_panel_; panel <= last_panel_; ++panel) attend<true>(block, panel_at(panel));
+  }
+
+  // A forbidden weight is 0, and 0 times a value that is not finite would be NaN: rows with such a value are taken out
+  // of the product and added for those query rows alone that may see them.
+  void visit_not_finite(Block block, int key_start) {
+    const AttentionHead& head = task_.head;
+    block.v = widened(head.v, head.v_stride, key_start, block.keys, v_);
+    bool finite[kMaxBlockKv];
+    for (int j = 0; j < block.keys; ++j) {
+      const Rows row{.at = block.v.row(j), .stride = 0};
+      finite[j] = all_finite(row, 1, depth_);
+      if (!finite[j]) std::fill_n(v_ + std::int64_t{j} * depth_, depth_, 0.f);
+    }
+    for (int index = first_panel_; index <= last_panel_; ++index) {
+      const Panel panel = panel_at(index);
+      attend<true>(block, panel);
+      for (int j = 0; j < block.keys; ++j) {
+        if (finite[j]) continue;
+        widen_row(row_at(head.v, key_start + j, head.v_stride), numbers_.head_dim, wide_, depth_);
+        add_value_row(mask_word(block, panel, j), panel.s + j * kPanel, panel.o);
+      }
+    }
+  }
+
+  void add_value_row(std::uint32_t allowed, const float* weights, float* o) const {
+    for (int lane = 0; lane < kPanel; ++lane) {
+      if (((allowed >> lane) & 1u) == 0) continue;
+      for (int c = 0; c < numbers_.head_dim; ++c) o[std::int64_t{lane} * depth_ + c] += weights[lane] * wide_[c];
+    }
+  }
+
+  Panel panel_at(int index) const {
+    const std::int64_t row = std::int64_t{index} * kPanel;
+    return {.q = q_ + row * numbers_.head_dim,
+            .o = o_ + row * depth_,
+            .s = s_,
+            .top = top_ + row,
+            .sum = sum_ + row,
+            .mask_offset = static_cast<int>(row / 8)};
+  }
+
+  void write() const {
+    const AttentionHead& head = task_.head;
+    for (int i = 0; i < task_.rows; ++i) {
+      const int lane = task_.lane + i;
+      const float sum = sum_[lane];
+      const std::int64_t row = task_.row + i;
+      scale_row(o_ + std::int64_t{lane} * depth_, sum == 0.f ? 0.f : 1.f / sum, numbers_.head_dim,
+                static_cast<T*>(head.out) + row * head.out_stride);
+      if (head.lse == nullptr) continue;
+      head.lse[row * head.lse_stride] =
+          sum == 0.f ? -std::numeric_limits<float>::infinity()
+                     : static_cast<float>(double{top_[lane]} * 0.69314718055994531 + std::log(double{sum}));
+    }
+  }
+
+  AttentionNumbers numbers_;
+  BlockTiles tiles_;
+  BlockTask task_;
+  int depth_;  // head_dim rounded up to whole vectors
+  int first_panel_ = 0, last_panel_ = 0;
+  float *q_, *o_, *s_, *top_, *sum_, *k_, *v_, *wide_;
+};
+
+void attend_row_block(const AttentionNumbers& numbers, const BlockTiles& tiles, const BlockTask& task, float* scratch) {
+  switch (numbers.storage) {
+    case Storage::f32: return RowBlock<float>(numbers, tiles, task, scratch).run();
+    case Storage::f16: return RowBlock<hwy::float16_t>(numbers, tiles, task, scratch).run();
+    case Storage::bf16: return RowBlock<hwy::bfloat16_t>(numbers, tiles, task, scratch).run();
+  }
+}
+
+}  // namespace stof::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// One key block against one panel of query rows: scores, online softmax, weighted values.
+#if defined(STOF_KERNELS_CPU_PANEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef STOF_KERNELS_CPU_PANEL_INL_H_
+#undef STOF_KERNELS_CPU_PANEL_INL_H_
+#else
+#define STOF_KERNELS_CPU_PANEL_INL_H_
+#endif
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "kernels/cpu/exp2-inl.h"
+#include "kernels/cpu/tile_matmul-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace stof::cpu::HWY_NAMESPACE {
+
+constexpr int kMaxBlockKv = 256;
+constexpr int kGroups = kPanel / kRows;  // of rows, in the product with the values
+// The running maximum may lag behind by this many powers of two before sums and outputs are rescaled: weights stay
+// below 2^8, and most blocks rescale nothing.
+constexpr float kLag = 8.f;
+
+struct Rows {
+  const float* at;
+  std::int64_t stride;
+  const float* row(int j) const { return at + j * stride; }
+};
+
+struct Block {
+  Rows k, v;  // v is readable to whole vectors
+  int keys, head_dim, depth;
+  const std::uint8_t* mask = nullptr;  // [keys][mask_row_bytes], or null: every key is allowed
+  int mask_row_bytes = 0;
+};
+
+struct Panel {
+  const float* q;     // [head_dim][kPanel]
+  float* o;           // [kPanel][depth]
+  float* s;           // [block_kv][kPanel]: scores, then weights
+  float *top, *sum;   // [kPanel]: running maximum and sum of weights
+  int mask_offset;    // bytes into a mask row
+};
+
+// Where something is allowed: per tile of kRows keys, and per group of kRows rows the keys it needs.
+struct Live {
+  bool tile[kMaxBlockKv / kRows];
+  int begin[kGroups], end[kGroups];
+};
+
+HWY_INLINE std::uint32_t mask_word(const Block& block, const Panel& panel, int key) {
+  std::uint32_t word = 0;
+  std::memcpy(&word, block.mask + std::int64_t{key} * block.mask_row_bytes + panel.mask_offset, kPanel / 8);
+  return word;
+}
+
+HWY_INLINE hn::Mask<Floats> lanes_of(std::uint32_t word, int vector) {
+  const std::uint32_t bits = word >> (vector * kLanes);
+  HWY_ALIGN std::uint8_t bytes[8];
+  std::memcpy(bytes, &bits, sizeof(bits));
+  return hn::LoadMaskBits(Floats(), bytes);
+}
+
+HWY_INLINE Live all_live(int keys) {
+  Live live;
+  std::fill(std::begin(live.tile), std::end(live.tile), true);
+  std::fill(std::begin(live.begin), std::end(live.begin), 0);
+  std::fill(std::begin(live.end), std::end(live.end), keys);
+  return live;
+}
+
+inline Live live_parts(const Block& block, const Panel& panel) {
+  Live live;
+  std::fill(std::begin(live.begin), std::end(live.begin), block.keys);
+  std::fill(std::begin(live.end), std::end(live.end), 0);
+  for (int j = 0; j < block.keys; j += kRows) {
+    const int end = std::min(j + kRows, block.keys);
+    std::uint32_t any = 0;
+    for (int i = j; i < end; ++i) any |= mask_word(block, panel, i);
+    live.tile[j / kRows] = any != 0;
+    for (int group = 0; group < kGroups; ++group) {
+      if (((any >> (group * kRows)) & ((1u << kRows) - 1)) == 0) continue;
+      live.begin[group] = std::min(live.begin[group], j);
+      live.end[group] = end;
+    }
+  }
+  return live;
+}
+
+struct Peak {
+  FloatVec at[kVectors];
+};
+
+// Scores of the live tiles into panel.s, forbidden ones as -inf, and the largest of each row.
+template <bool kMasked>
+HWY_INLINE Peak write_scores(const Block& block, const Panel& panel, const Live& live) {
+  const Floats d;
+  const FloatVec forbidden = hn::Set(d, -std::numeric_limits<float>::infinity());
+  Peak peak = {{forbidden, forbidden}};
+  for (int j = 0; j < block.keys; j += kRows) {
+    if (kMasked && !live.tile[j / kRows]) continue;
+    const float* k[kRows];
+    for (int r = 0; r < kRows; ++r) k[r] = block.k.row(std::min(j + r, block.keys - 1));
+    Accumulators acc;
+    score_tile(k, panel.q, block.head_dim, acc);
+    const int rows = std::min(kRows, block.keys - j);
+    float* s = panel.s + j * kPanel;
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      if (r >= rows) break;
+      const std::uint32_t word = kMasked ? mask_word(block, panel, j + r) : 0;
+      for (int v = 0; v < kVectors; ++v) {
+        FloatVec score = acc.at[r][v];
+        if (kMasked) score = hn::IfThenElse(lanes_of(word, v), score, forbidden);
+        hn::Store(score, d, s + r * kPanel + v * kLanes);
+        peak.at[v] = hn::Max(peak.at[v], score);
+      }
+    }
+  }
+  return peak;
+}
+
+// Raises the running maxima where the block's peak is more than kLag above, with the factors that then apply to sums
+// and outputs; false, and nothing changed, when no row needs it.
+HWY_INLINE bool raise_top(const Panel& panel, const Peak& peak, float* factor) {
+  const Floats d;
+  bool raise = false;
+  for (int v = 0; v < kVectors; ++v) {
+    const auto lagging = hn::Gt(peak.at[v], hn::Add(hn::Load(d, panel.top + v * kLanes), hn::Set(d, kLag)));
+    raise = raise || !hn::AllFalse(d, lagging);
+  }
+  if (!raise) return false;
+  for (int v = 0; v < kVectors; ++v) {
+    const FloatVec old = hn::Load(d, panel.top + v * kLanes);
+    const FloatVec top = hn::Max(old, peak.at[v]);
+    const auto none = hn::Eq(top, hn::Set(d, -std::numeric_limits<float>::infinity()));
+    const FloatVec by = exp2(d, hn::Sub(old, hn::IfThenZeroElse(none, top)));
+    hn::Store(top, d, panel.top + v * kLanes);
+    hn::Store(by, d, factor + v * kLanes);
+    hn::Store(hn::Mul(hn::Load(d, panel.sum + v * kLanes), by), d, panel.sum + v * kLanes);
+  }
+  return true;
+}
+
+// Scores to weights, in place; sums gain them. Dead tiles become 0: a group of rows may still read them.
+template <bool kMasked>
+HWY_INLINE void write_weights(const Block& block, const Panel& panel, const Live& live) {
+  const Floats d;
+  FloatVec top[kVectors], sum[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    const FloatVec running = hn::Load(d, panel.top + v * kLanes);
+    const auto none = hn::Eq(running, hn::Set(d, -std::numeric_limits<float>::infinity()));
+    top[v] = hn::IfThenZeroElse(none, running);  // a row without a key yet: -inf - -inf would be NaN
+    sum[v] = hn::Zero(d);
+  }
+  float* s = panel.s;
+  for (int j = 0; j < block.keys; ++j, s += kPanel) {
+    const bool dead = kMasked && !live.tile[j / kRows];
+    HWY_UNROLL(2)
+    for (int v = 0; v < kVectors; ++v) {
+      const FloatVec weight = dead ? hn::Zero(d) : exp2(d, hn::Sub(hn::Load(d, s + v * kLanes), top[v]));
+      sum[v] = hn::Add(sum[v], weight);
+      hn::Store(weight, d, s + v * kLanes);
+    }
+  }
+  for (int v = 0; v < kVectors; ++v)
+    hn::Store(hn::Add(hn::Load(d, panel.sum + v * kLanes), sum[v]), d, panel.sum + v * kLanes);
+}
+
+HWY_INLINE void add_values(const Block& block, const Panel& panel, const Live& live, const float* factor) {
+  for (int group = 0; group < kGroups; ++group) {
+    const int row = group * kRows, begin = live.begin[group], keys = std::max(0, live.end[group] - begin);
+    if (keys == 0 && factor == nullptr) continue;
+    ValueTile tile{.p = panel.s + begin * kPanel + row,
+                   .v = block.v.row(begin),
+                   .v_stride = block.v.stride,
+                   .keys = keys,
+                   .o = panel.o + std::int64_t{row} * block.depth,
+                   .o_stride = block.depth,
+                   .factor = factor == nullptr ? nullptr : factor + row};
+    int c = 0;
+    for (; c + 2 * kLanes <= block.depth; c += 2 * kLanes, tile.v += 2 * kLanes, tile.o += 2 * kLanes) value_tile<2>(tile);
+    if (c < block.depth) value_tile<1>(tile);
+  }
+}
+
+template <bool kMasked>
+void attend(const Block& block, const Panel& panel) {
+  const Live live = kMasked ? live_parts(block, panel) : all_live(block.keys);
+  const Peak peak = write_scores<kMasked>(block, panel, live);
+  HWY_ALIGN float factor[kPanel];
+  const bool raised = raise_top(panel, peak, factor);
+  write_weights<kMasked>(block, panel, live);
+  add_values(block, panel, live, raised ? factor : nullptr);
+}
+
+}  // namespace stof::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

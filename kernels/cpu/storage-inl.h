@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of f32, f16 or bf16 in memory to and from vectors of floats; a row's tail is read and written element-wise safe.
+#if defined(STOF_KERNELS_CPU_STORAGE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef STOF_KERNELS_CPU_STORAGE_INL_H_
+#undef STOF_KERNELS_CPU_STORAGE_INL_H_
+#else
+#define STOF_KERNELS_CPU_STORAGE_INL_H_
+#endif
+#include <cstring>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace stof::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D>
+HWY_INLINE hn::Vec<D> load_row(D d, const float* from) {
+  return hn::LoadU(d, from);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_row(D d, const hwy::float16_t* from) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), from));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_row(D d, const hwy::bfloat16_t* from) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::bfloat16_t, D>(), from));
+}
+
+template <class D>
+HWY_INLINE void store_row(D d, hn::Vec<D> v, float* to) {
+  hn::StoreU(v, d, to);
+}
+template <class D>
+HWY_INLINE void store_row(D, hn::Vec<D> v, hwy::float16_t* to) {
+  const hn::Rebind<hwy::float16_t, D> half;
+  hn::StoreU(hn::DemoteTo(half, v), half, to);
+}
+// Round to nearest even; a NaN stays one because its quiet bit survives.
+template <class D>
+HWY_INLINE void store_row(D, hn::Vec<D> v, hwy::bfloat16_t* to) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<std::uint16_t, D> dh;
+  const auto bits = hn::BitCast(du, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFFu)));
+  const auto quiet = hn::Or(bits, hn::Set(du, 0x00400000u));
+  const auto chosen = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
+  hn::StoreU(hn::TruncateTo(dh, hn::ShiftRight<16>(chosen)), dh, reinterpret_cast<std::uint16_t*>(to));
+}
+
+// The first `count` < Lanes(d) elements at `from`, then zeros; reads nothing past them.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> load_tail(D d, const T* from, int count) {
+  HWY_ALIGN T lanes[hn::MaxLanes(D())] = {};
+  std::memcpy(lanes, from, sizeof(T) * static_cast<std::size_t>(count));
+  return load_row(d, lanes);
+}
+template <class D, class T>
+HWY_INLINE void store_tail(D d, hn::Vec<D> v, T* to, int count) {
+  HWY_ALIGN T lanes[hn::MaxLanes(D())];
+  store_row(d, v, lanes);
+  std::memcpy(to, lanes, sizeof(T) * static_cast<std::size_t>(count));
+}
+
+// count elements to floats; the elements up to padded, a multiple of the lanes, become 0.
+template <class T>
+HWY_INLINE void widen_row(const T* from, int count, float* to, int padded) {
+  const hn::ScalableTag<float> d;
+  constexpr int kStep = static_cast<int>(hn::MaxLanes(hn::ScalableTag<float>()));
+  int c = 0;
+  for (; c + kStep <= count; c += kStep) hn::Store(load_row(d, from + c), d, to + c);
+  if (c < padded) hn::Store(load_tail(d, from + c, count - c), d, to + c);
+}
+
+// to[0 .. count) = factor * from[0 .. count), from readable to whole vectors.
+template <class T>
+HWY_INLINE void scale_row(const float* from, float factor, int count, T* to) {
+  const hn::ScalableTag<float> d;
+  constexpr int kStep = static_cast<int>(hn::MaxLanes(hn::ScalableTag<float>()));
+  const auto by = hn::Set(d, factor);
+  int c = 0;
+  for (; c + kStep <= count; c += kStep) store_row(d, hn::Mul(hn::Load(d, from + c), by), to + c);
+  if (c < count) store_tail(d, hn::Mul(hn::Load(d, from + c), by), to + c, count - c);
+}
+
+}  // namespace stof::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
