@@ -7,7 +7,8 @@
 #include "kernels/cpu/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/block_attention.cpp"
-#include "hwy/foreach_target.h"
+#include <hwy/foreach_target.h>
+
 #include "kernels/cpu/block_attention-inl.h"
 
 #if HWY_ONCE

@@ -8,7 +8,7 @@
 #else
 #define STOF_KERNELS_CPU_EXP2_INL_H_
 #endif
-#include "hwy/highway.h"
+#include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace stof::cpu::HWY_NAMESPACE {

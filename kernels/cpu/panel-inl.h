@@ -36,11 +36,11 @@ struct Block {
 };
 
 struct Panel {
-  const float* q;     // [head_dim][kPanel]
-  float* o;           // [kPanel][depth]
-  float* s;           // [block_kv][kPanel]: scores, then weights
-  float *top, *sum;   // [kPanel]: running maximum and sum of weights
-  int mask_offset;    // bytes into a mask row
+  const float* q;    // [head_dim][kPanel]
+  float* o;          // [kPanel][depth]
+  float* s;          // [block_kv][kPanel]: scores, then weights
+  float *top, *sum;  // [kPanel]: running maximum and sum of weights
+  int mask_offset;   // bytes into a mask row
 };
 
 // Where something is allowed: per tile of kRows keys, and per group of kRows rows the keys it needs.
@@ -180,7 +180,8 @@ HWY_INLINE void add_values(const Block& block, const Panel& panel, const Live& l
                    .o_stride = block.depth,
                    .factor = factor == nullptr ? nullptr : factor + row};
     int c = 0;
-    for (; c + 2 * kLanes <= block.depth; c += 2 * kLanes, tile.v += 2 * kLanes, tile.o += 2 * kLanes) value_tile<2>(tile);
+    for (; c + 2 * kLanes <= block.depth; c += 2 * kLanes, tile.v += 2 * kLanes, tile.o += 2 * kLanes)
+      value_tile<2>(tile);
     if (c < block.depth) value_tile<1>(tile);
   }
 }

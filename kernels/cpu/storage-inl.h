@@ -6,9 +6,9 @@
 #else
 #define STOF_KERNELS_CPU_STORAGE_INL_H_
 #endif
-#include <cstring>
+#include <hwy/highway.h>
 
-#include "hwy/highway.h"
+#include <cstring>
 
 HWY_BEFORE_NAMESPACE();
 namespace stof::cpu::HWY_NAMESPACE {

@@ -9,9 +9,9 @@
 #else
 #define STOF_KERNELS_CPU_TILE_MATMUL_INL_H_
 #endif
-#include <cstdint>
+#include <hwy/highway.h>
 
-#include "hwy/highway.h"
+#include <cstdint>
 
 HWY_BEFORE_NAMESPACE();
 namespace stof::cpu::HWY_NAMESPACE {

@@ -2,6 +2,7 @@
 // What a backend offers, as constants: attention kernels that say why not, matmul and row operations.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,8 +17,8 @@
 namespace stof {
 
 struct AttentionProblem {
-  AttentionShape shape;
-  MaskStats stats;
+  AttentionShape shape = {};
+  MaskStats stats = {};       // of one item when the mask is the same for all of them
   bool mask_has_text = true;  // the mask can be emitted as source (no lambda-only or array leaf stands in the way)
 };
 
@@ -35,11 +36,40 @@ struct AttentionPlan {
 
 using Refusal = std::optional<std::string>;  // empty: the kernel takes the problem
 
-// The layout in the form a kernel wants; made once per plan, owned by the attention object, shared by runs.
+// A packed mask before a kernel has seen it.
 struct PackedMask {
   LayoutKind kind = LayoutKind::block;
   BlockLayout blocks;
   RowLayout rows;
+};
+
+// What a kernel makes of a packed mask: its DeviceLayout, shared by runs. Only the kernel that made it looks inside.
+using ArrangedMask = std::shared_ptr<const void>;
+
+// One item of a call: where its rows and keys begin, in elements, and how many it has. Row i of the item has position
+// i + keys - queries, inside the positions of the arranged layout unless keys is 0.
+struct AttentionItem {
+  std::int64_t index = 0;  // in the batch; 0 when the mask is the same for all items
+  std::int64_t queries = 0, keys = 0;
+  std::int64_t q = 0, k = 0, v = 0, out = 0, lse = 0;
+};
+
+struct AttentionStrides {
+  std::int64_t head = 0, row = 0;  // in elements; the innermost dimension is contiguous
+};
+
+// A call as kernels see it: padded and packed batches differ only in their items and strides. Checked.
+struct AttentionCall {
+  const void* q = nullptr;
+  const void* k = nullptr;
+  const void* v = nullptr;
+  void* out = nullptr;
+  float* lse = nullptr;  // may be null
+  AttentionStrides q_strides, k_strides, v_strides, out_strides, lse_strides;
+  std::int64_t heads = 1, kv_heads = 1, head_dim = 0;
+  DType dtype = DType::f32;
+  float scale = 1.f;
+  std::span<const AttentionItem> items;
 };
 
 struct AttentionKernel {
@@ -47,12 +77,14 @@ struct AttentionKernel {
   Refusal (*refuses)(const AttentionProblem&, const DeviceCaps&);
   // Tiles and splits worth considering, each with its predicted time.
   std::vector<AttentionPlan> (*candidates)(const AttentionProblem&, const DeviceCaps&);
-  void (*run)(const AttentionPlan&, const PackedMask&, const AttentionArguments&, const Device&);
+  ArrangedMask (*arrange)(const AttentionPlan&, PackedMask, const Device&);
+  void (*run)(const AttentionPlan&, const ArrangedMask&, const AttentionCall&, const Device&);
 };
 
 struct Backend {
   std::string_view name;
   std::span<const AttentionKernel> attention;
+  std::span<const BlockSize> attention_block_sizes;  // what the statistics of a mask are measured at
 };
 
 extern const Backend cpu_backend;  // backend/cpu/backend.cpp

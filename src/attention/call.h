@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arguments of one run, checked and brought into the one form that kernels take.
+#pragma once
+#include <vector>
+
+#include "src/backend/contract.h"
+#include "stof/attention.h"
+
+namespace stof {
+
+struct CheckedCall {
+  AttentionCall call;                // its items are set by whoever runs it
+  std::vector<AttentionItem> items;  // those with at least one query row
+};
+
+// `batch_matters`: the mask differs by item, so that items past the planned batch have none.
+// Throws invalid_argument naming the argument, what was got and what is accepted.
+CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape& shape, bool batch_matters);
+
+}  // namespace stof

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a mask to something that runs: measure, choose, pack, arrange. Nothing else selects a kernel.
+#pragma once
+#include <string_view>
+
+#include "src/attention/choose.h"
+#include "src/backend/contract.h"
+#include "stof/attention.h"
+
+namespace stof {
+
+struct Planned {
+  Choice choice;
+  Range positions;  // of the rows that the arranged layout has
+  ArrangedMask arranged;
+};
+
+// Throws invalid_argument with the value got and the values accepted.
+void check_shape(const AttentionShape& shape);
+
+Choice choose_attention(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
+Planned plan_attention(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
+
+// The same choice with a layout over other positions.
+Planned replan(const Mask& mask, const AttentionShape& shape, const Device& device, const Choice& choice);
+
+}  // namespace stof

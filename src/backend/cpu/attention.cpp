@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cpu/attention.h"
+
+#include <array>
+
+#include "src/backend/cpu/attention/blocks.h"
+#include "src/backend/cpu/attention/cost.h"
+
+namespace stof::cpu {
+namespace {
+
+constexpr std::array<AttentionKernel, 1> kKernels{{
+    {.name = kBlockAttention,
+     .refuses = blocks_refuse,
+     .candidates = block_candidates,
+     .arrange = arrange_blocks,
+     .run = run_blocks},
+}};
+
+}  // namespace
+
+std::span<const AttentionKernel> attention_kernels() { return kKernels; }
+std::span<const BlockSize> attention_block_sizes() { return kBlockSizes; }
+
+}  // namespace stof::cpu

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cpu/attention/work_list.h"
+
+#include <omp.h>
+
+#include "src/base/error.h"
+
+namespace stof::cpu {
+namespace {
+
+Storage storage_of(DType dtype) {
+  if (dtype == DType::f16) return Storage::f16;
+  if (dtype == DType::bf16) return Storage::bf16;
+  STOF_CHECK(dtype == DType::f32);
+  return Storage::f32;
+}
+
+}  // namespace
+
+AttentionNumbers numbers_of(const AttentionCall& call) {
+  return {.head_dim = static_cast<int>(call.head_dim), .storage = storage_of(call.dtype), .scale = call.scale};
+}
+
+AttentionHead head_of(const AttentionCall& call, const Piece& piece) {
+  const AttentionItem& item = *piece.item;
+  const std::int64_t kv_head = piece.head / (call.heads / call.kv_heads);
+  const auto element = static_cast<std::int64_t>(size_of(call.dtype));
+  const auto at = [element](const void* base, std::int64_t offset) {
+    return static_cast<const std::byte*>(base) + offset * element;
+  };
+  return {.q = at(call.q, item.q + piece.head * call.q_strides.head),
+          .k = at(call.k, item.k + kv_head * call.k_strides.head),
+          .v = at(call.v, item.v + kv_head * call.v_strides.head),
+          .out = static_cast<std::byte*>(call.out) + (item.out + piece.head * call.out_strides.head) * element,
+          .lse = call.lse == nullptr ? nullptr : call.lse + item.lse + piece.head * call.lse_strides.head,
+          .q_stride = call.q_strides.row,
+          .k_stride = call.k_strides.row,
+          .v_stride = call.v_strides.row,
+          .out_stride = call.out_strides.row,
+          .lse_stride = call.lse_strides.row,
+          .keys = static_cast<int>(item.keys)};
+}
+
+int threads_for(std::span<const Piece> pieces, int cores) {
+  if (pieces.size() < 2 || cores < 2 || omp_in_parallel() != 0) return 1;
+  constexpr double kWorthAThread = 20e3;
+  double total = 0;
+  for (const Piece& piece : pieces) total += piece.cost_ns;
+  const double worth = std::min(total / kWorthAThread, static_cast<double>(std::min<std::size_t>(pieces.size(), 4096)));
+  return std::clamp(static_cast<int>(worth), 1, cores);
+}
+
+int thread_index() { return omp_get_thread_num(); }
+
+}  // namespace stof::cpu

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pieces of one attention call, spread over threads. A piece writes its own rows and nothing else and is computed
+// by one thread, so results do not depend on the number of threads or on who takes what.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/attention_task.h"
+#include "src/backend/contract.h"
+#include "src/backend/cpu/memory.h"
+
+namespace stof::cpu {
+
+struct Piece {
+  const AttentionItem* item = nullptr;
+  std::int64_t head = 0;
+  std::int64_t row = 0, rows = 0;   // of the item
+  std::int64_t begin = 0, end = 0;  // into what the kernel made of the layout
+  int lane = 0;                     // of `row` in its row-block
+  double cost_ns = 0;
+};
+
+AttentionNumbers numbers_of(const AttentionCall& call);
+AttentionHead head_of(const AttentionCall& call, const Piece& piece);
+
+// How many threads the pieces are worth: one for every 20 us, as waking a thread costs a few.
+int threads_for(std::span<const Piece> pieces, int cores);
+
+int thread_index();  // in the current parallel region
+
+// Calls compute(piece, scratch) for each, the costliest first.
+template <class Compute>
+void spread(std::vector<Piece>& pieces, int cores, ScratchPool& pool, const Compute& compute) {
+  const int threads = threads_for(pieces, cores);
+  const ScratchPool::Lease scratch(pool, threads);
+  if (threads == 1) {
+    for (const Piece& piece : pieces) compute(piece, scratch.at(0));
+    return;
+  }
+  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.cost_ns > b.cost_ns; });
+  const auto count = static_cast<std::int64_t>(pieces.size());
+#pragma omp parallel num_threads(threads)
+  {
+    void* const mine = scratch.at(thread_index());
+#pragma omp for schedule(dynamic)
+    for (std::int64_t i = 0; i < count; ++i) compute(pieces[static_cast<std::size_t>(i)], mine);
+  }
+}
+
+}  // namespace stof::cpu
