@@ -190,7 +190,7 @@ void key_of(const term::Not& term, const Place& place, std::string& key) { appen
 
 void key_of(const term::Select& term, const Place& place, std::string& key) {
   const Mask& mask = selected(term, place);
-  key += fmt::format("{};", mask.node().canonical);
+  if (!std::holds_alternative<term::Select>(mask.node().term)) key += fmt::format("{};", mask.node().canonical);
   append_key(mask, place, key);
 }
 

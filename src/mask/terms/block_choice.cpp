@@ -10,13 +10,17 @@
 namespace stof::bound {
 namespace {
 
-// Drawing looks at every (row-block, column block) once: 2^32 pairs take seconds.
-constexpr std::int64_t kMostPairs = std::int64_t{1} << 32;
+// Drawing looks at every (row-block, column block) once, which takes seconds for 2^32; every row-block takes memory.
+constexpr std::int64_t kMostPairs = std::int64_t{1} << 32, kMostRows = std::int64_t{1} << 24;
 
-void check_pairs(std::string_view term, const BlockRows& rows) {
-  if (rows.columns() == 0 || rows.row_blocks().size() <= kMostPairs / rows.columns()) return;
-  fail(ErrorKind::unsupported, "{} has {} x {} blocks; at most 2^32 block pairs are drawn: use larger blocks", term,
-       rows.row_blocks().size(), rows.columns());
+void check_count(std::string_view term, const BlockRows& rows, bool drawn) {
+  const std::int64_t row_blocks = rows.row_blocks().size(), columns = rows.columns();
+  if (row_blocks > kMostRows)
+    fail(ErrorKind::unsupported, "{} has {} row-blocks; accepted: at most {}, so use larger blocks", term, row_blocks,
+         kMostRows);
+  if (drawn && columns > 0 && row_blocks > kMostPairs / columns)
+    fail(ErrorKind::unsupported, "{} draws from {} x {} blocks; accepted: at most {} pairs, so use larger blocks", term,
+         row_blocks, columns, kMostPairs);
 }
 
 // The `count` column blocks with the smallest keys; ties go to the smaller block.
@@ -70,7 +74,7 @@ BlockRows bind(const term::Blocks& term, std::int64_t slice, const MaskExtent& e
 
 BlockRows bind(const term::RandomBlocks& term, const MaskExtent& extent) {
   BlockRows rows(term.size, extent);
-  check_pairs(term.print(ArrayNames::display), rows);
+  check_count(term.print(ArrayNames::display), rows, true);
   RandomDraw draw(term.count, term.seed, rows.columns());
   std::vector<Range> ranges;
   for (std::int64_t r = rows.row_blocks().begin; r < rows.row_blocks().end; ++r) {
@@ -82,7 +86,7 @@ BlockRows bind(const term::RandomBlocks& term, const MaskExtent& extent) {
 
 BlockRows bind(const term::BigBird& term, const MaskExtent& extent) {
   BlockRows rows(term.size, extent);
-  if (term.random > 0) check_pairs(term.print(ArrayNames::display), rows);
+  check_count(term.print(ArrayNames::display), rows, term.random > 0);
   const std::int64_t columns = rows.columns(), reach = (term.window - 1) / 2;
   const Range first = {0, std::min(columns, ceil_div(term.global, 2))};
   const Range last = {std::max<std::int64_t>(0, columns - term.global / 2), columns};

@@ -100,7 +100,7 @@ Arguments::Array Arguments::array() {
                                        "write the file's name here",
                                        name));
   try {
-    return {.file = name, .tensor = read_npy(folder_ / name)};
+    return {.file = name, .tensor = read_npy(folder_ == "." ? std::filesystem::path(name) : folder_ / name)};
   } catch (const Error& error) {
     cursor_.fail_at(place, error.what(), error.kind());
   }

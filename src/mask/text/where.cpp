@@ -56,8 +56,13 @@ class WhereReader {
     if (cursor_.eat("!")) return apply(WhereOp::logical_not, unary());
     if (!cursor_.eat("(")) return primary();
     Symbol value = expression();
-    cursor_.expect(')', "in where(EXPR)");
+    close();
     return value;
+  }
+
+  void close() {
+    if (!cursor_.eat(")"))
+      cursor_.fail_here(fmt::format("expected an operator or ')' in where(EXPR); got {}", cursor_.got()));
   }
 
   Symbol primary() {
@@ -85,7 +90,7 @@ class WhereReader {
   Symbol call_of_one(WhereOp op) {
     cursor_.expect('(', "in where(EXPR)");
     Symbol value = expression();
-    cursor_.expect(')', "in where(EXPR)");
+    close();
     return apply(op, value);
   }
 
@@ -94,7 +99,7 @@ class WhereReader {
     const Symbol first = expression();
     cursor_.expect(',', "in where(EXPR)");
     const Symbol second = expression();
-    cursor_.expect(')', "in where(EXPR)");
+    close();
     return apply(op, first, second);
   }
 
@@ -103,13 +108,18 @@ class WhereReader {
 
 }  // namespace
 
-Mask read_where(Cursor& cursor) { return where(WhereReader(cursor).expression()); }
+Mask read_where(Cursor& cursor) {
+  const Symbol expression = WhereReader(cursor).expression();
+  if (cursor.peek() != ')')
+    cursor.fail_here(fmt::format("expected an operator or ')' in where(EXPR); got {}", cursor.got()));
+  return where(expression);
+}
 
 Mask where(std::string_view expression) {
   Cursor cursor(expression);
-  Mask mask = read_where(cursor);
+  const Symbol symbol = WhereReader(cursor).expression();
   if (!cursor.at_end()) cursor.fail_here(fmt::format("expected an operator or the end; got {}", cursor.got()));
-  return mask;
+  return where(symbol);
 }
 
 }  // namespace stof
