@@ -102,9 +102,13 @@ def function_length(tree, source):
     """Top-level functions as the formatter lays them out: from the line that opens the brace to a '}' in column 0."""
     if not source.is_cpp:
         return
-    opened = None
+    opened, in_type = None, False
     for number, line in enumerate(source.lines, 1):
-        if line.endswith("{") and not line.startswith((" ", "namespace", "class", "struct", "enum", "union", "extern", "#")):
+        if line.startswith(("class", "struct")) and line.endswith("{"):
+            in_type = True
+        elif in_type:
+            in_type = not line.startswith("}")
+        elif line.endswith("{") and not line.startswith((" ", "namespace", "class", "struct", "enum", "union", "extern", "#")):
             opened = number
         elif line.startswith("    ") and line.endswith("{") and opened is None and source.lines[number - 2].endswith((",", "(")):
             opened = number  # a signature of several lines

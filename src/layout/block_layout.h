@@ -30,17 +30,19 @@ struct BlockEntry {
 // Invariant (validate): entries ascend without overlap and are in range; a full entry allows every (position, key)
 // inside the extent; a partial entry has an allowed and a forbidden pair inside the extent.
 struct BlockLayout {
-  BlockFormat format;
-  MaskExtent extent;
-  Range positions;                  // [keys - queries, keys)
+  BlockFormat format = {};
+  MaskExtent extent = {};
+  Range positions = {};             // [keys - queries, keys)
   std::int64_t first_position = 0;  // positions.begin rounded down to a multiple of block_q
-  std::vector<int> group_of;        // [batch * heads]
+  std::vector<int> group_of = {};   // [batch * heads]
   int groups = 0;
   std::int64_t row_blocks = 0;
-  std::vector<std::int64_t> row_begin;    // [groups][row_blocks + 1] into entries
-  std::vector<BlockEntry> entries;
-  std::vector<std::uint64_t> bitmaps;     // [distinct][block_q][words_per_row], least significant bit is the first key
-  std::vector<std::uint8_t> has_empty_row;  // [groups][row_blocks]: a row inside the extent without any allowed key
+  std::vector<std::int64_t> row_begin = {};  // [groups][row_blocks + 1] into entries
+  std::vector<BlockEntry> entries = {};
+  std::vector<std::uint64_t> bitmaps =
+      {};  // [distinct][block_q][words_per_row], least significant bit is the first key
+  std::vector<std::uint8_t> has_empty_row =
+      {};  // [groups][row_blocks]: a row inside the extent without any allowed key
 
   int words_per_row() const { return (format.block_kv + 63) / 64; }
   std::size_t bytes() const;
@@ -48,16 +50,16 @@ struct BlockLayout {
 
 // CSR of column intervals: the row-wise layout. The row of position p is p - positions.begin.
 struct RowLayout {
-  MaskExtent extent;
-  Range positions;
-  std::vector<int> group_of;  // [batch * heads]
+  MaskExtent extent = {};
+  Range positions = {};
+  std::vector<int> group_of = {};  // [batch * heads]
   int groups = 0;
-  std::vector<std::int64_t> row_begin;  // [groups][queries + 1] into intervals
+  std::vector<std::int64_t> row_begin = {};  // [groups][queries + 1] into intervals
   struct Interval {
     std::int32_t begin, end;  // half-open keys
     friend bool operator==(const Interval&, const Interval&) = default;
   };
-  std::vector<Interval> intervals;  // ascending, disjoint, not adjacent
+  std::vector<Interval> intervals = {};  // ascending, disjoint, not adjacent
 
   std::size_t bytes() const;
 };

@@ -31,7 +31,7 @@ struct MaskStats {
   // Allowed pairs over all items and heads; a double because 2^63 is in reach.
   double allowed_pairs = 0;
   std::int64_t empty_rows = 0;  // over all items and heads
-  std::vector<BlockStats> blocks;
+  std::vector<BlockStats> blocks = {};
 };
 
 struct BlockSize {

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mask to BlockLayout: each row-block is scanned in cells of 64 keys, and its touched keys are covered by entries.
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include "src/base/error.h"
+#include "src/layout/bitmap_pool.h"
+#include "src/layout/groups.h"
+#include "src/layout/pack.h"
+#include "src/mask/cell_scan.h"
+#include "src/mask/row_bits.h"
+
+namespace stof {
+namespace {
+
+constexpr std::int64_t kCell = 64;
+constexpr std::int64_t kPartRows = 64;
+constexpr std::size_t kMostEntries = std::size_t{1} << 30;
+
+void check(const BlockFormat& format, const MaskExtent& extent) {
+  const auto& [block_q, block_kv, key_step] = format;
+  if (block_q < 8 || block_q > 256 || block_q % 8 != 0 || block_kv < 8 || block_kv > 256 || block_kv % 8 != 0)
+    fail(ErrorKind::invalid_argument, "block format {} x {}; accepted: multiples of 8 from 8 to 256", block_q,
+         block_kv);
+  if (key_step < 8 || block_kv % key_step != 0 || (kCell % key_step != 0 && key_step % kCell != 0))
+    fail(ErrorKind::invalid_argument,
+         "key_step {} for blocks of {} keys; accepted: 8, 16, 32 or a multiple of 64 that divides {}", key_step,
+         block_kv, block_kv);
+  if (extent.keys > (std::int64_t{1} << 30) || extent.queries > (std::int64_t{1} << 30))
+    fail(ErrorKind::unsupported, "a layout of {} queries and {} keys; at most 2^30 of each are packed", extent.queries,
+         extent.keys);
+}
+
+class Packer {
+ public:
+  Packer(const BoundMask& mask, const BlockFormat& format)
+      : mask_(mask),
+        format_(format),
+        scan_(mask, kCell),
+        words_per_row_(words_for(format.block_kv)),
+        pool_(static_cast<std::size_t>(format.block_q * words_per_row_)),
+        bitmap_(static_cast<std::size_t>(format.block_q * words_per_row_)) {
+    const MaskExtent& extent = mask.extent();
+    layout_.format = format;
+    layout_.extent = extent;
+    layout_.positions = {extent.offset(), extent.keys};
+    layout_.first_position = floor_div(extent.offset(), format.block_q) * format.block_q;
+    layout_.row_blocks = ceil_div(extent.keys - layout_.first_position, format.block_q);
+  }
+
+  BlockLayout pack() {
+    Groups groups(mask_);
+    for (int group = 0; group < mask_.groups(); ++group) {
+      const std::size_t entries = layout_.entries.size(), rows = layout_.row_begin.size(),
+                        flags = layout_.has_empty_row.size();
+      pack_group(group);
+      const int equal = same_as_earlier(entries, rows);
+      groups.place(group, equal >= 0 ? equal : layout_.groups);
+      if (equal < 0) {
+        ++layout_.groups;
+        continue;
+      }
+      layout_.entries.resize(entries);
+      layout_.row_begin.resize(rows);
+      layout_.has_empty_row.resize(flags);
+    }
+    layout_.group_of = groups.of_each_head();
+    layout_.bitmaps = pool_.take();
+    return std::move(layout_);
+  }
+
+ private:
+  void pack_group(int group) {
+    for (std::int64_t r = 0; r < layout_.row_blocks; ++r) {
+      layout_.row_begin.push_back(static_cast<std::int64_t>(layout_.entries.size()));
+      const std::int64_t begin = layout_.first_position + r * format_.block_q;
+      const Range positions = intersect({begin, begin + format_.block_q}, layout_.positions);
+      group_ = group;
+      rows_ = {positions.begin - layout_.positions.begin, positions.end - layout_.positions.begin};
+      first_row_ = positions.begin - begin;
+      scan_.scan(group, rows_);
+      covered_ = 0;
+      for (const CellRun& run : scan_.runs()) cover(run);
+      pool_.reserve(group * layout_.row_blocks + r + 1, mask_.groups() * layout_.row_blocks);
+      layout_.has_empty_row.push_back(scan_.empty_row_count() > 0);
+      if (layout_.entries.size() > kMostEntries)
+        fail(ErrorKind::unsupported, "the layout has more than {} entries; use larger blocks or a sparser mask",
+             kMostEntries);
+    }
+    layout_.row_begin.push_back(static_cast<std::int64_t>(layout_.entries.size()));
+  }
+
+  // Emits entries until the run's allowed keys are covered.
+  void cover(const CellRun& run) {
+    const Range keys = scan_.keys_of(run);
+    if (run.full || format_.key_step >= kCell) return cover(keys, run);
+    // The columns of a partial cell that some row needs, in steps of key_step.
+    std::uint64_t any = 0;
+    for (const std::uint64_t word : scan_.bits(run)) any |= word;
+    for (std::int64_t at = 0; at < kCell; at += format_.key_step) {
+      const std::uint64_t step = ((std::uint64_t{1} << format_.key_step) - 1) << at;
+      if ((any & step) != 0) cover({keys.begin + at, std::min(keys.begin + at + format_.key_step, keys.end)}, run);
+    }
+  }
+
+  void cover(Range keys, const CellRun& run) {
+    std::int64_t start = std::max(floor_div(keys.begin, format_.key_step) * format_.key_step, covered_);
+    for (; start < keys.end; start += format_.block_kv) {
+      add_entry({start, start + format_.block_kv}, run);
+      covered_ = start + format_.block_kv;
+    }
+  }
+
+  void add_entry(Range keys, const CellRun& run) {
+    BlockEntry entry{.key_start = static_cast<std::int32_t>(keys.begin)};
+    const Range inside = intersect(keys, {0, mask_.extent().keys});
+    if ((run.full && scan_.keys_of(run).contains(inside)) || fill_bitmap(keys, inside, run))
+      entry.parts = parts_with_rows();
+    else {
+      entry.bitmap = pool_.intern(bitmap_);
+      entry.parts = parts_with_bits();
+    }
+    layout_.entries.push_back(entry);
+  }
+
+  // Makes the bitmap of [rows of the row-block][keys]; returns whether every pair inside the extent is allowed.
+  bool fill_bitmap(Range keys, Range inside, const CellRun& run) {
+    const std::size_t skipped = static_cast<std::size_t>(first_row_ * words_per_row_);
+    const std::size_t count = static_cast<std::size_t>(rows_.size() * words_per_row_);
+    std::fill(bitmap_.begin(), bitmap_.end(), 0);
+    const std::span<std::uint64_t> words = std::span(bitmap_).subspan(skipped, count);
+    if (!run.full && format_.block_kv == kCell && keys.begin == run.begin * kCell)
+      std::copy_n(scan_.bits(run).data(), count, words.data());
+    else clipped_tile_bits(mask_, group_, rows_, keys, words);
+    std::int64_t allowed = 0;
+    for (const std::uint64_t word : words) allowed += std::popcount(word);
+    return allowed == rows_.size() * inside.size();
+  }
+
+  std::uint32_t parts_with_rows() const {
+    std::uint32_t parts = 0;
+    for (std::int64_t part = 0; part * kPartRows < format_.block_q; ++part)
+      if (!intersect({part * kPartRows, (part + 1) * kPartRows}, {first_row_, first_row_ + rows_.size()}).empty())
+        parts |= 1u << part;
+    return parts;
+  }
+
+  std::uint32_t parts_with_bits() const {
+    std::uint32_t parts = 0;
+    const std::int64_t words = kPartRows * words_per_row_;
+    for (std::int64_t part = 0; part * kPartRows < format_.block_q; ++part) {
+      const auto first = bitmap_.begin() + part * words;
+      const auto last = bitmap_.begin() + std::min((part + 1) * words, std::ssize(bitmap_));
+      if (std::any_of(first, last, [](std::uint64_t word) { return word != 0; })) parts |= 1u << part;
+    }
+    return parts;
+  }
+
+  // An earlier packed group with the same entries as the last one, or -1.
+  int same_as_earlier(std::size_t first_entry, std::size_t first_row) {
+    const std::size_t count = layout_.entries.size() - first_entry;
+    const std::uint64_t hash = hash64(layout_.entries.data() + first_entry, count * sizeof(BlockEntry));
+    const auto rows = static_cast<std::size_t>(layout_.row_blocks + 1);
+    const auto [first, last] = packed_.equal_range(hash);
+    for (auto it = first; it != last; ++it) {
+      const std::int64_t* begin = layout_.row_begin.data() + static_cast<std::size_t>(it->second) * rows;
+      if (begin[rows - 1] - begin[0] != static_cast<std::int64_t>(count)) continue;
+      const bool same_rows = std::equal(
+          begin, begin + rows, layout_.row_begin.data() + first_row,
+          [&](std::int64_t a, std::int64_t b) { return a - begin[0] == b - static_cast<std::int64_t>(first_entry); });
+      if (same_rows && std::equal(layout_.entries.data() + begin[0], layout_.entries.data() + begin[rows - 1],
+                                  layout_.entries.data() + first_entry))
+        return it->second;
+    }
+    packed_.emplace(hash, layout_.groups);
+    return -1;
+  }
+
+  const BoundMask& mask_;
+  BlockFormat format_;
+  CellScan scan_;
+  std::int64_t words_per_row_;
+  BitmapPool pool_;
+  std::vector<std::uint64_t> bitmap_;
+  BlockLayout layout_;
+  std::multimap<std::uint64_t, int> packed_;
+  // The row-block at work.
+  int group_ = 0;
+  Range rows_;                  // inside the extent
+  std::int64_t first_row_ = 0;  // of rows_, within the row-block
+  std::int64_t covered_ = 0;    // keys below it are in entries
+};
+
+}  // namespace
+
+BlockLayout pack_blocks(const BoundMask& mask, const BlockFormat& format) {
+  check(format, mask.extent());
+  return Packer(mask, format).pack();
+}
+
+}  // namespace stof

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/layout/pack.h"
+
+#include <gtest/gtest.h>
+
+#include "src/mask/expression.h"
+#include "tests/expect_error.h"
+#include "tests/layout/masks.h"
+
+namespace stof {
+namespace {
+
+const std::vector<BlockFormat> kFormats = {
+    {.block_q = 64, .block_kv = 64, .key_step = 64},    {.block_q = 64, .block_kv = 64, .key_step = 8},
+    {.block_q = 128, .block_kv = 128, .key_step = 128}, {.block_q = 192, .block_kv = 128, .key_step = 64},
+    {.block_q = 128, .block_kv = 64, .key_step = 8},    {.block_q = 256, .block_kv = 256, .key_step = 32},
+    {.block_q = 8, .block_kv = 16, .key_step = 16},     {.block_q = 64, .block_kv = 96, .key_step = 8}};
+
+// unpack(pack(mask)) against the mask, element by element, for each head.
+void expect_equal(const Tensor& dense, const std::vector<int>& group_of, const BoundMask& mask) {
+  const MaskExtent& extent = mask.extent();
+  const auto* got = dense.as<std::uint8_t>();
+  for (std::int64_t item = 0; item < extent.batch; ++item)
+    for (std::int64_t head = 0; head < extent.heads; ++head) {
+      const std::int64_t group = group_of[static_cast<std::size_t>(item * extent.heads + head)];
+      for (std::int64_t row = 0; row < extent.queries; ++row)
+        for (std::int64_t key = 0; key < extent.keys; ++key)
+          ASSERT_EQ(got[(group * extent.queries + row) * extent.keys + key] != 0,
+                    mask.allows(mask.group_of(item, head), row, key))
+              << "item " << item << " head " << head << " row " << row << " key " << key;
+    }
+}
+
+class Pack : public testing::TestWithParam<LayoutCase> {};
+INSTANTIATE_TEST_SUITE_P(Masks, Pack, testing::ValuesIn(layout_cases()));
+
+TEST_P(Pack, BlocksUnpackToTheMask) {
+  const BoundMask mask(parse(GetParam().mask), GetParam().extent);
+  for (const BlockFormat& format : kFormats) {
+    SCOPED_TRACE(testing::Message() << format.block_q << "x" << format.block_kv << " step " << format.key_step);
+    const BlockLayout layout = pack_blocks(mask, format);
+    validate(layout);
+    expect_equal(unpack(layout), layout.group_of, mask);
+  }
+}
+
+TEST_P(Pack, RowsUnpackToTheMask) {
+  const BoundMask mask(parse(GetParam().mask), GetParam().extent);
+  const RowLayout layout = pack_rows(mask);
+  validate(layout);
+  expect_equal(unpack(layout), layout.group_of, mask);
+}
+
+TEST_P(Pack, SaysWhichRowBlocksHaveEmptyRows) {
+  const BoundMask mask(parse(GetParam().mask), GetParam().extent);
+  const BlockLayout layout = pack_blocks(mask, kFormats.front());
+  const MaskExtent& extent = mask.extent();
+  for (std::int64_t head = 0; head < extent.heads; ++head)
+    for (std::int64_t r = 0; r < layout.row_blocks; ++r) {
+      bool expected = false;
+      for (std::int64_t p = layout.first_position + 64 * r; p < layout.first_position + 64 * (r + 1); ++p) {
+        if (!layout.positions.contains(p)) continue;
+        bool any = false;
+        for (std::int64_t key = 0; key < extent.keys; ++key)
+          any |= mask.allows(mask.group_of(0, head), p - extent.offset(), key);
+        expected |= !any;
+      }
+      const std::int64_t group = layout.group_of[static_cast<std::size_t>(head)];
+      ASSERT_EQ(layout.has_empty_row[static_cast<std::size_t>(group * layout.row_blocks + r)] != 0, expected)
+          << "row-block " << r;
+    }
+}
+
+TEST(PackBlocks, EqualHeadsAreStoredOnce) {
+  const MaskExtent extent{.queries = 300, .keys = 300, .batch = 2, .heads = 4};
+  const BoundMask mask(parse("heads(0: window(64), 1: window(64) & window(400), 2-3: causal)"), extent);
+  EXPECT_EQ(pack_blocks(mask, {}).groups, 2);
+  EXPECT_EQ(pack_blocks(mask, {}).group_of, (std::vector<int>{0, 0, 1, 1, 0, 0, 1, 1}));
+}
+
+TEST(PackBlocks, EntriesStartWhereTheMaskDoes) {
+  const BoundMask mask(parse("window(32)"), {.queries = 1024, .keys = 1024});
+  const BlockLayout grid = pack_blocks(mask, {.block_q = 64, .block_kv = 64, .key_step = 64});
+  const BlockLayout free_start = pack_blocks(mask, {.block_q = 64, .block_kv = 64, .key_step = 8});
+  EXPECT_EQ(grid.entries.size(), 16u * 3 - 2);
+  EXPECT_EQ(free_start.entries.size(), 16u * 2);
+  EXPECT_EQ(free_start.entries[4].key_start, 2 * 64 - 32);
+}
+
+TEST(PackBlocks, BitmapsOfABandAreSharedByItsRowBlocks) {
+  const BoundMask mask(parse("window(32)"), {.queries = 16384, .keys = 16384});
+  EXPECT_LE(pack_blocks(mask, {}).bitmaps.size(), 4u * 64);
+}
+
+TEST(PackBlocks, RefusesFormatsByName) {
+  const BoundMask mask(parse("causal"), {.queries = 64, .keys = 64});
+  EXPECT_ERROR(pack_blocks(mask, {.block_q = 60}), ErrorKind::invalid_argument,
+               "block format 60 x 64; accepted: multiples of 8 from 8 to 256");
+  EXPECT_ERROR(pack_blocks(mask, {.block_kv = 64, .key_step = 48}), ErrorKind::invalid_argument,
+               "key_step 48 for blocks of 64 keys; accepted: 8, 16, 32 or a multiple of 64 that divides 64");
+  const BoundMask huge(parse("causal"), {.queries = 1, .keys = std::int64_t{1} << 31});
+  EXPECT_ERROR(pack_blocks(huge, {}), ErrorKind::unsupported,
+               "a layout of 1 queries and 2147483648 keys; at most 2^30 of each are packed");
+}
+
+}  // namespace
+}  // namespace stof
