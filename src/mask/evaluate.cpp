@@ -83,14 +83,22 @@ BlockKind classify_of(const Not& inverse, Range positions, Range keys) {
 
 void clear(const TileBits& tile) { std::fill_n(tile.words, tile.word_count(), 0); }
 
+// Up to here a word computed without branches is cheaper than filling a stretch.
+constexpr std::int64_t kFewWords = 4;
+
 template <OneInterval Leaf>
 void fill_of(const Leaf& leaf, const TileBits& tile) {
   const std::int64_t words = tile.words_per_row();
   std::uint64_t* row = tile.words;
   for (std::int64_t p = tile.positions.begin; p < tile.positions.end; ++p, row += words) {
     const Range allowed = intersect(leaf.keys(p), tile.keys);
-    for (std::int64_t w = 0; w < words; ++w)
-      row[w] = bits_of_word(allowed.begin - tile.keys.begin, allowed.end - tile.keys.begin, w);
+    const std::int64_t begin = allowed.begin - tile.keys.begin, end = allowed.end - tile.keys.begin;
+    if (words > kFewWords) {
+      std::fill_n(row, words, 0);
+      set_bits(row, begin, end);
+    } else {
+      for (std::int64_t w = 0; w < words; ++w) row[w] = bits_of_word(begin, end, w);
+    }
   }
 }
 

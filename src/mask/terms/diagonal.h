@@ -35,20 +35,25 @@ struct Window {
 
 // Every stride-th difference, as far as `reach` on both sides.
 struct Comb {
+  Comb(std::int64_t stride_, std::int64_t reach_);
   std::int64_t stride, reach;
+  std::uint64_t teeth = 0;  // bits 0, stride, 2 stride, ... of a word
   bool allows(std::int64_t p, std::int64_t key) const;
   BlockKind classify(Range positions, Range keys) const;
   void fill(std::int64_t p, RowBits row) const;
+
+ private:
+  void fill_words(std::int64_t p, Range reached, RowBits row) const;
 };
 
 struct Dilated : Comb {
-  Dilated(std::int64_t steps_, std::int64_t dilation) : Comb{dilation, steps_ * dilation}, steps(steps_) {}
+  Dilated(std::int64_t steps_, std::int64_t dilation) : Comb(dilation, steps_ * dilation), steps(steps_) {}
   std::int64_t steps;
   std::string print(ArrayNames) const;
 };
 
 struct Strided : Comb {
-  explicit Strided(std::int64_t stride_) : Comb{stride_, kMaxParameter} {}
+  explicit Strided(std::int64_t stride_) : Comb(stride_, kMaxParameter) {}
   std::string print(ArrayNames) const;
 };
 
