@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the output of `stof demo` into README.md between its two demo marks, with the day and the processor.
+
+usage: build/release/stof demo --model DIR --data data | tools/paste_demo.py
+"""
+
+import datetime
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+MARKS = re.compile(r"(<!-- demo -->\n).*(<!-- /demo -->)", re.DOTALL)
+
+
+def machine():
+    doctor = subprocess.run([ROOT / "build/release/stof", "doctor"], capture_output=True, text=True, check=True).stdout
+    facts = {line[:18].strip(): line[18:] for line in doctor.splitlines()}
+    return f"{facts['CPU']}, {facts['instruction sets'].split()[0]}, {facts[''].split(', ')[-1]} threads".replace(
+        " used threads", " threads"
+    )
+
+
+def main():
+    output = sys.stdin.read().rstrip()
+    if not output:
+        sys.exit("paste_demo: no output on standard input; README.md is left as it is")
+    block = f"Of {datetime.date.today()}, on {machine()}:\n\n```text\n{output}\n```\n"
+    text = README.read_text(encoding="utf-8")
+    if not MARKS.search(text):
+        sys.exit("paste_demo: README.md has no demo marks")
+    README.write_text(MARKS.sub(lambda match: match[1] + block + match[2], text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
