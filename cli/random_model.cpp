@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/random_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "src/base/hash.h"
+
+namespace stof::cli {
+namespace {
+
+enum class Fill { random, zero, one };
+
+struct Weight {
+  std::string name;
+  Shape shape;
+  Fill fill;
+};
+
+void add_linear(std::vector<Weight>& weights, const std::string& name, std::int64_t out, std::int64_t in) {
+  weights.push_back({name + ".weight", {out, in}, Fill::random});
+  weights.push_back({name + ".bias", {out}, Fill::zero});
+}
+
+void add_norm(std::vector<Weight>& weights, const std::string& name, std::int64_t size) {
+  weights.push_back({name + ".weight", {size}, Fill::one});
+  weights.push_back({name + ".bias", {size}, Fill::zero});
+}
+
+// Names as in checkpoints of Hugging Face's BertModel.
+std::vector<Weight> list_weights(const BertConfig& config) {
+  const std::int64_t hidden = config.hidden_size;
+  std::vector<Weight> weights = {
+      {"embeddings.word_embeddings.weight", {config.vocab_size, hidden}, Fill::random},
+      {"embeddings.position_embeddings.weight", {config.max_positions, hidden}, Fill::random},
+      {"embeddings.token_type_embeddings.weight", {config.type_vocab_size, hidden}, Fill::random}};
+  add_norm(weights, "embeddings.LayerNorm", hidden);
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string prefix = fmt::format("encoder.layer.{}.", layer);
+    for (const char* part : {"query", "key", "value"})
+      add_linear(weights, prefix + "attention.self." + part, hidden, hidden);
+    add_linear(weights, prefix + "attention.output.dense", hidden, hidden);
+    add_norm(weights, prefix + "attention.output.LayerNorm", hidden);
+    add_linear(weights, prefix + "intermediate.dense", config.intermediate_size, hidden);
+    add_linear(weights, prefix + "output.dense", hidden, config.intermediate_size);
+    add_norm(weights, prefix + "output.LayerNorm", hidden);
+  }
+  return weights;
+}
+
+// Uniform with deviation 0.02: an interval of width w deviates by w / sqrt(12).
+float random_weight(std::uint64_t seed, std::int64_t i) {
+  const double uniform = static_cast<double>(splitmix64(seed + static_cast<std::uint64_t>(i))) * 0x1p-64 - 0.5;
+  return static_cast<float>(uniform * 0.02 * std::sqrt(12.0));
+}
+
+void fill(const Weight& weight, float* values, std::uint64_t seed) {
+  const std::int64_t count = element_count(weight.shape);
+  switch (weight.fill) {
+    case Fill::zero: std::fill_n(values, count, 0.0f); return;
+    case Fill::one: std::fill_n(values, count, 1.0f); return;
+    case Fill::random: break;
+  }
+#pragma omp parallel for
+  for (std::int64_t i = 0; i < count; ++i) values[i] = random_weight(seed, i);
+}
+
+}  // namespace
+
+Model random_bert_base(std::int64_t max_positions, std::uint64_t seed) {
+  Model model;
+  model.config = {.architecture = "BertModel",
+                  .vocab_size = 1000,
+                  .hidden_size = 768,
+                  .layers = 12,
+                  .heads = 12,
+                  .intermediate_size = 3072,
+                  .max_positions = max_positions,
+                  .type_vocab_size = 2,
+                  .activation = "gelu"};
+  model.pooling = {.pooling = Pooling::mean, .normalize = false, .max_tokens = max_positions};
+  const std::vector<Weight> weights = list_weights(model.config);
+  std::int64_t total = 0;
+  for (const Weight& weight : weights) total += element_count(weight.shape);
+  const auto memory = std::make_shared<Tensor>(DType::f32, Shape{total});
+  float* next = memory->as<float>();
+  for (const Weight& weight : weights) {
+    fill(weight, next, splitmix64(seed ^ hash64(weight.name.data(), weight.name.size())));
+    model.weights.emplace(weight.name, view_of(next, DType::f32, weight.shape));
+    next += element_count(weight.shape);
+  }
+  model.mapping = memory;
+  return model;
+}
+
+}  // namespace stof::cli

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// A BERT encoder with random weights, for timing: time does not depend on the values.
+#pragma once
+#include <cstdint>
+
+#include "src/model/model.h"
+
+namespace stof::cli {
+
+// The sizes of BERT-base (12 layers, hidden size 768, 12 heads, intermediate size 3072) for texts of up to
+// `max_positions` tokens, with a vocabulary of 1000: embedding lookups cost nothing that grows with it. Matrices are
+// uniform with deviation 0.02, as BERT is initialised; norms are the identity.
+Model random_bert_base(std::int64_t max_positions, std::uint64_t seed);
+
+}  // namespace stof::cli
