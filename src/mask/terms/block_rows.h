@@ -9,6 +9,7 @@
 #include "src/mask/bit_array.h"
 #include "src/mask/range.h"
 #include "src/mask/row_bits.h"
+#include "src/mask/traits.h"
 
 namespace stof::term {
 
@@ -16,18 +17,23 @@ struct Blocks {
   std::int64_t size;
   std::shared_ptr<const BitArray> table;  // [R, C] or [H, R, C]
   std::string print(ArrayNames names) const;
+  MaskTraits traits() const { return {.length = true, .head = table->slices > 1}; }
 };
 
+// Which blocks win depends on how many there are.
 struct RandomBlocks {
   std::int64_t size, count;
   std::uint64_t seed;
   std::string print(ArrayNames) const;
+  static constexpr MaskTraits traits() { return kLength; }
 };
 
+// Draws as RandomBlocks does, and its last blocks are counted from the end.
 struct BigBird {
   std::int64_t size, window, global, random;
   std::uint64_t seed;
   std::string print(ArrayNames) const;
+  static constexpr MaskTraits traits() { return kLength; }
 };
 
 }  // namespace stof::term

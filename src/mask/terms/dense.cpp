@@ -10,6 +10,13 @@ namespace stof::term {
 
 std::string Bits::print(ArrayNames names) const { return fmt::format("bits({})", array->source.print(names)); }
 
+MaskTraits Bits::traits() const {
+  const Shape& shape = array->shape;
+  return {.length = true,
+          .batch = shape.size() == 4 && shape[0] != 1,
+          .head = shape.size() >= 3 && shape[shape.size() - 3] != 1};
+}
+
 }  // namespace stof::term
 
 namespace stof::bound {

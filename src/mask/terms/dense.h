@@ -6,12 +6,14 @@
 #include <string>
 
 #include "src/mask/bit_array.h"
+#include "src/mask/traits.h"
 
 namespace stof::term {
 
 struct Bits {
   std::shared_ptr<const BitArray> array;  // [N, M], [H, N, M] or [B, H, N, M]; dimensions of 1 broadcast
   std::string print(ArrayNames names) const;
+  MaskTraits traits() const;
 };
 
 }  // namespace stof::term

@@ -10,6 +10,7 @@
 #include "src/mask/range.h"
 #include "src/mask/range_extremes.h"
 #include "src/mask/row_bits.h"
+#include "src/mask/traits.h"
 #include "stof/mask.h"
 
 namespace stof::term {
@@ -17,6 +18,7 @@ namespace stof::term {
 struct Documents {
   std::vector<std::int64_t> starts;  // ascending from 0
   std::string print(ArrayNames) const;
+  static constexpr MaskTraits traits() { return kPositions; }
 };
 
 struct DocumentIds {
@@ -28,6 +30,7 @@ struct DocumentIds {
   };
   std::shared_ptr<const Array> array;
   std::string print(ArrayNames names) const;
+  MaskTraits traits() const { return {.length = true, .batch = array->item_of.size() > 1}; }
 };
 
 struct Segments {
@@ -39,6 +42,7 @@ struct Segments {
   BlockKind classify(Range positions, Range keys) const;
   void fill(std::int64_t p, RowBits row) const;
   std::string print(ArrayNames) const;
+  static constexpr MaskTraits traits() { return kPositions; }
 
  private:
   // The segments that may hold one of these positions.

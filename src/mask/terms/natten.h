@@ -8,6 +8,7 @@
 #include "src/mask/array_names.h"
 #include "src/mask/range.h"
 #include "src/mask/row_bits.h"
+#include "src/mask/traits.h"
 
 namespace stof::term {
 
@@ -18,6 +19,7 @@ struct Natten {
   BlockKind classify(Range positions, Range keys) const;
   void fill(std::int64_t p, RowBits row) const;
   std::string print(ArrayNames) const;
+  static constexpr MaskTraits traits() { return kLength; }
 
  private:
   Range rows_of(std::int64_t y) const;     // grid rows that a query in row y sees

@@ -8,6 +8,7 @@
 #include "src/mask/array_names.h"
 #include "src/mask/range.h"
 #include "src/mask/row_bits.h"
+#include "src/mask/traits.h"
 
 namespace stof::term {
 
@@ -15,12 +16,14 @@ struct Sink {
   std::int64_t count;
   Range keys(std::int64_t) const { return {0, count}; }
   std::string print(ArrayNames) const;
+  static constexpr MaskTraits traits() { return kPositions; }
 };
 
 struct Prefix {
   std::int64_t count;
   Range keys(std::int64_t p) const { return {-kMaxParameter, p + 1 > count ? p + 1 : count}; }
   std::string print(ArrayNames) const;
+  static constexpr MaskTraits traits() { return kPositions; }
 };
 
 // Position or key is one of the chosen tokens.
@@ -32,6 +35,7 @@ struct Global {
   BlockKind classify(Range positions_, Range keys) const;
   void fill(std::int64_t p, RowBits row) const;
   std::string print(ArrayNames) const;
+  static constexpr MaskTraits traits() { return kPositions; }
 
  private:
   bool chosen(std::int64_t x) const;

@@ -9,12 +9,14 @@
 #include "src/mask/range.h"
 #include "src/mask/range_extremes.h"
 #include "src/mask/row_bits.h"
+#include "src/mask/traits.h"
 
 namespace stof::term {
 
 struct Tree {
   std::vector<std::int64_t> parents;  // parents[i] in [-1, i)
   std::string print(ArrayNames) const;
+  static constexpr MaskTraits traits() { return kLength; }
 };
 
 }  // namespace stof::term

@@ -8,6 +8,7 @@
 #include "src/mask/array_names.h"
 #include "src/mask/range.h"
 #include "src/mask/row_bits.h"
+#include "src/mask/traits.h"
 #include "stof/where.h"
 
 namespace stof::term {
@@ -15,6 +16,7 @@ namespace stof::term {
 struct Where {
   std::vector<WhereStep> steps;  // postfix; checked by make_where
   std::string print(ArrayNames) const;
+  MaskTraits traits() const;
 };
 
 }  // namespace stof::term

@@ -88,6 +88,13 @@ std::string print_where(const std::vector<WhereStep>& steps) {
 
 std::string term::Where::print(ArrayNames) const { return fmt::format("where({})", print_where(steps)); }
 
+MaskTraits term::Where::traits() const {
+  const auto uses = [&](WhereOp op) {
+    return std::any_of(steps.begin(), steps.end(), [&](const WhereStep& step) { return step.op == op; });
+  };
+  return {.batch = uses(WhereOp::item), .head = uses(WhereOp::head), .only_difference = only_difference(steps)};
+}
+
 Symbol Symbol::truth() const { return is_truth_ ? *this : *this != Symbol(0); }
 
 Symbol apply(WhereOp op, Symbol a) {
