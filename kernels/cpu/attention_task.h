@@ -49,4 +49,17 @@ struct BlockTask {
   int rows = 0, lane = 0;
 };
 
+struct KeyInterval {
+  std::int32_t begin, end;  // half-open
+};
+
+// Rows [row, row + rows) of the head; row row + i has intervals [row_begin[i], row_begin[i + 1]).
+struct RowTask {
+  AttentionHead head;
+  const KeyInterval* intervals = nullptr;
+  const std::int64_t* row_begin = nullptr;
+  std::int64_t row = 0;
+  int rows = 0;
+};
+
 }  // namespace stof::cpu

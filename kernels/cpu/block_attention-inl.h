@@ -6,7 +6,6 @@
 #else
 #define STOF_KERNELS_CPU_BLOCK_ATTENTION_INL_H_
 #endif
-#include <cmath>
 #include <type_traits>
 
 #include "kernels/cpu/attention_task.h"
@@ -162,10 +161,7 @@ class RowBlock {
       const std::int64_t row = task_.row + i;
       scale_row(o_ + std::int64_t{lane} * depth_, sum == 0.f ? 0.f : 1.f / sum, numbers_.head_dim,
                 static_cast<T*>(head.out) + row * head.out_stride);
-      if (head.lse == nullptr) continue;
-      head.lse[row * head.lse_stride] =
-          sum == 0.f ? -std::numeric_limits<float>::infinity()
-                     : static_cast<float>(double{top_[lane]} * 0.69314718055994531 + std::log(double{sum}));
+      if (head.lse != nullptr) head.lse[row * head.lse_stride] = natural_log_sum(top_[lane], sum);
     }
   }
 

@@ -8,7 +8,9 @@
 #endif
 #include <hwy/highway.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace stof::cpu::HWY_NAMESPACE {
@@ -52,6 +54,15 @@ HWY_INLINE void store_row(D, hn::Vec<D> v, hwy::bfloat16_t* to) {
 // The first `count` < Lanes(d) elements at `from`, then zeros; reads nothing past them.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> load_tail(D d, const T* from, int count) {
+  // AVX2 and AVX-512 load under a mask without touching what it leaves out.
+  if constexpr (hn::MaxLanes(D()) >= (sizeof(T) == 4 ? 8 : 16)) {
+    using Bits = hwy::UnsignedFromSize<sizeof(T)>;
+    const hn::Rebind<Bits, D> db;
+    const auto first = hn::FirstN(db, static_cast<std::size_t>(count));
+    const auto bits = hn::MaskedLoad(first, db, reinterpret_cast<const Bits*>(from));
+    if constexpr (sizeof(T) == 4) return hn::BitCast(d, bits);
+    else return hn::PromoteTo(d, hn::BitCast(hn::Rebind<T, D>(), bits));
+  }
   HWY_ALIGN T lanes[hn::MaxLanes(D())] = {};
   std::memcpy(lanes, from, sizeof(T) * static_cast<std::size_t>(count));
   return load_row(d, lanes);
@@ -82,6 +93,12 @@ HWY_INLINE void scale_row(const float* from, float factor, int count, T* to) {
   int c = 0;
   for (; c + kStep <= count; c += kStep) store_row(d, hn::Mul(hn::Load(d, from + c), by), to + c);
   if (c < count) store_tail(d, hn::Mul(hn::Load(d, from + c), by), to + c, count - c);
+}
+
+// The natural logarithm of a sum of weights 2^(score - top); -inf when there was no key.
+inline float natural_log_sum(float top, float sum) {
+  if (sum == 0.f) return -std::numeric_limits<float>::infinity();
+  return static_cast<float>(double{top} * 0.69314718055994531 + std::log(double{sum}));
 }
 
 }  // namespace stof::cpu::HWY_NAMESPACE

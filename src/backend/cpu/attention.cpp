@@ -5,16 +5,22 @@
 
 #include "src/backend/cpu/attention/blocks.h"
 #include "src/backend/cpu/attention/cost.h"
+#include "src/backend/cpu/attention/rows.h"
 
 namespace stof::cpu {
 namespace {
 
-constexpr std::array<AttentionKernel, 1> kKernels{{
+constexpr std::array<AttentionKernel, 2> kKernels{{
     {.name = kBlockAttention,
      .refuses = blocks_refuse,
      .candidates = block_candidates,
      .arrange = arrange_blocks,
      .run = run_blocks},
+    {.name = kRowAttention,
+     .refuses = rows_refuse,
+     .candidates = row_candidates,
+     .arrange = arrange_rows,
+     .run = run_rows},
 }};
 
 }  // namespace

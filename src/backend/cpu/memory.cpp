@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cpu/memory.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -12,7 +13,7 @@ void ScratchPool::Free::operator()(void* memory) const noexcept { std::free(memo
 
 ScratchPool::Lease::Lease(ScratchPool& pool, int count) : pool_(pool), pieces_(static_cast<std::size_t>(count)) {
   constexpr std::size_t kAlignment = 64;
-  const std::size_t bytes = (pool.bytes_ + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t bytes = (std::max<std::size_t>(pool.bytes_, 1) + kAlignment - 1) / kAlignment * kAlignment;
   const std::lock_guard lock(pool.mutex_);
   pool.free_.reserve(pool.pieces_made_ + pieces_.size());
   for (Memory& piece : pieces_) {

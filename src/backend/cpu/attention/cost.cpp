@@ -24,4 +24,17 @@ double predict_blocks(const AttentionProblem& problem, const BlockStats& stats, 
   return std::max(total / caps.cores, heaviest) * 1e-3;
 }
 
+RowCost row_cost(std::int64_t head_dim, DType) {
+  const double d = static_cast<double>(head_dim);
+  return {.row = 60 + 0.4 * d, .key = 3.0 + 0.1 * d};
+}
+
+double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps) {
+  const RowCost cost = row_cost(problem.shape.head_dim, problem.shape.dtype);
+  const double items = static_cast<double>(problem.shape.batch) / static_cast<double>(problem.stats.extent.batch);
+  const double rows =
+      items * static_cast<double>(problem.stats.extent.batch * problem.shape.heads * problem.shape.queries);
+  return (rows * cost.row + problem.stats.allowed_pairs * items * cost.key) / caps.cores * 1e-3;
+}
+
 }  // namespace stof::cpu

@@ -15,7 +15,14 @@ struct BlockCost {
 };
 BlockCost block_cost(const BlockSize& size, std::int64_t head_dim, DType dtype);
 
+// Of one core: for a row, and for each of its keys.
+struct RowCost {
+  double row, key;
+};
+RowCost row_cost(std::int64_t head_dim, DType dtype);
+
 // Time of a call with every item at its full length, on caps.cores cores, the costliest row-blocks first.
 double predict_blocks(const AttentionProblem& problem, const BlockStats& stats, const DeviceCaps& caps);
+double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps);
 
 }  // namespace stof::cpu
