@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/attention/expect_attention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "src/attention/reference.h"
+#include "tests/attention/tolerance.h"
+
+namespace stof {
+namespace {
+
+struct Errors {
+  double all = 0, norm = 0, worst_lse = 0;
+  bool wrong_empty = false;
+  std::vector<std::pair<double, double>> rows = {};  // squared error and squared norm
+};
+
+void add_row(const Problem& problem, const AttentionItem& item, std::int64_t head, std::int64_t row,
+             const ReferenceRow& expected, Errors& errors) {
+  double difference = 0, norm = 0;
+  for (std::size_t c = 0; c < expected.out.size(); ++c) {
+    const double got = double{problem.get(problem.out, item.out, head, row, static_cast<std::int64_t>(c))};
+    difference += (got - expected.out[c]) * (got - expected.out[c]);
+    norm += expected.out[c] * expected.out[c];
+  }
+  errors.all += difference;
+  errors.norm += norm;
+  const double lse = double{problem.lse(item, head, row)};
+  if (std::isinf(expected.lse)) {
+    errors.wrong_empty = errors.wrong_empty || !(difference == 0) || lse != expected.lse;
+    return;
+  }
+  const double lse_error = std::abs(lse - expected.lse) / std::max(1.0, std::abs(expected.lse));
+  if (!(lse_error <= errors.worst_lse)) errors.worst_lse = lse_error;  // max() would drop a NaN
+  errors.rows.emplace_back(difference, norm);
+}
+
+// A row whose values cancel has next to no norm of its own: it is measured by what is usual for the problem.
+double worst_row(const Errors& errors) {
+  const double usual = errors.norm / static_cast<double>(std::max<std::size_t>(1, errors.rows.size()));
+  double worst = 0;
+  for (const auto& [difference, norm] : errors.rows) {
+    const double row = difference == 0 ? 0 : std::sqrt(difference / std::max(norm, usual));
+    if (!(row <= worst)) worst = row;
+  }
+  return worst;
+}
+
+}  // namespace
+
+std::string difference_from_definition(const Problem& problem, const Mask& mask) {
+  const AttentionShape& shape = problem.what().shape;
+  const AttentionCall call = problem.call();
+  Errors errors;
+  for (const AttentionItem& item : problem.items()) {
+    if (item.queries == 0) continue;
+    const BoundMask bound(mask,
+                          {.queries = item.queries, .keys = item.keys, .batch = shape.batch, .heads = shape.heads});
+    for (std::int64_t head = 0; head < shape.heads; ++head)
+      for (std::int64_t row = 0; row < item.queries; ++row)
+        add_row(problem, item, head, row, reference_attention(bound, call, item, head, row), errors);
+  }
+  const Tolerance allowed = tolerance(shape.dtype);
+  const double all = errors.norm > 0 ? std::sqrt(errors.all / errors.norm) : errors.all;
+  if (errors.wrong_empty) return "a row without keys is not 0 with -inf";
+  if (!(all <= allowed.all)) return fmt::format("relative error {} > {}", all, allowed.all);
+  const double row = worst_row(errors);
+  if (!(row <= allowed.worst_row)) return fmt::format("worst row {} > {}", row, allowed.worst_row);
+  if (!(errors.worst_lse <= allowed.lse)) return fmt::format("lse {} > {}", errors.worst_lse, allowed.lse);
+  if (!problem.padding_is_untouched()) return "memory outside the items was written";
+  return "";
+}
+
+}  // namespace stof

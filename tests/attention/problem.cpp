@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/attention/problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "src/tensor/half.h"
+
+namespace stof {
+namespace {
+
+float load(const TensorView& tensor, std::int64_t i) {
+  if (tensor.dtype == DType::f16) return float_of_f16(tensor.as<std::uint16_t>()[i]);
+  if (tensor.dtype == DType::bf16) return float_of_bf16(tensor.as<std::uint16_t>()[i]);
+  return tensor.as<float>()[i];
+}
+
+void store(const TensorView& tensor, std::int64_t i, float value) {
+  if (tensor.dtype == DType::f16) tensor.as<std::uint16_t>()[i] = f16_of_float(value);
+  else if (tensor.dtype == DType::bf16) tensor.as<std::uint16_t>()[i] = bf16_of_float(value);
+  else tensor.as<float>()[i] = value;
+}
+
+std::int64_t sum(const std::vector<std::int32_t>& lengths) {
+  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+}
+
+std::int64_t head_stride(const TensorView& tensor) { return tensor.strides[1]; }
+std::int64_t row_stride(const TensorView& tensor) { return tensor.strides[tensor.rank() == 3 ? 0 : 2]; }
+
+std::size_t bytes_of(const Tensor& tensor) { return tensor.bytes(); }
+
+}  // namespace
+
+Problem::Problem(const ProblemShape& what, unsigned seed) : what_(what) {
+  const AttentionShape& s = what_.shape;
+  const auto batch = static_cast<std::size_t>(s.batch);
+  if (what_.q_lengths.empty()) what_.q_lengths.assign(batch, static_cast<std::int32_t>(s.queries));
+  if (what_.kv_lengths.empty()) what_.kv_lengths.assign(batch, static_cast<std::int32_t>(s.keys));
+  const std::int64_t total_q = sum(what_.q_lengths), total_kv = sum(what_.kv_lengths);
+  q = allocate(s.heads, s.queries, total_q);
+  k = allocate(s.kv_heads, s.keys, total_kv);
+  v = allocate(s.kv_heads, s.keys, total_kv);
+  out = allocate(s.heads, s.queries, total_q);
+  const bool packed = what_.form == BatchForm::packed;
+  lse_view =
+      memory_.emplace_back(DType::f32, packed ? Shape{total_q, s.heads} : Shape{s.batch, s.heads, s.queries}).view();
+  poison_outputs();
+  place_items();
+  std::mt19937 random(seed);
+  fill(q, s.heads, true, random);
+  fill(k, s.kv_heads, false, random);
+  fill(v, s.kv_heads, false, random);
+}
+
+TensorView Problem::allocate(std::int64_t heads, std::int64_t rows, std::int64_t total) {
+  const std::int64_t d = what_.shape.head_dim, batch = what_.shape.batch, wide = d + what_.row_padding;
+  const bool packed = what_.form == BatchForm::packed;
+  TensorView view =
+      memory_.emplace_back(what_.shape.dtype, Shape{(packed ? total : batch * rows) * heads * wide}).view();
+  for (std::int64_t i = 0; i < view.dim(0); ++i) store(view, i, std::numeric_limits<float>::quiet_NaN());
+  view.shape = packed ? Shape{total, heads, d} : Shape{batch, heads, rows, d};
+  if (packed) view.strides = {heads * wide, wide, 1};
+  else if (what_.form == BatchForm::heads_first) view.strides = {heads * rows * wide, rows * wide, wide, 1};
+  else view.strides = {rows * heads * wide, wide, heads * wide, 1};
+  return view;
+}
+
+void Problem::place_items() {
+  const bool packed = what_.form == BatchForm::packed;
+  cu_q_ = cu_kv_ = {0};
+  for (std::size_t i = 0; i < what_.q_lengths.size(); ++i) {
+    const auto index = static_cast<std::int64_t>(i);
+    const std::int64_t q_at = packed ? cu_q_.back() : index, kv_at = packed ? cu_kv_.back() : index;
+    items_.push_back({.index = index,
+                      .queries = what_.q_lengths[i],
+                      .keys = what_.kv_lengths[i],
+                      .q = q_at * q.strides[0],
+                      .k = kv_at * k.strides[0],
+                      .v = kv_at * v.strides[0],
+                      .out = q_at * out.strides[0],
+                      .lse = q_at * lse_view.strides[0]});
+    cu_q_.push_back(cu_q_.back() + what_.q_lengths[i]);
+    cu_kv_.push_back(cu_kv_.back() + what_.kv_lengths[i]);
+  }
+}
+
+void Problem::fill(const TensorView& tensor, std::int64_t heads, bool queries, std::mt19937& random) const {
+  std::normal_distribution<float> normal;
+  for (const AttentionItem& item : items_) {
+    const std::int64_t offset = tensor.data == q.data ? item.q : tensor.data == k.data ? item.k : item.v;
+    for (std::int64_t head = 0; head < heads; ++head)
+      for (std::int64_t row = 0; row < (queries ? item.queries : item.keys); ++row)
+        for (std::int64_t c = 0; c < what_.shape.head_dim; ++c) set(tensor, offset, head, row, c, normal(random));
+  }
+}
+
+AttentionArguments Problem::arguments() const {
+  AttentionArguments arguments{.q = q, .k = k, .v = v, .out = out, .lse = lse_view};
+  if (what_.form == BatchForm::packed) {
+    arguments.cu_q = cu_q_;
+    arguments.cu_kv = cu_kv_;
+  } else {
+    arguments.q_lengths = what_.q_lengths;
+    arguments.kv_lengths = what_.kv_lengths;
+  }
+  return arguments;
+}
+
+AttentionCall Problem::call() const {
+  AttentionCall call;
+  call.q = q.data;
+  call.k = k.data;
+  call.v = v.data;
+  call.out = out.data;
+  call.lse = lse_view.as<float>();
+  call.q_strides = {head_stride(q), row_stride(q)};
+  call.k_strides = {head_stride(k), row_stride(k)};
+  call.v_strides = {head_stride(v), row_stride(v)};
+  call.out_strides = {head_stride(out), row_stride(out)};
+  call.lse_strides = {head_stride(lse_view), lse_view.strides[lse_view.rank() == 2 ? 0 : 2]};
+  call.heads = what_.shape.heads;
+  call.kv_heads = what_.shape.kv_heads;
+  call.head_dim = what_.shape.head_dim;
+  call.dtype = what_.shape.dtype;
+  call.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(what_.shape.head_dim)));
+  call.items = items_;
+  return call;
+}
+
+float Problem::get(const TensorView& tensor, std::int64_t offset, std::int64_t head, std::int64_t row,
+                   std::int64_t c) const {
+  return load(tensor, offset + head * head_stride(tensor) + row * row_stride(tensor) + c);
+}
+
+void Problem::set(const TensorView& tensor, std::int64_t offset, std::int64_t head, std::int64_t row, std::int64_t c,
+                  float value) const {
+  store(tensor, offset + head * head_stride(tensor) + row * row_stride(tensor) + c, value);
+}
+
+float Problem::lse(const AttentionItem& item, std::int64_t head, std::int64_t row) const {
+  const AttentionStrides strides = call().lse_strides;
+  return lse_view.as<float>()[item.lse + head * strides.head + row * strides.row];
+}
+
+void Problem::poison_outputs() const {
+  for (const Tensor& tensor : memory_)
+    if (tensor.data() == out.data || tensor.data() == lse_view.data) std::memset(tensor.data(), 0xFF, bytes_of(tensor));
+}
+
+bool Problem::padding_is_untouched() const {
+  std::vector<bool> owned(static_cast<std::size_t>(std::max<std::int64_t>(0, memory_[3].size())));
+  for (const AttentionItem& item : items_)
+    for (std::int64_t head = 0; head < what_.shape.heads; ++head)
+      for (std::int64_t row = 0; row < item.queries; ++row)
+        for (std::int64_t c = 0; c < what_.shape.head_dim; ++c)
+          owned[static_cast<std::size_t>(item.out + head * head_stride(out) + row * row_stride(out) + c)] = true;
+  const std::size_t size = size_of(out.dtype);
+  const auto* bytes = static_cast<const unsigned char*>(out.data);
+  for (std::size_t i = 0; i < owned.size(); ++i)
+    for (std::size_t b = 0; !owned[i] && b < size; ++b)
+      if (bytes[i * size + b] != 0xFF) return false;
+  return true;
+}
+
+}  // namespace stof

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention problems with everything that may vary: mask, shape, dtype, strides, lengths, padded or packed. Memory that
+// belongs to no item is NaN.
+#pragma once
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "src/backend/contract.h"
+#include "stof/attention.h"
+
+namespace stof {
+
+enum class BatchForm : std::uint8_t { heads_first, rows_first, packed };  // bhsd, bshd, [total, heads, head_dim]
+
+struct ProblemShape {
+  AttentionShape shape;
+  BatchForm form = BatchForm::heads_first;
+  std::int64_t row_padding = 0;                     // elements between rows
+  std::vector<std::int32_t> q_lengths, kv_lengths;  // [batch], or empty for full lengths
+};
+
+class Problem {
+ public:
+  Problem(const ProblemShape& what, unsigned seed);
+
+  // Valid while this lives.
+  AttentionArguments arguments() const;
+  AttentionCall call() const;  // with items(), as the reference takes it
+  const std::vector<AttentionItem>& items() const { return items_; }
+  const ProblemShape& what() const { return what_; }
+
+  // Elements of a row of q, k, v or out, by head.
+  float get(const TensorView& tensor, std::int64_t offset, std::int64_t head, std::int64_t row, std::int64_t c) const;
+  void set(const TensorView& tensor, std::int64_t offset, std::int64_t head, std::int64_t row, std::int64_t c,
+           float value) const;
+  float lse(const AttentionItem& item, std::int64_t head, std::int64_t row) const;
+  // Fills out and lse with the pattern that untouched memory keeps.
+  void poison_outputs() const;
+  // Rows of out that belong to no item still hold the pattern.
+  bool padding_is_untouched() const;
+
+  TensorView q, k, v, out, lse_view;
+
+ private:
+  TensorView allocate(std::int64_t heads, std::int64_t rows, std::int64_t total);
+  void place_items();
+  void fill(const TensorView& tensor, std::int64_t heads, bool queries, std::mt19937& random) const;
+
+  ProblemShape what_;
+  std::vector<Tensor> memory_;
+  std::vector<std::int32_t> cu_q_, cu_kv_;
+  std::vector<AttentionItem> items_;
+};
+
+}  // namespace stof
