@@ -53,8 +53,10 @@ struct WhereStep {
 // An integer that is not known yet: the steps, in postfix order, that compute it.
 class Symbol {
  public:
+  // Converts, so that q % 4 is written as it is.
   template <std::integral T>
-  Symbol(T constant) : Symbol(WhereOp::constant, static_cast<std::int64_t>(constant)) {}
+  Symbol(T constant)  // NOLINT(google-explicit-constructor)
+      : Symbol(WhereOp::constant, static_cast<std::int64_t>(constant)) {}
   explicit Symbol(WhereOp index) : Symbol(index, 0) {}
 
   const std::vector<WhereStep>& steps() const { return steps_; }

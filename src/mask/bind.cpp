@@ -24,6 +24,21 @@ void check_extent(const MaskExtent& extent) {
   check("heads", extent.heads, 1, std::int64_t{1} << 20);
 }
 
+// A row of any width, zero at first, in pieces that start at a word; keys outside `known` stay forbidden.
+void fill_row(const bound::Node& node, std::int64_t p, Range keys, Range known, std::uint64_t* words) {
+  for (std::int64_t begin = keys.begin; begin < keys.end; begin += bound::kTileWords * 64, words += bound::kTileWords) {
+    const Range inside = intersect({begin, std::min(keys.end, begin + bound::kTileWords * 64)}, known);
+    if (inside.empty()) continue;
+    if (inside.begin == begin) {
+      bound::fill(node, {.positions = {p, p + 1}, .keys = inside, .words = words});
+      continue;
+    }
+    const RowBits row({begin, inside.end}, words);
+    for (std::int64_t key = inside.begin; key < inside.end; ++key)
+      if (bound::allows(node, p, key)) row.allow(key);
+  }
+}
+
 }  // namespace
 
 struct BoundMask::State {
@@ -90,7 +105,7 @@ void BoundMask::row_bits(int group, std::int64_t row, Range keys, std::span<std:
 
 void BoundMask::tile_bits(int group, Range rows, Range keys, std::span<std::uint64_t> words) const {
   if (rows.empty() || keys.empty()) return;
-  const std::int64_t stride = (keys.size() + 63) / 64;
+  const std::int64_t stride = words_for(keys.size());
   STOF_CHECK(static_cast<std::int64_t>(words.size()) >= rows.size() * stride);
   const bound::Node& node = state_->group(group);
   const Range positions = state_->positions(rows);
@@ -102,21 +117,9 @@ void BoundMask::tile_bits(int group, Range rows, Range keys, std::span<std::uint
                          .words = words.data() + (p - positions.begin) * stride});
     return;
   }
-  // Row by row, in pieces that start at a word of the output; what lies outside the keys stays forbidden.
   std::fill_n(words.data(), rows.size() * stride, 0);
   for (std::int64_t p = positions.begin; p < positions.end; ++p)
-    for (std::int64_t w = 0; w < stride; w += bound::kTileWords) {
-      const Range piece = {keys.begin + w * 64, std::min(keys.end, keys.begin + (w + bound::kTileWords) * 64)};
-      std::uint64_t* out = words.data() + (p - positions.begin) * stride + w;
-      if (piece.begin >= 0 && piece.end <= state_->extent.keys) {
-        bound::fill(node, {.positions = {p, p + 1}, .keys = piece, .words = out});
-        continue;
-      }
-      const Range inside = intersect(piece, {0, state_->extent.keys});
-      for (std::int64_t key = inside.begin; key < inside.end; ++key)
-        if (bound::allows(node, p, key))
-          out[(key - piece.begin) / 64] |= std::uint64_t{1} << ((key - piece.begin) % 64);
-    }
+    fill_row(node, p, keys, {0, state_->extent.keys}, words.data() + (p - positions.begin) * stride);
 }
 
 bool depends_on_length(const Mask& mask) { return traits_of(mask).length; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text to mask: the grammar, and one row per term.
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <string>
 
 #include "src/mask/expression.h"
