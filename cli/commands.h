@@ -7,5 +7,6 @@
 namespace stof::cli {
 
 void add_doctor(CLI::App& app);
+void add_tokenize(CLI::App& app);
 
 }  // namespace stof::cli

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to token ids: WordPiece as in BERT, from tokenizer.json or vocab.txt.
+// Text to token ids: WordPiece as in BERT, from tokenizer.json or vocab.txt; the same ids as the Python package
+// `tokenizers` gives.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -11,20 +12,20 @@ namespace stof {
 
 class Tokenizer {
  public:
-  // Throws bad_file naming what is missing or not understood.
+  // Throws bad_file for what is missing or broken, unsupported for what is not understood, by name.
   static Tokenizer load(const std::filesystem::path& folder);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
 
-  // Ids with the special tokens ([CLS] ... [SEP]), not truncated. Invalid UTF-8 throws invalid_argument with the
-  // offset.
+  // Ids with the special tokens ([CLS] ... [SEP]), not truncated. Text that is not UTF-8 throws invalid_argument with
+  // the offset of the byte. Thread-safe.
   std::vector<std::int32_t> encode(std::string_view text) const;
 
   struct Truncated {
     std::vector<std::int32_t> ids;
     bool truncated = false;
   };
-  // At most max_tokens ids, special tokens included.
+  // At most max_tokens ids, special tokens included; throws invalid_argument when not even these fit.
   Truncated encode(std::string_view text, std::int64_t max_tokens) const;
 
  private:

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/model/tokenizer.h"
+
+#include <set>
+
+#include "src/base/error.h"
+#include "src/model/added_tokens.h"
+#include "src/model/normalizer.h"
+#include "src/model/tokenizer_files.h"
+#include "src/model/unicode.h"
+#include "src/model/wordpiece.h"
+
+namespace stof {
+
+// Added tokens are found twice, as in the definition: in the text as it is, and in the normalised text.
+struct Tokenizer::State {
+  Normalizer normalizer;
+  WordPiece wordpiece;
+  AddedTokens in_text, in_normalized;
+  std::vector<std::int32_t> before, behind;
+
+  void append_ids(std::string_view text, std::vector<std::int32_t>& ids) const {
+    const auto push = [&](std::int32_t id) { ids.push_back(id); };
+    std::string normalized;
+    in_text.split(
+        text,
+        [&](std::string_view part) {
+          normalized.clear();
+          normalizer.append(part, normalized);
+          in_normalized.split(
+              normalized, [&](std::string_view words) { wordpiece.append_ids(words, ids); }, push);
+        },
+        push);
+  }
+};
+
+namespace {
+
+// What to look for; `normalized` chooses which of the tokens.
+std::vector<AddedToken> patterns(const std::vector<AddedToken>& tokens, const Normalizer& normalizer, bool normalized) {
+  std::vector<AddedToken> result;
+  std::set<std::string> seen;
+  for (AddedToken token : tokens) {
+    if (token.normalized != normalized) continue;
+    const std::string content = std::move(token.content);
+    token.content.clear();
+    if (normalized) normalizer.append(content, token.content);
+    else token.content = content;
+    if (token.content.empty())
+      fail(ErrorKind::bad_file, "the added token '{}' is empty{}", content, normalized ? " when normalised" : "");
+    if (!seen.insert(token.content).second)
+      fail(ErrorKind::bad_file, "the added token '{}' is looked for twice, as '{}'", content, token.content);
+    result.push_back(std::move(token));
+  }
+  return result;
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Tokenizer::~Tokenizer() = default;
+Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
+
+Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
+  TokenizerFiles files = read_tokenizer_files(folder);
+  const Normalizer normalizer(files.normalizer);
+  return Tokenizer(std::make_unique<State>(State{.normalizer = normalizer,
+                                                 .wordpiece = WordPiece(files.pieces, files.wordpiece),
+                                                 .in_text = AddedTokens(patterns(files.added, normalizer, false)),
+                                                 .in_normalized = AddedTokens(patterns(files.added, normalizer, true)),
+                                                 .before = std::move(files.before),
+                                                 .behind = std::move(files.behind)}));
+}
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
+  if (const std::size_t invalid = unicode::find_invalid(text); invalid != std::string_view::npos)
+    fail(ErrorKind::invalid_argument, "the text is not UTF-8 at byte {}: 0x{:02X}", invalid,
+         static_cast<unsigned char>(text[invalid]));
+  std::vector<std::int32_t> ids = state_->before;
+  state_->append_ids(text, ids);
+  ids.insert(ids.end(), state_->behind.begin(), state_->behind.end());
+  return ids;
+}
+
+Tokenizer::Truncated Tokenizer::encode(std::string_view text, std::int64_t max_tokens) const {
+  const std::size_t special = state_->before.size() + state_->behind.size();
+  if (max_tokens < 0 || static_cast<std::size_t>(max_tokens) < special)
+    fail(ErrorKind::invalid_argument, "max_tokens = {}; accepted: at least {}, the special tokens", max_tokens,
+         special);
+  const auto most = static_cast<std::size_t>(max_tokens);
+  Truncated result{.ids = encode(text), .truncated = false};
+  if (result.ids.size() <= most) return result;
+  result.truncated = true;
+  result.ids.resize(most);
+  std::copy(state_->behind.begin(), state_->behind.end(),
+            result.ids.end() - static_cast<std::ptrdiff_t>(state_->behind.size()));
+  return result;
+}
+
+}  // namespace stof

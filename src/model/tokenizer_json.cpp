@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// tokenizer.json, as the library `tokenizers` writes it. Its truncation and padding are left to the caller: a
+// sentence-transformers checkpoint overrides them.
+#include <array>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "src/base/error.h"
+#include "src/model/json.h"
+#include "src/model/tokenizer_files.h"
+
+namespace stof {
+namespace {
+
+using nlohmann::json;
+constexpr std::int64_t kMostId = std::numeric_limits<std::int32_t>::max() - 1;
+
+void check_type(const JsonObject& object, std::string_view accepted) {
+  if (const std::string type = object.string("type"); type != accepted)
+    fail(ErrorKind::unsupported, "{}: type {}; accepted: {}", object.where(), type, accepted);
+}
+
+std::int32_t read_id(const json& value, const std::string& where) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > static_cast<std::uint64_t>(kMostId))
+    fail(ErrorKind::bad_file, "{}: id {}; accepted: an integer from 0 to {}", where, excerpt(value), kMostId);
+  return value.get<std::int32_t>();
+}
+
+NormalizerOptions read_normalizer(const JsonObject& object) {
+  check_type(object, "BertNormalizer");
+  object.allow_only({"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"});
+  const bool lowercase = object.boolean("lowercase");
+  return {.clean_text = object.boolean("clean_text"),
+          .handle_chinese_chars = object.boolean("handle_chinese_chars"),
+          .strip_accents = object.optional_boolean("strip_accents").value_or(lowercase),
+          .lowercase = lowercase};
+}
+
+void read_model(const JsonObject& object, TokenizerFiles& files) {
+  check_type(object, "WordPiece");
+  object.allow_only({"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"});
+  files.wordpiece = {.unknown_token = object.string("unk_token"),
+                     .continuation_prefix = object.string("continuing_subword_prefix"),
+                     .max_characters = object.integer("max_input_chars_per_word", 0, kMostId)};
+  const JsonObject vocabulary = object.object("vocab");
+  for (const auto& [text, id] : object.at("vocab").items())
+    files.pieces.push_back({text, read_id(id, fmt::format("{}: '{}'", vocabulary.where(), text))});
+  if (!vocabulary.has(files.wordpiece.unknown_token))
+    fail(ErrorKind::bad_file, "{}: the unk_token '{}' is not in it", vocabulary.where(), files.wordpiece.unknown_token);
+}
+
+AddedToken read_added_token(const JsonObject& object) {
+  object.allow_only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
+  object.boolean("special");  // matters when ids become text, and must be there all the same
+  return {.content = object.string("content"),
+          .id = read_id(object.at("id"), object.where()),
+          .single_word = object.boolean("single_word"),
+          .lstrip = object.boolean("lstrip"),
+          .rstrip = object.boolean("rstrip"),
+          .normalized = object.boolean("normalized")};
+}
+
+// The definition numbers the tokens that are not in the vocabulary from its size on, in order of appearance, whatever
+// the file says; a file that says something else has been edited.
+void read_added_tokens(const JsonObject& root, TokenizerFiles& files) {
+  const json& list = root.at("added_tokens");
+  const json& vocabulary = root.at("model").at("vocab");
+  if (!list.is_array()) root.refuse("added_tokens", "an array");
+  auto unseen = static_cast<std::int32_t>(vocabulary.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const JsonObject object(list[i], fmt::format("{}: added token {}", root.where(), i));
+    const AddedToken token = read_added_token(object);
+    const auto known = vocabulary.find(token.content);
+    const std::int32_t id = known != vocabulary.end() ? known->get<std::int32_t>() : unseen++;
+    if (id != token.id)
+      fail(ErrorKind::bad_file, "{}: '{}' has id {}; accepted: {}, its place in the vocabulary", object.where(),
+           token.content, token.id, id);
+    files.added.push_back(token);
+  }
+}
+
+// "single": the sequence A once, special tokens around it, all of type 0.
+void read_template(const JsonObject& object, TokenizerFiles& files) {
+  object.allow_only({"type", "single", "pair", "special_tokens"});
+  const JsonObject tokens = object.object("special_tokens");
+  const json& parts = object.at("single");
+  if (!parts.is_array()) object.refuse("single", "an array");
+  bool seen_text = false;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const JsonObject part(parts[i], fmt::format("{}: single: part {}", object.where(), i));
+    part.allow_only({"SpecialToken", "Sequence"});
+    const bool is_text = part.has("Sequence");
+    const JsonObject inner = part.object(is_text ? "Sequence" : "SpecialToken");
+    inner.integer("type_id", 0, 0);
+    const std::string name = inner.string("id");
+    if (is_text) {
+      if (name != "A" || seen_text) inner.refuse("id", "A, once");
+      seen_text = true;
+      continue;
+    }
+    const JsonObject token = tokens.object(name);
+    if (!token.at("ids").is_array()) token.refuse("ids", "an array of ids");
+    for (const json& id : token.at("ids"))
+      (seen_text ? files.behind : files.before).push_back(read_id(id, token.where()));
+  }
+  if (!seen_text) object.refuse("single", "a template with the sequence A");
+}
+
+// ["[SEP]", 102]
+std::int32_t read_named_id(const JsonObject& object, std::string_view key) {
+  const json& pair = object.at(key);
+  if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string())
+    object.refuse(key, "an array of a token and its id");
+  return read_id(pair[1], object.where());
+}
+
+void read_post_processor(const JsonObject& root, TokenizerFiles& files) {
+  if (root.at("post_processor").is_null()) return;
+  const JsonObject object = root.object("post_processor");
+  const std::string type = object.string("type");
+  if (type == "TemplateProcessing") return read_template(object, files);
+  if (type != "BertProcessing")
+    fail(ErrorKind::unsupported, "{}: type {}; accepted: TemplateProcessing, BertProcessing", object.where(), type);
+  object.allow_only({"type", "sep", "cls"});
+  files.before.push_back(read_named_id(object, "cls"));
+  files.behind.push_back(read_named_id(object, "sep"));
+}
+
+}  // namespace
+
+TokenizerFiles read_tokenizer_json(const std::filesystem::path& file) {
+  const json tree = read_json(file);
+  const JsonObject root(tree, file.string());
+  root.allow_only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
+                   "decoder", "model"});
+  if (root.string("version") != "1.0") root.refuse("version", "1.0");
+  TokenizerFiles files;
+  files.normalizer = read_normalizer(root.object("normalizer"));
+  const JsonObject splitter = root.object("pre_tokenizer");
+  check_type(splitter, "BertPreTokenizer");
+  splitter.allow_only({"type"});
+  read_model(root.object("model"), files);
+  read_added_tokens(root, files);
+  read_post_processor(root, files);
+  return files;
+}
+
+}  // namespace stof

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// UTF-8 and the properties of characters, as the Python package `tokenizers` knows them: utf8proc with the overrides
+// of unicode_overrides.h. A char32_t here is always a Unicode scalar value.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace stof::unicode {
+
+// Offset of the first byte that does not belong to well-formed UTF-8 (Unicode 15, table 3-7), or npos.
+std::size_t find_invalid(std::string_view text);
+
+struct Decoded {
+  char32_t scalar;
+  std::size_t bytes;
+};
+// The scalar that begins at `at`, in well-formed UTF-8.
+Decoded decode(const char* at);
+// The scalar that ends before text's end; text is well-formed and not empty.
+Decoded decode_last(std::string_view text);
+void append(std::string& text, char32_t scalar);
+
+bool is_white_space(char32_t c);      // the property White_Space
+bool is_dropped(char32_t c);          // by clean_text: NUL, U+FFFD, control, format and private-use characters
+bool is_chinese(char32_t c);          // the ideographs that BERT puts spaces around
+bool is_punctuation(char32_t c);      // ASCII: also symbols such as $ + ~
+bool is_nonspacing_mark(char32_t c);  // what strip_accents removes
+bool is_word_character(char32_t c);   // \w of a regular expression
+int combining_class(char32_t c);
+
+// The lowercase of c; `second` is 0 but for U+0130.
+struct Lower {
+  char32_t first, second;
+};
+Lower lower(char32_t c);
+
+// The canonical decomposition of c, in full: at most 4 scalars.
+struct Decomposition {
+  char32_t scalars[4];
+  std::size_t count;
+};
+Decomposition decompose(char32_t c);
+
+}  // namespace stof::unicode

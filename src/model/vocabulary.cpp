@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// vocab.txt, a token a line whose number is its id, with the options of tokenizer_config.json; and the choice between
+// it and tokenizer.json.
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "src/base/error.h"
+#include "src/base/narrow.h"
+#include "src/model/file_map.h"
+#include "src/model/json.h"
+#include "src/model/tokenizer_files.h"
+#include "src/model/unicode.h"
+
+namespace stof {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using Ids = std::map<std::string, std::int32_t, std::less<>>;
+
+// A token that stands in two lines has the id of the later one.
+Ids read_lines(const fs::path& file) {
+  const FileMap map(file);
+  std::string_view text = map.text();
+  if (const std::size_t invalid = unicode::find_invalid(text); invalid != std::string_view::npos)
+    fail(ErrorKind::bad_file, "{}: not UTF-8 at byte {}", file.string(), invalid);
+  Ids ids;
+  for (std::int64_t line = 0; !text.empty(); ++line) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view token = text.substr(0, end);
+    if (token.ends_with('\r')) token.remove_suffix(1);
+    ids.insert_or_assign(std::string(token), narrow<std::int32_t>(line, "lines of vocab.txt"));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return ids;
+}
+
+void check_understood(const JsonObject& config) {
+  if (!config.boolean("do_basic_tokenize", true)) config.refuse("do_basic_tokenize", "true");
+  for (const std::string_view key : {"never_split", "additional_special_tokens", "extra_special_tokens"})
+    if (config.has(key) && !config.at(key).empty()) config.refuse(key, "null or nothing in it");
+}
+
+// A special token is text, or an object with flags.
+AddedToken read_special(const JsonObject& config, std::string_view key, std::string_view otherwise) {
+  if (!config.has(key) || config.at(key).is_string()) return {.content = config.string(key, otherwise)};
+  const JsonObject object = config.object(key);
+  return {.content = object.string("content"),
+          .single_word = object.boolean("single_word", false),
+          .lstrip = object.boolean("lstrip", false),
+          .rstrip = object.boolean("rstrip", false),
+          .normalized = object.boolean("normalized", false)};
+}
+
+void check_no_others(const JsonObject& config, const TokenizerFiles& files) {
+  if (!config.has("added_tokens_decoder")) return;
+  const JsonObject decoder = config.object("added_tokens_decoder");
+  for (const auto& [id, value] : config.at("added_tokens_decoder").items()) {
+    const JsonObject token(value, fmt::format("{}: {}", decoder.where(), id));
+    const std::string content = token.string("content");
+    const auto same = [&](const AddedToken& known) {
+      return known.content == content && std::to_string(known.id) == id &&
+             known.single_word == token.boolean("single_word", false) &&
+             known.lstrip == token.boolean("lstrip", false) && known.rstrip == token.boolean("rstrip", false) &&
+             known.normalized == token.boolean("normalized", false);
+    };
+    if (std::none_of(files.added.begin(), files.added.end(), same))
+      fail(ErrorKind::unsupported,
+           "{}: '{}' is not one of the tokens that {} names; accepted with vocab.txt: only these", token.where(),
+           content, config.where());
+  }
+}
+
+NormalizerOptions read_normalizer(const JsonObject& config) {
+  const bool lowercase = config.boolean("do_lower_case", true);
+  return {.clean_text = config.boolean("clean_text", true),
+          .handle_chinese_chars = config.boolean("tokenize_chinese_chars", true),
+          .strip_accents = config.optional_boolean("strip_accents").value_or(lowercase),
+          .lowercase = lowercase};
+}
+
+struct SpecialToken {
+  std::string_view key, otherwise;
+};
+constexpr std::array<SpecialToken, 5> kSpecialTokens{{{"unk_token", "[UNK]"},
+                                                      {"sep_token", "[SEP]"},
+                                                      {"pad_token", "[PAD]"},
+                                                      {"cls_token", "[CLS]"},
+                                                      {"mask_token", "[MASK]"}}};
+
+}  // namespace
+
+TokenizerFiles read_vocabulary(const fs::path& vocabulary, const fs::path& config_file) {
+  const json tree = fs::exists(config_file) ? read_json(config_file) : json::object();
+  const JsonObject config(tree, config_file.string());
+  check_understood(config);
+  const Ids ids = read_lines(vocabulary);
+  TokenizerFiles files{
+      .normalizer = read_normalizer(config), .wordpiece = {}, .pieces = {}, .added = {}, .before = {}, .behind = {}};
+  for (const auto& [text, id] : ids) files.pieces.push_back({text, id});
+  for (const auto& [key, otherwise] : kSpecialTokens) {
+    AddedToken token = read_special(config, key, otherwise);
+    const auto found = ids.find(token.content);
+    if (found == ids.end())
+      fail(ErrorKind::bad_file, "{}: the {} '{}' is not in it", vocabulary.string(), key, token.content);
+    token.id = found->second;
+    if (key == "unk_token") files.wordpiece.unknown_token = token.content;
+    if (key == "cls_token") files.before = {token.id};
+    if (key == "sep_token") files.behind = {token.id};
+    const auto same = [&](const AddedToken& other) { return other.content == token.content; };
+    if (std::none_of(files.added.begin(), files.added.end(), same)) files.added.push_back(token);
+  }
+  check_no_others(config, files);
+  return files;
+}
+
+TokenizerFiles read_tokenizer_files(const fs::path& folder) {
+  if (fs::exists(folder / "tokenizer.json")) return read_tokenizer_json(folder / "tokenizer.json");
+  if (fs::exists(folder / "added_tokens.json"))
+    fail(ErrorKind::unsupported, "{}: added_tokens.json beside vocab.txt is not read; accepted: tokenizer.json",
+         folder.string());
+  if (fs::exists(folder / "vocab.txt")) return read_vocabulary(folder / "vocab.txt", folder / "tokenizer_config.json");
+  fail(ErrorKind::bad_file, "{}: neither tokenizer.json nor vocab.txt", folder.string());
+}
+
+}  // namespace stof
