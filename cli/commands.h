@@ -6,7 +6,9 @@
 
 namespace stof::cli {
 
+void add_attention(CLI::App& app);
 void add_doctor(CLI::App& app);
+void add_plan(CLI::App& app);
 void add_tokenize(CLI::App& app);
 
 }  // namespace stof::cli

@@ -33,7 +33,9 @@ int run(int argc, char** argv) {
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return fmt::format("stof: {}; --help lists what is accepted\n", error.what());
   });
+  stof::cli::add_attention(app);
   stof::cli::add_doctor(app);
+  stof::cli::add_plan(app);
   stof::cli::add_tokenize(app);
   try {
     app.parse(argc, argv);

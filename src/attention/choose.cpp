@@ -37,9 +37,11 @@ Choice choose(std::span<const AttentionKernel> kernels, const AttentionProblem& 
     }
     if (!any && kernel.name != wanted) continue;
     for (AttentionPlan& plan : kernel.candidates(problem, device)) {
-      if (choice.kernel != nullptr && plan.predicted_us >= choice.plan.predicted_us) continue;
-      choice.kernel = &kernel;
-      choice.plan = std::move(plan);
+      if (choice.kernel == nullptr || plan.predicted_us < choice.plan.predicted_us) {
+        choice.kernel = &kernel;
+        choice.plan = plan;
+      }
+      choice.considered.push_back(std::move(plan));
     }
   }
   if (choice.kernel == nullptr) nothing_left(choice.refusals);

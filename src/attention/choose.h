@@ -19,6 +19,7 @@ struct Refused {
 struct Choice {
   const AttentionKernel* kernel = nullptr;
   AttentionPlan plan;
+  std::vector<AttentionPlan> considered;  // the plan among them
   std::vector<Refused> refusals;
 };
 

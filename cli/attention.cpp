@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// stof attention: masked attention of .npy files.
+#include "stof/attention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "cli/attention_inputs.h"
+#include "cli/commands.h"
+#include "src/base/error.h"
+#include "src/tensor/convert.h"
+#include "src/tensor/npy.h"
+
+namespace stof::cli {
+namespace {
+
+constexpr std::size_t kLargestOutput = std::size_t{4} << 30;
+
+struct AttentionCommand {
+  std::string q, k, v, out, lse, lengths;
+  std::string mask = "all", layout = "bhsd", kernel = "auto", dtype, device = "auto";
+  std::optional<float> scale;
+  bool force = false, allow_nan = false;
+};
+
+// Rows past an item's length are not written by attention: 0 and -inf, as for a row without keys.
+Tensor filled(DType dtype, const Shape& shape, float value) {
+  Tensor tensor(dtype, shape);
+  if (dtype == DType::f32) std::fill_n(tensor.as<float>(), tensor.size(), value);
+  else std::fill_n(tensor.as<std::uint16_t>(), tensor.size(), std::uint16_t{0});
+  return tensor;
+}
+
+void check_size(const AttentionCommand& command, const Shape& shape, DType dtype) {
+  const double bytes = static_cast<double>(element_count(shape)) * static_cast<double>(size_of(dtype));
+  if (bytes > static_cast<double>(kLargestOutput) && !command.force)
+    fail(ErrorKind::invalid_argument, "'{}' would take {:.1f} GiB; above 4 GiB needs --force", command.out,
+         bytes / (1 << 30));
+}
+
+void convert_to(DType dtype, AttentionInput& input, TensorLayout layout) {
+  if (input.tensor.dtype() == dtype) return;
+  input.tensor = converted(input.tensor.view(), dtype);
+  input.view = heads_first(input.tensor, layout);
+}
+
+AttentionShape shape_of(const AttentionInput& q, const AttentionInput& k) {
+  AttentionShape shape{.batch = q.view.dim(0),
+                       .heads = q.view.dim(1),
+                       .kv_heads = k.view.dim(1),
+                       .queries = q.view.dim(2),
+                       .keys = k.view.dim(2),
+                       .head_dim = q.view.dim(3)};
+  shape.dtype = q.tensor.dtype();
+  return shape;
+}
+
+void check_inputs(const AttentionInput& q, const AttentionInput& k, const AttentionInput& v) {
+  if (k.tensor.shape() != v.tensor.shape())
+    fail(ErrorKind::invalid_argument, "'{}' has shape {} and '{}' has {}; keys and values must have the same", k.file,
+         to_string(k.tensor.shape()), v.file, to_string(v.tensor.shape()));
+  if (q.view.dim(0) != k.view.dim(0))
+    fail(ErrorKind::invalid_argument, "'{}' has {} items and '{}' has {}", q.file, q.view.dim(0), k.file,
+         k.view.dim(0));
+  if (q.view.dim(3) != k.view.dim(3))
+    fail(ErrorKind::invalid_argument, "'{}' has head dimension {} and '{}' has {}", q.file, q.view.dim(3), k.file,
+         k.view.dim(3));
+}
+
+void attention(const AttentionCommand& command) {
+  const TensorLayout layout = parse_layout(command.layout);
+  const Mask mask = parse(command.mask);
+  const Device device = open_device(command.device);
+  AttentionInput q = read_input(command.q, layout), k = read_input(command.k, layout),
+                 v = read_input(command.v, layout);
+  check_inputs(q, k, v);
+  const InputLengths lengths = command.lengths.empty() ? InputLengths{} : read_lengths(command.lengths, q, k);
+  if (!command.allow_nan) {
+    refuse_nan(q, lengths.q, layout);
+    refuse_nan(k, lengths.kv, layout);
+    refuse_nan(v, lengths.kv, layout);
+  }
+  const DType dtype = command.dtype.empty() ? q.tensor.dtype() : parse_dtype(command.dtype);
+  const DType written = dtype == DType::bf16 ? DType::f32 : q.tensor.dtype();
+  check_size(command, q.tensor.shape(), written);
+  for (AttentionInput* input : {&q, &k, &v}) convert_to(dtype, *input, layout);
+
+  const AttentionShape shape = shape_of(q, k);
+  const Tensor out = filled(dtype, q.tensor.shape(), 0.f);
+  const Tensor lse =
+      filled(DType::f32, {shape.batch, shape.heads, shape.queries}, -std::numeric_limits<float>::infinity());
+  const Attention attend(mask, shape, device, {.kernel = command.kernel});
+  attend.run({.q = q.view,
+              .k = k.view,
+              .v = v.view,
+              .out = heads_first(out, layout),
+              .lse = lse.view(),
+              .scale = command.scale,
+              .q_lengths = lengths.q,
+              .kv_lengths = lengths.kv});
+  write_npy(command.out, written == dtype ? out.view() : converted(out.view(), written).view());
+  if (!command.lse.empty()) write_npy(command.lse, lse.view());
+}
+
+}  // namespace
+
+void add_attention(CLI::App& app) {
+  auto command = std::make_shared<AttentionCommand>();
+  CLI::App* sub = app.add_subcommand("attention", "Compute masked attention of .npy files");
+  sub->add_option("--q", command->q, "queries, f4 or f2")->required();
+  sub->add_option("--k", command->k, "keys; their heads divide those of the queries")->required();
+  sub->add_option("--v", command->v, "values, of the shape of the keys")->required();
+  sub->add_option("--mask", command->mask, "who may attend, as in 'causal & window(256)'")->capture_default_str();
+  sub->add_option("--scale", command->scale, "factor of the scores (default 1 / sqrt(head dimension))");
+  sub->add_option("--lengths", command->lengths, "i4 or i8 [B], or [B,2] for queries and keys");
+  sub->add_option("--layout", command->layout, "bhsd or bshd")->capture_default_str();
+  sub->add_option("--kernel", command->kernel, "auto, or one kernel by name")->capture_default_str();
+  sub->add_option("--dtype", command->dtype, "compute from f32, f16 or bf16 (default: that of the queries)");
+  sub->add_option("--device", command->device, "auto, cpu, cuda or cuda:N")->capture_default_str();
+  sub->add_option("--out", command->out, "result, of the shape and dtype of the queries (bf16: f4)")->required();
+  sub->add_option("--lse", command->lse, "f4 [B,H,N]: natural logarithm of the sum of exponentials of the scores");
+  sub->add_flag("--allow-nan", command->allow_nan, "compute with NaN in the inputs instead of refusing it");
+  sub->add_flag("--force", command->force, "write a result above 4 GiB");
+  sub->callback([command] { attention(*command); });
+}
+
+}  // namespace stof::cli

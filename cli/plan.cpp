@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// stof plan: what would run for a mask and a shape, how long it should take, and why.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/json_output.h"
+#include "src/attention/planned.h"
+
+namespace stof::cli {
+namespace {
+
+struct PlanOptions {
+  std::string mask, dtype = "f32", device = "auto", kernel = "auto", json;
+  std::vector<std::int64_t> shape;        // batch, heads, sequence, head_dim
+  std::int64_t kv_heads = 0, seq_kv = 0;  // 0: as many as heads, as long as the queries
+};
+
+struct Outcome {
+  AttentionShape shape;
+  Device device;
+  Planned planned;
+  double plan_us = 0;
+};
+
+AttentionShape shape_of(const PlanOptions& options) {
+  AttentionShape shape{.batch = options.shape[0],
+                       .heads = options.shape[1],
+                       .kv_heads = options.kv_heads == 0 ? options.shape[1] : options.kv_heads,
+                       .queries = options.shape[2],
+                       .keys = options.seq_kv == 0 ? options.shape[2] : options.seq_kv,
+                       .head_dim = options.shape[3]};
+  shape.dtype = parse_dtype(options.dtype);
+  return shape;
+}
+
+std::string_view name_of(LayoutKind kind) { return kind == LayoutKind::block ? "block" : "row"; }
+
+Json tiles_of(const AttentionPlan& plan) {
+  if (plan.layout == LayoutKind::row) return nullptr;
+  return {{"block_q", plan.format.block_q}, {"block_kv", plan.format.block_kv}, {"key_step", plan.format.key_step}};
+}
+
+Json json_of(const PlanOptions& options, const Outcome& outcome) {
+  const AttentionPlan& plan = outcome.planned.choice.plan;
+  Json refusals = Json::array(), considered = Json::array();
+  for (const Refused& refused : outcome.planned.choice.refusals)
+    refusals.push_back({{"kernel", refused.kernel}, {"reason", refused.why}});
+  for (const AttentionPlan& other : outcome.planned.choice.considered)
+    considered.push_back({{"kernel", other.kernel}, {"tiles", tiles_of(other)}, {"predicted_us", other.predicted_us}});
+  return {{"mask", options.mask},
+          {"device", outcome.device.caps.name},
+          {"plan_us", outcome.plan_us},
+          {"layout", name_of(plan.layout)},
+          {"kernel", plan.kernel},
+          {"tiles", tiles_of(plan)},
+          {"splits", plan.splits},
+          {"predicted_us", plan.predicted_us},
+          {"reason", plan.reason},
+          {"refusals", std::move(refusals)},
+          {"considered", std::move(considered)}};
+}
+
+std::string layout_text(const AttentionPlan& plan) {
+  if (plan.layout == LayoutKind::row) return "row";
+  return fmt::format("block {}x{}", plan.format.block_q, plan.format.block_kv);
+}
+
+void print_text(const PlanOptions& options, const Outcome& outcome) {
+  const AttentionShape& s = outcome.shape;
+  const AttentionPlan& plan = outcome.planned.choice.plan;
+  const auto line = [](std::string_view label, std::string_view text) { fmt::print("{:<11}{}\n", label, text); };
+  line("mask", options.mask);
+  line("shape", fmt::format("batch {}, heads {} ({} for keys), queries {}, keys {}, head_dim {}, {}", s.batch, s.heads,
+                            s.kv_heads, s.queries, s.keys, s.head_dim, stof::name_of(s.dtype)));
+  line("device", fmt::format("{}: {}, {} cores", outcome.device.backend->name, outcome.device.caps.name,
+                             outcome.device.caps.cores));
+  line("kernel", plan.kernel);
+  line("layout", layout_text(plan));
+  line("splits", std::to_string(plan.splits));
+  line("predicted", fmt::format("{:.1f} us", plan.predicted_us));
+  line("reason", plan.reason);
+  line("planned in", fmt::format("{:.1f} us", outcome.plan_us));
+  for (const AttentionPlan& other : outcome.planned.choice.considered)
+    line("considered", fmt::format("{}, {}: {:.1f} us", other.kernel, layout_text(other), other.predicted_us));
+  for (const Refused& refused : outcome.planned.choice.refusals)
+    line("refused", fmt::format("{}: {}", refused.kernel, refused.why));
+}
+
+void plan(const PlanOptions& options) {
+  Outcome outcome{.shape = shape_of(options), .device = open_device(options.device), .planned = {}};
+  const Mask mask = parse(options.mask);
+  const auto begin = std::chrono::steady_clock::now();
+  outcome.planned = plan_attention(mask, outcome.shape, outcome.device, options.kernel);
+  outcome.plan_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+  if (!options.json.empty()) write_json(json_of(options, outcome), options.json);
+  if (options.json != "-") print_text(options, outcome);
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* command = app.add_subcommand("plan", "Show which kernel, layout and tiles a mask and a shape get, and why");
+  command->add_option("mask", options->mask, "the mask, as in 'causal & window(256)'")->required();
+  command->add_option("--shape", options->shape, "B,H,S,D: items, query heads, length, head dimension")
+      ->delimiter(',')
+      ->expected(4)
+      ->required();
+  command->add_option("--kv-heads", options->kv_heads,
+                      "heads of keys and values, of which H is a multiple (default H)");
+  command->add_option("--seq-kv", options->seq_kv, "number of keys (default S)");
+  command->add_option("--dtype", options->dtype, "f32, f16 or bf16")->capture_default_str();
+  command->add_option("--device", options->device, "auto, cpu, cuda or cuda:N")->capture_default_str();
+  command->add_option("--kernel", options->kernel, "auto, or one kernel by name")->capture_default_str();
+  command->add_option("--json", options->json, "write the plan as JSON to this file, or - for stdout in place of text");
+  command->callback([options] { plan(*options); });
+}
+
+}  // namespace stof::cli

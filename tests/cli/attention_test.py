@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""stof attention from the outside, against the definition in plain Python.
+
+usage: attention_test.py STOF
+"""
+
+import math
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import npy
+
+STOF = sys.argv.pop(1)
+B, H, KV, N, M, D = 2, 4, 2, 7, 9, 5
+
+
+def allowed(mask, p, j):
+    return {"all": True, "causal": j <= p, "window(2)": abs(p - j) <= 2, "none": False}[mask]
+
+
+def definition(inputs, mask, scale, lengths):
+    """out[b][h][row] and lse[b][h][row]; rows past the length are 0 and -inf."""
+    q, k, v = inputs
+    out, lse = {}, {}
+    for b in range(B):
+        n, m = lengths[b]
+        for h in range(H):
+            for row in range(N):
+                keys = [j for j in range(m) if row < n and allowed(mask, row + m - n, j)]
+                scores = [scale * sum(x * y for x, y in zip(q[b, h, row], k[b, h * KV // H, j])) for j in keys]
+                total = sum(math.exp(s) for s in scores)
+                weights = [math.exp(s) / total for s in scores]
+                out[b, h, row] = [sum(w * v[b, h * KV // H, j][c] for w, j in zip(weights, keys)) for c in range(D)]
+                lse[b, h, row] = math.log(total) if keys else -math.inf
+    return out, lse
+
+
+class Attention(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        rng = random.Random(5)
+        self.inputs = [
+            {(b, h, i): [rng.gauss(0, 1) for _ in range(D)] for b in range(B) for h in range(heads) for i in range(rows)}
+            for heads, rows in ((H, N), (KV, M), (KV, M))
+        ]
+
+    def save(self, name, tensor, layout="bhsd", descr="<f4"):
+        heads, rows = (max(key[axis] for key in tensor) + 1 for axis in (1, 2))
+        if layout == "bhsd":
+            shape, order = (B, heads, rows, D), [(b, h, i) for b in range(B) for h in range(heads) for i in range(rows)]
+        else:
+            shape, order = (B, rows, heads, D), [(b, h, i) for b in range(B) for i in range(rows) for h in range(heads)]
+        values = [x for key in order for x in tensor[key]]
+        return npy.write(self.folder / name, shape, values, descr)
+
+    def run_stof(self, *arguments, layout="bhsd", descr="<f4"):
+        self.out, self.lse = str(self.folder / "out.npy"), str(self.folder / "lse.npy")
+        usual = {f"--{name}": self.save(f"{name}.npy", tensor, layout, descr) for name, tensor in zip("qkv", self.inputs)}
+        usual |= {"--layout": layout, "--out": self.out, "--lse": self.lse}
+        given = [part for flag, value in usual.items() if flag not in arguments for part in (flag, value)]
+        command = [STOF, "attention", *given, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    def check(self, mask="all", scale=1 / math.sqrt(D), lengths=((N, M),) * B, layout="bhsd", tolerance=1e-5, dtype="<f4"):
+        expected, logs = definition(self.inputs, mask, scale, lengths)
+        shape, descr, values = npy.read(self.out)
+        self.assertEqual((shape, descr), ((B, H, N, D) if layout == "bhsd" else (B, N, H, D), dtype))
+        for (b, h, row), vector in expected.items():
+            at = (b * H + h) * N + row if layout == "bhsd" else (b * N + row) * H + h
+            for c in range(D):
+                self.assertAlmostEqual(values[at * D + c], vector[c], delta=tolerance)
+        shape, descr, values = npy.read(self.lse)
+        self.assertEqual((shape, descr), ((B, H, N), "<f4"))
+        for (b, h, row), value in logs.items():
+            got = values[(b * H + h) * N + row]
+            self.assertTrue(got == value or abs(got - value) < tolerance, (got, value))
+
+    def ok(self, *arguments, **kinds):
+        done = self.run_stof(*arguments, **kinds)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_masks(self):
+        for mask in ("all", "causal", "window(2)", "none"):
+            self.ok("--mask", mask)
+            self.check(mask)
+
+    def test_every_kernel(self):
+        for kernel in ("auto", "block_attention", "row_attention"):
+            self.ok("--mask", "causal", "--kernel", kernel)
+            self.check("causal")
+
+    def test_layout_and_scale(self):
+        self.ok("--mask", "causal", "--scale", "0.3", layout="bshd")
+        self.check("causal", scale=0.3, layout="bshd")
+
+    def test_lengths_for_queries_and_keys(self):
+        lengths = npy.write(self.folder / "lengths.npy", (B, 2), (3, 4, 7, 9), "<i8")
+        self.ok("--mask", "causal", "--lengths", lengths)
+        self.check("causal", lengths=((3, 4), (7, 9)))
+
+    def test_one_length_for_both(self):
+        lengths = npy.write(self.folder / "lengths.npy", (B,), (3, 0), "<i4")
+        self.ok("--mask", "window(2)", "--lengths", lengths)
+        self.check("window(2)", lengths=((3, 3), (0, 0)))
+
+    def test_nan_past_the_lengths_is_never_seen(self):
+        for tensor in self.inputs:
+            for key in tensor:
+                if key[0] == 0 and key[2] >= 3:
+                    tensor[key] = [math.nan] * D
+        lengths = npy.write(self.folder / "lengths.npy", (B,), (3, 7), "<i4")
+        self.ok("--mask", "causal", "--lengths", lengths)
+        for key in self.inputs[1]:
+            self.inputs[1][key] = [0 if math.isnan(x) else x for x in self.inputs[1][key]]
+            self.inputs[2][key] = [0 if math.isnan(x) else x for x in self.inputs[2][key]]
+        self.check("causal", lengths=((3, 3), (7, 7)))
+
+    def test_half_in_half_out(self):
+        self.ok(descr="<f2")
+        self.check(tolerance=1e-2, dtype="<f2")
+
+    def test_bf16_writes_f4(self):
+        self.ok("--dtype", "bf16")
+        self.check(tolerance=5e-2)
+
+    def refused(self, code, message, *arguments, **kinds):
+        done = self.run_stof(*arguments, **kinds)
+        self.assertEqual((done.returncode, done.stderr.replace(str(self.folder) + "/", "")), (code, f"stof: {message}\n"))
+        self.assertFalse(Path(self.out).exists())
+
+    def test_nan_is_refused_by_name_and_place(self):
+        self.inputs[1][1, 0, 2][3] = math.nan
+        self.refused(2, "'k.npy' holds NaN at [1, 0, 2, 3]; --allow-nan computes with it")
+        self.refused(2, "'k.npy' holds NaN at [1, 2, 0, 3]; --allow-nan computes with it", layout="bshd")
+        self.assertEqual(self.run_stof("--allow-nan", "--mask", "window(2)").returncode, 0)
+        values = npy.read(self.out)[2]
+        seen = {at // D % N for at, value in enumerate(values) if math.isnan(value) and at // D // N // H == 1}
+        self.assertEqual(seen, {row for row in range(N) if abs(row + M - N - 2) <= 2})
+        self.assertFalse(any(math.isnan(value) for value in values[: H * N * D]))
+
+    def test_bad_arguments(self):
+        self.refused(2, "unknown layout 'sbhd'; accepted: bhsd, bshd", "--layout", "sbhd")
+        self.refused(
+            2, "unknown attention kernel 'sharp'; accepted: auto, block_attention, row_attention", "--kernel", "sharp"
+        )
+        self.refused(2, "unknown dtype 'f8'; accepted: f32, f16, bf16, i32, i64, bool", "--dtype", "f8")
+        self.refused(2, "cannot convert f32 to i32; accepted: f32, f16, bf16", "--dtype", "i32")
+        self.refused(2, "unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N", "--device", "tpu")
+
+    def test_bad_lengths(self):
+        path = self.folder / "lengths.npy"
+        self.refused(2, "'lengths.npy' has shape [3]; accepted: [2] or [2, 2]", "--lengths",
+                     npy.write(path, (3,), (1, 1, 1), "<i4"))  # fmt: skip
+        self.refused(2, "'lengths.npy': the length of item 1 is 8; accepted: 0..7", "--lengths",
+                     npy.write(path, (2,), (1, 8), "<i4"))  # fmt: skip
+        self.refused(2, "'lengths.npy' holds f32; accepted: i4, i8", "--lengths",
+                     npy.write(path, (2,), (1, 8), "<f4"))  # fmt: skip
+
+    def test_bad_shapes(self):
+        bad = npy.write(self.folder / "flat.npy", (4,), (1, 2, 3, 4))
+        self.refused(2, "'flat.npy' has shape [4]; accepted: [batch, heads, sequence, head_dim]", "--q", bad)
+
+
+if __name__ == "__main__":
+    unittest.main()
