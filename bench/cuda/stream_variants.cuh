@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instances of the stream kernel, behind one function each so that every family compiles by itself.
+#pragma once
+#include <algorithm>
+
+#include "bench/cuda/arrange.h"
+#include "bench/cuda/problem.cuh"
+#include "kernels/cuda/stream_attention.cuh"
+
+namespace stof::bench {
+
+struct StreamTuning {
+  int most_steps = 0, section = 1;
+  int key_step = 64;
+  bool queue = true;  // false: one team per row block
+};
+
+template <class Traits>
+void run_stream(const Problem& problem, const StreamTuning& tuning) {
+  char name[96];
+  std::snprintf(name, sizeof name, "stream t%d r%d k%d st%d c%d split%d sec%d%s", Traits::kTeams, Traits::kRows, Traits::kKeys,
+                Traits::kStages, Traits::kCtas, tuning.most_steps, tuning.section, tuning.queue ? "" : " noqueue");
+  if (!wanted(problem, name)) return;
+  const BlockLayout layout = scan_blocks(*problem.mask, {Traits::kRows, 64, tuning.key_step});
+  const ArrangedStream arranged = arrange_stream(layout, {Traits::kParts, Traits::kTiles, tuning.most_steps});
+  const DeviceArray<StreamItem> items = to_device(arranged.items);
+  const DeviceArray<int> steps = to_device(arranged.steps);
+  const DeviceArray<unsigned> words = to_device(arranged.words);
+  const SliceShape shape = slices_of(problem);
+  const std::size_t slots = std::size_t(shape.slices) * arranged.slots * Traits::kParts;
+  const DeviceArray<float> partials = allocate<float>(slots * 128 * (Traits::kHeadDim / 2 + 4));
+  const DeviceArray<int> arrivals = allocate<int>(slots), queue = allocate<int>(2);
+  const int total = shape.slices * int(arranged.items.size());
+  const int wanted_ctas = (total + Traits::kTeams - 1) / Traits::kTeams;
+  const int grid = tuning.queue ? std::min(wanted_ctas, 132 * Traits::kCtas) : wanted_ctas;
+  const StreamParams params{{shape, output_of(problem), scale_log2(problem)},
+                            {items.get(), steps.get(), words.get(), int(arranged.items.size()), arranged.slots},
+                            std::min(tuning.section, shape.slices),
+                            partials.get(),
+                            arrivals.get(),
+                            grid * Traits::kTeams < total ? queue.get() : nullptr};
+  const AttentionMaps maps = make_maps(problem, 64);
+  const KernelFacts kernel{reinterpret_cast<const void*>(&cuda::stream_attention_kernel<Traits>), Traits::kThreads,
+                           int(sizeof(typename Traits::Shared))};
+  BENCH_CUDA(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes));
+  measure(problem, name, kernel,
+          [&](cudaStream_t stream) { launch_kernel(kernel, grid, maps, &params, sizeof params, stream); });
+}
+
+using cuda::Bfloat;
+using cuda::Half;
+using cuda::StreamShape;
+using cuda::StreamTraits;
+
+// d 64
+void stream_pairs(const Problem& problem, const StreamTuning& tuning);    // two teams of 128 rows
+void stream_singles(const Problem& problem, const StreamTuning& tuning);  // four teams of 64 rows
+void stream_small(const Problem& problem, const StreamTuning& tuning);    // CTAs of one team of 64 rows
+void stream_quads(const Problem& problem, const StreamTuning& tuning);    // one team of 256 rows
+void stream_triples(const Problem& problem, const StreamTuning& tuning);  // one team of 192 rows, 128 keys
+// d 128
+void stream_pair_128(const Problem& problem, const StreamTuning& tuning);      // 128 rows, 128 keys
+void stream_triple_128(const Problem& problem, const StreamTuning& tuning);    // 192 rows, 64 keys
+// other head dimensions and bf16, for correctness
+void stream_other(const Problem& problem, const StreamTuning& tuning);
+
+}  // namespace stof::bench

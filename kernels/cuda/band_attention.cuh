@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Masked attention for rows whose keys lie in one short band: all of them in one matmul, one softmax, no rescaling.
+#pragma once
+#include "kernels/cuda/output.cuh"
+
+namespace stof::cuda {
+
+// parts: warpgroups of 64 rows, which share the loaded keys. keys: of each part. ctas: what fits an SM.
+struct BandShape {
+  int parts, keys, ctas;
+};
+
+template <class Element_, int kHeadDim_, BandShape kShape>
+struct BandTraits {
+  using Element = Element_;
+  static constexpr int kHeadDim = kHeadDim_, kBoxes = (kHeadDim + kBoxColumns - 1) / kBoxColumns;
+  static constexpr int kParts = kShape.parts, kKeys = kShape.keys, kCtas = kShape.ctas;
+  static constexpr int kThreads = 128 * kParts, kRows = 64 * kParts;
+  static constexpr int kLoadedKeys = kKeys + 64 * (kParts - 1);  // part i uses keys [64 i, 64 i + kKeys) of them
+  static constexpr int kWords = (kKeys + 63) / 64;               // mask words a thread
+  static_assert(kLoadedKeys <= 256, "one box");
+
+  static constexpr u32 kBoxBytes = kLoadedKeys * kRowBytes;
+  static constexpr u32 kPartBytes = kBoxes * 64 * kRowBytes;
+
+  struct Shared {
+    alignas(1024) unsigned char q[kParts][kPartBytes];
+    unsigned char k[kBoxes][kBoxBytes];
+    unsigned char v[kBoxes][kBoxBytes];
+    unsigned char out[kParts][kPartBytes];
+    u64 qk_full, v_full;
+  };
+  static_assert(sizeof(Shared) * kCtas <= 227 * 1024, "shared memory of an SM");
+};
+
+template <class Traits>
+struct BandBlock {
+  using Shared = typename Traits::Shared;
+  using Element = typename Traits::Element;
+  static constexpr int kHeadDim = Traits::kHeadDim, kKeys = Traits::kKeys;
+  Shared& shared;
+  const AttentionMaps& maps;
+  const BandParams& p;
+  int part, warp, lane, thread;
+  int pattern = -1;
+  u32 words[Traits::kWords];
+  float scores[kKeys / 2], out[kHeadDim / 2];
+  u32 weights[kKeys / 4];
+  RowStats rows;
+
+  // Item `index`: row blocks run fastest, so that neighbours ask for the same keys at the same time.
+  __device__ __forceinline__ BandRow at(int index, RowBlock& block) const {
+    const SliceShape& s = p.call.shape;
+    const int slice = index / p.row_blocks, entry = index - slice * p.row_blocks;
+    const int over_residues = slice / s.residues, item = over_residues / s.heads;
+    block.slice = slice, block.item = item, block.head = over_residues - item * s.heads;
+    block.residue = slice - over_residues * s.residues;
+    block.row = entry * Traits::kRows;
+    block.rows = s.query_lengths ? s.query_lengths[item] : s.queries;
+    block.keys = s.key_lengths ? s.key_lengths[item] : s.keys;
+    return p.rows[entry];
+  }
+
+  __device__ __forceinline__ void load_scores(int index) const {
+    RowBlock block;
+    const BandRow row = at(index, block);
+    const u32 full = shared_address(&shared.qk_full);
+    barrier_expect(full, Traits::kParts * Traits::kPartBytes + Traits::kBoxes * Traits::kBoxBytes);
+#pragma unroll
+    for (int box = 0; box < Traits::kBoxes; ++box) {
+#pragma unroll
+      for (int i = 0; i < Traits::kParts; ++i)
+        load_box(shared_address(shared.q[i]) + box * (64 * kRowBytes), maps.q,
+                 {box * kBoxColumns, block.row + 64 * i, block.residue, block.head, block.item}, full);
+      load_box(shared_address(shared.k[box]), maps.k,
+               {box * kBoxColumns, row.key_start, block.residue, block.head / p.call.shape.heads_per_kv, block.item}, full);
+    }
+  }
+
+  __device__ __forceinline__ void load_values(int index) const {
+    RowBlock block;
+    const BandRow row = at(index, block);
+    const u32 full = shared_address(&shared.v_full);
+    barrier_expect(full, Traits::kBoxes * Traits::kBoxBytes);
+#pragma unroll
+    for (int box = 0; box < Traits::kBoxes; ++box)
+      load_box(shared_address(shared.v[box]), maps.v,
+               {box * kBoxColumns, row.key_start, block.residue, block.head / p.call.shape.heads_per_kv, block.item}, full);
+  }
+
+  __device__ __forceinline__ void read_words(const BandRow& row, int keys) {
+    const int wanted = row.patterns[part];
+    if (wanted != pattern) {
+      pattern = wanted;
+#pragma unroll
+      for (int i = 0; i < Traits::kWords; ++i) words[i] = __ldg(p.words + (wanted * Traits::kWords + i) * 128 + thread);
+    }
+    const int start = row.key_start + 64 * part;
+    if (start + kKeys <= keys || keys >= p.call.shape.keys) return;
+    pattern = -1;
+#pragma unroll
+    for (int i = 0; i < Traits::kWords; ++i) words[i] &= keys_below(keys - start - 64 * i, lane);
+  }
+
+  __device__ __forceinline__ void process(int index, int next, u32 parity) {
+    RowBlock block;
+    const BandRow row = at(index, block);
+    read_words(row, block.keys);
+    const bool more = next < p.call.shape.slices * p.row_blocks;
+    constexpr u32 kOffset = 64 * kRowBytes / 16;
+    barrier_wait(shared_address(&shared.qk_full), parity);
+    issue_band_scores(descriptor(shared_address(shared.q[part])), descriptor(shared_address(shared.k)) + part * kOffset);
+    matmul_wait<0>();
+    pin(scores);
+    if (more) {
+      named_barrier<1, Traits::kThreads>();
+      if (threadIdx.x == 0) load_scores(next);
+    }
+    float factor[2];
+    rows.reset();
+    forbid(scores, words);
+    weigh<true>(scores, rows, factor, p.call.scale_log2);
+    pack_weights<Element>(weights, scores);
+#pragma unroll
+    for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
+    barrier_wait(shared_address(&shared.v_full), parity);
+    issue_values<Element, kHeadDim, kKeys>(out, weights,
+                                           descriptor(shared_address(shared.v), Traits::kBoxBytes) + part * kOffset);
+    rows.sum_over_columns();
+    matmul_wait<0>();
+    pin(out);
+    if (more) {
+      named_barrier<1, Traits::kThreads>();
+      if (threadIdx.x == 0) load_values(next);
+    }
+    finish(block);
+  }
+
+  __device__ __forceinline__ void issue_band_scores(u32 q, u32 k) {
+    matmul_fence();
+#pragma unroll
+    for (int i = 0; i < kHeadDim / 16; ++i)
+      Wgmma<Element, kKeys>::shared(scores, q + i / 4 * (64 * kRowBytes / 16) + i % 4 * 2,
+                                    k + i / 4 * (Traits::kBoxBytes / 16) + i % 4 * 2, i != 0);
+    matmul_commit();
+  }
+
+  __device__ __forceinline__ void finish(const RowBlock& block) {
+    const int row = block.row + 64 * part + 16 * warp;
+    const float inverse[2] = {rows.sum[0] > 0.f ? 1.f / rows.sum[0] : 0.f, rows.sum[1] > 0.f ? 1.f / rows.sum[1] : 0.f};
+    write_lse(p.call, block, rows, row);
+    if (uniform(row) + 16 <= uniform(block.rows)) {
+      if (lane == 0) wait_stores_read();  // the store before has left its place
+      __syncwarp();
+      write_rows<Element, kHeadDim>(maps.out, block, out, inverse, row,
+                                    shared_address(shared.out[part]) + static_cast<u32>(warp) * (16 * kRowBytes));
+    } else
+      write_some_rows<Element, kHeadDim>(p.call, block, out, inverse, row);
+  }
+};
+
+// out = softmax(scale q k^T, over the allowed keys) v, per slice; rows without a key give 0 and LSE -inf.
+// Grid: persistent, at most slices * row_blocks CTAs, kCtas an SM, dealt round robin: the row blocks cost the same.
+// Needs: every row block's keys within kLoadedKeys from key_start, each part's within its own kKeys of them.
+// The next row block's q and keys are asked for after the scores, its values after the last: both copies run beside
+// softmax, values and output.
+template <class Traits>
+__global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
+    band_attention_kernel(const __grid_constant__ AttentionMaps maps, const __grid_constant__ BandParams p) {
+  extern __shared__ __align__(1024) unsigned char raw[];
+  auto& shared = *reinterpret_cast<typename Traits::Shared*>(raw);
+  const int thread = static_cast<int>(threadIdx.x);
+  BandBlock<Traits> block{shared, maps, p, uniform(thread / 128), uniform(thread / 32 % 4), thread % 32, thread % 128};
+  int index = static_cast<int>(blockIdx.x);
+  if (thread == 0) {
+    barrier_init(shared_address(&shared.qk_full), 1);
+    barrier_init(shared_address(&shared.v_full), 1);
+    fence_barrier_init();
+    wait_for_previous_grid();
+    block.load_scores(index);
+    block.load_values(index);
+  }
+  __syncthreads();
+  allow_next_grid();
+  const int total = p.call.shape.slices * p.row_blocks, stride = static_cast<int>(gridDim.x);
+  for (u32 parity = 0; index < total; index += stride, parity ^= 1) block.process(index, index + stride, parity);
+  if (block.lane == 0) wait_stores_read();
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a warp does with its 16 finished rows: partial results of split rows, the rows themselves, their LSE.
+#pragma once
+#include "kernels/cuda/softmax.cuh"
+
+namespace stof::cuda {
+
+// The rows of one row block of one slice, as the consumers need to know them.
+struct RowBlock {
+  int row, steps, split, slice;
+  int item, head, residue;
+  int rows, keys;  // of the slice: rows from `rows` on are not written, keys from `keys` on are not used
+};
+
+// Where split rows meet: every part leaves its sums, the last to arrive adds them up. Vectors of 4 floats lie 128
+// threads side by side.
+template <int kHeadDim>
+struct SplitRows {
+  static constexpr int kVectors = kHeadDim / 8 + 1;
+  float4* base;
+  int* arrivals;
+  int index, count;
+
+  __device__ __forceinline__ SplitRows(const StreamParams& p, const RowBlock& block, int part, int parts) {
+    const int first = block.split & 0xffff;
+    index = block.split >> 16 & 0xff;
+    count = block.split >> 24 & 0xff;
+    const long long slot = (static_cast<long long>(block.slice) * p.layout.slots + first) * parts + part * count;
+    base = reinterpret_cast<float4*>(p.partials) + slot * kVectors * 128;
+    arrivals = p.arrivals + slot;
+  }
+
+  __device__ __forceinline__ void publish(const float (&out)[kHeadDim / 2], const RowStats& rows, int thread) const {
+    float4* mine = base + index * kVectors * 128 + thread;
+    __stcg(mine, make_float4(rows.maximum[0], rows.maximum[1], rows.sum[0], rows.sum[1]));
+#pragma unroll
+    for (int i = 0; i < kHeadDim / 8; ++i)
+      __stcg(mine + (i + 1) * 128, make_float4(out[4 * i], out[4 * i + 1], out[4 * i + 2], out[4 * i + 3]));
+    __threadfence();
+  }
+
+  // By one thread, after every thread of the warpgroup has published.
+  __device__ __forceinline__ bool arrive_last() const {
+    const bool last = atomicAdd(arrivals, 1) == count - 1;
+    if (last) *arrivals = 0;
+    return last;
+  }
+
+  __device__ __forceinline__ void merge(float (&out)[kHeadDim / 2], RowStats& rows, int thread,
+                                        float scale_log2) const {
+    __threadfence();
+    rows.reset();
+    for (int i = 0; i < count; ++i) {
+      const float4 part = __ldcg(base + i * kVectors * 128 + thread);
+      rows.maximum[0] = fmaxf(rows.maximum[0], part.x);
+      rows.maximum[1] = fmaxf(rows.maximum[1], part.y);
+    }
+#pragma unroll
+    for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
+    for (int i = 0; i < count; ++i) {
+      const float4* part = base + i * kVectors * 128 + thread;
+      const float4 stats = __ldcg(part);
+      const float factor[2] = {weight(stats.x, rows.maximum[0], scale_log2),
+                               weight(stats.y, rows.maximum[1], scale_log2)};
+      rows.sum[0] += stats.z * factor[0];
+      rows.sum[1] += stats.w * factor[1];
+#pragma unroll
+      for (int j = 0; j < kHeadDim / 8; ++j) {
+        const float4 v = __ldcg(part + (j + 1) * 128);
+        out[4 * j] += v.x * factor[0], out[4 * j + 1] += v.y * factor[0];
+        out[4 * j + 2] += v.z * factor[1], out[4 * j + 3] += v.w * factor[1];
+      }
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ float weight(float maximum, float highest, float scale_log2) {
+    return maximum == kMinusInfinity ? 0.f : exp2_approx((maximum - highest) * scale_log2);
+  }
+};
+
+__device__ __forceinline__ void write_lse(const AttentionCall& call, const RowBlock& block, const RowStats& rows, int row) {
+  if (!call.out.lse || threadIdx.x % 4) return;
+  const SliceShape& s = call.shape;
+  float* lse = call.out.lse + (static_cast<long long>(block.item) * s.heads + block.head) * s.queries * s.residues;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int at = row + static_cast<int>(threadIdx.x % 32 / 4) + 8 * i;
+    if (at < block.rows)
+      lse[static_cast<long long>(at) * s.residues + block.residue] = log_sum_exp(rows, i, call.scale_log2);
+  }
+}
+
+// Element by element: for rows of which some lie past the slice's end.
+template <class Element, int kHeadDim>
+__device__ __forceinline__ void write_some_rows(const AttentionCall& call, const RowBlock& block,
+                                                const float (&out)[kHeadDim / 2], const float (&inverse)[2], int row) {
+  const AttentionOutput& to = call.out;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int at = row + lane / 4 + 8 * i;
+    if (at >= block.rows) continue;
+    unsigned short* values = static_cast<unsigned short*>(to.values) + block.item * to.item_stride +
+                             block.head * to.head_stride + block.residue * to.residue_stride + at * to.row_stride;
+#pragma unroll
+    for (int j = 0; j < kHeadDim / 8; ++j) {
+      const int column = 8 * j + lane % 4 * 2;
+      const u32 pair = Element::pack(out[4 * j + 2 * i] * inverse[i], out[4 * j + 2 * i + 1] * inverse[i]);
+      if (column < to.head_dim) *reinterpret_cast<u32*>(values + column) = pair;
+    }
+  }
+}
+
+// 16 whole rows through shared memory, one bulk store a box. staging: the warp's 16 rows of the first box.
+template <class Element, int kHeadDim>
+__device__ __forceinline__ void write_rows(const TensorMap& map, const RowBlock& block,
+                                           const float (&out)[kHeadDim / 2], const float (&inverse)[2], int row,
+                                           u32 staging) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, r = lane % 16;
+#pragma unroll
+  for (int j = 0; j < kHeadDim / 8; j += 2) {
+    const u32 piece = static_cast<u32>((j % 8 + (lane >> 4)) ^ (r & 7)) << 4;
+    const u32 target = staging + j / 8 * (64 * kRowBytes) + static_cast<u32>(r) * kRowBytes + piece;
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(target),
+                 "r"(Element::pack(out[4 * j] * inverse[0], out[4 * j + 1] * inverse[0])),
+                 "r"(Element::pack(out[4 * j + 2] * inverse[1], out[4 * j + 3] * inverse[1])),
+                 "r"(Element::pack(out[4 * j + 4] * inverse[0], out[4 * j + 5] * inverse[0])),
+                 "r"(Element::pack(out[4 * j + 6] * inverse[1], out[4 * j + 7] * inverse[1]))
+                 : "memory");
+  }
+  fence_async_proxy();
+  __syncwarp();
+  if (lane == 0) {
+#pragma unroll
+    for (int box = 0; box * kBoxColumns < kHeadDim; ++box)
+      store_box(map, {box * kBoxColumns, row, block.residue, block.head, block.item},
+                staging + static_cast<u32>(box) * (64 * kRowBytes));
+    commit_stores();
+  }
+}
+
+}  // namespace stof::cuda

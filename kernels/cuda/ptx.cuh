@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Thin wrappers over the PTX that the kernels need on sm_90: barriers, bulk copies, fences, dependent launch.
+#pragma once
+#include "kernels/shared/device_layout.h"
+
+namespace stof::cuda {
+
+using u32 = unsigned;
+using u64 = unsigned long long;
+
+__device__ __forceinline__ u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
+
+// The value of lane 0, which the compiler then knows to be the same in the whole warp: addresses and descriptors made
+// of it live in uniform registers.
+__device__ __forceinline__ int uniform(int x) { return __shfl_sync(~0u, x, 0); }
+
+// Barriers in shared memory.
+
+__device__ __forceinline__ void barrier_init(u32 barrier, u32 arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+// Makes initialised barriers visible to the copy engine.
+__device__ __forceinline__ void fence_barrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive(u32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "again:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra go;\nbra again;\ngo:\n}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+// Named barrier. The id is a constant: with an id in a register all sixteen are reserved, which limits the CTAs per SM.
+template <int kId, int kThreads>
+__device__ __forceinline__ void named_barrier() {
+  asm volatile("bar.sync %0, %1;" ::"n"(kId), "n"(kThreads) : "memory");
+}
+// For one CTA per SM, where reserving all ids costs nothing.
+template <int kThreads>
+__device__ __forceinline__ void named_barrier(int id) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(kThreads) : "memory");
+}
+
+// Bulk copies.
+
+struct Place {  // of a box's first element
+  int column, row, residue, head, item;
+};
+
+__device__ __forceinline__ void load_box(u32 target, const TensorMap& map, const Place& at, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(target),
+      "l"(&map), "r"(barrier), "r"(at.column), "r"(at.row), "r"(at.residue), "r"(at.head), "r"(at.item)
+      : "memory");
+}
+__device__ __forceinline__ void load_bytes(u32 target, const void* source, u32 bytes, u32 barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(target),
+               "l"(source), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+__device__ __forceinline__ void store_box(const TensorMap& map, const Place& at, u32 source) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&map),
+      "r"(source), "r"(at.column), "r"(at.row), "r"(at.residue), "r"(at.head), "r"(at.item)
+      : "memory");
+}
+__device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Until the committed stores have read their shared memory.
+__device__ __forceinline__ void wait_stores_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+// Orders ordinary writes to shared memory before reads by the copy engine and the tensor cores.
+__device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void prefetch(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+// Programmatic dependent launch: no-ops when the kernel was launched without it.
+__device__ __forceinline__ void wait_for_previous_grid() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void allow_next_grid() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+template <int kRegisters>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+__device__ __forceinline__ float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float log2_approx(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// Keeps values in registers at this point: the compiler may not move their computation across it.
+template <int kCount>
+__device__ __forceinline__ void pin(float (&values)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(values[i])::"memory");
+}
+
+}  // namespace stof::cuda

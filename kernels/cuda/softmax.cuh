@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Online softmax on the accumulators of a 64-row tile of scores; each thread owns two rows' shares, see wgmma.cuh.
+#pragma once
+#include "kernels/cuda/wgmma.cuh"
+
+namespace stof::cuda {
+
+constexpr float kMinusInfinity = -__builtin_huge_valf();
+
+// Of the thread's rows r and r + 8. The sums are of this thread's columns only until sum_over_columns.
+struct RowStats {
+  float maximum[2];  // reference maximum of the scores, before scaling
+  float sum[2];
+
+  __device__ __forceinline__ void reset() {
+    maximum[0] = maximum[1] = kMinusInfinity;
+    sum[0] = sum[1] = 0.f;
+  }
+  __device__ __forceinline__ void sum_over_columns() {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      sum[i] += __shfl_xor_sync(~0u, sum[i], 1);
+      sum[i] += __shfl_xor_sync(~0u, sum[i], 2);
+    }
+  }
+};
+
+// One bit a score of the thread, in 64-key tiles of 32 scores.
+template <int kScores>
+__device__ __forceinline__ void forbid(float (&scores)[kScores], const u32* words) {
+#pragma unroll
+  for (int i = 0; i < kScores; ++i) scores[i] = words[i / 32] & 1u << i % 32 ? scores[i] : kMinusInfinity;
+}
+
+// The bits of a tile's keys below `keys`, for the thread's columns.
+__device__ __forceinline__ u32 keys_below(int keys, int lane) {
+  u32 word = 0;
+  for (int i = 0; i < 32; ++i)
+    if (i / 4 * 8 + lane % 4 * 2 + (i & 1) < keys) word |= 1u << i;
+  return word;
+}
+
+// Turns scores into weights exp(scale (score - maximum)) and adds them to the sums. The reference maximum moves only
+// when a row's maximum exceeds it by more than 2^8, so that weights stay below 256, which fp16 holds well; then
+// `factor` is what results so far must be multiplied by, and the answer (the same in the whole warp) is true. kMasked:
+// some scores may be -inf, a whole row too.
+template <bool kMasked, int kScores>
+__device__ __forceinline__ bool weigh(float (&scores)[kScores], RowStats& rows, float (&factor)[2], float scale_log2) {
+  float highest[2] = {kMinusInfinity, kMinusInfinity};
+#pragma unroll
+  for (int i = 0; i < kScores; ++i) highest[i >> 1 & 1] = fmaxf(highest[i >> 1 & 1], scores[i]);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    highest[i] = fmaxf(highest[i], __shfl_xor_sync(~0u, highest[i], 1));
+    highest[i] = fmaxf(highest[i], __shfl_xor_sync(~0u, highest[i], 2));
+  }
+  const bool raised = __any_sync(
+      ~0u, (highest[0] - rows.maximum[0]) * scale_log2 > 8.f || (highest[1] - rows.maximum[1]) * scale_log2 > 8.f);
+  if (raised) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      highest[i] = fmaxf(highest[i], rows.maximum[i]);
+      factor[i] = highest[i] == kMinusInfinity ? 0.f : exp2_approx((rows.maximum[i] - highest[i]) * scale_log2);
+      rows.maximum[i] = highest[i];
+      rows.sum[i] *= factor[i];
+    }
+  }
+  float origin[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    origin[i] = rows.maximum[i] * scale_log2;
+    if constexpr (kMasked) origin[i] = rows.maximum[i] == kMinusInfinity ? 0.f : origin[i];
+  }
+#pragma unroll
+  for (int i = 0; i < kScores; ++i) {
+    scores[i] = exp2_approx(__fmaf_rn(scores[i], scale_log2, -origin[i >> 1 & 1]));
+    rows.sum[i >> 1 & 1] += scores[i];
+  }
+  return raised;
+}
+
+template <class Element, int kScores>
+__device__ __forceinline__ void pack_weights(u32 (&weights)[kScores / 2], const float (&scores)[kScores]) {
+#pragma unroll
+  for (int i = 0; i < kScores / 2; ++i) weights[i] = Element::pack(scores[2 * i], scores[2 * i + 1]);
+}
+
+template <int kCount>
+__device__ __forceinline__ void rescale(float (&out)[kCount], const float (&factor)[2]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) out[i] *= factor[i >> 1 & 1];
+}
+
+// Natural logarithm of the sum of exponentials, from full sums.
+__device__ __forceinline__ float log_sum_exp(const RowStats& rows, int i, float scale_log2) {
+  constexpr float kLn2 = 0.6931471805599453f;
+  return rows.sum[i] > 0.f ? (rows.maximum[i] * scale_log2 + log2_approx(rows.sum[i])) * kLn2 : kMinusInfinity;
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Masked attention for lists of key tiles: persistent teams, one loading warp each, fed from a queue.
+#pragma once
+#include "kernels/cuda/stream_consumer.cuh"
+#include "kernels/cuda/stream_loader.cuh"
+
+namespace stof::cuda {
+
+template <class Traits>
+__device__ __forceinline__ void prepare(typename Traits::Team& team) {
+  constexpr u32 kWarps = 4 * Traits::kParts;
+  for (int i = 0; i < 2; ++i) {
+    barrier_init(shared_address(&team.q_full[i]), 1);
+    barrier_init(shared_address(&team.q_empty[i]), kWarps);
+  }
+  for (int i = 0; i < Traits::kStages; ++i) {
+    barrier_init(shared_address(&team.k_full[i]), 1);
+    barrier_init(shared_address(&team.v_full[i]), 1);
+    barrier_init(shared_address(&team.k_empty[i]), kWarps);
+    barrier_init(shared_address(&team.v_empty[i]), kWarps);
+  }
+}
+
+// out = softmax(scale q k^T, over the allowed keys) v, per slice; rows without a key give 0 and LSE -inf.
+// Grid: at most slices * items / kTeams CTAs of kThreads, kCtas an SM; more items than teams need p.queue.
+// Needs: 16-byte aligned rows (tensor maps), keys past p.call.shape.keys forbidden by the words or by key_lengths.
+// Writes: rows below query_lengths of every slice, each once, by the team that held the row block (or its last part).
+template <class Traits>
+__global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
+    stream_attention_kernel(const __grid_constant__ AttentionMaps maps, const __grid_constant__ StreamParams p) {
+  extern __shared__ __align__(1024) unsigned char raw[];
+  auto& shared = *reinterpret_cast<typename Traits::Shared*>(raw);
+  const int group = uniform(static_cast<int>(threadIdx.x) / 128),
+            warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
+  if (threadIdx.x < Traits::kTeams) {
+    prepare<Traits>(shared.teams[threadIdx.x]);
+    fence_barrier_init();
+  }
+  __syncthreads();
+  allow_next_grid();
+  if (group == Traits::kConsumers) {
+    give_registers<Traits::kLoaderRegisters>();
+    if (warp < Traits::kTeams && threadIdx.x % 32 == 0) {
+      const int teams = static_cast<int>(gridDim.x) * Traits::kTeams;
+      StreamLoader<Traits> loader{shared.teams[warp], maps, p, {}};
+      loader.run(warp * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x), teams);
+    }
+  } else {
+    take_registers<Traits::kConsumerRegisters>();
+    StreamConsumer<Traits> consumer(shared.teams[group / Traits::kParts], maps, p, group);
+    consumer.run();
+  }
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes of the stream kernel: how a CTA is divided into teams, how its shared memory and registers are dealt out.
+#pragma once
+#include "kernels/cuda/output.cuh"
+
+namespace stof::cuda {
+
+// A CTA holds `teams`, each with its own stream of row blocks of 64 * parts rows, one warpgroup a part. A step brings
+// 64 * tiles keys; `stages` steps are in flight. ctas: what fits an SM.
+struct StreamShape {
+  int teams, parts, tiles, stages, ctas;
+};
+
+template <class Element_, int kHeadDim_, StreamShape kShape>
+struct StreamTraits {
+  using Element = Element_;
+  static constexpr int kHeadDim = kHeadDim_, kBoxes = (kHeadDim + kBoxColumns - 1) / kBoxColumns;
+  static constexpr int kTeams = kShape.teams, kParts = kShape.parts, kTiles = kShape.tiles, kStages = kShape.stages;
+  static constexpr int kCtas = kShape.ctas;
+  static constexpr int kKeys = 64 * kTiles, kRows = 64 * kParts;
+  static constexpr int kConsumers = kTeams * kParts;  // warpgroups; one more loads
+  static constexpr int kThreads = 128 * (kConsumers + 1);
+  static constexpr int kStepInts = kTiles * (1 + kParts);
+
+  static constexpr u32 kPartBytes = kBoxes * 64 * kRowBytes;           // 64 rows of q, or of out
+  static constexpr u32 kTileBytes = kBoxes * 64 * kTiles * kRowBytes;  // the keys or the values of a step
+
+  // setmaxnreg deals in steps of 8 what the launch gave: 32 or a little more to the loading warpgroup, the rest to the
+  // consumers; 240 is the most that it takes.
+  static constexpr int kShare = 65536 / (kThreads * kCtas) / 8 * 8;
+  static constexpr int kLaunchRegisters = kShare > 240 ? 240 : kShare;
+  static constexpr int kPool = kLaunchRegisters * (kConsumers + 1);
+  static constexpr int kMostRegisters = (kPool - 32) / kConsumers / 8 * 8;
+  static constexpr int kConsumerRegisters = kMostRegisters > 240 ? 240 : kMostRegisters;
+  static constexpr int kSpareRegisters = kPool - kConsumerRegisters * kConsumers;
+  static constexpr int kLoaderRegisters = kSpareRegisters > kLaunchRegisters ? kLaunchRegisters : kSpareRegisters;
+  static_assert(kTeams <= 4, "each team has one of the four loading warps");
+
+  struct Team {
+    alignas(1024) unsigned char q[2][kParts][kPartBytes];  // out leaves through it too
+    unsigned char k[kStages][kTileBytes];
+    unsigned char v[kStages][kTileBytes];
+    u32 words[kStages][kParts][kTiles][128];
+    int steps[kStages][kTiles][1 + kParts];
+    RowBlock blocks[2];
+    u64 q_full[2], q_empty[2];
+    u64 k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
+    int last[kParts];  // whether this part completed a split row
+  };
+  struct Shared {
+    Team teams[kTeams];
+  };
+  static_assert(sizeof(Shared) * kCtas <= 227 * 1024, "shared memory of an SM");
+};
+
+// A ring of stages, and how often it went round.
+template <int kStages>
+struct RingPlace {
+  u32 stage = 0, parity = 0;
+  __device__ __forceinline__ void advance() {
+    if (++stage == kStages) stage = 0, parity ^= 1;
+  }
+};
+
+}  // namespace stof::cuda

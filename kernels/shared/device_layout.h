@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the block-wise CUDA kernels read: a mask arranged for one kernel, and the call's sizes, pointers and strides.
+#pragma once
+
+namespace stof {
+
+// A tensor map of the driver, by size and alignment only, so that device code needs no driver header.
+struct alignas(64) TensorMap {
+  unsigned long long opaque[16];
+};
+
+// All five maps of a call have the dimensions (column, row, residue, head, item). A residue class is every n-th row,
+// counted from its own first row; tensors that are not viewed by residue have one class.
+struct AttentionMaps {
+  TensorMap q, k, v, out;
+};
+
+// 64 keys, and for each 64-row part of the row block what of them is allowed. A step is kTiles tiles, stored as
+// kTiles times {key_start, state of part 0, state of part 1, ...}: see StreamTraits::kStepInts.
+struct TileState {
+  static constexpr int kFull = -1;    // every pair is allowed
+  static constexpr int kUnused = -2;  // no pair is
+  // otherwise partial: the index of 128 words, one a thread, bit i for the thread's i-th score
+};
+
+// A row block, or one part of it when its keys are split.
+struct StreamItem {
+  int row;         // first row, a multiple of 64 times the parts of the kernel
+  int first_step;  // into steps
+  int steps;       // 0: no row has a key
+  int split;       // 0: whole; else first slot | part << 16 | parts << 24; parts of one row block share first slot
+};
+
+struct StreamLayout {
+  const StreamItem* items;  // dearest first
+  const int* steps;
+  const unsigned* words;  // [distinct patterns][128]
+  int item_count;
+  int slots;  // partial results of one slice
+};
+
+// A slice is one (item, head, residue class), residues running fastest, items slowest.
+struct SliceShape {
+  int slices;
+  int heads, heads_per_kv, residues;
+  int queries, keys;         // rows and keys of a slice
+  const int* query_lengths;  // [items], or null: all rows
+  const int* key_lengths;    // [items], or null: all keys
+};
+
+struct AttentionOutput {
+  void* values;
+  long long row_stride, residue_stride, head_stride, item_stride;  // in elements
+  float* lse;                                                      // [items, heads, queries * residues], or null
+  int head_dim;
+};
+
+struct AttentionCall {
+  SliceShape shape;
+  AttentionOutput out;
+  float scale_log2;  // scale * log2(e), positive
+};
+
+struct StreamParams {
+  AttentionCall call;
+  StreamLayout layout;
+  int section;      // slices that go through the items side by side: what fits the L2
+  float* partials;  // [slices][slots][parts][128][kHeadDim / 2 + 4], as float4 vectors across the 128 threads
+  int* arrivals;    // [slices][slots][parts], zero before and after
+  int* queue;       // {next, finished}, zero before and after; null when every team has at most one item
+};
+
+// One row block of a band: its keys start at a multiple of 8, before the first key if need be.
+struct BandRow {
+  int key_start;
+  int patterns[3];  // of each 64-row part: the index of its words, [pattern][words a thread][128]
+};
+
+struct BandParams {
+  AttentionCall call;
+  const BandRow* rows;  // [row_blocks]
+  const unsigned* words;
+  int row_blocks;
+};
+
+}  // namespace stof
