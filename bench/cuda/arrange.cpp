@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <compare>
 #include <map>
 
 namespace stof::bench {
@@ -58,25 +59,39 @@ class Arranger {
     return at->second;
   }
 
-  // What every part needs first, so that none waits; of it partial tiles first, so that full ones run in one stretch.
+  // What every part needs first, of it partial tiles first, so that full ones run in one stretch; then what some need,
+  // in turns, so that while one works another need not wait for a whole run of tiles that are not its own.
+  void order(std::vector<Tile>& tiles) const {
+    struct Rank {
+      int shared, turn;
+      auto operator<=>(const Rank&) const = default;
+    };
+    std::array<int, 16> seen{};
+    std::vector<std::pair<Rank, Tile>> ranked;
+    for (const Tile& tile : tiles) {
+      unsigned users = 0;
+      bool partial = false;
+      for (int part = 0; part < how_.parts; ++part) {
+        users |= unsigned(tile.states[part] != TileState::kUnused) << part;
+        partial |= tile.states[part] >= 0;
+      }
+      const bool shared = users == (1u << how_.parts) - 1;
+      ranked.push_back({{!shared, shared ? !partial : seen[users]++}, tile});
+    }
+    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = ranked[i].second;
+  }
+
   std::vector<Tile> tiles_of(std::int64_t block) {
-    const int rows = int(std::min<std::int64_t>(layout_.extent.queries - block * layout_.format.block_q, 64 * how_.parts));
+    const int rows =
+        int(std::min<std::int64_t>(layout_.extent.queries - block * layout_.format.block_q, 64 * how_.parts));
     std::vector<Tile> tiles;
     for (std::int64_t e = layout_.row_begin[block]; e < layout_.row_begin[block + 1]; ++e) {
       Tile tile{layout_.entries[e].key_start, {}};
       for (int part = 0; part < how_.parts; ++part) tile.states[part] = state(layout_.entries[e], part, rows);
-      // Keys past the end are zeros, which a full tile would count.
       tiles.push_back(tile);
     }
-    const auto rank = [&](const Tile& tile) {
-      bool shared = true, partial = false;
-      for (int part = 0; part < how_.parts; ++part) {
-        shared &= tile.states[part] != TileState::kUnused;
-        partial |= tile.states[part] >= 0;
-      }
-      return (shared ? 0 : 2) + (partial ? 0 : 1);
-    };
-    std::stable_sort(tiles.begin(), tiles.end(), [&](const Tile& a, const Tile& b) { return rank(a) < rank(b); });
+    order(tiles);
     if (how_.tiles == 2 && tiles.size() % 2) {
       Tile none{int(layout_.extent.keys), {}};
       none.states.fill(TileState::kUnused);

@@ -31,35 +31,28 @@ void run_batch(int batch, int length) {
   const Sizes sizes{batch, 12, 12, 64};
   const int reach = length >= 4096 ? 32 : 16;
   const bool large = batch * length >= 16384;
-  {
-    const DenseMask mask = causal(length);
+  const DenseMask masks[] = {causal(length), longformer(length, reach, reach), bigbird(length, 64, 3, 1),
+                             documents(length, 1)};
+  for (const DenseMask& mask : masks) {
     const Problem p = make_problem(sizes, mask);
-    if (large) stream_quads(p, {0, 24, 64}), stream_triples(p, {0, 24, 64}), stream_pairs(p, {0, 24, 64});
-    else stream_pairs(p, {8, 12, 64}), stream_singles(p, {8, 12, 64}), stream_small(p, {8, 12, 64}), stream_small(p, {4, 12, 64, false});
-    if (!large) stream_pairs(p, {0, 12, 64}), stream_small(p, {0, 12, 64, false});
-  }
-  {
-    const DenseMask mask = longformer(length, reach, reach);
-    const Problem p = make_problem(sizes, mask);
-    for (const int split : large ? std::vector<int>{8, 12} : std::vector<int>{2, 4, 6}) {
-      stream_pairs(p, {split, 1, 8}), stream_singles(p, {split, 1, 8}), stream_small(p, {split, 1, 8});
-      if (!large) stream_small(p, {split, 12, 8, false});
+    const bool whole = &mask == &masks[0] || &mask == &masks[3];
+    if (&mask == &masks[3] && length < 1024) continue;
+    const int key_step = &mask == &masks[1] ? 8 : 64;
+    if (length == 128) band_whole(p);
+    if (large) {
+      if (whole)
+        stream_quads(p, {0, 24, key_step}), stream_pairs(p, {0, 24, key_step}), stream_singles(p, {0, 8, key_step});
+      else
+        for (const int split : {8, 16, 24})
+          stream_pairs(p, {split, 1, key_step}), stream_singles(p, {split, 1, key_step});
+      continue;
     }
-  }
-  {
-    const DenseMask mask = bigbird(length, 64, 3, 1);
-    const Problem p = make_problem(sizes, mask);
-    for (const int split : large ? std::vector<int>{12, 16} : std::vector<int>{2, 4, 6}) {
-      stream_pairs(p, {split, 1, 64}), stream_singles(p, {split, 1, 64}), stream_small(p, {split, 1, 64});
-      if (large) stream_quads(p, {split, 1, 64});
-      if (!large) stream_small(p, {split, 12, 64, false});
+    for (const int split : {0, 4, 6, 8, 12, 16, 24, 32, 40}) {
+      if (split > length / 64 || (length == 4096 && split > 0 && split < 6)) continue;
+      stream_small(p, {split, 12, key_step, false});
+      if (batch > 1 || length > 1024) stream_singles(p, {split, 12, key_step});
+      if (split == 0 || split > 16) stream_pairs(p, {split, 12, key_step});
     }
-  }
-  if (length >= 1024) {
-    const DenseMask mask = documents(length, 1);
-    const Problem p = make_problem(sizes, mask);
-    stream_pairs(p, {0, large ? 8 : 12, 64}), stream_quads(p, {0, large ? 8 : 12, 64});
-    if (!large) stream_small(p, {4, 12, 64, false}), stream_small(p, {8, 12, 64, false}), stream_pairs(p, {8, 12, 64});
   }
   band_rows(sizes, length, reach);
 }
@@ -72,7 +65,10 @@ void run_long() {
   };
   run(causal(16384), 0, 64);
   run(window(16384, 512), 0, 64);
-  run(dilated(16384, 512, 2), 0, 64);
+  const DenseMask strided = dilated(16384, 512, 2), half = window(8192, 512);
+  Problem residues = make_problem(sizes, strided);
+  residues.residues = 2;
+  stream_pair_128(residues, {0, 1, 64, true, &half}), stream_triple_128(residues, {0, 1, 64, true, &half});
   run(longformer(16384, 512, 512), 32, 64);
   run(bigbird(16384, 64, 3, 1), 16, 64);
   run(documents(16384, 1), 0, 64);

@@ -27,7 +27,9 @@ void run_band(const Problem& problem, const DenseMask& slice_mask) {
   }
   const DeviceArray<BandRow> rows = to_device(arranged->rows);
   const DeviceArray<unsigned> words = to_device(arranged->words);
-  const BandParams params{{slices_of(problem), output_of(problem), scale_log2(problem)}, rows.get(), words.get(),
+  const BandParams params{{slices_of(problem), output_of(problem), scale_log2(problem)},
+                          rows.get(),
+                          words.get(),
                           int(arranged->rows.size())};
   const AttentionMaps maps = make_maps(problem, Traits::kLoadedKeys);
   const KernelFacts kernel{reinterpret_cast<const void*>(&cuda::band_attention_kernel<Traits>), Traits::kThreads,
@@ -55,6 +57,10 @@ void band_checks() {
       run_band<BandTraits<Half, 64, BandShape{1, 96, 4}>>(residues, half);
     }
   }
+}
+
+void band_whole(const Problem& problem) {
+  run_band<BandTraits<Half, 64, BandShape{1, 128, 4}>>(problem, *problem.mask);
 }
 
 void band_rows(const Sizes& sizes, int length, int reach) {

@@ -6,6 +6,7 @@
 namespace stof::bench {
 
 void band_checks();
+void band_whole(const Problem& problem);  // 128 keys at most: every mask is a band
 void band_rows(const Sizes& sizes, int length, int reach);
 
 }  // namespace stof::bench

@@ -29,7 +29,8 @@ __device__ float to_float(std::uint16_t bits) {
 
 template <class T>
 __global__ void fill_kernel(std::uint16_t* x, std::size_t n, unsigned seed, float scale) {
-  for (std::size_t i = blockIdx.x * std::size_t(blockDim.x) + threadIdx.x; i < n; i += std::size_t(gridDim.x) * blockDim.x) {
+  for (std::size_t i = blockIdx.x * std::size_t(blockDim.x) + threadIdx.x; i < n;
+       i += std::size_t(gridDim.x) * blockDim.x) {
     unsigned long long z = (i + 1) * 0x9E3779B97F4A7C15ull + seed * 0xBF58476D1CE4E5B9ull;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
@@ -56,7 +57,9 @@ __device__ float block_reduce(float x, bool maximum) {
   red[threadIdx.x] = x;
   __syncthreads();
   for (int i = 64; i; i >>= 1) {
-    if (threadIdx.x < i) red[threadIdx.x] = maximum ? fmaxf(red[threadIdx.x], red[threadIdx.x + i]) : red[threadIdx.x] + red[threadIdx.x + i];
+    if (threadIdx.x < i)
+      red[threadIdx.x] =
+          maximum ? fmaxf(red[threadIdx.x], red[threadIdx.x + i]) : red[threadIdx.x] + red[threadIdx.x + i];
     __syncthreads();
   }
   const float result = red[0];
@@ -73,10 +76,11 @@ __global__ void reference_kernel(const ReferenceParams p) {
   const long long row = p.rows <= p.samples ? b
                         : b < edge          ? b
                         : b < 2 * edge      ? p.rows - 1 - (b - edge)
-                                            : (long long)((b * 0x9E3779B97F4A7C15ull >> 11) % (unsigned long long)p.rows);
+                                       : (long long)((b * 0x9E3779B97F4A7C15ull >> 11) % (unsigned long long)p.rows);
   if (row >= p.rows) return;
   const long long slice = row / p.queries;
-  const int at = int(row % p.queries), item = int(slice / p.heads), head = int(slice % p.heads), kv_head = head / p.heads_per_kv;
+  const int at = int(row % p.queries), item = int(slice / p.heads), head = int(slice % p.heads),
+            kv_head = head / p.heads_per_kv;
   const int length = p.key_lengths ? p.key_lengths[item] : p.keys;
   const bool written = at < (p.query_lengths ? p.query_lengths[item] : p.queries);
   const std::uint16_t* out = p.out + item * p.q_item + head * p.q_head + at * p.q_row;
@@ -88,7 +92,8 @@ __global__ void reference_kernel(const ReferenceParams p) {
     }
     return;
   }
-  for (int d = t; d < p.head_dim; d += 128) q[d] = to_float<T>(p.q[item * p.q_item + head * p.q_head + at * p.q_row + d]);
+  for (int d = t; d < p.head_dim; d += 128)
+    q[d] = to_float<T>(p.q[item * p.q_item + head * p.q_head + at * p.q_row + d]);
   __syncthreads();
   const std::uint16_t* keys = p.k + item * p.k_item + kv_head * p.k_head;
   const std::uint16_t* values = p.v + item * p.k_item + kv_head * p.k_head;
@@ -146,27 +151,29 @@ struct Strides {
 };
 Strides strides_of(const Sizes& s, int rows, int heads) {
   const long long d = s.head_dim;
-  return s.order == Order::head_major ? Strides{d, d * rows, d * rows * heads} : Strides{d * heads, d, d * heads * rows};
+  return s.order == Order::head_major ? Strides{d, d * rows, d * rows * heads}
+                                      : Strides{d * heads, d, d * heads * rows};
 }
 
 TensorMap make_map(const Problem& problem, void* base, int rows, int heads, int box) {
-  using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*,
-                              const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                              CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+  using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                              const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                              CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
   void* encode = nullptr;
   cudaDriverEntryPointQueryResult found;
   BENCH_CUDA(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault, &found));
   const Sizes& s = problem.sizes;
   const Strides stride = strides_of(s, rows, heads);
   const cuuint64_t residues = problem.residues;
-  const cuuint64_t dims[5] = {cuuint64_t(s.head_dim), rows / residues, residues, cuuint64_t(heads), cuuint64_t(s.batch)};
-  const cuuint64_t strides[4] = {cuuint64_t(stride.row) * residues * 2, cuuint64_t(stride.row) * 2, cuuint64_t(stride.head) * 2,
-                                 cuuint64_t(stride.item) * 2};
+  const cuuint64_t dims[5] = {cuuint64_t(s.head_dim), rows / residues, residues, cuuint64_t(heads),
+                              cuuint64_t(s.batch)};
+  const cuuint64_t strides[4] = {cuuint64_t(stride.row) * residues * 2, cuuint64_t(stride.row) * 2,
+                                 cuuint64_t(stride.head) * 2, cuuint64_t(stride.item) * 2};
   const cuuint32_t boxes[5] = {64, cuuint32_t(box), 1, 1, 1}, steps[5] = {1, 1, 1, 1, 1};
   CUtensorMap map;
   const CUresult status = reinterpret_cast<Encode>(encode)(
-      &map, s.bfloat ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 5, base, dims, strides, boxes, steps,
-      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+      &map, s.bfloat ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 5, base, dims, strides,
+      boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) {
     std::fprintf(stderr, "cuTensorMapEncodeTiled: %d\n", int(status));
@@ -196,7 +203,8 @@ std::size_t elements(const Sizes& s, int rows, int heads) { return std::size_t(s
 
 }  // namespace
 
-Problem make_problem(const Sizes& sizes, const DenseMask& mask, std::vector<int> query_lengths, std::vector<int> key_lengths) {
+Problem make_problem(const Sizes& sizes, const DenseMask& mask, std::vector<int> query_lengths,
+                     std::vector<int> key_lengths) {
   Problem p{sizes, &mask, 1, std::move(query_lengths), std::move(key_lengths), {}, {}, {}, {}, {}, {}, {}, {}};
   const std::size_t nq = elements(sizes, mask.queries, sizes.heads), nk = elements(sizes, mask.keys, sizes.kv_heads);
   p.q = allocate<std::uint16_t>(nq), p.k = allocate<std::uint16_t>(nk), p.v = allocate<std::uint16_t>(nk);
@@ -220,7 +228,8 @@ std::string Problem::name() const {
   return text;
 }
 double Problem::floor_us() const {
-  return 2.0 * (2 * elements(sizes, mask->queries, sizes.heads) + 2 * elements(sizes, mask->keys, sizes.kv_heads)) / 4.3e6;
+  return 2.0 * (2 * elements(sizes, mask->queries, sizes.heads) + 2 * elements(sizes, mask->keys, sizes.kv_heads)) /
+         4.3e6;
 }
 double Problem::useful_flops() const {
   return 4.0 * sizes.head_dim * sizes.batch * sizes.heads * mask->density() * mask->queries * mask->keys;
@@ -228,8 +237,10 @@ double Problem::useful_flops() const {
 
 AttentionMaps make_maps(const Problem& p, int key_box, int query_box) {
   const Sizes& s = p.sizes;
-  return {make_map(p, p.q.get(), p.mask->queries, s.heads, query_box), make_map(p, p.k.get(), p.mask->keys, s.kv_heads, key_box),
-          make_map(p, p.v.get(), p.mask->keys, s.kv_heads, key_box), make_map(p, p.out.get(), p.mask->queries, s.heads, 16)};
+  return {make_map(p, p.q.get(), p.mask->queries, s.heads, query_box),
+          make_map(p, p.k.get(), p.mask->keys, s.kv_heads, key_box),
+          make_map(p, p.v.get(), p.mask->keys, s.kv_heads, key_box),
+          make_map(p, p.out.get(), p.mask->queries, s.heads, 16)};
 }
 
 AttentionOutput output_of(const Problem& p) {
@@ -239,8 +250,10 @@ AttentionOutput output_of(const Problem& p) {
 
 SliceShape slices_of(const Problem& p) {
   const Sizes& s = p.sizes;
-  return {s.batch * s.heads * p.residues, s.heads, s.heads / s.kv_heads, p.residues, p.mask->queries / p.residues,
-          p.mask->keys / p.residues, p.device_query_lengths.get(), p.device_key_lengths.get()};
+  return {s.batch * s.heads * p.residues, s.heads,
+          s.heads / s.kv_heads,           p.residues,
+          p.mask->queries / p.residues,   p.mask->keys / p.residues,
+          p.device_query_lengths.get(),   p.device_key_lengths.get()};
 }
 
 float scale_log2(const Problem& p) { return 1.4426950408889634f / std::sqrt(float(p.sizes.head_dim)); }

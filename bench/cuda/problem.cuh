@@ -49,7 +49,7 @@ struct Sizes {
 struct Problem {
   Sizes sizes;
   const DenseMask* mask;
-  int residues = 1;                          // rows are viewed by residue class
+  int residues = 1;                             // rows are viewed by residue class
   std::vector<int> query_lengths, key_lengths;  // [batch], or empty
   DeviceArray<std::uint16_t> q, k, v, out;
   DeviceArray<float> lse;

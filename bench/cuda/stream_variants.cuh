@@ -2,6 +2,7 @@
 // Instances of the stream kernel, behind one function each so that every family compiles by itself.
 #pragma once
 #include <algorithm>
+#include <cstring>
 
 #include "bench/cuda/arrange.h"
 #include "bench/cuda/problem.cuh"
@@ -12,16 +13,20 @@ namespace stof::bench {
 struct StreamTuning {
   int most_steps = 0, section = 1;
   int key_step = 64;
-  bool queue = true;  // false: one team per row block
+  bool queue = true;                      // false: one team per row block
+  const DenseMask* slice_mask = nullptr;  // of one residue class, where the problem is viewed by residue
 };
 
 template <class Traits>
 void run_stream(const Problem& problem, const StreamTuning& tuning) {
   char name[96];
-  std::snprintf(name, sizeof name, "stream t%d r%d k%d st%d c%d split%d sec%d%s", Traits::kTeams, Traits::kRows, Traits::kKeys,
-                Traits::kStages, Traits::kCtas, tuning.most_steps, tuning.section, tuning.queue ? "" : " noqueue");
+  std::snprintf(name, sizeof name, "stream t%d r%d k%d st%d c%d split%d sec%d%s", Traits::kTeams, Traits::kRows,
+                Traits::kKeys, Traits::kStages, Traits::kCtas, tuning.most_steps, tuning.section,
+                tuning.queue ? "" : " noqueue");
+  if (problem.residues > 1) std::strcat(name, " residues");
   if (!wanted(problem, name)) return;
-  const BlockLayout layout = scan_blocks(*problem.mask, {Traits::kRows, 64, tuning.key_step});
+  const BlockLayout layout =
+      scan_blocks(tuning.slice_mask ? *tuning.slice_mask : *problem.mask, {Traits::kRows, 64, tuning.key_step});
   const ArrangedStream arranged = arrange_stream(layout, {Traits::kParts, Traits::kTiles, tuning.most_steps});
   const DeviceArray<StreamItem> items = to_device(arranged.items);
   const DeviceArray<int> steps = to_device(arranged.steps);
@@ -59,8 +64,8 @@ void stream_small(const Problem& problem, const StreamTuning& tuning);    // CTA
 void stream_quads(const Problem& problem, const StreamTuning& tuning);    // one team of 256 rows
 void stream_triples(const Problem& problem, const StreamTuning& tuning);  // one team of 192 rows, 128 keys
 // d 128
-void stream_pair_128(const Problem& problem, const StreamTuning& tuning);      // 128 rows, 128 keys
-void stream_triple_128(const Problem& problem, const StreamTuning& tuning);    // 192 rows, 64 keys
+void stream_pair_128(const Problem& problem, const StreamTuning& tuning);    // 128 rows, 128 keys
+void stream_triple_128(const Problem& problem, const StreamTuning& tuning);  // 192 rows, 64 keys
 // other head dimensions and bf16, for correctness
 void stream_other(const Problem& problem, const StreamTuning& tuning);
 

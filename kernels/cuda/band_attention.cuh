@@ -42,53 +42,58 @@ struct BandBlock {
   const AttentionMaps& maps;
   const BandParams& p;
   int part, warp, lane, thread;
+  RowBlock block;  // at hand
+  BandRow row;
+  RowBlock next_block;
+  BandRow next_row;
   int pattern = -1;
   u32 words[Traits::kWords];
   float scores[kKeys / 2], out[kHeadDim / 2];
   u32 weights[kKeys / 4];
   RowStats rows;
 
-  // Item `index`: row blocks run fastest, so that neighbours ask for the same keys at the same time.
-  __device__ __forceinline__ BandRow at(int index, RowBlock& block) const {
+  // Row block `index`: those of a slice run fastest, so that neighbours ask for the same keys at the same time.
+  __device__ __forceinline__ void find_next(int index) {
     const SliceShape& s = p.call.shape;
     const int slice = index / p.row_blocks, entry = index - slice * p.row_blocks;
+    next_row = p.rows[entry];
     const int over_residues = slice / s.residues, item = over_residues / s.heads;
-    block.slice = slice, block.item = item, block.head = over_residues - item * s.heads;
-    block.residue = slice - over_residues * s.residues;
-    block.row = entry * Traits::kRows;
-    block.rows = s.query_lengths ? s.query_lengths[item] : s.queries;
-    block.keys = s.key_lengths ? s.key_lengths[item] : s.keys;
-    return p.rows[entry];
+    next_block.slice = slice, next_block.item = item, next_block.head = over_residues - item * s.heads;
+    next_block.residue = slice - over_residues * s.residues;
+    next_block.row = entry * Traits::kRows;
+    next_block.rows = s.query_lengths ? s.query_lengths[item] : s.queries;
+    next_block.keys = s.key_lengths ? s.key_lengths[item] : s.keys;
   }
 
-  __device__ __forceinline__ void load_scores(int index) const {
-    RowBlock block;
-    const BandRow row = at(index, block);
+  // The next row block's q and keys.
+  __device__ __forceinline__ void load_scores() const {
     const u32 full = shared_address(&shared.qk_full);
+    const RowBlock& to = next_block;
     barrier_expect(full, Traits::kParts * Traits::kPartBytes + Traits::kBoxes * Traits::kBoxBytes);
 #pragma unroll
     for (int box = 0; box < Traits::kBoxes; ++box) {
 #pragma unroll
       for (int i = 0; i < Traits::kParts; ++i)
         load_box(shared_address(shared.q[i]) + box * (64 * kRowBytes), maps.q,
-                 {box * kBoxColumns, block.row + 64 * i, block.residue, block.head, block.item}, full);
-      load_box(shared_address(shared.k[box]), maps.k,
-               {box * kBoxColumns, row.key_start, block.residue, block.head / p.call.shape.heads_per_kv, block.item}, full);
+                 {box * kBoxColumns, to.row + 64 * i, to.residue, to.head, to.item}, full);
+      load_box(shared_address(shared.k[box]), maps.k, keys_at(box), full);
     }
   }
 
-  __device__ __forceinline__ void load_values(int index) const {
-    RowBlock block;
-    const BandRow row = at(index, block);
+  __device__ __forceinline__ void load_values() const {
     const u32 full = shared_address(&shared.v_full);
     barrier_expect(full, Traits::kBoxes * Traits::kBoxBytes);
 #pragma unroll
-    for (int box = 0; box < Traits::kBoxes; ++box)
-      load_box(shared_address(shared.v[box]), maps.v,
-               {box * kBoxColumns, row.key_start, block.residue, block.head / p.call.shape.heads_per_kv, block.item}, full);
+    for (int box = 0; box < Traits::kBoxes; ++box) load_box(shared_address(shared.v[box]), maps.v, keys_at(box), full);
   }
 
-  __device__ __forceinline__ void read_words(const BandRow& row, int keys) {
+  __device__ __forceinline__ Place keys_at(int box) const {
+    return {box * kBoxColumns, next_row.key_start, next_block.residue, next_block.head / p.call.shape.heads_per_kv,
+            next_block.item};
+  }
+
+  // Most row blocks of a band have the pattern of the one before.
+  __device__ __forceinline__ void read_words() {
     const int wanted = row.patterns[part];
     if (wanted != pattern) {
       pattern = wanted;
@@ -96,30 +101,28 @@ struct BandBlock {
       for (int i = 0; i < Traits::kWords; ++i) words[i] = __ldg(p.words + (wanted * Traits::kWords + i) * 128 + thread);
     }
     const int start = row.key_start + 64 * part;
-    if (start + kKeys <= keys || keys >= p.call.shape.keys) return;
+    if (start + kKeys <= block.keys || !p.call.shape.key_lengths) return;
     pattern = -1;
 #pragma unroll
-    for (int i = 0; i < Traits::kWords; ++i) words[i] &= keys_below(keys - start - 64 * i, lane);
+    for (int i = 0; i < Traits::kWords; ++i) words[i] &= keys_below(block.keys - start - 64 * i, lane);
   }
 
-  __device__ __forceinline__ void process(int index, int next, u32 parity) {
-    RowBlock block;
-    const BandRow row = at(index, block);
-    read_words(row, block.keys);
-    const bool more = next < p.call.shape.slices * p.row_blocks;
+  __device__ __forceinline__ void process(int next, bool more, u32 parity) {
+    block = next_block, row = next_row;
+    read_words();
+    if (more) find_next(next);
     constexpr u32 kOffset = 64 * kRowBytes / 16;
     barrier_wait(shared_address(&shared.qk_full), parity);
-    issue_band_scores(descriptor(shared_address(shared.q[part])), descriptor(shared_address(shared.k)) + part * kOffset);
+    issue_band_scores(descriptor(shared_address(shared.q[part])),
+                      descriptor(shared_address(shared.k)) + part * kOffset);
     matmul_wait<0>();
     pin(scores);
     if (more) {
       named_barrier<1, Traits::kThreads>();
-      if (threadIdx.x == 0) load_scores(next);
+      if (threadIdx.x == 0) load_scores();
     }
-    float factor[2];
-    rows.reset();
     forbid(scores, words);
-    weigh<true>(scores, rows, factor, p.call.scale_log2);
+    weigh_first(scores, rows, p.call.scale_log2);
     pack_weights<Element>(weights, scores);
 #pragma unroll
     for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
@@ -131,9 +134,9 @@ struct BandBlock {
     pin(out);
     if (more) {
       named_barrier<1, Traits::kThreads>();
-      if (threadIdx.x == 0) load_values(next);
+      if (threadIdx.x == 0) load_values();
     }
-    finish(block);
+    finish();
   }
 
   __device__ __forceinline__ void issue_band_scores(u32 q, u32 k) {
@@ -145,17 +148,16 @@ struct BandBlock {
     matmul_commit();
   }
 
-  __device__ __forceinline__ void finish(const RowBlock& block) {
-    const int row = block.row + 64 * part + 16 * warp;
+  __device__ __forceinline__ void finish() {
+    const int first = block.row + 64 * part + 16 * warp;
     const float inverse[2] = {rows.sum[0] > 0.f ? 1.f / rows.sum[0] : 0.f, rows.sum[1] > 0.f ? 1.f / rows.sum[1] : 0.f};
-    write_lse(p.call, block, rows, row);
-    if (uniform(row) + 16 <= uniform(block.rows)) {
+    write_lse(p.call, block, rows, first);
+    if (uniform(first) + 16 <= uniform(block.rows)) {
       if (lane == 0) wait_stores_read();  // the store before has left its place
       __syncwarp();
-      write_rows<Element, kHeadDim>(maps.out, block, out, inverse, row,
+      write_rows<Element, kHeadDim>(maps.out, block, out, inverse, first,
                                     shared_address(shared.out[part]) + static_cast<u32>(warp) * (16 * kRowBytes));
-    } else
-      write_some_rows<Element, kHeadDim>(p.call, block, out, inverse, row);
+    } else write_some_rows<Element, kHeadDim>(p.call, block, out, inverse, first);
   }
 };
 
@@ -170,20 +172,23 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   extern __shared__ __align__(1024) unsigned char raw[];
   auto& shared = *reinterpret_cast<typename Traits::Shared*>(raw);
   const int thread = static_cast<int>(threadIdx.x);
-  BandBlock<Traits> block{shared, maps, p, uniform(thread / 128), uniform(thread / 32 % 4), thread % 32, thread % 128};
+  BandBlock<Traits> block{
+      shared, maps, p, uniform(thread / 128), uniform(thread / 32 % 4), thread % 32, thread % 128, {}, {}, {}, {}};
   int index = static_cast<int>(blockIdx.x);
+  block.find_next(index);
   if (thread == 0) {
     barrier_init(shared_address(&shared.qk_full), 1);
     barrier_init(shared_address(&shared.v_full), 1);
     fence_barrier_init();
     wait_for_previous_grid();
-    block.load_scores(index);
-    block.load_values(index);
+    block.load_scores();
+    block.load_values();
   }
   __syncthreads();
   allow_next_grid();
   const int total = p.call.shape.slices * p.row_blocks, stride = static_cast<int>(gridDim.x);
-  for (u32 parity = 0; index < total; index += stride, parity ^= 1) block.process(index, index + stride, parity);
+  for (u32 parity = 0; index < total; index += stride, parity ^= 1)
+    block.process(index + stride, index + stride < total, parity);
   if (block.lane == 0) wait_stores_read();
 }
 

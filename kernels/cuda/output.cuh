@@ -79,7 +79,8 @@ struct SplitRows {
   }
 };
 
-__device__ __forceinline__ void write_lse(const AttentionCall& call, const RowBlock& block, const RowStats& rows, int row) {
+__device__ __forceinline__ void write_lse(const AttentionCall& call, const RowBlock& block, const RowStats& rows,
+                                          int row) {
   if (!call.out.lse || threadIdx.x % 4) return;
   const SliceShape& s = call.shape;
   float* lse = call.out.lse + (static_cast<long long>(block.item) * s.heads + block.head) * s.queries * s.residues;

@@ -40,31 +40,23 @@ __device__ __forceinline__ u32 keys_below(int keys, int lane) {
   return word;
 }
 
-// Turns scores into weights exp(scale (score - maximum)) and adds them to the sums. The reference maximum moves only
-// when a row's maximum exceeds it by more than 2^8, so that weights stay below 256, which fp16 holds well; then
-// `factor` is what results so far must be multiplied by, and the answer (the same in the whole warp) is true. kMasked:
-// some scores may be -inf, a whole row too.
-template <bool kMasked, int kScores>
-__device__ __forceinline__ bool weigh(float (&scores)[kScores], RowStats& rows, float (&factor)[2], float scale_log2) {
-  float highest[2] = {kMinusInfinity, kMinusInfinity};
+// Of each row over all its columns.
+template <int kScores>
+__device__ __forceinline__ void row_maxima(float (&highest)[2], const float (&scores)[kScores]) {
+  float halves[4] = {scores[0], scores[1], scores[2], scores[3]};  // two short chains a row
 #pragma unroll
-  for (int i = 0; i < kScores; ++i) highest[i >> 1 & 1] = fmaxf(highest[i >> 1 & 1], scores[i]);
+  for (int i = 4; i < kScores; ++i) halves[i & 3] = fmaxf(halves[i & 3], scores[i]);
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
+    highest[i] = fmaxf(halves[2 * i], halves[2 * i + 1]);
     highest[i] = fmaxf(highest[i], __shfl_xor_sync(~0u, highest[i], 1));
     highest[i] = fmaxf(highest[i], __shfl_xor_sync(~0u, highest[i], 2));
   }
-  const bool raised = __any_sync(
-      ~0u, (highest[0] - rows.maximum[0]) * scale_log2 > 8.f || (highest[1] - rows.maximum[1]) * scale_log2 > 8.f);
-  if (raised) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      highest[i] = fmaxf(highest[i], rows.maximum[i]);
-      factor[i] = highest[i] == kMinusInfinity ? 0.f : exp2_approx((rows.maximum[i] - highest[i]) * scale_log2);
-      rows.maximum[i] = highest[i];
-      rows.sum[i] *= factor[i];
-    }
-  }
+}
+
+// Scores to weights exp(scale (score - maximum)), added to the sums.
+template <bool kMasked, int kScores>
+__device__ __forceinline__ void exponentials(float (&scores)[kScores], RowStats& rows, float scale_log2) {
   float origin[2];
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -76,7 +68,36 @@ __device__ __forceinline__ bool weigh(float (&scores)[kScores], RowStats& rows, 
     scores[i] = exp2_approx(__fmaf_rn(scores[i], scale_log2, -origin[i >> 1 & 1]));
     rows.sum[i >> 1 & 1] += scores[i];
   }
+}
+
+// One step of many: the reference maximum moves only when a row's maximum exceeds it by more than 2^8, so that weights
+// stay below 256, which fp16 holds well; then `factor` is what results so far must be multiplied by, and the answer
+// (the same in the whole warp) is true. kMasked: some scores may be -inf, a whole row too.
+template <bool kMasked, int kScores>
+__device__ __forceinline__ bool weigh(float (&scores)[kScores], RowStats& rows, float (&factor)[2], float scale_log2) {
+  float highest[2];
+  row_maxima(highest, scores);
+  const bool raised = __any_sync(
+      ~0u, (highest[0] - rows.maximum[0]) * scale_log2 > 8.f || (highest[1] - rows.maximum[1]) * scale_log2 > 8.f);
+  if (raised) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      highest[i] = fmaxf(highest[i], rows.maximum[i]);
+      factor[i] = highest[i] == kMinusInfinity ? 0.f : exp2_approx((rows.maximum[i] - highest[i]) * scale_log2);
+      rows.maximum[i] = highest[i];
+      rows.sum[i] *= factor[i];
+    }
+  }
+  exponentials<kMasked>(scores, rows, scale_log2);
   return raised;
+}
+
+// The first step of a row: nothing to rescale.
+template <int kScores>
+__device__ __forceinline__ void weigh_first(float (&scores)[kScores], RowStats& rows, float scale_log2) {
+  rows.reset();
+  row_maxima(rows.maximum, scores);
+  exponentials<true>(scores, rows, scale_log2);
 }
 
 template <class Element, int kScores>
