@@ -272,7 +272,7 @@ Errors check(const Problem& p) {
   r.result = result.get();
   const auto kernel = p.sizes.bfloat ? reference_kernel<__nv_bfloat16> : reference_kernel<__half>;
   BENCH_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 200 * 1024));
-  kernel<<<r.samples, 128, p.mask->keys * sizeof(float)>>>(r);
+  kernel<<<r.samples, 128, (p.mask->keys + 16) * sizeof(float)>>>(r);
   BENCH_CUDA(cudaGetLastError());
   written_kernel<<<unsigned(r.rows), 64>>>(r, p.sizes.bfloat, bad.get());
   BENCH_CUDA(cudaGetLastError());

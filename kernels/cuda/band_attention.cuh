@@ -42,10 +42,10 @@ struct BandBlock {
   const AttentionMaps& maps;
   const BandParams& p;
   int part, warp, lane, thread;
-  RowBlock block;  // at hand
-  BandRow row;
+  RowBlock block;         // at hand
+  int key_start, wanted;  // its first key, its pattern
   RowBlock next_block;
-  BandRow next_row;
+  int next_key_start, next_wanted;
   int pattern = -1;
   u32 words[Traits::kWords];
   float scores[kKeys / 2], out[kHeadDim / 2];
@@ -56,7 +56,8 @@ struct BandBlock {
   __device__ __forceinline__ void find_next(int index) {
     const SliceShape& s = p.call.shape;
     const int slice = index / p.row_blocks, entry = index - slice * p.row_blocks;
-    next_row = p.rows[entry];
+    next_key_start = __ldg(&p.rows[entry].key_start);
+    next_wanted = __ldg(&p.rows[entry].patterns[part]);  // an index in a register would put the row into local memory
     const int over_residues = slice / s.residues, item = over_residues / s.heads;
     next_block.slice = slice, next_block.item = item, next_block.head = over_residues - item * s.heads;
     next_block.residue = slice - over_residues * s.residues;
@@ -88,19 +89,18 @@ struct BandBlock {
   }
 
   __device__ __forceinline__ Place keys_at(int box) const {
-    return {box * kBoxColumns, next_row.key_start, next_block.residue, next_block.head / p.call.shape.heads_per_kv,
+    return {box * kBoxColumns, next_key_start, next_block.residue, next_block.head / p.call.shape.heads_per_kv,
             next_block.item};
   }
 
   // Most row blocks of a band have the pattern of the one before.
   __device__ __forceinline__ void read_words() {
-    const int wanted = row.patterns[part];
     if (wanted != pattern) {
       pattern = wanted;
 #pragma unroll
       for (int i = 0; i < Traits::kWords; ++i) words[i] = __ldg(p.words + (wanted * Traits::kWords + i) * 128 + thread);
     }
-    const int start = row.key_start + 64 * part;
+    const int start = key_start + 64 * part;
     if (start + kKeys <= block.keys || !p.call.shape.key_lengths) return;
     pattern = -1;
 #pragma unroll
@@ -108,7 +108,7 @@ struct BandBlock {
   }
 
   __device__ __forceinline__ void process(int next, bool more, u32 parity) {
-    block = next_block, row = next_row;
+    block = next_block, key_start = next_key_start, wanted = next_wanted;
     read_words();
     if (more) find_next(next);
     constexpr u32 kOffset = 64 * kRowBytes / 16;
@@ -173,7 +173,8 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   auto& shared = *reinterpret_cast<typename Traits::Shared*>(raw);
   const int thread = static_cast<int>(threadIdx.x);
   BandBlock<Traits> block{
-      shared, maps, p, uniform(thread / 128), uniform(thread / 32 % 4), thread % 32, thread % 128, {}, {}, {}, {}};
+      shared, maps, p, uniform(thread / 128), uniform(thread / 32 % 4), thread % 32, thread % 128, {}, {}, {},
+      {},     {},   {}};
   int index = static_cast<int>(blockIdx.x);
   block.find_next(index);
   if (thread == 0) {

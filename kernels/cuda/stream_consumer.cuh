@@ -10,8 +10,6 @@ struct StreamConsumer {
   using Team = typename Traits::Team;
   using Element = typename Traits::Element;
   static constexpr int kHeadDim = Traits::kHeadDim, kKeys = Traits::kKeys, kTiles = Traits::kTiles;
-  enum class StepKind { unused, partial, full };
-
   Team& team;
   const AttentionMaps& maps;
   const StreamParams& p;
@@ -19,9 +17,6 @@ struct StreamConsumer {
 
   RingPlace<Traits::kStages> ring;  // the step at hand
   RingPlace<Traits::kStages> held;  // the step whose weights wait for their values
-  StepKind kind;                    // of the step at hand, with its words
-  int left;                         // steps from it on
-  int keys;                         // of the slice
   bool holds;
   int held_for;  // steps that passed since
   float scores[kKeys / 2], out[kHeadDim / 2];
@@ -29,7 +24,7 @@ struct StreamConsumer {
   RowStats rows;
   float factor[2];
   bool raised;
-  u32 q, k, v;     // descriptors: of the row block, of the step at hand, of the held step
+  u32 q;           // descriptor
   int to_release;  // slot of q whose output may still be on its way, or -1
 
   __device__ __forceinline__ StreamConsumer(Team& team, const AttentionMaps& maps, const StreamParams& p, int group)
@@ -61,96 +56,86 @@ struct StreamConsumer {
     rows.reset();
 #pragma unroll
     for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
-    q = static_cast<u32>(uniform(static_cast<int>(descriptor(shared_address(team.q[slot][part])))));
-    keys = team.blocks[slot].keys;
+    q = descriptor(shared_address(team.q[slot][part]));
     holds = false;
-    left = steps;
-    if (left > 0) look_at_step(ring);
-    while (left > 0) {
+    for (int n = 0; n < steps; ++n) {
+      barrier_wait(shared_address(&team.k_full[ring.stage]), ring.parity);
+      const StepKind kind = read_step(team.blocks[slot].keys);
       if (kind == StepKind::unused) skip();
       else if (!holds) first_step();
       else if (kind == StepKind::partial) step<true>();
       else step<false>();
-      release_q();
+      if (n == 0) release_q();
+      ring.advance();
     }
     if (holds) flush();
   }
 
-  // Waits for the step's keys and reads what of them is needed.
-  __device__ __forceinline__ void look_at_step(const RingPlace<Traits::kStages>& at) {
-    barrier_wait(shared_address(&team.k_full[at.stage]), at.parity);
-    k = static_cast<u32>(
-        uniform(static_cast<int>(descriptor(shared_address(team.k[0])) + at.stage * (Traits::kTileBytes / 16))));
+  enum class StepKind { unused, partial, full };
+
+  __device__ __forceinline__ StepKind read_step(int keys) {
     bool used = false, whole = true;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
-      const int start = team.steps[at.stage][tile][0], state = uniform(team.steps[at.stage][tile][1 + part]);
+      int state = uniform(team.steps[ring.stage][tile][1 + part]);
+      const bool tail = state >= kTailState - 2;
+      if (tail) state -= kTailState;
       used |= state != TileState::kUnused;
-      whole &= state == TileState::kFull;
+      whole &= state == TileState::kFull && !tail;
       words[tile] = state == TileState::kFull ? ~0u : 0u;
-      if (state >= 0) words[tile] = team.words[at.stage][part][tile][thread];
-      if (uniform(start) + 64 > keys) {
-        whole = false;
-        words[tile] &= keys_below(keys - start, lane);
-      }
+      if (state >= 0) words[tile] = team.words[ring.stage][part][tile][thread];
+      if (tail) words[tile] &= keys_below(keys - team.steps[ring.stage][tile][0], lane);
     }
-    kind = !used ? StepKind::unused : whole ? StepKind::full : StepKind::partial;
+    return !used ? StepKind::unused : whole ? StepKind::full : StepKind::partial;
   }
 
-  // To the next step, if there is one: called where something else is still on its way.
-  __device__ __forceinline__ void advance() {
-    ring.advance();
-    if (--left > 0) look_at_step(ring);
+  __device__ __forceinline__ void issue_q_k() {
+    issue_scores<Element, kHeadDim, kKeys>(
+        scores, q, descriptor(shared_address(team.k[0])) + ring.stage * (Traits::kTileBytes / 16));
   }
-
-  __device__ __forceinline__ void issue_held_values() { issue_values<Element, kHeadDim, kKeys>(out, weights, v); }
+  __device__ __forceinline__ void issue_held_values() {
+    issue_values<Element, kHeadDim, kKeys>(
+        out, weights,
+        descriptor(shared_address(team.v[0]), kKeys * kRowBytes) + held.stage * (Traits::kTileBytes / 16));
+  }
   __device__ __forceinline__ void release(u64& barrier) {
     if (lane == 0) barrier_arrive(shared_address(&barrier));
   }
-  // The weights of the step at `place` wait for its values.
-  __device__ __forceinline__ void hold(const RingPlace<Traits::kStages>& place) {
+  __device__ __forceinline__ void hold() {
     if (raised) rescale(out, factor);
     pack_weights<Element>(weights, scores);
     holds = true;
-    held = place;
+    held = ring;
     held_for = 0;
-    v = static_cast<u32>(uniform(static_cast<int>(descriptor(shared_address(team.v[0]), kKeys * kRowBytes) +
-                                                  place.stage * (Traits::kTileBytes / 16))));
   }
 
-  // Nothing is held: the first step of a row block, or the first after values had to be flushed.
   __device__ __forceinline__ void first_step() {
-    const RingPlace<Traits::kStages> place = ring;
-    issue_scores<Element, kHeadDim, kKeys>(scores, q, k);
+    issue_q_k();
     matmul_wait<0>();
     pin(scores);
-    release(team.k_empty[place.stage]);
+    release(team.k_empty[ring.stage]);
     forbid(scores, words);
     raised = weigh<true>(scores, rows, factor, p.call.scale_log2);
-    advance();
-    hold(place);
+    hold();
   }
 
-  // Scores of this step are on their way before the values of the last one: softmax runs beside the latter. Looking at
-  // the next step before the wait is also what keeps the exponentials there: the assembler moves them past a wait, but
-  // not past the branches of a barrier.
+  // Scores of this step are on their way before the values of the last one. The assembler moves the exponentials below
+  // the wait for the values; forcing them above it was measured and gained nothing (docs/kernels/attention-log.md).
   template <bool kMasked>
   __device__ __forceinline__ void step() {
-    const RingPlace<Traits::kStages> place = ring;
-    issue_scores<Element, kHeadDim, kKeys>(scores, q, k);
+    issue_q_k();
     barrier_wait(shared_address(&team.v_full[held.stage]), held.parity);
     issue_held_values();
     matmul_wait<1>();
     pin(scores);
-    release(team.k_empty[place.stage]);
+    release(team.k_empty[ring.stage]);
     if constexpr (kMasked) forbid(scores, words);
     raised = weigh<kMasked>(scores, rows, factor, p.call.scale_log2);
     pin(scores);
-    advance();
     matmul_wait<0>();
     pin(out);
     release(team.v_empty[held.stage]);
-    hold(place);
+    hold();
   }
 
   __device__ __forceinline__ void flush() {
@@ -169,7 +154,6 @@ struct StreamConsumer {
     barrier_wait(shared_address(&team.v_full[ring.stage]), ring.parity);
     release(team.k_empty[ring.stage]);
     release(team.v_empty[ring.stage]);
-    advance();
   }
 
   // The output of the row block before has left shared memory: its q may be overwritten.

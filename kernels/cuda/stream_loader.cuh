@@ -65,12 +65,12 @@ struct StreamLoader {
     const int kv_head = block.head / p.call.shape.heads_per_kv;
     const int* step = p.layout.steps + item.first_step * Traits::kStepInts;
     for (int n = 0; n < block.steps; ++n, step += Traits::kStepInts) {
-      load_step(step, {0, 0, block.residue, kv_head, block.item});
+      load_step(step, {0, 0, block.residue, kv_head, block.item}, block.keys);
       ring.advance();
     }
   }
 
-  __device__ __forceinline__ void load_step(const int* step, Place at) {
+  __device__ __forceinline__ void load_step(const int* step, Place at, int keys) {
     const u32 stage = ring.stage;
     const u32 k_full = shared_address(&team.k_full[stage]), v_full = shared_address(&team.v_full[stage]);
     int entries[Traits::kTiles][1 + Traits::kParts];
@@ -85,7 +85,10 @@ struct StreamLoader {
 #pragma unroll
     for (int tile = 0; tile < Traits::kTiles; ++tile)
 #pragma unroll
-      for (int i = 0; i <= Traits::kParts; ++i) team.steps[stage][tile][i] = entries[tile][i];
+      for (int i = 0; i <= Traits::kParts; ++i) {
+        const bool tail = i > 0 && entries[tile][i] != TileState::kUnused && entries[tile][0] + 64 > keys;
+        team.steps[stage][tile][i] = entries[tile][i] + (tail ? kTailState : 0);
+      }
     barrier_expect(k_full, Traits::kTileBytes + word_bytes);
 #pragma unroll
     for (int tile = 0; tile < Traits::kTiles; ++tile) {

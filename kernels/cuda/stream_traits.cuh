@@ -53,6 +53,9 @@ struct StreamTraits {
   static_assert(sizeof(Shared) * kCtas <= 227 * 1024, "shared memory of an SM");
 };
 
+// Added by the loader to the state of a tile that reaches past the slice's keys.
+constexpr int kTailState = 1 << 28;
+
 // A ring of stages, and how often it went round.
 template <int kStages>
 struct RingPlace {
