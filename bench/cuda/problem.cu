@@ -67,40 +67,35 @@ __device__ float block_reduce(float x, bool maximum) {
   return result;
 }
 
-// One block per sampled row; scores in dynamic shared memory.
+struct SampledRow {
+  long long row;
+  int at, item, head, kv_head, length;
+  const std::uint16_t* out;
+};
+
+// All rows of a small problem; else the first, the last, and some between.
+__device__ SampledRow sampled_row(const ReferenceParams& p, int sample) {
+  const int edge = p.samples / 4;
+  SampledRow r{sample};
+  if (p.rows > p.samples && sample >= edge)
+    r.row = sample < 2 * edge ? p.rows - 1 - (sample - edge)
+                              : (long long)((sample * 0x9E3779B97F4A7C15ull >> 11) % (unsigned long long)p.rows);
+  const long long slice = r.row / p.queries;
+  r.at = int(r.row % p.queries), r.item = int(slice / p.heads), r.head = int(slice % p.heads);
+  r.kv_head = r.head / p.heads_per_kv;
+  r.length = p.key_lengths ? p.key_lengths[r.item] : p.keys;
+  r.out = p.out + r.item * p.q_item + r.head * p.q_head + r.at * p.q_row;
+  return r;
+}
+
+// Exponentials of one row's scores, by 128 threads, with their maximum and sum.
 template <class T>
-__global__ void reference_kernel(const ReferenceParams p) {
-  extern __shared__ float scores[];
-  __shared__ float q[256];
-  const int t = threadIdx.x, b = blockIdx.x, edge = p.samples / 4;
-  const long long row = p.rows <= p.samples ? b
-                        : b < edge          ? b
-                        : b < 2 * edge      ? p.rows - 1 - (b - edge)
-                                       : (long long)((b * 0x9E3779B97F4A7C15ull >> 11) % (unsigned long long)p.rows);
-  if (row >= p.rows) return;
-  const long long slice = row / p.queries;
-  const int at = int(row % p.queries), item = int(slice / p.heads), head = int(slice % p.heads),
-            kv_head = head / p.heads_per_kv;
-  const int length = p.key_lengths ? p.key_lengths[item] : p.keys;
-  const bool written = at < (p.query_lengths ? p.query_lengths[item] : p.queries);
-  const std::uint16_t* out = p.out + item * p.q_item + head * p.q_head + at * p.q_row;
-  if (!written) {  // the poison must still be there
-    if (t == 0) {
-      bool kept = true;
-      for (int d = 0; d < p.head_dim; ++d) kept &= out[d] == 0xffff;
-      p.result[b] = make_float4(0, 0, 0, kept ? 0 : 1);
-    }
-    return;
-  }
-  for (int d = t; d < p.head_dim; d += 128)
-    q[d] = to_float<T>(p.q[item * p.q_item + head * p.q_head + at * p.q_row + d]);
-  __syncthreads();
-  const std::uint16_t* keys = p.k + item * p.k_item + kv_head * p.k_head;
-  const std::uint16_t* values = p.v + item * p.k_item + kv_head * p.k_head;
-  float maximum = -INFINITY;
-  for (int k = t; k < p.keys; k += 128) {
+__device__ float2 exponentials_of(const ReferenceParams& p, const SampledRow& r, const float* q, float* scores) {
+  const std::uint16_t* keys = p.k + r.item * p.k_item + r.kv_head * p.k_head;
+  float maximum = -INFINITY, sum = 0;
+  for (int k = threadIdx.x; k < p.keys; k += 128) {
     float score = -INFINITY;
-    if (k < length && (p.bits[std::size_t(at) * p.words_per_row + k / 64] >> (k % 64) & 1)) {
+    if (k < r.length && (p.bits[std::size_t(r.at) * p.words_per_row + k / 64] >> (k % 64) & 1)) {
       score = 0;
       for (int d = 0; d < p.head_dim; ++d) score += q[d] * to_float<T>(keys[k * p.k_row + d]);
       score *= p.scale;
@@ -109,28 +104,42 @@ __global__ void reference_kernel(const ReferenceParams p) {
     maximum = fmaxf(maximum, score);
   }
   maximum = block_reduce(maximum, true);
-  float sum = 0;
-  for (int k = t; k < p.keys; k += 128) {
+  for (int k = threadIdx.x; k < p.keys; k += 128) {
     scores[k] = scores[k] == -INFINITY ? 0.f : expf(scores[k] - maximum);
     sum += scores[k];
   }
-  sum = block_reduce(sum, false);
+  return make_float2(maximum, block_reduce(sum, false));
+}
+
+// One block per sampled row; scores in dynamic shared memory.
+template <class T>
+__global__ void reference_kernel(const ReferenceParams p) {
+  extern __shared__ float scores[];
+  __shared__ float q[256];
+  if (blockIdx.x >= p.rows) return;
+  const SampledRow r = sampled_row(p, int(blockIdx.x));
+  if (p.query_lengths && r.at >= p.query_lengths[r.item]) return;  // written_kernel looks at these
+  for (int d = threadIdx.x; d < p.head_dim; d += 128)
+    q[d] = to_float<T>(p.q[r.item * p.q_item + r.head * p.q_head + r.at * p.q_row + d]);
+  __syncthreads();
+  const float2 stats = exponentials_of<T>(p, r, q, scores);
+  const std::uint16_t* values = p.v + r.item * p.k_item + r.kv_head * p.k_head;
   float error = 0, norm = 0, bad = 0;
-  for (int d = t; d < p.head_dim; d += 128) {
+  for (int d = threadIdx.x; d < p.head_dim; d += 128) {
     float expected = 0;
     for (int k = 0; k < p.keys; ++k)
       if (scores[k] != 0.f) expected += scores[k] * to_float<T>(values[k * p.k_row + d]);
-    expected = sum > 0 ? expected / sum : 0.f;
-    const float got = to_float<T>(out[d]);
+    expected = stats.y > 0 ? expected / stats.y : 0.f;
+    const float got = to_float<T>(r.out[d]);
     if (!(fabsf(got) < 1e30f)) bad = 1;
     error += (got - expected) * (got - expected);
     norm += expected * expected;
   }
   error = block_reduce(error, false), norm = block_reduce(norm, false), bad = block_reduce(bad, true);
-  if (t == 0) {
-    const float expected = sum > 0 ? maximum + logf(sum) : -INFINITY;
-    const float got = p.lse[row];
-    p.result[b] = make_float4(error, norm, got == expected ? 0.f : fabsf(got - expected), bad);
+  if (threadIdx.x == 0) {
+    const float expected = stats.y > 0 ? stats.x + logf(stats.y) : -INFINITY;
+    const float got = p.lse[r.row];
+    p.result[blockIdx.x] = make_float4(error, norm, got == expected ? 0.f : fabsf(got - expected), bad);
   }
 }
 
