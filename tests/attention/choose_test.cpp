@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/attention/choose.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "src/attention/planned.h"
+#include "tests/expect_error.h"
+
+namespace stof {
+namespace {
+
+template <int kMicroseconds>
+std::vector<AttentionPlan> candidate(const AttentionProblem&, const DeviceCaps&) {
+  AttentionPlan plan;
+  plan.predicted_us = kMicroseconds;
+  return {plan};
+}
+
+std::vector<AttentionPlan> two_candidates(const AttentionProblem&, const DeviceCaps&) {
+  AttentionPlan slow, quick;
+  slow.predicted_us = 9;
+  quick.predicted_us = 3;
+  quick.format.block_q = 32;
+  return {slow, quick};
+}
+
+Refusal takes_all(const AttentionProblem&, const DeviceCaps&) { return std::nullopt; }
+Refusal too_small(const AttentionProblem&, const DeviceCaps&) { return "too small"; }
+Refusal too_odd(const AttentionProblem&, const DeviceCaps&) { return "too odd"; }
+
+AttentionKernel kernel(std::string_view name, decltype(AttentionKernel::refuses) refuses,
+                       decltype(AttentionKernel::candidates) candidates) {
+  return {.name = name, .refuses = refuses, .candidates = candidates, .arrange = nullptr, .run = nullptr};
+}
+
+TEST(Choose, TakesTheSmallestPredictedTimeOfAllTiles) {
+  const std::array kernels{kernel("a", takes_all, candidate<5>), kernel("b", takes_all, two_candidates)};
+  const Choice choice = choose(kernels, {}, {});
+  EXPECT_EQ(choice.kernel->name, "b");
+  EXPECT_EQ(choice.plan.format.block_q, 32);
+  EXPECT_EQ(choice.considered.size(), 3u);
+}
+
+TEST(Choose, KeepsTheRefusals) {
+  const std::array kernels{kernel("a", too_small, candidate<1>), kernel("b", takes_all, candidate<5>)};
+  const Choice choice = choose(kernels, {}, {});
+  EXPECT_EQ(choice.kernel->name, "b");
+  EXPECT_EQ(choice.refusals, (std::vector<Refused>{{"a", "too small"}}));
+}
+
+TEST(Choose, ForcesOneKernelByName) {
+  const std::array kernels{kernel("a", takes_all, candidate<1>), kernel("b", takes_all, candidate<5>)};
+  EXPECT_EQ(choose(kernels, {}, {}, "b").kernel->name, "b");
+  EXPECT_ERROR(choose(kernels, {}, {}, "c"), ErrorKind::invalid_argument,
+               "unknown attention kernel 'c'; accepted: auto, a, b");
+}
+
+TEST(Choose, RefusalListsEveryKernel) {
+  const std::array kernels{kernel("a", too_small, candidate<1>), kernel("b", too_odd, candidate<1>)};
+  EXPECT_ERROR(choose(kernels, {}, {}), ErrorKind::unsupported,
+               "no attention kernel takes this problem:\n  a: too small\n  b: too odd");
+  EXPECT_ERROR(choose(kernels, {}, {}, "b"), ErrorKind::unsupported,
+               "no attention kernel takes this problem:\n  b: too odd");
+}
+
+// The choice for another machine is made on this one.
+TEST(Choose, OnTheCpuDenseMasksGoByBlocksAndNextToNothingByRows) {
+  Device device = open_device("cpu");
+  device.caps = {.name = "16 cores", .cores = 16};
+  const AttentionShape shape{.heads = 12, .kv_heads = 12, .queries = 2048, .keys = 2048, .head_dim = 64};
+  EXPECT_EQ(choose_attention(all(), shape, device, "auto").plan.kernel, "block_attention");
+  EXPECT_EQ(choose_attention(window(64), shape, device, "auto").plan.kernel, "block_attention");
+  EXPECT_EQ(choose_attention(dilated(4, 128), shape, device, "auto").plan.kernel, "row_attention");
+  AttentionShape decode = shape;
+  decode.queries = 1;
+  EXPECT_EQ(choose_attention(causal(), decode, device, "auto").plan.kernel, "row_attention");
+}
+
+TEST(Choose, PredictsLessForLessWork) {
+  const Device device = open_device("cpu");
+  const AttentionShape shape{.heads = 12, .kv_heads = 12, .queries = 4096, .keys = 4096, .head_dim = 64};
+  const auto predicted = [&](const Mask& mask) {
+    return choose_attention(mask, shape, device, "auto").plan.predicted_us;
+  };
+  EXPECT_LT(predicted(window(64)), predicted(causal()));
+  EXPECT_LT(predicted(causal()), predicted(all()));
+}
+
+}  // namespace
+}  // namespace stof

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every message of a plan and of a run that is asked for something it does not take.
+#include <gtest/gtest.h>
+
+#include "stof/attention.h"
+#include "tests/expect_error.h"
+
+namespace stof {
+namespace {
+
+constexpr auto kInvalid = ErrorKind::invalid_argument;
+
+AttentionShape good() { return {.batch = 2, .heads = 4, .kv_heads = 2, .queries = 8, .keys = 10, .head_dim = 16}; }
+
+template <class Change>
+void plan_with(const Change& change) {
+  AttentionShape shape = good();
+  change(shape);
+  Attention(causal(), shape, open_device("cpu"));
+}
+
+TEST(PlanMessages, NameTheDimension) {
+  EXPECT_ERROR(plan_with([](auto& s) { s.batch = 0; }), kInvalid, "attention: batch = 0; accepted: 1..1073741824");
+  EXPECT_ERROR(plan_with([](auto& s) { s.heads = -1; }), kInvalid, "attention: heads = -1; accepted: 1..1073741824");
+  EXPECT_ERROR(plan_with([](auto& s) { s.kv_heads = 0; }), kInvalid,
+               "attention: kv_heads = 0; accepted: 1..1073741824");
+  EXPECT_ERROR(plan_with([](auto& s) { s.kv_heads = 3; }), kInvalid,
+               "attention: heads = 4 is not a multiple of kv_heads = 3");
+  EXPECT_ERROR(plan_with([](auto& s) { s.queries = 1LL << 31; }), kInvalid,
+               "attention: queries = 2147483648; accepted: 0..1073741824");
+  EXPECT_ERROR(plan_with([](auto& s) { s.keys = -5; }), kInvalid, "attention: keys = -5; accepted: 0..1073741824");
+  EXPECT_ERROR(plan_with([](auto& s) { s.head_dim = 257; }), kInvalid, "attention: head_dim = 257; accepted: 1..256");
+  EXPECT_ERROR(plan_with([](auto& s) { s.dtype = DType::i32; }), kInvalid,
+               "attention: dtype i32; accepted: f32, f16, bf16");
+}
+
+TEST(DeviceMessages, NameWhatIsAccepted) {
+  EXPECT_ERROR(open_device("tpu"), kInvalid, "unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N");
+  EXPECT_ERROR(open_device("cuda:x"), kInvalid, "unknown device 'cuda:x'; accepted: auto, cpu, cuda, cuda:N");
+  EXPECT_ERROR(open_device("cuda:1"), ErrorKind::device,
+               "device 'cuda:1' cannot be used: this build has no CUDA backend; accepted here: cpu, auto");
+}
+
+struct Tensors {
+  Tensor q{DType::f32, {2, 4, 8, 16}}, k{DType::f32, {2, 2, 10, 16}}, v{DType::f32, {2, 2, 10, 16}};
+  Tensor out{DType::f32, {2, 4, 8, 16}};
+  AttentionArguments arguments() const { return {.q = q.view(), .k = k.view(), .v = v.view(), .out = out.view()}; }
+};
+
+template <class Change>
+void run_with(const Change& change, const Mask& mask = causal()) {
+  const Tensors tensors;
+  AttentionArguments arguments = tensors.arguments();
+  change(arguments);
+  Attention(mask, good(), open_device("cpu")).run(arguments);
+}
+
+TEST(RunMessages, NameTheTensor) {
+  EXPECT_ERROR(run_with([](auto& a) { a.q.dtype = DType::bf16; }), kInvalid,
+               "attention: q is bf16; this plan takes f32");
+  EXPECT_ERROR(run_with([](auto& a) { a.k = a.q; }), kInvalid,
+               "attention: k has shape [2, 4, 8, 16]; this plan takes [batch, 2, rows, 16]");
+  EXPECT_ERROR(run_with([](auto& a) {
+                 a.v.strides = {320, 160, 16, 2};
+               }),
+               kInvalid, "attention: v has strides [320, 160, 16, 2]; the last must be 1");
+  EXPECT_ERROR(run_with([](auto& a) { a.out.shape[2] = 7; }), kInvalid,
+               "attention: out has shape [2, 4, 7, 16]; q has [2, 4, 8, 16]");
+  EXPECT_ERROR(run_with([](auto& a) { a.v.shape[2] = 9; }), kInvalid,
+               "attention: v has shape [2, 2, 9, 16]; k has [2, 2, 10, 16]");
+  EXPECT_ERROR(run_with([](auto& a) { a.k.shape[0] = a.v.shape[0] = 1; }), kInvalid,
+               "attention: k has 1 items; q has 2");
+  EXPECT_ERROR(run_with([](auto& a) {
+                 a.lse = view_of(nullptr, DType::f32, {2, 4, 7});
+               }),
+               kInvalid, "attention: lse is f32 [2, 4, 7]; this call takes f32 [2, 4, 8]");
+  EXPECT_ERROR(run_with([](auto& a) { a.q.shape[2] = a.out.shape[2] = 9; }), kInvalid,
+               "attention: the number of query rows of item 0 is 9; accepted: 0..8");
+}
+
+TEST(RunMessages, NameTheLength) {
+  const std::vector<std::int32_t> one{3}, negative{3, -1}, too_long{8, 11}, falling{0, 5, 4}, from_one{1, 2, 3},
+      fine{0, 2, 8};
+  EXPECT_ERROR(run_with([&](auto& a) { a.q_lengths = one; }), kInvalid,
+               "attention: q_lengths has 1 lengths for 2 items");
+  EXPECT_ERROR(run_with([&](auto& a) { a.q_lengths = negative; }), kInvalid,
+               "attention: q_lengths of item 1 is -1; accepted: 0..8");
+  EXPECT_ERROR(run_with([&](auto& a) { a.kv_lengths = too_long; }), kInvalid,
+               "attention: kv_lengths of item 1 is 11; accepted: 0..10");
+  EXPECT_ERROR(run_with([&](auto& a) {
+                 a.cu_q = a.cu_kv = fine;
+                 a.q_lengths = negative;
+               }),
+               kInvalid, "attention: both cumulative offsets and lengths; give one of the two");
+  const Tensor packed_q(DType::f32, {8, 4, 16}), packed_k(DType::f32, {8, 2, 16});
+  const auto packed = [&](auto cu_q, auto cu_kv) {
+    return [&, cu_q, cu_kv](auto& a) {
+      a.q = a.out = packed_q.view();
+      a.k = a.v = packed_k.view();
+      a.cu_q = cu_q;
+      a.cu_kv = cu_kv;
+    };
+  };
+  EXPECT_ERROR(run_with(packed(falling, fine)), kInvalid, "attention: cu_q falls from 5 to 4 at offset 2");
+  EXPECT_ERROR(run_with(packed(fine, from_one)), kInvalid,
+               "attention: cu_kv has 3 offsets from 1 to 3; accepted: batch + 1 offsets from 0 to at most 8");
+  EXPECT_ERROR(run_with(packed(fine, std::vector<std::int32_t>{0, 8})), kInvalid,
+               "attention: cu_q has 3 offsets; cu_kv has 2");
+}
+
+TEST(RunMessages, ItemsPastAMaskThatDiffersByItem) {
+  const Mask mask = batch({{0, 0, causal()}}, all());
+  const Tensor q(DType::f32, {3, 4, 8, 16}), k(DType::f32, {3, 2, 10, 16});
+  const Attention attention(mask, good(), open_device("cpu"));
+  EXPECT_ERROR(attention.run({.q = q.view(), .k = k.view(), .v = k.view(), .out = q.view()}), kInvalid,
+               "attention: 3 items; the mask differs by item and was planned for 2");
+}
+
+}  // namespace
+}  // namespace stof

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run promises besides its values: the same bits for any number of threads, items alone as in a batch, plans
+// that are kept.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+
+#include "tests/attention/expect_attention.h"
+
+namespace stof {
+namespace {
+
+Device device_with(int cores) {
+  Device device = open_device("cpu");
+  device.caps.cores = cores;
+  return device;
+}
+
+std::vector<std::byte> bits_of(const Problem& problem) {
+  std::vector<std::byte> bits;
+  const auto add = [&](const TensorView& view) {
+    const auto* begin = static_cast<const std::byte*>(view.data);
+    bits.insert(bits.end(), begin, begin + element_count(view.shape) * static_cast<std::int64_t>(size_of(view.dtype)));
+  };
+  add(problem.out);
+  add(problem.lse_view);
+  return bits;
+}
+
+ProblemShape ragged(DType dtype) {
+  return {.shape = {.batch = 3, .heads = 4, .kv_heads = 2, .queries = 300, .keys = 300, .head_dim = 48, .dtype = dtype},
+          .form = BatchForm::packed,
+          .q_lengths = {300, 17, 140},
+          .kv_lengths = {300, 17, 140}};
+}
+
+TEST(Run, SameBitsForAnyNumberOfThreads) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    for (const char* kernel : {"block_attention", "row_attention"}) {
+      const Problem problem(ragged(dtype), 4);
+      std::vector<std::byte> one;
+      for (const int cores : {1, 2, 3, 8}) {
+        problem.poison_outputs();
+        Attention(longformer(32, 4), problem.what().shape, device_with(cores), {.kernel = kernel})
+            .run(problem.arguments());
+        if (cores == 1) one = bits_of(problem);
+        EXPECT_TRUE(one == bits_of(problem)) << kernel << " " << name_of(dtype) << " " << cores;
+      }
+    }
+}
+
+// The layout of the longest item serves the shorter ones: positions are item-local.
+TEST(Run, AnItemInARaggedBatchEqualsTheItemAlone) {
+  const Problem problem(ragged(DType::f32), 5);
+  const Device device = open_device("cpu");
+  for (const Mask& mask : {longformer(32, 4), causal() & window(50), bigbird(16, 3, 2, 2, 1)}) {
+    problem.poison_outputs();
+    Attention(mask, problem.what().shape, device).run(problem.arguments());
+    EXPECT_EQ(difference_from_definition(problem, mask), "") << mask.text();
+  }
+}
+
+TEST(Run, DecodesAtAnyLengthWithOnePlan) {
+  for (const char* kernel : {"auto", "block_attention", "row_attention"}) {
+    const Attention attention(causal() & window(40),
+                              {.batch = 1, .heads = 2, .kv_heads = 1, .queries = 1, .keys = 200, .head_dim = 32},
+                              open_device("cpu"), {.kernel = kernel});
+    for (const std::int32_t keys : {200, 199, 64, 1, 0, 150}) {
+      const Problem problem({.shape = {.heads = 2, .kv_heads = 1, .queries = 1, .keys = 200, .head_dim = 32},
+                             .q_lengths = {1},
+                             .kv_lengths = {keys}},
+                            static_cast<unsigned>(keys));
+      attention.run(problem.arguments());
+      EXPECT_EQ(difference_from_definition(problem, causal() & window(40)), "") << kernel << " " << keys;
+    }
+  }
+}
+
+TEST(Run, MoreQueriesThanKeys) {
+  const Problem problem({.shape = {.batch = 3, .queries = 90, .keys = 90, .head_dim = 8},
+                         .q_lengths = {90, 80, 5},
+                         .kv_lengths = {10, 90, 0}},
+                        7);
+  const Attention attention(window(30), problem.what().shape, open_device("cpu"));
+  attention.run(problem.arguments());
+  EXPECT_EQ(difference_from_definition(problem, window(30)), "");
+}
+
+// A mask of 6 x 6 tokens has one plan per length that it fits, made when it is first seen.
+TEST(Run, AMaskThatDependsOnLengthIsPlannedForEachLength) {
+  const Mask mask = where("q < 20") | bigbird(8, 1, 3, 1, 2);
+  ASSERT_TRUE(depends_on_length(mask));
+  const Problem problem(ragged(DType::f32), 6);
+  Attention(mask, problem.what().shape, open_device("cpu")).run(problem.arguments());
+  EXPECT_EQ(difference_from_definition(problem, mask), "");
+}
+
+TEST(Run, IsThreadSafe) {
+  const Mask mask = bigbird(8, 1, 3, 1, 2);  // plans inside run()
+  const Attention attention(mask, ragged(DType::f32).shape, device_with(1));
+  std::vector<std::unique_ptr<Problem>> problems;
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 4; ++i) problems.push_back(std::make_unique<Problem>(ragged(DType::f32), i));
+  for (const auto& problem : problems)
+    threads.emplace_back([&attention, &problem] { attention.run(problem->arguments()); });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& problem : problems) EXPECT_EQ(difference_from_definition(*problem, mask), "");
+}
+
+TEST(Run, AnyNumberOfItemsWhenTheMaskIsTheSameForAll) {
+  const Problem problem(
+      {.shape = {.batch = 5, .queries = 20, .keys = 20, .head_dim = 16}, .q_lengths = {}, .kv_lengths = {}}, 8);
+  AttentionShape one = problem.what().shape;
+  one.batch = 1;
+  Attention(causal(), one, open_device("cpu")).run(problem.arguments());
+  EXPECT_EQ(difference_from_definition(problem, causal()), "");
+}
+
+}  // namespace
+}  // namespace stof
