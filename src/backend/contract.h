@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/backend/operations.h"
 #include "src/layout/block_layout.h"
 #include "src/mask/stats.h"
 #include "stof/attention.h"
@@ -85,6 +86,8 @@ struct Backend {
   std::string_view name;
   std::span<const AttentionKernel> attention;
   std::span<const BlockSize> attention_block_sizes;  // what the statistics of a mask are measured at
+  MatmulOperations matmul;
+  RowOperations rows;
 };
 
 extern const Backend cpu_backend;  // backend/cpu/backend.cpp

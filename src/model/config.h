@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <string>
 
-namespace stof {
+#include "stof/session.h"
 
-enum class Pooling : std::uint8_t { none, cls, mean, max };
+namespace stof {
 
 struct BertConfig {
   std::string architecture;  // "BertModel", ...

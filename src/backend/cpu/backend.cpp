@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/contract.h"
 #include "src/backend/cpu/attention.h"
+#include "src/backend/cpu/matmul.h"
+#include "src/backend/cpu/rows.h"
 
 namespace stof {
 
-const Backend cpu_backend{
-    .name = "cpu", .attention = cpu::attention_kernels(), .attention_block_sizes = cpu::attention_block_sizes()};
+const Backend cpu_backend{.name = "cpu",
+                          .attention = cpu::attention_kernels(),
+                          .attention_block_sizes = cpu::attention_block_sizes(),
+                          .matmul = cpu::matmul_operations,
+                          .rows = cpu::row_operations};
 
 }  // namespace stof

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loaded model: load once, run often, from any number of threads.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stof/device.h"
+#include "stof/mask.h"
+#include "stof/tensor.h"
+
+namespace stof {
+
+struct Model;  // src/model/model.h
+
+enum class Pooling : std::uint8_t { none, cls, mean, max };
+
+// Tokens of several texts, one after the other: text i is ids[offsets[i], offsets[i + 1]).
+struct TokenBatch {
+  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> offsets = {0};
+
+  std::int64_t texts() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
+  void add(std::span<const std::int32_t> text);
+};
+
+struct SessionOptions {
+  std::string device = "auto";
+  DType dtype = DType::f32;       // of weights and activations: f32 or bf16; accumulation is fp32
+  std::optional<Mask> mask = {};  // attention allows what the model's own mask and this one allow
+  int threads = 0;                // per call; 0: as many as OpenMP would take
+  bool padded = false;            // pad every batch to its longest text, to compare: results are the same
+};
+
+struct EmbedOptions {
+  std::optional<Pooling> pooling = {};                   // default: what the checkpoint says
+  std::int64_t batch = 32;                               // texts run together
+  bool truncate = true;                                  // false: a text that is too long is an error
+  std::function<void(std::int64_t done)> progress = {};  // called after each batch with the texts done so far
+};
+
+struct Embeddings {
+  Tensor values;                      // f32 [texts, hidden], or [all tokens, hidden] with Pooling::none
+  std::vector<std::int32_t> lengths;  // tokens of each text
+  std::int64_t truncated = 0;         // texts that were cut
+};
+
+// Where a call's time went and what its memory was; see Session::memory_for.
+struct MemoryPlan {
+  std::int64_t tokens = 0;
+  std::int64_t bytes = 0;
+};
+
+class Session {
+ public:
+  // Reads config.json, model.safetensors, the tokenizer and the pooling of a folder. Throws bad_file, unsupported,
+  // invalid_argument (a mask that depends on the batch index: texts are regrouped), device.
+  static Session load(const std::filesystem::path& folder, const SessionOptions& options = {});
+  // A model that is in memory, without a tokenizer: embed() on texts is refused.
+  Session(const Model& model, const SessionOptions& options = {});
+  ~Session();
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+
+  std::int64_t hidden_size() const;
+  std::int64_t max_tokens() const;  // of one text, special tokens included
+  Pooling pooling() const;          // what the checkpoint says
+  bool normalizes() const;
+  const Device& device() const;
+  // Planned arena for a call of so many tokens: exactly what run() uses for activations.
+  MemoryPlan memory_for(std::int64_t tokens) const;
+
+  // The last hidden state, f32 [tokens, hidden]. Positions are those inside each text. Throws invalid_argument for an
+  // id outside the vocabulary, an empty or too long text, offsets that do not ascend.
+  Tensor run(const TokenBatch& batch) const;
+  // One vector a text, f32 [texts, hidden], normalised when the checkpoint says so; Pooling::none gives run().
+  Tensor embed(const TokenBatch& batch, Pooling pooling) const;
+  // Texts in any order and of any length: they are tokenised, run in batches of similar length, returned in order.
+  Embeddings embed(std::span<const std::string> texts, const EmbedOptions& options = {}) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace stof

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/rows.h"
+
+#include <cmath>
+
+#include "kernels/cpu/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/rows.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/storage-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace stof::cpu::HWY_NAMESPACE {
+
+using Floats = hn::ScalableTag<float>;
+
+template <class T>
+void add_source(const T* HWY_RESTRICT row, int columns, bool first, float* HWY_RESTRICT sum) {
+  const Floats d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  int i = 0;
+  for (; i + lanes <= columns; i += lanes) {
+    const auto x = load_row(d, row + i);
+    hn::StoreU(first ? x : hn::Add(hn::LoadU(d, sum + i), x), d, sum + i);
+  }
+  if (i == columns) return;
+  const auto x = load_tail(d, row + i, columns - i);
+  store_tail(d, first ? x : hn::Add(load_tail(d, sum + i, columns - i), x), sum + i, columns - i);
+}
+
+void add_source(const RowSource& source, int columns, bool first, float* sum) {
+  switch (source.type) {
+    case RowType::f32: return add_source(static_cast<const float*>(source.row), columns, first, sum);
+    case RowType::f16: return add_source(static_cast<const hwy::float16_t*>(source.row), columns, first, sum);
+    case RowType::bf16: return add_source(static_cast<const hwy::bfloat16_t*>(source.row), columns, first, sum);
+  }
+}
+
+// sum of (x - shift)^power over the row, power 1 or 2.
+template <int kPower>
+float moment(const float* HWY_RESTRICT x, int columns, float shift) {
+  const Floats d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  const auto center = hn::Set(d, shift);
+  auto sum = hn::Zero(d);
+  int i = 0;
+  for (; i + lanes <= columns; i += lanes) {
+    const auto delta = hn::Sub(hn::LoadU(d, x + i), center);
+    sum = kPower == 1 ? hn::Add(sum, delta) : hn::MulAdd(delta, delta, sum);
+  }
+  float total = hn::GetLane(hn::SumOfLanes(d, sum));
+  for (; i < columns; ++i) total += kPower == 1 ? x[i] - shift : (x[i] - shift) * (x[i] - shift);
+  return total;
+}
+
+template <class T>
+void write_normalised(const SumTask& task, float mean, float inverse, T* HWY_RESTRICT out) {
+  const Floats d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  const auto center = hn::Set(d, mean), factor = hn::Set(d, inverse);
+  const auto apply = [&](auto x, auto scale, auto shift) {
+    return hn::MulAdd(hn::Mul(hn::Sub(x, center), factor), scale, shift);
+  };
+  int i = 0;
+  for (; i + lanes <= task.columns; i += lanes)
+    store_row(
+        d,
+        apply(hn::LoadU(d, task.scratch + i), hn::LoadU(d, task.norm->scale + i), hn::LoadU(d, task.norm->shift + i)),
+        out + i);
+  const int rest = task.columns - i;
+  if (rest > 0)
+    store_tail(d,
+               apply(load_tail(d, task.scratch + i, rest), load_tail(d, task.norm->scale + i, rest),
+                     load_tail(d, task.norm->shift + i, rest)),
+               out + i, rest);
+}
+
+template <class T>
+void write_row(const SumTask& task, T* HWY_RESTRICT out) {
+  const Floats d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  int i = 0;
+  for (; i + lanes <= task.columns; i += lanes) store_row(d, hn::LoadU(d, task.scratch + i), out + i);
+  if (i < task.columns) store_tail(d, load_tail(d, task.scratch + i, task.columns - i), out + i, task.columns - i);
+}
+
+template <class T>
+void finish(const SumTask& task) {
+  T* out = static_cast<T*>(task.out);
+  if (!task.norm) return write_row(task, out);
+  const auto columns = static_cast<float>(task.columns);
+  const float mean = moment<1>(task.scratch, task.columns, 0.f) / columns;
+  const float variance = moment<2>(task.scratch, task.columns, mean) / columns;
+  write_normalised(task, mean, 1.f / std::sqrt(variance + task.norm->epsilon), out);
+}
+
+void sum_row(const SumTask& task) {
+  for (int s = 0; s < task.count; ++s) add_source(task.sources[s], task.columns, s == 0, task.scratch);
+  switch (task.type) {
+    case RowType::f32: return finish<float>(task);
+    case RowType::f16: return finish<hwy::float16_t>(task);
+    case RowType::bf16: return finish<hwy::bfloat16_t>(task);
+  }
+}
+
+}  // namespace stof::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace stof::cpu {
+
+HWY_EXPORT(sum_row);
+
+void sum_rows(const SumTask& task) { HWY_DYNAMIC_DISPATCH(sum_row)(task); }
+
+}  // namespace stof::cpu
+#endif

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matmul with fused bias, activation and residual, by oneDNN. The only file that includes dnnl.hpp: oneDNN 2 builds a
+// primitive from an operation descriptor, oneDNN 3 without one (make_description).
+#include <dnnl.hpp>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "src/backend/cpu/matmul.h"
+#include "src/base/error.h"
+#include "src/tensor/convert.h"
+
+namespace stof::cpu {
+namespace {
+
+using dnnl::memory;
+using Tag = memory::format_tag;
+
+constexpr std::int64_t kPackingRows = 256;   // the weight layout is what oneDNN likes best for this many rows
+constexpr std::size_t kMaxPrimitives = 128;  // per linear, one for each number of rows
+
+const dnnl::engine& engine() {
+  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
+}
+
+memory::data_type type_of(DType dtype) {
+  return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
+[[noreturn]] void fail_onednn(const dnnl::error& error, std::string_view what) {
+  if (error.status == dnnl_out_of_memory) fail(ErrorKind::device, "out of memory while {}", what);
+  fail(ErrorKind::unsupported, "oneDNN refused {}: {}", what, error.what());
+}
+
+dnnl::matmul::primitive_desc make_description(const memory::desc& x, const memory::desc& weight,
+                                              const memory::desc& bias, const memory::desc& out,
+                                              const dnnl::primitive_attr& attributes) {
+#if DNNL_VERSION_MAJOR >= 3
+  if (bias.get_ndims() > 0) return {engine(), x, weight, bias, out, attributes};
+  return {engine(), x, weight, out, attributes};
+#else
+  if (bias.data.ndims > 0) return {dnnl::matmul::desc(x, weight, bias, out), attributes, engine()};
+  return {dnnl::matmul::desc(x, weight, out), attributes, engine()};
+#endif
+}
+
+void append_activation(dnnl::post_ops& post, Activation activation) {
+  const auto append = [&](dnnl::algorithm algorithm) {
+#if DNNL_VERSION_MAJOR >= 3
+    post.append_eltwise(algorithm, 0.f, 0.f);
+#else
+    post.append_eltwise(1.f, algorithm, 0.f, 0.f);
+#endif
+  };
+  switch (activation) {
+    case Activation::none: return;
+    case Activation::gelu: return append(dnnl::algorithm::eltwise_gelu_erf);
+    case Activation::gelu_tanh: return append(dnnl::algorithm::eltwise_gelu_tanh);
+    case Activation::relu: return append(dnnl::algorithm::eltwise_relu);
+  }
+}
+
+class Linear {
+ public:
+  explicit Linear(const LinearSpec& spec)
+      : type_(type_of(spec.dtype)), residual_(spec.residual), activation_(spec.activation) {
+    STOF_CHECK(!spec.weight.empty());
+    in_ = spec.weight.front().dim(1);
+    for (const TensorView& part : spec.weight) out_ += part.dim(0);
+    pack_bias(spec);
+    pack_weight(spec);
+  }
+
+  void run(const LinearCall& call) const {
+    const std::int64_t rows = row_step(call.rows);
+    const dnnl::matmul primitive = primitive_for(rows);
+    dnnl::stream stream(engine());
+    const auto bind = [&](const memory::desc& description, const void* data) {
+      return memory(description, engine(), const_cast<void*>(data));
+    };
+    std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, bind(rows_of(rows, in_), call.x)},
+                                              {DNNL_ARG_WEIGHTS, weight_},
+                                              {DNNL_ARG_DST, bind(rows_of(rows, out_), call.out)}};
+    if (!bias_.empty()) arguments.emplace(DNNL_ARG_BIAS, bind(bias_description(), bias_.data()));
+    if (residual_)
+      arguments.emplace(DNNL_ARG_ATTR_MULTIPLE_POST_OP(activation_ == Activation::none ? 0 : 1) | DNNL_ARG_SRC_1,
+                        bind(rows_of(rows, out_), call.residual));
+    try {
+      primitive.execute(stream, arguments);
+      stream.wait();
+    } catch (const dnnl::error& error) {
+      fail_onednn(error, "to run a matmul");
+    }
+  }
+
+ private:
+  memory::desc rows_of(std::int64_t rows, std::int64_t columns) const { return {{rows, columns}, type_, Tag::ab}; }
+  memory::desc bias_description() const {
+    return bias_.empty() ? memory::desc() : memory::desc({1, out_}, memory::data_type::f32, Tag::ab);
+  }
+
+  dnnl::matmul::primitive_desc description(std::int64_t rows, const memory::desc& weight) const {
+    dnnl::post_ops post;
+    append_activation(post, activation_);
+    if (residual_) post.append_binary(dnnl::algorithm::binary_add, rows_of(rows, out_));
+    dnnl::primitive_attr attributes;
+    attributes.set_post_ops(post);
+    try {
+      return make_description(rows_of(rows, in_), weight, bias_description(), rows_of(rows, out_), attributes);
+    } catch (const dnnl::error& error) {
+      fail_onednn(error, fmt::format("a matmul of [{}, {}] and [{}, {}]", rows, in_, in_, out_));
+    }
+  }
+
+  void pack_bias(const LinearSpec& spec) {
+    if (spec.bias.empty()) return;
+    bias_.reserve(static_cast<std::size_t>(out_));
+    for (const TensorView& part : spec.bias) {
+      const Tensor values = converted(part, DType::f32);
+      bias_.insert(bias_.end(), values.as<float>(), values.as<float>() + values.size());
+    }
+  }
+
+  void pack_weight(const LinearSpec& spec) {
+    Tensor stacked(DType::f32, {out_, in_});
+    float* next = stacked.as<float>();
+    for (const TensorView& part : spec.weight) {
+      const Tensor values = converted(part, DType::f32);
+      next = std::copy_n(values.as<float>(), values.size(), next);
+    }
+    const memory::desc any({in_, out_}, type_, Tag::any);
+    weight_ = memory(description(kPackingRows, any).weights_desc(), engine());
+    // The checkpoint's [out, in] is the transposed view of [in, out].
+    memory plain({{in_, out_}, memory::data_type::f32, Tag::ba}, engine(), stacked.data());
+    dnnl::stream stream(engine());
+    dnnl::reorder(plain, weight_).execute(stream, plain, weight_);
+    stream.wait();
+  }
+
+  dnnl::matmul primitive_for(std::int64_t rows) const {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = primitives_.find(rows); found != primitives_.end()) return found->second;
+    if (primitives_.size() >= kMaxPrimitives) primitives_.clear();
+    return primitives_.emplace(rows, dnnl::matmul(description(rows, weight_.get_desc()))).first->second;
+  }
+
+  memory::data_type type_;
+  bool residual_;
+  Activation activation_;
+  std::int64_t in_ = 0, out_ = 0;
+  std::vector<float> bias_;
+  memory weight_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::int64_t, dnnl::matmul> primitives_;
+};
+
+PackedLinear pack(const LinearSpec& spec) {
+  if (spec.dtype != DType::f32 && spec.dtype != DType::bf16)
+    fail(ErrorKind::unsupported, "no matmul in {} on the CPU; accepted: f32, bf16", name_of(spec.dtype));
+  return std::make_shared<const Linear>(spec);
+}
+
+void run(const PackedLinear& linear, const LinearCall& call) { static_cast<const Linear*>(linear.get())->run(call); }
+
+}  // namespace
+
+const MatmulOperations matmul_operations{.pack = pack, .run = run};
+
+}  // namespace stof::cpu

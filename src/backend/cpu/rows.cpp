@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cpu/rows.h"
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "kernels/cpu/rows.h"
+#include "src/base/error.h"
+#include "src/base/narrow.h"
+
+namespace stof::cpu {
+namespace {
+
+constexpr std::int64_t kRowsPerThread = 16;  // fewer are not worth waking a thread for
+constexpr std::size_t kMaxTables = 4;
+
+RowType row_type(DType dtype) {
+  STOF_CHECK(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16);
+  return dtype == DType::f32 ? RowType::f32 : dtype == DType::f16 ? RowType::f16 : RowType::bf16;
+}
+
+const void* row_at(const void* base, DType dtype, std::int64_t row, std::int64_t columns) {
+  return static_cast<const std::byte*>(base) + row * columns * static_cast<std::int64_t>(size_of(dtype));
+}
+
+// Calls body(row, scratch) for every row; rows are independent, so the bits do not depend on the threads.
+template <class Body>
+void for_each_row(const RowShape& shape, Body&& body) {
+#pragma omp parallel if (shape.rows >= 2 * kRowsPerThread)
+  {
+    std::vector<float> scratch(static_cast<std::size_t>(shape.columns));
+#pragma omp for schedule(static)
+    for (std::int64_t row = 0; row < shape.rows; ++row) body(row, scratch.data());
+  }
+}
+
+RowNorm row_norm(const NormWeights& norm) {
+  return {.scale = norm.scale, .shift = norm.shift, .epsilon = norm.epsilon};
+}
+
+void lookup(const RowShape& shape, std::span<const LookupTable> tables, const NormWeights* norm, void* out) {
+  STOF_CHECK(tables.size() <= kMaxTables);
+  const RowNorm weights = norm ? row_norm(*norm) : RowNorm{};
+  const int columns = narrow<int>(shape.columns, "columns");
+  for_each_row(shape, [&](std::int64_t row, float* scratch) {
+    std::array<RowSource, kMaxTables> sources;
+    for (std::size_t t = 0; t < tables.size(); ++t) {
+      const TensorView& table = tables[t].table;
+      sources[t] = {row_at(table.data, table.dtype, tables[t].indices[static_cast<std::size_t>(row)], shape.columns),
+                    row_type(table.dtype)};
+    }
+    sum_rows({.sources = sources.data(),
+              .count = static_cast<int>(tables.size()),
+              .norm = norm ? &weights : nullptr,
+              .columns = columns,
+              .out = const_cast<void*>(row_at(out, shape.dtype, row, shape.columns)),
+              .type = row_type(shape.dtype),
+              .scratch = scratch});
+  });
+}
+
+void layer_norm(const RowShape& shape, const void* x, const void* residual, const NormWeights& norm, void* out) {
+  const RowNorm weights = row_norm(norm);
+  const int columns = narrow<int>(shape.columns, "columns");
+  const RowType type = row_type(shape.dtype);
+  for_each_row(shape, [&](std::int64_t row, float* scratch) {
+    std::array<RowSource, 2> sources{RowSource{row_at(x, shape.dtype, row, shape.columns), type}};
+    if (residual) sources[1] = {row_at(residual, shape.dtype, row, shape.columns), type};
+    sum_rows({.sources = sources.data(),
+              .count = residual ? 2 : 1,
+              .norm = &weights,
+              .columns = columns,
+              .out = const_cast<void*>(row_at(out, shape.dtype, row, shape.columns)),
+              .type = type,
+              .scratch = scratch});
+  });
+}
+
+float activate(Activation activation, float x) {
+  switch (activation) {
+    case Activation::none: return x;
+    case Activation::gelu: return 0.5f * x * (1.f + std::erf(x * 0.70710678f));
+    case Activation::gelu_tanh: return 0.5f * x * (1.f + std::tanh(0.79788456f * (x + 0.044715f * x * x * x)));
+    case Activation::relu: return x > 0.f ? x : 0.f;
+  }
+  return x;
+}
+
+void add(const RowShape& shape, const void* x, const void* y, bool bias, Activation activation, void* out) {
+  const int columns = narrow<int>(shape.columns, "columns");
+  const RowType type = row_type(shape.dtype);
+  for_each_row(shape, [&](std::int64_t row, float* scratch) {
+    std::array<RowSource, 2> sources{RowSource{row_at(x, shape.dtype, row, shape.columns), type}};
+    if (y) sources[1] = bias ? RowSource{y, RowType::f32} : RowSource{row_at(y, shape.dtype, row, shape.columns), type};
+    SumTask task{.sources = sources.data(),
+                 .count = y ? 2 : 1,
+                 .norm = nullptr,
+                 .columns = columns,
+                 .out = const_cast<void*>(row_at(out, shape.dtype, row, shape.columns)),
+                 .type = type,
+                 .scratch = scratch};
+    if (activation == Activation::none) return sum_rows(task);
+    std::vector<float> sum(static_cast<std::size_t>(columns));
+    task.out = sum.data();
+    task.type = RowType::f32;
+    sum_rows(task);
+    for (float& value : sum) value = activate(activation, value);
+    const RowSource activated{sum.data(), RowType::f32};
+    sum_rows({.sources = &activated,
+              .count = 1,
+              .norm = nullptr,
+              .columns = columns,
+              .out = const_cast<void*>(row_at(out, shape.dtype, row, shape.columns)),
+              .type = type,
+              .scratch = scratch});
+  });
+}
+
+}  // namespace
+
+const RowOperations row_operations{.lookup = lookup, .layer_norm = layer_norm, .add = add};
+
+}  // namespace stof::cpu

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/operations.h"
+
+namespace stof {
+
+std::string_view name_of(Activation activation) noexcept {
+  switch (activation) {
+    case Activation::none: return "none";
+    case Activation::gelu: return "gelu";
+    case Activation::gelu_tanh: return "gelu_tanh";
+    case Activation::relu: return "relu";
+  }
+  return "none";
+}
+
+}  // namespace stof

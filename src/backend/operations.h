@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a backend offers besides attention: matmul with packed weights and the operations on rows of activations.
+// Activations are [rows, columns], contiguous, of the session's dtype (f32 or bf16); accumulation is fp32.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "stof/tensor.h"
+
+namespace stof {
+
+enum class Activation : std::uint8_t { none, gelu, gelu_tanh, relu };  // gelu is x * Phi(x), by the error function
+
+std::string_view name_of(Activation activation) noexcept;
+
+// out = activation(x weight^T + bias) + residual, with weights packed once for any number of rows.
+struct LinearSpec {
+  std::vector<TensorView> weight;  // [out_i, in] each, stacked along the first dimension; f32, f16 or bf16
+  std::vector<TensorView> bias;    // [out_i] each, or empty
+  Activation activation = Activation::none;
+  bool residual = false;
+  DType dtype = DType::f32;  // of x, out and residual
+};
+
+using PackedLinear = std::shared_ptr<const void>;  // only the backend that made it looks inside
+
+struct LinearCall {
+  const void* x = nullptr;         // [rows, in]
+  void* out = nullptr;             // [rows, out], not overlapping x
+  const void* residual = nullptr;  // [rows, out] when the spec has one; may be out
+  // Rows up to row_step(rows) of x, out and residual are memory that may be read and written: their values are
+  // arbitrary, and the number of distinct shapes stays small.
+  std::int64_t rows = 0;
+};
+
+struct MatmulOperations {
+  // Throws unsupported for a dtype that the device has no matmul for.
+  PackedLinear (*pack)(const LinearSpec&);
+  void (*run)(const PackedLinear&, const LinearCall&);
+};
+
+// The number of rows that buffers must have for a matmul of `rows`.
+constexpr std::int64_t row_step(std::int64_t rows) {
+  const std::int64_t step = rows <= 64 ? 8 : rows <= 2048 ? 16 : 64;
+  return (rows + step - 1) / step * step;
+}
+
+struct RowShape {
+  std::int64_t rows = 0, columns = 0;
+  DType dtype = DType::f32;
+};
+
+struct NormWeights {
+  const float* scale = nullptr;  // [columns]
+  const float* shift = nullptr;  // [columns]
+  float epsilon = 1e-12f;
+};
+
+// One table of embeddings and the row of it that each output row takes.
+struct LookupTable {
+  TensorView table;                       // [entries, columns]; f32, f16 or bf16
+  std::span<const std::int32_t> indices;  // [rows], in range
+};
+
+// Results have identical bits for any number of threads. `out` may be an input of the same shape.
+struct RowOperations {
+  // out = sum of the rows looked up, normalised when there is a norm.
+  void (*lookup)(const RowShape&, std::span<const LookupTable>, const NormWeights* norm, void* out);
+  // out = layer_norm(x + residual); residual may be null.
+  void (*layer_norm)(const RowShape&, const void* x, const void* residual, const NormWeights&, void* out);
+  // out = activation(x + y); y is [rows, columns], or [columns] f32 when `bias`, or null.
+  void (*add)(const RowShape&, const void* x, const void* y, bool bias, Activation, void* out);
+};
+
+}  // namespace stof

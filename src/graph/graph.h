@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model as operations on values. All values are activations [tokens, columns], where `tokens` is the number of tokens
+// in a call: the one symbolic dimension, since items are packed one after the other.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "src/backend/operations.h"
+#include "stof/mask.h"
+#include "stof/tensor.h"
+
+namespace stof {
+
+enum class TokenIndex : std::uint8_t { token, position, segment };  // segment: all 0, one text per item
+
+namespace op {
+// As the checkpoint says it.
+struct Lookup {  // weights: table [entries, columns]
+  TokenIndex index = TokenIndex::token;
+};
+struct Add {};      // x, y
+struct LayerNorm {  // x; weights: scale, shift
+  double epsilon = 1e-12;
+};
+struct MatMul {};   // x; weights: [out, in], or several stacked
+struct AddBias {};  // x; weights: [columns], or several
+struct Activate {   // x
+  Activation activation = Activation::none;
+};
+struct Attend {  // q, k, v
+  std::int64_t heads = 1;
+  Mask mask = all();
+};
+// As simplify() makes them.
+struct Embed {  // weights: the tables, then scale, shift
+  std::vector<TokenIndex> indices;
+  double epsilon = 1e-12;
+};
+struct Linear {  // x; weights: matrices, then as many biases
+  Activation activation = Activation::none;
+};
+struct AddLayerNorm {  // x, residual; weights: scale, shift
+  double epsilon = 1e-12;
+};
+struct AttendPacked {  // qkv [tokens, 3 * columns]
+  std::int64_t heads = 1;
+  Mask mask = all();
+};
+}  // namespace op
+
+using Op = std::variant<op::Lookup, op::Add, op::LayerNorm, op::MatMul, op::AddBias, op::Activate, op::Attend,
+                        op::Embed, op::Linear, op::AddLayerNorm, op::AttendPacked>;
+
+using ValueId = int;
+
+struct Weight {
+  std::string name;
+  TensorView tensor;  // borrowed from the model
+};
+
+struct Node {
+  Op op;
+  std::vector<ValueId> inputs;
+  std::vector<Weight> weights;
+  ValueId output = 0;
+};
+
+struct Value {
+  std::string name;
+  std::int64_t columns = 0;  // set by infer()
+};
+
+// Nodes stand in an order in which every input is made before it is used.
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  ValueId result = 0;
+
+  ValueId add_value(std::string name) {
+    values.push_back({.name = std::move(name)});
+    return static_cast<ValueId>(values.size()) - 1;
+  }
+  const Value& value(ValueId id) const { return values.at(static_cast<std::size_t>(id)); }
+};
+
+std::string_view name_of(const Op& op);
+
+}  // namespace stof

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/graph/infer.h"
+
+#include "src/base/error.h"
+
+namespace stof {
+namespace {
+
+// A node with the columns of its inputs, and the sentences for what does not fit.
+struct Site {
+  const Node& node;
+  const std::string& name;
+  std::vector<std::int64_t> columns;
+
+  template <class... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
+    fail(ErrorKind::internal, "graph: {} '{}': {}", name_of(node.op), name,
+         fmt::format(format, std::forward<Args>(args)...));
+  }
+  void expect_counts(std::size_t inputs, std::size_t weights) const {
+    if (node.inputs.size() != inputs) refuse("{} inputs; accepted: {}", node.inputs.size(), inputs);
+    if (node.weights.size() != weights) refuse("{} weights; accepted: {}", node.weights.size(), weights);
+  }
+  void expect_columns(std::size_t input, std::int64_t wanted) const {
+    if (columns[input] != wanted) refuse("input {} has {} columns; accepted: {}", input, columns[input], wanted);
+  }
+  void expect_shape(std::size_t weight, const Shape& wanted) const {
+    const Weight& found = node.weights[weight];
+    if (found.tensor.shape != wanted)
+      refuse("weight '{}' has shape {}; accepted: {}", found.name, to_string(found.tensor.shape), to_string(wanted));
+  }
+  void expect_norm(std::size_t first_weight, std::int64_t wanted) const {
+    expect_shape(first_weight, {wanted});
+    expect_shape(first_weight + 1, {wanted});
+  }
+  void expect_heads(std::int64_t heads, std::int64_t hidden) const {
+    if (heads < 1 || hidden % heads != 0) refuse("{} heads for {} columns", heads, hidden);
+  }
+  std::int64_t stacked_rows(std::size_t matrices) const {
+    std::int64_t rows = 0;
+    for (std::size_t w = 0; w < matrices; ++w) {
+      const Shape& shape = node.weights[w].tensor.shape;
+      if (shape.size() != 2 || shape[1] != columns[0])
+        refuse("weight '{}' has shape {}; accepted: [n, {}]", node.weights[w].name, to_string(shape), columns[0]);
+      rows += shape[0];
+    }
+    return rows;
+  }
+};
+
+std::int64_t infer(const op::Lookup&, const Site& site) {
+  site.expect_counts(0, 1);
+  if (site.node.weights[0].tensor.rank() != 2)
+    site.refuse("the table has {} dimensions; accepted: 2", site.node.weights[0].tensor.rank());
+  return site.node.weights[0].tensor.dim(1);
+}
+
+std::int64_t infer(const op::Add&, const Site& site) {
+  site.expect_counts(2, 0);
+  site.expect_columns(1, site.columns[0]);
+  return site.columns[0];
+}
+
+std::int64_t infer(const op::LayerNorm&, const Site& site) {
+  site.expect_counts(1, 2);
+  site.expect_norm(0, site.columns[0]);
+  return site.columns[0];
+}
+
+std::int64_t infer(const op::MatMul&, const Site& site) {
+  site.expect_counts(1, site.node.weights.size());
+  return site.stacked_rows(site.node.weights.size());
+}
+
+std::int64_t infer(const op::AddBias&, const Site& site) {
+  site.expect_counts(1, 1);
+  site.expect_shape(0, {site.columns[0]});
+  return site.columns[0];
+}
+
+std::int64_t infer(const op::Activate&, const Site& site) {
+  site.expect_counts(1, 0);
+  return site.columns[0];
+}
+
+std::int64_t infer(const op::Attend& attend, const Site& site) {
+  site.expect_counts(3, 0);
+  site.expect_columns(1, site.columns[0]);
+  site.expect_columns(2, site.columns[0]);
+  site.expect_heads(attend.heads, site.columns[0]);
+  return site.columns[0];
+}
+
+std::int64_t infer(const op::Embed& embed, const Site& site) {
+  const std::size_t tables = embed.indices.size();
+  site.expect_counts(0, tables + 2);
+  if (tables == 0) site.refuse("no tables");
+  const std::int64_t columns = site.node.weights[0].tensor.dim(1);
+  for (std::size_t t = 1; t < tables; ++t) site.expect_shape(t, {site.node.weights[t].tensor.dim(0), columns});
+  site.expect_norm(tables, columns);
+  return columns;
+}
+
+std::int64_t infer(const op::Linear&, const Site& site) {
+  const std::size_t matrices = site.node.weights.size() / 2;
+  site.expect_counts(1, 2 * matrices);
+  const std::int64_t rows = site.stacked_rows(matrices);
+  for (std::size_t w = 0; w < matrices; ++w) site.expect_shape(matrices + w, {site.node.weights[w].tensor.dim(0)});
+  return rows;
+}
+
+std::int64_t infer(const op::AddLayerNorm&, const Site& site) {
+  site.expect_counts(2, 2);
+  site.expect_columns(1, site.columns[0]);
+  site.expect_norm(0, site.columns[0]);
+  return site.columns[0];
+}
+
+std::int64_t infer(const op::AttendPacked& attend, const Site& site) {
+  site.expect_counts(1, 0);
+  if (site.columns[0] % 3 != 0) site.refuse("input 0 has {} columns; accepted: a multiple of 3", site.columns[0]);
+  site.expect_heads(attend.heads, site.columns[0] / 3);
+  return site.columns[0] / 3;
+}
+
+}  // namespace
+
+void infer(Graph& graph) {
+  std::vector<bool> made(graph.values.size(), false);
+  const auto known = [&](ValueId id) { return id >= 0 && static_cast<std::size_t>(id) < graph.values.size(); };
+  for (const Node& node : graph.nodes) {
+    if (!known(node.output))
+      fail(ErrorKind::internal, "graph: {}: its output is no value of the graph", name_of(node.op));
+    Value& output = graph.values[static_cast<std::size_t>(node.output)];
+    Site site{.node = node, .name = output.name, .columns = {}};
+    for (const ValueId input : node.inputs) {
+      if (!known(input) || !made[static_cast<std::size_t>(input)])
+        site.refuse("input {} is used before it is made", input);
+      site.columns.push_back(graph.value(input).columns);
+    }
+    if (made[static_cast<std::size_t>(node.output)]) site.refuse("its output is made twice");
+    made[static_cast<std::size_t>(node.output)] = true;
+    output.columns = std::visit([&](const auto& op) { return infer(op, site); }, node.op);
+  }
+  if (!known(graph.result) || !made[static_cast<std::size_t>(graph.result)])
+    fail(ErrorKind::internal, "graph: the result is not made");
+}
+
+}  // namespace stof

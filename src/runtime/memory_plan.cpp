@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/memory_plan.h"
+
+#include <algorithm>
+
+namespace stof {
+namespace {
+
+// The steps during which a value is needed: from the node that makes it to the last that reads it.
+struct Life {
+  std::int64_t first = -1, last = -1;
+};
+
+std::vector<Life> lives_of(const Graph& graph) {
+  std::vector<Life> lives(graph.values.size());
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const auto step = static_cast<std::int64_t>(n);
+    for (const ValueId input : graph.nodes[n].inputs) lives[static_cast<std::size_t>(input)].last = step;
+    Life& made = lives[static_cast<std::size_t>(graph.nodes[n].output)];
+    made = {.first = step, .last = step};
+  }
+  lives[static_cast<std::size_t>(graph.result)].last = static_cast<std::int64_t>(graph.nodes.size());
+  return lives;
+}
+
+struct Placed {
+  std::int64_t begin, end, last;
+};
+
+}  // namespace
+
+ArenaPlan plan_arena(const Graph& graph) {
+  const std::vector<Life> lives = lives_of(graph);
+  ArenaPlan plan{.offset = std::vector<std::int64_t>(graph.values.size(), 0)};
+  std::vector<Placed> alive;  // ascending by begin
+  for (const Node& node : graph.nodes) {
+    const Life& life = lives[static_cast<std::size_t>(node.output)];
+    std::erase_if(alive, [&](const Placed& placed) { return placed.last < life.first; });
+    const std::int64_t size = graph.value(node.output).columns;
+    std::int64_t begin = 0;
+    auto before = alive.begin();
+    for (; before != alive.end() && before->begin - begin < size; ++before) begin = std::max(begin, before->end);
+    alive.insert(before, {.begin = begin, .end = begin + size, .last = life.last});
+    plan.offset[static_cast<std::size_t>(node.output)] = begin;
+    plan.columns = std::max(plan.columns, begin + size);
+  }
+  return plan;
+}
+
+std::int64_t live_columns(const Graph& graph) {
+  const std::vector<Life> lives = lives_of(graph);
+  std::int64_t most = 0;
+  for (std::int64_t step = 0; step < std::ssize(graph.nodes); ++step) {
+    std::int64_t columns = 0;
+    for (std::size_t v = 0; v < lives.size(); ++v)
+      if (lives[v].first >= 0 && lives[v].first <= step && step <= lives[v].last) columns += graph.values[v].columns;
+    most = std::max(most, columns);
+  }
+  return most;
+}
+
+}  // namespace stof

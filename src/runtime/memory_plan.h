@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where each value of a graph lies in one arena. Every value has as many rows as the call has tokens, so offsets are in
+// columns: the plan is made once and holds for every call.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "src/graph/graph.h"
+
+namespace stof {
+
+struct ArenaPlan {
+  std::vector<std::int64_t> offset;  // [values], in columns of `rows` elements
+  std::int64_t columns = 0;          // peak
+
+  std::int64_t elements(std::int64_t rows) const { return columns * rows; }
+};
+
+// First fit in the order of execution. A value may take the memory of another whose last use came before; two values
+// of one node never overlap.
+ArenaPlan plan_arena(const Graph& graph);
+
+// The most columns that are alive at once: no plan can do with less.
+std::int64_t live_columns(const Graph& graph);
+
+}  // namespace stof

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// One vector a text from the vectors of its tokens.
+#pragma once
+#include "src/runtime/batch.h"
+
+namespace stof {
+
+// hidden is [rows, columns] f32; the result [texts, columns]. Pooling::none is refused by a bug check.
+Tensor pool(const RowBatch& batch, const float* hidden, std::int64_t columns, Pooling pooling);
+// Divides each row by its length; a row of zeros stays.
+void normalize_rows(const Tensor& rows);
+
+}  // namespace stof

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stof/session.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "src/backend/contract.h"
+#include "src/base/error.h"
+#include "src/base/threads.h"
+#include "src/graph/build.h"
+#include "src/graph/simplify.h"
+#include "src/mask/bind.h"
+#include "src/model/model.h"
+#include "src/model/tokenizer.h"
+#include "src/runtime/arena_pool.h"
+#include "src/runtime/batch.h"
+#include "src/runtime/pooling.h"
+#include "src/runtime/program.h"
+#include "src/tensor/convert.h"
+
+namespace stof {
+namespace {
+
+const Mask& checked(const Mask& mask) {
+  if (depends_on_batch(mask))
+    fail(ErrorKind::invalid_argument,
+         "mask {}: it depends on the batch index; accepted: masks that are the same for every text, "
+         "since texts are regrouped",
+         mask.text());
+  return mask;
+}
+
+Graph graph_of(const Model& model, const SessionOptions& options) {
+  Graph graph = simplify(build_bert(model));
+  return options.mask ? restrict_attention(std::move(graph), checked(*options.mask)) : graph;
+}
+
+}  // namespace
+
+struct Session::State {
+  State(const Model& the_model, const SessionOptions& the_options)
+      : options(the_options),
+        device(open_device(options.device)),
+        config(the_model.config),
+        pooling(the_model.pooling),
+        mapping(the_model.mapping),
+        program(graph_of(the_model, options),
+                {.device = device, .dtype = options.dtype, .longest = config.max_positions}) {}
+
+  struct Hidden {
+    RowBatch batch;
+    Tensor values;  // f32 [rows, hidden]
+  };
+  Hidden run(const TokenBatch& tokens) {
+    const ThreadCount threads(options.threads);
+    Hidden hidden{
+        .batch = make_rows(tokens, {.vocabulary = config.vocab_size, .longest = config.max_positions}, options.padded),
+        .values = {}};
+    const ArenaPool::Lease arena = arenas.take(program.arena_bytes(hidden.batch.rows));
+    void* result = const_cast<void*>(program.run(hidden.batch, arena.data()));
+    hidden.values =
+        converted(view_of(result, program.dtype(), {hidden.batch.rows, program.result_columns()}), DType::f32);
+    return hidden;
+  }
+
+  SessionOptions options;
+  Device device;
+  BertConfig config;
+  PoolingConfig pooling;
+  std::shared_ptr<const void> mapping;  // embedding tables are read where the file is mapped
+  std::optional<Tokenizer> tokenizer;
+  Program program;
+  ArenaPool arenas;
+};
+
+Session Session::load(const std::filesystem::path& folder, const SessionOptions& options) {
+  Session session(read_model(folder), options);
+  session.state_->tokenizer.emplace(Tokenizer::load(folder));
+  return session;
+}
+
+Session::Session(const Model& model, const SessionOptions& options) : state_(std::make_unique<State>(model, options)) {}
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+std::int64_t Session::hidden_size() const { return state_->config.hidden_size; }
+std::int64_t Session::max_tokens() const { return state_->pooling.max_tokens; }
+Pooling Session::pooling() const { return state_->pooling.pooling; }
+bool Session::normalizes() const { return state_->pooling.normalize; }
+const Device& Session::device() const { return state_->device; }
+
+MemoryPlan Session::memory_for(std::int64_t tokens) const {
+  return {.tokens = tokens, .bytes = state_->program.arena_bytes(tokens)};
+}
+
+Tensor Session::run(const TokenBatch& batch) const {
+  State::Hidden hidden = state_->run(batch);
+  if (!hidden.batch.padded) return std::move(hidden.values);
+  const std::int64_t columns = hidden_size();
+  Tensor packed(DType::f32, {static_cast<std::int64_t>(batch.ids.size()), columns});
+  for (std::int64_t text = 0; text < batch.texts(); ++text) {
+    const auto i = static_cast<std::size_t>(text);
+    std::copy_n(hidden.values.as<float>() + hidden.batch.first_row(text) * columns, hidden.batch.lengths[i] * columns,
+                packed.as<float>() + batch.offsets[i] * columns);
+  }
+  return packed;
+}
+
+Tensor Session::embed(const TokenBatch& batch, Pooling pooling) const {
+  if (pooling == Pooling::none) return run(batch);
+  const State::Hidden hidden = state_->run(batch);
+  Tensor pooled = pool(hidden.batch, hidden.values.as<float>(), hidden_size(), pooling);
+  if (state_->pooling.normalize) normalize_rows(pooled);
+  return pooled;
+}
+
+namespace {
+
+struct Tokenized {
+  std::vector<std::vector<std::int32_t>> ids;
+  std::int64_t truncated = 0;
+};
+
+Tokenized tokenize(const Tokenizer& tokenizer, std::span<const std::string> texts, std::int64_t longest,
+                   bool truncate) {
+  Tokenized result;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    Tokenizer::Truncated tokens = tokenizer.encode(texts[i], longest);
+    if (tokens.truncated && !truncate)
+      fail(ErrorKind::invalid_argument, "text {} has {} tokens; accepted without truncation: at most {}", i + 1,
+           tokenizer.encode(texts[i]).size(), longest);
+    result.truncated += tokens.truncated;
+    result.ids.push_back(std::move(tokens.ids));
+  }
+  return result;
+}
+
+// Indices of texts from the longest to the shortest, so that a batch holds texts of similar length.
+std::vector<std::size_t> by_length(const std::vector<std::vector<std::int32_t>>& ids) {
+  std::vector<std::size_t> order(ids.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return ids[a].size() > ids[b].size(); });
+  return order;
+}
+
+}  // namespace
+
+Embeddings Session::embed(std::span<const std::string> texts, const EmbedOptions& options) const {
+  if (!state_->tokenizer) fail(ErrorKind::invalid_argument, "this session has no tokenizer: give it token ids");
+  if (options.batch < 1) fail(ErrorKind::invalid_argument, "batch = {}; accepted: 1 or more", options.batch);
+  const Pooling pooling = options.pooling.value_or(state_->pooling.pooling);
+  const Tokenized tokens = tokenize(*state_->tokenizer, texts, max_tokens(), options.truncate);
+  Embeddings result{.values = {}, .lengths = {}, .truncated = tokens.truncated};
+  std::vector<std::int64_t> first_row{0};  // of each text in the result
+  for (const auto& ids : tokens.ids) {
+    result.lengths.push_back(static_cast<std::int32_t>(ids.size()));
+    first_row.push_back(first_row.back() + (pooling == Pooling::none ? std::ssize(ids) : 1));
+  }
+  const std::int64_t columns = hidden_size();
+  result.values = Tensor(DType::f32, {first_row.back(), columns});
+  const std::vector<std::size_t> order = by_length(tokens.ids);
+  for (std::size_t begin = 0; begin < order.size(); begin += static_cast<std::size_t>(options.batch)) {
+    const std::size_t end = std::min(order.size(), begin + static_cast<std::size_t>(options.batch));
+    TokenBatch batch;
+    for (std::size_t i = begin; i < end; ++i) batch.add(tokens.ids[order[i]]);
+    const Tensor rows = embed(batch, pooling);
+    const float* next = rows.as<float>();
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::int64_t count = first_row[order[i] + 1] - first_row[order[i]];
+      std::copy_n(next, count * columns, result.values.as<float>() + first_row[order[i]] * columns);
+      next += count * columns;
+    }
+    if (options.progress) options.progress(static_cast<std::int64_t>(end));
+  }
+  return result;
+}
+
+}  // namespace stof
