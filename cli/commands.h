@@ -8,7 +8,9 @@ namespace stof::cli {
 
 void add_attention(CLI::App& app);
 void add_doctor(CLI::App& app);
+void add_graph(CLI::App& app);
 void add_plan(CLI::App& app);
+void add_run(CLI::App& app);
 void add_tokenize(CLI::App& app);
 
 }  // namespace stof::cli

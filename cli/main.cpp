@@ -35,7 +35,9 @@ int run(int argc, char** argv) {
   });
   stof::cli::add_attention(app);
   stof::cli::add_doctor(app);
+  stof::cli::add_graph(app);
   stof::cli::add_plan(app);
+  stof::cli::add_run(app);
   stof::cli::add_tokenize(app);
   try {
     app.parse(argc, argv);

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// stof graph: what the model computes, after each pass.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/json_output.h"
+#include "src/base/atomic_file.h"
+#include "src/graph/build.h"
+#include "src/graph/infer.h"
+#include "src/graph/print.h"
+#include "src/graph/simplify.h"
+#include "src/model/model.h"
+
+namespace stof::cli {
+namespace {
+
+struct GraphOptions {
+  std::string model, dot, json;
+};
+
+struct Stage {
+  std::string name, what;
+  Graph graph;
+};
+
+std::vector<Stage> stages_of(const Model& model) {
+  Graph graph = build_bert(model);
+  infer(graph);
+  std::vector<Stage> stages{{"build", "as the checkpoint says", graph}};
+  for (const Pass& pass : simplify_passes()) {
+    graph = pass.run(std::move(graph));
+    infer(graph);
+    stages.push_back({std::string(pass.name), std::string(pass.what), graph});
+  }
+  return stages;
+}
+
+void run(const GraphOptions& options) {
+  const Model model = read_model(options.model);
+  const std::vector<Stage> stages = stages_of(model);
+  if (!options.dot.empty()) {
+    AtomicFile file(options.dot);
+    file.append(to_dot(stages.back().graph));
+    file.commit();
+  }
+  if (!options.json.empty()) {
+    Json passes = Json::array();
+    for (const Stage& stage : stages)
+      passes.push_back({{"pass", stage.name}, {"nodes", stage.graph.nodes.size()}, {"text", to_text(stage.graph)}});
+    write_json({{"passes", passes}}, options.json);
+    if (options.json == "-") return;
+  }
+  for (const Stage& stage : stages)
+    fmt::print("# {}: {} ({} nodes)\n{}\n", stage.name, stage.what, stage.graph.nodes.size(), to_text(stage.graph));
+}
+
+}  // namespace
+
+void add_graph(CLI::App& app) {
+  auto* command = app.add_subcommand("graph", "what a model computes, after each pass over its graph");
+  const auto options = std::make_shared<GraphOptions>();
+  command->add_option("--model", options->model, "folder with config.json and model.safetensors")->required();
+  command->add_option("--dot", options->dot, "the last graph for Graphviz");
+  command->add_option("--json", options->json, "every pass, into a file or '-' for stdout");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace stof::cli

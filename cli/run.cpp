@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// stof run: texts to embeddings.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "cli/text_lines.h"
+#include "src/base/error.h"
+#include "src/tensor/npy.h"
+#include "stof/session.h"
+
+namespace stof::cli {
+namespace {
+
+struct RunOptions {
+  std::string model, text, input, mask, pooling = "auto", dtype = "f32", device = "auto", out, lengths_out;
+  std::int64_t batch = 32;
+  int threads = 0;
+  bool no_truncate = false, force = false;
+};
+
+std::optional<Pooling> pooling_of(const std::string& name) {
+  if (name == "auto") return std::nullopt;
+  if (name == "none") return Pooling::none;
+  if (name == "cls") return Pooling::cls;
+  if (name == "mean") return Pooling::mean;
+  if (name == "max") return Pooling::max;
+  fail(ErrorKind::invalid_argument, "--pooling {}; accepted: auto, cls, mean, max, none", name);
+}
+
+SessionOptions session_options(const RunOptions& options) {
+  if (options.threads < 0) fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) or more", options.threads);
+  SessionOptions result{.device = options.device, .dtype = parse_dtype(options.dtype), .threads = options.threads};
+  if (!options.mask.empty()) result.mask = parse(options.mask);
+  return result;
+}
+
+std::vector<std::string> texts_of(const RunOptions& options) {
+  return options.input.empty() ? std::vector<std::string>{options.text} : read_lines(options.input);
+}
+
+// The first numbers of the first vectors: enough to see that something sensible came out.
+void print_summary(const Embeddings& embeddings) {
+  constexpr std::int64_t kRows = 5, kColumns = 6;
+  const std::int64_t rows = embeddings.values.shape()[0], columns = embeddings.values.shape()[1];
+  for (std::int64_t r = 0; r < std::min(rows, kRows); ++r) {
+    fmt::print("{:5}", r);
+    for (std::int64_t c = 0; c < std::min(columns, kColumns); ++c) fmt::print(" {:10.6f}", embeddings.values.as<float>()[r * columns + c]);
+    fmt::print("{}\n", columns > kColumns ? " ..." : "");
+  }
+  if (rows > kRows) fmt::print("  ... {} rows of {}; --out E.npy writes them all\n", rows, columns);
+}
+
+void write_results(const RunOptions& options, const Embeddings& embeddings) {
+  if (options.out.empty()) print_summary(embeddings);
+  else write_npy(options.out, embeddings.values.view());
+  if (options.lengths_out.empty()) return;
+  auto* lengths = const_cast<std::int32_t*>(embeddings.lengths.data());
+  write_npy(options.lengths_out, view_of(lengths, DType::i32, {std::ssize(embeddings.lengths)}));
+}
+
+void run(const RunOptions& options) {
+  const std::optional<Pooling> pooling = pooling_of(options.pooling);
+  const SessionOptions chosen = session_options(options);
+  const std::vector<std::string> texts = texts_of(options);
+  const Session session = Session::load(options.model, chosen);
+  const auto begin = std::chrono::steady_clock::now();
+  Embeddings embeddings;
+  {
+    Progress progress("embedding", std::ssize(texts));
+    std::int64_t before = 0;
+    embeddings = session.embed(texts, {.pooling = pooling,
+                                       .batch = options.batch,
+                                       .truncate = !options.no_truncate,
+                                       .progress = [&](std::int64_t done) { progress.advance(done - std::exchange(before, done)); }});
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (embeddings.truncated > 0)
+    fmt::print(stderr, "{} of {} texts were cut to {} tokens\n", embeddings.truncated, texts.size(), session.max_tokens());
+  fmt::print(stderr, "{} texts in {:.2f} s on {}\n", texts.size(), seconds, session.device().caps.name);
+  write_results(options, embeddings);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  auto* command = app.add_subcommand("run", "texts to embeddings, with the model's own mask or a narrower one");
+  const auto options = std::make_shared<RunOptions>();
+  command->add_option("--model", options->model, "folder with config.json, model.safetensors and a tokenizer")->required();
+  auto* text = command->add_option("--text", options->text, "one text");
+  auto* input = command->add_option("--input", options->input, "a file with one text a line");
+  text->excludes(input);
+  command->add_option("--mask", options->mask, "restrict attention further, e.g. 'longformer(32,4)'");
+  command->add_option("--pooling", options->pooling, "auto (as the checkpoint says), cls, mean, max, or none: every token")->capture_default_str();
+  command->add_option("--batch", options->batch, "texts run together")->capture_default_str();
+  command->add_option("--dtype", options->dtype, "f32 or bf16")->capture_default_str();
+  command->add_option("--device", options->device, "auto, cpu, cuda, cuda:N")->capture_default_str();
+  command->add_option("--threads", options->threads, "0: all")->capture_default_str();
+  command->add_flag("--no-truncate", options->no_truncate, "a text that is too long is an error");
+  command->add_option("--out", options->out, "f4 [texts, hidden], or [all tokens, hidden] with --pooling none");
+  command->add_option("--lengths-out", options->lengths_out, "i4 [texts]: tokens of each text");
+  command->callback([command, options, text, input] {
+    if (text->empty() && input->empty()) throw CLI::RequiredError("--text or --input");
+    run(*options);
+  });
+}
+
+}  // namespace stof::cli

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/graph/graph.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "src/graph/build.h"
+#include "src/graph/infer.h"
+#include "src/graph/print.h"
+#include "src/graph/simplify.h"
+#include "tests/expect_error.h"
+#include "tests/runtime/small_bert.h"
+
+namespace stof {
+namespace {
+
+TEST(Graph, OneSimplifiedLayerIsSevenNodes) {
+  const Model model = small_bert(1);
+  EXPECT_EQ(to_text(restrict_attention(simplify(build_bert(model)), parse("window(2)"))),
+            "%0 = embed() token+segment+position epsilon=1e-12          [tokens, 24]  # embeddings.LayerNorm\n"
+            "%1 = linear(%0)                                            [tokens, 72]  # encoder.layer.0.attention.self.qkv\n"
+            "%2 = attend_packed(%1) heads=3 mask=window(2)              [tokens, 24]  # encoder.layer.0.attention.self\n"
+            "%3 = linear(%2)                                            [tokens, 24]  # encoder.layer.0.attention.output.dense\n"
+            "%4 = add_layer_norm(%3, %0) epsilon=1e-12                  [tokens, 24]  # encoder.layer.0.attention.output.LayerNorm\n"
+            "%5 = linear(%4) gelu                                       [tokens, 40]  # encoder.layer.0.intermediate.activation\n"
+            "%6 = linear(%5)                                            [tokens, 24]  # encoder.layer.0.output.dense\n"
+            "%7 = add_layer_norm(%6, %4) epsilon=1e-12                  [tokens, 24]  # encoder.layer.0.output.LayerNorm\n"
+            "result %7\n");
+}
+
+TEST(Graph, DotNamesEveryEdge) {
+  const Model model = small_bert(1);
+  const std::string dot = to_dot(simplify(build_bert(model)));
+  EXPECT_NE(dot.find("  v3 -> v4;\n  v0 -> v4;\n"), std::string::npos) << dot;
+}
+
+void expect_refused(const std::function<void(Graph&)>& breaks, const std::string& message) {
+  const Model model = small_bert(1);
+  Graph graph = simplify(build_bert(model));
+  breaks(graph);
+  EXPECT_ERROR(infer(graph), ErrorKind::internal, "graph: " + message);
+}
+
+TEST(Infer, NamesWhatDoesNotFit) {
+  expect_refused([](Graph& g) { std::swap(g.nodes[1], g.nodes[2]); },
+                 "attend_packed 'encoder.layer.0.attention.self': input 1 is used before it is made");
+  expect_refused([](Graph& g) { g.nodes[2].output = 1; },
+                 "attend_packed 'encoder.layer.0.attention.self.qkv': its output is made twice");
+  expect_refused([](Graph& g) { g.nodes[4].inputs.pop_back(); },
+                 "add_layer_norm 'encoder.layer.0.attention.output.LayerNorm': 1 inputs; accepted: 2");
+  expect_refused([](Graph& g) { g.nodes[4].weights.pop_back(); },
+                 "add_layer_norm 'encoder.layer.0.attention.output.LayerNorm': 1 weights; accepted: 2");
+  expect_refused([](Graph& g) { g.nodes[4].inputs[1] = 1; },
+                 "add_layer_norm 'encoder.layer.0.attention.output.LayerNorm': input 1 has 72 columns; accepted: 24");
+  expect_refused([](Graph& g) { g.nodes[3].weights[0].tensor.shape = {24, 23}; },
+                 "linear 'encoder.layer.0.attention.output.dense': weight 'encoder.layer.0.attention.output.dense.weight' has shape "
+                 "[24, 23]; accepted: [n, 24]");
+  expect_refused([](Graph& g) { g.nodes[2].op = op::AttendPacked{.heads = 5}; },
+                 "attend_packed 'encoder.layer.0.attention.self': 5 heads for 24 columns");
+  expect_refused([](Graph& g) { g.result = 99; }, "the result is not made");
+}
+
+TEST(BuildBert, NamesTheMissingWeight) {
+  Model model = small_bert(1);
+  model.weights.erase("encoder.layer.0.output.dense.bias");
+  EXPECT_ERROR(build_bert(model), ErrorKind::bad_file,
+               "model.safetensors: tensor 'encoder.layer.0.output.dense.bias' of shape [24] is missing");
+  model = small_bert(1);
+  model.config.intermediate_size = 41;
+  EXPECT_ERROR(build_bert(model), ErrorKind::bad_file,
+               "model.safetensors: tensor 'encoder.layer.0.intermediate.dense.weight' has shape [40, 24]; config.json asks for [41, 24]");
+}
+
+}  // namespace
+}  // namespace stof

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/program.h"
+
+#include <gtest/gtest.h>
+
+#include "src/graph/build.h"
+#include "src/graph/infer.h"
+#include "src/graph/simplify.h"
+#include "tests/runtime/small_bert.h"
+
+namespace stof {
+namespace {
+
+RowBatch rows_of_two_texts() {
+  TokenBatch batch;
+  batch.add(std::vector<std::int32_t>{3, 1, 4, 1, 5, 9, 2, 6});
+  batch.add(std::vector<std::int32_t>{2, 7, 1, 8, 2});
+  return make_rows(batch, {.vocabulary = 50, .longest = 96}, false);
+}
+
+// Runs with guard bytes on both sides of the planned arena.
+std::vector<float> run_guarded(const Graph& graph) {
+  const Program program(graph, {.device = open_device("cpu"), .longest = 96});
+  const RowBatch batch = rows_of_two_texts();
+  const std::int64_t bytes = program.arena_bytes(batch.rows), guard = 4096;
+  Tensor memory(DType::boolean, {bytes + 2 * guard});
+  std::memset(memory.data(), 0, memory.bytes());
+  auto* arena = memory.as<std::byte>() + guard;
+  std::fill_n(memory.as<std::uint8_t>(), guard, std::uint8_t{0xA5});
+  std::fill_n(memory.as<std::uint8_t>() + guard + bytes, guard, std::uint8_t{0xA5});
+  const auto* result = static_cast<const float*>(program.run(batch, arena));
+  std::vector<float> values(result, result + batch.rows * program.result_columns());
+  for (std::int64_t i = 0; i < guard; ++i) {
+    EXPECT_EQ(memory.as<std::uint8_t>()[i], 0xA5);
+    EXPECT_EQ(memory.as<std::uint8_t>()[guard + bytes + i], 0xA5);
+  }
+  return values;
+}
+
+TEST(Program, EveryPassKeepsTheResult) {
+  const Model model = small_bert();
+  Graph graph = build_bert(model);
+  infer(graph);
+  const std::vector<float> want = run_guarded(graph);
+  for (const Pass& pass : simplify_passes()) {
+    const std::size_t before = graph.nodes.size();
+    graph = pass.run(std::move(graph));
+    infer(graph);
+    EXPECT_LT(graph.nodes.size(), before) << pass.name << " did nothing";
+    const std::vector<float> got = run_guarded(graph);
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5) << pass.name;
+  }
+}
+
+TEST(ArenaPlan, IsAsSmallAsWhatIsAlive) {
+  const Model model = small_bert(4);
+  const Graph graph = simplify(build_bert(model));
+  EXPECT_EQ(plan_arena(graph).columns, live_columns(graph));
+}
+
+TEST(ArenaPlan, ValuesAliveTogetherDoNotOverlap) {
+  const Model model = small_bert(2);
+  Graph graph = build_bert(model);
+  infer(graph);
+  const ArenaPlan plan = plan_arena(graph);
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    std::vector<ValueId> alive{graph.nodes[n].output};
+    for (std::size_t m = 0; m < n; ++m) {
+      const ValueId value = graph.nodes[m].output;
+      bool later = value == graph.result;
+      for (std::size_t u = n; u < graph.nodes.size(); ++u)
+        for (const ValueId input : graph.nodes[u].inputs) later |= input == value;
+      if (later) alive.push_back(value);
+    }
+    for (const ValueId a : alive)
+      for (const ValueId b : alive) {
+        if (a >= b) continue;
+        const std::int64_t a0 = plan.offset[static_cast<std::size_t>(a)], b0 = plan.offset[static_cast<std::size_t>(b)];
+        EXPECT_TRUE(a0 + graph.value(a).columns <= b0 || b0 + graph.value(b).columns <= a0) << "node " << n;
+      }
+  }
+}
+
+}  // namespace
+}  // namespace stof
