@@ -33,7 +33,8 @@ std::optional<Pooling> pooling_of(const std::string& name) {
 }
 
 SessionOptions session_options(const RunOptions& options) {
-  if (options.threads < 0) fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) or more", options.threads);
+  if (options.threads < 0)
+    fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) or more", options.threads);
   SessionOptions result{.device = options.device, .dtype = parse_dtype(options.dtype), .threads = options.threads};
   if (!options.mask.empty()) result.mask = parse(options.mask);
   return result;
@@ -49,7 +50,8 @@ void print_summary(const Embeddings& embeddings) {
   const std::int64_t rows = embeddings.values.shape()[0], columns = embeddings.values.shape()[1];
   for (std::int64_t r = 0; r < std::min(rows, kRows); ++r) {
     fmt::print("{:5}", r);
-    for (std::int64_t c = 0; c < std::min(columns, kColumns); ++c) fmt::print(" {:10.6f}", embeddings.values.as<float>()[r * columns + c]);
+    for (std::int64_t c = 0; c < std::min(columns, kColumns); ++c)
+      fmt::print(" {:10.6f}", embeddings.values.as<float>()[r * columns + c]);
     fmt::print("{}\n", columns > kColumns ? " ..." : "");
   }
   if (rows > kRows) fmt::print("  ... {} rows of {}; --out E.npy writes them all\n", rows, columns);
@@ -73,14 +75,16 @@ void run(const RunOptions& options) {
   {
     Progress progress("embedding", std::ssize(texts));
     std::int64_t before = 0;
-    embeddings = session.embed(texts, {.pooling = pooling,
-                                       .batch = options.batch,
-                                       .truncate = !options.no_truncate,
-                                       .progress = [&](std::int64_t done) { progress.advance(done - std::exchange(before, done)); }});
+    embeddings = session.embed(
+        texts, {.pooling = pooling,
+                .batch = options.batch,
+                .truncate = !options.no_truncate,
+                .progress = [&](std::int64_t done) { progress.advance(done - std::exchange(before, done)); }});
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (embeddings.truncated > 0)
-    fmt::print(stderr, "{} of {} texts were cut to {} tokens\n", embeddings.truncated, texts.size(), session.max_tokens());
+    fmt::print(stderr, "{} of {} texts were cut to {} tokens\n", embeddings.truncated, texts.size(),
+               session.max_tokens());
   fmt::print(stderr, "{} texts in {:.2f} s on {}\n", texts.size(), seconds, session.device().caps.name);
   write_results(options, embeddings);
 }
@@ -90,12 +94,15 @@ void run(const RunOptions& options) {
 void add_run(CLI::App& app) {
   auto* command = app.add_subcommand("run", "texts to embeddings, with the model's own mask or a narrower one");
   const auto options = std::make_shared<RunOptions>();
-  command->add_option("--model", options->model, "folder with config.json, model.safetensors and a tokenizer")->required();
+  command->add_option("--model", options->model, "folder with config.json, model.safetensors and a tokenizer")
+      ->required();
   auto* text = command->add_option("--text", options->text, "one text");
   auto* input = command->add_option("--input", options->input, "a file with one text a line");
   text->excludes(input);
   command->add_option("--mask", options->mask, "restrict attention further, e.g. 'longformer(32,4)'");
-  command->add_option("--pooling", options->pooling, "auto (as the checkpoint says), cls, mean, max, or none: every token")->capture_default_str();
+  command
+      ->add_option("--pooling", options->pooling, "auto (as the checkpoint says), cls, mean, max, or none: every token")
+      ->capture_default_str();
   command->add_option("--batch", options->batch, "texts run together")->capture_default_str();
   command->add_option("--dtype", options->dtype, "f32 or bf16")->capture_default_str();
   command->add_option("--device", options->device, "auto, cpu, cuda, cuda:N")->capture_default_str();

@@ -125,9 +125,10 @@ Graph simplify(Graph graph) {
 }
 
 Graph restrict_attention(Graph graph, const Mask& mask) {
+  const auto restricted = [&](const Mask& own) { return own == all() ? mask : own & mask; };
   for (Node& node : graph.nodes) {
-    if (auto* attend = std::get_if<op::Attend>(&node.op)) attend->mask = attend->mask & mask;
-    if (auto* attend = std::get_if<op::AttendPacked>(&node.op)) attend->mask = attend->mask & mask;
+    if (auto* attend = std::get_if<op::Attend>(&node.op)) attend->mask = restricted(attend->mask);
+    if (auto* attend = std::get_if<op::AttendPacked>(&node.op)) attend->mask = restricted(attend->mask);
   }
   return graph;
 }

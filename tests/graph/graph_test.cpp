@@ -17,16 +17,20 @@ namespace {
 
 TEST(Graph, OneSimplifiedLayerIsSevenNodes) {
   const Model model = small_bert(1);
-  EXPECT_EQ(to_text(restrict_attention(simplify(build_bert(model)), parse("window(2)"))),
-            "%0 = embed() token+segment+position epsilon=1e-12          [tokens, 24]  # embeddings.LayerNorm\n"
-            "%1 = linear(%0)                                            [tokens, 72]  # encoder.layer.0.attention.self.qkv\n"
-            "%2 = attend_packed(%1) heads=3 mask=window(2)              [tokens, 24]  # encoder.layer.0.attention.self\n"
-            "%3 = linear(%2)                                            [tokens, 24]  # encoder.layer.0.attention.output.dense\n"
-            "%4 = add_layer_norm(%3, %0) epsilon=1e-12                  [tokens, 24]  # encoder.layer.0.attention.output.LayerNorm\n"
-            "%5 = linear(%4) gelu                                       [tokens, 40]  # encoder.layer.0.intermediate.activation\n"
-            "%6 = linear(%5)                                            [tokens, 24]  # encoder.layer.0.output.dense\n"
-            "%7 = add_layer_norm(%6, %4) epsilon=1e-12                  [tokens, 24]  # encoder.layer.0.output.LayerNorm\n"
-            "result %7\n");
+  EXPECT_EQ(
+      to_text(restrict_attention(simplify(build_bert(model)), parse("window(2)"))),
+      "%0 = embed() token+segment+position epsilon=1e-12          [tokens, 24]  # embeddings.LayerNorm\n"
+      "%1 = linear(%0)                                            [tokens, 72]  # encoder.layer.0.attention.self.qkv\n"
+      "%2 = attend_packed(%1) heads=3 mask=window(2)              [tokens, 24]  # encoder.layer.0.attention.self\n"
+      "%3 = linear(%2)                                            [tokens, 24]  # "
+      "encoder.layer.0.attention.output.dense\n"
+      "%4 = add_layer_norm(%3, %0) epsilon=1e-12                  [tokens, 24]  # "
+      "encoder.layer.0.attention.output.LayerNorm\n"
+      "%5 = linear(%4) gelu                                       [tokens, 40]  # "
+      "encoder.layer.0.intermediate.activation\n"
+      "%6 = linear(%5)                                            [tokens, 24]  # encoder.layer.0.output.dense\n"
+      "%7 = add_layer_norm(%6, %4) epsilon=1e-12                  [tokens, 24]  # encoder.layer.0.output.LayerNorm\n"
+      "result %7\n");
 }
 
 TEST(Graph, DotNamesEveryEdge) {
@@ -53,9 +57,13 @@ TEST(Infer, NamesWhatDoesNotFit) {
                  "add_layer_norm 'encoder.layer.0.attention.output.LayerNorm': 1 weights; accepted: 2");
   expect_refused([](Graph& g) { g.nodes[4].inputs[1] = 1; },
                  "add_layer_norm 'encoder.layer.0.attention.output.LayerNorm': input 1 has 72 columns; accepted: 24");
-  expect_refused([](Graph& g) { g.nodes[3].weights[0].tensor.shape = {24, 23}; },
-                 "linear 'encoder.layer.0.attention.output.dense': weight 'encoder.layer.0.attention.output.dense.weight' has shape "
-                 "[24, 23]; accepted: [n, 24]");
+  expect_refused(
+      [](Graph& g) {
+        g.nodes[3].weights[0].tensor.shape = {24, 23};
+      },
+      "linear 'encoder.layer.0.attention.output.dense': weight 'encoder.layer.0.attention.output.dense.weight' has "
+      "shape "
+      "[24, 23]; accepted: [n, 24]");
   expect_refused([](Graph& g) { g.nodes[2].op = op::AttendPacked{.heads = 5}; },
                  "attend_packed 'encoder.layer.0.attention.self': 5 heads for 24 columns");
   expect_refused([](Graph& g) { g.result = 99; }, "the result is not made");
@@ -69,7 +77,8 @@ TEST(BuildBert, NamesTheMissingWeight) {
   model = small_bert(1);
   model.config.intermediate_size = 41;
   EXPECT_ERROR(build_bert(model), ErrorKind::bad_file,
-               "model.safetensors: tensor 'encoder.layer.0.intermediate.dense.weight' has shape [40, 24]; config.json asks for [41, 24]");
+               "model.safetensors: tensor 'encoder.layer.0.intermediate.dense.weight' has shape [40, 24]; config.json "
+               "asks for [41, 24]");
 }
 
 }  // namespace

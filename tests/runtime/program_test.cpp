@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "src/graph/build.h"
 #include "src/graph/infer.h"
 #include "src/graph/simplify.h"

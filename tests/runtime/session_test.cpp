@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <thread>
 
 #include "tests/expect_error.h"
@@ -38,10 +39,12 @@ struct Case {
 };
 class AgainstDefinition : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Masks, AgainstDefinition,
-                         testing::Values(Case{"all", "gelu", false}, Case{"all", "gelu", true}, Case{"causal", "gelu_new", false},
-                                         Case{"longformer(32,4)", "relu", false}, Case{"longformer(32,4)", "gelu", true},
-                                         Case{"window(3)", "gelu", false}, Case{"heads(0: causal, *: window(5))", "gelu", false},
-                                         Case{"bigbird(16,3,2,1,5)", "gelu", false}, Case{"dilated(4,3) & causal", "gelu", true}));
+                         testing::Values(Case{"all", "gelu", false}, Case{"all", "gelu", true},
+                                         Case{"causal", "gelu_new", false}, Case{"longformer(32,4)", "relu", false},
+                                         Case{"longformer(32,4)", "gelu", true}, Case{"window(3)", "gelu", false},
+                                         Case{"heads(0: causal, *: window(5))", "gelu", false},
+                                         Case{"bigbird(16,3,2,1,5)", "gelu", false},
+                                         Case{"dilated(4,3) & causal", "gelu", true}));
 
 TEST_P(AgainstDefinition, EveryTextOfARaggedBatchEqualsItself) {
   const Model model = small_bert(2, GetParam().activation);
@@ -89,7 +92,8 @@ TEST(Session, PoolsAsAsked) {
         squares += want.back() * want.back();
       }
       for (std::int64_t c = 0; c < 24; ++c)
-        ASSERT_NEAR(pooled.as<float>()[static_cast<std::int64_t>(text) * 24 + c], want[static_cast<std::size_t>(c)] / std::sqrt(squares), 2e-6);
+        ASSERT_NEAR(pooled.as<float>()[static_cast<std::int64_t>(text) * 24 + c],
+                    want[static_cast<std::size_t>(c)] / std::sqrt(squares), 2e-6);
     }
   }
 }
@@ -100,7 +104,8 @@ TEST(Session, Bf16StaysNearF32) {
   const Tensor exact = Session(model, {.device = "cpu"}).embed(batch, Pooling::mean);
   const Tensor rounded = Session(model, {.device = "cpu", .dtype = DType::bf16}).embed(batch, Pooling::mean);
   double worst = 0;
-  for (std::int64_t i = 0; i < exact.size(); ++i) worst = std::max(worst, std::abs(double{exact.as<float>()[i]} - rounded.as<float>()[i]));
+  for (std::int64_t i = 0; i < exact.size(); ++i)
+    worst = std::max(worst, std::abs(double{exact.as<float>()[i]} - rounded.as<float>()[i]));
   EXPECT_LT(worst, 3e-2);
   EXPECT_GT(worst, 0);
 }
@@ -138,14 +143,16 @@ TEST(Session, RefusesBadInputByName) {
   EXPECT_ERROR(run({1, 50}, {0, 2}), ErrorKind::invalid_argument, "token 1 has id 50; accepted: 0 to 49");
   EXPECT_ERROR(run({1, -1}, {0, 2}), ErrorKind::invalid_argument, "token 1 has id -1; accepted: 0 to 49");
   EXPECT_ERROR(run({1, 2}, {0, 0, 2}), ErrorKind::invalid_argument, "text 0 has 0 tokens; accepted: 1 to 96");
-  EXPECT_ERROR(run(std::vector<std::int32_t>(97, 1), {0, 97}), ErrorKind::invalid_argument, "text 0 has 97 tokens; accepted: 1 to 96");
+  EXPECT_ERROR(run(std::vector<std::int32_t>(97, 1), {0, 97}), ErrorKind::invalid_argument,
+               "text 0 has 97 tokens; accepted: 1 to 96");
   EXPECT_ERROR(run({1, 2}, {0, 1}), ErrorKind::invalid_argument,
                "offsets run from 0 to 1; accepted: from 0 to the number of ids, 2");
   const std::vector<std::string> texts{"a"};
   EXPECT_ERROR(session.embed(texts), ErrorKind::invalid_argument, "this session has no tokenizer: give it token ids");
-  EXPECT_ERROR(Session(small_bert(), {.device = "cpu", .mask = parse("batch(0: causal, *: all)")}), ErrorKind::invalid_argument,
-               "mask batch(0: causal, *: all): it depends on the batch index; accepted: masks that are the same for every text, "
-               "since texts are regrouped");
+  EXPECT_ERROR(
+      Session(small_bert(), {.device = "cpu", .mask = parse("batch(0: causal, *: all)")}), ErrorKind::invalid_argument,
+      "mask batch(0: causal, *: all): it depends on the batch index; accepted: masks that are the same for every text, "
+      "since texts are regrouped");
   EXPECT_ERROR(Session(small_bert(), {.device = "cpu", .dtype = DType::f16}), ErrorKind::unsupported,
                "no matmul in f16 on the CPU; accepted: f32, bf16");
   EXPECT_ERROR(Session(small_bert(1, "swish"), {.device = "cpu"}), ErrorKind::unsupported,

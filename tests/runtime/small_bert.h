@@ -15,15 +15,23 @@ namespace stof {
 
 inline Model small_bert(std::int64_t layers = 2, const std::string& activation = "gelu") {
   Model model;
-  model.config = {.architecture = "BertModel", .vocab_size = 50, .hidden_size = 24, .layers = layers, .heads = 3,
-                  .intermediate_size = 40, .max_positions = 96, .type_vocab_size = 2, .activation = activation};
+  model.config = {.architecture = "BertModel",
+                  .vocab_size = 50,
+                  .hidden_size = 24,
+                  .layers = layers,
+                  .heads = 3,
+                  .intermediate_size = 40,
+                  .max_positions = 96,
+                  .type_vocab_size = 2,
+                  .activation = activation};
   model.pooling = {.pooling = Pooling::mean, .normalize = true, .max_tokens = 96};
   const auto store = std::make_shared<std::vector<Tensor>>();
   std::uint64_t seed = 1;
   const auto add = [&](const std::string& name, Shape shape, float center, float spread) {
     Tensor tensor(DType::f32, shape);
     for (std::int64_t i = 0; i < tensor.size(); ++i)
-      tensor.as<float>()[i] = center + spread * (static_cast<float>(splitmix64(seed += 0x9E3779B97F4A7C15ull) >> 40) * 0x1p-23f - 1.f);
+      tensor.as<float>()[i] =
+          center + spread * (static_cast<float>(splitmix64(seed += 0x9E3779B97F4A7C15ull) >> 40) * 0x1p-23f - 1.f);
     model.weights.emplace(name, tensor.view());
     store->push_back(std::move(tensor));
   };
@@ -70,8 +78,9 @@ class NaiveBert {
     x = norm("embeddings.LayerNorm", x);
     for (std::int64_t layer = 0; layer < model_.config.layers; ++layer) {
       const std::string prefix = "encoder.layer." + std::to_string(layer) + ".";
-      const Rows context = attention(linear(prefix + "attention.self.query", x), linear(prefix + "attention.self.key", x),
-                                     linear(prefix + "attention.self.value", x));
+      const Rows context =
+          attention(linear(prefix + "attention.self.query", x), linear(prefix + "attention.self.key", x),
+                    linear(prefix + "attention.self.value", x));
       x = norm(prefix + "attention.output.LayerNorm", sum(linear(prefix + "attention.output.dense", context), x));
       const Rows expanded = activate(linear(prefix + "intermediate.dense", x));
       x = norm(prefix + "output.LayerNorm", sum(linear(prefix + "output.dense", expanded), x));
@@ -85,7 +94,8 @@ class NaiveBert {
     return view.as<float>()[view.rank() == 1 ? row : row * view.dim(1) + column];
   }
   Rows linear(const std::string& name, const Rows& x) const {
-    const std::int64_t out = model_.weights.at(name + ".weight").dim(0), in = model_.weights.at(name + ".weight").dim(1);
+    const std::int64_t out = model_.weights.at(name + ".weight").dim(0),
+                       in = model_.weights.at(name + ".weight").dim(1);
     Rows y;
     for (const auto& row : x) {
       y.emplace_back();
@@ -103,7 +113,8 @@ class NaiveBert {
       for (const double value : row) mean += value / static_cast<double>(row.size());
       for (const double value : row) variance += (value - mean) * (value - mean) / static_cast<double>(row.size());
       for (std::size_t c = 0; c < row.size(); ++c)
-        row[c] = (row[c] - mean) / std::sqrt(variance + model_.config.norm_epsilon) * at(name + ".weight", static_cast<std::int64_t>(c)) +
+        row[c] = (row[c] - mean) / std::sqrt(variance + model_.config.norm_epsilon) *
+                     at(name + ".weight", static_cast<std::int64_t>(c)) +
                  at(name + ".bias", static_cast<std::int64_t>(c));
     }
     return x;
@@ -132,7 +143,9 @@ class NaiveBert {
         std::vector<double> weight(k.size(), 0);
         double total = 0;
         for (std::size_t j = 0; j < k.size(); ++j) {
-          if (!mask.allows(mask.group_of(0, static_cast<std::int64_t>(h)), static_cast<std::int64_t>(i), static_cast<std::int64_t>(j))) continue;
+          if (!mask.allows(mask.group_of(0, static_cast<std::int64_t>(h)), static_cast<std::int64_t>(i),
+                           static_cast<std::int64_t>(j)))
+            continue;
           double score = 0;
           for (std::size_t c = h * d; c < (h + 1) * d; ++c) score += q[i][c] * k[j][c];
           total += weight[j] = std::exp(score / std::sqrt(static_cast<double>(d)));

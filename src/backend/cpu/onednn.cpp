@@ -75,7 +75,7 @@ class Linear {
 
   void run(const LinearCall& call) const {
     const std::int64_t rows = row_step(call.rows);
-    const dnnl::matmul primitive = primitive_for(rows);
+    const Primitive primitive = primitive_for(rows);
     dnnl::stream stream(engine());
     const auto bind = [&](const memory::desc& description, const void* data) {
       return memory(description, engine(), const_cast<void*>(data));
@@ -87,8 +87,9 @@ class Linear {
     if (residual_)
       arguments.emplace(DNNL_ARG_ATTR_MULTIPLE_POST_OP(activation_ == Activation::none ? 0 : 1) | DNNL_ARG_SRC_1,
                         bind(rows_of(rows, out_), call.residual));
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(primitive.scratchpad, engine()));
     try {
-      primitive.execute(stream, arguments);
+      primitive.matmul.execute(stream, arguments);
       stream.wait();
     } catch (const dnnl::error& error) {
       fail_onednn(error, "to run a matmul");
@@ -107,6 +108,8 @@ class Linear {
     if (residual_) post.append_binary(dnnl::algorithm::binary_add, rows_of(rows, out_));
     dnnl::primitive_attr attributes;
     attributes.set_post_ops(post);
+    // The library's own scratchpad belongs to the thread that made the primitive; calls come from any thread.
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     try {
       return make_description(rows_of(rows, in_), weight, bias_description(), rows_of(rows, out_), attributes);
     } catch (const dnnl::error& error) {
@@ -139,11 +142,16 @@ class Linear {
     stream.wait();
   }
 
-  dnnl::matmul primitive_for(std::int64_t rows) const {
+  struct Primitive {
+    dnnl::matmul matmul;
+    memory::desc scratchpad;
+  };
+  Primitive primitive_for(std::int64_t rows) const {
     const std::lock_guard lock(mutex_);
     if (const auto found = primitives_.find(rows); found != primitives_.end()) return found->second;
     if (primitives_.size() >= kMaxPrimitives) primitives_.clear();
-    return primitives_.emplace(rows, dnnl::matmul(description(rows, weight_.get_desc()))).first->second;
+    const dnnl::matmul::primitive_desc made = description(rows, weight_.get_desc());
+    return primitives_.emplace(rows, Primitive{dnnl::matmul(made), made.scratchpad_desc()}).first->second;
   }
 
   memory::data_type type_;
@@ -153,7 +161,7 @@ class Linear {
   std::vector<float> bias_;
   memory weight_;
   mutable std::mutex mutex_;
-  mutable std::map<std::int64_t, dnnl::matmul> primitives_;
+  mutable std::map<std::int64_t, Primitive> primitives_;
 };
 
 PackedLinear pack(const LinearSpec& spec) {
