@@ -98,6 +98,7 @@ struct StreamConsumer {
         out, weights,
         descriptor(shared_address(team.v[0]), kKeys * kRowBytes) + held.stage * (Traits::kTileBytes / 16));
   }
+  // After an instruction that the whole warp executes together, since every lane must have read the step's state.
   __device__ __forceinline__ void release(u64& barrier) {
     if (lane == 0) barrier_arrive(shared_address(&barrier));
   }
@@ -152,6 +153,7 @@ struct StreamConsumer {
   __device__ __forceinline__ void skip() {
     if (holds && ++held_for >= Traits::kStages) flush();
     barrier_wait(shared_address(&team.v_full[ring.stage]), ring.parity);
+    __syncwarp();
     release(team.k_empty[ring.stage]);
     release(team.v_empty[ring.stage]);
   }
@@ -159,6 +161,7 @@ struct StreamConsumer {
   // The output of the row block before has left shared memory: its q may be overwritten.
   __device__ __forceinline__ void release_q() {
     if (to_release < 0) return;
+    __syncwarp();  // every lane has read the row block's description
     if (lane == 0) {
       wait_stores_read();
       barrier_arrive(shared_address(&team.q_empty[to_release]));
