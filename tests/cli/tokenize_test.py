@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""stof tokenize from the outside: lines, ends of lines, bytes that are not UTF-8, exit codes.
+
+usage: tokenize_test.py STOF MODEL
+"""
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+MODEL = sys.argv.pop(2)
+STOF = sys.argv.pop(1)
+HELLO, WORLD, EMPTY = "101 7592 102\n", "101 2088 102\n", "101 102\n"
+
+
+class Tokenize(unittest.TestCase):
+    def setUp(self):
+        if not Path(MODEL, "tokenizer.json").exists():
+            self.fail(f"no checkpoint in {MODEL}; `make model` fetches it")
+        self.folder = tempfile.TemporaryDirectory()
+        self.file = Path(self.folder.name) / "input.txt"
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def run_on(self, data):
+        self.file.write_bytes(data)
+        return self.tokenize(MODEL, self.file)
+
+    def tokenize(self, model, file):
+        return subprocess.run([STOF, "tokenize", "--model", model, "--input", file], capture_output=True, text=True,
+                              timeout=60, check=False)  # fmt: skip
+
+    def expect(self, data, stdout):
+        done = self.run_on(data)
+        self.assertEqual((done.stdout, done.stderr, done.returncode), (stdout, "", 0))
+
+    def expect_error(self, done, message):
+        self.assertEqual((done.stdout, done.stderr, done.returncode), ("", f"stof: {message}\n", 2))
+
+    def test_a_line_per_text(self):
+        self.expect(b"hello\nworld\n", HELLO + WORLD)
+        self.expect(b"hello\nworld", HELLO + WORLD)
+        self.expect(b"hello\r\nworld\r\n", HELLO + WORLD)
+        self.expect(b"\nhello\n\r\n\nworld\n\n", EMPTY + HELLO + EMPTY + EMPTY + WORLD + EMPTY)
+        self.expect(b"", "")
+        self.expect(b"\n", EMPTY)
+        self.expect(b" \t \n", EMPTY)
+
+    def test_only_lf_ends_a_line(self):
+        self.expect("hello\rworld\u2028hello".encode(), "101 7592 2088 7592 102\n")
+
+    def test_texts_are_not_truncated(self):
+        self.assertEqual(len(self.run_on(b"hello " * 1000).stdout.split()), 1002)
+
+    def test_bytes_that_are_not_utf8(self):
+        self.expect_error(self.run_on(b"hello\nabc\xffd\n"), f"{self.file}: line 2 is not UTF-8 at its byte 3: 0xFF")
+        self.expect_error(self.run_on(b"\xe4\xb8\n"), f"{self.file}: line 1 is not UTF-8 at its byte 0: 0xE4")
+
+    def test_files_that_are_missing(self):
+        missing = Path(self.folder.name) / "missing"
+        self.expect_error(self.tokenize(MODEL, missing), f"cannot read {missing}: No such file or directory")
+        self.file.write_bytes(b"hello\n")
+        self.expect_error(self.tokenize(self.folder.name, self.file), f"{self.folder.name}: neither tokenizer.json nor vocab.txt")
+
+
+if __name__ == "__main__":
+    unittest.main()

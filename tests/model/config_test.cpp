@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/model/config.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "src/model/model.h"
+#include "tests/expect_error.h"
+#include "tests/model/checkpoint.h"
+#include "tests/temporary_folder.h"
+
+namespace stof {
+namespace {
+
+using nlohmann::json;
+
+class Config : public testing::Test {
+ protected:
+  BertConfig read(const char* key = nullptr, const json& value = {}) {
+    json tree = {{"model_type", "bert"},    {"architectures", {"BertModel"}}, {"vocab_size", 30},
+                 {"hidden_size", 8},        {"num_hidden_layers", 1},         {"num_attention_heads", 2},
+                 {"intermediate_size", 16}, {"max_position_embeddings", 32}};
+    if (key) tree[key] = value;
+    write_bytes(folder_ / "config.json", tree.dump());
+    return read_config(folder_.path());
+  }
+  void expect(const char* key, const json& value, ErrorKind kind, const std::string& message) {
+    EXPECT_ERROR(read(key, value), kind, (folder_ / "config.json").string() + ": " + message);
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Config, ReadsTheCheckpoint) {
+  const BertConfig config = read_config(checkpoint());
+  EXPECT_EQ(config.architecture, "BertModel");
+  EXPECT_EQ(config.vocab_size, 30522);
+  EXPECT_EQ(config.hidden_size, 384);
+  EXPECT_EQ(config.layers, 6);
+  EXPECT_EQ(config.heads, 12);
+  EXPECT_EQ(config.intermediate_size, 1536);
+  EXPECT_EQ(config.max_positions, 512);
+  EXPECT_EQ(config.type_vocab_size, 2);
+  EXPECT_EQ(config.activation, "gelu");
+  EXPECT_EQ(config.norm_epsilon, 1e-12);
+}
+
+TEST_F(Config, HasTheDefaultsOfTheFamily) {
+  const BertConfig config = read();
+  EXPECT_EQ(config.type_vocab_size, 2);
+  EXPECT_EQ(config.activation, "gelu");
+  EXPECT_EQ(config.norm_epsilon, 1e-12);
+  EXPECT_EQ(read("hidden_act", "gelu_pytorch_tanh").activation, "gelu_new");
+}
+
+TEST_F(Config, RefusesOtherModels) {
+  expect("model_type", "roberta", ErrorKind::unsupported, R"('model_type' is "roberta"; accepted: bert)");
+  expect("architectures", {"BertLMHeadModel"}, ErrorKind::unsupported,
+         R"('architectures' is ["BertLMHeadModel"]; accepted: BertModel, BertForMaskedLM, BertForPreTraining, )"
+         "BertForNextSentencePrediction, BertForSequenceClassification, BertForTokenClassification, "
+         "BertForQuestionAnswering, BertForMultipleChoice");
+  expect("architectures", "BertModel", ErrorKind::bad_file,
+         R"('architectures' is "BertModel"; accepted: an array of one string)");
+  expect("hidden_act", "swish", ErrorKind::unsupported,
+         R"('hidden_act' is "swish"; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu)");
+  expect("position_embedding_type", "relative_key", ErrorKind::unsupported,
+         R"('position_embedding_type' is "relative_key"; accepted: absolute)");
+  expect("is_decoder", true, ErrorKind::unsupported, "'is_decoder' is true; accepted: false");
+  expect("add_cross_attention", true, ErrorKind::unsupported, "'add_cross_attention' is true; accepted: false");
+}
+
+TEST_F(Config, RefusesSizes) {
+  expect("vocab_size", 0, ErrorKind::bad_file, "'vocab_size' is 0; accepted: an integer from 1 to 2147483647");
+  expect("hidden_size", "8", ErrorKind::bad_file, R"('hidden_size' is "8"; accepted: an integer from 1 to 2147483647)");
+  expect("num_hidden_layers", -1, ErrorKind::bad_file,
+         "'num_hidden_layers' is -1; accepted: an integer from 0 to 2147483647");
+  expect("hidden_size", 9, ErrorKind::bad_file, "'hidden_size' is 9; accepted: a multiple of num_attention_heads, 2");
+  expect("layer_norm_eps", 0, ErrorKind::bad_file, "'layer_norm_eps' is 0; accepted: a number above 0");
+}
+
+TEST_F(Config, RefusesFoldersThatAreNoModel) {
+  const std::string path = folder_.path().string();
+  EXPECT_ERROR(read_model(folder_ / "none"), ErrorKind::bad_file,
+               path +
+                   "/none: no such folder; a model is a folder with config.json, model.safetensors, and tokenizer.json "
+                   "or vocab.txt");
+  write_bytes(folder_ / "file", "");
+  EXPECT_ERROR(read_model(folder_ / "file"), ErrorKind::bad_file,
+               path +
+                   "/file: not a folder; a model is a folder with config.json, model.safetensors, and tokenizer.json "
+                   "or vocab.txt");
+  EXPECT_ERROR(read_model(folder_.path()), ErrorKind::bad_file,
+               path +
+                   ": no config.json; a model is a folder with config.json, model.safetensors, and tokenizer.json or "
+                   "vocab.txt");
+  read();
+  EXPECT_ERROR(read_model(folder_.path()), ErrorKind::bad_file,
+               path +
+                   ": no model.safetensors; weights in other files (pytorch_model.bin, sharded safetensors) are not "
+                   "read");
+}
+
+TEST_F(Config, WeightsHaveTheNamesOfBertModel) {
+  read();
+  const std::string header = R"({"bert.a.LayerNorm.gamma":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                             R"("b.LayerNorm.beta":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},)"
+                             R"("ids":{"dtype":"I32","shape":[1],"data_offsets":[8,12]}})";
+  const std::string length{static_cast<char>(header.size()), 0, 0, 0, 0, 0, 0, 0};
+  write_bytes(folder_ / "model.safetensors", length + header + std::string(12, '\0'));
+  const Model model = read_model(folder_.path());
+  EXPECT_EQ(model.weight("a.LayerNorm.weight", {1}).dtype, DType::f32);
+  EXPECT_EQ(model.weight("b.LayerNorm.bias", {1}).dtype, DType::f32);
+  const std::string file = (folder_ / "model.safetensors").string();
+  EXPECT_ERROR(model.weight("c", {2, 3}), ErrorKind::bad_file, file + ": tensor 'c' of shape [2, 3] is missing");
+  EXPECT_ERROR(model.weight("a.LayerNorm.weight", {8}), ErrorKind::bad_file,
+               file + ": tensor 'a.LayerNorm.weight' has shape [1]; config.json asks for [8]");
+  EXPECT_ERROR(model.weight("ids", {1}), ErrorKind::bad_file,
+               file + ": tensor 'ids' is i32; accepted for a weight: f32, f16, bf16");
+}
+
+TEST_F(Config, RefusesTwoNamesOfOneWeight) {
+  read();
+  const std::string header = R"({"bert.a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},)"
+                             R"("a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})";
+  write_bytes(folder_ / "model.safetensors",
+              std::string{static_cast<char>(header.size()), 0, 0, 0, 0, 0, 0, 0} + header);
+  EXPECT_ERROR(read_model(folder_.path()), ErrorKind::bad_file,
+               (folder_ / "model.safetensors").string() + ": tensor 'a' appears twice, once under another name");
+}
+
+TEST_F(Config, TheCheckpointHasItsWeights) {
+  const Model model = read_model(checkpoint());
+  EXPECT_EQ(model.weights.size(), 104u);
+  const TensorView& words = model.weight("embeddings.word_embeddings.weight", {30522, 384});
+  EXPECT_EQ(words.strides, (Shape{384, 1}));
+  // As the Python package `safetensors` reads them: the first and the last element of a tensor.
+  EXPECT_FLOAT_EQ(words.as<float>()[0], -0.019989014f);
+  EXPECT_FLOAT_EQ(words.as<float>()[30522 * 384 - 1], 0.0045700637f);
+  EXPECT_FLOAT_EQ(model.weight("encoder.layer.5.output.dense.weight", {384, 1536}).as<float>()[384 * 1536 - 1],
+                  0.0012321293f);
+}
+
+}  // namespace
+}  // namespace stof

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/model/unicode.h"
+
+#include <gtest/gtest.h>
+
+namespace stof::unicode {
+namespace {
+
+TEST(Utf8, EveryScalarRoundTrips) {
+  for (char32_t c = 0; c < 0x110000; ++c) {
+    if (0xD800 <= c && c < 0xE000) continue;
+    std::string text = "a";
+    append(text, c);
+    ASSERT_EQ(find_invalid(text), std::string::npos);
+    const Decoded forward = decode(text.data() + 1), backward = decode_last(text);
+    ASSERT_EQ(forward.scalar, c);
+    ASSERT_EQ(backward.scalar, c);
+    ASSERT_EQ(forward.bytes, text.size() - 1);
+    ASSERT_EQ(backward.bytes, text.size() - 1);
+  }
+}
+
+TEST(Utf8, FindsTheFirstInvalidByte) {
+  const struct {
+    std::string text;
+    std::size_t offset;
+  } cases[] = {
+      {"\x80", 0},      // a continuation alone
+      {"\xc0\x80", 0},  // overlong
+      {"\xc1\xbf", 0},
+      {"\xe0\x9f\xbf", 0},
+      {"\xf0\x8f\xbf\xbf", 0},
+      {"\xed\xa0\x80", 0},      // a surrogate
+      {"\xf4\x90\x80\x80", 0},  // above U+10FFFF
+      {"\xf5\x80\x80\x80", 0},
+      {"\xfe", 0},
+      {"abcdefgh\xff", 8},
+      {"abcdefghi\xe4\xb8", 9},  // cut short
+      {"\xe4\xb8\xad\xe4\xb8x", 3},
+      {"\xf0\x9f\x98", 0},
+      {"\xf0\x9f\x98\x80\xf0\x9f\x98\x41", 4},
+      {"\xc3\xa9\xc3", 2},
+      {"\xc3(", 0},
+  };
+  for (const auto& [text, offset] : cases) EXPECT_EQ(find_invalid(text), offset) << testing::PrintToString(text);
+  EXPECT_EQ(find_invalid(""), std::string::npos);
+  EXPECT_EQ(find_invalid("\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf\xef\xbf\xbf"), std::string::npos);
+}
+
+TEST(Unicode, Properties) {
+  EXPECT_TRUE(is_white_space(0x3000));
+  EXPECT_FALSE(is_white_space(0x200B));
+  EXPECT_TRUE(is_dropped(0xFFFD));
+  EXPECT_TRUE(is_dropped(0));
+  EXPECT_FALSE(is_dropped('\t'));
+  EXPECT_TRUE(is_punctuation('$'));      // a symbol, and ASCII
+  EXPECT_FALSE(is_punctuation(0x20AC));  // the euro sign
+  EXPECT_TRUE(is_nonspacing_mark(0x301));
+  EXPECT_TRUE(is_word_character(0x200D));
+  EXPECT_FALSE(is_word_character('-'));
+  EXPECT_EQ(combining_class(0x327), 202);
+  EXPECT_EQ(lower(0x130).first, U'i');
+  EXPECT_EQ(lower(0x130).second, 0x307u);
+}
+
+TEST(Unicode, Decompositions) {
+  const auto parts = [](char32_t c) {
+    const Decomposition result = decompose(c);
+    return std::u32string(result.scalars, result.count);
+  };
+  EXPECT_EQ(parts(U'a'), U"a");
+  EXPECT_EQ(parts(0x1F82), U"\x3b1\x313\x300\x345");
+  EXPECT_EQ(parts(0xAC01), U"\x1100\x1161\x11a8");
+  EXPECT_EQ(parts(0x2F800), U"\x4e3d");
+  EXPECT_EQ(parts(0xFB01), U"\xfb01");  // compatibility only
+}
+
+}  // namespace
+}  // namespace stof::unicode
