@@ -118,3 +118,7 @@ def nasty_strings():
     for count, make in makers:
         result += [make() for _ in range(count)]
     return result
+
+
+if __name__ == "__main__":
+    print("\n".join(REAL))  # a multilingual text for bench/tokenizer.cpp

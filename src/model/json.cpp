@@ -2,8 +2,6 @@
 #include "src/model/json.h"
 
 #include <algorithm>
-#include <cmath>
-#include <set>
 #include <vector>
 
 #include "src/base/error.h"
@@ -14,41 +12,64 @@ namespace {
 
 using nlohmann::json;
 
-// Watches the parser's events, so that a hostile file is refused before it has become a tree.
-class Guard {
+// Builds the tree and counts as it goes, so that a hostile file is refused before it has become one.
+class Builder final : public nlohmann::json_sax<json> {
  public:
-  Guard(std::string_view name, const JsonLimits& limits) : name_(name), limits_(limits) {}
+  Builder(std::string_view name, const JsonLimits& limits) : name_(name), limits_(limits) {}
 
-  bool operator()(json::parse_event_t event, const json& parsed) {
-    using Event = json::parse_event_t;
-    switch (event) {
-      case Event::object_start:
-      case Event::array_start: open(); break;
-      case Event::object_end:
-      case Event::array_end: keys_.pop_back(); break;
-      case Event::key: add_key(parsed.get_ref<const std::string&>()); break;
-      case Event::value: count(); break;
-    }
+  json tree;
+  std::size_t error_byte = 0;
+  bool number_too_large = false;
+
+  bool null() override { return add(nullptr) != nullptr; }
+  bool boolean(bool value) override { return add(value) != nullptr; }
+  bool number_integer(std::int64_t value) override { return add(value) != nullptr; }
+  bool number_unsigned(std::uint64_t value) override { return add(value) != nullptr; }
+  bool number_float(double value, const std::string&) override { return add(value) != nullptr; }
+  bool string(std::string& value) override { return add(std::move(value)) != nullptr; }
+  bool binary(json::binary_t&) override { return false; }  // not in text
+  bool start_object(std::size_t) override { return open(json::object()); }
+  bool start_array(std::size_t) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(std::string& name) override {
+    const auto [member, added] = open_.back()->get_ref<json::object_t&>().try_emplace(std::move(name));
+    if (!added) fail(ErrorKind::bad_file, "{}: the name '{}' appears twice", name_, member->first);
+    member_ = &member->second;
     return true;
   }
 
+  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception& error) override {
+    constexpr int kNumberOutOfRange = 406;
+    number_too_large = error.id == kNumberOutOfRange;
+    error_byte = byte;
+    return false;
+  }
+
  private:
-  void open() {
-    count();
-    keys_.emplace_back();
-    if (keys_.size() > limits_.depth)
-      fail(ErrorKind::bad_file, "{}: JSON nested deeper than {} levels", name_, limits_.depth);
-  }
-  void count() {
+  json* add(json value) {
     if (++values_ > limits_.values) fail(ErrorKind::bad_file, "{}: JSON of more than {} values", name_, limits_.values);
+    json* place = open_.empty() ? &tree : member_;
+    if (!open_.empty() && open_.back()->is_array()) place = &open_.back()->emplace_back();
+    *place = std::move(value);
+    return place;
   }
-  void add_key(const std::string& key) {
-    if (!keys_.back().insert(key).second) fail(ErrorKind::bad_file, "{}: the name '{}' appears twice", name_, key);
+  bool open(json value) {
+    open_.push_back(add(std::move(value)));
+    if (open_.size() > limits_.depth)
+      fail(ErrorKind::bad_file, "{}: JSON nested deeper than {} levels", name_, limits_.depth);
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
   }
 
   std::string_view name_;
   const JsonLimits& limits_;
-  std::vector<std::set<std::string>> keys_;  // of each open object
+  std::vector<json*> open_;  // objects and arrays, outermost first
+  json* member_ = nullptr;   // the value of the last key
   std::size_t values_ = 0;
 };
 
@@ -57,14 +78,10 @@ class Guard {
 json parse_json(std::string_view text, std::string_view name, const JsonLimits& limits) {
   if (text.size() > limits.bytes)
     fail(ErrorKind::bad_file, "{}: {} bytes of JSON; accepted: at most {}", name, text.size(), limits.bytes);
-  Guard guard(name, limits);
-  try {
-    return json::parse(text, [&](int, json::parse_event_t event, json& parsed) { return guard(event, parsed); });
-  } catch (const json::parse_error& error) {
-    fail(ErrorKind::bad_file, "{}: not valid JSON at byte {} of {}", name, error.byte, text.size());
-  } catch (const json::out_of_range&) {  // a number like 1e999
-    fail(ErrorKind::bad_file, "{}: a number beyond the range of double", name);
-  }
+  Builder builder(name, limits);
+  if (json::sax_parse(text, &builder)) return std::move(builder.tree);
+  if (builder.number_too_large) fail(ErrorKind::bad_file, "{}: a number beyond the range of double", name);
+  fail(ErrorKind::bad_file, "{}: not valid JSON at byte {} of {}", name, builder.error_byte, text.size());
 }
 
 json read_json(const std::filesystem::path& file, const JsonLimits& limits) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <numeric>
 
 #include "src/base/narrow.h"
 
@@ -18,39 +19,51 @@ struct Branch {
 
 }  // namespace
 
-// Finds room for the children of a node.
+// Hands out room for the children of nodes; skips units in use by a chain that is shortened as it is followed.
 class PieceTrie::Bases {
  public:
-  explicit Bases(std::vector<Unit>& units) : units_(units) {}
+  explicit Bases(std::vector<Unit>& units) : units_(units) { make_room(0); }
 
-  // A base under which the units of all `bytes`, which ascend, are free.
-  std::int32_t find(std::string_view bytes) {
-    const auto is_free = [&](std::size_t base, char byte) {
+  // A base under which the units of all `bytes`, which ascend, are free; from now on they are not.
+  std::int32_t take(std::string_view bytes) {
+    const auto least = static_cast<unsigned char>(bytes[0]);
+    std::size_t base = 0;
+    const auto is_free = [&](char byte) {
       const std::size_t unit = base + static_cast<unsigned char>(byte);
-      return unit != kRoot && units_[unit].parent == kNone;
+      return next_[unit] == unit;
     };
-    std::size_t& first = first_[static_cast<unsigned char>(bytes[0])];
-    while (make_room(first), !is_free(first, bytes[0])) ++first;
-    std::size_t base = first;
-    const auto fits = [&](char byte) { return is_free(base, byte); };
-    while (make_room(base), !std::all_of(bytes.begin(), bytes.end(), fits)) ++base;
+    for (std::size_t unit = next_free(least);; unit = next_free(unit + 1)) {
+      base = unit - least;
+      make_room(base);
+      if (std::all_of(bytes.begin(), bytes.end(), is_free)) break;
+    }
+    for (const char byte : bytes) ++next_[base + static_cast<unsigned char>(byte)];
     return narrow<std::int32_t>(base, "units of a trie");
   }
 
  private:
+  std::size_t next_free(std::size_t unit) {
+    while (next_[unit] != unit) unit = next_[unit] = next_[next_[unit]];
+    return unit;
+  }
   void make_room(std::size_t base) {
-    if (base + 256 > units_.size()) units_.resize(2 * (base + 256));
+    if (base + 257 <= units_.size()) return;
+    const std::size_t old_size = next_.size();
+    units_.resize(2 * (base + 257));
+    next_.resize(units_.size());
+    std::iota(next_.begin() + static_cast<std::ptrdiff_t>(old_size), next_.end(), old_size);
+    if (old_size == 0) ++next_[kRoot];
   }
 
   std::vector<Unit>& units_;
-  // By byte, the first base that may still have it free: units are never freed, so a search need not begin at 0.
-  std::array<std::size_t, 256> first_{};
+  std::vector<std::size_t> next_;  // of a free unit: itself; of one in use: some later unit
 };
 
-PieceTrie::PieceTrie(std::span<const Piece> pieces) : units_(256) {
+PieceTrie::PieceTrie(std::span<const Piece> pieces) {
   std::vector<const Piece*> sorted;
   for (const Piece& piece : pieces) sorted.push_back(&piece);
-  std::sort(sorted.begin(), sorted.end(), [](const Piece* a, const Piece* b) { return a->text < b->text; });
+  const auto by_text = [](const Piece* a, const Piece* b) { return a->text < b->text; };
+  if (!std::is_sorted(sorted.begin(), sorted.end(), by_text)) std::sort(sorted.begin(), sorted.end(), by_text);
 
   // Breadth first: the nodes near the root, with many children and the most traffic, are placed together.
   std::deque<Branch> todo{{.node = kRoot, .first = 0, .last = sorted.size(), .depth = 0}};
@@ -68,7 +81,7 @@ PieceTrie::PieceTrie(std::span<const Piece> pieces) : units_(256) {
       begins.push_back(i);
     }
     begins.push_back(last);
-    const std::int32_t base = bases.find(bytes);
+    const std::int32_t base = bases.take(bytes);
     units_[static_cast<std::size_t>(node)].base = base;
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       const std::int32_t child_node = base + static_cast<unsigned char>(bytes[i]);

@@ -21,8 +21,12 @@ void check_type(const JsonObject& object, std::string_view accepted) {
     fail(ErrorKind::unsupported, "{}: type {}; accepted: {}", object.where(), type, accepted);
 }
 
-std::int32_t read_id(const json& value, const std::string& where) {
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > static_cast<std::uint64_t>(kMostId))
+bool is_id(const json& value) {
+  return value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMostId);
+}
+
+std::int32_t read_id(const json& value, std::string_view where) {
+  if (!is_id(value))
     fail(ErrorKind::bad_file, "{}: id {}; accepted: an integer from 0 to {}", where, excerpt(value), kMostId);
   return value.get<std::int32_t>();
 }
@@ -44,8 +48,11 @@ void read_model(const JsonObject& object, TokenizerFiles& files) {
                      .continuation_prefix = object.string("continuing_subword_prefix"),
                      .max_characters = object.integer("max_input_chars_per_word", 0, kMostId)};
   const JsonObject vocabulary = object.object("vocab");
-  for (const auto& [text, id] : object.at("vocab").items())
-    files.pieces.push_back({text, read_id(id, fmt::format("{}: '{}'", vocabulary.where(), text))});
+  files.pieces.reserve(object.at("vocab").size());
+  for (const auto& [text, id] : object.at("vocab").items()) {
+    if (!is_id(id)) read_id(id, fmt::format("{}: '{}'", vocabulary.where(), text));  // throws
+    files.pieces.push_back({text, id.get<std::int32_t>()});
+  }
   if (!vocabulary.has(files.wordpiece.unknown_token))
     fail(ErrorKind::bad_file, "{}: the unk_token '{}' is not in it", vocabulary.where(), files.wordpiece.unknown_token);
 }
