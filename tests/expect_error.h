@@ -5,13 +5,13 @@
 
 #include "stof/error.h"
 
-#define EXPECT_ERROR(statement, expected_kind, message)                                       \
-  do {                                                                                        \
-    try {                                                                                     \
-      statement;                                                                              \
-      ADD_FAILURE() << #statement << " threw nothing; expected: " << (message);               \
-    } catch (const ::stof::Error& error) {                                                    \
-      EXPECT_EQ(error.what(), std::string(message));                                          \
+#define EXPECT_ERROR(statement, expected_kind, message)                                           \
+  do {                                                                                            \
+    try {                                                                                         \
+      statement;                                                                                  \
+      ADD_FAILURE() << #statement << " threw nothing; expected: " << (message);                   \
+    } catch (const ::stof::Error& error) {                                                        \
+      EXPECT_EQ(error.what(), std::string(message));                                              \
       EXPECT_EQ(static_cast<int>(error.kind()), static_cast<int>(expected_kind)) << error.what(); \
-    }                                                                                         \
+    }                                                                                             \
   } while (false)

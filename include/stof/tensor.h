@@ -34,7 +34,10 @@ struct TensorView {
   std::int64_t dim(std::size_t i) const { return shape.at(i); }
   std::size_t rank() const { return shape.size(); }
   bool contiguous() const { return strides == contiguous_strides(shape); }
-  template <class T> T* as() const { return static_cast<T*>(data); }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
 };
 
 TensorView view_of(void* data, DType dtype, Shape shape);  // contiguous
@@ -51,7 +54,10 @@ class Tensor {
   std::int64_t size() const { return element_count(shape_); }
   std::size_t bytes() const { return static_cast<std::size_t>(size()) * size_of(dtype_); }
   void* data() const { return data_.get(); }
-  template <class T> T* as() const { return static_cast<T*>(data()); }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data());
+  }
   TensorView view() const { return view_of(data(), dtype_, shape_); }
 
  private:

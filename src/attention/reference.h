@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention by its definition: naive, in double, without blocks and without layouts. What every kernel is tested against.
+// Attention by its definition: naive, in double, without blocks and without layouts. What every kernel is tested
+// against.
 #pragma once
 #include <vector>
 
