@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of `stof demo`, in the order in which it shows them. Each prints what it does and what came out.
 #pragma once
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "stof/tensor.h"
+#include "stof/session.h"
 
 namespace stof::cli {
 
@@ -13,13 +14,28 @@ struct DemoFiles {
   std::filesystem::path model, sentences, queries, reference;
 };
 
-std::vector<std::string> read_lines(const std::filesystem::path& file);
+struct DemoTexts {
+  std::vector<std::string> sentences, queries;
+};
 
-// Embeddings are f32 [texts, hidden].
-void show_neighbours(const std::vector<std::string>& sentences, const Tensor& sentence_embeddings,
-                     const std::vector<std::string>& queries, const Tensor& query_embeddings);
+// Embeds the sentences and answers the queries with their nearest neighbours; returns the sentences' embeddings.
+Tensor show_search(const Session& session, const DemoTexts& texts);
 
 // Says so instead when the model or the sentences are not those that the reference was made with.
 void show_reference(const DemoFiles& files, const Tensor& embeddings);
+
+// One batch of sentences of unequal length, padded to the longest and as they are.
+void show_padding(const DemoFiles& files, const Session& session, const DemoTexts& texts);
+
+// A BERT-base-sized encoder on long inputs, dense and under masks.
+void show_masks();
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace stof::cli

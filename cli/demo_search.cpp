@@ -1,35 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nearest neighbours by cosine, and the distance from embeddings that another program computed.
+// Sentences to vectors, and the nearest of them to a few queries.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <functional>
 #include <numeric>
-#include <sstream>
+#include <utility>
 
 #include "cli/demo.h"
-#include "src/base/error.h"
-#include "src/base/hash.h"
-#include "src/tensor/npy.h"
+#include "cli/progress.h"
 
 namespace stof::cli {
 namespace {
 
 constexpr std::size_t kNeighbours = 3;
-
-// XXH3 of the files that tests/data/minilm_embeddings.npy was made from; tests/cli/demo_test.py checks them against the
-// SHA-256 that tests/data/minilm_embeddings.json records.
-constexpr std::string_view kReferenceModel = "340d94e989ceea9234cb29e344fee166";
-constexpr std::string_view kReferenceSentences = "c93677baa74f44f04e6d11e1d621eacb";
-
-std::string fingerprint_of_file(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream contents;
-  contents << in.rdbuf();
-  if (!in) fail(ErrorKind::bad_file, "cannot read {}", file.string());
-  return fingerprint_of(contents.view()).hex();
-}
 
 double cosine(const float* a, const float* b, std::int64_t size) {
   const double ab = std::inner_product(a, a + size, b, 0.0);
@@ -37,52 +22,38 @@ double cosine(const float* a, const float* b, std::int64_t size) {
   return ab / std::sqrt(aa * bb);
 }
 
+const float* row(const Tensor& matrix, std::size_t index) {
+  return matrix.as<float>() + static_cast<std::int64_t>(index) * matrix.shape().at(1);
+}
+
+void print_nearest(const float* query, const std::vector<std::string>& sentences, const Tensor& embeddings) {
+  std::vector<std::pair<double, std::size_t>> found;
+  for (std::size_t i = 0; i < sentences.size(); ++i)
+    found.emplace_back(cosine(query, row(embeddings, i), embeddings.shape().at(1)), i);
+  const std::size_t shown = std::min(kNeighbours, found.size());
+  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(shown), found.end(), std::greater());
+  for (std::size_t i = 0; i < shown; ++i) fmt::print("    {:.2f}  {}\n", found[i].first, sentences[found[i].second]);
+}
+
 }  // namespace
 
-std::vector<std::string> read_lines(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) fail(ErrorKind::bad_file, "cannot read {}; expected UTF-8 text, one item a line", file.string());
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);)
-    if (!line.empty()) lines.push_back(line);
-  if (lines.empty()) fail(ErrorKind::bad_file, "{} has no lines; expected UTF-8 text, one item a line", file.string());
-  return lines;
-}
-
-void show_neighbours(const std::vector<std::string>& sentences, const Tensor& sentence_embeddings,
-                     const std::vector<std::string>& queries, const Tensor& query_embeddings) {
-  const std::int64_t hidden = sentence_embeddings.shape().at(1);
-  for (std::size_t query = 0; query < queries.size(); ++query) {
-    std::vector<std::pair<double, std::size_t>> found;
-    for (std::size_t i = 0; i < sentences.size(); ++i)
-      found.emplace_back(cosine(query_embeddings.as<float>() + static_cast<std::int64_t>(query) * hidden,
-                                sentence_embeddings.as<float>() + static_cast<std::int64_t>(i) * hidden, hidden),
-                         i);
-    const std::size_t shown = std::min(kNeighbours, found.size());
-    std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(shown), found.end(), std::greater());
-    fmt::print("\n  {}\n", queries[query]);
-    for (std::size_t i = 0; i < shown; ++i) fmt::print("    {:.2f}  {}\n", found[i].first, sentences[found[i].second]);
+Tensor show_search(const Session& session, const DemoTexts& texts) {
+  const Stopwatch watch;
+  Embeddings embedded;
+  {
+    Progress progress("  embedding", static_cast<std::int64_t>(texts.sentences.size()));
+    embedded = session.embed(texts.sentences, {.progress = [&](std::int64_t done) { progress.reach(done); }});
   }
-}
-
-void show_reference(const DemoFiles& files, const Tensor& embeddings) {
-  if (fingerprint_of_file(files.model / "model.safetensors") != kReferenceModel ||
-      fingerprint_of_file(files.sentences) != kReferenceSentences) {
-    fmt::print("  not compared: {} is of all-MiniLM-L6-v2 and the sentences of data/; these are others\n",
-               files.reference.filename().string());
-    return;
+  const double seconds = watch.seconds();
+  const std::int64_t tokens = std::accumulate(embedded.lengths.begin(), embedded.lengths.end(), std::int64_t{0});
+  fmt::print("  {} sentences, {} tokens, vectors of {}: {:.2f} s, {:.0f} sentences/s\n", texts.sentences.size(), tokens,
+             session.hidden_size(), seconds, static_cast<double>(texts.sentences.size()) / seconds);
+  const Tensor queries = session.embed(texts.queries).values;
+  for (std::size_t query = 0; query < texts.queries.size(); ++query) {
+    fmt::print("\n  {}\n", texts.queries[query]);
+    print_nearest(row(queries, query), texts.sentences, embedded.values);
   }
-  const Tensor reference = read_npy(files.reference);
-  if (reference.dtype() != DType::f32 || reference.shape() != embeddings.shape())
-    fail(ErrorKind::bad_file, "{} is {} {}; expected f32 {}", files.reference.string(), name_of(reference.dtype()),
-         to_string(reference.shape()), to_string(embeddings.shape()));
-  double worst = 0;
-  for (std::int64_t i = 0; i < embeddings.size(); ++i) {
-    const double difference = std::abs(double{embeddings.as<float>()[i]} - double{reference.as<float>()[i]});
-    worst = std::isnan(difference) ? difference : std::max(worst, difference);
-  }
-  fmt::print("  largest difference of a component: {:.2g}, over {} embeddings (transformers, fp32)\n", worst,
-             embeddings.shape().at(0));
+  return std::move(embedded.values);
 }
 
 }  // namespace stof::cli

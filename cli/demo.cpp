@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// stof demo: what `make demo` shows. A tour, not a benchmark: each time is measured once or a few times.
+#include "cli/demo.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <map>
+
+#include "cli/commands.h"
+#include "src/base/error.h"
+
+namespace stof::cli {
+namespace {
+
+enum class Part { all, text, masks };
+
+std::vector<std::string> read_lines(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty()) lines.push_back(line);
+  if (lines.empty()) fail(ErrorKind::bad_file, "{}: expected text, one item a line, and found none", file.string());
+  return lines;
+}
+
+void show_text(const DemoFiles& files) {
+  const DemoTexts texts{read_lines(files.sentences), read_lines(files.queries)};
+  const Stopwatch watch;
+  const Session session = Session::load(files.model);
+  fmt::print("1. Sentences to vectors, and the three nearest to a few queries\n");
+  fmt::print("  {} loaded in {:.2f} s\n", files.model.string(), watch.seconds());
+  const Tensor embeddings = show_search(session, texts);
+  fmt::print("\n2. The same vectors from another program\n");
+  show_reference(files, embeddings);
+  fmt::print("\n3. Sentences of unequal length in one batch\n");
+  show_padding(files, session, texts);
+}
+
+void show(const DemoFiles& files, Part part) {
+  if (part != Part::masks) show_text(files);
+  if (part == Part::all) fmt::print("\n");
+  if (part != Part::text) {
+    fmt::print("4. What masks buy on long input: an encoder of BERT-base's size, with random weights\n");
+    show_masks();
+  }
+}
+
+}  // namespace
+
+void add_demo(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "demo", "Embed and search sentences, compare with a reference, drop the padding, and time masks on long input");
+  auto model = std::make_shared<std::string>(), data = std::make_shared<std::string>("data");
+  auto reference = std::make_shared<std::string>("tests/data/minilm_embeddings.npy");
+  auto part = std::make_shared<Part>(Part::all);
+  command->add_option("--model", *model, "Folder of a Hugging Face encoder")->type_name("DIR")->required();
+  command->add_option("--data", *data, "Folder with sentences.txt and queries.txt")
+      ->type_name("DIR")
+      ->capture_default_str();
+  command->add_option("--reference", *reference, "Embeddings of the sentences by another program")
+      ->type_name("FILE")
+      ->capture_default_str();
+  command->add_option("--part", *part, "text (1 to 3), masks (4) or all")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Part>{{"all", Part::all}, {"text", Part::text}, {"masks", Part::masks}}))
+      ->type_name("PART");
+  command->callback([=] {
+    const std::filesystem::path folder = *data;
+    show({*model, folder / "sentences.txt", folder / "queries.txt", *reference}, *part);
+  });
+}
+
+}  // namespace stof::cli

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The distance from embeddings that another program computed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "cli/demo.h"
+#include "src/base/error.h"
+#include "src/base/hash.h"
+#include "src/tensor/npy.h"
+
+namespace stof::cli {
+namespace {
+
+// XXH3 of the files that tests/data/minilm_embeddings.npy was made from; tests/cli/demo_test.py checks them against the
+// SHA-256 that tests/data/minilm_embeddings.json records.
+constexpr std::string_view kReferenceModel = "340d94e989ceea9234cb29e344fee166";
+constexpr std::string_view kReferenceSentences = "c93677baa74f44f04e6d11e1d621eacb";
+
+std::string fingerprint_of_file(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream contents;
+  contents << in.rdbuf();
+  if (!in) fail(ErrorKind::bad_file, "cannot read {}", file.string());
+  return fingerprint_of(contents.view()).hex();
+}
+
+}  // namespace
+
+void show_reference(const DemoFiles& files, const Tensor& embeddings) {
+  if (fingerprint_of_file(files.model / "model.safetensors") != kReferenceModel ||
+      fingerprint_of_file(files.sentences) != kReferenceSentences) {
+    fmt::print("  not compared: {} is of all-MiniLM-L6-v2 and the sentences of data/; these are others\n",
+               files.reference.filename().string());
+    return;
+  }
+  const Tensor reference = read_npy(files.reference);
+  if (reference.dtype() != DType::f32 || reference.shape() != embeddings.shape())
+    fail(ErrorKind::bad_file, "{} is {} {}; expected f32 {}", files.reference.string(), name_of(reference.dtype()),
+         to_string(reference.shape()), to_string(embeddings.shape()));
+  double worst = 0;
+  for (std::int64_t i = 0; i < embeddings.size(); ++i) {
+    const double difference = std::abs(double{embeddings.as<float>()[i]} - double{reference.as<float>()[i]});
+    worst = std::isnan(difference) ? difference : std::max(worst, difference);
+  }
+  fmt::print("  largest difference of a component: {:.2g}, over {} embeddings (transformers, fp32)\n", worst,
+             embeddings.shape().at(0));
+}
+
+}  // namespace stof::cli
