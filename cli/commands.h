@@ -7,6 +7,7 @@
 namespace stof::cli {
 
 void add_attention(CLI::App& app);
+void add_demo(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_graph(CLI::App& app);
 void add_plan(CLI::App& app);

@@ -4,25 +4,15 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <map>
 
 #include "cli/commands.h"
-#include "src/base/error.h"
+#include "cli/text_lines.h"
 
 namespace stof::cli {
 namespace {
 
 enum class Part { all, text, masks };
-
-std::vector<std::string> read_lines(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);)
-    if (!line.empty()) lines.push_back(line);
-  if (lines.empty()) fail(ErrorKind::bad_file, "{}: expected text, one item a line, and found none", file.string());
-  return lines;
-}
 
 void show_text(const DemoFiles& files) {
   const DemoTexts texts{read_lines(files.sentences), read_lines(files.queries)};

@@ -45,7 +45,7 @@ double time_run(const Session& session, const TokenBatch& batch) {
   return seconds;
 }
 
-Times time_mask(const Model& model, const Mask& mask, Progress& progress, std::int64_t& done) {
+Times time_mask(const Model& model, const Mask& mask, Progress& progress) {
   const Session session(model, {.mask = mask});
   Times times;
   const Stopwatch total;
@@ -53,7 +53,7 @@ Times time_mask(const Model& model, const Mask& mask, Progress& progress, std::i
   for (std::size_t i = 0; i < kLengths.size(); ++i) {
     if (i == 0 || (times[i - 1] && total.seconds() + 4 * *times[i - 1] < kSecondsPerMask))
       times[i] = time_run(session, random_tokens(kLengths[i], model.config.vocab_size));
-    progress.reach(++done);
+    progress.advance(1);
   }
   return times;
 }
@@ -80,9 +80,8 @@ void show_masks() {
   std::array<Times, kMasks.size()> times;
   {
     Progress progress("  measuring", static_cast<std::int64_t>(kMasks.size() * kLengths.size()));
-    std::int64_t done = 0;
     for (std::size_t mask = 0; mask < kMasks.size(); ++mask)
-      times[mask] = time_mask(model, parse(kMasks[mask]), progress, done);
+      times[mask] = time_mask(model, parse(kMasks[mask]), progress);
   }
   Table table({"tokens", "mask", "touched 64x64 tiles", "time", "speed-up"});
   for (std::size_t length = 0; length < kLengths.size(); ++length)

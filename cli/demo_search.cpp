@@ -42,7 +42,10 @@ Tensor show_search(const Session& session, const DemoTexts& texts) {
   Embeddings embedded;
   {
     Progress progress("  embedding", static_cast<std::int64_t>(texts.sentences.size()));
-    embedded = session.embed(texts.sentences, {.progress = [&](std::int64_t done) { progress.reach(done); }});
+    std::int64_t before = 0;
+    embedded =
+        session.embed(texts.sentences,
+                      {.progress = [&](std::int64_t done) { progress.advance(done - std::exchange(before, done)); }});
   }
   const double seconds = watch.seconds();
   const std::int64_t tokens = std::accumulate(embedded.lengths.begin(), embedded.lengths.end(), std::int64_t{0});

@@ -28,8 +28,8 @@ Progress::~Progress() {
   std::fputc('\n', stderr);
 }
 
-void Progress::reach(std::int64_t done) {
-  done_ = std::min(done, total_);
+void Progress::advance(std::int64_t by) {
+  done_ = std::min(done_ + by, total_);
   if (terminal_) draw();
 }
 

@@ -14,7 +14,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   ~Progress();  // ends the line
 
-  void reach(std::int64_t done);
+  void advance(std::int64_t by);
 
  private:
   void draw() const;
