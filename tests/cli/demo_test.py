@@ -62,7 +62,7 @@ class Demo(unittest.TestCase):
         done = demo(data="nowhere")
         self.assertEqual(done.returncode, 2)
         self.assertEqual(
-            done.stderr, "stof: nowhere/sentences.txt: expected text, one item a line, and found none\n"
+            done.stderr, "stof: cannot read nowhere/sentences.txt: No such file or directory\n"
         )
 
 
