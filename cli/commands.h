@@ -10,6 +10,7 @@ void add_attention(CLI::App& app);
 void add_demo(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_graph(CLI::App& app);
+void add_mask(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_run(CLI::App& app);
 void add_tokenize(CLI::App& app);

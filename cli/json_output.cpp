@@ -4,9 +4,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <fstream>
 
-#include "src/base/error.h"
+#include "src/base/atomic_file.h"
 
 namespace stof::cli {
 
@@ -16,10 +15,9 @@ void write_json(const Json& value, const std::string& file) {
     fmt::print("{}", text);
     return;
   }
-  std::ofstream out(file, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) fail(ErrorKind::bad_file, "cannot write {}: the folder does not exist, or is read-only or full", file);
+  AtomicFile out(file);
+  out.append(text);
+  out.commit();
 }
 
 }  // namespace stof::cli

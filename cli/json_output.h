@@ -9,7 +9,7 @@ namespace stof::cli {
 
 using Json = nlohmann::ordered_json;
 
-// Throws bad_file when the file cannot be written.
+// Throws bad_file when the file cannot be made, device when the disk is full.
 void write_json(const Json& value, const std::string& file);
 
 }  // namespace stof::cli

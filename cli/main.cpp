@@ -3,7 +3,9 @@
 // 4 device or memory; 1 our bug.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
 
@@ -37,6 +39,7 @@ int run(int argc, char** argv) {
   stof::cli::add_demo(app);
   stof::cli::add_doctor(app);
   stof::cli::add_graph(app);
+  stof::cli::add_mask(app);
   stof::cli::add_plan(app);
   stof::cli::add_run(app);
   stof::cli::add_tokenize(app);
@@ -52,7 +55,10 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    if (std::fflush(stdout) == 0) return code;
+    fmt::print(stderr, "stof: cannot write to stdout: {}\n", std::strerror(errno));
+    return exit_code(stof::ErrorKind::device);
   } catch (const stof::Error& error) {
     fmt::print(stderr, "stof: {}\n", error.what());
     return exit_code(error.kind());

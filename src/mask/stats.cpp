@@ -23,6 +23,7 @@ struct RowBlockCost {
 struct Tally {
   BlockSize size;
   double empty = 0, partial = 0, full = 0, touched_pairs = 0;
+  std::int64_t heaviest = 0;
   std::map<RowBlockCost, std::int64_t> costs = {};
 };
 
@@ -71,6 +72,7 @@ class RowOfBlocks {
     tally.partial += times * static_cast<double>(cost.partial);
     tally.empty += times * static_cast<double>(static_cast<std::int64_t>(blocks_.size()) - cost.full - cost.partial);
     tally.touched_pairs += times * touched_keys * static_cast<double>(rows_);
+    tally.heaviest = std::max(tally.heaviest, cost.full + cost.partial);
     tally.costs[cost] += weight;
   }
 
@@ -194,6 +196,7 @@ MaskStats measure(const BoundMask& mask, std::span<const BlockSize> sizes) {
                             .partial = tally.partial / blocks,
                             .full = tally.full / blocks,
                             .touched_density = tally.touched_pairs > 0 ? totals.allowed / tally.touched_pairs : 0,
+                            .heaviest = tally.heaviest,
                             .row_blocks = bins_of(tally.costs)});
   }
   return stats;

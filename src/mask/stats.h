@@ -14,6 +14,7 @@ struct BlockStats {
   int block_q = 64, block_kv = 64;
   double empty = 0, partial = 0, full = 0;
   double touched_density = 0;  // allowed pairs / pairs inside touched blocks
+  std::int64_t heaviest = 0;   // most touched blocks in one row-block
   // Cost of row-blocks in touched entries: `count` row-blocks (over all items and heads) with about `full` full and
   // `partial` partial entries each; at most 64 bins, ascending by full + partial.
   struct Bin {

@@ -71,7 +71,7 @@ class Doctor(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertEqual(
             done.stderr,
-            "stof: cannot write /nowhere/report.json: the folder does not exist, or is read-only or full\n",
+            "stof: cannot write '/nowhere/report.json': No such file or directory\n",
         )
         done = stof("doctor", "--bogus")
         self.assertEqual(done.returncode, 2)

@@ -14,6 +14,7 @@ constexpr BlockSize kSizes[] = {{64, 64}, {64, 128}, {128, 128}, {192, 128}, {16
 struct Counted {
   std::int64_t empty = 0, partial = 0, full = 0;
   double touched_pairs = 0;
+  std::int64_t heaviest = 0;
 };
 
 // Blocks of one head counted by looking at every pair.
@@ -21,7 +22,8 @@ Counted count(const BoundMask& mask, int group, BlockSize size) {
   const MaskExtent& extent = mask.extent();
   Counted counted;
   const std::int64_t first = floor_div(extent.offset(), size.block_q) * size.block_q;
-  for (std::int64_t p = first; p < extent.keys; p += size.block_q)
+  for (std::int64_t p = first; p < extent.keys; p += size.block_q) {
+    std::int64_t touched = 0;
     for (std::int64_t key = 0; key < extent.keys; key += size.block_kv) {
       const Range rows = intersect({p, p + size.block_q}, {extent.offset(), extent.keys});
       const Range keys = intersect({key, key + size.block_kv}, {0, extent.keys});
@@ -31,7 +33,10 @@ Counted count(const BoundMask& mask, int group, BlockSize size) {
       const std::int64_t all = rows.size() * keys.size();
       ++(allowed == 0 ? counted.empty : allowed == all ? counted.full : counted.partial);
       if (allowed > 0) counted.touched_pairs += static_cast<double>(all);
+      touched += allowed > 0;
     }
+    counted.heaviest = std::max(counted.heaviest, touched);
+  }
   return counted;
 }
 
@@ -60,13 +65,14 @@ TEST_P(Measure, EqualsCounting) {
       for (std::int64_t head = 0; head < extent.heads; ++head) {
         const Counted one = count(mask, mask.group_of(item, head), {blocks.block_q, blocks.block_kv});
         total = {total.empty + one.empty, total.partial + one.partial, total.full + one.full,
-                 total.touched_pairs + one.touched_pairs};
+                 total.touched_pairs + one.touched_pairs, std::max(total.heaviest, one.heaviest)};
       }
     const auto all = static_cast<double>(total.empty + total.partial + total.full);
     EXPECT_DOUBLE_EQ(blocks.empty, static_cast<double>(total.empty) / all);
     EXPECT_DOUBLE_EQ(blocks.partial, static_cast<double>(total.partial) / all);
     EXPECT_DOUBLE_EQ(blocks.full, static_cast<double>(total.full) / all);
     EXPECT_DOUBLE_EQ(blocks.touched_density, allowed == 0 ? 0 : static_cast<double>(allowed) / total.touched_pairs);
+    EXPECT_EQ(blocks.heaviest, total.heaviest);
     double full = 0, partial = 0;
     for (const BlockStats::Bin& bin : blocks.row_blocks) {
       full += bin.full * static_cast<double>(bin.count);

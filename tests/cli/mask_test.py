@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""stof mask from the outside: keys, counts, arrays, pictures, refusals.
+
+usage: mask_test.py STOF
+"""
+
+import json
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import npy
+
+STOF = sys.argv.pop(1)
+
+
+def stof(*arguments):
+    return subprocess.run([STOF, "mask", *arguments], capture_output=True, text=True, timeout=120, check=False)
+
+
+def report(*arguments):
+    return json.loads(stof(*arguments, "--json", "-").stdout)
+
+
+class Mask(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def array(self, *arguments):
+        file = str(self.folder / "mask.npy")
+        self.assertEqual(stof(*arguments, "--out", file).returncode, 0)
+        return npy.read(file)
+
+    def test_json_has_the_documented_keys(self):
+        found = report("causal", "--seq", "256")
+        self.assertEqual(
+            list(found),
+            ["mask", "fingerprint", "queries", "keys", "batch", "heads", "distinct", "density", "allowed_pairs",
+             "empty_rows", "blocks", "layout", "bind_us", "stats_us", "pack_us", "plan_us"])  # fmt: skip
+        for blocks in found["blocks"]:
+            self.assertEqual(
+                list(blocks),
+                ["block_q", "block_kv", "empty", "partial", "full", "waste", "heaviest_row_block", "mean_row_block"])  # fmt: skip
+        self.assertEqual(list(found["layout"]), ["block_q", "block_kv", "entries", "bitmaps", "bytes"])
+        self.assertAlmostEqual(found["plan_us"], found["stats_us"] + found["pack_us"])
+
+    def test_counts(self):
+        found = report("causal", "--seq", "256")
+        self.assertEqual(found["allowed_pairs"], 256 * 257 // 2)
+        self.assertEqual(found["density"], 257 / 512)
+        small = found["blocks"][0]
+        self.assertEqual((small["block_q"], small["block_kv"]), (64, 64))
+        self.assertEqual((small["empty"], small["partial"], small["full"]), (6 / 16, 4 / 16, 6 / 16))
+        self.assertAlmostEqual(small["waste"], 10 * 64 * 64 / (256 * 257 / 2))
+        self.assertEqual((small["heaviest_row_block"], small["mean_row_block"]), (4, 2.5))
+        self.assertEqual((found["layout"]["entries"], found["layout"]["bitmaps"]), (10, 1))
+        for blocks in report("bigbird(16,3,2,1,7)", "--seq", "200x500")["blocks"]:
+            self.assertAlmostEqual(blocks["empty"] + blocks["partial"] + blocks["full"], 1)
+
+    def test_nothing_allowed(self):
+        found = report("none", "--seq", "3x5")
+        self.assertEqual((found["density"], found["empty_rows"], found["blocks"][0]["waste"]), (0, 3, None))
+
+    def test_heads_and_items(self):
+        found = report("heads(0: causal, *: all)", "--seq", "8", "--heads", "3", "--batch", "2")
+        self.assertEqual((found["heads"], found["batch"], found["distinct"]), (3, 2, 2))
+        self.assertEqual(found["allowed_pairs"], 2 * (36 + 64 + 64))
+
+    def test_array_of_one_head(self):
+        shape, descr, values = self.array("causal & window(1,0)", "--seq", "2x70")
+        self.assertEqual((shape, descr), ((2, 70), "|b1"))
+        self.assertEqual(values, tuple(p - 1 <= j <= p for p in (68, 69) for j in range(70)))
+
+    def test_array_of_heads(self):
+        shape, _, values = self.array("heads(0: none, 1: causal)", "--seq", "3", "--heads", "2", "--batch", "2")
+        self.assertEqual(shape, (2, 2, 3, 3))
+        self.assertEqual(values, 2 * (9 * (False,) + tuple(j <= p for p in range(3) for j in range(3))))
+
+    def test_array_and_bits_are_inverse(self):
+        file = str(self.folder / "mask.npy")
+        _, _, values = self.array("longformer(9,2) & !strided(3)", "--seq", "131x150")
+        _, _, again = self.array(f"bits({file})", "--seq", "131x150")
+        self.assertEqual(values, again)
+
+    def test_an_array_above_4_gib_needs_force(self):
+        file = str(self.folder / "mask.npy")
+        done = stof("causal", "--seq", "65536x65537", "--out", file)
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr, f"stof: '{file}' would take 4.0 GiB; above 4 GiB needs --force\n")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_drawing(self):
+        done = stof("causal", "--seq", "2", "--draw")
+        self.assertEqual(done.stdout.split("\n\n")[-1], "0 ██··\n1 ████\n█ all  ▒ some  · none; each 1 query x 1 key\n")
+        done = stof("heads(0: all, 1: none)", "--seq", "1", "--heads", "2", "--draw")
+        self.assertIn("\nitem 0, head 1\n0 ··\n", done.stdout)
+
+    def test_png(self):
+        file = self.folder / "mask.png"
+        self.assertEqual(stof("causal", "--seq", "100x200", "--png", str(file)).returncode, 0)
+        raw = file.read_bytes()
+        self.assertEqual(raw[:8], b"\x89PNG\r\n\x1a\n")
+        width, height, depth, colour = struct.unpack_from(">IIBB", raw, 16)
+        self.assertEqual((width, height, depth, colour), (1000, 500, 8, 0))
+
+    def test_json_into_a_file_leaves_the_text_on_stdout(self):
+        file = self.folder / "report.json"
+        done = stof("window(3)", "--seq", "100", "--json", str(file))
+        self.assertIn("window(3)", done.stdout)
+        self.assertEqual(json.loads(file.read_text())["mask"], "window(3)")
+
+    def test_errors(self):
+        accepted = "accepted: N, or NxM for N queries and M keys, each at least 1"
+        for arguments, code, message in (
+            (("causal", "--seq", "4x"), 2, f"--seq '4x'; {accepted}"),
+            (("causal", "--seq", "0"), 2, f"--seq '0'; {accepted}"),
+            (("causal", "--seq", "-4"), 2, f"--seq '-4'; {accepted}"),
+            (("causal", "--seq", "99999999999999999999"), 2, f"--seq '99999999999999999999'; {accepted}"),
+            (("causal", "--seq", "4", "--heads", "0"), 2,
+             "--heads 0 and --batch 1; accepted: at least 1 each, at most 1048576 together"),
+            (("causal", "--seq", "4", "--draw", "--json", "-"), 2,
+             "--draw and --json - both write to stdout; give --json a file"),
+            (("causal", "--seq", "1000000000"), 3,
+             "a mask of 1000000000 queries and 1000000000 keys has 2.44e+14 blocks of 64 x 64; at most 1.72e+10 are "
+             "planned"),
+            (("causal", "--seq", "8", "--json", "/dev/full"), 4, "cannot write '/dev/full': No space left on device"),
+        ):  # fmt: skip
+            done = stof(*arguments)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (code, "", f"stof: {message}\n"))
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([STOF, "mask", "causal", "--seq", "8"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stderr),
+                         (4, "stof: cannot write to stdout: No space left on device\n"))  # fmt: skip
+        done = stof("causl", "--seq", "8")
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"^stof: .*causl")
+
+
+if __name__ == "__main__":
+    unittest.main()
