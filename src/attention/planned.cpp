@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/attention/planned.h"
 
+#include "src/attention/live_share.h"
 #include "src/base/error.h"
 #include "src/layout/pack.h"
 
@@ -40,6 +41,7 @@ Planned arrange(const BoundMask& mask, Choice choice, const Device& device) {
 
 Choice choose_bound(const BoundMask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
   AttentionProblem problem{.shape = shape, .stats = measure(mask, device.backend->attention_block_sizes)};
+  problem.partial_live = partial_live_share(mask);
   return choose(device.backend->attention, problem, device.caps, kernel);
 }
 

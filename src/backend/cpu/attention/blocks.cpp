@@ -14,14 +14,24 @@ namespace {
 
 constexpr int kMaxHeadDim = 256;
 
+// Nanoseconds by number of entries; which of them are partial only the kernel will see.
+struct PieceCost {
+  double fixed, entry;
+};
+
+PieceCost piece_cost(const BlockTiles& tiles, const AttentionCall& call) {
+  const BlockSize size{tiles.block_q, tiles.block_kv};
+  const double fixed = block_ns(block_work(size, 0, 0, 1, call.head_dim), call.dtype);
+  return {.fixed = fixed, .entry = block_ns(block_work(size, 1, 0, 1, call.head_dim), call.dtype) - fixed};
+}
+
 // The row-blocks of one item and head. An item without keys has no position in the layout: its rows see nothing.
-void add_pieces(const ArrangedBlocks& blocks, const AttentionItem& item, std::int64_t head, const BlockCost& cost,
+void add_pieces(const ArrangedBlocks& blocks, const AttentionItem& item, std::int64_t head, const PieceCost& cost,
                 std::vector<Piece>& pieces) {
   const std::int64_t block_q = blocks.tiles.block_q;
   const std::int64_t shift = item.keys == 0 ? 0 : item.keys - item.queries - blocks.first_position;
-  const auto group =
-      static_cast<std::size_t>(blocks.group_of[static_cast<std::size_t>(item.index * blocks.heads + head)]);
-  const auto row_begin = blocks.row_begin.begin() + static_cast<std::int64_t>(group) * (blocks.row_blocks + 1);
+  const std::int64_t group = blocks.group_of[static_cast<std::size_t>(item.index * blocks.heads + head)];
+  const auto row_begin = blocks.row_begin.begin() + group * (blocks.row_blocks + 1);
   for (std::int64_t row = 0; row < item.queries;) {
     const std::int64_t block = (row + shift) / block_q, lane = (row + shift) % block_q;
     Piece piece{.item = &item, .head = head, .row = row, .lane = static_cast<int>(lane)};
@@ -30,7 +40,7 @@ void add_pieces(const ArrangedBlocks& blocks, const AttentionItem& item, std::in
       piece.begin = row_begin[block];
       piece.end = row_begin[block + 1];
     }
-    piece.cost_ns = cost.row_block + cost.full * static_cast<double>(piece.end - piece.begin);
+    piece.cost_ns = cost.fixed + cost.entry * static_cast<double>(piece.end - piece.begin);
     pieces.push_back(piece);
     row += piece.rows;
   }
@@ -61,7 +71,7 @@ ArrangedMask arrange_blocks(const AttentionPlan& plan, PackedMask mask, const De
 
 void run_blocks(const AttentionPlan&, const ArrangedMask& mask, const AttentionCall& call, const Device& device) {
   const auto& blocks = *static_cast<const ArrangedBlocks*>(mask.get());
-  const BlockCost cost = block_cost({blocks.tiles.block_q, blocks.tiles.block_kv}, call.head_dim, call.dtype);
+  const PieceCost cost = piece_cost(blocks.tiles, call);
   std::vector<Piece> pieces;
   for (const AttentionItem& item : call.items)
     for (std::int64_t head = 0; head < call.heads; ++head) add_pieces(blocks, item, head, cost, pieces);

@@ -2,39 +2,121 @@
 #include "src/backend/cpu/attention/cost.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 namespace stof::cpu {
+namespace {
 
-BlockCost block_cost(const BlockSize& size, std::int64_t head_dim, DType) {
-  const double pairs = static_cast<double>(size.block_q) * size.block_kv, d = static_cast<double>(head_dim);
-  return {.row_block = 20.0 * size.block_q + 0.5 * size.block_q * d,
-          .full = pairs * (0.4 + 0.036 * d),
-          .partial = pairs * (0.4 + 0.027 * d)};
+// Nanoseconds per unit of each term, AVX-512 at 3.7 GHz: bench/fit_attention_cost.py on
+// bench/results/cpu-attention-cost.json. Ratios travel to other machines, which is all that a choice needs.
+constexpr std::array<double, kBlockTerms> kBlockF32 = {108, 0.507, 0, 0.0967, 223, 0.299, 0.0343};
+constexpr std::array<double, kBlockTerms> kBlock16 = {115, 0.551, 0, 0.189, 208, 0.326, 0.0334};
+constexpr std::array<double, kRowTerms> kRowF32 = {46.6, 0.212, 2.78, 0.0517};
+constexpr std::array<double, kRowTerms> kRow16 = {46.5, 0.243, 3.19, 0.0621};
+
+// Waking and joining the threads of a parallel region.
+constexpr double kForkUs = 4;
+
+template <std::size_t kTerms>
+double dot(const std::array<double, kTerms>& a, const std::array<double, kTerms>& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+double items_per_measured(const AttentionProblem& problem) {
+  return static_cast<double>(problem.shape.batch) / static_cast<double>(problem.stats.extent.batch);
+}
+
+// The share of a partial block in live cells was sampled at the first block size; larger blocks have more partial ones,
+// but the live cells of the mask stay what they are.
+double partial_live(const AttentionProblem& problem, const BlockStats& stats) {
+  const BlockStats& sampled = problem.stats.blocks.front();
+  if (stats.partial <= 0) return 1;
+  const double live = sampled.full + sampled.partial * problem.partial_live;
+  return std::clamp((live - stats.full) / stats.partial, 0.0, 1.0);
+}
+
+// Rows are computed in panels, keys one by one: what a block has past the problem costs nothing.
+BlockSize used_size(const AttentionProblem& problem, const BlockStats& stats) {
+  constexpr std::int64_t kPanel = 32;
+  const std::int64_t rows = (problem.shape.queries + kPanel - 1) / kPanel * kPanel;
+  return {static_cast<int>(std::min<std::int64_t>(stats.block_q, rows)),
+          static_cast<int>(std::min<std::int64_t>(stats.block_kv, problem.shape.keys))};
+}
+
+double makespan_us(double total_ns, double heaviest_ns, int cores) {
+  if (cores < 2) return total_ns * 1e-3;
+  return std::min(total_ns * 1e-3, std::max(total_ns / cores, heaviest_ns) * 1e-3 + kForkUs);
+}
+
+}  // namespace
+
+std::array<double, kBlockTerms> terms_of(const BlockWork& w) {
+  return {w.row_blocks, w.rows_times_d, w.entries, w.keys_times_d, w.partial, w.pairs, w.pairs_times_d};
+}
+
+std::array<double, kRowTerms> terms_of(const RowWork& w) { return {w.rows, w.rows_times_d, w.keys, w.keys_times_d}; }
+
+BlockWork block_work(const BlockSize& size, double full, double partial, double partial_live, std::int64_t head_dim) {
+  const double d = static_cast<double>(head_dim), entries = full + partial;
+  const double pairs = (full + partial * partial_live) * size.block_q * size.block_kv;
+  return {.row_blocks = 1,
+          .rows_times_d = size.block_q * d,
+          .entries = entries,
+          .keys_times_d = entries * size.block_kv * d,
+          .partial = partial,
+          .pairs = pairs,
+          .pairs_times_d = pairs * d};
+}
+
+double block_ns(const BlockWork& work, DType dtype) {
+  return dot(terms_of(work), dtype == DType::f32 ? kBlockF32 : kBlock16);
+}
+
+RowWork row_work(double rows, double keys, std::int64_t head_dim) {
+  const double d = static_cast<double>(head_dim);
+  return {.rows = rows, .rows_times_d = rows * d, .keys = keys, .keys_times_d = keys * d};
+}
+
+double row_ns(const RowWork& work, DType dtype) { return dot(terms_of(work), dtype == DType::f32 ? kRowF32 : kRow16); }
+
+BlockWork total_work(const AttentionProblem& problem, const BlockStats& stats) {
+  const BlockSize size = used_size(problem, stats);
+  const double live = partial_live(problem, stats);
+  BlockWork total;
+  for (const BlockStats::Bin& bin : stats.row_blocks) {
+    const BlockWork one = block_work(size, bin.full, bin.partial, live, problem.shape.head_dim);
+    const double count = static_cast<double>(bin.count) * items_per_measured(problem);
+    total.row_blocks += count * one.row_blocks;
+    total.rows_times_d += count * one.rows_times_d;
+    total.entries += count * one.entries;
+    total.keys_times_d += count * one.keys_times_d;
+    total.partial += count * one.partial;
+    total.pairs += count * one.pairs;
+    total.pairs_times_d += count * one.pairs_times_d;
+  }
+  return total;
+}
+
+RowWork total_work(const AttentionProblem& problem) {
+  const MaskExtent& extent = problem.stats.extent;
+  const double items = items_per_measured(problem);
+  return row_work(items * static_cast<double>(extent.batch * extent.heads * extent.queries),
+                  items * problem.stats.allowed_pairs, problem.shape.head_dim);
 }
 
 double predict_blocks(const AttentionProblem& problem, const BlockStats& stats, const DeviceCaps& caps) {
-  const BlockCost cost = block_cost({stats.block_q, stats.block_kv}, problem.shape.head_dim, problem.shape.dtype);
-  const double items = static_cast<double>(problem.shape.batch) / static_cast<double>(problem.stats.extent.batch);
-  double total = 0, heaviest = 0;
-  for (const BlockStats::Bin& bin : stats.row_blocks) {
-    const double one = cost.row_block + bin.full * cost.full + bin.partial * cost.partial;
-    total += one * static_cast<double>(bin.count) * items;
-    heaviest = std::max(heaviest, one);
-  }
-  return std::max(total / caps.cores, heaviest) * 1e-3;
-}
-
-RowCost row_cost(std::int64_t head_dim, DType) {
-  const double d = static_cast<double>(head_dim);
-  return {.row = 60 + 0.4 * d, .key = 3.0 + 0.1 * d};
+  const BlockSize size = used_size(problem, stats);
+  const double live = partial_live(problem, stats);
+  double heaviest = 0;
+  for (const BlockStats::Bin& bin : stats.row_blocks)
+    heaviest = std::max(
+        heaviest, block_ns(block_work(size, bin.full, bin.partial, live, problem.shape.head_dim), problem.shape.dtype));
+  return makespan_us(block_ns(total_work(problem, stats), problem.shape.dtype), heaviest, caps.cores);
 }
 
 double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps) {
-  const RowCost cost = row_cost(problem.shape.head_dim, problem.shape.dtype);
-  const double items = static_cast<double>(problem.shape.batch) / static_cast<double>(problem.stats.extent.batch);
-  const double rows =
-      items * static_cast<double>(problem.stats.extent.batch * problem.shape.heads * problem.shape.queries);
-  return (rows * cost.row + problem.stats.allowed_pairs * items * cost.key) / caps.cores * 1e-3;
+  return makespan_us(row_ns(total_work(problem), problem.shape.dtype), 0, caps.cores);
 }
 
 }  // namespace stof::cpu

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CPU kernels are predicted to take, from the statistics of a mask and one table of measured coefficients.
+// What the CPU kernels are predicted to take: amounts of work from the statistics of a mask, times nanoseconds of one
+// core from one table of measured coefficients.
 #pragma once
 #include <array>
 
@@ -7,21 +8,38 @@
 
 namespace stof::cpu {
 
-inline constexpr std::array<BlockSize, 3> kBlockSizes{{{64, 64}, {64, 32}, {32, 64}}};
+// Kernels skip dead cells inside a block, so the block size hardly matters to the arithmetic: 64 shares out small
+// problems among cores, 128 costs less to plan and to widen 16-bit storage for.
+inline constexpr std::array<BlockSize, 2> kBlockSizes{{{64, 64}, {128, 128}}};
 
-// Nanoseconds of one core: for a row-block, and for each of its entries.
-struct BlockCost {
-  double row_block, full, partial;
+// Amounts of work; `times_d` ones are multiplied by the head dimension.
+struct BlockWork {
+  double row_blocks = 0, rows_times_d = 0;
+  double entries = 0, keys_times_d = 0;  // keys of entries
+  double partial = 0;
+  double pairs = 0, pairs_times_d = 0;  // in live cells
 };
-BlockCost block_cost(const BlockSize& size, std::int64_t head_dim, DType dtype);
+inline constexpr std::size_t kBlockTerms = 7;
+std::array<double, kBlockTerms> terms_of(const BlockWork& work);
 
-// Of one core: for a row, and for each of its keys.
-struct RowCost {
-  double row, key;
+// One row-block with so many full and partial entries.
+BlockWork block_work(const BlockSize& size, double full, double partial, double partial_live, std::int64_t head_dim);
+double block_ns(const BlockWork& work, DType dtype);
+
+struct RowWork {
+  double rows = 0, rows_times_d = 0;
+  double keys = 0, keys_times_d = 0;  // allowed keys of all rows
 };
-RowCost row_cost(std::int64_t head_dim, DType dtype);
+inline constexpr std::size_t kRowTerms = 4;
+std::array<double, kRowTerms> terms_of(const RowWork& work);
+RowWork row_work(double rows, double keys, std::int64_t head_dim);
+double row_ns(const RowWork& work, DType dtype);
 
-// Time of a call with every item at its full length, on caps.cores cores, the costliest row-blocks first.
+// Sums over the problem with every item at its full length: what the calibration fits.
+BlockWork total_work(const AttentionProblem& problem, const BlockStats& stats);
+RowWork total_work(const AttentionProblem& problem);
+
+// Microseconds on caps.cores cores, the costliest row-blocks first.
 double predict_blocks(const AttentionProblem& problem, const BlockStats& stats, const DeviceCaps& caps);
 double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps);
 

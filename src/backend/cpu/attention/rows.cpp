@@ -24,7 +24,7 @@ struct ArrangedRows {
 // Rows of one piece: enough to pay for taking it, few enough to share out.
 constexpr std::int64_t kRowsPerPiece = 16;
 
-void add_pieces(const ArrangedRows& layout, const AttentionItem& item, std::int64_t head, const RowCost& cost,
+void add_pieces(const ArrangedRows& layout, const AttentionItem& item, std::int64_t head, const AttentionCall& call,
                 std::vector<Piece>& pieces) {
   const std::int64_t shift = item.keys == 0 ? 0 : item.keys - item.queries - layout.first_position;
   const std::int64_t group = layout.group_of[static_cast<std::size_t>(item.index * layout.heads + head)];
@@ -33,8 +33,8 @@ void add_pieces(const ArrangedRows& layout, const AttentionItem& item, std::int6
     piece.rows = std::min(kRowsPerPiece, item.queries - row);
     piece.begin = group * (layout.rows + 1) + shift + row;  // into row_begin
     const auto first = layout.keys_before.begin() + piece.begin;
-    piece.cost_ns = cost.row * static_cast<double>(piece.rows);
-    if (item.keys > 0) piece.cost_ns += cost.key * static_cast<double>(first[piece.rows] - first[0]);
+    const double keys = item.keys > 0 ? static_cast<double>(first[piece.rows] - first[0]) : 0;
+    piece.cost_ns = row_ns(row_work(static_cast<double>(piece.rows), keys, call.head_dim), call.dtype);
     pieces.push_back(piece);
   }
 }
@@ -74,10 +74,9 @@ ArrangedMask arrange_rows(const AttentionPlan&, PackedMask mask, const Device&) 
 
 void run_rows(const AttentionPlan&, const ArrangedMask& mask, const AttentionCall& call, const Device& device) {
   const auto& layout = *static_cast<const ArrangedRows*>(mask.get());
-  const RowCost cost = row_cost(call.head_dim, call.dtype);
   std::vector<Piece> pieces;
   for (const AttentionItem& item : call.items)
-    for (std::int64_t head = 0; head < call.heads; ++head) add_pieces(layout, item, head, cost, pieces);
+    for (std::int64_t head = 0; head < call.heads; ++head) add_pieces(layout, item, head, call, pieces);
   const AttentionNumbers numbers = numbers_of(call);
   constexpr std::int64_t kNoKeys[kRowsPerPiece + 1] = {};
   spread(pieces, device.caps.cores, layout.scratch, [&](const Piece& piece, void*) {
