@@ -79,7 +79,13 @@ Session Session::load(const std::filesystem::path& folder, const SessionOptions&
   return session;
 }
 
-Session::Session(const Model& model, const SessionOptions& options) : state_(std::make_unique<State>(model, options)) {}
+Session::Session(const Model& model, const SessionOptions& options) {
+  if (options.threads < 0)
+    fail(ErrorKind::invalid_argument, "threads = {}; accepted: 0 (as many as OpenMP would take) or more",
+         options.threads);
+  const ThreadCount threads(options.threads);  // the device counts as its cores what it finds here
+  state_ = std::make_unique<State>(model, options);
+}
 Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
