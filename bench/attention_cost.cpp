@@ -83,6 +83,40 @@ Tensor random_tensor(const Shape& shape, DType dtype, unsigned seed) {
   return converted(tensor.view(), dtype);
 }
 
+struct Inputs {
+  Tensor q, k, v, out;
+};
+
+Inputs random_inputs(const AttentionShape& shape) {
+  const Shape rows{1, shape.heads, shape.queries, shape.head_dim}, keys{1, shape.heads, shape.keys, shape.head_dim};
+  return {random_tensor(rows, shape.dtype, 1), random_tensor(keys, shape.dtype, 2), random_tensor(keys, shape.dtype, 3),
+          Tensor(shape.dtype, rows)};
+}
+
+AttentionCall call_of(const AttentionShape& shape, const Inputs& inputs, const AttentionItem& item) {
+  AttentionCall call;
+  call.q = inputs.q.data();
+  call.k = inputs.k.data();
+  call.v = inputs.v.data();
+  call.out = inputs.out.data();
+  call.q_strides = call.out_strides = {shape.queries * shape.head_dim, shape.head_dim};
+  call.k_strides = call.v_strides = {shape.keys * shape.head_dim, shape.head_dim};
+  call.heads = call.kv_heads = shape.heads;
+  call.head_dim = shape.head_dim;
+  call.dtype = shape.dtype;
+  call.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim)));
+  call.items = {&item, 1};
+  return call;
+}
+
+// The amounts of work that the cost model sees for this plan.
+nlohmann::json work_of(const AttentionPlan& plan, const AttentionProblem& problem) {
+  if (plan.layout == LayoutKind::row) return cpu::terms_of(cpu::total_work(problem));
+  for (const BlockStats& stats : problem.stats.blocks)
+    if (stats.block_q == plan.format.block_q) return cpu::terms_of(cpu::total_work(problem, stats));
+  return nullptr;
+}
+
 nlohmann::json time_case(const Case& one, const Device& device) {
   constexpr std::int64_t kHeads = 2;
   const AttentionShape shape{.heads = kHeads,
@@ -97,10 +131,9 @@ nlohmann::json time_case(const Case& one, const Device& device) {
   problem.partial_live = partial_live_share(bound);
   const Choice choice = choose(device.backend->attention, problem, device.caps);
 
-  const Tensor q = random_tensor({1, kHeads, one.queries, one.head_dim}, one.dtype, 1);
-  const Tensor k = random_tensor({1, kHeads, one.keys, one.head_dim}, one.dtype, 2);
-  const Tensor v = random_tensor({1, kHeads, one.keys, one.head_dim}, one.dtype, 3);
-  const Tensor out(one.dtype, q.shape());
+  const Inputs inputs = random_inputs(shape);
+  const AttentionItem item{.queries = one.queries, .keys = one.keys};
+  const AttentionCall call = call_of(shape, inputs, item);
   nlohmann::json plans = nlohmann::json::array();
   for (const AttentionPlan& plan : choice.considered) {
     Choice forced = choice;
@@ -108,30 +141,12 @@ nlohmann::json time_case(const Case& one, const Device& device) {
     for (const AttentionKernel& kernel : device.backend->attention)
       if (kernel.name == plan.kernel) forced.kernel = &kernel;
     const Planned planned = replan(mask, shape, device, forced);
-    const AttentionItem item{.queries = one.queries, .keys = one.keys};
-    AttentionCall call;
-    call.q = q.data();
-    call.k = k.data();
-    call.v = v.data();
-    call.out = out.data();
-    call.q_strides = call.out_strides = {one.queries * one.head_dim, one.head_dim};
-    call.k_strides = call.v_strides = {one.keys * one.head_dim, one.head_dim};
-    call.heads = call.kv_heads = kHeads;
-    call.head_dim = one.head_dim;
-    call.dtype = one.dtype;
-    call.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(one.head_dim)));
-    call.items = {&item, 1};
-    const double us = smallest_us([&] { forced.kernel->run(plan, planned.arranged, call, device); });
-    nlohmann::json work;
-    if (plan.layout == LayoutKind::row) work = cpu::terms_of(cpu::total_work(problem));
-    for (const BlockStats& stats : problem.stats.blocks)
-      if (plan.layout == LayoutKind::block && stats.block_q == plan.format.block_q)
-        work = cpu::terms_of(cpu::total_work(problem, stats));
+    const bool blocks = plan.layout == LayoutKind::block;
     plans.push_back({{"kernel", plan.kernel},
-                     {"block_q", plan.layout == LayoutKind::block ? plan.format.block_q : 0},
-                     {"block_kv", plan.layout == LayoutKind::block ? plan.format.block_kv : 0},
-                     {"work", work},
-                     {"us", us},
+                     {"block_q", blocks ? plan.format.block_q : 0},
+                     {"block_kv", blocks ? plan.format.block_kv : 0},
+                     {"work", work_of(plan, problem)},
+                     {"us", smallest_us([&] { forced.kernel->run(plan, planned.arranged, call, device); })},
                      {"predicted_us", plan.predicted_us},
                      {"chosen", plan == choice.plan}});
   }
