@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-LAYERS = ["base", "tensor", "mask", "layout", "backend", "attention", "model", "graph", "fusion", "codegen", "runtime"]
+LAYERS = ["base", "tensor", "mask", "layout", "codegen", "backend", "attention", "model", "graph", "fusion", "runtime"]
 CPP = {".h", ".cpp", ".cu", ".cuh"}
 CODE = CPP | {".py", ".sh", ".cmake"}
 NAMED_CODE = {"Makefile", "CMakeLists.txt", "run", ".clang-tidy"}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/driver/gpu.h"
+
+#include <array>
+#include <map>
+#include <mutex>
+
+#include "src/base/error.h"
+
+namespace stof::cuda {
+namespace {
+
+int attribute(DeviceOrdinal device, DeviceAttribute which) {
+  int value = 0;
+  driver().device_attribute(&value, which, device);
+  return value;
+}
+
+Gpu open(int ordinal) {
+  const Driver& api = driver();
+  int count = 0;
+  api.device_count(&count);
+  if (ordinal < 0 || ordinal >= count)
+    fail(ErrorKind::device, "device 'cuda:{}' is not there; accepted here: cuda:0 to cuda:{}", ordinal, count - 1);
+  Gpu gpu{.ordinal = ordinal, .caps = {}};
+  api.device(&gpu.device, ordinal);
+  std::array<char, 256> name{};
+  api.device_name(name.data(), static_cast<int>(name.size()), gpu.device);
+  gpu.caps.name = name.data();
+  gpu.caps.cores = attribute(gpu.device, DeviceAttribute::multiprocessors);
+  gpu.caps.arch = 10 * attribute(gpu.device, DeviceAttribute::capability_major) +
+                  attribute(gpu.device, DeviceAttribute::capability_minor);
+  gpu.shared_bytes_per_block = attribute(gpu.device, DeviceAttribute::shared_bytes_per_block);
+  gpu.l2_bytes = attribute(gpu.device, DeviceAttribute::l2_cache_bytes);
+  api.device_memory(&gpu.memory_bytes, gpu.device);
+  api.retain_context(&gpu.context, gpu.device);
+  return gpu;
+}
+
+}  // namespace
+
+const Gpu& gpu(int ordinal) {
+  static std::mutex mutex;
+  static std::map<int, Gpu> opened;  // addresses of its values do not change
+  const std::lock_guard lock(mutex);
+  if (const auto found = opened.find(ordinal); found != opened.end()) return found->second;
+  return opened.emplace(ordinal, open(ordinal)).first->second;
+}
+
+}  // namespace stof::cuda

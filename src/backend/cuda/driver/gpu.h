@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// One GPU as this process uses it: its primary context, which other libraries of the process share, and its numbers.
+#pragma once
+#include <cstddef>
+
+#include "src/backend/cuda/driver/api.h"
+#include "stof/device.h"
+
+namespace stof::cuda {
+
+struct Gpu {
+  int ordinal = 0;
+  DeviceOrdinal device = 0;
+  ContextHandle context = nullptr;
+  DeviceCaps caps;
+  int shared_bytes_per_block = 0;  // what a kernel may ask for
+  int l2_bytes = 0;
+  std::size_t memory_bytes = 0;
+};
+
+// Opened at the first call, kept to the end of the process: a primary context that is released while another library
+// uses it takes that library's memory with it. Throws device when there is no driver or no such device.
+const Gpu& gpu(int ordinal);
+
+// Makes the GPU's context the calling thread's, and puts back what was there.
+class CurrentGpu {
+ public:
+  explicit CurrentGpu(const Gpu& gpu) { driver().push_context(gpu.context); }
+  ~CurrentGpu() {
+    ContextHandle popped = nullptr;
+    driver().pop_context.attempt(&popped);
+  }
+  CurrentGpu(const CurrentGpu&) = delete;
+  CurrentGpu& operator=(const CurrentGpu&) = delete;
+};
+
+}  // namespace stof::cuda

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/driver/tensor_map.h"
+
+#include "src/backend/cuda/driver/api.h"
+#include "src/base/error.h"
+
+namespace stof::cuda {
+namespace {
+
+constexpr std::int64_t kAlignment = 16;                      // of the address and of every stride
+constexpr std::int64_t kMostStride = std::int64_t{1} << 40;  // bytes, exclusive
+constexpr std::int64_t kMostSize = std::int64_t{1} << 32;
+constexpr int kMostBox = 256;
+
+int bytes_of(TensorElement element) {
+  switch (element) {
+    case TensorElement::u8: return 1;
+    case TensorElement::f16:
+    case TensorElement::bf16: return 2;
+    case TensorElement::f32: return 4;
+  }
+  return 0;
+}
+
+int swizzle_bytes(TensorSwizzle swizzle) { return swizzle == TensorSwizzle::none ? 0 : 16 << static_cast<int>(swizzle); }
+
+void check_box(const TensorBox& tensor) {
+  for (std::size_t i = 0; i < TensorBox::kRank; ++i) STOF_CHECK(tensor.box[i] > 0 && tensor.box[i] <= kMostBox);
+  const int inner = tensor.box[0] * bytes_of(tensor.element);
+  STOF_CHECK(inner % kAlignment == 0);
+  STOF_CHECK(tensor.swizzle == TensorSwizzle::none || inner <= swizzle_bytes(tensor.swizzle));
+}
+
+}  // namespace
+
+std::optional<std::string> refuses(const TensorBox& tensor) {
+  const auto address = reinterpret_cast<std::uintptr_t>(tensor.base);
+  if (address % kAlignment != 0)
+    return fmt::format("{} is {} bytes past a multiple of {}, and the copy engine takes only multiples", tensor.name,
+                       address % kAlignment, kAlignment);
+  for (std::size_t i = 0; i < TensorBox::kRank; ++i)
+    if (tensor.sizes[i] < 1 || tensor.sizes[i] > kMostSize)
+      return fmt::format("{} has {} elements in dimension {}; the copy engine takes 1 to {}", tensor.name,
+                         tensor.sizes[i], i, kMostSize);
+  for (std::size_t i = 0; i + 1 < TensorBox::kRank; ++i) {
+    if (tensor.sizes[i + 1] == 1) continue;
+    const std::int64_t bytes = tensor.strides[i] * bytes_of(tensor.element);
+    if (bytes % kAlignment != 0 || bytes < 0 || bytes >= kMostStride)
+      return fmt::format("{} has a stride of {} bytes; the copy engine takes multiples of {} from 0 to {}", tensor.name,
+                         bytes, kAlignment, kMostStride - kAlignment);
+  }
+  return std::nullopt;
+}
+
+TensorMapBytes encode(const TensorBox& tensor) {
+  if (const auto why_not = refuses(tensor)) fail(ErrorKind::unsupported, "{}", *why_not);
+  check_box(tensor);
+  std::array<std::uint64_t, TensorBox::kRank> sizes{};
+  std::array<std::uint64_t, TensorBox::kRank - 1> strides{};
+  std::array<std::uint32_t, TensorBox::kRank> box{}, steps{};
+  for (std::size_t i = 0; i < TensorBox::kRank; ++i) {
+    sizes[i] = static_cast<std::uint64_t>(tensor.sizes[i]);
+    box[i] = static_cast<std::uint32_t>(tensor.box[i]);
+    steps[i] = 1;
+    if (i == 0) continue;
+    const std::int64_t bytes = tensor.strides[i - 1] * bytes_of(tensor.element);
+    strides[i - 1] = static_cast<std::uint64_t>(tensor.sizes[i] == 1 ? kAlignment : bytes);
+  }
+  TensorMapBytes map{};
+  driver().encode_tensor_map(&map, tensor.element, std::uint32_t{TensorBox::kRank}, const_cast<void*>(tensor.base),
+                             sizes.data(), strides.data(), box.data(), steps.data(), TensorInterleave::none,
+                             tensor.swizzle, TensorPromotion::bytes_256, TensorFill::zero);
+  return map;
+}
+
+}  // namespace stof::cuda

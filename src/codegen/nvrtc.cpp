@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/codegen/nvrtc.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <memory>
+#include <optional>
+
+#include "src/base/error.h"
+
+namespace stof {
+namespace fs = std::filesystem;
+
+using Status = int;  // nvrtcResult; 0 is success
+using Program = struct OpaqueProgram*;
+
+struct Nvrtc::Api {
+  void* library;
+  Status (*version)(int*, int*);
+  const char* (*error_text)(Status);
+  Status (*create)(Program*, const char* source, const char* name, int headers, const char* const* texts,
+                   const char* const* names);
+  Status (*compile)(Program, int options, const char* const* texts);
+  Status (*log_size)(Program, std::size_t*);
+  Status (*log)(Program, char*);
+  Status (*cubin_size)(Program, std::size_t*);
+  Status (*cubin)(Program, char*);
+  Status (*destroy)(Program*);
+
+  void check(Status status, std::string_view call) const {
+    if (status != 0) fail(ErrorKind::device, "{}: {}", call, error_text(status));
+  }
+};
+
+namespace {
+
+template <class Function>
+void take(void* library, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(dlsym(library, name));
+  if (function == nullptr) fail(ErrorKind::device, "this NVRTC lacks {}; accepted: NVRTC 12 or later", name);
+}
+
+// A loaded library's file, by which the loader found it.
+fs::path file_of(void* library) {
+  link_map* map = nullptr;
+  return dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? fs::path(map->l_name) : fs::path();
+}
+
+fs::path own_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&find_nvrtc), &info) == 0 || info.dli_fname == nullptr) return {};
+  std::error_code failed;
+  const fs::path file = fs::canonical(info.dli_fname, failed);
+  return failed ? fs::path() : file.parent_path();
+}
+
+std::vector<const char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<const char*> result;
+  for (const std::string& text : texts) result.push_back(text.c_str());
+  return result;
+}
+
+}  // namespace
+
+Nvrtc::Nvrtc(const fs::path& library) {
+  void* const opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (opened == nullptr) fail(ErrorKind::device, "{}", dlerror());
+  auto api = std::make_unique<Api>();
+  api->library = opened;
+  take(opened, "nvrtcVersion", api->version);
+  take(opened, "nvrtcGetErrorString", api->error_text);
+  take(opened, "nvrtcCreateProgram", api->create);
+  take(opened, "nvrtcCompileProgram", api->compile);
+  take(opened, "nvrtcGetProgramLogSize", api->log_size);
+  take(opened, "nvrtcGetProgramLog", api->log);
+  take(opened, "nvrtcGetCUBINSize", api->cubin_size);
+  take(opened, "nvrtcGetCUBIN", api->cubin);
+  take(opened, "nvrtcDestroyProgram", api->destroy);
+  int major = 0, minor = 0;
+  api->check(api->version(&major, &minor), "nvrtcVersion");
+  path_ = file_of(opened);
+  std::error_code unknown;
+  const auto bytes = fs::file_size(path_, unknown);
+  version_ = fmt::format("NVRTC {}.{} ({} bytes)", major, minor, unknown ? 0 : bytes);
+  api_ = api.release();
+}
+
+std::string Nvrtc::compile(const CompileRequest& request) const {
+  // Views of embedded files end in a zero byte that does not belong to them, as the compiler needs it.
+  std::vector<std::string> names;
+  std::vector<const char*> texts;
+  for (const EmbeddedFile& header : request.headers) {
+    names.emplace_back(header.name);
+    texts.push_back(header.bytes.data());
+  }
+  Program program = nullptr;
+  api_->check(api_->create(&program, request.source.c_str(), "kernel.cu", static_cast<int>(names.size()), texts.data(),
+                           pointers(names).data()),
+              "nvrtcCreateProgram");
+  const auto destroy = [this](Program* made) { api_->destroy(made); };
+  const std::unique_ptr<Program, decltype(destroy)> owner(&program, destroy);
+
+  std::vector<std::string> options = {"--gpu-architecture=" + request.target, "--std=c++20"};
+  options.insert(options.end(), request.options.begin(), request.options.end());
+  const Status status = api_->compile(program, static_cast<int>(options.size()), pointers(options).data());
+  if (status != 0) {
+    std::size_t size = 0;
+    std::string log;
+    if (api_->log_size(program, &size) == 0) log.resize(size);
+    if (size == 0 || api_->log(program, log.data()) != 0) log.clear();
+    while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
+    fail(ErrorKind::unsupported, "the kernel does not compile for {} ({}: {}):\n{}", request.target, version_,
+         api_->error_text(status), log);
+  }
+  std::size_t size = 0;
+  api_->check(api_->cubin_size(program, &size), "nvrtcGetCUBINSize");
+  std::string cubin(size, '\0');
+  api_->check(api_->cubin(program, cubin.data()), "nvrtcGetCUBIN");
+  return cubin;
+}
+
+std::vector<fs::path> nvrtc_places() {
+  constexpr const char* kNames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
+  std::vector<fs::path> places(std::begin(kNames), std::end(kNames));
+  const auto add = [&](const fs::path& folder) {
+    for (const char* name : kNames) places.push_back(folder / name);
+  };
+  add("/usr/local/cuda/lib64");
+  fs::path folder = own_folder();
+  add(folder / "../nvidia/cu13/lib");       // installed by pip beside this package
+  add(folder / "../nvidia/cuda_nvrtc/lib");  // the same, of CUDA 12
+  for (int up = 0; up < 4 && folder.has_relative_path(); ++up, folder = folder.parent_path())
+    add(folder / ".toolchain/cuda/nvidia/cu13/lib");
+  return places;
+}
+
+const Nvrtc* find_nvrtc() {
+  static const std::optional<Nvrtc> found = [] {
+    std::optional<Nvrtc> first;
+    for (const fs::path& place : nvrtc_places()) {
+      try {
+        first.emplace(place);
+        break;
+      } catch (const Error&) {  // not there, or of no use: the next may be
+      }
+    }
+    return first;
+  }();
+  return found ? &*found : nullptr;
+}
+
+}  // namespace stof

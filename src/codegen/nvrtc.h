@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA's run-time compiler, loaded by name: from the machine, a CUDA toolkit, or beside this program.
+#pragma once
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/codegen/embedded.h"
+
+namespace stof {
+
+struct CompileRequest {
+  std::string source;                     // CUDA C++; may include the headers by their names
+  std::string target;                     // "sm_90a": machine code of this architecture
+  std::vector<std::string> options = {};  // further options of the compiler
+  std::span<const EmbeddedFile> headers = {};
+};
+
+class Nvrtc {
+ public:
+  // Throws device when it cannot be loaded from there or lacks a function.
+  explicit Nvrtc(const std::filesystem::path& library);
+
+  // "NVRTC 13.0 (108974392 bytes)": the version says nothing about the build, the size does.
+  const std::string& version() const { return version_; }
+  const std::filesystem::path& path() const { return path_; }
+
+  // A cubin. Needs no GPU. Throws unsupported, with the compiler's whole log, when the source does not compile.
+  std::string compile(const CompileRequest& request) const;
+
+ private:
+  struct Api;
+  std::filesystem::path path_;
+  const Api* api_;  // never freed: NVRTC keeps memory that unloading it would lose
+  std::string version_;
+};
+
+// Where it may be: the loader's own names, toolkits, NVIDIA's Python packages beside this library and in .toolchain/
+// of the folders above it.
+std::vector<std::filesystem::path> nvrtc_places();
+
+// The first that loads, or null. The search is made once.
+const Nvrtc* find_nvrtc();
+
+}  // namespace stof
