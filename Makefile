@@ -2,11 +2,11 @@
 # The one door: every task of this project is a target here. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build test demo model install check format tidy sanitize clean
+.PHONY: help build test demo model install cuda check format tidy sanitize clean
 
 JOBS ?= $(shell nproc)
 CCACHE := $(shell command -v ccache)
-CONFIGURE = cmake --preset $(1) -DCMAKE_CXX_COMPILER_LAUNCHER=$(CCACHE) >/dev/null
+CONFIGURE = cmake --preset $(1) -DCMAKE_CXX_COMPILER_LAUNCHER=$(CCACHE) $(2) >/dev/null
 STOF := build/release/stof
 FETCHED_MODEL := .cache/models/all-MiniLM-L6-v2
 MODEL ?= $(FETCHED_MODEL)
@@ -22,6 +22,11 @@ install:  ## install what the build needs, as root, where anything is missing
 build: install  ## build the program, build/release/stof
 	@echo "== build: build/release, $(JOBS) jobs$(if $(CCACHE), with ccache)"
 	@$(call CONFIGURE,release)
+	@cmake --build --preset release -j $(JOBS)
+
+cuda: install  ## add the CUDA kernels to the program (fetches a CUDA compiler unless there is one; needs no GPU)
+	@nvcc=$$(tools/install_cuda.sh) && echo "== cuda: with $$nvcc" && \
+	$(call CONFIGURE,release,-DSTOF_CUDA=ON -DSTOF_NVCC="$$nvcc")
 	@cmake --build --preset release -j $(JOBS)
 
 model: install  ## fetch the checkpoint all-MiniLM-L6-v2 (84 MB) unless it is there or MODEL=dir names another

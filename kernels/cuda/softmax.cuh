@@ -5,7 +5,7 @@
 
 namespace stof::cuda {
 
-constexpr float kMinusInfinity = -__builtin_huge_valf();
+constexpr float kMinusInfinity = __builtin_bit_cast(float, 0xff800000u);  // NVRTC has no huge_valf
 
 // Of the thread's rows r and r + 8. The sums are of this thread's columns only until sum_over_columns.
 struct RowStats {

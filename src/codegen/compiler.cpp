@@ -8,9 +8,7 @@
 namespace stof {
 
 CompilerOptions default_compiler_options() {
-  return {.jit = Jit::on,
-          .cache = {.folder = cache_folder() / "kernels", .log = {}},
-          .nvrtc = find_nvrtc()};
+  return {.jit = Jit::on, .cache = {.folder = cache_folder() / "kernels", .log = {}}, .nvrtc = find_nvrtc()};
 }
 
 std::string Compiler::missing() const {

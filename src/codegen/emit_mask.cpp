@@ -26,7 +26,8 @@ Piece refused(std::string reason) { return {.text = {}, .parameters = {}, .refus
 
 Piece piece(std::string_view text, std::initializer_list<std::int64_t> numbers = {}) {
   Piece made{.text = std::string(text), .parameters = {}, .refusal = {}};
-  for (const std::int64_t number : numbers) made.parameters.push_back(static_cast<std::int32_t>(std::min(number, kFar)));
+  for (const std::int64_t number : numbers)
+    made.parameters.push_back(static_cast<std::int32_t>(std::min(number, kFar)));
   return made;
 }
 
@@ -77,8 +78,9 @@ class Emitter {
   Piece of(const term::And& t) const { return joined(t.masks, " & "); }
   Piece of(const term::Or& t) const { return joined(t.masks, " | "); }
   Piece of(const term::Not& t) const {
-    Piece result = piece("!");
+    Piece result = piece("(!");
     append(result, "", emit(t.mask));
+    result.text += ")";
     return result;
   }
 
@@ -122,8 +124,8 @@ std::string numbered(std::string_view text) {
 Piece emit_piece(const Mask& mask, const MaskExtent& extent) {
   constexpr std::int64_t kMostExtent = std::int64_t{1} << 30;
   if (extent.queries >= kMostExtent || extent.keys >= kMostExtent)
-    return refused(fmt::format("{} queries and {} keys do not fit a predicate of 32-bit numbers", extent.queries,
-                               extent.keys));
+    return refused(
+        fmt::format("{} queries and {} keys do not fit a predicate of 32-bit numbers", extent.queries, extent.keys));
   return Emitter(extent).emit(mask);
 }
 
@@ -142,7 +144,8 @@ EmittedMask emit_mask(const Mask& mask, const MaskExtent& extent) {
       "#include \"kernels/shared/mask_terms.h\"\n"
       "\n"
       "struct MaskPredicate {\n"
-      "  static STOF_DEVICE bool allows([[maybe_unused]] const int* a, [[maybe_unused]] int b, [[maybe_unused]] int h,\n"
+      "  static STOF_DEVICE bool allows([[maybe_unused]] const int* a, [[maybe_unused]] int b, [[maybe_unused]] int "
+      "h,\n"
       "                                 [[maybe_unused]] int q, [[maybe_unused]] int k) {\n"
       "    using namespace stof::mask_terms;\n"
       "    return ";

@@ -16,7 +16,8 @@ bool uses(const std::vector<WhereStep>& steps, WhereOp op) {
 }
 
 // Why values cannot be computed in 32 bits for this item and head; empty when they can.
-std::string misfit(const std::vector<WhereStep>& steps, const MaskExtent& extent, std::int64_t item, std::int64_t head) {
+std::string misfit(const std::vector<WhereStep>& steps, const MaskExtent& extent, std::int64_t item,
+                   std::int64_t head) {
   std::vector<WhereStep> placed = steps;
   for (WhereStep& step : placed) {
     if (step.op == WhereOp::item) step = {WhereOp::constant, item};
@@ -24,8 +25,9 @@ std::string misfit(const std::vector<WhereStep>& steps, const MaskExtent& extent
   }
   const WhereBounds bounds = bounds_of(placed, {extent.offset(), extent.keys}, {0, extent.keys});
   if (bounds.may_fail) return "where() may divide by zero or overflow";
-  const auto fits = [](std::int64_t value) { return value > std::numeric_limits<std::int32_t>::min() &&
-                                                    value <= std::numeric_limits<std::int32_t>::max(); };
+  const auto fits = [](std::int64_t value) {
+    return value > std::numeric_limits<std::int32_t>::min() && value <= std::numeric_limits<std::int32_t>::max();
+  };
   if (!fits(bounds.widest.low) || !fits(bounds.widest.high)) return "where() computes numbers beyond 32 bits";
   return {};
 }

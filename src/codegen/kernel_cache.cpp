@@ -106,10 +106,9 @@ void KernelCache::publish(const KernelKey& key, std::string_view binary) const {
   try {
     std::error_code failed;
     fs::create_directories(options_.folder, failed);
-    if (failed)
-      fail(ErrorKind::bad_file, "cannot make folder '{}': {}", options_.folder.string(), failed.message());
-    const std::string about = fmt::format("// {}, {} {}, STOF {}\n", key.target, key.compiler, key.options,
-                                          key.library_version);
+    if (failed) fail(ErrorKind::bad_file, "cannot make folder '{}': {}", options_.folder.string(), failed.message());
+    const std::string about =
+        fmt::format("// {}, {} {}, STOF {}\n", key.target, key.compiler, key.options, key.library_version);
     write(path_of(key, kSource), {about, key.source});
     write(path, {{reinterpret_cast<const char*>(&header), sizeof header}, binary});
     evict(path);

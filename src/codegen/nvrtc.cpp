@@ -128,9 +128,9 @@ std::vector<fs::path> nvrtc_places() {
   };
   add("/usr/local/cuda/lib64");
   fs::path folder = own_folder();
-  add(folder / "../nvidia/cu13/lib");       // installed by pip beside this package
+  add(folder / "../nvidia/cu13/lib");        // installed by pip beside this package
   add(folder / "../nvidia/cuda_nvrtc/lib");  // the same, of CUDA 12
-  for (int up = 0; up < 4 && folder.has_relative_path(); ++up, folder = folder.parent_path())
+  for (int up = 0; up < 6 && folder.has_relative_path(); ++up, folder = folder.parent_path())
     add(folder / ".toolchain/cuda/nvidia/cu13/lib");
   return places;
 }

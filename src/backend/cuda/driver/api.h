@@ -28,7 +28,7 @@ class Entry {
 };
 
 struct Driver {
-  explicit Driver(void* library) : library(library) {}
+  explicit Driver(void* opened) : library(opened) {}
   void* library;
 
   Entry<unsigned> init{library, "cuInit"};
@@ -75,14 +75,14 @@ struct Driver {
   Entry<float*, EventHandle, EventHandle> elapsed{library, "cuEventElapsedTime"};
 
   Entry<LibraryHandle*, const void*, int*, void**, unsigned, int*, void**, unsigned> load_library{library,
-                                                                                                   "cuLibraryLoadData"};
+                                                                                                  "cuLibraryLoadData"};
   Entry<LibraryHandle> unload_library{library, "cuLibraryUnload"};
   Entry<KernelHandle*, LibraryHandle, const char*> kernel{library, "cuLibraryGetKernel"};
   Entry<FunctionHandle*, KernelHandle> kernel_function{library, "cuKernelGetFunction"};
   Entry<int*, KernelAttribute, KernelHandle, DeviceOrdinal> kernel_attribute{library, "cuKernelGetAttribute"};
   Entry<KernelAttribute, int, KernelHandle, DeviceOrdinal> set_kernel_attribute{library, "cuKernelSetAttribute"};
-  Entry<int*, FunctionHandle, int, std::size_t> blocks_per_multiprocessor{library,
-                                                                         "cuOccupancyMaxActiveBlocksPerMultiprocessor"};
+  Entry<int*, FunctionHandle, int, std::size_t> blocks_per_multiprocessor{
+      library, "cuOccupancyMaxActiveBlocksPerMultiprocessor"};
   Entry<const LaunchConfig*, FunctionHandle, void**, void**> launch{library, "cuLaunchKernelEx"};
 
   Entry<TensorMapBytes*, TensorElement, std::uint32_t, void*, const std::uint64_t*, const std::uint64_t*,

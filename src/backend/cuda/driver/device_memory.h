@@ -12,7 +12,8 @@ namespace stof::cuda {
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  // Aligned to 256 bytes, not initialised. Throws device, with the size asked for and what is left, when it is not there.
+  // Aligned to 256 bytes, not initialised. Throws device, with the size asked for and what is left, when it is not
+  // there.
   DeviceMemory(const Gpu& gpu, std::size_t bytes);
   ~DeviceMemory();
   DeviceMemory(DeviceMemory&& other) noexcept

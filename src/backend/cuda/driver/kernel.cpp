@@ -49,10 +49,8 @@ void Kernel::launch(const Launch& launch, std::span<void* const> arguments) cons
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   std::array<LaunchAttribute, 2> attributes{};
   unsigned count = 0;
-  if (launch.cluster > 1)
-    attributes[count++] = {LaunchAttributeKind::cluster, 0, {launch.cluster, 1, 1}};
-  if (launch.overlap_previous)
-    attributes[count++] = {LaunchAttributeKind::programmatic_serialization, 0, {1}};
+  if (launch.cluster > 1) attributes[count++] = {LaunchAttributeKind::cluster, 0, {launch.cluster, 1, 1}};
+  if (launch.overlap_previous) attributes[count++] = {LaunchAttributeKind::programmatic_serialization, 0, {1}};
   const LaunchConfig config{.grid = {grid.x, grid.y, grid.z},
                             .block = {threads_, 1, 1},
                             .dynamic_shared_bytes = dynamic_shared_bytes_,

@@ -22,7 +22,9 @@ int bytes_of(TensorElement element) {
   return 0;
 }
 
-int swizzle_bytes(TensorSwizzle swizzle) { return swizzle == TensorSwizzle::none ? 0 : 16 << static_cast<int>(swizzle); }
+int swizzle_bytes(TensorSwizzle swizzle) {
+  return swizzle == TensorSwizzle::none ? 0 : 16 << static_cast<int>(swizzle);
+}
 
 void check_box(const TensorBox& tensor) {
   for (std::size_t i = 0; i < TensorBox::kRank; ++i) STOF_CHECK(tensor.box[i] > 0 && tensor.box[i] <= kMostBox);

@@ -12,7 +12,7 @@ inline constexpr Status kSuccess = 0;
 inline constexpr Status kOutOfMemory = 2;
 inline constexpr Status kNotReady = 600;
 
-using DeviceOrdinal = int;                // CUdevice
+using DeviceOrdinal = int;                 // CUdevice
 using DevicePointer = unsigned long long;  // CUdeviceptr
 
 // Handles: what they point at is the driver's.
@@ -57,7 +57,7 @@ struct LaunchConfig {
 };
 
 // CUtensorMap
-struct alignas(64) TensorMapBytes {
+struct alignas(128) TensorMapBytes {
   std::uint64_t opaque[16];
 };
 
@@ -69,9 +69,9 @@ enum class TensorSwizzle : int { none = 0, bytes_32 = 1, bytes_64 = 2, bytes_128
 enum class TensorPromotion : int { none = 0, bytes_128 = 2, bytes_256 = 3 };
 enum class TensorFill : int { zero = 0 };
 
-inline constexpr unsigned kStreamNonBlocking = 1;     // CU_STREAM_NON_BLOCKING
-inline constexpr unsigned kEventDisableTiming = 2;    // CU_EVENT_DISABLE_TIMING
-inline constexpr int kCaptureThreadLocal = 1;         // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-inline constexpr int kPointerOrdinal = 9;             // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+inline constexpr unsigned kStreamNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kEventDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
+inline constexpr int kCaptureThreadLocal = 1;       // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+inline constexpr int kPointerOrdinal = 9;           // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 
 }  // namespace stof::cuda
