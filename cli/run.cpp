@@ -110,7 +110,7 @@ void add_run(CLI::App& app) {
   command->add_flag("--no-truncate", options->no_truncate, "a text that is too long is an error");
   command->add_option("--out", options->out, "f4 [texts, hidden], or [all tokens, hidden] with --pooling none");
   command->add_option("--lengths-out", options->lengths_out, "i4 [texts]: tokens of each text");
-  command->callback([command, options, text, input] {
+  command->callback([options, text, input] {
     if (text->empty() && input->empty()) throw CLI::RequiredError("--text or --input");
     run(*options);
   });

@@ -62,7 +62,7 @@ class Session {
   // invalid_argument (a mask that depends on the batch index: texts are regrouped), device.
   static Session load(const std::filesystem::path& folder, const SessionOptions& options = {});
   // A model that is in memory, without a tokenizer: embed() on texts is refused.
-  Session(const Model& model, const SessionOptions& options = {});
+  explicit Session(const Model& model, const SessionOptions& options = {});
   ~Session();
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;

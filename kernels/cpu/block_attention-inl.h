@@ -179,7 +179,8 @@ class RowBlock {
   float *q_, *o_, *s_, *top_, *sum_, *k_, *v_, *wide_;
 };
 
-void attend_row_block(const AttentionNumbers& numbers, const BlockTiles& tiles, const BlockTask& task, float* scratch) {
+inline void attend_row_block(const AttentionNumbers& numbers, const BlockTiles& tiles, const BlockTask& task,
+                             float* scratch) {
   switch (numbers.storage) {
     case Storage::f32: return RowBlock<float>(numbers, tiles, task, scratch).run();
     case Storage::f16: return RowBlock<hwy::float16_t>(numbers, tiles, task, scratch).run();
