@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The vectors of a real checkpoint on real sentences, against those of another program (tools/make_reference.py):
+// however the sentences are batched, padded, masked by nothing, and shared among threads.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "src/tensor/npy.h"
+#include "stof/session.h"
+#include "tests/model/checkpoint.h"
+
+namespace stof {
+namespace {
+
+constexpr std::int64_t kFewestSentences = 200;
+constexpr double kBound = 2e-5;         // of a component; vectors have length 1
+constexpr double kCosineBf16 = 0.9998;  // of the worst sentence
+
+std::vector<std::string> sentences() {
+  std::ifstream file(std::filesystem::path(STOF_SOURCE_DIR) / "data/sentences.txt");
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+Tensor reference() { return read_npy(std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/minilm_embeddings.npy"); }
+
+struct Case {
+  std::string name;
+  SessionOptions session;
+  std::int64_t batch;
+};
+
+std::vector<Case> cases() {
+  return {
+      {"batch_32", {.device = "cpu"}, 32},
+      {"one_at_a_time", {.device = "cpu", .threads = 1}, 1},
+      {"batch_7_one_thread", {.device = "cpu", .threads = 1}, 7},
+      {"batch_8_two_threads", {.device = "cpu", .threads = 2}, 8},
+      {"all_in_one_batch_three_threads", {.device = "cpu", .threads = 3}, 1000},
+      {"padded", {.device = "cpu", .threads = 2, .padded = true}, 32},
+      {"mask_all", {.device = "cpu", .mask = parse("all"), .threads = 2}, 32},
+      {"mask_all_padded", {.device = "cpu", .mask = parse("all"), .threads = 1, .padded = true}, 8},
+      {"window_wider_than_any_sentence", {.device = "cpu", .mask = parse("window(512)"), .threads = 2}, 32},
+  };
+}
+
+class ReferenceEmbeddings : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Cases, ReferenceEmbeddings, testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(ReferenceEmbeddings, AreReachedWithinTheBound) {
+  const std::vector<std::string> texts = sentences();
+  ASSERT_GE(std::ssize(texts), kFewestSentences);
+  const Session session = Session::load(checkpoint(), GetParam().session);
+  const Embeddings got = session.embed(texts, {.batch = GetParam().batch});
+  const Tensor want = reference();
+  ASSERT_EQ(want.dtype(), DType::f32);
+  ASSERT_EQ(want.shape(), (Shape{std::ssize(texts), session.hidden_size()}));
+  ASSERT_EQ(got.values.shape(), want.shape());
+  EXPECT_EQ(got.truncated, 0);
+  double worst = 0;
+  for (std::int64_t i = 0; i < want.size(); ++i) {
+    const double difference = std::abs(double{got.values.as<float>()[i]} - want.as<float>()[i]);
+    ASSERT_FALSE(std::isnan(difference)) << "component " << i;
+    worst = std::max(worst, difference);
+  }
+  EXPECT_LE(worst, kBound);
+  RecordProperty("largest_difference", testing::PrintToString(worst));
+}
+
+TEST(RealCheckpoint, ANarrowerMaskIsSeen) {
+  const std::vector<std::string> texts = sentences();
+  const Session session = Session::load(checkpoint(), {.device = "cpu", .mask = parse("window(2)")});
+  const Embeddings got = session.embed(texts, {});
+  const Tensor want = reference();
+  double worst = 0;
+  for (std::int64_t i = 0; i < want.size(); ++i)
+    worst = std::max(worst, std::abs(double{got.values.as<float>()[i]} - want.as<float>()[i]));
+  EXPECT_GT(worst, 0.05);
+}
+
+TEST(RealCheckpoint, Bf16KeepsTheDirection) {
+  const Session session = Session::load(checkpoint(), {.device = "cpu", .dtype = DType::bf16});
+  const Embeddings got = session.embed(sentences(), {});
+  const Tensor want = reference();
+  const std::int64_t columns = want.shape()[1];
+  double worst = 1;
+  for (std::int64_t row = 0; row < want.shape()[0]; ++row) {
+    double dot = 0;  // of vectors of length 1
+    for (std::int64_t c = row * columns; c < (row + 1) * columns; ++c)
+      dot += double{got.values.as<float>()[c]} * want.as<float>()[c];
+    worst = std::min(worst, dot);
+  }
+  EXPECT_GE(worst, kCosineBf16);
+  EXPECT_LT(worst, 1 - 1e-7);  // bf16 was used
+  RecordProperty("smallest_cosine", testing::PrintToString(worst));
+}
+
+}  // namespace
+}  // namespace stof
