@@ -19,9 +19,8 @@
 #include "src/layout/pack.h"
 #include "src/tensor/convert.h"
 
+namespace stof {
 namespace {
-
-using namespace stof;
 
 struct Case {
   std::string mask;
@@ -29,8 +28,8 @@ struct Case {
   DType dtype;
 };
 
-std::vector<Case> cross(std::vector<std::string> masks, std::vector<std::int64_t> lengths,
-                        std::vector<std::int64_t> head_dims) {
+std::vector<Case> cross(const std::vector<std::string>& masks, const std::vector<std::int64_t>& lengths,
+                        const std::vector<std::int64_t>& head_dims) {
   std::vector<Case> cases;
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     for (const std::string& mask : masks)
@@ -161,15 +160,16 @@ nlohmann::json time_case(const Case& one, const Device& device) {
 }
 
 }  // namespace
+}  // namespace stof
 
 int main(int argc, char** argv) {
   const std::string set = argc > 1 ? argv[1] : "calibration";
-  Device device = open_device("cpu");
+  stof::Device device = stof::open_device("cpu");
   device.caps.cores = 1;
   fmt::print("{{\"set\": \"{}\", \"device\": \"{}\", \"rows\": [", set, device.caps.name);
   const char* separator = "\n";  // a row a line
-  for (const Case& one : cases_of(set)) {
-    fmt::print("{}{}", separator, time_case(one, device).dump());
+  for (const stof::Case& one : stof::cases_of(set)) {
+    fmt::print("{}{}", separator, stof::time_case(one, device).dump());
     separator = ",\n";
   }
   fmt::print("\n]}}\n");

@@ -52,7 +52,8 @@ MaskReport study(const Mask& mask, const BoundMask& bound) {
   if (expected_bytes(bound, report.stats.blocks.front()) > kMostLayoutBytes) return report;
   report.pack_us = median_us([&] {
     const BlockLayout layout = pack_blocks(bound, report.format);
-    const auto words = static_cast<std::size_t>(report.format.block_q * layout.words_per_row());
+    const auto words =
+        static_cast<std::size_t>(report.format.block_q) * static_cast<std::size_t>(layout.words_per_row());
     report.layout = {
         .entries = layout.entries.size(), .bitmaps = layout.bitmaps.size() / words, .bytes = layout.bytes()};
   });

@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-sources() { find src cli kernels examples -name '*.cpp' 2>/dev/null | sort; }
+sources() { find src cli kernels examples bench -name '*.cpp' -not -path 'bench/cuda/*' | sort; }  # of build/release
 most_changed() {
   git log --format= --name-only -- '*.cpp' | sort | uniq -c | sort -k1,1nr -k2 | awk '{print $2}' |
     grep -Fxf <(sources) | head -n "$1"

@@ -153,7 +153,7 @@ void attend_rows_of(const AttentionNumbers& numbers, const RowTask& task) {
     query.run(task.row + i, task.intervals + task.row_begin[i], task.intervals + task.row_begin[i + 1]);
 }
 
-void attend_rows(const AttentionNumbers& numbers, const RowTask& task) {
+inline void attend_rows(const AttentionNumbers& numbers, const RowTask& task) {
   switch (numbers.storage) {
     case Storage::f32: return attend_rows_of<float>(numbers, task);
     case Storage::f16: return attend_rows_of<hwy::float16_t>(numbers, task);

@@ -66,7 +66,7 @@ Graph merge_qkv(Graph graph) {
     // The last of the three becomes the merged matmul: everything it needs is made before it.
     Node& merged = *std::max({parts[0], parts[1], parts[2]});
     std::vector<Weight> weights;
-    for (const std::size_t w : {0, 1})
+    for (const std::size_t w : {0U, 1U})
       for (const Node* part : parts) weights.push_back(part->weights[w]);
     merged.weights = std::move(weights);
     merged.op = op::Linear{};

@@ -42,7 +42,7 @@ std::string read_architecture(const JsonObject& object) {
   const nlohmann::json& list = object.at("architectures");
   if (!list.is_array() || list.size() != 1 || !list[0].is_string())
     object.refuse("architectures", "an array of one string");
-  const std::string name = list[0].get<std::string>();
+  std::string name = list[0].get<std::string>();
   if (std::find(kArchitectures.begin(), kArchitectures.end(), name) == kArchitectures.end())
     refuse(object, "architectures", fmt::format("{}", fmt::join(kArchitectures, ", ")));
   return name;

@@ -56,8 +56,9 @@ AddedToken read_special(const JsonObject& config, std::string_view key, std::str
 void check_no_others(const JsonObject& config, const TokenizerFiles& files) {
   if (!config.has("added_tokens_decoder")) return;
   const JsonObject decoder = config.object("added_tokens_decoder");
-  for (const auto& [id, value] : config.at("added_tokens_decoder").items()) {
-    const JsonObject token(value, fmt::format("{}: {}", decoder.where(), id));
+  for (const auto& entry : config.at("added_tokens_decoder").items()) {
+    const std::string& id = entry.key();
+    const JsonObject token(entry.value(), fmt::format("{}: {}", decoder.where(), id));
     const std::string content = token.string("content");
     const auto same = [&](const AddedToken& known) {
       return known.content == content && std::to_string(known.id) == id &&

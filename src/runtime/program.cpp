@@ -59,7 +59,7 @@ class ProgramBuilder {
     }
     return {};
   }
-  Step lookup(std::vector<TokenIndex> which, const Node& node, std::shared_ptr<const Norm> norm) const {
+  Step lookup(const std::vector<TokenIndex>& which, const Node& node, const std::shared_ptr<const Norm>& norm) const {
     std::vector<TensorView> tables;
     for (std::size_t t = 0; t < which.size(); ++t) tables.push_back(node.weights[t].tensor);
     return [this_rows = backend_.rows, which, tables, norm, out = slot(node.output), columns = columns(node.output),
@@ -76,7 +76,7 @@ class ProgramBuilder {
     return lookup(op.indices, node, norm(node, op.indices.size(), op.epsilon));
   }
 
-  Step add(const Node& node, std::shared_ptr<const Tensor> bias, Activation activation) const {
+  Step add(const Node& node, const std::shared_ptr<const Tensor>& bias, Activation activation) const {
     const bool two = node.inputs.size() == 2;
     return [operations = backend_.rows, x = slot(node.inputs[0]), y = slot(node.inputs.back()), two, bias, activation,
             out = slot(node.output), columns = columns(node.output), dtype = options_.dtype](const Frame& frame) {

@@ -72,7 +72,7 @@ void copy(const TensorView& from, const TensorView& to) {
     case 4: return copy_elements<std::uint32_t>(from, to);
     case 8: return copy_elements<std::uint64_t>(from, to);
   }
-  STOF_CHECK(!"an element size without a copy");
+  bug("an element size with a copy", __FILE__, __LINE__);
 }
 
 }  // namespace stof

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cpu/layout.h"
 
+#include <utility>
+
 namespace stof::cpu {
 namespace {
 
@@ -28,13 +30,13 @@ std::vector<std::uint8_t> transpose_bitmaps(const BlockLayout& layout, const Blo
 
 BlockTiles tiles_of(const BlockFormat& format) { return {.block_q = format.block_q, .block_kv = format.block_kv}; }
 
-ArrangedBlocks::ArrangedBlocks(const BlockLayout& layout, std::size_t scratch_bytes)
+ArrangedBlocks::ArrangedBlocks(BlockLayout layout, std::size_t scratch_bytes)
     : tiles(tiles_of(layout.format)),
-      group_of(layout.group_of),
+      group_of(std::move(layout.group_of)),
       heads(layout.extent.heads),
       row_blocks(layout.row_blocks),
       first_position(layout.first_position),
-      row_begin(layout.row_begin),
+      row_begin(std::move(layout.row_begin)),
       masks(transpose_bitmaps(layout, tiles)),
       scratch(scratch_bytes) {
   visits.reserve(layout.entries.size());

@@ -19,7 +19,7 @@ struct ArrangedBlocks {
   std::vector<std::uint8_t> masks;
   mutable ScratchPool scratch;
 
-  ArrangedBlocks(const BlockLayout& layout, std::size_t scratch_bytes);
+  ArrangedBlocks(BlockLayout layout, std::size_t scratch_bytes);
 };
 
 BlockTiles tiles_of(const BlockFormat& format);  // without masks

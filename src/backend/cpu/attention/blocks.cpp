@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "kernels/cpu/block_attention.h"
 #include "src/backend/cpu/attention/cost.h"
 #include "src/backend/cpu/attention/work_list.h"
@@ -66,7 +68,7 @@ std::vector<AttentionPlan> block_candidates(const AttentionProblem& problem, con
 
 ArrangedMask arrange_blocks(const AttentionPlan& plan, PackedMask mask, const Device&) {
   const std::size_t scratch = block_attention_scratch({.head_dim = kMaxHeadDim}, tiles_of(plan.format));
-  return std::make_shared<const ArrangedBlocks>(mask.blocks, scratch);
+  return std::make_shared<const ArrangedBlocks>(std::move(mask.blocks), scratch);
 }
 
 void run_blocks(const AttentionPlan&, const ArrangedMask& mask, const AttentionCall& call, const Device& device) {
