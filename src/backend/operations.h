@@ -16,7 +16,8 @@ enum class Activation : std::uint8_t { none, gelu, gelu_tanh, relu };  // gelu i
 
 std::string_view name_of(Activation activation) noexcept;
 
-// out = activation(x weight^T + bias) + residual, with weights packed once for any number of rows.
+// out = activation(x weight^T + bias) + residual, with weights packed once for any number of rows. NaN stays in its
+// row; relu may make 0 of it.
 struct LinearSpec {
   std::vector<TensorView> weight;  // [out_i, in] each, stacked along the first dimension; f32, f16 or bf16
   std::vector<TensorView> bias;    // [out_i] each, or empty
@@ -31,8 +32,8 @@ struct LinearCall {
   const void* x = nullptr;         // [rows, in]
   void* out = nullptr;             // [rows, out], not overlapping x
   const void* residual = nullptr;  // [rows, out] when the spec has one; may be out
-  // Rows up to row_step(rows) of x, out and residual are memory that may be read and written: their values are
-  // arbitrary, and the number of distinct shapes stays small.
+  // Rows up to row_capacity(rows) of x, out and residual are memory that may be read and written: their values are
+  // arbitrary.
   std::int64_t rows = 0;
 };
 
@@ -42,9 +43,10 @@ struct MatmulOperations {
   void (*run)(const PackedLinear&, const LinearCall&);
 };
 
-// The number of rows that buffers must have for a matmul of `rows`.
-constexpr std::int64_t row_step(std::int64_t rows) {
-  const std::int64_t step = rows <= 64 ? 8 : rows <= 2048 ? 16 : 64;
+// The number of rows that buffers must have for a matmul of `rows`. Rounding keeps the shapes that a backend meets few:
+// a row more costs a small batch much, a shape more costs a large one little.
+constexpr std::int64_t row_capacity(std::int64_t rows) {
+  const std::int64_t step = rows <= 32 ? 2 : 4;
   return (rows + step - 1) / step * step;
 }
 

@@ -195,11 +195,11 @@ Program::Program(const Graph& graph, const ProgramOptions& options)
 }
 
 std::int64_t Program::arena_bytes(std::int64_t rows) const {
-  return arena_.elements(row_step(rows)) * static_cast<std::int64_t>(size_of(options_.dtype));
+  return arena_.elements(row_capacity(rows)) * static_cast<std::int64_t>(size_of(options_.dtype));
 }
 
 const void* Program::run(const RowBatch& batch, std::byte* arena) const {
-  const Frame frame{.batch = batch, .arena = arena, .row_capacity = row_step(batch.rows)};
+  const Frame frame{.batch = batch, .arena = arena, .row_capacity = row_capacity(batch.rows)};
   for (const Step& step : steps_) step(frame);
   return arena + static_cast<std::size_t>(arena_.offset[static_cast<std::size_t>(result_)] * frame.row_capacity) *
                      size_of(options_.dtype);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matmul with fused bias, activation and residual, by oneDNN. The only file that includes dnnl.hpp: oneDNN 2 builds a
 // primitive from an operation descriptor, oneDNN 3 without one (make_description).
+#include <omp.h>
+
 #include <dnnl.hpp>
 #include <map>
 #include <mutex>
@@ -18,7 +20,11 @@ using dnnl::memory;
 using Tag = memory::format_tag;
 
 constexpr std::int64_t kPackingRows = 256;   // the weight layout is what oneDNN likes best for this many rows
-constexpr std::size_t kMaxPrimitives = 128;  // per linear, one for each number of rows
+constexpr std::size_t kMaxPrimitives = 128;  // per linear, one for each number of rows and of threads
+
+// Making a primitive takes as long as a matmul of a hundred rows, and its speed does not depend on the number of rows
+// (within 5 % from 6 on). So a call is cut into rows of few different numbers: 64, 128, 192, 256, and what is left.
+std::int64_t chunk_of(std::int64_t rows) { return rows >= 256 ? 256 : rows >= 64 ? rows / 64 * 64 : rows; }
 
 const dnnl::engine& engine() {
   static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
@@ -65,7 +71,10 @@ void append_activation(dnnl::post_ops& post, Activation activation) {
 class Linear {
  public:
   explicit Linear(const LinearSpec& spec)
-      : type_(type_of(spec.dtype)), residual_(spec.residual), activation_(spec.activation) {
+      : type_(type_of(spec.dtype)),
+        element_bytes_(static_cast<std::int64_t>(size_of(spec.dtype))),
+        residual_(spec.residual),
+        activation_(spec.activation) {
     STOF_CHECK(!spec.weight.empty());
     in_ = spec.weight.front().dim(1);
     for (const TensorView& part : spec.weight) out_ += part.dim(0);
@@ -74,19 +83,33 @@ class Linear {
   }
 
   void run(const LinearCall& call) const {
-    const std::int64_t rows = row_step(call.rows);
-    const Primitive primitive = primitive_for(rows);
+    const auto at = [&](const void* base, std::int64_t row, std::int64_t columns) {
+      return const_cast<std::byte*>(static_cast<const std::byte*>(base)) + row * columns * element_bytes_;
+    };
+    const std::int64_t rows = row_capacity(call.rows);
+    for (std::int64_t row = 0, chunk = 0; row < rows; row += chunk) {
+      chunk = chunk_of(rows - row);
+      run_chunk({.x = at(call.x, row, in_),
+                 .out = at(call.out, row, out_),
+                 .residual = residual_ ? at(call.residual, row, out_) : nullptr,
+                 .rows = chunk});
+    }
+  }
+
+ private:
+  void run_chunk(const LinearCall& call) const {
+    const Primitive primitive = primitive_for(call.rows);
     dnnl::stream stream(engine());
     const auto bind = [&](const memory::desc& description, const void* data) {
       return memory(description, engine(), const_cast<void*>(data));
     };
-    std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, bind(rows_of(rows, in_), call.x)},
+    std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, bind(rows_of(call.rows, in_), call.x)},
                                               {DNNL_ARG_WEIGHTS, weight_},
-                                              {DNNL_ARG_DST, bind(rows_of(rows, out_), call.out)}};
+                                              {DNNL_ARG_DST, bind(rows_of(call.rows, out_), call.out)}};
     if (!bias_.empty()) arguments.emplace(DNNL_ARG_BIAS, bind(bias_description(), bias_.data()));
     if (residual_)
       arguments.emplace(DNNL_ARG_ATTR_MULTIPLE_POST_OP(activation_ == Activation::none ? 0 : 1) | DNNL_ARG_SRC_1,
-                        bind(rows_of(rows, out_), call.residual));
+                        bind(rows_of(call.rows, out_), call.residual));
     arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(primitive.scratchpad, engine()));
     try {
       primitive.matmul.execute(stream, arguments);
@@ -96,7 +119,6 @@ class Linear {
     }
   }
 
- private:
   memory::desc rows_of(std::int64_t rows, std::int64_t columns) const { return {{rows, columns}, type_, Tag::ab}; }
   memory::desc bias_description() const {
     return bias_.empty() ? memory::desc() : memory::desc({1, out_}, memory::data_type::f32, Tag::ab);
@@ -148,20 +170,22 @@ class Linear {
   };
   Primitive primitive_for(std::int64_t rows) const {
     const std::lock_guard lock(mutex_);
-    if (const auto found = primitives_.find(rows); found != primitives_.end()) return found->second;
+    const std::pair key(rows, omp_get_max_threads());
+    if (const auto found = primitives_.find(key); found != primitives_.end()) return found->second;
     if (primitives_.size() >= kMaxPrimitives) primitives_.clear();
     const dnnl::matmul::primitive_desc made = description(rows, weight_.get_desc());
-    return primitives_.emplace(rows, Primitive{dnnl::matmul(made), made.scratchpad_desc()}).first->second;
+    return primitives_.emplace(key, Primitive{dnnl::matmul(made), made.scratchpad_desc()}).first->second;
   }
 
   memory::data_type type_;
+  std::int64_t element_bytes_;
   bool residual_;
   Activation activation_;
   std::int64_t in_ = 0, out_ = 0;
   std::vector<float> bias_;
   memory weight_;
   mutable std::mutex mutex_;
-  mutable std::map<std::int64_t, Primitive> primitives_;
+  mutable std::map<std::pair<std::int64_t, int>, Primitive> primitives_;  // by rows and threads
 };
 
 PackedLinear pack(const LinearSpec& spec) {

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matmul with its bias, activation and residual, against the definition in double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "src/backend/contract.h"
+#include "tests/backend/random_tensor.h"
+#include "tests/expect_error.h"
+
+namespace stof {
+namespace {
+
+struct Case {
+  std::int64_t in, out, rows;
+  DType weight = DType::f32, dtype = DType::f32;
+  Activation activation = Activation::none;
+  bool bias = true, residual = false;
+  std::int64_t parts = 1;  // matrices that are stacked
+};
+
+// Operands of one case. Rows of x past the call's hold NaN: they must not reach its rows.
+struct Operands {
+  Operands(const Case& what, unsigned seed) : random(seed) {
+    for (std::int64_t part = 0; part < what.parts; ++part) {
+      weight.push_back(random_tensor(what.weight, {what.out, what.in}, random));
+      if (what.bias) bias.push_back(random_tensor(what.weight, {what.out}, random));
+    }
+    const std::int64_t capacity = row_capacity(what.rows), columns = what.out * what.parts;
+    x = random_tensor(what.dtype, {capacity, what.in}, random);
+    residual = random_tensor(what.dtype, {capacity, columns}, random);
+    out = random_tensor(what.dtype, {capacity, columns}, random);
+    for (std::int64_t i = what.rows * what.in; i < x.size(); ++i)
+      set_element(x, i, std::numeric_limits<float>::quiet_NaN());
+  }
+  std::mt19937 random;
+  std::vector<Tensor> weight, bias;
+  Tensor x, residual, out;
+};
+
+LinearSpec spec_of(const Case& what, const Operands& operands) {
+  LinearSpec spec{
+      .weight = {}, .bias = {}, .activation = what.activation, .residual = what.residual, .dtype = what.dtype};
+  for (const Tensor& part : operands.weight) spec.weight.push_back(part.view());
+  for (const Tensor& part : operands.bias) spec.bias.push_back(part.view());
+  return spec;
+}
+
+void run(const Case& what, const Operands& operands) {
+  const MatmulOperations& matmul = cpu_backend.matmul;
+  matmul.run(matmul.pack(spec_of(what, operands)), {.x = operands.x.data(),
+                                                    .out = operands.out.data(),
+                                                    .residual = what.residual ? operands.residual.data() : nullptr,
+                                                    .rows = what.rows});
+}
+
+// The value before the activation, and the sum of magnitudes that its rounding errors are relative to.
+struct Sum {
+  double value = 0, magnitude = 0;
+  void add(double term) {
+    value += term;
+    magnitude += std::abs(term);
+  }
+};
+
+Sum product(const Case& what, const Operands& operands, std::int64_t row, std::int64_t column) {
+  const auto part = static_cast<std::size_t>(column / what.out);
+  Sum sum;
+  for (std::int64_t i = 0; i < what.in; ++i) {
+    const auto weight = static_cast<float>(element(operands.weight[part], column % what.out * what.in + i));
+    const double rounded = what.dtype == DType::bf16 ? float_of_bf16(bf16_of_float(weight)) : weight;
+    sum.add(rounded * element(operands.x, row * what.in + i));
+  }
+  if (what.bias) sum.add(element(operands.bias[part], column % what.out));
+  return sum;
+}
+
+void expect_definition(const Case& what, unsigned seed) {
+  SCOPED_TRACE(testing::Message() << what.rows << " rows, in " << what.in << ", out " << what.out << " x " << what.parts
+                                  << ", weights " << name_of(what.weight) << ", " << name_of(what.dtype) << ", "
+                                  << name_of(what.activation) << ", bias " << what.bias << ", residual "
+                                  << what.residual);
+  const Operands operands(what, seed);
+  run(what, operands);
+  const std::int64_t columns = what.out * what.parts;
+  for (std::int64_t row = 0; row < what.rows; ++row)
+    for (std::int64_t column = 0; column < columns; ++column) {
+      const Sum sum = product(what, operands, row, column);
+      const std::int64_t i = row * columns + column;
+      double want = reference_activation(what.activation, sum.value);
+      if (what.residual) want += element(operands.residual, i);
+      // Activations have slopes up to 1.13; the error function of the library is good to 1e-6 or so.
+      const double bound = 2e-6 * (1 + sum.magnitude) + 2 * rounding(what.dtype) * (1 + std::abs(want));
+      ASSERT_NEAR(element(operands.out, i), want, bound) << "row " << row << " column " << column;
+    }
+}
+
+TEST(Matmul, EveryShape) {
+  unsigned seed = 1;
+  for (const std::int64_t in : {1, 3, 16, 65, 130})
+    for (const std::int64_t out : {1, 7, 64, 97})
+      for (const std::int64_t rows : {1, 2, 5, 31, 63, 66})
+        for (const DType dtype : {DType::f32, DType::bf16})
+          expect_definition({.in = in, .out = out, .rows = rows, .dtype = dtype}, seed++);
+}
+
+TEST(Matmul, EveryNumberOfRows) {
+  for (std::int64_t rows = 1; rows <= 70; ++rows) expect_definition({.in = 24, .out = 40, .rows = rows}, 7);
+  for (const std::int64_t rows : {127, 128, 129, 191, 250, 256, 257, 330, 512, 600})
+    expect_definition({.in = 24, .out = 40, .rows = rows}, 8);
+}
+
+TEST(Matmul, EveryEpilogueAndWeight) {
+  unsigned seed = 100;
+  for (const Activation activation : {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::relu})
+    for (const DType weight : {DType::f32, DType::f16, DType::bf16})
+      for (const DType dtype : {DType::f32, DType::bf16})
+        for (const bool bias : {false, true})
+          for (const bool residual : {false, true})
+            expect_definition({.in = 33,
+                               .out = 20,
+                               .rows = 13,
+                               .weight = weight,
+                               .dtype = dtype,
+                               .activation = activation,
+                               .bias = bias,
+                               .residual = residual,
+                               .parts = 3},
+                              seed++);
+}
+
+TEST(Matmul, TheResidualMayBeTheOutput) {
+  const Case what{.in = 19, .out = 23, .rows = 9, .residual = true};
+  const Operands apart(what, 5), together(what, 5);
+  run(what, apart);
+  std::copy_n(together.residual.as<float>(), together.residual.size(), together.out.as<float>());
+  cpu_backend.matmul.run(
+      cpu_backend.matmul.pack(spec_of(what, together)),
+      {.x = together.x.data(), .out = together.out.data(), .residual = together.out.data(), .rows = what.rows});
+  for (std::int64_t i = 0; i < what.rows * what.out; ++i) ASSERT_EQ(element(together.out, i), element(apart.out, i));
+}
+
+TEST(Matmul, NaNStaysInItsRow) {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const Activation activation : {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
+      const Case what{.in = 40, .out = 33, .rows = 21, .dtype = dtype, .activation = activation};
+      const Operands operands(what, 11);
+      set_element(operands.x, 6 * what.in + 39, std::numeric_limits<float>::quiet_NaN());
+      run(what, operands);
+      for (std::int64_t i = 0; i < what.rows * what.out; ++i)
+        // The relu of oneDNN makes 0 of NaN.
+        ASSERT_EQ(std::isnan(element(operands.out, i)), i / what.out == 6 && activation != Activation::relu)
+            << name_of(activation) << " " << i;
+    }
+}
+
+TEST(Matmul, RefusesADtypeByName) {
+  const Operands operands({.in = 2, .out = 2, .rows = 1}, 1);
+  LinearSpec spec = spec_of({.in = 2, .out = 2, .rows = 1}, operands);
+  spec.dtype = DType::f16;
+  EXPECT_ERROR(cpu_backend.matmul.pack(spec), ErrorKind::unsupported,
+               "no matmul in f16 on the CPU; accepted: f32, bf16");
+}
+
+}  // namespace
+}  // namespace stof
