@@ -41,6 +41,9 @@ demo: build model  ## embed the sentences of data/, search them, and show what m
 	@echo "== demo: $(STOF) demo --model $(MODEL) --data data"
 	@$(STOF) demo --model "$(MODEL)" --data data
 
+docs: build  ## draw the masks of docs/masks.md again
+	@tools/draw_masks.py $(STOF)
+
 check:  ## check the source: layers, lengths, words, links, format
 	@python3 tools/check_source.py
 	@tools/format.sh --check
