@@ -59,27 +59,46 @@ class Arranger {
     return at->second;
   }
 
-  // What every part needs first, of it partial tiles first, so that full ones run in one stretch; then what some need,
-  // in turns, so that while one works another need not wait for a whole run of tiles that are not its own.
+  unsigned users(const Tile& tile) const {
+    unsigned parts = 0;
+    for (int part = 0; part < how_.parts; ++part) parts |= unsigned(tile.states[part] != TileState::kUnused) << part;
+    return parts;
+  }
+
+  // Of keys that exist, and full for every part.
+  bool whole(const Tile& tile) const {
+    bool full = tile.key_start + 64 <= layout_.extent.keys;
+    for (int part = 0; part < how_.parts; ++part) full &= tile.states[part] == TileState::kFull;
+    return full;
+  }
+
+  // First what every part needs but is partial; then what some parts need, in turns, so that while one works another
+  // need not wait for a whole run of tiles that are not its own; last what is full for all.
   void order(std::vector<Tile>& tiles) const {
-    struct Rank {
-      int shared, turn;
-      auto operator<=>(const Rank&) const = default;
-    };
     std::array<int, 16> seen{};
-    std::vector<std::pair<Rank, Tile>> ranked;
+    const unsigned all = (1u << how_.parts) - 1;
+    std::vector<std::pair<int, Tile>> ranked;
     for (const Tile& tile : tiles) {
-      unsigned users = 0;
-      bool partial = false;
-      for (int part = 0; part < how_.parts; ++part) {
-        users |= unsigned(tile.states[part] != TileState::kUnused) << part;
-        partial |= tile.states[part] >= 0;
-      }
-      const bool shared = users == (1u << how_.parts) - 1;
-      ranked.push_back({{!shared, shared ? !partial : seen[users]++}, tile});
+      const unsigned parts = users(tile);
+      ranked.push_back({whole(tile) ? 1 << 30 : parts == all ? 0 : 1 + seen[parts]++, tile});
     }
-    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    const auto by_rank = [](const auto& a, const auto& b) { return a.first < b.first; };
+    std::stable_sort(ranked.begin(), ranked.end(), by_rank);
     for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = ranked[i].second;
+  }
+
+  // Steps at the end of [begin, end) that need no look at their states: every part has used one before.
+  int full_steps(const std::vector<Tile>& tiles, int begin, int end) const {
+    int full = 0;
+    const auto whole_step = [&](int step) {
+      const auto first = tiles.begin() + step * how_.tiles;
+      return std::all_of(first, first + how_.tiles, [&](const Tile& tile) { return whole(tile); });
+    };
+    while (begin + full < end && whole_step(end - full - 1)) ++full;
+    unsigned used = 0;
+    for (int tile = begin * how_.tiles; tile < (end - full) * how_.tiles; ++tile)
+      used |= users(tiles[std::size_t(tile)]);
+    return full > 0 && used != (1u << how_.parts) - 1 ? full - 1 : full;
   }
 
   std::vector<Tile> tiles_of(std::int64_t block) {
@@ -111,7 +130,8 @@ class Arranger {
     const int parts = how_.most_steps && steps > how_.most_steps ? (steps + how_.most_steps - 1) / how_.most_steps : 1;
     for (int i = 0; i < parts; ++i) {
       const int begin = steps * i / parts, end = steps * (i + 1) / parts;
-      out_.items.push_back({row, first + begin, end - begin, parts > 1 ? out_.slots | i << 16 | parts << 24 : 0});
+      out_.items.push_back({row, first + begin, end - begin, full_steps(tiles, begin, end),
+                            parts > 1 ? out_.slots | i << 16 | parts << 24 : 0});
     }
     if (parts > 1) out_.slots += parts;
   }

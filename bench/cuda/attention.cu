@@ -16,15 +16,28 @@ void run_checks() {
   for (const int d : {32, 40, 64, 96, 128, 200, 256})
     for (const bool bfloat : {false, true}) {
       stream_other(make_problem({2, 4, 2, d, bfloat, Order::row_major}, random), {3, 2, 8});
-      stream_other(make_problem({2, 2, 1, d, bfloat, Order::head_major}, ragged, {200, 77}, {150, 33}), {0, 4, 64});
+      stream_other(make_problem({2, 2, 1, d, bfloat, Order::head_major}, ragged, {150, 33}, {200, 77}), {0, 4, 64});
     }
   const Problem problem = make_problem({3, 4, 4, 64}, wide);
   stream_pairs(problem, {2, 3, 8}), stream_singles(problem, {2, 3, 8}), stream_small(problem, {2, 3, 8, false});
   stream_quads(problem, {2, 3, 8}), stream_triples(problem, {2, 3, 8});
+  stream_four_groups(problem, {2, 3, 8}), stream_two_groups(problem, {0, 3, 8}), stream_deep(problem, {0, 3, 8, false});
   const Problem sparse = make_problem({3, 4, 4, 64}, random);
   stream_pairs(sparse, {2, 3, 8}), stream_singles(sparse, {2, 3, 8}), stream_small(sparse, {2, 3, 8, false});
   stream_quads(sparse, {2, 3, 8}), stream_triples(sparse, {2, 3, 8});
+  stream_four_groups(sparse, {0, 3, 8}), stream_two_groups(sparse, {2, 3, 8});
+  const DenseMask lower = causal(1000);
+  const Problem lengths = make_problem({3, 4, 4, 64}, lower, {1000, 300, 65}, {1000, 555, 65});
+  stream_four_groups(lengths, {0, 3, 8}), stream_two_groups(lengths, {5, 3, 8}), stream_quads(lengths, {5, 3, 8});
+  stream_pairs(lengths, {0, 3, 8}), stream_triples(lengths, {3, 3, 8}), stream_singles(lengths, {0, 3, 8});
   band_checks();
+}
+
+// Whole: most row blocks are long.
+std::vector<int> splits_of(int length, bool whole) {
+  if (length <= 512) return {0, 8};
+  if (length <= 1024) return {0, 4, 6, 8, 12};
+  return whole ? std::vector{0, 24, 32, 50} : std::vector{6, 8, 12, 16};
 }
 
 void run_batch(int batch, int length) {
@@ -47,11 +60,16 @@ void run_batch(int batch, int length) {
           stream_pairs(p, {split, 1, key_step}), stream_singles(p, {split, 1, key_step});
       continue;
     }
-    for (const int split : {0, 4, 6, 8, 12, 16, 24, 32, 40}) {
-      if (split > length / 64 || (length == 4096 && split > 0 && split < 6)) continue;
-      stream_small(p, {split, 12, key_step, false});
-      if (batch > 1 || length > 1024) stream_singles(p, {split, 12, key_step});
-      if (split == 0 || split > 16) stream_pairs(p, {split, 12, key_step});
+    for (const int split : splits_of(length, whole)) {
+      const StreamTuning queued{split, 12, key_step}, dealt{split, 12, key_step, false};
+      stream_four_groups(p, queued), stream_two_groups(p, queued);
+      if (length <= 1024) stream_deep(p, dealt);
+      if (length <= 1024) stream_small(p, dealt);
+      if (batch == 1 && length <= 1024) continue;
+      stream_singles(p, queued), stream_pairs(p, queued), stream_quads(p, queued);
+      if (batch > 1)
+        stream_four_groups(p, dealt), stream_two_groups(p, dealt), stream_singles(p, dealt), stream_pairs(p, dealt),
+            stream_quads(p, dealt);
     }
   }
   band_rows(sizes, length, reach);

@@ -46,7 +46,7 @@ void band_checks() {
   const DenseMask narrow = window(333, 30), strided = dilated(320, 16, 2), half = window(160, 16);
   for (const bool bfloat : {false, true}) {
     const Sizes sizes{2, 4, 2, 64, bfloat, Order::row_major};
-    const Problem problem = make_problem(sizes, narrow), lengths = make_problem(sizes, narrow, {333, 100}, {300, 90});
+    const Problem problem = make_problem(sizes, narrow), lengths = make_problem(sizes, narrow, {300, 90}, {333, 100});
     Problem residues = make_problem(sizes, strided);
     residues.residues = 2;
     if (bfloat) {

@@ -46,6 +46,7 @@ struct ReferenceParams {
   const float* lse;
   const std::uint64_t* bits;
   const int *query_lengths, *key_lengths;
+  int first_position;  // of the mask's first row
   int heads, heads_per_kv, queries, keys, head_dim, words_per_row, samples;
   long long q_row, q_head, q_item, k_row, k_head, k_item, rows;
   float scale;
@@ -69,7 +70,7 @@ __device__ float block_reduce(float x, bool maximum) {
 
 struct SampledRow {
   long long row;
-  int at, item, head, kv_head, length;
+  int at, item, head, kv_head, length, mask_row;
   const std::uint16_t* out;
 };
 
@@ -84,6 +85,7 @@ __device__ SampledRow sampled_row(const ReferenceParams& p, int sample) {
   r.at = int(r.row % p.queries), r.item = int(slice / p.heads), r.head = int(slice % p.heads);
   r.kv_head = r.head / p.heads_per_kv;
   r.length = p.key_lengths ? p.key_lengths[r.item] : p.keys;
+  r.mask_row = r.at + r.length - (p.query_lengths ? p.query_lengths[r.item] : p.queries) - p.first_position;
   r.out = p.out + r.item * p.q_item + r.head * p.q_head + r.at * p.q_row;
   return r;
 }
@@ -95,7 +97,7 @@ __device__ float2 exponentials_of(const ReferenceParams& p, const SampledRow& r,
   float maximum = -INFINITY, sum = 0;
   for (int k = threadIdx.x; k < p.keys; k += 128) {
     float score = -INFINITY;
-    if (k < r.length && (p.bits[std::size_t(r.at) * p.words_per_row + k / 64] >> (k % 64) & 1)) {
+    if (k < r.length && (p.bits[std::size_t(r.mask_row) * p.words_per_row + k / 64] >> (k % 64) & 1)) {
       score = 0;
       for (int d = 0; d < p.head_dim; ++d) score += q[d] * to_float<T>(keys[k * p.k_row + d]);
       score *= p.scale;
@@ -141,6 +143,15 @@ __global__ void reference_kernel(const ReferenceParams p) {
     const float got = p.lse[r.row];
     p.result[blockIdx.x] = make_float4(error, norm, got == expected ? 0.f : fabsf(got - expected), bad);
   }
+}
+
+// NaN into the rows past the lengths: a kernel may read them, but they must not reach the result.
+__global__ void spoil_kernel(std::uint16_t* x, const int* lengths, int rows, int heads, int head_dim, long long item,
+                             long long head, long long row) {
+  const int at = int(blockIdx.x) % rows, slice = int(blockIdx.x) / rows;
+  if (at < lengths[slice / heads]) return;
+  for (int d = threadIdx.x; d < head_dim; d += blockDim.x)
+    x[slice / heads * item + slice % heads * head + at * row + d] = 0x7fff;
 }
 
 // Every element of rows inside the lengths was written with a number, every other one was left alone.
@@ -200,6 +211,7 @@ ReferenceParams reference_params(const Problem& p) {
   ReferenceParams r{};
   r.q = p.q.get(), r.k = p.k.get(), r.v = p.v.get(), r.out = p.out.get(), r.lse = p.lse.get(), r.bits = p.bits.get();
   r.query_lengths = p.device_query_lengths.get(), r.key_lengths = p.device_key_lengths.get();
+  r.first_position = p.mask->keys - p.mask->queries;
   r.heads = s.heads, r.heads_per_kv = s.heads / s.kv_heads, r.queries = p.mask->queries, r.keys = p.mask->keys;
   r.head_dim = s.head_dim, r.words_per_row = p.mask->words_per_row();
   r.q_row = q.row, r.q_head = q.head, r.q_item = q.item, r.k_row = k.row, r.k_head = k.head, r.k_item = k.item;
@@ -226,6 +238,15 @@ Problem make_problem(const Sizes& sizes, const DenseMask& mask, std::vector<int>
     else fill_kernel<__half><<<2048, 256>>>(x, n, seed, scale);
   };
   fill(p.q.get(), nq, 1, 1.5f), fill(p.k.get(), nk, 2, 1.f), fill(p.v.get(), nk, 3, 1.f);
+  const auto spoil = [&](std::uint16_t* x, const DeviceArray<int>& lengths, int rows, int heads) {
+    if (!lengths) return;
+    const Strides stride = strides_of(sizes, rows, heads);
+    spoil_kernel<<<unsigned(sizes.batch * heads * rows), 64>>>(x, lengths.get(), rows, heads, sizes.head_dim,
+                                                               stride.item, stride.head, stride.row);
+  };
+  spoil(p.q.get(), p.device_query_lengths, mask.queries, sizes.heads);
+  spoil(p.k.get(), p.device_key_lengths, mask.keys, sizes.kv_heads);
+  spoil(p.v.get(), p.device_key_lengths, mask.keys, sizes.kv_heads);
   BENCH_CUDA(cudaDeviceSynchronize());
   return p;
 }
@@ -254,15 +275,22 @@ AttentionMaps make_maps(const Problem& p, int key_box, int query_box) {
 
 AttentionOutput output_of(const Problem& p) {
   const Strides stride = strides_of(p.sizes, p.mask->queries, p.sizes.heads);
-  return {p.out.get(), stride.row * p.residues, stride.row, stride.head, stride.item, p.lse.get(), p.sizes.head_dim};
+  const long long rows = p.mask->queries;
+  return {p.out.get(), stride.row * p.residues, stride.row,      stride.head, stride.item, p.lse.get(),
+          rows,        rows * p.sizes.heads,    p.sizes.head_dim};
 }
 
 SliceShape slices_of(const Problem& p) {
   const Sizes& s = p.sizes;
-  return {s.batch * s.heads * p.residues, s.heads,
-          s.heads / s.kv_heads,           p.residues,
-          p.mask->queries / p.residues,   p.mask->keys / p.residues,
-          p.device_query_lengths.get(),   p.device_key_lengths.get()};
+  return {.slices = s.batch * s.heads * p.residues,
+          .heads = s.heads,
+          .heads_per_kv = s.heads / s.kv_heads,
+          .residues = p.residues,
+          .queries = p.mask->queries / p.residues,
+          .keys = p.mask->keys / p.residues,
+          .first_position = (p.mask->keys - p.mask->queries) / p.residues,
+          .query_lengths = p.device_query_lengths.get(),
+          .key_lengths = p.device_key_lengths.get()};
 }
 
 float scale_log2(const Problem& p) { return 1.4426950408889634f / std::sqrt(float(p.sizes.head_dim)); }

@@ -13,15 +13,15 @@ namespace stof::bench {
 struct StreamTuning {
   int most_steps = 0, section = 1;
   int key_step = 64;
-  bool queue = true;                      // false: one team per row block
+  bool queue = true;                      // false: items are dealt round robin
   const DenseMask* slice_mask = nullptr;  // of one residue class, where the problem is viewed by residue
 };
 
 template <class Traits>
 void run_stream(const Problem& problem, const StreamTuning& tuning) {
   char name[96];
-  std::snprintf(name, sizeof name, "stream t%d r%d k%d st%d c%d split%d sec%d%s", Traits::kTeams, Traits::kRows,
-                Traits::kKeys, Traits::kStages, Traits::kCtas, tuning.most_steps, tuning.section,
+  std::snprintf(name, sizeof name, "stream t%d r%d k%d st%d c%d g%d split%d sec%d%s", Traits::kTeams, Traits::kRows,
+                Traits::kKeys, Traits::kStages, Traits::kCtas, Traits::kGroups, tuning.most_steps, tuning.section,
                 tuning.queue ? "" : " noqueue");
   if (problem.residues > 1) std::strcat(name, " residues");
   if (!wanted(problem, name)) return;
@@ -37,13 +37,13 @@ void run_stream(const Problem& problem, const StreamTuning& tuning) {
   const DeviceArray<int> arrivals = allocate<int>(slots), queue = allocate<int>(2);
   const int total = shape.slices * int(arranged.items.size());
   const int wanted_ctas = (total + Traits::kTeams - 1) / Traits::kTeams;
-  const int grid = tuning.queue ? std::min(wanted_ctas, 132 * Traits::kCtas) : wanted_ctas;
+  const int grid = std::min(wanted_ctas, 132 * Traits::kCtas);
   const StreamParams params{{shape, output_of(problem), scale_log2(problem)},
                             {items.get(), steps.get(), words.get(), int(arranged.items.size()), arranged.slots},
                             std::min(tuning.section, shape.slices),
                             partials.get(),
                             arrivals.get(),
-                            grid * Traits::kTeams < total ? queue.get() : nullptr};
+                            tuning.queue && grid * Traits::kTeams < total ? queue.get() : nullptr};
   const AttentionMaps maps = make_maps(problem, 64);
   const KernelFacts kernel{reinterpret_cast<const void*>(&cuda::stream_attention_kernel<Traits>), Traits::kThreads,
                            int(sizeof(typename Traits::Shared))};
@@ -58,11 +58,14 @@ using cuda::StreamShape;
 using cuda::StreamTraits;
 
 // d 64
-void stream_pairs(const Problem& problem, const StreamTuning& tuning);    // two teams of 128 rows
-void stream_singles(const Problem& problem, const StreamTuning& tuning);  // four teams of 64 rows
-void stream_small(const Problem& problem, const StreamTuning& tuning);    // CTAs of one team of 64 rows
-void stream_quads(const Problem& problem, const StreamTuning& tuning);    // one team of 256 rows
-void stream_triples(const Problem& problem, const StreamTuning& tuning);  // one team of 192 rows, 128 keys
+void stream_pairs(const Problem& problem, const StreamTuning& tuning);        // two teams of 128 rows
+void stream_singles(const Problem& problem, const StreamTuning& tuning);      // four teams of 64 rows
+void stream_small(const Problem& problem, const StreamTuning& tuning);        // CTAs of one team of 64 rows
+void stream_deep(const Problem& problem, const StreamTuning& tuning);         // the same with more steps in flight
+void stream_four_groups(const Problem& problem, const StreamTuning& tuning);  // 64 rows, their steps dealt to four
+void stream_two_groups(const Problem& problem, const StreamTuning& tuning);   // two teams of that kind, dealt to two
+void stream_quads(const Problem& problem, const StreamTuning& tuning);        // one team of 256 rows
+void stream_triples(const Problem& problem, const StreamTuning& tuning);      // one team of 192 rows, 128 keys
 // d 128
 void stream_pair_128(const Problem& problem, const StreamTuning& tuning);    // 128 rows, 128 keys
 void stream_triple_128(const Problem& problem, const StreamTuning& tuning);  // 192 rows, 64 keys

@@ -52,18 +52,20 @@ struct BandBlock {
   u32 weights[kKeys / 4];
   RowStats rows;
 
-  // Row block `index`: those of a slice run fastest, so that neighbours ask for the same keys at the same time.
-  __device__ __forceinline__ void find_next(int index) {
-    const SliceShape& s = p.call.shape;
+  // The first of the row blocks index, index + stride, ... that has a row, or `total`. Those of a slice run fastest, so
+  // that neighbours ask for the same keys at the same time.
+  __device__ __forceinline__ int find_next(int index, int total) {
+    for (; index < total; index += static_cast<int>(gridDim.x)) {
+      describe(index);
+      if (next_block.row < next_block.rows && next_block.row + Traits::kRows > 0) return index;
+    }
+    return total;
+  }
+  __device__ __forceinline__ void describe(int index) {
     const int slice = index / p.row_blocks, entry = index - slice * p.row_blocks;
     next_key_start = __ldg(&p.rows[entry].key_start);
     next_wanted = __ldg(&p.rows[entry].patterns[part]);  // an index in a register would put the row into local memory
-    const int over_residues = slice / s.residues, item = over_residues / s.heads;
-    next_block.slice = slice, next_block.item = item, next_block.head = over_residues - item * s.heads;
-    next_block.residue = slice - over_residues * s.residues;
-    next_block.row = entry * Traits::kRows;
-    next_block.rows = s.query_lengths ? s.query_lengths[item] : s.queries;
-    next_block.keys = s.key_lengths ? s.key_lengths[item] : s.keys;
+    next_block = row_block_of(p.call.shape, slice, entry * Traits::kRows);
   }
 
   // The next row block's q and keys.
@@ -76,7 +78,7 @@ struct BandBlock {
 #pragma unroll
       for (int i = 0; i < Traits::kParts; ++i)
         load_box(shared_address(shared.q[i]) + box * (64 * kRowBytes), maps.q,
-                 {box * kBoxColumns, to.row + 64 * i, to.residue, to.head, to.item}, full);
+                 {box * kBoxColumns, to.place.query_start + to.row + 64 * i, to.residue, to.head, to.place.item}, full);
       load_box(shared_address(shared.k[box]), maps.k, keys_at(box), full);
     }
   }
@@ -89,8 +91,8 @@ struct BandBlock {
   }
 
   __device__ __forceinline__ Place keys_at(int box) const {
-    return {box * kBoxColumns, next_key_start, next_block.residue, next_block.head / p.call.shape.heads_per_kv,
-            next_block.item};
+    return {box * kBoxColumns, next_block.place.key_start + next_key_start, next_block.residue,
+            next_block.head / p.call.shape.heads_per_kv, next_block.place.item};
   }
 
   // Most row blocks of a band have the pattern of the one before.
@@ -107,10 +109,32 @@ struct BandBlock {
     for (int i = 0; i < Traits::kWords; ++i) words[i] &= keys_below(block.keys - start - 64 * i, lane);
   }
 
-  __device__ __forceinline__ void process(int next, bool more, u32 parity) {
+  // What lies behind the last key, or in a packed batch before the first, must not reach the result: its weight is 0,
+  // but 0 times NaN is NaN.
+  __device__ __forceinline__ void clear_values(u32 parity) const {
+    const SliceShape& s = p.call.shape;
+    const bool after = s.key_lengths && key_start + Traits::kLoadedKeys > block.keys;
+    const bool before = s.key_starts && key_start < 0;
+    if (!after && !before) return;
+    barrier_wait(shared_address(&shared.v_full), parity);
+    constexpr int kPieces = kRowBytes / 16;
+#pragma unroll
+    for (int box = 0; box < Traits::kBoxes; ++box)
+      for (int i = static_cast<int>(threadIdx.x); i < Traits::kLoadedKeys * kPieces; i += Traits::kThreads) {
+        const int key = key_start + i / kPieces;
+        if (key < 0 || key >= block.keys) reinterpret_cast<uint4*>(shared.v[box])[i] = make_uint4(0, 0, 0, 0);
+      }
+    fence_async_proxy();
+    named_barrier<1, Traits::kThreads>();
+  }
+
+  // The row block found last. Finds the one after it, among index, index + stride, ..., and answers where.
+  __device__ __forceinline__ int process(int index, int total, u32 parity) {
     block = next_block, key_start = next_key_start, wanted = next_wanted;
     read_words();
-    if (more) find_next(next);
+    clear_values(parity);
+    index = find_next(index, total);
+    const bool more = index < total;
     constexpr u32 kOffset = 64 * kRowBytes / 16;
     barrier_wait(shared_address(&shared.qk_full), parity);
     issue_band_scores(descriptor(shared_address(shared.q[part])),
@@ -137,6 +161,7 @@ struct BandBlock {
       if (threadIdx.x == 0) load_values();
     }
     finish();
+    return index;
   }
 
   __device__ __forceinline__ void issue_band_scores(u32 q, u32 k) {
@@ -152,7 +177,7 @@ struct BandBlock {
     const int first = block.row + 64 * part + 16 * warp;
     const float inverse[2] = {rows.sum[0] > 0.f ? 1.f / rows.sum[0] : 0.f, rows.sum[1] > 0.f ? 1.f / rows.sum[1] : 0.f};
     write_lse(p.call, block, rows, first);
-    if (uniform(first) + 16 <= uniform(block.rows)) {
+    if (uniform(first) >= 0 && uniform(first) + 16 <= uniform(block.rows)) {
       if (lane == 0) wait_stores_read();  // the store before has left its place
       __syncwarp();
       write_rows<Element, kHeadDim>(maps.out, block, out, inverse, first,
@@ -175,9 +200,10 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   BandBlock<Traits> block{
       shared, maps, p, uniform(thread / 128), uniform(thread / 32 % 4), thread % 32, thread % 128, {}, {}, {},
       {},     {},   {}};
-  int index = static_cast<int>(blockIdx.x);
-  block.find_next(index);
-  if (thread == 0) {
+  const int total = p.call.shape.slices * p.row_blocks, stride = static_cast<int>(gridDim.x);
+  if (p.call.shape.query_lengths) wait_for_previous_grid();  // which may have made them
+  int index = block.find_next(static_cast<int>(blockIdx.x), total);
+  if (thread == 0 && index < total) {
     barrier_init(shared_address(&shared.qk_full), 1);
     barrier_init(shared_address(&shared.v_full), 1);
     fence_barrier_init();
@@ -187,9 +213,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   }
   __syncthreads();
   allow_next_grid();
-  const int total = p.call.shape.slices * p.row_blocks, stride = static_cast<int>(gridDim.x);
-  for (u32 parity = 0; index < total; index += stride, parity ^= 1)
-    block.process(index + stride, index + stride < total, parity);
+  for (u32 parity = 0; index < total; parity ^= 1) index = block.process(index + stride, total, parity);
   if (block.lane == 0) wait_stores_read();
 }
 

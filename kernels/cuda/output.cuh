@@ -1,16 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a warp does with its 16 finished rows: partial results of split rows, the rows themselves, their LSE.
 #pragma once
+#include "kernels/cuda/row_block.cuh"
 #include "kernels/cuda/softmax.cuh"
 
 namespace stof::cuda {
 
-// The rows of one row block of one slice, as the consumers need to know them.
-struct RowBlock {
-  int row, steps, split, slice;
-  int item, head, residue;
-  int rows, keys;  // of the slice: rows from `rows` on are not written, keys from `keys` on are not used
-};
+// What a result so far counts for when the reference maximum is `highest`.
+__device__ __forceinline__ float share_of(float maximum, float highest, float scale_log2) {
+  return maximum == kMinusInfinity ? 0.f : exp2_approx((maximum - highest) * scale_log2);
+}
+
+// A thread's share of a partial result in shared memory, as vectors 128 threads apart, with full sums.
+template <int kCount>
+__device__ __forceinline__ void leave_partial(float4* to, const float (&out)[kCount], const RowStats& rows) {
+  *to = make_float4(rows.maximum[0], rows.maximum[1], rows.sum[0], rows.sum[1]);
+#pragma unroll
+  for (int i = 0; i < kCount; i += 4) to[(i / 4 + 1) * 128] = make_float4(out[i], out[i + 1], out[i + 2], out[i + 3]);
+}
+template <int kCount>
+__device__ __forceinline__ void add_partial(const float4* from, float (&out)[kCount], RowStats& rows,
+                                            float scale_log2) {
+  const float4 stats = *from;
+  const float maxima[2] = {stats.x, stats.y}, sums[2] = {stats.z, stats.w};
+  float mine[2], its[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const float highest = fmaxf(rows.maximum[i], maxima[i]);
+    mine[i] = share_of(rows.maximum[i], highest, scale_log2);
+    its[i] = share_of(maxima[i], highest, scale_log2);
+    rows.maximum[i] = highest;
+    rows.sum[i] = rows.sum[i] * mine[i] + sums[i] * its[i];
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; i += 4) {
+    const float4 v = from[(i / 4 + 1) * 128];
+    out[i] = out[i] * mine[0] + v.x * its[0], out[i + 1] = out[i + 1] * mine[0] + v.y * its[0];
+    out[i + 2] = out[i + 2] * mine[1] + v.z * its[1], out[i + 3] = out[i + 3] * mine[1] + v.w * its[1];
+  }
+}
 
 // Where split rows meet: every part leaves its sums, the last to arrive adds them up. Vectors of 4 floats lie 128
 // threads side by side.
@@ -60,8 +88,8 @@ struct SplitRows {
     for (int i = 0; i < count; ++i) {
       const float4* part = base + i * kVectors * 128 + thread;
       const float4 stats = __ldcg(part);
-      const float factor[2] = {weight(stats.x, rows.maximum[0], scale_log2),
-                               weight(stats.y, rows.maximum[1], scale_log2)};
+      const float factor[2] = {share_of(stats.x, rows.maximum[0], scale_log2),
+                               share_of(stats.y, rows.maximum[1], scale_log2)};
       rows.sum[0] += stats.z * factor[0];
       rows.sum[1] += stats.w * factor[1];
 #pragma unroll
@@ -72,23 +100,18 @@ struct SplitRows {
       }
     }
   }
-
- private:
-  static __device__ __forceinline__ float weight(float maximum, float highest, float scale_log2) {
-    return maximum == kMinusInfinity ? 0.f : exp2_approx((maximum - highest) * scale_log2);
-  }
 };
 
 __device__ __forceinline__ void write_lse(const AttentionCall& call, const RowBlock& block, const RowStats& rows,
                                           int row) {
   if (!call.out.lse || threadIdx.x % 4) return;
-  const SliceShape& s = call.shape;
-  float* lse = call.out.lse + (static_cast<long long>(block.item) * s.heads + block.head) * s.queries * s.residues;
+  float* lse = call.out.lse + block.place.item * call.out.lse_item_stride + block.head * call.out.lse_head_stride +
+               block.place.query_start;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const int at = row + static_cast<int>(threadIdx.x % 32 / 4) + 8 * i;
-    if (at < block.rows)
-      lse[static_cast<long long>(at) * s.residues + block.residue] = log_sum_exp(rows, i, call.scale_log2);
+    if (at >= 0 && at < block.rows)
+      lse[static_cast<long long>(at) * call.shape.residues + block.residue] = log_sum_exp(rows, i, call.scale_log2);
   }
 }
 
@@ -101,9 +124,10 @@ __device__ __forceinline__ void write_some_rows(const AttentionCall& call, const
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const int at = row + lane / 4 + 8 * i;
-    if (at >= block.rows) continue;
-    unsigned short* values = static_cast<unsigned short*>(to.values) + block.item * to.item_stride +
-                             block.head * to.head_stride + block.residue * to.residue_stride + at * to.row_stride;
+    if (at < 0 || at >= block.rows) continue;
+    unsigned short* values = static_cast<unsigned short*>(to.values) + block.place.item * to.item_stride +
+                             block.head * to.head_stride + block.residue * to.residue_stride +
+                             (block.place.query_start + at) * to.row_stride;
 #pragma unroll
     for (int j = 0; j < kHeadDim / 8; ++j) {
       const int column = 8 * j + lane % 4 * 2;
@@ -135,7 +159,7 @@ __device__ __forceinline__ void write_rows(const TensorMap& map, const RowBlock&
   if (lane == 0) {
 #pragma unroll
     for (int box = 0; box * kBoxColumns < kHeadDim; ++box)
-      store_box(map, {box * kBoxColumns, row, block.residue, block.head, block.item},
+      store_box(map, {box * kBoxColumns, block.place.query_start + row, block.residue, block.head, block.place.item},
                 staging + static_cast<u32>(box) * (64 * kRowBytes));
     commit_stores();
   }

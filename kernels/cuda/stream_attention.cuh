@@ -8,10 +8,10 @@ namespace stof::cuda {
 
 template <class Traits>
 __device__ __forceinline__ void prepare(typename Traits::Team& team) {
-  constexpr u32 kWarps = 4 * Traits::kParts;
+  constexpr u32 kWarps = 4 * Traits::kParts;  // that use a step
   for (int i = 0; i < 2; ++i) {
     barrier_init(shared_address(&team.q_full[i]), 1);
-    barrier_init(shared_address(&team.q_empty[i]), kWarps);
+    barrier_init(shared_address(&team.q_empty[i]), kWarps * Traits::kGroups);
   }
   for (int i = 0; i < Traits::kStages; ++i) {
     barrier_init(shared_address(&team.k_full[i]), 1);
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
     }
   } else {
     take_registers<Traits::kConsumerRegisters>();
-    StreamConsumer<Traits> consumer(shared.teams[group / Traits::kParts], maps, p, group);
+    StreamConsumer<Traits> consumer(shared.teams[group / Traits::kTeamSize], maps, p, group);
     consumer.run();
   }
 }

@@ -13,7 +13,7 @@ struct StreamConsumer {
   Team& team;
   const AttentionMaps& maps;
   const StreamParams& p;
-  int part, barrier_id, thread, warp, lane;
+  int part, rank, barrier_id, team_barrier_id, thread, warp, lane;
 
   RingPlace<Traits::kStages> ring;  // the step at hand
   RingPlace<Traits::kStages> held;  // the step whose weights wait for their values
@@ -30,7 +30,9 @@ struct StreamConsumer {
   __device__ __forceinline__ StreamConsumer(Team& team, const AttentionMaps& maps, const StreamParams& p, int group)
       : team(team), maps(maps), p(p) {
     part = group % Traits::kParts;
+    rank = group % Traits::kGroups;
     barrier_id = 1 + group;
+    team_barrier_id = 1 + Traits::kConsumers + group / Traits::kTeamSize;
     thread = static_cast<int>(threadIdx.x) % 128;
     warp = uniform(thread / 32);
     lane = thread % 32;
@@ -43,50 +45,84 @@ struct StreamConsumer {
       barrier_wait(shared_address(&team.q_full[slot]), turn >> 1 & 1);
       const int steps = uniform(team.blocks[slot].steps);
       if (steps < 0) break;
-      attend(slot, steps);
+      attend(slot, steps, steps - uniform(team.blocks[slot].full_steps));
       release_q();
-      finish(slot);
+      rows.sum_over_columns();
+      if (Traits::kGroups == 1 || gather()) finish(slot);
       to_release = slot;
     }
     if (lane == 0) wait_stores_read();
   }
 
  private:
-  __device__ __forceinline__ void attend(int slot, int steps) {
+  // `listed` steps whose states must be read, then steps that are full for every part. Groups take them in turns.
+  __device__ __forceinline__ void attend(int slot, int steps, int listed) {
     rows.reset();
 #pragma unroll
     for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
     q = descriptor(shared_address(team.q[slot][part]));
     holds = false;
-    for (int n = 0; n < steps; ++n) {
+    RingPlace<Traits::kStages> next_block = ring;
+    if constexpr (Traits::kGroups > 1) {
+      next_block.advance(static_cast<u32>(steps));
+      ring.advance(static_cast<u32>(rank));
+    }
+    int n = rank;
+    for (; n < listed || (n < steps && !holds); n += Traits::kGroups) {
       barrier_wait(shared_address(&team.k_full[ring.stage]), ring.parity);
-      const StepKind kind = read_step(team.blocks[slot].keys);
-      if (kind == StepKind::unused) skip();
+      if (!read_step(team.blocks[slot].keys)) skip();
       else if (!holds) first_step();
-      else if (kind == StepKind::partial) step<true>();
-      else step<false>();
-      if (n == 0) release_q();
-      ring.advance();
+      else step<true>();
+      if (n == rank) release_q();
+      next_step();
+    }
+    for (; n < steps; n += Traits::kGroups) {
+      barrier_wait(shared_address(&team.k_full[ring.stage]), ring.parity);
+      step<false>();
+      next_step();
     }
     if (holds) flush();
+    if constexpr (Traits::kGroups > 1) ring = next_block;
   }
 
-  enum class StepKind { unused, partial, full };
+  __device__ __forceinline__ void next_step() {
+    if constexpr (Traits::kGroups > 1) ring.advance(Traits::kGroups);
+    else ring.advance();
+  }
 
-  __device__ __forceinline__ StepKind read_step(int keys) {
-    bool used = false, whole = true;
+  // The words of this part's scores; false when it needs none of the step.
+  __device__ __forceinline__ bool read_step(int keys) {
+    bool used = false;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
       int state = uniform(team.steps[ring.stage][tile][1 + part]);
       const bool tail = state >= kTailState - 2;
       if (tail) state -= kTailState;
       used |= state != TileState::kUnused;
-      whole &= state == TileState::kFull && !tail;
       words[tile] = state == TileState::kFull ? ~0u : 0u;
       if (state >= 0) words[tile] = team.words[ring.stage][part][tile][thread];
-      if (tail) words[tile] &= keys_below(keys - team.steps[ring.stage][tile][0], lane);
+      if (tail) {
+        const int end = keys - uniform(team.steps[ring.stage][tile][0]);
+        words[tile] &= keys_below(end, lane);
+        clear_values(tile, end);
+      }
     }
-    return !used ? StepKind::unused : whole ? StepKind::full : StepKind::partial;
+    return used;
+  }
+
+  // What lies behind the last key must not reach the result: its weight is 0, but 0 times NaN is NaN. Parts that share
+  // the tile write the same zeros.
+  __device__ __forceinline__ void clear_values(int tile, int end) {
+    barrier_wait(shared_address(&team.v_full[ring.stage]), ring.parity);
+    constexpr int kPieces = kRowBytes / 16;
+    const int first = max(end, 0) * kPieces;
+#pragma unroll
+    for (int box = 0; box < Traits::kBoxes; ++box) {
+      uint4* pieces = reinterpret_cast<uint4*>(team.v[ring.stage] + (box * kTiles + tile) * (64 * kRowBytes));
+      for (int i = first + thread; i < 64 * kPieces; i += 128) pieces[i] = make_uint4(0, 0, 0, 0);
+    }
+    fence_async_proxy();
+    named_barrier<128>(barrier_id);
   }
 
   __device__ __forceinline__ void issue_q_k() {
@@ -151,7 +187,7 @@ struct StreamConsumer {
   // A step that only other warpgroups need. Values that this one holds must not keep the loader from bringing the
   // step's own, which come into the same place after a whole round.
   __device__ __forceinline__ void skip() {
-    if (holds && ++held_for >= Traits::kStages) flush();
+    if (holds && (held_for += Traits::kGroups) >= Traits::kStages) flush();
     barrier_wait(shared_address(&team.v_full[ring.stage]), ring.parity);
     __syncwarp();
     release(team.k_empty[ring.stage]);
@@ -169,9 +205,20 @@ struct StreamConsumer {
     to_release = -1;
   }
 
+  // Adds the results of the other groups to the first one's, which finishes the rows.
+  __device__ __forceinline__ bool gather() {
+    constexpr int kTeamThreads = 128 * Traits::kGroups;
+    named_barrier<kTeamThreads>(team_barrier_id);  // the first group has read what the others left last time
+    if (rank > 0) leave_partial(team.partials[rank - 1] + thread, out, rows);
+    named_barrier<kTeamThreads>(team_barrier_id);
+    if (rank > 0) return false;
+    for (int group = 1; group < Traits::kGroups; ++group)
+      add_partial(team.partials[group - 1] + thread, out, rows, p.call.scale_log2);
+    return true;
+  }
+
   __device__ __forceinline__ void finish(int slot) {
     const RowBlock block = team.blocks[slot];
-    rows.sum_over_columns();
     if (uniform(block.split)) {
       const SplitRows<kHeadDim> split(p, block, part, Traits::kParts);
       split.publish(out, rows, thread);
@@ -185,7 +232,7 @@ struct StreamConsumer {
     const int row = uniform(block.row) + 64 * part + 16 * warp;
     const float inverse[2] = {rows.sum[0] > 0.f ? 1.f / rows.sum[0] : 0.f, rows.sum[1] > 0.f ? 1.f / rows.sum[1] : 0.f};
     write_lse(p.call, block, rows, row);
-    if (row + 16 <= uniform(block.rows))
+    if (row >= 0 && row + 16 <= uniform(block.rows))
       write_rows<Element, kHeadDim>(maps.out, block, out, inverse, row,
                                     shared_address(team.q[slot][part]) + static_cast<u32>(warp) * (16 * kRowBytes));
     else write_some_rows<Element, kHeadDim>(p.call, block, out, inverse, row);

@@ -17,11 +17,10 @@ struct StreamLoader {
   __device__ __forceinline__ void run(int first, int teams) {
     const int total = p.call.shape.slices * p.layout.item_count;
     int turn = 0;
+    if (p.call.shape.query_lengths) wait_for_previous_grid();  // which may have made them
+    for (int index = first; index < total; index = p.queue ? teams + atomicAdd(p.queue, 1) : index + teams)
+      if (load_row_block(index, turn & 1, turn >> 1)) ++turn;
     wait_for_previous_grid();
-    for (int index = first; index < total; ++turn) {
-      load_row_block(index, turn);
-      index = p.queue ? teams + atomicAdd(p.queue, 1) : total;
-    }
     const int slot = turn & 1;
     barrier_wait(shared_address(&team.q_empty[slot]), ~(turn >> 1) & 1);
     team.blocks[slot].steps = -1;
@@ -32,28 +31,41 @@ struct StreamLoader {
  private:
   // Sections of slices go through the items side by side.
   __device__ __forceinline__ RowBlock row_block(int index, StreamItem& item) const {
-    const SliceShape& s = p.call.shape;
     const int per_section = p.layout.item_count * p.section;
     const int section = index / per_section, within = index - section * per_section;
-    const int width = min(p.section, s.slices - section * p.section);
+    const int width = min(p.section, p.call.shape.slices - section * p.section);
     const int entry = within / width, slice = section * p.section + within - entry * width;
     item = p.layout.items[entry];
-    const int over_residues = slice / s.residues, batch_item = over_residues / s.heads;
-    RowBlock block;
-    block.row = item.row, block.steps = item.steps, block.split = item.split, block.slice = slice;
-    block.item = batch_item, block.head = over_residues - batch_item * s.heads;
-    block.residue = slice - over_residues * s.residues;
-    block.rows = s.query_lengths ? s.query_lengths[batch_item] : s.queries;
-    block.keys = s.key_lengths ? s.key_lengths[batch_item] : s.keys;
+    RowBlock block = row_block_of(p.call.shape, slice, item.row);
+    block.steps = item.steps, block.full_steps = item.full_steps, block.split = item.split;
     return block;
   }
 
-  __device__ __forceinline__ void load_row_block(int index, int turn) {
+  // Of a shorter item: steps of which some key exists. Full ones may reach past its end.
+  __device__ __forceinline__ int steps_below(int keys, const StreamItem& item) const {
+    const int* step = p.layout.steps + item.first_step * Traits::kStepInts;
+    int count = 0;
+#pragma unroll 4
+    for (int n = 0; n < item.steps; ++n) count += exists(step + n * Traits::kStepInts, keys);
+    return count;
+  }
+  static __device__ __forceinline__ bool exists(const int* step, int keys) {
+    bool any = false;
+#pragma unroll
+    for (int tile = 0; tile < Traits::kTiles; ++tile) any |= __ldg(step + tile * (1 + Traits::kParts)) < keys;
+    return any;
+  }
+
+  // False: the row block has no row of the item.
+  __device__ __forceinline__ bool load_row_block(int index, int slot, int round) {
     StreamItem item;
-    const RowBlock block = row_block(index, item);
-    const int slot = turn & 1;
+    RowBlock block = row_block(index, item);
+    if (block.row >= block.rows || block.row + Traits::kRows <= 0) return false;
+    const bool shorter = block.keys < p.call.shape.keys;
+    if (shorter) block.steps = steps_below(block.keys, item), block.full_steps = 0;
     const u32 full = shared_address(&team.q_full[slot]);
-    barrier_wait(shared_address(&team.q_empty[slot]), ~(turn >> 1) & 1);
+    barrier_wait(shared_address(&team.q_empty[slot]), ~round & 1);
+    wait_for_previous_grid();  // its results may be q, k and v; it may still use the queue
     team.blocks[slot] = block;
     barrier_expect(full, Traits::kParts * Traits::kPartBytes);
 #pragma unroll
@@ -61,16 +73,21 @@ struct StreamLoader {
 #pragma unroll
       for (int box = 0; box < Traits::kBoxes; ++box)
         load_box(shared_address(team.q[slot][part]) + box * (64 * kRowBytes), maps.q,
-                 {box * kBoxColumns, block.row + 64 * part, block.residue, block.head, block.item}, full);
+                 {box * kBoxColumns, block.place.query_start + block.row + 64 * part, block.residue, block.head,
+                  block.place.item},
+                 full);
     const int kv_head = block.head / p.call.shape.heads_per_kv;
     const int* step = p.layout.steps + item.first_step * Traits::kStepInts;
-    for (int n = 0; n < block.steps; ++n, step += Traits::kStepInts) {
-      load_step(step, {0, 0, block.residue, kv_head, block.item}, block.keys);
+    for (int n = 0; n < item.steps; ++n, step += Traits::kStepInts) {
+      if (shorter && !exists(step, block.keys)) continue;
+      load_step(step, {0, block.place.key_start, block.residue, kv_head, block.place.item}, block.keys);
       ring.advance();
     }
+    return true;
   }
 
-  __device__ __forceinline__ void load_step(const int* step, Place at, int keys) {
+  // at: key 0.
+  __device__ __forceinline__ void load_step(const int* step, const Place& at, int keys) {
     const u32 stage = ring.stage;
     const u32 k_full = shared_address(&team.k_full[stage]), v_full = shared_address(&team.v_full[stage]);
     int entries[Traits::kTiles][1 + Traits::kParts];
@@ -92,8 +109,7 @@ struct StreamLoader {
     barrier_expect(k_full, Traits::kTileBytes + word_bytes);
 #pragma unroll
     for (int tile = 0; tile < Traits::kTiles; ++tile) {
-      at.row = entries[tile][0];
-      load_tile(shared_address(team.k[stage]), maps.k, at, tile, k_full);
+      load_tile(shared_address(team.k[stage]), maps.k, moved(at, entries[tile][0]), tile, k_full);
 #pragma unroll
       for (int part = 0; part < Traits::kParts; ++part)
         if (entries[tile][1 + part] >= 0)
@@ -103,10 +119,13 @@ struct StreamLoader {
     barrier_wait(shared_address(&team.v_empty[stage]), ring.parity ^ 1);
     barrier_expect(v_full, Traits::kTileBytes);
 #pragma unroll
-    for (int tile = 0; tile < Traits::kTiles; ++tile) {
-      at.row = entries[tile][0];
-      load_tile(shared_address(team.v[stage]), maps.v, at, tile, v_full);
-    }
+    for (int tile = 0; tile < Traits::kTiles; ++tile)
+      load_tile(shared_address(team.v[stage]), maps.v, moved(at, entries[tile][0]), tile, v_full);
+  }
+
+  static __device__ __forceinline__ Place moved(Place at, int rows) {
+    at.row += rows;
+    return at;
   }
 
   static __device__ __forceinline__ void load_tile(u32 target, const TensorMap& map, Place at, int tile, u32 barrier) {

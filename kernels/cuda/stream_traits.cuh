@@ -6,9 +6,10 @@
 namespace stof::cuda {
 
 // A CTA holds `teams`, each with its own stream of row blocks of 64 * parts rows, one warpgroup a part. A step brings
-// 64 * tiles keys; `stages` steps are in flight. ctas: what fits an SM.
+// 64 * tiles keys; `stages` steps are in flight. ctas: what fits an SM. groups: warpgroups that take a part's steps in
+// turns and add up at its end, where a row block must be done soon rather than many at a time.
 struct StreamShape {
-  int teams, parts, tiles, stages, ctas;
+  int teams, parts, tiles, stages, ctas, groups = 1;
 };
 
 template <class Element_, int kHeadDim_, StreamShape kShape>
@@ -16,25 +17,27 @@ struct StreamTraits {
   using Element = Element_;
   static constexpr int kHeadDim = kHeadDim_, kBoxes = (kHeadDim + kBoxColumns - 1) / kBoxColumns;
   static constexpr int kTeams = kShape.teams, kParts = kShape.parts, kTiles = kShape.tiles, kStages = kShape.stages;
-  static constexpr int kCtas = kShape.ctas;
+  static constexpr int kCtas = kShape.ctas, kGroups = kShape.groups;
   static constexpr int kKeys = 64 * kTiles, kRows = 64 * kParts;
-  static constexpr int kConsumers = kTeams * kParts;  // warpgroups; one more loads
+  static constexpr int kTeamSize = kParts * kGroups;
+  static constexpr int kConsumers = kTeams * kTeamSize;  // warpgroups; one more loads
   static constexpr int kThreads = 128 * (kConsumers + 1);
   static constexpr int kStepInts = kTiles * (1 + kParts);
 
   static constexpr u32 kPartBytes = kBoxes * 64 * kRowBytes;           // 64 rows of q, or of out
   static constexpr u32 kTileBytes = kBoxes * 64 * kTiles * kRowBytes;  // the keys or the values of a step
 
-  // setmaxnreg deals in steps of 8 what the launch gave: 32 or a little more to the loading warpgroup, the rest to the
-  // consumers; 240 is the most that it takes.
+  // setmaxnreg deals in steps of 8 what the launch gave: 56 to the loading warpgroup where there are plenty, else 32,
+  // the rest to the consumers; 240 is the most that it takes.
   static constexpr int kShare = 65536 / (kThreads * kCtas) / 8 * 8;
   static constexpr int kLaunchRegisters = kShare > 240 ? 240 : kShare;
   static constexpr int kPool = kLaunchRegisters * (kConsumers + 1);
-  static constexpr int kMostRegisters = (kPool - 32) / kConsumers / 8 * 8;
+  static constexpr int kMostRegisters = (kPool - (kPool > 200 * kConsumers ? 56 : 32)) / kConsumers / 8 * 8;
   static constexpr int kConsumerRegisters = kMostRegisters > 240 ? 240 : kMostRegisters;
   static constexpr int kSpareRegisters = kPool - kConsumerRegisters * kConsumers;
   static constexpr int kLoaderRegisters = kSpareRegisters > kLaunchRegisters ? kLaunchRegisters : kSpareRegisters;
   static_assert(kTeams <= 4, "each team has one of the four loading warps");
+  static_assert(kGroups == 1 || (kParts == 1 && kStages >= 2 * kGroups), "every group has a step at hand and one held");
 
   struct Team {
     alignas(1024) unsigned char q[2][kParts][kPartBytes];  // out leaves through it too
@@ -45,6 +48,7 @@ struct StreamTraits {
     RowBlock blocks[2];
     u64 q_full[2], q_empty[2];
     u64 k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
+    float4 partials[kGroups - 1 + (kGroups == 1)][kGroups == 1 ? 1 : (kHeadDim / 8 + 1) * 128];
     int last[kParts];  // whether this part completed a split row
   };
   struct Shared {
@@ -62,6 +66,11 @@ struct RingPlace {
   u32 stage = 0, parity = 0;
   __device__ __forceinline__ void advance() {
     if (++stage == kStages) stage = 0, parity ^= 1;
+  }
+  __device__ __forceinline__ void advance(u32 steps) {
+    stage += steps;
+    parity ^= stage / kStages & 1;
+    stage %= kStages;
   }
 };
 

@@ -28,6 +28,7 @@ struct StreamItem {
   int row;         // first row, a multiple of 64 times the parts of the kernel
   int first_step;  // into steps
   int steps;       // 0: no row has a key
+  int full_steps;  // the last ones, of whole tiles that are full for every part; every part has used a tile before
   int split;       // 0: whole; else first slot | part << 16 | parts << 24; parts of one row block share first slot
 };
 
@@ -43,15 +44,22 @@ struct StreamLayout {
 struct SliceShape {
   int slices;
   int heads, heads_per_kv, residues;
-  int queries, keys;         // rows and keys of a slice
+  int queries, keys;  // rows and keys of a slice
+  // Of the layout's row 0. Row i of an item has position i + keys - queries, with the item's own lengths.
+  int first_position;
   const int* query_lengths;  // [items], or null: all rows
   const int* key_lengths;    // [items], or null: all keys
+  // Of a packed batch, where items follow each other along the rows of one: where each begins. Null: items are the
+  // last dimension of the maps.
+  const int* query_starts;
+  const int* key_starts;
 };
 
 struct AttentionOutput {
   void* values;
   long long row_stride, residue_stride, head_stride, item_stride;  // in elements
-  float* lse;                                                      // [items, heads, queries * residues], or null
+  float* lse;                                                      // rows side by side, or null
+  long long lse_head_stride, lse_item_stride;
   int head_dim;
 };
 
@@ -67,7 +75,7 @@ struct StreamParams {
   int section;      // slices that go through the items side by side: what fits the L2
   float* partials;  // [slices][slots][parts][128][kHeadDim / 2 + 4], as float4 vectors across the 128 threads
   int* arrivals;    // [slices][slots][parts], zero before and after
-  int* queue;       // {next, finished}, zero before and after; null when every team has at most one item
+  int* queue;       // {next, finished}, zero before and after; null: items are dealt round robin
 };
 
 // One row block of a band: its keys start at a multiple of 8, before the first key if need be.

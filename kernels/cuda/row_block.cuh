@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A row block of one slice: which rows and keys of which item it has, and where they lie.
+#pragma once
+#include "kernels/cuda/ptx.cuh"
+
+namespace stof::cuda {
+
+// Where the rows of an item begin: the maps' last coordinate, and in a packed batch the rows before it.
+struct ItemPlace {
+  int item, query_start, key_start;
+};
+
+struct RowBlock {
+  int row;                       // of the slice; below 0 where the item begins inside the row block
+  int steps, full_steps, split;  // see StreamItem
+  int slice, head, residue;
+  int rows, keys;  // of the slice: rows from `rows` on are not written, keys from `keys` on are not used
+  ItemPlace place;
+};
+
+__device__ __forceinline__ int rows_of_residue(int rows, int residue, int residues) {
+  return residues == 1 ? rows : (rows + residues - 1 - residue) / residues;
+}
+
+// The row block that begins at row `row` of the layout.
+__device__ __forceinline__ RowBlock row_block_of(const SliceShape& s, int slice, int row) {
+  const int over_residues = slice / s.residues, item = over_residues / s.heads;
+  RowBlock block{};
+  block.slice = slice;
+  block.head = over_residues - item * s.heads;
+  block.residue = slice - over_residues * s.residues;
+  block.rows = s.query_lengths ? rows_of_residue(s.query_lengths[item], block.residue, s.residues) : s.queries;
+  block.keys = s.key_lengths ? rows_of_residue(s.key_lengths[item], block.residue, s.residues) : s.keys;
+  // An item without keys has no positions: its rows see nothing wherever they are.
+  block.row = block.keys == 0 ? row : row + s.first_position - (block.keys - block.rows);
+  block.place.item = s.query_starts ? 0 : item;
+  block.place.query_start = s.query_starts ? s.query_starts[item] : 0;
+  block.place.key_start = s.key_starts ? s.key_starts[item] : 0;
+  return block;
+}
+
+}  // namespace stof::cuda
