@@ -51,6 +51,8 @@ class Attention {
   Attention& operator=(Attention&&) noexcept;
 
   const AttentionPlan& plan() const;
+  // Made so far: one, and more only when a mask that depends on length meets new lengths.
+  std::int64_t plans_made() const;
   // Any number of items when the mask does not depend on the batch index; lengths up to the planned ones.
   // Thread-safe. New lengths cost no planning unless the mask depends on them.
   void run(const AttentionArguments& arguments) const;

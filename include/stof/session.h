@@ -33,7 +33,7 @@ struct SessionOptions {
   std::string device = "auto";
   DType dtype = DType::f32;       // of weights and activations: f32 or bf16; accumulation is fp32
   std::optional<Mask> mask = {};  // attention allows what the model's own mask and this one allow
-  int threads = 0;                // per call; 0: as many as OpenMP would take
+  int threads = 0;                // per call; 0: as many as OpenMP would take. Attention is planned for them
   bool padded = false;            // pad every batch to its longest text, to compare: results are the same
 };
 
@@ -50,10 +50,19 @@ struct Embeddings {
   std::int64_t truncated = 0;         // texts that were cut
 };
 
-// Where a call's time went and what its memory was; see Session::memory_for.
+// Memory for the activations of one call; see Session::memory_for.
 struct MemoryPlan {
   std::int64_t tokens = 0;
   std::int64_t bytes = 0;
+};
+
+struct SessionStatistics {
+  std::int64_t calls = 0;
+  // Attention plans made since load(): one for each mask and shape of the model. New lengths make more only when the
+  // mask depends on length (docs/masks.md says which do), one for each length.
+  std::int64_t plans = 0;
+  std::int64_t planned_bytes = 0;  // for activations, by memory_for the largest call
+  std::int64_t held_bytes = 0;     // for activations, by the system: the same unless calls ran at the same time
 };
 
 class Session {
@@ -74,6 +83,7 @@ class Session {
   const Device& device() const;
   // Planned arena for a call of so many tokens: exactly what run() uses for activations.
   MemoryPlan memory_for(std::int64_t tokens) const;
+  SessionStatistics statistics() const;
 
   // The last hidden state, f32 [tokens, hidden]. Positions are those inside each text. Throws invalid_argument for an
   // id outside the vocabulary, an empty or too long text, offsets that do not ascend.

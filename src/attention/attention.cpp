@@ -47,6 +47,7 @@ struct Attention::State {
     auto made = std::make_shared<const Planned>(choose_again ? plan_attention(mask, extent, device, kernel)
                                                              : replan(mask, extent, device, planned->choice));
     if (others.size() >= kMaxPlans) others.clear();
+    ++plans_made;
     others.emplace(lengths, made);
     return made;
   }
@@ -58,6 +59,7 @@ struct Attention::State {
   bool by_length, by_item;
   std::shared_ptr<const Planned> planned;
   std::mutex mutex;
+  std::int64_t plans_made = 1;
   std::map<Lengths, std::shared_ptr<const Planned>> others;
 };
 
@@ -69,6 +71,11 @@ Attention::Attention(Attention&&) noexcept = default;
 Attention& Attention::operator=(Attention&&) noexcept = default;
 
 const AttentionPlan& Attention::plan() const { return state_->planned->choice.plan; }
+
+std::int64_t Attention::plans_made() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->plans_made;
+}
 
 void Attention::run(const AttentionArguments& arguments) const {
   const CheckedCall checked = check_call(arguments, state_->shape, state_->by_item);

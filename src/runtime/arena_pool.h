@@ -3,6 +3,8 @@
 // nothing.
 #pragma once
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -41,12 +43,19 @@ class ArenaPool {
         free_.erase(fits);
         return {*this, std::move(memory)};
       }
-      if (!free_.empty()) free_.pop_back();  // too small for this call: the new one replaces it
+      if (!free_.empty()) {  // too small for this call: the new one replaces it
+        held_ -= free_.back().size();
+        free_.pop_back();
+      }
     }
     Tensor memory(DType::boolean, {bytes});
+    held_ += bytes;
     if (bytes > 0) std::memset(memory.data(), 0, memory.bytes());
     return {*this, std::move(memory)};
   }
+
+  // Of every arena, taken or free.
+  std::int64_t bytes_held() const { return held_; }
 
  private:
   void give_back(Tensor memory) {
@@ -55,6 +64,7 @@ class ArenaPool {
   }
 
   std::mutex mutex_;
+  std::atomic<std::int64_t> held_ = 0;
   std::vector<Tensor> free_;
 };
 

@@ -120,7 +120,7 @@ class ProgramBuilder {
   // Layers with one mask and shape share a plan.
   std::shared_ptr<const Attention> attention(const Mask& mask, std::int64_t heads, std::int64_t hidden) {
     std::shared_ptr<const Attention>& plan = attention_[{mask.fingerprint(), heads, hidden}];
-    if (!plan)
+    if (!plan) {
       plan = std::make_shared<const Attention>(mask,
                                                AttentionShape{.batch = 1,
                                                               .heads = heads,
@@ -130,6 +130,8 @@ class ProgramBuilder {
                                                               .head_dim = hidden / heads,
                                                               .dtype = options_.dtype},
                                                options_.device);
+      program_.attention_.push_back(plan);
+    }
     return plan;
   }
 
@@ -196,6 +198,12 @@ Program::Program(const Graph& graph, const ProgramOptions& options)
 
 std::int64_t Program::arena_bytes(std::int64_t rows) const {
   return arena_.elements(row_capacity(rows)) * static_cast<std::int64_t>(size_of(options_.dtype));
+}
+
+std::int64_t Program::plans_made() const {
+  std::int64_t plans = 0;
+  for (const auto& attention : attention_) plans += attention->plans_made();
+  return plans;
 }
 
 const void* Program::run(const RowBatch& batch, std::byte* arena) const {

@@ -34,6 +34,8 @@ class Program {
   // Runs every step; the arena has arena_bytes(batch.rows), 64-byte aligned. Returns the result inside the arena,
   // [rows, columns] of the program's dtype.
   const void* run(const RowBatch& batch, std::byte* arena) const;
+  // Attention plans made since this program was: one for each mask and shape, and more only as Attention says.
+  std::int64_t plans_made() const;
   std::int64_t result_columns() const { return result_columns_; }
   DType dtype() const { return options_.dtype; }
 
@@ -46,6 +48,7 @@ class Program {
   ValueId result_ = 0;
   std::int64_t result_columns_ = 0;
   std::vector<Step> steps_;
+  std::vector<std::shared_ptr<const Attention>> attention_;
 };
 
 }  // namespace stof

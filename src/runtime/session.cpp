@@ -2,6 +2,7 @@
 #include "stof/session.h"
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 
 #include "src/backend/contract.h"
@@ -56,7 +57,11 @@ struct Session::State {
     Hidden hidden{
         .batch = make_rows(tokens, {.vocabulary = config.vocab_size, .longest = config.max_positions}, options.padded),
         .values = {}};
-    const ArenaPool::Lease arena = arenas.take(program.arena_bytes(hidden.batch.rows));
+    const std::int64_t bytes = program.arena_bytes(hidden.batch.rows);
+    const ArenaPool::Lease arena = arenas.take(bytes);
+    ++calls;
+    for (std::int64_t most = planned_bytes; bytes > most && !planned_bytes.compare_exchange_weak(most, bytes);) {
+    }
     void* result = const_cast<void*>(program.run(hidden.batch, arena.data()));
     hidden.values =
         converted(view_of(result, program.dtype(), {hidden.batch.rows, program.result_columns()}), DType::f32);
@@ -71,6 +76,7 @@ struct Session::State {
   std::optional<Tokenizer> tokenizer;
   Program program;
   ArenaPool arenas;
+  std::atomic<std::int64_t> calls = 0, planned_bytes = 0;
 };
 
 Session Session::load(const std::filesystem::path& folder, const SessionOptions& options) {
@@ -98,6 +104,13 @@ const Device& Session::device() const { return state_->device; }
 
 MemoryPlan Session::memory_for(std::int64_t tokens) const {
   return {.tokens = tokens, .bytes = state_->program.arena_bytes(tokens)};
+}
+
+SessionStatistics Session::statistics() const {
+  return {.calls = state_->calls,
+          .plans = state_->program.plans_made(),
+          .planned_bytes = state_->planned_bytes,
+          .held_bytes = state_->arenas.bytes_held()};
 }
 
 Tensor Session::run(const TokenBatch& batch) const {

@@ -59,19 +59,6 @@ TEST_P(AgainstDefinition, EveryTextOfARaggedBatchEqualsItself) {
   }
 }
 
-TEST(Session, RaggedEqualsAloneBitForBit) {
-  const Session session(small_bert(), {.device = "cpu", .mask = parse("longformer(32,4)")});
-  const TokenBatch batch = ragged();
-  const Tensor together = session.run(batch);
-  for (std::size_t i = 0; i < kLengths.size(); ++i) {
-    TokenBatch alone;
-    alone.add(ids_of(kLengths[i], i));
-    const Tensor single = session.run(alone);
-    for (std::int64_t j = 0; j < single.size(); ++j)
-      ASSERT_NEAR(single.as<float>()[j], together.as<float>()[batch.offsets[i] * 24 + j], 2e-6);
-  }
-}
-
 TEST(Session, PoolsAsAsked) {
   const Model model = small_bert();
   const Session session(model, {.device = "cpu"});
@@ -125,14 +112,6 @@ TEST(Session, RunsFromSeveralThreadsAtOnce) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, std::vector<int>(4, 0));
-}
-
-TEST(Session, GivesTheSameBitsForAnyNumberOfThreads) {
-  const Model model = small_bert();
-  const TokenBatch batch = ragged();
-  const Tensor one = Session(model, {.device = "cpu", .threads = 1}).run(batch);
-  const Tensor three = Session(model, {.device = "cpu", .threads = 3}).run(batch);
-  for (std::int64_t i = 0; i < one.size(); ++i) ASSERT_NEAR(one.as<float>()[i], three.as<float>()[i], 2e-6);
 }
 
 TEST(Session, RefusesBadInputByName) {
