@@ -37,6 +37,25 @@ std::vector<Stage> stages_of(const Model& model) {
   return stages;
 }
 
+Json json_of(const Stage& stage) {
+  Json nodes = Json::array();
+  for (const Node& node : stage.graph.nodes) {
+    Json weights = Json::array();
+    for (const Weight& weight : node.weights)
+      weights.push_back(
+          {{"name", weight.name}, {"dtype", name_of(weight.tensor.dtype)}, {"shape", weight.tensor.shape}});
+    const Value& output = stage.graph.value(node.output);
+    nodes.push_back({{"output", node.output},
+                     {"op", name_of(node.op)},
+                     {"detail", detail_of(node.op)},
+                     {"inputs", node.inputs},
+                     {"columns", output.columns},
+                     {"name", output.name},
+                     {"weights", weights}});
+  }
+  return {{"pass", stage.name}, {"what", stage.what}, {"nodes", nodes}, {"result", stage.graph.result}};
+}
+
 void run(const GraphOptions& options) {
   const Model model = read_model(options.model);
   const std::vector<Stage> stages = stages_of(model);
@@ -47,8 +66,7 @@ void run(const GraphOptions& options) {
   }
   if (!options.json.empty()) {
     Json passes = Json::array();
-    for (const Stage& stage : stages)
-      passes.push_back({{"pass", stage.name}, {"nodes", stage.graph.nodes.size()}, {"text", to_text(stage.graph)}});
+    for (const Stage& stage : stages) passes.push_back(json_of(stage));
     write_json({{"passes", passes}}, options.json);
     if (options.json == "-") return;
   }

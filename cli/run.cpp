@@ -10,11 +10,14 @@
 #include "cli/progress.h"
 #include "cli/text_lines.h"
 #include "src/base/error.h"
+#include "src/model/tokenizer.h"
 #include "src/tensor/npy.h"
 #include "stof/session.h"
 
 namespace stof::cli {
 namespace {
+
+constexpr std::int64_t kLargestOutput = std::int64_t{4} << 30;
 
 struct RunOptions {
   std::string model, text, input, mask, pooling = "auto", dtype = "f32", device = "auto", out, lengths_out;
@@ -35,6 +38,7 @@ std::optional<Pooling> pooling_of(const std::string& name) {
 SessionOptions session_options(const RunOptions& options) {
   if (options.threads < 0)
     fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) or more", options.threads);
+  if (options.batch < 1) fail(ErrorKind::invalid_argument, "--batch {}; accepted: 1 or more", options.batch);
   SessionOptions result{.device = options.device, .dtype = parse_dtype(options.dtype), .threads = options.threads};
   if (!options.mask.empty()) result.mask = parse(options.mask);
   return result;
@@ -44,21 +48,32 @@ std::vector<std::string> texts_of(const RunOptions& options) {
   return options.input.empty() ? std::vector<std::string>{options.text} : read_lines(options.input);
 }
 
-// The first numbers of the first vectors: enough to see that something sensible came out.
-void print_summary(const Embeddings& embeddings) {
-  constexpr std::int64_t kRows = 5, kColumns = 6;
-  const std::int64_t rows = embeddings.values.shape()[0], columns = embeddings.values.shape()[1];
-  for (std::int64_t r = 0; r < std::min(rows, kRows); ++r) {
-    fmt::print("{:5}", r);
-    for (std::int64_t c = 0; c < std::min(columns, kColumns); ++c)
-      fmt::print(" {:10.6f}", embeddings.values.as<float>()[r * columns + c]);
-    fmt::print("{}\n", columns > kColumns ? " ..." : "");
+void print_rows(const Tensor& values) {
+  const std::int64_t columns = values.shape()[1];
+  for (std::int64_t r = 0; r < values.shape()[0]; ++r) {
+    const std::span row(values.as<float>() + r * columns, static_cast<std::size_t>(columns));
+    fmt::print("{}\n", fmt::join(row, " "));
   }
-  if (rows > kRows) fmt::print("  ... {} rows of {}; --out E.npy writes them all\n", rows, columns);
+}
+
+// Before anything is computed. Tokens are counted only where even the longest texts could pass the limit.
+void check_size(const RunOptions& options, const Session& session, Pooling pooling,
+                const std::vector<std::string>& texts) {
+  if (options.out.empty() || options.force) return;
+  const auto bytes_of = [&](std::int64_t rows) { return rows * session.hidden_size() * std::int64_t{sizeof(float)}; };
+  std::int64_t rows = std::ssize(texts);
+  if (pooling == Pooling::none && bytes_of(rows * session.max_tokens()) > kLargestOutput) {
+    const Tokenizer tokenizer = Tokenizer::load(options.model);
+    rows = 0;
+    for (const std::string& text : texts) rows += std::ssize(tokenizer.encode(text, session.max_tokens()).ids);
+  }
+  if (bytes_of(rows) > kLargestOutput)
+    fail(ErrorKind::invalid_argument, "'{}' would take {:.1f} GiB; above 4 GiB needs --force", options.out,
+         static_cast<double>(bytes_of(rows)) / (1 << 30));
 }
 
 void write_results(const RunOptions& options, const Embeddings& embeddings) {
-  if (options.out.empty()) print_summary(embeddings);
+  if (options.out.empty()) print_rows(embeddings.values);
   else write_npy(options.out, embeddings.values.view());
   if (options.lengths_out.empty()) return;
   auto* lengths = const_cast<std::int32_t*>(embeddings.lengths.data());
@@ -70,6 +85,7 @@ void run(const RunOptions& options) {
   const SessionOptions chosen = session_options(options);
   const std::vector<std::string> texts = texts_of(options);
   const Session session = Session::load(options.model, chosen);
+  check_size(options, session, pooling.value_or(session.pooling()), texts);
   const auto begin = std::chrono::steady_clock::now();
   Embeddings embeddings;
   {
@@ -79,6 +95,7 @@ void run(const RunOptions& options) {
         texts, {.pooling = pooling,
                 .batch = options.batch,
                 .truncate = !options.no_truncate,
+                .text_name = options.input.empty() ? "text" : options.input + ": line",
                 .progress = [&](std::int64_t done) { progress.advance(done - std::exchange(before, done)); }});
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -109,6 +126,7 @@ void add_run(CLI::App& app) {
   command->add_option("--threads", options->threads, "0: all")->capture_default_str();
   command->add_flag("--no-truncate", options->no_truncate, "a text that is too long is an error");
   command->add_option("--out", options->out, "f4 [texts, hidden], or [all tokens, hidden] with --pooling none");
+  command->add_flag("--force", options->force, "write a result above 4 GiB");
   command->add_option("--lengths-out", options->lengths_out, "i4 [texts]: tokens of each text");
   command->callback([options, text, input] {
     if (text->empty() && input->empty()) throw CLI::RequiredError("--text or --input");

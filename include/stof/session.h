@@ -41,6 +41,7 @@ struct EmbedOptions {
   std::optional<Pooling> pooling = {};                   // default: what the checkpoint says
   std::int64_t batch = 32;                               // texts run together
   bool truncate = true;                                  // false: a text that is too long is an error
+  std::string text_name = "text";                        // what that error calls a text, before its number from 1 on
   std::function<void(std::int64_t done)> progress = {};  // called after each batch with the texts done so far
 };
 

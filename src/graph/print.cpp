@@ -39,10 +39,6 @@ std::string detail(const op::Linear& op) {
 std::string detail(const op::AddLayerNorm& op) { return fmt::format("epsilon={}", op.epsilon); }
 std::string detail(const op::AttendPacked& op) { return attend_detail(op); }
 
-std::string detail_of(const Op& op) {
-  return std::visit([](const auto& kind) { return detail(kind); }, op);
-}
-
 struct Named {
   std::string_view operator()(const op::Lookup&) const { return "lookup"; }
   std::string_view operator()(const op::Add&) const { return "add"; }
@@ -58,6 +54,10 @@ struct Named {
 };
 
 }  // namespace
+
+std::string detail_of(const Op& op) {
+  return std::visit([](const auto& kind) { return detail(kind); }, op);
+}
 
 std::string_view name_of(const Op& op) { return std::visit(Named{}, op); }
 

@@ -142,13 +142,13 @@ struct Tokenized {
 };
 
 Tokenized tokenize(const Tokenizer& tokenizer, std::span<const std::string> texts, std::int64_t longest,
-                   bool truncate) {
+                   const EmbedOptions& options) {
   Tokenized result;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     Tokenizer::Truncated tokens = tokenizer.encode(texts[i], longest);
-    if (tokens.truncated && !truncate)
-      fail(ErrorKind::invalid_argument, "text {} has {} tokens; accepted without truncation: at most {}", i + 1,
-           tokenizer.encode(texts[i]).size(), longest);
+    if (tokens.truncated && !options.truncate)
+      fail(ErrorKind::invalid_argument, "{} {} has {} tokens; accepted without truncation: at most {}",
+           options.text_name, i + 1, tokenizer.encode(texts[i]).size(), longest);
     result.truncated += tokens.truncated;
     result.ids.push_back(std::move(tokens.ids));
   }
@@ -170,7 +170,7 @@ Embeddings Session::embed(std::span<const std::string> texts, const EmbedOptions
   if (!state_->tokenizer) fail(ErrorKind::invalid_argument, "this session has no tokenizer: give it token ids");
   if (options.batch < 1) fail(ErrorKind::invalid_argument, "batch = {}; accepted: 1 or more", options.batch);
   const Pooling pooling = options.pooling.value_or(state_->pooling.pooling);
-  const Tokenized tokens = tokenize(*state_->tokenizer, texts, max_tokens(), options.truncate);
+  const Tokenized tokens = tokenize(*state_->tokenizer, texts, max_tokens(), options);
   Embeddings result{.values = {}, .lengths = {}, .truncated = tokens.truncated};
   std::vector<std::int64_t> first_row{0};  // of each text in the result
   for (const auto& ids : tokens.ids) {
