@@ -31,4 +31,6 @@ std::string ArraySource::print(ArrayNames names) const {
   return names == ArrayNames::display && !file.empty() ? quote(file) : fmt::format("#{}", content.hex());
 }
 
+std::string ArraySource::subject() const { return file.empty() ? "the array" : fmt::format("the array '{}'", file); }
+
 }  // namespace stof

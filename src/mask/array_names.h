@@ -17,6 +17,8 @@ struct ArraySource {
   std::string file;  // as written in the text, empty for an array held in memory
 
   std::string print(ArrayNames names) const;
+  // "the array", or "the array 'mask.npy'": the subject of a message.
+  std::string subject() const;
 };
 
 }  // namespace stof

@@ -46,8 +46,8 @@ void check_fit(const term::DocumentIds& term, const MaskExtent& extent) {
   const Shape& shape = term.array->shape;
   refuse_negative_positions("document_ids", extent);
   if (shape.back() != extent.keys || (shape.size() == 2 && shape[0] != extent.batch))
-    fail(ErrorKind::invalid_argument, "document_ids: the array is {}; accepted: [{}] or [{}, {}]", to_string(shape),
-         extent.keys, extent.batch, extent.keys);
+    fail(ErrorKind::invalid_argument, "document_ids: {} is {}; accepted: [{}] or [{}, {}]",
+         term.array->source.subject(), to_string(shape), extent.keys, extent.batch, extent.keys);
 }
 
 std::int64_t slice_of(const term::DocumentIds& term, const Place& place) {
@@ -75,8 +75,8 @@ void check_fit(const term::Blocks& term, const MaskExtent& extent) {
   refuse_negative_positions("blocks", extent);
   const std::int64_t columns = ceil_div(extent.keys, term.size);
   if (shape.back() != columns || (shape.size() == 3 && shape[0] != extent.heads))
-    fail(ErrorKind::invalid_argument, "blocks: the array is {}; accepted: [{}, {}] or [{}, {}, {}]", to_string(shape),
-         columns, columns, extent.heads, columns, columns);
+    fail(ErrorKind::invalid_argument, "blocks: {} is {}; accepted: [{}, {}] or [{}, {}, {}]",
+         term.table->source.subject(), to_string(shape), columns, columns, extent.heads, columns, columns);
 }
 
 std::int64_t slice_of(const term::Blocks& term, const Place& place) {
@@ -102,8 +102,9 @@ void check_fit(const term::Bits& term, const MaskExtent& extent) {
   for (std::size_t d = 0; d < shape.size(); ++d)
     if (const std::int64_t size = accepted[accepted.size() - shape.size() + d]; shape[d] != size && shape[d] != 1)
       fail(ErrorKind::invalid_argument,
-           "bits: the array is {}; accepted: [{}, {}], [{}, {}, {}] or [{}, {}, {}, {}], where 1 fits every size",
-           to_string(shape), queries, keys, heads, queries, keys, batch, heads, queries, keys);
+           "bits: {} is {}; accepted: [{}, {}], [{}, {}, {}] or [{}, {}, {}, {}], where 1 fits every size",
+           term.array->source.subject(), to_string(shape), queries, keys, heads, queries, keys, batch, heads, queries,
+           keys);
 }
 
 std::int64_t slice_of(const term::Bits& term, const Place& place) {

@@ -15,6 +15,8 @@ Mask select(term::SelectBy by, std::vector<Selection> selections, std::optional<
   for (std::size_t i = 0; i < selections.size(); ++i) {
     const auto& [first, last, mask] = selections[i];
     const auto element = static_cast<std::int64_t>(i);
+    if (first == last && (first < 0 || last >= kMaxExtent))
+      fail_argument({0, element}, "{}: index {}; accepted: 0 to {}", term.name(), first, kMaxExtent - 1);
     if (first < 0 || last < first || last >= kMaxExtent)
       fail_argument({0, element}, "{}: range {}-{}; accepted: first-last with 0 <= first <= last", term.name(), first,
                     last);

@@ -5,55 +5,25 @@
 
 #include "src/mask/expression.h"
 #include "tests/expect_error.h"
+#include "tests/layout/expect_layout.h"
 #include "tests/layout/masks.h"
 
 namespace stof {
 namespace {
-
-const std::vector<BlockFormat> kFormats = {
-    {.block_q = 64, .block_kv = 64, .key_step = 64},    {.block_q = 64, .block_kv = 64, .key_step = 8},
-    {.block_q = 128, .block_kv = 128, .key_step = 128}, {.block_q = 192, .block_kv = 128, .key_step = 64},
-    {.block_q = 128, .block_kv = 64, .key_step = 8},    {.block_q = 256, .block_kv = 256, .key_step = 32},
-    {.block_q = 8, .block_kv = 16, .key_step = 16},     {.block_q = 64, .block_kv = 96, .key_step = 8}};
-
-// unpack(pack(mask)) against the mask, element by element, for each head.
-void expect_equal(const Tensor& dense, const std::vector<int>& group_of, const BoundMask& mask) {
-  const MaskExtent& extent = mask.extent();
-  const auto* got = dense.as<std::uint8_t>();
-  for (std::int64_t item = 0; item < extent.batch; ++item)
-    for (std::int64_t head = 0; head < extent.heads; ++head) {
-      const std::int64_t group = group_of[static_cast<std::size_t>(item * extent.heads + head)];
-      for (std::int64_t row = 0; row < extent.queries; ++row)
-        for (std::int64_t key = 0; key < extent.keys; ++key)
-          ASSERT_EQ(got[(group * extent.queries + row) * extent.keys + key] != 0,
-                    mask.allows(mask.group_of(item, head), row, key))
-              << "item " << item << " head " << head << " row " << row << " key " << key;
-    }
-}
 
 class Pack : public testing::TestWithParam<LayoutCase> {};
 INSTANTIATE_TEST_SUITE_P(Masks, Pack, testing::ValuesIn(layout_cases()));
 
 TEST_P(Pack, BlocksUnpackToTheMask) {
   const BoundMask mask(parse(GetParam().mask), GetParam().extent);
-  for (const BlockFormat& format : kFormats) {
-    SCOPED_TRACE(testing::Message() << format.block_q << "x" << format.block_kv << " step " << format.key_step);
-    const BlockLayout layout = pack_blocks(mask, format);
-    validate(layout);
-    expect_equal(unpack(layout), layout.group_of, mask);
-  }
+  for (const BlockFormat& format : kBlockFormats) expect_packed(mask, format);
 }
 
-TEST_P(Pack, RowsUnpackToTheMask) {
-  const BoundMask mask(parse(GetParam().mask), GetParam().extent);
-  const RowLayout layout = pack_rows(mask);
-  validate(layout);
-  expect_equal(unpack(layout), layout.group_of, mask);
-}
+TEST_P(Pack, RowsUnpackToTheMask) { expect_packed_by_rows(BoundMask(parse(GetParam().mask), GetParam().extent)); }
 
 TEST_P(Pack, SaysWhichRowBlocksHaveEmptyRows) {
   const BoundMask mask(parse(GetParam().mask), GetParam().extent);
-  const BlockLayout layout = pack_blocks(mask, kFormats.front());
+  const BlockLayout layout = pack_blocks(mask, kBlockFormats.front());
   const MaskExtent& extent = mask.extent();
   for (std::int64_t head = 0; head < extent.heads; ++head)
     for (std::int64_t r = 0; r < layout.row_blocks; ++r) {

@@ -76,6 +76,10 @@ bool drawn(Index r, Index c, Index blocks, Index count, std::uint64_t seed) {
 }
 
 TEST(Terms, RandomBlocks) {
+  // The first numbers of splitmix64 from seed 0, as its author's program prints them.
+  EXPECT_EQ(draw(0, 0, 0), 0xE220A8397B1DCDAFull);
+  EXPECT_EQ(draw(0, 1, 0), 0x6E789E6AA1B965F4ull);
+  EXPECT_EQ(draw(0, 2, 0), 0x06C45D188009454Full);
   for (const Index count : {0, 1, 3, 100})
     for (const MaskExtent& extent : {MaskExtent{7, 40}, MaskExtent{70, 70}, MaskExtent{50, 33}})
       expect_definition(random_blocks(8, count, 42), extent, [&](Index, Index, Index p, Index j) {

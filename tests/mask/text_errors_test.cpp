@@ -29,11 +29,22 @@ TEST(TextErrors, Grammar) {
   const Refused cases[] = {
       {"", "", "expected a term, '!' or '('; got the end"},
       {"causal &", "", "expected a term, '!' or '('; got the end"},
+      {"   ", "", "expected a term, '!' or '('; got the end"},
+      {"& causal", "&", "expected a term, '!' or '('; got '&'"},
+      {"causal | !", "", "expected a term, '!' or '('; got the end"},
       {"causal && all", "& all", "expected a term, '!' or '('; got '&'"},
       {"(causal", "", "expected ')' after a mask in parentheses; got the end"},
       {"causal)", ")", "expected '&', '|' or the end; got ')'"},
       {"causal window(3)", "window", "expected '&', '|' or the end; got 'window'"},
       {"causal & windw(4)", "windw", std::string("unknown term 'windw'; accepted: ") + kAccepted},
+      {"Causal", "Causal", std::string("unknown term 'Causal'; accepted: ") + kAccepted},
+      {"causal()", "(", "expected '&', '|' or the end; got '('"},
+      {"causal & (window(3) | sink(1)", "", "expected ')' after a mask in parentheses; got the end"},
+      {"window(3.5)", ".", "expected ')' in window(w) or window(l,r); got '.'"},
+      {"window(1e3)", "e3", "expected ')' in window(w) or window(l,r); got 'e3'"},
+      {"window(-99999999999999999999)", "-", "99999999999999999999 does not fit 64 bits"},
+      {"natten(4,4,3)", ")", "expected ',' in natten(h,w,kh,kw); got ')'"},
+      {"tree(3)", "3", "expected '[' in tree([parents]); got '3'"},
       {"window", "", "expected '(' in window(w) or window(l,r); got the end"},
       {"window()", ")", "expected a number in window(w) or window(l,r); got ')'"},
       {"window(1,2,3)", ",3", "expected ')' in window(w) or window(l,r); got ','"},
@@ -97,6 +108,7 @@ TEST(TextErrors, Values) {
       {"random_blocks(8,-1,2)", "-1", "random_blocks: n = -1" + counts},
       {"tree([-1,0,2])", "2", "tree: node 2 has parent 2; accepted: -1 for a root, or an earlier node"},
       {"tree([-2])", "-2", "tree: node 0 has parent -2; accepted: -1 for a root, or an earlier node"},
+      {"tree([0])", "0", "tree: node 0 has parent 0; accepted: -1 for a root, or an earlier node"},
       {"natten(0,4,1,1)", "0", "natten: h = 0; accepted: 1 to 1048576"},
       {"natten(4,4,5,3)", "5", "natten: kh = 5; accepted: 1 to 4"},
       {"natten(4,4,3,2)", "2", "natten: kw = 2; accepted: an odd number"},
@@ -104,6 +116,8 @@ TEST(TextErrors, Values) {
       {"bigbird(64,2,1,1,1)", "2", "bigbird: w = 2; accepted: an odd number of blocks"},
       {"bigbird(64,3,1,-1,1)", "-1", "bigbird: r = -1" + counts},
       {"heads(0-3: causal, 2: all)", "2:", "heads: 2 is selected twice"},
+      {"heads(0-2: all, 1-3: none)", "1-3", "heads: 1 is selected twice"},
+      {"batch(-1: causal)", "-1", "batch: index -1; accepted: 0 to 1099511627775"},
       {"heads(3-1: causal)", "3-1", "heads: range 3-1; accepted: first-last with 0 <= first <= last"}};
   for (const Refused& refused : cases) expect_refused(refused);
 }
@@ -123,7 +137,12 @@ TEST(TextErrors, LongAndManyLinedTextsShowThePlace) {
                "1) | sink(1) | sink(1) | sink(1) | sink(1) | sink(1) | sink(x) | allsink(1) | sink(1) | sink(1) | "
                "sink(1) | sink(1) | si"
                "...\n                                                                 ^");
-  // The caret counts characters, not bytes.
+  // The caret counts characters, not bytes; a word is shown whole.
+  EXPECT_ERROR(parse("causal \u2227 all"), ErrorKind::invalid_argument,
+               "mask: expected '&', '|' or the end; got '\u2227'\n  causal \u2227 all\n         ^");
+  EXPECT_ERROR(parse("causal & fen\u00EAtre(3)"), ErrorKind::invalid_argument,
+               std::string("mask: unknown term 'fen\u00EAtre'; accepted: ") + kAccepted +
+                   "\n  causal & fen\u00EAtre(3)\n           ^");
   EXPECT_ERROR(parse("bits(\"é.npy\" causal)"), ErrorKind::bad_file,
                "mask: cannot read 'é.npy': No such file or directory\n  bits(\"é.npy\" causal)\n       ^");
 }
@@ -151,6 +170,12 @@ TEST(TextErrors, DeepNestingIsRefused) {
   EXPECT_EQ(last_line("where(" + repeated("-", 10000) + "q)"), refused);
   EXPECT_EQ(last_line(repeated("causal | window(1) & (", 10000) + "all" + repeated(")", 10000)), refused);
   EXPECT_EQ(parse(repeated("(", 60) + "all" + repeated(")", 60)), all());
+}
+
+TEST(TextErrors, DeepNestingIsPointedAt) {
+  EXPECT_ERROR(
+      parse(std::string(10000, '(') + "all" + std::string(10000, ')')), ErrorKind::invalid_argument,
+      "mask: nested deeper than 64 levels\n  ..." + std::string(120, '(') + "...\n" + std::string(65, ' ') + "^");
 }
 
 TEST(TextErrors, DeepTreesAreRefused) {

@@ -2,6 +2,7 @@
 // Text and tree: what parses to what, what is equal, how it prints, arrays from files.
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "src/mask/expression.h"
 #include "src/tensor/npy.h"
@@ -112,6 +113,39 @@ TEST_F(TextFiles, InMemoryArraysPrintTheirFingerprint) {
       "mask: array " + name +
           " was held in memory when this mask was printed; save it as .npy and write the file's name here\n  " + text +
           "\n       ^");
+}
+
+TEST_F(TextFiles, ArraysThatDoNotFitTheExtentAreNamed) {
+  save("m.npy", DType::boolean, {3, 4}, 1);
+  save("ids.npy", DType::i32, {3}, 0);
+  save("table.npy", DType::boolean, {4, 4}, 1);
+  const auto expect_misfit = [&](const char* text, const std::string& message) {
+    EXPECT_ERROR(BoundMask(parse(text, folder_), {.queries = 4, .keys = 4}), ErrorKind::invalid_argument, message);
+  };
+  expect_misfit(
+      "causal & bits(m.npy)",
+      "bits: the array 'm.npy' is [3, 4]; accepted: [4, 4], [1, 4, 4] or [1, 1, 4, 4], where 1 fits every size");
+  expect_misfit("document_ids(ids.npy)", "document_ids: the array 'ids.npy' is [3]; accepted: [4] or [1, 4]");
+  expect_misfit("blocks(2,table.npy)", "blocks: the array 'table.npy' is [4, 4]; accepted: [2, 2] or [1, 2, 2]");
+}
+
+TEST_F(TextFiles, FilesThatAreNoArrays) {
+  std::ofstream(folder_ / "text.npy") << "causal";
+  std::ofstream(folder_ / "empty.npy").flush();
+  std::filesystem::create_directory(folder_ / "folder.npy");
+  save("m.npy", DType::boolean, {4, 6}, 1);
+  save("two.npy", DType::boolean, {4, 6}, 2);
+  std::filesystem::resize_file(folder_ / "m.npy", std::filesystem::file_size(folder_ / "m.npy") - 1);
+  const auto expect_unread = [&](const std::string& name, const std::string& why) {
+    EXPECT_ERROR(parse("causal & bits(" + name + ")", folder_), ErrorKind::bad_file,
+                 "mask: cannot read '" + (folder_ / name).string() + "': " + why + "\n  causal & bits(" + name +
+                     ")\n                ^");
+  };
+  expect_unread("text.npy", "it is not an .npy file: it is shorter than the magic and length");
+  expect_unread("empty.npy", "it is not an .npy file: it is shorter than the magic and length");
+  expect_unread("folder.npy", "it is not a regular file");
+  expect_unread("m.npy", "bool [4, 6] needs 24 bytes of data, but it has 23");
+  expect_unread("two.npy", "element 0 of its bool data is the byte 2; accepted: 0 and 1");
 }
 
 TEST_F(TextFiles, BadArrays) {

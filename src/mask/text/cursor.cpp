@@ -11,7 +11,9 @@ namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
+// Characters beyond ASCII are taken as letters, so that a message shows the word whole; no name has one.
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || !is_ascii(c); }
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }  // UTF-8
 
 // At most this much of the line is shown on either side of the place.
@@ -89,11 +91,7 @@ std::string Cursor::got() {
   Cursor ahead = *this;
   std::string_view token = ahead.word();
   if (token.empty()) token = ahead.digits();
-  if (token.empty()) {
-    std::size_t end = at_ + 1;
-    while (end < text_.size() && continues_character(text_[end])) ++end;
-    token = text_.substr(at_, end - at_);
-  }
+  if (token.empty()) token = text_.substr(at_, 1);
   return fmt::format("'{}'", token);
 }
 
