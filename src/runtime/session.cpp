@@ -128,6 +128,7 @@ Tensor Session::run(const TokenBatch& batch) const {
 
 Tensor Session::embed(const TokenBatch& batch, Pooling pooling) const {
   if (pooling == Pooling::none) return run(batch);
+  const ThreadCount threads(state_->options.threads);
   const State::Hidden hidden = state_->run(batch);
   Tensor pooled = pool(hidden.batch, hidden.values.as<float>(), hidden_size(), pooling);
   if (state_->pooling.normalize) normalize_rows(pooled);

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "tests/expect_error.h"
@@ -112,6 +114,18 @@ TEST(Session, RunsFromSeveralThreadsAtOnce) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, std::vector<int>(4, 0));
+}
+
+// In a process of its own: a pool of threads that another test woke would be counted.
+TEST(SessionDeathTest, TakesNoMoreThreadsThanAskedFor) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto embed_and_count = [] {
+    const Session session(small_bert(), {.device = "cpu", .threads = 1});
+    for (const Pooling pooling : {Pooling::cls, Pooling::mean, Pooling::none}) session.embed(ragged(), pooling);
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    std::exit(std::distance(begin(tasks), end(tasks)) == 1 ? 0 : 1);
+  };
+  EXPECT_EXIT(embed_and_count(), testing::ExitedWithCode(0), "");
 }
 
 TEST(Session, RefusesBadInputByName) {
