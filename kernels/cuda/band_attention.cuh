@@ -143,7 +143,7 @@ struct BandBlock {
     pin(scores);
     if (more) {
       named_barrier<1, Traits::kThreads>();
-      if (threadIdx.x == 0) load_scores();
+      if (threadIdx.x < 32 && elected()) load_scores();
     }
     forbid(scores, words);
     weigh_first(scores, rows, p.call.scale_log2);
@@ -158,7 +158,7 @@ struct BandBlock {
     pin(out);
     if (more) {
       named_barrier<1, Traits::kThreads>();
-      if (threadIdx.x == 0) load_values();
+      if (threadIdx.x < 32 && elected()) load_values();
     }
     finish();
     return index;
@@ -178,7 +178,7 @@ struct BandBlock {
     const float inverse[2] = {rows.sum[0] > 0.f ? 1.f / rows.sum[0] : 0.f, rows.sum[1] > 0.f ? 1.f / rows.sum[1] : 0.f};
     write_lse(p.call, block, rows, first);
     if (uniform(first) >= 0 && uniform(first) + 16 <= uniform(block.rows)) {
-      if (lane == 0) wait_stores_read();  // the store before has left its place
+      if (elected()) wait_stores_read();  // the store before has left its place
       __syncwarp();
       write_rows<Element, kHeadDim>(maps.out, block, out, inverse, first,
                                     shared_address(shared.out[part]) + static_cast<u32>(warp) * (16 * kRowBytes));
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   const int total = p.call.shape.slices * p.row_blocks, stride = static_cast<int>(gridDim.x);
   if (p.call.shape.query_lengths) wait_for_previous_grid();  // which may have made them
   int index = block.find_next(static_cast<int>(blockIdx.x), total);
-  if (thread == 0 && index < total) {
+  if (thread < 32 && index < total && elected()) {
     barrier_init(shared_address(&shared.qk_full), 1);
     barrier_init(shared_address(&shared.v_full), 1);
     fence_barrier_init();
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   __syncthreads();
   allow_next_grid();
   for (u32 parity = 0; index < total; parity ^= 1) index = block.process(index + stride, total, parity);
-  if (block.lane == 0) wait_stores_read();
+  if (elected()) wait_stores_read();
 }
 
 }  // namespace stof::cuda

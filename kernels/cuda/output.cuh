@@ -156,7 +156,7 @@ __device__ __forceinline__ void write_rows(const TensorMap& map, const RowBlock&
   }
   fence_async_proxy();
   __syncwarp();
-  if (lane == 0) {
+  if (elected()) {
 #pragma unroll
     for (int box = 0; box * kBoxColumns < kHeadDim; ++box)
       store_box(map, {box * kBoxColumns, block.place.query_start + row, block.residue, block.head, block.place.item},

@@ -14,6 +14,14 @@ __device__ __forceinline__ u32 shared_address(const void* p) { return static_cas
 // of it live in uniform registers.
 __device__ __forceinline__ int uniform(int x) { return __shfl_sync(~0u, x, 0); }
 
+// True in one lane of a warp that is whole here, always the same one. The assembler knows that lane to be alone and
+// spares each copy that it issues a loop over lanes.
+__device__ __forceinline__ bool elected() {
+  u32 lone;
+  asm volatile("{\n.reg .pred one;\nelect.sync _|one, 0xffffffff;\nselp.u32 %0, 1, 0, one;\n}" : "=r"(lone));
+  return lone != 0;
+}
+
 // Barriers in shared memory.
 
 __device__ __forceinline__ void barrier_init(u32 barrier, u32 arrivals) {
@@ -49,7 +57,7 @@ __device__ __forceinline__ void named_barrier(int id) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(kThreads) : "memory");
 }
 
-// Bulk copies.
+// Bulk copies, each by one lane.
 
 struct Place {  // of a box's first element
   int column, row, residue, head, item;
@@ -78,9 +86,6 @@ __device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.co
 __device__ __forceinline__ void wait_stores_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 // Orders ordinary writes to shared memory before reads by the copy engine and the tensor cores.
 __device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-__device__ __forceinline__ void prefetch(const TensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
 
 // Programmatic dependent launch: no-ops when the kernel was launched without it.
 __device__ __forceinline__ void wait_for_previous_grid() { asm volatile("griddepcontrol.wait;" ::: "memory"); }

@@ -11,8 +11,8 @@ struct ItemPlace {
 };
 
 struct RowBlock {
-  int row;                       // of the slice; below 0 where the item begins inside the row block
-  int steps, full_steps, split;  // see StreamItem
+  int row;                                   // of the slice; below 0 where the item begins inside the row block
+  int first_step, steps, full_steps, split;  // see StreamItem
   int slice, head, residue;
   int rows, keys;  // of the slice: rows from `rows` on are not written, keys from `keys` on are not used
   ItemPlace place;

@@ -40,11 +40,12 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   allow_next_grid();
   if (group == Traits::kConsumers) {
     give_registers<Traits::kLoaderRegisters>();
-    if (warp < Traits::kTeams && threadIdx.x % 32 == 0) {
-      const int teams = static_cast<int>(gridDim.x) * Traits::kTeams;
-      StreamLoader<Traits> loader{shared.teams[warp], maps, p, {}};
-      loader.run(warp * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x), teams);
-    }
+    const int team = warp % Traits::kTeams, role = warp / Traits::kTeams;
+    StreamLoader<Traits> loader{shared.teams[team], maps, p, {}};
+    if (role == 0) {
+      const int ctas = static_cast<int>(gridDim.x);
+      loader.run(team * ctas + static_cast<int>(blockIdx.x), ctas * Traits::kTeams);
+    } else if (role == 1 && Traits::kValueLoaders) loader.run_values();
   } else {
     take_registers<Traits::kConsumerRegisters>();
     StreamConsumer<Traits> consumer(shared.teams[group / Traits::kTeamSize], maps, p, group);

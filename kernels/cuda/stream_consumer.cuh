@@ -51,7 +51,7 @@ struct StreamConsumer {
       if (Traits::kGroups == 1 || gather()) finish(slot);
       to_release = slot;
     }
-    if (lane == 0) wait_stores_read();
+    if (elected()) wait_stores_read();
   }
 
  private:
@@ -198,7 +198,7 @@ struct StreamConsumer {
   __device__ __forceinline__ void release_q() {
     if (to_release < 0) return;
     __syncwarp();  // every lane has read the row block's description
-    if (lane == 0) {
+    if (elected()) {
       wait_stores_read();
       barrier_arrive(shared_address(&team.q_empty[to_release]));
     }

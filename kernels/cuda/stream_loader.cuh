@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loading lane of a team: takes row blocks from the queue, and brings q, keys, values and mask words, running ahead
+// The loading warp of a team: takes row blocks from the queue, and brings q, keys, values and mask words, running ahead
 // of the consumers by as many steps as the ring has, across row blocks.
 #pragma once
 #include "kernels/cuda/stream_traits.cuh"
@@ -18,17 +18,36 @@ struct StreamLoader {
     const int total = p.call.shape.slices * p.layout.item_count;
     int turn = 0;
     if (p.call.shape.query_lengths) wait_for_previous_grid();  // which may have made them
-    for (int index = first; index < total; index = p.queue ? teams + atomicAdd(p.queue, 1) : index + teams)
+    for (int index = first; index < total; index = p.queue ? teams + count_on(p.queue) : index + teams)
       if (load_row_block(index, turn & 1, turn >> 1)) ++turn;
     wait_for_previous_grid();
     const int slot = turn & 1;
     barrier_wait(shared_address(&team.q_empty[slot]), ~(turn >> 1) & 1);
-    team.blocks[slot].steps = -1;
-    barrier_arrive(shared_address(&team.q_full[slot]));
-    if (p.queue && atomicAdd(p.queue + 1, 1) == teams - 1) p.queue[0] = p.queue[1] = 0;
+    if (elected()) {
+      team.blocks[slot].steps = -1;
+      barrier_arrive(shared_address(&team.q_full[slot]));
+    }
+    if (p.queue && count_on(p.queue + 1) == teams - 1 && elected()) p.queue[0] = p.queue[1] = 0;
+  }
+
+  // The values of the row blocks that run() announces, by a warp of their own: where one team has the SM, one warp
+  // cannot issue as fast as the team consumes.
+  __device__ __forceinline__ void run_values() {
+    for (int turn = 0;; ++turn) {
+      barrier_wait(shared_address(&team.q_full[turn & 1]), turn >> 1 & 1);
+      const RowBlock block = team.blocks[turn & 1];
+      if (block.steps < 0) break;
+      for_each_step(block, [&](const Step& step, const Place& first_key) { load_values(step, first_key); });
+    }
   }
 
  private:
+  static __device__ __forceinline__ int count_on(int* counter) {
+    int before = 0;
+    if (threadIdx.x % 32 == 0) before = atomicAdd(counter, 1);
+    return uniform(before);
+  }
+
   // Sections of slices go through the items side by side.
   __device__ __forceinline__ RowBlock row_block(int index, StreamItem& item) const {
     const int per_section = p.layout.item_count * p.section;
@@ -37,7 +56,8 @@ struct StreamLoader {
     const int entry = within / width, slice = section * p.section + within - entry * width;
     item = p.layout.items[entry];
     RowBlock block = row_block_of(p.call.shape, slice, item.row);
-    block.steps = item.steps, block.full_steps = item.full_steps, block.split = item.split;
+    block.first_step = item.first_step, block.steps = item.steps, block.full_steps = item.full_steps;
+    block.split = item.split;
     return block;
   }
 
@@ -56,79 +76,109 @@ struct StreamLoader {
     return any;
   }
 
-  // False: the row block has no row of the item.
+  // q, keys and, where no other lane does it, values. False: the row block has no row of the item.
   __device__ __forceinline__ bool load_row_block(int index, int slot, int round) {
     StreamItem item;
     RowBlock block = row_block(index, item);
     if (block.row >= block.rows || block.row + Traits::kRows <= 0) return false;
-    const bool shorter = block.keys < p.call.shape.keys;
-    if (shorter) block.steps = steps_below(block.keys, item), block.full_steps = 0;
+    if (block.keys < p.call.shape.keys) block.steps = steps_below(block.keys, item), block.full_steps = 0;
     const u32 full = shared_address(&team.q_full[slot]);
     barrier_wait(shared_address(&team.q_empty[slot]), ~round & 1);
     wait_for_previous_grid();  // its results may be q, k and v; it may still use the queue
-    team.blocks[slot] = block;
-    barrier_expect(full, Traits::kParts * Traits::kPartBytes);
+    if (elected()) {
+      team.blocks[slot] = block;
+      barrier_expect(full, Traits::kParts * Traits::kPartBytes);
 #pragma unroll
-    for (int part = 0; part < Traits::kParts; ++part)
+      for (int part = 0; part < Traits::kParts; ++part)
 #pragma unroll
-      for (int box = 0; box < Traits::kBoxes; ++box)
-        load_box(shared_address(team.q[slot][part]) + box * (64 * kRowBytes), maps.q,
-                 {box * kBoxColumns, block.place.query_start + block.row + 64 * part, block.residue, block.head,
-                  block.place.item},
-                 full);
-    const int kv_head = block.head / p.call.shape.heads_per_kv;
-    const int* step = p.layout.steps + item.first_step * Traits::kStepInts;
-    for (int n = 0; n < item.steps; ++n, step += Traits::kStepInts) {
-      if (shorter && !exists(step, block.keys)) continue;
-      load_step(step, {0, block.place.key_start, block.residue, kv_head, block.place.item}, block.keys);
-      ring.advance();
+        for (int box = 0; box < Traits::kBoxes; ++box)
+          load_box(shared_address(team.q[slot][part]) + box * (64 * kRowBytes), maps.q,
+                   {box * kBoxColumns, block.place.query_start + block.row + 64 * part, block.residue, block.head,
+                    block.place.item},
+                   full);
     }
+    for_each_step(block, [&](const Step& step, const Place& first_key) {
+      load_keys(step, first_key, block.keys);
+      if constexpr (!Traits::kValueLoaders) load_values(step, first_key);
+    });
     return true;
   }
 
-  // at: key 0.
-  __device__ __forceinline__ void load_step(const int* step, const Place& at, int keys) {
-    const u32 stage = ring.stage;
-    const u32 k_full = shared_address(&team.k_full[stage]), v_full = shared_address(&team.v_full[stage]);
+  // What the layout says of a step: per tile its first key and the state of each part.
+  struct Step {
     int entries[Traits::kTiles][1 + Traits::kParts];
+  };
+  static __device__ __forceinline__ Step read(const int* step) {
+    Step read;
+#pragma unroll
+    for (int i = 0; i < Traits::kStepInts; ++i)
+      read.entries[i / (1 + Traits::kParts)][i % (1 + Traits::kParts)] = __ldg(step + i);
+    return read;
+  }
+
+  // load(step, place of key 0) for every step that the row block has; the next one is read beside it.
+  template <class Load>
+  __device__ __forceinline__ void for_each_step(const RowBlock& block, const Load& load) {
+    const Place first_key{0, block.place.key_start, block.residue, block.head / p.call.shape.heads_per_kv,
+                          block.place.item};
+    const bool shorter = block.keys < p.call.shape.keys;
+    const int* at = p.layout.steps + block.first_step * Traits::kStepInts;
+    if (block.steps == 0) return;
+    while (shorter && !exists(at, block.keys)) at += Traits::kStepInts;
+    Step next = read(at);
+    for (int n = 1; n <= block.steps; ++n) {
+      const Step step = next;
+      if (n < block.steps) {
+        do at += Traits::kStepInts;
+        while (shorter && !exists(at, block.keys));
+        next = read(at);
+      }
+      load(step, first_key);
+      ring.advance();
+    }
+  }
+
+  __device__ __forceinline__ void load_keys(const Step& step, const Place& first_key, int keys) {
+    const u32 stage = ring.stage, full = shared_address(&team.k_full[stage]);
+    barrier_wait(shared_address(&team.k_empty[stage]), ring.parity ^ 1);
+    if (!elected()) return;
     u32 word_bytes = 0;
 #pragma unroll
-    for (int i = 0; i < Traits::kStepInts; ++i) {
-      const int value = __ldg(step + i);
-      entries[i / (1 + Traits::kParts)][i % (1 + Traits::kParts)] = value;
-      if (i % (1 + Traits::kParts) && value >= 0) word_bytes += 512;
-    }
-    barrier_wait(shared_address(&team.k_empty[stage]), ring.parity ^ 1);
+    for (int tile = 0; tile < Traits::kTiles; ++tile) {
+      const int* entry = step.entries[tile];
+      team.steps[stage][tile][0] = entry[0];
 #pragma unroll
-    for (int tile = 0; tile < Traits::kTiles; ++tile)
-#pragma unroll
-      for (int i = 0; i <= Traits::kParts; ++i) {
-        const bool tail = i > 0 && entries[tile][i] != TileState::kUnused && entries[tile][0] + 64 > keys;
-        team.steps[stage][tile][i] = entries[tile][i] + (tail ? kTailState : 0);
+      for (int i = 1; i <= Traits::kParts; ++i) {
+        const bool tail = entry[i] != TileState::kUnused && entry[0] + 64 > keys;
+        team.steps[stage][tile][i] = entry[i] + (tail ? kTailState : 0);
+        if (entry[i] >= 0) word_bytes += 512;
       }
-    barrier_expect(k_full, Traits::kTileBytes + word_bytes);
+    }
+    barrier_expect(full, Traits::kTileBytes + word_bytes);
 #pragma unroll
     for (int tile = 0; tile < Traits::kTiles; ++tile) {
-      load_tile(shared_address(team.k[stage]), maps.k, moved(at, entries[tile][0]), tile, k_full);
+      const int* entry = step.entries[tile];
+      load_tile(shared_address(team.k[stage]), maps.k, first_key, entry[0], tile, full);
 #pragma unroll
-      for (int part = 0; part < Traits::kParts; ++part)
-        if (entries[tile][1 + part] >= 0)
-          load_bytes(shared_address(team.words[stage][part][tile]), p.layout.words + entries[tile][1 + part] * 128, 512,
-                     k_full);
+      for (int i = 1; i <= Traits::kParts; ++i)
+        if (entry[i] >= 0)
+          load_bytes(shared_address(team.words[stage][i - 1][tile]), p.layout.words + entry[i] * 128, 512, full);
     }
+  }
+
+  __device__ __forceinline__ void load_values(const Step& step, const Place& first_key) {
+    const u32 stage = ring.stage, full = shared_address(&team.v_full[stage]);
     barrier_wait(shared_address(&team.v_empty[stage]), ring.parity ^ 1);
-    barrier_expect(v_full, Traits::kTileBytes);
+    if (!elected()) return;
+    barrier_expect(full, Traits::kTileBytes);
 #pragma unroll
     for (int tile = 0; tile < Traits::kTiles; ++tile)
-      load_tile(shared_address(team.v[stage]), maps.v, moved(at, entries[tile][0]), tile, v_full);
+      load_tile(shared_address(team.v[stage]), maps.v, first_key, step.entries[tile][0], tile, full);
   }
 
-  static __device__ __forceinline__ Place moved(Place at, int rows) {
-    at.row += rows;
-    return at;
-  }
-
-  static __device__ __forceinline__ void load_tile(u32 target, const TensorMap& map, Place at, int tile, u32 barrier) {
+  static __device__ __forceinline__ void load_tile(u32 target, const TensorMap& map, Place at, int key, int tile,
+                                                   u32 barrier) {
+    at.row += key;
 #pragma unroll
     for (int box = 0; box < Traits::kBoxes; ++box) {
       at.column = box * kBoxColumns;

@@ -21,6 +21,7 @@ struct StreamTraits {
   static constexpr int kKeys = 64 * kTiles, kRows = 64 * kParts;
   static constexpr int kTeamSize = kParts * kGroups;
   static constexpr int kConsumers = kTeams * kTeamSize;  // warpgroups; one more loads
+  static constexpr bool kValueLoaders = kTeams <= 2;     // values have loading warps of their own
   static constexpr int kThreads = 128 * (kConsumers + 1);
   static constexpr int kStepInts = kTiles * (1 + kParts);
 
