@@ -11,14 +11,14 @@
 
 #include "cli/attention_inputs.h"
 #include "cli/commands.h"
+#include "cli/float_dtype.h"
+#include "cli/outputs.h"
 #include "src/base/error.h"
 #include "src/tensor/convert.h"
 #include "src/tensor/npy.h"
 
 namespace stof::cli {
 namespace {
-
-constexpr std::size_t kLargestOutput = std::size_t{4} << 30;
 
 struct AttentionCommand {
   std::string q, k, v, out, lse, lengths;
@@ -33,13 +33,6 @@ Tensor filled(DType dtype, const Shape& shape, float value) {
   if (dtype == DType::f32) std::fill_n(tensor.as<float>(), tensor.size(), value);
   else std::fill_n(tensor.as<std::uint16_t>(), tensor.size(), std::uint16_t{0});
   return tensor;
-}
-
-void check_size(const AttentionCommand& command, const Shape& shape, DType dtype) {
-  const double bytes = static_cast<double>(element_count(shape)) * static_cast<double>(size_of(dtype));
-  if (bytes > static_cast<double>(kLargestOutput) && !command.force)
-    fail(ErrorKind::invalid_argument, "'{}' would take {:.1f} GiB; above 4 GiB needs --force", command.out,
-         bytes / (1 << 30));
 }
 
 void convert_to(DType dtype, AttentionInput& input, TensorLayout layout) {
@@ -73,6 +66,7 @@ void check_inputs(const AttentionInput& q, const AttentionInput& k, const Attent
 
 void attention(const AttentionCommand& command) {
   const TensorLayout layout = parse_layout(command.layout);
+  check_outputs({{"--out", command.out}, {"--lse", command.lse}});
   const Mask mask = parse(command.mask);
   const Device device = open_device(command.device);
   AttentionInput q = read_input(command.q, layout), k = read_input(command.k, layout),
@@ -84,9 +78,9 @@ void attention(const AttentionCommand& command) {
     refuse_nan(k, lengths.kv, layout);
     refuse_nan(v, lengths.kv, layout);
   }
-  const DType dtype = command.dtype.empty() ? q.tensor.dtype() : parse_dtype(command.dtype);
+  const DType dtype = command.dtype.empty() ? q.tensor.dtype() : parse_float_dtype(command.dtype);
   const DType written = dtype == DType::bf16 ? DType::f32 : q.tensor.dtype();
-  check_size(command, q.tensor.shape(), written);
+  if (!command.force) check_size(command.out, q.tensor.shape(), written);
   for (AttentionInput* input : {&q, &k, &v}) convert_to(dtype, *input, layout);
 
   const AttentionShape shape = shape_of(q, k);

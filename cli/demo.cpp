@@ -4,10 +4,12 @@
 
 #include <fmt/format.h>
 
-#include <map>
+#include <memory>
+#include <string>
 
 #include "cli/commands.h"
 #include "cli/text_lines.h"
+#include "src/base/error.h"
 
 namespace stof::cli {
 namespace {
@@ -27,6 +29,13 @@ void show_text(const DemoFiles& files) {
   show_padding(files, session, texts);
 }
 
+Part parse_part(const std::string& name) {
+  if (name == "all") return Part::all;
+  if (name == "text") return Part::text;
+  if (name == "masks") return Part::masks;
+  fail(ErrorKind::invalid_argument, "--part {}; accepted: all, text, masks", name);
+}
+
 void show(const DemoFiles& files, Part part) {
   if (part != Part::masks) show_text(files);
   if (part == Part::all) fmt::print("\n");
@@ -43,7 +52,7 @@ void add_demo(CLI::App& app) {
       "demo", "Embed and search sentences, compare with a reference, drop the padding, and time masks on long input");
   auto model = std::make_shared<std::string>(), data = std::make_shared<std::string>("data");
   auto reference = std::make_shared<std::string>("tests/data/minilm_embeddings.npy");
-  auto part = std::make_shared<Part>(Part::all);
+  auto part = std::make_shared<std::string>("all");
   command->add_option("--model", *model, "Folder of a Hugging Face encoder")->type_name("DIR")->required();
   command->add_option("--data", *data, "Folder with sentences.txt and queries.txt")
       ->type_name("DIR")
@@ -51,13 +60,10 @@ void add_demo(CLI::App& app) {
   command->add_option("--reference", *reference, "Embeddings of the sentences by another program")
       ->type_name("FILE")
       ->capture_default_str();
-  command->add_option("--part", *part, "text (1 to 3), masks (4) or all")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Part>{{"all", Part::all}, {"text", Part::text}, {"masks", Part::masks}}))
-      ->type_name("PART");
+  command->add_option("--part", *part, "text (1 to 3), masks (4) or all")->type_name("PART")->capture_default_str();
   command->callback([=] {
     const std::filesystem::path folder = *data;
-    show({*model, folder / "sentences.txt", folder / "queries.txt", *reference}, *part);
+    show({*model, folder / "sentences.txt", folder / "queries.txt", *reference}, parse_part(*part));
   });
 }
 

@@ -6,7 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/json_output.h"
-#include "src/base/atomic_file.h"
+#include "src/base/error.h"
 #include "src/graph/build.h"
 #include "src/graph/infer.h"
 #include "src/graph/print.h"
@@ -57,19 +57,17 @@ Json json_of(const Stage& stage) {
 }
 
 void run(const GraphOptions& options) {
+  if (options.dot == "-" && options.json == "-")
+    fail(ErrorKind::invalid_argument, "--dot - and --json - both write to stdout; give one of them a file");
   const Model model = read_model(options.model);
   const std::vector<Stage> stages = stages_of(model);
-  if (!options.dot.empty()) {
-    AtomicFile file(options.dot);
-    file.append(to_dot(stages.back().graph));
-    file.commit();
-  }
+  if (!options.dot.empty()) write_text(to_dot(stages.back().graph), options.dot);
   if (!options.json.empty()) {
     Json passes = Json::array();
     for (const Stage& stage : stages) passes.push_back(json_of(stage));
     write_json({{"passes", passes}}, options.json);
-    if (options.json == "-") return;
   }
+  if (options.json == "-" || options.dot == "-") return;
   for (const Stage& stage : stages)
     fmt::print("# {}: {} ({} nodes)\n{}\n", stage.name, stage.what, stage.graph.nodes.size(), to_text(stage.graph));
 }
@@ -80,8 +78,9 @@ void add_graph(CLI::App& app) {
   auto* command = app.add_subcommand("graph", "what a model computes, after each pass over its graph");
   const auto options = std::make_shared<GraphOptions>();
   command->add_option("--model", options->model, "folder with config.json and model.safetensors")->required();
-  command->add_option("--dot", options->dot, "the last graph for Graphviz");
-  command->add_option("--json", options->json, "every pass, into a file or '-' for stdout");
+  command->add_option("--dot", options->dot,
+                      "the last graph for Graphviz, into a file, or - for stdout in place of text");
+  command->add_option("--json", options->json, "every pass as JSON, into a file, or - for stdout in place of text");
   command->callback([options] { run(*options); });
 }
 

@@ -9,8 +9,9 @@
 
 namespace stof::cli {
 
-void write_json(const Json& value, const std::string& file) {
-  const std::string text = value.dump(2) + "\n";
+void write_json(const Json& value, const std::string& file) { write_text(value.dump(2) + "\n", file); }
+
+void write_text(const std::string& text, const std::string& file) {
   if (file == "-") {
     fmt::print("{}", text);
     return;

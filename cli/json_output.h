@@ -9,7 +9,8 @@ namespace stof::cli {
 
 using Json = nlohmann::ordered_json;
 
-// Throws bad_file when the file cannot be made, device when the disk is full.
+// Both throw bad_file when the file cannot be made, device when the disk is full.
 void write_json(const Json& value, const std::string& file);
+void write_text(const std::string& text, const std::string& file);
 
 }  // namespace stof::cli

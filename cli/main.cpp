@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // stof: masked attention and Transformers from the command line. Exit codes: 0; 2 the user's error; 3 unsupported here;
 // 4 device or memory; 1 our bug.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <new>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include "cli/commands.h"
-#include "stof/error.h"
+#include "src/base/error.h"
 
 namespace {
 
@@ -25,13 +28,30 @@ int exit_code(stof::ErrorKind kind) {
   return 1;
 }
 
+std::string without_command(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  const std::vector<std::string> extra = app.remaining();
+  const std::string got = extra.empty() ? "no command" : fmt::format("'{}' is no command", extra.front());
+  return fmt::format("{}; accepted: {}", got, fmt::join(names, ", "));
+}
+
+// An empty value is a shell variable that was not set, not the wish for the default. Only a text may be empty.
+void refuse_empty_values(CLI::App& app) {
+  const auto refuse = [](const std::string& value) { return std::string(value.empty() ? "the value is empty" : ""); };
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+    for (CLI::Option* option : command->get_options())
+      if (option->get_items_expected_min() > 0 && option->get_name() != "--text") option->check(refuse);
+}
+
 int run(int argc, char** argv) {
   CLI::App app{
       "STOF runs Transformers whose attention is restricted by a mask: which query may attend to which key.\n"
       "Start with 'stof doctor', which says what this machine offers; 'stof COMMAND --help' explains a command.",
       "stof"};
   app.set_version_flag("--version", "stof " STOF_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // without one: without_command()
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return fmt::format("stof: {}; --help lists what is accepted\n", error.what());
   });
@@ -43,9 +63,14 @@ int run(int argc, char** argv) {
   stof::cli::add_plan(app);
   stof::cli::add_run(app);
   stof::cli::add_tokenize(app);
+  refuse_empty_values(app);
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) stof::fail(stof::ErrorKind::invalid_argument, "{}", without_command(app));
     return 0;
+  } catch (const CLI::ExtrasError& error) {
+    if (!app.get_subcommands().empty()) return app.exit(error), 2;
+    stof::fail(stof::ErrorKind::invalid_argument, "{}", without_command(app));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
@@ -65,6 +90,9 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "stof: out of memory\n");
     return 4;
+  } catch (const std::system_error& error) {
+    fmt::print(stderr, "stof: {}\n", error.what());
+    return exit_code(stof::ErrorKind::device);
   } catch (const std::exception& error) {
     fmt::print(stderr, "stof: {}\n", error.what());
     return 1;

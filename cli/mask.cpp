@@ -10,13 +10,13 @@
 #include "cli/commands.h"
 #include "cli/mask_array.h"
 #include "cli/mask_report.h"
+#include "cli/outputs.h"
 #include "src/base/error.h"
 #include "src/mask/draw.h"
 
 namespace stof::cli {
 namespace {
 
-constexpr double kLargestArray = 4.0 * (1ull << 30);
 constexpr std::int64_t kMostHeads = std::int64_t{1} << 20;  // over all items
 constexpr int kMostDrawings = 4;
 
@@ -53,14 +53,11 @@ MaskExtent extent_of(const MaskCommand& command) {
   return extent;
 }
 
-void check_outputs(const MaskCommand& command, const MaskExtent& extent) {
+void check_command(const MaskCommand& command, const MaskExtent& extent) {
   if (command.draw && command.json == "-")
     fail(ErrorKind::invalid_argument, "--draw and --json - both write to stdout; give --json a file");
-  const double bytes = static_cast<double>(extent.queries) * static_cast<double>(extent.keys) *
-                       static_cast<double>(extent.batch * extent.heads);
-  if (!command.out.empty() && bytes > kLargestArray && !command.force)
-    fail(ErrorKind::invalid_argument, "'{}' would take {:.1f} GiB; above 4 GiB needs --force", command.out,
-         bytes / (1 << 30));
+  if (!command.out.empty() && !command.force) check_size(command.out, array_shape(extent), DType::boolean);
+  check_outputs({{"--out", command.out}, {"--png", command.png}});
 }
 
 // The first head that has this mask, when there is more than one mask.
@@ -83,7 +80,7 @@ void print_drawings(const BoundMask& mask) {
 
 void run_mask(const MaskCommand& command) {
   const MaskExtent extent = extent_of(command);
-  check_outputs(command, extent);
+  check_command(command, extent);
   const Mask mask = parse(command.mask);
   const BoundMask bound(mask, extent);
   const MaskReport report = study(mask, bound);

@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include "cli/commands.h"
+#include "cli/float_dtype.h"
 #include "cli/json_output.h"
 #include "src/attention/planned.h"
 
@@ -14,8 +16,8 @@ namespace {
 
 struct PlanOptions {
   std::string mask, dtype = "f32", device = "auto", kernel = "auto", json;
-  std::vector<std::int64_t> shape;        // batch, heads, sequence, head_dim
-  std::int64_t kv_heads = 0, seq_kv = 0;  // 0: as many as heads, as long as the queries
+  std::vector<std::int64_t> shape;               // batch, heads, sequence, head_dim
+  std::optional<std::int64_t> kv_heads, seq_kv;  // as many as heads, as long as the queries
 };
 
 struct Outcome {
@@ -28,11 +30,11 @@ struct Outcome {
 AttentionShape shape_of(const PlanOptions& options) {
   AttentionShape shape{.batch = options.shape[0],
                        .heads = options.shape[1],
-                       .kv_heads = options.kv_heads == 0 ? options.shape[1] : options.kv_heads,
+                       .kv_heads = options.kv_heads.value_or(options.shape[1]),
                        .queries = options.shape[2],
-                       .keys = options.seq_kv == 0 ? options.shape[2] : options.seq_kv,
+                       .keys = options.seq_kv.value_or(options.shape[2]),
                        .head_dim = options.shape[3]};
-  shape.dtype = parse_dtype(options.dtype);
+  shape.dtype = parse_float_dtype(options.dtype);
   return shape;
 }
 

@@ -17,7 +17,7 @@ constexpr std::int64_t kWidth = 40;
 
 Progress::Progress(std::string what, std::int64_t total)
     : what_(std::move(what)),
-      total_(std::max<std::int64_t>(total, 1)),
+      total_(total),
       terminal_(isatty(STDERR_FILENO) == 1),
       begin_(std::chrono::steady_clock::now()) {
   if (terminal_) draw();
@@ -34,7 +34,7 @@ void Progress::advance(std::int64_t by) {
 }
 
 void Progress::draw() const {
-  const auto filled = static_cast<std::size_t>(kWidth * done_ / total_);
+  const auto filled = static_cast<std::size_t>(total_ == 0 ? kWidth : kWidth * done_ / total_);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
   fmt::print(stderr, "{}{} [{:<{}}] {}/{}  {:.1f} s", terminal_ ? "\r" : "", what_, std::string(filled, '#'), kWidth,
              done_, total_, elapsed.count());

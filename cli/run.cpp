@@ -7,6 +7,8 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/float_dtype.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/text_lines.h"
 #include "src/base/error.h"
@@ -16,8 +18,6 @@
 
 namespace stof::cli {
 namespace {
-
-constexpr std::int64_t kLargestOutput = std::int64_t{4} << 30;
 
 struct RunOptions {
   std::string model, text, input, mask, pooling = "auto", dtype = "f32", device = "auto", out, lengths_out;
@@ -36,10 +36,11 @@ std::optional<Pooling> pooling_of(const std::string& name) {
 }
 
 SessionOptions session_options(const RunOptions& options) {
-  if (options.threads < 0)
-    fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) or more", options.threads);
+  if (options.threads < 0 || options.threads > kMostThreads)
+    fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) to {}", options.threads, kMostThreads);
   if (options.batch < 1) fail(ErrorKind::invalid_argument, "--batch {}; accepted: 1 or more", options.batch);
-  SessionOptions result{.device = options.device, .dtype = parse_dtype(options.dtype), .threads = options.threads};
+  SessionOptions result{
+      .device = options.device, .dtype = parse_float_dtype(options.dtype), .threads = options.threads};
   if (!options.mask.empty()) result.mask = parse(options.mask);
   return result;
 }
@@ -57,19 +58,18 @@ void print_rows(const Tensor& values) {
 }
 
 // Before anything is computed. Tokens are counted only where even the longest texts could pass the limit.
-void check_size(const RunOptions& options, const Session& session, Pooling pooling,
+void check_room(const RunOptions& options, const Session& session, Pooling pooling,
                 const std::vector<std::string>& texts) {
   if (options.out.empty() || options.force) return;
-  const auto bytes_of = [&](std::int64_t rows) { return rows * session.hidden_size() * std::int64_t{sizeof(float)}; };
   std::int64_t rows = std::ssize(texts);
-  if (pooling == Pooling::none && bytes_of(rows * session.max_tokens()) > kLargestOutput) {
+  if (pooling == Pooling::none) {
+    const Shape longest{rows * session.max_tokens(), session.hidden_size()};
+    if (!is_large(longest, DType::f32)) return;
     const Tokenizer tokenizer = Tokenizer::load(options.model);
     rows = 0;
     for (const std::string& text : texts) rows += std::ssize(tokenizer.encode(text, session.max_tokens()).ids);
   }
-  if (bytes_of(rows) > kLargestOutput)
-    fail(ErrorKind::invalid_argument, "'{}' would take {:.1f} GiB; above 4 GiB needs --force", options.out,
-         static_cast<double>(bytes_of(rows)) / (1 << 30));
+  check_size(options.out, {rows, session.hidden_size()}, DType::f32);
 }
 
 void write_results(const RunOptions& options, const Embeddings& embeddings) {
@@ -83,9 +83,10 @@ void write_results(const RunOptions& options, const Embeddings& embeddings) {
 void run(const RunOptions& options) {
   const std::optional<Pooling> pooling = pooling_of(options.pooling);
   const SessionOptions chosen = session_options(options);
+  check_outputs({{"--out", options.out}, {"--lengths-out", options.lengths_out}});
   const std::vector<std::string> texts = texts_of(options);
   const Session session = Session::load(options.model, chosen);
-  check_size(options, session, pooling.value_or(session.pooling()), texts);
+  check_room(options, session, pooling.value_or(session.pooling()), texts);
   const auto begin = std::chrono::steady_clock::now();
   Embeddings embeddings;
   {

@@ -29,12 +29,14 @@ struct TokenBatch {
   void add(std::span<const std::int32_t> text);
 };
 
+inline constexpr int kMostThreads = 1024;
+
 struct SessionOptions {
   std::string device = "auto";
   DType dtype = DType::f32;       // of weights and activations: f32 or bf16; accumulation is fp32
   std::optional<Mask> mask = {};  // attention allows what the model's own mask and this one allow
-  int threads = 0;                // per call; 0: as many as OpenMP would take. Attention is planned for them
-  bool padded = false;            // pad every batch to its longest text, to compare: results are the same
+  int threads = 0;  // per call, at most kMostThreads; 0: as many as OpenMP would take. Attention is planned for them
+  bool padded = false;  // pad every batch to its longest text, to compare: results are the same
 };
 
 struct EmbedOptions {

@@ -153,6 +153,8 @@ CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape
         Expected{"v", &a.v, shape.dtype, shape.kv_heads}, Expected{"out", &a.out, shape.dtype, shape.heads}})
     check_tensor(expected, packed, shape.head_dim);
   check_same_shape(a, packed);
+  if (a.scale && !std::isfinite(*a.scale))
+    fail(ErrorKind::invalid_argument, "attention: scale = {}; accepted: a finite number", *a.scale);
   CheckedCall checked{.call = call_of(a, shape, packed),
                       .items = packed ? packed_items(a, shape) : padded_items(a, shape)};
   if (batch_matters && std::cmp_greater(checked.items.size(), shape.batch))

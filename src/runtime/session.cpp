@@ -86,9 +86,9 @@ Session Session::load(const std::filesystem::path& folder, const SessionOptions&
 }
 
 Session::Session(const Model& model, const SessionOptions& options) {
-  if (options.threads < 0)
-    fail(ErrorKind::invalid_argument, "threads = {}; accepted: 0 (as many as OpenMP would take) or more",
-         options.threads);
+  if (options.threads < 0 || options.threads > kMostThreads)
+    fail(ErrorKind::invalid_argument, "threads = {}; accepted: 0 (as many as OpenMP would take) to {}", options.threads,
+         kMostThreads);
   const ThreadCount threads(options.threads);  // the device counts as its cores what it finds here
   state_ = std::make_unique<State>(model, options);
 }

@@ -2,6 +2,8 @@
 // Every message of a plan and of a run that is asked for something it does not take.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "stof/attention.h"
 #include "tests/expect_error.h"
 
@@ -53,6 +55,11 @@ void run_with(const Change& change, const Mask& mask = causal()) {
   AttentionArguments arguments = tensors.arguments();
   change(arguments);
   Attention(mask, good(), open_device("cpu")).run(arguments);
+}
+
+TEST(RunMessages, NameTheScale) {
+  EXPECT_ERROR(run_with([](auto& a) { a.scale = std::numeric_limits<float>::infinity(); }), kInvalid,
+               "attention: scale = inf; accepted: a finite number");
 }
 
 TEST(RunMessages, NameTheTensor) {

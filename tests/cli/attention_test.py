@@ -150,9 +150,17 @@ class Attention(unittest.TestCase):
         self.refused(
             2, "unknown attention kernel 'sharp'; accepted: auto, block_attention, row_attention", "--kernel", "sharp"
         )
-        self.refused(2, "unknown dtype 'f8'; accepted: f32, f16, bf16, i32, i64, bool", "--dtype", "f8")
-        self.refused(2, "cannot convert f32 to i32; accepted: f32, f16, bf16", "--dtype", "i32")
+        self.refused(2, "--dtype f8; accepted: f32, f16, bf16", "--dtype", "f8")
+        self.refused(2, "--dtype i32; accepted: f32, f16, bf16", "--dtype", "i32")
+        self.refused(2, "attention: scale = nan; accepted: a finite number", "--scale", "nan")
         self.refused(2, "unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N", "--device", "tpu")
+
+    def test_bad_outputs(self):
+        out = str(self.folder / "out.npy")
+        self.refused(2, "--out and --lse both write 'out.npy'", "--lse", out)
+        self.refused(2, "--lse -; accepted: the name of a file", "--lse", "-")
+        self.refused(2, "--lse: the value is empty; --help lists what is accepted", "--lse", "")
+        self.refused(2, "cannot write 'none/lse.npy': No such file or directory", "--lse", f"{self.folder}/none/lse.npy")
 
     def test_bad_lengths(self):
         path = self.folder / "lengths.npy"

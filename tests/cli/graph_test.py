@@ -88,6 +88,28 @@ class Graph(unittest.TestCase):
         self.assertEqual(sorted(re.findall(r"^  v(\d+) -> v(\d+);$", dot, re.M)),
                          sorted((str(i), str(node["output"])) for node in last for i in node["inputs"]))  # fmt: skip
 
+    def test_dot_to_stdout(self):
+        file = self.folder / "graph.dot"
+        self.graph("--dot", file)
+        self.assertEqual(self.graph("--dot", "-"), file.read_text())
+
+    def test_errors(self):
+        for arguments, message in (
+            (("--dot", "-", "--json", "-"), "--dot - and --json - both write to stdout; give one of them a file"),
+            (("--dot", "/nonexistent/g"), "cannot write '/nonexistent/g': No such file or directory"),
+            (("--json", ""), "--json: the value is empty; --help lists what is accepted"),
+        ):
+            done = subprocess.run([STOF, "graph", "--model", self.model, *arguments], capture_output=True, text=True,
+                                  timeout=60, check=False)  # fmt: skip
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", f"stof: {message}\n"))
+
+    def test_a_full_disk_under_stdout(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([STOF, "graph", "--model", self.model], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  timeout=60, check=False)  # fmt: skip
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("No space left on device", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -53,7 +53,8 @@ class Plan(unittest.TestCase):
             (("all", "--shape", "1,12,64,300"), 2, "attention: head_dim = 300; accepted: 1..256"),
             (("all", "--shape", "1,12,64,64", "--kv-heads", "5"), 2,
              "attention: heads = 12 is not a multiple of kv_heads = 5"),
-            (("all", "--shape", "1,12,64,64", "--dtype", "bool"), 2, "attention: dtype bool; accepted: f32, f16, bf16"),
+            (("all", "--shape", "1,12,64,64", "--dtype", "bool"), 2, "--dtype bool; accepted: f32, f16, bf16"),
+            (("all", "--shape", "1,12,64,64", "--kv-heads", "0"), 2, "attention: kv_heads = 0; accepted: 1..1073741824"),
             (("all", "--shape", "1,0,64,64"), 2, "attention: heads = 0; accepted: 1..1073741824"),
         ):  # fmt: skip
             done = stof(*arguments, "--device", "cpu")

@@ -137,6 +137,18 @@ class Run(unittest.TestCase):
     def test_a_file_without_texts(self):
         self.input.write_text("")
         self.assertEqual(self.embed(), [])
+        self.assertIn(f"embedding [{'#' * 40}] 0/0 ", self.run_stof("--input", self.input).stderr)
+
+    def test_line_ends_do_not_matter(self):
+        want = self.embed()
+        for content in ("\n".join(TEXTS), "\r\n".join(TEXTS)):
+            self.input.write_bytes(content.encode())
+            self.assertEqual(self.embed(), want)
+
+    def test_an_empty_text(self):
+        done = self.run_stof("--text", "")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.expect_close([[float(x) for x in done.stdout.split(" ")]], [self.embed()[1]], 1e-6)
 
     def test_a_result_above_4_gib_needs_force(self):
         out = self.folder / "out.npy"
@@ -151,9 +163,10 @@ class Run(unittest.TestCase):
     def test_options_that_are_wrong(self):
         for arguments, code, message in (
             (["--batch", 0], 2, "--batch 0; accepted: 1 or more"),
-            (["--threads", -1], 2, "--threads -1; accepted: 0 (all) or more"),
+            (["--threads", -1], 2, "--threads -1; accepted: 0 (all) to 1024"),
+            (["--threads", 100000], 2, "--threads 100000; accepted: 0 (all) to 1024"),
             (["--pooling", "sum"], 2, "--pooling sum; accepted: auto, cls, mean, max, none"),
-            (["--dtype", "f8"], 2, "unknown dtype 'f8'; accepted: f32, f16, bf16, i32, i64, bool"),
+            (["--dtype", "f8"], 2, "--dtype f8; accepted: f32, f16, bf16"),
             (["--device", "tpu"], 2, "unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N"),
             (["--dtype", "f16"], 3, "no matmul in f16 on the CPU; accepted: f32, bf16"),
             (["--mask", "window(-1)"], 2,
@@ -162,6 +175,11 @@ class Run(unittest.TestCase):
             (["--mask", "batch(0: causal, *: all)"], 2,
              "mask batch(0: causal, *: all): it depends on the batch index; accepted: masks that are the same for "
              "every text, since texts are regrouped"),
+            (["--out", "-"], 2, "--out -; accepted: the name of a file"),
+            (["--out", ""], 2, "--out: the value is empty; --help lists what is accepted"),
+            (["--mask", ""], 2, "--mask: the value is empty; --help lists what is accepted"),
+            (["--out", self.folder / "e", "--lengths-out", f"{self.folder}/../{self.folder.name}/e"], 2,
+             f"--out and --lengths-out both write '{self.folder}/../{self.folder.name}/e'"),
             (["--input", "x"], 2, "--text excludes --input; --help lists what is accepted"),
         ):  # fmt: skip
             with self.subTest(arguments):
@@ -177,6 +195,7 @@ class Run(unittest.TestCase):
 
     def test_a_folder_that_is_missing_for_the_result(self):
         done = self.run_stof("--text", "hello", "--out", "/no/such/folder/out.npy")
+        self.assertNotIn("embedding", done.stderr)  # it is found out before the work
         self.expect_error(done, 2, "cannot write '/no/such/folder/out.npy': No such file or directory")
 
 

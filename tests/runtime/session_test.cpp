@@ -146,6 +146,8 @@ TEST(Session, RefusesBadInputByName) {
       Session(small_bert(), {.device = "cpu", .mask = parse("batch(0: causal, *: all)")}), ErrorKind::invalid_argument,
       "mask batch(0: causal, *: all): it depends on the batch index; accepted: masks that are the same for every text, "
       "since texts are regrouped");
+  EXPECT_ERROR(Session(small_bert(), {.device = "cpu", .threads = 1025}), ErrorKind::invalid_argument,
+               "threads = 1025; accepted: 0 (as many as OpenMP would take) to 1024");
   EXPECT_ERROR(Session(small_bert(), {.device = "cpu", .dtype = DType::f16}), ErrorKind::unsupported,
                "no matmul in f16 on the CPU; accepted: f32, bf16");
   EXPECT_ERROR(Session(small_bert(1, "swish"), {.device = "cpu"}), ErrorKind::unsupported,

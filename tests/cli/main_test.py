@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What stof does before a subcommand does anything.
+
+usage: main_test.py STOF
+"""
+
+import re
+import subprocess
+import sys
+import unittest
+
+STOF = sys.argv.pop()
+COMMANDS = ["attention", "demo", "doctor", "graph", "mask", "plan", "run", "tokenize"]
+
+
+def stof(*arguments):
+    return subprocess.run([STOF, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+class Main(unittest.TestCase):
+    def test_version(self):
+        done = stof("--version")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"^stof \d+\.\d+\.\d+\n$")
+
+    def test_help_lists_every_command_and_every_command_has_help(self):
+        done = stof("--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(re.findall(r"^  (\w+) {2,}", done.stdout.split("Subcommands:\n")[1], re.MULTILINE), COMMANDS)
+        for command in COMMANDS:
+            done = stof(command, "--help")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn(f"stof {command} [OPTIONS]", done.stdout)
+
+    def test_errors(self):
+        accepted = f"; accepted: {', '.join(COMMANDS)}"
+        see = "; --help lists what is accepted"
+        for arguments, message in (
+            ((), f"no command{accepted}"),
+            (("trian",), f"'trian' is no command{accepted}"),
+            (("--fast",), f"'--fast' is no command{accepted}"),
+            (("doctor", "now"), f"The following argument was not expected: now{see}"),
+            (("doctor", "--fast"), f"The following argument was not expected: --fast{see}"),
+            (("doctor", "--json", ""), f"--json: the value is empty{see}"),
+            (("mask",), f"mask is required{see}"),
+            (("demo", "--model", "m", "--part", "none"), "--part none; accepted: all, text, masks"),
+        ):
+            with self.subTest(arguments):
+                done = stof(*arguments)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", f"stof: {message}\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
