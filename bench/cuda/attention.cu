@@ -80,6 +80,8 @@ void run_long() {
   const auto run = [&](const DenseMask& mask, int split, int key_step) {
     const Problem p = make_problem(sizes, mask);
     stream_pair_128(p, {split, 1, key_step}), stream_triple_128(p, {split, 1, key_step});
+    stream_pair_short_128(p, {split, 1, key_step}), stream_singles_128(p, {split, 1, key_step});
+    stream_two_groups_128(p, {split, 1, key_step});
   };
   run(causal(16384), 0, 64);
   run(window(16384, 512), 0, 64);

@@ -53,7 +53,7 @@ void band_checks() {
       run_band<BandTraits<Bfloat, 64, BandShape{2, 128, 2}>>(problem, narrow);
     } else {
       run_band<BandTraits<Half, 64, BandShape{2, 128, 2}>>(problem, narrow);
-      run_band<BandTraits<Half, 64, BandShape{2, 128, 2}>>(lengths, narrow);
+      run_band<BandTraits<Half, 64, BandShape{2, 128, 2, true}>>(lengths, narrow);
       run_band<BandTraits<Half, 64, BandShape{1, 96, 4}>>(residues, half);
     }
   }

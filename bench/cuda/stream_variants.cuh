@@ -67,8 +67,11 @@ void stream_two_groups(const Problem& problem, const StreamTuning& tuning);   //
 void stream_quads(const Problem& problem, const StreamTuning& tuning);        // one team of 256 rows
 void stream_triples(const Problem& problem, const StreamTuning& tuning);      // one team of 192 rows, 128 keys
 // d 128
-void stream_pair_128(const Problem& problem, const StreamTuning& tuning);    // 128 rows, 128 keys
-void stream_triple_128(const Problem& problem, const StreamTuning& tuning);  // 192 rows, 64 keys
+void stream_pair_128(const Problem& problem, const StreamTuning& tuning);        // 128 rows, 128 keys
+void stream_triple_128(const Problem& problem, const StreamTuning& tuning);      // 192 rows, 64 keys
+void stream_pair_short_128(const Problem& problem, const StreamTuning& tuning);  // 128 rows, 64 keys
+void stream_singles_128(const Problem& problem, const StreamTuning& tuning);     // two teams of 64 rows
+void stream_two_groups_128(const Problem& problem, const StreamTuning& tuning);  // 64 rows, their steps dealt to two
 // other head dimensions and bf16, for correctness
 void stream_other(const Problem& problem, const StreamTuning& tuning);
 

@@ -5,9 +5,11 @@
 
 namespace stof::cuda {
 
-// parts: warpgroups of 64 rows, which share the loaded keys. keys: of each part. ctas: what fits an SM.
+// parts: warpgroups of 64 rows, which share the loaded keys. keys: of each part. ctas: what fits an SM. ragged: items
+// may have their own lengths and starts.
 struct BandShape {
   int parts, keys, ctas;
+  bool ragged = false;
 };
 
 template <class Element_, int kHeadDim_, BandShape kShape>
@@ -15,6 +17,7 @@ struct BandTraits {
   using Element = Element_;
   static constexpr int kHeadDim = kHeadDim_, kBoxes = (kHeadDim + kBoxColumns - 1) / kBoxColumns;
   static constexpr int kParts = kShape.parts, kKeys = kShape.keys, kCtas = kShape.ctas;
+  static constexpr bool kRagged = kShape.ragged;
   static constexpr int kThreads = 128 * kParts, kRows = 64 * kParts;
   static constexpr int kLoadedKeys = kKeys + 64 * (kParts - 1);  // part i uses keys [64 i, 64 i + kKeys) of them
   static constexpr int kWords = (kKeys + 63) / 64;               // mask words a thread
@@ -57,7 +60,7 @@ struct BandBlock {
   __device__ __forceinline__ int find_next(int index, int total) {
     for (; index < total; index += static_cast<int>(gridDim.x)) {
       describe(index);
-      if (next_block.row < next_block.rows && next_block.row + Traits::kRows > 0) return index;
+      if (!Traits::kRagged || (next_block.row < next_block.rows && next_block.row + Traits::kRows > 0)) return index;
     }
     return total;
   }
@@ -65,7 +68,7 @@ struct BandBlock {
     const int slice = index / p.row_blocks, entry = index - slice * p.row_blocks;
     next_key_start = __ldg(&p.rows[entry].key_start);
     next_wanted = __ldg(&p.rows[entry].patterns[part]);  // an index in a register would put the row into local memory
-    next_block = row_block_of(p.call.shape, slice, entry * Traits::kRows);
+    next_block = row_block_of<Traits::kRagged>(p.call.shape, slice, entry * Traits::kRows);
   }
 
   // The next row block's q and keys.
@@ -103,7 +106,7 @@ struct BandBlock {
       for (int i = 0; i < Traits::kWords; ++i) words[i] = __ldg(p.words + (wanted * Traits::kWords + i) * 128 + thread);
     }
     const int start = key_start + 64 * part;
-    if (start + kKeys <= block.keys || !p.call.shape.key_lengths) return;
+    if (!Traits::kRagged || start + kKeys <= block.keys) return;
     pattern = -1;
 #pragma unroll
     for (int i = 0; i < Traits::kWords; ++i) words[i] &= keys_below(block.keys - start - 64 * i, lane);
@@ -112,10 +115,7 @@ struct BandBlock {
   // What lies behind the last key, or in a packed batch before the first, must not reach the result: its weight is 0,
   // but 0 times NaN is NaN.
   __device__ __forceinline__ void clear_values(u32 parity) const {
-    const SliceShape& s = p.call.shape;
-    const bool after = s.key_lengths && key_start + Traits::kLoadedKeys > block.keys;
-    const bool before = s.key_starts && key_start < 0;
-    if (!after && !before) return;
+    if (key_start >= 0 && key_start + Traits::kLoadedKeys <= block.keys) return;
     barrier_wait(shared_address(&shared.v_full), parity);
     constexpr int kPieces = kRowBytes / 16;
 #pragma unroll
@@ -132,7 +132,7 @@ struct BandBlock {
   __device__ __forceinline__ int process(int index, int total, u32 parity) {
     block = next_block, key_start = next_key_start, wanted = next_wanted;
     read_words();
-    clear_values(parity);
+    if constexpr (Traits::kRagged) clear_values(parity);
     index = find_next(index, total);
     const bool more = index < total;
     constexpr u32 kOffset = 64 * kRowBytes / 16;
@@ -143,7 +143,7 @@ struct BandBlock {
     pin(scores);
     if (more) {
       named_barrier<1, Traits::kThreads>();
-      if (threadIdx.x < 32 && elected()) load_scores();
+      if (threadIdx.x == 0) load_scores();
     }
     forbid(scores, words);
     weigh_first(scores, rows, p.call.scale_log2);
@@ -158,7 +158,7 @@ struct BandBlock {
     pin(out);
     if (more) {
       named_barrier<1, Traits::kThreads>();
-      if (threadIdx.x < 32 && elected()) load_values();
+      if (threadIdx.x == 0) load_values();
     }
     finish();
     return index;
@@ -177,7 +177,7 @@ struct BandBlock {
     const int first = block.row + 64 * part + 16 * warp;
     const float inverse[2] = {rows.sum[0] > 0.f ? 1.f / rows.sum[0] : 0.f, rows.sum[1] > 0.f ? 1.f / rows.sum[1] : 0.f};
     write_lse(p.call, block, rows, first);
-    if (uniform(first) >= 0 && uniform(first) + 16 <= uniform(block.rows)) {
+    if ((!Traits::kRagged || uniform(first) >= 0) && uniform(first) + 16 <= uniform(block.rows)) {
       if (elected()) wait_stores_read();  // the store before has left its place
       __syncwarp();
       write_rows<Element, kHeadDim>(maps.out, block, out, inverse, first,
@@ -201,9 +201,9 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
       shared, maps, p, uniform(thread / 128), uniform(thread / 32 % 4), thread % 32, thread % 128, {}, {}, {},
       {},     {},   {}};
   const int total = p.call.shape.slices * p.row_blocks, stride = static_cast<int>(gridDim.x);
-  if (p.call.shape.query_lengths) wait_for_previous_grid();  // which may have made them
+  if constexpr (Traits::kRagged) wait_for_previous_grid();  // which may have made them
   int index = block.find_next(static_cast<int>(blockIdx.x), total);
-  if (thread < 32 && index < total && elected()) {
+  if (thread == 0 && index < total) {
     barrier_init(shared_address(&shared.qk_full), 1);
     barrier_init(shared_address(&shared.v_full), 1);
     fence_barrier_init();

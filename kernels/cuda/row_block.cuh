@@ -22,13 +22,19 @@ __device__ __forceinline__ int rows_of_residue(int rows, int residue, int residu
   return residues == 1 ? rows : (rows + residues - 1 - residue) / residues;
 }
 
-// The row block that begins at row `row` of the layout.
+// The row block that begins at row `row` of the layout. kRagged: items may have their own lengths and starts.
+template <bool kRagged>
 __device__ __forceinline__ RowBlock row_block_of(const SliceShape& s, int slice, int row) {
   const int over_residues = slice / s.residues, item = over_residues / s.heads;
   RowBlock block{};
   block.slice = slice;
   block.head = over_residues - item * s.heads;
   block.residue = slice - over_residues * s.residues;
+  if constexpr (!kRagged) {
+    block.row = row, block.rows = s.queries, block.keys = s.keys;
+    block.place = {item, 0, 0};
+    return block;
+  }
   block.rows = s.query_lengths ? rows_of_residue(s.query_lengths[item], block.residue, s.residues) : s.queries;
   block.keys = s.key_lengths ? rows_of_residue(s.key_lengths[item], block.residue, s.residues) : s.keys;
   // An item without keys has no positions: its rows see nothing wherever they are.

@@ -55,7 +55,7 @@ struct StreamLoader {
     const int width = min(p.section, p.call.shape.slices - section * p.section);
     const int entry = within / width, slice = section * p.section + within - entry * width;
     item = p.layout.items[entry];
-    RowBlock block = row_block_of(p.call.shape, slice, item.row);
+    RowBlock block = row_block_of<true>(p.call.shape, slice, item.row);
     block.first_step = item.first_step, block.steps = item.steps, block.full_steps = item.full_steps;
     block.split = item.split;
     return block;
