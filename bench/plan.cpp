@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What planning costs on one core: bind, measure and pack, each the median of several runs, as JSON on stdout.
+// What planning costs on one core: bind, measure and pack of one head, as JSON on stdout. The best of many runs is the
+// cost of the work; how far the median is above it is what the rest of the machine was doing.
+//   OMP_NUM_THREADS=1 taskset -c 1 bench_plan COMMIT > bench/results/COMMIT-cpu-plan.json
 #include <fmt/format.h>
+#include <stdlib.h>
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -17,35 +21,43 @@ namespace {
 using stof::BlockSize;
 
 constexpr BlockSize kSizes[] = {{64, 64}, {64, 128}, {128, 64}, {128, 128}};
-constexpr int kRuns = 9;
+constexpr int kRuns = 41;
 
-double median_us(const std::function<void()>& work) {
+struct Timing {
+  double best_us = 0, median_us = 0;
+};
+
+Timing time(const std::function<void()>& work) {
   std::vector<double> times;
   for (int run = 0; run < kRuns; ++run) {
     const auto begin = std::chrono::steady_clock::now();
     work();
     times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
   }
-  std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
-  return times[kRuns / 2];
+  std::sort(times.begin(), times.end());
+  return {.best_us = times.front(), .median_us = times[kRuns / 2]};
 }
 
-nlohmann::json time_planning(const stof::Mask& mask, std::int64_t length) {
+nlohmann::json json_of(const Timing& timing) { return {{"best", timing.best_us}, {"median", timing.median_us}}; }
+
+nlohmann::json time_planning(const std::string& name, const stof::Mask& mask, std::int64_t length) {
   const stof::MaskExtent extent{.queries = length, .keys = length};
   const stof::BoundMask bound(mask, extent);
   std::size_t entries = 0, bytes = 0;
-  const double bind = median_us([&] { const stof::BoundMask again(mask, extent); });
-  const double stats = median_us([&] { stof::measure(bound, kSizes); });
-  const double pack = median_us([&] {
+  const Timing bind = time([&] { const stof::BoundMask again(mask, extent); });
+  const Timing stats = time([&] { stof::measure(bound, kSizes); });
+  const Timing pack = time([&] {
     const stof::BlockLayout layout = stof::pack_blocks(bound, {});
     entries = layout.entries.size();
     bytes = layout.bytes();
   });
-  return {{"mask", mask.text().substr(0, 60)},
+  fmt::print(stderr, "{:40} {:7}  bind {:6.0f} us  stats {:6.0f} us  pack {:6.0f} us (median {:6.0f})  {} entries\n",
+             name, length, bind.best_us, stats.best_us, pack.best_us, pack.median_us, entries);
+  return {{"mask", name},
           {"length", length},
-          {"bind_us", bind},
-          {"stats_us", stats},
-          {"pack_us", pack},
+          {"bind_us", json_of(bind)},
+          {"stats_us", json_of(stats)},
+          {"pack_us", json_of(pack)},
           {"entries", entries},
           {"bytes", bytes}};
 }
@@ -59,18 +71,29 @@ stof::Mask random_bits(std::int64_t length) {
   return stof::bits(dense.view());
 }
 
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    fmt::print(stderr, "usage: bench_plan COMMIT\n");
+    return 2;
+  }
+  double load = 0;
+  getloadavg(&load, 1);
   nlohmann::json rows = nlohmann::json::array();
   for (const char* text : {"causal", "window(512)", "longformer(512,512)", "bigbird(64,3,2,3,1)", "dilated(512,2)"})
-    rows.push_back(time_planning(stof::parse(text), 16384));
-  rows.push_back(time_planning(stof::parse("causal & window(4096,0)"), 131072));
-  rows.push_back(time_planning(stof::parse("causal & window(4096)"), 131072));
-  rows.push_back(time_planning(random_bits(16384), 16384));
-  for (const auto& row : rows)
-    fmt::print(stderr, "{:28} {:7} bind {:8.0f} us  stats {:8.0f} us  pack {:8.0f} us  {} entries\n",
-               row["mask"].get<std::string>(), row["length"].get<int>(), row["bind_us"].get<double>(),
-               row["stats_us"].get<double>(), row["pack_us"].get<double>(), row["entries"].get<std::size_t>());
-  fmt::print("{}\n", nlohmann::json{{"threads", 1}, {"rows", rows}}.dump(1));
+    rows.push_back(time_planning(text, stof::parse(text), 16384));
+  for (const char* text : {"causal & window(4096,0)", "causal & window(4096)"})
+    rows.push_back(time_planning(text, stof::parse(text), 131072));
+  rows.push_back(time_planning("bits, 5 % at random", random_bits(16384), 16384));
+  const nlohmann::json report = {
+      {"commit", argv[1]}, {"processor", processor()}, {"load", load}, {"threads", 1}, {"runs", kRuns}, {"rows", rows}};
+  fmt::print("{}\n", report.dump(1));
 }

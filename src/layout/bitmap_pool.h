@@ -1,49 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distinct bitmaps, found by content: a banded mask has a handful, however long it is.
+// Distinct bitmaps, found by content: a banded mask has a handful, however long it is; a random one as many as blocks.
 #pragma once
 #include <cstdint>
-#include <cstring>
 #include <span>
-#include <unordered_map>
 #include <vector>
-
-#include "src/base/hash.h"
-#include "src/base/narrow.h"
 
 namespace stof {
 
 class BitmapPool {
  public:
-  explicit BitmapPool(std::size_t words_per_bitmap) : size_(words_per_bitmap) {}
+  explicit BitmapPool(std::size_t words_per_bitmap) : size_(words_per_bitmap), slots_(kFirstSlots) {}
 
   // The index of this bitmap, which is added when it is new.
-  std::int32_t intern(std::span<const std::uint64_t> bitmap) {
-    const std::uint64_t hash = hash64(bitmap.data(), bitmap.size_bytes());
-    const auto [first, last] = by_hash_.equal_range(hash);
-    for (auto it = first; it != last; ++it)
-      if (std::memcmp(words_.data() + static_cast<std::size_t>(it->second) * size_, bitmap.data(),
-                      bitmap.size_bytes()) == 0)
-        return it->second;
-    const auto index = narrow<std::int32_t>(words_.size() / size_, "number of distinct bitmaps");
-    words_.insert(words_.end(), bitmap.begin(), bitmap.end());
-    by_hash_.emplace(hash, index);
-    return index;
-  }
+  std::int32_t intern(std::span<const std::uint64_t> bitmap);
   // Makes room for what a mask of this many row-blocks will need if it goes on as it began: growing step by step costs
   // more than the packing itself when every bitmap is another.
-  void reserve(std::int64_t row_blocks_done, std::int64_t row_blocks) {
-    constexpr double kMostWords = 1 << 27;  // address space; memory is taken when it is written
-    if (words_.size() + 256 * size_ < words_.capacity()) return;
-    const double expected = 1.05 * static_cast<double>(words_.size()) * static_cast<double>(row_blocks) /
-                            static_cast<double>(row_blocks_done);
-    if (expected < kMostWords) words_.reserve(static_cast<std::size_t>(expected));
-  }
+  void reserve(std::int64_t row_blocks_done, std::int64_t row_blocks);
   std::vector<std::uint64_t> take() { return std::move(words_); }
 
  private:
+  static constexpr std::size_t kFirstSlots = 256;  // a power of two
+  // Linear probing from hash modulo the number of slots, of which at most half are taken. Eight bytes a slot, so that
+  // the table of 65,536 bitmaps is 1 MiB and stays near the core.
+  struct Slot {
+    std::uint32_t hash = 0;
+    std::int32_t index = -1;
+  };
+  void double_slots();
+
   std::size_t size_;
   std::vector<std::uint64_t> words_;
-  std::unordered_multimap<std::uint64_t, std::int32_t> by_hash_;
+  std::size_t count_ = 0;
+  std::vector<Slot> slots_;
 };
 
 }  // namespace stof

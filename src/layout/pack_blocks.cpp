@@ -5,6 +5,7 @@
 #include <map>
 
 #include "src/base/error.h"
+#include "src/base/hash.h"
 #include "src/layout/bitmap_pool.h"
 #include "src/layout/groups.h"
 #include "src/layout/pack.h"
@@ -114,6 +115,12 @@ class Packer {
 
   void add_entry(Range keys, const CellRun& run) {
     BlockEntry entry{.key_start = static_cast<std::int32_t>(keys.begin)};
+    if (is_whole_cell(keys, run)) {
+      entry.bitmap = pool_.intern(scan_.bits(run));
+      entry.parts = 1;
+      layout_.entries.push_back(entry);
+      return;
+    }
     const Range inside = intersect(keys, {0, mask_.extent().keys});
     if ((run.full && scan_.keys_of(run).contains(inside)) || fill_bitmap(keys, inside, run))
       entry.parts = parts_with_rows();
@@ -122,6 +129,12 @@ class Packer {
       entry.parts = parts_with_bits();
     }
     layout_.entries.push_back(entry);
+  }
+
+  // The scanned bits are the bitmap, and the scan has seen that they are partial.
+  bool is_whole_cell(Range keys, const CellRun& run) const {
+    return !run.full && format_.block_kv == kCell && format_.block_q == kPartRows && rows_.size() == kPartRows &&
+           keys.begin == run.begin * kCell;
   }
 
   // Makes the bitmap of [rows of the row-block][keys]; returns whether every pair inside the extent is allowed.

@@ -87,6 +87,10 @@ int BoundMask::group_of(std::int64_t item, std::int64_t head) const {
 
 bool BoundMask::depends_only_on_difference(int) const { return state_->only_difference; }
 
+bool BoundMask::stores_cells(int group) const {
+  return std::holds_alternative<bound::DenseBits>(state_->group(group).term);
+}
+
 bool BoundMask::allows(int group, std::int64_t row, std::int64_t key) const {
   if (key < 0 || key >= state_->extent.keys) return false;
   return bound::allows(state_->group(group), row + state_->extent.offset(), key);

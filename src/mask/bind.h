@@ -37,6 +37,8 @@ class BoundMask {
   void tile_bits(int group, Range rows, Range keys, std::span<std::uint64_t> words) const;
   // True when the mask looks at position - key alone: rectangles of one shape on one diagonal have the same bits.
   bool depends_only_on_difference(int group) const;
+  // True when 64 x 64 cells are stored as they are asked for: asking for several together gains nothing.
+  bool stores_cells(int group) const;
 
  private:
   struct State;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "src/mask/row_bits.h"
 
@@ -26,6 +27,7 @@ void CellScan::scan(int group, Range rows) {
     band_rows_ = rows.size();
   }
   same_along_diagonals_ = mask_.depends_only_on_difference(group);
+  stores_cells_ = mask_.stores_cells(group);
   group_ = group;
   rows_ = rows;
   runs_.clear();
@@ -57,7 +59,7 @@ void CellScan::visit_each(Range cells) {
   for (std::int64_t cell = cells.begin; cell < cells.end; ++cell) {
     const BlockKind kind = classify({cell, cell + 1});
     if (kind == BlockKind::partial && same_along_diagonals_) {
-      if (!settle_as_before(cell)) settle({cell, cell + 1});
+      if (!settle_as_before(cell)) settle(cell);
       continue;
     }
     if (kind == BlockKind::partial) {
@@ -77,14 +79,20 @@ void CellScan::add_full(Range cells) {
   else runs_.push_back({.begin = cells.begin, .end = cells.end, .full = true});
 }
 
+void CellScan::settle(std::int64_t cell) {
+  const std::size_t first = words_.size();
+  words_.resize(first + static_cast<std::size_t>(rows_.size() * words_per_row_));
+  clipped_tile_bits(mask_, group_, rows_, {cell * cell_keys_, (cell + 1) * cell_keys_},
+                    std::span(words_).subspan(first));
+  decide(cell, first);
+}
+
 void CellScan::settle(Range cells) {
-  if (cells.empty()) return;
-  const auto per_cell = static_cast<std::size_t>(rows_.size() * words_per_row_);
-  const bool whole_words = cell_keys_ % 64 == 0;
-  if (cells.size() > 1 && !whole_words) {
-    for (std::int64_t cell = cells.begin; cell < cells.end; ++cell) settle({cell, cell + 1});
+  if (cells.size() <= 1 || cell_keys_ % 64 != 0 || stores_cells_) {
+    for (std::int64_t cell = cells.begin; cell < cells.end; ++cell) settle(cell);
     return;
   }
+  const auto per_cell = static_cast<std::size_t>(rows_.size() * words_per_row_);
   const auto count = static_cast<std::size_t>(cells.size());
   const auto word_count = static_cast<std::size_t>(words_per_row_);
   const Range keys = {cells.begin * cell_keys_, cells.end * cell_keys_};
@@ -149,12 +157,13 @@ std::int64_t CellScan::allowed_pairs() const {
 void CellScan::find_empty_rows() {
   const bool any_full = std::any_of(runs_.begin(), runs_.end(), [](const CellRun& run) { return run.full; });
   empty_rows_.assign(static_cast<std::size_t>(rows_.size()), any_full ? 0 : 1);
-  if (any_full) return;
+  std::int64_t empty_count = any_full ? 0 : rows_.size();
   for (const CellRun& run : runs_) {
+    if (empty_count == 0) return;
     const std::uint64_t* word = bits(run).data();
     for (std::uint8_t& empty : empty_rows_)
       for (std::int64_t w = 0; w < words_per_row_; ++w)
-        if (*word++ != 0) empty = 0;
+        if (*word++ != 0) empty_count -= std::exchange(empty, std::uint8_t{0});
   }
 }
 

@@ -41,7 +41,8 @@ class CellScan {
   void visit(Range cells);
   void visit_each(Range cells);
   BlockKind classify(Range cells) const;
-  void settle(Range cells);
+  void settle(std::int64_t cell);
+  void settle(Range cells);  // whose bits are fetched together
   bool settle_as_before(std::int64_t cell);
   void decide(std::int64_t cell, std::size_t first_word);
   void add_full(Range cells);
@@ -55,7 +56,7 @@ class CellScan {
   std::vector<std::uint64_t> words_;
   std::vector<std::uint64_t> wide_;  // the bits of neighbouring partial cells, row by row
   std::vector<std::uint8_t> empty_rows_;
-  bool same_along_diagonals_ = false;
+  bool same_along_diagonals_ = false, stores_cells_ = false;
   std::int64_t band_rows_ = 0;                               // rows of the bands whose cells are remembered
   std::unordered_map<std::int64_t, std::size_t> diagonals_;  // first key - first row -> first of diagonal_words_
   std::vector<std::uint64_t> diagonal_words_;

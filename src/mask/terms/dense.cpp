@@ -51,7 +51,9 @@ void DenseBits::fill_rows(std::int64_t p, std::int64_t rows, const TileBits& til
     const std::uint64_t* source = array_->cell(slice_, row, first + w) + (row & 63);
     std::uint64_t* out = tile.row(p).words() + w;
     const std::uint64_t kept = w + 1 == words && rest != 0 ? ~(~std::uint64_t{0} << rest) : ~std::uint64_t{0};
-    if (shift == 0 || first + w + 1 == array_->word_columns()) {
+    if (words == 1 && shift == 0 && rest == 0) {
+      std::copy_n(source, rows, out);
+    } else if (shift == 0 || first + w + 1 == array_->word_columns()) {
       for (std::int64_t i = 0; i < rows; ++i) out[i * words] = source[i] >> shift & kept;
     } else {
       const std::uint64_t* after = source + 64;
