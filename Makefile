@@ -20,9 +20,9 @@ install:  ## install what the build needs, as root, where anything is missing
 	@tools/install.sh build
 
 build: install  ## build the program, build/release/stof
-	@echo "== build: build/release, $(JOBS) jobs$(if $(CCACHE), with ccache)"
+	@echo "== build: build/release/stof, $(JOBS) jobs$(if $(CCACHE), with ccache)"
 	@$(call CONFIGURE,release)
-	@cmake --build --preset release -j $(JOBS)
+	@cmake --build --preset release -j $(JOBS) --target stof_cli
 
 cuda: install  ## add the CUDA kernels to the program (fetches a CUDA compiler unless there is one; needs no GPU)
 	@nvcc=$$(tools/install_cuda.sh) && echo "== cuda: with $$nvcc" && \
@@ -34,7 +34,8 @@ model: install  ## fetch the checkpoint all-MiniLM-L6-v2 (84 MB) unless it is th
 	else echo "== model: $(MODEL), as given"; fi
 
 test: build model  ## build and run every test
-	@echo "== test: every test, $(JOBS) at a time"
+	@echo "== test: build and run every test, $(JOBS) at a time"
+	@cmake --build --preset release -j $(JOBS)
 	@$(call CTEST,release)
 
 demo: build model  ## embed the sentences of data/, search them, and show what masks buy
