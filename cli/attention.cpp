@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/float_dtype.h"
 #include "cli/outputs.h"
+#include "src/attention/host_tensors.h"
 #include "src/base/error.h"
 #include "src/tensor/convert.h"
 #include "src/tensor/npy.h"
@@ -88,14 +89,16 @@ void attention(const AttentionCommand& command) {
   const Tensor lse =
       filled(DType::f32, {shape.batch, shape.heads, shape.queries}, -std::numeric_limits<float>::infinity());
   const Attention attend(mask, shape, device, {.kernel = command.kernel});
-  attend.run({.q = q.view,
-              .k = k.view,
-              .v = v.view,
-              .out = heads_first(out, layout),
-              .lse = lse.view(),
-              .scale = command.scale,
-              .q_lengths = lengths.q,
-              .kv_lengths = lengths.kv});
+  run_host_tensors(attend,
+                   {.q = q.view,
+                    .k = k.view,
+                    .v = v.view,
+                    .out = heads_first(out, layout),
+                    .lse = lse.view(),
+                    .scale = command.scale,
+                    .q_lengths = lengths.q,
+                    .kv_lengths = lengths.kv},
+                   device);
   write_npy(command.out, written == dtype ? out.view() : converted(out.view(), written).view());
   if (!command.lse.empty()) write_npy(command.lse, lse.view());
 }

@@ -51,12 +51,17 @@ Json json_of(const PlanOptions& options, const Outcome& outcome) {
   for (const Refused& refused : outcome.planned.choice.refusals)
     refusals.push_back({{"kernel", refused.kernel}, {"reason", refused.why}});
   for (const AttentionPlan& other : outcome.planned.choice.considered)
-    considered.push_back({{"kernel", other.kernel}, {"tiles", tiles_of(other)}, {"predicted_us", other.predicted_us}});
+    considered.push_back({{"kernel", other.kernel},
+                          {"instance", other.instance},
+                          {"tiles", tiles_of(other)},
+                          {"splits", other.splits},
+                          {"predicted_us", other.predicted_us}});
   return {{"mask", options.mask},
           {"device", outcome.device.caps.name},
           {"plan_us", outcome.plan_us},
           {"layout", name_of(plan.layout)},
           {"kernel", plan.kernel},
+          {"instance", plan.instance},
           {"tiles", tiles_of(plan)},
           {"splits", plan.splits},
           {"predicted_us", plan.predicted_us},
@@ -70,6 +75,10 @@ std::string layout_text(const AttentionPlan& plan) {
   return fmt::format("block {}x{}", plan.format.block_q, plan.format.block_kv);
 }
 
+std::string named(const AttentionPlan& plan) {
+  return plan.instance.empty() ? std::string(plan.kernel) : fmt::format("{} ({})", plan.kernel, plan.instance);
+}
+
 void print_text(const PlanOptions& options, const Outcome& outcome) {
   const AttentionShape& s = outcome.shape;
   const AttentionPlan& plan = outcome.planned.choice.plan;
@@ -79,14 +88,16 @@ void print_text(const PlanOptions& options, const Outcome& outcome) {
                             s.kv_heads, s.queries, s.keys, s.head_dim, stof::name_of(s.dtype)));
   line("device", fmt::format("{}: {}, {} cores", outcome.device.backend->name, outcome.device.caps.name,
                              outcome.device.caps.cores));
-  line("kernel", plan.kernel);
+  line("kernel", named(plan));
   line("layout", layout_text(plan));
   line("splits", std::to_string(plan.splits));
   line("predicted", fmt::format("{:.1f} us", plan.predicted_us));
   line("reason", plan.reason);
   line("planned in", fmt::format("{:.1f} us", outcome.plan_us));
   for (const AttentionPlan& other : outcome.planned.choice.considered)
-    line("considered", fmt::format("{}, {}: {:.1f} us", other.kernel, layout_text(other), other.predicted_us));
+    line("considered",
+         fmt::format("{}, {}{}: {:.1f} us", named(other), layout_text(other),
+                     other.splits > 1 ? fmt::format(", {} splits", other.splits) : "", other.predicted_us));
   for (const Refused& refused : outcome.planned.choice.refusals)
     line("refused", fmt::format("{}: {}", refused.kernel, refused.why));
 }
@@ -115,7 +126,10 @@ void add_plan(CLI::App& app) {
                       "heads of keys and values, of which H is a multiple (default H)");
   command->add_option("--seq-kv", options->seq_kv, "number of keys (default S)");
   command->add_option("--dtype", options->dtype, "f32, f16 or bf16")->capture_default_str();
-  command->add_option("--device", options->device, "auto, cpu, cuda or cuda:N")->capture_default_str();
+  command
+      ->add_option("--device", options->device,
+                   "auto, cpu, cuda, cuda:N, or cuda:h200, cuda:h100, cuda:a100 without one")
+      ->capture_default_str();
   command->add_option("--kernel", options->kernel, "auto, or one kernel by name")->capture_default_str();
   command->add_option("--json", options->json, "write the plan as JSON to this file, or - for stdout in place of text");
   command->callback([options] { plan(*options); });

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Compiles kernels/cuda/*.cu to cubins with nvcc and embeds them; without STOF_CUDA the library has none and compiles
-# what it needs at run time. Host code never sees nvcc: the cubins reach the GPU through the driver.
+# Embeds the CUDA kernels: as source, and with STOF_CUDA compiled by nvcc. Without it the library compiles what it needs
+# at run time. Host code never sees nvcc: the cubins reach the GPU through the driver.
 include(cmake/StofEmbed.cmake)
 option(STOF_CUDA "Compile the CUDA kernels into the library (needs nvcc)" OFF)
 
@@ -10,34 +10,45 @@ file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
 list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE header_files)
 stof_embed(kernel_headers NAMES ${headers} FILES ${header_files})
 
-set(STOF_CUBIN_NAMES "")
-set(STOF_CUBIN_FILES "")
 if(STOF_CUDA)
   find_program(STOF_NVCC nvcc REQUIRED
     PATHS /usr/local/cuda/bin ${PROJECT_SOURCE_DIR}/.toolchain/cuda/nvidia/cu13/bin
     DOC "The CUDA compiler; tools/install_cuda.sh fetches one")
-  set(nvcc_flags -std=c++20 -O3 -I${PROJECT_SOURCE_DIR} -ccbin ${CMAKE_CXX_COMPILER} -Xptxas=--warn-on-spills)
+  set(nvcc_flags -std=c++20 -O3 -I${PROJECT_SOURCE_DIR} -ccbin ${CMAKE_CXX_COMPILER})
   if(STOF_WERROR)
     list(APPEND nvcc_flags --Werror=all-warnings)
   endif()
 endif()
+set(STOF_SOURCE_NAMES "")
+set(STOF_SOURCE_FILES "")
+set(STOF_CUBIN_NAMES "")
+set(STOF_CUBIN_FILES "")
 
-# stof_cubin(NAME TARGET CODE): kernels/cuda/NAME.cu for the architecture TARGET, as machine code for CODE. They differ
-# in tests only: what is written for sm_80 runs on sm_90 when it is compiled as compute_80 for sm_90.
-function(stof_cubin name target code)
-  set(source ${PROJECT_SOURCE_DIR}/kernels/cuda/${name}.cu)
-  set(cubin ${PROJECT_BINARY_DIR}/cubin/${name}.${code}.cubin)
-  string(REPLACE sm_ compute_ virtual ${target})
-  add_custom_command(OUTPUT ${cubin}
-    COMMAND ${STOF_NVCC} ${nvcc_flags} -gencode arch=${virtual},code=${code} -cubin -MD -MF ${cubin}.d -o ${cubin} ${source}
-    DEPENDS ${source} DEPFILE ${cubin}.d
-    COMMENT "nvcc ${name} for ${code}" VERBATIM)
-  set(STOF_CUBIN_NAMES ${STOF_CUBIN_NAMES} ${name}.${code} PARENT_SCOPE)
-  set(STOF_CUBIN_FILES ${STOF_CUBIN_FILES} ${cubin} PARENT_SCOPE)
+# stof_kernel(NAME CODE architectures...): a unit of a few lines that instantiates templates of kernels/cuda. It travels
+# in the library as source, for the run-time compiler, and with STOF_CUDA as machine code of each architecture too.
+function(stof_kernel name code)
+  set(source ${PROJECT_BINARY_DIR}/cubin/${name}.cu)
+  file(CONFIGURE OUTPUT ${source} @ONLY CONTENT "${code}")
+  set(STOF_SOURCE_NAMES ${STOF_SOURCE_NAMES} ${name} PARENT_SCOPE)
+  set(STOF_SOURCE_FILES ${STOF_SOURCE_FILES} ${source} PARENT_SCOPE)
+  if(NOT STOF_CUDA)
+    return()
+  endif()
+  foreach(architecture ${ARGN})
+    set(cubin ${PROJECT_BINARY_DIR}/cubin/${name}.${architecture}.cubin)
+    string(REPLACE sm_ compute_ virtual ${architecture})
+    add_custom_command(OUTPUT ${cubin}
+      COMMAND ${STOF_NVCC} ${nvcc_flags} -gencode arch=${virtual},code=${architecture} -cubin
+              -MD -MF ${cubin}.d -o ${cubin} ${source}
+      DEPENDS ${source} DEPFILE ${cubin}.d
+      COMMENT "nvcc ${name} for ${architecture}" VERBATIM)
+    list(APPEND STOF_CUBIN_NAMES ${name}.${architecture})
+    list(APPEND STOF_CUBIN_FILES ${cubin})
+  endforeach()
+  set(STOF_CUBIN_NAMES ${STOF_CUBIN_NAMES} PARENT_SCOPE)
+  set(STOF_CUBIN_FILES ${STOF_CUBIN_FILES} PARENT_SCOPE)
 endfunction()
 
-if(STOF_CUDA)
-  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cubin)
-  include(kernels/cuda/instances.cmake)
-endif()
+include(kernels/cuda/instances.cmake)
+stof_embed(kernel_sources NAMES ${STOF_SOURCE_NAMES} FILES ${STOF_SOURCE_FILES})
 stof_embed(kernel_binaries NAMES ${STOF_CUBIN_NAMES} FILES ${STOF_CUBIN_FILES})

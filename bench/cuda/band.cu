@@ -2,13 +2,16 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "bench/cuda/arrange.h"
 #include "bench/cuda/band_variants.cuh"
 #include "kernels/cuda/band_attention.cuh"
+#include "src/backend/cuda/attention/arrange.h"
 
 namespace stof::bench {
 namespace {
 
+using cuda::arrange_band;
+using cuda::BandParams;
+using cuda::BandRow;
 using cuda::BandShape;
 using cuda::BandTraits;
 using cuda::Bfloat;

@@ -15,6 +15,11 @@
 
 namespace stof::bench {
 
+using cuda::AttentionMaps;
+using cuda::AttentionOutput;
+using cuda::SliceShape;
+using cuda::TensorMap;
+
 void check_cuda(cudaError_t status, const char* what, int line);
 #define BENCH_CUDA(call) ::stof::bench::check_cuda((call), #call, __LINE__)
 

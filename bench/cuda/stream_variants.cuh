@@ -4,11 +4,15 @@
 #include <algorithm>
 #include <cstring>
 
-#include "bench/cuda/arrange.h"
 #include "bench/cuda/problem.cuh"
 #include "kernels/cuda/stream_attention.cuh"
+#include "src/backend/cuda/attention/arrange.h"
 
 namespace stof::bench {
+
+using cuda::ArrangedStream;
+using cuda::StreamItem;
+using cuda::StreamParams;
 
 struct StreamTuning {
   int most_steps = 0, section = 1;
@@ -27,23 +31,24 @@ void run_stream(const Problem& problem, const StreamTuning& tuning) {
   if (!wanted(problem, name)) return;
   const BlockLayout layout =
       scan_blocks(tuning.slice_mask ? *tuning.slice_mask : *problem.mask, {Traits::kRows, 64, tuning.key_step});
-  const ArrangedStream arranged = arrange_stream(layout, {Traits::kParts, Traits::kTiles, tuning.most_steps});
+  const ArrangedStream arranged = cuda::arrange_stream(layout, {Traits::kParts, Traits::kTiles, tuning.most_steps});
   const DeviceArray<StreamItem> items = to_device(arranged.items);
   const DeviceArray<int> steps = to_device(arranged.steps);
   const DeviceArray<unsigned> words = to_device(arranged.words);
   const SliceShape shape = slices_of(problem);
-  const std::size_t slots = std::size_t(shape.slices) * arranged.slots * Traits::kParts;
+  const std::size_t slots = std::size_t(shape.slices) * arranged.groups[0].slots * Traits::kParts;
   const DeviceArray<float> partials = allocate<float>(slots * 128 * (Traits::kHeadDim / 2 + 4));
   const DeviceArray<int> arrivals = allocate<int>(slots), queue = allocate<int>(2);
   const int total = shape.slices * int(arranged.items.size());
   const int wanted_ctas = (total + Traits::kTeams - 1) / Traits::kTeams;
   const int grid = std::min(wanted_ctas, 132 * Traits::kCtas);
-  const StreamParams params{{shape, output_of(problem), scale_log2(problem)},
-                            {items.get(), steps.get(), words.get(), int(arranged.items.size()), arranged.slots},
-                            std::min(tuning.section, shape.slices),
-                            partials.get(),
-                            arrivals.get(),
-                            tuning.queue && grid * Traits::kTeams < total ? queue.get() : nullptr};
+  const StreamParams params{
+      {shape, output_of(problem), scale_log2(problem)},
+      {items.get(), steps.get(), words.get(), int(arranged.items.size()), arranged.groups[0].slots},
+      std::min(tuning.section, shape.slices),
+      partials.get(),
+      arrivals.get(),
+      tuning.queue && grid * Traits::kTeams < total ? queue.get() : nullptr};
   const AttentionMaps maps = make_maps(problem, 64);
   const KernelFacts kernel{reinterpret_cast<const void*>(&cuda::stream_attention_kernel<Traits>), Traits::kThreads,
                            int(sizeof(typename Traits::Shared))};

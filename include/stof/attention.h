@@ -31,6 +31,7 @@ struct AttentionArguments {
   std::optional<float> scale = {};     // default 1 / sqrt(head_dim)
   std::span<const std::int32_t> q_lengths = {}, kv_lengths = {};  // [batch] each, or empty for full length
   std::span<const std::int32_t> cu_q = {}, cu_kv = {};            // [batch + 1] each, or empty when padded
+  void* stream = nullptr;  // on CUDA, where all tensors are of the GPU: a CUstream, or null for the default one
 };
 
 struct AttentionOptions {

@@ -1,2 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-# The kernels that are compiled with the library: source, architecture it is written for, machine code (StofCuda.cmake).
+# The instances of the attention kernels, by the names and numbers of src/backend/cuda/attention/instances.h; a test
+# compares the two. kernel_facts is what the host reads out of the machine code before it launches.
+set(facts "extern \"C\" __device__ int kernel_facts[2] = {sizeof(Instance::Shared), Instance::kThreads};\n")
+
+# stof_stream(HEAD_DIM TEAMS PARTS TILES STAGES CTAS): see StreamShape
+macro(stof_stream d teams parts tiles stages ctas)
+  foreach(element Half Bfloat)
+    string(REPLACE Half f16 dtype ${element})
+    string(REPLACE Bfloat bf16 dtype ${dtype})
+    stof_kernel(stream_${dtype}_d${d}_t${teams}_p${parts}_k${tiles}_s${stages}_c${ctas}
+"#include \"kernels/cuda/stream_attention.cuh\"
+namespace stof::cuda {
+struct Instance : StreamTraits<${element}, ${d}, StreamShape{${teams}, ${parts}, ${tiles}, ${stages}, ${ctas}}> {};
+template __global__ void stream_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
+                                                           const __grid_constant__ StreamParams);
+${facts}}
+" sm_90a)
+  endforeach()
+endmacro()
+
+# stof_band(HEAD_DIM PARTS KEYS CTAS): see BandShape
+macro(stof_band d parts keys ctas)
+  foreach(element Half Bfloat)
+    string(REPLACE Half f16 dtype ${element})
+    string(REPLACE Bfloat bf16 dtype ${dtype})
+    stof_kernel(band_${dtype}_d${d}_p${parts}_k${keys}_c${ctas}
+"#include \"kernels/cuda/band_attention.cuh\"
+namespace stof::cuda {
+struct Instance : BandTraits<${element}, ${d}, BandShape{${parts}, ${keys}, ${ctas}}> {};
+template __global__ void band_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
+                                                         const __grid_constant__ BandParams);
+${facts}}
+" sm_90a)
+  endforeach()
+endmacro()
+
+stof_stream(32 4 1 1 2 1)
+stof_stream(64 4 1 1 2 1)
+stof_stream(64 1 1 1 2 3)
+stof_stream(64 2 2 1 4 1)
+stof_stream(64 1 4 1 6 1)
+stof_stream(96 1 3 1 3 1)
+stof_stream(96 1 1 1 2 2)
+stof_stream(128 1 2 2 2 1)
+stof_stream(128 1 3 1 3 1)
+stof_stream(128 1 1 1 2 2)
+stof_stream(192 1 2 1 2 1)
+stof_stream(256 1 1 1 2 1)
+stof_band(64 1 96 5)
+stof_band(64 1 128 4)
+stof_band(64 1 192 3)
+stof_band(64 2 96 2)
+stof_band(64 2 128 2)
+
+stof_kernel(row_attention "#include \"kernels/cuda/row_attention.cuh\"
+template __global__ void stof::cuda::row_attention_kernel<stof::cuda::Single>(
+    const __grid_constant__ stof::cuda::RowAttentionParams);
+template __global__ void stof::cuda::row_attention_kernel<stof::cuda::StoredHalf>(
+    const __grid_constant__ stof::cuda::RowAttentionParams);
+template __global__ void stof::cuda::row_attention_kernel<stof::cuda::StoredBfloat>(
+    const __grid_constant__ stof::cuda::RowAttentionParams);
+" sm_80 sm_90a)
+stof_kernel(call_memory "#include \"kernels/cuda/call_memory.cuh\"
+" sm_80 sm_90a)

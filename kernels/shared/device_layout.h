@@ -2,7 +2,7 @@
 // What the block-wise CUDA kernels read: a mask arranged for one kernel, and the call's sizes, pointers and strides.
 #pragma once
 
-namespace stof {
+namespace stof::cuda {
 
 // A tensor map of the driver, by size and alignment only, so that device code needs no driver header.
 struct alignas(64) TensorMap {
@@ -91,4 +91,4 @@ struct BandParams {
   int row_blocks;
 };
 
-}  // namespace stof
+}  // namespace stof::cuda

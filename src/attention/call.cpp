@@ -133,6 +133,8 @@ AttentionCall call_of(const AttentionArguments& a, const AttentionShape& shape, 
     call.lse = a.lse->as<float>();
     call.lse_strides = strides_of(*a.lse, packed);
   }
+  call.packed = packed;
+  call.stream = a.stream;
   call.heads = shape.heads;
   call.kv_heads = shape.kv_heads;
   call.head_dim = shape.head_dim;

@@ -24,24 +24,27 @@ void check_range(std::string_view name, std::int64_t value, std::int64_t first, 
     fail(ErrorKind::invalid_argument, "attention: {} = {}; accepted: {}..{}", name, value, first, last);
 }
 
-PackedMask pack(const BoundMask& mask, const AttentionPlan& plan) {
+PackedMask pack(const BoundMask& mask, const AttentionShape& shape, const AttentionPlan& plan) {
   PackedMask packed;
   packed.kind = plan.layout;
+  packed.shape = shape;
   if (plan.layout == LayoutKind::block) packed.blocks = pack_blocks(mask, plan.format);
   else packed.rows = pack_rows(mask);
   return packed;
 }
 
-Planned arrange(const BoundMask& mask, Choice choice, const Device& device) {
+Planned arrange(const BoundMask& mask, const AttentionShape& shape, Choice choice, const Device& device) {
   const MaskExtent& extent = mask.extent();
   Planned planned{.choice = std::move(choice), .positions = {extent.offset(), extent.keys}, .arranged = {}};
-  planned.arranged = planned.choice.kernel->arrange(planned.choice.plan, pack(mask, planned.choice.plan), device);
+  planned.arranged =
+      planned.choice.kernel->arrange(planned.choice.plan, pack(mask, shape, planned.choice.plan), device);
   return planned;
 }
 
 Choice choose_bound(const BoundMask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
   AttentionProblem problem{.shape = shape, .stats = measure(mask, device.backend->attention_block_sizes)};
   problem.partial_live = partial_live_share(mask);
+  if (device.backend->measures_bands) problem.band_widths = measure_bands(mask, problem.stats);
   return choose(device.backend->attention, problem, device.caps, kernel);
 }
 
@@ -69,11 +72,11 @@ Choice choose_attention(const Mask& mask, const AttentionShape& shape, const Dev
 Planned plan_attention(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
   check_shape(shape);
   const BoundMask bound(mask, extent_of(mask, shape));
-  return arrange(bound, choose_bound(bound, shape, device, kernel), device);
+  return arrange(bound, shape, choose_bound(bound, shape, device, kernel), device);
 }
 
 Planned replan(const Mask& mask, const AttentionShape& shape, const Device& device, const Choice& choice) {
-  return arrange(BoundMask(mask, extent_of(mask, shape)), choice, device);
+  return arrange(BoundMask(mask, extent_of(mask, shape)), shape, choice, device);
 }
 
 }  // namespace stof

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/backend/operations.h"
+#include "src/layout/band_widths.h"
 #include "src/layout/block_layout.h"
 #include "src/mask/stats.h"
 #include "stof/attention.h"
@@ -22,6 +23,7 @@ struct AttentionProblem {
   MaskStats stats = {};       // of one item when the mask is the same for all of them
   double partial_live = 1;    // share of a partial block of 64x64 in live cells (src/attention/live_share.h)
   bool mask_has_text = true;  // the mask can be emitted as source (no lambda-only or array leaf stands in the way)
+  BandWidths band_widths = {};  // src/layout/band_widths.h
 };
 
 enum class LayoutKind : std::uint8_t { block, row };
@@ -30,6 +32,7 @@ struct AttentionPlan {
   std::string_view kernel;
   LayoutKind layout = LayoutKind::block;
   BlockFormat format;
+  std::string instance = {};  // which of the kernel's templates, where it has several
   int splits = 1;
   double predicted_us = 0;
   std::string reason;  // one line, shown by `stof plan`
@@ -43,6 +46,7 @@ struct PackedMask {
   LayoutKind kind = LayoutKind::block;
   BlockLayout blocks;
   RowLayout rows;
+  AttentionShape shape = {};  // that was planned for
 };
 
 // What a kernel makes of a packed mask: its DeviceLayout, shared by runs. Only the kernel that made it looks inside.
@@ -71,6 +75,8 @@ struct AttentionCall {
   std::int64_t heads = 1, kv_heads = 1, head_dim = 0;
   DType dtype = DType::f32;
   float scale = 1.f;
+  bool packed = false;     // items follow each other: none has memory past its own rows
+  void* stream = nullptr;  // of the device; null: its default stream
   std::span<const AttentionItem> items;
 };
 
@@ -83,14 +89,24 @@ struct AttentionKernel {
   void (*run)(const AttentionPlan&, const ArrangedMask&, const AttentionCall&, const Device&);
 };
 
+// Copies between the host and a device with memory of its own. Both are over when they return.
+struct MemoryOperations {
+  // On the device, `offset` bytes past an aligned address, for tests and for callers whose tensors are not aligned.
+  std::shared_ptr<void> (*copy_in)(const Device&, std::span<const std::byte>, std::size_t offset);
+  void (*copy_out)(const Device&, std::span<std::byte> to, const void* from);
+};
+
 struct Backend {
   std::string_view name;
   std::span<const AttentionKernel> attention;
   std::span<const BlockSize> attention_block_sizes;  // what the statistics of a mask are measured at
   MatmulOperations matmul;
   RowOperations rows;
+  const MemoryOperations* memory = nullptr;  // null: the host's
+  bool measures_bands = false;               // AttentionProblem::band_widths is wanted
 };
 
-extern const Backend cpu_backend;  // backend/cpu/backend.cpp
+extern const Backend cpu_backend;   // backend/cpu/backend.cpp
+extern const Backend cuda_backend;  // backend/cuda/backend.cpp
 
 }  // namespace stof

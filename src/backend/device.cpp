@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "src/backend/contract.h"
+#include "src/backend/cuda/driver/api.h"
+#include "src/backend/cuda/driver/device.h"
 #include "src/base/error.h"
 
 namespace stof {
@@ -27,22 +30,32 @@ DeviceCaps cpu_caps() {
   return caps;
 }
 
-bool is_cuda(std::string_view name) {
-  if (name == "cuda") return true;
-  if (!name.starts_with("cuda:")) return false;
+// "cuda", "cuda:N"; empty for another name.
+std::optional<int> cuda_ordinal(std::string_view name) {
+  if (name == "cuda") return 0;
+  if (!name.starts_with("cuda:")) return std::nullopt;
   int ordinal = 0;
   const char* const end = name.data() + name.size();
   const auto [rest, error] = std::from_chars(name.data() + 5, end, ordinal);
-  return error == std::errc() && rest == end && ordinal >= 0;
+  if (error != std::errc() || rest != end || ordinal < 0) return std::nullopt;
+  return ordinal;
+}
+
+Device open_cuda(std::string_view name, int ordinal) {
+  if (const std::string missing = cuda::missing_driver(); !missing.empty())
+    fail(ErrorKind::device, "device '{}' cannot be used: {}; accepted here: cpu, auto", name, missing);
+  return cuda::open(ordinal);
 }
 
 }  // namespace
 
 Device open_device(std::string_view name) {
-  if (name == "cpu" || name == "auto") return {.backend = &cpu_backend, .ordinal = 0, .caps = cpu_caps()};
-  if (is_cuda(name))
-    fail(ErrorKind::device, "device '{}' cannot be used: this build has no CUDA backend; accepted here: cpu, auto",
-         name);
+  const bool automatic = name == "auto";
+  if (name == "cpu" || (automatic && !cuda::missing_driver().empty()))
+    return {.backend = &cpu_backend, .ordinal = 0, .caps = cpu_caps()};
+  if (automatic) return cuda::open(0);
+  if (const std::optional<int> ordinal = cuda_ordinal(name)) return open_cuda(name, *ordinal);
+  if (const std::optional<DeviceCaps> caps = cuda::described(name)) return cuda::open_described(*caps);
   fail(ErrorKind::invalid_argument, "unknown device '{}'; accepted: auto, cpu, cuda, cuda:N", name);
 }
 

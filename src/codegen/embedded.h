@@ -13,7 +13,10 @@ struct EmbeddedFile {
 // kernels/cuda and kernels/shared, by the names that they include each other by: what NVRTC sees in place of a disk.
 std::span<const EmbeddedFile> kernel_headers();
 
-// Kernels compiled with the library, "NAME.TARGET" each ("stream_f16_d64.sm_90a"); none in a build without nvcc.
+// Units that instantiate kernels (kernels/cuda/instances.cmake), by name: what the run-time compiler is given.
+std::span<const EmbeddedFile> kernel_sources();
+
+// Kernels compiled with the library, "NAME.TARGET" each ("row_attention.sm_80"); none in a build without nvcc.
 std::span<const EmbeddedFile> kernel_binaries();
 
 }  // namespace stof

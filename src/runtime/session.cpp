@@ -41,7 +41,8 @@ Graph graph_of(const Model& model, const SessionOptions& options) {
 struct Session::State {
   State(const Model& the_model, const SessionOptions& the_options)
       : options(the_options),
-        device(open_device(options.device)),
+        // Models run on the CPU: CUDA has attention alone.
+        device(open_device(options.device == "auto" ? "cpu" : options.device)),
         config(the_model.config),
         pooling(the_model.pooling),
         mapping(the_model.mapping),

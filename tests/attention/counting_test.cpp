@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "src/layout/pack.h"
-#include "tests/attention/problem.h"
+#include "tests/attention/devices.h"
 
 namespace stof {
 namespace {
@@ -106,25 +106,29 @@ void expect_counts(const Problem& problem, const BoundMask& mask, std::int64_t d
     }
 }
 
-void run_plan(const AttentionKernel& kernel, const AttentionPlan& plan, const BoundMask& mask, const Problem& problem) {
+void run_plan(const Device& device, const AttentionKernel& kernel, const AttentionPlan& plan, const BoundMask& mask,
+              const Problem& problem) {
   PackedMask packed;
   packed.kind = plan.layout;
   if (plan.layout == LayoutKind::block) packed.blocks = pack_blocks(mask, plan.format);
   else packed.rows = pack_rows(mask);
-  const Device device = open_device("cpu");
-  kernel.run(plan, kernel.arrange(plan, std::move(packed), device), problem.call(), device);
+  packed.shape = problem.what().shape;
+  const DeviceArguments there(problem.arguments(), device);
+  AttentionCall call = problem.call();
+  const AttentionArguments& a = there.arguments();
+  call.q = a.q.data, call.k = a.k.data, call.v = a.v.data, call.out = a.out.data, call.lse = a.lse->as<float>();
+  kernel.run(plan, kernel.arrange(plan, std::move(packed), device), call, device);
+  there.copy_back();
 }
 
-class Counting : public testing::TestWithParam<DType> {};
+class Counting : public testing::TestWithParam<std::tuple<std::string, DType>> {};
 
 TEST_P(Counting, EveryKernelTileAndTerm) {
-  const Device device = open_device("cpu");
-  const AttentionShape shape{.heads = kHeads,
-                             .kv_heads = kHeads,
-                             .queries = kLength,
-                             .keys = kLength,
-                             .head_dim = kHeadDim,
-                             .dtype = GetParam()};
+  const auto& [name, dtype] = GetParam();
+  STOF_SKIP_WITHOUT(name);
+  const Device device = open_device(name);
+  const AttentionShape shape{
+      .heads = kHeads, .kv_heads = kHeads, .queries = kLength, .keys = kLength, .head_dim = kHeadDim, .dtype = dtype};
   const Problem problem({.shape = shape, .form = BatchForm::heads_first, .q_lengths = {}, .kv_lengths = {}}, 3);
   const AttentionItem& item = problem.items().front();
   for (std::int64_t i = 0; i < kHeads * kLength * kHeadDim; ++i)
@@ -132,27 +136,32 @@ TEST_P(Counting, EveryKernelTileAndTerm) {
   int runs = 0;
   for (const Term& term : terms()) {
     const BoundMask mask(term.mask, {.queries = kLength, .keys = kLength, .heads = kHeads});
-    const AttentionProblem asked{.shape = shape, .stats = measure(mask, device.backend->attention_block_sizes)};
+    AttentionProblem asked{.shape = shape, .stats = measure(mask, device.backend->attention_block_sizes)};
+    asked.band_widths = measure_bands(mask, asked.stats);
     for (const AttentionKernel& kernel : device.backend->attention) {
       if (kernel.refuses(asked, device.caps)) continue;
       for (const AttentionPlan& plan : kernel.candidates(asked, device.caps))
         for (const std::int64_t divisor : {std::int64_t{1}, kHeadDim}) {
           set_values(problem, divisor);
           problem.poison_outputs();
-          run_plan(kernel, plan, mask, problem);
+          run_plan(device, kernel, plan, mask, problem);
           expect_counts(problem, mask, divisor,
-                        fmt::format("{} {} {}x{} / {}", term.name, plan.kernel, plan.format.block_q,
-                                    plan.format.block_kv, divisor));
+                        fmt::format("{} {} {} {}x{}, {} splits / {}", term.name, plan.kernel, plan.instance,
+                                    plan.format.block_q, plan.format.block_kv, plan.splits, divisor));
           if (HasFatalFailure()) return;
           ++runs;
         }
     }
   }
-  EXPECT_GE(runs, 25 * 2 * 3);  // terms, divisors, plans
+  EXPECT_GE(runs, 25 * 2 * (name == "cpu" ? 3 : 1));  // terms, divisors, plans
 }
 
-INSTANTIATE_TEST_SUITE_P(Storage, Counting, testing::Values(DType::f32, DType::f16, DType::bf16),
-                         [](const auto& the) { return std::string(name_of(the.param)); });
+INSTANTIATE_TEST_SUITE_P(Storage, Counting,
+                         testing::Combine(testing::Values("cpu", "cuda"),
+                                          testing::Values(DType::f32, DType::f16, DType::bf16)),
+                         [](const auto& the) {
+                           return std::get<0>(the.param) + "_" + std::string(name_of(std::get<1>(the.param)));
+                         });
 
 }  // namespace
 }  // namespace stof

@@ -2,8 +2,12 @@
 // Every message of a plan and of a run that is asked for something it does not take.
 #include <gtest/gtest.h>
 
+<<<<<<< HEAD
 #include <limits>
 
+=======
+#include "src/backend/cuda/driver/api.h"
+>>>>>>> ae75576 (Run attention on CUDA: arrange masks, choose kernels, launch, test on the devices there are)
 #include "stof/attention.h"
 #include "tests/expect_error.h"
 
@@ -36,18 +40,30 @@ TEST(PlanMessages, NameTheDimension) {
                "attention: dtype i32; accepted: f32, f16, bf16");
 }
 
-TEST(DeviceMessages, NameWhatIsAccepted) {
-  EXPECT_ERROR(open_device("tpu"), kInvalid, "unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N");
-  EXPECT_ERROR(open_device("cuda:x"), kInvalid, "unknown device 'cuda:x'; accepted: auto, cpu, cuda, cuda:N");
-  EXPECT_ERROR(open_device("cuda:1"), ErrorKind::device,
-               "device 'cuda:1' cannot be used: this build has no CUDA backend; accepted here: cpu, auto");
-}
-
 struct Tensors {
   Tensor q{DType::f32, {2, 4, 8, 16}}, k{DType::f32, {2, 2, 10, 16}}, v{DType::f32, {2, 2, 10, 16}};
   Tensor out{DType::f32, {2, 4, 8, 16}};
   AttentionArguments arguments() const { return {.q = q.view(), .k = k.view(), .v = v.view(), .out = out.view()}; }
 };
+
+TEST(DeviceMessages, NameWhatIsAccepted) {
+  EXPECT_ERROR(open_device("tpu"), kInvalid, "unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N");
+  EXPECT_ERROR(open_device("cuda:x"), kInvalid, "unknown device 'cuda:x'; accepted: auto, cpu, cuda, cuda:N");
+  const std::string missing = cuda::missing_driver();
+  if (!missing.empty())
+    EXPECT_ERROR(open_device("cuda:1"), ErrorKind::device,
+                 "device 'cuda:1' cannot be used: " + missing + "; accepted here: cpu, auto");
+}
+
+// One may plan for a GPU that is not there, but not run.
+TEST(DeviceMessages, ADescriptionDoesNotRun) {
+  const Device device = open_device("cuda:h200");
+  EXPECT_EQ(device.caps.arch, 90);
+  const Attention attention(causal(), good(), device);
+  const Tensors tensors;
+  EXPECT_ERROR(attention.run(tensors.arguments()), ErrorKind::device,
+               "NVIDIA H200 (described) is a description to plan with; accepted for running: cuda, cuda:N");
+}
 
 template <class Change>
 void run_with(const Change& change, const Mask& mask = causal()) {

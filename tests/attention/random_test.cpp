@@ -5,6 +5,7 @@
 #include <random>
 
 #include "stof/error.h"
+#include "tests/attention/devices.h"
 #include "tests/attention/expect_attention.h"
 #include "tests/mask/random_mask.h"
 
@@ -49,7 +50,7 @@ class RandomProblems {
 };
 
 // False when the mask does not fit some item's length, which is the mask's business and tested there.
-bool check_problem(unsigned seed, const std::string& kernel) {
+bool check_problem(unsigned seed, const Device& device, const std::string& kernel) {
   RandomProblems problems(seed);
   const ProblemShape what = problems.shape();
   const AttentionShape& s = what.shape;
@@ -57,7 +58,7 @@ bool check_problem(unsigned seed, const std::string& kernel) {
   const Mask mask = RandomMask(seed, extent, what.q_lengths.empty()).expression(2);
   const Problem problem(what, seed);
   try {
-    Attention(mask, s, open_device("cpu"), {.kernel = kernel}).run(problem.arguments());
+    run_on(device, Attention(mask, s, device, {.kernel = kernel}), problem);
     const std::string wrong = difference_from_definition(problem, mask);
     EXPECT_EQ(wrong, "") << "seed " << seed << " " << kernel << " " << mask.text() << " B " << s.batch << " H "
                          << s.heads << "/" << s.kv_heads << " N " << s.queries << " M " << s.keys << " d " << s.head_dim
@@ -70,19 +71,32 @@ bool check_problem(unsigned seed, const std::string& kernel) {
   return true;
 }
 
-class RandomProblem : public testing::TestWithParam<std::string> {};
+class RandomProblem : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
 
 TEST_P(RandomProblem, EqualsItsDefinition) {
-  constexpr int kProblems = 1000;
+  const auto& [name, kernel] = GetParam();
+  STOF_SKIP_WITHOUT(name);
+  const Device device = open_device(name);
+  const int kProblems = name == "cuda" ? 1300 : 1000;
   int checked = 0;
   for (unsigned seed = 0; checked < kProblems; ++seed) {
-    ASSERT_LT(seed, 20u * kProblems);
-    checked += check_problem(seed, GetParam()) ? 1 : 0;
+    ASSERT_LT(seed, 60u * static_cast<unsigned>(kProblems));
+    checked += check_problem(seed, device, kernel) ? 1 : 0;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, RandomProblem, testing::Values("auto", "block_attention", "row_attention"),
-                         [](const auto& the) { return the.param; });
+std::string name_of_case(const testing::TestParamInfo<std::tuple<std::string, std::string>>& the) {
+  return std::get<1>(the.param);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, RandomProblem,
+                         testing::Combine(testing::Values("cpu"),
+                                          testing::Values("auto", "block_attention", "row_attention")),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Cuda, RandomProblem,
+                         testing::Combine(testing::Values("cuda"), testing::Values("auto", "stream_attention",
+                                                                                   "band_attention", "row_attention")),
+                         name_of_case);
 
 }  // namespace
 }  // namespace stof

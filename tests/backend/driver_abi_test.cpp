@@ -61,6 +61,7 @@ static_assert(same<&Driver::destroy_stream, decltype(cuStreamDestroy_v2)>);
 static_assert(same<&Driver::synchronize_stream, decltype(cuStreamSynchronize)>);
 static_assert(same<&Driver::wait_event, decltype(cuStreamWaitEvent)>);
 static_assert(same<&Driver::begin_capture, decltype(cuStreamBeginCapture_v2)>);
+static_assert(same<&Driver::exchange_capture_mode, decltype(cuThreadExchangeStreamCaptureMode)>);
 static_assert(same<&Driver::end_capture, decltype(cuStreamEndCapture)>);
 static_assert(same<&Driver::instantiate, decltype(cuGraphInstantiateWithFlags)>);
 static_assert(same<&Driver::launch_graph, decltype(cuGraphLaunch)>);
@@ -113,6 +114,7 @@ static_assert(number(TensorPromotion::bytes_256) == number(CU_TENSOR_MAP_L2_PROM
 static_assert(number(TensorFill::zero) == number(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING && kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(kCaptureThreadLocal == number(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+static_assert(kCaptureRelaxed == number(CU_STREAM_CAPTURE_MODE_RELAXED));
 static_assert(kPointerOrdinal == number(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL));
 
 static_assert(sizeof(LaunchAttribute) == sizeof(CUlaunchAttribute) &&

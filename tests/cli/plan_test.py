@@ -26,7 +26,7 @@ class Plan(unittest.TestCase):
         found = plan("causal & window(64)", "1,2,512,64")
         self.assertEqual(
             list(found),
-            ["mask", "device", "plan_us", "layout", "kernel", "tiles", "splits", "predicted_us", "reason", "refusals",
+            ["mask", "device", "plan_us", "layout", "kernel", "instance", "tiles", "splits", "predicted_us", "reason", "refusals",
              "considered"])  # fmt: skip
         self.assertEqual(list(found["tiles"]), ["block_q", "block_kv", "key_step"])
         self.assertGreater(found["predicted_us"], 0)
@@ -40,6 +40,18 @@ class Plan(unittest.TestCase):
 
     def test_a_kernel_can_be_forced(self):
         self.assertEqual(plan("all", "1,12,1024,64", "--kernel", "row_attention")["kernel"], "row_attention")
+
+    def test_plans_for_a_gpu_that_is_not_there(self):
+        def kernel(mask, *arguments):
+            done = stof(mask, "--shape", "1,12,4096,64", "--device", "cuda:h200", "--json", "-", *arguments)
+            return json.loads(done.stdout)
+
+        self.assertEqual(kernel("causal", "--dtype", "f16")["kernel"], "stream_attention")
+        self.assertEqual(kernel("window(32)", "--dtype", "bf16")["kernel"], "band_attention")
+        plain = kernel("window(32)", "--dtype", "f32")
+        self.assertEqual(plain["kernel"], "row_attention")
+        self.assertIn({"kernel": "stream_attention", "reason": "it takes f16 and bf16, not f32"}, plain["refusals"])
+        self.assertIn("NVIDIA H200", plain["device"])
 
     def test_text_names_what_was_decided(self):
         done = stof("window(16)", "--shape", "1,4,256,32", "--device", "cpu")

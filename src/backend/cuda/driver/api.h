@@ -62,6 +62,7 @@ struct Driver {
   Entry<StreamHandle> synchronize_stream{library, "cuStreamSynchronize"};
   Entry<StreamHandle, EventHandle, unsigned> wait_event{library, "cuStreamWaitEvent"};
   Entry<StreamHandle, int> begin_capture{library, "cuStreamBeginCapture_v2"};
+  Entry<int*> exchange_capture_mode{library, "cuThreadExchangeStreamCaptureMode"};
   Entry<StreamHandle, GraphHandle*> end_capture{library, "cuStreamEndCapture"};
   Entry<GraphRunHandle*, GraphHandle, unsigned long long> instantiate{library, "cuGraphInstantiateWithFlags"};
   Entry<GraphRunHandle, StreamHandle> launch_graph{library, "cuGraphLaunch"};

@@ -72,6 +72,7 @@ enum class TensorFill : int { zero = 0 };
 inline constexpr unsigned kStreamNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kEventDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
 inline constexpr int kCaptureThreadLocal = 1;       // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+inline constexpr int kCaptureRelaxed = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
 inline constexpr int kPointerOrdinal = 9;           // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 
 }  // namespace stof::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the canonical layout to what one CUDA kernel reads.
+// From the canonical layout to what one CUDA kernel reads. Needs no GPU.
 #pragma once
 #include <optional>
 #include <vector>
@@ -7,7 +7,7 @@
 #include "kernels/shared/device_layout.h"
 #include "src/layout/block_layout.h"
 
-namespace stof::bench {
+namespace stof::cuda {
 
 struct StreamArrangement {
   int parts = 1;       // 64-row parts of a row block
@@ -15,22 +15,29 @@ struct StreamArrangement {
   int most_steps = 0;  // row blocks with more are split; 0: never
 };
 
+// One mask of the layout: a stretch of items, dearest first.
+struct StreamGroup {
+  int first_item = 0, item_count = 0;
+  int slots = 0;  // partial results
+};
+
 struct ArrangedStream {
   std::vector<StreamItem> items;
   std::vector<int> steps;
-  std::vector<unsigned> words;
-  int slots = 0;
+  std::vector<std::uint32_t> words;
+  std::vector<StreamGroup> groups;
 };
 
-// Needs block_q = 64 * parts and block_kv = 64. Group 0 only.
+// Needs block_q = 64 * parts and block_kv = 64.
 ArrangedStream arrange_stream(const BlockLayout& layout, const StreamArrangement& arrangement);
 
 struct ArrangedBand {
-  std::vector<BandRow> rows;
-  std::vector<unsigned> words;
+  std::vector<BandRow> rows;  // [groups][row_blocks]
+  std::vector<std::uint32_t> words;
 };
 
-// Nothing when some row block's keys do not lie in a band of `keys` keys a part, part i's starting 64 i keys on.
+// Nothing when some row block's keys do not lie in a band of `keys` keys a part, part i's starting 64 i keys on. Needs
+// block_q = 64 * parts and block_kv = 64.
 std::optional<ArrangedBand> arrange_band(const BlockLayout& layout, int parts, int keys);
 
-}  // namespace stof::bench
+}  // namespace stof::cuda

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the row-wise CUDA kernel and the kernels around a call read: a packed mask as it is, sizes, pointers and
+// strides.
+#pragma once
+
+namespace stof::cuda {
+
+// 64 keys of a row block; see BlockEntry.
+struct RowEntry {
+  int key_start;
+  int bitmap;  // -1: every pair is allowed
+};
+
+struct RowLayoutView {
+  const int* group_of;         // [items of the mask][heads]
+  const long long* row_begin;  // [groups][row_blocks + 1] into entries
+  const RowEntry* entries;
+  const unsigned long long* bitmaps;  // [bitmap][block_q], bit j for key_start + j
+  int heads, row_blocks, block_q;
+  int first_position;
+};
+
+struct RowStride {
+  long long head, row;  // in elements
+};
+
+// Row i has position i + keys - queries; offsets of its first element, in elements.
+struct RowItem {
+  long long q, k, v, out, lse;
+  int queries, keys, index;
+};
+
+struct RowAttentionParams {
+  static constexpr int kMostItems = 48;  // of one launch: parameters end at 4 KB
+  const void *q, *k, *v;
+  void* out;
+  float* lse;  // or null
+  RowStride q_stride, k_stride, v_stride, out_stride, lse_stride;
+  int heads, heads_per_kv, head_dim;
+  int chunks;  // groups of rows of the longest item
+  float scale;
+  RowLayoutView layout;
+  RowItem items[kMostItems];
+};
+
+// Numbers of a call, brought to the device by value: a captured launch keeps them.
+struct NumbersParams {
+  static constexpr int kMost = 960;
+  int* to;
+  int count;
+  int values[kMost];
+};
+
+// From rows side by side to where the caller wants them.
+struct LsePlacement {
+  const float* from;  // [item][head][row] by strides, row i of an item at its start + i
+  float* to;
+  long long from_item, from_head, to_item, to_head, to_row;
+  int items, heads, rows;  // rows: of the longest item
+  const int* lengths;      // [items], or null: all rows
+  const int* starts;       // [items], or null: 0
+};
+
+}  // namespace stof::cuda

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/attention/host_tensors.h"
+
+#include <algorithm>
+
+#include "src/backend/contract.h"
+#include "src/base/error.h"
+
+namespace stof {
+namespace {
+
+// From the first element to the last, padding between them included.
+std::span<std::byte> bytes_of(const TensorView& tensor) {
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < tensor.rank(); ++i) {
+    if (tensor.dim(i) == 0) return {};
+    STOF_CHECK(tensor.strides[i] >= 0);
+    last += (tensor.dim(i) - 1) * tensor.strides[i];
+  }
+  return {static_cast<std::byte*>(tensor.data), static_cast<std::size_t>(last + 1) * size_of(tensor.dtype)};
+}
+
+}  // namespace
+
+DeviceArguments::DeviceArguments(const AttentionArguments& host, const Device& device)
+    : host_(host), there_(host), device_(device) {
+  if (device.backend->memory == nullptr) return;
+  there_.q = copied(host.q);
+  there_.k = copied(host.k);
+  there_.v = copied(host.v);
+  there_.out = copied(host.out);
+  if (host.lse) there_.lse = copied(*host.lse);
+}
+
+TensorView DeviceArguments::copied(const TensorView& host) {
+  constexpr std::uintptr_t kAlignment = 64;
+  TensorView view = host;
+  const std::span<std::byte> bytes = bytes_of(host);
+  const std::size_t offset = reinterpret_cast<std::uintptr_t>(host.data) % kAlignment;
+  memory_.push_back(device_.backend->memory->copy_in(device_, bytes, offset));
+  view.data = memory_.back().get();
+  return view;
+}
+
+void DeviceArguments::copy_back() const {
+  if (device_.backend->memory == nullptr) return;
+  device_.backend->memory->copy_out(device_, bytes_of(host_.out), there_.out.data);
+  if (host_.lse) device_.backend->memory->copy_out(device_, bytes_of(*host_.lse), there_.lse->data);
+}
+
+void run_host_tensors(const Attention& attention, const AttentionArguments& host, const Device& device) {
+  const DeviceArguments arguments(host, device);
+  attention.run(arguments.arguments());
+  arguments.copy_back();
+}
+
+}  // namespace stof

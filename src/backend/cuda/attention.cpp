@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention.h"
+
+#include <array>
+
+#include "src/backend/cuda/attention/band.h"
+#include "src/backend/cuda/attention/rows.h"
+#include "src/backend/cuda/attention/stream.h"
+
+namespace stof::cuda {
+namespace {
+
+constexpr std::array<BlockSize, 4> kBlockSizes{{{64, 64}, {128, 64}, {192, 64}, {256, 64}}};
+
+constexpr std::array<AttentionKernel, 3> kKernels{{
+    {.name = kBandAttention,
+     .refuses = band_refuses,
+     .candidates = band_candidates,
+     .arrange = arrange_band_mask,
+     .run = run_band},
+    {.name = kStreamAttention,
+     .refuses = stream_refuses,
+     .candidates = stream_candidates,
+     .arrange = arrange_stream_mask,
+     .run = run_stream},
+    {.name = kRowAttention,
+     .refuses = rows_refuse,
+     .candidates = row_candidates,
+     .arrange = arrange_row_mask,
+     .run = run_rows},
+}};
+
+}  // namespace
+
+std::span<const AttentionKernel> attention_kernels() { return kKernels; }
+std::span<const BlockSize> attention_block_sizes() { return kBlockSizes; }
+
+}  // namespace stof::cuda

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The attention kernels of CUDA, for backend.cpp.
+#pragma once
+#include <span>
+
+#include "src/backend/contract.h"
+
+namespace stof::cuda {
+
+std::span<const AttentionKernel> attention_kernels();
+// Row-blocks of 1 to 4 warpgroups of 64 rows: what the statistics of a mask are measured at.
+std::span<const BlockSize> attention_block_sizes();
+
+}  // namespace stof::cuda

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row blocks as lists of steps: in which order tiles are visited, what of them each part needs, where rows are split.
+#include <algorithm>
+#include <utility>
+
+#include "src/backend/cuda/attention/arrange.h"
+#include "src/backend/cuda/attention/register_order.h"
+#include "src/base/error.h"
+
+namespace stof::cuda {
+namespace {
+
+constexpr int kMostParts = 4, kMostSplits = 64;
+constexpr int kMostSlots = 1 << 16;
+
+struct Tile {
+  int key_start = 0;
+  std::array<int, kMostParts> states = {};
+};
+
+class StreamArranger {
+ public:
+  StreamArranger(const BlockLayout& layout, const StreamArrangement& how)
+      : layout_(layout),
+        how_(how),
+        all_((1u << how.parts) - 1),
+        known_(layout.bitmaps.size() / static_cast<std::size_t>(layout.format.block_q) *
+                   static_cast<std::size_t>(how.parts),
+               kUnknown) {
+    STOF_CHECK(layout.format.block_q == 64 * how.parts && layout.format.block_kv == 64 && how.parts <= kMostParts);
+  }
+
+  ArrangedStream run() {
+    for (int group = 0; group < layout_.groups; ++group) {
+      StreamGroup& added = out_.groups.emplace_back();
+      added.first_item = static_cast<int>(out_.items.size());
+      for (std::int64_t block = 0; block < layout_.row_blocks; ++block) add_row_block(group, block, added);
+      added.item_count = static_cast<int>(out_.items.size()) - added.first_item;
+      std::stable_sort(out_.items.begin() + added.first_item, out_.items.end(),
+                       [](const StreamItem& a, const StreamItem& b) { return a.steps > b.steps; });
+    }
+    out_.words = pool_.take();
+    return std::move(out_);
+  }
+
+ private:
+  static constexpr int kUnknown = -3;
+
+  // Rows of the row block that the mask has.
+  Range rows_of(std::int64_t block) const {
+    const std::int64_t first = layout_.first_position + block * layout_.format.block_q;
+    const Range inside = intersect({first, first + layout_.format.block_q}, layout_.positions);
+    return {inside.begin - first, inside.end - first};
+  }
+
+  int state(const BlockEntry& entry, int part, Range rows) {
+    if (entry.full()) return TileState::kFull;
+    if ((entry.parts >> part & 1) == 0) return TileState::kUnused;
+    if (rows.size() < layout_.format.block_q) return state_of_bitmap(entry.bitmap, part, rows);
+    int& known = known_[static_cast<std::size_t>(entry.bitmap * how_.parts + part)];
+    if (known == kUnknown) known = state_of_bitmap(entry.bitmap, part, rows);
+    return known;
+  }
+
+  // Rows that do not exist are not written: whatever their bits, the tile may count as full.
+  int state_of_bitmap(int bitmap, int part, Range rows) {
+    TileRows bits{};
+    bool full = true;
+    const auto first = std::int64_t{bitmap} * layout_.format.block_q + 64 * part;
+    for (std::int64_t row = 0; row < 64; ++row) {
+      const std::uint64_t word = layout_.bitmaps[static_cast<std::size_t>(first + row)];
+      bits[static_cast<std::size_t>(row)] = word;
+      full &= !rows.contains(64 * part + row) || word == ~std::uint64_t{0};
+    }
+    if (full) return TileState::kFull;
+    const TileWords words = in_register_order(bits);
+    return pool_.intern({words.begin(), words.end()});
+  }
+
+  unsigned users(const Tile& tile) const {
+    unsigned parts = 0;
+    for (int part = 0; part < how_.parts; ++part)
+      parts |= static_cast<unsigned>(tile.states[static_cast<std::size_t>(part)] != TileState::kUnused) << part;
+    return parts;
+  }
+
+  // Of keys that exist, and full for every part.
+  bool whole(const Tile& tile) const {
+    bool full = tile.key_start + 64 <= layout_.extent.keys;
+    for (int part = 0; part < how_.parts; ++part)
+      full &= tile.states[static_cast<std::size_t>(part)] == TileState::kFull;
+    return full;
+  }
+
+  // First what every part needs but is partial; then what some parts need, in turns, so that while one works another
+  // need not wait for a whole run of tiles that are not its own; last what is full for all.
+  void order(std::vector<Tile>& tiles) const {
+    std::array<int, 1 << kMostParts> seen{};
+    std::vector<std::pair<int, Tile>> ranked;
+    ranked.reserve(tiles.size());
+    for (const Tile& tile : tiles) {
+      const unsigned parts = users(tile);
+      ranked.emplace_back(whole(tile) ? 1 << 30 : parts == all_ ? 0 : 1 + seen[parts]++, tile);
+    }
+    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = ranked[i].second;
+  }
+
+  // Steps at the end of [begin, end) that need no look at their states: every part has used one before.
+  int full_steps(const std::vector<Tile>& tiles, int begin, int end) const {
+    const auto whole_step = [&](int step) {
+      const auto first = tiles.begin() + step * how_.tiles;
+      return std::all_of(first, first + how_.tiles, [&](const Tile& tile) { return whole(tile); });
+    };
+    int full = 0;
+    while (begin + full < end && whole_step(end - full - 1)) ++full;
+    unsigned used = 0;
+    for (int tile = begin * how_.tiles; tile < (end - full) * how_.tiles; ++tile)
+      used |= users(tiles[static_cast<std::size_t>(tile)]);
+    return full > 0 && used != all_ ? full - 1 : full;
+  }
+
+  std::vector<Tile> tiles_of(int group, std::int64_t block) {
+    const Range rows = rows_of(block);
+    const std::int64_t* begin = layout_.row_begin.data() + group * (layout_.row_blocks + 1) + block;
+    std::vector<Tile> tiles;
+    for (std::int64_t e = begin[0]; e < begin[1]; ++e) {
+      const BlockEntry& entry = layout_.entries[static_cast<std::size_t>(e)];
+      Tile& tile = tiles.emplace_back(Tile{.key_start = entry.key_start});
+      for (int part = 0; part < how_.parts; ++part)
+        tile.states[static_cast<std::size_t>(part)] = state(entry, part, rows);
+    }
+    order(tiles);
+    if (how_.tiles == 2 && tiles.size() % 2 != 0) {
+      Tile none{.key_start = static_cast<int>(layout_.extent.keys)};
+      none.states.fill(TileState::kUnused);
+      tiles.insert(tiles.begin() + 1, none);
+    }
+    return tiles;
+  }
+
+  int splits_of(int steps, const StreamGroup& group) const {
+    if (how_.most_steps == 0 || steps <= how_.most_steps) return 1;
+    const int splits = std::min((steps + how_.most_steps - 1) / how_.most_steps, kMostSplits);
+    return group.slots + splits < kMostSlots ? splits : 1;
+  }
+
+  void add_row_block(int group, std::int64_t block, StreamGroup& added) {
+    const std::vector<Tile> tiles = tiles_of(group, block);
+    const int step_ints = how_.tiles * (1 + how_.parts), first = static_cast<int>(out_.steps.size()) / step_ints;
+    for (const Tile& tile : tiles) {
+      out_.steps.push_back(tile.key_start);
+      out_.steps.insert(out_.steps.end(), tile.states.begin(), tile.states.begin() + how_.parts);
+    }
+    const int steps = static_cast<int>(tiles.size()) / how_.tiles, splits = splits_of(steps, added);
+    for (int i = 0; i < splits; ++i) {
+      const int begin = steps * i / splits, end = steps * (i + 1) / splits;
+      out_.items.push_back({.row = static_cast<int>(block) * layout_.format.block_q,
+                            .first_step = first + begin,
+                            .steps = end - begin,
+                            .full_steps = full_steps(tiles, begin, end),
+                            .split = splits > 1 ? added.slots | i << 16 | splits << 24 : 0});
+    }
+    if (splits > 1) added.slots += splits;
+  }
+
+  const BlockLayout& layout_;
+  const StreamArrangement how_;
+  const unsigned all_;      // parts
+  std::vector<int> known_;  // [bitmap][part]: its state
+  PatternPool pool_{1};
+  ArrangedStream out_;
+};
+
+}  // namespace
+
+ArrangedStream arrange_stream(const BlockLayout& layout, const StreamArrangement& arrangement) {
+  return StreamArranger(layout, arrangement).run();
+}
+
+}  // namespace stof::cuda

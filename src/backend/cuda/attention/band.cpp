@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/band.h"
+
+#include <algorithm>
+
+#include "src/backend/cuda/attention/arrange.h"
+#include "src/backend/cuda/attention/cost.h"
+#include "src/backend/cuda/attention/tiled_mask.h"
+#include "src/backend/cuda/driver/device.h"
+#include "src/base/narrow.h"
+
+namespace stof::cuda {
+namespace {
+
+struct BandMask : TiledMask {
+  BandInstance instance = {};
+  DeviceMemory rows, words;
+  int row_blocks = 0;
+};
+
+std::int64_t width(const AttentionProblem& problem, int parts) {
+  return problem.band_widths.keys[static_cast<std::size_t>(parts - 1)];
+}
+
+const BandInstance& instance_of(const AttentionPlan& plan, DType dtype) {
+  const auto found = std::find_if(band_instances().begin(), band_instances().end(),
+                                  [&](const BandInstance& i) { return name_of(i, dtype) == plan.instance; });
+  STOF_CHECK(found != band_instances().end());
+  return *found;
+}
+
+}  // namespace
+
+Refusal band_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
+  if (Refusal why = refuses_tiles(problem, caps, rounded_head_dim(band_instances(), 1).value())) return why;
+  int most = 0;
+  for (const BandInstance& instance : band_instances()) most = std::max(most, instance.keys);
+  if (!problem.band_widths.measured)
+    return fmt::format("some 64 rows use keys from more than {} tiles", BandWidths::kMostBandTiles);
+  if (width(problem, 1) > most)
+    return fmt::format("some 64 rows use keys {} apart; at most {} fit", width(problem, 1), most);
+  return std::nullopt;
+}
+
+std::vector<AttentionPlan> band_candidates(const AttentionProblem& problem, const DeviceCaps& caps) {
+  std::vector<AttentionPlan> plans;
+  for (const BandInstance& instance : band_instances()) {
+    if (width(problem, instance.parts) > instance.keys) continue;
+    AttentionPlan plan;
+    plan.kernel = kBandAttention;
+    plan.instance = name_of(instance, problem.shape.dtype);
+    plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = 8};
+    plan.predicted_us = predict_band(problem, caps, instance);
+    plan.reason = fmt::format(
+        "every 64 rows get by with {} keys, taken at once; tensors off 16 bytes go to "
+        "row_attention",
+        width(problem, instance.parts));
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+ArrangedMask arrange_band_mask(const AttentionPlan& plan, PackedMask packed, const Device& device) {
+  auto mask = std::make_shared<BandMask>();
+  mask->instance = instance_of(plan, packed.shape.dtype);
+  // Over more positions than were planned for, rows may need more keys: they go row by row.
+  const std::optional<ArrangedBand> arranged = arrange_band(packed.blocks, mask->instance.parts, mask->instance.keys);
+  if (device.ordinal == kDescribed) return mask;
+  const Gpu& gpu = gpu_of(device);
+  set_up(*mask, packed, gpu);
+  if (!arranged) return mask;
+  const AttentionShape& s = mask->shape;
+  mask->key_box = mask->instance.loaded_keys();
+  mask->row_blocks = narrow<int>(packed.blocks.row_blocks, "row blocks");
+  mask->rows = to_device<BandRow>(gpu, arranged->rows);
+  mask->words = to_device<std::uint32_t>(gpu, arranged->words);
+  mask->kernel = &instance_kernel(gpu, plan.instance, kBandEntry);
+  mask->workspaces = std::make_unique<WorkspacePool>(
+      gpu, WorkspaceSize{.numbers = 4 * static_cast<std::size_t>(s.batch),
+                         .lse = static_cast<std::size_t>(s.batch * s.heads * s.queries)});
+  return mask;
+}
+
+void run_band(const AttentionPlan&, const ArrangedMask& arranged, const stof::AttentionCall& call,
+              const Device& device) {
+  const auto& mask = *static_cast<const BandMask*>(arranged.get());
+  run_tiles(mask, call, device, [&](const TiledLaunch& launch) {
+    AttentionMaps maps = launch.maps;
+    BandParams params{.call = launch.call,
+                      .rows = mask.rows.as<BandRow>() + std::int64_t{launch.group} * mask.row_blocks,
+                      .words = mask.words.as<unsigned>(),
+                      .row_blocks = mask.row_blocks};
+    const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * mask.row_blocks, "row blocks of a launch");
+    const int grid = std::min(total, device.caps.cores * mask.instance.ctas);
+    void* arguments[] = {&maps, &params};
+    mask.kernel->kernel.launch(
+        {.grid = {static_cast<unsigned>(grid)}, .stream = launch.stream, .overlap_previous = launch.overlap_previous},
+        arguments);
+  });
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel for rows with few keys (kernels/cuda/band_attention.cuh) as the contract wants it.
+#pragma once
+#include <vector>
+
+#include "src/backend/contract.h"
+
+namespace stof::cuda {
+
+inline constexpr std::string_view kBandAttention = "band_attention";
+
+Refusal band_refuses(const AttentionProblem& problem, const DeviceCaps& caps);
+std::vector<AttentionPlan> band_candidates(const AttentionProblem& problem, const DeviceCaps& caps);
+ArrangedMask arrange_band_mask(const AttentionPlan& plan, PackedMask mask, const Device& device);
+void run_band(const AttentionPlan& plan, const ArrangedMask& mask, const stof::AttentionCall& call,
+              const Device& device);
+
+}  // namespace stof::cuda

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/call_pieces.h"
+
+#include <algorithm>
+
+#include "src/base/narrow.h"
+
+namespace stof::cuda {
+namespace {
+
+void add_lengths(ItemRun& run, const AttentionItem& item) {
+  run.query_lengths.push_back(narrow<int>(item.queries, "queries"));
+  run.key_lengths.push_back(narrow<int>(item.keys, "keys"));
+}
+
+// How many times `step` the item lies from `first`; -1 where it does not lie on that grid.
+std::int64_t place_of(const ItemRun& step, const AttentionItem& first, const AttentionItem& item) {
+  if (step.q <= 0 || (item.q - first.q) % step.q != 0) return -1;
+  const std::int64_t n = (item.q - first.q) / step.q;
+  const bool even = item.q - first.q == n * step.q && item.k - first.k == n * step.k &&
+                    item.v - first.v == n * step.v && item.out - first.out == n * step.out &&
+                    item.lse - first.lse == n * step.lse;
+  return even ? n : -1;
+}
+
+ItemRun spaced_run(std::span<const AttentionItem> items, std::size_t begin, std::int64_t most) {
+  const AttentionItem& first = items[begin];
+  ItemRun run{.first = begin, .count = 1, .places = 1};
+  add_lengths(run, first);
+  if (begin + 1 < items.size()) {
+    const AttentionItem& second = items[begin + 1];
+    run.q = second.q - first.q, run.k = second.k - first.k, run.v = second.v - first.v;
+    run.out = second.out - first.out, run.lse = second.lse - first.lse;
+  }
+  run.query_rows = first.queries, run.key_rows = first.keys;
+  for (; begin + run.count < items.size(); ++run.count) {
+    const AttentionItem& item = items[begin + run.count];
+    const std::int64_t place = place_of(run, first, item);
+    if (place < run.places || place >= most) break;
+    run.query_lengths.resize(static_cast<std::size_t>(place), 0);
+    run.key_lengths.resize(static_cast<std::size_t>(place), 0);
+    add_lengths(run, item);
+    run.places = place + 1;
+    run.query_rows = std::max(run.query_rows, item.queries);
+    run.key_rows = std::max(run.key_rows, item.keys);
+  }
+  return run;
+}
+
+// Rows between two offsets; -1 when they are not whole rows apart.
+std::int64_t rows_between(std::int64_t from, std::int64_t to, std::int64_t row) {
+  return row > 0 && to >= from && (to - from) % row == 0 ? (to - from) / row : -1;
+}
+
+ItemRun packed_run(const stof::AttentionCall& call, std::size_t begin, std::int64_t most) {
+  const AttentionItem& first = call.items[begin];
+  ItemRun run{.first = begin};
+  for (; begin + run.count < call.items.size() && run.places < most; ++run.count) {
+    const AttentionItem& item = call.items[begin + run.count];
+    const std::int64_t q = rows_between(first.q, item.q, call.q_strides.row);
+    const std::int64_t k = rows_between(first.k, item.k, call.k_strides.row);
+    if (q < 0 || k < 0 || rows_between(first.out, item.out, call.out_strides.row) != q ||
+        rows_between(first.v, item.v, call.v_strides.row) != k)
+      break;
+    add_lengths(run, item);
+    run.query_starts.push_back(narrow<int>(q, "rows of a packed batch"));
+    run.key_starts.push_back(narrow<int>(k, "keys of a packed batch"));
+    run.query_rows = std::max(run.query_rows, q + item.queries);
+    run.key_rows = std::max(run.key_rows, k + item.keys);
+    ++run.places;
+  }
+  return run;
+}
+
+}  // namespace
+
+std::vector<HeadRun> head_runs(std::span<const int> groups, std::int64_t heads_per_kv) {
+  std::vector<HeadRun> runs;
+  const auto heads = std::ssize(groups);
+  for (std::int64_t head = 0; head < heads;) {
+    const int group = groups[static_cast<std::size_t>(head)];
+    std::int64_t end = head;
+    while (end < heads && groups[static_cast<std::size_t>(end)] == group) ++end;
+    const std::int64_t next_kv = (head / heads_per_kv + 1) * heads_per_kv;
+    if (head % heads_per_kv == 0 && end - head >= heads_per_kv) {
+      end -= end % heads_per_kv;
+      runs.push_back({head, end - head, heads_per_kv, group});
+    } else {
+      end = std::min(end, next_kv);
+      runs.push_back({head, end - head, end - head, group});
+    }
+    head = end;
+  }
+  return runs;
+}
+
+std::vector<ItemRun> item_runs(const stof::AttentionCall& call, std::int64_t most) {
+  std::vector<ItemRun> runs;
+  for (std::size_t begin = 0; begin < call.items.size(); begin += runs.back().count)
+    runs.push_back(call.packed ? packed_run(call, begin, most) : spaced_run(call.items, begin, most));
+  return runs;
+}
+
+}  // namespace stof::cuda

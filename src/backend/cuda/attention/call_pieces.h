@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call, cut into what one launch can take: items at even distances or one after another, heads that share a mask.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "src/backend/contract.h"
+
+namespace stof::cuda {
+
+// Query heads [first, first + count) of one mask; their keys begin at key head first / (heads / kv_heads).
+struct HeadRun {
+  std::int64_t first = 0, count = 0, per_kv = 1;
+  int group = 0;
+  friend bool operator==(const HeadRun&, const HeadRun&) = default;
+};
+
+// groups: of each query head. A run that does not begin or end with a key head's own heads stays within one key head.
+std::vector<HeadRun> head_runs(std::span<const int> groups, std::int64_t heads_per_kv);
+
+// Items of the call that one set of tensor maps describes.
+struct ItemRun {
+  std::size_t first = 0, count = 0;           // of call.items
+  std::int64_t places = 0;                    // items as the kernel counts them, those without rows included
+  std::int64_t query_rows = 0, key_rows = 0;  // that the maps may touch, of an item or of all in a row
+  // Distance from item to item, where they are not packed.
+  std::int64_t q = 0, k = 0, v = 0, out = 0, lse = 0;
+  // [places] each; starts in a packed batch only.
+  std::vector<int> query_lengths = {}, key_lengths = {}, query_starts = {}, key_starts = {};
+};
+
+// Runs of at most `most` places. `call.packed` decides which of the two forms they have.
+std::vector<ItemRun> item_runs(const stof::AttentionCall& call, std::int64_t most);
+
+}  // namespace stof::cuda

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/cost.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "src/base/error.h"
+
+namespace stof::cuda {
+namespace {
+
+// One step, and what a row block costs besides, of a team when all of a multiprocessor's teams work, in us. Fitted by
+// hand to the rows of bench/results/36cb794-h200-attention.json (causal and bigbird for the steps, longformer for the
+// rest); instances without a row there have the step of their nearest kin times the matmul that they have more.
+struct StreamCost {
+  StreamInstance instance;
+  double step, item;
+};
+constexpr std::array kStreamCosts = {
+    StreamCost{{32, 4, 1, 1, 2, 1}, 1.1, 1.8},   StreamCost{{64, 4, 1, 1, 2, 1}, 1.3, 2.0},
+    StreamCost{{64, 1, 1, 1, 2, 3}, 1.05, 2.0},  StreamCost{{64, 2, 2, 1, 4, 1}, 1.24, 2.5},
+    StreamCost{{64, 1, 4, 1, 6, 1}, 1.2, 3.0},   StreamCost{{96, 1, 3, 1, 3, 1}, 1.25, 3.0},
+    StreamCost{{96, 1, 1, 1, 2, 2}, 1.3, 2.5},   StreamCost{{128, 1, 2, 2, 2, 1}, 1.77, 3.0},
+    StreamCost{{128, 1, 3, 1, 3, 1}, 1.33, 3.5}, StreamCost{{128, 1, 1, 1, 2, 2}, 1.4, 2.5},
+    StreamCost{{192, 1, 2, 1, 2, 1}, 1.9, 4.0},  StreamCost{{256, 1, 1, 1, 2, 1}, 1.7, 4.0},
+};
+constexpr double kPartUs = 5.5;  // leaving a part's results and taking them up again, of a team
+constexpr double kLaunchUs = 2.0;
+
+// A round of row blocks, one a CTA; and how far above the traffic of all tensors the kernel stays.
+struct BandCost {
+  BandInstance instance;
+  double round, traffic;
+};
+constexpr std::array kBandCosts = {
+    BandCost{{64, 1, 96, 5}, 2.6, 1.22}, BandCost{{64, 1, 128, 4}, 3.4, 1.22}, BandCost{{64, 1, 192, 3}, 3.8, 1.35},
+    BandCost{{64, 2, 96, 2}, 3.1, 1.11}, BandCost{{64, 2, 128, 2}, 3.7, 1.11},
+};
+
+constexpr double kBytesPerUs = 4.3e6;   // copied, DRAM
+constexpr double kRowPairsPerUs = 8e3;  // multiply-adds of a multiprocessor in the row-wise kernel
+
+template <class Costs, class Instance>
+const auto& cost_of(const Costs& costs, const Instance& instance) {
+  const auto found =
+      std::find_if(costs.begin(), costs.end(), [&](const auto& cost) { return cost.instance == instance; });
+  STOF_CHECK(found != costs.end());
+  return *found;
+}
+
+double items_per_measured(const AttentionProblem& problem) {
+  return static_cast<double>(problem.shape.batch) / static_cast<double>(problem.stats.extent.batch);
+}
+
+double traffic_us(const AttentionProblem& problem) {
+  const AttentionShape& s = problem.shape;
+  const double rows = 2.0 * static_cast<double>(s.heads * s.queries) + 2.0 * static_cast<double>(s.kv_heads * s.keys);
+  return rows * static_cast<double>(s.batch * s.head_dim) * static_cast<double>(size_of(s.dtype)) / kBytesPerUs;
+}
+
+}  // namespace
+
+SplitEstimate estimate_split(const AttentionProblem& problem, const BlockStats& stats, const StreamInstance& instance,
+                             int most_steps) {
+  const StreamCost& cost = cost_of(kStreamCosts, instance);
+  SplitEstimate estimate{.most_steps = most_steps};
+  for (const BlockStats::Bin& bin : stats.row_blocks) {
+    const double steps = std::ceil((bin.full + bin.partial) / instance.tiles);
+    const double parts = most_steps > 0 ? std::max(1.0, std::ceil(steps / most_steps)) : 1;
+    const double count = static_cast<double>(bin.count) * items_per_measured(problem);
+    const double part_us = parts > 1 ? kPartUs : 0;
+    estimate.total_us += count * (steps * cost.step + parts * (cost.item + part_us));
+    estimate.heaviest_us = std::max(estimate.heaviest_us, std::ceil(steps / parts) * cost.step + cost.item + part_us);
+    if (parts > 1) estimate.parts += static_cast<std::int64_t>(count * parts);
+  }
+  return estimate;
+}
+
+double predict_stream(const AttentionProblem& problem, const DeviceCaps& caps, const StreamInstance& instance,
+                      const SplitEstimate& split) {
+  const double teams = static_cast<double>(caps.cores * instance.ctas * instance.teams);
+  // The last row blocks are the lightest ones.
+  const double last = 0.5 * cost_of(kStreamCosts, instance).item;
+  return kLaunchUs + std::max({split.total_us / teams + last, split.heaviest_us, traffic_us(problem)});
+}
+
+double predict_band(const AttentionProblem& problem, const DeviceCaps& caps, const BandInstance& instance) {
+  const BandCost& cost = cost_of(kBandCosts, instance);
+  const std::int64_t rows = 64 * instance.parts, blocks = (problem.shape.queries + rows - 1) / rows;
+  const double ctas = static_cast<double>(caps.cores * instance.ctas);
+  const double rounds = static_cast<double>(blocks * problem.shape.batch * problem.shape.heads) / ctas;
+  // CTAs of a last, incomplete round have the multiprocessor's bandwidth to themselves.
+  const double work = (0.5 * (rounds + std::ceil(rounds))) * cost.round;
+  return kLaunchUs - 1.5 + std::max(work, cost.traffic * traffic_us(problem));
+}
+
+double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps) {
+  const double rows = static_cast<double>(problem.shape.batch * problem.shape.heads * problem.shape.queries);
+  const double work = problem.stats.allowed_pairs * items_per_measured(problem) *
+                      static_cast<double>(2 * problem.shape.head_dim + 64) / kRowPairsPerUs;
+  const double warps = std::max(1.0, rows);
+  // A row is one warp's: few rows leave most multiprocessors idle.
+  const double busy = std::min(static_cast<double>(caps.cores), std::max(1.0, warps / 8));
+  return kLaunchUs + work / busy + 0.02 * rows / static_cast<double>(caps.cores);
+}
+
+}  // namespace stof::cuda

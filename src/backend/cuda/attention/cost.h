@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the CUDA kernels are predicted to take, from the statistics of a mask and tables of measured coefficients.
+#pragma once
+#include "src/backend/contract.h"
+#include "src/backend/cuda/attention/instances.h"
+
+namespace stof::cuda {
+
+struct SplitEstimate {
+  int most_steps = 0;      // 0: nothing is split
+  std::int64_t parts = 0;  // of split row blocks, over the whole problem
+  double heaviest_us = 0;  // the longest piece
+  double total_us = 0;     // of one team
+};
+
+// Row blocks of more than `most_steps` steps in equal parts of at most so many.
+SplitEstimate estimate_split(const AttentionProblem& problem, const BlockStats& stats, const StreamInstance& instance,
+                             int most_steps);
+
+double predict_stream(const AttentionProblem& problem, const DeviceCaps& caps, const StreamInstance& instance,
+                      const SplitEstimate& split);
+double predict_band(const AttentionProblem& problem, const DeviceCaps& caps, const BandInstance& instance);
+double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps);
+
+}  // namespace stof::cuda

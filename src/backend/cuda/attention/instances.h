@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instances of the attention kernels: names and numbers of kernels/cuda/instances.cmake, as the host plans with
+// them.
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stof/tensor.h"
+
+namespace stof::cuda {
+
+// StreamTraits<.., head_dim, StreamShape{teams, parts, tiles, stages, ctas}>
+struct StreamInstance {
+  int head_dim, teams, parts, tiles, stages, ctas;
+  friend bool operator==(const StreamInstance&, const StreamInstance&) = default;
+};
+
+// BandTraits<.., head_dim, BandShape{parts, keys, ctas}>
+struct BandInstance {
+  int head_dim, parts, keys, ctas;
+  int loaded_keys() const { return keys + 64 * (parts - 1); }
+  friend bool operator==(const BandInstance&, const BandInstance&) = default;
+};
+
+std::span<const StreamInstance> stream_instances();
+std::span<const BandInstance> band_instances();
+
+// Of 16-bit storage: "stream_f16_d64_t4_p1_k1_s2_c1", "band_bf16_d64_p2_k128_c2".
+std::string name_of(const StreamInstance& instance, DType dtype);
+std::string name_of(const BandInstance& instance, DType dtype);
+
+// The smallest head dimension among the instances that is not below.
+template <class Instance>
+std::optional<int> rounded_head_dim(std::span<const Instance> instances, std::int64_t head_dim) {
+  std::optional<int> best;
+  for (const Instance& instance : instances)
+    if (instance.head_dim >= head_dim && (!best || instance.head_dim < *best)) best = instance.head_dim;
+  return best;
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/kernel_store.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/codegen/compiler.h"
+#include "src/codegen/cubin_values.h"
+
+namespace stof::cuda {
+namespace {
+
+const Compiler& compiler() {
+  static const Compiler once(default_compiler_options());
+  return once;
+}
+
+struct Loaded {
+  std::string cubin;  // the driver keeps pointing at it
+  KernelLibrary library;
+  Loaded(const Gpu& gpu, std::string code) : cubin(std::move(code)), library(gpu, std::as_bytes(std::span(cubin))) {}
+};
+
+class Store {
+ public:
+  const Loaded& library(const Gpu& gpu, const std::string& unit) {
+    std::unique_ptr<Loaded>& place = libraries_[{gpu.ordinal, unit}];
+    if (!place) place = std::make_unique<Loaded>(gpu, unit_cubin(unit, gpu.caps.arch));
+    return *place;
+  }
+
+  std::mutex mutex;
+  std::map<std::pair<int, std::string>, std::unique_ptr<InstanceKernel>> kernels;  // by entry
+
+ private:
+  std::map<std::pair<int, std::string>, std::unique_ptr<Loaded>> libraries_;
+};
+
+// Never destroyed: the driver may be gone by then.
+Store& store() {
+  static Store* const once = new Store;
+  return *once;
+}
+
+}  // namespace
+
+std::string target_of(int arch) {
+  if (arch == 90) return "sm_90a";
+  if (arch / 10 == 8) return "sm_80";
+  return fmt::format("sm_{}", arch);
+}
+
+std::string_view unit_source(std::string_view name) {
+  for (const EmbeddedFile& file : kernel_sources())
+    if (file.name == name) return file.bytes;
+  fail(ErrorKind::internal, "no kernel unit is called {}", name);
+}
+
+std::string unit_cubin(std::string_view name, int arch) {
+  if (const std::string_view built = embedded_cubin(name, target_of(arch)); !built.empty()) return std::string(built);
+  return compiler().cubin(unit_source(name), target_of(arch));
+}
+
+const InstanceKernel& instance_kernel(const Gpu& gpu, const std::string& unit, std::string_view entry) {
+  const std::lock_guard lock(store().mutex);
+  std::unique_ptr<InstanceKernel>& place = store().kernels[{gpu.ordinal, unit}];
+  if (!place) {
+    const Loaded& loaded = store().library(gpu, unit);
+    const std::vector<int> facts = cubin_values(loaded.cubin, "kernel_facts");
+    STOF_CHECK(facts.size() == 2 && facts[0] > 0 && facts[1] > 0);
+    const auto shared_bytes = static_cast<unsigned>(facts[0]), threads = static_cast<unsigned>(facts[1]);
+    place = std::make_unique<InstanceKernel>(
+        InstanceKernel{Kernel(loaded.library, std::string(entry), threads, shared_bytes), threads, shared_bytes});
+  }
+  return *place;
+}
+
+const Kernel& plain_kernel(const Gpu& gpu, const std::string& unit, std::string_view entry, unsigned threads) {
+  const std::lock_guard lock(store().mutex);
+  std::unique_ptr<InstanceKernel>& place = store().kernels[{gpu.ordinal, std::string(entry)}];
+  if (!place)
+    place = std::make_unique<InstanceKernel>(
+        InstanceKernel{Kernel(store().library(gpu, unit).library, std::string(entry), threads, 0), threads, 0});
+  return place->kernel;
+}
+
+}  // namespace stof::cuda

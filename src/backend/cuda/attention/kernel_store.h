@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled kernels by name: from the library, from the cache, or from the run-time compiler; loaded once a GPU.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "src/backend/cuda/driver/kernel.h"
+
+namespace stof::cuda {
+
+// Entry points of the units of kernels/cuda/instances.cmake.
+inline constexpr std::string_view kStreamEntry =
+    "_ZN4stof4cuda23stream_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENS0_12StreamParamsE";
+inline constexpr std::string_view kBandEntry =
+    "_ZN4stof4cuda21band_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENS0_10BandParamsE";
+
+// "sm_90a" on 9.0; "sm_80" on 8.x, whose machine code all of them run.
+std::string target_of(int arch);
+
+// Source of a unit; throws internal for an unknown name.
+std::string_view unit_source(std::string_view name);
+
+// Machine code. Throws unsupported when the unit is not part of this build and cannot be compiled.
+std::string unit_cubin(std::string_view name, int arch);
+
+struct InstanceKernel {
+  Kernel kernel;
+  unsigned threads = 0, shared_bytes = 0;
+};
+
+// Loaded at the first call, kept to the end of the process. Threads and shared memory are what the unit says.
+const InstanceKernel& instance_kernel(const Gpu& gpu, const std::string& unit, std::string_view entry);
+const Kernel& plain_kernel(const Gpu& gpu, const std::string& unit, std::string_view entry, unsigned threads);
+
+}  // namespace stof::cuda

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/rows.h"
+
+#include <algorithm>
+
+#include "src/backend/cuda/attention/cost.h"
+#include "src/backend/cuda/attention/kernel_store.h"
+#include "src/backend/cuda/driver/device.h"
+#include "src/backend/cuda/memory.h"
+#include "src/base/narrow.h"
+
+namespace stof::cuda {
+namespace {
+
+constexpr const char* kUnit = "row_attention";
+constexpr int kRowsPerBlock = 8;
+constexpr int kThreads = 32 * kRowsPerBlock;
+
+std::string_view entry_of(DType dtype) {
+  if (dtype == DType::f16) return "_ZN4stof4cuda20row_attention_kernelINS0_10StoredHalfEEEvNS0_18RowAttentionParamsE";
+  if (dtype == DType::bf16)
+    return "_ZN4stof4cuda20row_attention_kernelINS0_12StoredBfloatEEEvNS0_18RowAttentionParamsE";
+  return "_ZN4stof4cuda20row_attention_kernelINS0_6SingleEEEvNS0_18RowAttentionParamsE";
+}
+
+RowStride stride_of(const AttentionStrides& strides) { return {strides.head, strides.row}; }
+
+RowAttentionParams params_of(const stof::AttentionCall& call, const RowLayoutView& layout) {
+  RowAttentionParams params{};
+  params.q = call.q, params.k = call.k, params.v = call.v;
+  params.out = call.out, params.lse = call.lse;
+  params.q_stride = stride_of(call.q_strides), params.k_stride = stride_of(call.k_strides);
+  params.v_stride = stride_of(call.v_strides), params.out_stride = stride_of(call.out_strides);
+  params.lse_stride = stride_of(call.lse_strides);
+  params.heads = narrow<int>(call.heads, "heads");
+  params.heads_per_kv = narrow<int>(call.heads / call.kv_heads, "heads of a key head");
+  params.head_dim = narrow<int>(call.head_dim, "head_dim");
+  params.scale = call.scale;
+  params.layout = layout;
+  return params;
+}
+
+RowItem row_item(const AttentionItem& item) {
+  return {.q = item.q,
+          .k = item.k,
+          .v = item.v,
+          .out = item.out,
+          .lse = item.lse,
+          .queries = narrow<int>(item.queries, "queries"),
+          .keys = narrow<int>(item.keys, "keys"),
+          .index = narrow<int>(item.index, "item")};
+}
+
+}  // namespace
+
+Refusal rows_refuse(const AttentionProblem&, const DeviceCaps&) { return std::nullopt; }
+
+std::vector<AttentionPlan> row_candidates(const AttentionProblem& problem, const DeviceCaps& caps) {
+  AttentionPlan plan;
+  plan.kernel = kRowAttention;
+  plan.format = {.block_q = 64, .block_kv = 64, .key_step = 64};
+  plan.predicted_us = predict_rows(problem, caps);
+  plan.reason = "takes every dtype, head dimension and alignment, a warp a row";
+  return {plan};
+}
+
+ArrangedMask arrange_row_mask(const AttentionPlan&, PackedMask mask, const Device& device) {
+  if (device.ordinal == kDescribed) return std::make_shared<const BlockLayout>(std::move(mask.blocks));
+  const Gpu& gpu = gpu_of(device);
+  prepare_rows(gpu, mask.shape.dtype);
+  return std::make_shared<const DeviceBlocks>(gpu, mask.blocks);
+}
+
+void prepare_rows(const Gpu& gpu, DType dtype) { plain_kernel(gpu, kUnit, entry_of(dtype), kThreads); }
+
+void check_addresses(const stof::AttentionCall& call, const Device& device) {
+  bool keys = false;
+  for (const AttentionItem& item : call.items) keys = keys || item.keys > 0;
+  check_address(device, "q", call.q);
+  check_address(device, "out", call.out);
+  if (keys) check_address(device, "k", call.k);
+  if (keys) check_address(device, "v", call.v);
+  if (call.lse != nullptr) check_address(device, "lse", call.lse);
+}
+
+void run_rows(const AttentionPlan&, const ArrangedMask& mask, const stof::AttentionCall& call, const Device& device) {
+  gpu_of(device);
+  if (call.items.empty()) return;
+  check_addresses(call, device);
+  launch_rows(*static_cast<const DeviceBlocks*>(mask.get()), call);
+}
+
+void launch_rows(const DeviceBlocks& blocks, const stof::AttentionCall& call) {
+  const Kernel& kernel = plain_kernel(blocks.gpu(), kUnit, entry_of(call.dtype), kThreads);
+  RowAttentionParams params = params_of(call, blocks.view());
+  for (std::size_t first = 0; first < call.items.size(); first += RowAttentionParams::kMostItems) {
+    const auto items =
+        call.items.subspan(first, std::min<std::size_t>(RowAttentionParams::kMostItems, call.items.size() - first));
+    int longest = 0;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      params.items[i] = row_item(items[i]);
+      longest = std::max(longest, params.items[i].queries);
+    }
+    params.chunks = (longest + kRowsPerBlock - 1) / kRowsPerBlock;
+    const auto blocks_in_x = narrow<int>(std::int64_t{params.chunks} * params.heads, "groups of rows");
+    void* arguments[] = {&params};
+    kernel.launch({.grid = {static_cast<unsigned>(blocks_in_x), 1, static_cast<unsigned>(items.size())},
+                   .stream = static_cast<StreamHandle>(call.stream)},
+                  arguments);
+  }
+}
+
+}  // namespace stof::cuda

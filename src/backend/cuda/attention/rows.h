@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The row-wise kernel as the contract wants it: the one that takes everything.
+#pragma once
+#include <vector>
+
+#include "src/backend/contract.h"
+#include "src/backend/cuda/layout.h"
+
+namespace stof::cuda {
+
+inline constexpr std::string_view kRowAttention = "row_attention";
+
+Refusal rows_refuse(const AttentionProblem& problem, const DeviceCaps& caps);
+std::vector<AttentionPlan> row_candidates(const AttentionProblem& problem, const DeviceCaps& caps);
+ArrangedMask arrange_row_mask(const AttentionPlan& plan, PackedMask mask, const Device& device);
+void run_rows(const AttentionPlan& plan, const ArrangedMask& mask, const stof::AttentionCall& call,
+              const Device& device);
+
+// On a mask that another kernel arranged too.
+void launch_rows(const DeviceBlocks& blocks, const stof::AttentionCall& call);
+// Compiles and loads, so that a later launch does not.
+void prepare_rows(const Gpu& gpu, DType dtype);
+
+// Throws invalid_argument naming the tensor that is not memory of the device.
+void check_addresses(const stof::AttentionCall& call, const Device& device);
+
+}  // namespace stof::cuda

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel for lists of key tiles (kernels/cuda/stream_attention.cuh) as the contract wants it.
+#pragma once
+#include <vector>
+
+#include "src/backend/contract.h"
+
+namespace stof::cuda {
+
+inline constexpr std::string_view kStreamAttention = "stream_attention";
+
+Refusal stream_refuses(const AttentionProblem& problem, const DeviceCaps& caps);
+std::vector<AttentionPlan> stream_candidates(const AttentionProblem& problem, const DeviceCaps& caps);
+ArrangedMask arrange_stream_mask(const AttentionPlan& plan, PackedMask mask, const Device& device);
+void run_stream(const AttentionPlan& plan, const ArrangedMask& mask, const stof::AttentionCall& call,
+                const Device& device);
+
+}  // namespace stof::cuda

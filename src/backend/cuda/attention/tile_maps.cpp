@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/tile_maps.h"
+
+#include <cstring>
+
+namespace stof::cuda {
+namespace {
+
+// A tensor argument of the call from some element on.
+struct Part {
+  std::string_view name;
+  const void* base;
+  std::int64_t offset, item_stride, rows, heads;
+  AttentionStrides strides;
+  int box_rows;
+};
+
+TensorBox box_of(const stof::AttentionCall& call, const ItemRun& items, const Part& part) {
+  constexpr int kColumns = 64;  // 128 bytes, one row of the swizzle
+  const bool one_after_another = call.packed || items.places == 1;
+  return {.name = part.name,
+          .element = call.dtype == DType::bf16 ? TensorElement::bf16 : TensorElement::f16,
+          .base = static_cast<const std::uint16_t*>(part.base) + part.offset,
+          .sizes = {call.head_dim, part.rows, 1, part.heads, one_after_another ? 1 : items.places},
+          .strides = {part.strides.row, 0, part.strides.head, part.item_stride},
+          .box = {kColumns, part.box_rows, 1, 1, 1}};
+}
+
+TensorMap map_of(const TensorBox& box) {
+  const TensorMapBytes bytes = encode(box);
+  TensorMap map;
+  static_assert(sizeof map == sizeof bytes);
+  std::memcpy(&map, &bytes, sizeof map);
+  return map;
+}
+
+}  // namespace
+
+TileBoxes boxes_of(const stof::AttentionCall& call, const ItemRun& items, const HeadRun& heads, int key_box) {
+  constexpr int kQueryBox = 64, kOutBox = 16;
+  const AttentionItem& first = call.items[items.first];
+  const std::int64_t kv_head = heads.first / (call.heads / call.kv_heads), kv_heads = heads.count / heads.per_kv;
+  const auto from = [](std::int64_t item, std::int64_t head, const AttentionStrides& strides) {
+    return item + head * strides.head;
+  };
+  return {.q = box_of(call, items,
+                      {"q", call.q, from(first.q, heads.first, call.q_strides), items.q, items.query_rows, heads.count,
+                       call.q_strides, kQueryBox}),
+          .k = box_of(call, items,
+                      {"k", call.k, from(first.k, kv_head, call.k_strides), items.k, items.key_rows, kv_heads,
+                       call.k_strides, key_box}),
+          .v = box_of(call, items,
+                      {"v", call.v, from(first.v, kv_head, call.v_strides), items.v, items.key_rows, kv_heads,
+                       call.v_strides, key_box}),
+          .out = box_of(call, items,
+                        {"out", call.out, from(first.out, heads.first, call.out_strides), items.out, items.query_rows,
+                         heads.count, call.out_strides, kOutBox})};
+}
+
+AttentionMaps encode(const TileBoxes& boxes) {
+  return {.q = map_of(boxes.q), .k = map_of(boxes.k), .v = map_of(boxes.v), .out = map_of(boxes.out)};
+}
+
+}  // namespace stof::cuda

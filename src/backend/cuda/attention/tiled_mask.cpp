@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/tiled_mask.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/backend/cuda/attention/rows.h"
+#include "src/backend/cuda/attention/tile_maps.h"
+#include "src/backend/cuda/driver/device.h"
+#include "src/base/narrow.h"
+
+namespace stof::cuda {
+namespace {
+
+constexpr const char* kMemoryUnit = "call_memory";
+constexpr unsigned kMemoryThreads = 256;
+constexpr std::int64_t kMostInGrid = 65535;
+constexpr std::int64_t kMostRowBlocks = std::int64_t{1} << 31;
+
+// Numbers of an item run, where it has any: lengths and, in a packed batch, starts.
+struct DeviceNumbers {
+  const int *query_lengths = nullptr, *key_lengths = nullptr, *query_starts = nullptr, *key_starts = nullptr;
+  bool any() const { return query_lengths != nullptr || query_starts != nullptr; }
+};
+
+// One launch: which items and heads, and whether it may overlap what is in front of it.
+struct Piece {
+  const ItemRun& run;
+  const HeadRun& heads;
+  const DeviceNumbers& numbers;
+  bool overlap_previous;
+};
+
+class Caller {
+ public:
+  Caller(const TiledMask& mask, const stof::AttentionCall& call, const std::function<void(const TiledLaunch&)>& launch)
+      : mask_(mask),
+        call_(call),
+        launch_(launch),
+        stream_(static_cast<StreamHandle>(call.stream)),
+        by_item_(mask.extent.batch > 1) {
+    const std::int64_t most = by_item_ ? 1 : std::min(mask.shape.batch, kMostInGrid);
+    items_ = item_runs(call, most);
+    const std::int64_t per_kv = call.heads / call.kv_heads;
+    for (const ItemRun& run : items_) {
+      const std::int64_t item = by_item_ ? call.items[run.first].index : 0;
+      heads_.push_back(
+          head_runs(std::span(mask.group_of)
+                        .subspan(static_cast<std::size_t>(item * call.heads), static_cast<std::size_t>(call.heads)),
+                    per_kv));
+    }
+  }
+
+  bool every_map_is_possible() const {
+    for (std::size_t i = 0; i < items_.size(); ++i)
+      for (const HeadRun& heads : heads_[i])
+        for (const TensorBox& box : boxes_of(call_, items_[i], heads, mask_.key_box).all())
+          if (refuses(box)) return false;
+    return true;
+  }
+
+  void run() {
+    Workspace& workspace = mask_.workspaces->of(stream_);
+    const std::lock_guard lock(workspace.enqueuing);
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      const DeviceNumbers numbers = write_numbers(items_[i], workspace);
+      for (const HeadRun& heads : heads_[i]) {
+        const bool first = &heads == heads_[i].data();
+        launch_piece({items_[i], heads, numbers, !(first && numbers.any())}, workspace);
+      }
+    }
+  }
+
+ private:
+  // Every item as long as planned, so that the kernel needs no lengths.
+  bool as_planned(const ItemRun& run) const {
+    const auto is = [](std::int64_t wanted) { return [wanted](int length) { return length == wanted; }; };
+    return std::all_of(run.query_lengths.begin(), run.query_lengths.end(), is(mask_.extent.queries)) &&
+           std::all_of(run.key_lengths.begin(), run.key_lengths.end(), is(mask_.extent.keys));
+  }
+
+  DeviceNumbers write_numbers(const ItemRun& run, Workspace& workspace) const {
+    std::vector<int> values;
+    DeviceNumbers numbers;
+    const auto add = [&](const std::vector<int>& more) {
+      const int* const place = workspace.numbers + values.size();
+      values.insert(values.end(), more.begin(), more.end());
+      return place;
+    };
+    if (!as_planned(run)) {
+      numbers.query_lengths = add(run.query_lengths);
+      numbers.key_lengths = add(run.key_lengths);
+    }
+    if (call_.packed && run.places > 1) {
+      numbers.query_starts = add(run.query_starts);
+      numbers.key_starts = add(run.key_starts);
+    }
+    const Kernel& kernel = plain_kernel(mask_.blocks->gpu(), kMemoryUnit, "write_numbers_kernel", kMemoryThreads);
+    for (std::size_t first = 0; first < values.size(); first += NumbersParams::kMost) {
+      NumbersParams params{.to = workspace.numbers + first, .count = 0, .values = {}};
+      params.count = static_cast<int>(std::min<std::size_t>(NumbersParams::kMost, values.size() - first));
+      std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(first), params.count, params.values);
+      void* arguments[] = {&params};
+      kernel.launch({.grid = {}, .stream = stream_}, arguments);
+    }
+    return numbers;
+  }
+
+  SliceShape shape_of(const ItemRun& run, const HeadRun& heads, const DeviceNumbers& numbers) const {
+    return {.slices = static_cast<int>(run.places * heads.count),
+            .heads = static_cast<int>(heads.count),
+            .heads_per_kv = static_cast<int>(heads.per_kv),
+            .residues = 1,
+            .queries = static_cast<int>(mask_.extent.queries),
+            .keys = static_cast<int>(mask_.extent.keys),
+            .first_position = mask_.first_position,
+            .query_lengths = numbers.query_lengths,
+            .key_lengths = numbers.key_lengths,
+            .query_starts = numbers.query_starts,
+            .key_starts = numbers.key_starts};
+  }
+
+  bool lse_needs_placing() const { return call_.lse != nullptr && call_.lse_strides.row != 1; }
+
+  AttentionOutput output_of(const ItemRun& run, const HeadRun& heads, const Workspace& workspace) const {
+    const AttentionItem& first = call_.items[run.first];
+    AttentionOutput out{};
+    out.values = static_cast<std::uint16_t*>(call_.out) + first.out + heads.first * call_.out_strides.head;
+    out.row_stride = call_.out_strides.row;
+    out.head_stride = call_.out_strides.head;
+    out.item_stride = run.out;
+    out.head_dim = static_cast<int>(call_.head_dim);
+    if (lse_needs_placing()) {
+      out.lse = workspace.lse;
+      out.lse_head_stride = run.query_rows;
+      out.lse_item_stride = run.query_rows * heads.count;
+    } else if (call_.lse != nullptr) {
+      out.lse = call_.lse + first.lse + heads.first * call_.lse_strides.head;
+      out.lse_head_stride = call_.lse_strides.head;
+      out.lse_item_stride = run.lse;
+    }
+    return out;
+  }
+
+  void launch_piece(const Piece& piece, Workspace& workspace) const {
+    const auto& [run, heads, numbers, overlap] = piece;
+    const AttentionOutput out = output_of(run, heads, workspace);
+    constexpr float kLog2E = 1.4426950408889634f;
+    launch_({.mask = mask_,
+             .maps = encode(boxes_of(call_, run, heads, mask_.key_box)),
+             .call = {shape_of(run, heads, numbers), out, call_.scale * kLog2E},
+             .group = heads.group,
+             .workspace = workspace,
+             .stream = stream_,
+             .overlap_previous = overlap});
+    if (lse_needs_placing()) place_lse(run, heads, numbers, out);
+  }
+
+  void place_lse(const ItemRun& run, const HeadRun& heads, const DeviceNumbers& numbers,
+                 const AttentionOutput& out) const {
+    const int longest = *std::max_element(run.query_lengths.begin(), run.query_lengths.end());
+    LsePlacement placement{.from = out.lse,
+                           .to = call_.lse + call_.items[run.first].lse + heads.first * call_.lse_strides.head,
+                           .from_item = numbers.query_starts != nullptr ? 0 : out.lse_item_stride,
+                           .from_head = out.lse_head_stride,
+                           .to_item = numbers.query_starts != nullptr ? 0 : run.lse,
+                           .to_head = call_.lse_strides.head,
+                           .to_row = call_.lse_strides.row,
+                           .items = static_cast<int>(run.places),
+                           .heads = static_cast<int>(heads.count),
+                           .rows = longest,
+                           .lengths = numbers.query_lengths,
+                           .starts = numbers.query_starts};
+    const Kernel& kernel = plain_kernel(mask_.blocks->gpu(), kMemoryUnit, "place_lse_kernel", kMemoryThreads);
+    void* arguments[] = {&placement};
+    const auto chunks = (static_cast<unsigned>(longest) + kMemoryThreads - 1) / kMemoryThreads;
+    kernel.launch(
+        {.grid = {chunks, static_cast<unsigned>(heads.count), static_cast<unsigned>(run.places)}, .stream = stream_},
+        arguments);
+  }
+
+  const TiledMask& mask_;
+  const stof::AttentionCall& call_;
+  const std::function<void(const TiledLaunch&)>& launch_;
+  const StreamHandle stream_;
+  const bool by_item_;  // the mask differs by item
+  std::vector<ItemRun> items_;
+  std::vector<std::vector<HeadRun>> heads_;  // of each item run
+};
+
+}  // namespace
+
+Refusal refuses_tiles(const AttentionProblem& problem, const DeviceCaps& caps, int most_head_dim) {
+  const AttentionShape& s = problem.shape;
+  if (caps.arch != 90)
+    return fmt::format("it is written for compute capability 9.0; this device has {}.{}", caps.arch / 10,
+                       caps.arch % 10);
+  if (s.dtype != DType::f16 && s.dtype != DType::bf16)
+    return fmt::format("it takes f16 and bf16, not {}", name_of(s.dtype));
+  if (s.head_dim % 8 != 0)
+    return fmt::format("head_dim {} is not a multiple of 8, which the copy engine needs", s.head_dim);
+  if (s.head_dim > most_head_dim)
+    return fmt::format("head_dim {} is above {}, the largest that it is built for", s.head_dim, most_head_dim);
+  if (s.queries == 0 || s.keys == 0) return "there are no queries or no keys to load";
+  if (s.heads > kMostInGrid) return fmt::format("{} heads are more than {}", s.heads, kMostInGrid);
+  if (static_cast<double>(s.batch) * static_cast<double>(s.heads) * static_cast<double>(s.queries / 64 + 2) >
+      static_cast<double>(kMostRowBlocks))
+    return fmt::format("the problem has more than {} blocks of 64 rows", kMostRowBlocks);
+  return std::nullopt;
+}
+
+void set_up(TiledMask& mask, const PackedMask& packed, const Gpu& gpu) {
+  mask.shape = packed.shape;
+  mask.extent = packed.blocks.extent;
+  mask.first_position = narrow<int>(packed.blocks.first_position, "first position");
+  mask.group_of = packed.blocks.group_of;
+  mask.blocks = std::make_unique<const DeviceBlocks>(gpu, packed.blocks);
+  prepare_rows(gpu, packed.shape.dtype);
+  plain_kernel(gpu, kMemoryUnit, "write_numbers_kernel", kMemoryThreads);
+  plain_kernel(gpu, kMemoryUnit, "place_lse_kernel", kMemoryThreads);
+}
+
+void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Device& device,
+               const std::function<void(const TiledLaunch&)>& launch) {
+  gpu_of(device);
+  if (call.items.empty()) return;
+  check_addresses(call, device);
+  // The kernels take the maximum of unscaled scores, which is that of scaled ones for positive factors.
+  const bool ordinary = std::isfinite(call.scale) && call.scale > 0;
+  if (mask.kernel == nullptr || !ordinary) return launch_rows(*mask.blocks, call);
+  Caller caller(mask, call, launch);
+  if (!caller.every_map_is_possible()) return launch_rows(*mask.blocks, call);
+  caller.run();
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels that load tiles by tensor maps have in common: refusals, memory of a plan, a call cut into launches.
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kernels/shared/device_layout.h"
+#include "src/backend/contract.h"
+#include "src/backend/cuda/attention/call_pieces.h"
+#include "src/backend/cuda/attention/kernel_store.h"
+#include "src/backend/cuda/attention/workspace.h"
+#include "src/backend/cuda/layout.h"
+
+namespace stof::cuda {
+
+// Of sizes, dtype and device, with the head dimensions that there are instances of.
+Refusal refuses_tiles(const AttentionProblem& problem, const DeviceCaps& caps, int most_head_dim);
+
+// A mask arranged for one of these kernels. Without a GPU it holds nothing.
+struct TiledMask {
+  AttentionShape shape = {};
+  MaskExtent extent = {};
+  int first_position = 0;
+  std::vector<int> group_of = {};  // [extent.batch * extent.heads]
+  int key_box = 64;                // keys of one load
+  std::unique_ptr<const DeviceBlocks> blocks = {};
+  std::unique_ptr<WorkspacePool> workspaces = {};
+  const InstanceKernel* kernel = nullptr;  // null: the mask cannot be arranged for it, every call goes row by row
+};
+
+// Fills all but workspaces and kernel, and loads what launches need.
+void set_up(TiledMask& mask, const PackedMask& packed, const Gpu& gpu);
+
+// What one launch gets: everything of a call but the mask.
+struct TiledLaunch {
+  const TiledMask& mask;
+  AttentionMaps maps;
+  AttentionCall call;
+  int group = 0;
+  Workspace& workspace;
+  StreamHandle stream;
+  // The kernel may start before the one in front of it ends. Not after numbers, which it reads before it waits.
+  bool overlap_previous;
+};
+
+// Launches `launch` for every piece of the call; row by row where the copy engine cannot take its tensors.
+void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Device& device,
+               const std::function<void(const TiledLaunch&)>& launch);
+
+}  // namespace stof::cuda

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/workspace.h"
+
+#include "src/backend/cuda/driver/stream.h"
+
+namespace stof::cuda {
+namespace {
+
+// The calling thread may be recording a graph, into which an allocation must not go and cannot.
+class OutsideCapture {
+ public:
+  OutsideCapture() { driver().exchange_capture_mode(&mode_); }
+  ~OutsideCapture() { driver().exchange_capture_mode.attempt(&mode_); }
+  OutsideCapture(const OutsideCapture&) = delete;
+  OutsideCapture& operator=(const OutsideCapture&) = delete;
+
+ private:
+  int mode_ = kCaptureRelaxed;
+};
+
+}  // namespace
+
+Workspace::Workspace(const Gpu& gpu, const WorkspaceSize& size) : memory_(gpu, size.bytes()) {
+  // Partial results come first: they are read and written 16 bytes at a time.
+  partials = memory_.as<float>();
+  lse = partials + size.partials;
+  arrivals = reinterpret_cast<int*>(lse + size.lse);
+  numbers = arrivals + size.arrivals;
+  queue = numbers + size.numbers;
+  const Stream stream(gpu);
+  const CurrentGpu current(gpu);
+  driver().fill(memory_.address(), 0, memory_.bytes(), stream.handle());
+  driver().synchronize_stream(stream.handle());
+}
+
+WorkspacePool::WorkspacePool(const Gpu& gpu, const WorkspaceSize& size)
+    : gpu_(gpu), size_(size), spare_(std::make_unique<Workspace>(gpu, size)) {}
+
+Workspace& WorkspacePool::of(StreamHandle stream) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Workspace>& place = taken_[stream];
+  if (!place && spare_) place = std::move(spare_);
+  if (!place) {
+    const CurrentGpu current(gpu_);
+    const OutsideCapture outside;
+    place = std::make_unique<Workspace>(gpu_, size_);
+  }
+  return *place;
+}
+
+}  // namespace stof::cuda

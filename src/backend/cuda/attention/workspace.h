@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that launches write besides their results: one for each stream that a plan runs on, so that calls on different
+// streams do not meet.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "src/backend/cuda/driver/device_memory.h"
+
+namespace stof::cuda {
+
+struct WorkspaceSize {
+  std::size_t partials = 0;  // floats
+  std::size_t arrivals = 0;  // ints
+  std::size_t numbers = 0;   // ints of the call: lengths and places of items
+  std::size_t lse = 0;       // floats, where the caller's order is not the kernel's
+  std::size_t bytes() const { return sizeof(float) * (partials + lse) + sizeof(int) * (arrivals + numbers + kQueue); }
+  static constexpr std::size_t kQueue = 2;
+};
+
+struct Workspace {
+  Workspace(const Gpu& gpu, const WorkspaceSize& size);
+
+  // Held from the first launch of a call to its last: calls from several threads on one stream must not interleave.
+  std::mutex enqueuing;
+  float *partials, *lse;
+  int *arrivals, *numbers, *queue;
+
+ private:
+  DeviceMemory memory_;
+};
+
+class WorkspacePool {
+ public:
+  // Makes one workspace, for the first stream that asks.
+  WorkspacePool(const Gpu& gpu, const WorkspaceSize& size);
+  // Allocates for a stream that is seen for the first time after the first one, also while it records a graph.
+  Workspace& of(StreamHandle stream);
+
+ private:
+  const Gpu& gpu_;
+  WorkspaceSize size_;
+  std::mutex mutex_;
+  std::unique_ptr<Workspace> spare_;
+  std::map<StreamHandle, std::unique_ptr<Workspace>> taken_;
+};
+
+}  // namespace stof::cuda

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/contract.h"
+#include "src/backend/cuda/attention.h"
+#include "src/backend/cuda/matmul.h"
+#include "src/backend/cuda/memory.h"
+#include "src/backend/cuda/rows.h"
+
+namespace stof {
+
+const Backend cuda_backend{.name = "cuda",
+                           .attention = cuda::attention_kernels(),
+                           .attention_block_sizes = cuda::attention_block_sizes(),
+                           .matmul = cuda::matmul_operations,
+                           .rows = cuda::row_operations,
+                           .memory = &cuda::memory_operations,
+                           .measures_bands = true};
+
+}  // namespace stof

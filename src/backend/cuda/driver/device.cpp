@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/driver/device.h"
+
+#include <array>
+
+#include "src/backend/contract.h"
+#include "src/base/error.h"
+
+namespace stof::cuda {
+namespace {
+
+struct Description {
+  std::string_view name;
+  const char* product;
+  int multiprocessors, arch;
+};
+
+constexpr std::array<Description, 3> kDescriptions{{
+    {"cuda:h200", "NVIDIA H200 (described)", 132, 90},
+    {"cuda:h100", "NVIDIA H100 SXM (described)", 132, 90},
+    {"cuda:a100", "NVIDIA A100 (described)", 108, 80},
+}};
+
+}  // namespace
+
+std::optional<DeviceCaps> described(std::string_view name) {
+  for (const Description& description : kDescriptions)
+    if (description.name == name)
+      return DeviceCaps{.name = description.product, .cores = description.multiprocessors, .arch = description.arch};
+  return std::nullopt;
+}
+
+Device open(int ordinal) { return {.backend = &cuda_backend, .ordinal = ordinal, .caps = gpu(ordinal).caps}; }
+Device open_described(const DeviceCaps& caps) {
+  return {.backend = &cuda_backend, .ordinal = kDescribed, .caps = caps};
+}
+
+const Gpu& gpu_of(const Device& device) {
+  if (device.ordinal == kDescribed)
+    fail(ErrorKind::device, "{} is a description to plan with; accepted for running: cuda, cuda:N", device.caps.name);
+  return gpu(device.ordinal);
+}
+
+}  // namespace stof::cuda

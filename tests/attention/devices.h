@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The devices that tests of attention run on: those that are here.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "src/attention/host_tensors.h"
+#include "src/backend/cuda/driver/api.h"
+#include "tests/attention/problem.h"
+
+namespace stof {
+
+// Names for parameters: a test on "cuda" skips where there is none.
+inline bool device_is_missing(const std::string& name) { return name == "cuda" && !cuda::missing_driver().empty(); }
+
+#define STOF_SKIP_WITHOUT(device) \
+  if (::stof::device_is_missing(device)) GTEST_SKIP() << ::stof::cuda::missing_driver()
+
+inline void run_on(const Device& device, const Attention& attention, const Problem& problem) {
+  run_host_tensors(attention, problem.arguments(), device);
+}
+
+}  // namespace stof

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the CUDA kernels read says the same as the mask, pair by pair, for every group: the arrays are read back here by
+// the rules of kernels/shared/device_layout.h and kernels/cuda/wgmma.cuh.
+#include "src/backend/cuda/attention/arrange.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "src/layout/band_widths.h"
+#include "src/layout/pack.h"
+#include "tests/mask/random_mask.h"
+
+namespace stof::cuda {
+namespace {
+
+// Register i of thread t of a warpgroup holds the score of this row and key of a 64 x 64 tile.
+bool bit(const std::uint32_t* words, int row, int key) {
+  const int warp = row / 16, within = row % 16;
+  const int lane = within % 8 * 4 + key % 8 / 2;
+  const int index = key / 8 * 4 + (within / 8) * 2 + key % 2;
+  return (words[warp * 32 + lane] >> index & 1) != 0;
+}
+
+// [queries][keys] of one group; -1 where no tile says anything.
+class Readback {
+ public:
+  explicit Readback(const BlockLayout& layout)
+      : layout_(layout), seen_(static_cast<std::size_t>(layout.extent.queries * layout.extent.keys), -1) {}
+
+  // Of row `row` of the layout. Each pair is told at most once.
+  void tell(std::int64_t row, std::int64_t key, bool allowed) {
+    const std::int64_t at = row + layout_.first_position - layout_.positions.begin;
+    if (at < 0 || at >= layout_.extent.queries || key < 0 || key >= layout_.extent.keys) return;
+    int& seen = seen_[static_cast<std::size_t>(at * layout_.extent.keys + key)];
+    EXPECT_EQ(seen, -1) << "row " << at << " key " << key << " twice";
+    seen = allowed ? 1 : 0;
+  }
+  void expect_equals(const Tensor& dense, int group) const {
+    const auto* allowed = dense.as<std::uint8_t>() + group * static_cast<std::int64_t>(seen_.size());
+    for (std::size_t i = 0; i < seen_.size(); ++i)
+      ASSERT_EQ(seen_[i] == 1, allowed[i] != 0)
+          << "group " << group << " row " << static_cast<std::int64_t>(i) / layout_.extent.keys << " key "
+          << static_cast<std::int64_t>(i) % layout_.extent.keys;
+  }
+
+ private:
+  const BlockLayout& layout_;
+  std::vector<int> seen_;
+};
+
+void read_item(const BlockLayout& layout, const ArrangedStream& arranged, const StreamArrangement& how,
+               const StreamItem& item, Readback& readback) {
+  unsigned used = 0;
+  for (int n = 0; n < item.steps; ++n) {
+    const bool full_step = n >= item.steps - item.full_steps;
+    if (full_step) {
+      EXPECT_EQ(used, (1u << how.parts) - 1) << "a full step before every part has used one";
+    }
+    for (int tile = 0; tile < how.tiles; ++tile) {
+      const int* at = arranged.steps.data() + ((item.first_step + n) * how.tiles + tile) * (1 + how.parts);
+      for (int part = 0; part < how.parts; ++part) {
+        const int state = at[1 + part];
+        if (full_step) {
+          EXPECT_TRUE(state == TileState::kFull && at[0] + 64 <= layout.extent.keys);
+        }
+        if (state == TileState::kUnused) continue;
+        used |= 1u << part;
+        for (int row = 0; row < 64; ++row)
+          for (int key = 0; key < 64; ++key)
+            readback.tell(item.row + 64 * part + row, at[0] + key,
+                          state == TileState::kFull || bit(arranged.words.data() + state * 128, row, key));
+      }
+    }
+  }
+}
+
+void expect_splits(const ArrangedStream& arranged, const StreamGroup& group) {
+  std::set<int> slots;
+  for (int i = 0; i < group.item_count; ++i) {
+    const StreamItem& item = arranged.items[static_cast<std::size_t>(group.first_item + i)];
+    if (i > 0) {
+      EXPECT_LE(item.steps, (&item)[-1].steps) << "dearest first";
+    }
+    if (item.split == 0) continue;
+    const int first = item.split & 0xffff, part = item.split >> 16 & 0xff, parts = item.split >> 24 & 0xff;
+    EXPECT_LT(part, parts);
+    EXPECT_TRUE(slots.insert(first + part).second) << "slot " << first + part << " twice";
+  }
+  EXPECT_EQ(std::ssize(slots), group.slots);
+  if (!slots.empty()) {
+    EXPECT_EQ(*slots.rbegin(), group.slots - 1);
+  }
+}
+
+void expect_stream(const BoundMask& mask, const StreamArrangement& how) {
+  const BlockLayout layout = pack_blocks(mask, {.block_q = 64 * how.parts, .block_kv = 64, .key_step = 64});
+  const Tensor dense = unpack(layout);
+  const ArrangedStream arranged = arrange_stream(layout, how);
+  ASSERT_EQ(std::ssize(arranged.groups), layout.groups);
+  for (int group = 0; group < layout.groups; ++group) {
+    const StreamGroup& items = arranged.groups[static_cast<std::size_t>(group)];
+    Readback readback(layout);
+    for (int i = 0; i < items.item_count; ++i)
+      read_item(layout, arranged, how, arranged.items[static_cast<std::size_t>(items.first_item + i)], readback);
+    readback.expect_equals(dense, group);
+    expect_splits(arranged, items);
+  }
+}
+
+MaskExtent random_extent(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](int n) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
+  MaskExtent extent{.queries = 1 + below(330), .keys = 1 + below(400), .batch = 1 + below(2), .heads = 1 + below(3)};
+  if (below(2) == 0) extent.queries = extent.keys;
+  return extent;
+}
+
+TEST(ArrangeStream, SaysWhatTheMaskSays) {
+  constexpr StreamArrangement kShapes[] = {{1, 1, 0}, {1, 1, 2}, {2, 1, 3}, {2, 2, 0}, {2, 2, 1}, {3, 1, 2}, {4, 1, 4}};
+  for (unsigned seed = 0; seed < 140; ++seed) {
+    const MaskExtent extent = random_extent(seed);
+    const Mask expression = RandomMask(seed, extent, true).expression(2);
+    SCOPED_TRACE(testing::Message() << "seed " << seed << " " << expression.text());
+    expect_stream(BoundMask(expression, extent), kShapes[seed % std::size(kShapes)]);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(ArrangeStream, SplitsStayWithinTheBitsOfAnItem) {
+  const std::int64_t length = 64 * 300;
+  const BoundMask mask(all(), {.queries = length, .keys = length});
+  const ArrangedStream arranged =
+      arrange_stream(pack_blocks(mask, {.block_q = 64, .block_kv = 64, .key_step = 64}), {.most_steps = 1});
+  EXPECT_LT(arranged.groups[0].slots, 1 << 16);
+  expect_splits(arranged, arranged.groups[0]);
+}
+
+void expect_band(const BoundMask& mask, int parts, int keys) {
+  const BlockLayout layout = pack_blocks(mask, {.block_q = 64 * parts, .block_kv = 64, .key_step = 8});
+  const Tensor dense = unpack(layout);
+  const auto arranged = arrange_band(layout, parts, keys);
+  ASSERT_TRUE(arranged);
+  ASSERT_EQ(std::ssize(arranged->rows), layout.groups * layout.row_blocks);
+  const int words = (keys + 63) / 64;
+  for (int group = 0; group < layout.groups; ++group) {
+    Readback readback(layout);
+    for (std::int64_t block = 0; block < layout.row_blocks; ++block) {
+      const BandRow& row = arranged->rows[static_cast<std::size_t>(group * layout.row_blocks + block)];
+      EXPECT_EQ(row.key_start & 7, 0);
+      for (int part = 0; part < parts; ++part)
+        for (int i = 0; i < 64; ++i)
+          for (int key = 0; key < keys; ++key)
+            readback.tell(block * 64 * parts + 64 * part + i, row.key_start + 64 * part + key,
+                          bit(arranged->words.data() + (row.patterns[part] * words + key / 64) * 128, i, key % 64));
+    }
+    readback.expect_equals(dense, group);
+  }
+}
+
+TEST(ArrangeBand, SaysWhatTheMaskSays) {
+  int bands = 0;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    const MaskExtent extent = random_extent(seed);
+    const Mask narrow = RandomMask(seed, extent, true).expression(1) & window(static_cast<std::int64_t>(seed % 70));
+    const BoundMask mask(narrow, extent);
+    SCOPED_TRACE(testing::Message() << "seed " << seed << " " << narrow.text());
+    constexpr BlockSize kTiles[] = {{64, 64}};
+    const BandWidths widths = measure_bands(mask, measure(mask, kTiles));
+    for (const int parts : {1, 2})
+      for (const int keys : {96, 128, 192}) {
+        if (!widths.measured || widths.keys[static_cast<std::size_t>(parts - 1)] > keys) continue;
+        expect_band(mask, parts, keys);
+        if (testing::Test::HasFatalFailure()) return;
+        ++bands;
+      }
+  }
+  EXPECT_GT(bands, 300);
+}
+
+// The measured width is the least: what is narrower does not fit.
+TEST(ArrangeBand, FitsWhereTheMeasuredWidthDoesAndNowhereElse) {
+  for (const std::int64_t reach : {0, 5, 16, 32, 64}) {
+    const BoundMask mask(window(reach), {.queries = 300, .keys = 300});
+    constexpr BlockSize kTiles[] = {{64, 64}};
+    const BandWidths widths = measure_bands(mask, measure(mask, kTiles));
+    ASSERT_TRUE(widths.measured);
+    for (const int parts : {1, 2}) {
+      const BlockLayout layout = pack_blocks(mask, {.block_q = 64 * parts, .block_kv = 64, .key_step = 8});
+      const auto width = static_cast<int>(widths.keys[static_cast<std::size_t>(parts - 1)]);
+      EXPECT_TRUE(arrange_band(layout, parts, width)) << reach;
+      EXPECT_FALSE(arrange_band(layout, parts, width - 8)) << reach;
+    }
+  }
+}
+
+TEST(ArrangeBand, MasksWithFarKeysAreNoBands) {
+  constexpr BlockSize kTiles[] = {{64, 64}};
+  const BoundMask wide(causal(), {.queries = 1000, .keys = 1000});
+  EXPECT_FALSE(measure_bands(wide, measure(wide, kTiles)).measured);
+  const BoundMask far(window(3) | sink(1), {.queries = 1000, .keys = 1000});
+  EXPECT_EQ(measure_bands(far, measure(far, kTiles)).keys[0], 1000);
+}
+
+}  // namespace
+}  // namespace stof::cuda

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/call_pieces.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "src/backend/cuda/attention/tile_maps.h"
+
+namespace stof::cuda {
+namespace {
+
+std::vector<HeadRun> runs(std::vector<int> groups, std::int64_t per_kv) { return head_runs(groups, per_kv); }
+
+TEST(HeadRuns, OneMaskIsOneRun) {
+  EXPECT_EQ(runs({0, 0, 0, 0, 0, 0}, 2), (std::vector<HeadRun>{{0, 6, 2, 0}}));
+  EXPECT_EQ(runs({3}, 1), (std::vector<HeadRun>{{0, 1, 1, 3}}));
+}
+
+TEST(HeadRuns, NeverShareAKeyHeadWronglyAndCoverEveryHead) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 500; ++i) {
+    const std::int64_t per_kv = 1 + random() % 4, heads = per_kv * (1 + random() % 4);
+    std::vector<int> groups;
+    for (std::int64_t head = 0; head < heads; ++head)
+      groups.push_back(head > 0 && random() % 3 != 0 ? groups.back() : static_cast<int>(random() % 3));
+    std::int64_t next = 0;
+    for (const HeadRun& run : head_runs(groups, per_kv)) {
+      EXPECT_EQ(run.first, next);
+      EXPECT_EQ(run.count % run.per_kv, 0);
+      for (std::int64_t j = 0; j < run.count; ++j) {
+        EXPECT_EQ(groups[static_cast<std::size_t>(run.first + j)], run.group);
+        EXPECT_EQ(run.first / per_kv + j / run.per_kv, (run.first + j) / per_kv)
+            << "key head of head " << run.first + j;
+      }
+      next += run.count;
+    }
+    EXPECT_EQ(next, heads);
+  }
+}
+
+stof::AttentionCall call_of(std::span<const AttentionItem> items, bool packed) {
+  stof::AttentionCall call;
+  call.q_strides = call.out_strides = call.k_strides = call.v_strides = {.head = 64, .row = 128};
+  call.heads = call.kv_heads = 2;
+  call.head_dim = 64;
+  call.dtype = DType::f16;
+  call.packed = packed;
+  call.items = items;
+  return call;
+}
+
+AttentionItem item(std::int64_t place, std::int64_t queries, std::int64_t keys) {
+  return {.index = 0,
+          .queries = queries,
+          .keys = keys,
+          .q = 1000 * place,
+          .k = 2000 * place,
+          .v = 3000 * place,
+          .out = 4000 * place,
+          .lse = 10 * place};
+}
+
+TEST(ItemRuns, ItemsAtEvenDistancesGoTogether) {
+  const std::vector<AttentionItem> items = {item(0, 5, 9), item(1, 3, 8), item(3, 4, 4)};
+  const std::vector<ItemRun> found = item_runs(call_of(items, false), 10);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].places, 4);
+  EXPECT_EQ(found[0].count, 3u);
+  EXPECT_EQ(found[0].query_lengths, (std::vector<int>{5, 3, 0, 4})) << "an item without rows keeps its place";
+  EXPECT_EQ(found[0].key_lengths, (std::vector<int>{9, 8, 0, 4}));
+  EXPECT_EQ(found[0].query_rows, 5);
+  EXPECT_EQ(found[0].key_rows, 9);
+  EXPECT_EQ(found[0].k, 2000);
+}
+
+TEST(ItemRuns, AreCutWhereDistancesChangeAndWhereTheyAreFull) {
+  std::vector<AttentionItem> items = {item(0, 5, 9), item(1, 5, 9), item(2, 5, 9), item(3, 5, 9)};
+  EXPECT_EQ(item_runs(call_of(items, false), 2).size(), 2u);
+  EXPECT_EQ(item_runs(call_of(items, false), 1).size(), 4u);
+  items[2].v += 8;
+  EXPECT_EQ(item_runs(call_of(items, false), 10).size(), 2u);
+}
+
+TEST(ItemRuns, PackedItemsFollowEachOtherByRows) {
+  std::vector<AttentionItem> items;
+  for (const auto& [rows, place] : {std::pair{5, 0}, {7, 5}, {2, 12}})
+    items.push_back({.index = 0,
+                     .queries = rows,
+                     .keys = rows,
+                     .q = 128 * place,
+                     .k = 128 * place,
+                     .v = 128 * place,
+                     .out = 128 * place,
+                     .lse = 2 * place});
+  const std::vector<ItemRun> found = item_runs(call_of(items, true), 10);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].query_starts, (std::vector<int>{0, 5, 12}));
+  EXPECT_EQ(found[0].query_lengths, (std::vector<int>{5, 7, 2}));
+  EXPECT_EQ(found[0].query_rows, 14);
+  EXPECT_EQ(item_runs(call_of(items, true), 2).size(), 2u);
+}
+
+TEST(TileMaps, RefuseWhatIsNotOn16Bytes) {
+  const std::vector<AttentionItem> items = {item(0, 5, 9)};
+  stof::AttentionCall call = call_of(items, false);
+  call.q = call.k = call.v = call.out = reinterpret_cast<void*>(std::uintptr_t{4096});
+  const auto refusal = [&] {
+    const ItemRun run = item_runs(call, 1).front();
+    for (const TensorBox& box : boxes_of(call, run, {0, 2, 1, 0}, 64).all())
+      if (const auto why = refuses(box)) return *why;
+    return std::string();
+  };
+  EXPECT_EQ(refusal(), "");
+  call.v = reinterpret_cast<void*>(std::uintptr_t{4098});
+  EXPECT_EQ(refusal(), "v is 2 bytes past a multiple of 16, and the copy engine takes only multiples");
+  call.v = call.k;
+  call.k_strides.head = 65;
+  EXPECT_EQ(refusal(), "k has a stride of 130 bytes; the copy engine takes multiples of 16 from 0 to 1099511627760");
+}
+
+}  // namespace
+}  // namespace stof::cuda
