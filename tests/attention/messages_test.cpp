@@ -2,12 +2,9 @@
 // Every message of a plan and of a run that is asked for something it does not take.
 #include <gtest/gtest.h>
 
-<<<<<<< HEAD
 #include <limits>
 
-=======
 #include "src/backend/cuda/driver/api.h"
->>>>>>> ae75576 (Run attention on CUDA: arrange masks, choose kernels, launch, test on the devices there are)
 #include "stof/attention.h"
 #include "tests/expect_error.h"
 

@@ -60,6 +60,7 @@ class Caller {
   }
 
   void run() {
+    const CurrentGpu current(mask_.blocks->gpu());  // encoding a map needs one too
     Workspace& workspace = mask_.workspaces->of(stream_);
     const std::lock_guard lock(workspace.enqueuing);
     for (std::size_t i = 0; i < items_.size(); ++i) {
