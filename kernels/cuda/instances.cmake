@@ -3,15 +3,16 @@
 # compares the two. kernel_facts is what the host reads out of the machine code before it launches.
 set(facts "extern \"C\" __device__ int kernel_facts[2] = {sizeof(Instance::Shared), Instance::kThreads};\n")
 
-# stof_stream(HEAD_DIM TEAMS PARTS TILES STAGES CTAS): see StreamShape
-macro(stof_stream d teams parts tiles stages ctas)
+# stof_stream(HEAD_DIM TEAMS PARTS TILES STAGES CTAS GROUPS): see StreamShape
+macro(stof_stream d teams parts tiles stages ctas groups)
   foreach(element Half Bfloat)
     string(REPLACE Half f16 dtype ${element})
     string(REPLACE Bfloat bf16 dtype ${dtype})
-    stof_kernel(stream_${dtype}_d${d}_t${teams}_p${parts}_k${tiles}_s${stages}_c${ctas}
+    stof_kernel(stream_${dtype}_d${d}_t${teams}_p${parts}_k${tiles}_s${stages}_c${ctas}_g${groups}
 "#include \"kernels/cuda/stream_attention.cuh\"
 namespace stof::cuda {
-struct Instance : StreamTraits<${element}, ${d}, StreamShape{${teams}, ${parts}, ${tiles}, ${stages}, ${ctas}}> {};
+struct Instance
+    : StreamTraits<${element}, ${d}, StreamShape{${teams}, ${parts}, ${tiles}, ${stages}, ${ctas}, ${groups}}> {};
 template __global__ void stream_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
                                                            const __grid_constant__ StreamParams);
 ${facts}}
@@ -19,7 +20,7 @@ ${facts}}
   endforeach()
 endmacro()
 
-# stof_band(HEAD_DIM PARTS KEYS CTAS): see BandShape
+# stof_band(HEAD_DIM PARTS KEYS CTAS): see BandShape; one kernel for equal items, one for ragged ones
 macro(stof_band d parts keys ctas)
   foreach(element Half Bfloat)
     string(REPLACE Half f16 dtype ${element})
@@ -28,25 +29,31 @@ macro(stof_band d parts keys ctas)
 "#include \"kernels/cuda/band_attention.cuh\"
 namespace stof::cuda {
 struct Instance : BandTraits<${element}, ${d}, BandShape{${parts}, ${keys}, ${ctas}}> {};
+struct RaggedInstance : BandTraits<${element}, ${d}, BandShape{${parts}, ${keys}, ${ctas}, true}> {};
 template __global__ void band_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
                                                          const __grid_constant__ BandParams);
+template __global__ void band_attention_kernel<RaggedInstance>(const __grid_constant__ AttentionMaps,
+                                                               const __grid_constant__ BandParams);
 ${facts}}
 " sm_90a)
   endforeach()
 endmacro()
 
-stof_stream(32 4 1 1 2 1)
-stof_stream(64 4 1 1 2 1)
-stof_stream(64 1 1 1 2 3)
-stof_stream(64 2 2 1 4 1)
-stof_stream(64 1 4 1 6 1)
-stof_stream(96 1 3 1 3 1)
-stof_stream(96 1 1 1 2 2)
-stof_stream(128 1 2 2 2 1)
-stof_stream(128 1 3 1 3 1)
-stof_stream(128 1 1 1 2 2)
-stof_stream(192 1 2 1 2 1)
-stof_stream(256 1 1 1 2 1)
+stof_stream(32 4 1 1 2 1 1)
+stof_stream(64 4 1 1 2 1 1)
+stof_stream(64 1 1 1 2 3 1)
+stof_stream(64 2 2 1 4 1 1)
+stof_stream(64 1 4 1 6 1 1)
+stof_stream(64 2 1 1 4 1 2)
+stof_stream(64 1 1 1 8 1 4)
+stof_stream(96 1 3 1 3 1 1)
+stof_stream(96 1 1 1 2 2 1)
+stof_stream(128 1 2 2 2 1 1)
+stof_stream(128 1 3 1 3 1 1)
+stof_stream(128 2 1 1 2 1 1)
+stof_stream(128 1 1 1 4 1 2)
+stof_stream(192 1 2 1 2 1 1)
+stof_stream(256 1 1 1 2 1 1)
 stof_band(64 1 96 5)
 stof_band(64 1 128 4)
 stof_band(64 1 192 3)

@@ -20,9 +20,9 @@ namespace stof {
 
 struct AttentionProblem {
   AttentionShape shape = {};
-  MaskStats stats = {};       // of one item when the mask is the same for all of them
-  double partial_live = 1;    // share of a partial block of 64x64 in live cells (src/attention/live_share.h)
-  bool mask_has_text = true;  // the mask can be emitted as source (no lambda-only or array leaf stands in the way)
+  MaskStats stats = {};         // of one item when the mask is the same for all of them
+  double partial_live = 1;      // share of a partial block of 64x64 in live cells (src/attention/live_share.h)
+  bool mask_has_text = true;    // the mask can be emitted as source (no lambda-only or array leaf stands in the way)
   BandWidths band_widths = {};  // src/layout/band_widths.h
 };
 

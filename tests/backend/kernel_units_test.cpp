@@ -24,8 +24,11 @@ std::vector<Unit> instance_units() {
   std::vector<Unit> units;
   for (const DType dtype : {DType::f16, DType::bf16}) {
     for (const StreamInstance& i : stream_instances())
-      units.push_back({name_of(i, dtype), kStreamEntry, 128 * (i.teams * i.parts + 1)});
-    for (const BandInstance& i : band_instances()) units.push_back({name_of(i, dtype), kBandEntry, 128 * i.parts});
+      units.push_back({name_of(i, dtype), kStreamEntry, 128 * (i.teams * i.parts * i.groups + 1)});
+    for (const BandInstance& i : band_instances()) {
+      units.push_back({name_of(i, dtype), kBandEntry, 128 * i.parts});
+      units.push_back({name_of(i, dtype), kRaggedBandEntry, 128 * i.parts});
+    }
   }
   return units;
 }

@@ -57,7 +57,7 @@ class StreamArranger {
     if (entry.full()) return TileState::kFull;
     if ((entry.parts >> part & 1) == 0) return TileState::kUnused;
     if (rows.size() < layout_.format.block_q) return state_of_bitmap(entry.bitmap, part, rows);
-    int& known = known_[static_cast<std::size_t>(entry.bitmap * how_.parts + part)];
+    int& known = known_[static_cast<std::size_t>(std::int64_t{entry.bitmap} * how_.parts + part)];
     if (known == kUnknown) known = state_of_bitmap(entry.bitmap, part, rows);
     return known;
   }

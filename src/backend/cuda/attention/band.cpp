@@ -13,6 +13,7 @@ namespace stof::cuda {
 namespace {
 
 struct BandMask : TiledMask {
+  const InstanceKernel* ragged = nullptr;  // of items with their own lengths or places
   BandInstance instance = {};
   DeviceMemory rows, words;
   int row_blocks = 0;
@@ -27,6 +28,12 @@ const BandInstance& instance_of(const AttentionPlan& plan, DType dtype) {
                                   [&](const BandInstance& i) { return name_of(i, dtype) == plan.instance; });
   STOF_CHECK(found != band_instances().end());
   return *found;
+}
+
+// The other kernel takes every item to begin at the layout's row 0 and to be as long as planned.
+bool is_ragged(const SliceShape& shape) {
+  return shape.query_lengths != nullptr || shape.key_lengths != nullptr || shape.query_starts != nullptr ||
+         shape.key_starts != nullptr || shape.first_position != shape.keys - shape.queries;
 }
 
 }  // namespace
@@ -67,14 +74,15 @@ ArrangedMask arrange_band_mask(const AttentionPlan& plan, PackedMask packed, con
   const std::optional<ArrangedBand> arranged = arrange_band(packed.blocks, mask->instance.parts, mask->instance.keys);
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
-  set_up(*mask, packed, gpu);
+  mask->row_blocks = narrow<int>(packed.blocks.row_blocks, "row blocks");
+  set_up(*mask, std::move(packed), gpu);
   if (!arranged) return mask;
   const AttentionShape& s = mask->shape;
   mask->key_box = mask->instance.loaded_keys();
-  mask->row_blocks = narrow<int>(packed.blocks.row_blocks, "row blocks");
   mask->rows = to_device<BandRow>(gpu, arranged->rows);
   mask->words = to_device<std::uint32_t>(gpu, arranged->words);
   mask->kernel = &instance_kernel(gpu, plan.instance, kBandEntry);
+  mask->ragged = &instance_kernel(gpu, plan.instance, kRaggedBandEntry);
   mask->workspaces = std::make_unique<WorkspacePool>(
       gpu, WorkspaceSize{.numbers = 4 * static_cast<std::size_t>(s.batch),
                          .lse = static_cast<std::size_t>(s.batch * s.heads * s.queries)});
@@ -93,7 +101,8 @@ void run_band(const AttentionPlan&, const ArrangedMask& arranged, const stof::At
     const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * mask.row_blocks, "row blocks of a launch");
     const int grid = std::min(total, device.caps.cores * mask.instance.ctas);
     void* arguments[] = {&maps, &params};
-    mask.kernel->kernel.launch(
+    const InstanceKernel& kernel = is_ragged(launch.call.shape) ? *mask.ragged : *mask.kernel;
+    kernel.kernel.launch(
         {.grid = {static_cast<unsigned>(grid)}, .stream = launch.stream, .overlap_previous = launch.overlap_previous},
         arguments);
   });

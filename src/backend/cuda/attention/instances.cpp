@@ -9,10 +9,11 @@ namespace stof::cuda {
 namespace {
 
 constexpr std::array kStream = {
-    StreamInstance{32, 4, 1, 1, 2, 1},  StreamInstance{64, 4, 1, 1, 2, 1},  StreamInstance{64, 1, 1, 1, 2, 3},
-    StreamInstance{64, 2, 2, 1, 4, 1},  StreamInstance{64, 1, 4, 1, 6, 1},  StreamInstance{96, 1, 3, 1, 3, 1},
-    StreamInstance{96, 1, 1, 1, 2, 2},  StreamInstance{128, 1, 2, 2, 2, 1}, StreamInstance{128, 1, 3, 1, 3, 1},
-    StreamInstance{128, 1, 1, 1, 2, 2}, StreamInstance{192, 1, 2, 1, 2, 1}, StreamInstance{256, 1, 1, 1, 2, 1},
+    StreamInstance{32, 4, 1, 1, 2, 1, 1},  StreamInstance{64, 4, 1, 1, 2, 1, 1},  StreamInstance{64, 1, 1, 1, 2, 3, 1},
+    StreamInstance{64, 2, 2, 1, 4, 1, 1},  StreamInstance{64, 1, 4, 1, 6, 1, 1},  StreamInstance{64, 2, 1, 1, 4, 1, 2},
+    StreamInstance{64, 1, 1, 1, 8, 1, 4},  StreamInstance{96, 1, 3, 1, 3, 1, 1},  StreamInstance{96, 1, 1, 1, 2, 2, 1},
+    StreamInstance{128, 1, 2, 2, 2, 1, 1}, StreamInstance{128, 1, 3, 1, 3, 1, 1}, StreamInstance{128, 2, 1, 1, 2, 1, 1},
+    StreamInstance{128, 1, 1, 1, 4, 1, 2}, StreamInstance{192, 1, 2, 1, 2, 1, 1}, StreamInstance{256, 1, 1, 1, 2, 1, 1},
 };
 constexpr std::array kBand = {
     BandInstance{64, 1, 96, 5}, BandInstance{64, 1, 128, 4}, BandInstance{64, 1, 192, 3},
@@ -25,8 +26,8 @@ std::span<const StreamInstance> stream_instances() { return kStream; }
 std::span<const BandInstance> band_instances() { return kBand; }
 
 std::string name_of(const StreamInstance& i, DType dtype) {
-  return fmt::format("stream_{}_d{}_t{}_p{}_k{}_s{}_c{}", name_of(dtype), i.head_dim, i.teams, i.parts, i.tiles,
-                     i.stages, i.ctas);
+  return fmt::format("stream_{}_d{}_t{}_p{}_k{}_s{}_c{}_g{}", name_of(dtype), i.head_dim, i.teams, i.parts, i.tiles,
+                     i.stages, i.ctas, i.groups);
 }
 
 std::string name_of(const BandInstance& i, DType dtype) {

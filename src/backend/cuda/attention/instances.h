@@ -11,9 +11,9 @@
 
 namespace stof::cuda {
 
-// StreamTraits<.., head_dim, StreamShape{teams, parts, tiles, stages, ctas}>
+// StreamTraits<.., head_dim, StreamShape{teams, parts, tiles, stages, ctas, groups}>
 struct StreamInstance {
-  int head_dim, teams, parts, tiles, stages, ctas;
+  int head_dim, teams, parts, tiles, stages, ctas, groups;
   friend bool operator==(const StreamInstance&, const StreamInstance&) = default;
 };
 
@@ -27,7 +27,7 @@ struct BandInstance {
 std::span<const StreamInstance> stream_instances();
 std::span<const BandInstance> band_instances();
 
-// Of 16-bit storage: "stream_f16_d64_t4_p1_k1_s2_c1", "band_bf16_d64_p2_k128_c2".
+// Of 16-bit storage: "stream_f16_d64_t4_p1_k1_s2_c1_g1", "band_bf16_d64_p2_k128_c2".
 std::string name_of(const StreamInstance& instance, DType dtype);
 std::string name_of(const BandInstance& instance, DType dtype);
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
 #include "src/base/error.h"
@@ -33,10 +34,14 @@ class Store {
   }
 
   std::mutex mutex;
-  std::map<std::pair<int, std::string>, std::unique_ptr<InstanceKernel>> kernels;  // by entry
+  // Of one entry point.
+  std::unique_ptr<InstanceKernel>& kernel(const Gpu& gpu, const std::string& unit, std::string_view entry) {
+    return kernels_[{gpu.ordinal, unit, std::string(entry)}];
+  }
 
  private:
   std::map<std::pair<int, std::string>, std::unique_ptr<Loaded>> libraries_;
+  std::map<std::tuple<int, std::string, std::string>, std::unique_ptr<InstanceKernel>> kernels_;
 };
 
 // Never destroyed: the driver may be gone by then.
@@ -66,7 +71,7 @@ std::string unit_cubin(std::string_view name, int arch) {
 
 const InstanceKernel& instance_kernel(const Gpu& gpu, const std::string& unit, std::string_view entry) {
   const std::lock_guard lock(store().mutex);
-  std::unique_ptr<InstanceKernel>& place = store().kernels[{gpu.ordinal, unit}];
+  std::unique_ptr<InstanceKernel>& place = store().kernel(gpu, unit, entry);
   if (!place) {
     const Loaded& loaded = store().library(gpu, unit);
     const std::vector<int> facts = cubin_values(loaded.cubin, "kernel_facts");
@@ -80,7 +85,7 @@ const InstanceKernel& instance_kernel(const Gpu& gpu, const std::string& unit, s
 
 const Kernel& plain_kernel(const Gpu& gpu, const std::string& unit, std::string_view entry, unsigned threads) {
   const std::lock_guard lock(store().mutex);
-  std::unique_ptr<InstanceKernel>& place = store().kernels[{gpu.ordinal, std::string(entry)}];
+  std::unique_ptr<InstanceKernel>& place = store().kernel(gpu, unit, entry);
   if (!place)
     place = std::make_unique<InstanceKernel>(
         InstanceKernel{Kernel(store().library(gpu, unit).library, std::string(entry), threads, 0), threads, 0});

@@ -13,6 +13,8 @@ inline constexpr std::string_view kStreamEntry =
     "_ZN4stof4cuda23stream_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENS0_12StreamParamsE";
 inline constexpr std::string_view kBandEntry =
     "_ZN4stof4cuda21band_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENS0_10BandParamsE";
+inline constexpr std::string_view kRaggedBandEntry =
+    "_ZN4stof4cuda21band_attention_kernelINS0_14RaggedInstanceEEEvNS0_13AttentionMapsENS0_10BandParamsE";
 
 // "sm_90a" on 9.0; "sm_80" on 8.x, whose machine code all of them run.
 std::string target_of(int arch);

@@ -32,7 +32,7 @@ int largest_head_dim() {
 }
 
 std::size_t partial_floats(const StreamInstance& instance) {
-  return static_cast<std::size_t>(128 * (instance.head_dim / 2 + 4));
+  return std::size_t{128} * static_cast<std::size_t>(instance.head_dim / 2 + 4);
 }
 
 const StreamInstance& instance_of(const AttentionPlan& plan, DType dtype) {
@@ -140,7 +140,7 @@ ArrangedMask arrange_stream_mask(const AttentionPlan& plan, PackedMask packed, c
       {.parts = mask->instance.parts, .tiles = mask->instance.tiles, .most_steps = most_steps(steps, plan.splits)});
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
-  set_up(*mask, packed, gpu);
+  set_up(*mask, std::move(packed), gpu);
   mask->section = section_of(*mask, arranged, device.caps.cores);
   mask->groups = std::move(arranged.groups);
   mask->items = to_device<StreamItem>(gpu, arranged.items);

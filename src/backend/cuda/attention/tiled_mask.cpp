@@ -210,12 +210,12 @@ Refusal refuses_tiles(const AttentionProblem& problem, const DeviceCaps& caps, i
   return std::nullopt;
 }
 
-void set_up(TiledMask& mask, const PackedMask& packed, const Gpu& gpu) {
+void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
   mask.shape = packed.shape;
   mask.extent = packed.blocks.extent;
   mask.first_position = narrow<int>(packed.blocks.first_position, "first position");
-  mask.group_of = packed.blocks.group_of;
   mask.blocks = std::make_unique<const DeviceBlocks>(gpu, packed.blocks);
+  mask.group_of = std::move(packed.blocks.group_of);
   prepare_rows(gpu, packed.shape.dtype);
   plain_kernel(gpu, kMemoryUnit, "write_numbers_kernel", kMemoryThreads);
   plain_kernel(gpu, kMemoryUnit, "place_lse_kernel", kMemoryThreads);

@@ -30,7 +30,7 @@ struct TiledMask {
 };
 
 // Fills all but workspaces and kernel, and loads what launches need.
-void set_up(TiledMask& mask, const PackedMask& packed, const Gpu& gpu);
+void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu);
 
 // What one launch gets: everything of a call but the mask.
 struct TiledLaunch {
