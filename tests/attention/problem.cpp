@@ -31,8 +31,6 @@ std::int64_t sum(const std::vector<std::int32_t>& lengths) {
 std::int64_t head_stride(const TensorView& tensor) { return tensor.strides[1]; }
 std::int64_t row_stride(const TensorView& tensor) { return tensor.strides[tensor.rank() == 3 ? 0 : 2]; }
 
-std::size_t bytes_of(const Tensor& tensor) { return tensor.bytes(); }
-
 }  // namespace
 
 Problem::Problem(const ProblemShape& what, unsigned seed) : what_(what) {
@@ -148,7 +146,8 @@ float Problem::lse(const AttentionItem& item, std::int64_t head, std::int64_t ro
 
 void Problem::poison_outputs() const {
   for (const Tensor& tensor : memory_)
-    if (tensor.data() == out.data || tensor.data() == lse_view.data) std::memset(tensor.data(), 0xFF, bytes_of(tensor));
+    if (tensor.bytes() > 0 && (tensor.data() == out.data || tensor.data() == lse_view.data))
+      std::memset(tensor.data(), 0xFF, tensor.bytes());
 }
 
 bool Problem::padding_is_untouched() const {
