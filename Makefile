@@ -2,7 +2,7 @@
 # The one door: every task of this project is a target here. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build test demo model install cuda check format tidy sanitize clean
+.PHONY: help build test demo model install cuda check format tidy sanitize fuzz clean
 
 JOBS ?= $(shell nproc)
 CCACHE := $(shell command -v ccache)
@@ -62,6 +62,14 @@ sanitize: install model  ## build and run every test under the address and undef
 	@$(call CONFIGURE,sanitize)
 	@cmake --build --preset sanitize -j $(JOBS)
 	@$(call CTEST,sanitize) || { echo "== sanitize: what failed, once more and alone"; $(call CTEST,sanitize) --rerun-failed; }
+
+SECONDS ?= 60
+fuzz:  ## feed the readers of files and masks broken input: SECONDS=60 each, with clang's libFuzzer
+	@tools/install.sh fuzz
+	@echo "== fuzz: build/fuzz, $(JOBS) jobs$(if $(CCACHE), with ccache)"
+	@$(call CONFIGURE,fuzz)
+	@cmake --build --preset fuzz -j $(JOBS)
+	@tools/fuzz.sh $(SECONDS)
 
 clean:  ## remove build/ (the fetched model in .cache/ stays)
 	@rm -rf build

@@ -3,6 +3,7 @@
 # Installs the Debian (or Ubuntu) packages that the project needs and that are missing.
 #   tools/install.sh build   what `make build`, `make test` and `make demo` need
 #   tools/install.sh lint    what `make format` and `make tidy` need
+#   tools/install.sh fuzz    what `make fuzz` needs
 # Does nothing, and needs neither root nor a network, when nothing is missing.
 set -euo pipefail
 
@@ -13,12 +14,14 @@ build_packages=(
   python3 python3-pip # source checks; fetching the checkpoint
 )
 lint_packages=(clang-format clang-tidy libomp-dev git)
+fuzz_packages=("${build_packages[@]}" clang libclang-rt-dev)
 
 case "${1:-}" in
   build) wanted=("${build_packages[@]}") ;;
   lint) wanted=("${lint_packages[@]}") ;;
+  fuzz) wanted=("${fuzz_packages[@]}") ;;
   *)
-    echo "usage: tools/install.sh build|lint" >&2
+    echo "usage: tools/install.sh build|lint|fuzz" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The small JSON files of a checkpoint: config.json, modules.json, the pooling's config and the two that bound the
+// length. A part that is absent is a file that is absent.
+#include <array>
+
+#include "src/model/config.h"
+#include "stof/error.h"
+#include "tests/fuzz/fuzzed_file.h"
+
+namespace {
+
+using namespace stof;
+
+constexpr std::array<const char*, 5> kNames{"config.json", "modules.json", "1_Pooling/config.json",
+                                            "sentence_bert_config.json", "tokenizer_config.json"};
+
+void read(const std::filesystem::path& folder) {
+  const BertConfig config = read_config(folder);
+  for (const std::int64_t size : {config.vocab_size, config.hidden_size, config.heads, config.intermediate_size,
+                                  config.max_positions, config.type_vocab_size})
+    fuzz::require(size >= 1 && size <= INT32_MAX);
+  fuzz::require(config.hidden_size % config.heads == 0);
+  const PoolingConfig pooling = read_pooling(folder, config);
+  fuzz::require(pooling.max_tokens >= 1 && pooling.max_tokens <= config.max_positions);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const std::array<fuzz::MemoryFile, kNames.size()> files;
+  static const fuzz::Folder folder;
+  std::string_view text = fuzz::text_of(data, size);
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    const bool given = !text.empty();
+    files[i].write(fuzz::next_part(text));
+    const bool linked = std::filesystem::exists(folder.path() / kNames[i]);
+    if (given && !linked) folder.link(kNames[i], files[i]);
+    if (!given && linked) folder.unlink(kNames[i]);
+  }
+  try {
+    read(folder.path());
+  } catch (const Error& error) {
+    fuzz::require(error.kind() != ErrorKind::internal);
+  }
+  return 0;
+}
