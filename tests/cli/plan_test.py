@@ -6,11 +6,16 @@ usage: plan_test.py STOF
 """
 
 import json
+import os
+import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
-STOF = sys.argv.pop(1)
+import npy
+
+STOF = os.path.abspath(sys.argv.pop(1))
 
 
 def stof(*arguments):
@@ -21,7 +26,60 @@ def plan(mask, shape, *arguments):
     return json.loads(stof(mask, "--shape", shape, "--device", "cpu", "--json", "-", *arguments).stdout)
 
 
+# Of 144 tokens, with the arrays that setUp writes.
+EVERY_TERM = (
+    "all", "none", "causal", "window(8)", "window(20,0)", "dilated(4,3)", "strided(5)", "global(4)", "global([1,50])",
+    "sink(4)", "prefix(20)", "documents([0,50,100])", "document_ids(ids.npy)", 'segments([[0,50,0,50,"full"]])',
+    "blocks(16,table.npy)", "random_blocks(16,2,1)", f"tree({[i - 1 for i in range(144)]})", "bits(bits.npy)",
+    "natten(12,12,3,3)", "where((q - k) % 4 == 0)", "heads(0: causal, *: all)", "batch(0: causal, *: all)",
+    "longformer(8,2)", "bigbird(16,3,2,1,1)", "!causal & window(9) | sink(1)",
+)  # fmt: skip
+
+
 class Plan(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.addClassCleanup(os.chdir, os.getcwd())
+        os.chdir(folder.name)
+        npy.write("bits.npy", (144, 144), [i * i % 7 < 2 for i in range(144 * 144)], "|b1")
+        npy.write("ids.npy", (144,), [i // 40 if i < 130 else -1 for i in range(144)], "<i4")
+        npy.write("table.npy", (9, 9), [i % 4 == 0 for i in range(81)], "|b1")
+
+    def expect_sensible(self, found):
+        self.assertEqual(found["layout"] == "row", found["tiles"] is None)
+        self.assertEqual(found["layout"], {"row_attention": "row", "block_attention": "block"}[found["kernel"]])
+        self.assertTrue(0 < found["predicted_us"] < 1e6)
+        self.assertEqual(found["predicted_us"], min(other["predicted_us"] for other in found["considered"]))
+        self.assertEqual({other["kernel"] for other in found["considered"]}, {"row_attention", "block_attention"})
+        self.assertEqual(found["refusals"], [])
+        if found["layout"] == "block":
+            numbers = re.fullmatch(r"(\d+)x(\d+) blocks touch ([\d.]+) % of the pairs for ([\d.]+) % allowed",
+                                   found["reason"])  # fmt: skip
+            self.assertEqual([int(numbers[1]), int(numbers[2])],
+                             [found["tiles"]["block_q"], found["tiles"]["block_kv"]])  # fmt: skip
+            self.assertTrue(100 >= float(numbers[3]) >= float(numbers[4]))
+        else:
+            keys = re.fullmatch(r"([\d.]+) allowed keys a row, and nothing else is read", found["reason"])
+            self.assertTrue(0 <= float(keys[1]) <= 144)
+
+    def test_every_term_is_planned(self):
+        for mask in EVERY_TERM:
+            with self.subTest(mask=mask):
+                found = plan(mask, "2,4,144,64")
+                self.assertEqual(found["mask"], mask)
+                self.expect_sensible(found)
+
+    def test_a_block_at_the_edge_counts_for_what_it_holds(self):
+        # One block of 64 x 64 in 144 x 144, whose blocks at the edges are smaller.
+        found = plan('segments([[0,50,0,50,"full"]])', "1,1,144,64", "--kernel", "block_attention")
+        self.assertEqual(found["reason"], "64x64 blocks touch 19.8 % of the pairs for 12.1 % allowed")
+
+    def test_less_allowed_is_predicted_to_take_less_time(self):
+        times = [plan(mask, "1,12,4096,64")["predicted_us"] for mask in ("window(64)", "window(512)", "causal", "all")]
+        self.assertEqual(times, sorted(times))
+
     def test_json_has_the_documented_keys(self):
         found = plan("causal & window(64)", "1,2,512,64")
         self.assertEqual(
@@ -67,6 +125,18 @@ class Plan(unittest.TestCase):
              "attention: heads = 12 is not a multiple of kv_heads = 5"),
             (("all", "--shape", "1,12,64,64", "--dtype", "bool"), 2, "--dtype bool; accepted: f32, f16, bf16"),
             (("all", "--shape", "1,12,64,64", "--kv-heads", "0"), 2, "attention: kv_heads = 0; accepted: 1..1073741824"),
+            (("all", "--shape", "1,12,64,64", "--kernel", "tensor_core"), 2,
+             "unknown attention kernel 'tensor_core'; accepted: auto, block_attention, row_attention"),
+            (("natten(12,12,3,3)", "--shape", "1,1,64,64"), 2,
+             "natten: 64 queries and 64 keys; accepted: 12 x 12 = 144 of both"),
+            (("causal & window(-3)", "--shape", "1,1,64,64"), 2,
+             "mask: window: w = -3; accepted: 0 to 1152921504606846976\n  causal & window(-3)\n                  ^"),
+            (("bits(table.npy)", "--shape", "1,1,64,64"), 2,
+             "bits: the array 'table.npy' is [9, 9]; accepted: [64, 64], [1, 64, 64] or [1, 1, 64, 64], where 1 fits "
+             "every size"),
+            (("causal", "--shape", "1,1,1000000000,64"), 3,
+             "a mask of 1000000000 queries and 1000000000 keys has 2.44e+14 blocks of 64 x 64; at most 1.72e+10 are "
+             "planned"),
             (("all", "--shape", "1,0,64,64"), 2, "attention: heads = 0; accepted: 1..1073741824"),
         ):  # fmt: skip
             done = stof(*arguments, "--device", "cpu")

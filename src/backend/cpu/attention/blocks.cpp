@@ -59,8 +59,10 @@ std::vector<AttentionPlan> block_candidates(const AttentionProblem& problem, con
     plan.kernel = kBlockAttention;
     plan.format = {.block_q = stats.block_q, .block_kv = stats.block_kv, .key_step = stats.block_kv};
     plan.predicted_us = predict_blocks(problem, stats, caps);
-    plan.reason = fmt::format("{}x{} blocks touch {:.1f} % of the pairs for {:.1f} % allowed", stats.block_q,
-                              stats.block_kv, 100 * (stats.partial + stats.full), 100 * problem.stats.density);
+    const double density = problem.stats.density;
+    plan.reason =
+        fmt::format("{}x{} blocks touch {:.1f} % of the pairs for {:.1f} % allowed", stats.block_q, stats.block_kv,
+                    stats.touched_density > 0 ? 100 * density / stats.touched_density : 0, 100 * density);
     plans.push_back(std::move(plan));
   }
   return plans;
