@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 
+#include "stof/mask_extent.h"
+
 namespace stof {
 
 struct Range {
@@ -20,14 +22,6 @@ inline Range intersect(Range a, Range b) {
 
 // Ordered, so that the kind of an intersection is at most the minimum and that of a union at least the maximum.
 enum class BlockKind : std::uint8_t { empty, partial, full };
-
-struct MaskExtent {
-  std::int64_t queries = 0, keys = 0;
-  std::int64_t batch = 1, heads = 1;
-  // Position of row 0; row i has position i + offset().
-  std::int64_t offset() const { return keys - queries; }
-  friend bool operator==(const MaskExtent&, const MaskExtent&) = default;
-};
 
 // Parameters of terms and sizes of extents stay below these, so that no sum of three of them overflows.
 inline constexpr std::int64_t kMaxParameter = std::int64_t{1} << 60;
