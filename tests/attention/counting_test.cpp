@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "src/layout/pack.h"
 #include "tests/attention/devices.h"
+#include "tests/attention/every_plan.h"
 
 namespace stof {
 namespace {
@@ -106,21 +106,6 @@ void expect_counts(const Problem& problem, const BoundMask& mask, std::int64_t d
     }
 }
 
-void run_plan(const Device& device, const AttentionKernel& kernel, const AttentionPlan& plan, const BoundMask& mask,
-              const Problem& problem) {
-  PackedMask packed;
-  packed.kind = plan.layout;
-  if (plan.layout == LayoutKind::block) packed.blocks = pack_blocks(mask, plan.format);
-  else packed.rows = pack_rows(mask);
-  packed.shape = problem.what().shape;
-  const DeviceArguments there(problem.arguments(), device);
-  AttentionCall call = problem.call();
-  const AttentionArguments& a = there.arguments();
-  call.q = a.q.data, call.k = a.k.data, call.v = a.v.data, call.out = a.out.data, call.lse = a.lse->as<float>();
-  kernel.run(plan, kernel.arrange(plan, std::move(packed), device), call, device);
-  there.copy_back();
-}
-
 class Counting : public testing::TestWithParam<std::tuple<std::string, DType>> {};
 
 TEST_P(Counting, EveryKernelTileAndTerm) {
@@ -136,21 +121,12 @@ TEST_P(Counting, EveryKernelTileAndTerm) {
   int runs = 0;
   for (const Term& term : terms()) {
     const BoundMask mask(term.mask, {.queries = kLength, .keys = kLength, .heads = kHeads});
-    AttentionProblem asked{.shape = shape, .stats = measure(mask, device.backend->attention_block_sizes)};
-    asked.band_widths = measure_bands(mask, asked.stats);
-    for (const AttentionKernel& kernel : device.backend->attention) {
-      if (kernel.refuses(asked, device.caps)) continue;
-      for (const AttentionPlan& plan : kernel.candidates(asked, device.caps))
-        for (const std::int64_t divisor : {std::int64_t{1}, kHeadDim}) {
-          set_values(problem, divisor);
-          problem.poison_outputs();
-          run_plan(device, kernel, plan, mask, problem);
-          expect_counts(problem, mask, divisor,
-                        fmt::format("{} {} {} {}x{}, {} splits / {}", term.name, plan.kernel, plan.instance,
-                                    plan.format.block_q, plan.format.block_kv, plan.splits, divisor));
-          if (HasFatalFailure()) return;
-          ++runs;
-        }
+    for (const std::int64_t divisor : {std::int64_t{1}, kHeadDim}) {
+      set_values(problem, divisor);
+      runs += run_every_plan(device, mask, problem, [&](const std::string& plan) {
+        expect_counts(problem, mask, divisor, fmt::format("{} {} / {}", term.name, plan, divisor));
+      });
+      if (HasFatalFailure()) return;
     }
   }
   EXPECT_GE(runs, 25 * 2 * (name == "cpu" ? 3 : 1));  // terms, divisors, plans

@@ -6,6 +6,7 @@
 
 #include "src/backend/cuda/attention/instances.h"
 #include "src/backend/cuda/attention/kernel_store.h"
+#include "src/backend/cuda/attention/rows.h"
 #include "src/codegen/compiler.h"
 #include "src/codegen/cubin_values.h"
 #include "tests/expect_error.h"
@@ -14,21 +15,33 @@
 namespace stof::cuda {
 namespace {
 
+// Machine code of one unit for one architecture, and what it must hold.
 struct Unit {
-  std::string name;
-  std::string_view entry;
-  int threads;
+  std::string name, target;
+  std::vector<std::string> entries;
+  int threads = 0;  // 0: the unit states no facts
 };
 
 std::vector<Unit> instance_units() {
   std::vector<Unit> units;
   for (const DType dtype : {DType::f16, DType::bf16}) {
     for (const StreamInstance& i : stream_instances())
-      units.push_back({name_of(i, dtype), kStreamEntry, 128 * (i.teams * i.parts * i.groups + 1)});
-    for (const BandInstance& i : band_instances()) {
-      units.push_back({name_of(i, dtype), kBandEntry, 128 * i.parts});
-      units.push_back({name_of(i, dtype), kRaggedBandEntry, 128 * i.parts});
-    }
+      units.push_back(
+          {name_of(i, dtype), "sm_90a", {std::string(kStreamEntry)}, 128 * (i.teams * i.parts * i.groups + 1)});
+    for (const BandInstance& i : band_instances())
+      units.push_back(
+          {name_of(i, dtype), "sm_90a", {std::string(kBandEntry), std::string(kRaggedBandEntry)}, 128 * i.parts});
+  }
+  return units;
+}
+
+std::vector<Unit> units() {
+  std::vector<Unit> units = instance_units();
+  std::vector<std::string> rows;
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) rows.emplace_back(row_entry(dtype));
+  for (const char* target : {"sm_80", "sm_90a"}) {
+    units.push_back({"row_attention", target, rows});
+    units.push_back({"call_memory", target, {"write_numbers_kernel", "place_lse_kernel"}});
   }
   return units;
 }
@@ -48,45 +61,34 @@ TEST(KernelUnits, TargetsAreArchitecturesOfMachineCode) {
   EXPECT_EQ(target_of(100), "sm_100");
 }
 
-// From the build where it has them, from NVRTC where that is there.
-class CompiledUnits : public testing::Test {
+class CompiledUnit : public testing::TestWithParam<Unit> {
  protected:
-  std::string cubin(std::string_view name, std::string_view target) {
-    if (const std::string_view built = embedded_cubin(name, target); !built.empty()) return std::string(built);
-    return Compiler({.cache = {.folder = folder_.path(), .log = {}}, .nvrtc = find_nvrtc()})
-        .cubin(unit_source(name), target);
+  static void expect_whole(std::string_view code) {
+    constexpr int kSharedBytes = 227 * 1024;  // of a CTA
+    for (const std::string& entry : GetParam().entries) EXPECT_NE(code.find(entry), std::string::npos) << entry;
+    if (GetParam().threads == 0) return;
+    const std::vector<int> facts = cubin_values(code, "kernel_facts");
+    ASSERT_EQ(facts.size(), 2u);
+    EXPECT_GT(facts[0], 16 * 1024);
+    EXPECT_LE(facts[0], kSharedBytes);
+    EXPECT_EQ(facts[1], GetParam().threads);
   }
-  void SetUp() override {
-    if (find_nvrtc() == nullptr && kernel_binaries().empty())
-      GTEST_SKIP() << "neither nvcc nor NVRTC on this machine; `make cuda` fetches them";
-  }
-  TemporaryFolder folder_;
 };
 
-TEST_F(CompiledUnits, HaveTheirEntriesAndFacts) {
-  constexpr int kSharedBytes = 227 * 1024;
-  for (const Unit& unit : instance_units()) {
-    const std::string code = cubin(unit.name, "sm_90a");
-    EXPECT_NE(code.find(unit.entry), std::string::npos) << unit.name;
-    const std::vector<int> facts = cubin_values(code, "kernel_facts");
-    ASSERT_EQ(facts.size(), 2u) << unit.name;
-    EXPECT_GT(facts[0], 16 * 1024) << unit.name;
-    EXPECT_LE(facts[0], kSharedBytes) << unit.name;
-    EXPECT_EQ(facts[1], unit.threads) << unit.name;
-  }
+TEST_P(CompiledUnit, ComesWholeFromTheBuild) {
+  if (kernel_binaries().empty()) GTEST_SKIP() << "this build holds no machine code; `make cuda` adds it";
+  expect_whole(embedded_cubin(GetParam().name, GetParam().target));
 }
 
-TEST_F(CompiledUnits, TheRestCompilesForEveryArchitecture) {
-  for (const char* target : {"sm_80", "sm_90a"}) {
-    const std::string rows = cubin("row_attention", target), memory = cubin("call_memory", target);
-    for (const char* storage : {"6Single", "10StoredHalf", "12StoredBfloat"})
-      EXPECT_NE(rows.find(std::string("_ZN4stof4cuda20row_attention_kernelINS0_") + storage +
-                          "EEEvNS0_18RowAttentionParamsE"),
-                std::string::npos);
-    EXPECT_NE(memory.find("write_numbers_kernel"), std::string::npos);
-    EXPECT_NE(memory.find("place_lse_kernel"), std::string::npos);
-  }
+TEST_P(CompiledUnit, ComesWholeFromTheRunTimeCompiler) {
+  if (find_nvrtc() == nullptr) GTEST_SKIP() << "no NVRTC on this machine; `make cuda` fetches one";
+  const TemporaryFolder folder;
+  expect_whole(Compiler({.cache = {.folder = folder.path(), .log = {}}, .nvrtc = find_nvrtc()})
+                   .cubin(unit_source(GetParam().name), GetParam().target));
 }
+
+INSTANTIATE_TEST_SUITE_P(Every, CompiledUnit, testing::ValuesIn(units()),
+                         [](const auto& the) { return the.param.name + "_" + the.param.target; });
 
 TEST(CubinValues, SaysWhatIsWrong) {
   EXPECT_ERROR(cubin_values("", "x"), ErrorKind::device, "a compiled kernel is damaged: it is not a whole ELF file");

@@ -16,13 +16,6 @@ constexpr const char* kUnit = "row_attention";
 constexpr int kRowsPerBlock = 8;
 constexpr int kThreads = 32 * kRowsPerBlock;
 
-std::string_view entry_of(DType dtype) {
-  if (dtype == DType::f16) return "_ZN4stof4cuda20row_attention_kernelINS0_10StoredHalfEEEvNS0_18RowAttentionParamsE";
-  if (dtype == DType::bf16)
-    return "_ZN4stof4cuda20row_attention_kernelINS0_12StoredBfloatEEEvNS0_18RowAttentionParamsE";
-  return "_ZN4stof4cuda20row_attention_kernelINS0_6SingleEEEvNS0_18RowAttentionParamsE";
-}
-
 RowStride stride_of(const AttentionStrides& strides) { return {strides.head, strides.row}; }
 
 RowAttentionParams params_of(const stof::AttentionCall& call, const RowLayoutView& layout) {
@@ -53,6 +46,13 @@ RowItem row_item(const AttentionItem& item) {
 
 }  // namespace
 
+std::string_view row_entry(DType dtype) {
+  if (dtype == DType::f16) return "_ZN4stof4cuda20row_attention_kernelINS0_10StoredHalfEEEvNS0_18RowAttentionParamsE";
+  if (dtype == DType::bf16)
+    return "_ZN4stof4cuda20row_attention_kernelINS0_12StoredBfloatEEEvNS0_18RowAttentionParamsE";
+  return "_ZN4stof4cuda20row_attention_kernelINS0_6SingleEEEvNS0_18RowAttentionParamsE";
+}
+
 Refusal rows_refuse(const AttentionProblem&, const DeviceCaps&) { return std::nullopt; }
 
 std::vector<AttentionPlan> row_candidates(const AttentionProblem& problem, const DeviceCaps& caps) {
@@ -71,7 +71,7 @@ ArrangedMask arrange_row_mask(const AttentionPlan&, PackedMask mask, const Devic
   return std::make_shared<const DeviceBlocks>(gpu, mask.blocks);
 }
 
-void prepare_rows(const Gpu& gpu, DType dtype) { plain_kernel(gpu, kUnit, entry_of(dtype), kThreads); }
+void prepare_rows(const Gpu& gpu, DType dtype) { plain_kernel(gpu, kUnit, row_entry(dtype), kThreads); }
 
 void check_addresses(const stof::AttentionCall& call, const Device& device) {
   bool keys = false;
@@ -91,7 +91,7 @@ void run_rows(const AttentionPlan&, const ArrangedMask& mask, const stof::Attent
 }
 
 void launch_rows(const DeviceBlocks& blocks, const stof::AttentionCall& call) {
-  const Kernel& kernel = plain_kernel(blocks.gpu(), kUnit, entry_of(call.dtype), kThreads);
+  const Kernel& kernel = plain_kernel(blocks.gpu(), kUnit, row_entry(call.dtype), kThreads);
   RowAttentionParams params = params_of(call, blocks.view());
   for (std::size_t first = 0; first < call.items.size(); first += RowAttentionParams::kMostItems) {
     const auto items =

@@ -16,6 +16,9 @@ ArrangedMask arrange_row_mask(const AttentionPlan& plan, PackedMask mask, const 
 void run_rows(const AttentionPlan& plan, const ArrangedMask& mask, const stof::AttentionCall& call,
               const Device& device);
 
+// Entry point of the unit "row_attention" for this storage.
+std::string_view row_entry(DType dtype);
+
 // On a mask that another kernel arranged too.
 void launch_rows(const DeviceBlocks& blocks, const stof::AttentionCall& call);
 // Compiles and loads, so that a later launch does not.

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/attention/every_plan.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "src/attention/host_tensors.h"
+#include "src/layout/pack.h"
+
+namespace stof {
+namespace {
+
+void run_plan(const Device& device, const AttentionKernel& kernel, const AttentionPlan& plan, const BoundMask& mask,
+              const Problem& problem) {
+  PackedMask packed;
+  packed.kind = plan.layout;
+  if (plan.layout == LayoutKind::block) packed.blocks = pack_blocks(mask, plan.format);
+  else packed.rows = pack_rows(mask);
+  packed.shape = problem.what().shape;
+  const DeviceArguments there(problem.arguments(), device);
+  AttentionCall call = problem.call();
+  const AttentionArguments& a = there.arguments();
+  call.q = a.q.data, call.k = a.k.data, call.v = a.v.data, call.out = a.out.data, call.lse = a.lse->as<float>();
+  std::vector<AttentionItem> items = problem.items();
+  if (mask.extent().batch == 1)
+    for (AttentionItem& item : items) item.index = 0;
+  call.items = items;
+  kernel.run(plan, kernel.arrange(plan, std::move(packed), device), call, device);
+  there.copy_back();
+}
+
+}  // namespace
+
+int run_every_plan(const Device& device, const BoundMask& mask, const Problem& problem,
+                   const std::function<void(const std::string& plan)>& check) {
+  AttentionProblem asked{.shape = problem.what().shape, .stats = measure(mask, device.backend->attention_block_sizes)};
+  asked.band_widths = measure_bands(mask, asked.stats);
+  int runs = 0;
+  for (const AttentionKernel& kernel : device.backend->attention) {
+    if (kernel.refuses(asked, device.caps)) continue;
+    for (const AttentionPlan& plan : kernel.candidates(asked, device.caps)) {
+      problem.poison_outputs();
+      run_plan(device, kernel, plan, mask, problem);
+      check(fmt::format("{} {} {}x{}, {} splits", plan.kernel, plan.instance, plan.format.block_q, plan.format.block_kv,
+                        plan.splits));
+      if (testing::Test::HasFatalFailure()) return runs;
+      ++runs;
+    }
+  }
+  return runs;
+}
+
+}  // namespace stof

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every kernel with each of its tiles and splits, at every head dimension that has instances of its own, on
+// equal, ragged and packed batches, against the definition.
+#include "tests/attention/every_plan.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "src/backend/cuda/attention/instances.h"
+#include "tests/attention/devices.h"
+#include "tests/attention/expect_attention.h"
+
+namespace stof {
+namespace {
+
+struct Batch {
+  std::string name;
+  BatchForm form;
+  std::vector<std::int32_t> lengths;  // of queries and keys; the longest first
+};
+
+const Batch kBatches[] = {{"equal", BatchForm::heads_first, {150, 150}},
+                          {"one", BatchForm::rows_first, {333}},
+                          {"ragged", BatchForm::rows_first, {200, 0, 65, 1}},
+                          {"packed", BatchForm::packed, {140, 5, 64, 0, 30}}};
+
+class EveryPlan : public testing::TestWithParam<std::tuple<std::string, int, DType>> {
+ protected:
+  void SetUp() override { STOF_SKIP_WITHOUT(std::get<0>(GetParam())); }
+
+  // Keys: as many queries, or `more_keys` on top.
+  static Problem make(const Batch& batch, std::int64_t more_keys) {
+    const auto& [device, head_dim, dtype] = GetParam();
+    const auto length = std::int64_t{batch.lengths.front()};
+    ProblemShape what{.shape = {.batch = std::ssize(batch.lengths),
+                                .heads = 2,
+                                .kv_heads = 1,
+                                .queries = length,
+                                .keys = length + more_keys,
+                                .head_dim = head_dim,
+                                .dtype = dtype},
+                      .form = batch.form,
+                      .row_padding = batch.form == BatchForm::packed ? 8 : 0,
+                      .q_lengths = batch.lengths,
+                      .kv_lengths = batch.lengths};
+    for (std::int32_t& keys : what.kv_lengths) keys += static_cast<std::int32_t>(more_keys);
+    return Problem(what, 5);
+  }
+
+  static void expect_every_plan(const Problem& problem, const Mask& mask, const std::string& what) {
+    const AttentionShape& s = problem.what().shape;
+    const BoundMask bound(mask, {.queries = s.queries, .keys = s.keys, .heads = s.heads});
+    const int runs = run_every_plan(open_device(std::get<0>(GetParam())), bound, problem, [&](const std::string& plan) {
+      ASSERT_EQ(difference_from_definition(problem, mask), "") << what << ", " << mask.text() << ", " << plan;
+    });
+    EXPECT_GE(runs, 2) << what;
+  }
+};
+
+TEST_P(EveryPlan, EqualsTheDefinitionOnEveryBatch) {
+  for (const Batch& batch : kBatches)
+    for (const char* text : {"causal", "window(16)", "heads(0: causal, *: window(20,3))", "!window(70) & causal"})
+      for (const std::int64_t more_keys : {0, 37}) {
+        expect_every_plan(make(batch, more_keys), parse(text), batch.name);
+        if (HasFatalFailure()) return;
+      }
+}
+
+// Enough key tiles for several splits of the global rows, and all rows of a dense mask.
+TEST_P(EveryPlan, EqualsTheDefinitionWhereKeysAreSplit) {
+  const Batch batch{"long", BatchForm::heads_first, {1111}};
+  for (const char* text : {"window(20) | global(3)", "prefix(40) | window(100)"}) {
+    expect_every_plan(make(batch, 0), parse(text), batch.name);
+    if (HasFatalFailure()) return;
+  }
+}
+
+std::set<int> head_dims() {
+  std::set<int> all;
+  for (const cuda::StreamInstance& instance : cuda::stream_instances()) all.insert(instance.head_dim);
+  return all;
+}
+
+std::string name_of_case(const testing::TestParamInfo<EveryPlan::ParamType>& the) {
+  return fmt::format("d{}_{}", std::get<1>(the.param), name_of(std::get<2>(the.param)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, EveryPlan,
+                         testing::Combine(testing::Values("cpu"), testing::Values(24), testing::Values(DType::f32)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Cuda, EveryPlan,
+                         testing::Combine(testing::Values("cuda"), testing::ValuesIn(head_dims()),
+                                          testing::Values(DType::f16, DType::bf16)),
+                         name_of_case);
+
+}  // namespace
+}  // namespace stof
