@@ -20,7 +20,8 @@ TEST(HeadRuns, OneMaskIsOneRun) {
 TEST(HeadRuns, NeverShareAKeyHeadWronglyAndCoverEveryHead) {
   std::mt19937 random(1);
   for (int i = 0; i < 500; ++i) {
-    const std::int64_t per_kv = 1 + random() % 4, heads = per_kv * (1 + random() % 4);
+    const auto per_kv = static_cast<std::int64_t>(1 + random() % 4);
+    const std::int64_t heads = per_kv * static_cast<std::int64_t>(1 + random() % 4);
     std::vector<int> groups;
     for (std::int64_t head = 0; head < heads; ++head)
       groups.push_back(head > 0 && random() % 3 != 0 ? groups.back() : static_cast<int>(random() % 3));
