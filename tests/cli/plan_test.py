@@ -111,6 +111,17 @@ class Plan(unittest.TestCase):
         self.assertIn({"kernel": "stream_attention", "reason": "it takes f16 and bf16, not f32"}, plain["refusals"])
         self.assertIn("NVIDIA H200", plain["device"])
 
+    def test_lists_that_would_fill_the_memory_are_refused(self):
+        found = plan("strided(3)", "1,12,32768,64")
+        pairs = sum(1 + p // 3 + (32767 - p) // 3 for p in range(32768))  # no two side by side
+        reason = f"its lists would have up to {pairs} intervals of keys; accepted: at most {1 << 26}"
+        self.assertEqual(found["refusals"], [{"kernel": "row_attention", "reason": reason}])
+        done = stof("strided(3)", "--shape", "1,1,32768,64", "--device", "cpu", "--kernel", "row_attention")
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertEqual(
+            done.stderr, f"stof: no attention kernel takes this problem:\n  row_attention: {reason}\n")  # fmt: skip
+        self.assertEqual(plan("causal & window(4096)", "1,1,131072,64", "--kernel", "row_attention")["refusals"], [])
+
     def test_text_names_what_was_decided(self):
         done = stof("window(16)", "--shape", "1,4,256,32", "--device", "cpu")
         self.assertEqual(done.returncode, 0)
@@ -137,6 +148,7 @@ class Plan(unittest.TestCase):
             (("causal", "--shape", "1,1,1000000000,64"), 3,
              "a mask of 1000000000 queries and 1000000000 keys has 2.44e+14 blocks of 64 x 64; at most 1.72e+10 are "
              "planned"),
+            (("all", "--shape", "1,1,64,64", "--json", "no/such"), 2, "cannot write 'no/such': No such file or directory"),
             (("all", "--shape", "1,0,64,64"), 2, "attention: heads = 0; accepted: 1..1073741824"),
         ):  # fmt: skip
             done = stof(*arguments, "--device", "cpu")

@@ -21,6 +21,26 @@ struct ArrangedRows {
   mutable ScratchPool scratch{0};  // the kernel needs none
 };
 
+// Lists of 512 MiB, which take longer to make than a call that reads them.
+constexpr double kMostIntervals = 1 << 26;
+
+// Intervals of all lists: of a row in a partial block at most every other key, and full blocks in one run between
+// partial ones.
+double likely_intervals(const MaskStats& stats) {
+  const BlockStats& blocks = stats.blocks.front();
+  const double area = static_cast<double>(blocks.block_q) * blocks.block_kv;
+  double in_partial = 0, of_full = 0, full_pairs = 0;
+  for (const BlockStats::Bin& bin : blocks.row_blocks) {
+    const double row_blocks = static_cast<double>(bin.count);
+    in_partial += row_blocks * bin.partial * area / 2;
+    of_full += row_blocks * std::min(bin.full, bin.partial + 1) * blocks.block_q;
+    full_pairs += row_blocks * bin.full * area;
+  }
+  const double partial_pairs = std::max(0.0, stats.allowed_pairs - full_pairs);
+  const double masks = static_cast<double>(stats.extent.batch * stats.extent.heads);
+  return (std::min(in_partial, partial_pairs) + of_full) * stats.groups / masks;
+}
+
 // Rows of one piece: enough to pay for taking it, few enough to share out.
 constexpr std::int64_t kRowsPerPiece = 16;
 
@@ -41,7 +61,12 @@ void add_pieces(const ArrangedRows& layout, const AttentionItem& item, std::int6
 
 }  // namespace
 
-Refusal rows_refuse(const AttentionProblem&, const DeviceCaps&) { return std::nullopt; }
+Refusal rows_refuse(const AttentionProblem& problem, const DeviceCaps&) {
+  const double intervals = likely_intervals(problem.stats);
+  if (intervals <= kMostIntervals) return std::nullopt;
+  return fmt::format("its lists would have up to {:.0f} intervals of keys; accepted: at most {:.0f}", intervals,
+                     kMostIntervals);
+}
 
 std::vector<AttentionPlan> row_candidates(const AttentionProblem& problem, const DeviceCaps& caps) {
   AttentionPlan plan;
@@ -61,14 +86,17 @@ ArrangedMask arrange_rows(const AttentionPlan&, PackedMask mask, const Device&) 
   arranged->rows = layout.extent.queries;
   arranged->first_position = layout.positions.begin;
   arranged->row_begin = std::move(layout.row_begin);
-  std::vector<std::int64_t> keys_before(layout.intervals.size() + 1);
-  for (std::size_t i = 0; i < layout.intervals.size(); ++i) {
-    const RowLayout::Interval& interval = layout.intervals[i];
-    arranged->intervals.push_back({interval.begin, interval.end});
-    keys_before[i + 1] = keys_before[i] + interval.end - interval.begin;
+  arranged->intervals.reserve(layout.intervals.size());
+  arranged->keys_before.reserve(arranged->row_begin.size());
+  std::int64_t keys = 0;
+  auto interval = layout.intervals.begin();
+  for (const std::int64_t begin : arranged->row_begin) {  // ascending; the last is the number of intervals
+    for (; interval != layout.intervals.begin() + begin; ++interval) {
+      arranged->intervals.push_back({interval->begin, interval->end});
+      keys += interval->end - interval->begin;
+    }
+    arranged->keys_before.push_back(keys);
   }
-  for (const std::int64_t begin : arranged->row_begin)
-    arranged->keys_before.push_back(keys_before[static_cast<std::size_t>(begin)]);
   return arranged;
 }
 
