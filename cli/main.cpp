@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // stof: masked attention and Transformers from the command line. Exit codes: 0; 2 the user's error; 3 unsupported here;
 // 4 device or memory; 1 our bug.
+#include <fcntl.h>
 #include <fmt/ranges.h>
 
 #include <cerrno>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/messages.h"
 #include "src/base/error.h"
 
 namespace {
@@ -27,6 +29,15 @@ int exit_code(stof::ErrorKind kind) {
   }
   return 1;
 }
+
+// A descriptor that is closed would be given to the next file that is opened, and messages would end in that file.
+// Writing to this one still fails.
+void keep_standard_descriptors() {
+  for (const int descriptor : {0, 1, 2})
+    if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", O_RDONLY);
+}
+
+void complain(const std::string& what) { stof::cli::say(fmt::format("stof: {}\n", what)); }
 
 std::string without_command(const CLI::App& app) {
   std::vector<std::string> names;
@@ -79,22 +90,23 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_standard_descriptors();
   try {
     const int code = run(argc, argv);
     if (std::fflush(stdout) == 0) return code;
-    fmt::print(stderr, "stof: cannot write to stdout: {}\n", std::strerror(errno));
+    complain(fmt::format("cannot write to stdout: {}", std::strerror(errno)));
     return exit_code(stof::ErrorKind::device);
   } catch (const stof::Error& error) {
-    fmt::print(stderr, "stof: {}\n", error.what());
+    complain(error.what());
     return exit_code(error.kind());
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "stof: out of memory\n");
+    complain("out of memory");
     return 4;
   } catch (const std::system_error& error) {
-    fmt::print(stderr, "stof: {}\n", error.what());
+    complain(error.what());
     return exit_code(stof::ErrorKind::device);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "stof: {}\n", error.what());
+    complain(error.what());
     return 1;
   }
 }

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "cli/messages.h"
+
 namespace stof::cli {
 namespace {
 
@@ -36,8 +38,8 @@ void Progress::advance(std::int64_t by) {
 void Progress::draw() const {
   const auto filled = static_cast<std::size_t>(total_ == 0 ? kWidth : kWidth * done_ / total_);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
-  fmt::print(stderr, "{}{} [{:<{}}] {}/{}  {:.1f} s", terminal_ ? "\r" : "", what_, std::string(filled, '#'), kWidth,
-             done_, total_, elapsed.count());
+  say(fmt::format("{}{} [{:<{}}] {}/{}  {:.1f} s", terminal_ ? "\r" : "", what_, std::string(filled, '#'), kWidth,
+                  done_, total_, elapsed.count()));
   std::fflush(stderr);
 }
 

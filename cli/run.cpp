@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/float_dtype.h"
+#include "cli/messages.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/text_lines.h"
@@ -101,9 +102,9 @@ void run(const RunOptions& options) {
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (embeddings.truncated > 0)
-    fmt::print(stderr, "{} of {} texts were cut to {} tokens\n", embeddings.truncated, texts.size(),
-               session.max_tokens());
-  fmt::print(stderr, "{} texts in {:.2f} s on {}\n", texts.size(), seconds, session.device().caps.name);
+    say(fmt::format("{} of {} texts were cut to {} tokens\n", embeddings.truncated, texts.size(),
+                    session.max_tokens()));
+  say(fmt::format("{} texts in {:.2f} s on {}\n", texts.size(), seconds, session.device().caps.name));
   write_results(options, embeddings);
 }
 

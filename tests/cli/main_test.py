@@ -8,7 +8,10 @@ usage: main_test.py STOF
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
+
+import npy
 
 STOF = sys.argv.pop()
 COMMANDS = ["attention", "demo", "doctor", "graph", "mask", "plan", "run", "tokenize"]
@@ -49,6 +52,21 @@ class Main(unittest.TestCase):
             with self.subTest(arguments):
                 done = stof(*arguments)
                 self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", f"stof: {message}\n"))
+
+    def test_closed_streams(self):
+        mask = f"'{STOF}' mask causal --seq 4"
+        with tempfile.TemporaryDirectory() as folder:
+            file = f"{folder}/mask.npy"
+            for redirected, code, message in (
+                (f"{mask} --out '{file}' >&-", 4, "stof: cannot write to stdout: Bad file descriptor\n"),
+                (f"{mask} --out '{file}' >&- 2>&- <&-", 4, ""),
+                (f"'{STOF}' mask bogus --seq 4 2>&-", 2, ""),
+                (f"'{STOF}' mask bogus --seq 4 2>/dev/full", 2, ""),
+            ):
+                with self.subTest(redirected):
+                    done = subprocess.run(redirected, shell=True, capture_output=True, text=True, timeout=60, check=False)
+                    self.assertEqual((done.returncode, done.stdout, done.stderr), (code, "", message))
+            self.assertEqual(npy.read(file)[2], tuple(j <= p for p in range(4) for j in range(4)))
 
 
 if __name__ == "__main__":

@@ -61,6 +61,16 @@ class Run(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (code, ""))
         self.assertEqual(done.stderr.splitlines()[-message.count("\n") - 1 :], f"stof: {message}".split("\n"))
 
+    def test_messages_that_nobody_can_read_cost_no_work(self):
+        want = self.embed()
+        for where in ("&-", "/dev/full"):
+            out = self.folder / "unheard.npy"
+            done = subprocess.run(f"'{STOF}' run --model '{MODEL}' --input '{self.input}' --out '{out}' 2>{where}",
+                                  shell=True, timeout=300, check=False)  # fmt: skip
+            self.assertEqual(done.returncode, 0)
+            self.assertEqual(rows_of(npy.read(out)[2]), want)
+            out.unlink()
+
     def test_one_text_is_the_line_of_a_file(self):
         done = self.run_stof("--text", TEXTS[2])
         self.assertEqual(done.returncode, 0, done.stderr)
