@@ -33,15 +33,26 @@ void check_creatable(const std::string& file) {
 
 void check_outputs(std::initializer_list<OutputFile> outputs) {
   std::map<fs::path, std::string_view> option_of;
-  for (const auto& [option, file] : outputs) {
-    if (file.empty()) continue;
+  for (const auto& [option, file, or_stdout] : outputs) {
+    if (file.empty() || (file == "-" && or_stdout)) continue;
     if (file == "-") fail(ErrorKind::invalid_argument, "{} -; accepted: the name of a file", option);
     std::error_code ignored;
     const auto [known, added] = option_of.try_emplace(fs::weakly_canonical(file, ignored), option);
     if (!added) fail(ErrorKind::invalid_argument, "{} and {} both write '{}'", known->second, option, file);
   }
   for (const OutputFile& output : outputs)
-    if (!output.file.empty()) check_creatable(output.file);
+    if (!output.file.empty() && output.file != "-") check_creatable(output.file);
+}
+
+void check_space(const std::string& file, const Shape& shape, DType dtype) {
+  std::error_code unknown;
+  if (fs::exists(file, unknown) && !fs::is_regular_file(file, unknown)) return;
+  const fs::path folder = fs::absolute(file, unknown).parent_path();
+  const auto free = static_cast<double>(fs::space(folder, unknown).available);
+  const double bytes = bytes_of(shape, dtype);
+  if (!unknown && bytes > free)
+    fail(ErrorKind::device, "'{}' would take {:.1f} GiB; {:.1f} GiB are free", file, bytes / (1 << 30),
+         free / (1 << 30));
 }
 
 bool is_large(const Shape& shape, DType dtype) { return bytes_of(shape, dtype) > kLargestBytes; }

@@ -12,6 +12,7 @@ namespace stof::cli {
 struct OutputFile {
   std::string_view option;  // as in "--out"
   const std::string& file;  // empty: not asked for
+  bool or_stdout = false;   // "-" is stdout
 };
 
 // Throws invalid_argument for "-" and for a file that is named twice, bad_file for one that cannot be created.
@@ -21,5 +22,8 @@ bool is_large(const Shape& shape, DType dtype);  // above 4 GiB
 
 // Throws invalid_argument, with the size, for an array above 4 GiB.
 void check_size(const std::string& file, const Shape& shape, DType dtype);
+
+// Throws device when the array is larger than what is free where the file would be: better than to fill a disk first.
+void check_space(const std::string& file, const Shape& shape, DType dtype);
 
 }  // namespace stof::cli

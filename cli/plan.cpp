@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/float_dtype.h"
 #include "cli/json_output.h"
+#include "cli/outputs.h"
 #include "src/attention/planned.h"
 
 namespace stof::cli {
@@ -103,6 +104,7 @@ void print_text(const PlanOptions& options, const Outcome& outcome) {
 }
 
 void plan(const PlanOptions& options) {
+  check_outputs({{"--json", options.json, true}});
   Outcome outcome{.shape = shape_of(options), .device = open_device(options.device), .planned = {}};
   const Mask mask = parse(options.mask);
   const auto begin = std::chrono::steady_clock::now();

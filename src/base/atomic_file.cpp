@@ -21,14 +21,25 @@ fs::path name_aside(const fs::path& target) {
   return aside;
 }
 
+// Where writing to the path ends: the target of a link, or of a link to a link, whether it exists or not. A ring of
+// links stays a link.
+fs::path followed(fs::path path) {
+  constexpr int kMostLinks = 40;  // as Linux itself
+  std::error_code ignored;
+  for (int links = 0; links < kMostLinks && fs::is_symlink(path, ignored); ++links)
+    path = path.parent_path() / fs::read_symlink(path, ignored);
+  return path;
+}
+
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& path) : path_(path), final_(path) {
+AtomicFile::AtomicFile(const fs::path& path) : path_(path), final_(followed(path)) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored))
     fail(ErrorKind::bad_file, "cannot write '{}': it is a directory", path_.string());
   const bool direct = fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
-  if (fs::is_symlink(path, ignored) && !direct) final_ = fs::weakly_canonical(path);
+  if (fs::is_symlink(final_, ignored))
+    fail(ErrorKind::bad_file, "cannot write '{}': {}", path_.string(), std::strerror(ELOOP));
   if (!direct) aside_ = name_aside(final_);
   file_ = direct ? open(path.c_str(), O_WRONLY | O_CLOEXEC)
                  : open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

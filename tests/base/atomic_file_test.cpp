@@ -43,6 +43,27 @@ TEST(AtomicFile, KeepsALinkALink) {
   EXPECT_EQ(read_bytes(folder / "target"), "after");
 }
 
+TEST(AtomicFile, CreatesWhatALinkPointsTo) {
+  const TemporaryFolder folder;
+  fs::create_symlink("later", folder / "first");
+  fs::create_symlink("target", folder / "later");
+  AtomicFile file(folder / "first");
+  file.append("there");
+  file.commit();
+  EXPECT_TRUE(fs::is_symlink(folder / "first"));
+  EXPECT_TRUE(fs::is_symlink(folder / "later"));
+  EXPECT_EQ(read_bytes(folder / "target"), "there");
+}
+
+TEST(AtomicFile, RefusesARingOfLinks) {
+  const TemporaryFolder folder;
+  fs::create_symlink("a", folder / "b");
+  fs::create_symlink("b", folder / "a");
+  const std::string ring = (folder / "a").string();
+  EXPECT_ERROR(AtomicFile{ring}, ErrorKind::bad_file, "cannot write '" + ring + "': Too many levels of symbolic links");
+  EXPECT_EQ(files_in(folder.path()), 2);
+}
+
 TEST(AtomicFile, SaysWhyItCannotWrite) {
   const TemporaryFolder folder;
   const std::string missing = (folder / "no/such").string();

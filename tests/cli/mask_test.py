@@ -95,6 +95,27 @@ class Mask(unittest.TestCase):
         self.assertEqual(done.stderr, f"stof: '{file}' would take 4.0 GiB; above 4 GiB needs --force\n")
         self.assertEqual(list(self.folder.iterdir()), [])
 
+    def test_an_array_that_the_disk_cannot_hold_is_not_begun(self):
+        file = str(self.folder / "mask.npy")
+        done = stof("causal", "--seq", "8000000", "--out", file, "--force")
+        self.assertEqual(done.returncode, 4)
+        self.assertRegex(done.stderr, rf"^stof: '{file}' would take 59604.6 GiB; [0-9.]+ GiB are free$")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_outputs_are_checked_before_the_work(self):
+        file = str(self.folder / "same")
+        (self.folder / "ring").symlink_to("ring")
+        for arguments, message in (
+            (("--out", file, "--json", file), f"--out and --json both write '{file}'"),
+            (("--png", file, "--json", file), f"--png and --json both write '{file}'"),
+            (("--json", "no/such"), "cannot write 'no/such': No such file or directory"),
+            (("--out", str(self.folder / "ring")),
+             f"cannot write '{self.folder}/ring': Too many levels of symbolic links"),
+        ):  # fmt: skip
+            done = stof("causal", "--seq", "60000", *arguments)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", f"stof: {message}\n"))
+        self.assertEqual([entry.name for entry in self.folder.iterdir()], ["ring"])
+
     def test_drawing(self):
         done = stof("causal", "--seq", "2", "--draw")
         self.assertEqual(done.stdout.split("\n\n")[-1], "0 ██··\n1 ████\n█ all  ▒ some  · none; each 1 query x 1 key\n")
