@@ -9,7 +9,10 @@
 
 namespace stof::cli {
 
-void write_json(const Json& value, const std::string& file) { write_text(value.dump(2) + "\n", file); }
+void write_json(const Json& value, const std::string& file) {
+  // The names of files are bytes; JSON is UTF-8.
+  write_text(value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n", file);
+}
 
 void write_text(const std::string& text, const std::string& file) {
   if (file == "-") {

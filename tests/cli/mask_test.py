@@ -6,6 +6,7 @@ usage: mask_test.py STOF
 """
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -87,6 +88,14 @@ class Mask(unittest.TestCase):
         _, _, values = self.array("longformer(9,2) & !strided(3)", "--seq", "131x150")
         _, _, again = self.array(f"bits({file})", "--seq", "131x150")
         self.assertEqual(values, again)
+
+    def test_a_file_whose_name_is_not_text(self):
+        file = str(self.folder).encode() + b"/\xff.npy"
+        npy.write(os.fsdecode(file), (2, 2), [True] * 4, "|b1")
+        done = subprocess.run([STOF, "mask", b"bits(" + file + b")", "--seq", "2", "--json", "-"],
+                              capture_output=True, timeout=120, check=False)  # fmt: skip
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertEqual(json.loads(done.stdout)["mask"], f'bits("{self.folder}/\ufffd.npy")')
 
     def test_an_array_above_4_gib_needs_force(self):
         file = str(self.folder / "mask.npy")
