@@ -65,7 +65,7 @@ AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, c
   plan.splits = splits;
   plan.predicted_us = predict_stream(problem, caps, instance, split);
   plan.reason = fmt::format(
-      "{} teams of {} rows on {} multiprocessors; {}x64 tiles touch {:.1f} % of the pairs for "
+      "{} x {} rows at a time on each of {} multiprocessors; {}x64 tiles touch {:.1f} % of the pairs for "
       "{:.1f} % allowed; tensors off 16 bytes go to row_attention",
       instance.teams * instance.ctas, 64 * instance.parts, caps.cores, stats.block_q,
       100 * (stats.partial + stats.full), 100 * problem.stats.density);
