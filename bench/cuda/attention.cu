@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "bench/cuda/band_variants.cuh"
+#include "bench/cuda/gather_variants.cuh"
 #include "bench/cuda/stream_variants.cuh"
 
 namespace stof::bench {
@@ -31,6 +32,7 @@ void run_checks() {
   stream_four_groups(lengths, {0, 3, 8}), stream_two_groups(lengths, {5, 3, 8}), stream_quads(lengths, {5, 3, 8});
   stream_pairs(lengths, {0, 3, 8}), stream_triples(lengths, {3, 3, 8}), stream_singles(lengths, {0, 3, 8});
   band_checks();
+  gather_checks();
 }
 
 // Whole: most row blocks are long.
@@ -52,6 +54,7 @@ void run_batch(int batch, int length) {
     if (&mask == &masks[3] && length < 1024) continue;
     const int key_step = &mask == &masks[1] ? 8 : 64;
     if (length == 128) band_whole(p);
+    if (&mask == &masks[1]) gather_rows(p, reach);
     if (large) {
       if (whole)
         stream_quads(p, {0, 24, key_step}), stream_pairs(p, {0, 24, key_step}), stream_singles(p, {0, 8, key_step});

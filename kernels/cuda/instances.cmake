@@ -39,6 +39,25 @@ ${facts}}
   endforeach()
 endmacro()
 
+# stof_gather(HEAD_DIM PIECES CTAS): see GatherShape; one kernel for equal items, one for ragged ones
+macro(stof_gather d pieces ctas)
+  foreach(element Half Bfloat)
+    string(REPLACE Half f16 dtype ${element})
+    string(REPLACE Bfloat bf16 dtype ${dtype})
+    stof_kernel(gather_${dtype}_d${d}_n${pieces}_c${ctas}
+"#include \"kernels/cuda/gather_attention.cuh\"
+namespace stof::cuda {
+struct Instance : GatherTraits<${element}, ${d}, GatherShape{${pieces}, ${ctas}}> {};
+struct RaggedInstance : GatherTraits<${element}, ${d}, GatherShape{${pieces}, ${ctas}, true}> {};
+template __global__ void gather_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
+                                                           const __grid_constant__ GatherParams);
+template __global__ void gather_attention_kernel<RaggedInstance>(const __grid_constant__ AttentionMaps,
+                                                                 const __grid_constant__ GatherParams);
+${facts}}
+" sm_90a)
+  endforeach()
+endmacro()
+
 stof_stream(32 4 1 1 2 1 1)
 stof_stream(64 4 1 1 2 1 1)
 stof_stream(64 1 1 1 2 3 1)
@@ -59,6 +78,9 @@ stof_band(64 1 128 4)
 stof_band(64 1 192 3)
 stof_band(64 2 96 2)
 stof_band(64 2 128 2)
+stof_gather(64 4 4)
+stof_gather(64 5 3)
+stof_gather(128 4 2)
 
 stof_kernel(row_attention "#include \"kernels/cuda/row_attention.cuh\"
 template __global__ void stof::cuda::row_attention_kernel<stof::cuda::Single>(

@@ -40,6 +40,12 @@ __device__ __forceinline__ void add_partial(const float4* from, float (&out)[kCo
   }
 }
 
+struct SplitMemory {
+  float* partials;
+  int* arrivals;
+  int slots;  // of a slice
+};
+
 // Where split rows meet: every part leaves its sums, the last to arrive adds them up. Vectors of 4 floats lie 128
 // threads side by side.
 template <int kHeadDim>
@@ -49,13 +55,13 @@ struct SplitRows {
   int* arrivals;
   int index, count;
 
-  __device__ __forceinline__ SplitRows(const StreamParams& p, const RowBlock& block, int part, int parts) {
+  __device__ __forceinline__ SplitRows(const SplitMemory& memory, const RowBlock& block, int part, int parts) {
     const int first = block.split & 0xffff;
     index = block.split >> 16 & 0xff;
     count = block.split >> 24 & 0xff;
-    const long long slot = (static_cast<long long>(block.slice) * p.layout.slots + first) * parts + part * count;
-    base = reinterpret_cast<float4*>(p.partials) + slot * kVectors * 128;
-    arrivals = p.arrivals + slot;
+    const long long slot = (static_cast<long long>(block.slice) * memory.slots + first) * parts + part * count;
+    base = reinterpret_cast<float4*>(memory.partials) + slot * kVectors * 128;
+    arrivals = memory.arrivals + slot;
   }
 
   __device__ __forceinline__ void publish(const float (&out)[kHeadDim / 2], const RowStats& rows, int thread) const {

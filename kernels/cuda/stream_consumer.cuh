@@ -220,7 +220,7 @@ struct StreamConsumer {
   __device__ __forceinline__ void finish(int slot) {
     const RowBlock block = team.blocks[slot];
     if (uniform(block.split)) {
-      const SplitRows<kHeadDim> split(p, block, part, Traits::kParts);
+      const SplitRows<kHeadDim> split({p.partials, p.arrivals, p.layout.slots}, block, part, Traits::kParts);
       split.publish(out, rows, thread);
       named_barrier<128>(barrier_id);
       if (thread == 0) team.last[part] = split.arrive_last();

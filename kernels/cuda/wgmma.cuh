@@ -60,15 +60,16 @@ struct Wgmma;
 #define STOF_R32(d) STOF_R16(d), STOF_R8(d, 16), STOF_R8(d, 24)
 #define STOF_R48(d) STOF_R32(d), STOF_R8(d, 32), STOF_R8(d, 40)
 #define STOF_R64(d) STOF_R48(d), STOF_R8(d, 48), STOF_R8(d, 56)
-#define STOF_R96(d) STOF_R64(d), STOF_R8(d, 64), STOF_R8(d, 72), STOF_R8(d, 80), STOF_R8(d, 88)
+#define STOF_R80(d) STOF_R64(d), STOF_R8(d, 64), STOF_R8(d, 72)
+#define STOF_R96(d) STOF_R80(d), STOF_R8(d, 80), STOF_R8(d, 88)
 #define STOF_R128(d) STOF_R96(d), STOF_R8(d, 96), STOF_R8(d, 104), STOF_R8(d, 112), STOF_R8(d, 120)
 #define STOF_N16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define STOF_N32 STOF_N16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define STOF_N48 STOF_N32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define STOF_N64 STOF_N48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define STOF_N80 STOF_N64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
 #define STOF_N96                                                     \
-  STOF_N64                                                           \
-  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79" \
+  STOF_N80                                                           \
   ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
 #define STOF_N128                                                                \
   STOF_N96                                                                       \
@@ -99,6 +100,7 @@ STOF_WGMMA_BOTH(32, 16, 16, 17, 18, 19, 20)
 STOF_WGMMA_BOTH(64, 32, 32, 33, 34, 35, 36)
 STOF_WGMMA_BOTH(96, 48, 48, 49, 50, 51, 52)
 STOF_WGMMA_BOTH(128, 64, 64, 65, 66, 67, 68)
+STOF_WGMMA_BOTH(160, 80, 80, 81, 82, 83, 84)
 STOF_WGMMA_BOTH(192, 96, 96, 97, 98, 99, 100)
 STOF_WGMMA_BOTH(256, 128, 128, 129, 130, 131, 132)
 
@@ -112,6 +114,8 @@ STOF_WGMMA_BOTH(256, 128, 128, 129, 130, 131, 132)
 #undef STOF_R48
 #undef STOF_N64
 #undef STOF_R64
+#undef STOF_N80
+#undef STOF_R80
 #undef STOF_N96
 #undef STOF_R96
 #undef STOF_N128

@@ -91,4 +91,25 @@ struct BandParams {
   int row_blocks;
 };
 
+// What the gather kernel does at once: 32 keys from each of up to `pieces` starts. A unit is `pieces` ints, multiples
+// of 8, and the index of its words, [pattern][words a thread][128]; see GatherTraits::kUnitInts.
+struct GatherItem {
+  int row;         // first row, a multiple of 64
+  int first_unit;  // into units
+  int units;       // at least 1
+  int split;       // as StreamItem::split
+};
+
+struct GatherParams {
+  AttentionCall call;
+  const GatherItem* items;  // dearest first
+  const int* units;
+  const unsigned* words;
+  int item_count;
+  int long_items;  // the first ones, of more than one unit: those of all slices go first
+  int slots;       // as in StreamLayout, with partials and arrivals of one part
+  float* partials;
+  int* arrivals;
+};
+
 }  // namespace stof::cuda

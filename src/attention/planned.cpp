@@ -44,7 +44,10 @@ Planned arrange(const BoundMask& mask, const AttentionShape& shape, Choice choic
 Choice choose_bound(const BoundMask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
   AttentionProblem problem{.shape = shape, .stats = measure(mask, device.backend->attention_block_sizes)};
   problem.partial_live = partial_live_share(mask);
-  if (device.backend->measures_bands) problem.band_widths = measure_bands(mask, problem.stats);
+  if (device.backend->measures_keys) {
+    problem.band_widths = measure_bands(mask, problem.stats);
+    problem.key_pieces = measure_pieces(mask, problem.stats);
+  }
   return choose(device.backend->attention, problem, device.caps, kernel);
 }
 

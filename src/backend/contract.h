@@ -12,6 +12,7 @@
 #include "src/backend/operations.h"
 #include "src/layout/band_widths.h"
 #include "src/layout/block_layout.h"
+#include "src/layout/key_pieces.h"
 #include "src/mask/stats.h"
 #include "stof/attention.h"
 #include "stof/device.h"
@@ -24,6 +25,7 @@ struct AttentionProblem {
   double partial_live = 1;      // share of a partial block of 64x64 in live cells (src/attention/live_share.h)
   bool mask_has_text = true;    // the mask can be emitted as source (no lambda-only or array leaf stands in the way)
   BandWidths band_widths = {};  // src/layout/band_widths.h
+  KeyPieces key_pieces = {};    // src/layout/key_pieces.h
 };
 
 enum class LayoutKind : std::uint8_t { block, row };
@@ -103,7 +105,7 @@ struct Backend {
   MatmulOperations matmul;
   RowOperations rows;
   const MemoryOperations* memory = nullptr;  // null: the host's
-  bool measures_bands = false;               // AttentionProblem::band_widths is wanted
+  bool measures_keys = false;                // AttentionProblem::band_widths and key_pieces are wanted
 };
 
 extern const Backend cpu_backend;   // backend/cpu/backend.cpp

@@ -5,9 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "src/layout/band_widths.h"
+#include "src/layout/key_pieces.h"
 #include "src/layout/pack.h"
 #include "tests/mask/random_mask.h"
 
@@ -192,6 +194,90 @@ TEST(ArrangeBand, FitsWhereTheMeasuredWidthDoesAndNowhereElse) {
       EXPECT_FALSE(arrange_band(layout, parts, width - 8)) << reach;
     }
   }
+}
+
+void expect_gather(const BoundMask& mask, const GatherArrangement& how) {
+  const BlockLayout layout = pack_blocks(mask, {.block_q = 64, .block_kv = 64, .key_step = 64});
+  const Tensor dense = unpack(layout);
+  const ArrangedGather arranged = arrange_gather(layout, how);
+  ASSERT_EQ(std::ssize(arranged.groups), layout.groups);
+  const int words = (how.pieces + 1) / 2;
+  for (int group = 0; group < layout.groups; ++group) {
+    const GatherGroup& items = arranged.groups[static_cast<std::size_t>(group)];
+    Readback readback(layout);
+    std::set<int> rows, slots;
+    for (int i = 0; i < items.item_count; ++i) {
+      const GatherItem& item = arranged.items[static_cast<std::size_t>(items.first_item + i)];
+      EXPECT_EQ(item.units > 1 || item.split != 0, i < items.long_items);
+      EXPECT_GE(item.units, 1);
+      if (how.most_units > 0) {
+        EXPECT_LE(item.units, how.most_units);
+      }
+      rows.insert(item.row);
+      if (item.split != 0) {
+        EXPECT_TRUE(slots.insert((item.split & 0xffff) + (item.split >> 16 & 0xff)).second);
+      }
+      for (int unit = item.first_unit; unit < item.first_unit + item.units; ++unit) {
+        const int* at = arranged.units.data() + std::ptrdiff_t{unit} * (how.pieces + 1);
+        const std::uint32_t* pattern = arranged.words.data() + std::ptrdiff_t{at[how.pieces]} * words * 128;
+        for (int key = 0; key < 32 * how.pieces; ++key) {
+          EXPECT_EQ(at[key / 32] & 7, 0);
+          for (int row = 0; row < 64; ++row)
+            if (bit(pattern + key / 64 * 128, row, key % 64))
+              readback.tell(item.row + row, at[key / 32] + key % 32, true);
+        }
+      }
+    }
+    EXPECT_EQ(std::ssize(rows), layout.row_blocks);
+    EXPECT_EQ(std::ssize(slots), items.slots);
+    readback.expect_equals(dense, group);
+  }
+}
+
+TEST(ArrangeGather, SaysWhatTheMaskSays) {
+  constexpr GatherArrangement kShapes[] = {{4, 0}, {5, 1}, {3, 2}, {4, 2}, {6, 0}};
+  for (unsigned seed = 0; seed < 140; ++seed) {
+    const MaskExtent extent = random_extent(seed);
+    const Mask expression = RandomMask(seed, extent, true).expression(2);
+    SCOPED_TRACE(testing::Message() << "seed " << seed << " " << expression.text());
+    expect_gather(BoundMask(expression, extent), kShapes[seed % std::size(kShapes)]);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+// Units of one piece each are the pieces that were counted before packing.
+TEST(ArrangeGather, TakesAsManyPiecesAsWereCounted) {
+  int measured = 0;
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    const MaskExtent extent = random_extent(seed);
+    const Mask expression = RandomMask(seed, extent, true).expression(2);
+    const BoundMask mask(expression, extent);
+    constexpr BlockSize kTiles[] = {{64, 64}};
+    const KeyPieces pieces = measure_pieces(mask, measure(mask, kTiles));
+    if (!pieces.measured) continue;
+    ++measured;
+    const BlockLayout layout = pack_blocks(mask, {.block_q = 64, .block_kv = 64, .key_step = 64});
+    const ArrangedGather arranged = arrange_gather(layout, {.pieces = 1});
+    std::map<std::int64_t, std::int64_t> counts, expected;
+    for (const int group : layout.group_of)
+      for (int i = 0; i < arranged.groups[static_cast<std::size_t>(group)].item_count; ++i)
+        ++counts[arranged
+                     .items[static_cast<std::size_t>(arranged.groups[static_cast<std::size_t>(group)].first_item + i)]
+                     .units];
+    for (const KeyPieces::Bin& bin : pieces.row_blocks) expected[std::max<std::int64_t>(1, bin.pieces)] += bin.count;
+    EXPECT_EQ(counts, expected) << "seed " << seed << " " << expression.text();
+  }
+  EXPECT_GT(measured, 50);
+}
+
+TEST(ArrangeGather, LongformerTakesOneUnitARowBlockBesidesItsGlobalRows) {
+  const BoundMask mask(window(16) | global_tokens(16), {.queries = 512, .keys = 512});
+  const ArrangedGather arranged =
+      arrange_gather(pack_blocks(mask, {.block_q = 64, .block_kv = 64, .key_step = 64}), {4, 2});
+  ASSERT_EQ(arranged.items.size(), 9u);
+  EXPECT_EQ(arranged.groups[0].long_items, 2);
+  EXPECT_EQ(arranged.items[0].units, 2);
+  EXPECT_EQ(arranged.items[2].units, 1);
 }
 
 TEST(ArrangeBand, MasksWithFarKeysAreNoBands) {

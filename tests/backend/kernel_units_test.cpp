@@ -31,6 +31,8 @@ std::vector<Unit> instance_units() {
     for (const BandInstance& i : band_instances())
       units.push_back(
           {name_of(i, dtype), "sm_90a", {std::string(kBandEntry), std::string(kRaggedBandEntry)}, 128 * i.parts});
+    for (const GatherInstance& i : gather_instances())
+      units.push_back({name_of(i, dtype), "sm_90a", {std::string(kGatherEntry), std::string(kRaggedGatherEntry)}, 128});
   }
   return units;
 }

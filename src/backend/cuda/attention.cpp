@@ -4,6 +4,7 @@
 #include <array>
 
 #include "src/backend/cuda/attention/band.h"
+#include "src/backend/cuda/attention/gather.h"
 #include "src/backend/cuda/attention/rows.h"
 #include "src/backend/cuda/attention/stream.h"
 
@@ -12,12 +13,17 @@ namespace {
 
 constexpr std::array<BlockSize, 4> kBlockSizes{{{64, 64}, {128, 64}, {192, 64}, {256, 64}}};
 
-constexpr std::array<AttentionKernel, 3> kKernels{{
+constexpr std::array<AttentionKernel, 4> kKernels{{
     {.name = kBandAttention,
      .refuses = band_refuses,
      .candidates = band_candidates,
      .arrange = arrange_band_mask,
      .run = run_band},
+    {.name = kGatherAttention,
+     .refuses = gather_refuses,
+     .candidates = gather_candidates,
+     .arrange = arrange_gather_mask,
+     .run = run_gather},
     {.name = kStreamAttention,
      .refuses = stream_refuses,
      .candidates = stream_candidates,

@@ -13,6 +13,6 @@ const Backend cuda_backend{.name = "cuda",
                            .matmul = cuda::matmul_operations,
                            .rows = cuda::row_operations,
                            .memory = &cuda::memory_operations,
-                           .measures_bands = true};
+                           .measures_keys = true};
 
 }  // namespace stof

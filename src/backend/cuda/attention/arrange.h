@@ -40,4 +40,26 @@ struct ArrangedBand {
 // block_q = 64 * parts and block_kv = 64.
 std::optional<ArrangedBand> arrange_band(const BlockLayout& layout, int parts, int keys);
 
+struct GatherArrangement {
+  int pieces = 4;      // of 32 keys, in a unit
+  int most_units = 0;  // row blocks with more are split; 0: never
+};
+
+// One mask of the layout: a stretch of items, dearest first.
+struct GatherGroup {
+  int first_item = 0, item_count = 0;
+  int long_items = 0;  // the first ones, of more than one unit or a part of such
+  int slots = 0;       // partial results
+};
+
+struct ArrangedGather {
+  std::vector<GatherItem> items;
+  std::vector<int> units;
+  std::vector<std::uint32_t> words;
+  std::vector<GatherGroup> groups;
+};
+
+// Needs block_q = block_kv = 64.
+ArrangedGather arrange_gather(const BlockLayout& layout, const GatherArrangement& arrangement);
+
 }  // namespace stof::cuda

@@ -30,16 +30,10 @@ const BandInstance& instance_of(const AttentionPlan& plan, DType dtype) {
   return *found;
 }
 
-// The other kernel takes every item to begin at the layout's row 0 and to be as long as planned.
-bool is_ragged(const SliceShape& shape) {
-  return shape.query_lengths != nullptr || shape.key_lengths != nullptr || shape.query_starts != nullptr ||
-         shape.key_starts != nullptr || shape.first_position != shape.keys - shape.queries;
-}
-
 }  // namespace
 
 Refusal band_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
-  if (Refusal why = refuses_tiles(problem, caps, rounded_head_dim(band_instances(), 1).value())) return why;
+  if (Refusal why = refuses_tiles(problem, caps, largest_head_dim(band_instances()))) return why;
   int most = 0;
   for (const BandInstance& instance : band_instances()) most = std::max(most, instance.keys);
   if (!problem.band_widths.measured)

@@ -48,6 +48,17 @@ constexpr std::array kBandCosts = {
     BandCost{{64, 2, 96, 2}, 3.1, 1.11}, BandCost{{64, 2, 128, 2}, 3.7, 1.11},
 };
 
+// A unit, what a row block costs besides, and one of its parts when its units are split.
+struct GatherCost {
+  GatherInstance instance;
+  double unit, item, part;
+};
+constexpr std::array kGatherCosts = {
+    GatherCost{{64, 4, 4}, 1.6, 1.8, 2.0},
+    GatherCost{{64, 5, 3}, 1.7, 1.9, 2.0},
+    GatherCost{{128, 4, 2}, 2.0, 2.2, 3.0},
+};
+
 constexpr double kBytesPerUs = 4.3e6;   // copied, DRAM
 constexpr double kRowPairsPerUs = 8e3;  // multiply-adds of a multiprocessor in the row-wise kernel
 
@@ -104,6 +115,21 @@ double predict_band(const AttentionProblem& problem, const DeviceCaps& caps, con
   // CTAs of a last, incomplete round have the multiprocessor's bandwidth to themselves.
   const double work = (0.5 * (rounds + std::ceil(rounds))) * cost.round;
   return kLaunchUs - 1.5 + std::max(work, cost.traffic * traffic_us(problem));
+}
+
+double predict_gather(const AttentionProblem& problem, const DeviceCaps& caps, const GatherInstance& instance,
+                      int most_units) {
+  const GatherCost& cost = cost_of(kGatherCosts, instance);
+  double total = 0, heaviest = 0;
+  for (const KeyPieces::Bin& bin : problem.key_pieces.row_blocks) {
+    const double units = std::max(1.0, std::ceil(static_cast<double>(bin.pieces) / instance.pieces));
+    const double parts = most_units > 0 ? std::ceil(units / most_units) : 1;
+    const double part = cost.item + (parts > 1 ? cost.part : 0);
+    total += static_cast<double>(bin.count) * items_per_measured(problem) * (units * cost.unit + parts * part);
+    heaviest = std::max(heaviest, std::ceil(units / parts) * cost.unit + part);
+  }
+  const double ctas = static_cast<double>(caps.cores * instance.ctas);
+  return kLaunchUs + std::max({total / ctas + 0.5 * (cost.unit + cost.item), heaviest, 1.22 * traffic_us(problem)});
 }
 
 double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps) {

@@ -20,6 +20,9 @@ SplitEstimate estimate_split(const AttentionProblem& problem, const BlockStats& 
 double predict_stream(const AttentionProblem& problem, const DeviceCaps& caps, const StreamInstance& instance,
                       const SplitEstimate& split);
 double predict_band(const AttentionProblem& problem, const DeviceCaps& caps, const BandInstance& instance);
+// Row blocks of more than `most_units` units in parts of at most so many; 0: none is split.
+double predict_gather(const AttentionProblem& problem, const DeviceCaps& caps, const GatherInstance& instance,
+                      int most_units);
 double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps);
 
 }  // namespace stof::cuda

@@ -19,11 +19,13 @@ constexpr std::array kBand = {
     BandInstance{64, 1, 96, 5}, BandInstance{64, 1, 128, 4}, BandInstance{64, 1, 192, 3},
     BandInstance{64, 2, 96, 2}, BandInstance{64, 2, 128, 2},
 };
+constexpr std::array kGather = {GatherInstance{64, 4, 4}, GatherInstance{64, 5, 3}, GatherInstance{128, 4, 2}};
 
 }  // namespace
 
 std::span<const StreamInstance> stream_instances() { return kStream; }
 std::span<const BandInstance> band_instances() { return kBand; }
+std::span<const GatherInstance> gather_instances() { return kGather; }
 
 std::string name_of(const StreamInstance& i, DType dtype) {
   return fmt::format("stream_{}_d{}_t{}_p{}_k{}_s{}_c{}_g{}", name_of(dtype), i.head_dim, i.teams, i.parts, i.tiles,
@@ -32,6 +34,10 @@ std::string name_of(const StreamInstance& i, DType dtype) {
 
 std::string name_of(const BandInstance& i, DType dtype) {
   return fmt::format("band_{}_d{}_p{}_k{}_c{}", name_of(dtype), i.head_dim, i.parts, i.keys, i.ctas);
+}
+
+std::string name_of(const GatherInstance& i, DType dtype) {
+  return fmt::format("gather_{}_d{}_n{}_c{}", name_of(dtype), i.head_dim, i.pieces, i.ctas);
 }
 
 }  // namespace stof::cuda

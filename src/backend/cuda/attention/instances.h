@@ -2,6 +2,7 @@
 // The instances of the attention kernels: names and numbers of kernels/cuda/instances.cmake, as the host plans with
 // them.
 #pragma once
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,12 +25,27 @@ struct BandInstance {
   friend bool operator==(const BandInstance&, const BandInstance&) = default;
 };
 
+// GatherTraits<.., head_dim, GatherShape{pieces, ctas}>
+struct GatherInstance {
+  int head_dim, pieces, ctas;
+  friend bool operator==(const GatherInstance&, const GatherInstance&) = default;
+};
+
 std::span<const StreamInstance> stream_instances();
 std::span<const BandInstance> band_instances();
+std::span<const GatherInstance> gather_instances();
 
-// Of 16-bit storage: "stream_f16_d64_t4_p1_k1_s2_c1_g1", "band_bf16_d64_p2_k128_c2".
+// Of 16-bit storage: "stream_f16_d64_t4_p1_k1_s2_c1_g1", "band_bf16_d64_p2_k128_c2", "gather_f16_d64_n4_c4".
 std::string name_of(const StreamInstance& instance, DType dtype);
 std::string name_of(const BandInstance& instance, DType dtype);
+std::string name_of(const GatherInstance& instance, DType dtype);
+
+template <class Instance>
+int largest_head_dim(std::span<const Instance> instances) {
+  int largest = 0;
+  for (const Instance& instance : instances) largest = std::max(largest, instance.head_dim);
+  return largest;
+}
 
 // The smallest head dimension among the instances that is not below.
 template <class Instance>

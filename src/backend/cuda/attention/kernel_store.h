@@ -13,6 +13,10 @@ inline constexpr std::string_view kStreamEntry =
     "_ZN4stof4cuda23stream_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENS0_12StreamParamsE";
 inline constexpr std::string_view kBandEntry =
     "_ZN4stof4cuda21band_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENS0_10BandParamsE";
+inline constexpr std::string_view kGatherEntry =
+    "_ZN4stof4cuda23gather_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENS0_12GatherParamsE";
+inline constexpr std::string_view kRaggedGatherEntry =
+    "_ZN4stof4cuda23gather_attention_kernelINS0_14RaggedInstanceEEEvNS0_13AttentionMapsENS0_12GatherParamsE";
 inline constexpr std::string_view kRaggedBandEntry =
     "_ZN4stof4cuda21band_attention_kernelINS0_14RaggedInstanceEEEvNS0_13AttentionMapsENS0_10BandParamsE";
 

@@ -25,12 +25,6 @@ struct StreamMask : TiledMask {
   DeviceMemory items, steps, words;
 };
 
-int largest_head_dim() {
-  return std::max_element(stream_instances().begin(), stream_instances().end(),
-                          [](const auto& a, const auto& b) { return a.head_dim < b.head_dim; })
-      ->head_dim;
-}
-
 std::size_t partial_floats(const StreamInstance& instance) {
   return std::size_t{128} * static_cast<std::size_t>(instance.head_dim / 2 + 4);
 }
@@ -106,7 +100,7 @@ WorkspaceSize workspace_size(const StreamMask& mask) {
 }  // namespace
 
 Refusal stream_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
-  return refuses_tiles(problem, caps, largest_head_dim());
+  return refuses_tiles(problem, caps, largest_head_dim(stream_instances()));
 }
 
 std::vector<AttentionPlan> stream_candidates(const AttentionProblem& problem, const DeviceCaps& caps) {

@@ -210,6 +210,11 @@ Refusal refuses_tiles(const AttentionProblem& problem, const DeviceCaps& caps, i
   return std::nullopt;
 }
 
+bool is_ragged(const SliceShape& shape) {
+  return shape.query_lengths != nullptr || shape.key_lengths != nullptr || shape.query_starts != nullptr ||
+         shape.key_starts != nullptr || shape.first_position != shape.keys - shape.queries;
+}
+
 void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
   mask.shape = packed.shape;
   mask.extent = packed.blocks.extent;

@@ -29,6 +29,9 @@ struct TiledMask {
   const InstanceKernel* kernel = nullptr;  // null: the mask cannot be arranged for it, every call goes row by row
 };
 
+// Kernels without lengths take every item to begin at the layout's row 0 and to be as long as planned.
+bool is_ragged(const SliceShape& shape);
+
 // Fills all but workspaces and kernel, and loads what launches need.
 void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu);
 

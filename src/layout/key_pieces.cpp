@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/layout/key_pieces.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include "src/mask/cell_scan.h"
+
+namespace stof {
+namespace {
+
+constexpr std::int64_t kRows = 64;
+
+class PieceCounter {
+ public:
+  void add(const CellScan& scan, const CellRun& run) {
+    const Range keys = scan.keys_of(run);
+    if (run.full) {
+      cover(std::max(end_, keys.begin), keys.end);
+      return;
+    }
+    std::uint64_t left = 0;
+    for (const std::uint64_t word : scan.bits(run)) left |= word;
+    while (true) {
+      if (const std::int64_t covered = end_ - keys.begin; covered > 0)
+        left = covered >= 64 ? 0 : left >> covered << covered;
+      if (left == 0) return;
+      const std::int64_t key = keys.begin + std::countr_zero(left);
+      cover(key, key + 1);
+    }
+  }
+  std::int64_t count() const { return count_; }
+
+ private:
+  void cover(std::int64_t begin, std::int64_t end) {
+    if (begin >= end) return;
+    const std::int64_t start = begin / KeyPieces::kStep * KeyPieces::kStep;
+    const std::int64_t pieces = ceil_div(end - start, KeyPieces::kKeys);
+    count_ += pieces;
+    end_ = start + pieces * KeyPieces::kKeys;
+  }
+
+  std::int64_t count_ = 0, end_ = 0;
+};
+
+// Of half the row blocks, and a few more.
+bool most_touch_few_tiles(const BlockStats& stats) {
+  std::int64_t all = 0, few = 0;
+  for (const BlockStats::Bin& bin : stats.row_blocks) {
+    all += bin.count;
+    if (bin.full + bin.partial <= KeyPieces::kMostTypicalTiles) few += bin.count;
+  }
+  return 2 * few > all;
+}
+
+}  // namespace
+
+KeyPieces measure_pieces(const BoundMask& mask, const MaskStats& stats) {
+  KeyPieces result;
+  const auto tiles = std::find_if(stats.blocks.begin(), stats.blocks.end(),
+                                  [](const BlockStats& b) { return b.block_q == kRows && b.block_kv == 64; });
+  if (tiles == stats.blocks.end() || !most_touch_few_tiles(*tiles)) return result;
+  result.measured = true;
+  const MaskExtent& extent = mask.extent();
+  std::vector<std::int64_t> weights(static_cast<std::size_t>(mask.groups()), 0);
+  for (std::int64_t item = 0; item < extent.batch; ++item)
+    for (std::int64_t head = 0; head < extent.heads; ++head)
+      ++weights[static_cast<std::size_t>(mask.group_of(item, head))];
+  std::map<std::int64_t, std::int64_t> counts;
+  CellScan scan(mask, 64);
+  const Range positions{extent.offset(), extent.keys};
+  for (int group = 0; group < mask.groups(); ++group)
+    for (std::int64_t at = floor_div(positions.begin, kRows) * kRows; at < positions.end; at += kRows) {
+      const Range rows = intersect({at, at + kRows}, positions);
+      scan.scan(group, {rows.begin - positions.begin, rows.end - positions.begin});
+      PieceCounter pieces;
+      for (const CellRun& run : scan.runs()) pieces.add(scan, run);
+      counts[pieces.count()] += weights[static_cast<std::size_t>(group)];
+    }
+  for (const auto& [pieces, count] : counts) result.row_blocks.push_back({pieces, count});
+  return result;
+}
+
+}  // namespace stof
