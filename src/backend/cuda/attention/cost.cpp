@@ -48,15 +48,16 @@ constexpr std::array kBandCosts = {
     BandCost{{64, 2, 96, 2}, 3.1, 1.11}, BandCost{{64, 2, 128, 2}, 3.7, 1.11},
 };
 
-// A unit, what a row block costs besides, and one of its parts when its units are split.
+// A unit, what a row block costs besides, and one of its parts when its units are split. From the rows of
+// docs/kernels/attention-log.md: 10 to 30 % off, since split parts cost more the more of them there are.
 struct GatherCost {
   GatherInstance instance;
   double unit, item, part;
 };
 constexpr std::array kGatherCosts = {
-    GatherCost{{64, 4, 4}, 1.6, 1.8, 2.0},
-    GatherCost{{64, 5, 3}, 1.7, 1.9, 2.0},
-    GatherCost{{128, 4, 2}, 2.0, 2.2, 3.0},
+    GatherCost{{64, 4, 4}, 1.35, 3.85, 2.0},
+    GatherCost{{64, 5, 3}, 1.45, 4.15, 2.0},
+    GatherCost{{128, 4, 2}, 2.00, 4.50, 3.0},
 };
 
 constexpr double kBytesPerUs = 4.3e6;   // copied, DRAM
