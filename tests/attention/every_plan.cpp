@@ -35,6 +35,7 @@ int run_every_plan(const Device& device, const BoundMask& mask, const Problem& p
                    const std::function<void(const std::string& plan)>& check) {
   AttentionProblem asked{.shape = problem.what().shape, .stats = measure(mask, device.backend->attention_block_sizes)};
   asked.band_widths = measure_bands(mask, asked.stats);
+  asked.key_pieces = measure_pieces(mask, asked.stats);
   int runs = 0;
   for (const AttentionKernel& kernel : device.backend->attention) {
     if (kernel.refuses(asked, device.caps)) continue;
