@@ -47,7 +47,7 @@ class BoundMask {
 
 // What planning may share: a mask that depends on neither serves every batch composition with one layout over
 // positions [0, max_len).
-bool depends_on_length(const Mask& mask);  // bits, natten, the last blocks of bigbird, blocks, per-position arrays
+bool depends_on_length(const Mask& mask);  // bits, natten, and bigbird's and random_blocks' draws
 bool depends_on_batch(const Mask& mask);
 bool depends_on_head(const Mask& mask);
 

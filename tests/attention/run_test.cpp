@@ -96,6 +96,19 @@ TEST(Run, AMaskThatDependsOnLengthIsPlannedForEachLength) {
   EXPECT_EQ(difference_from_definition(problem, mask), "");
 }
 
+// Arrays over positions are made for the longest item.
+TEST(Run, AShorterItemUsesTheBeginningOfAnArray) {
+  const Problem problem(ragged(DType::f32), 9);
+  const AttentionShape& shape = problem.what().shape;
+  Tensor ids(DType::i32, {shape.batch, shape.keys});
+  for (std::int64_t i = 0; i < ids.size(); ++i) ids.as<std::int32_t>()[i] = i % shape.keys < 7 ? 0 : 1;
+  const Mask by_id = document_ids(ids.view());
+  const Attention attention(by_id, shape, open_device("cpu"));
+  attention.run(problem.arguments());
+  EXPECT_EQ(difference_from_definition(problem, documents({0, 7})), "");
+  EXPECT_EQ(attention.plans_made(), 1);
+}
+
 TEST(Run, IsThreadSafe) {
   const Mask mask = bigbird(8, 1, 3, 1, 2);  // plans inside run()
   const Attention attention(mask, ragged(DType::f32).shape, device_with(1));

@@ -17,7 +17,7 @@ struct Blocks {
   std::int64_t size;
   std::shared_ptr<const BitArray> table;  // [R, C] or [H, R, C]
   std::string print(ArrayNames names) const;
-  MaskTraits traits() const { return {.length = true, .head = table->slices > 1}; }
+  MaskTraits traits() const { return {.head = table->slices > 1}; }
 };
 
 // Which blocks win depends on how many there are.

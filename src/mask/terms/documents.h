@@ -30,7 +30,7 @@ struct DocumentIds {
   };
   std::shared_ptr<const Array> array;
   std::string print(ArrayNames names) const;
-  MaskTraits traits() const { return {.length = true, .batch = array->item_of.size() > 1}; }
+  MaskTraits traits() const { return {.batch = array->item_of.size() > 1}; }
 };
 
 struct Segments {

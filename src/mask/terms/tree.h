@@ -16,7 +16,7 @@ namespace stof::term {
 struct Tree {
   std::vector<std::int64_t> parents;  // parents[i] in [-1, i)
   std::string print(ArrayNames) const;
-  static constexpr MaskTraits traits() { return kLength; }
+  static constexpr MaskTraits traits() { return kPositions; }
 };
 
 }  // namespace stof::term
