@@ -10,6 +10,7 @@
 #include "cli/float_dtype.h"
 #include "cli/json_output.h"
 #include "cli/outputs.h"
+#include "src/attention/describe.h"
 #include "src/attention/planned.h"
 
 namespace stof::cli {
@@ -39,36 +40,21 @@ AttentionShape shape_of(const PlanOptions& options) {
   return shape;
 }
 
-std::string_view name_of(LayoutKind kind) { return kind == LayoutKind::block ? "block" : "row"; }
-
-Json tiles_of(const AttentionPlan& plan) {
-  if (plan.layout == LayoutKind::row) return nullptr;
-  return {{"block_q", plan.format.block_q}, {"block_kv", plan.format.block_kv}, {"key_step", plan.format.key_step}};
-}
-
 Json json_of(const PlanOptions& options, const Outcome& outcome) {
-  const AttentionPlan& plan = outcome.planned.choice.plan;
   Json refusals = Json::array(), considered = Json::array();
   for (const Refused& refused : outcome.planned.choice.refusals)
     refusals.push_back({{"kernel", refused.kernel}, {"reason", refused.why}});
   for (const AttentionPlan& other : outcome.planned.choice.considered)
     considered.push_back({{"kernel", other.kernel},
                           {"instance", other.instance},
-                          {"tiles", tiles_of(other)},
+                          {"tiles", describe_tiles(other)},
                           {"splits", other.splits},
                           {"predicted_us", other.predicted_us}});
-  return {{"mask", options.mask},
-          {"device", outcome.device.caps.name},
-          {"plan_us", outcome.plan_us},
-          {"layout", name_of(plan.layout)},
-          {"kernel", plan.kernel},
-          {"instance", plan.instance},
-          {"tiles", tiles_of(plan)},
-          {"splits", plan.splits},
-          {"predicted_us", plan.predicted_us},
-          {"reason", plan.reason},
-          {"refusals", std::move(refusals)},
-          {"considered", std::move(considered)}};
+  Json json{{"mask", options.mask}, {"device", outcome.device.caps.name}, {"plan_us", outcome.plan_us}};
+  json.update(describe(outcome.planned.choice.plan));
+  json["refusals"] = std::move(refusals);
+  json["considered"] = std::move(considered);
+  return json;
 }
 
 std::string layout_text(const AttentionPlan& plan) {

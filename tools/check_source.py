@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-LAYERS = ["base", "tensor", "mask", "layout", "codegen", "backend", "attention", "model", "graph", "fusion", "runtime"]
+LAYERS = ["base", "tensor", "mask", "layout", "codegen", "backend", "attention", "model", "graph", "fusion", "runtime", "capi"]
 CPP = {".h", ".cpp", ".cu", ".cuh"}
 CODE = CPP | {".py", ".sh", ".cmake"}
 NAMED_CODE = {"Makefile", "CMakeLists.txt", "run", ".clang-tidy"}
@@ -30,7 +30,7 @@ REGISTRY = re.compile(r"\b(?:deb\.debian|pypi|pythonhosted|archive\.ubuntu|huggi
 # Indented further, it is an example inside a comment.
 COMMENTED_CODE = re.compile(r"\s*// ?(?:[\w:<>&*]+ ){0,2}[\w:.>\-\[\]]+(?: [-+*|&]?= |\().*;\s*$")
 TALKS = re.compile(r"std::(?:cout|cerr|exit|abort)\b|(?<![\w:])(?:printf|puts|exit|abort)\(|fmt::print\(|fprintf\(")
-STANDARD_HEADER = re.compile(r"[a-z0-9_]+")
+STANDARD_HEADER = re.compile(r"[a-z0-9_]+|std(?:def|int)\.h")
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def public_headers(tree, source):
         if quote == "<" and not STANDARD_HEADER.fullmatch(target):
             yield number, f"a public header may not include <{target}>: only the standard library"
     for number, line in enumerate(source.lines, 1):
-        if re.match(r"\s*#\s*if", line):
+        if re.match(r"\s*#\s*if", line) and line != "#ifdef __cplusplus":  # the C header's linkage
             yield number, "a public header has no #if"
 
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masked attention: out = softmax(scale * q k^T, over the allowed keys) v. Plan once, run often.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,6 +33,10 @@ struct AttentionArguments {
   std::span<const std::int32_t> q_lengths = {}, kv_lengths = {};  // [batch] each, or empty for full length
   std::span<const std::int32_t> cu_q = {}, cu_kv = {};            // [batch + 1] each, or empty when padded
   void* stream = nullptr;  // on CUDA, where all tensors are of the GPU: a CUstream, or null for the default one
+  // Device memory of workspace_bytes() at a multiple of 16, for no other run at the same time. Null: the plan's own.
+  void* workspace = nullptr;
+  std::size_t workspace_bytes = 0;
+  bool may_plan = true;  // false: lengths that need a plan of their own and were not prepared are refused
 };
 
 struct AttentionOptions {
@@ -54,6 +59,11 @@ class Attention {
   const AttentionPlan& plan() const;
   // Made so far: one, and more only when a mask that depends on length meets new lengths.
   std::int64_t plans_made() const;
+  // Makes the plan of its own that an item of these lengths needs, if it needs one. Plans that were prepared for a mask
+  // that depends on length stay until a run has planned for more than 256 others. Thread-safe.
+  void prepare(std::int64_t queries, std::int64_t keys) const;
+  // Of AttentionArguments::workspace, for every plan made so far; 0 on the CPU.
+  std::size_t workspace_bytes() const;
   // Any number of items when the mask does not depend on the batch index; lengths up to the planned ones.
   // Thread-safe. New lengths cost no planning unless the mask depends on them.
   void run(const AttentionArguments& arguments) const;

@@ -2,8 +2,11 @@
 // Planning: measure, choose, pack, arrange (planned.cpp). Running: check, group items by plan, launch.
 #include "stof/attention.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "src/attention/call.h"
@@ -26,30 +29,73 @@ struct Attention::State {
         by_item(depends_on_batch(mask)),
         planned(std::make_shared<const Planned>(plan_attention(mask, shape, device, kernel))) {}
 
-  // The plan whose layout has the positions of the item.
-  std::shared_ptr<const Planned> plan_for(const AttentionItem& item) {
-    const std::int64_t first = item.keys - item.queries;
-    if (item.keys == 0) return planned;
+  // The lengths of the plan of its own that an item needs; nothing when the first plan has its positions.
+  std::optional<Lengths> lengths_of(const AttentionItem& item) const {
+    if (item.keys == 0) return std::nullopt;
     if (by_length) {
-      if (item.queries == shape.queries && item.keys == shape.keys) return planned;
-      return other({item.queries, item.keys}, true);
+      if (item.queries == shape.queries && item.keys == shape.keys) return std::nullopt;
+      return Lengths{item.queries, item.keys};
     }
-    if (first >= planned->positions.begin) return planned;
+    const std::int64_t first = item.keys - item.queries;
+    if (first >= planned->positions.begin) return std::nullopt;
     // Decoding an item shorter than planned, for one: a layout over every position that could come.
-    return other({first < 0 ? shape.keys + shape.queries : shape.keys, shape.keys}, false);
+    return Lengths{first < 0 ? shape.keys + shape.queries : shape.keys, shape.keys};
   }
 
-  std::shared_ptr<const Planned> other(const Lengths& lengths, bool choose_again) {
+  std::shared_ptr<const Planned> plan_for(const AttentionItem& item, bool may_plan) {
+    const std::optional<Lengths> lengths = lengths_of(item);
+    if (!lengths) return planned;
     const std::lock_guard lock(mutex);
-    if (const auto found = others.find(lengths); found != others.end()) return found->second;
+    if (const auto found = others.find(*lengths); found != others.end()) return found->second;
+    if (!may_plan)
+      fail(ErrorKind::invalid_argument,
+           "attention: {} queries and {} keys need a plan of their own, which this call may not make; prepare them",
+           item.queries, item.keys);
+    if (others.size() >= kMaxPlans) others.clear();
+    return make(*lengths);
+  }
+
+  void prepare(std::int64_t queries, std::int64_t keys) {
+    check_length("queries", queries, shape.queries);
+    check_length("keys", keys, shape.keys);
+    AttentionItem item;
+    item.queries = queries;
+    item.keys = keys;
+    const std::optional<Lengths> lengths = lengths_of(item);
+    if (!lengths) return;
+    const std::lock_guard lock(mutex);
+    if (others.find(*lengths) != others.end()) return;
+    if (others.size() >= kMaxPlans)
+      fail(ErrorKind::unsupported, "attention: {} pairs of lengths are prepared, the most that there can be",
+           kMaxPlans);
+    make(*lengths);
+  }
+
+  static void check_length(std::string_view name, std::int64_t length, std::int64_t limit) {
+    if (length < 0 || length > limit)
+      fail(ErrorKind::invalid_argument, "attention: {} {} to prepare for; accepted: 0..{}", length, name, limit);
+  }
+
+  // Under the lock.
+  std::shared_ptr<const Planned> make(const Lengths& lengths) {
     AttentionShape extent = shape;
     std::tie(extent.queries, extent.keys) = lengths;
-    auto made = std::make_shared<const Planned>(choose_again ? plan_attention(mask, extent, device, kernel)
-                                                             : replan(mask, extent, device, planned->choice));
-    if (others.size() >= kMaxPlans) others.clear();
+    auto made = std::make_shared<const Planned>(by_length ? plan_attention(mask, extent, device, kernel)
+                                                          : replan(mask, extent, device, planned->choice));
     ++plans_made;
     others.emplace(lengths, made);
     return made;
+  }
+
+  std::size_t workspace_bytes() {
+    const auto bytes_of = [](const Planned& plan) {
+      const auto bytes = plan.choice.kernel->workspace_bytes;
+      return bytes == nullptr ? 0 : bytes(plan.arranged);
+    };
+    const std::lock_guard lock(mutex);
+    std::size_t most = bytes_of(*planned);
+    for (const auto& [lengths, plan] : others) most = std::max(most, bytes_of(*plan));
+    return most;
   }
 
   Mask mask;
@@ -77,10 +123,15 @@ std::int64_t Attention::plans_made() const {
   return state_->plans_made;
 }
 
+void Attention::prepare(std::int64_t queries, std::int64_t keys) const { state_->prepare(queries, keys); }
+
+std::size_t Attention::workspace_bytes() const { return state_->workspace_bytes(); }
+
 void Attention::run(const AttentionArguments& arguments) const {
   const CheckedCall checked = check_call(arguments, state_->shape, state_->by_item);
   std::map<std::shared_ptr<const Planned>, std::vector<AttentionItem>> groups;
-  for (const AttentionItem& item : checked.items) groups[state_->plan_for(item)].push_back(item);
+  for (const AttentionItem& item : checked.items) groups[state_->plan_for(item, arguments.may_plan)].push_back(item);
+  if (arguments.workspace != nullptr) check_workspace(arguments, workspace_bytes());
   for (const auto& [planned, items] : groups) {
     AttentionCall call = checked.call;
     call.items = items;

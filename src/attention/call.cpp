@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdint>
 
 #include "src/base/error.h"
 
@@ -135,6 +136,7 @@ AttentionCall call_of(const AttentionArguments& a, const AttentionShape& shape, 
   }
   call.packed = packed;
   call.stream = a.stream;
+  call.workspace = a.workspace;
   call.heads = shape.heads;
   call.kv_heads = shape.kv_heads;
   call.head_dim = shape.head_dim;
@@ -166,6 +168,16 @@ CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape
   if (!batch_matters)
     for (AttentionItem& item : checked.items) item.index = 0;
   return checked;
+}
+
+void check_workspace(const AttentionArguments& arguments, std::size_t needed) {
+  constexpr std::uintptr_t kAlignment = 16;
+  if (arguments.workspace_bytes < needed)
+    fail(ErrorKind::invalid_argument, "attention: the workspace has {} bytes; this plan needs {}",
+         arguments.workspace_bytes, needed);
+  if (reinterpret_cast<std::uintptr_t>(arguments.workspace) % kAlignment != 0)
+    fail(ErrorKind::invalid_argument, "attention: the workspace is at {}; accepted: a multiple of {}",
+         arguments.workspace, kAlignment);
 }
 
 }  // namespace stof

@@ -17,4 +17,7 @@ struct CheckedCall {
 // Throws invalid_argument naming the argument, what was got and what is accepted.
 CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape& shape, bool batch_matters);
 
+// Throws invalid_argument unless the call's own workspace has `needed` bytes at a multiple of 16.
+void check_workspace(const AttentionArguments& arguments, std::size_t needed);
+
 }  // namespace stof

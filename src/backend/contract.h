@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a backend offers, as constants: attention kernels that say why not, matmul and row operations.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -77,8 +78,9 @@ struct AttentionCall {
   std::int64_t heads = 1, kv_heads = 1, head_dim = 0;
   DType dtype = DType::f32;
   float scale = 1.f;
-  bool packed = false;     // items follow each other: none has memory past its own rows
-  void* stream = nullptr;  // of the device; null: its default stream
+  bool packed = false;        // items follow each other: none has memory past its own rows
+  void* stream = nullptr;     // of the device; null: its default stream
+  void* workspace = nullptr;  // of the device, as large as the kernel wants it; null: the arranged mask's own
   std::span<const AttentionItem> items;
 };
 
@@ -89,6 +91,7 @@ struct AttentionKernel {
   std::vector<AttentionPlan> (*candidates)(const AttentionProblem&, const DeviceCaps&);
   ArrangedMask (*arrange)(const AttentionPlan&, PackedMask, const Device&);
   void (*run)(const AttentionPlan&, const ArrangedMask&, const AttentionCall&, const Device&);
+  std::size_t (*workspace_bytes)(const ArrangedMask&) = nullptr;  // of AttentionCall::workspace; null: none
 };
 
 // Copies between the host and a device with memory of its own. Both are over when they return.

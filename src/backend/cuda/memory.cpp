@@ -37,4 +37,16 @@ void check_address(const Device& device, std::string_view name, const void* addr
          device.ordinal);
 }
 
+std::optional<int> gpu_behind(const void* address) {
+  if (address == nullptr || !driver_is_loaded() || !missing_driver().empty()) return std::nullopt;
+  const auto ask = [where = reinterpret_cast<DevicePointer>(address)](auto& answer, int attribute) {
+    return driver().pointer_attribute.attempt(&answer, attribute, where) == kSuccess;
+  };
+  unsigned kind = 0, managed = 0;
+  int ordinal = 0;
+  if (!ask(kind, kPointerMemoryType) || kind != kMemoryOfDevice) return std::nullopt;
+  if (ask(managed, kPointerIsManaged) && managed != 0) return std::nullopt;
+  return ask(ordinal, kPointerOrdinal) ? std::optional(ordinal) : std::nullopt;
+}
+
 }  // namespace stof::cuda

@@ -83,6 +83,10 @@ ArrangedMask arrange_band_mask(const AttentionPlan& plan, PackedMask packed, con
   return mask;
 }
 
+std::size_t band_workspace_bytes(const ArrangedMask& arranged) {
+  return workspace_bytes(*static_cast<const BandMask*>(arranged.get()));
+}
+
 void run_band(const AttentionPlan&, const ArrangedMask& arranged, const stof::AttentionCall& call,
               const Device& device) {
   const auto& mask = *static_cast<const BandMask*>(arranged.get());

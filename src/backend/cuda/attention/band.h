@@ -14,5 +14,6 @@ std::vector<AttentionPlan> band_candidates(const AttentionProblem& problem, cons
 ArrangedMask arrange_band_mask(const AttentionPlan& plan, PackedMask mask, const Device& device);
 void run_band(const AttentionPlan& plan, const ArrangedMask& mask, const stof::AttentionCall& call,
               const Device& device);
+std::size_t band_workspace_bytes(const ArrangedMask& arranged);
 
 }  // namespace stof::cuda

@@ -101,6 +101,10 @@ ArrangedMask arrange_gather_mask(const AttentionPlan& plan, PackedMask packed, c
   return mask;
 }
 
+std::size_t gather_workspace_bytes(const ArrangedMask& arranged) {
+  return workspace_bytes(*static_cast<const GatherMask*>(arranged.get()));
+}
+
 void run_gather(const AttentionPlan&, const ArrangedMask& arranged, const stof::AttentionCall& call,
                 const Device& device) {
   const auto& mask = *static_cast<const GatherMask*>(arranged.get());

@@ -14,5 +14,6 @@ std::vector<AttentionPlan> gather_candidates(const AttentionProblem& problem, co
 ArrangedMask arrange_gather_mask(const AttentionPlan& plan, PackedMask mask, const Device& device);
 void run_gather(const AttentionPlan& plan, const ArrangedMask& mask, const stof::AttentionCall& call,
                 const Device& device);
+std::size_t gather_workspace_bytes(const ArrangedMask& arranged);
 
 }  // namespace stof::cuda

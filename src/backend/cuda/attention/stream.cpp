@@ -145,6 +145,10 @@ ArrangedMask arrange_stream_mask(const AttentionPlan& plan, PackedMask packed, c
   return mask;
 }
 
+std::size_t stream_workspace_bytes(const ArrangedMask& arranged) {
+  return workspace_bytes(*static_cast<const StreamMask*>(arranged.get()));
+}
+
 void run_stream(const AttentionPlan&, const ArrangedMask& arranged, const stof::AttentionCall& call,
                 const Device& device) {
   const auto& mask = *static_cast<const StreamMask*>(arranged.get());

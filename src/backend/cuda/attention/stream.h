@@ -14,5 +14,6 @@ std::vector<AttentionPlan> stream_candidates(const AttentionProblem& problem, co
 ArrangedMask arrange_stream_mask(const AttentionPlan& plan, PackedMask mask, const Device& device);
 void run_stream(const AttentionPlan& plan, const ArrangedMask& mask, const stof::AttentionCall& call,
                 const Device& device);
+std::size_t stream_workspace_bytes(const ArrangedMask& arranged);
 
 }  // namespace stof::cuda

@@ -7,6 +7,7 @@
 #include "src/backend/cuda/attention/rows.h"
 #include "src/backend/cuda/attention/tile_maps.h"
 #include "src/backend/cuda/driver/device.h"
+#include "src/backend/cuda/memory.h"
 #include "src/base/narrow.h"
 
 namespace stof::cuda {
@@ -61,8 +62,18 @@ class Caller {
 
   void run() {
     const CurrentGpu current(mask_.blocks->gpu());  // encoding a map needs one too
+    if (call_.workspace != nullptr) {
+      Workspace borrowed(call_.workspace, mask_.workspaces->size(), stream_);
+      launch_all(borrowed);
+      return;
+    }
     Workspace& workspace = mask_.workspaces->of(stream_);
     const std::lock_guard lock(workspace.enqueuing);
+    launch_all(workspace);
+  }
+
+ private:
+  void launch_all(Workspace& workspace) const {
     for (std::size_t i = 0; i < items_.size(); ++i) {
       const DeviceNumbers numbers = write_numbers(items_[i], workspace);
       for (const HeadRun& heads : heads_[i]) {
@@ -72,7 +83,6 @@ class Caller {
     }
   }
 
- private:
   // Every item as long as planned, so that the kernel needs no lengths.
   bool as_planned(const ItemRun& run) const {
     const auto is = [](std::int64_t wanted) { return [wanted](int length) { return length == wanted; }; };
@@ -226,11 +236,14 @@ void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
   plain_kernel(gpu, kMemoryUnit, "place_lse_kernel", kMemoryThreads);
 }
 
+std::size_t workspace_bytes(const TiledMask& mask) { return mask.workspaces ? mask.workspaces->size().bytes() : 0; }
+
 void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Device& device,
                const std::function<void(const TiledLaunch&)>& launch) {
   gpu_of(device);
   if (call.items.empty()) return;
   check_addresses(call, device);
+  if (call.workspace != nullptr) check_address(device, "workspace", call.workspace);
   // The kernels take the maximum of unscaled scores, which is that of scaled ones for positive factors.
   const bool ordinary = std::isfinite(call.scale) && call.scale > 0;
   if (mask.kernel == nullptr || !ordinary) return launch_rows(*mask.blocks, call);

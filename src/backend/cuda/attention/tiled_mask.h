@@ -47,6 +47,9 @@ struct TiledLaunch {
   bool overlap_previous;
 };
 
+// Of a call's own workspace.
+std::size_t workspace_bytes(const TiledMask& mask);
+
 // Launches `launch` for every piece of the call; row by row where the copy engine cannot take its tensors.
 void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Device& device,
                const std::function<void(const TiledLaunch&)>& launch);

@@ -21,16 +21,26 @@ class OutsideCapture {
 }  // namespace
 
 Workspace::Workspace(const Gpu& gpu, const WorkspaceSize& size) : memory_(gpu, size.bytes()) {
-  // Partial results come first: they are read and written 16 bytes at a time.
-  partials = memory_.as<float>();
-  lse = partials + size.partials;
-  arrivals = reinterpret_cast<int*>(lse + size.lse);
-  numbers = arrivals + size.arrivals;
-  queue = numbers + size.numbers;
+  place(memory_.as<void>(), size);
   const Stream stream(gpu);
   const CurrentGpu current(gpu);
   driver().fill(memory_.address(), 0, memory_.bytes(), stream.handle());
   driver().synchronize_stream(stream.handle());
+}
+
+Workspace::Workspace(void* borrowed, const WorkspaceSize& size, StreamHandle stream) {
+  place(borrowed, size);
+  const auto begin = reinterpret_cast<DevicePointer>(arrivals);
+  driver().fill(begin, 0, sizeof(int) * (size.arrivals + size.numbers + WorkspaceSize::kQueue), stream);
+}
+
+void Workspace::place(void* memory, const WorkspaceSize& size) {
+  // Partial results come first: they are read and written 16 bytes at a time.
+  partials = static_cast<float*>(memory);
+  lse = partials + size.partials;
+  arrivals = reinterpret_cast<int*>(lse + size.lse);
+  numbers = arrivals + size.arrivals;
+  queue = numbers + size.numbers;
 }
 
 WorkspacePool::WorkspacePool(const Gpu& gpu, const WorkspaceSize& size)

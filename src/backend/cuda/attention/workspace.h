@@ -21,6 +21,8 @@ struct WorkspaceSize {
 
 struct Workspace {
   Workspace(const Gpu& gpu, const WorkspaceSize& size);
+  // The caller's memory, size.bytes() of it. Whatever is in it, a run finds it as a new one: cleared on the stream.
+  Workspace(void* borrowed, const WorkspaceSize& size, StreamHandle stream);
 
   // Held from the first launch of a call to its last: calls from several threads on one stream must not interleave.
   std::mutex enqueuing;
@@ -28,6 +30,7 @@ struct Workspace {
   int *arrivals, *numbers, *queue;
 
  private:
+  void place(void* memory, const WorkspaceSize& size);
   DeviceMemory memory_;
 };
 
@@ -37,6 +40,7 @@ class WorkspacePool {
   WorkspacePool(const Gpu& gpu, const WorkspaceSize& size);
   // Allocates for a stream that is seen for the first time after the first one, also while it records a graph.
   Workspace& of(StreamHandle stream);
+  const WorkspaceSize& size() const { return size_; }
 
  private:
   const Gpu& gpu_;

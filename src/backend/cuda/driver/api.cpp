@@ -64,6 +64,12 @@ const Driver& driver() {
   return *found.driver;
 }
 
+bool driver_is_loaded() {
+  void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
+  if (library != nullptr) dlclose(library);  // ends this reference only
+  return library != nullptr;
+}
+
 std::string missing_driver() { return loaded().missing; }
 
 void fail_call(const char* name, Status status) {

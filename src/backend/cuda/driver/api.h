@@ -97,6 +97,10 @@ const Driver& driver();
 // What keeps driver() from working: empty when nothing does.
 std::string missing_driver();
 
+// Whether anything in this process has loaded the driver, which this does not do. Until then there is no memory of a
+// GPU.
+bool driver_is_loaded();
+
 // Throws device: "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
 [[noreturn]] void fail_call(const char* name, Status status);
 

@@ -73,6 +73,9 @@ inline constexpr unsigned kStreamNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kEventDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
 inline constexpr int kCaptureThreadLocal = 1;       // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 inline constexpr int kCaptureRelaxed = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
+inline constexpr int kPointerMemoryType = 2;        // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+inline constexpr int kPointerIsManaged = 8;         // CU_POINTER_ATTRIBUTE_IS_MANAGED
 inline constexpr int kPointerOrdinal = 9;           // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+inline constexpr unsigned kMemoryOfDevice = 2;      // CU_MEMORYTYPE_DEVICE
 
 }  // namespace stof::cuda

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Masked attention for C99 and for whatever can call C: libstof.so exports these functions and nothing else.
+ *
+ *   stof_mask_parse -> stof_plan_create -> stof_plan_run, as often as wanted -> stof_plan_destroy, stof_mask_destroy
+ *
+ * Handles may be used by any number of threads at a time; only destroying one must be the last use of it. No function
+ * prints, exits or throws. docs/c_api.md has the rules that concern all of them. */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the program `stof` exits with, too. */
+typedef enum stof_status {
+  STOF_OK = 0,
+  STOF_BUG = 1,         /* of STOF: please report it */
+  STOF_INVALID = 2,     /* an argument or a file is wrong; the text names what was got and what is accepted */
+  STOF_UNSUPPORTED = 3, /* a valid request that nothing here can serve */
+  STOF_DEVICE = 4       /* the device, its driver, or memory */
+} stof_status;
+
+typedef enum stof_dtype { STOF_F32 = 0, STOF_F16 = 1, STOF_BF16 = 2, STOF_I32 = 3, STOF_BOOL = 4 } stof_dtype;
+
+/* "0.1.0" */
+const char* stof_version(void);
+
+/* Why the calling thread's last failed call failed; "" before there was one. Valid until its next failure. */
+const char* stof_last_error(void);
+
+/* ---- Masks: docs/masks.md. All functions that make one copy what they are given. ---- */
+
+typedef struct stof_mask stof_mask;
+
+/* An array in the host's memory. A bool is a byte, 0 or not. */
+typedef struct stof_array {
+  const void* data;
+  const int64_t* shape;   /* [rank] */
+  const int64_t* strides; /* [rank], in elements, or NULL: contiguous */
+  int32_t rank;
+  int32_t dtype; /* stof_dtype */
+} stof_array;
+
+/* "causal & window(256) | global(16)". Names of files in the text are relative to `folder`; NULL: the current one. */
+stof_status stof_mask_parse(const char* text, const char* folder, stof_mask** mask);
+
+stof_status stof_mask_bits(const stof_array* allowed, stof_mask** mask); /* bool [N, M], [H, N, M] or [B, H, N, M] */
+stof_status stof_mask_blocks(int64_t size, const stof_array* table, stof_mask** mask); /* bool [R, R] or [H, R, R] */
+stof_status stof_mask_document_ids(const stof_array* ids, stof_mask** mask);           /* i32 [M] or [B, M] */
+
+stof_status stof_mask_and(const stof_mask* a, const stof_mask* b, stof_mask** mask);
+stof_status stof_mask_or(const stof_mask* a, const stof_mask* b, stof_mask** mask);
+stof_status stof_mask_not(const stof_mask* a, stof_mask** mask);
+
+/* As stof_mask_parse reads it, arrays as fingerprints of their contents. Valid as long as the mask; NULL for NULL. */
+const char* stof_mask_text(const stof_mask* mask);
+
+void stof_mask_destroy(stof_mask* mask); /* NULL: nothing happens */
+
+/* ---- Plans: a mask, measured and packed for the kernel that was chosen for a shape on a device. ---- */
+
+typedef struct stof_plan stof_plan;
+
+typedef struct stof_shape {
+  size_t struct_size; /* sizeof(stof_shape) */
+  int64_t batch;
+  int64_t heads, kv_heads; /* heads is a multiple of kv_heads */
+  int64_t queries, keys;   /* of the longest item */
+  int64_t head_dim;        /* 1..256 */
+  int32_t dtype;           /* STOF_F32, STOF_F16, STOF_BF16: storage; accumulation is fp32 */
+} stof_shape;
+
+/* device: "cpu", "cuda", "cuda:N", or "auto" (CUDA where there is one). kernel: one by name, as the description of a
+ * plan and `stof plan` print it; NULL chooses. The mask may be destroyed afterwards. */
+stof_status stof_plan_create(const stof_mask* mask, const stof_shape* shape, const char* device, const char* kernel,
+                             stof_plan** plan);
+
+/* Makes, if it has to, what items of so many queries and keys need. A new plan has it for items that end at the same
+ * position as the longest and for shorter ones with as many queries as keys; other distances between the numbers of
+ * queries and keys, and lengths when the mask depends on them (docs/masks.md), are prepared here. */
+stof_status stof_plan_prepare(stof_plan* plan, int64_t queries, int64_t keys);
+
+/* JSON on one line, keys as in `stof plan --json`. Valid as long as the plan; NULL for NULL. */
+const char* stof_plan_description(const stof_plan* plan);
+
+/* Bytes of device memory for stof_call.workspace; 0 on the CPU. stof_plan_prepare may raise it. */
+stof_status stof_plan_workspace_size(const stof_plan* plan, size_t* bytes);
+
+void stof_plan_destroy(stof_plan* plan); /* NULL: nothing happens */
+
+/* ---- Running ---- */
+
+/* [batch, heads, rows, head_dim] with any distances, in elements; head_dim is contiguous. */
+typedef struct stof_tensor {
+  void* data; /* on the plan's device; may be NULL only when there are no rows */
+  int64_t batch_stride, head_stride, row_stride;
+} stof_tensor;
+
+/* Everything that is not set is 0. Items are padded, [batch, heads, rows, head_dim] with optional lengths, or packed
+ * one after the other, [rows, heads, head_dim] with offsets: then batch_stride is not read. */
+typedef struct stof_call {
+  size_t struct_size;    /* sizeof(stof_call) */
+  int32_t dtype;         /* of q, k, v and out: the plan's */
+  int64_t batch;         /* items */
+  int64_t queries, keys; /* rows of q and out, of k and v: of every item when padded, of all together when packed */
+  stof_tensor q, k, v, out;
+  stof_tensor lse;    /* f32 [batch, heads, rows], its rows row_stride apart: natural log-sum-exp; data NULL: none */
+  const float* scale; /* NULL: 1 / sqrt(head_dim) */
+  /* In the host's memory, read before the call returns. */
+  const int32_t *q_lengths, *kv_lengths; /* padded: [batch] each, or NULL for full ones */
+  const int32_t *cu_q, *cu_kv;           /* packed: offsets, [batch + 1] each, ascending from 0 */
+  void* stream;                          /* on CUDA a CUstream (cudaStream_t), NULL for the default one */
+  /* On CUDA, of stof_plan_workspace_size bytes at a multiple of 16, for no other run at the same time. NULL: the plan's
+   * own, of which there is one at first and another for every further stream. */
+  void* workspace;
+  size_t workspace_bytes;
+} stof_call;
+
+/* out = softmax(scale * q k^T, over the allowed keys) v. On CUDA it returns when the work is on the stream, and can be
+ * recorded into a graph: it allocates no device memory, except for a stream that is new to the plan and brings no
+ * workspace. Rows without an allowed key give 0 and an LSE of -inf; rows past an item's length are not written. */
+stof_status stof_plan_run(const stof_plan* plan, const stof_call* call);
+
+#ifdef __cplusplus
+}
+#endif

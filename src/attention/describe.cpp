@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/attention/describe.h"
+
+#include <nlohmann/json.hpp>
+
+namespace stof {
+
+std::string_view name_of(LayoutKind kind) { return kind == LayoutKind::block ? "block" : "row"; }
+
+nlohmann::ordered_json describe_tiles(const AttentionPlan& plan) {
+  if (plan.layout == LayoutKind::row) return nullptr;
+  return {{"block_q", plan.format.block_q}, {"block_kv", plan.format.block_kv}, {"key_step", plan.format.key_step}};
+}
+
+nlohmann::ordered_json describe(const AttentionPlan& plan) {
+  return {{"layout", name_of(plan.layout)}, {"kernel", plan.kernel}, {"instance", plan.instance},
+          {"tiles", describe_tiles(plan)},  {"splits", plan.splits}, {"predicted_us", plan.predicted_us},
+          {"reason", plan.reason}};
+}
+
+}  // namespace stof

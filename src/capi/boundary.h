@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The border to C: no exception crosses it, and why a call failed is kept for the thread that made it.
+#pragma once
+#include <string_view>
+
+#include "src/base/error.h"
+#include "stof/stof.h"
+
+namespace stof::capi {
+
+// Inside a handler: the code for what is being handled; its text is stof_last_error() from then on.
+stof_status keep_failure() noexcept;
+
+template <class Work>
+stof_status guarded(const Work& work) noexcept {
+  try {
+    work();
+    return STOF_OK;
+  } catch (...) {
+    return keep_failure();
+  }
+}
+
+// What a pointer argument points to. `name`: "stof_mask_not: a".
+template <class Object>
+Object& given(Object* object, std::string_view name) {
+  if (object == nullptr) fail(ErrorKind::invalid_argument, "{} is NULL", name);
+  return *object;
+}
+
+// A structure that says how large its caller takes it to be.
+template <class Structure>
+const Structure& given_sized(const Structure* structure, std::string_view name) {
+  const Structure& found = given(structure, name);
+  if (found.struct_size != sizeof(Structure))
+    fail(ErrorKind::invalid_argument, "{}.struct_size is {}; accepted: {}", name, found.struct_size, sizeof(Structure));
+  return found;
+}
+
+// Throws invalid_argument when the host cannot read the address because it is a GPU's. The message begins with both
+// names.
+void check_host_address(std::string_view of, std::string_view name, const void* address);
+
+}  // namespace stof::capi

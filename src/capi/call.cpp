@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/capi/call.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+
+#include "src/backend/contract.h"
+#include "src/capi/array.h"
+#include "src/capi/boundary.h"
+
+namespace stof::capi {
+namespace {
+
+constexpr std::int64_t kMostRows = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 47;  // of addresses, on the processors there are
+
+// A dimension of a tensor but the last, which is contiguous.
+struct Dimension {
+  std::string_view name;
+  std::int64_t size, stride;
+};
+
+// One of the tensors of a call. `row` elements lie side by side at every place.
+struct Argument {
+  std::string_view name;
+  const stof_tensor& tensor;
+  DType dtype;
+  std::int64_t heads, rows, row;
+  bool written;
+};
+
+class Checker {
+ public:
+  Checker(const stof_call& call, const stof_plan& plan)
+      : call_(call), on_cpu_(plan.device.backend->memory == nullptr), packed_(call.cu_q || call.cu_kv) {}
+
+  bool packed() const { return packed_; }
+
+  TensorView view_of(const Argument& argument) const {
+    const stof_tensor& tensor = argument.tensor;
+    const bool lse = argument.row == 0;
+    TensorView view{.data = tensor.data, .dtype = argument.dtype, .shape = {}, .strides = {}};
+    if (packed_) {
+      view.shape = {argument.rows, argument.heads};
+      view.strides = {tensor.row_stride, tensor.head_stride};
+    } else {
+      view.shape = {call_.batch, argument.heads, argument.rows};
+      view.strides = {tensor.batch_stride, tensor.head_stride, tensor.row_stride};
+    }
+    check(argument, element_count(view.shape) == 0);
+    if (lse) return view;
+    view.shape.push_back(argument.row);
+    view.strides.push_back(1);
+    return view;
+  }
+
+  void check_scalars() const {
+    check_range("batch", call_.batch, packed_ ? 1 : 0, kMostRows - 1);
+    check_range("queries", call_.queries, 0, kMostRows);
+    check_range("keys", call_.keys, 0, kMostRows);
+    if (packed_ && (call_.cu_q == nullptr || call_.cu_kv == nullptr))
+      fail(ErrorKind::invalid_argument, "stof_plan_run: call.{} is NULL; accepted: both cu_q and cu_kv, or neither",
+           call_.cu_q == nullptr ? "cu_q" : "cu_kv");
+    if (on_cpu_ && call_.stream != nullptr)
+      fail(ErrorKind::invalid_argument, "stof_plan_run: call.stream is {}; accepted on the CPU: NULL", call_.stream);
+  }
+
+  // A list in the host's memory; empty when there is none.
+  std::span<const std::int32_t> list(std::string_view name, const std::int32_t* first, std::int64_t count) const {
+    if (first == nullptr) return {};
+    if (reinterpret_cast<std::uintptr_t>(first) % alignof(std::int32_t) != 0) fail_alignment(name, first, DType::i32);
+    check_host_address("stof_plan_run: call.", name, first);
+    return {first, static_cast<std::size_t>(count)};
+  }
+
+ private:
+  static void check_range(std::string_view name, std::int64_t value, std::int64_t least, std::int64_t most) {
+    if (value < least || value > most)
+      fail(ErrorKind::invalid_argument, "stof_plan_run: call.{} is {}; accepted: {}..{}", name, value, least, most);
+  }
+
+  [[noreturn]] static void fail_alignment(std::string_view name, const void* address, DType dtype) {
+    fail(ErrorKind::invalid_argument, "stof_plan_run: call.{} is at {}; accepted for {}: a multiple of {}", name,
+         address, name_of(dtype), size_of(dtype));
+  }
+
+  void check(const Argument& argument, bool empty) const {
+    std::array dimensions{Dimension{"row_stride", argument.rows, argument.tensor.row_stride},
+                          Dimension{"head_stride", argument.heads, argument.tensor.head_stride},
+                          Dimension{"batch_stride", packed_ ? 1 : call_.batch, argument.tensor.batch_stride}};
+    for (const Dimension& dimension : dimensions) check_stride(argument, dimension);
+    if (empty) return;
+    const void* const data = argument.tensor.data;
+    if (data == nullptr)
+      fail(ErrorKind::invalid_argument, "stof_plan_run: call.{}.data is NULL; it has {} rows", argument.name,
+           argument.rows);
+    if (reinterpret_cast<std::uintptr_t>(data) % size_of(argument.dtype) != 0)
+      fail_alignment(fmt::format("{}.data", argument.name), data, argument.dtype);
+    if (on_cpu_) check_host_address("stof_plan_run: call.", argument.name, data);
+    if (argument.written) check_apart(argument, dimensions);
+  }
+
+  static void check_stride(const Argument& argument, const Dimension& dimension) {
+    if (dimension.size <= 1) return;
+    const auto element = static_cast<std::int64_t>(size_of(argument.dtype));
+    const std::int64_t most = kMostBytes / element / dimension.size;
+    if (dimension.stride < 0 || dimension.stride > most)
+      fail(ErrorKind::invalid_argument, "stof_plan_run: call.{}.{} is {}; accepted: 0..{} elements", argument.name,
+           dimension.name, dimension.stride, most);
+  }
+
+  // No two places of what is written share memory: each stride steps over all that smaller strides reach.
+  static void check_apart(const Argument& argument, std::array<Dimension, 3>& dimensions) {
+    std::stable_sort(dimensions.begin(), dimensions.end(),
+                     [](const Dimension& a, const Dimension& b) { return a.stride < b.stride; });
+    std::int64_t reach = std::max<std::int64_t>(argument.row, 1);
+    for (const Dimension& dimension : dimensions) {
+      if (dimension.size <= 1) continue;
+      if (dimension.stride < reach)
+        fail(ErrorKind::invalid_argument,
+             "stof_plan_run: call.{}.{} is {}, so that rows share memory; accepted here: {} or more", argument.name,
+             dimension.name, dimension.stride, reach);
+      reach += (dimension.size - 1) * dimension.stride;
+    }
+  }
+
+  const stof_call& call_;
+  const bool on_cpu_, packed_;
+};
+
+}  // namespace
+
+AttentionArguments arguments_of(const stof_call& call, const stof_plan& plan) {
+  const AttentionShape& shape = plan.shape;
+  const DType dtype = dtype_of("stof_plan_run: call.dtype", call.dtype);
+  if (dtype != shape.dtype)
+    fail(ErrorKind::invalid_argument, "stof_plan_run: call.dtype is {}; this plan takes {}", name_of(dtype),
+         name_of(shape.dtype));
+  const Checker checker(call, plan);
+  checker.check_scalars();
+  const auto of_queries = [&](std::string_view name, const stof_tensor& tensor, bool written) {
+    return checker.view_of({name, tensor, dtype, shape.heads, call.queries, shape.head_dim, written});
+  };
+  const auto of_keys = [&](std::string_view name, const stof_tensor& tensor) {
+    return checker.view_of({name, tensor, dtype, shape.kv_heads, call.keys, shape.head_dim, false});
+  };
+  AttentionArguments arguments{.q = of_queries("q", call.q, false),
+                               .k = of_keys("k", call.k),
+                               .v = of_keys("v", call.v),
+                               .out = of_queries("out", call.out, true)};
+  if (call.lse.data != nullptr)
+    arguments.lse = checker.view_of({"lse", call.lse, DType::f32, shape.heads, call.queries, 0, true});
+  if (call.scale != nullptr) arguments.scale = *call.scale;
+  arguments.q_lengths = checker.list("q_lengths", call.q_lengths, call.batch);
+  arguments.kv_lengths = checker.list("kv_lengths", call.kv_lengths, call.batch);
+  arguments.cu_q = checker.list("cu_q", call.cu_q, call.batch + 1);
+  arguments.cu_kv = checker.list("cu_kv", call.cu_kv, call.batch + 1);
+  arguments.stream = call.stream;
+  arguments.workspace = call.workspace;
+  arguments.workspace_bytes = call.workspace_bytes;
+  arguments.may_plan = false;
+  return arguments;
+}
+
+}  // namespace stof::capi
+
+stof_status stof_plan_run(const stof_plan* plan, const stof_call* call) {
+  namespace capi = stof::capi;
+  return capi::guarded([&] {
+    const stof_plan& of_plan = capi::given(plan, "stof_plan_run: plan");
+    of_plan.attention.run(capi::arguments_of(capi::given_sized(call, "stof_plan_run: call"), of_plan));
+  });
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arguments of a run as C gives them: raw addresses and distances, checked before anything is read through them.
+#pragma once
+#include "src/capi/handles.h"
+
+namespace stof::capi {
+
+// Throws invalid_argument naming the argument, what was got and what is accepted.
+AttentionArguments arguments_of(const stof_call& call, const stof_plan& plan);
+
+}  // namespace stof::capi

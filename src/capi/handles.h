@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the opaque handles of stof.h hold: nothing in them changes but what is guarded inside.
+#pragma once
+#include <string>
+
+#include "stof/attention.h"
+#include "stof/stof.h"
+
+struct stof_mask {
+  explicit stof_mask(stof::Mask the_mask) : mask(std::move(the_mask)), text(mask.text()) {}
+  const stof::Mask mask;
+  const std::string text;
+};
+
+struct stof_plan {
+  stof_plan(const stof_mask& mask, const stof::AttentionShape& the_shape, const stof::Device& the_device,
+            const stof::AttentionOptions& options);
+  const stof::AttentionShape shape;
+  const stof::Device device;
+  const stof::Attention attention;
+  const std::string description;
+};

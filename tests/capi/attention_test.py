@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Attention through libstof.so, in a process that knows none of our headers, against its definition.
+
+usage: attention_test.py LIBSTOF.SO cpu|cuda    exit status 77 when the device is not there
+"""
+
+import ctypes as c
+import json
+import sys
+import threading
+import unittest
+
+import c_library
+from c_library import BF16, BOOL, F16, F32, I32
+from memory import open_memory
+from problem import Problem
+
+DEVICE, PATH = sys.argv.pop(), sys.argv.pop()
+try:
+    MEMORY = open_memory(DEVICE)
+except OSError as missing:
+    print(f"skipped: no GPU to test on: {missing}")
+    sys.exit(77)
+STOF = c_library.Stof(PATH)
+
+MASKS = {
+    "all": lambda b, h, p, j: True,
+    "none": lambda b, h, p, j: False,
+    "causal": lambda b, h, p, j: j <= p,
+    "causal & window(5)": lambda b, h, p, j: j <= p and p - j <= 5,
+    "window(3) | global(2)": lambda b, h, p, j: abs(p - j) <= 3 or p < 2 or j < 2,
+    "!strided(3) | sink(1)": lambda b, h, p, j: (p - j) % 3 != 0 or j < 1,
+    "heads(0-1: causal, *: window(2))": lambda b, h, p, j: j <= p if h < 2 else abs(p - j) <= 2,
+    "batch(0: causal, *: all)": lambda b, h, p, j: j <= p or b > 0,
+}
+
+
+class Attention(unittest.TestCase):
+    def plan(self, text, problem, **given):
+        mask = STOF.parse(text)
+        self.addCleanup(STOF.library.stof_mask_destroy, mask)
+        return self.planned(mask, problem, **given)
+
+    def planned(self, mask, problem, **given):
+        plan = STOF.plan(mask, problem.shape, DEVICE, **given)
+        self.addCleanup(STOF.library.stof_plan_destroy, plan)
+        return plan
+
+    def check(self, problem, plan, allowed):
+        call = problem.on(MEMORY)
+        STOF.run(plan, call)
+        self.assertLess(problem.worst(call, allowed), 1)
+
+    def test_masks_and_dtypes(self):
+        for text, allowed in MASKS.items():
+            for dtype in (F32, F16, BF16):
+                with self.subTest(mask=text, dtype=dtype):
+                    problem = Problem(dtype=dtype, seed=len(text))
+                    self.check(problem, self.plan(text, problem), allowed)
+
+    def test_orders_of_dimensions_and_grouped_heads(self):
+        for order in ("bhsd", "bshd", "gaps"):
+            for heads, kv_heads in ((4, 4), (6, 2), (3, 1)):
+                for dtype in (F32, BF16):
+                    with self.subTest(order=order, heads=heads, kv_heads=kv_heads, dtype=dtype):
+                        problem = Problem(order=order, heads=heads, kv_heads=kv_heads, dtype=dtype)
+                        self.check(problem, self.plan("causal", problem), MASKS["causal"])
+
+    def test_every_kernel_that_takes_it(self):
+        problem = Problem(dtype=F16, queries=70, keys=70)
+        kernels = ("row_attention", "block_attention") if DEVICE == "cpu" else (
+            "row_attention", "stream_attention", "band_attention", "gather_attention")
+        for kernel in kernels:
+            with self.subTest(kernel=kernel):
+                try:
+                    plan = self.plan("causal & window(5)", problem, kernel=kernel)
+                except c_library.Failure as refused:  # by a GPU that it is not written for
+                    self.assertEqual((DEVICE, refused.status), ("cuda", 3))
+                    continue
+                self.assertEqual(json.loads(STOF.library.stof_plan_description(plan))["kernel"], kernel)
+                self.check(problem, plan, MASKS["causal & window(5)"])
+
+    def test_lengths(self):
+        lengths = [(24, 28), (3, 7), (0, 5), (9, 9)]
+        for packed in (False, True):
+            for order in ("bhsd", "bshd"):
+                with self.subTest(packed=packed, order=order):
+                    problem = Problem(batch=4, lengths=lengths, packed=packed, order=order, dtype=F16)
+                    plan = self.plan("window(3) | global(2)", problem)
+                    for queries, keys in lengths:
+                        STOF.prepare(plan, queries, keys)
+                    self.check(problem, plan, MASKS["window(3) | global(2)"])
+
+    def test_no_rows_and_no_keys(self):
+        empty = Problem(queries=0, keys=5)
+        self.check(empty, self.plan("all", empty), MASKS["all"])
+        blind = Problem(queries=5, keys=0)
+        self.check(blind, self.plan("all", blind), MASKS["all"])
+        nobody = Problem(batch=0)
+        self.check(nobody, self.plan("all", Problem()), MASKS["all"])
+
+    def test_scale_and_no_lse(self):
+        for scale in (0.3, -0.5):
+            problem = Problem(scale=scale, lse=False)
+            self.check(problem, self.plan("causal", problem), MASKS["causal"])
+
+    def test_bits_in_memory(self):
+        problem = Problem()
+        cells = [(3 * i + i // 7) % 5 != 0 for i in range(24 * 28)]
+        array = c_library.array(cells, (24, 28), BOOL)
+        mask = STOF.mask("bits", array)
+        self.addCleanup(STOF.library.stof_mask_destroy, mask)
+        array.kept[:] = [0] * len(cells)  # the mask has its own copy
+        self.check(problem, self.planned(mask, problem), lambda b, h, p, j: cells[(p - 4) * 28 + j])
+        turned = c_library.array([cells[i % 24 * 28 + i // 24] for i in range(24 * 28)], (24, 28), BOOL, strides=(1, 24))
+        same = STOF.mask("bits", turned)
+        self.addCleanup(STOF.library.stof_mask_destroy, same)
+        self.assertEqual(STOF.library.stof_mask_text(same), STOF.library.stof_mask_text(mask))
+
+    def test_blocks_and_documents_in_memory_combined(self):
+        problem = Problem(queries=28, keys=28)
+        table = [(r + c_) % 3 != 1 for r in range(4) for c_ in range(4)]
+        documents = [0] * 10 + [1] * 9 + [2] * 9
+        parts = [STOF.mask("blocks", 7, c_library.array(table, (4, 4), BOOL)),
+                 STOF.mask("document_ids", c_library.array(documents, (28,), I32)), STOF.parse("causal")]  # fmt: skip
+        parts.append(STOF.mask("and", parts[0], parts[1]))
+        parts.append(STOF.mask("not", parts[2]))
+        parts.append(STOF.mask("or", parts[3], parts[4]))
+        plan = self.planned(parts[-1], problem)
+        for part in parts:
+            STOF.library.stof_mask_destroy(part)
+        self.check(problem, plan,
+                   lambda b, h, p, j: table[p // 7 * 4 + j // 7] and documents[p] == documents[j] or j > p)  # fmt: skip
+
+    def test_a_mask_that_depends_on_length_is_prepared_for_it(self):
+        text, lengths = "where(q < 10) & bigbird(8, 1, 3, 1, 2)", [(24, 24), (11, 11)]
+        problem = Problem(queries=24, keys=24, lengths=lengths)
+        plan = self.plan(text, problem)
+        call = problem.on(MEMORY)
+        with self.assertRaises(c_library.Failure) as failed:
+            STOF.run(plan, call)
+        self.assertEqual((failed.exception.status, failed.exception.text),
+                         (2, "attention: 11 queries and 11 keys need a plan of their own, which this call may not make; "
+                             "prepare them"))  # fmt: skip
+        STOF.prepare(plan, 11, 11)
+        STOF.run(plan, call)
+        alone = Problem(batch=1, queries=11, keys=11)
+        alone.q, alone.k, alone.v = ({(0, h, i): row for (b, h, i), row in of.items() if b == 1}
+                                     for of in (problem.q, problem.k, problem.v))  # fmt: skip
+        single = alone.on(MEMORY)
+        STOF.run(self.plan(text, alone), single)
+        rows = lambda of, its, b: [its[of.place((b, h, i), of.distances(4, 0, 16), 0) + x]
+                                   for h in range(4) for i in range(11) for x in range(16)]  # fmt: skip
+        read = lambda its: memoryview(its.kept["out"].read()).cast("f")
+        self.assertEqual(rows(problem, read(call), 1), rows(alone, read(single), 0))
+
+    def test_decoding_with_one_plan(self):
+        plan = self.plan("causal & window(5)", Problem(batch=1, queries=1, keys=40))
+        STOF.prepare(plan, 1, 1)
+        for keys in (40, 39, 17, 1):
+            problem = Problem(batch=1, queries=1, keys=keys)
+            self.check(problem, plan, MASKS["causal & window(5)"])
+
+    def test_description(self):
+        found = json.loads(STOF.library.stof_plan_description(self.plan("causal", Problem(dtype=F16))))
+        self.assertEqual(list(found), ["mask", "device", "shape", "layout", "kernel", "instance", "tiles", "splits",
+                                       "predicted_us", "reason"])  # fmt: skip
+        self.assertEqual(found["mask"], "causal")
+        self.assertEqual(found["shape"], {"batch": 2, "heads": 4, "kv_heads": 2, "queries": 24, "keys": 28,
+                                          "head_dim": 16, "dtype": "f16"})  # fmt: skip
+
+    def test_one_plan_from_several_threads(self):
+        problems = [Problem(seed=seed, dtype=F16, lengths=[(24, 28), (seed, seed)]) for seed in range(1, 5)]
+        plan = self.plan("causal & window(5)", problems[0])
+        calls = [problem.on(MEMORY) for problem in problems]
+        wrong = []
+
+        def work(call, seed):
+            for _ in range(20):
+                STOF.prepare(plan, seed, seed)
+                STOF.run(plan, call)
+                bad = c_library.Call(struct_size=seed)
+                if STOF.library.stof_plan_run(plan, bad) != 2 or f"is {seed};" not in STOF.library.stof_last_error().decode():
+                    wrong.append(seed)
+
+        threads = [threading.Thread(target=work, args=(call, seed)) for seed, call in enumerate(calls, 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        for problem, call in zip(problems, calls):
+            self.assertLess(problem.worst(call, MASKS["causal & window(5)"]), 1)
+
+
+@unittest.skipUnless(DEVICE == "cuda", "workspaces and graphs are of CUDA")
+class OnStreams(unittest.TestCase):
+    def planned(self, problem, text):
+        mask = STOF.parse(text)
+        plan = STOF.plan(mask, problem.shape, DEVICE)
+        self.addCleanup(STOF.library.stof_plan_destroy, plan)
+        STOF.library.stof_mask_destroy(mask)
+        return plan
+
+    def test_a_graph_with_a_workspace_allocates_nothing(self):
+        for text in ("causal", "causal & window(5)", "window(3) | global(2)"):
+            with self.subTest(mask=text):
+                problem = Problem(queries=300, keys=300, heads=2, kv_heads=1, d=16, dtype=F16, order="bshd")
+                plan, call = self.planned(problem, text), problem.on(MEMORY)
+                size = STOF.workspace_size(plan)
+                workspace = MEMORY.allocate(b"\xff" * size)
+                call.stream = MEMORY.stream().value
+                call.workspace, call.workspace_bytes = workspace.address, size
+                free = MEMORY.free_bytes()
+                launch = MEMORY.recorded(call.stream, lambda: STOF.run(plan, call))
+                STOF.run(plan, call)
+                MEMORY.synchronize()
+                self.assertEqual(MEMORY.free_bytes(), free)
+                for _ in range(2):
+                    call.kept["out"].write(b"\0" * call.kept["out"].size)
+                    call.kept["out"].write(problem.on(MEMORY).kept["out"].read())
+                    launch()
+                    self.assertLess(problem.worst(call, MASKS[text]), 1)
+
+    def test_a_small_workspace_is_refused(self):
+        problem = Problem(queries=300, keys=300, dtype=F16)
+        plan, call = self.planned(problem, "causal"), problem.on(MEMORY)
+        size = STOF.workspace_size(plan)
+        workspace = MEMORY.allocate(bytes(size + 16))
+        call.workspace = workspace.address
+        for address, got, message in ((0, size - 1, f"attention: the workspace has {size - 1} bytes; this plan needs {size}"),
+                                      (8, size, f"attention: the workspace is at {workspace.address + 8:#x}; accepted: a multiple of 16")):  # fmt: skip
+            call.workspace, call.workspace_bytes = workspace.address + address, got
+            with self.assertRaises(c_library.Failure) as failed:
+                STOF.run(plan, call)
+            self.assertEqual((failed.exception.status, failed.exception.text), (2, message))
+
+    def test_memory_of_the_host_is_refused(self):
+        problem = Problem(dtype=F16)
+        plan, call = self.planned(problem, "causal"), problem.on(MEMORY)
+        host = bytearray(1 << 16)
+        call.q.data = c.addressof((c.c_char * len(host)).from_buffer(host))
+        with self.assertRaises(c_library.Failure) as failed:
+            STOF.run(plan, call)
+        self.assertEqual((failed.exception.status, failed.exception.text),
+                         (2, "attention: q is not memory of a GPU; this plan runs on cuda:0"))  # fmt: skip
+
+    def test_memory_of_a_gpu_is_refused_on_the_host(self):
+        problem = Problem()
+        mask = STOF.parse("causal")
+        self.addCleanup(STOF.library.stof_mask_destroy, mask)
+        plan, call = STOF.plan(mask, problem.shape, "cpu"), problem.on(MEMORY)
+        self.addCleanup(STOF.library.stof_plan_destroy, plan)
+        ids = MEMORY.allocate(bytes(112))
+        array = c_library.array([], (28,), I32)
+        array.data = ids.address
+        for work, message in ((lambda: STOF.run(plan, call), "stof_plan_run: call.q.data"),
+                              (lambda: STOF.mask("document_ids", array), "stof_mask_document_ids: ids.data")):  # fmt: skip
+            with self.assertRaises(c_library.Failure) as failed:
+                work()
+            self.assertEqual((failed.exception.status, failed.exception.text),
+                             (2, f"{message} is memory of cuda:0; accepted: memory of the host"))  # fmt: skip
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libstof.so through ctypes: structures and functions as docs/c_api.md describes them, without a header."""
+
+import ctypes as c
+
+F32, F16, BF16, I32, BOOL = range(5)
+P = c.c_void_p
+
+
+class Array(c.Structure):
+    _fields_ = [("data", P), ("shape", c.POINTER(c.c_int64)), ("strides", c.POINTER(c.c_int64)),
+                ("rank", c.c_int32), ("dtype", c.c_int32)]  # fmt: skip
+
+
+class Shape(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("batch", c.c_int64), ("heads", c.c_int64), ("kv_heads", c.c_int64),
+                ("queries", c.c_int64), ("keys", c.c_int64), ("head_dim", c.c_int64), ("dtype", c.c_int32)]  # fmt: skip
+
+
+class Tensor(c.Structure):
+    _fields_ = [("data", P), ("batch_stride", c.c_int64), ("head_stride", c.c_int64), ("row_stride", c.c_int64)]
+
+
+class Call(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("dtype", c.c_int32), ("batch", c.c_int64), ("queries", c.c_int64),
+                ("keys", c.c_int64), ("q", Tensor), ("k", Tensor), ("v", Tensor), ("out", Tensor), ("lse", Tensor),
+                ("scale", c.POINTER(c.c_float)), ("q_lengths", P), ("kv_lengths", P), ("cu_q", P), ("cu_kv", P),
+                ("stream", P), ("workspace", P), ("workspace_bytes", c.c_size_t)]  # fmt: skip
+
+
+FUNCTIONS = {
+    "stof_version": (c.c_char_p, []),
+    "stof_last_error": (c.c_char_p, []),
+    "stof_mask_parse": (c.c_int, [c.c_char_p, c.c_char_p, c.POINTER(P)]),
+    "stof_mask_bits": (c.c_int, [c.POINTER(Array), c.POINTER(P)]),
+    "stof_mask_blocks": (c.c_int, [c.c_int64, c.POINTER(Array), c.POINTER(P)]),
+    "stof_mask_document_ids": (c.c_int, [c.POINTER(Array), c.POINTER(P)]),
+    "stof_mask_and": (c.c_int, [P, P, c.POINTER(P)]),
+    "stof_mask_or": (c.c_int, [P, P, c.POINTER(P)]),
+    "stof_mask_not": (c.c_int, [P, c.POINTER(P)]),
+    "stof_mask_text": (c.c_char_p, [P]),
+    "stof_mask_destroy": (None, [P]),
+    "stof_plan_create": (c.c_int, [P, c.POINTER(Shape), c.c_char_p, c.c_char_p, c.POINTER(P)]),
+    "stof_plan_prepare": (c.c_int, [P, c.c_int64, c.c_int64]),
+    "stof_plan_description": (c.c_char_p, [P]),
+    "stof_plan_workspace_size": (c.c_int, [P, c.POINTER(c.c_size_t)]),
+    "stof_plan_destroy": (None, [P]),
+    "stof_plan_run": (c.c_int, [P, c.POINTER(Call)]),
+}
+
+
+def load(path):
+    library = c.CDLL(path)
+    for name, (result, arguments) in FUNCTIONS.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def array(values, shape, dtype, strides=None):
+    """An Array and what it points to, which has to live as long as it is used."""
+    kind = {BOOL: c.c_uint8, I32: c.c_int32, F32: c.c_float}[dtype]
+    data = (kind * max(1, len(values)))(*values)
+    dims = (c.c_int64 * len(shape))(*shape)
+    steps = (c.c_int64 * len(strides))(*strides) if strides else None
+    found = Array(c.cast(data, P), dims, steps, len(shape), dtype)
+    found.kept = data
+    return found
+
+
+class Failure(Exception):
+    def __init__(self, status, text):
+        super().__init__(f"{status}: {text}")
+        self.status, self.text = status, text
+
+
+class Stof:
+    """The library, with failures as exceptions and handles that go with the test."""
+
+    def __init__(self, path):
+        self.library = load(path)
+
+    def check(self, status):
+        if status != 0:
+            raise Failure(status, self.library.stof_last_error().decode())
+
+    def mask(self, kind, *arguments):
+        """mask("parse", b"causal", None), mask("and", a, b)"""
+        handle = P()
+        self.check(getattr(self.library, "stof_mask_" + kind)(*arguments, c.byref(handle)))
+        return handle
+
+    def parse(self, text):
+        return self.mask("parse", text.encode(), None)
+
+    def plan(self, mask, shape, device="cpu", kernel=None):
+        handle = P()
+        whole = Shape(c.sizeof(Shape), *shape)
+        self.check(self.library.stof_plan_create(mask, whole, device.encode(), kernel and kernel.encode(), handle))
+        return handle
+
+    def prepare(self, plan, queries, keys):
+        self.check(self.library.stof_plan_prepare(plan, queries, keys))
+
+    def workspace_size(self, plan):
+        size = c.c_size_t()
+        self.check(self.library.stof_plan_workspace_size(plan, size))
+        return size.value
+
+    def run(self, plan, call):
+        self.check(self.library.stof_plan_run(plan, call))

@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What libstof.so says to bad arguments, word for word; none of them crashes it.
+
+usage: errors_test.py LIBSTOF.SO
+"""
+
+import ctypes as c
+import sys
+import unittest
+
+import c_library
+from c_library import BOOL, F16, F32, I32, Array, Call, Shape
+from memory import Host
+from problem import Problem
+
+STOF = c_library.Stof(sys.argv.pop())
+C = STOF.library
+
+
+class Errors(unittest.TestCase):
+    def refused(self, message, work, status=2):
+        with self.assertRaises(c_library.Failure) as failed:
+            work()
+        self.assertEqual((failed.exception.status, failed.exception.text), (status, message))
+
+    def mask(self, text="causal"):
+        mask = STOF.parse(text)
+        self.addCleanup(C.stof_mask_destroy, mask)
+        return mask
+
+    def plan(self, problem, text="causal"):
+        plan = STOF.plan(self.mask(text), problem.shape)
+        self.addCleanup(C.stof_plan_destroy, plan)
+        return plan
+
+    def test_masks_of_text(self):
+        handle = c.c_void_p()
+        self.refused("stof_mask_parse: mask is NULL", lambda: STOF.check(C.stof_mask_parse(b"all", None, None)))
+        self.refused("stof_mask_parse: text is NULL", lambda: STOF.mask("parse", None, None))
+        self.refused(f"mask: unknown term 'casual'; accepted: {TERMS}\n  casual\n  ^", lambda: STOF.parse("casual"))
+        self.assertEqual(C.stof_mask_parse(b"casual", None, c.byref(handle)), 2)
+        self.assertIsNone(handle.value)
+        self.refused("mask: cannot read 'none/no.npy': No such file or directory\n  bits('no.npy')\n       ^",
+                     lambda: STOF.mask("parse", b"bits('no.npy')", b"none"))  # fmt: skip
+
+    def test_masks_of_arrays(self):
+        bits = lambda array: STOF.mask("bits", array)
+        cells = lambda shape, dtype=BOOL, count=36: c_library.array([1] * count, shape, dtype)
+        self.refused("stof_mask_bits: allowed is NULL", lambda: STOF.mask("bits", None))
+        self.refused("stof_mask_bits: allowed.dtype is 9; accepted: 0..4, a stof_dtype", lambda: bits(Array(dtype=9)))
+        self.refused("stof_mask_bits: allowed.dtype is -1; accepted: 0..4, a stof_dtype", lambda: bits(Array(dtype=-1)))
+        self.refused("stof_mask_bits: allowed.rank is 5; accepted: 1..4", lambda: bits(Array(rank=5)))
+        self.refused("stof_mask_bits: allowed.rank is 0; accepted: 1..4", lambda: bits(Array(rank=0)))
+        self.refused("stof_mask_bits: allowed.shape is NULL", lambda: bits(Array(rank=2)))
+        empty = cells((6, 6))
+        empty.data = None
+        self.refused("stof_mask_bits: allowed.data is NULL; its shape is [6, 6]", lambda: bits(empty))
+        self.refused("bits: the array is [36]; accepted: [N, M], [H, N, M] or [B, H, N, M]", lambda: bits(cells((36,))))
+        self.refused("bits: the array is i32; accepted: bool", lambda: bits(cells((6, 6), I32)))
+        self.refused("shape [6, -6] has a negative dimension", lambda: bits(cells((6, -6))))
+        self.refused("shape [4611686018427387904, 4] has more than 2^63 - 1 elements", lambda: bits(cells((1 << 62, 4))))
+        self.refused("stof_mask_blocks: mask is NULL", lambda: STOF.check(C.stof_mask_blocks(2, cells((6, 6)), None)))
+        self.refused("blocks: block size = 0; accepted: 1 to 1099511627776", lambda: STOF.mask("blocks", 0, cells((6, 6))))
+        self.refused("blocks: the array is [4, 9]; accepted: [R, C] or [H, R, C] with R = C",
+                     lambda: STOF.mask("blocks", 2, cells((4, 9))))  # fmt: skip
+        ids = cells((6,), I32)
+        ids.data += 1
+        self.refused(f"stof_mask_document_ids: ids.data is at {ids.data:#x}; accepted for i32: a multiple of 4",
+                     lambda: STOF.mask("document_ids", ids))  # fmt: skip
+
+    def test_combined_masks(self):
+        mask = self.mask()
+        self.refused("stof_mask_and: a is NULL", lambda: STOF.mask("and", None, mask))
+        self.refused("stof_mask_and: b is NULL", lambda: STOF.mask("and", mask, None))
+        self.refused("stof_mask_or: b is NULL", lambda: STOF.mask("or", mask, None))
+        self.refused("stof_mask_not: a is NULL", lambda: STOF.mask("not", None))
+        self.assertIsNone(C.stof_mask_text(None))
+        C.stof_mask_destroy(None)
+
+    def test_plans(self):
+        mask, good = self.mask(), Problem().shape
+        whole = Shape(c.sizeof(Shape), *good)
+        create = lambda *given: STOF.check(C.stof_plan_create(*given))
+        out = c.c_void_p()
+        self.refused("stof_plan_create: plan is NULL", lambda: create(mask, whole, b"cpu", None, None))
+        self.refused("stof_plan_create: mask is NULL", lambda: create(None, whole, b"cpu", None, out))
+        self.refused("stof_plan_create: shape is NULL", lambda: create(mask, None, b"cpu", None, out))
+        self.refused("stof_plan_create: device is NULL", lambda: create(mask, whole, None, None, out))
+        self.refused("stof_plan_create: shape.struct_size is 0; accepted: 64", lambda: create(mask, Shape(), b"cpu", None, out))
+        for at, value, message in (
+            (0, -1, "attention: batch = -1; accepted: 1..1073741824"),
+            (1, 0, "attention: heads = 0; accepted: 1..1073741824"),
+            (2, 3, "attention: heads = 4 is not a multiple of kv_heads = 3"),
+            (3, -7, "attention: queries = -7; accepted: 0..1073741824"),
+            (4, 1 << 40, "attention: keys = 1099511627776; accepted: 0..1073741824"),
+            (5, 257, "attention: head_dim = 257; accepted: 1..256"),
+            (6, 11, "stof_plan_create: shape.dtype is 11; accepted: 0..4, a stof_dtype"),
+            (6, I32, "attention: dtype i32; accepted: f32, f16, bf16"),
+        ):
+            self.refused(message, lambda: STOF.plan(mask, good[:at] + (value,) + good[at + 1 :]))
+        self.refused("unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N", lambda: STOF.plan(mask, good, "tpu"))
+        self.refused("unknown attention kernel 'sharp'; accepted: auto, block_attention, row_attention",
+                     lambda: STOF.plan(mask, good, kernel="sharp"))  # fmt: skip
+        size = c.c_size_t(5)
+        self.refused("stof_plan_workspace_size: plan is NULL", lambda: STOF.check(C.stof_plan_workspace_size(None, size)))
+        self.assertEqual(size.value, 0)
+        plan = self.plan(Problem())
+        self.refused("stof_plan_workspace_size: bytes is NULL", lambda: STOF.check(C.stof_plan_workspace_size(plan, None)))
+        self.assertEqual(STOF.workspace_size(plan), 0)
+        self.assertIsNone(C.stof_plan_description(None))
+        C.stof_plan_destroy(None)
+
+    def test_preparing(self):
+        plan = self.plan(Problem())
+        self.refused("stof_plan_prepare: plan is NULL", lambda: STOF.prepare(None, 1, 1))
+        self.refused("attention: 25 queries to prepare for; accepted: 0..24", lambda: STOF.prepare(plan, 25, 1))
+        self.refused("attention: -1 keys to prepare for; accepted: 0..28", lambda: STOF.prepare(plan, 1, -1))
+        many = STOF.plan(self.mask("documents([0, 5]) & bigbird(1, 1, 0, 0, 2)"), (1, 1, 1, 300, 300, 8, F32))
+        self.addCleanup(C.stof_plan_destroy, many)
+        for length in range(10, 266):
+            STOF.prepare(many, length, length)
+        STOF.prepare(many, 20, 20)
+        self.refused("attention: 256 pairs of lengths are prepared, the most that there can be",
+                     lambda: STOF.prepare(many, 266, 266), status=3)  # fmt: skip
+
+    def test_a_described_gpu_only_plans(self):
+        plan = STOF.plan(self.mask(), Problem(dtype=F16).shape, "cuda:h200")
+        self.addCleanup(C.stof_plan_destroy, plan)
+        self.refused("NVIDIA H200 (described) is a description to plan with; accepted for running: cuda, cuda:N",
+                     lambda: STOF.run(plan, Problem(dtype=F16).on(Host())), status=4)  # fmt: skip
+
+    def calls(self, problem, plan):
+        """run_with(change): runs a good call after change(call)."""
+
+        def run_with(change):
+            call = problem.on(Host())
+            change(call)
+            STOF.run(plan, call)
+
+        return run_with
+
+    def test_calls(self):
+        problem = Problem(batch=2, heads=4, queries=24, keys=28, d=16, order="gaps")
+        plan = self.plan(problem)
+        run_with = self.calls(problem, plan)
+        self.refused("stof_plan_run: plan is NULL", lambda: STOF.run(None, Call()))
+        self.refused("stof_plan_run: call is NULL", lambda: STOF.run(plan, None))
+        for change, message in (
+            (("struct_size", 8), f"stof_plan_run: call.struct_size is 8; accepted: {c.sizeof(Call)}"),
+            (("dtype", 99), "stof_plan_run: call.dtype is 99; accepted: 0..4, a stof_dtype"),
+            (("dtype", F16), "stof_plan_run: call.dtype is f16; this plan takes f32"),
+            (("batch", -2), "stof_plan_run: call.batch is -2; accepted: 0..2147483646"),
+            (("queries", -1), "stof_plan_run: call.queries is -1; accepted: 0..2147483647"),
+            (("keys", 1 << 31), "stof_plan_run: call.keys is 2147483648; accepted: 0..2147483647"),
+            (("queries", 25), "attention: the number of query rows of item 0 is 25; accepted: 0..24"),
+            (("keys", 29), "attention: the number of keys of item 0 is 29; accepted: 0..28"),
+            (("stream", 16), "stof_plan_run: call.stream is 0x10; accepted on the CPU: NULL"),
+            (("cu_q", 64), "stof_plan_run: call.cu_kv is NULL; accepted: both cu_q and cu_kv, or neither"),
+            (("cu_kv", 64), "stof_plan_run: call.cu_q is NULL; accepted: both cu_q and cu_kv, or neither"),
+            (("q_lengths", 5), "stof_plan_run: call.q_lengths is at 0x5; accepted for i32: a multiple of 4"),
+            (("scale", c.pointer(c.c_float(float("inf")))), "attention: scale = inf; accepted: a finite number"),
+        ):
+            self.refused(message, lambda: run_with(lambda call: setattr(call, *change)))
+
+    def test_tensors(self):
+        problem = Problem(batch=2, heads=4, queries=24, keys=28, d=16)
+        run_with = self.calls(problem, self.plan(problem))
+        most = (1 << 47) // 4
+        for name in ("q", "k", "v", "out", "lse"):
+            rows = 28 if name in "kv" else 24
+            at = problem.on(Host()).kept[name].address
+            for field, value, message in (
+                ("row_stride", -16, f".row_stride is -16; accepted: 0..{most // rows} elements"),
+                ("head_stride", -1, f".head_stride is -1; accepted: 0..{most // (2 if name in 'kv' else 4)} elements"),
+                ("batch_stride", 1 << 62, f".batch_stride is {1 << 62}; accepted: 0..{most // 2} elements"),
+            ):
+                self.refused(f"stof_plan_run: call.{name}{message}",
+                             lambda: run_with(lambda call: setattr(getattr(call, name), field, value)))  # fmt: skip
+            if name != "lse":  # where NULL says that there is none
+                self.refused(f"stof_plan_run: call.{name}.data is NULL; it has {rows} rows",
+                             lambda: run_with(lambda call: setattr(getattr(call, name), "data", None)))  # fmt: skip
+            self.refused(f"stof_plan_run: call.{name}.data is at 0x7; accepted for f32: a multiple of 4",
+                         lambda: run_with(lambda call: setattr(getattr(call, name), "data", 7)))  # fmt: skip
+
+    def test_outputs_that_share_memory(self):
+        problem = Problem(batch=2, heads=4, queries=24, keys=28, d=16)
+        run_with = self.calls(problem, self.plan(problem))
+        for name, field, value, least in (("out", "row_stride", 15, 16), ("out", "head_stride", 383, 384),
+                                          ("out", "batch_stride", 0, 16), ("lse", "row_stride", 0, 1),
+                                          ("lse", "batch_stride", 95, 96)):  # fmt: skip
+            self.refused(f"stof_plan_run: call.{name}.{field} is {value}, so that rows share memory; accepted here: {least} or more",
+                         lambda: run_with(lambda call: setattr(getattr(call, name), field, value)))  # fmt: skip
+
+    def test_lengths(self):
+        padded = Problem(lengths=[(24, 28), (5, 9)])
+        packed = Problem(lengths=[(24, 28), (5, 9)], packed=True)
+        plan = self.plan(padded)
+
+        def run(problem, name, values, **more):
+            call = problem.on(Host())
+            kept = (c.c_int32 * len(values))(*values)
+            setattr(call, name, c.addressof(kept))
+            for field, value in more.items():
+                setattr(call, field, value)
+            STOF.run(plan, call)
+
+        self.refused("attention: q_lengths of item 1 is 25; accepted: 0..24", lambda: run(padded, "q_lengths", (1, 25)))
+        self.refused("attention: kv_lengths of item 0 is -1; accepted: 0..28", lambda: run(padded, "kv_lengths", (-1, 2)))
+        self.refused("attention: cu_q falls from 24 to 20 at offset 2", lambda: run(packed, "cu_q", (0, 24, 20)))
+        self.refused("attention: cu_q has 3 offsets from 0 to 30; accepted: batch + 1 offsets from 0 to at most 29",
+                     lambda: run(packed, "cu_q", (0, 24, 30)))  # fmt: skip
+        self.refused("attention: cu_kv has 3 offsets from 1 to 37; accepted: batch + 1 offsets from 0 to at most 37",
+                     lambda: run(packed, "cu_kv", (1, 28, 37)))  # fmt: skip
+        self.refused("attention: the length of cu_kv of item 0 is 29; accepted: 0..28",
+                     lambda: run(packed, "cu_kv", (0, 29, 37)))  # fmt: skip
+        self.refused("attention: both cumulative offsets and lengths; give one of the two",
+                     lambda: run(packed, "q_lengths", (24, 5)))  # fmt: skip
+        self.refused("stof_plan_run: call.batch is 0; accepted: 1..2147483646", lambda: run(packed, "cu_q", (0,), batch=0))
+
+    def test_items_beyond_a_mask_that_differs_by_item(self):
+        plan = self.plan(Problem(), "batch(0: causal, *: all)")
+        self.refused("attention: 3 items; the mask differs by item and was planned for 2",
+                     lambda: STOF.run(plan, Problem(batch=3).on(Host())))  # fmt: skip
+
+    def test_the_text_stays_until_the_next_failure(self):
+        self.refused("stof_mask_not: a is NULL", lambda: STOF.mask("not", None))
+        self.mask()
+        self.assertEqual(C.stof_last_error(), b"stof_mask_not: a is NULL")
+
+
+def terms():
+    """Of an unknown mask's message, which is tested with the language; here it only has to arrive whole."""
+    handle = c.c_void_p()
+    C.stof_mask_parse(b"nosuchmask", None, handle)
+    return C.stof_last_error().decode().split("accepted: ")[1].split("\n")[0]
+
+
+TERMS = terms()
+
+if __name__ == "__main__":
+    unittest.main()

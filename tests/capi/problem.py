@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random problems, their calls in any order of dimensions, and the definition of attention in double precision."""
+
+import ctypes as c
+import math
+import random
+
+import c_library
+import memory
+
+POISON = math.nan  # in every place that a call has no business to read
+UNTOUCHED = 77.0  # in every place that it has none to write
+
+# Distances from item to item, head to head, row to row, for so many heads and rows of d elements.
+ORDERS = {
+    "bhsd": lambda heads, rows, d: (heads * rows * d, rows * d, d),
+    "bshd": lambda heads, rows, d: (rows * heads * d, d, heads * d),
+    "gaps": lambda heads, rows, d: (heads * (rows * (d + 8) + 16), rows * (d + 8) + 16, d + 8),
+}
+TOLERANCE = {c_library.F32: 1e-5, c_library.F16: 2e-3, c_library.BF16: 1.6e-2}
+
+
+class Problem:
+    """batch items of heads x rows x d; with `lengths` [(queries, keys)] ragged, padded or packed."""
+
+    def __init__(self, batch=2, heads=4, kv_heads=2, queries=24, keys=28, d=16, dtype=c_library.F32, order="bhsd",
+                 lengths=None, packed=False, lse=True, scale=None, seed=1):  # fmt: skip
+        self.batch, self.heads, self.kv_heads, self.d, self.dtype = batch, heads, kv_heads, d, dtype
+        self.queries, self.keys, self.order, self.packed, self.scale = queries, keys, order, packed, scale
+        self.ragged = lengths is not None
+        self.lengths = lengths or [(queries, keys)] * batch
+        self.with_lse = lse
+        rng = random.Random(seed)
+        numbers = lambda heads, rows: {
+            (b, h, i): self.rounded([rng.gauss(0, 1) for _ in range(d)])
+            for b in range(batch) for h in range(heads) for i in range(rows(b))}  # fmt: skip
+        self.q = numbers(heads, lambda b: self.lengths[b][0])
+        self.k = numbers(kv_heads, lambda b: self.lengths[b][1])
+        self.v = numbers(kv_heads, lambda b: self.lengths[b][1])
+
+    def rounded(self, values):
+        return list(memory.unpack(memory.pack(values, self.dtype), self.dtype))
+
+    @property
+    def shape(self):
+        """For a plan."""
+        return self.batch, self.heads, self.kv_heads, self.queries, self.keys, self.d, self.dtype
+
+    def rows(self, side):
+        """Rows in memory of each item, or of all together."""
+        if self.packed:
+            return sum(lengths[side] for lengths in self.lengths)
+        return (self.queries, self.keys)[side]
+
+    def starts(self, side):
+        return [sum(lengths[side] for lengths in self.lengths[:b]) for b in range(self.batch + 1)]
+
+    def distances(self, heads, side, d):
+        return ORDERS[self.order](heads, self.rows(side), d)
+
+    def place(self, key, strides, side):
+        b, h, row = key
+        if self.packed:
+            return h * strides[1] + (self.starts(side)[b] + row) * strides[2]
+        return b * strides[0] + h * strides[1] + row * strides[2]
+
+    def laid_out(self, numbers, heads, side):
+        strides = self.distances(heads, side, self.d)
+        values = [POISON] * max(1, (1 if self.packed else self.batch) * strides[0])
+        for key, row in numbers.items():
+            at = self.place(key, strides, side)
+            values[at : at + self.d] = row
+        return memory.pack(values, self.dtype)
+
+    def on(self, device):
+        """A Call whose tensors are on the device. It keeps them."""
+        call = c_library.Call(struct_size=c.sizeof(c_library.Call), dtype=self.dtype, batch=self.batch,
+                              queries=self.rows(0), keys=self.rows(1))  # fmt: skip
+        call.kept = {}
+        tensor = lambda name, bytes_, strides: self.add(call, device, name, bytes_, strides)
+        of_queries, of_keys = (self.distances(heads, side, self.d) for heads, side in ((self.heads, 0), (self.kv_heads, 1)))
+        tensor("q", self.laid_out(self.q, self.heads, 0), of_queries)
+        tensor("k", self.laid_out(self.k, self.kv_heads, 1), of_keys)
+        tensor("v", self.laid_out(self.v, self.kv_heads, 1), of_keys)
+        size = call.kept["q"].size // memory.SIZES[self.dtype]
+        tensor("out", memory.pack([UNTOUCHED] * size, self.dtype), of_queries)
+        if self.with_lse:
+            of_lse = self.distances(self.heads, 0, 1)
+            tensor("lse", memory.pack([UNTOUCHED] * max(1, self.batch * of_lse[0]), c_library.F32), of_lse)
+        if self.scale is not None:
+            call.scale = c.pointer(c.c_float(self.scale))
+        names = ("cu_q", "cu_kv") if self.packed else ("q_lengths", "kv_lengths")
+        for side, name in enumerate(names if self.packed or self.ragged else ()):
+            values = self.starts(side) if self.packed else [lengths[side] for lengths in self.lengths]
+            call.kept[name] = (c.c_int32 * len(values))(*values)
+            setattr(call, name, c.addressof(call.kept[name]))
+        return call
+
+    def add(self, call, device, name, data, strides):
+        call.kept[name] = device.allocate(data)
+        setattr(call, name, c_library.Tensor(call.kept[name].address, *strides))
+
+    def definition(self, allowed, key):
+        """out and LSE of one row, in double precision; allowed(b, h, position, key)."""
+        b, h, row = key
+        n, m = self.lengths[b]
+        kv = h * self.kv_heads // self.heads
+        scale = 1 / math.sqrt(self.d) if self.scale is None else self.scale
+        keys = [j for j in range(m) if allowed(b, h, row + m - n, j)]
+        if not keys:
+            return [0.0] * self.d, -math.inf
+        scores = [scale * sum(x * y for x, y in zip(self.q[key], self.k[b, kv, j])) for j in keys]
+        top = max(scores)
+        weights = [math.exp(score - top) for score in scores]
+        total = sum(weights)
+        values = [self.v[b, kv, j] for j in keys]
+        return [sum(w * v[i] for w, v in zip(weights, values)) / total for i in range(self.d)], top + math.log(total)
+
+    def worst(self, call, allowed):
+        """The largest difference from the definition, in units of the tolerance; infinite where a place that is not
+        of a row was written."""
+        found = list(memory.unpack(call.kept["out"].read(), self.dtype))
+        logs = list(memory.unpack(call.kept["lse"].read(), c_library.F32)) if self.with_lse else None
+        strides, lse_strides = self.distances(self.heads, 0, self.d), self.distances(self.heads, 0, 1)
+        worst = 0.0
+        for key in self.q:
+            out, lse = self.definition(allowed, key)
+            at = self.place(key, strides, 0)
+            worst = max([worst] + [self.units(a, b, TOLERANCE[self.dtype]) for a, b in zip(found[at : at + self.d], out)])
+            found[at : at + self.d] = [UNTOUCHED] * self.d
+            if logs:
+                at = self.place(key, lse_strides, 0)
+                worst = max(worst, self.units(logs[at], lse, 1e-5 if self.dtype == c_library.F32 else 1e-3))
+                logs[at] = UNTOUCHED
+        untouched = self.rounded([UNTOUCHED])[0]
+        return worst if all(x in (UNTOUCHED, untouched) for x in found + (logs or [])) else math.inf
+
+    @staticmethod
+    def units(found, expected, tolerance):
+        if found == expected:
+            return 0.0
+        difference = abs(found - expected) / tolerance / max(1.0, abs(expected))
+        return math.inf if math.isnan(difference) else difference
