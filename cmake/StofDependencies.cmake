@@ -12,4 +12,4 @@ pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 
 add_library(stof_dependencies INTERFACE)
 target_link_libraries(stof_dependencies INTERFACE
-  fmt::fmt nlohmann_json::nlohmann_json OpenMP::OpenMP_CXX DNNL::dnnl PNG::PNG PkgConfig::hwy PkgConfig::utf8proc)
+  fmt::fmt $<BUILD_INTERFACE:nlohmann_json::nlohmann_json> OpenMP::OpenMP_CXX DNNL::dnnl PNG::PNG PkgConfig::hwy PkgConfig::utf8proc)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LAYERS = ["base", "tensor", "mask", "layout", "codegen", "backend", "attention", "model", "graph", "fusion", "runtime", "capi"]
-CPP = {".h", ".cpp", ".cu", ".cuh"}
+CPP = {".h", ".c", ".cpp", ".cu", ".cuh"}
 CODE = CPP | {".py", ".sh", ".cmake"}
 NAMED_CODE = {"Makefile", "CMakeLists.txt", "run", ".clang-tidy"}
 SKIPPED = {".git", "build", ".cache", ".toolchain", "__pycache__", "data"}

@@ -15,5 +15,5 @@ for folder in include kernels src cli tests bench examples; do
 done
 mode=(-i)
 [[ ${1:-} == --check ]] && mode=(--dry-run -Werror)
-find "${folders[@]}" \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
+find "${folders[@]}" \( -name '*.h' -o -name '*.c' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
   xargs -0 clang-format "${mode[@]}"
