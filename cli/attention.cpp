@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "cli/outputs.h"
 #include "src/attention/host_tensors.h"
 #include "src/base/error.h"
+#include "src/base/memory.h"
 #include "src/tensor/convert.h"
 #include "src/tensor/npy.h"
 
@@ -65,9 +67,25 @@ void check_inputs(const AttentionInput& q, const AttentionInput& k, const Attent
          k.view.dim(3));
 }
 
+// The inputs lie in memory together, beside a result like the queries.
+void check_memory(const AttentionCommand& command) {
+  double bytes = 0;
+  std::error_code unreadable;  // reading says more
+  for (const std::string& file : {command.q, command.k, command.v, command.q})
+    if (const auto size = std::filesystem::file_size(file, unreadable); !unreadable) bytes += static_cast<double>(size);
+  constexpr double kGiB = 1 << 30;
+  const auto most = static_cast<double>(memory_limit());
+  if (bytes > most)
+    fail(ErrorKind::device,
+         "the inputs and the result take {:.1f} GiB; accepted: at most {:.1f} GiB, the memory of this "
+         "machine",
+         bytes / kGiB, most / kGiB);
+}
+
 void attention(const AttentionCommand& command) {
   const TensorLayout layout = parse_layout(command.layout);
   check_outputs({{"--out", command.out}, {"--lse", command.lse}});
+  check_memory(command);
   const Mask mask = parse(command.mask);
   const Device device = open_device(command.device);
   AttentionInput q = read_input(command.q, layout), k = read_input(command.k, layout),

@@ -30,6 +30,7 @@ REGISTRY = re.compile(r"\b(?:deb\.debian|pypi|pythonhosted|archive\.ubuntu|huggi
 # Indented further, it is an example inside a comment.
 COMMENTED_CODE = re.compile(r"\s*// ?(?:[\w:<>&*]+ ){0,2}[\w:.>\-\[\]]+(?: [-+*|&]?= |\().*;\s*$")
 TALKS = re.compile(r"std::(?:cout|cerr|exit|abort)\b|(?<![\w:])(?:printf|puts|exit|abort)\(|fmt::print\(|fprintf\(")
+OPENS_TO_WRITE = re.compile(r"\bstd::w?(?:ofstream|fstream|filebuf)\b|\bfopen\(|\bO_(?:WRONLY|RDWR|CREAT)\b")
 STANDARD_HEADER = re.compile(r"[a-z0-9_]+|std(?:def|int)\.h")
 
 
@@ -188,6 +189,14 @@ def library_is_quiet(tree, source):
             yield number, "only src/base/env.cpp reads the environment"
 
 
+def files_appear_whole(tree, source):
+    if not source.is_cpp or source.path.parts[0] not in {"src", "cli"} or source.name == "src/base/atomic_file.cpp":
+        return
+    for number, line in enumerate(source.lines, 1):
+        if OPENS_TO_WRITE.search(line.split("//")[0]):
+            yield number, "only src/base/atomic_file.cpp opens files to write: they appear whole or not at all"
+
+
 def words(tree, source):
     if source.name in SPELLS_FORBIDDEN:
         return
@@ -246,7 +255,7 @@ def twins(tree):
 
 
 FILE_RULES = [licence, pragma_once, file_length, function_length, template_parameters, resolved_includes, layers,
-              public_headers, header_namespaces, library_is_quiet, words, links]  # fmt: skip
+              public_headers, header_namespaces, library_is_quiet, files_appear_whole, words, links]  # fmt: skip
 TREE_RULES = [twins]
 
 

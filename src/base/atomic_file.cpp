@@ -4,9 +4,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstring>
+#include <random>
 
 #include "src/base/error.h"
 
@@ -14,10 +15,11 @@ namespace stof {
 namespace fs = std::filesystem;
 namespace {
 
+// Random, for processes of different containers may share the folder and have the same number.
 fs::path name_aside(const fs::path& target) {
-  static std::atomic<int> serial{0};
+  std::random_device random;
   fs::path aside = target;
-  aside += fmt::format(".{}-{}.part", getpid(), serial++);
+  aside += fmt::format(".{:08x}{:08x}.part", random(), random());
   return aside;
 }
 
@@ -31,6 +33,13 @@ fs::path followed(fs::path path) {
   return path;
 }
 
+// -1 where the file system cannot do that, or nothing could name the file later.
+int open_unnamed(const fs::path& aside) {
+  if (access("/proc/self/fd", X_OK) != 0) return -1;
+  const fs::path folder = aside.parent_path();
+  return open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(const fs::path& path) : path_(path), final_(followed(path)) {
@@ -41,14 +50,18 @@ AtomicFile::AtomicFile(const fs::path& path) : path_(path), final_(followed(path
   if (fs::is_symlink(final_, ignored))
     fail(ErrorKind::bad_file, "cannot write '{}': {}", path_.string(), std::strerror(ELOOP));
   if (!direct) aside_ = name_aside(final_);
-  file_ = direct ? open(path.c_str(), O_WRONLY | O_CLOEXEC)
-                 : open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (direct) file_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  else if (aside_.filename().string().size() <= NAME_MAX) file_ = open_unnamed(aside_);
+  if (file_ < 0 && !direct) {
+    file_ = open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    named_ = file_ >= 0;
+  }
   if (file_ < 0) fail(ErrorKind::bad_file, "cannot write '{}': {}", path_.string(), std::strerror(errno));
 }
 
 AtomicFile::~AtomicFile() {
   if (file_ >= 0) close(file_);
-  if (!aside_.empty()) unlink(aside_.c_str());
+  if (named_) unlink(aside_.c_str());
 }
 
 void AtomicFile::append(std::span<const std::byte> bytes) {
@@ -62,10 +75,15 @@ void AtomicFile::append(std::span<const std::byte> bytes) {
 
 void AtomicFile::commit() {
   if (!aside_.empty() && fsync(file_) != 0) fail_writing(errno);
+  if (!aside_.empty() && !named_) {
+    const std::string unnamed = fmt::format("/proc/self/fd/{}", file_);
+    if (linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, aside_.c_str(), AT_SYMLINK_FOLLOW) != 0) fail_writing(errno);
+    named_ = true;
+  }
   if (close(std::exchange(file_, -1)) != 0) fail_writing(errno);
   if (aside_.empty()) return;
   if (rename(aside_.c_str(), final_.c_str()) != 0) fail_writing(errno);
-  aside_.clear();
+  named_ = false;
 }
 
 void AtomicFile::fail_writing(int error) const {

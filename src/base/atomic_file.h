@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that appears whole or not at all: written aside in the target's folder, synced, renamed.
+// A file that appears whole or not at all: written without a name where the file system can do that, else aside in the
+// target's folder; synced, named, renamed. Killed at any moment, a process leaves nothing half-written under any name
+// that it was asked for, and nothing at all half-written where files may go without a name.
 #pragma once
 #include <filesystem>
 #include <span>
@@ -26,6 +28,7 @@ class AtomicFile {
   std::filesystem::path path_;   // as the caller named it
   std::filesystem::path final_;  // with symbolic links followed
   std::filesystem::path aside_;  // empty when the target is written directly
+  bool named_ = false;           // aside_ is on disk
   int file_ = -1;
 };
 

@@ -16,6 +16,7 @@ class BitmapPool {
   // Makes room for what a mask of this many row-blocks will need if it goes on as it began: growing step by step costs
   // more than the packing itself when every bitmap is another.
   void reserve(std::int64_t row_blocks_done, std::int64_t row_blocks);
+  std::uint64_t bytes() const { return words_.size() * sizeof(std::uint64_t); }
   std::vector<std::uint64_t> take() { return std::move(words_); }
 
  private:

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mask to layout and back.
 #pragma once
+#include <cstdint>
+
+#include "src/base/memory.h"
 #include "src/layout/block_layout.h"
 #include "stof/tensor.h"
 
 namespace stof {
 
-BlockLayout pack_blocks(const BoundMask& mask, const BlockFormat& format);
-RowLayout pack_rows(const BoundMask& mask);
+// Throws unsupported for a layout above most_bytes: half the memory, for a kernel's arrangement of it takes as much.
+BlockLayout pack_blocks(const BoundMask& mask, const BlockFormat& format,
+                        std::uint64_t most_bytes = memory_limit() / 2);
+RowLayout pack_rows(const BoundMask& mask, std::uint64_t most_bytes = memory_limit() / 2);
 
 // bool [groups, queries, keys]
 Tensor unpack(const BlockLayout& layout);

@@ -35,9 +35,10 @@ void check(const BlockFormat& format, const MaskExtent& extent) {
 
 class Packer {
  public:
-  Packer(const BoundMask& mask, const BlockFormat& format)
+  Packer(const BoundMask& mask, const BlockFormat& format, std::uint64_t most_bytes)
       : mask_(mask),
         format_(format),
+        most_bytes_(most_bytes),
         scan_(mask, kCell),
         words_per_row_(words_for(format.block_kv)),
         pool_(static_cast<std::size_t>(format.block_q * words_per_row_)),
@@ -88,6 +89,9 @@ class Packer {
       if (layout_.entries.size() > kMostEntries)
         fail(ErrorKind::unsupported, "the layout has more than {} entries; use larger blocks or a sparser mask",
              kMostEntries);
+      if (layout_.entries.size() * sizeof(BlockEntry) + pool_.bytes() > most_bytes_)
+        fail(ErrorKind::unsupported, "the layout takes more than {} bytes; use larger blocks or a sparser mask",
+             most_bytes_);
     }
     layout_.row_begin.push_back(static_cast<std::int64_t>(layout_.entries.size()));
   }
@@ -192,6 +196,7 @@ class Packer {
 
   const BoundMask& mask_;
   BlockFormat format_;
+  std::uint64_t most_bytes_;
   CellScan scan_;
   std::int64_t words_per_row_;
   BitmapPool pool_;
@@ -207,9 +212,9 @@ class Packer {
 
 }  // namespace
 
-BlockLayout pack_blocks(const BoundMask& mask, const BlockFormat& format) {
+BlockLayout pack_blocks(const BoundMask& mask, const BlockFormat& format, std::uint64_t most_bytes) {
   check(format, mask.extent());
-  return Packer(mask, format).pack();
+  return Packer(mask, format, most_bytes).pack();
 }
 
 }  // namespace stof

@@ -32,7 +32,7 @@ void append_bits(std::vector<Interval>& row, std::int64_t key, std::uint64_t wor
   }
 }
 
-void pack_group(const BoundMask& mask, int group, RowLayout& layout) {
+void pack_group(const BoundMask& mask, int group, std::uint64_t most_bytes, RowLayout& layout) {
   CellScan scan(mask, kCell);
   std::vector<Interval> row;
   for (std::int64_t first = 0; first < mask.extent().queries; first += kBand) {
@@ -50,13 +50,15 @@ void pack_group(const BoundMask& mask, int group, RowLayout& layout) {
     }
     if (layout.intervals.size() > kMostIntervals)
       fail(ErrorKind::unsupported, "the layout has more than {} intervals; use the block-wise layout", kMostIntervals);
+    if (layout.intervals.size() * sizeof(Interval) > most_bytes)
+      fail(ErrorKind::unsupported, "the layout takes more than {} bytes; use the block-wise layout", most_bytes);
   }
   layout.row_begin.push_back(static_cast<std::int64_t>(layout.intervals.size()));
 }
 
 }  // namespace
 
-RowLayout pack_rows(const BoundMask& mask) {
+RowLayout pack_rows(const BoundMask& mask, std::uint64_t most_bytes) {
   const MaskExtent& extent = mask.extent();
   if (extent.keys > (std::int64_t{1} << 30) || extent.queries > (std::int64_t{1} << 30))
     fail(ErrorKind::unsupported, "a layout of {} queries and {} keys; at most 2^30 of each are packed", extent.queries,
@@ -64,7 +66,7 @@ RowLayout pack_rows(const BoundMask& mask) {
   RowLayout layout{.extent = extent, .positions = {extent.offset(), extent.keys}};
   Groups groups(mask);
   for (int group = 0; group < mask.groups(); ++group) {
-    pack_group(mask, group, layout);
+    pack_group(mask, group, most_bytes, layout);
     groups.place(group, layout.groups++);
   }
   layout.group_of = groups.of_each_head();

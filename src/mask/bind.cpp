@@ -13,6 +13,15 @@
 namespace stof {
 namespace {
 
+constexpr std::int64_t kMostHeads = std::int64_t{1} << 24;  // of all items
+// Bits that all distinct masks of one extent may keep, 8 GiB.
+constexpr std::int64_t kMostBits = std::int64_t{1} << 36;
+
+// Each may keep a bit for every query and key, and what its text lists.
+std::int64_t most_groups(const Mask& mask, const MaskExtent& extent) {
+  return kMostBits / (64 * static_cast<std::int64_t>(mask.node().canonical.size()) + extent.queries + extent.keys);
+}
+
 void check_extent(const MaskExtent& extent) {
   const auto check = [](std::string_view name, std::int64_t value, std::int64_t least, std::int64_t most) {
     if (value < least || value > most)
@@ -22,6 +31,9 @@ void check_extent(const MaskExtent& extent) {
   check("keys", extent.keys, 0, kMaxExtent);
   check("batch", extent.batch, 1, std::int64_t{1} << 20);
   check("heads", extent.heads, 1, std::int64_t{1} << 20);
+  if (extent.heads > kMostHeads / extent.batch)
+    fail(ErrorKind::invalid_argument, "mask: batch = {} and heads = {}; accepted: at most {} together", extent.batch,
+         extent.heads, kMostHeads);
 }
 
 // A row of any width, zero at first, in pieces that start at a word; keys outside `known` stay forbidden.
@@ -60,6 +72,7 @@ BoundMask::BoundMask(const Mask& mask, const MaskExtent& extent) : state_(std::m
   state_->only_difference = traits.only_difference;
   state_->items = traits.batch ? extent.batch : 1;
   state_->heads = traits.head ? extent.heads : 1;
+  const std::int64_t most = std::max<std::int64_t>(1, most_groups(mask, extent));
   std::map<std::string, int> known;
   for (std::int64_t item = 0; item < state_->items; ++item)
     for (std::int64_t head = 0; head < state_->heads; ++head) {
@@ -67,6 +80,9 @@ BoundMask::BoundMask(const Mask& mask, const MaskExtent& extent) : state_(std::m
       std::string key;
       bound::append_key(mask, place, key);
       const auto [it, added] = known.emplace(std::move(key), static_cast<int>(state_->groups.size()));
+      if (added && std::ssize(known) > most)
+        fail(ErrorKind::unsupported, "mask: more than {} distinct masks of {} queries and {} keys", most,
+             extent.queries, extent.keys);
       if (added) state_->groups.push_back(bound::bind(mask, place));
       state_->group_of.push_back(it->second);
     }

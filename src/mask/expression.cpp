@@ -10,26 +10,29 @@
 namespace stof {
 namespace {
 
-int depth_below(const term::And& term) {
-  int depth = 0;
-  for (const Mask& mask : term.masks) depth = std::max(depth, mask.node().depth);
-  return depth;
+template <class Visit>
+void visit_children(const term::And& term, Visit visit) {
+  for (const Mask& mask : term.masks) visit(mask.node());
 }
 
-int depth_below(const term::Or& term) { return depth_below(term::And{term.masks}); }
-
-int depth_below(const term::Not& term) { return term.mask.node().depth; }
-
-int depth_below(const term::Select& term) {
-  int depth = term.otherwise ? term.otherwise->node().depth : 0;
-  for (const Selection& selection : term.selections) depth = std::max(depth, selection.mask.node().depth);
-  return depth;
+template <class Visit>
+void visit_children(const term::Or& term, Visit visit) {
+  for (const Mask& mask : term.masks) visit(mask.node());
 }
 
-template <class Leaf>
-int depth_below(const Leaf&) {
-  return 0;
+template <class Visit>
+void visit_children(const term::Not& term, Visit visit) {
+  visit(term.mask.node());
 }
+
+template <class Visit>
+void visit_children(const term::Select& term, Visit visit) {
+  for (const Selection& selection : term.selections) visit(selection.mask.node());
+  if (term.otherwise) visit(term.otherwise->node());
+}
+
+template <class Leaf, class Visit>
+void visit_children(const Leaf&, Visit) {}
 
 // Flattened, in canonical order, without repetition.
 template <class Combination>
@@ -49,9 +52,17 @@ Mask combine(std::vector<Mask> masks) {
 }  // namespace
 
 Mask make_mask(Term term) {
-  const int depth = 1 + std::visit([](const auto& kind) { return depth_below(kind); }, term);
+  int depth = 1;
+  std::size_t text = 0;
+  const auto add = [&](const MaskNode& child) {
+    depth = std::max(depth, child.depth + 1);
+    text += child.canonical.size();
+  };
+  std::visit([&](const auto& kind) { visit_children(kind, add); }, term);
   if (depth > kMaxDepth)
     fail(ErrorKind::invalid_argument, "mask is nested {} deep; accepted: at most {}", depth, kMaxDepth);
+  if (text > kMaxText)
+    fail(ErrorKind::invalid_argument, "mask whose text has {} bytes; accepted: at most {}", text, kMaxText);
   std::string canonical = std::visit([](const auto& kind) { return kind.print(ArrayNames::canonical); }, term);
   return Mask(std::make_shared<const MaskNode>(MaskNode{std::move(term), std::move(canonical), depth}));
 }

@@ -28,6 +28,10 @@ using Term = std::variant<term::All, term::None, term::Causal, term::Window, ter
 inline constexpr int kMaxDepth = 150;
 // Parentheses, !, heads() and batch() inside each other in a text; each makes at most two levels of the tree.
 inline constexpr int kMaxNesting = 64;
+// Terms of one text.
+inline constexpr std::size_t kMaxTerms = std::size_t{1} << 16;
+// Bytes of a text, and of the text of a tree: one whose branches share their parts may have 2^depth of them.
+inline constexpr std::size_t kMaxText = std::size_t{64} << 20;
 
 struct MaskNode {
   Term term;

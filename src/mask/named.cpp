@@ -54,6 +54,7 @@ Mask global_tokens(std::int64_t first) {
 }
 
 Mask global_tokens(std::vector<std::int64_t> positions) {
+  check_elements("global", positions.size());
   for (std::size_t i = 0; i < positions.size(); ++i)
     check_argument({0, static_cast<std::int64_t>(i)}, "global: a position", positions[i], kPosition);
   std::sort(positions.begin(), positions.end());
@@ -76,6 +77,7 @@ Mask prefix(std::int64_t keys) {
 }
 
 Mask documents(std::vector<std::int64_t> starts) {
+  check_elements("documents", starts.size());
   if (starts.empty() || starts[0] != 0)
     fail_argument({0, starts.empty() ? -1 : 0}, "documents: {}; accepted: starts that ascend from 0",
                   starts.empty() ? std::string("no starts") : fmt::format("the first start is {}", starts[0]));
@@ -90,6 +92,7 @@ Mask documents(std::vector<std::int64_t> starts) {
 }
 
 Mask segments(std::vector<Segment> segments) {
+  check_elements("segments", segments.size(), kMaxSegments);
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const Segment& s = segments[i];
     const auto element = static_cast<std::int64_t>(i);
@@ -109,6 +112,7 @@ Mask random_blocks(std::int64_t size, std::int64_t count, std::uint64_t seed) {
 }
 
 Mask tree(std::vector<std::int64_t> parents) {
+  check_elements("tree", parents.size());
   for (std::size_t i = 0; i < parents.size(); ++i)
     if (const auto node = static_cast<std::int64_t>(i); parents[i] < -1 || parents[i] >= node)
       fail_argument({0, node}, "tree: node {} has parent {}; accepted: -1 for a root, or an earlier node", node,

@@ -12,6 +12,7 @@ namespace {
 Mask select(term::SelectBy by, std::vector<Selection> selections, std::optional<Mask> otherwise) {
   term::Select term{.by = by, .selections = {}, .otherwise = std::move(otherwise)};
   if (selections.empty() && !term.otherwise) fail_argument({0}, "{}: no selection; accepted: one or more", term.name());
+  check_elements(term.name(), selections.size(), kMaxTerms);  // each is compared with each
   for (std::size_t i = 0; i < selections.size(); ++i) {
     const auto& [first, last, mask] = selections[i];
     const auto element = static_cast<std::int64_t>(i);

@@ -12,7 +12,8 @@ namespace {
 
 constexpr int kBase = 64;  // one pass over 64 x 64 cells serves every block size that is a multiple
 constexpr std::size_t kMostBins = 64;
-constexpr double kMostBlocks = 17179869184.0;  // 2^34 cells: minutes of scanning, and gigabytes of layout
+constexpr std::int64_t kMostKeys = std::int64_t{1} << 30;  // layouts have 32-bit keys, and a row takes a byte a key
+constexpr double kMostBlocks = 17179869184.0;              // 2^34 cells: minutes of scanning, and gigabytes of layout
 
 struct RowBlockCost {
   std::int64_t full = 0, partial = 0;
@@ -146,6 +147,9 @@ void check(const MaskExtent& extent, int groups, std::span<const BlockSize> size
   for (const BlockSize& size : sizes)
     if (size.block_q < 1 || size.block_q > 256 || size.block_kv < 1 || size.block_kv > 256)
       fail(ErrorKind::invalid_argument, "block size {} x {}; accepted: 1 to 256 each", size.block_q, size.block_kv);
+  if (extent.queries > kMostKeys || extent.keys > kMostKeys)
+    fail(ErrorKind::unsupported, "a mask of {} queries and {} keys; at most {} of each are planned", extent.queries,
+         extent.keys, kMostKeys);
   const double blocks =
       static_cast<double>(ceil_div(extent.queries, kBase)) * static_cast<double>(ceil_div(extent.keys, kBase)) * groups;
   if (blocks > kMostBlocks)

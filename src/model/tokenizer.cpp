@@ -55,6 +55,16 @@ std::vector<AddedToken> patterns(const std::vector<AddedToken>& tokens, const No
   return result;
 }
 
+// A trie takes up to 80 bytes for each byte of its pieces.
+void check_bytes(const std::vector<Piece>& pieces, const std::filesystem::path& folder) {
+  constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+  std::size_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.text.size();
+  if (bytes > kMostBytes)
+    fail(ErrorKind::bad_file, "{}: the tokens of the vocabulary have {} bytes; accepted: at most {} together",
+         folder.string(), bytes, kMostBytes);
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -63,6 +73,7 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 
 Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
   TokenizerFiles files = read_tokenizer_files(folder);
+  check_bytes(files.pieces, folder);
   const Normalizer normalizer(files.normalizer);
   return Tokenizer(std::make_unique<State>(State{.normalizer = normalizer,
                                                  .wordpiece = WordPiece(files.pieces, files.wordpiece),

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "src/base/error.h"
-#include "src/base/narrow.h"
 #include "src/model/file_map.h"
 #include "src/model/json.h"
 #include "src/model/tokenizer_files.h"
@@ -19,10 +18,16 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Ids = std::map<std::string, std::int32_t, std::less<>>;
 
+// As for the JSON files, and the largest known vocabularies have 256,000 tokens.
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+constexpr std::int64_t kMostLines = 4'000'000;
+
 // A token that stands in two lines has the id of the later one.
 Ids read_lines(const fs::path& file) {
   const FileMap map(file);
   std::string_view text = map.text();
+  if (text.size() > kMostBytes)
+    fail(ErrorKind::bad_file, "{}: {} bytes; accepted: at most {}", file.string(), text.size(), kMostBytes);
   if (const std::size_t invalid = unicode::find_invalid(text); invalid != std::string_view::npos)
     fail(ErrorKind::bad_file, "{}: not UTF-8 at byte {}", file.string(), invalid);
   Ids ids;
@@ -30,7 +35,9 @@ Ids read_lines(const fs::path& file) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view token = text.substr(0, end);
     if (token.ends_with('\r')) token.remove_suffix(1);
-    ids.insert_or_assign(std::string(token), narrow<std::int32_t>(line, "lines of vocab.txt"));
+    if (line == kMostLines)
+      fail(ErrorKind::bad_file, "{}: more than {} lines; accepted: one for each token", file.string(), kMostLines);
+    ids.insert_or_assign(std::string(token), static_cast<std::int32_t>(line));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return ids;

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "src/base/error.h"
+#include "src/base/memory.h"
 
 namespace stof {
 namespace {
@@ -73,6 +74,9 @@ Tensor::Tensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape
     fail(ErrorKind::invalid_argument, "a {} tensor of shape {} does not fit the address space", name_of(dtype),
          to_string(shape_));
   if (bytes == 0) return;
+  if (bytes > memory_limit())
+    fail(ErrorKind::device, "a {} tensor of shape {} takes {} bytes; accepted: at most {}, the memory of this machine",
+         name_of(dtype), to_string(shape_), bytes, memory_limit());
   data_.reset(std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment));
   if (!data_)
     fail(ErrorKind::device, "out of memory: {} bytes for a {} tensor of shape {}", bytes, name_of(dtype),

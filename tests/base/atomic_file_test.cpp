@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/base/atomic_file.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "tests/expect_error.h"
 #include "tests/temporary_folder.h"
 
@@ -30,6 +33,19 @@ TEST(AtomicFile, LeavesNothingWithoutCommit) {
   const TemporaryFolder folder;
   AtomicFile(folder / "a").append("lost");
   EXPECT_EQ(files_in(folder.path()), 0);
+}
+
+TEST(AtomicFile, HasNoNameUntilItIsWhole) {
+  const TemporaryFolder folder;
+  const int unnamed = open(folder.path().c_str(), O_WRONLY | O_TMPFILE);
+  if (unnamed < 0) GTEST_SKIP() << "this file system gives every file a name";
+  close(unnamed);
+  AtomicFile file(folder / "a");
+  file.append("half");
+  EXPECT_EQ(files_in(folder.path()), 0);
+  file.commit();
+  EXPECT_EQ(files_in(folder.path()), 1);
+  EXPECT_EQ(read_bytes(folder / "a"), "half");
 }
 
 TEST(AtomicFile, KeepsALinkALink) {
@@ -68,6 +84,8 @@ TEST(AtomicFile, SaysWhyItCannotWrite) {
   const TemporaryFolder folder;
   const std::string missing = (folder / "no/such").string();
   EXPECT_ERROR(AtomicFile{missing}, ErrorKind::bad_file, "cannot write '" + missing + "': No such file or directory");
+  const std::string longest = (folder / std::string(255, 'n')).string();
+  EXPECT_ERROR(AtomicFile{longest}, ErrorKind::bad_file, "cannot write '" + longest + "': File name too long");
   EXPECT_ERROR(AtomicFile{folder.path()}, ErrorKind::bad_file,
                "cannot write '" + folder.path().string() + "': it is a directory");
 }

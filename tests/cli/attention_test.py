@@ -6,6 +6,7 @@ usage: attention_test.py STOF
 """
 
 import math
+import os
 import random
 import subprocess
 import sys
@@ -161,6 +162,22 @@ class Attention(unittest.TestCase):
         self.refused(2, "--lse -; accepted: the name of a file", "--lse", "-")
         self.refused(2, "--lse: the value is empty; --help lists what is accepted", "--lse", "")
         self.refused(2, "cannot write 'none/lse.npy': No such file or directory", "--lse", f"{self.folder}/none/lse.npy")
+
+    def test_more_than_the_memory_is_refused_before_it_is_read(self):
+        files = {}
+        for name in "qkv":
+            files[name] = self.folder / f"{name}.npy"
+            npy.write(files[name], (1, 8, 0, 64), [])
+            raw = files[name].read_bytes().replace(b"(1, 8, 0, 64)}" + 9 * b" ", b"(1, 8, 1000000000, 64)}")
+            self.assertIn(b"1000000000", raw)
+            files[name].write_bytes(raw)
+            os.truncate(files[name], len(raw) + 4 * 8 * 10**9 * 64)  # sparse: takes no room
+        done = subprocess.run([STOF, "attention", *(x for name in "qkv" for x in (f"--{name}", files[name])),
+                               "--out", self.folder / "out.npy"], capture_output=True, text=True, check=False)  # fmt: skip
+        self.assertEqual((done.returncode, done.stdout), (4, ""))
+        self.assertRegex(done.stderr, r"^stof: the inputs and the result take 7629\.4 GiB; accepted: at most [0-9.]+ GiB, "
+                                      r"the memory of this machine\n$")  # fmt: skip
+        self.assertFalse((self.folder / "out.npy").exists())
 
     def test_bad_lengths(self):
         path = self.folder / "lengths.npy"

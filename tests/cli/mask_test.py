@@ -159,6 +159,8 @@ class Mask(unittest.TestCase):
             (("causal", "--seq", "1000000000"), 3,
              "a mask of 1000000000 queries and 1000000000 keys has 2.44e+14 blocks of 64 x 64; at most 1.72e+10 are "
              "planned"),
+            (("causal", "--seq", "1x1000000000000"), 3,
+             "a mask of 1 queries and 1000000000000 keys; at most 1073741824 of each are planned"),
             (("causal", "--seq", "8", "--json", "/dev/full"), 4, "cannot write '/dev/full': No space left on device"),
         ):  # fmt: skip
             done = stof(*arguments)

@@ -73,5 +73,17 @@ TEST(PackBlocks, RefusesFormatsByName) {
                "a layout of 1 queries and 2147483648 keys; at most 2^30 of each are packed");
 }
 
+// Every entry of the first mask has a bitmap of its own, and every pair of the second an interval.
+TEST(Pack, StopsAtTheMemoryItMayTake) {
+  const MaskExtent extent{.queries = 4096, .keys = 4096};
+  const BoundMask scattered(parse("where(q * q * 31 % 1009 < k * k * 17 % 1013)"), extent);
+  EXPECT_ERROR(pack_blocks(scattered, {}, 1 << 20), ErrorKind::unsupported,
+               "the layout takes more than 1048576 bytes; use larger blocks or a sparser mask");
+  const BoundMask comb(parse("strided(2)"), extent);
+  EXPECT_ERROR(pack_rows(comb, 1 << 20), ErrorKind::unsupported,
+               "the layout takes more than 1048576 bytes; use the block-wise layout");
+  EXPECT_EQ(pack_blocks(comb, {}, 1 << 20).groups, 1);
+}
+
 }  // namespace
 }  // namespace stof

@@ -74,6 +74,10 @@ TEST_F(Config, RefusesSizes) {
   expect("hidden_size", "8", ErrorKind::bad_file, R"('hidden_size' is "8"; accepted: an integer from 1 to 2147483647)");
   expect("num_hidden_layers", -1, ErrorKind::bad_file,
          "'num_hidden_layers' is -1; accepted: an integer from 0 to 2147483647");
+  expect("hidden_size", std::int64_t{1} << 31, ErrorKind::bad_file,
+         "'hidden_size' is 2147483648; accepted: an integer from 1 to 2147483647");
+  expect("num_hidden_layers", 1e18, ErrorKind::bad_file,
+         "'num_hidden_layers' is 1e+18; accepted: an integer from 0 to 2147483647");
   expect("hidden_size", 9, ErrorKind::bad_file, "'hidden_size' is 9; accepted: a multiple of num_attention_heads, 2");
   expect("layer_norm_eps", 0, ErrorKind::bad_file, "'layer_norm_eps' is 0; accepted: a number above 0");
 }

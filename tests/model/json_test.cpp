@@ -16,6 +16,9 @@ TEST(Json, RefusesWhatExceedsItsLimits) {
   EXPECT_ERROR(parse_json("[1, 2]", "f", {.values = 2}), ErrorKind::bad_file, "f: JSON of more than 2 values");
   EXPECT_ERROR(parse_json(std::string(1'000'000, '['), "f"), ErrorKind::bad_file,
                "f: JSON nested deeper than 32 levels");
+  std::string objects;
+  for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
+  EXPECT_ERROR(parse_json(objects, "f"), ErrorKind::bad_file, "f: JSON nested deeper than 32 levels");
 }
 
 TEST(Json, RefusesWhatIsNotJson) {

@@ -101,6 +101,21 @@ TEST_F(TokenizerJson, RefusesVocabularies) {
          R"(model: 'max_input_chars_per_word' is "5"; accepted: an integer from 0 to 2147483646)");
 }
 
+TEST_F(TokenizerJson, RefusesAbsurdSizes) {
+  expect("/model/vocab/a", std::int64_t{1} << 31, ErrorKind::bad_file,
+         "model: vocab: 'a': id 2147483648; accepted: an integer from 0 to 2147483646");
+  expect("/model/max_input_chars_per_word", std::int64_t{1} << 60, ErrorKind::bad_file,
+         "model: 'max_input_chars_per_word' is 1152921504606846976; accepted: an integer from 0 to 2147483646");
+  json tree = small_tokenizer();
+  tree["model"]["vocab"][std::string(20'000'000, 'x')] = 8;
+  EXPECT_ERROR(load(tree), ErrorKind::bad_file,
+               folder_.path().string() +
+                   ": the tokens of the vocabulary have 20000026 bytes; accepted: at most 16777216 together");
+  write_bytes(file_, std::string((64 << 20) + 1, ' '));
+  EXPECT_ERROR(Tokenizer::load(folder_.path()), ErrorKind::bad_file,
+               file_.string() + ": 67108865 bytes of JSON; accepted: at most 67108864");
+}
+
 TEST_F(TokenizerJson, RefusesAddedTokens) {
   expect("/added_tokens", 1, ErrorKind::bad_file, "'added_tokens' is 1; accepted: an array");
   expect("/added_tokens/0/id", 2, ErrorKind::bad_file,
@@ -175,6 +190,14 @@ TEST_F(VocabularyFile, Refusals) {
   write_bytes(folder_ / "added_tokens.json", "{}");
   EXPECT_ERROR(load("{}"), ErrorKind::unsupported,
                folder_.path().string() + ": added_tokens.json beside vocab.txt is not read; accepted: tokenizer.json");
+}
+
+TEST_F(VocabularyFile, AbsurdSizes) {
+  const std::string file = (folder_ / "vocab.txt").string();
+  write_bytes(folder_ / "vocab.txt", std::string(4'000'001, '\n'));
+  EXPECT_ERROR(load("{}"), ErrorKind::bad_file, file + ": more than 4000000 lines; accepted: one for each token");
+  write_bytes(folder_ / "vocab.txt", std::string((64 << 20) + 1, 'x'));
+  EXPECT_ERROR(load("{}"), ErrorKind::bad_file, file + ": 67108865 bytes; accepted: at most 67108864");
 }
 
 TEST(TokenizerFolder, WithoutFiles) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/base/memory.h"
 #include "tests/expect_error.h"
 
 namespace stof {
@@ -22,6 +23,14 @@ TEST(Tensor, RefusesBadShapes) {
   EXPECT_ERROR(Tensor(DType::f32, {2, -1}), ErrorKind::invalid_argument, "shape [2, -1] has a negative dimension");
   EXPECT_ERROR(element_count({1LL << 62, 4}), ErrorKind::invalid_argument,
                "shape [4611686018427387904, 4] has more than 2^63 - 1 elements");
+}
+
+TEST(Tensor, RefusesMoreThanTheMachineHas) {
+  const auto most = memory_limit();
+  const auto bytes = static_cast<std::int64_t>(most) + 1;
+  EXPECT_ERROR(Tensor(DType::boolean, {bytes}), ErrorKind::device,
+               "a bool tensor of shape [" + std::to_string(bytes) + "] takes " + std::to_string(bytes) +
+                   " bytes; accepted: at most " + std::to_string(most) + ", the memory of this machine");
 }
 
 TEST(DType, ParsesItsOwnNames) {

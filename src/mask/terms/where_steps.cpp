@@ -70,6 +70,11 @@ Printed print_step(const WhereStep& step, std::vector<Printed>& stack) {
   return {fmt::format("{} {} {}", first.at_least(strength), text, last.at_least(strength + 1)), strength};
 }
 
+// Refused as it grows: an expression that is joined with itself doubles.
+void check_steps(std::size_t count) {
+  if (count > kWhereSteps) fail_argument({0}, "where: {} operations; accepted: at most {}", count, kWhereSteps);
+}
+
 }  // namespace
 
 int operand_count(WhereOp op) {
@@ -98,6 +103,7 @@ MaskTraits term::Where::traits() const {
 Symbol Symbol::truth() const { return is_truth_ ? *this : *this != Symbol(0); }
 
 Symbol apply(WhereOp op, Symbol a) {
+  check_steps(a.steps_.size() + 1);
   a.is_truth_ = op == WhereOp::logical_not;
   WhereStep& last = a.steps_.back();
   // A negative constant is one step, whichever way it was written.
@@ -110,6 +116,7 @@ Symbol apply(WhereOp op, Symbol a) {
 Symbol apply(WhereOp op, Symbol a, const Symbol& b) {
   const bool compares = op >= WhereOp::less && op <= WhereOp::not_equal;
   const bool joins = op == WhereOp::bit_and || op == WhereOp::bit_or;
+  check_steps(a.steps_.size() + b.steps_.size() + 1);
   a.is_truth_ = compares || (joins && a.is_truth_ && b.is_truth_);
   a.steps_.insert(a.steps_.end(), b.steps_.begin(), b.steps_.end());
   a.steps_.push_back({op});
@@ -117,8 +124,6 @@ Symbol apply(WhereOp op, Symbol a, const Symbol& b) {
 }
 
 Mask make_where(std::vector<WhereStep> steps) {
-  if (steps.size() > kWhereSteps)
-    fail_argument({0}, "where: {} operations; accepted: at most {}", steps.size(), kWhereSteps);
   int values = 0;
   for (const WhereStep& step : steps) {
     values += 1 - operand_count(step.op);

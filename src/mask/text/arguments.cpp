@@ -44,11 +44,13 @@ std::uint64_t Arguments::seed() {
 }
 
 template <class Read>
-void Arguments::list(Read read) {
+void Arguments::list(std::size_t most, Read read) {
   start();
   cursor_.expect('[', in_usage());
   if (cursor_.eat("]")) return;
   do {
+    if (places_.back().elements.size() == most)
+      cursor_.fail_here(fmt::format("more than {} elements {}", most, in_usage()));
     places_.back().elements.push_back(cursor_.place());
     read();
   } while (cursor_.eat(","));
@@ -62,7 +64,7 @@ bool Arguments::next_is_list() {
 
 std::vector<std::int64_t> Arguments::integers() {
   std::vector<std::int64_t> values;
-  list([&] { values.push_back(number()); });
+  list(kMaxElements, [&] { values.push_back(number()); });
   return values;
 }
 
@@ -85,7 +87,7 @@ Segment Arguments::segment() {
 
 std::vector<Segment> Arguments::segments() {
   std::vector<Segment> segments;
-  list([&] { segments.push_back(segment()); });
+  list(kMaxSegments, [&] { segments.push_back(segment()); });
   return segments;
 }
 

@@ -45,7 +45,7 @@ class Arguments {
   std::int64_t number();
   Segment segment();
   template <class Read>
-  void list(Read read);
+  void list(std::size_t most, Read read);
 
   Cursor& cursor_;
   std::string_view usage_;

@@ -37,6 +37,15 @@ Excerpt excerpt(std::string_view text, std::size_t place) {
 
 }  // namespace
 
+Cursor::Cursor(std::string_view text) : text_(text) {
+  if (text.size() > kMaxText)
+    fail(ErrorKind::invalid_argument, "mask: a text of {} bytes; accepted: at most {}", text.size(), kMaxText);
+}
+
+void Cursor::count_term() {
+  if (++terms_ > kMaxTerms) fail_here(fmt::format("more than {} terms", kMaxTerms));
+}
+
 std::size_t Cursor::place() {
   while (at_ < text_.size() && is_space(text_[at_])) ++at_;
   return at_;

@@ -12,7 +12,7 @@ namespace stof {
 
 class Cursor {
  public:
-  explicit Cursor(std::string_view text) : text_(text) {}
+  explicit Cursor(std::string_view text);  // refuses more than kMaxText bytes
 
   // Skips spaces; every question below does.
   std::size_t place();
@@ -29,6 +29,7 @@ class Cursor {
   std::string got();     // "the end", or what stands here, for messages
 
   [[noreturn]] void fail_here(std::string_view message) { fail_at(place(), message); }
+  void count_term();  // refuses more than kMaxTerms
   // "mask: MESSAGE", the line of the place, and a caret under it.
   [[noreturn]] void fail_at(std::size_t place, std::string_view message,
                             ErrorKind kind = ErrorKind::invalid_argument) const;
@@ -49,6 +50,7 @@ class Cursor {
   std::string_view text_;
   std::size_t at_ = 0;
   int depth_ = 0;
+  std::size_t terms_ = 0;
 };
 
 }  // namespace stof

@@ -107,6 +107,7 @@ std::string accepted_terms() {
 }
 
 Mask parse_term(Cursor& cursor, const std::filesystem::path& folder) {
+  cursor.count_term();
   const std::size_t place = cursor.place();
   const std::string_view name = cursor.word();
   if (name.empty()) cursor.fail_here(fmt::format("expected a term, '!' or '('; got {}", cursor.got()));

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/mask/expression.h"
@@ -37,7 +38,8 @@ class WhereReader {
   Symbol level(std::size_t index) {
     if (index == kLevels.size()) return unary();
     Symbol value = level(index + 1);
-    while (const std::optional<WhereOp> op = eat_operator(kLevels[index])) value = apply(*op, value, level(index + 1));
+    while (const std::optional<WhereOp> op = eat_operator(kLevels[index]))
+      value = apply(*op, std::move(value), level(index + 1));
     return value;
   }
 
@@ -91,7 +93,7 @@ class WhereReader {
     cursor_.expect('(', "in where(EXPR)");
     Symbol value = expression();
     close();
-    return apply(op, value);
+    return apply(op, std::move(value));
   }
 
   Symbol call_of_two(WhereOp op) {
