@@ -120,7 +120,8 @@ typedef struct stof_call {
 
 /* out = softmax(scale * q k^T, over the allowed keys) v. On CUDA it returns when the work is on the stream, and can be
  * recorded into a graph: it allocates no device memory, except for a stream that is new to the plan and brings no
- * workspace. Rows without an allowed key give 0 and an LSE of -inf; rows past an item's length are not written. */
+ * workspace. On the CPU it returns when out is written; a call like an earlier one allocates nothing. Rows without an
+ * allowed key give 0 and an LSE of -inf; rows past an item's length are not written. */
 stof_status stof_plan_run(const stof_plan* plan, const stof_call* call);
 
 #ifdef __cplusplus

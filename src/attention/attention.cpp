@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <tuple>
@@ -11,7 +12,9 @@
 
 #include "src/attention/call.h"
 #include "src/attention/planned.h"
+#include "src/base/call_memory.h"
 #include "src/base/error.h"
+#include "src/base/pool.h"
 
 namespace stof {
 
@@ -98,6 +101,7 @@ struct Attention::State {
     return most;
   }
 
+  Pool<CallMemory> memory;
   Mask mask;
   AttentionShape shape;
   Device device;
@@ -128,8 +132,11 @@ void Attention::prepare(std::int64_t queries, std::int64_t keys) const { state_-
 std::size_t Attention::workspace_bytes() const { return state_->workspace_bytes(); }
 
 void Attention::run(const AttentionArguments& arguments) const {
-  const CheckedCall checked = check_call(arguments, state_->shape, state_->by_item);
-  std::map<std::shared_ptr<const Planned>, std::vector<AttentionItem>> groups;
+  const Pool<CallMemory>::Lease lease(state_->memory);
+  CallMemory& memory = *lease;
+  memory.reset();
+  const CheckedCall checked = check_call(arguments, state_->shape, state_->by_item, &memory);
+  std::pmr::map<std::shared_ptr<const Planned>, std::pmr::vector<AttentionItem>> groups(&memory);
   for (const AttentionItem& item : checked.items) groups[state_->plan_for(item, arguments.may_plan)].push_back(item);
   if (arguments.workspace != nullptr) check_workspace(arguments, workspace_bytes());
   for (const auto& [planned, items] : groups) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/attention/call.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -33,7 +34,6 @@ void check_tensor(const Expected& expected, bool packed, std::int64_t head_dim) 
 }
 
 void check_same_shape(const AttentionArguments& a, bool packed) {
-  const std::size_t rows = packed ? 0 : 2;
   if (a.out.shape != a.q.shape)
     fail(ErrorKind::invalid_argument, "attention: out has shape {}; q has {}", to_string(a.out.shape),
          to_string(a.q.shape));
@@ -43,10 +43,12 @@ void check_same_shape(const AttentionArguments& a, bool packed) {
   if (!packed && a.k.dim(0) != a.q.dim(0))
     fail(ErrorKind::invalid_argument, "attention: k has {} items; q has {}", a.k.dim(0), a.q.dim(0));
   if (!a.lse) return;
-  const Shape expected = packed ? Shape{a.q.dim(rows), a.q.dim(1)} : Shape{a.q.dim(0), a.q.dim(1), a.q.dim(rows)};
-  if (a.lse->dtype != DType::f32 || a.lse->shape != expected)
+  // As q without its last dimension.
+  const std::span<const std::int64_t> expected(a.q.shape.data(), a.q.rank() - 1);
+  if (a.lse->dtype != DType::f32 ||
+      !std::equal(a.lse->shape.begin(), a.lse->shape.end(), expected.begin(), expected.end()))
     fail(ErrorKind::invalid_argument, "attention: lse is {} {}; this call takes f32 {}", name_of(a.lse->dtype),
-         to_string(a.lse->shape), to_string(expected));
+         to_string(a.lse->shape), to_string(Shape(expected.begin(), expected.end())));
 }
 
 void check_length(std::string_view name, std::size_t item, std::int64_t length, std::int64_t limit) {
@@ -65,12 +67,14 @@ void check_offsets(std::string_view name, std::span<const std::int32_t> offsets,
            offsets[i], i);
 }
 
-std::vector<AttentionItem> packed_items(const AttentionArguments& a, const AttentionShape& shape) {
+using Items = std::pmr::vector<AttentionItem>;
+
+Items packed_items(const AttentionArguments& a, const AttentionShape& shape, std::pmr::memory_resource* memory) {
   check_offsets("cu_q", a.cu_q, a.q.dim(0));
   check_offsets("cu_kv", a.cu_kv, a.k.dim(0));
   if (a.cu_q.size() != a.cu_kv.size())
     fail(ErrorKind::invalid_argument, "attention: cu_q has {} offsets; cu_kv has {}", a.cu_q.size(), a.cu_kv.size());
-  std::vector<AttentionItem> items(a.cu_q.size() - 1);
+  Items items(a.cu_q.size() - 1, memory);
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::int64_t q = a.cu_q[i], kv = a.cu_kv[i];
     items[i] = {.index = static_cast<std::int64_t>(i),
@@ -92,13 +96,13 @@ void check_lengths(std::string_view name, std::span<const std::int32_t> lengths,
     fail(ErrorKind::invalid_argument, "attention: {} has {} lengths for {} items", name, lengths.size(), batch);
 }
 
-std::vector<AttentionItem> padded_items(const AttentionArguments& a, const AttentionShape& shape) {
+Items padded_items(const AttentionArguments& a, const AttentionShape& shape, std::pmr::memory_resource* memory) {
   const std::int64_t batch = a.q.dim(0), queries = a.q.dim(2), keys = a.k.dim(2);
   if (a.q_lengths.empty()) check_length("the number of query rows", 0, queries, shape.queries);
   if (a.kv_lengths.empty()) check_length("the number of keys", 0, keys, shape.keys);
   check_lengths("q_lengths", a.q_lengths, batch);
   check_lengths("kv_lengths", a.kv_lengths, batch);
-  std::vector<AttentionItem> items(static_cast<std::size_t>(batch));
+  Items items(static_cast<std::size_t>(batch), memory);
   for (std::size_t i = 0; i < items.size(); ++i) {
     const auto index = static_cast<std::int64_t>(i);
     items[i] = {.index = index,
@@ -147,7 +151,8 @@ AttentionCall call_of(const AttentionArguments& a, const AttentionShape& shape, 
 
 }  // namespace
 
-CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape& shape, bool batch_matters) {
+CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape& shape, bool batch_matters,
+                       std::pmr::memory_resource* memory) {
   const AttentionArguments& a = arguments;
   const bool packed = !a.cu_q.empty() || !a.cu_kv.empty();
   if (packed && (!a.q_lengths.empty() || !a.kv_lengths.empty()))
@@ -160,7 +165,8 @@ CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape
   if (a.scale && !std::isfinite(*a.scale))
     fail(ErrorKind::invalid_argument, "attention: scale = {}; accepted: a finite number", *a.scale);
   CheckedCall checked{.call = call_of(a, shape, packed),
-                      .items = packed ? packed_items(a, shape) : padded_items(a, shape)};
+                      .items = packed ? packed_items(a, shape, memory) : padded_items(a, shape, memory)};
+  checked.call.memory = memory;
   if (batch_matters && std::cmp_greater(checked.items.size(), shape.batch))
     fail(ErrorKind::invalid_argument, "attention: {} items; the mask differs by item and was planned for {}",
          checked.items.size(), shape.batch);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arguments of one run, checked and brought into the one form that kernels take.
 #pragma once
+#include <memory_resource>
 #include <vector>
 
 #include "src/backend/contract.h"
@@ -9,13 +10,14 @@
 namespace stof {
 
 struct CheckedCall {
-  AttentionCall call;                // its items are set by whoever runs it
-  std::vector<AttentionItem> items;  // those with at least one query row
+  AttentionCall call;                     // its items are set by whoever runs it
+  std::pmr::vector<AttentionItem> items;  // those with at least one query row
 };
 
-// `batch_matters`: the mask differs by item, so that items past the planned batch have none.
-// Throws invalid_argument naming the argument, what was got and what is accepted.
-CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape& shape, bool batch_matters);
+// `batch_matters`: the mask differs by item, so that items past the planned batch have none. Lists are made in
+// `memory`. Throws invalid_argument naming the argument, what was got and what is accepted.
+CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape& shape, bool batch_matters,
+                       std::pmr::memory_resource* memory = std::pmr::get_default_resource());
 
 // Throws invalid_argument unless the call's own workspace has `needed` bytes at a multiple of 16.
 void check_workspace(const AttentionArguments& arguments, std::size_t needed);

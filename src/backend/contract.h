@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <string>
@@ -82,6 +83,7 @@ struct AttentionCall {
   void* stream = nullptr;     // of the device; null: its default stream
   void* workspace = nullptr;  // of the device, as large as the kernel wants it; null: the arranged mask's own
   std::span<const AttentionItem> items;
+  std::pmr::memory_resource* memory = std::pmr::get_default_resource();  // for the lists of this call
 };
 
 struct AttentionKernel {

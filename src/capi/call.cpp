@@ -36,12 +36,10 @@ class Checker {
   Checker(const stof_call& call, const stof_plan& plan)
       : call_(call), on_cpu_(plan.device.backend->memory == nullptr), packed_(call.cu_q || call.cu_kv) {}
 
-  bool packed() const { return packed_; }
-
-  TensorView view_of(const Argument& argument) const {
+  void view(const Argument& argument, TensorView& view) const {
     const stof_tensor& tensor = argument.tensor;
-    const bool lse = argument.row == 0;
-    TensorView view{.data = tensor.data, .dtype = argument.dtype, .shape = {}, .strides = {}};
+    view.data = tensor.data;
+    view.dtype = argument.dtype;
     if (packed_) {
       view.shape = {argument.rows, argument.heads};
       view.strides = {tensor.row_stride, tensor.head_stride};
@@ -50,10 +48,9 @@ class Checker {
       view.strides = {tensor.batch_stride, tensor.head_stride, tensor.row_stride};
     }
     check(argument, element_count(view.shape) == 0);
-    if (lse) return view;
+    if (argument.row == 0) return;  // lse
     view.shape.push_back(argument.row);
     view.strides.push_back(1);
-    return view;
   }
 
   void check_scalars() const {
@@ -113,8 +110,8 @@ class Checker {
 
   // No two places of what is written share memory: each stride steps over all that smaller strides reach.
   static void check_apart(const Argument& argument, std::array<Dimension, 3>& dimensions) {
-    std::stable_sort(dimensions.begin(), dimensions.end(),
-                     [](const Dimension& a, const Dimension& b) { return a.stride < b.stride; });
+    std::sort(dimensions.begin(), dimensions.end(),
+              [](const Dimension& a, const Dimension& b) { return a.stride < b.stride; });
     std::int64_t reach = std::max<std::int64_t>(argument.row, 1);
     for (const Dimension& dimension : dimensions) {
       if (dimension.size <= 1) continue;
@@ -132,7 +129,7 @@ class Checker {
 
 }  // namespace
 
-AttentionArguments arguments_of(const stof_call& call, const stof_plan& plan) {
+void convert(const stof_call& call, const stof_plan& plan, AttentionArguments& arguments) {
   const AttentionShape& shape = plan.shape;
   const DType dtype = dtype_of("stof_plan_run: call.dtype", call.dtype);
   if (dtype != shape.dtype)
@@ -140,18 +137,15 @@ AttentionArguments arguments_of(const stof_call& call, const stof_plan& plan) {
          name_of(shape.dtype));
   const Checker checker(call, plan);
   checker.check_scalars();
-  const auto of_queries = [&](std::string_view name, const stof_tensor& tensor, bool written) {
-    return checker.view_of({name, tensor, dtype, shape.heads, call.queries, shape.head_dim, written});
-  };
-  const auto of_keys = [&](std::string_view name, const stof_tensor& tensor) {
-    return checker.view_of({name, tensor, dtype, shape.kv_heads, call.keys, shape.head_dim, false});
-  };
-  AttentionArguments arguments{.q = of_queries("q", call.q, false),
-                               .k = of_keys("k", call.k),
-                               .v = of_keys("v", call.v),
-                               .out = of_queries("out", call.out, true)};
-  if (call.lse.data != nullptr)
-    arguments.lse = checker.view_of({"lse", call.lse, DType::f32, shape.heads, call.queries, 0, true});
+  const std::int64_t heads = shape.heads, kv_heads = shape.kv_heads, d = shape.head_dim;
+  checker.view({"q", call.q, dtype, heads, call.queries, d, false}, arguments.q);
+  checker.view({"k", call.k, dtype, kv_heads, call.keys, d, false}, arguments.k);
+  checker.view({"v", call.v, dtype, kv_heads, call.keys, d, false}, arguments.v);
+  checker.view({"out", call.out, dtype, heads, call.queries, d, true}, arguments.out);
+  if (call.lse.data == nullptr) arguments.lse.reset();
+  else if (!arguments.lse) arguments.lse.emplace();
+  if (arguments.lse) checker.view({"lse", call.lse, DType::f32, heads, call.queries, 0, true}, *arguments.lse);
+  arguments.scale.reset();
   if (call.scale != nullptr) arguments.scale = *call.scale;
   arguments.q_lengths = checker.list("q_lengths", call.q_lengths, call.batch);
   arguments.kv_lengths = checker.list("kv_lengths", call.kv_lengths, call.batch);
@@ -161,7 +155,6 @@ AttentionArguments arguments_of(const stof_call& call, const stof_plan& plan) {
   arguments.workspace = call.workspace;
   arguments.workspace_bytes = call.workspace_bytes;
   arguments.may_plan = false;
-  return arguments;
 }
 
 }  // namespace stof::capi
@@ -170,6 +163,9 @@ stof_status stof_plan_run(const stof_plan* plan, const stof_call* call) {
   namespace capi = stof::capi;
   return capi::guarded([&] {
     const stof_plan& of_plan = capi::given(plan, "stof_plan_run: plan");
-    of_plan.attention.run(capi::arguments_of(capi::given_sized(call, "stof_plan_run: call"), of_plan));
+    const stof_call& given_call = capi::given_sized(call, "stof_plan_run: call");
+    const stof::Pool<stof::AttentionArguments>::Lease arguments(of_plan.arguments);
+    capi::convert(given_call, of_plan, *arguments);
+    of_plan.attention.run(*arguments);
   });
 }

@@ -5,7 +5,8 @@
 
 namespace stof::capi {
 
-// Throws invalid_argument naming the argument, what was got and what is accepted.
-AttentionArguments arguments_of(const stof_call& call, const stof_plan& plan);
+// Fills `arguments`, those of an earlier call. Throws invalid_argument naming the argument, what was got and what is
+// accepted.
+void convert(const stof_call& call, const stof_plan& plan, AttentionArguments& arguments);
 
 }  // namespace stof::capi

@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 
+#include "src/base/pool.h"
 #include "stof/attention.h"
 #include "stof/stof.h"
 
@@ -19,4 +20,5 @@ struct stof_plan {
   const stof::Device device;
   const stof::Attention attention;
   const std::string description;
+  mutable stof::Pool<stof::AttentionArguments> arguments;  // of calls, whose lists keep their memory
 };

@@ -6,7 +6,6 @@
 
 namespace {
 
-using stof::Mask;
 using stof::capi::given;
 using stof::capi::view_of;
 

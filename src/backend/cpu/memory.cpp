@@ -11,7 +11,8 @@ namespace stof::cpu {
 
 void ScratchPool::Free::operator()(void* memory) const noexcept { std::free(memory); }
 
-ScratchPool::Lease::Lease(ScratchPool& pool, int count) : pool_(pool), pieces_(static_cast<std::size_t>(count)) {
+ScratchPool::Lease::Lease(ScratchPool& pool, int count, std::pmr::memory_resource* memory)
+    : pool_(pool), pieces_(static_cast<std::size_t>(count), memory) {
   constexpr std::size_t kAlignment = 64;
   const std::size_t bytes = (std::max<std::size_t>(pool.bytes_, 1) + kAlignment - 1) / kAlignment * kAlignment;
   const std::lock_guard lock(pool.mutex_);

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <vector>
 
@@ -20,7 +21,7 @@ class ScratchPool {
   // `count` pieces, 64-byte aligned, until the lease ends. Throws device when memory runs out.
   class Lease {
    public:
-    Lease(ScratchPool& pool, int count);
+    Lease(ScratchPool& pool, int count, std::pmr::memory_resource* memory = std::pmr::get_default_resource());
     ~Lease();
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
@@ -28,7 +29,7 @@ class ScratchPool {
 
    private:
     ScratchPool& pool_;
-    std::vector<Memory> pieces_;
+    std::pmr::vector<Memory> pieces_;
   };
 
  private:

@@ -29,7 +29,7 @@ PieceCost piece_cost(const BlockTiles& tiles, const AttentionCall& call) {
 
 // The row-blocks of one item and head. An item without keys has no position in the layout: its rows see nothing.
 void add_pieces(const ArrangedBlocks& blocks, const AttentionItem& item, std::int64_t head, const PieceCost& cost,
-                std::vector<Piece>& pieces) {
+                std::pmr::vector<Piece>& pieces) {
   const std::int64_t block_q = blocks.tiles.block_q;
   const std::int64_t shift = item.keys == 0 ? 0 : item.keys - item.queries - blocks.first_position;
   const std::int64_t group = blocks.group_of[static_cast<std::size_t>(item.index * blocks.heads + head)];
@@ -76,7 +76,7 @@ ArrangedMask arrange_blocks(const AttentionPlan& plan, PackedMask mask, const De
 void run_blocks(const AttentionPlan&, const ArrangedMask& mask, const AttentionCall& call, const Device& device) {
   const auto& blocks = *static_cast<const ArrangedBlocks*>(mask.get());
   const PieceCost cost = piece_cost(blocks.tiles, call);
-  std::vector<Piece> pieces;
+  std::pmr::vector<Piece> pieces(call.memory);
   for (const AttentionItem& item : call.items)
     for (std::int64_t head = 0; head < call.heads; ++head) add_pieces(blocks, item, head, cost, pieces);
   const AttentionNumbers numbers = numbers_of(call);

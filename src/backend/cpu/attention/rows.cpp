@@ -45,7 +45,7 @@ double likely_intervals(const MaskStats& stats) {
 constexpr std::int64_t kRowsPerPiece = 16;
 
 void add_pieces(const ArrangedRows& layout, const AttentionItem& item, std::int64_t head, const AttentionCall& call,
-                std::vector<Piece>& pieces) {
+                std::pmr::vector<Piece>& pieces) {
   const std::int64_t shift = item.keys == 0 ? 0 : item.keys - item.queries - layout.first_position;
   const std::int64_t group = layout.group_of[static_cast<std::size_t>(item.index * layout.heads + head)];
   for (std::int64_t row = 0; row < item.queries; row += kRowsPerPiece) {
@@ -102,7 +102,7 @@ ArrangedMask arrange_rows(const AttentionPlan&, PackedMask mask, const Device&) 
 
 void run_rows(const AttentionPlan&, const ArrangedMask& mask, const AttentionCall& call, const Device& device) {
   const auto& layout = *static_cast<const ArrangedRows*>(mask.get());
-  std::vector<Piece> pieces;
+  std::pmr::vector<Piece> pieces(call.memory);
   for (const AttentionItem& item : call.items)
     for (std::int64_t head = 0; head < call.heads; ++head) add_pieces(layout, item, head, call, pieces);
   const AttentionNumbers numbers = numbers_of(call);

@@ -4,6 +4,8 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <memory_resource>
+#include <tuple>
 #include <vector>
 
 #include "kernels/cpu/attention_task.h"
@@ -31,14 +33,16 @@ int thread_index();  // in the current parallel region
 
 // Calls compute(piece, scratch) for each, the costliest first.
 template <class Compute>
-void spread(std::vector<Piece>& pieces, int cores, ScratchPool& pool, const Compute& compute) {
+void spread(std::pmr::vector<Piece>& pieces, int cores, ScratchPool& pool, const Compute& compute) {
   const int threads = threads_for(pieces, cores);
-  const ScratchPool::Lease scratch(pool, threads);
+  const ScratchPool::Lease scratch(pool, threads, pieces.get_allocator().resource());
   if (threads == 1) {
     for (const Piece& piece : pieces) compute(piece, scratch.at(0));
     return;
   }
-  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.cost_ns > b.cost_ns; });
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {  // as a stable sort, which allocates
+    return std::tie(b.cost_ns, a.item, a.head, a.row) < std::tie(a.cost_ns, b.item, b.head, b.row);
+  });
   const auto count = static_cast<std::int64_t>(pieces.size());
 #pragma omp parallel num_threads(threads)
   {

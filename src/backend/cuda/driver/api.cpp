@@ -2,7 +2,9 @@
 #include "src/backend/cuda/driver/api.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
+#include <atomic>
 #include <memory>
 
 #include "src/base/error.h"
@@ -65,9 +67,22 @@ const Driver& driver() {
 }
 
 bool driver_is_loaded() {
+  // Looking for a library that is not there searches folders, 17 us: done again only after something was loaded.
+  static std::atomic<unsigned long long> looked_after{0};
+  unsigned long long loads = 0;
+  const auto read_loads = [](dl_phdr_info* info, std::size_t, void* to) {
+    *static_cast<unsigned long long*>(to) = info->dlpi_adds;
+    return 1;
+  };
+  dl_iterate_phdr(read_loads, &loads);
+  if (loads == looked_after.load()) return false;
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
-  if (library != nullptr) dlclose(library);  // ends this reference only
-  return library != nullptr;
+  if (library == nullptr) {
+    looked_after = loads;
+    return false;
+  }
+  dlclose(library);  // ends this reference only
+  return true;
 }
 
 std::string missing_driver() { return loaded().missing; }
