@@ -100,6 +100,17 @@ TEST(MaskLimits, HeadsBeyondCounting) {
                "mask: more than 3435 distinct masks of 10000000 queries and 10000000 keys");
 }
 
+TEST(MaskLimits, MoreBlocksThanCanBeDrawn) {
+  const MaskExtent extent{.queries = 65536, .keys = 65536};
+  EXPECT_ERROR(BoundMask(parse("random_blocks(1,30000,1)"), extent), ErrorKind::unsupported,
+               "random_blocks(1,30000,1) draws 30000 blocks for each of 65536 row-blocks; accepted: at most 2048, so "
+               "use larger blocks");
+  EXPECT_ERROR(BoundMask(parse("bigbird(1,1,0,2049,1)"), extent), ErrorKind::unsupported,
+               "bigbird(1,1,0,2049,1) draws 2049 blocks for each of 65536 row-blocks; accepted: at most 2048, so use "
+               "larger blocks");
+  EXPECT_EQ(BoundMask(parse("random_blocks(1,65536,1)"), extent).groups(), 1);  // all of them: one run a row-block
+}
+
 TEST(MaskLimits, ExtentsBeyondPlanning) {
   const BlockSize sizes[] = {{64, 64}};
   EXPECT_ERROR(measure(BoundMask(causal(), {.queries = kBillion, .keys = kBillion}), sizes), ErrorKind::unsupported,

@@ -12,15 +12,21 @@ namespace {
 
 // Drawing looks at every (row-block, column block) once, which takes seconds for 2^32; every row-block takes memory.
 constexpr std::int64_t kMostPairs = std::int64_t{1} << 32, kMostRows = std::int64_t{1} << 24;
+constexpr std::int64_t kMostDrawn = std::int64_t{1} << 27;  // 16 bytes each
 
-void check_count(std::string_view term, const BlockRows& rows, bool drawn) {
+// `drawn`: how many column blocks each row-block draws.
+void check_count(std::string_view term, const BlockRows& rows, std::int64_t drawn) {
   const std::int64_t row_blocks = rows.row_blocks().size(), columns = rows.columns();
   if (row_blocks > kMostRows)
     fail(ErrorKind::unsupported, "{} has {} row-blocks; accepted: at most {}, so use larger blocks", term, row_blocks,
          kMostRows);
-  if (drawn && columns > 0 && row_blocks > kMostPairs / columns)
+  if (drawn > 0 && columns > 0 && row_blocks > kMostPairs / columns)
     fail(ErrorKind::unsupported, "{} draws from {} x {} blocks; accepted: at most {} pairs, so use larger blocks", term,
          row_blocks, columns, kMostPairs);
+  if (drawn < columns && row_blocks > 0 && drawn > kMostDrawn / row_blocks)
+    fail(ErrorKind::unsupported,
+         "{} draws {} blocks for each of {} row-blocks; accepted: at most {}, so use larger blocks", term, drawn,
+         row_blocks, kMostDrawn / row_blocks);
 }
 
 // The `count` column blocks with the smallest keys; ties go to the smaller block.
@@ -74,7 +80,7 @@ BlockRows bind(const term::Blocks& term, std::int64_t slice, const MaskExtent& e
 
 BlockRows bind(const term::RandomBlocks& term, const MaskExtent& extent) {
   BlockRows rows(term.size, extent);
-  check_count(term.print(ArrayNames::display), rows, true);
+  check_count(term.print(ArrayNames::display), rows, term.count);
   RandomDraw draw(term.count, term.seed, rows.columns());
   std::vector<Range> ranges;
   for (std::int64_t r = rows.row_blocks().begin; r < rows.row_blocks().end; ++r) {
@@ -86,7 +92,7 @@ BlockRows bind(const term::RandomBlocks& term, const MaskExtent& extent) {
 
 BlockRows bind(const term::BigBird& term, const MaskExtent& extent) {
   BlockRows rows(term.size, extent);
-  check_count(term.print(ArrayNames::display), rows, term.random > 0);
+  check_count(term.print(ArrayNames::display), rows, term.random);
   const std::int64_t columns = rows.columns(), reach = (term.window - 1) / 2;
   const Range first = {0, std::min(columns, ceil_div(term.global, 2))};
   const Range last = {std::max<std::int64_t>(0, columns - term.global / 2), columns};
