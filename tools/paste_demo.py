@@ -6,6 +6,7 @@ usage: build/release/stof demo --model DIR --data data | tools/paste_demo.py
 """
 
 import datetime
+import json
 import re
 import subprocess
 import sys
@@ -17,11 +18,11 @@ MARKS = re.compile(r"(<!-- demo -->\n).*(<!-- /demo -->)", re.DOTALL)
 
 
 def machine():
-    doctor = subprocess.run([ROOT / "build/release/stof", "doctor"], capture_output=True, text=True, check=True).stdout
-    facts = {line[:18].strip(): line[18:] for line in doctor.splitlines()}
-    return f"{facts['CPU']}, {facts['instruction sets'].split()[0]}, {facts[''].split(', ')[-1]} threads".replace(
-        " used threads", " threads"
-    )
+    doctor = subprocess.run(
+        [ROOT / "build/release/stof", "doctor", "--json", "-"], capture_output=True, text=True, check=True
+    ).stdout
+    cpu = json.loads(doctor)["cpu"]
+    return f"{cpu['name']}, {cpu['instruction_sets'][0]}, {cpu['threads']} threads"
 
 
 def main():

@@ -94,8 +94,9 @@ INSTANTIATE_TEST_SUITE_P(Cpu, RandomProblem,
                                           testing::Values("auto", "block_attention", "row_attention")),
                          name_of_case);
 INSTANTIATE_TEST_SUITE_P(Cuda, RandomProblem,
-                         testing::Combine(testing::Values("cuda"), testing::Values("auto", "stream_attention",
-                                                                                   "band_attention", "row_attention")),
+                         testing::Combine(testing::Values("cuda"),
+                                          testing::Values("auto", "stream_attention", "band_attention",
+                                                          "gather_attention", "row_attention")),
                          name_of_case);
 
 }  // namespace
