@@ -20,42 +20,33 @@ ${facts}}
   endforeach()
 endmacro()
 
-# stof_band(HEAD_DIM PARTS KEYS CTAS): see BandShape; one kernel for equal items, one for ragged ones
-macro(stof_band d parts keys ctas)
+# One kernel for equal items, one for ragged ones, of kernels/cuda/FILE_attention.cuh.
+macro(stof_even_and_ragged file name d numbers suffix)
   foreach(element Half Bfloat)
     string(REPLACE Half f16 dtype ${element})
     string(REPLACE Bfloat bf16 dtype ${dtype})
-    stof_kernel(band_${dtype}_d${d}_p${parts}_k${keys}_c${ctas}
-"#include \"kernels/cuda/band_attention.cuh\"
+    stof_kernel(${file}_${dtype}_d${d}_${suffix}
+"#include \"kernels/cuda/${file}_attention.cuh\"
 namespace stof::cuda {
-struct Instance : BandTraits<${element}, ${d}, BandShape{${parts}, ${keys}, ${ctas}}> {};
-struct RaggedInstance : BandTraits<${element}, ${d}, BandShape{${parts}, ${keys}, ${ctas}, true}> {};
-template __global__ void band_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
-                                                         const __grid_constant__ BandParams);
-template __global__ void band_attention_kernel<RaggedInstance>(const __grid_constant__ AttentionMaps,
-                                                               const __grid_constant__ BandParams);
+struct Instance : ${name}Traits<${element}, ${d}, ${name}Shape{${numbers}}> {};
+struct RaggedInstance : ${name}Traits<${element}, ${d}, ${name}Shape{${numbers}, true}> {};
+template __global__ void ${file}_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
+                                                            const __grid_constant__ ${name}Params);
+template __global__ void ${file}_attention_kernel<RaggedInstance>(const __grid_constant__ AttentionMaps,
+                                                                  const __grid_constant__ ${name}Params);
 ${facts}}
 " sm_90a)
   endforeach()
 endmacro()
 
-# stof_gather(HEAD_DIM PIECES CTAS): see GatherShape; one kernel for equal items, one for ragged ones
+# stof_band(HEAD_DIM PARTS KEYS CTAS): see BandShape
+macro(stof_band d parts keys ctas)
+  stof_even_and_ragged(band Band ${d} "${parts}, ${keys}, ${ctas}" p${parts}_k${keys}_c${ctas})
+endmacro()
+
+# stof_gather(HEAD_DIM PIECES CTAS): see GatherShape
 macro(stof_gather d pieces ctas)
-  foreach(element Half Bfloat)
-    string(REPLACE Half f16 dtype ${element})
-    string(REPLACE Bfloat bf16 dtype ${dtype})
-    stof_kernel(gather_${dtype}_d${d}_n${pieces}_c${ctas}
-"#include \"kernels/cuda/gather_attention.cuh\"
-namespace stof::cuda {
-struct Instance : GatherTraits<${element}, ${d}, GatherShape{${pieces}, ${ctas}}> {};
-struct RaggedInstance : GatherTraits<${element}, ${d}, GatherShape{${pieces}, ${ctas}, true}> {};
-template __global__ void gather_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
-                                                           const __grid_constant__ GatherParams);
-template __global__ void gather_attention_kernel<RaggedInstance>(const __grid_constant__ AttentionMaps,
-                                                                 const __grid_constant__ GatherParams);
-${facts}}
-" sm_90a)
-  endforeach()
+  stof_even_and_ragged(gather Gather ${d} "${pieces}, ${ctas}" n${pieces}_c${ctas})
 endmacro()
 
 stof_stream(32 4 1 1 2 1 1)

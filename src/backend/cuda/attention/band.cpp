@@ -13,7 +13,6 @@ namespace stof::cuda {
 namespace {
 
 struct BandMask : TiledMask {
-  const InstanceKernel* ragged = nullptr;  // of items with their own lengths or places
   BandInstance instance = {};
   DeviceMemory rows, words;
   int row_blocks = 0;
@@ -91,18 +90,13 @@ void run_band(const AttentionPlan&, const ArrangedMask& arranged, const stof::At
               const Device& device) {
   const auto& mask = *static_cast<const BandMask*>(arranged.get());
   run_tiles(mask, call, device, [&](const TiledLaunch& launch) {
-    AttentionMaps maps = launch.maps;
     BandParams params{.call = launch.call,
                       .rows = mask.rows.as<BandRow>() + std::int64_t{launch.group} * mask.row_blocks,
                       .words = mask.words.as<unsigned>(),
                       .row_blocks = mask.row_blocks};
     const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * mask.row_blocks, "row blocks of a launch");
     const int grid = std::min(total, device.caps.cores * mask.instance.ctas);
-    void* arguments[] = {&maps, &params};
-    const InstanceKernel& kernel = is_ragged(launch.call.shape) ? *mask.ragged : *mask.kernel;
-    kernel.kernel.launch(
-        {.grid = {static_cast<unsigned>(grid)}, .stream = launch.stream, .overlap_previous = launch.overlap_previous},
-        arguments);
+    start(launch, grid, &params);
   });
 }
 

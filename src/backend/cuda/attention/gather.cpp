@@ -15,7 +15,6 @@ namespace {
 constexpr std::array kSplits = {1, 2, 4, 8, 16, 32, 64};  // tried, of the heaviest row block
 
 struct GatherMask : TiledMask {
-  const InstanceKernel* ragged = nullptr;  // of items with their own lengths or places
   GatherInstance instance = {};
   std::vector<GatherGroup> groups;
   DeviceMemory items, units, words;
@@ -111,7 +110,6 @@ void run_gather(const AttentionPlan&, const ArrangedMask& arranged, const stof::
   run_tiles(mask, call, device, [&](const TiledLaunch& launch) {
     const GatherGroup& group = mask.groups[static_cast<std::size_t>(launch.group)];
     const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * group.item_count, "row blocks of a launch");
-    AttentionMaps maps = launch.maps;
     GatherParams params{.call = launch.call,
                         .items = mask.items.as<GatherItem>() + group.first_item,
                         .units = mask.units.as<int>(),
@@ -122,11 +120,7 @@ void run_gather(const AttentionPlan&, const ArrangedMask& arranged, const stof::
                         .partials = launch.workspace.partials,
                         .arrivals = launch.workspace.arrivals};
     const int grid = std::min(total, device.caps.cores * mask.instance.ctas);
-    void* arguments[] = {&maps, &params};
-    const InstanceKernel& kernel = is_ragged(launch.call.shape) ? *mask.ragged : *mask.kernel;
-    kernel.kernel.launch(
-        {.grid = {static_cast<unsigned>(grid)}, .stream = launch.stream, .overlap_previous = launch.overlap_previous},
-        arguments);
+    start(launch, grid, &params);
   });
 }
 

@@ -157,7 +157,6 @@ void run_stream(const AttentionPlan&, const ArrangedMask& arranged, const stof::
     const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * group.item_count, "row blocks of a launch");
     const int teams = mask.instance.teams;
     const int grid = std::min((total + teams - 1) / teams, device.caps.cores * mask.instance.ctas);
-    AttentionMaps maps = launch.maps;
     StreamParams params{.call = launch.call,
                         .layout = {mask.items.as<StreamItem>() + group.first_item, mask.steps.as<int>(),
                                    mask.words.as<unsigned>(), group.item_count, group.slots},
@@ -165,10 +164,7 @@ void run_stream(const AttentionPlan&, const ArrangedMask& arranged, const stof::
                         .partials = launch.workspace.partials,
                         .arrivals = launch.workspace.arrivals,
                         .queue = grid * teams < total ? launch.workspace.queue : nullptr};
-    void* arguments[] = {&maps, &params};
-    mask.kernel->kernel.launch(
-        {.grid = {static_cast<unsigned>(grid)}, .stream = launch.stream, .overlap_previous = launch.overlap_previous},
-        arguments);
+    start(launch, grid, &params);
   });
 }
 

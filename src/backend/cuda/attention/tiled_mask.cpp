@@ -199,6 +199,12 @@ class Caller {
   std::vector<std::vector<HeadRun>> heads_;  // of each item run
 };
 
+// Kernels without lengths take every item to begin at the layout's row 0 and to be as long as planned.
+bool is_ragged(const SliceShape& shape) {
+  return shape.query_lengths != nullptr || shape.key_lengths != nullptr || shape.query_starts != nullptr ||
+         shape.key_starts != nullptr || shape.first_position != shape.keys - shape.queries;
+}
+
 }  // namespace
 
 Refusal refuses_tiles(const AttentionProblem& problem, const DeviceCaps& caps, int most_head_dim) {
@@ -220,11 +226,6 @@ Refusal refuses_tiles(const AttentionProblem& problem, const DeviceCaps& caps, i
   return std::nullopt;
 }
 
-bool is_ragged(const SliceShape& shape) {
-  return shape.query_lengths != nullptr || shape.key_lengths != nullptr || shape.query_starts != nullptr ||
-         shape.key_starts != nullptr || shape.first_position != shape.keys - shape.queries;
-}
-
 void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
   mask.shape = packed.shape;
   mask.extent = packed.blocks.extent;
@@ -237,6 +238,16 @@ void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
 }
 
 std::size_t workspace_bytes(const TiledMask& mask) { return mask.workspaces ? mask.workspaces->size().bytes() : 0; }
+
+void start(const TiledLaunch& launch, int grid, void* params) {
+  const TiledMask& mask = launch.mask;
+  const InstanceKernel& kernel = mask.ragged != nullptr && is_ragged(launch.call.shape) ? *mask.ragged : *mask.kernel;
+  AttentionMaps maps = launch.maps;
+  void* arguments[] = {&maps, params};
+  kernel.kernel.launch(
+      {.grid = {static_cast<unsigned>(grid)}, .stream = launch.stream, .overlap_previous = launch.overlap_previous},
+      arguments);
+}
 
 void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Device& device,
                const std::function<void(const TiledLaunch&)>& launch) {

@@ -27,10 +27,8 @@ struct TiledMask {
   std::unique_ptr<const DeviceBlocks> blocks = {};
   std::unique_ptr<WorkspacePool> workspaces = {};
   const InstanceKernel* kernel = nullptr;  // null: the mask cannot be arranged for it, every call goes row by row
+  const InstanceKernel* ragged = nullptr;  // for items with lengths or places of their own; null: `kernel` takes them
 };
-
-// Kernels without lengths take every item to begin at the layout's row 0 and to be as long as planned.
-bool is_ragged(const SliceShape& shape);
 
 // Fills all but workspaces and kernel, and loads what launches need.
 void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu);
@@ -49,6 +47,9 @@ struct TiledLaunch {
 
 // Of a call's own workspace.
 std::size_t workspace_bytes(const TiledMask& mask);
+
+// Launches the kernel of the mask that the piece needs, with the maps and its parameters.
+void start(const TiledLaunch& launch, int grid, void* params);
 
 // Launches `launch` for every piece of the call; row by row where the copy engine cannot take its tensors.
 void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Device& device,

@@ -67,7 +67,7 @@ const Driver& driver() {
 }
 
 bool driver_is_loaded() {
-  // Looking for a library that is not there searches folders, 17 us: done again only after something was loaded.
+  // Looking for a library that is not there searches folders: done again only after something was loaded.
   static std::atomic<unsigned long long> looked_after{0};
   unsigned long long loads = 0;
   const auto read_loads = [](dl_phdr_info* info, std::size_t, void* to) {
