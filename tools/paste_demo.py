@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the output of `stof demo` into README.md between its two demo marks, with the day and the processor.
+"""Keeps the output of `stof demo` under bench/results/, with the day and the processor, and puts it into README.md
+between its two demo marks.
 
-usage: build/release/stof demo --model DIR --data data | tools/paste_demo.py
+usage: build/release/stof demo --model DIR --data data | tools/paste_demo.py COMMIT
 """
 
 import datetime
@@ -26,10 +27,20 @@ def machine():
 
 
 def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__.strip())
     output = sys.stdin.read().rstrip()
     if not output:
         sys.exit("paste_demo: no output on standard input; README.md is left as it is")
-    block = f"Of {datetime.date.today()}, on {machine()}:\n\n```text\n{output}\n```\n"
+    result = {
+        "commit": sys.argv[1],
+        "day": str(datetime.date.today()),
+        "machine": machine(),
+        "output": output.split("\n"),
+    }
+    kept = ROOT / f"bench/results/{result['commit']}-demo.json"
+    kept.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    block = f"Of {result['day']}, on {result['machine']} ([{kept.name}](bench/results/{kept.name})):\n\n```text\n{output}\n```\n"
     text = README.read_text(encoding="utf-8")
     if not MARKS.search(text):
         sys.exit("paste_demo: README.md has no demo marks")
