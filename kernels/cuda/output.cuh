@@ -70,19 +70,17 @@ struct SplitRows {
 #pragma unroll
     for (int i = 0; i < kHeadDim / 8; ++i)
       __stcg(mine + (i + 1) * 128, make_float4(out[4 * i], out[4 * i + 1], out[4 * i + 2], out[4 * i + 3]));
-    __threadfence();
   }
 
-  // By one thread, after every thread of the warpgroup has published.
+  // By one thread, between barriers: after every thread of the warpgroup has published, and before one merges.
   __device__ __forceinline__ bool arrive_last() const {
-    const bool last = atomicAdd(arrivals, 1) == count - 1;
+    const bool last = add_and_order(arrivals, 1) == count - 1;
     if (last) *arrivals = 0;
     return last;
   }
 
   __device__ __forceinline__ void merge(float (&out)[kHeadDim / 2], RowStats& rows, int thread,
                                         float scale_log2) const {
-    __threadfence();
     rows.reset();
     for (int i = 0; i < count; ++i) {
       const float4 part = __ldcg(base + i * kVectors * 128 + thread);
