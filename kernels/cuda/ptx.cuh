@@ -91,8 +91,6 @@ __device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.
 __device__ __forceinline__ void wait_for_previous_grid() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void allow_next_grid() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
-<<<<<<< HEAD
-=======
 // What threads wrote before the barrier in front of this is seen by those behind the barrier that follows another CTA's
 // addition to the same number. One thread's fence in place of everybody's.
 __device__ __forceinline__ int add_and_order(int* number, int increment) {
@@ -101,10 +99,6 @@ __device__ __forceinline__ int add_and_order(int* number, int increment) {
   return before;
 }
 
-// Into the L1, without a register that waits for it.
-__device__ __forceinline__ void prefetch(const void* p) { asm volatile("prefetch.global.L1 [%0];" ::"l"(p)); }
-
->>>>>>> 4383fd7 (Order split results by one thread's atomic in place of every thread's fence)
 template <int kRegisters>
 __device__ __forceinline__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
