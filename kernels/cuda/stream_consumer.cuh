@@ -18,7 +18,6 @@ struct StreamConsumer {
   RingPlace<Traits::kStages> ring;  // the step at hand
   RingPlace<Traits::kStages> held;  // the step whose weights wait for their values
   bool holds;
-  int held_for;  // steps that passed since
   float scores[kKeys / 2], out[kHeadDim / 2];
   u32 weights[kKeys / 4], words[kTiles];
   RowStats rows;
@@ -113,7 +112,7 @@ struct StreamConsumer {
   // What lies behind the last key must not reach the result: its weight is 0, but 0 times NaN is NaN. Parts that share
   // the tile write the same zeros.
   __device__ __forceinline__ void clear_values(int tile, int end) {
-    barrier_wait(shared_address(&team.v_full[ring.stage]), ring.parity);
+    wait_for_values();
     constexpr int kPieces = kRowBytes / 16;
     const int first = max(end, 0) * kPieces;
 #pragma unroll
@@ -123,6 +122,13 @@ struct StreamConsumer {
     }
     fence_async_proxy();
     named_barrier<128>(barrier_id);
+  }
+
+  // Of the step at hand. After skipped steps this warpgroup may still hold the values of a whole round before, which
+  // lie where the loader wants to bring these.
+  __device__ __forceinline__ void wait_for_values() {
+    if (holds && held.stage == ring.stage) flush();
+    barrier_wait(shared_address(&team.v_full[ring.stage]), ring.parity);
   }
 
   __device__ __forceinline__ void issue_q_k() {
@@ -143,7 +149,6 @@ struct StreamConsumer {
     pack_weights<Element>(weights, scores);
     holds = true;
     held = ring;
-    held_for = 0;
   }
 
   __device__ __forceinline__ void first_step() {
@@ -184,11 +189,9 @@ struct StreamConsumer {
     holds = false;
   }
 
-  // A step that only other warpgroups need. Values that this one holds must not keep the loader from bringing the
-  // step's own, which come into the same place after a whole round.
+  // A step that only other warpgroups need.
   __device__ __forceinline__ void skip() {
-    if (holds && (held_for += Traits::kGroups) >= Traits::kStages) flush();
-    barrier_wait(shared_address(&team.v_full[ring.stage]), ring.parity);
+    wait_for_values();
     __syncwarp();
     release(team.k_empty[ring.stage]);
     release(team.v_empty[ring.stage]);

@@ -38,7 +38,8 @@ struct StreamTraits {
   static constexpr int kSpareRegisters = kPool - kConsumerRegisters * kConsumers;
   static constexpr int kLoaderRegisters = kSpareRegisters > kLaunchRegisters ? kLaunchRegisters : kSpareRegisters;
   static_assert(kTeams <= 4, "each team has one of the four loading warps");
-  static_assert(kGroups == 1 || (kParts == 1 && kStages >= 2 * kGroups), "every group has a step at hand and one held");
+  static_assert(kGroups == 1 || (kParts == 1 && kStages >= 2 * kGroups && kStages % kGroups == 0),
+                "every group has a step at hand and one held, and comes to the same stages again");
 
   struct Team {
     alignas(1024) unsigned char q[2][kParts][kPartBytes];  // out leaves through it too
