@@ -95,7 +95,7 @@ class Checker {
            argument.rows);
     if (reinterpret_cast<std::uintptr_t>(data) % size_of(argument.dtype) != 0)
       fail_alignment(fmt::format("{}.data", argument.name), data, argument.dtype);
-    if (on_cpu_) check_host_address("stof_plan_run: call.", argument.name, data);
+    if (on_cpu_) check_host_address("stof_plan_run: call.", fmt::format("{}.data", argument.name), data);
     if (argument.written) check_apart(argument, dimensions);
   }
 
