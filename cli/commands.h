@@ -7,6 +7,7 @@
 namespace stof::cli {
 
 void add_attention(CLI::App& app);
+void add_bench(CLI::App& app);
 void add_demo(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_graph(CLI::App& app);
@@ -14,5 +15,9 @@ void add_mask(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_run(CLI::App& app);
 void add_tokenize(CLI::App& app);
+
+// What `stof bench` measures, each its own subcommand.
+void add_bench_attention(CLI::App& bench);
+void add_bench_model(CLI::App& bench);
 
 }  // namespace stof::cli

@@ -67,6 +67,7 @@ int run(int argc, char** argv) {
     return fmt::format("stof: {}; --help lists what is accepted\n", error.what());
   });
   stof::cli::add_attention(app);
+  stof::cli::add_bench(app);
   stof::cli::add_demo(app);
   stof::cli::add_doctor(app);
   stof::cli::add_graph(app);

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// stof bench model: sentences to vectors with a checkpoint, and whole encoders on long input, each checked first.
+#include "cli/bench_model.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/float_dtype.h"
+#include "cli/outputs.h"
+#include "cli/table.h"
+#include "src/base/error.h"
+#include "src/base/threads.h"
+
+namespace stof::cli {
+namespace {
+
+struct ModelOptions {
+  ModelBench bench;
+  std::vector<std::string> dtypes, shapes;
+  std::string part = "all", json;
+  int threads = 0;
+  bool resume = false;
+};
+
+std::array<std::int64_t, 2> parse_texts(const std::string& text) {
+  std::array<std::int64_t, 2> shape{};
+  const char* const end = text.data() + text.size();
+  const auto [comma, first] = std::from_chars(text.data(), end, shape[0]);
+  if (first == std::errc() && comma != end && *comma == ',') {
+    const auto [rest, second] = std::from_chars(comma + 1, end, shape[1]);
+    if (second == std::errc() && rest == end && shape[0] >= 1 && shape[1] >= 1) return shape;
+  }
+  fail(ErrorKind::invalid_argument, "--shape {}; accepted: B,S, as in 8,128, both at least 1", text);
+}
+
+ModelBench checked(const ModelOptions& options) {
+  ModelBench bench = options.bench;
+  if (options.part != "all" && options.part != "sentences" && options.part != "encoder")
+    fail(ErrorKind::invalid_argument, "--part {}; accepted: all, sentences, encoder", options.part);
+  if (options.threads < 0 || options.threads > kMostThreads)
+    fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) to {}", options.threads, kMostThreads);
+  if (!(bench.seconds > 0 && bench.seconds <= 60))
+    fail(ErrorKind::invalid_argument, "--seconds {}; accepted: above 0, to 60", bench.seconds);
+  if (options.part == "sentences" && bench.model.empty())
+    fail(ErrorKind::invalid_argument, "sentences need a checkpoint: --model DIR");
+  for (const std::string& text : options.dtypes) bench.dtypes.push_back(parse_float_dtype(text));
+  if (bench.dtypes.empty()) bench.dtypes = {DType::f32, DType::bf16};
+  for (const std::string& text : options.shapes) bench.shapes.push_back(parse_texts(text));
+  if (bench.shapes.empty()) bench.shapes = {{1, 128}, {8, 128}, {1, 512}, {1, 4096}};
+  if (bench.batches.empty()) bench.batches = {1, 8, 32};
+  for (const std::int64_t batch : bench.batches)
+    if (batch < 1) fail(ErrorKind::invalid_argument, "--batch {}; accepted: 1 or more", batch);
+  return bench;
+}
+
+std::string milliseconds(const Json& row) {
+  return row.contains("median_us") ? fmt::format("{:.2f} ms", 1e-3 * row.at("median_us").get<double>()) : "-";
+}
+
+std::string result_of(const Json& row) {
+  if (row.contains("sentences_per_s"))
+    return fmt::format("{:.0f} sentences/s", row.at("sentences_per_s").get<double>());
+  if (row.contains("seconds"))
+    return fmt::format("{:.3f} s, {:.0f} MB", row.at("seconds").get<double>(), row.at("megabytes").get<double>());
+  if (row.contains("share_of_matmul_peak"))
+    return fmt::format("{:.0f} GFLOP/s, {:.2f} of the matmul peak", row.at("gflops").get<double>(),
+                       row.at("share_of_matmul_peak").get<double>());
+  return "-";
+}
+
+void bench(const ModelOptions& options) {
+  check_outputs({{"--json", options.json, true}, {"--hidden-out", options.bench.hidden_out}});
+  const ModelBench bench = checked(options);
+  const ThreadCount threads(options.threads);
+  const Device device = open_device(bench.device == "auto" ? "cpu" : bench.device);
+  BenchResults results(describe_run("bench model", device), options.json, options.resume);
+  const bool sentences = options.part != "encoder" && !bench.model.empty(), encoder = options.part != "sentences";
+  std::vector<std::string> ids;
+  if (sentences) ids = sentence_rows(bench);
+  if (encoder)
+    for (std::string& id : encoder_rows(bench)) ids.push_back(std::move(id));
+  {
+    Progress progress("measuring", std::ssize(ids));
+    if (sentences) bench_sentences(bench, results, progress);
+    if (encoder) {
+      const Roofline roofline = measure_roofline(device);
+      results.set("roofline", json_of(roofline));
+      bench_encoder(bench, roofline, results, progress);
+    }
+  }
+  results.finish();
+  if (options.json == "-") return;
+  Table table({"what", "time", "result"});
+  for (const std::string& id : ids)
+    if (const Json* row = results.find(id)) table.add({id, milliseconds(*row), result_of(*row)});
+  fmt::print("{}", table.text());
+}
+
+}  // namespace
+
+void add_bench_model(CLI::App& bench_app) {
+  const auto options = std::make_shared<ModelOptions>();
+  ModelBench& to = options->bench;
+  to.input = "data/sentences.txt";
+  to.device = "auto";
+  to.seconds = 2;
+  CLI::App* command = bench_app.add_subcommand(
+      "model", "Times sentences with a checkpoint, and an encoder on long input; checks every output first");
+  command->add_option("--model", to.model, "folder of a checkpoint, for the sentences; without it the encoder alone");
+  command->add_option("--input", to.input, "a file with one sentence a line")->capture_default_str();
+  command->add_option("--encoder", to.encoder, "folder of a checkpoint, for long input (default: random BERT-base)");
+  command->add_option("--part", options->part, "sentences, encoder or all")->capture_default_str();
+  command->add_option("--batch", to.batches, "sentences run together; repeatable (default: 1, 8, 32)");
+  command->add_option("--shape", options->shapes,
+                      "B,S: texts and their tokens; repeatable (default: 1,128 8,128 1,512 1,4096)");
+  command->add_option("--mask", to.masks,
+                      "of the encoder; repeatable (default: all, and longformer(256,1) on the longest)");
+  command->add_option("--dtype", options->dtypes, "f32 or bf16; repeatable (default: both)");
+  command->add_option("--device", to.device, "auto, cpu, cuda, cuda:N")->capture_default_str();
+  command->add_option("--threads", options->threads, "0: all")->capture_default_str();
+  command->add_option("--seconds", to.seconds, "that a row is timed for, at least five calls")->capture_default_str();
+  command->add_option("--hidden-out", to.hidden_out, "write the last encoder row's hidden states, f4 [tokens, hidden]");
+  command->add_option("--json", options->json, "write the results as JSON into FILE, row by row ('-': to stdout)");
+  command->add_flag("--resume", options->resume, "go on with the rows that --json FILE has");
+  command->callback([options] { bench(*options); });
+}
+
+}  // namespace stof::cli

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the start of the program to its first embedding, as a user waits for it: in a process of its own.
+#pragma once
+#include <string>
+
+namespace stof::cli {
+
+struct FirstEmbedding {
+  double seconds = 0;    // from the start to the exit of the process
+  double megabytes = 0;  // the most memory that it held at a time
+};
+
+// The fastest of a few runs of `stof run --model MODEL --text TEXT`. Throws device when one fails.
+FirstEmbedding first_embedding(const std::string& model, const std::string& text, const std::string& dtype);
+
+}  // namespace stof::cli

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/roofline.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+
+#include "cli/call_times.h"
+#include "src/backend/contract.h"
+
+namespace stof::cli {
+namespace {
+
+constexpr double kSecondsEach = 0.1;
+
+struct MatmulSize {
+  std::int64_t rows, in, out;
+};
+// Weights of 4 to 9 MB: larger than the caches of a core, as those of models are.
+constexpr std::array kSizes = {MatmulSize{256, 1024, 1024}, MatmulSize{256, 768, 3072}, MatmulSize{256, 3072, 768}};
+
+double matmul_gflops(const Device& device, DType dtype) {
+  double best = 0;
+  for (const MatmulSize& size : kSizes) {
+    const Tensor weight(DType::f32, {size.out, size.in}), x(dtype, {size.rows, size.in}),
+        out(dtype, {size.rows, size.out});
+    std::fill_n(weight.as<float>(), weight.size(), 0.5f);
+    std::memset(x.data(), 0, x.bytes());
+    const PackedLinear packed =
+        device.backend->matmul.pack({.weight = {weight.view()}, .bias = {}, .activation = {}, .dtype = dtype});
+    const LinearCall call{.x = x.data(), .out = out.data(), .residual = nullptr, .rows = size.rows};
+    const CallTimes times = time_calls([&] { device.backend->matmul.run(packed, call); }, kSecondsEach);
+    best = std::max(best, 2e-3 * static_cast<double>(size.rows * size.in * size.out) / times.best_us);
+  }
+  return best;
+}
+
+double copy_gb_s() {
+  constexpr std::int64_t kPieces = 64, kBytesEach = 1 << 21;  // 128 MiB: larger than a last-level cache
+  const Tensor from(DType::boolean, {kPieces * kBytesEach}), to(DType::boolean, {kPieces * kBytesEach});
+  const auto copy = [&] {
+#pragma omp parallel for
+    for (std::int64_t i = 0; i < kPieces; ++i)
+      std::memcpy(to.as<char>() + i * kBytesEach, from.as<char>() + i * kBytesEach, kBytesEach);
+  };
+  std::memset(from.data(), 1, from.bytes());
+  return 2e-3 * static_cast<double>(from.bytes()) / time_calls(copy, kSecondsEach).best_us;
+}
+
+// Operations that wait for one another, one a cycle.
+double clock_ghz() {
+  constexpr int kSteps = 1 << 22;
+  const auto chain = [] {
+    std::uint64_t x = 1, y = 3;
+    for (int i = 0; i < kSteps; i += 8)
+      for (int step = 0; step < 8; ++step) {
+        x ^= y;
+        asm volatile("" : "+r"(x), "+r"(y));
+      }
+  };
+  return 1e-3 * kSteps / time_calls(chain, 0.02).best_us;
+}
+
+}  // namespace
+
+Roofline measure_roofline(const Device& device) {
+  Roofline roofline{.f32_gflops = matmul_gflops(device, DType::f32)};
+  if (device.caps.bf16_dot) roofline.bf16_gflops = matmul_gflops(device, DType::bf16);
+  roofline.copy_gb_s = copy_gb_s();
+  roofline.clock_ghz = clock_ghz();
+  return roofline;
+}
+
+Json json_of(const Roofline& roofline) {
+  return {{"matmul_f32_gflops", roofline.f32_gflops},
+          {"matmul_bf16_gflops", roofline.bf16_gflops},
+          {"copy_gb_s", roofline.copy_gb_s},
+          {"clock_ghz", roofline.clock_ghz}};
+}
+
+}  // namespace stof::cli

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this machine can do at best, measured in the same run as what is compared with it.
+#pragma once
+#include "cli/json_output.h"
+#include "stof/device.h"
+#include "stof/tensor.h"
+
+namespace stof::cli {
+
+struct Roofline {
+  double f32_gflops = 0, bf16_gflops = 0;  // of the fastest matmul; 0: the device has none
+  double copy_gb_s = 0;                    // read and written
+  double clock_ghz = 0;                    // under a load of one thread
+
+  double gflops(DType dtype) const { return dtype == DType::bf16 && bf16_gflops > 0 ? bf16_gflops : f32_gflops; }
+};
+
+// Takes about a second. Of a CPU.
+Roofline measure_roofline(const Device& device);
+
+Json json_of(const Roofline& roofline);
+
+}  // namespace stof::cli

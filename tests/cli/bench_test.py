@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""stof bench from the outside: rows, keys, resuming, errors.
+
+usage: bench_test.py STOF
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import npy
+import small_model
+
+STOF = os.path.abspath(sys.argv.pop(1))
+SHORT = ("--device", "cpu", "--seconds", "0.001")
+
+
+def stof(*arguments):
+    return subprocess.run([STOF, "bench", *arguments], capture_output=True, text=True, timeout=120, check=False)
+
+
+class Bench(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def results(self, *arguments):
+        done = stof(*arguments, *SHORT, "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_attention_measures_what_it_is_asked(self):
+        found = self.results("attention", "--shape", "2,4,96,32", "--mask", "causal", "--mask", "window(8)",
+                             "--dtype", "f32", "--dtype", "bf16", "--kv-heads", "2")  # fmt: skip
+        self.assertEqual([row["id"] for row in found["rows"]],
+                         [f"(2,4,96,32) kv_heads 2 {dtype} {mask}" for dtype in ("f32", "bf16")
+                          for mask in ("causal", "window(8)")])  # fmt: skip
+        for key in ("commit", "day", "device", "threads", "processor", "protocol"):
+            self.assertIn(key, found)
+        for key in ("matmul_f32_gflops", "copy_gb_s", "clock_ghz"):
+            self.assertGreater(found["roofline"][key], 0)
+        for row in found["rows"]:
+            self.assertGreater(row["hot"]["median_us"], 0)
+            self.assertGreaterEqual(row["hot"]["median_us"], row["hot"]["best_us"])
+            self.assertIsNone(row["cold"])
+            pairs = 2 * 4 * 96 * 96 * row["density"]
+            self.assertAlmostEqual(row["useful_gflops"] * row["hot"]["median_us"], 4e-3 * 32 * pairs, delta=1)
+            bound = 1e-5 if row["dtype"] == "f32" else 1e-2
+            self.assertTrue(0 < row["frobenius"] < bound and row["frobenius"] <= row["worst_row"] < 10 * bound)
+        self.assertEqual(found["rows"][0]["density"], 97 / 192)
+
+    def test_attention_has_default_masks_for_a_shape(self):
+        masks = [row["mask"] for row in self.results("attention", "--shape", "1,1,200,16", "--dtype", "f16")["rows"]]
+        self.assertEqual(masks[:5], ["all", "causal", "window(64)", "longformer(64,16)", "bigbird(64,3,2,3,1)"])
+        self.assertRegex(masks[5], r"^documents\(\[0,\d+(,\d+)*\]\) & causal$")
+
+    def test_resuming_measures_what_is_missing(self):
+        file = self.folder / "results.json"
+        arguments = ("attention", "--shape", "1,1,64,16", "--dtype", "f32", *SHORT, "--json", str(file))
+        self.assertEqual(stof(*arguments, "--mask", "causal").returncode, 0)
+        first = json.loads(file.read_text())["rows"]
+        done = stof(*arguments, "--mask", "causal", "--mask", "all", "--resume")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        both = json.loads(file.read_text())["rows"]
+        self.assertEqual([row["mask"] for row in both], ["causal", "all"])
+        self.assertEqual(both[0], first[0])
+        self.assertIn("(1,1,64,16) f32 causal", done.stdout)
+
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"commit": "another"}))
+        done = stof(*arguments, "--resume")
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r'^stof: .*results.json\' was measured with commit "another"; this run has ".*"\n$')
+        file.write_text("[]")
+        done = stof(*arguments, "--resume")
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, f"stof: '{file}' is no file of results: no object with rows\n"))  # fmt: skip
+
+    def test_model(self):
+        model = small_model.write(self.folder / "model")
+        sentences = self.folder / "sentences.txt"
+        sentences.write_text("hello world\na world\nhello\n")
+        hidden = self.folder / "hidden.npy"
+        found = self.results("model", "--model", str(model), "--input", str(sentences), "--encoder", str(model),
+                             "--batch", "2", "--shape", "2,16", "--mask", "window(3)", "--dtype", "f32",
+                             "--hidden-out", str(hidden))  # fmt: skip
+        rows = {row["id"]: row for row in found["rows"]}
+        self.assertEqual(list(rows), ["sentences f32 batch 2", "one sentence f32", "first embedding f32",
+                                      "encoder (2,16) f32 window(3)"])  # fmt: skip
+        throughput = rows["sentences f32 batch 2"]
+        self.assertAlmostEqual(throughput["sentences_per_s"] * throughput["median_us"], 3e6, delta=1)
+        self.assertGreater(throughput["cosine"], 1 - 1e-5)
+        self.assertGreater(rows["first embedding f32"]["megabytes"], 1)
+        encoder = rows["encoder (2,16) f32 window(3)"]
+        self.assertLess(encoder["layer_frobenius"], 1e-5)
+        linear, pairs = 2 * 32 * 8 * (4 * 8 + 2 * 16), 2 * (16 * 7 - 12)  # a window of 7, less at both ends
+        self.assertAlmostEqual(encoder["gflops"] * encoder["median_us"] * 1e3, linear + 4 * pairs * 8, delta=1)
+        self.assertEqual(npy.read(hidden)[0], (32, 8))
+
+    def test_errors(self):
+        model = ("model", "--part", "encoder")
+        for arguments, code, message in (
+            ((), 2, "A subcommand is required; --help lists what is accepted"),
+            (("attention", "--shape", "1,2,3"), 2, "--shape 1,2,3; accepted: B,H,S,D, as in 1,12,2048,64"),
+            (("attention", "--dtype", "f64"), 2, "--dtype f64; accepted: f32, f16, bf16"),
+            (("attention", "--threads", "-1"), 2, "--threads -1; accepted: 0 (all) to 1024"),
+            (("attention", "--seconds", "0"), 2, "--seconds 0; accepted: above 0, to 60"),
+            (("attention", "--resume"), 2, "--resume goes on with a file: --json FILE names it"),
+            (("attention", "--shape", "1,1,8,300", "--device", "cpu"), 2,
+             "attention: head_dim = 300; accepted: 1..256"),
+            (("attention", "--shape", "1,1,8,16", "--mask", "causal", "--mask", "windw(3)", "--device", "cpu"), 2,
+             "mask: unknown term 'windw'; accepted: all, none, causal, window, dilated, strided, global, sink, prefix, "
+             "documents, document_ids, segments, blocks, random_blocks, tree, bits, natten, where, heads, batch, "
+             "longformer, bigbird\n  windw(3)\n  ^"),
+            (("model", "--part", "half"), 2, "--part half; accepted: all, sentences, encoder"),
+            (("model", "--part", "sentences"), 2, "sentences need a checkpoint: --model DIR"),
+            ((*model, "--shape", "0,4"), 2, "--shape 0,4; accepted: B,S, as in 8,128, both at least 1"),
+            ((*model, "--batch", "0"), 2, "--batch 0; accepted: 1 or more"),
+            ((*model, "--threads", "9999"), 2, "--threads 9999; accepted: 0 (all) to 1024"),
+        ):  # fmt: skip
+            done = stof(*arguments)
+            self.assertEqual((done.returncode, done.stderr), (code, f"stof: {message}\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
