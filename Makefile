@@ -2,7 +2,7 @@
 # The one door: every task of this project is a target here. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build test demo model install cuda docs check format tidy sanitize fuzz clean
+.PHONY: help build test demo model install cuda docs check format tidy sanitize fuzz soak clean
 
 JOBS ?= $(shell nproc)
 CCACHE := $(shell command -v ccache)
@@ -69,6 +69,12 @@ fuzz:  ## feed the readers of files and masks broken input: SECONDS=60 each, wit
 	@$(call CONFIGURE,fuzz)
 	@cmake --build --preset fuzz -j $(JOBS)
 	@tools/fuzz.sh $(SECONDS)
+
+PROBLEMS ?= 10000
+soak: build  ## try random attention problems against the definition: PROBLEMS=10000, at least that many
+	@cmake --build --preset release -j $(JOBS) --target attention_soak
+	@echo "== soak: $(PROBLEMS) problems, $(JOBS) at a time"
+	@tools/soak.sh $(PROBLEMS) $(JOBS)
 
 clean:  ## remove build/ (the fetched model in .cache/ stays)
 	@rm -rf build

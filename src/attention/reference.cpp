@@ -40,16 +40,18 @@ ReferenceRow reference_attention(const BoundMask& mask, const AttentionCall& cal
                       .lse = -std::numeric_limits<double>::infinity()};
   if (keys.empty()) return result;
   const double top = *std::max_element(scores.begin(), scores.end());
-  double sum = 0;
+  double sum = 0, squares = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const double weight = std::exp(scores[i] - top);
     const std::int64_t v = item.v + kv_head * call.v_strides.head + keys[i] * call.v_strides.row;
     sum += weight;
+    squares += weight * weight;
     for (std::size_t c = 0; c < result.out.size(); ++c)
       result.out[c] += weight * element(call.v, call.dtype, v + static_cast<std::int64_t>(c));
   }
   for (double& value : result.out) value /= sum;
   result.lse = top + std::log(sum);
+  result.squared_weights = squares / (sum * sum);
   return result;
 }
 

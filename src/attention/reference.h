@@ -11,6 +11,7 @@ namespace stof {
 struct ReferenceRow {
   std::vector<double> out;  // [head_dim]
   double lse = 0;
+  double squared_weights = 0;  // the sum of the squares of the softmax
 };
 
 // Row `row` of one item and query head of a call; `mask` is bound to the item's own lengths.

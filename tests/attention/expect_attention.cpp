@@ -20,6 +20,12 @@ struct Errors {
   std::vector<std::pair<double, double>> rows = {};  // squared error and squared norm
 };
 
+// What a row of standard normal values has on average: the values of a small problem may cancel, all of them, and
+// leave a norm that no rounding error is small against.
+double usual_norm(const ReferenceRow& expected) {
+  return static_cast<double>(expected.out.size()) * expected.squared_weights;
+}
+
 void add_row(const Problem& problem, const AttentionItem& item, std::int64_t head, std::int64_t row,
              const ReferenceRow& expected, Errors& errors) {
   double difference = 0, norm = 0;
@@ -28,6 +34,7 @@ void add_row(const Problem& problem, const AttentionItem& item, std::int64_t hea
     difference += (got - expected.out[c]) * (got - expected.out[c]);
     norm += expected.out[c] * expected.out[c];
   }
+  norm = std::max(norm, usual_norm(expected));
   errors.all += difference;
   errors.norm += norm;
   const double lse = double{problem.lse(item, head, row)};
