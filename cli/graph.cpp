@@ -26,7 +26,7 @@ struct Stage {
 };
 
 std::vector<Stage> stages_of(const Model& model) {
-  Graph graph = build_bert(model);
+  Graph graph = build_graph(model);
   infer(graph);
   std::vector<Stage> stages{{"build", "as the checkpoint says", graph}};
   for (const Pass& pass : simplify_passes()) {

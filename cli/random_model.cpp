@@ -32,7 +32,7 @@ void add_norm(std::vector<Weight>& weights, const std::string& name, std::int64_
 }
 
 // Names as in checkpoints of Hugging Face's BertModel.
-std::vector<Weight> list_weights(const BertConfig& config) {
+std::vector<Weight> list_weights(const ModelConfig& config) {
   const std::int64_t hidden = config.hidden_size;
   std::vector<Weight> weights = {
       {"embeddings.word_embeddings.weight", {config.vocab_size, hidden}, Fill::random},

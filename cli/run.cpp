@@ -24,7 +24,7 @@ struct RunOptions {
   std::string model, text, input, mask, pooling = "auto", dtype = "f32", device = "auto", out, lengths_out;
   std::int64_t batch = 32;
   int threads = 0;
-  bool no_truncate = false, force = false;
+  bool no_truncate = false, force = false, logits = false;
 };
 
 std::optional<Pooling> pooling_of(const std::string& name) {
@@ -33,15 +33,18 @@ std::optional<Pooling> pooling_of(const std::string& name) {
   if (name == "cls") return Pooling::cls;
   if (name == "mean") return Pooling::mean;
   if (name == "max") return Pooling::max;
-  fail(ErrorKind::invalid_argument, "--pooling {}; accepted: auto, cls, mean, max, none", name);
+  if (name == "last") return Pooling::last;
+  fail(ErrorKind::invalid_argument, "--pooling {}; accepted: auto, cls, mean, max, last, none", name);
 }
 
 SessionOptions session_options(const RunOptions& options) {
   if (options.threads < 0 || options.threads > kMostThreads)
     fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) to {}", options.threads, kMostThreads);
   if (options.batch < 1) fail(ErrorKind::invalid_argument, "--batch {}; accepted: 1 or more", options.batch);
-  SessionOptions result{
-      .device = options.device, .dtype = parse_float_dtype(options.dtype), .threads = options.threads};
+  SessionOptions result{.device = options.device,
+                        .dtype = parse_float_dtype(options.dtype),
+                        .threads = options.threads,
+                        .logits = options.logits};
   if (!options.mask.empty()) result.mask = parse(options.mask);
   return result;
 }
@@ -64,13 +67,13 @@ void check_room(const RunOptions& options, const Session& session, Pooling pooli
   if (options.out.empty() || options.force) return;
   std::int64_t rows = std::ssize(texts);
   if (pooling == Pooling::none) {
-    const Shape longest{rows * session.max_tokens(), session.hidden_size()};
+    const Shape longest{rows * session.max_tokens(), session.columns()};
     if (!is_large(longest, DType::f32)) return;
     const Tokenizer tokenizer = Tokenizer::load(options.model);
     rows = 0;
     for (const std::string& text : texts) rows += std::ssize(tokenizer.encode(text, session.max_tokens()).ids);
   }
-  check_size(options.out, {rows, session.hidden_size()}, DType::f32);
+  check_size(options.out, {rows, session.columns()}, DType::f32);
 }
 
 void write_results(const RunOptions& options, const Embeddings& embeddings) {
@@ -120,8 +123,10 @@ void add_run(CLI::App& app) {
   text->excludes(input);
   command->add_option("--mask", options->mask, "restrict attention further, e.g. 'longformer(32,4)'");
   command
-      ->add_option("--pooling", options->pooling, "auto (as the checkpoint says), cls, mean, max, or none: every token")
+      ->add_option("--pooling", options->pooling,
+                   "auto (as the checkpoint says), cls, mean, max, last, or none: every token")
       ->capture_default_str();
+  command->add_flag("--logits", options->logits, "GPT-2: scores of the vocabulary in place of hidden states");
   command->add_option("--batch", options->batch, "texts run together")->capture_default_str();
   command->add_option("--dtype", options->dtype, "f32 or bf16")->capture_default_str();
   command->add_option("--device", options->device, "auto, cpu, cuda, cuda:N")->capture_default_str();

@@ -79,6 +79,7 @@ class Truth:
         self.nfd = normalizers.NFD()
         self.lowercase = normalizers.Lowercase()
         self.split = pre_tokenizers.BertPreTokenizer()
+        self.byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
         self.word = Tokenizer(WordPiece({"[UNK]": 0}, unk_token="[UNK]"))
         self.word.add_tokens([AddedToken("\U0010fffd", single_word=True, normalized=False)])
 
@@ -93,6 +94,19 @@ class Truth:
 
     def word_character(self, c):
         return len(self.word.encode(f"{chr(c)}\U0010fffd").ids) < 2
+
+    def joins(self, before, c):
+        """The expression of ByteLevel finds c in one piece with what is before it."""
+        return len(self.byte_level.pre_tokenize_str(before + chr(c))) == 1
+
+    def letter(self, c):
+        return self.joins("a", c)
+
+    def number(self, c):
+        return self.joins("1", c)
+
+    def regex_space(self, c):
+        return not (self.joins("!", c) or self.letter(c) or self.number(c))
 
     def lower(self, c):
         return self.lowercase.normalize_str(chr(c))
@@ -131,6 +145,14 @@ def is_mark(source, c):
 
 def is_word_character(source, c):
     return source.category(c)[0] in "LM" or source.category(c) in ("Nd", "Nl", "Pc")
+
+
+def is_letter(source, c):
+    return source.category(c)[0] == "L"
+
+
+def is_number(source, c):
+    return source.category(c)[0] == "N"
 
 
 @dataclass
@@ -201,8 +223,8 @@ def main():
     print("#pragma once\n#include <array>\n\nnamespace stof::unicode {\n")
     print("struct Override {\n  char32_t first, last;\n  int value;\n};")
     spaces = [c for c in SCALARS if (truth.clean.normalize_str(f"a{chr(c)}b") == "a b") and c not in WHITE_SPACE]
-    if spaces:
-        raise SystemExit(f"white space beyond the property: {spaces}")
+    if spaces or {c for c in SCALARS if truth.regex_space(c)} != WHITE_SPACE:
+        raise SystemExit(f"white space is not the property: {spaces}")
     table("kDropped", "Dropped by clean_text: 1, kept: 0.", disagreements(truth.dropped, is_dropped, sources, SCALARS))
     above_ascii = [c for c in SCALARS if c > 127]
     table("kPunctuation", "Punctuation above ASCII: 1 or 0.",
@@ -211,6 +233,8 @@ def main():
           disagreements(truth.mark, is_mark, sources, [c for c in SCALARS if truth.decompose(c) == chr(c)]))
     table("kWordCharacter", "A word character for single_word: 1 or 0.",
           disagreements(truth.word_character, is_word_character, sources, SCALARS))
+    table("kLetter", r"\p{L} of the byte-level split: 1 or 0.", disagreements(truth.letter, is_letter, sources, SCALARS))
+    table("kNumber", r"\p{N} of the byte-level split: 1 or 0.", disagreements(truth.number, is_number, sources, SCALARS))
     table("kCombiningClass", "The canonical combining class.", combining_classes(truth, sources))
     table("kNotDecomposed", "Has a canonical decomposition that is not applied.", decompositions(truth, sources))
     table("kLower", "Distance to the lowercase letter (U+0130, which has two characters, is not in the table).",

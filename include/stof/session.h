@@ -18,7 +18,7 @@ namespace stof {
 
 struct Model;  // src/model/model.h
 
-enum class Pooling : std::uint8_t { none, cls, mean, max };
+enum class Pooling : std::uint8_t { none, cls, mean, max, last };  // cls: the first token; last: the last one
 
 // Tokens of several texts, one after the other: text i is ids[offsets[i], offsets[i + 1]).
 struct TokenBatch {
@@ -37,6 +37,7 @@ struct SessionOptions {
   std::optional<Mask> mask = {};  // attention allows what the model's own mask and this one allow
   int threads = 0;  // per call, at most kMostThreads; 0: as many as OpenMP would take. Attention is planned for them
   bool padded = false;  // pad every batch to its longest text, to compare: results are the same
+  bool logits = false;  // GPT-2: results are scores of every token of the vocabulary in place of hidden states
 };
 
 struct EmbedOptions {
@@ -48,7 +49,7 @@ struct EmbedOptions {
 };
 
 struct Embeddings {
-  Tensor values;                      // f32 [texts, hidden], or [all tokens, hidden] with Pooling::none
+  Tensor values;                      // f32 [texts, columns()], or [all tokens, columns()] with Pooling::none
   std::vector<std::int32_t> lengths;  // tokens of each text
   std::int64_t truncated = 0;         // texts that were cut
 };
@@ -70,7 +71,7 @@ struct SessionStatistics {
 
 class Session {
  public:
-  // Reads config.json, model.safetensors, the tokenizer and the pooling of a folder. Throws bad_file, unsupported,
+  // Reads config.json, the weights, the tokenizer and the pooling of a folder. Throws bad_file, unsupported,
   // invalid_argument (a mask that depends on the batch index: texts are regrouped), device.
   static Session load(const std::filesystem::path& folder, const SessionOptions& options = {});
   // A model that is in memory, without a tokenizer: embed() on texts is refused.
@@ -80,6 +81,7 @@ class Session {
   Session& operator=(Session&&) noexcept;
 
   std::int64_t hidden_size() const;
+  std::int64_t columns() const;     // of results: hidden_size(), or the vocabulary's size for logits
   std::int64_t max_tokens() const;  // of one text, special tokens included
   Pooling pooling() const;          // what the checkpoint says
   bool normalizes() const;
@@ -88,10 +90,10 @@ class Session {
   MemoryPlan memory_for(std::int64_t tokens) const;
   SessionStatistics statistics() const;
 
-  // The last hidden state, f32 [tokens, hidden]. Positions are those inside each text. Throws invalid_argument for an
-  // id outside the vocabulary, an empty or too long text, offsets that do not ascend.
+  // The last hidden state or logits, f32 [tokens, columns()]. Positions are those inside each text. Throws
+  // invalid_argument for an id outside the vocabulary, an empty or too long text, offsets that do not ascend.
   Tensor run(const TokenBatch& batch) const;
-  // One vector a text, f32 [texts, hidden], normalised when the checkpoint says so; Pooling::none gives run().
+  // One vector a text, f32 [texts, columns()], normalised when the checkpoint says so; Pooling::none gives run().
   Tensor embed(const TokenBatch& batch, Pooling pooling) const;
   // Texts in any order and of any length: they are tokenised, run in batches of similar length, returned in order.
   Embeddings embed(std::span<const std::string> texts, const EmbedOptions& options = {}) const;

@@ -19,7 +19,7 @@ std::string_view name_of(Activation activation) noexcept;
 // out = activation(x weight^T + bias) + residual, with weights packed once for any number of rows. NaN stays in its
 // row; relu may make 0 of it.
 struct LinearSpec {
-  std::vector<TensorView> weight;  // [out_i, in] each, stacked along the first dimension; f32, f16 or bf16
+  std::vector<TensorView> weight;  // [out_i, in] each, stacked along the first; f32, f16 or bf16, any strides
   std::vector<TensorView> bias;    // [out_i] each, or empty
   Activation activation = Activation::none;
   bool residual = false;

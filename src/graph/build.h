@@ -6,8 +6,14 @@
 
 namespace stof {
 
-// The encoder of BERT (Devlin et al. 2018, post-norm), from token ids to the last hidden state. Throws bad_file naming
-// the first weight that is missing or has another shape; unsupported for an activation that is not known.
-Graph build_bert(const Model& model);
+enum class GraphResult : std::uint8_t { hidden, logits };  // logits: a language model's scores of every token
+
+// By the model's family, from token ids to the last hidden state or to logits. Throws bad_file naming the first weight
+// that is missing or has another shape; unsupported for an activation that is not known, and for logits of an encoder.
+Graph build_graph(const Model& model, GraphResult result = GraphResult::hidden);
+
+Graph build_bert(const Model& model);  // RoBERTa, too
+Graph build_distilbert(const Model& model);
+Graph build_gpt2(const Model& model, GraphResult result = GraphResult::hidden);
 
 }  // namespace stof

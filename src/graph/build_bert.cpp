@@ -1,90 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/base/error.h"
+// The encoders of BERT (Devlin et al. 2018), RoBERTa (Liu et al. 2019) and DistilBERT (Sanh et al. 2019): post-norm,
+// the same operations under other names.
+#include <fmt/format.h>
+
 #include "src/graph/build.h"
+#include "src/graph/builder.h"
 
 namespace stof {
 namespace {
 
-Activation activation_of(const std::string& name) {
-  if (name == "gelu") return Activation::gelu;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return Activation::gelu_tanh;
-  if (name == "relu") return Activation::relu;
-  fail(ErrorKind::unsupported, "activation '{}'; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu", name);
-}
+// Of a layer, behind its prefix.
+struct LayerNames {
+  std::string_view query, key, value, context, projection, attention_sum, attention_norm;
+  std::string_view expand, activation, contract, sum, norm;
+};
+constexpr LayerNames kBert{.query = "attention.self.query",
+                           .key = "attention.self.key",
+                           .value = "attention.self.value",
+                           .context = "attention.self",
+                           .projection = "attention.output.dense",
+                           .attention_sum = "attention.output.residual",
+                           .attention_norm = "attention.output.LayerNorm",
+                           .expand = "intermediate.dense",
+                           .activation = "intermediate.activation",
+                           .contract = "output.dense",
+                           .sum = "output.residual",
+                           .norm = "output.LayerNorm"};
+constexpr LayerNames kDistilBert{.query = "attention.q_lin",
+                                 .key = "attention.k_lin",
+                                 .value = "attention.v_lin",
+                                 .context = "attention",
+                                 .projection = "attention.out_lin",
+                                 .attention_sum = "attention.residual",
+                                 .attention_norm = "sa_layer_norm",
+                                 .expand = "ffn.lin1",
+                                 .activation = "ffn.activation",
+                                 .contract = "ffn.lin2",
+                                 .sum = "ffn.residual",
+                                 .norm = "output_layer_norm"};
 
-class Builder {
+class Encoder {
  public:
-  explicit Builder(const Model& model) : model_(model), config_(model.config) {}
+  Encoder(const Model& model, const LayerNames& names) : config_(model.config), names_(names), builder_(model) {}
 
-  Graph build() {
+  // `layers`: the prefix of a layer, with {} for its number.
+  Graph build(std::string_view layers) {
     ValueId hidden = embeddings();
     for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
-      const std::string prefix = fmt::format("encoder.layer.{}.", layer);
-      hidden = attention(prefix + "attention.", hidden);
-      hidden = feed_forward(prefix, hidden);
+      prefix_ = fmt::format(fmt::runtime(layers), layer);
+      hidden = feed_forward(attention(hidden));
     }
-    graph_.result = hidden;
-    return std::move(graph_);
+    return builder_.finish(hidden);
   }
 
  private:
   ValueId embeddings() {
-    const std::int64_t columns = config_.hidden_size;
-    const ValueId words = lookup("embeddings.word_embeddings", TokenIndex::token, config_.vocab_size);
-    const ValueId segments = lookup("embeddings.token_type_embeddings", TokenIndex::segment, config_.type_vocab_size);
-    const ValueId positions = lookup("embeddings.position_embeddings", TokenIndex::position, config_.max_positions);
-    const ValueId sum = add("embeddings.sum", add("embeddings.words_and_segments", words, segments), positions);
-    return norm("embeddings.LayerNorm", sum, columns);
+    ValueId sum = builder_.lookup("embeddings.word_embeddings", TokenIndex::token, config_.vocab_size);
+    if (config_.type_vocab_size > 0)
+      sum = builder_.add(
+          "embeddings.words_and_segments", sum,
+          builder_.lookup("embeddings.token_type_embeddings", TokenIndex::segment, config_.type_vocab_size));
+    sum =
+        builder_.add("embeddings.sum", sum,
+                     builder_.lookup("embeddings.position_embeddings", TokenIndex::position, config_.position_rows()));
+    return builder_.norm("embeddings.LayerNorm", sum);
   }
 
-  ValueId attention(const std::string& prefix, ValueId x) {
+  ValueId attention(ValueId x) {
     const std::int64_t hidden = config_.hidden_size;
-    const ValueId q = linear(prefix + "self.query", x, hidden, hidden);
-    const ValueId k = linear(prefix + "self.key", x, hidden, hidden);
-    const ValueId v = linear(prefix + "self.value", x, hidden, hidden);
-    const ValueId context = node(prefix + "self", op::Attend{.heads = config_.heads}, {q, k, v}, {});
-    const ValueId projected = linear(prefix + "output.dense", context, hidden, hidden);
-    return norm(prefix + "output.LayerNorm", add(prefix + "output.residual", projected, x), hidden);
+    const ValueId q = builder_.linear(name(names_.query), x, hidden, hidden);
+    const ValueId k = builder_.linear(name(names_.key), x, hidden, hidden);
+    const ValueId v = builder_.linear(name(names_.value), x, hidden, hidden);
+    const ValueId context = builder_.node(name(names_.context), op::Attend{.heads = config_.heads}, {q, k, v}, {});
+    const ValueId projected = builder_.linear(name(names_.projection), context, hidden, hidden);
+    return builder_.norm(name(names_.attention_norm), builder_.add(name(names_.attention_sum), projected, x));
   }
 
-  ValueId feed_forward(const std::string& prefix, ValueId x) {
+  ValueId feed_forward(ValueId x) {
     const std::int64_t hidden = config_.hidden_size, intermediate = config_.intermediate_size;
-    const ValueId expanded = linear(prefix + "intermediate.dense", x, intermediate, hidden);
-    const ValueId activated =
-        node(prefix + "intermediate.activation", op::Activate{activation_of(config_.activation)}, {expanded}, {});
-    const ValueId projected = linear(prefix + "output.dense", activated, hidden, intermediate);
-    return norm(prefix + "output.LayerNorm", add(prefix + "output.residual", projected, x), hidden);
+    const ValueId expanded = builder_.linear(name(names_.expand), x, intermediate, hidden);
+    const ValueId activated = builder_.activate(name(names_.activation), expanded);
+    const ValueId projected = builder_.linear(name(names_.contract), activated, hidden, intermediate);
+    return builder_.norm(name(names_.norm), builder_.add(name(names_.sum), projected, x));
   }
 
-  ValueId lookup(const std::string& name, TokenIndex index, std::int64_t entries) {
-    return node(name, op::Lookup{index}, {}, {weight(name + ".weight", {entries, config_.hidden_size})});
-  }
-  ValueId add(const std::string& name, ValueId x, ValueId y) { return node(name, op::Add{}, {x, y}, {}); }
-  ValueId norm(const std::string& name, ValueId x, std::int64_t columns) {
-    return node(name, op::LayerNorm{config_.norm_epsilon}, {x},
-                {weight(name + ".weight", {columns}), weight(name + ".bias", {columns})});
-  }
-  ValueId linear(const std::string& name, ValueId x, std::int64_t out, std::int64_t in) {
-    const ValueId product = node(name + ".product", op::MatMul{}, {x}, {weight(name + ".weight", {out, in})});
-    return node(name, op::AddBias{}, {product}, {weight(name + ".bias", {out})});
-  }
+  std::string name(std::string_view part) const { return prefix_ + std::string(part); }
 
-  Weight weight(const std::string& name, const Shape& shape) const { return {name, model_.weight(name, shape)}; }
-
-  ValueId node(std::string name, Op op, std::vector<ValueId> inputs, std::vector<Weight> weights) {
-    const ValueId output = graph_.add_value(std::move(name));
-    graph_.nodes.push_back(
-        {.op = std::move(op), .inputs = std::move(inputs), .weights = std::move(weights), .output = output});
-    return output;
-  }
-
-  const Model& model_;
-  const BertConfig& config_;
-  Graph graph_;
+  const ModelConfig& config_;
+  const LayerNames& names_;
+  std::string prefix_;
+  GraphBuilder builder_;
 };
 
 }  // namespace
 
-Graph build_bert(const Model& model) { return Builder(model).build(); }
+Graph build_bert(const Model& model) { return Encoder(model, kBert).build("encoder.layer.{}."); }
+
+Graph build_distilbert(const Model& model) { return Encoder(model, kDistilBert).build("transformer.layer.{}."); }
 
 }  // namespace stof

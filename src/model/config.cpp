@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <span>
 
 #include "src/base/error.h"
 #include "src/model/json.h"
@@ -11,8 +12,10 @@
 namespace stof {
 namespace {
 
-// Each has the same encoder under the prefix "bert." (BertModel: none); what they add on top of it is not read.
-constexpr std::array<std::string_view, 8> kArchitectures{
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+
+// Each has the family's encoder or decoder; what it adds on top is not read, but for the head of language models.
+constexpr std::array<std::string_view, 8> kBert{
     "BertModel",
     "BertForMaskedLM",
     "BertForPreTraining",
@@ -22,6 +25,46 @@ constexpr std::array<std::string_view, 8> kArchitectures{
     "BertForQuestionAnswering",
     "BertForMultipleChoice",
 };
+constexpr std::array<std::string_view, 6> kRoberta{
+    "RobertaModel",
+    "RobertaForMaskedLM",
+    "RobertaForSequenceClassification",
+    "RobertaForTokenClassification",
+    "RobertaForQuestionAnswering",
+    "RobertaForMultipleChoice",
+};
+constexpr std::array<std::string_view, 6> kDistilBert{
+    "DistilBertModel",
+    "DistilBertForMaskedLM",
+    "DistilBertForSequenceClassification",
+    "DistilBertForTokenClassification",
+    "DistilBertForQuestionAnswering",
+    "DistilBertForMultipleChoice",
+};
+constexpr std::array<std::string_view, 5> kGpt2{
+    "GPT2Model",
+    "GPT2LMHeadModel",
+    "GPT2DoubleHeadsModel",
+    "GPT2ForSequenceClassification",
+    "GPT2ForTokenClassification",
+};
+
+// How a family's config.json calls things.
+struct FamilyKeys {
+  Family family;
+  std::string_view model_type;
+  std::span<const std::string_view> architectures;
+  std::string_view hidden_size, layers, heads, intermediate_size, positions, activation;
+};
+constexpr std::array<FamilyKeys, 4> kFamilies{{
+    {Family::bert, "bert", kBert, "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+     "max_position_embeddings", "hidden_act"},
+    {Family::roberta, "roberta", kRoberta, "hidden_size", "num_hidden_layers", "num_attention_heads",
+     "intermediate_size", "max_position_embeddings", "hidden_act"},
+    {Family::distilbert, "distilbert", kDistilBert, "dim", "n_layers", "n_heads", "hidden_dim",
+     "max_position_embeddings", "activation"},
+    {Family::gpt2, "gpt2", kGpt2, "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "activation_function"},
+}};
 
 struct Activation {
   std::string_view in_file, ours;
@@ -37,36 +80,75 @@ constexpr std::array<Activation, 4> kActivations{{
   fail(ErrorKind::unsupported, "{}: '{}' is {}; accepted: {}", object.where(), key, excerpt(object.at(key)), accepted);
 }
 
-std::string read_architecture(const JsonObject& object) {
-  if (!object.has("architectures")) return "BertModel";
+const FamilyKeys& read_family(const JsonObject& object) {
+  const std::string type = object.string("model_type", "bert");
+  const auto named = [&](const FamilyKeys& keys) { return keys.model_type == type; };
+  const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), named);
+  if (found == kFamilies.end()) refuse(object, "model_type", "bert, roberta, distilbert, gpt2");
+  return *found;
+}
+
+std::string read_architecture(const JsonObject& object, std::span<const std::string_view> accepted) {
+  if (!object.has("architectures")) return std::string(accepted.front());
   const nlohmann::json& list = object.at("architectures");
   if (!list.is_array() || list.size() != 1 || !list[0].is_string())
     object.refuse("architectures", "an array of one string");
   std::string name = list[0].get<std::string>();
-  if (std::find(kArchitectures.begin(), kArchitectures.end(), name) == kArchitectures.end())
-    refuse(object, "architectures", fmt::format("{}", fmt::join(kArchitectures, ", ")));
+  if (std::find(accepted.begin(), accepted.end(), name) == accepted.end())
+    refuse(object, "architectures", fmt::format("{}", fmt::join(accepted, ", ")));
   return name;
 }
 
-std::string read_activation(const JsonObject& object) {
-  const std::string name = object.string("hidden_act", "gelu");
+std::string read_activation(const JsonObject& object, std::string_view key, std::string_view otherwise) {
+  const std::string name = object.string(key, otherwise);
   for (const Activation& known : kActivations)
     if (name == known.in_file) return std::string(known.ours);
-  refuse(object, "hidden_act", "gelu, gelu_new, gelu_pytorch_tanh, relu");
+  refuse(object, key, "gelu, gelu_new, gelu_pytorch_tanh, relu");
 }
 
 void check_kind(const JsonObject& object) {
-  if (object.string("model_type", "bert") != "bert") refuse(object, "model_type", "bert");
   if (object.string("position_embedding_type", "absolute") != "absolute")
     refuse(object, "position_embedding_type", "absolute");
-  for (const std::string_view key : {"is_decoder", "add_cross_attention"})
+  for (const std::string_view key : {"is_decoder", "add_cross_attention", "scale_attn_by_inverse_layer_idx"})
     if (object.boolean(key, false)) refuse(object, key, "false");
+  if (!object.boolean("scale_attn_weights", true)) refuse(object, "scale_attn_weights", "true");
+}
+
+ModelConfig read_sizes(const JsonObject& object, const FamilyKeys& keys) {
+  return {.family = keys.family,
+          .architecture = read_architecture(object, keys.architectures),
+          .vocab_size = object.integer("vocab_size", 1, kMost),
+          .hidden_size = object.integer(keys.hidden_size, 1, kMost),
+          .layers = object.integer(keys.layers, 0, kMost),
+          .heads = object.integer(keys.heads, 1, kMost),
+          .max_positions = object.integer(keys.positions, 1, kMost),
+          .activation = read_activation(object, keys.activation, keys.family == Family::gpt2 ? "gelu_new" : "gelu")};
+}
+
+// What only some families have.
+void read_bert(const JsonObject& object, ModelConfig& config) {
+  config.type_vocab_size = object.integer("type_vocab_size", 1, kMost, 2);
+  config.norm_epsilon = object.positive_number("layer_norm_eps", 1e-12);
+}
+
+void read_roberta(const JsonObject& object, ModelConfig& config) {
+  read_bert(object, config);
+  config.first_position = object.integer("pad_token_id", 0, kMost - 1, 1) + 1;
+  config.max_positions -= config.first_position;
+  if (config.max_positions < 1)
+    object.refuse("max_position_embeddings", fmt::format("above pad_token_id + 1, {}", config.first_position));
+}
+
+void read_gpt2(const JsonObject& object, ModelConfig& config) {
+  config.norm_epsilon = object.positive_number("layer_norm_epsilon", 1e-5);
+  config.tied_head = object.boolean("tie_word_embeddings", true);
+  const bool unsaid = !object.has("n_inner") || object.at("n_inner").is_null();
+  config.intermediate_size = unsaid ? 4 * config.hidden_size : object.integer("n_inner", 1, kMost);
 }
 
 }  // namespace
 
-BertConfig read_config(const std::filesystem::path& folder) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+ModelConfig read_config(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "config.json";
   if (!std::filesystem::exists(file))
     fail(ErrorKind::bad_file,
@@ -75,20 +157,18 @@ BertConfig read_config(const std::filesystem::path& folder) {
          folder.string());
   const nlohmann::json tree = read_json(file);
   const JsonObject object(tree, file.string());
+  const FamilyKeys& keys = read_family(object);
   check_kind(object);
-  BertConfig config{.architecture = read_architecture(object),
-                    .vocab_size = object.integer("vocab_size", 1, kMost),
-                    .hidden_size = object.integer("hidden_size", 1, kMost),
-                    .layers = object.integer("num_hidden_layers", 0, kMost),
-                    .heads = object.integer("num_attention_heads", 1, kMost),
-                    .intermediate_size = object.integer("intermediate_size", 1, kMost),
-                    .max_positions = object.integer("max_position_embeddings", 1, kMost),
-                    .type_vocab_size = object.integer("type_vocab_size", 1, kMost, 2),
-                    .activation = read_activation(object),
-                    .norm_epsilon = object.positive_number("layer_norm_eps", 1e-12),
-                    .position_embedding = "absolute"};
+  ModelConfig config = read_sizes(object, keys);
+  if (config.family != Family::gpt2) config.intermediate_size = object.integer(keys.intermediate_size, 1, kMost);
+  switch (config.family) {
+    case Family::bert: read_bert(object, config); break;
+    case Family::roberta: read_roberta(object, config); break;
+    case Family::distilbert: break;
+    case Family::gpt2: read_gpt2(object, config); break;
+  }
   if (config.hidden_size % config.heads != 0)
-    object.refuse("hidden_size", fmt::format("a multiple of num_attention_heads, {}", config.heads));
+    object.refuse(keys.hidden_size, fmt::format("a multiple of {}, {}", keys.heads, config.heads));
   return config;
 }
 

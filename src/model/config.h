@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of the BERT family, and the pooling that sentence-transformers put beside it.
+// config.json of the families of models that run, and the pooling that sentence-transformers put beside it.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -9,22 +9,32 @@
 
 namespace stof {
 
-struct BertConfig {
+enum class Family : std::uint8_t { bert, roberta, distilbert, gpt2 };
+
+struct ModelConfig {
+  Family family = Family::bert;
   std::string architecture;  // "BertModel", ...
   std::int64_t vocab_size = 0, hidden_size = 0, layers = 0, heads = 0, intermediate_size = 0;
-  std::int64_t max_positions = 0, type_vocab_size = 0;
-  std::string activation;  // "gelu", "gelu_new", "relu"
+  std::int64_t max_positions = 0;    // tokens of the longest text
+  std::int64_t type_vocab_size = 0;  // 0: the family has no token types
+  std::string activation;            // "gelu", "gelu_new", "relu"
   double norm_epsilon = 1e-12;
   std::string position_embedding = "absolute";
+  // The row of the table of positions that a text's first token takes. Where it is not 0, the token whose id is one
+  // less is padding, which takes the row before and is not counted (RoBERTa).
+  std::int64_t first_position = 0;
+  bool tied_head = true;  // GPT-2: logits are products with the table of tokens
+
+  std::int64_t position_rows() const { return first_position + max_positions; }
 };
 
 struct PoolingConfig {
-  Pooling pooling = Pooling::cls;  // when nothing says otherwise
+  Pooling pooling = Pooling::cls;  // when nothing says otherwise; GPT-2: last
   bool normalize = false;
   std::int64_t max_tokens = 0;  // max_seq_length of sentence_bert_config.json, else max_positions
 };
 
-BertConfig read_config(const std::filesystem::path& folder);
-PoolingConfig read_pooling(const std::filesystem::path& folder, const BertConfig& config);
+ModelConfig read_config(const std::filesystem::path& folder);
+PoolingConfig read_pooling(const std::filesystem::path& folder, const ModelConfig& config);
 
 }  // namespace stof

@@ -2,18 +2,28 @@
 #include "src/model/model.h"
 
 #include "src/base/error.h"
-#include "src/model/safetensors.h"
+#include "src/model/weight_files.h"
 
 namespace stof {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Names as BertModel has them: without the prefix of the task models, and with the weight and bias that layer norms
-// of checkpoints converted from TensorFlow call gamma and beta.
-std::string canonical(std::string_view name) {
-  constexpr std::string_view kPrefix = "bert.";
-  std::string result(name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name);
+std::string_view prefix_of(Family family) {
+  switch (family) {
+    case Family::bert: return "bert.";
+    case Family::roberta: return "roberta.";
+    case Family::distilbert: return "distilbert.";
+    case Family::gpt2: return "transformer.";
+  }
+  return "";
+}
+
+// Names as the family's base model has them: without the prefix of the task models, and with the weight and bias that
+// layer norms of checkpoints converted from TensorFlow call gamma and beta.
+std::string canonical(std::string_view name, Family family) {
+  const std::string_view prefix = prefix_of(family);
+  std::string result(name.starts_with(prefix) ? name.substr(prefix.size()) : name);
   for (const auto& [old_end, end] :
        {std::pair{".LayerNorm.gamma", ".LayerNorm.weight"}, std::pair{".LayerNorm.beta", ".LayerNorm.bias"}})
     if (result.ends_with(old_end))
@@ -21,19 +31,32 @@ std::string canonical(std::string_view name) {
   return result;
 }
 
-void read_weights(const fs::path& file, Model& model) {
-  TensorFile tensors = read_safetensors(file);
-  for (auto& [name, view] : tensors.tensors)
-    if (!model.weights.emplace(canonical(name), std::move(view)).second)
-      fail(ErrorKind::bad_file, "{}: tensor '{}' appears twice, once under another name", file.string(),
-           canonical(name));
-  model.mapping = std::move(tensors.mapping);
+template <class Value>
+void add_canonical(std::map<std::string, Value, std::less<>>& tensors, const Model& model,
+                   std::map<std::string, Value, std::less<>>& result) {
+  for (auto& [name, value] : tensors) {
+    std::string known = canonical(name, model.config.family);
+    if (model.has(known) || !result.emplace(known, std::move(value)).second)
+      fail(ErrorKind::bad_file, "{}: tensor '{}' appears twice, once under another name",
+           (model.folder / model.weights_file).string(), known);
+  }
+}
+
+void read_weights(Model& model) {
+  WeightFiles files = read_weight_files(model.folder);
+  model.weights_file = files.file;
+  add_canonical(files.tensors.tensors, model, model.weights);
+  add_canonical(files.tensors.others, model, model.others);
+  model.mapping = std::move(files.tensors.mapping);
 }
 
 }  // namespace
 
 const TensorView& Model::weight(std::string_view name, const Shape& shape) const {
-  const std::string file = (folder / "model.safetensors").string();
+  const std::string file = (folder / weights_file).string();
+  if (const auto other = others.find(name); other != others.end())
+    fail(ErrorKind::bad_file, "{}: tensor '{}' is {}; accepted for a weight: f32, f16, bf16", file, name,
+         other->second);
   const auto found = weights.find(name);
   if (found == weights.end())
     fail(ErrorKind::bad_file, "{}: tensor '{}' of shape {} is missing", file, name, to_string(shape));
@@ -53,15 +76,11 @@ Model read_model(const fs::path& folder) {
          "{}: {}; a model is a folder with config.json, model.safetensors, and tokenizer.json or "
          "vocab.txt",
          folder.string(), fs::exists(folder) ? "not a folder" : "no such folder");
-  Model model{.folder = folder, .config = read_config(folder), .pooling = {}, .weights = {}, .mapping = {}};
+  Model model;
+  model.folder = folder;
+  model.config = read_config(folder);
   model.pooling = read_pooling(folder, model.config);
-  const fs::path file = folder / "model.safetensors";
-  if (!fs::exists(file))
-    fail(ErrorKind::bad_file,
-         "{}: no model.safetensors; weights in other files (pytorch_model.bin, sharded safetensors) "
-         "are not read",
-         folder.string());
-  read_weights(file, model);
+  read_weights(model);
   return model;
 }
 

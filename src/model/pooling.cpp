@@ -24,19 +24,19 @@ constexpr std::array<PoolingMode, 6> kModes{{
     {"max", "pooling_mode_max_tokens", Pooling::max},
     {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", {}},
     {"weightedmean", "pooling_mode_weightedmean_tokens", {}},
-    {"lasttoken", "pooling_mode_lasttoken", {}},
+    {"lasttoken", "pooling_mode_lasttoken", Pooling::last},
 }};
 
 Pooling supported(const JsonObject& object, const PoolingMode& mode) {
   if (mode.pooling) return *mode.pooling;
-  fail(ErrorKind::unsupported, "{}: pooling {}; accepted: cls, mean, max", object.where(), mode.name);
+  fail(ErrorKind::unsupported, "{}: pooling {}; accepted: cls, mean, max, lasttoken", object.where(), mode.name);
 }
 
 Pooling read_named_mode(const JsonObject& object) {
   const std::string name = object.string("pooling_mode");
   for (const PoolingMode& mode : kModes)
     if (name == mode.name) return supported(object, mode);
-  object.refuse("pooling_mode", "cls, mean, max");
+  object.refuse("pooling_mode", "cls, mean, max, lasttoken");
 }
 
 Pooling read_flags(const JsonObject& object) {
@@ -44,16 +44,17 @@ Pooling read_flags(const JsonObject& object) {
   for (const PoolingMode& mode : kModes) {
     if (!object.boolean(mode.key, false)) continue;
     if (chosen)
-      fail(ErrorKind::unsupported, "{}: both {} and {}; accepted: one of cls, mean, max", object.where(), chosen->key,
-           mode.key);
+      fail(ErrorKind::unsupported, "{}: both {} and {}; accepted: one of cls, mean, max, lasttoken", object.where(),
+           chosen->key, mode.key);
     chosen = &mode;
   }
   if (!chosen)
-    fail(ErrorKind::bad_file, "{}: no pooling mode is true; accepted: one of cls, mean, max", object.where());
+    fail(ErrorKind::bad_file, "{}: no pooling mode is true; accepted: one of cls, mean, max, lasttoken",
+         object.where());
   return supported(object, *chosen);
 }
 
-Pooling read_pooling_module(const fs::path& folder, const BertConfig& config) {
+Pooling read_pooling_module(const fs::path& folder, const ModelConfig& config) {
   const json tree = read_json(folder / "config.json");
   const JsonObject object(tree, (folder / "config.json").string());
   if (object.integer("word_embedding_dimension", 1, INT32_MAX, config.hidden_size) != config.hidden_size)
@@ -62,7 +63,7 @@ Pooling read_pooling_module(const fs::path& folder, const BertConfig& config) {
 }
 
 // Transformer, then Pooling, then perhaps Normalize; the last word of the type tells which.
-void read_modules(const fs::path& folder, const BertConfig& config, PoolingConfig& result) {
+void read_modules(const fs::path& folder, const ModelConfig& config, PoolingConfig& result) {
   const fs::path file = folder / "modules.json";
   const json tree = read_json(file);
   if (!tree.is_array()) fail(ErrorKind::bad_file, "{}: {}; accepted: an array", file.string(), excerpt(tree));
@@ -107,8 +108,8 @@ std::int64_t read_max_tokens(const fs::path& folder, std::int64_t max_positions)
 
 }  // namespace
 
-PoolingConfig read_pooling(const fs::path& folder, const BertConfig& config) {
-  PoolingConfig result;
+PoolingConfig read_pooling(const fs::path& folder, const ModelConfig& config) {
+  PoolingConfig result{.pooling = config.family == Family::gpt2 ? Pooling::last : Pooling::cls};
   if (fs::exists(folder / "modules.json")) read_modules(folder, config, result);
   result.max_tokens = read_max_tokens(folder, config.max_positions);
   return result;

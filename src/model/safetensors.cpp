@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "src/base/error.h"
@@ -24,19 +25,28 @@ constexpr JsonLimits kHeaderLimits{.bytes = 100'000'000, .depth = 3, .values = 4
 
 struct NamedDType {
   std::string_view name;
-  DType dtype;
+  std::size_t bytes;
+  std::optional<DType> dtype;  // empty: this library has no type for it
 };
-constexpr std::array<NamedDType, 6> kDTypes{{{"F32", DType::f32},
-                                             {"F16", DType::f16},
-                                             {"BF16", DType::bf16},
-                                             {"I32", DType::i32},
-                                             {"I64", DType::i64},
-                                             {"BOOL", DType::boolean}}};
-constexpr std::string_view kAcceptedDTypes = "F32, F16, BF16, I32, I64, BOOL";
+constexpr std::array<NamedDType, 15> kDTypes{{{"F32", 4, DType::f32},
+                                              {"F16", 2, DType::f16},
+                                              {"BF16", 2, DType::bf16},
+                                              {"I32", 4, DType::i32},
+                                              {"I64", 8, DType::i64},
+                                              {"BOOL", 1, DType::boolean},
+                                              {"F64", 8, {}},
+                                              {"F8_E4M3", 1, {}},
+                                              {"F8_E5M2", 1, {}},
+                                              {"U8", 1, {}},
+                                              {"I8", 1, {}},
+                                              {"U16", 2, {}},
+                                              {"I16", 2, {}},
+                                              {"U32", 4, {}},
+                                              {"U64", 8, {}}}};
 
 struct Entry {
   std::string name;
-  DType dtype;
+  const NamedDType* dtype;
   Shape shape;
   std::size_t begin, end;  // in the data
 };
@@ -61,11 +71,13 @@ std::string_view header_of(const FileMap& map, const std::string& file) {
   return text.substr(kLengthBytes, length);
 }
 
-DType read_dtype(const JsonObject& tensor) {
+const NamedDType& read_dtype(const JsonObject& tensor) {
   const std::string name = tensor.string("dtype");
   for (const NamedDType& known : kDTypes)
-    if (name == known.name) return known.dtype;
-  fail(ErrorKind::unsupported, "{}: dtype {}; accepted: {}", tensor.where(), name, kAcceptedDTypes);
+    if (name == known.name) return known;
+  std::vector<std::string_view> accepted;
+  for (const NamedDType& known : kDTypes) accepted.push_back(known.name);
+  fail(ErrorKind::bad_file, "{}: dtype {}; accepted: {}", tensor.where(), name, fmt::join(accepted, ", "));
 }
 
 std::vector<std::uint64_t> read_sizes(const JsonObject& tensor, std::string_view key) {
@@ -83,19 +95,19 @@ Entry read_entry(const std::string& name, const json& value, const std::string& 
   tensor.allow_only({"dtype", "shape", "data_offsets"});
   const std::vector<std::uint64_t> dims = read_sizes(tensor, "shape"), offsets = read_sizes(tensor, "data_offsets");
   if (offsets.size() != 2 || offsets[0] > offsets[1]) tensor.refuse("data_offsets", "[begin, end], begin <= end");
-  const DType dtype = read_dtype(tensor);
+  const NamedDType& dtype = read_dtype(tensor);
   Shape shape(dims.begin(), dims.end());
   std::int64_t wanted = 0;
   try {
-    if (__builtin_mul_overflow(element_count(shape), size_of(dtype), &wanted))
-      fail(ErrorKind::bad_file, "shape {} of {} has more than 2^63 - 1 bytes", to_string(shape), name_of(dtype));
+    if (__builtin_mul_overflow(element_count(shape), dtype.bytes, &wanted))
+      fail(ErrorKind::bad_file, "shape {} of {} has more than 2^63 - 1 bytes", to_string(shape), dtype.name);
   } catch (const Error& error) {
     fail(ErrorKind::bad_file, "{}: {}", tensor.where(), error.what());
   }
   if (offsets[1] - offsets[0] != static_cast<std::uint64_t>(wanted))
     fail(ErrorKind::bad_file, "{}: shape {} of {} has {} bytes, its data_offsets [{}, {}] have {}", tensor.where(),
-         to_string(shape), name_of(dtype), wanted, offsets[0], offsets[1], offsets[1] - offsets[0]);
-  return {.name = name, .dtype = dtype, .shape = std::move(shape), .begin = offsets[0], .end = offsets[1]};
+         to_string(shape), dtype.name, wanted, offsets[0], offsets[1], offsets[1] - offsets[0]);
+  return {.name = name, .dtype = &dtype, .shape = std::move(shape), .begin = offsets[0], .end = offsets[1]};
 }
 
 std::vector<Entry> read_entries(std::string_view header, const std::string& file) {
@@ -144,9 +156,10 @@ void check_booleans(const Entry& entry, const std::byte* data, const std::string
 }
 
 TensorView view_or_copy(const Entry& entry, const std::byte* data, std::vector<Tensor>& copies) {
-  if (reinterpret_cast<std::uintptr_t>(data) % size_of(entry.dtype) == 0)
-    return view_of(const_cast<std::byte*>(data), entry.dtype, entry.shape);
-  const Tensor& copy = copies.emplace_back(entry.dtype, entry.shape);
+  const DType dtype = *entry.dtype->dtype;
+  if (reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) == 0)
+    return view_of(const_cast<std::byte*>(data), dtype, entry.shape);
+  const Tensor& copy = copies.emplace_back(dtype, entry.shape);
   if (copy.bytes() != 0) std::memcpy(copy.data(), data, copy.bytes());
   return copy.view();
 }
@@ -161,10 +174,14 @@ TensorFile read_safetensors(const std::filesystem::path& path) {
   std::vector<Entry> entries = read_entries(header, file);
   check_cover(entries, data.size(), file);
 
-  TensorFile result{.tensors = {}, .mapping = mapping};
+  TensorFile result{.tensors = {}, .others = {}, .mapping = mapping};
   for (const Entry& entry : entries) {
     const std::byte* begin = data.data() + entry.begin;
-    if (entry.dtype == DType::boolean) check_booleans(entry, begin, file);
+    if (!entry.dtype->dtype) {
+      result.others.emplace(entry.name, entry.dtype->name);
+      continue;
+    }
+    if (entry.dtype->dtype == DType::boolean) check_booleans(entry, begin, file);
     result.tensors.emplace(entry.name, view_or_copy(entry, begin, mapping->copies));
   }
   return result;

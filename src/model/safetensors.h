@@ -13,11 +13,14 @@ namespace stof {
 
 struct TensorFile {
   std::map<std::string, TensorView, std::less<>> tensors;  // read-only memory: it belongs to the mapping
-  std::shared_ptr<const void> mapping;                     // keeps the views valid
+  // Tensors of dtypes that this library has no type for, and what the file calls these. Nothing else is kept of them:
+  // checkpoints carry buffers that no model reads.
+  std::map<std::string, std::string, std::less<>> others;
+  std::shared_ptr<const void> mapping;  // keeps the views valid
 };
 
 // Tensors that are not aligned for their dtype in the file are copied; all others borrow from the mapping.
-// Throws bad_file; unsupported for a dtype of the format that this library has no type for.
+// Throws bad_file, for a dtype that the format does not have, too.
 TensorFile read_safetensors(const std::filesystem::path& file);
 
 }  // namespace stof

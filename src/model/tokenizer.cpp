@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/model/tokenizer.h"
 
+#include <optional>
 #include <set>
+#include <variant>
 
 #include "src/base/error.h"
 #include "src/model/added_tokens.h"
+#include "src/model/byte_level.h"
 #include "src/model/normalizer.h"
 #include "src/model/tokenizer_files.h"
 #include "src/model/unicode.h"
@@ -14,21 +17,26 @@ namespace stof {
 
 // Added tokens are found twice, as in the definition: in the text as it is, and in the normalised text.
 struct Tokenizer::State {
-  Normalizer normalizer;
-  WordPiece wordpiece;
+  std::optional<Normalizer> normalizer;
+  std::variant<WordPiece, ByteLevel> model;
   AddedTokens in_text, in_normalized;
   std::vector<std::int32_t> before, behind;
 
   void append_ids(std::string_view text, std::vector<std::int32_t>& ids) const {
     const auto push = [&](std::int32_t id) { ids.push_back(id); };
+    const auto append = [&](std::string_view words) {
+      std::visit([&](const auto& pieces) { pieces.append_ids(words, ids); }, model);
+    };
     std::string normalized;
     in_text.split(
         text,
         [&](std::string_view part) {
-          normalized.clear();
-          normalizer.append(part, normalized);
-          in_normalized.split(
-              normalized, [&](std::string_view words) { wordpiece.append_ids(words, ids); }, push);
+          if (normalizer) {
+            normalized.clear();
+            normalizer->append(part, normalized);
+            part = normalized;
+          }
+          in_normalized.split(part, append, push);
         },
         push);
   }
@@ -37,14 +45,15 @@ struct Tokenizer::State {
 namespace {
 
 // What to look for; `normalized` chooses which of the tokens.
-std::vector<AddedToken> patterns(const std::vector<AddedToken>& tokens, const Normalizer& normalizer, bool normalized) {
+std::vector<AddedToken> patterns(const std::vector<AddedToken>& tokens, const std::optional<Normalizer>& normalizer,
+                                 bool normalized) {
   std::vector<AddedToken> result;
   std::set<std::string> seen;
   for (AddedToken token : tokens) {
     if (token.normalized != normalized) continue;
     const std::string content = std::move(token.content);
     token.content.clear();
-    if (normalized) normalizer.append(content, token.content);
+    if (normalized && normalizer) normalizer->append(content, token.content);
     else token.content = content;
     if (token.content.empty())
       fail(ErrorKind::bad_file, "the added token '{}' is empty{}", content, normalized ? " when normalised" : "");
@@ -74,13 +83,17 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
   TokenizerFiles files = read_tokenizer_files(folder);
   check_bytes(files.pieces, folder);
-  const Normalizer normalizer(files.normalizer);
-  return Tokenizer(std::make_unique<State>(State{.normalizer = normalizer,
-                                                 .wordpiece = WordPiece(files.pieces, files.wordpiece),
-                                                 .in_text = AddedTokens(patterns(files.added, normalizer, false)),
-                                                 .in_normalized = AddedTokens(patterns(files.added, normalizer, true)),
-                                                 .before = std::move(files.before),
-                                                 .behind = std::move(files.behind)}));
+  const std::optional<Normalizer> normalizer =
+      files.byte_level ? std::nullopt : std::make_optional<Normalizer>(files.normalizer);
+  using Pieces = std::variant<WordPiece, ByteLevel>;
+  return Tokenizer(
+      std::make_unique<State>(State{.normalizer = normalizer,
+                                    .model = files.byte_level ? Pieces(ByteLevel(*files.byte_level))
+                                                              : Pieces(WordPiece(files.pieces, files.wordpiece)),
+                                    .in_text = AddedTokens(patterns(files.added, normalizer, false)),
+                                    .in_normalized = AddedTokens(patterns(files.added, normalizer, true)),
+                                    .before = std::move(files.before),
+                                    .behind = std::move(files.behind)}));
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to token ids: WordPiece as in BERT, from tokenizer.json or vocab.txt; the same ids as the Python package
-// `tokenizers` gives.
+// Text to token ids: WordPiece as in BERT, from tokenizer.json or vocab.txt, or byte-level BPE as in GPT-2 and RoBERTa,
+// from tokenizer.json; the same ids as the Python package `tokenizers` gives.
 #pragma once
 #include <cstdint>
 #include <filesystem>

@@ -4,9 +4,11 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "src/model/added_tokens.h"
+#include "src/model/byte_level.h"
 #include "src/model/normalizer.h"
 #include "src/model/piece_trie.h"
 #include "src/model/wordpiece.h"
@@ -17,8 +19,9 @@ struct TokenizerFiles {
   NormalizerOptions normalizer;
   WordPieceOptions wordpiece;
   std::vector<Piece> pieces;
-  std::vector<AddedToken> added;             // contents as in the file
-  std::vector<std::int32_t> before, behind;  // ids put around every text: [CLS], [SEP]
+  std::optional<ByteLevelOptions> byte_level;  // in place of the three above
+  std::vector<AddedToken> added;               // contents as in the file
+  std::vector<std::int32_t> before, behind;    // ids put around every text: [CLS], [SEP]
 };
 
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder);

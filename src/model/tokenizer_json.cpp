@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // tokenizer.json, as the library `tokenizers` writes it. Its truncation and padding are left to the caller: a
 // sentence-transformers checkpoint overrides them.
+#include "src/model/tokenizer_json.h"
+
 #include <array>
 #include <limits>
 #include <map>
@@ -15,6 +17,8 @@ namespace {
 
 using nlohmann::json;
 constexpr std::int64_t kMostId = std::numeric_limits<std::int32_t>::max() - 1;
+
+}  // namespace
 
 void check_type(const JsonObject& object, std::string_view accepted) {
   if (const std::string type = object.string("type"); type != accepted)
@@ -31,6 +35,8 @@ std::int32_t read_id(const json& value, std::string_view where) {
   return value.get<std::int32_t>();
 }
 
+namespace {
+
 NormalizerOptions read_normalizer(const JsonObject& object) {
   check_type(object, "BertNormalizer");
   object.allow_only({"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"});
@@ -41,8 +47,12 @@ NormalizerOptions read_normalizer(const JsonObject& object) {
           .lowercase = lowercase};
 }
 
-void read_model(const JsonObject& object, TokenizerFiles& files) {
-  check_type(object, "WordPiece");
+void read_wordpiece(const JsonObject& root, TokenizerFiles& files) {
+  files.normalizer = read_normalizer(root.object("normalizer"));
+  const JsonObject splitter = root.object("pre_tokenizer");
+  check_type(splitter, "BertPreTokenizer");
+  splitter.allow_only({"type"});
+  const JsonObject object = root.object("model");
   object.allow_only({"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"});
   files.wordpiece = {.unknown_token = object.string("unk_token"),
                      .continuation_prefix = object.string("continuing_subword_prefix"),
@@ -127,9 +137,13 @@ void read_post_processor(const JsonObject& root, TokenizerFiles& files) {
   const JsonObject object = root.object("post_processor");
   const std::string type = object.string("type");
   if (type == "TemplateProcessing") return read_template(object, files);
-  if (type != "BertProcessing")
-    fail(ErrorKind::unsupported, "{}: type {}; accepted: TemplateProcessing, BertProcessing", object.where(), type);
-  object.allow_only({"type", "sep", "cls"});
+  if (type == "ByteLevel") return object.allow_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+  if (type == "BertProcessing") object.allow_only({"type", "sep", "cls"});
+  else if (type == "RobertaProcessing") object.allow_only({"type", "sep", "cls", "trim_offsets", "add_prefix_space"});
+  else
+    fail(ErrorKind::unsupported,
+         "{}: type {}; accepted: TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel", object.where(),
+         type);
   files.before.push_back(read_named_id(object, "cls"));
   files.behind.push_back(read_named_id(object, "sep"));
 }
@@ -143,11 +157,11 @@ TokenizerFiles read_tokenizer_json(const std::filesystem::path& file) {
                    "decoder", "model"});
   if (root.string("version") != "1.0") root.refuse("version", "1.0");
   TokenizerFiles files;
-  files.normalizer = read_normalizer(root.object("normalizer"));
-  const JsonObject splitter = root.object("pre_tokenizer");
-  check_type(splitter, "BertPreTokenizer");
-  splitter.allow_only({"type"});
-  read_model(root.object("model"), files);
+  const JsonObject model = root.object("model");
+  const std::string type = model.string("type");
+  if (type == "WordPiece") read_wordpiece(root, files);
+  else if (type == "BPE") files.byte_level = read_byte_level(root);
+  else fail(ErrorKind::unsupported, "{}: type {}; accepted: WordPiece, BPE", model.where(), type);
   read_added_tokens(root, files);
   read_post_processor(root, files);
   return files;

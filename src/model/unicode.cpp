@@ -42,6 +42,8 @@ constexpr Overrides kDroppedOverrides(kDropped);
 constexpr Overrides kPunctuationOverrides(kPunctuation);
 constexpr Overrides kMarkOverrides(kMark);
 constexpr Overrides kWordCharacterOverrides(kWordCharacter);
+constexpr Overrides kLetterOverrides(kLetter);
+constexpr Overrides kNumberOverrides(kNumber);
 constexpr Overrides kCombiningClassOverrides(kCombiningClass);
 constexpr Overrides kNotDecomposedOverrides(kNotDecomposed);
 constexpr Overrides kLowerOverrides(kLower);
@@ -149,6 +151,17 @@ bool is_word_character(char32_t c) {
   return has_category(c, {UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LL, UTF8PROC_CATEGORY_LT, UTF8PROC_CATEGORY_LM,
                           UTF8PROC_CATEGORY_LO, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MC, UTF8PROC_CATEGORY_ME,
                           UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NL, UTF8PROC_CATEGORY_PC});
+}
+
+bool is_letter(char32_t c) {
+  if (const auto known = kLetterOverrides.find(c)) return *known != 0;
+  return has_category(c, {UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LL, UTF8PROC_CATEGORY_LT, UTF8PROC_CATEGORY_LM,
+                          UTF8PROC_CATEGORY_LO});
+}
+
+bool is_number(char32_t c) {
+  if (const auto known = kNumberOverrides.find(c)) return *known != 0;
+  return has_category(c, {UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NL, UTF8PROC_CATEGORY_NO});
 }
 
 int combining_class(char32_t c) {

@@ -28,6 +28,8 @@ bool is_chinese(char32_t c);          // the ideographs that BERT puts spaces ar
 bool is_punctuation(char32_t c);      // ASCII: also symbols such as $ + ~
 bool is_nonspacing_mark(char32_t c);  // what strip_accents removes
 bool is_word_character(char32_t c);   // \w of a regular expression
+bool is_letter(char32_t c);           // \p{L} of a regular expression
+bool is_number(char32_t c);           // \p{N}
 int combining_class(char32_t c);
 
 // The lowercase of c; `second` is 0 but for U+0130.

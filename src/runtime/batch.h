@@ -25,6 +25,7 @@ struct RowBatch {
 
 struct TextLimits {
   std::int64_t vocabulary = 0, longest = 0;
+  std::int64_t first_position = 0;  // as in ModelConfig
 };
 
 // Throws invalid_argument naming the text and what is wrong with it.

@@ -11,8 +11,8 @@ namespace {
 
 // Rows are taken in order, whatever the number of threads: threads share the texts.
 void pool_text(const float* rows, std::int64_t count, std::int64_t columns, Pooling pooling, float* out) {
-  std::copy_n(rows, columns, out);
-  if (pooling == Pooling::cls) return;
+  std::copy_n(pooling == Pooling::last ? rows + (count - 1) * columns : rows, columns, out);
+  if (pooling == Pooling::cls || pooling == Pooling::last) return;
   for (std::int64_t r = 1; r < count; ++r)
     for (std::int64_t c = 0; c < columns; ++c)
       out[c] = pooling == Pooling::mean ? out[c] + rows[r * columns + c] : std::max(out[c], rows[r * columns + c]);

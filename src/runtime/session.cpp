@@ -32,7 +32,7 @@ const Mask& checked(const Mask& mask) {
 }
 
 Graph graph_of(const Model& model, const SessionOptions& options) {
-  Graph graph = simplify(build_bert(model));
+  Graph graph = simplify(build_graph(model, options.logits ? GraphResult::logits : GraphResult::hidden));
   return options.mask ? restrict_attention(std::move(graph), checked(*options.mask)) : graph;
 }
 
@@ -56,7 +56,10 @@ struct Session::State {
   Hidden run(const TokenBatch& tokens) {
     const ThreadCount threads(options.threads);
     Hidden hidden{
-        .batch = make_rows(tokens, {.vocabulary = config.vocab_size, .longest = config.max_positions}, options.padded),
+        .batch = make_rows(
+            tokens,
+            {.vocabulary = config.vocab_size, .longest = config.max_positions, .first_position = config.first_position},
+            options.padded),
         .values = {}};
     const std::int64_t bytes = program.arena_bytes(hidden.batch.rows);
     const ArenaPool::Lease arena = arenas.take(bytes);
@@ -71,7 +74,7 @@ struct Session::State {
 
   SessionOptions options;
   Device device;
-  BertConfig config;
+  ModelConfig config;
   PoolingConfig pooling;
   std::shared_ptr<const void> mapping;  // embedding tables are read where the file is mapped
   std::optional<Tokenizer> tokenizer;
@@ -98,6 +101,7 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
 std::int64_t Session::hidden_size() const { return state_->config.hidden_size; }
+std::int64_t Session::columns() const { return state_->program.result_columns(); }
 std::int64_t Session::max_tokens() const { return state_->pooling.max_tokens; }
 Pooling Session::pooling() const { return state_->pooling.pooling; }
 bool Session::normalizes() const { return state_->pooling.normalize; }
@@ -117,7 +121,7 @@ SessionStatistics Session::statistics() const {
 Tensor Session::run(const TokenBatch& batch) const {
   State::Hidden hidden = state_->run(batch);
   if (!hidden.batch.padded) return std::move(hidden.values);
-  const std::int64_t columns = hidden_size();
+  const std::int64_t columns = this->columns();
   Tensor packed(DType::f32, {static_cast<std::int64_t>(batch.ids.size()), columns});
   for (std::int64_t text = 0; text < batch.texts(); ++text) {
     const auto i = static_cast<std::size_t>(text);
@@ -129,10 +133,12 @@ Tensor Session::run(const TokenBatch& batch) const {
 
 Tensor Session::embed(const TokenBatch& batch, Pooling pooling) const {
   if (pooling == Pooling::none) return run(batch);
+  if (state_->options.logits && pooling != Pooling::last)
+    fail(ErrorKind::invalid_argument, "logits of a text; accepted: those of every token (none) and of the last one");
   const ThreadCount threads(state_->options.threads);
   const State::Hidden hidden = state_->run(batch);
-  Tensor pooled = pool(hidden.batch, hidden.values.as<float>(), hidden_size(), pooling);
-  if (state_->pooling.normalize) normalize_rows(pooled);
+  Tensor pooled = pool(hidden.batch, hidden.values.as<float>(), columns(), pooling);
+  if (state_->pooling.normalize && !state_->options.logits) normalize_rows(pooled);
   return pooled;
 }
 
@@ -151,6 +157,8 @@ Tokenized tokenize(const Tokenizer& tokenizer, std::span<const std::string> text
     if (tokens.truncated && !options.truncate)
       fail(ErrorKind::invalid_argument, "{} {} has {} tokens; accepted without truncation: at most {}",
            options.text_name, i + 1, tokenizer.encode(texts[i]).size(), longest);
+    if (tokens.ids.empty())
+      fail(ErrorKind::invalid_argument, "{} {} has no tokens; accepted: 1 or more", options.text_name, i + 1);
     result.truncated += tokens.truncated;
     result.ids.push_back(std::move(tokens.ids));
   }
@@ -179,7 +187,7 @@ Embeddings Session::embed(std::span<const std::string> texts, const EmbedOptions
     result.lengths.push_back(static_cast<std::int32_t>(ids.size()));
     first_row.push_back(first_row.back() + (pooling == Pooling::none ? std::ssize(ids) : 1));
   }
-  const std::int64_t columns = hidden_size();
+  const std::int64_t columns = this->columns();
   result.values = Tensor(DType::f32, {first_row.back(), columns});
   const std::vector<std::size_t> order = by_length(tokens.ids);
   for (std::size_t begin = 0; begin < order.size(); begin += static_cast<std::size_t>(options.batch)) {

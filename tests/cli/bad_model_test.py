@@ -61,8 +61,8 @@ class BadModel(unittest.TestCase):
     def test_no_weights(self):
         small_model.write(self.model)
         (self.model / "model.safetensors").unlink()
-        self.expect_refused(f"{self.model}: no model.safetensors; weights in other files (pytorch_model.bin, sharded "
-                            "safetensors) are not read")  # fmt: skip
+        self.expect_refused(f"{self.model}: neither model.safetensors nor model.safetensors.index.json; weights in "
+                            "other files (pytorch_model.bin) are not read")  # fmt: skip
 
     def test_no_tokenizer(self):
         small_model.write(self.model)
@@ -107,7 +107,7 @@ class BadModel(unittest.TestCase):
     def test_a_config_that_is_not_right(self):
         for change, code, message in (
             ({"hidden_act": "swish"}, 3, "{}: 'hidden_act' is \"swish\"; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu"),
-            ({"model_type": "t5"}, 3, "{}: 'model_type' is \"t5\"; accepted: bert"),
+            ({"model_type": "t5"}, 3, "{}: 'model_type' is \"t5\"; accepted: bert, roberta, distilbert, gpt2"),
             ({"num_attention_heads": 3}, 2, "{}: 'hidden_size' is 8; accepted: a multiple of num_attention_heads, 3"),
             ({"num_hidden_layers": -1}, 2, "{}: 'num_hidden_layers' is -1; accepted: an integer from 0 to 2147483647"),
         ):

@@ -175,7 +175,7 @@ class Run(unittest.TestCase):
             (["--batch", 0], 2, "--batch 0; accepted: 1 or more"),
             (["--threads", -1], 2, "--threads -1; accepted: 0 (all) to 1024"),
             (["--threads", 100000], 2, "--threads 100000; accepted: 0 (all) to 1024"),
-            (["--pooling", "sum"], 2, "--pooling sum; accepted: auto, cls, mean, max, none"),
+            (["--pooling", "sum"], 2, "--pooling sum; accepted: auto, cls, mean, max, last, none"),
             (["--dtype", "f8"], 2, "--dtype f8; accepted: f32, f16, bf16"),
             (["--device", "tpu"], 2, "unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N"),
             (["--dtype", "f16"], 3, "no matmul in f16 on the CPU; accepted: f32, bf16"),

@@ -15,7 +15,7 @@ constexpr std::array<const char*, 5> kNames{"config.json", "modules.json", "1_Po
                                             "sentence_bert_config.json", "tokenizer_config.json"};
 
 void read(const std::filesystem::path& folder) {
-  const BertConfig config = read_config(folder);
+  const ModelConfig config = read_config(folder);
   for (const std::int64_t size : {config.vocab_size, config.hidden_size, config.heads, config.intermediate_size,
                                   config.max_positions, config.type_vocab_size})
     fuzz::require(size >= 1 && size <= INT32_MAX);

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 class Config : public testing::Test {
  protected:
-  BertConfig read(const char* key = nullptr, const json& value = {}) {
+  ModelConfig read(const char* key = nullptr, const json& value = {}) {
     json tree = {{"model_type", "bert"},    {"architectures", {"BertModel"}}, {"vocab_size", 30},
                  {"hidden_size", 8},        {"num_hidden_layers", 1},         {"num_attention_heads", 2},
                  {"intermediate_size", 16}, {"max_position_embeddings", 32}};
@@ -32,7 +32,7 @@ class Config : public testing::Test {
 };
 
 TEST_F(Config, ReadsTheCheckpoint) {
-  const BertConfig config = read_config(checkpoint());
+  const ModelConfig config = read_config(checkpoint());
   EXPECT_EQ(config.architecture, "BertModel");
   EXPECT_EQ(config.vocab_size, 30522);
   EXPECT_EQ(config.hidden_size, 384);
@@ -46,7 +46,7 @@ TEST_F(Config, ReadsTheCheckpoint) {
 }
 
 TEST_F(Config, HasTheDefaultsOfTheFamily) {
-  const BertConfig config = read();
+  const ModelConfig config = read();
   EXPECT_EQ(config.type_vocab_size, 2);
   EXPECT_EQ(config.activation, "gelu");
   EXPECT_EQ(config.norm_epsilon, 1e-12);
@@ -54,7 +54,8 @@ TEST_F(Config, HasTheDefaultsOfTheFamily) {
 }
 
 TEST_F(Config, RefusesOtherModels) {
-  expect("model_type", "roberta", ErrorKind::unsupported, R"('model_type' is "roberta"; accepted: bert)");
+  expect("model_type", "t5", ErrorKind::unsupported,
+         R"('model_type' is "t5"; accepted: bert, roberta, distilbert, gpt2)");
   expect("architectures", {"BertLMHeadModel"}, ErrorKind::unsupported,
          R"('architectures' is ["BertLMHeadModel"]; accepted: BertModel, BertForMaskedLM, BertForPreTraining, )"
          "BertForNextSentencePrediction, BertForSequenceClassification, BertForTokenClassification, "
@@ -67,6 +68,51 @@ TEST_F(Config, RefusesOtherModels) {
          R"('position_embedding_type' is "relative_key"; accepted: absolute)");
   expect("is_decoder", true, ErrorKind::unsupported, "'is_decoder' is true; accepted: false");
   expect("add_cross_attention", true, ErrorKind::unsupported, "'add_cross_attention' is true; accepted: false");
+}
+
+TEST_F(Config, ReadsEveryFamily) {
+  const std::filesystem::path folder = std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families";
+  const ModelConfig roberta = read_config(folder / "roberta");
+  EXPECT_EQ(roberta.family, Family::roberta);
+  EXPECT_EQ(roberta.architecture, "RobertaForMaskedLM");
+  EXPECT_EQ(roberta.first_position, 2);
+  EXPECT_EQ(roberta.max_positions, 200);
+  EXPECT_EQ(roberta.position_rows(), 202);
+  EXPECT_EQ(roberta.type_vocab_size, 1);
+  const ModelConfig distilbert = read_config(folder / "distilbert");
+  EXPECT_EQ(distilbert.family, Family::distilbert);
+  EXPECT_EQ(distilbert.hidden_size, 32);
+  EXPECT_EQ(distilbert.intermediate_size, 64);
+  EXPECT_EQ(distilbert.type_vocab_size, 0);
+  const ModelConfig gpt2 = read_config(folder / "gpt2");
+  EXPECT_EQ(gpt2.family, Family::gpt2);
+  EXPECT_EQ(gpt2.intermediate_size, 128);
+  EXPECT_EQ(gpt2.activation, "gelu_new");
+  EXPECT_EQ(gpt2.norm_epsilon, 1e-5);
+  EXPECT_TRUE(gpt2.tied_head);
+}
+
+TEST_F(Config, RefusesWhatOtherFamiliesMayHave) {
+  const std::filesystem::path folder = std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families";
+  const auto expect_of = [&](const std::string& family, const char* key, const json& value, ErrorKind kind,
+                             const std::string& message) {
+    json tree = json::parse(read_bytes(folder / family / "config.json"));
+    tree[key] = value;
+    write_bytes(folder_ / "config.json", tree.dump());
+    EXPECT_ERROR(read_config(folder_.path()), kind, (folder_ / "config.json").string() + ": " + message);
+  };
+  expect_of("roberta", "max_position_embeddings", 2, ErrorKind::bad_file,
+            "'max_position_embeddings' is 2; accepted: above pad_token_id + 1, 2");
+  expect_of("roberta", "architectures", {"RobertaForCausalLM"}, ErrorKind::unsupported,
+            R"('architectures' is ["RobertaForCausalLM"]; accepted: RobertaModel, RobertaForMaskedLM, )"
+            "RobertaForSequenceClassification, RobertaForTokenClassification, RobertaForQuestionAnswering, "
+            "RobertaForMultipleChoice");
+  expect_of("distilbert", "dim", 30, ErrorKind::bad_file, "'dim' is 30; accepted: a multiple of n_heads, 4");
+  expect_of("gpt2", "n_inner", 0, ErrorKind::bad_file, "'n_inner' is 0; accepted: an integer from 1 to 2147483647");
+  expect_of("gpt2", "scale_attn_weights", false, ErrorKind::unsupported,
+            "'scale_attn_weights' is false; accepted: true");
+  expect_of("gpt2", "scale_attn_by_inverse_layer_idx", true, ErrorKind::unsupported,
+            "'scale_attn_by_inverse_layer_idx' is true; accepted: false");
 }
 
 TEST_F(Config, RefusesSizes) {
@@ -100,17 +146,18 @@ TEST_F(Config, RefusesFoldersThatAreNoModel) {
   read();
   EXPECT_ERROR(read_model(folder_.path()), ErrorKind::bad_file,
                path +
-                   ": no model.safetensors; weights in other files (pytorch_model.bin, sharded safetensors) are not "
-                   "read");
+                   ": neither model.safetensors nor model.safetensors.index.json; weights in other files "
+                   "(pytorch_model.bin) are not read");
 }
 
 TEST_F(Config, WeightsHaveTheNamesOfBertModel) {
   read();
   const std::string header = R"({"bert.a.LayerNorm.gamma":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
                              R"("b.LayerNorm.beta":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},)"
-                             R"("ids":{"dtype":"I32","shape":[1],"data_offsets":[8,12]}})";
+                             R"("ids":{"dtype":"I32","shape":[1],"data_offsets":[8,12]},)"
+                             R"("d":{"dtype":"F64","shape":[1],"data_offsets":[12,20]}})";
   const std::string length{static_cast<char>(header.size()), 0, 0, 0, 0, 0, 0, 0};
-  write_bytes(folder_ / "model.safetensors", length + header + std::string(12, '\0'));
+  write_bytes(folder_ / "model.safetensors", length + header + std::string(20, '\0'));
   const Model model = read_model(folder_.path());
   EXPECT_EQ(model.weight("a.LayerNorm.weight", {1}).dtype, DType::f32);
   EXPECT_EQ(model.weight("b.LayerNorm.bias", {1}).dtype, DType::f32);
@@ -120,6 +167,8 @@ TEST_F(Config, WeightsHaveTheNamesOfBertModel) {
                file + ": tensor 'a.LayerNorm.weight' has shape [1]; config.json asks for [8]");
   EXPECT_ERROR(model.weight("ids", {1}), ErrorKind::bad_file,
                file + ": tensor 'ids' is i32; accepted for a weight: f32, f16, bf16");
+  EXPECT_ERROR(model.weight("d", {1}), ErrorKind::bad_file,
+               file + ": tensor 'd' is F64; accepted for a weight: f32, f16, bf16");
 }
 
 TEST_F(Config, RefusesTwoNamesOfOneWeight) {

@@ -14,8 +14,8 @@ const std::string kPooling = R"({"idx":1,"name":"1","path":"1_Pooling","type":"s
 const std::string kNormalize =
     R"({"idx":2,"name":"2","path":"2_Normalize","type":"sentence_transformers.models.Normalize"})";
 
-BertConfig encoder(std::int64_t hidden_size) {
-  BertConfig config;
+ModelConfig encoder(std::int64_t hidden_size) {
+  ModelConfig config;
   config.hidden_size = hidden_size;
   config.max_positions = 512;
   return config;
@@ -55,6 +55,8 @@ TEST_F(PoolingFiles, Modes) {
   EXPECT_FALSE(read().normalize);
   pooling(R"({"pooling_mode":"mean"})");
   EXPECT_EQ(read().pooling, Pooling::mean);
+  pooling(R"({"pooling_mode_lasttoken":true})");
+  EXPECT_EQ(read().pooling, Pooling::last);
   modules("[" + kTransformer + "," + kPooling + "," + kNormalize + "]");
   EXPECT_TRUE(read().normalize);
 }
@@ -63,15 +65,15 @@ TEST_F(PoolingFiles, RefusesModes) {
   modules("[" + kTransformer + "," + kPooling + "]");
   pooling(R"({"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":true})");
   expect("1_Pooling/config.json", ErrorKind::unsupported,
-         "both pooling_mode_cls_token and pooling_mode_mean_tokens; accepted: one of cls, mean, max");
+         "both pooling_mode_cls_token and pooling_mode_mean_tokens; accepted: one of cls, mean, max, lasttoken");
   pooling("{}");
-  expect("1_Pooling/config.json", ErrorKind::bad_file, "no pooling mode is true; accepted: one of cls, mean, max");
-  pooling(R"({"pooling_mode_lasttoken":true})");
-  expect("1_Pooling/config.json", ErrorKind::unsupported, "pooling lasttoken; accepted: cls, mean, max");
+  expect("1_Pooling/config.json", ErrorKind::bad_file,
+         "no pooling mode is true; accepted: one of cls, mean, max, lasttoken");
   pooling(R"({"pooling_mode":"weightedmean"})");
-  expect("1_Pooling/config.json", ErrorKind::unsupported, "pooling weightedmean; accepted: cls, mean, max");
+  expect("1_Pooling/config.json", ErrorKind::unsupported, "pooling weightedmean; accepted: cls, mean, max, lasttoken");
   pooling(R"({"pooling_mode":"sum"})");
-  expect("1_Pooling/config.json", ErrorKind::bad_file, R"('pooling_mode' is "sum"; accepted: cls, mean, max)");
+  expect("1_Pooling/config.json", ErrorKind::bad_file,
+         R"('pooling_mode' is "sum"; accepted: cls, mean, max, lasttoken)");
   pooling(R"({"pooling_mode":"cls","word_embedding_dimension":9})");
   expect("1_Pooling/config.json", ErrorKind::bad_file,
          "'word_embedding_dimension' is 9; accepted: hidden_size of the encoder, 8");

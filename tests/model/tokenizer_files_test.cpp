@@ -78,12 +78,12 @@ TEST_F(TokenizerJson, RefusesOtherParts) {
   expect("/pre_tokenizer/type", "Whitespace", ErrorKind::unsupported,
          "pre_tokenizer: type Whitespace; accepted: BertPreTokenizer");
   expect("/pre_tokenizer/split", 1, ErrorKind::unsupported, "pre_tokenizer: 'split' is not understood; accepted: type");
-  expect("/model/type", "BPE", ErrorKind::unsupported, "model: type BPE; accepted: WordPiece");
+  expect("/model/type", "Unigram", ErrorKind::unsupported, "model: type Unigram; accepted: WordPiece, BPE");
   expect("/model/dropout", 0.1, ErrorKind::unsupported,
          "model: 'dropout' is not understood; accepted: type, unk_token, continuing_subword_prefix, "
          "max_input_chars_per_word, vocab");
-  expect("/post_processor/type", "RobertaProcessing", ErrorKind::unsupported,
-         "post_processor: type RobertaProcessing; accepted: TemplateProcessing, BertProcessing");
+  expect("/post_processor/type", "Sequence", ErrorKind::unsupported,
+         "post_processor: type Sequence; accepted: TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel");
   expect("/version", "2.0", ErrorKind::bad_file, R"('version' is "2.0"; accepted: 1.0)");
   expect("/extra", 1, ErrorKind::unsupported,
          "'extra' is not understood; accepted: version, truncation, padding, added_tokens, normalizer, pre_tokenizer, "

@@ -14,6 +14,7 @@
 #include "src/model/tokenizer_files.h"
 #include "src/model/unicode.h"
 #include "tests/model/checkpoint.h"
+#include "tests/model/token_hash.h"
 #include "tests/temporary_folder.h"
 
 namespace stof {
@@ -22,21 +23,6 @@ namespace {
 using nlohmann::json;
 
 const std::filesystem::path kData = std::filesystem::path(STOF_SOURCE_DIR) / "tests/data";
-
-// FNV-1a over 64-bit words, a sequence at a time.
-class Hash {
- public:
-  template <class Sequence>
-  void add(const Sequence& words) {
-    for (const auto word : words) step(static_cast<std::make_unsigned_t<std::decay_t<decltype(word)>>>(word));
-    step(0xFFFFFFFF);
-  }
-  std::string hex() const { return fmt::format("{:016x}", value_); }
-
- private:
-  void step(std::uint64_t word) { value_ = (value_ ^ word) * 0x100000001B3; }
-  std::uint64_t value_ = 0xCBF29CE484222325;
-};
 
 // The tokenizer of the checkpoint with a normalizer and added tokens of its own.
 class Variant {
@@ -57,14 +43,14 @@ class Variant {
     return result;
   }
   std::string hash(std::string_view text) const {
-    Hash hash;
+    TokenHash hash;
     hash.add(ids(text));
     hash.add(normalized(text));
     return hash.hex();
   }
   // Over scalars 256 * block and the next 255; in normalised text the scalar itself counts as %.
   std::string block_hash(char32_t block) const {
-    Hash hash;
+    TokenHash hash;
     for (char32_t c = block * 256; c < (block + 1) * 256; ++c) {
       if (0xD800 <= c && c < 0xE000) continue;
       std::string scalar;

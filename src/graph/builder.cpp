@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/graph/builder.h"
+
+#include "src/base/error.h"
+
+namespace stof {
+namespace {
+
+Activation activation_of(const std::string& name) {
+  if (name == "gelu") return Activation::gelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return Activation::gelu_tanh;
+  if (name == "relu") return Activation::relu;
+  fail(ErrorKind::unsupported, "activation '{}'; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu", name);
+}
+
+}  // namespace
+
+ValueId GraphBuilder::lookup(const std::string& name, TokenIndex index, std::int64_t entries) {
+  return node(name, op::Lookup{index}, {}, {weight(name + ".weight", {entries, model_.config.hidden_size})});
+}
+
+ValueId GraphBuilder::norm(const std::string& name, ValueId x) {
+  const Shape columns{model_.config.hidden_size};
+  return node(name, op::LayerNorm{model_.config.norm_epsilon}, {x},
+              {weight(name + ".weight", columns), weight(name + ".bias", columns)});
+}
+
+ValueId GraphBuilder::linear(const std::string& name, ValueId x, std::int64_t out, std::int64_t in) {
+  const ValueId product = node(name + ".product", op::MatMul{}, {x}, {weight(name + ".weight", {out, in})});
+  return node(name, op::AddBias{}, {product}, {weight(name + ".bias", {out})});
+}
+
+ValueId GraphBuilder::activate(const std::string& name, ValueId x) {
+  return node(name, op::Activate{activation_of(model_.config.activation)}, {x}, {});
+}
+
+ValueId GraphBuilder::node(std::string name, Op op, std::vector<ValueId> inputs, std::vector<Weight> weights) {
+  const ValueId output = graph_.add_value(std::move(name));
+  graph_.nodes.push_back(
+      {.op = std::move(op), .inputs = std::move(inputs), .weights = std::move(weights), .output = output});
+  return output;
+}
+
+Graph GraphBuilder::finish(ValueId result) {
+  graph_.result = result;
+  return std::move(graph_);
+}
+
+}  // namespace stof

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes checkpoints of a few layers with random weights, one of each family, and what transformers computes with them
+in fp32, a text at a time: what tests/runtime/families_test.cpp compares with. The tokenizers are trained on data/.
+
+usage: make_small_models.py OUT     writes OUT/FAMILY/{config.json, tokenizer.json, weights, hidden.npy, ...}, OUT/texts.txt
+needs: torch, transformers, tokenizers, safetensors, numpy
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import tokenizers
+import torch
+import transformers
+from nasty_strings import REAL, SENTENCES
+from safetensors.torch import save_file
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+SIZES = {"hidden": 32, "layers": 2, "heads": 4, "intermediate": 64, "positions": 200}
+TOKENS = 800
+TEXTS = [
+    "A storm is coming; don't leave the harbour.", "It's 20:45, and we'll be late.", "x", "",
+    "Two  spaces,   three; a tab\there and a trailing space ", REAL[0], REAL[3], REAL[12], REAL[26], REAL[35],
+    "<mask> and <pad> in the  <mask> middle<pad>", "[MASK] and [PAD] [MASK]", "end<|endoftext|>begin",
+    "The bread rises slowly in a cold kitchen, " * 4,
+]  # fmt: skip
+
+
+def corpus():
+    return SENTENCES.read_text(encoding="utf-8").splitlines() + REAL
+
+
+def byte_level(special, post):
+    """As in RoBERTa and GPT-2: nothing normalised, words with the space before them, every byte a token."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(corpus(), trainers.BpeTrainer(
+        vocab_size=TOKENS, special_tokens=special, show_progress=False,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))  # fmt: skip
+    tokenizer.post_processor = post
+    return tokenizer
+
+
+def roberta_tokenizer():
+    special = ["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True, special=True)]
+    return byte_level(special, processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False))
+
+
+def gpt2_tokenizer():
+    return byte_level(["<|endoftext|>"], processors.ByteLevel(trim_offsets=False))
+
+
+def wordpiece():
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.train_from_iterator(corpus(), trainers.WordPieceTrainer(
+        vocab_size=TOKENS, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False))  # fmt: skip
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])  # fmt: skip
+    return tokenizer
+
+
+def roberta(tokens):
+    s = SIZES
+    return transformers.RobertaForMaskedLM(transformers.RobertaConfig(
+        vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
+        intermediate_size=s["intermediate"], max_position_embeddings=s["positions"] + 2, type_vocab_size=1))  # fmt: skip
+
+
+def distilbert(tokens):
+    s = SIZES
+    return transformers.DistilBertForMaskedLM(transformers.DistilBertConfig(
+        vocab_size=tokens, dim=s["hidden"], n_layers=s["layers"], n_heads=s["heads"], hidden_dim=s["intermediate"],
+        max_position_embeddings=s["positions"]))  # fmt: skip
+
+
+def gpt2(tokens):
+    s = SIZES
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(
+        vocab_size=tokens, n_embd=s["hidden"], n_layer=s["layers"], n_head=s["heads"], n_positions=s["positions"],
+        bos_token_id=0, eos_token_id=0))  # fmt: skip
+
+
+def randomise(model):
+    """Large enough for attention to choose, and for every bias and norm to matter."""
+    for name, parameter in model.named_parameters():
+        values = torch.randn(parameter.shape)
+        if "norm" in name.lower() or ".ln_" in name:
+            parameter.data = 0.2 * values + (1 if name.endswith("weight") else 0)
+        elif parameter.dim() == 1:
+            parameter.data = 0.2 * values
+        else:
+            parameter.data = (1 if "embed" in name or "wte" in name or "wpe" in name else 0.25) * values
+
+
+def state_of(model):
+    """What a checkpoint holds: a tied head has no tensor of its own."""
+    kept = {}
+    for name, tensor in model.state_dict().items():
+        if name in ("lm_head.weight", "lm_head.decoder.weight", "lm_head.decoder.bias", "vocab_projector.weight"):
+            continue
+        kept[name] = tensor.clone()
+    return kept
+
+
+def write_one_file(folder, model, dtype):
+    save_file({name: tensor.to(dtype) for name, tensor in state_of(model).items()}, folder / "model.safetensors",
+              metadata={"format": "pt"})  # fmt: skip
+
+
+def write_shards(folder, model, count=3):
+    """Of three dtypes in turn, with a buffer that nothing reads, as the first checkpoints of GPT-2 have it."""
+    tensors = state_of(model)
+    dtypes = [torch.float32, torch.float16, torch.bfloat16]
+    names = [f"model-{i + 1:05}-of-{count:05}.safetensors" for i in range(count)]
+    shards, index = [{} for _ in names], {}
+    for i, (name, tensor) in enumerate(tensors.items()):
+        shards[i % count][name] = tensor.to(dtypes[i // 2 % 3])
+        index[name] = names[i % count]
+    shards[0]["transformer.h.0.attn.bias"] = torch.ones(1, 1, 8, 8, dtype=torch.uint8).tril()
+    index["transformer.h.0.attn.bias"] = names[0]
+    for name, shard in zip(names, shards):
+        save_file(shard, folder / name, metadata={"format": "pt"})
+    total = sum(t.numel() * t.element_size() for shard in shards for t in shard.values())
+    text = json.dumps({"metadata": {"total_size": total}, "weight_map": dict(sorted(index.items()))}, indent=1)
+    (folder / "model.safetensors.index.json").write_text(text + "\n")
+
+
+def run(folder, tokenizer, with_logits):
+    auto = transformers.AutoModelForCausalLM if with_logits else transformers.AutoModel
+    model = auto.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    hidden, logits, lengths = [], [], []
+    for text in TEXTS:
+        ids = tokenizer.encode(text).ids
+        lengths.append(len(ids))
+        if not ids:
+            continue
+        out = model(torch.tensor([ids]), output_hidden_states=True)
+        hidden.append(out.hidden_states[-1][0].numpy())
+        if with_logits:
+            logits.append(out.logits[0, -1].numpy())
+    np.save(folder / "hidden.npy", np.concatenate(hidden).astype("<f4"))
+    np.save(folder / "lengths.npy", np.array(lengths, "<i4"))
+    if with_logits:
+        np.save(folder / "logits.npy", np.stack(logits).astype("<f4"))  # of each text's last token
+
+
+FAMILIES = {
+    "roberta": (roberta, roberta_tokenizer, lambda folder, model: write_one_file(folder, model, torch.float32)),
+    "distilbert": (distilbert, wordpiece, lambda folder, model: write_one_file(folder, model, torch.float16)),
+    "gpt2": (gpt2, gpt2_tokenizer, write_shards),
+}
+
+
+def main():
+    out = Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "texts.txt").write_text("".join(text + "\n" for text in TEXTS), encoding="utf-8")
+    with torch.no_grad():
+        for family, (build, make_tokenizer, write) in FAMILIES.items():
+            torch.manual_seed(20260101)
+            folder = out / family
+            folder.mkdir(exist_ok=True)
+            tokenizer = make_tokenizer()
+            tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+            model = build(tokenizer.get_vocab_size())
+            randomise(model)
+            model.config.save_pretrained(folder)
+            config = json.loads((folder / "config.json").read_text())
+            config["architectures"] = [type(model).__name__]
+            (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+            write(folder, model)
+            run(folder, tokenizer, with_logits=family == "gpt2")
+    made = {"made_by": "tools/make_small_models.py", "torch": torch.__version__,
+            "transformers": transformers.__version__, "tokenizers": tokenizers.__version__}  # fmt: skip
+    (out / "origin.json").write_text(json.dumps(made, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
