@@ -54,7 +54,7 @@ TokenBatch tokens_of(const std::array<std::int64_t, 2>& shape, std::int64_t voca
 }
 
 double operations(const Model& model, const Case& one) {
-  const BertConfig& c = model.config;
+  const ModelConfig& c = model.config;
   const auto tokens = static_cast<double>(one.shape[0] * one.shape[1]), hidden = static_cast<double>(c.hidden_size);
   const BoundMask mask(parse(one.mask), {.queries = one.shape[1], .keys = one.shape[1], .heads = c.heads});
   constexpr std::array kTile = {BlockSize{64, 64}};
