@@ -65,13 +65,13 @@ def random_blocks_table(blocks: int, count: int, seed: int) -> torch.Tensor:
     return table
 
 
-def bigbird(length: int, b: int, w: int, g: int, r: int, seed: int) -> MaskCase:
+def bigbird(length: int, b: int, w: int, g: int, r: int, seed: int, device: str = "cuda") -> MaskCase:
     blocks = (length + b - 1) // b
     i = torch.arange(blocks)
     table = (i[:, None] - i[None, :]).abs() <= (w - 1) // 2
     first, last = (g + 1) // 2, g // 2
     edge = (i < first) | (i >= blocks - last)
-    table = (table | edge[:, None] | edge[None, :] | random_blocks_table(blocks, r, seed)).cuda()
+    table = (table | edge[:, None] | edge[None, :] | random_blocks_table(blocks, r, seed)).to(device)
     flat = table.to(torch.int32).contiguous()
     shift = b.bit_length() - 1
     return MaskCase(f"bigbird({b},{w},{g},{r},{seed})", lambda q, k: table[q // b, k // b],
@@ -80,6 +80,10 @@ def bigbird(length: int, b: int, w: int, g: int, r: int, seed: int) -> MaskCase:
 
 def documents(length: int, seed: int = 0) -> MaskCase:
     """Causal documents of 512..1500 tokens (drawn), as served when requests are packed."""
+    return documents_from(drawn_starts(length, seed), length)
+
+
+def drawn_starts(length: int, seed: int) -> list[int]:
     generator = torch.Generator().manual_seed(seed)
     starts = [0]
     while True:
@@ -87,10 +91,14 @@ def documents(length: int, seed: int = 0) -> MaskCase:
         if starts[-1] + step >= length:
             break
         starts.append(starts[-1] + step)
+    return starts
+
+
+def documents_from(starts: list[int], length: int, device: str = "cuda") -> MaskCase:
     ids = torch.zeros(length, dtype=torch.int32)
     for start in starts[1:]:
         ids[start:] += 1
-    ids = ids.cuda()
+    ids = ids.to(device)
     return MaskCase(f"documents([{','.join(map(str, starts))}]) & causal",
                     lambda q, k: (ids[q] == ids[k]) & (k <= q), "(load(aux[0][q[0]]) == load(aux[0][k[0]])) & (k <= q)",
                     document_starts=starts, tensors=[ids])

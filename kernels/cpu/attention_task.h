@@ -24,6 +24,7 @@ struct AttentionNumbers {
   int head_dim = 0;
   Storage storage = Storage::f32;
   float scale = 1.f;
+  bool bf16_dot = false;  // the processor has a bf16 dot product, AVX512_BF16
 };
 
 // An entry of a block layout: keys [key_start, key_start + block_kv), all allowed when mask is negative.

@@ -6,6 +6,7 @@
 #else
 #define STOF_KERNELS_CPU_BLOCK_ATTENTION_INL_H_
 #endif
+#include <cmath>
 #include <type_traits>
 
 #include "kernels/cpu/attention_task.h"
@@ -16,6 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace stof::cpu::HWY_NAMESPACE {
 
 // 0 * x is 0 unless x is infinite or NaN, and a NaN stays: four sums, as one would wait for itself.
+template <class Words>
 HWY_INLINE bool all_finite(const Rows& rows, int count, int depth) {
   const Floats d;
   const FloatVec zero = hn::Zero(d);
@@ -24,13 +26,27 @@ HWY_INLINE bool all_finite(const Rows& rows, int count, int depth) {
     for (int c = 0; c < depth; c += kLanes) {
       HWY_UNROLL(4)
       for (int r = 0; r < 4; ++r)
-        sum[r] = hn::MulAdd(hn::LoadU(d, rows.row(std::min(j + r, count - 1)) + c), zero, sum[r]);
+        sum[r] = Words::multiply_add(hn::LoadU(d, rows.words(std::min(j + r, count - 1)) + c), zero, sum[r]);
     }
   return hn::AllTrue(d, hn::Eq(hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3])), zero));
 }
 
-template <class T>
+// Word c of the result: element c of both rows, the first one low; 0 from `count` on to whole vectors.
+HWY_INLINE void join_rows(const hwy::bfloat16_t* low, const hwy::bfloat16_t* high, int count, float* to) {
+  const Floats d;
+  const hn::RebindToUnsigned<Floats> du;
+  const auto bits = [&](const hwy::bfloat16_t* from, int c) {  // widened: the number above 16 bits of 0
+    return hn::BitCast(du, count - c >= kLanes ? load_row(d, from + c) : load_tail(d, from + c, count - c));
+  };
+  for (int c = 0; c < count; c += kLanes)
+    hn::Store(hn::BitCast(d, hn::Or(hn::ShiftRight<16>(bits(low, c)), bits(high, c))), d, to + c);
+}
+
+// With words of pairs, T is bf16 and head_dim even: keys are read where they lie, values in pairs of keys.
+template <class T, class Words>
 class RowBlock {
+  static constexpr bool kPairs = Words::kEach > 1;
+
  public:
   RowBlock(const AttentionNumbers& numbers, const BlockTiles& tiles, const BlockTask& task, float* scratch)
       : numbers_(numbers), tiles_(tiles), task_(task), depth_((numbers.head_dim + kLanes - 1) / kLanes * kLanes) {
@@ -64,43 +80,82 @@ class RowBlock {
     return static_cast<const T*>(base) + row * stride;
   }
 
-  // q_ [panel][c][kPanel], scaled to units of log2; lanes outside the task are 0.
+  // To units of log2.
+  float scale() const { return numbers_.scale * 1.44269504088896341f; }
+
+  // What rounds nothing is done to queries in pairs, the rest to their scores: a sign, and 0.
+  float scale_of_queries() const { return kPairs ? static_cast<float>((scale() > 0) - (scale() < 0)) : scale(); }
+  float scale_of_scores() const { return kPairs && scale() != 0 ? std::abs(scale()) : 1.f; }
+
+  // q_ [panel][word of c][kPanel]; lanes outside the task are 0.
   void pack_queries() {
-    const int d = numbers_.head_dim;
-    const float scale = numbers_.scale * 1.44269504088896341f;
+    const int d = numbers_.head_dim, words = d / Words::kEach;
+    const float scale = scale_of_queries();
     const int begin = first_panel_ * kPanel, end = (last_panel_ + 1) * kPanel;
     std::fill(o_ + std::int64_t{begin} * depth_, o_ + std::int64_t{end} * depth_, 0.f);
     std::fill(sum_ + begin, sum_ + end, 0.f);
     std::fill(top_ + begin, top_ + end, -std::numeric_limits<float>::infinity());
     for (int lane = begin; lane < end; ++lane) {
-      float* const to = q_ + std::int64_t{lane / kPanel} * kPanel * d + lane % kPanel;
+      float* const to = q_ + std::int64_t{lane / kPanel} * kPanel * words + lane % kPanel;
       if (lane < task_.lane || lane >= task_.lane + task_.rows) {
-        for (int c = 0; c < d; ++c) to[c * kPanel] = 0.f;
+        for (int c = 0; c < words; ++c) to[c * kPanel] = 0.f;
         continue;
       }
       widen_row(row_at(task_.head.q, task_.row + lane - task_.lane, task_.head.q_stride), d, wide_, depth_);
-      for (int c = 0; c < d; ++c) to[c * kPanel] = wide_[c] * scale;
+      for (int c = 0; c < d; ++c) wide_[c] *= scale;
+      if constexpr (kPairs)
+        for (int c = 0; c < depth_; c += kLanes) narrow_pairs(wide_ + c, wide_ + c / 2);
+      for (int c = 0; c < words; ++c) to[c * kPanel] = wide_[c];
     }
+  }
+
+  // kLanes numbers that are bf16 already to as many halves.
+  static void narrow_pairs(const float* from, float* to) {
+    const Floats d;
+    store_row(d, hn::Load(d, from), reinterpret_cast<hwy::bfloat16_t*>(to));
+  }
+
+  static Rows rows_at(const void* base, std::int64_t row, std::int64_t stride) {
+    constexpr auto kElement = static_cast<std::int64_t>(sizeof(T));
+    return {.at = static_cast<const std::byte*>(base) + row * stride * kElement, .stride = stride * kElement};
+  }
+  Rows rows_of(const float* at) const {
+    return {.at = reinterpret_cast<const std::byte*>(at), .stride = std::int64_t{depth_} * 4};
   }
 
   Rows widened(const void* base, std::int64_t stride, int key_start, int keys, float* to) const {
     for (int j = 0; j < keys; ++j)
       widen_row(row_at(base, key_start + j, stride), numbers_.head_dim, to + std::int64_t{j} * depth_, depth_);
-    return {.at = to, .stride = depth_};
+    return rows_of(to);
   }
 
   Rows key_rows(int key_start, int keys) const {
     const AttentionHead& head = task_.head;
-    if constexpr (std::is_same_v<T, float>)
-      return {.at = row_at(head.k, key_start, head.k_stride), .stride = head.k_stride};
+    if constexpr (std::is_same_v<T, float> || kPairs) return rows_at(head.k, key_start, head.k_stride);
     else return widened(head.k, head.k_stride, key_start, keys, k_);
   }
 
   Rows value_rows(int key_start, int keys) const {
     const AttentionHead& head = task_.head;
     if constexpr (std::is_same_v<T, float>)
-      if (numbers_.head_dim == depth_) return {.at = row_at(head.v, key_start, head.v_stride), .stride = head.v_stride};
-    return widened(head.v, head.v_stride, key_start, keys, v_);
+      if (numbers_.head_dim == depth_) return rows_at(head.v, key_start, head.v_stride);
+    return packed_values(key_start, keys);
+  }
+
+  // A row for each word of keys, in v_; a key past the last one is 0.
+  Rows packed_values(int key_start, int keys) const {
+    const AttentionHead& head = task_.head;
+    if constexpr (kPairs) {
+      std::fill_n(wide_, depth_, 0.f);
+      for (int j = 0; j < keys; j += 2) {
+        const T* const low = row_at(head.v, key_start + j, head.v_stride);
+        const T* const high = j + 1 < keys ? low + head.v_stride : reinterpret_cast<const T*>(wide_);
+        join_rows(low, high, numbers_.head_dim, v_ + std::int64_t{j / 2} * depth_);
+      }
+      return rows_of(v_);
+    } else {
+      return widened(head.v, head.v_stride, key_start, keys, v_);
+    }
   }
 
   void visit(const BlockVisit& entry) {
@@ -109,49 +164,68 @@ class RowBlock {
                 .v = value_rows(entry.key_start, keys),
                 .keys = keys,
                 .head_dim = numbers_.head_dim,
-                .depth = depth_};
+                .depth = depth_,
+                .unit = scale_of_scores()};
     if (entry.mask < 0) {
-      for (int panel = first_panel_; panel <= last_panel_; ++panel) attend<false>(block, panel_at(panel));
+      for (int panel = first_panel_; panel <= last_panel_; ++panel) attend<Words, false>(block, panel_at(panel));
       return;
     }
     block.mask_row_bytes = tiles_.mask_row_bytes();
     block.mask = tiles_.masks + std::int64_t{entry.mask} * tiles_.block_kv * block.mask_row_bytes;
-    if (!all_finite(block.v, keys, depth_)) return visit_not_finite(block, entry.key_start);
-    for (int panel = first_panel_; panel <= last_panel_; ++panel) attend<true>(block, panel_at(panel));
+    if (!all_finite<Words>(block.v, (keys + Words::kEach - 1) / Words::kEach, depth_))
+      return visit_not_finite(block, entry.key_start);
+    for (int panel = first_panel_; panel <= last_panel_; ++panel) attend<Words, true>(block, panel_at(panel));
   }
 
   // A forbidden weight is 0, and 0 times a value that is not finite would be NaN: rows with such a value are taken out
   // of the product and added for those query rows alone that may see them.
   void visit_not_finite(Block block, int key_start) {
     const AttentionHead& head = task_.head;
-    block.v = widened(head.v, head.v_stride, key_start, block.keys, v_);
+    block.v = packed_values(key_start, block.keys);
     bool finite[kMaxBlockKv];
     for (int j = 0; j < block.keys; ++j) {
-      const Rows row{.at = block.v.row(j), .stride = 0};
-      finite[j] = all_finite(row, 1, depth_);
-      if (!finite[j]) std::fill_n(v_ + std::int64_t{j} * depth_, depth_, 0.f);
+      widen_row(row_at(head.v, key_start + j, head.v_stride), numbers_.head_dim, wide_, depth_);
+      finite[j] = all_finite<FloatWords>(rows_of(wide_), 1, depth_);
+      if (!finite[j]) clear_values(j);
     }
     for (int index = first_panel_; index <= last_panel_; ++index) {
       const Panel panel = panel_at(index);
-      attend<true>(block, panel);
+      attend<Words, true>(block, panel);
       for (int j = 0; j < block.keys; ++j) {
         if (finite[j]) continue;
         widen_row(row_at(head.v, key_start + j, head.v_stride), numbers_.head_dim, wide_, depth_);
-        add_value_row(mask_word(block, panel, j), panel.s + j * kPanel, panel.o);
+        add_value_row(mask_word(block, panel, j), panel, j);
       }
     }
   }
 
-  void add_value_row(std::uint32_t allowed, const float* weights, float* o) const {
+  // Key j of what packed_values() wrote becomes 0.
+  void clear_values(int j) const {
+    float* const row = v_ + std::int64_t{j / Words::kEach} * depth_;
+    for (int c = 0; c < depth_; ++c) {
+      auto* const part = reinterpret_cast<std::byte*>(row + c) + j % Words::kEach * sizeof(T);
+      std::memset(part, 0, sizeof(float) / Words::kEach);
+    }
+  }
+
+  // The values of key j, in wide_, times their weights.
+  void add_value_row(std::uint32_t allowed, const Panel& panel, int j) const {
     for (int lane = 0; lane < kPanel; ++lane) {
       if (((allowed >> lane) & 1u) == 0) continue;
-      for (int c = 0; c < numbers_.head_dim; ++c) o[std::int64_t{lane} * depth_ + c] += weights[lane] * wide_[c];
+      const float* const word = panel.s + j / Words::kEach * kPanel + lane;
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, word, sizeof(bits));
+      if constexpr (kPairs) bits = j % 2 == 0 ? bits << 16 : bits & 0xFFFF0000u;
+      float weight = 0.f;
+      std::memcpy(&weight, &bits, sizeof(weight));
+      float* const o = panel.o + std::int64_t{lane} * depth_;
+      for (int c = 0; c < numbers_.head_dim; ++c) o[c] += weight * wide_[c];
     }
   }
 
   Panel panel_at(int index) const {
     const std::int64_t row = std::int64_t{index} * kPanel;
-    return {.q = q_ + row * numbers_.head_dim,
+    return {.q = q_ + row * (numbers_.head_dim / Words::kEach),
             .o = o_ + row * depth_,
             .s = s_,
             .top = top_ + row,
@@ -182,9 +256,14 @@ class RowBlock {
 inline void attend_row_block(const AttentionNumbers& numbers, const BlockTiles& tiles, const BlockTask& task,
                              float* scratch) {
   switch (numbers.storage) {
-    case Storage::f32: return RowBlock<float>(numbers, tiles, task, scratch).run();
-    case Storage::f16: return RowBlock<hwy::float16_t>(numbers, tiles, task, scratch).run();
-    case Storage::bf16: return RowBlock<hwy::bfloat16_t>(numbers, tiles, task, scratch).run();
+    case Storage::f32: return RowBlock<float, FloatWords>(numbers, tiles, task, scratch).run();
+    case Storage::f16: return RowBlock<hwy::float16_t, FloatWords>(numbers, tiles, task, scratch).run();
+    case Storage::bf16:
+#if HWY_TARGET == HWY_AVX3
+      if (numbers.bf16_dot && numbers.head_dim % 2 == 0)
+        return RowBlock<hwy::bfloat16_t, PairWords>(numbers, tiles, task, scratch).run();
+#endif
+      return RowBlock<hwy::bfloat16_t, FloatWords>(numbers, tiles, task, scratch).run();
   }
 }
 

@@ -23,22 +23,25 @@ constexpr int kGroups = kPanel / kRows;  // of rows, in the product with the val
 constexpr float kLag = 8.f;
 
 struct Rows {
-  const float* at;
-  std::int64_t stride;
-  const float* row(int j) const { return at + j * stride; }
+  const std::byte* at;
+  std::int64_t stride;  // in bytes
+  const std::byte* row(int j) const { return at + j * stride; }
+  const float* words(int j) const { return reinterpret_cast<const float*>(row(j)); }
 };
 
 struct Block {
-  Rows k, v;  // v is readable to whole vectors
+  Rows k;  // a row a key
+  Rows v;  // a row for the keys of a word, readable to whole vectors
   int keys, head_dim, depth;
   const std::uint8_t* mask = nullptr;  // [keys][mask_row_bytes], or null: every key is allowed
   int mask_row_bytes = 0;
+  float unit = 1.f;  // of scores in pairs, which are not scaled before: their factor to units of log2, above 0
 };
 
 struct Panel {
-  const float* q;    // [head_dim][kPanel]
+  const float* q;    // [words of head_dim][kPanel]
   float* o;          // [kPanel][depth]
-  float* s;          // [block_kv][kPanel]: scores, then weights
+  float* s;          // [block_kv][kPanel]: scores, then words of weights
   float *top, *sum;  // [kPanel]: running maximum and sum of weights
   int mask_offset;   // bytes into a mask row
 };
@@ -92,18 +95,18 @@ struct Peak {
   FloatVec at[kVectors];
 };
 
-// Scores of the live tiles into panel.s, forbidden ones as -inf, and the largest of each row.
-template <bool kMasked>
+// Scores of the live tiles into panel.s, forbidden ones as -inf, and the largest of each row in units of log2.
+template <class Words, bool kMasked>
 HWY_INLINE Peak write_scores(const Block& block, const Panel& panel, const Live& live) {
   const Floats d;
   const FloatVec forbidden = hn::Set(d, -std::numeric_limits<float>::infinity());
   Peak peak = {{forbidden, forbidden}};
   for (int j = 0; j < block.keys; j += kRows) {
     if (kMasked && !live.tile[j / kRows]) continue;
-    const float* k[kRows];
+    const std::byte* k[kRows];
     for (int r = 0; r < kRows; ++r) k[r] = block.k.row(std::min(j + r, block.keys - 1));
     Accumulators acc;
-    score_tile(k, panel.q, block.head_dim, acc);
+    score_tile<Words>(k, panel.q, block.head_dim / Words::kEach, acc);
     const int rows = std::min(kRows, block.keys - j);
     float* s = panel.s + j * kPanel;
     HWY_UNROLL(8)
@@ -118,6 +121,8 @@ HWY_INLINE Peak write_scores(const Block& block, const Panel& panel, const Live&
       }
     }
   }
+  if constexpr (Words::kEach > 1)
+    for (FloatVec& at : peak.at) at = hn::Mul(at, hn::Set(d, block.unit));
   return peak;
 }
 
@@ -143,10 +148,18 @@ HWY_INLINE bool raise_top(const Panel& panel, const Peak& peak, float* factor) {
   return true;
 }
 
-// Scores to weights, in place; sums gain them. Dead tiles become 0: a group of rows may still read them.
-template <bool kMasked>
+template <class Words>
+HWY_INLINE FloatVec weight_of(FloatVec score, FloatVec unit, FloatVec top) {
+  const Floats d;
+  if constexpr (Words::kEach > 1) return exp2(d, hn::MulSub(score, unit, top));
+  else return exp2(d, hn::Sub(score, top));
+}
+
+// Scores to words of weights, in place; sums gain them. Dead tiles become 0: a group of rows may still read them.
+template <class Words, bool kMasked>
 HWY_INLINE void write_weights(const Block& block, const Panel& panel, const Live& live) {
   const Floats d;
+  const FloatVec unit = hn::Set(d, block.unit);
   FloatVec top[kVectors], sum[kVectors];
   for (int v = 0; v < kVectors; ++v) {
     const FloatVec running = hn::Load(d, panel.top + v * kLanes);
@@ -154,46 +167,56 @@ HWY_INLINE void write_weights(const Block& block, const Panel& panel, const Live
     top[v] = hn::IfThenZeroElse(none, running);  // a row without a key yet: -inf - -inf would be NaN
     sum[v] = hn::Zero(d);
   }
-  float* s = panel.s;
-  for (int j = 0; j < block.keys; ++j, s += kPanel) {
+  const float* s = panel.s;
+  float* to = panel.s;
+  for (int j = 0; j < block.keys; j += Words::kEach, s += Words::kEach * kPanel, to += kPanel) {
     const bool dead = kMasked && !live.tile[j / kRows];
     HWY_UNROLL(2)
     for (int v = 0; v < kVectors; ++v) {
-      const FloatVec weight = dead ? hn::Zero(d) : exp2(d, hn::Sub(hn::Load(d, s + v * kLanes), top[v]));
+      FloatVec weight = dead ? hn::Zero(d) : weight_of<Words>(hn::Load(d, s + v * kLanes), unit, top[v]);
       sum[v] = hn::Add(sum[v], weight);
-      hn::Store(weight, d, s + v * kLanes);
+      if constexpr (Words::kEach > 1) {
+        const bool last = j + 1 == block.keys;
+        const FloatVec second =
+            dead || last ? hn::Zero(d) : weight_of<Words>(hn::Load(d, s + kPanel + v * kLanes), unit, top[v]);
+        sum[v] = hn::Add(sum[v], second);
+        weight = Words::joined(weight, second);
+      }
+      hn::Store(weight, d, to + v * kLanes);
     }
   }
   for (int v = 0; v < kVectors; ++v)
     hn::Store(hn::Add(hn::Load(d, panel.sum + v * kLanes), sum[v]), d, panel.sum + v * kLanes);
 }
 
+template <class Words>
 HWY_INLINE void add_values(const Block& block, const Panel& panel, const Live& live, const float* factor) {
   for (int group = 0; group < kGroups; ++group) {
-    const int row = group * kRows, begin = live.begin[group], keys = std::max(0, live.end[group] - begin);
-    if (keys == 0 && factor == nullptr) continue;
+    const int row = group * kRows, begin = live.begin[group] / Words::kEach;  // kRows is a multiple
+    const int words = std::max(0, (live.end[group] + Words::kEach - 1) / Words::kEach - begin);
+    if (words == 0 && factor == nullptr) continue;
     ValueTile tile{.p = panel.s + begin * kPanel + row,
-                   .v = block.v.row(begin),
-                   .v_stride = block.v.stride,
-                   .keys = keys,
+                   .v = block.v.words(begin),
+                   .v_stride = block.v.stride / 4,
+                   .words = words,
                    .o = panel.o + std::int64_t{row} * block.depth,
                    .o_stride = block.depth,
                    .factor = factor == nullptr ? nullptr : factor + row};
     int c = 0;
     for (; c + 2 * kLanes <= block.depth; c += 2 * kLanes, tile.v += 2 * kLanes, tile.o += 2 * kLanes)
-      value_tile<2>(tile);
-    if (c < block.depth) value_tile<1>(tile);
+      value_tile<Words, 2>(tile);
+    if (c < block.depth) value_tile<Words, 1>(tile);
   }
 }
 
-template <bool kMasked>
+template <class Words, bool kMasked>
 void attend(const Block& block, const Panel& panel) {
   const Live live = kMasked ? live_parts(block, panel) : all_live(block.keys);
-  const Peak peak = write_scores<kMasked>(block, panel, live);
+  const Peak peak = write_scores<Words, kMasked>(block, panel, live);
   HWY_ALIGN float factor[kPanel];
   const bool raised = raise_top(panel, peak, factor);
-  write_weights<kMasked>(block, panel, live);
-  add_values(block, panel, live, raised ? factor : nullptr);
+  write_weights<Words, kMasked>(block, panel, live);
+  add_values<Words>(block, panel, live, raised ? factor : nullptr);
 }
 
 }  // namespace stof::cpu::HWY_NAMESPACE

@@ -130,5 +130,48 @@ TEST(Run, AnyNumberOfItemsWhenTheMaskIsTheSameForAll) {
   EXPECT_EQ(difference_from_definition(problem, causal()), "");
 }
 
+// bf16 is multiplied in pairs where the processor can and the head dimension is even, else widened to float.
+TEST(Run, Bf16WithAndWithoutItsDotProduct) {
+  for (const bool has_dot : {open_device("cpu").caps.bf16_dot, false})
+    for (const std::int64_t head_dim : {2, 33, 64}) {
+      ProblemShape shape = ragged(DType::bf16);
+      shape.shape.head_dim = head_dim;
+      shape.kv_lengths = {299, 17, 141};
+      const Problem problem(shape, static_cast<unsigned>(head_dim));
+      Device device = device_with(2);
+      device.caps.bf16_dot = has_dot;
+      for (const Mask& mask : {causal(), longformer(5, 3)}) {
+        problem.poison_outputs();
+        Attention(mask, shape.shape, device, {.kernel = "block_attention"}).run(problem.arguments());
+        EXPECT_EQ(difference_from_definition(problem, mask), "") << has_dot << " " << head_dim << " " << mask.text();
+      }
+    }
+}
+
+void multiply_queries(const Problem& problem, float factor) {
+  const AttentionShape& shape = problem.what().shape;
+  for (const AttentionItem& item : problem.items())
+    for (std::int64_t head = 0; head < shape.heads; ++head)
+      for (std::int64_t row = 0; row < item.queries; ++row)
+        for (std::int64_t c = 0; c < shape.head_dim; ++c)
+          problem.set(problem.q, item.q, head, row, c, factor * problem.get(problem.q, item.q, head, row, c));
+}
+
+TEST(Run, AScaleMayBeNegativeOrZero) {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const float sign : {-1.f, 0.f}) {
+      const Problem scaled(ragged(dtype), 3), multiplied(ragged(dtype), 3);
+      multiply_queries(multiplied, sign);
+      const Attention attention(longformer(9, 2), scaled.what().shape, device_with(1), {.kernel = "block_attention"});
+      AttentionArguments arguments = scaled.arguments();
+      arguments.scale = sign * 0.25f;
+      attention.run(arguments);
+      arguments = multiplied.arguments();
+      arguments.scale = 0.25f;
+      attention.run(arguments);
+      EXPECT_TRUE(bits_of(scaled) == bits_of(multiplied)) << name_of(dtype) << " " << sign;
+    }
+}
+
 }  // namespace
 }  // namespace stof

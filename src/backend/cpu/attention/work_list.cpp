@@ -17,8 +17,11 @@ Storage storage_of(DType dtype) {
 
 }  // namespace
 
-AttentionNumbers numbers_of(const AttentionCall& call) {
-  return {.head_dim = static_cast<int>(call.head_dim), .storage = storage_of(call.dtype), .scale = call.scale};
+AttentionNumbers numbers_of(const AttentionCall& call, const DeviceCaps& caps) {
+  return {.head_dim = static_cast<int>(call.head_dim),
+          .storage = storage_of(call.dtype),
+          .scale = call.scale,
+          .bf16_dot = caps.bf16_dot};
 }
 
 AttentionHead head_of(const AttentionCall& call, const Piece& piece) {

@@ -23,7 +23,7 @@ struct Piece {
   double cost_ns = 0;
 };
 
-AttentionNumbers numbers_of(const AttentionCall& call);
+AttentionNumbers numbers_of(const AttentionCall& call, const DeviceCaps& caps);
 AttentionHead head_of(const AttentionCall& call, const Piece& piece);
 
 // How many threads the pieces are worth: one for every 20 us, as waking a thread costs a few.

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs of peers on the CPU share: who runs where, times of contenders taken in turns, and results that appear row
+by row and can be gone on with."""
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+REST_S = 0.03  # between contenders: threads of one runtime that still spin would slow down the next
+SAME = ("commit", "processor", "threads")  # what rows of one file must have in common
+
+
+def environment(threads: int, packages: dict) -> dict:
+    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"],
+                            capture_output=True, text=True, check=True).stdout.strip()  # fmt: skip
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    processor = next((line.split(": ", 1)[1] for line in lines if line.startswith("model name")), "unknown")
+    return {"commit": commit, "day": time.strftime("%Y-%m-%d", time.gmtime()), "processor": processor,
+            "threads": threads, "load": os.getloadavg()[0], "packages": packages}
+
+
+def rounds(runs: dict, seconds: float, least: int = 3, most: int = 60) -> dict:
+    """Times of every contender, us: in each round every one runs once after a run that is not counted, so that what
+    else the machine does falls on all of them."""
+    times: dict = {name: [] for name in runs}
+    begin = time.monotonic()
+    while len(next(iter(times.values()))) < most:
+        for name, run in runs.items():
+            time.sleep(REST_S)
+            run()
+            before = time.perf_counter()
+            run()
+            times[name].append(1e6 * (time.perf_counter() - before))
+        done = len(next(iter(times.values())))
+        spent = time.monotonic() - begin
+        if (done >= least and spent >= seconds) or spent >= 4 * seconds:
+            break
+    return {name: {"median_us": statistics.median(taken), "best_us": min(taken), "calls": len(taken)}
+            for name, taken in times.items()}
+
+
+class Results:
+    """A file of results; each row has an "id". An earlier file is gone on with when it was measured under the same
+    conditions."""
+
+    def __init__(self, path: str, head: dict, resume: bool):
+        self.path, self.data = Path(path), {**head, "rows": []}
+        if resume and self.path.exists():
+            earlier = json.loads(self.path.read_text(encoding="utf-8"))
+            for key in SAME:
+                if earlier.get(key) != head[key]:
+                    raise SystemExit(f"{path} was measured with {key} {earlier.get(key)}; this run has {head[key]}")
+            self.data["rows"] = earlier["rows"]
+
+    def has(self, name: str) -> bool:
+        return any(row["id"] == name for row in self.data["rows"])
+
+    def add(self, row: dict):
+        self.data["rows"].append(row)
+        self.write()
+
+    def write(self):
+        draft = self.path.with_suffix(".draft")
+        draft.write_text(json.dumps(self.data, indent=1) + "\n", encoding="utf-8")
+        draft.rename(self.path)
+
+
+def show(name: str, peers: dict):
+    times = sorted((peer["median_us"], other) for other, peer in peers.items() if "median_us" in peer)
+    print(f"{name[:64]:64} " + "  ".join(f"{other} {us:,.0f}" for us, other in times), flush=True)
