@@ -25,7 +25,8 @@ set(STOF_CUBIN_NAMES "")
 set(STOF_CUBIN_FILES "")
 
 # stof_kernel(NAME CODE architectures...): a unit of a few lines that instantiates templates of kernels/cuda. It travels
-# in the library as source, for the run-time compiler, and with STOF_CUDA as machine code of each architecture too.
+# in the library as source, for the run-time compiler, and with STOF_CUDA as machine code of each architecture too;
+# compute_80:sm_90 is machine code for the second from what the first has.
 function(stof_kernel name code)
   set(source ${PROJECT_BINARY_DIR}/cubin/${name}.cu)
   file(CONFIGURE OUTPUT ${source} @ONLY CONTENT "${code}")
@@ -35,14 +36,16 @@ function(stof_kernel name code)
     return()
   endif()
   foreach(architecture ${ARGN})
-    set(cubin ${PROJECT_BINARY_DIR}/cubin/${name}.${architecture}.cubin)
-    string(REPLACE sm_ compute_ virtual ${architecture})
+    string(REGEX REPLACE ".*:" "" machine ${architecture})
+    string(REGEX REPLACE ":.*" "" virtual ${architecture})
+    string(REPLACE sm_ compute_ virtual ${virtual})
+    set(cubin ${PROJECT_BINARY_DIR}/cubin/${name}.${machine}.cubin)
     add_custom_command(OUTPUT ${cubin}
-      COMMAND ${STOF_NVCC} ${nvcc_flags} -gencode arch=${virtual},code=${architecture} -cubin
+      COMMAND ${STOF_NVCC} ${nvcc_flags} -gencode arch=${virtual},code=${machine} -cubin
               -MD -MF ${cubin}.d -o ${cubin} ${source}
       DEPENDS ${source} DEPFILE ${cubin}.d
-      COMMENT "nvcc ${name} for ${architecture}" VERBATIM)
-    list(APPEND STOF_CUBIN_NAMES ${name}.${architecture})
+      COMMENT "nvcc ${name} for ${machine}" VERBATIM)
+    list(APPEND STOF_CUBIN_NAMES ${name}.${machine})
     list(APPEND STOF_CUBIN_FILES ${cubin})
   endforeach()
   set(STOF_CUBIN_NAMES ${STOF_CUBIN_NAMES} PARENT_SCOPE)

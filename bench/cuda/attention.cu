@@ -7,6 +7,7 @@
 
 #include "bench/cuda/band_variants.cuh"
 #include "bench/cuda/gather_variants.cuh"
+#include "bench/cuda/mma_variants.cuh"
 #include "bench/cuda/stream_variants.cuh"
 
 namespace stof::bench {
@@ -33,6 +34,7 @@ void run_checks() {
   stream_pairs(lengths, {0, 3, 8}), stream_triples(lengths, {3, 3, 8}), stream_singles(lengths, {0, 3, 8});
   band_checks();
   gather_checks();
+  mma_checks();
 }
 
 // Whole: most row blocks are long.
@@ -97,8 +99,29 @@ void run_long() {
   run(documents(16384, 1), 0, 64);
 }
 
+// The kernel for sm_80 where the others are measured.
+void run_mma() {
+  for (const auto& [batch, length] : {std::pair(16, 4096), std::pair(16, 1024), std::pair(1, 4096)}) {
+    const int reach = length >= 4096 ? 32 : 16, split = batch == 1 ? 8 : 24;
+    const Sizes sizes{batch, 12, 12, 64};
+    const DenseMask masks[] = {causal(length), window(length, reach), longformer(length, reach, reach),
+                               bigbird(length, 64, 3, 1)};
+    for (const DenseMask& mask : masks) {
+      const Problem p = make_problem(sizes, mask);
+      mma_64(p, split, batch == 1 || &mask == &masks[0] ? 12 : 1);
+      if (&mask == &masks[0] && batch == 16) mma_64(p, 0, 12);
+    }
+  }
+  const DenseMask masks[] = {causal(16384), window(16384, 512), longformer(16384, 512, 512), bigbird(16384, 64, 3, 1)};
+  for (const DenseMask& mask : masks) mma_128(make_problem({1, 32, 32, 128}, mask), &mask == &masks[0] ? 0 : 32, 1);
+  const DenseMask lower = causal(1024), narrow = window(4096, 32);
+  mma_fallbacks(make_problem({1, 12, 12, 64}, lower)), mma_fallbacks(make_problem({1, 12, 12, 64}, narrow));
+}
+
 void run(const std::string& set) {
   if (set == "check") return run_checks();
+  if (set == "mma check") return mma_checks();
+  if (set == "all" || set == "mma") run_mma();
   if (set == "all" || set == "16,4096") run_batch(16, 4096);
   if (set == "all" || set == "16,1024") run_batch(16, 1024);
   if (set == "all" || set == "1,4096") run_batch(1, 4096);

@@ -44,6 +44,28 @@ macro(stof_band d parts keys ctas)
   stof_even_and_ragged(band Band ${d} "${parts}, ${keys}, ${ctas}" p${parts}_k${keys}_c${ctas})
 endmacro()
 
+# stof_mma(HEAD_DIM PARTS SLABS STAGES CTAS): see MmaShape. One more kernel, for packed masks, where PARTS is 1.
+macro(stof_mma d parts slabs stages ctas)
+  foreach(element Half Bfloat)
+    string(REPLACE Half f16 dtype ${element})
+    string(REPLACE Bfloat bf16 dtype ${dtype})
+    set(packed "")
+    if(${parts} EQUAL 1)
+      set(packed
+"struct PackedInstance : MmaTraits<${element}, ${d}, MmaShape{${parts}, ${slabs}, ${stages}, ${ctas}, true}> {};
+template __global__ void mma_attention_kernel<PackedInstance>(const __grid_constant__ MmaParams);
+")
+    endif()
+    stof_kernel(mma_${dtype}_d${d}_p${parts}_w${slabs}_s${stages}_c${ctas}
+"#include \"kernels/cuda/mma_attention.cuh\"
+namespace stof::cuda {
+struct Instance : MmaTraits<${element}, ${d}, MmaShape{${parts}, ${slabs}, ${stages}, ${ctas}}> {};
+template __global__ void mma_attention_kernel<Instance>(const __grid_constant__ MmaParams);
+${packed}${facts}}
+" sm_80 compute_80:sm_90)
+  endforeach()
+endmacro()
+
 # stof_gather(HEAD_DIM PIECES CTAS): see GatherShape
 macro(stof_gather d pieces ctas)
   stof_even_and_ragged(gather Gather ${d} "${pieces}, ${ctas}" n${pieces}_c${ctas})
@@ -72,6 +94,14 @@ stof_band(64 2 128 2)
 stof_gather(64 4 4)
 stof_gather(64 5 3)
 stof_gather(128 4 2)
+stof_mma(32 1 1 2 4)
+stof_mma(64 1 1 2 4)
+stof_mma(64 2 2 2 2)
+stof_mma(96 1 1 2 2)
+stof_mma(128 1 1 2 2)
+stof_mma(128 2 2 1 2)
+stof_mma(192 1 1 1 2)
+stof_mma(256 1 1 1 2)
 
 stof_kernel(row_attention "#include \"kernels/cuda/row_attention.cuh\"
 template __global__ void stof::cuda::row_attention_kernel<stof::cuda::Single>(

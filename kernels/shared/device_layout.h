@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the block-wise CUDA kernels read: a mask arranged for one kernel, and the call's sizes, pointers and strides.
 #pragma once
+#include "kernels/shared/row_layout.h"
 
 namespace stof::cuda {
 
@@ -76,6 +77,24 @@ struct StreamParams {
   float* partials;  // [slices][slots][parts][128][kHeadDim / 2 + 4], as float4 vectors across the 128 threads
   int* arrivals;    // [slices][slots][parts], zero before and after
   int* queue;       // {next, finished}, zero before and after; null: items are dealt round robin
+};
+
+// What a kernel without tensor maps reads itself.
+struct AttentionInput {
+  const void* values;
+  long long row_stride, head_stride, item_stride;  // in elements
+  int aligned;                                     // every row begins and ends at a multiple of 16 bytes
+};
+
+struct MmaParams {
+  AttentionCall call;
+  AttentionInput q, k, v;
+  int aligned_out;       // as AttentionInput::aligned
+  StreamLayout layout;   // of one tile a step
+  RowLayoutView blocks;  // read in place of `layout` by instances for masks that another kernel arranged
+  int section;           // as in StreamParams, with partials and arrivals of 64 rows each
+  float* partials;
+  int* arrivals;
 };
 
 // One row block of a band: its keys start at a multiple of 8, before the first key if need be.

@@ -107,19 +107,50 @@ TEST(Choose, OnAnH200TheMaskAndTheSizeOfTheGridDecide) {
   EXPECT_EQ(instance("causal", 1, 1024), "stream_f16_d64_t1_p1_k1_s8_c1_g4");
 }
 
-TEST(Choose, OnAnH200WhatTheTensorCoresDoNotTakeGoesRowByRow) {
+std::vector<Refused> but_one(std::string_view kernel, std::span<const AttentionKernel> kernels,
+                             const std::string& why) {
+  std::vector<Refused> refusals;
+  for (const AttentionKernel& other : kernels)
+    if (other.name != "row_attention" && other.name != kernel) refusals.push_back({other.name, why});
+  return refusals;
+}
+
+TEST(Choose, OnAnH200WhatTheCopyEngineDoesNotTakeGoesByMmaAndFp32RowByRow) {
   const Device device = open_device("cuda:h200");
   AttentionShape shape{.queries = 256, .keys = 256, .head_dim = 64};
-  const auto expect_all_refuse = [&](std::string_view why) {
-    const Choice choice = choose_attention(causal(), shape, device, "auto");
-    EXPECT_EQ(choice.plan.kernel, "row_attention");
-    EXPECT_EQ(choice.refusals.size() + 1, device.backend->attention.size());
-    for (const Refused& refused : choice.refusals) EXPECT_EQ(refused.why, why) << refused.kernel;
-  };
-  expect_all_refuse("it takes f16 and bf16, not f32");
+  Choice choice = choose_attention(causal(), shape, device, "auto");
+  EXPECT_EQ(choice.plan.kernel, "row_attention");
+  EXPECT_EQ(choice.refusals, but_one("", device.backend->attention, "it takes f16 and bf16, not f32"));
   shape.dtype = DType::f16;
   shape.head_dim = 60;
-  expect_all_refuse("head_dim 60 is not a multiple of 8, which the copy engine needs");
+  choice = choose_attention(causal(), shape, device, "auto");
+  EXPECT_EQ(choice.plan.instance, "mma_f16_d64_p1_w1_s2_c4");
+  EXPECT_EQ(choice.refusals, but_one("mma_attention", device.backend->attention,
+                                     "head_dim 60 is not a multiple of 8, which the copy engine needs"));
+}
+
+TEST(Choose, OnAnA100TensorCoresTakeWhateverIsNotFp32) {
+  const Device device = open_device("cuda:a100");
+  AttentionShape shape{
+      .batch = 16, .heads = 12, .kv_heads = 12, .queries = 4096, .keys = 4096, .head_dim = 64, .dtype = DType::bf16};
+  for (const std::int64_t head_dim : {8, 17, 64, 96, 128, 200, 256}) {
+    shape.head_dim = head_dim;
+    const Choice choice = choose_attention(causal(), shape, device, "auto");
+    EXPECT_EQ(choice.plan.kernel, "mma_attention") << head_dim;
+    EXPECT_EQ(choice.refusals, but_one("mma_attention", device.backend->attention,
+                                       "it is written for compute capability 9.0; this device has 8.0"));
+  }
+  shape.dtype = DType::f32;
+  EXPECT_EQ(choose_attention(causal(), shape, device, "auto").plan.kernel, "row_attention");
+}
+
+TEST(Choose, BeforeCopiesOverlapComputationRowsAreAllThatIs) {
+  Device device = open_device("cuda:a100");
+  device.caps.arch = 75;
+  const AttentionShape shape{.queries = 256, .keys = 256, .head_dim = 64, .dtype = DType::f16};
+  const Choice choice = choose_attention(causal(), shape, device, "auto");
+  EXPECT_EQ(choice.plan.kernel, "row_attention");
+  EXPECT_EQ(choice.refusals.back(), (Refused{"mma_attention", "it needs compute capability 8.0; this device has 7.5"}));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(Cpu, RandomProblem,
 INSTANTIATE_TEST_SUITE_P(Cuda, RandomProblem,
                          testing::Combine(testing::Values("cuda"),
                                           testing::Values("auto", "stream_attention", "band_attention",
-                                                          "gather_attention", "row_attention")),
+                                                          "gather_attention", "mma_attention", "row_attention")),
                          name_of_case);
 
 }  // namespace

@@ -19,7 +19,8 @@ namespace {
 struct Unit {
   std::string name, target;
   std::vector<std::string> entries;
-  int threads = 0;  // 0: the unit states no facts
+  int threads = 0;       // 0: the unit states no facts
+  int shared_bytes = 0;  // 0: whatever the unit says
 };
 
 std::vector<Unit> instance_units() {
@@ -33,6 +34,12 @@ std::vector<Unit> instance_units() {
           {name_of(i, dtype), "sm_90a", {std::string(kBandEntry), std::string(kRaggedBandEntry)}, 128 * i.parts});
     for (const GatherInstance& i : gather_instances())
       units.push_back({name_of(i, dtype), "sm_90a", {std::string(kGatherEntry), std::string(kRaggedGatherEntry)}, 128});
+    for (const MmaInstance& i : mma_instances())
+      for (const char* target : {"sm_80", "sm_90"}) {
+        Unit& unit = units.emplace_back(
+            Unit{name_of(i, dtype), target, {std::string(kMmaEntry)}, i.threads(), i.shared_bytes()});
+        if (i.parts == 1) unit.entries.emplace_back(kPackedMmaEntry);
+      }
   }
   return units;
 }
@@ -63,6 +70,18 @@ TEST(KernelUnits, TargetsAreArchitecturesOfMachineCode) {
   EXPECT_EQ(target_of(100), "sm_100");
 }
 
+// The kernel that has to run on all of them.
+TEST(KernelUnits, EveryHeadDimensionHasAnInstanceThatFitsTheSmallestMultiprocessor) {
+  std::set<int> fitting, all;
+  for (const MmaInstance& i : mma_instances()) {
+    all.insert(i.head_dim);
+    if (i.parts == 1 && ctas_of(i, {.name = "", .cores = 1, .arch = 86}) > 0) fitting.insert(i.head_dim);
+    EXPECT_EQ(ctas_of(i, {.name = "", .cores = 1, .arch = 90}), i.ctas) << name_of(i, DType::f16);
+  }
+  EXPECT_EQ(fitting, all);
+  EXPECT_EQ(largest_head_dim(mma_instances()), 256);
+}
+
 class CompiledUnit : public testing::TestWithParam<Unit> {
  protected:
   static void expect_whole(std::string_view code) {
@@ -74,6 +93,9 @@ class CompiledUnit : public testing::TestWithParam<Unit> {
     EXPECT_GT(facts[0], 16 * 1024);
     EXPECT_LE(facts[0], kSharedBytes);
     EXPECT_EQ(facts[1], GetParam().threads);
+    if (GetParam().shared_bytes != 0) {
+      EXPECT_EQ(facts[0], GetParam().shared_bytes);
+    }
   }
 };
 
@@ -82,15 +104,26 @@ TEST_P(CompiledUnit, ComesWholeFromTheBuild) {
   expect_whole(embedded_cubin(GetParam().name, GetParam().target));
 }
 
-TEST_P(CompiledUnit, ComesWholeFromTheRunTimeCompiler) {
+// The same units where the library would compile them itself: machine code for sm_90 comes from the build only.
+class RunTimeUnit : public CompiledUnit {};
+
+TEST_P(RunTimeUnit, ComesWholeFromTheRunTimeCompiler) {
   if (find_nvrtc() == nullptr) GTEST_SKIP() << "no NVRTC on this machine; `make cuda` fetches one";
   const TemporaryFolder folder;
   expect_whole(Compiler({.cache = {.folder = folder.path(), .log = {}}, .nvrtc = find_nvrtc()})
                    .cubin(unit_source(GetParam().name), GetParam().target));
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, CompiledUnit, testing::ValuesIn(units()),
-                         [](const auto& the) { return the.param.name + "_" + the.param.target; });
+std::vector<Unit> run_time_units() {
+  std::vector<Unit> all = units();
+  std::erase_if(all, [](const Unit& unit) { return unit.target == "sm_90"; });
+  return all;
+}
+
+std::string name_of_case(const testing::TestParamInfo<Unit>& the) { return the.param.name + "_" + the.param.target; }
+
+INSTANTIATE_TEST_SUITE_P(Every, CompiledUnit, testing::ValuesIn(units()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Every, RunTimeUnit, testing::ValuesIn(run_time_units()), name_of_case);
 
 TEST(CubinValues, SaysWhatIsWrong) {
   EXPECT_ERROR(cubin_values("", "x"), ErrorKind::device, "a compiled kernel is damaged: it is not a whole ELF file");

@@ -70,7 +70,7 @@ class Attention(unittest.TestCase):
     def test_every_kernel_that_takes_it(self):
         problem = Problem(dtype=F16, queries=70, keys=70)
         kernels = ("row_attention", "block_attention") if DEVICE == "cpu" else (
-            "row_attention", "stream_attention", "band_attention", "gather_attention")
+            "row_attention", "stream_attention", "band_attention", "gather_attention", "mma_attention")
         for kernel in kernels:
             with self.subTest(kernel=kernel):
                 try:

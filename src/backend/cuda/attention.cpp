@@ -5,6 +5,7 @@
 
 #include "src/backend/cuda/attention/band.h"
 #include "src/backend/cuda/attention/gather.h"
+#include "src/backend/cuda/attention/mma.h"
 #include "src/backend/cuda/attention/rows.h"
 #include "src/backend/cuda/attention/stream.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::array<BlockSize, 4> kBlockSizes{{{64, 64}, {128, 64}, {192, 64}, {256, 64}}};
 
-constexpr std::array<AttentionKernel, 4> kKernels{{
+constexpr std::array<AttentionKernel, 5> kKernels{{
     {.name = kBandAttention,
      .refuses = band_refuses,
      .candidates = band_candidates,
@@ -32,6 +33,12 @@ constexpr std::array<AttentionKernel, 4> kKernels{{
      .arrange = arrange_stream_mask,
      .run = run_stream,
      .workspace_bytes = stream_workspace_bytes},
+    {.name = kMmaAttention,
+     .refuses = mma_refuses,
+     .candidates = mma_candidates,
+     .arrange = arrange_mma_mask,
+     .run = run_mma,
+     .workspace_bytes = mma_workspace_bytes},
     {.name = kRowAttention,
      .refuses = rows_refuse,
      .candidates = row_candidates,

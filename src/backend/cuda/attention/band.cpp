@@ -22,13 +22,6 @@ std::int64_t width(const AttentionProblem& problem, int parts) {
   return problem.band_widths.keys[static_cast<std::size_t>(parts - 1)];
 }
 
-const BandInstance& instance_of(const AttentionPlan& plan, DType dtype) {
-  const auto found = std::find_if(band_instances().begin(), band_instances().end(),
-                                  [&](const BandInstance& i) { return name_of(i, dtype) == plan.instance; });
-  STOF_CHECK(found != band_instances().end());
-  return *found;
-}
-
 }  // namespace
 
 Refusal band_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
@@ -51,10 +44,9 @@ std::vector<AttentionPlan> band_candidates(const AttentionProblem& problem, cons
     plan.instance = name_of(instance, problem.shape.dtype);
     plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = 8};
     plan.predicted_us = predict_band(problem, caps, instance);
-    plan.reason = fmt::format(
-        "every 64 rows get by with {} keys, taken at once; tensors off 16 bytes go to "
-        "row_attention",
-        width(problem, instance.parts));
+    plan.reason =
+        fmt::format("every 64 rows get by with {} keys, taken at once; tensors off 16 bytes go to mma_attention",
+                    width(problem, instance.parts));
     plans.push_back(std::move(plan));
   }
   return plans;
@@ -62,23 +54,23 @@ std::vector<AttentionPlan> band_candidates(const AttentionProblem& problem, cons
 
 ArrangedMask arrange_band_mask(const AttentionPlan& plan, PackedMask packed, const Device& device) {
   auto mask = std::make_shared<BandMask>();
-  mask->instance = instance_of(plan, packed.shape.dtype);
-  // Over more positions than were planned for, rows may need more keys: they go row by row.
+  mask->instance = instance_named(band_instances(), plan.instance, packed.shape.dtype);
+  // Over more positions than were planned for, rows may need more keys: they go to mma_attention.
   const std::optional<ArrangedBand> arranged = arrange_band(packed.blocks, mask->instance.parts, mask->instance.keys);
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
   mask->row_blocks = narrow<int>(packed.blocks.row_blocks, "row blocks");
   set_up(*mask, std::move(packed), gpu);
-  if (!arranged) return mask;
   const AttentionShape& s = mask->shape;
+  mask->workspaces = std::make_unique<WorkspacePool>(
+      gpu, WorkspaceSize{.numbers = 4 * static_cast<std::size_t>(s.batch),
+                         .lse = static_cast<std::size_t>(s.batch * s.heads * s.queries)});
+  if (!arranged) return mask;
   mask->key_box = mask->instance.loaded_keys();
   mask->rows = to_device<BandRow>(gpu, arranged->rows);
   mask->words = to_device<std::uint32_t>(gpu, arranged->words);
   mask->kernel = &instance_kernel(gpu, plan.instance, kBandEntry);
   mask->ragged = &instance_kernel(gpu, plan.instance, kRaggedBandEntry);
-  mask->workspaces = std::make_unique<WorkspacePool>(
-      gpu, WorkspaceSize{.numbers = 4 * static_cast<std::size_t>(s.batch),
-                         .lse = static_cast<std::size_t>(s.batch * s.heads * s.queries)});
   return mask;
 }
 
@@ -91,7 +83,7 @@ void run_band(const AttentionPlan&, const ArrangedMask& arranged, const stof::At
   const auto& mask = *static_cast<const BandMask*>(arranged.get());
   run_tiles(mask, call, device, [&](const TiledLaunch& launch) {
     BandParams params{.call = launch.call,
-                      .rows = mask.rows.as<BandRow>() + std::int64_t{launch.group} * mask.row_blocks,
+                      .rows = mask.rows.as<BandRow>() + std::int64_t{launch.heads.group} * mask.row_blocks,
                       .words = mask.words.as<unsigned>(),
                       .row_blocks = mask.row_blocks};
     const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * mask.row_blocks, "row blocks of a launch");

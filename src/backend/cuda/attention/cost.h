@@ -16,6 +16,8 @@ struct SplitEstimate {
 // Row blocks of more than `most_steps` steps in equal parts of at most so many.
 SplitEstimate estimate_split(const AttentionProblem& problem, const BlockStats& stats, const StreamInstance& instance,
                              int most_steps);
+SplitEstimate estimate_split(const AttentionProblem& problem, const BlockStats& stats, const MmaInstance& instance,
+                             int most_steps);
 
 double predict_stream(const AttentionProblem& problem, const DeviceCaps& caps, const StreamInstance& instance,
                       const SplitEstimate& split);
@@ -23,6 +25,8 @@ double predict_band(const AttentionProblem& problem, const DeviceCaps& caps, con
 // Row blocks of more than `most_units` units in parts of at most so many; 0: none is split.
 double predict_gather(const AttentionProblem& problem, const DeviceCaps& caps, const GatherInstance& instance,
                       int most_units);
+double predict_mma(const AttentionProblem& problem, const DeviceCaps& caps, const MmaInstance& instance,
+                   const SplitEstimate& split);
 double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps);
 
 }  // namespace stof::cuda

@@ -20,13 +20,6 @@ struct GatherMask : TiledMask {
   DeviceMemory items, units, words;
 };
 
-const GatherInstance& instance_of(const AttentionPlan& plan, DType dtype) {
-  const auto found = std::find_if(gather_instances().begin(), gather_instances().end(),
-                                  [&](const GatherInstance& i) { return name_of(i, dtype) == plan.instance; });
-  STOF_CHECK(found != gather_instances().end());
-  return *found;
-}
-
 int units_of(std::int64_t pieces, const GatherInstance& instance) {
   return static_cast<int>(std::max<std::int64_t>(1, ceil_div(pieces, instance.pieces)));
 }
@@ -69,7 +62,7 @@ std::vector<AttentionPlan> gather_candidates(const AttentionProblem& problem, co
       plan.splits = splits;
       plan.predicted_us = predict_gather(problem, caps, instance, most_units(units, splits));
       plan.reason = fmt::format(
-          "64 rows at a time with their keys in pieces of {}, {} at once; tensors off 16 bytes go to row_attention",
+          "64 rows at a time with their keys in pieces of {}, {} at once; tensors off 16 bytes go to mma_attention",
           KeyPieces::kKeys, instance.pieces);
       plans.push_back(std::move(plan));
     }
@@ -79,7 +72,7 @@ std::vector<AttentionPlan> gather_candidates(const AttentionProblem& problem, co
 
 ArrangedMask arrange_gather_mask(const AttentionPlan& plan, PackedMask packed, const Device& device) {
   auto mask = std::make_shared<GatherMask>();
-  mask->instance = instance_of(plan, packed.shape.dtype);
+  mask->instance = instance_named(gather_instances(), plan.instance, packed.shape.dtype);
   ArrangedGather arranged = arrange_gather(packed.blocks, {.pieces = mask->instance.pieces});
   if (plan.splits > 1) {
     int heaviest = 0;
@@ -108,7 +101,7 @@ void run_gather(const AttentionPlan&, const ArrangedMask& arranged, const stof::
                 const Device& device) {
   const auto& mask = *static_cast<const GatherMask*>(arranged.get());
   run_tiles(mask, call, device, [&](const TiledLaunch& launch) {
-    const GatherGroup& group = mask.groups[static_cast<std::size_t>(launch.group)];
+    const GatherGroup& group = mask.groups[static_cast<std::size_t>(launch.heads.group)];
     const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * group.item_count, "row blocks of a launch");
     GatherParams params{.call = launch.call,
                         .items = mask.items.as<GatherItem>() + group.first_item,

@@ -20,12 +20,34 @@ constexpr std::array kBand = {
     BandInstance{64, 2, 96, 2}, BandInstance{64, 2, 128, 2},
 };
 constexpr std::array kGather = {GatherInstance{64, 4, 4}, GatherInstance{64, 5, 3}, GatherInstance{128, 4, 2}};
+constexpr std::array kMma = {
+    MmaInstance{32, 1, 1, 2, 4},  MmaInstance{64, 1, 1, 2, 4},  MmaInstance{64, 2, 2, 2, 2},
+    MmaInstance{96, 1, 1, 2, 2},  MmaInstance{128, 1, 1, 2, 2}, MmaInstance{128, 2, 2, 1, 2},
+    MmaInstance{192, 1, 1, 1, 2}, MmaInstance{256, 1, 1, 1, 2},
+};
+
+// Of a multiprocessor, which keeps 1 KB of it for every CTA.
+int shared_kilobytes(int arch) {
+  switch (arch) {
+    case 80:
+    case 87: return 164;
+    case 90:
+    case 100:
+    case 103: return 228;
+    default: return 100;
+  }
+}
 
 }  // namespace
 
 std::span<const StreamInstance> stream_instances() { return kStream; }
 std::span<const BandInstance> band_instances() { return kBand; }
 std::span<const GatherInstance> gather_instances() { return kGather; }
+std::span<const MmaInstance> mma_instances() { return kMma; }
+
+int ctas_of(const MmaInstance& instance, const DeviceCaps& caps) {
+  return std::min(instance.ctas, shared_kilobytes(caps.arch) * 1024 / (instance.shared_bytes() + 1024));
+}
 
 std::string name_of(const StreamInstance& i, DType dtype) {
   return fmt::format("stream_{}_d{}_t{}_p{}_k{}_s{}_c{}_g{}", name_of(dtype), i.head_dim, i.teams, i.parts, i.tiles,
@@ -38,6 +60,10 @@ std::string name_of(const BandInstance& i, DType dtype) {
 
 std::string name_of(const GatherInstance& i, DType dtype) {
   return fmt::format("gather_{}_d{}_n{}_c{}", name_of(dtype), i.head_dim, i.pieces, i.ctas);
+}
+
+std::string name_of(const MmaInstance& i, DType dtype) {
+  return fmt::format("mma_{}_d{}_p{}_w{}_s{}_c{}", name_of(dtype), i.head_dim, i.parts, i.slabs, i.stages, i.ctas);
 }
 
 }  // namespace stof::cuda

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "src/base/error.h"
+#include "stof/device.h"
 #include "stof/tensor.h"
 
 namespace stof::cuda {
@@ -31,14 +33,38 @@ struct GatherInstance {
   friend bool operator==(const GatherInstance&, const GatherInstance&) = default;
 };
 
+// MmaTraits<.., head_dim, MmaShape{parts, slabs, stages, ctas}>. The unit of an instance of one part has a kernel for
+// packed masks too.
+struct MmaInstance {
+  int head_dim, parts, slabs, stages, ctas;
+  int threads() const { return 128 * parts / slabs; }
+  int shared_bytes() const { return 2 * head_dim * 64 * (parts + 2 * stages); }
+  friend bool operator==(const MmaInstance&, const MmaInstance&) = default;
+};
+
 std::span<const StreamInstance> stream_instances();
 std::span<const BandInstance> band_instances();
 std::span<const GatherInstance> gather_instances();
+std::span<const MmaInstance> mma_instances();
 
-// Of 16-bit storage: "stream_f16_d64_t4_p1_k1_s2_c1_g1", "band_bf16_d64_p2_k128_c2", "gather_f16_d64_n4_c4".
+// Of 16-bit storage: "stream_f16_d64_t4_p1_k1_s2_c1_g1", "band_bf16_d64_p2_k128_c2", "gather_f16_d64_n4_c4",
+// "mma_f16_d64_p1_w1_s2_c4".
 std::string name_of(const StreamInstance& instance, DType dtype);
 std::string name_of(const BandInstance& instance, DType dtype);
 std::string name_of(const GatherInstance& instance, DType dtype);
+std::string name_of(const MmaInstance& instance, DType dtype);
+
+// The one of this name, which is among them.
+template <class Instance>
+const Instance& instance_named(std::span<const Instance> instances, std::string_view name, DType dtype) {
+  const auto found = std::find_if(instances.begin(), instances.end(),
+                                  [&](const Instance& instance) { return name_of(instance, dtype) == name; });
+  STOF_CHECK(found != instances.end());
+  return *found;
+}
+
+// How many of its CTAs a multiprocessor holds; 0: its shared memory is too small for one.
+int ctas_of(const MmaInstance& instance, const DeviceCaps& caps);
 
 template <class Instance>
 int largest_head_dim(std::span<const Instance> instances) {

@@ -65,7 +65,9 @@ std::string_view unit_source(std::string_view name) {
 }
 
 std::string unit_cubin(std::string_view name, int arch) {
-  if (const std::string_view built = embedded_cubin(name, target_of(arch)); !built.empty()) return std::string(built);
+  // What uses nothing of 9.0 alone is built without the a.
+  for (const std::string& target : {target_of(arch), fmt::format("sm_{}", arch)})
+    if (const std::string_view built = embedded_cubin(name, target); !built.empty()) return std::string(built);
   return compiler().cubin(unit_source(name), target_of(arch));
 }
 

@@ -19,8 +19,11 @@ inline constexpr std::string_view kRaggedGatherEntry =
     "_ZN4stof4cuda23gather_attention_kernelINS0_14RaggedInstanceEEEvNS0_13AttentionMapsENS0_12GatherParamsE";
 inline constexpr std::string_view kRaggedBandEntry =
     "_ZN4stof4cuda21band_attention_kernelINS0_14RaggedInstanceEEEvNS0_13AttentionMapsENS0_10BandParamsE";
+inline constexpr std::string_view kMmaEntry = "_ZN4stof4cuda20mma_attention_kernelINS0_8InstanceEEEvNS0_9MmaParamsE";
+inline constexpr std::string_view kPackedMmaEntry =
+    "_ZN4stof4cuda20mma_attention_kernelINS0_14PackedInstanceEEEvNS0_9MmaParamsE";
 
-// "sm_90a" on 9.0; "sm_80" on 8.x, whose machine code all of them run.
+// What is compiled for a GPU: "sm_90a" on 9.0; "sm_80" on 8.x, whose machine code all of them run.
 std::string target_of(int arch);
 
 // Source of a unit; throws internal for an unknown name.

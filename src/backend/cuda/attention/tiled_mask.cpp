@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/backend/cuda/attention/mma_launch.h"
 #include "src/backend/cuda/attention/rows.h"
-#include "src/backend/cuda/attention/tile_maps.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/backend/cuda/memory.h"
 #include "src/base/narrow.h"
@@ -34,12 +34,8 @@ struct Piece {
 
 class Caller {
  public:
-  Caller(const TiledMask& mask, const stof::AttentionCall& call, const std::function<void(const TiledLaunch&)>& launch)
-      : mask_(mask),
-        call_(call),
-        launch_(launch),
-        stream_(static_cast<StreamHandle>(call.stream)),
-        by_item_(mask.extent.batch > 1) {
+  Caller(const TiledMask& mask, const stof::AttentionCall& call)
+      : mask_(mask), call_(call), stream_(static_cast<StreamHandle>(call.stream)), by_item_(mask.extent.batch > 1) {
     const std::int64_t most = by_item_ ? 1 : std::min(mask.shape.batch, kMostInGrid);
     items_ = item_runs(call, most);
     const std::int64_t per_kv = call.heads / call.kv_heads;
@@ -60,25 +56,25 @@ class Caller {
     return true;
   }
 
-  void run() {
+  void run(const LaunchPiece& launch) const {
     const CurrentGpu current(mask_.blocks->gpu());  // encoding a map needs one too
     if (call_.workspace != nullptr) {
       Workspace borrowed(call_.workspace, mask_.workspaces->size(), stream_);
-      launch_all(borrowed);
+      launch_all(launch, borrowed);
       return;
     }
     Workspace& workspace = mask_.workspaces->of(stream_);
     const std::lock_guard lock(workspace.enqueuing);
-    launch_all(workspace);
+    launch_all(launch, workspace);
   }
 
  private:
-  void launch_all(Workspace& workspace) const {
+  void launch_all(const LaunchPiece& launch, Workspace& workspace) const {
     for (std::size_t i = 0; i < items_.size(); ++i) {
       const DeviceNumbers numbers = write_numbers(items_[i], workspace);
       for (const HeadRun& heads : heads_[i]) {
         const bool first = &heads == heads_[i].data();
-        launch_piece({items_[i], heads, numbers, !(first && numbers.any())}, workspace);
+        launch_piece(launch, {items_[i], heads, numbers, !(first && numbers.any())}, workspace);
       }
     }
   }
@@ -153,17 +149,17 @@ class Caller {
     return out;
   }
 
-  void launch_piece(const Piece& piece, Workspace& workspace) const {
+  void launch_piece(const LaunchPiece& launch, const Piece& piece, Workspace& workspace) const {
     const auto& [run, heads, numbers, overlap] = piece;
     const AttentionOutput out = output_of(run, heads, workspace);
     constexpr float kLog2E = 1.4426950408889634f;
-    launch_({.mask = mask_,
-             .maps = encode(boxes_of(call_, run, heads, mask_.key_box)),
-             .call = {shape_of(run, heads, numbers), out, call_.scale * kLog2E},
-             .group = heads.group,
-             .workspace = workspace,
-             .stream = stream_,
-             .overlap_previous = overlap});
+    launch({.mask = mask_,
+            .boxes = boxes_of(call_, run, heads, mask_.key_box),
+            .call = {shape_of(run, heads, numbers), out, call_.scale * kLog2E},
+            .heads = heads,
+            .workspace = workspace,
+            .stream = stream_,
+            .overlap_previous = overlap});
     if (lse_needs_placing()) place_lse(run, heads, numbers, out);
   }
 
@@ -192,7 +188,6 @@ class Caller {
 
   const TiledMask& mask_;
   const stof::AttentionCall& call_;
-  const std::function<void(const TiledLaunch&)>& launch_;
   const StreamHandle stream_;
   const bool by_item_;  // the mask differs by item
   std::vector<ItemRun> items_;
@@ -207,15 +202,10 @@ bool is_ragged(const SliceShape& shape) {
 
 }  // namespace
 
-Refusal refuses_tiles(const AttentionProblem& problem, const DeviceCaps& caps, int most_head_dim) {
+Refusal refuses_sizes(const AttentionProblem& problem, int most_head_dim) {
   const AttentionShape& s = problem.shape;
-  if (caps.arch != 90)
-    return fmt::format("it is written for compute capability 9.0; this device has {}.{}", caps.arch / 10,
-                       caps.arch % 10);
   if (s.dtype != DType::f16 && s.dtype != DType::bf16)
     return fmt::format("it takes f16 and bf16, not {}", name_of(s.dtype));
-  if (s.head_dim % 8 != 0)
-    return fmt::format("head_dim {} is not a multiple of 8, which the copy engine needs", s.head_dim);
   if (s.head_dim > most_head_dim)
     return fmt::format("head_dim {} is above {}, the largest that it is built for", s.head_dim, most_head_dim);
   if (s.queries == 0 || s.keys == 0) return "there are no queries or no keys to load";
@@ -226,12 +216,23 @@ Refusal refuses_tiles(const AttentionProblem& problem, const DeviceCaps& caps, i
   return std::nullopt;
 }
 
+Refusal refuses_tiles(const AttentionProblem& problem, const DeviceCaps& caps, int most_head_dim) {
+  if (caps.arch != 90)
+    return fmt::format("it is written for compute capability 9.0; this device has {}.{}", caps.arch / 10,
+                       caps.arch % 10);
+  if (Refusal why = refuses_sizes(problem, most_head_dim)) return why;
+  if (problem.shape.head_dim % 8 != 0)
+    return fmt::format("head_dim {} is not a multiple of 8, which the copy engine needs", problem.shape.head_dim);
+  return std::nullopt;
+}
+
 void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
   mask.shape = packed.shape;
   mask.extent = packed.blocks.extent;
   mask.first_position = narrow<int>(packed.blocks.first_position, "first position");
   mask.blocks = std::make_unique<const DeviceBlocks>(gpu, packed.blocks);
   mask.group_of = std::move(packed.blocks.group_of);
+  mask.packed = &packed_mma_kernel(gpu, packed.shape.dtype, packed.shape.head_dim);
   prepare_rows(gpu, packed.shape.dtype);
   plain_kernel(gpu, kMemoryUnit, "write_numbers_kernel", kMemoryThreads);
   plain_kernel(gpu, kMemoryUnit, "place_lse_kernel", kMemoryThreads);
@@ -242,7 +243,7 @@ std::size_t workspace_bytes(const TiledMask& mask) { return mask.workspaces ? ma
 void start(const TiledLaunch& launch, int grid, void* params) {
   const TiledMask& mask = launch.mask;
   const InstanceKernel& kernel = mask.ragged != nullptr && is_ragged(launch.call.shape) ? *mask.ragged : *mask.kernel;
-  AttentionMaps maps = launch.maps;
+  AttentionMaps maps = encode(launch.boxes);
   void* arguments[] = {&maps, params};
   kernel.kernel.launch(
       {.grid = {static_cast<unsigned>(grid)}, .stream = launch.stream, .overlap_previous = launch.overlap_previous},
@@ -250,17 +251,17 @@ void start(const TiledLaunch& launch, int grid, void* params) {
 }
 
 void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Device& device,
-               const std::function<void(const TiledLaunch&)>& launch) {
+               const LaunchPiece& launch) {
   gpu_of(device);
   if (call.items.empty()) return;
   check_addresses(call, device);
   if (call.workspace != nullptr) check_address(device, "workspace", call.workspace);
   // The kernels take the maximum of unscaled scores, which is that of scaled ones for positive factors.
   const bool ordinary = std::isfinite(call.scale) && call.scale > 0;
-  if (mask.kernel == nullptr || !ordinary) return launch_rows(*mask.blocks, call);
-  Caller caller(mask, call, launch);
-  if (!caller.every_map_is_possible()) return launch_rows(*mask.blocks, call);
-  caller.run();
+  if (!ordinary) return launch_rows(*mask.blocks, call);
+  const Caller caller(mask, call);
+  const bool taken = mask.kernel != nullptr && (!mask.by_maps || caller.every_map_is_possible());
+  caller.run(taken ? launch : launch_packed_mma);
 }
 
 }  // namespace stof::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels that load tiles by tensor maps have in common: refusals, memory of a plan, a call cut into launches.
+// What the kernels that work on tiles have in common: refusals, memory of a plan, a call cut into launches.
 #pragma once
 #include <functional>
 #include <memory>
@@ -9,12 +9,15 @@
 #include "src/backend/contract.h"
 #include "src/backend/cuda/attention/call_pieces.h"
 #include "src/backend/cuda/attention/kernel_store.h"
+#include "src/backend/cuda/attention/tile_maps.h"
 #include "src/backend/cuda/attention/workspace.h"
 #include "src/backend/cuda/layout.h"
 
 namespace stof::cuda {
 
-// Of sizes, dtype and device, with the head dimensions that there are instances of.
+// Of sizes and dtype, with the head dimensions that there are instances of.
+Refusal refuses_sizes(const AttentionProblem& problem, int most_head_dim);
+// And of what tensor maps take.
 Refusal refuses_tiles(const AttentionProblem& problem, const DeviceCaps& caps, int most_head_dim);
 
 // A mask arranged for one of these kernels. Without a GPU it holds nothing.
@@ -23,11 +26,13 @@ struct TiledMask {
   MaskExtent extent = {};
   int first_position = 0;
   std::vector<int> group_of = {};  // [extent.batch * extent.heads]
+  bool by_maps = true;             // the kernel loads through tensor maps
   int key_box = 64;                // keys of one load
   std::unique_ptr<const DeviceBlocks> blocks = {};
   std::unique_ptr<WorkspacePool> workspaces = {};
-  const InstanceKernel* kernel = nullptr;  // null: the mask cannot be arranged for it, every call goes row by row
+  const InstanceKernel* kernel = nullptr;  // null: the mask cannot be arranged for it
   const InstanceKernel* ragged = nullptr;  // for items with lengths or places of their own; null: `kernel` takes them
+  const InstanceKernel* packed = nullptr;  // works on `blocks`: takes calls that `kernel` does not
 };
 
 // Fills all but workspaces and kernel, and loads what launches need.
@@ -36,23 +41,24 @@ void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu);
 // What one launch gets: everything of a call but the mask.
 struct TiledLaunch {
   const TiledMask& mask;
-  AttentionMaps maps;
+  TileBoxes boxes;
   AttentionCall call;
-  int group = 0;
+  const HeadRun& heads;
   Workspace& workspace;
   StreamHandle stream;
   // The kernel may start before the one in front of it ends. Not after numbers, which it reads before it waits.
   bool overlap_previous;
 };
 
+using LaunchPiece = std::function<void(const TiledLaunch&)>;
+
 // Of a call's own workspace.
 std::size_t workspace_bytes(const TiledMask& mask);
 
-// Launches the kernel of the mask that the piece needs, with the maps and its parameters.
+// Launches the kernel of the mask that the piece needs, with tensor maps and its parameters.
 void start(const TiledLaunch& launch, int grid, void* params);
 
-// Launches `launch` for every piece of the call; row by row where the copy engine cannot take its tensors.
-void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Device& device,
-               const std::function<void(const TiledLaunch&)>& launch);
+// Calls `launch` for every piece of the call; launches the packed kernel where tensor maps cannot take its tensors.
+void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Device& device, const LaunchPiece& launch);
 
 }  // namespace stof::cuda

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/listed_mask.h"
+
+#include <algorithm>
+
+namespace stof::cuda {
+namespace {
+
+// K and V of the slices that go side by side: what stays in 50 MB of L2 beside everything else.
+constexpr std::int64_t kSectionBytes = 25'000'000;
+constexpr double kMostPartialBytes = 512e6;
+
+// Dense lists read all of a slice's keys again and again: as many slices side by side as the L2 holds. Sparse ones go
+// slice by slice, unless there is so little to do that all must run at once.
+int section_of(const ListedMask& mask, const ArrangedStream& arranged, int tiles, std::int64_t teams) {
+  const AttentionShape& s = mask.shape;
+  const std::int64_t slices = s.batch * s.heads;
+  const std::int64_t slice_bytes = std::max<std::int64_t>(1, 4 * s.keys * s.head_dim * s.kv_heads / s.heads);
+  const std::int64_t in_cache = std::clamp<std::int64_t>(kSectionBytes / slice_bytes, 1, slices);
+  std::int64_t steps = 0;
+  for (const StreamItem& item : arranged.items) steps += item.steps;
+  const auto items = std::max<std::int64_t>(1, std::ssize(arranged.items));
+  const bool dense = 4 * 64 * tiles * steps > items * s.keys;
+  const bool little = items / std::max<std::int64_t>(1, std::ssize(arranged.groups)) * slices < 16 * teams;
+  return static_cast<int>(dense || little ? in_cache : 1);
+}
+
+WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape) {
+  std::size_t slots = 0;
+  for (const StreamGroup& group : mask.groups) slots = std::max(slots, static_cast<std::size_t>(group.slots));
+  const AttentionShape& s = mask.shape;
+  const auto slices = static_cast<std::size_t>(s.batch * s.heads), parts = static_cast<std::size_t>(shape.parts);
+  return {.partials = slices * slots * parts * partial_floats(shape.head_dim),
+          .arrivals = slices * slots * parts,
+          .numbers = 4 * static_cast<std::size_t>(s.batch),
+          .lse = slices * static_cast<std::size_t>(s.queries)};
+}
+
+}  // namespace
+
+const BlockStats* stats_of(const AttentionProblem& problem, int parts) {
+  for (const BlockStats& stats : problem.stats.blocks)
+    if (stats.block_q == 64 * parts && stats.block_kv == 64) return &stats;
+  return nullptr;
+}
+
+int most_steps(int heaviest, int splits) { return splits == 1 ? 0 : (heaviest + splits - 1) / splits; }
+
+std::size_t partial_floats(int head_dim) { return std::size_t{128} * static_cast<std::size_t>(head_dim / 2 + 4); }
+
+bool partials_fit(const SplitEstimate& split, const ListShape& shape) {
+  return static_cast<double>(split.parts * shape.parts) * static_cast<double>(4 * partial_floats(shape.head_dim)) <=
+         kMostPartialBytes;
+}
+
+ArrangedStream arrange_lists(const BlockLayout& layout, const ListShape& shape, int splits) {
+  std::int64_t heaviest = 0;
+  for (std::int64_t row = 0; row < layout.groups * layout.row_blocks; ++row) {
+    const std::int64_t* begin = layout.row_begin.data() + row / layout.row_blocks + row;
+    heaviest = std::max(heaviest, begin[1] - begin[0]);
+  }
+  const int steps = static_cast<int>(ceil_div(heaviest, shape.tiles));
+  return arrange_stream(layout, {.parts = shape.parts, .tiles = shape.tiles, .most_steps = most_steps(steps, splits)});
+}
+
+void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, std::int64_t teams) {
+  const Gpu& gpu = mask.blocks->gpu();
+  mask.section = section_of(mask, arranged, shape.tiles, teams);
+  mask.groups = std::move(arranged.groups);
+  mask.items = to_device<StreamItem>(gpu, arranged.items);
+  mask.steps = to_device<int>(gpu, arranged.steps);
+  mask.words = to_device<std::uint32_t>(gpu, arranged.words);
+  mask.workspaces = std::make_unique<WorkspacePool>(gpu, workspace_size(mask, shape));
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels that walk lists of key tiles have in common: the lists on the device, splits, sections.
+#pragma once
+#include <array>
+
+#include "src/backend/cuda/attention/arrange.h"
+#include "src/backend/cuda/attention/cost.h"
+#include "src/backend/cuda/attention/tiled_mask.h"
+
+namespace stof::cuda {
+
+inline constexpr int kFewestSteps = 4;  // of a part: fewer do not pay for the merge
+// Tried, of the heaviest row block.
+inline constexpr std::array kSplits = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+
+struct ListedMask : TiledMask {
+  std::vector<StreamGroup> groups;
+  int section = 1;
+  DeviceMemory items, steps, words;
+
+  StreamLayout layout(const StreamGroup& group) const {
+    return {items.as<StreamItem>() + group.first_item, steps.as<int>(), words.as<unsigned>(), group.item_count,
+            group.slots};
+  }
+};
+
+// Rows of a row block, and keys of a step, that an instance takes.
+struct ListShape {
+  int parts, tiles, head_dim;
+};
+
+// The statistics of row blocks of so many parts; null where there are none.
+const BlockStats* stats_of(const AttentionProblem& problem, int parts);
+int most_steps(int heaviest, int splits);
+// Row blocks with more steps than a `splits`-th of the heaviest one's are split.
+ArrangedStream arrange_lists(const BlockLayout& layout, const ListShape& shape, int splits);
+// All but the kernel. teams: row blocks that the device works on at once.
+void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, std::int64_t teams);
+
+// Of one 64-row part of one part of a split row block.
+std::size_t partial_floats(int head_dim);
+// False: too much memory for what splitting gains.
+bool partials_fit(const SplitEstimate& split, const ListShape& shape);
+
+}  // namespace stof::cuda

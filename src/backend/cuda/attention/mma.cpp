@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/mma.h"
+
+#include <algorithm>
+
+#include "src/backend/cuda/attention/cost.h"
+#include "src/backend/cuda/attention/listed_mask.h"
+#include "src/backend/cuda/attention/mma_launch.h"
+#include "src/backend/cuda/driver/device.h"
+
+namespace stof::cuda {
+namespace {
+
+struct MmaMask : ListedMask {
+  MmaInstance instance = {};
+};
+
+ListShape list_shape(const MmaInstance& instance) { return {instance.parts, 1, instance.head_dim}; }
+
+AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, const MmaInstance& instance,
+                      const BlockStats& stats, int splits) {
+  const int ctas = ctas_of(instance, caps);
+  const SplitEstimate split =
+      estimate_split(problem, stats, instance, most_steps(static_cast<int>(stats.heaviest), splits));
+  AttentionPlan plan;
+  plan.kernel = kMmaAttention;
+  plan.instance = name_of(instance, problem.shape.dtype);
+  // Where lists are short, tiles that begin where the keys do are fewer; where they are long, the grid packs quicker.
+  plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = problem.key_pieces.measured ? 8 : 64};
+  plan.splits = splits;
+  plan.predicted_us = predict_mma(problem, caps, instance, split);
+  plan.reason = fmt::format(
+      "{} x {} rows at a time on each of {} multiprocessors; {}x64 tiles touch {:.1f} % of the pairs for "
+      "{:.1f} % allowed; tensors off 16 bytes are loaded by elements",
+      ctas, 64 * instance.parts, caps.cores, stats.block_q, 100 * (stats.partial + stats.full),
+      100 * problem.stats.density);
+  if (!partials_fit(split, list_shape(instance))) plan.kernel = {};
+  return plan;
+}
+
+}  // namespace
+
+Refusal mma_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
+  if (caps.arch < 80)
+    return fmt::format("it needs compute capability 8.0; this device has {}.{}", caps.arch / 10, caps.arch % 10);
+  return refuses_sizes(problem, largest_head_dim(mma_instances()));
+}
+
+std::vector<AttentionPlan> mma_candidates(const AttentionProblem& problem, const DeviceCaps& caps) {
+  std::vector<AttentionPlan> plans;
+  const int head_dim = rounded_head_dim(mma_instances(), problem.shape.head_dim).value();
+  for (const MmaInstance& instance : mma_instances()) {
+    const BlockStats* const stats = stats_of(problem, instance.parts);
+    if (instance.head_dim != head_dim || stats == nullptr || ctas_of(instance, caps) == 0) continue;
+    for (const int splits : kSplits) {
+      if (splits > 1 && stats->heaviest < splits * kFewestSteps) break;
+      AttentionPlan plan = plan_of(problem, caps, instance, *stats, splits);
+      if (!plan.kernel.empty()) plans.push_back(std::move(plan));
+    }
+  }
+  return plans;
+}
+
+ArrangedMask arrange_mma_mask(const AttentionPlan& plan, PackedMask packed, const Device& device) {
+  auto mask = std::make_shared<MmaMask>();
+  mask->instance = instance_named(mma_instances(), plan.instance, packed.shape.dtype);
+  mask->by_maps = false;
+  const ListShape shape = list_shape(mask->instance);
+  ArrangedStream arranged = arrange_lists(packed.blocks, shape, plan.splits);
+  if (device.ordinal == kDescribed) return mask;
+  const Gpu& gpu = gpu_of(device);
+  set_up(*mask, std::move(packed), gpu);
+  set_up(*mask, std::move(arranged), shape, std::int64_t{device.caps.cores} * ctas_of(mask->instance, device.caps));
+  mask->kernel = &instance_kernel(gpu, plan.instance, kMmaEntry);
+  return mask;
+}
+
+std::size_t mma_workspace_bytes(const ArrangedMask& arranged) {
+  return workspace_bytes(*static_cast<const MmaMask*>(arranged.get()));
+}
+
+void run_mma(const AttentionPlan&, const ArrangedMask& arranged, const stof::AttentionCall& call,
+             const Device& device) {
+  const auto& mask = *static_cast<const MmaMask*>(arranged.get());
+  run_tiles(mask, call, device, [&](const TiledLaunch& launch) {
+    const StreamGroup& group = mask.groups[static_cast<std::size_t>(launch.heads.group)];
+    MmaParams params = mma_params(launch);
+    params.layout = mask.layout(group);
+    params.section = std::min(mask.section, launch.call.shape.slices);
+    launch_mma(*mask.kernel, launch, std::int64_t{launch.call.shape.slices} * group.item_count, params);
+  });
+}
+
+}  // namespace stof::cuda
