@@ -175,7 +175,8 @@ struct BandBlock {
 
   __device__ __forceinline__ void finish() {
     const int first = block.row + 64 * part + 16 * warp;
-    const float inverse[2] = {rows.sum[0] > 0.f ? 1.f / rows.sum[0] : 0.f, rows.sum[1] > 0.f ? 1.f / rows.sum[1] : 0.f};
+    float inverse[2];
+    rows.invert(inverse);
     write_lse(p.call, block, rows, first);
     if ((!Traits::kRagged || uniform(first) >= 0) && uniform(first) + 16 <= uniform(block.rows)) {
       if (elected()) wait_stores_read();  // the store before has left its place

@@ -119,6 +119,12 @@ __device__ __forceinline__ float log2_approx(float x) {
   return y;
 }
 
+__device__ __forceinline__ float reciprocal_approx(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // Keeps values in registers at this point: the compiler may not move their computation across it.
 template <int kCount>
 __device__ __forceinline__ void pin(float (&values)[kCount]) {

@@ -23,6 +23,11 @@ struct RowStats {
       sum[i] += __shfl_xor_sync(~0u, sum[i], 2);
     }
   }
+  // What full sums divide by; rows without a key stay 0.
+  __device__ __forceinline__ void invert(float (&inverse)[2]) const {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) inverse[i] = sum[i] > 0.f ? reciprocal_approx(sum[i]) : 0.f;
+  }
 };
 
 // One bit a score of the thread, in 64-key tiles of 32 scores.

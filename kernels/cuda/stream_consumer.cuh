@@ -233,7 +233,8 @@ struct StreamConsumer {
     }
     named_barrier<128>(barrier_id);  // every warp is done with q, which out leaves through
     const int row = uniform(block.row) + 64 * part + 16 * warp;
-    const float inverse[2] = {rows.sum[0] > 0.f ? 1.f / rows.sum[0] : 0.f, rows.sum[1] > 0.f ? 1.f / rows.sum[1] : 0.f};
+    float inverse[2];
+    rows.invert(inverse);
     write_lse(p.call, block, rows, row);
     if (row >= 0 && row + 16 <= uniform(block.rows))
       write_rows<Element, kHeadDim>(maps.out, block, out, inverse, row,

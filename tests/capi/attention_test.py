@@ -212,8 +212,8 @@ class OnStreams(unittest.TestCase):
                 workspace = MEMORY.allocate(b"\xff" * size)
                 call.stream = MEMORY.stream().value
                 call.workspace, call.workspace_bytes = workspace.address, size
+                launch = MEMORY.recorded(call.stream, lambda: STOF.run(plan, call))  # the driver allocates a graph
                 free = MEMORY.free_bytes()
-                launch = MEMORY.recorded(call.stream, lambda: STOF.run(plan, call))
                 STOF.run(plan, call)
                 MEMORY.synchronize()
                 self.assertEqual(MEMORY.free_bytes(), free)
