@@ -131,14 +131,14 @@ struct BandBlock {
   // The row block found last. Finds the one after it, among index, index + stride, ..., and answers where.
   __device__ __forceinline__ int process(int index, int total, u32 parity) {
     block = next_block, key_start = next_key_start, wanted = next_wanted;
-    read_words();
-    if constexpr (Traits::kRagged) clear_values(parity);
-    index = find_next(index, total);
-    const bool more = index < total;
     constexpr u32 kOffset = 64 * kRowBytes / 16;
     barrier_wait(shared_address(&shared.qk_full), parity);
     issue_band_scores(descriptor(shared_address(shared.q[part])),
                       descriptor(shared_address(shared.k)) + part * kOffset);
+    read_words();
+    if constexpr (Traits::kRagged) clear_values(parity);
+    index = find_next(index, total);
+    const bool more = index < total;
     matmul_wait<0>();
     pin(scores);
     if (more) {
@@ -148,11 +148,9 @@ struct BandBlock {
     forbid(scores, words);
     weigh_first(scores, rows, p.call.scale_log2);
     pack_weights<Element>(weights, scores);
-#pragma unroll
-    for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
     barrier_wait(shared_address(&shared.v_full), parity);
-    issue_values<Element, kHeadDim, kKeys>(out, weights,
-                                           descriptor(shared_address(shared.v), Traits::kBoxBytes) + part * kOffset);
+    issue_values<Element, kHeadDim, kKeys, false>(
+        out, weights, descriptor(shared_address(shared.v), Traits::kBoxBytes) + part * kOffset);
     rows.sum_over_columns();
     matmul_wait<0>();
     pin(out);
@@ -177,13 +175,13 @@ struct BandBlock {
     const int first = block.row + 64 * part + 16 * warp;
     float inverse[2];
     rows.invert(inverse);
-    write_lse(p.call, block, rows, first);
     if ((!Traits::kRagged || uniform(first) >= 0) && uniform(first) + 16 <= uniform(block.rows)) {
       if (elected()) wait_stores_read();  // the store before has left its place
       __syncwarp();
       write_rows<Element, kHeadDim>(maps.out, block, out, inverse, first,
                                     shared_address(shared.out[part]) + static_cast<u32>(warp) * (16 * kRowBytes));
     } else write_some_rows<Element, kHeadDim>(p.call, block, out, inverse, first);
+    write_lse(p.call, block, rows, first);
   }
 };
 

@@ -214,11 +214,11 @@ struct GatherBlock {
   // The unit found last. Finds the one after it; false: there is none.
   __device__ __forceinline__ bool process(u32 parity) {
     unit = next;
+    barrier_wait(shared_address(&shared.qk_full), parity);
+    issue_q_k();
     read_words();
     if constexpr (Traits::kRagged) clear_values(parity);
     const bool more = find_next();
-    barrier_wait(shared_address(&shared.qk_full), parity);
-    issue_q_k();
     matmul_wait<0>();
     pin(scores);
     if (more) {
@@ -254,13 +254,13 @@ struct GatherBlock {
     const int first = block.row + 16 * warp;
     float inverse[2];
     rows.invert(inverse);
-    write_lse(p.call, block, rows, first);
     if ((!Traits::kRagged || uniform(first) >= 0) && uniform(first) + 16 <= uniform(block.rows)) {
       if (elected()) wait_stores_read();  // the store before has left its place
       __syncwarp();
       write_rows<Element, kHeadDim>(maps.out, block, out, inverse, first,
                                     shared_address(shared.out) + static_cast<u32>(warp) * (16 * kRowBytes));
     } else write_some_rows<Element, kHeadDim>(p.call, block, out, inverse, first);
+    write_lse(p.call, block, rows, first);
   }
 };
 

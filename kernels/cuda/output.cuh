@@ -106,6 +106,7 @@ struct SplitRows {
   }
 };
 
+// After the rows: the fence in front of their bulk store would wait for these stores as well.
 __device__ __forceinline__ void write_lse(const AttentionCall& call, const RowBlock& block, const RowStats& rows,
                                           int row) {
   if (!call.out.lse || threadIdx.x % 4) return;

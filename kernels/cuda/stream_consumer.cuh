@@ -235,11 +235,11 @@ struct StreamConsumer {
     const int row = uniform(block.row) + 64 * part + 16 * warp;
     float inverse[2];
     rows.invert(inverse);
-    write_lse(p.call, block, rows, row);
     if (row >= 0 && row + 16 <= uniform(block.rows))
       write_rows<Element, kHeadDim>(maps.out, block, out, inverse, row,
                                     shared_address(team.q[slot][part]) + static_cast<u32>(warp) * (16 * kRowBytes));
     else write_some_rows<Element, kHeadDim>(p.call, block, out, inverse, row);
+    write_lse(p.call, block, rows, row);
   }
 };
 

@@ -76,33 +76,34 @@ struct Wgmma;
   ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" \
   ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
-#define STOF_WGMMA(ELEMENT, TYPE, N, R, A0, A1, A2, A3, A4)                                              \
-  template <>                                                                                            \
-  struct Wgmma<ELEMENT, N> {                                                                             \
-    static __device__ __forceinline__ void shared(float (&d)[R], u32 a, u32 b, int accumulate) {         \
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #A2 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
-                   "k16.f32." TYPE "." TYPE " {" STOF_N##R "}, %" #A0 ", %" #A1 ", p, 1, 1, 0, 0;\n}"    \
-                   : STOF_R##R(d)                                                                        \
-                   : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(accumulate));               \
-    }                                                                                                    \
-    static __device__ __forceinline__ void registers(float (&d)[R], const u32* a, u32 b) {               \
-      asm volatile("{\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" STOF_N##R     \
-                   "}, {%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #A4 ", 1, 1, 1, 1;\n}"               \
-                   : STOF_R##R(d)                                                                        \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(whole_descriptor(b)));              \
-    }                                                                                                    \
+#define STOF_WGMMA(ELEMENT, TYPE, N, R, A0, A1, A2, A3, A4, A5)                                                 \
+  template <>                                                                                                   \
+  struct Wgmma<ELEMENT, N> {                                                                                    \
+    static __device__ __forceinline__ void shared(float (&d)[R], u32 a, u32 b, int accumulate) {                \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #A2 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N        \
+                   "k16.f32." TYPE "." TYPE " {" STOF_N##R "}, %" #A0 ", %" #A1 ", p, 1, 1, 0, 0;\n}"           \
+                   : STOF_R##R(d)                                                                               \
+                   : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(accumulate));                      \
+    }                                                                                                           \
+    static __device__ __forceinline__ void registers(float (&d)[R], const u32* a, u32 b, int accumulate) {      \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #A5 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N        \
+                   "k16.f32." TYPE "." TYPE " {" STOF_N##R "}, {%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #A4 \
+                                                           ", p, 1, 1, 1;\n}"                                   \
+                   : STOF_R##R(d)                                                                               \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(whole_descriptor(b)), "r"(accumulate));    \
+    }                                                                                                           \
   };
-#define STOF_WGMMA_BOTH(N, R, A0, A1, A2, A3, A4)   \
-  STOF_WGMMA(Half, "f16", N, R, A0, A1, A2, A3, A4) \
-  STOF_WGMMA(Bfloat, "bf16", N, R, A0, A1, A2, A3, A4)
+#define STOF_WGMMA_BOTH(N, R, A0, A1, A2, A3, A4, A5)   \
+  STOF_WGMMA(Half, "f16", N, R, A0, A1, A2, A3, A4, A5) \
+  STOF_WGMMA(Bfloat, "bf16", N, R, A0, A1, A2, A3, A4, A5)
 
-STOF_WGMMA_BOTH(32, 16, 16, 17, 18, 19, 20)
-STOF_WGMMA_BOTH(64, 32, 32, 33, 34, 35, 36)
-STOF_WGMMA_BOTH(96, 48, 48, 49, 50, 51, 52)
-STOF_WGMMA_BOTH(128, 64, 64, 65, 66, 67, 68)
-STOF_WGMMA_BOTH(160, 80, 80, 81, 82, 83, 84)
-STOF_WGMMA_BOTH(192, 96, 96, 97, 98, 99, 100)
-STOF_WGMMA_BOTH(256, 128, 128, 129, 130, 131, 132)
+STOF_WGMMA_BOTH(32, 16, 16, 17, 18, 19, 20, 21)
+STOF_WGMMA_BOTH(64, 32, 32, 33, 34, 35, 36, 37)
+STOF_WGMMA_BOTH(96, 48, 48, 49, 50, 51, 52, 53)
+STOF_WGMMA_BOTH(128, 64, 64, 65, 66, 67, 68, 69)
+STOF_WGMMA_BOTH(160, 80, 80, 81, 82, 83, 84, 85)
+STOF_WGMMA_BOTH(192, 96, 96, 97, 98, 99, 100, 101)
+STOF_WGMMA_BOTH(256, 128, 128, 129, 130, 131, 132, 133)
 
 #undef STOF_WGMMA_BOTH
 #undef STOF_WGMMA
@@ -133,13 +134,14 @@ __device__ __forceinline__ void issue_scores(float (&scores)[kKeys / 2], u32 q, 
   matmul_commit();
 }
 
-// out[64 x kHeadDim] += weights v, over kKeys keys; v is a descriptor made with the distance between its boxes.
-template <class Element, int kHeadDim, int kKeys>
+// out[64 x kHeadDim] += weights v, or = where it does not accumulate, over kKeys keys; v is a descriptor made with the
+// distance between its boxes.
+template <class Element, int kHeadDim, int kKeys, bool kAccumulate = true>
 __device__ __forceinline__ void issue_values(float (&out)[kHeadDim / 2], const u32 (&weights)[kKeys / 4], u32 v) {
   matmul_fence();
 #pragma unroll
   for (int i = 0; i < kKeys / 16; ++i)
-    Wgmma<Element, kHeadDim>::registers(out, &weights[4 * i], v + i * (16 * kRowBytes / 16));
+    Wgmma<Element, kHeadDim>::registers(out, &weights[4 * i], v + i * (16 * kRowBytes / 16), kAccumulate || i != 0);
   matmul_commit();
 }
 
