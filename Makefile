@@ -2,7 +2,7 @@
 # The one door: every task of this project is a target here. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build test demo model install cuda docs check format tidy sanitize fuzz soak clean
+.PHONY: help build test demo model install cuda docs check format tidy sanitize race fuzz soak clean
 
 JOBS ?= $(shell nproc)
 CCACHE := $(shell command -v ccache)
@@ -61,6 +61,15 @@ sanitize: install model  ## build and run every test under the address and undef
 	@$(call CONFIGURE,sanitize)
 	@cmake --build --preset sanitize -j $(JOBS)
 	@$(call CTEST,sanitize) || { echo "== sanitize: what failed, once more"; $(call CTEST,sanitize) --rerun-failed; false; }
+
+# One OpenMP thread: the sanitizer does not know the barriers of OpenMP's library; threads of the tests are their own.
+race: install  ## run what threads share (sessions, plans, the kernel cache) under the thread sanitizer
+	@echo "== race: build/thread, $(JOBS) jobs$(if $(CCACHE), with ccache)"
+	@$(call CONFIGURE,thread)
+	@cmake --build --preset thread -j $(JOBS) --target threads_tests codegen_tests
+	@export OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1; \
+	build/thread/tests/threads/threads_tests --gtest_brief=1 && \
+	build/thread/tests/codegen/codegen_tests --gtest_brief=1 --gtest_filter='KernelCache.*'
 
 SECONDS ?= 60
 fuzz:  ## feed the readers of files and masks broken input: SECONDS=60 each, with clang's libFuzzer

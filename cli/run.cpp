@@ -84,30 +84,39 @@ void write_results(const RunOptions& options, const Embeddings& embeddings) {
   write_npy(options.lengths_out, view_of(lengths, DType::i32, {std::ssize(embeddings.lengths)}));
 }
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
 void run(const RunOptions& options) {
+  const Clock::time_point start = Clock::now();
   const std::optional<Pooling> pooling = pooling_of(options.pooling);
   const SessionOptions chosen = session_options(options);
   check_outputs({{"--out", options.out}, {"--lengths-out", options.lengths_out}});
   const std::vector<std::string> texts = texts_of(options);
   const Session session = Session::load(options.model, chosen);
   check_room(options, session, pooling.value_or(session.pooling()), texts);
-  const auto begin = std::chrono::steady_clock::now();
+  const Clock::time_point begin = Clock::now();
+  double first = 0;  // until the first batch is done, loading included
   Embeddings embeddings;
   {
     Progress progress("embedding", std::ssize(texts));
     std::int64_t before = 0;
-    embeddings = session.embed(
-        texts, {.pooling = pooling,
-                .batch = options.batch,
-                .truncate = !options.no_truncate,
-                .text_name = options.input.empty() ? "text" : options.input + ": line",
-                .progress = [&](std::int64_t done) { progress.advance(done - std::exchange(before, done)); }});
+    embeddings = session.embed(texts, {.pooling = pooling,
+                                       .batch = options.batch,
+                                       .truncate = !options.no_truncate,
+                                       .text_name = options.input.empty() ? "text" : options.input + ": line",
+                                       .progress = [&](std::int64_t done) {
+                                         if (before == 0) first = seconds_since(start);
+                                         progress.advance(done - std::exchange(before, done));
+                                       }});
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = seconds_since(begin);
   if (embeddings.truncated > 0)
     say(fmt::format("{} of {} texts were cut to {} tokens\n", embeddings.truncated, texts.size(),
                     session.max_tokens()));
   say(fmt::format("{} texts in {:.2f} s on {}\n", texts.size(), seconds, session.device().caps.name));
+  if (!texts.empty()) say(fmt::format("the first vectors after {:.2f} s, loading included\n", first));
   write_results(options, embeddings);
 }
 

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 seconds=${1:?usage: tools/fuzz.sh SECONDS [target...]}
 shift
 targets=("$@")
-((${#targets[@]})) || targets=(mask tokenizer safetensors config npy)
+((${#targets[@]})) || targets=(mask tokenizer byte_level safetensors shards config npy)
 
 fuzz() {
   local target=$1 seconds=$2 dictionary=json

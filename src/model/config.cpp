@@ -144,6 +144,8 @@ void read_gpt2(const JsonObject& object, ModelConfig& config) {
   config.tied_head = object.boolean("tie_word_embeddings", true);
   const bool unsaid = !object.has("n_inner") || object.at("n_inner").is_null();
   config.intermediate_size = unsaid ? 4 * config.hidden_size : object.integer("n_inner", 1, kMost);
+  if (config.intermediate_size > kMost)
+    object.refuse("n_embd", fmt::format("at most {} where n_inner is not given", kMost / 4));
 }
 
 }  // namespace

@@ -17,8 +17,10 @@ constexpr std::array<const char*, 5> kNames{"config.json", "modules.json", "1_Po
 void read(const std::filesystem::path& folder) {
   const ModelConfig config = read_config(folder);
   for (const std::int64_t size : {config.vocab_size, config.hidden_size, config.heads, config.intermediate_size,
-                                  config.max_positions, config.type_vocab_size})
+                                  config.max_positions, config.position_rows()})
     fuzz::require(size >= 1 && size <= INT32_MAX);
+  fuzz::require(config.type_vocab_size >= 0 && config.type_vocab_size <= INT32_MAX);
+  fuzz::require(config.first_position >= 0);
   fuzz::require(config.hidden_size % config.heads == 0);
   const PoolingConfig pooling = read_pooling(folder, config);
   fuzz::require(pooling.max_tokens >= 1 && pooling.max_tokens <= config.max_positions);

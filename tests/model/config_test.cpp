@@ -109,6 +109,8 @@ TEST_F(Config, RefusesWhatOtherFamiliesMayHave) {
             "RobertaForMultipleChoice");
   expect_of("distilbert", "dim", 30, ErrorKind::bad_file, "'dim' is 30; accepted: a multiple of n_heads, 4");
   expect_of("gpt2", "n_inner", 0, ErrorKind::bad_file, "'n_inner' is 0; accepted: an integer from 1 to 2147483647");
+  expect_of("gpt2", "n_embd", 1 << 30, ErrorKind::bad_file,
+            "'n_embd' is 1073741824; accepted: at most 536870911 where n_inner is not given");
   expect_of("gpt2", "scale_attn_weights", false, ErrorKind::unsupported,
             "'scale_attn_weights' is false; accepted: true");
   expect_of("gpt2", "scale_attn_by_inverse_layer_idx", true, ErrorKind::unsupported,
