@@ -297,8 +297,8 @@ struct MmaBlock {
 
   // In place of the warp's own rows of q.
   __device__ __forceinline__ void stage_rows(int s) {
-    const float inverse[2] = {rows[s].sum[0] > 0.f ? 1.f / rows[s].sum[0] : 0.f,
-                              rows[s].sum[1] > 0.f ? 1.f / rows[s].sum[1] : 0.f};
+    float inverse[2];
+    rows[s].invert(inverse);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int row = first_row + 16 * s + lane / 4 + 8 * i;

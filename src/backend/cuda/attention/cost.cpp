@@ -43,8 +43,8 @@ constexpr std::array kStreamCosts = {
 };
 
 // The same of the mma kernel, whose teams are CTAs, on compute capability 9.0: d 64 and d 128 from the rows of
-// docs/kernels/mma-log.md (relative error 2 to 20 %), the others from those by the matmul that they have more or less.
-// Elsewhere it only ranks the kernel's own instances, and keeps it ahead of row_attention.
+// bench/results/02c47cb-h200-mma.json (relative error up to 20 %), the others from those by the matmul that they have
+// more or less. Elsewhere it only ranks the kernel's own instances, and keeps it ahead of row_attention.
 using MmaCost = ListCost<MmaInstance>;
 constexpr std::array kMmaCosts = {
     MmaCost{{32, 1, 1, 2, 4}, {1.20, 0.60, 4.0, 1.0}},  MmaCost{{64, 1, 1, 2, 4}, {1.80, 0.80, 5.4, 1.0}},
