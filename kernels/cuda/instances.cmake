@@ -113,3 +113,22 @@ template __global__ void stof::cuda::row_attention_kernel<stof::cuda::StoredBflo
 " sm_80 sm_90a)
 stof_kernel(call_memory "#include \"kernels/cuda/call_memory.cuh\"
 " sm_80 sm_90a)
+
+# Operations on rows, for each storage.
+set(sum_norm "#include \"kernels/cuda/sum_norm.cuh\"\nnamespace stof::cuda {\n")
+set(add_rows "#include \"kernels/cuda/add_rows.cuh\"\nnamespace stof::cuda {\n")
+set(pool_rows "#include \"kernels/cuda/pool_rows.cuh\"\nnamespace stof::cuda {\n")
+foreach(storage Single StoredHalf StoredBfloat)
+  foreach(sources 1 2 3)
+    string(APPEND sum_norm
+      "template __global__ void sum_norm_kernel<${storage}, ${sources}>(const __grid_constant__ SumNormParams);\n")
+  endforeach()
+  string(APPEND sum_norm "template __global__ void wide_sum_norm_kernel<${storage}>(const __grid_constant__ SumNormParams);\n")
+  foreach(kernel add_rows add_any_rows)
+    string(APPEND add_rows "template __global__ void ${kernel}_kernel<${storage}>(const __grid_constant__ AddParams);\n")
+  endforeach()
+  string(APPEND pool_rows "template __global__ void pool_rows_kernel<${storage}>(const __grid_constant__ PoolParams);\n")
+endforeach()
+foreach(unit sum_norm add_rows pool_rows)
+  stof_kernel(${unit} "${${unit}}}  // namespace stof::cuda\n" sm_80 sm_90a)
+endforeach()

@@ -1,38 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masked attention row by row, in fp32, for every storage, size and alignment: what runs where no other kernel can.
 #pragma once
+#include "kernels/cuda/storage.cuh"
 #include "kernels/shared/row_layout.h"
 
 namespace stof::cuda {
-
-struct Single {
-  using Stored = float;
-  static __device__ __forceinline__ float load(float x) { return x; }
-  static __device__ __forceinline__ float store(float x) { return x; }
-};
-struct StoredHalf {
-  using Stored = unsigned short;
-  static __device__ __forceinline__ float load(unsigned short x) {
-    float y;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
-    return y;
-  }
-  static __device__ __forceinline__ unsigned short store(float x) {
-    unsigned short y;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-  }
-};
-struct StoredBfloat {
-  using Stored = unsigned short;
-  static __device__ __forceinline__ float load(unsigned short x) { return __uint_as_float(unsigned(x) << 16); }
-  // To the nearest, ties to even.
-  static __device__ __forceinline__ unsigned short store(float x) {
-    const unsigned bits = __float_as_uint(x);
-    if (x != x) return 0x7fff;
-    return static_cast<unsigned short>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-  }
-};
 
 constexpr float kNoScore = __builtin_bit_cast(float, 0xff800000u);  // -inf; NVRTC has no huge_valf
 constexpr int kRowWarps = 8;                                        // of a CTA, a row each

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a backend offers besides attention: matmul with packed weights and the operations on rows of activations.
-// Activations are [rows, columns], contiguous, of the session's dtype (f32 or bf16); accumulation is fp32.
+// Activations are [rows, columns], contiguous, of the session's dtype; accumulation is fp32. All addresses but those of
+// weights to be packed are of the device's own memory.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -11,6 +13,17 @@
 #include "stof/tensor.h"
 
 namespace stof {
+
+struct Device;                      // stof/device.h
+enum class Pooling : std::uint8_t;  // stof/session.h
+
+// Where work is put: the host does it at once, a GPU in the order of the stream.
+struct WorkQueue {
+  const Device* device = nullptr;  // null: the host
+  void* stream = nullptr;          // null: the device's default one
+  void* workspace = nullptr;       // of the device, for the work of this queue alone
+  std::size_t workspace_bytes = 0;
+};
 
 enum class Activation : std::uint8_t { none, gelu, gelu_tanh, relu };  // gelu is x * Phi(x), by the error function
 
@@ -23,7 +36,8 @@ struct LinearSpec {
   std::vector<TensorView> bias;    // [out_i] each, or empty
   Activation activation = Activation::none;
   bool residual = false;
-  DType dtype = DType::f32;  // of x, out and residual
+  DType dtype = DType::f32;        // of x, out and residual
+  const Device* device = nullptr;  // to run on; null: the host
 };
 
 using PackedLinear = std::shared_ptr<const void>;  // only the backend that made it looks inside
@@ -35,12 +49,15 @@ struct LinearCall {
   // Rows up to row_capacity(rows) of x, out and residual are memory that may be read and written: their values are
   // arbitrary.
   std::int64_t rows = 0;
+  WorkQueue queue = {};
 };
 
 struct MatmulOperations {
-  // Throws unsupported for a dtype that the device has no matmul for.
+  // Throws unsupported for a dtype or an epilogue that the device has no matmul for.
   PackedLinear (*pack)(const LinearSpec&);
   void (*run)(const PackedLinear&, const LinearCall&);
+  // Of a queue's workspace, for the best choice of algorithms; less is taken too.
+  std::size_t workspace_bytes = 0;
 };
 
 // The number of rows that buffers must have for a matmul of `rows`. Rounding keeps the shapes that a backend meets few:
@@ -53,6 +70,7 @@ constexpr std::int64_t row_capacity(std::int64_t rows) {
 struct RowShape {
   std::int64_t rows = 0, columns = 0;
   DType dtype = DType::f32;
+  WorkQueue queue = {};
 };
 
 struct NormWeights {
@@ -63,8 +81,20 @@ struct NormWeights {
 
 // One table of embeddings and the row of it that each output row takes.
 struct LookupTable {
-  TensorView table;                       // [entries, columns]; f32, f16 or bf16
+  TensorView table;                       // [entries, columns]; f32, f16 or bf16; on a GPU of the activations' dtype
   std::span<const std::int32_t> indices;  // [rows], in range
+};
+
+// One vector a text from the vectors of its tokens. Text i has the rows [starts[i], starts[i] + lengths[i]); one
+// without rows gives zeros.
+struct PoolCall {
+  RowShape rows;
+  const void* hidden = nullptr;           // [rows, columns]
+  std::span<const std::int32_t> starts;   // [texts]
+  std::span<const std::int32_t> lengths;  // [texts]
+  Pooling pooling = {};                   // not none
+  bool normalize = false;                 // each vector by its length; zeros stay
+  float* out = nullptr;                   // [texts, columns]
 };
 
 // Results have identical bits for any number of threads. `out` may be an input of the same shape.
@@ -75,6 +105,8 @@ struct RowOperations {
   void (*layer_norm)(const RowShape&, const void* x, const void* residual, const NormWeights&, void* out);
   // out = activation(x + y); y is [rows, columns], or [columns] f32 when `bias`, or null.
   void (*add)(const RowShape&, const void* x, const void* y, bool bias, Activation, void* out);
+  // Null where the host pools (src/runtime/pooling.h).
+  void (*pool)(const PoolCall&) = nullptr;
 };
 
 }  // namespace stof

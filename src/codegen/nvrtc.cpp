@@ -2,12 +2,13 @@
 #include "src/codegen/nvrtc.h"
 
 #include <dlfcn.h>
-#include <link.h>
 
+#include <array>
 #include <memory>
 #include <optional>
 
 #include "src/base/error.h"
+#include "src/base/library_places.h"
 
 namespace stof {
 namespace fs = std::filesystem;
@@ -41,20 +42,6 @@ void take(void* library, const char* name, Function*& function) {
   if (function == nullptr) fail(ErrorKind::device, "this NVRTC lacks {}; accepted: NVRTC 12 or later", name);
 }
 
-// A loaded library's file, by which the loader found it.
-fs::path file_of(void* library) {
-  link_map* map = nullptr;
-  return dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? fs::path(map->l_name) : fs::path();
-}
-
-fs::path own_folder() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&find_nvrtc), &info) == 0 || info.dli_fname == nullptr) return {};
-  std::error_code failed;
-  const fs::path file = fs::canonical(info.dli_fname, failed);
-  return failed ? fs::path() : file.parent_path();
-}
-
 std::vector<const char*> pointers(const std::vector<std::string>& texts) {
   std::vector<const char*> result;
   for (const std::string& text : texts) result.push_back(text.c_str());
@@ -79,7 +66,7 @@ Nvrtc::Nvrtc(const fs::path& library) {
   take(opened, "nvrtcDestroyProgram", api->destroy);
   int major = 0, minor = 0;
   api->check(api->version(&major, &minor), "nvrtcVersion");
-  path_ = file_of(opened);
+  path_ = library_file(opened);
   std::error_code unknown;
   const auto bytes = fs::file_size(path_, unknown);
   version_ = fmt::format("NVRTC {}.{} ({} bytes)", major, minor, unknown ? 0 : bytes);
@@ -121,18 +108,8 @@ std::string Nvrtc::compile(const CompileRequest& request) const {
 }
 
 std::vector<fs::path> nvrtc_places() {
-  constexpr const char* kNames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
-  std::vector<fs::path> places(std::begin(kNames), std::end(kNames));
-  const auto add = [&](const fs::path& folder) {
-    for (const char* name : kNames) places.push_back(folder / name);
-  };
-  add("/usr/local/cuda/lib64");
-  fs::path folder = own_folder();
-  add(folder / "../nvidia/cu13/lib");        // installed by pip beside this package
-  add(folder / "../nvidia/cuda_nvrtc/lib");  // the same, of CUDA 12
-  for (int up = 0; up < 6 && folder.has_relative_path(); ++up, folder = folder.parent_path())
-    add(folder / ".toolchain/cuda/nvidia/cu13/lib");
-  return places;
+  constexpr std::array<std::string_view, 2> kNames{"libnvrtc.so.13", "libnvrtc.so.12"};
+  return library_places(kNames, "cuda_nvrtc");
 }
 
 const Nvrtc* find_nvrtc() {

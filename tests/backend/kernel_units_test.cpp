@@ -7,6 +7,7 @@
 #include "src/backend/cuda/attention/instances.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/rows.h"
+#include "src/backend/cuda/rows.h"
 #include "src/codegen/compiler.h"
 #include "src/codegen/cubin_values.h"
 #include "tests/expect_error.h"
@@ -46,17 +47,25 @@ std::vector<Unit> instance_units() {
 
 std::vector<Unit> units() {
   std::vector<Unit> units = instance_units();
-  std::vector<std::string> rows;
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) rows.emplace_back(row_entry(dtype));
+  std::vector<std::string> rows, sums, additions, pooling{std::string(kNormalizeEntry)};
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    rows.emplace_back(row_entry(dtype));
+    for (const int sources : {0, 1, 2, 3}) sums.push_back(sum_norm_entry(dtype, sources));
+    for (const bool vectors : {false, true}) additions.push_back(add_rows_entry(dtype, vectors));
+    pooling.push_back(pool_rows_entry(dtype));
+  }
   for (const char* target : {"sm_80", "sm_90a"}) {
     units.push_back({"row_attention", target, rows});
     units.push_back({"call_memory", target, {"write_numbers_kernel", "place_lse_kernel"}});
+    units.push_back({"sum_norm", target, sums});
+    units.push_back({"add_rows", target, additions});
+    units.push_back({"pool_rows", target, pooling});
   }
   return units;
 }
 
 TEST(KernelUnits, AreThoseThatTheHostKnows) {
-  std::set<std::string> known = {"row_attention", "call_memory"}, embedded;
+  std::set<std::string> known = {"row_attention", "call_memory", "sum_norm", "add_rows", "pool_rows"}, embedded;
   for (const Unit& unit : instance_units()) known.insert(unit.name);
   for (const EmbeddedFile& file : kernel_sources()) embedded.emplace(file.name);
   EXPECT_EQ(known, embedded);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row operations against their definition in double, at every width from 1 on: the last vector of a row is a part of
-// one on every instruction set.
+// Row operations against their definition in double, on every device that is there, at every width from 1 on: the last
+// vector of a row is a part of one on every instruction set.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
 #include "src/backend/contract.h"
+#include "stof/session.h"
+#include "tests/backend/operands.h"
 #include "tests/backend/random_tensor.h"
 
 namespace stof {
@@ -18,14 +20,16 @@ constexpr std::int64_t kRows = 5;
 std::vector<std::int64_t> widths() {
   std::vector<std::int64_t> widths;
   for (std::int64_t width = 1; width <= 70; ++width) widths.push_back(width);
-  widths.insert(widths.end(), {127, 128, 129, 384, 768, 1023});
+  widths.insert(widths.end(), {127, 128, 129, 384, 768, 1000, 1023, 1024, 1032, 1500});
   return widths;
 }
 
 struct Norm {
   Norm(std::int64_t columns, std::mt19937& random)
       : scale(random_tensor(DType::f32, {columns}, random)), shift(random_tensor(DType::f32, {columns}, random)) {}
-  NormWeights weights() const { return {.scale = scale.as<float>(), .shift = shift.as<float>(), .epsilon = kEpsilon}; }
+  NormWeights on(Operands& there) const {
+    return {.scale = there.floats(scale), .shift = there.floats(shift), .epsilon = kEpsilon};
+  }
   Tensor scale, shift;
 };
 
@@ -48,25 +52,51 @@ void expect_row(const Tensor& out, std::int64_t row, const std::vector<double>& 
   }
 }
 
-class RowOperationsOf : public testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(Dtypes, RowOperationsOf, testing::Values(DType::f32, DType::bf16),
-                         [](const auto& test) { return std::string(name_of(test.param)); });
+struct Place {
+  std::string device;
+  DType dtype;
+};
+
+class RowOperationsOf : public testing::TestWithParam<Place> {
+ protected:
+  void SetUp() override {
+    STOF_SKIP_WITHOUT_DEVICE(GetParam().device);
+    device_ = open_device(GetParam().device);
+  }
+  DType dtype() const { return GetParam().dtype; }
+  const RowOperations& rows() const { return device_.backend->rows; }
+  RowShape shape(std::int64_t columns, const Operands& there) const { return {kRows, columns, dtype(), there.queue()}; }
+  // Of tables: those of a GPU are converted beforehand.
+  std::vector<DType> table_dtypes() const {
+    if (device_.backend->memory == nullptr) return {DType::f32, DType::f16, DType::bf16};
+    return {dtype(), dtype(), dtype()};
+  }
+  Device device_;
+};
+INSTANTIATE_TEST_SUITE_P(Dtypes, RowOperationsOf,
+                         testing::Values(Place{"cpu", DType::f32}, Place{"cpu", DType::bf16}, Place{"cuda", DType::f32},
+                                         Place{"cuda", DType::f16}, Place{"cuda", DType::bf16}),
+                         [](const auto& the) {
+                           return the.param.device + "_" + std::string(name_of(the.param.dtype));
+                         });
 
 TEST_P(RowOperationsOf, LookupSumsAndNormalises) {
   std::mt19937 random(1);
-  const std::vector<DType> dtypes{DType::f32, DType::f16, DType::bf16};
   for (const std::int64_t columns : widths())
     for (const bool with_norm : {false, true}) {
       std::vector<Tensor> tables;
       std::vector<LookupTable> lookups;
       const std::vector<std::vector<std::int32_t>> indices{{0, 8, 3, 3, 5}, {1, 1, 0, 2, 8}, {8, 7, 6, 5, 4}};
-      for (const DType dtype : dtypes) tables.push_back(random_tensor(dtype, {9, columns}, random));
+      for (const DType of_table : table_dtypes()) tables.push_back(random_tensor(of_table, {9, columns}, random));
+      Operands there(device_);
       for (std::size_t t = 0; t < tables.size(); ++t)
-        lookups.push_back({.table = tables[t].view(), .indices = indices[t]});
+        lookups.push_back({.table = view_of(there.in(tables[t]), tables[t].dtype(), tables[t].shape()),
+                           .indices = there.in(indices[t])});
       const Norm norm(columns, random);
-      const NormWeights weights = norm.weights();
-      const Tensor out(GetParam(), {kRows, columns});
-      cpu_backend.rows.lookup({kRows, columns, GetParam()}, lookups, with_norm ? &weights : nullptr, out.data());
+      const NormWeights weights = norm.on(there);
+      const Tensor out(dtype(), {kRows, columns});
+      rows().lookup(shape(columns, there), lookups, with_norm ? &weights : nullptr, there.result(out));
+      there.finish();
       for (std::int64_t row = 0; row < kRows; ++row) {
         std::vector<double> want(static_cast<std::size_t>(columns), 0);
         for (std::size_t t = 0; t < tables.size(); ++t)
@@ -83,12 +113,14 @@ TEST_P(RowOperationsOf, LayerNormAddsTheResidual) {
   std::mt19937 random(2);
   for (const std::int64_t columns : widths())
     for (const bool with_residual : {false, true}) {
-      const Tensor x = random_tensor(GetParam(), {kRows, columns}, random);
-      const Tensor residual = random_tensor(GetParam(), {kRows, columns}, random);
+      const Tensor x = random_tensor(dtype(), {kRows, columns}, random);
+      const Tensor residual = random_tensor(dtype(), {kRows, columns}, random);
       const Norm norm(columns, random);
-      const Tensor out(GetParam(), {kRows, columns});
-      cpu_backend.rows.layer_norm({kRows, columns, GetParam()}, x.data(), with_residual ? residual.data() : nullptr,
-                                  norm.weights(), out.data());
+      const Tensor out(dtype(), {kRows, columns});
+      Operands there(device_);
+      rows().layer_norm(shape(columns, there), there.in(x), there.in(with_residual ? &residual : nullptr),
+                        norm.on(there), there.result(out));
+      there.finish();
       for (std::int64_t row = 0; row < kRows; ++row) {
         std::vector<double> want;
         for (std::int64_t i = row * columns; i < (row + 1) * columns; ++i)
@@ -101,15 +133,19 @@ TEST_P(RowOperationsOf, LayerNormAddsTheResidual) {
 
 TEST_P(RowOperationsOf, LayerNormMayOverwriteItsInput) {
   std::mt19937 random(3);
-  const std::int64_t columns = 77;
-  const Tensor x = random_tensor(GetParam(), {kRows, columns}, random);
-  const Tensor residual = random_tensor(GetParam(), {kRows, columns}, random);
-  const Norm norm(columns, random);
-  const Tensor out(GetParam(), {kRows, columns});
-  const RowShape shape{kRows, columns, GetParam()};
-  cpu_backend.rows.layer_norm(shape, x.data(), residual.data(), norm.weights(), out.data());
-  cpu_backend.rows.layer_norm(shape, x.data(), residual.data(), norm.weights(), residual.data());
-  for (std::int64_t i = 0; i < out.size(); ++i) ASSERT_EQ(element(out, i), element(residual, i));
+  for (const std::int64_t columns : {77, 96, 1100}) {
+    const Tensor x = random_tensor(dtype(), {kRows, columns}, random);
+    const Tensor residual = random_tensor(dtype(), {kRows, columns}, random);
+    const Norm norm(columns, random);
+    const Tensor out(dtype(), {kRows, columns});
+    Operands there(device_);
+    const NormWeights weights = norm.on(there);
+    void* const overwritten = there.result(residual);
+    rows().layer_norm(shape(columns, there), there.in(x), overwritten, weights, there.result(out));
+    rows().layer_norm(shape(columns, there), there.in(x), overwritten, weights, overwritten);
+    there.finish();
+    for (std::int64_t i = 0; i < out.size(); ++i) ASSERT_EQ(element(out, i), element(residual, i));
+  }
 }
 
 TEST_P(RowOperationsOf, AddTakesRowsABiasOrNothing) {
@@ -118,12 +154,14 @@ TEST_P(RowOperationsOf, AddTakesRowsABiasOrNothing) {
   for (const std::int64_t columns : {1, 3, 16, 17, 64, 100})
     for (const Activation activation : {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::relu})
       for (const Second second : {Second::none, Second::bias, Second::rows}) {
-        const Tensor x = random_tensor(GetParam(), {kRows, columns}, random, 0.f, 3.f);
+        const Tensor x = random_tensor(dtype(), {kRows, columns}, random, 0.f, 3.f);
         const Tensor y = second == Second::bias ? random_tensor(DType::f32, {columns}, random)
-                                                : random_tensor(GetParam(), {kRows, columns}, random);
-        const Tensor out(GetParam(), {kRows, columns});
-        cpu_backend.rows.add({kRows, columns, GetParam()}, x.data(), second == Second::none ? nullptr : y.data(),
-                             second == Second::bias, activation, out.data());
+                                                : random_tensor(dtype(), {kRows, columns}, random);
+        const Tensor out(dtype(), {kRows, columns});
+        Operands there(device_);
+        rows().add(shape(columns, there), there.in(x), there.in(second == Second::none ? nullptr : &y),
+                   second == Second::bias, activation, there.result(out));
+        there.finish();
         for (std::int64_t row = 0; row < kRows; ++row) {
           std::vector<double> want;
           for (std::int64_t c = 0; c < columns; ++c) {
@@ -139,37 +177,92 @@ TEST_P(RowOperationsOf, AddTakesRowsABiasOrNothing) {
 TEST_P(RowOperationsOf, NaNStaysInItsRow) {
   std::mt19937 random(5);
   for (const std::int64_t columns : {1, 16, 33}) {
-    const Tensor x = random_tensor(GetParam(), {kRows, columns}, random);
+    const Tensor x = random_tensor(dtype(), {kRows, columns}, random);
     set_element(x, 2 * columns + columns / 2, std::numeric_limits<float>::quiet_NaN());
     const Norm norm(columns, random);
-    const Tensor normalised(GetParam(), {kRows, columns}), added(GetParam(), {kRows, columns});
-    const RowShape shape{kRows, columns, GetParam()};
-    cpu_backend.rows.layer_norm(shape, x.data(), nullptr, norm.weights(), normalised.data());
-    cpu_backend.rows.add(shape, x.data(), nullptr, false, Activation::gelu, added.data());
+    const Tensor normalised(dtype(), {kRows, columns}), added(dtype(), {kRows, columns}),
+        kept(dtype(), {kRows, columns});
+    Operands there(device_);
+    const RowShape these = shape(columns, there);
+    rows().layer_norm(these, there.in(x), nullptr, norm.on(there), there.result(normalised));
+    rows().add(these, there.in(x), nullptr, false, Activation::gelu, there.result(added));
+    rows().add(these, there.in(x), nullptr, false, Activation::relu, there.result(kept));
+    there.finish();
     for (std::int64_t i = 0; i < x.size(); ++i) {
       ASSERT_EQ(std::isnan(element(normalised, i)), i / columns == 2) << "columns " << columns;
       ASSERT_EQ(std::isnan(element(added, i)), i == 2 * columns + columns / 2) << "columns " << columns;
     }
-    const Tensor kept(GetParam(), {kRows, columns});
-    cpu_backend.rows.add(shape, x.data(), nullptr, false, Activation::relu, kept.data());
     EXPECT_TRUE(std::isnan(element(kept, 2 * columns + columns / 2)));
   }
 }
 
 // In one pass, the squares of a thousand would leave nothing of a variance of one third.
-TEST(LayerNorm, KeepsTheVarianceOfRowsFarFromZero) {
+TEST_P(RowOperationsOf, KeepTheVarianceOfRowsFarFromZero) {
+  if (dtype() != DType::f32) GTEST_SKIP() << "16 bits hold no thirds near a thousand";
   std::mt19937 random(6);
-  const std::int64_t columns = 384;
-  const Tensor x = random_tensor(DType::f32, {kRows, columns}, random, 1000.f, 1.f);
-  const Norm norm(columns, random);
-  const Tensor out(DType::f32, {kRows, columns});
-  cpu_backend.rows.layer_norm({kRows, columns, DType::f32}, x.data(), nullptr, norm.weights(), out.data());
-  for (std::int64_t row = 0; row < kRows; ++row) {
-    std::vector<double> want;
-    for (std::int64_t c = 0; c < columns; ++c) want.push_back(element(x, row * columns + c));
-    normalise(want, norm);
-    expect_row(out, row, want, 1e-3);
+  for (const std::int64_t columns : {384, 1100}) {
+    const Tensor x = random_tensor(DType::f32, {kRows, columns}, random, 1000.f, 1.f);
+    const Norm norm(columns, random);
+    const Tensor out(DType::f32, {kRows, columns});
+    Operands there(device_);
+    rows().layer_norm(shape(columns, there), there.in(x), nullptr, norm.on(there), there.result(out));
+    there.finish();
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      std::vector<double> want;
+      for (std::int64_t c = 0; c < columns; ++c) want.push_back(element(x, row * columns + c));
+      normalise(want, norm);
+      expect_row(out, row, want, 1e-3);
+    }
   }
+}
+
+// The definition, of rows [first, first + count) of one text.
+std::vector<double> pooled(const Tensor& hidden, std::int64_t first, std::int64_t count, Pooling pooling) {
+  const std::int64_t columns = hidden.shape()[1];
+  std::vector<double> out(static_cast<std::size_t>(columns), 0);
+  for (std::int64_t r = 0; r < count; ++r)
+    for (std::int64_t c = 0; c < columns; ++c) {
+      double& to = out[static_cast<std::size_t>(c)];
+      const double x = element(hidden, (first + r) * columns + c);
+      if (r == 0) to = x;
+      else if (pooling == Pooling::mean) to += x;
+      else if (pooling == Pooling::max) to = std::max(to, x);
+    }
+  if (pooling == Pooling::mean && count > 0)
+    for (double& x : out) x /= static_cast<double>(count);
+  return out;
+}
+
+void divide_by_length(std::vector<double>& row) {
+  double squares = 0;
+  for (const double x : row) squares += x * x;
+  for (double& x : row) x = squares > 0 ? x / std::sqrt(squares) : 0;
+}
+
+TEST_P(RowOperationsOf, PoolTexts) {
+  if (rows().pool == nullptr) GTEST_SKIP() << "the host pools (tests/runtime/session_test.cpp)";
+  std::mt19937 random(7);
+  const std::vector<std::int32_t> starts{0, 7, 7, 8, 29}, lengths{7, 0, 1, 20, 3};
+  for (const std::int64_t columns : {1, 24, 63, 64, 384, 700})
+    for (const Pooling pooling : {Pooling::cls, Pooling::mean, Pooling::max})
+      for (const bool normalize : {false, true}) {
+        const Tensor hidden = random_tensor(dtype(), {32, columns}, random);
+        const Tensor out(DType::f32, {std::ssize(starts), columns});
+        Operands there(device_);
+        rows().pool({.rows = {32, columns, dtype(), there.queue()},
+                     .hidden = there.in(hidden),
+                     .starts = there.in(starts),
+                     .lengths = there.in(lengths),
+                     .pooling = pooling,
+                     .normalize = normalize,
+                     .out = static_cast<float*>(there.result(out))});
+        there.finish();
+        for (std::size_t text = 0; text < starts.size(); ++text) {
+          std::vector<double> want = pooled(hidden, starts[text], lengths[text], pooling);
+          if (normalize) divide_by_length(want);
+          expect_row(out, static_cast<std::int64_t>(text), want, 2e-6);
+        }
+      }
 }
 
 }  // namespace

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matmul with packed weights: none on CUDA, where only attention runs.
+// Matmul with packed weights on a GPU: cuBLASLt, with its epilogues where they are what was asked for, and a row kernel
+// after it where they are not.
 #pragma once
 #include "src/backend/operations.h"
-#include "src/base/error.h"
 
 namespace stof::cuda {
 
-inline constexpr MatmulOperations matmul_operations{
-    .pack = [](const LinearSpec&) -> PackedLinear {
-      fail(ErrorKind::unsupported, "matmul does not run on CUDA; models run on the device 'cpu'");
-    },
-    .run = [](const PackedLinear&, const LinearCall&) {}};
+extern const MatmulOperations matmul_operations;
 
 }  // namespace stof::cuda

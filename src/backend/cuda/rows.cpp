@@ -1,21 +1,156 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cuda/rows.h"
 
+#include "kernels/shared/rows.h"
+#include "src/backend/cuda/attention/kernel_store.h"
+#include "src/backend/cuda/driver/device.h"
 #include "src/base/error.h"
+#include "src/base/narrow.h"
+#include "stof/session.h"
 
 namespace stof::cuda {
 namespace {
 
-[[noreturn]] void refuse(std::string_view operation) {
-  fail(ErrorKind::unsupported, "{} does not run on CUDA; models run on the device 'cpu'", operation);
+constexpr int kMostColumns = 1024;  // RowSum::kMostColumns
+constexpr unsigned kSumThreads = 128, kSumRows = 4, kWideThreads = 256;
+constexpr unsigned kAddThreads = 128, kAddRows = 4;
+constexpr unsigned kPoolThreads = 256, kPoolColumns = 64;
+constexpr unsigned kMostInGrid = 65535;
+
+std::string_view storage_of(DType dtype) {
+  STOF_CHECK(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16);
+  return dtype == DType::f32 ? "6Single" : dtype == DType::f16 ? "10StoredHalf" : "12StoredBfloat";
 }
 
-void lookup(const RowShape&, std::span<const LookupTable>, const NormWeights*, void*) { refuse("lookup"); }
-void layer_norm(const RowShape&, const void*, const void*, const NormWeights&, void*) { refuse("layer_norm"); }
-void add(const RowShape&, const void*, const void*, bool, Activation, void*) { refuse("add"); }
+const Gpu& gpu_running(const WorkQueue& queue) {
+  STOF_CHECK(queue.device != nullptr);
+  return gpu_of(*queue.device);
+}
+
+unsigned ceil_div(std::int64_t a, std::int64_t b) { return narrow<unsigned>((a + b - 1) / b, "blocks of a launch"); }
+
+// Of the elements that 16 bytes hold.
+int vector_of(DType dtype) { return static_cast<int>(16 / size_of(dtype)); }
+
+bool aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
+
+struct KernelName {
+  const char* unit;
+  std::string entry;
+  unsigned threads;
+};
+
+template <class Params>
+void launch(const WorkQueue& queue, const KernelName& name, Dimensions grid, Params params) {
+  const Gpu& gpu = gpu_running(queue);
+  if (grid.y > kMostInGrid) fail(ErrorKind::unsupported, "rows of this many columns do not run on CUDA");
+  void* arguments[] = {&params};
+  plain_kernel(gpu, name.unit, name.entry, name.threads)
+      .launch(
+          {.grid = grid, .stream = static_cast<StreamHandle>(queue.stream), .overlap_previous = gpu.caps.arch >= 90},
+          arguments);
+}
+
+bool takes_vectors(const SumNormParams& params, DType dtype) {
+  bool takes = params.columns % vector_of(dtype) == 0 && params.columns <= kMostColumns && params.count <= 3 &&
+               aligned(params.out) && aligned(params.scale) && aligned(params.shift);
+  for (int s = 0; s < params.count; ++s) takes = takes && aligned(params.sources[s].base);
+  return takes;
+}
+
+void sum_norm(const RowShape& shape, SumNormParams params, const NormWeights* norm, void* out) {
+  params.out = out;
+  params.columns = narrow<int>(shape.columns, "columns");
+  params.rows = narrow<int>(shape.rows, "rows");
+  if (norm != nullptr) params.scale = norm->scale, params.shift = norm->shift, params.epsilon = norm->epsilon;
+  if (shape.rows == 0 || shape.columns == 0) return;
+  if (takes_vectors(params, shape.dtype))
+    launch(shape.queue, {"sum_norm", sum_norm_entry(shape.dtype, params.count), kSumThreads},
+           {.x = ceil_div(shape.rows, kSumRows)}, params);
+  else
+    launch(shape.queue, {"sum_norm", sum_norm_entry(shape.dtype, 0), kWideThreads},
+           {.x = static_cast<unsigned>(params.rows)}, params);
+}
+
+void lookup(const RowShape& shape, std::span<const LookupTable> tables, const NormWeights* norm, void* out) {
+  STOF_CHECK(!tables.empty() && tables.size() <= SumNormParams::kMostSources);
+  SumNormParams params{};
+  for (const LookupTable& table : tables) {
+    STOF_CHECK(table.table.dtype == shape.dtype);
+    params.sources[params.count++] = {table.table.data, table.indices.data()};
+  }
+  sum_norm(shape, params, norm, out);
+}
+
+void layer_norm(const RowShape& shape, const void* x, const void* residual, const NormWeights& norm, void* out) {
+  SumNormParams params{};
+  params.sources[params.count++] = {x, nullptr};
+  if (residual != nullptr) params.sources[params.count++] = {residual, nullptr};
+  sum_norm(shape, params, &norm, out);
+}
+
+int activation_of(Activation activation) {
+  switch (activation) {
+    case Activation::none: return AddParams::kNone;
+    case Activation::gelu: return AddParams::kGelu;
+    case Activation::gelu_tanh: return AddParams::kGeluTanh;
+    case Activation::relu: return AddParams::kRelu;
+  }
+  return AddParams::kNone;
+}
+
+void add(const RowShape& shape, const void* x, const void* y, bool bias, Activation activation, void* out) {
+  const AddParams params{.x = x,
+                         .y = bias ? nullptr : y,
+                         .bias = bias ? static_cast<const float*>(y) : nullptr,
+                         .out = out,
+                         .activation = activation_of(activation),
+                         .columns = narrow<int>(shape.columns, "columns"),
+                         .rows = narrow<int>(shape.rows, "rows")};
+  if (shape.rows == 0 || shape.columns == 0) return;
+  const int vector = vector_of(shape.dtype);
+  const bool vectors = params.columns % vector == 0 && aligned(x) && aligned(params.y) && aligned(out);
+  const Dimensions grid{.x = ceil_div(shape.rows, vectors ? kAddRows : 1),
+                        .y = ceil_div(shape.columns, std::int64_t{kAddThreads} * (vectors ? vector : 1))};
+  launch(shape.queue, {"add_rows", add_rows_entry(shape.dtype, vectors), kAddThreads}, grid, params);
+}
+
+void pool(const PoolCall& call) {
+  STOF_CHECK(call.pooling != Pooling::none && call.starts.size() == call.lengths.size());
+  const int columns = narrow<int>(call.rows.columns, "columns"), texts = narrow<int>(call.starts.size(), "texts");
+  if (texts == 0 || columns == 0) return;
+  const PoolParams params{.rows = call.hidden,
+                          .starts = call.starts.data(),
+                          .lengths = call.lengths.data(),
+                          .out = call.out,
+                          .kind = call.pooling == Pooling::cls    ? PoolParams::kFirst
+                                  : call.pooling == Pooling::mean ? PoolParams::kMean
+                                                                  : PoolParams::kMax,
+                          .columns = columns};
+  launch(call.rows.queue, {"pool_rows", pool_rows_entry(call.rows.dtype), kPoolThreads},
+         {.x = static_cast<unsigned>(texts), .y = ceil_div(columns, kPoolColumns)}, params);
+  if (call.normalize)
+    launch(call.rows.queue, {"pool_rows", std::string(kNormalizeEntry), kPoolThreads},
+           {.x = static_cast<unsigned>(texts)}, NormalizeParams{.rows = call.out, .columns = columns});
+}
 
 }  // namespace
 
-const RowOperations row_operations{.lookup = lookup, .layer_norm = layer_norm, .add = add};
+std::string sum_norm_entry(DType dtype, int sources) {
+  if (sources == 0)
+    return fmt::format("_ZN4stof4cuda20wide_sum_norm_kernelINS0_{}EEEvNS0_13SumNormParamsE", storage_of(dtype));
+  return fmt::format("_ZN4stof4cuda15sum_norm_kernelINS0_{}ELi{}EEEvNS0_13SumNormParamsE", storage_of(dtype), sources);
+}
+
+std::string add_rows_entry(DType dtype, bool vectors) {
+  return fmt::format("_ZN4stof4cuda{}INS0_{}EEEvNS0_9AddParamsE",
+                     vectors ? "15add_rows_kernel" : "19add_any_rows_kernel", storage_of(dtype));
+}
+
+std::string pool_rows_entry(DType dtype) {
+  return fmt::format("_ZN4stof4cuda16pool_rows_kernelINS0_{}EEEvNS0_10PoolParamsE", storage_of(dtype));
+}
+
+const RowOperations row_operations{.lookup = lookup, .layer_norm = layer_norm, .add = add, .pool = pool};
 
 }  // namespace stof::cuda

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// A bias or other rows added, and an activation, elementwise.
+#pragma once
+#include "kernels/cuda/storage.cuh"
+#include "kernels/cuda/warp_sum.cuh"
+#include "kernels/shared/rows.h"
+
+namespace stof::cuda {
+
+// Phi(x) = (1 + erf(x / sqrt 2)) / 2, for storage of 16 bits: by formula 7.1.26 of Abramowitz and Stegun, good to 1e-7,
+// in a third of the instructions of erff.
+__device__ __forceinline__ float normal_share(float x) {
+  const float z = fabsf(x) * 0.70710678f;
+  const float t = __fdividef(1.f, __fmaf_rn(0.3275911f, z, 1.f));
+  float sum = __fmaf_rn(1.061405429f, t, -1.453152027f);
+  sum = __fmaf_rn(sum, t, 1.421413741f);
+  sum = __fmaf_rn(sum, t, -0.284496736f);
+  sum = __fmaf_rn(sum, t, 0.254829592f);
+  const float tail = 0.5f * sum * t * exp2_approx(z * z * -1.4426950408889634f);  // Phi(-|x|)
+  return x < 0.f ? tail : 1.f - tail;                                             // NaN stays NaN
+}
+
+template <class Storage>
+__device__ __forceinline__ float gelu(float x) {
+  return x * normal_share(x);
+}
+template <>
+__device__ __forceinline__ float gelu<Single>(float x) {
+  return 0.5f * x * (1.f + erff(x * 0.70710678f));
+}
+
+// x (1 + tanh y) / 2 = x / (1 + exp(-2 y))
+__device__ __forceinline__ float gelu_tanh(float x) {
+  const float y = 0.79788456f * __fmaf_rn(0.044715f * x * x, x, x);
+  return x / (1.f + exp2f(y * -2.8853900817779268f));
+}
+
+template <class Storage, int kCount>
+__device__ __forceinline__ void activate(int activation, float (&x)[kCount]) {
+  if (activation == AddParams::kGelu) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) x[i] = gelu<Storage>(x[i]);
+  } else if (activation == AddParams::kGeluTanh) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) x[i] = gelu_tanh(x[i]);
+  } else if (activation == AddParams::kRelu) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) x[i] = x[i] < 0.f ? 0.f : x[i];  // NaN stays NaN
+  }
+}
+
+constexpr int kAddThreads = 128, kAddRows = 4;  // rows of a CTA: what a thread keeps in flight
+
+// Needs columns that are a multiple of Vector::kCount and addresses that are multiples of 16.
+// Grid: {rows / kAddRows, columns / (kAddThreads * Vector::kCount)}.
+template <class Storage>
+__global__ void __launch_bounds__(kAddThreads) add_rows_kernel(const __grid_constant__ AddParams p) {
+  using V = Vector<Storage>;
+  using Stored = typename Storage::Stored;
+  const int column = static_cast<int>(blockIdx.y * kAddThreads + threadIdx.x) * V::kCount;
+  const int first = static_cast<int>(blockIdx.x) * kAddRows;
+  follow_previous_grid();
+  if (column >= p.columns) return;
+  float bias[V::kCount] = {};
+  if (p.bias != nullptr)
+#pragma unroll
+    for (int i = 0; i < V::kCount; ++i) bias[i] = p.bias[column + i];
+  float x[kAddRows][V::kCount];
+#pragma unroll
+  for (int r = 0; r < kAddRows; ++r) {
+    if (first + r >= p.rows) continue;
+    const long long at = static_cast<long long>(first + r) * p.columns + column;
+    V::load(static_cast<const Stored*>(p.x) + at, x[r]);
+#pragma unroll
+    for (int i = 0; i < V::kCount; ++i) x[r][i] += bias[i];
+    if (p.y == nullptr) continue;
+    float y[V::kCount];
+    V::load(static_cast<const Stored*>(p.y) + at, y);
+#pragma unroll
+    for (int i = 0; i < V::kCount; ++i) x[r][i] += y[i];
+  }
+#pragma unroll
+  for (int r = 0; r < kAddRows; ++r) {
+    if (first + r >= p.rows) continue;
+    activate<Storage>(p.activation, x[r]);
+    V::store(static_cast<Stored*>(p.out) + static_cast<long long>(first + r) * p.columns + column, x[r]);
+  }
+}
+
+// Any number of columns, any address. Grid: {rows, columns / kAddThreads}.
+template <class Storage>
+__global__ void __launch_bounds__(kAddThreads) add_any_rows_kernel(const __grid_constant__ AddParams p) {
+  using Stored = typename Storage::Stored;
+  const int column = static_cast<int>(blockIdx.y * kAddThreads + threadIdx.x);
+  follow_previous_grid();
+  if (column >= p.columns) return;
+  const long long at = static_cast<long long>(blockIdx.x) * p.columns + column;
+  float x[1] = {Storage::load(static_cast<const Stored*>(p.x)[at])};
+  if (p.bias != nullptr) x[0] += p.bias[column];
+  if (p.y != nullptr) x[0] += Storage::load(static_cast<const Stored*>(p.y)[at]);
+  activate<Storage>(p.activation, x);
+  static_cast<Stored*>(p.out)[at] = Storage::store(x[0]);
+}
+
+}  // namespace stof::cuda

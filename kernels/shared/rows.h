@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the CUDA kernels on rows of activations read. Rows are contiguous, `columns` elements each.
+#pragma once
+
+namespace stof::cuda {
+
+// Row i of a source is row indices[i] of its table, or row i.
+struct RowsView {
+  const void* base;
+  const int* indices;  // or null
+};
+
+// out = sum of the sources, normalised when there is a scale.
+struct SumNormParams {
+  static constexpr int kMostSources = 4;
+  RowsView sources[kMostSources];
+  void* out;
+  const float *scale, *shift;  // [columns] each, or null
+  float epsilon;
+  int count;  // of sources
+  int columns;
+  int rows;
+};
+
+// out = activation(x + y), y being rows, one row for all (a bias, in fp32), or nothing.
+struct AddParams {
+  enum Activation { kNone, kGelu, kGeluTanh, kRelu };
+  const void* x;
+  const void* y;      // or null
+  const float* bias;  // or null
+  void* out;
+  int activation;
+  int columns;
+  int rows;
+};
+
+// One vector a text from the rows [starts[i], starts[i] + lengths[i]) of text i; zeros for a text without rows.
+struct PoolParams {
+  enum Kind { kFirst, kMean, kMax };
+  const void* rows;
+  const int *starts, *lengths;
+  float* out;  // [texts, columns]
+  int kind;
+  int columns;
+};
+
+// Divides each row by its length; a row of zeros stays.
+struct NormalizeParams {
+  float* rows;
+  int columns;
+};
+
+}  // namespace stof::cuda

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// One product out[rows, columns] = x[rows, inner] w[columns, inner]^T of cuBLASLt, with the algorithm that its
+// heuristic chose for the shape, asked once.
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "src/backend/cuda/driver/blas.h"
+#include "src/backend/cuda/driver/gpu.h"
+#include "stof/tensor.h"
+
+namespace stof::cuda {
+
+struct ProductOperands {
+  const void* x = nullptr;
+  const void* weight = nullptr;
+  const void* bias = nullptr;      // [columns] of the product's dtype, where the epilogue takes one
+  const void* residual = nullptr;  // [rows, columns], added before the epilogue, or null
+  void* out = nullptr;
+};
+
+// Everything that the choice of an algorithm depends on.
+struct ProductKey {
+  std::int64_t rows = 0, columns = 0, inner = 0;
+  DType dtype = DType::f32;
+  BlasEpilogue epilogue = BlasEpilogue::none;
+  bool residual = false;
+  // Bytes, powers of two up to 256.
+  std::uint32_t x_alignment = 256, weight_alignment = 256, residual_alignment = 256, out_alignment = 256;
+  std::size_t workspace_bytes = 0;
+  friend auto operator<=>(const ProductKey&, const ProductKey&) = default;
+};
+
+// The largest power of two, up to 256, that divides an address.
+std::uint32_t alignment_of(const void* address);
+
+struct ProductSpace {  // memory and order of one call
+  void* workspace = nullptr;
+  std::size_t workspace_bytes = 0;
+  StreamHandle stream = nullptr;
+};
+
+// The library as one GPU uses it. Thread-safe.
+class BlasDevice {
+ public:
+  // Made at the first call, kept to the end of the process.
+  static BlasDevice& of(const Gpu& gpu);
+
+  // False when cuBLASLt has no algorithm for the key: nothing was done. The key says what the operands and the space
+  // are.
+  bool multiply(const ProductKey& key, const ProductOperands& operands, const ProductSpace& space);
+  // Shapes that algorithms were chosen for.
+  std::size_t choices() const;
+
+ private:
+  explicit BlasDevice(const Gpu& gpu);
+  struct Description;
+  std::optional<BlasChoice> choice(const ProductKey& key, const Description& description);
+
+  const Gpu& gpu_;
+  BlasHandle handle_ = nullptr;
+  mutable std::mutex mutex_;
+  std::map<ProductKey, std::optional<BlasChoice>> choices_;
+};
+
+}  // namespace stof::cuda
