@@ -23,15 +23,25 @@ struct AttentionShape {
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 };
 
+// Items of a packed call that lie where the device reads them: item i has the rows [starts[i], starts[i] + lengths[i])
+// of q, k, v and out, at most as many as planned, or none. A call that a CUDA graph records serves whatever they are
+// when the graph runs. They are in place before the work directly in front of the call on its stream begins.
+struct AttentionRows {
+  std::int64_t items = 0;  // at most the planned batch
+  const std::int32_t* starts = nullptr;
+  const std::int32_t* lengths = nullptr;
+};
+
 // One call. Either padded: q [batch, heads, queries, head_dim], k and v [batch, kv_heads, keys, head_dim], out like q,
 // any strides whose last is 1, with optional lengths; or packed: q and out [total_q, heads, head_dim], k and v
-// [total_kv, kv_heads, head_dim], with cu_q and cu_kv of batch + 1 offsets.
+// [total_kv, kv_heads, head_dim], with cu_q and cu_kv of batch + 1 offsets, or with `rows`.
 struct AttentionArguments {
   TensorView q, k, v, out;
   std::optional<TensorView> lse = {};  // f32 [batch, heads, queries], or packed [total_q, heads]; natural logarithm
   std::optional<float> scale = {};     // default 1 / sqrt(head_dim)
   std::span<const std::int32_t> q_lengths = {}, kv_lengths = {};  // [batch] each, or empty for full length
   std::span<const std::int32_t> cu_q = {}, cu_kv = {};            // [batch + 1] each, or empty when padded
+  std::optional<AttentionRows> rows = {};  // for masks that depend neither on length nor on the batch index; no lse
   void* stream = nullptr;  // on CUDA, where all tensors are of the GPU: a CUstream, or null for the default one
   // Device memory of workspace_bytes() at a multiple of 16, for no other run at the same time. Null: the plan's own.
   void* workspace = nullptr;

@@ -32,8 +32,8 @@ struct TokenBatch {
 inline constexpr int kMostThreads = 1024;
 
 struct SessionOptions {
-  std::string device = "auto";
-  DType dtype = DType::f32;       // of weights and activations: f32 or bf16; accumulation is fp32
+  std::string device = "auto";    // a GPU where there is one that whole models run on, else the CPU
+  DType dtype = DType::f32;       // of weights and activations: f32, bf16, on a GPU also f16; accumulation is fp32
   std::optional<Mask> mask = {};  // attention allows what the model's own mask and this one allow
   int threads = 0;  // per call, at most kMostThreads; 0: as many as OpenMP would take. Attention is planned for them
   bool padded = false;  // pad every batch to its longest text, to compare: results are the same

@@ -23,9 +23,11 @@ __global__ void __launch_bounds__(kPoolThreads) pool_rows_kernel(const __grid_co
   const int within = static_cast<int>(threadIdx.x) % kPoolColumns, lane = static_cast<int>(threadIdx.x) / kPoolColumns;
   const int column = static_cast<int>(blockIdx.y) * kPoolColumns + within;
   follow_previous_grid();
-  const int length = p.lengths[blockIdx.x], used = p.kind == PoolParams::kFirst ? min(length, 1) : length;
-  const auto* from = static_cast<const typename Storage::Stored*>(p.rows) +
-                     static_cast<long long>(p.starts[blockIdx.x]) * p.columns + column;
+  const bool one = p.kind == PoolParams::kFirst || p.kind == PoolParams::kLast;
+  const int length = p.lengths[blockIdx.x], used = one ? min(length, 1) : length;
+  const int first = p.starts[blockIdx.x] + (p.kind == PoolParams::kLast && length > 0 ? length - 1 : 0);
+  const auto* from =
+      static_cast<const typename Storage::Stored*>(p.rows) + static_cast<long long>(first) * p.columns + column;
   float x = 0.f;
   if (column < p.columns && lane < used) {
     x = Storage::load(from[static_cast<long long>(lane) * p.columns]);

@@ -91,6 +91,20 @@ struct RowWarp {
   }
 };
 
+__device__ __forceinline__ RowItem row_item(const RowAttentionParams& p, int item) {
+  if (p.lengths == nullptr) return p.items[item];
+  const long long start = p.starts[item];
+  const int length = p.lengths[item];
+  return {start * p.q_stride.row,
+          start * p.k_stride.row,
+          start * p.v_stride.row,
+          start * p.out_stride.row,
+          start * p.lse_stride.row,
+          length,
+          length,
+          0};
+}
+
 // out = softmax(scale q k^T, over the allowed keys) v; rows without a key give 0 and LSE -inf.
 // Grid: {chunks of kRowWarps rows of the longest item * heads, 1, items}. Needs head_dim <= 256, nothing else.
 template <class Storage>
@@ -101,7 +115,7 @@ __global__ void __launch_bounds__(32 * kRowWarps, 3)
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int head = static_cast<int>(blockIdx.x) / p.chunks, kv_head = head / p.heads_per_kv;
   const int row = (static_cast<int>(blockIdx.x) - head * p.chunks) * kRowWarps + warp;
-  const RowItem& item = p.items[blockIdx.z];
+  const RowItem item = row_item(p, static_cast<int>(blockIdx.z));
   if (row >= item.queries) return;
   const Stored* q = static_cast<const Stored*>(p.q) + item.q + head * p.q_stride.head + row * p.q_stride.row;
   for (int c = lane; c < p.head_dim; c += 32) queries[warp][c] = Storage::load(q[c]);

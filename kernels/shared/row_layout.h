@@ -40,6 +40,8 @@ struct RowAttentionParams {
   int chunks;  // groups of rows of the longest item
   float scale;
   RowLayoutView layout;
+  // [items of the grid] each: rows of q, k, v and out alike, in place of the list below; or null.
+  const int *starts, *lengths;
   RowItem items[kMostItems];
 };
 

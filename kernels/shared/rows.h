@@ -36,7 +36,7 @@ struct AddParams {
 
 // One vector a text from the rows [starts[i], starts[i] + lengths[i]) of text i; zeros for a text without rows.
 struct PoolParams {
-  enum Kind { kFirst, kMean, kMax };
+  enum Kind { kFirst, kLast, kMean, kMax };
   const void* rows;
   const int *starts, *lengths;
   float* out;  // [texts, columns]

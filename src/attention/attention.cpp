@@ -79,6 +79,14 @@ struct Attention::State {
       fail(ErrorKind::invalid_argument, "attention: {} {} to prepare for; accepted: 0..{}", length, name, limit);
   }
 
+  CheckedCall check(const AttentionArguments& arguments, std::pmr::memory_resource* list_memory) const {
+    if (!arguments.rows) return check_call(arguments, shape, by_item, list_memory);
+    if (by_length || by_item)
+      fail(ErrorKind::invalid_argument, "attention: rows with a mask that depends on {}; accepted: cu_q and cu_kv",
+           by_length ? "length" : "the batch index");
+    return check_rows_call(arguments, shape, device.backend->memory == nullptr, list_memory);
+  }
+
   // Under the lock.
   std::shared_ptr<const Planned> make(const Lengths& lengths) {
     AttentionShape extent = shape;
@@ -135,7 +143,7 @@ void Attention::run(const AttentionArguments& arguments) const {
   const Pool<CallMemory>::Lease lease(state_->memory);
   CallMemory& memory = *lease;
   memory.reset();
-  const CheckedCall checked = check_call(arguments, state_->shape, state_->by_item, &memory);
+  const CheckedCall checked = state_->check(arguments, &memory);
   std::pmr::map<std::shared_ptr<const Planned>, std::pmr::vector<AttentionItem>> groups(&memory);
   for (const AttentionItem& item : checked.items) groups[state_->plan_for(item, arguments.may_plan)].push_back(item);
   if (arguments.workspace != nullptr) check_workspace(arguments, workspace_bytes());

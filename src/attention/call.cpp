@@ -149,14 +149,7 @@ AttentionCall call_of(const AttentionArguments& a, const AttentionShape& shape, 
   return call;
 }
 
-}  // namespace
-
-CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape& shape, bool batch_matters,
-                       std::pmr::memory_resource* memory) {
-  const AttentionArguments& a = arguments;
-  const bool packed = !a.cu_q.empty() || !a.cu_kv.empty();
-  if (packed && (!a.q_lengths.empty() || !a.kv_lengths.empty()))
-    fail(ErrorKind::invalid_argument, "attention: both cumulative offsets and lengths; give one of the two");
+void check_tensors(const AttentionArguments& a, const AttentionShape& shape, bool packed) {
   for (const Expected& expected :
        {Expected{"q", &a.q, shape.dtype, shape.heads}, Expected{"k", &a.k, shape.dtype, shape.kv_heads},
         Expected{"v", &a.v, shape.dtype, shape.kv_heads}, Expected{"out", &a.out, shape.dtype, shape.heads}})
@@ -164,6 +157,66 @@ CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape
   check_same_shape(a, packed);
   if (a.scale && !std::isfinite(*a.scale))
     fail(ErrorKind::invalid_argument, "attention: scale = {}; accepted: a finite number", *a.scale);
+}
+
+Items readable_items(const AttentionArguments& a, const AttentionShape& shape, std::pmr::memory_resource* memory) {
+  const AttentionRows& rows = *a.rows;
+  Items items(memory);
+  for (std::int64_t i = 0; i < rows.items; ++i) {
+    const std::int64_t start = rows.starts[i], length = rows.lengths[i];
+    check_length("the length of rows", static_cast<std::size_t>(i), length, shape.queries);
+    if (start < 0 || start + length > a.q.dim(0))
+      fail(ErrorKind::invalid_argument, "attention: item {} has rows {}..{}; q has {}", i, start, start + length,
+           a.q.dim(0));
+    if (length == 0) continue;
+    items.push_back({.index = 0,
+                     .queries = length,
+                     .keys = length,
+                     .q = start * a.q.strides[0],
+                     .k = start * a.k.strides[0],
+                     .v = start * a.v.strides[0],
+                     .out = start * a.out.strides[0]});
+  }
+  return items;
+}
+
+}  // namespace
+
+CheckedCall check_rows_call(const AttentionArguments& arguments, const AttentionShape& shape, bool readable,
+                            std::pmr::memory_resource* memory) {
+  const AttentionArguments& a = arguments;
+  const AttentionRows& rows = *a.rows;
+  if (!a.cu_q.empty() || !a.cu_kv.empty() || !a.q_lengths.empty() || !a.kv_lengths.empty())
+    fail(ErrorKind::invalid_argument, "attention: both rows and lengths or offsets; give one of them");
+  if (a.lse) fail(ErrorKind::invalid_argument, "attention: lse with rows; accepted: cu_q and cu_kv with an lse");
+  if (shape.queries != shape.keys)
+    fail(ErrorKind::invalid_argument, "attention: rows for a plan of {} queries and {} keys; accepted: as many of both",
+         shape.queries, shape.keys);
+  if (rows.items < 0 || rows.items > shape.batch)
+    fail(ErrorKind::invalid_argument, "attention: {} items; accepted with rows: 0..{}, as planned", rows.items,
+         shape.batch);
+  check_tensors(a, shape, true);
+  if (a.k.dim(0) != a.q.dim(0))
+    fail(ErrorKind::invalid_argument, "attention: k has {} rows; q has {}", a.k.dim(0), a.q.dim(0));
+  CheckedCall checked{.call = call_of(a, shape, true), .items = Items(memory)};
+  checked.call.memory = memory;
+  if (readable) {
+    checked.items = readable_items(a, shape, memory);
+  } else if (rows.items > 0 && shape.queries > 0) {
+    checked.call.device_items = {
+        .count = rows.items, .rows = a.q.dim(0), .starts = rows.starts, .lengths = rows.lengths};
+    checked.items.push_back({.queries = shape.queries, .keys = shape.keys});
+  }
+  return checked;
+}
+
+CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape& shape, bool batch_matters,
+                       std::pmr::memory_resource* memory) {
+  const AttentionArguments& a = arguments;
+  const bool packed = !a.cu_q.empty() || !a.cu_kv.empty();
+  if (packed && (!a.q_lengths.empty() || !a.kv_lengths.empty()))
+    fail(ErrorKind::invalid_argument, "attention: both cumulative offsets and lengths; give one of the two");
+  check_tensors(a, shape, packed);
   CheckedCall checked{.call = call_of(a, shape, packed),
                       .items = packed ? packed_items(a, shape, memory) : padded_items(a, shape, memory)};
   checked.call.memory = memory;

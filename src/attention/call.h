@@ -19,6 +19,10 @@ struct CheckedCall {
 CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape& shape, bool batch_matters,
                        std::pmr::memory_resource* memory = std::pmr::get_default_resource());
 
+// The same of a call with `rows`. `readable`: the host reads them, so that the call becomes an ordinary one.
+CheckedCall check_rows_call(const AttentionArguments& arguments, const AttentionShape& shape, bool readable,
+                            std::pmr::memory_resource* memory = std::pmr::get_default_resource());
+
 // Throws invalid_argument unless the call's own workspace has `needed` bytes at a multiple of 16.
 void check_workspace(const AttentionArguments& arguments, std::size_t needed);
 

@@ -30,6 +30,15 @@ DeviceArguments::DeviceArguments(const AttentionArguments& host, const Device& d
   there_.v = copied(host.v);
   there_.out = copied(host.out);
   if (host.lse) there_.lse = copied(*host.lse);
+  if (!host.rows) return;
+  there_.rows->starts = copied(host.rows->starts, host.rows->items);
+  there_.rows->lengths = copied(host.rows->lengths, host.rows->items);
+}
+
+const std::int32_t* DeviceArguments::copied(const std::int32_t* numbers, std::int64_t count) {
+  const std::span list(numbers, static_cast<std::size_t>(count));
+  memory_.push_back(device_.backend->memory->copy_in(device_, std::as_bytes(list), 0));
+  return static_cast<const std::int32_t*>(memory_.back().get());
 }
 
 TensorView DeviceArguments::copied(const TensorView& host) {

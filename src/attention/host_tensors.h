@@ -16,6 +16,7 @@ class DeviceArguments {
 
  private:
   TensorView copied(const TensorView& host);
+  const std::int32_t* copied(const std::int32_t* numbers, std::int64_t count);
 
   AttentionArguments host_, there_;
   Device device_;

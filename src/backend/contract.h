@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/backend/device_stream.h"
 #include "src/backend/operations.h"
 #include "src/layout/band_widths.h"
 #include "src/layout/block_layout.h"
@@ -68,6 +69,14 @@ struct AttentionStrides {
   std::int64_t head = 0, row = 0;  // in elements; the innermost dimension is contiguous
 };
 
+// Items whose rows the device alone knows; see AttentionRows.
+struct DeviceItems {
+  std::int64_t count = 0;  // 0: the call's own list holds
+  std::int64_t rows = 0;   // of q, k, v and out
+  const std::int32_t* starts = nullptr;
+  const std::int32_t* lengths = nullptr;
+};
+
 // A call as kernels see it: padded and packed batches differ only in their items and strides. Checked.
 struct AttentionCall {
   const void* q = nullptr;
@@ -83,6 +92,7 @@ struct AttentionCall {
   void* stream = nullptr;     // of the device; null: its default stream
   void* workspace = nullptr;  // of the device, as large as the kernel wants it; null: the arranged mask's own
   std::span<const AttentionItem> items;
+  DeviceItems device_items;  // where there are any, `items` has one: the longest, at the beginning
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();  // for the lists of this call
 };
 
@@ -111,6 +121,8 @@ struct Backend {
   RowOperations rows;
   const MemoryOperations* memory = nullptr;  // null: the host's
   bool measures_keys = false;                // AttentionProblem::band_widths and key_pieces are wanted
+  std::unique_ptr<DeviceStream> (*open_stream)(const Device&) = nullptr;  // null: the host does its work at once
+  std::string (*missing_for_models)() = nullptr;                          // why only attention runs here, or nothing
 };
 
 extern const Backend cpu_backend;   // backend/cpu/backend.cpp

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/runtime/program.h"
 
-#include <array>
-#include <map>
-#include <tuple>
+#include <algorithm>
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
+#include "src/mask/bind.h"
 #include "src/tensor/convert.h"
 
 namespace stof {
@@ -19,7 +18,8 @@ class ProgramBuilder {
         program_(program),
         options_(program.options_),
         arena_(program.arena_),
-        backend_(*options_.device.backend) {}
+        backend_(*options_.device.backend),
+        on_host_(backend_.memory == nullptr) {}
 
   void build() {
     for (const Node& node : graph_.nodes)
@@ -40,35 +40,48 @@ class ProgramBuilder {
   Slot slot(ValueId value) const { return {arena_.offset[static_cast<std::size_t>(value)], size_of(options_.dtype)}; }
   std::int64_t columns(ValueId value) const { return graph_.value(value).columns; }
 
+  // A weight in this dtype where the device reads it.
+  std::shared_ptr<const void> placed(const TensorView& weight, DType dtype) const {
+    auto values = std::make_shared<const Tensor>(converted(weight, dtype));
+    if (on_host_) return {values, values->data()};
+    return backend_.memory->copy_in(options_.device, {values->as<std::byte>(), values->bytes()}, 0);
+  }
+
   struct Norm {
-    Tensor scale, shift;
+    std::shared_ptr<const void> scale, shift;
     float epsilon;
-    NormWeights weights() const { return {.scale = scale.as<float>(), .shift = shift.as<float>(), .epsilon = epsilon}; }
+    NormWeights weights() const {
+      return {.scale = static_cast<const float*>(scale.get()),
+              .shift = static_cast<const float*>(shift.get()),
+              .epsilon = epsilon};
+    }
   };
   std::shared_ptr<const Norm> norm(const Node& node, std::size_t first, double epsilon) const {
-    return std::make_shared<const Norm>(Norm{converted(node.weights[first].tensor, DType::f32),
-                                             converted(node.weights[first + 1].tensor, DType::f32),
+    return std::make_shared<const Norm>(Norm{placed(node.weights[first].tensor, DType::f32),
+                                             placed(node.weights[first + 1].tensor, DType::f32),
                                              static_cast<float>(epsilon)});
   }
 
-  static std::span<const std::int32_t> indices(const RowBatch& batch, TokenIndex index) {
-    switch (index) {
-      case TokenIndex::token: return batch.tokens;
-      case TokenIndex::position: return batch.positions;
-      case TokenIndex::segment: return batch.segments;
-    }
-    return {};
+  // The host reads tables where the checkpoint is mapped; a GPU gets them in the program's dtype.
+  struct Table {
+    TensorView view;
+    std::shared_ptr<const void> memory;
+  };
+  Table table(const TensorView& weight) const {
+    if (on_host_) return {weight, nullptr};
+    std::shared_ptr<const void> memory = placed(weight, options_.dtype);
+    return {view_of(const_cast<void*>(memory.get()), options_.dtype, weight.shape), memory};
   }
   Step lookup(const std::vector<TokenIndex>& which, const Node& node, const std::shared_ptr<const Norm>& norm) const {
-    std::vector<TensorView> tables;
-    for (std::size_t t = 0; t < which.size(); ++t) tables.push_back(node.weights[t].tensor);
-    return [this_rows = backend_.rows, which, tables, norm, out = slot(node.output), columns = columns(node.output),
+    std::vector<Table> tables;
+    for (std::size_t t = 0; t < which.size(); ++t) tables.push_back(table(node.weights[t].tensor));
+    return [operations = backend_.rows, which, tables, norm, out = slot(node.output), columns = columns(node.output),
             dtype = options_.dtype](const Frame& frame) {
       std::vector<LookupTable> looked_up;
       for (std::size_t t = 0; t < which.size(); ++t)
-        looked_up.push_back({.table = tables[t], .indices = indices(frame.batch, which[t])});
+        looked_up.push_back({.table = tables[t].view, .indices = frame.indices[static_cast<std::size_t>(which[t])]});
       const NormWeights weights = norm ? norm->weights() : NormWeights{};
-      this_rows.lookup({frame.batch.rows, columns, dtype}, looked_up, norm ? &weights : nullptr, out.at(frame));
+      operations.lookup({frame.rows, columns, dtype, frame.queue}, looked_up, norm ? &weights : nullptr, out.at(frame));
     };
   }
   Step step(const op::Lookup& op, const Node& node) const { return lookup({op.index}, node, nullptr); }
@@ -76,18 +89,18 @@ class ProgramBuilder {
     return lookup(op.indices, node, norm(node, op.indices.size(), op.epsilon));
   }
 
-  Step add(const Node& node, const std::shared_ptr<const Tensor>& bias, Activation activation) const {
+  Step add(const Node& node, const std::shared_ptr<const void>& bias, Activation activation) const {
     const bool two = node.inputs.size() == 2;
     return [operations = backend_.rows, x = slot(node.inputs[0]), y = slot(node.inputs.back()), two, bias, activation,
             out = slot(node.output), columns = columns(node.output), dtype = options_.dtype](const Frame& frame) {
-      const void* second = bias ? bias->data() : two ? y.at(frame) : nullptr;
-      operations.add({frame.batch.rows, columns, dtype}, x.at(frame), second, bias != nullptr, activation,
+      const void* second = bias ? bias.get() : two ? y.at(frame) : nullptr;
+      operations.add({frame.rows, columns, dtype, frame.queue}, x.at(frame), second, bias != nullptr, activation,
                      out.at(frame));
     };
   }
   Step step(const op::Add&, const Node& node) const { return add(node, nullptr, Activation::none); }
   Step step(const op::AddBias&, const Node& node) const {
-    return add(node, std::make_shared<const Tensor>(converted(node.weights[0].tensor, DType::f32)), Activation::none);
+    return add(node, placed(node.weights[0].tensor, DType::f32), Activation::none);
   }
   Step step(const op::Activate& op, const Node& node) const { return add(node, nullptr, op.activation); }
 
@@ -96,7 +109,7 @@ class ProgramBuilder {
     return [operations = backend_.rows, x = slot(node.inputs[0]), y = slot(node.inputs.back()), two,
             norm = norm(node, 0, epsilon), out = slot(node.output), columns = columns(node.output),
             dtype = options_.dtype](const Frame& frame) {
-      operations.layer_norm({frame.batch.rows, columns, dtype}, x.at(frame), two ? y.at(frame) : nullptr,
+      operations.layer_norm({frame.rows, columns, dtype, frame.queue}, x.at(frame), two ? y.at(frame) : nullptr,
                             norm->weights(), out.at(frame));
     };
   }
@@ -104,12 +117,17 @@ class ProgramBuilder {
   Step step(const op::AddLayerNorm& op, const Node& node) const { return layer_norm(node, op.epsilon); }
 
   Step linear(const Node& node, std::size_t matrices, Activation activation) const {
-    LinearSpec spec{.weight = {}, .bias = {}, .activation = activation, .dtype = options_.dtype};
+    LinearSpec spec{.weight = {},
+                    .bias = {},
+                    .activation = activation,
+                    .dtype = options_.dtype,
+                    .device = on_host_ ? nullptr : &options_.device};
     for (std::size_t w = 0; w < node.weights.size(); ++w)
       (w < matrices ? spec.weight : spec.bias).push_back(node.weights[w].tensor);
     return [run = backend_.matmul.run, packed = backend_.matmul.pack(spec), x = slot(node.inputs[0]),
             out = slot(node.output)](const Frame& frame) {
-      run(packed, {.x = x.at(frame), .out = out.at(frame), .residual = nullptr, .rows = frame.batch.rows});
+      run(packed,
+          {.x = x.at(frame), .out = out.at(frame), .residual = nullptr, .rows = frame.rows, .queue = frame.queue});
     };
   }
   Step step(const op::MatMul&, const Node& node) const { return linear(node, node.weights.size(), Activation::none); }
@@ -117,33 +135,45 @@ class ProgramBuilder {
     return linear(node, node.weights.size() / 2, op.activation);
   }
 
-  // Layers with one mask and shape share a plan.
-  std::shared_ptr<const Attention> attention(const Mask& mask, std::int64_t heads, std::int64_t hidden) {
-    std::shared_ptr<const Attention>& plan = attention_[{mask.fingerprint(), heads, hidden}];
-    if (!plan) {
-      plan = std::make_shared<const Attention>(mask,
-                                               AttentionShape{.batch = 1,
-                                                              .heads = heads,
-                                                              .kv_heads = heads,
-                                                              .queries = options_.longest,
-                                                              .keys = options_.longest,
-                                                              .head_dim = hidden / heads,
-                                                              .dtype = options_.dtype},
-                                               options_.device);
-      program_.attention_.push_back(plan);
+  // Arrays over positions fit the lengths that they were made for, and no single key.
+  static bool takes_any_length(const Mask& mask, std::int64_t heads) {
+    try {
+      BoundMask(mask, {.queries = 1, .keys = 1, .batch = 1, .heads = heads});
+      return true;
+    } catch (const Error& refused) {
+      if (refused.kind() != ErrorKind::invalid_argument) throw;
+      return false;
     }
-    return plan;
+  }
+
+  // Layers with one mask and shape share a site.
+  std::size_t site(const Mask& mask, std::int64_t heads, std::int64_t head_dim) {
+    auto& sites = program_.sites_;
+    const auto found = std::find_if(sites.begin(), sites.end(), [&](const Program::AttentionSite& site) {
+      return site.mask.fingerprint() == mask.fingerprint() && site.heads == heads && site.head_dim == head_dim;
+    });
+    if (found != sites.end()) return static_cast<std::size_t>(found - sites.begin());
+    const bool by_length = depends_on_length(mask);
+    sites.push_back({mask, heads, head_dim, !by_length && takes_any_length(mask, heads)});
+    program_.plans_by_length_ = program_.plans_by_length_ || by_length;
+    return sites.size() - 1;
   }
 
   // A [tokens, heads * d] slice of rows that are `stride` elements apart, as attention wants it.
-  static TensorView heads_of(void* data, DType dtype, const RowBatch& batch, std::int64_t heads, std::int64_t head_dim,
-                             std::int64_t stride) {
-    if (batch.padded)
+  struct HeadsShape {
+    DType dtype;
+    std::int64_t heads, head_dim, stride;
+  };
+  static TensorView heads_of(void* data, const HeadsShape& shape, const Frame& frame) {
+    if (!frame.texts && frame.batch->padded)
       return {.data = data,
-              .dtype = dtype,
-              .shape = {batch.texts, heads, batch.longest, head_dim},
-              .strides = {batch.longest * stride, head_dim, stride, 1}};
-    return {.data = data, .dtype = dtype, .shape = {batch.rows, heads, head_dim}, .strides = {stride, head_dim, 1}};
+              .dtype = shape.dtype,
+              .shape = {frame.batch->texts, shape.heads, frame.batch->longest, shape.head_dim},
+              .strides = {frame.batch->longest * shape.stride, shape.head_dim, shape.stride, 1}};
+    return {.data = data,
+            .dtype = shape.dtype,
+            .shape = {frame.rows, shape.heads, shape.head_dim},
+            .strides = {shape.stride, shape.head_dim, 1}};
   }
 
   struct AttendInputs {
@@ -154,19 +184,20 @@ class ProgramBuilder {
   Step attend(const AttendInputs& inputs, const Mask& mask, std::int64_t heads, const Node& node) {
     const std::int64_t hidden = columns(node.output);
     return [inputs, heads, hidden, out = slot(node.output), dtype = options_.dtype,
-            plan = attention(mask, heads, hidden)](const Frame& frame) {
-      const RowBatch& batch = frame.batch;
+            site = site(mask, heads, hidden / heads)](const Frame& frame) {
       const auto view = [&](const Slot& slot, std::int64_t column, std::int64_t stride) {
         auto* data = static_cast<std::byte*>(slot.at(frame)) + static_cast<std::size_t>(column) * size_of(dtype);
-        return heads_of(data, dtype, batch, heads, hidden / heads, stride);
+        return heads_of(data, {dtype, heads, hidden / heads, stride}, frame);
       };
       AttentionArguments arguments{.q = view(inputs.qkv[0], inputs.first_column[0], inputs.stride),
                                    .k = view(inputs.qkv[1], inputs.first_column[1], inputs.stride),
                                    .v = view(inputs.qkv[2], inputs.first_column[2], inputs.stride),
                                    .out = view(out, 0, hidden)};
-      if (batch.padded) arguments.q_lengths = arguments.kv_lengths = batch.lengths;
-      else arguments.cu_q = arguments.cu_kv = batch.offsets;
-      plan->run(arguments);
+      if (frame.texts) arguments.rows = frame.texts;
+      else if (frame.batch->padded) arguments.q_lengths = arguments.kv_lengths = frame.batch->lengths;
+      else arguments.cu_q = arguments.cu_kv = frame.batch->offsets;
+      arguments.stream = frame.queue.stream;
+      (*frame.attention)[site]->run(arguments);
     };
   }
   Step step(const op::Attend& op, const Node& node) {
@@ -185,7 +216,7 @@ class ProgramBuilder {
   const ProgramOptions& options_;
   const ArenaPlan& arena_;
   const Backend& backend_;
-  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::shared_ptr<const Attention>> attention_;
+  const bool on_host_;
 };
 
 Program::Program(const Graph& graph, const ProgramOptions& options)
@@ -194,23 +225,53 @@ Program::Program(const Graph& graph, const ProgramOptions& options)
       result_(graph.result),
       result_columns_(graph.value(graph.result).columns) {
   ProgramBuilder(graph, *this).build();
+  plans(1, options_.longest);  // what no kernel takes is refused here
 }
 
 std::int64_t Program::arena_bytes(std::int64_t rows) const {
   return arena_.elements(row_capacity(rows)) * static_cast<std::int64_t>(size_of(options_.dtype));
 }
 
-std::int64_t Program::plans_made() const {
-  std::int64_t plans = 0;
-  for (const auto& attention : attention_) plans += attention->plans_made();
+const AttentionPlans& Program::plans(std::int64_t texts, std::int64_t longest) const {
+  const std::lock_guard lock(planning_);
+  AttentionPlans& plans = plans_[{texts, longest}];
+  while (plans.size() < sites_.size()) {
+    const AttentionSite& site = sites_[plans.size()];
+    const std::int64_t positions = site.any_length ? longest : options_.longest;
+    plans.push_back(std::make_shared<const Attention>(site.mask,
+                                                      AttentionShape{.batch = texts,
+                                                                     .heads = site.heads,
+                                                                     .kv_heads = site.heads,
+                                                                     .queries = positions,
+                                                                     .keys = positions,
+                                                                     .head_dim = site.head_dim,
+                                                                     .dtype = options_.dtype},
+                                                      options_.device));
+  }
   return plans;
 }
 
+std::int64_t Program::plans_made() const {
+  const std::lock_guard lock(planning_);
+  std::int64_t made = 0;
+  for (const auto& [sizes, plans] : plans_)
+    for (const auto& attention : plans) made += attention->plans_made();
+  return made;
+}
+
 const void* Program::run(const RowBatch& batch, std::byte* arena) const {
-  const Frame frame{.batch = batch, .arena = arena, .row_capacity = row_capacity(batch.rows)};
+  return run({.rows = batch.rows,
+              .row_capacity = row_capacity(batch.rows),
+              .arena = arena,
+              .indices = {batch.tokens, batch.positions, batch.segments},
+              .batch = &batch,
+              .attention = &plans(1, options_.longest)});
+}
+
+const void* Program::run(const Frame& frame) const {
   for (const Step& step : steps_) step(frame);
-  return arena + static_cast<std::size_t>(arena_.offset[static_cast<std::size_t>(result_)] * frame.row_capacity) *
-                     size_of(options_.dtype);
+  return frame.arena + static_cast<std::size_t>(arena_.offset[static_cast<std::size_t>(result_)] * frame.row_capacity) *
+                           size_of(options_.dtype);
 }
 
 }  // namespace stof

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph made ready for a device: weights packed, attention planned, memory laid out.
+// A graph made ready for a device: weights packed, memory laid out, attention planned for the lengths that come.
 #pragma once
+#include <array>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "src/graph/graph.h"
@@ -12,11 +17,19 @@
 
 namespace stof {
 
-// What a step of one call reads and writes.
+// One plan for each mask and head shape of the program: layers share them.
+using AttentionPlans = std::vector<std::shared_ptr<const Attention>>;
+
+// What the steps of one call read and write.
 struct Frame {
-  const RowBatch& batch;
-  std::byte* arena;
-  std::int64_t row_capacity;  // rows that every value has room for
+  std::int64_t rows = 0;
+  std::int64_t row_capacity = 0;  // rows that every value has room for
+  std::byte* arena = nullptr;
+  std::array<std::span<const std::int32_t>, 3> indices = {};  // [rows] each, by TokenIndex
+  const RowBatch* batch = nullptr;                            // where the texts lie, as the host knows it
+  std::optional<AttentionRows> texts = {};                    // the same, as the device reads it; before `batch`
+  const AttentionPlans* attention = nullptr;
+  WorkQueue queue = {};
 };
 
 struct ProgramOptions {
@@ -31,24 +44,45 @@ class Program {
   Program(const Graph& graph, const ProgramOptions& options);
 
   std::int64_t arena_bytes(std::int64_t rows) const;
-  // Runs every step; the arena has arena_bytes(batch.rows), 64-byte aligned. Returns the result inside the arena,
-  // [rows, columns] of the program's dtype.
+  // Runs every step; the arena has arena_bytes(frame.rows) of the device's memory, 64-byte aligned. Returns the result
+  // inside the arena, [rows, columns] of the program's dtype.
+  const void* run(const Frame& frame) const;
+  // The same on the host, of a device that does its work at once.
   const void* run(const RowBatch& batch, std::byte* arena) const;
-  // Attention plans made since this program was: one for each mask and shape, and more only as Attention says.
+
+  // For so many texts of at most `longest` tokens, where the masks are the same for shorter texts. Made when they are
+  // first asked for, and kept. Thread-safe.
+  const AttentionPlans& plans(std::int64_t texts, std::int64_t longest) const;
+  // Attention plans made since this program was: one for each mask, shape and pair of sizes, and more only as Attention
+  // says.
   std::int64_t plans_made() const;
+  // Some mask depends on length: every text is planned for by itself.
+  bool plans_by_length() const { return plans_by_length_; }
+
   std::int64_t result_columns() const { return result_columns_; }
   DType dtype() const { return options_.dtype; }
+  const ProgramOptions& options() const { return options_; }
 
  private:
   using Step = std::function<void(const Frame&)>;
   friend class ProgramBuilder;
+
+  // What a plan is made for, besides the sizes of a call.
+  struct AttentionSite {
+    Mask mask;
+    std::int64_t heads, head_dim;
+    bool any_length;  // false: planned for the longest text, whatever a call brings
+  };
 
   ProgramOptions options_;
   ArenaPlan arena_;
   ValueId result_ = 0;
   std::int64_t result_columns_ = 0;
   std::vector<Step> steps_;
-  std::vector<std::shared_ptr<const Attention>> attention_;
+  std::vector<AttentionSite> sites_;
+  bool plans_by_length_ = false;
+  mutable std::mutex planning_;
+  mutable std::map<std::pair<std::int64_t, std::int64_t>, AttentionPlans> plans_;  // by texts and longest
 };
 
 }  // namespace stof

@@ -15,6 +15,7 @@
 #include "src/model/tokenizer.h"
 #include "src/runtime/arena_pool.h"
 #include "src/runtime/batch.h"
+#include "src/runtime/device_calls.h"
 #include "src/runtime/pooling.h"
 #include "src/runtime/program.h"
 #include "src/tensor/convert.h"
@@ -36,41 +37,64 @@ Graph graph_of(const Model& model, const SessionOptions& options) {
   return options.mask ? restrict_attention(std::move(graph), checked(*options.mask)) : graph;
 }
 
+// Of its own choice a session takes a GPU where whole models run there.
+Device device_named(const std::string& name) {
+  const Device device = open_device(name);
+  const bool lacks = device.backend->missing_for_models != nullptr && !device.backend->missing_for_models().empty();
+  return name == "auto" && lacks ? open_device("cpu") : device;
+}
+
 }  // namespace
 
 struct Session::State {
   State(const Model& the_model, const SessionOptions& the_options)
       : options(the_options),
-        // Models run on the CPU: CUDA has attention alone.
-        device(open_device(options.device == "auto" ? "cpu" : options.device)),
+        device(device_named(options.device)),
         config(the_model.config),
         pooling(the_model.pooling),
         mapping(the_model.mapping),
         program(graph_of(the_model, options),
-                {.device = device, .dtype = options.dtype, .longest = config.max_positions}) {}
+                {.device = device, .dtype = options.dtype, .longest = config.max_positions}) {
+    if (device.backend->open_stream != nullptr) on_device = std::make_unique<DeviceCalls>(program);
+  }
 
-  struct Hidden {
+  struct Result {
     RowBatch batch;
-    Tensor values;  // f32 [rows, hidden]
+    Tensor values;  // f32 [rows, hidden], or [texts, hidden] when pooled
   };
-  Hidden run(const TokenBatch& tokens) {
+  Result run(const TokenBatch& tokens, Pooling how) {
     const ThreadCount threads(options.threads);
-    Hidden hidden{
+    Result result{
         .batch = make_rows(
             tokens,
             {.vocabulary = config.vocab_size, .longest = config.max_positions, .first_position = config.first_position},
             options.padded),
         .values = {}};
-    const std::int64_t bytes = program.arena_bytes(hidden.batch.rows);
-    const ArenaPool::Lease arena = arenas.take(bytes);
+    const std::int64_t bytes = activation_bytes(result.batch.rows);
     ++calls;
     for (std::int64_t most = planned_bytes; bytes > most && !planned_bytes.compare_exchange_weak(most, bytes);) {
     }
-    void* result = const_cast<void*>(program.run(hidden.batch, arena.data()));
-    hidden.values =
-        converted(view_of(result, program.dtype(), {hidden.batch.rows, program.result_columns()}), DType::f32);
-    return hidden;
+    result.values = on_device ? on_device->run(result.batch, {how, normalizes(how)})
+                              : run_here(result.batch, how);
+    return result;
   }
+
+  // What one call of so many rows holds.
+  std::int64_t activation_bytes(std::int64_t rows) const {
+    return program.arena_bytes(on_device ? bucket_rows(rows) : rows);
+  }
+  std::int64_t bytes_held() const { return on_device ? on_device->bytes_held() : arenas.bytes_held(); }
+
+  Tensor run_here(const RowBatch& batch, Pooling how) {
+    const ArenaPool::Lease arena = arenas.take(program.arena_bytes(batch.rows));
+    void* const values = const_cast<void*>(program.run(batch, arena.data()));
+    Tensor hidden = converted(view_of(values, program.dtype(), {batch.rows, program.result_columns()}), DType::f32);
+    if (how == Pooling::none) return hidden;
+    Tensor pooled = pool(batch, hidden.as<float>(), program.result_columns(), how);
+    if (normalizes(how)) normalize_rows(pooled);
+    return pooled;
+  }
+  bool normalizes(Pooling how) const { return how != Pooling::none && pooling.normalize && !options.logits; }
 
   SessionOptions options;
   Device device;
@@ -79,7 +103,8 @@ struct Session::State {
   std::shared_ptr<const void> mapping;  // embedding tables are read where the file is mapped
   std::optional<Tokenizer> tokenizer;
   Program program;
-  ArenaPool arenas;
+  ArenaPool arenas;                        // of a device that does its work at once
+  std::unique_ptr<DeviceCalls> on_device;  // of one that works beside the host
   std::atomic<std::int64_t> calls = 0, planned_bytes = 0;
 };
 
@@ -108,18 +133,18 @@ bool Session::normalizes() const { return state_->pooling.normalize; }
 const Device& Session::device() const { return state_->device; }
 
 MemoryPlan Session::memory_for(std::int64_t tokens) const {
-  return {.tokens = tokens, .bytes = state_->program.arena_bytes(tokens)};
+  return {.tokens = tokens, .bytes = state_->activation_bytes(tokens)};
 }
 
 SessionStatistics Session::statistics() const {
   return {.calls = state_->calls,
           .plans = state_->program.plans_made(),
           .planned_bytes = state_->planned_bytes,
-          .held_bytes = state_->arenas.bytes_held()};
+          .held_bytes = state_->bytes_held()};
 }
 
 Tensor Session::run(const TokenBatch& batch) const {
-  State::Hidden hidden = state_->run(batch);
+  State::Result hidden = state_->run(batch, Pooling::none);
   if (!hidden.batch.padded) return std::move(hidden.values);
   const std::int64_t columns = this->columns();
   Tensor packed(DType::f32, {static_cast<std::int64_t>(batch.ids.size()), columns});
@@ -135,11 +160,7 @@ Tensor Session::embed(const TokenBatch& batch, Pooling pooling) const {
   if (pooling == Pooling::none) return run(batch);
   if (state_->options.logits && pooling != Pooling::last)
     fail(ErrorKind::invalid_argument, "logits of a text; accepted: those of every token (none) and of the last one");
-  const ThreadCount threads(state_->options.threads);
-  const State::Hidden hidden = state_->run(batch);
-  Tensor pooled = pool(hidden.batch, hidden.values.as<float>(), columns(), pooling);
-  if (state_->pooling.normalize && !state_->options.logits) normalize_rows(pooled);
-  return pooled;
+  return state_->run(batch, pooling).values;
 }
 
 namespace {

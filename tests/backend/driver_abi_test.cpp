@@ -50,6 +50,8 @@ static_assert(same<&Driver::pop_context, decltype(cuCtxPopCurrent_v2)>);
 static_assert(same<&Driver::synchronize_context, decltype(cuCtxSynchronize)>);
 static_assert(same<&Driver::allocate, decltype(cuMemAlloc_v2)>);
 static_assert(same<&Driver::release, decltype(cuMemFree_v2)>);
+static_assert(same<&Driver::allocate_pinned, decltype(cuMemAllocHost_v2)>);
+static_assert(same<&Driver::release_pinned, decltype(cuMemFreeHost)>);
 static_assert(same<&Driver::memory_left, decltype(cuMemGetInfo_v2)>);
 static_assert(same<&Driver::copy_in, decltype(cuMemcpyHtoDAsync_v2)>);
 static_assert(same<&Driver::copy_out, decltype(cuMemcpyDtoHAsync_v2)>);

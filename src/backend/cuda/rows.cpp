@@ -38,6 +38,7 @@ struct KernelName {
   const char* unit;
   std::string entry;
   unsigned threads;
+  bool follows_kernel = true;  // what is in front on the stream is a kernel, whose end this one may overlap
 };
 
 template <class Params>
@@ -46,9 +47,10 @@ void launch(const WorkQueue& queue, const KernelName& name, Dimensions grid, Par
   if (grid.y > kMostInGrid) fail(ErrorKind::unsupported, "rows of this many columns do not run on CUDA");
   void* arguments[] = {&params};
   plain_kernel(gpu, name.unit, name.entry, name.threads)
-      .launch(
-          {.grid = grid, .stream = static_cast<StreamHandle>(queue.stream), .overlap_previous = gpu.caps.arch >= 90},
-          arguments);
+      .launch({.grid = grid,
+               .stream = static_cast<StreamHandle>(queue.stream),
+               .overlap_previous = name.follows_kernel && gpu.caps.arch >= 90},
+              arguments);
 }
 
 bool takes_vectors(const SumNormParams& params, DType dtype) {
@@ -64,11 +66,12 @@ void sum_norm(const RowShape& shape, SumNormParams params, const NormWeights* no
   params.rows = narrow<int>(shape.rows, "rows");
   if (norm != nullptr) params.scale = norm->scale, params.shift = norm->shift, params.epsilon = norm->epsilon;
   if (shape.rows == 0 || shape.columns == 0) return;
+  const bool follows_kernel = params.sources[0].indices == nullptr;  // indices come by a copy
   if (takes_vectors(params, shape.dtype))
-    launch(shape.queue, {"sum_norm", sum_norm_entry(shape.dtype, params.count), kSumThreads},
+    launch(shape.queue, {"sum_norm", sum_norm_entry(shape.dtype, params.count), kSumThreads, follows_kernel},
            {.x = ceil_div(shape.rows, kSumRows)}, params);
   else
-    launch(shape.queue, {"sum_norm", sum_norm_entry(shape.dtype, 0), kWideThreads},
+    launch(shape.queue, {"sum_norm", sum_norm_entry(shape.dtype, 0), kWideThreads, follows_kernel},
            {.x = static_cast<unsigned>(params.rows)}, params);
 }
 

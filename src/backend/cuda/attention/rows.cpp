@@ -93,20 +93,29 @@ void run_rows(const AttentionPlan&, const ArrangedMask& mask, const stof::Attent
 void launch_rows(const DeviceBlocks& blocks, const stof::AttentionCall& call) {
   const Kernel& kernel = plain_kernel(blocks.gpu(), kUnit, row_entry(call.dtype), kThreads);
   RowAttentionParams params = params_of(call, blocks.view());
+  const auto start = [&](std::int64_t items, std::int64_t longest) {
+    params.chunks = static_cast<int>((longest + kRowsPerBlock - 1) / kRowsPerBlock);
+    const auto blocks_in_x = narrow<int>(std::int64_t{params.chunks} * params.heads, "groups of rows");
+    void* arguments[] = {&params};
+    kernel.launch({.grid = {static_cast<unsigned>(blocks_in_x), 1, static_cast<unsigned>(items)},
+                   .stream = static_cast<StreamHandle>(call.stream)},
+                  arguments);
+  };
+  if (const DeviceItems& there = call.device_items; there.count > 0) {
+    params.starts = there.starts;
+    params.lengths = there.lengths;
+    start(there.count, call.items.front().queries);
+    return;
+  }
   for (std::size_t first = 0; first < call.items.size(); first += RowAttentionParams::kMostItems) {
     const auto items =
         call.items.subspan(first, std::min<std::size_t>(RowAttentionParams::kMostItems, call.items.size() - first));
-    int longest = 0;
+    std::int64_t longest = 0;
     for (std::size_t i = 0; i < items.size(); ++i) {
       params.items[i] = row_item(items[i]);
-      longest = std::max(longest, params.items[i].queries);
+      longest = std::max(longest, items[i].queries);
     }
-    params.chunks = (longest + kRowsPerBlock - 1) / kRowsPerBlock;
-    const auto blocks_in_x = narrow<int>(std::int64_t{params.chunks} * params.heads, "groups of rows");
-    void* arguments[] = {&params};
-    kernel.launch({.grid = {static_cast<unsigned>(blocks_in_x), 1, static_cast<unsigned>(items.size())},
-                   .stream = static_cast<StreamHandle>(call.stream)},
-                  arguments);
+    start(std::ssize(items), longest);
   }
 }
 

@@ -37,7 +37,8 @@ class Caller {
   Caller(const TiledMask& mask, const stof::AttentionCall& call)
       : mask_(mask), call_(call), stream_(static_cast<StreamHandle>(call.stream)), by_item_(mask.extent.batch > 1) {
     const std::int64_t most = by_item_ ? 1 : std::min(mask.shape.batch, kMostInGrid);
-    items_ = item_runs(call, most);
+    if (call.device_items.count > 0) items_.push_back(device_run(call.device_items));
+    else items_ = item_runs(call, most);
     const std::int64_t per_kv = call.heads / call.kv_heads;
     for (const ItemRun& run : items_) {
       const std::int64_t item = by_item_ ? call.items[run.first].index : 0;
@@ -69,12 +70,17 @@ class Caller {
   }
 
  private:
+  // Lengths and places stay on the device.
+  static ItemRun device_run(const DeviceItems& items) {
+    return {.first = 0, .count = 1, .places = items.count, .query_rows = items.rows, .key_rows = items.rows};
+  }
+
   void launch_all(const LaunchPiece& launch, Workspace& workspace) const {
     for (std::size_t i = 0; i < items_.size(); ++i) {
       const DeviceNumbers numbers = write_numbers(items_[i], workspace);
       for (const HeadRun& heads : heads_[i]) {
-        const bool first = &heads == heads_[i].data();
-        launch_piece(launch, {items_[i], heads, numbers, !(first && numbers.any())}, workspace);
+        const bool behind_numbers = &heads == heads_[i].data() && numbers.any() && call_.device_items.count == 0;
+        launch_piece(launch, {items_[i], heads, numbers, !behind_numbers}, workspace);
       }
     }
   }
@@ -87,6 +93,8 @@ class Caller {
   }
 
   DeviceNumbers write_numbers(const ItemRun& run, Workspace& workspace) const {
+    if (const DeviceItems& there = call_.device_items; there.count > 0)
+      return {there.lengths, there.lengths, there.starts, there.starts};
     std::vector<int> values;
     DeviceNumbers numbers;
     const auto add = [&](const std::vector<int>& more) {

@@ -50,6 +50,8 @@ struct Driver {
 
   Entry<DevicePointer*, std::size_t> allocate{library, "cuMemAlloc_v2"};
   Entry<DevicePointer> release{library, "cuMemFree_v2"};
+  Entry<void**, std::size_t> allocate_pinned{library, "cuMemAllocHost_v2"};
+  Entry<void*> release_pinned{library, "cuMemFreeHost"};
   Entry<std::size_t*, std::size_t*> memory_left{library, "cuMemGetInfo_v2"};
   Entry<DevicePointer, const void*, std::size_t, StreamHandle> copy_in{library, "cuMemcpyHtoDAsync_v2"};
   Entry<void*, DevicePointer, std::size_t, StreamHandle> copy_out{library, "cuMemcpyDtoHAsync_v2"};

@@ -25,6 +25,19 @@ DeviceMemory::~DeviceMemory() {
   driver().pop_context.attempt(&popped);
 }
 
+PinnedMemory::PinnedMemory(const Gpu& gpu, std::size_t bytes) : gpu_(&gpu) {
+  if (bytes == 0) return;
+  const CurrentGpu current(gpu);
+  driver().allocate_pinned(&data_, bytes);
+}
+
+PinnedMemory::~PinnedMemory() {
+  ContextHandle popped = nullptr;
+  if (data_ == nullptr || driver().push_context.attempt(gpu_->context) != kSuccess) return;
+  driver().release_pinned.attempt(data_);
+  driver().pop_context.attempt(&popped);
+}
+
 void DeviceMemory::fill(unsigned char value) const {
   if (bytes_ == 0) return;
   const CurrentGpu current(*gpu_);

@@ -41,6 +41,20 @@ class DeviceMemory {
   std::size_t bytes_ = 0;
 };
 
+// Memory of the host that the GPU copies from and to while the host does other things.
+class PinnedMemory {
+ public:
+  PinnedMemory(const Gpu& gpu, std::size_t bytes);
+  ~PinnedMemory();
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  const Gpu* gpu_;
+  void* data_ = nullptr;
+};
+
 void copy_in(const Gpu& gpu, DevicePointer to, std::span<const std::byte> from);
 void copy_out(const Gpu& gpu, std::span<std::byte> to, DevicePointer from);
 

@@ -49,16 +49,24 @@ float Event::microseconds_since(const Event& earlier) const {
 
 CapturedGraph::CapturedGraph(const Gpu& gpu, const std::function<void(StreamHandle)>& work) : gpu_(&gpu) {
   const Stream stream(gpu);
-  const CurrentGpu current(gpu);
+  capture(stream.handle(), [&] { work(stream.handle()); });
+}
+
+CapturedGraph::CapturedGraph(const Gpu& gpu, StreamHandle stream, const std::function<void()>& work) : gpu_(&gpu) {
+  capture(stream, work);
+}
+
+void CapturedGraph::capture(StreamHandle stream, const std::function<void()>& work) {
+  const CurrentGpu current(*gpu_);
   GraphHandle graph = nullptr;
-  driver().begin_capture(stream.handle(), kCaptureThreadLocal);
+  driver().begin_capture(stream, kCaptureThreadLocal);
   try {
-    work(stream.handle());
+    work();
   } catch (...) {
-    if (driver().end_capture.attempt(stream.handle(), &graph) == kSuccess) driver().destroy_graph.attempt(graph);
+    if (driver().end_capture.attempt(stream, &graph) == kSuccess) driver().destroy_graph.attempt(graph);
     throw;
   }
-  driver().end_capture(stream.handle(), &graph);
+  driver().end_capture(stream, &graph);
   const Status status = driver().instantiate.attempt(&run_, graph, 0);
   driver().destroy_graph.attempt(graph);
   if (status != kSuccess) fail_call(driver().instantiate.name(), status);

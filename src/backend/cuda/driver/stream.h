@@ -39,12 +39,16 @@ class Event {
 class CapturedGraph {
  public:
   CapturedGraph(const Gpu& gpu, const std::function<void(StreamHandle)>& work);
+  // What it puts on this stream, on which nothing else is put meanwhile.
+  CapturedGraph(const Gpu& gpu, StreamHandle stream, const std::function<void()>& work);
   ~CapturedGraph();
   CapturedGraph(const CapturedGraph&) = delete;
   CapturedGraph& operator=(const CapturedGraph&) = delete;
   void launch(StreamHandle stream) const;
 
  private:
+  void capture(StreamHandle stream, const std::function<void()>& work);
+
   const Gpu* gpu_;
   GraphRunHandle run_ = nullptr;
 };

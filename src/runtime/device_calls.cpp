@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/device_calls.h"
+
+#include <algorithm>
+
+#include "src/backend/contract.h"
+#include "src/base/error.h"
+#include "src/tensor/convert.h"
+
+namespace stof {
+
+bool GrowingMemory::reserve(std::int64_t bytes, const std::function<std::shared_ptr<void>(std::size_t)>& allocate) {
+  if (bytes <= bytes_) return false;
+  memory_.reset();  // before the larger one is asked for
+  bytes_ = 0;
+  memory_ = allocate(static_cast<std::size_t>(bytes));
+  bytes_ = bytes;
+  return true;
+}
+
+DeviceLane::Inputs::Inputs(std::int32_t* begin, const Bucket& bucket) {
+  const auto take = [&](std::int64_t count) {
+    const std::span<std::int32_t> taken(begin, static_cast<std::size_t>(count));
+    begin += count;
+    return taken;
+  };
+  tokens = take(bucket.rows);
+  positions = take(bucket.rows);
+  segments = take(bucket.rows);
+  starts = take(bucket.texts);
+  lengths = take(bucket.texts);
+}
+
+DeviceLane::DeviceLane(const Program& program)
+    : program_(program),
+      stream_(program.options().device.backend->open_stream(program.options().device)),
+      workspace_(stream_->device_memory(program.options().device.backend->matmul.workspace_bytes)) {}
+
+DeviceLane::~DeviceLane() {
+  try {
+    stream_->synchronize();
+  } catch (const Error&) {  // the call that put the work there has said it
+  }
+}
+
+void DeviceLane::reserve(const Bucket& bucket) {
+  const auto on_device = [this](std::size_t bytes) { return stream_->device_memory(bytes); };
+  const auto on_host = [this](std::size_t bytes) { return stream_->host_memory(bytes); };
+  const std::int64_t input_bytes = Inputs::count(bucket) * static_cast<std::int64_t>(sizeof(std::int32_t));
+  const std::int64_t pooled_bytes = bucket.texts * program_.result_columns() * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t activation_bytes = program_.arena_bytes(bucket.rows);
+  // Addresses of memory that moves are in every recording.
+  if (std::max(
+          {input_bytes - inputs_.bytes(), pooled_bytes - pooled_.bytes(), activation_bytes - activations_.bytes()}) > 0)
+    recorded_.clear();
+  host_inputs_.reserve(input_bytes, on_host);
+  inputs_.reserve(input_bytes, on_device);
+  pooled_.reserve(pooled_bytes, on_device);
+  try {
+    activations_.reserve(activation_bytes, on_device);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::device) throw;
+    fail(ErrorKind::device, "{}; {} rows of activations need {} bytes: run fewer texts together", error.what(),
+         bucket.rows, activation_bytes);
+  }
+}
+
+// Rows and texts past the call's own are token 0 at position 0, and texts without rows.
+void DeviceLane::fill_inputs(const RowBatch& batch, const Bucket& bucket) const {
+  const Inputs inputs(reinterpret_cast<std::int32_t*>(host_inputs_.data()), bucket);
+  const auto fill = [](std::span<std::int32_t> to, const std::vector<std::int32_t>& from) {
+    std::fill(std::copy(from.begin(), from.end(), to.begin()), to.end(), 0);
+  };
+  fill(inputs.tokens, batch.tokens);
+  fill(inputs.positions, batch.positions);
+  fill(inputs.segments, batch.segments);
+  fill(inputs.lengths, batch.lengths);
+  fill(inputs.starts, {});
+  for (std::int64_t text = 0; text < batch.texts; ++text)
+    inputs.starts[static_cast<std::size_t>(text)] = static_cast<std::int32_t>(batch.first_row(text));
+}
+
+Frame DeviceLane::frame_of(const Bucket& bucket, const RowBatch* batch) const {
+  const Inputs there(reinterpret_cast<std::int32_t*>(inputs_.data()), bucket);
+  const ProgramOptions& options = program_.options();
+  std::optional<AttentionRows> texts;
+  if (batch == nullptr) texts = {.items = bucket.texts, .starts = there.starts.data(), .lengths = there.lengths.data()};
+  return {.rows = batch == nullptr ? bucket.rows : batch->rows,
+          .row_capacity = row_capacity(bucket.rows),
+          .arena = activations_.data(),
+          .indices = {there.tokens, there.positions, there.segments},
+          .batch = batch,
+          .texts = texts,
+          .attention = &program_.plans(bucket.texts, bucket.longest),
+          .queue = {.device = &options.device,
+                    .stream = stream_->handle(),
+                    .workspace = workspace_.get(),
+                    .workspace_bytes = options.device.backend->matmul.workspace_bytes}};
+}
+
+const void* DeviceLane::enqueue(const Bucket& bucket, const ResultForm& form, const RowBatch* batch) const {
+  const Inputs there(reinterpret_cast<std::int32_t*>(inputs_.data()), bucket);
+  const Frame frame = frame_of(bucket, batch);
+  stream_->copy_in(inputs_.data(), host_inputs_.data(),
+                   static_cast<std::size_t>(Inputs::count(bucket)) * sizeof(std::int32_t));
+  const void* const hidden = program_.run(frame);
+  if (form.pooling == Pooling::none) return hidden;
+  program_.options().device.backend->rows.pool(
+      {.rows = {frame.rows, program_.result_columns(), program_.dtype(), frame.queue},
+       .hidden = hidden,
+       .starts = there.starts,
+       .lengths = there.lengths,
+       .pooling = form.pooling,
+       .normalize = form.normalize,
+       .out = reinterpret_cast<float*>(pooled_.data())});
+  return pooled_.data();
+}
+
+Tensor DeviceLane::fetch(const void* result, const RowBatch& batch, const ResultForm& form) const {
+  const bool pooled = form.pooling != Pooling::none;
+  Tensor values(pooled ? DType::f32 : program_.dtype(), {pooled ? batch.texts : batch.rows, program_.result_columns()});
+  stream_->copy_out(values.data(), result, values.bytes());
+  stream_->synchronize();
+  return values.dtype() == DType::f32 ? std::move(values) : converted(values.view(), DType::f32);
+}
+
+Tensor DeviceLane::run(const RowBatch& batch, const ResultForm& form) {
+  const Bucket bucket =
+      bucket_of({.rows = batch.rows, .texts = batch.texts, .longest = batch.longest}, program_.options().longest);
+  reserve(bucket);
+  fill_inputs(batch, bucket);
+  if (program_.plans_by_length()) return fetch(enqueue(bucket, form, &batch), batch, form);
+  const std::pair key(bucket, form);
+  if (const auto found = recorded_.find(key); found != recorded_.end()) {
+    found->second.work->launch();
+    return fetch(found->second.result, batch, form);
+  }
+  // Done once before it is recorded: kernels are loaded and algorithms chosen, which a recording must not do.
+  const void* const result = enqueue(bucket, form, nullptr);
+  Tensor values = fetch(result, batch, form);
+  if (recorded_.size() >= kMostRecordings) recorded_.clear();
+  recorded_.emplace(key, Recording{stream_->record([this, bucket, form] { enqueue(bucket, form, nullptr); }), result});
+  return values;
+}
+
+Tensor DeviceCalls::run(const RowBatch& batch, const ResultForm& form) {
+  std::unique_ptr<DeviceLane> lane;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      lane = std::move(free_.back());
+      free_.pop_back();
+    }
+  }
+  if (!lane) {
+    lane = std::make_unique<DeviceLane>(program_);
+    ++lanes_;
+  }
+  const std::int64_t before = lane->activation_bytes();
+  try {
+    Tensor values = lane->run(batch, form);
+    held_ += lane->activation_bytes() - before;
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(lane));
+    return values;
+  } catch (...) {  // a lane that failed is not used again
+    held_ -= before;
+    --lanes_;
+    throw;
+  }
+}
+
+}  // namespace stof

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of a program on a device that works beside the host. A call takes a lane: a stream with memory of its own. The
+// first call of a bucket is recorded, later ones are launched as a whole; the host waits once, for the result.
+#pragma once
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "src/backend/device_stream.h"
+#include "src/runtime/bucket.h"
+#include "src/runtime/program.h"
+#include "stof/session.h"
+
+namespace stof {
+
+struct ResultForm {
+  Pooling pooling = Pooling::none;  // none: the vector of every row
+  bool normalize = false;
+  friend auto operator<=>(const ResultForm&, const ResultForm&) = default;
+};
+
+// Memory of the device that grows with the calls; what was recorded with its address is void once it has grown.
+class GrowingMemory {
+ public:
+  // True when it moved.
+  bool reserve(std::int64_t bytes, const std::function<std::shared_ptr<void>(std::size_t)>& allocate);
+  std::byte* data() const { return static_cast<std::byte*>(memory_.get()); }
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<void> memory_;
+  std::int64_t bytes_ = 0;
+};
+
+class DeviceLane {
+ public:
+  explicit DeviceLane(const Program& program);
+  ~DeviceLane();  // waits for the device
+  DeviceLane(const DeviceLane&) = delete;
+  DeviceLane& operator=(const DeviceLane&) = delete;
+
+  // f32 [rows, columns], or [texts, columns] when pooled.
+  Tensor run(const RowBatch& batch, const ResultForm& form);
+  std::int64_t activation_bytes() const { return activations_.bytes(); }
+  std::size_t recordings() const { return recorded_.size(); }
+
+ private:
+  // Where the numbers of a call lie in the memory of its inputs.
+  struct Inputs {
+    std::span<std::int32_t> tokens, positions, segments, starts, lengths;
+    Inputs(std::int32_t* begin, const Bucket& bucket);
+    static std::int64_t count(const Bucket& bucket) { return 3 * bucket.rows + 2 * bucket.texts; }
+  };
+
+  void reserve(const Bucket& bucket);
+  void fill_inputs(const RowBatch& batch, const Bucket& bucket) const;
+  // `batch` only where attention is planned by length, with lengths that the host knows; else nothing of the call but
+  // its bucket.
+  Frame frame_of(const Bucket& bucket, const RowBatch* batch) const;
+  // From the inputs on the host to the result on the device; returns where the result's rows are.
+  const void* enqueue(const Bucket& bucket, const ResultForm& form, const RowBatch* batch) const;
+  Tensor fetch(const void* result, const RowBatch& batch, const ResultForm& form) const;
+
+  static constexpr std::size_t kMostRecordings = 64;
+  struct Recording {
+    std::unique_ptr<RecordedWork> work;
+    const void* result = nullptr;
+  };
+
+  const Program& program_;
+  std::unique_ptr<DeviceStream> stream_;
+  std::shared_ptr<void> workspace_;
+  GrowingMemory host_inputs_, inputs_, activations_, pooled_;
+  std::map<std::pair<Bucket, ResultForm>, Recording> recorded_;
+};
+
+// Thread-safe: calls that run at the same time have lanes of their own, steady work makes none.
+class DeviceCalls {
+ public:
+  explicit DeviceCalls(const Program& program) : program_(program) {}
+  Tensor run(const RowBatch& batch, const ResultForm& form);
+  // For activations, of every lane.
+  std::int64_t bytes_held() const { return held_; }
+  std::size_t lanes() const { return lanes_; }
+
+ private:
+  const Program& program_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<DeviceLane>> free_;
+  std::atomic<std::int64_t> held_ = 0;
+  std::atomic<std::size_t> lanes_ = 0;
+};
+
+}  // namespace stof

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole models on a GPU equal the same models on the CPU. Skipped where there is no GPU, or none that models run on.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "src/backend/cuda/driver/api.h"
+#include "src/backend/cuda/driver/blas.h"
+#include "tests/expect_error.h"
+#include "tests/model/checkpoint.h"
+#include "tests/runtime/small_bert.h"
+
+namespace stof {
+namespace {
+
+class CudaSession : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!cuda::missing_driver().empty()) GTEST_SKIP() << cuda::missing_driver();
+    if (!cuda::missing_blas().empty()) GTEST_SKIP() << cuda::missing_blas();
+  }
+};
+
+TokenBatch texts_of(const std::vector<std::int64_t>& lengths, std::uint64_t seed = 0) {
+  TokenBatch batch;
+  for (std::size_t text = 0; text < lengths.size(); ++text) {
+    std::vector<std::int32_t> ids;
+    for (std::int64_t i = 0; i < lengths[text]; ++i)
+      ids.push_back(static_cast<std::int32_t>(splitmix64(seed + text * 1000 + static_cast<std::uint64_t>(i)) % 50));
+    batch.add(ids);
+  }
+  return batch;
+}
+
+double worst_difference(const Tensor& got, const Tensor& want) {
+  EXPECT_EQ(got.shape(), want.shape());
+  double worst = 0;
+  for (std::int64_t i = 0; i < want.size(); ++i) {
+    const double difference = std::abs(double{got.as<float>()[i]} - want.as<float>()[i]);
+    worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
+  }
+  return worst;
+}
+
+// Of vectors of length 1, or of hidden states with components up to 3 or so.
+double bound_of(DType dtype, bool pooled) {
+  if (dtype == DType::f32) return 2e-5;
+  return (pooled ? 5e-3 : 2e-2) * (dtype == DType::bf16 ? 6 : 1);
+}
+
+struct Case {
+  std::string mask;
+  DType dtype;
+  bool padded = false;
+  std::string activation = "gelu";
+};
+std::vector<Case> cases() {
+  std::vector<Case> cases;
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (const char* mask : {"all", "causal", "longformer(32,4)", "heads(0: causal, *: window(5))",
+                             "documents([0,10,40])", "bigbird(16,3,2,1,5)"})
+      cases.push_back({mask, dtype});
+    cases.push_back({"all", dtype, true});
+    cases.push_back({"bigbird(16,3,2,1,5)", dtype, true});
+    cases.push_back({"all", dtype, false, "gelu_new"});
+    cases.push_back({"all", dtype, false, "relu"});
+  }
+  return cases;
+}
+
+class CudaSessionOf : public CudaSession, public testing::WithParamInterface<Case> {};
+INSTANTIATE_TEST_SUITE_P(Cases, CudaSessionOf, testing::ValuesIn(cases()));
+
+TEST_P(CudaSessionOf, EqualsTheCpu) {
+  const Case& the = GetParam();
+  SCOPED_TRACE(the.mask + " " + std::string(name_of(the.dtype)) + " " + the.activation);
+  const Model model = small_bert(2, the.activation);
+  const Mask mask = parse(the.mask);
+  const Session gpu(model, {.device = "cuda", .dtype = the.dtype, .mask = mask, .padded = the.padded});
+  const Session cpu(model, {.device = "cpu", .mask = mask});
+  double worst_hidden = 0, worst_pooled = 0;
+  for (int repeat = 0; repeat < 2; ++repeat)  // as first used, then launched as a whole
+    for (const std::vector<std::int64_t>& lengths : {std::vector<std::int64_t>{96, 7, 1, 33, 64, 2, 50},
+                                                     {90, 9, 3, 30, 66, 1, 51},
+                                                     {5, 80},
+                                                     {1},
+                                                     {96, 96, 96, 96}}) {
+      const TokenBatch batch = texts_of(lengths, static_cast<std::uint64_t>(repeat));
+      worst_hidden = std::max(worst_hidden, worst_difference(gpu.run(batch), cpu.run(batch)));
+      for (const Pooling pooling : {Pooling::cls, Pooling::mean, Pooling::max})
+        worst_pooled = std::max(worst_pooled, worst_difference(gpu.embed(batch, pooling), cpu.embed(batch, pooling)));
+    }
+  EXPECT_LE(worst_hidden, bound_of(the.dtype, false));
+  EXPECT_LE(worst_pooled, bound_of(the.dtype, true));
+  RecordProperty("hidden", testing::PrintToString(worst_hidden));
+  RecordProperty("pooled", testing::PrintToString(worst_pooled));
+}
+
+TEST_F(CudaSession, HoldsTheMemoryThatThePlanSays) {
+  const Session session(small_bert(), {.device = "cuda", .dtype = DType::f16});
+  std::int64_t most = 0;
+  for (const std::vector<std::int64_t>& lengths : {std::vector<std::int64_t>{7}, {96, 50}, {33, 3}}) {
+    const TokenBatch batch = texts_of(lengths);
+    session.run(batch);
+    most = std::max(most, session.memory_for(std::ssize(batch.ids)).bytes);
+    EXPECT_EQ(session.statistics().planned_bytes, most);
+    EXPECT_EQ(session.statistics().held_bytes, most);
+  }
+}
+
+TEST_F(CudaSession, RunSeveralAtOnce) {
+  const Model model = small_bert();
+  const Session one(model, {.device = "cuda", .dtype = DType::f16});
+  const Session other(model, {.device = "cuda", .dtype = DType::f32, .mask = parse("causal")});
+  const TokenBatch batch = texts_of({50, 7, 31, 96});
+  const Tensor want_one = one.embed(batch, Pooling::mean), want_other = other.embed(batch, Pooling::mean);
+  std::vector<std::thread> threads;
+  std::vector<double> worst(6, 0);
+  for (std::size_t t = 0; t < worst.size(); ++t)
+    threads.emplace_back([&, t] {
+      for (int run = 0; run < 20; ++run) {
+        const Tensor got = (t % 2 == 0 ? one : other).embed(batch, Pooling::mean);
+        worst[t] = std::max(worst[t], worst_difference(got, t % 2 == 0 ? want_one : want_other));
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const double difference : worst) EXPECT_LE(difference, 1e-6);
+}
+
+// The checkpoint's own dtype does not matter: both sides read the same.
+TEST_F(CudaSession, EmbedsRealSentencesAsTheCpuDoes) {
+  std::ifstream file(std::filesystem::path(STOF_SOURCE_DIR) / "data/sentences.txt");
+  std::vector<std::string> texts;
+  for (std::string line; std::getline(file, line);) texts.push_back(line);
+  ASSERT_FALSE(texts.empty());
+  const Tensor want = Session::load(checkpoint(), {.device = "cpu"}).embed(texts, {}).values;
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    const Session session = Session::load(checkpoint(), {.device = "cuda", .dtype = dtype});
+    for (const std::int64_t batch : {32, 7, 1000}) {
+      const double worst = worst_difference(session.embed(texts, {.batch = batch}).values, want);
+      EXPECT_LE(worst, dtype == DType::f32 ? 2e-5 : 5e-3) << name_of(dtype) << ", batches of " << batch;
+      RecordProperty(std::string(name_of(dtype)) + "_" + std::to_string(batch), testing::PrintToString(worst));
+    }
+  }
+}
+
+TEST(SessionOnCuda, SaysWhatIsMissing) {
+  EXPECT_ERROR(Session(small_bert(), {.device = "cuda:h200"}), ErrorKind::device,
+               "NVIDIA H200 (described) is a description to plan with; accepted for running: cuda, cuda:N");
+  const std::string driver = cuda::missing_driver(), blas = cuda::missing_blas();
+  if (!driver.empty())
+    EXPECT_ERROR(Session(small_bert(), {.device = "cuda"}), ErrorKind::device,
+                 "device 'cuda' cannot be used: " + driver + "; accepted here: cpu, auto");
+  else if (!blas.empty()) EXPECT_ERROR(Session(small_bert(), {.device = "cuda"}), ErrorKind::device, blas);
+  const bool whole_models = driver.empty() && blas.empty();
+  EXPECT_EQ(Session(small_bert(), {}).device().caps.arch > 0, whole_models);
+}
+
+}  // namespace
+}  // namespace stof

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls on a device that works beside the host, on a device played by the CPU (recording_device.h): results are those
+// of a plain session, each bucket is recorded once, memory and lanes are as planned.
+#include "src/runtime/device_calls.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "src/graph/build.h"
+#include "src/graph/simplify.h"
+#include "tests/expect_error.h"
+#include "tests/runtime/recording_device.h"
+#include "tests/runtime/small_bert.h"
+
+namespace stof {
+namespace {
+
+constexpr std::int64_t kLongest = 96;
+
+TokenBatch texts_of(const std::vector<std::int64_t>& lengths) {
+  TokenBatch batch;
+  for (std::size_t text = 0; text < lengths.size(); ++text) {
+    std::vector<std::int32_t> ids;
+    for (std::int64_t i = 0; i < lengths[text]; ++i)
+      ids.push_back(static_cast<std::int32_t>(splitmix64(text * 1000 + static_cast<std::uint64_t>(i)) % 50));
+    batch.add(ids);
+  }
+  return batch;
+}
+
+struct Played {
+  explicit Played(const std::string& mask = "all", DType dtype = DType::f32)
+      : model(small_bert()),
+        program(restrict_attention(simplify(build_bert(model)), parse(mask)),
+                {.device = recording_device(), .dtype = dtype, .longest = kLongest}),
+        calls(program),
+        host(model, {.device = "cpu", .dtype = dtype, .mask = parse(mask)}) {}
+
+  // Runs here and on the host, and compares.
+  void expect_same(const std::vector<std::int64_t>& lengths, const ResultForm& form = {}, bool padded = false) {
+    const TokenBatch batch = texts_of(lengths);
+    const RowBatch rows = make_rows(batch, {.vocabulary = 50, .longest = kLongest}, padded);
+    const Tensor got = calls.run(rows, form);
+    const Tensor want = form.pooling == Pooling::none ? host.run(batch) : host.embed(batch, form.pooling);
+    const std::int64_t columns = want.shape()[1];
+    ASSERT_EQ(got.shape()[0], form.pooling == Pooling::none ? rows.rows : rows.texts);
+    for (std::int64_t text = 0; text < rows.texts; ++text) {
+      const auto i = static_cast<std::size_t>(text);
+      const bool all_rows = form.pooling == Pooling::none;
+      const float* const x = got.as<float>() + (all_rows ? rows.first_row(text) : text) * columns;
+      const float* const y = want.as<float>() + (all_rows ? batch.offsets[i] : text) * columns;
+      for (std::int64_t c = 0; c < (all_rows ? lengths[i] : 1) * columns; ++c)
+        ASSERT_NEAR(x[c], y[c], 2e-6) << "text " << text << " element " << c;
+    }
+  }
+
+  Model model;
+  Program program;
+  DeviceCalls calls;
+  Session host;
+};
+
+TEST(DeviceCalls, GiveWhatAPlainSessionGives) {
+  for (const char* mask : {"all", "causal", "longformer(32,4)", "heads(0: causal, *: window(5))",
+                           "documents([0,10,40])", "bigbird(16,3,2,1,5)"}) {
+    SCOPED_TRACE(mask);
+    Played played(mask);
+    for (int repeat = 0; repeat < 2; ++repeat) {  // recorded, then launched
+      played.expect_same({96, 7, 1, 33, 64, 2, 50});
+      played.expect_same({5, 80}, {Pooling::mean, true});
+      played.expect_same({3}, {Pooling::cls, true});
+      played.expect_same({12, 90, 40}, {Pooling::max, true});
+    }
+    played.expect_same({12, 90, 40}, {}, true);
+  }
+}
+
+TEST(DeviceCalls, RecordEachBucketOnce) {
+  Played played;
+  StreamCounts& counts = stream_counts();
+  const int recordings = counts.recordings, launches = counts.launches, waits = counts.waits;
+  played.expect_same({60, 60, 60, 60});  // the largest first: later ones fit its memory
+  EXPECT_EQ(counts.recordings, recordings + 1);
+  played.expect_same({50, 64, 61, 57});  // other lengths of the same bucket
+  played.expect_same({60, 64, 64, 50});
+  EXPECT_EQ(counts.recordings, recordings + 1);
+  EXPECT_EQ(counts.launches, launches + 2);
+  EXPECT_EQ(counts.waits, waits + 3);  // one a call, for its result
+  played.expect_same({60, 60, 60, 60}, {Pooling::mean, true});
+  played.expect_same({40, 40});
+  EXPECT_EQ(counts.recordings, recordings + 3);
+  played.expect_same({96, 96, 96, 96});  // more memory: what was recorded before is void
+  played.expect_same({40, 40});
+  EXPECT_EQ(counts.recordings, recordings + 5);
+}
+
+TEST(DeviceCalls, RecordNothingWhereLengthsArePlannedFor) {
+  Played played("bigbird(16,3,2,1,5)");
+  const int recordings = stream_counts().recordings;
+  played.expect_same({60, 60});
+  played.expect_same({60, 60});
+  EXPECT_EQ(stream_counts().recordings, recordings);
+}
+
+TEST(DeviceCalls, PlanOncePerSize) {
+  Played played;
+  EXPECT_EQ(played.program.plans_made(), 1);  // at load, so that a mask that nothing takes is refused there
+  played.expect_same({60, 60});
+  const std::int64_t plans = played.program.plans_made();
+  played.expect_same({33, 40});
+  EXPECT_EQ(played.program.plans_made(), plans);
+  played.expect_same({70, 40});  // up to 96
+  EXPECT_EQ(played.program.plans_made(), plans + 1);
+}
+
+TEST(DeviceCalls, HoldWhatIsPlanned) {
+  Played played;
+  EXPECT_EQ(played.calls.bytes_held(), 0);
+  played.expect_same({60, 60});
+  EXPECT_EQ(played.calls.bytes_held(), played.program.arena_bytes(bucket_rows(120)));
+  played.expect_same({10});
+  EXPECT_EQ(played.calls.bytes_held(), played.program.arena_bytes(bucket_rows(120)));
+  played.expect_same({96, 96, 96});
+  EXPECT_EQ(played.calls.bytes_held(), played.program.arena_bytes(bucket_rows(288)));
+}
+
+TEST(DeviceCalls, SayWhatDoesNotFit) {
+  Played played;
+  played.expect_same({8});
+  const std::int64_t bytes = played.program.arena_bytes(bucket_rows(192));
+  most_device_bytes() = static_cast<std::size_t>(bytes) - 1;
+  const RowBatch rows = make_rows(texts_of({96, 96}), {.vocabulary = 50, .longest = kLongest}, false);
+  EXPECT_ERROR(played.calls.run(rows, {}), ErrorKind::device,
+               fmt::format("out of memory: {0} bytes wanted; 192 rows of activations need {0} bytes: run fewer texts "
+                           "together",
+                           bytes));
+  most_device_bytes() = SIZE_MAX;
+  EXPECT_EQ(played.calls.lanes(), 0u);  // one that failed is not used again
+  EXPECT_EQ(played.calls.bytes_held(), 0);
+  played.expect_same({96, 96});
+  EXPECT_EQ(played.calls.lanes(), 1u);
+}
+
+TEST(DeviceCalls, AreSafeFromSeveralThreads) {
+  Played played;
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4, 0);
+  const RowBatch rows = make_rows(texts_of({50, 7, 31}), {.vocabulary = 50, .longest = kLongest}, false);
+  const Tensor want = played.calls.run(rows, {});
+  for (std::size_t t = 0; t < wrong.size(); ++t)
+    threads.emplace_back([&, t] {
+      for (int run = 0; run < 4; ++run) {
+        const Tensor got = played.calls.run(rows, {});
+        wrong[t] += std::memcmp(got.data(), want.data(), want.bytes()) != 0;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(4, 0));
+  EXPECT_GE(played.calls.lanes(), 1u);
+  EXPECT_LE(played.calls.lanes(), 4u);
+}
+
+}  // namespace
+}  // namespace stof
