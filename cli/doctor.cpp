@@ -38,6 +38,9 @@ std::vector<Missing> find_missing(const Report& report) {
   if (!report.gpu.devices.empty() && !report.gpu.nvrtc)
     missing.push_back({"NVRTC (libnvrtc.so)", "kernels cannot be compiled at run time",
                        "pip install nvidia-cuda-nvrtc, and put its folder lib on LD_LIBRARY_PATH"});
+  if (!report.gpu.devices.empty() && !report.gpu.blas)
+    missing.push_back({"cuBLASLt (libcublasLt.so)", "attention runs on the GPU, whole models run on the CPU",
+                       "pip install nvidia-cublas, and put its folder lib on LD_LIBRARY_PATH"});
   if (!report.cache.writable)
     missing.push_back({"cache folder", "what is compiled or tuned is lost at exit",
                        "point XDG_CACHE_HOME at a folder that can be written"});
@@ -67,6 +70,7 @@ void print_text(const Report& report) {
   print_line("NVIDIA driver",
              gpu.cuda ? fmt::format("{}, serves CUDA {}", gpu.driver.value_or("unknown version"), *gpu.cuda) : "none");
   print_line("NVRTC", gpu.nvrtc.value_or("none"));
+  print_line("cuBLASLt", gpu.blas.value_or("none"));
   print_line("cache folder", fmt::format("{} ({})", report.cache.folder.string(),
                                          report.cache.writable ? "can be written" : "cannot be written"));
   if (report.missing.empty()) return;
@@ -99,7 +103,8 @@ Json to_json(const Report& report) {
            {{"devices", std::move(devices)},
             {"driver", optional_text(report.gpu.driver)},
             {"cuda", optional_text(report.gpu.cuda)},
-            {"nvrtc", optional_text(report.gpu.nvrtc)}}},
+            {"nvrtc", optional_text(report.gpu.nvrtc)},
+            {"cublaslt", optional_text(report.gpu.blas)}}},
           {"cache", {{"folder", report.cache.folder.string()}, {"writable", report.cache.writable}}},
           {"missing", std::move(missing)}};
 }

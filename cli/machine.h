@@ -28,6 +28,7 @@ struct GpuFacts {
   std::optional<std::string> driver;  // "580.65.06"
   std::optional<std::string> cuda;    // the newest CUDA version that the driver serves
   std::optional<std::string> nvrtc;
+  std::optional<std::string> blas;  // cuBLASLt
   std::vector<GpuDevice> devices;
   std::string problem;  // why a driver that is there gives no device
 };
@@ -38,7 +39,7 @@ struct CacheFacts {
 };
 
 CpuFacts probe_cpu();
-GpuFacts probe_gpu();  // loads libcuda, libnvidia-ml and libnvrtc by name, if they are there
+GpuFacts probe_gpu();  // loads libcuda, libnvidia-ml, libnvrtc and libcublasLt by name, if they are there
 CacheFacts probe_cache();
 
 }  // namespace stof::cli

@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "cli/machine.h"
+#include "src/backend/cuda/driver/blas.h"
 
 namespace stof::cli {
 namespace {
@@ -91,6 +92,7 @@ GpuFacts probe_gpu() {
   probe_driver(facts);
   probe_cuda(facts);
   probe_nvrtc(facts);
+  if (cuda::missing_blas().empty()) facts.blas = cuda::blas_version();
   return facts;
 }
 

@@ -137,7 +137,7 @@ void add_run(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--logits", options->logits, "GPT-2: scores of the vocabulary in place of hidden states");
   command->add_option("--batch", options->batch, "texts run together")->capture_default_str();
-  command->add_option("--dtype", options->dtype, "f32 or bf16")->capture_default_str();
+  command->add_option("--dtype", options->dtype, "f32, bf16; on a GPU also f16")->capture_default_str();
   command->add_option("--device", options->device, "auto, cpu, cuda, cuda:N")->capture_default_str();
   command->add_option("--threads", options->threads, "0: all")->capture_default_str();
   command->add_flag("--no-truncate", options->no_truncate, "a text that is too long is an error");

@@ -33,7 +33,7 @@ class Doctor(unittest.TestCase):
             list(found["cpu"]),
             ["name", "cores", "hardware_threads", "threads", "instruction_sets", "bf16_dot", "memory_bytes",
              "available_bytes"])  # fmt: skip
-        self.assertEqual(list(found["gpu"]), ["devices", "driver", "cuda", "nvrtc"])
+        self.assertEqual(list(found["gpu"]), ["devices", "driver", "cuda", "nvrtc", "cublaslt"])
         self.assertEqual(list(found["cache"]), ["folder", "writable"])
         for item in found["missing"]:
             self.assertEqual(list(item), ["what", "effect", "remedy"])
