@@ -138,8 +138,8 @@ class ProgramBuilder {
   // Arrays over positions fit the lengths that they were made for, and no single key.
   static bool takes_any_length(const Mask& mask, std::int64_t heads) {
     try {
-      BoundMask(mask, {.queries = 1, .keys = 1, .batch = 1, .heads = heads});
-      return true;
+      const BoundMask bound(mask, {.queries = 1, .keys = 1, .batch = 1, .heads = heads});
+      return bound.extent().keys == 1;
     } catch (const Error& refused) {
       if (refused.kind() != ErrorKind::invalid_argument) throw;
       return false;

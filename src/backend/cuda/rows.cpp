@@ -118,6 +118,17 @@ void add(const RowShape& shape, const void* x, const void* y, bool bias, Activat
   launch(shape.queue, {"add_rows", add_rows_entry(shape.dtype, vectors), kAddThreads}, grid, params);
 }
 
+int pooling_kind(Pooling pooling) {
+  switch (pooling) {
+    case Pooling::cls: return PoolParams::kFirst;
+    case Pooling::last: return PoolParams::kLast;
+    case Pooling::mean: return PoolParams::kMean;
+    case Pooling::max: return PoolParams::kMax;
+    case Pooling::none: break;
+  }
+  bug("a pooling that is none", __FILE__, __LINE__);
+}
+
 void pool(const PoolCall& call) {
   STOF_CHECK(call.pooling != Pooling::none && call.starts.size() == call.lengths.size());
   const int columns = narrow<int>(call.rows.columns, "columns"), texts = narrow<int>(call.starts.size(), "texts");
@@ -126,9 +137,7 @@ void pool(const PoolCall& call) {
                           .starts = call.starts.data(),
                           .lengths = call.lengths.data(),
                           .out = call.out,
-                          .kind = call.pooling == Pooling::cls    ? PoolParams::kFirst
-                                  : call.pooling == Pooling::mean ? PoolParams::kMean
-                                                                  : PoolParams::kMax,
+                          .kind = pooling_kind(call.pooling),
                           .columns = columns};
   launch(call.rows.queue, {"pool_rows", pool_rows_entry(call.rows.dtype), kPoolThreads},
          {.x = static_cast<unsigned>(texts), .y = ceil_div(columns, kPoolColumns)}, params);
