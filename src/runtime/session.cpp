@@ -74,8 +74,7 @@ struct Session::State {
     ++calls;
     for (std::int64_t most = planned_bytes; bytes > most && !planned_bytes.compare_exchange_weak(most, bytes);) {
     }
-    result.values = on_device ? on_device->run(result.batch, {how, normalizes(how)})
-                              : run_here(result.batch, how);
+    result.values = on_device ? on_device->run(result.batch, {how, normalizes(how)}) : run_here(result.batch, how);
     return result;
   }
 

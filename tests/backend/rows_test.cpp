@@ -224,7 +224,7 @@ std::vector<double> pooled(const Tensor& hidden, std::int64_t first, std::int64_
     for (std::int64_t c = 0; c < columns; ++c) {
       double& to = out[static_cast<std::size_t>(c)];
       const double x = element(hidden, (first + r) * columns + c);
-      if (r == 0) to = x;
+      if (r == 0 || pooling == Pooling::last) to = x;
       else if (pooling == Pooling::mean) to += x;
       else if (pooling == Pooling::max) to = std::max(to, x);
     }
@@ -244,7 +244,7 @@ TEST_P(RowOperationsOf, PoolTexts) {
   std::mt19937 random(7);
   const std::vector<std::int32_t> starts{0, 7, 7, 8, 29}, lengths{7, 0, 1, 20, 3};
   for (const std::int64_t columns : {1, 24, 63, 64, 384, 700})
-    for (const Pooling pooling : {Pooling::cls, Pooling::mean, Pooling::max})
+    for (const Pooling pooling : {Pooling::cls, Pooling::last, Pooling::mean, Pooling::max})
       for (const bool normalize : {false, true}) {
         const Tensor hidden = random_tensor(dtype(), {32, columns}, random);
         const Tensor out(DType::f32, {std::ssize(starts), columns});

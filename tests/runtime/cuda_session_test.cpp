@@ -91,7 +91,7 @@ TEST_P(CudaSessionOf, EqualsTheCpu) {
                                                      {96, 96, 96, 96}}) {
       const TokenBatch batch = texts_of(lengths, static_cast<std::uint64_t>(repeat));
       worst_hidden = std::max(worst_hidden, worst_difference(gpu.run(batch), cpu.run(batch)));
-      for (const Pooling pooling : {Pooling::cls, Pooling::mean, Pooling::max})
+      for (const Pooling pooling : {Pooling::cls, Pooling::last, Pooling::mean, Pooling::max})
         worst_pooled = std::max(worst_pooled, worst_difference(gpu.embed(batch, pooling), cpu.embed(batch, pooling)));
     }
   EXPECT_LE(worst_hidden, bound_of(the.dtype, false));
