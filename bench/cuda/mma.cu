@@ -141,17 +141,17 @@ void run_rows(const Problem& problem) {
 template <class Element>
 void check_head_dims(bool bfloat) {
   const DenseMask random = random_elements(200, 333, 0.05, 1), lower = causal(200);
-  const auto check = [&]<int kHeadDim, int kStages>(int d) {
+  const auto check = [&]<int kHeadDim, int kStages, int kCtas>(int d) {
     const Problem grouped = make_problem({2, 4, 2, d, bfloat, Order::row_major}, random),
                   lengths = make_problem({2, 2, 1, d, bfloat, Order::head_major}, lower, {150, 33}, {200, 77});
-    run_mma<MmaTraits<Element, kHeadDim, MmaShape{1, 1, kStages, 1}>>(grouped, 3, 4);
-    run_mma<MmaTraits<Element, kHeadDim, MmaShape{1, 1, kStages, 1}>>(lengths, 0, 4);
-    run_packed<MmaTraits<Element, kHeadDim, MmaShape{1, 1, kStages, 1, true}>>(lengths, 2, false);
+    run_mma<MmaTraits<Element, kHeadDim, MmaShape{1, 1, kStages, kCtas}>>(grouped, 3, 4);
+    run_mma<MmaTraits<Element, kHeadDim, MmaShape{1, 1, kStages, kCtas}>>(lengths, 0, 4);
+    run_packed<MmaTraits<Element, kHeadDim, MmaShape{1, 1, kStages, kCtas, true}>>(lengths, 2, false);
   };
-  check.template operator()<32, 2>(8), check.template operator()<32, 2>(32);
-  check.template operator()<64, 2>(40), check.template operator()<64, 2>(64);
-  check.template operator()<96, 2>(80), check.template operator()<128, 2>(128);
-  check.template operator()<192, 1>(192), check.template operator()<256, 1>(256);
+  check.template operator()<32, 2, 4>(8), check.template operator()<32, 2, 4>(32);
+  check.template operator()<64, 2, 4>(40), check.template operator()<64, 2, 4>(64);
+  check.template operator()<96, 2, 2>(80), check.template operator()<128, 2, 2>(128);
+  check.template operator()<192, 1, 2>(192), check.template operator()<256, 1, 2>(256);
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 // Masked attention on tensors of any alignment, with what sm_80 has: a CTA a row block, tiles of keys and values by
 // asynchronous copies, products by single warps.
 #pragma once
-#include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/mma_steps.cuh"
+#include "kernels/cuda/mma_tiles.cuh"
 #include "kernels/cuda/output.cuh"
 
 namespace stof::cuda {
@@ -32,48 +32,6 @@ struct MmaTraits {
     unsigned char v[kStages][kKeys * Rows::kBytes];
   };
 };
-
-// Which rows of a tile there are: the tile's row 0 at `first`, of these rows [begin, end).
-struct TileRows {
-  const unsigned short* first;
-  long long stride;
-  int begin, end;
-};
-
-// Rows of a tile to shared memory, zeros where there is no row or column: nothing past an item's end is ever a factor.
-template <class Traits, int kRows>
-__device__ __forceinline__ void copy_rows(u32 to, const TileRows& from, int head_dim) {
-  using Rows = typename Traits::Rows;
-  // Eight pieces of a row are a line. A thread's rows are a multiple of 8 apart: it swaps its pieces by one number.
-  constexpr int kAcross = Rows::kPieces % 8 == 0 ? 8 : 4, kDown = Traits::kThreads / kAcross;
-  const int first_row = static_cast<int>(threadIdx.x) / kAcross, first_piece = static_cast<int>(threadIdx.x) % kAcross;
-  const unsigned short* source = from.first + first_row * from.stride + 8 * first_piece;
-  const u32 target = to + Rows::offset(first_row, first_piece);
-#pragma unroll
-  for (int row = 0; row < kRows; row += kDown, source += kDown * from.stride) {
-    const bool there = first_row + row >= from.begin && first_row + row < from.end;
-#pragma unroll
-    for (int piece = 0; piece < Rows::kPieces; piece += kAcross)
-      copy_piece(target + row * Rows::kBytes + 16 * piece, source + 8 * piece,
-                 there && 8 * (first_piece + piece) < head_dim);
-  }
-}
-// The same from any address, an element at a time.
-template <class Traits, int kRows>
-__device__ __forceinline__ void gather_rows(unsigned char* to, const TileRows& from, int head_dim) {
-  using Rows = typename Traits::Rows;
-#pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x); i < kRows * Rows::kPieces; i += Traits::kThreads) {
-    const int row = i / Rows::kPieces, piece = i % Rows::kPieces;
-    const int columns = row >= from.begin && row < from.end ? head_dim - 8 * piece : 0;
-    const unsigned short* const source = from.first + row * from.stride + 8 * piece;
-    u32 pairs[4] = {};
-#pragma unroll
-    for (int c = 0; c < 8; ++c)
-      if (c < columns) pairs[c / 2] |= static_cast<u32>(source[c]) << 16 * (c & 1);
-    *reinterpret_cast<uint4*>(to + Rows::offset(row, piece)) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
-  }
-}
 
 // One row block, by its CTA. Warps hold kSlabs times 16 rows: their fragments of keys and values serve all of them.
 template <class Traits, class Steps>
@@ -114,9 +72,10 @@ struct MmaBlock {
   }
 
   template <int kRows>
-  __device__ __forceinline__ void load_rows(unsigned char* to, const AttentionInput& from, const TileRows& tile) const {
-    if (from.aligned) copy_rows<Traits, kRows>(shared_address(to), tile, p.call.out.head_dim);
-    else gather_rows<Traits, kRows>(to, tile, p.call.out.head_dim);
+  __device__ __forceinline__ void load_rows(unsigned char* to, const AttentionInput& from,
+                                            const RowSource& tile) const {
+    if (from.aligned) copy_rows<Rows, kRows, Traits::kThreads>(shared_address(to), tile, p.call.out.head_dim);
+    else gather_rows<Rows, kRows, Traits::kThreads>(to, tile, p.call.out.head_dim);
   }
   __device__ __forceinline__ void load_q() {
     const unsigned short* first = at(p.q, block.head, block.place.query_start) + block.row * p.q.row_stride;
