@@ -148,6 +148,30 @@ TEST_F(CudaSession, EmbedsRealSentencesAsTheCpuDoes) {
   }
 }
 
+// RoBERTa, DistilBERT and GPT-2 of a few layers.
+TEST_F(CudaSession, RunsEveryFamilyAsTheCpuDoes) {
+  const std::filesystem::path families = std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families";
+  const std::vector<std::string> texts{"a", "the mask decides who may attend", "rows, keys and blocks: 1, 2, 3"};
+  for (const char* family : {"roberta", "distilbert", "gpt2"})
+    for (const bool logits : {false, true}) {
+      if (logits && std::string(family) != "gpt2") continue;
+      SCOPED_TRACE(std::string(family) + (logits ? ", logits" : ""));
+      const Session cpu = Session::load(families / family, {.device = "cpu", .logits = logits});
+      for (const Pooling pooling : {Pooling::none, Pooling::last}) {
+        const Tensor want = cpu.embed(texts, {.pooling = pooling}).values;
+        double scale = 1;
+        for (std::int64_t i = 0; i < want.size(); ++i) scale = std::max(scale, std::abs(double{want.as<float>()[i]}));
+        for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+          const Session gpu = Session::load(families / family, {.device = "cuda", .dtype = dtype, .logits = logits});
+          for (int repeat = 0; repeat < 2; ++repeat)
+            EXPECT_LE(worst_difference(gpu.embed(texts, {.pooling = pooling}).values, want) / scale,
+                      bound_of(dtype, false))
+                << name_of(dtype);
+        }
+      }
+    }
+}
+
 TEST(SessionOnCuda, SaysWhatIsMissing) {
   EXPECT_ERROR(Session(small_bert(), {.device = "cuda:h200"}), ErrorKind::device,
                "NVIDIA H200 (described) is a description to plan with; accepted for running: cuda, cuda:N");

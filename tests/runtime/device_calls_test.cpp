@@ -76,6 +76,25 @@ TEST(DeviceCalls, GiveWhatAPlainSessionGives) {
   }
 }
 
+// A language model: causal by itself, and as many columns as there are words.
+TEST(DeviceCalls, GiveLogits) {
+  const Model model = read_model(std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families/gpt2");
+  const std::int64_t longest = model.config.max_positions;
+  const Program program(simplify(build_graph(model, GraphResult::logits)),
+                        {.device = recording_device(), .longest = longest});
+  DeviceCalls calls(program);
+  const Session host(model, {.device = "cpu", .logits = true});
+  const TokenBatch batch = texts_of({5, 1, 17});
+  const RowBatch rows = make_rows(batch, {.vocabulary = model.config.vocab_size, .longest = longest}, false);
+  for (const Pooling pooling : {Pooling::none, Pooling::last})
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      const Tensor got = calls.run(rows, {pooling, false}), want = host.embed(batch, pooling);
+      ASSERT_EQ(got.shape(), want.shape());
+      for (std::int64_t i = 0; i < want.size(); ++i)
+        ASSERT_NEAR(got.as<float>()[i], want.as<float>()[i], 2e-5) << "component " << i;
+    }
+}
+
 TEST(DeviceCalls, RecordEachBucketOnce) {
   Played played;
   StreamCounts& counts = stream_counts();
