@@ -66,10 +66,10 @@ sanitize: install model  ## build and run every test under the address and undef
 race: install  ## run what threads share (sessions, plans, the kernel cache) under the thread sanitizer
 	@echo "== race: build/thread, $(JOBS) jobs$(if $(CCACHE), with ccache)"
 	@$(call CONFIGURE,thread)
-	@cmake --build --preset thread -j $(JOBS) --target threads_tests codegen_tests
+	@cmake --build --preset thread -j $(JOBS) --target threads_tests codegen_test
 	@export OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1; \
 	build/thread/tests/threads/threads_tests --gtest_brief=1 && \
-	build/thread/tests/codegen/codegen_tests --gtest_brief=1 --gtest_filter='KernelCache.*'
+	build/thread/tests/codegen/codegen_test --gtest_brief=1 --gtest_filter='KernelCache.*'
 
 SECONDS ?= 60
 fuzz:  ## feed the readers of files and masks broken input: SECONDS=60 each, with clang's libFuzzer
