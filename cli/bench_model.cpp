@@ -38,6 +38,7 @@ std::array<std::int64_t, 2> parse_texts(const std::string& text) {
 
 ModelBench checked(const ModelOptions& options) {
   ModelBench bench = options.bench;
+  if (bench.device == "auto") bench.device = "cpu";  // for all parts alike: a session would choose by itself
   if (options.part != "all" && options.part != "sentences" && options.part != "encoder")
     fail(ErrorKind::invalid_argument, "--part {}; accepted: all, sentences, encoder", options.part);
   if (options.threads < 0 || options.threads > kMostThreads)
@@ -75,7 +76,7 @@ void bench(const ModelOptions& options) {
   check_outputs({{"--json", options.json, true}, {"--hidden-out", options.bench.hidden_out}});
   const ModelBench bench = checked(options);
   const ThreadCount threads(options.threads);
-  const Device device = open_device(bench.device == "auto" ? "cpu" : bench.device);
+  const Device device = open_device(bench.device);
   BenchResults results(describe_run("bench model", device), options.json, options.resume);
   const bool sentences = options.part != "encoder" && !bench.model.empty(), encoder = options.part != "sentences";
   std::vector<std::string> ids;

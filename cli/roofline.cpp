@@ -36,6 +36,37 @@ double matmul_gflops(const Device& device, DType dtype) {
   return best;
 }
 
+// On a device that works beside the host, many at a time.
+double matmul_gflops_there(const Device& device, DType dtype) {
+  constexpr int kTogether = 10;
+  constexpr MatmulSize kSize{8192, 4096, 4096};
+  const MatmulOperations& matmul = device.backend->matmul;
+  const std::unique_ptr<DeviceStream> stream = device.backend->open_stream(device);
+  const auto values = [&](std::int64_t count) {
+    return stream->device_memory(static_cast<std::size_t>(count) * size_of(dtype));
+  };
+  const Tensor weight(DType::f32, {kSize.out, kSize.in});
+  std::fill_n(weight.as<float>(), weight.size(), 0.5f);
+  const PackedLinear packed =
+      matmul.pack({.weight = {weight.view()}, .bias = {}, .activation = {}, .dtype = dtype, .device = &device});
+  const auto x = values(kSize.rows * kSize.in), out = values(kSize.rows * kSize.out);
+  const auto workspace = stream->device_memory(matmul.workspace_bytes);
+  const LinearCall call{.x = x.get(),
+                        .out = out.get(),
+                        .residual = nullptr,
+                        .rows = kSize.rows,
+                        .queue = {.device = &device,
+                                  .stream = stream->handle(),
+                                  .workspace = workspace.get(),
+                                  .workspace_bytes = matmul.workspace_bytes}};
+  const auto run = [&] {
+    for (int i = 0; i < kTogether; ++i) matmul.run(packed, call);
+    stream->synchronize();
+  };
+  return 2e-3 * kTogether * static_cast<double>(kSize.rows * kSize.in * kSize.out) /
+         time_calls(run, kSecondsEach).best_us;
+}
+
 double copy_gb_s() {
   constexpr std::int64_t kPieces = 64, kBytesEach = 1 << 21;  // 128 MiB: larger than a last-level cache
   const Tensor from(DType::boolean, {kPieces * kBytesEach}), to(DType::boolean, {kPieces * kBytesEach});
@@ -65,6 +96,11 @@ double clock_ghz() {
 }  // namespace
 
 Roofline measure_roofline(const Device& device) {
+  if (device.backend->open_stream != nullptr)
+    return {.f32_gflops = matmul_gflops_there(device, DType::f32),
+            .bf16_gflops = matmul_gflops_there(device, DType::bf16),
+            .copy_gb_s = copy_gb_s(),
+            .clock_ghz = clock_ghz()};
   Roofline roofline{.f32_gflops = matmul_gflops(device, DType::f32)};
   if (device.caps.bf16_dot) roofline.bf16_gflops = matmul_gflops(device, DType::bf16);
   roofline.copy_gb_s = copy_gb_s();

@@ -8,14 +8,14 @@
 namespace stof::cli {
 
 struct Roofline {
-  double f32_gflops = 0, bf16_gflops = 0;  // of the fastest matmul; 0: the device has none
+  double f32_gflops = 0, bf16_gflops = 0;  // of the fastest matmul; 0: the device has none. f16 is as fast as bf16
   double copy_gb_s = 0;                    // read and written
   double clock_ghz = 0;                    // under a load of one thread
 
-  double gflops(DType dtype) const { return dtype == DType::bf16 && bf16_gflops > 0 ? bf16_gflops : f32_gflops; }
+  double gflops(DType dtype) const { return dtype != DType::f32 && bf16_gflops > 0 ? bf16_gflops : f32_gflops; }
 };
 
-// Takes about a second. Of a CPU.
+// Takes about a second. Of a GPU the matmuls; copies and clock are the host's.
 Roofline measure_roofline(const Device& device);
 
 Json json_of(const Roofline& roofline);
