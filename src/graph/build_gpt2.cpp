@@ -10,7 +10,7 @@ namespace {
 
 class Decoder {
  public:
-  explicit Decoder(const Model& model) : model_(model), config_(model.config), builder_(model) {}
+  explicit Decoder(const Model& model) : config_(model.config), builder_(model) {}
 
   Graph build(GraphResult result) {
     const ValueId tokens = builder_.lookup("wte", TokenIndex::token, config_.vocab_size);
@@ -55,7 +55,6 @@ class Decoder {
     return builder_.node(name, op::AddBias{}, {product}, {builder_.weight(name + ".bias", {out})});
   }
 
-  const Model& model_;
   const ModelConfig& config_;
   GraphBuilder builder_;
 };
