@@ -2,7 +2,7 @@
 # The one door: every task of this project is a target here. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build test demo model install cuda docs check format tidy sanitize race fuzz soak clean
+.PHONY: help build test demo model install cuda bench-cpu docs check format tidy sanitize race fuzz soak clean
 
 JOBS ?= $(shell nproc)
 CCACHE := $(shell command -v ccache)
@@ -41,6 +41,24 @@ test: build model  ## build and run every test
 demo: build model  ## embed the sentences of data/, search them, and show what masks buy
 	@echo "== demo: $(STOF) demo --model $(MODEL) --data data"
 	@$(STOF) demo --model "$(MODEL)" --data data
+
+# Every figure of docs/benchmarks.md for the CPU. RESUME=--resume goes on with what the files have.
+PEERS_PYTHON ?= .cache/peers/venv/bin/python
+RESULTS := bench/results/cpu
+bench-cpu: build model  ## measure STOF and its peers on this CPU (minutes; fetches the peers, several GB), write docs/benchmarks.md
+	@cmake --build --preset release -j $(JOBS) --target stof_cli stof_c
+	@[ -x $(PEERS_PYTHON) ] || bench/peers/install.sh
+	@$(PEERS_PYTHON) bench/peers/attention_cpu.py --out $(RESULTS)-attention-peers.json $(RESUME)
+	@$(PEERS_PYTHON) bench/peers/model_cpu.py --model $(MODEL) --out $(RESULTS)-model-peers.json $(RESUME)
+	@$(STOF) bench attention --device cpu --json $(RESULTS)-attention.json $(RESUME)
+	@$(STOF) bench model --device cpu --model $(MODEL) --json $(RESULTS)-model.json $(RESUME)
+	@bench/report.py $(RESULTS)-attention-peers.json --into docs/benchmarks.md --mark attention-cpu
+	@bench/report.py $(RESULTS)-model-peers.json --into docs/benchmarks.md --mark model-cpu
+	@bench/report.py $(RESULTS)-attention.json --into docs/benchmarks.md --mark attention-own-cpu
+	@bench/report.py $(RESULTS)-model.json --into docs/benchmarks.md --mark model-own-cpu
+	@bench/report.py $(RESULTS)-attention-peers.json $(RESULTS)-model-peers.json $(RESULTS)-attention.json \
+	  $(RESULTS)-model.json --html build/benchmarks.html
+	@echo "== bench-cpu: docs/benchmarks.md, build/benchmarks.html"
 
 docs: build  ## draw the masks of docs/masks.md again
 	@tools/draw_masks.py $(STOF)

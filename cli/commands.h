@@ -8,6 +8,7 @@ namespace stof::cli {
 
 void add_attention(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_calibrate(CLI::App& app);
 void add_demo(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_graph(CLI::App& app);

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/json_output.h"
 #include "cli/machine.h"
+#include "src/backend/cpu/attention/cost_table.h"
 
 namespace stof::cli {
 namespace {
@@ -20,6 +21,7 @@ struct Report {
   CpuFacts cpu;
   GpuFacts gpu;
   CacheFacts cache;
+  cpu::CostsInUse costs;
   std::vector<Missing> missing;
 };
 
@@ -41,6 +43,9 @@ std::vector<Missing> find_missing(const Report& report) {
   if (!report.gpu.devices.empty() && !report.gpu.blas)
     missing.push_back({"cuBLASLt (libcublasLt.so)", "attention runs on the GPU, whole models run on the CPU",
                        "pip install nvidia-cublas, and put its folder lib on LD_LIBRARY_PATH"});
+  if (report.costs.ignored)
+    missing.push_back(
+        {"calibration of this processor", "kernels are chosen by the costs of another one", "stof calibrate"});
   if (!report.cache.writable)
     missing.push_back({"cache folder", "what is compiled or tuned is lost at exit",
                        "point XDG_CACHE_HOME at a folder that can be written"});
@@ -73,6 +78,7 @@ void print_text(const Report& report) {
   print_line("cuBLASLt", gpu.blas.value_or("none"));
   print_line("cache folder", fmt::format("{} ({})", report.cache.folder.string(),
                                          report.cache.writable ? "can be written" : "cannot be written"));
+  print_line("kernel costs", report.costs.source);
   if (report.missing.empty()) return;
   fmt::print("\nMissing:\n");
   for (const Missing& item : report.missing)
@@ -106,6 +112,7 @@ Json to_json(const Report& report) {
             {"nvrtc", optional_text(report.gpu.nvrtc)},
             {"cublaslt", optional_text(report.gpu.blas)}}},
           {"cache", {{"folder", report.cache.folder.string()}, {"writable", report.cache.writable}}},
+          {"calibration", {{"source", report.costs.source}, {"ignored", report.costs.ignored}}},
           {"missing", std::move(missing)}};
 }
 
@@ -116,7 +123,7 @@ void add_doctor(CLI::App& app) {
   auto json = std::make_shared<std::string>();
   command->add_option("--json", *json, "Write the findings as JSON into FILE ('-': to stdout)")->type_name("FILE");
   command->callback([json] {
-    Report report{probe_cpu(), probe_gpu(), probe_cache(), {}};
+    Report report{probe_cpu(), probe_gpu(), probe_cache(), cpu::costs_in_use(), {}};
     report.missing = find_missing(report);
     if (*json != "-") print_text(report);
     if (!json->empty()) write_json(to_json(report), *json);

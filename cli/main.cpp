@@ -68,6 +68,7 @@ int run(int argc, char** argv) {
   });
   stof::cli::add_attention(app);
   stof::cli::add_bench(app);
+  stof::cli::add_calibrate(app);
   stof::cli::add_demo(app);
   stof::cli::add_doctor(app);
   stof::cli::add_graph(app);

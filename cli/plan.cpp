@@ -12,6 +12,7 @@
 #include "cli/outputs.h"
 #include "src/attention/describe.h"
 #include "src/attention/planned.h"
+#include "src/backend/cpu/attention/cost_table.h"
 
 namespace stof::cli {
 namespace {
@@ -40,6 +41,11 @@ AttentionShape shape_of(const PlanOptions& options) {
   return shape;
 }
 
+// Where the costs come from that the prediction is made of.
+std::string costs_of(const Device& device) {
+  return device.backend == &cpu_backend ? cpu::costs_in_use().source : "built in";
+}
+
 Json json_of(const PlanOptions& options, const Outcome& outcome) {
   Json refusals = Json::array(), considered = Json::array();
   for (const Refused& refused : outcome.planned.choice.refusals)
@@ -52,6 +58,7 @@ Json json_of(const PlanOptions& options, const Outcome& outcome) {
                           {"predicted_us", other.predicted_us}});
   Json json{{"mask", options.mask}, {"device", outcome.device.caps.name}, {"plan_us", outcome.plan_us}};
   json.update(describe(outcome.planned.choice.plan));
+  json["costs"] = costs_of(outcome.device);
   json["refusals"] = std::move(refusals);
   json["considered"] = std::move(considered);
   return json;
@@ -80,6 +87,7 @@ void print_text(const PlanOptions& options, const Outcome& outcome) {
   line("splits", std::to_string(plan.splits));
   line("predicted", fmt::format("{:.1f} us", plan.predicted_us));
   line("reason", plan.reason);
+  line("costs", costs_of(outcome.device));
   line("planned in", fmt::format("{:.1f} us", outcome.plan_us));
   for (const AttentionPlan& other : outcome.planned.choice.considered)
     line("considered",

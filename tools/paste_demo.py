@@ -8,14 +8,13 @@ usage: build/release/stof demo --model DIR --data data | tools/paste_demo.py COM
 
 import datetime
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-README = ROOT / "README.md"
-MARKS = re.compile(r"(<!-- demo -->\n).*(<!-- /demo -->)", re.DOTALL)
+sys.path.insert(0, str(ROOT / "bench"))
+from pasted import paste  # noqa: E402
 
 
 def machine():
@@ -40,11 +39,8 @@ def main():
     }
     kept = ROOT / f"bench/results/{result['commit']}-demo.json"
     kept.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    block = f"Of {result['day']}, on {result['machine']} ([{kept.name}](bench/results/{kept.name})):\n\n```text\n{output}\n```\n"
-    text = README.read_text(encoding="utf-8")
-    if not MARKS.search(text):
-        sys.exit("paste_demo: README.md has no demo marks")
-    README.write_text(MARKS.sub(lambda match: match[1] + block + match[2], text), encoding="utf-8")
+    source = f"Of {result['day']}, on {result['machine']} ([{kept.name}](bench/results/{kept.name})):"
+    paste(ROOT / "README.md", "demo", f"{source}\n\n```text\n{output}\n```\n")
 
 
 if __name__ == "__main__":

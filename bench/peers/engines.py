@@ -61,16 +61,10 @@ def openvino(dtype, checkpoint, converted, threads):
 
 def onnxruntime(dtype, checkpoint, converted, threads):
     import onnxruntime as ort
-    import numpy
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     session = ort.InferenceSession(str(converted / "fused.onnx"), options, ["CPUExecutionProvider"])
-
-    def encode(ids, mask):
-        feeds = {"input_ids": ids.astype(numpy.int32), "attention_mask": mask.astype(numpy.int32)}
-        return session.run(None, feeds)[0]
-
-    return encode, ort.__version__
+    return lambda ids, mask: session.run(None, {"input_ids": ids, "attention_mask": mask})[0], ort.__version__
 
 
 def ctranslate2(dtype, checkpoint, converted, threads):

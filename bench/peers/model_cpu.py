@@ -142,7 +142,7 @@ class Comparison:
 
     def engine_sentences(self, name, texts, middle, peers, blocks):
         best = None
-        for _ in range(3):  # starts, of which the fastest counts
+        for _ in range(2):  # starts, of which the fastest counts
             engine = self.engine(name, self.model)
             first = attempt(peers["first embedding"], name, lambda: engine.ask(do="first", texts=[middle]))
             if first is None:

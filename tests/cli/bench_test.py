@@ -90,7 +90,7 @@ class Bench(unittest.TestCase):
                              "--batch", "2", "--shape", "2,16", "--mask", "window(3)", "--dtype", "f32",
                              "--hidden-out", str(hidden))  # fmt: skip
         rows = {row["id"]: row for row in found["rows"]}
-        self.assertEqual(list(rows), ["sentences f32 batch 2", "one sentence f32", "first embedding f32",
+        self.assertEqual(list(rows), ["first embedding f32", "sentences f32 batch 2", "one sentence f32",
                                       "encoder (2,16) f32 window(3)"])  # fmt: skip
         throughput = rows["sentences f32 batch 2"]
         self.assertAlmostEqual(throughput["sentences_per_s"] * throughput["median_us"], 3e6, delta=1)

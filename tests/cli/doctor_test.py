@@ -28,7 +28,7 @@ def report(**environment):
 class Doctor(unittest.TestCase):
     def test_json_has_the_documented_keys(self):
         found = report()
-        self.assertEqual(list(found), ["version", "cpu", "gpu", "cache", "missing"])
+        self.assertEqual(list(found), ["version", "cpu", "gpu", "cache", "calibration", "missing"])
         self.assertEqual(
             list(found["cpu"]),
             ["name", "cores", "hardware_threads", "threads", "instruction_sets", "bf16_dot", "memory_bytes",

@@ -14,7 +14,7 @@ import unittest
 import npy
 
 STOF = sys.argv.pop()
-COMMANDS = ["attention", "bench", "demo", "doctor", "graph", "mask", "plan", "run", "tokenize"]
+COMMANDS = ["attention", "bench", "calibrate", "demo", "doctor", "graph", "mask", "plan", "run", "tokenize"]
 
 
 def stof(*arguments):

@@ -4,16 +4,12 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <vector>
+
+#include "src/backend/cpu/attention/makespan.h"
 
 namespace stof::cpu {
 namespace {
-
-// Nanoseconds per unit of each term, AVX-512 at 3.7 GHz: bench/fit_attention_cost.py on
-// bench/results/cpu-attention-cost.json. Ratios travel to other machines, which is all that a choice needs.
-constexpr std::array<double, kBlockTerms> kBlockF32 = {108, 0.507, 0, 0.0967, 223, 0.299, 0.0343};
-constexpr std::array<double, kBlockTerms> kBlock16 = {115, 0.551, 0, 0.189, 208, 0.326, 0.0334};
-constexpr std::array<double, kRowTerms> kRowF32 = {46.6, 0.212, 2.78, 0.0517};
-constexpr std::array<double, kRowTerms> kRow16 = {46.5, 0.243, 3.19, 0.0621};
 
 // Waking and joining the threads of a parallel region.
 constexpr double kForkUs = 4;
@@ -44,18 +40,20 @@ BlockSize used_size(const AttentionProblem& problem, const BlockStats& stats) {
           static_cast<int>(std::min<std::int64_t>(stats.block_kv, problem.shape.keys))};
 }
 
-double makespan_us(double total_ns, double heaviest_ns, int cores) {
-  if (cores < 2) return total_ns * 1e-3;
-  return std::min(total_ns * 1e-3, std::max(total_ns / cores, heaviest_ns) * 1e-3 + kForkUs);
+double spread_us(std::span<const Pieces> pieces, int cores) {
+  double total = 0;
+  for (const Pieces& same : pieces) total += same.cost * static_cast<double>(same.count);
+  if (cores < 2) return total * 1e-3;
+  return std::min(total * 1e-3, makespan(pieces, cores) * 1e-3 + kForkUs);
 }
 
 }  // namespace
 
-std::array<double, kBlockTerms> terms_of(const BlockWork& w) {
+BlockCosts terms_of(const BlockWork& w) {
   return {w.row_blocks, w.rows_times_d, w.entries, w.keys_times_d, w.partial, w.pairs, w.pairs_times_d};
 }
 
-std::array<double, kRowTerms> terms_of(const RowWork& w) { return {w.rows, w.rows_times_d, w.keys, w.keys_times_d}; }
+RowCosts terms_of(const RowWork& w) { return {w.rows, w.rows_times_d, w.keys, w.keys_times_d}; }
 
 BlockWork block_work(const BlockSize& size, double full, double partial, double partial_live, std::int64_t head_dim) {
   const double d = static_cast<double>(head_dim), entries = full + partial;
@@ -69,16 +67,14 @@ BlockWork block_work(const BlockSize& size, double full, double partial, double 
           .pairs_times_d = pairs * d};
 }
 
-double block_ns(const BlockWork& work, DType dtype) {
-  return dot(terms_of(work), dtype == DType::f32 ? kBlockF32 : kBlock16);
-}
+double block_ns(const BlockWork& work, DType dtype) { return dot(terms_of(work), costs_in_use().table.block(dtype)); }
 
 RowWork row_work(double rows, double keys, std::int64_t head_dim) {
   const double d = static_cast<double>(head_dim);
   return {.rows = rows, .rows_times_d = rows * d, .keys = keys, .keys_times_d = keys * d};
 }
 
-double row_ns(const RowWork& work, DType dtype) { return dot(terms_of(work), dtype == DType::f32 ? kRowF32 : kRow16); }
+double row_ns(const RowWork& work, DType dtype) { return dot(terms_of(work), costs_in_use().table.row(dtype)); }
 
 BlockWork total_work(const AttentionProblem& problem, const BlockStats& stats) {
   const BlockSize size = used_size(problem, stats);
@@ -107,16 +103,22 @@ RowWork total_work(const AttentionProblem& problem) {
 
 double predict_blocks(const AttentionProblem& problem, const BlockStats& stats, const DeviceCaps& caps) {
   const BlockSize size = used_size(problem, stats);
-  const double live = partial_live(problem, stats);
-  double heaviest = 0;
+  const double live = partial_live(problem, stats), items = items_per_measured(problem);
+  std::vector<Pieces> pieces;
   for (const BlockStats::Bin& bin : stats.row_blocks)
-    heaviest = std::max(
-        heaviest, block_ns(block_work(size, bin.full, bin.partial, live, problem.shape.head_dim), problem.shape.dtype));
-  return makespan_us(block_ns(total_work(problem, stats), problem.shape.dtype), heaviest, caps.cores);
+    pieces.push_back(
+        {.cost = block_ns(block_work(size, bin.full, bin.partial, live, problem.shape.head_dim), problem.shape.dtype),
+         .count = static_cast<std::int64_t>(static_cast<double>(bin.count) * items)});
+  return spread_us(pieces, caps.cores);
 }
 
 double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps) {
-  return makespan_us(row_ns(total_work(problem), problem.shape.dtype), 0, caps.cores);
+  const AttentionShape& s = problem.shape;
+  const std::int64_t count = s.batch * s.heads * ((s.queries + kRowsPerPiece - 1) / kRowsPerPiece);
+  if (count == 0) return 0;
+  const double total = row_ns(total_work(problem), s.dtype);
+  const Pieces equal{.cost = total / static_cast<double>(count), .count = count};
+  return spread_us({&equal, 1}, caps.cores);
 }
 
 }  // namespace stof::cpu

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the CPU kernels are predicted to take: amounts of work from the statistics of a mask, times nanoseconds of one
-// core from one table of measured coefficients.
+// core from the table in use (cost_table.h).
 #pragma once
 #include <array>
 
 #include "src/backend/contract.h"
+#include "src/backend/cpu/attention/cost_table.h"
 
 namespace stof::cpu {
 
 // Kernels skip dead cells inside a block, so the block size hardly matters to the arithmetic: 64 shares out small
 // problems among cores, 128 costs less to plan and to widen 16-bit storage for.
 inline constexpr std::array<BlockSize, 2> kBlockSizes{{{64, 64}, {128, 128}}};
+
+inline constexpr std::int64_t kRowsPerPiece =
+    16;  // of the row-wise kernel: enough to pay for taking it, few enough to share
 
 // Amounts of work; `times_d` ones are multiplied by the head dimension.
 struct BlockWork {
@@ -19,8 +23,7 @@ struct BlockWork {
   double partial = 0;
   double pairs = 0, pairs_times_d = 0;  // in live cells
 };
-inline constexpr std::size_t kBlockTerms = 7;
-std::array<double, kBlockTerms> terms_of(const BlockWork& work);
+BlockCosts terms_of(const BlockWork& work);
 
 // One row-block with so many full and partial entries.
 BlockWork block_work(const BlockSize& size, double full, double partial, double partial_live, std::int64_t head_dim);
@@ -30,8 +33,7 @@ struct RowWork {
   double rows = 0, rows_times_d = 0;
   double keys = 0, keys_times_d = 0;  // allowed keys of all rows
 };
-inline constexpr std::size_t kRowTerms = 4;
-std::array<double, kRowTerms> terms_of(const RowWork& work);
+RowCosts terms_of(const RowWork& work);
 RowWork row_work(double rows, double keys, std::int64_t head_dim);
 double row_ns(const RowWork& work, DType dtype);
 

@@ -41,9 +41,6 @@ double likely_intervals(const MaskStats& stats) {
   return (std::min(in_partial, partial_pairs) + of_full) * stats.groups / masks;
 }
 
-// Rows of one piece: enough to pay for taking it, few enough to share out.
-constexpr std::int64_t kRowsPerPiece = 16;
-
 void add_pieces(const ArrangedRows& layout, const AttentionItem& item, std::int64_t head, const AttentionCall& call,
                 std::pmr::vector<Piece>& pieces) {
   const std::int64_t shift = item.keys == 0 ? 0 : item.keys - item.queries - layout.first_position;

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results to tables: one function for each kind of file under bench/results/. Each returns (head, rows, notes), all text."""
+
+import math
+
+# What statistics and packing together may take, us.
+PLAN_WANTED = {
+    "window(512)": 1000,
+    "longformer(512,512)": 1000,
+    "bigbird(64,3,2,3,1)": 1000,
+    "causal & window(4096)": 20000,
+    "bits, 5 % at random": 60000,
+}
+
+
+def number(value, digits=3):
+    """So many significant digits, no exponent."""
+    if value == 0:
+        return "0"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{places}f}"
+
+
+def milliseconds(us):
+    return number(us * 1e-3)
+
+
+def shown(mask):
+    return f"`{mask}`" if len(mask) < 40 else f"`{mask.split('(')[0]}(...) & causal`" if mask.endswith("causal") else f"`{mask[:36]}...`"
+
+
+def is_ours(name):
+    return name.split()[0] == "stof"
+
+
+def is_bf16(name):
+    return "bf16" in name.split()
+
+
+def time_of(peer):
+    """Microseconds; None for a contender that was not timed."""
+    return peer.get("median_us", 1e6 * peer["seconds"] if "seconds" in peer else None)
+
+
+def best_peer(row, bf16):
+    times = {name: time_of(peer) for name, peer in row["peers"].items() if not is_ours(name) and is_bf16(name) == bf16}
+    times = {name: us for name, us in times.items() if us is not None}
+    return min(times.items(), key=lambda item: item[1]) if times else None
+
+
+def own(row, bf16):
+    for name in ("stof bf16",) if bf16 else ("stof", "stof f32"):
+        if name in row["peers"]:
+            return time_of(row["peers"][name])
+    return None
+
+
+def ratio(row, bf16=False):
+    """How many times longer the best peer takes; None without both."""
+    peer, ours = best_peer(row, bf16), own(row, bf16)
+    return peer[1] / ours if peer and ours else None
+
+
+def summary(rows, bf16=False):
+    """Geometric mean and the least of the ratios, in words."""
+    ratios = [(ratio(row, bf16), row["id"]) for row in rows if ratio(row, bf16)]
+    if not ratios:
+        return None
+    mean = math.exp(sum(math.log(value) for value, _ in ratios) / len(ratios))
+    least, where = min(ratios)
+    kind = "bf16" if bf16 else "fp32"
+    return f"{kind}: best peer / STOF, geometric mean {mean:.2f}, least {least:.2f} ({where})"
+
+
+def gflops(row):
+    """Of STOF in fp32, over allowed pairs."""
+    batch, heads, length, dim = row["shape"]
+    return 4e-3 * batch * heads * length * length * dim * row["density"] / own(row, False)
+
+
+def peers_table(data):
+    """Attention and models against peers: a column a contender."""
+    rows = data["rows"]
+    names = sorted({name for row in rows for name in row["peers"]}, key=lambda name: (not is_ours(name), is_bf16(name)))
+    attention = all("density" in row for row in rows)
+    head = ["problem", *(f"{name}, ms" for name in names), "best peer / STOF"]
+    head += ["GFLOP/s", "fp32 / bf16"] if attention else ["the same, bf16"]
+    table = []
+    for row in rows:
+        times = [time_of(row["peers"].get(name, {})) for name in names]
+        cells = [f"({','.join(map(str, row['shape']))}) {shown(row['mask'])}" if attention else row["id"],
+                 *(milliseconds(us) if us else "" for us in times), number(ratio(row)) if ratio(row) else ""]  # fmt: skip
+        if attention:
+            bf16 = own(row, True)
+            cells += [number(gflops(row)), number(own(row, False) / bf16) if bf16 else ""]
+        else:
+            cells.append(number(ratio(row, True)) if ratio(row, True) else "")
+        table.append(cells)
+    notes = [text for text in (summary(rows), summary(rows, True)) if text]
+    return head, table, notes
+
+
+def bench_attention_table(data):
+    """`stof bench attention`."""
+    head = ["problem", "dtype", "density", "touched", "kernel", "predicted us", "us", "cold us", "GFLOP/s", "x floor", "error"]
+    table = []
+    for row in data["rows"]:
+        median, floor = row["hot"]["median_us"], row.get("floor")
+        table.append([f"({','.join(map(str, row['shape']))}) {shown(row['mask'])}", row["dtype"],
+                      f"{100 * row['density']:.1f} %", f"{100 * row['touched']:.1f} %", row["kernel"],
+                      number(row["predicted_us"]), number(median),
+                      number(row["cold"]["median_us"]) if row.get("cold") else "", number(row["useful_gflops"]),
+                      f"{median / floor['us']:.2f}" if floor else "", f"{row['frobenius']:.1e}"])  # fmt: skip
+    return head, table, []
+
+
+def bench_model_table(data):
+    """`stof bench model`."""
+    table = []
+    for row in data["rows"]:
+        result = ""
+        if "sentences_per_s" in row:
+            result = f"{row['sentences_per_s']:.0f} sentences/s"
+        if "seconds" in row:
+            result = f"{row['seconds']:.3f} s, {row['megabytes']:.0f} MB"
+        if "share_of_matmul_peak" in row:
+            result = f"{row['gflops']:.0f} GFLOP/s, {row['share_of_matmul_peak']:.2f} of the matmul peak"
+        table.append([row["id"], milliseconds(row["median_us"]) if "median_us" in row else "", result])
+    return ["what", "ms", "result"], table, []
+
+
+def plan_table(data):
+    """bench_plan."""
+    head = ["mask", "length", "bind", "statistics", "packing", "both", "median of both", "wanted"]
+    table = []
+    for row in data["rows"]:
+        bind, stats, pack = row["bind_us"], row["stats_us"], row["pack_us"]
+        times = (bind["best"], stats["best"], pack["best"], stats["best"] + pack["best"], stats["median"] + pack["median"])
+        wanted = PLAN_WANTED.get(row["mask"])
+        table.append([f"`{row['mask']}`", f"{row['length']:,}", *(f"{us:,.0f}" for us in times),
+                      f"{wanted:,}" if wanted else ""])  # fmt: skip
+    return head, table, []
+
+
+def variants_table(data):
+    """bench/cuda: the best variant of each problem."""
+    best = {}
+    for row in data["rows"]:
+        if row["passed"] and row["burst_us"] > 0:
+            known = best.get(row["problem"])
+            if known is None or row["burst_us"] < known["burst_us"]:
+                best[row["problem"]] = row
+    head = ["problem", "burst us", "steady us", "x DRAM floor", "TFLOP/s", "worst row", "variant"]
+    table = [[row["problem"], f"{row['burst_us']:.2f}", f"{row['steady_us']:.2f}",
+              f"{row['burst_us'] / row['dram_floor_us']:.2f}", f"{row['tflops']:.0f}", f"{row['worst_row']:.1e}",
+              row["variant"]] for row in best.values()]  # fmt: skip
+    return head, table, []
+
+
+def table_of(data):
+    """By what the rows hold."""
+    first = data["rows"][0]
+    for key, function in (("peers", peers_table), ("hot", bench_attention_table), ("pack_us", plan_table),
+                          ("burst_us", variants_table), ("id", bench_model_table)):  # fmt: skip
+        if key in first:
+            return function(data)
+    raise SystemExit(f"no table for rows with {', '.join(first)}")
+
+
+def conditions(data):
+    """What was measured on, in a line."""
+    parts = [data.get("processor") or data.get("device", "")]
+    if "threads" in data:
+        parts.append(f"{data['threads']} thread{'s' if data['threads'] != 1 else ''}")
+    if data.get("day"):
+        parts.append(f"of {data['day']}")
+    if data.get("runs"):
+        parts.append(f"best and median of {data['runs']} runs")
+    if data.get("load") is not None:
+        parts.append(f"load {data['load']:.1f}")
+    if roofline := data.get("roofline"):
+        parts.append(f"matmul at best {roofline['matmul_f32_gflops']:.0f} GFLOP/s in fp32 and "
+                     f"{roofline['matmul_bf16_gflops']:.0f} in bf16, copies {roofline['copy_gb_s']:.0f} GB/s")  # fmt: skip
+    if data.get("packages"):
+        parts.append(", ".join(f"{name} {version}" for name, version in data["packages"].items()))
+    return "; ".join(part for part in parts if part) + "."

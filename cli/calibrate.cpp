@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// stof calibrate: what the attention kernels cost on this machine, measured, fitted and kept for every later choice;
+// and how much the choice loses against trying everything, on problems that were not used for it.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "cli/bench_results.h"
+#include "cli/build_commit.h"
+#include "cli/calibration_grid.h"
+#include "cli/commands.h"
+#include "cli/cost_fit.h"
+#include "cli/outputs.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+#include "src/backend/contract.h"
+#include "src/backend/cpu/attention/blocks.h"
+#include "src/backend/cpu/attention/cost_table.h"
+#include "src/backend/cpu/attention/rows.h"
+#include "src/base/error.h"
+
+namespace stof::cli {
+namespace {
+
+struct CalibrateOptions {
+  std::string device = "auto", json, out;
+  bool regret = false, quick = false;
+};
+
+Device one_core(const std::string& name) {
+  Device device = open_device(name == "auto" ? "cpu" : name);
+  if (device.backend->memory != nullptr)
+    fail(ErrorKind::unsupported,
+         "--device {}; accepted: cpu. What kernels cost on a GPU is built in, from docs/kernels/attention-log.md",
+         name);
+  device.caps.cores = 1;
+  return device;
+}
+
+// Every fourth case: enough to see that everything runs.
+std::vector<GridCase> grid_of(const CalibrateOptions& options) {
+  std::vector<GridCase> grid = options.regret ? held_out_grid() : calibration_grid();
+  if (!options.quick) return grid;
+  std::vector<GridCase> few;
+  for (std::size_t i = 0; i < grid.size(); i += 4)
+    if (grid[i].keys <= 96) few.push_back(grid[i]);
+  return few;
+}
+
+Json measure_grid(const std::vector<GridCase>& grid, const Device& device) {
+  Json rows = Json::array();
+  Progress progress("measuring", std::ssize(grid));
+  for (const GridCase& one : grid) {
+    rows.push_back(time_grid_case(one, device));
+    progress.advance(1);
+  }
+  return rows;
+}
+
+using Samples = std::map<std::pair<std::string, std::string>, std::vector<CostSample>>;  // by kernel and dtype
+
+Samples samples_of(const Json& rows) {
+  Samples samples;
+  for (const Json& row : rows)
+    for (const Json& plan : row.at("plans"))
+      samples[{plan.at("kernel"), row.at("dtype")}].push_back(
+          {.work = plan.at("work").get<std::vector<double>>(), .us = plan.at("us").get<double>()});
+  return samples;
+}
+
+template <std::size_t kTerms>
+void set_costs(const Samples& samples, std::string_view kernel, DType dtype, std::array<double, kTerms>& costs,
+               Table& table) {
+  const auto found = samples.find({std::string(kernel), std::string(name_of(dtype))});
+  STOF_CHECK(found != samples.end());
+  const CostFit fit = fit_costs(found->second);
+  STOF_CHECK(fit.nanoseconds.size() == kTerms);
+  std::copy(fit.nanoseconds.begin(), fit.nanoseconds.end(), costs.begin());
+  table.add({fmt::format("{} {}", kernel, name_of(dtype)), fmt::format("{}", found->second.size()),
+             fmt::format("{:.1f} %", 100 * fit.error)});
+}
+
+cpu::CostTable fit_table(const Json& rows, const Device& device, Table& table) {
+  const Samples samples = samples_of(rows);
+  cpu::CostTable costs = cpu::built_in_costs();
+  costs.device = device.caps.name;
+  costs.processor = cpu::processor_name();
+  costs.commit = build_commit();
+  costs.day = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
+  set_costs(samples, cpu::kBlockAttention, DType::f32, costs.block_f32, table);
+  set_costs(samples, cpu::kBlockAttention, DType::f16, costs.block_f16, table);
+  set_costs(samples, cpu::kBlockAttention, DType::bf16, costs.block_bf16, table);
+  set_costs(samples, cpu::kRowAttention, DType::f32, costs.row_f32, table);
+  set_costs(samples, cpu::kRowAttention, DType::f16, costs.row_f16, table);
+  set_costs(samples, cpu::kRowAttention, DType::bf16, costs.row_bf16, table);
+  return costs;
+}
+
+// What the choice took, more than the fastest candidate.
+double regret_of(const Json& row) {
+  double chosen = 0, best = 1e30;
+  for (const Json& plan : row.at("plans")) {
+    const double us = plan.at("us").get<double>();
+    best = std::min(best, us);
+    if (plan.at("chosen").get<bool>()) chosen = us;
+  }
+  return chosen / best - 1;
+}
+
+void report_regret(const Json& rows, Json& results, bool print) {
+  std::vector<std::pair<double, const Json*>> found;
+  double sum = 0;
+  for (const Json& row : rows) {
+    found.emplace_back(regret_of(row), &row);
+    sum += found.back().first;
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  const double mean = sum / static_cast<double>(found.size());
+  results["mean_regret"] = mean;
+  results["worst_regret"] = found.front().first;
+  if (!print) return;
+  fmt::print("{} problems held out, mean regret {:.1f} %, worst {:.1f} %:\n", found.size(), 100 * mean,
+             100 * found.front().first);
+  Table table({"problem", "regret"});
+  for (std::size_t i = 0; i < std::min<std::size_t>(8, found.size()); ++i) {
+    const Json& row = *found[i].second;
+    table.add({fmt::format("{} {} keys, d {} {}", row.at("mask").get<std::string>(), row.at("keys").get<int>(),
+                           row.at("head_dim").get<int>(), row.at("dtype").get<std::string>()),
+               fmt::format("{:.1f} %", 100 * found[i].first)});
+  }
+  fmt::print("{}", table.text());
+}
+
+void calibrate(const CalibrateOptions& options) {
+  check_outputs({{"--json", options.json, true}, {"--out", options.out}});
+  const Device device = one_core(options.device);
+  const bool print = options.json != "-";
+  Json results = describe_run(options.regret ? "calibrate --regret" : "calibrate", device);
+  const Json rows = measure_grid(grid_of(options), device);
+  if (options.regret) {
+    results["costs"] = cpu::costs_in_use().source;
+    report_regret(rows, results, print);
+  } else {
+    Table table({"kernel", "samples", "error"});
+    const cpu::CostTable costs = fit_table(rows, device, table);
+    const std::filesystem::path file =
+        options.out.empty() ? cpu::calibration_file() : std::filesystem::path(options.out);
+    cpu::write_calibration(costs, file);
+    if (print) fmt::print("{}kept in {}\n", table.text(), file.string());
+  }
+  results["rows"] = rows;
+  if (!options.json.empty()) write_json(results, options.json);
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app) {
+  const auto options = std::make_shared<CalibrateOptions>();
+  CLI::App* command = app.add_subcommand(
+      "calibrate", "Measure what the attention kernels cost on this machine, for every later choice between them");
+  command->add_option("--device", options->device, "auto or cpu")->capture_default_str();
+  command->add_flag("--regret", options->regret, "measure what the choice loses, on other problems; nothing is kept");
+  command->add_flag("--quick", options->quick, "a few small problems only, to see that it works");
+  command->add_option("--out", options->out, "write the table into FILE (default: where choices look for it)");
+  command->add_option("--json", options->json, "write all measurements as JSON into FILE ('-': to stdout)");
+  command->callback([options] { calibrate(*options); });
+}
+
+}  // namespace stof::cli

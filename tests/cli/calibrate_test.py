@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""stof calibrate from the outside: what it keeps, who reads it, what is ignored.
+
+usage: calibrate_test.py STOF
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+STOF = os.path.abspath(sys.argv.pop(1))
+
+
+class Calibrate(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.cache = Path(folder.name)
+        self.file = self.cache / "stof/cpu-attention.json"
+
+    def stof(self, *arguments):
+        environment = os.environ | {"XDG_CACHE_HOME": str(self.cache)}
+        return subprocess.run([STOF, *arguments], capture_output=True, text=True, timeout=300, check=False, env=environment)
+
+    def plan_costs(self):
+        done = self.stof("plan", "causal", "--shape", "1,1,64,64", "--device", "cpu", "--json", "-")
+        return json.loads(done.stdout)["costs"]
+
+    def test_a_calibration_is_used_from_then_on(self):
+        self.assertEqual(self.plan_costs(), "built in")
+        done = self.stof("calibrate", "--quick", "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        results, kept = json.loads(done.stdout), json.loads(self.file.read_text())
+        self.assertEqual({plan["kernel"] for row in results["rows"] for plan in row["plans"]},
+                         {"block_attention", "row_attention"})  # fmt: skip
+        for key in ("commit", "day", "processor", "device"):
+            self.assertEqual(kept[key], results[key])
+        for name in ("block_f32", "block_f16", "block_bf16", "row_f32", "row_f16", "row_bf16"):
+            self.assertEqual(len(kept["nanoseconds"][name]), 7 if name.startswith("block") else 4)
+            self.assertTrue(all(value >= 0 for value in kept["nanoseconds"][name]))
+        self.assertEqual(self.plan_costs(), f"measured here on {kept['day']} ({self.file})")
+        self.assertIn(f"costs      measured here on {kept['day']}",
+                      self.stof("plan", "causal", "--shape", "1,1,64,64", "--device", "cpu").stdout)  # fmt: skip
+
+        self.file.write_text(json.dumps(kept | {"processor": "Another"}))
+        self.assertTrue(self.plan_costs().startswith(f"built in: {self.file} was measured on Another ("))
+        doctor = json.loads(self.stof("doctor", "--json", "-").stdout)
+        self.assertTrue(doctor["calibration"]["ignored"])
+        self.assertIn("stof calibrate", [item["remedy"] for item in doctor["missing"]])
+
+    def test_regret_keeps_nothing(self):
+        done = self.stof("calibrate", "--regret", "--quick", "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        results = json.loads(done.stdout)
+        regrets = []
+        for row in results["rows"]:
+            times = {plan["chosen"]: plan["us"] for plan in row["plans"]}
+            regrets.append(times[True] / min(plan["us"] for plan in row["plans"]) - 1)
+        self.assertAlmostEqual(results["mean_regret"], sum(regrets) / len(regrets))
+        self.assertAlmostEqual(results["worst_regret"], max(regrets))
+        self.assertFalse(self.file.exists())
+
+    def test_errors(self):
+        for arguments, code, message in (
+            (("--device", "gpu"), 2, "unknown device 'gpu'; accepted: auto, cpu, cuda, cuda:N"),
+            (("--device", "cuda:h200"), 3, "--device cuda:h200; accepted: cpu. What kernels cost on a GPU is built in, "
+             "from docs/kernels/attention-log.md"),
+            (("--out", "no/such/folder/file"), 2, "cannot write 'no/such/folder/file': No such file or directory"),
+        ):  # fmt: skip
+            done = self.stof("calibrate", *arguments)
+            self.assertEqual((done.returncode, done.stderr), (code, f"stof: {message}\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
