@@ -15,9 +15,14 @@ REST_S = 0.03  # between contenders: threads of one runtime that still spin woul
 SAME = ("commit", "processor", "threads")  # what rows of one file must have in common
 
 
+def git(*arguments) -> str:
+    return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def environment(threads: int, packages: dict) -> dict:
-    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"],
-                            capture_output=True, text=True, check=True).stdout.strip()  # fmt: skip
+    commit = git("describe", "--always", "--abbrev=7", "--exclude=*")
+    if git("status", "--porcelain", "--untracked-files=no", "--", ":!bench/results", ":!docs"):  # what this run writes
+        commit += "-dirty"
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     processor = next((line.split(": ", 1)[1] for line in lines if line.startswith("model name")), "unknown")
     return {"commit": commit, "day": time.strftime("%Y-%m-%d", time.gmtime()), "processor": processor,
