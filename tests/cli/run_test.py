@@ -156,6 +156,29 @@ class Run(unittest.TestCase):
             self.input.write_bytes(content.encode())
             self.assertEqual(self.embed(), want)
 
+    def test_logits_of_a_language_model(self):
+        folder, out = ROOT / "tests" / "data" / "families" / "gpt2", self.folder / "out.npy"
+        lines = (ROOT / "tests/data/families/texts.txt").read_text(encoding="utf-8").splitlines()
+        self.input.write_text("".join(line + "\n" for line in lines if line), encoding="utf-8")
+
+        def run(*arguments):
+            return subprocess.run([STOF, "run", "--model", folder, *map(str, arguments)], capture_output=True, text=True,
+                                  timeout=300, check=False)  # fmt: skip
+
+        want = npy.read(folder / "logits.npy")
+        for pooling in ("auto", "last"):
+            done = run("--input", self.input, "--logits", "--pooling", pooling, "--out", out)
+            self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+            shape, descr, values = npy.read(out)
+            self.assertEqual((shape, descr), (want[0], "<f4"))
+            self.assertLessEqual(max(abs(a - b) for a, b in zip(values, want[2])), 4e-5)
+        done = run("--input", self.input, "--logits", "--pooling", "none", "--out", out)
+        self.assertEqual((done.returncode, npy.read(out)[0]), (0, (546, 800)), done.stderr)
+        self.expect_error(run("--text", "a", "--logits", "--pooling", "mean"), 2,
+                          "logits of a text; accepted: those of every token (none) and of the last one")  # fmt: skip
+        self.expect_error(run("--text", ""), 2, "text 1 has no tokens; accepted: 1 or more")
+        self.expect_error(self.run_stof("--text", "a", "--logits"), 3, "no logits of BertModel; accepted: GPT-2")
+
     def test_an_empty_text(self):
         done = self.run_stof("--text", "")
         self.assertEqual(done.returncode, 0, done.stderr)
