@@ -42,6 +42,17 @@ struct AttentionArguments {
   std::span<const std::int32_t> q_lengths = {}, kv_lengths = {};  // [batch] each, or empty for full length
   std::span<const std::int32_t> cu_q = {}, cu_kv = {};            // [batch + 1] each, or empty when padded
   std::optional<AttentionRows> rows = {};  // for masks that depend neither on length nor on the batch index; no lse
+  // Keys and values in pages: i32 [batch, pages of an item], on the device, where key i of item b lies in row
+  // i % page_size of page page_table[b, i / page_size] of k and v, which are [pages, kv_heads, page_size, head_dim].
+  // Page sizes are 16, 32, 64, 128 and 256. Lengths are kv_lengths, also of packed queries, which then have no cu_kv.
+  // Pages and places past an item's length are neither looked up nor read.
+  std::optional<TensorView> page_table = {};
+  // Looks at the pages of all items before anything is computed, for which the host waits. On the CPU it always does.
+  bool check_pages = false;
+  // i32 [batch], on the device, in place of kv_lengths: read when the kernel runs, so that a recorded graph follows
+  // them. Read by decode_attention, cut to 0..keys; needs prepare(queries, 1), and a mask that does not depend on
+  // length.
+  std::optional<TensorView> device_kv_lengths = {};
   void* stream = nullptr;  // on CUDA, where all tensors are of the GPU: a CUstream, or null for the default one
   // Device memory of workspace_bytes() at a multiple of 16, for no other run at the same time. Null: the plan's own.
   void* workspace = nullptr;

@@ -116,6 +116,20 @@ typedef struct stof_call {
    * own, of which there is one at first and another for every further stream. */
   void* workspace;
   size_t workspace_bytes;
+  /* A struct_size that ends here is accepted, too. */
+
+  /* Keys and values in pages, where page_table is not NULL: then k and v are [pages, kv_heads, page_size, head_dim],
+   * batch_stride is from page to page, and key i of item b lies in row i % page_size of page
+   * page_table[b * page_table_stride + i / page_size]. `keys` is how many the table has room for, a multiple of
+   * page_size; lengths are kv_lengths, with packed queries too. Nothing past an item's length is looked up or read. */
+  const int32_t* page_table; /* on the plan's device */
+  int64_t page_table_stride; /* in elements */
+  int64_t page_size;         /* 16, 32, 64, 128 or 256 */
+  int64_t pages;             /* of k and v */
+  int32_t check_pages;       /* not 0: pages that k and v lack are an error, for which the host waits on CUDA */
+  /* [batch], on the plan's device, in place of kv_lengths: read when the kernel runs, so that a recorded graph follows
+   * them. For plans of decode_attention, after stof_plan_prepare(plan, queries, 1). */
+  const int32_t* device_kv_lengths;
 } stof_call;
 
 /* out = softmax(scale * q k^T, over the allowed keys) v. On CUDA it returns when the work is on the stream, and can be

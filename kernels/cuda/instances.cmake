@@ -71,6 +71,25 @@ macro(stof_gather d pieces ctas)
   stof_even_and_ragged(gather Gather ${d} "${pieces}, ${ctas}" n${pieces}_c${ctas})
 endmacro()
 
+# stof_decode(HEAD_DIM CTAS): one kernel each for up to 16, 32 and any number of rows
+macro(stof_decode d ctas)
+  foreach(element Half Bfloat)
+    string(REPLACE Half f16 dtype ${element})
+    string(REPLACE Bfloat bf16 dtype ${dtype})
+    stof_kernel(decode_${dtype}_d${d}_c${ctas}
+"#include \"kernels/cuda/decode_attention.cuh\"
+namespace stof::cuda {
+struct Instance : DecodeTraits<${element}, ${d}, ${ctas}, 1> {};
+struct TwoRowWarps : DecodeTraits<${element}, ${d}, ${ctas}, 2> {};
+struct FourRowWarps : DecodeTraits<${element}, ${d}, ${ctas}, 4> {};
+template __global__ void decode_attention_kernel<Instance>(const __grid_constant__ DecodeParams);
+template __global__ void decode_attention_kernel<TwoRowWarps>(const __grid_constant__ DecodeParams);
+template __global__ void decode_attention_kernel<FourRowWarps>(const __grid_constant__ DecodeParams);
+${facts}}
+" sm_80 sm_90a)
+  endforeach()
+endmacro()
+
 stof_stream(32 4 1 1 2 1 1)
 stof_stream(64 4 1 1 2 1 1)
 stof_stream(64 1 1 1 2 3 1)
@@ -102,6 +121,9 @@ stof_mma(128 1 1 2 2)
 stof_mma(128 2 2 1 2)
 stof_mma(192 1 1 1 2)
 stof_mma(256 1 1 1 2)
+stof_decode(64 2)
+stof_decode(128 2)
+stof_decode(256 1)
 
 stof_kernel(row_attention "#include \"kernels/cuda/row_attention.cuh\"
 template __global__ void stof::cuda::row_attention_kernel<stof::cuda::Single>(

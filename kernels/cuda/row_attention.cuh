@@ -23,8 +23,16 @@ struct RowWarp {
   bool any = false;
   float out[kColumns] = {};
 
+  // From the first key of the item to this one, in elements.
+  __device__ __forceinline__ long long place_of(int key, long long row_stride, long long page_stride) const {
+    const PageTable& pages = p.pages;
+    if (pages.table == nullptr) return key * row_stride;
+    const int page = pages.table[item.place * pages.item_stride + (key >> pages.shift)];
+    return page * page_stride + (key & ((1 << pages.shift) - 1)) * row_stride;
+  }
+
   __device__ __forceinline__ float score(int key) const {
-    const Stored* row = k + key * p.k_stride.row;
+    const Stored* row = k + place_of(key, p.k_stride.row, p.pages.k_stride);
     float dot = 0.f;
 #pragma unroll 4
     for (int c = 0; c < p.head_dim; ++c) dot = __fmaf_rn(q[c], Storage::load(row[c]), dot);
@@ -52,7 +60,7 @@ struct RowWarp {
     for (unsigned left = allowed; left; left &= left - 1) {
       const int key = __ffs(static_cast<int>(left)) - 1;
       const float w = __shfl_sync(~0u, weight, key);
-      const Stored* row = v + (first + key) * p.v_stride.row;
+      const Stored* row = v + place_of(first + key, p.v_stride.row, p.pages.v_stride);
 #pragma unroll
       for (int i = 0; i < kColumns; ++i)
         if (lane + 32 * i < p.head_dim) out[i] = __fmaf_rn(w, Storage::load(row[lane + 32 * i]), out[i]);

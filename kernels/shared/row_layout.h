@@ -28,6 +28,15 @@ struct RowStride {
 struct RowItem {
   long long q, k, v, out, lse;
   int queries, keys, index;
+  int place;  // among the items of the call, for what is listed for them on the device
+};
+
+// Where key i of an item lies: in row i % 2^shift of page table[place of the item][i / 2^shift].
+struct PageTable {
+  const int* table;              // null: in row i of the item, with a shift of 31 and strides of 0
+  long long item_stride;         // between the rows of the table
+  long long k_stride, v_stride;  // from page to page, in elements
+  int shift;
 };
 
 struct RowAttentionParams {
@@ -39,6 +48,7 @@ struct RowAttentionParams {
   int heads, heads_per_kv, head_dim;
   int chunks;  // groups of rows of the longest item
   float scale;
+  PageTable pages;
   RowLayoutView layout;
   // [items of the grid] each: rows of q, k, v and out alike, in place of the list below; or null.
   const int *starts, *lengths;

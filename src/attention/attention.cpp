@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "src/attention/call.h"
+#include "src/attention/pages.h"
 #include "src/attention/planned.h"
 #include "src/base/call_memory.h"
 #include "src/base/error.h"
@@ -33,27 +34,31 @@ struct Attention::State {
         planned(std::make_shared<const Planned>(plan_attention(mask, shape, device, kernel))) {}
 
   // The lengths of the plan of its own that an item needs; nothing when the first plan has its positions.
-  std::optional<Lengths> lengths_of(const AttentionItem& item) const {
+  std::optional<Lengths> lengths_of(const AttentionItem& item, bool on_device) const {
     if (item.keys == 0) return std::nullopt;
+    if (by_length && on_device)
+      fail(ErrorKind::invalid_argument,
+           "attention: lengths on the device with a mask that depends on length; accepted: kv_lengths");
     if (by_length) {
       if (item.queries == shape.queries && item.keys == shape.keys) return std::nullopt;
       return Lengths{item.queries, item.keys};
     }
-    const std::int64_t first = item.keys - item.queries;
+    const std::int64_t first = (on_device ? 1 : item.keys) - item.queries;
     if (first >= planned->positions.begin) return std::nullopt;
     // Decoding an item shorter than planned, for one: a layout over every position that could come.
     return Lengths{first < 0 ? shape.keys + shape.queries : shape.keys, shape.keys};
   }
 
-  std::shared_ptr<const Planned> plan_for(const AttentionItem& item, bool may_plan) {
-    const std::optional<Lengths> lengths = lengths_of(item);
+  std::shared_ptr<const Planned> plan_for(const AttentionItem& item, const AttentionArguments& arguments) {
+    const bool on_device = arguments.device_kv_lengths.has_value();
+    const std::optional<Lengths> lengths = lengths_of(item, on_device);
     if (!lengths) return planned;
     const std::lock_guard lock(mutex);
     if (const auto found = others.find(*lengths); found != others.end()) return found->second;
-    if (!may_plan)
+    if (!arguments.may_plan)
       fail(ErrorKind::invalid_argument,
            "attention: {} queries and {} keys need a plan of their own, which this call may not make; prepare them",
-           item.queries, item.keys);
+           item.queries, on_device ? 1 : item.keys);
     if (others.size() >= kMaxPlans) others.clear();
     return make(*lengths);
   }
@@ -64,7 +69,7 @@ struct Attention::State {
     AttentionItem item;
     item.queries = queries;
     item.keys = keys;
-    const std::optional<Lengths> lengths = lengths_of(item);
+    const std::optional<Lengths> lengths = lengths_of(item, false);
     if (!lengths) return;
     const std::lock_guard lock(mutex);
     if (others.find(*lengths) != others.end()) return;
@@ -139,18 +144,48 @@ void Attention::prepare(std::int64_t queries, std::int64_t keys) const { state_-
 
 std::size_t Attention::workspace_bytes() const { return state_->workspace_bytes(); }
 
+namespace {
+
+// What the plan's kernel cannot read is brought to where it can, or refused.
+void run_planned(const Planned& planned, const AttentionCall& call, const Device& device) {
+  const AttentionKernel& kernel = *planned.choice.kernel;
+  if (call.device_lengths != nullptr && !kernel.reads_device_lengths)
+    fail(ErrorKind::unsupported, "attention: {} does not read device_kv_lengths; accepted with it: kv_lengths",
+         kernel.name);
+  if (call.pages.table == nullptr || kernel.reads_pages)
+    kernel.run(planned.choice.plan, planned.arranged, call, device);
+  else kernel.run(planned.choice.plan, planned.arranged, GatheredKeys(call).call, device);
+}
+
+// Lengths in memory that the host reads are as good as kv_lengths.
+std::span<const std::int32_t> host_lengths(const TensorView& lengths, std::int64_t items) {
+  check_device_lengths(lengths, items);
+  return {lengths.as<std::int32_t>(), static_cast<std::size_t>(lengths.dim(0))};
+}
+
+}  // namespace
+
 void Attention::run(const AttentionArguments& arguments) const {
+  const bool on_host = state_->device.backend->memory == nullptr;
+  if (on_host && arguments.device_kv_lengths && arguments.kv_lengths.empty()) {
+    AttentionArguments same = arguments;
+    const std::int64_t items = arguments.cu_q.empty() ? arguments.q.dim(0) : std::ssize(arguments.cu_q) - 1;
+    same.kv_lengths = host_lengths(*arguments.device_kv_lengths, items);
+    same.device_kv_lengths.reset();
+    return run(same);
+  }
   const Pool<CallMemory>::Lease lease(state_->memory);
   CallMemory& memory = *lease;
   memory.reset();
   const CheckedCall checked = state_->check(arguments, &memory);
   std::pmr::map<std::shared_ptr<const Planned>, std::pmr::vector<AttentionItem>> groups(&memory);
-  for (const AttentionItem& item : checked.items) groups[state_->plan_for(item, arguments.may_plan)].push_back(item);
+  for (const AttentionItem& item : checked.items) groups[state_->plan_for(item, arguments)].push_back(item);
   if (arguments.workspace != nullptr) check_workspace(arguments, workspace_bytes());
   for (const auto& [planned, items] : groups) {
     AttentionCall call = checked.call;
     call.items = items;
-    planned->choice.kernel->run(planned->choice.plan, planned->arranged, call, state_->device);
+    if (call.pages.table != nullptr && (on_host || arguments.check_pages)) check_pages(call, state_->device);
+    run_planned(*planned, call, state_->device);
   }
 }
 

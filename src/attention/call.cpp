@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "src/attention/pages.h"
 #include "src/base/error.h"
 
 namespace stof {
@@ -17,17 +18,23 @@ struct Expected {
   const TensorView* tensor;
   DType dtype;
   std::int64_t heads;
+  bool packed = false;                              // one item after the other
+  std::string_view first = "batch", rows = "rows";  // what the dimensions are, in messages
 };
 
-void check_tensor(const Expected& expected, bool packed, std::int64_t head_dim) {
+void check_tensor(const Expected& expected, std::int64_t head_dim) {
   const TensorView& tensor = *expected.tensor;
-  const std::size_t rank = packed ? 3 : 4, head = 1;
+  const std::size_t rank = expected.packed ? 3 : 4, head = 1;
   if (tensor.dtype != expected.dtype)
     fail(ErrorKind::invalid_argument, "attention: {} is {}; this plan takes {}", expected.name, name_of(tensor.dtype),
          name_of(expected.dtype));
-  if (tensor.rank() != rank || tensor.dim(head) != expected.heads || tensor.dim(rank - 1) != head_dim)
-    fail(ErrorKind::invalid_argument, "attention: {} has shape {}; this plan takes [{}, {}, {}{}]", expected.name,
-         to_string(tensor.shape), packed ? "rows" : "batch", expected.heads, packed ? "" : "rows, ", head_dim);
+  if (tensor.rank() != rank || tensor.dim(head) != expected.heads || tensor.dim(rank - 1) != head_dim) {
+    const std::string taken =
+        expected.packed ? fmt::format("[rows, {}, {}]", expected.heads, head_dim)
+                        : fmt::format("[{}, {}, {}, {}]", expected.first, expected.heads, expected.rows, head_dim);
+    fail(ErrorKind::invalid_argument, "attention: {} has shape {}; this plan takes {}", expected.name,
+         to_string(tensor.shape), taken);
+  }
   if (tensor.strides.size() != rank || (head_dim > 1 && tensor.strides[rank - 1] != 1))
     fail(ErrorKind::invalid_argument, "attention: {} has strides {}; the last must be 1", expected.name,
          to_string(tensor.strides));
@@ -40,7 +47,7 @@ void check_same_shape(const AttentionArguments& a, bool packed) {
   if (a.v.shape != a.k.shape)
     fail(ErrorKind::invalid_argument, "attention: v has shape {}; k has {}", to_string(a.v.shape),
          to_string(a.k.shape));
-  if (!packed && a.k.dim(0) != a.q.dim(0))
+  if (!packed && !a.page_table && a.k.dim(0) != a.q.dim(0))
     fail(ErrorKind::invalid_argument, "attention: k has {} items; q has {}", a.k.dim(0), a.q.dim(0));
   if (!a.lse) return;
   // As q without its last dimension.
@@ -49,6 +56,32 @@ void check_same_shape(const AttentionArguments& a, bool packed) {
       !std::equal(a.lse->shape.begin(), a.lse->shape.end(), expected.begin(), expected.end()))
     fail(ErrorKind::invalid_argument, "attention: lse is {} {}; this call takes f32 {}", name_of(a.lse->dtype),
          to_string(a.lse->shape), to_string(Shape(expected.begin(), expected.end())));
+}
+
+void check_tensors(const AttentionArguments& a, const AttentionShape& shape, bool packed) {
+  const bool paged = a.page_table.has_value(), packed_keys = packed && !paged;
+  const std::string_view first = paged ? "pages" : "batch", rows = paged ? "page_size" : "rows";
+  for (const Expected& expected : {Expected{"q", &a.q, shape.dtype, shape.heads, packed},
+                                   Expected{"k", &a.k, shape.dtype, shape.kv_heads, packed_keys, first, rows},
+                                   Expected{"v", &a.v, shape.dtype, shape.kv_heads, packed_keys, first, rows},
+                                   Expected{"out", &a.out, shape.dtype, shape.heads, packed}})
+    check_tensor(expected, shape.head_dim);
+  check_same_shape(a, packed);
+  if (a.scale && !std::isfinite(*a.scale))
+    fail(ErrorKind::invalid_argument, "attention: scale = {}; accepted: a finite number", *a.scale);
+}
+
+// Which ways of giving lengths go together.
+void check_forms(const AttentionArguments& a, bool packed) {
+  if (packed && (!a.q_lengths.empty() || (!a.kv_lengths.empty() && !a.page_table)))
+    fail(ErrorKind::invalid_argument, "attention: both cumulative offsets and lengths; give one of the two");
+  if (a.page_table && !a.cu_kv.empty())
+    fail(ErrorKind::invalid_argument, "attention: cu_kv with a page table; accepted: kv_lengths");
+  if (!a.device_kv_lengths) return;
+  if (!a.kv_lengths.empty())
+    fail(ErrorKind::invalid_argument, "attention: kv_lengths and device_kv_lengths; give one of the two");
+  if (packed && !a.page_table)
+    fail(ErrorKind::invalid_argument, "attention: device_kv_lengths of a packed batch; accepted with pages, or padded");
 }
 
 void check_length(std::string_view name, std::size_t item, std::int64_t length, std::int64_t limit) {
@@ -67,55 +100,85 @@ void check_offsets(std::string_view name, std::span<const std::int32_t> offsets,
            offsets[i], i);
 }
 
-using Items = std::pmr::vector<AttentionItem>;
-
-Items packed_items(const AttentionArguments& a, const AttentionShape& shape, std::pmr::memory_resource* memory) {
-  check_offsets("cu_q", a.cu_q, a.q.dim(0));
-  check_offsets("cu_kv", a.cu_kv, a.k.dim(0));
-  if (a.cu_q.size() != a.cu_kv.size())
-    fail(ErrorKind::invalid_argument, "attention: cu_q has {} offsets; cu_kv has {}", a.cu_q.size(), a.cu_kv.size());
-  Items items(a.cu_q.size() - 1, memory);
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::int64_t q = a.cu_q[i], kv = a.cu_kv[i];
-    items[i] = {.index = static_cast<std::int64_t>(i),
-                .queries = a.cu_q[i + 1] - q,
-                .keys = a.cu_kv[i + 1] - kv,
-                .q = q * a.q.strides[0],
-                .k = kv * a.k.strides[0],
-                .v = kv * a.v.strides[0],
-                .out = q * a.out.strides[0],
-                .lse = a.lse ? q * a.lse->strides[0] : 0};
-    check_length("the length of cu_q", i, items[i].queries, shape.queries);
-    check_length("the length of cu_kv", i, items[i].keys, shape.keys);
-  }
-  return items;
-}
-
 void check_lengths(std::string_view name, std::span<const std::int32_t> lengths, std::int64_t batch) {
   if (!lengths.empty() && std::cmp_not_equal(lengths.size(), batch))
     fail(ErrorKind::invalid_argument, "attention: {} has {} lengths for {} items", name, lengths.size(), batch);
 }
 
-Items padded_items(const AttentionArguments& a, const AttentionShape& shape, std::pmr::memory_resource* memory) {
-  const std::int64_t batch = a.q.dim(0), queries = a.q.dim(2), keys = a.k.dim(2);
+using Items = std::pmr::vector<AttentionItem>;
+
+void place_item(AttentionItem& item, std::size_t place) { item.index = item.place = static_cast<std::int64_t>(place); }
+
+// The queries of each item; keys are still to be placed.
+Items packed_queries(const AttentionArguments& a, const AttentionShape& shape, std::pmr::memory_resource* memory) {
+  check_offsets("cu_q", a.cu_q, a.q.dim(0));
+  Items items(a.cu_q.size() - 1, memory);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::int64_t q = a.cu_q[i];
+    place_item(items[i], i);
+    items[i].queries = a.cu_q[i + 1] - q;
+    items[i].q = q * a.q.strides[0];
+    items[i].out = q * a.out.strides[0];
+    items[i].lse = a.lse ? q * a.lse->strides[0] : 0;
+    check_length("the length of cu_q", i, items[i].queries, shape.queries);
+  }
+  return items;
+}
+
+Items padded_queries(const AttentionArguments& a, const AttentionShape& shape, std::pmr::memory_resource* memory) {
+  const std::int64_t batch = a.q.dim(0), queries = a.q.dim(2);
   if (a.q_lengths.empty()) check_length("the number of query rows", 0, queries, shape.queries);
-  if (a.kv_lengths.empty()) check_length("the number of keys", 0, keys, shape.keys);
   check_lengths("q_lengths", a.q_lengths, batch);
-  check_lengths("kv_lengths", a.kv_lengths, batch);
   Items items(static_cast<std::size_t>(batch), memory);
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const auto index = static_cast<std::int64_t>(i);
-    items[i] = {.index = index,
-                .queries = a.q_lengths.empty() ? queries : a.q_lengths[i],
-                .keys = a.kv_lengths.empty() ? keys : a.kv_lengths[i],
-                .q = index * a.q.strides[0],
-                .k = index * a.k.strides[0],
-                .v = index * a.v.strides[0],
-                .out = index * a.out.strides[0],
-                .lse = a.lse ? index * a.lse->strides[0] : 0};
+    place_item(items[i], i);
+    items[i].queries = a.q_lengths.empty() ? queries : a.q_lengths[i];
+    items[i].q = items[i].place * a.q.strides[0];
+    items[i].out = items[i].place * a.out.strides[0];
+    items[i].lse = a.lse ? items[i].place * a.lse->strides[0] : 0;
     check_length("q_lengths", i, items[i].queries, std::min(queries, shape.queries));
-    check_length("kv_lengths", i, items[i].keys, std::min(keys, shape.keys));
   }
+  return items;
+}
+
+void place_packed_keys(const AttentionArguments& a, const AttentionShape& shape, Items& items) {
+  check_offsets("cu_kv", a.cu_kv, a.k.dim(0));
+  if (a.cu_q.size() != a.cu_kv.size())
+    fail(ErrorKind::invalid_argument, "attention: cu_q has {} offsets; cu_kv has {}", a.cu_q.size(), a.cu_kv.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::int64_t kv = a.cu_kv[i];
+    items[i].keys = a.cu_kv[i + 1] - kv;
+    items[i].k = kv * a.k.strides[0];
+    items[i].v = kv * a.v.strides[0];
+    check_length("the length of cu_kv", i, items[i].keys, shape.keys);
+  }
+}
+
+// room: for the keys of an item, in its rows or pages. Pages begin where k and v do.
+void place_keys(const AttentionArguments& a, const AttentionShape& shape, std::int64_t room, Items& items) {
+  const std::int64_t most = std::min(room, shape.keys);
+  const bool known = a.kv_lengths.empty() && !a.device_kv_lengths;  // every item has what there is room for
+  if (known) check_length("the number of keys", 0, room, shape.keys);
+  check_lengths("kv_lengths", a.kv_lengths, static_cast<std::int64_t>(items.size()));
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    items[i].keys = a.kv_lengths.empty() ? most : a.kv_lengths[i];
+    if (!a.page_table) items[i].k = items[i].place * a.k.strides[0], items[i].v = items[i].place * a.v.strides[0];
+    check_length("kv_lengths", i, items[i].keys, most);
+  }
+}
+
+Items items_of(const AttentionArguments& a, const AttentionShape& shape, bool packed,
+               std::pmr::memory_resource* memory) {
+  Items items = packed ? packed_queries(a, shape, memory) : padded_queries(a, shape, memory);
+  if (a.page_table) {
+    check_page_table(*a.page_table, a.k, std::ssize(items));
+    place_keys(a, shape, a.page_table->dim(1) * a.k.dim(2), items);
+  } else if (packed) {
+    place_packed_keys(a, shape, items);
+  } else {
+    place_keys(a, shape, a.k.dim(2), items);
+  }
+  if (a.device_kv_lengths) check_device_lengths(*a.device_kv_lengths, std::ssize(items));
   return items;
 }
 
@@ -125,19 +188,22 @@ AttentionStrides strides_of(const TensorView& tensor, bool packed) {
 }
 
 AttentionCall call_of(const AttentionArguments& a, const AttentionShape& shape, bool packed) {
+  const bool packed_keys = packed && !a.page_table;
   AttentionCall call;
   call.q = a.q.data;
   call.k = a.k.data;
   call.v = a.v.data;
   call.out = a.out.data;
   call.q_strides = strides_of(a.q, packed);
-  call.k_strides = strides_of(a.k, packed);
-  call.v_strides = strides_of(a.v, packed);
+  call.k_strides = strides_of(a.k, packed_keys);
+  call.v_strides = strides_of(a.v, packed_keys);
   call.out_strides = strides_of(a.out, packed);
   if (a.lse) {
     call.lse = a.lse->as<float>();
     call.lse_strides = strides_of(*a.lse, packed);
   }
+  if (a.page_table) call.pages = key_pages(*a.page_table, a.k, a.v);
+  if (a.device_kv_lengths) call.device_lengths = a.device_kv_lengths->as<std::int32_t>();
   call.packed = packed;
   call.stream = a.stream;
   call.workspace = a.workspace;
@@ -147,16 +213,6 @@ AttentionCall call_of(const AttentionArguments& a, const AttentionShape& shape, 
   call.dtype = shape.dtype;
   call.scale = a.scale.value_or(static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim))));
   return call;
-}
-
-void check_tensors(const AttentionArguments& a, const AttentionShape& shape, bool packed) {
-  for (const Expected& expected :
-       {Expected{"q", &a.q, shape.dtype, shape.heads}, Expected{"k", &a.k, shape.dtype, shape.kv_heads},
-        Expected{"v", &a.v, shape.dtype, shape.kv_heads}, Expected{"out", &a.out, shape.dtype, shape.heads}})
-    check_tensor(expected, packed, shape.head_dim);
-  check_same_shape(a, packed);
-  if (a.scale && !std::isfinite(*a.scale))
-    fail(ErrorKind::invalid_argument, "attention: scale = {}; accepted: a finite number", *a.scale);
 }
 
 Items readable_items(const AttentionArguments& a, const AttentionShape& shape, std::pmr::memory_resource* memory) {
@@ -188,6 +244,8 @@ CheckedCall check_rows_call(const AttentionArguments& arguments, const Attention
   const AttentionRows& rows = *a.rows;
   if (!a.cu_q.empty() || !a.cu_kv.empty() || !a.q_lengths.empty() || !a.kv_lengths.empty())
     fail(ErrorKind::invalid_argument, "attention: both rows and lengths or offsets; give one of them");
+  if (a.page_table || a.device_kv_lengths)
+    fail(ErrorKind::invalid_argument, "attention: rows with pages or device_kv_lengths; give one of them");
   if (a.lse) fail(ErrorKind::invalid_argument, "attention: lse with rows; accepted: cu_q and cu_kv with an lse");
   if (shape.queries != shape.keys)
     fail(ErrorKind::invalid_argument, "attention: rows for a plan of {} queries and {} keys; accepted: as many of both",
@@ -214,11 +272,9 @@ CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape
                        std::pmr::memory_resource* memory) {
   const AttentionArguments& a = arguments;
   const bool packed = !a.cu_q.empty() || !a.cu_kv.empty();
-  if (packed && (!a.q_lengths.empty() || !a.kv_lengths.empty()))
-    fail(ErrorKind::invalid_argument, "attention: both cumulative offsets and lengths; give one of the two");
+  check_forms(a, packed);
   check_tensors(a, shape, packed);
-  CheckedCall checked{.call = call_of(a, shape, packed),
-                      .items = packed ? packed_items(a, shape, memory) : padded_items(a, shape, memory)};
+  CheckedCall checked{.call = call_of(a, shape, packed), .items = items_of(a, shape, packed, memory)};
   checked.call.memory = memory;
   if (batch_matters && std::cmp_greater(checked.items.size(), shape.batch))
     fail(ErrorKind::invalid_argument, "attention: {} items; the mask differs by item and was planned for {}",

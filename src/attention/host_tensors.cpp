@@ -30,6 +30,8 @@ DeviceArguments::DeviceArguments(const AttentionArguments& host, const Device& d
   there_.v = copied(host.v);
   there_.out = copied(host.out);
   if (host.lse) there_.lse = copied(*host.lse);
+  if (host.page_table) there_.page_table = copied(*host.page_table);
+  if (host.device_kv_lengths) there_.device_kv_lengths = copied(*host.device_kv_lengths);
   if (!host.rows) return;
   there_.rows->starts = copied(host.rows->starts, host.rows->items);
   there_.rows->lengths = copied(host.rows->lengths, host.rows->items);

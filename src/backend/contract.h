@@ -61,6 +61,7 @@ using ArrangedMask = std::shared_ptr<const void>;
 // i + keys - queries, inside the positions of the arranged layout unless keys is 0.
 struct AttentionItem {
   std::int64_t index = 0;  // in the batch; 0 when the mask is the same for all items
+  std::int64_t place = 0;  // in the call: the row of the page table, the device's length
   std::int64_t queries = 0, keys = 0;
   std::int64_t q = 0, k = 0, v = 0, out = 0, lse = 0;
 };
@@ -77,6 +78,16 @@ struct DeviceItems {
   const std::int32_t* lengths = nullptr;
 };
 
+// Keys and values in pages of one pool: key i of an item lies in row i % size of page table[item.place][i / size].
+// Items begin at offset 0 of the pool.
+struct KeyPages {
+  const std::int32_t* table = nullptr;      // of the device; null: keys of an item follow each other
+  std::int64_t item_stride = 0;             // between rows of the table, in elements
+  std::int64_t size = 0;                    // keys of a page, a power of two
+  std::int64_t count = 0;                   // pages of the pool
+  std::int64_t k_stride = 0, v_stride = 0;  // between pages, in elements
+};
+
 // A call as kernels see it: padded and packed batches differ only in their items and strides. Checked.
 struct AttentionCall {
   const void* q = nullptr;
@@ -88,6 +99,9 @@ struct AttentionCall {
   std::int64_t heads = 1, kv_heads = 1, head_dim = 0;
   DType dtype = DType::f32;
   float scale = 1.f;
+  KeyPages pages = {};
+  // Of the device: the keys of each place; what items say is then the most there may be. Null: what items say.
+  const std::int32_t* device_lengths = nullptr;
   bool packed = false;        // items follow each other: none has memory past its own rows
   void* stream = nullptr;     // of the device; null: its default stream
   void* workspace = nullptr;  // of the device, as large as the kernel wants it; null: the arranged mask's own
@@ -104,6 +118,8 @@ struct AttentionKernel {
   ArrangedMask (*arrange)(const AttentionPlan&, PackedMask, const Device&);
   void (*run)(const AttentionPlan&, const ArrangedMask&, const AttentionCall&, const Device&);
   std::size_t (*workspace_bytes)(const ArrangedMask&) = nullptr;  // of AttentionCall::workspace; null: none
+  bool reads_pages = false;                                       // else calls come with keys in rows
+  bool reads_device_lengths = false;
 };
 
 // Copies between the host and a device with memory of its own. Both are over when they return.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The border to C: no exception crosses it, and why a call failed is kept for the thread that made it.
 #pragma once
+#include <cstddef>
+#include <cstring>
 #include <string_view>
 
 #include "src/base/error.h"
@@ -35,6 +37,18 @@ const Structure& given_sized(const Structure* structure, std::string_view name) 
   if (found.struct_size != sizeof(Structure))
     fail(ErrorKind::invalid_argument, "{}.struct_size is {}; accepted: {}", name, found.struct_size, sizeof(Structure));
   return found;
+}
+
+// One that grew: as it is now, with zeros where its caller does not know of what came after `first_size` bytes.
+template <class Structure>
+Structure given_grown(const Structure* structure, std::size_t first_size, std::string_view name) {
+  const std::size_t size = given(structure, name).struct_size;
+  if (size != first_size && size != sizeof(Structure))
+    fail(ErrorKind::invalid_argument, "{}.struct_size is {}; accepted: {}, {}", name, size, first_size,
+         sizeof(Structure));
+  Structure whole{};
+  std::memcpy(&whole, structure, size);
+  return whole;
 }
 
 // Throws invalid_argument when the host cannot read the address because it is a GPU's. The message begins with both

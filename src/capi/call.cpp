@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "src/backend/contract.h"
 #include "src/capi/array.h"
@@ -22,29 +25,32 @@ struct Dimension {
   std::int64_t size, stride;
 };
 
-// One of the tensors of a call. `row` elements lie side by side at every place.
+// One of the tensors of a call. `row` elements lie side by side at every place. items: -1: they follow each other.
 struct Argument {
   std::string_view name;
   const stof_tensor& tensor;
   DType dtype;
-  std::int64_t heads, rows, row;
+  std::int64_t items, heads, rows, row;
   bool written;
 };
 
 class Checker {
  public:
   Checker(const stof_call& call, const stof_plan& plan)
-      : call_(call), on_cpu_(plan.device.backend->memory == nullptr), packed_(call.cu_q || call.cu_kv) {}
+      : call_(call),
+        on_cpu_(plan.device.backend->memory == nullptr),
+        packed_(call.cu_q || call.cu_kv),
+        paged_(call.page_table) {}
 
   void view(const Argument& argument, TensorView& view) const {
     const stof_tensor& tensor = argument.tensor;
     view.data = tensor.data;
     view.dtype = argument.dtype;
-    if (packed_) {
+    if (argument.items < 0) {
       view.shape = {argument.rows, argument.heads};
       view.strides = {tensor.row_stride, tensor.head_stride};
     } else {
-      view.shape = {call_.batch, argument.heads, argument.rows};
+      view.shape = {argument.items, argument.heads, argument.rows};
       view.strides = {tensor.batch_stride, tensor.head_stride, tensor.row_stride};
     }
     check(argument, element_count(view.shape) == 0);
@@ -57,11 +63,30 @@ class Checker {
     check_range("batch", call_.batch, packed_ ? 1 : 0, kMostRows - 1);
     check_range("queries", call_.queries, 0, kMostRows);
     check_range("keys", call_.keys, 0, kMostRows);
-    if (packed_ && (call_.cu_q == nullptr || call_.cu_kv == nullptr))
+    if (paged_) check_pages();
+    else if (packed_ && (call_.cu_q == nullptr || call_.cu_kv == nullptr))
       fail(ErrorKind::invalid_argument, "stof_plan_run: call.{} is NULL; accepted: both cu_q and cu_kv, or neither",
            call_.cu_q == nullptr ? "cu_q" : "cu_kv");
     if (on_cpu_ && call_.stream != nullptr)
       fail(ErrorKind::invalid_argument, "stof_plan_run: call.stream is {}; accepted on the CPU: NULL", call_.stream);
+  }
+
+  std::int64_t items() const { return packed_ ? -1 : call_.batch; }
+  std::int64_t key_items() const { return paged_ ? call_.pages : items(); }
+  std::int64_t key_rows() const { return paged_ ? call_.page_size : call_.keys; }
+
+  // A list in the device's memory.
+  void device_list(std::string_view name, const std::int32_t* first, Shape shape, std::int64_t stride,
+                   std::optional<TensorView>& view) const {
+    if (first == nullptr) return view.reset();
+    if (reinterpret_cast<std::uintptr_t>(first) % alignof(std::int32_t) != 0) fail_alignment(name, first, DType::i32);
+    if (on_cpu_) check_host_address("stof_plan_run: call.", name, first);
+    if (!view) view.emplace();
+    // No list is written; views do not say so.
+    view->data = const_cast<std::int32_t*>(first);
+    view->dtype = DType::i32;
+    view->strides = shape.size() == 1 ? Shape{1} : Shape{stride, 1};
+    view->shape = std::move(shape);
   }
 
   // A list in the host's memory; empty when there is none.
@@ -73,6 +98,16 @@ class Checker {
   }
 
  private:
+  void check_pages() const {
+    constexpr std::int64_t kLargestPage = 256;
+    check_range("pages", call_.pages, 0, kMostRows);
+    check_range("page_size", call_.page_size, 1, kLargestPage);
+    check_range("page_table_stride", call_.page_table_stride, 0, kMostRows);
+    if (call_.keys % call_.page_size != 0)
+      fail(ErrorKind::invalid_argument, "stof_plan_run: call.keys is {}; accepted with pages: a multiple of {}",
+           call_.keys, call_.page_size);
+  }
+
   static void check_range(std::string_view name, std::int64_t value, std::int64_t least, std::int64_t most) {
     if (value < least || value > most)
       fail(ErrorKind::invalid_argument, "stof_plan_run: call.{} is {}; accepted: {}..{}", name, value, least, most);
@@ -86,7 +121,7 @@ class Checker {
   void check(const Argument& argument, bool empty) const {
     std::array dimensions{Dimension{"row_stride", argument.rows, argument.tensor.row_stride},
                           Dimension{"head_stride", argument.heads, argument.tensor.head_stride},
-                          Dimension{"batch_stride", packed_ ? 1 : call_.batch, argument.tensor.batch_stride}};
+                          Dimension{"batch_stride", argument.items, argument.tensor.batch_stride}};
     for (const Dimension& dimension : dimensions) check_stride(argument, dimension);
     if (empty) return;
     const void* const data = argument.tensor.data;
@@ -124,7 +159,7 @@ class Checker {
   }
 
   const stof_call& call_;
-  const bool on_cpu_, packed_;
+  const bool on_cpu_, packed_, paged_;
 };
 
 }  // namespace
@@ -138,19 +173,24 @@ void convert(const stof_call& call, const stof_plan& plan, AttentionArguments& a
   const Checker checker(call, plan);
   checker.check_scalars();
   const std::int64_t heads = shape.heads, kv_heads = shape.kv_heads, d = shape.head_dim;
-  checker.view({"q", call.q, dtype, heads, call.queries, d, false}, arguments.q);
-  checker.view({"k", call.k, dtype, kv_heads, call.keys, d, false}, arguments.k);
-  checker.view({"v", call.v, dtype, kv_heads, call.keys, d, false}, arguments.v);
-  checker.view({"out", call.out, dtype, heads, call.queries, d, true}, arguments.out);
+  const std::int64_t items = checker.items(), key_items = checker.key_items(), key_rows = checker.key_rows();
+  checker.view({"q", call.q, dtype, items, heads, call.queries, d, false}, arguments.q);
+  checker.view({"k", call.k, dtype, key_items, kv_heads, key_rows, d, false}, arguments.k);
+  checker.view({"v", call.v, dtype, key_items, kv_heads, key_rows, d, false}, arguments.v);
+  checker.view({"out", call.out, dtype, items, heads, call.queries, d, true}, arguments.out);
   if (call.lse.data == nullptr) arguments.lse.reset();
   else if (!arguments.lse) arguments.lse.emplace();
-  if (arguments.lse) checker.view({"lse", call.lse, DType::f32, heads, call.queries, 0, true}, *arguments.lse);
+  if (arguments.lse) checker.view({"lse", call.lse, DType::f32, items, heads, call.queries, 0, true}, *arguments.lse);
   arguments.scale.reset();
   if (call.scale != nullptr) arguments.scale = *call.scale;
   arguments.q_lengths = checker.list("q_lengths", call.q_lengths, call.batch);
   arguments.kv_lengths = checker.list("kv_lengths", call.kv_lengths, call.batch);
   arguments.cu_q = checker.list("cu_q", call.cu_q, call.batch + 1);
   arguments.cu_kv = checker.list("cu_kv", call.cu_kv, call.batch + 1);
+  const std::int64_t pages = call.page_table == nullptr ? 0 : call.keys / call.page_size;
+  checker.device_list("page_table", call.page_table, {call.batch, pages}, call.page_table_stride, arguments.page_table);
+  checker.device_list("device_kv_lengths", call.device_kv_lengths, {call.batch}, 1, arguments.device_kv_lengths);
+  arguments.check_pages = call.check_pages != 0;
   arguments.stream = call.stream;
   arguments.workspace = call.workspace;
   arguments.workspace_bytes = call.workspace_bytes;
@@ -163,7 +203,8 @@ stof_status stof_plan_run(const stof_plan* plan, const stof_call* call) {
   namespace capi = stof::capi;
   return capi::guarded([&] {
     const stof_plan& of_plan = capi::given(plan, "stof_plan_run: plan");
-    const stof_call& given_call = capi::given_sized(call, "stof_plan_run: call");
+    constexpr std::size_t kWithoutPages = offsetof(stof_call, page_table);
+    const stof_call given_call = capi::given_grown(call, kWithoutPages, "stof_plan_run: call");
     const stof::Pool<stof::AttentionArguments>::Lease arguments(of_plan.arguments);
     capi::convert(given_call, of_plan, *arguments);
     of_plan.attention.run(*arguments);

@@ -107,11 +107,13 @@ TEST(Choose, OnAnH200TheMaskAndTheSizeOfTheGridDecide) {
   EXPECT_EQ(instance("causal", 1, 1024), "stream_f16_d64_t1_p1_k1_s8_c1_g4");
 }
 
+// Of problems with 256 queries.
 std::vector<Refused> but_one(std::string_view kernel, std::span<const AttentionKernel> kernels,
                              const std::string& why) {
   std::vector<Refused> refusals;
   for (const AttentionKernel& other : kernels)
-    if (other.name != "row_attention" && other.name != kernel) refusals.push_back({other.name, why});
+    if (other.name == "decode_attention") refusals.push_back({other.name, "it takes at most 16 queries, not 256"});
+    else if (other.name != "row_attention" && other.name != kernel) refusals.push_back({other.name, why});
   return refusals;
 }
 
@@ -129,10 +131,25 @@ TEST(Choose, OnAnH200WhatTheCopyEngineDoesNotTakeGoesByMmaAndFp32RowByRow) {
                                      "head_dim 60 is not a multiple of 8, which the copy engine needs"));
 }
 
+// From the rows of bench/results/*-h200-decode.json.
+TEST(Choose, OnAnH200FewQueriesOverManyKeysAreDecoded) {
+  const Device device = open_device("cuda:h200");
+  AttentionShape shape{
+      .batch = 16, .heads = 32, .kv_heads = 8, .queries = 1, .keys = 32768, .head_dim = 128, .dtype = DType::f16};
+  const auto plan = [&](std::string_view mask) { return choose_attention(parse(mask), shape, device, "auto").plan; };
+  EXPECT_EQ(plan("all").instance, "decode_f16_d128_c2");
+  EXPECT_EQ(plan("causal & window(4096) | sink(4)").instance, "decode_f16_d128_c2");
+  EXPECT_LT(5 * plan("sink(4) | window(4096)").predicted_us, plan("all").predicted_us);
+  shape.queries = 16;
+  EXPECT_EQ(plan("causal").kernel, "decode_attention");
+  shape.queries = 17;
+  EXPECT_NE(plan("causal").kernel, "decode_attention");
+}
+
 TEST(Choose, OnAnA100TensorCoresTakeWhateverIsNotFp32) {
   const Device device = open_device("cuda:a100");
   AttentionShape shape{
-      .batch = 16, .heads = 12, .kv_heads = 12, .queries = 4096, .keys = 4096, .head_dim = 64, .dtype = DType::bf16};
+      .batch = 16, .heads = 12, .kv_heads = 12, .queries = 256, .keys = 4096, .head_dim = 64, .dtype = DType::bf16};
   for (const std::int64_t head_dim : {8, 17, 64, 96, 128, 200, 256}) {
     shape.head_dim = head_dim;
     const Choice choice = choose_attention(causal(), shape, device, "auto");

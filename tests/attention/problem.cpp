@@ -52,6 +52,47 @@ Problem::Problem(const ProblemShape& what, unsigned seed) : what_(what) {
   fill(q, s.heads, true, random);
   fill(k, s.kv_heads, false, random);
   fill(v, s.kv_heads, false, random);
+  if (what_.page_size > 0) place_pages(random);
+}
+
+// Pages in any order; entries of the table past an item's keys are of no page, and some pages are of no item.
+void Problem::place_pages(std::mt19937& random) {
+  constexpr std::int64_t kSpare = 3;
+  constexpr std::int32_t kNoPage = 0x7fffff00;
+  const std::int64_t size = what_.page_size;
+  pages_of_item_ = (what_.shape.keys + size - 1) / size;
+  pages_ = what_.shape.batch * pages_of_item_ + kSpare;
+  std::vector<std::int32_t> order(static_cast<std::size_t>(pages_));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), random);
+  page_table_.assign(static_cast<std::size_t>(what_.shape.batch * pages_of_item_), kNoPage);
+  for (std::size_t item = 0; item < what_.kv_lengths.size(); ++item)
+    for (std::int64_t page = 0; page * size < what_.kv_lengths[item]; ++page) {
+      const std::size_t at = item * static_cast<std::size_t>(pages_of_item_) + static_cast<std::size_t>(page);
+      page_table_[at] = order[at];
+    }
+  k_pool_ = pool_of(k, true);
+  v_pool_ = pool_of(v, false);
+}
+
+TensorView Problem::pool_of(const TensorView& tensor, bool keys) {
+  const std::int64_t heads = what_.shape.kv_heads, d = what_.shape.head_dim, wide = d + what_.row_padding;
+  const std::int64_t size = what_.page_size;
+  TensorView pool = memory_.emplace_back(what_.shape.dtype, Shape{pages_ * heads * size * wide}).view();
+  for (std::int64_t i = 0; i < pool.dim(0); ++i) store(pool, i, std::numeric_limits<float>::quiet_NaN());
+  pool.shape = {pages_, heads, size, d};
+  // Rows of a head side by side, or heads of a row.
+  if (what_.form == BatchForm::heads_first) pool.strides = {heads * size * wide, size * wide, wide, 1};
+  else pool.strides = {heads * size * wide, wide, heads * wide, 1};
+  for (const AttentionItem& item : items_)
+    for (std::int64_t key = 0; key < item.keys; ++key) {
+      const std::int64_t page = page_table_[static_cast<std::size_t>(item.index * pages_of_item_ + key / size)];
+      for (std::int64_t head = 0; head < heads; ++head)
+        for (std::int64_t c = 0; c < d; ++c)
+          store(pool, page * pool.strides[0] + head * pool.strides[1] + key % size * pool.strides[2] + c,
+                get(tensor, keys ? item.k : item.v, head, key, c));
+    }
+  return pool;
 }
 
 TensorView Problem::allocate(std::int64_t heads, std::int64_t rows, std::int64_t total) {
@@ -74,6 +115,7 @@ void Problem::place_items() {
     const auto index = static_cast<std::int64_t>(i);
     const std::int64_t q_at = packed ? cu_q_.back() : index, kv_at = packed ? cu_kv_.back() : index;
     items_.push_back({.index = index,
+                      .place = index,
                       .queries = what_.q_lengths[i],
                       .keys = what_.kv_lengths[i],
                       .q = q_at * q.strides[0],
@@ -97,14 +139,19 @@ void Problem::fill(const TensorView& tensor, std::int64_t heads, bool queries, s
 }
 
 AttentionArguments Problem::arguments() const {
-  AttentionArguments arguments{.q = q, .k = k, .v = v, .out = out, .lse = lse_view};
-  if (what_.form == BatchForm::packed) {
-    arguments.cu_q = cu_q_;
-    arguments.cu_kv = cu_kv_;
-  } else {
-    arguments.q_lengths = what_.q_lengths;
-    arguments.kv_lengths = what_.kv_lengths;
-  }
+  const bool packed = what_.form == BatchForm::packed, paged = what_.page_size > 0;
+  const std::int64_t batch = what_.shape.batch;
+  // Lists are not written; views do not say so.
+  const auto view = [](const std::vector<std::int32_t>& list, Shape shape) {
+    return view_of(const_cast<std::int32_t*>(list.data()), DType::i32, std::move(shape));
+  };
+  AttentionArguments arguments{.q = q, .k = paged ? k_pool_ : k, .v = paged ? v_pool_ : v, .out = out, .lse = lse_view};
+  if (packed) arguments.cu_q = cu_q_;
+  else arguments.q_lengths = what_.q_lengths;
+  if (paged) arguments.page_table = view(page_table_, {batch, pages_of_item_});
+  if (packed && !paged) arguments.cu_kv = cu_kv_;
+  else if (what_.lengths_on_device) arguments.device_kv_lengths = view(what_.kv_lengths, {batch});
+  else arguments.kv_lengths = what_.kv_lengths;
   return arguments;
 }
 

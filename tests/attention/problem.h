@@ -18,6 +18,8 @@ struct ProblemShape {
   BatchForm form = BatchForm::heads_first;
   std::int64_t row_padding = 0;                     // elements between rows
   std::vector<std::int32_t> q_lengths, kv_lengths;  // [batch], or empty for full lengths
+  std::int64_t page_size = 0;                       // of what arguments() gives keys and values in; 0: rows
+  bool lengths_on_device = false;                   // of keys, as arguments() gives them
 };
 
 class Problem {
@@ -26,7 +28,7 @@ class Problem {
 
   // Valid while this lives.
   AttentionArguments arguments() const;
-  AttentionCall call() const;  // with items(), as the reference takes it
+  AttentionCall call() const;  // with items() and keys in rows, as the reference takes it
   const std::vector<AttentionItem>& items() const { return items_; }
   const ProblemShape& what() const { return what_; }
 
@@ -45,11 +47,16 @@ class Problem {
  private:
   TensorView allocate(std::int64_t heads, std::int64_t rows, std::int64_t total);
   void place_items();
+  void place_pages(std::mt19937& random);
+  TensorView pool_of(const TensorView& tensor, bool keys);
   void fill(const TensorView& tensor, std::int64_t heads, bool queries, std::mt19937& random) const;
 
   ProblemShape what_;
   std::vector<Tensor> memory_;
   std::vector<std::int32_t> cu_q_, cu_kv_;
+  std::int64_t pages_ = 0, pages_of_item_ = 0;
+  std::vector<std::int32_t> page_table_;
+  TensorView k_pool_, v_pool_;
   std::vector<AttentionItem> items_;
 };
 

@@ -35,6 +35,27 @@ class RandomProblems {
     what.form = static_cast<BatchForm>(below(3));
     what.row_padding = below(2) == 0 ? 0 : below(20);
     if (below(2) == 0) add_lengths(what);
+    if (below(3) == 0) what.page_size = 16 << below(5);
+    return what;
+  }
+
+  // Few queries of heads that share keys, over more keys than one CTA takes.
+  ProblemShape few_queries() {
+    constexpr std::int64_t kHeadDims[] = {8, 24, 64, 64, 80, 128, 128, 200, 256};
+    ProblemShape what;
+    AttentionShape& s = what.shape;
+    s.batch = below(10) == 0 ? 70 : 1 + below(4);
+    s.kv_heads = 1 + below(2);
+    s.heads = s.kv_heads * (1 + below(8));
+    s.head_dim = kHeadDims[below(std::size(kHeadDims))];
+    s.queries = below(2) == 0 ? 1 : 1 + below(16);
+    s.keys = s.queries + (s.batch == 70 ? below(60) : below(3) == 0 ? below(2000) : below(300));
+    s.dtype = below(2) == 0 ? DType::f16 : DType::bf16;
+    what.form = static_cast<BatchForm>(below(3));
+    what.row_padding = below(3) * 8;
+    if (below(2) == 0) add_lengths(what);
+    if (below(2) == 0) what.page_size = 16 << below(5);
+    what.lengths_on_device = below(4) == 0 && (what.page_size > 0 || what.form != BatchForm::packed);
     return what;
   }
 
@@ -52,15 +73,18 @@ class RandomProblems {
 
 std::string name_of_problem(unsigned seed, const std::string& kernel, const ProblemShape& what) {
   const AttentionShape& s = what.shape;
-  return fmt::format("seed {} {} B {} H {}/{} N {} M {} d {} {} form {}", seed, kernel, s.batch, s.heads, s.kv_heads,
-                     s.queries, s.keys, s.head_dim, name_of(s.dtype), static_cast<int>(what.form));
+  return fmt::format("seed {} {} B {} H {}/{} N {} M {} d {} {} form {} pages of {}", seed, kernel, s.batch, s.heads,
+                     s.kv_heads, s.queries, s.keys, s.head_dim, name_of(s.dtype), static_cast<int>(what.form),
+                     what.page_size);
 }
 
 }  // namespace
 
-RandomOutcome try_random_problem(unsigned seed, const Device& device, const std::string& kernel) {
+RandomOutcome try_random_problem(unsigned seed, const Device& device, const std::string& kernel, RandomKind kind) {
   RandomProblems problems(seed);
-  const ProblemShape what = problems.shape();
+  ProblemShape what = kind == RandomKind::any ? problems.shape() : problems.few_queries();
+  // Of the kernels of a GPU one reads lengths there.
+  if (device.backend->memory != nullptr && kernel != "decode_attention") what.lengths_on_device = false;
   const AttentionShape& s = what.shape;
   const MaskExtent extent{.queries = s.queries, .keys = s.keys, .batch = s.batch, .heads = s.heads};
   const Mask mask = RandomMask(seed, extent, what.q_lengths.empty()).expression(2);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random (mask, shape, dtype, strides, lengths) problems against the definition: a seed is a problem.
 #pragma once
+#include <cstdint>
 #include <string>
 
 #include "stof/device.h"
@@ -12,6 +13,9 @@ struct RandomOutcome {
   std::string wrong;   // what differs, with all that names the problem; empty: nothing
 };
 
-RandomOutcome try_random_problem(unsigned seed, const Device& device, const std::string& kernel);
+enum class RandomKind : std::uint8_t { any, few_queries };
+
+RandomOutcome try_random_problem(unsigned seed, const Device& device, const std::string& kernel,
+                                 RandomKind kind = RandomKind::any);
 
 }  // namespace stof

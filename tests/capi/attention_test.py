@@ -7,6 +7,7 @@ usage: attention_test.py LIBSTOF.SO cpu|cuda    exit status 77 when the device i
 
 import ctypes as c
 import json
+import struct
 import sys
 import threading
 import unittest
@@ -91,6 +92,61 @@ class Attention(unittest.TestCase):
                     for queries, keys in lengths:
                         STOF.prepare(plan, queries, keys)
                     self.check(problem, plan, MASKS["window(3) | global(2)"])
+
+    def test_pages(self):
+        lengths = [(3, 28), (1, 16), (2, 0), (3, 100)]
+        for text in ("causal & window(5)", "all", "window(3) | global(2)"):
+            for dtype in (F32, F16, BF16):
+                for page_size in (16, 64, 128):
+                    for packed in (False, True):
+                        with self.subTest(mask=text, dtype=dtype, page_size=page_size, packed=packed):
+                            problem = Problem(batch=4, queries=3, keys=128, lengths=lengths, packed=packed, dtype=dtype,
+                                              page_size=page_size)  # fmt: skip
+                            plan = self.plan(text, problem)
+                            for queries, keys in lengths:
+                                STOF.prepare(plan, queries, keys)
+                            self.check(problem, plan, MASKS[text])
+
+    def test_pages_for_every_kernel_that_takes_it(self):
+        problem = Problem(batch=2, queries=2, keys=48, lengths=[(2, 48), (2, 33)], dtype=F16, page_size=16)
+        for kernel in ("row_attention", "block_attention") if DEVICE == "cpu" else (
+                "row_attention", "stream_attention", "band_attention", "gather_attention", "decode_attention"):  # fmt: skip
+            with self.subTest(kernel=kernel):
+                try:
+                    plan = self.plan("causal & window(5)", problem, kernel=kernel)
+                except c_library.Failure as refused:  # by a GPU that it is not written for
+                    self.assertEqual((DEVICE, refused.status), ("cuda", 3))
+                    continue
+                STOF.prepare(plan, 2, 2)
+                self.check(problem, plan, MASKS["causal & window(5)"])
+
+    def test_a_page_that_there_is_not(self):
+        problem = Problem(batch=2, queries=1, keys=48, dtype=F16, page_size=16)
+        plan, call = self.plan("all", problem), problem.on(MEMORY)
+        first = problem.table()[0]
+        self.assertGreater(first, 0)
+        call.check_pages, call.pages = 1, first
+        with self.assertRaises(c_library.Failure) as failed:
+            STOF.run(plan, call)
+        self.assertEqual((failed.exception.status, failed.exception.text),
+                         (2, f"attention: page 0 of item 0 is {first}; accepted: 0..{first - 1}"))  # fmt: skip
+
+    def test_lengths_on_the_device(self):
+        lengths = [(2, 28), (2, 0), (2, 100)]
+        for page_size in (0, 16):
+            problem = Problem(batch=3, queries=2, keys=128, lengths=lengths, dtype=F16, page_size=page_size)
+            try:
+                plan = self.plan("all", problem, kernel="auto" if DEVICE == "cpu" else "decode_attention")
+            except c_library.Failure as refused:
+                self.assertEqual((DEVICE, refused.status), ("cuda", 3))
+                continue
+            for keys in (1, 28, 100):
+                STOF.prepare(plan, 2, keys)
+            call = problem.on(MEMORY)
+            on_device = MEMORY.allocate(struct.pack("<3i", *(keys for _, keys in lengths)))
+            call.kv_lengths, call.device_kv_lengths = None, on_device.address
+            STOF.run(plan, call)
+            self.assertLess(problem.worst(call, MASKS["all"]), 1)
 
     def test_no_rows_and_no_keys(self):
         empty = Problem(queries=0, keys=5)
@@ -196,9 +252,9 @@ class Attention(unittest.TestCase):
 
 @unittest.skipUnless(DEVICE == "cuda", "workspaces and graphs are of CUDA")
 class OnStreams(unittest.TestCase):
-    def planned(self, problem, text):
+    def planned(self, problem, text, **given):
         mask = STOF.parse(text)
-        plan = STOF.plan(mask, problem.shape, DEVICE)
+        plan = STOF.plan(mask, problem.shape, DEVICE, **given)
         self.addCleanup(STOF.library.stof_plan_destroy, plan)
         STOF.library.stof_mask_destroy(mask)
         return plan
@@ -222,6 +278,24 @@ class OnStreams(unittest.TestCase):
                     call.kept["out"].write(problem.on(MEMORY).kept["out"].read())
                     launch()
                     self.assertLess(problem.worst(call, MASKS[text]), 1)
+
+    def test_a_graph_follows_lengths_on_the_device(self):
+        problem = Problem(batch=2, queries=1, keys=640, heads=4, kv_heads=2, d=64, dtype=F16, page_size=64)
+        plan = self.planned(problem, "causal & window(5)", kernel="decode_attention")
+        STOF.prepare(plan, 1, 1)
+        call = problem.on(MEMORY)
+        on_device = MEMORY.allocate(struct.pack("<2i", 640, 640))
+        call.kv_lengths, call.device_kv_lengths = None, on_device.address
+        call.stream = MEMORY.stream().value
+        STOF.run(plan, call)
+        launch = MEMORY.recorded(call.stream, lambda: STOF.run(plan, call))
+        for keys in (640, 639, 65, 1, 0):
+            on_device.write(struct.pack("<2i", keys, 640))
+            call.kept["out"].write(problem.on(MEMORY).kept["out"].read())
+            MEMORY.synchronize()
+            launch()
+            problem.lengths = [(1, keys), (1, 640)]
+            self.assertLess(problem.worst(call, MASKS["causal & window(5)"]), 1)
 
     def test_a_small_workspace_is_refused(self):
         problem = Problem(queries=300, keys=300, dtype=F16)

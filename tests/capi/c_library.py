@@ -25,7 +25,9 @@ class Call(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("dtype", c.c_int32), ("batch", c.c_int64), ("queries", c.c_int64),
                 ("keys", c.c_int64), ("q", Tensor), ("k", Tensor), ("v", Tensor), ("out", Tensor), ("lse", Tensor),
                 ("scale", c.POINTER(c.c_float)), ("q_lengths", P), ("kv_lengths", P), ("cu_q", P), ("cu_kv", P),
-                ("stream", P), ("workspace", P), ("workspace_bytes", c.c_size_t)]  # fmt: skip
+                ("stream", P), ("workspace", P), ("workspace_bytes", c.c_size_t),
+                ("page_table", P), ("page_table_stride", c.c_int64), ("page_size", c.c_int64), ("pages", c.c_int64),
+                ("check_pages", c.c_int32), ("device_kv_lengths", P)]  # fmt: skip
 
 
 FUNCTIONS = {

@@ -147,7 +147,7 @@ class Errors(unittest.TestCase):
         self.refused("stof_plan_run: plan is NULL", lambda: STOF.run(None, Call()))
         self.refused("stof_plan_run: call is NULL", lambda: STOF.run(plan, None))
         for change, message in (
-            (("struct_size", 8), f"stof_plan_run: call.struct_size is 8; accepted: {c.sizeof(Call)}"),
+            (("struct_size", 8), f"stof_plan_run: call.struct_size is 8; accepted: {Call.page_table.offset}, {c.sizeof(Call)}"),
             (("dtype", 99), "stof_plan_run: call.dtype is 99; accepted: 0..4, a stof_dtype"),
             (("dtype", F16), "stof_plan_run: call.dtype is f16; this plan takes f32"),
             (("batch", -2), "stof_plan_run: call.batch is -2; accepted: 0..2147483646"),
@@ -162,6 +162,31 @@ class Errors(unittest.TestCase):
             (("scale", c.pointer(c.c_float(float("inf")))), "attention: scale = inf; accepted: a finite number"),
         ):
             self.refused(message, lambda: run_with(lambda call: setattr(call, *change)))
+
+    def test_a_caller_that_knows_of_no_pages(self):
+        problem = Problem(batch=2, heads=4, queries=24, keys=28, d=16)
+        call = problem.on(Host())
+        call.struct_size, call.page_table, call.page_size = Call.page_table.offset, 3, -7
+        STOF.run(self.plan(problem), call)
+
+    def test_pages(self):
+        problem = Problem(batch=2, queries=1, keys=32, page_size=16)
+        run_with = self.calls(problem, self.plan(problem))
+        for change, message in (
+            (("page_size", 0), "stof_plan_run: call.page_size is 0; accepted: 1..256"),
+            (("pages", -1), "stof_plan_run: call.pages is -1; accepted: 0..2147483647"),
+            (("page_table_stride", -4), "stof_plan_run: call.page_table_stride is -4; accepted: 0..2147483647"),
+            (("page_table", 6), "stof_plan_run: call.page_table is at 0x6; accepted for i32: a multiple of 4"),
+            (("keys", 20), "stof_plan_run: call.keys is 20; accepted with pages: a multiple of 16"),
+            (("cu_kv", 64), "attention: both cumulative offsets and lengths; give one of the two"),
+            (("device_kv_lengths", 6), "stof_plan_run: call.device_kv_lengths is at 0x6; accepted for i32: a multiple of 4"),
+        ):
+            self.refused(message, lambda: run_with(lambda call: setattr(call, *change)))
+
+        def odd(call):
+            call.page_size, call.keys = 8, 32
+
+        self.refused("attention: pages of 8 keys; accepted: 16, 32, 64, 128, 256", lambda: run_with(odd))
 
     def test_tensors(self):
         problem = Problem(batch=2, heads=4, queries=24, keys=28, d=16)

@@ -4,6 +4,7 @@
 import ctypes as c
 import math
 import random
+import struct
 
 import c_library
 import memory
@@ -24,7 +25,7 @@ class Problem:
     """batch items of heads x rows x d; with `lengths` [(queries, keys)] ragged, padded or packed."""
 
     def __init__(self, batch=2, heads=4, kv_heads=2, queries=24, keys=28, d=16, dtype=c_library.F32, order="bhsd",
-                 lengths=None, packed=False, lse=True, scale=None, seed=1):  # fmt: skip
+                 lengths=None, packed=False, lse=True, scale=None, seed=1, page_size=0):  # fmt: skip
         self.batch, self.heads, self.kv_heads, self.d, self.dtype = batch, heads, kv_heads, d, dtype
         self.queries, self.keys, self.order, self.packed, self.scale = queries, keys, order, packed, scale
         self.ragged = lengths is not None
@@ -37,6 +38,11 @@ class Problem:
         self.q = numbers(heads, lambda b: self.lengths[b][0])
         self.k = numbers(kv_heads, lambda b: self.lengths[b][1])
         self.v = numbers(kv_heads, lambda b: self.lengths[b][1])
+        self.page_size = page_size
+        if page_size:
+            self.pages_of_item = -(-keys // page_size)
+            self.pages = list(range(batch * self.pages_of_item + 2))  # two of no item
+            rng.shuffle(self.pages)
 
     def rounded(self, values):
         return list(memory.unpack(memory.pack(values, self.dtype), self.dtype))
@@ -72,6 +78,31 @@ class Problem:
             values[at : at + self.d] = row
         return memory.pack(values, self.dtype)
 
+    def table(self):
+        """Rows of the page table; where an item has no keys, pages that there are not."""
+        used = lambda b, page: page * self.page_size < self.lengths[b][1]
+        return [self.pages[b * self.pages_of_item + page] if used(b, page) else 1 << 30
+                for b in range(self.batch) for page in range(self.pages_of_item)]  # fmt: skip
+
+    def pool(self, numbers):
+        """[pages, page_size, kv_heads, d]"""
+        values = [POISON] * (len(self.pages) * self.page_size * self.kv_heads * self.d)
+        table = self.table()
+        for (b, h, key), row in numbers.items():
+            page = table[b * self.pages_of_item + key // self.page_size]
+            at = ((page * self.page_size + key % self.page_size) * self.kv_heads + h) * self.d
+            values[at : at + self.d] = row
+        return memory.pack(values, self.dtype)
+
+    def add_pages(self, call, device):
+        row = self.kv_heads * self.d
+        for name, numbers in (("k", self.k), ("v", self.v)):
+            self.add(call, device, name, self.pool(numbers), (self.page_size * row, self.d, row))
+        table = self.table()
+        call.kept["page_table"] = device.allocate(struct.pack(f"<{len(table)}i", *table))
+        call.page_table, call.page_table_stride = call.kept["page_table"].address, self.pages_of_item
+        call.page_size, call.pages, call.keys = self.page_size, len(self.pages), self.pages_of_item * self.page_size
+
     def on(self, device):
         """A Call whose tensors are on the device. It keeps them."""
         call = c_library.Call(struct_size=c.sizeof(c_library.Call), dtype=self.dtype, batch=self.batch,
@@ -80,8 +111,11 @@ class Problem:
         tensor = lambda name, bytes_, strides: self.add(call, device, name, bytes_, strides)
         of_queries, of_keys = (self.distances(heads, side, self.d) for heads, side in ((self.heads, 0), (self.kv_heads, 1)))
         tensor("q", self.laid_out(self.q, self.heads, 0), of_queries)
-        tensor("k", self.laid_out(self.k, self.kv_heads, 1), of_keys)
-        tensor("v", self.laid_out(self.v, self.kv_heads, 1), of_keys)
+        if self.page_size:
+            self.add_pages(call, device)
+        else:
+            tensor("k", self.laid_out(self.k, self.kv_heads, 1), of_keys)
+            tensor("v", self.laid_out(self.v, self.kv_heads, 1), of_keys)
         size = call.kept["q"].size // memory.SIZES[self.dtype]
         tensor("out", memory.pack([UNTOUCHED] * size, self.dtype), of_queries)
         if self.with_lse:
@@ -89,9 +123,10 @@ class Problem:
             tensor("lse", memory.pack([UNTOUCHED] * max(1, self.batch * of_lse[0]), c_library.F32), of_lse)
         if self.scale is not None:
             call.scale = c.pointer(c.c_float(self.scale))
-        names = ("cu_q", "cu_kv") if self.packed else ("q_lengths", "kv_lengths")
-        for side, name in enumerate(names if self.packed or self.ragged else ()):
-            values = self.starts(side) if self.packed else [lengths[side] for lengths in self.lengths]
+        queries = "cu_q" if self.packed else "q_lengths"
+        keys = "cu_kv" if self.packed and not self.page_size else "kv_lengths"
+        for side, name in enumerate((queries, keys) if self.packed or self.ragged or self.page_size else ()):
+            values = self.starts(side) if name.startswith("cu_") else [lengths[side] for lengths in self.lengths]
             call.kept[name] = (c.c_int32 * len(values))(*values)
             setattr(call, name, c.addressof(call.kept[name]))
         return call

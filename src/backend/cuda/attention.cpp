@@ -4,6 +4,7 @@
 #include <array>
 
 #include "src/backend/cuda/attention/band.h"
+#include "src/backend/cuda/attention/decode.h"
 #include "src/backend/cuda/attention/gather.h"
 #include "src/backend/cuda/attention/mma.h"
 #include "src/backend/cuda/attention/rows.h"
@@ -14,36 +15,50 @@ namespace {
 
 constexpr std::array<BlockSize, 4> kBlockSizes{{{64, 64}, {128, 64}, {192, 64}, {256, 64}}};
 
-constexpr std::array<AttentionKernel, 5> kKernels{{
+// Every kernel reads pages: those that cannot pass such calls on to the row-wise one.
+constexpr std::array<AttentionKernel, 6> kKernels{{
     {.name = kBandAttention,
      .refuses = band_refuses,
      .candidates = band_candidates,
      .arrange = arrange_band_mask,
      .run = run_band,
-     .workspace_bytes = band_workspace_bytes},
+     .workspace_bytes = band_workspace_bytes,
+     .reads_pages = true},
+    {.name = kDecodeAttention,
+     .refuses = decode_refuses,
+     .candidates = decode_candidates,
+     .arrange = arrange_decode_mask,
+     .run = run_decode,
+     .workspace_bytes = decode_workspace_bytes,
+     .reads_pages = true,
+     .reads_device_lengths = true},
     {.name = kGatherAttention,
      .refuses = gather_refuses,
      .candidates = gather_candidates,
      .arrange = arrange_gather_mask,
      .run = run_gather,
-     .workspace_bytes = gather_workspace_bytes},
+     .workspace_bytes = gather_workspace_bytes,
+     .reads_pages = true},
     {.name = kStreamAttention,
      .refuses = stream_refuses,
      .candidates = stream_candidates,
      .arrange = arrange_stream_mask,
      .run = run_stream,
-     .workspace_bytes = stream_workspace_bytes},
+     .workspace_bytes = stream_workspace_bytes,
+     .reads_pages = true},
     {.name = kMmaAttention,
      .refuses = mma_refuses,
      .candidates = mma_candidates,
      .arrange = arrange_mma_mask,
      .run = run_mma,
-     .workspace_bytes = mma_workspace_bytes},
+     .workspace_bytes = mma_workspace_bytes,
+     .reads_pages = true},
     {.name = kRowAttention,
      .refuses = rows_refuse,
      .candidates = row_candidates,
      .arrange = arrange_row_mask,
-     .run = run_rows},
+     .run = run_rows,
+     .reads_pages = true},
 }};
 
 }  // namespace

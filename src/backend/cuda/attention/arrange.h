@@ -2,8 +2,10 @@
 // From the canonical layout to what one CUDA kernel reads. Needs no GPU.
 #pragma once
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "kernels/shared/decode_layout.h"
 #include "kernels/shared/device_layout.h"
 #include "src/layout/block_layout.h"
 
@@ -61,5 +63,25 @@ struct ArrangedGather {
 
 // Needs block_q = block_kv = 64.
 ArrangedGather arrange_gather(const BlockLayout& layout, const GatherArrangement& arrangement);
+
+struct ArrangedDecode {
+  std::vector<DecodeList> lists;  // [groups][2][blocks]
+  std::vector<DecodeRun> runs;
+  std::vector<std::uint64_t> words;
+  int blocks = 0;
+  int most_tiles = 0;  // of a list
+};
+
+// Needs block_q = 16, block_kv = key_step = 64. Lists of 32 rows are empty when there are not more queries than one.
+ArrangedDecode arrange_decode(const BlockLayout& layout, std::int64_t queries);
+
+// Heads that share a key head and a mask; as many sets for every item of the mask, empty ones behind the others. No
+// sets where they are the key heads, all of one mask.
+struct HeadSets {
+  int sets = 0;  // of an item
+  int most_heads = 0;
+  std::vector<DecodeHeads> heads;
+};
+HeadSets head_sets(std::span<const int> group_of, std::int64_t heads, std::int64_t heads_per_kv);
 
 }  // namespace stof::cuda

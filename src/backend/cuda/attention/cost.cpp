@@ -76,6 +76,13 @@ constexpr std::array kGatherCosts = {
     GatherCost{{128, 4, 2}, 2.00, 4.50, 3.0},
 };
 
+// Finding the work, the first tile's latency, adding up what was split; the rate at which keys and values are read.
+struct DecodeCost {
+  double launch, bytes_per_us;
+};
+constexpr DecodeCost kDecodeFromCache{7.5, 6.8e6}, kDecodeFromMemory{10, 4.6e6};
+constexpr double kCacheBytes = 40e6;  // what stays in the L2 from launch to launch
+
 constexpr double kBytesPerUs = 4.3e6;   // copied, DRAM
 constexpr double kRowPairsPerUs = 8e3;  // multiply-adds of a multiprocessor in the row-wise kernel
 
@@ -176,6 +183,22 @@ double predict_gather(const AttentionProblem& problem, const DeviceCaps& caps, c
   }
   const double ctas = static_cast<double>(caps.cores * instance.ctas);
   return kLaunchUs + std::max({total / ctas + 0.5 * (cost.unit + cost.item), heaviest, 1.22 * traffic_us(problem)});
+}
+
+double predict_decode(const AttentionProblem& problem) {
+  constexpr double kTileKeys = 64;
+  const AttentionShape& s = problem.shape;
+  double tiles = 0;
+  for (const BlockStats& stats : problem.stats.blocks) {
+    if (stats.block_q != 64 || stats.block_kv != 64) continue;
+    for (const BlockStats::Bin& bin : stats.row_blocks)
+      tiles += static_cast<double>(bin.count) * (bin.full + bin.partial);
+  }
+  // Heads of a key head share tiles.
+  tiles *= items_per_measured(problem) * static_cast<double>(s.kv_heads) / static_cast<double>(s.heads);
+  const double bytes = tiles * kTileKeys * 2 * static_cast<double>(s.head_dim) * static_cast<double>(size_of(s.dtype));
+  const DecodeCost& cost = bytes < kCacheBytes ? kDecodeFromCache : kDecodeFromMemory;
+  return cost.launch + bytes / cost.bytes_per_us;
 }
 
 double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps) {

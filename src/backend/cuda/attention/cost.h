@@ -27,6 +27,7 @@ double predict_gather(const AttentionProblem& problem, const DeviceCaps& caps, c
                       int most_units);
 double predict_mma(const AttentionProblem& problem, const DeviceCaps& caps, const MmaInstance& instance,
                    const SplitEstimate& split);
+double predict_decode(const AttentionProblem& problem);
 double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps);
 
 }  // namespace stof::cuda

@@ -26,6 +26,8 @@ constexpr std::array kMma = {
     MmaInstance{192, 1, 1, 1, 2}, MmaInstance{256, 1, 1, 1, 2},
 };
 
+constexpr std::array kDecode = {DecodeInstance{64, 2}, DecodeInstance{128, 2}, DecodeInstance{256, 1}};
+
 // Of a multiprocessor, which keeps 1 KB of it for every CTA.
 int shared_kilobytes(int arch) {
   switch (arch) {
@@ -44,9 +46,16 @@ std::span<const StreamInstance> stream_instances() { return kStream; }
 std::span<const BandInstance> band_instances() { return kBand; }
 std::span<const GatherInstance> gather_instances() { return kGather; }
 std::span<const MmaInstance> mma_instances() { return kMma; }
+std::span<const DecodeInstance> decode_instances() { return kDecode; }
 
 int ctas_of(const MmaInstance& instance, const DeviceCaps& caps) {
   return std::min(instance.ctas, shared_kilobytes(caps.arch) * 1024 / (instance.shared_bytes() + 1024));
+}
+
+int ctas_of(const DecodeInstance& instance, const DeviceCaps& caps) {
+  constexpr int kBesideRing = 3;  // kilobytes, with the one that the multiprocessor keeps
+  const int ring = caps.arch >= 90 ? 192 / instance.ctas : instance.head_dim == 256 ? 128 : 96;
+  return std::min(instance.ctas, shared_kilobytes(caps.arch) / (ring + kBesideRing));
 }
 
 std::string name_of(const StreamInstance& i, DType dtype) {
@@ -64,6 +73,10 @@ std::string name_of(const GatherInstance& i, DType dtype) {
 
 std::string name_of(const MmaInstance& i, DType dtype) {
   return fmt::format("mma_{}_d{}_p{}_w{}_s{}_c{}", name_of(dtype), i.head_dim, i.parts, i.slabs, i.stages, i.ctas);
+}
+
+std::string name_of(const DecodeInstance& i, DType dtype) {
+  return fmt::format("decode_{}_d{}_c{}", name_of(dtype), i.head_dim, i.ctas);
 }
 
 }  // namespace stof::cuda

@@ -42,17 +42,25 @@ struct MmaInstance {
   friend bool operator==(const MmaInstance&, const MmaInstance&) = default;
 };
 
+// DecodeTraits<.., head_dim, ctas, 1, 2 and 4 row warps>
+struct DecodeInstance {
+  int head_dim, ctas;
+  friend bool operator==(const DecodeInstance&, const DecodeInstance&) = default;
+};
+
 std::span<const StreamInstance> stream_instances();
 std::span<const BandInstance> band_instances();
 std::span<const GatherInstance> gather_instances();
 std::span<const MmaInstance> mma_instances();
+std::span<const DecodeInstance> decode_instances();
 
 // Of 16-bit storage: "stream_f16_d64_t4_p1_k1_s2_c1_g1", "band_bf16_d64_p2_k128_c2", "gather_f16_d64_n4_c4",
-// "mma_f16_d64_p1_w1_s2_c4".
+// "mma_f16_d64_p1_w1_s2_c4", "decode_f16_d128_c2".
 std::string name_of(const StreamInstance& instance, DType dtype);
 std::string name_of(const BandInstance& instance, DType dtype);
 std::string name_of(const GatherInstance& instance, DType dtype);
 std::string name_of(const MmaInstance& instance, DType dtype);
+std::string name_of(const DecodeInstance& instance, DType dtype);
 
 // The one of this name, which is among them.
 template <class Instance>
@@ -65,6 +73,7 @@ const Instance& instance_named(std::span<const Instance> instances, std::string_
 
 // How many of its CTAs a multiprocessor holds; 0: its shared memory is too small for one.
 int ctas_of(const MmaInstance& instance, const DeviceCaps& caps);
+int ctas_of(const DecodeInstance& instance, const DeviceCaps& caps);
 
 template <class Instance>
 int largest_head_dim(std::span<const Instance> instances) {

@@ -23,6 +23,13 @@ inline constexpr std::string_view kMmaEntry = "_ZN4stof4cuda20mma_attention_kern
 inline constexpr std::string_view kPackedMmaEntry =
     "_ZN4stof4cuda20mma_attention_kernelINS0_14PackedInstanceEEEvNS0_9MmaParamsE";
 
+inline constexpr std::string_view kDecodeEntry =
+    "_ZN4stof4cuda23decode_attention_kernelINS0_8InstanceEEEvNS0_12DecodeParamsE";
+inline constexpr std::string_view kDecodeTwoEntry =
+    "_ZN4stof4cuda23decode_attention_kernelINS0_11TwoRowWarpsEEEvNS0_12DecodeParamsE";
+inline constexpr std::string_view kDecodeFourEntry =
+    "_ZN4stof4cuda23decode_attention_kernelINS0_12FourRowWarpsEEEvNS0_12DecodeParamsE";
+
 // What is compiled for a GPU: "sm_90a" on 9.0; "sm_80" on 8.x, whose machine code all of them run.
 std::string target_of(int arch);
 

@@ -2,6 +2,7 @@
 #include "src/backend/cuda/attention/rows.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "src/backend/cuda/attention/cost.h"
 #include "src/backend/cuda/attention/kernel_store.h"
@@ -16,8 +17,6 @@ constexpr const char* kUnit = "row_attention";
 constexpr int kRowsPerBlock = 8;
 constexpr int kThreads = 32 * kRowsPerBlock;
 
-RowStride stride_of(const AttentionStrides& strides) { return {strides.head, strides.row}; }
-
 RowAttentionParams params_of(const stof::AttentionCall& call, const RowLayoutView& layout) {
   RowAttentionParams params{};
   params.q = call.q, params.k = call.k, params.v = call.v;
@@ -29,8 +28,24 @@ RowAttentionParams params_of(const stof::AttentionCall& call, const RowLayoutVie
   params.heads_per_kv = narrow<int>(call.heads / call.kv_heads, "heads of a key head");
   params.head_dim = narrow<int>(call.head_dim, "head_dim");
   params.scale = call.scale;
+  params.pages = page_table_of(call.pages);
   params.layout = layout;
   return params;
+}
+
+}  // namespace
+
+RowStride stride_of(const AttentionStrides& strides) { return {strides.head, strides.row}; }
+
+PageTable page_table_of(const KeyPages& pages) {
+  constexpr int kNoPage = 31;  // every key is in row `key` of page 0
+  if (pages.table == nullptr)
+    return {.table = nullptr, .item_stride = 0, .k_stride = 0, .v_stride = 0, .shift = kNoPage};
+  return {.table = pages.table,
+          .item_stride = pages.item_stride,
+          .k_stride = pages.k_stride,
+          .v_stride = pages.v_stride,
+          .shift = std::countr_zero(static_cast<std::uint64_t>(pages.size))};
 }
 
 RowItem row_item(const AttentionItem& item) {
@@ -41,10 +56,9 @@ RowItem row_item(const AttentionItem& item) {
           .lse = item.lse,
           .queries = narrow<int>(item.queries, "queries"),
           .keys = narrow<int>(item.keys, "keys"),
-          .index = narrow<int>(item.index, "item")};
+          .index = narrow<int>(item.index, "item"),
+          .place = narrow<int>(item.place, "item")};
 }
-
-}  // namespace
 
 std::string_view row_entry(DType dtype) {
   if (dtype == DType::f16) return "_ZN4stof4cuda20row_attention_kernelINS0_10StoredHalfEEEvNS0_18RowAttentionParamsE";
@@ -81,6 +95,8 @@ void check_addresses(const stof::AttentionCall& call, const Device& device) {
   if (keys) check_address(device, "k", call.k);
   if (keys) check_address(device, "v", call.v);
   if (call.lse != nullptr) check_address(device, "lse", call.lse);
+  if (keys && call.pages.table != nullptr) check_address(device, "page_table", call.pages.table);
+  if (call.device_lengths != nullptr) check_address(device, "device_kv_lengths", call.device_lengths);
 }
 
 void run_rows(const AttentionPlan&, const ArrangedMask& mask, const stof::AttentionCall& call, const Device& device) {

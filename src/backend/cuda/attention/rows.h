@@ -19,6 +19,11 @@ void run_rows(const AttentionPlan& plan, const ArrangedMask& mask, const stof::A
 // Entry point of the unit "row_attention" for this storage.
 std::string_view row_entry(DType dtype);
 
+// As kernels take them.
+RowStride stride_of(const AttentionStrides& strides);
+RowItem row_item(const AttentionItem& item);
+PageTable page_table_of(const KeyPages& pages);
+
 // On a mask that another kernel arranged too.
 void launch_rows(const DeviceBlocks& blocks, const stof::AttentionCall& call);
 // Compiles and loads, so that a later launch does not.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "src/backend/cuda/attention/mma_launch.h"
+#include "src/backend/cuda/attention/numbers.h"
 #include "src/backend/cuda/attention/rows.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/backend/cuda/memory.h"
@@ -59,14 +60,8 @@ class Caller {
 
   void run(const LaunchPiece& launch) const {
     const CurrentGpu current(mask_.blocks->gpu());  // encoding a map needs one too
-    if (call_.workspace != nullptr) {
-      Workspace borrowed(call_.workspace, mask_.workspaces->size(), stream_);
-      launch_all(launch, borrowed);
-      return;
-    }
-    Workspace& workspace = mask_.workspaces->of(stream_);
-    const std::lock_guard lock(workspace.enqueuing);
-    launch_all(launch, workspace);
+    with_workspace(*mask_.workspaces, call_.workspace, stream_,
+                   [&](Workspace& workspace) { launch_all(launch, workspace); });
   }
 
  private:
@@ -110,14 +105,7 @@ class Caller {
       numbers.query_starts = add(run.query_starts);
       numbers.key_starts = add(run.key_starts);
     }
-    const Kernel& kernel = plain_kernel(mask_.blocks->gpu(), kMemoryUnit, "write_numbers_kernel", kMemoryThreads);
-    for (std::size_t first = 0; first < values.size(); first += NumbersParams::kMost) {
-      NumbersParams params{.to = workspace.numbers + first, .count = 0, .values = {}};
-      params.count = static_cast<int>(std::min<std::size_t>(NumbersParams::kMost, values.size() - first));
-      std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(first), params.count, params.values);
-      void* arguments[] = {&params};
-      kernel.launch({.grid = {}, .stream = stream_}, arguments);
-    }
+    cuda::write_numbers(mask_.blocks->gpu(), workspace.numbers, values, stream_);
     return numbers;
   }
 
@@ -242,7 +230,7 @@ void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
   mask.group_of = std::move(packed.blocks.group_of);
   mask.packed = &packed_mma_kernel(gpu, packed.shape.dtype, packed.shape.head_dim);
   prepare_rows(gpu, packed.shape.dtype);
-  plain_kernel(gpu, kMemoryUnit, "write_numbers_kernel", kMemoryThreads);
+  prepare_numbers(gpu);
   plain_kernel(gpu, kMemoryUnit, "place_lse_kernel", kMemoryThreads);
 }
 
@@ -266,7 +254,7 @@ void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Dev
   if (call.workspace != nullptr) check_address(device, "workspace", call.workspace);
   // The kernels take the maximum of unscaled scores, which is that of scaled ones for positive factors.
   const bool ordinary = std::isfinite(call.scale) && call.scale > 0;
-  if (!ordinary) return launch_rows(*mask.blocks, call);
+  if (!ordinary || call.pages.table != nullptr) return launch_rows(*mask.blocks, call);
   const Caller caller(mask, call);
   const bool taken = mask.kernel != nullptr && (!mask.by_maps || caller.every_map_is_possible());
   caller.run(taken ? launch : launch_packed_mma);

@@ -50,4 +50,17 @@ class WorkspacePool {
   std::map<StreamHandle, std::unique_ptr<Workspace>> taken_;
 };
 
+// Calls use(workspace): the caller's memory, or that of the stream while no other call enqueues with it.
+template <class Use>
+void with_workspace(WorkspacePool& pool, void* borrowed, StreamHandle stream, const Use& use) {
+  if (borrowed != nullptr) {
+    Workspace workspace(borrowed, pool.size(), stream);
+    use(workspace);
+    return;
+  }
+  Workspace& workspace = pool.of(stream);
+  const std::lock_guard lock(workspace.enqueuing);
+  use(workspace);
+}
+
 }  // namespace stof::cuda

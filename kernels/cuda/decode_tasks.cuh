@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The work of a decode launch: tasks of a few rows and many keys, and the equal share of all their tiles that each CTA
+// takes. Every CTA finds its own, so that lengths may come from the device.
+#pragma once
+#include "kernels/cuda/ptx.cuh"
+#include "kernels/shared/decode_layout.h"
+
+namespace stof::cuda {
+
+struct DecodeTask {
+  const RowItem* item;
+  int first_head, kv_head;
+  int first_row, rows;  // of the set; rows of this task
+  int keys;
+  int position;  // row of the list at which the item's query 0 lies
+  DecodeList list;
+  int tiles;  // that begin before the last key
+  // Of work: the tiles, and in front of them what a CTA that begins a task loses. 1 when rows without a key are to be
+  // written, 0 when the task has no row.
+  int units;
+};
+
+// kRows: of a task. kStart: units of beginning one.
+template <int kRows, int kStart>
+struct DecodeTasks {
+  const DecodeParams& p;
+
+  __device__ __forceinline__ int count() const { return p.item_count * p.layout.sets * p.chunks; }
+
+  __device__ __forceinline__ DecodeTask at(int index) const {
+    const int over_chunks = index / p.chunks, place = over_chunks / p.layout.sets;
+    const int set = over_chunks - place * p.layout.sets;
+    DecodeTask task;
+    task.item = (p.item_list ? p.item_list : p.items) + place;
+    const RowItem& item = *task.item;
+    const DecodeHeads heads = heads_of(item, set);
+    task.first_head = heads.first, task.kv_head = heads.first / p.heads_per_kv;
+    task.first_row = (index - over_chunks * p.chunks) * kRows;
+    task.rows = min(heads.count * item.queries - task.first_row, kRows);
+    task.tiles = task.units = 0;
+    if (task.rows <= 0) return task;
+    task.units = 1;
+    task.keys = p.key_lengths ? min(max(p.key_lengths[item.place], 0), item.keys) : item.keys;
+    if (task.keys == 0) return task;
+    const int at = task.keys - item.queries - p.layout.first_position, block = at / DecodeList::kPositions;
+    task.position = at - block * DecodeList::kPositions;
+    const int wide = task.position + item.queries > DecodeList::kPositions;
+    const int4 list =
+        __ldg(reinterpret_cast<const int4*>(p.layout.lists) + (2ll * heads.group + wide) * p.layout.blocks + block);
+    task.list = {list.x, list.y, list.z, list.w};
+    task.tiles = task.list.last_key < task.keys ? task.list.tiles : tiles_below(list.x, list.y, task.keys);
+    if (task.tiles > 0) task.units = task.tiles + kStart;
+    return task;
+  }
+
+  __device__ __forceinline__ DecodeRun run(int index) const {
+    const int4 run = __ldg(reinterpret_cast<const int4*>(p.layout.runs) + index);
+    return {run.x, run.y, run.z, run.w};
+  }
+
+  // The run that has this tile of a list.
+  __device__ __forceinline__ int run_of_tile(const DecodeList& list, int tile) const {
+    int low = 0, high = list.runs - 1;
+    while (low < high) {
+      const int middle = (low + high + 1) / 2;
+      if (run(list.first_run + middle).before <= tile) low = middle;
+      else high = middle - 1;
+    }
+    return list.first_run + low;
+  }
+
+ private:
+  __device__ __forceinline__ DecodeHeads heads_of(const RowItem& item, int set) const {
+    if (p.layout.heads == nullptr) return {set * p.heads_per_kv, p.heads_per_kv, 0};
+    return p.layout.heads[static_cast<long long>(item.index) * p.layout.sets + set];
+  }
+
+  // Of these runs, that start before this key.
+  __device__ __forceinline__ int tiles_below(int first_run, int runs, int keys) const {
+    int low = 0, high = runs;  // the first run that starts at `keys` or later
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (run(first_run + middle).key_start < keys) low = middle + 1;
+      else high = middle;
+    }
+    if (low == 0) return 0;
+    const DecodeRun last = run(first_run + low - 1);
+    const int left = (keys - last.key_start + DecodeList::kTileKeys - 1) / DecodeList::kTileKeys;
+    return last.before + min(last.tiles, left);
+  }
+};
+
+// Units [begin, end) of all tasks' units in a row; `task` has the first of them, as its unit `offset`. Shares are cut
+// in proportion, so that tasks of equal size are cut alike, and not at all where the CTAs are a multiple of them.
+struct DecodeShare {
+  int begin, end;
+  int total, ctas, each, rest;  // total = ctas * each + rest
+  int task, offset;
+
+  __device__ __forceinline__ int begin_of(int cta) const { return cta * each + cta * rest / ctas; }
+  __device__ __forceinline__ int cta_of(int unit) const {
+    int cta = min(static_cast<int>(__fdividef(static_cast<float>(unit), static_cast<float>(total)) * ctas), ctas - 1);
+    while (begin_of(cta) > unit) --cta;
+    while (begin_of(cta + 1) <= unit) ++cta;
+    return cta;
+  }
+};
+
+// By 128 threads. units: memory for one number a task; sums, found: of the CTA. Both are free again afterwards.
+template <class Tasks>
+__device__ __forceinline__ DecodeShare share_of_cta(const Tasks& tasks, int* units, int (&sums)[4], int (&found)[2]) {
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, count = tasks.count();
+  const int each = (count + 127) / 128, first = min(thread * each, count), last = min(first + each, count);
+  int mine = 0;
+  for (int task = first; task < last; ++task) mine += units[task] = tasks.at(task).units;
+  int before = mine;
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const int lower = __shfl_up_sync(~0u, before, step);
+    if (lane >= step) before += lower;
+  }
+  if (lane == 31) sums[thread / 32] = before;
+  __syncthreads();
+  before -= mine;
+  for (int warp = 0; warp < thread / 32; ++warp) before += sums[warp];
+  DecodeShare share;
+  const int total = sums[0] + sums[1] + sums[2] + sums[3], least = tasks.p.least_tiles;
+  const int ctas = min(static_cast<int>(gridDim.x), (total + least - 1) / least), cta = static_cast<int>(blockIdx.x);
+  share.begin = share.end = 0;
+  if (cta >= ctas) return share;
+  share.total = total, share.ctas = ctas;
+  share.each = total / ctas, share.rest = total - share.each * ctas;
+  share.begin = share.begin_of(cta), share.end = share.begin_of(cta + 1);
+  if (before <= share.begin && share.begin < before + mine) {
+    int task = first, offset = share.begin - before;
+    while (offset >= units[task]) offset -= units[task++];
+    found[0] = task, found[1] = offset;
+  }
+  __syncthreads();
+  share.task = found[0], share.offset = found[1];
+  return share;
+}
+
+}  // namespace stof::cuda

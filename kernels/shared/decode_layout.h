@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the decode kernel reads: for rows at neighbouring positions their keys as runs of tiles, and a call of few rows.
+#pragma once
+#include "kernels/shared/row_layout.h"
+
+namespace stof::cuda {
+
+// Tiles of 64 keys that follow each other and are allowed alike.
+struct DecodeRun {
+  int key_start;  // a multiple of 64
+  int tiles;
+  int bitmap;  // 32 words, one a row of the list, bit j for the j-th key; -1: every pair is allowed
+  int before;  // tiles of the list's earlier runs
+};
+
+// The keys of 16 rows at positions of one block, or of those and the 16 behind them.
+struct DecodeList {
+  static constexpr int kPositions = 16, kRows = 32, kTileKeys = 64;
+  int first_run, runs;
+  int tiles;
+  int last_key;  // where the last tile starts
+};
+
+// Query heads of one key head that share a mask.
+struct DecodeHeads {
+  int first, count;
+  int group;
+};
+
+struct DecodeLayout {
+  const DecodeList* lists;  // [groups][2: of 16 rows, of 32][blocks of 16 positions]
+  const DecodeRun* runs;
+  const unsigned long long* words;
+  const DecodeHeads* heads;  // [items of the mask][sets]; null: the sets are the key heads, all of group 0
+  int sets;                  // of an item
+  int blocks, first_position;
+};
+
+// A task is 16 rows a row warp of one set of heads of one item. Rows run through queries first, then through heads.
+struct DecodeParams {
+  static constexpr int kMostItems = 64;     // given by value: parameters end at 4 KB
+  static constexpr int kMostTasks = 16384;  // of a launch
+  const void *q, *k, *v;
+  void* out;
+  float* lse;  // or null
+  RowStride q_stride, k_stride, v_stride, out_stride, lse_stride;
+  int heads_per_kv, head_dim;
+  int item_count;
+  int chunks;        // tasks of a set: of the item with the most queries
+  int least_tiles;   // that are worth a CTA
+  float scale_log2;  // scale * log2(e), positive
+  PageTable pages;
+  DecodeLayout layout;
+  const int* key_lengths;    // [items of the call] in the memory of the device, or null: what items say
+  const RowItem* item_list;  // in the memory of the device, or null: `items`
+  float* partials;           // [CTAs][2][16 rows a row warp][kHeadDim + 4]
+  int* arrivals;             // [CTAs], zero before and after
+  RowItem items[kMostItems];
+};
+static_assert(sizeof(DecodeParams) <= 4096, "parameters of a kernel");
+
+}  // namespace stof::cuda

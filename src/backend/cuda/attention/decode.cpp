@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/decode.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "src/backend/cuda/attention/arrange.h"
+#include "src/backend/cuda/attention/cost.h"
+#include "src/backend/cuda/attention/kernel_store.h"
+#include "src/backend/cuda/attention/numbers.h"
+#include "src/backend/cuda/attention/rows.h"
+#include "src/backend/cuda/attention/workspace.h"
+#include "src/backend/cuda/driver/device.h"
+#include "src/backend/cuda/layout.h"
+#include "src/backend/cuda/memory.h"
+#include "src/base/error.h"
+#include "src/base/narrow.h"
+
+namespace stof::cuda {
+namespace {
+
+constexpr std::int64_t kMostQueries = 16;
+constexpr int kLeastTiles = 2;  // that are worth a CTA
+constexpr std::array kEntries = {kDecodeEntry, kDecodeTwoEntry, kDecodeFourEntry};
+constexpr std::array<int, kEntries.size()> kRows = {16, 32, 64};  // of their tasks
+constexpr int kStatFloats = 4;                                    // behind the columns of a partial row
+constexpr int kItemInts = sizeof(RowItem) / sizeof(int);
+constexpr int kHopper = 90;  // the first whose launches may overlap
+
+// A mask arranged for this kernel. Without a GPU it holds nothing.
+struct DecodeMask {
+  AttentionShape shape = {};
+  DecodeInstance instance = {};
+  int first_position = 0, blocks = 0, most_tiles = 0, ctas = 0;
+  HeadSets sets;
+  std::unique_ptr<const DeviceBlocks> rows = {};  // for calls that go row by row
+  std::unique_ptr<WorkspacePool> workspaces = {};
+  std::array<const InstanceKernel*, kEntries.size()> kernels = {};
+  DeviceMemory lists, runs, words, heads;
+};
+
+const DecodeInstance& instance_for(std::int64_t head_dim) {
+  const int rounded = rounded_head_dim(decode_instances(), head_dim).value();
+  return *std::find_if(decode_instances().begin(), decode_instances().end(),
+                       [&](const DecodeInstance& i) { return i.head_dim == rounded; });
+}
+
+// Partial results, two a CTA, and behind them the items that parameters have no room for.
+std::size_t partial_floats(const DecodeMask& mask) {
+  return static_cast<std::size_t>(2 * mask.ctas * kRows.back()) *
+         static_cast<std::size_t>(mask.instance.head_dim + kStatFloats);
+}
+
+WorkspaceSize workspace_size(const DecodeMask& mask) {
+  return {.partials = partial_floats(mask) + static_cast<std::size_t>(kItemInts * mask.shape.batch),
+          .arrivals = static_cast<std::size_t>(mask.ctas)};
+}
+
+template <class... Integers>
+bool all_whole(std::int64_t unit, Integers... values) {
+  return ((values % unit == 0) && ...);
+}
+
+// Whether every row of the call begins at a multiple of 16 bytes.
+bool is_aligned(const stof::AttentionCall& call) {
+  constexpr std::int64_t kBytes = 16, kElements = 8;
+  for (const void* address : {call.q, call.k, call.v, static_cast<const void*>(call.out)})
+    if (reinterpret_cast<std::uintptr_t>(address) % kBytes != 0) return false;
+  for (const AttentionStrides& s : {call.q_strides, call.k_strides, call.v_strides, call.out_strides})
+    if (!all_whole(kElements, s.head, s.row)) return false;
+  return all_whole(kElements, call.pages.k_stride, call.pages.v_stride) &&
+         std::all_of(call.items.begin(), call.items.end(),
+                     [](const AttentionItem& item) { return all_whole(kElements, item.q, item.k, item.v, item.out); });
+}
+
+class Launcher {
+ public:
+  Launcher(const DecodeMask& mask, const stof::AttentionCall& call, Workspace& workspace)
+      : mask_(mask), call_(call), workspace_(workspace), stream_(static_cast<StreamHandle>(call.stream)) {
+    std::int64_t queries = 0;
+    for (const AttentionItem& item : call.items) queries = std::max(queries, item.queries);
+    const auto rows = narrow<int>(mask.sets.most_heads * queries, "rows of a key head");
+    while (variant_ + 1 < kRows.size() && kRows[variant_] < rows) ++variant_;
+    chunks_ = (rows + kRows[variant_] - 1) / kRows[variant_];
+  }
+
+  void run() {
+    const std::int64_t tasks = std::int64_t{mask_.sets.sets} * chunks_;
+    // The list of items has room for as many as were planned for.
+    const std::int64_t most = std::clamp<std::int64_t>(
+        DecodeParams::kMostTasks / tasks, 1, std::max<std::int64_t>(mask_.shape.batch, DecodeParams::kMostItems));
+    for (std::size_t first = 0; first < call_.items.size(); first += static_cast<std::size_t>(most))
+      launch(call_.items.subspan(first,
+                                 std::min<std::size_t>(static_cast<std::size_t>(most), call_.items.size() - first)));
+  }
+
+ private:
+  DecodeParams params() const {
+    constexpr float kLog2E = 1.4426950408889634f;
+    DecodeParams params{};
+    params.q = call_.q, params.k = call_.k, params.v = call_.v, params.out = call_.out, params.lse = call_.lse;
+    params.q_stride = stride_of(call_.q_strides), params.k_stride = stride_of(call_.k_strides);
+    params.v_stride = stride_of(call_.v_strides), params.out_stride = stride_of(call_.out_strides);
+    params.lse_stride = stride_of(call_.lse_strides);
+    params.heads_per_kv = static_cast<int>(call_.heads / call_.kv_heads);
+    params.head_dim = static_cast<int>(call_.head_dim);
+    params.chunks = chunks_;
+    params.least_tiles = kLeastTiles;
+    params.scale_log2 = call_.scale * kLog2E;
+    params.pages = page_table_of(call_.pages);
+    params.layout = {.lists = mask_.lists.as<DecodeList>(),
+                     .runs = mask_.runs.as<DecodeRun>(),
+                     .words = mask_.words.as<unsigned long long>(),
+                     .heads = mask_.sets.heads.empty() ? nullptr : mask_.heads.as<DecodeHeads>(),
+                     .sets = mask_.sets.sets,
+                     .blocks = mask_.blocks,
+                     .first_position = mask_.first_position};
+    params.key_lengths = call_.device_lengths;
+    params.partials = workspace_.partials;
+    params.arrivals = workspace_.arrivals;
+    return params;
+  }
+
+  void launch(std::span<const AttentionItem> items) {
+    DecodeParams params = this->params();
+    params.item_count = narrow<int>(items.size(), "items of a launch");
+    if (params.item_count <= DecodeParams::kMostItems)
+      std::transform(items.begin(), items.end(), params.items, row_item);
+    else params.item_list = write_items(items);
+    const std::int64_t tasks = std::int64_t{mask_.sets.sets} * chunks_ * params.item_count;
+    const std::int64_t shares = (tasks * std::max(mask_.most_tiles, 1) + kLeastTiles - 1) / kLeastTiles;
+    void* arguments[] = {&params};
+    mask_.kernels[variant_]->kernel.launch({.grid = {static_cast<unsigned>(std::min<std::int64_t>(mask_.ctas, shares))},
+                                            .stream = stream_,
+                                            .overlap_previous = mask_.rows->gpu().caps.arch >= kHopper},
+                                           arguments);
+  }
+
+  const RowItem* write_items(std::span<const AttentionItem> items) const {
+    std::vector<int> values(items.size() * kItemInts);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const RowItem item = row_item(items[i]);
+      std::memcpy(values.data() + i * kItemInts, &item, sizeof item);
+    }
+    int* const to = reinterpret_cast<int*>(workspace_.partials + partial_floats(mask_));
+    write_numbers(mask_.rows->gpu(), to, values, stream_);
+    return reinterpret_cast<const RowItem*>(to);
+  }
+
+  const DecodeMask& mask_;
+  const stof::AttentionCall& call_;
+  Workspace& workspace_;
+  const StreamHandle stream_;
+  std::size_t variant_ = 0;
+  int chunks_ = 1;
+};
+
+}  // namespace
+
+Refusal decode_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
+  const AttentionShape& s = problem.shape;
+  if (s.queries > kMostQueries) return fmt::format("it takes at most {} queries, not {}", kMostQueries, s.queries);
+  if (caps.arch < 80)
+    return fmt::format("it needs compute capability 8.0; this device has {}.{}", caps.arch / 10, caps.arch % 10);
+  if (s.dtype != DType::f16 && s.dtype != DType::bf16)
+    return fmt::format("it takes f16 and bf16, not {}", name_of(s.dtype));
+  if (s.head_dim % 8 != 0)
+    return fmt::format("head_dim {} is not a multiple of 8, which the copy engine needs", s.head_dim);
+  if (s.queries == 0 || s.keys == 0) return "there are no queries or no keys to load";
+  if (s.heads > DecodeParams::kMostTasks)
+    return fmt::format("{} heads are more than {}", s.heads, DecodeParams::kMostTasks);
+  if (ctas_of(instance_for(s.head_dim), caps) == 0)
+    return fmt::format("head_dim {} needs more shared memory than a multiprocessor of {}.{} has", s.head_dim,
+                       caps.arch / 10, caps.arch % 10);
+  return std::nullopt;
+}
+
+std::vector<AttentionPlan> decode_candidates(const AttentionProblem& problem, const DeviceCaps&) {
+  const DecodeInstance& instance = instance_for(problem.shape.head_dim);
+  AttentionPlan plan;
+  plan.kernel = kDecodeAttention;
+  plan.instance = name_of(instance, problem.shape.dtype);
+  plan.format = {
+      .block_q = DecodeList::kPositions, .block_kv = DecodeList::kTileKeys, .key_step = DecodeList::kTileKeys};
+  plan.predicted_us = predict_decode(problem);
+  plan.reason =
+      "the queries of all heads of a key head at once, their keys in rows or pages shared out over all CTAs; tensors "
+      "off "
+      "16 bytes go to row_attention";
+  return {plan};
+}
+
+ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, const Device& device) {
+  auto mask = std::make_shared<DecodeMask>();
+  mask->shape = packed.shape;
+  mask->instance = instance_named(decode_instances(), plan.instance, packed.shape.dtype);
+  const ArrangedDecode arranged = arrange_decode(packed.blocks, packed.blocks.extent.queries);
+  mask->first_position = narrow<int>(packed.blocks.first_position, "first position");
+  mask->blocks = arranged.blocks;
+  mask->most_tiles = arranged.most_tiles;
+  const AttentionShape& s = packed.shape;
+  mask->sets = head_sets(packed.blocks.group_of, s.heads, s.heads / s.kv_heads);
+  mask->ctas = device.caps.cores * ctas_of(mask->instance, device.caps);
+  if (device.ordinal == kDescribed) return mask;
+  const Gpu& gpu = gpu_of(device);
+  mask->rows = std::make_unique<const DeviceBlocks>(gpu, packed.blocks);
+  mask->lists = to_device<DecodeList>(gpu, arranged.lists);
+  mask->runs = to_device<DecodeRun>(gpu, arranged.runs);
+  mask->words = to_device<std::uint64_t>(gpu, arranged.words);
+  mask->heads = to_device<DecodeHeads>(gpu, mask->sets.heads);
+  for (std::size_t i = 0; i < kEntries.size(); ++i)
+    mask->kernels[i] = &instance_kernel(gpu, plan.instance, kEntries[i]);
+  prepare_rows(gpu, s.dtype);
+  prepare_numbers(gpu);
+  mask->workspaces = std::make_unique<WorkspacePool>(gpu, workspace_size(*mask));
+  return mask;
+}
+
+std::size_t decode_workspace_bytes(const ArrangedMask& arranged) {
+  const auto& mask = *static_cast<const DecodeMask*>(arranged.get());
+  return mask.workspaces ? mask.workspaces->size().bytes() : 0;
+}
+
+void run_decode(const AttentionPlan&, const ArrangedMask& arranged, const stof::AttentionCall& call,
+                const Device& device) {
+  gpu_of(device);
+  if (call.items.empty()) return;
+  const auto& mask = *static_cast<const DecodeMask*>(arranged.get());
+  check_addresses(call, device);
+  if (call.workspace != nullptr) check_address(device, "workspace", call.workspace);
+  // The kernel takes the maximum of unscaled scores, which is that of scaled ones for positive factors.
+  const bool ordinary = std::isfinite(call.scale) && call.scale > 0;
+  if (!ordinary || !is_aligned(call) || call.device_items.count > 0) {
+    if (call.device_lengths != nullptr)
+      fail(ErrorKind::unsupported,
+           "attention: lengths on the device need a positive scale, and tensors and strides at multiples of 16 bytes");
+    return launch_rows(*mask.rows, call);
+  }
+  const auto stream = static_cast<StreamHandle>(call.stream);
+  const CurrentGpu current(mask.rows->gpu());
+  with_workspace(*mask.workspaces, call.workspace, stream,
+                 [&](Workspace& workspace) { Launcher(mask, call, workspace).run(); });
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Few queries over many keys, in rows and in pages: every mask form, batch form and page size against the definition,
+// the messages of pages, and the same bits from the same call.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "src/attention/pages.h"
+#include "tests/attention/devices.h"
+#include "tests/attention/expect_attention.h"
+#include "tests/expect_error.h"
+
+namespace stof {
+namespace {
+
+using DecodeCase = std::tuple<std::string, std::string, int, DType>;  // device, kernel, head_dim, storage
+
+class Decode : public testing::TestWithParam<DecodeCase> {
+ protected:
+  void SetUp() override { STOF_SKIP_WITHOUT(std::get<0>(GetParam())); }
+
+  static ProblemShape shape(std::int64_t queries, std::int64_t keys) {
+    return {.shape = {.batch = 3,
+                      .heads = 8,
+                      .kv_heads = 2,
+                      .queries = queries,
+                      .keys = keys,
+                      .head_dim = std::get<2>(GetParam()),
+                      .dtype = std::get<3>(GetParam())},
+            .q_lengths = {},
+            .kv_lengths = {}};
+  }
+  static Attention planned(const ProblemShape& what, const Mask& mask) {
+    return {mask, what.shape, open_device(std::get<0>(GetParam())), {.kernel = std::get<1>(GetParam())}};
+  }
+  static void expect_definition(const ProblemShape& what, const Mask& mask) {
+    const Problem problem(what, 3);
+    run_on(open_device(std::get<0>(GetParam())), planned(what, mask), problem);
+    EXPECT_EQ(difference_from_definition(problem, mask), "")
+        << mask.text() << ", " << what.shape.queries << " queries, pages of " << what.page_size;
+  }
+};
+
+TEST_P(Decode, EqualsTheDefinitionForEveryMask) {
+  for (const std::int64_t queries : {1, 5, 16})
+    for (const char* text : {"all", "causal", "sink(4) | window(100)", "strided(3) & causal", "!all",
+                             "heads(0-2: causal, *: window(20,3))", "batch(0: causal, *: window(9) | sink(70))"})
+      expect_definition(shape(queries, 700), parse(text));
+}
+
+TEST_P(Decode, EqualsTheDefinitionForEveryPageSize) {
+  for (const BatchForm form : {BatchForm::heads_first, BatchForm::rows_first, BatchForm::packed})
+    for (const std::int64_t size : {0, 16, 32, 64, 128, 256}) {
+      ProblemShape what = shape(3, 530);
+      what.form = form;
+      what.page_size = size;
+      what.q_lengths = {3, 1, 2};
+      what.kv_lengths = {513, 1, 129};
+      expect_definition(what, parse("causal & (window(300) | sink(2))"));
+      what.kv_lengths = {0, 530, 2};
+      expect_definition(what, parse("all"));
+    }
+}
+
+TEST_P(Decode, GivesTheSameBitsTwice) {
+  const ProblemShape what = shape(2, 2500);
+  const Problem problem(what, 3);
+  const Attention attention = planned(what, parse("all"));
+  const Device device = open_device(std::get<0>(GetParam()));
+  run_on(device, attention, problem);
+  const auto* bytes = static_cast<const unsigned char*>(problem.out.data);
+  const std::vector<unsigned char> once(bytes, bytes + element_count(problem.out.shape) * 2);
+  problem.poison_outputs();
+  run_on(device, attention, problem);
+  EXPECT_EQ(std::memcmp(once.data(), bytes, once.size()), 0);
+}
+
+std::string name_of_case(const testing::TestParamInfo<DecodeCase>& the) {
+  return fmt::format("{}_d{}_{}", std::get<1>(the.param), std::get<2>(the.param), name_of(std::get<3>(the.param)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Decode,
+                         testing::Combine(testing::Values("cpu"), testing::Values("auto"), testing::Values(24),
+                                          testing::Values(DType::f16)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Cuda, Decode,
+                         testing::Combine(testing::Values("cuda"), testing::Values("decode_attention"),
+                                          testing::Values(64, 72, 128, 256), testing::Values(DType::f16, DType::bf16)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(CudaOthers, Decode,
+                         testing::Combine(testing::Values("cuda"), testing::Values("row_attention", "stream_attention"),
+                                          testing::Values(64), testing::Values(DType::f16)),
+                         name_of_case);
+
+constexpr auto kInvalid = ErrorKind::invalid_argument;
+
+struct PagedTensors {
+  Tensor q{DType::f32, {2, 4, 1, 16}}, pool{DType::f32, {6, 2, 16, 16}}, odd{DType::f32, {6, 2, 24, 16}};
+  std::vector<std::int32_t> pages{0, 5, 3, 4}, lengths{32, 20};
+  AttentionArguments arguments() {
+    return {.q = q.view(),
+            .k = pool.view(),
+            .v = pool.view(),
+            .out = q.view(),
+            .kv_lengths = lengths,
+            .page_table = view_of(pages.data(), DType::i32, {2, 2})};
+  }
+};
+
+template <class Change>
+void run_paged(const Change& change) {
+  PagedTensors tensors;
+  AttentionArguments arguments = tensors.arguments();
+  change(arguments, tensors);
+  const AttentionShape shape{.batch = 2, .heads = 4, .kv_heads = 2, .queries = 1, .keys = 40, .head_dim = 16};
+  Attention(all(), shape, open_device("cpu")).run(arguments);
+}
+
+TEST(PageMessages, NameWhatIsWrong) {
+  run_paged([](auto&, auto&) {});
+  EXPECT_ERROR(run_paged([](auto& a, auto& t) { a.k = a.v = t.odd.view(); }), kInvalid,
+               "attention: pages of 24 keys; accepted: 16, 32, 64, 128, 256");
+  EXPECT_ERROR(run_paged([](auto& a, auto&) { a.k = a.q; }), kInvalid,
+               "attention: k has shape [2, 4, 1, 16]; this plan takes [pages, 2, page_size, 16]");
+  EXPECT_ERROR(
+      run_paged([](auto& a, auto& t) { a.page_table = view_of(t.pages.data(), DType::i32, {4}); }), kInvalid,
+      "attention: page_table is i32 [4] with strides [1]; accepted: i32 [2, pages of an item], the last stride 1");
+  EXPECT_ERROR(run_paged([](auto&, auto& t) { t.pages[2] = 6; }), kInvalid,
+               "attention: page 0 of item 1 is 6; accepted: 0..5");
+  EXPECT_ERROR(run_paged([](auto&, auto& t) { t.pages[1] = -1; }), kInvalid,
+               "attention: page 1 of item 0 is -1; accepted: 0..5");
+  EXPECT_ERROR(run_paged([](auto&, auto& t) { t.lengths[0] = 33; }), kInvalid,
+               "attention: kv_lengths of item 0 is 33; accepted: 0..32");
+}
+
+TEST(PageMessages, NameFormsThatDoNotGoTogether) {
+  const std::vector<std::int32_t> offsets{0, 1, 2};
+  EXPECT_ERROR(run_paged([&](auto& a, auto&) { a.cu_q = a.cu_kv = offsets; }), kInvalid,
+               "attention: cu_kv with a page table; accepted: kv_lengths");
+  const auto on_device = [](auto& t) { return view_of(t.lengths.data(), DType::i32, {2}); };
+  EXPECT_ERROR(run_paged([&](auto& a, auto& t) { a.device_kv_lengths = on_device(t); }), kInvalid,
+               "attention: kv_lengths and device_kv_lengths; give one of the two");
+  EXPECT_ERROR(run_paged([&](auto& a, auto& t) {
+                 a.kv_lengths = {};
+                 a.device_kv_lengths = view_of(t.lengths.data(), DType::i32, {1, 2});
+               }),
+               kInvalid, "attention: device_kv_lengths is i32 [1, 2]; accepted: i32 [2], contiguous");
+  run_paged([&](auto& a, auto& t) {
+    a.kv_lengths = {};
+    a.device_kv_lengths = on_device(t);
+  });
+}
+
+}  // namespace
+}  // namespace stof
