@@ -142,6 +142,17 @@ def plan_table(data):
     return head, table, []
 
 
+def device_plan_table(data):
+    """bench_device_plan."""
+    head = ["table", "limit", "length", "heads", "MB", "steps", "median us", "TB/s"]
+    table = []
+    for row in data["rows"]:
+        megabytes, median = row["table_bytes"] / 1e6, row["median_us"]
+        table.append([row["table"], f"`{row['limit']}`", f"{row['queries']:,}", f"{row['heads']}", f"{megabytes:,.1f}",
+                      f"{row['steps']:,}", f"{median:,.1f}", f"{megabytes / median:,.2f}"])  # fmt: skip
+    return head, table, []
+
+
 def variants_table(data):
     """bench/cuda: the best variant of each problem."""
     best = {}
@@ -161,6 +172,7 @@ def table_of(data):
     """By what the rows hold."""
     first = data["rows"][0]
     for key, function in (("peers", peers_table), ("hot", bench_attention_table), ("pack_us", plan_table),
+                          ("table_bytes", device_plan_table),
                           ("burst_us", variants_table), ("id", bench_model_table)):  # fmt: skip
         if key in first:
             return function(data)

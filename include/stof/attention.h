@@ -11,6 +11,7 @@
 
 #include "stof/device.h"
 #include "stof/mask.h"
+#include "stof/mask_table.h"
 #include "stof/tensor.h"
 
 namespace stof {
@@ -73,6 +74,9 @@ class Attention {
   // Measures the mask, chooses a kernel, packs the layout. Throws invalid_argument for a shape that the mask or the
   // library does not take; unsupported, listing every kernel's refusal, when none takes the problem.
   Attention(const Mask& mask, const AttentionShape& shape, const Device& device, const AttentionOptions& options = {});
+  // A plan for masks that are made while running: what a table allows of what `limit` allows, `causal() & sink(4)` for
+  // one. Chooses for the fullest table that may come, and makes room for it.
+  Attention(const MaskTable& table, const Mask& limit, const AttentionShape& shape, const Device& device);
   ~Attention();
   Attention(Attention&&) noexcept;
   Attention& operator=(Attention&&) noexcept;
@@ -85,6 +89,11 @@ class Attention {
   void prepare(std::int64_t queries, std::int64_t keys) const;
   // Of AttentionArguments::workspace, for every plan made so far; 0 on the CPU.
   std::size_t workspace_bytes() const;
+  // The table's contents for runs from now on: on CUDA for those that its stream puts after it, with no copy to the
+  // host and no waiting; it allocates nothing and can be recorded into a graph. Only for plans of a table, and before
+  // their first run. Thread-safe, but two updates, or an update and a run, that may overlap on the GPU are the caller's
+  // to order.
+  void update(const TableContents& contents) const;
   // Any number of items when the mask does not depend on the batch index; lengths up to the planned ones.
   // Thread-safe. New lengths cost no planning unless the mask depends on them.
   void run(const AttentionArguments& arguments) const;

@@ -77,6 +77,56 @@ typedef struct stof_shape {
 stof_status stof_plan_create(const stof_mask* mask, const stof_shape* shape, const char* device, const char* kernel,
                              stof_plan** plan);
 
+/* ---- Plans of a table: masks that are made while a model runs, on the device that uses them. ---- */
+
+typedef enum stof_table_kind {
+  STOF_TABLE_LISTS = 0,  /* i32 [batch, heads, ceil(queries / block_q), width]: key blocks in any order, -1 for none */
+  STOF_TABLE_BLOCKS = 1, /* bool [batch, heads, ceil(queries / block_q), ceil(keys / block_kv)] */
+  STOF_TABLE_BITS = 2    /* bool [batch, heads, queries, keys] */
+} stof_table_kind;
+
+/* Rows are those of the longest item, row 0 first; a shorter item uses the rows of its own positions. */
+typedef struct stof_table {
+  size_t struct_size;        /* sizeof(stof_table) */
+  int32_t kind;              /* stof_table_kind */
+  int64_t batch;             /* 1: all items share one table; else the shape's batch */
+  int64_t heads;             /* 1: all heads share one; else the shape's heads or kv_heads */
+  int64_t block_q, block_kv; /* of lists and blocks: multiples of 64 */
+  int64_t width;             /* of lists: entries of a row */
+  /* Of what is kept on a GPU: tiles of 64 keys that 64 rows of a head use at most. 0: room for all that can come. */
+  int64_t capacity;
+} stof_table;
+
+/* What an update writes, in the order of its stream. */
+typedef struct stof_table_status {
+  int32_t dropped_row_blocks; /* of 64 rows, with more tiles than there is room for: their out and lse are NaN */
+  int32_t most_tiles;         /* of 64 keys that some row block uses: the capacity that this table needs */
+  int32_t ignored_entries;    /* of lists: neither a block nor -1 */
+} stof_table_status;
+
+/* In memory of the plan's device. Distances are in elements and 0 where a table is shared; the last dimension is
+ * contiguous. */
+typedef struct stof_table_contents {
+  size_t struct_size; /* sizeof(stof_table_contents) */
+  const void* data;
+  int64_t batch_stride, head_stride, row_stride;
+  stof_table_status* status; /* of the plan's device too, or NULL */
+  void* stream;              /* as in stof_call */
+} stof_table_contents;
+
+/* A plan for what a table allows of what `limit` allows: "causal" for one; NULL is everything. It chooses for the
+ * fullest table that can come and makes room for it. The limit may be destroyed afterwards. */
+stof_status stof_plan_create_table(const stof_table* table, const stof_mask* limit, const stof_shape* shape,
+                                   const char* device, stof_plan** plan);
+
+/* The contents for runs from now on; before the first one a run is refused. On CUDA it puts the planning on the stream
+ * and returns: no copy to the host, no waiting, no allocation, and it can be recorded into a graph, whose replays read
+ * the table again. Runs that the stream puts after it see it; what overlaps with it on other streams is the caller's to
+ * order. On the CPU it reads the table before it returns. */
+stof_status stof_plan_update(const stof_plan* plan, const stof_table_contents* contents);
+
+/* ---- About plans ---- */
+
 /* Makes, if it has to, what items of so many queries and keys need. A new plan has it for items that end at the same
  * position as the longest and for shorter ones with as many queries as keys; other distances between the numbers of
  * queries and keys, and lengths when the mask depends on them (docs/masks.md), are prepared here. */

@@ -154,3 +154,11 @@ endforeach()
 foreach(unit sum_norm add_rows pool_rows)
   stof_kernel(${unit} "${${unit}}}  // namespace stof::cuda\n" sm_80 sm_90a)
 endforeach()
+stof_kernel(table_plan "#include \"kernels/cuda/table_bits.cuh\"
+#include \"kernels/cuda/table_blocks.cuh\"
+#include \"kernels/cuda/table_order.cuh\"
+template __global__ void stof::cuda::plan_blocks_kernel<stof::cuda::BlockLists>(
+    const __grid_constant__ stof::cuda::DeviceTable);
+template __global__ void stof::cuda::plan_blocks_kernel<stof::cuda::BlockBytes>(
+    const __grid_constant__ stof::cuda::DeviceTable);
+" sm_90a)

@@ -26,7 +26,7 @@ struct RowStats {
   // What full sums divide by; rows without a key stay 0.
   __device__ __forceinline__ void invert(float (&inverse)[2]) const {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) inverse[i] = sum[i] > 0.f ? reciprocal_approx(sum[i]) : 0.f;
+    for (int i = 0; i < 2; ++i) inverse[i] = sum[i] > 0.f ? reciprocal_approx(sum[i]) : sum[i];
   }
 };
 
@@ -120,7 +120,7 @@ __device__ __forceinline__ void rescale(float (&out)[kCount], const float (&fact
 // Natural logarithm of the sum of exponentials, from full sums.
 __device__ __forceinline__ float log_sum_exp(const RowStats& rows, int i, float scale_log2) {
   constexpr float kLn2 = 0.6931471805599453f;
-  return rows.sum[i] > 0.f ? (rows.maximum[i] * scale_log2 + log2_approx(rows.sum[i])) * kLn2 : kMinusInfinity;
+  return rows.sum[i] == 0.f ? kMinusInfinity : (rows.maximum[i] * scale_log2 + log2_approx(rows.sum[i])) * kLn2;
 }
 
 }  // namespace stof::cuda

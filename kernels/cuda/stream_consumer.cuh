@@ -222,7 +222,10 @@ struct StreamConsumer {
 
   __device__ __forceinline__ void finish(int slot) {
     const RowBlock block = team.blocks[slot];
-    if (uniform(block.split)) {
+    const int of = uniform(block.split);
+    // Rows whose keys are not known must not look like rows that have none.
+    if (of == StreamItem::kDropped) rows.sum[0] = rows.sum[1] = __int_as_float(0x7fffffff);
+    else if (of != 0) {
       const SplitRows<kHeadDim> split({p.partials, p.arrivals, p.layout.slots}, block, part, Traits::kParts);
       split.publish(out, rows, thread);
       named_barrier<128>(barrier_id);

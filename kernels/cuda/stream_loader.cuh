@@ -17,7 +17,7 @@ struct StreamLoader {
   __device__ __forceinline__ void run(int first, int teams) {
     const int total = p.call.shape.slices * p.layout.item_count;
     int turn = 0;
-    if (p.call.shape.query_lengths) wait_for_previous_grid();  // which may have made them
+    if (p.call.shape.query_lengths || p.layout.group_of) wait_for_previous_grid();  // which may have made them
     for (int index = first; index < total; index = p.queue ? teams + count_on(p.queue) : index + teams)
       if (load_row_block(index, turn & 1, turn >> 1)) ++turn;
     wait_for_previous_grid();
@@ -54,7 +54,8 @@ struct StreamLoader {
     const int section = index / per_section, within = index - section * per_section;
     const int width = min(p.section, p.call.shape.slices - section * p.section);
     const int entry = within / width, slice = section * p.section + within - entry * width;
-    item = p.layout.items[entry];
+    const int group = p.layout.group_of ? p.layout.group_of[slice] : 0;
+    item = p.layout.items[group * p.layout.item_count + entry];
     RowBlock block = row_block_of<true>(p.call.shape, slice, item.row);
     block.first_step = item.first_step, block.steps = item.steps, block.full_steps = item.full_steps;
     block.split = item.split;

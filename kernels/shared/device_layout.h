@@ -31,6 +31,7 @@ struct StreamItem {
   int steps;       // 0: no row has a key
   int full_steps;  // the last ones, of whole tiles that are full for every part; every part has used a tile before
   int split;       // 0: whole; else first slot | part << 16 | parts << 24; parts of one row block share first slot
+  static constexpr int kDropped = -1;  // in `split`: a layout made on the device has no room for it; its rows are NaN
 };
 
 struct StreamLayout {
@@ -39,6 +40,9 @@ struct StreamLayout {
   const unsigned* words;  // [distinct patterns][128]
   int item_count;
   int slots;  // partial results of one slice
+  // Of each slice of the launch, which stretch of item_count items is its own: a layout that was made on the device,
+  // by the kernel in front of this one perhaps. Null: all slices share one.
+  const int* group_of;
 };
 
 // A slice is one (item, head, residue class), residues running fastest, items slowest.

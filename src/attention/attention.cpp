@@ -33,6 +33,15 @@ struct Attention::State {
         by_item(depends_on_batch(mask)),
         planned(std::make_shared<const Planned>(plan_attention(mask, shape, device, kernel))) {}
 
+  State(const MaskTable& the_table, const Mask& limit, const AttentionShape& the_shape, const Device& the_device)
+      : mask(limit),
+        shape(the_shape),
+        device(the_device),
+        by_length(depends_on_length(mask)),
+        by_item(the_table.batch > 1 || depends_on_batch(mask)),
+        table(plan_table(the_table, limit, shape, device)),
+        planned(table->planned) {}
+
   // The lengths of the plan of its own that an item needs; nothing when the first plan has its positions.
   std::optional<Lengths> lengths_of(const AttentionItem& item, bool on_device) const {
     if (item.keys == 0) return std::nullopt;
@@ -44,7 +53,7 @@ struct Attention::State {
       return Lengths{item.queries, item.keys};
     }
     const std::int64_t first = (on_device ? 1 : item.keys) - item.queries;
-    if (first >= planned->positions.begin) return std::nullopt;
+    if (first >= shape.keys - shape.queries) return std::nullopt;
     // Decoding an item shorter than planned, for one: a layout over every position that could come.
     return Lengths{first < 0 ? shape.keys + shape.queries : shape.keys, shape.keys};
   }
@@ -52,6 +61,8 @@ struct Attention::State {
   std::shared_ptr<const Planned> plan_for(const AttentionItem& item, const AttentionArguments& arguments) {
     const bool on_device = arguments.device_kv_lengths.has_value();
     const std::optional<Lengths> lengths = lengths_of(item, on_device);
+    if (table) check_positions(item, !lengths);
+    if (table) return plan_of_table();
     if (!lengths) return planned;
     const std::lock_guard lock(mutex);
     if (const auto found = others.find(*lengths); found != others.end()) return found->second;
@@ -63,6 +74,29 @@ struct Attention::State {
     return make(*lengths);
   }
 
+  void check_positions(const AttentionItem& item, bool planned_for) const {
+    if (!planned_for)
+      fail(ErrorKind::invalid_argument,
+           "attention: {} queries and {} keys; a plan of a table takes items that end as the longest does, {} and {}",
+           item.queries, item.keys, shape.queries, shape.keys);
+  }
+
+  std::shared_ptr<const Planned> plan_of_table() {
+    const std::lock_guard lock(mutex);
+    if (!updated) fail(ErrorKind::invalid_argument, "attention: the plan's table has no contents; update it first");
+    return updated;
+  }
+
+  void update(const TableContents& contents) {
+    if (!table) fail(ErrorKind::invalid_argument, "attention: this plan was made for a mask, not for a table");
+    check_contents(table->form, contents);
+    const auto on_device = planned->choice.kernel->update;
+    if (on_device != nullptr) on_device(planned->arranged, contents, device);
+    auto now = on_device != nullptr ? planned : pack_contents(*table, contents, shape, device);
+    const std::lock_guard lock(mutex);
+    updated = std::move(now);
+  }
+
   void prepare(std::int64_t queries, std::int64_t keys) {
     check_length("queries", queries, shape.queries);
     check_length("keys", keys, shape.keys);
@@ -70,6 +104,7 @@ struct Attention::State {
     item.queries = queries;
     item.keys = keys;
     const std::optional<Lengths> lengths = lengths_of(item, false);
+    if (table) check_positions(item, !lengths);
     if (!lengths) return;
     const std::lock_guard lock(mutex);
     if (others.find(*lengths) != others.end()) return;
@@ -120,15 +155,19 @@ struct Attention::State {
   Device device;
   std::string kernel;
   bool by_length, by_item;
+  std::optional<const PlannedTable> table;
   std::shared_ptr<const Planned> planned;
   std::mutex mutex;
   std::int64_t plans_made = 1;
   std::map<Lengths, std::shared_ptr<const Planned>> others;
+  std::shared_ptr<const Planned> updated;  // what runs of a table use; null before its first contents
 };
 
 Attention::Attention(const Mask& mask, const AttentionShape& shape, const Device& device,
                      const AttentionOptions& options)
     : state_(std::make_unique<State>(mask, shape, device, options.kernel)) {}
+Attention::Attention(const MaskTable& table, const Mask& limit, const AttentionShape& shape, const Device& device)
+    : state_(std::make_unique<State>(table, limit, shape, device)) {}
 Attention::~Attention() = default;
 Attention::Attention(Attention&&) noexcept = default;
 Attention& Attention::operator=(Attention&&) noexcept = default;
@@ -143,6 +182,8 @@ std::int64_t Attention::plans_made() const {
 void Attention::prepare(std::int64_t queries, std::int64_t keys) const { state_->prepare(queries, keys); }
 
 std::size_t Attention::workspace_bytes() const { return state_->workspace_bytes(); }
+
+void Attention::update(const TableContents& contents) const { state_->update(contents); }
 
 namespace {
 

@@ -17,6 +17,12 @@ void check_wanted(std::span<const AttentionKernel> kernels, std::string_view wan
   fail(ErrorKind::invalid_argument, "unknown attention kernel '{}'; accepted: {}", wanted, names);
 }
 
+Refusal refuses(const AttentionKernel& kernel, const AttentionProblem& problem, const DeviceCaps& device) {
+  const bool on_gpu = device.arch != 0;
+  if (problem.from_table && on_gpu && kernel.reserve == nullptr) return "it takes masks of the host";
+  return kernel.refuses(problem, device);
+}
+
 [[noreturn]] void nothing_left(std::span<const Refused> refusals) {
   std::string text = "no attention kernel takes this problem:";
   for (const Refused& refused : refusals) text += fmt::format("\n  {}: {}", refused.kernel, refused.why);
@@ -31,7 +37,7 @@ Choice choose(std::span<const AttentionKernel> kernels, const AttentionProblem& 
   if (!any) check_wanted(kernels, wanted);
   Choice choice;
   for (const AttentionKernel& kernel : kernels) {
-    if (Refusal why_not = kernel.refuses(problem, device)) {
+    if (Refusal why_not = refuses(kernel, problem, device)) {
       if (any || kernel.name == wanted) choice.refusals.push_back({kernel.name, std::move(*why_not)});
       continue;
     }

@@ -21,6 +21,17 @@ void check_shape(const AttentionShape& shape);
 Choice choose_attention(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
 Planned plan_attention(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
 
+// A table as part of a plan. Its arranged mask has room for contents, or on a device that uses the host's memory is
+// null until some are packed.
+struct PlannedTable {
+  BoundMask limit;  // the form's
+  TableForm form;
+  std::shared_ptr<const Planned> planned;
+};
+PlannedTable plan_table(const MaskTable& table, const Mask& limit, const AttentionShape& shape, const Device& device);
+std::shared_ptr<const Planned> pack_contents(const PlannedTable& table, const TableContents& contents,
+                                             const AttentionShape& shape, const Device& device);
+
 // The same choice with a layout over other positions.
 Planned replan(const Mask& mask, const AttentionShape& shape, const Device& device, const Choice& choice);
 

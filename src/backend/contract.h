@@ -16,6 +16,7 @@
 #include "src/layout/band_widths.h"
 #include "src/layout/block_layout.h"
 #include "src/layout/key_pieces.h"
+#include "src/layout/table_form.h"
 #include "src/mask/stats.h"
 #include "stof/attention.h"
 #include "stof/device.h"
@@ -29,6 +30,7 @@ struct AttentionProblem {
   bool mask_has_text = true;    // the mask can be emitted as source (no lambda-only or array leaf stands in the way)
   BandWidths band_widths = {};  // src/layout/band_widths.h
   KeyPieces key_pieces = {};    // src/layout/key_pieces.h
+  bool from_table = false;  // the mask comes as a table, in blocks of 64 x 64; the statistics are of the fullest one
 };
 
 enum class LayoutKind : std::uint8_t { block, row };
@@ -110,6 +112,13 @@ struct AttentionCall {
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();  // for the lists of this call
 };
 
+// A table whose contents will come, what else limits its mask, and the shape that is planned for.
+struct TableProblem {
+  const TableForm& form;
+  const BoundMask& limit;
+  const AttentionShape& shape;
+};
+
 struct AttentionKernel {
   std::string_view name;
   Refusal (*refuses)(const AttentionProblem&, const DeviceCaps&);
@@ -120,6 +129,9 @@ struct AttentionKernel {
   std::size_t (*workspace_bytes)(const ArrangedMask&) = nullptr;  // of AttentionCall::workspace; null: none
   bool reads_pages = false;                                       // else calls come with keys in rows
   bool reads_device_lengths = false;
+  // Masks made on a device with memory of its own: room for one, and new contents in the order of a stream. Null: none.
+  ArrangedMask (*reserve)(const AttentionPlan&, const TableProblem&, const Device&) = nullptr;
+  void (*update)(const ArrangedMask&, const TableContents&, const Device&) = nullptr;
 };
 
 // Copies between the host and a device with memory of its own. Both are over when they return.

@@ -16,6 +16,8 @@ struct stof_mask {
 struct stof_plan {
   stof_plan(const stof_mask& mask, const stof::AttentionShape& the_shape, const stof::Device& the_device,
             const stof::AttentionOptions& options);
+  stof_plan(const stof::MaskTable& table, const stof::Mask& limit, const stof::AttentionShape& the_shape,
+            const stof::Device& the_device);
   const stof::AttentionShape shape;
   const stof::Device device;
   const stof::Attention attention;

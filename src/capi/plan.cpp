@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans in C: made, prepared, described.
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "src/attention/describe.h"
+#include "src/backend/contract.h"
 #include "src/capi/array.h"
 #include "src/capi/boundary.h"
 #include "src/capi/handles.h"
@@ -12,15 +14,15 @@ namespace {
 using stof::capi::given;
 using stof::capi::guarded;
 
-stof::AttentionShape shape_of(const stof_shape* given_shape) {
-  const stof_shape& shape = stof::capi::given_sized(given_shape, "stof_plan_create: shape");
+stof::AttentionShape shape_of(const stof_shape* given_shape, std::string_view name) {
+  const stof_shape& shape = stof::capi::given_sized(given_shape, name);
   return {.batch = shape.batch,
           .heads = shape.heads,
           .kv_heads = shape.kv_heads,
           .queries = shape.queries,
           .keys = shape.keys,
           .head_dim = shape.head_dim,
-          .dtype = stof::capi::dtype_of("stof_plan_create: shape.dtype", shape.dtype)};
+          .dtype = stof::capi::dtype_of(fmt::format("{}.dtype", name), shape.dtype)};
 }
 
 std::string description_of(const stof_plan& plan, const std::string& mask) {
@@ -33,7 +35,40 @@ std::string description_of(const stof_plan& plan, const std::string& mask) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+constexpr std::array kKinds{stof::TableKind::lists, stof::TableKind::blocks, stof::TableKind::bits};
+static_assert(kKinds[STOF_TABLE_LISTS] == stof::TableKind::lists);
+static_assert(kKinds[STOF_TABLE_BLOCKS] == stof::TableKind::blocks);
+static_assert(kKinds[STOF_TABLE_BITS] == stof::TableKind::bits);
+static_assert(sizeof(stof_table_status) == sizeof(stof::TableStatus));
+
+stof::MaskTable table_of(const stof_table* given_table) {
+  const stof_table& table = stof::capi::given_sized(given_table, "stof_plan_create_table: table");
+  if (table.kind < 0 || table.kind >= int32_t{kKinds.size()})
+    stof::fail(stof::ErrorKind::invalid_argument,
+               "stof_plan_create_table: table.kind is {}; accepted: 0..{}, a stof_table_kind", table.kind,
+               kKinds.size() - 1);
+  return {.kind = kKinds[static_cast<std::size_t>(table.kind)],
+          .batch = table.batch,
+          .heads = table.heads,
+          .block_q = table.block_q,
+          .block_kv = table.block_kv,
+          .width = table.width,
+          .capacity = table.capacity};
+}
+
+std::string text_of(const stof::MaskTable& table, const stof::Mask& limit) {
+  constexpr std::array kNames{"lists", "blocks", "bits"};
+  return fmt::format("table({}) & ({})", kNames.at(static_cast<std::size_t>(table.kind)), limit.text());
+}
+
 }  // namespace
+
+stof_plan::stof_plan(const stof::MaskTable& table, const stof::Mask& limit, const stof::AttentionShape& the_shape,
+                     const stof::Device& the_device)
+    : shape(the_shape),
+      device(the_device),
+      attention(table, limit, shape, device),
+      description(description_of(*this, text_of(table, limit))) {}
 
 stof_plan::stof_plan(const stof_mask& mask, const stof::AttentionShape& the_shape, const stof::Device& the_device,
                      const stof::AttentionOptions& options)
@@ -48,9 +83,41 @@ stof_status stof_plan_create(const stof_mask* mask, const stof_shape* shape, con
   return guarded([&] {
     stof_plan*& handle = given(plan, "stof_plan_create: plan");
     const stof_mask& of_mask = given(mask, "stof_plan_create: mask");
-    const stof::AttentionShape of_shape = shape_of(shape);
+    const stof::AttentionShape of_shape = shape_of(shape, "stof_plan_create: shape");
     const char* const name = &given(device, "stof_plan_create: device");
     handle = new stof_plan(of_mask, of_shape, stof::open_device(name), {.kernel = kernel == nullptr ? "auto" : kernel});
+  });
+}
+
+stof_status stof_plan_create_table(const stof_table* table, const stof_mask* limit, const stof_shape* shape,
+                                   const char* device, stof_plan** plan) {
+  if (plan != nullptr) *plan = nullptr;
+  return guarded([&] {
+    stof_plan*& handle = given(plan, "stof_plan_create_table: plan");
+    const stof::MaskTable of_table = table_of(table);
+    const stof::AttentionShape of_shape = shape_of(shape, "stof_plan_create_table: shape");
+    const char* const name = &given(device, "stof_plan_create_table: device");
+    handle = new stof_plan(of_table, limit == nullptr ? stof::all() : limit->mask, of_shape, stof::open_device(name));
+  });
+}
+
+stof_status stof_plan_update(const stof_plan* plan, const stof_table_contents* contents) {
+  return guarded([&] {
+    const stof_plan& of_plan = given(plan, "stof_plan_update: plan");
+    const stof_table_contents& c = stof::capi::given_sized(contents, "stof_plan_update: contents");
+    if (of_plan.device.backend->memory == nullptr) {
+      stof::capi::check_host_address("stof_plan_update: contents.", "data", c.data);
+      stof::capi::check_host_address("stof_plan_update: contents.", "status", c.status);
+      if (c.stream != nullptr)
+        stof::fail(stof::ErrorKind::invalid_argument,
+                   "stof_plan_update: contents.stream is {}; accepted on the CPU: NULL", c.stream);
+    }
+    of_plan.attention.update({.data = c.data,
+                              .batch_stride = c.batch_stride,
+                              .head_stride = c.head_stride,
+                              .row_stride = c.row_stride,
+                              .status = reinterpret_cast<stof::TableStatus*>(c.status),
+                              .stream = c.stream});
   });
 }
 

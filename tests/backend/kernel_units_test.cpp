@@ -7,6 +7,7 @@
 #include "src/backend/cuda/attention/instances.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/rows.h"
+#include "src/backend/cuda/attention/table_planner.h"
 #include "src/backend/cuda/rows.h"
 #include "src/codegen/compiler.h"
 #include "src/codegen/cubin_values.h"
@@ -67,11 +68,16 @@ std::vector<Unit> units() {
     units.push_back({"add_rows", target, additions});
     units.push_back({"pool_rows", target, pooling});
   }
+  std::vector<std::string> plan = {"order_items_kernel"};
+  for (const TableKind kind : {TableKind::lists, TableKind::blocks, TableKind::bits})
+    plan.emplace_back(plan_entry(kind));
+  units.push_back({"table_plan", "sm_90a", plan});
   return units;
 }
 
 TEST(KernelUnits, AreThoseThatTheHostKnows) {
-  std::set<std::string> known = {"row_attention", "call_memory", "sum_norm", "add_rows", "pool_rows"}, embedded;
+  std::set<std::string> known = {"row_attention", "call_memory", "sum_norm", "add_rows", "pool_rows", "table_plan"},
+                        embedded;
   for (const Unit& unit : instance_units()) known.insert(unit.name);
   for (const EmbeddedFile& file : kernel_sources()) embedded.emplace(file.name);
   EXPECT_EQ(known, embedded);

@@ -30,6 +30,19 @@ class Call(c.Structure):
                 ("check_pages", c.c_int32), ("device_kv_lengths", P)]  # fmt: skip
 
 
+TABLE_LISTS, TABLE_BLOCKS, TABLE_BITS = range(3)
+
+
+class Table(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("kind", c.c_int32), ("batch", c.c_int64), ("heads", c.c_int64),
+                ("block_q", c.c_int64), ("block_kv", c.c_int64), ("width", c.c_int64), ("capacity", c.c_int64)]  # fmt: skip
+
+
+class TableContents(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("data", P), ("batch_stride", c.c_int64), ("head_stride", c.c_int64),
+                ("row_stride", c.c_int64), ("status", P), ("stream", P)]  # fmt: skip
+
+
 FUNCTIONS = {
     "stof_version": (c.c_char_p, []),
     "stof_last_error": (c.c_char_p, []),
@@ -43,6 +56,8 @@ FUNCTIONS = {
     "stof_mask_text": (c.c_char_p, [P]),
     "stof_mask_destroy": (None, [P]),
     "stof_plan_create": (c.c_int, [P, c.POINTER(Shape), c.c_char_p, c.c_char_p, c.POINTER(P)]),
+    "stof_plan_create_table": (c.c_int, [c.POINTER(Table), P, c.POINTER(Shape), c.c_char_p, c.POINTER(P)]),
+    "stof_plan_update": (c.c_int, [P, c.POINTER(TableContents)]),
     "stof_plan_prepare": (c.c_int, [P, c.c_int64, c.c_int64]),
     "stof_plan_description": (c.c_char_p, [P]),
     "stof_plan_workspace_size": (c.c_int, [P, c.POINTER(c.c_size_t)]),
@@ -100,6 +115,17 @@ class Stof:
         whole = Shape(c.sizeof(Shape), *shape)
         self.check(self.library.stof_plan_create(mask, whole, device.encode(), kernel and kernel.encode(), handle))
         return handle
+
+    def table_plan(self, shape, limit=None, device="cpu", **table):
+        handle = P()
+        form = Table(c.sizeof(Table), **{"batch": 1, "heads": 1, "block_q": 64, "block_kv": 64, **table})
+        whole = Shape(c.sizeof(Shape), *shape)
+        self.check(self.library.stof_plan_create_table(form, limit, whole, device.encode(), handle))
+        return handle
+
+    def update(self, plan, data, strides=(0, 0, 0), status=None, stream=None):
+        contents = TableContents(c.sizeof(TableContents), data, *strides, status, stream)
+        self.check(self.library.stof_plan_update(plan, contents))
 
     def prepare(self, plan, queries, keys):
         self.check(self.library.stof_plan_prepare(plan, queries, keys))

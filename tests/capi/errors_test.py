@@ -10,7 +10,7 @@ import sys
 import unittest
 
 import c_library
-from c_library import BOOL, F16, F32, I32, Array, Call, Shape
+from c_library import BOOL, F16, F32, I32, Array, Call, Shape, Table, TableContents
 from memory import Host
 from problem import Problem
 
@@ -110,6 +110,36 @@ class Errors(unittest.TestCase):
         self.assertEqual(STOF.workspace_size(plan), 0)
         self.assertIsNone(C.stof_plan_description(None))
         C.stof_plan_destroy(None)
+
+    def test_tables(self):
+        good = Problem().shape
+        table = lambda **given: STOF.table_plan(good, **given)
+        whole, form = Shape(c.sizeof(Shape), *good), Table(c.sizeof(Table), width=1)
+        create = lambda *given: STOF.check(C.stof_plan_create_table(*given))
+        out = c.c_void_p()
+        name = "stof_plan_create_table: "
+        self.refused(name + "plan is NULL", lambda: create(form, None, whole, b"cpu", None))
+        self.refused(name + "table is NULL", lambda: create(None, None, whole, b"cpu", out))
+        self.refused(name + "table.struct_size is 0; accepted: 64", lambda: create(Table(), None, whole, b"cpu", out))
+        self.refused(name + "shape is NULL", lambda: create(form, None, None, b"cpu", out))
+        self.refused(name + "device is NULL", lambda: create(form, None, whole, None, out))
+        self.refused(name + "table.kind is 3; accepted: 0..2, a stof_table_kind", lambda: table(kind=3))
+        self.refused("table: width = 0; accepted: 1..1048576", lambda: table())
+        self.refused("table: heads = 3; accepted here: 1, 2, 4", lambda: table(heads=3, width=1))
+        self.refused("table: block_q = 63; accepted: multiples of 64 up to 1048576", lambda: table(block_q=63, width=1))
+        plan = table(width=1)
+        self.addCleanup(C.stof_plan_destroy, plan)
+        self.refused("stof_plan_update: plan is NULL", lambda: STOF.update(None, None))
+        self.refused("stof_plan_update: contents is NULL", lambda: STOF.check(C.stof_plan_update(plan, None)))
+        self.refused("stof_plan_update: contents.struct_size is 0; accepted: 56",
+                     lambda: STOF.check(C.stof_plan_update(plan, TableContents())))  # fmt: skip
+        self.refused("table: data is a null pointer", lambda: STOF.update(plan, None))
+        self.refused("stof_plan_update: contents.stream is 0x8; accepted on the CPU: NULL",
+                     lambda: STOF.update(plan, None, stream=8))  # fmt: skip
+        call = Problem().on(Host())
+        self.refused("attention: the plan's table has no contents; update it first", lambda: STOF.run(plan, call))
+        of_mask = self.plan(Problem())
+        self.refused("attention: this plan was made for a mask, not for a table", lambda: STOF.update(of_mask, None))
 
     def test_preparing(self):
         plan = self.plan(Problem())

@@ -59,6 +59,7 @@ void add_pieces(const ArrangedRows& layout, const AttentionItem& item, std::int6
 }  // namespace
 
 Refusal rows_refuse(const AttentionProblem& problem, const DeviceCaps&) {
+  if (problem.from_table) return "it takes intervals of keys; a table is packed in blocks";
   const double intervals = likely_intervals(problem.stats);
   if (intervals <= kMostIntervals) return std::nullopt;
   return fmt::format("its lists would have up to {:.0f} intervals of keys; accepted: at most {:.0f}", intervals,

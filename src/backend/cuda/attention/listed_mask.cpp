@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "src/base/narrow.h"
+
 namespace stof::cuda {
 namespace {
 
@@ -12,17 +14,23 @@ constexpr double kMostPartialBytes = 512e6;
 
 // Dense lists read all of a slice's keys again and again: as many slices side by side as the L2 holds. Sparse ones go
 // slice by slice, unless there is so little to do that all must run at once.
-int section_of(const ListedMask& mask, const ArrangedStream& arranged, int tiles, std::int64_t teams) {
+// tiles, items: of an item, of a slice.
+int section_of(const ListedMask& mask, double tiles, std::int64_t items, std::int64_t teams) {
   const AttentionShape& s = mask.shape;
   const std::int64_t slices = s.batch * s.heads;
   const std::int64_t slice_bytes = std::max<std::int64_t>(1, 4 * s.keys * s.head_dim * s.kv_heads / s.heads);
   const std::int64_t in_cache = std::clamp<std::int64_t>(kSectionBytes / slice_bytes, 1, slices);
-  std::int64_t steps = 0;
+  const bool dense = 4 * 64 * tiles > static_cast<double>(s.keys);
+  const bool little = items * slices < 16 * teams;
+  return static_cast<int>(dense || little ? in_cache : 1);
+}
+
+int section_of(const ListedMask& mask, const ArrangedStream& arranged, int tiles, std::int64_t teams) {
+  double steps = 0;
   for (const StreamItem& item : arranged.items) steps += item.steps;
   const auto items = std::max<std::int64_t>(1, std::ssize(arranged.items));
-  const bool dense = 4 * 64 * tiles * steps > items * s.keys;
-  const bool little = items / std::max<std::int64_t>(1, std::ssize(arranged.groups)) * slices < 16 * teams;
-  return static_cast<int>(dense || little ? in_cache : 1);
+  return section_of(mask, tiles * steps / static_cast<double>(items),
+                    items / std::max<std::int64_t>(1, std::ssize(arranged.groups)), teams);
 }
 
 WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape) {
@@ -64,13 +72,42 @@ ArrangedStream arrange_lists(const BlockLayout& layout, const ListShape& shape, 
 }
 
 void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, std::int64_t teams) {
-  const Gpu& gpu = mask.blocks->gpu();
+  const Gpu& gpu = *mask.gpu;
   mask.section = section_of(mask, arranged, shape.tiles, teams);
   mask.groups = std::move(arranged.groups);
   mask.items = to_device<StreamItem>(gpu, arranged.items);
   mask.steps = to_device<int>(gpu, arranged.steps);
   mask.words = to_device<std::uint32_t>(gpu, arranged.words);
   mask.workspaces = std::make_unique<WorkspacePool>(gpu, workspace_size(mask, shape));
+}
+
+void set_up(ListedMask& mask, const TableProblem& problem, std::int64_t head_dim, std::int64_t teams) {
+  const TableForm& form = problem.form;
+  mask.section = section_of(mask, static_cast<double>(form.most_tiles), form.row_blocks, teams);
+  mask.groups = {{.first_item = 0, .item_count = narrow<int>(form.row_blocks, "row blocks"), .slots = 0}};
+  mask.planner = std::make_unique<const TablePlanner>(*mask.gpu, form, problem.limit);
+  std::vector<int> groups;
+  for (std::int64_t item = 0; item < problem.shape.batch; item += form.extent.batch)
+    groups.insert(groups.end(), form.group_of.begin(), form.group_of.end());
+  mask.slice_groups = to_device<int>(*mask.gpu, groups);
+  const ListShape shape{.parts = 1, .tiles = 1, .head_dim = static_cast<int>(head_dim)};
+  mask.workspaces = std::make_unique<WorkspacePool>(*mask.gpu, workspace_size(mask, shape));
+}
+
+StreamLayout ListedMask::layout(const TiledLaunch& launch) const {
+  const StreamGroup& group = groups[static_cast<std::size_t>(launch.heads.group)];
+  StreamLayout layout{.items = items.as<StreamItem>() + group.first_item,
+                      .steps = steps.as<int>(),
+                      .words = words.as<unsigned>(),
+                      .item_count = group.item_count,
+                      .slots = group.slots,
+                      .group_of = nullptr};
+  if (planner != nullptr) {
+    const DeviceTable& table = planner->table();
+    layout.items = table.items, layout.steps = table.steps, layout.words = table.pattern_words;
+    layout.group_of = slice_groups.as<int>() + launch.item * shape.heads;
+  }
+  return layout;
 }
 
 }  // namespace stof::cuda

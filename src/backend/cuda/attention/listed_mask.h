@@ -5,6 +5,7 @@
 
 #include "src/backend/cuda/attention/arrange.h"
 #include "src/backend/cuda/attention/cost.h"
+#include "src/backend/cuda/attention/table_planner.h"
 #include "src/backend/cuda/attention/tiled_mask.h"
 
 namespace stof::cuda {
@@ -17,11 +18,11 @@ struct ListedMask : TiledMask {
   std::vector<StreamGroup> groups;
   int section = 1;
   DeviceMemory items, steps, words;
+  std::unique_ptr<const TablePlanner> planner;  // of lists that are made on the device
+  DeviceMemory slice_groups;                    // then: of each slice
 
-  StreamLayout layout(const StreamGroup& group) const {
-    return {items.as<StreamItem>() + group.first_item, steps.as<int>(), words.as<unsigned>(), group.item_count,
-            group.slots};
-  }
+  // Of the heads of a launch.
+  StreamLayout layout(const TiledLaunch& launch) const;
 };
 
 // Rows of a row block, and keys of a step, that an instance takes.
@@ -36,6 +37,8 @@ int most_steps(int heaviest, int splits);
 ArrangedStream arrange_lists(const BlockLayout& layout, const ListShape& shape, int splits);
 // All but the kernel. teams: row blocks that the device works on at once.
 void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, std::int64_t teams);
+// The same with room for lists that will be made on the device, of one tile for one part a step.
+void set_up(ListedMask& mask, const TableProblem& problem, std::int64_t head_dim, std::int64_t teams);
 
 // Of one 64-row part of one part of a split row block.
 std::size_t partial_floats(int head_dim);

@@ -85,7 +85,7 @@ void run_mma(const AttentionPlan&, const ArrangedMask& arranged, const stof::Att
   run_tiles(mask, call, device, [&](const TiledLaunch& launch) {
     const StreamGroup& group = mask.groups[static_cast<std::size_t>(launch.heads.group)];
     MmaParams params = mma_params(launch);
-    params.layout = mask.layout(group);
+    params.layout = mask.layout(launch);
     params.section = std::min(mask.section, launch.call.shape.slices);
     launch_mma(*mask.kernel, launch, std::int64_t{launch.call.shape.slices} * group.item_count, params);
   });

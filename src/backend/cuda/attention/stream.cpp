@@ -6,6 +6,7 @@
 #include "src/backend/cuda/attention/cost.h"
 #include "src/backend/cuda/attention/listed_mask.h"
 #include "src/backend/cuda/driver/device.h"
+#include "src/backend/cuda/memory.h"
 #include "src/base/narrow.h"
 
 namespace stof::cuda {
@@ -40,6 +41,18 @@ AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, c
   return plan;
 }
 
+// Steps that are planned on the device are one tile for one part.
+std::vector<StreamInstance> instances_for(const AttentionProblem& problem) {
+  std::vector<StreamInstance> instances;
+  for (const StreamInstance& instance : stream_instances())
+    if (!problem.from_table || (instance.parts == 1 && instance.tiles == 1)) instances.push_back(instance);
+  return instances;
+}
+
+std::int64_t teams_of(const StreamInstance& instance, const Device& device) {
+  return std::int64_t{device.caps.cores} * instance.ctas * instance.teams;
+}
+
 }  // namespace
 
 Refusal stream_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
@@ -48,15 +61,16 @@ Refusal stream_refuses(const AttentionProblem& problem, const DeviceCaps& caps) 
 
 std::vector<AttentionPlan> stream_candidates(const AttentionProblem& problem, const DeviceCaps& caps) {
   std::vector<AttentionPlan> plans;
-  const int head_dim = rounded_head_dim(stream_instances(), problem.shape.head_dim).value();
+  const std::vector<StreamInstance> instances = instances_for(problem);
+  const int head_dim = rounded_head_dim(std::span(instances), problem.shape.head_dim).value();
   const auto add = [&](const StreamInstance& instance, const BlockStats& stats, int splits) {
     AttentionPlan plan = plan_of(problem, caps, instance, stats, splits);
     if (!plan.kernel.empty()) plans.push_back(std::move(plan));
   };
-  for (const StreamInstance& instance : stream_instances()) {
+  for (const StreamInstance& instance : instances) {
     const BlockStats* const stats = stats_of(problem, instance.parts);
     if (instance.head_dim != head_dim || stats == nullptr) continue;
-    for (const int splits : kSplits)
+    for (const int splits : problem.from_table ? std::span(kSplits).first(1) : std::span(kSplits))
       if (splits == 1 || heaviest_steps(*stats, instance) >= splits * kFewestSteps) add(instance, *stats, splits);
   }
   return plans;
@@ -70,10 +84,28 @@ ArrangedMask arrange_stream_mask(const AttentionPlan& plan, PackedMask packed, c
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
   set_up(*mask, std::move(packed), gpu);
-  set_up(*mask, std::move(arranged), shape,
-         std::int64_t{device.caps.cores} * mask->instance.ctas * mask->instance.teams);
+  set_up(*mask, std::move(arranged), shape, teams_of(mask->instance, device));
   mask->kernel = &instance_kernel(gpu, plan.instance, kStreamEntry);
   return mask;
+}
+
+ArrangedMask reserve_stream_mask(const AttentionPlan& plan, const TableProblem& problem, const Device& device) {
+  auto mask = std::make_shared<StreamMask>();
+  mask->instance = instance_named(stream_instances(), plan.instance, problem.shape.dtype);
+  if (device.ordinal == kDescribed) return mask;
+  const Gpu& gpu = gpu_of(device);
+  set_up(*mask, problem, gpu);
+  set_up(*mask, problem, mask->instance.head_dim, teams_of(mask->instance, device));
+  mask->kernel = &instance_kernel(gpu, plan.instance, kStreamEntry);
+  return mask;
+}
+
+void update_stream_mask(const ArrangedMask& arranged, const TableContents& contents, const Device& device) {
+  const auto& mask = *static_cast<const StreamMask*>(arranged.get());
+  gpu_of(device);
+  check_address(device, "table.data", contents.data);
+  if (contents.status != nullptr) check_address(device, "table.status", contents.status);
+  mask.planner->plan(contents);
 }
 
 std::size_t stream_workspace_bytes(const ArrangedMask& arranged) {
@@ -89,7 +121,7 @@ void run_stream(const AttentionPlan&, const ArrangedMask& arranged, const stof::
     const int teams = mask.instance.teams;
     const int grid = std::min((total + teams - 1) / teams, device.caps.cores * mask.instance.ctas);
     StreamParams params{.call = launch.call,
-                        .layout = mask.layout(group),
+                        .layout = mask.layout(launch),
                         .section = std::min(mask.section, launch.call.shape.slices),
                         .partials = launch.workspace.partials,
                         .arrivals = launch.workspace.arrivals,

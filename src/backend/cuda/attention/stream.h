@@ -14,6 +14,9 @@ std::vector<AttentionPlan> stream_candidates(const AttentionProblem& problem, co
 ArrangedMask arrange_stream_mask(const AttentionPlan& plan, PackedMask mask, const Device& device);
 void run_stream(const AttentionPlan& plan, const ArrangedMask& mask, const stof::AttentionCall& call,
                 const Device& device);
+// The same for a mask that is made on the device, whose launches are one for all heads.
+ArrangedMask reserve_stream_mask(const AttentionPlan& plan, const TableProblem& problem, const Device& device);
+void update_stream_mask(const ArrangedMask& mask, const TableContents& contents, const Device& device);
 std::size_t stream_workspace_bytes(const ArrangedMask& arranged);
 
 }  // namespace stof::cuda

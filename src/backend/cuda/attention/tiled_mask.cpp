@@ -37,11 +37,13 @@ class Caller {
  public:
   Caller(const TiledMask& mask, const stof::AttentionCall& call)
       : mask_(mask), call_(call), stream_(static_cast<StreamHandle>(call.stream)), by_item_(mask.extent.batch > 1) {
-    const std::int64_t most = by_item_ ? 1 : std::min(mask.shape.batch, kMostInGrid);
+    const bool on_device = mask.blocks == nullptr, one_by_one = by_item_ && !(on_device && consecutive(call.items));
     if (call.device_items.count > 0) items_.push_back(device_run(call.device_items));
-    else items_ = item_runs(call, most);
+    else items_ = item_runs(call, one_by_one ? 1 : std::min(mask.shape.batch, kMostInGrid));
     const std::int64_t per_kv = call.heads / call.kv_heads;
-    for (const ItemRun& run : items_) {
+    if (on_device) heads_.resize(items_.size(), {HeadRun{.first = 0, .count = call.heads, .per_kv = per_kv}});
+    for (std::size_t i = heads_.size(); i < items_.size(); ++i) {
+      const ItemRun& run = items_[i];
       const std::int64_t item = by_item_ ? call.items[run.first].index : 0;
       heads_.push_back(
           head_runs(std::span(mask.group_of)
@@ -50,16 +52,17 @@ class Caller {
     }
   }
 
-  bool every_map_is_possible() const {
+  // Why some tensor cannot be loaded through a map.
+  Refusal refuses_maps() const {
     for (std::size_t i = 0; i < items_.size(); ++i)
       for (const HeadRun& heads : heads_[i])
         for (const TensorBox& box : boxes_of(call_, items_[i], heads, mask_.key_box).all())
-          if (refuses(box)) return false;
-    return true;
+          if (Refusal refusal = refuses(box)) return refusal;
+    return std::nullopt;
   }
 
   void run(const LaunchPiece& launch) const {
-    const CurrentGpu current(mask_.blocks->gpu());  // encoding a map needs one too
+    const CurrentGpu current(*mask_.gpu);  // encoding a map needs one too
     with_workspace(*mask_.workspaces, call_.workspace, stream_,
                    [&](Workspace& workspace) { launch_all(launch, workspace); });
   }
@@ -68,6 +71,12 @@ class Caller {
   // Lengths and places stay on the device.
   static ItemRun device_run(const DeviceItems& items) {
     return {.first = 0, .count = 1, .places = items.count, .query_rows = items.rows, .key_rows = items.rows};
+  }
+
+  static bool consecutive(std::span<const AttentionItem> items) {
+    for (std::size_t i = 1; i < items.size(); ++i)
+      if (items[i].index != items[i - 1].index + 1) return false;
+    return true;
   }
 
   void launch_all(const LaunchPiece& launch, Workspace& workspace) const {
@@ -105,7 +114,7 @@ class Caller {
       numbers.query_starts = add(run.query_starts);
       numbers.key_starts = add(run.key_starts);
     }
-    cuda::write_numbers(mask_.blocks->gpu(), workspace.numbers, values, stream_);
+    cuda::write_numbers(*mask_.gpu, workspace.numbers, values, stream_);
     return numbers;
   }
 
@@ -153,6 +162,7 @@ class Caller {
             .boxes = boxes_of(call_, run, heads, mask_.key_box),
             .call = {shape_of(run, heads, numbers), out, call_.scale * kLog2E},
             .heads = heads,
+            .item = by_item_ ? call_.items[run.first].index : 0,
             .workspace = workspace,
             .stream = stream_,
             .overlap_previous = overlap});
@@ -174,7 +184,7 @@ class Caller {
                            .rows = longest,
                            .lengths = numbers.query_lengths,
                            .starts = numbers.query_starts};
-    const Kernel& kernel = plain_kernel(mask_.blocks->gpu(), kMemoryUnit, "place_lse_kernel", kMemoryThreads);
+    const Kernel& kernel = plain_kernel(*mask_.gpu, kMemoryUnit, "place_lse_kernel", kMemoryThreads);
     void* arguments[] = {&placement};
     const auto chunks = (static_cast<unsigned>(longest) + kMemoryThreads - 1) / kMemoryThreads;
     kernel.launch(
@@ -222,16 +232,39 @@ Refusal refuses_tiles(const AttentionProblem& problem, const DeviceCaps& caps, i
   return std::nullopt;
 }
 
+namespace {
+
+void load_kernels_of_calls(const Gpu& gpu) {
+  prepare_numbers(gpu);
+  plain_kernel(gpu, kMemoryUnit, "place_lse_kernel", kMemoryThreads);
+}
+
+// Lists that were made on the device serve one kernel, and nothing stands in for what it cannot do.
+void check_other_kernels(const TiledMask& mask, const std::string& why) {
+  if (mask.blocks == nullptr)
+    fail(ErrorKind::unsupported, "attention: {}; no other kernel takes a mask that is made on the device", why);
+}
+
+}  // namespace
+
+void set_up(TiledMask& mask, const TableProblem& problem, const Gpu& gpu) {
+  mask.shape = problem.shape;
+  mask.extent = problem.form.extent;
+  mask.first_position = narrow<int>(problem.form.extent.offset(), "first position");
+  mask.gpu = &gpu;
+  load_kernels_of_calls(gpu);
+}
+
 void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
   mask.shape = packed.shape;
   mask.extent = packed.blocks.extent;
   mask.first_position = narrow<int>(packed.blocks.first_position, "first position");
+  mask.gpu = &gpu;
   mask.blocks = std::make_unique<const DeviceBlocks>(gpu, packed.blocks);
   mask.group_of = std::move(packed.blocks.group_of);
   mask.packed = &packed_mma_kernel(gpu, packed.shape.dtype, packed.shape.head_dim);
   prepare_rows(gpu, packed.shape.dtype);
-  prepare_numbers(gpu);
-  plain_kernel(gpu, kMemoryUnit, "place_lse_kernel", kMemoryThreads);
+  load_kernels_of_calls(gpu);
 }
 
 std::size_t workspace_bytes(const TiledMask& mask) { return mask.workspaces ? mask.workspaces->size().bytes() : 0; }
@@ -254,10 +287,16 @@ void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Dev
   if (call.workspace != nullptr) check_address(device, "workspace", call.workspace);
   // The kernels take the maximum of unscaled scores, which is that of scaled ones for positive factors.
   const bool ordinary = std::isfinite(call.scale) && call.scale > 0;
-  if (!ordinary || call.pages.table != nullptr) return launch_rows(*mask.blocks, call);
+  const bool in_pages = call.pages.table != nullptr;
+  if (!ordinary || in_pages) {
+    check_other_kernels(
+        mask, in_pages ? "the keys are in pages" : fmt::format("scale = {}, which is not above 0", call.scale));
+    return launch_rows(*mask.blocks, call);
+  }
   const Caller caller(mask, call);
-  const bool taken = mask.kernel != nullptr && (!mask.by_maps || caller.every_map_is_possible());
-  caller.run(taken ? launch : launch_packed_mma);
+  const Refusal refusal = mask.by_maps ? caller.refuses_maps() : std::nullopt;
+  if (refusal) check_other_kernels(mask, *refusal);
+  caller.run(mask.kernel != nullptr && !refusal ? launch : launch_packed_mma);
 }
 
 }  // namespace stof::cuda

@@ -28,7 +28,8 @@ struct TiledMask {
   std::vector<int> group_of = {};  // [extent.batch * extent.heads]
   bool by_maps = true;             // the kernel loads through tensor maps
   int key_box = 64;                // keys of one load
-  std::unique_ptr<const DeviceBlocks> blocks = {};
+  const Gpu* gpu = nullptr;
+  std::unique_ptr<const DeviceBlocks> blocks = {};  // null: made on the device, where no other kernel can stand in
   std::unique_ptr<WorkspacePool> workspaces = {};
   const InstanceKernel* kernel = nullptr;  // null: the mask cannot be arranged for it
   const InstanceKernel* ragged = nullptr;  // for items with lengths or places of their own; null: `kernel` takes them
@@ -37,6 +38,8 @@ struct TiledMask {
 
 // Fills all but workspaces and kernel, and loads what launches need.
 void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu);
+// The same for a mask that is made on the device: a launch takes all heads, and the kernel finds each slice's lists.
+void set_up(TiledMask& mask, const TableProblem& problem, const Gpu& gpu);
 
 // What one launch gets: everything of a call but the mask.
 struct TiledLaunch {
@@ -44,6 +47,7 @@ struct TiledLaunch {
   TileBoxes boxes;
   AttentionCall call;
   const HeadRun& heads;
+  std::int64_t item;  // the first one's index in the mask
   Workspace& workspace;
   StreamHandle stream;
   // The kernel may start before the one in front of it ends. Not after numbers, which it reads before it waits.

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Masks that come as tables through libstof.so, against their definition; on a GPU also from a recorded graph.
+
+usage: table_test.py LIBSTOF.SO cpu|cuda    exit status 77 when the device is not there
+"""
+
+import ctypes as c
+import random
+import struct
+import sys
+import unittest
+
+import c_library
+from c_library import F16, F32, TABLE_BITS, TABLE_BLOCKS, TABLE_LISTS
+from memory import open_memory
+from problem import Problem
+
+DEVICE, PATH = sys.argv.pop(), sys.argv.pop()
+try:
+    MEMORY = open_memory(DEVICE)
+except OSError as missing:
+    print(f"skipped: no GPU to test on: {missing}")
+    sys.exit(77)
+STOF = c_library.Stof(PATH)
+
+BATCH, HEADS, QUERIES, KEYS, WIDTH = 2, 2, 140, 200, 3
+ROWS, BLOCKS = 3, 4  # of 64 queries and keys
+
+
+class Contents:
+    """Random contents of one table for each item and head."""
+
+    def __init__(self, kind, seed):
+        rng = random.Random(seed)
+        self.kind = kind
+        rows, columns = {TABLE_LISTS: (ROWS, WIDTH), TABLE_BLOCKS: (ROWS, BLOCKS), TABLE_BITS: (QUERIES, KEYS)}[kind]
+        self.strides = (HEADS * rows * columns, rows * columns, columns)
+        draw = (lambda: rng.randrange(-1, BLOCKS + 1)) if kind == TABLE_LISTS else (lambda: rng.randrange(2))
+        self.values = [draw() for _ in range(BATCH * self.strides[0])]
+
+    @property
+    def data(self):
+        return struct.pack(f"<{len(self.values)}{'i' if self.kind == TABLE_LISTS else 'B'}", *self.values)
+
+    def row(self, b, h, row):
+        first = b * self.strides[0] + h * self.strides[1] + row * self.strides[2]
+        return self.values[first : first + self.strides[2]]
+
+    def allows(self, b, h, position, key):
+        row = position - (KEYS - QUERIES)
+        if self.kind == TABLE_BITS:
+            return self.row(b, h, row)[key] != 0
+        entries = self.row(b, h, row // 64)
+        return key // 64 in entries if self.kind == TABLE_LISTS else entries[key // 64] != 0
+
+
+def problem():
+    return Problem(batch=BATCH, heads=HEADS, kv_heads=1, queries=QUERIES, keys=KEYS, d=64 if DEVICE == "cuda" else 16,
+                   dtype=F16 if DEVICE == "cuda" else F32)  # fmt: skip
+
+
+class Tables(unittest.TestCase):
+    def plan(self, kind, shape, limit=None):
+        mask = STOF.parse(limit) if limit else None
+        plan = STOF.table_plan(shape, mask, DEVICE, kind=kind, batch=BATCH, heads=HEADS, width=WIDTH)
+        STOF.library.stof_mask_destroy(mask)
+        self.addCleanup(STOF.library.stof_plan_destroy, plan)
+        return plan
+
+    def test_every_kind_with_and_without_a_limit(self):
+        causal = lambda b, h, position, key: key <= position
+        for kind in (TABLE_LISTS, TABLE_BLOCKS, TABLE_BITS):
+            for limit in (None, "causal"):
+                with self.subTest(kind=kind, limit=limit):
+                    given, contents = problem(), Contents(kind, kind + 1)
+                    plan = self.plan(kind, given.shape, limit)
+                    there, status = MEMORY.allocate(contents.data), MEMORY.allocate(b"?" * 12)
+                    STOF.update(plan, there.address, contents.strides, status.address)
+                    call = given.on(MEMORY)
+                    STOF.run(plan, call)
+                    allowed = lambda *at: contents.allows(*at) and (limit is None or causal(*at))
+                    self.assertLess(given.worst(call, allowed), 1)
+                    dropped, most, ignored = struct.unpack("<3i", status.read())
+                    self.assertEqual((dropped, ignored), (0, contents.values.count(BLOCKS)))
+                    self.assertLessEqual(most, BLOCKS)
+
+    def test_a_recorded_plan_and_run_take_new_contents(self):
+        if DEVICE != "cuda":
+            self.skipTest("graphs are CUDA's")
+        given, contents = problem(), Contents(TABLE_LISTS, 5)
+        plan = self.plan(TABLE_LISTS, given.shape, "causal")
+        there, stream = MEMORY.allocate(contents.data), MEMORY.stream()
+        call = given.on(MEMORY)
+        workspace = MEMORY.allocate(bytes(STOF.workspace_size(plan)))
+        call.stream, call.workspace, call.workspace_bytes = stream, workspace.address, workspace.size
+
+        def work():
+            STOF.update(plan, there.address, contents.strides, None, stream)
+            STOF.run(plan, call)
+
+        free = MEMORY.free_bytes()
+        replay = MEMORY.recorded(stream, work)
+        for seed in (5, 6, 7):
+            contents = Contents(TABLE_LISTS, seed)
+            there.write(contents.data)
+            replay()
+            MEMORY.synchronize()
+            self.assertLess(given.worst(call, lambda b, h, p, j: j <= p and contents.allows(b, h, p, j)), 1)
+        self.assertGreater(MEMORY.free_bytes(), free - (16 << 20))
+
+
+if __name__ == "__main__":
+    unittest.main()
