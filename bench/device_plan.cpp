@@ -72,7 +72,6 @@ nlohmann::ordered_json measure(const Gpu& gpu, const Case& the) {
   const std::string difference =
       planned.difference(arrange_stream(pack_table(form, random.contents(bytes.data()), limit), {}));
   if (!difference.empty()) fail(ErrorKind::internal, "{} & {}: {}", the.name, the.limit, difference);
-  const double gigabytes = static_cast<double>(bytes.size()) * 1e-9;
   fmt::print(stderr, "{:18} {:8} {:7} keys {:3} heads {:9} steps {:8.1f} us (least {:.1f})\n", the.name, the.limit,
              the.extent.keys, the.extent.heads, planned.steps(), median, least);
   return {{"table", the.name},           {"limit", the.limit},        {"queries", the.extent.queries},
