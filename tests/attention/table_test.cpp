@@ -235,6 +235,7 @@ TEST(TablePlans, AreChosenWithoutAGpu) {
   EXPECT_ERROR(Attention({.width = 16}, all(), single, h200), ErrorKind::unsupported,
                "no attention kernel takes this problem:\n"
                "  band_attention: it takes masks of the host\n"
+               "  decode_attention: it takes masks of the host\n"
                "  gather_attention: it takes masks of the host\n"
                "  stream_attention: it takes f16 and bf16, not f32\n"
                "  mma_attention: it takes masks of the host\n"
