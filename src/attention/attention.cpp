@@ -13,6 +13,7 @@
 #include "src/attention/call.h"
 #include "src/attention/pages.h"
 #include "src/attention/planned.h"
+#include "src/attention/residue_items.h"
 #include "src/base/call_memory.h"
 #include "src/base/error.h"
 #include "src/base/pool.h"
@@ -21,6 +22,7 @@ namespace stof {
 
 struct Attention::State {
   using Lengths = std::pair<std::int64_t, std::int64_t>;  // queries, keys
+  using Plan = std::shared_ptr<const Planned>;
   // A mask that depends on length has a plan for each pair of lengths; beyond so many, all are made again.
   static constexpr std::size_t kMaxPlans = 256;
 
@@ -31,7 +33,15 @@ struct Attention::State {
         kernel(std::move(the_kernel)),
         by_length(depends_on_length(mask)),
         by_item(depends_on_batch(mask)),
-        planned(std::make_shared<const Planned>(plan_attention(mask, shape, device, kernel))) {}
+        planned(std::make_shared<const Planned>(plan_attention(mask, shape, device, kernel))),
+        plain(planned->choice.plan.residues == 1
+                  ? planned
+                  : std::make_shared<const Planned>(plan_plain(mask, shape, device, kernel))) {}
+
+  // Keys in pages and lengths that the host does not know cannot be cut into residue classes.
+  const Plan& base_of(const AttentionArguments& arguments) const {
+    return arguments.page_table || arguments.device_kv_lengths || arguments.rows ? plain : planned;
+  }
 
   State(const MaskTable& the_table, const Mask& limit, const AttentionShape& the_shape, const Device& the_device)
       : mask(limit),
@@ -40,7 +50,8 @@ struct Attention::State {
         by_length(depends_on_length(mask)),
         by_item(the_table.batch > 1 || depends_on_batch(mask)),
         table(plan_table(the_table, limit, shape, device)),
-        planned(table->planned) {}
+        planned(table->planned),
+        plain(planned) {}
 
   // The lengths of the plan of its own that an item needs; nothing when the first plan has its positions.
   std::optional<Lengths> lengths_of(const AttentionItem& item, bool on_device) const {
@@ -58,20 +69,21 @@ struct Attention::State {
     return Lengths{first < 0 ? shape.keys + shape.queries : shape.keys, shape.keys};
   }
 
-  std::shared_ptr<const Planned> plan_for(const AttentionItem& item, const AttentionArguments& arguments) {
+  Plan plan_for(const AttentionItem& item, const AttentionArguments& arguments) {
     const bool on_device = arguments.device_kv_lengths.has_value();
     const std::optional<Lengths> lengths = lengths_of(item, on_device);
     if (table) check_positions(item, !lengths);
     if (table) return plan_of_table();
-    if (!lengths) return planned;
+    const Plan& base = base_of(arguments);
+    if (!lengths) return base;
     const std::lock_guard lock(mutex);
-    if (const auto found = others.find(*lengths); found != others.end()) return found->second;
+    if (const auto found = others.find({*lengths, base}); found != others.end()) return found->second;
     if (!arguments.may_plan)
       fail(ErrorKind::invalid_argument,
            "attention: {} queries and {} keys need a plan of their own, which this call may not make; prepare them",
            item.queries, on_device ? 1 : item.keys);
     if (others.size() >= kMaxPlans) others.clear();
-    return make(*lengths);
+    return make(*lengths, base);
   }
 
   void check_positions(const AttentionItem& item, bool planned_for) const {
@@ -81,7 +93,7 @@ struct Attention::State {
            item.queries, item.keys, shape.queries, shape.keys);
   }
 
-  std::shared_ptr<const Planned> plan_of_table() {
+  Plan plan_of_table() {
     const std::lock_guard lock(mutex);
     if (!updated) fail(ErrorKind::invalid_argument, "attention: the plan's table has no contents; update it first");
     return updated;
@@ -107,11 +119,17 @@ struct Attention::State {
     if (table) check_positions(item, !lengths);
     if (!lengths) return;
     const std::lock_guard lock(mutex);
-    if (others.find(*lengths) != others.end()) return;
+    prepare(*lengths, planned);
+    if (plain != planned) prepare(*lengths, plain);
+  }
+
+  // Under the lock.
+  void prepare(const Lengths& lengths, const Plan& base) {
+    if (others.find({lengths, base}) != others.end()) return;
     if (others.size() >= kMaxPlans)
       fail(ErrorKind::unsupported, "attention: {} pairs of lengths are prepared, the most that there can be",
            kMaxPlans);
-    make(*lengths);
+    make(lengths, base);
   }
 
   static void check_length(std::string_view name, std::int64_t length, std::int64_t limit) {
@@ -128,13 +146,13 @@ struct Attention::State {
   }
 
   // Under the lock.
-  std::shared_ptr<const Planned> make(const Lengths& lengths) {
+  Plan make(const Lengths& lengths, const Plan& base) {
     AttentionShape extent = shape;
     std::tie(extent.queries, extent.keys) = lengths;
     auto made = std::make_shared<const Planned>(by_length ? plan_attention(mask, extent, device, kernel)
-                                                          : replan(mask, extent, device, planned->choice));
+                                                          : replan(mask, extent, device, base->choice));
     ++plans_made;
-    others.emplace(lengths, made);
+    others.emplace(std::pair(lengths, base), made);
     return made;
   }
 
@@ -144,8 +162,8 @@ struct Attention::State {
       return bytes == nullptr ? 0 : bytes(plan.arranged);
     };
     const std::lock_guard lock(mutex);
-    std::size_t most = bytes_of(*planned);
-    for (const auto& [lengths, plan] : others) most = std::max(most, bytes_of(*plan));
+    std::size_t most = std::max(bytes_of(*planned), bytes_of(*plain));
+    for (const auto& [which, plan] : others) most = std::max(most, bytes_of(*plan));
     return most;
   }
 
@@ -156,11 +174,12 @@ struct Attention::State {
   std::string kernel;
   bool by_length, by_item;
   std::optional<const PlannedTable> table;
-  std::shared_ptr<const Planned> planned;
+  Plan planned;
+  Plan plain;  // the same, unless that is by residue class
   std::mutex mutex;
   std::int64_t plans_made = 1;
-  std::map<Lengths, std::shared_ptr<const Planned>> others;
-  std::shared_ptr<const Planned> updated;  // what runs of a table use; null before its first contents
+  std::map<std::pair<Lengths, Plan>, Plan> others;  // made from the plan in the key
+  Plan updated;                                     // what runs of a table use; null before its first contents
 };
 
 Attention::Attention(const Mask& mask, const AttentionShape& shape, const Device& device,
@@ -226,7 +245,12 @@ void Attention::run(const AttentionArguments& arguments) const {
     AttentionCall call = checked.call;
     call.items = items;
     if (call.pages.table != nullptr && (on_host || arguments.check_pages)) check_pages(call, state_->device);
-    run_planned(*planned, call, state_->device);
+    const auto run_part = [&, &the_plan = *planned](const AttentionCall& part) {
+      run_planned(the_plan, part, state_->device);
+    };
+    const std::int64_t residues = planned->choice.plan.residues;
+    if (residues == 1) run_part(call);
+    else for_each_class(call, residues, run_part);
   }
 }
 

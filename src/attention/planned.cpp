@@ -2,8 +2,10 @@
 #include "src/attention/planned.h"
 
 #include "src/attention/live_share.h"
+#include "src/attention/residue_items.h"
 #include "src/base/error.h"
 #include "src/layout/pack.h"
+#include "src/mask/residues.h"
 
 namespace stof {
 namespace {
@@ -33,22 +35,71 @@ PackedMask pack(const BoundMask& mask, const AttentionShape& shape, const Attent
   return packed;
 }
 
-Planned arrange(const BoundMask& mask, const AttentionShape& shape, Choice choice, const Device& device) {
-  const MaskExtent& extent = mask.extent();
-  Planned planned{.choice = std::move(choice), .positions = {extent.offset(), extent.keys}, .arranged = {}};
+// A mask and a shape as a kernel is asked about them: as they are, or by residue class.
+struct View {
+  std::int64_t residues;
+  AttentionShape shape;
+  BoundMask mask;
+};
+
+View plain_view(const Mask& mask, const AttentionShape& shape) {
+  return {1, shape, BoundMask(mask, extent_of(mask, shape))};
+}
+
+View view_of_class(const ResidueView& view, const AttentionShape& shape) {
+  const ClassExtent extent = class_extent(shape.queries, shape.keys, view.residues);
+  AttentionShape of_class = shape;
+  of_class.batch = shape.batch * view.residues;
+  of_class.queries = extent.queries, of_class.keys = extent.keys;
+  return {view.residues, of_class, BoundMask(view.of_class, extent_of(view.of_class, of_class))};
+}
+
+std::optional<View> view_by_residue(const Mask& mask, const AttentionShape& shape) {
+  if (shape.queries == 0 || shape.keys == 0) return std::nullopt;
+  const std::optional<ResidueView> view = residue_view(mask);
+  if (!view || shape.batch > kMaxLength / view->residues) return std::nullopt;
+  return view_of_class(*view, shape);
+}
+
+Planned arrange(const View& view, const AttentionShape& shape, Choice choice, const Device& device) {
+  Planned planned{.choice = std::move(choice), .positions = {shape.keys - shape.queries, shape.keys}, .arranged = {}};
   planned.arranged =
-      planned.choice.kernel->arrange(planned.choice.plan, pack(mask, shape, planned.choice.plan), device);
+      planned.choice.kernel->arrange(planned.choice.plan, pack(view.mask, view.shape, planned.choice.plan), device);
   return planned;
 }
 
-Choice choose_bound(const BoundMask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
+Choice choose_view(const View& view, const Device& device, std::string_view kernel) {
+  const auto& [residues, shape, mask] = view;
   AttentionProblem problem{.shape = shape, .stats = measure(mask, device.backend->attention_block_sizes)};
   problem.partial_live = partial_live_share(mask);
   if (device.backend->measures_keys) {
     problem.band_widths = measure_bands(mask, problem.stats);
     problem.key_pieces = measure_pieces(mask, problem.stats);
   }
-  return choose(device.backend->attention, problem, device.caps, kernel);
+  Choice choice = choose(device.backend->attention, problem, device.caps, kernel);
+  // The classes of one item lie evenly and run together; those of several run one after the other.
+  const std::int64_t runs = shape.batch == residues ? 1 : residues;
+  const auto by_class = [&](AttentionPlan& plan) {
+    plan.residues = residues;
+    plan.predicted_us += device.backend->launch_us * static_cast<double>(runs - 1);
+  };
+  by_class(choice.plan);
+  for (AttentionPlan& plan : choice.considered) by_class(plan);
+  return choice;
+}
+
+// The choice with the smaller predicted time; it was considered beside all of the other's.
+Choice better(Choice a, Choice b) {
+  if (b.plan.predicted_us < a.plan.predicted_us) std::swap(a.kernel, b.kernel), std::swap(a.plan, b.plan);
+  a.considered.insert(a.considered.end(), std::make_move_iterator(b.considered.begin()),
+                      std::make_move_iterator(b.considered.end()));
+  return a;
+}
+
+Choice choose_between(const View& plain, const std::optional<View>& by_residue, const Device& device,
+                      std::string_view kernel) {
+  Choice choice = choose_view(plain, device, kernel);
+  return by_residue ? better(std::move(choice), choose_view(*by_residue, device, kernel)) : choice;
 }
 
 }  // namespace
@@ -69,17 +120,28 @@ void check_shape(const AttentionShape& shape) {
 
 Choice choose_attention(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
   check_shape(shape);
-  return choose_bound(BoundMask(mask, extent_of(mask, shape)), shape, device, kernel);
+  return choose_between(plain_view(mask, shape), view_by_residue(mask, shape), device, kernel);
 }
 
 Planned plan_attention(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
   check_shape(shape);
-  const BoundMask bound(mask, extent_of(mask, shape));
-  return arrange(bound, shape, choose_bound(bound, shape, device, kernel), device);
+  const View plain = plain_view(mask, shape);
+  const std::optional<View> by_residue = view_by_residue(mask, shape);
+  Choice choice = choose_between(plain, by_residue, device, kernel);
+  const bool viewed = choice.plan.residues > 1;
+  return arrange(viewed ? *by_residue : plain, shape, std::move(choice), device);
+}
+
+Planned plan_plain(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
+  check_shape(shape);
+  const View plain = plain_view(mask, shape);
+  return arrange(plain, shape, choose_view(plain, device, kernel), device);
 }
 
 Planned replan(const Mask& mask, const AttentionShape& shape, const Device& device, const Choice& choice) {
-  return arrange(BoundMask(mask, extent_of(mask, shape)), shape, choice, device);
+  const View view =
+      choice.plan.residues > 1 ? view_of_class(residue_view(mask).value(), shape) : plain_view(mask, shape);
+  return arrange(view, shape, choice, device);
 }
 
 }  // namespace stof

@@ -20,6 +20,8 @@ void check_shape(const AttentionShape& shape);
 
 Choice choose_attention(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
 Planned plan_attention(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
+// Never by residue class.
+Planned plan_plain(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
 
 // A table as part of a plan. Its arranged mask has room for contents, or on a device that uses the host's memory is
 // null until some are packed.

@@ -41,6 +41,7 @@ struct AttentionPlan {
   BlockFormat format;
   std::string instance = {};  // which of the kernel's templates, where it has several
   int splits = 1;
+  std::int64_t residues = 1;  // above 1: the mask, rows and keys are seen by residue class (src/mask/residues.h)
   double predicted_us = 0;
   std::string reason;  // one line, shown by `stof plan`
   friend bool operator==(const AttentionPlan&, const AttentionPlan&) = default;
@@ -151,6 +152,7 @@ struct Backend {
   bool measures_keys = false;                // AttentionProblem::band_widths and key_pieces are wanted
   std::unique_ptr<DeviceStream> (*open_stream)(const Device&) = nullptr;  // null: the host does its work at once
   std::string (*missing_for_models)() = nullptr;                          // why only attention runs here, or nothing
+  double launch_us = 0;                      // what a second run of a kernel costs besides its work
 };
 
 extern const Backend cpu_backend;   // backend/cpu/backend.cpp

@@ -10,6 +10,7 @@ const Backend cpu_backend{.name = "cpu",
                           .attention = cpu::attention_kernels(),
                           .attention_block_sizes = cpu::attention_block_sizes(),
                           .matmul = cpu::matmul_operations,
-                          .rows = cpu::row_operations};
+                          .rows = cpu::row_operations,
+                          .launch_us = 5};
 
 }  // namespace stof

@@ -17,6 +17,7 @@ const Backend cuda_backend{.name = "cuda",
                            .memory = &cuda::memory_operations,
                            .measures_keys = true,
                            .open_stream = cuda::open_stream,
-                           .missing_for_models = cuda::missing_blas};
+                           .missing_for_models = cuda::missing_blas,
+                           .launch_us = 2};
 
 }  // namespace stof

@@ -25,21 +25,21 @@ struct ListCost {
 };
 using StreamCost = ListCost<StreamInstance>;
 constexpr std::array kStreamCosts = {
-    StreamCost{{32, 4, 1, 1, 2, 1, 1}, {0.90, 0.80, 3.50, 2.00}},
-    StreamCost{{64, 4, 1, 1, 2, 1, 1}, {1.02, 0.93, 4.09, 2.13}},
-    StreamCost{{64, 1, 1, 1, 2, 3, 1}, {1.58, 0.74, 0.40, 4.56}},
-    StreamCost{{64, 2, 2, 1, 4, 1, 1}, {0.97, 0.97, 3.52, 1.12}},
-    StreamCost{{64, 1, 4, 1, 6, 1, 1}, {1.01, 0.90, 3.20, 1.35}},
-    StreamCost{{64, 2, 1, 1, 4, 1, 2}, {0.55, 0.43, 2.34, 2.94}},
-    StreamCost{{64, 1, 1, 1, 8, 1, 4}, {0.27, 0.17, 2.14, 2.51}},
-    StreamCost{{96, 1, 3, 1, 3, 1, 1}, {1.10, 0.70, 2.50, 1.20}},
-    StreamCost{{96, 1, 1, 1, 2, 2, 1}, {1.20, 0.80, 1.50, 4.00}},
-    StreamCost{{128, 1, 2, 2, 2, 1, 1}, {1.62, 1.00, 2.77, 1.16}},
-    StreamCost{{128, 1, 3, 1, 3, 1, 1}, {1.25, 0.49, 0.52, 1.20}},
-    StreamCost{{128, 2, 1, 1, 2, 1, 1}, {0.90, 0.75, 3.70, 2.00}},
-    StreamCost{{128, 1, 1, 1, 4, 1, 2}, {0.58, 0.45, 1.50, 3.00}},
-    StreamCost{{192, 1, 2, 1, 2, 1, 1}, {1.90, 1.30, 4.00, 2.00}},
-    StreamCost{{256, 1, 1, 1, 2, 1, 1}, {1.70, 1.40, 4.00, 3.00}},
+    StreamCost{{32, 4, 1, 1, 2, 1, 1}, {0.86, 0.77, 3.36, 1.92}},
+    StreamCost{{64, 4, 1, 1, 2, 1, 1}, {0.98, 0.89, 3.93, 2.04}},
+    StreamCost{{64, 1, 1, 1, 2, 3, 1}, {1.52, 0.71, 0.38, 4.38}},
+    StreamCost{{64, 2, 2, 1, 4, 1, 1}, {0.93, 0.93, 3.38, 1.08}},
+    StreamCost{{64, 1, 4, 1, 6, 1, 1}, {0.97, 0.86, 3.07, 1.30}},
+    StreamCost{{64, 2, 1, 1, 4, 1, 2}, {0.53, 0.41, 2.25, 2.82}},
+    StreamCost{{64, 1, 1, 1, 8, 1, 4}, {0.26, 0.16, 2.05, 2.41}},
+    StreamCost{{96, 1, 3, 1, 3, 1, 1}, {1.06, 0.67, 2.40, 1.15}},
+    StreamCost{{96, 1, 1, 1, 2, 2, 1}, {1.15, 0.77, 1.44, 3.84}},
+    StreamCost{{128, 1, 2, 2, 2, 1, 1}, {1.56, 0.96, 2.66, 1.11}},
+    StreamCost{{128, 1, 3, 1, 3, 1, 1}, {1.20, 0.47, 0.50, 1.15}},
+    StreamCost{{128, 2, 1, 1, 2, 1, 1}, {0.86, 0.72, 3.55, 1.92}},
+    StreamCost{{128, 1, 1, 1, 4, 1, 2}, {0.56, 0.43, 1.44, 2.88}},
+    StreamCost{{192, 1, 2, 1, 2, 1, 1}, {1.82, 1.25, 3.84, 1.92}},
+    StreamCost{{256, 1, 1, 1, 2, 1, 1}, {1.63, 1.34, 3.84, 2.88}},
 };
 
 // The same of the mma kernel, whose teams are CTAs, on compute capability 9.0: d 64 and d 128 from the rows of
@@ -60,8 +60,8 @@ struct BandCost {
   double round, traffic;
 };
 constexpr std::array kBandCosts = {
-    BandCost{{64, 1, 96, 5}, 2.6, 1.22}, BandCost{{64, 1, 128, 4}, 3.4, 1.22}, BandCost{{64, 1, 192, 3}, 3.8, 1.35},
-    BandCost{{64, 2, 96, 2}, 3.1, 1.11}, BandCost{{64, 2, 128, 2}, 3.7, 1.11},
+    BandCost{{64, 1, 96, 5}, 2.25, 1.22}, BandCost{{64, 1, 128, 4}, 3.0, 1.22}, BandCost{{64, 1, 192, 3}, 3.7, 1.35},
+    BandCost{{64, 2, 96, 2}, 2.8, 1.11}, BandCost{{64, 2, 128, 2}, 3.4, 1.11},
 };
 
 // A unit, what a row block costs besides, and one of its parts when its units are split. From the rows of
@@ -71,9 +71,9 @@ struct GatherCost {
   double unit, item, part;
 };
 constexpr std::array kGatherCosts = {
-    GatherCost{{64, 4, 4}, 1.35, 3.85, 2.0},
-    GatherCost{{64, 5, 3}, 1.45, 4.15, 2.0},
-    GatherCost{{128, 4, 2}, 2.00, 4.50, 3.0},
+    GatherCost{{64, 4, 4}, 1.31, 3.73, 1.9},
+    GatherCost{{64, 5, 3}, 1.41, 4.03, 1.9},
+    GatherCost{{128, 4, 2}, 1.94, 4.37, 2.9},
 };
 
 // Finding the work, the first tile's latency, adding up what was split; the rate at which keys and values are read.

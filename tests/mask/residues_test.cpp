@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mask and its view by residue class allow the same pairs, class by class.
+#include "src/mask/residues.h"
+
+#include <gtest/gtest.h>
+
+#include "src/mask/bind.h"
+#include "tests/mask/random_mask.h"
+
+namespace stof {
+namespace {
+
+constexpr std::int64_t kKeys = 96;
+
+void expect_same_pairs(const Mask& mask, const ResidueView& view) {
+  const std::int64_t n = view.residues, keys = kKeys / n * n;
+  const BoundMask whole(mask, {.queries = keys, .keys = keys, .heads = 2});
+  const BoundMask of_class(view.of_class, {.queries = keys / n, .keys = keys / n, .heads = 2});
+  for (const std::int64_t head : {0, 1})
+    for (std::int64_t row = 0; row < keys; ++row)
+      for (std::int64_t key = 0; key < keys; ++key) {
+        const bool one_class = row % n == key % n;
+        const bool expected = one_class && of_class.allows(of_class.group_of(0, head), row / n, key / n);
+        ASSERT_EQ(whole.allows(whole.group_of(0, head), row, key), expected)
+            << mask.text() << " modulo " << n << ": row " << row << ", key " << key << ", head " << head;
+      }
+}
+
+TEST(ResidueView, IsTheMaskOfEveryClass) {
+  const struct {
+    const char* mask;
+    std::int64_t residues;
+    const char* of_class;
+  } cases[] = {
+      {"dilated(3,2)", 2, "window(3)"},
+      {"strided(4)", 4, "all"},
+      {"strided(4) & causal & window(17,30)", 4, "causal & window(4,7)"},
+      {"dilated(3,4) | strided(6)", 2, "dilated(3,2) | strided(3)"},
+      {"dilated(5,4) & strided(6)", 12, "all & window(1)"},
+      {"strided(3) & !window(5)", 3, "!window(1)"},
+      {"heads(0: dilated(2,4), *: causal & strided(6))", 2, "heads(0: dilated(2,2), *: causal & strided(3))"},
+      {"dilated(4,3) | none", 3, "window(4) | none"},
+      {"strided(5) | window(0)", 5, "all | window(0)"},
+  };
+  for (const auto& [text, residues, of_class] : cases) {
+    const Mask mask = parse(text);
+    const std::optional<ResidueView> view = residue_view(mask);
+    ASSERT_TRUE(view.has_value()) << text;
+    EXPECT_EQ(view->residues, residues) << text;
+    EXPECT_EQ(view->of_class.text(), parse(of_class).text()) << text;
+    expect_same_pairs(mask, *view);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(ResidueView, IsThereForDifferencesWithADivisorOnly) {
+  for (const char* text :
+       {"causal", "all", "none", "window(3)", "window(0)", "dilated(0,4)", "strided(1)", "dilated(2,1)",
+        "dilated(2,2) | causal", "dilated(2,2) | dilated(2,3)", "!strided(2)", "heads(0: dilated(2,4), *: causal)",
+        "dilated(2,4) | global(1)", "strided(2) & documents([0,5])", "batch(0: strided(2), *: strided(4))",
+        "strided(2) & sink(4)", "strided(1025)"})
+    EXPECT_FALSE(residue_view(parse(text)).has_value()) << text;
+}
+
+TEST(ResidueView, OfRandomMasks) {
+  int viewed = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    const MaskExtent extent{.queries = kKeys, .keys = kKeys, .batch = 1, .heads = 2};
+    const auto stride = static_cast<std::int64_t>(2 + seed % 7);
+    const Mask mask = RandomMask(seed, extent, true).expression(static_cast<int>(seed % 3)) & strided(stride);
+    const std::optional<ResidueView> view = residue_view(mask);
+    if (!view || view->residues > kKeys) continue;
+    ++viewed;
+    expect_same_pairs(mask, *view);
+    if (HasFatalFailure()) FAIL() << "seed " << seed;
+  }
+  EXPECT_GE(viewed, 20);
+}
+
+}  // namespace
+}  // namespace stof
