@@ -88,7 +88,7 @@ TEST(Choose, PredictsLessForLessWork) {
   EXPECT_LT(predicted(causal()), predicted(all()));
 }
 
-// What is measured to be ahead in bench/results/dc6568e-h200-attention.json.
+// What is measured to be ahead in bench/results/e991505-h200-attention.json.
 TEST(Choose, OnAnH200TheMaskAndTheSizeOfTheGridDecide) {
   const Device device = open_device("cuda:h200");
   const auto instance = [&](std::string_view mask, std::int64_t batch, std::int64_t length) {

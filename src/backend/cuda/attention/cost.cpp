@@ -12,7 +12,7 @@ namespace {
 
 // What a team takes, in us: a step while all of a multiprocessor's teams work, a step of the heaviest row block, where
 // the others are done; what a row block costs besides, and one of its parts when its keys are split. Fitted to the rows
-// of bench/results/dc6568e-h200-attention.json (relative error 6 to 12 % a row), d 128 in teams of 64 rows to those of
+// of bench/results/e991505-h200-attention.json (relative error 6 to 12 % a row), d 128 in teams of 64 rows to those of
 // docs/kernels/attention-log.md; instances without a row have the step of their nearest kin times the matmul that they
 // have more.
 struct ListTimes {
@@ -61,7 +61,7 @@ struct BandCost {
 };
 constexpr std::array kBandCosts = {
     BandCost{{64, 1, 96, 5}, 2.25, 1.22}, BandCost{{64, 1, 128, 4}, 3.0, 1.22}, BandCost{{64, 1, 192, 3}, 3.7, 1.35},
-    BandCost{{64, 2, 96, 2}, 2.8, 1.11}, BandCost{{64, 2, 128, 2}, 3.4, 1.11},
+    BandCost{{64, 2, 96, 2}, 2.8, 1.11},  BandCost{{64, 2, 128, 2}, 3.4, 1.11},
 };
 
 // A unit, what a row block costs besides, and one of its parts when its units are split. From the rows of

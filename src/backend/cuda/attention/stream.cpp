@@ -12,6 +12,9 @@
 namespace stof::cuda {
 namespace {
 
+// Row blocks of up to so many rounds are dealt in turns: a queue's atomic before each costs more than it balances.
+constexpr int kRoundsDealt = 2;
+
 struct StreamMask : ListedMask {
   StreamInstance instance = {};
 };
@@ -29,7 +32,8 @@ AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, c
   AttentionPlan plan;
   plan.kernel = kStreamAttention;
   plan.instance = name_of(instance, problem.shape.dtype);
-  plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = 64};
+  // Tiles that start where the mask does: fewer of them where most are cut by its edges.
+  plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = stats.partial > stats.full ? 8 : 64};
   plan.splits = splits;
   plan.predicted_us = predict_stream(problem, caps, instance, split);
   plan.reason = fmt::format(
@@ -125,7 +129,7 @@ void run_stream(const AttentionPlan&, const ArrangedMask& arranged, const stof::
                         .section = std::min(mask.section, launch.call.shape.slices),
                         .partials = launch.workspace.partials,
                         .arrivals = launch.workspace.arrivals,
-                        .queue = grid * teams < total ? launch.workspace.queue : nullptr};
+                        .queue = kRoundsDealt * grid * teams < total ? launch.workspace.queue : nullptr};
     start(launch, grid, &params);
   });
 }
