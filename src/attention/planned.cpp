@@ -35,30 +35,12 @@ PackedMask pack(const BoundMask& mask, const AttentionShape& shape, const Attent
   return packed;
 }
 
-// A mask and a shape as a kernel is asked about them: as they are, or by residue class.
-struct View {
-  std::int64_t residues;
-  AttentionShape shape;
-  BoundMask mask;
-};
-
-View plain_view(const Mask& mask, const AttentionShape& shape) {
-  return {1, shape, BoundMask(mask, extent_of(mask, shape))};
-}
-
 View view_of_class(const ResidueView& view, const AttentionShape& shape) {
   const ClassExtent extent = class_extent(shape.queries, shape.keys, view.residues);
   AttentionShape of_class = shape;
   of_class.batch = shape.batch * view.residues;
   of_class.queries = extent.queries, of_class.keys = extent.keys;
   return {view.residues, of_class, BoundMask(view.of_class, extent_of(view.of_class, of_class))};
-}
-
-std::optional<View> view_by_residue(const Mask& mask, const AttentionShape& shape) {
-  if (shape.queries == 0 || shape.keys == 0) return std::nullopt;
-  const std::optional<ResidueView> view = residue_view(mask);
-  if (!view || shape.batch > kMaxLength / view->residues) return std::nullopt;
-  return view_of_class(*view, shape);
 }
 
 Planned arrange(const View& view, const AttentionShape& shape, Choice choice, const Device& device) {
@@ -103,6 +85,17 @@ Choice choose_between(const View& plain, const std::optional<View>& by_residue, 
 }
 
 }  // namespace
+
+View plain_view(const Mask& mask, const AttentionShape& shape) {
+  return {1, shape, BoundMask(mask, extent_of(mask, shape))};
+}
+
+std::optional<View> view_by_residue(const Mask& mask, const AttentionShape& shape) {
+  if (shape.queries == 0 || shape.keys == 0) return std::nullopt;
+  const std::optional<ResidueView> view = residue_view(mask);
+  if (!view || shape.batch > kMaxLength / view->residues) return std::nullopt;
+  return view_of_class(*view, shape);
+}
 
 void check_shape(const AttentionShape& shape) {
   check_range("batch", shape.batch, 1, kMaxLength);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a mask to something that runs: measure, choose, pack, arrange. Nothing else selects a kernel.
 #pragma once
+#include <optional>
 #include <string_view>
 
 #include "src/attention/choose.h"
@@ -14,6 +15,16 @@ struct Planned {
   Range positions;  // of the rows that the arranged layout has
   ArrangedMask arranged;
 };
+
+// A mask and a shape as kernels are asked about them: as they are, or by residue class, where each class of an item's
+// rows is an item.
+struct View {
+  std::int64_t residues;
+  AttentionShape shape;
+  BoundMask mask;
+};
+View plain_view(const Mask& mask, const AttentionShape& shape);
+std::optional<View> view_by_residue(const Mask& mask, const AttentionShape& shape);  // where there is such a view
 
 // Throws invalid_argument with the value got and the values accepted.
 void check_shape(const AttentionShape& shape);

@@ -76,8 +76,8 @@ class Checker {
   std::int64_t key_rows() const { return paged_ ? call_.page_size : call_.keys; }
 
   // A list in the device's memory.
-  void device_list(std::string_view name, const std::int32_t* first, Shape shape, std::int64_t stride,
-                   std::optional<TensorView>& view) const {
+  void device_list(std::string_view name, const std::int32_t* first, std::initializer_list<std::int64_t> shape,
+                   std::int64_t stride, std::optional<TensorView>& view) const {
     if (first == nullptr) return view.reset();
     if (reinterpret_cast<std::uintptr_t>(first) % alignof(std::int32_t) != 0) fail_alignment(name, first, DType::i32);
     if (on_cpu_) check_host_address("stof_plan_run: call.", name, first);
@@ -85,8 +85,9 @@ class Checker {
     // No list is written; views do not say so.
     view->data = const_cast<std::int32_t*>(first);
     view->dtype = DType::i32;
-    view->strides = shape.size() == 1 ? Shape{1} : Shape{stride, 1};
-    view->shape = std::move(shape);
+    view->shape = shape;
+    view->strides = {stride, 1};
+    if (shape.size() == 1) view->strides = {1};
   }
 
   // A list in the host's memory; empty when there is none.

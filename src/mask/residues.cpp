@@ -78,8 +78,16 @@ class OfClass {
     const std::int64_t stride = stride_of(term);
     return stride == 1 ? all() : strided(stride);
   }
-  std::optional<Mask> of(const term::And& term) const { return of_all(term.masks, conjunction); }
-  std::optional<Mask> of(const term::Or& term) const { return of_all(term.masks, disjunction); }
+  std::optional<Mask> of(const term::And& term) const {
+    std::optional<std::vector<Mask>> inner = each(term.masks);
+    if (!inner) return std::nullopt;
+    std::erase(*inner, all());
+    return inner->empty() ? all() : conjunction(std::move(*inner));
+  }
+  std::optional<Mask> of(const term::Or& term) const {
+    std::optional<std::vector<Mask>> inner = each(term.masks);
+    return inner ? std::optional(disjunction(std::move(*inner))) : std::nullopt;
+  }
   std::optional<Mask> of(const term::Not& term) const {
     const std::optional<Mask> inner = (*this)(term.mask);
     return inner ? std::optional(!*inner) : std::nullopt;
@@ -97,14 +105,14 @@ class OfClass {
     return otherwise ? std::optional(heads(std::move(selections), std::move(*otherwise))) : std::nullopt;
   }
 
-  std::optional<Mask> of_all(const std::vector<Mask>& masks, Mask (*joined)(std::vector<Mask>)) const {
+  std::optional<std::vector<Mask>> each(const std::vector<Mask>& masks) const {
     std::vector<Mask> inner;
     for (const Mask& mask : masks) {
       std::optional<Mask> one = (*this)(mask);
       if (!one) return std::nullopt;
       inner.push_back(std::move(*one));
     }
-    return joined(std::move(inner));
+    return inner;
   }
 
   const std::int64_t n_;

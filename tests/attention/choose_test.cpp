@@ -72,7 +72,7 @@ TEST(Choose, OnTheCpuDenseMasksGoByBlocksAndNextToNothingByRows) {
   const AttentionShape shape{.heads = 12, .kv_heads = 12, .queries = 2048, .keys = 2048, .head_dim = 64};
   EXPECT_EQ(choose_attention(all(), shape, device, "auto").plan.kernel, "block_attention");
   EXPECT_EQ(choose_attention(window(64), shape, device, "auto").plan.kernel, "block_attention");
-  EXPECT_EQ(choose_attention(dilated(4, 128), shape, device, "auto").plan.kernel, "row_attention");
+  EXPECT_EQ(choose_attention(dilated(4, 128) | window(1), shape, device, "auto").plan.kernel, "row_attention");
   AttentionShape decode = shape;
   decode.queries = 1;
   EXPECT_EQ(choose_attention(causal(), decode, device, "auto").plan.kernel, "row_attention");
@@ -105,6 +105,15 @@ TEST(Choose, OnAnH200TheMaskAndTheSizeOfTheGridDecide) {
   EXPECT_EQ(instance("window(16)", 1, 128), "band_f16_d64_p1_k96_c5");
   EXPECT_EQ(instance("bigbird(64,3,2,3,1)", 16, 4096), "stream_f16_d64_t4_p1_k1_s2_c1_g1");
   EXPECT_EQ(instance("causal", 1, 1024), "stream_f16_d64_t1_p1_k1_s8_c1_g4");
+}
+
+TEST(Choose, ViewsDilatedMasksByResidueClassWhereThatIsFaster) {
+  const AttentionShape shape{
+      .heads = 32, .kv_heads = 32, .queries = 16384, .keys = 16384, .head_dim = 128, .dtype = DType::f16};
+  const Device gpu = open_device("cuda:h200"), cpu = open_device("cpu");
+  EXPECT_EQ(choose_attention(dilated(512, 2), shape, gpu, "auto").plan.residues, 2);
+  EXPECT_EQ(choose_attention(dilated(512, 4), shape, cpu, "auto").plan.residues, 4);
+  EXPECT_EQ(choose_attention(window(512), shape, gpu, "auto").plan.residues, 1);
 }
 
 // Of problems with 256 queries.

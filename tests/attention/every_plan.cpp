@@ -5,18 +5,20 @@
 #include <gtest/gtest.h>
 
 #include "src/attention/host_tensors.h"
+#include "src/attention/residue_items.h"
 #include "src/layout/pack.h"
 
 namespace stof {
 namespace {
 
-void run_plan(const Device& device, const AttentionKernel& kernel, const AttentionPlan& plan, const BoundMask& mask,
+void run_plan(const Device& device, const AttentionKernel& kernel, const AttentionPlan& plan, const View& view,
               const Problem& problem) {
+  const BoundMask& mask = view.mask;
   PackedMask packed;
   packed.kind = plan.layout;
   if (plan.layout == LayoutKind::block) packed.blocks = pack_blocks(mask, plan.format);
   else packed.rows = pack_rows(mask);
-  packed.shape = problem.what().shape;
+  packed.shape = view.shape;
   const DeviceArguments there(problem.arguments(), device);
   AttentionCall call = problem.call();
   const AttentionArguments& a = there.arguments();
@@ -25,25 +27,26 @@ void run_plan(const Device& device, const AttentionKernel& kernel, const Attenti
   if (mask.extent().batch == 1)
     for (AttentionItem& item : items) item.index = 0;
   call.items = items;
-  kernel.run(plan, kernel.arrange(plan, std::move(packed), device), call, device);
+  const ArrangedMask arranged = kernel.arrange(plan, std::move(packed), device);
+  for_each_class(call, view.residues, [&](const AttentionCall& part) { kernel.run(plan, arranged, part, device); });
   there.copy_back();
 }
 
 }  // namespace
 
-int run_every_plan(const Device& device, const BoundMask& mask, const Problem& problem,
+int run_every_plan(const Device& device, const View& view, const Problem& problem,
                    const std::function<void(const std::string& plan)>& check) {
-  AttentionProblem asked{.shape = problem.what().shape, .stats = measure(mask, device.backend->attention_block_sizes)};
-  asked.band_widths = measure_bands(mask, asked.stats);
-  asked.key_pieces = measure_pieces(mask, asked.stats);
+  AttentionProblem asked{.shape = view.shape, .stats = measure(view.mask, device.backend->attention_block_sizes)};
+  asked.band_widths = measure_bands(view.mask, asked.stats);
+  asked.key_pieces = measure_pieces(view.mask, asked.stats);
   int runs = 0;
   for (const AttentionKernel& kernel : device.backend->attention) {
     if (kernel.refuses(asked, device.caps)) continue;
     for (const AttentionPlan& plan : kernel.candidates(asked, device.caps)) {
       problem.poison_outputs();
-      run_plan(device, kernel, plan, mask, problem);
-      check(fmt::format("{} {} {}x{}, {} splits", plan.kernel, plan.instance, plan.format.block_q, plan.format.block_kv,
-                        plan.splits));
+      run_plan(device, kernel, plan, view, problem);
+      check(fmt::format("{} {} {}x{}, {} splits, modulo {}", plan.kernel, plan.instance, plan.format.block_q,
+                        plan.format.block_kv, plan.splits, view.residues));
       if (testing::Test::HasFatalFailure()) return runs;
       ++runs;
     }

@@ -51,17 +51,22 @@ class EveryPlan : public testing::TestWithParam<std::tuple<std::string, int, DTy
 
   static void expect_every_plan(const Problem& problem, const Mask& mask, const std::string& what) {
     const AttentionShape& s = problem.what().shape;
-    const BoundMask bound(mask, {.queries = s.queries, .keys = s.keys, .heads = s.heads});
-    const int runs = run_every_plan(open_device(std::get<0>(GetParam())), bound, problem, [&](const std::string& plan) {
-      ASSERT_EQ(difference_from_definition(problem, mask), "") << what << ", " << mask.text() << ", " << plan;
-    });
-    EXPECT_GE(runs, 2) << what;
+    const auto expect_view = [&](const View& view) {
+      const Device device = open_device(std::get<0>(GetParam()));
+      const int runs = run_every_plan(device, view, problem, [&](const std::string& plan) {
+        ASSERT_EQ(difference_from_definition(problem, mask), "") << what << ", " << mask.text() << ", " << plan;
+      });
+      EXPECT_GE(runs, 2) << what;
+    };
+    expect_view(plain_view(mask, s));
+    if (const std::optional<View> by_residue = view_by_residue(mask, s)) expect_view(*by_residue);
   }
 };
 
 TEST_P(EveryPlan, EqualsTheDefinitionOnEveryBatch) {
   for (const Batch& batch : kBatches)
-    for (const char* text : {"causal", "window(16)", "heads(0: causal, *: window(20,3))", "!window(70) & causal"})
+    for (const char* text :
+         {"causal", "window(16)", "heads(0: causal, *: window(20,3))", "!window(70) & causal", "dilated(12,3)"})
       for (const std::int64_t more_keys : {0, 37}) {
         expect_every_plan(make(batch, more_keys), parse(text), batch.name);
         if (HasFatalFailure()) return;

