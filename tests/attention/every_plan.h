@@ -9,9 +9,9 @@
 
 namespace stof {
 
-// Runs the problem under the view's mask, which is bound to the problem's largest lengths, by every plan that any kernel
-// of the device has for it, outputs poisoned before each; then calls `check` with the plan in words. Returns how many
-// there were; stops after a check that fails fatally.
+// Runs the problem under the view's mask, which is bound to the problem's largest lengths, by every plan that any
+// kernel of the device has for it, outputs poisoned before each; then calls `check` with the plan in words. Returns how
+// many there were; stops after a check that fails fatally.
 int run_every_plan(const Device& device, const View& view, const Problem& problem,
                    const std::function<void(const std::string& plan)>& check);
 
