@@ -152,7 +152,7 @@ struct Backend {
   bool measures_keys = false;                // AttentionProblem::band_widths and key_pieces are wanted
   std::unique_ptr<DeviceStream> (*open_stream)(const Device&) = nullptr;  // null: the host does its work at once
   std::string (*missing_for_models)() = nullptr;                          // why only attention runs here, or nothing
-  double launch_us = 0;                      // what a second run of a kernel costs besides its work
+  double launch_us = 0;  // what a second run of a kernel costs besides its work
 };
 
 extern const Backend cpu_backend;   // backend/cpu/backend.cpp
