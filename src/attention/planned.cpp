@@ -51,7 +51,9 @@ Planned arrange(const View& view, const AttentionShape& shape, Choice choice, co
 }
 
 Choice choose_view(const View& view, const Device& device, std::string_view kernel) {
-  const auto& [residues, shape, mask] = view;
+  const BoundMask& mask = view.mask;
+  const AttentionShape& shape = view.shape;
+  const std::int64_t residues = view.residues;
   AttentionProblem problem{.shape = shape, .stats = measure(mask, device.backend->attention_block_sizes)};
   problem.partial_live = partial_live_share(mask);
   if (device.backend->measures_keys) {
