@@ -107,7 +107,7 @@ class RandomTable {
     for (std::int64_t i = 0; i < columns_ && row % 200 != 7; ++i, bits >>= 1) {
       const int kind = tile_kinds_[static_cast<std::size_t>(i / 64)];
       if (i % 32 == 0) bits = kind == 0 ? 0 : kind == 1 ? ~0u : static_cast<unsigned>(random());
-      allowed[i] = (bits & 1) != 0 ? static_cast<std::uint8_t>(1 + i % 255) : 0;
+      allowed[i] = static_cast<std::uint8_t>((bits & 1) != 0 ? 1 + i % 255 : 0);
     }
   }
 
