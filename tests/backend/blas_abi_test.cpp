@@ -4,20 +4,11 @@
 #include <cublasLt.h>
 #include <gtest/gtest.h>
 
-#include <type_traits>
-
 #include "src/backend/cuda/driver/blas.h"
+#include "tests/backend/passes_alike.h"
 
 namespace stof::cuda {
 namespace {
-
-// Parameters pass alike when both are pointers, or both are integers or enumerations of one size.
-template <class A, class B>
-constexpr bool passes_alike() {
-  constexpr bool kBothPointers = std::is_pointer_v<A> && std::is_pointer_v<B>;
-  constexpr bool kBothNumbers = !std::is_pointer_v<A> && !std::is_pointer_v<B> && sizeof(A) == sizeof(B);
-  return kBothPointers || kBothNumbers;
-}
 
 template <class OurEntry, class TheirFunction>
 struct Same;

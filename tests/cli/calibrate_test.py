@@ -57,6 +57,7 @@ class Calibrate(unittest.TestCase):
         done = self.stof("calibrate", "--regret", "--quick", "--json", "-")
         self.assertEqual(done.returncode, 0, done.stderr)
         results = json.loads(done.stdout)
+        self.assertRegex(results["costs"], r"^(built in|measured here on \d{4}-\d\d-\d\d)$")
         regrets = []
         for row in results["rows"]:
             times = {plan["chosen"]: plan["us"] for plan in row["plans"]}

@@ -18,17 +18,6 @@ namespace {
 
 constexpr std::int64_t kLongest = 96;
 
-TokenBatch texts_of(const std::vector<std::int64_t>& lengths) {
-  TokenBatch batch;
-  for (std::size_t text = 0; text < lengths.size(); ++text) {
-    std::vector<std::int32_t> ids;
-    for (std::int64_t i = 0; i < lengths[text]; ++i)
-      ids.push_back(static_cast<std::int32_t>(splitmix64(text * 1000 + static_cast<std::uint64_t>(i)) % 50));
-    batch.add(ids);
-  }
-  return batch;
-}
-
 struct Played {
   explicit Played(const std::string& mask = "all", DType dtype = DType::f32)
       : model(small_bert()),

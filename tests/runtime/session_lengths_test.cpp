@@ -16,18 +16,6 @@ namespace {
 
 constexpr std::int64_t kLongest = 96;
 
-// Texts of the given lengths; equal (length, index) give equal texts.
-TokenBatch texts_of(const std::vector<std::int64_t>& lengths) {
-  TokenBatch batch;
-  for (std::size_t text = 0; text < lengths.size(); ++text) {
-    std::vector<std::int32_t> ids;
-    for (std::int64_t i = 0; i < lengths[text]; ++i)
-      ids.push_back(static_cast<std::int32_t>(splitmix64(text * 1000 + static_cast<std::uint64_t>(i)) % 50));
-    batch.add(ids);
-  }
-  return batch;
-}
-
 std::vector<std::vector<std::int64_t>> ragged_batches() {
   return {{96}, {1}, {7, 1, 96, 33, 64, 2, 50}, {95, 94, 93}, {16, 16, 16, 16}, {5, 80}, {3, 3, 3, 3, 3, 3, 3, 3, 3}};
 }

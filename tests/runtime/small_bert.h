@@ -160,4 +160,16 @@ class NaiveBert {
   Mask mask_;
 };
 
+// Texts of the given lengths; equal (length, index) give equal texts.
+inline TokenBatch texts_of(const std::vector<std::int64_t>& lengths) {
+  TokenBatch batch;
+  for (std::size_t text = 0; text < lengths.size(); ++text) {
+    std::vector<std::int32_t> ids;
+    for (std::int64_t i = 0; i < lengths[text]; ++i)
+      ids.push_back(static_cast<std::int32_t>(splitmix64(text * 1000 + static_cast<std::uint64_t>(i)) % 50));
+    batch.add(ids);
+  }
+  return batch;
+}
+
 }  // namespace stof

@@ -20,6 +20,7 @@ constexpr int kFormat = 1;  // of the file: changes with the terms
 
 // `stof calibrate` on an AVX-512 processor at 3.7 GHz (bench/results/cpu-attention-cost.json). Ratios travel to other
 // machines, which is all that a choice needs.
+// The last term of bf16, products in pairs, is an estimate: about half of f16's.
 constexpr BlockCosts kBlockF32 = {108, 0.507, 0, 0.0967, 223, 0.299, 0.0343};
 constexpr BlockCosts kBlockF16 = {115, 0.551, 0, 0.189, 208, 0.326, 0.0334};
 constexpr BlockCosts kBlockBf16 = {115, 0.551, 0, 0.189, 208, 0.326, 0.0171};

@@ -12,9 +12,9 @@ namespace {
 
 // What a team takes, in us: a step while all of a multiprocessor's teams work, a step of the heaviest row block, where
 // the others are done; what a row block costs besides, and one of its parts when its keys are split. Fitted to the rows
-// of bench/results/e991505-h200-attention.json (relative error 6 to 12 % a row), d 128 in teams of 64 rows to those of
-// docs/kernels/attention-log.md; instances without a row have the step of their nearest kin times the matmul that they
-// have more.
+// of an earlier state of the kernels, d 128 in teams of 64 rows to those of docs/kernels/attention-log.md, and scaled
+// by what bench/results/e991505-h200-attention.json takes in relation to them, 0.96 on average; instances without a row
+// have the step of their nearest kin times the matmul that they have more.
 struct ListTimes {
   double step, last_step, item, part;
 };
