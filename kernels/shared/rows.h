@@ -24,7 +24,7 @@ struct SumNormParams {
 
 // out = activation(x + y), y being rows, one row for all (a bias, in fp32), or nothing.
 struct AddParams {
-  enum Activation { kNone, kGelu, kGeluTanh, kRelu };
+  enum Activation { kNone, kGelu, kGeluTanh, kSilu, kRelu };
   const void* x;
   const void* y;      // or null
   const float* bias;  // or null

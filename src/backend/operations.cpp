@@ -8,6 +8,7 @@ std::string_view name_of(Activation activation) noexcept {
     case Activation::none: return "none";
     case Activation::gelu: return "gelu";
     case Activation::gelu_tanh: return "gelu_tanh";
+    case Activation::silu: return "silu";
     case Activation::relu: return "relu";
   }
   return "none";

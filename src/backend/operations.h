@@ -6,10 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "src/backend/matmul_setting.h"
 #include "stof/tensor.h"
 
 namespace stof {
@@ -25,17 +28,35 @@ struct WorkQueue {
   std::size_t workspace_bytes = 0;
 };
 
-enum class Activation : std::uint8_t { none, gelu, gelu_tanh, relu };  // gelu is x * Phi(x), by the error function
+// gelu is x * Phi(x), by the error function; silu is x / (1 + exp(-x))
+enum class Activation : std::uint8_t { none, gelu, gelu_tanh, silu, relu };
 
 std::string_view name_of(Activation activation) noexcept;
 
-// out = activation(x weight^T + bias) + residual, with weights packed once for any number of rows. NaN stays in its
-// row; relu may make 0 of it.
+// Moments of rows that are stored before their layer norm: for each row and each piece of kMomentColumns columns (the
+// last may be shorter) the mean and the sum of squared distances from it, fp32, of the values as they are stored.
+constexpr std::int64_t kMomentColumns = 64;
+constexpr std::int64_t moment_pieces(std::int64_t columns) { return (columns + kMomentColumns - 1) / kMomentColumns; }
+// Of a buffer [rows][pieces][2], which has to be aligned to 16 bytes.
+constexpr std::int64_t moments_bytes(std::int64_t rows, std::int64_t columns) {
+  return rows * moment_pieces(columns) * 8;
+}
+
+// A layer norm of an operand that was stored without it, together with its moments.
+struct DeferredNorm {
+  TensorView scale, shift;  // [columns] each; f32, f16 or bf16
+  float epsilon = 1e-12f;
+};
+
+// out = activation(norm(x) weight^T + bias) + norm(residual), with weights packed once for any number of rows. NaN
+// stays in its row; relu may make 0 of it.
 struct LinearSpec {
   std::vector<TensorView> weight;  // [out_i, in] each, stacked along the first; f32, f16 or bf16, any strides
   std::vector<TensorView> bias;    // [out_i] each, or empty
   Activation activation = Activation::none;
   bool residual = false;
+  std::optional<DeferredNorm> x_norm = {}, residual_norm = {};
+  bool moments = false;            // of the rows of out are written too, for a norm that a later matmul applies
   DType dtype = DType::f32;        // of x, out and residual
   const Device* device = nullptr;  // to run on; null: the host
 };
@@ -50,14 +71,27 @@ struct LinearCall {
   // arbitrary.
   std::int64_t rows = 0;
   WorkQueue queue = {};
+  const MatmulSetting* setting = nullptr;  // null: the backend's own choice
+  // Where the spec has x_norm, residual_norm, moments. Moments of rows past `rows` are neither read nor written.
+  const float* x_moments = nullptr;
+  const float* residual_moments = nullptr;
+  float* moments = nullptr;  // not those of x or of the residual
 };
 
 struct MatmulOperations {
   // Throws unsupported for a dtype or an epilogue that the device has no matmul for.
   PackedLinear (*pack)(const LinearSpec&);
+  // Allocates nothing once prepare() was called: it may be captured in a graph.
   void (*run)(const PackedLinear&, const LinearCall&);
   // Of a queue's workspace, for the best choice of algorithms; less is taken too.
   std::size_t workspace_bytes = 0;
+  // Every setting that takes a matmul of so many rows, the one with the shortest predicted time first. Looks at no
+  // memory of the spec; the device may be a description. Null, as the next two are: there is one way only.
+  std::vector<MatmulChoice> (*settings)(const LinearSpec&, std::int64_t rows) = nullptr;
+  // Why a setting does not take the matmul; empty when it does.
+  std::optional<std::string> (*refuses)(const LinearSpec&, std::int64_t rows, const MatmulSetting&) = nullptr;
+  // Loads, and compiles where it is not part of the build, what run() launches for this setting.
+  void (*prepare)(const PackedLinear&, const MatmulSetting&) = nullptr;
 };
 
 // The number of rows that buffers must have for a matmul of `rows`. Rounding keeps the shapes that a backend meets few:

@@ -157,7 +157,8 @@ TEST_P(Matmul, EveryNumberOfRows) {
 
 TEST_P(Matmul, EveryEpilogueAndWeight) {
   unsigned seed = 100;
-  for (const Activation activation : {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::relu})
+  for (const Activation activation :
+       {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu})
     for (const DType weight : {DType::f32, DType::f16, DType::bf16})
       for (const DType dtype : dtypes())
         for (const bool bias : {false, true})
@@ -187,7 +188,8 @@ TEST_P(Matmul, TheResidualMayBeTheOutput) {
 
 TEST_P(Matmul, NaNStaysInItsRow) {
   for (const DType dtype : dtypes())
-    for (const Activation activation : {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
+    for (const Activation activation :
+         {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu}) {
       const Case what{.in = 40, .out = 33, .rows = 21, .dtype = dtype, .activation = activation};
       const Problem operands(what, 11);
       set_element(operands.x, 6 * what.in + 39, std::numeric_limits<float>::quiet_NaN());
@@ -216,7 +218,7 @@ TEST(MatmulOperations, RefuseByName) {
   spec.residual = true;
   spec.activation = Activation::gelu;
   EXPECT_ERROR(cuda_backend.matmul.pack(spec), ErrorKind::unsupported,
-               "no matmul with both gelu and a residual on CUDA; accepted: one of them");
+               "no matmul on CUDA: cublaslt has no matmul with both gelu and a residual");
   spec.residual = false;
   EXPECT_ERROR(cuda_backend.matmul.pack(spec), ErrorKind::device,
                "NVIDIA H200 (described) is a description to plan with; accepted for running: cuda, cuda:N");

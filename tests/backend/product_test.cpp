@@ -30,7 +30,8 @@ TEST(Epilogue, IsCublasLtsWhereThatIsWhatWasAskedFor) {
 }
 
 TEST(Epilogue, LeavesNothingUndone) {
-  for (const Activation activation : {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::relu})
+  for (const Activation activation :
+       {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu})
     for (const bool bias : {false, true}) {
       const Epilogue plain = plain_epilogue(activation, bias);
       EXPECT_EQ(plain.inside, BlasEpilogue::none);

@@ -46,6 +46,7 @@ inline double reference_activation(Activation activation, double x) {
     case Activation::gelu: return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
     case Activation::gelu_tanh:
       return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+    case Activation::silu: return x / (1 + std::exp(-x));
     case Activation::relu: return std::isnan(x) ? x : std::max(x, 0.0);
   }
   return x;

@@ -152,7 +152,8 @@ TEST_P(RowOperationsOf, AddTakesRowsABiasOrNothing) {
   std::mt19937 random(4);
   enum class Second { none, bias, rows };
   for (const std::int64_t columns : {1, 3, 16, 17, 64, 100})
-    for (const Activation activation : {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::relu})
+    for (const Activation activation :
+         {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu})
       for (const Second second : {Second::none, Second::bias, Second::rows}) {
         const Tensor x = random_tensor(dtype(), {kRows, columns}, random, 0.f, 3.f);
         const Tensor y = second == Second::bias ? random_tensor(DType::f32, {columns}, random)

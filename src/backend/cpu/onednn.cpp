@@ -53,17 +53,18 @@ dnnl::matmul::primitive_desc make_description(const memory::desc& x, const memor
 }
 
 void append_activation(dnnl::post_ops& post, Activation activation) {
-  const auto append = [&](dnnl::algorithm algorithm) {
+  const auto append = [&](dnnl::algorithm algorithm, float alpha = 0.f) {
 #if DNNL_VERSION_MAJOR >= 3
-    post.append_eltwise(algorithm, 0.f, 0.f);
+    post.append_eltwise(algorithm, alpha, 0.f);
 #else
-    post.append_eltwise(1.f, algorithm, 0.f, 0.f);
+    post.append_eltwise(1.f, algorithm, alpha, 0.f);
 #endif
   };
   switch (activation) {
     case Activation::none: return;
     case Activation::gelu: return append(dnnl::algorithm::eltwise_gelu_erf);
     case Activation::gelu_tanh: return append(dnnl::algorithm::eltwise_gelu_tanh);
+    case Activation::silu: return append(dnnl::algorithm::eltwise_swish, 1.f);
     case Activation::relu: return append(dnnl::algorithm::eltwise_relu);
   }
 }
@@ -191,6 +192,8 @@ class Linear {
 PackedLinear pack(const LinearSpec& spec) {
   if (spec.dtype != DType::f32 && spec.dtype != DType::bf16)
     fail(ErrorKind::unsupported, "no matmul in {} on the CPU; accepted: f32, bf16", name_of(spec.dtype));
+  if (spec.x_norm || spec.residual_norm || spec.moments)
+    fail(ErrorKind::unsupported, "no matmul with a layer norm of its operands on the CPU; accepted: none");
   return std::make_shared<const Linear>(spec);
 }
 

@@ -82,6 +82,7 @@ float activate(Activation activation, float x) {
     case Activation::none: return x;
     case Activation::gelu: return 0.5f * x * (1.f + std::erf(x * 0.70710678f));
     case Activation::gelu_tanh: return 0.5f * x * (1.f + std::tanh(0.79788456f * (x + 0.044715f * x * x * x)));
+    case Activation::silu: return x / (1.f + std::exp(-x));
     case Activation::relu: return x < 0.f ? 0.f : x;  // NaN stays NaN
   }
   return x;

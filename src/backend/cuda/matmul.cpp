@@ -7,6 +7,7 @@
 #include "src/backend/cuda/driver/device_memory.h"
 #include "src/backend/cuda/matmul/epilogue.h"
 #include "src/backend/cuda/matmul/product.h"
+#include "src/backend/cuda/matmul/settings.h"
 #include "src/backend/cuda/rows.h"
 #include "src/base/error.h"
 #include "src/tensor/convert.h"
@@ -98,16 +99,31 @@ PackedLinear pack(const LinearSpec& spec) {
   STOF_CHECK(!spec.weight.empty() && spec.device != nullptr);
   if (spec.dtype != DType::f32 && spec.dtype != DType::f16 && spec.dtype != DType::bf16)
     fail(ErrorKind::unsupported, "no matmul in {} on CUDA; accepted: f32, f16, bf16", name_of(spec.dtype));
-  if (spec.residual && spec.activation != Activation::none)
-    fail(ErrorKind::unsupported, "no matmul with both {} and a residual on CUDA; accepted: one of them",
-         name_of(spec.activation));
+  if (spec.residual_norm) STOF_CHECK(spec.residual);
+  if (const auto why_not = refuses(problem_of(spec, 1), spec.device->caps, {}))
+    fail(ErrorKind::unsupported, "no matmul on CUDA: {}", *why_not);
   return std::make_shared<const Linear>(spec);
 }
+
+std::vector<MatmulChoice> settings(const LinearSpec& spec, std::int64_t rows) {
+  return settings_of(problem_of(spec, rows), spec.device->caps);
+}
+
+std::optional<std::string> refuses_setting(const LinearSpec& spec, std::int64_t rows, const MatmulSetting& setting) {
+  return refuses(problem_of(spec, rows), spec.device->caps, setting);
+}
+
+void prepare(const PackedLinear&, const MatmulSetting&) {}
 
 void run(const PackedLinear& linear, const LinearCall& call) { static_cast<const Linear*>(linear.get())->run(call); }
 
 }  // namespace
 
-const MatmulOperations matmul_operations{.pack = pack, .run = run, .workspace_bytes = kWorkspaceBytes};
+const MatmulOperations matmul_operations{.pack = pack,
+                                         .run = run,
+                                         .workspace_bytes = kWorkspaceBytes,
+                                         .settings = settings,
+                                         .refuses = refuses_setting,
+                                         .prepare = prepare};
 
 }  // namespace stof::cuda

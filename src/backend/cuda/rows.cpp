@@ -97,6 +97,7 @@ int activation_of(Activation activation) {
     case Activation::none: return AddParams::kNone;
     case Activation::gelu: return AddParams::kGelu;
     case Activation::gelu_tanh: return AddParams::kGeluTanh;
+    case Activation::silu: return AddParams::kSilu;
     case Activation::relu: return AddParams::kRelu;
   }
   return AddParams::kNone;

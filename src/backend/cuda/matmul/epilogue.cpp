@@ -14,7 +14,8 @@ Epilogue epilogue_of(Activation activation, bool bias, DType dtype) {
     case Activation::gelu_tanh:
       if (dtype == DType::f32) return plain_epilogue(activation, bias);
       return {.inside = bias ? BlasEpilogue::gelu_bias : BlasEpilogue::gelu};
-    case Activation::gelu: return plain_epilogue(activation, bias);
+    case Activation::gelu:
+    case Activation::silu: return plain_epilogue(activation, bias);
   }
   return plain_epilogue(activation, bias);
 }

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activations of one value, in fp32.
+#pragma once
+#include "kernels/cuda/ptx.cuh"
+#include "kernels/cuda/storage.cuh"
+
+namespace stof::cuda {
+
+// Phi(x) = (1 + erf(x / sqrt 2)) / 2, for storage of 16 bits: by formula 7.1.26 of Abramowitz and Stegun, good to 1e-7,
+// in a third of the instructions of erff.
+__device__ __forceinline__ float normal_share(float x) {
+  const float z = fabsf(x) * 0.70710678f;
+  const float t = __fdividef(1.f, __fmaf_rn(0.3275911f, z, 1.f));
+  float sum = __fmaf_rn(1.061405429f, t, -1.453152027f);
+  sum = __fmaf_rn(sum, t, 1.421413741f);
+  sum = __fmaf_rn(sum, t, -0.284496736f);
+  sum = __fmaf_rn(sum, t, 0.254829592f);
+  const float tail = 0.5f * sum * t * exp2_approx(z * z * -1.4426950408889634f);  // Phi(-|x|)
+  return x < 0.f ? tail : 1.f - tail;                                             // NaN stays NaN
+}
+
+template <class Storage>
+__device__ __forceinline__ float gelu(float x) {
+  return x * normal_share(x);
+}
+template <>
+__device__ __forceinline__ float gelu<Single>(float x) {
+  return 0.5f * x * (1.f + erff(x * 0.70710678f));
+}
+
+// x (1 + tanh y) / 2 = x / (1 + exp(-2 y))
+__device__ __forceinline__ float gelu_tanh(float x) {
+  const float y = 0.79788456f * __fmaf_rn(0.044715f * x * x, x, x);
+  return x / (1.f + exp2f(y * -2.8853900817779268f));
+}
+
+// x / (1 + exp(-x))
+__device__ __forceinline__ float silu(float x) { return __fdividef(x, 1.f + exp2_approx(x * -1.4426950408889634f)); }
+
+__device__ __forceinline__ float relu(float x) { return x < 0.f ? 0.f : x; }  // NaN stays NaN
+
+}  // namespace stof::cuda

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/matmul/settings.h"
+
+#include <algorithm>
+#include <array>
+
+#include "src/base/error.h"
+
+namespace stof::cuda {
+namespace {
+
+using Kernel = MatmulSetting::Kernel;
+
+constexpr int kDepth = 64;                        // 128 bytes: a swizzled row
+constexpr std::int64_t kSharedOfSm = 228 * 1024;  // of which a CTA may have 227 and costs 1 more
+constexpr std::int64_t kBarrierBytes = 6 * 1024;  // barriers and the moments of a tile's rows, at most
+
+struct Tile {
+  int rows, columns, stages, warpgroups, teams, cluster, most_split;
+};
+constexpr std::array<Tile, 0> kTiles{};
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+std::string dtype_refusal(const MatmulProblem& problem) {
+  return fmt::format("wgmma multiplies f16 and bf16, not {}", name_of(problem.dtype));
+}
+
+bool deferred(const MatmulProblem& problem) { return problem.x_norm || problem.residual_norm || problem.moments; }
+
+std::optional<std::string> cublaslt_refuses(const MatmulProblem& problem) {
+  if (deferred(problem)) return "cublaslt has no layer norm of operands and no moments";
+  if (problem.residual && problem.activation != Activation::none)
+    return fmt::format("cublaslt has no matmul with both {} and a residual", name_of(problem.activation));
+  return std::nullopt;
+}
+
+}  // namespace
+
+MatmulProblem problem_of(const LinearSpec& spec, std::int64_t rows) {
+  STOF_CHECK(!spec.weight.empty());
+  MatmulProblem problem{.rows = rows,
+                        .columns = 0,
+                        .inner = spec.weight.front().dim(1),
+                        .dtype = spec.dtype,
+                        .activation = spec.activation,
+                        .bias = !spec.bias.empty(),
+                        .residual = spec.residual,
+                        .x_norm = spec.x_norm.has_value(),
+                        .residual_norm = spec.residual_norm.has_value(),
+                        .moments = spec.moments};
+  for (const TensorView& part : spec.weight) problem.columns += part.dim(0);
+  return problem;
+}
+
+std::int64_t shared_bytes_of(const MatmulSetting& setting) {
+  const std::int64_t stage = std::int64_t{setting.rows + setting.columns} * setting.depth * 2;
+  const std::int64_t out = std::int64_t{setting.rows} * setting.columns * 2;
+  return setting.stages * stage + out + kBarrierBytes;
+}
+
+int ctas_of(const MatmulSetting& setting) {
+  const bool small = setting.warpgroups * setting.teams == 1 || setting.rows * setting.columns <= 128 * 64;
+  return small && 2 * (shared_bytes_of(setting) + 1024) <= kSharedOfSm ? 2 : 1;
+}
+
+std::vector<MatmulSetting> wgmma_settings() {
+  std::vector<MatmulSetting> all;
+  for (const Tile& tile : kTiles)
+    for (int split = 1; split <= tile.most_split; split *= 2)
+      all.push_back({.kernel = Kernel::wgmma,
+                     .rows = tile.rows,
+                     .columns = tile.columns,
+                     .depth = kDepth,
+                     .stages = tile.stages,
+                     .warpgroups = tile.warpgroups,
+                     .teams = tile.teams,
+                     .cluster = tile.cluster,
+                     .split = split});
+  return all;
+}
+
+std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCaps& device,
+                                   const MatmulSetting& setting) {
+  if (setting.kernel == Kernel::cublaslt) return cublaslt_refuses(problem);
+  if (device.arch != 90)
+    return fmt::format("wgmma needs compute capability 9.0; {} has {}.{}", device.name, device.arch / 10,
+                       device.arch % 10);
+  if (problem.dtype != DType::f16 && problem.dtype != DType::bf16) return dtype_refusal(problem);
+  for (const auto& [name, size] : {std::pair("in", problem.inner), std::pair("out", problem.columns)})
+    if (size < 8 || size % 8 != 0) return fmt::format("wgmma takes multiples of 8 from 8 on; {} is {}", name, size);
+  const std::vector<MatmulSetting> all = wgmma_settings();
+  if (std::find(all.begin(), all.end(), setting) == all.end())
+    return fmt::format("there is no kernel for '{}'", text_of(setting));
+  if (const std::int64_t steps = ceil_div(problem.inner, setting.depth); setting.split > steps)
+    return fmt::format("{} CTAs cannot share the {} steps of {} values", setting.split, steps, problem.inner);
+  return std::nullopt;
+}
+
+std::vector<MatmulChoice> settings_of(const MatmulProblem& problem, const DeviceCaps& device) {
+  std::vector<MatmulSetting> all = wgmma_settings();
+  all.push_back({});
+  std::vector<MatmulChoice> choices;
+  for (const MatmulSetting& setting : all)
+    if (!refuses(problem, device, setting)) choices.push_back({setting, predicted_us(problem, device, setting)});
+  std::stable_sort(choices.begin(), choices.end(),
+                   [](const MatmulChoice& a, const MatmulChoice& b) { return a.predicted_us < b.predicted_us; });
+  return choices;
+}
+
+}  // namespace stof::cuda

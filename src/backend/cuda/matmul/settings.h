@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which settings take a matmul, why the others do not, and how long each should take.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/backend/operations.h"
+#include "stof/device.h"
+
+namespace stof::cuda {
+
+// What a choice depends on: sizes and the kinds of operands, without their addresses.
+struct MatmulProblem {
+  std::int64_t rows = 0, columns = 0, inner = 0;
+  DType dtype = DType::f32;
+  Activation activation = Activation::none;
+  bool bias = false, residual = false, x_norm = false, residual_norm = false, moments = false;
+};
+MatmulProblem problem_of(const LinearSpec& spec, std::int64_t rows);
+
+// Shared memory of a CTA, and how many CTAs an SM holds.
+std::int64_t shared_bytes_of(const MatmulSetting& setting);
+int ctas_of(const MatmulSetting& setting);
+
+// Every tile that kernels/cuda/gemm.cuh is made for, each with every split.
+std::vector<MatmulSetting> wgmma_settings();
+
+std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCaps& device,
+                                   const MatmulSetting& setting);
+double predicted_us(const MatmulProblem& problem, const DeviceCaps& device, const MatmulSetting& setting);
+
+// Those that do not refuse, by predicted time.
+std::vector<MatmulChoice> settings_of(const MatmulProblem& problem, const DeviceCaps& device);
+
+}  // namespace stof::cuda

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/matmul_setting.h"
+
+#include <array>
+#include <charconv>
+
+#include "src/base/error.h"
+
+namespace stof {
+namespace {
+
+constexpr std::string_view kCublaslt = "cublaslt", kWgmma = "wgmma";
+
+struct Field {
+  std::string_view before;  // what stands in front of the number
+  int MatmulSetting::*value;
+};
+constexpr std::array<Field, 8> kFields{{{" ", &MatmulSetting::rows},
+                                        {"x", &MatmulSetting::columns},
+                                        {" k", &MatmulSetting::depth},
+                                        {" s", &MatmulSetting::stages},
+                                        {" w", &MatmulSetting::warpgroups},
+                                        {" t", &MatmulSetting::teams},
+                                        {" c", &MatmulSetting::cluster},
+                                        {" split", &MatmulSetting::split}}};
+
+// Takes `before` and a positive number off the front.
+bool take(std::string_view& rest, std::string_view before, int& value) {
+  if (!rest.starts_with(before)) return false;
+  const char* const begin = rest.data() + before.size();
+  const auto [end, error] = std::from_chars(begin, rest.data() + rest.size(), value);
+  if (error != std::errc() || value < 1) return false;
+  rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+  return true;
+}
+
+}  // namespace
+
+std::string text_of(const MatmulSetting& setting) {
+  if (setting.kernel == MatmulSetting::Kernel::cublaslt) return std::string(kCublaslt);
+  std::string text(kWgmma);
+  for (const Field& field : kFields) text += fmt::format("{}{}", field.before, setting.*field.value);
+  return text;
+}
+
+MatmulSetting matmul_setting_of(std::string_view text) {
+  if (text == kCublaslt) return {};
+  MatmulSetting setting{.kernel = MatmulSetting::Kernel::wgmma};
+  std::string_view rest = text;
+  bool good = rest.starts_with(kWgmma);
+  if (good) rest.remove_prefix(kWgmma.size());
+  for (const Field& field : kFields) good = good && take(rest, field.before, setting.*field.value);
+  if (!good || !rest.empty())
+    fail(ErrorKind::invalid_argument,
+         "matmul setting '{}'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 t1 c1 split1'", text);
+  return setting;
+}
+
+}  // namespace stof

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// One way of computing a matmul on a GPU: a value that can be compared, printed and read back.
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace stof {
+
+struct MatmulSetting {
+  enum class Kernel : std::uint8_t { cublaslt, wgmma };
+  Kernel kernel = Kernel::cublaslt;
+  // The rest is of wgmma, and 0 for cuBLASLt, which chooses by itself.
+  int rows = 0, columns = 0;  // of a tile of the output
+  int depth = 0;              // of a step along the inner dimension
+  int stages = 0;             // steps in flight
+  int warpgroups = 0;         // that share a tile
+  int teams = 0;              // of warpgroups, which take tiles in turns: one multiplies while another writes
+  int cluster = 0;            // CTAs, tiles above each other, that load the weight's share once for all of them
+  int split = 0;              // CTAs that share the inner dimension of a tile
+  friend auto operator<=>(const MatmulSetting&, const MatmulSetting&) = default;
+};
+
+// "cublaslt", or "wgmma 128x192 k64 s4 w2 t1 c1 split1".
+std::string text_of(const MatmulSetting& setting);
+
+// The inverse; throws invalid_argument. Whether a device takes it is another question (MatmulOperations::refuses).
+MatmulSetting matmul_setting_of(std::string_view text);
+
+struct MatmulChoice {
+  MatmulSetting setting;
+  double predicted_us = 0;
+};
+
+}  // namespace stof
