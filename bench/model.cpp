@@ -16,6 +16,7 @@
 #include "src/backend/cuda/driver/device.h"
 #include "src/backend/cuda/driver/stream.h"
 #include "src/base/hash.h"
+#include "src/fusion/fuse.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
 #include "src/runtime/bucket.h"
@@ -145,7 +146,7 @@ Json measure(const Model& model, const Case& the) {
   const Tensor want = Session(model, {.device = "cuda", .mask = mask}).embed(batch, Pooling::mean);
   session.embed(batch, Pooling::mean);                     // recorded by this call
   const Tensor got = session.embed(batch, Pooling::mean);  // and launched by this one
-  const Program program(restrict_attention(simplify(build_bert(model)), mask),
+  const Program program(restrict_attention(fused_by_default(build_bert(model)), mask),
                         {.device = device, .dtype = the.dtype, .longest = model.config.max_positions});
   const RowBatch rows =
       make_rows(batch, {.vocabulary = model.config.vocab_size, .longest = model.config.max_positions}, false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// stof graph: what the model computes, after each pass.
+// stof graph: what the model computes, after each pass, and how its operators are fused.
 #include <fmt/format.h>
 
 #include <memory>
@@ -7,6 +7,8 @@
 #include "cli/commands.h"
 #include "cli/json_output.h"
 #include "src/base/error.h"
+#include "src/fusion/fuse.h"
+#include "src/fusion/print.h"
 #include "src/graph/build.h"
 #include "src/graph/infer.h"
 #include "src/graph/print.h"
@@ -17,7 +19,7 @@ namespace stof::cli {
 namespace {
 
 struct GraphOptions {
-  std::string model, dot, json;
+  std::string model, scheme, dot, json;
 };
 
 struct Stage {
@@ -25,7 +27,7 @@ struct Stage {
   Graph graph;
 };
 
-std::vector<Stage> stages_of(const Model& model) {
+std::vector<Stage> simplified_stages(const Model& model) {
   Graph graph = build_graph(model);
   infer(graph);
   std::vector<Stage> stages{{"build", "as the checkpoint says", graph}};
@@ -56,28 +58,56 @@ Json json_of(const Stage& stage) {
   return {{"pass", stage.name}, {"what", stage.what}, {"nodes", nodes}, {"result", stage.graph.result}};
 }
 
+Json json_of(const Blocks& blocks, const Scheme& scheme) {
+  Json kinds = Json::array();
+  for (std::size_t kind = 0; kind < scheme.bits.size(); ++kind) {
+    Json segments = Json::array();
+    for (const FusionSegment& segment : segments_of(scheme.bits[kind])) {
+      const SegmentView view = blocks.view(kind, segment, 0);
+      Json operators = Json::array();
+      for (const Operator& op : view.operators) operators.push_back(op.name);
+      segments.push_back({{"operators", operators}, {"template", template_for(view)->name}});
+    }
+    const FusionBlock& block = blocks.kinds()[kind];
+    kinds.push_back(
+        {{"name", block.name}, {"blocks", block.starts.size()}, {"bits", scheme.bits[kind]}, {"segments", segments}});
+  }
+  return {{"text", scheme.text()}, {"kinds", kinds}};
+}
+
 void run(const GraphOptions& options) {
   if (options.dot == "-" && options.json == "-")
     fail(ErrorKind::invalid_argument, "--dot - and --json - both write to stdout; give one of them a file");
   const Model model = read_model(options.model);
-  const std::vector<Stage> stages = stages_of(model);
+  std::vector<Stage> stages = simplified_stages(model);
+  const Graph simplified = stages.back().graph;
+  const Blocks blocks(simplified);
+  Scheme scheme = default_scheme(blocks);
+  if (!options.scheme.empty()) scheme = parse_scheme(options.scheme, blocks.scheme_shape(), scheme);
+  stages.push_back({"fuse", "a node for each segment of the scheme", fuse(blocks, scheme)});
   if (!options.dot.empty()) write_text(to_dot(stages.back().graph), options.dot);
   if (!options.json.empty()) {
     Json passes = Json::array();
     for (const Stage& stage : stages) passes.push_back(json_of(stage));
-    write_json({{"passes", passes}}, options.json);
+    write_json({{"passes", passes}, {"scheme", json_of(blocks, scheme)}}, options.json);
   }
   if (options.json == "-" || options.dot == "-") return;
-  for (const Stage& stage : stages)
+  for (const Stage& stage : stages) {
+    if (stage.name == "fuse")
+      fmt::print("# scheme: a bit an operator; equal bits in a row are one segment\n{}\n", to_text(blocks, scheme));
     fmt::print("# {}: {} ({} nodes)\n{}\n", stage.name, stage.what, stage.graph.nodes.size(), to_text(stage.graph));
+  }
 }
 
 }  // namespace
 
 void add_graph(CLI::App& app) {
-  auto* command = app.add_subcommand("graph", "what a model computes, after each pass over its graph");
+  auto* command = app.add_subcommand("graph", "what a model computes, after each pass over its graph, and fused");
   const auto options = std::make_shared<GraphOptions>();
   command->add_option("--model", options->model, "folder with config.json and model.safetensors")->required();
+  command->add_option("--scheme", options->scheme,
+                      "fuse by these bits, of a layer or, with commas, of each kind of block (default: what is known "
+                      "to be good)");
   command->add_option("--dot", options->dot,
                       "the last graph for Graphviz, into a file, or - for stdout in place of text");
   command->add_option("--json", options->json, "every pass as JSON, into a file, or - for stdout in place of text");

@@ -3,6 +3,7 @@
 // in a call: the one symbolic dimension, since items are packed one after the other.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,6 +17,9 @@ namespace stof {
 enum class TokenIndex : std::uint8_t { token, position, segment };  // segment: all 0, one text per item
 
 namespace op {
+struct Input {  // whatever lies there before the first operation; not of models: parts of them are timed with it
+  std::int64_t columns = 1;
+};
 // As the checkpoint says it.
 struct Lookup {  // weights: table [entries, columns]
   TokenIndex index = TokenIndex::token;
@@ -24,21 +28,23 @@ struct Add {};      // x, y
 struct LayerNorm {  // x; weights: scale, shift
   double epsilon = 1e-12;
 };
-struct MatMul {};   // x; weights: [out, in], or several stacked
-struct AddBias {};  // x; weights: [columns], or several
-struct Activate {   // x
+struct MatMul {};                            // x; weights: [out, in], or several stacked
+struct AddBias {                             // x; weights: [columns], or several in a row
+  Activation activation = Activation::none;  // other than none: as fusion makes it
+};
+struct Activate {  // x
   Activation activation = Activation::none;
 };
 struct Attend {  // q, k, v
   std::int64_t heads = 1;
   Mask mask = all();
 };
-// As simplify() makes them.
-struct Embed {  // weights: the tables, then scale, shift
+// As fusion makes them (src/fusion/fuse.h).
+struct Embed {  // weights: the tables, then scale, shift where it normalises
   std::vector<TokenIndex> indices;
-  double epsilon = 1e-12;
+  std::optional<double> epsilon;
 };
-struct Linear {  // x; weights: matrices, then as many biases
+struct Linear {  // x, and a residual to add or none; weights: matrices, then as many biases
   Activation activation = Activation::none;
 };
 struct AddLayerNorm {  // x, residual; weights: scale, shift
@@ -50,8 +56,8 @@ struct AttendPacked {  // qkv [tokens, 3 * columns]
 };
 }  // namespace op
 
-using Op = std::variant<op::Lookup, op::Add, op::LayerNorm, op::MatMul, op::AddBias, op::Activate, op::Attend,
-                        op::Embed, op::Linear, op::AddLayerNorm, op::AttendPacked>;
+using Op = std::variant<op::Input, op::Lookup, op::Add, op::LayerNorm, op::MatMul, op::AddBias, op::Activate,
+                        op::Attend, op::Embed, op::Linear, op::AddLayerNorm, op::AttendPacked>;
 
 using ValueId = int;
 

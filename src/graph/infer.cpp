@@ -48,6 +48,11 @@ struct Site {
   }
 };
 
+std::int64_t infer(const op::Input& input, const Site& site) {
+  site.expect_counts(0, 0);
+  return input.columns;
+}
+
 std::int64_t infer(const op::Lookup&, const Site& site) {
   site.expect_counts(0, 1);
   if (site.node.weights[0].tensor.rank() != 2)
@@ -73,9 +78,11 @@ std::int64_t infer(const op::MatMul&, const Site& site) {
 }
 
 std::int64_t infer(const op::AddBias&, const Site& site) {
-  site.expect_counts(1, 1);
-  site.expect_shape(0, {site.columns[0]});
-  return site.columns[0];
+  site.expect_counts(1, site.node.weights.size());
+  std::int64_t columns = 0;
+  for (const Weight& part : site.node.weights) columns += element_count(part.tensor.shape);
+  if (columns != site.columns[0]) site.refuse("weights of {} columns; accepted: {}", columns, site.columns[0]);
+  return columns;
 }
 
 std::int64_t infer(const op::Activate&, const Site& site) {
@@ -93,18 +100,19 @@ std::int64_t infer(const op::Attend& attend, const Site& site) {
 
 std::int64_t infer(const op::Embed& embed, const Site& site) {
   const std::size_t tables = embed.indices.size();
-  site.expect_counts(0, tables + 2);
+  site.expect_counts(0, tables + (embed.epsilon ? 2 : 0));
   if (tables == 0) site.refuse("no tables");
   const std::int64_t columns = site.node.weights[0].tensor.dim(1);
   for (std::size_t t = 1; t < tables; ++t) site.expect_shape(t, {site.node.weights[t].tensor.dim(0), columns});
-  site.expect_norm(tables, columns);
+  if (embed.epsilon) site.expect_norm(tables, columns);
   return columns;
 }
 
 std::int64_t infer(const op::Linear&, const Site& site) {
   const std::size_t matrices = site.node.weights.size() / 2;
-  site.expect_counts(1, 2 * matrices);
+  site.expect_counts(site.node.inputs.size() == 2 ? 2 : 1, 2 * matrices);
   const std::int64_t rows = site.stacked_rows(matrices);
+  if (site.node.inputs.size() == 2) site.expect_columns(1, rows);
   for (std::size_t w = 0; w < matrices; ++w) site.expect_shape(matrices + w, {site.node.weights[w].tensor.dim(0)});
   return rows;
 }

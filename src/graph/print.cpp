@@ -21,25 +21,28 @@ std::string attend_detail(const Attend& op) {
 }
 
 // What an op's own fields say; each overload beside its op, so that a new op without one does not compile.
+std::string detail(const op::Input&) { return {}; }
 std::string detail(const op::Lookup& op) { return std::string(name_of(op.index)); }
 std::string detail(const op::Add&) { return {}; }
 std::string detail(const op::LayerNorm& op) { return fmt::format("epsilon={}", op.epsilon); }
 std::string detail(const op::MatMul&) { return {}; }
-std::string detail(const op::AddBias&) { return {}; }
+std::string applied(Activation activation) {
+  return activation == Activation::none ? "" : std::string(stof::name_of(activation));
+}
+std::string detail(const op::AddBias& op) { return applied(op.activation); }
 std::string detail(const op::Activate& op) { return std::string(stof::name_of(op.activation)); }
 std::string detail(const op::Attend& op) { return attend_detail(op); }
 std::string detail(const op::Embed& op) {
   std::string text;
   for (const TokenIndex index : op.indices) text += fmt::format("{}{}", text.empty() ? "" : "+", name_of(index));
-  return fmt::format("{} epsilon={}", text, op.epsilon);
+  return op.epsilon ? fmt::format("{} epsilon={}", text, *op.epsilon) : text;
 }
-std::string detail(const op::Linear& op) {
-  return op.activation == Activation::none ? "" : std::string(stof::name_of(op.activation));
-}
+std::string detail(const op::Linear& op) { return applied(op.activation); }
 std::string detail(const op::AddLayerNorm& op) { return fmt::format("epsilon={}", op.epsilon); }
 std::string detail(const op::AttendPacked& op) { return attend_detail(op); }
 
 struct Named {
+  std::string_view operator()(const op::Input&) const { return "input"; }
   std::string_view operator()(const op::Lookup&) const { return "lookup"; }
   std::string_view operator()(const op::Add&) const { return "add"; }
   std::string_view operator()(const op::LayerNorm&) const { return "layer_norm"; }

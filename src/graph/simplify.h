@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes that leave the result as it is and the work smaller. Each can be looked at: `stof graph` prints them all.
+// What is done to a graph before anything is fused (src/fusion): passes that leave the result as it is. Each can be
+// looked at: `stof graph` prints them all.
 #pragma once
 #include <span>
 #include <string_view>
@@ -14,8 +15,7 @@ struct Pass {
   Graph (*run)(Graph);
 };
 
-// In order: embeddings into one node, matmul with bias, one matmul for q, k and v, activation into the matmul, residual
-// into the norm.
+// In order. So far one: a single matmul for q, k and v.
 std::span<const Pass> simplify_passes();
 
 // All passes, the graph verified after each.

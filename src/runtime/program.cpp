@@ -47,6 +47,18 @@ class ProgramBuilder {
     return backend_.memory->copy_in(options_.device, {values->as<std::byte>(), values->bytes()}, 0);
   }
 
+  static Tensor in_a_row(const std::vector<Weight>& parts) {
+    std::int64_t columns = 0;
+    for (const Weight& part : parts) columns += element_count(part.tensor.shape);
+    Tensor all(DType::f32, {columns});
+    float* next = all.as<float>();
+    for (const Weight& part : parts) {
+      const Tensor values = converted(part.tensor, DType::f32);
+      next = std::copy_n(values.as<float>(), values.size(), next);
+    }
+    return all;
+  }
+
   struct Norm {
     std::shared_ptr<const void> scale, shift;
     float epsilon;
@@ -84,9 +96,12 @@ class ProgramBuilder {
       operations.lookup({frame.rows, columns, dtype, frame.queue}, looked_up, norm ? &weights : nullptr, out.at(frame));
     };
   }
+  Step step(const op::Input&, const Node&) const {
+    return [](const Frame&) {};
+  }
   Step step(const op::Lookup& op, const Node& node) const { return lookup({op.index}, node, nullptr); }
   Step step(const op::Embed& op, const Node& node) const {
-    return lookup(op.indices, node, norm(node, op.indices.size(), op.epsilon));
+    return lookup(op.indices, node, op.epsilon ? norm(node, op.indices.size(), *op.epsilon) : nullptr);
   }
 
   Step add(const Node& node, const std::shared_ptr<const void>& bias, Activation activation) const {
@@ -99,8 +114,8 @@ class ProgramBuilder {
     };
   }
   Step step(const op::Add&, const Node& node) const { return add(node, nullptr, Activation::none); }
-  Step step(const op::AddBias&, const Node& node) const {
-    return add(node, placed(node.weights[0].tensor, DType::f32), Activation::none);
+  Step step(const op::AddBias& op, const Node& node) const {
+    return add(node, placed(in_a_row(node.weights).view(), DType::f32), op.activation);
   }
   Step step(const op::Activate& op, const Node& node) const { return add(node, nullptr, op.activation); }
 
@@ -120,14 +135,18 @@ class ProgramBuilder {
     LinearSpec spec{.weight = {},
                     .bias = {},
                     .activation = activation,
+                    .residual = node.inputs.size() == 2,
                     .dtype = options_.dtype,
                     .device = on_host_ ? nullptr : &options_.device};
     for (std::size_t w = 0; w < node.weights.size(); ++w)
       (w < matrices ? spec.weight : spec.bias).push_back(node.weights[w].tensor);
     return [run = backend_.matmul.run, packed = backend_.matmul.pack(spec), x = slot(node.inputs[0]),
-            out = slot(node.output)](const Frame& frame) {
-      run(packed,
-          {.x = x.at(frame), .out = out.at(frame), .residual = nullptr, .rows = frame.rows, .queue = frame.queue});
+            residual = slot(node.inputs.back()), adds = spec.residual, out = slot(node.output)](const Frame& frame) {
+      run(packed, {.x = x.at(frame),
+                   .out = out.at(frame),
+                   .residual = adds ? residual.at(frame) : nullptr,
+                   .rows = frame.rows,
+                   .queue = frame.queue});
     };
   }
   Step step(const op::MatMul&, const Node& node) const { return linear(node, node.weights.size(), Activation::none); }

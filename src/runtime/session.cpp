@@ -8,6 +8,7 @@
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/base/threads.h"
+#include "src/fusion/fuse.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
 #include "src/mask/bind.h"
@@ -33,7 +34,7 @@ const Mask& checked(const Mask& mask) {
 }
 
 Graph graph_of(const Model& model, const SessionOptions& options) {
-  Graph graph = simplify(build_graph(model, options.logits ? GraphResult::logits : GraphResult::hidden));
+  Graph graph = fused_by_default(build_graph(model, options.logits ? GraphResult::logits : GraphResult::hidden));
   return options.mask ? restrict_attention(std::move(graph), checked(*options.mask)) : graph;
 }
 

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "src/fusion/fuse.h"
 #include "src/graph/build.h"
 #include "src/graph/infer.h"
 #include "src/graph/print.h"
@@ -18,7 +19,7 @@ namespace {
 TEST(Graph, OneSimplifiedLayerIsSevenNodes) {
   const Model model = small_bert(1);
   EXPECT_EQ(
-      to_text(restrict_attention(simplify(build_bert(model)), parse("window(2)"))),
+      to_text(restrict_attention(fused_by_default(build_bert(model)), parse("window(2)"))),
       "%0 = embed() token+segment+position epsilon=1e-12          [tokens, 24]  # embeddings.LayerNorm\n"
       "%1 = linear(%0)                                            [tokens, 72]  # encoder.layer.0.attention.self.qkv\n"
       "%2 = attend_packed(%1) heads=3 mask=window(2)              [tokens, 24]  # encoder.layer.0.attention.self\n"
@@ -35,13 +36,13 @@ TEST(Graph, OneSimplifiedLayerIsSevenNodes) {
 
 TEST(Graph, DotNamesEveryEdge) {
   const Model model = small_bert(1);
-  const std::string dot = to_dot(simplify(build_bert(model)));
+  const std::string dot = to_dot(fused_by_default(build_bert(model)));
   EXPECT_NE(dot.find("  v3 -> v4;\n  v0 -> v4;\n"), std::string::npos) << dot;
 }
 
 void expect_refused(const std::function<void(Graph&)>& breaks, const std::string& message) {
   const Model model = small_bert(1);
-  Graph graph = simplify(build_bert(model));
+  Graph graph = fused_by_default(build_bert(model));
   breaks(graph);
   EXPECT_ERROR(infer(graph), ErrorKind::internal, "graph: " + message);
 }

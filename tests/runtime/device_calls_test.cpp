@@ -7,6 +7,7 @@
 
 #include <thread>
 
+#include "src/fusion/fuse.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
 #include "tests/expect_error.h"
@@ -21,7 +22,7 @@ constexpr std::int64_t kLongest = 96;
 struct Played {
   explicit Played(const std::string& mask = "all", DType dtype = DType::f32)
       : model(small_bert()),
-        program(restrict_attention(simplify(build_bert(model)), parse(mask)),
+        program(restrict_attention(fused_by_default(build_bert(model)), parse(mask)),
                 {.device = recording_device(), .dtype = dtype, .longest = kLongest}),
         calls(program),
         host(model, {.device = "cpu", .dtype = dtype, .mask = parse(mask)}) {}
@@ -69,7 +70,7 @@ TEST(DeviceCalls, GiveWhatAPlainSessionGives) {
 TEST(DeviceCalls, GiveLogits) {
   const Model model = read_model(std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families/gpt2");
   const std::int64_t longest = model.config.max_positions;
-  const Program program(simplify(build_graph(model, GraphResult::logits)),
+  const Program program(fused_by_default(build_graph(model, GraphResult::logits)),
                         {.device = recording_device(), .longest = longest});
   DeviceCalls calls(program);
   const Session host(model, {.device = "cpu", .logits = true});

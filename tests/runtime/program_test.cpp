@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "src/fusion/fuse.h"
 #include "src/graph/build.h"
 #include "src/graph/infer.h"
 #include "src/graph/simplify.h"
@@ -44,20 +45,24 @@ TEST(Program, EveryPassKeepsTheResult) {
   Graph graph = build_bert(model);
   infer(graph);
   const std::vector<float> want = run_guarded(graph);
+  const auto expect_same = [&](const Graph& changed, std::string_view by) {
+    const std::vector<float> got = run_guarded(changed);
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5) << by;
+  };
   for (const Pass& pass : simplify_passes()) {
     const std::size_t before = graph.nodes.size();
     graph = pass.run(std::move(graph));
     infer(graph);
     EXPECT_LT(graph.nodes.size(), before) << pass.name << " did nothing";
-    const std::vector<float> got = run_guarded(graph);
-    ASSERT_EQ(got.size(), want.size());
-    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5) << pass.name;
+    expect_same(graph, pass.name);
   }
+  expect_same(fused_by_default(build_bert(model)), "fusion");
 }
 
 TEST(ArenaPlan, IsAsSmallAsWhatIsAlive) {
   const Model model = small_bert(4);
-  const Graph graph = simplify(build_bert(model));
+  const Graph graph = fused_by_default(build_bert(model));
   EXPECT_EQ(plan_arena(graph).columns, live_columns(graph));
 }
 

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
+#include "src/fusion/fuse.h"
 #include "src/graph/build.h"
-#include "src/graph/simplify.h"
 #include "src/runtime/program.h"
 #include "tests/expect_error.h"
 #include "tests/runtime/small_bert.h"
@@ -62,7 +62,7 @@ TEST(NewLengths, HoldTheMemoryThatThePlanSays) {
 // The plan is a peak: its last byte is written, and none after it.
 TEST(NewLengths, WriteThePlannedMemoryToItsLastByte) {
   const Model model = small_bert();
-  const Program program(simplify(build_bert(model)), {.device = open_device("cpu"), .longest = kLongest});
+  const Program program(fused_by_default(build_bert(model)), {.device = open_device("cpu"), .longest = kLongest});
   const TokenBatch batch = texts_of({16, 16, 16, 16});  // as many rows as a matmul wants: none is rounded up
   const RowBatch rows = make_rows(batch, {.vocabulary = 50, .longest = kLongest}, false);
   const std::int64_t planned = program.arena_bytes(rows.rows), guard = 4096;

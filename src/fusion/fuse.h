@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// A scheme makes a graph of fused nodes; the default scheme is what is known to be good on every device.
+#pragma once
+#include "src/fusion/rules.h"
+
+namespace stof {
+
+// A node for each segment, verified. Throws invalid_argument for a scheme that breaks a rule.
+Graph fuse(const Blocks& blocks, const Scheme& scheme);
+
+// The embeddings with their norm, a matmul with its bias and activation, a residual with the norm after it; everything
+// else by itself.
+Scheme default_scheme(const Blocks& blocks);
+
+// Nothing fused.
+Scheme detached_scheme(const Blocks& blocks);
+
+// By the default scheme, of a graph as it was built.
+Graph fused_by_default(Graph built);
+
+}  // namespace stof

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/fusion/operators.h"
+
+#include <array>
+#include <span>
+
+namespace stof {
+namespace {
+
+struct Named {
+  std::string_view name;
+  Work work;
+};
+constexpr std::array<Named, 5> kAttention{{{"scores", Work::attention},
+                                           {"scale", Work::attention},
+                                           {"mask", Work::attention},
+                                           {"softmax", Work::attention},
+                                           {"values", Work::attention}}};
+constexpr Named kLookup{"lookup", Work::memory}, kAdd{"add", Work::memory}, kNorm{"norm", Work::memory},
+    kMatMul{"matmul", Work::compute}, kBias{"bias", Work::memory}, kActivate{"activate", Work::memory};
+
+// What models are built of, and nothing that fusion made: an overload that is missing does not compile.
+struct Operators {
+  using List = std::span<const Named>;
+  List operator()(const op::Lookup&) const { return {&kLookup, 1}; }
+  List operator()(const op::Add&) const { return {&kAdd, 1}; }
+  List operator()(const op::LayerNorm&) const { return {&kNorm, 1}; }
+  List operator()(const op::MatMul&) const { return {&kMatMul, 1}; }
+  List operator()(const op::AddBias&) const { return {&kBias, 1}; }
+  List operator()(const op::Activate&) const { return {&kActivate, 1}; }
+  List operator()(const op::Attend&) const { return kAttention; }
+  List operator()(const op::AttendPacked&) const { return kAttention; }
+  List operator()(const op::Input&) const { return {}; }
+  List operator()(const op::Embed&) const { return {}; }
+  List operator()(const op::Linear&) const { return {}; }
+  List operator()(const op::AddLayerNorm&) const { return {}; }
+};
+
+}  // namespace
+
+std::vector<Operator> operators_of(const Graph& graph, const FusionBlock& kind) {
+  std::vector<Operator> operators;
+  for (std::size_t n = 0; n < kind.size; ++n)
+    for (const Named& named : std::visit(Operators{}, graph.nodes[kind.starts.front() + n].op))
+      operators.push_back({.node = n, .name = named.name, .work = named.work});
+  return operators;
+}
+
+}  // namespace stof

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operators of a block, in the order of the bits of its scheme. A node is one operator, but for attention, which is
+// five: it is one kernel here, and shown as what it computes.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "src/fusion/blocks.h"
+
+namespace stof {
+
+enum class Work : std::uint8_t { memory, compute, attention };  // bound by memory (MI), by arithmetic (CI)
+
+struct Operator {
+  std::size_t node = 0;  // in the block
+  std::string_view name;
+  Work work = Work::memory;
+};
+
+std::vector<Operator> operators_of(const Graph& graph, const FusionBlock& kind);
+
+}  // namespace stof

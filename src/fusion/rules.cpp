@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/fusion/rules.h"
+
+#include <algorithm>
+#include <array>
+
+#include "src/base/error.h"
+
+namespace stof {
+namespace {
+
+std::ptrdiff_t count(const SegmentView& segment, Work work) {
+  return std::count_if(segment.operators.begin(), segment.operators.end(),
+                       [&](const Operator& op) { return op.work == work; });
+}
+
+bool attention_is_whole(const Blocks&, const SegmentView& segment) {
+  constexpr std::ptrdiff_t kOperators = 5;
+  const std::ptrdiff_t attention = count(segment, Work::attention);
+  return attention == 0 || (attention == kOperators && std::ssize(segment.operators) == kOperators);
+}
+
+bool has_few_matmuls(const Blocks&, const SegmentView& segment) { return count(segment, Work::compute) <= 2; }
+
+// What a segment does not write is not there for others.
+bool has_one_result(const Blocks& blocks, const SegmentView& segment) {
+  return std::all_of(segment.nodes.begin(), segment.nodes.end() - 1, [&](const Node& made) {
+    std::size_t inside = 0;
+    for (const Node& user : segment.nodes)
+      inside += static_cast<std::size_t>(std::count(user.inputs.begin(), user.inputs.end(), made.output));
+    return inside == blocks.uses(made.output);
+  });
+}
+
+bool has_a_template(const Blocks&, const SegmentView& segment) { return template_for(segment) != nullptr; }
+
+constexpr std::array<Rule, 4> kRules{{
+    {"attention", "attention is a segment of its own: scores, scale, mask, softmax, values", attention_is_whole},
+    {"matmuls", "a segment has at most 2 matmuls", has_few_matmuls},
+    {"result", "a segment has one result, and only that is used outside of it", has_one_result},
+    {"template", "no template covers it", has_a_template},
+}};
+
+}  // namespace
+
+Blocks::Blocks(const Graph& graph) : graph_(&graph), kinds_(find_blocks(graph)), uses_(graph.values.size(), 0) {
+  for (const FusionBlock& kind : kinds_) operators_.push_back(operators_of(graph, kind));
+  for (const Node& node : graph.nodes)
+    for (const ValueId input : node.inputs) ++uses_[static_cast<std::size_t>(input)];
+  ++uses_[static_cast<std::size_t>(graph.result)];
+}
+
+SchemeShape Blocks::scheme_shape() const {
+  SchemeShape shape{.operators = {}, .layer = layer_kind(kinds_)};
+  for (const auto& operators : operators_) shape.operators.push_back(operators.size());
+  return shape;
+}
+
+SegmentView Blocks::view(std::size_t kind, const FusionSegment& segment, std::size_t block) const {
+  const std::span<const Operator> operators = std::span(operators_[kind]).subspan(segment.begin, segment.size());
+  const std::size_t first = kinds_[kind].starts[block] + operators.front().node;
+  const std::size_t nodes = operators.back().node - operators.front().node + 1;
+  return {.operators = operators, .nodes = std::span(graph_->nodes).subspan(first, nodes)};
+}
+
+std::span<const Rule> rules() { return kRules; }
+
+const Rule* broken_rule(const Blocks& blocks, std::size_t kind, const FusionSegment& segment) {
+  for (const Rule& rule : kRules)
+    for (std::size_t block = 0; block < blocks.kinds()[kind].starts.size(); ++block)
+      if (!rule.holds(blocks, blocks.view(kind, segment, block))) return &rule;
+  return nullptr;
+}
+
+std::string words_of(const Rule& rule) {
+  std::string words(rule.words);
+  if (rule.holds != has_a_template) return words;
+  words += "; templates: ";
+  for (const Template& known : templates())
+    words += fmt::format("{}{}", &known == templates().data() ? "" : "; ", known.covers);
+  return words;
+}
+
+void check_scheme(const Blocks& blocks, const Scheme& scheme) {
+  STOF_CHECK(scheme.bits.size() == blocks.kinds().size());
+  for (std::size_t kind = 0; kind < scheme.bits.size(); ++kind)
+    for (const FusionSegment& segment : segments_of(scheme.bits[kind]))
+      if (const Rule* rule = broken_rule(blocks, kind, segment))
+        fail(ErrorKind::invalid_argument, "scheme {}: operators {} to {} ({}): {}", scheme.bits[kind], segment.begin,
+             segment.end - 1, blocks.view(kind, segment, 0).names(), words_of(*rule));
+}
+
+}  // namespace stof

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/fusion/templates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "src/base/error.h"
+
+namespace stof {
+namespace {
+
+bool is(const SegmentView& segment, std::initializer_list<std::string_view> names) {
+  return std::equal(segment.operators.begin(), segment.operators.end(), names.begin(), names.end(),
+                    [](const Operator& op, std::string_view name) { return op.name == name; });
+}
+
+template <class OpKind>
+const OpKind& op_of(const Node& node) {
+  return std::get<OpKind>(node.op);
+}
+
+// Of a sum, the value that is not `made`.
+ValueId other_input(const Node& sum, ValueId made) { return sum.inputs[0] == made ? sum.inputs[1] : sum.inputs[0]; }
+
+// A single operator, or attention: as it is.
+bool is_single(const SegmentView& segment) { return segment.nodes.size() == 1; }
+Node keep(const SegmentView& segment) { return segment.nodes.front(); }
+
+constexpr std::ptrdiff_t kMostTables = 4;  // that the row operations sum
+
+bool is_embedding(const SegmentView& segment) {
+  const auto count = [&](std::string_view name) {
+    return std::count_if(segment.operators.begin(), segment.operators.end(),
+                         [&](const Operator& op) { return op.name == name; });
+  };
+  const std::ptrdiff_t lookups = count("lookup"), norms = count("norm");
+  const bool norm_is_last = norms == 0 || (norms == 1 && segment.operators.back().name == "norm");
+  return lookups > 0 && lookups <= kMostTables && norm_is_last && count("add") == lookups - 1 &&
+         lookups + count("add") + norms == std::ssize(segment.operators);
+}
+
+// The lookups below a value, left to right.
+void collect_lookups(const SegmentView& segment, ValueId value, std::vector<const Node*>& lookups) {
+  const auto maker =
+      std::find_if(segment.nodes.begin(), segment.nodes.end(), [&](const Node& n) { return n.output == value; });
+  STOF_CHECK(maker != segment.nodes.end());
+  if (std::holds_alternative<op::Lookup>(maker->op)) lookups.push_back(&*maker);
+  else
+    for (const ValueId input : maker->inputs) collect_lookups(segment, input, lookups);
+}
+
+Node fuse_embedding(const SegmentView& segment) {
+  const Node& last = segment.nodes.back();
+  std::vector<const Node*> lookups;
+  collect_lookups(segment, last.output, lookups);
+  op::Embed embed;
+  Node fused{.op = {}, .inputs = {}, .weights = {}, .output = last.output};
+  for (const Node* lookup : lookups) {
+    embed.indices.push_back(op_of<op::Lookup>(*lookup).index);
+    fused.weights.push_back(lookup->weights[0]);
+  }
+  if (const auto* norm = std::get_if<op::LayerNorm>(&last.op)) {
+    embed.epsilon = norm->epsilon;
+    fused.weights.insert(fused.weights.end(), last.weights.begin(), last.weights.end());
+  }
+  fused.op = std::move(embed);
+  return fused;
+}
+
+// matmul and bias, with the output of a later node.
+Node linear(const SegmentView& segment, const op::Linear& op) {
+  const Node& product = segment.nodes[0];
+  Node fused{.op = op, .inputs = product.inputs, .weights = product.weights, .output = segment.nodes.back().output};
+  fused.weights.insert(fused.weights.end(), segment.nodes[1].weights.begin(), segment.nodes[1].weights.end());
+  return fused;
+}
+
+Node fuse_linear(const SegmentView& segment) { return linear(segment, {}); }
+
+Node fuse_activated(const SegmentView& segment) {
+  return linear(segment, {.activation = op_of<op::Activate>(segment.nodes[2]).activation});
+}
+
+Node fuse_residual(const SegmentView& segment) {
+  Node fused = linear(segment, {});
+  fused.inputs.push_back(other_input(segment.nodes[2], segment.nodes[1].output));
+  return fused;
+}
+
+Node fuse_bias_activation(const SegmentView& segment) {
+  Node fused = segment.nodes[0];
+  fused.op = op::AddBias{.activation = op_of<op::Activate>(segment.nodes[1]).activation};
+  fused.output = segment.nodes[1].output;
+  return fused;
+}
+
+Node fuse_add_norm(const SegmentView& segment) {
+  return {.op = op::AddLayerNorm{op_of<op::LayerNorm>(segment.nodes[1]).epsilon},
+          .inputs = segment.nodes[0].inputs,
+          .weights = segment.nodes[1].weights,
+          .output = segment.nodes[1].output};
+}
+
+constexpr std::array<Template, 7> kTemplates{{
+    {"single", "one operator, or the five of attention", is_single, keep},
+    {"embedding", "2 to 4 lookups, their sums, and a norm or none", is_embedding, fuse_embedding},
+    {"linear", "matmul, bias",
+     [](const SegmentView& s) {
+       return is(s, {"matmul", "bias"});
+     },
+     fuse_linear},
+    {"linear_activation", "matmul, bias, activate",
+     [](const SegmentView& s) {
+       return is(s, {"matmul", "bias", "activate"});
+     },
+     fuse_activated},
+    {"linear_residual", "matmul, bias, add",
+     [](const SegmentView& s) {
+       return is(s, {"matmul", "bias", "add"});
+     },
+     fuse_residual},
+    {"bias_activation", "bias, activate",
+     [](const SegmentView& s) {
+       return is(s, {"bias", "activate"});
+     },
+     fuse_bias_activation},
+    {"add_norm", "add, norm",
+     [](const SegmentView& s) {
+       return is(s, {"add", "norm"});
+     },
+     fuse_add_norm},
+}};
+
+}  // namespace
+
+std::string SegmentView::names() const {
+  std::string text;
+  for (const Operator& op : operators) text += fmt::format("{}{}", text.empty() ? "" : ", ", op.name);
+  return text;
+}
+
+std::span<const Template> templates() { return kTemplates; }
+
+const Template* template_for(const SegmentView& segment) {
+  const auto found = std::find_if(kTemplates.begin(), kTemplates.end(),
+                                  [&](const Template& candidate) { return candidate.matches(segment); });
+  return found == kTemplates.end() ? nullptr : &*found;
+}
+
+}  // namespace stof
