@@ -42,10 +42,29 @@ HWY_INLINE void join_rows(const hwy::bfloat16_t* low, const hwy::bfloat16_t* hig
     hn::Store(hn::BitCast(d, hn::Or(hn::ShiftRight<16>(bits(low, c)), bits(high, c))), d, to + c);
 }
 
+// to[c][0 .. 4) = from[0 .. 4)[c] of rows `stride` apart; rows of `to` are kPanel apart.
+HWY_INLINE void transpose_four(const float* from, int stride, int count, float* to) {
+  const hn::Full128<float> d;
+  int c = 0;
+  for (; c + 4 <= count; c += 4) {
+    const auto a = hn::Load(d, from + c), b = hn::Load(d, from + stride + c);
+    const auto e = hn::Load(d, from + 2 * stride + c), f = hn::Load(d, from + 3 * stride + c);
+    const auto ab = hn::InterleaveLower(d, a, b), ef = hn::InterleaveLower(d, e, f);
+    const auto ab_high = hn::InterleaveUpper(d, a, b), ef_high = hn::InterleaveUpper(d, e, f);
+    hn::Store(hn::ConcatLowerLower(d, ef, ab), d, to + c * kPanel);
+    hn::Store(hn::ConcatUpperUpper(d, ef, ab), d, to + (c + 1) * kPanel);
+    hn::Store(hn::ConcatLowerLower(d, ef_high, ab_high), d, to + (c + 2) * kPanel);
+    hn::Store(hn::ConcatUpperUpper(d, ef_high, ab_high), d, to + (c + 3) * kPanel);
+  }
+  for (; c < count; ++c)
+    for (int r = 0; r < 4; ++r) to[c * kPanel + r] = from[r * stride + c];
+}
+
 // With words of pairs, T is bf16 and head_dim even: keys are read where they lie, values in pairs of keys.
 template <class T, class Words>
 class RowBlock {
   static constexpr bool kPairs = Words::kEach > 1;
+  static constexpr int kTogether = 4;  // queries packed at a time, and rows of wide_
 
  public:
   RowBlock(const AttentionNumbers& numbers, const BlockTiles& tiles, const BlockTask& task, float* scratch)
@@ -63,7 +82,7 @@ class RowBlock {
     sum_ = take(rows);
     k_ = take(std::int64_t{tiles.block_kv} * depth_);
     v_ = take(std::int64_t{tiles.block_kv} * depth_);
-    wide_ = take(depth_);
+    wide_ = take(std::int64_t{kTogether} * depth_);
     first_panel_ = task.lane / kPanel;
     last_panel_ = (task.lane + task.rows - 1) / kPanel;
   }
@@ -89,23 +108,29 @@ class RowBlock {
 
   // q_ [panel][word of c][kPanel]; lanes outside the task are 0.
   void pack_queries() {
-    const int d = numbers_.head_dim, words = d / Words::kEach;
-    const float scale = scale_of_queries();
+    const int words = numbers_.head_dim / Words::kEach;
     const int begin = first_panel_ * kPanel, end = (last_panel_ + 1) * kPanel;
     std::fill(o_ + std::int64_t{begin} * depth_, o_ + std::int64_t{end} * depth_, 0.f);
     std::fill(sum_ + begin, sum_ + end, 0.f);
     std::fill(top_ + begin, top_ + end, -std::numeric_limits<float>::infinity());
-    for (int lane = begin; lane < end; ++lane) {
-      float* const to = q_ + std::int64_t{lane / kPanel} * kPanel * words + lane % kPanel;
-      if (lane < task_.lane || lane >= task_.lane + task_.rows) {
-        for (int c = 0; c < words; ++c) to[c * kPanel] = 0.f;
-        continue;
-      }
-      widen_row(row_at(task_.head.q, task_.row + lane - task_.lane, task_.head.q_stride), d, wide_, depth_);
-      for (int c = 0; c < d; ++c) wide_[c] *= scale;
-      if constexpr (kPairs)
-        for (int c = 0; c < depth_; c += kLanes) narrow_pairs(wide_ + c, wide_ + c / 2);
-      for (int c = 0; c < words; ++c) to[c * kPanel] = wide_[c];
+    for (int lane = begin; lane < end; lane += kTogether) {
+      for (int r = 0; r < kTogether; ++r) prepare_query(lane + r, wide_ + std::int64_t{r} * depth_);
+      transpose_four(wide_, depth_, words, q_ + std::int64_t{lane / kPanel} * kPanel * words + lane % kPanel);
+    }
+  }
+
+  // The words of a query, times its factor.
+  void prepare_query(int lane, float* to) const {
+    if (lane < task_.lane || lane >= task_.lane + task_.rows) {
+      std::fill_n(to, depth_, 0.f);
+      return;
+    }
+    const Floats d;
+    const FloatVec scale = hn::Set(d, scale_of_queries());
+    widen_row(row_at(task_.head.q, task_.row + lane - task_.lane, task_.head.q_stride), numbers_.head_dim, to, depth_);
+    for (int c = 0; c < depth_; c += kLanes) {
+      hn::Store(hn::Mul(hn::Load(d, to + c), scale), d, to + c);
+      if constexpr (kPairs) narrow_pairs(to + c, to + c / 2);
     }
   }
 

@@ -20,7 +20,7 @@ std::size_t block_attention_scratch(const AttentionNumbers& numbers, const Block
   constexpr std::size_t kWidest = 32;  // rows of the widest panel; covers the padding of head_dim as well
   const auto padded = [](int n) { return (static_cast<std::size_t>(n) + kWidest - 1) / kWidest * kWidest; };
   const std::size_t rows = padded(tiles.block_q), keys = padded(tiles.block_kv), depth = padded(numbers.head_dim);
-  return sizeof(float) * (2 * rows * depth + keys * kWidest + 2 * keys * depth + 2 * rows + depth + 8 * 16);
+  return sizeof(float) * (2 * rows * depth + keys * kWidest + 2 * keys * depth + 2 * rows + 4 * depth + 8 * 16);
 }
 
 void block_attention(const AttentionNumbers& numbers, const BlockTiles& tiles, const BlockTask& task, void* scratch) {

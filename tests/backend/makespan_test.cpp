@@ -15,10 +15,13 @@
 namespace stof::cpu {
 namespace {
 
-double simulate(std::vector<double> costs, int cores) {
+double simulate(std::vector<double> costs, int cores, int parts) {
   std::sort(costs.begin(), costs.end(), std::greater());
   std::vector<double> busy_until(static_cast<std::size_t>(cores), 0.0);
-  for (const double cost : costs) *std::min_element(busy_until.begin(), busy_until.end()) += cost;
+  const std::size_t whole = costs.size() - std::min(costs.size(), static_cast<std::size_t>(cores));
+  for (std::size_t i = 0; i < costs.size(); ++i)
+    for (int part = 0; part < (i < whole ? 1 : parts); ++part)
+      *std::min_element(busy_until.begin(), busy_until.end()) += costs[i] / (i < whole ? 1 : parts);
   return *std::max_element(busy_until.begin(), busy_until.end());
 }
 
@@ -51,14 +54,16 @@ TEST(Makespan, IsWithinFivePercentOfTheSchedule) {
         for (const BlockStats::Bin& bin : stats.blocks[0].row_blocks)
           pieces.push_back({.cost = block_ns(block_work({64, 64}, bin.full, bin.partial, live, 64), DType::f32),
                             .count = bin.count * heads});
-        for (const int cores : {1, 2, 7, 16, 64}) {
-          const double expected = simulate(costs, cores), estimate = makespan(pieces, cores);
-          EXPECT_NEAR(estimate / expected, 1, 0.05) << text << " " << length << " " << heads << " " << cores;
-        }
+        for (const int cores : {1, 2, 7, 16, 64})
+          for (const int parts : {1, 4}) {
+            const double expected = simulate(costs, cores, parts), estimate = makespan(pieces, cores, parts);
+            EXPECT_NEAR(estimate / expected, 1, 0.05)
+                << text << " " << length << " " << heads << " " << cores << " " << parts;
+          }
       }
 }
 
-TEST(Makespan, NothingTakesNoTime) { EXPECT_EQ(makespan({}, 4), 0); }
+TEST(Makespan, NothingTakesNoTime) { EXPECT_EQ(makespan({}, 4, 1), 0); }
 
 }  // namespace
 }  // namespace stof::cpu

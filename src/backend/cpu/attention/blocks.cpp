@@ -80,7 +80,7 @@ void run_blocks(const AttentionPlan&, const ArrangedMask& mask, const AttentionC
   for (const AttentionItem& item : call.items)
     for (std::int64_t head = 0; head < call.heads; ++head) add_pieces(blocks, item, head, cost, pieces);
   const AttentionNumbers numbers = numbers_of(call, device.caps);
-  spread(pieces, device.caps.cores, blocks.scratch, [&](const Piece& piece, void* scratch) {
+  spread(pieces, {device.caps.cores, kPartRows}, blocks.scratch, [&](const Piece& piece, void* scratch) {
     const BlockTask task{.head = head_of(call, piece),
                          .visits = blocks.visits.data() + piece.begin,
                          .visit_count = piece.end - piece.begin,

@@ -34,17 +34,16 @@ double partial_live(const AttentionProblem& problem, const BlockStats& stats) {
 
 // Rows are computed in panels, keys one by one: what a block has past the problem costs nothing.
 BlockSize used_size(const AttentionProblem& problem, const BlockStats& stats) {
-  constexpr std::int64_t kPanel = 32;
-  const std::int64_t rows = (problem.shape.queries + kPanel - 1) / kPanel * kPanel;
+  const std::int64_t rows = (problem.shape.queries + kPartRows - 1) / kPartRows * kPartRows;
   return {static_cast<int>(std::min<std::int64_t>(stats.block_q, rows)),
           static_cast<int>(std::min<std::int64_t>(stats.block_kv, problem.shape.keys))};
 }
 
-double spread_us(std::span<const Pieces> pieces, int cores) {
+double spread_us(std::span<const Pieces> pieces, int cores, int parts) {
   double total = 0;
   for (const Pieces& same : pieces) total += same.cost * static_cast<double>(same.count);
   if (cores < 2) return total * 1e-3;
-  return std::min(total * 1e-3, makespan(pieces, cores) * 1e-3 + kForkUs);
+  return std::min(total * 1e-3, makespan(pieces, cores, parts) * 1e-3 + kForkUs);
 }
 
 }  // namespace
@@ -109,7 +108,7 @@ double predict_blocks(const AttentionProblem& problem, const BlockStats& stats, 
     pieces.push_back(
         {.cost = block_ns(block_work(size, bin.full, bin.partial, live, problem.shape.head_dim), problem.shape.dtype),
          .count = static_cast<std::int64_t>(static_cast<double>(bin.count) * items)});
-  return spread_us(pieces, caps.cores);
+  return spread_us(pieces, caps.cores, std::max(1, size.block_q / kPartRows));
 }
 
 double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps) {
@@ -118,7 +117,7 @@ double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps) {
   if (count == 0) return 0;
   const double total = row_ns(total_work(problem), s.dtype);
   const Pieces equal{.cost = total / static_cast<double>(count), .count = count};
-  return spread_us({&equal, 1}, caps.cores);
+  return spread_us({&equal, 1}, caps.cores, 1);
 }
 
 }  // namespace stof::cpu

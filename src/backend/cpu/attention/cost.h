@@ -13,8 +13,11 @@ namespace stof::cpu {
 // problems among cores, 128 costs less to plan and to widen 16-bit storage for.
 inline constexpr std::array<BlockSize, 2> kBlockSizes{{{64, 64}, {128, 128}}};
 
-inline constexpr std::int64_t kRowsPerPiece =
-    16;  // of the row-wise kernel: enough to pay for taking it, few enough to share
+// Of the row-wise kernel: enough to pay for taking it, few enough to share.
+inline constexpr std::int64_t kRowsPerPiece = 16;
+// Of a row-block that several threads share at the end: whole panels of the kernel, which gives the same bits whoever
+// computes which of them.
+inline constexpr int kPartRows = 32;
 
 // Amounts of work; `times_d` ones are multiplied by the head dimension.
 struct BlockWork {

@@ -12,7 +12,8 @@ struct Pieces {
 };
 
 // In the unit of the costs. Follows the schedule while there are few pieces for each core; with many of them no core
-// idles for long, and the bound is the answer: total / cores, or the costliest piece.
-double makespan(std::span<const Pieces> pieces, int cores);
+// idles for long, and the bound is the answer: total / cores, or the costliest piece. The last piece of each core is
+// taken in so many equal parts.
+double makespan(std::span<const Pieces> pieces, int cores, int parts);
 
 }  // namespace stof::cpu

@@ -3,6 +3,9 @@
 
 #include <omp.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include "src/base/error.h"
 
 namespace stof::cpu {
@@ -51,6 +54,27 @@ int threads_for(std::span<const Piece> pieces, int cores) {
   for (const Piece& piece : pieces) total += piece.cost_ns;
   const double worth = std::min(total / kWorthAThread, static_cast<double>(std::min<std::size_t>(pieces.size(), 4096)));
   return std::clamp(static_cast<int>(worth), 1, cores);
+}
+
+void line_up(std::pmr::vector<Piece>& pieces, int threads, int part_rows) {
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {  // as a stable sort, which allocates
+    return std::tie(b.cost_ns, a.item, a.head, a.row) < std::tie(a.cost_ns, b.item, b.head, b.row);
+  });
+  if (part_rows == 0) return;
+  const std::size_t whole = pieces.size();
+  for (std::size_t i = whole - std::min(whole, static_cast<std::size_t>(threads)); i < whole; ++i) {
+    const double row_ns = pieces[i].cost_ns / static_cast<double>(pieces[i].rows);
+    while (pieces[i].rows > part_rows) {
+      Piece part = pieces[i];
+      part.rows = part_rows - part.lane % part_rows;
+      part.cost_ns = row_ns * static_cast<double>(part.rows);
+      pieces[i].row += part.rows;
+      pieces[i].lane += static_cast<int>(part.rows);
+      pieces[i].rows -= part.rows;
+      pieces[i].cost_ns -= part.cost_ns;
+      pieces.push_back(part);
+    }
+  }
 }
 
 int thread_index() { return omp_get_thread_num(); }

@@ -2,10 +2,8 @@
 // The pieces of one attention call, spread over threads. A piece writes its own rows and nothing else and is computed
 // by one thread, so results do not depend on the number of threads or on who takes what.
 #pragma once
-#include <algorithm>
 #include <cstdint>
 #include <memory_resource>
-#include <tuple>
 #include <vector>
 
 #include "kernels/cpu/attention_task.h"
@@ -31,18 +29,25 @@ int threads_for(std::span<const Piece> pieces, int cores);
 
 int thread_index();  // in the current parallel region
 
-// Calls compute(piece, scratch) for each, the costliest first.
+// The costliest first. The last one of each thread is cut into parts of `part_rows` lanes (0: none), so that no thread
+// waits for a whole one at the end.
+void line_up(std::pmr::vector<Piece>& pieces, int threads, int part_rows);
+
+struct Spread {
+  int cores = 1;
+  int part_rows = 0;
+};
+
+// Calls compute(piece, scratch) for each.
 template <class Compute>
-void spread(std::pmr::vector<Piece>& pieces, int cores, ScratchPool& pool, const Compute& compute) {
-  const int threads = threads_for(pieces, cores);
+void spread(std::pmr::vector<Piece>& pieces, const Spread& over, ScratchPool& pool, const Compute& compute) {
+  const int threads = threads_for(pieces, over.cores);
   const ScratchPool::Lease scratch(pool, threads, pieces.get_allocator().resource());
   if (threads == 1) {
     for (const Piece& piece : pieces) compute(piece, scratch.at(0));
     return;
   }
-  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {  // as a stable sort, which allocates
-    return std::tie(b.cost_ns, a.item, a.head, a.row) < std::tie(a.cost_ns, b.item, b.head, b.row);
-  });
+  line_up(pieces, threads, over.part_rows);
   const auto count = static_cast<std::int64_t>(pieces.size());
 #pragma omp parallel num_threads(threads)
   {
