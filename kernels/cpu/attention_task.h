@@ -25,6 +25,7 @@ struct AttentionNumbers {
   Storage storage = Storage::f32;
   float scale = 1.f;
   bool bf16_dot = false;  // the processor has a bf16 dot product, AVX512_BF16
+  bool far = false;       // rows come from memory: worth bringing near before they are needed
 };
 
 // An entry of a block layout: keys [key_start, key_start + block_kv), all allowed when mask is negative.
@@ -48,6 +49,7 @@ struct BlockTask {
   std::int64_t visit_count = 0;
   std::int64_t row = 0;
   int rows = 0, lane = 0;
+  const BlockTask* following = nullptr;  // probably the next one of this thread: what it begins with is brought near
 };
 
 struct KeyInterval {

@@ -89,12 +89,37 @@ class RowBlock {
 
   void run() {
     pack_queries();
-    for (std::int64_t i = 0; i < task_.visit_count && task_.visits[i].key_start < task_.head.keys; ++i)
-      visit(task_.visits[i]);
+    for (std::int64_t i = 0; has_visit(task_, i); ++i) visit(task_.visits[i], ahead_of(i));
     write();
   }
 
  private:
+  static bool has_visit(const BlockTask& task, std::int64_t i) {
+    return i < task.visit_count && task.visits[i].key_start < task.head.keys;
+  }
+
+  void add_keys(Ahead& ahead, const AttentionHead& head, int key_start) const {
+    const int keys = std::min(tiles_.block_kv, head.keys - key_start);
+    ahead.add(rows_at(head.k, key_start, head.k_stride), keys);
+    ahead.add(rows_at(head.v, key_start, head.v_stride), keys);
+  }
+
+  // During visit i: the keys of the next one, or what the end of this task and the beginning of the next will touch.
+  Ahead ahead_of(std::int64_t i) const {
+    Ahead ahead{.lines = static_cast<int>(sizeof(T)) * numbers_.head_dim / 64};
+    if (!numbers_.far) return ahead;
+    if (has_visit(task_, i + 1)) {
+      add_keys(ahead, task_.head, task_.visits[i + 1].key_start);
+      return ahead;
+    }
+    ahead.add(rows_at(task_.head.out, task_.row, task_.head.out_stride), task_.rows);
+    if (const BlockTask* const next = task_.following; next != nullptr) {
+      ahead.add(rows_at(next->head.q, next->row, next->head.q_stride), next->rows);
+      if (has_visit(*next, 0)) add_keys(ahead, next->head, next->visits[0].key_start);
+    }
+    return ahead;
+  }
+
   static const T* row_at(const void* base, std::int64_t row, std::int64_t stride) {
     return static_cast<const T*>(base) + row * stride;
   }
@@ -183,13 +208,15 @@ class RowBlock {
     }
   }
 
-  void visit(const BlockVisit& entry) {
+  void visit(const BlockVisit& entry, const Ahead& ahead) {
     const int keys = std::min(tiles_.block_kv, task_.head.keys - entry.key_start);
     Block block{.k = key_rows(entry.key_start, keys),
                 .v = value_rows(entry.key_start, keys),
                 .keys = keys,
                 .head_dim = numbers_.head_dim,
                 .depth = depth_,
+                .ahead = ahead,
+                .panels = last_panel_ - first_panel_ + 1,
                 .unit = scale_of_scores()};
     if (entry.mask < 0) {
       for (int panel = first_panel_; panel <= last_panel_; ++panel) attend<Words, false>(block, panel_at(panel));
@@ -255,7 +282,8 @@ class RowBlock {
             .s = s_,
             .top = top_ + row,
             .sum = sum_ + row,
-            .mask_offset = static_cast<int>(row / 8)};
+            .mask_offset = static_cast<int>(row / 8),
+            .index = index - first_panel_};
   }
 
   void write() const {

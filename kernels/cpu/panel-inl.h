@@ -29,12 +29,45 @@ struct Rows {
   const float* words(int j) const { return reinterpret_cast<const float*>(row(j)); }
 };
 
+// Rows that are needed next, brought into the second-level cache between the tiles of scores: all at once they would
+// wait for one another, and left alone each first touch of a row waits for memory.
+struct Ahead {
+  static constexpr int kMost = 4;
+  Rows rows[kMost] = {};
+  int counts[kMost] = {};
+  int lines = 0;  // of 64 bytes in a row
+
+  void add(const Rows& more, int count) {
+    for (int i = 0; i < kMost; ++i)
+      if (counts[i] == 0) {
+        rows[i] = more;
+        counts[i] = count;
+        return;
+      }
+  }
+
+  // Of rows [begin, begin + kRows) the `part`-th of `parts` parts.
+  HWY_INLINE void fetch(int begin, int part, int parts) const {
+    const int first = part * lines / parts, last = (part + 1) * lines / parts;
+    if (first == last) return;
+    for (int i = 0; i < kMost && counts[i] > 0; ++i) {
+      const std::byte* at = rows[i].row(begin) + first * 64;
+      for (int r = std::min(kRows, counts[i] - begin); r > 0; --r, at += rows[i].stride) {
+        __builtin_prefetch(at, 0, 2);
+        for (int line = 1; line < last - first; ++line) __builtin_prefetch(at + line * 64, 0, 2);
+      }
+    }
+  }
+};
+
 struct Block {
   Rows k;  // a row a key
   Rows v;  // a row for the keys of a word, readable to whole vectors
   int keys, head_dim, depth;
   const std::uint8_t* mask = nullptr;  // [keys][mask_row_bytes], or null: every key is allowed
   int mask_row_bytes = 0;
+  Ahead ahead;
+  int panels = 1;    // that visit this block
   float unit = 1.f;  // of scores in pairs, which are not scaled before: their factor to units of log2, above 0
 };
 
@@ -44,6 +77,7 @@ struct Panel {
   float* s;          // [block_kv][kPanel]: scores, then words of weights
   float *top, *sum;  // [kPanel]: running maximum and sum of weights
   int mask_offset;   // bytes into a mask row
+  int index;         // among those that visit the block
 };
 
 // Where something is allowed: per tile of kRows keys, and per group of kRows rows the keys it needs.
@@ -102,6 +136,7 @@ HWY_INLINE Peak write_scores(const Block& block, const Panel& panel, const Live&
   const FloatVec forbidden = hn::Set(d, -std::numeric_limits<float>::infinity());
   Peak peak = {{forbidden, forbidden}};
   for (int j = 0; j < block.keys; j += kRows) {
+    block.ahead.fetch(j, panel.index, block.panels);
     if (kMasked && !live.tile[j / kRows]) continue;
     const std::byte* k[kRows];
     for (int r = 0; r < kRows; ++r) k[r] = block.k.row(std::min(j + r, block.keys - 1));

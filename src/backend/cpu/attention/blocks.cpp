@@ -80,15 +80,23 @@ void run_blocks(const AttentionPlan&, const ArrangedMask& mask, const AttentionC
   for (const AttentionItem& item : call.items)
     for (std::int64_t head = 0; head < call.heads; ++head) add_pieces(blocks, item, head, cost, pieces);
   const AttentionNumbers numbers = numbers_of(call, device.caps);
-  spread(pieces, {device.caps.cores, kPartRows}, blocks.scratch, [&](const Piece& piece, void* scratch) {
-    const BlockTask task{.head = head_of(call, piece),
-                         .visits = blocks.visits.data() + piece.begin,
-                         .visit_count = piece.end - piece.begin,
-                         .row = piece.row,
-                         .rows = static_cast<int>(piece.rows),
-                         .lane = piece.lane};
-    block_attention(numbers, blocks.tiles, task, scratch);
-  });
+  const auto task_of = [&](const Piece& piece) {
+    return BlockTask{.head = head_of(call, piece),
+                     .visits = blocks.visits.data() + piece.begin,
+                     .visit_count = piece.end - piece.begin,
+                     .row = piece.row,
+                     .rows = static_cast<int>(piece.rows),
+                     .lane = piece.lane};
+  };
+  spread(pieces, {device.caps.cores, kPartRows}, blocks.scratch,
+         [&](const Piece& piece, const Piece* following, void* scratch) {
+           BlockTask next, task = task_of(piece);
+           if (following != nullptr) {
+             next = task_of(*following);
+             task.following = &next;
+           }
+           block_attention(numbers, blocks.tiles, task, scratch);
+         });
 }
 
 }  // namespace stof::cpu

@@ -105,7 +105,7 @@ void run_rows(const AttentionPlan&, const ArrangedMask& mask, const AttentionCal
     for (std::int64_t head = 0; head < call.heads; ++head) add_pieces(layout, item, head, call, pieces);
   const AttentionNumbers numbers = numbers_of(call, device.caps);
   constexpr std::int64_t kNoKeys[kRowsPerPiece + 1] = {};
-  spread(pieces, {.cores = device.caps.cores}, layout.scratch, [&](const Piece& piece, void*) {
+  spread(pieces, {.cores = device.caps.cores}, layout.scratch, [&](const Piece& piece, const Piece*, void*) {
     row_attention(numbers, {.head = head_of(call, piece),
                             .intervals = layout.intervals.data(),
                             .row_begin = piece.item->keys == 0 ? kNoKeys : layout.row_begin.data() + piece.begin,

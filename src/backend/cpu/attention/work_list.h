@@ -33,18 +33,24 @@ int thread_index();  // in the current parallel region
 // waits for a whole one at the end.
 void line_up(std::pmr::vector<Piece>& pieces, int threads, int part_rows);
 
+inline const Piece* after(const std::pmr::vector<Piece>& pieces, std::size_t index, int threads) {
+  index += static_cast<std::size_t>(threads);
+  return index < pieces.size() ? &pieces[index] : nullptr;
+}
+
 struct Spread {
   int cores = 1;
   int part_rows = 0;
 };
 
-// Calls compute(piece, scratch) for each.
+// Calls compute(piece, following, scratch) for each; `following` is the piece that this thread takes next if all take
+// equally long, or null.
 template <class Compute>
 void spread(std::pmr::vector<Piece>& pieces, const Spread& over, ScratchPool& pool, const Compute& compute) {
   const int threads = threads_for(pieces, over.cores);
   const ScratchPool::Lease scratch(pool, threads, pieces.get_allocator().resource());
   if (threads == 1) {
-    for (const Piece& piece : pieces) compute(piece, scratch.at(0));
+    for (std::size_t i = 0; i < pieces.size(); ++i) compute(pieces[i], after(pieces, i, 1), scratch.at(0));
     return;
   }
   line_up(pieces, threads, over.part_rows);
@@ -53,7 +59,10 @@ void spread(std::pmr::vector<Piece>& pieces, const Spread& over, ScratchPool& po
   {
     void* const mine = scratch.at(thread_index());
 #pragma omp for schedule(dynamic)
-    for (std::int64_t i = 0; i < count; ++i) compute(pieces[static_cast<std::size_t>(i)], mine);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto index = static_cast<std::size_t>(i);
+      compute(pieces[index], after(pieces, index, threads), mine);
+    }
   }
 }
 
