@@ -23,20 +23,26 @@ double items_per_measured(const AttentionProblem& problem) {
   return static_cast<double>(problem.shape.batch) / static_cast<double>(problem.stats.extent.batch);
 }
 
-// The share of a partial block in live cells was sampled at the first block size; larger blocks have more partial ones,
-// but the live cells of the mask stay what they are.
+// What an average block of this size has inside the problem. Rows are computed in panels, keys one by one: what a block
+// has past them costs nothing.
+BlockSize used_size(const AttentionProblem& problem, const BlockStats& stats) {
+  const auto average = [](std::int64_t length, std::int64_t block) {
+    const std::int64_t blocks = std::max<std::int64_t>(1, (length + block - 1) / block);
+    return static_cast<int>((length + blocks / 2) / blocks);
+  };
+  const std::int64_t rows = (problem.shape.queries + kPartRows - 1) / kPartRows * kPartRows;
+  return {average(rows, stats.block_q), average(problem.shape.keys, stats.block_kv)};
+}
+
+// The share of partial blocks in live cells was sampled at the first block size, of whole blocks. Larger ones are more
+// often partial, but the live cells of the mask stay what they are.
 double partial_live(const AttentionProblem& problem, const BlockStats& stats) {
   const BlockStats& sampled = problem.stats.blocks.front();
   if (stats.partial <= 0) return 1;
-  const double live = sampled.full + sampled.partial * problem.partial_live;
+  const BlockSize used = used_size(problem, sampled);
+  const double inside = double(used.block_q) * used.block_kv / (double(sampled.block_q) * sampled.block_kv);
+  const double live = sampled.full + sampled.partial * std::min(1.0, problem.partial_live / inside);
   return std::clamp((live - stats.full) / stats.partial, 0.0, 1.0);
-}
-
-// Rows are computed in panels, keys one by one: what a block has past the problem costs nothing.
-BlockSize used_size(const AttentionProblem& problem, const BlockStats& stats) {
-  const std::int64_t rows = (problem.shape.queries + kPartRows - 1) / kPartRows * kPartRows;
-  return {static_cast<int>(std::min<std::int64_t>(stats.block_q, rows)),
-          static_cast<int>(std::min<std::int64_t>(stats.block_kv, problem.shape.keys))};
 }
 
 double spread_us(std::span<const Pieces> pieces, int cores, int parts) {

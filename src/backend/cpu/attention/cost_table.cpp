@@ -20,12 +20,12 @@ constexpr int kFormat = 1;  // of the file: changes with the terms
 
 // `stof calibrate` on an AVX-512 processor at 3.7 GHz (bench/results/cpu-attention-cost.json). Ratios travel to other
 // machines, which is all that a choice needs.
-// The last term of bf16, products in pairs, is an estimate: about half of f16's.
-constexpr BlockCosts kBlockF32 = {108, 0.507, 0, 0.0967, 223, 0.299, 0.0343};
-constexpr BlockCosts kBlockF16 = {115, 0.551, 0, 0.189, 208, 0.326, 0.0334};
-constexpr BlockCosts kBlockBf16 = {115, 0.551, 0, 0.189, 208, 0.326, 0.0171};
-constexpr RowCosts kRowF32 = {46.6, 0.212, 2.78, 0.0517};
-constexpr RowCosts kRow16 = {46.5, 0.243, 3.19, 0.0621};
+constexpr BlockCosts kBlockF32 = {36.7, 0.38, 0, 0.102, 229, 0.291, 0.0332};
+constexpr BlockCosts kBlockF16 = {0, 0.381, 0, 0.193, 269, 0.289, 0.0328};
+constexpr BlockCosts kBlockBf16 = {171, 0.424, 0, 0.0937, 227, 0.29, 0.0161};
+constexpr RowCosts kRowF32 = {46.1, 0.174, 2.75, 0.0523};
+constexpr RowCosts kRowF16 = {44, 0.216, 3.02, 0.0616};
+constexpr RowCosts kRowBf16 = {49.3, 0.296, 3.31, 0.0618};
 
 template <std::size_t kTerms>
 bool read(const Json& from, const char* name, std::array<double, kTerms>& to) {
@@ -71,8 +71,8 @@ const CostTable& built_in_costs() {
                                .block_f16 = kBlockF16,
                                .block_bf16 = pairs ? kBlockBf16 : kBlockF16,
                                .row_f32 = kRowF32,
-                               .row_f16 = kRow16,
-                               .row_bf16 = kRow16};
+                               .row_f16 = kRowF16,
+                               .row_bf16 = kRowBf16};
   return table;
 }
 
