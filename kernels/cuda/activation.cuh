@@ -28,6 +28,22 @@ __device__ __forceinline__ float gelu<Single>(float x) {
   return 0.5f * x * (1.f + erff(x * 0.70710678f));
 }
 
+// x Phi(x) in 12 instructions, none of them of the special function unit, good to 4e-5: less than half of what rounding
+// the result to f16 may cost. Phi(x) - 1/2 is x times a polynomial of x^2 up to |x| = 4.4, minimax for the error of the
+// result; from there on it is past 1/2 and saturates.
+__device__ __forceinline__ float gelu_by_polynomial(float x) {
+  const float t = fminf(x * x, 19.36f);
+  float q = __fmaf_rn(3.57195523e-11f, t, -3.75608655e-09f);
+  q = __fmaf_rn(q, t, 1.74152703e-07f);
+  q = __fmaf_rn(q, t, -4.72608008e-06f);
+  q = __fmaf_rn(q, t, 8.43054659e-05f);
+  q = __fmaf_rn(q, t, -0.00105506636f);
+  q = __fmaf_rn(q, t, 0.00964326784f);
+  q = __fmaf_rn(q, t, -0.0660768002f);
+  q = __fmaf_rn(q, t, 0.398761809f);
+  return x * __saturatef(__fmaf_rn(x, q, 0.5f));  // NaN saturates to 0 and stays NaN
+}
+
 // x (1 + tanh y) / 2 = x / (1 + exp(-2 y))
 __device__ __forceinline__ float gelu_tanh(float x) {
   const float y = 0.79788456f * __fmaf_rn(0.044715f * x * x, x, x);

@@ -90,6 +90,43 @@ ${facts}}
   endforeach()
 endmacro()
 
+# stof_gemm(DTYPES ROWS COLUMNS STAGES WARPGROUPS TEAMS SPLIT ACTIVATION BIAS RESIDUAL X_NORM RESIDUAL_NORM
+# MOMENTS): see GemmShape and GemmEpilogue; the text is that of src/backend/cuda/matmul/instances.cpp.
+macro(stof_gemm dtypes rows columns stages warpgroups teams split activation b r x n m)
+  set(activations none gelu gelu_tanh silu relu)
+  list(FIND activations ${activation} number)
+  set(flags ${b} ${r} ${x} ${n} ${m})
+  list(TRANSFORM flags REPLACE 0 false)
+  list(TRANSFORM flags REPLACE 1 true)
+  list(JOIN flags ", " flags)
+  set(shape "GemmShape{${rows}, ${columns}, ${stages}, ${warpgroups}, ${teams}, ${split}}")
+  set(epilogue "GemmEpilogue{${number}, ${flags}}")
+  foreach(dtype ${dtypes})
+    string(REPLACE bf16 Bfloat element ${dtype})
+    string(REPLACE f16 Half element ${element})
+    set(tile ${rows}x${columns}_s${stages}_w${warpgroups}_t${teams}_p${split})
+    stof_kernel(gemm_${dtype}_${tile}_${activation}_b${b}_r${r}_x${x}_n${n}_m${m}
+"#include \"kernels/cuda/gemm.cuh\"
+namespace stof::cuda {
+struct Instance : GemmTraits<${element}, ${shape}, ${epilogue}> {};
+template __global__ void gemm_kernel<Instance>(const __grid_constant__ GemmMaps,
+                                               const __grid_constant__ GemmParams);
+${facts}}
+" sm_90a)
+  endforeach()
+endmacro()
+
+# The linears of an encoder's layer, with their norms before them or deferred to them.
+macro(stof_encoder_gemms)
+  stof_gemm(f16 ${ARGN} none 1 0 0 0 0)
+  stof_gemm(f16 ${ARGN} gelu 1 0 0 0 0)
+  stof_gemm(f16 ${ARGN} none 1 1 0 0 0)
+  stof_gemm(f16 ${ARGN} none 1 0 1 0 0)
+  stof_gemm(f16 ${ARGN} gelu 1 0 1 0 0)
+  stof_gemm(f16 ${ARGN} none 1 1 0 1 1)
+endmacro()
+stof_encoder_gemms(64 64 6 1 1 1)
+stof_encoder_gemms(128 192 4 2 1 1)
 stof_stream(32 4 1 1 2 1 1)
 stof_stream(64 4 1 1 2 1 1)
 stof_stream(64 1 1 1 2 3 1)
@@ -162,3 +199,9 @@ template __global__ void stof::cuda::plan_blocks_kernel<stof::cuda::BlockLists>(
 template __global__ void stof::cuda::plan_blocks_kernel<stof::cuda::BlockBytes>(
     const __grid_constant__ stof::cuda::DeviceTable);
 " sm_90a)
+
+# Further units for who wants to do without the run-time compiler: a file of such lines.
+set(STOF_MORE_KERNELS "" CACHE FILEPATH "A file of stof_gemm(...) lines: kernels to compile ahead")
+if(STOF_MORE_KERNELS)
+  include(${STOF_MORE_KERNELS})
+endif()

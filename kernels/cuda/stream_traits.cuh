@@ -2,6 +2,7 @@
 // Sizes of the stream kernel: how a CTA is divided into teams, how its shared memory and registers are dealt out.
 #pragma once
 #include "kernels/cuda/output.cuh"
+#include "kernels/cuda/ring.cuh"
 
 namespace stof::cuda {
 
@@ -61,19 +62,5 @@ struct StreamTraits {
 
 // Added by the loader to the state of a tile that reaches past the slice's keys.
 constexpr int kTailState = 1 << 28;
-
-// A ring of stages, and how often it went round.
-template <int kStages>
-struct RingPlace {
-  u32 stage = 0, parity = 0;
-  __device__ __forceinline__ void advance() {
-    if (++stage == kStages) stage = 0, parity ^= 1;
-  }
-  __device__ __forceinline__ void advance(u32 steps) {
-    stage += steps;
-    parity ^= stage / kStages & 1;
-    stage %= kStages;
-  }
-};
 
 }  // namespace stof::cuda

@@ -15,13 +15,13 @@ struct Field {
   std::string_view before;  // what stands in front of the number
   int MatmulSetting::*value;
 };
-constexpr std::array<Field, 8> kFields{{{" ", &MatmulSetting::rows},
+constexpr std::array<Field, 7> kFields{{{" ", &MatmulSetting::rows},
                                         {"x", &MatmulSetting::columns},
                                         {" k", &MatmulSetting::depth},
                                         {" s", &MatmulSetting::stages},
                                         {" w", &MatmulSetting::warpgroups},
                                         {" t", &MatmulSetting::teams},
-                                        {" c", &MatmulSetting::cluster},
+
                                         {" split", &MatmulSetting::split}}};
 
 // Takes `before` and a positive number off the front.
@@ -52,7 +52,7 @@ MatmulSetting matmul_setting_of(std::string_view text) {
   for (const Field& field : kFields) good = good && take(rest, field.before, setting.*field.value);
   if (!good || !rest.empty())
     fail(ErrorKind::invalid_argument,
-         "matmul setting '{}'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 t1 c1 split1'", text);
+         "matmul setting '{}'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 t1 split1'", text);
   return setting;
 }
 

@@ -17,12 +17,11 @@ struct MatmulSetting {
   int stages = 0;             // steps in flight
   int warpgroups = 0;         // that share a tile
   int teams = 0;              // of warpgroups, which take tiles in turns: one multiplies while another writes
-  int cluster = 0;            // CTAs, tiles above each other, that load the weight's share once for all of them
   int split = 0;              // CTAs that share the inner dimension of a tile
   friend auto operator<=>(const MatmulSetting&, const MatmulSetting&) = default;
 };
 
-// "cublaslt", or "wgmma 128x192 k64 s4 w2 t1 c1 split1".
+// "cublaslt", or "wgmma 128x192 k64 s4 w2 t1 split1".
 std::string text_of(const MatmulSetting& setting);
 
 // The inverse; throws invalid_argument. Whether a device takes it is another question (MatmulOperations::refuses).

@@ -8,6 +8,7 @@
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/rows.h"
 #include "src/backend/cuda/attention/table_planner.h"
+#include "src/backend/cuda/matmul/instances.h"
 #include "src/backend/cuda/rows.h"
 #include "src/codegen/compiler.h"
 #include "src/codegen/cubin_values.h"
@@ -49,6 +50,8 @@ std::vector<Unit> instance_units() {
         if (i.parts == 1) unit.entries.emplace_back(kPackedMmaEntry);
       }
   }
+  for (const GemmInstance& i : gemm_built_ahead())
+    units.push_back({name_of(i), "sm_90a", {std::string(kGemmEntry)}, threads_of(i)});
   return units;
 }
 
@@ -145,6 +148,44 @@ std::string name_of_case(const testing::TestParamInfo<Unit>& the) { return the.p
 
 INSTANTIATE_TEST_SUITE_P(Every, CompiledUnit, testing::ValuesIn(units()), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Every, RunTimeUnit, testing::ValuesIn(run_time_units()), name_of_case);
+
+// The units of the build say what the library would have compiled.
+TEST(GemmUnits, AreWhatTheRunTimeCompilerIsGiven) {
+  for (const GemmInstance& i : gemm_built_ahead()) EXPECT_EQ(unit_source(name_of(i)), source_of(i));
+}
+
+// Every tile with the fullest epilogue that it takes, and every activation.
+std::vector<GemmInstance> gemms_to_compile() {
+  const DeviceCaps hopper{.name = "", .cores = 132, .arch = 90};
+  std::vector<GemmInstance> all;
+  for (const MatmulSetting& setting : wgmma_settings()) {
+    MatmulProblem problem{
+        .rows = 128, .columns = 768, .inner = 768, .dtype = DType::bf16, .bias = true, .residual = true};
+    problem.x_norm = problem.residual_norm = problem.moments = true;
+    if (refuses(problem, hopper, setting)) problem.x_norm = problem.residual_norm = problem.moments = false;
+    all.push_back(instance_of(problem, setting));
+  }
+  for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu})
+    all.push_back({.setting = wgmma_settings().front(), .activation = activation, .bias = true});
+  return all;
+}
+
+class RunTimeGemm : public testing::TestWithParam<GemmInstance> {};
+INSTANTIATE_TEST_SUITE_P(Every, RunTimeGemm, testing::ValuesIn(gemms_to_compile()),
+                         [](const auto& test) { return name_of(test.param); });
+
+TEST_P(RunTimeGemm, FitsAMultiprocessorAsTheSettingsSay) {
+  if (find_nvrtc() == nullptr) GTEST_SKIP() << "no NVRTC on this machine; `make cuda` fetches one";
+  const TemporaryFolder folder;
+  const std::string code = Compiler({.cache = {.folder = folder.path(), .log = {}}, .nvrtc = find_nvrtc()})
+                               .cubin(source_of(GetParam()), "sm_90a");
+  EXPECT_NE(code.find(kGemmEntry), std::string::npos);
+  const std::vector<int> facts = cubin_values(code, "kernel_facts");
+  ASSERT_EQ(facts.size(), 2u);
+  EXPECT_LE(facts[0], 227 * 1024);
+  EXPECT_LE(facts[0], shared_bytes_of(GetParam().setting));
+  EXPECT_EQ(facts[1], threads_of(GetParam()));
+}
 
 TEST(CubinValues, SaysWhatIsWrong) {
   EXPECT_ERROR(cubin_values("", "x"), ErrorKind::device, "a compiled kernel is damaged: it is not a whole ELF file");

@@ -11,11 +11,11 @@ namespace stof {
 namespace {
 
 TEST(MatmulSetting, IsReadBackFromItsText) {
-  for (const char* text : {"cublaslt", "wgmma 128x192 k64 s4 w2 t1 c1 split1", "wgmma 64x64 k64 s6 w1 t2 c2 split8"}) {
+  for (const char* text : {"cublaslt", "wgmma 128x192 k64 s4 w2 t1 split1", "wgmma 64x64 k64 s6 w1 t2 split8"}) {
     EXPECT_EQ(text_of(matmul_setting_of(text)), text);
   }
   EXPECT_EQ(matmul_setting_of("cublaslt"), MatmulSetting{});
-  EXPECT_EQ(matmul_setting_of("wgmma 128x192 k64 s4 w2 t1 c3 split5"),
+  EXPECT_EQ(matmul_setting_of("wgmma 128x192 k64 s4 w2 t1 split5"),
             (MatmulSetting{.kernel = MatmulSetting::Kernel::wgmma,
                            .rows = 128,
                            .columns = 192,
@@ -23,17 +23,16 @@ TEST(MatmulSetting, IsReadBackFromItsText) {
                            .stages = 4,
                            .warpgroups = 2,
                            .teams = 1,
-                           .cluster = 3,
                            .split = 5}));
 }
 
 TEST(MatmulSetting, RefusesOtherText) {
-  for (const char* text : {"", "cublas", "cublaslt ", "wgmma", "wgmma 128x192", "wgmma 128x192 k64 s4 w2 t1 c1 split0",
-                           "wgmma 128x192 k64 s4 w2 t1 c1 split1 ", "wgmma 128x192 k64 s4 w2 t1 c1 split-1",
-                           "wgmma  128x192 k64 s4 w2 t1 c1 split1", "wgmma 128x99999999999 k64 s4 w2 t1 c1 split1"})
+  for (const char* text : {"", "cublas", "cublaslt ", "wgmma", "wgmma 128x192", "wgmma 128x192 k64 s4 w2 t1 split0",
+                           "wgmma 128x192 k64 s4 w2 t1 split1 ", "wgmma 128x192 k64 s4 w2 t1 split-1",
+                           "wgmma  128x192 k64 s4 w2 t1 split1", "wgmma 128x99999999999 k64 s4 w2 t1 split1"})
     EXPECT_ERROR(matmul_setting_of(text), ErrorKind::invalid_argument,
                  "matmul setting '" + std::string(text) +
-                     "'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 t1 c1 split1'");
+                     "'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 t1 split1'");
 }
 
 // A problem of BERT-base; nothing looks at the weights themselves.

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cuda/matmul.h"
 
-#include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "src/backend/cuda/driver/device.h"
-#include "src/backend/cuda/driver/device_memory.h"
 #include "src/backend/cuda/matmul/epilogue.h"
+#include "src/backend/cuda/matmul/gemm.h"
 #include "src/backend/cuda/matmul/product.h"
 #include "src/backend/cuda/matmul/settings.h"
 #include "src/backend/cuda/rows.h"
 #include "src/base/error.h"
-#include "src/tensor/convert.h"
 
 namespace stof::cuda {
 namespace {
@@ -18,81 +18,94 @@ namespace {
 // What NVIDIA recommends for Hopper; algorithms that split the inner dimension need some.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
-// Parts one after another, on the GPU.
-DeviceMemory stacked(const Gpu& gpu, std::span<const TensorView> parts, DType dtype) {
-  std::size_t bytes = 0;
-  for (const TensorView& part : parts) bytes += static_cast<std::size_t>(element_count(part.shape)) * size_of(dtype);
-  DeviceMemory memory(gpu, bytes);
-  DevicePointer next = memory.address();
-  for (const TensorView& part : parts) {
-    const Tensor values = converted(part, dtype);
-    copy_in(gpu, next, {values.as<std::byte>(), values.bytes()});
-    next += values.bytes();
-  }
-  return memory;
-}
-
 class Linear {
  public:
   explicit Linear(const LinearSpec& spec)
       : gpu_(gpu_of(*spec.device)),
-        blas_(BlasDevice::of(gpu_)),
-        dtype_(spec.dtype),
-        activation_(spec.activation),
-        residual_(spec.residual),
-        inner_(spec.weight.front().dim(1)),
-        weight_(stacked(gpu_, spec.weight, spec.dtype)),
-        bias_(stacked(gpu_, spec.bias, spec.dtype)),
-        exact_bias_(stacked(gpu_, spec.bias, DType::f32)) {
-    for (const TensorView& part : spec.weight) columns_ += part.dim(0);
-  }
+        weights_(gpu_, spec),
+        gemm_{.gpu = gpu_,
+              .weights = weights_,
+              .problem = problem_of(spec, 0),
+              .x_epsilon = spec.x_norm ? spec.x_norm->epsilon : 0.f,
+              .residual_epsilon = spec.residual_norm ? spec.residual_norm->epsilon : 0.f} {}
 
   void run(const LinearCall& call) const {
-    if (call.rows == 0 || columns_ == 0) return;
-    const bool bias = bias_.bytes() > 0;
-    for (const Epilogue& epilogue : {epilogue_of(activation_, bias, dtype_), plain_epilogue(activation_, bias)}) {
-      if (!multiply(call, epilogue.inside)) continue;
-      if (epilogue.anything_after())
-        row_operations.add({.rows = call.rows, .columns = columns_, .dtype = dtype_, .queue = call.queue}, call.out,
-                           epilogue.bias_after ? exact_bias_.as<void>() : nullptr, epilogue.bias_after,
-                           epilogue.activation_after, call.out);
-      return;
-    }
-    fail(ErrorKind::unsupported, "cuBLASLt refused a matmul of [{}, {}] and [{}, {}] in {}", call.rows, inner_, inner_,
-         columns_, name_of(dtype_));
+    if (call.rows == 0 || weights_.columns == 0) return;
+    const MatmulSetting setting = call.setting != nullptr ? *call.setting : own_choice(call.rows);
+    if (setting.kernel == MatmulSetting::Kernel::cublaslt) run_blas(call);
+    else launch_of(setting).run(gemm_, call);
+  }
+
+  void prepare(const MatmulSetting& setting) const {
+    if (setting.kernel == MatmulSetting::Kernel::cublaslt) BlasDevice::of(gpu_);
+    else launch_of(setting);
   }
 
  private:
+  MatmulSetting own_choice(std::int64_t rows) const {
+    MatmulProblem problem = gemm_.problem;
+    problem.rows = rows;
+    if (!refuses(problem, gpu_.caps, {})) return {};
+    return settings_of(problem, gpu_.caps).front().setting;
+  }
+
+  const GemmLaunch& launch_of(const MatmulSetting& setting) const {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<GemmLaunch>& place = launches_[setting];
+    if (!place) {
+      MatmulProblem problem = gemm_.problem;
+      problem.rows = 1;
+      if (const auto why_not = refuses(problem, gpu_.caps, setting)) fail(ErrorKind::unsupported, "{}", *why_not);
+      place = std::make_unique<GemmLaunch>(gemm_, setting);
+    }
+    return *place;
+  }
+
+  void run_blas(const LinearCall& call) const {
+    const MatmulProblem& problem = gemm_.problem;
+    if (const auto why_not = refuses(problem, gpu_.caps, {})) fail(ErrorKind::unsupported, "{}", *why_not);
+    for (const Epilogue& epilogue : {epilogue_of(problem.activation, problem.bias, problem.dtype),
+                                     plain_epilogue(problem.activation, problem.bias)}) {
+      if (!multiply(call, epilogue.inside)) continue;
+      if (epilogue.anything_after())
+        row_operations.add({.rows = call.rows, .columns = problem.columns, .dtype = problem.dtype, .queue = call.queue},
+                           call.out, epilogue.bias_after ? weights_.exact_bias.as<void>() : nullptr,
+                           epilogue.bias_after, epilogue.activation_after, call.out);
+      return;
+    }
+    fail(ErrorKind::unsupported, "cuBLASLt refused a matmul of [{}, {}] and [{}, {}] in {}", call.rows, problem.inner,
+         problem.inner, problem.columns, name_of(problem.dtype));
+  }
+
   bool multiply(const LinearCall& call, BlasEpilogue epilogue) const {
+    const bool residual = gemm_.problem.residual;
     const ProductKey key{.rows = call.rows,
-                         .columns = columns_,
-                         .inner = inner_,
-                         .dtype = dtype_,
+                         .columns = weights_.columns,
+                         .inner = weights_.inner,
+                         .dtype = gemm_.problem.dtype,
                          .epilogue = epilogue,
-                         .residual = residual_,
+                         .residual = residual,
                          .x_alignment = alignment_of(call.x),
-                         .weight_alignment = alignment_of(weight_.as<void>()),
-                         .residual_alignment = residual_ ? alignment_of(call.residual) : 256,
+                         .weight_alignment = alignment_of(weights_.matrix.as<void>()),
+                         .residual_alignment = residual ? alignment_of(call.residual) : 256,
                          .out_alignment = alignment_of(call.out),
                          .workspace_bytes = call.queue.workspace == nullptr ? 0 : call.queue.workspace_bytes};
-    return blas_.multiply(key,
-                          {.x = call.x,
-                           .weight = weight_.as<void>(),
-                           .bias = bias_.as<void>(),
-                           .residual = residual_ ? call.residual : nullptr,
-                           .out = call.out},
-                          {.workspace = call.queue.workspace,
-                           .workspace_bytes = key.workspace_bytes,
-                           .stream = static_cast<StreamHandle>(call.queue.stream)});
+    return BlasDevice::of(gpu_).multiply(key,
+                                         {.x = call.x,
+                                          .weight = weights_.matrix.as<void>(),
+                                          .bias = weights_.bias.as<void>(),
+                                          .residual = residual ? call.residual : nullptr,
+                                          .out = call.out},
+                                         {.workspace = call.queue.workspace,
+                                          .workspace_bytes = key.workspace_bytes,
+                                          .stream = static_cast<StreamHandle>(call.queue.stream)});
   }
 
   const Gpu& gpu_;
-  BlasDevice& blas_;
-  DType dtype_;
-  Activation activation_;
-  bool residual_;
-  std::int64_t inner_, columns_ = 0;
-  DeviceMemory weight_, bias_, exact_bias_;
+  PackedWeights weights_;
+  GemmLinear gemm_;
+  mutable std::mutex mutex_;
+  mutable std::map<MatmulSetting, std::unique_ptr<GemmLaunch>> launches_;
 };
 
 PackedLinear pack(const LinearSpec& spec) {
@@ -100,8 +113,9 @@ PackedLinear pack(const LinearSpec& spec) {
   if (spec.dtype != DType::f32 && spec.dtype != DType::f16 && spec.dtype != DType::bf16)
     fail(ErrorKind::unsupported, "no matmul in {} on CUDA; accepted: f32, f16, bf16", name_of(spec.dtype));
   if (spec.residual_norm) STOF_CHECK(spec.residual);
-  if (const auto why_not = refuses(problem_of(spec, 1), spec.device->caps, {}))
-    fail(ErrorKind::unsupported, "no matmul on CUDA: {}", *why_not);
+  const MatmulProblem problem = problem_of(spec, 1);
+  if (settings_of(problem, spec.device->caps).empty())
+    fail(ErrorKind::unsupported, "no matmul on CUDA takes this:{}", refusals_of(problem, spec.device->caps));
   return std::make_shared<const Linear>(spec);
 }
 
@@ -113,7 +127,9 @@ std::optional<std::string> refuses_setting(const LinearSpec& spec, std::int64_t 
   return refuses(problem_of(spec, rows), spec.device->caps, setting);
 }
 
-void prepare(const PackedLinear&, const MatmulSetting&) {}
+void prepare(const PackedLinear& linear, const MatmulSetting& setting) {
+  static_cast<const Linear*>(linear.get())->prepare(setting);
+}
 
 void run(const PackedLinear& linear, const LinearCall& call) { static_cast<const Linear*>(linear.get())->run(call); }
 

@@ -19,6 +19,13 @@ const Compiler& compiler() {
   return once;
 }
 
+std::string cubin_of(std::string_view name, std::string_view source, int arch) {
+  // What uses nothing of 9.0 alone is built without the a.
+  for (const std::string& target : {target_of(arch), fmt::format("sm_{}", arch)})
+    if (const std::string_view built = embedded_cubin(name, target); !built.empty()) return std::string(built);
+  return compiler().cubin(source.empty() ? unit_source(name) : source, target_of(arch));
+}
+
 struct Loaded {
   std::string cubin;  // the driver keeps pointing at it
   KernelLibrary library;
@@ -27,9 +34,10 @@ struct Loaded {
 
 class Store {
  public:
-  const Loaded& library(const Gpu& gpu, const std::string& unit) {
+  // `source` of a unit that the build may not have; empty for one that it has.
+  const Loaded& library(const Gpu& gpu, const std::string& unit, std::string_view source = {}) {
     std::unique_ptr<Loaded>& place = libraries_[{gpu.ordinal, unit}];
-    if (!place) place = std::make_unique<Loaded>(gpu, unit_cubin(unit, gpu.caps.arch));
+    if (!place) place = std::make_unique<Loaded>(gpu, cubin_of(unit, source, gpu.caps.arch));
     return *place;
   }
 
@@ -64,18 +72,17 @@ std::string_view unit_source(std::string_view name) {
   fail(ErrorKind::internal, "no kernel unit is called {}", name);
 }
 
-std::string unit_cubin(std::string_view name, int arch) {
-  // What uses nothing of 9.0 alone is built without the a.
-  for (const std::string& target : {target_of(arch), fmt::format("sm_{}", arch)})
-    if (const std::string_view built = embedded_cubin(name, target); !built.empty()) return std::string(built);
-  return compiler().cubin(unit_source(name), target_of(arch));
-}
+std::string unit_cubin(std::string_view name, int arch) { return cubin_of(name, {}, arch); }
 
 const InstanceKernel& instance_kernel(const Gpu& gpu, const std::string& unit, std::string_view entry) {
+  return instance_kernel(gpu, KernelUnit{unit, {}}, entry);
+}
+
+const InstanceKernel& instance_kernel(const Gpu& gpu, const KernelUnit& unit, std::string_view entry) {
   const std::lock_guard lock(store().mutex);
-  std::unique_ptr<InstanceKernel>& place = store().kernel(gpu, unit, entry);
+  std::unique_ptr<InstanceKernel>& place = store().kernel(gpu, unit.name, entry);
   if (!place) {
-    const Loaded& loaded = store().library(gpu, unit);
+    const Loaded& loaded = store().library(gpu, unit.name, unit.source);
     const std::vector<int> facts = cubin_values(loaded.cubin, "kernel_facts");
     STOF_CHECK(facts.size() == 2 && facts[0] > 0 && facts[1] > 0);
     const auto shared_bytes = static_cast<unsigned>(facts[0]), threads = static_cast<unsigned>(facts[1]);

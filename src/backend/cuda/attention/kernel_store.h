@@ -44,8 +44,14 @@ struct InstanceKernel {
   unsigned threads = 0, shared_bytes = 0;
 };
 
+// A unit that need not be one of the build's: then its source is compiled.
+struct KernelUnit {
+  std::string name, source;
+};
+
 // Loaded at the first call, kept to the end of the process. Threads and shared memory are what the unit says.
 const InstanceKernel& instance_kernel(const Gpu& gpu, const std::string& unit, std::string_view entry);
+const InstanceKernel& instance_kernel(const Gpu& gpu, const KernelUnit& unit, std::string_view entry);
 const Kernel& plain_kernel(const Gpu& gpu, const std::string& unit, std::string_view entry, unsigned threads);
 
 }  // namespace stof::cuda

@@ -13,7 +13,7 @@
 
 namespace stof::cuda {
 
-// Five dimensions, the contiguous one first. Dimensions of one element may have any stride.
+// Up to five dimensions, the contiguous one first. Dimensions of one element may have any stride.
 struct TensorBox {
   static constexpr std::size_t kRank = 5;
   std::string_view name;  // in refusals
@@ -23,6 +23,7 @@ struct TensorBox {
   std::array<std::int64_t, kRank - 1> strides = {};  // of the dimensions after the first, in elements
   std::array<int, kRank> box = {};
   TensorSwizzle swizzle = TensorSwizzle::bytes_128;
+  std::uint32_t rank = kRank;  // the dimensions after it have one element
 };
 
 // Why the copy engine cannot take a tensor with this address and these strides; empty when it can.

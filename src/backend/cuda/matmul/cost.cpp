@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a matmul should take: steps of a tile at the rate of the tensor cores or of the L2, whichever is slower, as
-// many as the busiest multiprocessor has; what comes before the first and after the last of them; and never less than
-// its bytes take.
+// How long a matmul should take: steps of a tile at the rate of what is slowest - the tensor cores, an SM's share of
+// the L2, all SMs together, or too few loads in flight -, as many as the busiest SM has; what comes before the first
+// and after the last of them; and never less than its bytes take. Constants: docs/kernels/gemm.md.
 #include <algorithm>
 #include <array>
 
@@ -10,67 +10,75 @@
 namespace stof::cuda {
 namespace {
 
-constexpr double kCyclesPerUs = 1600;       // under load
+constexpr double kCyclesPerUs = 1450;       // that the clock keeps under load
 constexpr double kMultiplyPerCycle = 2048;  // of an SM, in 16 bits
-constexpr double kTensorShare = 0.92;       // of that rate, which a well fed pipeline reaches
-constexpr double kL2BytesPerCycle = 46;     // of an SM, all of them loading
-constexpr double kDramBytesPerUs = 4.0e6;   // copy rate
-constexpr double kL2BytesPerUs = 8.0e6;
-constexpr double kL2Bytes = 40e6;  // operands that stay there between kernels
-constexpr double kLaunchUs = 1.9;  // from the kernel before to the first step
-constexpr double kSplitUs = 0.8;   // exchange of partial sums
-constexpr double kRowKernelUs = 1.6;
-constexpr double kEpilogueCycles = 500, kEpilogueCyclesPerValue = 7;  // values of a thread
+constexpr double kSmBytesPerUs = 118e3;     // from the L2, of one SM alone
+constexpr double kL2BytesPerUs = 9.8e6;     // of all of them
+constexpr double kLoadUs = 0.45;            // of one load, shared by those in flight
+constexpr double kDramBytesPerUs = 3.9e6, kCachedBytesPerUs = 9e6;
+constexpr double kCachedBytes = 40e6;  // operands that stay in the L2 from kernel to kernel
+constexpr double kLaunchUs = 0.5, kFirstSteps = 3, kSplitUs = 2.2;
+constexpr double kWriteUs = 0.3;  // of a tile, and for each value of a thread, in ns:
+constexpr double kPlainNs = 2, kBiasNs = 1, kActivationNs = 7, kXNormNs = 4, kResidualNs = 7, kResidualNormNs = 4,
+                 kMomentsNs = 5;
+constexpr double kTurnShare = 1.1;  // of the time of writing, that two teams do not hide from each other
+constexpr double kRowKernelUs = 1.6, kRowKernelBytesPerUs = 3.25e6;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-double bytes_of(const MatmulProblem& p) {
+double bytes_us(const MatmulProblem& p) {
   const auto rows = static_cast<double>(p.rows), columns = static_cast<double>(p.columns),
              inner = static_cast<double>(p.inner);
-  return 2 * (rows * inner + columns * inner + rows * columns * (p.residual ? 2 : 1));
+  const double bytes = 2 * (rows * inner + columns * inner + rows * columns * (p.residual ? 2 : 1));
+  return 1.15 * bytes / (bytes > kCachedBytes ? kDramBytesPerUs : kCachedBytesPerUs);
 }
 
-double bytes_us(double bytes) { return bytes / (bytes > kL2Bytes ? kDramBytesPerUs : kL2BytesPerUs); }
+double write_us(const MatmulProblem& p, const MatmulSetting& s) {
+  const double ns = kPlainNs + (p.bias ? kBiasNs : 0) + (p.activation != Activation::none ? kActivationNs : 0) +
+                    (p.x_norm ? kXNormNs : 0) + (p.residual ? kResidualNs : 0) +
+                    (p.residual_norm ? kResidualNormNs : 0) + (p.moments ? kMomentsNs : 0);
+  return kWriteUs + ns / 1000 * s.rows * s.columns / (128.0 * s.warpgroups * s.split);
+}
 
 double tile_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSetting& s) {
-  const std::int64_t tiles =
-      ceil_div(p.rows, std::int64_t{s.rows} * s.cluster) * s.cluster * ceil_div(p.columns, s.columns);
-  const std::int64_t of_busiest = ceil_div(tiles * s.split, device.cores);
-  const auto steps = static_cast<double>(ceil_div(ceil_div(p.inner, s.depth), s.split));
-  const double multiply = static_cast<double>(s.rows) * s.columns * s.depth / kMultiplyPerCycle / kTensorShare;
-  const double load = (s.rows + static_cast<double>(s.columns) / s.cluster) * s.depth * 2 / kL2BytesPerCycle;
-  const int threads = 128 * s.warpgroups;
-  const double epilogue =
-      kEpilogueCycles + kEpilogueCyclesPerValue * s.rows * s.columns / (static_cast<double>(threads) * s.split);
-  // A second team, or a second CTA of the SM, multiplies meanwhile.
-  const std::int64_t exposed = s.teams > 1 ? 1 : ceil_div(of_busiest, ctas_of(s));
-  const double cycles =
-      static_cast<double>(of_busiest) * steps * std::max(multiply, load) + static_cast<double>(exposed) * epilogue;
-  return cycles / kCyclesPerUs + (s.split > 1 ? kSplitUs : 0);
+  const std::int64_t parts = ceil_div(p.rows, s.rows) * ceil_div(p.columns, s.columns) * s.split;
+  const std::int64_t of_busiest = ceil_div(parts, device.cores),
+                     at_once = std::min<std::int64_t>(ctas_of(s), of_busiest);
+  const auto steps = static_cast<double>(of_busiest * ceil_div(ceil_div(p.inner, s.depth), s.split));
+  const auto rounds = static_cast<double>(ceil_div(of_busiest, at_once));
+  const double bytes = (s.rows + s.columns) * s.depth * 2;
+  const double step = std::max(
+      {static_cast<double>(s.rows) * s.columns * s.depth / kMultiplyPerCycle / kCyclesPerUs, bytes / kSmBytesPerUs,
+       bytes * static_cast<double>(std::min<std::int64_t>(device.cores, parts)) / kL2BytesPerUs,
+       kLoadUs / (s.stages - 2) / static_cast<double>(at_once)});
+  const double write = write_us(p, s), multiply = steps * step;
+  const double tiles = s.teams > 1 ? std::max(multiply, static_cast<double>(of_busiest) * write * kTurnShare) + write
+                                   : multiply + rounds * write;
+  return kLaunchUs + kFirstSteps * bytes / kSmBytesPerUs + std::max(tiles, bytes_us(p)) +
+         (s.split > 1 ? rounds * kSplitUs : 0);
 }
 
-// What row kernels do after cuBLASLt.
-double after_us(const MatmulProblem& p) {
-  if (p.activation != Activation::gelu && p.activation != Activation::silu) return 0;
-  return kRowKernelUs + bytes_us(4 * static_cast<double>(p.rows) * static_cast<double>(p.columns));
-}
-
-double cublaslt_us(const MatmulProblem& p, const DeviceCaps& device) {
+// As if it had tiles like ours, and what row kernels do after it.
+double cublaslt_us(MatmulProblem p, const DeviceCaps& device) {
   constexpr auto kWgmma = MatmulSetting::Kernel::wgmma;
-  constexpr std::array<MatmulSetting, 4> kLike{{{kWgmma, 128, 256, 64, 3, 2, 1, 2, 1},
-                                                {kWgmma, 128, 128, 64, 5, 2, 1, 1, 1},
-                                                {kWgmma, 64, 128, 64, 3, 1, 1, 1, 1},
-                                                {kWgmma, 64, 64, 64, 6, 1, 1, 1, 1}}};
+  constexpr std::array<MatmulSetting, 5> kLike{{{kWgmma, 64, 64, 64, 6, 1, 1, 1},
+                                                {kWgmma, 64, 192, 64, 6, 1, 1, 1},
+                                                {kWgmma, 128, 128, 64, 5, 2, 1, 1},
+                                                {kWgmma, 128, 192, 64, 4, 2, 1, 1},
+                                                {kWgmma, 128, 256, 64, 3, 2, 1, 1}}};
+  const bool after = p.activation == Activation::gelu || p.activation == Activation::silu;
+  if (after) p.activation = Activation::none, p.bias = false;
   double best = tile_us(p, device, kLike[0]);
   for (const MatmulSetting& like : kLike) best = std::min(best, tile_us(p, device, like));
-  return kLaunchUs + std::max(best, bytes_us(bytes_of(p))) + after_us(p);
+  if (!after) return best;
+  return best + kRowKernelUs + 4 * static_cast<double>(p.rows) * static_cast<double>(p.columns) / kRowKernelBytesPerUs;
 }
 
 }  // namespace
 
 double predicted_us(const MatmulProblem& problem, const DeviceCaps& device, const MatmulSetting& setting) {
   if (setting.kernel == MatmulSetting::Kernel::cublaslt) return cublaslt_us(problem, device);
-  return kLaunchUs + std::max(tile_us(problem, device, setting), bytes_us(bytes_of(problem)));
+  return tile_us(problem, device, setting);
 }
 
 }  // namespace stof::cuda

@@ -13,12 +13,24 @@ using Kernel = MatmulSetting::Kernel;
 
 constexpr int kDepth = 64;                        // 128 bytes: a swizzled row
 constexpr std::int64_t kSharedOfSm = 228 * 1024;  // of which a CTA may have 227 and costs 1 more
-constexpr std::int64_t kBarrierBytes = 6 * 1024;  // barriers and the moments of a tile's rows, at most
+constexpr std::int64_t kBarrierBytes = 2 * 1024;  // and what rounding up to 1024 adds
 
 struct Tile {
-  int rows, columns, stages, warpgroups, teams, cluster, most_split;
+  int rows, columns, stages, warpgroups, teams, least_split, most_split;
 };
-constexpr std::array<Tile, 0> kTiles{};
+constexpr std::array<Tile, 13> kTiles{{{64, 64, 6, 1, 1, 1, 1},
+                                       {64, 64, 4, 1, 1, 2, 4},
+                                       {64, 128, 8, 1, 1, 1, 1},
+                                       {64, 128, 3, 1, 1, 2, 4},
+                                       {64, 192, 6, 1, 1, 1, 1},
+                                       {128, 64, 8, 2, 1, 1, 1},
+                                       {128, 64, 3, 2, 1, 2, 8},
+                                       {128, 128, 5, 2, 1, 1, 1},
+                                       {128, 128, 4, 2, 1, 2, 8},
+                                       {128, 128, 5, 1, 2, 1, 1},
+                                       {128, 192, 4, 2, 1, 1, 1},
+                                       {128, 192, 4, 1, 2, 1, 1},
+                                       {128, 256, 3, 2, 1, 1, 1}}};
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -55,8 +67,11 @@ MatmulProblem problem_of(const LinearSpec& spec, std::int64_t rows) {
 
 std::int64_t shared_bytes_of(const MatmulSetting& setting) {
   const std::int64_t stage = std::int64_t{setting.rows + setting.columns} * setting.depth * 2;
-  const std::int64_t out = std::int64_t{setting.rows} * setting.columns * 2;
-  return setting.stages * stage + out + kBarrierBytes;
+  // The output in 16 bits, or the sums of all that share the tile in 32.
+  const std::int64_t out = std::int64_t{setting.rows} * setting.columns * (setting.split > 1 ? 4 : 2);
+  // Four vectors of columns and two pairs of each row that the CTA writes, of one tile or of two: the fullest epilogue.
+  const std::int64_t facts = (setting.split > 1 ? 1 : 2) * 16 * (setting.columns + setting.rows / setting.split);
+  return setting.stages * stage + out + facts + kBarrierBytes;
 }
 
 int ctas_of(const MatmulSetting& setting) {
@@ -67,7 +82,7 @@ int ctas_of(const MatmulSetting& setting) {
 std::vector<MatmulSetting> wgmma_settings() {
   std::vector<MatmulSetting> all;
   for (const Tile& tile : kTiles)
-    for (int split = 1; split <= tile.most_split; split *= 2)
+    for (int split = tile.least_split; split <= tile.most_split; split *= 2)
       all.push_back({.kernel = Kernel::wgmma,
                      .rows = tile.rows,
                      .columns = tile.columns,
@@ -75,7 +90,6 @@ std::vector<MatmulSetting> wgmma_settings() {
                      .stages = tile.stages,
                      .warpgroups = tile.warpgroups,
                      .teams = tile.teams,
-                     .cluster = tile.cluster,
                      .split = split});
   return all;
 }
@@ -92,9 +106,18 @@ std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCap
   const std::vector<MatmulSetting> all = wgmma_settings();
   if (std::find(all.begin(), all.end(), setting) == all.end())
     return fmt::format("there is no kernel for '{}'", text_of(setting));
+  if (setting.teams > 1 && setting.columns == 192 && (deferred(problem) || problem.activation != Activation::none))
+    return fmt::format("the sums of '{}' leave no registers for an activation, norms and moments", text_of(setting));
   if (const std::int64_t steps = ceil_div(problem.inner, setting.depth); setting.split > steps)
     return fmt::format("{} CTAs cannot share the {} steps of {} values", setting.split, steps, problem.inner);
   return std::nullopt;
+}
+
+std::string refusals_of(const MatmulProblem& problem, const DeviceCaps& device) {
+  std::string lines;
+  for (const MatmulSetting& setting : {MatmulSetting{}, wgmma_settings().front()})
+    if (const auto why_not = refuses(problem, device, setting)) lines += "\n  " + *why_not;
+  return lines;
 }
 
 std::vector<MatmulChoice> settings_of(const MatmulProblem& problem, const DeviceCaps& device) {

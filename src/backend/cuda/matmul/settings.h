@@ -28,6 +28,9 @@ std::vector<MatmulSetting> wgmma_settings();
 
 std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCaps& device,
                                    const MatmulSetting& setting);
+// Every reason, a line each: what a user reads when no setting takes the problem.
+std::string refusals_of(const MatmulProblem& problem, const DeviceCaps& device);
+
 double predicted_us(const MatmulProblem& problem, const DeviceCaps& device, const MatmulSetting& setting);
 
 // Those that do not refuse, by predicted time.

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GEMM kernel against cuBLASLt and row kernels, on the four linears of a layer of BERT-base: device time of one
+// call by replaying a graph of many, with operands in the L2 and with operands that are not; every result is compared
+// with that of cuBLASLt and row kernels.
+//   bench_gemm COMMIT [ROWS...] >bench/results/COMMIT-h200-gemm.json
+//   bench_gemm --units [ROWS...]: the kernels that it needs, as lines for STOF_MORE_KERNELS
+//   bench_gemm --compile SHARE OF [ROWS...]: compiles every OF-th of them into the cache, beginning at SHARE
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bench/gemm_operands.h"
+#include "src/backend/cuda/driver/blas.h"
+#include "src/backend/cuda/driver/device.h"
+#include "src/backend/cuda/driver/stream.h"
+#include "src/backend/cuda/matmul/instances.h"
+#include "src/base/error.h"
+#include "src/codegen/compiler.h"
+
+namespace stof::cuda {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr LinearShape kShapes[] = {{"qkv", 2304, 768, Activation::none, false},
+                                   {"attention_out", 768, 768, Activation::none, true},
+                                   {"up", 3072, 768, Activation::gelu, false},
+                                   {"down", 768, 3072, Activation::none, true}};
+constexpr std::int64_t kRows[] = {128, 512, 1024, 4096, 16384, 32768};
+constexpr std::int64_t kColdBytes = std::int64_t{130} << 20;  // twice the L2
+constexpr int kReplays = 7, kMostSettings = 9;
+constexpr double kWithin = 1.6;  // of the shortest predicted time
+
+double median_us(const Gpu& gpu, double expected_us, const std::function<void(const LinearCall&)>& run,
+                 const std::function<LinearCall(std::int64_t)>& call_of) {
+  const int calls = std::clamp(static_cast<int>(1000 / expected_us), 4, 100);
+  const CapturedGraph graph(gpu, [&](StreamHandle stream) {
+    for (int i = 0; i < calls; ++i) {
+      LinearCall call = call_of(i);
+      call.queue.stream = stream;
+      run(call);
+    }
+  });
+  const Stream stream(gpu);
+  std::vector<double> times;
+  for (int i = -2; i < kReplays; ++i) {
+    const Event begin(gpu), end(gpu);
+    begin.record(stream.handle());
+    graph.launch(stream.handle());
+    end.record(stream.handle());
+    const double us = static_cast<double>(end.microseconds_since(begin)) / calls;
+    if (i >= 0) times.push_back(us);
+  }
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+struct Times {
+  double hot_us = 0, cold_us = 0;
+};
+
+// Those worth measuring: cuBLASLt where it can, and what is predicted to come near the best.
+std::vector<MatmulChoice> chosen(const LinearSpec& spec, std::int64_t rows) {
+  std::vector<MatmulChoice> few;
+  double best = 0;
+  for (const MatmulChoice& choice : spec.device->backend->matmul.settings(spec, rows)) {
+    const bool blas = choice.setting == MatmulSetting{};
+    if (best == 0 && !blas) best = choice.predicted_us;
+    if (blas || (choice.predicted_us <= kWithin * best && few.size() < kMostSettings)) few.push_back(choice);
+  }
+  return few;
+}
+
+class Measurement {
+ public:
+  Measurement(const Device& device, const LinearShape& shape, std::int64_t rows)
+      : device_(device), gpu_(gpu_of(device)), shape_(shape), rows_(rows), hot_(device, shape, rows, 1) {
+    copies_ = std::min<std::int64_t>(kColdBytes / hot_.bytes() + 1, 40);
+    if (copies_ > 1) cold_ = std::make_unique<GemmOperands>(device, shape, rows, copies_);
+  }
+
+  void add_to(Json& report) const {
+    for (const Pack pack : {Pack::plain, Pack::encoder, Pack::deferred}) {
+      const std::vector<float> want = expected(pack);
+      const std::vector<PackedLinear> packed = hot_.pack(pack),
+                                      many = cold_ ? cold_->pack(pack) : std::vector<PackedLinear>{};
+      for (const MatmulChoice& choice : chosen(hot_.spec(pack), rows_)) {
+        const Times times = time(choice, pack, packed, many);
+        const double error = difference(choice, packed.front(), want, pack);
+        fmt::print(stderr, "{:6} {:13} {:8} {:40} hot {:8.2f} cold {:8.2f} predicted {:8.2f} error {:.1e}\n", rows_,
+                   shape_.name, name_of(pack), text_of(choice.setting), times.hot_us, times.cold_us,
+                   choice.predicted_us, error);
+        report.push_back({{"rows", rows_},
+                          {"shape", shape_.name},
+                          {"columns", shape_.columns},
+                          {"inner", shape_.inner},
+                          {"pack", name_of(pack)},
+                          {"setting", text_of(choice.setting)},
+                          {"hot_us", times.hot_us},
+                          {"cold_us", times.cold_us},
+                          {"predicted_us", choice.predicted_us},
+                          {"error", error}});
+      }
+    }
+  }
+
+ private:
+  void run(const PackedLinear& packed, LinearCall call, const MatmulSetting& setting, Pack pack) const {
+    call.setting = &setting;
+    device_.backend->matmul.run(packed, call);
+    // What one GEMM cannot do is a row kernel after it.
+    if (pack == Pack::encoder && shape_.residual) hot_.norm_output(call);
+  }
+
+  Times time(const MatmulChoice& choice, Pack pack, const std::vector<PackedLinear>& packed,
+             const std::vector<PackedLinear>& many) const {
+    device_.backend->matmul.prepare(packed.front(), choice.setting);
+    LinearCall first = hot_.call(0);
+    run(packed.front(), first, choice.setting, pack);
+    Times times;
+    times.hot_us = median_us(
+        gpu_, choice.predicted_us, [&](const LinearCall& call) { run(packed.front(), call, choice.setting, pack); },
+        [&](std::int64_t) { return hot_.call(0); });
+    if (!cold_) return {times.hot_us, times.hot_us};
+    for (const PackedLinear& linear : many) device_.backend->matmul.prepare(linear, choice.setting);
+    std::size_t next = 0;
+    times.cold_us = median_us(
+        gpu_, choice.predicted_us,
+        [&](const LinearCall& call) { run(many[next++ % many.size()], call, choice.setting, pack); },
+        [&](std::int64_t i) { return cold_->call(i); });
+    return times;
+  }
+
+  // By cuBLASLt, on operands that a row kernel has normalised where the pack defers that.
+  std::vector<float> expected(Pack pack) const {
+    const MatmulSetting blas;
+    LinearCall call = hot_.call(0);
+    if (pack == Pack::deferred) call = hot_.normalised(call);
+    run(hot_.pack(pack == Pack::plain ? Pack::plain : Pack::encoder).front(), call, blas,
+        pack == Pack::deferred ? Pack::plain : pack);
+    return hot_.output(0);
+  }
+
+  double difference(const MatmulChoice& choice, const PackedLinear& packed, const std::vector<float>& want,
+                    Pack pack) const {
+    run(packed, hot_.call(0), choice.setting, pack);
+    const std::vector<float> got = hot_.output(0);
+    double error = 0, norm = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const double distance = double{got[i]} - want[i];
+      error += distance * distance, norm += double{want[i]} * want[i];
+    }
+    return std::sqrt(error / norm);
+  }
+
+  const Device& device_;
+  const Gpu& gpu_;
+  LinearShape shape_;
+  std::int64_t rows_, copies_;
+  GemmOperands hot_;
+  std::unique_ptr<GemmOperands> cold_;
+};
+
+// By name.
+std::map<std::string, GemmInstance> instances(std::span<const std::int64_t> rows) {
+  const Device device = open_device("cuda:h200");
+  std::map<std::string, GemmInstance> all;
+  for (const std::int64_t count : rows)
+    for (const LinearShape& shape : kShapes)
+      for (const Pack pack : {Pack::plain, Pack::encoder, Pack::deferred}) {
+        const LinearSpec spec = described(device, shape, pack);
+        for (const MatmulChoice& choice : chosen(spec, count)) {
+          if (choice.setting == MatmulSetting{}) continue;
+          const GemmInstance instance = instance_of(problem_of(spec, count), choice.setting);
+          all.emplace(name_of(instance), instance);
+        }
+      }
+  return all;
+}
+
+void print_units(std::span<const std::int64_t> rows) {
+  for (const auto& [name, instance] : instances(rows)) fmt::print("{}\n", line_of(instance));
+}
+
+void compile(std::span<const std::int64_t> rows, std::int64_t share, std::int64_t of) {
+  const Compiler compiler(default_compiler_options());
+  std::int64_t index = 0;
+  for (const auto& [name, instance] : instances(rows))
+    if (index++ % of == share) compiler.cubin(source_of(instance), "sm_90a");
+}
+
+Json measure(const char* commit, std::span<const std::int64_t> rows) {
+  const Device device = open_device("cuda");
+  Json report{{"commit", commit},    {"device", device.caps.name}, {"cublaslt", blas_version()}, {"dtype", "f16"},
+              {"replays", kReplays}, {"cold_bytes", kColdBytes},   {"rows", Json::array()}};
+  for (const std::int64_t count : rows)
+    for (const LinearShape& shape : kShapes) Measurement(device, shape, count).add_to(report["rows"]);
+  return report;
+}
+
+std::int64_t number_of(std::string_view text) {
+  std::int64_t number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0)
+    fail(ErrorKind::invalid_argument, "'{}' is not a number", text);
+  return number;
+}
+
+int run(std::span<char*> arguments) {
+  const std::string_view mode = arguments[1];
+  const std::size_t options = mode == "--compile" ? 4 : 2;
+  if (arguments.size() < options) fail(ErrorKind::invalid_argument, "--compile takes a share and their number");
+  std::vector<std::int64_t> rows;
+  for (char* argument : arguments.subspan(options)) rows.push_back(number_of(argument));
+  if (rows.empty()) rows.assign(std::begin(kRows), std::end(kRows));
+  if (mode == "--units") print_units(rows);
+  else if (mode == "--compile") compile(rows, number_of(arguments[2]), number_of(arguments[3]));
+  else fmt::print("{}\n", measure(arguments[1], rows).dump(1));
+  return 0;
+}
+
+}  // namespace
+}  // namespace stof::cuda
+
+int main(int count, char** arguments) {
+  if (count < 2) {
+    fmt::print(stderr, "usage: bench_gemm COMMIT|--units|--compile SHARE OF [ROWS...]\n");
+    return 2;
+  }
+  try {
+    return stof::cuda::run({arguments, static_cast<std::size_t>(count)});
+  } catch (const stof::Error& error) {
+    fmt::print(stderr, "bench_gemm: {}\n", error.what());
+    return 1;
+  }
+}

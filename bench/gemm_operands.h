@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands of one linear on a GPU for timing: values like those of an encoder, as many copies as shall not fit the L2.
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "src/backend/contract.h"
+#include "src/backend/cuda/driver/device_memory.h"
+
+namespace stof::cuda {
+
+// What follows a product: nothing; what cuBLASLt and row kernels do in a post-norm encoder; or what the GEMM kernel
+// does instead, with norms deferred to where their results are used.
+enum class Pack { plain, encoder, deferred };
+std::string_view name_of(Pack pack);
+
+struct LinearShape {
+  std::string_view name;
+  std::int64_t columns, inner;
+  Activation activation;
+  bool residual;  // and a layer norm after it
+};
+
+// What settings depend on: shapes, no values.
+LinearSpec described(const Device& device, const LinearShape& shape, Pack pack);
+
+class GemmOperands {
+ public:
+  GemmOperands(const Device& device, const LinearShape& shape, std::int64_t rows, std::int64_t copies);
+
+  // With the weights of every copy packed.
+  std::vector<PackedLinear> pack(Pack pack) const;
+  LinearSpec spec(Pack pack) const;
+  LinearCall call(std::int64_t copy) const;
+  // The layer norm that a row kernel does, in place; and before: that of x or of the residual, out of place.
+  void norm_output(const LinearCall& call) const;
+  LinearCall normalised(const LinearCall& call) const;
+  std::vector<float> output(std::int64_t copy) const;
+  std::int64_t bytes() const;  // of one copy
+
+ private:
+  RowShape rows_of(std::int64_t columns, const LinearCall& call) const;
+
+  const Device& device_;
+  LinearShape shape_;
+  std::int64_t rows_;
+  Tensor weight_, bias_, x_scale_, x_shift_, scale_, shift_;
+  std::vector<DeviceMemory> x_, residual_, out_, moments_;
+  DeviceMemory x_moments_, residual_moments_, normal_x_, normal_residual_, workspace_;
+  DeviceMemory device_x_scale_, device_x_shift_, device_scale_, device_shift_;
+};
+
+}  // namespace stof::cuda

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What CTAs of a cluster do for each other: barriers, and stores to each other's shared memory. And bulk copies of
+// matrices.
+#pragma once
+#include "kernels/cuda/ptx.cuh"
+
+namespace stof::cuda {
+
+// By whole warps. What a CTA did before the arrival is seen by all after the wait; threads that have left count as
+// arrived.
+__device__ __forceinline__ void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+// The address, in the cluster's window, of what another CTA has at this address.
+__device__ __forceinline__ u32 address_of_rank(u32 address, int rank) {
+  u32 there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
+// Counted by the barrier beside it, in the same CTA, which expects the bytes.
+__device__ __forceinline__ void send(u32 there, const float* values, u32 barrier_there) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(there),
+      "f"(values[0]), "f"(values[1]), "f"(values[2]), "f"(values[3]), "r"(barrier_there)
+      : "memory");
+}
+// As barrier_wait, for what other CTAs sent.
+__device__ __forceinline__ void cluster_barrier_wait(u32 barrier, u32 parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "again:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra go;\nbra again;\ngo:\n}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+// Boxes of a matrix, by one lane.
+__device__ __forceinline__ void load_matrix(u32 target, const TensorMap& map, int column, int row, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4}], [%2];" ::"r"(target),
+      "l"(&map), "r"(barrier), "r"(column), "r"(row)
+      : "memory");
+}
+__device__ __forceinline__ void store_matrix(const TensorMap& map, int column, int row, u32 source) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(&map),
+               "r"(source), "r"(column), "r"(row)
+               : "memory");
+}
+__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+}  // namespace stof::cuda

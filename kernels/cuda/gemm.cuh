@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix product with what follows it in a transformer: a persistent kernel that loads by bulk copies and multiplies
+// with warpgroup instructions.
+#pragma once
+#include "kernels/cuda/gemm_consumer.cuh"
+#include "kernels/cuda/gemm_facts.cuh"
+#include "kernels/cuda/gemm_loader.cuh"
+
+namespace stof::cuda {
+
+template <class Traits>
+__device__ __forceinline__ void prepare_barriers(typename Traits::Shared& shared) {
+  for (int i = 0; i < Traits::kStages; ++i) {
+    barrier_init(shared_address(&shared.full[i]), 1);
+    barrier_init(shared_address(&shared.empty[i]), Traits::kWarps);
+  }
+  for (int i = 0; i < Traits::kBoxes; ++i) {
+    for (int team = 0; team < Traits::kTeams; ++team) barrier_init(shared_address(&shared.ready[team][i]), 1);
+    barrier_init(shared_address(&shared.staged[i]), Traits::kWarps);
+  }
+  for (int i = 0; i < Traits::kTeams; ++i) barrier_init(shared_address(&shared.turn[i]), Traits::kWarps);
+  for (int i = 0; i < Traits::kSlots; ++i) {
+    barrier_init(shared_address(&shared.facts_full[i]), Traits::kRowMoments ? 3 : 1);
+    barrier_init(shared_address(&shared.facts_empty[i]), Traits::kWarps);
+  }
+  barrier_init(shared_address(&shared.all_sums), 1);
+  fence_barrier_init();
+  if constexpr (Traits::kSplit > 1) barrier_expect(shared_address(&shared.all_sums), sizeof(shared.incoming));
+}
+
+// out = activation(norm(x) w^T + bias) + norm(residual), stored in 16 bits; x [rows, inner], w [columns, inner].
+// A norm of x is applied to the sums: w comes scaled by it, (x - mean) w' = x w' - mean * column_sum(w').
+// Grid: at most as many CTAs as there are tiles; with kSplit > 1, a cluster of kSplit for each tile.
+// Needs: columns and inner multiples of 8, rows of all matrices contiguous, addresses multiples of 16.
+// Writes: rows below `rows`, each element once; moments of them.
+template <class Traits>
+__global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
+    gemm_kernel(const __grid_constant__ GemmMaps maps, const __grid_constant__ GemmParams p) {
+  extern __shared__ __align__(1024) unsigned char raw[];
+  auto& shared = *reinterpret_cast<typename Traits::Shared*>(raw);
+  const int group = uniform(static_cast<int>(threadIdx.x) / 128),
+            warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
+  if (threadIdx.x == 0) prepare_barriers<Traits>(shared);
+  __syncthreads();
+  if constexpr (Traits::kSplit > 1) cluster_arrive();
+  allow_next_grid();
+  if (group == Traits::kConsumers) {
+    if constexpr (Traits::kDealsRegisters) give_registers<Traits::kLoaderRegisters>();
+    if (warp == 0) {
+      if (elected()) load_operands<Traits>(shared, maps, p);
+    } else if (warp == 1) {
+      if constexpr (Traits::kSplit == 1) {
+        if (elected()) carry_output<Traits>(shared, maps, p);
+      }
+    } else if constexpr (Traits::kHasFacts) {
+      make_facts<Traits>(shared, p, warp - 2);
+    }
+    __syncwarp();
+    if constexpr (Traits::kSplit > 1) cluster_wait();
+  } else {
+    if constexpr (Traits::kDealsRegisters) take_registers<Traits::kConsumerRegisters>();
+    GemmConsumer<Traits>(shared, p, group).run();
+  }
+}
+
+}  // namespace stof::cuda

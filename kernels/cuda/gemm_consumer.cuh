@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// A multiplying warpgroup of the GEMM kernel: sums along the inner dimension in registers, then their way out.
+#pragma once
+#include "kernels/cuda/gemm_epilogue.cuh"
+#include "kernels/cuda/gemm_share.cuh"
+
+namespace stof::cuda {
+
+template <class Traits>
+struct GemmConsumer {
+  using Shared = typename Traits::Shared;
+  static constexpr int kBlocks = Traits::kBlocks, kColumns = Traits::kColumns;
+  Shared& shared;
+  const GemmParams& p;
+  int team, part, warp, lane;  // part: of the team's warpgroups
+  RingPlace<Traits::kStages> ring;
+  float sums[kBlocks][kColumns / 2];
+
+  __device__ __forceinline__ GemmConsumer(Shared& memory, const GemmParams& params, int group)
+      : shared(memory),
+        p(params),
+        team(group / Traits::kWarpgroups),
+        part(group % Traits::kWarpgroups),
+        warp(uniform(static_cast<int>(threadIdx.x) / 32 % 4)),
+        lane(static_cast<int>(threadIdx.x) % 32) {}
+
+  __device__ __forceinline__ void run() {
+    GemmTiles<Traits> tiles(p);
+    const GemmSteps steps = steps_of<Traits>(p, tiles.rank);
+    tiles.advance(team);
+    ring.advance(static_cast<u32>(team * steps.count));
+    for (int turn = 0; tiles.any(); tiles.advance(Traits::kTeams), ++turn) {
+      multiply(steps.count, turn);
+      ring.advance(static_cast<u32>((Traits::kTeams - 1) * steps.count));
+      write(tiles.tile(), turn, tiles.rank);
+    }
+  }
+
+  // Sums over steps, two of them on their way at a time. Teams multiply in the order of their tiles: one that ran ahead
+  // would take a stage of the round before for its own.
+  __device__ __forceinline__ void multiply(int steps, int turn) {
+    if constexpr (Traits::kTeams > 1) {
+      if (turn + team > 0) barrier_wait(shared_address(&shared.turn[team]), (turn + team - 1) & 1);
+    }
+    const u32 x = descriptor(shared_address(shared.x[0])) + static_cast<u32>(part * kBlocks * (64 * kRowBytes / 16));
+    const u32 w = descriptor(shared_address(shared.w[0]));
+    u32 before = 0;
+    for (int step = 0; step < steps; ++step) {
+      barrier_wait(shared_address(&shared.full[ring.stage]), ring.parity);
+      matmul_fence();
+      const u32 x_at = x + ring.stage * (Traits::kXBytes / 16), w_at = w + ring.stage * (Traits::kWBytes / 16);
+#pragma unroll
+      for (int k = 0; k < kBoxColumns / 16; ++k)
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block)
+          Wgmma<typename Traits::Element, kColumns>::shared(sums[block], x_at + block * (64 * kRowBytes / 16) + 2 * k,
+                                                            w_at + 2 * k, step + k != 0);
+      matmul_commit();
+      if (step > 0) {
+        matmul_wait<1>();
+        release(before);
+      }
+      before = ring.stage;
+      ring.advance();
+    }
+    if constexpr (Traits::kTeams > 1) {
+      if (lane == 0) barrier_arrive(shared_address(&shared.turn[(team + 1) % Traits::kTeams]));
+    }
+    matmul_wait<0>();
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) pin(sums[block]);
+    release(before);
+  }
+
+  __device__ __forceinline__ void release(u32 stage) {
+    if (lane == 0) barrier_arrive(shared_address(&shared.empty[stage]));
+  }
+
+  __device__ __forceinline__ void write(const GemmTile& tile, int turn, int rank) {
+    const int order = turn * Traits::kTeams + team, slot = order % Traits::kSlots;
+    if constexpr (Traits::kSplit > 1) {
+      GemmShare<Traits>{shared, p, tile, rank, part * 4 + warp, lane}.write(sums[0]);
+    } else {
+      if constexpr (Traits::kHasFacts)
+        barrier_wait(shared_address(&shared.facts_full[slot]), order / Traits::kSlots & 1);
+#pragma unroll
+      for (int box = 0; box < Traits::kBoxes; ++box) {
+        barrier_wait(shared_address(&shared.ready[team][box]), turn & 1);
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block) write_box(tile, shared.facts[slot], box, block);
+        fence_async_proxy();
+        __syncwarp();
+        if (lane == 0) barrier_arrive(shared_address(&shared.staged[box]));
+      }
+      if constexpr (Traits::kHasFacts) {
+        if (lane == 0) barrier_arrive(shared_address(&shared.facts_empty[slot]));
+      }
+    }
+  }
+
+  // 16 rows of 64 columns, through the box that holds the residual and takes the output: matrices of 8 x 8 come and go
+  // as the accumulators hold them.
+  __device__ __forceinline__ void write_box(const GemmTile& tile, const typename Traits::Facts& facts, int box,
+                                            int block) {
+    const int first = (part * kBlocks + block) * 64 + 16 * warp, row = first + lane % 16;
+    const RowPair rows = rows_of<Traits>(facts, first + lane / 4);
+    const u32 at = shared_address(shared.out[box]) + static_cast<u32>(row) * kRowBytes;
+    float* const values = &sums[block][box * 32];
+#pragma unroll
+    for (int j = 0; j < 8; j += 2) {
+      const u32 place = at + (static_cast<u32>((j + (lane >> 4)) ^ (row & 7)) << 4);
+      u32 residual[2][2] = {}, stored[2][2];
+      if constexpr (Traits::kEpilogue.residual)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(residual[0][0]), "=r"(residual[0][1]), "=r"(residual[1][0]), "=r"(residual[1][1])
+                     : "r"(place)
+                     : "memory");
+      const int column = box * kBoxColumns + 8 * j + lane % 4 * 2;
+      finish_block<Traits>(values + 4 * j, facts, column, rows, residual[0], stored[0]);
+      finish_block<Traits>(values + 4 * j + 4, facts, column + 8, rows, residual[1], stored[1]);
+      asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(place), "r"(stored[0][0]),
+                   "r"(stored[0][1]), "r"(stored[1][0]), "r"(stored[1][1])
+                   : "memory");
+    }
+    if constexpr (Traits::kEpilogue.moments) {
+      const int column = tile.column + box * kBoxColumns;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float2 moments = moments_of<8>(values, i, p.columns - column);
+        if (lane % 4 == 0) store_moments(p, tile.row + first + lane / 4 + 8 * i, column, moments);
+      }
+    }
+  }
+};
+
+}  // namespace stof::cuda

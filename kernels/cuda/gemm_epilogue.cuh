@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to a sum before it is stored: norm of x, bias, activation, residual; and the moments of what is stored.
+// A thread holds two rows, 8 apart, of each column block of 8: elements {0, 1} of the first, {2, 3} of the second.
+#pragma once
+#include "kernels/cuda/activation.cuh"
+#include "kernels/cuda/gemm_traits.cuh"
+
+namespace stof::cuda {
+
+// Of a thread's two rows: mean, 1 / standard deviation.
+struct RowPair {
+  float2 x[2], residual[2];
+};
+
+template <class Storage, int kActivation>
+__device__ __forceinline__ float activated(float x) {
+  if constexpr (kActivation == GemmEpilogue::kGelu) return gelu_by_polynomial(x);
+  else if constexpr (kActivation == GemmEpilogue::kGeluTanh) return gelu_tanh(x);
+  else if constexpr (kActivation == GemmEpilogue::kSilu) return silu(x);
+  else if constexpr (kActivation == GemmEpilogue::kRelu) return relu(x);
+  else return x;
+}
+
+// Statistics of the rows `row` and `row` + 8, of those that this CTA writes.
+template <class Traits>
+__device__ __forceinline__ RowPair rows_of(const typename Traits::Facts& facts, int row) {
+  RowPair rows = {};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    if constexpr (Traits::kEpilogue.x_norm) rows.x[i] = facts.x_rows[row + 8 * i];
+    if constexpr (Traits::kEpilogue.residual_norm) rows.residual[i] = facts.residual_rows[row + 8 * i];
+  }
+  return rows;
+}
+
+// One column block of one thread, `column` of the tile being its first: sums to values as they are stored, in place,
+// and packed by row.
+template <class Traits>
+__device__ __forceinline__ void finish_block(float* sums, const typename Traits::Facts& facts, int column,
+                                             const RowPair& rows, const u32 (&residual)[2], u32 (&stored)[2]) {
+  constexpr GemmEpilogue kEpilogue = Traits::kEpilogue;
+  using Storage = typename Traits::Storage;
+  const auto pair_of = [&](int which) { return *reinterpret_cast<const float2*>(&facts.columns[which][column]); };
+  float2 bias = {}, column_sum = {}, scale = {}, shift = {};
+  if constexpr (Traits::kHasBias) bias = pair_of(Traits::kBias);
+  if constexpr (kEpilogue.x_norm) column_sum = pair_of(Traits::kColumnSum);
+  if constexpr (kEpilogue.residual_norm) scale = pair_of(Traits::kScale), shift = pair_of(Traits::kShift);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    float first = sums[2 * i], second = sums[2 * i + 1];
+    if constexpr (kEpilogue.x_norm) {
+      const float2 row = rows.x[i];
+      first = __fmaf_rn(row.y, __fmaf_rn(-row.x, column_sum.x, first), bias.x);
+      second = __fmaf_rn(row.y, __fmaf_rn(-row.x, column_sum.y, second), bias.y);
+    } else if constexpr (kEpilogue.bias) {
+      first += bias.x, second += bias.y;
+    }
+    first = activated<Storage, kEpilogue.activation>(first);
+    second = activated<Storage, kEpilogue.activation>(second);
+    if constexpr (kEpilogue.residual) {
+      float one, other;
+      Storage::load_pair(residual[i], one, other);
+      if constexpr (kEpilogue.residual_norm) {
+        const float2 row = rows.residual[i];
+        one = __fmaf_rn((one - row.x) * row.y, scale.x, shift.x);
+        other = __fmaf_rn((other - row.x) * row.y, scale.y, shift.y);
+      }
+      first += one, second += other;
+    }
+    stored[i] = Storage::store_pair(first, second);
+    if constexpr (kEpilogue.moments) Storage::load_pair(stored[i], sums[2 * i], sums[2 * i + 1]);
+  }
+}
+
+// The same in the four threads that share the rows.
+__device__ __forceinline__ float quad_sum(float x) {
+  x += __shfl_xor_sync(~0u, x, 1);
+  return x + __shfl_xor_sync(~0u, x, 2);
+}
+
+// Mean, and sum of squared distances from it, of row i of the thread's two over column blocks [0, kCount), of which
+// `columns` values exist.
+template <int kCount>
+__device__ __forceinline__ float2 moments_of(const float* values, int i, int columns) {
+  float sum = 0.f, squares = 0.f;
+#pragma unroll
+  for (int j = 0; j < kCount; ++j)
+    if (8 * j < columns) sum += values[4 * j + 2 * i] + values[4 * j + 2 * i + 1];
+  const float mean = __fdividef(quad_sum(sum), static_cast<float>(min(max(columns, 1), 8 * kCount)));
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) {
+    if (8 * j >= columns) continue;
+    const float one = values[4 * j + 2 * i] - mean, other = values[4 * j + 2 * i + 1] - mean;
+    squares = __fmaf_rn(one, one, __fmaf_rn(other, other, squares));
+  }
+  return make_float2(mean, quad_sum(squares));
+}
+
+__device__ __forceinline__ void store_moments(const GemmParams& p, int row, int column, float2 moments) {
+  if (row >= p.rows || column >= p.columns) return;
+  const int pieces = (p.columns + kMomentColumns - 1) / kMomentColumns;
+  reinterpret_cast<float2*>(p.moments)[static_cast<long long>(row) * pieces + column / kMomentColumns] = moments;
+}
+
+}  // namespace stof::cuda

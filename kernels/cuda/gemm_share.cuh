@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tile whose inner dimension several CTAs share: each sends its sums to the CTA that writes those rows, which adds
+// them up in the order of the CTAs and finishes them.
+#pragma once
+#include "kernels/cuda/gemm_epilogue.cuh"
+
+namespace stof::cuda {
+
+template <class Traits>
+struct GemmShare {
+  // A CTA writes kGroups groups of 16 rows; kSharers warps share a group, each with its part of the columns.
+  static constexpr int kGroups = Traits::kSplit > 1 ? Traits::kOwnRows / 16 : Traits::kWarps;
+  static constexpr int kSharers = Traits::kWarps / kGroups, kColumnBlocks = Traits::kColumns / 8;
+  static constexpr int kOwnBlocks = kColumnBlocks / kSharers, kOwnColumns = 8 * kOwnBlocks;
+  static_assert(Traits::kSplit == 1 || (kSharers * kOwnBlocks == kColumnBlocks && kOwnColumns <= kMomentColumns));
+  typename Traits::Shared& shared;
+  const GemmParams& p;
+  const GemmTile& tile;
+  int rank, warp, lane;  // warp: of the team
+
+  __device__ __forceinline__ int group() const { return warp / kSharers; }
+  __device__ __forceinline__ int first_block() const { return warp % kSharers * kOwnBlocks; }
+  __device__ __forceinline__ int row() const { return tile.row + rank * Traits::kOwnRows + 16 * group() + lane / 4; }
+  __device__ __forceinline__ int column(int block) const { return 8 * (first_block() + block) + lane % 4 * 2; }
+  __device__ __forceinline__ bool exists(int i, int block) const {
+    return row() + 8 * i < p.rows && tile.column + column(block) < p.columns;
+  }
+  __device__ __forceinline__ long long place(int i, int block) const {
+    return static_cast<long long>(row() + 8 * i) * p.columns + tile.column + column(block);
+  }
+
+  __device__ __forceinline__ void write(const float (&sums)[Traits::kColumns / 2]) const {
+    send_sums(sums);
+    u32 residual[kOwnBlocks][2] = {};
+    if constexpr (Traits::kEpilogue.residual) read_residual(residual);
+    if constexpr (Traits::kHasFacts) barrier_wait(shared_address(&shared.facts_full[0]), 0);
+    const RowPair rows = rows_of<Traits>(shared.facts[0], 16 * group() + lane / 4);
+    float own[4 * kOwnBlocks] = {};
+    add_up(own);
+#pragma unroll
+    for (int j = 0; j < kOwnBlocks; ++j) {
+      u32 stored[2];
+      finish_block<Traits>(own + 4 * j, shared.facts[0], column(j), rows, residual[j], stored);
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        if (exists(i, j)) *reinterpret_cast<u32*>(static_cast<unsigned short*>(p.out) + place(i, j)) = stored[i];
+    }
+    if constexpr (Traits::kEpilogue.moments) write_moments(own);
+  }
+
+  // The warp's 16 rows are those of group warp % kGroups of CTA warp / kGroups, which may be this one.
+  __device__ __forceinline__ void send_sums(const float (&sums)[Traits::kColumns / 2]) const {
+    cluster_wait();  // the others have made their barriers
+    const u32 here = shared_address(&shared.incoming[rank][warp % kGroups * kColumnBlocks * 32 + lane]);
+    const u32 to = address_of_rank(here, warp / kGroups),
+              barrier = address_of_rank(shared_address(&shared.all_sums), warp / kGroups);
+#pragma unroll
+    for (int j = 0; j < kColumnBlocks; ++j) send(to + j * 512, sums + 4 * j, barrier);
+  }
+
+  __device__ __forceinline__ void add_up(float (&own)[4 * kOwnBlocks]) const {
+    cluster_barrier_wait(shared_address(&shared.all_sums), 0);
+#pragma unroll
+    for (int other = 0; other < Traits::kSplit; ++other)
+#pragma unroll
+      for (int j = 0; j < kOwnBlocks; ++j) {
+        const float4 v = shared.incoming[other][(group() * kColumnBlocks + first_block() + j) * 32 + lane];
+        own[4 * j] += v.x, own[4 * j + 1] += v.y, own[4 * j + 2] += v.z, own[4 * j + 3] += v.w;
+      }
+  }
+
+  __device__ __forceinline__ void read_residual(u32 (&residual)[kOwnBlocks][2]) const {
+    wait_for_previous_grid();
+#pragma unroll
+    for (int j = 0; j < kOwnBlocks; ++j)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        if (exists(i, j))
+          residual[j][i] =
+              __ldcg(reinterpret_cast<const u32*>(static_cast<const unsigned short*>(p.residual) + place(i, j)));
+  }
+
+  // Warps that share a piece put their moments together, equal numbers of columns each but at the matrix' edge.
+  __device__ __forceinline__ void write_moments(const float (&own)[4 * kOwnBlocks]) const {
+    constexpr int kParts = kMomentColumns / kOwnColumns;
+    const int begin = tile.column + 8 * first_block();
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float2 moments = moments_of<kOwnBlocks>(own, i, p.columns - begin);
+      if (lane % 4 == 0) shared.pieces[warp][lane / 4 + 8 * i] = moments;
+    }
+    named_barrier<1, 128 * Traits::kWarpgroups>();
+    if (warp % kParts != 0 || lane >= 16) return;
+    float mean = 0.f, squares = 0.f, seen = 0.f;
+#pragma unroll
+    for (int other = 0; other < kParts; ++other) {
+      const float size = static_cast<float>(min(kOwnColumns, p.columns - begin - other * kOwnColumns));
+      if (size <= 0.f) break;
+      const float2 next = shared.pieces[warp + other][lane];
+      const float share = __fdividef(size, seen + size), distance = next.x - mean;
+      squares += __fmaf_rn(distance * distance, seen * share, next.y);
+      mean = __fmaf_rn(distance, share, mean);
+      seen += size;
+    }
+    store_moments(p, tile.row + rank * Traits::kOwnRows + 16 * group() + lane, begin, make_float2(mean, squares));
+  }
+};
+
+}  // namespace stof::cuda

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes of the GEMM kernel: its tile, how a CTA's warpgroups and a cluster's CTAs divide the work, shared memory,
+// registers, and the order of the tiles.
+#pragma once
+#include "kernels/cuda/cluster.cuh"
+#include "kernels/cuda/ring.cuh"
+#include "kernels/cuda/storage.cuh"
+#include "kernels/cuda/wgmma.cuh"
+#include "kernels/shared/gemm.h"
+
+namespace stof::cuda {
+
+// The numbers of MatmulSetting. A team is `warpgroups`, one above the other on a tile; teams take the CTA's tiles in
+// turns, so that one multiplies while another writes. `split` CTAs, a cluster, have one tile and a part of the inner
+// dimension each.
+struct GemmShape {
+  int rows, columns, stages, warpgroups, teams, split;
+};
+
+struct GemmEpilogue {
+  enum Activation { kNone, kGelu, kGeluTanh, kSilu, kRelu };
+  int activation = kNone;
+  bool bias = false, residual = false, x_norm = false, residual_norm = false, moments = false;
+};
+
+template <class Element>
+struct StorageOf;
+template <>
+struct StorageOf<Half> {
+  using Type = StoredHalf;
+};
+template <>
+struct StorageOf<Bfloat> {
+  using Type = StoredBfloat;
+};
+
+constexpr int kMomentColumns = 64;
+
+template <class Element_, GemmShape kShape, GemmEpilogue kEpilogue_>
+struct GemmTraits {
+  using Element = Element_;
+  using Storage = typename StorageOf<Element>::Type;
+  static constexpr GemmEpilogue kEpilogue = kEpilogue_;
+  static constexpr int kRows = kShape.rows, kColumns = kShape.columns, kStages = kShape.stages;
+  static constexpr int kWarpgroups = kShape.warpgroups, kTeams = kShape.teams, kSplit = kShape.split;
+  static constexpr int kBlocks = kRows / (64 * kWarpgroups);  // of 64 rows, that a warpgroup has
+  static constexpr int kBoxes = kColumns / kBoxColumns;
+  static constexpr int kWarps = 4 * kWarpgroups;  // of a team
+  static constexpr int kConsumers = kWarpgroups * kTeams;
+  static constexpr int kThreads = 128 * (kConsumers + 1);
+  static_assert(kRows == 64 * kWarpgroups * kBlocks && kColumns % kBoxColumns == 0 && kRows <= 256 && kColumns <= 256);
+  static_assert(kSplit == 1 || (kTeams == 1 && kBlocks == 1 && kRows / 16 % kSplit == 0),
+                "sums of a split tile are divided by groups of 16 rows");
+
+  static constexpr u32 kXBytes = kRows * kRowBytes, kWBytes = kColumns * kRowBytes, kOutBoxBytes = kRows * kRowBytes;
+  static constexpr int kOwnRows = kRows / kSplit;  // that this CTA writes
+
+  // What an epilogue uses of a tile's columns, in this order, and of its rows: mean and 1 / standard deviation.
+  static constexpr bool kHasBias = kEpilogue.bias || kEpilogue.x_norm;
+  static constexpr int kBias = 0, kColumnSum = kHasBias, kScale = kColumnSum + kEpilogue.x_norm, kShift = kScale + 1;
+  static constexpr int kVectors = kScale + 2 * kEpilogue.residual_norm;
+  static constexpr bool kRowMoments = kEpilogue.x_norm || kEpilogue.residual_norm;
+  static constexpr bool kHasFacts = kVectors > 0;
+  struct Facts {
+    alignas(16) float columns[kHasFacts ? kVectors : 1][kHasFacts ? kColumns : 4];
+    float2 x_rows[kEpilogue.x_norm ? kOwnRows : 1], residual_rows[kEpilogue.residual_norm ? kOwnRows : 1];
+  };
+  static constexpr int kSlots = kSplit > 1 ? 1 : 2;  // of tiles whose facts are there
+
+  struct Shared {
+    alignas(1024) unsigned char x[kStages][kXBytes];
+    unsigned char w[kStages][kWBytes];
+    unsigned char out[kSplit > 1 ? 1 : kBoxes][kSplit > 1 ? 16 : kOutBoxBytes];
+    // Of the rows that this CTA writes, the sums of every CTA, as vectors of 4 by column block and lane.
+    float4 incoming[kSplit > 1 ? kSplit : 1][kSplit > 1 ? kOwnRows / 16 * (kColumns / 8) * 32 : 1];
+    Facts facts[kSlots];
+    float2 pieces[kSplit > 1 ? kWarps : 1][16];  // moments that warps put together
+    u64 full[kStages], empty[kStages];
+    u64 ready[kTeams][kBoxes];  // a box of out: the team may write it, and it holds the residual
+    u64 staged[kBoxes];         // is written
+    u64 turn[kTeams];           // the other team has taken its last step
+    u64 facts_full[kSlots], facts_empty[kSlots];
+    u64 all_sums;  // of every CTA have come
+  };
+
+  // Two CTAs of an SM where they fit; ctas_of of src/backend/cuda/matmul/settings.cpp.
+  static constexpr int kCtas =
+      (kConsumers == 1 || kRows * kColumns <= 128 * 64) && 2 * (sizeof(Shared) + 1024) <= 228 * 1024 ? 2 : 1;
+  static_assert(sizeof(Shared) <= 227 * 1024, "shared memory of a CTA");
+  // The launch gives each of 384 threads 168 registers; setmaxnreg deals in steps of 8.
+  static constexpr bool kDealsRegisters = kConsumers == 2 && kCtas == 1;
+  static constexpr bool kManySums = kBlocks * kColumns >= 384;
+  static constexpr int kLoaderRegisters = kManySums ? 40 : 56, kConsumerRegisters = kManySums ? 232 : 224;
+};
+
+struct GemmTile {
+  int row, column;
+};
+
+// Tiles of one CTA, in order. Those of a section's columns run fastest: CTAs that work at one time share rows of x and
+// all of the section's weight, both in L2.
+template <class Traits>
+struct GemmTiles {
+  static constexpr int kSection = 16;
+  int across, down, rank;  // rank: of the CTAs that share a tile
+  int index, step, count;
+
+  __device__ __forceinline__ explicit GemmTiles(const GemmParams& p) {
+    const int cta = static_cast<int>(blockIdx.x);
+    across = (p.columns + Traits::kColumns - 1) / Traits::kColumns;
+    down = (p.rows + Traits::kRows - 1) / Traits::kRows;
+    rank = Traits::kSplit > 1 ? cta % Traits::kSplit : 0;
+    index = cta / Traits::kSplit;
+    step = static_cast<int>(gridDim.x) / Traits::kSplit;
+    count = across * down;
+  }
+  __device__ __forceinline__ bool any() const { return index < count; }
+  __device__ __forceinline__ void advance(int tiles = 1) { index += tiles * step; }
+  __device__ __forceinline__ GemmTile tile() const {
+    const int section = index / (down * kSection), within = index - section * (down * kSection);
+    const int width = min(kSection, across - section * kSection);
+    const int row = within / width, column = section * kSection + within - row * width;
+    return {row * Traits::kRows, column * Traits::kColumns};
+  }
+};
+
+// Steps along the inner dimension that this CTA has.
+struct GemmSteps {
+  int first, count;
+};
+template <class Traits>
+__device__ __forceinline__ GemmSteps steps_of(const GemmParams& p, int rank) {
+  const int all = (p.inner + kBoxColumns - 1) / kBoxColumns;
+  if constexpr (Traits::kSplit == 1) return {0, all};
+  const int first = rank * all / Traits::kSplit;
+  return {first, (rank + 1) * all / Traits::kSplit - first};
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the GEMM kernel reads: maps of its matrices, and the vectors and moments that its epilogue uses.
+#pragma once
+#include "kernels/shared/device_layout.h"
+
+namespace stof::cuda {
+
+// Of matrices, columns first. Boxes are 64 columns wide; those of w have as many rows as a tile has columns, the others
+// as many as it has rows.
+struct GemmMaps {
+  TensorMap x, w, out, residual;
+};
+
+// Moments are [rows][pieces][2]: see kMomentColumns of src/backend/operations.h. Vectors are fp32 with kGemmPadding more
+// behind the last column: a tile is read whole.
+constexpr int kGemmPadding = 256;
+struct GemmParams {
+  int rows, columns, inner;
+  const float* bias;        // with a norm of x: the bias and the product of its shift with the weight
+  const float* column_sum;  // of the weight, scaled by the norm of x, as it is stored
+  const float* scale;       // of the norm of the residual
+  const float* shift;
+  const float* x_moments;
+  const float* residual_moments;
+  float* moments;
+  float x_epsilon, residual_epsilon;
+  // Read and written without maps where CTAs share the inner dimension.
+  const void* residual;
+  void* out;
+};
+
+}  // namespace stof::cuda

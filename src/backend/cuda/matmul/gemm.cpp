@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/matmul/gemm.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/shared/gemm.h"
+#include "src/backend/cuda/driver/tensor_map.h"
+#include "src/backend/cuda/matmul/instances.h"
+#include "src/base/error.h"
+#include "src/base/narrow.h"
+
+namespace stof::cuda {
+namespace {
+
+constexpr int kBoxColumns = 64;
+
+struct Matrix {
+  const Gpu& gpu;
+  std::string_view name;
+  const void* base;
+  std::int64_t rows, columns;
+  int box_rows;
+};
+
+TensorMapBytes map_of(const Matrix& matrix, DType dtype) {
+  const CurrentGpu current(matrix.gpu);
+  return encode({.name = matrix.name,
+                 .element = dtype == DType::f16 ? TensorElement::f16 : TensorElement::bf16,
+                 .base = matrix.base,
+                 .sizes = {matrix.columns, matrix.rows, 1, 1, 1},
+                 .strides = {matrix.columns, 0, 0, 0},
+                 .box = {kBoxColumns, matrix.box_rows, 1, 1, 1},
+                 .swizzle = TensorSwizzle::bytes_128,
+                 .rank = 2});
+}
+
+void put(TensorMap& to, const TensorMapBytes& from) {
+  static_assert(sizeof to == sizeof from);
+  std::memcpy(&to, &from, sizeof to);
+}
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+const InstanceKernel& kernel_of(const Gpu& gpu, const GemmInstance& instance) {
+  return instance_kernel(gpu, KernelUnit{name_of(instance), source_of(instance)}, kGemmEntry);
+}
+
+}  // namespace
+
+GemmLaunch::GemmLaunch(const GemmLinear& linear, const MatmulSetting& setting)
+    : setting_(setting),
+      kernel_(kernel_of(linear.gpu, instance_of(linear.problem, setting))),
+      weight_(map_of({linear.gpu, "the weight", linear.weights.matrix.as<void>(), linear.problem.columns,
+                      linear.problem.inner, setting.columns},
+                     linear.problem.dtype)),
+      clusters_(std::int64_t{linear.gpu.caps.cores} * kernel_.kernel.blocks_per_multiprocessor() / setting.split) {
+  STOF_CHECK(clusters_ > 0);
+}
+
+void GemmLaunch::run(const GemmLinear& linear, const LinearCall& call) const {
+  const MatmulProblem& problem = linear.problem;
+  STOF_CHECK((!problem.x_norm || call.x_moments != nullptr) && (!problem.moments || call.moments != nullptr));
+  STOF_CHECK(!problem.residual || call.residual != nullptr);
+  STOF_CHECK(!problem.residual_norm || call.residual_moments != nullptr);
+  GemmMaps maps{};
+  put(maps.x, map_of({linear.gpu, "x", call.x, call.rows, problem.inner, setting_.rows}, problem.dtype));
+  put(maps.w, weight_);
+  put(maps.out, map_of({linear.gpu, "out", call.out, call.rows, problem.columns, setting_.rows}, problem.dtype));
+  if (problem.residual)
+    put(maps.residual,
+        map_of({linear.gpu, "the residual", call.residual, call.rows, problem.columns, setting_.rows}, problem.dtype));
+  GemmParams params{.rows = narrow<int>(call.rows, "rows"),
+                    .columns = narrow<int>(problem.columns, "columns"),
+                    .inner = narrow<int>(problem.inner, "in"),
+                    .bias = linear.weights.exact_bias.as<float>(),
+                    .column_sum = linear.weights.column_sum.as<float>(),
+                    .scale = linear.weights.scale.as<float>(),
+                    .shift = linear.weights.shift.as<float>(),
+                    .x_moments = call.x_moments,
+                    .residual_moments = call.residual_moments,
+                    .moments = call.moments,
+                    .x_epsilon = linear.x_epsilon,
+                    .residual_epsilon = linear.residual_epsilon,
+                    .residual = call.residual,
+                    .out = call.out};
+  const std::int64_t tiles = ceil_div(call.rows, setting_.rows) * ceil_div(problem.columns, setting_.columns);
+  // CTAs that share the inner dimension have one tile each.
+  const std::int64_t clusters = setting_.split > 1 ? tiles : std::min(tiles, clusters_);
+  void* arguments[] = {&maps, &params};
+  kernel_.kernel.launch({.grid = {.x = narrow<unsigned>(clusters * setting_.split, "CTAs")},
+                         .stream = static_cast<StreamHandle>(call.queue.stream),
+                         .cluster = static_cast<unsigned>(setting_.split),
+                         .overlap_previous = true},
+                        arguments);
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/matmul/instances.h"
+
+#include "src/base/error.h"
+
+namespace stof::cuda {
+namespace {
+
+int activation_number(Activation activation) {  // GemmEpilogue::Activation
+  switch (activation) {
+    case Activation::none: return 0;
+    case Activation::gelu: return 1;
+    case Activation::gelu_tanh: return 2;
+    case Activation::silu: return 3;
+    case Activation::relu: return 4;
+  }
+  return 0;
+}
+
+}  // namespace
+
+GemmInstance instance_of(const MatmulProblem& problem, const MatmulSetting& setting) {
+  return {.setting = setting,
+          .dtype = problem.dtype,
+          .activation = problem.activation,
+          .bias = problem.bias || problem.x_norm,
+          .residual = problem.residual,
+          .x_norm = problem.x_norm,
+          .residual_norm = problem.residual_norm,
+          .moments = problem.moments};
+}
+
+std::string name_of(const GemmInstance& i) {
+  const MatmulSetting& s = i.setting;
+  return fmt::format("gemm_{}_{}x{}_s{}_w{}_t{}_p{}_{}_b{:d}_r{:d}_x{:d}_n{:d}_m{:d}", name_of(i.dtype), s.rows,
+                     s.columns, s.stages, s.warpgroups, s.teams, s.split, name_of(i.activation), i.bias, i.residual,
+                     i.x_norm, i.residual_norm, i.moments);
+}
+
+std::string line_of(const GemmInstance& i) {
+  const MatmulSetting& s = i.setting;
+  return fmt::format("stof_gemm({} {} {} {} {} {} {} {} {:d} {:d} {:d} {:d} {:d})", name_of(i.dtype), s.rows, s.columns,
+                     s.stages, s.warpgroups, s.teams, s.split, name_of(i.activation), i.bias, i.residual, i.x_norm,
+                     i.residual_norm, i.moments);
+}
+
+std::string source_of(const GemmInstance& i) {
+  const MatmulSetting& s = i.setting;
+  const std::string shape =
+      fmt::format("GemmShape{{{}, {}, {}, {}, {}, {}}}", s.rows, s.columns, s.stages, s.warpgroups, s.teams, s.split);
+  const std::string epilogue = fmt::format("GemmEpilogue{{{}, {}, {}, {}, {}, {}}}", activation_number(i.activation),
+                                           i.bias, i.residual, i.x_norm, i.residual_norm, i.moments);
+  return fmt::format(
+      "#include \"kernels/cuda/gemm.cuh\"\n"
+      "namespace stof::cuda {{\n"
+      "struct Instance : GemmTraits<{}, {}, {}> {{}};\n"
+      "template __global__ void gemm_kernel<Instance>(const __grid_constant__ GemmMaps,\n"
+      "                                               const __grid_constant__ GemmParams);\n"
+      "extern \"C\" __device__ int kernel_facts[2] = {{sizeof(Instance::Shared), Instance::kThreads}};\n"
+      "}}\n",
+      i.dtype == DType::f16 ? "Half" : "Bfloat", shape, epilogue);
+}
+
+int threads_of(const GemmInstance& i) { return 128 * (i.setting.warpgroups * i.setting.teams + 1); }
+
+std::vector<GemmInstance> gemm_built_ahead() {
+  std::vector<GemmInstance> built;
+  for (const char* tile : {"wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x192 k64 s4 w2 t1 split1"})
+    for (const bool deferred : {false, true}) {
+      GemmInstance instance{.setting = matmul_setting_of(tile), .bias = true, .x_norm = deferred};
+      built.push_back(instance);
+      instance.activation = Activation::gelu;
+      built.push_back(instance);
+      built.push_back({.setting = instance.setting,
+                       .bias = true,
+                       .residual = true,
+                       .residual_norm = deferred,
+                       .moments = deferred});
+    }
+  return built;
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// A matmul with everything that may follow it, on the host: operands, and the definition in double.
+#pragma once
+#include <cmath>
+#include <limits>
+
+#include "src/backend/contract.h"
+#include "tests/backend/random_tensor.h"
+
+namespace stof {
+
+struct GemmCase {
+  std::int64_t rows, columns, inner;
+  DType dtype = DType::f16;
+  Activation activation = Activation::none;
+  bool bias = true, residual = false, x_norm = false, residual_norm = false, moments = false;
+  float mean = 0.3f;  // of rows that have a norm; their deviation is about 1
+};
+
+// Of each row, by pieces: what LinearCall::moments describes.
+inline Tensor moments_of(const Tensor& values, std::int64_t rows, std::int64_t columns) {
+  const std::int64_t pieces = moment_pieces(columns);
+  Tensor moments(DType::f32, {rows, pieces, 2});
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t piece = 0; piece < pieces; ++piece) {
+      const std::int64_t begin = piece * kMomentColumns, end = std::min(begin + kMomentColumns, columns);
+      double sum = 0, squares = 0;
+      for (std::int64_t i = begin; i < end; ++i) sum += element(values, row * columns + i);
+      const double mean = sum / static_cast<double>(end - begin);
+      for (std::int64_t i = begin; i < end; ++i) squares += std::pow(element(values, row * columns + i) - mean, 2);
+      moments.as<float>()[(row * pieces + piece) * 2] = static_cast<float>(mean);
+      moments.as<float>()[(row * pieces + piece) * 2 + 1] = static_cast<float>(squares);
+    }
+  return moments;
+}
+
+class GemmProblem {
+ public:
+  // Rows past those of the case, up to the capacity, hold NaN in x and in the residual.
+  GemmProblem(const GemmCase& the, unsigned seed) : the_(the), random_(seed) {
+    const float scale = 1.f / std::sqrt(static_cast<float>(the.inner));
+    weight = random_tensor(DType::f32, {the.columns, the.inner}, random_, 0.f, 2 * scale);
+    bias = random_tensor(DType::f32, {the.columns}, random_);
+    x_scale = random_tensor(DType::f32, {the.inner}, random_, 1.f, 0.5f);
+    x_shift = random_tensor(DType::f32, {the.inner}, random_, 0.f, 0.5f);
+    scale_ = random_tensor(DType::f32, {the.columns}, random_, 1.f, 0.5f);
+    shift_ = random_tensor(DType::f32, {the.columns}, random_, 0.f, 0.5f);
+    x = rows_of(the.inner, the.x_norm ? the.mean : 0.f);
+    residual = rows_of(the.columns, the.residual_norm ? the.mean : 0.f);
+    x_moments = moments_of(x, the.rows, the.inner);
+    residual_moments = moments_of(residual, the.rows, the.columns);
+    compute();
+  }
+
+  LinearSpec spec(const Device& device) const {
+    LinearSpec spec{.weight = {weight.view()},
+                    .bias = {},
+                    .activation = the_.activation,
+                    .residual = the_.residual,
+                    .moments = the_.moments,
+                    .dtype = the_.dtype,
+                    .device = &device};
+    if (the_.bias) spec.bias = {bias.view()};
+    if (the_.x_norm) spec.x_norm = DeferredNorm{x_scale.view(), x_shift.view(), kEpsilon};
+    if (the_.residual_norm) spec.residual_norm = DeferredNorm{scale_.view(), shift_.view(), kEpsilon};
+    return spec;
+  }
+
+  Tensor weight, bias, x_scale, x_shift, x, residual, x_moments, residual_moments;
+  std::vector<double> want;  // [rows, columns]
+
+ private:
+  static constexpr float kEpsilon = 1e-5f;
+
+  Tensor rows_of(std::int64_t columns, float mean) {
+    Tensor tensor = random_tensor(the_.dtype, {row_capacity(the_.rows), columns}, random_, mean, 1.7f);
+    for (std::int64_t i = the_.rows * columns; i < tensor.size(); ++i)
+      set_element(tensor, i, std::numeric_limits<float>::quiet_NaN());
+    return tensor;
+  }
+
+  static void normalise(double* row, std::int64_t columns, const Tensor& scale, const Tensor& shift) {
+    double mean = 0, variance = 0;
+    for (std::int64_t i = 0; i < columns; ++i) mean += row[i] / static_cast<double>(columns);
+    for (std::int64_t i = 0; i < columns; ++i) variance += (row[i] - mean) * (row[i] - mean);
+    const double factor = 1 / std::sqrt(variance / static_cast<double>(columns) + kEpsilon);
+    for (std::int64_t i = 0; i < columns; ++i)
+      row[i] = (row[i] - mean) * factor * scale.as<float>()[i] + shift.as<float>()[i];
+  }
+
+  void compute() {
+    want.resize(static_cast<std::size_t>(the_.rows * the_.columns));
+#pragma omp parallel for
+    for (std::int64_t r = 0; r < the_.rows; ++r) {
+      std::vector<double> in(static_cast<std::size_t>(the_.inner)), added(static_cast<std::size_t>(the_.columns));
+      for (std::int64_t i = 0; i < the_.inner; ++i) in[static_cast<std::size_t>(i)] = element(x, r * the_.inner + i);
+      if (the_.x_norm) normalise(in.data(), the_.inner, x_scale, x_shift);
+      for (std::int64_t c = 0; c < the_.columns; ++c)
+        added[static_cast<std::size_t>(c)] = the_.residual ? element(residual, r * the_.columns + c) : 0.0;
+      if (the_.residual_norm) normalise(added.data(), the_.columns, scale_, shift_);
+      for (std::int64_t c = 0; c < the_.columns; ++c) {
+        double sum = the_.bias ? bias.as<float>()[c] : 0.0;
+        const float* const w = weight.as<float>() + c * the_.inner;
+        for (std::int64_t i = 0; i < the_.inner; ++i) sum += in[static_cast<std::size_t>(i)] * w[i];
+        want[static_cast<std::size_t>(r * the_.columns + c)] =
+            reference_activation(the_.activation, sum) + added[static_cast<std::size_t>(c)];
+      }
+    }
+  }
+
+  GemmCase the_;
+  std::mt19937 random_;
+  Tensor scale_, shift_;
+};
+
+}  // namespace stof

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GEMM kernel of a GPU of compute capability 9.0: every setting and every epilogue against the definition.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "src/backend/cuda/driver/stream.h"
+#include "src/backend/cuda/matmul/settings.h"
+#include "tests/backend/gemm_problem.h"
+#include "tests/backend/operands.h"
+
+namespace stof {
+namespace {
+
+class Gemm : public testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    STOF_SKIP_WITHOUT_DEVICE(std::string("cuda"));
+    device_ = open_device("cuda");
+    if (device_.caps.arch != 90) GTEST_SKIP() << "the GEMM kernel is for compute capability 9.0";
+  }
+
+  struct Result {
+    Tensor out, moments;
+  };
+  // Out and moments begin as NaN, rows past the case's included.
+  Result run(const GemmCase& the, const GemmProblem& problem, const PackedLinear& packed,
+             const MatmulSetting& setting) const {
+    Result result{Tensor(the.dtype, {row_capacity(the.rows), the.columns}),
+                  Tensor(DType::f32, {row_capacity(the.rows), moment_pieces(the.columns), 2})};
+    for (const Tensor* tensor : {&result.out, &result.moments})
+      for (std::int64_t i = 0; i < tensor->size(); ++i)
+        set_element(*tensor, i, std::numeric_limits<float>::quiet_NaN());
+    Operands there(device_);
+    device_.backend->matmul.run(
+        packed, {.x = there.in(problem.x),
+                 .out = there.result(result.out),
+                 .residual = the.residual ? there.in(problem.residual) : nullptr,
+                 .rows = the.rows,
+                 .queue = there.queue(),
+                 .setting = &setting,
+                 .x_moments = the.x_norm ? there.floats(problem.x_moments) : nullptr,
+                 .residual_moments = the.residual_norm ? there.floats(problem.residual_moments) : nullptr,
+                 .moments = static_cast<float*>(there.result(result.moments))});
+    there.finish();
+    return result;
+  }
+
+  static void expect_near_definition(const GemmCase& the, const GemmProblem& problem, const Result& result) {
+    double error = 0, norm = 0, worst = 0;
+    for (std::int64_t row = 0; row < the.rows; ++row) {
+      double row_error = 0, row_norm = 0;
+      for (std::int64_t i = row * the.columns; i < (row + 1) * the.columns; ++i) {
+        const double want = problem.want[static_cast<std::size_t>(i)], distance = element(result.out, i) - want;
+        row_error += distance * distance, row_norm += want * want;
+      }
+      error += row_error, norm += row_norm;
+      worst = std::max(worst, std::sqrt(row_error / row_norm));
+      if (std::isnan(row_error)) worst = std::numeric_limits<double>::infinity();
+    }
+    // Inputs are exact; weights, scaled by the norm of x or not, and the output are rounded.
+    const double bound = 2.5 * rounding(the.dtype);
+    EXPECT_LT(std::sqrt(error / norm), bound);
+    EXPECT_LT(worst, 2 * bound);
+    if (the.moments) expect_moments(the, result);
+    for (std::int64_t i = the.rows * the.columns; i < result.out.size(); ++i)
+      ASSERT_TRUE(std::isnan(element(result.out, i))) << "row " << i / the.columns << " was written";
+  }
+
+  static void expect_moments(const GemmCase& the, const Result& result) {
+    const Tensor want = moments_of(result.out, the.rows, the.columns);
+    for (std::int64_t i = 0; i < want.size(); ++i) {
+      const double expected = want.as<float>()[i];
+      ASSERT_NEAR(result.moments.as<float>()[i], expected, 1e-5 * (1 + std::abs(expected))) << "moment " << i;
+    }
+  }
+
+  void expect_definition(const GemmCase& the, const std::vector<MatmulSetting>& settings, unsigned seed) const {
+    const GemmProblem problem(the, seed);
+    const LinearSpec spec = problem.spec(device_);
+    const PackedLinear packed = device_.backend->matmul.pack(spec);
+    for (const MatmulSetting& setting : settings) {
+      if (device_.backend->matmul.refuses(spec, the.rows, setting)) continue;
+      SCOPED_TRACE(testing::Message() << text_of(setting) << ": " << the.rows << " rows, " << the.columns
+                                      << " columns, inner " << the.inner << ", " << name_of(the.dtype) << ", "
+                                      << name_of(the.activation) << ", bias " << the.bias << ", residual "
+                                      << the.residual << the.residual_norm << ", norm of x " << the.x_norm
+                                      << ", moments " << the.moments);
+      expect_near_definition(the, problem, run(the, problem, packed, setting));
+    }
+  }
+
+  GemmCase everything(std::int64_t rows, std::int64_t columns, std::int64_t inner) const {
+    return {.rows = rows,
+            .columns = columns,
+            .inner = inner,
+            .dtype = GetParam(),
+            .activation = Activation::gelu,
+            .residual = true,
+            .x_norm = true,
+            .residual_norm = true,
+            .moments = true};
+  }
+
+  // What settings take that have no registers for more.
+  GemmCase residual_only(std::int64_t rows, std::int64_t columns, std::int64_t inner) const {
+    return {.rows = rows, .columns = columns, .inner = inner, .dtype = GetParam(), .residual = true};
+  }
+
+  Device device_;
+};
+INSTANTIATE_TEST_SUITE_P(Dtypes, Gemm, testing::Values(DType::f16, DType::bf16),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
+
+// Ragged in every direction, whole tiles, one row, and several waves of tiles.
+TEST_P(Gemm, EverySettingTakesEveryShape) {
+  const std::vector<MatmulSetting> settings = cuda::wgmma_settings();
+  unsigned seed = 1;
+  for (const auto& [rows, columns, inner] :
+       {std::array<std::int64_t, 3>{1, 8, 8}, {5, 200, 72}, {128, 192, 64}, {130, 264, 520}, {257, 776, 768}})
+    for (const GemmCase& the : {everything(rows, columns, inner), residual_only(rows, columns, inner)})
+      expect_definition(the, settings, seed++);
+}
+
+TEST_P(Gemm, TilesOfSeveralWavesFollowEachOther) {
+  for (const char* text : {"wgmma 128x192 k64 s4 w2 t1 split1", "wgmma 128x192 k64 s4 w1 t2 split1",
+                           "wgmma 128x128 k64 s5 w1 t2 split1", "wgmma 64x64 k64 s6 w1 t1 split1"})
+    for (const GemmCase& the : {everything(2500, 2312, 136), residual_only(2500, 2312, 136)})
+      expect_definition(the, {matmul_setting_of(text)}, 3);
+}
+
+TEST_P(Gemm, EveryEpilogueIsItsDefinition) {
+  const std::vector<MatmulSetting> settings{matmul_setting_of("wgmma 128x128 k64 s5 w2 t1 split1"),
+                                            matmul_setting_of("wgmma 64x64 k64 s4 w1 t1 split4")};
+  GemmCase the{.rows = 133, .columns = 200, .inner = 320, .dtype = GetParam()};
+  unsigned seed = 20;
+  for (const Activation activation :
+       {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu}) {
+    the.activation = activation;
+    expect_definition(the, settings, seed++);
+  }
+  the.activation = Activation::none;
+  for (int bits = 0; bits < 32; ++bits) {
+    the.bias = (bits & 1) != 0, the.residual = (bits & 2) != 0, the.x_norm = (bits & 4) != 0;
+    the.residual_norm = (bits & 8) != 0, the.moments = (bits & 16) != 0;
+    if (the.residual_norm && !the.residual) continue;
+    expect_definition(the, settings, seed++);
+  }
+}
+
+// What a layer norm takes away again is large: the mean of a row, next to its deviation.
+TEST_P(Gemm, RowsWithALargeMeanStayAccurate) {
+  for (const float mean : {3.f, 10.f, 30.f}) {
+    GemmCase the = everything(64, 768, 768);
+    the.activation = Activation::none, the.mean = mean;
+    expect_definition(the, {matmul_setting_of("wgmma 128x128 k64 s5 w2 t1 split1")}, 5);
+  }
+}
+
+TEST_P(Gemm, GivesTheSameBitsEachTime) {
+  const GemmCase the = everything(300, 520, 1544);
+  const GemmProblem problem(the, 9);
+  const PackedLinear packed = device_.backend->matmul.pack(problem.spec(device_));
+  for (const char* text :
+       {"wgmma 64x64 k64 s4 w1 t1 split4", "wgmma 128x64 k64 s3 w2 t1 split8", "wgmma 128x128 k64 s5 w1 t2 split1"}) {
+    const MatmulSetting setting = matmul_setting_of(text);
+    const Result first = run(the, problem, packed, setting);
+    for (int i = 0; i < 3; ++i) {
+      const Result again = run(the, problem, packed, setting);
+      EXPECT_EQ(std::memcmp(first.out.data(), again.out.data(), first.out.bytes()), 0) << text;
+      EXPECT_EQ(std::memcmp(first.moments.data(), again.moments.data(), first.moments.bytes()), 0) << text;
+    }
+  }
+}
+
+// Calls that follow each other in a captured graph, each reading what the one before wrote.
+TEST_P(Gemm, RunsInACapturedGraph) {
+  const GemmCase the{.rows = 100, .columns = 256, .inner = 256, .dtype = GetParam()};
+  const GemmProblem problem(the, 4);
+  const PackedLinear packed = device_.backend->matmul.pack(problem.spec(device_));
+  const MatmulSetting setting = matmul_setting_of("wgmma 64x64 k64 s4 w1 t1 split2");
+  device_.backend->matmul.prepare(packed, setting);
+  const Tensor captured(the.dtype, {the.rows, the.columns}), eager(the.dtype, {the.rows, the.columns});
+  Operands there(device_);
+  void* const x = there.in(problem.x);
+  void* const between = there.in(eager);
+  void* const outs[] = {there.result(eager), there.result(captured)};
+  const auto twice = [&](void* stream, void* out) {
+    LinearCall call{.x = x, .out = between, .rows = the.rows, .queue = there.queue(), .setting = &setting};
+    call.queue.stream = stream;
+    device_.backend->matmul.run(packed, call);
+    call.x = between, call.out = out;
+    device_.backend->matmul.run(packed, call);
+  };
+  twice(nullptr, outs[0]);
+  const cuda::Gpu& gpu = cuda::gpu(0);
+  const cuda::CapturedGraph graph(gpu, [&](cuda::StreamHandle stream) { twice(stream, outs[1]); });
+  const cuda::Stream stream(gpu);
+  graph.launch(stream.handle());
+  stream.synchronize();
+  there.finish();
+  EXPECT_EQ(std::memcmp(captured.data(), eager.data(), eager.bytes()), 0);
+}
+
+}  // namespace
+}  // namespace stof
