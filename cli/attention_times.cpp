@@ -11,7 +11,6 @@
 #include "src/attention/host_tensors.h"
 #include "src/backend/contract.h"
 #include "src/backend/cuda/driver/device.h"
-#include "src/backend/cuda/driver/device_memory.h"
 #include "src/backend/cuda/driver/stream.h"
 #include "src/base/error.h"
 
@@ -50,25 +49,21 @@ AttentionTimes time_on_host(const Attention& attention, const AttentionProblemIn
 class DeviceSets {
  public:
   DeviceSets(const Attention& attention, const AttentionProblemInputs& inputs, const Device& device)
-      : gpu_(cuda::gpu_of(device)),
-        attention_(&attention),
-        stream_(gpu_),
-        workspace_(gpu_, std::max<std::size_t>(16, attention.workspace_bytes())) {
+      : gpu_(cuda::gpu_of(device)), attention_(&attention), stream_(gpu_) {
     const std::size_t each = inputs.q.bytes() + inputs.k.bytes() + inputs.v.bytes() + inputs.out.bytes();
     const std::size_t count = 2 * static_cast<std::size_t>(gpu_.l2_bytes) / std::max<std::size_t>(1, each) + 2;
     for (std::size_t i = 0; i < count; ++i)
       sets_.push_back(std::make_unique<DeviceArguments>(inputs.arguments(), device));
   }
 
-  void launch(std::size_t set, cuda::StreamHandle stream) const {
+  // With the plan's own workspace: one of the caller's would be cleared before each launch.
+  void launch(std::size_t set) const {
     AttentionArguments arguments = sets_[set % sets_.size()]->arguments();
-    arguments.stream = stream;
-    arguments.workspace = workspace_.as<void>();
-    arguments.workspace_bytes = workspace_.bytes();
+    arguments.stream = stream_.handle();
     attention_->run(arguments);
   }
   void run_once() const {
-    launch(0, stream_.handle());
+    launch(0);
     stream_.synchronize();
   }
   void copy_back() const { sets_.front()->copy_back(); }
@@ -76,8 +71,8 @@ class DeviceSets {
   // Per launch, after half a second of rest: short runs at the clock that a GPU has then.
   CallTimes replay(bool rotate) const {
     const int launches = rotate ? std::max(kLaunches, static_cast<int>(sets_.size())) : kLaunches;
-    const cuda::CapturedGraph graph(gpu_, [&](cuda::StreamHandle stream) {
-      for (int i = 0; i < launches; ++i) launch(rotate ? static_cast<std::size_t>(i) : 0, stream);
+    const cuda::CapturedGraph graph(gpu_, stream_.handle(), [&] {
+      for (int i = 0; i < launches; ++i) launch(rotate ? static_cast<std::size_t>(i) : 0);
     });
     const cuda::Event begin(gpu_), end(gpu_);
     stream_.synchronize();
@@ -97,7 +92,6 @@ class DeviceSets {
   const cuda::Gpu& gpu_;
   const Attention* attention_;
   cuda::Stream stream_;
-  cuda::DeviceMemory workspace_;
   std::vector<std::unique_ptr<DeviceArguments>> sets_;
 };
 

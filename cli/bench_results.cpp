@@ -36,6 +36,8 @@ Json describe_run(std::string_view command, const Device& device) {
            {"processor", cpu.name},      {"load", load_of_last_minute()}};
   if (gpu.driver) run["driver"] = *gpu.driver;
   if (gpu.cuda) run["cuda"] = *gpu.cuda;
+  if (!gpu.devices.empty() && gpu.devices[0].clock_mhz > 0)
+    run["clock"] = fmt::format("{} MHz, memory {} MHz", gpu.devices[0].clock_mhz, gpu.devices[0].memory_clock_mhz);
   return run;
 }
 

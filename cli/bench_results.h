@@ -24,6 +24,7 @@ class BenchResults {
   void add(Json row);
   void set(const std::string& key, Json value) { results_[key] = std::move(value); }  // beside the rows
   void finish() const;
+  const Json& all() const { return results_; }
 
  private:
   void read_earlier();

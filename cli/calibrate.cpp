@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // stof calibrate: what the attention kernels cost on this machine, measured, fitted and kept for every later choice;
 // and how much the choice loses against trying everything, on problems that were not used for it.
+#include "cli/calibrate.h"
+
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -26,21 +28,6 @@
 
 namespace stof::cli {
 namespace {
-
-struct CalibrateOptions {
-  std::string device = "auto", json, out;
-  bool regret = false, quick = false;
-};
-
-Device one_core(const std::string& name) {
-  Device device = open_device(name == "auto" ? "cpu" : name);
-  if (device.backend->memory != nullptr)
-    fail(ErrorKind::unsupported,
-         "--device {}; accepted: cpu. What kernels cost on a GPU is built in, from docs/kernels/attention-log.md",
-         name);
-  device.caps.cores = 1;
-  return device;
-}
 
 // Every fourth case: enough to see that everything runs.
 std::vector<GridCase> grid_of(const CalibrateOptions& options) {
@@ -137,8 +124,10 @@ void report_regret(const Json& rows, Json& results, bool print) {
 }
 
 void calibrate(const CalibrateOptions& options) {
-  check_outputs({{"--json", options.json, true}, {"--out", options.out}});
-  const Device device = one_core(options.device);
+  check_outputs({{"--json", options.json, true}, {"--out", options.out}, {"--source", options.source}});
+  Device device = open_device(options.device == "auto" ? "cpu" : options.device);
+  if (device.backend->memory != nullptr) return calibrate_gpu(options, device);
+  device.caps.cores = 1;
   const bool print = options.json != "-";
   Json results = describe_run(options.regret ? "calibrate --regret" : "calibrate", device);
   const Json rows = measure_grid(grid_of(options), device);
@@ -165,10 +154,13 @@ void add_calibrate(CLI::App& app) {
   const auto options = std::make_shared<CalibrateOptions>();
   CLI::App* command = app.add_subcommand(
       "calibrate", "Measure what the attention kernels cost on this machine, for every later choice between them");
-  command->add_option("--device", options->device, "auto or cpu")->capture_default_str();
+  command->add_option("--device", options->device, "auto (cpu), cpu, cuda, cuda:N")->capture_default_str();
   command->add_flag("--regret", options->regret, "measure what the choice loses, on other problems; nothing is kept");
   command->add_flag("--quick", options->quick, "a few small problems only, to see that it works");
   command->add_option("--out", options->out, "write the table into FILE (default: where choices look for it)");
+  command->add_option("--times", options->times, "of a GPU: take the measurements from FILE, which --json wrote");
+  command->add_option("--source", options->source, "of a GPU: write the table as C++ into FILE, to be built in");
+  command->add_flag("--resume", options->resume, "of a GPU: go on with the rows that --json FILE has");
   command->add_option("--json", options->json, "write all measurements as JSON into FILE ('-': to stdout)");
   command->callback([options] { calibrate(*options); });
 }

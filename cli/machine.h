@@ -22,6 +22,7 @@ struct GpuDevice {
   std::string name;
   std::string compute_capability;  // "9.0"
   std::uint64_t memory_bytes = 0;
+  int clock_mhz = 0, memory_clock_mhz = 0;  // at most; 0 when the driver does not say
 };
 
 struct GpuFacts {

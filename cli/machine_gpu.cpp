@@ -28,6 +28,8 @@ Signature* symbol(Library library, const char* name) {
 }
 
 // The driver API reports success as 0; the attributes are numbered in cuda.h.
+constexpr int kClock = 13;
+constexpr int kMemoryClock = 36;
 constexpr int kComputeCapabilityMajor = 75;
 constexpr int kComputeCapabilityMinor = 76;
 
@@ -38,7 +40,14 @@ GpuDevice describe(Library cuda, int ordinal) {
   std::size_t bytes = 0;
   if (auto* get_name = symbol<int(char*, int, int)>(cuda, "cuDeviceGetName"))
     if (get_name(name.data(), static_cast<int>(name.size()), ordinal) == 0) device.name = name.data();
-  if (auto* attribute = symbol<int(int*, int, int)>(cuda, "cuDeviceGetAttribute"))
+  auto* const attribute = symbol<int(int*, int, int)>(cuda, "cuDeviceGetAttribute");
+  const auto megahertz = [&](int which) {
+    int kilohertz = 0;
+    return attribute && attribute(&kilohertz, which, ordinal) == 0 ? kilohertz / 1000 : 0;
+  };
+  device.clock_mhz = megahertz(kClock);
+  device.memory_clock_mhz = megahertz(kMemoryClock);
+  if (attribute)
     if (attribute(&major, kComputeCapabilityMajor, ordinal) == 0 &&
         attribute(&minor, kComputeCapabilityMinor, ordinal) == 0)
       device.compute_capability = fmt::format("{}.{}", major, minor);

@@ -53,11 +53,11 @@ class Results:
     """A file of results; each row has an "id". An earlier file is gone on with when it was measured under the same
     conditions."""
 
-    def __init__(self, path: str, head: dict, resume: bool):
+    def __init__(self, path: str, head: dict, resume: bool, same=SAME):
         self.path, self.data = Path(path), {**head, "rows": []}
         if resume and self.path.exists():
             earlier = json.loads(self.path.read_text(encoding="utf-8"))
-            for key in SAME:
+            for key in same:
                 if earlier.get(key) != head[key]:
                     raise SystemExit(f"{path} was measured with {key} {earlier.get(key)}; this run has {head[key]}")
             self.data["rows"] = earlier["rows"]

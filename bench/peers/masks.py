@@ -20,10 +20,16 @@ class MaskCase:
     table: torch.Tensor | None = None           # bool [blocks, blocks] for block masks
     document_starts: list[int] | None = None    # varlen peers: causal inside each document
     tensors: list[torch.Tensor] = field(default_factory=list)  # int32, what cute_source reads as aux[i]
+    by_head: Callable | None = None             # (head, q, k) in place of `allows`, for masks that differ by head
+    bits: torch.Tensor | None = None            # bool [S, S]: the mask itself, where no text says it
 
-    def dense(self, length: int, device: str = "cuda") -> torch.Tensor:
+    def dense(self, length: int, device: str = "cuda", heads: int = 1) -> torch.Tensor:
+        """bool [S, S]; of masks that differ by head [heads, S, S]."""
         q = torch.arange(length, device=device)[:, None]
         k = torch.arange(length, device=device)[None, :]
+        if self.by_head:
+            h = torch.arange(heads, device=device)[:, None, None]
+            return self.by_head(h, q, k).expand(heads, length, length).contiguous()
         return self.allows(q, k).expand(length, length).contiguous()
 
 
@@ -102,3 +108,53 @@ def documents_from(starts: list[int], length: int, device: str = "cuda") -> Mask
     return MaskCase(f"documents([{','.join(map(str, starts))}]) & causal",
                     lambda q, k: (ids[q] == ids[k]) & (k <= q), "(load(aux[0][q[0]]) == load(aux[0][k[0]])) & (k <= q)",
                     document_starts=starts, tensors=[ids])
+
+
+def strided(s: int) -> MaskCase:
+    """The strided pattern of the Sparse Transformer."""
+    return MaskCase(f"causal & (window({s}) | strided({s}))", lambda q, k: (k <= q) & ((q - k <= s) | ((q - k) % s == 0)),
+                    f"(k <= q) & ((q - k <= {s}) | ((q - k) % {s} == 0))")
+
+
+def prefix(n: int) -> MaskCase:
+    return MaskCase(f"prefix({n})", lambda q, k: (k < n) | (k <= q), f"(k < {n}) | (k <= q)")
+
+
+def sink_and_window(g: int, w: int) -> MaskCase:
+    return MaskCase(f"causal & (window({w}) | sink({g}))", lambda q, k: (k <= q) & ((q - k <= w) | (k < g)),
+                    f"(k <= q) & ((q - k <= {w}) | (k < {g}))")
+
+
+def segments(length: int) -> MaskCase:
+    """A causal sample, one that begins with the end of the first, and one that sees both ways."""
+    a, b, c = length // 4, length // 16, 5 * length // 8
+    text = f"segments([[0,{a},0,{a},causal],[{a},{c},{b},{c},causal],[{c},{length},{c},{length},full]])"
+    return MaskCase(text,
+                    lambda q, k: ((q < a) & (k <= q)) | ((q >= a) & (q < c) & (k >= b) & (k <= q)) | ((q >= c) & (k >= c)),
+                    f"((q < {a}) & (k <= q)) | ((q >= {a}) & (q < {c}) & (k >= {b}) & (k <= q)) | ((q >= {c}) & (k >= {c}))")
+
+
+def natten(side: int, width: int) -> MaskCase:
+    """Pixels of a square that see the width x width around them, shifted inwards at the borders."""
+    def begin(x):
+        return torch.clamp(x - width // 2, 0, side - width)
+
+    def near(a, b):
+        return (b >= begin(a)) & (b < begin(a) + width)
+
+    return MaskCase(f"natten({side},{side},{width},{width})",
+                    lambda q, k: near(q // side, k // side) & near(q % side, k % side))
+
+
+def by_head(w: int, g: int) -> MaskCase:
+    """Half of twelve heads local, a quarter causal, a quarter local with global tokens."""
+    local = window(w).allows
+    glob = longformer(w, g).allows
+    return MaskCase(f"heads(0-5: window({w}), 6-8: causal, *: longformer({w},{g}))", local,
+                    by_head=lambda h, q, k: (local(q, k) & (h < 6)) | ((k <= q) & (h >= 6) & (h < 9)) | (glob(q, k) & (h >= 9)))
+
+
+def random_elements(length: int, share: float, seed: int = 0, device: str = "cuda") -> MaskCase:
+    generator = torch.Generator().manual_seed(seed)
+    bits = (torch.rand(length, length, generator=generator) < share).to(device)
+    return MaskCase(f"bits, {100 * share:g} % at random", lambda q, k: bits[q, k], bits=bits)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peers. Each takes (q, k, v [B, H, S, D], mask, dense [S, S]) and returns (run, output): run() launches only,
-output() gives the last result as [B, H, S, D]. NotTaken says why a peer has no path for a mask."""
+"""The peers on a GPU. Each takes (sets, mask, dense [S, S] or [H, S, S]) and gives a Contender. NotTaken says why a peer
+has no path for a mask."""
 from __future__ import annotations
 
 import functools
@@ -8,7 +8,9 @@ import hashlib
 import importlib.util
 import re
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Callable
 
 import torch
 import torch.nn.functional as F
@@ -18,50 +20,46 @@ class NotTaken(Exception):
     """The peer does not take this mask or shape."""
 
 
-def _kept(launch):
-    """run() that keeps its result, so that the checked output is the timed one."""
-    last = []
-
-    def run():
-        last[:] = [launch()]
-
-    return run, lambda: last[0]
+@dataclass
+class Contender:
+    launch: Callable                      # of the set i: launches only, and gives what the peer returns
+    output: Callable = lambda out: out    # of that: [B, H, S, D]
+    facts: dict | None = None             # more about it, for the results
 
 
-def flex(block, q, k, v, mask, dense):
+def flex(block, sets, mask, dense):
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-    length = q.shape[2]
+    heads, length = sets.shape[1], sets.shape[2]
     if length % block:
         raise NotTaken(f"S is not a multiple of {block}")
-    block_mask = create_block_mask(lambda b, h, i, j: mask.allows(i, j), None, None, length, length, BLOCK_SIZE=block)
+    if mask.by_head:
+        block_mask = create_block_mask(lambda b, h, i, j: mask.by_head(h, i, j), None, heads, length, length, BLOCK_SIZE=block)
+    else:
+        block_mask = create_block_mask(lambda b, h, i, j: mask.allows(i, j), None, None, length, length, BLOCK_SIZE=block)
     options = {"BLOCK_M": block, "BLOCK_N": block} if block < 128 else None
     torch._dynamo.reset()  # every mask is its own function: past eight of them Dynamo would run uncompiled
     compiled = torch.compile(flex_attention, dynamic=False)
-    return _kept(lambda: compiled(q, k, v, block_mask=block_mask, kernel_options=options))
+    return Contender(lambda i: compiled(*sets[i], block_mask=block_mask, kernel_options=options))
 
 
-def sdpa(backend, q, k, v, mask, dense):
+def sdpa(backend, sets, mask, dense):
     from torch.nn.attention import SDPBackend, sdpa_kernel
-    chosen = getattr(SDPBackend, backend)
+    chosen, length = getattr(SDPBackend, backend), sets.shape[2]
     if mask.causal:
         arguments = {"is_causal": True}
-    elif backend == "FLASH_ATTENTION" or q.shape[2] > 4096:
-        raise NotTaken("no mask argument" if q.shape[2] <= 4096 else "a dense mask of this length is no contender")
+    elif backend == "FLASH_ATTENTION" or length > 1024:
+        raise NotTaken("no mask argument" if length <= 1024 else "a dense mask of this length is no contender")
     else:
-        arguments = {"attn_mask": dense[None, None]}
+        arguments = {"attn_mask": dense[None] if dense.dim() == 3 else dense[None, None]}
 
-    def launch():
+    def launch(i):
         with sdpa_kernel(chosen):
-            return F.scaled_dot_product_attention(q, k, v, **arguments)
+            return F.scaled_dot_product_attention(*sets[i], **arguments)
 
-    return _kept(launch)
-
-
-def _bshd(*tensors):
-    return [t.transpose(1, 2).contiguous() for t in tensors]
+    return Contender(launch)
 
 
-def flash4_native(q, k, v, mask, dense):
+def flash4_native(sets, mask, dense):
     from flash_attn.cute.interface import _flash_attn_fwd
     if mask.causal:
         options = {"causal": True}
@@ -69,29 +67,28 @@ def flash4_native(q, k, v, mask, dense):
         options = {"window_size_left": mask.window[0], "window_size_right": mask.window[1]}
     else:
         raise NotTaken("neither causal nor a window")
-    q, k, v = _bshd(q, k, v)
-    run, last = _kept(lambda: _flash_attn_fwd(q, k, v, **options))
-    return run, lambda: last()[0].transpose(1, 2)
+    return Contender(lambda i: _flash_attn_fwd(*sets.bshd(i), **options), lambda out: out[0].transpose(1, 2))
 
 
-def flash4_varlen(q, k, v, mask, dense):
+def flash4_varlen(sets, mask, dense):
     from flash_attn.cute.interface import flash_attn_varlen_func
     if not mask.document_starts:
         raise NotTaken("no documents")
-    batch, heads, length, dim = q.shape
+    batch, heads, length, dim = sets.shape
     starts = torch.tensor([b * length + s for b in range(batch) for s in mask.document_starts] + [batch * length],
-                          dtype=torch.int32, device=q.device)
+                          dtype=torch.int32, device="cuda")
     longest = int((starts[1:] - starts[:-1]).max())
-    q, k, v = (t.reshape(batch * length, heads, dim) for t in _bshd(q, k, v))
-    run, last = _kept(lambda: flash_attn_varlen_func(q, k, v, cu_seqlens_q=starts, cu_seqlens_k=starts,
-                                                     max_seqlen_q=longest, max_seqlen_k=longest, causal=True))
 
-    def output():
-        out = last()
+    def launch(i):
+        q, k, v = (t.view(batch * length, heads, dim) for t in sets.bshd(i))
+        return flash_attn_varlen_func(q, k, v, cu_seqlens_q=starts, cu_seqlens_k=starts, max_seqlen_q=longest,
+                                      max_seqlen_k=longest, causal=True)
+
+    def output(out):
         out = out[0] if isinstance(out, tuple) else out
         return out.reshape(batch, length, heads, dim).transpose(1, 2)
 
-    return run, output
+    return Contender(launch, output)
 
 
 @functools.cache
@@ -123,7 +120,7 @@ def _block_lists(dense, tile_m, tile_n):
     return lists
 
 
-def flash4_mask(tile, q, k, v, mask, dense):
+def flash4_mask(tile, sets, mask, dense):
     from flash_attn.cute.block_sparsity import BlockSparseTensorsTorch
     from flash_attn.cute.interface import _flash_attn_fwd
     if mask.cute_source is None:
@@ -131,15 +128,15 @@ def flash4_mask(tile, q, k, v, mask, dense):
     partial_count, partial, full_count, full = _block_lists(dense, *tile)
     tensors = BlockSparseTensorsTorch(mask_block_cnt=partial_count, mask_block_idx=partial, full_block_cnt=full_count,
                                       full_block_idx=full, block_size=tile)
-    q, k, v = _bshd(q, k, v)
     options = {"mask_mod": _mask_mod(mask.cute_source), "block_sparse_tensors": tensors, "tile_mn": tile,
                "aux_tensors": mask.tensors or None}
-    run, last = _kept(lambda: _flash_attn_fwd(q, k, v, **options))
-    return run, lambda: last()[0].transpose(1, 2)
+    return Contender(lambda i: _flash_attn_fwd(*sets.bshd(i), **options), lambda out: out[0].transpose(1, 2))
 
 
 def _intervals(dense, most=33):
     """Row intervals as [1, nfunc, S]: [0, F0) with F0 = 0, then [F1, F2), ...; empty ones are padded with S."""
+    if dense.dim() == 3:
+        raise NotTaken("the mask differs by head")
     length = dense.shape[0]
     edges = torch.diff(F.pad(dense.to(torch.int8), (1, 1)), dim=1)
     begins, ends = (edges == 1), (edges == -1)
@@ -155,48 +152,50 @@ def _intervals(dense, most=33):
     return table[None].contiguous()
 
 
-def cudnn_flex(q, k, v, mask, dense):
+def cudnn_flex(sets, mask, dense):
     from cudnn.flex_attention import create_mask_plan, flex_attn_func
-    intervals = _intervals(dense)
-    batch = q.shape[0]
-    q, k, v = _bshd(q, k, v)
-    plan = create_mask_plan(intervals.repeat(1, 1, batch), q, k, v)
-    run, last = _kept(lambda: flex_attn_func(q, k, v, mask_plan=plan))
-    return run, lambda: last().transpose(1, 2)
+    plan = create_mask_plan(_intervals(dense).repeat(1, 1, sets.shape[0]), *sets.bshd(0))
+    return Contender(lambda i: flex_attn_func(*sets.bshd(i), mask_plan=plan), lambda out: out.transpose(1, 2))
 
 
-def cudnn_flex_residue(q, k, v, mask, dense):
+def cudnn_flex_residue(sets, mask, dense):
     """dilated(n, d) as d plain windows over strided views of the tokens: what an expert would do by hand."""
     if not mask.text.startswith("dilated("):
         raise NotTaken("not dilated")
     from cudnn.flex_attention import create_mask_plan, flex_attn_func
     steps, step = map(int, mask.text[8:-1].split(","))
-    batch, heads, length, dim = q.shape
+    batch, heads, length, dim = sets.shape
     if length % step:
         raise NotTaken(f"S is not a multiple of {step}")
     part = length // step
-    q, k, v = (t.transpose(1, 2).reshape(batch, part, step, heads, dim).transpose(1, 2)
-               .reshape(batch * step, part, heads, dim).contiguous() for t in (q, k, v))
-    index = torch.arange(part, device=q.device)
-    plan = create_mask_plan(_intervals((index[:, None] - index[None, :]).abs() <= steps).repeat(1, 1, batch * step), q, k, v)
-    run, last = _kept(lambda: flex_attn_func(q, k, v, mask_plan=plan))
-    return run, lambda: last().view(batch, step, part, heads, dim).transpose(1, 2).reshape(batch, length, heads, dim).transpose(1, 2)
+
+    def by_class(i):
+        return sets.in_order(i, "classes", lambda t: t.transpose(1, 2).reshape(batch, part, step, heads, dim)
+                             .transpose(1, 2).reshape(batch * step, part, heads, dim).contiguous())
+
+    index = torch.arange(part, device="cuda")
+    intervals = _intervals((index[:, None] - index[None, :]).abs() <= steps)
+    plan = create_mask_plan(intervals.repeat(1, 1, batch * step), *by_class(0))
+    return Contender(lambda i: flex_attn_func(*by_class(i), mask_plan=plan),
+                     lambda out: out.view(batch, step, part, heads, dim).transpose(1, 2)
+                     .reshape(batch, length, heads, dim).transpose(1, 2))
 
 
-def cudnn_blocks(q, k, v, mask, dense):
+def cudnn_blocks(sets, mask, dense):
     from cudnn.block_sparse_attention import block_sparse_attention_forward
-    batch, heads, length, _ = q.shape
+    batch, heads, length, _ = sets.shape
     if mask.block != 64 or length % 64:
         raise NotTaken("not made of 64 x 64 blocks")
     counts = mask.table.sum(1, dtype=torch.int32)
     order = torch.argsort((~mask.table).to(torch.int8), dim=1, stable=True)[:, :int(counts.max())].to(torch.int32)
     index = order.expand(batch, heads, -1, -1).contiguous()
     numbers = counts.expand(batch, heads, -1).contiguous()
-    run, last = _kept(lambda: block_sparse_attention_forward(q, k, v, index, q2k_block_nums=numbers,
-                                                             sparse_block_size=64, kv_splits="auto"))
-    return run, lambda: last()["o_tensor"]
+    return Contender(lambda i: block_sparse_attention_forward(*sets[i], index, q2k_block_nums=numbers,
+                                                              sparse_block_size=64, kv_splits="auto"),
+                     lambda out: out["o_tensor"])
 
 
+FLASH4_TILES = ((64, 64), (128, 32), (128, 64), (128, 128), (192, 128))
 PROVIDERS = {
     "flex128": functools.partial(flex, 128),
     "flex64": functools.partial(flex, 64),
@@ -204,8 +203,7 @@ PROVIDERS = {
     "sdpa_flash": functools.partial(sdpa, "FLASH_ATTENTION"),
     "fa4_native": flash4_native,
     "fa4_varlen": flash4_varlen,
-    **{f"fa4_mask_{m}x{n}": functools.partial(flash4_mask, (m, n))
-       for m, n in ((64, 64), (128, 32), (128, 64), (128, 128), (192, 128))},
+    **{f"fa4_mask_{m}x{n}": functools.partial(flash4_mask, (m, n)) for m, n in FLASH4_TILES},
     "cudnn_flex": cudnn_flex,
     "cudnn_flex_residue": cudnn_flex_residue,
     "cudnn_blocks": cudnn_blocks,

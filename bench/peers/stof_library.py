@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""STOF as any other program would call it: libstof.so through ctypes, on torch tensors of the host."""
+"""STOF as any other program would call it: libstof.so through ctypes, on torch tensors of the host or of a GPU."""
 from __future__ import annotations
 
 import ctypes as c
+import json
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -35,6 +37,45 @@ class Attention:
 
     def run(self):
         self.library.run(self.plan, self.call)
+
+
+def mask_of(library: c_library.Stof, case):
+    """From a masks.MaskCase: its text, or its bits."""
+    if case.bits is None:
+        return library.parse(case.text)
+    allowed = case.bits.cpu().contiguous()
+    shape = (c.c_int64 * allowed.dim())(*allowed.shape)
+    array = c_library.Array(allowed.data_ptr(), shape, None, allowed.dim(), c_library.BOOL)
+    return library.mask("bits", c.byref(array))
+
+
+class GpuAttention:
+    """A plan for sets of tensors q, k, v [B, H, S, D] of one shape on the current GPU; launch(i) writes and gives the
+    output of set i, on torch's current stream, with the plan's own workspace: one of the caller's is cleared before each
+    launch."""
+
+    def __init__(self, library: c_library.Stof, case, sets):
+        q, k, _ = sets[0]
+        batch, heads, queries, dim = q.shape
+        shape = (batch, heads, k.shape[1], queries, k.shape[2], dim, DTYPES[q.dtype])
+        mask = mask_of(library, case)
+        begin = time.perf_counter()
+        self.plan = library.plan(mask, shape, f"cuda:{q.device.index}")
+        self.plan_us = 1e6 * (time.perf_counter() - begin)
+        self.library, self.sets, self.outs = library, sets, {}
+        self.description = json.loads(library.library.stof_plan_description(self.plan))
+
+    def launch(self, i: int) -> torch.Tensor:
+        q, k, v = self.sets[i]
+        out = self.outs.get(i)
+        if out is None:
+            out = self.outs[i] = torch.full_like(q, float("nan"))
+        batch, _, queries, _ = q.shape
+        call = c_library.Call(c.sizeof(c_library.Call), DTYPES[q.dtype], batch, queries, k.shape[2], tensor(q), tensor(k),
+                              tensor(v), tensor(out))  # fmt: skip
+        call.stream = torch.cuda.current_stream().cuda_stream
+        self.library.run(self.plan, call)
+        return out
 
 
 def load(path: str) -> c_library.Stof:

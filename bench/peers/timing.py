@@ -16,12 +16,12 @@ class WrongOutput(Exception):
 
 
 def reference(q, k, v, mask, rows):
-    """fp32 attention of the sampled rows; q, k, v [B, H, S, D], mask [S, S], rows [n] -> [B, H, n, D]."""
+    """fp32 attention of the sampled rows; q, k, v [B, H, S, D], mask [S, S] or [H, S, S], rows [n] -> [B, H, n, D]."""
     scale = q.shape[-1] ** -0.5
     out = torch.empty(q.shape[0], q.shape[1], len(rows), v.shape[-1], device=q.device)
     for b in range(q.shape[0]):
         scores = torch.einsum("hqd,hkd->hqk", q[b][:, rows].float(), k[b].float()) * scale
-        scores.masked_fill_(~mask[rows], float("-inf"))
+        scores.masked_fill_(~mask[..., rows, :], float("-inf"))
         out[b] = torch.softmax(scores, -1).nan_to_num(0.0) @ v[b].float()
     return out
 

@@ -40,7 +40,9 @@ View view_of_class(const ResidueView& view, const AttentionShape& shape) {
   AttentionShape of_class = shape;
   of_class.batch = shape.batch * view.residues;
   of_class.queries = extent.queries, of_class.keys = extent.keys;
-  return {view.residues, of_class, BoundMask(view.of_class, extent_of(view.of_class, of_class))};
+  const bool even = shape.queries % view.residues == 0 && shape.keys % view.residues == 0;
+  const std::int64_t runs = even ? 1 : shape.batch == 1 ? std::min<std::int64_t>(2, view.residues) : view.residues;
+  return {view.residues, runs, of_class, BoundMask(view.of_class, extent_of(view.of_class, of_class))};
 }
 
 Planned arrange(const View& view, const AttentionShape& shape, Choice choice, const Device& device) {
@@ -51,21 +53,12 @@ Planned arrange(const View& view, const AttentionShape& shape, Choice choice, co
 }
 
 Choice choose_view(const View& view, const Device& device, std::string_view kernel) {
-  const BoundMask& mask = view.mask;
-  const AttentionShape& shape = view.shape;
-  const std::int64_t residues = view.residues;
-  AttentionProblem problem{.shape = shape, .stats = measure(mask, device.backend->attention_block_sizes)};
-  problem.partial_live = partial_live_share(mask);
-  if (device.backend->measures_keys) {
-    problem.band_widths = measure_bands(mask, problem.stats);
-    problem.key_pieces = measure_pieces(mask, problem.stats);
-  }
+  const AttentionProblem problem = problem_of(view, device);
   Choice choice = choose(device.backend->attention, problem, device.caps, kernel);
-  // The classes of one item lie evenly and run together; those of several run one after the other.
-  const std::int64_t runs = shape.batch == residues ? 1 : residues;
+  const auto runs = static_cast<double>(view.runs);
   const auto by_class = [&](AttentionPlan& plan) {
-    plan.residues = residues;
-    plan.predicted_us += device.backend->launch_us * static_cast<double>(runs - 1);
+    plan.residues = view.residues;
+    plan.predicted_us = runs * plan.predicted_us + (runs - 1) * device.backend->launch_us;
   };
   by_class(choice.plan);
   for (AttentionPlan& plan : choice.considered) by_class(plan);
@@ -88,8 +81,19 @@ Choice choose_between(const View& plain, const std::optional<View>& by_residue, 
 
 }  // namespace
 
+AttentionProblem problem_of(const View& view, const Device& device) {
+  AttentionProblem problem{.shape = view.shape, .stats = measure(view.mask, device.backend->attention_block_sizes)};
+  problem.shape.batch = (view.shape.batch + view.runs - 1) / view.runs;
+  problem.partial_live = partial_live_share(view.mask);
+  if (device.backend->measures_keys) {
+    problem.band_widths = measure_bands(view.mask, problem.stats);
+    problem.key_pieces = measure_pieces(view.mask, problem.stats);
+  }
+  return problem;
+}
+
 View plain_view(const Mask& mask, const AttentionShape& shape) {
-  return {1, shape, BoundMask(mask, extent_of(mask, shape))};
+  return {1, 1, shape, BoundMask(mask, extent_of(mask, shape))};
 }
 
 std::optional<View> view_by_residue(const Mask& mask, const AttentionShape& shape) {

@@ -20,11 +20,15 @@ struct Planned {
 // rows is an item.
 struct View {
   std::int64_t residues;
+  std::int64_t runs;  // of the kernel, one after the other: classes of unequal length do not go together
   AttentionShape shape;
   BoundMask mask;
 };
 View plain_view(const Mask& mask, const AttentionShape& shape);
 std::optional<View> view_by_residue(const Mask& mask, const AttentionShape& shape);  // where there is such a view
+
+// One run of it, as kernels are asked.
+AttentionProblem problem_of(const View& view, const Device& device);
 
 // Throws invalid_argument with the value got and the values accepted.
 void check_shape(const AttentionShape& shape);

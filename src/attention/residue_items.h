@@ -18,8 +18,12 @@ ClassExtent class_extent(std::int64_t queries, std::int64_t keys, std::int64_t r
 // Rows row, row + n, ... of the item, and the keys at their residues.
 AttentionItem class_item(const AttentionCall& call, const AttentionItem& item, std::int64_t row, std::int64_t residues);
 
-// run(call) for calls that hold all classes together: of one item those of equal lengths side by side, of several
-// items one class after the other, so that the items of a call lie as evenly as before.
+// Whether every class of every item has as many rows and keys as the others.
+bool classes_are_equal(const AttentionCall& call, std::int64_t residues);
+
+// run(call) for calls that hold all classes together: of equal classes all at once, each beside the others; of one item
+// those of equal lengths side by side, of several items one class after the other, so that the items of a call lie as
+// evenly as before.
 template <class Run>
 void for_each_class(const AttentionCall& call, std::int64_t residues, const Run& run) {
   AttentionCall part = call;
@@ -28,8 +32,10 @@ void for_each_class(const AttentionCall& call, std::int64_t residues, const Run&
     strides->row *= residues;
   const std::size_t count = call.items.size();
   part.packed = call.packed && count > 1;
+  const bool together = count > 1 && !part.packed && classes_are_equal(call, residues);
+  if (together) part.residues = residues;
   std::pmr::vector<AttentionItem> items(call.memory);
-  items.reserve(std::max(count, static_cast<std::size_t>(residues)));
+  items.reserve(static_cast<std::size_t>(residues) * (together ? count : 1) + count);
   const auto run_items = [&] {
     part.items = items;
     if (!items.empty()) run(std::as_const(part));
@@ -45,7 +51,7 @@ void for_each_class(const AttentionCall& call, std::int64_t residues, const Run&
       if (count == 1 && !items.empty() && (made.queries != items[0].queries || made.keys != items[0].keys)) run_items();
       items.push_back(made);
     }
-    if (count > 1) run_items();
+    if (count > 1 && !together) run_items();
   }
   run_items();
 }

@@ -109,6 +109,8 @@ struct AttentionCall {
   void* stream = nullptr;     // of the device; null: its default stream
   void* workspace = nullptr;  // of the device, as large as the kernel wants it; null: the arranged mask's own
   std::span<const AttentionItem> items;
+  // Above 1: items are those of so many residue classes, class after class, each with the same items in the same order.
+  std::int64_t residues = 1;
   DeviceItems device_items;  // where there are any, `items` has one: the longest, at the beginning
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();  // for the lists of this call
 };

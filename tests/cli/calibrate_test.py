@@ -66,11 +66,52 @@ class Calibrate(unittest.TestCase):
         self.assertAlmostEqual(results["worst_regret"], max(regrets))
         self.assertFalse(self.file.exists())
 
+    def measured_on_a_gpu(self, us_of):
+        """A file of times, as if measured: us_of(plan) for every plan that is considered."""
+        rows = []
+        for mask in ("causal", "window(16)", "longformer(16,8)"):
+            shape = [1, 2, 2, 512, 512, 64]
+            done = self.stof("plan", mask, "--shape", "1,2,512,64", "--dtype", "f16", "--device", "cuda:h200", "--json", "-")
+            plans = [{"kernel": plan["kernel"], "instance": plan.get("instance", ""), "splits": plan["splits"],
+                      "residues": plan["residues"], "us": us_of(plan)} for plan in json.loads(done.stdout)["considered"]]
+            rows.append({"id": mask, "mask": mask, "shape": shape, "dtype": "f16", "plans": plans})
+        file = self.cache / "times.json"
+        file.write_text(json.dumps({"device": "NVIDIA H200 (described)", "day": "2026-01-02", "rows": rows}))
+        return str(file)
+
+    def test_costs_of_a_gpu_come_from_its_times(self):
+        times = self.measured_on_a_gpu(lambda plan: 2 * plan["predicted_us"])
+        done = self.stof("calibrate", "--device", "cuda:h200", "--times", times)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        kept = json.loads((self.cache / "stof/cuda-attention.json").read_text())
+        self.assertEqual((kept["device"], kept["day"]), ("NVIDIA H200 (described)", "2026-01-02"))
+        done = self.stof("plan", "causal", "--shape", "1,2,512,64", "--dtype", "f16", "--device", "cuda:h200", "--json", "-")
+        plans = json.loads(done.stdout)["considered"]
+        rows = json.loads(Path(times).read_text())["rows"]
+        measured = {(p["kernel"], p["instance"], p["splits"]): p["us"] for p in rows[0]["plans"]}
+        for plan in plans:
+            if plan["kernel"] == "stream_attention":
+                us = measured[plan["kernel"], plan["instance"], plan["splits"]]
+                self.assertLess(abs(plan["predicted_us"] / us - 1), 0.1, plan)
+
+    def test_regret_on_a_gpu_is_against_the_fastest(self):
+        times = self.measured_on_a_gpu(lambda plan: plan["predicted_us"])
+        done = self.stof("calibrate", "--device", "cuda:h200", "--regret", "--times", times, "--json", "-")
+        self.assertEqual(json.loads(done.stdout)["mean_regret"], 0)
+        times = self.measured_on_a_gpu(lambda plan: 100 / plan["predicted_us"])
+        done = self.stof("calibrate", "--device", "cuda:h200", "--regret", "--times", times, "--json", "-")
+        results = json.loads(done.stdout)
+        self.assertGreater(results["mean_regret"], 0.5)
+        for row in results["regrets"]:
+            self.assertAlmostEqual(row["regret"], row["chosen_us"] / row["best_us"] - 1)
+
     def test_errors(self):
         for arguments, code, message in (
             (("--device", "gpu"), 2, "unknown device 'gpu'; accepted: auto, cpu, cuda, cuda:N"),
-            (("--device", "cuda:h200"), 3, "--device cuda:h200; accepted: cpu. What kernels cost on a GPU is built in, "
-             "from docs/kernels/attention-log.md"),
+            (("--device", "cuda:h200"), 4, "NVIDIA H200 (described) is a description to plan with; accepted for "
+             "running: cuda, cuda:N"),
+            (("--device", "cuda:h200", "--times", __file__), 2,
+             f"'{__file__}' holds no measurements of `stof calibrate --device cuda --json`"),
             (("--out", "no/such/folder/file"), 2, "cannot write 'no/such/folder/file': No such file or directory"),
         ):  # fmt: skip
             done = self.stof("calibrate", *arguments)

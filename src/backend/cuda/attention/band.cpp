@@ -43,7 +43,7 @@ std::vector<AttentionPlan> band_candidates(const AttentionProblem& problem, cons
     plan.kernel = kBandAttention;
     plan.instance = name_of(instance, problem.shape.dtype);
     plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = 8};
-    plan.predicted_us = predict_band(problem, caps, instance);
+    plan.predicted_us = predict_band(problem, pricing_of(caps), instance);
     plan.reason =
         fmt::format("every 64 rows get by with {} keys, taken at once; tensors off 16 bytes go to mma_attention",
                     width(problem, instance.parts));

@@ -101,4 +101,29 @@ std::vector<ItemRun> item_runs(const stof::AttentionCall& call, std::int64_t mos
   return runs;
 }
 
+std::optional<ItemRun> class_run(const stof::AttentionCall& call) {
+  const auto classes = static_cast<std::size_t>(call.residues);
+  const std::size_t count = call.items.size() / classes;
+  if (classes < 2 || call.packed || count * classes != call.items.size()) return std::nullopt;
+  // The kernels write the LSE of a class at every residues-th place.
+  if (call.lse != nullptr && call.lse_strides.row != call.residues) return std::nullopt;
+  ItemRun run = spaced_run(call.items.first(count), 0, static_cast<std::int64_t>(count));
+  if (run.count != count) return std::nullopt;
+  const AttentionItem &first = call.items[0], &second = call.items[count];
+  run.residues = call.residues;
+  run.q_class = second.q - first.q, run.k_class = second.k - first.k, run.v_class = second.v - first.v;
+  run.out_class = second.out - first.out;
+  for (std::size_t i = count; i < call.items.size(); ++i) {
+    const AttentionItem &item = call.items[i], &of_first = call.items[i % count];
+    const auto n = static_cast<std::int64_t>(i / count);
+    const bool even = item.q - of_first.q == n * run.q_class && item.k - of_first.k == n * run.k_class &&
+                      item.v - of_first.v == n * run.v_class && item.out - of_first.out == n * run.out_class &&
+                      (call.lse == nullptr || item.lse - of_first.lse == n) && item.queries == of_first.queries &&
+                      item.keys == of_first.keys;
+    if (!even) return std::nullopt;
+  }
+  run.count = call.items.size();
+  return run;
+}
+
 }  // namespace stof::cuda

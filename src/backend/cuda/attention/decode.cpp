@@ -177,14 +177,14 @@ Refusal decode_refuses(const AttentionProblem& problem, const DeviceCaps& caps) 
   return std::nullopt;
 }
 
-std::vector<AttentionPlan> decode_candidates(const AttentionProblem& problem, const DeviceCaps&) {
+std::vector<AttentionPlan> decode_candidates(const AttentionProblem& problem, const DeviceCaps& caps) {
   const DecodeInstance& instance = instance_for(problem.shape.head_dim);
   AttentionPlan plan;
   plan.kernel = kDecodeAttention;
   plan.instance = name_of(instance, problem.shape.dtype);
   plan.format = {
       .block_q = DecodeList::kPositions, .block_kv = DecodeList::kTileKeys, .key_step = DecodeList::kTileKeys};
-  plan.predicted_us = predict_decode(problem);
+  plan.predicted_us = predict_decode(problem, pricing_of(caps));
   plan.reason =
       "the queries of all heads of a key head at once, their keys in rows or pages shared out over all CTAs; tensors "
       "off "

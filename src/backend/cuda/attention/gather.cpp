@@ -37,7 +37,16 @@ WorkspaceSize workspace_size(const GatherMask& mask) {
           .lse = slices * static_cast<std::size_t>(s.queries)};
 }
 
+int heaviest_units(const AttentionProblem& problem, const GatherInstance& instance) {
+  const auto& row_blocks = problem.key_pieces.row_blocks;
+  return units_of(row_blocks.empty() ? 0 : row_blocks.back().pieces, instance);
+}
+
 }  // namespace
+
+int most_units_of(const AttentionProblem& problem, const GatherInstance& instance, int splits) {
+  return most_units(heaviest_units(problem, instance), splits);
+}
 
 Refusal gather_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
   if (Refusal why = refuses_tiles(problem, caps, largest_head_dim(gather_instances()))) return why;
@@ -49,10 +58,9 @@ Refusal gather_refuses(const AttentionProblem& problem, const DeviceCaps& caps) 
 std::vector<AttentionPlan> gather_candidates(const AttentionProblem& problem, const DeviceCaps& caps) {
   std::vector<AttentionPlan> plans;
   const int head_dim = rounded_head_dim(gather_instances(), problem.shape.head_dim).value();
-  const std::int64_t heaviest = problem.key_pieces.row_blocks.empty() ? 0 : problem.key_pieces.row_blocks.back().pieces;
   for (const GatherInstance& instance : gather_instances()) {
     if (instance.head_dim != head_dim) continue;
-    const int units = units_of(heaviest, instance);
+    const int units = heaviest_units(problem, instance);
     for (const int splits : kSplits) {
       if (splits > units) break;
       AttentionPlan plan;
@@ -60,7 +68,7 @@ std::vector<AttentionPlan> gather_candidates(const AttentionProblem& problem, co
       plan.instance = name_of(instance, problem.shape.dtype);
       plan.format = {.block_q = 64, .block_kv = 64, .key_step = 64};
       plan.splits = splits;
-      plan.predicted_us = predict_gather(problem, caps, instance, most_units(units, splits));
+      plan.predicted_us = predict_gather(problem, pricing_of(caps), instance, most_units(units, splits));
       plan.reason = fmt::format(
           "64 rows at a time with their keys in pieces of {}, {} at once; tensors off 16 bytes go to mma_attention",
           KeyPieces::kKeys, instance.pieces);

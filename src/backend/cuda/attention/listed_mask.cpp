@@ -3,34 +3,21 @@
 
 #include <algorithm>
 
+#include "src/backend/cuda/attention/sections.h"
 #include "src/base/narrow.h"
 
 namespace stof::cuda {
 namespace {
 
-// K and V of the slices that go side by side: what stays in 50 MB of L2 beside everything else.
-constexpr std::int64_t kSectionBytes = 25'000'000;
 constexpr double kMostPartialBytes = 512e6;
 
-// Dense lists read all of a slice's keys again and again: as many slices side by side as the L2 holds. Sparse ones go
-// slice by slice, unless there is so little to do that all must run at once.
-// tiles, items: of an item, of a slice.
-int section_of(const ListedMask& mask, double tiles, std::int64_t items, std::int64_t teams) {
-  const AttentionShape& s = mask.shape;
-  const std::int64_t slices = s.batch * s.heads;
-  const std::int64_t slice_bytes = std::max<std::int64_t>(1, 4 * s.keys * s.head_dim * s.kv_heads / s.heads);
-  const std::int64_t in_cache = std::clamp<std::int64_t>(kSectionBytes / slice_bytes, 1, slices);
-  const bool dense = 4 * 64 * tiles > static_cast<double>(s.keys);
-  const bool little = items * slices < 16 * teams;
-  return static_cast<int>(dense || little ? in_cache : 1);
-}
-
-int section_of(const ListedMask& mask, const ArrangedStream& arranged, int tiles, std::int64_t teams) {
+int section_for(const ListedMask& mask, const ArrangedStream& arranged, int tiles, std::int64_t teams) {
   double steps = 0;
   for (const StreamItem& item : arranged.items) steps += item.steps;
   const auto items = std::max<std::int64_t>(1, std::ssize(arranged.items));
-  return section_of(mask, tiles * steps / static_cast<double>(items),
-                    items / std::max<std::int64_t>(1, std::ssize(arranged.groups)), teams);
+  return section_of(mask.shape, {.tiles = tiles * steps / static_cast<double>(items),
+                                 .items = items / std::max<std::int64_t>(1, std::ssize(arranged.groups)),
+                                 .teams = teams});
 }
 
 WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape) {
@@ -45,12 +32,6 @@ WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape) {
 }
 
 }  // namespace
-
-const BlockStats* stats_of(const AttentionProblem& problem, int parts) {
-  for (const BlockStats& stats : problem.stats.blocks)
-    if (stats.block_q == 64 * parts && stats.block_kv == 64) return &stats;
-  return nullptr;
-}
 
 int most_steps(int heaviest, int splits) { return splits == 1 ? 0 : (heaviest + splits - 1) / splits; }
 
@@ -73,7 +54,7 @@ ArrangedStream arrange_lists(const BlockLayout& layout, const ListShape& shape, 
 
 void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, std::int64_t teams) {
   const Gpu& gpu = *mask.gpu;
-  mask.section = section_of(mask, arranged, shape.tiles, teams);
+  mask.section = section_for(mask, arranged, shape.tiles, teams);
   mask.groups = std::move(arranged.groups);
   mask.items = to_device<StreamItem>(gpu, arranged.items);
   mask.steps = to_device<int>(gpu, arranged.steps);
@@ -83,7 +64,8 @@ void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, s
 
 void set_up(ListedMask& mask, const TableProblem& problem, std::int64_t head_dim, std::int64_t teams) {
   const TableForm& form = problem.form;
-  mask.section = section_of(mask, static_cast<double>(form.most_tiles), form.row_blocks, teams);
+  mask.section =
+      section_of(mask.shape, {.tiles = static_cast<double>(form.most_tiles), .items = form.row_blocks, .teams = teams});
   mask.groups = {{.first_item = 0, .item_count = narrow<int>(form.row_blocks, "row blocks"), .slots = 0}};
   mask.planner = std::make_unique<const TablePlanner>(*mask.gpu, form, problem.limit);
   std::vector<int> groups;

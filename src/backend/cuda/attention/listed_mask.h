@@ -30,8 +30,6 @@ struct ListShape {
   int parts, tiles, head_dim;
 };
 
-// The statistics of row blocks of so many parts; null where there are none.
-const BlockStats* stats_of(const AttentionProblem& problem, int parts);
 int most_steps(int heaviest, int splits);
 // Row blocks with more steps than a `splits`-th of the heaviest one's are split.
 ArrangedStream arrange_lists(const BlockLayout& layout, const ListShape& shape, int splits);

@@ -20,15 +20,14 @@ ListShape list_shape(const MmaInstance& instance) { return {instance.parts, 1, i
 AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, const MmaInstance& instance,
                       const BlockStats& stats, int splits) {
   const int ctas = ctas_of(instance, caps);
-  const SplitEstimate split =
-      estimate_split(problem, stats, instance, most_steps(static_cast<int>(stats.heaviest), splits));
+  const SplitEstimate split = estimate_split(problem, stats, 1, most_steps(static_cast<int>(stats.heaviest), splits));
   AttentionPlan plan;
   plan.kernel = kMmaAttention;
   plan.instance = name_of(instance, problem.shape.dtype);
   // Where lists are short, tiles that begin where the keys do are fewer; where they are long, the grid packs quicker.
   plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = problem.key_pieces.measured ? 8 : 64};
   plan.splits = splits;
-  plan.predicted_us = predict_mma(problem, caps, instance, split);
+  plan.predicted_us = predict_mma(problem, pricing_of(caps), instance, split);
   plan.reason = fmt::format(
       "{} x {} rows at a time on each of {} multiprocessors; {}x64 tiles touch {:.1f} % of the pairs for "
       "{:.1f} % allowed; tensors off 16 bytes are loaded by elements",

@@ -28,14 +28,14 @@ int heaviest_steps(const BlockStats& stats, const StreamInstance& instance) {
 AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, const StreamInstance& instance,
                       const BlockStats& stats, int splits) {
   const SplitEstimate split =
-      estimate_split(problem, stats, instance, most_steps(heaviest_steps(stats, instance), splits));
+      estimate_split(problem, stats, instance.tiles, most_steps(heaviest_steps(stats, instance), splits));
   AttentionPlan plan;
   plan.kernel = kStreamAttention;
   plan.instance = name_of(instance, problem.shape.dtype);
   // Tiles that start where the mask does: fewer of them where most are cut by its edges.
   plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = stats.partial > stats.full ? 8 : 64};
   plan.splits = splits;
-  plan.predicted_us = predict_stream(problem, caps, instance, split);
+  plan.predicted_us = predict_stream(problem, pricing_of(caps), instance, split);
   plan.reason = fmt::format(
       "{} x {} rows at a time on each of {} multiprocessors; {}x64 tiles touch {:.1f} % of the pairs for "
       "{:.1f} % allowed; tensors off 16 bytes go to mma_attention",

@@ -10,7 +10,7 @@ namespace {
 struct Part {
   std::string_view name;
   const void* base;
-  std::int64_t offset, item_stride, rows, heads;
+  std::int64_t offset, item_stride, class_stride, rows, heads;
   AttentionStrides strides;
   int box_rows;
 };
@@ -21,8 +21,8 @@ TensorBox box_of(const stof::AttentionCall& call, const ItemRun& items, const Pa
   return {.name = part.name,
           .element = call.dtype == DType::bf16 ? TensorElement::bf16 : TensorElement::f16,
           .base = static_cast<const std::uint16_t*>(part.base) + part.offset,
-          .sizes = {call.head_dim, part.rows, 1, part.heads, one_after_another ? 1 : items.places},
-          .strides = {part.strides.row, 0, part.strides.head, part.item_stride},
+          .sizes = {call.head_dim, part.rows, items.residues, part.heads, one_after_another ? 1 : items.places},
+          .strides = {part.strides.row, part.class_stride, part.strides.head, part.item_stride},
           .box = {kColumns, part.box_rows, 1, 1, 1}};
 }
 
@@ -44,17 +44,17 @@ TileBoxes boxes_of(const stof::AttentionCall& call, const ItemRun& items, const 
     return item + head * strides.head;
   };
   return {.q = box_of(call, items,
-                      {"q", call.q, from(first.q, heads.first, call.q_strides), items.q, items.query_rows, heads.count,
-                       call.q_strides, kQueryBox}),
+                      {"q", call.q, from(first.q, heads.first, call.q_strides), items.q, items.q_class,
+                       items.query_rows, heads.count, call.q_strides, kQueryBox}),
           .k = box_of(call, items,
-                      {"k", call.k, from(first.k, kv_head, call.k_strides), items.k, items.key_rows, kv_heads,
-                       call.k_strides, key_box}),
+                      {"k", call.k, from(first.k, kv_head, call.k_strides), items.k, items.k_class, items.key_rows,
+                       kv_heads, call.k_strides, key_box}),
           .v = box_of(call, items,
-                      {"v", call.v, from(first.v, kv_head, call.v_strides), items.v, items.key_rows, kv_heads,
-                       call.v_strides, key_box}),
+                      {"v", call.v, from(first.v, kv_head, call.v_strides), items.v, items.v_class, items.key_rows,
+                       kv_heads, call.v_strides, key_box}),
           .out = box_of(call, items,
-                        {"out", call.out, from(first.out, heads.first, call.out_strides), items.out, items.query_rows,
-                         heads.count, call.out_strides, kOutBox})};
+                        {"out", call.out, from(first.out, heads.first, call.out_strides), items.out, items.out_class,
+                         items.query_rows, heads.count, call.out_strides, kOutBox})};
 }
 
 AttentionMaps encode(const TileBoxes& boxes) {

@@ -35,10 +35,13 @@ struct Piece {
 
 class Caller {
  public:
-  Caller(const TiledMask& mask, const stof::AttentionCall& call)
+  // together: residue classes of items in one launch, where they lie evenly.
+  Caller(const TiledMask& mask, const stof::AttentionCall& call, bool together)
       : mask_(mask), call_(call), stream_(static_cast<StreamHandle>(call.stream)), by_item_(mask.extent.batch > 1) {
     const bool on_device = mask.blocks == nullptr, one_by_one = by_item_ && !(on_device && consecutive(call.items));
+    const std::optional<ItemRun> classes = together && !by_item_ ? class_run(call) : std::nullopt;
     if (call.device_items.count > 0) items_.push_back(device_run(call.device_items));
+    else if (classes && as_planned(*classes) && classes->places <= kMostInGrid) items_.push_back(*classes);
     else items_ = item_runs(call, one_by_one ? 1 : std::min(mask.shape.batch, kMostInGrid));
     const std::int64_t per_kv = call.heads / call.kv_heads;
     if (on_device) heads_.resize(items_.size(), {HeadRun{.first = 0, .count = call.heads, .per_kv = per_kv}});
@@ -119,10 +122,10 @@ class Caller {
   }
 
   SliceShape shape_of(const ItemRun& run, const HeadRun& heads, const DeviceNumbers& numbers) const {
-    return {.slices = static_cast<int>(run.places * heads.count),
+    return {.slices = static_cast<int>(run.places * heads.count * run.residues),
             .heads = static_cast<int>(heads.count),
             .heads_per_kv = static_cast<int>(heads.per_kv),
-            .residues = 1,
+            .residues = static_cast<int>(run.residues),
             .queries = static_cast<int>(mask_.extent.queries),
             .keys = static_cast<int>(mask_.extent.keys),
             .first_position = mask_.first_position,
@@ -132,7 +135,9 @@ class Caller {
             .key_starts = numbers.key_starts};
   }
 
-  bool lse_needs_placing() const { return call_.lse != nullptr && call_.lse_strides.row != 1; }
+  bool lse_needs_placing(const ItemRun& run) const {
+    return call_.lse != nullptr && call_.lse_strides.row != run.residues;
+  }
 
   AttentionOutput output_of(const ItemRun& run, const HeadRun& heads, const Workspace& workspace) const {
     const AttentionItem& first = call_.items[run.first];
@@ -141,8 +146,9 @@ class Caller {
     out.row_stride = call_.out_strides.row;
     out.head_stride = call_.out_strides.head;
     out.item_stride = run.out;
+    out.residue_stride = run.out_class;
     out.head_dim = static_cast<int>(call_.head_dim);
-    if (lse_needs_placing()) {
+    if (lse_needs_placing(run)) {
       out.lse = workspace.lse;
       out.lse_head_stride = run.query_rows;
       out.lse_item_stride = run.query_rows * heads.count;
@@ -166,7 +172,7 @@ class Caller {
             .workspace = workspace,
             .stream = stream_,
             .overlap_previous = overlap});
-    if (lse_needs_placing()) place_lse(run, heads, numbers, out);
+    if (lse_needs_placing(run)) place_lse(run, heads, numbers, out);
   }
 
   void place_lse(const ItemRun& run, const HeadRun& heads, const DeviceNumbers& numbers,
@@ -293,8 +299,9 @@ void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Dev
         mask, in_pages ? "the keys are in pages" : fmt::format("scale = {}, which is not above 0", call.scale));
     return launch_rows(*mask.blocks, call);
   }
-  const Caller caller(mask, call);
+  const Caller caller(mask, call, mask.by_maps && mask.kernel != nullptr);
   const Refusal refusal = mask.by_maps ? caller.refuses_maps() : std::nullopt;
+  if (refusal && call.residues > 1) return Caller(mask, call, false).run(launch_packed_mma);
   if (refusal) check_other_kernels(mask, *refusal);
   caller.run(mask.kernel != nullptr && !refusal ? launch : launch_packed_mma);
 }

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What bench/peers/attention.py measures: shapes and masks of docs/benchmarks.md, and who is asked."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable
+
+import masks
+
+# B, H, S, d and the widths of its masks: they follow the square root of the length.
+SHAPES = [((16, 12, 4096, 64), 32), ((1, 12, 4096, 64), 32), ((8, 12, 512, 64), 16), ((16, 12, 1024, 64), 16),
+          ((1, 12, 1024, 64), 16), ((1, 12, 128, 64), 16), ((1, 32, 16384, 128), 512)]  # fmt: skip
+OTHERS = (4, 12, 4096, 64)  # the shape of the masks that stand in no table of targets
+
+
+@dataclass
+class Case:
+    shape: tuple
+    dtype: str
+    family: str
+    make: Callable  # -> masks.MaskCase
+
+    def matches(self, texts) -> bool:
+        label = f"({','.join(map(str, self.shape))}) {self.dtype} {self.family}"
+        return not texts or any(text in label for text in texts)
+
+
+def table_masks(length: int, w: int):
+    found = [("causal", masks.causal), ("window", lambda: masks.window(w)), ("dilated", lambda: masks.dilated(w, 2)),
+             ("longformer", lambda: masks.longformer(w, w)),
+             ("bigbird", lambda: masks.bigbird(length, 64, 3, 2, 3, 1))]  # fmt: skip
+    if length >= 1024:
+        found.append(("documents", lambda: masks.documents(length)))
+    return found
+
+
+def other_masks(length: int):
+    return [("strided", lambda: masks.strided(64)), ("prefix", lambda: masks.prefix(512)),
+            ("segments", lambda: masks.segments(length)), ("natten", lambda: masks.natten(64, 13)),
+            ("sink", lambda: masks.sink_and_window(4, 256)), ("heads", lambda: masks.by_head(32, 32)),
+            ("random", lambda: masks.random_elements(length, 0.05))]  # fmt: skip
+
+
+def cases():
+    """What matters most first: a run may end when its time is over."""
+    first = [case for shape, w in SHAPES[:3] for case in table_cases(shape, w, "f16")]
+    rest = [case for shape, w in SHAPES[3:] for case in table_cases(shape, w, "f16")]
+    others = [Case(OTHERS, "f16", family, make) for family, make in other_masks(OTHERS[2])]
+    return first + others + rest + table_cases(*SHAPES[0], "bf16") + table_cases(*SHAPES[-1], "bf16")
+
+
+def table_cases(shape, w, dtype):
+    return [Case(shape, dtype, family, make) for family, make in table_masks(shape[2], w)]
+
+
+# Tiles of FlashAttention 4 that come into question: others of its list were at least a quarter behind.
+TILES = {
+    "causal": [],
+    "documents": ["128x64", "128x128"],
+    "bigbird": ["64x64", "128x64"],
+    "prefix": ["128x64", "128x128"],
+    "segments": ["128x64", "128x128"],
+}
+SHORT_LISTS = ["64x64", "128x32", "128x64"]
+
+
+def peers_of(case: Case, providers: dict) -> list[str]:
+    """Who is asked: compiling is what takes the time, so FlexAttention is not where it was always far behind."""
+    batch, _, length, _ = case.shape
+    flex = case.shape == OTHERS or (case.shape[3] == 64 and length >= 4096 and case.dtype == "f16")
+    names = [name for name in providers if not name.startswith(("fa4_mask", "flex"))]
+    names += [f"fa4_mask_{tile}" for tile in TILES.get(case.family, SHORT_LISTS)]
+    return names + (["flex128", "flex64"] if flex and case.family != "causal" else [])

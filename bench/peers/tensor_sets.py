@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs of one shape, as many different ones as are asked for, in the orders that contenders want: each order of a
+tensor is made once and shared by all of them."""
+from __future__ import annotations
+
+import torch
+
+
+class TensorSets:
+    """Set i is q, k, v [B, H, S, D] of random numbers that depend on i alone."""
+
+    def __init__(self, shape, dtype):
+        self.shape, self.dtype, self.made = tuple(shape), dtype, {}
+
+    def in_order(self, i: int, order: str, make):
+        """(q, k, v) of set i as `make` turns each; kept under the name `order`."""
+        if (i, order) not in self.made:
+            self.made[i, order] = tuple(make(t) for t in self[i])
+        return self.made[i, order]
+
+    def __getitem__(self, i: int):
+        if (i, "bhsd") not in self.made:
+            generator = torch.Generator("cuda").manual_seed(1000 + i)
+            self.made[i, "bhsd"] = tuple(torch.randn(self.shape, device="cuda", dtype=self.dtype, generator=generator)
+                                         for _ in range(3))
+        return self.made[i, "bhsd"]
+
+    def bshd(self, i: int):
+        return self.in_order(i, "bshd", lambda t: t.transpose(1, 2).contiguous())
+
+    def bytes(self) -> int:
+        """Of q, k, v and an output."""
+        return 4 * torch.Size(self.shape).numel() * self.dtype.itemsize
+
+    def forget(self):
+        self.made.clear()

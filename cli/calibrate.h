@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// stof calibrate: of the CPU in calibrate.cpp, of a GPU in calibrate_gpu.cpp.
+#pragma once
+#include <string>
+
+#include "stof/device.h"
+
+namespace stof::cli {
+
+struct CalibrateOptions {
+  std::string device = "auto", json, out, times, source;
+  bool regret = false, quick = false, resume = false;
+};
+
+void calibrate_gpu(const CalibrateOptions& options, const Device& device);
+
+}  // namespace stof::cli

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// stof calibrate --device cuda: every plan of the problems of a grid, timed; costs fitted to them, or the regret of the
+// choice between them. With --times the measurements come from a file, and need no GPU.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "cli/bench_results.h"
+#include "cli/build_commit.h"
+#include "cli/calibrate.h"
+#include "cli/gpu_cost_fit.h"
+#include "cli/gpu_grid.h"
+#include "cli/gpu_plan_times.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+#include "src/backend/cuda/driver/device.h"
+#include "src/base/atomic_file.h"
+#include "src/base/error.h"
+#include "src/model/file_map.h"
+
+namespace stof::cli {
+namespace {
+
+std::vector<GpuCase> grid_of(const CalibrateOptions& options) {
+  std::vector<GpuCase> grid = options.regret ? gpu_held_out_grid() : gpu_calibration_grid();
+  if (options.quick) grid.resize(3);
+  return grid;
+}
+
+Json measured(const CalibrateOptions& options, const Device& device) {
+  cuda::gpu_of(device);  // not a description of one
+  Json run = describe_run(options.regret ? "calibrate --regret" : "calibrate", device);
+  run["protocol"] = gpu_plan_times_protocol();
+  BenchResults results(run, options.json, options.resume);
+  const std::vector<GpuCase> grid = grid_of(options);
+  Progress progress("measuring", std::ssize(grid));
+  for (const GpuCase& one : grid) {
+    if (results.find(one.id()) == nullptr) results.add(time_plans(one, device));
+    progress.advance(1);
+  }
+  results.finish();
+  return results.all();
+}
+
+Json read_times(const std::string& file) {
+  const FileMap map(file);
+  Json times = Json::parse(map.text(), nullptr, false);
+  if (!times.is_object() || !times.contains("rows") || !times["rows"].is_array() || times["rows"].empty() ||
+      !times["rows"][0].contains("plans"))
+    fail(ErrorKind::bad_file, "'{}' holds no measurements of `stof calibrate --device cuda --json`", file);
+  return times;
+}
+
+cuda::CostSource source_of(const Json& times) {
+  const auto text = [&](const char* key) { return times.contains(key) ? times[key].get<std::string>() : ""; };
+  return {.device = text("device"),
+          .driver = text("driver"),
+          .clock = text("clock"),
+          .commit = text("commit"),
+          .day = text("day")};
+}
+
+// The built-in table, as C++.
+void write_source(const cuda::NamedCosts& costs, const cuda::CostSource& source, const std::string& file) {
+  AtomicFile out(file);
+  out.append("// Costs of a GPU, in the order of the terms of cost_table.h. Written by `stof calibrate --source`.\n");
+  out.append(
+      fmt::format("{{.source = {{.device = \"{}\",\n            .driver = \"{}\",\n            .clock = \"{}\",\n"
+                  "            .commit = \"{}\",\n            .day = \"{}\"}},\n .costs = {{\n",
+                  source.device, source.driver, source.clock, source.commit, source.day));
+  for (const auto& [name, values] : costs) {
+    std::string terms;
+    for (const double value : values) terms += fmt::format("{}{:.4g}", terms.empty() ? "" : ", ", value);
+    out.append(fmt::format("     {{\"{}\", {{{}}}}},\n", name, terms));
+  }
+  out.append(" }}\n");
+  out.commit();
+}
+
+void fit(const CalibrateOptions& options, const Json& times, const Device& device, bool print) {
+  cuda::NamedCosts costs = cuda::built_in_named_costs();
+  Table table({"costs", "samples", "error"});
+  for (const GpuFit& one : fit_gpu_costs(times.at("rows"), device)) {
+    costs[one.name] = one.costs;
+    table.add({one.name, fmt::format("{}", one.samples), fmt::format("{:.1f} %", 100 * one.error)});
+  }
+  if (!options.source.empty()) write_source(costs, source_of(times), options.source);
+  const std::filesystem::path file =
+      options.out.empty() ? cuda::calibration_file() : std::filesystem::path(options.out);
+  if (options.source.empty()) cuda::write_calibration(costs, source_of(times), file);
+  if (print) fmt::print("{}kept in {}\n", table.text(), options.source.empty() ? file.string() : options.source);
+}
+
+void report_regret(Json times, const CalibrateOptions& options, const Device& device, bool print) {
+  std::vector<GpuRegret> found = regret_of(times.at("rows"), device);
+  if (found.empty()) fail(ErrorKind::unsupported, "none of the choices is among the measured plans");
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.regret() > b.regret(); });
+  double sum = 0;
+  for (const GpuRegret& one : found) sum += one.regret();
+  const double mean = sum / static_cast<double>(found.size());
+  times["mean_regret"] = mean;
+  times["worst_regret"] = found.front().regret();
+  times["costs"] = cuda::costs_for(device.caps.name).source.starts_with("built in") ? "built in" : "measured here";
+  for (const GpuRegret& one : found)
+    times["regrets"].push_back({{"id", one.id},
+                                {"regret", one.regret()},
+                                {"chosen", one.chosen},
+                                {"chosen_us", one.chosen_us},
+                                {"best", one.best},
+                                {"best_us", one.best_us}});
+  if (!options.json.empty()) write_json(times, options.json);
+  if (!print) return;
+  fmt::print("{} problems, mean regret {:.1f} %, worst {:.1f} %:\n", found.size(), 100 * mean,
+             100 * found.front().regret());
+  Table table({"problem", "regret", "chosen us", "best us", "chosen", "best"});
+  for (std::size_t i = 0; i < std::min<std::size_t>(8, found.size()); ++i)
+    table.add({found[i].id.substr(0, 60), fmt::format("{:.1f} %", 100 * found[i].regret()),
+               fmt::format("{:.1f}", found[i].chosen_us), fmt::format("{:.1f}", found[i].best_us), found[i].chosen,
+               found[i].best});
+  fmt::print("{}", table.text());
+}
+
+}  // namespace
+
+void calibrate_gpu(const CalibrateOptions& options, const Device& device) {
+  const bool print = options.json != "-";
+  const Json times = options.times.empty() ? measured(options, device) : read_times(options.times);
+  if (options.regret) report_regret(times, options, device, print);
+  else fit(options, times, device, print);
+}
+
+}  // namespace stof::cli

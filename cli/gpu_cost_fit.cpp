@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/gpu_cost_fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "cli/gpu_grid.h"
+#include "src/attention/planned.h"
+#include "src/backend/cuda/attention/price_plan.h"
+#include "src/base/error.h"
+
+namespace stof::cli {
+namespace {
+
+using cuda::BandTerm, cuda::ListTerm, cuda::NamedCosts, cuda::NamedPlan;
+
+struct Sample {
+  std::shared_ptr<const AttentionProblem> problem;
+  double runs;  // of the kernel
+  cuda::Prediction predicted;
+  double us, weight;  // a plan far behind the best need not be predicted well
+};
+using Samples = std::map<std::string, std::vector<Sample>>;  // by name of costs
+
+GpuCase case_of(const Json& row) {
+  const auto s = row.at("shape").get<std::array<std::int64_t, 6>>();
+  return {row.at("mask"),
+          {.batch = s[0],
+           .heads = s[1],
+           .kv_heads = s[2],
+           .queries = s[3],
+           .keys = s[4],
+           .head_dim = s[5],
+           .dtype = row.at("dtype") == "bf16" ? DType::bf16 : DType::f16}};
+}
+
+double best_us(const Json& row) {
+  double best = 1e30;
+  for (const Json& plan : row.at("plans"))
+    if (plan.contains("us")) best = std::min(best, plan.at("us").get<double>());
+  return best;
+}
+
+void add_samples(const Json& row, const Device& device, Samples& samples) {
+  const GpuCase one = case_of(row);
+  const Mask mask = parse(one.mask);
+  std::vector<View> views;
+  views.push_back(plain_view(mask, one.shape));
+  if (std::optional<View> view = view_by_residue(mask, one.shape)) views.push_back(std::move(*view));
+  const double best = best_us(row);
+  for (const View& view : views) {
+    const auto problem = std::make_shared<const AttentionProblem>(problem_of(view, device));
+    const auto runs = static_cast<double>(view.runs);
+    for (const Json& plan : row.at("plans")) {
+      if (!plan.contains("us") || plan.at("residues") != view.residues ||
+          !cuda::is_priced(plan.at("kernel").get<std::string>()))
+        continue;
+      const double us = plan.at("us").get<double>() - (runs - 1) * device.backend->launch_us;
+      const NamedPlan named{plan.at("kernel"), plan.at("instance"), plan.at("splits")};
+      samples[cuda::costs_name(named, one.shape.dtype)].push_back({problem, runs, cuda::prediction_of(*problem, named),
+                                                                   std::max(us, 0.1),
+                                                                   std::pow(best / plan.at("us").get<double>(), 2)});
+    }
+  }
+}
+
+struct Bounds {
+  double least, most;
+};
+
+Bounds bounds_of(const std::string& name, std::size_t term) {
+  constexpr double kMost = 1e3;
+  if (name == "decode") return {1e-3, kMost};
+  if (name.starts_with("band_")) {
+    if (term == BandTerm::alone) return {0.2, 1};
+    if (term == BandTerm::traffic) return {0.9, 1.7};
+    return {0, term == BandTerm::overlap ? 1 : kMost};
+  }
+  if (term == ListTerm::alone || term == ListTerm::tail) return {0.2, 1};
+  if (term == ListTerm::traffic) return {0.9, 1.6};
+  return {0, term == ListTerm::overlap ? 1 : kMost};
+}
+
+// The sum of squares of the relative errors' logarithms is least: one term at a time goes up or down by a share of
+// itself, which is halved when no such step helps.
+class Search {
+ public:
+  Search(const std::string& name, const std::vector<Sample>& samples, const Device& device)
+      : name_(name), samples_(samples), device_(device), named_(cuda::built_in_named_costs()) {}
+
+  GpuFit run() {
+    GpuFit fit{.name = name_, .costs = start(), .samples = static_cast<int>(samples_.size())};
+    double least = loss(fit.costs);
+    for (double step = 0.5; step > 0.004;) {
+      bool better = false;
+      for (std::size_t term = 0; term < fit.costs.size(); ++term)
+        for (const double sign : {1.0, -1.0}) {
+          std::vector<double> tried = fit.costs;
+          const auto [lower, upper] = bounds_of(name_, term);
+          const double nudge = tried[term] < 0.02 ? 0.02 * sign : 0;  // a share of nothing would go nowhere
+          tried[term] = std::clamp(tried[term] * (1 + sign * step) + nudge, lower, upper);
+          const double now = loss(tried);
+          if (now < least * (1 - 1e-7)) least = now, fit.costs = std::move(tried), better = true;
+        }
+      if (!better) step /= 2;
+    }
+    fit.error = std::sqrt(least);
+    return fit;
+  }
+
+ private:
+  std::vector<double> start() const {
+    if (name_ == "decode") return {4, 0.2, 0.25};
+    if (name_.starts_with("band_")) return {1, 2, 1, 1.1, 0.1};
+    return {1.5, 0.8, 1.0, 0.8, 2.5, 2, 1.1, 0.7, 0.1, 0.6};
+  }
+
+  double loss(const std::vector<double>& costs) {
+    named_[name_] = costs;
+    const cuda::CostTable table = cuda::table_of(named_, {});
+    const cuda::Pricing pricing{device_.caps, table};
+    double sum = 0, weights = 0;
+    for (const Sample& sample : samples_) {
+      const double error = std::log(sample.runs * sample.predicted(pricing) / sample.us);
+      sum += sample.weight * error * error;
+      weights += sample.weight;
+    }
+    return sum / weights;
+  }
+
+  const std::string& name_;
+  const std::vector<Sample>& samples_;
+  const Device& device_;
+  NamedCosts named_;
+};
+
+bool same_plan(const AttentionPlan& plan, const Json& row) {
+  return row.at("kernel") == plan.kernel && row.at("instance") == plan.instance && row.at("splits") == plan.splits &&
+         row.at("residues") == plan.residues;
+}
+
+}  // namespace
+
+std::vector<GpuFit> fit_gpu_costs(const Json& rows, const Device& device) {
+  Samples samples;
+  for (const Json& row : rows) add_samples(row, device, samples);
+  std::vector<const Samples::value_type*> instances;
+  for (const auto& one : samples) instances.push_back(&one);
+  std::vector<GpuFit> fits(instances.size());
+#pragma omp parallel for schedule(dynamic)
+  for (std::size_t i = 0; i < instances.size(); ++i)
+    fits[i] = Search(instances[i]->first, instances[i]->second, device).run();
+  return fits;
+}
+
+std::vector<GpuRegret> regret_of(const Json& rows, const Device& device) {
+  std::vector<GpuRegret> found;
+  for (const Json& row : rows) {
+    const GpuCase one = case_of(row);
+    const Choice choice = choose_attention(parse(one.mask), one.shape, device, "auto");
+    GpuRegret regret{.id = row.at("id"), .chosen = {}, .best = {}, .best_us = best_us(row)};
+    for (const Json& plan : row.at("plans")) {
+      if (!plan.contains("us")) continue;
+      const double us = plan.at("us");
+      const std::string name =
+          fmt::format("{} / {}", plan.at("instance").get<std::string>(), plan.at("splits").get<int>());
+      if (us == regret.best_us) regret.best = name;
+      if (same_plan(choice.plan, plan)) regret.chosen = name, regret.chosen_us = us;
+    }
+    if (regret.chosen_us > 0) found.push_back(std::move(regret));
+  }
+  return found;
+}
+
+}  // namespace stof::cli

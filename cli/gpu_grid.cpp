@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/gpu_grid.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace stof::cli {
+namespace {
+
+using Size = std::array<std::int64_t, 4>;  // batch, heads, length, head dimension
+
+void cross(std::vector<GpuCase>& cases, const std::vector<Size>& sizes, const std::vector<std::string>& masks,
+           DType dtype) {
+  for (const auto& [batch, heads, length, d] : sizes)
+    for (const std::string& mask : masks)
+      cases.push_back({mask,
+                       {.batch = batch,
+                        .heads = heads,
+                        .kv_heads = heads,
+                        .queries = length,
+                        .keys = length,
+                        .head_dim = d,
+                        .dtype = dtype}});
+}
+
+GpuCase decoding(std::int64_t batch, std::int64_t queries, std::int64_t keys, std::int64_t d, std::string mask) {
+  return {std::move(mask),
+          {.batch = batch,
+           .heads = 32,
+           .kv_heads = 8,
+           .queries = queries,
+           .keys = keys,
+           .head_dim = d,
+           .dtype = DType::f16}};
+}
+
+}  // namespace
+
+std::string GpuCase::id() const {
+  return fmt::format("({},{},{},{},{},{}) {} {}", shape.batch, shape.heads, shape.kv_heads, shape.queries, shape.keys,
+                     shape.head_dim, name_of(shape.dtype), mask);
+}
+
+std::vector<GpuCase> gpu_calibration_grid() {
+  std::vector<GpuCase> cases;
+  cross(cases, {{1, 12, 512, 64}, {1, 16, 2048, 64}, {4, 12, 1024, 64}, {12, 16, 512, 64}, {8, 12, 2048, 64}},
+        {"all", "causal", "window(12)", "window(48)", "causal & window(300)", "longformer(16,16)", "longformer(64,40)",
+         "bigbird(64,3,2,2,5)", "documents([0,55,301,420]) & causal", "random_blocks(64,6,3)", "dilated(24,3)"},
+        DType::f16);
+  cross(cases, {{2, 12, 128, 64}, {6, 12, 4096, 64}},
+        {"causal", "window(20)", "longformer(20,8)", "bigbird(64,3,2,2,5)"}, DType::f16);
+  cross(cases, {{1, 32, 4096, 128}, {2, 16, 1024, 128}, {16, 16, 512, 128}},
+        {"all", "causal", "window(48)", "causal & window(700)", "longformer(100,64)", "bigbird(64,3,2,2,5)",
+         "documents([0,155,301,470]) & causal"},
+        DType::f16);
+  for (const std::int64_t d : {32, 96, 192, 256})
+    cross(cases, {{1, 16, 1024, d}, {8, 16, 1024, d}, {2, 8, 3072, d}},
+          {"causal", "window(48)", "longformer(40,24)", "bigbird(64,3,2,2,5)"}, DType::bf16);
+  cross(cases, {{8, 12, 1024, 64}, {1, 12, 2048, 64}, {12, 12, 2048, 64}}, {"dilated(20,2)", "dilated(10,4)"},
+        DType::f16);
+  for (const std::int64_t batch : {1, 16})
+    for (const std::int64_t keys : {1000, 12000}) cases.push_back(decoding(batch, 1, keys, 128, "all"));
+  cases.push_back(decoding(4, 8, 3000, 64, "causal & window(512)"));
+  return cases;
+}
+
+std::vector<GpuCase> gpu_held_out_grid() {
+  std::vector<GpuCase> cases;
+  cross(
+      cases, {{1, 12, 1024, 64}, {1, 12, 4096, 64}, {16, 12, 1024, 64}, {5, 20, 1600, 64}},
+      {"causal", "window(32)", "causal & window(200)", "longformer(32,32)", "bigbird(64,3,2,3,1)", "prefix(300)",
+       "causal & (window(128) | sink(4))", "dilated(32,2)", "documents([0,255,420,901,1003]) & causal", "strided(48)"},
+      DType::f16);
+  cross(cases, {{3, 12, 384, 64}, {8, 12, 512, 64}}, {"all", "window(16)", "longformer(8,8)", "bigbird(64,3,2,3,1)"},
+        DType::bf16);
+  cross(cases, {{1, 20, 6000, 128}, {4, 32, 1024, 128}},
+        {"causal", "window(256)", "longformer(32,32)", "bigbird(64,3,2,3,1)", "causal & (window(128) | sink(4))"},
+        DType::bf16);
+  for (const std::int64_t d : {32, 96, 192, 256})
+    cross(cases, {{2, 12, 1536, d}}, {"causal", "longformer(32,32)"}, DType::f16);
+  cases.push_back(decoding(2, 1, 7000, 128, "all"));
+  cases.push_back(decoding(32, 1, 2000, 128, "sink(4) | causal & window(1000)"));
+  cases.push_back(decoding(8, 4, 5000, 128, "causal"));
+  return cases;
+}
+
+}  // namespace stof::cli

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the predictions of several kernels are made of.
+#pragma once
+#include <algorithm>
+
+#include "src/backend/cuda/attention/cost.h"
+#include "src/base/error.h"
+
+namespace stof::cuda {
+
+template <class Costs, class Instance>
+const Costs& cost_of(const std::vector<Costs>& costs, std::span<const Instance> instances, const Instance& instance) {
+  const auto found = std::find(instances.begin(), instances.end(), instance);
+  STOF_CHECK(found != instances.end());
+  return costs[static_cast<std::size_t>(found - instances.begin())];
+}
+
+inline double items_per_measured(const AttentionProblem& problem) {
+  return static_cast<double>(problem.shape.batch) / static_cast<double>(problem.stats.extent.batch);
+}
+
+inline double slices_of(const AttentionProblem& problem) {
+  return static_cast<double>(problem.shape.batch * problem.shape.heads);
+}
+
+inline double traffic_us(const AttentionProblem& problem) {
+  constexpr double kBytesPerUs = 4.3e6;  // copied, DRAM
+  const AttentionShape& s = problem.shape;
+  const double rows = 2.0 * static_cast<double>(s.heads * s.queries) + 2.0 * static_cast<double>(s.kv_heads * s.keys);
+  return rows * static_cast<double>(s.batch * s.head_dim) * static_cast<double>(size_of(s.dtype)) / kBytesPerUs;
+}
+
+inline double together(double work, double traffic, double overlap) {
+  return std::max(work, traffic) + overlap * std::min(work, traffic);
+}
+
+// The share of a step's cost at full load that it has when so many pieces are spread over the teams.
+inline double load_factor(double alone, double pieces, double teams) {
+  return alone + (1 - alone) * std::min(1.0, pieces / teams);
+}
+
+}  // namespace stof::cuda

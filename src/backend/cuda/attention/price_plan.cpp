@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/price_plan.h"
+
+#include "src/backend/cuda/attention/band.h"
+#include "src/backend/cuda/attention/decode.h"
+#include "src/backend/cuda/attention/gather.h"
+#include "src/backend/cuda/attention/listed_mask.h"
+#include "src/backend/cuda/attention/mma.h"
+#include "src/backend/cuda/attention/rows.h"
+#include "src/backend/cuda/attention/stream.h"
+#include "src/base/error.h"
+
+namespace stof::cuda {
+
+bool is_priced(std::string_view kernel) { return kernel != kRowAttention; }
+
+std::string costs_name(const NamedPlan& plan, DType dtype) {
+  if (plan.kernel == kDecodeAttention) return "decode";
+  std::string name = plan.instance;
+  const std::string part = fmt::format("_{}", name_of(dtype));
+  const std::size_t at = name.find(part);
+  STOF_CHECK(at != std::string::npos);
+  return name.erase(at, part.size());
+}
+
+Prediction prediction_of(const AttentionProblem& problem, const NamedPlan& plan) {
+  const DType dtype = problem.shape.dtype;
+  if (plan.kernel == kStreamAttention) {
+    const StreamInstance& instance = instance_named(stream_instances(), plan.instance, dtype);
+    const BlockStats& stats = *stats_of(problem, instance.parts);
+    const auto heaviest = static_cast<int>((stats.heaviest + instance.tiles - 1) / instance.tiles);
+    const SplitEstimate split = estimate_split(problem, stats, instance.tiles, most_steps(heaviest, plan.splits));
+    return [&problem, &instance, split](const Pricing& p) { return predict_stream(problem, p, instance, split); };
+  }
+  if (plan.kernel == kMmaAttention) {
+    const MmaInstance& instance = instance_named(mma_instances(), plan.instance, dtype);
+    const BlockStats& stats = *stats_of(problem, instance.parts);
+    const int steps = most_steps(static_cast<int>(stats.heaviest), plan.splits);
+    const SplitEstimate split = estimate_split(problem, stats, 1, steps);
+    return [&problem, &instance, split](const Pricing& p) { return predict_mma(problem, p, instance, split); };
+  }
+  if (plan.kernel == kGatherAttention) {
+    const GatherInstance& instance = instance_named(gather_instances(), plan.instance, dtype);
+    const int units = most_units_of(problem, instance, plan.splits);
+    return [&problem, &instance, units](const Pricing& p) { return predict_gather(problem, p, instance, units); };
+  }
+  if (plan.kernel == kBandAttention) {
+    const BandInstance& instance = instance_named(band_instances(), plan.instance, dtype);
+    return [&problem, &instance](const Pricing& p) { return predict_band(problem, p, instance); };
+  }
+  STOF_CHECK(plan.kernel == kDecodeAttention);
+  return [&problem](const Pricing& p) { return predict_decode(problem, p); };
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// When the last of many teams is done.
+#pragma once
+#include <span>
+
+namespace stof::cuda {
+
+struct SamePieces {
+  double cost = 0;   // of each
+  double count = 0;  // not always whole: of some slices' share, say
+};
+
+// Whoever is idle takes the costliest piece that is left. `pieces`: descending by cost. Where there are several for
+// each team, an estimate: the last ones, which are the cheapest, even out what is before.
+double makespan(std::span<const SamePieces> pieces, double teams);
+
+// Of at most two rounds that are dealt in turns: the team that began with the costliest also gets the costliest of the
+// second round.
+double makespan_dealt(std::span<const SamePieces> pieces, double teams);
+
+}  // namespace stof::cuda
