@@ -20,12 +20,13 @@ __device__ __forceinline__ void prepare_barriers(typename Traits::Shared& shared
   }
   for (int i = 0; i < Traits::kTeams; ++i) barrier_init(shared_address(&shared.turn[i]), Traits::kWarps);
   for (int i = 0; i < Traits::kSlots; ++i) {
-    barrier_init(shared_address(&shared.facts_full[i]), Traits::kRowMoments ? 3 : 1);
-    barrier_init(shared_address(&shared.facts_empty[i]), Traits::kWarps);
+    barrier_init(shared_address(&shared.facts_full[i]), Traits::kRowMoments ? 1 + 64 : 1);
+    barrier_init(shared_address(&shared.facts_empty[i]), 32 * Traits::kWarps);
   }
-  barrier_init(shared_address(&shared.all_sums), 1);
+  barrier_init(shared_address(&shared.all_sums), 1 + 2 * Traits::kOwnRows);  // 32 threads have 16 rows
   fence_barrier_init();
-  if constexpr (Traits::kSplit > 1) barrier_expect(shared_address(&shared.all_sums), sizeof(shared.incoming));
+  if constexpr (Traits::kSplit > 1)
+    barrier_expect(shared_address(&shared.all_sums), sizeof(shared.incoming) / Traits::kSplit * (Traits::kSplit - 1));
 }
 
 // out = activation(norm(x) w^T + bias) + norm(residual), stored in 16 bits; x [rows, inner], w [columns, inner].
@@ -43,7 +44,6 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   if (threadIdx.x == 0) prepare_barriers<Traits>(shared);
   __syncthreads();
   if constexpr (Traits::kSplit > 1) cluster_arrive();
-  allow_next_grid();
   if (group == Traits::kConsumers) {
     if constexpr (Traits::kDealsRegisters) give_registers<Traits::kLoaderRegisters>();
     if (warp == 0) {

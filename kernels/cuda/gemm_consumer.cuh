@@ -27,6 +27,7 @@ struct GemmConsumer {
   __device__ __forceinline__ void run() {
     GemmTiles<Traits> tiles(p);
     const GemmSteps steps = steps_of<Traits>(p, tiles.rank);
+    if constexpr (Traits::kSplit > 1) cluster_wait();  // the others have made their barriers
     tiles.advance(team);
     ring.advance(static_cast<u32>(team * steps.count));
     for (int turn = 0; tiles.any(); tiles.advance(Traits::kTeams), ++turn) {
@@ -92,9 +93,7 @@ struct GemmConsumer {
         __syncwarp();
         if (lane == 0) barrier_arrive(shared_address(&shared.staged[box]));
       }
-      if constexpr (Traits::kHasFacts) {
-        if (lane == 0) barrier_arrive(shared_address(&shared.facts_empty[slot]));
-      }
+      if constexpr (Traits::kHasFacts) barrier_arrive(shared_address(&shared.facts_empty[slot]));
     }
   }
 

@@ -80,20 +80,26 @@ __device__ __forceinline__ float quad_sum(float x) {
 
 // Mean, and sum of squared distances from it, of row i of the thread's two over column blocks [0, kCount), of which
 // `columns` values exist.
-template <int kCount>
+template <int kCount, bool kWhole>
 __device__ __forceinline__ float2 moments_of(const float* values, int i, int columns) {
   float sum = 0.f, squares = 0.f;
 #pragma unroll
   for (int j = 0; j < kCount; ++j)
-    if (8 * j < columns) sum += values[4 * j + 2 * i] + values[4 * j + 2 * i + 1];
-  const float mean = __fdividef(quad_sum(sum), static_cast<float>(min(max(columns, 1), 8 * kCount)));
+    if (kWhole || 8 * j < columns) sum += values[4 * j + 2 * i] + values[4 * j + 2 * i + 1];
+  const float mean = kWhole ? quad_sum(sum) * (1.f / (8 * kCount))
+                            : __fdividef(quad_sum(sum), static_cast<float>(min(max(columns, 1), 8 * kCount)));
 #pragma unroll
   for (int j = 0; j < kCount; ++j) {
-    if (8 * j >= columns) continue;
+    if (!kWhole && 8 * j >= columns) continue;
     const float one = values[4 * j + 2 * i] - mean, other = values[4 * j + 2 * i + 1] - mean;
     squares = __fmaf_rn(one, one, __fmaf_rn(other, other, squares));
   }
   return make_float2(mean, quad_sum(squares));
+}
+template <int kCount>
+__device__ __forceinline__ float2 moments_of(const float* values, int i, int columns) {
+  return columns >= 8 * kCount ? moments_of<kCount, true>(values, i, columns)
+                               : moments_of<kCount, false>(values, i, columns);
 }
 
 __device__ __forceinline__ void store_moments(const GemmParams& p, int row, int column, float2 moments) {

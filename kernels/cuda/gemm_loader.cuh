@@ -26,6 +26,7 @@ __device__ __forceinline__ void load_operands(typename Traits::Shared& shared, c
   for (int step = 0; step < ahead; ++step) load_w(static_cast<u32>(step), first, step);
   prefetch_map(maps.x);
   wait_for_previous_grid();
+  allow_next_grid();  // not before: grids that wait would fill the SMs from both sides and crowd those that work
   for (int step = 0; step < ahead; ++step) load_x(static_cast<u32>(step), first, step);
   RingPlace<Traits::kStages> ring;
   ring.advance(static_cast<u32>(ahead));

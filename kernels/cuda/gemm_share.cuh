@@ -50,12 +50,19 @@ struct GemmShare {
 
   // The warp's 16 rows are those of group warp % kGroups of CTA warp / kGroups, which may be this one.
   __device__ __forceinline__ void send_sums(const float (&sums)[Traits::kColumns / 2]) const {
-    cluster_wait();  // the others have made their barriers
-    const u32 here = shared_address(&shared.incoming[rank][warp % kGroups * kColumnBlocks * 32 + lane]);
-    const u32 to = address_of_rank(here, warp / kGroups),
-              barrier = address_of_rank(shared_address(&shared.all_sums), warp / kGroups);
+    const int owner = warp / kGroups;
+    float4* const here = &shared.incoming[rank][warp % kGroups * kColumnBlocks * 32 + lane];
+    const u32 all_sums = shared_address(&shared.all_sums);
+    if (owner == rank) {
 #pragma unroll
-    for (int j = 0; j < kColumnBlocks; ++j) send(to + j * 512, sums + 4 * j, barrier);
+      for (int j = 0; j < kColumnBlocks; ++j)
+        here[32 * j] = make_float4(sums[4 * j], sums[4 * j + 1], sums[4 * j + 2], sums[4 * j + 3]);
+      barrier_arrive(all_sums);
+    } else {
+      const u32 there = address_of_rank(shared_address(here), owner), barrier = address_of_rank(all_sums, owner);
+#pragma unroll
+      for (int j = 0; j < kColumnBlocks; ++j) send(there + j * 512, sums + 4 * j, barrier);
+    }
   }
 
   __device__ __forceinline__ void add_up(float (&own)[4 * kOwnBlocks]) const {
