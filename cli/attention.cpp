@@ -26,7 +26,7 @@ namespace {
 struct AttentionCommand {
   std::string q, k, v, out, lse, lengths;
   std::string mask = "all", layout = "bhsd", kernel = "auto", dtype, device = "auto";
-  std::optional<float> scale;
+  std::optional<float> scale, softcap;
   bool force = false, allow_nan = false;
 };
 
@@ -114,6 +114,7 @@ void attention(const AttentionCommand& command) {
                     .out = heads_first(out, layout),
                     .lse = lse.view(),
                     .scale = command.scale,
+                    .softcap = command.softcap,
                     .q_lengths = lengths.q,
                     .kv_lengths = lengths.kv},
                    device);
@@ -131,6 +132,7 @@ void add_attention(CLI::App& app) {
   sub->add_option("--v", command->v, "values, of the shape of the keys")->required();
   sub->add_option("--mask", command->mask, "who may attend, as in 'causal & window(256)'")->capture_default_str();
   sub->add_option("--scale", command->scale, "factor of the scores (default 1 / sqrt(head dimension))");
+  sub->add_option("--softcap", command->softcap, "scores become X tanh(score / X) before the mask");
   sub->add_option("--lengths", command->lengths, "i4 or i8 [B], or [B,2] for queries and keys");
   sub->add_option("--layout", command->layout, "bhsd or bshd")->capture_default_str();
   sub->add_option("--kernel", command->kernel, "auto, or one kernel by name")->capture_default_str();

@@ -180,6 +180,8 @@ typedef struct stof_call {
   /* [batch], on the plan's device, in place of kv_lengths: read when the kernel runs, so that a recorded graph follows
    * them. For plans of decode_attention, after stof_plan_prepare(plan, queries, 1). */
   const int32_t* device_kv_lengths;
+  /* A struct_size that ends here is accepted, too. */
+  const float* softcap; /* scores become softcap * tanh(scale * q k^T / softcap), above 0; NULL: they stay */
 } stof_call;
 
 /* out = softmax(scale * q k^T, over the allowed keys) v. On CUDA it returns when the work is on the stream, and can be

@@ -24,6 +24,7 @@ struct AttentionNumbers {
   int head_dim = 0;
   Storage storage = Storage::f32;
   float scale = 1.f;
+  float softcap = 0.f;    // above 0: scores become softcap * tanh(scale * q k^T / softcap)
   bool bf16_dot = false;  // the processor has a bf16 dot product, AVX512_BF16
   bool far = false;       // rows come from memory: worth bringing near before they are needed
 };

@@ -130,6 +130,7 @@ class RowBlock {
   // What rounds nothing is done to queries in pairs, the rest to their scores: a sign, and 0.
   float scale_of_queries() const { return kPairs ? static_cast<float>((scale() > 0) - (scale() < 0)) : scale(); }
   float scale_of_scores() const { return kPairs && scale() != 0 ? std::abs(scale()) : 1.f; }
+  float cap() const { return numbers_.softcap * 1.44269504088896341f; }
 
   // q_ [panel][word of c][kPanel]; lanes outside the task are 0.
   void pack_queries() {
@@ -218,6 +219,7 @@ class RowBlock {
                 .ahead = ahead,
                 .panels = last_panel_ - first_panel_ + 1,
                 .unit = scale_of_scores()};
+    if (numbers_.softcap > 0) block.cap = cap(), block.to_cap = block.unit / cap(), block.unit = 1.f;
     if (entry.mask < 0) {
       for (int panel = first_panel_; panel <= last_panel_; ++panel) attend<Words, false>(block, panel_at(panel));
       return;

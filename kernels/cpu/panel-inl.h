@@ -6,6 +6,8 @@
 #else
 #define STOF_KERNELS_CPU_PANEL_INL_H_
 #endif
+#include <hwy/contrib/math/math-inl.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -69,6 +71,8 @@ struct Block {
   Ahead ahead;
   int panels = 1;    // that visit this block
   float unit = 1.f;  // of scores in pairs, which are not scaled before: their factor to units of log2, above 0
+  float cap = 0.f;   // in units of log2: scores become cap * tanh(to_cap * score); 0: they stay as they are
+  float to_cap = 0.f;
 };
 
 struct Panel {
@@ -161,6 +165,27 @@ HWY_INLINE Peak write_scores(const Block& block, const Panel& panel, const Live&
   return peak;
 }
 
+// Scores that are not forbidden, capped, and their peak: in units of log2, whatever they were in before.
+template <bool kMasked>
+HWY_NOINLINE Peak cap_scores(const Block& block, const Panel& panel, const Live& live) {
+  const Floats d;
+  const FloatVec cap = hn::Set(d, block.cap), to_cap = hn::Set(d, block.to_cap);
+  const FloatVec forbidden = hn::Set(d, -std::numeric_limits<float>::infinity());
+  Peak peak = {{forbidden, forbidden}};
+  for (int j = 0; j < block.keys; ++j) {
+    if (kMasked && !live.tile[j / kRows]) continue;
+    const std::uint32_t word = kMasked ? mask_word(block, panel, j) : ~0u;
+    for (int v = 0; v < kVectors; ++v) {
+      float* const at = panel.s + j * kPanel + v * kLanes;
+      const FloatVec capped = hn::Mul(cap, hn::Tanh(d, hn::Mul(hn::Load(d, at), to_cap)));
+      const FloatVec score = kMasked ? hn::IfThenElse(lanes_of(word, v), capped, forbidden) : capped;
+      hn::Store(score, d, at);
+      peak.at[v] = hn::Max(peak.at[v], score);
+    }
+  }
+  return peak;
+}
+
 // Raises the running maxima where the block's peak is more than kLag above, with the factors that then apply to sums
 // and outputs; false, and nothing changed, when no row needs it.
 HWY_INLINE bool raise_top(const Panel& panel, const Peak& peak, float* factor) {
@@ -247,7 +272,8 @@ HWY_INLINE void add_values(const Block& block, const Panel& panel, const Live& l
 template <class Words, bool kMasked>
 void attend(const Block& block, const Panel& panel) {
   const Live live = kMasked ? live_parts(block, panel) : all_live(block.keys);
-  const Peak peak = write_scores<Words, kMasked>(block, panel, live);
+  Peak peak = write_scores<Words, kMasked>(block, panel, live);
+  if (block.cap > 0) peak = cap_scores<kMasked>(block, panel, live);
   HWY_ALIGN float factor[kPanel];
   const bool raised = raise_top(panel, peak, factor);
   write_weights<Words, kMasked>(block, panel, live);

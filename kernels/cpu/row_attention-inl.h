@@ -6,6 +6,8 @@
 #else
 #define STOF_KERNELS_CPU_ROW_ATTENTION_INL_H_
 #endif
+#include <hwy/contrib/math/math-inl.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -29,7 +31,9 @@ class QueryRow {
  public:
   QueryRow(const AttentionNumbers& numbers, const AttentionHead& head)
       : head_(head), head_dim_(numbers.head_dim), depth_((numbers.head_dim + kLanes - 1) / kLanes * kLanes) {
-    scale_ = numbers.scale * 1.44269504088896341f;  // scores in units of log2
+    constexpr float kLog2E = 1.44269504088896341f;
+    scale_ = numbers.scale * kLog2E;  // scores in units of log2
+    cap_ = numbers.softcap * kLog2E;
   }
 
   void run(std::int64_t row, const KeyInterval* begin, const KeyInterval* end) {
@@ -57,8 +61,9 @@ class QueryRow {
     const Floats d;
     // Vectors of scores: the lanes past the last key hold -inf.
     const int padded = (count_ + kLanes - 1) / kLanes * kLanes;
-    std::fill(s_ + count_, s_ + padded, -std::numeric_limits<float>::infinity());
     for (int i = 0; i < count_; i += kTogether) score(i);
+    if (cap_ > 0) cap_scores();
+    std::fill(s_ + count_, s_ + padded, -std::numeric_limits<float>::infinity());
     FloatVec peak = hn::Load(d, s_);
     for (int i = kLanes; i < padded; i += kLanes) peak = hn::Max(peak, hn::Load(d, s_ + i));
     raise_top(hn::GetLane(hn::MaxOfLanes(d, peak)));
@@ -72,6 +77,14 @@ class QueryRow {
     sum_ += hn::GetLane(hn::SumOfLanes(d, sum));
     add_values();
     count_ = 0;
+  }
+
+  // Whole vectors: what lies past the last score is not used.
+  void cap_scores() {
+    const Floats d;
+    for (int i = 0; i < count_; i += kLanes)
+      hn::Store(hn::Mul(hn::Set(d, cap_), hn::Tanh(d, hn::Mul(hn::Load(d, s_ + i), hn::Set(d, 1.f / cap_)))), d,
+                s_ + i);
   }
 
   void raise_top(float peak) {
@@ -138,7 +151,7 @@ class QueryRow {
 
   AttentionHead head_;
   int head_dim_, depth_;  // depth_: head_dim_ rounded up to whole vectors
-  float scale_ = 1.f, top_ = 0.f, sum_ = 0.f;
+  float scale_ = 1.f, cap_ = 0.f, top_ = 0.f, sum_ = 0.f;
   int count_ = 0;  // keys in the chunk
   std::int64_t keys_[kChunk];
   alignas(64) float s_[kChunk];  // scores, then weights

@@ -129,6 +129,7 @@ struct DecodeBlock {
   __device__ __forceinline__ void add_tile(int stage, int keys) {
     const u32 at = shared_address(shared.stages[stage]);
     score_tile(at);
+    cap_scores(scores, p.cap_log2);
     forbid_keys(shared.tiles[stage], stage, keys);
     float factor[2];
     if (weigh<true>(scores, rows, factor, p.scale_log2)) rescale(out, factor);

@@ -131,6 +131,7 @@ struct MmaBlock {
     }
     const bool used = !kMasked || ahead.used;
     if (used) multiply_keys();
+    if (used) cap();
     if constexpr (kMasked) forbid_pairs(step);
     if (kMasked && next < steps.listed) ahead = steps.read(next, part, slab, lane);
     if (used) weigh_scores<kMasked>();
@@ -188,6 +189,11 @@ struct MmaBlock {
         }
       }
     }
+  }
+
+  __device__ __forceinline__ void cap() {
+#pragma unroll
+    for (int s = 0; s < kSlabs; ++s) cap_scores(scores[s], p.call.cap_log2);
   }
 
   __device__ __forceinline__ void forbid_pairs(int step) {

@@ -36,7 +36,8 @@ struct RowWarp {
     float dot = 0.f;
 #pragma unroll 4
     for (int c = 0; c < p.head_dim; ++c) dot = __fmaf_rn(q[c], Storage::load(row[c]), dot);
-    return dot * p.scale;
+    const float scaled = dot * p.scale;
+    return p.softcap > 0.f ? p.softcap * tanhf(scaled / p.softcap) : scaled;
   }
 
   // 32 keys from `first`; bit l of `allowed` for key first + l.

@@ -48,7 +48,8 @@ struct DecodeParams {
   int item_count;
   int chunks;        // tasks of a set: of the item with the most queries
   int least_tiles;   // that are worth a CTA
-  float scale_log2;  // scale * log2(e), positive
+  float scale_log2;  // as in AttentionCall
+  float cap_log2;
   PageTable pages;
   DecodeLayout layout;
   const int* key_lengths;    // [items of the call] in the memory of the device, or null: what items say

@@ -48,6 +48,7 @@ struct RowAttentionParams {
   int heads, heads_per_kv, head_dim;
   int chunks;  // groups of rows of the longest item
   float scale;
+  float softcap;  // 0: scores are not capped
   PageTable pages;
   RowLayoutView layout;
   // [items of the grid] each: rows of q, k, v and out alike, in place of the list below; or null.

@@ -69,6 +69,8 @@ void check_tensors(const AttentionArguments& a, const AttentionShape& shape, boo
   check_same_shape(a, packed);
   if (a.scale && !std::isfinite(*a.scale))
     fail(ErrorKind::invalid_argument, "attention: scale = {}; accepted: a finite number", *a.scale);
+  if (a.softcap && !(std::isfinite(*a.softcap) && *a.softcap > 0))
+    fail(ErrorKind::invalid_argument, "attention: softcap = {}; accepted: a finite number above 0", *a.softcap);
 }
 
 // Which ways of giving lengths go together.
@@ -212,6 +214,7 @@ AttentionCall call_of(const AttentionArguments& a, const AttentionShape& shape, 
   call.head_dim = shape.head_dim;
   call.dtype = shape.dtype;
   call.scale = a.scale.value_or(static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim))));
+  call.softcap = a.softcap.value_or(0.f);
   return call;
 }
 

@@ -34,7 +34,8 @@ ReferenceRow reference_attention(const BoundMask& mask, const AttentionCall& cal
     for (std::int64_t c = 0; c < call.head_dim; ++c)
       dot += element(call.q, call.dtype, q + c) * element(call.k, call.dtype, k + c);
     keys.push_back(key);
-    scores.push_back(dot * double{call.scale});
+    const double score = dot * double{call.scale}, cap = call.softcap;
+    scores.push_back(cap > 0 ? cap * std::tanh(score / cap) : score);
   }
   ReferenceRow result{.out = std::vector<double>(static_cast<std::size_t>(call.head_dim)),
                       .lse = -std::numeric_limits<double>::infinity()};

@@ -102,6 +102,7 @@ struct AttentionCall {
   std::int64_t heads = 1, kv_heads = 1, head_dim = 0;
   DType dtype = DType::f32;
   float scale = 1.f;
+  float softcap = 0.f;  // above 0: scores become softcap * tanh(scale * q k^T / softcap)
   KeyPages pages = {};
   // Of the device: the keys of each place; what items say is then the most there may be. Null: what items say.
   const std::int32_t* device_lengths = nullptr;

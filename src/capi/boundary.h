@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The border to C: no exception crosses it, and why a call failed is kept for the thread that made it.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <string_view>
@@ -39,12 +40,12 @@ const Structure& given_sized(const Structure* structure, std::string_view name) 
   return found;
 }
 
-// One that grew: as it is now, with zeros where its caller does not know of what came after `first_size` bytes.
+// One that grew: as it is now, with zeros where its caller does not know of what came after one of the `earlier` sizes.
 template <class Structure>
-Structure given_grown(const Structure* structure, std::size_t first_size, std::string_view name) {
+Structure given_grown(const Structure* structure, std::array<std::size_t, 2> earlier, std::string_view name) {
   const std::size_t size = given(structure, name).struct_size;
-  if (size != first_size && size != sizeof(Structure))
-    fail(ErrorKind::invalid_argument, "{}.struct_size is {}; accepted: {}, {}", name, size, first_size,
+  if (size != earlier[0] && size != earlier[1] && size != sizeof(Structure))
+    fail(ErrorKind::invalid_argument, "{}.struct_size is {}; accepted: {}, {}, {}", name, size, earlier[0], earlier[1],
          sizeof(Structure));
   Structure whole{};
   std::memcpy(&whole, structure, size);

@@ -184,6 +184,8 @@ void convert(const stof_call& call, const stof_plan& plan, AttentionArguments& a
   if (arguments.lse) checker.view({"lse", call.lse, DType::f32, items, heads, call.queries, 0, true}, *arguments.lse);
   arguments.scale.reset();
   if (call.scale != nullptr) arguments.scale = *call.scale;
+  arguments.softcap.reset();
+  if (call.softcap != nullptr) arguments.softcap = *call.softcap;
   arguments.q_lengths = checker.list("q_lengths", call.q_lengths, call.batch);
   arguments.kv_lengths = checker.list("kv_lengths", call.kv_lengths, call.batch);
   arguments.cu_q = checker.list("cu_q", call.cu_q, call.batch + 1);
@@ -204,8 +206,8 @@ stof_status stof_plan_run(const stof_plan* plan, const stof_call* call) {
   namespace capi = stof::capi;
   return capi::guarded([&] {
     const stof_plan& of_plan = capi::given(plan, "stof_plan_run: plan");
-    constexpr std::size_t kWithoutPages = offsetof(stof_call, page_table);
-    const stof_call given_call = capi::given_grown(call, kWithoutPages, "stof_plan_run: call");
+    constexpr std::size_t kWithoutPages = offsetof(stof_call, page_table), kWithoutCap = offsetof(stof_call, softcap);
+    const stof_call given_call = capi::given_grown(call, {kWithoutPages, kWithoutCap}, "stof_plan_run: call");
     const stof::Pool<stof::AttentionArguments>::Lease arguments(of_plan.arguments);
     capi::convert(given_call, of_plan, *arguments);
     of_plan.attention.run(*arguments);

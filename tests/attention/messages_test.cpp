@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every message of a plan and of a run that is asked for something it does not take.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "src/backend/cuda/driver/api.h"
@@ -73,6 +75,12 @@ void run_with(const Change& change, const Mask& mask = causal()) {
 TEST(RunMessages, NameTheScale) {
   EXPECT_ERROR(run_with([](auto& a) { a.scale = std::numeric_limits<float>::infinity(); }), kInvalid,
                "attention: scale = inf; accepted: a finite number");
+}
+
+TEST(RunMessages, NameTheSoftcap) {
+  for (const float cap : {0.f, -1.f, std::numeric_limits<float>::infinity(), std::nanf("")})
+    EXPECT_ERROR(run_with([&](auto& a) { a.softcap = cap; }), kInvalid,
+                 fmt::format("attention: softcap = {}; accepted: a finite number above 0", cap));
 }
 
 TEST(RunMessages, NameTheTensor) {

@@ -146,6 +146,7 @@ AttentionArguments Problem::arguments() const {
     return view_of(const_cast<std::int32_t*>(list.data()), DType::i32, std::move(shape));
   };
   AttentionArguments arguments{.q = q, .k = paged ? k_pool_ : k, .v = paged ? v_pool_ : v, .out = out, .lse = lse_view};
+  if (what_.softcap > 0) arguments.softcap = what_.softcap;
   if (packed) arguments.cu_q = cu_q_;
   else arguments.q_lengths = what_.q_lengths;
   if (paged) arguments.page_table = view(page_table_, {batch, pages_of_item_});
@@ -172,6 +173,7 @@ AttentionCall Problem::call() const {
   call.head_dim = what_.shape.head_dim;
   call.dtype = what_.shape.dtype;
   call.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(what_.shape.head_dim)));
+  call.softcap = what_.softcap;
   call.items = items_;
   return call;
 }

@@ -20,6 +20,7 @@ struct ProblemShape {
   std::vector<std::int32_t> q_lengths, kv_lengths;  // [batch], or empty for full lengths
   std::int64_t page_size = 0;                       // of what arguments() gives keys and values in; 0: rows
   bool lengths_on_device = false;                   // of keys, as arguments() gives them
+  float softcap = 0.f;                              // 0: none
 };
 
 class Problem {

@@ -36,6 +36,7 @@ class RandomProblems {
     what.row_padding = below(2) == 0 ? 0 : below(20);
     if (below(2) == 0) add_lengths(what);
     if (below(3) == 0) what.page_size = 16 << below(5);
+    add_softcap(what);
     return what;
   }
 
@@ -56,10 +57,16 @@ class RandomProblems {
     if (below(2) == 0) add_lengths(what);
     if (below(2) == 0) what.page_size = 16 << below(5);
     what.lengths_on_device = below(4) == 0 && (what.page_size > 0 || what.form != BatchForm::packed);
+    add_softcap(what);
     return what;
   }
 
  private:
+  // Of scores that are normally distributed: one that bends all of them, and one that bends the largest a little.
+  void add_softcap(ProblemShape& what) {
+    if (below(4) == 0) what.softcap = below(2) == 0 ? 0.5f : 5.f;
+  }
+
   void add_lengths(ProblemShape& what) {
     const bool same = what.shape.queries == what.shape.keys;
     for (std::int64_t item = 0; item < what.shape.batch; ++item) {
@@ -73,9 +80,9 @@ class RandomProblems {
 
 std::string name_of_problem(unsigned seed, const std::string& kernel, const ProblemShape& what) {
   const AttentionShape& s = what.shape;
-  return fmt::format("seed {} {} B {} H {}/{} N {} M {} d {} {} form {} pages of {}", seed, kernel, s.batch, s.heads,
-                     s.kv_heads, s.queries, s.keys, s.head_dim, name_of(s.dtype), static_cast<int>(what.form),
-                     what.page_size);
+  return fmt::format("seed {} {} B {} H {}/{} N {} M {} d {} {} form {} pages of {} softcap {}", seed, kernel, s.batch,
+                     s.heads, s.kv_heads, s.queries, s.keys, s.head_dim, name_of(s.dtype), static_cast<int>(what.form),
+                     what.page_size, what.softcap);
 }
 
 }  // namespace

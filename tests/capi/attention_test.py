@@ -161,6 +161,11 @@ class Attention(unittest.TestCase):
             problem = Problem(scale=scale, lse=False)
             self.check(problem, self.plan("causal", problem), MASKS["causal"])
 
+    def test_softcap(self):
+        for dtype in (c_library.F32, c_library.F16, c_library.BF16):
+            problem = Problem(dtype=dtype, softcap=0.75)
+            self.check(problem, self.plan("causal", problem), MASKS["causal"])
+
     def test_bits_in_memory(self):
         problem = Problem()
         cells = [(3 * i + i // 7) % 5 != 0 for i in range(24 * 28)]

@@ -177,7 +177,8 @@ class Errors(unittest.TestCase):
         self.refused("stof_plan_run: plan is NULL", lambda: STOF.run(None, Call()))
         self.refused("stof_plan_run: call is NULL", lambda: STOF.run(plan, None))
         for change, message in (
-            (("struct_size", 8), f"stof_plan_run: call.struct_size is 8; accepted: {Call.page_table.offset}, {c.sizeof(Call)}"),
+            (("struct_size", 8), f"stof_plan_run: call.struct_size is 8; accepted: {Call.page_table.offset}, "
+                                      f"{Call.softcap.offset}, {c.sizeof(Call)}"),
             (("dtype", 99), "stof_plan_run: call.dtype is 99; accepted: 0..4, a stof_dtype"),
             (("dtype", F16), "stof_plan_run: call.dtype is f16; this plan takes f32"),
             (("batch", -2), "stof_plan_run: call.batch is -2; accepted: 0..2147483646"),
@@ -190,12 +191,16 @@ class Errors(unittest.TestCase):
             (("cu_kv", 64), "stof_plan_run: call.cu_q is NULL; accepted: both cu_q and cu_kv, or neither"),
             (("q_lengths", 5), "stof_plan_run: call.q_lengths is at 0x5; accepted for i32: a multiple of 4"),
             (("scale", c.pointer(c.c_float(float("inf")))), "attention: scale = inf; accepted: a finite number"),
+            (("softcap", c.pointer(c.c_float(0))), "attention: softcap = 0; accepted: a finite number above 0"),
         ):
             self.refused(message, lambda: run_with(lambda call: setattr(call, *change)))
 
-    def test_a_caller_that_knows_of_no_pages(self):
+    def test_callers_that_know_of_less(self):
         problem = Problem(batch=2, heads=4, queries=24, keys=28, d=16)
         call = problem.on(Host())
+        call.softcap = c.pointer(c.c_float(-1))
+        call.struct_size = Call.softcap.offset
+        STOF.run(self.plan(problem), call)
         call.struct_size, call.page_table, call.page_size = Call.page_table.offset, 3, -7
         STOF.run(self.plan(problem), call)
 

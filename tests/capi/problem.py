@@ -25,9 +25,10 @@ class Problem:
     """batch items of heads x rows x d; with `lengths` [(queries, keys)] ragged, padded or packed."""
 
     def __init__(self, batch=2, heads=4, kv_heads=2, queries=24, keys=28, d=16, dtype=c_library.F32, order="bhsd",
-                 lengths=None, packed=False, lse=True, scale=None, seed=1, page_size=0):  # fmt: skip
+                 lengths=None, packed=False, lse=True, scale=None, softcap=None, seed=1, page_size=0):  # fmt: skip
         self.batch, self.heads, self.kv_heads, self.d, self.dtype = batch, heads, kv_heads, d, dtype
-        self.queries, self.keys, self.order, self.packed, self.scale = queries, keys, order, packed, scale
+        self.queries, self.keys, self.order, self.packed = queries, keys, order, packed
+        self.scale, self.softcap = scale, softcap
         self.ragged = lengths is not None
         self.lengths = lengths or [(queries, keys)] * batch
         self.with_lse = lse
@@ -123,6 +124,8 @@ class Problem:
             tensor("lse", memory.pack([UNTOUCHED] * max(1, self.batch * of_lse[0]), c_library.F32), of_lse)
         if self.scale is not None:
             call.scale = c.pointer(c.c_float(self.scale))
+        if self.softcap is not None:
+            call.softcap = c.pointer(c.c_float(self.softcap))
         queries = "cu_q" if self.packed else "q_lengths"
         keys = "cu_kv" if self.packed and not self.page_size else "kv_lengths"
         for side, name in enumerate((queries, keys) if self.packed or self.ragged or self.page_size else ()):
@@ -145,6 +148,8 @@ class Problem:
         if not keys:
             return [0.0] * self.d, -math.inf
         scores = [scale * sum(x * y for x, y in zip(self.q[key], self.k[b, kv, j])) for j in keys]
+        if self.softcap is not None:
+            scores = [self.softcap * math.tanh(score / self.softcap) for score in scores]
         top = max(scores)
         weights = [math.exp(score - top) for score in scores]
         total = sum(weights)

@@ -24,7 +24,7 @@ def allowed(mask, p, j):
     return {"all": True, "causal": j <= p, "window(2)": abs(p - j) <= 2, "none": False}[mask]
 
 
-def definition(inputs, mask, scale, lengths):
+def definition(inputs, mask, scale, lengths, softcap=None):
     """out[b][h][row] and lse[b][h][row]; rows past the length are 0 and -inf."""
     q, k, v = inputs
     out, lse = {}, {}
@@ -34,6 +34,8 @@ def definition(inputs, mask, scale, lengths):
             for row in range(N):
                 keys = [j for j in range(m) if row < n and allowed(mask, row + m - n, j)]
                 scores = [scale * sum(x * y for x, y in zip(q[b, h, row], k[b, h * KV // H, j])) for j in keys]
+                if softcap:
+                    scores = [softcap * math.tanh(score / softcap) for score in scores]
                 total = sum(math.exp(s) for s in scores)
                 weights = [math.exp(s) / total for s in scores]
                 out[b, h, row] = [sum(w * v[b, h * KV // H, j][c] for w, j in zip(weights, keys)) for c in range(D)]
@@ -69,8 +71,9 @@ class Attention(unittest.TestCase):
         command = [STOF, "attention", *given, *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
-    def check(self, mask="all", scale=1 / math.sqrt(D), lengths=((N, M),) * B, layout="bhsd", tolerance=1e-5, dtype="<f4"):
-        expected, logs = definition(self.inputs, mask, scale, lengths)
+    def check(self, mask="all", scale=1 / math.sqrt(D), lengths=((N, M),) * B, layout="bhsd", tolerance=1e-5, dtype="<f4",
+              softcap=None):
+        expected, logs = definition(self.inputs, mask, scale, lengths, softcap)
         shape, descr, values = npy.read(self.out)
         self.assertEqual((shape, descr), ((B, H, N, D) if layout == "bhsd" else (B, N, H, D), dtype))
         for (b, h, row), vector in expected.items():
@@ -100,6 +103,10 @@ class Attention(unittest.TestCase):
     def test_layout_and_scale(self):
         self.ok("--mask", "causal", "--scale", "0.3", layout="bshd")
         self.check("causal", scale=0.3, layout="bshd")
+
+    def test_softcap(self):
+        self.ok("--mask", "causal", "--softcap", "0.5")
+        self.check("causal", softcap=0.5)
 
     def test_lengths_for_queries_and_keys(self):
         lengths = npy.write(self.folder / "lengths.npy", (B, 2), (3, 4, 7, 9), "<i8")
@@ -154,6 +161,7 @@ class Attention(unittest.TestCase):
         self.refused(2, "--dtype f8; accepted: f32, f16, bf16", "--dtype", "f8")
         self.refused(2, "--dtype i32; accepted: f32, f16, bf16", "--dtype", "i32")
         self.refused(2, "attention: scale = nan; accepted: a finite number", "--scale", "nan")
+        self.refused(2, "attention: softcap = 0; accepted: a finite number above 0", "--softcap", "0")
         self.refused(2, "unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N", "--device", "tpu")
 
     def test_bad_outputs(self):

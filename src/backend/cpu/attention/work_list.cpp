@@ -34,6 +34,7 @@ AttentionNumbers numbers_of(const AttentionCall& call, const DeviceCaps& caps) {
   return {.head_dim = static_cast<int>(call.head_dim),
           .storage = storage_of(call.dtype),
           .scale = call.scale,
+          .softcap = call.softcap,
           .bf16_dot = caps.bf16_dot,
           .far = bytes_touched(call) > kNearBytes};
 }

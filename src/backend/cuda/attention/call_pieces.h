@@ -38,4 +38,14 @@ std::vector<ItemRun> item_runs(const stof::AttentionCall& call, std::int64_t mos
 // All items of a call of residue classes as one run, each item with its classes; nothing where they do not lie so.
 std::optional<ItemRun> class_run(const stof::AttentionCall& call);
 
+// What the kernels multiply scores with, as the AttentionCall of kernels/shared has it.
+struct ScoreScale {
+  float log2, cap_log2;
+};
+inline ScoreScale score_scale(const stof::AttentionCall& call) {
+  constexpr float kLog2E = 1.4426950408889634f;
+  if (call.softcap == 0.f) return {call.scale * kLog2E, 0.f};
+  return {call.softcap * kLog2E, 2 * kLog2E * call.scale / call.softcap};
+}
+
 }  // namespace stof::cuda

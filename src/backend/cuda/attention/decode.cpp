@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "src/backend/cuda/attention/arrange.h"
+#include "src/backend/cuda/attention/call_pieces.h"
 #include "src/backend/cuda/attention/cost.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/numbers.h"
@@ -98,7 +99,6 @@ class Launcher {
 
  private:
   DecodeParams params() const {
-    constexpr float kLog2E = 1.4426950408889634f;
     DecodeParams params{};
     params.q = call_.q, params.k = call_.k, params.v = call_.v, params.out = call_.out, params.lse = call_.lse;
     params.q_stride = stride_of(call_.q_strides), params.k_stride = stride_of(call_.k_strides);
@@ -108,7 +108,8 @@ class Launcher {
     params.head_dim = static_cast<int>(call_.head_dim);
     params.chunks = chunks_;
     params.least_tiles = kLeastTiles;
-    params.scale_log2 = call_.scale * kLog2E;
+    const ScoreScale scale = score_scale(call_);
+    params.scale_log2 = scale.log2, params.cap_log2 = scale.cap_log2;
     params.pages = page_table_of(call_.pages);
     params.layout = {.lists = mask_.lists.as<DecodeList>(),
                      .runs = mask_.runs.as<DecodeRun>(),

@@ -27,7 +27,7 @@ RowAttentionParams params_of(const stof::AttentionCall& call, const RowLayoutVie
   params.heads = narrow<int>(call.heads, "heads");
   params.heads_per_kv = narrow<int>(call.heads / call.kv_heads, "heads of a key head");
   params.head_dim = narrow<int>(call.head_dim, "head_dim");
-  params.scale = call.scale;
+  params.scale = call.scale, params.softcap = call.softcap;
   params.pages = page_table_of(call.pages);
   params.layout = layout;
   return params;

@@ -163,10 +163,10 @@ class Caller {
   void launch_piece(const LaunchPiece& launch, const Piece& piece, Workspace& workspace) const {
     const auto& [run, heads, numbers, overlap] = piece;
     const AttentionOutput out = output_of(run, heads, workspace);
-    constexpr float kLog2E = 1.4426950408889634f;
+    const ScoreScale scale = score_scale(call_);
     launch({.mask = mask_,
             .boxes = boxes_of(call_, run, heads, mask_.key_box),
-            .call = {shape_of(run, heads, numbers), out, call_.scale * kLog2E},
+            .call = {shape_of(run, heads, numbers), out, scale.log2, scale.cap_log2},
             .heads = heads,
             .item = by_item_ ? call_.items[run.first].index : 0,
             .workspace = workspace,
