@@ -145,7 +145,6 @@ struct BandBlock {
       named_barrier<1, Traits::kThreads>();
       if (threadIdx.x == 0) load_scores();
     }
-    cap_scores(scores, p.call.cap_log2);
     forbid(scores, words);
     weigh_first(scores, rows, p.call.scale_log2);
     pack_weights<Element>(weights, scores);

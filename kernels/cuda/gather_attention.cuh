@@ -225,7 +225,6 @@ struct GatherBlock {
       named_barrier<1, Traits::kThreads>();
       if (lane == 0) load_scores();
     }
-    cap_scores(scores, p.call.cap_log2);
     forbid(scores, words);
     weigh_unit();
     barrier_wait(shared_address(&shared.v_full), parity);

@@ -156,7 +156,6 @@ struct StreamConsumer {
     matmul_wait<0>();
     pin(scores);
     release(team.k_empty[ring.stage]);
-    cap_scores(scores, p.call.cap_log2);
     forbid(scores, words);
     raised = weigh<true>(scores, rows, factor, p.call.scale_log2);
     hold();
@@ -172,7 +171,6 @@ struct StreamConsumer {
     matmul_wait<1>();
     pin(scores);
     release(team.k_empty[ring.stage]);
-    cap_scores(scores, p.call.cap_log2);
     if constexpr (kMasked) forbid(scores, words);
     raised = weigh<kMasked>(scores, rows, factor, p.call.scale_log2);
     pin(scores);

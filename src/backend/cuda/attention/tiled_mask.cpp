@@ -245,6 +245,13 @@ void load_kernels_of_calls(const Gpu& gpu) {
   plain_kernel(gpu, kMemoryUnit, "place_lse_kernel", kMemoryThreads);
 }
 
+// Why a kernel that copies by tensor maps does not take the call. A branch for capped scores was tried in these kernels
+// and cost short lists 2 to 4 % (docs/kernels/attention-log.md).
+Refusal refuses_call(const stof::AttentionCall& call, const Caller& caller) {
+  if (call.softcap > 0) return fmt::format("softcap = {}, which it does not do", call.softcap);
+  return caller.refuses_maps();
+}
+
 // Lists that were made on the device serve one kernel, and nothing stands in for what it cannot do.
 void check_other_kernels(const TiledMask& mask, const std::string& why) {
   if (mask.blocks == nullptr)
@@ -300,7 +307,7 @@ void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Dev
     return launch_rows(*mask.blocks, call);
   }
   const Caller caller(mask, call, mask.by_maps && mask.kernel != nullptr);
-  const Refusal refusal = mask.by_maps ? caller.refuses_maps() : std::nullopt;
+  const Refusal refusal = mask.by_maps ? refuses_call(call, caller) : std::nullopt;
   if (refusal && call.residues > 1) return Caller(mask, call, false).run(launch_packed_mma);
   if (refusal) check_other_kernels(mask, *refusal);
   caller.run(mask.kernel != nullptr && !refusal ? launch : launch_packed_mma);
