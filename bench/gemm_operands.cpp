@@ -69,7 +69,13 @@ std::vector<float> moments_of(const std::vector<std::uint16_t>& values, std::int
 }  // namespace
 
 std::string_view name_of(Pack pack) {
-  return pack == Pack::plain ? "plain" : pack == Pack::encoder ? "encoder" : "deferred";
+  switch (pack) {
+    case Pack::plain: return "plain";
+    case Pack::epilogue: return "epilogue";
+    case Pack::encoder: return "encoder";
+    case Pack::deferred: return "deferred";
+  }
+  return "";
 }
 
 GemmOperands::GemmOperands(const Device& device, const LinearShape& shape, std::int64_t rows, std::int64_t copies)
@@ -106,7 +112,7 @@ LinearSpec described(const Device& device, const LinearShape& shape, Pack pack) 
   spec.bias = {view({shape.columns})};
   spec.activation = shape.activation;
   spec.residual = shape.residual;
-  if (pack == Pack::encoder) return spec;
+  if (pack != Pack::deferred) return spec;
   spec.moments = shape.residual;
   const std::int64_t normed = shape.residual ? shape.columns : shape.inner;
   (shape.residual ? spec.residual_norm : spec.x_norm) = DeferredNorm{view({normed}), view({normed})};
@@ -170,7 +176,8 @@ std::vector<float> GemmOperands::output(std::int64_t copy) const {
   std::vector<std::uint16_t> stored(out.bytes() / 2);
   copy_out(gpu_of(device_), std::as_writable_bytes(std::span(stored)), out.address());
   std::vector<float> values(stored.size());
-  std::transform(stored.begin(), stored.end(), values.begin(), [](std::uint16_t v) { return float_of_f16(v); });
+#pragma omp parallel for
+  for (std::size_t i = 0; i < stored.size(); ++i) values[i] = float_of_f16(stored[i]);
   return values;
 }
 

@@ -9,9 +9,9 @@
 
 namespace stof::cuda {
 
-// What follows a product: nothing; what cuBLASLt and row kernels do in a post-norm encoder; or what the GEMM kernel
-// does instead, with norms deferred to where their results are used.
-enum class Pack { plain, encoder, deferred };
+// What follows a product: nothing; bias, activation and residual of an encoder; the layer norm after them too, by a row
+// kernel; or norms deferred to where their results are used, by the GEMM kernel alone.
+enum class Pack { plain, epilogue, encoder, deferred };
 std::string_view name_of(Pack pack);
 
 struct LinearShape {

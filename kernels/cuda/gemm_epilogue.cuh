@@ -7,7 +7,7 @@
 
 namespace stof::cuda {
 
-// Of a thread's two rows: mean, 1 / standard deviation.
+// Of a thread's two rows, what normalises them: value * y + x.
 struct RowPair {
   float2 x[2], residual[2];
 };
@@ -40,18 +40,24 @@ __device__ __forceinline__ void finish_block(float* sums, const typename Traits:
                                              const RowPair& rows, const u32 (&residual)[2], u32 (&stored)[2]) {
   constexpr GemmEpilogue kEpilogue = Traits::kEpilogue;
   using Storage = typename Traits::Storage;
+  constexpr bool kShiftWithBias =
+      kEpilogue.residual_norm && Traits::kHasBias && kEpilogue.activation == GemmEpilogue::kNone;
   const auto pair_of = [&](int which) { return *reinterpret_cast<const float2*>(&facts.columns[which][column]); };
   float2 bias = {}, column_sum = {}, scale = {}, shift = {};
   if constexpr (Traits::kHasBias) bias = pair_of(Traits::kBias);
   if constexpr (kEpilogue.x_norm) column_sum = pair_of(Traits::kColumnSum);
-  if constexpr (kEpilogue.residual_norm) scale = pair_of(Traits::kScale), shift = pair_of(Traits::kShift);
+  if constexpr (kEpilogue.residual_norm) {
+    scale = pair_of(Traits::kScale), shift = pair_of(Traits::kShift);
+    // Nothing stands between the two: one addition for both rows.
+    if constexpr (kShiftWithBias) bias.x += shift.x, bias.y += shift.y;
+  }
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     float first = sums[2 * i], second = sums[2 * i + 1];
     if constexpr (kEpilogue.x_norm) {
       const float2 row = rows.x[i];
-      first = __fmaf_rn(row.y, __fmaf_rn(-row.x, column_sum.x, first), bias.x);
-      second = __fmaf_rn(row.y, __fmaf_rn(-row.x, column_sum.y, second), bias.y);
+      first = __fmaf_rn(row.y, first, __fmaf_rn(row.x, column_sum.x, bias.x));
+      second = __fmaf_rn(row.y, second, __fmaf_rn(row.x, column_sum.y, bias.y));
     } else if constexpr (kEpilogue.bias) {
       first += bias.x, second += bias.y;
     }
@@ -62,8 +68,8 @@ __device__ __forceinline__ void finish_block(float* sums, const typename Traits:
       Storage::load_pair(residual[i], one, other);
       if constexpr (kEpilogue.residual_norm) {
         const float2 row = rows.residual[i];
-        one = __fmaf_rn((one - row.x) * row.y, scale.x, shift.x);
-        other = __fmaf_rn((other - row.x) * row.y, scale.y, shift.y);
+        one = __fmaf_rn(one, row.y, row.x) * scale.x, other = __fmaf_rn(other, row.y, row.x) * scale.y;
+        if constexpr (!kShiftWithBias) one += shift.x, other += shift.y;
       }
       first += one, second += other;
     }

@@ -19,8 +19,8 @@ __device__ __forceinline__ float2 load_piece(const float2* from) {
   return piece;
 }
 
-// Mean and 1 / standard deviation of kCount rows a lane, from the moments of their pieces: each piece is merged into
-// those before it (Chan's formula), which keeps what a large mean would cancel.
+// What makes kCount rows of a lane have mean 0 and deviation 1, from the moments of their pieces: each piece is merged
+// into those before it (Chan's formula), which keeps what a large mean would cancel.
 template <int kCount, int kLanes>
 __device__ __forceinline__ void merge_rows(const float* moments, int columns, float epsilon, const RowsOfLane& which,
                                            float2* to) {
@@ -53,8 +53,10 @@ __device__ __forceinline__ void merge_rows(const float* moments, int columns, fl
     }
   }
 #pragma unroll
-  for (int r = 0; r < kCount; ++r)
-    to[which.lane + kLanes * r] = make_float2(mean[r], rsqrtf(squares[r] / static_cast<float>(columns) + epsilon));
+  for (int r = 0; r < kCount; ++r) {
+    const float factor = rsqrtf(squares[r] / static_cast<float>(columns) + epsilon);
+    to[which.lane + kLanes * r] = make_float2(-mean[r] * factor, factor);
+  }
 }
 
 // The vectors of a tile's columns, by one lane: they do not depend on the kernel in front.

@@ -55,7 +55,7 @@ struct GemmTraits {
   static constexpr u32 kXBytes = kRows * kRowBytes, kWBytes = kColumns * kRowBytes, kOutBoxBytes = kRows * kRowBytes;
   static constexpr int kOwnRows = kRows / kSplit;  // that this CTA writes
 
-  // What an epilogue uses of a tile's columns, in this order, and of its rows: mean and 1 / standard deviation.
+  // What an epilogue uses of a tile's columns, in this order, and of its rows: {-mean / deviation, 1 / deviation}.
   static constexpr bool kHasBias = kEpilogue.bias || kEpilogue.x_norm;
   static constexpr int kBias = 0, kColumnSum = kHasBias, kScale = kColumnSum + kEpilogue.x_norm, kShift = kScale + 1;
   static constexpr int kVectors = kScale + 2 * kEpilogue.residual_norm;

@@ -12,17 +12,18 @@ namespace {
 
 constexpr double kCyclesPerUs = 1450;       // that the clock keeps under load
 constexpr double kMultiplyPerCycle = 2048;  // of an SM, in 16 bits
-constexpr double kSmBytesPerUs = 118e3;     // from the L2, of one SM alone
-constexpr double kL2BytesPerUs = 9.8e6;     // of all of them
-constexpr double kLoadUs = 0.45;            // of one load, shared by those in flight
+constexpr double kSmBytesPerUs = 135e3;     // from the L2, of one SM
+constexpr double kL2BytesPerUs = 11e6;      // of all of them, many of which ask for the same
+constexpr double kLoadUs = 0.4;             // of one load, shared by those in flight
 constexpr double kDramBytesPerUs = 3.9e6, kCachedBytesPerUs = 9e6;
 constexpr double kCachedBytes = 40e6;  // operands that stay in the L2 from kernel to kernel
-constexpr double kLaunchUs = 0.5, kFirstSteps = 3, kSplitUs = 2.2;
-constexpr double kWriteUs = 0.3;  // of a tile, and for each value of a thread, in ns:
-constexpr double kPlainNs = 2, kBiasNs = 1, kActivationNs = 7, kXNormNs = 4, kResidualNs = 7, kResidualNormNs = 4,
-                 kMomentsNs = 5;
-constexpr double kTurnShare = 1.1;  // of the time of writing, that two teams do not hide from each other
-constexpr double kRowKernelUs = 1.6, kRowKernelBytesPerUs = 3.25e6;
+constexpr double kLaunchUs = 0.45, kFirstSteps = 3;
+constexpr double kSplitUs = 0.6, kSentBytesPerUs = 30e3;  // of partial sums, from an SM to others
+constexpr double kWriteUs = 0.15;                         // of a tile, and for each value of a thread, in ns:
+constexpr double kPlainNs = 2, kBiasNs = 0.5, kActivationNs = 7, kXNormNs = 3, kResidualNs = 8, kResidualNormNs = 6,
+                 kMomentsNs = 7;
+constexpr double kTurnShare = 0.3;  // of the time of writing, that two teams do not hide from each other
+constexpr double kBlasLaunchUs = 0.7, kRowKernelUs = 1.6, kRowKernelBytesPerUs = 3.25e6;  // cuBLASLt's, beside ours
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -52,16 +53,17 @@ double tile_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSet
        bytes * static_cast<double>(std::min<std::int64_t>(device.cores, parts)) / kL2BytesPerUs,
        kLoadUs / (s.stages - 2) / static_cast<double>(at_once)});
   const double write = write_us(p, s), multiply = steps * step;
-  const double tiles = s.teams > 1 ? std::max(multiply, static_cast<double>(of_busiest) * write * kTurnShare) + write
-                                   : multiply + rounds * write;
-  return kLaunchUs + kFirstSteps * bytes / kSmBytesPerUs + std::max(tiles, bytes_us(p)) +
-         (s.split > 1 ? rounds * kSplitUs : 0);
+  const double exposed = s.teams > 1 ? 1 + kTurnShare * static_cast<double>(of_busiest) : rounds;
+  const double sent = 4.0 * s.rows * s.columns * (s.split - 1) / s.split;
+  return kLaunchUs + kFirstSteps * bytes / kSmBytesPerUs + std::max(multiply + exposed * write, bytes_us(p)) +
+         (s.split > 1 ? rounds * (kSplitUs + sent / kSentBytesPerUs) : 0);
 }
 
 // As if it had tiles like ours, and what row kernels do after it.
 double cublaslt_us(MatmulProblem p, const DeviceCaps& device) {
   constexpr auto kWgmma = MatmulSetting::Kernel::wgmma;
-  constexpr std::array<MatmulSetting, 5> kLike{{{kWgmma, 64, 64, 64, 6, 1, 1, 1},
+  constexpr std::array<MatmulSetting, 6> kLike{{{kWgmma, 64, 64, 64, 6, 1, 1, 1},
+                                                {kWgmma, 64, 64, 64, 4, 1, 1, 4},
                                                 {kWgmma, 64, 192, 64, 6, 1, 1, 1},
                                                 {kWgmma, 128, 128, 64, 5, 2, 1, 1},
                                                 {kWgmma, 128, 192, 64, 4, 2, 1, 1},
@@ -70,6 +72,7 @@ double cublaslt_us(MatmulProblem p, const DeviceCaps& device) {
   if (after) p.activation = Activation::none, p.bias = false;
   double best = tile_us(p, device, kLike[0]);
   for (const MatmulSetting& like : kLike) best = std::min(best, tile_us(p, device, like));
+  best += kBlasLaunchUs;
   if (!after) return best;
   return best + kRowKernelUs + 4 * static_cast<double>(p.rows) * static_cast<double>(p.columns) / kRowKernelBytesPerUs;
 }
