@@ -46,18 +46,20 @@ demo: build model  ## embed the sentences of data/, search them, and show what m
 PEERS_PYTHON ?= .cache/peers/venv/bin/python
 RESULTS := bench/results/cpu
 bench-cpu: build model  ## measure STOF and its peers on this CPU (minutes; fetches the peers, several GB), write docs/benchmarks.md
-	@cmake --build --preset release -j $(JOBS) --target stof_cli stof_c
+	@cmake --build --preset release -j $(JOBS) --target stof_cli stof_c bench_tokenizer
 	@[ -x $(PEERS_PYTHON) ] || bench/peers/install.sh
 	@$(PEERS_PYTHON) bench/peers/attention_cpu.py --out $(RESULTS)-attention-peers.json $(RESUME)
 	@$(PEERS_PYTHON) bench/peers/model_cpu.py --model $(MODEL) --out $(RESULTS)-model-peers.json $(RESUME)
+	@$(PEERS_PYTHON) bench/peers/tokenizer_cpu.py --model $(MODEL) --out $(RESULTS)-tokenizer-peers.json
 	@$(STOF) bench attention --device cpu --json $(RESULTS)-attention.json $(RESUME)
 	@$(STOF) bench model --device cpu --model $(MODEL) --json $(RESULTS)-model.json $(RESUME)
 	@bench/report.py $(RESULTS)-attention-peers.json --into docs/benchmarks.md --mark attention-cpu
 	@bench/report.py $(RESULTS)-model-peers.json --into docs/benchmarks.md --mark model-cpu
+	@bench/report.py $(RESULTS)-tokenizer-peers.json --into docs/benchmarks.md --mark tokenizer-cpu
 	@bench/report.py $(RESULTS)-attention.json --into docs/benchmarks.md --mark attention-own-cpu
 	@bench/report.py $(RESULTS)-model.json --into docs/benchmarks.md --mark model-own-cpu
-	@bench/report.py $(RESULTS)-attention-peers.json $(RESULTS)-model-peers.json $(RESULTS)-attention.json \
-	  $(RESULTS)-model.json --html build/benchmarks.html
+	@bench/report.py $(RESULTS)-attention-peers.json $(RESULTS)-model-peers.json \
+	  $(RESULTS)-tokenizer-peers.json $(RESULTS)-attention.json $(RESULTS)-model.json --html build/benchmarks.html
 	@echo "== bench-cpu: docs/benchmarks.md, build/benchmarks.html"
 
 docs: build  ## draw the masks of docs/masks.md again
