@@ -257,7 +257,7 @@ class RowBlock {
   void clear_values(int j) const {
     float* const row = v_ + std::int64_t{j / Words::kEach} * depth_;
     for (int c = 0; c < depth_; ++c) {
-      auto* const part = reinterpret_cast<std::byte*>(row + c) + j % Words::kEach * sizeof(T);
+      auto* const part = reinterpret_cast<std::byte*>(row + c) + static_cast<std::size_t>(j % Words::kEach) * sizeof(T);
       std::memset(part, 0, sizeof(float) / Words::kEach);
     }
   }
