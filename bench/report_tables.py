@@ -170,7 +170,12 @@ def variants_table(data):
 
 def table_of(data):
     """By what the rows hold."""
+    import report_gpu  # which needs this module
     first = data["rows"][0]
+    if "regrets" in data:
+        return report_gpu.regret_table(data)
+    if "peers" in first and "family" in first:
+        return report_gpu.peers_table(data)
     for key, function in (("peers", peers_table), ("hot", bench_attention_table), ("pack_us", plan_table),
                           ("table_bytes", device_plan_table),
                           ("burst_us", variants_table), ("id", bench_model_table)):  # fmt: skip
@@ -182,13 +187,21 @@ def table_of(data):
 def conditions(data):
     """What was measured on, in a line."""
     parts = [data.get("processor") or data.get("device", "")]
-    if "threads" in data:
+    if "driver" in data:
+        parts = [data["device"], f"driver {data['driver']}", f"CUDA {data['cuda']}"]
+    elif "threads" in data:
         parts.append(f"{data['threads']} thread{'s' if data['threads'] != 1 else ''}")
     if data.get("day"):
         parts.append(f"of {data['day']}")
     if data.get("runs"):
         parts.append(f"best and median of {data['runs']} runs")
-    if data.get("load") is not None:
+    if clocks := data.get("clocks"):
+        parts.append(f"at most {clocks['sm_most']}, memory {clocks['memory']}, {data['power_limit']}")
+    if data.get("clock"):
+        parts.append(f"at most {data['clock']}")
+    if "driver" in data:
+        parts.append(f"commit {data['commit']}")
+    elif data.get("load") is not None:
         parts.append(f"load {data['load']:.1f}")
     if roofline := data.get("roofline"):
         parts.append(f"matmul at best {roofline['matmul_f32_gflops']:.0f} GFLOP/s in fp32 and "

@@ -13,6 +13,7 @@
 #include "src/attention/describe.h"
 #include "src/attention/planned.h"
 #include "src/backend/cpu/attention/cost_table.h"
+#include "src/backend/cuda/attention/cost_table.h"
 
 namespace stof::cli {
 namespace {
@@ -43,7 +44,8 @@ AttentionShape shape_of(const PlanOptions& options) {
 
 // Where the costs come from that the prediction is made of.
 std::string costs_of(const Device& device) {
-  return device.backend == &cpu_backend ? cpu::costs_in_use().source : "built in";
+  if (device.backend == &cpu_backend) return cpu::costs_in_use().source;
+  return cuda::costs_for(device.caps.name).source;
 }
 
 Json json_of(const PlanOptions& options, const Outcome& outcome) {

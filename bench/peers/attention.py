@@ -36,7 +36,7 @@ def stof(library, sets, mask, dense):
     attention = GpuAttention(library, mask, [sets[0]])
     attention.sets = sets
     facts = {"kernel": attention.description["kernel"], "instance": attention.description.get("instance", ""),
-             "predicted_us": attention.description["predicted_us"], "plan_us": attention.plan_us}  # fmt: skip
+             "predicted_us": attention.description["predicted_us"]}
     return Contender(attention.launch, facts=facts)
 
 
@@ -47,17 +47,11 @@ def poison(shape, dtype):
     held.clear()
 
 
-def floor_us(case, dense):
-    """No program takes less: every tensor from memory once, or the tiles of 64 x 64 that hold allowed pairs multiplied,
-    or their exponentials. Rates of one H200, measured: docs/kernels/attention-log.md."""
-    batch, heads, length, dim = case.shape
-    touched = dense[..., : length // 64 * 64, : length // 64 * 64]
-    touched = touched.view(-1, length // 64, 64, length // 64, 64).any(4).any(2).float().mean().item()
-    pairs = touched * batch * heads * length * length
-    limits = {"memory": 8 * batch * heads * length * dim / 4.3e6, "matmul": 4 * dim * pairs / 790e6,
-              "exponentials": pairs / (16 * 132 * 1980)}  # fmt: skip
-    of = max(limits, key=limits.get)
-    return touched, {"us": limits[of], "of": of}
+def touched_share(dense):
+    """Of tiles of 64 x 64, those with an allowed pair."""
+    blocks = dense.shape[-1] // 64
+    tiles = dense[..., : 64 * blocks, : 64 * blocks].view(-1, blocks, 64, blocks, 64)
+    return tiles.any(4).any(2).float().mean().item()
 
 
 class Row:
@@ -73,9 +67,8 @@ class Row:
         rows = torch.unique(torch.cat([torch.arange(min(length, 96)), torch.arange(max(0, length - 96), length),
                                        torch.randint(0, length, (64,), generator=generator)])).cuda()
         want = reference(*self.sets[0], dense, rows)
-        touched, floor = floor_us(case, dense)
         self.facts = {"id": self.id, "mask": mask.text, "family": case.family, "shape": list(case.shape),
-                      "dtype": case.dtype, "density": dense.float().mean().item(), "touched": touched, "floor": floor}
+                      "dtype": case.dtype, "density": dense.float().mean().item(), "touched": touched_share(dense)}
         self.contenders, self.peers = {}, {}
         providers = {"stof": lambda *problem: stof(library, *problem), **PROVIDERS}
         for name in ["stof", *peers_of(case, PROVIDERS)]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes as c
 import json
 import sys
-import time
 from pathlib import Path
 
 import torch
@@ -59,9 +58,7 @@ class GpuAttention:
         batch, heads, queries, dim = q.shape
         shape = (batch, heads, k.shape[1], queries, k.shape[2], dim, DTYPES[q.dtype])
         mask = mask_of(library, case)
-        begin = time.perf_counter()
         self.plan = library.plan(mask, shape, f"cuda:{q.device.index}")
-        self.plan_us = 1e6 * (time.perf_counter() - begin)
         self.library, self.sets, self.outs = library, sets, {}
         self.description = json.loads(library.library.stof_plan_description(self.plan))
 

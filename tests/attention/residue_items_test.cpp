@@ -75,6 +75,13 @@ TEST(ResidueItems, RunTogetherWhereTheyLieEvenly) {
   EXPECT_EQ(sizes(call_of(one, false)), (std::vector<std::size_t>{4}));
   EXPECT_EQ(sizes(call_of(odd, false)), (std::vector<std::size_t>{1, 3}));
   EXPECT_EQ(sizes(call_of(two, false)), (std::vector<std::size_t>{2, 2, 2, 2}));
+  std::vector<AttentionItem> equal{item_at(0, 8, 8), item_at(8, 8, 8)};
+  EXPECT_EQ(sizes(call_of(equal, false)), (std::vector<std::size_t>{8})) << "class after class";
+  for_each_class(call_of(equal, false), 4, [](const AttentionCall& part) {
+    EXPECT_EQ(part.residues, 4);
+    EXPECT_EQ(part.items[2].q - part.items[0].q, 10) << "a row on";
+    EXPECT_EQ(part.items[3].q - part.items[1].q, 10);
+  });
   // Packed: the rows of one run are a multiple of 4 apart in memory.
   for_each_class(call_of(two, true), 4, [](const AttentionCall& part) {
     EXPECT_EQ((part.items[1].q - part.items[0].q) % 40, 0);

@@ -102,6 +102,44 @@ TEST(ItemRuns, PackedItemsFollowEachOtherByRows) {
   EXPECT_EQ(item_runs(call_of(items, true), 2).size(), 2u);
 }
 
+TEST(ItemRuns, ClassesOfEvenItemsAreOneRun) {
+  std::vector<AttentionItem> items;
+  for (const int row : {0, 1, 2})
+    for (const int place : {0, 1}) {
+      AttentionItem one = item(place, 4, 4);
+      one.q += 8 * row, one.k += 16 * row, one.v += 24 * row, one.out += 32 * row, one.lse += row;
+      items.push_back(one);
+    }
+  stof::AttentionCall call = call_of(items, false);
+  EXPECT_FALSE(class_run(call)) << "its items are of one class";
+  call.residues = 3;
+  const std::optional<ItemRun> run = class_run(call);
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->places, 2);
+  EXPECT_EQ(run->count, 6u);
+  EXPECT_EQ(run->residues, 3);
+  EXPECT_EQ((std::vector{run->q, run->k, run->v, run->out}), (std::vector<std::int64_t>{1000, 2000, 3000, 4000}));
+  EXPECT_EQ((std::vector{run->q_class, run->k_class, run->v_class, run->out_class}),
+            (std::vector<std::int64_t>{8, 16, 24, 32}));
+  const TileBoxes boxes = boxes_of(call, *run, {0, 2, 1, 0}, 64);
+  EXPECT_EQ(boxes.q.sizes[2], 3);
+  EXPECT_EQ(boxes.q.strides[1], 8);
+  EXPECT_EQ(boxes.q.sizes[4], 2);
+
+  float lse = 0;
+  call.lse = &lse;
+  call.lse_strides.row = 3;
+  EXPECT_TRUE(class_run(call)) << "the LSE of a class at every third place";
+  call.lse_strides.row = 6;
+  EXPECT_FALSE(class_run(call)) << "the kernels write no other distance";
+  call.lse = nullptr;
+  items[3].k += 16;
+  EXPECT_FALSE(class_run(call));
+  items[3].k -= 16;
+  items[5].queries = 3;
+  EXPECT_FALSE(class_run(call));
+}
+
 TEST(TileMaps, RefuseWhatIsNotOn16Bytes) {
   const std::vector<AttentionItem> items = {item(0, 5, 9)};
   stof::AttentionCall call = call_of(items, false);

@@ -9,7 +9,7 @@
 namespace stof::cuda {
 namespace {
 
-constexpr double kRoundsFollowed = 4;
+constexpr double kRoundsFollowed = 20;
 
 // Teams that are done at the same time go together: there are few different times.
 class Teams {

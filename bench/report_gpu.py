@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention on a GPU: tables and plots of the comparison with peers, and of what the choice between kernels loses."""
+
+import math
+
+from report_tables import best_peer, number, ratio, time_of
+
+FAMILIES = {"stof": "stof", "flex": "FlexAttention", "sdpa": "SDPA", "fa4": "FlashAttention 4", "cudnn": "cuDNN"}
+
+
+def family_of(name):
+    return next(shown for prefix, shown in FAMILIES.items() if name.startswith(prefix))
+
+
+def pairs(row):
+    """Allowed ones, over all items and heads."""
+    batch, heads, length, _ = row["shape"]
+    return batch * heads * length * length * row["density"]
+
+
+def floor_us(row):
+    """No program takes less: every tensor from memory once, or every allowed product, or its exponential. Rates of an
+    H200, measured: 4.3 TB/s, 790 TFLOP/s, 16 exponentials a cycle on each of 132 multiprocessors at 1.98 GHz."""
+    batch, heads, length, dim = row["shape"]
+    return max(8 * batch * heads * length * dim / 4.3e6, 4 * dim * pairs(row) / 790e6, pairs(row) / (16 * 132 * 1980))
+
+
+def cold_ratio(row):
+    times = [peer["cold_us"] for name, peer in row["peers"].items() if name != "stof" and "cold_us" in peer]
+    own = row["peers"]["stof"].get("cold_us")
+    return min(times) / own if times and own else None
+
+
+def named(row):
+    mask = row["mask"] if len(row["mask"]) < 40 else row["mask"].split("(")[0] + "(...)"
+    mask = mask.replace("|", "\\|")
+    if row["family"] == "documents":
+        mask = "documents(...) & causal"
+    return f"({','.join(map(str, row['shape']))}) {row['dtype']} `{mask}`"
+
+
+def runner_up(row):
+    """The best peer of another family than the best one's."""
+    first = family_of(best_peer(row, False)[0])
+    times = [(time_of(peer), name) for name, peer in row["peers"].items()
+             if time_of(peer) and name != "stof" and family_of(name) != first]  # fmt: skip
+    return min(times) if times else None
+
+
+def peers_table(data):
+    head = ["problem", "density", "STOF us", "cold us", "best peer", "us", "next", "us", "best peer / STOF", "cold",
+            "TFLOP/s", "x floor"]  # fmt: skip
+    table = []
+    for row in data["rows"]:
+        ours, (best, us), other = row["peers"]["stof"], best_peer(row, False), runner_up(row)
+        dim = row["shape"][3]
+        table.append([named(row), f"{100 * row['density']:.1f} %", number(time_of(ours)), number(ours["cold_us"]), best,
+                      number(us), other[1] if other else "", number(other[0]) if other else "", f"{ratio(row):.2f}",
+                      f"{cold_ratio(row):.2f}", number(4e-6 * dim * pairs(row) / time_of(ours)),
+                      f"{time_of(ours) / floor_us(row):.2f}"])  # fmt: skip
+    return head, table, summaries(data["rows"])
+
+
+def groups_of(rows):
+    """What is summed up together."""
+    table = [row for row in rows if group_of(row) == "table"]
+    masked = [row for row in table if row["family"] != "causal"]
+    for dtype in ("f16", "bf16"):
+        for dim in (64, 128):
+            yield f"masked, {dtype}, d {dim}", [r for r in masked if r["dtype"] == dtype and r["shape"][3] == dim]
+    yield "masked, together", masked
+    yield "causal", [row for row in table if row["family"] == "causal"]
+    yield "other masks", [row for row in rows if group_of(row) == "others"]
+
+
+def group_of(row):
+    known = ("causal", "window", "dilated", "longformer", "bigbird", "documents")
+    return "table" if row["family"] in known else "others"
+
+
+def summaries(rows):
+    notes = []
+    for name, chosen in groups_of(rows):
+        found = [(ratio(row), named(row)) for row in chosen if ratio(row)]
+        if not found:
+            continue
+        mean = math.exp(sum(math.log(value) for value, _ in found) / len(found))
+        least, where = min(found)
+        notes.append(f"{name}: {len(found)} rows, best peer / STOF, geometric mean {mean:.2f}, least {least:.2f} ({where})")
+    return notes
+
+
+def regret_table(data):
+    """`stof calibrate --regret`: the problems where the choice loses most."""
+    head = ["problem", "regret", "chosen", "us", "fastest", "us"]
+    table = [[" ".join(one["id"].split(" ", 2)[:2]) + f" `{one['id'].split(' ', 2)[2]}`".replace("|", "\\|"), f"{100 * one['regret']:.1f} %", one["chosen"],
+              number(one["chosen_us"]), one["best"], number(one["best_us"])] for one in data["regrets"][:12]]  # fmt: skip
+    none = sum(one["regret"] == 0 for one in data["regrets"])
+    plans = sum("us" in plan for row in data["rows"] for plan in row["plans"])
+    notes = [f"{len(data['regrets'])} problems, {plans:,} plans measured: mean regret {100 * data['mean_regret']:.1f} %, "
+             f"worst {100 * data['worst_regret']:.1f} %, none in {none}"]  # fmt: skip
+    return head, table, notes
+
+
+def series(rows):
+    """{title: {family: [(length, ms)]}} of d 64 and f16: by kind of mask, for one item and for several."""
+    found = {}
+    for row in rows:
+        batch, _, length, dim = row["shape"]
+        if dim != 64 or row["dtype"] != "f16" or group_of(row) == "others":
+            continue
+        lines = found.setdefault(f"{row['family']}, {'one item' if batch == 1 else 'several items'}", {})
+        best = {}
+        for name, peer in row["peers"].items():
+            if time_of(peer):
+                best[family_of(name)] = min(best.get(family_of(name), math.inf), time_of(peer))
+        for name, us in best.items():
+            lines.setdefault(name, []).append((length, us * 1e-3))
+    return found

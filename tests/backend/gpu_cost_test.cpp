@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost model of the GPU's attention kernels: its schedule against a simulation, its table, the file of one.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <queue>
+
+#include "src/attention/planned.h"
+#include "src/backend/cuda/attention/cost_table.h"
+#include "src/backend/cuda/attention/instances.h"
+#include "src/backend/cuda/attention/schedule.h"
+#include "src/mask/bind.h"
+#include "tests/temporary_folder.h"
+
+namespace stof::cuda {
+namespace {
+
+double simulate(std::vector<double> costs, int teams) {
+  std::sort(costs.begin(), costs.end(), std::greater());
+  std::priority_queue<double, std::vector<double>, std::greater<>> idle_at;
+  for (int team = 0; team < teams; ++team) idle_at.push(0);
+  double last = 0;
+  for (const double cost : costs) {
+    const double end = idle_at.top() + cost;
+    idle_at.pop();
+    idle_at.push(end);
+    last = std::max(last, end);
+  }
+  return last;
+}
+
+std::vector<SamePieces> pieces_of(const BlockStats& stats, int slices) {
+  std::vector<SamePieces> pieces;
+  for (auto bin = stats.row_blocks.rbegin(); bin != stats.row_blocks.rend(); ++bin)
+    pieces.push_back({2.5 + bin->full + 0.9 * bin->partial, static_cast<double>(bin->count * slices)});
+  std::sort(pieces.begin(), pieces.end(), [](const auto& a, const auto& b) { return a.cost > b.cost; });
+  return pieces;
+}
+
+TEST(GpuSchedule, TheEstimateIsWithinFivePercentOfTheSchedule) {
+  for (const char* text : {"all", "causal", "window(64)", "longformer(32,32)", "bigbird(64,3,2,3,1)", "prefix(700)",
+                           "documents([0,110,200,630]) & causal", "causal & window(200) | global(16)"})
+    for (const std::int64_t length : {128, 640, 1024, 4096})
+      for (const int slices : {1, 12, 32, 192}) {
+        if (length < 640 && std::string_view(text).starts_with("documents")) continue;
+        const BoundMask bound(parse(text), {.queries = length, .keys = length});
+        const MaskStats stats = measure(bound, std::array{BlockSize{64, 64}});
+        const std::vector<SamePieces> pieces = pieces_of(stats.blocks[0], slices);
+        std::vector<double> costs;
+        for (const SamePieces& same : pieces)
+          costs.insert(costs.end(), static_cast<std::size_t>(same.count), same.cost);
+        for (const int teams : {108, 132, 264, 528})
+          EXPECT_NEAR(makespan(pieces, teams) / simulate(costs, teams), 1, 0.05)
+              << text << " " << length << " " << slices << " " << teams;
+      }
+}
+
+TEST(GpuSchedule, DealtInTurnsTheFirstGetsTheCostliestOfBothRounds) {
+  const std::vector<SamePieces> pieces{{5, 2}, {3, 3}, {1, 2}};
+  EXPECT_EQ(makespan_dealt(pieces, 4), 5 + 3);
+  EXPECT_EQ(makespan_dealt(pieces, 6), 5 + 1);
+  EXPECT_EQ(makespan_dealt(pieces, 7), 5) << "there is one round";
+  EXPECT_EQ(makespan_dealt({}, 7), 0);
+}
+
+TEST(GpuCosts, EveryInstanceIsInTheBuiltInTable) {
+  const NamedCosts& costs = built_in_named_costs();
+  EXPECT_EQ(costs.size(), 1 + stream_instances().size() + gather_instances().size() + mma_instances().size() +
+                              band_instances().size());
+  EXPECT_EQ(built_in_source().device, "NVIDIA H200");
+  for (const std::string& text : {built_in_source().driver, built_in_source().clock, built_in_source().commit})
+    EXPECT_FALSE(text.empty());
+}
+
+TEST(GpuCosts, AnInstanceThatWasNotMeasuredCostsWhatItsNearestKinDoes) {
+  NamedCosts few = built_in_named_costs();
+  const std::vector<double> d64 = few.at("mma_d64_p1_w1_s2_c4");
+  std::erase_if(few,
+                [](const auto& one) { return one.first.starts_with("mma_") && one.first != "mma_d64_p1_w1_s2_c4"; });
+  for (const ListCosts& costs : table_of(few, {}).mma) EXPECT_EQ(std::vector(costs.begin(), costs.end()), d64);
+}
+
+TEST(GpuCosts, AreReadFromTheFileOfTheSameDevice) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "cuda-attention.json";
+  EXPECT_EQ(read_costs(file, "NVIDIA H200").source, "built in");
+  NamedCosts costs{{"decode", {7, 8, 9}}};
+  write_calibration(costs, {"NVIDIA H200", "1.2", "1980 MHz", "abc", "2026-01-02"}, file);
+  const CostsInUse found = read_costs(file, "NVIDIA H200");
+  EXPECT_EQ(found.source, "measured here on 2026-01-02 (" + file.string() + ")");
+  EXPECT_FALSE(found.ignored);
+  EXPECT_EQ(found.table.decode, (DecodeCosts{7, 8, 9}));
+  EXPECT_EQ(found.table.source.commit, "abc");
+  const CostsInUse other = read_costs(file, "NVIDIA H100");
+  EXPECT_TRUE(other.ignored);
+  EXPECT_EQ(other.source, "built in: " + file.string() + " was measured on NVIDIA H200, this is NVIDIA H100");
+}
+
+TEST(GpuCosts, AFileThatCannotBeReadIsSaidAndNotUsed) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "cuda-attention.json";
+  for (const char* text : {"", "[]", R"({"format": 1})", R"({"format": 9, "microseconds": {}})",
+                           R"({"format": 1, "device": "x", "microseconds": {"decode": [1, 2]}})",
+                           R"({"format": 1, "device": "x", "microseconds": {"decode": [1, 2, -3]}})",
+                           R"({"format": 1, "device": "x", "microseconds": {"decode": [1, 2, "3"]}})"}) {
+    std::ofstream(file) << text;
+    const CostsInUse found = read_costs(file, "x");
+    EXPECT_TRUE(found.ignored) << text;
+    EXPECT_EQ(found.source, "built in: " + file.string() +
+                                " is no calibration of format 1; `stof calibrate --device cuda` writes one");
+  }
+}
+
+}  // namespace
+}  // namespace stof::cuda
