@@ -63,6 +63,47 @@ TEST(MatmulSettings, HoldCublasltWhereItDoesWhatIsAskedFor) {
   }
 }
 
+TEST(MatmulSettings, RefuseByName) {
+  const MatmulOperations& matmul = cuda_backend.matmul;
+  const Device device = open_device("cuda:h200"), older = open_device("cuda:a100");
+  const auto why_not = [&](const LinearSpec& spec, const char* setting) {
+    return matmul.refuses(spec, 128, matmul_setting_of(setting)).value_or("taken");
+  };
+  LinearSpec spec = spec_on(device);
+  const char* const kTurns = "wgmma 128x192 k64 s4 w1 t2 split1";
+  EXPECT_EQ(why_not(spec, kTurns), "taken");
+  EXPECT_EQ(why_not(spec, "wgmma 128x192 k64 s9 w1 t2 split1"),
+            "there is no kernel for 'wgmma 128x192 k64 s9 w1 t2 split1'");
+  EXPECT_EQ(why_not(spec_on(older), kTurns), "wgmma needs compute capability 9.0; NVIDIA A100 (described) has 8.0");
+  spec.activation = Activation::gelu;
+  EXPECT_EQ(why_not(spec, kTurns),
+            "the sums of 'wgmma 128x192 k64 s4 w1 t2 split1' leave no registers for an activation, norms and moments");
+  spec.weight = {view_of(nullptr, DType::f16, {768, 128})};
+  EXPECT_EQ(why_not(spec, "wgmma 64x64 k64 s4 w1 t1 split4"), "4 CTAs cannot share the 2 steps of 128 values");
+  spec.weight = {view_of(nullptr, DType::f16, {768, 100})};
+  EXPECT_EQ(why_not(spec, kTurns), "wgmma takes multiples of 8 from 8 on; in is 100");
+  spec.dtype = DType::f32, spec.moments = true;
+  EXPECT_EQ(why_not(spec, kTurns), "wgmma multiplies f16 and bf16, not f32");
+  EXPECT_ERROR(matmul.pack(spec), ErrorKind::unsupported,
+               "no matmul on CUDA takes this:\n  cublaslt has no layer norm of operands and no moments\n  wgmma "
+               "multiplies f16 and bf16, not f32");
+  spec = spec_on(device), spec.device = nullptr, spec.dtype = DType::f32, spec.moments = true;
+  EXPECT_ERROR(cpu_backend.matmul.pack(spec), ErrorKind::unsupported,
+               "no matmul with a layer norm of its operands on the CPU; accepted: none");
+}
+
+// A tile that is good for many rows leaves most of the GPU idle with few.
+TEST(MatmulSettings, FitTheNumberOfRows) {
+  const Device device = open_device("cuda:h200");
+  LinearSpec spec = spec_on(device);
+  spec.moments = true;  // cuBLASLt does not take it
+  const auto first = [&](std::int64_t rows) { return cuda_backend.matmul.settings(spec, rows).front(); };
+  EXPECT_EQ(first(128).setting.rows * first(128).setting.columns, 64 * 64) << text_of(first(128).setting);
+  EXPECT_GE(first(4096).setting.rows * first(4096).setting.columns, 128 * 192) << text_of(first(4096).setting);
+  EXPECT_LT(first(128).predicted_us, first(4096).predicted_us);
+  EXPECT_NEAR(first(32768).predicted_us / first(4096).predicted_us, 8, 2);
+}
+
 TEST(MatmulSettings, ComeWithTheShortestPredictedTimeFirst) {
   const Device device = open_device("cuda:h200");
   for (const std::int64_t rows : {1, 128, 4096, 32768}) {
