@@ -14,8 +14,10 @@ void add_doctor(CLI::App& app);
 void add_graph(CLI::App& app);
 void add_mask(CLI::App& app);
 void add_plan(CLI::App& app);
+void add_plans(CLI::App& app);
 void add_run(CLI::App& app);
 void add_tokenize(CLI::App& app);
+void add_tune(CLI::App& app);
 
 // What `stof bench` measures, each its own subcommand.
 void add_bench_attention(CLI::App& bench);

@@ -66,7 +66,7 @@ Json json_of(const Blocks& blocks, const Scheme& scheme) {
       const SegmentView view = blocks.view(kind, segment, 0);
       Json operators = Json::array();
       for (const Operator& op : view.operators) operators.push_back(op.name);
-      segments.push_back({{"operators", operators}, {"template", template_for(view)->name}});
+      segments.push_back({{"operators", operators}, {"template", blocks.template_for(view)->name}});
     }
     const FusionBlock& block = blocks.kinds()[kind];
     kinds.push_back(

@@ -74,8 +74,10 @@ int run(int argc, char** argv) {
   stof::cli::add_graph(app);
   stof::cli::add_mask(app);
   stof::cli::add_plan(app);
+  stof::cli::add_plans(app);
   stof::cli::add_run(app);
   stof::cli::add_tokenize(app);
+  stof::cli::add_tune(app);
   refuse_empty_values(app);
   try {
     app.parse(argc, argv);

@@ -35,6 +35,12 @@ void Progress::advance(std::int64_t by) {
   if (terminal_) draw();
 }
 
+void Progress::set(std::int64_t done, std::int64_t total) {
+  done_ = done;
+  total_ = total;
+  if (terminal_) draw();
+}
+
 void Progress::draw() const {
   const auto filled = static_cast<std::size_t>(total_ == 0 ? kWidth : kWidth * done_ / total_);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;

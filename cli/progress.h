@@ -15,6 +15,8 @@ class Progress {
   ~Progress();  // ends the line
 
   void advance(std::int64_t by);
+  // Where the total is found out on the way.
+  void set(std::int64_t done, std::int64_t total);
 
  private:
   void draw() const;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/error.h"
 #include "src/base/hash.h"
 
 namespace stof::cli {
@@ -52,6 +53,48 @@ std::vector<Weight> list_weights(const ModelConfig& config) {
   return weights;
 }
 
+// Names as in checkpoints of Hugging Face's GPT2Model, whose matrices are [in, out].
+std::vector<Weight> list_gpt2_weights(const ModelConfig& config) {
+  const std::int64_t hidden = config.hidden_size;
+  std::vector<Weight> weights = {{"wte.weight", {config.vocab_size, hidden}, Fill::random},
+                                 {"wpe.weight", {config.max_positions, hidden}, Fill::random}};
+  const auto linear = [&](const std::string& name, std::int64_t out, std::int64_t in) {
+    weights.push_back({name + ".weight", {in, out}, Fill::random});
+    weights.push_back({name + ".bias", {out}, Fill::zero});
+  };
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string prefix = fmt::format("h.{}.", layer);
+    add_norm(weights, prefix + "ln_1", hidden);
+    linear(prefix + "attn.c_attn", 3 * hidden, hidden);
+    linear(prefix + "attn.c_proj", hidden, hidden);
+    add_norm(weights, prefix + "ln_2", hidden);
+    linear(prefix + "mlp.c_fc", config.intermediate_size, hidden);
+    linear(prefix + "mlp.c_proj", hidden, config.intermediate_size);
+  }
+  add_norm(weights, "ln_f", hidden);
+  return weights;
+}
+
+// Vocabularies of 1000: looking up costs nothing that grows with them.
+ModelConfig config_named(const std::string& name) {
+  ModelConfig config{.family = Family::bert, .architecture = "BertModel", .vocab_size = 1000, .activation = "gelu"};
+  config.hidden_size = name == "bert-large" ? 1024 : 768;
+  config.layers = name == "bert-large" ? 24 : 12;
+  config.heads = name == "bert-large" ? 16 : 12;
+  config.intermediate_size = 4 * config.hidden_size;
+  config.type_vocab_size = 2;
+  if (name == "gpt2") {
+    config.family = Family::gpt2;
+    config.architecture = "GPT2Model";
+    config.activation = "gelu_new";
+    config.norm_epsilon = 1e-5;
+    config.type_vocab_size = 0;
+  } else if (name != "bert-base" && name != "bert-large") {
+    fail(ErrorKind::invalid_argument, "random model '{}'; accepted: bert-base, bert-large, gpt2", name);
+  }
+  return config;
+}
+
 // Uniform with deviation 0.02: an interval of width w deviates by w / sqrt(12).
 float random_weight(std::uint64_t seed, std::int64_t i) {
   const double uniform = static_cast<double>(splitmix64(seed + static_cast<std::uint64_t>(i))) * 0x1p-64 - 0.5;
@@ -71,19 +114,13 @@ void fill(const Weight& weight, float* values, std::uint64_t seed) {
 
 }  // namespace
 
-Model random_bert_base(std::int64_t max_positions, std::uint64_t seed) {
+Model random_model(const std::string& name, std::int64_t max_positions, std::uint64_t seed) {
   Model model;
-  model.config = {.architecture = "BertModel",
-                  .vocab_size = 1000,
-                  .hidden_size = 768,
-                  .layers = 12,
-                  .heads = 12,
-                  .intermediate_size = 3072,
-                  .max_positions = max_positions,
-                  .type_vocab_size = 2,
-                  .activation = "gelu"};
+  model.config = config_named(name);
+  model.config.max_positions = max_positions;
   model.pooling = {.pooling = Pooling::mean, .normalize = false, .max_tokens = max_positions};
-  const std::vector<Weight> weights = list_weights(model.config);
+  const std::vector<Weight> weights =
+      model.config.family == Family::gpt2 ? list_gpt2_weights(model.config) : list_weights(model.config);
   std::int64_t total = 0;
   for (const Weight& weight : weights) total += element_count(weight.shape);
   const auto memory = std::make_shared<Tensor>(DType::f32, Shape{total});
@@ -95,6 +132,10 @@ Model random_bert_base(std::int64_t max_positions, std::uint64_t seed) {
   }
   model.mapping = memory;
   return model;
+}
+
+Model random_bert_base(std::int64_t max_positions, std::uint64_t seed) {
+  return random_model("bert-base", max_positions, seed);
 }
 
 }  // namespace stof::cli

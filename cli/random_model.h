@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A BERT encoder with random weights, for timing: time does not depend on the values.
+// Models with random weights, for timing: time does not depend on the values.
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "src/model/model.h"
 
@@ -11,5 +12,8 @@ namespace stof::cli {
 // `max_positions` tokens, with a vocabulary of 1000: embedding lookups cost nothing that grows with it. Matrices are
 // uniform with deviation 0.02, as BERT is initialised; norms are the identity.
 Model random_bert_base(std::int64_t max_positions, std::uint64_t seed);
+
+// "bert-base", "bert-large" (24 layers, 1024, 16 heads) or "gpt2" (12 layers, 768, 12 heads), in the same way.
+Model random_model(const std::string& name, std::int64_t max_positions, std::uint64_t seed);
 
 }  // namespace stof::cli

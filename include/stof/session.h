@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stof/device.h"
@@ -38,6 +39,9 @@ struct SessionOptions {
   int threads = 0;  // per call, at most kMostThreads; 0: as many as OpenMP would take. Attention is planned for them
   bool padded = false;  // pad every batch to its longest text, to compare: results are the same
   bool logits = false;  // GPT-2: results are scores of every token of the vocabulary in place of hidden states
+  // Plans that `stof tune` has kept for this model and device are used for calls of their size (docs/fusion.md).
+  bool tuned = true;
+  std::function<void(std::string_view)> log = {};  // told, for a person, why a plan that is there is not used
 };
 
 struct EmbedOptions {

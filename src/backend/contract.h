@@ -145,6 +145,11 @@ struct MemoryOperations {
   void (*copy_out)(const Device&, std::span<std::byte> to, const void* from);
 };
 
+// Of what is below a device, and is not its name: times measured with one say little about another.
+struct SoftwareVersions {
+  std::string driver, cuda, blas;
+};
+
 struct Backend {
   std::string_view name;
   std::span<const AttentionKernel> attention;
@@ -155,6 +160,7 @@ struct Backend {
   bool measures_keys = false;                // AttentionProblem::band_widths and key_pieces are wanted
   std::unique_ptr<DeviceStream> (*open_stream)(const Device&) = nullptr;  // null: the host does its work at once
   std::string (*missing_for_models)() = nullptr;                          // why only attention runs here, or nothing
+  SoftwareVersions (*versions)() = nullptr;                               // null: none beside this library
   double launch_us = 0;  // what a second run of a kernel costs besides its work
 };
 

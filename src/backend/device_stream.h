@@ -27,6 +27,8 @@ class DeviceStream {
   // What `work` puts on this stream is recorded and not done.
   virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& work) = 0;
   virtual void synchronize() = 0;  // waits until everything is done
+  // How long the device took for so many launches, in microseconds.
+  virtual double time(const RecordedWork& work, int launches);
 };
 
 }  // namespace stof

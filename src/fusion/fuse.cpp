@@ -4,22 +4,23 @@
 #include <algorithm>
 #include <array>
 
+#include "src/fusion/defer_norms.h"
 #include "src/graph/infer.h"
 #include "src/graph/simplify.h"
 
 namespace stof {
 namespace {
 
-// Templates that the default scheme takes, where they cover most.
-constexpr std::array<std::string_view, 4> kKnownGood{"embedding", "linear_activation", "linear", "add_norm"};
-
-bool is_known_good(const Blocks& blocks, std::size_t kind, const FusionSegment& segment) {
-  if (broken_rule(blocks, kind, segment) != nullptr) return false;
-  const SegmentView view = blocks.view(kind, segment, 0);
-  if (view.operators.front().work == Work::attention) return true;
-  const Template* found = template_for(view);
-  if (std::find(kKnownGood.begin(), kKnownGood.end(), found->name) == kKnownGood.end()) return false;
-  return found->name != "embedding" || view.operators.back().name == "norm";
+// The norms at the end of segments whose matmul can write moments for them.
+std::vector<ValueId> deferrable_norms(const Blocks& blocks, const Scheme& scheme) {
+  std::vector<ValueId> norms;
+  for (std::size_t kind = 0; kind < scheme.bits.size(); ++kind)
+    for (const FusionSegment& segment : segments_of(scheme.bits[kind]))
+      for (std::size_t block = 0; block < blocks.kinds()[kind].starts.size(); ++block) {
+        const SegmentView view = blocks.view(kind, segment, block);
+        if (blocks.template_for(view)->needs_moments) norms.push_back(view.nodes.back().output);
+      }
+  return norms;
 }
 
 template <class IsTaken>
@@ -47,25 +48,34 @@ Graph fuse(const Blocks& blocks, const Scheme& scheme) {
     for (const FusionSegment& segment : segments_of(scheme.bits[kind]))
       for (std::size_t block = 0; block < blocks.kinds()[kind].starts.size(); ++block) {
         const SegmentView view = blocks.view(kind, segment, block);
-        const auto last = &view.nodes.back() - blocks.graph().nodes.data();
-        fused.nodes[static_cast<std::size_t>(last)] = template_for(view)->fuse(view);
+        Node node = blocks.template_for(view)->fuse(view);
+        const auto place = std::find_if(view.nodes.begin(), view.nodes.end(),
+                                        [&](const Node& covered) { return covered.output == node.output; });
+        fused.nodes[static_cast<std::size_t>(&*place - blocks.graph().nodes.data())] = std::move(node);
       }
+  drop_unused_nodes(fused);
+  if (blocks.applies_norms()) fused = defer_norms(std::move(fused), deferrable_norms(blocks, scheme), blocks.target());
   fused = drop_unused(std::move(fused));
   infer(fused);
   return fused;
 }
 
-Scheme default_scheme(const Blocks& blocks) {
-  return longest_segments(
-      blocks, [&](std::size_t kind, const FusionSegment& segment) { return is_known_good(blocks, kind, segment); });
-}
-
-Scheme detached_scheme(const Blocks& blocks) {
+Scheme scheme_of_templates(const Blocks& blocks, std::span<const std::string_view> names) {
   return longest_segments(blocks, [&](std::size_t kind, const FusionSegment& segment) {
-    return blocks.view(kind, segment, 0).operators.front().work == Work::attention &&
-           broken_rule(blocks, kind, segment) == nullptr;
+    if (broken_rule(blocks, kind, segment) != nullptr) return false;
+    const SegmentView view = blocks.view(kind, segment, 0);
+    if (view.operators.front().bound == Bound::attention) return true;
+    const std::string_view name = blocks.template_for(view)->name;
+    return std::find(names.begin(), names.end(), name) != names.end();
   });
 }
+
+Scheme default_scheme(const Blocks& blocks) {
+  constexpr std::array<std::string_view, 4> kNames{"embedding_norm", "linear_activation", "linear", "add_norm"};
+  return scheme_of_templates(blocks, kNames);
+}
+
+Scheme detached_scheme(const Blocks& blocks) { return scheme_of_templates(blocks, {}); }
 
 Graph fused_by_default(Graph built) {
   const Graph simplified = simplify(std::move(built));

@@ -8,6 +8,9 @@ namespace stof {
 // A node for each segment, verified. Throws invalid_argument for a scheme that breaks a rule.
 Graph fuse(const Blocks& blocks, const Scheme& scheme);
 
+// The longest segments, from the first operator on, that these templates cover, and attention; the rest by itself.
+Scheme scheme_of_templates(const Blocks& blocks, std::span<const std::string_view> names);
+
 // The embeddings with their norm, a matmul with its bias and activation, a residual with the norm after it; everything
 // else by itself.
 Scheme default_scheme(const Blocks& blocks);

@@ -9,15 +9,15 @@ namespace {
 
 struct Named {
   std::string_view name;
-  Work work;
+  Bound bound;
 };
-constexpr std::array<Named, 5> kAttention{{{"scores", Work::attention},
-                                           {"scale", Work::attention},
-                                           {"mask", Work::attention},
-                                           {"softmax", Work::attention},
-                                           {"values", Work::attention}}};
-constexpr Named kLookup{"lookup", Work::memory}, kAdd{"add", Work::memory}, kNorm{"norm", Work::memory},
-    kMatMul{"matmul", Work::compute}, kBias{"bias", Work::memory}, kActivate{"activate", Work::memory};
+constexpr std::array<Named, 5> kAttention{{{"scores", Bound::attention},
+                                           {"scale", Bound::attention},
+                                           {"mask", Bound::attention},
+                                           {"softmax", Bound::attention},
+                                           {"values", Bound::attention}}};
+constexpr Named kLookup{"lookup", Bound::memory}, kAdd{"add", Bound::memory}, kNorm{"norm", Bound::memory},
+    kMatMul{"matmul", Bound::compute}, kBias{"bias", Bound::memory}, kActivate{"activate", Bound::memory};
 
 // What models are built of, and nothing that fusion made: an overload that is missing does not compile.
 struct Operators {
@@ -42,7 +42,7 @@ std::vector<Operator> operators_of(const Graph& graph, const FusionBlock& kind) 
   std::vector<Operator> operators;
   for (std::size_t n = 0; n < kind.size; ++n)
     for (const Named& named : std::visit(Operators{}, graph.nodes[kind.starts.front() + n].op))
-      operators.push_back({.node = n, .name = named.name, .work = named.work});
+      operators.push_back({.node = n, .name = named.name, .bound = named.bound});
   return operators;
 }
 

@@ -11,12 +11,12 @@
 
 namespace stof {
 
-enum class Work : std::uint8_t { memory, compute, attention };  // bound by memory (MI), by arithmetic (CI)
+enum class Bound : std::uint8_t { memory, compute, attention };  // MI, CI, or both and by itself
 
 struct Operator {
   std::size_t node = 0;  // in the block
   std::string_view name;
-  Work work = Work::memory;
+  Bound bound = Bound::memory;
 };
 
 std::vector<Operator> operators_of(const Graph& graph, const FusionBlock& kind);

@@ -9,22 +9,25 @@
 namespace stof {
 namespace {
 
-std::ptrdiff_t count(const SegmentView& segment, Work work) {
+std::ptrdiff_t count(const SegmentView& segment, Bound bound) {
   return std::count_if(segment.operators.begin(), segment.operators.end(),
-                       [&](const Operator& op) { return op.work == work; });
+                       [&](const Operator& op) { return op.bound == bound; });
 }
 
 bool attention_is_whole(const Blocks&, const SegmentView& segment) {
   constexpr std::ptrdiff_t kOperators = 5;
-  const std::ptrdiff_t attention = count(segment, Work::attention);
+  const std::ptrdiff_t attention = count(segment, Bound::attention);
   return attention == 0 || (attention == kOperators && std::ssize(segment.operators) == kOperators);
 }
 
-bool has_few_matmuls(const Blocks&, const SegmentView& segment) { return count(segment, Work::compute) <= 2; }
+bool has_few_matmuls(const Blocks&, const SegmentView& segment) { return count(segment, Bound::compute) <= 2; }
 
-// What a segment does not write is not there for others.
+// What a segment does not write is not there for others. A matmul with residual and norm writes the sum.
 bool has_one_result(const Blocks& blocks, const SegmentView& segment) {
-  return std::all_of(segment.nodes.begin(), segment.nodes.end() - 1, [&](const Node& made) {
+  const Template* known = blocks.template_for(segment);
+  const bool writes_sum = known != nullptr && known->needs_moments;
+  const auto inner = segment.nodes.first(segment.nodes.size() - (writes_sum ? 2 : 1));
+  return std::all_of(inner.begin(), inner.end(), [&](const Node& made) {
     std::size_t inside = 0;
     for (const Node& user : segment.nodes)
       inside += static_cast<std::size_t>(std::count(user.inputs.begin(), user.inputs.end(), made.output));
@@ -32,7 +35,9 @@ bool has_one_result(const Blocks& blocks, const SegmentView& segment) {
   });
 }
 
-bool has_a_template(const Blocks&, const SegmentView& segment) { return template_for(segment) != nullptr; }
+bool has_a_template(const Blocks& blocks, const SegmentView& segment) {
+  return blocks.template_for(segment) != nullptr;
+}
 
 constexpr std::array<Rule, 4> kRules{{
     {"attention", "attention is a segment of its own: scores, scale, mask, softmax, values", attention_is_whole},
@@ -43,11 +48,20 @@ constexpr std::array<Rule, 4> kRules{{
 
 }  // namespace
 
-Blocks::Blocks(const Graph& graph) : graph_(&graph), kinds_(find_blocks(graph)), uses_(graph.values.size(), 0) {
+Blocks::Blocks(const Graph& graph, const FusionTarget& target)
+    : graph_(&graph),
+      target_(target),
+      applies_norms_(target.applies_norms()),
+      kinds_(find_blocks(graph)),
+      uses_(graph.values.size(), 0) {
   for (const FusionBlock& kind : kinds_) operators_.push_back(operators_of(graph, kind));
   for (const Node& node : graph.nodes)
     for (const ValueId input : node.inputs) ++uses_[static_cast<std::size_t>(input)];
   ++uses_[static_cast<std::size_t>(graph.result)];
+}
+
+const Template* Blocks::template_for(const SegmentView& segment) const {
+  return stof::template_for(segment, applies_norms_);
 }
 
 SchemeShape Blocks::scheme_shape() const {
@@ -72,13 +86,12 @@ const Rule* broken_rule(const Blocks& blocks, std::size_t kind, const FusionSegm
   return nullptr;
 }
 
-std::string words_of(const Rule& rule) {
-  std::string words(rule.words);
+std::string words_of(const Rule& rule, const Blocks& blocks) {
+  std::string words(rule.words), covered;
   if (rule.holds != has_a_template) return words;
-  words += "; templates: ";
   for (const Template& known : templates())
-    words += fmt::format("{}{}", &known == templates().data() ? "" : "; ", known.covers);
-  return words;
+    if (!known.needs_moments || blocks.applies_norms()) covered += fmt::format("; {}", known.covers);
+  return words + "; templates: " + covered.substr(2);
 }
 
 void check_scheme(const Blocks& blocks, const Scheme& scheme) {
@@ -87,7 +100,7 @@ void check_scheme(const Blocks& blocks, const Scheme& scheme) {
     for (const FusionSegment& segment : segments_of(scheme.bits[kind]))
       if (const Rule* rule = broken_rule(blocks, kind, segment))
         fail(ErrorKind::invalid_argument, "scheme {}: operators {} to {} ({}): {}", scheme.bits[kind], segment.begin,
-             segment.end - 1, blocks.view(kind, segment, 0).names(), words_of(*rule));
+             segment.end - 1, blocks.view(kind, segment, 0).names(), words_of(*rule, blocks));
 }
 
 }  // namespace stof

@@ -12,21 +12,26 @@
 
 namespace stof {
 
-// A graph, cut into blocks, with what rules ask about it. Borrows the graph.
+// A graph, cut into blocks, with what rules ask about it and the device. Borrows both.
 class Blocks {
  public:
-  explicit Blocks(const Graph& graph);
+  explicit Blocks(const Graph& graph, const FusionTarget& target = {});
 
   const Graph& graph() const { return *graph_; }
+  const FusionTarget& target() const { return target_; }
+  bool applies_norms() const { return applies_norms_; }
   const std::vector<FusionBlock>& kinds() const { return kinds_; }
   const std::vector<Operator>& operators(std::size_t kind) const { return operators_[kind]; }
   SchemeShape scheme_shape() const;
   std::size_t uses(ValueId value) const { return uses_[static_cast<std::size_t>(value)]; }  // the result is one
+  const Template* template_for(const SegmentView& segment) const;                           // or null
   // Of one of the blocks of a kind.
   SegmentView view(std::size_t kind, const FusionSegment& segment, std::size_t block) const;
 
  private:
   const Graph* graph_;
+  FusionTarget target_;
+  bool applies_norms_;
   std::vector<FusionBlock> kinds_;
   std::vector<std::vector<Operator>> operators_;
   std::vector<std::size_t> uses_;
@@ -40,7 +45,7 @@ struct Rule {
 
 std::span<const Rule> rules();
 // As a person is told; with the templates there are, where none covers the segment.
-std::string words_of(const Rule& rule);
+std::string words_of(const Rule& rule, const Blocks& blocks);
 
 // The rule that the segment breaks in some block of its kind, or null.
 const Rule* broken_rule(const Blocks& blocks, std::size_t kind, const FusionSegment& segment);

@@ -6,15 +6,11 @@
 #include <algorithm>
 #include <array>
 
+#include "src/backend/contract.h"
 #include "src/base/error.h"
 
 namespace stof {
 namespace {
-
-bool is(const SegmentView& segment, std::initializer_list<std::string_view> names) {
-  return std::equal(segment.operators.begin(), segment.operators.end(), names.begin(), names.end(),
-                    [](const Operator& op, std::string_view name) { return op.name == name; });
-}
 
 template <class OpKind>
 const OpKind& op_of(const Node& node) {
@@ -30,15 +26,18 @@ Node keep(const SegmentView& segment) { return segment.nodes.front(); }
 
 constexpr std::ptrdiff_t kMostTables = 4;  // that the row operations sum
 
-bool is_embedding(const SegmentView& segment) {
+bool sums_lookups(std::span<const Operator> operators) {
   const auto count = [&](std::string_view name) {
-    return std::count_if(segment.operators.begin(), segment.operators.end(),
-                         [&](const Operator& op) { return op.name == name; });
+    return std::count_if(operators.begin(), operators.end(), [&](const Operator& op) { return op.name == name; });
   };
-  const std::ptrdiff_t lookups = count("lookup"), norms = count("norm");
-  const bool norm_is_last = norms == 0 || (norms == 1 && segment.operators.back().name == "norm");
-  return lookups > 0 && lookups <= kMostTables && norm_is_last && count("add") == lookups - 1 &&
-         lookups + count("add") + norms == std::ssize(segment.operators);
+  const std::ptrdiff_t lookups = count("lookup");
+  return lookups > 1 && lookups <= kMostTables && count("add") == lookups - 1 &&
+         2 * lookups - 1 == std::ssize(operators);
+}
+bool is_embedding(const SegmentView& segment) { return sums_lookups(segment.operators); }
+bool is_normalised_embedding(const SegmentView& segment) {
+  const auto operators = segment.operators;
+  return operators.back().name == "norm" && sums_lookups(operators.first(operators.size() - 1));
 }
 
 // The lookups below a value, left to right.
@@ -89,6 +88,13 @@ Node fuse_residual(const SegmentView& segment) {
   return fused;
 }
 
+// The norm is left to its readers where they can apply it (defer_norms.h), else it stays a node of its own.
+Node fuse_residual_norm(const SegmentView& segment) {
+  Node fused = fuse_residual(segment);
+  fused.output = segment.nodes[2].output;
+  return fused;
+}
+
 Node fuse_bias_activation(const SegmentView& segment) {
   Node fused = segment.nodes[0];
   fused.op = op::AddBias{.activation = op_of<op::Activate>(segment.nodes[1]).activation};
@@ -103,34 +109,16 @@ Node fuse_add_norm(const SegmentView& segment) {
           .output = segment.nodes[1].output};
 }
 
-constexpr std::array<Template, 7> kTemplates{{
-    {"single", "one operator, or the five of attention", is_single, keep},
-    {"embedding", "2 to 4 lookups, their sums, and a norm or none", is_embedding, fuse_embedding},
-    {"linear", "matmul, bias",
-     [](const SegmentView& s) {
-       return is(s, {"matmul", "bias"});
-     },
-     fuse_linear},
-    {"linear_activation", "matmul, bias, activate",
-     [](const SegmentView& s) {
-       return is(s, {"matmul", "bias", "activate"});
-     },
-     fuse_activated},
-    {"linear_residual", "matmul, bias, add",
-     [](const SegmentView& s) {
-       return is(s, {"matmul", "bias", "add"});
-     },
-     fuse_residual},
-    {"bias_activation", "bias, activate",
-     [](const SegmentView& s) {
-       return is(s, {"bias", "activate"});
-     },
-     fuse_bias_activation},
-    {"add_norm", "add, norm",
-     [](const SegmentView& s) {
-       return is(s, {"add", "norm"});
-     },
-     fuse_add_norm},
+constexpr std::array<Template, 9> kTemplates{{
+    {"single", "one operator, or the five of attention", keep, is_single},
+    {"embedding", "2 to 4 lookups, their sums", fuse_embedding, is_embedding},
+    {"embedding_norm", "2 to 4 lookups, their sums, norm", fuse_embedding, is_normalised_embedding},
+    {"linear", "matmul, bias", fuse_linear},
+    {"linear_activation", "matmul, bias, activate", fuse_activated},
+    {"linear_residual", "matmul, bias, add", fuse_residual},
+    {"linear_residual_norm", "matmul, bias, add, norm", fuse_residual_norm, nullptr, true},
+    {"bias_activation", "bias, activate", fuse_bias_activation},
+    {"add_norm", "add, norm", fuse_add_norm},
 }};
 
 }  // namespace
@@ -143,9 +131,30 @@ std::string SegmentView::names() const {
 
 std::span<const Template> templates() { return kTemplates; }
 
-const Template* template_for(const SegmentView& segment) {
-  const auto found = std::find_if(kTemplates.begin(), kTemplates.end(),
-                                  [&](const Template& candidate) { return candidate.matches(segment); });
+bool FusionTarget::applies_norms() const {
+  if (device == nullptr || device->backend->matmul.settings == nullptr) return false;
+  const TensorView square{.data = nullptr, .dtype = dtype, .shape = {64, 64}, .strides = {64, 1}},
+      row{.data = nullptr, .dtype = dtype, .shape = {64}, .strides = {1}};
+  const DeferredNorm norm{row, row};
+  const LinearSpec spec{.weight = {square},
+                        .bias = {row},
+                        .residual = true,
+                        .x_norm = norm,
+                        .residual_norm = norm,
+                        .moments = true,
+                        .dtype = dtype,
+                        .device = device};
+  return !device->backend->matmul.settings(spec, 64).empty();
+}
+
+bool Template::covers_all(const SegmentView& segment) const {
+  return matches != nullptr ? matches(segment) : segment.names() == covers;
+}
+
+const Template* template_for(const SegmentView& segment, bool applies_norms) {
+  const auto found = std::find_if(kTemplates.begin(), kTemplates.end(), [&](const Template& candidate) {
+    return candidate.covers_all(segment) && (!candidate.needs_moments || applies_norms);
+  });
   return found == kTemplates.end() ? nullptr : &*found;
 }
 

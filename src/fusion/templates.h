@@ -8,6 +8,7 @@
 
 #include "src/fusion/operators.h"
 #include "src/graph/graph.h"
+#include "stof/device.h"
 
 namespace stof {
 
@@ -21,14 +22,23 @@ struct SegmentView {
 
 struct Template {
   std::string_view name;
-  std::string_view covers;  // operators, for people
-  bool (*matches)(const SegmentView&);
-  Node (*fuse)(const SegmentView&);
+  std::string_view covers;                        // operators, for people too
+  Node (*fuse)(const SegmentView&);               // stands where the operator stood whose output it has
+  bool (*matches)(const SegmentView&) = nullptr;  // null: the operators are what `covers` says
+  bool needs_moments = false;  // of a matmul that writes those of its rows, for a norm that others apply
+  bool covers_all(const SegmentView& segment) const;
 };
 
 std::span<const Template> templates();
 
+// What a device can do with a segment.
+struct FusionTarget {
+  const Device* device = nullptr;  // null: nothing but what every device does
+  DType dtype = DType::f32;
+  bool applies_norms() const;  // of a matmul's operands, by moments
+};
+
 // The one that covers the operators, or null.
-const Template* template_for(const SegmentView& segment);
+const Template* template_for(const SegmentView& segment, bool applies_norms);
 
 }  // namespace stof

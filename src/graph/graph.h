@@ -2,6 +2,7 @@
 // A model as operations on values. All values are activations [tokens, columns], where `tokens` is the number of tokens
 // in a call: the one symbolic dimension, since items are packed one after the other.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@ enum class TokenIndex : std::uint8_t { token, position, segment };  // segment: 
 namespace op {
 struct Input {  // whatever lies there before the first operation; not of models: parts of them are timed with it
   std::int64_t columns = 1;
+  bool moments = false;
 };
 // As the checkpoint says it.
 struct Lookup {  // weights: table [entries, columns]
@@ -44,8 +46,11 @@ struct Embed {  // weights: the tables, then scale, shift where it normalises
   std::vector<TokenIndex> indices;
   std::optional<double> epsilon;
 };
-struct Linear {  // x, and a residual to add or none; weights: matrices, then as many biases
+// A norm may be left to those who read the value: it is then stored as it was before, with the moments of its rows.
+struct Linear {  // x, and a residual to add or none; weights: matrices, as many biases, scale and shift of the norms
   Activation activation = Activation::none;
+  std::optional<double> x_norm = {}, residual_norm = {};  // epsilon of what has to be normalised first
+  bool moments = false;                                   // of the output are written, too
 };
 struct AddLayerNorm {  // x, residual; weights: scale, shift
   double epsilon = 1e-12;
@@ -76,6 +81,9 @@ struct Node {
 struct Value {
   std::string name;
   std::int64_t columns = 0;  // set by infer()
+  bool moments = false;      // stored behind it; set by infer()
+  // In the arena: moments as numbers of 16 bits.
+  std::int64_t arena_columns() const { return columns + (moments ? moments_bytes(1, columns) / 2 : 0); }
 };
 
 // Nodes stand in an order in which every input is made before it is used.
@@ -92,5 +100,10 @@ struct Graph {
 };
 
 std::string_view name_of(const Op& op);
+
+inline std::size_t matrices_of(const op::Linear& linear, const Node& node) {
+  const std::size_t norms = (linear.x_norm ? 1U : 0U) + (linear.residual_norm ? 1U : 0U);
+  return (node.weights.size() - std::min(node.weights.size(), 2 * norms)) / 2;
+}
 
 }  // namespace stof

@@ -11,6 +11,7 @@ struct Site {
   const Node& node;
   const std::string& name;
   std::vector<std::int64_t> columns;
+  std::vector<bool> moments = {};  // whether inputs have them
 
   template <class... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
@@ -32,6 +33,9 @@ struct Site {
   void expect_norm(std::size_t first_weight, std::int64_t wanted) const {
     expect_shape(first_weight, {wanted});
     expect_shape(first_weight + 1, {wanted});
+  }
+  void expect_moments(std::size_t input) const {
+    if (!moments[input]) refuse("input {} has no moments", input);
   }
   void expect_heads(std::int64_t heads, std::int64_t hidden) const {
     if (heads < 1 || hidden % heads != 0) refuse("{} heads for {} columns", heads, hidden);
@@ -108,11 +112,17 @@ std::int64_t infer(const op::Embed& embed, const Site& site) {
   return columns;
 }
 
-std::int64_t infer(const op::Linear&, const Site& site) {
-  const std::size_t matrices = site.node.weights.size() / 2;
-  site.expect_counts(site.node.inputs.size() == 2 ? 2 : 1, 2 * matrices);
+std::int64_t infer(const op::Linear& linear, const Site& site) {
+  const std::size_t inputs = linear.residual_norm || site.node.inputs.size() == 2 ? 2 : 1;
+  const std::size_t matrices = matrices_of(linear, site.node);
+  const std::size_t norms = (linear.x_norm ? 1 : 0) + (linear.residual_norm ? 1 : 0);
+  site.expect_counts(inputs, 2 * matrices + 2 * norms);
   const std::int64_t rows = site.stacked_rows(matrices);
-  if (site.node.inputs.size() == 2) site.expect_columns(1, rows);
+  if (inputs == 2) site.expect_columns(1, rows);
+  if (linear.x_norm) site.expect_moments(0);
+  if (linear.residual_norm) site.expect_moments(1);
+  if (linear.x_norm) site.expect_norm(2 * matrices, site.columns[0]);
+  if (linear.residual_norm) site.expect_norm(2 * matrices + 2 * norms - 2, rows);
   for (std::size_t w = 0; w < matrices; ++w) site.expect_shape(matrices + w, {site.node.weights[w].tensor.dim(0)});
   return rows;
 }
@@ -145,10 +155,14 @@ void infer(Graph& graph) {
       if (!known(input) || !made[static_cast<std::size_t>(input)])
         site.refuse("input {} is used before it is made", input);
       site.columns.push_back(graph.value(input).columns);
+      site.moments.push_back(graph.value(input).moments);
     }
     if (made[static_cast<std::size_t>(node.output)]) site.refuse("its output is made twice");
     made[static_cast<std::size_t>(node.output)] = true;
     output.columns = std::visit([&](const auto& op) { return infer(op, site); }, node.op);
+    const auto* linear = std::get_if<op::Linear>(&node.op);
+    const auto* input = std::get_if<op::Input>(&node.op);
+    output.moments = (linear != nullptr && linear->moments) || (input != nullptr && input->moments);
   }
   if (!known(graph.result) || !made[static_cast<std::size_t>(graph.result)])
     fail(ErrorKind::internal, "graph: the result is not made");

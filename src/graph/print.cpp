@@ -21,7 +21,7 @@ std::string attend_detail(const Attend& op) {
 }
 
 // What an op's own fields say; each overload beside its op, so that a new op without one does not compile.
-std::string detail(const op::Input&) { return {}; }
+std::string detail(const op::Input& op) { return op.moments ? "moments" : ""; }
 std::string detail(const op::Lookup& op) { return std::string(name_of(op.index)); }
 std::string detail(const op::Add&) { return {}; }
 std::string detail(const op::LayerNorm& op) { return fmt::format("epsilon={}", op.epsilon); }
@@ -37,7 +37,16 @@ std::string detail(const op::Embed& op) {
   for (const TokenIndex index : op.indices) text += fmt::format("{}{}", text.empty() ? "" : "+", name_of(index));
   return op.epsilon ? fmt::format("{} epsilon={}", text, *op.epsilon) : text;
 }
-std::string detail(const op::Linear& op) { return applied(op.activation); }
+std::string detail(const op::Linear& op) {
+  std::string text = applied(op.activation);
+  const auto add = [&](bool is, std::string_view word) {
+    if (is) text += fmt::format("{}{}", text.empty() ? "" : " ", word);
+  };
+  add(op.x_norm.has_value(), "x_norm");
+  add(op.residual_norm.has_value(), "residual_norm");
+  add(op.moments, "moments");
+  return text;
+}
 std::string detail(const op::AddLayerNorm& op) { return fmt::format("epsilon={}", op.epsilon); }
 std::string detail(const op::AttendPacked& op) { return attend_detail(op); }
 

@@ -18,14 +18,17 @@ Node* Uses::maker(Graph& graph, ValueId value) const {
   return index < 0 ? nullptr : &graph.nodes[static_cast<std::size_t>(index)];
 }
 
-Graph drop_unused(Graph graph) {
+void drop_unused_nodes(Graph& graph) {
   std::vector<bool> needed(graph.values.size(), false);
   needed[static_cast<std::size_t>(graph.result)] = true;
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node)
     if (needed[static_cast<std::size_t>(node->output)])
       for (const ValueId input : node->inputs) needed[static_cast<std::size_t>(input)] = true;
   std::erase_if(graph.nodes, [&](const Node& node) { return !needed[static_cast<std::size_t>(node.output)]; });
+}
 
+Graph drop_unused(Graph graph) {
+  drop_unused_nodes(graph);
   std::vector<ValueId> renamed(graph.values.size(), -1);
   std::vector<Value> values;
   for (Node& node : graph.nodes) {

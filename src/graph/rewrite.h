@@ -23,7 +23,10 @@ class Uses {
   std::vector<int> counts_, makers_;
 };
 
-// Removes nodes whose output nothing uses, then values that nothing makes.
+// Removes nodes whose output nothing uses; the numbers of values stay.
+void drop_unused_nodes(Graph& graph);
+
+// The same, then values that nothing makes: numbers change.
 Graph drop_unused(Graph graph);
 
 }  // namespace stof

@@ -34,9 +34,12 @@ class GrowingMemory {
   std::int64_t bytes_ = 0;
 };
 
+// Which program runs calls of a size; of one model, for one device.
+using ProgramOf = std::function<const Program&(const Bucket&)>;
+
 class DeviceLane {
  public:
-  explicit DeviceLane(const Program& program);
+  DeviceLane(const Program& program, ProgramOf program_of);
   ~DeviceLane();  // waits for the device
   DeviceLane(const DeviceLane&) = delete;
   DeviceLane& operator=(const DeviceLane&) = delete;
@@ -69,7 +72,8 @@ class DeviceLane {
     const void* result = nullptr;
   };
 
-  const Program& program_;
+  const Program& program_;  // what all programs of the model have in common
+  ProgramOf program_of_;
   std::unique_ptr<DeviceStream> stream_;
   std::shared_ptr<void> workspace_;
   GrowingMemory host_inputs_, inputs_, activations_, pooled_;
@@ -79,7 +83,8 @@ class DeviceLane {
 // Thread-safe: calls that run at the same time have lanes of their own, steady work makes none.
 class DeviceCalls {
  public:
-  explicit DeviceCalls(const Program& program) : program_(program) {}
+  // `program_of`: null where there is one program.
+  explicit DeviceCalls(const Program& program, ProgramOf program_of = {});
   Tensor run(const RowBatch& batch, const ResultForm& form);
   // For activations, of every lane.
   std::int64_t bytes_held() const { return held_; }
@@ -87,6 +92,7 @@ class DeviceCalls {
 
  private:
   const Program& program_;
+  ProgramOf program_of_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<DeviceLane>> free_;
   std::atomic<std::int64_t> held_ = 0;

@@ -13,12 +13,17 @@ struct Life {
 
 std::vector<Life> lives_of(const Graph& graph) {
   std::vector<Life> lives(graph.values.size());
+  std::vector<ValueId> inputs;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const auto step = static_cast<std::int64_t>(n);
     for (const ValueId input : graph.nodes[n].inputs) lives[static_cast<std::size_t>(input)].last = step;
     Life& made = lives[static_cast<std::size_t>(graph.nodes[n].output)];
     made = {.first = step, .last = step};
+    if (std::holds_alternative<op::Input>(graph.nodes[n].op)) inputs.push_back(graph.nodes[n].output);
   }
+  // What lies there before a call lies there after it.
+  for (const ValueId input : inputs)
+    lives[static_cast<std::size_t>(input)] = {.first = 0, .last = std::ssize(graph.nodes)};
   lives[static_cast<std::size_t>(graph.result)].last = static_cast<std::int64_t>(graph.nodes.size());
   return lives;
 }
@@ -36,7 +41,7 @@ ArenaPlan plan_arena(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     const Life& life = lives[static_cast<std::size_t>(node.output)];
     std::erase_if(alive, [&](const Placed& placed) { return placed.last < life.first; });
-    const std::int64_t size = graph.value(node.output).columns;
+    const std::int64_t size = graph.value(node.output).arena_columns();
     std::int64_t begin = 0;
     auto before = alive.begin();
     for (; before != alive.end() && before->begin - begin < size; ++before) begin = std::max(begin, before->end);
@@ -53,7 +58,8 @@ std::int64_t live_columns(const Graph& graph) {
   for (std::int64_t step = 0; step < std::ssize(graph.nodes); ++step) {
     std::int64_t columns = 0;
     for (std::size_t v = 0; v < lives.size(); ++v)
-      if (lives[v].first >= 0 && lives[v].first <= step && step <= lives[v].last) columns += graph.values[v].columns;
+      if (lives[v].first >= 0 && lives[v].first <= step && step <= lives[v].last)
+        columns += graph.values[v].arena_columns();
     most = std::max(most, columns);
   }
   return most;

@@ -5,6 +5,7 @@
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
+#include "src/fusion/work.h"
 #include "src/mask/bind.h"
 #include "src/tensor/convert.h"
 
@@ -42,6 +43,10 @@ class ProgramBuilder {
 
   // A weight in this dtype where the device reads it.
   std::shared_ptr<const void> placed(const TensorView& weight, DType dtype) const {
+    const std::string key = fmt::format("{} {} {}", weight.data, name_of(dtype), to_string(weight.shape));
+    return options_.weights->find_or_make(key, [&] { return copied(weight, dtype); });
+  }
+  std::shared_ptr<const void> copied(const TensorView& weight, DType dtype) const {
     auto values = std::make_shared<const Tensor>(converted(weight, dtype));
     if (on_host_) return {values, values->data()};
     return backend_.memory->copy_in(options_.device, {values->as<std::byte>(), values->bytes()}, 0);
@@ -115,7 +120,7 @@ class ProgramBuilder {
   }
   Step step(const op::Add&, const Node& node) const { return add(node, nullptr, Activation::none); }
   Step step(const op::AddBias& op, const Node& node) const {
-    return add(node, placed(in_a_row(node.weights).view(), DType::f32), op.activation);
+    return add(node, copied(in_a_row(node.weights).view(), DType::f32), op.activation);
   }
   Step step(const op::Activate& op, const Node& node) const { return add(node, nullptr, op.activation); }
 
@@ -131,27 +136,56 @@ class ProgramBuilder {
   Step step(const op::LayerNorm& op, const Node& node) const { return layer_norm(node, op.epsilon); }
   Step step(const op::AddLayerNorm& op, const Node& node) const { return layer_norm(node, op.epsilon); }
 
-  Step linear(const Node& node, std::size_t matrices, Activation activation) const {
-    LinearSpec spec{.weight = {},
-                    .bias = {},
-                    .activation = activation,
-                    .residual = node.inputs.size() == 2,
-                    .dtype = options_.dtype,
-                    .device = on_host_ ? nullptr : &options_.device};
-    for (std::size_t w = 0; w < node.weights.size(); ++w)
-      (w < matrices ? spec.weight : spec.bias).push_back(node.weights[w].tensor);
-    return [run = backend_.matmul.run, packed = backend_.matmul.pack(spec), x = slot(node.inputs[0]),
-            residual = slot(node.inputs.back()), adds = spec.residual, out = slot(node.output)](const Frame& frame) {
+  // Behind the value.
+  struct Moments {
+    Slot slot;
+    bool are_there = false;
+    float* at(const Frame& frame) const { return are_there ? static_cast<float*>(slot.at(frame)) : nullptr; }
+  };
+  Moments moments(ValueId value) const {
+    Slot behind = slot(value);
+    behind.offset += columns(value);
+    return {behind, graph_.value(value).moments};
+  }
+
+  // All that a packed weight depends on.
+  static std::string text_of(const LinearSpec& spec) {
+    std::string text =
+        fmt::format("{} {} {} {}", name_of(spec.dtype), stof::name_of(spec.activation), spec.residual, spec.moments);
+    for (const TensorView& part : spec.weight) text += fmt::format(" {}", part.data);
+    for (const TensorView& part : spec.bias) text += fmt::format(" b{}", part.data);
+    for (const auto& [name, norm] : {std::pair("x", spec.x_norm), std::pair("r", spec.residual_norm)})
+      if (norm) text += fmt::format(" {} {} {} {}", name, norm->scale.data, norm->shift.data, norm->epsilon);
+    return text;
+  }
+
+  Step linear(const Node& node) {
+    const LinearSpec spec = linear_spec(node, options_.dtype, on_host_ ? nullptr : &options_.device);
+    const PackedLinear packed =
+        options_.weights->find_or_make(text_of(spec), [&] { return backend_.matmul.pack(spec); });
+    return [run = backend_.matmul.run, packed, setting = setting_for(node, packed), x = slot(node.inputs[0]),
+            residual = slot(node.inputs.back()), adds = spec.residual, out = slot(node.output),
+            x_moments = moments(node.inputs[0]), residual_moments = moments(node.inputs.back()),
+            moments = moments(node.output)](const Frame& frame) {
       run(packed, {.x = x.at(frame),
                    .out = out.at(frame),
                    .residual = adds ? residual.at(frame) : nullptr,
                    .rows = frame.rows,
-                   .queue = frame.queue});
+                   .queue = frame.queue,
+                   .setting = *setting ? &**setting : nullptr,
+                   .x_moments = x_moments.at(frame),
+                   .residual_moments = adds ? residual_moments.at(frame) : nullptr,
+                   .moments = moments.at(frame)});
     };
   }
-  Step step(const op::MatMul&, const Node& node) const { return linear(node, node.weights.size(), Activation::none); }
-  Step step(const op::Linear& op, const Node& node) const {
-    return linear(node, node.weights.size() / 2, op.activation);
+  Step step(const op::MatMul&, const Node& node) { return linear(node); }
+  Step step(const op::Linear&, const Node& node) { return linear(node); }
+
+  // Nodes of one work share it: one change changes them all.
+  std::shared_ptr<const std::optional<MatmulSetting>> setting_for(const Node& node, const PackedLinear& packed) {
+    Program::Tunable& tunable = program_.tunables_[work_text(graph_, node)];
+    tunable.packed.push_back(packed);
+    return tunable.setting;
   }
 
   // Arrays over positions fit the lengths that they were made for, and no single key.
@@ -243,12 +277,28 @@ Program::Program(const Graph& graph, const ProgramOptions& options)
       arena_(plan_arena(graph)),
       result_(graph.result),
       result_columns_(graph.value(graph.result).columns) {
+  if (!options_.weights) options_.weights = std::make_shared<WeightStore>();
   ProgramBuilder(graph, *this).build();
+  for (const auto& [work, setting] : options.settings) use(work, setting);
   plans(1, options_.longest);  // what no kernel takes is refused here
+}
+
+void Program::use(const std::string& work, const std::optional<MatmulSetting>& setting) {
+  const auto tunable = tunables_.find(work);
+  if (tunable == tunables_.end()) fail(ErrorKind::invalid_argument, "no matmul '{}' in this program", work);
+  const auto prepare = options_.device.backend->matmul.prepare;
+  if (setting && prepare != nullptr)
+    for (const PackedLinear& packed : tunable->second.packed) prepare(packed, *setting);
+  *tunable->second.setting = setting;
 }
 
 std::int64_t Program::arena_bytes(std::int64_t rows) const {
   return arena_.elements(row_capacity(rows)) * static_cast<std::int64_t>(size_of(options_.dtype));
+}
+
+std::int64_t Program::place_of(ValueId value, std::int64_t row_capacity) const {
+  return arena_.offset[static_cast<std::size_t>(value)] * row_capacity *
+         static_cast<std::int64_t>(size_of(options_.dtype));
 }
 
 const AttentionPlans& Program::plans(std::int64_t texts, std::int64_t longest) const {

@@ -8,11 +8,13 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "src/graph/graph.h"
 #include "src/runtime/batch.h"
 #include "src/runtime/memory_plan.h"
+#include "src/runtime/weight_store.h"
 #include "stof/attention.h"
 
 namespace stof {
@@ -35,13 +37,18 @@ struct Frame {
 struct ProgramOptions {
   Device device;
   DType dtype = DType::f32;
-  std::int64_t longest = 0;  // tokens of the longest text
+  std::int64_t longest = 0;                            // tokens of the longest text
+  std::map<std::string, MatmulSetting> settings = {};  // by the matmul's work (src/fusion/work.h); the others choose
+  std::shared_ptr<WeightStore> weights = {};           // shared with other programs of the model; null: its own
 };
 
 class Program {
  public:
   // Throws unsupported for a dtype or an attention that the device does not take.
   Program(const Graph& graph, const ProgramOptions& options);
+
+  // How matmuls of this work are run from now on; nothing: as the backend chooses. Not while calls run.
+  void use(const std::string& work, const std::optional<MatmulSetting>& setting);
 
   std::int64_t arena_bytes(std::int64_t rows) const;
   // Runs every step; the arena has arena_bytes(frame.rows) of the device's memory, 64-byte aligned. Returns the result
@@ -59,6 +66,9 @@ class Program {
   // Some mask depends on length: every text is planned for by itself.
   bool plans_by_length() const { return plans_by_length_; }
 
+  // Where a value lies in the arena of a call with room for so many rows, in bytes.
+  std::int64_t place_of(ValueId value, std::int64_t row_capacity) const;
+  ValueId result() const { return result_; }
   std::int64_t result_columns() const { return result_columns_; }
   DType dtype() const { return options_.dtype; }
   const ProgramOptions& options() const { return options_; }
@@ -74,6 +84,11 @@ class Program {
     bool any_length;  // false: planned for the longest text, whatever a call brings
   };
 
+  struct Tunable {
+    std::vector<PackedLinear> packed;
+    std::shared_ptr<std::optional<MatmulSetting>> setting = std::make_shared<std::optional<MatmulSetting>>();
+  };
+
   ProgramOptions options_;
   ArenaPlan arena_;
   ValueId result_ = 0;
@@ -81,6 +96,7 @@ class Program {
   std::vector<Step> steps_;
   std::vector<AttentionSite> sites_;
   bool plans_by_length_ = false;
+  std::map<std::string, Tunable> tunables_;
   mutable std::mutex planning_;
   mutable std::map<std::pair<std::int64_t, std::int64_t>, AttentionPlans> plans_;  // by texts and longest
 };

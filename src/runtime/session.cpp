@@ -8,7 +8,6 @@
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/base/threads.h"
-#include "src/fusion/fuse.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
 #include "src/mask/bind.h"
@@ -19,6 +18,7 @@
 #include "src/runtime/device_calls.h"
 #include "src/runtime/pooling.h"
 #include "src/runtime/program.h"
+#include "src/runtime/programs.h"
 #include "src/tensor/convert.h"
 
 namespace stof {
@@ -34,8 +34,8 @@ const Mask& checked(const Mask& mask) {
 }
 
 Graph graph_of(const Model& model, const SessionOptions& options) {
-  Graph graph = fused_by_default(build_graph(model, options.logits ? GraphResult::logits : GraphResult::hidden));
-  return options.mask ? restrict_attention(std::move(graph), checked(*options.mask)) : graph;
+  if (options.mask) checked(*options.mask);
+  return simplify(build_graph(model, options.logits ? GraphResult::logits : GraphResult::hidden));
 }
 
 // Of its own choice a session takes a GPU where whole models run there.
@@ -54,9 +54,14 @@ struct Session::State {
         config(the_model.config),
         pooling(the_model.pooling),
         mapping(the_model.mapping),
-        program(graph_of(the_model, options),
-                {.device = device, .dtype = options.dtype, .longest = config.max_positions}) {
-    if (device.backend->open_stream != nullptr) on_device = std::make_unique<DeviceCalls>(program);
+        programs(graph_of(the_model, options),
+                 {.program = {.device = device, .dtype = options.dtype, .longest = config.max_positions},
+                  .mask = options.mask,
+                  .plans = {.folder = options.tuned ? plan_folder() : "", .log = options.log}}),
+        program(programs.by_default()) {
+    if (device.backend->open_stream != nullptr)
+      on_device = std::make_unique<DeviceCalls>(
+          program, [this](const Bucket& bucket) -> const Program& { return programs.of(bucket); });
   }
 
   struct Result {
@@ -71,23 +76,28 @@ struct Session::State {
             {.vocabulary = config.vocab_size, .longest = config.max_positions, .first_position = config.first_position},
             options.padded),
         .values = {}};
-    const std::int64_t bytes = activation_bytes(result.batch.rows);
+    const Bucket bucket =
+        bucket_of({.rows = result.batch.rows, .texts = result.batch.texts, .longest = result.batch.longest},
+                  config.max_positions);
+    const Program& chosen = programs.of(bucket);
+    const std::int64_t bytes = chosen.arena_bytes(on_device ? bucket.rows : result.batch.rows);
     ++calls;
     for (std::int64_t most = planned_bytes; bytes > most && !planned_bytes.compare_exchange_weak(most, bytes);) {
     }
-    result.values = on_device ? on_device->run(result.batch, {how, normalizes(how)}) : run_here(result.batch, how);
+    result.values =
+        on_device ? on_device->run(result.batch, {how, normalizes(how)}) : run_here(chosen, result.batch, how);
     return result;
   }
 
-  // What one call of so many rows holds.
+  // What one call of so many rows holds, by the largest of the programs so far.
   std::int64_t activation_bytes(std::int64_t rows) const {
-    return program.arena_bytes(on_device ? bucket_rows(rows) : rows);
+    return programs.arena_bytes(on_device ? bucket_rows(rows) : rows);
   }
   std::int64_t bytes_held() const { return on_device ? on_device->bytes_held() : arenas.bytes_held(); }
 
-  Tensor run_here(const RowBatch& batch, Pooling how) {
-    const ArenaPool::Lease arena = arenas.take(program.arena_bytes(batch.rows));
-    void* const values = const_cast<void*>(program.run(batch, arena.data()));
+  Tensor run_here(const Program& chosen, const RowBatch& batch, Pooling how) {
+    const ArenaPool::Lease arena = arenas.take(chosen.arena_bytes(batch.rows));
+    void* const values = const_cast<void*>(chosen.run(batch, arena.data()));
     Tensor hidden = converted(view_of(values, program.dtype(), {batch.rows, program.result_columns()}), DType::f32);
     if (how == Pooling::none) return hidden;
     Tensor pooled = pool(batch, hidden.as<float>(), program.result_columns(), how);
@@ -102,7 +112,8 @@ struct Session::State {
   PoolingConfig pooling;
   std::shared_ptr<const void> mapping;  // embedding tables are read where the file is mapped
   std::optional<Tokenizer> tokenizer;
-  Program program;
+  Programs programs;
+  const Program& program;                  // what all of them have in common
   ArenaPool arenas;                        // of a device that does its work at once
   std::unique_ptr<DeviceCalls> on_device;  // of one that works beside the host
   std::atomic<std::int64_t> calls = 0, planned_bytes = 0;
@@ -138,7 +149,7 @@ MemoryPlan Session::memory_for(std::int64_t tokens) const {
 
 SessionStatistics Session::statistics() const {
   return {.calls = state_->calls,
-          .plans = state_->program.plans_made(),
+          .plans = state_->programs.plans_made(),
           .planned_bytes = state_->planned_bytes,
           .held_bytes = state_->bytes_held()};
 }

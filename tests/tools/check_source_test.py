@@ -57,7 +57,7 @@ BROKEN = {
                             'kernels/cpu/a.h:3: kernels/ stands alone and may not include "src/base/error.h"'),
     "a file written in place": (
         "cli/a.cpp", SPDX + "std::ofstream file(path);\n",
-        "cli/a.cpp:2: only src/base/atomic_file.cpp opens files to write: they appear whole or not at all"),
+        "cli/a.cpp:2: only src/base opens files to write: they appear whole, or grow line by line"),
     "public header sees src": ("include/stof/a.h", HEADER + '#include "src/base/error.h"\n',
                                'include/stof/a.h:3: a public header may not include "src/base/error.h"'),
     "public header sees a library": (

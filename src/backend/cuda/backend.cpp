@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <fstream>
+
 #include "src/backend/contract.h"
 #include "src/backend/cuda/attention.h"
+#include "src/backend/cuda/driver/api.h"
 #include "src/backend/cuda/driver/blas.h"
 #include "src/backend/cuda/driver/work_stream.h"
 #include "src/backend/cuda/matmul.h"
@@ -8,6 +13,25 @@
 #include "src/backend/cuda/rows.h"
 
 namespace stof {
+namespace {
+
+// The kernel module says its version here, in the line after the word; containers see it too.
+std::string kernel_module() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  for (std::string word; file >> word;)
+    if (!word.empty() && word.front() >= '0' && word.front() <= '9' && word.find('.') != std::string::npos) return word;
+  return {};
+}
+
+SoftwareVersions versions() {
+  int cuda = 0;
+  cuda::driver().version(&cuda);
+  return {.driver = kernel_module(),
+          .cuda = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10),
+          .blas = cuda::missing_blas().empty() ? cuda::blas_version() : ""};
+}
+
+}  // namespace
 
 const Backend cuda_backend{.name = "cuda",
                            .attention = cuda::attention_kernels(),
@@ -18,6 +42,7 @@ const Backend cuda_backend{.name = "cuda",
                            .measures_keys = true,
                            .open_stream = cuda::open_stream,
                            .missing_for_models = cuda::missing_blas,
+                           .versions = versions,
                            .launch_us = 2};
 
 }  // namespace stof

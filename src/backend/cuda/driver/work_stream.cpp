@@ -50,6 +50,13 @@ class WorkStream final : public DeviceStream {
     return std::make_unique<Recording>(gpu_, stream_.handle(), work);
   }
   void synchronize() override { stream_.synchronize(); }
+  double time(const RecordedWork& work, int launches) override {
+    const Event begin(gpu_), end(gpu_);
+    begin.record(stream_.handle());
+    for (int launch = 0; launch < launches; ++launch) work.launch();
+    end.record(stream_.handle());
+    return static_cast<double>(end.microseconds_since(begin));
+  }
 
  private:
   const Gpu& gpu_;

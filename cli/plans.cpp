@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// stof plans: what `stof tune` has kept: list it, look at it, check it, carry it elsewhere.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/json_output.h"
+#include "cli/messages.h"
+#include "cli/table.h"
+#include "src/backend/contract.h"
+#include "src/base/error.h"
+#include "src/fusion/plan_cache.h"
+
+namespace stof::cli {
+namespace {
+
+PlanCache cache() {
+  return PlanCache(
+      {.folder = plan_folder(), .log = [](std::string_view message) { say(fmt::format("stof: {}\n", message)); }});
+}
+
+// Of what a plan depends on, the parts that are this machine's.
+std::string foreign(const PlanKey& key) {
+  PlanKey here = key;
+  here.library = STOF_VERSION;
+  const bool is_gpu = !key.cuda.empty();
+  try {
+    const Device device = open_device(is_gpu ? "cuda" : "cpu");
+    const SoftwareVersions below =
+        device.backend->versions == nullptr ? SoftwareVersions{} : device.backend->versions();
+    here.device = device.caps.name;
+    here.driver = below.driver;
+    here.cuda = below.cuda;
+    here.blas = below.blas;
+    if (is_gpu) here.cores = device.caps.cores;
+  } catch (const Error& error) {
+    return fmt::format("device is '{}'; here there is none: {}", key.device, error.what());
+  }
+  return difference(key, here);
+}
+
+std::string problem_of(const PlanEntry& entry) { return entry.plan ? foreign(entry.plan->key) : entry.problem; }
+
+void list(const std::string& json) {
+  const std::vector<PlanEntry> entries = cache().entries();
+  Table table({"name", "model", "call", "dtype", "mask", "device", "us", "origin", "state"});
+  Json rows = Json::array();
+  for (const PlanEntry& entry : entries) {
+    const std::string problem = problem_of(entry);
+    if (!entry.plan) {
+      table.add({entry.name.substr(0, 8), "-", "-", "-", "-", "-", "-", "-", problem});
+      rows.push_back({{"name", entry.name}, {"problem", problem}});
+      continue;
+    }
+    const FusionPlan& plan = *entry.plan;
+    const double us = plan.confirmed.empty() ? 0 : plan.confirmed.back().us;
+    table.add({entry.name.substr(0, 8), plan.model, fmt::format("{} x {}", plan.key.texts, plan.key.longest),
+               plan.key.dtype, plan.mask, plan.key.device, fmt::format("{:.1f}", us), plan.origin,
+               problem.empty() ? "used" : "not used: " + problem});
+    rows.push_back({{"name", entry.name}, {"problem", problem}, {"plan", Json::parse(to_json(plan).dump())}});
+  }
+  if (!json.empty()) write_json({{"folder", cache().folder().string()}, {"plans", rows}}, json);
+  if (json != "-") fmt::print("{}", table.text());
+}
+
+void show(const std::string& name) {
+  const PlanEntry entry = cache().entry(name);
+  if (!entry.plan) fail(ErrorKind::bad_file, "plan {}: {}", entry.name, entry.problem);
+  fmt::print("{}\n", to_json(*entry.plan).dump(2));
+}
+
+// Every plan can be read and is this machine's; the exit code says so.
+void verify() {
+  int bad = 0;
+  for (const PlanEntry& entry : cache().entries()) {
+    const std::string problem = problem_of(entry);
+    bad += problem.empty() ? 0 : 1;
+    fmt::print("{}  {}\n", entry.name.substr(0, 8), problem.empty() ? "good" : problem);
+  }
+  if (bad > 0) fail(ErrorKind::bad_file, "{} plans of '{}' are not used here", bad, cache().folder().string());
+}
+
+void export_plan(const std::string& name, const std::string& file) {
+  const PlanEntry entry = cache().entry(name);
+  if (!entry.plan) fail(ErrorKind::bad_file, "plan {}: {}", entry.name, entry.problem);
+  write_json(Json::parse(to_json(*entry.plan).dump()), file);
+}
+
+void import_plan(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) fail(ErrorKind::bad_file, "cannot read '{}'", file);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const FusionPlan plan = plan_from_json(text, file);
+  if (const std::string problem = foreign(plan.key); !problem.empty())
+    fail(ErrorKind::unsupported, "{}: {}", file, problem);
+  if (!cache().publish(plan)) fail(ErrorKind::device, "the plan could not be kept");
+  fmt::print("kept as {}\n", plan.key.fingerprint().hex().substr(0, 8));
+}
+
+}  // namespace
+
+void add_plans(CLI::App& app) {
+  struct Options {
+    std::string name, file, json;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* plans = app.add_subcommand("plans", "What `stof tune` has kept: list, show, verify, export, import");
+  plans->require_subcommand(1);
+  CLI::App* listed = plans->add_subcommand("list", "every plan, and why one is not used here");
+  listed->add_option("--json", options->json, "as JSON, into a file, or - for stdout");
+  listed->callback([options] { list(options->json); });
+  CLI::App* shown = plans->add_subcommand("show", "one plan as JSON");
+  shown->add_option("name", options->name, "the beginning of its name")->required();
+  shown->callback([options] { show(options->name); });
+  plans->add_subcommand("verify", "read every plan; exit code 2 where one is not used here")->callback(verify);
+  CLI::App* exported = plans->add_subcommand("export", "write one plan into a file");
+  exported->add_option("name", options->name, "the beginning of its name")->required();
+  exported->add_option("--out", options->file, "the file")->required();
+  exported->callback([options] { export_plan(options->name, options->file); });
+  CLI::App* imported = plans->add_subcommand("import", "keep a plan that another process of this machine has written");
+  imported->add_option("file", options->file, "the file")->required();
+  imported->callback([options] { import_plan(options->file); });
+}
+
+}  // namespace stof::cli

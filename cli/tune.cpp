@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// stof tune: finds by measuring how a model's operators are fused and run, for one size of call, and keeps it.
+#include "src/runtime/tune.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <memory>
+
+#include "cli/build_commit.h"
+#include "cli/commands.h"
+#include "cli/float_dtype.h"
+#include "cli/json_output.h"
+#include "cli/messages.h"
+#include "cli/outputs.h"
+#include "cli/progress.h"
+#include "cli/random_model.h"
+#include "cli/table.h"
+#include "src/base/error.h"
+#include "src/base/threads.h"
+#include "src/fusion/plan_cache.h"
+#include "stof/session.h"
+
+namespace stof::cli {
+namespace {
+
+struct TuneCommand {
+  std::string model, random, mask, dtype = "f32", device = "auto", scheme, budget, ablation = "both", json;
+  std::int64_t batch = 1, seq = 128;
+  std::uint64_t seed = 1;
+  int threads = 0;
+  bool explain = false, forget = false;
+};
+
+// "30s", "2m"; empty is no limit.
+double seconds_of(const std::string& text) {
+  if (text.empty()) return 0;
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+  if (error == std::errc() && value > 0 && (unit == "s" || unit == "m")) return unit == "m" ? 60 * value : value;
+  fail(ErrorKind::invalid_argument, "--budget {}; accepted: a time as in 30s or 2m", text);
+}
+
+Ablation ablation_of(const std::string& name) {
+  if (name == "both") return {};
+  if (name == "attention") return {.attention = true, .fusion = false};
+  if (name == "fusion") return {.attention = false, .fusion = true};
+  if (name == "none") return {.attention = false, .fusion = false};
+  fail(ErrorKind::invalid_argument, "--ablation {}; accepted: both, attention, fusion, none", name);
+}
+
+TuneOptions options_of(const TuneCommand& command) {
+  TuneOptions options{.device = open_device(command.device),
+                      .dtype = parse_float_dtype(command.dtype),
+                      .texts = command.batch,
+                      .longest = command.seq,
+                      .ablation = ablation_of(command.ablation),
+                      .seed = command.seed,
+                      .budget_seconds = seconds_of(command.budget)};
+  if (!command.mask.empty()) options.mask = parse(command.mask);
+  if (!command.scheme.empty()) options.scheme = command.scheme;
+  if (!command.forget) options.folder = plan_folder();
+  options.model_name =
+      command.random.empty() ? std::filesystem::path(command.model).filename().string() : "random " + command.random;
+  options.commit = build_commit();
+  if (command.explain) options.explain = [](const std::string& line) { fmt::print("{}\n", line); };
+  options.log = [](std::string_view message) { say(fmt::format("stof: {}\n", message)); };
+  return options;
+}
+
+Json json_of(const TuneResult& result) {
+  Json json = Json::parse(to_json(result.plan).dump());
+  json["search"] = {{"bucket", {result.bucket.rows, result.bucket.texts, result.bucket.longest}},
+                    {"us", result.search.us},
+                    {"moves_tried", result.search.moves_tried},
+                    {"moves_kept", result.search.moves_kept},
+                    {"rounds", result.search.rounds},
+                    {"measured", result.measured},
+                    {"remembered", result.remembered},
+                    {"wrong", result.wrong},
+                    {"seconds", result.seconds},
+                    {"finished", result.search.finished},
+                    {"kept", result.kept}};
+  return json;
+}
+
+void print_text(const TuneResult& result) {
+  Table works({"work", "times", "us", "setting"});
+  for (const PlannedWork& work : result.plan.works)
+    works.add({work.work, std::to_string(work.count), fmt::format("{:.2f}", work.us), work.setting});
+  fmt::print("{}\n", works.text());
+  Table whole({"whole model", "us", "spread", "error"});
+  for (const ConfirmedTime& time : result.plan.confirmed)
+    whole.add({time.what, fmt::format("{:.1f}", time.us), fmt::format("{:.1f} %", 100 * time.spread),
+               fmt::format("{:.1e}", time.error)});
+  fmt::print("{}\n", whole.text());
+  fmt::print("scheme    {} ({})\n", result.plan.scheme.text(), result.plan.origin);
+  fmt::print("searched  {} moves, {} kept; {} rounds; {} times measured, {} remembered, {} wrong; {:.1f} s{}\n",
+             result.search.moves_tried, result.search.moves_kept, result.search.rounds, result.measured,
+             result.remembered, result.wrong, result.seconds, result.search.finished ? "" : ", out of time");
+  if (result.kept) fmt::print("kept as   {}\n", result.plan.key.fingerprint().hex().substr(0, 8));
+}
+
+void run(const TuneCommand& command) {
+  check_outputs({{"--json", command.json, true}});
+  if (command.threads < 0 || command.threads > kMostThreads)
+    fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) to {}", command.threads, kMostThreads);
+  const ThreadCount threads(command.threads);
+  TuneOptions options = options_of(command);
+  const Model model = command.random.empty() ? read_model(command.model) : random_model(command.random, command.seq, 1);
+  TuneResult result;
+  {
+    Progress progress("tuning", 0);
+    options.progress = [&](int done, int total) { progress.set(done, total); };
+    result = tune(model, options);
+  }
+  if (!command.json.empty()) write_json(json_of(result), command.json);
+  if (command.json != "-") print_text(result);
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app) {
+  const auto command = std::make_shared<TuneCommand>();
+  CLI::App* tuned =
+      app.add_subcommand("tune", "Measure how a model runs best for calls of one size, and keep that plan");
+  auto* model = tuned->add_option("--model", command->model, "folder with config.json and model.safetensors");
+  auto* random = tuned->add_option("--random", command->random,
+                                   "a model with random weights in its place: bert-base, bert-large, gpt2");
+  model->excludes(random);
+  tuned->add_option("--batch", command->batch, "texts of a call")->capture_default_str();
+  tuned->add_option("--seq", command->seq, "tokens of each")->capture_default_str();
+  tuned->add_option("--mask", command->mask, "restrict attention further, as in stof run");
+  tuned->add_option("--dtype", command->dtype, "f32, bf16; on a GPU also f16")->capture_default_str();
+  tuned->add_option("--device", command->device, "auto, cpu, cuda, cuda:N")->capture_default_str();
+  tuned->add_option("--threads", command->threads, "0: all")->capture_default_str();
+  tuned->add_option("--scheme", command->scheme, "fuse by these bits (stof graph) and search their settings alone");
+  tuned->add_option("--seed", command->seed, "of what is drawn at random")->capture_default_str();
+  tuned->add_option("--budget", command->budget, "time after which the best so far is taken, as in 30s or 2m");
+  tuned
+      ->add_option("--ablation", command->ablation,
+                   "both, or with attention or fusion alone, or none: to see what each brings; nothing is kept then")
+      ->capture_default_str();
+  tuned->add_flag("--explain", command->explain, "print every move");
+  tuned->add_flag("--no-cache", command->forget, "neither read nor keep times and plans");
+  tuned->add_option("--json", command->json, "the plan and the search as JSON, into a file, or - for stdout");
+  tuned->callback([command, model, random] {
+    if (model->empty() && random->empty()) throw CLI::RequiredError("--model or --random");
+    run(*command);
+  });
+}
+
+}  // namespace stof::cli

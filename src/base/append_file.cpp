@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/base/append_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "src/base/error.h"
+
+namespace stof {
+
+AppendFile::AppendFile(const std::filesystem::path& path) : path_(path) {
+  file_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file_ < 0) fail(ErrorKind::bad_file, "cannot write '{}': {}", path.string(), std::strerror(errno));
+  // What a process that died has left of a line gets an end, so that the next one is whole.
+  char last = '\n';
+  const off_t size = lseek(file_, 0, SEEK_END);
+  if (size > 0 && pread(file_, &last, 1, size - 1) == 1 && last != '\n') add("");
+}
+
+AppendFile::~AppendFile() { close(file_); }
+
+void AppendFile::add(std::string_view line) {
+  std::string whole(line);
+  whole += '\n';
+  ssize_t written = -1;
+  do written = write(file_, whole.data(), whole.size());
+  while (written < 0 && errno == EINTR);
+  if (written != static_cast<ssize_t>(whole.size()))
+    fail(ErrorKind::device, "cannot write '{}': {}", path_.string(), std::strerror(written < 0 ? errno : ENOSPC));
+}
+
+std::vector<std::string> whole_lines(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::string> lines;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace stof

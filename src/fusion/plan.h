@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was decided for one model, one size of call, one device: the scheme, and how each of its works is run. With it
+// everything that the decision depends on, and where its numbers come from.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "src/base/hash.h"
+#include "src/fusion/rules.h"
+
+namespace stof {
+
+struct PlanKey {
+  std::string graph, mask;                        // fingerprints
+  std::int64_t rows = 0, texts = 0, longest = 0;  // the bucket of calls
+  std::string dtype, device;
+  int cores = 0;
+  std::string driver, cuda, blas, library;  // versions; empty where there is none
+  friend bool operator==(const PlanKey&, const PlanKey&) = default;
+  Fingerprint fingerprint() const;
+};
+
+// Empty when they agree, else the first part in which they differ: "device is 'NVIDIA A100'; here it is 'NVIDIA H200'".
+std::string difference(const PlanKey& plan, const PlanKey& here);
+
+struct PlannedWork {
+  std::string work, setting;
+  int count = 0;
+  double us = 0, spread = 0;
+  int runs = 0;
+  std::string when = {};  // it was measured; empty: it was predicted
+  friend bool operator==(const PlannedWork&, const PlannedWork&) = default;
+};
+
+// A whole model, end to end.
+struct ConfirmedTime {
+  std::string what;  // "default", "analytical", "tuned"
+  std::string scheme;
+  double us = 0, spread = 0, error = 0;  // the error is against the unfused model
+  int runs = 0;
+  friend bool operator==(const ConfirmedTime&, const ConfirmedTime&) = default;
+};
+
+struct FusionPlan {
+  PlanKey key;
+  std::string model, mask;  // for people: the folder's name, the mask's text
+  Scheme scheme;
+  std::string origin;  // "default", "analytical", "tuned", "forced"
+  std::vector<PlannedWork> works;
+  std::vector<ConfirmedTime> confirmed;
+  std::string commit, when;
+  friend bool operator==(const FusionPlan&, const FusionPlan&) = default;
+};
+
+nlohmann::ordered_json to_json(const FusionPlan& plan);
+// Throws bad_file led by `name`: another version, something missing, a checksum that does not fit.
+FusionPlan plan_from_json(std::string_view text, std::string_view name);
+
+}  // namespace stof

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/fusion/plan_cache.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "src/base/atomic_file.h"
+#include "src/base/env.h"
+#include "src/base/error.h"
+
+namespace stof {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kEnding = ".plan";
+
+PlanEntry read(const fs::path& path) {
+  PlanEntry entry{.name = path.stem().string(), .path = path, .plan = {}, .problem = {}};
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  try {
+    if (!file.is_open()) fail(ErrorKind::bad_file, "cannot be read");
+    entry.plan = plan_from_json(text, path.filename().string());
+    if (entry.plan->key.fingerprint().hex() != entry.name) {
+      entry.plan.reset();
+      entry.problem = "its name is not that of its key";
+    }
+  } catch (const Error& error) {
+    entry.problem = error.what();
+  }
+  return entry;
+}
+
+// The same model, mask, dtype and call: what a person would expect to be used.
+bool same_question(const PlanKey& a, const PlanKey& b) {
+  return a.graph == b.graph && a.mask == b.mask && a.dtype == b.dtype && a.rows == b.rows && a.texts == b.texts &&
+         a.longest == b.longest;
+}
+
+}  // namespace
+
+fs::path plan_folder() { return cache_folder() / "plans"; }
+
+void PlanCache::say(std::string_view message) const {
+  if (options_.log) options_.log(message);
+}
+
+std::optional<FusionPlan> PlanCache::find(const PlanKey& key) const {
+  if (options_.folder.empty()) return std::nullopt;
+  const fs::path path = options_.folder / (key.fingerprint().hex() + std::string(kEnding));
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return std::nullopt;
+  PlanEntry entry = read(path);
+  if (!entry.plan) say(fmt::format("plans: '{}' is not used: {}", path.string(), entry.problem));
+  return std::move(entry.plan);
+}
+
+std::optional<std::string> PlanCache::near_miss(const PlanKey& key) const {
+  for (const PlanEntry& entry : entries())
+    if (entry.plan && same_question(entry.plan->key, key) && entry.plan->key != key)
+      return fmt::format("plan {} is not used: {}", entry.name.substr(0, 8), difference(entry.plan->key, key));
+  return std::nullopt;
+}
+
+bool PlanCache::publish(const FusionPlan& plan) const {
+  if (options_.folder.empty()) return false;
+  const fs::path path = options_.folder / (plan.key.fingerprint().hex() + std::string(kEnding));
+  try {
+    std::error_code failed;
+    fs::create_directories(options_.folder, failed);
+    if (failed) fail(ErrorKind::bad_file, "cannot make folder '{}': {}", options_.folder.string(), failed.message());
+    AtomicFile file(path);
+    file.append(to_json(plan).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    file.commit();
+    evict(path);
+    return true;
+  } catch (const Error& error) {
+    say(fmt::format("plans: {}; the plan is used and not kept", error.what()));
+    return false;
+  }
+}
+
+std::vector<PlanEntry> PlanCache::entries() const {
+  std::vector<PlanEntry> all;
+  std::error_code gone;
+  for (fs::directory_iterator it(options_.folder, gone), end; !gone && it != end; it.increment(gone))
+    if (it->path().extension() == kEnding) all.push_back(read(it->path()));
+  std::sort(all.begin(), all.end(), [](const PlanEntry& a, const PlanEntry& b) { return a.name < b.name; });
+  return all;
+}
+
+PlanEntry PlanCache::entry(const std::string& name) const {
+  std::vector<PlanEntry> found;
+  for (PlanEntry& entry : entries())
+    if (entry.name.starts_with(name)) found.push_back(std::move(entry));
+  if (found.size() != 1)
+    fail(ErrorKind::invalid_argument, "{} plans in '{}' begin with '{}'; accepted: one ('stof plans list' names them)",
+         found.size(), options_.folder.string(), name);
+  return std::move(found.front());
+}
+
+void PlanCache::evict(const fs::path& keep) const {
+  std::vector<std::pair<fs::file_time_type, fs::path>> files;
+  std::error_code gone;
+  for (fs::directory_iterator it(options_.folder, gone), end; !gone && it != end; it.increment(gone)) {
+    std::error_code failed;
+    const auto written = it->last_write_time(failed);
+    if (!failed && it->path().extension() == kEnding && it->path() != keep) files.emplace_back(written, it->path());
+  }
+  if (files.size() < options_.most_plans) return;
+  std::sort(files.begin(), files.end());
+  files.resize(files.size() + 1 - options_.most_plans);
+  for (const auto& [written, path] : files) fs::remove(path, gone);
+}
+
+}  // namespace stof

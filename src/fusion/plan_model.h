@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is asked and known of a model before any plan: the key that its plans are found by, and the plan that no
+// measurement is needed for.
+#pragma once
+#include <optional>
+
+#include "src/fusion/cost.h"
+#include "src/fusion/plan.h"
+#include "stof/mask.h"
+
+namespace stof {
+
+// Of a simplified graph, before it is restricted by the mask.
+PlanKey plan_key(const Graph& simplified, const std::optional<Mask>& mask, const CostContext& call);
+
+// Schemes worth starting from: the default one, residuals added by the matmuls before them, norms left to the matmuls
+// after them where the device can. Each once.
+std::vector<Scheme> known_schemes(const Blocks& blocks);
+
+// By predicted times alone. Where a backend has one way of running a matmul this is the default scheme: nothing that
+// rounds differently is chosen unmeasured.
+SearchResult analytical_search(const Blocks& blocks, const CostContext& call);
+
+}  // namespace stof

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/fusion/work.h"
+
+#include <fmt/format.h>
+
+#include "src/graph/print.h"
+
+namespace stof {
+namespace {
+
+std::optional<DeferredNorm> norm_at(const Node& node, std::size_t first, const std::optional<double>& epsilon) {
+  if (!epsilon) return std::nullopt;
+  return DeferredNorm{node.weights[first].tensor, node.weights[first + 1].tensor, static_cast<float>(*epsilon)};
+}
+
+}  // namespace
+
+std::string work_text(const Graph& graph, const Node& node) {
+  std::string text = fmt::format("{} ", name_of(node.op));
+  if (!node.inputs.empty()) text += fmt::format("{}>", graph.value(node.inputs[0]).columns);
+  text += std::to_string(graph.value(node.output).columns);
+  if (std::holds_alternative<op::Linear>(node.op) && node.inputs.size() == 2) text += " residual";
+  if (const std::string detail = detail_of(node.op); !detail.empty()) text += " " + detail;
+  return text;
+}
+
+LinearSpec linear_spec(const Node& node, DType dtype, const Device* device) {
+  const auto* linear = std::get_if<op::Linear>(&node.op);
+  const std::size_t matrices = linear != nullptr ? matrices_of(*linear, node) : node.weights.size();
+  LinearSpec spec;
+  spec.dtype = dtype;
+  spec.device = device;
+  for (std::size_t w = 0; w < matrices; ++w) spec.weight.push_back(node.weights[w].tensor);
+  if (linear == nullptr) return spec;
+  for (std::size_t w = matrices; w < 2 * matrices; ++w) spec.bias.push_back(node.weights[w].tensor);
+  spec.activation = linear->activation;
+  spec.residual = node.inputs.size() == 2;
+  spec.x_norm = norm_at(node, 2 * matrices, linear->x_norm);
+  spec.residual_norm = norm_at(node, 2 * matrices + (linear->x_norm ? 2 : 0), linear->residual_norm);
+  spec.moments = linear->moments;
+  return spec;
+}
+
+}  // namespace stof

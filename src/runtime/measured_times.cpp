@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/measured_times.h"
+
+#include <algorithm>
+
+#include "src/base/error.h"
+
+namespace stof {
+namespace {
+
+constexpr std::size_t kMostTimers = 4;            // each has the work's weights and buffers
+constexpr double kWorstPrediction = 2.5;          // of the shortest: what should take longer is not tried
+constexpr std::string_view kAlways = "cublaslt";  // whatever is predicted for it
+
+}  // namespace
+
+MeasuredTimes::MeasuredTimes(const MeasuringOptions& options, TimeLog& log) : options_(options), log_(log) {
+  if (!options_.program.weights) options_.program.weights = std::make_shared<WeightStore>();
+}
+
+std::vector<Candidate> MeasuredTimes::candidates(const Work& work) {
+  std::vector<Candidate> all =
+      candidates_of(work, {&options_.program.device, options_.program.dtype, options_.bucket.rows,
+                           options_.bucket.texts, options_.bucket.longest});
+  if (all.empty()) return all;
+  const double most = kWorstPrediction * all.front().predicted_us;
+  std::erase_if(
+      all, [&](const Candidate& candidate) { return candidate.predicted_us > most && candidate.setting != kAlways; });
+  return all;
+}
+
+std::optional<double> MeasuredTimes::measure(const Work& work, const Candidate& candidate) {
+  const LoggedTime* known = log_.find(work.text, candidate.setting);
+  if (known != nullptr) {
+    ++remembered_;
+  } else {
+    const WorkOutcome outcome = timer_for(work).measure(candidate.setting, options_.seconds_a_time);
+    log_.add(work.text, candidate.setting,
+             {.us = outcome.time.us,
+              .spread = outcome.time.spread,
+              .error = outcome.error,
+              .runs = outcome.time.runs,
+              .wrong = outcome.wrong,
+              .when = now_utc()});
+    known = log_.find(work.text, candidate.setting);
+    ++measured_;
+  }
+  if (known->wrong.empty()) return known->us;
+  ++wrong_;
+  return std::nullopt;
+}
+
+bool MeasuredTimes::has_time() {
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin_;
+  return options_.budget_seconds <= 0 || spent.count() < options_.budget_seconds;
+}
+
+WorkTimer& MeasuredTimes::timer_for(const Work& work) {
+  const auto found =
+      std::find_if(timers_.begin(), timers_.end(), [&](const auto& timer) { return timer.first == work.text; });
+  if (found != timers_.end()) {
+    timers_.splice(timers_.begin(), timers_, found);
+  } else {
+    if (timers_.size() >= kMostTimers) timers_.pop_back();
+    timers_.emplace_front(work.text, std::make_unique<WorkTimer>(work, options_.program, options_.bucket));
+  }
+  return *timers_.front().second;
+}
+
+}  // namespace stof

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The oracle that measures: what the log has is not measured again, in whatever search.
+#pragma once
+#include <chrono>
+#include <list>
+#include <memory>
+
+#include "src/fusion/cost.h"
+#include "src/fusion/time_log.h"
+#include "src/runtime/work_timer.h"
+
+namespace stof {
+
+struct MeasuringOptions {
+  ProgramOptions program;
+  Bucket bucket;
+  double seconds_a_time = 0.01;
+  double budget_seconds = 0;  // 0: no end
+};
+
+class MeasuredTimes final : public Oracle {
+ public:
+  // Borrows the log. What only predictions choose between on the device is not asked of it.
+  MeasuredTimes(const MeasuringOptions& options, TimeLog& log);
+
+  std::vector<Candidate> candidates(const Work& work) override;
+  std::optional<double> measure(const Work& work, const Candidate& candidate) override;
+  bool has_time() override;
+
+  int measured() const { return measured_; }
+  int remembered() const { return remembered_; }
+  int wrong() const { return wrong_; }
+
+ private:
+  WorkTimer& timer_for(const Work& work);
+
+  MeasuringOptions options_;
+  TimeLog& log_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::list<std::pair<std::string, std::unique_ptr<WorkTimer>>> timers_;  // the last used first
+  int measured_ = 0, remembered_ = 0, wrong_ = 0;
+};
+
+}  // namespace stof

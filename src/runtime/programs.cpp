@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/programs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "src/backend/contract.h"
+#include "src/base/error.h"
+#include "src/fusion/fuse.h"
+#include "src/fusion/work.h"
+#include "src/graph/simplify.h"
+
+namespace stof {
+namespace {
+
+std::string text_of(const ChosenPlan& plan) {
+  std::string text = plan.scheme.text();
+  for (const auto& [work, setting] : plan.settings) text += fmt::format("\n{}: {}", work, setting);
+  return text;
+}
+
+}  // namespace
+
+Programs::Programs(const Graph& simplified, const ProgramsOptions& options)
+    : options_(options),
+      simplified_(simplified),
+      restricted_(options.mask ? restrict_attention(simplified, *options.mask) : simplified) {
+  blocks_.emplace(restricted_, FusionTarget{&options_.program.device, options_.program.dtype});
+  default_scheme_ = default_scheme(*blocks_);
+  options_.program.weights = std::make_shared<WeightStore>();
+  default_ = &made({.scheme = default_scheme_, .settings = {}, .origin = "default"});
+}
+
+const Program& Programs::of(const Bucket& bucket) const {
+  const std::lock_guard lock(mutex_);
+  const Program*& program = by_bucket_[bucket];
+  if (program == nullptr) program = &made(choose(bucket));
+  return *program;
+}
+
+ChosenPlan Programs::plan_of(const Bucket& bucket) const {
+  const std::lock_guard lock(mutex_);
+  return choose(bucket);
+}
+
+std::int64_t Programs::plans_made() const {
+  const std::lock_guard lock(mutex_);
+  std::int64_t sum = 0;
+  for (const auto& [plan, program] : by_plan_) sum += program->plans_made();
+  return sum;
+}
+
+std::int64_t Programs::arena_bytes(std::int64_t rows) const {
+  const std::lock_guard lock(mutex_);
+  std::int64_t most = 0;
+  for (const auto& [plan, program] : by_plan_) most = std::max(most, program->arena_bytes(rows));
+  return most;
+}
+
+std::size_t Programs::count() const {
+  const std::lock_guard lock(mutex_);
+  return by_plan_.size();
+}
+
+ChosenPlan Programs::choose(const Bucket& bucket) const {
+  const CostContext call{&options_.program.device, options_.program.dtype, bucket.rows, bucket.texts, bucket.longest};
+  if (std::optional<ChosenPlan> tuned = kept_plan(call)) return std::move(*tuned);
+  if (options_.program.device.backend->matmul.settings == nullptr)
+    return {.scheme = default_scheme_, .settings = {}, .origin = "default"};
+  SearchResult found = analytical_search(*blocks_, call);
+  return {.scheme = std::move(found.scheme), .settings = std::move(found.settings), .origin = "analytical"};
+}
+
+// A plan may name what there is not here: it is then as if there were none.
+std::optional<ChosenPlan> Programs::kept_plan(const CostContext& call) const {
+  if (options_.plans.folder.empty()) return std::nullopt;
+  const PlanCache cache(options_.plans);
+  const auto say = [&](const std::string& message) {
+    if (options_.plans.log) options_.plans.log("plans: " + message);
+  };
+  const PlanKey key = plan_key(simplified_, options_.mask, call);
+  const std::optional<FusionPlan> plan = cache.find(key);
+  if (!plan) {
+    if (!std::exchange(looked_for_others_, true))
+      if (const auto why_not = cache.near_miss(key)) say(*why_not);
+    return std::nullopt;
+  }
+  ChosenPlan chosen{.scheme = plan->scheme, .settings = {}, .origin = plan->origin};
+  for (const PlannedWork& work : plan->works)
+    if (!work.setting.empty()) chosen.settings[work.work] = work.setting;
+  try {
+    parse_scheme(plan->scheme.text(), blocks_->scheme_shape(), default_scheme_);
+    check_settings(fuse(*blocks_, plan->scheme), chosen, call);
+    return chosen;
+  } catch (const Error& error) {
+    say(fmt::format("the plan of this model is not used: {}", error.what()));
+    return std::nullopt;
+  }
+}
+
+void Programs::check_settings(const Graph& fused, const ChosenPlan& plan, const CostContext& call) const {
+  std::map<std::string, const Node*> works;
+  for (const Node& node : fused.nodes) works[work_text(fused, node)] = &node;
+  const auto refuses = call.device->backend->matmul.refuses;
+  for (const auto& [work, setting] : plan.settings) {
+    const auto found = works.find(work);
+    if (found == works.end() || refuses == nullptr)
+      fail(ErrorKind::invalid_argument, "its scheme has no '{}' with a setting", work);
+    const LinearSpec spec = linear_spec(*found->second, call.dtype, call.device);
+    if (const auto why_not = refuses(spec, call.rows, matmul_setting_of(setting)))
+      fail(ErrorKind::unsupported, "'{}': {}", work, *why_not);
+  }
+}
+
+const Program& Programs::made(const ChosenPlan& plan) const {
+  std::unique_ptr<Program>& program = by_plan_[text_of(plan)];
+  if (program) return *program;
+  ProgramOptions options = options_.program;
+  for (const auto& [work, setting] : plan.settings) options.settings[work] = matmul_setting_of(setting);
+  program = std::make_unique<Program>(fuse(*blocks_, plan.scheme), options);
+  return *program;
+}
+
+}  // namespace stof

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which program runs a call: the plan that was tuned for calls of its size on this device, else the one that is best by
+// prediction. Programs with equal plans are one, and all of them share their weights.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "src/fusion/plan_cache.h"
+#include "src/fusion/plan_model.h"
+#include "src/runtime/bucket.h"
+#include "src/runtime/program.h"
+
+namespace stof {
+
+struct ProgramsOptions {
+  ProgramOptions program;
+  std::optional<Mask> mask = {};  // that the model's own is restricted by
+  PlanCacheOptions plans = {};    // no folder: predictions alone
+};
+
+// What was decided for calls of one size.
+struct ChosenPlan {
+  Scheme scheme;
+  std::map<std::string, std::string> settings;
+  std::string origin;  // "default", "analytical", "tuned", "forced"
+};
+
+class Programs {
+ public:
+  // Of a simplified graph. Makes the program of the default scheme: what no device takes is refused here.
+  Programs(const Graph& simplified, const ProgramsOptions& options);
+
+  // Thread-safe. A call of a size that was not seen before may make a program.
+  const Program& of(const Bucket& bucket) const;
+  ChosenPlan plan_of(const Bucket& bucket) const;
+  const Program& by_default() const { return *default_; }
+  std::int64_t plans_made() const;                    // for attention, by all programs
+  std::int64_t arena_bytes(std::int64_t rows) const;  // of the one that needs most
+  std::size_t count() const;
+
+ private:
+  ChosenPlan choose(const Bucket& bucket) const;
+  std::optional<ChosenPlan> kept_plan(const CostContext& call) const;
+  void check_settings(const Graph& fused, const ChosenPlan& plan, const CostContext& call) const;
+  const Program& made(const ChosenPlan& plan) const;  // under the lock
+
+  ProgramsOptions options_;
+  Graph simplified_, restricted_;
+  std::optional<Blocks> blocks_;
+  Scheme default_scheme_;
+  mutable std::mutex mutex_;
+  mutable bool looked_for_others_ = false;  // plans that are nearly what was asked for: said once
+  mutable std::map<Bucket, const Program*> by_bucket_;
+  mutable std::map<std::string, std::unique_ptr<Program>> by_plan_;
+  const Program* default_ = nullptr;
+};
+
+}  // namespace stof

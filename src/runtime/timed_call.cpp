@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/timed_call.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include "src/backend/contract.h"
+#include "src/base/error.h"
+
+namespace stof {
+namespace {
+
+constexpr int kCallsOfRecording = 8;
+constexpr std::int64_t kFlushRows = 32768, kFlushColumns = 1024;  // 128 MB of f32: above twice an H200's L2
+constexpr int kLeastRuns = 5, kMostRuns = 60;
+
+RowBatch full_texts(const Bucket& bucket) {
+  RowBatch batch;
+  batch.rows = bucket.rows;
+  batch.texts = bucket.texts;
+  batch.longest = bucket.longest;
+  batch.offsets = {0};
+  const std::int64_t length = std::min(bucket.longest, bucket.rows / bucket.texts);
+  for (std::int64_t text = 0; text < bucket.texts; ++text) {
+    batch.lengths.push_back(static_cast<std::int32_t>(length));
+    batch.offsets.push_back(batch.offsets.back() + static_cast<std::int32_t>(length));
+  }
+  batch.tokens.assign(static_cast<std::size_t>(bucket.rows), 0);
+  batch.segments = batch.tokens;
+  for (std::int64_t row = 0; row < bucket.rows; ++row)
+    batch.positions.push_back(static_cast<std::int32_t>(row % length));
+  return batch;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+CallTime call_time_of(std::vector<double> us) {
+  STOF_CHECK(!us.empty());
+  std::sort(us.begin(), us.end());
+  const std::size_t quarter = us.size() / 4;
+  const double median = us[us.size() / 2];
+  return {.us = median,
+          .spread = median > 0 ? (us[us.size() - 1 - quarter] - us[quarter]) / median : 0,
+          .runs = static_cast<int>(us.size())};
+}
+
+TimedCall::TimedCall(const Program& program, const Bucket& bucket) : program_(program), batch_(full_texts(bucket)) {
+  const ProgramOptions& options = program.options();
+  const Backend& backend = *options.device.backend;
+  if (backend.open_stream != nullptr) stream_ = backend.open_stream(options.device);
+  arena_ = memory(program.arena_bytes(bucket.rows));
+  frame_ = {.rows = bucket.rows,
+            .row_capacity = stof::row_capacity(bucket.rows),
+            .arena = static_cast<std::byte*>(arena_.get()),
+            .indices = {batch_.tokens, batch_.positions, batch_.segments},
+            .batch = &batch_,
+            .attention = &program.plans(stream_ ? bucket.texts : 1, stream_ ? bucket.longest : options.longest)};
+  if (!stream_) return;
+  const auto bring = [&](std::span<const std::int32_t> values) {
+    inputs_.push_back(memory(static_cast<std::int64_t>(values.size_bytes())));
+    stream_->copy_in(inputs_.back().get(), values.data(), values.size_bytes());
+    stream_->synchronize();
+    return std::span(static_cast<const std::int32_t*>(inputs_.back().get()), values.size());
+  };
+  workspace_ = memory(static_cast<std::int64_t>(backend.matmul.workspace_bytes));
+  frame_.indices = {bring(batch_.tokens), bring(batch_.positions), bring(batch_.segments)};
+  if (!program.plans_by_length())
+    frame_.texts = AttentionRows{.items = bucket.texts,
+                                 .starts = bring(std::span(batch_.offsets).first(batch_.lengths.size())).data(),
+                                 .lengths = bring(batch_.lengths).data()};
+  frame_.queue = {.device = &options.device,
+                  .stream = stream_->handle(),
+                  .workspace = workspace_.get(),
+                  .workspace_bytes = backend.matmul.workspace_bytes};
+}
+
+TimedCall::~TimedCall() {
+  try {
+    if (stream_) stream_->synchronize();
+  } catch (const Error&) {  // the call that put the work there has said it
+  }
+}
+
+std::shared_ptr<void> TimedCall::memory(std::int64_t bytes) {
+  if (stream_) return stream_->device_memory(static_cast<std::size_t>(bytes));
+  const auto values = std::make_shared<const Tensor>(DType::boolean, Shape{bytes});
+  std::memset(values->data(), 0, values->bytes());
+  return {values, values->data()};
+}
+
+void TimedCall::run() {
+  program_.run(frame_);
+  if (stream_) stream_->synchronize();
+}
+
+CallTime TimedCall::time(Caches caches, double seconds) {
+  run();
+  return call_time_of(stream_ ? device_times(caches, seconds) : host_times(seconds));
+}
+
+std::vector<double> TimedCall::host_times(double seconds) {
+  std::vector<double> times;
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::ssize(times) < kLeastRuns || (std::ssize(times) < kMostRuns && seconds_since(begin) < seconds)) {
+    const auto before = std::chrono::steady_clock::now();
+    program_.run(frame_);
+    times.push_back(1e6 * seconds_since(before));
+  }
+  return times;
+}
+
+// A recording of several calls, so that launching it costs each of them little; where caches are to be cold, what fills
+// them is taken off again.
+std::vector<double> TimedCall::device_times(Caches caches, double seconds) {
+  const auto recorded = [&](bool calls) {
+    return stream_->record([&] {
+      for (int call = 0; call < kCallsOfRecording; ++call) {
+        if (caches == Caches::cold) flush();
+        if (calls) program_.run(frame_);
+      }
+    });
+  };
+  if (caches == Caches::cold && !flushed_) {
+    flushed_ = memory(kFlushRows * kFlushColumns * 4);
+    flush();
+    stream_->synchronize();
+  }
+  const auto work = recorded(true);
+  const auto without = caches == Caches::cold ? recorded(false) : nullptr;
+  stream_->time(*work, 1);
+  std::vector<double> times;
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::ssize(times) < kLeastRuns || (std::ssize(times) < kMostRuns && seconds_since(begin) < seconds)) {
+    const double us = stream_->time(*work, 1) - (without ? stream_->time(*without, 1) : 0);
+    times.push_back(us / kCallsOfRecording);
+  }
+  return times;
+}
+
+void TimedCall::flush() const {
+  program_.options().device.backend->rows.add({kFlushRows, kFlushColumns, DType::f32, frame_.queue}, flushed_.get(),
+                                              nullptr, false, Activation::none, flushed_.get());
+}
+
+void TimedCall::write(ValueId value, std::span<const std::byte> bytes) {
+  std::byte* const to = frame_.arena + program_.place_of(value, frame_.row_capacity);
+  if (!stream_) {
+    std::memcpy(to, bytes.data(), bytes.size());
+    return;
+  }
+  stream_->copy_in(to, bytes.data(), bytes.size());
+  stream_->synchronize();
+}
+
+std::vector<std::byte> TimedCall::read(ValueId value, std::int64_t offset, std::int64_t bytes) {
+  std::vector<std::byte> values(static_cast<std::size_t>(bytes));
+  const std::byte* const from = frame_.arena + program_.place_of(value, frame_.row_capacity) + offset;
+  if (stream_) {
+    stream_->copy_out(values.data(), from, values.size());
+    stream_->synchronize();
+  } else {
+    std::memcpy(values.data(), from, values.size());
+  }
+  return values;
+}
+
+}  // namespace stof

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program with the memory of one call: done again and again for its time, and looked into. Times are the device's own
+// by replaying a recording, or the host's.
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "src/backend/device_stream.h"
+#include "src/runtime/bucket.h"
+#include "src/runtime/program.h"
+
+namespace stof {
+
+struct CallTime {
+  double us = 0;      // median
+  double spread = 0;  // of the middle half, as a share of the median
+  int runs = 0;
+};
+CallTime call_time_of(std::vector<double> us);
+
+enum class Caches : std::uint8_t { warm, cold };  // cold: what a call reads and writes is in none, on a GPU
+
+class TimedCall {
+ public:
+  // Texts of equal length that fill the bucket.
+  TimedCall(const Program& program, const Bucket& bucket);
+  ~TimedCall();
+
+  // The program may have changed its settings since it was made.
+  void run();
+  CallTime time(Caches caches, double seconds);
+
+  void write(ValueId value, std::span<const std::byte> bytes);  // from the value's first row on
+  // So many bytes of a value, from `offset` on.
+  std::vector<std::byte> read(ValueId value, std::int64_t offset, std::int64_t bytes);
+  std::int64_t rows() const { return frame_.rows; }
+  std::int64_t row_capacity() const { return frame_.row_capacity; }
+
+ private:
+  std::vector<double> host_times(double seconds);
+  std::vector<double> device_times(Caches caches, double seconds);
+  void flush() const;  // fills the caches with something else
+  std::shared_ptr<void> memory(std::int64_t bytes);
+
+  const Program& program_;
+  std::unique_ptr<DeviceStream> stream_;  // null: the host does its work at once
+  RowBatch batch_;
+  std::shared_ptr<void> arena_, workspace_, flushed_;
+  std::vector<std::shared_ptr<void>> inputs_;
+  Frame frame_;
+};
+
+}  // namespace stof

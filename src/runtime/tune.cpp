@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/tune.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "src/backend/contract.h"
+#include "src/base/error.h"
+#include "src/fusion/fuse.h"
+#include "src/fusion/plan_cache.h"
+#include "src/fusion/plan_model.h"
+#include "src/fusion/work.h"
+#include "src/graph/build.h"
+#include "src/graph/simplify.h"
+#include "src/runtime/measured_times.h"
+#include "src/tensor/convert.h"
+
+namespace stof {
+namespace {
+
+constexpr double kConfirmSeconds = 0.3;
+constexpr std::int64_t kComparedRows = 64;
+
+// Against the unfused program in the same dtype: rounding that adds up over layers, and no more.
+double most_model_error(DType dtype) { return dtype == DType::f32 ? 1e-4 : dtype == DType::f16 ? 2e-2 : 1e-1; }
+
+void check(const Model& model, const TuneOptions& options) {
+  if (options.texts < 1 || options.longest < 1 || options.longest > model.config.max_positions)
+    fail(ErrorKind::invalid_argument, "{} texts of {} tokens; accepted: 1 or more, of 1 to {} tokens", options.texts,
+         options.longest, model.config.max_positions);
+}
+
+class Tuning {
+ public:
+  Tuning(const Model& model, const TuneOptions& options)
+      : options_(options),
+        simplified_(simplify(build_graph(model))),
+        restricted_(options.mask && options.ablation.attention ? restrict_attention(simplified_, *options.mask)
+                                                               : simplified_),
+        blocks_(restricted_, {&options.device, options.dtype}),
+        program_{.device = options.device, .dtype = options.dtype, .longest = model.config.max_positions} {
+    program_.weights = std::make_shared<WeightStore>();
+    const Bucket call{options.texts * options.longest, options.texts, options.longest};
+    bucket_ = bucket_of(call, model.config.max_positions);
+    call_ = {&options_.device, options.dtype, bucket_.rows, bucket_.texts, bucket_.longest};
+  }
+
+  TuneResult run() {
+    const auto begin = std::chrono::steady_clock::now();
+    TuneResult result;
+    result.bucket = bucket_;
+    const PlanKey key = plan_key(simplified_, options_.mask, call_);
+    TimeLog log(options_.folder, scope_of(key), options_.log);
+    MeasuredTimes times({.program = program_,
+                         .bucket = bucket_,
+                         .seconds_a_time = options_.seconds_a_time,
+                         .budget_seconds = options_.budget_seconds},
+                        log);
+    const SearchResult analytical = analytical_search(blocks_, call_);
+    result.search = searched(times, analytical);
+    result.plan = {.key = key,
+                   .model = options_.model_name,
+                   .mask = options_.mask.value_or(all()).text(),
+                   .scheme = result.search.scheme,
+                   .origin = options_.scheme ? "forced" : "tuned",
+                   .works = works_of(result.search, &log),
+                   .confirmed = {},
+                   .commit = options_.commit,
+                   .when = now_utc()};
+    confirm(result, analytical);
+    result.measured = times.measured();
+    result.remembered = times.remembered();
+    result.wrong = times.wrong();
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (options_.ablation.is_whole())
+      result.kept = PlanCache({.folder = options_.folder, .log = options_.log}).publish(result.plan);
+    return result;
+  }
+
+ private:
+  // All that the time of a work depends on, besides the work.
+  static std::string scope_of(const PlanKey& key) {
+    return fmt::format("{} x{}, driver {}, cuda {}, blas {}, library {}, {}, {} rows, {} texts of {}", key.device,
+                       key.cores, key.driver, key.cuda, key.blas, key.library, key.dtype, key.rows, key.texts,
+                       key.longest);
+  }
+
+  SearchResult searched(MeasuredTimes& times, const SearchResult& analytical) {
+    SearchOptions search_options{.seed = options_.seed, .explain = options_.explain, .progress = options_.progress};
+    std::vector<Scheme> starts = known_schemes(blocks_);
+    starts.push_back(analytical.scheme);
+    if (options_.scheme) starts = {parse_scheme(*options_.scheme, blocks_.scheme_shape(), default_scheme(blocks_))};
+    else if (!options_.ablation.fusion) starts = {detached_scheme(blocks_)};
+    check_scheme(blocks_, starts.front());
+    search_options.change_scheme = !options_.scheme && options_.ablation.fusion;
+    return search(blocks_, starts, times, search_options);
+  }
+
+  std::vector<PlannedWork> works_of(const SearchResult& found, const TimeLog* log) const {
+    const Graph fused = fuse(blocks_, found.scheme);
+    std::map<std::string, int> counts;
+    for (const Node& node : fused.nodes) ++counts[work_text(fused, node)];
+    std::vector<PlannedWork> works;
+    for (const auto& [work, us] : found.works) {
+      const auto setting = found.settings.find(work);
+      PlannedWork planned{.work = work,
+                          .setting = setting == found.settings.end() ? "" : setting->second,
+                          .count = counts.at(work),
+                          .us = us};
+      if (const LoggedTime* time = log->find(work, planned.setting)) {
+        planned.spread = time->spread;
+        planned.runs = time->runs;
+        planned.when = time->when;
+      }
+      works.push_back(std::move(planned));
+    }
+    return works;
+  }
+
+  struct Confirmation {
+    CallTime time;
+    std::vector<float> rows;
+  };
+  Confirmation whole(const Scheme& scheme, const std::map<std::string, std::string>& settings, bool timed) {
+    ProgramOptions program_options = program_;
+    for (const auto& [work, setting] : settings) program_options.settings[work] = matmul_setting_of(setting);
+    const Program program(fuse(blocks_, scheme), program_options);
+    TimedCall call(program, bucket_);
+    Confirmation result;
+    call.run();
+    const std::int64_t rows = std::min(kComparedRows, call.rows()), columns = program.result_columns();
+    std::vector<std::byte> bytes =
+        call.read(program.result(), 0, rows * columns * static_cast<std::int64_t>(size_of(options_.dtype)));
+    const Tensor exact = converted(view_of(bytes.data(), options_.dtype, {rows, columns}), DType::f32);
+    result.rows.assign(exact.as<float>(), exact.as<float>() + exact.size());
+    if (timed) result.time = call.time(Caches::warm, kConfirmSeconds);
+    return result;
+  }
+
+  // End to end, in the same command: what wins is what was measured to be fastest as a whole, and computes the same.
+  void confirm(TuneResult& result, const SearchResult& analytical) {
+    const std::vector<float> want = whole(detached_scheme(blocks_), {}, false).rows;
+    struct Rival {
+      std::string what;
+      Scheme scheme;
+      std::map<std::string, std::string> settings;
+    };
+    std::vector<Rival> rivals;
+    if (options_.ablation.fusion) rivals.push_back({"default", default_scheme(blocks_), {}});
+    if (options_.ablation.fusion) rivals.push_back({"analytical", analytical.scheme, analytical.settings});
+    rivals.push_back({result.plan.origin, result.search.scheme, result.search.settings});
+    const Rival* best = nullptr;
+    double least = std::numeric_limits<double>::infinity();
+    for (const Rival& rival : rivals) {
+      const Confirmation confirmed = whole(rival.scheme, rival.settings, true);
+      const double error = relative_difference(confirmed.rows, want);
+      result.plan.confirmed.push_back({.what = rival.what,
+                                       .scheme = rival.scheme.text(),
+                                       .us = confirmed.time.us,
+                                       .spread = confirmed.time.spread,
+                                       .error = error,
+                                       .runs = confirmed.time.runs});
+      const bool may_win = error <= most_model_error(options_.dtype) && (!options_.scheme || rival.what == "forced");
+      if (!may_win || confirmed.time.us >= least) continue;
+      least = confirmed.time.us;
+      best = &rival;
+    }
+    if (best == nullptr)
+      fail(ErrorKind::internal, "no plan computes what the unfused model does: the best is off by {:.1e}",
+           result.plan.confirmed.back().error);
+    if (best->what == result.plan.origin) return;
+    // The parts were faster and the whole was not.
+    result.plan.origin = best->what;
+    result.plan.scheme = best->scheme;
+    result.plan.works.clear();
+    for (const auto& [work, setting] : best->settings)
+      result.plan.works.push_back({.work = work, .setting = setting, .count = 1, .us = analytical.works.at(work)});
+  }
+
+  const TuneOptions& options_;
+  Graph simplified_, restricted_;
+  Blocks blocks_;
+  ProgramOptions program_;
+  Bucket bucket_;
+  CostContext call_;
+};
+
+}  // namespace
+
+TuneResult tune(const Model& model, const TuneOptions& options) {
+  check(model, options);
+  return Tuning(model, options).run();
+}
+
+}  // namespace stof

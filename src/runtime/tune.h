@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the plan for one size of call of a model by measuring on the device, and keeps it.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "src/fusion/plan.h"
+#include "src/fusion/search.h"
+#include "src/model/model.h"
+#include "src/runtime/bucket.h"
+#include "stof/device.h"
+
+namespace stof {
+
+// What is left in, to see what the rest brings. Without `attention` every pair is computed, as a kernel that skips
+// nothing does: times of another mask, `all`, and results too. Without `fusion` every operator runs by itself.
+struct Ablation {
+  bool attention = true, fusion = true;
+  bool is_whole() const { return attention && fusion; }
+};
+
+struct TuneOptions {
+  Device device;
+  DType dtype = DType::f32;
+  std::optional<Mask> mask = {};
+  std::int64_t texts = 1, longest = 128;
+  Ablation ablation = {};
+  std::optional<std::string> scheme = {};  // forced: its settings alone are searched
+  std::uint64_t seed = 1;
+  double budget_seconds = 0;          // 0: until nothing is left to try
+  double seconds_a_time = 0.01;       // of measuring one setting
+  std::filesystem::path folder = {};  // of plans and times; empty: nothing is kept
+  std::string model_name = {}, commit = {};
+  std::function<void(const std::string&)> explain = {};
+  std::function<void(int done, int total)> progress = {};
+  std::function<void(std::string_view)> log = {};
+};
+
+struct TuneResult {
+  FusionPlan plan;
+  SearchResult search;
+  Bucket bucket;
+  int measured = 0, remembered = 0;  // answers from the device, and from what was measured before
+  int wrong = 0;                     // settings that computed something else
+  double seconds = 0;
+  bool kept = false;
+};
+
+// Throws what a session of the model would throw; invalid_argument for texts that the model does not take, or a scheme.
+TuneResult tune(const Model& model, const TuneOptions& options);
+
+}  // namespace stof

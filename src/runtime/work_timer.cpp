@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/work_timer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "src/base/error.h"
+#include "src/base/hash.h"
+#include "src/fusion/isolate.h"
+#include "src/tensor/convert.h"
+
+namespace stof {
+namespace {
+
+constexpr std::int64_t kDistinctRows = 61;  // of an input, one after another: a prime, so that no tile has them alike
+constexpr std::int64_t kSampledRows = 32;   // from the beginning, the middle and the end
+
+// The plain operators round what lies between them to the dtype, too.
+double most_error(DType dtype) { return dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 4e-3 : 2e-2; }
+
+Tensor distinct_rows(std::int64_t columns, DType dtype, std::uint64_t seed) {
+  Tensor values(DType::f32, {kDistinctRows, columns});
+  for (std::int64_t i = 0; i < values.size(); ++i)
+    values.as<float>()[i] =
+        static_cast<float>(splitmix64(seed * 0x10001 + static_cast<std::uint64_t>(i)) >> 40) * 0x1p-23f - 1.f;
+  return converted(values.view(), dtype);
+}
+
+std::vector<std::int64_t> first_samples(std::int64_t rows) {
+  if (rows <= 3 * kSampledRows) return {0};
+  return {0, rows / 2, rows - kSampledRows};
+}
+
+}  // namespace
+
+double relative_difference(std::span<const float> got, std::span<const float> want) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const double apart = double{got[i]} - double{want[i]};
+    difference += apart * apart;
+    norm += double{want[i]} * double{want[i]};
+  }
+  return std::sqrt(difference / std::max(norm, 1e-30));
+}
+
+std::vector<float> moments_of(std::span<const float> row) {
+  std::vector<float> moments;
+  for (std::size_t begin = 0; begin < row.size(); begin += kMomentColumns) {
+    const auto piece = row.subspan(begin, std::min(row.size() - begin, static_cast<std::size_t>(kMomentColumns)));
+    double mean = 0, squares = 0;
+    for (const float value : piece) mean += value / static_cast<double>(piece.size());
+    for (const float value : piece) squares += (value - mean) * (value - mean);
+    moments.push_back(static_cast<float>(mean));
+    moments.push_back(static_cast<float>(squares));
+  }
+  return moments;
+}
+
+WorkTimer::WorkTimer(const Work& work, const ProgramOptions& options, const Bucket& bucket)
+    : text_(work.text), graph_(isolated(work.graph, work.node)), dtype_(options.dtype), compares_(is_fused(work.node)) {
+  if (compares_) {
+    const Graph plain = isolated_plain(work.graph, work.node);
+    const Program program(plain, options);
+    TimedCall call(program, bucket);
+    fill_inputs(call, plain);
+    call.run();
+    want_ = sampled(call, plain.result, plain.value(plain.result).columns);
+  }
+  program_ = std::make_unique<Program>(graph_, options);
+  call_ = std::make_unique<TimedCall>(*program_, bucket);
+  fill_inputs(*call_, graph_);
+}
+
+// Every row that there is room for: what lies behind the values of a call is read as well, by tiles.
+void WorkTimer::fill_inputs(TimedCall& call, const Graph& graph) const {
+  for (const Node& node : graph.nodes) {
+    if (!std::holds_alternative<op::Input>(node.op)) continue;
+    const Value& value = graph.value(node.output);
+    const Tensor rows = distinct_rows(value.columns, dtype_, static_cast<std::uint64_t>(node.output) + 1);
+    const Tensor exact = converted(rows.view(), DType::f32);
+    std::vector<std::vector<float>> moments;
+    for (std::int64_t row = 0; value.moments && row < kDistinctRows; ++row)
+      moments.push_back(moments_of({exact.as<float>() + row * value.columns, static_cast<std::size_t>(value.columns)}));
+    const auto row_bytes = static_cast<std::int64_t>(rows.bytes()) / kDistinctRows;
+    const std::int64_t moment_bytes = value.moments ? moments_bytes(1, value.columns) : 0;
+    std::vector<std::byte> all(static_cast<std::size_t>((row_bytes + moment_bytes) * call.row_capacity()));
+    std::byte* behind = all.data() + row_bytes * call.row_capacity();
+    for (std::int64_t row = 0; row < call.row_capacity(); ++row) {
+      const std::int64_t which = row % kDistinctRows;
+      std::memcpy(all.data() + row * row_bytes, rows.as<std::byte>() + which * row_bytes,
+                  static_cast<std::size_t>(row_bytes));
+      if (value.moments)
+        std::memcpy(behind + row * moment_bytes, moments[static_cast<std::size_t>(which)].data(),
+                    static_cast<std::size_t>(moment_bytes));
+    }
+    call.write(node.output, all);
+  }
+}
+
+std::vector<float> WorkTimer::sampled(TimedCall& call, ValueId value, std::int64_t columns) const {
+  std::vector<float> all;
+  const auto row_bytes = columns * static_cast<std::int64_t>(size_of(dtype_));
+  for (const std::int64_t first : first_samples(call.rows())) {
+    const std::int64_t rows = std::min(call.rows() - first, 3 * kSampledRows);
+    std::vector<std::byte> bytes = call.read(value, first * row_bytes, rows * row_bytes);
+    const Tensor exact = converted(view_of(bytes.data(), dtype_, {rows, columns}), DType::f32);
+    all.insert(all.end(), exact.as<float>(), exact.as<float>() + exact.size());
+  }
+  return all;
+}
+
+// Of the first sampled rows, as they were stored.
+std::string WorkTimer::check_moments(TimedCall& call, const std::vector<float>& rows, std::int64_t columns) const {
+  const std::int64_t count = std::min(call.rows(), kSampledRows), bytes = moments_bytes(count, columns);
+  const auto row_bytes = columns * static_cast<std::int64_t>(size_of(dtype_));
+  const std::vector<std::byte> got = call.read(graph_.result, row_bytes * call.row_capacity(), bytes);
+  std::vector<float> moments(got.size() / sizeof(float)), want;
+  std::memcpy(moments.data(), got.data(), got.size());
+  for (std::int64_t row = 0; row < count; ++row) {
+    const std::vector<float> of_row = moments_of({rows.data() + row * columns, static_cast<std::size_t>(columns)});
+    want.insert(want.end(), of_row.begin(), of_row.end());
+  }
+  const double error = relative_difference(moments, want);
+  return error <= 1e-4 ? "" : fmt::format("its moments are off by {:.1e}", error);
+}
+
+WorkOutcome WorkTimer::measure(const std::string& setting, double seconds) {
+  WorkOutcome outcome;
+  try {
+    if (!setting.empty()) program_->use(text_, matmul_setting_of(setting));
+    call_->run();
+    if (compares_) {
+      const std::int64_t columns = graph_.value(graph_.result).columns;
+      const std::vector<float> got = sampled(*call_, graph_.result, columns);
+      outcome.error = relative_difference(got, want_);
+      if (!(outcome.error <= most_error(dtype_)))
+        outcome.wrong = fmt::format("off by {:.1e} from the unfused operators; accepted: {:.0e}", outcome.error,
+                                    most_error(dtype_));
+      else if (graph_.value(graph_.result).moments) outcome.wrong = check_moments(*call_, got, columns);
+    }
+    if (outcome.wrong.empty()) outcome.time = call_->time(Caches::cold, seconds);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::internal) throw;
+    outcome.wrong = error.what();
+  }
+  return outcome;
+}
+
+}  // namespace stof

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tuning small models, really measured: on the CPU, and on a device with settings and norms that the host plays.
+#include "src/runtime/tune.h"
+
+#include <gtest/gtest.h>
+
+#include "src/fusion/fuse.h"
+#include "src/fusion/plan_cache.h"
+#include "src/graph/build.h"
+#include "src/graph/simplify.h"
+#include "src/runtime/programs.h"
+#include "tests/expect_error.h"
+#include "tests/fusion/norming_device.h"
+#include "tests/runtime/small_bert.h"
+#include "tests/temporary_folder.h"
+
+namespace stof {
+namespace {
+
+class Tune : public ::testing::Test {
+ protected:
+  TemporaryFolder folder_;
+  Model model_ = small_bert(2);
+  std::vector<std::string> said_;
+
+  TuneOptions options(const Device& device) {
+    return {.device = device,
+            .texts = 2,
+            .longest = 16,
+            .seconds_a_time = 0.0005,
+            .folder = folder_.path(),
+            .log = [this](std::string_view message) { said_.emplace_back(message); }};
+  }
+  Programs programs_on(const Device& device) {
+    return {simplify(build_bert(model_)),
+            {.program = {.device = device, .longest = model_.config.max_positions},
+             .mask = {},
+             .plans = {.folder = folder_.path(),
+                       .log = [this](std::string_view message) { said_.emplace_back(message); }}}};
+  }
+};
+
+TEST_F(Tune, OnTheCpuAPlanIsKeptAndUsed) {
+  const TuneResult first = tune(model_, options(open_device("cpu")));
+  EXPECT_TRUE(first.kept);
+  EXPECT_TRUE(first.search.finished);
+  EXPECT_GT(first.measured, 5);
+  EXPECT_EQ(first.wrong, 0);
+  ASSERT_EQ(first.plan.confirmed.size(), 3U);
+  for (const ConfirmedTime& time : first.plan.confirmed) EXPECT_LE(time.error, 1e-4) << time.what;
+  const Programs programs = programs_on(open_device("cpu"));
+  EXPECT_EQ(programs.plan_of(first.bucket).origin, first.plan.origin);
+  EXPECT_EQ(programs.plan_of(first.bucket).scheme, first.plan.scheme);
+  EXPECT_EQ(programs.plan_of({512, 4, 128}).origin, "default");  // of another size
+}
+
+TEST_F(Tune, NothingIsMeasuredAgain) {
+  const TuneResult first = tune(model_, options(open_device("cpu")));
+  const TuneResult again = tune(model_, options(open_device("cpu")));
+  EXPECT_EQ(again.measured, 0);
+  EXPECT_EQ(again.remembered, first.measured);
+  EXPECT_EQ(again.search.scheme, first.search.scheme);
+  EXPECT_EQ(again.search.us, first.search.us);
+}
+
+TEST_F(Tune, OutOfTimeItGoesOnLater) {
+  TuneOptions hurried = options(open_device("cpu"));
+  hurried.budget_seconds = 1e-6;
+  const TuneResult first = tune(model_, hurried);
+  EXPECT_FALSE(first.search.finished);
+  EXPECT_GT(first.measured, 0);
+  const TuneResult rest = tune(model_, options(open_device("cpu")));
+  EXPECT_TRUE(rest.search.finished);
+  EXPECT_EQ(rest.remembered, first.measured);
+  EXPECT_GT(rest.measured, 0);
+}
+
+TEST_F(Tune, AWrongSettingIsFoundOutAndNeverWins) {
+  const TuneResult result = tune(model_, options(norming_device()));
+  EXPECT_GT(result.wrong, 0);
+  ASSERT_FALSE(result.search.settings.empty());
+  for (const auto& [work, setting] : result.search.settings) EXPECT_NE(setting, text_of(wrong_setting())) << work;
+}
+
+TEST_F(Tune, ForcedNormsOfOperandsAreRightEndToEnd) {
+  TuneOptions forced = options(norming_device());
+  forced.scheme = "001111100001110000";
+  const TuneResult result = tune(model_, forced);
+  EXPECT_EQ(result.plan.origin, "forced");
+  EXPECT_EQ(result.plan.scheme.bits[1], *forced.scheme);
+  EXPECT_LE(result.plan.confirmed.back().error, 1e-5);
+  const Programs programs = programs_on(norming_device());
+  EXPECT_EQ(programs.plan_of(result.bucket).settings, result.search.settings);
+  EXPECT_NE(&programs.of(result.bucket), &programs.by_default());
+  EXPECT_EQ(programs.count(), 2U);
+}
+
+// As it would be after an update of the library that has lost a kernel.
+TEST_F(Tune, APlanThatNamesWhatThereIsNotIsNotUsed) {
+  TuneResult result = tune(model_, options(norming_device()));
+  ASSERT_FALSE(result.plan.works.empty());
+  result.plan.origin = "tuned";
+  result.plan.works = {
+      {.work = "linear 24>72", .setting = text_of(tile_of(256)), .count = 2, .us = 1, .spread = 0, .runs = 1}};
+  result.plan.scheme = default_scheme(Blocks(simplify(build_bert(model_))));
+  ASSERT_TRUE(PlanCache({.folder = folder_.path()}).publish(result.plan));
+  said_.clear();
+  EXPECT_EQ(programs_on(norming_device()).plan_of(result.bucket).origin, "analytical");
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_EQ(said_[0],
+            "plans: the plan of this model is not used: 'linear 24>72': there is no kernel for 'wgmma 256x64 "
+            "k64 s2 w1 t1 c1 split1'");
+}
+
+TEST_F(Tune, AnotherMasksPlanIsNotUsed) {
+  TuneOptions masked = options(open_device("cpu"));
+  masked.mask = parse("window(3)");
+  const TuneResult result = tune(model_, masked);
+  EXPECT_EQ(result.plan.mask, "window(3)");
+  EXPECT_EQ(programs_on(open_device("cpu")).plan_of(result.bucket).origin, "default");
+}
+
+TEST_F(Tune, AblationsKeepNothing) {
+  for (const Ablation ablation :
+       {Ablation{.attention = true, .fusion = false}, Ablation{.attention = false, .fusion = true},
+        Ablation{.attention = false, .fusion = false}}) {
+    TuneOptions part = options(open_device("cpu"));
+    part.ablation = ablation;
+    const TuneResult result = tune(model_, part);
+    EXPECT_FALSE(result.kept);
+    EXPECT_EQ(result.plan.confirmed.size(), ablation.fusion ? 3U : 1U);
+  }
+  EXPECT_TRUE(PlanCache({.folder = folder_.path()}).entries().empty());
+}
+
+TEST_F(Tune, Refusals) {
+  TuneOptions bad = options(open_device("cpu"));
+  bad.longest = 97;
+  EXPECT_ERROR(tune(model_, bad), ErrorKind::invalid_argument,
+               "2 texts of 97 tokens; accepted: 1 or more, of 1 to 96 tokens");
+  bad = options(open_device("cpu"));
+  bad.scheme = "001110000110001100";
+  EXPECT_ERROR(tune(model_, bad), ErrorKind::invalid_argument,
+               "scheme 001110000110001100: operators 2 to 4 (scores, scale, mask): attention is a segment of its own: "
+               "scores, scale, mask, softmax, values");
+}
+
+}  // namespace
+}  // namespace stof
