@@ -56,7 +56,9 @@ void list(const std::string& json) {
       continue;
     }
     const FusionPlan& plan = *entry.plan;
-    const double us = plan.confirmed.empty() ? 0 : plan.confirmed.back().us;
+    double us = 0;
+    for (const ConfirmedTime& time : plan.confirmed)
+      if (time.what == plan.origin) us = time.us;
     table.add({entry.name.substr(0, 8), plan.model, fmt::format("{} x {}", plan.key.texts, plan.key.longest),
                plan.key.dtype, plan.mask, plan.key.device, fmt::format("{:.1f}", us), plan.origin,
                problem.empty() ? "used" : "not used: " + problem});

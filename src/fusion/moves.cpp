@@ -24,20 +24,23 @@ class Moves {
  private:
   void expand(std::size_t s) {
     std::vector<FusionSegment> changed = segments_;
-    changed[s].end = changed[s + 1].end;
-    changed.erase(changed.begin() + static_cast<std::ptrdiff_t>(s) + 1);
-    add("expand", s, changed);
+    const std::size_t before = moves_.size();
+    while (s + 1 < changed.size() && moves_.size() == before) {
+      changed[s].end = changed[s + 1].end;
+      changed.erase(changed.begin() + static_cast<std::ptrdiff_t>(s) + 1);
+      add("expand", s, changed);
+    }
   }
 
   // `taker` takes the operator of `giver` that is next to it.
   void shift(std::size_t taker, std::size_t giver) {
     const std::ptrdiff_t takes = matmuls(taker), gives = matmuls(giver);
-    if (takes == 0 || segments_[giver].size() < 2 || is_attention(giver)) return;
-    if (gives > 0 && takes != 1) return;
+    if (segments_[giver].size() < 2 || is_attention(giver)) return;
+    if (takes + gives == 0 || (takes > 0 && gives > 0 && takes != 1)) return;
     std::vector<FusionSegment> changed = segments_;
     if (giver > taker) changed[taker].end = ++changed[giver].begin;
     else changed[taker].begin = --changed[giver].end;
-    add(gives == 0 ? "seize" : "compete", taker, changed);
+    add(takes == 0 ? "yield" : gives == 0 ? "seize" : "compete", taker, changed);
   }
 
   void release(std::size_t s, std::size_t cut) {

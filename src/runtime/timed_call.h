@@ -13,7 +13,7 @@
 namespace stof {
 
 struct CallTime {
-  double us = 0;      // median
+  double us = 0;      // median; on the host the least
   double spread = 0;  // of the middle half, as a share of the median
   int runs = 0;
 };

@@ -22,8 +22,8 @@
 namespace stof {
 namespace {
 
-constexpr double kConfirmSeconds = 0.3;
 constexpr std::int64_t kComparedRows = 64;
+constexpr double kWorthChanging = 0.995;  // of the time of what is simpler: less is noise
 
 // Against the unfused program in the same dtype: rounding that adds up over layers, and no more.
 double most_model_error(DType dtype) { return dtype == DType::f32 ? 1e-4 : dtype == DType::f16 ? 2e-2 : 1e-1; }
@@ -137,7 +137,7 @@ class Tuning {
         call.read(program.result(), 0, rows * columns * static_cast<std::int64_t>(size_of(options_.dtype)));
     const Tensor exact = converted(view_of(bytes.data(), options_.dtype, {rows, columns}), DType::f32);
     result.rows.assign(exact.as<float>(), exact.as<float>() + exact.size());
-    if (timed) result.time = call.time(Caches::warm, kConfirmSeconds);
+    if (timed) result.time = call.time(Caches::warm, options_.confirming_seconds);
     return result;
   }
 
@@ -165,7 +165,7 @@ class Tuning {
                                        .error = error,
                                        .runs = confirmed.time.runs});
       const bool may_win = error <= most_model_error(options_.dtype) && (!options_.scheme || rival.what == "forced");
-      if (!may_win || confirmed.time.us >= least) continue;
+      if (!may_win || confirmed.time.us >= least * kWorthChanging) continue;
       least = confirmed.time.us;
       best = &rival;
     }

@@ -48,9 +48,10 @@ class Scripted final : public Oracle {
   static bool has_settings(const std::string& work) { return work.starts_with("linear") || work.starts_with("matmul"); }
   double cost(const std::string& work) const {
     if (work.find(" residual") != std::string::npos) return costs.at("residual");
+    std::string longest;
     for (const auto& [word, us] : costs)
-      if (work.starts_with(word)) return us;
-    return 100;
+      if (work.starts_with(word) && word.size() > longest.size()) longest = word;
+    return costs.at(longest);
   }
 };
 
@@ -87,7 +88,7 @@ TEST_F(SearchTest, AResidualGoesWhereItIsCheaper) {
 TEST_F(SearchTest, SlowerFusionsAreUndone) {
   oracle_.costs["add_layer"] = 12;
   const SearchResult found = from(default_scheme(blocks_));
-  EXPECT_EQ(found.scheme.bits[1], "001111100101110010");
+  EXPECT_EQ(found.scheme.bits[1], "001111100010001110");
   const auto undone = [](const std::string& line) { return line.find("undone") != std::string::npos; };
   EXPECT_TRUE(std::any_of(explained_.begin(), explained_.end(), undone));
 }
@@ -111,7 +112,7 @@ TEST_F(SearchTest, TheSameAnswersGiveTheSamePlan) {
 TEST_F(SearchTest, ALittleNoiseDoesNotChangeTheScheme) {
   oracle_.noise = 0.02;
   for (std::uint64_t seed = 1; seed <= 5; ++seed)
-    EXPECT_EQ(from(detached_scheme(blocks_), {.seed = seed}).scheme, default_scheme(blocks_));
+    EXPECT_EQ(from(detached_scheme(blocks_), {.seed = seed}).scheme.text(), default_scheme(blocks_).text());
 }
 
 TEST_F(SearchTest, AWrongSettingNeverWins) {

@@ -28,6 +28,7 @@ class Tune : public ::testing::Test {
             .texts = 2,
             .longest = 16,
             .seconds_a_time = 0.0005,
+            .confirming_seconds = 0.005,
             .folder = folder_.path(),
             .log = [this](std::string_view message) { said_.emplace_back(message); }};
   }
@@ -98,7 +99,6 @@ TEST_F(Tune, ForcedNormsOfOperandsAreRightEndToEnd) {
 // As it would be after an update of the library that has lost a kernel.
 TEST_F(Tune, APlanThatNamesWhatThereIsNotIsNotUsed) {
   TuneResult result = tune(model_, options(norming_device()));
-  ASSERT_FALSE(result.plan.works.empty());
   result.plan.origin = "tuned";
   result.plan.works = {
       {.work = "linear 24>72", .setting = text_of(tile_of(256)), .count = 2, .us = 1, .spread = 0, .runs = 1}};

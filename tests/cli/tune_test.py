@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""stof tune and stof plans from the outside: a plan is made, kept, listed, carried, damaged and refused.
+
+usage: tune_test.py STOF
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import small_model
+
+STOF = sys.argv.pop(1)
+
+
+class Tune(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.model = small_model.write(self.folder / "model")
+        self.cache = self.folder / "cache"
+
+    def environment(self, cache=None):
+        return dict(os.environ, XDG_CACHE_HOME=str(cache or self.cache), OMP_WAIT_POLICY="passive")
+
+    def stof(self, *arguments, code=0, cache=None):
+        done = subprocess.run([STOF, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False,
+                              env=self.environment(cache))  # fmt: skip
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def tune(self, *arguments, cache=None):
+        done = self.stof("tune", "--model", self.model, "--device", "cpu", "--seq", 8, "--threads", 1, "--json", "-",
+                         *arguments, cache=cache)  # fmt: skip
+        return json.loads(done.stdout)
+
+    def plans(self):
+        return sorted((self.cache / "stof/plans").glob("*.plan"))
+
+    def test_keys(self):
+        plan = self.tune()
+        self.assertEqual(list(plan), ["format", "key", "model", "mask", "scheme", "origin", "works", "confirmed", "commit",
+                                      "when", "checksum", "search"])  # fmt: skip
+        self.assertEqual([time["what"] for time in plan["confirmed"]], ["default", "analytical", "tuned"])
+        self.assertTrue(plan["search"]["kept"] and plan["search"]["finished"])
+        self.assertGreater(plan["search"]["measured"], 3)
+
+    def test_what_was_measured_is_not_measured_again(self):
+        first = self.tune()
+        again = self.tune("--seed", 2)
+        self.assertEqual(again["search"]["measured"], 0)
+        self.assertEqual(again["search"]["us"], first["search"]["us"])
+        self.assertEqual(self.tune("--no-cache")["search"]["remembered"], 0)
+
+    def test_explain_prints_moves(self):
+        done = self.stof("tune", "--model", self.model, "--device", "cpu", "--seq", 8, "--threads", 1, "--explain")
+        self.assertRegex(done.stdout, r"(?m)^start +[\d.]+ us  0")
+        self.assertRegex(done.stdout, r"(?m)^(expand|seize|compete|yield|release) +[\d.]+ -> +[\d.]+ us  (kept|undone) +\[")
+
+    def test_a_forced_scheme_is_kept(self):
+        bits = json.loads(self.stof("graph", "--model", self.model, "--json", "-").stdout)["scheme"]["kinds"][0]["bits"]
+        alone = "".join(re.sub("1", "0", bits[:6])) + bits[6:]
+        self.assertEqual(self.tune("--scheme", alone)["origin"], "forced")
+        self.assertIn("forced", self.stof("plans", "list").stdout)
+
+    def test_plans(self):
+        plan = self.tune()
+        [file] = self.plans()
+        name = file.stem[:8]
+        self.assertIn(name, self.stof("plans", "list").stdout)
+        self.assertEqual(json.loads(self.stof("plans", "show", name).stdout)["when"], plan["when"])
+        self.assertEqual(self.stof("plans", "verify").stdout, f"{name}  good\n")
+        carried = self.folder / "carried.json"
+        self.stof("plans", "export", name, "--out", carried)
+        before = file.read_bytes()
+        file.unlink()
+        self.assertEqual(self.stof("plans", "import", carried).stdout, f"kept as {name}\n")
+        self.assertEqual(file.read_bytes(), before)
+
+    def test_foreign_and_damaged_plans_are_refused(self):
+        self.tune()
+        [file] = self.plans()
+        carried = self.folder / "carried.json"
+        text = file.read_text()
+        carried.write_text(text.replace('"cores": 1', '"cores": 7'))
+        done = self.stof("plans", "import", carried, code=2)
+        self.assertEqual(done.stderr, f"stof: {carried}: its checksum does not fit\n")
+        file.write_text(text[: len(text) // 2])
+        done = self.stof("plans", "verify", code=2)
+        self.assertIn("1 plans of", done.stderr)
+        done = self.stof("run", "--model", self.model, "--device", "cpu", "--text", "hello world", "--threads", 1)
+        self.assertEqual(len(done.stdout.split()), 8)  # the model runs all the same
+
+    def test_a_cache_that_cannot_be_written(self):
+        blocked = self.folder / "file"
+        blocked.write_text("x")
+        done = self.stof("tune", "--model", self.model, "--device", "cpu", "--seq", 8, "--threads", 1, cache=blocked)
+        self.assertIn("what is measured now is used and not kept", done.stderr)
+        self.assertIn("the plan is used and not kept", done.stderr)
+
+    def test_killed_in_the_middle_it_goes_on(self):
+        command = [STOF, "tune", "--model", self.model, "--device", "cpu", "--seq", "8", "--threads", "1"]
+        with subprocess.Popen(command, env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            times = self.cache / "stof/plans"
+            for _ in range(2000):
+                if any(file.stat().st_size > 300 for file in times.glob("*.times")):
+                    break
+                time.sleep(0.005)
+            process.send_signal(signal.SIGKILL)
+        self.assertTrue(all(file.suffix == ".times" or file.suffix == ".plan" for file in times.iterdir()))
+        rest = self.tune()
+        self.assertGreater(rest["search"]["remembered"], 0)
+        self.assertTrue(rest["search"]["finished"])
+
+    def test_two_at_once(self):
+        command = [STOF, "tune", "--model", self.model, "--device", "cpu", "--seq", "8", "--threads", "1"]
+        both = [subprocess.Popen(command, env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                for _ in range(2)]  # fmt: skip
+        for process in both:
+            _, errors = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 0, errors)
+        self.assertIn("good", self.stof("plans", "verify").stdout)
+        self.assertEqual(len(self.plans()), 1)
+
+    def test_errors(self):
+        for arguments, code, message in (
+            (("tune", "--model", self.model, "--seq", 33, "--device", "cpu"), 2,
+             "1 texts of 33 tokens; accepted: 1 or more, of 1 to 32 tokens"),
+            (("tune", "--random", "llama"), 2, "random model 'llama'; accepted: bert-base, bert-large, gpt2"),
+            (("tune", "--model", self.model, "--budget", "30"), 2, "--budget 30; accepted: a time as in 30s or 2m"),
+            (("tune", "--model", self.model, "--ablation", "all"), 2,
+             "--ablation all; accepted: both, attention, fusion, none"),
+            (("plans", "show", "zz"), 2,
+             f"0 plans in '{self.cache}/stof/plans' begin with 'zz'; accepted: one ('stof plans list' names them)"),
+        ):  # fmt: skip
+            with self.subTest(message):
+                self.assertEqual(self.stof(*arguments, code=code).stderr.splitlines()[-1], f"stof: {message}")
+
+
+if __name__ == "__main__":
+    unittest.main()
