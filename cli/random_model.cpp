@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -114,7 +115,9 @@ void fill(const Weight& weight, float* values, std::uint64_t seed) {
 
 }  // namespace
 
-Model random_model(const std::string& name, std::int64_t max_positions, std::uint64_t seed) {
+namespace {
+
+Model model_of(const std::string& name, std::int64_t max_positions, std::optional<std::uint64_t> seed) {
   Model model;
   model.config = config_named(name);
   model.config.max_positions = max_positions;
@@ -126,12 +129,22 @@ Model random_model(const std::string& name, std::int64_t max_positions, std::uin
   const auto memory = std::make_shared<Tensor>(DType::f32, Shape{total});
   float* next = memory->as<float>();
   for (const Weight& weight : weights) {
-    fill(weight, next, splitmix64(seed ^ hash64(weight.name.data(), weight.name.size())));
+    if (seed) fill(weight, next, splitmix64(*seed ^ hash64(weight.name.data(), weight.name.size())));
     model.weights.emplace(weight.name, view_of(next, DType::f32, weight.shape));
     next += element_count(weight.shape);
   }
   model.mapping = memory;
   return model;
+}
+
+}  // namespace
+
+Model random_model(const std::string& name, std::int64_t max_positions, std::uint64_t seed) {
+  return model_of(name, max_positions, seed);
+}
+
+Model described_model(const std::string& name, std::int64_t max_positions) {
+  return model_of(name, max_positions, std::nullopt);
 }
 
 Model random_bert_base(std::int64_t max_positions, std::uint64_t seed) {

@@ -4,11 +4,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
+#include <set>
+#include <thread>
 
 #include "cli/build_commit.h"
 #include "cli/commands.h"
+#include "cli/compile_pool.h"
 #include "cli/float_dtype.h"
 #include "cli/json_output.h"
 #include "cli/messages.h"
@@ -16,6 +20,9 @@
 #include "cli/progress.h"
 #include "cli/random_model.h"
 #include "cli/table.h"
+#include "src/backend/contract.h"
+#include "src/backend/cuda/matmul/compile_ahead.h"
+#include "src/backend/cuda/matmul/instances.h"
 #include "src/base/error.h"
 #include "src/base/threads.h"
 #include "src/fusion/plan_cache.h"
@@ -25,7 +32,7 @@ namespace stof::cli {
 namespace {
 
 struct TuneCommand {
-  std::string model, random, mask, dtype = "f32", device = "auto", scheme, budget, ablation = "both", json;
+  std::string model, random, mask, dtype = "f32", device = "auto", scheme, budget, ablation = "both", compile, json;
   std::int64_t batch = 1, seq = 128;
   std::uint64_t seed = 1;
   int threads = 0;
@@ -103,12 +110,47 @@ void print_text(const TuneResult& result) {
   if (result.kept) fmt::print("kept as   {}\n", result.plan.key.fingerprint().hex().substr(0, 8));
 }
 
+// A share of the kernels that the search may want, in a process that does nothing else.
+void compile(const TuneCommand& command, const TuneOptions& options) {
+  const Share share = share_of(command.compile);
+  const Model model = command.random.empty() ? read_model(command.model) : described_model(command.random, command.seq);
+  std::set<std::string> seen;
+  int index = 0;
+  for_each_setting(model, options, [&](const LinearSpec& spec, std::int64_t rows, const MatmulSetting& setting) {
+    const std::string kernel = cuda::name_of(cuda::instance_of(cuda::problem_of(spec, rows), setting));
+    if (!seen.insert(kernel).second || index++ % share.of != share.index) return;
+    cuda::compile_ahead(spec, rows, setting);
+  });
+}
+
+void compile_beside(const TuneCommand& command) {
+  std::vector<std::string> arguments{"tune",
+                                     "--device",
+                                     command.device,
+                                     "--dtype",
+                                     command.dtype,
+                                     "--batch",
+                                     std::to_string(command.batch),
+                                     "--seq",
+                                     std::to_string(command.seq)};
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) arguments.insert(arguments.end(), {option, value});
+  };
+  add("--model", command.model);
+  add("--random", command.random);
+  add("--mask", command.mask);
+  add("--scheme", command.scheme);
+  run_beside(arguments, std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+}
+
 void run(const TuneCommand& command) {
   check_outputs({{"--json", command.json, true}});
   if (command.threads < 0 || command.threads > kMostThreads)
     fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) to {}", command.threads, kMostThreads);
   const ThreadCount threads(command.threads);
   TuneOptions options = options_of(command);
+  if (!command.compile.empty()) return compile(command, options);
+  if (options.device.backend == &cuda_backend) compile_beside(command);
   const Model model = command.random.empty() ? read_model(command.model) : random_model(command.random, command.seq, 1);
   TuneResult result;
   {
@@ -143,6 +185,7 @@ void add_tune(CLI::App& app) {
       ->add_option("--ablation", command->ablation,
                    "both, or with attention or fusion alone, or none: to see what each brings; nothing is kept then")
       ->capture_default_str();
+  tuned->add_option("--compile", command->compile)->group("");  // of the processes that it starts
   tuned->add_flag("--explain", command->explain, "print every move");
   tuned->add_flag("--no-cache", command->forget, "neither read nor keep times and plans");
   tuned->add_option("--json", command->json, "the plan and the search as JSON, into a file, or - for stdout");

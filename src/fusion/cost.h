@@ -10,6 +10,7 @@ struct CostContext {
   const Device* device = nullptr;
   DType dtype = DType::f32;
   std::int64_t rows = 0, texts = 1, longest = 0;  // of a call; as Bucket in src/runtime
+  bool built_in_only = false;                     // nothing that would have to be compiled first
 };
 
 // Every way of running a work, the shortest prediction first. Matmuls: as the device's own model says; attention: as

@@ -30,7 +30,7 @@ struct Candidate {
 class Oracle {
  public:
   virtual ~Oracle() = default;
-  // At least one; the shortest prediction first.
+  // The shortest prediction first. None: a scheme with this work cannot win.
   virtual std::vector<Candidate> candidates(const Work& work) = 0;
   // Nothing: the result is wrong, or the device refuses; such a setting never wins.
   virtual std::optional<double> measure(const Work& work, const Candidate& candidate) = 0;

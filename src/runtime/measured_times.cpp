@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::size_t kMostTimers = 4;            // each has the work's weights and buffers
 constexpr double kWorstPrediction = 2.5;          // of the shortest: what should take longer is not tried
+constexpr std::size_t kMostCandidates = 10;       // of a work, besides
 constexpr std::string_view kAlways = "cublaslt";  // whatever is predicted for it
 
 }  // namespace
@@ -18,15 +19,19 @@ MeasuredTimes::MeasuredTimes(const MeasuringOptions& options, TimeLog& log) : op
   if (!options_.program.weights) options_.program.weights = std::make_shared<WeightStore>();
 }
 
+std::vector<Candidate> promising(const Work& work, const CostContext& call) {
+  std::vector<Candidate> all = candidates_of(work, call), chosen;
+  for (const Candidate& candidate : all) {
+    const bool hopeless =
+        candidate.predicted_us > kWorstPrediction * all.front().predicted_us || chosen.size() >= kMostCandidates;
+    if (!hopeless || candidate.setting == kAlways) chosen.push_back(candidate);
+  }
+  return chosen;
+}
+
 std::vector<Candidate> MeasuredTimes::candidates(const Work& work) {
-  std::vector<Candidate> all =
-      candidates_of(work, {&options_.program.device, options_.program.dtype, options_.bucket.rows,
-                           options_.bucket.texts, options_.bucket.longest});
-  if (all.empty()) return all;
-  const double most = kWorstPrediction * all.front().predicted_us;
-  std::erase_if(
-      all, [&](const Candidate& candidate) { return candidate.predicted_us > most && candidate.setting != kAlways; });
-  return all;
+  return promising(work, {&options_.program.device, options_.program.dtype, options_.bucket.rows, options_.bucket.texts,
+                          options_.bucket.longest});
 }
 
 std::optional<double> MeasuredTimes::measure(const Work& work, const Candidate& candidate) {

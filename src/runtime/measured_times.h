@@ -11,6 +11,9 @@
 
 namespace stof {
 
+// Those of candidates_of() that are worth a measurement.
+std::vector<Candidate> promising(const Work& work, const CostContext& call);
+
 struct MeasuringOptions {
   ProgramOptions program;
   Bucket bucket;

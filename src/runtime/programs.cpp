@@ -69,7 +69,10 @@ ChosenPlan Programs::choose(const Bucket& bucket) const {
   if (std::optional<ChosenPlan> tuned = kept_plan(call)) return std::move(*tuned);
   if (options_.program.device.backend->matmul.settings == nullptr)
     return {.scheme = default_scheme_, .settings = {}, .origin = "default"};
-  SearchResult found = analytical_search(*blocks_, call);
+  // A call does not wait for a compiler: `stof tune` does.
+  CostContext at_once = call;
+  at_once.built_in_only = true;
+  SearchResult found = analytical_search(*blocks_, at_once);
   return {.scheme = std::move(found.scheme), .settings = std::move(found.settings), .origin = "analytical"};
 }
 

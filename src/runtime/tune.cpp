@@ -81,7 +81,28 @@ class Tuning {
     return result;
   }
 
+  using See = std::function<void(const LinearSpec&, std::int64_t, const MatmulSetting&)>;
+  void for_each_setting(const See& see) {
+    for (const Scheme& scheme : starts(analytical_search(blocks_, call_))) {
+      const Graph fused = fuse(blocks_, scheme);
+      for (const Node& node : fused.nodes) {
+        if (!std::holds_alternative<op::Linear>(node.op)) continue;
+        for (const Candidate& candidate : promising({work_text(fused, node), fused, node}, call_))
+          if (!candidate.setting.empty())
+            see(linear_spec(node, options_.dtype, &options_.device), call_.rows, matmul_setting_of(candidate.setting));
+      }
+    }
+  }
+
  private:
+  std::vector<Scheme> starts(const SearchResult& analytical) const {
+    if (options_.scheme) return {parse_scheme(*options_.scheme, blocks_.scheme_shape(), default_scheme(blocks_))};
+    if (!options_.ablation.fusion) return {detached_scheme(blocks_)};
+    std::vector<Scheme> schemes = known_schemes(blocks_);
+    schemes.push_back(analytical.scheme);
+    return schemes;
+  }
+
   // All that the time of a work depends on, besides the work.
   static std::string scope_of(const PlanKey& key) {
     return fmt::format("{} x{}, driver {}, cuda {}, blas {}, library {}, {}, {} rows, {} texts of {}", key.device,
@@ -91,13 +112,10 @@ class Tuning {
 
   SearchResult searched(MeasuredTimes& times, const SearchResult& analytical) {
     SearchOptions search_options{.seed = options_.seed, .explain = options_.explain, .progress = options_.progress};
-    std::vector<Scheme> starts = known_schemes(blocks_);
-    starts.push_back(analytical.scheme);
-    if (options_.scheme) starts = {parse_scheme(*options_.scheme, blocks_.scheme_shape(), default_scheme(blocks_))};
-    else if (!options_.ablation.fusion) starts = {detached_scheme(blocks_)};
-    check_scheme(blocks_, starts.front());
+    const std::vector<Scheme> schemes = starts(analytical);
+    check_scheme(blocks_, schemes.front());
     search_options.change_scheme = !options_.scheme && options_.ablation.fusion;
-    return search(blocks_, starts, times, search_options);
+    return search(blocks_, schemes, times, search_options);
   }
 
   std::vector<PlannedWork> works_of(const SearchResult& found, const TimeLog* log) const {
@@ -190,6 +208,12 @@ class Tuning {
 };
 
 }  // namespace
+
+void for_each_setting(const Model& model, const TuneOptions& options,
+                      const std::function<void(const LinearSpec&, std::int64_t rows, const MatmulSetting&)>& see) {
+  check(model, options);
+  Tuning(model, options).for_each_setting(see);
+}
 
 TuneResult tune(const Model& model, const TuneOptions& options) {
   check(model, options);

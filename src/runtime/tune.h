@@ -49,6 +49,11 @@ struct TuneResult {
   bool kept = false;
 };
 
+// Every way of running a matmul that tune() would begin with, so that kernels can be compiled before. Needs no device
+// but its description.
+void for_each_setting(const Model& model, const TuneOptions& options,
+                      const std::function<void(const LinearSpec&, std::int64_t rows, const MatmulSetting&)>& see);
+
 // Throws what a session of the model would throw; invalid_argument for texts that the model does not take, or a scheme.
 TuneResult tune(const Model& model, const TuneOptions& options);
 
