@@ -19,7 +19,6 @@ inline MatmulSetting tile_of(int rows) {
           .stages = 2,
           .warpgroups = 1,
           .teams = 1,
-          .cluster = 1,
           .split = 1};
 }
 inline MatmulSetting right_setting() { return tile_of(64); }

@@ -109,7 +109,7 @@ TEST_F(Tune, APlanThatNamesWhatThereIsNotIsNotUsed) {
   ASSERT_EQ(said_.size(), 1U);
   EXPECT_EQ(said_[0],
             "plans: the plan of this model is not used: 'linear 24>72': there is no kernel for 'wgmma 256x64 "
-            "k64 s2 w1 t1 c1 split1'");
+            "k64 s2 w1 t1 split1'");
 }
 
 TEST_F(Tune, AnotherMasksPlanIsNotUsed) {
