@@ -14,7 +14,8 @@ import unittest
 import npy
 
 STOF = sys.argv.pop()
-COMMANDS = ["attention", "bench", "calibrate", "demo", "doctor", "graph", "mask", "plan", "run", "tokenize"]
+COMMANDS = ["attention", "bench", "calibrate", "demo", "doctor", "graph", "mask", "plan", "plans", "run", "tokenize",
+            "tune"]
 
 
 def stof(*arguments):
