@@ -46,6 +46,7 @@ SessionOptions session_options(const RunOptions& options) {
                         .threads = options.threads,
                         .logits = options.logits};
   if (!options.mask.empty()) result.mask = parse(options.mask);
+  result.log = [](std::string_view message) { say(fmt::format("stof: {}\n", message)); };
   return result;
 }
 

@@ -31,9 +31,9 @@ DeviceLane::Inputs::Inputs(std::int32_t* begin, const Bucket& bucket) {
   lengths = take(bucket.texts);
 }
 
-DeviceLane::DeviceLane(const Program& program, ProgramOf program_of)
+DeviceLane::DeviceLane(const Program& program, ProgramChoice choice)
     : program_(program),
-      program_of_(std::move(program_of)),
+      choice_(std::move(choice)),
       stream_(program.options().device.backend->open_stream(program.options().device)),
       workspace_(stream_->device_memory(program.options().device.backend->matmul.workspace_bytes)) {}
 
@@ -49,7 +49,7 @@ void DeviceLane::reserve(const Bucket& bucket) {
   const auto on_host = [this](std::size_t bytes) { return stream_->host_memory(bytes); };
   const std::int64_t input_bytes = Inputs::count(bucket) * static_cast<std::int64_t>(sizeof(std::int32_t));
   const std::int64_t pooled_bytes = bucket.texts * program_.result_columns() * static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t activation_bytes = program_of_(bucket).arena_bytes(bucket.rows);
+  const std::int64_t activation_bytes = choice_.arena_bytes(bucket.rows);
   // Addresses of memory that moves are in every recording.
   if (std::max(
           {input_bytes - inputs_.bytes(), pooled_bytes - pooled_.bytes(), activation_bytes - activations_.bytes()}) > 0)
@@ -92,7 +92,7 @@ Frame DeviceLane::frame_of(const Bucket& bucket, const RowBatch* batch) const {
           .indices = {there.tokens, there.positions, there.segments},
           .batch = batch,
           .texts = texts,
-          .attention = &program_of_(bucket).plans(bucket.texts, bucket.longest),
+          .attention = &choice_.of(bucket).plans(bucket.texts, bucket.longest),
           .queue = {.device = &options.device,
                     .stream = stream_->handle(),
                     .workspace = workspace_.get(),
@@ -104,7 +104,7 @@ const void* DeviceLane::enqueue(const Bucket& bucket, const ResultForm& form, co
   const Frame frame = frame_of(bucket, batch);
   stream_->copy_in(inputs_.data(), host_inputs_.data(),
                    static_cast<std::size_t>(Inputs::count(bucket)) * sizeof(std::int32_t));
-  const void* const hidden = program_of_(bucket).run(frame);
+  const void* const hidden = choice_.of(bucket).run(frame);
   if (form.pooling == Pooling::none) return hidden;
   program_.options().device.backend->rows.pool(
       {.rows = {frame.rows, program_.result_columns(), program_.dtype(), frame.queue},
@@ -144,9 +144,10 @@ Tensor DeviceLane::run(const RowBatch& batch, const ResultForm& form) {
   return values;
 }
 
-DeviceCalls::DeviceCalls(const Program& program, ProgramOf program_of)
-    : program_(program), program_of_(std::move(program_of)) {
-  if (!program_of_) program_of_ = [this](const Bucket&) -> const Program& { return program_; };
+DeviceCalls::DeviceCalls(const Program& program, ProgramChoice choice) : program_(program), choice_(std::move(choice)) {
+  if (choice_.of) return;
+  choice_.of = [this](const Bucket&) -> const Program& { return program_; };
+  choice_.arena_bytes = [this](std::int64_t rows) { return program_.arena_bytes(rows); };
 }
 
 Tensor DeviceCalls::run(const RowBatch& batch, const ResultForm& form) {
@@ -159,7 +160,7 @@ Tensor DeviceCalls::run(const RowBatch& batch, const ResultForm& form) {
     }
   }
   if (!lane) {
-    lane = std::make_unique<DeviceLane>(program_, program_of_);
+    lane = std::make_unique<DeviceLane>(program_, choice_);
     ++lanes_;
   }
   const std::int64_t before = lane->activation_bytes();

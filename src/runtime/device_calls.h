@@ -34,12 +34,15 @@ class GrowingMemory {
   std::int64_t bytes_ = 0;
 };
 
-// Which program runs calls of a size; of one model, for one device.
-using ProgramOf = std::function<const Program&(const Bucket&)>;
+// Which program runs calls of a size, and the memory that any of them needs; of one model, for one device.
+struct ProgramChoice {
+  std::function<const Program&(const Bucket&)> of;
+  std::function<std::int64_t(std::int64_t rows)> arena_bytes;
+};
 
 class DeviceLane {
  public:
-  DeviceLane(const Program& program, ProgramOf program_of);
+  DeviceLane(const Program& program, ProgramChoice choice);
   ~DeviceLane();  // waits for the device
   DeviceLane(const DeviceLane&) = delete;
   DeviceLane& operator=(const DeviceLane&) = delete;
@@ -73,7 +76,7 @@ class DeviceLane {
   };
 
   const Program& program_;  // what all programs of the model have in common
-  ProgramOf program_of_;
+  ProgramChoice choice_;
   std::unique_ptr<DeviceStream> stream_;
   std::shared_ptr<void> workspace_;
   GrowingMemory host_inputs_, inputs_, activations_, pooled_;
@@ -83,8 +86,8 @@ class DeviceLane {
 // Thread-safe: calls that run at the same time have lanes of their own, steady work makes none.
 class DeviceCalls {
  public:
-  // `program_of`: null where there is one program.
-  explicit DeviceCalls(const Program& program, ProgramOf program_of = {});
+  // `choice`: empty where there is one program.
+  explicit DeviceCalls(const Program& program, ProgramChoice choice = {});
   Tensor run(const RowBatch& batch, const ResultForm& form);
   // For activations, of every lane.
   std::int64_t bytes_held() const { return held_; }
@@ -92,7 +95,7 @@ class DeviceCalls {
 
  private:
   const Program& program_;
-  ProgramOf program_of_;
+  ProgramChoice choice_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<DeviceLane>> free_;
   std::atomic<std::int64_t> held_ = 0;

@@ -61,7 +61,8 @@ struct Session::State {
         program(programs.by_default()) {
     if (device.backend->open_stream != nullptr)
       on_device = std::make_unique<DeviceCalls>(
-          program, [this](const Bucket& bucket) -> const Program& { return programs.of(bucket); });
+          program, ProgramChoice{.of = [this](const Bucket& bucket) -> const Program& { return programs.of(bucket); },
+                                 .arena_bytes = [this](std::int64_t rows) { return programs.arena_bytes(rows); }});
   }
 
   struct Result {
@@ -80,7 +81,7 @@ struct Session::State {
         bucket_of({.rows = result.batch.rows, .texts = result.batch.texts, .longest = result.batch.longest},
                   config.max_positions);
     const Program& chosen = programs.of(bucket);
-    const std::int64_t bytes = chosen.arena_bytes(on_device ? bucket.rows : result.batch.rows);
+    const std::int64_t bytes = activation_bytes(result.batch.rows);
     ++calls;
     for (std::int64_t most = planned_bytes; bytes > most && !planned_bytes.compare_exchange_weak(most, bytes);) {
     }
@@ -89,14 +90,14 @@ struct Session::State {
     return result;
   }
 
-  // What one call of so many rows holds, by the largest of the programs so far.
+  // What one call of so many rows holds: enough for each of the programs so far.
   std::int64_t activation_bytes(std::int64_t rows) const {
     return programs.arena_bytes(on_device ? bucket_rows(rows) : rows);
   }
   std::int64_t bytes_held() const { return on_device ? on_device->bytes_held() : arenas.bytes_held(); }
 
   Tensor run_here(const Program& chosen, const RowBatch& batch, Pooling how) {
-    const ArenaPool::Lease arena = arenas.take(chosen.arena_bytes(batch.rows));
+    const ArenaPool::Lease arena = arenas.take(programs.arena_bytes(batch.rows));
     void* const values = const_cast<void*>(chosen.run(batch, arena.data()));
     Tensor hidden = converted(view_of(values, program.dtype(), {batch.rows, program.result_columns()}), DType::f32);
     if (how == Pooling::none) return hidden;

@@ -67,11 +67,11 @@ class Tuning {
                    .mask = options_.mask.value_or(all()).text(),
                    .scheme = result.search.scheme,
                    .origin = options_.scheme ? "forced" : "tuned",
-                   .works = works_of(result.search, &log),
+                   .works = {},
                    .confirmed = {},
                    .commit = options_.commit,
                    .when = now_utc()};
-    confirm(result, analytical);
+    confirm(result, analytical, log);
     result.measured = times.measured();
     result.remembered = times.remembered();
     result.wrong = times.wrong();
@@ -103,6 +103,12 @@ class Tuning {
     return schemes;
   }
 
+  struct Decided {
+    std::string what;
+    Scheme scheme;
+    std::map<std::string, std::string> settings;
+  };
+
   // All that the time of a work depends on, besides the work.
   static std::string scope_of(const PlanKey& key) {
     return fmt::format("{} x{}, driver {}, cuda {}, blas {}, library {}, {}, {} rows, {} texts of {}", key.device,
@@ -118,25 +124,29 @@ class Tuning {
     return search(blocks_, schemes, times, search_options);
   }
 
-  std::vector<PlannedWork> works_of(const SearchResult& found, const TimeLog* log) const {
-    const Graph fused = fuse(blocks_, found.scheme);
-    std::map<std::string, int> counts;
-    for (const Node& node : fused.nodes) ++counts[work_text(fused, node)];
-    std::vector<PlannedWork> works;
-    for (const auto& [work, us] : found.works) {
-      const auto setting = found.settings.find(work);
-      PlannedWork planned{.work = work,
-                          .setting = setting == found.settings.end() ? "" : setting->second,
-                          .count = counts.at(work),
-                          .us = us};
-      if (const LoggedTime* time = log->find(work, planned.setting)) {
+  // Measured where the log has it, else predicted.
+  std::vector<PlannedWork> works_of(const Decided& decided, const TimeLog& log) const {
+    const Graph fused = fuse(blocks_, decided.scheme);
+    std::map<std::string, PlannedWork> works;
+    for (const Node& node : fused.nodes) {
+      const std::string text = work_text(fused, node);
+      PlannedWork& planned = works[text];
+      if (planned.count++ > 0) continue;
+      const auto setting = decided.settings.find(text);
+      planned.work = text;
+      planned.setting = setting == decided.settings.end() ? "" : setting->second;
+      for (const Candidate& candidate : candidates_of({text, fused, node}, call_))
+        if (candidate.setting == planned.setting) planned.us = candidate.predicted_us;
+      if (const LoggedTime* time = log.find(text, planned.setting)) {
+        planned.us = time->us;
         planned.spread = time->spread;
         planned.runs = time->runs;
         planned.when = time->when;
       }
-      works.push_back(std::move(planned));
     }
-    return works;
+    std::vector<PlannedWork> list;
+    for (auto& [text, work] : works) list.push_back(std::move(work));
+    return list;
   }
 
   struct Confirmation {
@@ -160,20 +170,15 @@ class Tuning {
   }
 
   // End to end, in the same command: what wins is what was measured to be fastest as a whole, and computes the same.
-  void confirm(TuneResult& result, const SearchResult& analytical) {
+  void confirm(TuneResult& result, const SearchResult& analytical, const TimeLog& log) {
     const std::vector<float> want = whole(detached_scheme(blocks_), {}, false).rows;
-    struct Rival {
-      std::string what;
-      Scheme scheme;
-      std::map<std::string, std::string> settings;
-    };
-    std::vector<Rival> rivals;
+    std::vector<Decided> rivals;
     if (options_.ablation.fusion) rivals.push_back({"default", default_scheme(blocks_), {}});
     if (options_.ablation.fusion) rivals.push_back({"analytical", analytical.scheme, analytical.settings});
     rivals.push_back({result.plan.origin, result.search.scheme, result.search.settings});
-    const Rival* best = nullptr;
+    const Decided* best = nullptr;
     double least = std::numeric_limits<double>::infinity();
-    for (const Rival& rival : rivals) {
+    for (const Decided& rival : rivals) {
       const Confirmation confirmed = whole(rival.scheme, rival.settings, true);
       const double error = relative_difference(confirmed.rows, want);
       result.plan.confirmed.push_back({.what = rival.what,
@@ -190,13 +195,10 @@ class Tuning {
     if (best == nullptr)
       fail(ErrorKind::internal, "no plan computes what the unfused model does: the best is off by {:.1e}",
            result.plan.confirmed.back().error);
-    if (best->what == result.plan.origin) return;
-    // The parts were faster and the whole was not.
+    // The parts may have been faster and the whole not.
     result.plan.origin = best->what;
     result.plan.scheme = best->scheme;
-    result.plan.works.clear();
-    for (const auto& [work, setting] : best->settings)
-      result.plan.works.push_back({.work = work, .setting = setting, .count = 1, .us = analytical.works.at(work)});
+    result.plan.works = works_of(*best, log);
   }
 
   const TuneOptions& options_;
