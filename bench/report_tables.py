@@ -78,15 +78,26 @@ def gflops(row):
     return 4e-3 * batch * heads * length * length * dim * row["density"] / own(row, False)
 
 
+def share_of_peak(row, roofline, dtype):
+    """Of the operations per second that the fastest matmul of the same run reached; None where they are not known."""
+    peer = row["peers"].get(f"stof {dtype}", {})
+    if not roofline or "gflop" not in peer:
+        return None
+    return 1e6 * peer["gflop"] / time_of(peer) / roofline[f"matmul_{dtype}_gflops"]
+
+
 def peers_table(data):
     """Attention and models against peers: a column a contender."""
     rows = data["rows"]
-    names = sorted({name for row in rows for name in row["peers"]}, key=lambda name: (not is_ours(name), is_bf16(name)))
+    names = sorted({name for row in rows for name in row["peers"]}, key=lambda name: (not is_ours(name), is_bf16(name), name))
     attention = all("density" in row for row in rows)
     head = ["problem", *(f"{name}, ms" for name in names), "best peer / STOF"]
     head += ["GFLOP/s", "fp32 / bf16"] if attention else ["the same, bf16"]
+    shares = [[share_of_peak(row, data.get("roofline"), dtype) for dtype in ("f32", "bf16")] for row in rows]
+    if any(map(any, shares)):
+        head.append("of the matmul peak, fp32; bf16")
     table = []
-    for row in rows:
+    for row, share in zip(rows, shares):
         times = [time_of(row["peers"].get(name, {})) for name in names]
         cells = [f"({','.join(map(str, row['shape']))}) {shown(row['mask'])}" if attention else row["id"],
                  *(milliseconds(us) if us else "" for us in times), number(ratio(row)) if ratio(row) else ""]  # fmt: skip
@@ -95,6 +106,8 @@ def peers_table(data):
             cells += [number(gflops(row)), number(own(row, False) / bf16) if bf16 else ""]
         else:
             cells.append(number(ratio(row, True)) if ratio(row, True) else "")
+        if any(map(any, shares)):
+            cells.append("; ".join(f"{part:.2f}" for part in share if part))
         table.append(cells)
     notes = [text for text in (summary(rows), summary(rows, True)) if text]
     return head, table, notes

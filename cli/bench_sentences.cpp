@@ -84,10 +84,10 @@ void bench_dtype(const ModelBench& bench, DType dtype, const std::vector<std::st
   const Session session = Session::load(bench.model, {.device = bench.device, .dtype = dtype});
   const double distance =
       check_sentences(read_model(bench.model), Tokenizer::load(bench.model), session, sentences, dtype);
-  const auto row = [&](const std::string& id, const CallTimes& times, Json more) {
+  const auto row = [&](const std::string& id, const CallTimes& times, const Json& more) {
     Json made{{"id", id}, {"dtype", name_of(dtype)}};
     made.update(json_of(times));
-    made.update(std::move(more));
+    made.update(more);
     made["cosine"] = 1 - distance;
     results.add(std::move(made));
     progress.advance(1);

@@ -61,6 +61,8 @@ class Results:
                 if earlier.get(key) != head[key]:
                     raise SystemExit(f"{path} was measured with {key} {earlier.get(key)}; this run has {head[key]}")
             self.data["rows"] = earlier["rows"]
+            for name, version in earlier.get("packages", {}).items():
+                self.data["packages"].setdefault(name, version)
 
     def has(self, name: str) -> bool:
         return any(row["id"] == name for row in self.data["rows"])
