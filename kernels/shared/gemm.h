@@ -11,8 +11,8 @@ struct GemmMaps {
   TensorMap x, w, out, residual;
 };
 
-// Moments are [rows][pieces][2]: see kMomentColumns of src/backend/operations.h. Vectors are fp32 with kGemmPadding more
-// behind the last column: a tile is read whole.
+// Moments are [rows][pieces][2]: see kMomentColumns of src/backend/operations.h. Vectors are fp32 with kGemmPadding
+// more behind the last column: a tile is read whole.
 constexpr int kGemmPadding = 256;
 struct GemmParams {
   int rows, columns, inner;

@@ -69,9 +69,9 @@ TensorMapBytes encode(const TensorBox& tensor) {
     strides[i - 1] = static_cast<std::uint64_t>(tensor.sizes[i] == 1 ? kAlignment : bytes);
   }
   TensorMapBytes map{};
-  driver().encode_tensor_map(&map, tensor.element, tensor.rank, const_cast<void*>(tensor.base),
-                             sizes.data(), strides.data(), box.data(), steps.data(), TensorInterleave::none,
-                             tensor.swizzle, TensorPromotion::bytes_256, TensorFill::zero);
+  driver().encode_tensor_map(&map, tensor.element, tensor.rank, const_cast<void*>(tensor.base), sizes.data(),
+                             strides.data(), box.data(), steps.data(), TensorInterleave::none, tensor.swizzle,
+                             TensorPromotion::bytes_256, TensorFill::zero);
   return map;
 }
 
