@@ -218,7 +218,8 @@ TEST(MatmulOperations, RefuseByName) {
   spec.residual = true;
   spec.activation = Activation::gelu;
   EXPECT_ERROR(cuda_backend.matmul.pack(spec), ErrorKind::unsupported,
-               "no matmul on CUDA: cublaslt has no matmul with both gelu and a residual");
+               "no matmul on CUDA takes this:\n  cublaslt has no matmul with both gelu and a residual\n  wgmma takes "
+               "multiples of 8 from 8 on; in is 2");
   spec.residual = false;
   EXPECT_ERROR(cuda_backend.matmul.pack(spec), ErrorKind::device,
                "NVIDIA H200 (described) is a description to plan with; accepted for running: cuda, cuda:N");
