@@ -21,7 +21,6 @@ constexpr std::array<Field, 7> kFields{{{" ", &MatmulSetting::rows},
                                         {" s", &MatmulSetting::stages},
                                         {" w", &MatmulSetting::warpgroups},
                                         {" t", &MatmulSetting::teams},
-
                                         {" split", &MatmulSetting::split}}};
 
 // Takes `before` and a positive number off the front.
