@@ -138,10 +138,19 @@ TEST_P(RunTimeUnit, ComesWholeFromTheRunTimeCompiler) {
                    .cubin(unit_source(GetParam().name), GetParam().target));
 }
 
+// NVRTC is not instrumented, and its requests differ in their source alone: under a sanitizer one stands for all.
+template <class Case>
+std::vector<Case> those_to_compile(std::vector<Case> cases) {
+#ifdef STOF_SANITIZED
+  cases.resize(1);
+#endif
+  return cases;
+}
+
 std::vector<Unit> run_time_units() {
   std::vector<Unit> all = units();
   std::erase_if(all, [](const Unit& unit) { return unit.target == "sm_90"; });
-  return all;
+  return those_to_compile(std::move(all));
 }
 
 std::string name_of_case(const testing::TestParamInfo<Unit>& the) { return the.param.name + "_" + the.param.target; }
@@ -167,7 +176,7 @@ std::vector<GemmInstance> gemms_to_compile() {
   }
   for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu})
     all.push_back({.setting = wgmma_settings().front(), .activation = activation, .bias = true});
-  return all;
+  return those_to_compile(std::move(all));
 }
 
 class RunTimeGemm : public testing::TestWithParam<GemmInstance> {};
