@@ -3,7 +3,7 @@
 
 import math
 
-from report_tables import best_peer, number, ratio, time_of
+from report_values import best_peer, number, ratio, time_of
 
 FAMILIES = {"stof": "stof", "flex": "FlexAttention", "sdpa": "SDPA", "fa4": "FlashAttention 4", "cudnn": "cuDNN"}
 

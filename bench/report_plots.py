@@ -5,7 +5,7 @@ import math
 from html import escape
 
 import report_gpu
-from report_tables import is_ours, ratio, time_of
+from report_values import is_ours, ratio, time_of
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, LEGEND = 460, 280, 60, 34, 28, 150
 COLOURS = ["#0b6", "#06c", "#c30", "#939", "#b80", "#555", "#0aa", "#a05"]

@@ -3,6 +3,9 @@
 
 import math
 
+import report_gpu
+from report_values import best_peer, is_bf16, is_ours, milliseconds, number, own, ratio, time_of
+
 # What statistics and packing together may take, us.
 PLAN_WANTED = {
     "window(512)": 1000,
@@ -13,52 +16,8 @@ PLAN_WANTED = {
 }
 
 
-def number(value, digits=3):
-    """So many significant digits, no exponent."""
-    if value == 0:
-        return "0"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{places}f}"
-
-
-def milliseconds(us):
-    return number(us * 1e-3)
-
-
 def shown(mask):
     return f"`{mask}`" if len(mask) < 40 else f"`{mask.split('(')[0]}(...) & causal`" if mask.endswith("causal") else f"`{mask[:36]}...`"
-
-
-def is_ours(name):
-    return name.split()[0] == "stof"
-
-
-def is_bf16(name):
-    return "bf16" in name.split()
-
-
-def time_of(peer):
-    """Microseconds; None for a contender that was not timed."""
-    return peer.get("median_us", 1e6 * peer["seconds"] if "seconds" in peer else None)
-
-
-def best_peer(row, bf16):
-    times = {name: time_of(peer) for name, peer in row["peers"].items() if not is_ours(name) and is_bf16(name) == bf16}
-    times = {name: us for name, us in times.items() if us is not None}
-    return min(times.items(), key=lambda item: item[1]) if times else None
-
-
-def own(row, bf16):
-    for name in ("stof bf16",) if bf16 else ("stof", "stof f32"):
-        if name in row["peers"]:
-            return time_of(row["peers"][name])
-    return None
-
-
-def ratio(row, bf16=False):
-    """How many times longer the best peer takes; None without both."""
-    peer, ours = best_peer(row, bf16), own(row, bf16)
-    return peer[1] / ours if peer and ours else None
 
 
 def summary(rows, bf16=False):
@@ -183,7 +142,6 @@ def variants_table(data):
 
 def table_of(data):
     """By what the rows hold."""
-    import report_gpu  # which needs this module
     first = data["rows"][0]
     if "regrets" in data:
         return report_gpu.regret_table(data)

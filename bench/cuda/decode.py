@@ -10,19 +10,19 @@ import argparse
 import ctypes as c
 import json
 import math
-import statistics
 import sys
 import time
 from pathlib import Path
 
 import torch
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "capi"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path += [str(ROOT / "tests" / "capi"), str(ROOT / "bench" / "peers")]
 import c_library  # noqa: E402
+import timing  # noqa: E402
 
 COPY_TB_PER_S = 4.3  # what a copy kernel reaches on an H200
 HEADS, KV_HEADS, HEAD_DIM = 32, 8, 128
-LAUNCHES, REPLAYS = 10, 15
 WINDOW, SINK = 4096, 4
 MASKS = {"all": lambda keys: torch.ones(keys, dtype=torch.bool, device="cuda"),
          f"sink({SINK}) | window({WINDOW})":
@@ -104,29 +104,6 @@ class Case:
         return (touched + 4 * self.q.numel()) / COPY_TB_PER_S / 1e6
 
 
-def device_us(run):
-    """Median over replays of a graph of LAUNCHES launches."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        run()
-        stream.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            for _ in range(LAUNCHES):
-                run()
-
-        def replay():
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
-            return begin.elapsed_time(end) * 1000 / LAUNCHES
-
-        replay()
-        return statistics.median(replay() for _ in range(REPLAYS))
-
-
 def measure(stof, case, kernel):
     batch, keys, page, mask = case
     made = Case(stof, batch, keys, page, mask, kernel)
@@ -141,7 +118,7 @@ def measure(stof, case, kernel):
         if not error < 2e-3:
             row["failed"] = "wrong output"
             return row
-        row["us"] = device_us(made.run)
+        row["us"] = timing.device_time_us(made.run)
         row["share_of_floor"] = row["floor_us"] / row["us"]
         return row
     finally:
@@ -159,7 +136,7 @@ def main():
     arguments = parser.parse_args()
     stof, deadline, rows = c_library.Stof(arguments.library), time.monotonic() + arguments.seconds, []
     environment = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "commit": arguments.commit,
-                   "copy_tb_per_s": COPY_TB_PER_S, "launches": LAUNCHES, "replays": REPLAYS}  # fmt: skip
+                   "copy_tb_per_s": COPY_TB_PER_S, "launches": timing.LAUNCHES, "replays": timing.REPLAYS}  # fmt: skip
     for case in cases():
         name = f"batch {case[0]} keys {case[1]} page {case[2]} {case[3]}"
         if arguments.only not in name or time.monotonic() > deadline:
