@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/kernels_ahead.h"
 #include "cli/messages.h"
 #include "src/base/error.h"
 
@@ -95,6 +96,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   keep_standard_descriptors();
+  if (argc == 3 && std::string_view(argv[1]) == stof::cli::kCompileWorker) stof::serve_compiles(argv[2]);
   try {
     const int code = run(argc, argv);
     if (std::fflush(stdout) == 0) return code;

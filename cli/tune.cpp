@@ -4,27 +4,24 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 #include <memory>
-#include <set>
-#include <thread>
 
 #include "cli/build_commit.h"
 #include "cli/commands.h"
-#include "cli/compile_pool.h"
+#include "cli/demo.h"
 #include "cli/float_dtype.h"
 #include "cli/json_output.h"
+#include "cli/kernels_ahead.h"
 #include "cli/messages.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/random_model.h"
 #include "cli/table.h"
 #include "src/backend/contract.h"
-#include "src/backend/cuda/matmul/compile_ahead.h"
-#include "src/backend/cuda/matmul/instances.h"
 #include "src/base/error.h"
 #include "src/base/threads.h"
+#include "src/codegen/compiler.h"
 #include "src/fusion/plan_cache.h"
 #include "stof/session.h"
 
@@ -32,11 +29,11 @@ namespace stof::cli {
 namespace {
 
 struct TuneCommand {
-  std::string model, random, mask, dtype = "f32", device = "auto", scheme, budget, ablation = "both", compile, json;
+  std::string model, random, mask, dtype = "f32", device = "auto", scheme, budget, ablation = "both", json;
   std::int64_t batch = 1, seq = 128;
   std::uint64_t seed = 1;
-  int threads = 0;
-  bool explain = false, forget = false;
+  int threads = 0, compilers = 0;
+  bool compile = false, explain = false, forget = false;
 };
 
 // "30s", "2m"; empty is no limit.
@@ -87,6 +84,7 @@ Json json_of(const TuneResult& result) {
                     {"measured", result.measured},
                     {"remembered", result.remembered},
                     {"wrong", result.wrong},
+                    {"compiled", machine_compiler().compiled()},
                     {"seconds", result.seconds},
                     {"finished", result.search.finished},
                     {"kept", result.kept}};
@@ -104,54 +102,53 @@ void print_text(const TuneResult& result) {
                fmt::format("{:.1e}", time.error)});
   fmt::print("{}\n", whole.text());
   fmt::print("scheme    {} ({})\n", result.plan.scheme.text(), result.plan.origin);
-  fmt::print("searched  {} moves, {} kept; {} rounds; {} times measured, {} remembered, {} wrong; {:.1f} s{}\n",
-             result.search.moves_tried, result.search.moves_kept, result.search.rounds, result.measured,
-             result.remembered, result.wrong, result.seconds, result.search.finished ? "" : ", out of time");
+  fmt::print(
+      "searched  {} moves, {} kept; {} rounds; {} times measured, {} remembered, {} wrong; {} kernels compiled; "
+      "{:.1f} s{}\n",
+      result.search.moves_tried, result.search.moves_kept, result.search.rounds, result.measured, result.remembered,
+      result.wrong, machine_compiler().compiled(), result.seconds, result.search.finished ? "" : ", out of time");
   if (result.kept) fmt::print("kept as   {}\n", result.plan.key.fingerprint().hex().substr(0, 8));
 }
 
-// A share of the kernels that the search may want, in a process that does nothing else.
+// What the search would begin with, and no more.
 void compile(const TuneCommand& command, const TuneOptions& options) {
-  const Share share = share_of(command.compile);
+  if (const std::string why_not = machine_compiler().missing(); !why_not.empty())
+    fail(ErrorKind::unsupported, "nothing can be compiled here: {}", why_not);
   const Model model = command.random.empty() ? read_model(command.model) : described_model(command.random, command.seq);
-  std::set<std::string> seen;
-  int index = 0;
-  for_each_setting(model, options, [&](const LinearSpec& spec, std::int64_t rows, const MatmulSetting& setting) {
-    const std::string kernel = cuda::name_of(cuda::instance_of(cuda::problem_of(spec, rows), setting));
-    if (!seen.insert(kernel).second || index++ % share.of != share.index) return;
-    cuda::compile_ahead(spec, rows, setting);
-  });
+  const std::vector<CompileJob> jobs = kernels_of_search(model, options);
+  const Stopwatch watch;
+  const KernelsAhead ahead(jobs, command.compilers);
+  machine_compiler().wait_beside();
+  const int compiled = machine_compiler().compiled();
+  if (!command.json.empty())
+    write_json({{"kernels", jobs.size()}, {"compiled", compiled}, {"seconds", watch.seconds()}}, command.json);
+  if (command.json != "-")
+    fmt::print("{} kernels, {} of them compiled now; {:.1f} s\n", jobs.size(), compiled, watch.seconds());
 }
 
-void compile_beside(const TuneCommand& command) {
-  std::vector<std::string> arguments{"tune",
-                                     "--device",
-                                     command.device,
-                                     "--dtype",
-                                     command.dtype,
-                                     "--batch",
-                                     std::to_string(command.batch),
-                                     "--seq",
-                                     std::to_string(command.seq)};
-  const auto add = [&](const char* option, const std::string& value) {
-    if (!value.empty()) arguments.insert(arguments.end(), {option, value});
-  };
-  add("--model", command.model);
-  add("--random", command.random);
-  add("--mask", command.mask);
-  add("--scheme", command.scheme);
-  run_beside(arguments, std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+// On a GPU, as long as the search runs.
+std::unique_ptr<KernelsAhead> compiled_ahead(const TuneCommand& command, const TuneOptions& options,
+                                             const Model& model) {
+  if (options.device.backend != &cuda_backend) return nullptr;
+  if (const std::string why_not = machine_compiler().missing(); !why_not.empty()) {
+    say(fmt::format("stof: {}: only kernels that were built with this program are searched\n", why_not));
+    return nullptr;
+  }
+  return std::make_unique<KernelsAhead>(kernels_of_search(model, options), command.compilers);
 }
 
 void run(const TuneCommand& command) {
   check_outputs({{"--json", command.json, true}});
   if (command.threads < 0 || command.threads > kMostThreads)
     fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) to {}", command.threads, kMostThreads);
+  if (command.compilers < 0 || command.compilers > kMostThreads)
+    fail(ErrorKind::invalid_argument, "--compilers {}; accepted: 0 (all cores but one) to {}", command.compilers,
+         kMostThreads);
   const ThreadCount threads(command.threads);
   TuneOptions options = options_of(command);
-  if (!command.compile.empty()) return compile(command, options);
-  if (options.device.backend == &cuda_backend) compile_beside(command);
+  if (command.compile) return compile(command, options);
   const Model model = command.random.empty() ? read_model(command.model) : random_model(command.random, command.seq, 1);
+  const std::unique_ptr<KernelsAhead> ahead = compiled_ahead(command, options, model);
   TuneResult result;
   {
     Progress progress("tuning", 0);
@@ -185,7 +182,10 @@ void add_tune(CLI::App& app) {
       ->add_option("--ablation", command->ablation,
                    "both, or with attention or fusion alone, or none: to see what each brings; nothing is kept then")
       ->capture_default_str();
-  tuned->add_option("--compile", command->compile)->group("");  // of the processes that it starts
+  tuned->add_flag("--compile", command->compile,
+                  "only compile the kernels that the search would begin with; needs no GPU with --device cuda:h200");
+  tuned->add_option("--compilers", command->compilers, "processes that compile; 0: all cores but one")
+      ->capture_default_str();
   tuned->add_flag("--explain", command->explain, "print every move");
   tuned->add_flag("--no-cache", command->forget, "neither read nor keep times and plans");
   tuned->add_option("--json", command->json, "the plan and the search as JSON, into a file, or - for stdout");

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// From CUDA source to a cubin: compiled with the library, or found in the cache, or compiled now.
+// From CUDA source to a cubin: compiled with the library, or found in the cache, or compiled now, by this process or by
+// others beside it.
 #pragma once
+#include <atomic>
+#include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "src/codegen/compile_pool.h"
 #include "src/codegen/kernel_cache.h"
 #include "src/codegen/nvrtc.h"
 
@@ -21,9 +26,16 @@ struct CompilerOptions {
 // The machine's NVRTC, and a cache in the user's folder.
 CompilerOptions default_compiler_options();
 
+// Processes that compile for this one, as long as somebody wants them to.
+struct CompileBeside {
+  WorkerProgram worker;
+  int workers = 1;
+  Log log = {};  // from several threads; also what the cache has to say where CompilerOptions names no one else
+};
+
 class Compiler {
  public:
-  explicit Compiler(CompilerOptions options) : options_(std::move(options)), cache_(options_.cache) {}
+  explicit Compiler(CompilerOptions options);
 
   // Why nothing can be compiled; empty when it can.
   std::string missing() const;
@@ -31,12 +43,34 @@ class Compiler {
   // `source` may include what kernel_headers() holds. Throws unsupported, with the whole log, when it does not compile,
   // and when there is neither a cache entry nor a compiler that may be used.
   std::string cubin(std::string_view source, std::string_view target) const;
+  std::string cubin(const CompileJob& job) const;
+
+  // From now on processes compile, those of `jobs` that are in no cache at once and in their order; cubin() waits for
+  // what it wants. `worker` need not say which NVRTC: that is its last argument. Nothing where there is no NVRTC.
+  void begin_beside(std::span<const CompileJob> jobs, const CompileBeside& beside);
+  void wait_beside() const;  // until all of them are done
+  void end_beside();         // what is not done is not compiled
+
+  // Since this began to exist: kernels that were in no cache.
+  int compiled() const { return compiled_; }
 
  private:
+  KernelKey key_of(const CompileJob& job) const;
+  std::shared_ptr<CompilePool> pool() const;
+  void tell(std::string_view message) const;  // of the cache
+
   CompilerOptions options_;
   KernelCache cache_;
   mutable std::mutex compiling_;  // NVRTC compiles one at a time, and the second may want what the first compiles
+  mutable std::mutex choosing_;   // guards the next three
+  std::shared_ptr<CompilePool> pool_;
+  Log beside_log_;
+  mutable bool told_ = false;  // where no kernel can be kept, that is said once
+  mutable std::atomic<int> compiled_ = 0;
 };
+
+// The one of this process, by default_compiler_options().
+Compiler& machine_compiler();
 
 // A kernel compiled with the library, or nothing.
 std::string_view embedded_cubin(std::string_view name, std::string_view target);

@@ -85,8 +85,12 @@ const LoggedTime* TimeLog::find(const std::string& work, const std::string& sett
   return found == times_.end() ? nullptr : &found->second;
 }
 
-void TimeLog::add(const std::string& work, const std::string& setting, const LoggedTime& time) {
+void TimeLog::add_unkept(const std::string& work, const std::string& setting, const LoggedTime& time) {
   times_.try_emplace({work, setting}, time);
+}
+
+void TimeLog::add(const std::string& work, const std::string& setting, const LoggedTime& time) {
+  add_unkept(work, setting, time);
   if (!file_) return;
   const Json json{{"scope", scope_},     {"work", work},          {"setting", setting},
                   {"us", time.us},       {"spread", time.spread}, {"runs", time.runs},

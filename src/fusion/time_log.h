@@ -28,6 +28,8 @@ class TimeLog {
 
   const LoggedTime* find(const std::string& work, const std::string& setting) const;
   void add(const std::string& work, const std::string& setting, const LoggedTime& time);
+  // As long as this log lives.
+  void add_unkept(const std::string& work, const std::string& setting, const LoggedTime& time);
 
   std::size_t size() const { return times_.size(); }
   std::size_t skipped() const { return skipped_; }  // lines that could not be read

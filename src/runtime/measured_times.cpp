@@ -40,13 +40,14 @@ std::optional<double> MeasuredTimes::measure(const Work& work, const Candidate& 
     ++remembered_;
   } else {
     const WorkOutcome outcome = timer_for(work).measure(candidate.setting, options_.seconds_a_time);
-    log_.add(work.text, candidate.setting,
-             {.us = outcome.time.us,
-              .spread = outcome.time.spread,
-              .error = outcome.error,
-              .runs = outcome.time.runs,
-              .wrong = outcome.wrong,
-              .when = now_utc()});
+    const LoggedTime time{.us = outcome.time.us,
+                          .spread = outcome.time.spread,
+                          .error = outcome.error,
+                          .runs = outcome.time.runs,
+                          .wrong = outcome.wrong,
+                          .when = now_utc()};
+    if (outcome.lasting) log_.add(work.text, candidate.setting, time);
+    else log_.add_unkept(work.text, candidate.setting, time);
     known = log_.find(work.text, candidate.setting);
     ++measured_;
   }

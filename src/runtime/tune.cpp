@@ -83,15 +83,20 @@ class Tuning {
 
   using See = std::function<void(const LinearSpec&, std::int64_t, const MatmulSetting&)>;
   void for_each_setting(const See& see) {
-    for (const Scheme& scheme : starts(analytical_search(blocks_, call_))) {
-      const Graph fused = fuse(blocks_, scheme);
-      for (const Node& node : fused.nodes) {
-        if (!std::holds_alternative<op::Linear>(node.op)) continue;
-        for (const Candidate& candidate : promising({work_text(fused, node), fused, node}, call_))
-          if (!candidate.setting.empty())
-            see(linear_spec(node, options_.dtype, &options_.device), call_.rows, matmul_setting_of(candidate.setting));
+    const std::vector<Scheme> schemes = starts(analytical_search(blocks_, call_));
+    const auto first = static_cast<std::size_t>(SearchOptions{}.samples);
+    // A scheme is judged by the first settings of its works; the others are for the winner alone.
+    for (const bool later : {false, true})
+      for (const Scheme& scheme : schemes) {
+        const Graph fused = fuse(blocks_, scheme);
+        for (const Node& node : fused.nodes) {
+          if (!std::holds_alternative<op::Linear>(node.op)) continue;
+          const std::vector<Candidate> all = promising({work_text(fused, node), fused, node}, call_);
+          for (std::size_t i = later ? first : 0; i < (later ? all.size() : std::min(first, all.size())); ++i)
+            if (!all[i].setting.empty())
+              see(linear_spec(node, options_.dtype, &options_.device), call_.rows, matmul_setting_of(all[i].setting));
+        }
       }
-    }
   }
 
  private:

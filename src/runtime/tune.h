@@ -49,8 +49,8 @@ struct TuneResult {
   bool kept = false;
 };
 
-// Every way of running a matmul that tune() would begin with, so that kernels can be compiled before. Needs no device
-// but its description.
+// Every way of running a matmul that tune() would begin with, in the order in which it asks, so that kernels can be
+// compiled before. Needs no device but its description.
 void for_each_setting(const Model& model, const TuneOptions& options,
                       const std::function<void(const LinearSpec&, std::int64_t rows, const MatmulSetting&)>& see);
 

@@ -145,6 +145,7 @@ WorkOutcome WorkTimer::measure(const std::string& setting, double seconds) {
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::internal) throw;
     outcome.wrong = error.what();
+    outcome.lasting = error.kind() != ErrorKind::device;
   }
   return outcome;
 }

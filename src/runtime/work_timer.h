@@ -11,7 +11,8 @@
 namespace stof {
 
 struct WorkOutcome {
-  std::string wrong;  // why it must not be used; empty: the time holds
+  std::string wrong;    // why it must not be used; empty: the time holds
+  bool lasting = true;  // false: another time it may do better, as where memory was short
   CallTime time = {};
   double error = 0;  // of sampled rows against the unfused work: Frobenius norm of the difference, relative
 };

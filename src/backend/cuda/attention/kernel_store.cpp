@@ -14,16 +14,13 @@
 namespace stof::cuda {
 namespace {
 
-const Compiler& compiler() {
-  static const Compiler once(default_compiler_options());
-  return once;
-}
-
 std::string cubin_of(std::string_view name, std::string_view source, int arch) {
   // What uses nothing of 9.0 alone is built without the a.
   for (const std::string& target : {target_of(arch), fmt::format("sm_{}", arch)})
     if (const std::string_view built = embedded_cubin(name, target); !built.empty()) return std::string(built);
-  return compiler().cubin(source.empty() ? unit_source(name) : source, target_of(arch));
+  return machine_compiler().cubin({.name = std::string(name),
+                                   .source = std::string(source.empty() ? unit_source(name) : source),
+                                   .target = target_of(arch)});
 }
 
 struct Loaded {

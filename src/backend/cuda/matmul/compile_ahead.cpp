@@ -14,11 +14,11 @@ bool is_built_in(const LinearSpec& spec, std::int64_t rows, const MatmulSetting&
   return !embedded_cubin(name_of(instance), target_of(spec.device->caps.arch)).empty();
 }
 
-bool compile_ahead(const LinearSpec& spec, std::int64_t rows, const MatmulSetting& setting) {
-  if (is_built_in(spec, rows, setting)) return false;
-  static const Compiler compiler(default_compiler_options());
-  compiler.cubin(source_of(instance_of(problem_of(spec, rows), setting)), target_of(spec.device->caps.arch));
-  return true;
+std::optional<CompileJob> compile_job(const LinearSpec& spec, std::int64_t rows, const MatmulSetting& setting) {
+  if (is_built_in(spec, rows, setting)) return std::nullopt;
+  const GemmInstance instance = instance_of(problem_of(spec, rows), setting);
+  return CompileJob{
+      .name = name_of(instance), .source = source_of(instance), .target = target_of(spec.device->caps.arch)};
 }
 
 }  // namespace stof::cuda

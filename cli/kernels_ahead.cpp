@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/kernels_ahead.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "cli/messages.h"
+#include "src/backend/cuda/matmul/compile_ahead.h"
+#include "src/codegen/compiler.h"
+
+namespace stof::cli {
+
+std::vector<CompileJob> kernels_of_search(const Model& model, const TuneOptions& options) {
+  std::vector<CompileJob> jobs;
+  std::set<std::string> seen;
+  for_each_setting(model, options, [&](const LinearSpec& spec, std::int64_t rows, const MatmulSetting& setting) {
+    if (std::optional<CompileJob> job = cuda::compile_job(spec, rows, setting); job && seen.insert(job->name).second)
+      jobs.push_back(*std::move(job));
+  });
+  return jobs;
+}
+
+KernelsAhead::KernelsAhead(const std::vector<CompileJob>& jobs, int processes) {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  machine_compiler().begin_beside(
+      jobs, {.worker = {.program = "/proc/self/exe", .arguments = {kCompileWorker}},
+             .workers = processes > 0 ? processes : std::max(1, cores - 1),
+             .log = [](std::string_view message) { say(fmt::format("stof: compiler: {}\n", message)); }});
+}
+
+KernelsAhead::~KernelsAhead() { machine_compiler().end_beside(); }
+
+}  // namespace stof::cli

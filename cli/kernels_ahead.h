@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels that a search will want, compiled while it runs by processes beside this one: `stof compile-worker`.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "src/codegen/compile_worker.h"
+#include "src/model/model.h"
+#include "src/runtime/tune.h"
+
+namespace stof::cli {
+
+// How this program is told to be a worker: `stof compile-worker NVRTC`, for nobody else to call.
+inline constexpr const char* kCompileWorker = "compile-worker";
+
+// In the order in which a search with these options asks for them; each once. Needs no GPU but its description.
+std::vector<CompileJob> kernels_of_search(const Model& model, const TuneOptions& options);
+
+class KernelsAhead {
+ public:
+  // `processes` 0: one less than there are cores, for this one measures.
+  KernelsAhead(const std::vector<CompileJob>& jobs, int processes);
+  ~KernelsAhead();  // ends them
+  KernelsAhead(const KernelsAhead&) = delete;
+  KernelsAhead& operator=(const KernelsAhead&) = delete;
+};
+
+}  // namespace stof::cli
