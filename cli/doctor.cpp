@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/json_output.h"
 #include "cli/machine.h"
+#include "cli/short_spins.h"
 #include "src/backend/cpu/attention/cost_table.h"
 
 namespace stof::cli {
@@ -65,6 +66,8 @@ void print_text(const Report& report) {
   print_line("CPU", cpu.name.empty() ? "unknown" : cpu.name);
   const std::string cores = cpu.cores > 0 ? fmt::format("{} cores, ", cpu.cores) : "";
   print_line("", fmt::format("{}{} hardware threads, {} used", cores, cpu.threads, omp_get_max_threads()));
+  const std::string waiting = thread_waiting();
+  print_line("", fmt::format("threads wait by {}", waiting.empty() ? "OpenMP's default" : waiting));
   print_line("instruction sets", fmt::format("{}; bf16 dot product: {}", fmt::join(cpu.instruction_sets, " "),
                                              cpu.bf16_dot ? "yes" : "no"));
   print_line("memory", fmt::format("{}, {} available", gibibytes(cpu.memory_bytes), gibibytes(cpu.available_bytes)));
@@ -101,6 +104,7 @@ Json to_json(const Report& report) {
             {"cores", report.cpu.cores},
             {"hardware_threads", report.cpu.threads},
             {"threads", omp_get_max_threads()},
+            {"thread_waiting", thread_waiting()},
             {"instruction_sets", report.cpu.instruction_sets},
             {"bf16_dot", report.cpu.bf16_dot},
             {"memory_bytes", report.cpu.memory_bytes},

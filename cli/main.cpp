@@ -16,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/kernels_ahead.h"
 #include "cli/messages.h"
+#include "cli/short_spins.h"
 #include "src/base/error.h"
 
 namespace {
@@ -97,6 +98,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   keep_standard_descriptors();
   if (argc == 3 && std::string_view(argv[1]) == stof::cli::kCompileWorker) stof::serve_compiles(argv[2]);
+  stof::cli::spin_for_a_moment(argv);
   try {
     const int code = run(argc, argv);
     if (std::fflush(stdout) == 0) return code;

@@ -31,7 +31,7 @@ class Doctor(unittest.TestCase):
         self.assertEqual(list(found), ["version", "cpu", "gpu", "cache", "calibration", "missing"])
         self.assertEqual(
             list(found["cpu"]),
-            ["name", "cores", "hardware_threads", "threads", "instruction_sets", "bf16_dot", "memory_bytes",
+            ["name", "cores", "hardware_threads", "threads", "thread_waiting", "instruction_sets", "bf16_dot", "memory_bytes",
              "available_bytes"])  # fmt: skip
         self.assertEqual(list(found["gpu"]), ["devices", "driver", "cuda", "nvrtc", "cublaslt"])
         self.assertEqual(list(found["cache"]), ["folder", "writable"])
@@ -43,6 +43,21 @@ class Doctor(unittest.TestCase):
         self.assertEqual(cpu["hardware_threads"], len(os.sched_getaffinity(0)))
         self.assertEqual(cpu["memory_bytes"], os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
         self.assertEqual(report(OMP_NUM_THREADS="3")["cpu"]["threads"], 3)
+
+    def test_threads_spin_for_a_moment_unless_told_otherwise(self):
+        def waiting(**environment):
+            return report(**{"GOMP_SPINCOUNT": None, "OMP_WAIT_POLICY": None, **environment})["cpu"]["thread_waiting"]
+
+        self.assertEqual(waiting(), "GOMP_SPINCOUNT=1000")
+        self.assertEqual(waiting(GOMP_SPINCOUNT="7"), "GOMP_SPINCOUNT=7")
+        self.assertEqual(waiting(OMP_WAIT_POLICY="passive"), "OMP_WAIT_POLICY=passive")
+
+    def test_starting_again_keeps_the_process_and_its_name(self):
+        environment = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+        with subprocess.Popen(["another-name", "graph"], executable=STOF, env=environment, stderr=subprocess.PIPE) as started:
+            self.assertIn(b"stof: ", started.stderr.read())
+            self.assertEqual(os.waitpid(started.pid, 0)[0], started.pid)
+            started.returncode = 2
 
     def test_json_into_a_file_leaves_the_text_on_stdout(self):
         with tempfile.TemporaryDirectory() as folder:
