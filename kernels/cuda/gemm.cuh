@@ -36,7 +36,7 @@ __device__ __forceinline__ void prepare_barriers(typename Traits::Shared& shared
 // Writes: rows below `rows`, each element once; moments of them.
 template <class Traits>
 __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
-    gemm_kernel(const __grid_constant__ GemmMaps maps, const __grid_constant__ GemmParams p) {
+    gemm_kernel(const __grid_constant__ typename Traits::Maps maps, const __grid_constant__ GemmParams p) {
   extern __shared__ __align__(1024) unsigned char raw[];
   auto& shared = *reinterpret_cast<typename Traits::Shared*>(raw);
   const int group = uniform(static_cast<int>(threadIdx.x) / 128),

@@ -6,6 +6,31 @@
 
 namespace stof::cuda {
 
+// Matrices of 8 x 8 of 16 rows: first those of one column block, rows 0 and 8, then those of the next. Each lane names a
+// row of one: lanes 0 to 15 the rows of the first block, the others of the second.
+__device__ __forceinline__ void load_blocks(u32 (&to)[2][2], u32 place) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0][0]), "=r"(to[0][1]), "=r"(to[1][0]), "=r"(to[1][1])
+               : "r"(place)
+               : "memory");
+}
+__device__ __forceinline__ void store_blocks(u32 place, const u32 (&from)[2][2]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(place), "r"(from[0][0]),
+               "r"(from[0][1]), "r"(from[1][0]), "r"(from[1][1])
+               : "memory");
+}
+// Of one column block.
+__device__ __forceinline__ void load_block(u32 (&to)[2], u32 place) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(to[0]), "=r"(to[1])
+               : "r"(place)
+               : "memory");
+}
+__device__ __forceinline__ void store_block(u32 place, const u32 (&from)[2]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(place), "r"(from[0]), "r"(from[1])
+               : "memory");
+}
+
 template <class Traits>
 struct GemmConsumer {
   using Shared = typename Traits::Shared;
@@ -45,6 +70,10 @@ struct GemmConsumer {
     }
     const u32 x = descriptor(shared_address(shared.x[0])) + static_cast<u32>(part * kBlocks * (64 * kRowBytes / 16));
     const u32 w = descriptor(shared_address(shared.w[0]));
+    if constexpr (Traits::kForgetsSums) {
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) forget(sums[block]);
+    }
     u32 before = 0;
     for (int step = 0; step < steps; ++step) {
       barrier_wait(shared_address(&shared.full[ring.stage]), ring.parity);
@@ -84,45 +113,49 @@ struct GemmConsumer {
     } else {
       if constexpr (Traits::kHasFacts)
         barrier_wait(shared_address(&shared.facts_full[slot]), order / Traits::kSlots & 1);
-#pragma unroll
-      for (int box = 0; box < Traits::kBoxes; ++box) {
-        barrier_wait(shared_address(&shared.ready[team][box]), turn & 1);
-#pragma unroll
-        for (int block = 0; block < kBlocks; ++block) write_box(tile, shared.facts[slot], box, block);
-        fence_async_proxy();
-        __syncwarp();
-        if (lane == 0) barrier_arrive(shared_address(&shared.staged[box]));
-      }
+      write_boxes(tile, shared.facts[slot], turn);
       if constexpr (Traits::kHasFacts) barrier_arrive(shared_address(&shared.facts_empty[slot]));
     }
   }
 
-  // 16 rows of 64 columns, through the box that holds the residual and takes the output: matrices of 8 x 8 come and go
-  // as the accumulators hold them.
-  __device__ __forceinline__ void write_box(const GemmTile& tile, const typename Traits::Facts& facts, int box,
-                                            int block) {
+  template <int kBox = 0>
+  __device__ __forceinline__ void write_boxes(const GemmTile& tile, const typename Traits::Facts& facts, int turn) {
+    barrier_wait(shared_address(&shared.ready[team][kBox]), turn & 1);
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) write_box<kBox>(tile, facts, block);
+    fence_async_proxy();
+    __syncwarp();
+    if (lane == 0) barrier_arrive(shared_address(&shared.staged[kBox]));
+    if constexpr (kBox + 1 < Traits::kBoxes) write_boxes<kBox + 1>(tile, facts, turn);
+  }
+
+  // 16 rows of a box, which holds the residual and takes the output: matrices of 8 x 8 come and go as the accumulators
+  // hold them, two at a time side by side.
+  template <int kBox>
+  __device__ __forceinline__ void write_box(const GemmTile& tile, const typename Traits::Facts& facts, int block) {
+    using Box = OutBox<kColumns, kBox>;
     const int first = (part * kBlocks + block) * 64 + 16 * warp, row = first + lane % 16;
     const RowPair rows = rows_of<Traits>(facts, first + lane / 4);
-    const u32 at = shared_address(shared.out[box]) + static_cast<u32>(row) * kRowBytes;
-    float* const values = &sums[block][box * 32];
+    const u32 at = shared_address(shared.out) + Box::kFirst * 2 * Traits::kRows + static_cast<u32>(row) * Box::kPitch;
+    float* const values = &sums[block][Box::kFirst / 2];
 #pragma unroll
-    for (int j = 0; j < 8; j += 2) {
-      const u32 place = at + (static_cast<u32>((j + (lane >> 4)) ^ (row & 7)) << 4);
+    for (int j = 0; j < Box::kColumns / 8; j += 2) {
+      const int column = Box::kFirst + 8 * j + lane % 4 * 2;
       u32 residual[2][2] = {}, stored[2][2];
-      if constexpr (Traits::kEpilogue.residual)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(residual[0][0]), "=r"(residual[0][1]), "=r"(residual[1][0]), "=r"(residual[1][1])
-                     : "r"(place)
-                     : "memory");
-      const int column = box * kBoxColumns + 8 * j + lane % 4 * 2;
-      finish_block<Traits>(values + 4 * j, facts, column, rows, residual[0], stored[0]);
-      finish_block<Traits>(values + 4 * j + 4, facts, column + 8, rows, residual[1], stored[1]);
-      asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(place), "r"(stored[0][0]),
-                   "r"(stored[0][1]), "r"(stored[1][0]), "r"(stored[1][1])
-                   : "memory");
+      if constexpr (Box::kColumns == 8) {
+        if constexpr (Traits::kEpilogue.residual) load_block(residual[0], at);
+        finish_block<Traits>(values, facts, column, rows, residual[0], stored[0]);
+        store_block(at, stored[0]);
+      } else {
+        const u32 place = at + (static_cast<u32>((j + (lane >> 4)) ^ Box::swap(row)) << 4);
+        if constexpr (Traits::kEpilogue.residual) load_blocks(residual, place);
+        finish_block<Traits>(values + 4 * j, facts, column, rows, residual[0], stored[0]);
+        finish_block<Traits>(values + 4 * j + 4, facts, column + 8, rows, residual[1], stored[1]);
+        store_blocks(place, stored);
+      }
     }
     if constexpr (Traits::kEpilogue.moments) {
-      const int column = tile.column + box * kBoxColumns;
+      const int column = tile.column + Box::kFirst;
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const float2 moments = moments_of<8>(values, i, p.columns - column);

@@ -40,32 +40,54 @@ __device__ __forceinline__ void load_operands(typename Traits::Shared& shared, c
   }
 }
 
-// Boxes of 64 columns go through shared memory one after another: the residual in, the output out.
+// The boxes of one tile: the residual in,
+template <class Traits, int kBox = 0>
+__device__ __forceinline__ void load_boxes(typename Traits::Shared& shared, const typename Traits::Maps& maps,
+                                           const GemmTile& tile, int team) {
+  using Box = OutBox<Traits::kColumns, kBox>;
+  const u32 ready = shared_address(&shared.ready[team][kBox]);
+  if constexpr (Traits::kEpilogue.residual) {
+    barrier_expect(ready, Box::kPitch * Traits::kRows);
+    load_matrix(shared_address(shared.out) + Box::kFirst * 2 * Traits::kRows, Box::residual(maps),
+                tile.column + Box::kFirst, tile.row, ready);
+  } else {
+    barrier_arrive(ready);
+  }
+  if constexpr (kBox + 1 < Traits::kBoxes) load_boxes<Traits, kBox + 1>(shared, maps, tile, team);
+}
+
+// the output out, each as soon as it is there.
+template <class Traits, int kBox = 0>
+__device__ __forceinline__ void store_boxes(typename Traits::Shared& shared, const typename Traits::Maps& maps,
+                                            const GemmTile& tile, int turn) {
+  using Box = OutBox<Traits::kColumns, kBox>;
+  barrier_wait(shared_address(&shared.staged[kBox]), turn & 1);
+  store_matrix(Box::out(maps), tile.column + Box::kFirst, tile.row,
+               shared_address(shared.out) + Box::kFirst * 2 * Traits::kRows);
+  commit_stores();
+  if constexpr (kBox + 1 < Traits::kBoxes) store_boxes<Traits, kBox + 1>(shared, maps, tile, turn);
+}
+
+template <class Traits, int kBox = 0>
+__device__ __forceinline__ void prefetch_boxes(const typename Traits::Maps& maps) {
+  using Box = OutBox<Traits::kColumns, kBox>;
+  if constexpr (Box::kColumns != OutBox<Traits::kColumns, kBox - 1>::kColumns) {
+    prefetch_map(Box::out(maps));
+    if constexpr (Traits::kEpilogue.residual) prefetch_map(Box::residual(maps));
+  }
+  if constexpr (kBox + 1 < Traits::kBoxes) prefetch_boxes<Traits, kBox + 1>(maps);
+}
+
 template <class Traits>
-__device__ __forceinline__ void carry_output(typename Traits::Shared& shared, const GemmMaps& maps,
+__device__ __forceinline__ void carry_output(typename Traits::Shared& shared, const typename Traits::Maps& maps,
                                              const GemmParams& p) {
-  prefetch_map(maps.out);
-  if constexpr (Traits::kEpilogue.residual) prefetch_map(maps.residual);
+  prefetch_boxes<Traits>(maps);
   wait_for_previous_grid();
   int turn = 0;
   for (GemmTiles<Traits> tiles(p); tiles.any(); tiles.advance(), ++turn) {
     const GemmTile tile = tiles.tile();
-#pragma unroll
-    for (int box = 0; box < Traits::kBoxes; ++box) {
-      const u32 ready = shared_address(&shared.ready[turn % Traits::kTeams][box]);
-      if constexpr (Traits::kEpilogue.residual) {
-        barrier_expect(ready, Traits::kOutBoxBytes);
-        load_matrix(shared_address(shared.out[box]), maps.residual, tile.column + box * kBoxColumns, tile.row, ready);
-      } else {
-        barrier_arrive(ready);
-      }
-    }
-#pragma unroll
-    for (int box = 0; box < Traits::kBoxes; ++box) {
-      barrier_wait(shared_address(&shared.staged[box]), turn & 1);
-      store_matrix(maps.out, tile.column + box * kBoxColumns, tile.row, shared_address(shared.out[box]));
-      commit_stores();
-    }
+    load_boxes<Traits>(shared, maps, tile, turn % Traits::kTeams);
+    store_boxes<Traits>(shared, maps, tile, turn);
     wait_stores_read();
   }
 }

@@ -11,8 +11,9 @@ struct GemmShare {
   // A CTA writes kGroups groups of 16 rows; kSharers warps share a group, each with its part of the columns.
   static constexpr int kGroups = Traits::kSplit > 1 ? Traits::kOwnRows / 16 : Traits::kWarps;
   static constexpr int kSharers = Traits::kWarps / kGroups, kColumnBlocks = Traits::kColumns / 8;
-  static constexpr int kOwnBlocks = kColumnBlocks / kSharers, kOwnColumns = 8 * kOwnBlocks;
-  static_assert(Traits::kSplit == 1 || (kSharers * kOwnBlocks == kColumnBlocks && kOwnColumns <= kMomentColumns));
+  static constexpr int kOwnBlocks = (kColumnBlocks + kSharers - 1) / kSharers, kOwnColumns = 8 * kOwnBlocks;
+  static constexpr bool kEven = kSharers * kOwnBlocks == kColumnBlocks;  // otherwise the last ones have less, or nothing
+  static_assert(Traits::kSplit == 1 || !Traits::kEpilogue.moments || (kEven && kOwnColumns <= kMomentColumns));
   typename Traits::Shared& shared;
   const GemmParams& p;
   const GemmTile& tile;
@@ -22,8 +23,9 @@ struct GemmShare {
   __device__ __forceinline__ int first_block() const { return warp % kSharers * kOwnBlocks; }
   __device__ __forceinline__ int row() const { return tile.row + rank * Traits::kOwnRows + 16 * group() + lane / 4; }
   __device__ __forceinline__ int column(int block) const { return 8 * (first_block() + block) + lane % 4 * 2; }
+  __device__ __forceinline__ bool has(int block) const { return kEven || first_block() + block < kColumnBlocks; }
   __device__ __forceinline__ bool exists(int i, int block) const {
-    return row() + 8 * i < p.rows && tile.column + column(block) < p.columns;
+    return has(block) && row() + 8 * i < p.rows && tile.column + column(block) < p.columns;
   }
   __device__ __forceinline__ long long place(int i, int block) const {
     return static_cast<long long>(row() + 8 * i) * p.columns + tile.column + column(block);
@@ -39,6 +41,7 @@ struct GemmShare {
     add_up(own);
 #pragma unroll
     for (int j = 0; j < kOwnBlocks; ++j) {
+      if (!kEven && !has(j)) continue;
       u32 stored[2];
       finish_block<Traits>(own + 4 * j, shared.facts[0], column(j), rows, residual[j], stored);
 #pragma unroll
@@ -71,6 +74,7 @@ struct GemmShare {
     for (int other = 0; other < Traits::kSplit; ++other)
 #pragma unroll
       for (int j = 0; j < kOwnBlocks; ++j) {
+        if (!kEven && !has(j)) continue;
         const float4 v = shared.incoming[other][(group() * kColumnBlocks + first_block() + j) * 32 + lane];
         own[4 * j] += v.x, own[4 * j + 1] += v.y, own[4 * j + 2] += v.z, own[4 * j + 3] += v.w;
       }

@@ -36,6 +36,45 @@ struct StorageOf<Bfloat> {
 
 constexpr int kMomentColumns = 64;
 
+// A tile's output leaves in boxes: of 64 columns as long as they fit, then one each of 32, 16 and 8 where the rest has
+// that bit. Each is swizzled over its own width, as the copy engine does it: piece j of row r, 16 bytes, lies at
+// r * kPitch + ((j ^ swap(r)) << 4).
+template <int kTileColumns, int kBox>
+struct OutBox {
+  static constexpr int kFirst = OutBox<kTileColumns, kBox - 1>::kFirst + OutBox<kTileColumns, kBox - 1>::kColumns;
+  static constexpr int kLeft = kTileColumns - kFirst;
+  static constexpr int kColumns = kLeft >= 64 ? 64 : kLeft >= 32 ? 32 : kLeft >= 16 ? 16 : 8;
+  static constexpr int kPitch = 2 * kColumns;
+  static __device__ __forceinline__ int swap(int row) {
+    return static_cast<int>(static_cast<u32>(row) / (64 / kColumns)) & (kColumns / 8 - 1);
+  }
+  template <class Maps>
+  static __device__ __forceinline__ const TensorMap& out(const Maps& maps) {
+    if constexpr (kColumns == 64) return maps.out;
+    else return maps.narrow_out[kColumns == 32 ? 0 : kColumns == 16 ? 1 : 2];
+  }
+  template <class Maps>
+  static __device__ __forceinline__ const TensorMap& residual(const Maps& maps) {
+    if constexpr (kColumns == 64) return maps.residual;
+    else return maps.narrow_residual[kColumns == 32 ? 0 : kColumns == 16 ? 1 : 2];
+  }
+};
+// In front of the first.
+template <int kTileColumns>
+struct OutBox<kTileColumns, -1> {
+  static constexpr int kFirst = 0, kColumns = 0;
+};
+
+// Narrow boxes have maps of their own.
+template <bool kWholeBoxes>
+struct MapsOf {
+  using Type = GemmMaps;
+};
+template <>
+struct MapsOf<false> {
+  using Type = GemmNarrowMaps;
+};
+
 template <class Element_, GemmShape kShape, GemmEpilogue kEpilogue_>
 struct GemmTraits {
   using Element = Element_;
@@ -44,15 +83,18 @@ struct GemmTraits {
   static constexpr int kRows = kShape.rows, kColumns = kShape.columns, kStages = kShape.stages;
   static constexpr int kWarpgroups = kShape.warpgroups, kTeams = kShape.teams, kSplit = kShape.split;
   static constexpr int kBlocks = kRows / (64 * kWarpgroups);  // of 64 rows, that a warpgroup has
-  static constexpr int kBoxes = kColumns / kBoxColumns;
+  static constexpr int kBoxes = kColumns / 64 + kColumns / 32 % 2 + kColumns / 16 % 2 + kColumns / 8 % 2;  // of output
+  static constexpr bool kWholeBoxes = kColumns % kBoxColumns == 0;
+  using Maps = typename MapsOf<kWholeBoxes>::Type;
   static constexpr int kWarps = 4 * kWarpgroups;  // of a team
   static constexpr int kConsumers = kWarpgroups * kTeams;
   static constexpr int kThreads = 128 * (kConsumers + 1);
-  static_assert(kRows == 64 * kWarpgroups * kBlocks && kColumns % kBoxColumns == 0 && kRows <= 256 && kColumns <= 256);
+  static_assert(kRows == 64 * kWarpgroups * kBlocks && kColumns % 8 == 0 && kRows <= 256 && kColumns <= 256);
+  static_assert(kWholeBoxes || !kEpilogue.moments, "a tile has whole pieces of moments");
   static_assert(kSplit == 1 || (kTeams == 1 && kBlocks == 1 && kRows / 16 % kSplit == 0),
                 "sums of a split tile are divided by groups of 16 rows");
 
-  static constexpr u32 kXBytes = kRows * kRowBytes, kWBytes = kColumns * kRowBytes, kOutBoxBytes = kRows * kRowBytes;
+  static constexpr u32 kXBytes = kRows * kRowBytes, kWBytes = kColumns * kRowBytes;
   static constexpr int kOwnRows = kRows / kSplit;  // that this CTA writes
 
   // What an epilogue uses of a tile's columns, in this order, and of its rows: {-mean / deviation, 1 / deviation}.
@@ -70,7 +112,7 @@ struct GemmTraits {
   struct Shared {
     alignas(1024) unsigned char x[kStages][kXBytes];
     unsigned char w[kStages][kWBytes];
-    unsigned char out[kSplit > 1 ? 1 : kBoxes][kSplit > 1 ? 16 : kOutBoxBytes];
+    unsigned char out[kSplit > 1 ? 16 : kRows * kColumns * 2];  // by boxes
     // Of the rows that this CTA writes, the sums of every CTA, as vectors of 4 by column block and lane.
     float4 incoming[kSplit > 1 ? kSplit : 1][kSplit > 1 ? kOwnRows / 16 * (kColumns / 8) * 32 : 1];
     Facts facts[kSlots];
@@ -90,6 +132,10 @@ struct GemmTraits {
   // The launch gives each of 384 threads 168 registers; setmaxnreg deals in steps of 8.
   static constexpr bool kDealsRegisters = kConsumers == 2 && kCtas == 1;
   static constexpr bool kManySums = kBlocks * kColumns >= 384;
+  // Values as they are stored take the place of sums, for moments; bfloat is unpacked by integer operations, and then
+  // the sums of the next tile travel through integer registers while they are added to. Where they are so many that this
+  // spills, what is stored is a sum whose last step is missing (ptxas of CUDA 13.0).
+  static constexpr bool kForgetsSums = kManySums && kTeams > 1 && kEpilogue.moments;
   static constexpr int kLoaderRegisters = kManySums ? 40 : 56, kConsumerRegisters = kManySums ? 232 : 224;
 };
 

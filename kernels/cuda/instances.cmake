@@ -109,7 +109,7 @@ macro(stof_gemm dtypes rows columns stages warpgroups teams split activation b r
 "#include \"kernels/cuda/gemm.cuh\"
 namespace stof::cuda {
 struct Instance : GemmTraits<${element}, ${shape}, ${epilogue}> {};
-template __global__ void gemm_kernel<Instance>(const __grid_constant__ GemmMaps,
+template __global__ void gemm_kernel<Instance>(const __grid_constant__ Instance::Maps,
                                                const __grid_constant__ GemmParams);
 ${facts}}
 " sm_90a)

@@ -53,20 +53,31 @@ template <class Element, int kN>
 struct Wgmma;
 
 // Operand lists cannot be written by templates.
+#define STOF_R4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define STOF_R8(d, i)                                                                                         \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
       "+f"(d[i + 7])
 #define STOF_R16(d) STOF_R8(d, 0), STOF_R8(d, 8)
+#define STOF_R12(d) STOF_R8(d, 0), STOF_R4(d, 8)
+#define STOF_R24(d) STOF_R16(d), STOF_R8(d, 16)
 #define STOF_R32(d) STOF_R16(d), STOF_R8(d, 16), STOF_R8(d, 24)
+#define STOF_R36(d) STOF_R32(d), STOF_R4(d, 32)
 #define STOF_R48(d) STOF_R32(d), STOF_R8(d, 32), STOF_R8(d, 40)
-#define STOF_R64(d) STOF_R48(d), STOF_R8(d, 48), STOF_R8(d, 56)
-#define STOF_R80(d) STOF_R64(d), STOF_R8(d, 64), STOF_R8(d, 72)
+#define STOF_R56(d) STOF_R48(d), STOF_R8(d, 48)
+#define STOF_R64(d) STOF_R56(d), STOF_R8(d, 56)
+#define STOF_R72(d) STOF_R64(d), STOF_R8(d, 64)
+#define STOF_R80(d) STOF_R72(d), STOF_R8(d, 72)
 #define STOF_R96(d) STOF_R80(d), STOF_R8(d, 80), STOF_R8(d, 88)
 #define STOF_R128(d) STOF_R96(d), STOF_R8(d, 96), STOF_R8(d, 104), STOF_R8(d, 112), STOF_R8(d, 120)
+#define STOF_N12 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11"
 #define STOF_N16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define STOF_N24 STOF_N16 ",%16,%17,%18,%19,%20,%21,%22,%23"
 #define STOF_N32 STOF_N16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define STOF_N36 STOF_N32 ",%32,%33,%34,%35"
 #define STOF_N48 STOF_N32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
+#define STOF_N56 STOF_N48 ",%48,%49,%50,%51,%52,%53,%54,%55"
 #define STOF_N64 STOF_N48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define STOF_N72 STOF_N64 ",%64,%65,%66,%67,%68,%69,%70,%71"
 #define STOF_N80 STOF_N64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
 #define STOF_N96 \
   STOF_N80       \
@@ -97,24 +108,39 @@ struct Wgmma;
   STOF_WGMMA(Half, "f16", N, R, A0, A1, A2, A3, A4, A5) \
   STOF_WGMMA(Bfloat, "bf16", N, R, A0, A1, A2, A3, A4, A5)
 
+STOF_WGMMA_BOTH(24, 12, 12, 13, 14, 15, 16, 17)
 STOF_WGMMA_BOTH(32, 16, 16, 17, 18, 19, 20, 21)
+STOF_WGMMA_BOTH(48, 24, 24, 25, 26, 27, 28, 29)
 STOF_WGMMA_BOTH(64, 32, 32, 33, 34, 35, 36, 37)
+STOF_WGMMA_BOTH(72, 36, 36, 37, 38, 39, 40, 41)
 STOF_WGMMA_BOTH(96, 48, 48, 49, 50, 51, 52, 53)
+STOF_WGMMA_BOTH(112, 56, 56, 57, 58, 59, 60, 61)
 STOF_WGMMA_BOTH(128, 64, 64, 65, 66, 67, 68, 69)
+STOF_WGMMA_BOTH(144, 72, 72, 73, 74, 75, 76, 77)
 STOF_WGMMA_BOTH(160, 80, 80, 81, 82, 83, 84, 85)
 STOF_WGMMA_BOTH(192, 96, 96, 97, 98, 99, 100, 101)
 STOF_WGMMA_BOTH(256, 128, 128, 129, 130, 131, 132, 133)
 
 #undef STOF_WGMMA_BOTH
 #undef STOF_WGMMA
+#undef STOF_N12
+#undef STOF_R12
 #undef STOF_N16
 #undef STOF_R16
+#undef STOF_N24
+#undef STOF_R24
 #undef STOF_N32
 #undef STOF_R32
+#undef STOF_N36
+#undef STOF_R36
 #undef STOF_N48
 #undef STOF_R48
+#undef STOF_N56
+#undef STOF_R56
 #undef STOF_N64
 #undef STOF_R64
+#undef STOF_N72
+#undef STOF_R72
 #undef STOF_N80
 #undef STOF_R80
 #undef STOF_N96
@@ -122,6 +148,7 @@ STOF_WGMMA_BOTH(256, 128, 128, 129, 130, 131, 132, 133)
 #undef STOF_N128
 #undef STOF_R128
 #undef STOF_R8
+#undef STOF_R4
 
 // scores[64 x kKeys] = q k^T: q 64 rows, k kKeys rows, both kHeadDim wide in boxes box_stride bytes apart.
 template <class Element, int kHeadDim, int kKeys>

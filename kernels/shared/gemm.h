@@ -10,6 +10,10 @@ namespace stof::cuda {
 struct GemmMaps {
   TensorMap x, w, out, residual;
 };
+// For tiles whose columns are no multiple of 64: also boxes of 32, 16 and 8 columns.
+struct GemmNarrowMaps : GemmMaps {
+  TensorMap narrow_out[3], narrow_residual[3];
+};
 
 // Moments are [rows][pieces][2]: see kMomentColumns of src/backend/operations.h. Vectors are fp32 with kGemmPadding
 // more behind the last column: a tile is read whole.

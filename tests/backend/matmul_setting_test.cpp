@@ -75,9 +75,11 @@ TEST(MatmulSettings, RefuseByName) {
   EXPECT_EQ(why_not(spec, "wgmma 128x192 k64 s9 w1 t2 split1"),
             "there is no kernel for 'wgmma 128x192 k64 s9 w1 t2 split1'");
   EXPECT_EQ(why_not(spec_on(older), kTurns), "wgmma needs compute capability 9.0; NVIDIA A100 (described) has 8.0");
-  spec.activation = Activation::gelu;
-  EXPECT_EQ(why_not(spec, kTurns),
-            "the sums of 'wgmma 128x192 k64 s4 w1 t2 split1' leave no registers for an activation, norms and moments");
+  spec.moments = true;
+  EXPECT_EQ(why_not(spec, kTurns), "taken");
+  EXPECT_EQ(why_not(spec, "wgmma 128x72 k64 s7 w2 t1 split1"),
+            "moments are of 64 columns, which the tiles of 'wgmma 128x72 k64 s7 w2 t1 split1' cut");
+  spec.moments = false;
   spec.weight = {view_of(nullptr, DType::f16, {768, 128})};
   EXPECT_EQ(why_not(spec, "wgmma 64x64 k64 s4 w1 t1 split4"), "4 CTAs cannot share the 2 steps of 128 values");
   spec.weight = {view_of(nullptr, DType::f16, {768, 100})};
@@ -90,6 +92,25 @@ TEST(MatmulSettings, RefuseByName) {
   spec = spec_on(device), spec.device = nullptr, spec.dtype = DType::f32, spec.moments = true;
   EXPECT_ERROR(cpu_backend.matmul.pack(spec), ErrorKind::unsupported,
                "no matmul with a layer norm of its operands on the CPU; accepted: none");
+}
+
+// What no device has confirmed runs by name alone.
+TEST(MatmulSettings, AreChosenFromThoseThatWereMeasured) {
+  const MatmulOperations& matmul = cuda_backend.matmul;
+  const Device device = open_device("cuda:h200");
+  LinearSpec spec = spec_on(device);
+  const auto listed = [&](const char* text) {
+    for (const MatmulChoice& choice : matmul.settings(spec, 512))
+      if (choice.setting == matmul_setting_of(text)) return true;
+    return false;
+  };
+  const char* const kTurns = "wgmma 128x192 k64 s4 w1 t2 split1";
+  EXPECT_TRUE(listed(kTurns));
+  EXPECT_FALSE(listed("wgmma 128x72 k64 s7 w2 t1 split1"));
+  EXPECT_EQ(matmul.refuses(spec, 512, matmul_setting_of("wgmma 128x72 k64 s7 w2 t1 split1")), std::nullopt);
+  spec.activation = Activation::gelu;
+  EXPECT_FALSE(listed(kTurns));
+  EXPECT_EQ(matmul.refuses(spec, 512, matmul_setting_of(kTurns)), std::nullopt);
 }
 
 // A tile that is good for many rows leaves most of the GPU idle with few.

@@ -20,8 +20,18 @@ struct Matrix {
   std::string_view name;
   const void* base;
   std::int64_t rows, columns;
-  int box_rows;
+  int box_rows, box_columns = kBoxColumns;
 };
+
+// What spreads the pieces of a box of so many columns over the banks.
+TensorSwizzle swizzle_of(int box_columns) {
+  switch (box_columns) {
+    case 64: return TensorSwizzle::bytes_128;
+    case 32: return TensorSwizzle::bytes_64;
+    case 16: return TensorSwizzle::bytes_32;
+    default: return TensorSwizzle::none;
+  }
+}
 
 TensorMapBytes map_of(const Matrix& matrix, DType dtype) {
   const CurrentGpu current(matrix.gpu);
@@ -30,8 +40,8 @@ TensorMapBytes map_of(const Matrix& matrix, DType dtype) {
                  .base = matrix.base,
                  .sizes = {matrix.columns, matrix.rows, 1, 1, 1},
                  .strides = {matrix.columns, 0, 0, 0},
-                 .box = {kBoxColumns, matrix.box_rows, 1, 1, 1},
-                 .swizzle = TensorSwizzle::bytes_128,
+                 .box = {matrix.box_columns, matrix.box_rows, 1, 1, 1},
+                 .swizzle = swizzle_of(matrix.box_columns),
                  .rank = 2});
 }
 
@@ -58,18 +68,32 @@ GemmLaunch::GemmLaunch(const GemmLinear& linear, const MatmulSetting& setting)
   STOF_CHECK(clusters_ > 0);
 }
 
+// The kernel reads as much of them as its tile needs.
+GemmNarrowMaps GemmLaunch::maps_of(const GemmLinear& linear, const LinearCall& call) const {
+  const MatmulProblem& problem = linear.problem;
+  GemmNarrowMaps maps{};
+  put(maps.x, map_of({linear.gpu, "x", call.x, call.rows, problem.inner, setting_.rows}, problem.dtype));
+  put(maps.w, weight_);
+  const auto put_boxes = [&](TensorMap& out, TensorMap& residual, int columns) {
+    Matrix matrix{linear.gpu, "out", call.out, call.rows, problem.columns, setting_.rows, columns};
+    put(out, map_of(matrix, problem.dtype));
+    if (!problem.residual) return;
+    matrix.name = "the residual", matrix.base = call.residual;
+    put(residual, map_of(matrix, problem.dtype));
+  };
+  put_boxes(maps.out, maps.residual, kBoxColumns);
+  for (std::size_t i = 0; i < std::size(maps.narrow_out); ++i)
+    if (const int columns = kBoxColumns >> (i + 1); (setting_.columns & columns) != 0)
+      put_boxes(maps.narrow_out[i], maps.narrow_residual[i], columns);
+  return maps;
+}
+
 void GemmLaunch::run(const GemmLinear& linear, const LinearCall& call) const {
   const MatmulProblem& problem = linear.problem;
   STOF_CHECK((!problem.x_norm || call.x_moments != nullptr) && (!problem.moments || call.moments != nullptr));
   STOF_CHECK(!problem.residual || call.residual != nullptr);
   STOF_CHECK(!problem.residual_norm || call.residual_moments != nullptr);
-  GemmMaps maps{};
-  put(maps.x, map_of({linear.gpu, "x", call.x, call.rows, problem.inner, setting_.rows}, problem.dtype));
-  put(maps.w, weight_);
-  put(maps.out, map_of({linear.gpu, "out", call.out, call.rows, problem.columns, setting_.rows}, problem.dtype));
-  if (problem.residual)
-    put(maps.residual,
-        map_of({linear.gpu, "the residual", call.residual, call.rows, problem.columns, setting_.rows}, problem.dtype));
+  GemmNarrowMaps maps = maps_of(linear, call);
   GemmParams params{.rows = narrow<int>(call.rows, "rows"),
                     .columns = narrow<int>(problem.columns, "columns"),
                     .inner = narrow<int>(problem.inner, "in"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A matmul by the GEMM kernel of kernels/cuda/gemm.cuh: one instance with its map of the weight, launched per call.
 #pragma once
+#include "kernels/shared/gemm.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/driver/types.h"
 #include "src/backend/cuda/matmul/settings.h"
@@ -23,6 +24,8 @@ class GemmLaunch {
   void run(const GemmLinear& linear, const LinearCall& call) const;
 
  private:
+  GemmNarrowMaps maps_of(const GemmLinear& linear, const LinearCall& call) const;
+
   MatmulSetting setting_;
   const InstanceKernel& kernel_;
   TensorMapBytes weight_;

@@ -54,7 +54,7 @@ std::string source_of(const GemmInstance& i) {
       "#include \"kernels/cuda/gemm.cuh\"\n"
       "namespace stof::cuda {{\n"
       "struct Instance : GemmTraits<{}, {}, {}> {{}};\n"
-      "template __global__ void gemm_kernel<Instance>(const __grid_constant__ GemmMaps,\n"
+      "template __global__ void gemm_kernel<Instance>(const __grid_constant__ Instance::Maps,\n"
       "                                               const __grid_constant__ GemmParams);\n"
       "extern \"C\" __device__ int kernel_facts[2] = {{sizeof(Instance::Shared), Instance::kThreads}};\n"
       "}}\n",

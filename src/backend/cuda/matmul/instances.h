@@ -11,7 +11,7 @@
 namespace stof::cuda {
 
 inline constexpr std::string_view kGemmEntry =
-    "_ZN4stof4cuda11gemm_kernelINS0_8InstanceEEEvNS0_8GemmMapsENS0_10GemmParamsE";
+    "_ZN4stof4cuda11gemm_kernelINS0_8InstanceEEEvNT_4MapsENS0_10GemmParamsE";
 
 struct GemmInstance {
   MatmulSetting setting;  // of wgmma

@@ -28,12 +28,15 @@ std::vector<MatmulSetting> wgmma_settings();
 
 std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCaps& device,
                                    const MatmulSetting& setting);
+// False where no device has confirmed results and times: such a setting runs when it is asked for by name, and is not
+// among settings_of.
+bool is_measured(const MatmulProblem& problem, const MatmulSetting& setting);
 // Every reason, a line each: what a user reads when no setting takes the problem.
 std::string refusals_of(const MatmulProblem& problem, const DeviceCaps& device);
 
 double predicted_us(const MatmulProblem& problem, const DeviceCaps& device, const MatmulSetting& setting);
 
-// Those that do not refuse, by predicted time.
+// Those that are measured and do not refuse, by predicted time.
 std::vector<MatmulChoice> settings_of(const MatmulProblem& problem, const DeviceCaps& device);
 
 }  // namespace stof::cuda
