@@ -2,9 +2,10 @@
 // The GEMM kernel against cuBLASLt and row kernels, on the four linears of a layer of BERT-base: device time of one
 // call by replaying a graph of many, with operands in the L2 and with operands that are not; every result is compared
 // with that of cuBLASLt and row kernels.
-//   bench_gemm COMMIT [ROWS...] >bench/results/COMMIT-h200-gemm.json
-//   bench_gemm --units [ROWS...]: the kernels that it needs, as lines for STOF_MORE_KERNELS
-//   bench_gemm --compile SHARE OF [ROWS...]: compiles every OF-th of them into the cache, beginning at SHARE
+//   bench_gemm COMMIT [--every] [ROWS...] >bench/results/COMMIT-h200-gemm.json
+//   bench_gemm --units [--every] [ROWS...]: the kernels that it needs, as lines for STOF_MORE_KERNELS
+//   bench_gemm --compile SHARE OF [--every] [ROWS...]: compiles every OF-th of them into the cache, beginning at SHARE
+// --every: also settings that no device has confirmed, and more of those that are predicted to come near the best.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,6 +39,11 @@ constexpr Pack kPacks[] = {Pack::plain, Pack::epilogue, Pack::encoder, Pack::def
 constexpr int kReplays = 7, kMostSettings = 6;
 constexpr double kWithin = 1.5;  // of the shortest predicted time
 
+struct Wanted {
+  std::vector<std::int64_t> rows;
+  bool every = false;
+};
+
 double median_us(const Gpu& gpu, double expected_us, const std::function<void(const LinearCall&)>& run,
                  const std::function<LinearCall(std::int64_t)>& call_of) {
   const int calls = std::clamp(static_cast<int>(1000 / expected_us), 4, 100);
@@ -66,22 +72,40 @@ struct Times {
   double hot_us = 0, cold_us = 0;
 };
 
+std::vector<MatmulChoice> all_settings(const LinearSpec& spec, std::int64_t rows) {
+  const MatmulProblem problem = problem_of(spec, rows);
+  std::vector<MatmulSetting> all = wgmma_settings();
+  all.push_back({});
+  std::vector<MatmulChoice> choices;
+  for (const MatmulSetting& setting : all)
+    if (!refuses(problem, spec.device->caps, setting))
+      choices.push_back({setting, predicted_us(problem, spec.device->caps, setting)});
+  std::stable_sort(choices.begin(), choices.end(),
+                   [](const MatmulChoice& a, const MatmulChoice& b) { return a.predicted_us < b.predicted_us; });
+  return choices;
+}
+
 // Those worth measuring: cuBLASLt where it can, and what is predicted to come near the best.
-std::vector<MatmulChoice> chosen(const LinearSpec& spec, std::int64_t rows) {
-  std::vector<MatmulChoice> few;
-  double best = 0;
-  for (const MatmulChoice& choice : spec.device->backend->matmul.settings(spec, rows)) {
-    const bool blas = choice.setting == MatmulSetting{};
-    if (best == 0 && !blas) best = choice.predicted_us;
-    if (blas || (choice.predicted_us <= kWithin * best && few.size() < kMostSettings)) few.push_back(choice);
-  }
-  return few;
+std::vector<MatmulChoice> chosen(const LinearSpec& spec, std::int64_t rows, bool every) {
+  const auto near_best = [](const std::vector<MatmulChoice>& choices, std::size_t most) {
+    std::vector<MatmulChoice> few;
+    double best = 0;
+    for (const MatmulChoice& choice : choices) {
+      const bool blas = choice.setting == MatmulSetting{};
+      if (best == 0 && !blas) best = choice.predicted_us;
+      if (blas || (choice.predicted_us <= kWithin * best && few.size() < most)) few.push_back(choice);
+    }
+    return few;
+  };
+  std::vector<MatmulChoice> choices = near_best(spec.device->backend->matmul.settings(spec, rows), kMostSettings);
+  if (every) choices = near_best(all_settings(spec, rows), 2 * kMostSettings);
+  return choices;
 }
 
 class Measurement {
  public:
-  Measurement(const Device& device, const LinearShape& shape, std::int64_t rows)
-      : device_(device), gpu_(gpu_of(device)), shape_(shape), rows_(rows), hot_(device, shape, rows, 1) {
+  Measurement(const Device& device, const LinearShape& shape, std::int64_t rows, bool every)
+      : device_(device), gpu_(gpu_of(device)), shape_(shape), rows_(rows), every_(every), hot_(device, shape, rows, 1) {
     copies_ = std::min<std::int64_t>(kColdBytes / hot_.bytes() + 1, 40);
     if (copies_ > 1) cold_ = std::make_unique<GemmOperands>(device, shape, rows, copies_);
   }
@@ -92,7 +116,7 @@ class Measurement {
       const std::vector<float> want = expected(pack);
       const std::vector<PackedLinear> packed = hot_.pack(pack),
                                       many = cold_ ? cold_->pack(pack) : std::vector<PackedLinear>{};
-      for (const MatmulChoice& choice : chosen(hot_.spec(pack), rows_)) {
+      for (const MatmulChoice& choice : chosen(hot_.spec(pack), rows_, every_)) {
         const Times times = time(choice, pack, packed, many);
         const double error = difference(choice, packed.front(), want, pack);
         fmt::print(stderr, "{:6} {:13} {:8} {:40} hot {:8.2f} cold {:8.2f} predicted {:8.2f} error {:.1e}\n", rows_,
@@ -166,19 +190,20 @@ class Measurement {
   const Gpu& gpu_;
   LinearShape shape_;
   std::int64_t rows_, copies_;
+  bool every_;
   GemmOperands hot_;
   std::unique_ptr<GemmOperands> cold_;
 };
 
 // By name.
-std::map<std::string, GemmInstance> instances(std::span<const std::int64_t> rows) {
+std::map<std::string, GemmInstance> instances(const Wanted& wanted) {
   const Device device = open_device("cuda:h200");
   std::map<std::string, GemmInstance> all;
-  for (const std::int64_t count : rows)
+  for (const std::int64_t count : wanted.rows)
     for (const LinearShape& shape : kShapes)
       for (const Pack pack : kPacks) {
         const LinearSpec spec = described(device, shape, pack);
-        for (const MatmulChoice& choice : chosen(spec, count)) {
+        for (const MatmulChoice& choice : chosen(spec, count, wanted.every)) {
           if (choice.setting == MatmulSetting{}) continue;
           const GemmInstance instance = instance_of(problem_of(spec, count), choice.setting);
           all.emplace(name_of(instance), instance);
@@ -187,23 +212,23 @@ std::map<std::string, GemmInstance> instances(std::span<const std::int64_t> rows
   return all;
 }
 
-void print_units(std::span<const std::int64_t> rows) {
-  for (const auto& [name, instance] : instances(rows)) fmt::print("{}\n", line_of(instance));
+void print_units(const Wanted& wanted) {
+  for (const auto& [name, instance] : instances(wanted)) fmt::print("{}\n", line_of(instance));
 }
 
-void compile(std::span<const std::int64_t> rows, std::int64_t share, std::int64_t of) {
+void compile(const Wanted& wanted, std::int64_t share, std::int64_t of) {
   const Compiler compiler(default_compiler_options());
   std::int64_t index = 0;
-  for (const auto& [name, instance] : instances(rows))
+  for (const auto& [name, instance] : instances(wanted))
     if (index++ % of == share) compiler.cubin(source_of(instance), "sm_90a");
 }
 
-Json measure(const char* commit, std::span<const std::int64_t> rows) {
+Json measure(const char* commit, const Wanted& wanted) {
   const Device device = open_device("cuda");
   Json report{{"commit", commit},    {"device", device.caps.name}, {"cublaslt", blas_version()}, {"dtype", "f16"},
               {"replays", kReplays}, {"cold_bytes", kColdBytes},   {"rows", Json::array()}};
-  for (const std::int64_t count : rows)
-    for (const LinearShape& shape : kShapes) Measurement(device, shape, count).add_to(report["rows"]);
+  for (const std::int64_t count : wanted.rows)
+    for (const LinearShape& shape : kShapes) Measurement(device, shape, count, wanted.every).add_to(report["rows"]);
   return report;
 }
 
@@ -219,12 +244,15 @@ int run(std::span<char*> arguments) {
   const std::string_view mode = arguments[1];
   const std::size_t options = mode == "--compile" ? 4 : 2;
   if (arguments.size() < options) fail(ErrorKind::invalid_argument, "--compile takes a share and their number");
-  std::vector<std::int64_t> rows;
-  for (char* argument : arguments.subspan(options)) rows.push_back(number_of(argument));
-  if (rows.empty()) rows.assign(std::begin(kRows), std::end(kRows));
-  if (mode == "--units") print_units(rows);
-  else if (mode == "--compile") compile(rows, number_of(arguments[2]), number_of(arguments[3]));
-  else fmt::print("{}\n", measure(arguments[1], rows).dump(1));
+  Wanted wanted;
+  for (const std::string_view argument : arguments.subspan(options)) {
+    if (argument == "--every") wanted.every = true;
+    else wanted.rows.push_back(number_of(argument));
+  }
+  if (wanted.rows.empty()) wanted.rows.assign(std::begin(kRows), std::end(kRows));
+  if (mode == "--units") print_units(wanted);
+  else if (mode == "--compile") compile(wanted, number_of(arguments[2]), number_of(arguments[3]));
+  else fmt::print("{}\n", measure(arguments[1], wanted).dump(1));
   return 0;
 }
 
@@ -233,7 +261,7 @@ int run(std::span<char*> arguments) {
 
 int main(int count, char** arguments) {
   if (count < 2) {
-    fmt::print(stderr, "usage: bench_gemm COMMIT|--units|--compile SHARE OF [ROWS...]\n");
+    fmt::print(stderr, "usage: bench_gemm COMMIT|--units|--compile SHARE OF [--every] [ROWS...]\n");
     return 2;
   }
   try {

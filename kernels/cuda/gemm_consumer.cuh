@@ -6,8 +6,8 @@
 
 namespace stof::cuda {
 
-// Matrices of 8 x 8 of 16 rows: first those of one column block, rows 0 and 8, then those of the next. Each lane names a
-// row of one: lanes 0 to 15 the rows of the first block, the others of the second.
+// Matrices of 8 x 8 of 16 rows: first those of one column block, rows 0 and 8, then those of the next. Each lane names
+// a row of one: lanes 0 to 15 the rows of the first block, the others of the second.
 __device__ __forceinline__ void load_blocks(u32 (&to)[2][2], u32 place) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0][0]), "=r"(to[0][1]), "=r"(to[1][0]), "=r"(to[1][1])

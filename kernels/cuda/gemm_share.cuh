@@ -12,7 +12,8 @@ struct GemmShare {
   static constexpr int kGroups = Traits::kSplit > 1 ? Traits::kOwnRows / 16 : Traits::kWarps;
   static constexpr int kSharers = Traits::kWarps / kGroups, kColumnBlocks = Traits::kColumns / 8;
   static constexpr int kOwnBlocks = (kColumnBlocks + kSharers - 1) / kSharers, kOwnColumns = 8 * kOwnBlocks;
-  static constexpr bool kEven = kSharers * kOwnBlocks == kColumnBlocks;  // otherwise the last ones have less, or nothing
+  static constexpr bool kEven =
+      kSharers * kOwnBlocks == kColumnBlocks;  // otherwise the last ones have less, or nothing
   static_assert(Traits::kSplit == 1 || !Traits::kEpilogue.moments || (kEven && kOwnColumns <= kMomentColumns));
   typename Traits::Shared& shared;
   const GemmParams& p;

@@ -112,7 +112,7 @@ struct GemmTraits {
   struct Shared {
     alignas(1024) unsigned char x[kStages][kXBytes];
     unsigned char w[kStages][kWBytes];
-    unsigned char out[kSplit > 1 ? 16 : kRows * kColumns * 2];  // by boxes
+    unsigned char out[kSplit > 1 ? 16 : kRows* kColumns * 2];  // by boxes
     // Of the rows that this CTA writes, the sums of every CTA, as vectors of 4 by column block and lane.
     float4 incoming[kSplit > 1 ? kSplit : 1][kSplit > 1 ? kOwnRows / 16 * (kColumns / 8) * 32 : 1];
     Facts facts[kSlots];
@@ -133,8 +133,8 @@ struct GemmTraits {
   static constexpr bool kDealsRegisters = kConsumers == 2 && kCtas == 1;
   static constexpr bool kManySums = kBlocks * kColumns >= 384;
   // Values as they are stored take the place of sums, for moments; bfloat is unpacked by integer operations, and then
-  // the sums of the next tile travel through integer registers while they are added to. Where they are so many that this
-  // spills, what is stored is a sum whose last step is missing (ptxas of CUDA 13.0).
+  // the sums of the next tile travel through integer registers while they are added to. Where they are so many that
+  // this spills, what is stored is a sum whose last step is missing (ptxas of CUDA 13.0).
   static constexpr bool kForgetsSums = kManySums && kTeams > 1 && kEpilogue.moments;
   static constexpr int kLoaderRegisters = kManySums ? 40 : 56, kConsumerRegisters = kManySums ? 232 : 224;
 };

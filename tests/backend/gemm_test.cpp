@@ -124,25 +124,24 @@ TEST_P(Gemm, EverySettingTakesEveryShape) {
   unsigned seed = 1;
   for (const auto& [rows, columns, inner] :
        {std::array<std::int64_t, 3>{1, 8, 8}, {5, 200, 72}, {128, 192, 64}, {130, 264, 520}, {257, 776, 768}})
-    for (const GemmCase& the : {everything(rows, columns, inner), without_moments(rows, columns, inner),
-                                residual_only(rows, columns, inner)})
+    for (const GemmCase& the :
+         {everything(rows, columns, inner), without_moments(rows, columns, inner), residual_only(rows, columns, inner)})
       expect_definition(the, settings, seed++);
 }
 
 TEST_P(Gemm, TilesOfSeveralWavesFollowEachOther) {
-  for (const char* text : {"wgmma 128x192 k64 s4 w2 t1 split1", "wgmma 128x192 k64 s4 w1 t2 split1",
-                           "wgmma 128x128 k64 s5 w1 t2 split1", "wgmma 64x64 k64 s6 w1 t1 split1",
-                           "wgmma 128x144 k64 s5 w2 t1 split1", "wgmma 128x72 k64 s7 w2 t1 split1"})
+  for (const char* text :
+       {"wgmma 128x192 k64 s4 w2 t1 split1", "wgmma 128x192 k64 s4 w1 t2 split1", "wgmma 128x128 k64 s5 w1 t2 split1",
+        "wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x144 k64 s5 w2 t1 split1", "wgmma 128x72 k64 s7 w2 t1 split1"})
     for (const GemmCase& the :
          {everything(2500, 2312, 136), without_moments(2500, 2312, 136), residual_only(2500, 2312, 136)})
       expect_definition(the, {matmul_setting_of(text)}, 3);
 }
 
 TEST_P(Gemm, EveryEpilogueIsItsDefinition) {
-  const std::vector<MatmulSetting> settings{matmul_setting_of("wgmma 128x128 k64 s5 w2 t1 split1"),
-                                            matmul_setting_of("wgmma 64x64 k64 s4 w1 t1 split4"),
-                                            matmul_setting_of("wgmma 128x112 k64 s6 w2 t1 split1"),
-                                            matmul_setting_of("wgmma 64x48 k64 s6 w1 t1 split4")};
+  const std::vector<MatmulSetting> settings{
+      matmul_setting_of("wgmma 128x128 k64 s5 w2 t1 split1"), matmul_setting_of("wgmma 64x64 k64 s4 w1 t1 split4"),
+      matmul_setting_of("wgmma 128x112 k64 s6 w2 t1 split1"), matmul_setting_of("wgmma 64x48 k64 s6 w1 t1 split4")};
   GemmCase the{.rows = 133, .columns = 200, .inner = 320, .dtype = GetParam()};
   unsigned seed = 20;
   for (const Activation activation :
@@ -172,9 +171,8 @@ TEST_P(Gemm, GivesTheSameBitsEachTime) {
   const GemmCase the = everything(300, 520, 1544);
   const GemmProblem problem(the, 9);
   const PackedLinear packed = device_.backend->matmul.pack(problem.spec(device_));
-  for (const char* text :
-       {"wgmma 64x64 k64 s4 w1 t1 split4", "wgmma 128x64 k64 s3 w2 t1 split8", "wgmma 128x128 k64 s5 w1 t2 split1",
-        "wgmma 128x192 k64 s4 w1 t2 split1"}) {
+  for (const char* text : {"wgmma 64x64 k64 s4 w1 t1 split4", "wgmma 128x64 k64 s3 w2 t1 split8",
+                           "wgmma 128x128 k64 s5 w1 t2 split1", "wgmma 128x192 k64 s4 w1 t2 split1"}) {
     const MatmulSetting setting = matmul_setting_of(text);
     const Result first = run(the, problem, packed, setting);
     for (int i = 0; i < 3; ++i) {

@@ -10,8 +10,7 @@
 
 namespace stof::cuda {
 
-inline constexpr std::string_view kGemmEntry =
-    "_ZN4stof4cuda11gemm_kernelINS0_8InstanceEEEvNT_4MapsENS0_10GemmParamsE";
+inline constexpr std::string_view kGemmEntry = "_ZN4stof4cuda11gemm_kernelINS0_8InstanceEEEvNT_4MapsENS0_10GemmParamsE";
 
 struct GemmInstance {
   MatmulSetting setting;  // of wgmma

@@ -155,7 +155,8 @@ std::vector<MatmulChoice> settings_of(const MatmulProblem& problem, const Device
   all.push_back({});
   std::vector<MatmulChoice> choices;
   for (const MatmulSetting& setting : all)
-    if (!refuses(problem, device, setting) && is_measured(problem, setting)) choices.push_back({setting, predicted_us(problem, device, setting)});
+    if (!refuses(problem, device, setting) && is_measured(problem, setting))
+      choices.push_back({setting, predicted_us(problem, device, setting)});
   std::stable_sort(choices.begin(), choices.end(),
                    [](const MatmulChoice& a, const MatmulChoice& b) { return a.predicted_us < b.predicted_us; });
   return choices;
