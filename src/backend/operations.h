@@ -85,9 +85,9 @@ struct MatmulOperations {
   void (*run)(const PackedLinear&, const LinearCall&);
   // Of a queue's workspace, for the best choice of algorithms; less is taken too.
   std::size_t workspace_bytes = 0;
-  // The settings to choose from for a matmul of so many rows, the one with the shortest predicted time first; others may
-  // take it too. Looks at no memory of the spec; the device may be a description. Null, as the next two are: there is
-  // one way only.
+  // The settings to choose from for a matmul of so many rows, the one with the shortest predicted time first; others
+  // may take it too. Looks at no memory of the spec; the device may be a description. Null, as the next two are: there
+  // is one way only.
   std::vector<MatmulChoice> (*settings)(const LinearSpec&, std::int64_t rows) = nullptr;
   // Why a setting does not take the matmul; empty when it does.
   std::optional<std::string> (*refuses)(const LinearSpec&, std::int64_t rows, const MatmulSetting&) = nullptr;

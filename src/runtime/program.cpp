@@ -337,8 +337,12 @@ const void* Program::run(const RowBatch& batch, std::byte* arena) const {
               .attention = &plans(1, options_.longest)});
 }
 
+void Program::run_steps(const Frame& frame, std::size_t first, std::size_t last) const {
+  for (std::size_t i = first; i < last; ++i) steps_[i](frame);
+}
+
 const void* Program::run(const Frame& frame) const {
-  for (const Step& step : steps_) step(frame);
+  run_steps(frame, 0, steps_.size());
   return frame.arena + static_cast<std::size_t>(arena_.offset[static_cast<std::size_t>(result_)] * frame.row_capacity) *
                            size_of(options_.dtype);
 }

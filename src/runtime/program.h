@@ -54,6 +54,10 @@ class Program {
   // Runs every step; the arena has arena_bytes(frame.rows) of the device's memory, 64-byte aligned. Returns the result
   // inside the arena, [rows, columns] of the program's dtype.
   const void* run(const Frame& frame) const;
+  // The steps [first, last) alone, of as many as the graph has nodes: for their times. What they read has been made by
+  // those before them.
+  void run_steps(const Frame& frame, std::size_t first, std::size_t last) const;
+  std::size_t steps() const { return steps_.size(); }
   // The same on the host, of a device that does its work at once.
   const void* run(const RowBatch& batch, std::byte* arena) const;
 

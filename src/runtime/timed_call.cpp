@@ -101,20 +101,49 @@ void TimedCall::run() {
 
 CallTime TimedCall::time(Caches caches, double seconds) {
   run();
-  if (stream_) return call_time_of(device_times(caches, seconds));
+  return time_of([this] { program_.run(frame_); }, caches, seconds);
+}
+
+CallTime TimedCall::time_step(std::size_t step, double seconds) {
+  run();
+  return time_of([this, step] { program_.run_steps(frame_, step, step + 1); }, Caches::warm, seconds);
+}
+
+CallTime TimedCall::time_of(const Work& call, Caches caches, double seconds) {
+  if (stream_) return call_time_of(device_times(call, caches, seconds));
   // What else the host does only ever adds to a time.
-  std::vector<double> times = host_times(seconds);
+  std::vector<double> times = host_times(call, seconds);
   CallTime time = call_time_of(times);
   time.us = *std::min_element(times.begin(), times.end());
   return time;
 }
 
-std::vector<double> TimedCall::host_times(double seconds) {
+std::vector<std::vector<double>> TimedCall::times_up_to_each_step(int rounds) {
+  run();
+  std::vector<std::unique_ptr<RecordedWork>> recorded;
+  for (std::size_t end = 0; stream_ && end <= program_.steps(); ++end)
+    recorded.push_back(stream_->record([&] { program_.run_steps(frame_, 0, end); }));
+  const auto up_to = [&](std::size_t end) {
+    if (stream_) return stream_->time(*recorded[end], 1);
+    const auto before = std::chrono::steady_clock::now();
+    program_.run_steps(frame_, 0, end);
+    return 1e6 * seconds_since(before);
+  };
+  for (std::size_t end = 0; end <= program_.steps(); ++end) up_to(end);
+  std::vector<std::vector<double>> times;
+  for (int round = 0; round < rounds; ++round) {
+    times.emplace_back();
+    for (std::size_t end = 0; end <= program_.steps(); ++end) times.back().push_back(up_to(end));
+  }
+  return times;
+}
+
+std::vector<double> TimedCall::host_times(const Work& call, double seconds) {
   std::vector<double> times;
   const auto begin = std::chrono::steady_clock::now();
   while (std::ssize(times) < kLeastRuns || (std::ssize(times) < kMostRuns && seconds_since(begin) < seconds)) {
     const auto before = std::chrono::steady_clock::now();
-    program_.run(frame_);
+    call();
     times.push_back(1e6 * seconds_since(before));
   }
   return times;
@@ -122,12 +151,12 @@ std::vector<double> TimedCall::host_times(double seconds) {
 
 // A recording of several calls, so that launching it costs each of them little; where caches are to be cold, what fills
 // them is taken off again.
-std::vector<double> TimedCall::device_times(Caches caches, double seconds) {
+std::vector<double> TimedCall::device_times(const Work& call, Caches caches, double seconds) {
   const auto recorded = [&](bool calls) {
     return stream_->record([&] {
-      for (int call = 0; call < kCallsOfRecording; ++call) {
+      for (int i = 0; i < kCallsOfRecording; ++i) {
         if (caches == Caches::cold) flush();
-        if (calls) program_.run(frame_);
+        if (calls) call();
       }
     });
   };

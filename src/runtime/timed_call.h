@@ -2,6 +2,7 @@
 // A program with the memory of one call: done again and again for its time, and looked into. Times are the device's own
 // by replaying a recording, or the host's.
 #pragma once
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -30,6 +31,11 @@ class TimedCall {
   // The program may have changed its settings since it was made.
   void run();
   CallTime time(Caches caches, double seconds);
+  // A step by itself, done again and again: what it reads and writes is as near as it can be.
+  CallTime time_step(std::size_t step, double seconds);
+  // In microseconds, for each round and each number of steps from none to all: a call that ends there. A round takes
+  // them in turns, so that a clock that drifts changes neighbours alike.
+  std::vector<std::vector<double>> times_up_to_each_step(int rounds);
 
   void write(ValueId value, std::span<const std::byte> bytes);  // from the value's first row on
   // So many bytes of a value, from `offset` on.
@@ -38,8 +44,10 @@ class TimedCall {
   std::int64_t row_capacity() const { return frame_.row_capacity; }
 
  private:
-  std::vector<double> host_times(double seconds);
-  std::vector<double> device_times(Caches caches, double seconds);
+  using Work = std::function<void()>;
+  CallTime time_of(const Work& call, Caches caches, double seconds);
+  std::vector<double> host_times(const Work& call, double seconds);
+  std::vector<double> device_times(const Work& call, Caches caches, double seconds);
   void flush() const;  // fills the caches with something else
   std::shared_ptr<void> memory(std::int64_t bytes);
 
