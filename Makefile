@@ -54,6 +54,7 @@ bench-cpu: build model  ## measure STOF and its peers on this CPU (minutes; fetc
 	@$(STOF) bench attention --device cpu --json $(RESULTS)-attention.json $(RESUME)
 	@$(STOF) bench model --device cpu --model $(MODEL) --json $(RESULTS)-model.json $(RESUME)
 	@bench/report.py $(RESULTS)-attention-peers.json --into docs/benchmarks.md --mark attention-cpu
+	@bench/report.py $(RESULTS)-attention-peers.json --figure docs/figures/attention-cpu.svg
 	@bench/report.py $(RESULTS)-model-peers.json --into docs/benchmarks.md --mark model-cpu
 	@bench/report.py $(RESULTS)-tokenizer-peers.json --into docs/benchmarks.md --mark tokenizer-cpu
 	@bench/report.py $(RESULTS)-attention.json --into docs/benchmarks.md --mark attention-own-cpu

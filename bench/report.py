@@ -5,6 +5,7 @@
     bench/report.py bench/results/FILE.json...                          the tables, on standard output
     bench/report.py FILE.json --into docs/benchmarks.md --mark NAME     between <!-- NAME --> and <!-- /NAME -->
     bench/report.py FILE.json... --html build/benchmarks.html           tables and plots, nothing else is needed
+    bench/report.py PEERS.json --figure docs/figures/NAME.svg           one bar for each kind of mask
 """
 
 import argparse
@@ -14,7 +15,7 @@ from html import escape
 from pathlib import Path
 
 from pasted import markdown, paste
-from report_plots import plots
+from report_plots import plots, ratios_figure
 from report_tables import conditions, table_of
 
 STYLE = "body{font:14px sans-serif;margin:2em;max-width:75em}table{border-collapse:collapse}td,th{padding:2px 8px;\
@@ -51,6 +52,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="+")
     parser.add_argument("--html", help="write a page with tables and plots")
+    parser.add_argument("--figure", help="write one picture: how much longer the best peer takes, by kind of mask")
     parser.add_argument("--into", help="a Markdown page whose text between two marks is replaced")
     parser.add_argument("--mark", default="table")
     arguments = parser.parse_args()
@@ -59,6 +61,10 @@ def main():
         page = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>STOF, measured</title><style>{STYLE}</style>'
         Path(arguments.html).parent.mkdir(parents=True, exist_ok=True)
         Path(arguments.html).write_text(f"{page}\n<h1>STOF, measured</h1>\n{body}\n</html>\n", encoding="utf-8")
+    elif arguments.figure:
+        data = read(arguments.results[0])
+        title = f"time of the best peer / time of STOF; attention, {data.get('processor') or data['device']}"
+        Path(arguments.figure).write_text(ratios_figure(title, data["rows"]), encoding="utf-8")
     elif arguments.into:
         text = "\n".join(as_markdown(path, arguments.into) for path in arguments.results)
         paste(arguments.into, arguments.mark, text)

@@ -2,6 +2,7 @@
 """Plots of results as SVG: lines over a logarithmic length, and bars of ratios."""
 
 import math
+import re
 from html import escape
 
 import report_gpu
@@ -75,6 +76,36 @@ def bar_plot(title, bars, mark):
     at = names + mark / widest * width
     out.append(f'<path d="M{at:.1f} {TOP}V{total - 8}" stroke="#000" stroke-dasharray="3 3"/>')
     return "\n".join([*out, "</svg>"])
+
+
+def family_of(row):
+    """A short name for all rows whose mask is of one kind."""
+    kind = row.get("family") or re.split(r"[ (,]", row["mask"].replace("documents(", "documents ("))[0]
+    return f"{kind}, d 128" if row["shape"][3] == 128 else kind
+
+
+def ratios_figure(title, rows):
+    """For each kind of mask the geometric mean of best peer / STOF over its rows, and a line from the least to the most."""
+    found = {}
+    for row in rows:
+        if ratio(row):
+            found.setdefault(family_of(row), []).append(ratio(row))
+    height, names, width = 20, 150, 420
+    widest = max(1, *(max(values) for values in found.values()))
+    total = TOP + height * len(found) + 26
+    at = lambda value: names + value / widest * width  # noqa: E731
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {total}" width="640" height="{total}" font-family="sans-serif">',
+           '<rect width="100%" height="100%" fill="#fff"/>', text(10, 18, title, "start", 13)]  # fmt: skip
+    for i, (name, values) in enumerate(sorted(found.items(), key=lambda item: ("d 128" in item[0], item[0]))):
+        top, mean = TOP + height * i, math.exp(sum(map(math.log, values)) / len(values))
+        colour = COLOURS[0] if mean >= 1 else COLOURS[2]
+        out.append(text(names - 6, top + 14, name, "end"))
+        out.append(f'<rect x="{names}" y="{top + 3}" width="{at(mean) - names:.1f}" height="{height - 6}" fill="{colour}"/>')
+        out.append(f'<path d="M{at(min(values)):.1f} {top + 10}H{at(max(values)):.1f}" stroke="#000"/>')
+        out.append(text(names + width + 10, top + 14, f"{mean:.2f}", "start"))
+    out.append(f'<path d="M{at(1):.1f} {TOP}V{total - 24}" stroke="#000" stroke-dasharray="3 3"/>')
+    out.append(text(at(1), total - 8, "best peer = 1"))
+    return "\n".join([*out, "</svg>\n"])
 
 
 def times_of(row):
