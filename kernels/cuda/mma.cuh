@@ -45,6 +45,13 @@ __device__ __forceinline__ void copy_piece(u32 target, const void* source, bool 
 // Until this thread's copies are there; a barrier makes them everybody's.
 __device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
+// This thread's copies since the last call are a group. waits: until all but the last kPending groups are there.
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int kPending>
+__device__ __forceinline__ void wait_for_copies_but() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
 // Rows of kHeadDim elements in shared memory, in pieces of 16 bytes that are swapped within a row so that eight rows'
 // pieces of one column lie in different banks. Row r + 8 swaps as row r does. The first row is at a multiple of 128.
 template <int kHeadDim>

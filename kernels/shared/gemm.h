@@ -33,4 +33,10 @@ struct GemmParams {
   void* out;
 };
 
+// Of the kernel that needs no copy engine: addresses in place of maps.
+struct MmaGemmParams : GemmParams {
+  const void* x;       // [rows, inner]
+  const void* weight;  // [columns, inner]
+};
+
 }  // namespace stof::cuda

@@ -9,7 +9,7 @@
 namespace stof {
 namespace {
 
-constexpr std::string_view kCublaslt = "cublaslt", kWgmma = "wgmma";
+constexpr std::string_view kCublaslt = "cublaslt", kWgmma = "wgmma", kMma = "mma";
 
 struct Field {
   std::string_view before;  // what stands in front of the number
@@ -37,17 +37,18 @@ bool take(std::string_view& rest, std::string_view before, int& value) {
 
 std::string text_of(const MatmulSetting& setting) {
   if (setting.kernel == MatmulSetting::Kernel::cublaslt) return std::string(kCublaslt);
-  std::string text(kWgmma);
+  std::string text(setting.kernel == MatmulSetting::Kernel::mma ? kMma : kWgmma);
   for (const Field& field : kFields) text += fmt::format("{}{}", field.before, setting.*field.value);
   return text;
 }
 
 MatmulSetting matmul_setting_of(std::string_view text) {
   if (text == kCublaslt) return {};
-  MatmulSetting setting{.kernel = MatmulSetting::Kernel::wgmma};
+  const bool is_mma = text.starts_with(kMma);
+  MatmulSetting setting{.kernel = is_mma ? MatmulSetting::Kernel::mma : MatmulSetting::Kernel::wgmma};
   std::string_view rest = text;
-  bool good = rest.starts_with(kWgmma);
-  if (good) rest.remove_prefix(kWgmma.size());
+  bool good = is_mma || rest.starts_with(kWgmma);
+  if (good) rest.remove_prefix(is_mma ? kMma.size() : kWgmma.size());
   for (const Field& field : kFields) good = good && take(rest, field.before, setting.*field.value);
   if (!good || !rest.empty())
     fail(ErrorKind::invalid_argument,

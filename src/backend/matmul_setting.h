@@ -9,19 +9,19 @@
 namespace stof {
 
 struct MatmulSetting {
-  enum class Kernel : std::uint8_t { cublaslt, wgmma };
+  enum class Kernel : std::uint8_t { cublaslt, wgmma, mma };
   Kernel kernel = Kernel::cublaslt;
-  // The rest is of wgmma, and 0 for cuBLASLt, which chooses by itself.
+  // The rest is of wgmma and mma, and 0 for cuBLASLt, which chooses by itself.
   int rows = 0, columns = 0;  // of a tile of the output
   int depth = 0;              // of a step along the inner dimension
   int stages = 0;             // steps in flight
-  int warpgroups = 0;         // that share a tile
+  int warpgroups = 0;         // that share a tile; of mma: warps
   int teams = 0;              // of warpgroups, which take tiles in turns: one multiplies while another writes
   int split = 0;              // CTAs that share the inner dimension of a tile
   friend auto operator<=>(const MatmulSetting&, const MatmulSetting&) = default;
 };
 
-// "cublaslt", or "wgmma 128x192 k64 s4 w2 t1 split1".
+// "cublaslt", or "wgmma 128x192 k64 s4 w2 t1 split1", or "mma 128x128 k32 s4 w8 t1 split1".
 std::string text_of(const MatmulSetting& setting);
 
 // The inverse; throws invalid_argument. Whether a device takes it is another question (MatmulOperations::refuses).

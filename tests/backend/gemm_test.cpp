@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GEMM kernel of a GPU of compute capability 9.0: every setting and every epilogue against the definition.
+// The GEMM kernels, the one of compute capability 9.0 and the one of 8.0, on a GPU of 9.0: every setting and every
+// epilogue against the definition.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -120,7 +121,8 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, Gemm, testing::Values(DType::f16, DType::bf16),
 
 // Ragged in every direction, whole tiles, one row, and several waves of tiles.
 TEST_P(Gemm, EverySettingTakesEveryShape) {
-  const std::vector<MatmulSetting> settings = cuda::wgmma_settings();
+  std::vector<MatmulSetting> settings = cuda::wgmma_settings();
+  for (const MatmulSetting& setting : cuda::mma_settings()) settings.push_back(setting);
   unsigned seed = 1;
   for (const auto& [rows, columns, inner] :
        {std::array<std::int64_t, 3>{1, 8, 8}, {5, 200, 72}, {128, 192, 64}, {130, 264, 520}, {257, 776, 768}})
@@ -132,7 +134,8 @@ TEST_P(Gemm, EverySettingTakesEveryShape) {
 TEST_P(Gemm, TilesOfSeveralWavesFollowEachOther) {
   for (const char* text :
        {"wgmma 128x192 k64 s4 w2 t1 split1", "wgmma 128x192 k64 s4 w1 t2 split1", "wgmma 128x128 k64 s5 w1 t2 split1",
-        "wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x144 k64 s5 w2 t1 split1", "wgmma 128x72 k64 s7 w2 t1 split1"})
+        "wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x144 k64 s5 w2 t1 split1", "wgmma 128x72 k64 s7 w2 t1 split1",
+        "mma 64x64 k32 s4 w2 t1 split1", "mma 128x128 k32 s4 w8 t1 split1"})
     for (const GemmCase& the :
          {everything(2500, 2312, 136), without_moments(2500, 2312, 136), residual_only(2500, 2312, 136)})
       expect_definition(the, {matmul_setting_of(text)}, 3);
@@ -141,7 +144,8 @@ TEST_P(Gemm, TilesOfSeveralWavesFollowEachOther) {
 TEST_P(Gemm, EveryEpilogueIsItsDefinition) {
   const std::vector<MatmulSetting> settings{
       matmul_setting_of("wgmma 128x128 k64 s5 w2 t1 split1"), matmul_setting_of("wgmma 64x64 k64 s4 w1 t1 split4"),
-      matmul_setting_of("wgmma 128x112 k64 s6 w2 t1 split1"), matmul_setting_of("wgmma 64x48 k64 s6 w1 t1 split4")};
+      matmul_setting_of("wgmma 128x112 k64 s6 w2 t1 split1"), matmul_setting_of("wgmma 64x48 k64 s6 w1 t1 split4"),
+      matmul_setting_of("mma 128x64 k32 s4 w4 t1 split1")};
   GemmCase the{.rows = 133, .columns = 200, .inner = 320, .dtype = GetParam()};
   unsigned seed = 20;
   for (const Activation activation :
@@ -163,7 +167,10 @@ TEST_P(Gemm, RowsWithALargeMeanStayAccurate) {
   for (const float mean : {3.f, 10.f, 30.f}) {
     GemmCase the = everything(64, 768, 768);
     the.activation = Activation::none, the.mean = mean;
-    expect_definition(the, {matmul_setting_of("wgmma 128x128 k64 s5 w2 t1 split1")}, 5);
+    expect_definition(
+        the,
+        {matmul_setting_of("wgmma 128x128 k64 s5 w2 t1 split1"), matmul_setting_of("mma 128x128 k32 s4 w8 t1 split1")},
+        5);
   }
 }
 
@@ -171,8 +178,9 @@ TEST_P(Gemm, GivesTheSameBitsEachTime) {
   const GemmCase the = everything(300, 520, 1544);
   const GemmProblem problem(the, 9);
   const PackedLinear packed = device_.backend->matmul.pack(problem.spec(device_));
-  for (const char* text : {"wgmma 64x64 k64 s4 w1 t1 split4", "wgmma 128x64 k64 s3 w2 t1 split8",
-                           "wgmma 128x128 k64 s5 w1 t2 split1", "wgmma 128x192 k64 s4 w1 t2 split1"}) {
+  for (const char* text :
+       {"wgmma 64x64 k64 s4 w1 t1 split4", "wgmma 128x64 k64 s3 w2 t1 split8", "wgmma 128x128 k64 s5 w1 t2 split1",
+        "wgmma 128x192 k64 s4 w1 t2 split1", "mma 64x64 k32 s4 w2 t1 split1"}) {
     const MatmulSetting setting = matmul_setting_of(text);
     const Result first = run(the, problem, packed, setting);
     for (int i = 0; i < 3; ++i) {

@@ -174,8 +174,18 @@ std::vector<GemmInstance> gemms_to_compile() {
     if (refuses(problem, hopper, setting)) problem.moments = false;
     all.push_back(instance_of(problem, setting));
   }
+  for (const MatmulSetting& setting : mma_settings())
+    for (const bool deferred : {false, true})
+      all.push_back({.setting = setting,
+                     .dtype = DType::bf16,
+                     .bias = true,
+                     .residual = true,
+                     .x_norm = deferred,
+                     .residual_norm = deferred,
+                     .moments = deferred});
   for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu})
-    all.push_back({.setting = wgmma_settings().front(), .activation = activation, .bias = true});
+    for (const MatmulSetting& setting : {wgmma_settings().front(), mma_settings().front()})
+      all.push_back({.setting = setting, .activation = activation, .bias = true});
   return those_to_compile(std::move(all));
 }
 
@@ -186,9 +196,10 @@ INSTANTIATE_TEST_SUITE_P(Every, RunTimeGemm, testing::ValuesIn(gemms_to_compile(
 TEST_P(RunTimeGemm, FitsAMultiprocessorAsTheSettingsSay) {
   if (find_nvrtc() == nullptr) GTEST_SKIP() << "no NVRTC on this machine; `make cuda` fetches one";
   const TemporaryFolder folder;
+  const bool mma = GetParam().setting.kernel == MatmulSetting::Kernel::mma;
   const std::string code = Compiler({.cache = {.folder = folder.path(), .log = {}}, .nvrtc = find_nvrtc()})
-                               .cubin(source_of(GetParam()), "sm_90a");
-  EXPECT_NE(code.find(kGemmEntry), std::string::npos);
+                               .cubin(source_of(GetParam()), mma ? "sm_80" : "sm_90a");
+  EXPECT_NE(code.find(mma ? kMmaGemmEntry : kGemmEntry), std::string::npos);
   const std::vector<int> facts = cubin_values(code, "kernel_facts");
   ASSERT_EQ(facts.size(), 2u);
   EXPECT_LE(facts[0], 227 * 1024);

@@ -11,7 +11,8 @@ namespace stof {
 namespace {
 
 TEST(MatmulSetting, IsReadBackFromItsText) {
-  for (const char* text : {"cublaslt", "wgmma 128x192 k64 s4 w2 t1 split1", "wgmma 64x64 k64 s6 w1 t2 split8"}) {
+  for (const char* text : {"cublaslt", "wgmma 128x192 k64 s4 w2 t1 split1", "wgmma 64x64 k64 s6 w1 t2 split8",
+                           "mma 128x128 k32 s4 w8 t1 split1"}) {
     EXPECT_EQ(text_of(matmul_setting_of(text)), text);
   }
   EXPECT_EQ(matmul_setting_of("cublaslt"), MatmulSetting{});
@@ -29,7 +30,8 @@ TEST(MatmulSetting, IsReadBackFromItsText) {
 TEST(MatmulSetting, RefusesOtherText) {
   for (const char* text : {"", "cublas", "cublaslt ", "wgmma", "wgmma 128x192", "wgmma 128x192 k64 s4 w2 t1 split0",
                            "wgmma 128x192 k64 s4 w2 t1 split1 ", "wgmma 128x192 k64 s4 w2 t1 split-1",
-                           "wgmma  128x192 k64 s4 w2 t1 split1", "wgmma 128x99999999999 k64 s4 w2 t1 split1"})
+                           "wgmma  128x192 k64 s4 w2 t1 split1", "wgmma 128x99999999999 k64 s4 w2 t1 split1", "mma",
+                           "mm 128x128 k32 s4 w8 t1 split1"})
     EXPECT_ERROR(matmul_setting_of(text), ErrorKind::invalid_argument,
                  "matmul setting '" + std::string(text) +
                      "'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 t1 split1'");
@@ -92,6 +94,27 @@ TEST(MatmulSettings, RefuseByName) {
   spec = spec_on(device), spec.device = nullptr, spec.dtype = DType::f32, spec.moments = true;
   EXPECT_ERROR(cpu_backend.matmul.pack(spec), ErrorKind::unsupported,
                "no matmul with a layer norm of its operands on the CPU; accepted: none");
+}
+
+// The twin for compute capability 8.0 and later.
+TEST(MatmulSettings, RefuseMmaByName) {
+  const MatmulOperations& matmul = cuda_backend.matmul;
+  const Device device = open_device("cuda:a100"), newer = open_device("cuda:h200");
+  const MatmulSetting tile = matmul_setting_of("mma 128x128 k32 s4 w8 t1 split1");
+  LinearSpec spec = spec_on(device);
+  EXPECT_EQ(matmul.refuses(spec, 128, tile), std::nullopt);
+  EXPECT_EQ(matmul.refuses(spec_on(newer), 128, tile), std::nullopt);
+  for (const MatmulChoice& choice : matmul.settings(spec, 128)) EXPECT_EQ(choice.setting, MatmulSetting{});
+  EXPECT_EQ(matmul.refuses(spec, 128, matmul_setting_of("mma 128x128 k32 s9 w8 t1 split1")),
+            "there is no kernel for 'mma 128x128 k32 s9 w8 t1 split1'");
+  Device old = device;
+  old.caps.arch = 75;
+  EXPECT_EQ(matmul.refuses(spec_on(old), 128, tile),
+            "mma needs compute capability 8.0; NVIDIA A100 (described) has 7.5");
+  spec.dtype = DType::f32;
+  EXPECT_EQ(matmul.refuses(spec, 128, tile), "mma multiplies f16 and bf16, not f32");
+  spec.dtype = DType::f16, spec.weight = {view_of(nullptr, DType::f16, {100, 768})};
+  EXPECT_EQ(matmul.refuses(spec, 128, tile), "mma takes multiples of 8 from 8 on; out is 100");
 }
 
 // What no device has confirmed runs by name alone.

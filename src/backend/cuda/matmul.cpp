@@ -3,10 +3,12 @@
 
 #include <map>
 #include <mutex>
+#include <variant>
 
 #include "src/backend/cuda/driver/device.h"
 #include "src/backend/cuda/matmul/epilogue.h"
 #include "src/backend/cuda/matmul/gemm.h"
+#include "src/backend/cuda/matmul/mma_gemm.h"
 #include "src/backend/cuda/matmul/product.h"
 #include "src/backend/cuda/matmul/settings.h"
 #include "src/backend/cuda/rows.h"
@@ -33,7 +35,7 @@ class Linear {
     if (call.rows == 0 || weights_.columns == 0) return;
     const MatmulSetting setting = call.setting != nullptr ? *call.setting : own_choice(call.rows);
     if (setting.kernel == MatmulSetting::Kernel::cublaslt) run_blas(call);
-    else launch_of(setting).run(gemm_, call);
+    else std::visit([&](const auto& launch) { launch.run(gemm_, call); }, launch_of(setting));
   }
 
   void prepare(const MatmulSetting& setting) const {
@@ -49,16 +51,23 @@ class Linear {
     return settings_of(problem, gpu_.caps).front().setting;
   }
 
-  const GemmLaunch& launch_of(const MatmulSetting& setting) const {
+  using AnyLaunch = std::variant<GemmLaunch, MmaGemmLaunch>;
+
+  const AnyLaunch& launch_of(const MatmulSetting& setting) const {
     const std::lock_guard lock(mutex_);
-    std::unique_ptr<GemmLaunch>& place = launches_[setting];
+    std::unique_ptr<AnyLaunch>& place = launches_[setting];
     if (!place) {
       MatmulProblem problem = gemm_.problem;
       problem.rows = 1;
       if (const auto why_not = refuses(problem, gpu_.caps, setting)) fail(ErrorKind::unsupported, "{}", *why_not);
-      place = std::make_unique<GemmLaunch>(gemm_, setting);
+      place = setting.kernel == MatmulSetting::Kernel::mma ? made<MmaGemmLaunch>(setting) : made<GemmLaunch>(setting);
     }
     return *place;
+  }
+
+  template <class Launch>
+  std::unique_ptr<AnyLaunch> made(const MatmulSetting& setting) const {
+    return std::make_unique<AnyLaunch>(std::in_place_type<Launch>, gemm_, setting);
   }
 
   void run_blas(const LinearCall& call) const {
@@ -105,7 +114,7 @@ class Linear {
   PackedWeights weights_;
   GemmLinear gemm_;
   mutable std::mutex mutex_;
-  mutable std::map<MatmulSetting, std::unique_ptr<GemmLaunch>> launches_;
+  mutable std::map<MatmulSetting, std::unique_ptr<AnyLaunch>> launches_;
 };
 
 PackedLinear pack(const LinearSpec& spec) {

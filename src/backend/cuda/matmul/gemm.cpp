@@ -52,15 +52,37 @@ void put(TensorMap& to, const TensorMapBytes& from) {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-const InstanceKernel& kernel_of(const Gpu& gpu, const GemmInstance& instance) {
-  return instance_kernel(gpu, KernelUnit{name_of(instance), source_of(instance)}, kGemmEntry);
+}  // namespace
+
+const InstanceKernel& kernel_of(const GemmLinear& linear, const MatmulSetting& setting, std::string_view entry) {
+  const GemmInstance instance = instance_of(linear.problem, setting);
+  return instance_kernel(linear.gpu, KernelUnit{name_of(instance), source_of(instance)}, entry);
 }
 
-}  // namespace
+GemmParams params_of(const GemmLinear& linear, const LinearCall& call) {
+  const MatmulProblem& problem = linear.problem;
+  STOF_CHECK((!problem.x_norm || call.x_moments != nullptr) && (!problem.moments || call.moments != nullptr));
+  STOF_CHECK(!problem.residual || call.residual != nullptr);
+  STOF_CHECK(!problem.residual_norm || call.residual_moments != nullptr);
+  return {.rows = narrow<int>(call.rows, "rows"),
+          .columns = narrow<int>(problem.columns, "columns"),
+          .inner = narrow<int>(problem.inner, "in"),
+          .bias = linear.weights.exact_bias.as<float>(),
+          .column_sum = linear.weights.column_sum.as<float>(),
+          .scale = linear.weights.scale.as<float>(),
+          .shift = linear.weights.shift.as<float>(),
+          .x_moments = call.x_moments,
+          .residual_moments = call.residual_moments,
+          .moments = call.moments,
+          .x_epsilon = linear.x_epsilon,
+          .residual_epsilon = linear.residual_epsilon,
+          .residual = call.residual,
+          .out = call.out};
+}
 
 GemmLaunch::GemmLaunch(const GemmLinear& linear, const MatmulSetting& setting)
     : setting_(setting),
-      kernel_(kernel_of(linear.gpu, instance_of(linear.problem, setting))),
+      kernel_(kernel_of(linear, setting, kGemmEntry)),
       weight_(map_of({linear.gpu, "the weight", linear.weights.matrix.as<void>(), linear.problem.columns,
                       linear.problem.inner, setting.columns},
                      linear.problem.dtype)),
@@ -89,26 +111,9 @@ GemmNarrowMaps GemmLaunch::maps_of(const GemmLinear& linear, const LinearCall& c
 }
 
 void GemmLaunch::run(const GemmLinear& linear, const LinearCall& call) const {
-  const MatmulProblem& problem = linear.problem;
-  STOF_CHECK((!problem.x_norm || call.x_moments != nullptr) && (!problem.moments || call.moments != nullptr));
-  STOF_CHECK(!problem.residual || call.residual != nullptr);
-  STOF_CHECK(!problem.residual_norm || call.residual_moments != nullptr);
+  GemmParams params = params_of(linear, call);
   GemmNarrowMaps maps = maps_of(linear, call);
-  GemmParams params{.rows = narrow<int>(call.rows, "rows"),
-                    .columns = narrow<int>(problem.columns, "columns"),
-                    .inner = narrow<int>(problem.inner, "in"),
-                    .bias = linear.weights.exact_bias.as<float>(),
-                    .column_sum = linear.weights.column_sum.as<float>(),
-                    .scale = linear.weights.scale.as<float>(),
-                    .shift = linear.weights.shift.as<float>(),
-                    .x_moments = call.x_moments,
-                    .residual_moments = call.residual_moments,
-                    .moments = call.moments,
-                    .x_epsilon = linear.x_epsilon,
-                    .residual_epsilon = linear.residual_epsilon,
-                    .residual = call.residual,
-                    .out = call.out};
-  const std::int64_t tiles = ceil_div(call.rows, setting_.rows) * ceil_div(problem.columns, setting_.columns);
+  const std::int64_t tiles = ceil_div(call.rows, setting_.rows) * ceil_div(linear.problem.columns, setting_.columns);
   // CTAs that share the inner dimension have one tile each.
   const std::int64_t clusters = setting_.split > 1 ? tiles : std::min(tiles, clusters_);
   void* arguments[] = {&maps, &params};

@@ -17,6 +17,10 @@ struct GemmLinear {
   float x_epsilon = 0, residual_epsilon = 0;
 };
 
+// What the kernels of both generations read besides matrices.
+GemmParams params_of(const GemmLinear& linear, const LinearCall& call);
+const InstanceKernel& kernel_of(const GemmLinear& linear, const MatmulSetting& setting, std::string_view entry);
+
 class GemmLaunch {
  public:
   // Loads the kernel, or compiles it. Throws unsupported when it is not part of the build and cannot be compiled.

@@ -17,6 +17,8 @@ int activation_number(Activation activation) {  // GemmEpilogue::Activation
   return 0;
 }
 
+bool is_mma(const GemmInstance& i) { return i.setting.kernel == MatmulSetting::Kernel::mma; }
+
 }  // namespace
 
 GemmInstance instance_of(const MatmulProblem& problem, const MatmulSetting& setting) {
@@ -32,9 +34,9 @@ GemmInstance instance_of(const MatmulProblem& problem, const MatmulSetting& sett
 
 std::string name_of(const GemmInstance& i) {
   const MatmulSetting& s = i.setting;
-  return fmt::format("gemm_{}_{}x{}_s{}_w{}_t{}_p{}_{}_b{:d}_r{:d}_x{:d}_n{:d}_m{:d}", name_of(i.dtype), s.rows,
-                     s.columns, s.stages, s.warpgroups, s.teams, s.split, name_of(i.activation), i.bias, i.residual,
-                     i.x_norm, i.residual_norm, i.moments);
+  return fmt::format("{}gemm_{}_{}x{}_s{}_w{}_t{}_p{}_{}_b{:d}_r{:d}_x{:d}_n{:d}_m{:d}", is_mma(i) ? "mma_" : "",
+                     name_of(i.dtype), s.rows, s.columns, s.stages, s.warpgroups, s.teams, s.split,
+                     name_of(i.activation), i.bias, i.residual, i.x_norm, i.residual_norm, i.moments);
 }
 
 std::string line_of(const GemmInstance& i) {
@@ -44,12 +46,24 @@ std::string line_of(const GemmInstance& i) {
                      i.residual_norm, i.moments);
 }
 
+std::string mma_source_of(const GemmInstance& i, const std::string& epilogue) {
+  return fmt::format(
+      "#include \"kernels/cuda/mma_gemm.cuh\"\n"
+      "namespace stof::cuda {{\n"
+      "struct Instance : MmaGemmTraits<{}, MmaGemmShape{{{}, {}, {}}}, {}> {{}};\n"
+      "template __global__ void mma_gemm_kernel<Instance>(const __grid_constant__ MmaGemmParams);\n"
+      "extern \"C\" __device__ int kernel_facts[2] = {{sizeof(Instance::Shared), Instance::kThreads}};\n"
+      "}}\n",
+      i.dtype == DType::f16 ? "Half" : "Bfloat", i.setting.rows, i.setting.columns, i.setting.stages, epilogue);
+}
+
 std::string source_of(const GemmInstance& i) {
   const MatmulSetting& s = i.setting;
   const std::string shape =
       fmt::format("GemmShape{{{}, {}, {}, {}, {}, {}}}", s.rows, s.columns, s.stages, s.warpgroups, s.teams, s.split);
   const std::string epilogue = fmt::format("GemmEpilogue{{{}, {}, {}, {}, {}, {}}}", activation_number(i.activation),
                                            i.bias, i.residual, i.x_norm, i.residual_norm, i.moments);
+  if (is_mma(i)) return mma_source_of(i, epilogue);
   return fmt::format(
       "#include \"kernels/cuda/gemm.cuh\"\n"
       "namespace stof::cuda {{\n"
@@ -61,7 +75,10 @@ std::string source_of(const GemmInstance& i) {
       i.dtype == DType::f16 ? "Half" : "Bfloat", shape, epilogue);
 }
 
-int threads_of(const GemmInstance& i) { return 128 * (i.setting.warpgroups * i.setting.teams + 1); }
+int threads_of(const GemmInstance& i) {
+  if (is_mma(i)) return 32 * i.setting.warpgroups;
+  return 128 * (i.setting.warpgroups * i.setting.teams + 1);
+}
 
 std::vector<GemmInstance> gemm_built_ahead() {
   std::vector<GemmInstance> built;

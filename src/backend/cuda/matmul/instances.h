@@ -12,8 +12,11 @@ namespace stof::cuda {
 
 inline constexpr std::string_view kGemmEntry = "_ZN4stof4cuda11gemm_kernelINS0_8InstanceEEEvNT_4MapsENS0_10GemmParamsE";
 
+inline constexpr std::string_view kMmaGemmEntry =
+    "_ZN4stof4cuda15mma_gemm_kernelINS0_8InstanceEEEvNS0_13MmaGemmParamsE";
+
 struct GemmInstance {
-  MatmulSetting setting;  // of wgmma
+  MatmulSetting setting;  // of wgmma or mma
   DType dtype = DType::f16;
   Activation activation = Activation::none;
   bool bias = false, residual = false, x_norm = false, residual_norm = false, moments = false;
@@ -22,7 +25,7 @@ struct GemmInstance {
 // What computes the problem. A norm of x brings a bias.
 GemmInstance instance_of(const MatmulProblem& problem, const MatmulSetting& setting);
 
-// "gemm_f16_128x192_s4_w2_t1_p1_gelu_b1_r0_x0_n0_m0"
+// "gemm_f16_128x192_s4_w2_t1_p1_gelu_b1_r0_x0_n0_m0", "mma_gemm_f16_..."
 std::string name_of(const GemmInstance& instance);
 // Its line of instances.cmake.
 std::string line_of(const GemmInstance& instance);

@@ -63,8 +63,30 @@ void add_settings(std::span<const Tile> tiles, std::vector<MatmulSetting>& all) 
                      .split = split});
 }
 
-std::string dtype_refusal(const MatmulProblem& problem) {
-  return fmt::format("wgmma multiplies f16 and bf16, not {}", name_of(problem.dtype));
+// By the rules of both kernels.
+std::optional<std::string> operands_refusal(const MatmulProblem& problem, std::string_view kernel) {
+  if (problem.dtype != DType::f16 && problem.dtype != DType::bf16)
+    return fmt::format("{} multiplies f16 and bf16, not {}", kernel, name_of(problem.dtype));
+  for (const auto& [name, size] : {std::pair("in", problem.inner), std::pair("out", problem.columns)})
+    if (size < 8 || size % 8 != 0)
+      return fmt::format("{} takes multiples of 8 from 8 on; {} is {}", kernel, name, size);
+  return std::nullopt;
+}
+
+std::string capability_refusal(const DeviceCaps& device, std::string_view needs) {
+  return fmt::format("{}; {} has {}.{}", needs, device.name, device.arch / 10, device.arch % 10);
+}
+
+std::optional<std::string> absence(const std::vector<MatmulSetting>& all, const MatmulSetting& setting) {
+  if (std::find(all.begin(), all.end(), setting) != all.end()) return std::nullopt;
+  return fmt::format("there is no kernel for '{}'", text_of(setting));
+}
+
+std::optional<std::string> mma_refuses(const MatmulProblem& problem, const DeviceCaps& device,
+                                       const MatmulSetting& setting) {
+  if (device.arch < 80) return capability_refusal(device, "mma needs compute capability 8.0");
+  if (auto why_not = operands_refusal(problem, "mma")) return why_not;
+  return absence(mma_settings(), setting);
 }
 
 bool deferred(const MatmulProblem& problem) { return problem.x_norm || problem.residual_norm || problem.moments; }
@@ -115,7 +137,22 @@ std::vector<MatmulSetting> wgmma_settings() {
   return all;
 }
 
+std::vector<MatmulSetting> mma_settings() {
+  std::vector<MatmulSetting> all;
+  for (const auto& [rows, columns] : {std::pair(64, 64), std::pair(128, 64), std::pair(128, 128)})
+    all.push_back({.kernel = Kernel::mma,
+                   .rows = rows,
+                   .columns = columns,
+                   .depth = 32,
+                   .stages = 4,
+                   .warpgroups = rows / 32 * (columns / 64),
+                   .teams = 1,
+                   .split = 1});
+  return all;
+}
+
 bool is_measured(const MatmulProblem& problem, const MatmulSetting& setting) {
+  if (setting.kernel == Kernel::mma) return false;
   // Of the two teams whose sums leave few registers: an activation, norms and moments.
   if (setting.teams > 1 && setting.columns == 192 && (deferred(problem) || problem.activation != Activation::none))
     return false;
@@ -127,15 +164,10 @@ bool is_measured(const MatmulProblem& problem, const MatmulSetting& setting) {
 std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCaps& device,
                                    const MatmulSetting& setting) {
   if (setting.kernel == Kernel::cublaslt) return cublaslt_refuses(problem);
-  if (device.arch != 90)
-    return fmt::format("wgmma needs compute capability 9.0; {} has {}.{}", device.name, device.arch / 10,
-                       device.arch % 10);
-  if (problem.dtype != DType::f16 && problem.dtype != DType::bf16) return dtype_refusal(problem);
-  for (const auto& [name, size] : {std::pair("in", problem.inner), std::pair("out", problem.columns)})
-    if (size < 8 || size % 8 != 0) return fmt::format("wgmma takes multiples of 8 from 8 on; {} is {}", name, size);
-  const std::vector<MatmulSetting> all = wgmma_settings();
-  if (std::find(all.begin(), all.end(), setting) == all.end())
-    return fmt::format("there is no kernel for '{}'", text_of(setting));
+  if (setting.kernel == Kernel::mma) return mma_refuses(problem, device, setting);
+  if (device.arch != 90) return capability_refusal(device, "wgmma needs compute capability 9.0");
+  if (auto why_not = operands_refusal(problem, "wgmma")) return why_not;
+  if (auto why_not = absence(wgmma_settings(), setting)) return why_not;
   if (problem.moments && setting.columns % kMomentColumns != 0)
     return fmt::format("moments are of {} columns, which the tiles of '{}' cut", kMomentColumns, text_of(setting));
   if (const std::int64_t steps = ceil_div(problem.inner, setting.depth); setting.split > steps)
@@ -152,6 +184,7 @@ std::string refusals_of(const MatmulProblem& problem, const DeviceCaps& device) 
 
 std::vector<MatmulChoice> settings_of(const MatmulProblem& problem, const DeviceCaps& device) {
   std::vector<MatmulSetting> all = wgmma_settings();
+  for (const MatmulSetting& setting : mma_settings()) all.push_back(setting);
   all.push_back({});
   std::vector<MatmulChoice> choices;
   for (const MatmulSetting& setting : all)

@@ -26,6 +26,9 @@ int ctas_of(const MatmulSetting& setting);
 // Every tile that kernels/cuda/gemm.cuh is made for, each with every split.
 std::vector<MatmulSetting> wgmma_settings();
 
+// The same of kernels/cuda/mma_gemm.cuh.
+std::vector<MatmulSetting> mma_settings();
+
 std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCaps& device,
                                    const MatmulSetting& setting);
 // False where no device has confirmed results and times: such a setting runs when it is asked for by name, and is not

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/matmul/mma_gemm.h"
+
+#include "src/backend/cuda/matmul/instances.h"
+#include "src/base/narrow.h"
+
+namespace stof::cuda {
+
+MmaGemmLaunch::MmaGemmLaunch(const GemmLinear& linear, const MatmulSetting& setting)
+    : setting_(setting), kernel_(kernel_of(linear, setting, kMmaGemmEntry)) {}
+
+void MmaGemmLaunch::run(const GemmLinear& linear, const LinearCall& call) const {
+  MmaGemmParams params{};
+  static_cast<GemmParams&>(params) = params_of(linear, call);
+  params.x = call.x;
+  params.weight = linear.weights.matrix.as<void>();
+  const std::int64_t down = (call.rows + setting_.rows - 1) / setting_.rows,
+                     across = (linear.problem.columns + setting_.columns - 1) / setting_.columns;
+  void* arguments[] = {&params};
+  kernel_.kernel.launch(
+      {.grid = {.x = narrow<unsigned>(down * across, "CTAs")}, .stream = static_cast<StreamHandle>(call.queue.stream)},
+      arguments);
+}
+
+}  // namespace stof::cuda
