@@ -2,8 +2,9 @@
 // stof bench model: sentences to vectors with a checkpoint, and whole encoders on long input, each checked first.
 #include "cli/bench_model.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 
@@ -11,6 +12,7 @@
 #include "cli/float_dtype.h"
 #include "cli/outputs.h"
 #include "cli/table.h"
+#include "cli/tuning_words.h"
 #include "src/base/error.h"
 #include "src/base/threads.h"
 
@@ -20,7 +22,7 @@ namespace {
 struct ModelOptions {
   ModelBench bench;
   std::vector<std::string> dtypes, shapes;
-  std::string part = "all", json;
+  std::string part = "all", budget, json;
   int threads = 0;
   bool resume = false;
 };
@@ -39,15 +41,20 @@ std::array<std::int64_t, 2> parse_texts(const std::string& text) {
 ModelBench checked(const ModelOptions& options) {
   ModelBench bench = options.bench;
   if (bench.device == "auto") bench.device = "cpu";  // for all parts alike: a session would choose by itself
-  if (options.part != "all" && options.part != "sentences" && options.part != "encoder")
-    fail(ErrorKind::invalid_argument, "--part {}; accepted: all, sentences, encoder", options.part);
+  constexpr std::array kParts{"all", "sentences", "encoder", "start", "grid"};
+  if (std::find(kParts.begin(), kParts.end(), options.part) == kParts.end())
+    fail(ErrorKind::invalid_argument, "--part {}; accepted: {}", options.part, fmt::join(kParts, ", "));
   if (options.threads < 0 || options.threads > kMostThreads)
     fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) to {}", options.threads, kMostThreads);
   if (!(bench.seconds > 0 && bench.seconds <= 60))
     fail(ErrorKind::invalid_argument, "--seconds {}; accepted: above 0, to 60", bench.seconds);
-  if (options.part == "sentences" && bench.model.empty())
+  if ((options.part == "sentences" || options.part == "start") && bench.model.empty())
     fail(ErrorKind::invalid_argument, "sentences need a checkpoint: --model DIR");
+  for (const std::string& ablation : bench.ablations) ablation_of(ablation);
+  if (bench.ablations.empty()) bench.ablations = {"both"};
+  bench.budget_seconds = seconds_of(options.budget);
   for (const std::string& text : options.dtypes) bench.dtypes.push_back(parse_float_dtype(text));
+  if (bench.dtypes.empty() && bench.device.starts_with("cuda")) bench.dtypes = {DType::f16};
   if (bench.dtypes.empty()) bench.dtypes = {DType::f32, DType::bf16};
   for (const std::string& text : options.shapes) bench.shapes.push_back(parse_texts(text));
   if (bench.shapes.empty()) bench.shapes = {{1, 128}, {8, 128}, {1, 512}, {1, 4096}};
@@ -66,6 +73,9 @@ std::string result_of(const Json& row) {
     return fmt::format("{:.0f} sentences/s", row.at("sentences_per_s").get<double>());
   if (row.contains("seconds"))
     return fmt::format("{:.3f} s, {:.0f} MB", row.at("seconds").get<double>(), row.at("megabytes").get<double>());
+  if (row.contains("tuning"))
+    return fmt::format("tuned in {:.1f} s, {}", row.at("tuning").at("seconds").get<double>(),
+                       row.at("plan").at("scheme").get<std::string>());
   if (row.contains("share_of_matmul_peak"))
     return fmt::format("{:.0f} GFLOP/s, {:.2f} of the matmul peak", row.at("gflops").get<double>(),
                        row.at("share_of_matmul_peak").get<double>());
@@ -78,13 +88,18 @@ void bench(const ModelOptions& options) {
   const ThreadCount threads(options.threads);
   const Device device = open_device(bench.device);
   BenchResults results(describe_run("bench model", device), options.json, options.resume);
-  const bool sentences = options.part != "encoder" && !bench.model.empty(), encoder = options.part != "sentences";
+  const bool all = options.part == "all", sentences = (all && !bench.model.empty()) || options.part == "sentences",
+             encoder = all || options.part == "encoder", start = options.part == "start", grid = options.part == "grid";
   std::vector<std::string> ids;
+  if (start) ids = start_rows(bench);
+  if (grid) ids = grid_rows(bench);
   if (sentences) ids = sentence_rows(bench);
   if (encoder)
     for (std::string& id : encoder_rows(bench)) ids.push_back(std::move(id));
   {
     Progress progress("measuring", std::ssize(ids));
+    if (start) bench_start(bench, results, progress);
+    if (grid) bench_grid(bench, results, progress);
     if (sentences) bench_sentences(bench, results, progress);
     if (encoder) {
       const Roofline roofline = measure_roofline(device);
@@ -113,7 +128,13 @@ void add_bench_model(CLI::App& bench_app) {
   command->add_option("--model", to.model, "folder of a checkpoint, for the sentences; without it the encoder alone");
   command->add_option("--input", to.input, "a file with one sentence a line")->capture_default_str();
   command->add_option("--encoder", to.encoder, "folder of a checkpoint, for long input (default: random BERT-base)");
-  command->add_option("--part", options->part, "sentences, encoder or all")->capture_default_str();
+  command
+      ->add_option("--part", options->part,
+                   "sentences, encoder, or all of these; start: a new process's first sentence; grid: models tuned for "
+                   "calls of one size")
+      ->capture_default_str();
+  command->add_option("--ablation", to.ablations, "of the grid, as in stof tune; repeatable (default: both)");
+  command->add_option("--budget", options->budget, "of tuning a row of the grid, as in 30s");
   command->add_option("--batch", to.batches, "sentences run together; repeatable (default: 1, 8, 32)");
   command->add_option("--shape", options->shapes,
                       "B,S: texts and their tokens; repeatable (default: 1,128 8,128 1,512 1,4096)");

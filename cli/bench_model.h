@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two questions of `stof bench model`: sentences with a checkpoint, and a whole encoder on long input.
+// The questions of `stof bench model`: sentences with a checkpoint, a whole encoder on long input, and models tuned for
+// one size of call.
 #pragma once
 #include <array>
 #include <string>
@@ -21,13 +22,22 @@ struct ModelBench {
   std::vector<std::array<std::int64_t, 2>> shapes;  // texts, tokens of each
   std::vector<std::string> masks;                   // of the encoder; empty: dense, and longformer on the longest
   std::string device;
-  double seconds = 0;  // that a row is timed for
+  double seconds = 0;                  // that a row is timed for
+  std::vector<std::string> ablations;  // of the grid
+  double budget_seconds = 0;           // of tuning a row of the grid; 0: no end
 };
 
 std::vector<std::string> sentence_rows(const ModelBench& bench);  // ids, in order
 void bench_sentences(const ModelBench& bench, BenchResults& results, Progress& progress);
 
+// The first sentence of a new process alone.
+std::vector<std::string> start_rows(const ModelBench& bench);
+void bench_start(const ModelBench& bench, BenchResults& results, Progress& progress);
+
 std::vector<std::string> encoder_rows(const ModelBench& bench);
 void bench_encoder(const ModelBench& bench, const Roofline& roofline, BenchResults& results, Progress& progress);
+
+std::vector<std::string> grid_rows(const ModelBench& bench);
+void bench_grid(const ModelBench& bench, BenchResults& results, Progress& progress);
 
 }  // namespace stof::cli

@@ -105,11 +105,22 @@ void bench_dtype(const ModelBench& bench, DType dtype, const std::vector<std::st
   }
 }
 
+std::vector<std::string> sentences_of(const ModelBench& bench) {
+  std::vector<std::string> sentences = read_lines(bench.input);
+  if (sentences.empty()) fail(ErrorKind::bad_file, "{}: no sentence in it", bench.input);
+  return sentences;
+}
+
 }  // namespace
 
-std::vector<std::string> sentence_rows(const ModelBench& bench) {
+std::vector<std::string> start_rows(const ModelBench& bench) {
   std::vector<std::string> ids;
   for (const DType dtype : bench.dtypes) ids.push_back(start_id(dtype));
+  return ids;
+}
+
+std::vector<std::string> sentence_rows(const ModelBench& bench) {
+  std::vector<std::string> ids = start_rows(bench);
   for (const DType dtype : bench.dtypes) {
     for (const std::int64_t batch : bench.batches) ids.push_back(throughput_id(dtype, batch));
     ids.push_back(latency_id(dtype));
@@ -117,21 +128,25 @@ std::vector<std::string> sentence_rows(const ModelBench& bench) {
   return ids;
 }
 
-void bench_sentences(const ModelBench& bench, BenchResults& results, Progress& progress) {
-  std::vector<std::string> sentences = read_lines(bench.input);
-  if (sentences.empty()) fail(ErrorKind::bad_file, "{}: no sentence in it", bench.input);
-  std::vector<std::string> sorted = sentences;
-  const std::string middle = middle_sentence(sorted);
-  // Before this process holds a model: what a process took until it began another program counts as that one's.
+void bench_start(const ModelBench& bench, BenchResults& results, Progress& progress) {
+  std::vector<std::string> sentences = sentences_of(bench);
+  const std::string middle = middle_sentence(sentences);
   for (const DType dtype : bench.dtypes) {
     if (results.find(start_id(dtype)) != nullptr) continue;
-    const FirstEmbedding first = first_embedding(bench.model, middle, std::string(name_of(dtype)));
+    const FirstEmbedding first = first_embedding(
+        {.model = bench.model, .text = middle, .dtype = std::string(name_of(dtype)), .device = bench.device});
     results.add({{"id", start_id(dtype)},
                  {"dtype", name_of(dtype)},
                  {"seconds", first.seconds},
                  {"megabytes", first.megabytes}});
     progress.advance(1);
   }
+}
+
+void bench_sentences(const ModelBench& bench, BenchResults& results, Progress& progress) {
+  // Before this process holds a model: what a process took until it began another program counts as that one's.
+  bench_start(bench, results, progress);
+  const std::vector<std::string> sentences = sentences_of(bench);
   for (const DType dtype : bench.dtypes) bench_dtype(bench, dtype, sentences, results, progress);
 }
 

@@ -56,13 +56,14 @@ FirstEmbedding run_once(std::vector<std::string> arguments) {
 
 }  // namespace
 
-FirstEmbedding first_embedding(const std::string& model, const std::string& text, const std::string& dtype) {
+FirstEmbedding first_embedding(const FirstCall& call) {
   forget_spins();  // this program's threads have read it long ago; the one that is timed has to start as for a user
   const std::string threads = std::to_string(omp_get_max_threads());
   FirstEmbedding best{.seconds = 1e30, .megabytes = 0};
   for (int run = 0; run < kRuns; ++run) {
-    const FirstEmbedding one = run_once({"stof", "run", "--model", model, "--text", text, "--dtype", dtype, "--threads",
-                                         threads, "--out", "/dev/null"});
+    const FirstEmbedding one =
+        run_once({"stof", "run", "--model", call.model, "--text", call.text, "--dtype", call.dtype, "--device",
+                  call.device, "--threads", threads, "--out", "/dev/null"});
     best.seconds = std::min(best.seconds, one.seconds);
     best.megabytes = std::max(best.megabytes, one.megabytes);
   }

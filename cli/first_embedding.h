@@ -10,7 +10,12 @@ struct FirstEmbedding {
   double megabytes = 0;  // the most memory that it held at a time
 };
 
-// The fastest of a few runs of `stof run --model MODEL --text TEXT`. Throws device when one fails.
-FirstEmbedding first_embedding(const std::string& model, const std::string& text, const std::string& dtype);
+struct FirstCall {
+  std::string model, text, dtype, device;
+};
+
+// The fastest of a few runs of `stof run --model MODEL --text TEXT`: what the disk and caches can keep is there. Throws
+// device when one fails.
+FirstEmbedding first_embedding(const FirstCall& call);
 
 }  // namespace stof::cli

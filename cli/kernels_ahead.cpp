@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cli/messages.h"
+#include "src/backend/contract.h"
 #include "src/backend/cuda/matmul/compile_ahead.h"
 #include "src/codegen/compiler.h"
 
@@ -32,5 +33,14 @@ KernelsAhead::KernelsAhead(const std::vector<CompileJob>& jobs, int processes) {
 }
 
 KernelsAhead::~KernelsAhead() { machine_compiler().end_beside(); }
+
+std::unique_ptr<KernelsAhead> kernels_ahead(const Model& model, const TuneOptions& options, int processes) {
+  if (options.device.backend != &cuda_backend) return nullptr;
+  if (const std::string why_not = machine_compiler().missing(); !why_not.empty()) {
+    say(fmt::format("stof: {}: only kernels that were built with this program are searched\n", why_not));
+    return nullptr;
+  }
+  return std::make_unique<KernelsAhead>(kernels_of_search(model, options), processes);
+}
 
 }  // namespace stof::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels that a search will want, compiled while it runs by processes beside this one: `stof compile-worker`.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,5 +25,8 @@ class KernelsAhead {
   KernelsAhead(const KernelsAhead&) = delete;
   KernelsAhead& operator=(const KernelsAhead&) = delete;
 };
+
+// For a search with these options, on a GPU; nothing elsewhere, and where there is no compiler, which is said.
+std::unique_ptr<KernelsAhead> kernels_ahead(const Model& model, const TuneOptions& options, int processes);
 
 }  // namespace stof::cli

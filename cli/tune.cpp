@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <memory>
 
 #include "cli/build_commit.h"
@@ -18,6 +17,7 @@
 #include "cli/progress.h"
 #include "cli/random_model.h"
 #include "cli/table.h"
+#include "cli/tuning_words.h"
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/base/threads.h"
@@ -35,25 +35,6 @@ struct TuneCommand {
   int threads = 0, compilers = 0;
   bool compile = false, explain = false, forget = false;
 };
-
-// "30s", "2m"; empty is no limit.
-double seconds_of(const std::string& text) {
-  if (text.empty()) return 0;
-  double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
-  if (error == std::errc() && value > 0 && (unit == "s" || unit == "m")) return unit == "m" ? 60 * value : value;
-  fail(ErrorKind::invalid_argument, "--budget {}; accepted: a time as in 30s or 2m", text);
-}
-
-Ablation ablation_of(const std::string& name) {
-  if (name == "both") return {};
-  if (name == "attention") return {.attention = true, .fusion = false};
-  if (name == "fusion") return {.attention = false, .fusion = true};
-  if (name == "none") return {.attention = false, .fusion = false};
-  fail(ErrorKind::invalid_argument, "--ablation {}; accepted: both, attention, fusion, none", name);
-}
 
 TuneOptions options_of(const TuneCommand& command) {
   TuneOptions options{.device = open_device(command.device),
@@ -126,17 +107,6 @@ void compile(const TuneCommand& command, const TuneOptions& options) {
     fmt::print("{} kernels, {} of them compiled now; {:.1f} s\n", jobs.size(), compiled, watch.seconds());
 }
 
-// On a GPU, as long as the search runs.
-std::unique_ptr<KernelsAhead> compiled_ahead(const TuneCommand& command, const TuneOptions& options,
-                                             const Model& model) {
-  if (options.device.backend != &cuda_backend) return nullptr;
-  if (const std::string why_not = machine_compiler().missing(); !why_not.empty()) {
-    say(fmt::format("stof: {}: only kernels that were built with this program are searched\n", why_not));
-    return nullptr;
-  }
-  return std::make_unique<KernelsAhead>(kernels_of_search(model, options), command.compilers);
-}
-
 void run(const TuneCommand& command) {
   check_outputs({{"--json", command.json, true}});
   if (command.threads < 0 || command.threads > kMostThreads)
@@ -148,7 +118,7 @@ void run(const TuneCommand& command) {
   TuneOptions options = options_of(command);
   if (command.compile) return compile(command, options);
   const Model model = command.random.empty() ? read_model(command.model) : random_model(command.random, command.seq, 1);
-  const std::unique_ptr<KernelsAhead> ahead = compiled_ahead(command, options, model);
+  const std::unique_ptr<KernelsAhead> ahead = kernels_ahead(model, options, command.compilers);
   TuneResult result;
   {
     Progress progress("tuning", 0);

@@ -1,66 +1,251 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Device time of BERT encoders by torch, eager and compiled, by CUDA-graph replay; outputs checked against fp32 eager.
-    models.py OUT.json [--compile default,max-autotune]    needs a GPU, torch and transformers
-Weights are random: time does not depend on them. Peers get what makes them fastest: no padding mask where none is needed.
+"""Whole encoders and decoders under masks by torch, eager and compiled: device time by CUDA-graph replay, wall time,
+compile time and memory; each output is checked against fp32 eager with the same mask, dense.
+    models.py OUT.json --stof STOF [--modes default,reduce-overhead] [--resume] [--seconds N]
+Needs torch, stof for the masks, and a GPU (--device cpu: a try of the same steps, where the device's time is the wall's).
+Weights are random, biases zero, as those of `stof bench model --part grid`: time does not depend on them.
+--case MODEL;MASK;B,S (repeatable) in place of the grid; layers of it with --layers N.
 """
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import statistics
+import subprocess
+import tempfile
 import time
+from pathlib import Path
 
-import torch
-import transformers
-
+import numpy
 import timing
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-SHAPES = [("BERT-base", 1, 128), ("BERT-base", 8, 512), ("MiniLM", 32, 64)]
-CONFIGS = {
-    "BERT-base": dict(hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072),
-    "MiniLM": dict(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536),
-}
+SIZES = {"bert-base": (12, 768, 12), "bert-large": (24, 1024, 16), "gpt2": (12, 768, 12)}
+# cli/bench_grid.cpp has the same.
+GRID = [("bert-base", "all", 1, 128), ("bert-base", "all", 8, 512), ("bert-base", "bigbird(64,3,2,3,1)", 8, 2048),
+        ("bert-base", "bigbird(64,3,2,3,1)", 16, 2048), ("gpt2", "causal & window(32)", 1, 1024),
+        ("gpt2", "causal & window(64)", 8, 2048), ("bert-large", "longformer(32,32)", 1, 4096)]  # fmt: skip
+BOUND = 5e-3
+CALLS = 15
+BUSY_CYCLES = 4_000_000  # about 2 ms
 
 
-def encoder(name, dtype):
-    torch.manual_seed(1)
-    config = transformers.BertConfig(**CONFIGS[name], attn_implementation="sdpa")
-    return transformers.BertModel(config, add_pooling_layer=False).eval().cuda().to(dtype)
+class Layer(nn.Module):
+    def __init__(self, hidden, heads, pre_norm):
+        super().__init__()
+        self.heads, self.pre_norm = heads, pre_norm
+        self.qkv, self.project = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
+        self.expand, self.contract = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
+        self.first, self.second = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+
+    def attend(self, x, attention):
+        batch, length, hidden = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, hidden // self.heads).permute(2, 0, 3, 1, 4)
+        return self.project(attention(q, k, v).transpose(1, 2).reshape(batch, length, hidden))
+
+    def feed(self, x):
+        return self.contract(F.gelu(self.expand(x), approximate="tanh" if self.pre_norm else "none"))
+
+    def forward(self, x, attention):
+        if self.pre_norm:
+            x = x + self.attend(self.first(x), attention)
+            return x + self.feed(self.second(x))
+        x = self.first(x + self.attend(x, attention))
+        return self.second(x + self.feed(x))
 
 
-def measure(name, batch, length, mode):
-    ids = torch.randint(0, 30000, (batch, length), device="cuda")
-    model = encoder(name, torch.float16)
-    want = encoder(name, torch.float32)(ids).last_hidden_state
+class Model(nn.Module):
+    def __init__(self, name, length, layers):
+        super().__init__()
+        usual, hidden, heads = SIZES[name]
+        self.pre_norm = name == "gpt2"
+        self.words, self.places = nn.Embedding(1000, hidden), nn.Embedding(length, hidden)
+        self.layers = nn.ModuleList(Layer(hidden, heads, self.pre_norm) for _ in range(layers or usual))
+        self.norm = nn.LayerNorm(hidden)
+        for name, parameter in self.named_parameters():
+            if parameter.dim() == 2:
+                nn.init.normal_(parameter, std=0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+
+    def forward(self, ids, attention):
+        x = self.words(ids) + self.places(torch.arange(ids.shape[1], device=ids.device))
+        if not self.pre_norm:
+            x = self.norm(x)
+        for layer in self.layers:
+            x = layer(x, attention)
+        return self.norm(x) if self.pre_norm else x
+
+
+class Case:
+    """A model, a mask and a size of call, with what every variant is compared with."""
+
+    def __init__(self, options, name, text, batch, length):
+        torch.manual_seed(1)
+        self.name, self.text, self.batch, self.length, self.device = name, text, batch, length, options.device
+        self.model = Model(name, length, options.layers).eval().to(options.device)
+        self.ids = torch.randint(0, 1000, (batch, length), device=options.device)
+        self.mask = None if text == "all" else self.dense(options.stof)
+        self.want = self.model(self.ids[:1], self.masked)
+        self.dtype = torch.float16 if options.device == "cuda" else torch.bfloat16
+        self.model = self.model.to(self.dtype)
+
+    def dense(self, stof):
+        with tempfile.NamedTemporaryFile(suffix=".npy") as file:
+            subprocess.run([stof, "mask", self.text, "--seq", str(self.length), "--out", file.name], check=True,
+                           capture_output=True)  # fmt: skip
+            return torch.from_numpy(numpy.load(file.name)).to(self.device)
+
+    def masked(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
+
+    def variants(self):
+        """Each with its attention: SDPA without a mask where all may attend to all; else with it, and FlexAttention."""
+        if self.mask is None:
+            return {"sdpa": self.masked}
+        return {"sdpa with mask": self.masked, **{f"flex, block {size}": self.flex(size) for size in (64, 128)}}
+
+    def flex(self, size):
+        mask = self.mask
+        blocks = create_block_mask(lambda b, h, q, k: mask[q, k], None, None, self.length, self.length, device=self.device,
+                                   BLOCK_SIZE=size)  # fmt: skip
+        tiles = {"BLOCK_M": 64, "BLOCK_N": 64} if size == 64 and self.device == "cuda" else None
+        return lambda q, k, v: flex_attention(q, k, v, block_mask=blocks, kernel_options=tiles)
+
+
+def wait(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def wall_us(run, device):
+    times = []
+    for _ in range(CALLS):
+        begin = time.perf_counter()
+        run()
+        wait(device)
+        times.append(1e6 * (time.perf_counter() - begin))
+    return statistics.median(times)
+
+
+def device_us(run, mode):
+    """By replaying a graph; the modes that replay graphs of their own are timed behind work that keeps the device busy until
+    all of the call is in its queue, so that nothing waits for the host."""
+    if mode in ("eager", "default"):
+        return timing.device_time_us(run)
+    times = []
+    for _ in range(CALLS):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(BUSY_CYCLES)
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        times.append(1000 * begin.elapsed_time(end))
+    return statistics.median(times)
+
+
+def compiled(model, mode):
+    return model if mode == "eager" else torch.compile(model, mode=mode, dynamic=False)
+
+
+def measure(case, variant, attention, mode):
+    cuda = case.device == "cuda"
+    if cuda:
+        torch.cuda.reset_peak_memory_stats()
     begin = time.monotonic()
-    call = model if mode == "eager" else torch.compile(model, mode=mode, dynamic=False)
-    # None where every key is allowed: SDPA then takes its fastest kernel.
-    run = lambda: call(ids, attention_mask=None).last_hidden_state  # noqa: E731
-    got = run().float()
+    call = compiled(case.model, mode)
+
+    def run():
+        if mode in ("reduce-overhead", "max-autotune"):
+            torch.compiler.cudagraph_mark_step_begin()
+        return call(case.ids, attention)
+
+    got = run()[:1].float()
+    wait(case.device)
     seconds = time.monotonic() - begin
-    error = ((got - want).norm() / want.norm()).item()
-    if not error < 5e-3:
-        raise timing.WrongOutput(f"{name} {mode}: relative error {error:.2e}")
-    return {"model": name, "texts": batch, "longest": length, "dtype": "f16", "mode": mode,
-            "device_us": timing.device_time_us(run), "compile_s": seconds, "error": error}
+    error = ((got - case.want).norm() / case.want.norm()).item()
+    if not error < (BOUND if cuda else 10 * BOUND):
+        raise timing.WrongOutput(f"relative error {error:.2e}")
+    for _ in range(3):
+        run()
+    wall = wall_us(run, case.device)
+    return {"attention": variant, "device_us": device_us(run, mode) if cuda else wall, "wall_us": wall,
+            "compile_s": seconds, "error": error, "memory_bytes": torch.cuda.max_memory_allocated() if cuda else None}  # fmt: skip
+
+
+class Report:
+    def __init__(self, options):
+        self.path = Path(options.out)
+        self.content = {"device": torch.cuda.get_device_name() if options.device == "cuda" else "cpu",
+                        "torch": torch.__version__, "rows": []}  # fmt: skip
+        if options.resume and self.path.exists():
+            self.content = json.loads(self.path.read_text(encoding="utf-8"))
+
+    def has(self, key):
+        return any(all(row[name] == value for name, value in key.items()) for row in self.content["rows"])
+
+    def add(self, row):
+        self.content["rows"].append(row)
+        aside = self.path.with_suffix(".part")
+        aside.write_text(json.dumps(self.content, indent=1) + "\n", encoding="utf-8")
+        aside.rename(self.path)
+        print(row, flush=True)
+
+
+def cases_of(options):
+    if not options.case:
+        return GRID
+    parts = [text.split(";") for text in options.case]
+    return [(name, mask, *map(int, shape.split(","))) for name, mask, shape in parts]
 
 
 @torch.inference_mode()
+def run_case(options, report, place, begin):
+    name, text, batch, length = place
+    key = {"model": name, "mask": text, "texts": batch, "longest": length}
+    todo = [(mode, variant) for mode in options.modes.split(",")
+            for variant in (["sdpa"] if text == "all" else ["sdpa with mask", "flex, block 64", "flex, block 128"])
+            if not report.has({**key, "mode": mode, "attention": variant})]  # fmt: skip
+    if not todo:
+        return
+    case = Case(options, *place)
+    variants = case.variants()
+    for mode, variant in todo:
+        if time.monotonic() - begin > options.seconds:
+            return
+        row = {**key, "dtype": str(case.dtype).removeprefix("torch."), "mode": mode}
+        try:
+            row.update(measure(case, variant, variants[variant], mode))
+        except Exception as error:  # noqa: BLE001 what a peer cannot do is a result, too
+            row.update({"attention": variant, "failed": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]})
+        report.add(row)
+        torch._dynamo.reset()
+        gc.collect()
+        if options.device == "cuda":
+            torch.cuda.empty_cache()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out")
-    parser.add_argument("--compile", default="default")
+    parser.add_argument("--stof", required=True)
+    parser.add_argument("--modes", default="default,reduce-overhead", help="eager, default, reduce-overhead, max-autotune")
+    parser.add_argument("--case", action="append", metavar="MODEL;MASK;B,S")
+    parser.add_argument("--layers", type=int, help="in place of the model's")
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="after which nothing more is begun")
+    parser.add_argument("--resume", action="store_true", help="go on with the rows that OUT.json has")
     options = parser.parse_args()
-    rows = []
-    for mode in ["eager", *options.compile.split(",")]:
-        for shape in SHAPES:
-            rows.append(measure(*shape, mode))
-            print(rows[-1], flush=True)
-            report = {"device": torch.cuda.get_device_name(), "torch": torch.__version__,
-                      "transformers": transformers.__version__, "rows": rows}
-            with open(options.out, "w", encoding="utf-8") as file:
-                json.dump(report, file, indent=1)
-            torch._dynamo.reset()
+    report, begin = Report(options), time.monotonic()
+    for place in cases_of(options):
+        run_case(options, report, place, begin)
+        gc.collect()
 
 
 if __name__ == "__main__":

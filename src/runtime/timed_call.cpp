@@ -8,6 +8,7 @@
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
+#include "src/base/hash.h"
 
 namespace stof {
 namespace {
@@ -16,7 +17,7 @@ constexpr int kCallsOfRecording = 8;
 constexpr std::int64_t kFlushRows = 32768, kFlushColumns = 1024;  // 128 MB of f32: above twice an H200's L2
 constexpr int kLeastRuns = 5, kMostRuns = 60;
 
-RowBatch full_texts(const Bucket& bucket) {
+RowBatch full_texts(const Bucket& bucket, std::int64_t vocabulary) {
   RowBatch batch;
   batch.rows = bucket.rows;
   batch.texts = bucket.texts;
@@ -27,10 +28,12 @@ RowBatch full_texts(const Bucket& bucket) {
     batch.lengths.push_back(static_cast<std::int32_t>(length));
     batch.offsets.push_back(batch.offsets.back() + static_cast<std::int32_t>(length));
   }
-  batch.tokens.assign(static_cast<std::size_t>(bucket.rows), 0);
-  batch.segments = batch.tokens;
-  for (std::int64_t row = 0; row < bucket.rows; ++row)
+  batch.segments.assign(static_cast<std::size_t>(bucket.rows), 0);
+  for (std::int64_t row = 0; row < bucket.rows; ++row) {
+    batch.tokens.push_back(static_cast<std::int32_t>(splitmix64(static_cast<std::uint64_t>(row)) %
+                                                     static_cast<std::uint64_t>(vocabulary)));
     batch.positions.push_back(static_cast<std::int32_t>(row % length));
+  }
   return batch;
 }
 
@@ -50,7 +53,8 @@ CallTime call_time_of(std::vector<double> us) {
           .runs = static_cast<int>(us.size())};
 }
 
-TimedCall::TimedCall(const Program& program, const Bucket& bucket) : program_(program), batch_(full_texts(bucket)) {
+TimedCall::TimedCall(const Program& program, const Bucket& bucket, std::int64_t vocabulary)
+    : program_(program), batch_(full_texts(bucket, vocabulary)) {
   const ProgramOptions& options = program.options();
   const Backend& backend = *options.device.backend;
   if (backend.open_stream != nullptr) stream_ = backend.open_stream(options.device);

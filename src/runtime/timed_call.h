@@ -24,8 +24,8 @@ enum class Caches : std::uint8_t { warm, cold };  // cold: what a call reads and
 
 class TimedCall {
  public:
-  // Texts of equal length that fill the bucket.
-  TimedCall(const Program& program, const Bucket& bucket);
+  // Texts of equal length that fill the bucket, of tokens below `vocabulary`.
+  TimedCall(const Program& program, const Bucket& bucket, std::int64_t vocabulary = 1);
   ~TimedCall();
 
   // The program may have changed its settings since it was made.

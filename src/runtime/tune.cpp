@@ -38,6 +38,7 @@ class Tuning {
  public:
   Tuning(const Model& model, const TuneOptions& options)
       : options_(options),
+        vocabulary_(model.config.vocab_size),
         simplified_(simplify(build_graph(model))),
         restricted_(options.mask && options.ablation.attention ? restrict_attention(simplified_, *options.mask)
                                                                : simplified_),
@@ -157,26 +158,37 @@ class Tuning {
   struct Confirmation {
     CallTime time;
     std::vector<float> rows;
+    std::int64_t arena_bytes;
   };
-  Confirmation whole(const Scheme& scheme, const std::map<std::string, std::string>& settings, bool timed) {
-    ProgramOptions program_options = program_;
-    for (const auto& [work, setting] : settings) program_options.settings[work] = matmul_setting_of(setting);
-    const Program program(fuse(blocks_, scheme), program_options);
-    TimedCall call(program, bucket_);
-    Confirmation result;
+  Confirmation whole(const Graph& fused, const ProgramOptions& program_options, bool timed) const {
+    const Program program(fused, program_options);
+    TimedCall call(program, bucket_, vocabulary_);
+    Confirmation result{.time = {}, .rows = {}, .arena_bytes = program.arena_bytes(bucket_.rows)};
     call.run();
     const std::int64_t rows = std::min(kComparedRows, call.rows()), columns = program.result_columns();
     std::vector<std::byte> bytes =
-        call.read(program.result(), 0, rows * columns * static_cast<std::int64_t>(size_of(options_.dtype)));
-    const Tensor exact = converted(view_of(bytes.data(), options_.dtype, {rows, columns}), DType::f32);
+        call.read(program.result(), 0, rows * columns * static_cast<std::int64_t>(size_of(program.dtype())));
+    const Tensor exact = converted(view_of(bytes.data(), program.dtype(), {rows, columns}), DType::f32);
     result.rows.assign(exact.as<float>(), exact.as<float>() + exact.size());
     if (timed) result.time = call.time(Caches::warm, options_.confirming_seconds);
     return result;
   }
+  Confirmation whole(const Decided& decided) const {
+    ProgramOptions program_options = program_;
+    for (const auto& [work, setting] : decided.settings) program_options.settings[work] = matmul_setting_of(setting);
+    return whole(fuse(blocks_, decided.scheme), program_options, true);
+  }
+  Confirmation unfused(DType dtype) const {
+    ProgramOptions plain = program_;
+    plain.dtype = dtype;
+    if (dtype != options_.dtype) plain.weights = std::make_shared<WeightStore>();
+    return whole(fuse(blocks_, detached_scheme(blocks_)), plain, false);
+  }
 
   // End to end, in the same command: what wins is what was measured to be fastest as a whole, and computes the same.
   void confirm(TuneResult& result, const SearchResult& analytical, const TimeLog& log) {
-    const std::vector<float> want = whole(detached_scheme(blocks_), {}, false).rows;
+    const std::vector<float> want = unfused(options_.dtype).rows;
+    std::vector<float> rows;  // of the best
     std::vector<Decided> rivals;
     if (options_.ablation.fusion) rivals.push_back({"default", default_scheme(blocks_), {}});
     if (options_.ablation.fusion) rivals.push_back({"analytical", analytical.scheme, analytical.settings});
@@ -184,7 +196,7 @@ class Tuning {
     const Decided* best = nullptr;
     double least = std::numeric_limits<double>::infinity();
     for (const Decided& rival : rivals) {
-      const Confirmation confirmed = whole(rival.scheme, rival.settings, true);
+      const Confirmation confirmed = whole(rival);
       const double error = relative_difference(confirmed.rows, want);
       result.plan.confirmed.push_back({.what = rival.what,
                                        .scheme = rival.scheme.text(),
@@ -196,10 +208,13 @@ class Tuning {
       if (!may_win || confirmed.time.us >= least * kWorthChanging) continue;
       least = confirmed.time.us;
       best = &rival;
+      rows = confirmed.rows;
+      result.arena_bytes = confirmed.arena_bytes;
     }
     if (best == nullptr)
       fail(ErrorKind::internal, "no plan computes what the unfused model does: the best is off by {:.1e}",
            result.plan.confirmed.back().error);
+    if (options_.against_f32) result.f32_error = relative_difference(rows, unfused(DType::f32).rows);
     // The parts may have been faster and the whole not.
     result.plan.origin = best->what;
     result.plan.scheme = best->scheme;
@@ -207,6 +222,7 @@ class Tuning {
   }
 
   const TuneOptions& options_;
+  std::int64_t vocabulary_;
   Graph simplified_, restricted_;
   Blocks blocks_;
   ProgramOptions program_;

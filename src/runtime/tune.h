@@ -32,6 +32,7 @@ struct TuneOptions {
   double budget_seconds = 0;          // 0: until nothing is left to try
   double seconds_a_time = 0.01;       // of measuring one setting
   double confirming_seconds = 0.3;    // of timing a whole model
+  bool against_f32 = false;           // compare what wins with the unfused model in f32, too
   std::filesystem::path folder = {};  // of plans and times; empty: nothing is kept
   std::string model_name = {}, commit = {};
   std::function<void(const std::string&)> explain = {};
@@ -47,6 +48,8 @@ struct TuneResult {
   int wrong = 0;                     // settings that computed something else
   double seconds = 0;
   bool kept = false;
+  std::optional<double> f32_error = {};  // relative, of the first rows; where that was asked for
+  std::int64_t arena_bytes = 0;          // for activations of the call
 };
 
 // Every way of running a matmul that tune() would begin with, in the order in which it asks, so that kernels can be

@@ -20,8 +20,8 @@ STOF = os.path.abspath(sys.argv.pop(1))
 SHORT = ("--device", "cpu", "--seconds", "0.001")
 
 
-def stof(*arguments):
-    return subprocess.run([STOF, "bench", *arguments], capture_output=True, text=True, timeout=120, check=False)
+def stof(*arguments, environment=None):
+    return subprocess.run([STOF, "bench", *arguments], capture_output=True, text=True, timeout=120, check=False, env=environment)
 
 
 class Bench(unittest.TestCase):
@@ -102,6 +102,36 @@ class Bench(unittest.TestCase):
         self.assertAlmostEqual(encoder["gflops"] * encoder["median_us"] * 1e3, linear + 4 * pairs * 8, delta=1)
         self.assertEqual(npy.read(hidden)[0], (32, 8))
 
+    def test_a_grid_is_tuned_and_goes_on(self):
+        model = small_model.write(self.folder / "model")
+        sentences = self.folder / "sentences.txt"
+        sentences.write_text("hello world\n")
+        file = self.folder / "grid.json"
+        arguments = ("model", "--part", "grid", "--encoder", str(model), "--mask", "window(3)", "--shape", "2,8", "--dtype",
+                     "f32", *SHORT, "--json", str(file))  # fmt: skip
+        environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"))
+        for ablations in (("both",), ("both", "attention", "fusion", "none")):
+            words = [x for name in ablations for x in ("--ablation", name)]
+            done = stof(*arguments, *words, "--resume", environment=environment)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            rows = json.loads(file.read_text())["rows"]
+            self.assertEqual([row["ablation"] for row in rows], list(ablations))
+        both, attention, fusion, none = rows
+        self.assertLess(both["f32_error"], 1e-5)
+        self.assertNotIn("f32_error", fusion)  # all pairs: another result
+        self.assertGreater(both["wall"]["median_us"], 0)
+        self.assertGreater(both["tuning"]["measured"], 3)
+        self.assertTrue(both["moves"])
+        self.assertEqual(attention["plan"]["scheme"], none["plan"]["scheme"])
+        self.assertEqual(len(none["plan"]["confirmed"]), 1)
+
+    def test_start(self):
+        model = small_model.write(self.folder / "model")
+        sentences = self.folder / "sentences.txt"
+        sentences.write_text("hello world\n")
+        found = self.results("model", "--part", "start", "--model", str(model), "--input", str(sentences), "--dtype", "f32")
+        self.assertEqual([row["id"] for row in found["rows"]], ["first embedding f32"])
+
     def test_errors(self):
         model = ("model", "--part", "encoder")
         for arguments, code, message in (
@@ -117,8 +147,11 @@ class Bench(unittest.TestCase):
              "mask: unknown term 'windw'; accepted: all, none, causal, window, dilated, strided, global, sink, prefix, "
              "documents, document_ids, segments, blocks, random_blocks, tree, bits, natten, where, heads, batch, "
              "longformer, bigbird\n  windw(3)\n  ^"),
-            (("model", "--part", "half"), 2, "--part half; accepted: all, sentences, encoder"),
+            (("model", "--part", "half"), 2, "--part half; accepted: all, sentences, encoder, start, grid"),
             (("model", "--part", "sentences"), 2, "sentences need a checkpoint: --model DIR"),
+            (("model", "--part", "start"), 2, "sentences need a checkpoint: --model DIR"),
+            (("model", "--part", "grid", "--ablation", "all"), 2, "--ablation all; accepted: both, attention, fusion, none"),
+            (("model", "--part", "grid", "--budget", "9"), 2, "--budget 9; accepted: a time as in 30s or 2m"),
             ((*model, "--shape", "0,4"), 2, "--shape 0,4; accepted: B,S, as in 8,128, both at least 1"),
             ((*model, "--batch", "0"), 2, "--batch 0; accepted: 1 or more"),
             ((*model, "--threads", "9999"), 2, "--threads 9999; accepted: 0 (all) to 1024"),
