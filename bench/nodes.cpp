@@ -14,6 +14,7 @@
 #include "src/backend/cuda/matmul/compile_ahead.h"
 #include "src/backend/cuda/matmul/instances.h"
 #include "src/base/error.h"
+#include "src/codegen/compiler.h"
 #include "src/fusion/fuse.h"
 #include "src/fusion/plan_model.h"
 #include "src/fusion/work.h"
@@ -85,7 +86,9 @@ void compile(const Case& the, std::int64_t share, std::int64_t of) {
     const auto setting = plan.settings.find(work_text(plan.graph, node));
     if (setting == plan.settings.end() || !std::holds_alternative<op::Linear>(node.op)) continue;
     if (!seen.insert(setting->first).second || static_cast<std::int64_t>(seen.size()) % of != share) continue;
-    cuda::compile_ahead(linear_spec(node, the.dtype, &the.device), plan.bucket.rows, setting->second);
+    if (const auto job =
+            cuda::compile_job(linear_spec(node, the.dtype, &the.device), plan.bucket.rows, setting->second))
+      machine_compiler().cubin(*job);
   }
 }
 
