@@ -3,7 +3,9 @@
 // epilogue against the definition.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "src/backend/cuda/driver/stream.h"
 #include "src/backend/cuda/matmul/settings.h"
@@ -13,7 +15,7 @@
 namespace stof {
 namespace {
 
-class Gemm : public testing::TestWithParam<DType> {
+class GemmTest : public testing::Test {
  protected:
   void SetUp() override {
     STOF_SKIP_WITHOUT_DEVICE(std::string("cuda"));
@@ -95,7 +97,7 @@ class Gemm : public testing::TestWithParam<DType> {
     return {.rows = rows,
             .columns = columns,
             .inner = inner,
-            .dtype = GetParam(),
+            .dtype = dtype_,
             .activation = Activation::gelu,
             .residual = true,
             .x_norm = true,
@@ -111,54 +113,99 @@ class Gemm : public testing::TestWithParam<DType> {
   }
 
   GemmCase residual_only(std::int64_t rows, std::int64_t columns, std::int64_t inner) const {
-    return {.rows = rows, .columns = columns, .inner = inner, .dtype = GetParam(), .residual = true};
+    return {.rows = rows, .columns = columns, .inner = inner, .dtype = dtype_, .residual = true};
   }
 
   Device device_;
+  DType dtype_ = DType::f16;
+};
+
+class Gemm : public GemmTest, public testing::WithParamInterface<DType> {
+ protected:
+  void SetUp() override {
+    GemmTest::SetUp();
+    dtype_ = GetParam();
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Dtypes, Gemm, testing::Values(DType::f16, DType::bf16),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 
-// Ragged in every direction, whole tiles, one row, and several waves of tiles.
-TEST_P(Gemm, EverySettingTakesEveryShape) {
+// One setting a test, so that their kernels can be compiled beside each other.
+using DTypeAndSetting = std::tuple<DType, MatmulSetting>;
+class GemmSetting : public GemmTest, public testing::WithParamInterface<DTypeAndSetting> {
+ protected:
+  void SetUp() override {
+    GemmTest::SetUp();
+    std::tie(dtype_, setting_) = GetParam();
+  }
+  MatmulSetting setting_;
+};
+class GemmEpilogue : public GemmSetting {};
+
+std::string name_of_test(const testing::TestParamInfo<DTypeAndSetting>& test) {
+  std::string name = text_of(std::get<1>(test.param)) + "_" + std::string(name_of(std::get<0>(test.param)));
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+}
+
+std::vector<MatmulSetting> all_settings() {
   std::vector<MatmulSetting> settings = cuda::wgmma_settings();
   for (const MatmulSetting& setting : cuda::mma_settings()) settings.push_back(setting);
+  return settings;
+}
+
+std::vector<MatmulSetting> settings_of(std::initializer_list<const char*> texts) {
+  std::vector<MatmulSetting> settings;
+  for (const char* text : texts) settings.push_back(matmul_setting_of(text));
+  return settings;
+}
+
+const auto kDtypes = testing::Values(DType::f16, DType::bf16);
+INSTANTIATE_TEST_SUITE_P(Every, GemmSetting, testing::Combine(kDtypes, testing::ValuesIn(all_settings())),
+                         name_of_test);
+// Whole boxes, narrow ones, shared sums, and the kernel of sm_80.
+INSTANTIATE_TEST_SUITE_P(Every, GemmEpilogue,
+                         testing::Combine(kDtypes, testing::ValuesIn(settings_of({"wgmma 128x128 k64 s5 w2 t1 split1",
+                                                                                  "wgmma 64x64 k64 s4 w1 t1 split4",
+                                                                                  "wgmma 128x112 k64 s6 w2 t1 split1",
+                                                                                  "wgmma 64x48 k64 s6 w1 t1 split4",
+                                                                                  "mma 128x64 k32 s4 w4 t1 split1"}))),
+                         name_of_test);
+
+// Ragged in every direction, whole tiles, one row, and several waves of tiles.
+TEST_P(GemmSetting, TakesEveryShape) {
   unsigned seed = 1;
   for (const auto& [rows, columns, inner] :
        {std::array<std::int64_t, 3>{1, 8, 8}, {5, 200, 72}, {128, 192, 64}, {130, 264, 520}, {257, 776, 768}})
     for (const GemmCase& the :
          {everything(rows, columns, inner), without_moments(rows, columns, inner), residual_only(rows, columns, inner)})
-      expect_definition(the, settings, seed++);
+      expect_definition(the, {setting_}, seed++);
 }
 
 TEST_P(Gemm, TilesOfSeveralWavesFollowEachOther) {
-  for (const char* text :
-       {"wgmma 128x192 k64 s4 w2 t1 split1", "wgmma 128x192 k64 s4 w1 t2 split1", "wgmma 128x128 k64 s5 w1 t2 split1",
-        "wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x144 k64 s5 w2 t1 split1", "wgmma 128x72 k64 s7 w2 t1 split1",
-        "mma 64x64 k32 s4 w2 t1 split1", "mma 128x128 k32 s4 w8 t1 split1"})
-    for (const GemmCase& the :
-         {everything(2500, 2312, 136), without_moments(2500, 2312, 136), residual_only(2500, 2312, 136)})
-      expect_definition(the, {matmul_setting_of(text)}, 3);
+  const std::vector<MatmulSetting> settings = settings_of(
+      {"wgmma 128x192 k64 s4 w2 t1 split1", "wgmma 128x192 k64 s4 w1 t2 split1", "wgmma 128x128 k64 s5 w1 t2 split1",
+       "wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x144 k64 s5 w2 t1 split1", "wgmma 128x72 k64 s7 w2 t1 split1",
+       "mma 64x64 k32 s4 w2 t1 split1", "mma 128x128 k32 s4 w8 t1 split1"});
+  for (const GemmCase& the :
+       {everything(2500, 2312, 136), without_moments(2500, 2312, 136), residual_only(2500, 2312, 136)})
+    expect_definition(the, settings, 3);
 }
 
-TEST_P(Gemm, EveryEpilogueIsItsDefinition) {
-  const std::vector<MatmulSetting> settings{
-      matmul_setting_of("wgmma 128x128 k64 s5 w2 t1 split1"), matmul_setting_of("wgmma 64x64 k64 s4 w1 t1 split4"),
-      matmul_setting_of("wgmma 128x112 k64 s6 w2 t1 split1"), matmul_setting_of("wgmma 64x48 k64 s6 w1 t1 split4"),
-      matmul_setting_of("mma 128x64 k32 s4 w4 t1 split1")};
-  GemmCase the{.rows = 133, .columns = 200, .inner = 320, .dtype = GetParam()};
+TEST_P(GemmEpilogue, IsItsDefinition) {
+  GemmCase the{.rows = 133, .columns = 200, .inner = 320, .dtype = dtype_};
   unsigned seed = 20;
   for (const Activation activation :
        {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu}) {
     the.activation = activation;
-    expect_definition(the, settings, seed++);
+    expect_definition(the, {setting_}, seed++);
   }
   the.activation = Activation::none;
   for (int bits = 0; bits < 32; ++bits) {
     the.bias = (bits & 1) != 0, the.residual = (bits & 2) != 0, the.x_norm = (bits & 4) != 0;
     the.residual_norm = (bits & 8) != 0, the.moments = (bits & 16) != 0;
     if (the.residual_norm && !the.residual) continue;
-    expect_definition(the, settings, seed++);
+    expect_definition(the, {setting_}, seed++);
   }
 }
 
@@ -193,7 +240,7 @@ TEST_P(Gemm, GivesTheSameBitsEachTime) {
 
 // Calls that follow each other in a captured graph, each reading what the one before wrote.
 TEST_P(Gemm, RunsInACapturedGraph) {
-  const GemmCase the{.rows = 100, .columns = 256, .inner = 256, .dtype = GetParam()};
+  const GemmCase the{.rows = 100, .columns = 256, .inner = 256, .dtype = dtype_};
   const GemmProblem problem(the, 4);
   const PackedLinear packed = device_.backend->matmul.pack(problem.spec(device_));
   const MatmulSetting setting = matmul_setting_of("wgmma 64x64 k64 s4 w1 t1 split2");
