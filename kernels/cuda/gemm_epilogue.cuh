@@ -15,7 +15,7 @@ struct RowPair {
 template <class Storage, int kActivation>
 __device__ __forceinline__ float activated(float x) {
   if constexpr (kActivation == GemmEpilogue::kGelu) return gelu_by_polynomial(x);
-  else if constexpr (kActivation == GemmEpilogue::kGeluTanh) return gelu_tanh(x);
+  else if constexpr (kActivation == GemmEpilogue::kGeluTanh) return gelu_tanh_by_polynomial(x);
   else if constexpr (kActivation == GemmEpilogue::kSilu) return silu(x);
   else if constexpr (kActivation == GemmEpilogue::kRelu) return relu(x);
   else return x;
