@@ -24,7 +24,7 @@ ScratchPool::Lease::Lease(ScratchPool& pool, int count, std::pmr::memory_resourc
       continue;
     }
     piece.reset(std::aligned_alloc(kAlignment, bytes));
-    if (!piece) fail(ErrorKind::device, "out of memory: {} bytes of scratch for an attention thread", bytes);
+    if (!piece) fail(ErrorKind::device, "out of memory: {} bytes of scratch for a thread", bytes);
     ++pool.pieces_made_;
   }
 }

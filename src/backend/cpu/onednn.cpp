@@ -69,21 +69,20 @@ void append_activation(dnnl::post_ops& post, Activation activation) {
   }
 }
 
-class Linear {
+class OneDnnLinear final : public Linear {
  public:
-  explicit Linear(const LinearSpec& spec)
+  explicit OneDnnLinear(const LinearSpec& spec)
       : type_(type_of(spec.dtype)),
         element_bytes_(static_cast<std::int64_t>(size_of(spec.dtype))),
         residual_(spec.residual),
         activation_(spec.activation) {
-    STOF_CHECK(!spec.weight.empty());
     in_ = spec.weight.front().dim(1);
     for (const TensorView& part : spec.weight) out_ += part.dim(0);
     pack_bias(spec);
     pack_weight(spec);
   }
 
-  void run(const LinearCall& call) const {
+  void run(const LinearCall& call) const override {
     const auto at = [&](const void* base, std::int64_t row, std::int64_t columns) {
       return const_cast<std::byte*>(static_cast<const std::byte*>(base)) + row * columns * element_bytes_;
     };
@@ -189,18 +188,8 @@ class Linear {
   mutable std::map<std::pair<std::int64_t, int>, Primitive> primitives_;  // by rows and threads
 };
 
-PackedLinear pack(const LinearSpec& spec) {
-  if (spec.dtype != DType::f32 && spec.dtype != DType::bf16)
-    fail(ErrorKind::unsupported, "no matmul in {} on the CPU; accepted: f32, bf16", name_of(spec.dtype));
-  if (spec.x_norm || spec.residual_norm || spec.moments)
-    fail(ErrorKind::unsupported, "no matmul with a layer norm of its operands on the CPU; accepted: none");
-  return std::make_shared<const Linear>(spec);
-}
-
-void run(const PackedLinear& linear, const LinearCall& call) { static_cast<const Linear*>(linear.get())->run(call); }
-
 }  // namespace
 
-const MatmulOperations matmul_operations{.pack = pack, .run = run};
+std::shared_ptr<const Linear> pack_onednn(const LinearSpec& spec) { return std::make_shared<const OneDnnLinear>(spec); }
 
 }  // namespace stof::cpu

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// The register-tiled product of a linear layer, and what is done to its sums before they are stored.
+#if defined(STOF_KERNELS_CPU_LINEAR_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef STOF_KERNELS_CPU_LINEAR_INL_H_
+#undef STOF_KERNELS_CPU_LINEAR_INL_H_
+#else
+#define STOF_KERNELS_CPU_LINEAR_INL_H_
+#endif
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/cpu/activation-inl.h"
+#include "kernels/cpu/linear.h"
+#include "kernels/cpu/storage-inl.h"
+#include "kernels/cpu/tile_matmul-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace stof::cpu::HWY_NAMESPACE {
+
+// Accumulators: kTileRows * kVectors of the 32 (AVX-512) or 16 registers.
+constexpr int kTileRows = kLanes == 16 ? 12 : 6;
+// Words between rows of a slice of x: an odd number of cache lines, so that the rows of a tile do not meet in a set.
+constexpr int kRowWords = static_cast<int>(kLinearSlice) + 16;
+constexpr int kLine = 16;  // floats
+constexpr int kLineBytes = 64;
+
+// Brings a line near that will be written. Where a processor does not know the instruction it does nothing.
+HWY_INLINE void prefetch_to_write(const void* line) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
+// Lines that are needed soon, brought into the second-level cache a few at a time: all at once they would wait for
+// one another.
+struct LinesAhead {
+  const float* at = nullptr;
+  int each = 0;  // lines for kLine words of a tile
+};
+
+struct ProductTile {
+  const float* x;       // rows of words, kRowWords apart
+  const float* weight;  // [words][kPanel]
+  float* sum;           // [rows][kPanel]
+  int words;
+  bool add;  // to what is in sum
+  LinesAhead ahead;
+};
+
+template <class Words, int kCount>
+HWY_NOINLINE void multiply_tile(const ProductTile& t) {
+  const Floats d;
+  FloatVec sum[kCount][kVectors];
+  HWY_UNROLL(12)
+  for (int r = 0; r < kCount; ++r) sum[r][0] = sum[r][1] = hn::Zero(d);
+  const float* HWY_RESTRICT x = t.x;
+  const float* HWY_RESTRICT weight = t.weight;
+  const float* ahead = t.ahead.at;
+  for (int left = t.words; left > 0; left -= kLine) {
+    for (int line = 0; line < t.ahead.each; ++line, ahead += kLine) __builtin_prefetch(ahead, 0, 2);
+    for (const float* const end = x + std::min(left, kLine); x < end; ++x, weight += kPanel) {
+      const FloatVec w0 = hn::Load(d, weight);
+      const FloatVec w1 = hn::Load(d, weight + kLanes);
+      HWY_UNROLL(12)
+      for (int r = 0; r < kCount; ++r) {
+        const FloatVec word = hn::Set(d, x[r * kRowWords]);
+        sum[r][0] = Words::multiply_add(word, w0, sum[r][0]);
+        sum[r][1] = Words::multiply_add(word, w1, sum[r][1]);
+      }
+    }
+  }
+  HWY_UNROLL(12)
+  for (int r = 0; r < kCount; ++r) {
+    for (int v = 0; v < kVectors; ++v) {
+      float* const to = t.sum + r * kPanel + v * kLanes;
+      hn::Store(t.add ? hn::Add(sum[r][v], hn::Load(d, to)) : sum[r][v], d, to);
+    }
+  }
+}
+
+template <class Words, int... kCounts>
+HWY_INLINE void multiply_tile(int rows, const ProductTile& tile, std::integer_sequence<int, kCounts...>) {
+  static_cast<void>(((rows == kCounts + 1 && (multiply_tile<Words, kCounts + 1>(tile), true)) || ...));
+}
+
+struct Finish {
+  float* sum;         // [rows][kPanel]
+  const float* bias;  // [kPanel], or null
+  const std::byte* residual;
+  std::byte* out;
+  std::int64_t stride;  // of residual and out, in elements
+  int rows, columns;
+};
+
+inline void bring_sums_near(const Finish& f) {
+  for (int line = 0; line < f.rows * kPanel; line += kLine) prefetch_to_write(f.sum + line);
+}
+
+// What the end of a tile reads and writes, while the tile is multiplied: rows lie on a page each, and the stores of one
+// after the other would wait for it.
+template <class T>
+HWY_INLINE void bring_near(const Finish& f) {
+  bring_sums_near(f);
+  const int bytes = f.columns * static_cast<int>(sizeof(T));
+  const std::int64_t stride = f.stride * static_cast<std::int64_t>(sizeof(T));
+  for (int r = 0; r < f.rows; ++r)
+    for (int byte = 0; byte < bytes; byte += kLineBytes) {
+      prefetch_to_write(f.out + r * stride + byte);
+      if (f.residual) __builtin_prefetch(f.residual + r * stride + byte);
+    }
+}
+
+template <class T, class Activate>
+HWY_INLINE void finish_rows(const Finish& f, const Activate& activate) {
+  const Floats d;
+  for (int r = 0; r < f.rows; ++r) {
+    T* const out = reinterpret_cast<T*>(f.out) + r * f.stride;
+    const T* const residual = f.residual ? reinterpret_cast<const T*>(f.residual) + r * f.stride : nullptr;
+    for (int c = 0; c < f.columns; c += kLanes) {
+      const int count = std::min(kLanes, f.columns - c);
+      FloatVec value = hn::Load(d, f.sum + r * kPanel + c);
+      if (f.bias) value = hn::Add(value, hn::Load(d, f.bias + c));
+      value = activate(value);
+      if (residual)
+        value = hn::Add(value, count == kLanes ? load_row(d, residual + c) : load_tail(d, residual + c, count));
+      if (count == kLanes) store_row(d, value, out + c);
+      else store_tail(d, value, out + c, count);
+    }
+  }
+}
+
+template <class T>
+HWY_NOINLINE void finish_tile(LinearActivation activation, const Finish& f) {
+  const Floats d;
+  switch (activation) {
+    case LinearActivation::none: return finish_rows<T>(f, [](FloatVec x) { return x; });
+    case LinearActivation::gelu: return finish_rows<T>(f, [&](FloatVec x) { return gelu(d, x); });
+    case LinearActivation::gelu_tanh: return finish_rows<T>(f, [&](FloatVec x) { return gelu_tanh(d, x); });
+    case LinearActivation::silu: return finish_rows<T>(f, [&](FloatVec x) { return silu(d, x); });
+    case LinearActivation::relu: return finish_rows<T>(f, [&](FloatVec x) { return relu(d, x); });
+  }
+}
+
+// One slice of depth after the other; x is copied so that its rows are as far apart as suits the cache, sums of more
+// than one slice wait in scratch.
+template <class Words, class T>
+class LinearRun {
+ public:
+  LinearRun(const LinearNumbers& numbers, const LinearTask& task, float* scratch)
+      : numbers_(numbers),
+        task_(task),
+        words_(linear_words(numbers)),
+        slices_((words_ + kLinearSlice - 1) / kLinearSlice),
+        tiles_((task.rows + kTileRows - 1) / kTileRows),
+        x_(scratch),
+        sums_(scratch + std::int64_t{task.rows} * kRowWords) {}
+
+  void run() const {
+    for (std::int64_t slice = 0; slice < slices_; ++slice) {
+      copy_x(slice);
+      for (int panel = task_.begin; panel < task_.end; ++panel) {
+        for (int tile = 0; tile < tiles_; ++tile) run_tile(slice, panel, tile);
+      }
+    }
+  }
+
+ private:
+  std::int64_t first_word(std::int64_t slice) const { return slice * words_ / slices_; }
+  int first_row(int tile) const { return tile * task_.rows / tiles_; }
+  const float* weight(std::int64_t slice, int panel) const {
+    return task_.weight + (panel * words_ + first_word(slice)) * kPanel;
+  }
+
+  void copy_x(std::int64_t slice) const {
+    const std::int64_t first = first_word(slice) * Words::kEach;
+    const std::int64_t count = std::min(first_word(slice + 1) * Words::kEach, numbers_.in) - first;
+    for (int row = 0; row < task_.rows; ++row) {
+      std::byte* const to = reinterpret_cast<std::byte*>(x_ + std::int64_t{row} * kRowWords);
+      const auto bytes = static_cast<std::size_t>(count) * sizeof(T);
+      std::memcpy(to, task_.x + (row * numbers_.in + first) * static_cast<std::int64_t>(sizeof(T)), bytes);
+      if (count % Words::kEach != 0) std::memset(to + bytes, 0, sizeof(T));
+    }
+  }
+
+  // The weights after those of this panel, of which each tile brings its part.
+  LinesAhead ahead(std::int64_t slice, int panel, int tile, int words) const {
+    const float* next = panel + 1 < task_.end ? weight(slice, panel + 1)
+                        : slice + 1 < slices_ ? weight(slice + 1, task_.begin)
+                                              : task_.next;
+    if (next == nullptr) return {};
+    const int lines = words * kPanel / kLine, steps = (words + kLine - 1) / kLine;
+    const int each = (lines + tiles_ * steps - 1) / (tiles_ * steps);
+    return {.at = next + std::int64_t{tile} * steps * each * kLine, .each = each};
+  }
+
+  void run_tile(std::int64_t slice, int panel, int tile) const {
+    const int row = first_row(tile), rows = first_row(tile + 1) - row;
+    const bool last = slice + 1 == slices_;
+    const std::int64_t column = std::int64_t{panel} * kPanel;
+    const std::int64_t at = (row * numbers_.out + column) * static_cast<std::int64_t>(sizeof(T));
+    const Finish finish{
+        .sum = slices_ == 1 ? sums_ : sums_ + (std::int64_t{panel - task_.begin} * task_.rows + row) * kPanel,
+        .bias = task_.bias ? task_.bias + column : nullptr,
+        .residual = task_.residual ? task_.residual + at : nullptr,
+        .out = task_.out + at,
+        .stride = numbers_.out,
+        .rows = rows,
+        .columns = static_cast<int>(std::min<std::int64_t>(kPanel, numbers_.out - column))};
+    if (last) bring_near<T>(finish);
+    else if (slice > 0) bring_sums_near(finish);
+    const int words = static_cast<int>(first_word(slice + 1) - first_word(slice));
+    multiply_tile<Words>(rows,
+                         {.x = x_ + std::int64_t{row} * kRowWords,
+                          .weight = weight(slice, panel),
+                          .sum = finish.sum,
+                          .words = words,
+                          .add = slice > 0,
+                          .ahead = ahead(slice, panel, tile, words)},
+                         std::make_integer_sequence<int, kTileRows>());
+    if (last) finish_tile<T>(numbers_.activation, finish);
+  }
+
+  const LinearNumbers& numbers_;
+  const LinearTask& task_;
+  const std::int64_t words_, slices_;
+  const int tiles_;
+  float *const x_, *const sums_;
+};
+
+void multiply_panels_of(const LinearNumbers& numbers, const LinearTask& task, float* scratch) {
+  if (numbers.type == LinearType::f32) return LinearRun<FloatWords, float>(numbers, task, scratch).run();
+#if HWY_TARGET == HWY_AVX3
+  LinearRun<PairWords, hwy::bfloat16_t>(numbers, task, scratch).run();
+#endif
+}
+
+}  // namespace stof::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cpu/matmul.h"
+
+#include "src/base/error.h"
+
+namespace stof::cpu {
+namespace {
+
+PackedLinear pack(const LinearSpec& spec) {
+  if (spec.dtype != DType::f32 && spec.dtype != DType::bf16)
+    fail(ErrorKind::unsupported, "no matmul in {} on the CPU; accepted: f32, bf16", name_of(spec.dtype));
+  if (spec.x_norm || spec.residual_norm || spec.moments)
+    fail(ErrorKind::unsupported, "no matmul with a layer norm of its operands on the CPU; accepted: none");
+  STOF_CHECK(!spec.weight.empty());
+  return panels_take(spec.dtype) ? pack_panels(spec) : pack_onednn(spec);
+}
+
+void run(const PackedLinear& linear, const LinearCall& call) { static_cast<const Linear*>(linear.get())->run(call); }
+
+}  // namespace
+
+const MatmulOperations matmul_operations{.pack = pack, .run = run};
+
+}  // namespace stof::cpu

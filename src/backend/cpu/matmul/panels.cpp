@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matmul by our own kernel: weights in panels of columns, rows in blocks; a thread takes a run of panels of blocks.
+#include <omp.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "kernels/cpu/linear.h"
+#include "src/backend/contract.h"
+#include "src/backend/cpu/matmul.h"
+#include "src/backend/cpu/memory.h"
+#include "src/tensor/convert.h"
+#include "src/tensor/half.h"
+
+namespace stof::cpu {
+namespace {
+
+constexpr int kMostPanels = 32;  // of a task, whose sums wait in scratch
+// What bringing a panel of weights near costs, in rows multiplied with it.
+constexpr std::int64_t kRowsOfPanel = 4;
+
+LinearActivation activation_of(Activation activation) {
+  switch (activation) {
+    case Activation::none: return LinearActivation::none;
+    case Activation::gelu: return LinearActivation::gelu;
+    case Activation::gelu_tanh: return LinearActivation::gelu_tanh;
+    case Activation::silu: return LinearActivation::silu;
+    case Activation::relu: return LinearActivation::relu;
+  }
+  return LinearActivation::none;
+}
+
+// Into how many blocks rows are cut: no more than the threads need to finish together.
+std::int64_t blocks_for(std::int64_t rows, std::int64_t panels, std::int64_t threads) {
+  const std::int64_t least = (rows + kLinearRows - 1) / kLinearRows;
+  std::int64_t best = least, best_cost = std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t blocks = least; blocks < least + threads && blocks <= rows; ++blocks) {
+    const std::int64_t most = (blocks * panels + threads - 1) / threads;  // panels of blocks of one thread
+    const std::int64_t cost = most * ((rows + blocks - 1) / blocks + kRowsOfPanel);
+    if (cost < best_cost) best = blocks, best_cost = cost;
+  }
+  return best;
+}
+
+ScratchPool& scratch_pool() {
+  static ScratchPool pool(linear_scratch({.in = 2 * kLinearSlice}, kMostPanels));
+  return pool;
+}
+
+class PanelLinear final : public Linear {
+ public:
+  explicit PanelLinear(const LinearSpec& spec) : residual_(spec.residual), element_bytes_(size_of(spec.dtype)) {
+    numbers_.type = spec.dtype == DType::f32 ? LinearType::f32 : LinearType::bf16;
+    numbers_.activation = activation_of(spec.activation);
+    numbers_.in = spec.weight.front().dim(1);
+    for (const TensorView& part : spec.weight) numbers_.out += part.dim(0);
+    panels_ = (numbers_.out + panel_ - 1) / panel_;
+    pack_bias(spec);
+    pack_weight(spec);
+  }
+
+  void run(const LinearCall& call) const override {
+    if (call.rows == 0) return;
+    const int most = omp_get_max_threads();
+    const std::int64_t blocks = blocks_for(call.rows, panels_, most), units = blocks * panels_;
+    const int threads = static_cast<int>(std::min<std::int64_t>(most, units));
+    const ScratchPool::Lease scratch(scratch_pool(), threads);
+    const Cut cut{.rows = call.rows, .blocks = blocks};
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+      // There may be fewer than were asked for.
+      const int thread = omp_get_thread_num(), there = omp_get_num_threads();
+      run_units(call, cut, {thread * units / there, (thread + 1) * units / there}, scratch.at(thread));
+    }
+  }
+
+ private:
+  struct Cut {
+    std::int64_t rows, blocks;
+    std::int64_t first_row(std::int64_t block) const { return block * rows / blocks; }
+  };
+  struct Units {
+    std::int64_t begin, end;  // unit u is panel u % panels_ of block u / panels_
+  };
+
+  const float* weight_of(std::int64_t panel) const {
+    return weight_.as<float>() + panel * linear_words(numbers_) * panel_;
+  }
+
+  void run_units(const LinearCall& call, const Cut& cut, Units units, void* scratch) const {
+    while (units.begin < units.end) {
+      const std::int64_t block = units.begin / panels_, begin = units.begin % panels_;
+      const std::int64_t end = std::min({panels_, begin + units.end - units.begin, begin + kMostPanels});
+      const std::int64_t row = cut.first_row(block);
+      units.begin += end - begin;
+      const auto at = [&](const void* base, std::int64_t columns) {
+        return static_cast<const std::byte*>(base) + row * columns * static_cast<std::int64_t>(element_bytes_);
+      };
+      multiply_panels(numbers_,
+                      {.x = at(call.x, numbers_.in),
+                       .weight = weight_.as<float>(),
+                       .bias = has_bias_ ? bias_.as<float>() : nullptr,
+                       .residual = residual_ ? at(call.residual, numbers_.out) : nullptr,
+                       .out = const_cast<std::byte*>(at(call.out, numbers_.out)),
+                       .rows = static_cast<int>(cut.first_row(block + 1) - row),
+                       .begin = static_cast<int>(begin),
+                       .end = static_cast<int>(end),
+                       .next = units.begin < units.end ? weight_of(end % panels_) : nullptr},
+                      scratch);
+    }
+  }
+
+  void pack_bias(const LinearSpec& spec) {
+    if (spec.bias.empty()) return;
+    has_bias_ = true;
+    bias_ = Tensor(DType::f32, {panels_ * panel_});
+    float* next = bias_.as<float>();
+    for (const TensorView& part : spec.bias) {
+      const Tensor values = converted(part, DType::f32);
+      next = std::copy_n(values.as<float>(), values.size(), next);
+    }
+    std::fill(next, bias_.as<float>() + bias_.size(), 0.f);
+  }
+
+  void pack_weight(const LinearSpec& spec) {
+    weight_ = Tensor(DType::f32, {panels_, linear_words(numbers_), panel_});
+    std::fill(const_cast<float*>(weight_of(panels_ - 1)), weight_.as<float>() + weight_.size(), 0.f);
+    std::int64_t first = 0;
+    for (const TensorView& part : spec.weight) {
+      const bool as_it_lies = part.dtype == DType::f32 && (part.dim(1) <= 1 || part.strides[1] == 1);
+      const Tensor values = as_it_lies ? Tensor() : converted(part, DType::f32);
+      pack_columns(as_it_lies ? part : values.view(), first);
+      first += part.dim(0);
+    }
+  }
+
+  // Rows of a matrix become columns of panels, from `first` on. By short pieces of depth, which stay in the first-level
+  // cache while a panel's columns are written side by side.
+  void pack_columns(const TensorView& rows, std::int64_t first) {
+    constexpr std::int64_t kPiece = 32;
+    const std::int64_t words = linear_words(numbers_), end = first + rows.dim(0);
+#pragma omp parallel for
+    for (std::int64_t panel = first / panel_; panel <= (end - 1) / panel_; ++panel) {
+      const std::int64_t begin = std::max(first, panel * panel_), stop = std::min(end, (panel + 1) * panel_);
+      for (std::int64_t word = 0; word < words; word += kPiece)
+        for (std::int64_t column = begin; column < stop; ++column)
+          pack_words(rows.as<float>() + (column - first) * rows.strides[0], word, std::min(words, word + kPiece),
+                     const_cast<float*>(weight_of(panel)) + column % panel_);
+    }
+  }
+  void pack_words(const float* row, std::int64_t begin, std::int64_t end, float* to) const {
+    if (numbers_.type == LinearType::f32) {
+      for (std::int64_t word = begin; word < end; ++word) to[word * panel_] = row[word];
+      return;
+    }
+    for (std::int64_t word = begin; word < end; ++word) {
+      const std::uint32_t low = bf16_of_float(row[2 * word]);
+      const std::uint32_t high = 2 * word + 1 < numbers_.in ? bf16_of_float(row[2 * word + 1]) : 0;
+      to[word * panel_] = std::bit_cast<float>(high << 16 | low);
+    }
+  }
+
+  LinearNumbers numbers_;
+  bool residual_, has_bias_ = false;
+  std::size_t element_bytes_;
+  std::int64_t panel_ = linear_tiling().panel, panels_ = 0;
+  Tensor bias_, weight_;
+};
+
+}  // namespace
+
+bool panels_take(DType dtype) { return dtype == DType::f32 || open_device("cpu").caps.bf16_dot; }
+
+std::shared_ptr<const Linear> pack_panels(const LinearSpec& spec) { return std::make_shared<const PanelLinear>(spec); }
+
+}  // namespace stof::cpu

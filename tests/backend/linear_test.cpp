@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU's own matmul on every instruction set that it is built for and this processor has: deep and ragged problems
+// against the definition in double, and what its activations are off by.
+#include "kernels/cpu/linear.h"
+
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "src/backend/contract.h"
+#include "src/base/threads.h"
+#include "tests/backend/random_tensor.h"
+
+namespace stof {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Kernels of one instruction set as long as it lives.
+class OnlyTarget {
+ public:
+  explicit OnlyTarget(std::int64_t target) { hwy::SetSupportedTargetsForTest(target); }
+  ~OnlyTarget() { hwy::SetSupportedTargetsForTest(0); }
+  OnlyTarget(const OnlyTarget&) = delete;
+  OnlyTarget& operator=(const OnlyTarget&) = delete;
+};
+
+struct InstructionSet {
+  std::string name;
+  std::int64_t target;
+  int panel;  // columns
+};
+
+class LinearOn : public testing::TestWithParam<InstructionSet> {
+ protected:
+  void SetUp() override {
+    if ((hwy::SupportedTargets() & GetParam().target) == 0) GTEST_SKIP() << "not of this processor";
+    only_.emplace(GetParam().target);
+  }
+
+ private:
+  std::optional<OnlyTarget> only_;
+};
+INSTANTIATE_TEST_SUITE_P(Targets, LinearOn,
+                         testing::Values(InstructionSet{"SSE4", HWY_SSE4, 8}, InstructionSet{"AVX2", HWY_AVX2, 16},
+                                         InstructionSet{"AVX512", HWY_AVX3, 32}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(LinearOn, TakesPanelsOfItsVectors) { EXPECT_EQ(cpu::linear_tiling().panel, GetParam().panel); }
+
+struct Sizes {
+  std::int64_t in, out, rows;
+};
+
+void expect_definition(const Sizes& sizes, DType dtype) {
+  SCOPED_TRACE(testing::Message() << sizes.rows << " rows, in " << sizes.in << ", out " << sizes.out << ", "
+                                  << name_of(dtype));
+  std::mt19937 random(3);
+  const Tensor weight = random_tensor(DType::f32, {sizes.out, sizes.in}, random),
+               bias = random_tensor(DType::f32, {sizes.out}, random),
+               x = random_tensor(dtype, {sizes.rows, sizes.in}, random),
+               residual = random_tensor(dtype, {sizes.rows, sizes.out}, random), out(dtype, {sizes.rows, sizes.out});
+  std::memset(out.data(), 0xFF, out.bytes());
+  const PackedLinear packed =
+      cpu_backend.matmul.pack({.weight = {weight.view()}, .bias = {bias.view()}, .residual = true, .dtype = dtype});
+  cpu_backend.matmul.run(packed, {.x = x.data(), .out = out.data(), .residual = residual.data(), .rows = sizes.rows});
+  const Tensor used = converted(converted(weight.view(), dtype).view(), DType::f32);
+  for (std::int64_t row = 0; row < sizes.rows; ++row)
+    for (std::int64_t column = 0; column < sizes.out; ++column) {
+      double sum = element(bias, column), magnitude = 1;
+      for (std::int64_t i = 0; i < sizes.in; ++i) {
+        const double term = element(x, row * sizes.in + i) * used.as<float>()[column * sizes.in + i];
+        sum += term;
+        magnitude += std::abs(term);
+      }
+      const double want = sum + element(residual, row * sizes.out + column);
+      ASSERT_NEAR(element(out, row * sizes.out + column), want,
+                  1e-6 * magnitude + 2 * rounding(dtype) * (1 + std::abs(want)))
+          << "row " << row << " column " << column;
+    }
+}
+
+TEST_P(LinearOn, EqualsItsDefinition) {
+  for (std::int64_t rows = 1; rows <= 30; ++rows) expect_definition({.in = 17, .out = 37, .rows = rows}, DType::f32);
+  for (const std::int64_t rows : {127, 128, 129, 300})
+    expect_definition({.in = 9, .out = 33, .rows = rows}, DType::f32);
+  // Around the slices of depth, and more panels than a task takes.
+  for (const std::int64_t in : {767, 768, 769, 1537, 2400})
+    expect_definition({.in = in, .out = 35, .rows = 14}, DType::f32);
+  expect_definition({.in = 770, .out = 1100, .rows = 3}, DType::f32);
+}
+
+TEST(Linear, EqualsItsDefinitionInBf16) {
+  if (!open_device("cpu").caps.bf16_dot) GTEST_SKIP() << "no bf16 dot product";
+  for (std::int64_t rows = 1; rows <= 30; ++rows) expect_definition({.in = 17, .out = 37, .rows = rows}, DType::bf16);
+  for (const std::int64_t in : {1535, 1536, 1537, 1539, 3100})
+    expect_definition({.in = in, .out = 35, .rows = 14}, DType::bf16);
+  expect_definition({.in = 1540, .out = 1100, .rows = 3}, DType::bf16);
+}
+
+// Of every value, through a matmul by 1.
+Tensor activated(Activation activation, const Tensor& values) {
+  const Tensor one(DType::f32, {1, 1});
+  Tensor out(DType::f32, values.shape());
+  *one.as<float>() = 1;
+  const PackedLinear packed = cpu_backend.matmul.pack({.weight = {one.view()}, .bias = {}, .activation = activation});
+  cpu_backend.matmul.run(packed, {.x = values.data(), .out = out.data(), .rows = values.shape()[0]});
+  return out;
+}
+
+// gelu by a polynomial: what its comment promises, plus the rounding of the result.
+TEST_P(LinearOn, GeluIsAccurate) {
+  constexpr std::int64_t kValues = 40001;
+  const Tensor values(DType::f32, {kValues, 1});
+  for (std::int64_t i = 0; i < kValues; ++i) values.as<float>()[i] = static_cast<float>(i - kValues / 2) * 5e-4f;
+  const Tensor out = activated(Activation::gelu, values);
+  for (std::int64_t i = 0; i < kValues; ++i) {
+    const double x = values.as<float>()[i], want = 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    ASSERT_NEAR(out.as<float>()[i], want, 3.4e-7 + 0x1p-24 * std::abs(want)) << x;
+    if (x < 0 && x > -4) {
+      ASSERT_NEAR(out.as<float>()[i] / want, 1, 6e-5) << x;
+    }
+  }
+}
+
+TEST_P(LinearOn, ActivationsOfWhatIsFarOut) {
+  const std::vector<float> far{-kInfinity, -1e30f, -100.f, 0.f, 100.f, 1e30f, kInfinity};
+  const Tensor values(DType::f32, {static_cast<std::int64_t>(far.size()), 1});
+  std::copy(far.begin(), far.end(), values.as<float>());
+  for (const Activation activation : {Activation::gelu, Activation::relu}) {
+    const Tensor out = activated(activation, values);
+    for (std::size_t i = 0; i < far.size(); ++i) {
+      if (far[i] > 0) EXPECT_EQ(out.as<float>()[i], far[i]) << name_of(activation);
+      else EXPECT_NEAR(out.as<float>()[i], 0, 1e-11) << name_of(activation) << " " << far[i];
+    }
+  }
+}
+
+// More than one slice of depth, several panels and blocks of rows.
+TEST(Linear, BitsDoNotDependOnThreadsOrOtherRows) {
+  constexpr std::int64_t kRows = 290, kIn = 1700, kOut = 300;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    std::mt19937 random(9);
+    const Tensor weight = random_tensor(DType::f32, {kOut, kIn}, random),
+                 x = random_tensor(dtype, {kRows, kIn}, random);
+    const Tensor all(dtype, {kRows, kOut}), part(dtype, {kRows, kOut});
+    const PackedLinear packed = cpu_backend.matmul.pack({.weight = {weight.view()}, .bias = {}, .dtype = dtype});
+    cpu_backend.matmul.run(packed, {.x = x.data(), .out = all.data(), .rows = kRows});
+    const auto row_of = [](const Tensor& tensor, std::int64_t row) {
+      return tensor.as<std::byte>() + static_cast<std::size_t>(row * tensor.shape()[1]) * size_of(tensor.dtype());
+    };
+    for (const int threads : {1, 3, 8})
+      for (const std::int64_t rows : {1, 7, 131, 290}) {
+        const ThreadCount count(threads);
+        const std::int64_t first = kRows - rows;
+        cpu_backend.matmul.run(packed, {.x = row_of(x, first), .out = part.data(), .rows = rows});
+        EXPECT_EQ(std::memcmp(part.data(), row_of(all, first), part.bytes() / kRows * static_cast<std::size_t>(rows)),
+                  0)
+            << threads << " threads, " << rows << " rows, " << name_of(dtype);
+      }
+  }
+}
+
+}  // namespace
+}  // namespace stof
