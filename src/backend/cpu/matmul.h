@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matmul on the CPU: by our panels (matmul/panels.cpp), or by oneDNN (onednn.cpp) what they do not take.
+// Matmul on the CPU: by our own kernel (matmul/panels.cpp), or by oneDNN (onednn.cpp) what they do not take.
 #pragma once
 #include <memory>
 
