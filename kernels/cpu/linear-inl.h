@@ -275,13 +275,6 @@ class LinearRun {
   float *const x_, *const sums_;
 };
 
-void multiply_panels_of(const LinearNumbers& numbers, const LinearTask& task, float* scratch) {
-  if (numbers.type == LinearType::f32) return LinearRun<FloatWords, float>(numbers, task, scratch).run();
-#if HWY_TARGET == HWY_AVX3
-  LinearRun<PairWords, hwy::bfloat16_t>(numbers, task, scratch).run();
-#endif
-}
-
 }  // namespace stof::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif

@@ -11,6 +11,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace stof::cpu::HWY_NAMESPACE {
 
+void multiply_panels_of(const LinearNumbers& numbers, const LinearTask& task, float* scratch) {
+  if (numbers.type == LinearType::f32) return LinearRun<FloatWords, float>(numbers, task, scratch).run();
+#if HWY_TARGET == HWY_AVX3
+  LinearRun<PairWords, hwy::bfloat16_t>(numbers, task, scratch).run();
+#endif
+}
+
 LinearTiling tiling() { return {.panel = kPanel, .rows = kTileRows}; }
 
 }  // namespace stof::cpu::HWY_NAMESPACE
