@@ -8,6 +8,7 @@
 
 #include "cli/call_times.h"
 #include "src/backend/contract.h"
+#include "src/backend/cpu/matmul.h"
 
 namespace stof::cli {
 namespace {
@@ -20,18 +21,21 @@ struct MatmulSize {
 // Weights of 4 to 9 MB: larger than the caches of a core, as those of models are.
 constexpr std::array kSizes = {MatmulSize{256, 1024, 1024}, MatmulSize{256, 768, 3072}, MatmulSize{256, 3072, 768}};
 
-double matmul_gflops(const Device& device, DType dtype) {
+// By whichever multiplies faster: the kernel of our own, or oneDNN.
+double matmul_gflops(DType dtype) {
   double best = 0;
   for (const MatmulSize& size : kSizes) {
     const Tensor weight(DType::f32, {size.out, size.in}), x(dtype, {size.rows, size.in}),
         out(dtype, {size.rows, size.out});
     std::fill_n(weight.as<float>(), weight.size(), 0.5f);
     std::memset(x.data(), 0, x.bytes());
-    const PackedLinear packed =
-        device.backend->matmul.pack({.weight = {weight.view()}, .bias = {}, .activation = {}, .dtype = dtype});
+    const LinearSpec spec{.weight = {weight.view()}, .bias = {}, .activation = {}, .dtype = dtype};
     const LinearCall call{.x = x.data(), .out = out.data(), .residual = nullptr, .rows = size.rows};
-    const CallTimes times = time_calls([&] { device.backend->matmul.run(packed, call); }, kSecondsEach);
-    best = std::max(best, 2e-3 * static_cast<double>(size.rows * size.in * size.out) / times.best_us);
+    for (const auto pack : {cpu::pack_panels, cpu::pack_onednn}) {
+      const auto linear = pack(spec);
+      const CallTimes times = time_calls([&] { linear->run(call); }, kSecondsEach);
+      best = std::max(best, 2e-3 * static_cast<double>(size.rows * size.in * size.out) / times.best_us);
+    }
   }
   return best;
 }
@@ -101,8 +105,8 @@ Roofline measure_roofline(const Device& device) {
             .bf16_gflops = matmul_gflops_there(device, DType::bf16),
             .copy_gb_s = copy_gb_s(),
             .clock_ghz = clock_ghz()};
-  Roofline roofline{.f32_gflops = matmul_gflops(device, DType::f32)};
-  if (device.caps.bf16_dot) roofline.bf16_gflops = matmul_gflops(device, DType::bf16);
+  Roofline roofline{.f32_gflops = matmul_gflops(DType::f32)};
+  if (device.caps.bf16_dot) roofline.bf16_gflops = matmul_gflops(DType::bf16);
   roofline.copy_gb_s = copy_gb_s();
   roofline.clock_ghz = clock_ghz();
   return roofline;

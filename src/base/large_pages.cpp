@@ -6,11 +6,6 @@
 #include <cstdint>
 
 namespace stof {
-namespace {
-
-constexpr std::uintptr_t kLargePage = 2 << 20;  // of x86-64, and of AArch64 with pages of 4 KiB
-
-}  // namespace
 
 void prefer_large_pages(void* memory, std::size_t bytes) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);

@@ -24,9 +24,6 @@ constexpr std::array<DTypeInfo, 6> kDTypes{{{DType::f32, "f32", 4},
                                             {DType::i64, "i64", 8},
                                             {DType::boolean, "bool", 1}}};
 constexpr std::size_t kAlignment = 64;
-// From here on memory starts with a large page: a matmul that reads weights and activations from small ones spends up
-// to a tenth of its time on translating their addresses.
-constexpr std::size_t kLargePage = std::size_t{2} << 20;
 
 }  // namespace
 
@@ -81,6 +78,7 @@ Tensor::Tensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape
   if (bytes > memory_limit())
     fail(ErrorKind::device, "a {} tensor of shape {} takes {} bytes; accepted: at most {}, the memory of this machine",
          name_of(dtype), to_string(shape_), bytes, memory_limit());
+  // A matmul that reads weights and activations from small pages spends up to a tenth of its time on their addresses.
   const std::size_t alignment = bytes < kLargePage ? kAlignment : kLargePage;
   data_.reset(std::aligned_alloc(alignment, (bytes + kAlignment - 1) / kAlignment * kAlignment));
   if (!data_)
