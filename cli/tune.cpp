@@ -19,6 +19,7 @@
 #include "cli/table.h"
 #include "cli/tuning_words.h"
 #include "src/backend/contract.h"
+#include "src/backend/cuda/driver/device.h"
 #include "src/base/error.h"
 #include "src/base/threads.h"
 #include "src/codegen/compiler.h"
@@ -117,6 +118,8 @@ void run(const TuneCommand& command) {
   const ThreadCount threads(command.threads);
   TuneOptions options = options_of(command);
   if (command.compile) return compile(command, options);
+  if (options.device.ordinal == cuda::kDescribed)
+    fail(ErrorKind::device, "{} is a description; accepted with it: --compile", options.device.caps.name);
   const Model model = command.random.empty() ? read_model(command.model) : random_model(command.random, command.seq, 1);
   const std::unique_ptr<KernelsAhead> ahead = kernels_ahead(model, options, command.compilers);
   TuneResult result;

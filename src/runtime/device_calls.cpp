@@ -5,6 +5,7 @@
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
+#include "src/base/out_of_memory.h"
 #include "src/tensor/convert.h"
 
 namespace stof {
@@ -60,7 +61,7 @@ void DeviceLane::reserve(const Bucket& bucket) {
   try {
     activations_.reserve(activation_bytes, on_device);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::device) throw;
+    if (!is_out_of_memory(error)) throw;
     fail(ErrorKind::device, "{}; {} rows of activations need {} bytes: run fewer texts together", error.what(),
          bucket.rows, activation_bytes);
   }
@@ -150,30 +151,49 @@ DeviceCalls::DeviceCalls(const Program& program, ProgramChoice choice) : program
   choice_.arena_bytes = [this](std::int64_t rows) { return program_.arena_bytes(rows); };
 }
 
+std::unique_ptr<DeviceLane> DeviceCalls::take() {
+  std::unique_lock lock(mutex_);
+  if (free_.empty() && full_) freed_.wait(lock, [this] { return !free_.empty() || lanes_ == 0; });
+  if (!free_.empty()) {
+    std::unique_ptr<DeviceLane> lane = std::move(free_.back());
+    free_.pop_back();
+    return lane;
+  }
+  ++lanes_;
+  return nullptr;
+}
+
+void DeviceCalls::lose(std::int64_t bytes, bool for_want_of_memory) {
+  const std::lock_guard lock(mutex_);
+  held_ -= bytes;
+  --lanes_;
+  full_ = lanes_ > 0 && (full_ || for_want_of_memory);
+  freed_.notify_all();
+}
+
 Tensor DeviceCalls::run(const RowBatch& batch, const ResultForm& form) {
-  std::unique_ptr<DeviceLane> lane;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!free_.empty()) {
-      lane = std::move(free_.back());
-      free_.pop_back();
+  for (;;) {
+    std::unique_ptr<DeviceLane> lane = take();
+    std::int64_t before = 0;
+    try {
+      if (!lane) lane = std::make_unique<DeviceLane>(program_, choice_);
+      before = lane->activation_bytes();
+      Tensor values = lane->run(batch, form);
+      held_ += lane->activation_bytes() - before;
+      const std::lock_guard lock(mutex_);
+      free_.push_back(std::move(lane));
+      freed_.notify_one();
+      return values;
+    } catch (const Error& error) {  // a lane that failed is not used again
+      lane.reset();                 // its memory is there for others before they are told
+      const bool others_remain = lanes_ > 1;
+      lose(before, is_out_of_memory(error));
+      if (!is_out_of_memory(error) || !others_remain) throw;
+    } catch (...) {
+      lane.reset();
+      lose(before, false);
+      throw;
     }
-  }
-  if (!lane) {
-    lane = std::make_unique<DeviceLane>(program_, choice_);
-    ++lanes_;
-  }
-  const std::int64_t before = lane->activation_bytes();
-  try {
-    Tensor values = lane->run(batch, form);
-    held_ += lane->activation_bytes() - before;
-    const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(lane));
-    return values;
-  } catch (...) {  // a lane that failed is not used again
-    held_ -= before;
-    --lanes_;
-    throw;
   }
 }
 

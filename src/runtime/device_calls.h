@@ -3,6 +3,7 @@
 // first call of a bucket is recorded, later ones are launched as a whole; the host waits once, for the result.
 #pragma once
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -83,7 +84,8 @@ class DeviceLane {
   std::map<std::pair<Bucket, ResultForm>, Recording> recorded_;
 };
 
-// Thread-safe: calls that run at the same time have lanes of their own, steady work makes none.
+// Thread-safe: calls that run at the same time have lanes of their own, steady work makes none. Where the device has no
+// memory for one more lane, calls wait for those that there are.
 class DeviceCalls {
  public:
   // `choice`: empty where there is one program.
@@ -94,9 +96,14 @@ class DeviceCalls {
   std::size_t lanes() const { return lanes_; }
 
  private:
+  std::unique_ptr<DeviceLane> take();  // null: one is to be made, and is counted
+  void lose(std::int64_t bytes, bool for_want_of_memory);
+
   const Program& program_;
   ProgramChoice choice_;
   std::mutex mutex_;
+  std::condition_variable freed_;
+  bool full_ = false;  // one lane more did not fit
   std::vector<std::unique_ptr<DeviceLane>> free_;
   std::atomic<std::int64_t> held_ = 0;
   std::atomic<std::size_t> lanes_ = 0;

@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
+#include "src/base/out_of_memory.h"
 #include "src/fusion/fuse.h"
 #include "src/fusion/work.h"
 #include "src/graph/simplify.h"
@@ -19,6 +22,19 @@ std::string text_of(const ChosenPlan& plan) {
   std::string text = plan.scheme.text();
   for (const auto& [work, setting] : plan.settings) text += fmt::format("\n{}: {}", work, setting);
   return text;
+}
+
+// Of the model's matrices and vectors, each once.
+std::int64_t weight_bytes(const Graph& graph, DType dtype) {
+  std::map<const void*, std::int64_t> values;
+  for (const Node& node : graph.nodes)
+    for (const auto& weight : node.weights) {
+      const Shape& shape = weight.tensor.shape;
+      values[weight.tensor.data] = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies());
+    }
+  std::int64_t sum = 0;
+  for (const auto& [data, count] : values) sum += count;
+  return sum * static_cast<std::int64_t>(size_of(dtype));
 }
 
 }  // namespace
@@ -122,7 +138,14 @@ const Program& Programs::made(const ChosenPlan& plan) const {
   if (program) return *program;
   ProgramOptions options = options_.program;
   for (const auto& [work, setting] : plan.settings) options.settings[work] = matmul_setting_of(setting);
-  program = std::make_unique<Program>(fuse(*blocks_, plan.scheme), options);
+  try {
+    program = std::make_unique<Program>(fuse(*blocks_, plan.scheme), options);
+  } catch (const Error& error) {
+    if (!is_out_of_memory(error)) throw;
+    fail(ErrorKind::device, "{}; the weights need {} bytes in {}{}", error.what(),
+         weight_bytes(simplified_, options.dtype), name_of(options.dtype),
+         options.dtype == DType::f32 ? ": 16-bit dtypes need half of it" : "");
+  }
   return *program;
 }
 

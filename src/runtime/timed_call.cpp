@@ -9,6 +9,7 @@
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/base/hash.h"
+#include "src/base/out_of_memory.h"
 
 namespace stof {
 namespace {
@@ -58,7 +59,13 @@ TimedCall::TimedCall(const Program& program, const Bucket& bucket, std::int64_t 
   const ProgramOptions& options = program.options();
   const Backend& backend = *options.device.backend;
   if (backend.open_stream != nullptr) stream_ = backend.open_stream(options.device);
-  arena_ = memory(program.arena_bytes(bucket.rows));
+  try {
+    arena_ = memory(program.arena_bytes(bucket.rows));
+  } catch (const Error& error) {
+    if (!is_out_of_memory(error)) throw;
+    fail(ErrorKind::device, "{}; {} rows of activations need {} bytes: tune for fewer texts together", error.what(),
+         bucket.rows, program.arena_bytes(bucket.rows));
+  }
   frame_ = {.rows = bucket.rows,
             .row_capacity = stof::row_capacity(bucket.rows),
             .arena = static_cast<std::byte*>(arena_.get()),

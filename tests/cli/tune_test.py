@@ -8,6 +8,7 @@ usage: tune_test.py STOF
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -106,6 +107,43 @@ class Tune(unittest.TestCase):
         done = self.stof("tune", "--model", self.model, "--device", "cpu", "--seq", 8, "--threads", 1, cache=blocked)
         self.assertIn("what is measured now is used and not kept", done.stderr)
         self.assertIn("the plan is used and not kept", done.stderr)
+
+    def test_a_full_disk(self):
+        """No file may grow past a few hundred bytes, as on a disk that is nearly full."""
+
+        def little_room():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writing fails, as on a full disk
+            resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
+
+        command = [STOF, "tune", "--model", self.model, "--device", "cpu", "--seq", "8", "--threads", "1"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=self.environment(),
+                              preexec_fn=little_room)  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("scheme ", done.stdout)
+        self.assertIn("; what is measured from now on is used and not kept", done.stderr)
+        self.assertIn("; the plan is used and not kept", done.stderr)
+        self.assertEqual(self.plans(), [])
+        rest = self.tune()  # with room again
+        self.assertGreater(rest["search"]["remembered"], 0)
+        self.assertTrue(rest["search"]["kept"])
+
+    def test_a_folder_that_may_only_be_read(self):
+        self.tune()
+        folder = self.cache / "stof/plans"
+        for file in folder.iterdir():
+            file.chmod(0o444)
+        folder.chmod(0o555)
+        self.addCleanup(folder.chmod, 0o755)
+        if os.access(folder, os.W_OK):
+            self.skipTest("this user may write everywhere")
+        again = self.tune()
+        self.assertEqual((again["search"]["measured"], again["search"]["kept"]), (0, False))
+
+    def test_no_gpu(self):
+        done = subprocess.run([STOF, "tune", "--random", "gpt2", "--device", "cuda:h200"], capture_output=True, text=True,
+                              timeout=120, check=False, env=self.environment())  # fmt: skip
+        self.assertEqual((done.returncode, done.stderr),
+                         (4, "stof: NVIDIA H200 (described) is a description; accepted with it: --compile\n"))  # fmt: skip
 
     def test_killed_in_the_middle_it_goes_on(self):
         command = [STOF, "tune", "--model", self.model, "--device", "cpu", "--seq", "8", "--threads", "1"]

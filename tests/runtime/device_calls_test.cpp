@@ -10,6 +10,7 @@
 #include "src/fusion/fuse.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
+#include "src/runtime/programs.h"
 #include "tests/expect_error.h"
 #include "tests/runtime/recording_device.h"
 #include "tests/runtime/small_bert.h"
@@ -149,6 +150,44 @@ TEST(DeviceCalls, SayWhatDoesNotFit) {
   EXPECT_EQ(played.calls.bytes_held(), 0);
   played.expect_same({96, 96});
   EXPECT_EQ(played.calls.lanes(), 1u);
+}
+
+// A device that is full makes calls wait, not fail.
+TEST(DeviceCalls, WaitForALaneWhereThereIsNoMemoryForAnother) {
+  Played played;
+  const RowBatch rows = make_rows(texts_of({50, 7, 31}), {.vocabulary = 50, .longest = kLongest}, false);
+  const Tensor want = played.calls.run(rows, {});
+  most_device_bytes_together() = device_bytes_held() + 64;
+  std::vector<std::thread> threads;
+  std::vector<int> right(4, 0);
+  for (std::size_t t = 0; t < right.size(); ++t)
+    threads.emplace_back([&, t] {
+      for (int run = 0; run < 6; ++run)
+        right[t] += std::memcmp(played.calls.run(rows, {}).data(), want.data(), want.bytes()) == 0;
+    });
+  for (std::thread& thread : threads) thread.join();
+  most_device_bytes_together() = SIZE_MAX;
+  EXPECT_EQ(right, std::vector<int>(4, 6));
+  EXPECT_EQ(played.calls.lanes(), 1U);
+}
+
+TEST(Programs, SayWhatTheirWeightsNeed) {
+  static const Backend full = [] {
+    Backend made = recording_backend();
+    made.matmul.pack = [](const LinearSpec&) -> PackedLinear {
+      fail(ErrorKind::device, "out of memory: 9 bytes wanted");
+    };
+    return made;
+  }();
+  Device device = recording_device();
+  device.backend = &full;
+  const Model model = small_bert();
+  std::int64_t values = 0;
+  for (const auto& [name, tensor] : model.weights) values += tensor.dim(0) * (tensor.rank() > 1 ? tensor.dim(1) : 1);
+  EXPECT_ERROR(
+      Programs(simplify(build_bert(model)), {.program = {.device = device, .longest = kLongest}}), ErrorKind::device,
+      fmt::format("out of memory: 9 bytes wanted; the weights need {} bytes in f32: 16-bit dtypes need half of it",
+                  4 * values));
 }
 
 TEST(DeviceCalls, AreSafeFromSeveralThreads) {

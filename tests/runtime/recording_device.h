@@ -28,13 +28,28 @@ inline std::size_t& most_device_bytes() {
   return bytes;
 }
 
+// Of everything that is held at a time; more is out of memory.
+inline std::atomic<std::size_t>& most_device_bytes_together() {
+  static std::atomic<std::size_t> bytes = SIZE_MAX;
+  return bytes;
+}
+inline std::atomic<std::size_t>& device_bytes_held() {
+  static std::atomic<std::size_t> bytes = 0;
+  return bytes;
+}
+
 class RecordingStream final : public DeviceStream {
  public:
   RecordingStream() { ++stream_counts().streams; }
   void* handle() const override { return nullptr; }
   std::shared_ptr<void> device_memory(std::size_t bytes) override {
-    if (bytes > most_device_bytes()) fail(ErrorKind::device, "out of memory: {} bytes wanted", bytes);
-    return host_memory(bytes);
+    const std::size_t held = device_bytes_held() += bytes;
+    if (bytes > most_device_bytes() || held > most_device_bytes_together()) {
+      device_bytes_held() -= bytes;
+      fail(ErrorKind::device, "out of memory: {} bytes wanted", bytes);
+    }
+    const std::shared_ptr<void> memory = host_memory(bytes);
+    return {memory.get(), [memory, bytes](void*) { device_bytes_held() -= bytes; }};
   }
   std::shared_ptr<void> host_memory(std::size_t bytes) override {
     const std::size_t whole = (std::max<std::size_t>(bytes, 1) + 255) / 256 * 256;
