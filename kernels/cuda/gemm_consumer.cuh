@@ -133,16 +133,22 @@ struct GemmConsumer {
   // hold them, two at a time side by side.
   template <int kBox>
   __device__ __forceinline__ void write_box(const GemmTile& tile, const typename Traits::Facts& facts, int block) {
-    using Box = OutBox<kColumns, kBox>;
+    using Box = OutBox<Traits::kOutColumns, kBox>;
     const int first = (part * kBlocks + block) * 64 + 16 * warp, row = first + lane % 16;
     const RowPair rows = rows_of<Traits>(facts, first + lane / 4);
     const u32 at = shared_address(shared.out) + Box::kFirst * 2 * Traits::kRows + static_cast<u32>(row) * Box::kPitch;
-    float* const values = &sums[block][Box::kFirst / 2];
+    float* const values = &sums[block][Traits::kEpilogue.gate ? Box::kFirst : Box::kFirst / 2];
 #pragma unroll
     for (int j = 0; j < Box::kColumns / 8; j += 2) {
       const int column = Box::kFirst + 8 * j + lane % 4 * 2;
       u32 residual[2][2] = {}, stored[2][2];
-      if constexpr (Box::kColumns == 8) {
+      if constexpr (Traits::kEpilogue.gate) {
+        const int pair = 2 * (Box::kFirst + 8 * j) + lane % 4 * 2;
+        finish_pair<Traits>(values + 8 * j, facts, pair, rows, stored[0]);
+        if constexpr (Box::kColumns > 8) finish_pair<Traits>(values + 8 * j + 8, facts, pair + 16, rows, stored[1]);
+        if constexpr (Box::kColumns == 8) store_block(at, stored[0]);
+        else store_blocks(at + (static_cast<u32>((j + (lane >> 4)) ^ Box::swap(row)) << 4), stored);
+      } else if constexpr (Box::kColumns == 8) {
         if constexpr (Traits::kEpilogue.residual) load_block(residual[0], at);
         finish_block<Traits>(values, facts, column, rows, residual[0], stored[0]);
         store_block(at, stored[0]);

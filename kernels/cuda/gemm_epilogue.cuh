@@ -78,6 +78,34 @@ __device__ __forceinline__ void finish_block(float* sums, const typename Traits:
   }
 }
 
+// Two column blocks, a gate and what it lets through, to one: activation(first) * second.
+template <class Traits>
+__device__ __forceinline__ void finish_pair(const float* sums, const typename Traits::Facts& facts, int column,
+                                            const RowPair& rows, u32 (&stored)[2]) {
+  const auto finished = [&](int i, int block) {
+    const auto pair_of = [&](int which) {
+      return *reinterpret_cast<const float2*>(&facts.columns[which][column + 8 * block]);
+    };
+    float first = sums[4 * block + 2 * i], second = sums[4 * block + 2 * i + 1];
+    if constexpr (Traits::kEpilogue.x_norm) {
+      const float2 bias = pair_of(Traits::kBias), column_sum = pair_of(Traits::kColumnSum), row = rows.x[i];
+      first = __fmaf_rn(row.y, first, __fmaf_rn(row.x, column_sum.x, bias.x));
+      second = __fmaf_rn(row.y, second, __fmaf_rn(row.x, column_sum.y, bias.y));
+    } else if constexpr (Traits::kEpilogue.bias) {
+      const float2 bias = pair_of(Traits::kBias);
+      first += bias.x, second += bias.y;
+    }
+    return make_float2(first, second);
+  };
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const float2 gate = finished(i, 0), let = finished(i, 1);
+    stored[i] =
+        Traits::Storage::store_pair(activated<typename Traits::Storage, Traits::kEpilogue.activation>(gate.x) * let.x,
+                                    activated<typename Traits::Storage, Traits::kEpilogue.activation>(gate.y) * let.y);
+  }
+}
+
 // The same in the four threads that share the rows.
 __device__ __forceinline__ float quad_sum(float x) {
   x += __shfl_xor_sync(~0u, x, 1);

@@ -40,16 +40,21 @@ __device__ __forceinline__ void load_operands(typename Traits::Shared& shared, c
   }
 }
 
+template <class Traits>
+__device__ __forceinline__ int out_column(const GemmTile& tile) {
+  return Traits::kEpilogue.gate ? tile.column / 2 : tile.column;
+}
+
 // The boxes of one tile: the residual in,
 template <class Traits, int kBox = 0>
 __device__ __forceinline__ void load_boxes(typename Traits::Shared& shared, const typename Traits::Maps& maps,
                                            const GemmTile& tile, int team) {
-  using Box = OutBox<Traits::kColumns, kBox>;
+  using Box = OutBox<Traits::kOutColumns, kBox>;
   const u32 ready = shared_address(&shared.ready[team][kBox]);
   if constexpr (Traits::kEpilogue.residual) {
     barrier_expect(ready, Box::kPitch * Traits::kRows);
     load_matrix(shared_address(shared.out) + Box::kFirst * 2 * Traits::kRows, Box::residual(maps),
-                tile.column + Box::kFirst, tile.row, ready);
+                out_column<Traits>(tile) + Box::kFirst, tile.row, ready);
   } else {
     barrier_arrive(ready);
   }
@@ -60,9 +65,9 @@ __device__ __forceinline__ void load_boxes(typename Traits::Shared& shared, cons
 template <class Traits, int kBox = 0>
 __device__ __forceinline__ void store_boxes(typename Traits::Shared& shared, const typename Traits::Maps& maps,
                                             const GemmTile& tile, int turn) {
-  using Box = OutBox<Traits::kColumns, kBox>;
+  using Box = OutBox<Traits::kOutColumns, kBox>;
   barrier_wait(shared_address(&shared.staged[kBox]), turn & 1);
-  store_matrix(Box::out(maps), tile.column + Box::kFirst, tile.row,
+  store_matrix(Box::out(maps), out_column<Traits>(tile) + Box::kFirst, tile.row,
                shared_address(shared.out) + Box::kFirst * 2 * Traits::kRows);
   commit_stores();
   if constexpr (kBox + 1 < Traits::kBoxes) store_boxes<Traits, kBox + 1>(shared, maps, tile, turn);
@@ -70,8 +75,8 @@ __device__ __forceinline__ void store_boxes(typename Traits::Shared& shared, con
 
 template <class Traits, int kBox = 0>
 __device__ __forceinline__ void prefetch_boxes(const typename Traits::Maps& maps) {
-  using Box = OutBox<Traits::kColumns, kBox>;
-  if constexpr (Box::kColumns != OutBox<Traits::kColumns, kBox - 1>::kColumns) {
+  using Box = OutBox<Traits::kOutColumns, kBox>;
+  if constexpr (Box::kColumns != OutBox<Traits::kOutColumns, kBox - 1>::kColumns) {
     prefetch_map(Box::out(maps));
     if constexpr (Traits::kEpilogue.residual) prefetch_map(Box::residual(maps));
   }

@@ -21,6 +21,8 @@ struct GemmEpilogue {
   enum Activation { kNone, kGelu, kGeluTanh, kSilu, kRelu };
   int activation = kNone;
   bool bias = false, residual = false, x_norm = false, residual_norm = false, moments = false;
+  // Columns come in pairs of 8: out has activation(first) * second, half as many.
+  bool gate = false;
 };
 
 template <class Element>
@@ -28,10 +30,12 @@ struct StorageOf;
 template <>
 struct StorageOf<Half> {
   using Type = StoredHalf;
+  static constexpr bool kUnpacksAsIntegers = false;
 };
 template <>
 struct StorageOf<Bfloat> {
   using Type = StoredBfloat;
+  static constexpr bool kUnpacksAsIntegers = true;
 };
 
 constexpr int kMomentColumns = 64;
@@ -83,18 +87,22 @@ struct GemmTraits {
   static constexpr int kRows = kShape.rows, kColumns = kShape.columns, kStages = kShape.stages;
   static constexpr int kWarpgroups = kShape.warpgroups, kTeams = kShape.teams, kSplit = kShape.split;
   static constexpr int kBlocks = kRows / (64 * kWarpgroups);  // of 64 rows, that a warpgroup has
-  static constexpr int kBoxes = kColumns / 64 + kColumns / 32 % 2 + kColumns / 16 % 2 + kColumns / 8 % 2;  // of output
-  static constexpr bool kWholeBoxes = kColumns % kBoxColumns == 0;
+  static constexpr int kOutColumns = kEpilogue.gate ? kColumns / 2 : kColumns;
+  static constexpr int kBoxes = kOutColumns / 64 + kOutColumns / 32 % 2 + kOutColumns / 16 % 2 + kOutColumns / 8 % 2;
+  static constexpr bool kWholeBoxes = kOutColumns % kBoxColumns == 0;
   using Maps = typename MapsOf<kWholeBoxes>::Type;
   static constexpr int kWarps = 4 * kWarpgroups;  // of a team
   static constexpr int kConsumers = kWarpgroups * kTeams;
   static constexpr int kThreads = 128 * (kConsumers + 1);
   static_assert(kRows == 64 * kWarpgroups * kBlocks && kColumns % 8 == 0 && kRows <= 256 && kColumns <= 256);
   static_assert(kWholeBoxes || !kEpilogue.moments, "a tile has whole pieces of moments");
+  static_assert(!kEpilogue.gate || (kColumns % 16 == 0 && kSplit == 1 && !kEpilogue.residual && !kEpilogue.moments),
+                "pairs are whole, and nothing follows their product");
   static_assert(kSplit == 1 || (kTeams == 1 && kBlocks == 1 && kRows / 16 % kSplit == 0),
                 "sums of a split tile are divided by groups of 16 rows");
 
   static constexpr u32 kXBytes = kRows * kRowBytes, kWBytes = kColumns * kRowBytes;
+  static constexpr u32 kOutBytes = kSplit > 1 ? 16 : kRows* kOutColumns * 2;
   static constexpr int kOwnRows = kRows / kSplit;  // that this CTA writes
 
   // What an epilogue uses of a tile's columns, in this order, and of its rows: {-mean / deviation, 1 / deviation}.
@@ -112,7 +120,7 @@ struct GemmTraits {
   struct Shared {
     alignas(1024) unsigned char x[kStages][kXBytes];
     unsigned char w[kStages][kWBytes];
-    unsigned char out[kSplit > 1 ? 16 : kRows* kColumns * 2];  // by boxes
+    unsigned char out[kOutBytes];  // by boxes
     // Of the rows that this CTA writes, the sums of every CTA, as vectors of 4 by column block and lane.
     float4 incoming[kSplit > 1 ? kSplit : 1][kSplit > 1 ? kOwnRows / 16 * (kColumns / 8) * 32 : 1];
     Facts facts[kSlots];
@@ -133,9 +141,11 @@ struct GemmTraits {
   static constexpr bool kDealsRegisters = kConsumers == 2 && kCtas == 1;
   static constexpr bool kManySums = kBlocks * kColumns >= 384;
   // Values as they are stored take the place of sums, for moments; bfloat is unpacked by integer operations, and then
-  // the sums of the next tile travel through integer registers while they are added to. Where they are so many that
-  // this spills, what is stored is a sum whose last step is missing (ptxas of CUDA 13.0).
-  static constexpr bool kForgetsSums = kManySums && kTeams > 1 && kEpilogue.moments;
+  // the sums of the next tile would travel through integer registers while they are added to: ptxas of CUDA 13.0
+  // makes the instructions wait for each other, and where the sums are so many that it spills them it stores some
+  // before their last step.
+  static constexpr bool kForgetsSums =
+      kEpilogue.moments && (StorageOf<Element>::kUnpacksAsIntegers || (kManySums && kTeams > 1));
   static constexpr int kLoaderRegisters = kManySums ? 40 : 56, kConsumerRegisters = kManySums ? 232 : 224;
 };
 

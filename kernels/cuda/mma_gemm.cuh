@@ -25,7 +25,10 @@ struct MmaGemmTraits {
   static constexpr int kThreads = 32 * kWarpsDown * kWarpsAcross;
   static_assert(kRows % kWarpRows == 0 && kColumns % kWarpColumns == 0 && kStages >= 2 && kThreads <= 512);
   using Rows = SwizzledRows<kDepth>;
-  using OutRows = SwizzledRows<kWarpColumns>;
+  // Of the output, that a warp has.
+  static constexpr int kPartColumns = kEpilogue.gate ? kWarpColumns / 2 : kWarpColumns;
+  using OutRows = SwizzledRows<kPartColumns>;
+  static_assert(!kEpilogue.gate || (!kEpilogue.residual && !kEpilogue.moments), "nothing follows the product of pairs");
 
   static constexpr bool kHasBias = kEpilogue.bias || kEpilogue.x_norm;
   static constexpr int kBias = 0, kColumnSum = kHasBias, kScale = kColumnSum + kEpilogue.x_norm, kShift = kScale + 1;
@@ -168,10 +171,12 @@ struct MmaGemmTile {
   __device__ __forceinline__ void for_each_piece(See&& see) const {
 #pragma unroll
     for (int i = 0; i < Traits::kWarpRows * OutRows::kPieces / 32; ++i) {
-      const int r = 4 * i + lane / 8, piece = lane % 8;
-      const int row = tile.row + first_row + r, column = tile.column + first_column + 8 * piece;
-      const bool there = row < p.rows && column < p.columns;
-      see(part() + OutRows::offset(r, piece), there ? static_cast<long long>(row) * p.columns + column : 0, there);
+      constexpr int kShare = Traits::kEpilogue.gate ? 2 : 1;
+      const int r = 32 / OutRows::kPieces * i + lane / OutRows::kPieces, piece = lane % OutRows::kPieces;
+      const int row = tile.row + first_row + r, column = (tile.column + first_column) / kShare + 8 * piece;
+      const int columns = p.columns / kShare;
+      const bool there = row < p.rows && column < columns;
+      see(part() + OutRows::offset(r, piece), there ? static_cast<long long>(row) * columns + column : 0, there);
     }
   }
 
@@ -184,7 +189,10 @@ struct MmaGemmTile {
       __syncwarp();
     }
 #pragma unroll
-    for (int slab = 0; slab < kSlabs; ++slab) finish(slab);
+    for (int slab = 0; slab < kSlabs; ++slab) {
+      if constexpr (Traits::kEpilogue.gate) finish_pairs(slab);
+      else finish(slab);
+    }
     __syncwarp();
     for_each_piece([&](u32 at, long long place, bool there) {
       uint4 values;
@@ -194,6 +202,24 @@ struct MmaGemmTile {
                    : "memory");
       if (there) *reinterpret_cast<uint4*>(static_cast<unsigned short*>(p.out) + place) = values;
     });
+  }
+
+  __device__ __forceinline__ void finish_pairs(int slab) {
+    const int row = 16 * slab + lane / 4;
+    const RowPair rows = rows_of<Traits>(shared.facts, first_row + row);
+#pragma unroll
+    for (int block = 0; block < kBlocks; block += 2) {
+      u32 stored[2];
+      finish_pair<Traits>(sums[slab] + 4 * block, shared.facts, first_column + 8 * block + lane % 4 * 2, rows, stored);
+      store_words(part() + OutRows::offset(row, block / 2) + lane % 4 * 4, stored);
+    }
+  }
+
+  // Of two rows, 8 apart.
+  static __device__ __forceinline__ void store_words(u32 at, const u32 (&words)[2]) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      asm volatile("st.shared.u32 [%0], %1;" ::"r"(at + i * 8 * OutRows::kBytes), "r"(words[i]) : "memory");
   }
 
   // 16 rows, through the part that holds the residual and takes the output.
@@ -211,9 +237,7 @@ struct MmaGemmTile {
       }
       finish_block<Traits>(sums[slab] + 4 * block, shared.facts, first_column + 8 * block + lane % 4 * 2, rows,
                            residual, stored);
-#pragma unroll
-      for (int i = 0; i < 2; ++i)
-        asm volatile("st.shared.u32 [%0], %1;" ::"r"(at + i * 8 * OutRows::kBytes), "r"(stored[i]) : "memory");
+      store_words(at, stored);
     }
     if constexpr (Traits::kEpilogue.moments) {
       const int column = tile.column + first_column;

@@ -54,6 +54,9 @@ struct LinearSpec {
   std::vector<TensorView> weight;  // [out_i, in] each, stacked along the first; f32, f16 or bf16, any strides
   std::vector<TensorView> bias;    // [out_i] each, or empty
   Activation activation = Activation::none;
+  // Weight and bias are two halves of equal size, a gate and what it lets through: out = activation(gate) * other, with
+  // half as many columns as the weight has rows.
+  bool gate = false;
   bool residual = false;
   std::optional<DeferredNorm> x_norm = {}, residual_norm = {};
   bool moments = false;            // of the rows of out are written too, for a norm that a later matmul applies

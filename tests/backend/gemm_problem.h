@@ -13,7 +13,7 @@ struct GemmCase {
   std::int64_t rows, columns, inner;
   DType dtype = DType::f16;
   Activation activation = Activation::none;
-  bool bias = true, residual = false, x_norm = false, residual_norm = false, moments = false;
+  bool bias = true, residual = false, x_norm = false, residual_norm = false, moments = false, gate = false;
   float mean = 0.3f;  // of rows that have a norm; their deviation is about 1
 };
 
@@ -39,8 +39,9 @@ class GemmProblem {
   // Rows past those of the case, up to the capacity, hold NaN in x and in the residual.
   GemmProblem(const GemmCase& the, unsigned seed) : the_(the), random_(seed) {
     const float scale = 1.f / std::sqrt(static_cast<float>(the.inner));
-    weight = random_tensor(DType::f32, {the.columns, the.inner}, random_, 0.f, 2 * scale);
-    bias = random_tensor(DType::f32, {the.columns}, random_);
+    const std::int64_t halves = the.gate ? 2 : 1;
+    weight = random_tensor(DType::f32, {halves * the.columns, the.inner}, random_, 0.f, 2 * scale);
+    bias = random_tensor(DType::f32, {halves * the.columns}, random_);
     x_scale = random_tensor(DType::f32, {the.inner}, random_, 1.f, 0.5f);
     x_shift = random_tensor(DType::f32, {the.inner}, random_, 0.f, 0.5f);
     scale_ = random_tensor(DType::f32, {the.columns}, random_, 1.f, 0.5f);
@@ -56,6 +57,7 @@ class GemmProblem {
     LinearSpec spec{.weight = {weight.view()},
                     .bias = {},
                     .activation = the_.activation,
+                    .gate = the_.gate,
                     .residual = the_.residual,
                     .moments = the_.moments,
                     .dtype = the_.dtype,
@@ -99,11 +101,15 @@ class GemmProblem {
         added[static_cast<std::size_t>(c)] = the_.residual ? element(residual, r * the_.columns + c) : 0.0;
       if (the_.residual_norm) normalise(added.data(), the_.columns, scale_, shift_);
       for (std::int64_t c = 0; c < the_.columns; ++c) {
-        double sum = the_.bias ? bias.as<float>()[c] : 0.0;
-        const float* const w = weight.as<float>() + c * the_.inner;
-        for (std::int64_t i = 0; i < the_.inner; ++i) sum += in[static_cast<std::size_t>(i)] * w[i];
+        const auto product = [&](std::int64_t column) {
+          double sum = the_.bias ? bias.as<float>()[column] : 0.0;
+          const float* const w = weight.as<float>() + column * the_.inner;
+          for (std::int64_t i = 0; i < the_.inner; ++i) sum += in[static_cast<std::size_t>(i)] * w[i];
+          return sum;
+        };
         want[static_cast<std::size_t>(r * the_.columns + c)] =
-            reference_activation(the_.activation, sum) + added[static_cast<std::size_t>(c)];
+            reference_activation(the_.activation, product(c)) * (the_.gate ? product(the_.columns + c) : 1.0) +
+            added[static_cast<std::size_t>(c)];
       }
     }
   }

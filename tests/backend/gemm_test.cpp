@@ -209,6 +209,20 @@ TEST_P(GemmEpilogue, IsItsDefinition) {
   }
 }
 
+// Two halves of a weight, one of which says how much of the other is let through.
+TEST_P(Gemm, GatesWhatItsOtherHalfIs) {
+  const std::vector<MatmulSetting> settings = settings_of(
+      {"wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x192 k64 s4 w2 t1 split1", "wgmma 128x192 k64 s4 w1 t2 split1",
+       "wgmma 64x48 k64 s7 w1 t1 split1", "mma 64x64 k32 s4 w2 t1 split1", "mma 128x128 k32 s4 w8 t1 split1"});
+  unsigned seed = 60;
+  for (const bool norm : {false, true})
+    for (const Activation activation : {Activation::silu, Activation::gelu}) {
+      GemmCase the{.rows = 133, .columns = 200, .inner = 320, .dtype = dtype_, .activation = activation};
+      the.x_norm = norm, the.gate = true;
+      expect_definition(the, settings, seed++);
+    }
+}
+
 // What a layer norm takes away again is large: the mean of a row, next to its deviation.
 TEST_P(Gemm, RowsWithALargeMeanStayAccurate) {
   for (const float mean : {3.f, 10.f, 30.f}) {

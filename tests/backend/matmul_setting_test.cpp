@@ -96,6 +96,32 @@ TEST(MatmulSettings, RefuseByName) {
                "no matmul with a layer norm of its operands on the CPU; accepted: none");
 }
 
+TEST(MatmulSettings, OfAGateAreThoseWhoseTilesHoldBothHalves) {
+  const MatmulOperations& matmul = cuda_backend.matmul;
+  const Device device = open_device("cuda:h200");
+  LinearSpec spec = spec_on(device);  // 384 columns
+  spec.gate = true, spec.activation = Activation::silu;
+  const auto why_not = [&](const char* setting) {
+    return matmul.refuses(spec, 128, matmul_setting_of(setting)).value_or("taken");
+  };
+  EXPECT_EQ(why_not("wgmma 64x64 k64 s6 w1 t1 split1"), "taken");
+  EXPECT_EQ(why_not("mma 64x64 k32 s4 w2 t1 split1"), "taken");
+  EXPECT_EQ(why_not("cublaslt"), "cublaslt has no product of a gate with what it lets through");
+  EXPECT_EQ(why_not("wgmma 64x64 k64 s4 w1 t1 split4"),
+            "the tiles of 'wgmma 64x64 k64 s4 w1 t1 split4' do not hold a gate and what it lets through");
+  EXPECT_EQ(why_not("wgmma 128x72 k64 s7 w2 t1 split1"),
+            "the tiles of 'wgmma 128x72 k64 s7 w2 t1 split1' do not hold a gate and what it lets through");
+  EXPECT_FALSE(matmul.settings(spec, 128).empty());
+  spec.residual = true;
+  EXPECT_EQ(why_not("wgmma 64x64 k64 s6 w1 t1 split1"),
+            "wgmma has nothing after the product of a gate: no residual, no moments");
+  spec.residual = false, spec.weight = {view_of(nullptr, DType::f16, {24, 768})};
+  EXPECT_EQ(why_not("wgmma 64x64 k64 s6 w1 t1 split1"), "wgmma takes multiples of 8 from 8 on; out is 12");
+  spec.device = nullptr, spec.dtype = DType::f32;
+  EXPECT_ERROR(cpu_backend.matmul.pack(spec), ErrorKind::unsupported,
+               "no matmul with a gate on the CPU; accepted: none");
+}
+
 // The twin for compute capability 8.0 and later.
 TEST(MatmulSettings, RefuseMmaByName) {
   const MatmulOperations& matmul = cuda_backend.matmul;

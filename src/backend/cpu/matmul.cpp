@@ -11,6 +11,7 @@ PackedLinear pack(const LinearSpec& spec) {
     fail(ErrorKind::unsupported, "no matmul in {} on the CPU; accepted: f32, bf16", name_of(spec.dtype));
   if (spec.x_norm || spec.residual_norm || spec.moments)
     fail(ErrorKind::unsupported, "no matmul with a layer norm of its operands on the CPU; accepted: none");
+  if (spec.gate) fail(ErrorKind::unsupported, "no matmul with a gate on the CPU; accepted: none");
   STOF_CHECK(!spec.weight.empty());
   return panels_take(spec.dtype) ? pack_panels(spec) : pack_onednn(spec);
 }

@@ -30,7 +30,8 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 double bytes_us(const MatmulProblem& p) {
   const auto rows = static_cast<double>(p.rows), columns = static_cast<double>(p.columns),
              inner = static_cast<double>(p.inner);
-  const double bytes = 2 * (rows * inner + columns * inner + rows * columns * (p.residual ? 2 : 1));
+  const double bytes =
+      2 * (rows * inner + columns * inner + rows * static_cast<double>(p.out_columns()) * (p.residual ? 2 : 1));
   return 1.15 * bytes / (bytes > kCachedBytes ? kDramBytesPerUs : kCachedBytesPerUs);
 }
 

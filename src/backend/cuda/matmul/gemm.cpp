@@ -97,15 +97,16 @@ GemmNarrowMaps GemmLaunch::maps_of(const GemmLinear& linear, const LinearCall& c
   put(maps.x, map_of({linear.gpu, "x", call.x, call.rows, problem.inner, setting_.rows}, problem.dtype));
   put(maps.w, weight_);
   const auto put_boxes = [&](TensorMap& out, TensorMap& residual, int columns) {
-    Matrix matrix{linear.gpu, "out", call.out, call.rows, problem.columns, setting_.rows, columns};
+    Matrix matrix{linear.gpu, "out", call.out, call.rows, problem.out_columns(), setting_.rows, columns};
     put(out, map_of(matrix, problem.dtype));
     if (!problem.residual) return;
     matrix.name = "the residual", matrix.base = call.residual;
     put(residual, map_of(matrix, problem.dtype));
   };
   put_boxes(maps.out, maps.residual, kBoxColumns);
+  const int tile_columns = problem.gate ? setting_.columns / 2 : setting_.columns;
   for (std::size_t i = 0; i < std::size(maps.narrow_out); ++i)
-    if (const int columns = kBoxColumns >> (i + 1); (setting_.columns & columns) != 0)
+    if (const int columns = kBoxColumns >> (i + 1); (tile_columns & columns) != 0)
       put_boxes(maps.narrow_out[i], maps.narrow_residual[i], columns);
   return maps;
 }

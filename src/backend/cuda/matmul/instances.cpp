@@ -29,14 +29,16 @@ GemmInstance instance_of(const MatmulProblem& problem, const MatmulSetting& sett
           .residual = problem.residual,
           .x_norm = problem.x_norm,
           .residual_norm = problem.residual_norm,
-          .moments = problem.moments};
+          .moments = problem.moments,
+          .gate = problem.gate};
 }
 
 std::string name_of(const GemmInstance& i) {
   const MatmulSetting& s = i.setting;
-  return fmt::format("{}gemm_{}_{}x{}_s{}_w{}_t{}_p{}_{}_b{:d}_r{:d}_x{:d}_n{:d}_m{:d}", is_mma(i) ? "mma_" : "",
+  return fmt::format("{}gemm_{}_{}x{}_s{}_w{}_t{}_p{}_{}_b{:d}_r{:d}_x{:d}_n{:d}_m{:d}{}", is_mma(i) ? "mma_" : "",
                      name_of(i.dtype), s.rows, s.columns, s.stages, s.warpgroups, s.teams, s.split,
-                     name_of(i.activation), i.bias, i.residual, i.x_norm, i.residual_norm, i.moments);
+                     name_of(i.activation), i.bias, i.residual, i.x_norm, i.residual_norm, i.moments,
+                     i.gate ? "_g1" : "");
 }
 
 std::string line_of(const GemmInstance& i) {
@@ -61,8 +63,9 @@ std::string source_of(const GemmInstance& i) {
   const MatmulSetting& s = i.setting;
   const std::string shape =
       fmt::format("GemmShape{{{}, {}, {}, {}, {}, {}}}", s.rows, s.columns, s.stages, s.warpgroups, s.teams, s.split);
-  const std::string epilogue = fmt::format("GemmEpilogue{{{}, {}, {}, {}, {}, {}}}", activation_number(i.activation),
-                                           i.bias, i.residual, i.x_norm, i.residual_norm, i.moments);
+  const std::string epilogue =
+      fmt::format("GemmEpilogue{{{}, {}, {}, {}, {}, {}{}}}", activation_number(i.activation), i.bias, i.residual,
+                  i.x_norm, i.residual_norm, i.moments, i.gate ? ", true" : "");
   if (is_mma(i)) return mma_source_of(i, epilogue);
   return fmt::format(
       "#include \"kernels/cuda/gemm.cuh\"\n"

@@ -67,9 +67,11 @@ void add_settings(std::span<const Tile> tiles, std::vector<MatmulSetting>& all) 
 std::optional<std::string> operands_refusal(const MatmulProblem& problem, std::string_view kernel) {
   if (problem.dtype != DType::f16 && problem.dtype != DType::bf16)
     return fmt::format("{} multiplies f16 and bf16, not {}", kernel, name_of(problem.dtype));
-  for (const auto& [name, size] : {std::pair("in", problem.inner), std::pair("out", problem.columns)})
+  for (const auto& [name, size] : {std::pair("in", problem.inner), std::pair("out", problem.out_columns())})
     if (size < 8 || size % 8 != 0)
       return fmt::format("{} takes multiples of 8 from 8 on; {} is {}", kernel, name, size);
+  if (problem.gate && (problem.residual || problem.moments))
+    return fmt::format("{} has nothing after the product of a gate: no residual, no moments", kernel);
   return std::nullopt;
 }
 
@@ -93,6 +95,7 @@ bool deferred(const MatmulProblem& problem) { return problem.x_norm || problem.r
 
 std::optional<std::string> cublaslt_refuses(const MatmulProblem& problem) {
   if (deferred(problem)) return "cublaslt has no layer norm of operands and no moments";
+  if (problem.gate) return "cublaslt has no product of a gate with what it lets through";
   if (problem.residual && problem.activation != Activation::none)
     return fmt::format("cublaslt has no matmul with both {} and a residual", name_of(problem.activation));
   return std::nullopt;
@@ -111,7 +114,8 @@ MatmulProblem problem_of(const LinearSpec& spec, std::int64_t rows) {
                         .residual = spec.residual,
                         .x_norm = spec.x_norm.has_value(),
                         .residual_norm = spec.residual_norm.has_value(),
-                        .moments = spec.moments};
+                        .moments = spec.moments,
+                        .gate = spec.gate};
   for (const TensorView& part : spec.weight) problem.columns += part.dim(0);
   return problem;
 }
@@ -168,6 +172,8 @@ std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCap
   if (device.arch != 90) return capability_refusal(device, "wgmma needs compute capability 9.0");
   if (auto why_not = operands_refusal(problem, "wgmma")) return why_not;
   if (auto why_not = absence(wgmma_settings(), setting)) return why_not;
+  if (problem.gate && (setting.split > 1 || setting.columns % 16 != 0))
+    return fmt::format("the tiles of '{}' do not hold a gate and what it lets through", text_of(setting));
   if (problem.moments && setting.columns % kMomentColumns != 0)
     return fmt::format("moments are of {} columns, which the tiles of '{}' cut", kMomentColumns, text_of(setting));
   if (const std::int64_t steps = ceil_div(problem.inner, setting.depth); setting.split > steps)

@@ -12,10 +12,11 @@ namespace stof::cuda {
 
 // What a choice depends on: sizes and the kinds of operands, without their addresses.
 struct MatmulProblem {
-  std::int64_t rows = 0, columns = 0, inner = 0;
+  std::int64_t rows = 0, columns = 0, inner = 0;  // columns: of the product, before a gate halves them
   DType dtype = DType::f32;
   Activation activation = Activation::none;
-  bool bias = false, residual = false, x_norm = false, residual_norm = false, moments = false;
+  bool bias = false, residual = false, x_norm = false, residual_norm = false, moments = false, gate = false;
+  std::int64_t out_columns() const { return gate ? columns / 2 : columns; }
 };
 MatmulProblem problem_of(const LinearSpec& spec, std::int64_t rows);
 

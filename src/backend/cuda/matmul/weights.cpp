@@ -38,6 +38,20 @@ DeviceMemory rounded(const Gpu& gpu, Floats& values, DType dtype) {
   return to_device<std::byte>(gpu, {stored.as<std::byte>(), stored.bytes()});
 }
 
+// Rows of `width` values: 8 of the first half, 8 of the second, and so on: a thread of a kernel has both of a pair.
+Floats paired(const Floats& values, std::size_t width) {
+  constexpr std::size_t kRows = 8;
+  const std::size_t half = values.size() / 2, block = kRows * width;
+  STOF_CHECK(half % block == 0);
+  Floats all;
+  all.reserve(values.size());
+  for (std::size_t i = 0; i < half; i += block)
+    for (const std::size_t begin : {i, half + i})
+      all.insert(all.end(), values.begin() + static_cast<std::ptrdiff_t>(begin),
+                 values.begin() + static_cast<std::ptrdiff_t>(begin + block));
+  return all;
+}
+
 // The matrix times the norm's scale as it will be stored, and of each of its rows the sum; the bias with what the
 // norm's shift adds to it.
 struct Folded {
@@ -74,6 +88,10 @@ Folded folded(const DeferredNorm& norm, Floats matrix, Floats bias, DType dtype)
 PackedWeights::PackedWeights(const Gpu& gpu, const LinearSpec& spec) : inner(spec.weight.front().dim(1)) {
   for (const TensorView& part : spec.weight) columns += part.dim(0);
   Floats values = stacked(spec.weight), biases = stacked(spec.bias);
+  if (spec.gate) {
+    values = paired(values, static_cast<std::size_t>(inner));
+    biases = paired(biases, 1);
+  }
   if (spec.x_norm) {
     STOF_CHECK(spec.x_norm->scale.dim(0) == inner && spec.x_norm->shift.dim(0) == inner);
     Folded fold = folded(*spec.x_norm, std::move(values), std::move(biases), spec.dtype);

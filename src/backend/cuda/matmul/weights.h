@@ -10,8 +10,10 @@ struct PackedWeights {
   PackedWeights(const Gpu& gpu, const LinearSpec& spec);
 
   std::int64_t inner = 0, columns = 0;
-  DeviceMemory matrix;  // [columns, inner] in the product's dtype, scaled by the norm of x where there is one
-  DeviceMemory bias;    // [columns] in the product's dtype, or empty
+  // [columns, inner] in the product's dtype, scaled by the norm of x where there is one; with a gate, 8 rows of each
+  // half in turns, and the vectors as the rows.
+  DeviceMemory matrix;
+  DeviceMemory bias;  // [columns] in the product's dtype, or empty
   // fp32, [columns] and kGemmPadding zeros; see GemmParams.
   DeviceMemory exact_bias, column_sum, scale, shift;
 };
