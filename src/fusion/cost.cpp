@@ -3,6 +3,7 @@
 
 #include "src/attention/planned.h"
 #include "src/backend/contract.h"
+#include "src/backend/cuda/driver/device.h"
 #include "src/backend/cuda/matmul/compile_ahead.h"
 #include "src/codegen/compiler.h"
 #include "src/fusion/work.h"
@@ -65,8 +66,10 @@ std::vector<Candidate> candidates_of(const Work& work, const CostContext& contex
     return {{.setting = {}, .predicted_us = rows_us + matmul_flops(work, context) / rates.flops_per_us}};
   std::vector<Candidate> candidates;
   const LinearSpec spec = linear_spec(work.node, context.dtype, context.device);
+  // A device that is only described is another machine, whose compiler nobody knows.
   const bool may_compile =
-      context.device->backend != &cuda_backend || (!context.built_in_only && machine_compiler().missing().empty());
+      context.device->backend != &cuda_backend ||
+      (!context.built_in_only && (context.device->ordinal == cuda::kDescribed || machine_compiler().missing().empty()));
   for (const MatmulChoice& choice : matmul.settings(spec, context.rows))
     if (may_compile || cuda::is_built_in(spec, context.rows, choice.setting))
       candidates.push_back({text_of(choice.setting), choice.predicted_us});
