@@ -110,7 +110,8 @@ TEST(StoredTimes, WhatIsPredictedBestIsNearlyWhatWasFoundByMeasuring) {
     const std::string id = row.at("id");
     EXPECT_LE(chosen.us, 1.10 * best.us) << id << "\n" << predicted.scheme.text() << "\n" << measured.text();
     // BERT-large's matmuls were measured by the tuned plan alone; its prediction is judged by predictions.
-    if (row.at("model") != "bert-large") EXPECT_GE(chosen.stored_us, 0.8 * chosen.us) << id;
+    const double least_share = row.at("model") == "bert-large" ? 0 : 0.8;
+    EXPECT_GE(chosen.stored_us, least_share * chosen.us) << id;
   }
 }
 
