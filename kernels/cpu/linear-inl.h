@@ -67,11 +67,10 @@ HWY_NOINLINE void multiply_tile(const ProductTile& t) {
   const float* HWY_RESTRICT x = t.x;
   const float* HWY_RESTRICT weight = t.weight;
   const float* ahead = t.ahead.at;
-  const std::byte* x_ahead = t.x_ahead.at;
-  for (int left = t.words; left > 0; left -= kLine) {
+  std::int64_t byte = 0;  // of the rows ahead
+  for (int left = t.words; left > 0; left -= kLine, byte += kLineBytes) {
     for (int line = 0; line < t.ahead.each; ++line, ahead += kLine) __builtin_prefetch(ahead, 0, 2);
-    for (int r = 0; r < t.x_ahead.rows; ++r) __builtin_prefetch(x_ahead + r * t.x_ahead.stride, 0, 2);
-    x_ahead += kLineBytes;
+    for (int r = 0; r < t.x_ahead.rows; ++r) __builtin_prefetch(t.x_ahead.at + r * t.x_ahead.stride + byte, 0, 2);
     for (const float* const end = x + std::min(left, kLine); x < end; ++x, weight += kPanel) {
       const FloatVec w0 = hn::Load(d, weight);
       const FloatVec w1 = hn::Load(d, weight + kLanes);
