@@ -150,7 +150,7 @@ struct DecodeBlock {
     int stage = 0, freed = kStages - 1;
 #pragma unroll 1
     for (int i = 0; i < count; ++i) {
-      wait_for_all_but<kStages - 2>();
+      wait_for_copies_but<kStages - 2>();
       __syncthreads();  // tile i is there for everybody, and everybody is done with the one before
       if (i + kStages - 1 < count) loader.load(freed);
       commit_copies();

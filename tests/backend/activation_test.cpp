@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
-#include <regex>
+#include <cstdlib>
 
 #include "src/codegen/embedded.h"
 
@@ -17,6 +18,25 @@ struct Polynomial {
   std::vector<float> coefficients;  // of the highest power first
 };
 
+// Literals that end in f: "-1.5e-3f".
+std::vector<float> floats_in(const std::string& text) {
+  const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  std::vector<float> found;
+  char before = ' ';
+  for (const char* at = text.c_str(); *at != '\0';) {
+    if (!is_word(before) && (is_digit(*at) || (*at == '-' && is_digit(at[1])))) {
+      char* end = nullptr;
+      const float value = std::strtof(at, &end);
+      if (*end == 'f' && !is_word(end[1])) found.push_back(value);
+      at = end;
+    }
+    before = *at;
+    if (*at != '\0') ++at;
+  }
+  return found;
+}
+
 Polynomial polynomial_of(const std::string& function) {
   for (const EmbeddedFile& header : kernel_headers()) {
     if (header.name != "kernels/cuda/activation.cuh") continue;
@@ -24,9 +44,7 @@ Polynomial polynomial_of(const std::string& function) {
     body = body.substr(body.find("float " + function + "("));
     body = body.substr(0, body.find("\n}\n"));
     Polynomial found;
-    const std::regex number(R"((-?\d[\d.]*(?:e-\d+)?)f\b)");
-    for (std::sregex_iterator it(body.begin(), body.end(), number), end; it != end; ++it)
-      found.coefficients.push_back(std::stof((*it)[1]));
+    found.coefficients = floats_in(body);
     EXPECT_EQ(found.coefficients.back(), 0.5f);  // of the last line
     found.coefficients.pop_back();
     found.limit = found.coefficients.front();
