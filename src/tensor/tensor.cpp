@@ -80,7 +80,9 @@ Tensor::Tensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape
          name_of(dtype), to_string(shape_), bytes, memory_limit());
   // A matmul that reads weights and activations from small pages spends up to a tenth of its time on their addresses.
   const std::size_t alignment = bytes < kLargePage ? kAlignment : kLargePage;
-  data_.reset(std::aligned_alloc(alignment, (bytes + kAlignment - 1) / kAlignment * kAlignment));
+  void* memory = nullptr;
+  // Not aligned_alloc: its sizes are multiples of the alignment.
+  if (posix_memalign(&memory, alignment, (bytes + kAlignment - 1) / kAlignment * kAlignment) == 0) data_.reset(memory);
   if (!data_)
     fail(ErrorKind::device, "out of memory: {} bytes for a {} tensor of shape {}", bytes, name_of(dtype),
          to_string(shape_));
