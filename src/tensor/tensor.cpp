@@ -78,7 +78,7 @@ Tensor::Tensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape
   if (bytes > memory_limit())
     fail(ErrorKind::device, "a {} tensor of shape {} takes {} bytes; accepted: at most {}, the memory of this machine",
          name_of(dtype), to_string(shape_), bytes, memory_limit());
-  // A matmul that reads weights and activations from small pages spends up to a tenth of its time on their addresses.
+  // A matmul touches more small pages of weights and activations than a processor keeps the addresses of.
   const std::size_t alignment = bytes < kLargePage ? kAlignment : kLargePage;
   void* memory = nullptr;
   // Not aligned_alloc: its sizes are multiples of the alignment.
