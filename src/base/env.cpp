@@ -17,7 +17,9 @@ std::filesystem::path folder_of(const char* name) {
 std::filesystem::path cache_folder() {
   if (const auto cache = folder_of("XDG_CACHE_HOME"); !cache.empty()) return cache / "stof";
   if (const auto home = folder_of("HOME"); !home.empty()) return home / ".cache" / "stof";
-  return std::filesystem::temp_directory_path() / "stof";
+  std::error_code none;  // TMPDIR names no folder
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(none);
+  return (none ? "/tmp" : temporary) / "stof";
 }
 
 }  // namespace stof

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "src/base/error.h"
+#include "src/base/file_status.h"
 #include "src/model/json.h"
 
 namespace stof {
@@ -152,7 +153,7 @@ void read_gpt2(const JsonObject& object, ModelConfig& config) {
 
 ModelConfig read_config(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "config.json";
-  if (!std::filesystem::exists(file))
+  if (!is_there(file))
     fail(ErrorKind::bad_file,
          "{}: no config.json; a model is a folder with config.json, model.safetensors, and "
          "tokenizer.json or vocab.txt",

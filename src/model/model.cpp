@@ -2,6 +2,7 @@
 #include "src/model/model.h"
 
 #include "src/base/error.h"
+#include "src/base/file_status.h"
 #include "src/model/weight_files.h"
 
 namespace stof {
@@ -71,11 +72,11 @@ const TensorView& Model::weight(std::string_view name, const Shape& shape) const
 }
 
 Model read_model(const fs::path& folder) {
-  if (!fs::is_directory(folder))
+  if (!is_folder(folder))
     fail(ErrorKind::bad_file,
          "{}: {}; a model is a folder with config.json, model.safetensors, and tokenizer.json or "
          "vocab.txt",
-         folder.string(), fs::exists(folder) ? "not a folder" : "no such folder");
+         folder.string(), is_there(folder) ? "not a folder" : "no such folder");
   Model model;
   model.folder = folder;
   model.config = read_config(folder);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "src/base/error.h"
+#include "src/base/file_status.h"
 #include "src/model/config.h"
 #include "src/model/json.h"
 
@@ -77,6 +78,7 @@ void read_modules(const fs::path& folder, const ModelConfig& config, PoolingConf
            "{}: {}; accepted: Transformer, Pooling, Normalize of sentence_transformers, in this order", module.where(),
            type);
     if (i == 0 && !path.empty()) fail(ErrorKind::unsupported, "{}: path '{}'; accepted: ''", module.where(), path);
+    if (i == 1 && !is_entry_name(path)) module.refuse("path", fmt::format("a folder {}", kEntryName));
     if (i == 1) result.pooling = read_pooling_module(folder / path, config);
     if (i == 2) result.normalize = true;
   }
@@ -87,7 +89,7 @@ void read_modules(const fs::path& folder, const ModelConfig& config, PoolingConf
 // their own carry 1e30 there.
 std::int64_t tokenizer_limit(const fs::path& folder, std::int64_t max_positions) {
   const fs::path file = folder / "tokenizer_config.json";
-  if (!fs::exists(file)) return max_positions;
+  if (!is_there(file)) return max_positions;
   const json tree = read_json(file);
   const JsonObject object(tree, file.string());
   if (object.positive_number("model_max_length", 1e30) >= static_cast<double>(max_positions)) return max_positions;
@@ -96,7 +98,7 @@ std::int64_t tokenizer_limit(const fs::path& folder, std::int64_t max_positions)
 
 std::int64_t read_max_tokens(const fs::path& folder, std::int64_t max_positions) {
   const fs::path file = folder / "sentence_bert_config.json";
-  if (!fs::exists(file)) return tokenizer_limit(folder, max_positions);
+  if (!is_there(file)) return tokenizer_limit(folder, max_positions);
   const json tree = read_json(file);
   const JsonObject object(tree, file.string());
   if (object.boolean("do_lower_case", false))
@@ -110,7 +112,7 @@ std::int64_t read_max_tokens(const fs::path& folder, std::int64_t max_positions)
 
 PoolingConfig read_pooling(const fs::path& folder, const ModelConfig& config) {
   PoolingConfig result{.pooling = config.family == Family::gpt2 ? Pooling::last : Pooling::cls};
-  if (fs::exists(folder / "modules.json")) read_modules(folder, config, result);
+  if (is_there(folder / "modules.json")) read_modules(folder, config, result);
   result.max_tokens = read_max_tokens(folder, config.max_positions);
   return result;
 }

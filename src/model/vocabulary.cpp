@@ -6,6 +6,7 @@
 #include <map>
 
 #include "src/base/error.h"
+#include "src/base/file_status.h"
 #include "src/model/file_map.h"
 #include "src/model/json.h"
 #include "src/model/tokenizer_files.h"
@@ -100,7 +101,7 @@ constexpr std::array<SpecialToken, 5> kSpecialTokens{{{"unk_token", "[UNK]"},
 }  // namespace
 
 TokenizerFiles read_vocabulary(const fs::path& vocabulary, const fs::path& config_file) {
-  const json tree = fs::exists(config_file) ? read_json(config_file) : json::object();
+  const json tree = is_there(config_file) ? read_json(config_file) : json::object();
   const JsonObject config(tree, config_file.string());
   check_understood(config);
   const Ids ids = read_lines(vocabulary);
@@ -129,11 +130,11 @@ TokenizerFiles read_vocabulary(const fs::path& vocabulary, const fs::path& confi
 }
 
 TokenizerFiles read_tokenizer_files(const fs::path& folder) {
-  if (fs::exists(folder / "tokenizer.json")) return read_tokenizer_json(folder / "tokenizer.json");
-  if (fs::exists(folder / "added_tokens.json"))
+  if (is_there(folder / "tokenizer.json")) return read_tokenizer_json(folder / "tokenizer.json");
+  if (is_there(folder / "added_tokens.json"))
     fail(ErrorKind::unsupported, "{}: added_tokens.json beside vocab.txt is not read; accepted: tokenizer.json",
          folder.string());
-  if (fs::exists(folder / "vocab.txt")) return read_vocabulary(folder / "vocab.txt", folder / "tokenizer_config.json");
+  if (is_there(folder / "vocab.txt")) return read_vocabulary(folder / "vocab.txt", folder / "tokenizer_config.json");
   fail(ErrorKind::bad_file, "{}: neither tokenizer.json nor vocab.txt", folder.string());
 }
 

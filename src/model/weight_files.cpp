@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/file_status.h"
 #include "src/model/json.h"
 
 namespace stof {
@@ -23,10 +24,8 @@ Index read_index(const fs::path& file) {
   const JsonObject map = root.object("weight_map");
   Index index;
   for (const auto& [tensor, shard] : root.at("weight_map").items()) {
-    // Nothing outside the folder: no separator, and neither of the two names that are folders.
     const std::string name = shard.is_string() ? shard.get<std::string>() : "";
-    if (name.empty() || name == "." || name == ".." || name.find_first_of(std::string_view("/\0", 2)) != name.npos)
-      map.refuse(tensor, "the name of a file in the same folder");
+    if (!is_entry_name(name)) map.refuse(tensor, fmt::format("a file {}", kEntryName));
     index.emplace(tensor, name);
   }
   return index;
@@ -40,7 +39,7 @@ class Shards {
 
   TensorFile read() {
     for (const auto& [shard, count] : tensors_of_) {
-      if (!fs::exists(folder_ / shard))
+      if (!is_there(folder_ / shard))
         fail(ErrorKind::bad_file, "{}: the shard '{}' is missing, which has {} of {} tensors", index_file(), shard,
              count, index_.size());
       add(shard, read_safetensors(folder_ / shard));
@@ -86,8 +85,8 @@ class Shards {
 }  // namespace
 
 WeightFiles read_weight_files(const fs::path& folder) {
-  if (fs::exists(folder / kOneFile)) return {.file = kOneFile, .tensors = read_safetensors(folder / kOneFile)};
-  if (!fs::exists(folder / kIndex))
+  if (is_there(folder / kOneFile)) return {.file = kOneFile, .tensors = read_safetensors(folder / kOneFile)};
+  if (!is_there(folder / kIndex))
     fail(ErrorKind::bad_file, "{}: neither {} nor {}; weights in other files (pytorch_model.bin) are not read",
          folder.string(), kOneFile, kIndex);
   const Index index = read_index(folder / kIndex);

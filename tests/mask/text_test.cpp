@@ -115,6 +115,12 @@ TEST_F(TextFiles, InMemoryArraysPrintTheirFingerprint) {
           "\n       ^");
 }
 
+TEST_F(TextFiles, ANameIsReadToItsEnd) {
+  save("m.npy", DType::boolean, {1, 1}, 1);
+  EXPECT_ERROR(parse(std::string("bits(m.npy\0s)", 13), folder_), ErrorKind::invalid_argument,
+               "mask: the name of an .npy file with a NUL byte in it\n  bits(m.npy s)\n       ^");
+}
+
 TEST_F(TextFiles, ArraysThatDoNotFitTheExtentAreNamed) {
   save("m.npy", DType::boolean, {3, 4}, 1);
   save("ids.npy", DType::i32, {3}, 0);

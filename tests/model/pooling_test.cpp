@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "src/model/config.h"
+#include "src/model/json.h"
 #include "tests/expect_error.h"
 #include "tests/model/checkpoint.h"
 #include "tests/temporary_folder.h"
@@ -97,6 +98,15 @@ TEST_F(PoolingFiles, RefusesModules) {
       "module 0: other.Transformer; accepted: Transformer, Pooling, Normalize of sentence_transformers, in this order");
   modules(R"([{"path":"0_T","type":"sentence_transformers.models.Transformer"}])");
   expect("modules.json", ErrorKind::unsupported, "module 0: path '0_T'; accepted: ''");
+  for (const std::string& path : {std::string("../1_Pooling"), std::string("/1_Pooling"), std::string(".."),
+                                  std::string("a\nb"), std::string(256, 'n')}) {
+    nlohmann::json pooling = nlohmann::json::parse(kPooling);
+    pooling["path"] = path;
+    modules("[" + kTransformer + "," + pooling.dump() + "]");
+    expect("modules.json", ErrorKind::bad_file,
+           "module 1: 'path' is " + excerpt(path) +
+               "; accepted: a folder in the same folder, named by at most 255 bytes, none a control character");
+  }
   modules("[7]");
   expect("modules.json", ErrorKind::bad_file, "module 0: 7; accepted: an object");
 }

@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
+#include "src/model/json.h"
 #include "tests/expect_error.h"
 #include "tests/temporary_folder.h"
 
@@ -93,16 +92,32 @@ TEST_F(Shards, HaveWhatTheIndexSays) {
 }
 
 TEST_F(Shards, AreFilesOfTheFolder) {
-  for (const char* name : {"../1.safetensors", "/1.safetensors", "..", ".", "", "a/b"}) {
+  const std::string accepted =
+      "; accepted: a file in the same folder, named by at most 255 bytes, none a control character";
+  for (const std::string& name : {std::string("../1.safetensors"), std::string("/1.safetensors"), std::string(".."),
+                                  std::string("."), std::string(), std::string("a/b"),
+                                  std::string("1.safetensors\0", 14), std::string("\x1b[31m"), std::string("\x7f")}) {
     index({{"a", name}});
-    expect("weight_map: 'a' is " + json(name).dump() + "; accepted: the name of a file in the same folder");
+    expect("weight_map: 'a' is " + excerpt(name) + accepted);
   }
   index({{"a", 1}});
-  expect("weight_map: 'a' is 1; accepted: the name of a file in the same folder");
+  expect("weight_map: 'a' is 1" + accepted);
   index(json::array());
   expect("weight_map: []; accepted: an object");
   write_bytes(folder_ / "model.safetensors.index.json", "{}");
   expect("'weight_map' is missing");
+}
+
+// A name that the system cannot even look for is refused like any other, not thrown out of std::filesystem.
+TEST_F(Shards, HaveNamesThatAFileCanHave) {
+  index({{"a", std::string(255, 'n')}});
+  expect("the shard '" + std::string(255, 'n') + "' is missing, which has 1 of 1 tensors");
+  index({{"a", std::string(256, 'n')}});
+  expect("weight_map: 'a' is \"" + std::string(59, 'n') +
+         "...; accepted: a file in the same folder, named by at most 255 bytes, none a control character");
+  const std::filesystem::path unreachable = folder_ / std::string(256, 'n');
+  EXPECT_ERROR(read_weight_files(unreachable), ErrorKind::bad_file,
+               "cannot read " + (unreachable / "model.safetensors").string() + ": File name too long");
 }
 
 TEST_F(Shards, AreNamedWhereTheyAreBroken) {

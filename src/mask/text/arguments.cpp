@@ -97,6 +97,7 @@ Arguments::Array Arguments::array() {
   const bool is_quoted = cursor_.peek() == '"' || cursor_.peek() == '\'';
   const std::string name = is_quoted ? cursor_.quoted() : std::string(cursor_.until(",)"));
   if (name.empty()) cursor_.fail_at(place, fmt::format("expected the name of an .npy file {}", in_usage()));
+  if (name.find('\0') != name.npos) cursor_.fail_at(place, "the name of an .npy file with a NUL byte in it");
   if (!is_quoted && name[0] == '#')
     cursor_.fail_at(place, fmt::format("array {} was held in memory when this mask was printed; save it as .npy and "
                                        "write the file's name here",

@@ -109,7 +109,9 @@ void Cursor::fail_at(std::size_t place, std::string_view message, ErrorKind kind
   const std::string_view dots_before = begin > 0 && text_[begin - 1] != '\n' ? "..." : "";
   const std::string_view dots_after = end < text_.size() && text_[end] != '\n' ? "..." : "";
   std::string line = fmt::format("{}{}{}", dots_before, text_.substr(begin, end - begin), dots_after);
-  std::replace(line.begin(), line.end(), '\t', ' ');
+  // Tabs would move the mark, and what a terminal obeys is not shown to it.
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
   const std::string_view passed = text_.substr(begin, place - begin);
   const auto column = static_cast<std::size_t>(
       std::count_if(passed.begin(), passed.end(), [](char c) { return !continues_character(c); }));
