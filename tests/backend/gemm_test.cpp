@@ -167,8 +167,8 @@ INSTANTIATE_TEST_SUITE_P(Every, GemmSetting, testing::Combine(kDtypes, testing::
 INSTANTIATE_TEST_SUITE_P(Every, GemmEpilogue,
                          testing::Combine(kDtypes, testing::ValuesIn(settings_of({"wgmma 128x128 k64 s5 w2 t1 split1",
                                                                                   "wgmma 64x64 k64 s4 w1 t1 split4",
-                                                                                  "wgmma 128x112 k64 s6 w2 t1 split1",
-                                                                                  "wgmma 64x48 k64 s6 w1 t1 split4",
+                                                                                  "wgmma 128x144 k64 s5 w2 t1 split1",
+                                                                                  "wgmma 64x96 k64 s8 w1 t1 split4",
                                                                                   "mma 128x64 k32 s4 w4 t1 split1"}))),
                          name_of_test);
 

@@ -1,29 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a matmul should take: steps of a tile at the rate of what is slowest - the tensor cores, an SM's share of
-// the L2, all SMs together, or too few loads in flight -, as many as the busiest SM has; what comes before the first
-// and after the last of them; and never less than its bytes take. Constants: docs/kernels/gemm.md.
+// How long a matmul should take: steps of a tile at a rate between those of the tensor cores, of an SM's share of the
+// L2, of all SMs together and of loads in flight; as many as the busiest SM has; what comes before the first and after
+// the last of them; and never less than its bytes take. Constants: docs/kernels/gemm.md.
 #include <algorithm>
-#include <array>
+#include <cmath>
+#include <limits>
 
 #include "src/backend/cuda/matmul/settings.h"
 
 namespace stof::cuda {
 namespace {
 
-constexpr double kCyclesPerUs = 1450;       // that the clock keeps under load
-constexpr double kMultiplyPerCycle = 2048;  // of an SM, in 16 bits
-constexpr double kSmBytesPerUs = 135e3;     // from the L2, of one SM
-constexpr double kL2BytesPerUs = 11e6;      // of all of them, many of which ask for the same
-constexpr double kLoadUs = 0.4;             // of one load, shared by those in flight
-constexpr double kDramBytesPerUs = 3.9e6, kCachedBytesPerUs = 9e6;
+// Fitted to bench/results/a154e4f-h200-gemm.json, but for the three that say so.
+constexpr double kCyclesPerUs = 1534;       // that the clock keeps under load
+constexpr double kMultiplyPerCycle = 2048;  // of an SM, in 16 bits, by its data sheet
+constexpr double kSmBytesPerUs = 243e3;     // from the L2, of one SM
+constexpr double kL2BytesPerUs = 16.1e6;    // of all of them, many of which ask for the same
+constexpr double kLoadUs = 0.45;            // of one load, shared by those in flight
+constexpr double kEarlyShare = 0.45;        // of the steps that a ring holds, done while the kernel in front ends
+constexpr double kDramBytesPerUs = 3.9e6, kCachedBytesPerUs = 9e6;  // of older measurements
 constexpr double kCachedBytes = 40e6;  // operands that stay in the L2 from kernel to kernel
-constexpr double kLaunchUs = 0.45, kFirstSteps = 3;
-constexpr double kSplitUs = 0.6, kSentBytesPerUs = 30e3;  // of partial sums, from an SM to others
-constexpr double kWriteUs = 0.15;                         // of a tile, and for each value of a thread, in ns:
-constexpr double kPlainNs = 2, kBiasNs = 0.5, kActivationNs = 7, kXNormNs = 3, kResidualNs = 8, kResidualNormNs = 6,
-                 kMomentsNs = 7;
-constexpr double kTurnShare = 0.3;  // of the time of writing, that two teams do not hide from each other
-constexpr double kBlasLaunchUs = 0.7, kRowKernelUs = 1.6, kRowKernelBytesPerUs = 3.25e6;  // cuBLASLt's, beside ours
+constexpr double kLaunchUs = 1.13, kFirstSteps = 7.8, kMomentsReadUs = 0.29;
+constexpr double kAloneUs = 0.5;     // where the kernel in front leaves no shared memory to start early in
+constexpr double kClusterUs = 0.67;  // and what clusters wait longer
+constexpr double kNextClustersUs = 5, kSentBytesPerUs = 35e3;  // of partial sums, from an SM to others
+constexpr double kWriteUs = 0.27;                              // of a tile, and for each value of a thread, in ns:
+constexpr double kPlainNs = 2.1, kBiasNs = 2.3, kActivationNs = 11.4, kXNormNs = 4.3, kResidualNs = 5.2,
+                 kResidualNormNs = 10.8, kMomentsNs = 9.7;
+constexpr double kTurnShare = 0.09;  // of a write, that two teams do not hide from each other
+constexpr double kLone = 2.9;        // times as long as beside other warps a value takes one team
+constexpr double kBlasLaunchUs = 0.77, kRowKernelUs = 1.6, kRowKernelBytesPerUs = 3.25e6;  // cuBLASLt's, beside ours
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -35,29 +41,56 @@ double bytes_us(const MatmulProblem& p) {
   return 1.15 * bytes / (bytes > kCachedBytes ? kDramBytesPerUs : kCachedBytesPerUs);
 }
 
-double write_us(const MatmulProblem& p, const MatmulSetting& s) {
+double value_us(const MatmulProblem& p) {
   const double ns = kPlainNs + (p.bias ? kBiasNs : 0) + (p.activation != Activation::none ? kActivationNs : 0) +
                     (p.x_norm ? kXNormNs : 0) + (p.residual ? kResidualNs : 0) +
                     (p.residual_norm ? kResidualNormNs : 0) + (p.moments ? kMomentsNs : 0);
-  return kWriteUs + ns / 1000 * s.rows * s.columns / (128.0 * s.warpgroups * s.split);
+  return ns / 1000;
+}
+
+// Whether CTAs of the kernel behind find shared memory before those of this one end, and begin to load weights.
+bool leaves_room(const MatmulSetting& s, std::int64_t parts, const DeviceCaps& device) {
+  return 2 * std::min<std::int64_t>(parts, std::int64_t{device.cores} * ctas_of(s)) <= device.cores * most_ctas_of(s);
+}
+
+struct Step {
+  double bytes = 0, us = 0;
+};
+
+// Four limits: one that is far above the others is the time, those that are near each other add to it.
+Step step_of(const MatmulSetting& s, int active, std::int64_t at_once) {
+  const double bytes = (s.rows + s.columns) * s.depth * 2;
+  double sum = 0;
+  for (const double limit :
+       {static_cast<double>(s.rows) * s.columns * s.depth / kMultiplyPerCycle / kCyclesPerUs, bytes / kSmBytesPerUs,
+        bytes * active / kL2BytesPerUs, kLoadUs / (s.stages - 2) / static_cast<double>(at_once)})
+    sum += std::pow(limit, 4);
+  return {bytes, std::pow(sum, 0.25)};
 }
 
 double tile_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSetting& s) {
   const std::int64_t parts = ceil_div(p.rows, s.rows) * ceil_div(p.columns, s.columns) * s.split;
   const std::int64_t of_busiest = ceil_div(parts, device.cores),
                      at_once = std::min<std::int64_t>(ctas_of(s), of_busiest);
-  const auto steps = static_cast<double>(of_busiest * ceil_div(ceil_div(p.inner, s.depth), s.split));
-  const auto rounds = static_cast<double>(ceil_div(of_busiest, at_once));
-  const double bytes = (s.rows + s.columns) * s.depth * 2;
-  const double step = std::max(
-      {static_cast<double>(s.rows) * s.columns * s.depth / kMultiplyPerCycle / kCyclesPerUs, bytes / kSmBytesPerUs,
-       bytes * static_cast<double>(std::min<std::int64_t>(device.cores, parts)) / kL2BytesPerUs,
-       kLoadUs / (s.stages - 2) / static_cast<double>(at_once)});
-  const double write = write_us(p, s), multiply = steps * step;
-  const double exposed = s.teams > 1 ? 1 + kTurnShare * static_cast<double>(of_busiest) : rounds;
-  const double sent = 4.0 * s.rows * s.columns * (s.split - 1) / s.split;
-  return kLaunchUs + kFirstSteps * bytes / kSmBytesPerUs + std::max(multiply + exposed * write, bytes_us(p)) +
-         (s.split > 1 ? rounds * (kSplitUs + sent / kSentBytesPerUs) : 0);
+  const auto busiest = static_cast<double>(of_busiest), rounds = static_cast<double>(ceil_div(of_busiest, at_once));
+  const std::int64_t steps = ceil_div(ceil_div(p.inner, s.depth), s.split);
+  const Step step = step_of(s, static_cast<int>(std::min<std::int64_t>(device.cores, parts)), at_once);
+  const double of_tile = static_cast<double>(steps) * step.us,
+               multiply = busiest * of_tile -
+                          kEarlyShare * static_cast<double>(std::min<std::int64_t>(s.stages, steps)) * step.us,
+               values = value_us(p) * s.rows * s.columns / (128.0 * s.warpgroups * s.split);
+  const double work = s.teams == 1
+                          ? multiply + rounds * (kWriteUs + values)
+                          : std::max(multiply + busiest * values / s.teams, busiest * (of_tile + kLone * values) / 2) +
+                                kWriteUs * (1 + kTurnShare * busiest);
+  double us = kLaunchUs + kFirstSteps * step.bytes / kSmBytesPerUs +
+              (p.x_norm || p.residual_norm ? kMomentsReadUs : 0) + std::max(work, bytes_us(p));
+  if (!leaves_room(s, parts, device)) us += kAloneUs + (s.split > 1 ? kClusterUs : 0);
+  if (s.split > 1) {
+    const double sent = 4.0 * s.rows * s.columns * (s.split - 1) / s.split;
+    us += rounds * sent / kSentBytesPerUs + (rounds - 1) * kNextClustersUs;
+  }
+  return us;
 }
 
 // By the rates that data sheets of 8.x give for an SM; not fitted to any measurement. The epilogue is as exposed as the
@@ -69,24 +102,17 @@ double mma_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSett
   const double tile = static_cast<double>(s.rows) * s.columns, bytes = (s.rows + s.columns) * s.depth * 2;
   const double step = std::max(tile * s.depth / kMmaPerCycle / kMmaCyclesPerUs, bytes / kMmaBytesPerUs);
   const auto steps = static_cast<double>(ceil_div(p.inner, s.depth));
-  MatmulSetting as_wgmma = s;
-  as_wgmma.warpgroups = std::max(1, s.warpgroups / 4);
-  return kMmaLaunchUs + std::max(of_busiest * (steps * step + write_us(p, as_wgmma) / kMmaCtas), bytes_us(p));
+  const double write = kWriteUs + value_us(p) * tile / (128 * std::max(1.0, s.warpgroups / 4.0));
+  return kMmaLaunchUs + std::max(of_busiest * (steps * step + write / kMmaCtas), bytes_us(p));
 }
 
-// As if it had tiles like ours, and what row kernels do after it.
+// As our best tile, and what row kernels do after it.
 double cublaslt_us(MatmulProblem p, const DeviceCaps& device) {
-  constexpr auto kWgmma = MatmulSetting::Kernel::wgmma;
-  constexpr std::array<MatmulSetting, 6> kLike{{{kWgmma, 64, 64, 64, 6, 1, 1, 1},
-                                                {kWgmma, 64, 64, 64, 4, 1, 1, 4},
-                                                {kWgmma, 64, 192, 64, 6, 1, 1, 1},
-                                                {kWgmma, 128, 128, 64, 5, 2, 1, 1},
-                                                {kWgmma, 128, 192, 64, 4, 2, 1, 1},
-                                                {kWgmma, 128, 256, 64, 3, 2, 1, 1}}};
   const bool after = p.activation == Activation::gelu || p.activation == Activation::silu;
   if (after) p.activation = Activation::none, p.bias = false;
-  double best = tile_us(p, device, kLike[0]);
-  for (const MatmulSetting& like : kLike) best = std::min(best, tile_us(p, device, like));
+  double best = std::numeric_limits<double>::infinity();
+  for (const MatmulSetting& like : wgmma_settings())
+    if (like.split <= ceil_div(p.inner, like.depth)) best = std::min(best, tile_us(p, device, like));
   best += kBlasLaunchUs;
   if (!after) return best;
   return best + kRowKernelUs + 4 * static_cast<double>(p.rows) * static_cast<double>(p.columns) / kRowKernelBytesPerUs;

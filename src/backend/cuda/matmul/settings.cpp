@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 
 #include "src/base/error.h"
 
@@ -19,49 +18,29 @@ constexpr std::int64_t kBarrierBytes = 2 * 1024;  // and what rounding up to 102
 struct Tile {
   int rows, columns, stages, warpgroups, teams, least_split, most_split;
 };
-constexpr std::array<Tile, 13> kTiles{{{64, 64, 6, 1, 1, 1, 1},
+// Widths between the powers of two make one wave of tiles over all SMs where those leave some idle: 512 rows of 2304
+// columns are 128 tiles of 128x72. What each gains: docs/kernels/gemm.md.
+constexpr std::array<Tile, 19> kTiles{{{64, 48, 7, 1, 1, 1, 1},
+                                       {64, 64, 6, 1, 1, 1, 1},
                                        {64, 64, 4, 1, 1, 2, 4},
+                                       {64, 96, 8, 1, 1, 1, 1},
+                                       {64, 96, 8, 1, 1, 4, 4},
                                        {64, 128, 8, 1, 1, 1, 1},
                                        {64, 128, 3, 1, 1, 2, 4},
                                        {64, 192, 6, 1, 1, 1, 1},
                                        {128, 64, 8, 2, 1, 1, 1},
                                        {128, 64, 3, 2, 1, 2, 8},
+                                       {128, 72, 7, 2, 1, 1, 1},
+                                       {128, 96, 6, 2, 1, 1, 1},
                                        {128, 128, 5, 2, 1, 1, 1},
                                        {128, 128, 4, 2, 1, 2, 8},
                                        {128, 128, 5, 1, 2, 1, 1},
+                                       {128, 144, 5, 2, 1, 1, 1},
                                        {128, 192, 4, 2, 1, 1, 1},
                                        {128, 192, 4, 1, 2, 1, 1},
                                        {128, 256, 3, 2, 1, 1, 1}}};
-// For one wave of tiles over all SMs where those above leave some idle: 512 rows of 2304 columns are 128 tiles of
-// 128x72. No device has confirmed their results and times.
-constexpr std::array<Tile, 13> kUnmeasuredTiles{{{64, 24, 8, 1, 1, 1, 1},
-                                                 {64, 32, 8, 1, 1, 1, 1},
-                                                 {64, 48, 7, 1, 1, 1, 1},
-                                                 {64, 48, 6, 1, 1, 2, 4},
-                                                 {64, 96, 8, 1, 1, 1, 1},
-                                                 {64, 96, 8, 1, 1, 2, 4},
-                                                 {128, 72, 7, 2, 1, 1, 1},
-                                                 {128, 96, 6, 2, 1, 1, 1},
-                                                 {128, 96, 6, 2, 1, 2, 4},
-                                                 {128, 112, 6, 2, 1, 1, 1},
-                                                 {128, 112, 5, 2, 1, 2, 2},
-                                                 {128, 144, 5, 2, 1, 1, 1},
-                                                 {128, 160, 4, 2, 1, 1, 1}}};
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-void add_settings(std::span<const Tile> tiles, std::vector<MatmulSetting>& all) {
-  for (const Tile& tile : tiles)
-    for (int split = tile.least_split; split <= tile.most_split; split *= 2)
-      all.push_back({.kernel = Kernel::wgmma,
-                     .rows = tile.rows,
-                     .columns = tile.columns,
-                     .depth = kDepth,
-                     .stages = tile.stages,
-                     .warpgroups = tile.warpgroups,
-                     .teams = tile.teams,
-                     .split = split});
-}
 
 // By the rules of both kernels.
 std::optional<std::string> operands_refusal(const MatmulProblem& problem, std::string_view kernel) {
@@ -129,15 +108,27 @@ std::int64_t shared_bytes_of(const MatmulSetting& setting) {
   return setting.stages * stage + out + facts + kBarrierBytes;
 }
 
+int most_ctas_of(const MatmulSetting& setting) {
+  return static_cast<int>(kSharedOfSm / (shared_bytes_of(setting) + 1024));
+}
+
 int ctas_of(const MatmulSetting& setting) {
   const bool small = setting.warpgroups * setting.teams == 1 || setting.rows * setting.columns <= 128 * 64;
-  return small && 2 * (shared_bytes_of(setting) + 1024) <= kSharedOfSm ? 2 : 1;
+  return small && most_ctas_of(setting) >= 2 ? 2 : 1;
 }
 
 std::vector<MatmulSetting> wgmma_settings() {
   std::vector<MatmulSetting> all;
-  add_settings(kTiles, all);
-  add_settings(kUnmeasuredTiles, all);
+  for (const Tile& tile : kTiles)
+    for (int split = tile.least_split; split <= tile.most_split; split *= 2)
+      all.push_back({.kernel = Kernel::wgmma,
+                     .rows = tile.rows,
+                     .columns = tile.columns,
+                     .depth = kDepth,
+                     .stages = tile.stages,
+                     .warpgroups = tile.warpgroups,
+                     .teams = tile.teams,
+                     .split = split});
   return all;
 }
 
@@ -155,15 +146,7 @@ std::vector<MatmulSetting> mma_settings() {
   return all;
 }
 
-bool is_measured(const MatmulProblem& problem, const MatmulSetting& setting) {
-  if (setting.kernel == Kernel::mma) return false;
-  // Of the two teams whose sums leave few registers: an activation, norms and moments.
-  if (setting.teams > 1 && setting.columns == 192 && (deferred(problem) || problem.activation != Activation::none))
-    return false;
-  std::vector<MatmulSetting> unmeasured;
-  add_settings(kUnmeasuredTiles, unmeasured);
-  return std::find(unmeasured.begin(), unmeasured.end(), setting) == unmeasured.end();
-}
+bool is_measured(const MatmulSetting& setting) { return setting.kernel != Kernel::mma; }
 
 std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCaps& device,
                                    const MatmulSetting& setting) {
@@ -194,7 +177,7 @@ std::vector<MatmulChoice> settings_of(const MatmulProblem& problem, const Device
   all.push_back({});
   std::vector<MatmulChoice> choices;
   for (const MatmulSetting& setting : all)
-    if (!refuses(problem, device, setting) && is_measured(problem, setting))
+    if (!refuses(problem, device, setting) && is_measured(setting))
       choices.push_back({setting, predicted_us(problem, device, setting)});
   std::stable_sort(choices.begin(), choices.end(),
                    [](const MatmulChoice& a, const MatmulChoice& b) { return a.predicted_us < b.predicted_us; });

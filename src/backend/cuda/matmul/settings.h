@@ -20,8 +20,9 @@ struct MatmulProblem {
 };
 MatmulProblem problem_of(const LinearSpec& spec, std::int64_t rows);
 
-// Shared memory of a CTA, and how many CTAs an SM holds.
+// Shared memory of a CTA, how many CTAs find theirs on an SM, and how many of one kernel an SM works on.
 std::int64_t shared_bytes_of(const MatmulSetting& setting);
+int most_ctas_of(const MatmulSetting& setting);
 int ctas_of(const MatmulSetting& setting);
 
 // Every tile that kernels/cuda/gemm.cuh is made for, each with every split.
@@ -32,9 +33,9 @@ std::vector<MatmulSetting> mma_settings();
 
 std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCaps& device,
                                    const MatmulSetting& setting);
-// False where no device has confirmed results and times: such a setting runs when it is asked for by name, and is not
-// among settings_of.
-bool is_measured(const MatmulProblem& problem, const MatmulSetting& setting);
+// False where no device has been seen to gain by it: such a setting runs when it is asked for by name, and is not among
+// settings_of.
+bool is_measured(const MatmulSetting& setting);
 // Every reason, a line each: what a user reads when no setting takes the problem.
 std::string refusals_of(const MatmulProblem& problem, const DeviceCaps& device);
 
