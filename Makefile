@@ -42,17 +42,19 @@ demo: build model  ## embed the sentences of data/, search them, and show what m
 	@echo "== demo: $(STOF) demo --model $(MODEL) --data data"
 	@$(STOF) demo --model "$(MODEL)" --data data
 
-# Every figure of docs/benchmarks.md for the CPU. RESUME=--resume goes on with what the files have.
+# Every figure of docs/benchmarks.md for the CPU. RESUME=--resume goes on with what the files have; EACH=0.05 times a row
+# for so many seconds, to try the whole.
 PEERS_PYTHON ?= .cache/peers/venv/bin/python
 RESULTS := bench/results/cpu
+TIMED = $(RESUME) $(if $(EACH),--seconds $(EACH))
 bench-cpu: build model  ## measure STOF and its peers on this CPU (minutes; fetches the peers, several GB), write docs/benchmarks.md
 	@cmake --build --preset release -j $(JOBS) --target stof_cli stof_c bench_tokenizer
 	@[ -x $(PEERS_PYTHON) ] || bench/peers/install.sh
-	@$(PEERS_PYTHON) bench/peers/attention_cpu.py --out $(RESULTS)-attention-peers.json $(RESUME)
-	@$(PEERS_PYTHON) bench/peers/model_cpu.py --model $(MODEL) --out $(RESULTS)-model-peers.json $(RESUME)
+	@$(PEERS_PYTHON) bench/peers/attention_cpu.py --out $(RESULTS)-attention-peers.json $(TIMED)
+	@$(PEERS_PYTHON) bench/peers/model_cpu.py --model $(MODEL) --out $(RESULTS)-model-peers.json $(TIMED)
 	@$(PEERS_PYTHON) bench/peers/tokenizer_cpu.py --model $(MODEL) --out $(RESULTS)-tokenizer-peers.json
-	@$(STOF) bench attention --device cpu --json $(RESULTS)-attention.json $(RESUME)
-	@$(STOF) bench model --device cpu --model $(MODEL) --json $(RESULTS)-model.json $(RESUME)
+	@$(STOF) bench attention --device cpu --json $(RESULTS)-attention.json $(TIMED)
+	@$(STOF) bench model --device cpu --model $(MODEL) --json $(RESULTS)-model.json $(TIMED)
 	@bench/report.py $(RESULTS)-attention-peers.json --into docs/benchmarks.md --mark attention-cpu
 	@bench/report.py $(RESULTS)-attention-peers.json --figure docs/figures/attention-cpu.svg
 	@bench/report.py $(RESULTS)-model-peers.json --into docs/benchmarks.md --mark model-cpu
