@@ -17,8 +17,11 @@ struct Axis {
 // A transposing copy touches a cache line per element on one side; a tile keeps those lines until they are used up.
 constexpr std::int64_t kTile = 64;
 
+constexpr std::int64_t kWorthThreads = 1 << 20;  // elements
+
 template <class T>
 void copy_plane(const T* from, T* to, const Axis& outer, const Axis& inner) {
+#pragma omp parallel for schedule(static) if (outer.size > kTile && outer.size * inner.size >= kWorthThreads)
   for (std::int64_t outer0 = 0; outer0 < outer.size; outer0 += kTile)
     for (std::int64_t inner0 = 0; inner0 < inner.size; inner0 += kTile)
       for (std::int64_t i = outer0; i < std::min(outer0 + kTile, outer.size); ++i)

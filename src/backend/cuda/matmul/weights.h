@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The weights of a linear on a GPU, packed once for every setting: the matrix as it is multiplied, and vectors.
 #pragma once
+#include <vector>
+
 #include "src/backend/cuda/driver/device_memory.h"
 #include "src/backend/operations.h"
 
 namespace stof::cuda {
+
+// As the GPU will have them, without padding.
+struct LaidOutWeights {
+  Tensor matrix;
+  std::vector<float> bias, column_sum;
+};
+LaidOutWeights lay_out(const LinearSpec& spec);
 
 struct PackedWeights {
   PackedWeights(const Gpu& gpu, const LinearSpec& spec);
