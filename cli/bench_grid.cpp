@@ -61,6 +61,8 @@ std::vector<GridCase> cases_of(const ModelBench& bench) {
       for (const std::string& mask : bench.masks.empty() ? std::vector<std::string>{"all"} : bench.masks)
         for (const auto& shape : bench.shapes) cases.push_back({bench.encoder, mask, shape, dtype, ablation});
     }
+  if (!bench.only.empty())
+    std::erase_if(cases, [&](const GridCase& one) { return one.id().find(bench.only) == std::string::npos; });
   return cases;
 }
 

@@ -93,6 +93,7 @@ void bench(const ModelOptions& options) {
   std::vector<std::string> ids;
   if (start) ids = start_rows(bench);
   if (grid) ids = grid_rows(bench);
+  if (grid && ids.empty()) fail(ErrorKind::invalid_argument, "--only '{}': no row of the grid has that", bench.only);
   if (sentences) ids = sentence_rows(bench);
   if (encoder)
     for (std::string& id : encoder_rows(bench)) ids.push_back(std::move(id));
@@ -134,6 +135,7 @@ void add_bench_model(CLI::App& bench_app) {
                    "calls of one size")
       ->capture_default_str();
   command->add_option("--ablation", to.ablations, "of the grid, as in stof tune; repeatable (default: both)");
+  command->add_option("--only", to.only, "of the grid: the rows whose name has this in it, as in 'gpt2 (1,1024)'");
   command->add_option("--budget", options->budget, "of tuning a row of the grid, as in 30s");
   command->add_option("--batch", to.batches, "sentences run together; repeatable (default: 1, 8, 32)");
   command->add_option("--shape", options->shapes,

@@ -24,6 +24,7 @@ struct ModelBench {
   std::string device;
   double seconds = 0;                  // that a row is timed for
   std::vector<std::string> ablations;  // of the grid
+  std::string only;                    // of the grid: the rows whose id has this in it
   double budget_seconds = 0;           // of tuning a row of the grid; 0: no end
 };
 

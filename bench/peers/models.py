@@ -211,6 +211,7 @@ def run_case(options, report, place, begin):
     key = {"model": name, "mask": text, "texts": batch, "longest": length}
     todo = [(mode, variant) for mode in options.modes.split(",")
             for variant in (["sdpa"] if text == "all" else ["sdpa with mask", "flex, block 64", "flex, block 128"])
+            if not options.attention or variant in options.attention
             if not report.has({**key, "mode": mode, "attention": variant})]  # fmt: skip
     if not todo:
         return
@@ -237,6 +238,7 @@ def main():
     parser.add_argument("--stof", required=True)
     parser.add_argument("--modes", default="default,reduce-overhead", help="eager, default, reduce-overhead, max-autotune")
     parser.add_argument("--case", action="append", metavar="MODEL;MASK;B,S")
+    parser.add_argument("--attention", action="append", help="sdpa; sdpa with mask; flex, block 64 or 128; repeatable (default: all)")
     parser.add_argument("--layers", type=int, help="in place of the model's")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--seconds", type=float, default=float("inf"), help="after which nothing more is begun")

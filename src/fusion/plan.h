@@ -37,7 +37,7 @@ struct PlannedWork {
 
 // A whole model, end to end.
 struct ConfirmedTime {
-  std::string what;  // "default", "analytical", "tuned"
+  std::string what;  // "default", "analytical", "tuned"; "tuned 2" is another scheme, "refined" has other settings
   std::string scheme;
   double us = 0, spread = 0, error = 0;  // the error is against the unfused model
   int runs = 0;
@@ -48,7 +48,7 @@ struct FusionPlan {
   PlanKey key;
   std::string model, mask;  // for people: the folder's name, the mask's text
   Scheme scheme;
-  std::string origin;  // "default", "analytical", "tuned", "forced"
+  std::string origin;  // "forced", or what of the confirmed won
   std::vector<PlannedWork> works;
   std::vector<ConfirmedTime> confirmed;
   std::string commit, when;

@@ -20,7 +20,8 @@ const SchemeCosts::Counts& SchemeCosts::counts_of(const Scheme& scheme) {
     const auto [place, is_new] = tried_.try_emplace(work);
     if (!is_new) continue;
     Tried& tried = place->second;
-    tried = {.graph = &graph, .node = n, .left = {}, .best = {}, .us = std::numeric_limits<double>::infinity()};
+    tried = {
+        .graph = &graph, .node = n, .left = {}, .right = {}, .best = {}, .us = std::numeric_limits<double>::infinity()};
     tried.left = oracle_.candidates(tried.work(work));
     tried.is_choice = !tried.left.empty() && !tried.left.front().setting.empty();
   }
@@ -45,6 +46,7 @@ void SchemeCosts::try_one(const std::string& work, std::size_t index) {
   const Candidate candidate = tried.left.at(index);
   tried.left.erase(tried.left.begin() + static_cast<std::ptrdiff_t>(index));
   const std::optional<double> us = oracle_.measure(tried.work(work), candidate);
+  if (us) tried.right.push_back({candidate.setting, *us});
   if (us && *us < tried.us) {
     tried.us = *us;
     tried.best = candidate.setting;

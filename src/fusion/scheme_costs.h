@@ -19,7 +19,8 @@ class SchemeCosts {
   struct Tried {
     const Graph* graph = nullptr;
     std::size_t node = 0;
-    std::vector<Candidate> left;  // not measured yet; the shortest prediction first
+    std::vector<Candidate> left;     // not measured yet; the shortest prediction first
+    std::vector<SettingTime> right;  // in the order in which they were asked for
     std::string best;
     double us = 0;  // of the best; infinite: none was right
     bool is_choice = false;

@@ -19,6 +19,8 @@
 namespace stof {
 namespace {
 
+constexpr std::size_t kMostRivals = 2;
+
 class Search {
  public:
   Search(const Blocks& blocks, Oracle& oracle, const SearchOptions& options)
@@ -28,20 +30,41 @@ class Search {
     begin(starts);
     if (options_.change_scheme) expand();
     if (oracle_.has_time()) sample();
-    result_.us = costs_.of(result_.scheme);
-    STOF_CHECK(std::isfinite(result_.us));
     result_.finished = oracle_.has_time();
-    for (const auto& [work, count] : costs_.counts_of(result_.scheme)) {
-      const SchemeCosts::Tried& tried = costs_.tried(work);
-      result_.works[work] = tried.us;
-      if (tried.is_choice) result_.settings[work] = tried.best;
-    }
+    static_cast<SettledScheme&>(result_) = settled(result_.scheme);
+    STOF_CHECK(std::isfinite(result_.us));
+    for (const auto& [work, count] : costs_.counts_of(result_.scheme)) result_.works[work] = costs_.tried(work).us;
+    if (result_.finished) find_rivals(starts);
     return std::move(result_);
   }
 
  private:
   void say(const std::string& text) const {
     if (options_.explain) options_.explain(text);
+  }
+
+  // Everything that it has was tried.
+  SettledScheme settled(const Scheme& scheme) {
+    SettledScheme result{.scheme = scheme, .settings = {}, .us = costs_.of(scheme)};
+    for (const auto& [work, count] : costs_.counts_of(scheme)) {
+      const SchemeCosts::Tried& tried = costs_.tried(work);
+      if (!tried.is_choice) continue;
+      result.settings[work] = tried.best;
+      std::vector<SettingTime>& times = result_.tried[work] = tried.right;
+      std::stable_sort(times.begin(), times.end(),
+                       [](const SettingTime& a, const SettingTime& b) { return a.us < b.us; });
+    }
+    return result;
+  }
+
+  void find_rivals(std::span<const Scheme> starts) {
+    std::set<std::string> seen{result_.scheme.text()};
+    for (const Scheme& start : starts)
+      if (seen.insert(start.text()).second && costs_.of(start) <= result_.us * (1 + options_.near))
+        result_.rivals.push_back(settled(start));
+    std::stable_sort(result_.rivals.begin(), result_.rivals.end(),
+                     [](const SettledScheme& a, const SettledScheme& b) { return a.us < b.us; });
+    result_.rivals.resize(std::min(result_.rivals.size(), kMostRivals));
   }
 
   void begin(std::span<const Scheme> starts) {

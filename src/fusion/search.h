@@ -26,6 +26,11 @@ struct Candidate {
   double predicted_us = 0;
 };
 
+struct SettingTime {
+  std::string setting;
+  double us = 0;
+};
+
 // Answers are always the same for the same question.
 class Oracle {
  public:
@@ -43,17 +48,26 @@ struct SearchOptions {
   int round = 8;              // settings of a round of stage 2
   int most_rounds = 16;       // of stage 2
   double least_gain = 0.003;  // of the whole, that a move must bring: less is noise
+  double near = 0.05;         // of the whole, that rivals are slower at most
   bool change_scheme = true;  // false: stage 2 alone
   std::function<void(const std::string&)> explain = {};
   // After each answer of measure(): how many there were, and how many there may be as far as is known.
   std::function<void(int done, int total)> progress = {};
 };
 
-struct SearchResult {
+// A scheme with the best settings of its works that were tried.
+struct SettledScheme {
   Scheme scheme;
   std::map<std::string, std::string> settings;  // by work, where there is a choice
   double us = 0;                                // of the whole model, as the sum of its works
-  std::map<std::string, double> works;          // us of each
+};
+
+struct SearchResult : SettledScheme {
+  std::map<std::string, double> works;  // us of each
+  // Of the starts those that come near it, the nearest first: sums of parts do not tell them apart.
+  std::vector<SettledScheme> rivals;
+  // Of all works of the scheme and of the rivals with a choice: what was tried and is right, the shortest time first.
+  std::map<std::string, std::vector<SettingTime>> tried;
   int moves_tried = 0, moves_kept = 0, rounds = 0;
   bool finished = true;  // false: there was no time for more
 };

@@ -11,7 +11,8 @@ namespace {
 constexpr std::size_t kMostTimers = 4;            // each has the work's weights and buffers
 constexpr double kWorstPrediction = 2.5;          // of the shortest: what should take longer is not tried
 constexpr std::size_t kMostCandidates = 10;       // of a work, besides
-constexpr std::string_view kAlways = "cublaslt";  // whatever is predicted for it
+constexpr std::string_view kAlways = "cublaslt";  // whatever is predicted for it, and early: it is compiled already
+constexpr std::size_t kEarly = 2;
 
 }  // namespace
 
@@ -26,6 +27,10 @@ std::vector<Candidate> promising(const Work& work, const CostContext& call) {
         candidate.predicted_us > kWorstPrediction * all.front().predicted_us || chosen.size() >= kMostCandidates;
     if (!hopeless || candidate.setting == kAlways) chosen.push_back(candidate);
   }
+  const auto always = std::find_if(chosen.begin(), chosen.end(),
+                                   [](const Candidate& candidate) { return candidate.setting == kAlways; });
+  if (always != chosen.end() && always - chosen.begin() > static_cast<std::ptrdiff_t>(kEarly))
+    std::rotate(chosen.begin() + kEarly, always, always + 1);
   return chosen;
 }
 

@@ -25,7 +25,7 @@ struct ProgramsOptions {
 struct ChosenPlan {
   Scheme scheme;
   std::map<std::string, std::string> settings;
-  std::string origin;  // "default", "analytical", "tuned", "forced"
+  std::string origin;  // as FusionPlan has it
 };
 
 class Programs {

@@ -14,7 +14,8 @@
 namespace stof {
 namespace {
 
-constexpr int kCallsOfRecording = 8;
+constexpr int kCallsOfRecording = 8;    // at most
+constexpr double kLongEnoughUs = 2000;  // of a recording: what launching it costs is then below 0.2 %
 constexpr std::int64_t kFlushRows = 32768, kFlushColumns = 1024;  // 128 MB of f32: above twice an H200's L2
 constexpr int kLeastRuns = 5, kMostRuns = 60;
 
@@ -163,9 +164,10 @@ std::vector<double> TimedCall::host_times(const Work& call, double seconds) {
 // A recording of several calls, so that launching it costs each of them little; where caches are to be cold, what fills
 // them is taken off again.
 std::vector<double> TimedCall::device_times(const Work& call, Caches caches, double seconds) {
+  int count = 1;
   const auto recorded = [&](bool calls) {
     return stream_->record([&] {
-      for (int i = 0; i < kCallsOfRecording; ++i) {
+      for (int i = 0; i < count; ++i) {
         if (caches == Caches::cold) flush();
         if (calls) call();
       }
@@ -176,6 +178,8 @@ std::vector<double> TimedCall::device_times(const Work& call, Caches caches, dou
     flush();
     stream_->synchronize();
   }
+  const double once = stream_->time(*recorded(true), 1);
+  count = std::clamp(static_cast<int>(kLongEnoughUs / std::max(once, 1.0)), 1, kCallsOfRecording);
   const auto work = recorded(true);
   const auto without = caches == Caches::cold ? recorded(false) : nullptr;
   stream_->time(*work, 1);
@@ -183,7 +187,7 @@ std::vector<double> TimedCall::device_times(const Work& call, Caches caches, dou
   const auto begin = std::chrono::steady_clock::now();
   while (std::ssize(times) < kLeastRuns || (std::ssize(times) < kMostRuns && seconds_since(begin) < seconds)) {
     const double us = stream_->time(*work, 1) - (without ? stream_->time(*without, 1) : 0);
-    times.push_back(us / kCallsOfRecording);
+    times.push_back(us / count);
   }
   return times;
 }

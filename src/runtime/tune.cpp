@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <limits>
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
@@ -16,17 +14,11 @@
 #include "src/fusion/work.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
+#include "src/runtime/contest.h"
 #include "src/runtime/measured_times.h"
-#include "src/tensor/convert.h"
 
 namespace stof {
 namespace {
-
-constexpr std::int64_t kComparedRows = 64;
-constexpr double kWorthChanging = 0.995;  // of the time of what is simpler: less is noise
-
-// Against the unfused program in the same dtype: rounding that adds up over layers, and no more.
-double most_model_error(DType dtype) { return dtype == DType::f32 ? 1e-4 : dtype == DType::f16 ? 2e-2 : 1e-1; }
 
 void check(const Model& model, const TuneOptions& options) {
   if (options.texts < 1 || options.longest < 1 || options.longest > model.config.max_positions)
@@ -109,12 +101,6 @@ class Tuning {
     return schemes;
   }
 
-  struct Decided {
-    std::string what;
-    Scheme scheme;
-    std::map<std::string, std::string> settings;
-  };
-
   // All that the time of a work depends on, besides the work.
   static std::string scope_of(const PlanKey& key) {
     return fmt::format("{} x{}, driver {}, cuda {}, blas {}, library {}, {}, {} rows, {} texts of {}", key.device,
@@ -131,7 +117,7 @@ class Tuning {
   }
 
   // Measured where the log has it, else predicted.
-  std::vector<PlannedWork> works_of(const Decided& decided, const TimeLog& log) const {
+  std::vector<PlannedWork> works_of(const Contender& decided, const TimeLog& log) const {
     const Graph fused = fuse(blocks_, decided.scheme);
     std::map<std::string, PlannedWork> works;
     for (const Node& node : fused.nodes) {
@@ -155,70 +141,37 @@ class Tuning {
     return list;
   }
 
-  struct Confirmation {
-    CallTime time;
-    std::vector<float> rows;
-    std::int64_t arena_bytes;
-  };
-  Confirmation whole(const Graph& fused, const ProgramOptions& program_options, bool timed) const {
-    const Program program(fused, program_options);
-    TimedCall call(program, bucket_, vocabulary_);
-    Confirmation result{.time = {}, .rows = {}, .arena_bytes = program.arena_bytes(bucket_.rows)};
-    call.run();
-    const std::int64_t rows = std::min(kComparedRows, call.rows()), columns = program.result_columns();
-    std::vector<std::byte> bytes =
-        call.read(program.result(), 0, rows * columns * static_cast<std::int64_t>(size_of(program.dtype())));
-    const Tensor exact = converted(view_of(bytes.data(), program.dtype(), {rows, columns}), DType::f32);
-    result.rows.assign(exact.as<float>(), exact.as<float>() + exact.size());
-    if (timed) result.time = call.time(Caches::warm, options_.confirming_seconds);
-    return result;
-  }
-  Confirmation whole(const Decided& decided) const {
-    ProgramOptions program_options = program_;
-    for (const auto& [work, setting] : decided.settings) program_options.settings[work] = matmul_setting_of(setting);
-    return whole(fuse(blocks_, decided.scheme), program_options, true);
-  }
-  Confirmation unfused(DType dtype) const {
-    ProgramOptions plain = program_;
-    plain.dtype = dtype;
-    if (dtype != options_.dtype) plain.weights = std::make_shared<WeightStore>();
-    return whole(fuse(blocks_, detached_scheme(blocks_)), plain, false);
-  }
-
   // End to end, in the same command: what wins is what was measured to be fastest as a whole, and computes the same.
   void confirm(TuneResult& result, const SearchResult& analytical, const TimeLog& log) {
-    const std::vector<float> want = unfused(options_.dtype).rows;
-    std::vector<float> rows;  // of the best
-    std::vector<Decided> rivals;
-    if (options_.ablation.fusion) rivals.push_back({"default", default_scheme(blocks_), {}});
-    if (options_.ablation.fusion) rivals.push_back({"analytical", analytical.scheme, analytical.settings});
-    rivals.push_back({result.plan.origin, result.search.scheme, result.search.settings});
-    const Decided* best = nullptr;
-    double least = std::numeric_limits<double>::infinity();
-    for (const Decided& rival : rivals) {
-      const Confirmation confirmed = whole(rival);
-      const double error = relative_difference(confirmed.rows, want);
-      result.plan.confirmed.push_back({.what = rival.what,
-                                       .scheme = rival.scheme.text(),
-                                       .us = confirmed.time.us,
-                                       .spread = confirmed.time.spread,
-                                       .error = error,
-                                       .runs = confirmed.time.runs});
-      const bool may_win = error <= most_model_error(options_.dtype) && (!options_.scheme || rival.what == "forced");
-      if (!may_win || confirmed.time.us >= least * kWorthChanging) continue;
-      least = confirmed.time.us;
-      best = &rival;
-      rows = confirmed.rows;
-      result.arena_bytes = confirmed.arena_bytes;
+    Contest contest(blocks_, {.program = program_,
+                              .bucket = bucket_,
+                              .vocabulary = vocabulary_,
+                              .seconds = options_.confirming_seconds,
+                              .seconds_a_change = options_.confirming_seconds / 4,
+                              .explain = options_.explain});
+    const bool free = !options_.scheme;
+    if (options_.ablation.fusion) {
+      contest.enter({"default", default_scheme(blocks_), {}, free});
+      contest.enter({"analytical", analytical.scheme, analytical.settings, free});
     }
-    if (best == nullptr)
-      fail(ErrorKind::internal, "no plan computes what the unfused model does: the best is off by {:.1e}",
-           result.plan.confirmed.back().error);
-    if (options_.against_f32) result.f32_error = relative_difference(rows, unfused(DType::f32).rows);
+    contest.enter({result.plan.origin, result.search.scheme, result.search.settings});
+    for (std::size_t i = 0; free && i < result.search.rivals.size(); ++i)
+      contest.enter({fmt::format("tuned {}", i + 2), result.search.rivals[i].scheme, result.search.rivals[i].settings});
+    if (free && result.search.finished) contest.refine("refined", changes_of(contest.winner(), result));
+    result.plan.confirmed = contest.times();
+    result.arena_bytes = contest.arena_bytes();
+    if (options_.against_f32) result.f32_error = contest.error_against_f32();
     // The parts may have been faster and the whole not.
-    result.plan.origin = best->what;
-    result.plan.scheme = best->scheme;
-    result.plan.works = works_of(*best, log);
+    result.plan.origin = contest.winner().what;
+    result.plan.scheme = contest.winner().scheme;
+    result.plan.works = works_of(contest.winner(), log);
+  }
+
+  std::vector<Change> changes_of(const Contender& winner, const TuneResult& result) const {
+    const Graph fused = fuse(blocks_, winner.scheme);
+    std::map<std::string, int> counts;
+    for (const Node& node : fused.nodes) ++counts[work_text(fused, node)];
+    return worth_trying(result.search, {winner.scheme, winner.settings, result.search.us}, counts);
   }
 
   const TuneOptions& options_;

@@ -151,6 +151,7 @@ class Bench(unittest.TestCase):
             (("model", "--part", "sentences"), 2, "sentences need a checkpoint: --model DIR"),
             (("model", "--part", "start"), 2, "sentences need a checkpoint: --model DIR"),
             (("model", "--part", "grid", "--ablation", "all"), 2, "--ablation all; accepted: both, attention, fusion, none"),
+            (("model", "--part", "grid", "--only", "gpt9"), 2, "--only 'gpt9': no row of the grid has that"),
             (("model", "--part", "grid", "--budget", "9"), 2, "--budget 9; accepted: a time as in 30s or 2m"),
             ((*model, "--shape", "0,4"), 2, "--shape 0,4; accepted: B,S, as in 8,128, both at least 1"),
             ((*model, "--batch", "0"), 2, "--batch 0; accepted: 1 or more"),

@@ -140,6 +140,26 @@ TEST_F(SearchTest, RewardDecidesWhoIsTriedNext) {
   EXPECT_EQ(tries.at("attend_packed 72>24 heads=3 mask=all"), 1);
 }
 
+// Sums of parts that lie closer than what the parts' times mean: whole models must tell.
+TEST_F(SearchTest, StartsThatComeNearTheWinnerAreItsRivals) {
+  const std::vector<Scheme> known = known_schemes(blocks_);
+  for (const auto& [near, some] : {std::pair(0.5, true), std::pair(1e-6, false)}) {
+    const SearchResult found = search(blocks_, known, oracle_, {.near = near});
+    EXPECT_EQ(!found.rivals.empty(), some);
+    for (const SettledScheme& rival : found.rivals) {
+      EXPECT_NE(rival.scheme, found.scheme);
+      EXPECT_LE(rival.us, 1.5 * found.us);
+      check_scheme(blocks_, rival.scheme);
+      for (const auto& [work, setting] : rival.settings) {
+        const std::vector<SettingTime>& tried = found.tried.at(work);
+        EXPECT_EQ(tried.front().setting, setting) << work;
+        EXPECT_TRUE(std::is_sorted(tried.begin(), tried.end(),
+                                   [](const SettingTime& a, const SettingTime& b) { return a.us < b.us; }));
+      }
+    }
+  }
+}
+
 TEST_F(SearchTest, KnownSchemesAreLegalAndDiffer) {
   const std::vector<Scheme> known = known_schemes(blocks_);
   EXPECT_EQ(known.front(), default_scheme(blocks_));

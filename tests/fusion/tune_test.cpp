@@ -47,7 +47,9 @@ TEST_F(Tune, OnTheCpuAPlanIsKeptAndUsed) {
   EXPECT_TRUE(first.search.finished);
   EXPECT_GT(first.measured, 5);
   EXPECT_EQ(first.wrong, 0);
-  ASSERT_EQ(first.plan.confirmed.size(), 3U);
+  ASSERT_GE(first.plan.confirmed.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(first.plan.confirmed[i].what, (std::array{"default", "analytical", "tuned"}[i]));
   for (const ConfirmedTime& time : first.plan.confirmed) EXPECT_LE(time.error, 1e-4) << time.what;
   const Programs programs = programs_on(open_device("cpu"));
   EXPECT_EQ(programs.plan_of(first.bucket).origin, first.plan.origin);
@@ -128,7 +130,8 @@ TEST_F(Tune, AblationsKeepNothing) {
     part.ablation = ablation;
     const TuneResult result = tune(model_, part);
     EXPECT_FALSE(result.kept);
-    EXPECT_EQ(result.plan.confirmed.size(), ablation.fusion ? 3U : 1U);
+    if (ablation.fusion) EXPECT_GE(result.plan.confirmed.size(), 3U);
+    else EXPECT_EQ(result.plan.confirmed.size(), 1U);
   }
   EXPECT_TRUE(PlanCache({.folder = folder_.path()}).entries().empty());
 }

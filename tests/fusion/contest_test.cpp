@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is changed in a plan after its parts are settled, by times of the whole that are written down here.
+#include "src/runtime/contest.h"
+
+#include <gtest/gtest.h>
+
+namespace stof {
+namespace {
+
+const std::vector<Change> kChanges{{"up", "wide"}, {"down", "wide"}, {"out", "tall"}};
+
+class Refined : public ::testing::Test {
+ protected:
+  std::map<std::string, double> us_{{"up wide", -10}, {"down wide", 5}, {"out tall", -0.1}};
+  double drift_ = 0, slower_ = 0;
+  int asked_ = 0;
+  std::vector<std::string> explained_;
+
+  Settings from(const Settings& settings) {
+    const auto us = [this](const Settings& asked) {
+      double sum = 1000 + slower_;
+      for (const auto& [work, setting] : asked)
+        if (const auto found = us_.find(work + " " + setting); found != us_.end()) sum += found->second;
+      ++asked_;
+      slower_ += drift_;
+      return sum;
+    };
+    return refined(settings, kChanges, us, [this](const std::string& line) { explained_.push_back(line); });
+  }
+};
+
+TEST_F(Refined, WhatMakesTheWholeFasterIsKept) {
+  const Settings found = from({{"up", "square"}, {"down", "square"}, {"out", "square"}});
+  EXPECT_EQ(found, (Settings{{"up", "wide"}, {"down", "square"}, {"out", "square"}}));  // 0.01 % is noise
+  ASSERT_EQ(explained_.size(), 3U);
+  EXPECT_EQ(explained_[0], "whole     1000.00 ->    990.00 us  kept    up: wide");
+  EXPECT_EQ(explained_[1], "whole      990.00 ->    995.00 us  undone  down: wide");
+}
+
+// A device that becomes slower hides gains, one that becomes faster makes none.
+TEST_F(Refined, AClockThatDriftsDecidesNothing) {
+  us_.clear();
+  drift_ = -20;
+  const Settings settings{{"up", "square"}, {"down", "square"}, {"out", "square"}};
+  EXPECT_EQ(from(settings), settings);
+  EXPECT_EQ(asked_, 1 + 3 * 3);
+}
+
+TEST_F(Refined, NothingToTryIsNotTimed) {
+  EXPECT_TRUE(refined({}, {}, [](const Settings&) -> double { throw std::logic_error("timed"); }, {}).empty());
+}
+
+TEST(WorthTrying, WhatComesNearTheBestOfWhatTakesMost) {
+  SearchResult found;
+  found.us = 1000;
+  found.tried["up"] = {{"a", 20}, {"b", 20.5}, {"c", 20.9}, {"d", 20.95}, {"e", 25}};
+  found.tried["down"] = {{"a", 30}, {"b", 33}};
+  found.tried["out"] = {{"a", 40}, {"b", 41}};
+  found.tried["rare"] = {{"a", 1}, {"b", 1}};
+  const SettledScheme plan{
+      .scheme = {}, .settings = {{"up", "b"}, {"down", "a"}, {"out", "a"}, {"rare", "a"}}, .us = 1000};
+  std::vector<std::string> changes;
+  for (const Change& change : worth_trying(found, plan, {{"up", 12}, {"down", 12}, {"out", 12}, {"rare", 1}}))
+    changes.push_back(change.work + " " + change.setting);
+  EXPECT_EQ(changes, (std::vector<std::string>{"out b", "up a", "up c"}));
+}
+
+}  // namespace
+}  // namespace stof
