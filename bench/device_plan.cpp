@@ -4,11 +4,10 @@
 //   bench_device_plan COMMIT >bench/results/COMMIT-h200-device-plan.json
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "bench/replay.h"
 #include "src/backend/cuda/attention/arrange.h"
-#include "src/backend/cuda/driver/stream.h"
 #include "src/base/error.h"
 #include "tests/backend/planned_layout.h"
 #include "tests/layout/random_table.h"
@@ -40,22 +39,11 @@ constexpr int kUpdates = 20, kReplays = 15;
 
 // Microseconds of one update: median and least of the replays.
 std::pair<double, double> time(const Gpu& gpu, const TablePlanner& planner, TableContents contents) {
-  const CapturedGraph graph(gpu, [&](StreamHandle stream) {
+  const std::vector<double> times = replay_us(gpu, {.count = kReplays}, [&](StreamHandle stream) {
     contents.stream = stream;
     for (int i = 0; i < kUpdates; ++i) planner.plan(contents);
   });
-  const Stream stream(gpu);
-  std::vector<double> times;
-  for (int i = -3; i < kReplays; ++i) {
-    const Event begin(gpu), end(gpu);
-    begin.record(stream.handle());
-    graph.launch(stream.handle());
-    end.record(stream.handle());
-    const double us = static_cast<double>(end.microseconds_since(begin)) / kUpdates;
-    if (i >= 0) times.push_back(us);
-  }
-  std::sort(times.begin(), times.end());
-  return {times[times.size() / 2], times.front()};
+  return {median_of(times) / kUpdates, times.front() / kUpdates};
 }
 
 nlohmann::ordered_json measure(const Gpu& gpu, const Case& the) {

@@ -5,18 +5,21 @@
 //   bench_gemm COMMIT [--every] [ROWS...] >bench/results/COMMIT-h200-gemm.json
 //   bench_gemm --units [--every] [ROWS...]: the kernels that it needs, as lines for STOF_MORE_KERNELS
 //   bench_gemm --compile SHARE OF [--every] [ROWS...]: compiles every OF-th of them into the cache, beginning at SHARE
-// --every: also settings that no device has confirmed, and more of those that are predicted to come near the best.
+//   bench_gemm --predict FILE: such a result with what is predicted today for each of its times, needs no GPU
+// --every: more of those that are predicted to come near the best, and the kernel for compute capability 8.0.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "bench/gemm_operands.h"
+#include "bench/replay.h"
 #include "src/backend/cuda/driver/blas.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/backend/cuda/driver/stream.h"
@@ -29,13 +32,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr LinearShape kShapes[] = {{"qkv", 2304, 768, Activation::none, false},
-                                   {"attention_out", 768, 768, Activation::none, true},
-                                   {"up", 3072, 768, Activation::gelu, false},
-                                   {"down", 768, 3072, Activation::none, true}};
 constexpr std::int64_t kRows[] = {128, 512, 1024, 4096, 16384, 32768};
 constexpr std::int64_t kColdBytes = std::int64_t{130} << 20;  // twice the L2
-constexpr Pack kPacks[] = {Pack::plain, Pack::epilogue, Pack::encoder, Pack::deferred};
 constexpr int kReplays = 7, kMostSettings = 6;
 constexpr double kWithin = 1.5;  // of the shortest predicted time
 
@@ -47,25 +45,14 @@ struct Wanted {
 double median_us(const Gpu& gpu, double expected_us, const std::function<void(const LinearCall&)>& run,
                  const std::function<LinearCall(std::int64_t)>& call_of) {
   const int calls = std::clamp(static_cast<int>(1000 / expected_us), 4, 100);
-  const CapturedGraph graph(gpu, [&](StreamHandle stream) {
+  const std::vector<double> times = replay_us(gpu, {.count = kReplays, .warm = 2}, [&](StreamHandle stream) {
     for (int i = 0; i < calls; ++i) {
       LinearCall call = call_of(i);
       call.queue.stream = stream;
       run(call);
     }
   });
-  const Stream stream(gpu);
-  std::vector<double> times;
-  for (int i = -2; i < kReplays; ++i) {
-    const Event begin(gpu), end(gpu);
-    begin.record(stream.handle());
-    graph.launch(stream.handle());
-    end.record(stream.handle());
-    const double us = static_cast<double>(end.microseconds_since(begin)) / calls;
-    if (i >= 0) times.push_back(us);
-  }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  return median_of(times) / calls;
 }
 
 struct Times {
@@ -75,6 +62,7 @@ struct Times {
 std::vector<MatmulChoice> all_settings(const LinearSpec& spec, std::int64_t rows) {
   const MatmulProblem problem = problem_of(spec, rows);
   std::vector<MatmulSetting> all = wgmma_settings();
+  for (const MatmulSetting& setting : mma_settings()) all.push_back(setting);
   all.push_back({});
   std::vector<MatmulChoice> choices;
   for (const MatmulSetting& setting : all)
@@ -85,15 +73,15 @@ std::vector<MatmulChoice> all_settings(const LinearSpec& spec, std::int64_t rows
   return choices;
 }
 
-// Those worth measuring: cuBLASLt where it can, and what is predicted to come near the best.
+// Those worth measuring: other kernels where they can, and what is predicted to come near the best.
 std::vector<MatmulChoice> chosen(const LinearSpec& spec, std::int64_t rows, bool every) {
   const auto near_best = [](const std::vector<MatmulChoice>& choices, std::size_t most) {
     std::vector<MatmulChoice> few;
     double best = 0;
     for (const MatmulChoice& choice : choices) {
-      const bool blas = choice.setting == MatmulSetting{};
-      if (best == 0 && !blas) best = choice.predicted_us;
-      if (blas || (choice.predicted_us <= kWithin * best && few.size() < most)) few.push_back(choice);
+      const bool other = choice.setting.kernel != MatmulSetting::Kernel::wgmma;
+      if (best == 0 && !other) best = choice.predicted_us;
+      if (other || (choice.predicted_us <= kWithin * best && few.size() < most)) few.push_back(choice);
     }
     return few;
   };
@@ -200,7 +188,7 @@ std::map<std::string, GemmInstance> instances(const Wanted& wanted) {
   const Device device = open_device("cuda:h200");
   std::map<std::string, GemmInstance> all;
   for (const std::int64_t count : wanted.rows)
-    for (const LinearShape& shape : kShapes)
+    for (const LinearShape& shape : kEncoderLinears)
       for (const Pack pack : kPacks) {
         const LinearSpec spec = described(device, shape, pack);
         for (const MatmulChoice& choice : chosen(spec, count, wanted.every)) {
@@ -213,7 +201,8 @@ std::map<std::string, GemmInstance> instances(const Wanted& wanted) {
 }
 
 void print_units(const Wanted& wanted) {
-  for (const auto& [name, instance] : instances(wanted)) fmt::print("{}\n", line_of(instance));
+  for (const auto& [name, instance] : instances(wanted))
+    if (instance.setting.kernel == MatmulSetting::Kernel::wgmma) fmt::print("{}\n", line_of(instance));
 }
 
 void compile(const Wanted& wanted, std::int64_t share, std::int64_t of) {
@@ -228,7 +217,25 @@ Json measure(const char* commit, const Wanted& wanted) {
   Json report{{"commit", commit},    {"device", device.caps.name}, {"cublaslt", blas_version()}, {"dtype", "f16"},
               {"replays", kReplays}, {"cold_bytes", kColdBytes},   {"rows", Json::array()}};
   for (const std::int64_t count : wanted.rows)
-    for (const LinearShape& shape : kShapes) Measurement(device, shape, count, wanted.every).add_to(report["rows"]);
+    for (const LinearShape& shape : kEncoderLinears)
+      Measurement(device, shape, count, wanted.every).add_to(report["rows"]);
+  return report;
+}
+
+// Settings that there are no longer keep their times and get no prediction.
+Json predict(const char* file) {
+  std::ifstream in(file);
+  if (!in) fail(ErrorKind::bad_file, "cannot read '{}'", file);
+  Json report = Json::parse(in);
+  const Device device = open_device("cuda:h200");
+  for (Json& row : report.at("rows")) {
+    const LinearSpec spec = described(device, linear_called(row.at("shape").get<std::string>()),
+                                      pack_called(row.at("pack").get<std::string>()));
+    const MatmulProblem problem = problem_of(spec, row.at("rows"));
+    const MatmulSetting setting = matmul_setting_of(row.at("setting").get<std::string>());
+    if (refuses(problem, device.caps, setting)) row.erase("predicted_us");
+    else row["predicted_us"] = predicted_us(problem, device.caps, setting);
+  }
   return report;
 }
 
@@ -242,6 +249,10 @@ std::int64_t number_of(std::string_view text) {
 
 int run(std::span<char*> arguments) {
   const std::string_view mode = arguments[1];
+  if (mode == "--predict" && arguments.size() == 3) {
+    fmt::print("{}\n", predict(arguments[2]).dump(1));
+    return 0;
+  }
   const std::size_t options = mode == "--compile" ? 4 : 2;
   if (arguments.size() < options) fail(ErrorKind::invalid_argument, "--compile takes a share and their number");
   Wanted wanted;
@@ -261,7 +272,7 @@ int run(std::span<char*> arguments) {
 
 int main(int count, char** arguments) {
   if (count < 2) {
-    fmt::print(stderr, "usage: bench_gemm COMMIT|--units|--compile SHARE OF [--every] [ROWS...]\n");
+    fmt::print(stderr, "usage: bench_gemm COMMIT|--units|--compile SHARE OF [--every] [ROWS...], or --predict FILE\n");
     return 2;
   }
   try {

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "src/backend/cuda/driver/device.h"
+#include "src/base/error.h"
 #include "src/tensor/convert.h"
 #include "src/tensor/half.h"
 
@@ -76,6 +77,18 @@ std::string_view name_of(Pack pack) {
     case Pack::deferred: return "deferred";
   }
   return "";
+}
+
+Pack pack_called(std::string_view name) {
+  for (const Pack pack : kPacks)
+    if (name_of(pack) == name) return pack;
+  fail(ErrorKind::invalid_argument, "'{}' follows no product; accepted: plain, epilogue, encoder, deferred", name);
+}
+
+LinearShape linear_called(std::string_view name) {
+  for (const LinearShape& shape : kEncoderLinears)
+    if (shape.name == name) return shape;
+  fail(ErrorKind::invalid_argument, "linear '{}'; accepted: qkv, attention_out, up, down", name);
 }
 
 GemmOperands::GemmOperands(const Device& device, const LinearShape& shape, std::int64_t rows, std::int64_t copies)

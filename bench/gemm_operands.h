@@ -12,7 +12,9 @@ namespace stof::cuda {
 // What follows a product: nothing; bias, activation and residual of an encoder; the layer norm after them too, by a row
 // kernel; or norms deferred to where their results are used, by the GEMM kernel alone.
 enum class Pack { plain, epilogue, encoder, deferred };
+constexpr Pack kPacks[] = {Pack::plain, Pack::epilogue, Pack::encoder, Pack::deferred};
 std::string_view name_of(Pack pack);
+Pack pack_called(std::string_view name);
 
 struct LinearShape {
   std::string_view name;
@@ -20,6 +22,13 @@ struct LinearShape {
   Activation activation;
   bool residual;  // and a layer norm after it
 };
+
+// Of a layer of BERT-base.
+constexpr LinearShape kEncoderLinears[] = {{"qkv", 2304, 768, Activation::none, false},
+                                           {"attention_out", 768, 768, Activation::none, true},
+                                           {"up", 3072, 768, Activation::gelu, false},
+                                           {"down", 768, 3072, Activation::none, true}};
+LinearShape linear_called(std::string_view name);
 
 // What settings depend on: shapes, no values.
 LinearSpec described(const Device& device, const LinearShape& shape, Pack pack);

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the tables of docs/kernels/gemm.md from the result of bench_gemm.
 
-usage: bench/gemm_table.py bench/results/COMMIT-h200-gemm.json
+usage: bench/gemm_table.py bench/results/COMMIT-h200-gemm.json PREDICTED
+PREDICTED: what `bench_gemm --predict RESULT` prints
 """
 
 import json
@@ -66,34 +67,62 @@ def layer(groups):
     return markdown(head, lines)
 
 
-def choices(groups):
+def loss(group, predicted, column):
     """What taking the setting with the shortest predicted time loses against the best measured one."""
-    losses = defaultdict(list)
-    for (_, _, pack), group in groups.items():
-        chosen = min(group, key=lambda row: row["predicted_us"])
-        losses[pack].append((chosen["hot_us"] / best(group)["hot_us"] - 1, chosen["predicted_us"] / chosen["hot_us"]))
+    chosen = min(range(len(group)), key=lambda i: predicted[i])
+    return group[chosen][column] / min(row[column] for row in group) - 1
+
+
+def percent(losses):
+    return [f"{100 * sum(losses) / len(losses):.1f} %", f"{100 * max(losses):.0f} %"]
+
+
+def choices(groups, now):
+    """By what was predicted before the measurement and by what is predicted now, of settings that there still are."""
+    found = defaultdict(lambda: defaultdict(list))
+    for key, group in groups.items():
+        predicted = [row["predicted_us"] for row in now[key]]
+        if key[2] == "encoder":  # the choice of "epilogue", with a row kernel behind it
+            continue
+        for name in (key[2], "all"):
+            found[name]["before"].append(loss(group, [row["predicted_us"] for row in group], "hot_us"))
+            found[name]["hot"].append(loss(group, predicted, "hot_us"))
+            found[name]["cold"].append(loss(group, predicted, "cold_us"))
+            found[name]["ratio"] += [guess / row["hot_us"] for row, guess in zip(group, predicted)]
     lines = []
-    for pack, found in losses.items():
-        regret = [loss for loss, _ in found]
-        ratios = sorted(ratio for _, ratio in found)
-        lines.append([pack, str(len(found)), f"{100 * sum(regret) / len(regret):.1f} %", f"{100 * max(regret):.0f} %",
-                      f"{ratios[0]:.2f} to {ratios[-1]:.2f}"])  # fmt: skip
-    return markdown(["epilogue", "problems", "mean loss", "worst", "predicted / measured"], lines)
+    for name in ("plain", "epilogue", "deferred", "all"):
+        of = found[name]
+        lines.append([name, str(len(of["hot"])), *percent(of["before"]), *percent(of["hot"]), *percent(of["cold"]),
+                      f"{min(of['ratio']):.2f} to {max(of['ratio']):.2f}"])  # fmt: skip
+    head = ["epilogue", "problems", "before: mean loss", "worst", "now: mean loss", "worst", "cold: mean loss", "worst",
+            "predicted / measured"]  # fmt: skip
+    return markdown(head, lines)
+
+
+def grouped(rows, there):
+    groups = defaultdict(list)
+    for row, still in zip(rows, there):
+        if still:
+            groups[row["rows"], row["shape"], row["pack"]].append(row)
+    return groups
+
+
+def read(path):
+    return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 3:
         sys.exit(__doc__.strip())
     path = Path(sys.argv[1])
-    report = json.loads(path.read_text(encoding="utf-8"))
-    groups = defaultdict(list)
-    for row in report["rows"]:
-        groups[row["rows"], row["shape"], row["pack"]].append(row)
+    report, now = read(path), read(sys.argv[2])["rows"]
+    there = ["predicted_us" in row for row in now]  # of settings that were given up, results keep the times
+    groups = grouped(report["rows"], there)
     source = (f"[bench/results/{path.name}](../../bench/results/{path.name}): {report['device']}, cuBLASLt "
               f"{report['cublaslt']}, {report['dtype']}.\n\n")  # fmt: skip
     paste(PAGE, "plain", source + plain(groups))
     paste(PAGE, "layer", layer(groups))
-    paste(PAGE, "choices", choices(groups))
+    paste(PAGE, "choices", choices(groups, grouped(now, there)))
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "bench/replay.h"
 #include "cli/random_model.h"
 #include "src/backend/contract.h"
 #include "src/backend/cuda/driver/device.h"
-#include "src/backend/cuda/driver/stream.h"
 #include "src/base/hash.h"
 #include "src/fusion/fuse.h"
 #include "src/graph/build.h"
@@ -93,18 +93,12 @@ class Recorded {
   }
 
   double device_us() const {
-    const cuda::Gpu& gpu = cuda::gpu_of(program_.options().device);
-    const auto handle = static_cast<cuda::StreamHandle>(stream_->handle());
-    const cuda::Event begin(gpu), end(gpu);
-    std::vector<double> times;
-    for (int replay = 0; replay < kReplays; ++replay) {
-      begin.record(handle);
-      for (int launch = 0; launch < kLaunches; ++launch) work_->launch();
-      end.record(handle);
-      times.push_back(static_cast<double>(end.microseconds_since(begin)) / kLaunches);
-    }
-    std::sort(times.begin(), times.end());
-    return times[kReplays / 2];
+    const std::vector<double> times =
+        cuda::replay_us(cuda::gpu_of(program_.options().device), static_cast<cuda::StreamHandle>(stream_->handle()),
+                        {.count = kReplays, .warm = 0}, [this] {
+                          for (int launch = 0; launch < kLaunches; ++launch) work_->launch();
+                        });
+    return cuda::median_of(times) / kLaunches;
   }
   const Bucket& bucket() const { return bucket_; }
 
