@@ -20,13 +20,18 @@ int section_for(const ListedMask& mask, const ArrangedStream& arranged, int tile
                                  .teams = teams});
 }
 
-WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape) {
+WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape, std::int64_t teams) {
   std::size_t slots = 0;
-  for (const StreamGroup& group : mask.groups) slots = std::max(slots, static_cast<std::size_t>(group.slots));
+  std::int64_t items = 0;
+  for (const StreamGroup& group : mask.groups) {
+    slots = std::max(slots, static_cast<std::size_t>(group.slots));
+    items = std::max(items, std::int64_t{group.item_count});
+  }
   const AttentionShape& s = mask.shape;
   const auto slices = static_cast<std::size_t>(s.batch * s.heads), parts = static_cast<std::size_t>(shape.parts);
   return {.partials = slices * slots * parts * partial_floats(shape.head_dim),
           .arrivals = slices * slots * parts,
+          .queue = shape.queued && s.batch * s.heads * items > kRoundsDealt * teams ? WorkspaceSize::kQueue : 0,
           .numbers = 4 * static_cast<std::size_t>(s.batch),
           .lse = slices * static_cast<std::size_t>(s.queries)};
 }
@@ -59,7 +64,7 @@ void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, s
   mask.items = to_device<StreamItem>(gpu, arranged.items);
   mask.steps = to_device<int>(gpu, arranged.steps);
   mask.words = to_device<std::uint32_t>(gpu, arranged.words);
-  mask.workspaces = std::make_unique<WorkspacePool>(gpu, workspace_size(mask, shape));
+  mask.workspaces = std::make_unique<WorkspacePool>(gpu, workspace_size(mask, shape, teams));
 }
 
 void set_up(ListedMask& mask, const TableProblem& problem, std::int64_t head_dim, std::int64_t teams) {
@@ -72,8 +77,8 @@ void set_up(ListedMask& mask, const TableProblem& problem, std::int64_t head_dim
   for (std::int64_t item = 0; item < problem.shape.batch; item += form.extent.batch)
     groups.insert(groups.end(), form.group_of.begin(), form.group_of.end());
   mask.slice_groups = to_device<int>(*mask.gpu, groups);
-  const ListShape shape{.parts = 1, .tiles = 1, .head_dim = static_cast<int>(head_dim)};
-  mask.workspaces = std::make_unique<WorkspacePool>(*mask.gpu, workspace_size(mask, shape));
+  const ListShape shape{.parts = 1, .tiles = 1, .head_dim = static_cast<int>(head_dim), .queued = true};
+  mask.workspaces = std::make_unique<WorkspacePool>(*mask.gpu, workspace_size(mask, shape, teams));
 }
 
 StreamLayout ListedMask::layout(const TiledLaunch& launch) const {

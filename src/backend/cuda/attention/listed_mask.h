@@ -28,7 +28,11 @@ struct ListedMask : TiledMask {
 // Rows of a row block, and keys of a step, that an instance takes.
 struct ListShape {
   int parts, tiles, head_dim;
+  bool queued = false;  // more than kRoundsDealt rounds of row blocks come from a queue
 };
+
+// Row blocks of up to so many rounds are dealt in turns: a queue's atomic before each costs more than it balances.
+inline constexpr int kRoundsDealt = 2;
 
 int most_steps(int heaviest, int splits);
 // Row blocks with more steps than a `splits`-th of the heaviest one's are split.

@@ -12,14 +12,13 @@
 namespace stof::cuda {
 namespace {
 
-// Row blocks of up to so many rounds are dealt in turns: a queue's atomic before each costs more than it balances.
-constexpr int kRoundsDealt = 2;
-
 struct StreamMask : ListedMask {
   StreamInstance instance = {};
 };
 
-ListShape list_shape(const StreamInstance& instance) { return {instance.parts, instance.tiles, instance.head_dim}; }
+ListShape list_shape(const StreamInstance& instance) {
+  return {instance.parts, instance.tiles, instance.head_dim, true};
+}
 
 int heaviest_steps(const BlockStats& stats, const StreamInstance& instance) {
   return static_cast<int>(ceil_div(stats.heaviest, instance.tiles));

@@ -30,17 +30,17 @@ Workspace::Workspace(const Gpu& gpu, const WorkspaceSize& size) : memory_(gpu, s
 
 Workspace::Workspace(void* borrowed, const WorkspaceSize& size, StreamHandle stream) {
   place(borrowed, size);
-  const auto begin = reinterpret_cast<DevicePointer>(arrivals);
-  driver().fill(begin, 0, sizeof(int) * (size.arrivals + size.numbers + WorkspaceSize::kQueue), stream);
+  if (size.counters() == 0) return;
+  driver().fill(reinterpret_cast<DevicePointer>(arrivals), 0, sizeof(int) * size.counters(), stream);
 }
 
 void Workspace::place(void* memory, const WorkspaceSize& size) {
   // Partial results come first: they are read and written 16 bytes at a time.
   partials = static_cast<float*>(memory);
   lse = partials + size.partials;
-  arrivals = reinterpret_cast<int*>(lse + size.lse);
-  numbers = arrivals + size.arrivals;
-  queue = numbers + size.numbers;
+  numbers = reinterpret_cast<int*>(lse + size.lse);
+  arrivals = numbers + size.numbers;
+  queue = size.queue == 0 ? nullptr : arrivals + size.arrivals;
 }
 
 WorkspacePool::WorkspacePool(const Gpu& gpu, const WorkspaceSize& size)

@@ -13,21 +13,26 @@ namespace stof::cuda {
 struct WorkspaceSize {
   std::size_t partials = 0;  // floats
   std::size_t arrivals = 0;  // ints
+  std::size_t queue = 0;     // ints: kQueue, or none
   std::size_t numbers = 0;   // ints of the call: lengths and places of items
   std::size_t lse = 0;       // floats, where the caller's order is not the kernel's
-  std::size_t bytes() const { return sizeof(float) * (partials + lse) + sizeof(int) * (arrivals + numbers + kQueue); }
+  // What launches count in, and leave at 0: it must be 0 before the first one.
+  std::size_t counters() const { return arrivals + queue; }
+  std::size_t bytes() const { return sizeof(float) * (partials + lse) + sizeof(int) * (numbers + counters()); }
   static constexpr std::size_t kQueue = 2;
 };
 
 struct Workspace {
   Workspace(const Gpu& gpu, const WorkspaceSize& size);
-  // The caller's memory, size.bytes() of it. Whatever is in it, a run finds it as a new one: cleared on the stream.
+  // The caller's memory, size.bytes() of it, with whatever is in it: the counters are cleared on the stream. A launch
+  // cannot begin beside the end of what precedes the clearing, so that runs without counters are spared it.
   Workspace(void* borrowed, const WorkspaceSize& size, StreamHandle stream);
 
   // Held from the first launch of a call to its last: calls from several threads on one stream must not interleave.
   std::mutex enqueuing;
   float *partials, *lse;
-  int *arrivals, *numbers, *queue;
+  int *arrivals, *numbers;
+  int* queue;  // null: none
 
  private:
   void place(void* memory, const WorkspaceSize& size);
