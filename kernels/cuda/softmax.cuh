@@ -107,6 +107,25 @@ __device__ __forceinline__ bool weigh(float (&scores)[kScores], RowStats& rows, 
   return raised;
 }
 
+// One step with the reference maxima as they stand, without a look at the scores: those of a row's first step are good
+// for most of its others. False, and the sums stay as they were, where a weight may be more than fp16 holds, or where a
+// row without a reference has a score: then the scores, which are lost, must be made again and weighed. The answer is
+// the same in the whole warp. Scores may be -inf, a whole row too; NaN is never trusted.
+template <int kScores>
+__device__ __forceinline__ bool weigh_trusting(float (&scores)[kScores], RowStats& rows, float scale_log2) {
+  constexpr float kMost = 32768.f, kLowest = -1e38f;  // no reference: infinite weights, but 0 for scores of -inf
+  float sums[2] = {0.f, 0.f};
+  const float origin[2] = {fmaxf(rows.maximum[0] * scale_log2, kLowest), fmaxf(rows.maximum[1] * scale_log2, kLowest)};
+#pragma unroll
+  for (int i = 0; i < kScores; ++i) {
+    scores[i] = exp2_approx(__fmaf_rn(scores[i], scale_log2, -origin[i >> 1 & 1]));
+    sums[i >> 1 & 1] += scores[i];
+  }
+  if (!__all_sync(~0u, sums[0] < kMost && sums[1] < kMost)) return false;
+  rows.sum[0] += sums[0], rows.sum[1] += sums[1];
+  return true;
+}
+
 // The first step of a row: nothing to rescale.
 template <int kScores>
 __device__ __forceinline__ void weigh_first(float (&scores)[kScores], RowStats& rows, float scale_log2) {

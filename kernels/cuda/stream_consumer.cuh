@@ -2,6 +2,7 @@
 // One warpgroup and its 64 rows: scores, softmax, values, step by step, then the finished rows.
 #pragma once
 #include "kernels/cuda/stream_traits.cuh"
+#include "kernels/cuda/warp_scores.cuh"
 
 namespace stof::cuda {
 
@@ -21,8 +22,6 @@ struct StreamConsumer {
   float scores[kKeys / 2], out[kHeadDim / 2];
   u32 weights[kKeys / 4], words[kTiles];
   RowStats rows;
-  float factor[2];
-  bool raised;
   u32 q;           // descriptor
   int to_release;  // slot of q whose output may still be on its way, or -1
 
@@ -67,18 +66,21 @@ struct StreamConsumer {
       ring.advance(static_cast<u32>(rank));
     }
     int n = rank;
-    for (; n < listed || (n < steps && !holds); n += Traits::kGroups) {
+    for (; n < listed || (n < steps && !holds); n += Traits::kGroups, next_step()) {
       barrier_wait(shared_address(&team.k_full[ring.stage]), ring.parity);
       if (!read_step(team.blocks[slot].keys)) skip();
       else if (!holds) first_step();
-      else step<true>();
+      else settle<true>(step<true>());
       if (n == rank) release_q();
-      next_step();
     }
-    for (; n < steps; n += Traits::kGroups) {
-      barrier_wait(shared_address(&team.k_full[ring.stage]), ring.parity);
-      step<false>();
-      next_step();
+    // The loop within takes a trusted step after the other: what is rare must not cost it registers.
+    for (; n < steps; n += Traits::kGroups, next_step()) {
+      bool trusted;
+      while ((trusted = step<false>()) && n + Traits::kGroups < steps) {
+        settle<false>(true);
+        n += Traits::kGroups, next_step();
+      }
+      settle<false>(trusted);
     }
     if (holds) flush();
     if constexpr (Traits::kGroups > 1) ring = next_block;
@@ -131,10 +133,10 @@ struct StreamConsumer {
     barrier_wait(shared_address(&team.v_full[ring.stage]), ring.parity);
   }
 
-  __device__ __forceinline__ void issue_q_k() {
-    issue_scores<Element, kHeadDim, kKeys>(
-        scores, q, descriptor(shared_address(team.k[0])) + ring.stage * (Traits::kTileBytes / 16));
+  __device__ __forceinline__ u32 keys_at_hand() const {  // descriptor
+    return descriptor(shared_address(team.k[0])) + ring.stage * (Traits::kTileBytes / 16);
   }
+  __device__ __forceinline__ void issue_q_k() { issue_scores<Element, kHeadDim, kKeys>(scores, q, keys_at_hand()); }
   __device__ __forceinline__ void issue_held_values() {
     issue_values<Element, kHeadDim, kKeys>(
         out, weights,
@@ -145,10 +147,14 @@ struct StreamConsumer {
     if (lane == 0) barrier_arrive(shared_address(&barrier));
   }
   __device__ __forceinline__ void hold() {
-    if (raised) rescale(out, factor);
     pack_weights<Element>(weights, scores);
     holds = true;
     held = ring;
+  }
+  // Raises the reference maxima where the scores are above them; no values may be on their way to out.
+  __device__ __forceinline__ void weigh_and_rescale() {
+    float factor[2];
+    if (weigh<true>(scores, rows, factor, p.call.scale_log2)) rescale(out, factor);
   }
 
   __device__ __forceinline__ void first_step() {
@@ -157,27 +163,43 @@ struct StreamConsumer {
     pin(scores);
     release(team.k_empty[ring.stage]);
     forbid(scores, words);
-    raised = weigh<true>(scores, rows, factor, p.call.scale_log2);
+    weigh_and_rescale();
     hold();
   }
 
-  // Scores of this step are on their way before the values of the last one. The assembler moves the exponentials below
-  // the wait for the values; forcing them above it was measured and gained nothing (docs/kernels/attention-log.md).
+  // Scores of this step are on their way before the values of the last one. Whether the weights are to be trusted; only
+  // settle() knows then whether the keys are needed again. Who has read a mask has waited for the keys.
   template <bool kMasked>
-  __device__ __forceinline__ void step() {
+  __device__ __forceinline__ bool step() {
+    if constexpr (!kMasked) barrier_wait(shared_address(&team.k_full[ring.stage]), ring.parity);
     issue_q_k();
     barrier_wait(shared_address(&team.v_full[held.stage]), held.parity);
     issue_held_values();
     matmul_wait<1>();
     pin(scores);
-    release(team.k_empty[ring.stage]);
     if constexpr (kMasked) forbid(scores, words);
-    raised = weigh<kMasked>(scores, rows, factor, p.call.scale_log2);
+    const bool trusted = weigh_trusting(scores, rows, p.call.scale_log2);
     pin(scores);
     matmul_wait<0>();
     pin(out);
     release(team.v_empty[held.stage]);
+    return trusted;
+  }
+  template <bool kMasked>
+  __device__ __forceinline__ void settle(bool trusted) {
+    if (!trusted) weigh_again<kMasked>();
+    release(team.k_empty[ring.stage]);
     hold();
+  }
+
+  // By this warp alone: other warps of the warpgroup may have trusted theirs and be a step ahead.
+  template <bool kMasked>
+  __device__ __forceinline__ void weigh_again() {
+    const u32 at = threadIdx.x % 128;
+    multiply_scores<Element, kHeadDim, kKeys>(scores, address_of(q) + at / 32 * (16 * kRowBytes),
+                                              address_of(keys_at_hand()), at % 32);
+    if constexpr (kMasked) forbid(scores, words);
+    weigh_and_rescale();
   }
 
   __device__ __forceinline__ void flush() {

@@ -34,6 +34,8 @@ constexpr int kRowBytes = 128;
 __device__ __forceinline__ u32 descriptor(u32 address, u32 box_stride = 16) {
   return ((address & 0x3FFFF) >> 4) | (box_stride >> 4) << 16;
 }
+// Of the operand that a descriptor is of.
+__device__ __forceinline__ u32 address_of(u32 descriptor) { return (descriptor & 0x3FFF) << 4; }
 __device__ __forceinline__ u64 whole_descriptor(u32 low) {
   u64 whole;
   asm("mov.b64 %0, {%1, %2};" : "=l"(whole) : "r"(low), "n"(64 | 1 << 30));
