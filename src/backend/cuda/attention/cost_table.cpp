@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <mutex>
@@ -30,17 +31,28 @@ int head_dim_of(std::string_view key) {
 
 std::string_view kernel_of(std::string_view key) { return key.substr(0, key.find('_')); }
 
-// Of the same kernel: the nearest head dimension, and of those the longest common beginning.
+// How far the numbers of two names of one kernel are from each other.
+int distance(std::string_view a, std::string_view b) {
+  const auto next = [](std::string_view& name) {
+    name.remove_prefix(std::min(name.size(), name.find_first_of("0123456789")));
+    const int number = std::atoi(std::string(name).c_str());
+    name.remove_prefix(std::min(name.size(), name.find_first_not_of("0123456789")));
+    return number;
+  };
+  int sum = 0;
+  while (!a.empty() || !b.empty()) sum += std::abs(next(a) - next(b));
+  return sum;
+}
+
+// Of the same kernel: the nearest head dimension, and of those the most alike.
 const std::vector<double>& nearest(const NamedCosts& named, std::string_view key) {
   if (const auto same = named.find(key); same != named.end()) return same->second;
-  const auto alike = [&](std::string_view other) {
-    std::size_t same = 0;
-    while (same < key.size() && same < other.size() && key[same] == other[same]) ++same;
-    return std::pair{-std::abs(head_dim_of(other) - head_dim_of(key)), static_cast<int>(same)};
+  const auto unlike = [&](std::string_view other) {
+    return std::pair{std::abs(head_dim_of(other) - head_dim_of(key)), distance(other, key)};
   };
   const auto* best = static_cast<const NamedCosts::value_type*>(nullptr);
   for (const auto& one : named)
-    if (kernel_of(one.first) == kernel_of(key) && (best == nullptr || alike(one.first) > alike(best->first)))
+    if (kernel_of(one.first) == kernel_of(key) && (best == nullptr || unlike(one.first) < unlike(best->first)))
       best = &one;
   STOF_CHECK(best != nullptr);
   return best->second;
