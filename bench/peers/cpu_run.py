@@ -60,7 +60,7 @@ class Results:
             for key in same:
                 if earlier.get(key) != head[key]:
                     raise SystemExit(f"{path} was measured with {key} {earlier.get(key)}; this run has {head[key]}")
-            self.data["rows"] = earlier["rows"]
+            self.data = {**earlier, **head, "rows": earlier["rows"]}  # the roofline of earlier rows stays
             for name, version in earlier.get("packages", {}).items():
                 self.data["packages"].setdefault(name, version)
 
