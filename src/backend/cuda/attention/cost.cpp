@@ -52,12 +52,12 @@ std::vector<SamePieces> priced(std::span<const Piece> pieces, const Cost& cost, 
   return same;
 }
 
-// Lists that `teams` walk. dealt: at most two rounds are dealt in turns.
+// Lists that `teams` walk. shared: several teams have a multiprocessor. dealt: at most two rounds are dealt in turns.
 struct Walk {
   const ListCosts& costs;
   int tiles;
   double teams;
-  bool dealt;
+  bool shared, dealt;
 };
 
 double predict_walk(const AttentionProblem& problem, std::span<const Piece> pieces, const Walk& walk) {
@@ -67,11 +67,23 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
     steps += piece.count * (piece.full + piece.partial);
   }
   const ListCosts& costs = walk.costs;
-  const Cost cost{costs, load_factor(costs[ListTerm::alone], count, walk.teams)};
-  const std::vector<SamePieces> all = priced(pieces, cost, 1);
-  double work = makespan(all, walk.teams);
-  if (walk.dealt && count > walk.teams && count <= kRoundsDealt * walk.teams)
-    work = std::max(work, makespan_dealt(all, walk.teams));
+  const std::vector<SamePieces> all = priced(pieces, {costs, 1}, 1);
+  double total = 0;
+  for (const SamePieces& same : all) total += same.cost * same.count;
+  const auto longest = [&](const std::vector<SamePieces>& of) {
+    const double most = makespan(of, walk.teams);
+    const bool dealt = walk.dealt && count > walk.teams && count <= kRoundsDealt * walk.teams;
+    return dealt ? std::max(most, makespan_dealt(of, walk.teams)) : most;
+  };
+  double work = 0;
+  if (walk.shared) {
+    // Teams of a multiprocessor share it, and who is left alone is faster: between what all of them do together and the
+    // longest schedule of one.
+    const double alone = longest(priced(pieces, {costs, costs[ListTerm::alone]}, 1));
+    work = std::cbrt(std::pow(total / walk.teams, 3) + std::pow(alone, 3));
+  } else {
+    work = longest(priced(pieces, {costs, load_factor(costs[ListTerm::alone], count, walk.teams)}, 1));
+  }
   // The slices of the last section begin when the others end.
   const double slices = slices_of(problem);
   const double section = section_of(problem.shape, {.tiles = steps / count * walk.tiles,
@@ -79,8 +91,6 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
                                                     .teams = static_cast<std::int64_t>(walk.teams)});
   const double before = std::ceil(slices / section) - 1, last = (slices - before * section) / slices;
   if (before > 0) {
-    double total = 0;
-    for (const SamePieces& same : all) total += same.cost * same.count;
     const double end = makespan(priced(pieces, {costs, costs[ListTerm::last]}, last), walk.teams);
     work = std::max(work, total * (1 - last) / walk.teams + costs[ListTerm::tail] * end);
   }
@@ -112,6 +122,7 @@ double predict_stream(const AttentionProblem& problem, const Pricing& pricing, c
                       {.costs = cost_of(pricing.table.stream, stream_instances(), instance),
                        .tiles = instance.tiles,
                        .teams = static_cast<double>(pricing.caps.cores * instance.ctas * instance.teams),
+                       .shared = instance.ctas * instance.teams > 1,
                        .dealt = true});
 }
 
@@ -124,6 +135,7 @@ double predict_mma(const AttentionProblem& problem, const Pricing& pricing, cons
                       {.costs = cost_of(pricing.table.mma, mma_instances(), instance),
                        .tiles = 1,
                        .teams = pricing.caps.cores * ctas,
+                       .shared = ctas > 1,
                        .dealt = false});
 }
 
