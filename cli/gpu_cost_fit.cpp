@@ -50,7 +50,7 @@ void add_samples(const Json& row, const Device& device, Samples& samples) {
   std::vector<View> views;
   views.push_back(plain_view(mask, one.shape));
   if (std::optional<View> view = view_by_residue(mask, one.shape)) views.push_back(std::move(*view));
-  constexpr double kNearBest = 5;
+  constexpr double kNearBest = 3;
   const double best = best_us(row);
   for (const View& view : views) {
     const auto problem = std::make_shared<const AttentionProblem>(problem_of(view, device));
