@@ -50,7 +50,7 @@ void add_samples(const Json& row, const Device& device, Samples& samples) {
   std::vector<View> views;
   views.push_back(plain_view(mask, one.shape));
   if (std::optional<View> view = view_by_residue(mask, one.shape)) views.push_back(std::move(*view));
-  constexpr double kNearBest = 3;
+  constexpr double kNearBestPower = 3;  // of a plan's weight: one that is far behind only has to stay there
   const double best = best_us(row);
   for (const View& view : views) {
     const auto problem = std::make_shared<const AttentionProblem>(problem_of(view, device));
@@ -63,7 +63,7 @@ void add_samples(const Json& row, const Device& device, Samples& samples) {
       const NamedPlan named{plan.at("kernel"), plan.at("instance"), plan.at("splits")};
       samples[cuda::costs_name(named, one.shape.dtype)].push_back(
           {problem, runs, cuda::prediction_of(*problem, named), std::max(us, 0.1),
-           std::pow(best / plan.at("us").get<double>(), kNearBest)});
+           std::pow(best / plan.at("us").get<double>(), kNearBestPower)});
     }
   }
 }

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
@@ -119,7 +117,7 @@ ProgramOptions Contest::with(const Settings& settings) const {
   return program;
 }
 
-bool Contest::enter(const Contender& contender) {
+void Contest::enter(const Contender& contender) {
   Whole whole(fuse(blocks_, contender.scheme), with(contender.settings), options_);
   std::vector<float> rows = whole.rows();
   const CallTime time = whole.time(options_.seconds);
@@ -131,12 +129,11 @@ bool Contest::enter(const Contender& contender) {
                     .error = error,
                     .runs = time.runs});
   const bool may_win = contender.may_win && error <= most_model_error(options_.program.dtype);
-  if (!may_win || (winner_ && time.us >= least_ * kWorthChanging)) return false;
+  if (!may_win || (winner_ && time.us >= least_ * kWorthChanging)) return;
   winner_ = contender;
   least_ = time.us;
   rows_ = std::move(rows);
   arena_bytes_ = whole.arena_bytes(options_.bucket.rows);
-  return true;
 }
 
 void Contest::refine(const std::string& what, const std::vector<Change>& changes) {

@@ -53,8 +53,8 @@ class Contest {
   // Borrows the blocks.
   Contest(const Blocks& blocks, ContestOptions options);
 
-  // Times it and compares it with the unfused model. True: it is right, and faster than all before.
-  bool enter(const Contender& contender);
+  // Times it and compares it with the unfused model. It wins where it is right and faster than all before.
+  void enter(const Contender& contender);
   // The winner with what refined() makes of its settings, once more as a contender.
   void refine(const std::string& what, const std::vector<Change>& changes);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "src/backend/cuda/attention/cost_terms.h"
+#include "src/backend/cuda/attention/listed_mask.h"
 #include "src/backend/cuda/attention/schedule.h"
 #include "src/backend/cuda/attention/sections.h"
 
@@ -14,7 +15,6 @@ namespace {
 constexpr double kCacheBytes = 40e6;    // what stays in the L2 from launch to launch
 constexpr double kRowPairsPerUs = 8e3;  // multiply-adds of a multiprocessor in the row-wise kernel
 constexpr double kLaunchUs = 2.0;
-constexpr double kRoundsDealt = 2;  // of the stream kernel, before it has a queue
 
 // Row blocks of a problem, or their parts, as pieces that teams take.
 struct Piece {
@@ -52,7 +52,7 @@ std::vector<SamePieces> priced(std::span<const Piece> pieces, const Cost& cost, 
   return same;
 }
 
-// Lists that `teams` walk. shared: several teams have a multiprocessor. dealt: at most two rounds are dealt in turns.
+// Lists that `teams` walk. shared: several teams have a multiprocessor. dealt: up to kRoundsDealt rounds come in turns.
 struct Walk {
   const ListCosts& costs;
   int tiles;
