@@ -8,7 +8,8 @@
 namespace stof {
 namespace {
 
-constexpr std::int64_t kWorthThreads = 1 << 20;  // elements; to wake threads costs as much as converting 10 thousand
+[[maybe_unused]] constexpr std::int64_t kWorthThreads =
+    1 << 20;  // elements; to wake threads costs as much as converting 10 thousand
 
 bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 

@@ -17,7 +17,7 @@ struct Axis {
 // A transposing copy touches a cache line per element on one side; a tile keeps those lines until they are used up.
 constexpr std::int64_t kTile = 64;
 
-constexpr std::int64_t kWorthThreads = 1 << 20;  // elements
+[[maybe_unused]] constexpr std::int64_t kWorthThreads = 1 << 20;  // elements
 
 template <class T>
 void copy_plane(const T* from, T* to, const Axis& outer, const Axis& inner) {

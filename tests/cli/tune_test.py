@@ -51,7 +51,9 @@ class Tune(unittest.TestCase):
         plan = self.tune()
         self.assertEqual(list(plan), ["format", "key", "model", "mask", "scheme", "origin", "works", "confirmed", "commit",
                                       "when", "checksum", "search"])  # fmt: skip
-        self.assertEqual([time["what"] for time in plan["confirmed"]], ["default", "analytical", "tuned"])
+        what = [time["what"] for time in plan["confirmed"]]
+        self.assertEqual(what[:3], ["default", "analytical", "tuned"])
+        self.assertLessEqual(set(what[3:]), {"tuned 2", "tuned 3", "refined"})  # rivals within a few percent
         self.assertTrue(plan["search"]["kept"] and plan["search"]["finished"])
         self.assertGreater(plan["search"]["measured"], 3)
 
