@@ -128,8 +128,10 @@ void Contest::enter(const Contender& contender) {
                     .spread = time.spread,
                     .error = error,
                     .runs = time.runs});
-  const bool may_win = contender.may_win && error <= most_model_error(options_.program.dtype);
-  if (!may_win || (winner_ && time.us >= least_ * kWorthChanging)) return;
+  if (!contender.may_win) return;
+  least_error_ = std::min(least_error_, error);
+  const bool right = error <= most_model_error(options_.program.dtype);
+  if (!right || (winner_ && time.us >= least_ * kWorthChanging)) return;
   winner_ = contender;
   least_ = time.us;
   rows_ = std::move(rows);
@@ -154,8 +156,7 @@ void Contest::refine(const std::string& what, const std::vector<Change>& changes
 
 const Contender& Contest::winner() const {
   if (!winner_)
-    fail(ErrorKind::internal, "no plan computes what the unfused model does: the best is off by {:.1e}",
-         times_.empty() ? 0.0 : times_.back().error);
+    fail(ErrorKind::internal, "no plan computes what the unfused model does: the best is off by {:.1e}", least_error_);
   return *winner_;
 }
 

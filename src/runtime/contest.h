@@ -2,6 +2,7 @@
 // Plans of one model against each other, as whole models: together, parts cost something else than alone.
 #pragma once
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -59,7 +60,7 @@ class Contest {
   void refine(const std::string& what, const std::vector<Change>& changes);
 
   const std::vector<ConfirmedTime>& times() const { return times_; }
-  // Throws internal where none was right.
+  // Throws internal where none that may win was right.
   const Contender& winner() const;
   std::int64_t arena_bytes() const { return arena_bytes_; }  // of the winner
   double error_against_f32() const;                          // the winner's, relative, of the first rows
@@ -74,7 +75,8 @@ class Contest {
   std::vector<float> want_, rows_;  // first rows of the unfused model, and of the winner
   std::vector<ConfirmedTime> times_;
   std::optional<Contender> winner_;
-  double least_ = 0;
+  double least_ = 0;                                              // us of the winner
+  double least_error_ = std::numeric_limits<double>::infinity();  // of those that may win
   std::int64_t arena_bytes_ = 0;
 };
 

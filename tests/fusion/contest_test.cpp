@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is changed in a plan after its parts are settled, by times of the whole that are written down here.
+// Whole models against each other; and what is changed in a plan after its parts are settled, by times of the whole
+// that are written down here.
 #include "src/runtime/contest.h"
 
 #include <gtest/gtest.h>
+
+#include "src/fusion/fuse.h"
+#include "src/graph/build.h"
+#include "src/graph/simplify.h"
+#include "tests/expect_error.h"
+#include "tests/runtime/small_bert.h"
 
 namespace stof {
 namespace {
@@ -63,6 +70,30 @@ TEST(WorthTrying, WhatComesNearTheBestOfWhatTakesMost) {
   for (const Change& change : worth_trying(found, plan, {{"up", 12}, {"down", 12}, {"out", 12}, {"rare", 1}}))
     changes.push_back(change.work + " " + change.setting);
   EXPECT_EQ(changes, (std::vector<std::string>{"out b", "up a", "up c"}));
+}
+
+TEST(Contest, WhoMayNotWinIsTimedAndDoesNotWin) {
+  const Device device = open_device("cpu");
+  const Model model = small_bert(1);
+  const Graph graph = simplify(build_graph(model));
+  const Blocks blocks(graph, {&device, DType::f32});
+  ContestOptions options;
+  options.program.device = device;
+  options.program.longest = model.config.max_positions;
+  options.program.weights = std::make_shared<WeightStore>();
+  options.bucket = bucket_of({32, 2, 16}, model.config.max_positions);
+  options.vocabulary = model.config.vocab_size;
+  options.seconds = 0.002;
+  Contest contest(blocks, options);
+  contest.enter({"default", default_scheme(blocks), {}, false});
+  ASSERT_EQ(contest.times().size(), 1U);
+  EXPECT_GT(contest.times().front().us, 0);
+  EXPECT_ERROR(contest.winner(), ErrorKind::internal,
+               "no plan computes what the unfused model does: the best is off by inf");
+  contest.enter({"again", default_scheme(blocks), {}});
+  EXPECT_EQ(contest.winner().what, "again");
+  EXPECT_GT(contest.arena_bytes(), 0);
+  EXPECT_LE(contest.error_against_f32(), 1e-5);
 }
 
 }  // namespace
