@@ -8,8 +8,8 @@
 namespace stof {
 namespace {
 
-[[maybe_unused]] constexpr std::int64_t kWorthThreads =
-    1 << 20;  // elements; to wake threads costs as much as converting 10 thousand
+// Elements; to wake threads costs as much as converting 10 thousand.
+[[maybe_unused]] constexpr std::int64_t kWorthThreads = 1 << 20;
 
 bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 
