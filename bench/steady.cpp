@@ -9,6 +9,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <thread>
@@ -99,10 +100,15 @@ void measure(const Device& device, const Linear& linear, double seconds, std::in
 void run(std::span<char*> arguments) {
   if (arguments.size() < 5 || arguments.size() % 3 != 2)
     fail(ErrorKind::invalid_argument, "accepted: SECONDS ROWS LINEAR PACK SETTING [LINEAR PACK SETTING]...");
+  const double seconds = number_of(arguments[0]);
+  const auto rows = static_cast<std::int64_t>(number_of(arguments[1]));
+  if (seconds > std::end(kUntil)[-1] || rows < 1)
+    fail(ErrorKind::invalid_argument, "{} seconds of {} rows; accepted: at most {:g} seconds, at least one row",
+         seconds, rows, std::end(kUntil)[-1]);
   const Device device = open_device("cuda");
   for (std::size_t i = 2; i < arguments.size(); i += 3)
     measure(device, {linear_called(arguments[i]), pack_called(arguments[i + 1]), matmul_setting_of(arguments[i + 2])},
-            number_of(arguments[0]), static_cast<std::int64_t>(number_of(arguments[1])));
+            seconds, rows);
 }
 
 }  // namespace

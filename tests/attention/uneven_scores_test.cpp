@@ -107,12 +107,14 @@ TEST_P(UnevenScores, OfFewStepsEqualTheDefinition) { expect_definition(make({33}
 TEST_P(UnevenScores, ScoresThatAreNotFiniteReachExactlyTheRowsThatSeeThem) {
   const Problem problem = make({150}, {150});
   const Mask mask = window(70);
+  int checked = 0;
   for (const float value : {kNan, kInfinity})
     for (const std::int64_t key : {0, 64, 100, 149}) {
       const float before = problem.get(problem.k, 0, 0, key, 3);
       problem.set(problem.k, 0, 0, key, 3, value);
       run(problem, mask, [&](const std::string& plan) {
         if (std::get<0>(GetParam()) == "cuda" && !plan.starts_with("stream_attention")) return;
+        ++checked;
         for (std::int64_t row = 0; row < 150; ++row) {
           // -inf is a score as good as none.
           const bool sees =
@@ -124,6 +126,7 @@ TEST_P(UnevenScores, ScoresThatAreNotFiniteReachExactlyTheRowsThatSeeThem) {
       if (HasFatalFailure()) return;
       problem.set(problem.k, 0, 0, key, 3, before);
     }
+  if (checked == 0) GTEST_SKIP() << "no plan of the kernel here";
 }
 
 std::set<int> head_dims() {

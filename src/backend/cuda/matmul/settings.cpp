@@ -146,7 +146,7 @@ std::vector<MatmulSetting> mma_settings() {
   return all;
 }
 
-bool is_measured(const MatmulSetting& setting) { return setting.kernel != Kernel::mma; }
+bool is_listed(const MatmulSetting& setting) { return setting.kernel != Kernel::mma; }
 
 std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCaps& device,
                                    const MatmulSetting& setting) {
@@ -177,7 +177,7 @@ std::vector<MatmulChoice> settings_of(const MatmulProblem& problem, const Device
   all.push_back({});
   std::vector<MatmulChoice> choices;
   for (const MatmulSetting& setting : all)
-    if (!refuses(problem, device, setting) && is_measured(setting))
+    if (!refuses(problem, device, setting) && is_listed(setting))
       choices.push_back({setting, predicted_us(problem, device, setting)});
   std::stable_sort(choices.begin(), choices.end(),
                    [](const MatmulChoice& a, const MatmulChoice& b) { return a.predicted_us < b.predicted_us; });

@@ -35,13 +35,13 @@ std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCap
                                    const MatmulSetting& setting);
 // False where no device has been seen to gain by it: such a setting runs when it is asked for by name, and is not among
 // settings_of.
-bool is_measured(const MatmulSetting& setting);
+bool is_listed(const MatmulSetting& setting);
 // Every reason, a line each: what a user reads when no setting takes the problem.
 std::string refusals_of(const MatmulProblem& problem, const DeviceCaps& device);
 
 double predicted_us(const MatmulProblem& problem, const DeviceCaps& device, const MatmulSetting& setting);
 
-// Those that are measured and do not refuse, by predicted time.
+// Those that are listed and do not refuse, by predicted time.
 std::vector<MatmulChoice> settings_of(const MatmulProblem& problem, const DeviceCaps& device);
 
 }  // namespace stof::cuda
