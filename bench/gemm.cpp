@@ -34,7 +34,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kRows[] = {128, 512, 1024, 4096, 16384, 32768};
 constexpr std::int64_t kColdBytes = std::int64_t{130} << 20;  // twice the L2
-constexpr int kReplays = 7, kMostSettings = 6;
+constexpr int kReplays = 7, kMostSettings = 8;
 constexpr double kWithin = 1.5;  // of the shortest predicted time
 
 struct Wanted {

@@ -6,10 +6,10 @@
 
 namespace stof::cuda {
 
-// By whole warps. What a CTA did before the arrival is seen by all after the wait; threads that have left count as
-// arrived.
+// By whole warps. Orders nothing but barriers that were made and fenced before the arrival: a release would wait for
+// all of a thread's memory. Threads that have left count as arrived.
 __device__ __forceinline__ void cluster_arrive() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
@@ -18,6 +18,11 @@ __device__ __forceinline__ u32 address_of_rank(u32 address, int rank) {
   u32 there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
   return there;
+}
+// For those who have read and not written: a release at the cluster's scope would wait for all of this thread's memory
+// (MEMBAR.ALL.GPU, by each arrival).
+__device__ __forceinline__ void arrive_there(u32 barrier_there) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier_there) : "memory");
 }
 // Counted by the barrier beside it, in the same CTA, which expects the bytes.
 __device__ __forceinline__ void send(u32 there, const float* values, u32 barrier_there) {
@@ -42,6 +47,15 @@ __device__ __forceinline__ void load_matrix(u32 target, const TensorMap& map, in
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
       "[%0], [%1, {%3, %4}], [%2];" ::"r"(target),
       "l"(&map), "r"(barrier), "r"(column), "r"(row)
+      : "memory");
+}
+// To the same place in every CTA of `ranks`, a bit each, whose barriers at the same place count it.
+__device__ __forceinline__ void load_matrix_for(unsigned short ranks, u32 target, const TensorMap& map, int column,
+                                                int row, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, {%3, %4}], [%2], %5;" ::"r"(target),
+      "l"(&map), "r"(barrier), "r"(column), "r"(row), "h"(ranks)
       : "memory");
 }
 __device__ __forceinline__ void store_matrix(const TensorMap& map, int column, int row, u32 source) {

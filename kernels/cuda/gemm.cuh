@@ -12,7 +12,7 @@ template <class Traits>
 __device__ __forceinline__ void prepare_barriers(typename Traits::Shared& shared) {
   for (int i = 0; i < Traits::kStages; ++i) {
     barrier_init(shared_address(&shared.full[i]), 1);
-    barrier_init(shared_address(&shared.empty[i]), Traits::kWarps);
+    barrier_init(shared_address(&shared.empty[i]), Traits::kWarps * Traits::kShare);
   }
   for (int i = 0; i < Traits::kBoxes; ++i) {
     for (int team = 0; team < Traits::kTeams; ++team) barrier_init(shared_address(&shared.ready[team][i]), 1);
@@ -31,7 +31,8 @@ __device__ __forceinline__ void prepare_barriers(typename Traits::Shared& shared
 
 // out = activation(norm(x) w^T + bias) + norm(residual), stored in 16 bits; x [rows, inner], w [columns, inner].
 // A norm of x is applied to the sums: w comes scaled by it, (x - mean) w' = x w' - mean * column_sum(w').
-// Grid: at most as many CTAs as there are tiles; with kSplit > 1, a cluster of kSplit for each tile.
+// Grid: at most as many CTAs as there are tiles; with kSplit > 1, a cluster of kSplit for each tile; with kShare > 1,
+// clusters of kShare.
 // Needs: columns and inner multiples of 8, rows of all matrices contiguous, addresses multiples of 16.
 // Writes: rows below `rows`, each element once; moments of them.
 template <class Traits>
@@ -43,10 +44,12 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
             warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
   if (threadIdx.x == 0) prepare_barriers<Traits>(shared);
   __syncthreads();
-  if constexpr (Traits::kSplit > 1) cluster_arrive();
+  if constexpr (Traits::kCluster > 1) cluster_arrive();
   if (group == Traits::kConsumers) {
     if constexpr (Traits::kDealsRegisters) give_registers<Traits::kLoaderRegisters>();
     if (warp == 0) {
+      if constexpr (Traits::kShare > 1)
+        cluster_wait();  // the others have made the barriers that this warp's loads count
       if (elected()) load_operands<Traits>(shared, maps, p);
     } else if (warp == 1) {
       if constexpr (Traits::kSplit == 1) {
@@ -56,7 +59,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
       make_facts<Traits>(shared, p, warp - 2);
     }
     __syncwarp();
-    if constexpr (Traits::kSplit > 1) cluster_wait();
+    if (Traits::kSplit > 1 || (Traits::kShare > 1 && warp != 0)) cluster_wait();
   } else {
     if constexpr (Traits::kDealsRegisters) take_registers<Traits::kConsumerRegisters>();
     GemmConsumer<Traits>(shared, p, group).run();

@@ -52,19 +52,19 @@ struct GemmConsumer {
   __device__ __forceinline__ void run() {
     GemmTiles<Traits> tiles(p);
     const GemmSteps steps = steps_of<Traits>(p, tiles.rank);
-    if constexpr (Traits::kSplit > 1) cluster_wait();  // the others have made their barriers
+    if constexpr (Traits::kCluster > 1) cluster_wait();  // the others have made their barriers
     tiles.advance(team);
     ring.advance(static_cast<u32>(team * steps.count));
     for (int turn = 0; tiles.any(); tiles.advance(Traits::kTeams), ++turn) {
-      multiply(steps.count, turn);
+      multiply(steps.count, turn, tiles.left() * steps.count);
       ring.advance(static_cast<u32>((Traits::kTeams - 1) * steps.count));
       write(tiles.tile(), turn, tiles.rank);
     }
   }
 
   // Sums over steps, two of them on their way at a time. Teams multiply in the order of their tiles: one that ran ahead
-  // would take a stage of the round before for its own.
-  __device__ __forceinline__ void multiply(int steps, int turn) {
+  // would take a stage of the round before for its own. `after`: the CTA's steps behind this tile.
+  __device__ __forceinline__ void multiply(int steps, int turn, int after) {
     if constexpr (Traits::kTeams > 1) {
       if (turn + team > 0) barrier_wait(shared_address(&shared.turn[team]), (turn + team - 1) & 1);
     }
@@ -88,7 +88,7 @@ struct GemmConsumer {
       matmul_commit();
       if (step > 0) {
         matmul_wait<1>();
-        release(before);
+        release(before, after + steps - step);
       }
       before = ring.stage;
       ring.advance();
@@ -99,11 +99,18 @@ struct GemmConsumer {
     matmul_wait<0>();
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) pin(sums[block]);
-    release(before);
+    release(before, after);
   }
 
-  __device__ __forceinline__ void release(u32 stage) {
-    if (lane == 0) barrier_arrive(shared_address(&shared.empty[stage]));
+  // For all who write to it. `after`: the steps that follow; a stage that none of them takes is given back to nobody,
+  // who may have left.
+  __device__ __forceinline__ void release(u32 stage, int after) {
+    const u32 empty = shared_address(&shared.empty[stage]);
+    if constexpr (Traits::kShare > 1) {
+      if (lane < Traits::kShare && after >= Traits::kStages) arrive_there(address_of_rank(empty, lane));
+    } else {
+      if (lane == 0) barrier_arrive(empty);
+    }
   }
 
   __device__ __forceinline__ void write(const GemmTile& tile, int turn, int rank) {

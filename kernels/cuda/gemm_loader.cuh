@@ -13,9 +13,17 @@ __device__ __forceinline__ void load_operands(typename Traits::Shared& shared, c
   GemmTiles<Traits> tiles(p);
   const GemmSteps steps = steps_of<Traits>(p, tiles.rank);
   const auto load_w = [&](u32 stage, const GemmTile& tile, int step) {
-    const u32 barrier = shared_address(&shared.full[stage]);
+    const u32 barrier = shared_address(&shared.full[stage]), target = shared_address(shared.w[stage]);
+    const int column = (steps.first + step) * kBoxColumns;
     barrier_expect(barrier, Traits::kXBytes + Traits::kWBytes);
-    load_matrix(shared_address(shared.w[stage]), maps.w, (steps.first + step) * kBoxColumns, tile.column, barrier);
+    if constexpr (Traits::kShare == 1) {
+      load_matrix(target, maps.w, column, tile.column, barrier);
+    } else {
+      constexpr int kOwn = Traits::kColumns / Traits::kShare;  // the rest is what the others load
+      constexpr unsigned short kAll = (1 << Traits::kShare) - 1;
+      load_matrix_for(kAll, target + tiles.below * kOwn * kRowBytes, maps.w, column, tile.column + tiles.below * kOwn,
+                      barrier);
+    }
   };
   const auto load_x = [&](u32 stage, const GemmTile& tile, int step) {
     load_matrix(shared_address(shared.x[stage]), maps.x, (steps.first + step) * kBoxColumns, tile.row,

@@ -12,9 +12,9 @@ namespace stof::cuda {
 
 // The numbers of MatmulSetting. A team is `warpgroups`, one above the other on a tile; teams take the CTA's tiles in
 // turns, so that one multiplies while another writes. `split` CTAs, a cluster, have one tile and a part of the inner
-// dimension each.
+// dimension each; `share` CTAs, a cluster, have tiles below each other and load the weight's part of them together.
 struct GemmShape {
-  int rows, columns, stages, warpgroups, teams, split;
+  int rows, columns, stages, warpgroups, teams, split, share = 1;
 };
 
 struct GemmEpilogue {
@@ -86,6 +86,7 @@ struct GemmTraits {
   static constexpr GemmEpilogue kEpilogue = kEpilogue_;
   static constexpr int kRows = kShape.rows, kColumns = kShape.columns, kStages = kShape.stages;
   static constexpr int kWarpgroups = kShape.warpgroups, kTeams = kShape.teams, kSplit = kShape.split;
+  static constexpr int kShare = kShape.share, kCluster = kSplit * kShare;
   static constexpr int kBlocks = kRows / (64 * kWarpgroups);  // of 64 rows, that a warpgroup has
   static constexpr int kOutColumns = kEpilogue.gate ? kColumns / 2 : kColumns;
   static constexpr int kBoxes = kOutColumns / 64 + kOutColumns / 32 % 2 + kOutColumns / 16 % 2 + kOutColumns / 8 % 2;
@@ -95,6 +96,7 @@ struct GemmTraits {
   static constexpr int kConsumers = kWarpgroups * kTeams;
   static constexpr int kThreads = 128 * (kConsumers + 1);
   static_assert(kRows == 64 * kWarpgroups * kBlocks && kColumns % 8 == 0 && kRows <= 256 && kColumns <= 256);
+  static_assert(kShare == 1 || (kSplit == 1 && kColumns % (8 * kShare) == 0), "whole swizzled rows of 8 for each CTA");
   static_assert(kWholeBoxes || !kEpilogue.moments, "a tile has whole pieces of moments");
   static_assert(!kEpilogue.gate || (kColumns % 16 == 0 && kSplit == 1 && !kEpilogue.residual && !kEpilogue.moments),
                 "pairs are whole, and nothing follows their product");
@@ -158,25 +160,28 @@ struct GemmTile {
 template <class Traits>
 struct GemmTiles {
   static constexpr int kSection = 16;
-  int across, down, rank;  // rank: of the CTAs that share a tile
+  int across, down;
+  int rank, below;  // of the CTAs that have one tile; of those whose tiles share the weight
   int index, step, count;
 
   __device__ __forceinline__ explicit GemmTiles(const GemmParams& p) {
     const int cta = static_cast<int>(blockIdx.x);
     across = (p.columns + Traits::kColumns - 1) / Traits::kColumns;
-    down = (p.rows + Traits::kRows - 1) / Traits::kRows;
+    down = (p.rows + Traits::kRows * Traits::kShare - 1) / (Traits::kRows * Traits::kShare);
     rank = Traits::kSplit > 1 ? cta % Traits::kSplit : 0;
-    index = cta / Traits::kSplit;
-    step = static_cast<int>(gridDim.x) / Traits::kSplit;
+    below = Traits::kShare > 1 ? cta % Traits::kShare : 0;
+    index = cta / Traits::kCluster;
+    step = static_cast<int>(gridDim.x) / Traits::kCluster;
     count = across * down;
   }
   __device__ __forceinline__ bool any() const { return index < count; }
+  __device__ __forceinline__ int left() const { return (count - 1 - index) / step; }  // behind this one
   __device__ __forceinline__ void advance(int tiles = 1) { index += tiles * step; }
   __device__ __forceinline__ GemmTile tile() const {
     const int section = index / (down * kSection), within = index - section * (down * kSection);
     const int width = min(kSection, across - section * kSection);
     const int row = within / width, column = section * kSection + within - row * width;
-    return {row * Traits::kRows, column * Traits::kColumns};
+    return {(row * Traits::kShare + below) * Traits::kRows, column * Traits::kColumns};
   }
 };
 

@@ -20,7 +20,8 @@ struct MmaGemmTraits {
   using Storage = typename StorageOf<Element>::Type;
   static constexpr GemmEpilogue kEpilogue = kEpilogue_;
   static constexpr int kRows = kShape.rows, kColumns = kShape.columns, kStages = kShape.stages;
-  static constexpr int kSplit = 1, kDepth = 32, kWarpRows = 32, kWarpColumns = 64, kSlabs = kWarpRows / 16;
+  static constexpr int kSplit = 1, kShare = 1, kCluster = 1, kDepth = 32, kWarpRows = 32, kWarpColumns = 64,
+                       kSlabs = kWarpRows / 16;
   static constexpr int kWarpsDown = kRows / kWarpRows, kWarpsAcross = kColumns / kWarpColumns;
   static constexpr int kThreads = 32 * kWarpsDown * kWarpsAcross;
   static_assert(kRows % kWarpRows == 0 && kColumns % kWarpColumns == 0 && kStages >= 2 && kThreads <= 512);

@@ -9,6 +9,7 @@
 namespace stof {
 namespace {
 
+constexpr std::string_view kShare = " share";  // where more than one do
 constexpr std::string_view kCublaslt = "cublaslt", kWgmma = "wgmma", kMma = "mma";
 
 struct Field {
@@ -39,6 +40,7 @@ std::string text_of(const MatmulSetting& setting) {
   if (setting.kernel == MatmulSetting::Kernel::cublaslt) return std::string(kCublaslt);
   std::string text(setting.kernel == MatmulSetting::Kernel::mma ? kMma : kWgmma);
   for (const Field& field : kFields) text += fmt::format("{}{}", field.before, setting.*field.value);
+  if (setting.share > 1) text += fmt::format("{}{}", kShare, setting.share);
   return text;
 }
 
@@ -50,6 +52,7 @@ MatmulSetting matmul_setting_of(std::string_view text) {
   bool good = is_mma || rest.starts_with(kWgmma);
   if (good) rest.remove_prefix(is_mma ? kMma.size() : kWgmma.size());
   for (const Field& field : kFields) good = good && take(rest, field.before, setting.*field.value);
+  if (good && !rest.empty()) good = take(rest, kShare, setting.share) && setting.share > 1;
   if (!good || !rest.empty())
     fail(ErrorKind::invalid_argument,
          "matmul setting '{}'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 t1 split1'", text);

@@ -18,10 +18,12 @@ struct MatmulSetting {
   int warpgroups = 0;         // that share a tile; of mma: warps
   int teams = 0;              // of warpgroups, which take tiles in turns: one multiplies while another writes
   int split = 0;              // CTAs that share the inner dimension of a tile
+  int share = 1;              // CTAs with tiles below each other, that load the weight together
   friend auto operator<=>(const MatmulSetting&, const MatmulSetting&) = default;
 };
 
-// "cublaslt", or "wgmma 128x192 k64 s4 w2 t1 split1", or "mma 128x128 k32 s4 w8 t1 split1".
+// "cublaslt", or "wgmma 128x192 k64 s4 w2 t1 split1" with " share2" after it where CTAs do, or "mma 128x128 k32 s4 w8
+// t1 split1".
 std::string text_of(const MatmulSetting& setting);
 
 // The inverse; throws invalid_argument. Whether a device takes it is another question (MatmulOperations::refuses).

@@ -185,6 +185,7 @@ TEST_P(GemmSetting, TakesEveryShape) {
 TEST_P(Gemm, TilesOfSeveralWavesFollowEachOther) {
   const std::vector<MatmulSetting> settings = settings_of(
       {"wgmma 128x192 k64 s4 w2 t1 split1", "wgmma 128x192 k64 s4 w1 t2 split1", "wgmma 128x128 k64 s5 w1 t2 split1",
+       "wgmma 128x192 k64 s4 w1 t2 split1 share2", "wgmma 128x256 k64 s3 w2 t1 split1 share2",
        "wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x144 k64 s5 w2 t1 split1", "wgmma 128x72 k64 s7 w2 t1 split1",
        "mma 64x64 k32 s4 w2 t1 split1", "mma 128x128 k32 s4 w8 t1 split1"});
   for (const GemmCase& the :

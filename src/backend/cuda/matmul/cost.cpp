@@ -23,6 +23,7 @@ constexpr double kCachedBytes = 40e6;  // operands that stay in the L2 from kern
 constexpr double kLaunchUs = 1.13, kFirstSteps = 7.8, kMomentsReadUs = 0.29;
 constexpr double kAloneUs = 0.5;     // where the kernel in front leaves no shared memory to start early in
 constexpr double kClusterUs = 0.67;  // and what clusters wait longer
+constexpr double kShareUs = 0.1, kShareLoad = 1.2;  // CTAs that load the weight together: once, and of every load
 constexpr double kNextClustersUs = 5, kSentBytesPerUs = 35e3;  // of partial sums, from an SM to others
 constexpr double kWriteUs = 0.27;                              // of a tile, and for each value of a thread, in ns:
 constexpr double kPlainNs = 2.1, kBiasNs = 2.3, kActivationNs = 11.4, kXNormNs = 4.3, kResidualNs = 5.2,
@@ -59,11 +60,11 @@ struct Step {
 
 // Four limits: one that is far above the others is the time, those that are near each other add to it.
 Step step_of(const MatmulSetting& s, int active, std::int64_t at_once) {
-  const double bytes = (s.rows + s.columns) * s.depth * 2;
+  const double bytes = (s.rows + static_cast<double>(s.columns) / s.share) * s.depth * 2;
   double sum = 0;
-  for (const double limit :
-       {static_cast<double>(s.rows) * s.columns * s.depth / kMultiplyPerCycle / kCyclesPerUs, bytes / kSmBytesPerUs,
-        bytes * active / kL2BytesPerUs, kLoadUs / (s.stages - 2) / static_cast<double>(at_once)})
+  for (const double limit : {static_cast<double>(s.rows) * s.columns * s.depth / kMultiplyPerCycle / kCyclesPerUs,
+                             bytes / kSmBytesPerUs, bytes * active / kL2BytesPerUs,
+                             kLoadUs * (s.share > 1 ? kShareLoad : 1) / (s.stages - 2) / static_cast<double>(at_once)})
     sum += std::pow(limit, 4);
   return {bytes, std::pow(sum, 0.25)};
 }
@@ -85,6 +86,7 @@ double tile_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSet
                                 kWriteUs * (1 + kTurnShare * busiest);
   double us = kLaunchUs + kFirstSteps * step.bytes / kSmBytesPerUs +
               (p.x_norm || p.residual_norm ? kMomentsReadUs : 0) + std::max(work, bytes_us(p));
+  if (s.share > 1) us += kShareUs;
   if (!leaves_room(s, parts, device)) us += kAloneUs + (s.split > 1 ? kClusterUs : 0);
   if (s.split > 1) {
     const double sent = 4.0 * s.rows * s.columns * (s.split - 1) / s.split;

@@ -52,6 +52,8 @@ void put(TensorMap& to, const TensorMapBytes& from) {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+int cluster_of(const MatmulSetting& setting) { return setting.split * setting.share; }
+
 }  // namespace
 
 const InstanceKernel& kernel_of(const GemmLinear& linear, const MatmulSetting& setting, std::string_view entry) {
@@ -84,9 +86,10 @@ GemmLaunch::GemmLaunch(const GemmLinear& linear, const MatmulSetting& setting)
     : setting_(setting),
       kernel_(kernel_of(linear, setting, kGemmEntry)),
       weight_(map_of({linear.gpu, "the weight", linear.weights.matrix.as<void>(), linear.problem.columns,
-                      linear.problem.inner, setting.columns},
+                      linear.problem.inner, setting.columns / setting.share},
                      linear.problem.dtype)),
-      clusters_(std::int64_t{linear.gpu.caps.cores} * kernel_.kernel.blocks_per_multiprocessor() / setting.split) {
+      clusters_(std::int64_t{linear.gpu.caps.cores} * kernel_.kernel.blocks_per_multiprocessor() /
+                cluster_of(setting)) {
   STOF_CHECK(clusters_ > 0);
 }
 
@@ -114,13 +117,14 @@ GemmNarrowMaps GemmLaunch::maps_of(const GemmLinear& linear, const LinearCall& c
 void GemmLaunch::run(const GemmLinear& linear, const LinearCall& call) const {
   GemmParams params = params_of(linear, call);
   GemmNarrowMaps maps = maps_of(linear, call);
-  const std::int64_t tiles = ceil_div(call.rows, setting_.rows) * ceil_div(linear.problem.columns, setting_.columns);
+  const std::int64_t tiles =
+      ceil_div(call.rows, setting_.rows * setting_.share) * ceil_div(linear.problem.columns, setting_.columns);
   // CTAs that share the inner dimension have one tile each.
   const std::int64_t clusters = setting_.split > 1 ? tiles : std::min(tiles, clusters_);
   void* arguments[] = {&maps, &params};
-  kernel_.kernel.launch({.grid = {.x = narrow<unsigned>(clusters * setting_.split, "CTAs")},
+  kernel_.kernel.launch({.grid = {.x = narrow<unsigned>(clusters * cluster_of(setting_), "CTAs")},
                          .stream = static_cast<StreamHandle>(call.queue.stream),
-                         .cluster = static_cast<unsigned>(setting_.split),
+                         .cluster = static_cast<unsigned>(cluster_of(setting_)),
                          .overlap_previous = true},
                         arguments);
 }

@@ -35,10 +35,10 @@ GemmInstance instance_of(const MatmulProblem& problem, const MatmulSetting& sett
 
 std::string name_of(const GemmInstance& i) {
   const MatmulSetting& s = i.setting;
-  return fmt::format("{}gemm_{}_{}x{}_s{}_w{}_t{}_p{}_{}_b{:d}_r{:d}_x{:d}_n{:d}_m{:d}{}", is_mma(i) ? "mma_" : "",
+  return fmt::format("{}gemm_{}_{}x{}_s{}_w{}_t{}_p{}_{}_b{:d}_r{:d}_x{:d}_n{:d}_m{:d}{}{}", is_mma(i) ? "mma_" : "",
                      name_of(i.dtype), s.rows, s.columns, s.stages, s.warpgroups, s.teams, s.split,
                      name_of(i.activation), i.bias, i.residual, i.x_norm, i.residual_norm, i.moments,
-                     i.gate ? "_g1" : "");
+                     i.gate ? "_g1" : "", s.share > 1 ? fmt::format("_c{}", s.share) : "");
 }
 
 std::string line_of(const GemmInstance& i) {
@@ -62,7 +62,8 @@ std::string mma_source_of(const GemmInstance& i, const std::string& epilogue) {
 std::string source_of(const GemmInstance& i) {
   const MatmulSetting& s = i.setting;
   const std::string shape =
-      fmt::format("GemmShape{{{}, {}, {}, {}, {}, {}}}", s.rows, s.columns, s.stages, s.warpgroups, s.teams, s.split);
+      fmt::format("GemmShape{{{}, {}, {}, {}, {}, {}{}}}", s.rows, s.columns, s.stages, s.warpgroups, s.teams, s.split,
+                  s.share > 1 ? fmt::format(", {}", s.share) : "");
   const std::string epilogue =
       fmt::format("GemmEpilogue{{{}, {}, {}, {}, {}, {}{}}}", activation_number(i.activation), i.bias, i.residual,
                   i.x_norm, i.residual_norm, i.moments, i.gate ? ", true" : "");

@@ -16,29 +16,29 @@ constexpr std::int64_t kSharedOfSm = 228 * 1024;  // of which a CTA may have 227
 constexpr std::int64_t kBarrierBytes = 2 * 1024;  // and what rounding up to 1024 adds
 
 struct Tile {
-  int rows, columns, stages, warpgroups, teams, least_split, most_split;
+  int rows, columns, stages, warpgroups, teams, least_split, most_split, most_share;
 };
 // Widths between the powers of two make one wave of tiles over all SMs where those leave some idle: 512 rows of 2304
 // columns are 128 tiles of 128x72. What each gains: docs/kernels/gemm.md.
-constexpr std::array<Tile, 19> kTiles{{{64, 48, 7, 1, 1, 1, 1},
-                                       {64, 64, 6, 1, 1, 1, 1},
-                                       {64, 64, 4, 1, 1, 2, 4},
-                                       {64, 96, 8, 1, 1, 1, 1},
-                                       {64, 96, 8, 1, 1, 4, 4},
-                                       {64, 128, 8, 1, 1, 1, 1},
-                                       {64, 128, 3, 1, 1, 2, 4},
-                                       {64, 192, 6, 1, 1, 1, 1},
-                                       {128, 64, 8, 2, 1, 1, 1},
-                                       {128, 64, 3, 2, 1, 2, 8},
-                                       {128, 72, 7, 2, 1, 1, 1},
-                                       {128, 96, 6, 2, 1, 1, 1},
-                                       {128, 128, 5, 2, 1, 1, 1},
-                                       {128, 128, 4, 2, 1, 2, 8},
-                                       {128, 128, 5, 1, 2, 1, 1},
-                                       {128, 144, 5, 2, 1, 1, 1},
-                                       {128, 192, 4, 2, 1, 1, 1},
-                                       {128, 192, 4, 1, 2, 1, 1},
-                                       {128, 256, 3, 2, 1, 1, 1}}};
+constexpr std::array<Tile, 19> kTiles{{{64, 48, 7, 1, 1, 1, 1, 1},
+                                       {64, 64, 6, 1, 1, 1, 1, 1},
+                                       {64, 64, 4, 1, 1, 2, 4, 1},
+                                       {64, 96, 8, 1, 1, 1, 1, 2},
+                                       {64, 96, 8, 1, 1, 4, 4, 1},
+                                       {64, 128, 8, 1, 1, 1, 1, 1},
+                                       {64, 128, 3, 1, 1, 2, 4, 1},
+                                       {64, 192, 6, 1, 1, 1, 1, 1},
+                                       {128, 64, 8, 2, 1, 1, 1, 2},
+                                       {128, 64, 3, 2, 1, 2, 8, 1},
+                                       {128, 72, 7, 2, 1, 1, 1, 1},
+                                       {128, 96, 6, 2, 1, 1, 1, 2},
+                                       {128, 128, 5, 2, 1, 1, 1, 1},
+                                       {128, 128, 4, 2, 1, 2, 8, 1},
+                                       {128, 128, 5, 1, 2, 1, 1, 2},
+                                       {128, 144, 5, 2, 1, 1, 1, 2},
+                                       {128, 192, 4, 2, 1, 1, 1, 2},
+                                       {128, 192, 4, 1, 2, 1, 1, 2},
+                                       {128, 256, 3, 2, 1, 1, 1, 2}}};
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -121,14 +121,16 @@ std::vector<MatmulSetting> wgmma_settings() {
   std::vector<MatmulSetting> all;
   for (const Tile& tile : kTiles)
     for (int split = tile.least_split; split <= tile.most_split; split *= 2)
-      all.push_back({.kernel = Kernel::wgmma,
-                     .rows = tile.rows,
-                     .columns = tile.columns,
-                     .depth = kDepth,
-                     .stages = tile.stages,
-                     .warpgroups = tile.warpgroups,
-                     .teams = tile.teams,
-                     .split = split});
+      for (int share = 1; share <= tile.most_share; share *= 2)
+        all.push_back({.kernel = Kernel::wgmma,
+                       .rows = tile.rows,
+                       .columns = tile.columns,
+                       .depth = kDepth,
+                       .stages = tile.stages,
+                       .warpgroups = tile.warpgroups,
+                       .teams = tile.teams,
+                       .split = split,
+                       .share = share});
   return all;
 }
 
