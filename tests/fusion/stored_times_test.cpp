@@ -66,8 +66,9 @@ TEST(StoredTimes, WhatIsPredictedBestIsNearlyWhatWasFoundByMeasuring) {
                chosen = cost_of(fuse(blocks, predicted.scheme), predicted.settings, call, times);
     const std::string id = row.at("id");
     EXPECT_LE(chosen.us, 1.10 * best.us) << id << "\n" << predicted.scheme.text() << "\n" << measured.text();
-    // BERT-large's matmuls were measured by the tuned plan alone; its prediction is judged by predictions.
-    const double least_share = row.at("model") == "bert-large" ? 0 : 0.8;
+    // Matmuls of BERT-large and of 32768 rows were measured by the tuned plan alone; what else is chosen there is judged
+    // by predictions.
+    const double least_share = row.at("model") == "bert-large" || call.rows > 16384 ? 0 : 0.8;
     EXPECT_GE(chosen.stored_us, least_share * chosen.us) << id;
   }
   EXPECT_EQ(tuned, 7);

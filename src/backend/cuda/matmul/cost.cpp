@@ -11,7 +11,8 @@
 namespace stof::cuda {
 namespace {
 
-// Fitted to bench/results/a154e4f-h200-gemm.json, but for the three that say so.
+// Fitted to bench/results/a154e4f-h200-gemm.json, but for the three that say so and the two of sharing, which are of
+// bench/results/b65ff0a-h200-gemm.json.
 constexpr double kCyclesPerUs = 1534;       // that the clock keeps under load
 constexpr double kMultiplyPerCycle = 2048;  // of an SM, in 16 bits, by its data sheet
 constexpr double kSmBytesPerUs = 243e3;     // from the L2, of one SM
