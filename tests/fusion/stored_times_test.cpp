@@ -66,8 +66,8 @@ TEST(StoredTimes, WhatIsPredictedBestIsNearlyWhatWasFoundByMeasuring) {
                chosen = cost_of(fuse(blocks, predicted.scheme), predicted.settings, call, times);
     const std::string id = row.at("id");
     EXPECT_LE(chosen.us, 1.10 * best.us) << id << "\n" << predicted.scheme.text() << "\n" << measured.text();
-    // Matmuls of BERT-large and of 32768 rows were measured by the tuned plan alone; what else is chosen there is judged
-    // by predictions.
+    // Matmuls of BERT-large and of 32768 rows were measured by the tuned plan alone; what else is chosen there is
+    // judged by predictions.
     const double least_share = row.at("model") == "bert-large" || call.rows > 16384 ? 0 : 0.8;
     EXPECT_GE(chosen.stored_us, least_share * chosen.us) << id;
   }
