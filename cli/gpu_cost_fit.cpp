@@ -78,7 +78,7 @@ Bounds bounds_of(const std::string& name, std::size_t term) {
   if (name.starts_with("band_")) {
     if (term == BandTerm::alone) return {0.2, 1};
     if (term == BandTerm::traffic) return {0.9, 1.7};
-    return {0, term == BandTerm::overlap ? 1 : kMost};
+    return {0, term == BandTerm::overlap || term == BandTerm::tail ? 1 : kMost};
   }
   if (term == ListTerm::alone || term == ListTerm::tail) return {0.2, 1};
   if (term == ListTerm::traffic) return {0.9, 1.6};
@@ -115,8 +115,8 @@ class Search {
  private:
   std::vector<double> start() const {
     if (name_ == "decode") return {4, 0.2, 0.25};
-    if (name_.starts_with("band_")) return {1, 2, 1, 1.1, 0.1};
-    return {1.5, 0.8, 1.0, 0.8, 2.5, 2, 1.1, 0.7, 0.1, 0.6};
+    if (name_.starts_with("band_")) return {1, 2, 1, 1.1, 0.1, 0.5};
+    return {1.5, 0.8, 1.0, 0.8, 2.5, 2, 1.1, 0.7, 0.1, 0.6, 0};
   }
 
   double loss(const std::vector<double>& costs) {

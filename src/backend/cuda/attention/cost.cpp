@@ -12,7 +12,6 @@
 namespace stof::cuda {
 namespace {
 
-constexpr double kCacheBytes = 40e6;    // what stays in the L2 from launch to launch
 constexpr double kRowPairsPerUs = 8e3;  // multiply-adds of a multiprocessor in the row-wise kernel
 constexpr double kLaunchUs = 2.0;
 
@@ -20,7 +19,7 @@ constexpr double kLaunchUs = 2.0;
 struct Piece {
   double full, partial;  // steps
   double count;          // over the whole problem
-  bool is_part;
+  double parts;          // of its row block
 };
 
 // Costliest first: a row block's steps decide.
@@ -31,7 +30,7 @@ std::vector<Piece> pieces_of(const AttentionProblem& problem, const BlockStats& 
     const double parts = most_steps > 0 ? std::max(1.0, std::ceil(steps / most_steps)) : 1;
     const double count = static_cast<double>(bin->count) * items_per_measured(problem) * parts;
     const double full = touched > 0 ? bin->full / touched : 0;
-    pieces.push_back({steps / parts * full, steps / parts * (1 - full), count, parts > 1});
+    pieces.push_back({steps / parts * full, steps / parts * (1 - full), count, parts});
   }
   return pieces;
 }
@@ -40,7 +39,7 @@ struct Cost {
   const ListCosts& costs;
   double scale;  // of steps
   double operator()(const Piece& piece) const {
-    return costs[ListTerm::item] + (piece.is_part ? costs[ListTerm::part] : 0) +
+    return costs[ListTerm::item] + (piece.parts > 1 ? costs[ListTerm::part] : 0) +
            (piece.full * costs[ListTerm::full] + piece.partial * costs[ListTerm::partial]) * scale;
   }
 };
@@ -61,10 +60,11 @@ struct Walk {
 };
 
 double predict_walk(const AttentionProblem& problem, std::span<const Piece> pieces, const Walk& walk) {
-  double count = 0, steps = 0;
+  double count = 0, steps = 0, most_parts = 1;
   for (const Piece& piece : pieces) {
     count += piece.count;
     steps += piece.count * (piece.full + piece.partial);
+    most_parts = std::max(most_parts, piece.parts);
   }
   const ListCosts& costs = walk.costs;
   const std::vector<SamePieces> all = priced(pieces, {costs, 1}, 1);
@@ -94,6 +94,7 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
     const double end = makespan(priced(pieces, {costs, costs[ListTerm::last]}, last), walk.teams);
     work = std::max(work, total * (1 - last) / walk.teams + costs[ListTerm::tail] * end);
   }
+  work += costs[ListTerm::merge] * (most_parts - 1);
   return costs[ListTerm::launch] +
          together(work, costs[ListTerm::traffic] * traffic_us(problem), costs[ListTerm::overlap]);
 }
@@ -111,7 +112,7 @@ Pricing pricing_of(const DeviceCaps& caps) { return {caps, costs_for(caps.name).
 SplitEstimate estimate_split(const AttentionProblem& problem, const BlockStats& stats, int tiles, int most_steps) {
   SplitEstimate estimate{.most_steps = most_steps};
   for (const Piece& piece : pieces_of(problem, stats, tiles, most_steps))
-    if (piece.is_part) estimate.parts += static_cast<std::int64_t>(piece.count);
+    if (piece.parts > 1) estimate.parts += static_cast<std::int64_t>(piece.count);
   return estimate;
 }
 
@@ -145,8 +146,8 @@ double predict_band(const AttentionProblem& problem, const Pricing& pricing, con
   const double ctas = static_cast<double>(pricing.caps.cores * instance.ctas);
   const double rounds = static_cast<double>(blocks) * slices_of(problem) / ctas;
   // CTAs of a last, incomplete round have the multiprocessor's bandwidth to themselves.
-  const double work =
-      0.5 * (rounds + std::ceil(rounds)) * costs[BandTerm::round] * load_factor(costs[BandTerm::alone], rounds, 1);
+  const double whole = rounds + costs[BandTerm::tail] * (std::ceil(rounds) - rounds);
+  const double work = whole * costs[BandTerm::round] * load_factor(costs[BandTerm::alone], rounds, 1);
   return costs[BandTerm::launch] +
          together(work, costs[BandTerm::traffic] * traffic_us(problem), costs[BandTerm::overlap]);
 }

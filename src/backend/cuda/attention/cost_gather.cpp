@@ -17,7 +17,7 @@ struct Item {
 // Of one slice, the longest first, and the short ones: one unit, not a part of more.
 struct Items {
   std::vector<Item> long_ones;
-  double short_us = 0, short_count = 0, total_us = 0, long_count = 0;
+  double short_us = 0, short_count = 0, total_us = 0, long_count = 0, most_parts = 1;
 };
 
 struct Dealing {
@@ -46,6 +46,7 @@ Items items_of(const AttentionProblem& problem, const Dealing& how) {
     const double us = items.short_us + (units - 1) * how.costs[ListTerm::partial] * scale +
                       (parts > 1 ? how.costs[ListTerm::part] : 0);
     items.total_us += us * count * how.slices;
+    items.most_parts = std::max(items.most_parts, parts);
     if (units > 1 || parts > 1)
       items.long_ones.push_back({us, std::round(count)}), items.long_count += std::round(count);
     else items.short_count += count * how.slices;
@@ -91,6 +92,7 @@ double predict_gather(const AttentionProblem& problem, const Pricing& pricing, c
     const double share = how.costs[ListTerm::tail];
     work = share * longest_sum(items, how) + (1 - share) * work;
   }
+  work += how.costs[ListTerm::merge] * (items.most_parts - 1);
   return how.costs[ListTerm::launch] +
          together(work, how.costs[ListTerm::traffic] * traffic_us(problem), how.costs[ListTerm::overlap]);
 }

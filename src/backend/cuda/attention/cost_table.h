@@ -28,6 +28,7 @@ struct ListTerm {
     tail,     // the share of the last section's schedule that nothing hides
     overlap,  // the share of the smaller of work and traffic that is not hidden by the larger
     last,     // steps of the last section, in relation to the others
+    merge,    // a further part of the row block that is cut into most: one CTA adds all of them up
     count
   };
 };
@@ -38,6 +39,7 @@ struct BandTerm {
     alone,    // the share of it that it takes where few CTAs work
     traffic,  // as above
     overlap,  // as above
+    tail,     // the share of a full round's time that what a last, incomplete one lacks takes as well
     count
   };
 };

@@ -8,6 +8,8 @@
 
 namespace stof::cuda {
 
+constexpr double kCacheBytes = 40e6;  // what stays in the L2 from launch to launch
+
 template <class Costs, class Instance>
 const Costs& cost_of(const std::vector<Costs>& costs, std::span<const Instance> instances, const Instance& instance) {
   const auto found = std::find(instances.begin(), instances.end(), instance);
@@ -23,11 +25,14 @@ inline double slices_of(const AttentionProblem& problem) {
   return static_cast<double>(problem.shape.batch * problem.shape.heads);
 }
 
+// Of the tensors' bytes, copied. What fits the cache stays there from the kernel that wrote it, or from launch to
+// launch.
 inline double traffic_us(const AttentionProblem& problem) {
-  constexpr double kBytesPerUs = 4.3e6;  // copied, DRAM
+  constexpr double kBytesPerUs = 4.3e6, kFromCache = 0.75;  // of the time that DRAM takes
   const AttentionShape& s = problem.shape;
   const double rows = 2.0 * static_cast<double>(s.heads * s.queries) + 2.0 * static_cast<double>(s.kv_heads * s.keys);
-  return rows * static_cast<double>(s.batch * s.head_dim) * static_cast<double>(size_of(s.dtype)) / kBytesPerUs;
+  const double bytes = rows * static_cast<double>(s.batch * s.head_dim) * static_cast<double>(size_of(s.dtype));
+  return bytes / kBytesPerUs * (bytes < kCacheBytes ? kFromCache : 1);
 }
 
 inline double together(double work, double traffic, double overlap) {
