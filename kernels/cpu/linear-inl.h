@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The register-tiled product of a linear layer, and what is done to its sums before they are stored.
+// The register-tiled product of a linear layer.
 #if defined(STOF_KERNELS_CPU_LINEAR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef STOF_KERNELS_CPU_LINEAR_INL_H_
 #undef STOF_KERNELS_CPU_LINEAR_INL_H_
@@ -10,9 +10,8 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/cpu/activation-inl.h"
 #include "kernels/cpu/linear.h"
-#include "kernels/cpu/storage-inl.h"
+#include "kernels/cpu/linear_sums-inl.h"
 #include "kernels/cpu/tile_matmul-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,17 +21,6 @@ namespace stof::cpu::HWY_NAMESPACE {
 constexpr int kTileRows = kLanes == 16 ? 12 : 6;
 // Words between rows of a slice of x: an odd number of cache lines, so that the rows of a tile do not meet in a set.
 constexpr int kRowWords = static_cast<int>(kLinearSlice) + 16;
-constexpr int kLine = 16;  // floats
-constexpr int kLineBytes = 64;
-
-// Brings a line near that will be written. Where a processor does not know the instruction it does nothing.
-HWY_INLINE void prefetch_to_write(const void* line) {
-#if defined(__x86_64__)
-  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
-#else
-  __builtin_prefetch(line, 1);
-#endif
-}
 
 // Lines that are needed soon, brought into the second-level cache a few at a time: all at once they would wait for
 // one another.
@@ -51,17 +39,16 @@ struct RowsAhead {
 struct ProductTile {
   const float* x;       // rows of words, kRowWords apart
   const float* weight;  // [words][kPanel]
-  float* sum;           // [rows][kPanel]
   int words;
-  bool add;  // to what is in sum
   LinesAhead ahead;
   RowsAhead x_ahead;
 };
 
-template <class Words, int kCount>
-HWY_NOINLINE void multiply_tile(const ProductTile& t) {
+// `end` takes the sums.
+template <class Words, int kCount, class End>
+HWY_NOINLINE void multiply_tile(const ProductTile& t, const End& end) {
   const Floats d;
-  FloatVec sum[kCount][kVectors];
+  TileSums<kCount> sum;
   HWY_UNROLL(12)
   for (int r = 0; r < kCount; ++r) sum[r][0] = sum[r][1] = hn::Zero(d);
   const float* HWY_RESTRICT x = t.x;
@@ -71,7 +58,7 @@ HWY_NOINLINE void multiply_tile(const ProductTile& t) {
   for (int left = t.words; left > 0; left -= kLine, byte += kLineBytes) {
     for (int line = 0; line < t.ahead.each; ++line, ahead += kLine) __builtin_prefetch(ahead, 0, 2);
     for (int r = 0; r < t.x_ahead.rows; ++r) __builtin_prefetch(t.x_ahead.at + r * t.x_ahead.stride + byte, 0, 2);
-    for (const float* const end = x + std::min(left, kLine); x < end; ++x, weight += kPanel) {
+    for (const float* const stop = x + std::min(left, kLine); x < stop; ++x, weight += kPanel) {
       const FloatVec w0 = hn::Load(d, weight);
       const FloatVec w1 = hn::Load(d, weight + kLanes);
       HWY_UNROLL(12)
@@ -82,90 +69,16 @@ HWY_NOINLINE void multiply_tile(const ProductTile& t) {
       }
     }
   }
-  HWY_UNROLL(12)
-  for (int r = 0; r < kCount; ++r) {
-    for (int v = 0; v < kVectors; ++v) {
-      float* const to = t.sum + r * kPanel + v * kLanes;
-      hn::Store(t.add ? hn::Add(sum[r][v], hn::Load(d, to)) : sum[r][v], d, to);
-    }
-  }
+  end(sum);
 }
 
-template <class Words, int... kCounts>
-HWY_INLINE void multiply_tile(int rows, const ProductTile& tile, std::integer_sequence<int, kCounts...>) {
-  static_cast<void>(((rows == kCounts + 1 && (multiply_tile<Words, kCounts + 1>(tile), true)) || ...));
+template <class Words, class End, int... kCounts>
+void multiply_rows(int rows, const ProductTile& tile, const End& end, std::integer_sequence<int, kCounts...>) {
+  static_cast<void>(((rows == kCounts + 1 && (multiply_tile<Words, kCounts + 1>(tile, end), true)) || ...));
 }
-
-struct Finish {
-  float* sum;         // [rows][kPanel]
-  const float* bias;  // [kPanel], or null
-  const std::byte* residual;
-  std::byte* out;
-  std::int64_t stride;  // of residual and out, in elements
-  int rows, columns;
-};
-
-inline void bring_sums_near(const Finish& f) {
-  for (int line = 0; line < f.rows * kPanel; line += kLine) prefetch_to_write(f.sum + line);
-}
-
-// What the end of a tile reads and writes, while the tile is multiplied: rows lie on a page each, and the stores of one
-// after the other would wait for it.
-template <class T>
-HWY_INLINE void bring_near(const Finish& f) {
-  const int bytes = f.columns * static_cast<int>(sizeof(T));
-  const std::int64_t stride = f.stride * static_cast<std::int64_t>(sizeof(T));
-  for (int r = 0; r < f.rows; ++r)
-    for (int byte = 0; byte < bytes; byte += kLineBytes) {
-      prefetch_to_write(f.out + r * stride + byte);
-      if (f.residual) __builtin_prefetch(f.residual + r * stride + byte);
-    }
-}
-
-HWY_INLINE void store_out(Floats d, FloatVec value, float* to) { hn::StoreU(value, d, to); }
-#if HWY_TARGET == HWY_AVX3
-// By AVX512_BF16, a tenth of the instructions that store_row() takes; a subnormal number becomes 0.
-HWY_INLINE void store_out(Floats, FloatVec value, hwy::bfloat16_t* to) {
-  __m256i rounded;
-  asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(value.raw));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), rounded);
-}
-#endif
-
-template <class T, class Activate>
-HWY_INLINE void finish_rows(const Finish& f, const Activate& activate) {
-  const Floats d;
-  for (int r = 0; r < f.rows; ++r) {
-    T* const out = reinterpret_cast<T*>(f.out) + r * f.stride;
-    const T* const residual = f.residual ? reinterpret_cast<const T*>(f.residual) + r * f.stride : nullptr;
-    for (int c = 0; c < f.columns; c += kLanes) {
-      const int count = std::min(kLanes, f.columns - c);
-      FloatVec value = hn::Load(d, f.sum + r * kPanel + c);
-      if (f.bias) value = hn::Add(value, hn::Load(d, f.bias + c));
-      value = activate(value);
-      if (residual)
-        value = hn::Add(value, count == kLanes ? load_row(d, residual + c) : load_tail(d, residual + c, count));
-      if (count == kLanes) {
-        store_out(d, value, out + c);
-      } else {
-        HWY_ALIGN T lanes[kLanes];
-        store_out(d, value, lanes);
-        std::memcpy(out + c, lanes, sizeof(T) * static_cast<std::size_t>(count));
-      }
-    }
-  }
-}
-
-template <class T>
-HWY_NOINLINE void finish_tile(LinearActivation activation, const Finish& f) {
-  const Floats d;
-  switch (activation) {
-    case LinearActivation::none: return finish_rows<T>(f, [](FloatVec x) { return x; });
-    case LinearActivation::gelu: return finish_rows<T>(f, [&](FloatVec x) { return gelu(d, x); });
-    case LinearActivation::gelu_tanh: return finish_rows<T>(f, [&](FloatVec x) { return gelu_tanh(d, x); });
-    case LinearActivation::silu: return finish_rows<T>(f, [&](FloatVec x) { return silu(d, x); });
-    case LinearActivation::relu: return finish_rows<T>(f, [&](FloatVec x) { return relu(d, x); });
-  }
+template <class Words, class End>
+void multiply_rows(int rows, const ProductTile& tile, const End& end) {
+  multiply_rows<Words>(rows, tile, end, std::make_integer_sequence<int, kTileRows>());
 }
 
 // One slice of depth after the other; x is copied so that its rows are as far apart as suits the cache, sums of more
@@ -275,16 +188,25 @@ class LinearRun {
     const bool adds = slice.first > 0;
     if (adds) bring_sums_near(finish);
     if (slice.is_last) bring_near<T>(finish);
-    multiply_tile<Words>(rows,
-                         {.x = x_ + std::int64_t{row} * kRowWords,
-                          .weight = weight(slice, at.panel),
-                          .sum = finish.sum,
-                          .words = slice.words,
-                          .add = adds,
-                          .ahead = ahead(at, slice, next),
-                          .x_ahead = x_ahead(at, slice, next)},
-                         std::make_integer_sequence<int, kTileRows>());
-    if (slice.is_last) finish_tile<T>(numbers_.activation, finish);
+    multiply_and_end({.x = x_ + std::int64_t{row} * kRowWords,
+                      .weight = weight(slice, at.panel),
+                      .words = slice.words,
+                      .ahead = ahead(at, slice, next),
+                      .x_ahead = x_ahead(at, slice, next)},
+                     finish, adds, slice.is_last);
+  }
+
+  void multiply_and_end(const ProductTile& tile, const Finish& finish, bool adds, bool is_last) const {
+    if (is_last && finish.columns == kPanel && finish.bias != nullptr) {
+      const bool plain = numbers_.activation == LinearActivation::none, adds_residual = finish.residual != nullptr;
+      if (plain && adds_residual)
+        return multiply_rows<Words>(finish.rows, tile, FinishSums<T, NoActivation, true>{finish, adds});
+      if (plain) return multiply_rows<Words>(finish.rows, tile, FinishSums<T, NoActivation, false>{finish, adds});
+      if (numbers_.activation == LinearActivation::gelu && !adds_residual)
+        return multiply_rows<Words>(finish.rows, tile, FinishSums<T, Gelu, false>{finish, adds});
+    }
+    multiply_rows<Words>(finish.rows, tile, KeepSums{finish.sum, adds});
+    if (is_last) finish_tile<T>(numbers_.activation, finish);
   }
 
   const LinearNumbers& numbers_;
