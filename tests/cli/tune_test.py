@@ -186,5 +186,51 @@ class Tune(unittest.TestCase):
                 self.assertEqual(self.stof(*arguments, code=code).stderr.splitlines()[-1], f"stof: {message}")
 
 
+class TuneWithoutCompiler(unittest.TestCase):
+    """On a GPU, where NVRTC cannot be found."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"), LD_LIBRARY_PATH=self.without_nvrtc())
+        found = json.loads(self.stof("doctor", "--json", "-"))["gpu"]
+        if not found["devices"] or not found["cublaslt"]:
+            self.skipTest("no GPU with cuBLASLt on this machine")
+        if found["nvrtc"]:
+            self.skipTest("NVRTC is found here though LD_LIBRARY_PATH does not name it")
+
+    def without_nvrtc(self):
+        """The folders of LD_LIBRARY_PATH, those with NVRTC replaced by links to all else in them."""
+        folders = []
+        for number, folder in enumerate(filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))):
+            if list(Path(folder).glob("libnvrtc*")):
+                links = self.folder / str(number)
+                links.mkdir()
+                for file in Path(folder).iterdir():
+                    if not file.name.startswith("libnvrtc"):
+                        (links / file.name).symlink_to(file.resolve())
+                folder = links
+            folders.append(str(folder))
+        return ":".join(folders)
+
+    def stof(self, *arguments):
+        done = subprocess.run([STOF, *arguments], capture_output=True, text=True, timeout=300, check=False, env=self.environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_a_plan_is_made_of_what_is_built_in(self):
+        plan = json.loads(self.stof("tune", "--random", "bert-base", "--device", "cuda", "--dtype", "f16", "--batch", "1",
+                                    "--seq", "128", "--json", "-"))  # fmt: skip
+        self.assertEqual(plan["search"]["compiled"], 0)
+        self.assertTrue(plan["search"]["kept"] and plan["search"]["finished"])
+        self.assertGreater(plan["search"]["measured"], 3)
+        self.assertEqual(list((self.folder / "cache/stof/kernels").glob("*")), [])
+        refused = subprocess.run([STOF, "tune", "--compile", "--random", "bert-base", "--device", "cuda"], capture_output=True,
+                                 text=True, timeout=60, check=False, env=self.environment)  # fmt: skip
+        self.assertEqual(refused.returncode, 3)
+        self.assertEqual(refused.stderr, "stof: nothing can be compiled here: NVRTC (libnvrtc.so.13 or .12) is missing\n")
+
+
 if __name__ == "__main__":
     unittest.main()
