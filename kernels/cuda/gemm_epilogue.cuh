@@ -12,12 +12,20 @@ struct RowPair {
   float2 x[2], residual[2];
 };
 
-template <class Storage, int kActivation>
+// Whether what precedes the activation hands it half of its argument, which gelu takes: with a norm of x for nothing,
+// by its factors, else by the addition of the bias. A gate's two blocks have the factors in common.
+template <GemmEpilogue kEpilogue>
+constexpr bool kHalved =
+    !kEpilogue.gate && (kEpilogue.activation == GemmEpilogue::kGelu || kEpilogue.activation == GemmEpilogue::kGeluTanh);
+
+// Of x, or of x / 2 where that is handed over.
+template <GemmEpilogue kEpilogue>
 __device__ __forceinline__ float activated(float x) {
-  if constexpr (kActivation == GemmEpilogue::kGelu) return gelu_by_polynomial(x);
-  else if constexpr (kActivation == GemmEpilogue::kGeluTanh) return gelu_tanh_by_polynomial(x);
-  else if constexpr (kActivation == GemmEpilogue::kSilu) return silu(x);
-  else if constexpr (kActivation == GemmEpilogue::kRelu) return relu(x);
+  constexpr float kHalf = kHalved<kEpilogue> ? 1.f : 0.5f;
+  if constexpr (kEpilogue.activation == GemmEpilogue::kGelu) return gelu_of_half(kHalf * x);
+  else if constexpr (kEpilogue.activation == GemmEpilogue::kGeluTanh) return gelu_tanh_of_half(kHalf * x);
+  else if constexpr (kEpilogue.activation == GemmEpilogue::kSilu) return silu(x);
+  else if constexpr (kEpilogue.activation == GemmEpilogue::kRelu) return relu(x);
   else return x;
 }
 
@@ -28,6 +36,7 @@ __device__ __forceinline__ RowPair rows_of(const typename Traits::Facts& facts, 
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     if constexpr (Traits::kEpilogue.x_norm) rows.x[i] = facts.x_rows[row + 8 * i];
+    if constexpr (kHalved<Traits::kEpilogue>) rows.x[i].x *= 0.5f, rows.x[i].y *= 0.5f;
     if constexpr (Traits::kEpilogue.residual_norm) rows.residual[i] = facts.residual_rows[row + 8 * i];
   }
   return rows;
@@ -45,6 +54,7 @@ __device__ __forceinline__ void finish_block(float* sums, const typename Traits:
   const auto pair_of = [&](int which) { return *reinterpret_cast<const float2*>(&facts.columns[which][column]); };
   float2 bias = {}, column_sum = {}, scale = {}, shift = {};
   if constexpr (Traits::kHasBias) bias = pair_of(Traits::kBias);
+  if constexpr (kHalved<kEpilogue>) bias.x *= 0.5f, bias.y *= 0.5f;
   if constexpr (kEpilogue.x_norm) column_sum = pair_of(Traits::kColumnSum);
   if constexpr (kEpilogue.residual_norm) {
     scale = pair_of(Traits::kScale), shift = pair_of(Traits::kShift);
@@ -58,11 +68,12 @@ __device__ __forceinline__ void finish_block(float* sums, const typename Traits:
       const float2 row = rows.x[i];
       first = __fmaf_rn(row.y, first, __fmaf_rn(row.x, column_sum.x, bias.x));
       second = __fmaf_rn(row.y, second, __fmaf_rn(row.x, column_sum.y, bias.y));
+    } else if constexpr (kHalved<kEpilogue>) {
+      first = __fmaf_rn(first, 0.5f, bias.x), second = __fmaf_rn(second, 0.5f, bias.y);
     } else if constexpr (kEpilogue.bias) {
       first += bias.x, second += bias.y;
     }
-    first = activated<Storage, kEpilogue.activation>(first);
-    second = activated<Storage, kEpilogue.activation>(second);
+    first = activated<kEpilogue>(first), second = activated<kEpilogue>(second);
     if constexpr (kEpilogue.residual) {
       float one, other;
       Storage::load_pair(residual[i], one, other);
@@ -100,9 +111,8 @@ __device__ __forceinline__ void finish_pair(const float* sums, const typename Tr
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const float2 gate = finished(i, 0), let = finished(i, 1);
-    stored[i] =
-        Traits::Storage::store_pair(activated<typename Traits::Storage, Traits::kEpilogue.activation>(gate.x) * let.x,
-                                    activated<typename Traits::Storage, Traits::kEpilogue.activation>(gate.y) * let.y);
+    stored[i] = Traits::Storage::store_pair(activated<Traits::kEpilogue>(gate.x) * let.x,
+                                            activated<Traits::kEpilogue>(gate.y) * let.y);
   }
 }
 

@@ -176,11 +176,9 @@ std::vector<GemmInstance> gemms_to_compile() {
   }
   for (const char* text :
        {"wgmma 128x192 k64 s4 w1 t2 split1", "wgmma 64x48 k64 s7 w1 t1 split1", "mma 64x64 k32 s4 w2 t1 split1"})
-    all.push_back({.setting = matmul_setting_of(text),
-                   .activation = Activation::silu,
-                   .bias = true,
-                   .x_norm = true,
-                   .gate = true});
+    for (const Activation activation : {Activation::silu, Activation::gelu})
+      all.push_back(
+          {.setting = matmul_setting_of(text), .activation = activation, .bias = true, .x_norm = true, .gate = true});
   for (const MatmulSetting& setting : mma_settings())
     for (const bool deferred : {false, true})
       all.push_back({.setting = setting,
