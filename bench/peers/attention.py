@@ -19,7 +19,7 @@ from pathlib import Path
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 import torch  # noqa: E402  (reads the environment)
-from attention_cases import cases, peers_of  # noqa: E402
+from attention_cases import cases_of, peers_of  # noqa: E402
 from cpu_run import Results  # noqa: E402
 from providers import PROVIDERS, Contender, NotTaken  # noqa: E402
 from replays import REPLAYS, cold, hot, in_turns, screened  # noqa: E402
@@ -119,10 +119,10 @@ class Row:
 
 
 @torch.no_grad()
-def work(channel, library_path, indices):
+def work(channel, library_path, more, indices):
     """Prepares rows until the parent wants times, then times one whenever it is told to."""
     torch.cuda.set_device(0)
-    library, every, rows = load(library_path), cases(), {}
+    library, every, rows = load(library_path), cases_of(more), {}
     for index in indices:
         if channel.poll():  # time is over
             break
@@ -174,6 +174,7 @@ def main():
     parser.add_argument("--library", default=str(Path(__file__).resolve().parents[2] / "build/release/libstof.so"))
     parser.add_argument("--out", required=True)
     parser.add_argument("--only", action="append", help="rows whose shape, dtype and kind of mask contain this text")
+    parser.add_argument("--more", action="store_true", help="other shapes in place of those that have targets")
     parser.add_argument("--seconds", type=float, default=240, help="until when rows are begun")
     parser.add_argument("--prepare-seconds", type=float, default=120, help="of these, until when more rows are compiled")
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 2))
@@ -185,14 +186,15 @@ def main():
     head = {"command": "peers attention cuda", "commit": arguments.commit, **environment()}
     results = Results(arguments.out, head, arguments.resume, same=("commit", "device"))
     done = {(tuple(row["shape"]), row["dtype"], row["family"]) for row in results.data["rows"]}
-    wanted = [i for i, case in enumerate(cases())
+    every = cases_of(arguments.more)
+    wanted = [i for i, case in enumerate(every)
               if case.matches(arguments.only) and (case.shape, case.dtype, case.family) not in done]
     count = min(arguments.workers, len(wanted))
     context = multiprocessing.get_context("spawn")
     workers = []
     for i in range(count):
         mine, other = context.Pipe()
-        process = context.Process(target=work, args=(other, arguments.library, wanted[i::count]), daemon=True)
+        process = context.Process(target=work, args=(other, arguments.library, arguments.more, wanted[i::count]), daemon=True)
         process.start()
         other.close()
         workers.append((mine, process, wanted[i::count]))
@@ -209,7 +211,7 @@ def main():
     for channel, process, indices in workers:
         ready = told(channel, "", 60)
         if ready is None:
-            print(f"a worker ended without {[cases()[i].family for i in indices]}", flush=True)
+            print(f"a worker ended without {[every[i].family for i in indices]}", flush=True)
             process.terminate()
             continue
         waiting += [(index, channel, process) for index in ready]

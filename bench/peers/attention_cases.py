@@ -10,6 +10,9 @@ import masks
 # B, H, S, d and the widths of its masks: they follow the square root of the length.
 SHAPES = [((16, 12, 4096, 64), 32), ((1, 12, 4096, 64), 32), ((8, 12, 512, 64), 16), ((16, 12, 1024, 64), 16),
           ((1, 12, 1024, 64), 16), ((1, 12, 128, 64), 16), ((1, 32, 16384, 128), 512)]  # fmt: skip
+# Shapes that no target is for: lengths that no tile divides, other head dimensions, few and many heads.
+MORE_SHAPES = [((2, 16, 3000, 64), 100), ((8, 16, 777, 64), 50), ((32, 12, 256, 64), 24), ((1, 8, 8192, 128), 256),
+               ((8, 32, 1024, 128), 64), ((4, 16, 2048, 96), 64), ((2, 8, 2048, 256), 128), ((16, 8, 2048, 32), 64)]  # fmt: skip
 OTHERS = (4, 12, 4096, 64)  # the shape of the masks that stand in no table of targets
 
 
@@ -49,6 +52,18 @@ def cases():
     return first + others + rest + table_cases(*SHAPES[0], "bf16") + table_cases(*SHAPES[-1], "bf16")
 
 
+def cases_of(more: bool):
+    if not more:
+        return cases()
+    return [Case(shape, "f16", family, make) for shape, w in MORE_SHAPES for family, make in more_masks(shape[2], w)]
+
+
+def more_masks(length: int, w: int):
+    found = [("causal", masks.causal), ("sliding", lambda: masks.sliding(w)),
+             ("longformer", lambda: masks.longformer(w, 5))]  # fmt: skip
+    return found + ([("documents", lambda: masks.documents(length))] if length >= 2048 else [])
+
+
 def table_cases(shape, w, dtype):
     return [Case(shape, dtype, family, make) for family, make in table_masks(shape[2], w)]
 
@@ -67,7 +82,7 @@ SHORT_LISTS = ["64x64", "128x32", "128x64"]
 def peers_of(case: Case, providers: dict) -> list[str]:
     """Who is asked: compiling is what takes the time, so FlexAttention is not where it was always far behind."""
     batch, _, length, _ = case.shape
-    flex = case.shape == OTHERS or (case.shape[3] == 64 and length >= 4096 and case.dtype == "f16")
+    flex = case.shape in [OTHERS, *(shape for shape, _ in MORE_SHAPES)] or (case.shape[3] == 64 and length >= 4096 and case.dtype == "f16")
     names = [name for name in providers if not name.startswith(("fa4_mask", "flex"))]
     names += [f"fa4_mask_{tile}" for tile in TILES.get(case.family, SHORT_LISTS)]
     return names + (["flex128", "flex64"] if flex and case.family != "causal" else [])

@@ -41,6 +41,10 @@ def window(w: int) -> MaskCase:
     return MaskCase(f"window({w})", lambda q, k: (q - k <= w) & (k - q <= w), f"(q - k <= {w}) & (k - q <= {w})", window=(w, w))
 
 
+def sliding(w: int) -> MaskCase:
+    return MaskCase(f"causal & window({w})", lambda q, k: (k <= q) & (q - k <= w), f"(k <= q) & (q - k <= {w})", window=(w, 0))
+
+
 def dilated(n: int, d: int) -> MaskCase:
     reach = n * d
     return MaskCase(f"dilated({n},{d})",
