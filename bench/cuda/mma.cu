@@ -70,7 +70,8 @@ void run_mma(const Problem& problem, int most_steps, int section, bool aligned =
   const DeviceArray<float> partials = allocate<float>(parts * 128 * (Traits::kHeadDim / 2 + 4));
   const DeviceArray<int> arrivals = allocate<int>(parts);
   params.layout = {items.get(), steps.get(), words.get(), int(arranged.items.size()), slots};
-  params.section = std::min(section, slices);
+  params.section = section;
+  params.last_section = (slices - 1) / section;
   params.partials = partials.get(), params.arrivals = arrivals.get();
   measure_mma<Traits>(problem, name, slices * int(arranged.items.size()), params);
 }

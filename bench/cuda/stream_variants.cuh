@@ -45,7 +45,8 @@ void run_stream(const Problem& problem, const StreamTuning& tuning) {
   const StreamParams params{
       {shape, output_of(problem), scale_log2(problem)},
       {items.get(), steps.get(), words.get(), int(arranged.items.size()), arranged.groups[0].slots},
-      std::min(tuning.section, shape.slices),
+      tuning.section,
+      (shape.slices - 1) / tuning.section,
       partials.get(),
       arrivals.get(),
       tuning.queue && grid * Traits::kTeams < total ? queue.get() : nullptr};

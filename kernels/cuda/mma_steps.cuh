@@ -25,8 +25,8 @@ struct ArrangedSteps {
   // Row blocks in the order of StreamLoader: sections of slices go through the items side by side.
   static __device__ __forceinline__ ArrangedSteps find(const MmaParams& p, int index, RowBlock& block) {
     const int per_section = p.layout.item_count * p.section;
-    const int section = index / per_section, within = index - section * per_section;
-    const int width = min(p.section, p.call.shape.slices - section * p.section);
+    const int section = min(index / per_section, p.last_section), within = index - section * per_section;
+    const int width = section < p.last_section ? p.section : p.call.shape.slices - section * p.section;
     const int entry = within / width, slice = section * p.section + within - entry * width;
     const StreamItem item = p.layout.items[entry];
     block = row_block_of<true>(p.call.shape, slice, item.row);

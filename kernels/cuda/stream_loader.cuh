@@ -51,8 +51,8 @@ struct StreamLoader {
   // Sections of slices go through the items side by side.
   __device__ __forceinline__ RowBlock row_block(int index, StreamItem& item) const {
     const int per_section = p.layout.item_count * p.section;
-    const int section = index / per_section, within = index - section * per_section;
-    const int width = min(p.section, p.call.shape.slices - section * p.section);
+    const int section = min(index / per_section, p.last_section), within = index - section * per_section;
+    const int width = section < p.last_section ? p.section : p.call.shape.slices - section * p.section;
     const int entry = within / width, slice = section * p.section + within - entry * width;
     const int group = p.layout.group_of ? p.layout.group_of[slice] : 0;
     item = p.layout.items[group * p.layout.item_count + entry];

@@ -78,10 +78,11 @@ struct AttentionCall {
 struct StreamParams {
   AttentionCall call;
   StreamLayout layout;
-  int section;      // slices that go through the items side by side: what fits the L2
-  float* partials;  // [slices][slots][parts][128][kHeadDim / 2 + 4], as float4 vectors across the 128 threads
-  int* arrivals;    // [slices][slots][parts], zero before and after
-  int* queue;       // {next, finished}, zero before and after; null: items are dealt round robin
+  int section;       // slices that go through the items side by side: what fits the L2
+  int last_section;  // has all slices that are left
+  float* partials;   // [slices][slots][parts][128][kHeadDim / 2 + 4], as float4 vectors across the 128 threads
+  int* arrivals;     // [slices][slots][parts], zero before and after
+  int* queue;        // {next, finished}, zero before and after; null: items are dealt round robin
 };
 
 // What a kernel without tensor maps reads itself.
@@ -94,10 +95,10 @@ struct AttentionInput {
 struct MmaParams {
   AttentionCall call;
   AttentionInput q, k, v;
-  int aligned_out;       // as AttentionInput::aligned
-  StreamLayout layout;   // of one tile a step
-  RowLayoutView blocks;  // read in place of `layout` by instances for masks that another kernel arranged
-  int section;           // as in StreamParams, with partials and arrivals of 64 rows each
+  int aligned_out;            // as AttentionInput::aligned
+  StreamLayout layout;        // of one tile a step
+  RowLayoutView blocks;       // read in place of `layout` by instances for masks that another kernel arranged
+  int section, last_section;  // as in StreamParams, with partials and arrivals of 64 rows each
   float* partials;
   int* arrivals;
 };

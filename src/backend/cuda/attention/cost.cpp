@@ -60,10 +60,11 @@ struct Walk {
 };
 
 double predict_walk(const AttentionProblem& problem, std::span<const Piece> pieces, const Walk& walk) {
-  double count = 0, steps = 0, most_parts = 1;
+  double count = 0, steps = 0, most = 0, most_parts = 1;
   for (const Piece& piece : pieces) {
     count += piece.count;
     steps += piece.count * (piece.full + piece.partial);
+    most = std::max(most, piece.full + piece.partial);
     most_parts = std::max(most_parts, piece.parts);
   }
   const ListCosts& costs = walk.costs;
@@ -71,9 +72,9 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
   double total = 0;
   for (const SamePieces& same : all) total += same.cost * same.count;
   const auto longest = [&](const std::vector<SamePieces>& of) {
-    const double most = makespan(of, walk.teams);
+    const double queued = makespan(of, walk.teams);
     const bool dealt = walk.dealt && count > walk.teams && count <= kRoundsDealt * walk.teams;
-    return dealt ? std::max(most, makespan_dealt(of, walk.teams)) : most;
+    return dealt ? std::max(queued, makespan_dealt(of, walk.teams)) : queued;
   };
   double work = 0;
   if (walk.shared) {
@@ -86,10 +87,13 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
   }
   // The slices of the last section begin when the others end.
   const double slices = slices_of(problem);
-  const double section = section_of(problem.shape, {.tiles = steps / count * walk.tiles,
-                                                    .items = static_cast<std::int64_t>(count / slices),
-                                                    .teams = static_cast<std::int64_t>(walk.teams)});
-  const double before = std::ceil(slices / section) - 1, last = (slices - before * section) / slices;
+  const double average = std::max(1.0, steps) / count;
+  const Sections sections = sections_of(problem.shape, {.tiles = average * walk.tiles,
+                                                        .longest = std::max(1.0, most / average),
+                                                        .items = static_cast<std::int64_t>(count / slices),
+                                                        .teams = static_cast<std::int64_t>(walk.teams)});
+  const double before = sections.before_last(static_cast<int>(slices)),
+               last = (slices - before * sections.width) / slices;
   if (before > 0) {
     const double end = makespan(priced(pieces, {costs, costs[ListTerm::last]}, last), walk.teams);
     work = std::max(work, total * (1 - last) / walk.teams + costs[ListTerm::tail] * end);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "src/backend/cuda/attention/sections.h"
 #include "src/base/narrow.h"
 
 namespace stof::cuda {
@@ -11,13 +10,18 @@ namespace {
 
 constexpr double kMostPartialBytes = 512e6;
 
-int section_for(const ListedMask& mask, const ArrangedStream& arranged, int tiles, std::int64_t teams) {
-  double steps = 0;
-  for (const StreamItem& item : arranged.items) steps += item.steps;
+Sections sections_for(const ListedMask& mask, const ArrangedStream& arranged, int tiles, std::int64_t teams) {
+  double steps = 0, longest = 0;
+  for (const StreamItem& item : arranged.items) {
+    steps += item.steps;
+    longest = std::max(longest, static_cast<double>(item.steps));
+  }
   const auto items = std::max<std::int64_t>(1, std::ssize(arranged.items));
-  return section_of(mask.shape, {.tiles = tiles * steps / static_cast<double>(items),
-                                 .items = items / std::max<std::int64_t>(1, std::ssize(arranged.groups)),
-                                 .teams = teams});
+  const double average = std::max(1.0, steps) / static_cast<double>(items);
+  return sections_of(mask.shape, {.tiles = tiles * average,
+                                  .longest = std::max(1.0, longest / average),
+                                  .items = items / std::max<std::int64_t>(1, std::ssize(arranged.groups)),
+                                  .teams = teams});
 }
 
 WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape, std::int64_t teams) {
@@ -59,7 +63,7 @@ ArrangedStream arrange_lists(const BlockLayout& layout, const ListShape& shape, 
 
 void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, std::int64_t teams) {
   const Gpu& gpu = *mask.gpu;
-  mask.section = section_for(mask, arranged, shape.tiles, teams);
+  mask.sections = sections_for(mask, arranged, shape.tiles, teams);
   mask.groups = std::move(arranged.groups);
   mask.items = to_device<StreamItem>(gpu, arranged.items);
   mask.steps = to_device<int>(gpu, arranged.steps);
@@ -69,8 +73,8 @@ void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, s
 
 void set_up(ListedMask& mask, const TableProblem& problem, std::int64_t head_dim, std::int64_t teams) {
   const TableForm& form = problem.form;
-  mask.section =
-      section_of(mask.shape, {.tiles = static_cast<double>(form.most_tiles), .items = form.row_blocks, .teams = teams});
+  mask.sections = sections_of(
+      mask.shape, {.tiles = static_cast<double>(form.most_tiles), .items = form.row_blocks, .teams = teams});
   mask.groups = {{.first_item = 0, .item_count = narrow<int>(form.row_blocks, "row blocks"), .slots = 0}};
   mask.planner = std::make_unique<const TablePlanner>(*mask.gpu, form, problem.limit);
   std::vector<int> groups;

@@ -5,6 +5,7 @@
 
 #include "src/backend/cuda/attention/arrange.h"
 #include "src/backend/cuda/attention/cost.h"
+#include "src/backend/cuda/attention/sections.h"
 #include "src/backend/cuda/attention/table_planner.h"
 #include "src/backend/cuda/attention/tiled_mask.h"
 
@@ -16,7 +17,7 @@ inline constexpr std::array kSplits = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 
 struct ListedMask : TiledMask {
   std::vector<StreamGroup> groups;
-  int section = 1;
+  Sections sections;
   DeviceMemory items, steps, words;
   std::unique_ptr<const TablePlanner> planner;  // of lists that are made on the device
   DeviceMemory slice_groups;                    // then: of each slice
