@@ -81,7 +81,8 @@ void run(const GraphOptions& options) {
   const Model model = read_model(options.model);
   std::vector<Stage> stages = simplified_stages(model);
   const Graph simplified = stages.back().graph;
-  const Blocks blocks(simplified);
+  const Device device = open_device("cpu");
+  const Blocks blocks(simplified, {&device, DType::f32});
   Scheme scheme = default_scheme(blocks);
   if (!options.scheme.empty()) scheme = parse_scheme(options.scheme, blocks.scheme_shape(), scheme);
   stages.push_back({"fuse", "a node for each segment of the scheme", fuse(blocks, scheme)});

@@ -76,8 +76,46 @@ std::vector<Weight> list_gpt2_weights(const ModelConfig& config) {
   return weights;
 }
 
+// Names as in checkpoints of Hugging Face's ModernBertModel.
+std::vector<Weight> list_modernbert_weights(const ModelConfig& config) {
+  const std::int64_t hidden = config.hidden_size, intermediate = config.intermediate_size;
+  std::vector<Weight> weights = {{"embeddings.tok_embeddings.weight", {config.vocab_size, hidden}, Fill::random},
+                                 {"embeddings.norm.weight", {hidden}, Fill::one}};
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string prefix = fmt::format("layers.{}.", layer);
+    if (layer > 0) weights.push_back({prefix + "attn_norm.weight", {hidden}, Fill::one});
+    weights.push_back({prefix + "attn.Wqkv.weight", {3 * hidden, hidden}, Fill::random});
+    weights.push_back({prefix + "attn.Wo.weight", {hidden, hidden}, Fill::random});
+    weights.push_back({prefix + "mlp_norm.weight", {hidden}, Fill::one});
+    weights.push_back({prefix + "mlp.Wi.weight", {2 * intermediate, hidden}, Fill::random});
+    weights.push_back({prefix + "mlp.Wo.weight", {hidden, intermediate}, Fill::random});
+  }
+  weights.push_back({"final_norm.weight", {hidden}, Fill::one});
+  return weights;
+}
+
+// As ModernBERT-base and -large.
+ModelConfig modernbert_named(const std::string& name) {
+  const bool large = name == "modernbert-large";
+  ModelConfig config{.family = Family::modernbert,
+                     .architecture = "ModernBertModel",
+                     .vocab_size = 1000,
+                     .hidden_size = large ? 1024 : 768,
+                     .layers = large ? 28 : 22,
+                     .heads = large ? 16 : 12,
+                     .intermediate_size = large ? 2624 : 1152,
+                     .activation = "gelu",
+                     .norm_epsilon = 1e-5};
+  config.attention_bias = config.mlp_bias = config.norm_bias = false;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer)
+    config.rotary.push_back(layer % 3 == 0 ? RotaryLayer{.reach = {}, .theta = 160'000}
+                                           : RotaryLayer{.reach = 64, .theta = 10'000});
+  return config;
+}
+
 // Vocabularies of 1000: looking up costs nothing that grows with them.
 ModelConfig config_named(const std::string& name) {
+  if (name == "modernbert-base" || name == "modernbert-large") return modernbert_named(name);
   ModelConfig config{.family = Family::bert, .architecture = "BertModel", .vocab_size = 1000, .activation = "gelu"};
   config.hidden_size = name == "bert-large" ? 1024 : 768;
   config.layers = name == "bert-large" ? 24 : 12;
@@ -91,7 +129,8 @@ ModelConfig config_named(const std::string& name) {
     config.norm_epsilon = 1e-5;
     config.type_vocab_size = 0;
   } else if (name != "bert-base" && name != "bert-large") {
-    fail(ErrorKind::invalid_argument, "random model '{}'; accepted: bert-base, bert-large, gpt2", name);
+    fail(ErrorKind::invalid_argument,
+         "random model '{}'; accepted: bert-base, bert-large, gpt2, modernbert-base, modernbert-large", name);
   }
   return config;
 }
@@ -122,8 +161,10 @@ Model model_of(const std::string& name, std::int64_t max_positions, std::optiona
   model.config = config_named(name);
   model.config.max_positions = max_positions;
   model.pooling = {.pooling = Pooling::mean, .normalize = false, .max_tokens = max_positions};
-  const std::vector<Weight> weights =
-      model.config.family == Family::gpt2 ? list_gpt2_weights(model.config) : list_weights(model.config);
+  const auto list = model.config.family == Family::gpt2         ? list_gpt2_weights
+                    : model.config.family == Family::modernbert ? list_modernbert_weights
+                                                                : list_weights;
+  const std::vector<Weight> weights = list(model.config);
   std::int64_t total = 0;
   for (const Weight& weight : weights) total += element_count(weight.shape);
   const auto memory = std::make_shared<Tensor>(DType::f32, Shape{total});

@@ -139,8 +139,10 @@ void add_tune(CLI::App& app) {
   CLI::App* tuned =
       app.add_subcommand("tune", "Measure how a model runs best for calls of one size, and keep that plan");
   auto* model = tuned->add_option("--model", command->model, "folder with config.json and model.safetensors");
-  auto* random = tuned->add_option("--random", command->random,
-                                   "a model with random weights in its place: bert-base, bert-large, gpt2");
+  auto* random =
+      tuned->add_option("--random", command->random,
+                        "a model with random weights in its place: bert-base, bert-large, gpt2, modernbert-base, "
+                        "modernbert-large");
   model->excludes(random);
   tuned->add_option("--batch", command->batch, "texts of a call")->capture_default_str();
   tuned->add_option("--seq", command->seq, "tokens of each")->capture_default_str();

@@ -54,6 +54,18 @@ def gpt2_tokenizer():
     return byte_level(["<|endoftext|>"], processors.ByteLevel(trim_offsets=False))
 
 
+def modernbert_tokenizer():
+    """As ModernBERT's: form NFC first, runs of spaces and other things added as tokens, [CLS] and [SEP] by a template."""
+    special = ["[CLS]", "[SEP]", "[PAD]", "[UNK]", AddedToken("[MASK]", lstrip=True, special=True)]
+    template = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 1)])  # fmt: skip
+    tokenizer = byte_level(special, template)
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.add_tokens([AddedToken(" " * count, normalized=True) for count in (4, 3, 2)])
+    tokenizer.add_tokens([AddedToken("|||EMAIL_ADDRESS|||", normalized=True)])
+    return tokenizer
+
+
 def wordpiece():
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
@@ -86,7 +98,23 @@ def gpt2(tokens):
         bos_token_id=0, eos_token_id=0))  # fmt: skip
 
 
-def randomise(model):
+def modernbert(tokens):
+    """Layers that see everything and layers that see 6 keys to either side, by angles of their own."""
+    s = SIZES
+    return transformers.ModernBertForMaskedLM(transformers.ModernBertConfig(
+        vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=5, num_attention_heads=2,
+        intermediate_size=48, max_position_embeddings=s["positions"], local_attention=12,
+        pad_token_id=2, bos_token_id=0, cls_token_id=0, eos_token_id=1, sep_token_id=1))  # fmt: skip
+
+
+def modernbert_with_biases(tokens):
+    model = modernbert(tokens)
+    model.config.attention_bias = model.config.mlp_bias = model.config.norm_bias = True
+    model.config.layer_types = ["sliding_attention", "full_attention"] * 2 + ["sliding_attention"]
+    return transformers.ModernBertForMaskedLM(model.config)
+
+
+def randomise(model, spread):
     """Large enough for attention to choose, and for every bias and norm to matter."""
     for name, parameter in model.named_parameters():
         values = torch.randn(parameter.shape)
@@ -95,14 +123,15 @@ def randomise(model):
         elif parameter.dim() == 1:
             parameter.data = 0.2 * values
         else:
-            parameter.data = (1 if "embed" in name or "wte" in name or "wpe" in name else 0.25) * values
+            parameter.data = (1 if "embed" in name or "wte" in name or "wpe" in name else spread) * values
 
 
 def state_of(model):
     """What a checkpoint holds: a tied head has no tensor of its own."""
     kept = {}
     for name, tensor in model.state_dict().items():
-        if name in ("lm_head.weight", "lm_head.decoder.weight", "lm_head.decoder.bias", "vocab_projector.weight"):
+        if name in ("lm_head.weight", "lm_head.decoder.weight", "lm_head.decoder.bias", "vocab_projector.weight",
+                    "decoder.weight"):
             continue
         kept[name] = tensor.clone()
     return kept
@@ -135,13 +164,16 @@ def run(folder, tokenizer, with_logits):
     auto = transformers.AutoModelForCausalLM if with_logits else transformers.AutoModel
     model = auto.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     hidden, logits, lengths = [], [], []
+    last = []  # what the final norm gives, which is not always among the hidden states
+    base = model.base_model if with_logits else model
+    base.register_forward_hook(lambda _, __, out: last.append(out.last_hidden_state))
     for text in TEXTS:
         ids = tokenizer.encode(text).ids
         lengths.append(len(ids))
         if not ids:
             continue
-        out = model(torch.tensor([ids]), output_hidden_states=True)
-        hidden.append(out.hidden_states[-1][0].numpy())
+        out = model(torch.tensor([ids]))
+        hidden.append(last.pop()[0].numpy())
         if with_logits:
             logits.append(out.logits[0, -1].numpy())
     np.save(folder / "hidden.npy", np.concatenate(hidden).astype("<f4"))
@@ -154,7 +186,10 @@ FAMILIES = {
     "roberta": (roberta, roberta_tokenizer, lambda folder, model: write_one_file(folder, model, torch.float32)),
     "distilbert": (distilbert, wordpiece, lambda folder, model: write_one_file(folder, model, torch.float16)),
     "gpt2": (gpt2, gpt2_tokenizer, write_shards),
-}
+    "modernbert": (modernbert, modernbert_tokenizer, lambda folder, model: write_one_file(folder, model, torch.float16)),
+    "modernbert_with_biases": (modernbert_with_biases, modernbert_tokenizer,
+                               lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
+}  # fmt: skip
 
 
 def main():
@@ -169,7 +204,8 @@ def main():
             tokenizer = make_tokenizer()
             tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
             model = build(tokenizer.get_vocab_size())
-            randomise(model)
+            # A gate squares what comes in: rounding in fp32 alone would take most of the bound.
+            randomise(model, spread=0.18 if family.startswith("modernbert") else 0.25)
             model.config.save_pretrained(folder)
             config = json.loads((folder / "config.json").read_text())
             config["architectures"] = [type(model).__name__]

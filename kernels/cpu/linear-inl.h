@@ -175,16 +175,18 @@ class LinearRun {
 
   void run_tile(const Place& at, const Slice& slice, const Slice& next) const {
     const int row = first_row_[at.tile], rows = rows_of(at.tile);
-    const std::int64_t column = std::int64_t{at.panel} * kPanel;
-    const std::int64_t corner = (row * numbers_.out + column) * kBytes;
+    const std::int64_t across = numbers_.out_columns();
+    const int width = numbers_.gate ? kPanel / 2 : kPanel;  // of what a panel writes
+    const std::int64_t column = std::int64_t{at.panel} * width;
+    const std::int64_t corner = (row * across + column) * kBytes;
     const Finish finish{
         .sum = slices_ == 1 ? sums_ : sums_ + (std::int64_t{at.panel - task_.begin} * task_.rows + row) * kPanel,
-        .bias = task_.bias ? task_.bias + column : nullptr,
+        .bias = task_.bias ? task_.bias + std::int64_t{at.panel} * kPanel : nullptr,
         .residual = task_.residual ? task_.residual + corner : nullptr,
         .out = task_.out + corner,
-        .stride = numbers_.out,
+        .stride = across,
         .rows = rows,
-        .columns = static_cast<int>(std::min<std::int64_t>(kPanel, numbers_.out - column))};
+        .columns = static_cast<int>(std::min<std::int64_t>(width, across - column))};
     const bool adds = slice.first > 0;
     if (adds) bring_sums_near(finish);
     if (slice.is_last) bring_near<T>(finish);
@@ -197,7 +199,7 @@ class LinearRun {
   }
 
   void multiply_and_end(const ProductTile& tile, const Finish& finish, bool adds, bool is_last) const {
-    if (is_last && finish.columns == kPanel && finish.bias != nullptr) {
+    if (is_last && !numbers_.gate && finish.columns == kPanel && finish.bias != nullptr) {
       const bool plain = numbers_.activation == LinearActivation::none, adds_residual = finish.residual != nullptr;
       if (plain && adds_residual)
         return multiply_rows<Words>(finish.rows, tile, FinishSums<T, NoActivation, true>{finish, adds});
@@ -206,7 +208,8 @@ class LinearRun {
         return multiply_rows<Words>(finish.rows, tile, FinishSums<T, Gelu, false>{finish, adds});
     }
     multiply_rows<Words>(finish.rows, tile, KeepSums{finish.sum, adds});
-    if (is_last) finish_tile<T>(numbers_.activation, finish);
+    if (is_last && numbers_.gate) finish_gate_tile<T>(numbers_.activation, finish);
+    else if (is_last) finish_tile<T>(numbers_.activation, finish);
   }
 
   const LinearNumbers& numbers_;

@@ -25,6 +25,10 @@ struct LinearNumbers {
   std::int64_t in = 0, out = 0;
   LinearType type = LinearType::f32;  // of x, weights, residual and out; bf16 needs AVX512_BF16
   LinearActivation activation = LinearActivation::none;
+  // The first half of a panel's columns are those of a gate, the second half what it lets through: out has half as many
+  // columns, activation(gate) * other. No residual.
+  bool gate = false;
+  std::int64_t out_columns() const { return gate ? out / 2 : out; }
 };
 
 // Words of depth of a type.
@@ -38,7 +42,7 @@ struct LinearTask {
   const float* weight = nullptr;        // [panels][words][panel], zeros past `in` and `out`
   const float* bias = nullptr;          // [panels][panel], or null
   const std::byte* residual = nullptr;  // [rows, out], or null; may be out
-  std::byte* out = nullptr;             // [rows, out]
+  std::byte* out = nullptr;             // [rows, out_columns()]
   int rows = 0;
   int begin = 0, end = 0;
   const float* next = nullptr;  // weights that this thread needs after those, or null

@@ -89,16 +89,45 @@ HWY_INLINE void finish_rows(const Finish& f, const Activate& activate) {
   }
 }
 
-template <class T>
-HWY_NOINLINE void finish_tile(LinearActivation activation, const Finish& f) {
+// A panel is one vector of a gate and one of what it lets through.
+template <class T, class Activate>
+HWY_INLINE void finish_gate(const Finish& f, const Activate& activate) {
+  const Floats d;
+  for (int r = 0; r < f.rows; ++r) {
+    T* const out = reinterpret_cast<T*>(f.out) + r * f.stride;
+    FloatVec gate = hn::Load(d, f.sum + r * kPanel), other = hn::Load(d, f.sum + r * kPanel + kLanes);
+    if (f.bias) gate = hn::Add(gate, hn::Load(d, f.bias)), other = hn::Add(other, hn::Load(d, f.bias + kLanes));
+    const FloatVec value = hn::Mul(activate(gate), other);
+    if (f.columns == kLanes) {
+      store_out(d, value, out);
+    } else {
+      HWY_ALIGN T lanes[kLanes];
+      store_out(d, value, lanes);
+      std::memcpy(out, lanes, sizeof(T) * static_cast<std::size_t>(f.columns));
+    }
+  }
+}
+
+// Calls finish with the function of vectors that the activation is.
+template <class Body>
+HWY_INLINE void with_activation(LinearActivation activation, const Body& finish) {
   const Floats d;
   switch (activation) {
-    case LinearActivation::none: return finish_rows<T>(f, [](FloatVec x) { return x; });
-    case LinearActivation::gelu: return finish_rows<T>(f, [&](FloatVec x) { return gelu(d, x); });
-    case LinearActivation::gelu_tanh: return finish_rows<T>(f, [&](FloatVec x) { return gelu_tanh(d, x); });
-    case LinearActivation::silu: return finish_rows<T>(f, [&](FloatVec x) { return silu(d, x); });
-    case LinearActivation::relu: return finish_rows<T>(f, [&](FloatVec x) { return relu(d, x); });
+    case LinearActivation::none: return finish([](FloatVec x) { return x; });
+    case LinearActivation::gelu: return finish([&](FloatVec x) { return gelu(d, x); });
+    case LinearActivation::gelu_tanh: return finish([&](FloatVec x) { return gelu_tanh(d, x); });
+    case LinearActivation::silu: return finish([&](FloatVec x) { return silu(d, x); });
+    case LinearActivation::relu: return finish([&](FloatVec x) { return relu(d, x); });
   }
+}
+
+template <class T>
+HWY_NOINLINE void finish_tile(LinearActivation activation, const Finish& f) {
+  with_activation(activation, [&](const auto& activate) { finish_rows<T>(f, activate); });
+}
+template <class T>
+HWY_NOINLINE void finish_gate_tile(LinearActivation activation, const Finish& f) {
+  with_activation(activation, [&](const auto& activate) { finish_gate<T>(f, activate); });
 }
 
 template <int kCount>

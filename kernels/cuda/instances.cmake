@@ -91,7 +91,7 @@ ${facts}}
 endmacro()
 
 # stof_gemm(DTYPES ROWS COLUMNS STAGES WARPGROUPS TEAMS SPLIT ACTIVATION BIAS RESIDUAL X_NORM RESIDUAL_NORM
-# MOMENTS): see GemmShape and GemmEpilogue; the text is that of src/backend/cuda/matmul/instances.cpp.
+# MOMENTS [GATE]): see GemmShape and GemmEpilogue; the text is that of src/backend/cuda/matmul/instances.cpp.
 macro(stof_gemm dtypes rows columns stages warpgroups teams split activation b r x n m)
   set(activations none gelu gelu_tanh silu relu)
   list(FIND activations ${activation} number)
@@ -99,13 +99,18 @@ macro(stof_gemm dtypes rows columns stages warpgroups teams split activation b r
   list(TRANSFORM flags REPLACE 0 false)
   list(TRANSFORM flags REPLACE 1 true)
   list(JOIN flags ", " flags)
+  set(gate "")
+  if("${ARGN}" STREQUAL "1")
+    string(APPEND flags ", true")
+    set(gate _g1)
+  endif()
   set(shape "GemmShape{${rows}, ${columns}, ${stages}, ${warpgroups}, ${teams}, ${split}}")
   set(epilogue "GemmEpilogue{${number}, ${flags}}")
   foreach(dtype ${dtypes})
     string(REPLACE bf16 Bfloat element ${dtype})
     string(REPLACE f16 Half element ${element})
     set(tile ${rows}x${columns}_s${stages}_w${warpgroups}_t${teams}_p${split})
-    stof_kernel(gemm_${dtype}_${tile}_${activation}_b${b}_r${r}_x${x}_n${n}_m${m}
+    stof_kernel(gemm_${dtype}_${tile}_${activation}_b${b}_r${r}_x${x}_n${n}_m${m}${gate}
 "#include \"kernels/cuda/gemm.cuh\"
 namespace stof::cuda {
 struct Instance : GemmTraits<${element}, ${shape}, ${epilogue}> {};
@@ -116,7 +121,8 @@ ${facts}}
   endforeach()
 endmacro()
 
-# The linears of an encoder's layer, with their norms before them or deferred to them.
+# The linears of an encoder's layer, with their norms before them or deferred to them; the last two without biases, of
+# an encoder that normalises before and has a gate.
 macro(stof_encoder_gemms)
   stof_gemm(f16 ${ARGN} none 1 0 0 0 0)
   stof_gemm(f16 ${ARGN} gelu 1 0 0 0 0)
@@ -124,6 +130,8 @@ macro(stof_encoder_gemms)
   stof_gemm(f16 ${ARGN} none 1 0 1 0 0)
   stof_gemm(f16 ${ARGN} gelu 1 0 1 0 0)
   stof_gemm(f16 ${ARGN} none 1 1 0 1 1)
+  stof_gemm(f16 ${ARGN} none 0 1 0 0 1)
+  stof_gemm(f16 ${ARGN} gelu 1 0 1 0 0 1)
 endmacro()
 stof_encoder_gemms(64 64 6 1 1 1)
 stof_encoder_gemms(128 192 4 2 1 1)
@@ -177,6 +185,7 @@ stof_kernel(call_memory "#include \"kernels/cuda/call_memory.cuh\"
 # Operations on rows, for each storage.
 set(sum_norm "#include \"kernels/cuda/sum_norm.cuh\"\nnamespace stof::cuda {\n")
 set(add_rows "#include \"kernels/cuda/add_rows.cuh\"\nnamespace stof::cuda {\n")
+set(halves "#include \"kernels/cuda/halves.cuh\"\nnamespace stof::cuda {\n")
 set(pool_rows "#include \"kernels/cuda/pool_rows.cuh\"\nnamespace stof::cuda {\n")
 foreach(storage Single StoredHalf StoredBfloat)
   foreach(sources 1 2 3)
@@ -187,9 +196,13 @@ foreach(storage Single StoredHalf StoredBfloat)
   foreach(kernel add_rows add_any_rows)
     string(APPEND add_rows "template __global__ void ${kernel}_kernel<${storage}>(const __grid_constant__ AddParams);\n")
   endforeach()
+  foreach(vectors false true)
+    string(APPEND halves "template __global__ void rotate_kernel<${storage}, ${vectors}>(const __grid_constant__ RotateParams);\n")
+    string(APPEND halves "template __global__ void gate_kernel<${storage}, ${vectors}>(const __grid_constant__ GateParams);\n")
+  endforeach()
   string(APPEND pool_rows "template __global__ void pool_rows_kernel<${storage}>(const __grid_constant__ PoolParams);\n")
 endforeach()
-foreach(unit sum_norm add_rows pool_rows)
+foreach(unit sum_norm add_rows halves pool_rows)
   stof_kernel(${unit} "${${unit}}}  // namespace stof::cuda\n" sm_80 sm_90a)
 endforeach()
 stof_kernel(table_plan "#include \"kernels/cuda/table_bits.cuh\"

@@ -34,6 +34,27 @@ struct AddParams {
   int rows;
 };
 
+// The halves (a, b) of the first `heads` heads of row i become (a cos - b sin, b cos + a sin), by the angles of
+// positions[i]; what follows them is copied where out is not x.
+struct RotateParams {
+  const void* x;
+  void* out;
+  const float* angles;   // [positions][2][half]: cosines, sines
+  const int* positions;  // [rows]
+  int heads, half;
+  int columns;
+  int rows;
+};
+
+// out = activation(a) * b, [a, b] being a row of x.
+struct GateParams {
+  const void* x;
+  void* out;
+  int activation;  // AddParams::Activation
+  int columns;     // of out
+  int rows;
+};
+
 // One vector a text from the rows [starts[i], starts[i] + lengths[i]) of text i; zeros for a text without rows.
 struct PoolParams {
   enum Kind { kFirst, kLast, kMean, kMax };

@@ -84,6 +84,8 @@ struct LinearCall {
 struct MatmulOperations {
   // Throws unsupported for a dtype or an epilogue that the device has no matmul for.
   PackedLinear (*pack)(const LinearSpec&);
+  // Whether it does not. Looks at no memory of the spec; the device may be a description.
+  bool (*takes)(const LinearSpec&);
   // Allocates nothing once prepare() was called: it may be captured in a graph.
   void (*run)(const PackedLinear&, const LinearCall&);
   // Of a queue's workspace, for the best choice of algorithms; less is taken too.
@@ -135,6 +137,14 @@ struct PoolCall {
   float* out = nullptr;                   // [texts, columns]
 };
 
+// Heads of a row that are turned by the position of the row: see op::Rotate (src/graph/graph.h).
+struct RotaryHeads {
+  const float* angles = nullptr;            // [positions][2][head_dim / 2]: cosines, sines; on the device
+  std::span<const std::int32_t> positions;  // [rows], in range
+  std::int64_t heads = 0;                   // the first of each row
+  std::int64_t head_dim = 0;
+};
+
 // Results have identical bits for any number of threads. `out` may be an input of the same shape.
 struct RowOperations {
   // out = sum of the rows looked up, normalised when there is a norm.
@@ -143,6 +153,10 @@ struct RowOperations {
   void (*layer_norm)(const RowShape&, const void* x, const void* residual, const NormWeights&, void* out);
   // out = activation(x + y); y is [rows, columns], or [columns] f32 when `bias`, or null.
   void (*add)(const RowShape&, const void* x, const void* y, bool bias, Activation, void* out);
+  // out = x with some of its heads turned.
+  void (*rotate)(const RowShape&, const RotaryHeads&, const void* x, void* out);
+  // out = activation(a) * b, [a, b] being a row of x, [rows, 2 * columns].
+  void (*gate)(const RowShape&, const void* x, Activation, void* out);
   // Null where the host pools (src/runtime/pooling.h).
   void (*pool)(const PoolCall&) = nullptr;
 };

@@ -30,7 +30,10 @@ double row_bytes(const Work& work, const CostContext& context) {
 }
 
 double matmul_flops(const Work& work, const CostContext& context) {
-  return 2.0 * static_cast<double>(context.rows) * static_cast<double>(work.graph.value(work.node.inputs[0]).columns) *
+  const auto* linear = std::get_if<op::Linear>(&work.node.op);
+  const double halves = linear != nullptr && linear->gate ? 2 : 1;  // of the product, for each column that is left
+  return 2.0 * halves * static_cast<double>(context.rows) *
+         static_cast<double>(work.graph.value(work.node.inputs[0]).columns) *
          static_cast<double>(work.graph.value(work.node.output).columns);
 }
 

@@ -12,12 +12,13 @@ namespace {
 
 // A reader with the norm applied to its operands, or nothing where it cannot be.
 std::optional<Node> with_norm(const Node& reader, const Node& norm) {
-  const auto* linear = std::get_if<op::Linear>(&reader.op);
-  if (linear == nullptr) return std::nullopt;
-  const double epsilon = std::get<op::LayerNorm>(norm.op).epsilon;
   Node changed = reader;
+  if (std::holds_alternative<op::MatMul>(reader.op)) changed.op = op::Linear{.bias = false};
+  if (!std::holds_alternative<op::Linear>(changed.op)) return std::nullopt;
+  const double epsilon = std::get<op::LayerNorm>(norm.op).epsilon;
   auto& op = std::get<op::Linear>(changed.op);
-  const auto after_biases = changed.weights.begin() + static_cast<std::ptrdiff_t>(2 * matrices_of(*linear, reader));
+  const std::size_t before_norms = norms_begin(op, matrices_of(op, changed));
+  const auto after_biases = changed.weights.begin() + static_cast<std::ptrdiff_t>(before_norms);
   if (reader.inputs[0] == norm.output) {
     op.x_norm = epsilon;
     changed.weights.insert(after_biases, norm.weights.begin(), norm.weights.end());
@@ -31,10 +32,6 @@ std::optional<Node> with_norm(const Node& reader, const Node& norm) {
   return changed;
 }
 
-bool takes(const FusionTarget& target, const Node& linear) {
-  return !target.device->backend->matmul.settings(linear_spec(linear, target.dtype, target.device), 64).empty();
-}
-
 class Deferral {
  public:
   Deferral(Graph graph, const FusionTarget& target) : graph_(std::move(graph)), target_(target) {}
@@ -44,13 +41,13 @@ class Deferral {
     const Node* norm = maker_of(value);
     Node sum = *maker_of(norm->inputs[0]);
     std::get<op::Linear>(sum.op).moments = true;
-    if (!takes(target_, sum)) return;
+    if (!target_.takes(sum)) return;
     std::vector<std::pair<std::size_t, Node>> readers;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
       if (std::find(node.inputs.begin(), node.inputs.end(), value) == node.inputs.end()) continue;
       std::optional<Node> changed = with_norm(node, *norm);
-      if (!changed || !takes(target_, *changed)) return;
+      if (!changed || !target_.takes(*changed)) return;
       readers.emplace_back(n, std::move(*changed));
     }
     *maker_of(sum.output) = sum;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "src/backend/contract.h"
 #include "src/fusion/defer_norms.h"
 #include "src/graph/infer.h"
 #include "src/graph/simplify.h"
@@ -71,8 +72,12 @@ Scheme scheme_of_templates(const Blocks& blocks, std::span<const std::string_vie
 }
 
 Scheme default_scheme(const Blocks& blocks) {
-  constexpr std::array<std::string_view, 4> kNames{"embedding_norm", "linear_activation", "linear", "add_norm"};
-  return scheme_of_templates(blocks, kNames);
+  constexpr std::array<std::string_view, 6> kNames{"embedding_norm", "linear_activation", "linear",
+                                                   "add_norm",       "product_gate",      "linear_gate"};
+  // Where matmuls have settings, one with a gate may have to be compiled first.
+  const Device* device = blocks.target().device;
+  const bool at_once = device == nullptr || device->backend->matmul.settings == nullptr;
+  return scheme_of_templates(blocks, std::span(kNames).first(at_once ? kNames.size() : kNames.size() - 2));
 }
 
 Scheme detached_scheme(const Blocks& blocks) { return scheme_of_templates(blocks, {}); }

@@ -82,12 +82,14 @@ ValueId plain(const op::Linear& op, Isolation& to, const Node& node) {
     const ValueId x = to.input(index);
     return epsilon ? to.add(op::LayerNorm{*epsilon}, {x}, to.weights(first, 2)) : x;
   };
-  const ValueId x = norm(0, op.x_norm, 2 * matrices);
+  const std::size_t norms = norms_begin(op, matrices);
+  const ValueId x = norm(0, op.x_norm, norms);
   ValueId y = to.add(op::MatMul{}, {x}, to.weights(0, matrices));
-  y = to.add(op::AddBias{}, {y}, to.weights(matrices, matrices));
-  if (op.activation != Activation::none) y = to.add(op::Activate{op.activation}, {y}, {});
+  if (op.bias) y = to.add(op::AddBias{}, {y}, to.weights(matrices, matrices));
+  if (op.gate) y = to.add(op::Gate{op.activation}, {y}, {});
+  else if (op.activation != Activation::none) y = to.add(op::Activate{op.activation}, {y}, {});
   if (node.inputs.size() < 2) return y;
-  const ValueId residual = norm(1, op.residual_norm, 2 * matrices + (op.x_norm ? 2 : 0));
+  const ValueId residual = norm(1, op.residual_norm, norms + (op.x_norm ? 2 : 0));
   return to.add(op::Add{}, {y, residual}, {});
 }
 

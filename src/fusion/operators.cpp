@@ -17,7 +17,8 @@ constexpr std::array<Named, 5> kAttention{{{"scores", Bound::attention},
                                            {"softmax", Bound::attention},
                                            {"values", Bound::attention}}};
 constexpr Named kLookup{"lookup", Bound::memory}, kAdd{"add", Bound::memory}, kNorm{"norm", Bound::memory},
-    kMatMul{"matmul", Bound::compute}, kBias{"bias", Bound::memory}, kActivate{"activate", Bound::memory};
+    kMatMul{"matmul", Bound::compute}, kBias{"bias", Bound::memory}, kActivate{"activate", Bound::memory},
+    kGate{"gate", Bound::memory}, kRotate{"rope", Bound::memory};
 
 // What models are built of, and nothing that fusion made: an overload that is missing does not compile.
 struct Operators {
@@ -28,6 +29,8 @@ struct Operators {
   List operator()(const op::MatMul&) const { return {&kMatMul, 1}; }
   List operator()(const op::AddBias&) const { return {&kBias, 1}; }
   List operator()(const op::Activate&) const { return {&kActivate, 1}; }
+  List operator()(const op::Gate&) const { return {&kGate, 1}; }
+  List operator()(const op::Rotate&) const { return {&kRotate, 1}; }
   List operator()(const op::Attend&) const { return kAttention; }
   List operator()(const op::AttendPacked&) const { return kAttention; }
   List operator()(const op::Input&) const { return {}; }

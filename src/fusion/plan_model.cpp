@@ -30,16 +30,19 @@ PlanKey plan_key(const Graph& simplified, const std::optional<Mask>& mask, const
 
 std::vector<Scheme> known_schemes(const Blocks& blocks) {
   using Names = std::vector<std::string_view>;
-  const std::array<Names, 3> sets{
-      Names{"embedding", "embedding_norm", "linear", "linear_activation", "linear_residual"},
-      Names{"embedding", "embedding_norm", "linear", "linear_activation", "linear_residual", "linear_residual_norm"},
-      Names{"embedding", "embedding_norm", "linear", "linear_activation", "linear_residual", "bias_activation",
-            "add_norm"}};
+  const Names always{"embedding",         "embedding_norm",  "linear",
+                     "linear_activation", "linear_residual", "product_residual"};
+  const std::array<Names, 3> sets{Names{}, Names{"linear_residual_norm", "product_residual_norm"},
+                                  Names{"bias_activation", "add_norm"}};
   std::vector<Scheme> schemes{default_scheme(blocks)};
-  for (const Names& names : sets) {
-    Scheme scheme = scheme_of_templates(blocks, names);
-    if (std::find(schemes.begin(), schemes.end(), scheme) == schemes.end()) schemes.push_back(std::move(scheme));
-  }
+  // A gate inside a matmul needs a kernel that may have to be compiled, where nothing compiles.
+  for (const Names& gates : {Names{"product_gate", "linear_gate"}, Names{}})
+    for (Names names : sets) {
+      names.insert(names.end(), always.begin(), always.end());
+      names.insert(names.end(), gates.begin(), gates.end());
+      Scheme scheme = scheme_of_templates(blocks, names);
+      if (std::find(schemes.begin(), schemes.end(), scheme) == schemes.end()) schemes.push_back(std::move(scheme));
+    }
   return schemes;
 }
 

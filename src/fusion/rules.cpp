@@ -61,7 +61,9 @@ Blocks::Blocks(const Graph& graph, const FusionTarget& target)
 }
 
 const Template* Blocks::template_for(const SegmentView& segment) const {
-  return stof::template_for(segment, applies_norms_);
+  const Template* found = stof::template_for(segment, applies_norms_);
+  const bool missing = found != nullptr && found->needs_gate && !target_.takes(found->fuse(segment));
+  return missing ? nullptr : found;
 }
 
 SchemeShape Blocks::scheme_shape() const {
@@ -90,7 +92,8 @@ std::string words_of(const Rule& rule, const Blocks& blocks) {
   std::string words(rule.words), covered;
   if (rule.holds != has_a_template) return words;
   for (const Template& known : templates())
-    if (!known.needs_moments || blocks.applies_norms()) covered += fmt::format("; {}", known.covers);
+    if ((!known.needs_moments || blocks.applies_norms()) && (!known.needs_gate || blocks.target().device != nullptr))
+      covered += fmt::format("; {}", known.covers);
   return words + "; templates: " + covered.substr(2);
 }
 

@@ -8,6 +8,7 @@
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
+#include "src/fusion/work.h"
 
 namespace stof {
 namespace {
@@ -26,18 +27,18 @@ Node keep(const SegmentView& segment) { return segment.nodes.front(); }
 
 constexpr std::ptrdiff_t kMostTables = 4;  // that the row operations sum
 
-bool sums_lookups(std::span<const Operator> operators) {
+bool sums_lookups(std::span<const Operator> operators, std::ptrdiff_t least) {
   const auto count = [&](std::string_view name) {
     return std::count_if(operators.begin(), operators.end(), [&](const Operator& op) { return op.name == name; });
   };
   const std::ptrdiff_t lookups = count("lookup");
-  return lookups > 1 && lookups <= kMostTables && count("add") == lookups - 1 &&
+  return lookups >= least && lookups <= kMostTables && count("add") == lookups - 1 &&
          2 * lookups - 1 == std::ssize(operators);
 }
-bool is_embedding(const SegmentView& segment) { return sums_lookups(segment.operators); }
+bool is_embedding(const SegmentView& segment) { return sums_lookups(segment.operators, 2); }
 bool is_normalised_embedding(const SegmentView& segment) {
   const auto operators = segment.operators;
-  return operators.back().name == "norm" && sums_lookups(operators.first(operators.size() - 1));
+  return operators.back().name == "norm" && sums_lookups(operators.first(operators.size() - 1), 1);
 }
 
 // The lookups below a value, left to right.
@@ -68,30 +69,46 @@ Node fuse_embedding(const SegmentView& segment) {
   return fused;
 }
 
-// matmul and bias, with the output of a later node.
-Node linear(const SegmentView& segment, const op::Linear& op) {
-  const Node& product = segment.nodes[0];
-  Node fused{.op = op, .inputs = product.inputs, .weights = product.weights, .output = segment.nodes.back().output};
-  fused.weights.insert(fused.weights.end(), segment.nodes[1].weights.begin(), segment.nodes[1].weights.end());
-  return fused;
-}
+// A matmul, with a bias or without, and the nodes behind it.
+struct Product {
+  const SegmentView& segment;
+  bool bias = segment.nodes.size() > 1 && std::holds_alternative<op::AddBias>(segment.nodes[1].op);
+  std::span<const Node> behind = segment.nodes.subspan(bias ? 2 : 1);
+  ValueId value() const { return segment.nodes[bias ? 1 : 0].output; }
 
-Node fuse_linear(const SegmentView& segment) { return linear(segment, {}); }
+  // With the output of the last node.
+  Node fused(op::Linear op) const {
+    op.bias = bias;
+    const Node& matmul = segment.nodes[0];
+    Node node{.op = op, .inputs = matmul.inputs, .weights = matmul.weights, .output = segment.nodes.back().output};
+    if (bias) node.weights.insert(node.weights.end(), segment.nodes[1].weights.begin(), segment.nodes[1].weights.end());
+    return node;
+  }
+};
+
+Node fuse_linear(const SegmentView& segment) { return Product{segment}.fused({}); }
 
 Node fuse_activated(const SegmentView& segment) {
-  return linear(segment, {.activation = op_of<op::Activate>(segment.nodes[2]).activation});
+  const Product product{segment};
+  return product.fused({.activation = op_of<op::Activate>(product.behind[0]).activation});
+}
+
+Node fuse_gate(const SegmentView& segment) {
+  const Product product{segment};
+  return product.fused({.activation = op_of<op::Gate>(product.behind[0]).activation, .gate = true});
 }
 
 Node fuse_residual(const SegmentView& segment) {
-  Node fused = linear(segment, {});
-  fused.inputs.push_back(other_input(segment.nodes[2], segment.nodes[1].output));
+  const Product product{segment};
+  Node fused = product.fused({});
+  fused.inputs.push_back(other_input(product.behind[0], product.value()));
   return fused;
 }
 
 // The norm is left to its readers where they can apply it (defer_norms.h), else it stays a node of its own.
 Node fuse_residual_norm(const SegmentView& segment) {
   Node fused = fuse_residual(segment);
-  fused.output = segment.nodes[2].output;
+  fused.output = segment.nodes[segment.nodes.size() - 2].output;
   return fused;
 }
 
@@ -109,14 +126,18 @@ Node fuse_add_norm(const SegmentView& segment) {
           .output = segment.nodes[1].output};
 }
 
-constexpr std::array<Template, 9> kTemplates{{
+constexpr std::array<Template, 13> kTemplates{{
     {"single", "one operator, or the five of attention", keep, is_single},
     {"embedding", "2 to 4 lookups, their sums", fuse_embedding, is_embedding},
-    {"embedding_norm", "2 to 4 lookups, their sums, norm", fuse_embedding, is_normalised_embedding},
+    {"embedding_norm", "1 to 4 lookups, their sums, norm", fuse_embedding, is_normalised_embedding},
     {"linear", "matmul, bias", fuse_linear},
     {"linear_activation", "matmul, bias, activate", fuse_activated},
     {"linear_residual", "matmul, bias, add", fuse_residual},
     {"linear_residual_norm", "matmul, bias, add, norm", fuse_residual_norm, nullptr, true},
+    {"product_residual", "matmul, add", fuse_residual},
+    {"product_residual_norm", "matmul, add, norm", fuse_residual_norm, nullptr, true},
+    {"product_gate", "matmul, gate", fuse_gate, nullptr, false, true},
+    {"linear_gate", "matmul, bias, gate", fuse_gate, nullptr, false, true},
     {"bias_activation", "bias, activate", fuse_bias_activation},
     {"add_norm", "add, norm", fuse_add_norm},
 }};
@@ -145,6 +166,10 @@ bool FusionTarget::applies_norms() const {
                         .dtype = dtype,
                         .device = device};
   return !device->backend->matmul.settings(spec, 64).empty();
+}
+
+bool FusionTarget::takes(const Node& linear) const {
+  return device != nullptr && device->backend->matmul.takes(linear_spec(linear, dtype, device));
 }
 
 bool Template::covers_all(const SegmentView& segment) const {

@@ -26,6 +26,7 @@ struct Template {
   Node (*fuse)(const SegmentView&);               // stands where the operator stood whose output it has
   bool (*matches)(const SegmentView&) = nullptr;  // null: the operators are what `covers` says
   bool needs_moments = false;  // of a matmul that writes those of its rows, for a norm that others apply
+  bool needs_gate = false;     // a matmul that multiplies its halves
   bool covers_all(const SegmentView& segment) const;
 };
 
@@ -35,7 +36,8 @@ std::span<const Template> templates();
 struct FusionTarget {
   const Device* device = nullptr;  // null: nothing but what every device does
   DType dtype = DType::f32;
-  bool applies_norms() const;  // of a matmul's operands, by moments
+  bool applies_norms() const;            // of a matmul's operands, by moments
+  bool takes(const Node& linear) const;  // as one matmul
 };
 
 // The one that covers the operators, or null.

@@ -32,11 +32,13 @@ LinearSpec linear_spec(const Node& node, DType dtype, const Device* device) {
   spec.device = device;
   for (std::size_t w = 0; w < matrices; ++w) spec.weight.push_back(node.weights[w].tensor);
   if (linear == nullptr) return spec;
-  for (std::size_t w = matrices; w < 2 * matrices; ++w) spec.bias.push_back(node.weights[w].tensor);
+  const std::size_t norms = norms_begin(*linear, matrices);
+  for (std::size_t w = matrices; w < norms; ++w) spec.bias.push_back(node.weights[w].tensor);
   spec.activation = linear->activation;
+  spec.gate = linear->gate;
   spec.residual = node.inputs.size() == 2;
-  spec.x_norm = norm_at(node, 2 * matrices, linear->x_norm);
-  spec.residual_norm = norm_at(node, 2 * matrices + (linear->x_norm ? 2 : 0), linear->residual_norm);
+  spec.x_norm = norm_at(node, norms, linear->x_norm);
+  spec.residual_norm = norm_at(node, norms + (linear->x_norm ? 2 : 0), linear->residual_norm);
   spec.moments = linear->moments;
   return spec;
 }

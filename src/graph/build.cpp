@@ -13,6 +13,7 @@ Graph build_graph(const Model& model, GraphResult result) {
     case Family::roberta: return build_bert(model);
     case Family::distilbert: return build_distilbert(model);
     case Family::gpt2: return build_gpt2(model, result);
+    case Family::modernbert: return build_modernbert(model);
   }
   return {};
 }

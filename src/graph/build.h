@@ -15,5 +15,6 @@ Graph build_graph(const Model& model, GraphResult result = GraphResult::hidden);
 Graph build_bert(const Model& model);  // RoBERTa, too
 Graph build_distilbert(const Model& model);
 Graph build_gpt2(const Model& model, GraphResult result = GraphResult::hidden);
+Graph build_modernbert(const Model& model);
 
 }  // namespace stof

@@ -13,6 +13,12 @@ Activation activation_of(const std::string& name) {
   fail(ErrorKind::unsupported, "activation '{}'; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu", name);
 }
 
+// The shift of a norm that has none: one zero, seen as all of them.
+TensorView zeros(std::int64_t columns) {
+  static float zero = 0;
+  return {.data = &zero, .dtype = DType::f32, .shape = {columns}, .strides = {0}};
+}
+
 }  // namespace
 
 ValueId GraphBuilder::lookup(const std::string& name, TokenIndex index, std::int64_t entries) {
@@ -21,13 +27,23 @@ ValueId GraphBuilder::lookup(const std::string& name, TokenIndex index, std::int
 
 ValueId GraphBuilder::norm(const std::string& name, ValueId x) {
   const Shape columns{model_.config.hidden_size};
+  const std::string shift = name + ".bias";
   return node(name, op::LayerNorm{model_.config.norm_epsilon}, {x},
-              {weight(name + ".weight", columns), weight(name + ".bias", columns)});
+              {weight(name + ".weight", columns),
+               model_.config.norm_bias ? weight(shift, columns) : Weight{shift, zeros(columns[0])}});
 }
 
 ValueId GraphBuilder::linear(const std::string& name, ValueId x, std::int64_t out, std::int64_t in) {
   const ValueId product = node(name + ".product", op::MatMul{}, {x}, {weight(name + ".weight", {out, in})});
   return node(name, op::AddBias{}, {product}, {weight(name + ".bias", {out})});
+}
+
+ValueId GraphBuilder::product(const std::string& name, ValueId x, std::int64_t out, std::int64_t in) {
+  return node(name, op::MatMul{}, {x}, {weight(name + ".weight", {out, in})});
+}
+
+ValueId GraphBuilder::gate(const std::string& name, ValueId x) {
+  return node(name, op::Gate{activation_of(model_.config.activation)}, {x}, {});
 }
 
 ValueId GraphBuilder::activate(const std::string& name, ValueId x) {

@@ -16,9 +16,11 @@ class GraphBuilder {
 
   ValueId lookup(const std::string& name, TokenIndex index, std::int64_t entries);
   ValueId add(const std::string& name, ValueId x, ValueId y) { return node(name, op::Add{}, {x, y}, {}); }
-  ValueId norm(const std::string& name, ValueId x);  // of hidden_size columns
+  ValueId norm(const std::string& name, ValueId x);  // of hidden_size columns; with the shift that the config says
   ValueId linear(const std::string& name, ValueId x, std::int64_t out, std::int64_t in);
-  ValueId activate(const std::string& name, ValueId x);  // as the config says
+  ValueId product(const std::string& name, ValueId x, std::int64_t out, std::int64_t in);  // linear() without a bias
+  ValueId activate(const std::string& name, ValueId x);                                    // as the config says
+  ValueId gate(const std::string& name, ValueId x);                                        // the same, of a gate
 
   // Throws bad_file naming what is missing or has another shape.
   Weight weight(const std::string& name, const Shape& shape) const { return {name, model_.weight(name, shape)}; }

@@ -37,6 +37,15 @@ struct AddBias {                             // x; weights: [columns], or severa
 struct Activate {  // x
   Activation activation = Activation::none;
 };
+struct Gate {  // x [tokens, 2 * columns]: activation(its first half) * its second half
+  Activation activation = Activation::none;
+};
+// q and k of each head are turned by the position of their token inside its text: the halves (a, b) of a head become
+// (a cos - b sin, b cos + a sin), element i by position * theta^(-2i / head_dim).
+struct Rotate {  // qkv [tokens, 3 * columns]
+  std::int64_t heads = 1;
+  double theta = 1e4;
+};
 struct Attend {  // q, k, v
   std::int64_t heads = 1;
   Mask mask = all();
@@ -49,6 +58,8 @@ struct Embed {  // weights: the tables, then scale, shift where it normalises
 // A norm may be left to those who read the value: it is then stored as it was before, with the moments of its rows.
 struct Linear {  // x, and a residual to add or none; weights: matrices, as many biases, scale and shift of the norms
   Activation activation = Activation::none;
+  bool bias = true;                                       // false: no biases among the weights
+  bool gate = false;                                      // the product is a gate and what it lets through, see Gate
   std::optional<double> x_norm = {}, residual_norm = {};  // epsilon of what has to be normalised first
   bool moments = false;                                   // of the output are written, too
 };
@@ -61,8 +72,8 @@ struct AttendPacked {  // qkv [tokens, 3 * columns]
 };
 }  // namespace op
 
-using Op = std::variant<op::Input, op::Lookup, op::Add, op::LayerNorm, op::MatMul, op::AddBias, op::Activate,
-                        op::Attend, op::Embed, op::Linear, op::AddLayerNorm, op::AttendPacked>;
+using Op = std::variant<op::Input, op::Lookup, op::Add, op::LayerNorm, op::MatMul, op::AddBias, op::Activate, op::Gate,
+                        op::Rotate, op::Attend, op::Embed, op::Linear, op::AddLayerNorm, op::AttendPacked>;
 
 using ValueId = int;
 
@@ -101,9 +112,14 @@ struct Graph {
 
 std::string_view name_of(const Op& op);
 
+// The first of the norms' weights.
+inline std::size_t norms_begin(const op::Linear& linear, std::size_t matrices) {
+  return linear.bias ? 2 * matrices : matrices;
+}
+
 inline std::size_t matrices_of(const op::Linear& linear, const Node& node) {
   const std::size_t norms = (linear.x_norm ? 1U : 0U) + (linear.residual_norm ? 1U : 0U);
-  return (node.weights.size() - std::min(node.weights.size(), 2 * norms)) / 2;
+  return (node.weights.size() - std::min(node.weights.size(), 2 * norms)) / (linear.bias ? 2 : 1);
 }
 
 }  // namespace stof

@@ -94,6 +94,21 @@ std::int64_t infer(const op::Activate&, const Site& site) {
   return site.columns[0];
 }
 
+std::int64_t infer(const op::Gate&, const Site& site) {
+  site.expect_counts(1, 0);
+  if (site.columns[0] % 2 != 0) site.refuse("input 0 has {} columns; accepted: a multiple of 2", site.columns[0]);
+  return site.columns[0] / 2;
+}
+
+std::int64_t infer(const op::Rotate& rotate, const Site& site) {
+  site.expect_counts(1, 0);
+  if (site.columns[0] % 3 != 0) site.refuse("input 0 has {} columns; accepted: a multiple of 3", site.columns[0]);
+  site.expect_heads(rotate.heads, site.columns[0] / 3);
+  if (site.columns[0] / 3 / rotate.heads % 2 != 0)
+    site.refuse("heads of {} columns; accepted: a multiple of 2", site.columns[0] / 3 / rotate.heads);
+  return site.columns[0];
+}
+
 std::int64_t infer(const op::Attend& attend, const Site& site) {
   site.expect_counts(3, 0);
   site.expect_columns(1, site.columns[0]);
@@ -116,15 +131,19 @@ std::int64_t infer(const op::Linear& linear, const Site& site) {
   const std::size_t inputs = linear.residual_norm || site.node.inputs.size() == 2 ? 2 : 1;
   const std::size_t matrices = matrices_of(linear, site.node);
   const std::size_t norms = (linear.x_norm ? 1 : 0) + (linear.residual_norm ? 1 : 0);
-  site.expect_counts(inputs, 2 * matrices + 2 * norms);
+  const std::size_t norm = norms_begin(linear, matrices);
+  site.expect_counts(inputs, norm + 2 * norms);
   const std::int64_t rows = site.stacked_rows(matrices);
+  if (linear.gate && (inputs == 2 || rows % 2 != 0))
+    site.refuse("a gate of {} columns and {} inputs; accepted: a multiple of 2, and 1", rows, inputs);
   if (inputs == 2) site.expect_columns(1, rows);
   if (linear.x_norm) site.expect_moments(0);
   if (linear.residual_norm) site.expect_moments(1);
-  if (linear.x_norm) site.expect_norm(2 * matrices, site.columns[0]);
-  if (linear.residual_norm) site.expect_norm(2 * matrices + 2 * norms - 2, rows);
-  for (std::size_t w = 0; w < matrices; ++w) site.expect_shape(matrices + w, {site.node.weights[w].tensor.dim(0)});
-  return rows;
+  if (linear.x_norm) site.expect_norm(norm, site.columns[0]);
+  if (linear.residual_norm) site.expect_norm(norm + 2 * norms - 2, rows);
+  for (std::size_t w = 0; linear.bias && w < matrices; ++w)
+    site.expect_shape(matrices + w, {site.node.weights[w].tensor.dim(0)});
+  return linear.gate ? rows / 2 : rows;
 }
 
 std::int64_t infer(const op::AddLayerNorm&, const Site& site) {

@@ -31,6 +31,8 @@ std::string applied(Activation activation) {
 }
 std::string detail(const op::AddBias& op) { return applied(op.activation); }
 std::string detail(const op::Activate& op) { return std::string(stof::name_of(op.activation)); }
+std::string detail(const op::Gate& op) { return std::string(stof::name_of(op.activation)); }
+std::string detail(const op::Rotate& op) { return fmt::format("heads={} theta={}", op.heads, op.theta); }
 std::string detail(const op::Attend& op) { return attend_detail(op); }
 std::string detail(const op::Embed& op) {
   std::string text;
@@ -42,6 +44,8 @@ std::string detail(const op::Linear& op) {
   const auto add = [&](bool is, std::string_view word) {
     if (is) text += fmt::format("{}{}", text.empty() ? "" : " ", word);
   };
+  add(!op.bias, "bare");
+  add(op.gate, "gate");
   add(op.x_norm.has_value(), "x_norm");
   add(op.residual_norm.has_value(), "residual_norm");
   add(op.moments, "moments");
@@ -58,6 +62,8 @@ struct Named {
   std::string_view operator()(const op::MatMul&) const { return "matmul"; }
   std::string_view operator()(const op::AddBias&) const { return "add_bias"; }
   std::string_view operator()(const op::Activate&) const { return "activate"; }
+  std::string_view operator()(const op::Gate&) const { return "gate"; }
+  std::string_view operator()(const op::Rotate&) const { return "rope"; }
   std::string_view operator()(const op::Attend&) const { return "attend"; }
   std::string_view operator()(const op::Embed&) const { return "embed"; }
   std::string_view operator()(const op::Linear&) const { return "linear"; }

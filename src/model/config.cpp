@@ -8,6 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/base/file_status.h"
+#include "src/model/config_modernbert.h"
 #include "src/model/json.h"
 
 namespace stof {
@@ -49,6 +50,14 @@ constexpr std::array<std::string_view, 5> kGpt2{
     "GPT2ForSequenceClassification",
     "GPT2ForTokenClassification",
 };
+constexpr std::array<std::string_view, 6> kModernBert{
+    "ModernBertModel",
+    "ModernBertForMaskedLM",
+    "ModernBertForSequenceClassification",
+    "ModernBertForTokenClassification",
+    "ModernBertForQuestionAnswering",
+    "ModernBertForMultipleChoice",
+};
 
 // How a family's config.json calls things.
 struct FamilyKeys {
@@ -57,7 +66,7 @@ struct FamilyKeys {
   std::span<const std::string_view> architectures;
   std::string_view hidden_size, layers, heads, intermediate_size, positions, activation;
 };
-constexpr std::array<FamilyKeys, 4> kFamilies{{
+constexpr std::array<FamilyKeys, 5> kFamilies{{
     {Family::bert, "bert", kBert, "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
      "max_position_embeddings", "hidden_act"},
     {Family::roberta, "roberta", kRoberta, "hidden_size", "num_hidden_layers", "num_attention_heads",
@@ -65,6 +74,8 @@ constexpr std::array<FamilyKeys, 4> kFamilies{{
     {Family::distilbert, "distilbert", kDistilBert, "dim", "n_layers", "n_heads", "hidden_dim",
      "max_position_embeddings", "activation"},
     {Family::gpt2, "gpt2", kGpt2, "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "activation_function"},
+    {Family::modernbert, "modernbert", kModernBert, "hidden_size", "num_hidden_layers", "num_attention_heads",
+     "intermediate_size", "max_position_embeddings", "hidden_activation"},
 }};
 
 struct Activation {
@@ -85,7 +96,7 @@ const FamilyKeys& read_family(const JsonObject& object) {
   const std::string type = object.string("model_type", "bert");
   const auto named = [&](const FamilyKeys& keys) { return keys.model_type == type; };
   const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), named);
-  if (found == kFamilies.end()) refuse(object, "model_type", "bert, roberta, distilbert, gpt2");
+  if (found == kFamilies.end()) refuse(object, "model_type", "bert, roberta, distilbert, gpt2, modernbert");
   return *found;
 }
 
@@ -169,9 +180,12 @@ ModelConfig read_config(const std::filesystem::path& folder) {
     case Family::roberta: read_roberta(object, config); break;
     case Family::distilbert: break;
     case Family::gpt2: read_gpt2(object, config); break;
+    case Family::modernbert: read_modernbert(object, config); break;
   }
   if (config.hidden_size % config.heads != 0)
     object.refuse(keys.hidden_size, fmt::format("a multiple of {}, {}", keys.heads, config.heads));
+  if (!config.rotary.empty() && config.hidden_size / config.heads % 2 != 0)
+    object.refuse(keys.hidden_size, fmt::format("an even number for each of {} heads", config.heads));
   return config;
 }
 

@@ -3,13 +3,21 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "stof/session.h"
 
 namespace stof {
 
-enum class Family : std::uint8_t { bert, roberta, distilbert, gpt2 };
+enum class Family : std::uint8_t { bert, roberta, distilbert, gpt2, modernbert };
+
+// Of a layer that turns q and k by their positions (RoPE).
+struct RotaryLayer {
+  std::optional<std::int64_t> reach;  // how many keys to either side a query sees; nothing: all of them
+  double theta = 1e4;
+};
 
 struct ModelConfig {
   Family family = Family::bert;
@@ -23,7 +31,9 @@ struct ModelConfig {
   // The row of the table of positions that a text's first token takes. Where it is not 0, the token whose id is one
   // less is padding, which takes the row before and is not counted (RoBERTa).
   std::int64_t first_position = 0;
-  bool tied_head = true;  // GPT-2: logits are products with the table of tokens
+  bool tied_head = true;                 // GPT-2: logits are products with the table of tokens
+  std::vector<RotaryLayer> rotary = {};  // ModernBERT: each layer's
+  bool attention_bias = true, mlp_bias = true, norm_bias = true;
 
   std::int64_t position_rows() const { return first_position + max_positions; }
 };

@@ -16,6 +16,7 @@ std::string_view prefix_of(Family family) {
     case Family::roberta: return "roberta.";
     case Family::distilbert: return "distilbert.";
     case Family::gpt2: return "transformer.";
+    case Family::modernbert: return "model.";
   }
   return "";
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/model/tokenizer.h"
 
-#include <optional>
+#include <functional>
 #include <set>
 #include <variant>
 
@@ -14,10 +14,25 @@
 #include "src/model/wordpiece.h"
 
 namespace stof {
+namespace {
+
+// Appends the normalised text; empty: texts stay as they are.
+using Normalize = std::function<void(std::string_view text, std::string& out)>;
+
+Normalize normalize_of(const TokenizerFiles& files) {
+  if (!files.byte_level)
+    return [normalizer = Normalizer(files.normalizer)](std::string_view text, std::string& out) {
+      normalizer.append(text, out);
+    };
+  if (files.composes) return [](std::string_view text, std::string& out) { unicode::append_composed(out, text); };
+  return {};
+}
+
+}  // namespace
 
 // Added tokens are found twice, as in the definition: in the text as it is, and in the normalised text.
 struct Tokenizer::State {
-  std::optional<Normalizer> normalizer;
+  Normalize normalize;
   std::variant<WordPiece, ByteLevel> model;
   AddedTokens in_text, in_normalized;
   std::vector<std::int32_t> before, behind;
@@ -31,9 +46,9 @@ struct Tokenizer::State {
     in_text.split(
         text,
         [&](std::string_view part) {
-          if (normalizer) {
+          if (normalize) {
             normalized.clear();
-            normalizer->append(part, normalized);
+            normalize(part, normalized);
             part = normalized;
           }
           in_normalized.split(part, append, push);
@@ -45,15 +60,14 @@ struct Tokenizer::State {
 namespace {
 
 // What to look for; `normalized` chooses which of the tokens.
-std::vector<AddedToken> patterns(const std::vector<AddedToken>& tokens, const std::optional<Normalizer>& normalizer,
-                                 bool normalized) {
+std::vector<AddedToken> patterns(const std::vector<AddedToken>& tokens, const Normalize& normalize, bool normalized) {
   std::vector<AddedToken> result;
   std::set<std::string> seen;
   for (AddedToken token : tokens) {
     if (token.normalized != normalized) continue;
     const std::string content = std::move(token.content);
     token.content.clear();
-    if (normalized && normalizer) normalizer->append(content, token.content);
+    if (normalized && normalize) normalize(content, token.content);
     else token.content = content;
     if (token.content.empty())
       fail(ErrorKind::bad_file, "the added token '{}' is empty{}", content, normalized ? " when normalised" : "");
@@ -83,15 +97,14 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
   TokenizerFiles files = read_tokenizer_files(folder);
   check_bytes(files.pieces, folder);
-  const std::optional<Normalizer> normalizer =
-      files.byte_level ? std::nullopt : std::make_optional<Normalizer>(files.normalizer);
+  const Normalize normalize = normalize_of(files);
   using Pieces = std::variant<WordPiece, ByteLevel>;
   return Tokenizer(
-      std::make_unique<State>(State{.normalizer = normalizer,
+      std::make_unique<State>(State{.normalize = normalize,
                                     .model = files.byte_level ? Pieces(ByteLevel(*files.byte_level))
                                                               : Pieces(WordPiece(files.pieces, files.wordpiece)),
-                                    .in_text = AddedTokens(patterns(files.added, normalizer, false)),
-                                    .in_normalized = AddedTokens(patterns(files.added, normalizer, true)),
+                                    .in_text = AddedTokens(patterns(files.added, normalize, false)),
+                                    .in_normalized = AddedTokens(patterns(files.added, normalize, true)),
                                     .before = std::move(files.before),
                                     .behind = std::move(files.behind)}));
 }

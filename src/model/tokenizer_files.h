@@ -20,6 +20,7 @@ struct TokenizerFiles {
   WordPieceOptions wordpiece;
   std::vector<Piece> pieces;
   std::optional<ByteLevelOptions> byte_level;  // in place of the three above
+  bool composes = false;                       // with byte_level: texts are brought to form NFC first
   std::vector<AddedToken> added;               // contents as in the file
   std::vector<std::int32_t> before, behind;    // ids put around every text: [CLS], [SEP]
 };

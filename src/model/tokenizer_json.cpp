@@ -160,7 +160,7 @@ TokenizerFiles read_tokenizer_json(const std::filesystem::path& file) {
   const JsonObject model = root.object("model");
   const std::string type = model.string("type");
   if (type == "WordPiece") read_wordpiece(root, files);
-  else if (type == "BPE") files.byte_level = read_byte_level(root);
+  else if (type == "BPE") files.composes = reads_composed(root), files.byte_level = read_byte_level(root);
   else fail(ErrorKind::unsupported, "{}: type {}; accepted: WordPiece, BPE", model.where(), type);
   read_added_tokens(root, files);
   read_post_processor(root, files);

@@ -15,7 +15,9 @@ bool is_id(const nlohmann::json& value);
 // Throws bad_file naming `where`.
 std::int32_t read_id(const nlohmann::json& value, std::string_view where);
 
-// Of a tokenizer whose model is BPE: that nothing is normalised and the split is byte-level, and the merges.
+// Of a tokenizer whose model is BPE: whether texts are brought to form NFC; nothing else may be done to them.
+bool reads_composed(const JsonObject& root);
+// The same: that the split is byte-level, and the merges.
 ByteLevelOptions read_byte_level(const JsonObject& root);
 
 }  // namespace stof

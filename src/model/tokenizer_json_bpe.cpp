@@ -99,8 +99,15 @@ class MergeReader {
 
 }  // namespace
 
+bool reads_composed(const JsonObject& root) {
+  const json& normalizer = root.at("normalizer");
+  if (normalizer.is_null()) return false;
+  if (normalizer != json{{"type", "NFC"}})
+    refuse(root, "normalizer", R"(null, {"type":"NFC"} with a model of type BPE)");
+  return true;
+}
+
 ByteLevelOptions read_byte_level(const JsonObject& root) {
-  if (!root.at("normalizer").is_null()) refuse(root, "normalizer", "null with a model of type BPE");
   const bool add_prefix_space = read_split(root.object("pre_tokenizer"));
   const JsonObject model = root.object("model");
   // The first two say what becomes of characters that have no token; every byte has one.

@@ -38,6 +38,9 @@ struct Lower {
 };
 Lower lower(char32_t c);
 
+// Appends the text, well-formed UTF-8, composed canonically: form NFC.
+void append_composed(std::string& out, std::string_view text);
+
 // The canonical decomposition of c, in full: at most 4 scalars.
 struct Decomposition {
   char32_t scalars[4];

@@ -28,6 +28,11 @@ std::vector<Life> lives_of(const Graph& graph) {
   return lives;
 }
 
+// Its output lies where its input lay, which nothing reads later.
+bool is_in_place(const Node& node, const std::vector<Life>& lives, std::int64_t step) {
+  return std::holds_alternative<op::Rotate>(node.op) && lives[static_cast<std::size_t>(node.inputs[0])].last == step;
+}
+
 struct Placed {
   std::int64_t begin, end, last;
 };
@@ -40,6 +45,14 @@ ArenaPlan plan_arena(const Graph& graph) {
   std::vector<Placed> alive;  // ascending by begin
   for (const Node& node : graph.nodes) {
     const Life& life = lives[static_cast<std::size_t>(node.output)];
+    if (is_in_place(node, lives, life.first)) {
+      const std::int64_t begin = plan.offset[static_cast<std::size_t>(node.inputs[0])];
+      plan.offset[static_cast<std::size_t>(node.output)] = begin;
+      std::find_if(alive.begin(), alive.end(), [&](const Placed& placed) {
+        return placed.begin == begin && placed.last >= life.first;
+      })->last = life.last;
+      continue;
+    }
     std::erase_if(alive, [&](const Placed& placed) { return placed.last < life.first; });
     const std::int64_t size = graph.value(node.output).arena_columns();
     std::int64_t begin = 0;
@@ -60,6 +73,8 @@ std::int64_t live_columns(const Graph& graph) {
     for (std::size_t v = 0; v < lives.size(); ++v)
       if (lives[v].first >= 0 && lives[v].first <= step && step <= lives[v].last)
         columns += graph.values[v].arena_columns();
+    const Node& node = graph.nodes[static_cast<std::size_t>(step)];
+    if (is_in_place(node, lives, step)) columns -= graph.value(node.output).arena_columns();
     most = std::max(most, columns);
   }
   return most;

@@ -7,6 +7,7 @@
 #include "src/base/error.h"
 #include "src/fusion/work.h"
 #include "src/mask/bind.h"
+#include "src/runtime/rotary_angles.h"
 #include "src/tensor/convert.h"
 
 namespace stof {
@@ -47,7 +48,10 @@ class ProgramBuilder {
     return options_.weights->find_or_make(key, [&] { return copied(weight, dtype); });
   }
   std::shared_ptr<const void> copied(const TensorView& weight, DType dtype) const {
-    auto values = std::make_shared<const Tensor>(converted(weight, dtype));
+    return brought(converted(weight, dtype));
+  }
+  std::shared_ptr<const void> brought(Tensor tensor) const {
+    auto values = std::make_shared<const Tensor>(std::move(tensor));
     if (on_host_) return {values, values->data()};
     return backend_.memory->copy_in(options_.device, {values->as<std::byte>(), values->bytes()}, 0);
   }
@@ -124,6 +128,28 @@ class ProgramBuilder {
   }
   Step step(const op::Activate& op, const Node& node) const { return add(node, nullptr, op.activation); }
 
+  Step step(const op::Gate& op, const Node& node) const {
+    return [gate = backend_.rows.gate, x = slot(node.inputs[0]), op, out = slot(node.output),
+            columns = columns(node.output), dtype = options_.dtype](const Frame& frame) {
+      gate({frame.rows, columns, dtype, frame.queue}, x.at(frame), op.activation, out.at(frame));
+    };
+  }
+  Step step(const op::Rotate& op, const Node& node) const {
+    const std::int64_t columns = this->columns(node.output), head_dim = columns / 3 / op.heads;
+    const RotaryShape shape{.positions = options_.longest, .head_dim = head_dim, .theta = op.theta};
+    const std::shared_ptr<const void> angles =
+        options_.weights->find_or_make(stof::text_of(shape), [&] { return brought(rotary_angles(shape)); });
+    return [rotate = backend_.rows.rotate, angles, heads = 2 * op.heads, head_dim, x = slot(node.inputs[0]),
+            out = slot(node.output), columns, dtype = options_.dtype](const Frame& frame) {
+      rotate({frame.rows, columns, dtype, frame.queue},
+             {.angles = static_cast<const float*>(angles.get()),
+              .positions = frame.indices[static_cast<std::size_t>(TokenIndex::position)],
+              .heads = heads,
+              .head_dim = head_dim},
+             x.at(frame), out.at(frame));
+    };
+  }
+
   Step layer_norm(const Node& node, double epsilon) const {
     const bool two = node.inputs.size() == 2;
     return [operations = backend_.rows, x = slot(node.inputs[0]), y = slot(node.inputs.back()), two,
@@ -150,8 +176,8 @@ class ProgramBuilder {
 
   // All that a packed weight depends on.
   static std::string text_of(const LinearSpec& spec) {
-    std::string text =
-        fmt::format("{} {} {} {}", name_of(spec.dtype), stof::name_of(spec.activation), spec.residual, spec.moments);
+    std::string text = fmt::format("{} {} {} {} {}", name_of(spec.dtype), stof::name_of(spec.activation), spec.gate,
+                                   spec.residual, spec.moments);
     for (const TensorView& part : spec.weight) text += fmt::format(" {}", part.data);
     for (const TensorView& part : spec.bias) text += fmt::format(" b{}", part.data);
     for (const auto& [name, norm] : {std::pair("x", spec.x_norm), std::pair("r", spec.residual_norm)})

@@ -83,7 +83,7 @@ class Tuning {
       for (const Scheme& scheme : schemes) {
         const Graph fused = fuse(blocks_, scheme);
         for (const Node& node : fused.nodes) {
-          if (!std::holds_alternative<op::Linear>(node.op)) continue;
+          if (!std::holds_alternative<op::Linear>(node.op) && !std::holds_alternative<op::MatMul>(node.op)) continue;
           const std::vector<Candidate> all = promising({work_text(fused, node), fused, node}, call_);
           for (std::size_t i = later ? first : 0; i < (later ? all.size() : std::min(first, all.size())); ++i)
             if (!all[i].setting.empty())

@@ -57,11 +57,15 @@ std::vector<Unit> instance_units() {
 
 std::vector<Unit> units() {
   std::vector<Unit> units = instance_units();
-  std::vector<std::string> rows, sums, additions, pooling{std::string(kNormalizeEntry)};
+  std::vector<std::string> rows, sums, additions, halves, pooling{std::string(kNormalizeEntry)};
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     rows.emplace_back(row_entry(dtype));
     for (const int sources : {0, 1, 2, 3}) sums.push_back(sum_norm_entry(dtype, sources));
     for (const bool vectors : {false, true}) additions.push_back(add_rows_entry(dtype, vectors));
+    for (const bool vectors : {false, true}) {
+      halves.push_back(rotate_entry(dtype, vectors));
+      halves.push_back(gate_entry(dtype, vectors));
+    }
     pooling.push_back(pool_rows_entry(dtype));
   }
   for (const char* target : {"sm_80", "sm_90a"}) {
@@ -69,6 +73,7 @@ std::vector<Unit> units() {
     units.push_back({"call_memory", target, {"write_numbers_kernel", "place_lse_kernel"}});
     units.push_back({"sum_norm", target, sums});
     units.push_back({"add_rows", target, additions});
+    units.push_back({"halves", target, halves});
     units.push_back({"pool_rows", target, pooling});
   }
   std::vector<std::string> plan = {"order_items_kernel"};
@@ -79,7 +84,8 @@ std::vector<Unit> units() {
 }
 
 TEST(KernelUnits, AreThoseThatTheHostKnows) {
-  std::set<std::string> known = {"row_attention", "call_memory", "sum_norm", "add_rows", "pool_rows", "table_plan"},
+  std::set<std::string> known = {"row_attention", "call_memory", "sum_norm",  "add_rows",
+                                 "halves",        "pool_rows",   "table_plan"},
                         embedded;
   for (const Unit& unit : instance_units()) known.insert(unit.name);
   for (const EmbeddedFile& file : kernel_sources()) embedded.emplace(file.name);

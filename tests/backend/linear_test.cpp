@@ -102,6 +102,56 @@ TEST(Linear, EqualsItsDefinitionInBf16) {
   expect_definition({.in = 1540, .out = 1100, .rows = 3}, DType::bf16);
 }
 
+// Two weights stacked, cut elsewhere than between the gate and what it lets through.
+void expect_gate(const Sizes& sizes, DType dtype, bool with_bias) {
+  SCOPED_TRACE(testing::Message() << sizes.rows << " rows, in " << sizes.in << ", out " << sizes.out << ", "
+                                  << name_of(dtype));
+  std::mt19937 random(4);
+  const std::int64_t both = 2 * sizes.out, first = both / 3;
+  const Tensor weight = random_tensor(DType::f32, {both, sizes.in}, random),
+               bias = random_tensor(DType::f32, {both}, random),
+               x = random_tensor(dtype, {sizes.rows, sizes.in}, random), out(dtype, {sizes.rows, sizes.out});
+  std::memset(out.data(), 0xFF, out.bytes());
+  LinearSpec spec{.weight = {view_of(weight.data(), DType::f32, {first, sizes.in}),
+                             view_of(weight.as<float>() + first * sizes.in, DType::f32, {both - first, sizes.in})},
+                  .bias = {},
+                  .activation = Activation::relu,
+                  .gate = true,
+                  .dtype = dtype};
+  if (with_bias) spec.bias = {bias.view()};
+  const PackedLinear packed = cpu_backend.matmul.pack(spec);
+  cpu_backend.matmul.run(packed, {.x = x.data(), .out = out.data(), .rows = sizes.rows});
+  const Tensor used = converted(converted(weight.view(), dtype).view(), DType::f32);
+  const auto product = [&](std::int64_t row, std::int64_t column) {
+    double sum = with_bias ? element(bias, column) : 0;
+    for (std::int64_t i = 0; i < sizes.in; ++i)
+      sum += element(x, row * sizes.in + i) * used.as<float>()[column * sizes.in + i];
+    return sum;
+  };
+  for (std::int64_t row = 0; row < sizes.rows; ++row)
+    for (std::int64_t column = 0; column < sizes.out; ++column) {
+      const double gate = product(row, column), other = product(row, sizes.out + column);
+      const double want = std::max(gate, 0.0) * other;
+      ASSERT_NEAR(element(out, row * sizes.out + column), want,
+                  2e-6 * static_cast<double>(sizes.in) * (1 + std::abs(gate) + std::abs(other)) +
+                      2 * rounding(dtype) * (1 + std::abs(want)))
+          << "row " << row << " column " << column;
+    }
+}
+
+TEST_P(LinearOn, MultipliesAGateWithWhatItLetsThrough) {
+  for (const std::int64_t out : {1, 3, 4, 5, 8, 15, 16, 17, 31, 32, 33, 70})
+    for (const bool with_bias : {false, true}) expect_gate({.in = 19, .out = out, .rows = 14}, DType::f32, with_bias);
+  expect_gate({.in = 770, .out = 1100, .rows = 3}, DType::f32, true);
+}
+
+TEST(Linear, MultipliesAGateInBf16) {
+  const LinearSpec spec{.weight = {}, .bias = {}, .gate = true, .dtype = DType::bf16};
+  if (!cpu_backend.matmul.takes(spec)) GTEST_SKIP() << "oneDNN multiplies bf16 here";
+  expect_gate({.in = 19, .out = 37, .rows = 14}, DType::bf16, true);
+  expect_gate({.in = 1540, .out = 70, .rows = 3}, DType::bf16, false);
+}
+
 // Of every value, through a matmul by 1.
 Tensor activated(Activation activation, const Tensor& values) {
   const Tensor one(DType::f32, {1, 1});

@@ -118,9 +118,10 @@ TEST(MatmulSettings, OfAGateAreThoseWhoseTilesHoldBothHalves) {
             "wgmma has nothing after the product of a gate: no residual, no moments");
   spec.residual = false, spec.weight = {view_of(nullptr, DType::f16, {24, 768})};
   EXPECT_EQ(why_not("wgmma 64x64 k64 s6 w1 t1 split1"), "wgmma takes multiples of 8 from 8 on; out is 12");
-  spec.device = nullptr, spec.dtype = DType::f32;
+  spec.device = nullptr, spec.dtype = DType::f32, spec.residual = true;
+  EXPECT_FALSE(cpu_backend.matmul.takes(spec));
   EXPECT_ERROR(cpu_backend.matmul.pack(spec), ErrorKind::unsupported,
-               "no matmul with a gate on the CPU; accepted: none");
+               "no matmul with a gate and a residual in f32 on this CPU; accepted: no residual");
 }
 
 // The twin for compute capability 8.0 and later.

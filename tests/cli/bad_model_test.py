@@ -107,7 +107,7 @@ class BadModel(unittest.TestCase):
     def test_a_config_that_is_not_right(self):
         for change, code, message in (
             ({"hidden_act": "swish"}, 3, "{}: 'hidden_act' is \"swish\"; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu"),
-            ({"model_type": "t5"}, 3, "{}: 'model_type' is \"t5\"; accepted: bert, roberta, distilbert, gpt2"),
+            ({"model_type": "t5"}, 3, "{}: 'model_type' is \"t5\"; accepted: bert, roberta, distilbert, gpt2, modernbert"),
             ({"num_attention_heads": 3}, 2, "{}: 'hidden_size' is 8; accepted: a multiple of num_attention_heads, 3"),
             ({"num_hidden_layers": -1}, 2, "{}: 'num_hidden_layers' is -1; accepted: an integer from 0 to 2147483647"),
         ):

@@ -175,7 +175,8 @@ class Tune(unittest.TestCase):
         for arguments, code, message in (
             (("tune", "--model", self.model, "--seq", 33, "--device", "cpu"), 2,
              "1 texts of 33 tokens; accepted: 1 or more, of 1 to 32 tokens"),
-            (("tune", "--random", "llama"), 2, "random model 'llama'; accepted: bert-base, bert-large, gpt2"),
+            (("tune", "--random", "llama"), 2, "random model 'llama'; accepted: bert-base, bert-large, gpt2, "
+             "modernbert-base, modernbert-large"),
             (("tune", "--model", self.model, "--budget", "30"), 2, "--budget 30; accepted: a time as in 30s or 2m"),
             (("tune", "--model", self.model, "--ablation", "all"), 2,
              "--ablation all; accepted: both, attention, fusion, none"),

@@ -15,6 +15,7 @@
 #include "src/runtime/program.h"
 #include "tests/fusion/norming_device.h"
 #include "tests/runtime/small_bert.h"
+#include "tests/runtime/small_modernbert.h"
 
 namespace stof {
 namespace {
@@ -67,6 +68,32 @@ TEST_F(DeferNorms, OnlyTheFirstAndTheLastNormAreLeft) {
                                  "linear 40>24 residual residual_norm",
                                  "layer_norm 24>24 epsilon=1e-12",
                              }));
+}
+
+// Pre-norm, without biases: the sum is read by the norm and by the next sum, and a gate has its operand normalised.
+TEST(DeferNormsOfModernBert, OnlyTheLastNormIsLeft) {
+  const Model model = small_modernbert();
+  const Graph graph = simplify(build_graph(model));
+  const Device device = norming_device();
+  const Blocks blocks(graph, {&device, DType::f32});
+  const Scheme scheme = scheme_of_templates(
+      blocks,
+      std::vector<std::string_view>{"embedding_norm", "product_residual_norm", "product_residual", "product_gate"});
+  const Graph fused = fuse(blocks, scheme);
+  const std::vector<std::string> works = works_of(fused);
+  ASSERT_EQ(works.size(), 1 + 4 * 6U + 1);
+  const std::vector<std::string> first{
+      "embed 128 token epsilon=1e-05",        "matmul 128>384",
+      "rope 384>384 heads=2 theta=160000",    "attend_packed 384>128 heads=2 mask=all",
+      "linear 128>128 residual bare moments", "linear 128>192 gelu bare gate x_norm",
+      "linear 192>128 residual bare moments", "linear 128>384 bare x_norm",
+      "rope 384>384 heads=2 theta=10000",     "attend_packed 384>128 heads=2 mask=window(64)"};
+  EXPECT_EQ(std::vector<std::string>(works.begin(), works.begin() + std::ssize(first)), first);
+  EXPECT_EQ(works[works.size() - 2], "linear 192>128 residual bare");
+  EXPECT_EQ(works.back(), "layer_norm 128>128 epsilon=1e-05");
+  const std::vector<float> want = run(graph, model, open_device("cpu")), got = run(fused, model, device);
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 2e-5);
 }
 
 TEST_F(DeferNorms, TheResultStays) {

@@ -35,10 +35,11 @@ double worst_difference(const Tensor& a, const Tensor& b) {
   return worst;
 }
 
-TEST(Fuse, EveryLegalSegmentKeepsTheResult) {
-  const Model model = small_bert(2, "relu");
-  const Graph graph = simplify(build_bert(model));
-  const Blocks blocks(graph);
+// The names of the templates that it met.
+std::set<std::string_view> expect_every_legal_segment_keeps_the_result(const Model& model) {
+  const Graph graph = simplify(build_graph(model));
+  const Device device = open_device("cpu");
+  const Blocks blocks(graph, {&device, DType::f32});
   const Tensor want = run(graph, model);
   std::set<std::string_view> covered;
   for (std::size_t kind = 0; kind < blocks.kinds().size(); ++kind) {
@@ -59,7 +60,14 @@ TEST(Fuse, EveryLegalSegmentKeepsTheResult) {
         covered.insert(blocks.template_for(blocks.view(kind, segment, 0))->name);
       }
   }
-  std::set<std::string_view> all;
+  return covered;
+}
+
+TEST(Fuse, EveryLegalSegmentKeepsTheResult) {
+  const std::filesystem::path families = std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families";
+  std::set<std::string_view> covered = expect_every_legal_segment_keeps_the_result(small_bert(2, "relu")), all;
+  for (const char* family : {"modernbert", "modernbert_with_biases"})
+    covered.merge(expect_every_legal_segment_keeps_the_result(read_model(families / family)));
   for (const Template& known : templates())
     if (!known.needs_moments) all.insert(known.name);
   EXPECT_EQ(covered, all);

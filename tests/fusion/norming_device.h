@@ -29,6 +29,7 @@ class NaiveLinear {
  public:
   explicit NaiveLinear(const LinearSpec& spec)
       : activation_(spec.activation),
+        gate_(spec.gate),
         in_(spec.weight.front().dim(1)),
         weight_(in_a_row(spec.weight)),
         bias_(in_a_row(spec.bias)),
@@ -46,13 +47,11 @@ class NaiveLinear {
       if (call.residual != nullptr)
         residual = residual_norm_.applied(static_cast<const float*>(call.residual) + row * out_, out_,
                                           pieces(call.residual_moments, row, out_));
-      float* const out = static_cast<float*>(call.out) + row * out_;
-      for (std::int64_t o = 0; o < out_; ++o) {
-        double sum = bias_.empty() ? 0 : bias_[static_cast<std::size_t>(o)];
-        for (std::int64_t i = 0; i < in_; ++i)
-          sum += weight_[static_cast<std::size_t>(o * in_ + i)] * x[static_cast<std::size_t>(i)];
-        out[o] = static_cast<float>(activated(sum) + residual[static_cast<std::size_t>(o)] + (wrong ? 0.5 : 0));
-      }
+      const std::int64_t written = gate_ ? out_ / 2 : out_;
+      float* const out = static_cast<float*>(call.out) + row * written;
+      for (std::int64_t o = 0; o < written; ++o)
+        out[o] = static_cast<float>(activated(sum(o, x)) * (gate_ ? sum(written + o, x) : 1) +
+                                    residual[static_cast<std::size_t>(o)] + (wrong ? 0.5 : 0));
       if (call.moments != nullptr) write_moments(out, call.moments + row * moment_pieces(out_) * 2);
     }
   }
@@ -118,7 +117,15 @@ class NaiveLinear {
     }
   }
 
+  double sum(std::int64_t o, const std::vector<double>& x) const {
+    double sum = bias_.empty() ? 0 : bias_[static_cast<std::size_t>(o)];
+    for (std::int64_t i = 0; i < in_; ++i)
+      sum += weight_[static_cast<std::size_t>(o * in_ + i)] * x[static_cast<std::size_t>(i)];
+    return sum;
+  }
+
   Activation activation_;
+  bool gate_;
   std::int64_t in_, out_ = 0;
   std::vector<double> weight_, bias_;
   Norm x_norm_, residual_norm_;
@@ -129,6 +136,7 @@ inline const Backend& norming_backend() {
     Backend made = cpu_backend;
     made.matmul = {
         .pack = [](const LinearSpec& spec) -> PackedLinear { return std::make_shared<const NaiveLinear>(spec); },
+        .takes = [](const LinearSpec&) { return true; },
         .run = [](const PackedLinear& linear,
                   const LinearCall& call) { static_cast<const NaiveLinear*>(linear.get())->run(call); },
         .settings =

@@ -34,6 +34,20 @@ TEST(Graph, OneSimplifiedLayerIsSevenNodes) {
       "result %7\n");
 }
 
+// Layers that see everything and layers that see a window; a further mask restricts both.
+TEST(Graph, LayersHaveMasksOfTheirOwn) {
+  const Model model = read_model(std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families/modernbert");
+  const Graph graph = restrict_attention(simplify(build_graph(model)), parse("causal"));
+  const std::string text = to_text(graph);
+  for (const char* line :
+       {"%3 = rope(%2) heads=2 theta=160000                         [tokens, 96]  # layers.0.attn.rotary\n",
+        "%4 = attend_packed(%3) heads=2 mask=causal                 [tokens, 32]  # layers.0.attn\n",
+        "%9 = gate(%8) gelu                                         [tokens, 48]  # layers.0.mlp.gate\n",
+        "%14 = rope(%13) heads=2 theta=10000                        [tokens, 96]  # layers.1.attn.rotary\n",
+        "%15 = attend_packed(%14) heads=2 mask=causal & window(6)   [tokens, 32]  # layers.1.attn\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+}
+
 TEST(Graph, DotNamesEveryEdge) {
   const Model model = small_bert(1);
   const std::string dot = to_dot(fused_by_default(build_bert(model)));
@@ -65,6 +79,18 @@ TEST(Infer, NamesWhatDoesNotFit) {
       "linear 'encoder.layer.0.attention.output.dense': weight 'encoder.layer.0.attention.output.dense.weight' has "
       "shape "
       "[24, 23]; accepted: [n, 24]");
+  expect_refused([](Graph& g) { g.nodes[2].op = op::Rotate{.heads = 5}; },
+                 "rope 'encoder.layer.0.attention.self': 5 heads for 24 columns");
+  expect_refused([](Graph& g) { g.nodes[2].op = op::Rotate{.heads = 8}; },
+                 "rope 'encoder.layer.0.attention.self': heads of 3 columns; accepted: a multiple of 2");
+  expect_refused([](Graph& g) { g.nodes[2] = {.op = op::Rotate{}, .inputs = {5}, .weights = {}, .output = 2}; },
+                 "rope 'encoder.layer.0.attention.self': input 5 is used before it is made");
+  expect_refused([](Graph& g) { g.nodes[5].op = op::Linear{.gate = true}, g.nodes[5].inputs.push_back(4); },
+                 "linear 'encoder.layer.0.intermediate.activation': a gate of 40 columns and 2 inputs; accepted: a "
+                 "multiple of 2, and 1");
+  expect_refused([](Graph& g) { g.nodes[5].op = op::Gate{}, g.nodes[5].weights.clear(); },
+                 "linear 'encoder.layer.0.output.dense': weight 'encoder.layer.0.output.dense.weight' has shape [24, "
+                 "40]; accepted: [n, 12]");
   expect_refused([](Graph& g) { g.nodes[2].op = op::AttendPacked{.heads = 5}; },
                  "attend_packed 'encoder.layer.0.attention.self': 5 heads for 24 columns");
   expect_refused([](Graph& g) { g.result = 99; }, "the result is not made");

@@ -137,8 +137,8 @@ TEST_F(ByteLevelJson, Reads) {
 }
 
 TEST_F(ByteLevelJson, RefusesOtherParts) {
-  expect("/normalizer", {{"type", "NFC"}}, ErrorKind::unsupported,
-         R"('normalizer' is {"type":"NFC"}; accepted: null with a model of type BPE)");
+  expect("/normalizer", {{"type", "NFKC"}}, ErrorKind::unsupported,
+         R"('normalizer' is {"type":"NFKC"}; accepted: null, {"type":"NFC"} with a model of type BPE)");
   expect("/pre_tokenizer/type", "BertPreTokenizer", ErrorKind::unsupported,
          "pre_tokenizer: type BertPreTokenizer; accepted: ByteLevel");
   expect("/pre_tokenizer/use_regex", false, ErrorKind::unsupported,

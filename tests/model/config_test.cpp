@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/model/config.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -55,7 +56,7 @@ TEST_F(Config, HasTheDefaultsOfTheFamily) {
 
 TEST_F(Config, RefusesOtherModels) {
   expect("model_type", "t5", ErrorKind::unsupported,
-         R"('model_type' is "t5"; accepted: bert, roberta, distilbert, gpt2)");
+         R"('model_type' is "t5"; accepted: bert, roberta, distilbert, gpt2, modernbert)");
   expect("architectures", {"BertLMHeadModel"}, ErrorKind::unsupported,
          R"('architectures' is ["BertLMHeadModel"]; accepted: BertModel, BertForMaskedLM, BertForPreTraining, )"
          "BertForNextSentencePrediction, BertForSequenceClassification, BertForTokenClassification, "
@@ -90,6 +91,71 @@ TEST_F(Config, ReadsEveryFamily) {
   EXPECT_EQ(gpt2.activation, "gelu_new");
   EXPECT_EQ(gpt2.norm_epsilon, 1e-5);
   EXPECT_TRUE(gpt2.tied_head);
+}
+
+// What layers see and by which angles, as text: "all 160000, 6 10000, ...".
+std::string rotary_text(const ModelConfig& config) {
+  std::string text;
+  for (const RotaryLayer& layer : config.rotary)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", layer.reach ? std::to_string(*layer.reach) : "all",
+                        layer.theta);
+  return text;
+}
+
+class ModernConfig : public Config {
+ protected:
+  ModelConfig read(const json& changed) {
+    json tree = json::parse(
+        read_bytes(std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families/modernbert" / "config.json"));
+    for (const auto& [key, value] : changed.items())
+      if (value == "absent") tree.erase(key);
+      else tree[key] = value;
+    write_bytes(folder_ / "config.json", tree.dump());
+    return read_config(folder_.path());
+  }
+  void expect(const json& changed, ErrorKind kind, const std::string& message) {
+    EXPECT_ERROR(read(changed), kind, (folder_ / "config.json").string() + message);
+  }
+};
+
+TEST_F(ModernConfig, ReadsTheWordsOfBothVersions) {
+  const ModelConfig config = read(json::object());
+  EXPECT_EQ(config.family, Family::modernbert);
+  EXPECT_EQ(config.architecture, "ModernBertForMaskedLM");
+  EXPECT_EQ(config.norm_epsilon, 1e-5);
+  EXPECT_FALSE(config.norm_bias || config.attention_bias || config.mlp_bias);
+  EXPECT_EQ(rotary_text(config), "all 160000, 6 10000, 6 10000, all 160000, 6 10000");
+  const json of_4 = {{"layer_types", "absent"},  {"rope_parameters", "absent"}, {"global_attn_every_n_layers", 2},
+                     {"global_rope_theta", 5e4}, {"local_rope_theta", 2e3},     {"local_attention", 128}};
+  EXPECT_EQ(rotary_text(read(of_4)), "all 50000, 64 2000, all 50000, 64 2000, all 50000");
+  json of_nothing = {{"layer_types", "absent"}, {"rope_parameters", nullptr}, {"local_attention", "absent"}};
+  EXPECT_EQ(rotary_text(read(of_nothing)), "all 160000, 64 10000, 64 10000, all 160000, 64 10000");
+  of_nothing["local_rope_theta"] = nullptr;
+  EXPECT_EQ(rotary_text(read(of_nothing)), "all 160000, 64 160000, 64 160000, all 160000, 64 160000");
+  EXPECT_TRUE(read({{"norm_bias", true}}).norm_bias);
+}
+
+TEST_F(ModernConfig, RefusesWhatIsNotUnderstood) {
+  expect({{"layer_types", {"full_attention"}}}, ErrorKind::bad_file,
+         R"(: 'layer_types' is ["full_attention"]; accepted: an array of num_hidden_layers strings, 5)");
+  expect({{"num_hidden_layers", 1}, {"layer_types", {"chunked_attention"}}}, ErrorKind::unsupported,
+         R"(: 'layer_types' has "chunked_attention"; accepted: "full_attention", "sliding_attention")");
+  expect({{"rope_scaling", {{"factor", 2}}}}, ErrorKind::unsupported,
+         R"(: 'rope_scaling' is {"factor":2}; accepted: null)");
+  expect({{"rope_parameters", {{"full_attention", {{"rope_type", "yarn"}}}}}}, ErrorKind::unsupported,
+         R"(: rope_parameters: full_attention: 'rope_type' is "yarn"; accepted: "default")");
+  expect({{"rope_parameters", {{"rope_theta", 1e4}}}}, ErrorKind::unsupported,
+         ": rope_parameters: 'rope_theta' is not understood; accepted: full_attention, sliding_attention");
+  expect({{"rope_parameters", {{"full_attention", {{"rope_theta", 0}}}}}}, ErrorKind::bad_file,
+         ": rope_parameters: full_attention: 'rope_theta' is 0; accepted: a number above 0");
+  expect({{"global_attn_every_n_layers", 0}, {"layer_types", nullptr}}, ErrorKind::bad_file,
+         ": 'global_attn_every_n_layers' is 0; accepted: an integer from 1 to 2147483647");
+  expect({{"local_attention", -2}}, ErrorKind::bad_file,
+         ": 'local_attention' is -2; accepted: an integer from 0 to 2147483647");
+  expect({{"num_hidden_layers", 20'000}}, ErrorKind::bad_file, ": 'num_hidden_layers' is 20000; accepted: 0 to 10000");
+  expect({{"num_attention_heads", 32}}, ErrorKind::bad_file,
+         ": 'hidden_size' is 32; accepted: an even number for each of 32 heads");
+  expect({{"mlp_bias", 1}}, ErrorKind::bad_file, ": 'mlp_bias' is 1; accepted: true, false");
 }
 
 TEST_F(Config, RefusesWhatOtherFamiliesMayHave) {

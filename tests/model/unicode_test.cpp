@@ -75,5 +75,24 @@ TEST(Unicode, Decompositions) {
   EXPECT_EQ(parts(0xFB01), U"\xfb01");  // compatibility only
 }
 
+// Compared with the package `tokenizers` on every scalar value, by itself, behind a letter and among two marks.
+TEST(Unicode, ComposesCanonically) {
+  const auto composed = [](const std::string& text) {
+    std::string out = "|";
+    append_composed(out, text);
+    return out;
+  };
+  EXPECT_EQ(composed("plain"), "|plain");
+  EXPECT_EQ(composed("e\u0301"), "|\u00E9");
+  EXPECT_EQ(composed("e\u0301\u0323"), "|\u1EB9\u0301");        // by class: the dot below first
+  EXPECT_EQ(composed("e\u0302\u0301\u0301"), "|\u1EBF\u0301");  // one after the other, as far as it goes
+  EXPECT_EQ(composed("a\u0315\u0300"), "|\u00E0\u0315");        // past one of a higher class
+  EXPECT_EQ(composed("\u1100\u1161\u11A8x"), "|\uAC01x");       // Hangul
+  EXPECT_EQ(composed("\u0958"), "|\u0915\u093C");               // excluded from composition
+  EXPECT_EQ(composed("\u2126\U0002F800"), "|\u03A9\u4E3D");     // singletons
+  EXPECT_EQ(composed("\uFB01\u0301"), "|\uFB01\u0301");         // compatibility only
+  EXPECT_EQ(composed("\u0301e"), "|\u0301e");                   // a mark behind nothing
+}
+
 }  // namespace
 }  // namespace stof::unicode

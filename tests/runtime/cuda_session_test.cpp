@@ -13,6 +13,7 @@
 #include "tests/expect_error.h"
 #include "tests/model/checkpoint.h"
 #include "tests/runtime/small_bert.h"
+#include "tests/runtime/small_modernbert.h"
 
 namespace stof {
 namespace {
@@ -148,11 +149,11 @@ TEST_F(CudaSession, EmbedsRealSentencesAsTheCpuDoes) {
   }
 }
 
-// RoBERTa, DistilBERT and GPT-2 of a few layers.
+// RoBERTa, DistilBERT, GPT-2 and ModernBERT of a few layers.
 TEST_F(CudaSession, RunsEveryFamilyAsTheCpuDoes) {
   const std::filesystem::path families = std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families";
   const std::vector<std::string> texts{"a", "the mask decides who may attend", "rows, keys and blocks: 1, 2, 3"};
-  for (const char* family : {"roberta", "distilbert", "gpt2"})
+  for (const char* family : {"roberta", "distilbert", "gpt2", "modernbert", "modernbert_with_biases"})
     for (const bool logits : {false, true}) {
       if (logits && std::string(family) != "gpt2") continue;
       SCOPED_TRACE(std::string(family) + (logits ? ", logits" : ""));
@@ -170,6 +171,24 @@ TEST_F(CudaSession, RunsEveryFamilyAsTheCpuDoes) {
         }
       }
     }
+}
+
+// Windows of 64 and layers that see everything, positions that are turned, a gate.
+TEST_F(CudaSession, RunsModernBertOfLongTextsAsTheCpuDoes) {
+  const Model model = small_modernbert();
+  const TokenBatch batch = texts_of({512, 3, 200, 77, 1});
+  for (const char* mask : {"all", "longformer(40,4)"}) {
+    const Session cpu(model, {.device = "cpu", .mask = parse(mask)});
+    const Tensor hidden = cpu.run(batch), pooled = cpu.embed(batch, Pooling::mean);
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      const Session gpu(model, {.device = "cuda", .dtype = dtype, .mask = parse(mask)});
+      for (int repeat = 0; repeat < 2; ++repeat) {
+        EXPECT_LE(worst_difference(gpu.run(batch), hidden), bound_of(dtype, false)) << mask << ", " << name_of(dtype);
+        EXPECT_LE(worst_difference(gpu.embed(batch, Pooling::mean), pooled), bound_of(dtype, true))
+            << mask << ", " << name_of(dtype);
+      }
+    }
+  }
 }
 
 TEST(SessionOnCuda, SaysWhatIsMissing) {

@@ -44,7 +44,8 @@ class EveryFamily : public testing::TestWithParam<std::string> {
     return session_of(GetParam(), options).embed(texts_of(GetParam()), {.pooling = Pooling::none, .batch = batch});
   }
 };
-INSTANTIATE_TEST_SUITE_P(Families, EveryFamily, testing::Values("roberta", "distilbert", "gpt2"),
+INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
+                         testing::Values("roberta", "distilbert", "gpt2", "modernbert", "modernbert_with_biases"),
                          [](const auto& test) { return test.param; });
 
 TEST_P(EveryFamily, HasTheHiddenStatesOfTransformers) {

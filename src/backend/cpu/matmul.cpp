@@ -6,12 +6,22 @@
 namespace stof::cpu {
 namespace {
 
+// oneDNN has no gate.
+bool takes(const LinearSpec& spec) {
+  if (spec.dtype != DType::f32 && spec.dtype != DType::bf16) return false;
+  if (spec.x_norm || spec.residual_norm || spec.moments) return false;
+  return !spec.gate || (panels_take(spec.dtype) && !spec.residual);
+}
+
 PackedLinear pack(const LinearSpec& spec) {
   if (spec.dtype != DType::f32 && spec.dtype != DType::bf16)
     fail(ErrorKind::unsupported, "no matmul in {} on the CPU; accepted: f32, bf16", name_of(spec.dtype));
   if (spec.x_norm || spec.residual_norm || spec.moments)
     fail(ErrorKind::unsupported, "no matmul with a layer norm of its operands on the CPU; accepted: none");
-  if (spec.gate) fail(ErrorKind::unsupported, "no matmul with a gate on the CPU; accepted: none");
+  if (spec.gate && !takes(spec))
+    fail(ErrorKind::unsupported, "no matmul with a gate{} in {} on this CPU; accepted: {}",
+         spec.residual ? " and a residual" : "", name_of(spec.dtype),
+         spec.residual ? "no residual" : "f32, bf16 where it has AVX512_BF16 and no AMX");
   STOF_CHECK(!spec.weight.empty());
   return panels_take(spec.dtype) ? pack_panels(spec) : pack_onednn(spec);
 }
@@ -20,6 +30,6 @@ void run(const PackedLinear& linear, const LinearCall& call) { static_cast<const
 
 }  // namespace
 
-const MatmulOperations matmul_operations{.pack = pack, .run = run};
+const MatmulOperations matmul_operations{.pack = pack, .takes = takes, .run = run};
 
 }  // namespace stof::cpu

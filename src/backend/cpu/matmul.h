@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 
+#include "kernels/cpu/linear.h"
 #include "src/backend/operations.h"
 
 namespace stof::cpu {
@@ -15,6 +16,8 @@ class Linear {
   virtual ~Linear() = default;
   virtual void run(const LinearCall& call) const = 0;
 };
+
+LinearActivation linear_activation(Activation activation);
 
 bool panels_take(DType dtype);
 std::shared_ptr<const Linear> pack_panels(const LinearSpec& spec);

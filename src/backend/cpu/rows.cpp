@@ -5,7 +5,9 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/cpu/halves.h"
 #include "kernels/cpu/rows.h"
+#include "src/backend/cpu/matmul.h"
 #include "src/base/error.h"
 #include "src/base/narrow.h"
 
@@ -118,8 +120,42 @@ void add(const RowShape& shape, const void* x, const void* y, bool bias, Activat
   });
 }
 
+void rotate(const RowShape& shape, const RotaryHeads& heads, const void* x, void* out) {
+  const std::int64_t turned = heads.heads * heads.head_dim;
+  STOF_CHECK(turned <= shape.columns && heads.head_dim % 2 == 0);
+  RotateTask task{.x = x,
+                  .out = out,
+                  .angles = heads.angles,
+                  .heads = narrow<int>(heads.heads, "heads"),
+                  .head_dim = narrow<int>(heads.head_dim, "head_dim"),
+                  .rest = narrow<int>(shape.columns - turned, "columns"),
+                  .type = row_type(shape.dtype)};
+#pragma omp parallel for schedule(static) firstprivate(task) if (shape.rows >= 2 * kRowsPerThread)
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    task.x = row_at(x, shape.dtype, row, shape.columns);
+    task.out = const_cast<void*>(row_at(out, shape.dtype, row, shape.columns));
+    task.angles = heads.angles + heads.positions[static_cast<std::size_t>(row)] * heads.head_dim;
+    rotate_row(task);
+  }
+}
+
+void gate(const RowShape& shape, const void* x, Activation activation, void* out) {
+  GateTask task{.x = x,
+                .out = out,
+                .activation = linear_activation(activation),
+                .columns = narrow<int>(shape.columns, "columns"),
+                .type = row_type(shape.dtype)};
+#pragma omp parallel for schedule(static) firstprivate(task) if (shape.rows >= 2 * kRowsPerThread)
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    task.x = row_at(x, shape.dtype, row, 2 * shape.columns);
+    task.out = const_cast<void*>(row_at(out, shape.dtype, row, shape.columns));
+    gate_row(task);
+  }
+}
+
 }  // namespace
 
-const RowOperations row_operations{.lookup = lookup, .layer_norm = layer_norm, .add = add};
+const RowOperations row_operations{
+    .lookup = lookup, .layer_norm = layer_norm, .add = add, .rotate = rotate, .gate = gate};
 
 }  // namespace stof::cpu

@@ -117,13 +117,15 @@ class Linear {
   mutable std::map<MatmulSetting, std::unique_ptr<AnyLaunch>> launches_;
 };
 
+bool takes(const LinearSpec& spec) { return !settings_of(problem_of(spec, 1), spec.device->caps).empty(); }
+
 PackedLinear pack(const LinearSpec& spec) {
   STOF_CHECK(!spec.weight.empty() && spec.device != nullptr);
   if (spec.dtype != DType::f32 && spec.dtype != DType::f16 && spec.dtype != DType::bf16)
     fail(ErrorKind::unsupported, "no matmul in {} on CUDA; accepted: f32, f16, bf16", name_of(spec.dtype));
   if (spec.residual_norm) STOF_CHECK(spec.residual);
   const MatmulProblem problem = problem_of(spec, 1);
-  if (settings_of(problem, spec.device->caps).empty())
+  if (!takes(spec))
     fail(ErrorKind::unsupported, "no matmul on CUDA takes this:{}", refusals_of(problem, spec.device->caps));
   return std::make_shared<const Linear>(spec);
 }
@@ -145,6 +147,7 @@ void run(const PackedLinear& linear, const LinearCall& call) { static_cast<const
 }  // namespace
 
 const MatmulOperations matmul_operations{.pack = pack,
+                                         .takes = takes,
                                          .run = run,
                                          .workspace_bytes = kWorkspaceBytes,
                                          .settings = settings,

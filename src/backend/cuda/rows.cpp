@@ -14,6 +14,7 @@ namespace {
 constexpr int kMostColumns = 1024;  // RowSum::kMostColumns
 constexpr unsigned kSumThreads = 128, kSumRows = 4, kWideThreads = 256;
 constexpr unsigned kAddThreads = 128, kAddRows = 4;
+constexpr unsigned kHalfThreads = 256;
 constexpr unsigned kPoolThreads = 256, kPoolColumns = 64;
 constexpr unsigned kMostInGrid = 65535;
 
@@ -119,6 +120,43 @@ void add(const RowShape& shape, const void* x, const void* y, bool bias, Activat
   launch(shape.queue, {"add_rows", add_rows_entry(shape.dtype, vectors), kAddThreads}, grid, params);
 }
 
+// A thread a piece.
+template <class Params>
+void launch_halves(const RowShape& shape, std::string entry, std::int64_t pieces_of_row, Params params) {
+  const std::int64_t pieces = narrow<int>(shape.rows * pieces_of_row + kHalfThreads, "rows * columns");
+  if (shape.rows * pieces_of_row == 0) return;
+  launch(shape.queue, {"halves", std::move(entry), kHalfThreads},
+         {.x = narrow<unsigned>((pieces - 1) / kHalfThreads, "blocks")}, params);
+}
+
+void rotate(const RowShape& shape, const RotaryHeads& heads, const void* x, void* out) {
+  const std::int64_t half = heads.head_dim / 2, turned = 2 * heads.heads * half;
+  STOF_CHECK(turned <= shape.columns && heads.head_dim % 2 == 0);
+  const RotateParams params{.x = x,
+                            .out = out,
+                            .angles = heads.angles,
+                            .positions = heads.positions.data(),
+                            .heads = narrow<int>(heads.heads, "heads"),
+                            .half = narrow<int>(half, "head_dim"),
+                            .columns = narrow<int>(shape.columns, "columns"),
+                            .rows = narrow<int>(shape.rows, "rows")};
+  const int vector = vector_of(shape.dtype);
+  const bool vectors = half % vector == 0 && shape.columns % vector == 0 && aligned(x) && aligned(out);
+  const std::int64_t values = turned / 2 + (x == out ? 0 : shape.columns - turned);  // of a row, a pair being one
+  launch_halves(shape, rotate_entry(shape.dtype, vectors), values / (vectors ? vector : 1), params);
+}
+
+void gate(const RowShape& shape, const void* x, Activation activation, void* out) {
+  const GateParams params{.x = x,
+                          .out = out,
+                          .activation = activation_of(activation),
+                          .columns = narrow<int>(shape.columns, "columns"),
+                          .rows = narrow<int>(shape.rows, "rows")};
+  const int vector = vector_of(shape.dtype);
+  const bool vectors = shape.columns % vector == 0 && aligned(x) && aligned(out);
+  launch_halves(shape, gate_entry(shape.dtype, vectors), shape.columns / (vectors ? vector : 1), params);
+}
+
 int pooling_kind(Pooling pooling) {
   switch (pooling) {
     case Pooling::cls: return PoolParams::kFirst;
@@ -160,10 +198,19 @@ std::string add_rows_entry(DType dtype, bool vectors) {
                      vectors ? "15add_rows_kernel" : "19add_any_rows_kernel", storage_of(dtype));
 }
 
+std::string rotate_entry(DType dtype, bool vectors) {
+  return fmt::format("_ZN4stof4cuda13rotate_kernelINS0_{}ELb{:d}EEEvNS0_12RotateParamsE", storage_of(dtype), vectors);
+}
+
+std::string gate_entry(DType dtype, bool vectors) {
+  return fmt::format("_ZN4stof4cuda11gate_kernelINS0_{}ELb{:d}EEEvNS0_10GateParamsE", storage_of(dtype), vectors);
+}
+
 std::string pool_rows_entry(DType dtype) {
   return fmt::format("_ZN4stof4cuda16pool_rows_kernelINS0_{}EEEvNS0_10PoolParamsE", storage_of(dtype));
 }
 
-const RowOperations row_operations{.lookup = lookup, .layer_norm = layer_norm, .add = add, .pool = pool};
+const RowOperations row_operations{
+    .lookup = lookup, .layer_norm = layer_norm, .add = add, .rotate = rotate, .gate = gate, .pool = pool};
 
 }  // namespace stof::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on rows of activations: kernels/cuda/{sum_norm,add_rows,pool_rows}.cuh as the contract wants them.
+// Operations on rows of activations: kernels/cuda/{sum_norm,add_rows,halves,pool_rows}.cuh as the contract wants them.
 #pragma once
 #include <string>
 
@@ -9,10 +9,12 @@ namespace stof::cuda {
 
 extern const RowOperations row_operations;
 
-// Entry points of the units "sum_norm", "add_rows" and "pool_rows". `sources`: 1..3, or 0 for the kernel that takes any
-// number of them at any address.
+// Entry points of the units "sum_norm", "add_rows", "halves" and "pool_rows". `sources`: 1..3, or 0 for the kernel that
+// takes any number of them at any address.
 std::string sum_norm_entry(DType dtype, int sources);
 std::string add_rows_entry(DType dtype, bool vectors);
+std::string rotate_entry(DType dtype, bool vectors);
+std::string gate_entry(DType dtype, bool vectors);
 std::string pool_rows_entry(DType dtype);
 inline constexpr std::string_view kNormalizeEntry = "normalize_rows_kernel";
 

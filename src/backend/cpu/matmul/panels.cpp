@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <vector>
 
 #include "kernels/cpu/linear.h"
 #include "src/backend/contract.h"
@@ -22,17 +23,6 @@ namespace {
 constexpr int kMostPanels = 32;  // of a task, whose sums wait in scratch
 // What bringing a panel of weights near costs, in rows multiplied with it.
 constexpr std::int64_t kRowsOfPanel = 4;
-
-LinearActivation activation_of(Activation activation) {
-  switch (activation) {
-    case Activation::none: return LinearActivation::none;
-    case Activation::gelu: return LinearActivation::gelu;
-    case Activation::gelu_tanh: return LinearActivation::gelu_tanh;
-    case Activation::silu: return LinearActivation::silu;
-    case Activation::relu: return LinearActivation::relu;
-  }
-  return LinearActivation::none;
-}
 
 // AMX with bf16, by which oneDNN multiplies several times as fast as the dot product does. (clang 14 has no name for
 // it that __builtin_cpu_supports() takes.)
@@ -67,10 +57,11 @@ class PanelLinear final : public Linear {
  public:
   explicit PanelLinear(const LinearSpec& spec) : residual_(spec.residual), element_bytes_(size_of(spec.dtype)) {
     numbers_.type = spec.dtype == DType::f32 ? LinearType::f32 : LinearType::bf16;
-    numbers_.activation = activation_of(spec.activation);
+    numbers_.activation = linear_activation(spec.activation);
     numbers_.in = spec.weight.front().dim(1);
+    numbers_.gate = spec.gate;
     for (const TensorView& part : spec.weight) numbers_.out += part.dim(0);
-    panels_ = (numbers_.out + panel_ - 1) / panel_;
+    panels_ = (numbers_.out_columns() + written_by_panel() - 1) / written_by_panel();
     pack_bias(spec);
     pack_weight(spec);
   }
@@ -117,7 +108,7 @@ class PanelLinear final : public Linear {
                        .weight = weight_.as<float>(),
                        .bias = has_bias_ ? bias_.as<float>() : nullptr,
                        .residual = residual_ ? at(call.residual, numbers_.out) : nullptr,
-                       .out = const_cast<std::byte*>(at(call.out, numbers_.out)),
+                       .out = const_cast<std::byte*>(at(call.out, numbers_.out_columns())),
                        .rows = static_cast<int>(cut.first_row(block + 1) - row),
                        .begin = static_cast<int>(begin),
                        .end = static_cast<int>(end),
@@ -126,16 +117,29 @@ class PanelLinear final : public Linear {
     }
   }
 
+  std::int64_t written_by_panel() const { return numbers_.gate ? panel_ / 2 : panel_; }
+
+  // The stacked weights' column that stands in a column of a panel; none: -1.
+  std::int64_t column_of(std::int64_t panel, std::int64_t place) const {
+    const std::int64_t width = written_by_panel();
+    const std::int64_t column = panel * width + place % width;
+    if (column >= numbers_.out_columns()) return -1;
+    return place < width ? column : numbers_.out / 2 + column;
+  }
+
   void pack_bias(const LinearSpec& spec) {
     if (spec.bias.empty()) return;
     has_bias_ = true;
-    bias_ = Tensor(DType::f32, {panels_ * panel_});
-    float* next = bias_.as<float>();
+    std::vector<float> all;
     for (const TensorView& part : spec.bias) {
       const Tensor values = converted(part, DType::f32);
-      next = std::copy_n(values.as<float>(), values.size(), next);
+      all.insert(all.end(), values.as<float>(), values.as<float>() + values.size());
     }
-    std::fill(next, bias_.as<float>() + bias_.size(), 0.f);
+    bias_ = Tensor(DType::f32, {panels_ * panel_});
+    for (std::int64_t i = 0; i < bias_.size(); ++i) {
+      const std::int64_t column = column_of(i / panel_, i % panel_);
+      bias_.as<float>()[i] = column < 0 ? 0.f : all.at(static_cast<std::size_t>(column));
+    }
   }
 
   void pack_weight(const LinearSpec& spec) {
@@ -156,13 +160,12 @@ class PanelLinear final : public Linear {
     constexpr std::int64_t kPiece = 32;
     const std::int64_t words = linear_words(numbers_), end = first + rows.dim(0);
 #pragma omp parallel for
-    for (std::int64_t panel = first / panel_; panel <= (end - 1) / panel_; ++panel) {
-      const std::int64_t begin = std::max(first, panel * panel_), stop = std::min(end, (panel + 1) * panel_);
+    for (std::int64_t panel = 0; panel < panels_; ++panel)
       for (std::int64_t word = 0; word < words; word += kPiece)
-        for (std::int64_t column = begin; column < stop; ++column)
-          pack_words(rows.as<float>() + (column - first) * rows.strides[0], word, std::min(words, word + kPiece),
-                     const_cast<float*>(weight_of(panel)) + column % panel_);
-    }
+        for (std::int64_t place = 0; place < panel_; ++place)
+          if (const std::int64_t column = column_of(panel, place); column >= first && column < end)
+            pack_words(rows.as<float>() + (column - first) * rows.strides[0], word, std::min(words, word + kPiece),
+                       const_cast<float*>(weight_of(panel)) + place);
   }
   void pack_words(const float* row, std::int64_t begin, std::int64_t end, float* to) const {
     if (numbers_.type == LinearType::f32) {
@@ -184,6 +187,17 @@ class PanelLinear final : public Linear {
 };
 
 }  // namespace
+
+LinearActivation linear_activation(Activation activation) {
+  switch (activation) {
+    case Activation::none: return LinearActivation::none;
+    case Activation::gelu: return LinearActivation::gelu;
+    case Activation::gelu_tanh: return LinearActivation::gelu_tanh;
+    case Activation::silu: return LinearActivation::silu;
+    case Activation::relu: return LinearActivation::relu;
+  }
+  return LinearActivation::none;
+}
 
 bool panels_take(DType dtype) {
   return dtype == DType::f32 || (open_device("cpu").caps.bf16_dot && !has_matrix_registers());

@@ -43,9 +43,9 @@ std::string name_of(const GemmInstance& i) {
 
 std::string line_of(const GemmInstance& i) {
   const MatmulSetting& s = i.setting;
-  return fmt::format("stof_gemm({} {} {} {} {} {} {} {} {:d} {:d} {:d} {:d} {:d})", name_of(i.dtype), s.rows, s.columns,
-                     s.stages, s.warpgroups, s.teams, s.split, name_of(i.activation), i.bias, i.residual, i.x_norm,
-                     i.residual_norm, i.moments);
+  return fmt::format("stof_gemm({} {} {} {} {} {} {} {} {:d} {:d} {:d} {:d} {:d}{})", name_of(i.dtype), s.rows,
+                     s.columns, s.stages, s.warpgroups, s.teams, s.split, name_of(i.activation), i.bias, i.residual,
+                     i.x_norm, i.residual_norm, i.moments, i.gate ? " 1" : "");
 }
 
 std::string mma_source_of(const GemmInstance& i, const std::string& epilogue) {
@@ -86,18 +86,19 @@ int threads_of(const GemmInstance& i) {
 
 std::vector<GemmInstance> gemm_built_ahead() {
   std::vector<GemmInstance> built;
-  for (const char* tile : {"wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x192 k64 s4 w2 t1 split1"})
+  for (const char* tile : {"wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x192 k64 s4 w2 t1 split1"}) {
+    const MatmulSetting setting = matmul_setting_of(tile);
+    built.push_back({.setting = setting, .residual = true, .moments = true});
+    built.push_back({.setting = setting, .activation = Activation::gelu, .bias = true, .x_norm = true, .gate = true});
     for (const bool deferred : {false, true}) {
-      GemmInstance instance{.setting = matmul_setting_of(tile), .bias = true, .x_norm = deferred};
+      GemmInstance instance{.setting = setting, .bias = true, .x_norm = deferred};
       built.push_back(instance);
       instance.activation = Activation::gelu;
       built.push_back(instance);
-      built.push_back({.setting = instance.setting,
-                       .bias = true,
-                       .residual = true,
-                       .residual_norm = deferred,
-                       .moments = deferred});
+      built.push_back(
+          {.setting = setting, .bias = true, .residual = true, .residual_norm = deferred, .moments = deferred});
     }
+  }
   return built;
 }
 

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations on the two halves of a head or of a row, of f32, f16 or bf16 with fp32 arithmetic.
+#pragma once
+#include "kernels/cpu/linear.h"
+#include "kernels/cpu/rows.h"
+
+namespace stof::cpu {
+
+// The halves (a, b) of each of `heads` heads in a row become (a cos - b sin, b cos + a sin); `rest` columns behind them
+// are copied. out may be x.
+struct RotateTask {
+  const void* x;
+  void* out;
+  const float* angles;  // [2][head_dim / 2]: cosines, sines
+  int heads, head_dim, rest;
+  RowType type;
+};
+void rotate_row(const RotateTask& task);
+
+// out = activation(a) * b, where x is [a, b] of `columns` each. out does not overlap x.
+struct GateTask {
+  const void* x;
+  void* out;
+  LinearActivation activation;
+  int columns;
+  RowType type;
+};
+void gate_row(const GateTask& task);
+
+}  // namespace stof::cpu

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations on two halves: of a head, which positions turn, and of a row, a gate and what it lets through. A thread
+// has as many values of either half as a vector holds, and does nothing else; every byte is read and written once. All
+// pieces are fewer than 2^31.
+#pragma once
+#include "kernels/cuda/add_rows.cuh"
+
+namespace stof::cuda {
+
+constexpr int kHalfThreads = 256;
+
+// One element, of any number and at any address.
+template <class Storage>
+struct OneElement {
+  static constexpr int kCount = 1;
+  using Stored = typename Storage::Stored;
+  static __device__ __forceinline__ void load(const Stored* from, float (&x)[1]) { x[0] = Storage::load(*from); }
+  static __device__ __forceinline__ void store(Stored* to, const float (&x)[1]) { *to = Storage::store(x[0]); }
+};
+template <class Storage, bool kVectors>
+struct Piece : Vector<Storage> {};
+template <class Storage>
+struct Piece<Storage, false> : OneElement<Storage> {};
+
+template <int kCount>
+__device__ __forceinline__ void load_floats(const float* from, float (&x)[kCount]) {
+  if constexpr (kCount == 1) x[0] = *from;
+  else
+#pragma unroll
+    for (int i = 0; i < kCount; i += 4) {
+      const float4 four = *reinterpret_cast<const float4*>(from + i);
+      x[i] = four.x, x[i + 1] = four.y, x[i + 2] = four.z, x[i + 3] = four.w;
+    }
+}
+
+// kVectors: columns and half are multiples of Vector::kCount, and addresses of 16.
+// Grid: {threads / kHalfThreads}, each row taking heads * half pieces, and what follows the heads where it is copied.
+template <class Storage, bool kVectors>
+__global__ void __launch_bounds__(kHalfThreads) rotate_kernel(const __grid_constant__ RotateParams p) {
+  using V = Piece<Storage, kVectors>;
+  using Stored = typename Storage::Stored;
+  const int of_head = p.half / V::kCount, turned = p.heads * of_head;
+  const int copied = p.x == p.out ? 0 : p.columns / V::kCount - 2 * turned, of_row = turned + copied;
+  const int index = static_cast<int>(blockIdx.x) * kHalfThreads + static_cast<int>(threadIdx.x);
+  const int row = index / of_row, piece = index - row * of_row;
+  follow_previous_grid();
+  if (row >= p.rows) return;
+  const Stored* const x = static_cast<const Stored*>(p.x) + static_cast<long long>(row) * p.columns;
+  Stored* const out = static_cast<Stored*>(p.out) + static_cast<long long>(row) * p.columns;
+  float a[V::kCount], b[V::kCount], cosine[V::kCount], sine[V::kCount];
+  if (piece >= turned) {
+    const int at = (piece + turned) * V::kCount;
+    V::load(x + at, a);
+    V::store(out + at, a);
+    return;
+  }
+  const int head = piece / of_head, within = (piece - head * of_head) * V::kCount, at = 2 * head * p.half + within;
+  const float* const angles = p.angles + static_cast<long long>(p.positions[row]) * 2 * p.half + within;
+  load_floats(angles, cosine);
+  load_floats(angles + p.half, sine);
+  V::load(x + at, a);
+  V::load(x + at + p.half, b);
+#pragma unroll
+  for (int i = 0; i < V::kCount; ++i) {
+    const float first = __fmaf_rn(-b[i], sine[i], a[i] * cosine[i]);
+    b[i] = __fmaf_rn(a[i], sine[i], b[i] * cosine[i]);
+    a[i] = first;
+  }
+  V::store(out + at, a);
+  V::store(out + at + p.half, b);
+}
+
+// kVectors: columns are a multiple of Vector::kCount, and addresses of 16. Grid: {pieces of all rows / kHalfThreads}.
+template <class Storage, bool kVectors>
+__global__ void __launch_bounds__(kHalfThreads) gate_kernel(const __grid_constant__ GateParams p) {
+  using V = Piece<Storage, kVectors>;
+  using Stored = typename Storage::Stored;
+  const int of_row = p.columns / V::kCount;
+  const int index = static_cast<int>(blockIdx.x) * kHalfThreads + static_cast<int>(threadIdx.x);
+  const int row = index / of_row, piece = index - row * of_row;
+  follow_previous_grid();
+  if (row >= p.rows) return;
+  const Stored* const x = static_cast<const Stored*>(p.x) + 2ll * row * p.columns + piece * V::kCount;
+  float gate[V::kCount], other[V::kCount];
+  V::load(x, gate);
+  V::load(x + p.columns, other);
+  activate<Storage>(p.activation, gate);
+#pragma unroll
+  for (int i = 0; i < V::kCount; ++i) gate[i] *= other[i];
+  V::store(static_cast<Stored*>(p.out) + static_cast<long long>(row) * p.columns + piece * V::kCount, gate);
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/model/config_modernbert.h"
+
+#include <limits>
+
+#include "src/base/error.h"
+
+namespace stof {
+namespace {
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMostLayers = 10'000;  // each is described; no checkpoint has a hundredth of it
+
+bool is_said(const JsonObject& object, std::string_view key) { return object.has(key) && !object.at(key).is_null(); }
+
+struct Thetas {
+  double global, local;
+};
+
+double read_theta(const JsonObject& parameters, std::string_view layers, double otherwise) {
+  if (!is_said(parameters, layers)) return otherwise;
+  const JsonObject object = parameters.object(layers);
+  if (const std::string type = object.string("rope_type", "default"); type != "default")
+    fail(ErrorKind::unsupported, "{}: 'rope_type' is \"{}\"; accepted: \"default\"", object.where(), type);
+  return object.positive_number("rope_theta", otherwise);
+}
+
+Thetas read_thetas(const JsonObject& object) {
+  if (is_said(object, "rope_scaling"))
+    fail(ErrorKind::unsupported, "{}: 'rope_scaling' is {}; accepted: null", object.where(),
+         excerpt(object.at("rope_scaling")));
+  Thetas thetas{.global = 160'000, .local = 10'000};
+  if (is_said(object, "global_rope_theta")) thetas.global = object.positive_number("global_rope_theta");
+  if (is_said(object, "local_rope_theta")) thetas.local = object.positive_number("local_rope_theta");
+  else if (object.has("local_rope_theta")) thetas.local = thetas.global;  // null: as the others
+  if (!is_said(object, "rope_parameters")) return thetas;
+  const JsonObject parameters = object.object("rope_parameters");
+  parameters.allow_only({"full_attention", "sliding_attention"});
+  return {.global = read_theta(parameters, "full_attention", thetas.global),
+          .local = read_theta(parameters, "sliding_attention", thetas.local)};
+}
+
+// Of each layer, whether it sees everything.
+std::vector<bool> read_layers(const JsonObject& object, std::int64_t layers) {
+  std::vector<bool> global;
+  if (!is_said(object, "layer_types")) {
+    const std::int64_t every = object.integer("global_attn_every_n_layers", 1, kMost, 3);
+    for (std::int64_t layer = 0; layer < layers; ++layer) global.push_back(layer % every == 0);
+    return global;
+  }
+  const nlohmann::json& types = object.at("layer_types");
+  if (!types.is_array() || static_cast<std::int64_t>(types.size()) != layers)
+    object.refuse("layer_types", fmt::format("an array of num_hidden_layers strings, {}", layers));
+  for (const nlohmann::json& type : types) {
+    global.push_back(type == "full_attention");
+    if (!global.back() && type != "sliding_attention")
+      fail(ErrorKind::unsupported, "{}: 'layer_types' has {}; accepted: \"full_attention\", \"sliding_attention\"",
+           object.where(), excerpt(type));
+  }
+  return global;
+}
+
+}  // namespace
+
+void read_modernbert(const JsonObject& object, ModelConfig& config) {
+  if (config.layers > kMostLayers) object.refuse("num_hidden_layers", fmt::format("0 to {}", kMostLayers));
+  config.norm_epsilon = object.positive_number("norm_eps", 1e-5);
+  config.norm_bias = object.boolean("norm_bias", false);
+  config.attention_bias = object.boolean("attention_bias", false);
+  config.mlp_bias = object.boolean("mlp_bias", false);
+  const std::int64_t reach = object.integer("local_attention", 0, kMost, 128) / 2;
+  const Thetas thetas = read_thetas(object);
+  for (const bool global : read_layers(object, config.layers))
+    config.rotary.push_back(global ? RotaryLayer{.reach = {}, .theta = thetas.global}
+                                   : RotaryLayer{.reach = reach, .theta = thetas.local});
+}
+
+}  // namespace stof
