@@ -33,6 +33,10 @@ const Case kCases[] = {
     {"bits", {.kind = TableKind::bits}, {4096, 4096, 1, 1}, "all"},
     {"bits", {.kind = TableKind::bits}, {kLong, kLong, 1, 1}, "all"},
     {"bits", {.kind = TableKind::bits}, {kLong, kLong, 1, 1}, "causal"},
+    {"packed bits", {.kind = TableKind::packed}, {4096, 4096, 1, 1}, "all"},
+    {"packed bits", {.kind = TableKind::packed}, {kLong, kLong, 1, 1}, "all"},
+    {"packed bits", {.kind = TableKind::packed}, {kLong, kLong, 1, 1}, "causal"},
+    {"packed bits", {.kind = TableKind::packed, .heads = 32}, {4096, 4096, 1, 32}, "causal"},
 };
 
 constexpr int kUpdates = 20, kReplays = 15;

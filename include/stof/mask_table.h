@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masks that are made while a model runs, on the device that uses them: lists of key blocks (top-k selection), tables
-// of blocks, or one byte a pair. A plan is made for the form of a table; contents come by Attention::update().
+// of blocks, or one byte or one bit a pair. A plan is made for the form of a table; contents come by
+// Attention::update().
 #pragma once
 #include <cstdint>
 
@@ -10,6 +11,7 @@ enum class TableKind : std::uint8_t {
   lists,   // i32 [batch, heads, ceil(queries / block_q), width]: key blocks in any order, -1 for none
   blocks,  // bool [batch, heads, ceil(queries / block_q), ceil(keys / block_kv)]
   bits,    // bool [batch, heads, queries, keys]
+  packed,  // the same with a bit a pair: byte [batch, heads, queries, ceil(keys / 8)], the first key lowest
 };
 
 // Rows are those of the longest item, row 0 first; a shorter item uses the rows of its own positions. A bool is a byte,

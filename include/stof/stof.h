@@ -82,7 +82,9 @@ stof_status stof_plan_create(const stof_mask* mask, const stof_shape* shape, con
 typedef enum stof_table_kind {
   STOF_TABLE_LISTS = 0,  /* i32 [batch, heads, ceil(queries / block_q), width]: key blocks in any order, -1 for none */
   STOF_TABLE_BLOCKS = 1, /* bool [batch, heads, ceil(queries / block_q), ceil(keys / block_kv)] */
-  STOF_TABLE_BITS = 2    /* bool [batch, heads, queries, keys] */
+  STOF_TABLE_BITS = 2,   /* bool [batch, heads, queries, keys] */
+  /* The same with a bit a pair: byte [batch, heads, queries, ceil(keys / 8)], key j is bit j % 8 of byte j / 8. */
+  STOF_TABLE_PACKED = 3
 } stof_table_kind;
 
 /* Rows are those of the longest item, row 0 first; a shorter item uses the rows of its own positions. */

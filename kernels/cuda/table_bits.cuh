@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans a mask of one byte a pair: every tile is read once, settled as empty, full or partial, and where it is partial
-// written as words in register order.
+// Plans a mask of one byte or one bit a pair: every tile is read once, settled as empty, full or partial, and where it
+// is partial written as words in register order.
 #pragma once
 #include "kernels/cuda/table_row.cuh"
 
@@ -22,48 +22,49 @@ __device__ __forceinline__ u32 low_halves(u64 bytes) {
   return four(static_cast<u32>(bytes)) | four(static_cast<u32>(bytes >> 32)) << 16;
 }
 
+template <int kTiles>
 struct BitsShared {
   RowTiles tiles;
   unsigned short patterns[DeviceTable::kMostKeys / 64];  // of partial tiles: which of the row block's own
   int used;                                              // of these, also beyond what there is room for
-  u64 rows[kBitsWarps][2][64];                           // of the two tiles that a warp works on, bit j for key j
+  u64 rows[kBitsWarps][kTiles][64];                      // of the tiles that a warp works on, bit j for key j
 };
 
-// One CTA's row block.
-struct BitsRow {
-  const DeviceTable& p;
-  BitsShared& shared;
-  const unsigned char* allowed;  // of its first row
-  int row_block, index;          // of the head, of all groups
-  int limit;
+// Where a row block's rows lie.
+struct TableRows {
+  const unsigned char* first;
+  long long stride;  // in bytes
+  int rows, keys;
   bool aligned;  // rows can be read 16 bytes at a time
+};
 
-  __device__ __forceinline__ int rows() const { return min(64, p.queries - 64 * row_block); }
-  __device__ __forceinline__ int first_pattern() const { return p.first_own_pattern + index * p.room; }
+// A byte a pair.
+struct PairBytes : TableRows {
+  static constexpr int kTiles = 2;
 
   // 16 keys of a row, wherever they lie.
   __device__ __forceinline__ u32 read_slowly(int row, int key) const {
-    const unsigned char* from = allowed + row * p.row_stride + key;
+    const unsigned char* from = first + row * stride + key;
     u32 bits = 0;
 #pragma unroll 1
     for (int i = 0; i < 16; ++i)
-      if (key + i < p.keys && from[i]) bits |= 1u << i;
+      if (key + i < keys && from[i]) bits |= 1u << i;
     return bits;
   }
 
-  // Tiles 2 pair and 2 pair + 1, by a warp: 8 lanes a row, 4 rows at a time, all 16 loads on their way together.
-  __device__ __forceinline__ void read_tiles(int pair, u64 (&tile_rows)[2][64], bool wanted) const {
+  // Tiles from `tile` on, by a warp: 8 lanes a row, 4 rows at a time, all 16 loads on their way together.
+  __device__ __forceinline__ void read(int tile, u64 (&tile_rows)[kTiles][64], u32 wanted) const {
     constexpr int kLoads = 16;
-    const int lane = static_cast<int>(threadIdx.x) % 32, piece = lane % 8, key = 128 * pair + 16 * piece;
-    const int own_rows = wanted ? rows() : 0;
+    const int lane = static_cast<int>(threadIdx.x) % 32, piece = lane % 8, key = 64 * tile + 16 * piece;
+    const int own_rows = wanted >> piece / 4 & 1 ? rows : 0;
     auto* const pieces = reinterpret_cast<unsigned short*>(tile_rows[piece / 4]) + piece % 4;
-    if (aligned && 128 * (pair + 1) <= p.keys) {
+    if (aligned && 64 * (tile + kTiles) <= keys) {
       uint4 bytes[kLoads];
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
         const int row = 4 * i + lane / 8;
         bytes[i] = make_uint4(0, 0, 0, 0);
-        if (row < own_rows) bytes[i] = __ldcs(reinterpret_cast<const uint4*>(allowed + row * p.row_stride + key));
+        if (row < own_rows) bytes[i] = __ldcs(reinterpret_cast<const uint4*>(first + row * stride + key));
       }
 #pragma unroll
       for (int i = 0; i < kLoads; ++i)
@@ -74,6 +75,62 @@ struct BitsRow {
     for (int row = lane / 8; row < 64; row += 4)
       pieces[4 * row] = static_cast<unsigned short>(row < own_rows ? read_slowly(row, key) : 0);
   }
+};
+
+// A bit a pair, the first key's lowest.
+struct PairBits : TableRows {
+  static constexpr int kTiles = 4;
+
+  // A row of a tile, wherever it lies; what is behind the last key does not matter.
+  __device__ __forceinline__ u64 read_slowly(int row, int tile) const {
+    const unsigned char* from = first + row * stride + 8 * tile;
+    const int left = keys - 64 * tile;
+    u64 bits = 0;
+#pragma unroll 1
+    for (int i = 0; i < 8; ++i)
+      if (8 * i < left) bits |= static_cast<u64>(from[i]) << 8 * i;
+    return left >= 64 ? bits : left <= 0 ? 0 : bits & ((1ull << left) - 1);
+  }
+
+  // Tiles from `tile` on, by a warp: 2 lanes a row, whole sectors of the cache, 4 loads on their way together.
+  __device__ __forceinline__ void read(int tile, u64 (&tile_rows)[kTiles][64], u32 wanted) const {
+    constexpr int kLoads = 4;
+    const int lane = static_cast<int>(threadIdx.x) % 32, pair = lane % 2;
+    if (aligned && 64 * (tile + kTiles) <= keys) {
+      const int own_rows = wanted >> 2 * pair & 3 ? rows : 0;
+      uint4 bits[kLoads];
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const int row = 16 * i + lane / 2;
+        bits[i] = make_uint4(0, 0, 0, 0);
+        if (row < own_rows) bits[i] = __ldcs(reinterpret_cast<const uint4*>(first + row * stride + 8 * tile) + pair);
+      }
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        tile_rows[2 * pair][16 * i + lane / 2] = bits[i].x | static_cast<u64>(bits[i].y) << 32;
+        tile_rows[2 * pair + 1][16 * i + lane / 2] = bits[i].z | static_cast<u64>(bits[i].w) << 32;
+      }
+      return;
+    }
+#pragma unroll 1
+    for (int row = lane; row < 64 * kTiles; row += 32) {
+      const int t = row / 64;
+      tile_rows[t][row % 64] = row % 64 < rows && wanted >> t & 1 ? read_slowly(row % 64, tile + t) : 0;
+    }
+  }
+};
+
+// One CTA's row block.
+template <class Pairs>
+struct BitsRow {
+  const DeviceTable& p;
+  BitsShared<Pairs::kTiles>& shared;
+  Pairs pairs;
+  int row_block, index;  // of the head, of all groups
+  int limit;
+
+  __device__ __forceinline__ int rows() const { return pairs.rows; }
+  __device__ __forceinline__ int first_pattern() const { return p.first_own_pattern + index * p.room; }
 
   // By a warp, of the rows of one tile.
   __device__ __forceinline__ void settle(int tile, const u64 (&tile_rows)[64], const LimitTiles& limits) const {
@@ -123,17 +180,18 @@ struct BitsRow {
   }
 
   __device__ __forceinline__ void run() const {
-    const int warp = uniform(static_cast<int>(threadIdx.x) / 32), piece = static_cast<int>(threadIdx.x) % 8;
-    const int tiles = (p.keys + 63) / 64;
-    u64(&tile_rows)[2][64] = shared.rows[warp];
-    for (int pair = warp; 2 * pair < tiles; pair += kBitsWarps) {
-      const LimitTiles limits = limit_of(p, limit, row_block, pair / 16);
-      const u32 touched = limits.touched >> 2 * pair % 32 & 3;
+    constexpr int kTiles = Pairs::kTiles;
+    const int warp = uniform(static_cast<int>(threadIdx.x) / 32), tiles = (p.keys + 63) / 64;
+    u64(&tile_rows)[kTiles][64] = shared.rows[warp];
+    for (int tile = kTiles * warp; tile < tiles; tile += kTiles * kBitsWarps) {
+      const LimitTiles limits = limit_of(p, limit, row_block, tile / 32);
+      const u32 touched = limits.touched >> tile % 32 & ((1u << kTiles) - 1);
       if (touched == 0) continue;
-      read_tiles(pair, tile_rows, touched >> piece / 4 & 1);
+      pairs.read(tile, tile_rows, touched);
       __syncwarp();
-      if (touched & 1) settle(2 * pair, tile_rows[0], limits);
-      if (touched & 2 && 2 * pair + 1 < tiles) settle(2 * pair + 1, tile_rows[1], limits);
+#pragma unroll 1
+      for (int i = 0; i < kTiles && tile + i < tiles; ++i)
+        if (touched >> i & 1) settle(tile + i, tile_rows[i], limits);
       __syncwarp();
     }
     __syncthreads();
@@ -142,10 +200,9 @@ struct BitsRow {
   }
 };
 
-// Grid: {row_blocks, groups}. Writes planned, steps and the row blocks' own patterns.
-extern "C" __global__ void __launch_bounds__(32 * kBitsWarps, 2)
-    plan_bits_kernel(const __grid_constant__ DeviceTable p) {
-  __shared__ BitsShared shared;
+template <class Pairs>
+__device__ __forceinline__ void plan_pairs(const DeviceTable& p) {
+  __shared__ BitsShared<Pairs::kTiles> shared;
   allow_next_grid();
   for (int w = static_cast<int>(threadIdx.x); w < p.words; w += 32 * kBitsWarps)
     shared.tiles.touched[w] = shared.tiles.partial[w] = 0;
@@ -153,10 +210,21 @@ extern "C" __global__ void __launch_bounds__(32 * kBitsWarps, 2)
   __syncthreads();
   const int row_block = static_cast<int>(blockIdx.x), index = static_cast<int>(blockIdx.y) * p.row_blocks + row_block;
   const TableSource source = p.sources[blockIdx.y];
-  const long long first = source.item * p.item_stride + source.head * p.head_stride + 64 * row_block * p.row_stride;
-  const auto* allowed = static_cast<const unsigned char*>(p.data) + first;
-  const bool aligned = (reinterpret_cast<unsigned long long>(allowed) | static_cast<u64>(p.row_stride)) % 16 == 0;
-  BitsRow{p, shared, allowed, row_block, index, source.limit, aligned}.run();
+  const long long offset = source.item * p.item_stride + source.head * p.head_stride + 64 * row_block * p.row_stride;
+  const auto* first = static_cast<const unsigned char*>(p.data) + offset;
+  const bool aligned = (reinterpret_cast<unsigned long long>(first) | static_cast<u64>(p.row_stride)) % 16 == 0;
+  const TableRows rows{first, p.row_stride, min(64, p.queries - 64 * row_block), p.keys, aligned};
+  BitsRow<Pairs>{p, shared, {rows}, row_block, index, source.limit}.run();
+}
+
+// Grid: {row_blocks, groups}. They write planned, steps and the row blocks' own patterns.
+extern "C" __global__ void __launch_bounds__(32 * kBitsWarps, 2)
+    plan_bits_kernel(const __grid_constant__ DeviceTable p) {
+  plan_pairs<PairBytes>(p);
+}
+extern "C" __global__ void __launch_bounds__(32 * kBitsWarps, 2)
+    plan_packed_kernel(const __grid_constant__ DeviceTable p) {
+  plan_pairs<PairBits>(p);
 }
 
 }  // namespace stof::cuda

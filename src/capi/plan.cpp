@@ -35,10 +35,12 @@ std::string description_of(const stof_plan& plan, const std::string& mask) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-constexpr std::array kKinds{stof::TableKind::lists, stof::TableKind::blocks, stof::TableKind::bits};
+constexpr std::array kKinds{stof::TableKind::lists, stof::TableKind::blocks, stof::TableKind::bits,
+                            stof::TableKind::packed};
 static_assert(kKinds[STOF_TABLE_LISTS] == stof::TableKind::lists);
 static_assert(kKinds[STOF_TABLE_BLOCKS] == stof::TableKind::blocks);
 static_assert(kKinds[STOF_TABLE_BITS] == stof::TableKind::bits);
+static_assert(kKinds[STOF_TABLE_PACKED] == stof::TableKind::packed);
 static_assert(sizeof(stof_table_status) == sizeof(stof::TableStatus));
 
 stof::MaskTable table_of(const stof_table* given_table) {
@@ -57,7 +59,7 @@ stof::MaskTable table_of(const stof_table* given_table) {
 }
 
 std::string text_of(const stof::MaskTable& table, const stof::Mask& limit) {
-  constexpr std::array kNames{"lists", "blocks", "bits"};
+  constexpr std::array kNames{"lists", "blocks", "bits", "packed"};
   return fmt::format("table({}) & ({})", kNames.at(static_cast<std::size_t>(table.kind)), limit.text());
 }
 

@@ -44,11 +44,12 @@ class TablePacker {
     rows_ = {begin, std::min(begin + TableForm::kRows, form_.extent.queries)};
     served_ = 0;
     layout_.row_begin.push_back(std::ssize(layout_.entries));
-    if (form_.table.kind != TableKind::bits) name_tiles(group, block);
+    const bool pairs = is_of_pairs(form_.table.kind);
+    if (!pairs) name_tiles(group, block);
     scan_.scan(group.limit, rows_);
     for (const CellRun& run : scan_.runs())
       for (std::int64_t cell = run.begin; cell < run.end; ++cell) {
-        if (form_.table.kind == TableKind::bits) add_cell(cell, run, bits_of(group, cell));
+        if (pairs) add_cell(cell, run, bits_of(group, cell));
         else if (named_[static_cast<std::size_t>(cell)]) add_cell(cell, run, all_bits(cell));
       }
     layout_.has_empty_row.push_back(served_ != existing_rows());
@@ -98,10 +99,14 @@ class TablePacker {
 
   CellBits bits_of(const TableGroup& group, std::int64_t cell) const {
     CellBits bits{};
+    const std::int64_t first = cell * TableForm::kKeys;
     for (std::int64_t i = 0; i < rows_.size(); ++i) {
-      const std::uint8_t* allowed = row<std::uint8_t>(group, rows_.begin + i) + cell * TableForm::kKeys;
-      for (std::int64_t j = 0; j < keys_of(cell); ++j)
-        bits[static_cast<std::size_t>(i)] |= std::uint64_t{allowed[j] != 0} << j;
+      const std::uint8_t* allowed = row<std::uint8_t>(group, rows_.begin + i);
+      for (std::int64_t j = 0; j < keys_of(cell); ++j) {
+        const bool pair = form_.table.kind == TableKind::bits ? allowed[first + j] != 0
+                                                              : (allowed[(first + j) / 8] >> j % 8 & 1) != 0;
+        bits[static_cast<std::size_t>(i)] |= std::uint64_t{pair} << j;
+      }
     }
     return bits;
   }

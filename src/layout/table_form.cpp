@@ -57,17 +57,20 @@ void place_groups(TableForm& form, const BoundMask& limit) {
 TableForm form_of(const MaskTable& table, const BoundMask& limit, std::int64_t kv_heads) {
   TableForm form{.table = table, .extent = limit.extent(), .groups = {}, .group_of = {}};
   const auto& [queries, keys, batch, heads] = form.extent;
-  const bool lists = table.kind == TableKind::lists, bits = table.kind == TableKind::bits;
+  const bool lists = table.kind == TableKind::lists, pairs = is_of_pairs(table.kind);
   check_count("batch", table.batch, {1, batch});
   check_count("heads", table.heads, {1, kv_heads, heads});
-  if (!bits) check_block("block_q", table.block_q);
-  if (!bits) check_block("block_kv", table.block_kv);
+  if (!pairs) check_block("block_q", table.block_q);
+  if (!pairs) check_block("block_kv", table.block_kv);
   if (lists) check_range("width", table.width, 1, kMostWidth);
   check_range("capacity", table.capacity, 0, std::int64_t{1} << 30);
   form.row_blocks = ceil_div(queries, TableForm::kRows);
   form.tiles = ceil_div(keys, TableForm::kKeys);
-  form.columns = lists ? table.width : bits ? keys : ceil_div(keys, table.block_kv);
-  if (bits) form.table.block_q = form.table.block_kv = TableForm::kKeys;
+  form.columns = lists                             ? table.width
+                 : table.kind == TableKind::bits   ? keys
+                 : table.kind == TableKind::packed ? ceil_div(keys, 8)
+                                                   : ceil_div(keys, table.block_kv);
+  if (pairs) form.table.block_q = form.table.block_kv = TableForm::kKeys;
   form.most_tiles = most_tiles(form);
   place_groups(form, limit);
   return form;

@@ -8,6 +8,9 @@
 
 namespace stof {
 
+// Whether a table says something of each pair, not of blocks.
+inline bool is_of_pairs(TableKind kind) { return kind == TableKind::bits || kind == TableKind::packed; }
+
 // One table that some head uses, and the group of the limiting mask that goes with it.
 struct TableGroup {
   std::int64_t item = 0, head = 0;  // in the table

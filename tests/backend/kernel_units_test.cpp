@@ -77,7 +77,7 @@ std::vector<Unit> units() {
     units.push_back({"pool_rows", target, pooling});
   }
   std::vector<std::string> plan = {"order_items_kernel"};
-  for (const TableKind kind : {TableKind::lists, TableKind::blocks, TableKind::bits})
+  for (const TableKind kind : {TableKind::lists, TableKind::blocks, TableKind::bits, TableKind::packed})
     plan.emplace_back(plan_entry(kind));
   units.push_back({"table_plan", "sm_90a", plan});
   return units;

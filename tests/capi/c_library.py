@@ -30,7 +30,7 @@ class Call(c.Structure):
                 ("check_pages", c.c_int32), ("device_kv_lengths", P), ("softcap", c.POINTER(c.c_float))]  # fmt: skip
 
 
-TABLE_LISTS, TABLE_BLOCKS, TABLE_BITS = range(3)
+TABLE_LISTS, TABLE_BLOCKS, TABLE_BITS, TABLE_PACKED = range(4)
 
 
 class Table(c.Structure):

@@ -123,7 +123,7 @@ class Errors(unittest.TestCase):
         self.refused(name + "table.struct_size is 0; accepted: 64", lambda: create(Table(), None, whole, b"cpu", out))
         self.refused(name + "shape is NULL", lambda: create(form, None, None, b"cpu", out))
         self.refused(name + "device is NULL", lambda: create(form, None, whole, None, out))
-        self.refused(name + "table.kind is 3; accepted: 0..2, a stof_table_kind", lambda: table(kind=3))
+        self.refused(name + "table.kind is 4; accepted: 0..3, a stof_table_kind", lambda: table(kind=4))
         self.refused("table: width = 0; accepted: 1..1048576", lambda: table())
         self.refused("table: heads = 3; accepted here: 1, 2, 4", lambda: table(heads=3, width=1))
         self.refused("table: block_q = 63; accepted: multiples of 64 up to 1048576", lambda: table(block_q=63, width=1))

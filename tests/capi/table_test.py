@@ -12,7 +12,7 @@ import sys
 import unittest
 
 import c_library
-from c_library import F16, F32, TABLE_BITS, TABLE_BLOCKS, TABLE_LISTS
+from c_library import F16, F32, TABLE_BITS, TABLE_BLOCKS, TABLE_LISTS, TABLE_PACKED
 from memory import open_memory
 from problem import Problem
 
@@ -34,10 +34,11 @@ class Contents:
     def __init__(self, kind, seed):
         rng = random.Random(seed)
         self.kind = kind
-        rows, columns = {TABLE_LISTS: (ROWS, WIDTH), TABLE_BLOCKS: (ROWS, BLOCKS), TABLE_BITS: (QUERIES, KEYS)}[kind]
+        rows, columns = {TABLE_LISTS: (ROWS, WIDTH), TABLE_BLOCKS: (ROWS, BLOCKS), TABLE_BITS: (QUERIES, KEYS),
+                         TABLE_PACKED: (QUERIES, (KEYS + 7) // 8)}[kind]  # fmt: skip
         self.strides = (HEADS * rows * columns, rows * columns, columns)
-        draw = (lambda: rng.randrange(-1, BLOCKS + 1)) if kind == TABLE_LISTS else (lambda: rng.randrange(2))
-        self.values = [draw() for _ in range(BATCH * self.strides[0])]
+        least, end = {TABLE_LISTS: (-1, BLOCKS + 1), TABLE_PACKED: (0, 256)}.get(kind, (0, 2))
+        self.values = [rng.randrange(least, end) for _ in range(BATCH * self.strides[0])]
 
     @property
     def data(self):
@@ -51,6 +52,8 @@ class Contents:
         row = position - (KEYS - QUERIES)
         if self.kind == TABLE_BITS:
             return self.row(b, h, row)[key] != 0
+        if self.kind == TABLE_PACKED:
+            return self.row(b, h, row)[key // 8] >> key % 8 & 1 != 0
         entries = self.row(b, h, row // 64)
         return key // 64 in entries if self.kind == TABLE_LISTS else entries[key // 64] != 0
 
@@ -70,7 +73,7 @@ class Tables(unittest.TestCase):
 
     def test_every_kind_with_and_without_a_limit(self):
         causal = lambda b, h, position, key: key <= position
-        for kind in (TABLE_LISTS, TABLE_BLOCKS, TABLE_BITS):
+        for kind in (TABLE_LISTS, TABLE_BLOCKS, TABLE_BITS, TABLE_PACKED):
             for limit in (None, "causal"):
                 with self.subTest(kind=kind, limit=limit):
                     given, contents = problem(), Contents(kind, kind + 1)
@@ -82,7 +85,7 @@ class Tables(unittest.TestCase):
                     allowed = lambda *at: contents.allows(*at) and (limit is None or causal(*at))
                     self.assertLess(given.worst(call, allowed), 1)
                     dropped, most, ignored = struct.unpack("<3i", status.read())
-                    self.assertEqual((dropped, ignored), (0, contents.values.count(BLOCKS)))
+                    self.assertEqual((dropped, ignored), (0, contents.values.count(BLOCKS) if kind == TABLE_LISTS else 0))
                     self.assertLessEqual(most, BLOCKS)
 
     def test_a_recorded_plan_and_run_take_new_contents(self):

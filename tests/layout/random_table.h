@@ -17,10 +17,12 @@ class RandomTable {
   // extent: of the longest item. `padding`: elements between rows.
   RandomTable(const MaskTable& form, const MaskExtent& extent, unsigned seed, std::int64_t padding = 3)
       : form_(form), extent_(extent) {
-    if (form.kind == TableKind::bits) form_.block_q = form_.block_kv = 1;
+    if (is_of_pairs(form.kind)) form_.block_q = form_.block_kv = 1;
     rows_ = ceil_div(extent.queries, form_.block_q);
     blocks_ = ceil_div(extent.keys, form_.block_kv);
-    columns_ = form.kind == TableKind::lists ? form.width : blocks_;
+    columns_ = form.kind == TableKind::lists    ? form.width
+               : form.kind == TableKind::packed ? ceil_div(blocks_, 8)
+                                                : blocks_;
     row_stride_ = columns_ + padding;
     fill(seed);
   }
@@ -99,16 +101,19 @@ class RandomTable {
   // Tiles of 64 x 64 that are empty, full or mixed, and now and then an empty row.
   void fill_bits(std::int64_t row, std::mt19937& random) {
     if (row % rows_ % 64 == 0) {
-      tile_kinds_.resize(static_cast<std::size_t>(ceil_div(columns_, 64)));
+      tile_kinds_.resize(static_cast<std::size_t>(ceil_div(blocks_, 64)));
       for (int& kind : tile_kinds_) kind = below(random, 3);
     }
     auto* const allowed = row_at<std::uint8_t>(row);
     unsigned bits = 0;
-    for (std::int64_t i = 0; i < columns_ && row % 200 != 7; ++i, bits >>= 1) {
+    for (std::int64_t i = 0; i < blocks_ && row % 200 != 7; ++i, bits >>= 1) {
       const int kind = tile_kinds_[static_cast<std::size_t>(i / 64)];
       if (i % 32 == 0) bits = kind == 0 ? 0 : kind == 1 ? ~0u : static_cast<unsigned>(random());
-      allowed[i] = static_cast<std::uint8_t>((bits & 1) != 0 ? 1 + i % 255 : 0);
+      if (form_.kind == TableKind::bits) allowed[i] = static_cast<std::uint8_t>((bits & 1) != 0 ? 1 + i % 255 : 0);
+      else allowed[i / 8] = static_cast<std::uint8_t>(allowed[i / 8] | (bits & 1) << i % 8);
     }
+    if (form_.kind == TableKind::packed && blocks_ % 8 != 0)  // what is behind the last key is anything
+      allowed[columns_ - 1] = static_cast<std::uint8_t>(allowed[columns_ - 1] | below(random, 256) << blocks_ % 8);
   }
 
   void dense_row(std::int64_t item, std::int64_t head, std::int64_t row, bool* out) const {
@@ -119,6 +124,7 @@ class RandomTable {
   }
 
   bool names(std::int64_t table_row, std::int64_t block) const {
+    if (form_.kind == TableKind::packed) return (row_at<std::uint8_t>(table_row)[block / 8] >> block % 8 & 1) != 0;
     if (form_.kind != TableKind::lists) return row_at<std::uint8_t>(table_row)[block] != 0;
     const auto* const list = row_at<std::int32_t>(table_row);
     return std::find(list, list + columns_, block) != list + columns_;
@@ -138,7 +144,7 @@ inline std::pair<MaskTable, MaskExtent> random_form(unsigned seed) {
   const auto below = [&](int n) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
   MaskExtent extent{.queries = 1 + below(330), .keys = 1 + below(400), .batch = 1 + below(2), .heads = 2};
   if (below(2) == 0) extent.queries = extent.keys;
-  MaskTable table{.kind = static_cast<TableKind>(seed % 3)};
+  MaskTable table{.kind = static_cast<TableKind>(seed % 4)};
   table.batch = below(2) == 0 ? 1 : extent.batch;
   table.heads = 1 + below(2);
   table.block_q = 64 * (1 + below(2));

@@ -12,7 +12,7 @@ namespace {
 
 void expect_packed(unsigned seed) {
   const auto [table, extent] = random_form(seed);
-  const Mask limit = parse(kTableLimits[seed / 3 % std::size(kTableLimits)]);
+  const Mask limit = parse(kTableLimits[seed / 4 % std::size(kTableLimits)]);
   SCOPED_TRACE(testing::Message() << "seed " << seed << " " << limit.text());
   const RandomTable random(table, extent, seed);
   const std::vector<std::byte>& bytes = random.bytes();

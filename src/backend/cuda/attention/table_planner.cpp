@@ -42,7 +42,7 @@ void check_size(const TableForm& form) {
   if (std::ssize(form.groups) > kMostGroups)
     fail(ErrorKind::unsupported, "table: {} heads with tables of their own; planning on a GPU takes at most {}",
          form.groups.size(), kMostGroups);
-  const std::int64_t most = form.table.kind == TableKind::bits ? kMostPatterns : kMostSteps;
+  const std::int64_t most = is_of_pairs(form.table.kind) ? kMostPatterns : kMostSteps;
   if (step_count(form) > most)
     fail(ErrorKind::unsupported,
          "table: {} tiles of 64x64 may be touched; planning on a GPU takes {}: lower the capacity", step_count(form),
@@ -56,6 +56,7 @@ std::string_view plan_entry(TableKind kind) {
     case TableKind::lists: return "_ZN4stof4cuda18plan_blocks_kernelINS0_10BlockListsEEEvNS0_11DeviceTableE";
     case TableKind::blocks: return "_ZN4stof4cuda18plan_blocks_kernelINS0_10BlockBytesEEEvNS0_11DeviceTableE";
     case TableKind::bits: return "plan_bits_kernel";
+    case TableKind::packed: return "plan_packed_kernel";
   }
   STOF_CHECK(false);
   return {};
@@ -66,7 +67,7 @@ TablePlanner::TablePlanner(const Gpu& gpu, const TableForm& form, const BoundMas
   check_size(form);
   const LimitArrays limits = limit_tiles(form, limit);
   const std::int64_t limit_patterns = std::ssize(limits.words) / 128;
-  const std::int64_t own_patterns = kind_ == TableKind::bits ? step_count(form) : 0;
+  const std::int64_t own_patterns = is_of_pairs(kind_) ? step_count(form) : 0;
   if (limit_patterns + own_patterns > kMostPatterns)
     fail(ErrorKind::unsupported, "table: {} distinct patterns of its limiting mask and {} of its own; accepted: {}",
          limit_patterns, own_patterns, kMostPatterns);
@@ -118,7 +119,7 @@ void TablePlanner::plan(const TableContents& contents) const {
   table.status = reinterpret_cast<int*>(contents.status);
   const auto groups = static_cast<unsigned>(groups_), rows = static_cast<unsigned>(table.row_blocks);
   void* arguments[] = {&table};
-  const unsigned ctas = kind_ == TableKind::bits ? rows : (rows + kWarpsOfPlan - 1) / kWarpsOfPlan;
+  const unsigned ctas = is_of_pairs(kind_) ? rows : (rows + kWarpsOfPlan - 1) / kWarpsOfPlan;
   plan_->launch({.grid = {ctas, groups}, .stream = stream}, arguments);
   order_->launch({.grid = {groups}, .stream = stream, .overlap_previous = true}, arguments);
 }
