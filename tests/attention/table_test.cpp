@@ -188,13 +188,13 @@ TEST_F(TableOnCuda, DropsWhatItHasNoRoomFor) {
     std::vector<std::int32_t> every(static_cast<std::size_t>(5 * 5));
     for (std::size_t i = 0; i < every.size(); ++i) every[i] = static_cast<std::int32_t>(i % 5);
     const auto lists = std::as_bytes(std::span(every));
-    const std::int64_t row = kind == TableKind::lists ? 5 : kind == TableKind::bits ? 320 : 40;
+    const std::int64_t stride = kind == TableKind::lists ? 5 : kind == TableKind::bits ? 320 : 40;
     const std::vector<std::byte> bytes =
         kind == TableKind::lists ? std::vector<std::byte>(lists.begin(), lists.end())
-                                 : std::vector<std::byte>(static_cast<std::size_t>(320 * row), std::byte{255});
+                                 : std::vector<std::byte>(static_cast<std::size_t>(320 * stride), std::byte{255});
     Place place(device, bytes.size()), status(device, sizeof(TableStatus));
     place.write(bytes);
-    attention.update({.data = place.data(), .row_stride = row, .status = static_cast<TableStatus*>(status.data())});
+    attention.update({.data = place.data(), .row_stride = stride, .status = static_cast<TableStatus*>(status.data())});
     run_on(device, attention, problem);
     const auto said = status.read<TableStatus>();
     EXPECT_EQ(said.dropped_row_blocks, 3);
