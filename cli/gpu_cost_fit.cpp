@@ -56,11 +56,10 @@ void add_samples(const Json& row, const Device& device, Samples& samples) {
     const auto problem = std::make_shared<const AttentionProblem>(problem_of(view, device));
     const auto runs = static_cast<double>(view.runs);
     for (const Json& plan : row.at("plans")) {
-      if (!plan.contains("us") || plan.at("residues") != view.residues ||
-          !cuda::is_priced(plan.at("kernel").get<std::string>()))
+      const NamedPlan named{plan.at("kernel"), plan.at("instance"), plan.at("splits")};
+      if (!plan.contains("us") || plan.at("residues") != view.residues || !cuda::is_priced(named, one.shape.dtype))
         continue;
       const double us = plan.at("us").get<double>() - (runs - 1) * device.backend->launch_us;
-      const NamedPlan named{plan.at("kernel"), plan.at("instance"), plan.at("splits")};
       samples[cuda::costs_name(named, one.shape.dtype)].push_back(
           {problem, runs, cuda::prediction_of(*problem, named), std::max(us, 0.1),
            std::pow(best / plan.at("us").get<double>(), kNearBestPower)});

@@ -11,6 +11,7 @@
 #include "src/attention/planned.h"
 #include "src/backend/cuda/attention/cost_table.h"
 #include "src/backend/cuda/attention/instances.h"
+#include "src/backend/cuda/attention/price_plan.h"
 #include "src/backend/cuda/attention/schedule.h"
 #include "src/mask/bind.h"
 #include "tests/temporary_folder.h"
@@ -73,6 +74,14 @@ TEST(GpuCosts, EveryInstanceIsInTheBuiltInTable) {
   EXPECT_EQ(built_in_source().device, "NVIDIA H200");
   for (const std::string& text : {built_in_source().driver, built_in_source().clock, built_in_source().commit})
     EXPECT_FALSE(text.empty());
+}
+
+TEST(GpuCosts, StoredTimesOfAnInstanceThatIsGoneArePassedOver) {
+  EXPECT_TRUE(is_priced({"gather_attention", "gather_bf16_d64_n4_c4", 2}, DType::bf16));
+  EXPECT_FALSE(is_priced({"gather_attention", "gather_bf16_d128_n4_c2", 2}, DType::bf16));
+  EXPECT_FALSE(is_priced({"gather_attention", "gather_bf16_d64_n4_c4", 2}, DType::f16));
+  EXPECT_TRUE(is_priced({"decode_attention", "decode_f16_d128_c2", 1}, DType::f16));
+  EXPECT_FALSE(is_priced({"row_attention", "row", 1}, DType::f32));
 }
 
 TEST(GpuCosts, AnInstanceThatWasNotMeasuredCostsWhatItsNearestKinDoes) {

@@ -20,7 +20,7 @@ constexpr std::array kBand = {
     BandInstance{64, 1, 96, 5}, BandInstance{64, 1, 128, 4}, BandInstance{64, 1, 192, 3},
     BandInstance{64, 2, 96, 2}, BandInstance{64, 2, 128, 2},
 };
-constexpr std::array kGather = {GatherInstance{64, 4, 4}, GatherInstance{64, 5, 3}, GatherInstance{128, 4, 2}};
+constexpr std::array kGather = {GatherInstance{64, 4, 4}, GatherInstance{64, 5, 3}};
 constexpr std::array kMma = {
     MmaInstance{32, 1, 1, 2, 4},  MmaInstance{64, 1, 1, 2, 4},  MmaInstance{64, 2, 2, 2, 2},
     MmaInstance{96, 1, 1, 2, 2},  MmaInstance{128, 1, 1, 2, 2}, MmaInstance{128, 2, 2, 1, 2},

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cuda/attention/price_plan.h"
 
+#include <algorithm>
+#include <span>
+#include <string_view>
+
 #include "src/backend/cuda/attention/band.h"
 #include "src/backend/cuda/attention/decode.h"
 #include "src/backend/cuda/attention/gather.h"
@@ -11,8 +15,23 @@
 #include "src/base/error.h"
 
 namespace stof::cuda {
+namespace {
 
-bool is_priced(std::string_view kernel) { return kernel != kRowAttention; }
+template <class Instance>
+bool has(std::span<const Instance> instances, std::string_view name, DType dtype) {
+  return std::any_of(instances.begin(), instances.end(),
+                     [&](const Instance& instance) { return name_of(instance, dtype) == name; });
+}
+
+}  // namespace
+
+bool is_priced(const NamedPlan& plan, DType dtype) {
+  if (plan.kernel == kStreamAttention) return has(stream_instances(), plan.instance, dtype);
+  if (plan.kernel == kMmaAttention) return has(mma_instances(), plan.instance, dtype);
+  if (plan.kernel == kGatherAttention) return has(gather_instances(), plan.instance, dtype);
+  if (plan.kernel == kBandAttention) return has(band_instances(), plan.instance, dtype);
+  return plan.kernel == kDecodeAttention;
+}
 
 std::string costs_name(const NamedPlan& plan, DType dtype) {
   if (plan.kernel == kDecodeAttention) return "decode";

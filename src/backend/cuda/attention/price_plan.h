@@ -3,7 +3,6 @@
 #pragma once
 #include <functional>
 #include <string>
-#include <string_view>
 
 #include "src/backend/cuda/attention/cost.h"
 
@@ -14,8 +13,8 @@ struct NamedPlan {
   int splits = 1;
 };
 
-// Whether the plan's time depends on the table: not of row_attention.
-bool is_priced(std::string_view kernel);
+// Whether the plan's time depends on the table: not of row_attention, nor of an instance that there no longer is.
+bool is_priced(const NamedPlan& plan, DType dtype);
 
 // "stream_d64_t4_p1_k1_s2_c1_g1", "decode": which costs of the table it has.
 std::string costs_name(const NamedPlan& plan, DType dtype);
