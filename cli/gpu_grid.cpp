@@ -35,6 +35,17 @@ GpuCase decoding(std::int64_t batch, std::int64_t queries, std::int64_t keys, st
            .dtype = DType::f16}};
 }
 
+// Of the problems that docs/benchmarks.md compares with other libraries: those that are not held out below.
+void compared_with_others(std::vector<GpuCase>& cases) {
+  constexpr const char* kDocuments = "documents([0,1428,2427,3541]) & causal";
+  constexpr const char* kBigbird = "bigbird(64,3,2,3,1)";
+  cross(cases, {{1, 12, 1024, 64}, {16, 12, 1024, 64}}, {"longformer(16,16)", "window(16)"}, DType::f16);
+  cross(cases, {{8, 12, 512, 64}}, {"longformer(16,16)", "causal", "dilated(16,2)"}, DType::f16);
+  cross(cases, {{1, 12, 4096, 64}}, {kDocuments}, DType::f16);
+  cross(cases, {{16, 12, 4096, 64}}, {"longformer(32,32)", kDocuments, kBigbird}, DType::f16);
+  cross(cases, {{1, 32, 16384, 128}}, {kBigbird, "dilated(512,2)", "longformer(512,512)", "window(512)"}, DType::f16);
+}
+
 }  // namespace
 
 std::string GpuCase::id() const {
@@ -59,6 +70,11 @@ std::vector<GpuCase> gpu_calibration_grid() {
           {"causal", "window(48)", "longformer(40,24)", "bigbird(64,3,2,2,5)"}, DType::bf16);
   cross(cases, {{8, 12, 1024, 64}, {1, 12, 2048, 64}, {12, 12, 2048, 64}}, {"dilated(20,2)", "dilated(10,4)"},
         DType::f16);
+  cross(cases, {{3, 12, 1024, 64}, {10, 12, 512, 64}, {2, 12, 4096, 64}, {16, 12, 768, 64}},
+        {"causal", "window(16)", "causal & window(100)", "longformer(16,16)", "longformer(32,32)",
+         "bigbird(64,3,3,2,7)", "dilated(16,2)"},
+        DType::f16);
+  compared_with_others(cases);
   for (const std::int64_t batch : {1, 16})
     for (const std::int64_t keys : {1000, 12000}) cases.push_back(decoding(batch, 1, keys, 128, "all"));
   cases.push_back(decoding(4, 8, 3000, 64, "causal & window(512)"));
