@@ -27,7 +27,7 @@ def heading(place):
 
 
 def mean_of(ratios):
-    return f"Geometric mean of the last column {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}, least {min(ratios):.2f}."
+    return f"geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}, least {min(ratios):.2f}"
 
 
 def known(row, form, *names):
@@ -37,29 +37,38 @@ def known(row, form, *names):
     return "-" if row is None else form.format(row)
 
 
-def best_peer(peers, place):
-    right = [row for row in peers if place_of(row) == place and "device_us" in row and row["mode"] != "eager"]
-    return min(right, key=lambda row: row["device_us"], default=None)
+def unpaused(row):
+    """Whether its device time is that of calls one behind the other, as STOF's is."""
+    return row["mode"] in ("eager", "default") or row.get("unpaused", False)
+
+
+def best_peer(peers, place, column="device_us"):
+    right = [row for row in peers if place_of(row) == place and column in row and row["mode"] != "eager"]
+    return min((row for row in right if column != "device_us" or unpaused(row)), key=lambda row: row[column], default=None)
 
 
 def main_table(rows, peers):
-    lines, ratios = [], []
+    lines, ratios, wall_ratios = [], [], []
     for row in rows:
         times = {}
         for time in row["plan"]["confirmed"]:  # "tuned", "tuned 2", "refined": what measuring found
             what = time["what"] if time["what"] in ("default", "analytical") else "tuned"
             times[what] = min(time["us"], times.get(what, math.inf))
-        peer = best_peer(peers, place_of(row))
+        peer, waited = best_peer(peers, place_of(row)), best_peer(peers, place_of(row), "wall_us")
         line = [*heading(place_of(row)), *(f"{times[what]:,.0f}" for what in ("default", "analytical", "tuned")),
                 known(row, "{:,.0f}", "wall", "median_us"), f"`{row['plan']['scheme']}`", known(row, "{:.1f}", "tuning", "search_seconds"),
                 known(row, "{:.1f}", "tuning", "seconds"), known(row, "{:.0e}", "f32_error")]  # fmt: skip
         if peer:
             ratios.append(peer["device_us"] / row["median_us"])
-            line += [f"{peer['device_us']:,.0f}", f"{peer['mode']}, {peer['attention']}", f"{ratios[-1]:.2f}"]
-        lines.append(line + ["-"] * (14 - len(line)))
+            wall_ratios.append(waited["wall_us"] / row["wall"]["median_us"])
+            line += [f"{peer['device_us']:,.0f}", f"{peer['mode']}, {peer['attention']}", f"{ratios[-1]:.2f}",
+                     f"{waited['wall_us']:,.0f}", waited["mode"], f"{wall_ratios[-1]:.2f}"]  # fmt: skip
+        lines.append(line + ["-"] * (17 - len(line)))
     head = ["model", "mask", "texts x tokens", "default", "analytical", "tuned", "wall", "scheme that won", "search, s", "with compiling, s",
-            "off from f32", "torch.compile", "its best", "torch / best"]  # fmt: skip
-    return markdown(head, lines) + ("\n" + mean_of(ratios) + "\n" if ratios else "")
+            "off from f32", "torch.compile", "its best", "torch / best", "torch, wall", "mode", "walls"]  # fmt: skip
+    if not ratios:
+        return markdown(head, lines)
+    return markdown(head, lines) + f"\nDevice times, torch / best: {mean_of(ratios)}. Wall times: {mean_of(wall_ratios)}.\n"
 
 
 def ablation_table(rows):
@@ -80,12 +89,15 @@ def peer_table(peers):
     modes = sorted({row["mode"] for row in peers})
     variants = {}
     for row in peers:
-        cell = f"{row['device_us']:,.0f} ({row['compile_s']:.0f} s)" if "device_us" in row else "failed"
+        cell = "failed"
+        if "device_us" in row:
+            device = f"{row['device_us']:,.0f}" if unpaused(row) else "-"
+            cell = f"{device}, {row['wall_us']:,.0f} ({row['compile_s']:.0f} s)"
         variants.setdefault((place_of(row), row["attention"]), {})[row["mode"]] = cell
     if len(variants) == len({place for place, _ in variants}) and len(modes) == 1:
         return ""
     lines = [[*heading(place), attention, *(of.get(mode, "-") for mode in modes)] for (place, attention), of in variants.items()]
-    return "\nWhat torch took, us, and what it compiled for:\n\n" + markdown(["model", "mask", "texts x tokens", "attention", *modes], lines)
+    return "\nWhat torch took, device and wall us, and what it compiled for:\n\n" + markdown(["model", "mask", "texts x tokens", "attention", *modes], lines)
 
 
 def memory_table(rows, peers):
