@@ -34,11 +34,15 @@ __device__ __forceinline__ float tanh_approx(float x) {
   return y;
 }
 
+constexpr float kMostSquare = 100.f;  // of h, past which p is the same
+
 // x Phi(x) of h = x / 2 in 6 instructions, as h (1 + tanh(h p)): p of h^2 such that tanh(h p) is erf(x / sqrt 2), good
 // to 2.6e-5 were tanh exact; the coefficients are those of tools/fit_gelu.py. Past |x| = 10 nothing is taken off p any
-// more, so tanh stays at 1. NaN stays NaN; what lies beyond 3e19 becomes it, since h^2 is infinite.
+// more, so tanh stays at 1. NaN stays NaN. kWide: h^2 may be infinite, as it may with sums that bfloat holds and half
+// does not, for one instruction more.
+template <bool kWide>
 __device__ __forceinline__ float gelu_of_half(float h) {
-  const float t = h * h;
+  const float t = kWide ? fminf(h * h, kMostSquare) : h * h;
   const float q = __saturatef(__fmaf_rn(-0.0112485459f, t, 0.296045201f));
   return __fmaf_rn(h, tanh_approx(h * __fmaf_rn(q, t, 1.59501575f)), h);
 }

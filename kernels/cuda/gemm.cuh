@@ -32,7 +32,7 @@ __device__ __forceinline__ void prepare_barriers(typename Traits::Shared& shared
 // out = activation(norm(x) w^T + bias) + norm(residual), stored in 16 bits; x [rows, inner], w [columns, inner].
 // A norm of x is applied to the sums: w comes scaled by it, (x - mean) w' = x w' - mean * column_sum(w').
 // Grid: at most as many CTAs as there are tiles; with kSplit > 1, a cluster of kSplit for each tile; with kShare > 1,
-// clusters of kShare.
+// clusters of kShare, of which the last CTAs may have no rows.
 // Needs: columns and inner multiples of 8, rows of all matrices contiguous, addresses multiples of 16.
 // Writes: rows below `rows`, each element once; moments of them.
 template <class Traits>

@@ -19,10 +19,10 @@ constexpr bool kHalved =
     !kEpilogue.gate && (kEpilogue.activation == GemmEpilogue::kGelu || kEpilogue.activation == GemmEpilogue::kGeluTanh);
 
 // Of x, or of x / 2 where that is handed over.
-template <GemmEpilogue kEpilogue>
+template <GemmEpilogue kEpilogue, class Storage>
 __device__ __forceinline__ float activated(float x) {
   constexpr float kHalf = kHalved<kEpilogue> ? 1.f : 0.5f;
-  if constexpr (kEpilogue.activation == GemmEpilogue::kGelu) return gelu_of_half(kHalf * x);
+  if constexpr (kEpilogue.activation == GemmEpilogue::kGelu) return gelu_of_half<Storage::kHasWideRange>(kHalf * x);
   else if constexpr (kEpilogue.activation == GemmEpilogue::kGeluTanh) return gelu_tanh_of_half(kHalf * x);
   else if constexpr (kEpilogue.activation == GemmEpilogue::kSilu) return silu(x);
   else if constexpr (kEpilogue.activation == GemmEpilogue::kRelu) return relu(x);
@@ -73,7 +73,7 @@ __device__ __forceinline__ void finish_block(float* sums, const typename Traits:
     } else if constexpr (kEpilogue.bias) {
       first += bias.x, second += bias.y;
     }
-    first = activated<kEpilogue>(first), second = activated<kEpilogue>(second);
+    first = activated<kEpilogue, Storage>(first), second = activated<kEpilogue, Storage>(second);
     if constexpr (kEpilogue.residual) {
       float one, other;
       Storage::load_pair(residual[i], one, other);
@@ -111,8 +111,8 @@ __device__ __forceinline__ void finish_pair(const float* sums, const typename Tr
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const float2 gate = finished(i, 0), let = finished(i, 1);
-    stored[i] = Traits::Storage::store_pair(activated<Traits::kEpilogue>(gate.x) * let.x,
-                                            activated<Traits::kEpilogue>(gate.y) * let.y);
+    stored[i] = Traits::Storage::store_pair(activated<Traits::kEpilogue, typename Traits::Storage>(gate.x) * let.x,
+                                            activated<Traits::kEpilogue, typename Traits::Storage>(gate.y) * let.y);
   }
 }
 

@@ -121,8 +121,8 @@ ${facts}}
   endforeach()
 endmacro()
 
-# The linears of an encoder's layer, with their norms before them or deferred to them; the last two without biases, of
-# an encoder that normalises before and has a gate.
+# The linears of an encoder's layer, with their norms before them or deferred to them; the last two of an
+# encoder without biases that normalises before and has a gate (the norm's shift is a bias).
 macro(stof_encoder_gemms)
   stof_gemm(f16 ${ARGN} none 1 0 0 0 0)
   stof_gemm(f16 ${ARGN} gelu 1 0 0 0 0)

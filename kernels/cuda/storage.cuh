@@ -11,6 +11,7 @@ struct Single {
 };
 struct StoredHalf {
   using Stored = unsigned short;
+  static constexpr bool kHasWideRange = false;  // as float has
   static __device__ __forceinline__ float load(unsigned short x) {
     float y;
     asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
@@ -35,6 +36,7 @@ struct StoredHalf {
 };
 struct StoredBfloat {
   using Stored = unsigned short;
+  static constexpr bool kHasWideRange = true;
   static __device__ __forceinline__ float load(unsigned short x) { return __uint_as_float(unsigned(x) << 16); }
   // To the nearest, ties to even.
   static __device__ __forceinline__ unsigned short store(float x) {

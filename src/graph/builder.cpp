@@ -15,8 +15,11 @@ Activation activation_of(const std::string& name) {
 
 // The shift of a norm that has none: one zero, seen as all of them.
 TensorView zeros(std::int64_t columns) {
-  static float zero = 0;
-  return {.data = &zero, .dtype = DType::f32, .shape = {columns}, .strides = {0}};
+  static constexpr float kZero = 0;
+  return {.data = const_cast<float*>(&kZero),  // read alone, as all weights are
+          .dtype = DType::f32,
+          .shape = {columns},
+          .strides = {0}};
 }
 
 }  // namespace

@@ -9,7 +9,8 @@ namespace stof {
 namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kMostLayers = 10'000;  // each is described; no checkpoint has a hundredth of it
+constexpr std::int64_t kMostLayers = 10'000;      // each is described; no checkpoint has a hundredth of it
+constexpr std::int64_t kMostPositions = 1 << 20;  // each has its angles in memory; checkpoints have 8192
 
 bool is_said(const JsonObject& object, std::string_view key) { return object.has(key) && !object.at(key).is_null(); }
 
@@ -22,6 +23,7 @@ double read_theta(const JsonObject& parameters, std::string_view layers, double 
   const JsonObject object = parameters.object(layers);
   if (const std::string type = object.string("rope_type", "default"); type != "default")
     fail(ErrorKind::unsupported, "{}: 'rope_type' is \"{}\"; accepted: \"default\"", object.where(), type);
+  object.allow_only({"rope_type", "rope_theta"});
   return object.positive_number("rope_theta", otherwise);
 }
 
@@ -64,6 +66,8 @@ std::vector<bool> read_layers(const JsonObject& object, std::int64_t layers) {
 
 void read_modernbert(const JsonObject& object, ModelConfig& config) {
   if (config.layers > kMostLayers) object.refuse("num_hidden_layers", fmt::format("0 to {}", kMostLayers));
+  if (config.max_positions > kMostPositions)
+    object.refuse("max_position_embeddings", fmt::format("1 to {}", kMostPositions));
   config.norm_epsilon = object.positive_number("norm_eps", 1e-5);
   config.norm_bias = object.boolean("norm_bias", false);
   config.attention_bias = object.boolean("attention_bias", false);

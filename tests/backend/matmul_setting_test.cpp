@@ -173,6 +173,19 @@ TEST(MatmulSettings, FitTheNumberOfRows) {
   EXPECT_NEAR(first(32768).predicted_us / first(4096).predicted_us, 8, 2);
 }
 
+// Three tiles below each other are four CTAs where two share the weight.
+TEST(MatmulSettings, CountCtasWithoutRows) {
+  const Device device = open_device("cuda:h200");
+  const auto us = [&](const char* setting, std::int64_t rows) {
+    for (const MatmulChoice& choice : cuda_backend.matmul.settings(spec_on(device), rows))
+      if (choice.setting == matmul_setting_of(setting)) return choice.predicted_us;
+    return 0.0;
+  };
+  const char* const kShared = "wgmma 128x64 k64 s8 w2 t1 split1 share2";
+  EXPECT_EQ(us(kShared, 384), us(kShared, 512));
+  EXPECT_GT(us(kShared, 384), 0);
+}
+
 TEST(MatmulSettings, ComeWithTheShortestPredictedTimeFirst) {
   const Device device = open_device("cuda:h200");
   for (const std::int64_t rows : {1, 128, 4096, 32768}) {

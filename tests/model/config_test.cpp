@@ -144,6 +144,10 @@ TEST_F(ModernConfig, RefusesWhatIsNotUnderstood) {
          R"(: 'rope_scaling' is {"factor":2}; accepted: null)");
   expect({{"rope_parameters", {{"full_attention", {{"rope_type", "yarn"}}}}}}, ErrorKind::unsupported,
          R"(: rope_parameters: full_attention: 'rope_type' is "yarn"; accepted: "default")");
+  expect({{"rope_parameters", {{"full_attention", {{"type", "yarn"}}}}}}, ErrorKind::unsupported,
+         ": rope_parameters: full_attention: 'type' is not understood; accepted: rope_type, rope_theta");
+  expect({{"max_position_embeddings", 2147483647}}, ErrorKind::bad_file,
+         ": 'max_position_embeddings' is 2147483647; accepted: 1 to 1048576");
   expect({{"rope_parameters", {{"rope_theta", 1e4}}}}, ErrorKind::unsupported,
          ": rope_parameters: 'rope_theta' is not understood; accepted: full_attention, sliding_attention");
   expect({{"rope_parameters", {{"full_attention", {{"rope_theta", 0}}}}}}, ErrorKind::bad_file,

@@ -85,7 +85,7 @@ void run_mma(const AttentionPlan&, const ArrangedMask& arranged, const stof::Att
     const StreamGroup& group = mask.groups[static_cast<std::size_t>(launch.heads.group)];
     MmaParams params = mma_params(launch);
     params.layout = mask.layout(launch);
-    params.section = mask.sections.width;
+    params.section = std::min(mask.sections.width, launch.call.shape.slices);
     params.last_section = mask.sections.before_last(launch.call.shape.slices);
     launch_mma(*mask.kernel, launch, std::int64_t{launch.call.shape.slices} * group.item_count, params);
   });

@@ -125,7 +125,7 @@ void run_stream(const AttentionPlan&, const ArrangedMask& arranged, const stof::
     const int grid = std::min((total + teams - 1) / teams, device.caps.cores * mask.instance.ctas);
     StreamParams params{.call = launch.call,
                         .layout = mask.layout(launch),
-                        .section = mask.sections.width,
+                        .section = std::min(mask.sections.width, launch.call.shape.slices),
                         .last_section = mask.sections.before_last(launch.call.shape.slices),
                         .partials = launch.workspace.partials,
                         .arrivals = launch.workspace.arrivals,

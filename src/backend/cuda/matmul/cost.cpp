@@ -72,7 +72,8 @@ Step step_of(const MatmulSetting& s, int active, std::int64_t at_once) {
 }
 
 double tile_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSetting& s) {
-  const std::int64_t parts = ceil_div(p.rows, s.rows) * ceil_div(p.columns, s.columns) * s.split;
+  // CTAs that share the weight come together, though the last of them may have no rows.
+  const std::int64_t parts = ceil_div(p.rows, s.rows * s.share) * s.share * ceil_div(p.columns, s.columns) * s.split;
   const std::int64_t of_busiest = ceil_div(parts, device.cores),
                      at_once = std::min<std::int64_t>(ctas_of(s), of_busiest);
   const auto busiest = static_cast<double>(of_busiest), rounds = static_cast<double>(ceil_div(of_busiest, at_once));
