@@ -91,29 +91,32 @@ ${facts}}
 endmacro()
 
 # stof_gemm(DTYPES ROWS COLUMNS STAGES WARPGROUPS TEAMS SPLIT ACTIVATION BIAS RESIDUAL X_NORM RESIDUAL_NORM
-# MOMENTS [GATE]): see GemmShape and GemmEpilogue; the text is that of src/backend/cuda/matmul/instances.cpp.
-macro(stof_gemm dtypes rows columns stages warpgroups teams split activation b r x n m)
+# MOMENTS GATE SHARE): see GemmShape and GemmEpilogue; the text is that of src/backend/cuda/matmul/instances.cpp.
+macro(stof_gemm dtypes rows columns stages warpgroups teams split activation b r x n m gate share)
   set(activations none gelu gelu_tanh silu relu)
   list(FIND activations ${activation} number)
   set(flags ${b} ${r} ${x} ${n} ${m})
   list(TRANSFORM flags REPLACE 0 false)
   list(TRANSFORM flags REPLACE 1 true)
   list(JOIN flags ", " flags)
-  set(gate "")
-  if("${ARGN}" STREQUAL "1")
+  set(shape "${rows}, ${columns}, ${stages}, ${warpgroups}, ${teams}, ${split}")
+  set(suffix "")
+  if(${gate})
     string(APPEND flags ", true")
-    set(gate _g1)
+    string(APPEND suffix _g1)
   endif()
-  set(shape "GemmShape{${rows}, ${columns}, ${stages}, ${warpgroups}, ${teams}, ${split}}")
-  set(epilogue "GemmEpilogue{${number}, ${flags}}")
+  if(${share} GREATER 1)
+    string(APPEND shape ", ${share}")
+    string(APPEND suffix _c${share})
+  endif()
   foreach(dtype ${dtypes})
     string(REPLACE bf16 Bfloat element ${dtype})
     string(REPLACE f16 Half element ${element})
     set(tile ${rows}x${columns}_s${stages}_w${warpgroups}_t${teams}_p${split})
-    stof_kernel(gemm_${dtype}_${tile}_${activation}_b${b}_r${r}_x${x}_n${n}_m${m}${gate}
+    stof_kernel(gemm_${dtype}_${tile}_${activation}_b${b}_r${r}_x${x}_n${n}_m${m}${suffix}
 "#include \"kernels/cuda/gemm.cuh\"
 namespace stof::cuda {
-struct Instance : GemmTraits<${element}, ${shape}, ${epilogue}> {};
+struct Instance : GemmTraits<${element}, GemmShape{${shape}}, GemmEpilogue{${number}, ${flags}}> {};
 template __global__ void gemm_kernel<Instance>(const __grid_constant__ Instance::Maps,
                                                const __grid_constant__ GemmParams);
 ${facts}}
@@ -124,14 +127,14 @@ endmacro()
 # The linears of an encoder's layer, with their norms before them or deferred to them; the last two of an
 # encoder without biases that normalises before and has a gate (the norm's shift is a bias).
 macro(stof_encoder_gemms)
-  stof_gemm(f16 ${ARGN} none 1 0 0 0 0)
-  stof_gemm(f16 ${ARGN} gelu 1 0 0 0 0)
-  stof_gemm(f16 ${ARGN} none 1 1 0 0 0)
-  stof_gemm(f16 ${ARGN} none 1 0 1 0 0)
-  stof_gemm(f16 ${ARGN} gelu 1 0 1 0 0)
-  stof_gemm(f16 ${ARGN} none 1 1 0 1 1)
-  stof_gemm(f16 ${ARGN} none 0 1 0 0 1)
-  stof_gemm(f16 ${ARGN} gelu 1 0 1 0 0 1)
+  stof_gemm(f16 ${ARGN} none 1 0 0 0 0 0 1)
+  stof_gemm(f16 ${ARGN} gelu 1 0 0 0 0 0 1)
+  stof_gemm(f16 ${ARGN} none 1 1 0 0 0 0 1)
+  stof_gemm(f16 ${ARGN} none 1 0 1 0 0 0 1)
+  stof_gemm(f16 ${ARGN} gelu 1 0 1 0 0 0 1)
+  stof_gemm(f16 ${ARGN} none 1 1 0 1 1 0 1)
+  stof_gemm(f16 ${ARGN} none 0 1 0 0 1 0 1)
+  stof_gemm(f16 ${ARGN} gelu 1 0 1 0 0 1 1)
 endmacro()
 stof_encoder_gemms(64 64 6 1 1 1)
 stof_encoder_gemms(128 192 4 2 1 1)

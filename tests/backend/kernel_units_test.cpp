@@ -169,6 +169,28 @@ TEST(GemmUnits, AreWhatTheRunTimeCompilerIsGiven) {
   for (const GemmInstance& i : gemm_built_ahead()) EXPECT_EQ(unit_source(name_of(i)), source_of(i));
 }
 
+// A line is what instances.cmake reads: settings that differ in any number must not print the same one.
+TEST(GemmUnits, HaveLinesOfTheirOwn) {
+  const MatmulProblem problem{.rows = 128, .columns = 768, .inner = 768, .dtype = DType::bf16, .bias = true};
+  std::set<std::string> names, lines;
+  for (const MatmulSetting& setting : wgmma_settings())
+    for (const bool gate : {false, true}) {
+      GemmInstance instance = instance_of(problem, setting);
+      instance.gate = gate;
+      names.insert(name_of(instance));
+      lines.insert(line_of(instance));
+    }
+  EXPECT_EQ(names.size(), 2 * wgmma_settings().size());
+  EXPECT_EQ(lines.size(), names.size());
+  const GemmInstance shared{.setting = matmul_setting_of("wgmma 128x192 k64 s4 w2 t1 split1 share2"),
+                            .activation = Activation::gelu,
+                            .bias = true,
+                            .x_norm = true,
+                            .gate = true};
+  EXPECT_EQ(line_of(shared), "stof_gemm(f16 128 192 4 2 1 1 gelu 1 0 1 0 0 1 2)");
+  EXPECT_EQ(name_of(shared), "gemm_f16_128x192_s4_w2_t1_p1_gelu_b1_r0_x1_n0_m0_g1_c2");
+}
+
 // Every tile with the fullest epilogue that it takes, and every activation.
 std::vector<GemmInstance> gemms_to_compile() {
   const DeviceCaps hopper{.name = "", .cores = 132, .arch = 90};

@@ -43,9 +43,9 @@ std::string name_of(const GemmInstance& i) {
 
 std::string line_of(const GemmInstance& i) {
   const MatmulSetting& s = i.setting;
-  return fmt::format("stof_gemm({} {} {} {} {} {} {} {} {:d} {:d} {:d} {:d} {:d}{})", name_of(i.dtype), s.rows,
+  return fmt::format("stof_gemm({} {} {} {} {} {} {} {} {:d} {:d} {:d} {:d} {:d} {:d} {})", name_of(i.dtype), s.rows,
                      s.columns, s.stages, s.warpgroups, s.teams, s.split, name_of(i.activation), i.bias, i.residual,
-                     i.x_norm, i.residual_norm, i.moments, i.gate ? " 1" : "");
+                     i.x_norm, i.residual_norm, i.moments, i.gate, s.share);
 }
 
 std::string mma_source_of(const GemmInstance& i, const std::string& epilogue) {
