@@ -11,8 +11,8 @@
 namespace stof::cuda {
 namespace {
 
-// Fitted to bench/results/a154e4f-h200-gemm.json, but for the three that say so and the two of sharing, which are of
-// bench/results/b65ff0a-h200-gemm.json.
+// Fitted to bench/results/a154e4f-h200-gemm.json, but for those that say so; the two of sharing and kActivationNs
+// (gelu by tanh.approx) to measurements like bench/results/9235f2c-h200-gemm.json.
 constexpr double kCyclesPerUs = 1534;       // that the clock keeps under load
 constexpr double kMultiplyPerCycle = 2048;  // of an SM, in 16 bits, by its data sheet
 constexpr double kSmBytesPerUs = 243e3;     // from the L2, of one SM
@@ -27,8 +27,7 @@ constexpr double kClusterUs = 0.67;  // and what clusters wait longer
 constexpr double kShareUs = 0.1, kShareLoad = 1.2;  // CTAs that load the weight together: once, and of every load
 constexpr double kNextClustersUs = 5, kSentBytesPerUs = 35e3;  // of partial sums, from an SM to others
 constexpr double kWriteUs = 0.27;                              // of a tile, and for each value of a thread, in ns:
-// kActivationNs is gelu by polynomial's, as those times have it; the one by tanh.approx takes about two thirds.
-constexpr double kPlainNs = 2.1, kBiasNs = 2.3, kActivationNs = 11.4, kXNormNs = 4.3, kResidualNs = 5.2,
+constexpr double kPlainNs = 2.1, kBiasNs = 2.3, kActivationNs = 9, kXNormNs = 4.3, kResidualNs = 5.2,
                  kResidualNormNs = 10.8, kMomentsNs = 9.7;
 constexpr double kTurnShare = 0.09;  // of a write, that two teams do not hide from each other
 constexpr double kLone = 2.9;        // times as long as beside other warps a value takes one team
