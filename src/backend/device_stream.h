@@ -24,6 +24,7 @@ class DeviceStream {
   virtual std::shared_ptr<void> host_memory(std::size_t bytes) = 0;    // zeroed; copies from it run beside the host
   virtual void copy_in(void* to, const void* from, std::size_t bytes) = 0;
   virtual void copy_out(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;  // within the device; no overlap
   // What `work` puts on this stream is recorded and not done.
   virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& work) = 0;
   virtual void synchronize() = 0;  // waits until everything is done

@@ -197,14 +197,20 @@ void TimedCall::flush() const {
                                               nullptr, false, Activation::none, flushed_.get());
 }
 
-void TimedCall::write(ValueId value, std::span<const std::byte> bytes) {
-  std::byte* const to = frame_.arena + program_.place_of(value, frame_.row_capacity);
-  if (!stream_) {
-    std::memcpy(to, bytes.data(), bytes.size());
-    return;
+void TimedCall::fill(ValueId value, std::span<const std::byte> piece, std::int64_t offset, std::int64_t bytes) {
+  STOF_CHECK(!piece.empty() && bytes >= 0);
+  std::byte* const to = frame_.arena + program_.place_of(value, frame_.row_capacity) + offset;
+  const auto all = static_cast<std::size_t>(bytes);
+  std::size_t there = std::min(piece.size(), all);
+  if (stream_) stream_->copy_in(to, piece.data(), there);
+  else std::memcpy(to, piece.data(), there);
+  // What is there are whole pieces, up to the last copy: each doubles them.
+  for (std::size_t more = 0; there < all; there += more) {
+    more = std::min(there, all - there);
+    if (stream_) stream_->copy(to + there, to, more);
+    else std::memcpy(to + there, to, more);
   }
-  stream_->copy_in(to, bytes.data(), bytes.size());
-  stream_->synchronize();
+  if (stream_) stream_->synchronize();
 }
 
 std::vector<std::byte> TimedCall::read(ValueId value, std::int64_t offset, std::int64_t bytes) {

@@ -37,7 +37,8 @@ class TimedCall {
   // them in turns, so that a clock that drifts changes neighbours alike.
   std::vector<std::vector<double>> times_up_to_each_step(int rounds);
 
-  void write(ValueId value, std::span<const std::byte> bytes);  // from the value's first row on
+  // So many bytes of a value, from `offset` on: the piece again and again. The host brings it once.
+  void fill(ValueId value, std::span<const std::byte> piece, std::int64_t offset, std::int64_t bytes);
   // So many bytes of a value, from `offset` on.
   std::vector<std::byte> read(ValueId value, std::int64_t offset, std::int64_t bytes);
   std::int64_t rows() const { return frame_.rows; }

@@ -26,6 +26,10 @@ void check(const Model& model, const TuneOptions& options) {
          options.longest, model.config.max_positions);
 }
 
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 class Tuning {
  public:
   Tuning(const Model& model, const TuneOptions& options)
@@ -68,7 +72,7 @@ class Tuning {
     result.measured = times.measured();
     result.remembered = times.remembered();
     result.wrong = times.wrong();
-    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    result.seconds = seconds_since(begin) - result.f32_seconds;
     if (options_.ablation.is_whole())
       result.kept = PlanCache({.folder = options_.folder, .log = options_.log}).publish(result.plan);
     return result;
@@ -160,7 +164,11 @@ class Tuning {
     if (free && result.search.finished) contest.refine("refined", changes_of(contest.winner(), result));
     result.plan.confirmed = contest.times();
     result.arena_bytes = contest.arena_bytes();
-    if (options_.against_f32) result.f32_error = contest.error_against_f32();
+    if (options_.against_f32) {
+      const auto begin = std::chrono::steady_clock::now();
+      result.f32_error = contest.error_against_f32();
+      result.f32_seconds = seconds_since(begin);
+    }
     // The parts may have been faster and the whole not.
     result.plan.origin = contest.winner().what;
     result.plan.scheme = contest.winner().scheme;

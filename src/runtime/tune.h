@@ -49,6 +49,7 @@ struct TuneResult {
   double seconds = 0;
   bool kept = false;
   std::optional<double> f32_error = {};  // relative, of the first rows; where that was asked for
+  double f32_seconds = 0;                // that the comparison took, besides `seconds`
   std::int64_t arena_bytes = 0;          // for activations of the call
 };
 

@@ -57,6 +57,18 @@ TEST_F(Tune, OnTheCpuAPlanIsKeptAndUsed) {
   EXPECT_EQ(programs.plan_of({512, 4, 128}).origin, "default");  // of another size
 }
 
+// The comparison is for those who doubt the plan; the search is not charged for it.
+TEST_F(Tune, AComparisonWithF32TakesTimeOfItsOwn) {
+  TuneOptions compared = options(open_device("cpu"));
+  compared.against_f32 = true;
+  const TuneResult result = tune(model_, compared);
+  ASSERT_TRUE(result.f32_error);
+  EXPECT_LE(*result.f32_error, 1e-4);
+  EXPECT_GT(result.f32_seconds, 0);
+  EXPECT_GT(result.seconds, 0);
+  EXPECT_EQ(tune(model_, options(open_device("cpu"))).f32_seconds, 0);
+}
+
 TEST_F(Tune, NothingIsMeasuredAgain) {
   const TuneResult first = tune(model_, options(open_device("cpu")));
   const TuneResult again = tune(model_, options(open_device("cpu")));

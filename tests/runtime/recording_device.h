@@ -15,6 +15,7 @@ namespace stof {
 
 struct StreamCounts {
   std::atomic<int> streams = 0, recordings = 0, launches = 0, copies_out = 0, waits = 0;
+  std::atomic<std::size_t> bytes_in = 0;
 };
 
 inline StreamCounts& stream_counts() {
@@ -57,7 +58,11 @@ class RecordingStream final : public DeviceStream {
     std::memset(memory, 0, whole);
     return {memory, [](void* freed) { std::free(freed); }};
   }
-  void copy_in(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void copy_in(void* to, const void* from, std::size_t bytes) override {
+    stream_counts().bytes_in += bytes;
+    std::memcpy(to, from, bytes);
+  }
+  void copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void copy_out(void* to, const void* from, std::size_t bytes) override {
     ++stream_counts().copies_out;
     std::memcpy(to, from, bytes);

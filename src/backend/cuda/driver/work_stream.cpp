@@ -46,6 +46,10 @@ class WorkStream final : public DeviceStream {
     const CurrentGpu current(gpu_);
     if (bytes > 0) driver().copy_out(to, address_of(from), bytes, stream_.handle());
   }
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    const CurrentGpu current(gpu_);
+    if (bytes > 0) driver().copy(address_of(to), address_of(from), bytes, stream_.handle());
+  }
   std::unique_ptr<RecordedWork> record(const std::function<void()>& work) override {
     return std::make_unique<Recording>(gpu_, stream_.handle(), work);
   }
