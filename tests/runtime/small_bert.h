@@ -10,6 +10,7 @@
 #include "src/mask/bind.h"
 #include "src/model/model.h"
 #include "stof/session.h"
+#include "tests/runtime/random_weights.h"
 
 namespace stof {
 
@@ -25,27 +26,18 @@ inline Model small_bert(std::int64_t layers = 2, const std::string& activation =
                   .type_vocab_size = 2,
                   .activation = activation};
   model.pooling = {.pooling = Pooling::mean, .normalize = true, .max_tokens = 96};
-  const auto store = std::make_shared<std::vector<Tensor>>();
-  std::uint64_t seed = 1;
-  const auto add = [&](const std::string& name, Shape shape, float center, float spread) {
-    Tensor tensor(DType::f32, shape);
-    for (std::int64_t i = 0; i < tensor.size(); ++i)
-      tensor.as<float>()[i] =
-          center + spread * (static_cast<float>(splitmix64(seed += 0x9E3779B97F4A7C15ull) >> 40) * 0x1p-23f - 1.f);
-    model.weights.emplace(name, tensor.view());
-    store->push_back(std::move(tensor));
-  };
+  RandomWeights weights(model);
   const auto linear = [&](const std::string& name, std::int64_t out, std::int64_t in) {
-    add(name + ".weight", {out, in}, 0, 0.5f);
-    add(name + ".bias", {out}, 0, 0.3f);
+    weights.add(name + ".weight", {out, in}, 0, 0.5f);
+    weights.add(name + ".bias", {out}, 0, 0.3f);
   };
   const auto norm = [&](const std::string& name) {
-    add(name + ".weight", {24}, 1, 0.3f);
-    add(name + ".bias", {24}, 0, 0.3f);
+    weights.add(name + ".weight", {24}, 1, 0.3f);
+    weights.add(name + ".bias", {24}, 0, 0.3f);
   };
-  add("embeddings.word_embeddings.weight", {50, 24}, 0, 1);
-  add("embeddings.position_embeddings.weight", {96, 24}, 0, 1);
-  add("embeddings.token_type_embeddings.weight", {2, 24}, 0, 1);
+  weights.add("embeddings.word_embeddings.weight", {50, 24}, 0, 1);
+  weights.add("embeddings.position_embeddings.weight", {96, 24}, 0, 1);
+  weights.add("embeddings.token_type_embeddings.weight", {2, 24}, 0, 1);
   norm("embeddings.LayerNorm");
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     const std::string prefix = "encoder.layer." + std::to_string(layer) + ".";
@@ -56,7 +48,6 @@ inline Model small_bert(std::int64_t layers = 2, const std::string& activation =
     linear(prefix + "output.dense", 24, 40);
     norm(prefix + "output.LayerNorm");
   }
-  model.mapping = store;
   return model;
 }
 
