@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs every fuzz target of build/fuzz for SECONDS, as many at a time as there are cores, from the seeds of
 # tests/fuzz/corpus and what earlier runs found (build/fuzz/corpus). An input that breaks a target is kept in
-# build/fuzz/findings and shown. What a run took and saw is a line of build/fuzz/runs.jsonl, which tools/fuzz_table.py keeps.
+# build/fuzz/findings and shown. What a run took and saw is a line of build/fuzz/runs.jsonl, which tools/fuzz_table.py keeps;
+# STOF_COMMIT names the commit where there is no git. A target that is told to end (SIGTERM to the process of
+# build/fuzz/TARGET.pid) has its line, too.
 #   tools/fuzz.sh SECONDS [target...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +14,7 @@ shift
 targets=("$@")
 ((${#targets[@]})) || targets=(mask tokenizer byte_level safetensors shards config npy)
 
-commit=$(git describe --always --abbrev=7 --exclude='*' 2>/dev/null || echo unknown)
+commit=${STOF_COMMIT:-$(git describe --always --abbrev=7 --exclude='*' 2>/dev/null || echo unknown)}
 processor=$(awk -F ': ' '/^model name/ {print $2; exit}' /proc/cpuinfo)
 
 # keep_run TARGET BEGIN FOUND: inputs and edges of the log, and the processor's seconds of this shell's children, which
@@ -38,9 +40,11 @@ fuzz() {
     npy) dictionary= ;;
   esac
   # Longer inputs only repeat what shorter ones say. 25 s: a slow input is a finding, a busy machine is not.
-  if build/fuzz/tests/fuzz/"${target}_fuzz" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=2048 -max_len=4096 \
+  build/fuzz/tests/fuzz/"${target}_fuzz" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=2048 -max_len=4096 \
     -print_final_stats=1 -artifact_prefix="$findings/$target-" ${dictionary:+-dict=tests/fuzz/$dictionary.dict} \
-    "$grown" tests/fuzz/corpus/"$target" >"$log" 2>&1; then
+    "$grown" tests/fuzz/corpus/"$target" >"$log" 2>&1 &
+  echo $! >"build/fuzz/$target.pid"
+  if wait $!; then
     keep_run "$target" "$begin" ""
     awk -v target="$target" '/^stat::number_of_executed_units/ {runs = $2} /^stat::peak_rss_mb/ {rss = $2}
       / cov: / {for (i = 1; i < NF; ++i) if ($i == "cov:") covered = $(i + 1)}

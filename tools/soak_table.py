@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Adds what runs of tools/soak.sh tried to bench/results/soak.json and writes the table of docs/hardening.md anew.
+
+usage: tools/soak_table.py [RUNS.jsonl...]   lines as tools/soak.sh appends them to build/soak/runs.jsonl; a run that is
+                                             known, by device, begin and processor, is replaced
+"""
+
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+from pasted import markdown, paste  # noqa: E402
+
+RESULTS = ROOT / "bench/results/soak.json"
+PAGE = ROOT / "docs/hardening.md"
+
+
+def key_of(run):
+    return run["device"], run["begin"], run["processor"]
+
+
+def line_of(run):
+    kernels = ", ".join(f"`{kernel}` {problems:,}" for kernel, problems in run["problems"].items())
+    found = f"{run['failed']} processes" if run["failed"] else "nothing"
+    return [run["begin"][:10], run["commit"], run["device"], f"{sum(run['problems'].values()):,}", kernels,
+            f"{run['first_seed']:,}", f"{run['seconds']:,} s, {run['processes']} at a time", found]  # fmt: skip
+
+
+def main():
+    known = json.loads(RESULTS.read_text(encoding="utf-8"))["runs"] if RESULTS.exists() else []
+    more = [json.loads(line) for name in sys.argv[1:] for line in Path(name).read_text(encoding="utf-8").splitlines()]
+    runs = sorted({key_of(run): run for run in known + more}.values(), key=key_of)
+    rows = ",\n  ".join(json.dumps(run) for run in runs)
+    RESULTS.write_text(f'{{"command": "tools/soak_table.py", "runs": [\n  {rows}\n]}}\n', encoding="utf-8")
+    head = ["day", "commit", "device", "problems", "of them", "seeds from", "took", "differs"]
+    source = "From [bench/results/soak.json](../bench/results/soak.json)."
+    paste(PAGE, "soak", f"{source}\n\n{markdown(head, [line_of(run) for run in runs])}")
+
+
+if __name__ == "__main__":
+    main()
