@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of docs/fusion.md from `stof bench model --part grid` and bench/peers/models.py.
+"""Writes the tables of docs/fusion.md from `stof bench model --part grid` and bench/peers/models.py; with --more those of
+the models beside the grid, from `--part more` and bench/peers/modernbert.py.
 
-usage: bench/fusion_table.py GRID.json PEERS.json...
+usage: bench/fusion_table.py [--more] GRID.json PEERS.json...
 """
 
 import json
@@ -124,9 +125,10 @@ def moves(rows):
 
 
 def main():
-    if len(sys.argv) < 3:
+    more = sys.argv[1:2] == ["--more"]
+    paths = [Path(name) for name in sys.argv[2 if more else 1 :]]
+    if len(paths) < 2:
         sys.exit(__doc__.strip())
-    paths = [Path(name) for name in sys.argv[1:]]
     grid, *torches = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     peers = [row for report in torches for row in report["rows"]]
     whole = [row for row in grid["rows"] if row["ablation"] == "both"]
@@ -134,8 +136,11 @@ def main():
     links = ", ".join(f"[{path.name}](../bench/results/{path.name})" for path in paths)
     text = (f"{key['device']}, {key['dtype']}, device time in us by replaying a graph; driver {key['driver']}, CUDA {key['cuda']}, cuBLASLt "
             f"{key['blas']}, torch {', '.join(sorted({report['torch'] for report in torches}))}; commit {grid['commit']}. From {links}.\n\n"
-            + main_table(whole, peers) + ablation_table(grid["rows"]) + peer_table(peers) + memory_table(whole, peers) + moves(whole))  # fmt: skip
-    paste(PAGE, "fusion-h200", text)
+            + main_table(whole, peers) + ablation_table(grid["rows"]) + peer_table(peers) + memory_table(whole, peers))  # fmt: skip
+    if more:
+        paste(PAGE, "fusion-more-h200", text)
+    else:
+        paste(PAGE, "fusion-h200", text + moves(whole))
 
 
 if __name__ == "__main__":

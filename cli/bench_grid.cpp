@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole encoders and decoders under masks, each tuned for its size of call first: what fusion and masked attention
-// bring, together and alone. bench/peers/models.py measures the same models in torch.
+// bring, together and alone. bench/peers/models.py measures the same models in torch, bench/peers/modernbert.py those
+// beside the grid.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <functional>
 #include <numeric>
+#include <span>
 
 #include "cli/bench_model.h"
 #include "cli/build_commit.h"
@@ -48,14 +50,19 @@ constexpr std::array<Place, 7> kGrid{{{"bert-base", "all", {1, 128}},
                                       {"gpt2", "causal & window(32)", {1, 1024}},
                                       {"gpt2", "causal & window(64)", {8, 2048}},
                                       {"bert-large", "longformer(32,32)", {1, 4096}}}};
+// bench/peers/modernbert.py has the same: a window of 128 keys in two of three layers, by itself.
+constexpr std::array<Place, 3> kMore{{{"modernbert-base", "all", {1, 512}},
+                                      {"modernbert-base", "all", {8, 2048}},
+                                      {"modernbert-base", "all", {1, 8192}}}};
 
-// A folder with one mask and shape each, or the grid.
+// A folder with one mask and shape each, or the grid, or what is beside it.
 std::vector<GridCase> cases_of(const ModelBench& bench) {
   std::vector<GridCase> cases;
   for (const DType dtype : bench.dtypes)
     for (const std::string& ablation : bench.ablations) {
       if (bench.encoder.empty()) {
-        for (const Place& place : kGrid) cases.push_back({place.model, place.mask, place.shape, dtype, ablation});
+        const std::span<const Place> places = bench.beside_grid ? std::span<const Place>(kMore) : kGrid;
+        for (const Place& place : places) cases.push_back({place.model, place.mask, place.shape, dtype, ablation});
         continue;
       }
       for (const std::string& mask : bench.masks.empty() ? std::vector<std::string>{"all"} : bench.masks)

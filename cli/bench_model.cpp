@@ -41,7 +41,7 @@ std::array<std::int64_t, 2> parse_texts(const std::string& text) {
 ModelBench checked(const ModelOptions& options) {
   ModelBench bench = options.bench;
   if (bench.device == "auto") bench.device = "cpu";  // for all parts alike: a session would choose by itself
-  constexpr std::array kParts{"all", "sentences", "encoder", "start", "grid"};
+  constexpr std::array kParts{"all", "sentences", "encoder", "start", "grid", "more"};
   if (std::find(kParts.begin(), kParts.end(), options.part) == kParts.end())
     fail(ErrorKind::invalid_argument, "--part {}; accepted: {}", options.part, fmt::join(kParts, ", "));
   if (options.threads < 0 || options.threads > kMostThreads)
@@ -50,6 +50,9 @@ ModelBench checked(const ModelOptions& options) {
     fail(ErrorKind::invalid_argument, "--seconds {}; accepted: above 0, to 60", bench.seconds);
   if ((options.part == "sentences" || options.part == "start") && bench.model.empty())
     fail(ErrorKind::invalid_argument, "sentences need a checkpoint: --model DIR");
+  bench.beside_grid = options.part == "more";
+  if (bench.beside_grid && !bench.encoder.empty())
+    fail(ErrorKind::invalid_argument, "--part more has models of its own; --encoder goes with --part grid");
   for (const std::string& ablation : bench.ablations) ablation_of(ablation);
   if (bench.ablations.empty()) bench.ablations = {"both"};
   bench.budget_seconds = seconds_of(options.budget);
@@ -89,7 +92,8 @@ void bench(const ModelOptions& options) {
   const Device device = open_device(bench.device);
   BenchResults results(describe_run("bench model", device), options.json, options.resume);
   const bool all = options.part == "all", sentences = (all && !bench.model.empty()) || options.part == "sentences",
-             encoder = all || options.part == "encoder", start = options.part == "start", grid = options.part == "grid";
+             encoder = all || options.part == "encoder", start = options.part == "start",
+             grid = options.part == "grid" || bench.beside_grid;
   std::vector<std::string> ids;
   if (start) ids = start_rows(bench);
   if (grid) ids = grid_rows(bench);
@@ -132,7 +136,7 @@ void add_bench_model(CLI::App& bench_app) {
   command
       ->add_option("--part", options->part,
                    "sentences, encoder, or all of these; start: a new process's first sentence; grid: models tuned for "
-                   "calls of one size")
+                   "calls of one size; more: such models beside the grid")
       ->capture_default_str();
   command->add_option("--ablation", to.ablations, "of the grid, as in stof tune; repeatable (default: both)");
   command->add_option("--only", to.only, "of the grid: the rows whose name has this in it, as in 'gpt2 (1,1024)'");

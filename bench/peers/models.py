@@ -61,6 +61,14 @@ class Layer(nn.Module):
         return self.second(x + self.feed(x))
 
 
+def randomise(model):
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2:
+            nn.init.normal_(parameter, std=0.02)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
+
+
 class Model(nn.Module):
     def __init__(self, name, length, layers):
         super().__init__()
@@ -69,11 +77,7 @@ class Model(nn.Module):
         self.words, self.places = nn.Embedding(1000, hidden), nn.Embedding(length, hidden)
         self.layers = nn.ModuleList(Layer(hidden, heads, self.pre_norm) for _ in range(layers or usual))
         self.norm = nn.LayerNorm(hidden)
-        for name, parameter in self.named_parameters():
-            if parameter.dim() == 2:
-                nn.init.normal_(parameter, std=0.02)
-            elif name.endswith("bias"):
-                nn.init.zeros_(parameter)
+        randomise(self)
 
     def forward(self, ids, attention):
         x = self.words(ids) + self.places(torch.arange(ids.shape[1], device=ids.device))
@@ -158,29 +162,45 @@ def compiled(model, mode):
     return model if mode == "eager" else torch.compile(model, mode=mode, dynamic=False)
 
 
+class Checked:
+    """A case's model under one attention, compiled in one mode and run once: its output is that of fp32 eager."""
+
+    def __init__(self, case, attention, mode):
+        self.mode, self.device = mode, case.device
+        begin = time.monotonic()
+        call = compiled(case.model, mode)
+
+        def run():
+            if mode in OWN_GRAPHS:
+                torch.compiler.cudagraph_mark_step_begin()
+            return call(case.ids, attention)
+
+        self.run = run
+        got = run()[:1].float()
+        wait(self.device)
+        self.seconds = time.monotonic() - begin
+        self.error = ((got - case.want).norm() / case.want.norm()).item()
+        if not self.error < (BOUND if self.device == "cuda" else 10 * BOUND):
+            raise timing.WrongOutput(f"relative error {self.error:.2e}")
+
+    def times(self):
+        cuda = self.device == "cuda"
+        for _ in range(3):
+            self.run()
+        wall = wall_us(self.run, self.device)
+        return {"device_us": device_us(self.run, self.mode) if cuda else wall, "wall_us": wall, "unpaused": True,
+                "compile_s": self.seconds, "error": self.error,
+                "memory_bytes": torch.cuda.max_memory_allocated() if cuda else None}  # fmt: skip
+
+
 def measure(case, variant, attention, mode):
-    cuda = case.device == "cuda"
-    if cuda:
+    if case.device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    begin = time.monotonic()
-    call = compiled(case.model, mode)
+    return {"attention": variant, **Checked(case, attention, mode).times()}
 
-    def run():
-        if mode in OWN_GRAPHS:
-            torch.compiler.cudagraph_mark_step_begin()
-        return call(case.ids, attention)
 
-    got = run()[:1].float()
-    wait(case.device)
-    seconds = time.monotonic() - begin
-    error = ((got - case.want).norm() / case.want.norm()).item()
-    if not error < (BOUND if cuda else 10 * BOUND):
-        raise timing.WrongOutput(f"relative error {error:.2e}")
-    for _ in range(3):
-        run()
-    wall = wall_us(run, case.device)
-    return {"attention": variant, "device_us": device_us(run, mode) if cuda else wall, "wall_us": wall,
-            "unpaused": True, "compile_s": seconds, "error": error, "memory_bytes": torch.cuda.max_memory_allocated() if cuda else None}  # fmt: skip
+def failure(error):
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]
 
 
 class Report:
@@ -228,7 +248,7 @@ def run_case(options, report, place, begin):
         try:
             row.update(measure(case, variant, variants[variant], mode))
         except Exception as error:  # noqa: BLE001 what a peer cannot do is a result, too
-            row.update({"attention": variant, "failed": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]})
+            row.update({"attention": variant, "failed": failure(error)})
         report.add(row)
         torch._dynamo.reset()
         gc.collect()

@@ -147,11 +147,14 @@ class Bench(unittest.TestCase):
              "mask: unknown term 'windw'; accepted: all, none, causal, window, dilated, strided, global, sink, prefix, "
              "documents, document_ids, segments, blocks, random_blocks, tree, bits, natten, where, heads, batch, "
              "longformer, bigbird\n  windw(3)\n  ^"),
-            (("model", "--part", "half"), 2, "--part half; accepted: all, sentences, encoder, start, grid"),
+            (("model", "--part", "half"), 2, "--part half; accepted: all, sentences, encoder, start, grid, more"),
             (("model", "--part", "sentences"), 2, "sentences need a checkpoint: --model DIR"),
             (("model", "--part", "start"), 2, "sentences need a checkpoint: --model DIR"),
             (("model", "--part", "grid", "--ablation", "all"), 2, "--ablation all; accepted: both, attention, fusion, none"),
             (("model", "--part", "grid", "--only", "gpt9"), 2, "--only 'gpt9': no row of the grid has that"),
+            (("model", "--part", "more", "--only", "gpt2"), 2, "--only 'gpt2': no row of the grid has that"),
+            (("model", "--part", "more", "--encoder", "x"), 2,
+             "--part more has models of its own; --encoder goes with --part grid"),
             (("model", "--part", "grid", "--budget", "9"), 2, "--budget 9; accepted: a time as in 30s or 2m"),
             ((*model, "--shape", "0,4"), 2, "--shape 0,4; accepted: B,S, as in 8,128, both at least 1"),
             ((*model, "--batch", "0"), 2, "--batch 0; accepted: 1 or more"),
