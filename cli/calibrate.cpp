@@ -127,6 +127,9 @@ void calibrate(const CalibrateOptions& options) {
   check_outputs({{"--json", options.json, true}, {"--out", options.out}, {"--source", options.source}});
   Device device = open_device(options.device == "auto" ? "cpu" : options.device);
   if (device.backend->memory != nullptr) return calibrate_gpu(options, device);
+  if (!options.times.empty() || !options.source.empty() || options.resume)
+    fail(ErrorKind::invalid_argument,
+         "--times, --source and --resume are of a GPU; accepted with them: --device cuda, cuda:N");
   device.caps.cores = 1;
   const bool print = options.json != "-";
   Json results = describe_run(options.regret ? "calibrate --regret" : "calibrate", device);

@@ -39,7 +39,7 @@ void keep_standard_descriptors() {
     if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", O_RDONLY);
 }
 
-void complain(const std::string& what) { stof::cli::say(fmt::format("stof: {}\n", what)); }
+void complain(const std::string& what) { stof::cli::say(fmt::format("stof: {}\n", stof::cli::shortened(what))); }
 
 std::string without_command(const CLI::App& app) {
   std::vector<std::string> names;
@@ -66,7 +66,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "stof " STOF_VERSION);
   app.require_subcommand(0, 1);  // without one: without_command()
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return fmt::format("stof: {}; --help lists what is accepted\n", error.what());
+    return fmt::format("stof: {}; --help lists what is accepted\n", stof::cli::shortened(error.what()));
   });
   stof::cli::add_attention(app);
   stof::cli::add_bench(app);

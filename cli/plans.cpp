@@ -2,8 +2,6 @@
 // stof plans: what `stof tune` has kept: list it, look at it, check it, carry it elsewhere.
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 #include "cli/commands.h"
@@ -13,6 +11,7 @@
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/fusion/plan_cache.h"
+#include "src/model/file_map.h"
 
 namespace stof::cli {
 namespace {
@@ -92,10 +91,7 @@ void export_plan(const std::string& name, const std::string& file) {
 }
 
 void import_plan(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) fail(ErrorKind::bad_file, "cannot read '{}'", file);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  const FusionPlan plan = plan_from_json(text, file);
+  const FusionPlan plan = plan_from_json(FileMap(file).text(), file);
   if (const std::string problem = foreign(plan.key); !problem.empty())
     fail(ErrorKind::unsupported, "{}: {}", file, problem);
   if (!cache().publish(plan)) fail(ErrorKind::device, "the plan could not be kept");

@@ -6,10 +6,9 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "src/base/error.h"
+#include "src/base/whole_file.h"
 
 namespace stof {
 
@@ -35,8 +34,7 @@ void AppendFile::add(std::string_view line) {
 }
 
 std::vector<std::string> whole_lines(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = read_whole_file(path).value_or("");
   std::vector<std::string> lines;
   std::size_t begin = 0;
   for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {

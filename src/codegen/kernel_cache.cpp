@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <vector>
 
 #include "src/base/atomic_file.h"
 #include "src/base/error.h"
+#include "src/base/whole_file.h"
 
 namespace stof {
 namespace fs = std::filesystem;
@@ -22,12 +21,6 @@ struct Header {
   Fingerprint key, content;
 };
 static_assert(sizeof(Header) == 40);
-
-std::optional<std::string> read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 void write(const fs::path& path, std::initializer_list<std::string_view> parts) {
   AtomicFile file(path);
@@ -80,7 +73,7 @@ void KernelCache::say(std::string_view message) const {
 std::optional<std::string> KernelCache::find(const KernelKey& key) const {
   if (options_.folder.empty()) return std::nullopt;
   const fs::path path = path_of(key, kBinary);
-  std::optional<std::string> bytes = read(path);
+  std::optional<std::string> bytes = read_whole_file(path);
   if (!bytes) return std::nullopt;
   Header header, expected;
   if (bytes->size() > sizeof header) std::memcpy(&header, bytes->data(), sizeof header);

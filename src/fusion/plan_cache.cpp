@@ -4,12 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "src/base/atomic_file.h"
 #include "src/base/env.h"
 #include "src/base/error.h"
+#include "src/base/whole_file.h"
 
 namespace stof {
 namespace fs = std::filesystem;
@@ -19,11 +18,10 @@ constexpr std::string_view kEnding = ".plan";
 
 PlanEntry read(const fs::path& path) {
   PlanEntry entry{.name = path.stem().string(), .path = path, .plan = {}, .problem = {}};
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::optional<std::string> text = read_whole_file(path);
   try {
-    if (!file.is_open()) fail(ErrorKind::bad_file, "cannot be read");
-    entry.plan = plan_from_json(text, path.filename().string());
+    if (!text) fail(ErrorKind::bad_file, "cannot be read");
+    entry.plan = plan_from_json(*text, path.filename().string());
     if (entry.plan->key.fingerprint().hex() != entry.name) {
       entry.plan.reset();
       entry.problem = "its name is not that of its key";

@@ -44,6 +44,17 @@ class Errors(unittest.TestCase):
         self.refused("mask: cannot read 'none/no.npy': No such file or directory\n  bits('no.npy')\n       ^",
                      lambda: STOF.mask("parse", b"bits('no.npy')", b"none"))  # fmt: skip
 
+    def test_masks_nested_too_deep(self):
+        self.refused(f"mask: nested deeper than 64 levels\n  ...{'(' * 120}...\n{' ' * 65}^",
+                     lambda: STOF.parse("(" * 10000 + "all" + ")" * 10000))  # fmt: skip
+        mask = self.mask()
+        with self.assertRaises(c_library.Failure) as failed:
+            for step in range(10000):
+                mask = STOF.mask("or" if step % 2 else "and", mask, self.mask(f"window({step})"))
+                self.addCleanup(C.stof_mask_destroy, mask)
+        self.assertEqual((failed.exception.status, failed.exception.text),
+                         (2, "mask is nested 151 deep; accepted: at most 150"))  # fmt: skip
+
     def test_masks_of_arrays(self):
         bits = lambda array: STOF.mask("bits", array)
         cells = lambda shape, dtype=BOOL, count=36: c_library.array([1] * count, shape, dtype)

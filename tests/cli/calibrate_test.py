@@ -110,6 +110,8 @@ class Calibrate(unittest.TestCase):
             (("--device", "gpu"), 2, "unknown device 'gpu'; accepted: auto, cpu, cuda, cuda:N"),
             (("--device", "cuda:h200"), 4, "NVIDIA H200 (described) is a description to plan with; accepted for "
              "running: cuda, cuda:N"),
+            (("--device", "cpu", "--times", __file__), 2,
+             "--times, --source and --resume are of a GPU; accepted with them: --device cuda, cuda:N"),
             (("--device", "cuda:h200", "--times", __file__), 2,
              f"'{__file__}' holds no measurements of `stof calibrate --device cuda --json`"),
             (("--out", "no/such/folder/file"), 2, "cannot write 'no/such/folder/file': No such file or directory"),

@@ -103,6 +103,16 @@ class Tune(unittest.TestCase):
         done = self.stof("run", "--model", self.model, "--device", "cpu", "--text", "hello world", "--threads", 1)
         self.assertEqual(len(done.stdout.split()), 8)  # the model runs all the same
 
+    def test_what_lies_in_the_cache_and_is_no_file(self):
+        self.tune()
+        [file] = self.plans()
+        file.unlink()
+        file.mkdir()
+        os.mkfifo(file.with_name("0" * 32 + ".plan"))  # nobody writes: who opened it would wait
+        listed = self.stof("plans", "list").stdout.splitlines()
+        self.assertEqual([line.rsplit("  ", 1)[1] for line in listed[-2:]], ["cannot be read"] * 2)
+        self.stof("run", "--model", self.model, "--device", "cpu", "--text", "hello world", "--threads", 1)
+
     def test_a_cache_that_cannot_be_written(self):
         blocked = self.folder / "file"
         blocked.write_text("x")
@@ -171,10 +181,18 @@ class Tune(unittest.TestCase):
         self.assertIn("good", self.stof("plans", "verify").stdout)
         self.assertEqual(len(self.plans()), 1)
 
+    def test_a_call_that_no_memory_holds(self):
+        done = self.stof("tune", "--model", self.model, "--seq", 8, "--batch", 10**18, "--device", "cpu", code=4)
+        self.assertRegex(done.stderr, rf"stof: {10**18} texts of 8 tokens have activations of 2\.56e\+20 bytes; accepted: at "
+                                      r"most \d+, the memory of this machine\n$")  # fmt: skip
+
     def test_errors(self):
         for arguments, code, message in (
             (("tune", "--model", self.model, "--seq", 33, "--device", "cpu"), 2,
              "1 texts of 33 tokens; accepted: 1 or more, of 1 to 32 tokens"),
+            (("plans", "import", self.folder), 2, f"cannot read {self.folder}: not a regular file"),
+            (("plans", "import", "/dev/zero"), 2, "cannot read /dev/zero: not a regular file"),
+            (("plans", "import", self.folder / "none"), 2, f"cannot read {self.folder}/none: No such file or directory"),
             (("tune", "--random", "llama"), 2, "random model 'llama'; accepted: bert-base, bert-large, gpt2, "
              "modernbert-base, modernbert-large"),
             (("tune", "--model", self.model, "--budget", "30"), 2, "--budget 30; accepted: a time as in 30s or 2m"),

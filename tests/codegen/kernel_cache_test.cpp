@@ -85,6 +85,14 @@ TEST(KernelCache, HealsDamagedEntriesAndSaysSo) {
   }
 }
 
+TEST(KernelCache, AFolderInPlaceOfAnEntryIsNone) {
+  const TemporaryFolder folder;
+  Listening log;
+  const KernelCache cache(log.options(folder.path()));
+  fs::create_directory(folder / (key("s").fingerprint().hex() + ".kernel"));
+  EXPECT_EQ(cache.find(key("s")), std::nullopt);
+}
+
 TEST(KernelCache, DropsWhatWasNotUsedForLongest) {
   const TemporaryFolder folder;
   Listening log;

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small files of ours, read at once: plans, kernels, logs. Whoever may write into a cache folder may put a folder, a
+// pipe or a device under such a name; those are never opened, since reading one throws, waits or does not end.
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace stof {
+
+// Nothing where there is no regular file, or it cannot be read.
+std::optional<std::string> read_whole_file(const std::filesystem::path& path);
+
+}  // namespace stof
