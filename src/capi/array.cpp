@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/capi/array.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -14,6 +15,17 @@ constexpr std::int32_t kMostRank = 4;
 constexpr std::array kDTypes{DType::f32, DType::f16, DType::bf16, DType::i32, DType::boolean};
 static_assert(kDTypes[STOF_F32] == DType::f32 && kDTypes[STOF_F16] == DType::f16 && kDTypes[STOF_BF16] == DType::bf16);
 static_assert(kDTypes[STOF_I32] == DType::i32 && kDTypes[STOF_BOOL] == DType::boolean);
+
+// Elements further apart than any two addresses would not be where the sum of strides says.
+void check_strides(const TensorView& view, std::string_view name) {
+  for (std::size_t i = 0; i < view.shape.size(); ++i) {
+    const std::int64_t most =
+        kMostBytes / (static_cast<std::int64_t>(size_of(view.dtype)) * std::max<std::int64_t>(1, view.shape[i]));
+    if (view.strides[i] < -most || view.strides[i] > most)
+      fail(ErrorKind::invalid_argument, "{}.strides[{}] is {}; accepted: {} to {} elements", name, i, view.strides[i],
+           -most, most);
+  }
+}
 
 }  // namespace
 
@@ -34,6 +46,7 @@ TensorView view_of(const stof_array* array, std::string_view name) {
   const bool empty = element_count(view.shape) == 0;
   if (given_array.strides != nullptr) view.strides.assign(given_array.strides, given_array.strides + given_array.rank);
   else view.strides = contiguous_strides(view.shape);
+  if (!empty) check_strides(view, name);
   view.data = const_cast<void*>(given_array.data);  // masks copy from it
   if (view.data == nullptr && !empty)
     fail(ErrorKind::invalid_argument, "{}.data is NULL; its shape is {}", name, to_string(view.shape));

@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string_view>
 
@@ -10,6 +11,8 @@
 #include "stof/stof.h"
 
 namespace stof::capi {
+
+inline constexpr std::int64_t kMostBytes = std::int64_t{1} << 47;  // of addresses, on the processors there are
 
 // Inside a handler: the code for what is being handled; its text is stof_last_error() from then on.
 stof_status keep_failure() noexcept;

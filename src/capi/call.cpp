@@ -17,7 +17,6 @@ namespace stof::capi {
 namespace {
 
 constexpr std::int64_t kMostRows = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 47;  // of addresses, on the processors there are
 
 // A dimension of a tensor but the last, which is contiguous.
 struct Dimension {

@@ -64,6 +64,9 @@ class Errors(unittest.TestCase):
         self.refused("stof_mask_bits: allowed.rank is 5; accepted: 1..4", lambda: bits(Array(rank=5)))
         self.refused("stof_mask_bits: allowed.rank is 0; accepted: 1..4", lambda: bits(Array(rank=0)))
         self.refused("stof_mask_bits: allowed.shape is NULL", lambda: bits(Array(rank=2)))
+        far = c_library.array([1] * 36, (6, 6), BOOL, strides=(1 << 62, 1))
+        most = (1 << 47) // 6
+        self.refused(f"stof_mask_bits: allowed.strides[0] is {1 << 62}; accepted: -{most} to {most} elements", lambda: bits(far))
         empty = cells((6, 6))
         empty.data = None
         self.refused("stof_mask_bits: allowed.data is NULL; its shape is [6, 6]", lambda: bits(empty))
