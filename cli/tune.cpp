@@ -32,7 +32,7 @@ namespace {
 struct TuneCommand {
   std::string model, random, mask, dtype = "f32", device = "auto", scheme, budget, ablation = "both", json;
   std::int64_t batch = 1, seq = 128;
-  std::uint64_t seed = 1;
+  std::int64_t seed = 1;
   int threads = 0, compilers = 0;
   bool compile = false, explain = false, forget = false;
 };
@@ -43,7 +43,7 @@ TuneOptions options_of(const TuneCommand& command) {
                       .texts = command.batch,
                       .longest = command.seq,
                       .ablation = ablation_of(command.ablation),
-                      .seed = command.seed,
+                      .seed = static_cast<std::uint64_t>(command.seed),
                       .budget_seconds = seconds_of(command.budget)};
   if (!command.mask.empty()) options.mask = parse(command.mask);
   if (!command.scheme.empty()) options.scheme = command.scheme;
@@ -112,6 +112,7 @@ void run(const TuneCommand& command) {
   check_outputs({{"--json", command.json, true}});
   if (command.threads < 0 || command.threads > kMostThreads)
     fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) to {}", command.threads, kMostThreads);
+  if (command.seed < 0) fail(ErrorKind::invalid_argument, "--seed {}; accepted: 0 or more", command.seed);
   if (command.compilers < 0 || command.compilers > kMostThreads)
     fail(ErrorKind::invalid_argument, "--compilers {}; accepted: 0 (all cores but one) to {}", command.compilers,
          kMostThreads);

@@ -13,6 +13,7 @@
 #include "src/backend/cuda/driver/api.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/base/error.h"
+#include "stof/session.h"
 
 namespace stof {
 namespace {
@@ -23,6 +24,10 @@ DeviceCaps cpu_caps() {
   const auto supported = hwy::SupportedTargets();
   caps.name = (supported & HWY_AVX3) != 0 ? "AVX-512" : (supported & HWY_AVX2) != 0 ? "AVX2" : "SSE4";
   caps.cores = std::max(1, omp_get_max_threads());
+  // OpenMP's library keeps what it needs for a team on the stack, which 100,000 threads would leave.
+  if (caps.cores > kMostThreads)
+    fail(ErrorKind::invalid_argument, "OpenMP would take {} threads (OMP_NUM_THREADS); accepted: at most {}",
+         caps.cores, kMostThreads);
 #if defined(__x86_64__)
   caps.bf16_dot = (supported & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16") != 0;
 #endif

@@ -5,6 +5,7 @@
 usage: limits_test.py STOF
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -54,11 +55,26 @@ class Limits(unittest.TestCase):
                      f"mask: cannot read '{table}': bool [1000000000, 1000000000] needs 1000000000000000000 bytes of data, but "
                      f"it has 64\n  bits('{table}')\n       ^")  # fmt: skip
 
+    def test_a_header_of_a_gigabyte(self):
+        model = Path(small_model.write(self.folder / "model"))
+        file = model / "model.safetensors"
+        file.write_bytes((10**9).to_bytes(8, "little"))
+        os.truncate(file, 8 + 10**9)  # sparse: takes no room
+        for arguments in (("run", "--model", model, "--text", "hello"), ("graph", "--model", model), ("tune", "--model", model)):
+            with self.subTest(arguments[0]):
+                self.refused(arguments, 2, f"{file}: header of 1000000000 bytes; accepted: at most 100000000")
+
     def test_a_billion_tokens(self):
         too_many = ("a mask of 1000000000 queries and 1000000000 keys has 2.44e+14 blocks of 64 x 64; at most 1.72e+10 are "
                     "planned")  # fmt: skip
         self.refused(("mask", "causal", "--seq", 10**9), 3, too_many)
         self.refused(("plan", "causal", "--shape", f"1,1,{10**9},64"), 3, too_many)
+
+    def test_more_threads_than_a_team_can_have(self):
+        done = subprocess.run([STOF, "plan", "all", "--shape", "1,1,8,16", "--device", "cpu"], capture_output=True, text=True,
+                              timeout=60, check=False, env=dict(os.environ, OMP_NUM_THREADS="100000"))  # fmt: skip
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "stof: OpenMP would take 100000 threads (OMP_NUM_THREADS); accepted: at most 1024\n"))  # fmt: skip
 
     def test_long_arguments_are_not_repeated_whole(self):
         for arguments in (("x" * 100000,), ("plan", "all", "--shape", "1,1,8,16", "--kernel", "é" * 50000), ("doctor", "x" * 100000)):

@@ -195,6 +195,7 @@ class Tune(unittest.TestCase):
             (("plans", "import", self.folder / "none"), 2, f"cannot read {self.folder}/none: No such file or directory"),
             (("tune", "--random", "llama"), 2, "random model 'llama'; accepted: bert-base, bert-large, gpt2, "
              "modernbert-base, modernbert-large"),
+            (("tune", "--model", self.model, "--seed", -1), 2, "--seed -1; accepted: 0 or more"),
             (("tune", "--model", self.model, "--budget", "30"), 2, "--budget 30; accepted: a time as in 30s or 2m"),
             (("tune", "--model", self.model, "--ablation", "all"), 2,
              "--ablation all; accepted: both, attention, fusion, none"),
