@@ -35,7 +35,8 @@ GpuCase decoding(std::int64_t batch, std::int64_t queries, std::int64_t keys, st
            .dtype = DType::f16}};
 }
 
-// Of the problems that docs/benchmarks.md compares with other libraries: those that are not held out below.
+// Of the problems that docs/benchmarks.md compares with other libraries: those that are not held out below; and longer
+// ones of their head dimensions.
 void compared_with_others(std::vector<GpuCase>& cases) {
   constexpr const char* kDocuments = "documents([0,1428,2427,3541]) & causal";
   constexpr const char* kBigbird = "bigbird(64,3,2,3,1)";
@@ -44,6 +45,9 @@ void compared_with_others(std::vector<GpuCase>& cases) {
   cross(cases, {{1, 12, 4096, 64}}, {kDocuments}, DType::f16);
   cross(cases, {{16, 12, 4096, 64}}, {"longformer(32,32)", kDocuments, kBigbird}, DType::f16);
   cross(cases, {{1, 32, 16384, 128}}, {kBigbird, "dilated(512,2)", "longformer(512,512)", "window(512)"}, DType::f16);
+  cross(cases, {{4, 16, 2048, 96}}, {"causal", "causal & window(64)", "documents([0,1428]) & causal"}, DType::f16);
+  cross(cases, {{2, 8, 2048, 256}}, {"causal", "causal & window(128)", "documents([0,1428]) & causal"}, DType::f16);
+  cross(cases, {{1, 16, 8192, 96}, {1, 16, 8192, 192}, {1, 16, 8192, 256}}, {"causal", "window(512)"}, DType::f16);
 }
 
 }  // namespace

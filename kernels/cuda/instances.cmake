@@ -3,16 +3,23 @@
 # compares the two. kernel_facts is what the host reads out of the machine code before it launches.
 set(facts "extern \"C\" __device__ int kernel_facts[2] = {sizeof(Instance::Shared), Instance::kThreads};\n")
 
-# stof_stream(HEAD_DIM TEAMS PARTS TILES STAGES CTAS GROUPS): see StreamShape
+# stof_stream(HEAD_DIM TEAMS PARTS TILES STAGES CTAS GROUPS [QUERIES]): see StreamShape
 macro(stof_stream d teams parts tiles stages ctas groups)
+  set(queries "")
+  set(suffix "")
+  if("${ARGN}" STREQUAL "1")
+    set(queries ", 1")
+    set(suffix _q1)
+  endif()
   foreach(element Half Bfloat)
     string(REPLACE Half f16 dtype ${element})
     string(REPLACE Bfloat bf16 dtype ${dtype})
-    stof_kernel(stream_${dtype}_d${d}_t${teams}_p${parts}_k${tiles}_s${stages}_c${ctas}_g${groups}
+    stof_kernel(stream_${dtype}_d${d}_t${teams}_p${parts}_k${tiles}_s${stages}_c${ctas}_g${groups}${suffix}
 "#include \"kernels/cuda/stream_attention.cuh\"
 namespace stof::cuda {
 struct Instance
-    : StreamTraits<${element}, ${d}, StreamShape{${teams}, ${parts}, ${tiles}, ${stages}, ${ctas}, ${groups}}> {};
+    : StreamTraits<${element}, ${d},
+                   StreamShape{${teams}, ${parts}, ${tiles}, ${stages}, ${ctas}, ${groups}${queries}}> {};
 template __global__ void stream_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
                                                            const __grid_constant__ StreamParams);
 ${facts}}
@@ -148,12 +155,19 @@ stof_stream(64 2 1 1 4 1 2)
 stof_stream(64 1 1 1 8 1 4)
 stof_stream(96 1 3 1 3 1 1)
 stof_stream(96 1 1 1 2 2 1)
+stof_stream(96 1 2 2 2 1 1)
+stof_stream(96 2 1 1 2 1 1)
+stof_stream(96 1 2 1 4 1 1)
+stof_stream(96 1 3 1 4 1 1 1)
 stof_stream(128 1 2 2 2 1 1)
 stof_stream(128 1 3 1 3 1 1)
+stof_stream(128 1 3 1 4 1 1 1)
 stof_stream(128 2 1 1 2 1 1)
 stof_stream(128 1 1 1 4 1 2)
 stof_stream(192 1 2 1 2 1 1)
+stof_stream(192 1 2 1 3 1 1 1)
 stof_stream(256 1 1 1 2 1 1)
+stof_stream(256 1 2 1 2 1 1 1)
 stof_band(64 1 96 5)
 stof_band(64 1 128 4)
 stof_band(64 1 192 3)

@@ -142,31 +142,44 @@ __device__ __forceinline__ void write_some_rows(const AttentionCall& call, const
   }
 }
 
-// 16 whole rows through shared memory, one bulk store a box. staging: the warp's 16 rows of the first box.
-template <class Element, int kHeadDim>
+// What the warp's last bulk stores read may be overwritten.
+__device__ __forceinline__ void wait_for_way_out() {
+  if (elected()) wait_stores_read();
+  __syncwarp();
+}
+
+// 16 whole rows through shared memory, one bulk store a box, as many boxes at a time as it has room for. staging: the
+// warp's 16 rows of the first box.
+template <class Element, int kHeadDim, int kBoxesAtOnce = (kHeadDim + kBoxColumns - 1) / kBoxColumns>
 __device__ __forceinline__ void write_rows(const TensorMap& map, const RowBlock& block,
                                            const float (&out)[kHeadDim / 2], const float (&inverse)[2], int row,
                                            u32 staging) {
+  constexpr int kPieces = kBoxColumns / 8 * kBoxesAtOnce;
   const int lane = static_cast<int>(threadIdx.x) % 32, r = lane % 16;
 #pragma unroll
-  for (int j = 0; j < kHeadDim / 8; j += 2) {
-    const u32 piece = static_cast<u32>((j % 8 + (lane >> 4)) ^ (r & 7)) << 4;
-    const u32 target = staging + j / 8 * (64 * kRowBytes) + static_cast<u32>(r) * kRowBytes + piece;
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(target),
-                 "r"(Element::pack(out[4 * j] * inverse[0], out[4 * j + 1] * inverse[0])),
-                 "r"(Element::pack(out[4 * j + 2] * inverse[1], out[4 * j + 3] * inverse[1])),
-                 "r"(Element::pack(out[4 * j + 4] * inverse[0], out[4 * j + 5] * inverse[0])),
-                 "r"(Element::pack(out[4 * j + 6] * inverse[1], out[4 * j + 7] * inverse[1]))
-                 : "memory");
-  }
-  fence_async_proxy();
-  __syncwarp();
-  if (elected()) {
+  for (int first = 0; first < kHeadDim / 8; first += kPieces) {
+    const int end = min(first + kPieces, kHeadDim / 8);
+    if (first > 0) wait_for_way_out();
 #pragma unroll
-    for (int box = 0; box * kBoxColumns < kHeadDim; ++box)
-      store_box(map, {box * kBoxColumns, block.place.query_start + row, block.residue, block.head, block.place.item},
-                staging + static_cast<u32>(box) * (64 * kRowBytes));
-    commit_stores();
+    for (int j = first; j < end; j += 2) {
+      const u32 piece = static_cast<u32>((j % 8 + (lane >> 4)) ^ (r & 7)) << 4;
+      const u32 target = staging + (j - first) / 8 * (64 * kRowBytes) + static_cast<u32>(r) * kRowBytes + piece;
+      asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(target),
+                   "r"(Element::pack(out[4 * j] * inverse[0], out[4 * j + 1] * inverse[0])),
+                   "r"(Element::pack(out[4 * j + 2] * inverse[1], out[4 * j + 3] * inverse[1])),
+                   "r"(Element::pack(out[4 * j + 4] * inverse[0], out[4 * j + 5] * inverse[0])),
+                   "r"(Element::pack(out[4 * j + 6] * inverse[1], out[4 * j + 7] * inverse[1]))
+                   : "memory");
+    }
+    fence_async_proxy();
+    __syncwarp();
+    if (elected()) {
+#pragma unroll
+      for (int j = first; j < end; j += 8)
+        store_box(map, {j * 8, block.place.query_start + row, block.residue, block.head, block.place.item},
+                  staging + static_cast<u32>(j - first) / 8 * (64 * kRowBytes));
+      commit_stores();
+    }
   }
 }
 

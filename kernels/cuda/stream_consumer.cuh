@@ -23,7 +23,7 @@ struct StreamConsumer {
   u32 weights[kKeys / 4], words[kTiles];
   RowStats rows;
   u32 q;           // descriptor
-  int to_release;  // slot of q whose output may still be on its way, or -1
+  int to_release;  // slot of q whose output may still be on its way, or -1; of two
 
   __device__ __forceinline__ StreamConsumer(Team& team, const AttentionMaps& maps, const StreamParams& p, int group)
       : team(team), maps(maps), p(p) {
@@ -39,15 +39,15 @@ struct StreamConsumer {
 
   __device__ __forceinline__ void run() {
     for (int turn = 0;; ++turn) {
-      const int slot = turn & 1;
-      barrier_wait(shared_address(&team.q_full[slot]), turn >> 1 & 1);
+      const int slot = turn & 1, query = slot & (Traits::kQueries - 1);
+      barrier_wait(shared_address(&team.q_full[query]), turn >> (Traits::kQueries - 1) & 1);
       const int steps = uniform(team.blocks[slot].steps);
       if (steps < 0) break;
       attend(slot, steps, steps - uniform(team.blocks[slot].full_steps));
       release_q();
       rows.sum_over_columns();
       if (Traits::kGroups == 1 || gather()) finish(slot);
-      to_release = slot;
+      if constexpr (Traits::kQueries > 1) to_release = slot;
     }
     if (elected()) wait_stores_read();
   }
@@ -58,7 +58,7 @@ struct StreamConsumer {
     rows.reset();
 #pragma unroll
     for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
-    q = descriptor(shared_address(team.q[slot][part]));
+    q = descriptor(team.query(slot & (Traits::kQueries - 1), part));
     holds = false;
     RingPlace<Traits::kStages> next_block = ring;
     if constexpr (Traits::kGroups > 1) {
@@ -82,6 +82,7 @@ struct StreamConsumer {
       }
       settle<false>(trusted);
     }
+    if constexpr (Traits::kQueries == 1) release(team.q_empty[0]);
     if (holds) flush();
     if constexpr (Traits::kGroups > 1) ring = next_block;
   }
@@ -256,13 +257,14 @@ struct StreamConsumer {
       if (!team.last[part]) return;
       split.merge(out, rows, thread, p.call.scale_log2);
     }
-    named_barrier<128>(barrier_id);  // every warp is done with q, which out leaves through
+    if constexpr (Traits::kQueries > 1) named_barrier<128>(barrier_id);  // every warp is done with q: out leaves there
+    else wait_for_way_out();
     const int row = uniform(block.row) + 64 * part + 16 * warp;
     float inverse[2];
     rows.invert(inverse);
     if (row >= 0 && row + 16 <= uniform(block.rows))
-      write_rows<Element, kHeadDim>(maps.out, block, out, inverse, row,
-                                    shared_address(team.q[slot][part]) + static_cast<u32>(warp) * (16 * kRowBytes));
+      write_rows<Element, kHeadDim, Traits::kOutBoxes>(
+          maps.out, block, out, inverse, row, team.way_out(slot, part) + static_cast<u32>(warp) * (16 * kRowBytes));
     else write_some_rows<Element, kHeadDim>(p.call, block, out, inverse, row);
     write_lse(p.call, block, rows, row);
   }

@@ -19,13 +19,12 @@ struct StreamLoader {
     int turn = 0;
     if (p.call.shape.query_lengths || p.layout.group_of) wait_for_previous_grid();  // which may have made them
     for (int index = first; index < total; index = p.queue ? teams + count_on(p.queue) : index + teams)
-      if (load_row_block(index, turn & 1, turn >> 1)) ++turn;
+      if (load_row_block(index, turn)) ++turn;
     wait_for_previous_grid();
-    const int slot = turn & 1;
-    barrier_wait(shared_address(&team.q_empty[slot]), ~(turn >> 1) & 1);
+    wait_for_query(turn);
     if (elected()) {
-      team.blocks[slot].steps = -1;
-      barrier_arrive(shared_address(&team.q_full[slot]));
+      team.blocks[turn & 1].steps = -1;
+      barrier_arrive(shared_address(&team.q_full[query_of(turn)]));
     }
     if (p.queue && count_on(p.queue + 1) == teams - 1 && elected()) p.queue[0] = p.queue[1] = 0;
   }
@@ -34,14 +33,25 @@ struct StreamLoader {
   // cannot issue as fast as the team consumes.
   __device__ __forceinline__ void run_values() {
     for (int turn = 0;; ++turn) {
-      barrier_wait(shared_address(&team.q_full[turn & 1]), turn >> 1 & 1);
+      barrier_wait(shared_address(&team.q_full[query_of(turn)]), round_of(turn));
       const RowBlock block = team.blocks[turn & 1];
       if (block.steps < 0) break;
+      if constexpr (Traits::kQueries == 1) {
+        __syncwarp();
+        if (elected()) barrier_arrive(shared_address(&team.q_empty[0]));
+      }
       for_each_step(block, [&](const Step& step, const Place& first_key) { load_values(step, first_key); });
     }
   }
 
  private:
+  // Where a turn's q lies, and the parity of how often others lay there before.
+  static __device__ __forceinline__ int query_of(int turn) { return turn & (Traits::kQueries - 1); }
+  static __device__ __forceinline__ u32 round_of(int turn) { return turn >> (Traits::kQueries - 1) & 1; }
+  __device__ __forceinline__ void wait_for_query(int turn) {
+    barrier_wait(shared_address(&team.q_empty[query_of(turn)]), round_of(turn) ^ 1);
+  }
+
   static __device__ __forceinline__ int count_on(int* counter) {
     int before = 0;
     if (threadIdx.x % 32 == 0) before = atomicAdd(counter, 1);
@@ -78,31 +88,39 @@ struct StreamLoader {
   }
 
   // q, keys and, where no other lane does it, values. False: the row block has no row of the item.
-  __device__ __forceinline__ bool load_row_block(int index, int slot, int round) {
+  __device__ __forceinline__ bool load_row_block(int index, int turn) {
     StreamItem item;
     RowBlock block = row_block(index, item);
     if (block.row >= block.rows || block.row + Traits::kRows <= 0) return false;
     if (block.keys < p.call.shape.keys) block.steps = steps_below(block.keys, item), block.full_steps = 0;
-    const u32 full = shared_address(&team.q_full[slot]);
-    barrier_wait(shared_address(&team.q_empty[slot]), ~round & 1);
-    wait_for_previous_grid();  // its results may be q, k and v; it may still use the queue
-    if (elected()) {
-      team.blocks[slot] = block;
-      barrier_expect(full, Traits::kParts * Traits::kPartBytes);
-#pragma unroll
-      for (int part = 0; part < Traits::kParts; ++part)
-#pragma unroll
-        for (int box = 0; box < Traits::kBoxes; ++box)
-          load_box(shared_address(team.q[slot][part]) + box * (64 * kRowBytes), maps.q,
-                   {box * kBoxColumns, block.place.query_start + block.row + 64 * part, block.residue, block.head,
-                    block.place.item},
-                   full);
-    }
+    // The only q is there until the last scores of the row block before are: the first keys need not wait for that.
+    bool announced = Traits::kQueries > 1 || block.steps == 0;
+    if (announced) announce(block, turn);
+    else wait_for_previous_grid();
     for_each_step(block, [&](const Step& step, const Place& first_key) {
       load_keys(step, first_key, block.keys);
       if constexpr (!Traits::kValueLoaders) load_values(step, first_key);
+      if (!announced) announce(block, turn), announced = true;
     });
     return true;
+  }
+
+  __device__ __forceinline__ void announce(const RowBlock& block, int turn) {
+    const int slot = query_of(turn);
+    const u32 full = shared_address(&team.q_full[slot]);
+    wait_for_query(turn);
+    wait_for_previous_grid();  // its results may be q, k and v; it may still use the queue
+    if (!elected()) return;
+    team.blocks[turn & 1] = block;
+    barrier_expect(full, Traits::kParts * Traits::kPartBytes);
+#pragma unroll
+    for (int part = 0; part < Traits::kParts; ++part)
+#pragma unroll
+      for (int box = 0; box < Traits::kBoxes; ++box)
+        load_box(team.query(slot, part) + box * (64 * kRowBytes), maps.q,
+                 {box * kBoxColumns, block.place.query_start + block.row + 64 * part, block.residue, block.head,
+                  block.place.item},
+                 full);
   }
 
   // What the layout says of a step: per tile its first key and the state of each part.

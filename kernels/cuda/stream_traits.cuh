@@ -8,9 +8,12 @@ namespace stof::cuda {
 
 // A CTA holds `teams`, each with its own stream of row blocks of 64 * parts rows, one warpgroup a part. A step brings
 // 64 * tiles keys; `stages` steps are in flight. ctas: what fits an SM. groups: warpgroups that take a part's steps in
-// turns and add up at its end, where a row block must be done soon rather than many at a time.
+// turns and add up at its end, where a row block must be done soon rather than many at a time. queries: row blocks
+// whose q is held. With 2, a row block's q comes beside the steps of the one before, and out leaves where q was. With
+// 1, which leaves room for stages, it comes as soon as the last scores of the one before are there, and out leaves
+// through memory of its own, in turns.
 struct StreamShape {
-  int teams, parts, tiles, stages, ctas, groups = 1;
+  int teams, parts, tiles, stages, ctas, groups = 1, queries = 2;
 };
 
 template <class Element_, int kHeadDim_, StreamShape kShape>
@@ -18,7 +21,7 @@ struct StreamTraits {
   using Element = Element_;
   static constexpr int kHeadDim = kHeadDim_, kBoxes = (kHeadDim + kBoxColumns - 1) / kBoxColumns;
   static constexpr int kTeams = kShape.teams, kParts = kShape.parts, kTiles = kShape.tiles, kStages = kShape.stages;
-  static constexpr int kCtas = kShape.ctas, kGroups = kShape.groups;
+  static constexpr int kCtas = kShape.ctas, kGroups = kShape.groups, kQueries = kShape.queries;
   static constexpr int kKeys = 64 * kTiles, kRows = 64 * kParts;
   static constexpr int kTeamSize = kParts * kGroups;
   static constexpr int kConsumers = kTeams * kTeamSize;  // warpgroups; one more loads
@@ -26,8 +29,11 @@ struct StreamTraits {
   static constexpr int kThreads = 128 * (kConsumers + 1);
   static constexpr int kStepInts = kTiles * (1 + kParts);
 
-  static constexpr u32 kPartBytes = kBoxes * 64 * kRowBytes;           // 64 rows of q, or of out
-  static constexpr u32 kTileBytes = kBoxes * 64 * kTiles * kRowBytes;  // the keys or the values of a step
+  static constexpr u32 kPartBytes = kBoxes * 64 * kRowBytes;            // 64 rows of q, or of out
+  static constexpr u32 kTileBytes = kBoxes * 64 * kTiles * kRowBytes;   // the keys or the values of a step
+  static constexpr int kOutBoxes = kQueries > 1 ? kBoxes : kBoxes / 2;  // that leave at once
+  static constexpr u32 kQueryBytes = kQueries * kParts * kPartBytes;
+  static constexpr u32 kOutBytes = kQueries > 1 ? 0 : kOutBoxes * 64 * kRowBytes;  // of a part, beside q
 
   // setmaxnreg deals in steps of 8 what the launch gave: 56 to the loading warpgroup where there are plenty, else 32,
   // the rest to the consumers; 240 is the most that it takes.
@@ -39,20 +45,29 @@ struct StreamTraits {
   static constexpr int kSpareRegisters = kPool - kConsumerRegisters * kConsumers;
   static constexpr int kLoaderRegisters = kSpareRegisters > kLaunchRegisters ? kLaunchRegisters : kSpareRegisters;
   static_assert(kTeams <= 4, "each team has one of the four loading warps");
+  static_assert(kQueries == 2 || (kQueries == 1 && kValueLoaders && kOutBoxes > 0));
   static_assert(kGroups == 1 || (kParts == 1 && kStages >= 2 * kGroups && kStages % kGroups == 0),
                 "every group has a step at hand and one held, and comes to the same stages again");
 
   struct Team {
-    alignas(1024) unsigned char q[2][kParts][kPartBytes];  // out leaves through it too
+    alignas(1024) unsigned char q[kQueryBytes + kParts * kOutBytes];  // see query() and way_out()
     unsigned char k[kStages][kTileBytes];
     unsigned char v[kStages][kTileBytes];
     u32 words[kStages][kParts][kTiles][128];
     int steps[kStages][kTiles][1 + kParts];
     RowBlock blocks[2];
-    u64 q_full[2], q_empty[2];
+    u64 q_full[kQueries], q_empty[kQueries];
     u64 k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
     float4 partials[kGroups - 1 + (kGroups == 1)][kGroups == 1 ? 1 : (kHeadDim / 8 + 1) * 128];
     int last[kParts];  // whether this part completed a split row
+
+    __device__ __forceinline__ u32 query(int slot, int part) {
+      return shared_address(q) + static_cast<u32>(slot * kParts + part) * kPartBytes;
+    }
+    // Where the rows of a part are put for the bulk stores.
+    __device__ __forceinline__ u32 way_out(int slot, int part) {
+      return kQueries > 1 ? query(slot, part) : shared_address(q) + kQueryBytes + static_cast<u32>(part) * kOutBytes;
+    }
   };
   struct Shared {
     Team teams[kTeams];

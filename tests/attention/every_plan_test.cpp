@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
 
 #include "src/backend/cuda/attention/instances.h"
@@ -77,6 +78,16 @@ TEST_P(EveryPlan, EqualsTheDefinitionOnEveryBatch) {
 TEST_P(EveryPlan, EqualsTheDefinitionWhereKeysAreSplit) {
   const Batch batch{"long", BatchForm::heads_first, {1111}};
   for (const char* text : {"window(20) | global(3)", "prefix(40) | window(100)"}) {
+    expect_every_plan(make(batch, 0), parse(text), batch.name);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// More row blocks than a GPU works on at once, some of them without a key: teams take several, one after the other.
+TEST_P(EveryPlan, EqualsTheDefinitionOnManyRowBlocks) {
+  Batch batch{"many", BatchForm::rows_first, {130}};
+  while (batch.lengths.size() < 150) batch.lengths.push_back(std::array{70, 66, 0, 20, 130}[batch.lengths.size() % 5]);
+  for (const char* text : {"causal", "heads(0: !window(64) & causal, *: window(30))"}) {
     expect_every_plan(make(batch, 0), parse(text), batch.name);
     if (HasFatalFailure()) return;
   }

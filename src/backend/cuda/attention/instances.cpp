@@ -9,12 +9,18 @@ namespace stof::cuda {
 namespace {
 
 constexpr std::array kStream = {
-    StreamInstance{32, 4, 1, 1, 2, 1, 1},  StreamInstance{64, 4, 1, 1, 2, 1, 1},  StreamInstance{64, 1, 1, 1, 2, 3, 1},
-    StreamInstance{64, 2, 2, 1, 4, 1, 1},  StreamInstance{64, 1, 4, 1, 6, 1, 1},  StreamInstance{64, 1, 3, 1, 6, 1, 1},
-    StreamInstance{64, 2, 1, 1, 4, 1, 2},  StreamInstance{64, 1, 1, 1, 8, 1, 4},  StreamInstance{96, 1, 3, 1, 3, 1, 1},
-    StreamInstance{96, 1, 1, 1, 2, 2, 1},  StreamInstance{128, 1, 2, 2, 2, 1, 1}, StreamInstance{128, 1, 3, 1, 3, 1, 1},
-    StreamInstance{128, 2, 1, 1, 2, 1, 1}, StreamInstance{128, 1, 1, 1, 4, 1, 2}, StreamInstance{192, 1, 2, 1, 2, 1, 1},
-    StreamInstance{256, 1, 1, 1, 2, 1, 1},
+    StreamInstance{32, 4, 1, 1, 2, 1, 1},     StreamInstance{64, 4, 1, 1, 2, 1, 1},
+    StreamInstance{64, 1, 1, 1, 2, 3, 1},     StreamInstance{64, 2, 2, 1, 4, 1, 1},
+    StreamInstance{64, 1, 4, 1, 6, 1, 1},     StreamInstance{64, 1, 3, 1, 6, 1, 1},
+    StreamInstance{64, 2, 1, 1, 4, 1, 2},     StreamInstance{64, 1, 1, 1, 8, 1, 4},
+    StreamInstance{96, 1, 3, 1, 3, 1, 1},     StreamInstance{96, 1, 1, 1, 2, 2, 1},
+    StreamInstance{96, 1, 2, 2, 2, 1, 1},     StreamInstance{96, 2, 1, 1, 2, 1, 1},
+    StreamInstance{96, 1, 2, 1, 4, 1, 1},     StreamInstance{96, 1, 3, 1, 4, 1, 1, 1},
+    StreamInstance{128, 1, 2, 2, 2, 1, 1},    StreamInstance{128, 1, 3, 1, 4, 1, 1, 1},
+    StreamInstance{128, 1, 3, 1, 3, 1, 1},    StreamInstance{128, 2, 1, 1, 2, 1, 1},
+    StreamInstance{128, 1, 1, 1, 4, 1, 2},    StreamInstance{192, 1, 2, 1, 2, 1, 1},
+    StreamInstance{192, 1, 2, 1, 3, 1, 1, 1}, StreamInstance{256, 1, 1, 1, 2, 1, 1},
+    StreamInstance{256, 1, 2, 1, 2, 1, 1, 1},
 };
 constexpr std::array kBand = {
     BandInstance{64, 1, 96, 5}, BandInstance{64, 1, 128, 4}, BandInstance{64, 1, 192, 3},
@@ -60,8 +66,8 @@ int ctas_of(const DecodeInstance& instance, const DeviceCaps& caps) {
 }
 
 std::string name_of(const StreamInstance& i, DType dtype) {
-  return fmt::format("stream_{}_d{}_t{}_p{}_k{}_s{}_c{}_g{}", name_of(dtype), i.head_dim, i.teams, i.parts, i.tiles,
-                     i.stages, i.ctas, i.groups);
+  return fmt::format("stream_{}_d{}_t{}_p{}_k{}_s{}_c{}_g{}{}", name_of(dtype), i.head_dim, i.teams, i.parts, i.tiles,
+                     i.stages, i.ctas, i.groups, i.queries == 1 ? "_q1" : "");
 }
 
 std::string name_of(const BandInstance& i, DType dtype) {
