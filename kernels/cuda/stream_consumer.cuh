@@ -58,7 +58,7 @@ struct StreamConsumer {
     rows.reset();
 #pragma unroll
     for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
-    q = descriptor(team.query(slot & (Traits::kQueries - 1), part));
+    q = descriptor(shared_address(team.q[slot & (Traits::kQueries - 1)][part]));
     holds = false;
     RingPlace<Traits::kStages> next_block = ring;
     if constexpr (Traits::kGroups > 1) {
@@ -106,14 +106,14 @@ struct StreamConsumer {
       if (tail) {
         const int end = keys - uniform(team.steps[ring.stage][tile][0]);
         words[tile] &= keys_below(end, lane);
-        clear_values(tile, end);
+        if (kTiles == 1 || end > 0) clear_values(tile, end);
       }
     }
     return used;
   }
 
-  // What lies behind the last key must not reach the result: its weight is 0, but 0 times NaN is NaN. Parts that share
-  // the tile write the same zeros.
+  // What lies behind the last key must not reach the result: its weight is 0, but 0 times NaN is NaN. Every part that
+  // multiplies the tile writes the same zeros, also where it has no key of it: the others may be late.
   __device__ __forceinline__ void clear_values(int tile, int end) {
     wait_for_values();
     constexpr int kPieces = kRowBytes / 16;
@@ -243,6 +243,12 @@ struct StreamConsumer {
     return true;
   }
 
+  // Where the rows are put for the bulk stores.
+  __device__ __forceinline__ u32 way_out(int slot) const {
+    if constexpr (Traits::kQueries > 1) return shared_address(team.q[slot][part]);
+    else return shared_address(team.out[part]);
+  }
+
   __device__ __forceinline__ void finish(int slot) {
     const RowBlock block = team.blocks[slot];
     const int of = uniform(block.split);
@@ -263,8 +269,8 @@ struct StreamConsumer {
     float inverse[2];
     rows.invert(inverse);
     if (row >= 0 && row + 16 <= uniform(block.rows))
-      write_rows<Element, kHeadDim, Traits::kOutBoxes>(
-          maps.out, block, out, inverse, row, team.way_out(slot, part) + static_cast<u32>(warp) * (16 * kRowBytes));
+      write_rows<Element, kHeadDim, Traits::kOutBoxes>(maps.out, block, out, inverse, row,
+                                                       way_out(slot) + static_cast<u32>(warp) * (16 * kRowBytes));
     else write_some_rows<Element, kHeadDim>(p.call, block, out, inverse, row);
     write_lse(p.call, block, rows, row);
   }

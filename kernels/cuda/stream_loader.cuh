@@ -40,7 +40,7 @@ struct StreamLoader {
         __syncwarp();
         if (elected()) barrier_arrive(shared_address(&team.q_empty[0]));
       }
-      for_each_step(block, [&](const Step& step, const Place& first_key) { load_values(step, first_key); });
+      for_each_step(block, [&](const Step& step, const Place& first_key) { load_values(step, first_key, block.keys); });
     }
   }
 
@@ -99,7 +99,7 @@ struct StreamLoader {
     else wait_for_previous_grid();
     for_each_step(block, [&](const Step& step, const Place& first_key) {
       load_keys(step, first_key, block.keys);
-      if constexpr (!Traits::kValueLoaders) load_values(step, first_key);
+      if constexpr (!Traits::kValueLoaders) load_values(step, first_key, block.keys);
       if (!announced) announce(block, turn), announced = true;
     });
     return true;
@@ -117,7 +117,7 @@ struct StreamLoader {
     for (int part = 0; part < Traits::kParts; ++part)
 #pragma unroll
       for (int box = 0; box < Traits::kBoxes; ++box)
-        load_box(team.query(slot, part) + box * (64 * kRowBytes), maps.q,
+        load_box(shared_address(team.q[slot][part]) + box * (64 * kRowBytes), maps.q,
                  {box * kBoxColumns, block.place.query_start + block.row + 64 * part, block.residue, block.head,
                   block.place.item},
                  full);
@@ -168,7 +168,8 @@ struct StreamLoader {
       team.steps[stage][tile][0] = entry[0];
 #pragma unroll
       for (int i = 1; i <= Traits::kParts; ++i) {
-        const bool tail = entry[i] != TileState::kUnused && entry[0] + 64 > keys;
+        const bool multiplied = Traits::kTiles > 1 || entry[i] != TileState::kUnused;  // with the step's other tile
+        const bool tail = multiplied && entry[0] + 64 > keys;
         team.steps[stage][tile][i] = entry[i] + (tail ? kTailState : 0);
         if (entry[i] >= 0) word_bytes += 512;
       }
@@ -177,7 +178,7 @@ struct StreamLoader {
 #pragma unroll
     for (int tile = 0; tile < Traits::kTiles; ++tile) {
       const int* entry = step.entries[tile];
-      load_tile(shared_address(team.k[stage]), maps.k, first_key, entry[0], tile, full);
+      load_tile(shared_address(team.k[stage]), maps.k, place(first_key, entry[0], keys), tile, full);
 #pragma unroll
       for (int i = 1; i <= Traits::kParts; ++i)
         if (entry[i] >= 0)
@@ -185,19 +186,23 @@ struct StreamLoader {
     }
   }
 
-  __device__ __forceinline__ void load_values(const Step& step, const Place& first_key) {
+  __device__ __forceinline__ void load_values(const Step& step, const Place& first_key, int keys) {
     const u32 stage = ring.stage, full = shared_address(&team.v_full[stage]);
     barrier_wait(shared_address(&team.v_empty[stage]), ring.parity ^ 1);
     if (!elected()) return;
     barrier_expect(full, Traits::kTileBytes);
 #pragma unroll
     for (int tile = 0; tile < Traits::kTiles; ++tile)
-      load_tile(shared_address(team.v[stage]), maps.v, first_key, step.entries[tile][0], tile, full);
+      load_tile(shared_address(team.v[stage]), maps.v, place(first_key, step.entries[tile][0], keys), tile, full);
   }
 
-  static __device__ __forceinline__ void load_tile(u32 target, const TensorMap& map, Place at, int key, int tile,
-                                                   u32 barrier) {
-    at.row += key;
+  // A tile behind the item's last key, beside one that is not, is all zeros: so are rows that the tensor does not have.
+  static __device__ __forceinline__ Place place(Place at, int key, int keys) {
+    at.row = Traits::kTiles > 1 && key >= keys ? 1 << 30 : at.row + key;
+    return at;
+  }
+
+  static __device__ __forceinline__ void load_tile(u32 target, const TensorMap& map, Place at, int tile, u32 barrier) {
 #pragma unroll
     for (int box = 0; box < Traits::kBoxes; ++box) {
       at.column = box * kBoxColumns;

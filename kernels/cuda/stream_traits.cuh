@@ -32,8 +32,6 @@ struct StreamTraits {
   static constexpr u32 kPartBytes = kBoxes * 64 * kRowBytes;            // 64 rows of q, or of out
   static constexpr u32 kTileBytes = kBoxes * 64 * kTiles * kRowBytes;   // the keys or the values of a step
   static constexpr int kOutBoxes = kQueries > 1 ? kBoxes : kBoxes / 2;  // that leave at once
-  static constexpr u32 kQueryBytes = kQueries * kParts * kPartBytes;
-  static constexpr u32 kOutBytes = kQueries > 1 ? 0 : kOutBoxes * 64 * kRowBytes;  // of a part, beside q
 
   // setmaxnreg deals in steps of 8 what the launch gave: 56 to the loading warpgroup where there are plenty, else 32,
   // the rest to the consumers; 240 is the most that it takes.
@@ -50,7 +48,7 @@ struct StreamTraits {
                 "every group has a step at hand and one held, and comes to the same stages again");
 
   struct Team {
-    alignas(1024) unsigned char q[kQueryBytes + kParts * kOutBytes];  // see query() and way_out()
+    alignas(1024) unsigned char q[kQueries][kParts][kPartBytes];  // of two, out leaves through it too
     unsigned char k[kStages][kTileBytes];
     unsigned char v[kStages][kTileBytes];
     u32 words[kStages][kParts][kTiles][128];
@@ -60,14 +58,7 @@ struct StreamTraits {
     u64 k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
     float4 partials[kGroups - 1 + (kGroups == 1)][kGroups == 1 ? 1 : (kHeadDim / 8 + 1) * 128];
     int last[kParts];  // whether this part completed a split row
-
-    __device__ __forceinline__ u32 query(int slot, int part) {
-      return shared_address(q) + static_cast<u32>(slot * kParts + part) * kPartBytes;
-    }
-    // Where the rows of a part are put for the bulk stores.
-    __device__ __forceinline__ u32 way_out(int slot, int part) {
-      return kQueries > 1 ? query(slot, part) : shared_address(q) + kQueryBytes + static_cast<u32>(part) * kOutBytes;
-    }
+    alignas(kQueries > 1 ? 1 : 1024) unsigned char out[kParts][kQueries > 1 ? 1 : kOutBoxes * 64 * kRowBytes];
   };
   struct Shared {
     Team teams[kTeams];

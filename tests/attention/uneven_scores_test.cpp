@@ -28,6 +28,7 @@ struct Scores {
 
 float one(std::int64_t) { return 1.f; }
 float in_one_warp(std::int64_t row) { return row / 16 % 4 == 1 ? 1.f : 0.f; }
+float in_every_other_tile(std::int64_t row) { return row / 64 % 2 == 1 ? 1.f : 0.f; }
 float in_single_rows(std::int64_t row) { return row % 50 == 7 ? 1.f : 0.f; }
 float by_tile(std::int64_t key) { return static_cast<float>(key / 64); }
 
@@ -99,6 +100,17 @@ TEST_P(UnevenScores, OfRaggedItemsEqualTheDefinition) {
 // Of many steps, which are split.
 TEST_P(UnevenScores, OfLongRowsEqualTheDefinition) {
   expect_definition(make({70}, {1111}), where("(q - k) % 3 == 0 | k > 500"));
+}
+
+// The last step has a tile that ends behind the last key and that only every other 64 rows see: those are late, since
+// their scores rise, and must not be the ones that keep what is behind the end from the others.
+TEST_P(UnevenScores, OfRowsThatShareStepsEqualTheDefinition) {
+  const Problem problem = make({384, 330, 321}, {384, 330, 321});
+  const Mask mask = where("k <= q & (q - k) % 3 != 1");
+  add({"rising in every other tile", in_every_other_tile, [](std::int64_t key) { return 16.f * by_tile(key); }},
+      problem);
+  run(problem, mask,
+      [&](const std::string& plan) { ASSERT_EQ(difference_from_definition(problem, mask), "") << plan; });
 }
 
 TEST_P(UnevenScores, OfFewStepsEqualTheDefinition) { expect_definition(make({33}, {200}), causal()); }
