@@ -20,7 +20,7 @@ __device__ __forceinline__ void prepare_barriers(typename Traits::Shared& shared
   }
   for (int i = 0; i < Traits::kTeams; ++i) barrier_init(shared_address(&shared.turn[i]), Traits::kWarps);
   for (int i = 0; i < Traits::kSlots; ++i) {
-    barrier_init(shared_address(&shared.facts_full[i]), Traits::kRowMoments ? 1 + 64 : 1);
+    barrier_init(shared_address(&shared.facts_full[i]), Traits::kRowFacts ? 1 + 64 : 1);
     barrier_init(shared_address(&shared.facts_empty[i]), 32 * Traits::kWarps);
   }
   barrier_init(shared_address(&shared.all_sums), 1 + 2 * Traits::kOwnRows);  // 32 threads have 16 rows
@@ -30,6 +30,7 @@ __device__ __forceinline__ void prepare_barriers(typename Traits::Shared& shared
 }
 
 // out = activation(norm(x) w^T + bias) + norm(residual), stored in 16 bits; x [rows, inner], w [columns, inner].
+// Or, with heads of q and k turned by the positions of rows: turned(norm(x) w^T + bias).
 // A norm of x is applied to the sums: w comes scaled by it, (x - mean) w' = x w' - mean * column_sum(w').
 // Grid: at most as many CTAs as there are tiles; with kSplit > 1, a cluster of kSplit for each tile; with kShare > 1,
 // clusters of kShare, of which the last CTAs may have no rows.

@@ -142,7 +142,7 @@ struct GemmConsumer {
   __device__ __forceinline__ void write_box(const GemmTile& tile, const typename Traits::Facts& facts, int block) {
     using Box = OutBox<Traits::kOutColumns, kBox>;
     const int first = (part * kBlocks + block) * 64 + 16 * warp, row = first + lane % 16;
-    const RowPair rows = rows_of<Traits>(facts, first + lane / 4);
+    const RowPair rows = rows_of<Traits>(p, tile, facts, first + lane / 4, Box::kFirst + lane % 4 * 2);
     const u32 at = shared_address(shared.out) + Box::kFirst * 2 * Traits::kRows + static_cast<u32>(row) * Box::kPitch;
     float* const values = &sums[block][Traits::kEpilogue.gate ? Box::kFirst : Box::kFirst / 2];
 #pragma unroll

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to a sum before it is stored: norm of x, bias, activation, residual; and the moments of what is stored.
+// What happens to a sum before it is stored: norm of x, bias, activation, residual, or heads turned by the row's
+// position; and the moments of what is stored.
 // A thread holds two rows, 8 apart, of each column block of 8: elements {0, 1} of the first, {2, 3} of the second.
 #pragma once
 #include "kernels/cuda/activation.cuh"
@@ -7,9 +8,18 @@
 
 namespace stof::cuda {
 
-// Of a thread's two rows, what normalises them: value * y + x.
+// Of a thread's two rows: what normalises them, value * y + x, and what turns them, from the column `first` of the tile
+// on.
 struct RowPair {
   float2 x[2], residual[2];
+  const float* angles[2];
+  int first, of_tile, turned, head_mask;
+  __device__ __forceinline__ bool turns(int column) const { return of_tile + column < turned; }
+  // In the angles of a position: two column blocks take theirs in turns, so that a thread's four numbers are together.
+  __device__ __forceinline__ int place(int column) const {
+    const int of_head = (of_tile + column) & head_mask;
+    return (of_head & ~15) + 2 * (of_head & 7) + (of_head & 8) / 4;
+  }
 };
 
 // Whether what precedes the activation hands it half of its argument, which gelu takes: with a norm of x for nothing,
@@ -29,23 +39,28 @@ __device__ __forceinline__ float activated(float x) {
   else return x;
 }
 
-// Statistics of the rows `row` and `row` + 8, of those that this CTA writes.
+// Facts of the rows `row` and `row` + 8, of those that this CTA writes, for columns from `first` on.
 template <class Traits>
-__device__ __forceinline__ RowPair rows_of(const typename Traits::Facts& facts, int row) {
+__device__ __forceinline__ RowPair rows_of(const GemmParams& p, const GemmTile& tile,
+                                           const typename Traits::Facts& facts, int row, int first) {
   RowPair rows = {};
+  rows.first = first, rows.of_tile = tile.column, rows.turned = p.turned, rows.head_mask = p.head_mask;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     if constexpr (Traits::kEpilogue.x_norm) rows.x[i] = facts.x_rows[row + 8 * i];
     if constexpr (kHalved<Traits::kEpilogue>) rows.x[i].x *= 0.5f, rows.x[i].y *= 0.5f;
     if constexpr (Traits::kEpilogue.residual_norm) rows.residual[i] = facts.residual_rows[row + 8 * i];
+    if constexpr (Traits::kEpilogue.turned)
+      rows.angles[i] =
+          p.angles + static_cast<long long>(facts.positions[row + 8 * i]) * (p.head_mask + 1) + rows.place(first);
   }
   return rows;
 }
 
-// One column block of one thread, `column` of the tile being its first: sums to values as they are stored, in place,
-// and packed by row.
+// Bias, activation, residual of one column block of one thread, `column` of the tile being its first: sums to values as
+// they are stored, in place, and packed by row.
 template <class Traits>
-__device__ __forceinline__ void finish_block(float* sums, const typename Traits::Facts& facts, int column,
+__device__ __forceinline__ void finish_added(float* sums, const typename Traits::Facts& facts, int column,
                                              const RowPair& rows, const u32 (&residual)[2], u32 (&stored)[2]) {
   constexpr GemmEpilogue kEpilogue = Traits::kEpilogue;
   using Storage = typename Traits::Storage;
@@ -89,31 +104,72 @@ __device__ __forceinline__ void finish_block(float* sums, const typename Traits:
   }
 }
 
+// Of row i of a thread's two, a column block's sums with the norm of x and the bias.
+template <class Traits>
+__device__ __forceinline__ float2 product_of(const float* sums, const typename Traits::Facts& facts, int column,
+                                             const RowPair& rows, int i) {
+  const auto pair_of = [&](int which) { return *reinterpret_cast<const float2*>(&facts.columns[which][column]); };
+  float first = sums[2 * i], second = sums[2 * i + 1];
+  if constexpr (Traits::kEpilogue.x_norm) {
+    const float2 bias = pair_of(Traits::kBias), column_sum = pair_of(Traits::kColumnSum), row = rows.x[i];
+    first = __fmaf_rn(row.y, first, __fmaf_rn(row.x, column_sum.x, bias.x));
+    second = __fmaf_rn(row.y, second, __fmaf_rn(row.x, column_sum.y, bias.y));
+  } else if constexpr (Traits::kEpilogue.bias) {
+    const float2 bias = pair_of(Traits::kBias);
+    first += bias.x, second += bias.y;
+  }
+  return make_float2(first, second);
+}
+
 // Two column blocks, a gate and what it lets through, to one: activation(first) * second.
 template <class Traits>
 __device__ __forceinline__ void finish_pair(const float* sums, const typename Traits::Facts& facts, int column,
                                             const RowPair& rows, u32 (&stored)[2]) {
-  const auto finished = [&](int i, int block) {
-    const auto pair_of = [&](int which) {
-      return *reinterpret_cast<const float2*>(&facts.columns[which][column + 8 * block]);
-    };
-    float first = sums[4 * block + 2 * i], second = sums[4 * block + 2 * i + 1];
-    if constexpr (Traits::kEpilogue.x_norm) {
-      const float2 bias = pair_of(Traits::kBias), column_sum = pair_of(Traits::kColumnSum), row = rows.x[i];
-      first = __fmaf_rn(row.y, first, __fmaf_rn(row.x, column_sum.x, bias.x));
-      second = __fmaf_rn(row.y, second, __fmaf_rn(row.x, column_sum.y, bias.y));
-    } else if constexpr (Traits::kEpilogue.bias) {
-      const float2 bias = pair_of(Traits::kBias);
-      first += bias.x, second += bias.y;
-    }
-    return make_float2(first, second);
-  };
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const float2 gate = finished(i, 0), let = finished(i, 1);
+    const float2 gate = product_of<Traits>(sums, facts, column, rows, i),
+                 let = product_of<Traits>(sums + 4, facts, column + 8, rows, i);
     stored[i] = Traits::Storage::store_pair(activated<Traits::kEpilogue, typename Traits::Storage>(gate.x) * let.x,
                                             activated<Traits::kEpilogue, typename Traits::Storage>(gate.y) * let.y);
   }
+}
+
+// Of row i of the two. Where boxes of 64 columns are of one head, what is added to the address is a constant, and two
+// column blocks share a load.
+template <class Traits>
+__device__ __forceinline__ float2 angle_of(const RowPair& rows, int i, int column) {
+  if constexpr (!Traits::kBoxOfHead) {
+    const float* const from = rows.angles[i] + rows.place(column) - rows.place(rows.first);
+    return __ldg(reinterpret_cast<const float2*>(from));
+  } else {
+    const int further = column - rows.first;
+    const float4 two = __ldg(reinterpret_cast<const float4*>(rows.angles[i] + further / 16 * 16));
+    return further % 16 == 0 ? make_float2(two.x, two.y) : make_float2(two.z, two.w);
+  }
+}
+
+// One column block, of q and k turned: the weight's rows come so that a thread has both of a pair. The angle is read
+// for v too, where it is not used: a branch would keep loads of several blocks from being under way together.
+template <class Traits>
+__device__ __forceinline__ void finish_turned(const float* sums, const typename Traits::Facts& facts, int column,
+                                              const RowPair& rows, u32 (&stored)[2]) {
+  const bool turns = rows.turns(column);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const float2 angle = angle_of<Traits>(rows, i, column);
+    const float2 pair = product_of<Traits>(sums, facts, column, rows, i);
+    const float first = __fmaf_rn(-pair.y, angle.y, pair.x * angle.x);
+    const float second = __fmaf_rn(pair.x, angle.y, pair.y * angle.x);
+    stored[i] = Traits::Storage::store_pair(turns ? first : pair.x, turns ? second : pair.y);
+  }
+}
+
+// One column block of any epilogue but a gate's.
+template <class Traits>
+__device__ __forceinline__ void finish_block(float* sums, const typename Traits::Facts& facts, int column,
+                                             const RowPair& rows, const u32 (&residual)[2], u32 (&stored)[2]) {
+  if constexpr (Traits::kEpilogue.turned) finish_turned<Traits>(sums, facts, column, rows, stored);
+  else finish_added<Traits>(sums, facts, column, rows, residual, stored);
 }
 
 // The same in the four threads that share the rows.

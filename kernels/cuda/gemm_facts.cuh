@@ -93,7 +93,7 @@ __device__ __forceinline__ void make_facts(typename Traits::Shared& shared, cons
     barrier_wait(shared_address(&shared.facts_empty[slot]), (static_cast<u32>(turn / Traits::kSlots) & 1) ^ 1);
     if (warp == 0 && elected()) load_columns<Traits>(facts, p, tile.column, full);
     __syncwarp();
-    if constexpr (Traits::kRowMoments) {
+    if constexpr (Traits::kRowFacts) {
       if (!waited) wait_for_previous_grid();
       waited = true;
       const RowsOfLane which{tile.row + tiles.rank * Traits::kOwnRows, p.rows, thread};
@@ -101,6 +101,10 @@ __device__ __forceinline__ void make_facts(typename Traits::Shared& shared, cons
         merge_rows<kCount, kLanes>(p.x_moments, p.inner, p.x_epsilon, which, facts.x_rows);
       if (kEpilogue.residual_norm && works && (!kBoth || warp == 1))
         merge_rows<kCount, kLanes>(p.residual_moments, p.columns, p.residual_epsilon, which, facts.residual_rows);
+      if constexpr (kEpilogue.turned) {
+        for (int row = thread; row < Traits::kOwnRows; row += kLanes)
+          facts.positions[row] = __ldcg(p.positions + min(which.first + row, p.rows - 1));
+      }
       barrier_arrive(full);
     }
   }

@@ -37,7 +37,7 @@ struct GemmShare {
     u32 residual[kOwnBlocks][2] = {};
     if constexpr (Traits::kEpilogue.residual) read_residual(residual);
     if constexpr (Traits::kHasFacts) barrier_wait(shared_address(&shared.facts_full[0]), 0);
-    const RowPair rows = rows_of<Traits>(shared.facts[0], 16 * group() + lane / 4);
+    const RowPair rows = rows_of<Traits>(p, tile, shared.facts[0], 16 * group() + lane / 4, column(0));
     float own[4 * kOwnBlocks] = {};
     add_up(own);
 #pragma unroll

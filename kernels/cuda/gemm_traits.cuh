@@ -23,6 +23,8 @@ struct GemmEpilogue {
   bool bias = false, residual = false, x_norm = false, residual_norm = false, moments = false;
   // Columns come in pairs of 8: out has activation(first) * second, half as many.
   bool gate = false;
+  // Pairs of columns of q and k are turned by the position of their row.
+  bool turned = false;
 };
 
 template <class Element>
@@ -91,6 +93,7 @@ struct GemmTraits {
   static constexpr int kOutColumns = kEpilogue.gate ? kColumns / 2 : kColumns;
   static constexpr int kBoxes = kOutColumns / 64 + kOutColumns / 32 % 2 + kOutColumns / 16 % 2 + kOutColumns / 8 % 2;
   static constexpr bool kWholeBoxes = kOutColumns % kBoxColumns == 0;
+  static constexpr bool kBoxOfHead = kWholeBoxes && kShape.split == 1;  // heads have 64 columns or more
   using Maps = typename MapsOf<kWholeBoxes>::Type;
   static constexpr int kWarps = 4 * kWarpgroups;  // of a team
   static constexpr int kConsumers = kWarpgroups * kTeams;
@@ -100,6 +103,9 @@ struct GemmTraits {
   static_assert(kWholeBoxes || !kEpilogue.moments, "a tile has whole pieces of moments");
   static_assert(!kEpilogue.gate || (kColumns % 16 == 0 && kSplit == 1 && !kEpilogue.residual && !kEpilogue.moments),
                 "pairs are whole, and nothing follows their product");
+  static_assert(!kEpilogue.turned || (kEpilogue.activation == GemmEpilogue::kNone && !kEpilogue.residual &&
+                                      !kEpilogue.moments && !kEpilogue.gate),
+                "nothing follows a turn");
   static_assert(kSplit == 1 || (kTeams == 1 && kBlocks == 1 && kRows / 16 % kSplit == 0),
                 "sums of a split tile are divided by groups of 16 rows");
 
@@ -107,15 +113,17 @@ struct GemmTraits {
   static constexpr u32 kOutBytes = kSplit > 1 ? 16 : kRows* kOutColumns * 2;
   static constexpr int kOwnRows = kRows / kSplit;  // that this CTA writes
 
-  // What an epilogue uses of a tile's columns, in this order, and of its rows: {-mean / deviation, 1 / deviation}.
+  // What an epilogue uses of a tile's columns, in this order, and of its rows: {-mean / deviation, 1 / deviation}, and
+  // where they stand in their text.
   static constexpr bool kHasBias = kEpilogue.bias || kEpilogue.x_norm;
   static constexpr int kBias = 0, kColumnSum = kHasBias, kScale = kColumnSum + kEpilogue.x_norm, kShift = kScale + 1;
   static constexpr int kVectors = kScale + 2 * kEpilogue.residual_norm;
-  static constexpr bool kRowMoments = kEpilogue.x_norm || kEpilogue.residual_norm;
-  static constexpr bool kHasFacts = kVectors > 0;
+  static constexpr bool kRowFacts = kEpilogue.x_norm || kEpilogue.residual_norm || kEpilogue.turned;
+  static constexpr bool kHasFacts = kVectors > 0 || kRowFacts;
   struct Facts {
-    alignas(16) float columns[kHasFacts ? kVectors : 1][kHasFacts ? kColumns : 4];
+    alignas(16) float columns[kVectors > 0 ? kVectors : 1][kVectors > 0 ? kColumns : 4];
     float2 x_rows[kEpilogue.x_norm ? kOwnRows : 1], residual_rows[kEpilogue.residual_norm ? kOwnRows : 1];
+    int positions[kEpilogue.turned ? kOwnRows : 1];
   };
   static constexpr int kSlots = kSplit > 1 ? 1 : 2;  // of tiles whose facts are there
 

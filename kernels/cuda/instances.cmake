@@ -98,19 +98,21 @@ ${facts}}
 endmacro()
 
 # stof_gemm(DTYPES ROWS COLUMNS STAGES WARPGROUPS TEAMS SPLIT ACTIVATION BIAS RESIDUAL X_NORM RESIDUAL_NORM
-# MOMENTS GATE SHARE): see GemmShape and GemmEpilogue; the text is that of src/backend/cuda/matmul/instances.cpp.
-macro(stof_gemm dtypes rows columns stages warpgroups teams split activation b r x n m gate share)
+# MOMENTS GATE TURNED SHARE): see GemmShape and GemmEpilogue; the text is that of src/backend/cuda/matmul/instances.cpp.
+macro(stof_gemm dtypes rows columns stages warpgroups teams split activation b r x n m gate turned share)
   set(activations none gelu gelu_tanh silu relu)
   list(FIND activations ${activation} number)
-  set(flags ${b} ${r} ${x} ${n} ${m})
+  set(flags ${b} ${r} ${x} ${n} ${m} ${gate} ${turned})
   list(TRANSFORM flags REPLACE 0 false)
   list(TRANSFORM flags REPLACE 1 true)
   list(JOIN flags ", " flags)
   set(shape "${rows}, ${columns}, ${stages}, ${warpgroups}, ${teams}, ${split}")
   set(suffix "")
   if(${gate})
-    string(APPEND flags ", true")
     string(APPEND suffix _g1)
+  endif()
+  if(${turned})
+    string(APPEND suffix _h1)
   endif()
   if(${share} GREATER 1)
     string(APPEND shape ", ${share}")
@@ -131,17 +133,19 @@ ${facts}}
   endforeach()
 endmacro()
 
-# The linears of an encoder's layer, with their norms before them or deferred to them; the last two of an
-# encoder without biases that normalises before and has a gate (the norm's shift is a bias).
+# The linears of an encoder's layer, with their norms before them or deferred to them; the last four of an
+# encoder without biases that normalises before, has a gate and turns heads (the norm's shift is a bias).
 macro(stof_encoder_gemms)
-  stof_gemm(f16 ${ARGN} none 1 0 0 0 0 0 1)
-  stof_gemm(f16 ${ARGN} gelu 1 0 0 0 0 0 1)
-  stof_gemm(f16 ${ARGN} none 1 1 0 0 0 0 1)
-  stof_gemm(f16 ${ARGN} none 1 0 1 0 0 0 1)
-  stof_gemm(f16 ${ARGN} gelu 1 0 1 0 0 0 1)
-  stof_gemm(f16 ${ARGN} none 1 1 0 1 1 0 1)
-  stof_gemm(f16 ${ARGN} none 0 1 0 0 1 0 1)
-  stof_gemm(f16 ${ARGN} gelu 1 0 1 0 0 1 1)
+  stof_gemm(f16 ${ARGN} none 1 0 0 0 0 0 0 1)
+  stof_gemm(f16 ${ARGN} gelu 1 0 0 0 0 0 0 1)
+  stof_gemm(f16 ${ARGN} none 1 1 0 0 0 0 0 1)
+  stof_gemm(f16 ${ARGN} none 1 0 1 0 0 0 0 1)
+  stof_gemm(f16 ${ARGN} gelu 1 0 1 0 0 0 0 1)
+  stof_gemm(f16 ${ARGN} none 1 1 0 1 1 0 0 1)
+  stof_gemm(f16 ${ARGN} none 0 1 0 0 1 0 0 1)
+  stof_gemm(f16 ${ARGN} gelu 1 0 1 0 0 1 0 1)
+  stof_gemm(f16 ${ARGN} none 0 0 0 0 0 0 1 1)
+  stof_gemm(f16 ${ARGN} none 1 0 1 0 0 0 1 1)
 endmacro()
 stof_encoder_gemms(64 64 6 1 1 1)
 stof_encoder_gemms(128 192 4 2 1 1)

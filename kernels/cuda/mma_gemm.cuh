@@ -24,12 +24,14 @@ struct MmaGemmTraits {
                        kSlabs = kWarpRows / 16;
   static constexpr int kWarpsDown = kRows / kWarpRows, kWarpsAcross = kColumns / kWarpColumns;
   static constexpr int kThreads = 32 * kWarpsDown * kWarpsAcross;
+  static constexpr bool kBoxOfHead = true;  // a warp's 64 columns
   static_assert(kRows % kWarpRows == 0 && kColumns % kWarpColumns == 0 && kStages >= 2 && kThreads <= 512);
   using Rows = SwizzledRows<kDepth>;
   // Of the output, that a warp has.
   static constexpr int kPartColumns = kEpilogue.gate ? kWarpColumns / 2 : kWarpColumns;
   using OutRows = SwizzledRows<kPartColumns>;
-  static_assert(!kEpilogue.gate || (!kEpilogue.residual && !kEpilogue.moments), "nothing follows the product of pairs");
+  static_assert(!(kEpilogue.gate || kEpilogue.turned) || (!kEpilogue.residual && !kEpilogue.moments),
+                "nothing follows the product of pairs, or a turn");
 
   static constexpr bool kHasBias = kEpilogue.bias || kEpilogue.x_norm;
   static constexpr int kBias = 0, kColumnSum = kHasBias, kScale = kColumnSum + kEpilogue.x_norm, kShift = kScale + 1;
@@ -37,6 +39,7 @@ struct MmaGemmTraits {
   struct Facts {
     float columns[kVectors > 0 ? kVectors : 1][kVectors > 0 ? kColumns : 4];
     float2 x_rows[kEpilogue.x_norm ? kRows : 1], residual_rows[kEpilogue.residual_norm ? kRows : 1];
+    int positions[kEpilogue.turned ? kRows : 1];
   };
   struct Stage {
     unsigned char x[kRows * Rows::kBytes], w[kColumns * Rows::kBytes];
@@ -52,8 +55,8 @@ struct MmaGemmTraits {
   static_assert(kPartBytes * (kThreads / 32) <= sizeof(Stage) * kStages, "the output fits the stages");
 };
 
-// What does not depend on the sums: vectors of the tile's columns, and what normalises its rows. Whole threads' work,
-// followed by a barrier.
+// What does not depend on the sums: vectors of the tile's columns, what normalises and turns its rows. Whole threads'
+// work, followed by a barrier.
 template <class Traits>
 __device__ __forceinline__ void read_facts(typename Traits::Facts& facts, const GemmParams& p, const GemmTile& tile) {
   constexpr GemmEpilogue kEpilogue = Traits::kEpilogue;
@@ -65,6 +68,10 @@ __device__ __forceinline__ void read_facts(typename Traits::Facts& facts, const 
   if constexpr (Traits::kHasBias) read(Traits::kBias, p.bias);
   if constexpr (kEpilogue.x_norm) read(Traits::kColumnSum, p.column_sum);
   if constexpr (kEpilogue.residual_norm) read(Traits::kScale, p.scale), read(Traits::kShift, p.shift);
+  if constexpr (kEpilogue.turned) {
+    for (int i = thread; i < Traits::kRows; i += Traits::kThreads)
+      facts.positions[i] = __ldg(p.positions + min(tile.row + i, p.rows - 1));
+  }
   constexpr int kLanes = Traits::kThreads < Traits::kRows ? Traits::kThreads : Traits::kRows;
   constexpr int kCount = Traits::kRows / kLanes;
   if (thread >= kLanes) return;
@@ -207,7 +214,7 @@ struct MmaGemmTile {
 
   __device__ __forceinline__ void finish_pairs(int slab) {
     const int row = 16 * slab + lane / 4;
-    const RowPair rows = rows_of<Traits>(shared.facts, first_row + row);
+    const RowPair rows = rows_of<Traits>(p, tile, shared.facts, first_row + row, first_column + lane % 4 * 2);
 #pragma unroll
     for (int block = 0; block < kBlocks; block += 2) {
       u32 stored[2];
@@ -226,7 +233,7 @@ struct MmaGemmTile {
   // 16 rows, through the part that holds the residual and takes the output.
   __device__ __forceinline__ void finish(int slab) {
     const int row = 16 * slab + lane / 4;  // of the part, and the one 8 below
-    const RowPair rows = rows_of<Traits>(shared.facts, first_row + row);
+    const RowPair rows = rows_of<Traits>(p, tile, shared.facts, first_row + row, first_column + lane % 4 * 2);
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
       const u32 at = part() + OutRows::offset(row, block) + lane % 4 * 4;
@@ -252,6 +259,7 @@ struct MmaGemmTile {
 };
 
 // out = activation(norm(x) w^T + bias) + norm(residual), stored in 16 bits; x [rows, inner], w [columns, inner].
+// Or, with heads of q and k turned by the positions of rows: turned(norm(x) w^T + bias).
 // Grid: as many CTAs as there are tiles.
 // Needs: columns and inner multiples of 8, rows of all matrices contiguous, addresses multiples of 16.
 // Writes: rows below `rows`, each element once; moments of them.

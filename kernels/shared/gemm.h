@@ -28,6 +28,10 @@ struct GemmParams {
   const float* residual_moments;
   float* moments;
   float x_epsilon, residual_epsilon;
+  // The first `turned` columns are heads of head_mask + 1, a power of two: of pairs that the row's position turns.
+  const float* angles;   // [positions][head_mask + 1]: cosine and sine of each pair
+  const int* positions;  // [rows]
+  int turned, head_mask;
   // Read and written without maps where CTAs share the inner dimension.
   const void* residual;
   void* out;

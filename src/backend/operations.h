@@ -48,6 +48,20 @@ struct DeferredNorm {
   float epsilon = 1e-12f;
 };
 
+// Of the columns of a product, heads that are turned by the position of their row before they are stored, as op::Rotate
+// says (src/graph/graph.h), and that are stored in another order, see paired_column: scores of q and k that are ordered
+// alike are what they were.
+struct TurnedHeads {
+  std::int64_t heads = 0, head_dim = 0;  // the first columns of the product; what follows them stays as it is
+  friend bool operator==(const TurnedHeads&, const TurnedHeads&) = default;
+};
+// Where column i of a head is stored: beside the one that it turns with, and two such pairs of 8 columns each in turns,
+// so that a thread of a GPU has whole pairs and finds the angles of two of them together.
+constexpr std::int64_t paired_column(std::int64_t i, std::int64_t head_dim) {
+  const std::int64_t pair = i % (head_dim / 2), half = i / (head_dim / 2);
+  return pair / 8 * 16 + pair % 2 * 8 + pair % 8 / 2 * 2 + half;
+}
+
 // out = activation(norm(x) weight^T + bias) + norm(residual), with weights packed once for any number of rows. NaN
 // stays in its row; relu may make 0 of it.
 struct LinearSpec {
@@ -58,6 +72,7 @@ struct LinearSpec {
   // half as many columns as the weight has rows.
   bool gate = false;
   bool residual = false;
+  std::optional<TurnedHeads> turned = {};
   std::optional<DeferredNorm> x_norm = {}, residual_norm = {};
   bool moments = false;            // of the rows of out are written too, for a norm that a later matmul applies
   DType dtype = DType::f32;        // of x, out and residual
@@ -79,6 +94,9 @@ struct LinearCall {
   const float* x_moments = nullptr;
   const float* residual_moments = nullptr;
   float* moments = nullptr;  // not those of x or of the residual
+  // Where heads are turned.
+  const float* angles = nullptr;                 // [positions][head_dim / 2][2]: cosine and sine of each pair
+  std::span<const std::int32_t> positions = {};  // [rows], in range
 };
 
 struct MatmulOperations {

@@ -17,7 +17,8 @@ struct FusionBlock {
 };
 
 // In the order of their first blocks. Every node is in exactly one block. Of the ways to cut a repeated layer the one
-// that begins last: a norm that closes every layer, and the embeddings too, belongs to the layer.
+// that begins last: a norm that closes every layer, and the embeddings too, belongs to the layer. None begins by
+// turning what the one before has made.
 std::vector<FusionBlock> find_blocks(const Graph& graph);
 
 // The kind with the most nodes in all its blocks: the layers.

@@ -88,6 +88,7 @@ ValueId plain(const op::Linear& op, Isolation& to, const Node& node) {
   if (op.bias) y = to.add(op::AddBias{}, {y}, to.weights(matrices, matrices));
   if (op.gate) y = to.add(op::Gate{op.activation}, {y}, {});
   else if (op.activation != Activation::none) y = to.add(op::Activate{op.activation}, {y}, {});
+  if (op.turned) y = to.add(*op.turned, {y}, {});
   if (node.inputs.size() < 2) return y;
   const ValueId residual = norm(1, op.residual_norm, norms + (op.x_norm ? 2 : 0));
   return to.add(op::Add{}, {y, residual}, {});

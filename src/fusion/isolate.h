@@ -7,7 +7,8 @@ namespace stof {
 
 // Values 0, 1, ... are the node's inputs, each once; the result is its output.
 Graph isolated(const Graph& graph, const Node& node);
-// The same inputs; nothing fused. A norm that is applied to an operand is a node, and moments are not written.
+// The same inputs; nothing fused. A norm that is applied to an operand is a node, moments are not written, and columns
+// of heads that are turned are in their own order.
 Graph isolated_plain(const Graph& graph, const Node& node);
 
 // Whether the two differ.

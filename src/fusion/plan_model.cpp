@@ -35,11 +35,14 @@ std::vector<Scheme> known_schemes(const Blocks& blocks) {
   const std::array<Names, 3> sets{Names{}, Names{"linear_residual_norm", "product_residual_norm"},
                                   Names{"bias_activation", "add_norm"}};
   std::vector<Scheme> schemes{default_scheme(blocks)};
-  // A gate inside a matmul needs a kernel that may have to be compiled, where nothing compiles.
-  for (const Names& gates : {Names{"product_gate", "linear_gate"}, Names{}})
+  // A gate or a turn inside a matmul needs a kernel that may have to be compiled, where nothing compiles.
+  const Names gates{"product_gate", "linear_gate"};
+  Names gates_and_rope = gates;
+  gates_and_rope.insert(gates_and_rope.end(), {"product_rope", "linear_rope"});
+  for (const Names& further : {gates_and_rope, gates, Names{}})
     for (Names names : sets) {
       names.insert(names.end(), always.begin(), always.end());
-      names.insert(names.end(), gates.begin(), gates.end());
+      names.insert(names.end(), further.begin(), further.end());
       Scheme scheme = scheme_of_templates(blocks, names);
       if (std::find(schemes.begin(), schemes.end(), scheme) == schemes.end()) schemes.push_back(std::move(scheme));
     }

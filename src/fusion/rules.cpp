@@ -35,14 +35,26 @@ bool has_one_result(const Blocks& blocks, const SegmentView& segment) {
   });
 }
 
+// Columns of q and k are stored in another order then, which scores do not see.
+bool turns_for_attention(const Blocks& blocks, const SegmentView& segment) {
+  if (segment.nodes.size() == 1 || segment.operators.back().name != "rope") return true;
+  const ValueId turned = segment.nodes.back().output;
+  const auto& nodes = blocks.graph().nodes;
+  return turned != blocks.graph().result && std::all_of(nodes.begin(), nodes.end(), [&](const Node& reader) {
+           const bool reads = std::find(reader.inputs.begin(), reader.inputs.end(), turned) != reader.inputs.end();
+           return !reads || std::holds_alternative<op::AttendPacked>(reader.op);
+         });
+}
+
 bool has_a_template(const Blocks& blocks, const SegmentView& segment) {
   return blocks.template_for(segment) != nullptr;
 }
 
-constexpr std::array<Rule, 4> kRules{{
+constexpr std::array<Rule, 5> kRules{{
     {"attention", "attention is a segment of its own: scores, scale, mask, softmax, values", attention_is_whole},
     {"matmuls", "a segment has at most 2 matmuls", has_few_matmuls},
     {"result", "a segment has one result, and only that is used outside of it", has_one_result},
+    {"rope", "only attention reads what a matmul has turned", turns_for_attention},
     {"template", "no template covers it", has_a_template},
 }};
 
@@ -62,7 +74,7 @@ Blocks::Blocks(const Graph& graph, const FusionTarget& target)
 
 const Template* Blocks::template_for(const SegmentView& segment) const {
   const Template* found = stof::template_for(segment, applies_norms_);
-  const bool missing = found != nullptr && found->needs_gate && !target_.takes(found->fuse(segment));
+  const bool missing = found != nullptr && found->asks_device && !target_.takes(found->fuse(segment));
   return missing ? nullptr : found;
 }
 
@@ -92,7 +104,7 @@ std::string words_of(const Rule& rule, const Blocks& blocks) {
   std::string words(rule.words), covered;
   if (rule.holds != has_a_template) return words;
   for (const Template& known : templates())
-    if ((!known.needs_moments || blocks.applies_norms()) && (!known.needs_gate || blocks.target().device != nullptr))
+    if ((!known.needs_moments || blocks.applies_norms()) && (!known.asks_device || blocks.target().device != nullptr))
       covered += fmt::format("; {}", known.covers);
   return words + "; templates: " + covered.substr(2);
 }

@@ -98,6 +98,12 @@ Node fuse_gate(const SegmentView& segment) {
   return product.fused({.activation = op_of<op::Gate>(product.behind[0]).activation, .gate = true});
 }
 
+// What reads it must be attention: see the rule of that name.
+Node fuse_turned(const SegmentView& segment) {
+  const Product product{segment};
+  return product.fused({.turned = op_of<op::Rotate>(product.behind[0])});
+}
+
 Node fuse_residual(const SegmentView& segment) {
   const Product product{segment};
   Node fused = product.fused({});
@@ -126,7 +132,7 @@ Node fuse_add_norm(const SegmentView& segment) {
           .output = segment.nodes[1].output};
 }
 
-constexpr std::array<Template, 13> kTemplates{{
+constexpr std::array<Template, 15> kTemplates{{
     {"single", "one operator, or the five of attention", keep, is_single},
     {"embedding", "2 to 4 lookups, their sums", fuse_embedding, is_embedding},
     {"embedding_norm", "1 to 4 lookups, their sums, norm", fuse_embedding, is_normalised_embedding},
@@ -138,6 +144,8 @@ constexpr std::array<Template, 13> kTemplates{{
     {"product_residual_norm", "matmul, add, norm", fuse_residual_norm, nullptr, true},
     {"product_gate", "matmul, gate", fuse_gate, nullptr, false, true},
     {"linear_gate", "matmul, bias, gate", fuse_gate, nullptr, false, true},
+    {"product_rope", "matmul, rope", fuse_turned, nullptr, false, true},
+    {"linear_rope", "matmul, bias, rope", fuse_turned, nullptr, false, true},
     {"bias_activation", "bias, activate", fuse_bias_activation},
     {"add_norm", "add, norm", fuse_add_norm},
 }};

@@ -26,7 +26,7 @@ struct Template {
   Node (*fuse)(const SegmentView&);               // stands where the operator stood whose output it has
   bool (*matches)(const SegmentView&) = nullptr;  // null: the operators are what `covers` says
   bool needs_moments = false;  // of a matmul that writes those of its rows, for a norm that others apply
-  bool needs_gate = false;     // a matmul that multiplies its halves
+  bool asks_device = false;    // for a matmul that ends so, which not every one has
   bool covers_all(const SegmentView& segment) const;
 };
 

@@ -36,6 +36,11 @@ LinearSpec linear_spec(const Node& node, DType dtype, const Device* device) {
   for (std::size_t w = matrices; w < norms; ++w) spec.bias.push_back(node.weights[w].tensor);
   spec.activation = linear->activation;
   spec.gate = linear->gate;
+  if (linear->turned) {
+    std::int64_t columns = 0;
+    for (const TensorView& part : spec.weight) columns += part.dim(0);
+    spec.turned = TurnedHeads{2 * linear->turned->heads, columns / 3 / linear->turned->heads};
+  }
   spec.residual = node.inputs.size() == 2;
   spec.x_norm = norm_at(node, norms, linear->x_norm);
   spec.residual_norm = norm_at(node, norms + (linear->x_norm ? 2 : 0), linear->residual_norm);

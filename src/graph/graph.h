@@ -58,8 +58,9 @@ struct Embed {  // weights: the tables, then scale, shift where it normalises
 // A norm may be left to those who read the value: it is then stored as it was before, with the moments of its rows.
 struct Linear {  // x, and a residual to add or none; weights: matrices, as many biases, scale and shift of the norms
   Activation activation = Activation::none;
-  bool bias = true;                                       // false: no biases among the weights
-  bool gate = false;                                      // the product is a gate and what it lets through, see Gate
+  bool bias = true;                   // false: no biases among the weights
+  bool gate = false;                  // the product is a gate and what it lets through, see Gate
+  std::optional<Rotate> turned = {};  // q and k, whose columns are then stored as paired_column says
   std::optional<double> x_norm = {}, residual_norm = {};  // epsilon of what has to be normalised first
   bool moments = false;                                   // of the output are written, too
 };

@@ -109,6 +109,16 @@ std::int64_t infer(const op::Rotate& rotate, const Site& site) {
   return site.columns[0];
 }
 
+// Pairs are stored 16 columns at a time.
+void expect_turned(const op::Linear& linear, const Site& site, std::int64_t columns) {
+  if (linear.gate || linear.activation != Activation::none || linear.moments || site.node.inputs.size() != 1)
+    site.refuse("turned heads with a gate, an activation, moments or a residual; accepted: none of them");
+  if (columns % 3 != 0) site.refuse("a product of {} columns is turned; accepted: a multiple of 3", columns);
+  site.expect_heads(linear.turned->heads, columns / 3);
+  if (columns / 3 / linear.turned->heads % 16 != 0)
+    site.refuse("turned heads of {} columns; accepted: a multiple of 16", columns / 3 / linear.turned->heads);
+}
+
 std::int64_t infer(const op::Attend& attend, const Site& site) {
   site.expect_counts(3, 0);
   site.expect_columns(1, site.columns[0]);
@@ -136,6 +146,7 @@ std::int64_t infer(const op::Linear& linear, const Site& site) {
   const std::int64_t rows = site.stacked_rows(matrices);
   if (linear.gate && (inputs == 2 || rows % 2 != 0))
     site.refuse("a gate of {} columns and {} inputs; accepted: a multiple of 2, and 1", rows, inputs);
+  if (linear.turned) expect_turned(linear, site, rows);
   if (inputs == 2) site.expect_columns(1, rows);
   if (linear.x_norm) site.expect_moments(0);
   if (linear.residual_norm) site.expect_moments(1);

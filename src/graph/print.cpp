@@ -46,6 +46,7 @@ std::string detail(const op::Linear& op) {
   };
   add(!op.bias, "bare");
   add(op.gate, "gate");
+  if (op.turned) add(true, fmt::format("rope=({})", detail(*op.turned)));
   add(op.x_norm.has_value(), "x_norm");
   add(op.residual_norm.has_value(), "residual_norm");
   add(op.moments, "moments");

@@ -134,13 +134,15 @@ class ProgramBuilder {
       gate({frame.rows, columns, dtype, frame.queue}, x.at(frame), op.activation, out.at(frame));
     };
   }
+  std::shared_ptr<const void> angles(const op::Rotate& op, std::int64_t head_dim, bool by_pairs) const {
+    const RotaryShape shape{
+        .positions = options_.longest, .head_dim = head_dim, .theta = op.theta, .by_pairs = by_pairs};
+    return options_.weights->find_or_make(stof::text_of(shape), [&] { return brought(rotary_angles(shape)); });
+  }
   Step step(const op::Rotate& op, const Node& node) const {
     const std::int64_t columns = this->columns(node.output), head_dim = columns / 3 / op.heads;
-    const RotaryShape shape{.positions = options_.longest, .head_dim = head_dim, .theta = op.theta};
-    const std::shared_ptr<const void> angles =
-        options_.weights->find_or_make(stof::text_of(shape), [&] { return brought(rotary_angles(shape)); });
-    return [rotate = backend_.rows.rotate, angles, heads = 2 * op.heads, head_dim, x = slot(node.inputs[0]),
-            out = slot(node.output), columns, dtype = options_.dtype](const Frame& frame) {
+    return [rotate = backend_.rows.rotate, angles = angles(op, head_dim, false), heads = 2 * op.heads, head_dim,
+            x = slot(node.inputs[0]), out = slot(node.output), columns, dtype = options_.dtype](const Frame& frame) {
       rotate({frame.rows, columns, dtype, frame.queue},
              {.angles = static_cast<const float*>(angles.get()),
               .positions = frame.indices[static_cast<std::size_t>(TokenIndex::position)],
@@ -178,6 +180,7 @@ class ProgramBuilder {
   static std::string text_of(const LinearSpec& spec) {
     std::string text = fmt::format("{} {} {} {} {}", name_of(spec.dtype), stof::name_of(spec.activation), spec.gate,
                                    spec.residual, spec.moments);
+    if (spec.turned) text += fmt::format(" turned {} {}", spec.turned->heads, spec.turned->head_dim);
     for (const TensorView& part : spec.weight) text += fmt::format(" {}", part.data);
     for (const TensorView& part : spec.bias) text += fmt::format(" b{}", part.data);
     for (const auto& [name, norm] : {std::pair("x", spec.x_norm), std::pair("r", spec.residual_norm)})
@@ -189,7 +192,10 @@ class ProgramBuilder {
     const LinearSpec spec = linear_spec(node, options_.dtype, on_host_ ? nullptr : &options_.device);
     const PackedLinear packed =
         options_.weights->find_or_make(text_of(spec), [&] { return backend_.matmul.pack(spec); });
-    return [run = backend_.matmul.run, packed, setting = setting_for(node, packed), x = slot(node.inputs[0]),
+    const auto* op = std::get_if<op::Linear>(&node.op);
+    const std::shared_ptr<const void> turning =
+        spec.turned ? angles(*op->turned, spec.turned->head_dim, true) : nullptr;
+    return [run = backend_.matmul.run, packed, turning, setting = setting_for(node, packed), x = slot(node.inputs[0]),
             residual = slot(node.inputs.back()), adds = spec.residual, out = slot(node.output),
             x_moments = moments(node.inputs[0]), residual_moments = moments(node.inputs.back()),
             moments = moments(node.output)](const Frame& frame) {
@@ -201,7 +207,9 @@ class ProgramBuilder {
                    .setting = *setting ? &**setting : nullptr,
                    .x_moments = x_moments.at(frame),
                    .residual_moments = adds ? residual_moments.at(frame) : nullptr,
-                   .moments = moments.at(frame)});
+                   .moments = moments.at(frame),
+                   .angles = static_cast<const float*>(turning.get()),
+                   .positions = frame.indices[static_cast<std::size_t>(TokenIndex::position)]});
     };
   }
   Step step(const op::MatMul&, const Node& node) { return linear(node); }

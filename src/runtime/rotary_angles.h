@@ -10,6 +10,7 @@ namespace stof {
 struct RotaryShape {
   std::int64_t positions = 0, head_dim = 0;
   double theta = 1e4;
+  bool by_pairs = false;  // [positions][head_dim / 2][2]: each cosine with its sine
 };
 
 // f32 [positions][2][head_dim / 2]: cosines, sines. The angles are products of two floats, as in the definition that

@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/hash.h"
 #include "src/fusion/isolate.h"
+#include "src/fusion/work.h"
 #include "src/tensor/convert.h"
 
 namespace stof {
@@ -86,6 +87,7 @@ WorkTimer::WorkTimer(const Work& work, const ProgramOptions& options, const Buck
     fill_inputs(call, plain);
     call.run();
     want_ = sampled(call, plain.result, plain.value(plain.result).columns);
+    pair_heads(work.node);
   }
   program_ = std::make_unique<Program>(graph_, options);
   call_ = std::make_unique<TimedCall>(*program_, bucket);
@@ -106,6 +108,20 @@ void WorkTimer::fill_inputs(TimedCall& call, const Graph& graph) const {
     call.fill(node.output, std::as_bytes(std::span(moments)), all_bytes,
               moments_bytes(call.row_capacity(), value.columns));
   }
+}
+
+// What was computed operator by operator, in the order in which a matmul stores heads that it turns.
+void WorkTimer::pair_heads(const Node& node) {
+  const std::optional<TurnedHeads> turned = linear_spec(node, dtype_, nullptr).turned;
+  if (!turned) return;
+  const std::vector<float> before = want_;
+  const auto columns = static_cast<std::size_t>(graph_.value(graph_.result).columns);
+  for (std::size_t row = 0; row < before.size(); row += columns)
+    for (std::int64_t i = 0; i < turned->heads * turned->head_dim; ++i) {
+      const std::int64_t of_head = i % turned->head_dim;
+      const auto place = static_cast<std::size_t>(i - of_head + paired_column(of_head, turned->head_dim));
+      want_[row + place] = before[row + static_cast<std::size_t>(i)];
+    }
 }
 
 std::vector<float> WorkTimer::sampled(TimedCall& call, ValueId value, std::int64_t columns) const {

@@ -26,6 +26,7 @@ class WorkTimer {
 
  private:
   void fill_inputs(TimedCall& call, const Graph& graph) const;
+  void pair_heads(const Node& node);
   std::vector<float> sampled(TimedCall& call, ValueId value, std::int64_t columns) const;
   std::string check_moments(TimedCall& call, const std::vector<float>& rows, std::int64_t columns) const;
 

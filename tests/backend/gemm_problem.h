@@ -14,6 +14,7 @@ struct GemmCase {
   DType dtype = DType::f16;
   Activation activation = Activation::none;
   bool bias = true, residual = false, x_norm = false, residual_norm = false, moments = false, gate = false;
+  TurnedHeads turned = {};
   float mean = 0.3f;  // of rows that have a norm; their deviation is about 1
 };
 
@@ -50,6 +51,7 @@ class GemmProblem {
     residual = rows_of(the.columns, the.residual_norm ? the.mean : 0.f);
     x_moments = moments_of(x, the.rows, the.inner);
     residual_moments = moments_of(residual, the.rows, the.columns);
+    if (the.turned.heads > 0) draw_turns();
     compute();
   }
 
@@ -59,6 +61,7 @@ class GemmProblem {
                     .activation = the_.activation,
                     .gate = the_.gate,
                     .residual = the_.residual,
+                    .turned = the_.turned.heads > 0 ? std::optional(the_.turned) : std::nullopt,
                     .moments = the_.moments,
                     .dtype = the_.dtype,
                     .device = &device};
@@ -68,8 +71,11 @@ class GemmProblem {
     return spec;
   }
 
+  static constexpr std::int32_t kPositions = 50;
   Tensor weight, bias, x_scale, x_shift, x, residual, x_moments, residual_moments;
-  std::vector<double> want;  // [rows, columns]
+  Tensor angles;                        // of turned heads, as a matmul reads them
+  std::vector<std::int32_t> positions;  // of rows, in no order
+  std::vector<double> want;             // [rows, columns]
 
  private:
   static constexpr float kEpsilon = 1e-5f;
@@ -88,6 +94,26 @@ class GemmProblem {
     const double factor = 1 / std::sqrt(variance / static_cast<double>(columns) + kEpsilon);
     for (std::int64_t i = 0; i < columns; ++i)
       row[i] = (row[i] - mean) * factor * scale.as<float>()[i] + shift.as<float>()[i];
+  }
+
+  void draw_turns() {
+    angles = random_tensor(DType::f32, {kPositions, the_.turned.head_dim / 2, 2}, random_);
+    for (std::int64_t row = 0; row < the_.rows; ++row)
+      positions.push_back(static_cast<std::int32_t>(random_() % kPositions));
+  }
+
+  // Heads of one row, turned and in the order in which they are stored.
+  void turn(double* row, std::int32_t position) const {
+    const std::int64_t head_dim = the_.turned.head_dim, half = head_dim / 2;
+    const float* const angle = angles.as<float>() + position * head_dim;
+    for (std::int64_t head = 0; head < the_.turned.heads; ++head, row += head_dim) {
+      const std::vector<double> before(row, row + head_dim);
+      for (std::int64_t i = 0; i < half; ++i) {
+        const double a = before[static_cast<std::size_t>(i)], b = before[static_cast<std::size_t>(half + i)];
+        row[paired_column(i, head_dim)] = a * angle[2 * i] - b * angle[2 * i + 1];
+        row[paired_column(half + i, head_dim)] = b * angle[2 * i] + a * angle[2 * i + 1];
+      }
+    }
   }
 
   void compute() {
@@ -111,6 +137,7 @@ class GemmProblem {
             reference_activation(the_.activation, product(c)) * (the_.gate ? product(the_.columns + c) : 1.0) +
             added[static_cast<std::size_t>(c)];
       }
+      if (the_.turned.heads > 0) turn(want.data() + r * the_.columns, positions[static_cast<std::size_t>(r)]);
     }
   }
 

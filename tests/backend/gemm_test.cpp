@@ -44,7 +44,9 @@ class GemmTest : public testing::Test {
                  .setting = &setting,
                  .x_moments = the.x_norm ? there.floats(problem.x_moments) : nullptr,
                  .residual_moments = the.residual_norm ? there.floats(problem.residual_moments) : nullptr,
-                 .moments = static_cast<float*>(there.result(result.moments))});
+                 .moments = static_cast<float*>(there.result(result.moments)),
+                 .angles = the.turned.heads > 0 ? there.floats(problem.angles) : nullptr,
+                 .positions = there.in(std::span<const std::int32_t>(problem.positions))});
     there.finish();
     return result;
   }
@@ -222,6 +224,47 @@ TEST_P(Gemm, GatesWhatItsOtherHalfIs) {
       the.x_norm = norm, the.gate = true;
       expect_definition(the, settings, seed++);
     }
+}
+
+// Heads of two sizes with positions in no order, and columns behind them that stay; cut by rows, by tiles in the middle
+// of heads, and by CTAs that share the inner dimension.
+TEST_P(GemmEpilogue, TurnsHeads) {
+  unsigned seed = 80;
+  for (const auto& [rows, columns, heads, head_dim] :
+       {std::array<std::int64_t, 4>{1, 192, 2, 64}, {133, 576, 6, 64}, {257, 776, 5, 128}, {300, 520, 2, 256}})
+    for (const auto& [bias, norm] : {std::pair(false, false), std::pair(true, false), std::pair(true, true)}) {
+      GemmCase the{.rows = rows, .columns = columns, .inner = 320, .dtype = dtype_, .bias = bias, .x_norm = norm};
+      the.turned = {heads, head_dim};
+      expect_definition(the, {setting_}, seed++);
+    }
+}
+
+TEST_P(Gemm, TilesOfSeveralWavesTurnHeads) {
+  const std::vector<MatmulSetting> settings =
+      settings_of({"wgmma 128x192 k64 s4 w2 t1 split1", "wgmma 128x192 k64 s4 w1 t2 split1 share2",
+                   "wgmma 128x256 k64 s3 w2 t1 split1 share2", "wgmma 128x72 k64 s7 w2 t1 split1",
+                   "wgmma 64x48 k64 s7 w1 t1 split1", "mma 128x128 k32 s4 w8 t1 split1"});
+  GemmCase the{.rows = 2500, .columns = 2312, .inner = 136, .dtype = dtype_, .x_norm = true};
+  for (const TurnedHeads turned : {TurnedHeads{24, 64}, TurnedHeads{12, 128}}) {
+    the.turned = turned;
+    expect_definition(the, settings, 90);
+  }
+}
+
+// What is no head's is not multiplied by anything: infinity stays what it is.
+TEST_P(Gemm, ColumnsBehindTurnedHeadsMayOverflow) {
+  if (dtype_ != DType::f16) GTEST_SKIP() << "bf16 overflows later";
+  const GemmCase the{.rows = 70, .columns = 192, .inner = 64, .dtype = dtype_, .bias = false, .turned = {2, 64}};
+  GemmProblem problem(the, 7);
+  for (std::int64_t i = 128 * 64; i < 192 * 64; ++i) problem.weight.as<float>()[i] = 6e4f;
+  for (std::int64_t i = 0; i < the.rows * 64; ++i) set_element(problem.x, i, 4.f);
+  const PackedLinear packed = device_.backend->matmul.pack(problem.spec(device_));
+  for (const char* text : {"wgmma 64x64 k64 s6 w1 t1 split1", "mma 64x64 k32 s4 w2 t1 split1"}) {
+    const Result result = run(the, problem, packed, matmul_setting_of(text));
+    for (std::int64_t row = 0; row < the.rows; ++row)
+      for (std::int64_t column = 128; column < 192; ++column)
+        ASSERT_EQ(element(result.out, row * 192 + column), std::numeric_limits<double>::infinity()) << text;
+  }
 }
 
 // What a layer norm takes away again is large: the mean of a row, next to its deviation.

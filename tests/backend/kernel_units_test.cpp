@@ -187,7 +187,7 @@ TEST(GemmUnits, HaveLinesOfTheirOwn) {
                             .bias = true,
                             .x_norm = true,
                             .gate = true};
-  EXPECT_EQ(line_of(shared), "stof_gemm(f16 128 192 4 2 1 1 gelu 1 0 1 0 0 1 2)");
+  EXPECT_EQ(line_of(shared), "stof_gemm(f16 128 192 4 2 1 1 gelu 1 0 1 0 0 1 0 2)");
   EXPECT_EQ(name_of(shared), "gemm_f16_128x192_s4_w2_t1_p1_gelu_b1_r0_x1_n0_m0_g1_c2");
 }
 
@@ -207,6 +207,12 @@ std::vector<GemmInstance> gemms_to_compile() {
     for (const Activation activation : {Activation::silu, Activation::gelu})
       all.push_back(
           {.setting = matmul_setting_of(text), .activation = activation, .bias = true, .x_norm = true, .gate = true});
+  // Boxes of one head with most sums, heads cut by tiles, shared sums, and without anything that precedes the turn.
+  for (const char* text : {"wgmma 128x192 k64 s4 w1 t2 split1 share2", "wgmma 128x72 k64 s7 w2 t1 split1",
+                           "wgmma 64x64 k64 s4 w1 t1 split4", "mma 128x128 k32 s4 w8 t1 split1"})
+    all.push_back(
+        {.setting = matmul_setting_of(text), .dtype = DType::bf16, .bias = true, .x_norm = true, .turned = true});
+  all.push_back({.setting = matmul_setting_of("wgmma 128x256 k64 s3 w2 t1 split1"), .turned = true});
   for (const MatmulSetting& setting : mma_settings())
     for (const bool deferred : {false, true})
       all.push_back({.setting = setting,

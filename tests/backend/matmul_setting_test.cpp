@@ -2,6 +2,7 @@
 // Settings of matmul as text and as a list for a problem: needs no device.
 #include "src/backend/matmul_setting.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "src/backend/contract.h"
@@ -95,6 +96,38 @@ TEST(MatmulSettings, RefuseByName) {
   spec = spec_on(device), spec.device = nullptr, spec.dtype = DType::f32, spec.moments = true;
   EXPECT_ERROR(cpu_backend.matmul.pack(spec), ErrorKind::unsupported,
                "no matmul with a layer norm of its operands on the CPU; accepted: none");
+}
+
+// Any tile has whole pairs, and any part of an inner dimension; columns find their angle by a mask.
+TEST(MatmulSettings, OfTurnedHeadsAreOurs) {
+  const MatmulOperations& matmul = cuda_backend.matmul;
+  const Device device = open_device("cuda:h200");
+  LinearSpec spec = spec_on(device);
+  spec.weight = {view_of(nullptr, DType::f16, {2304, 768})};
+  spec.turned = TurnedHeads{24, 64};
+  const auto why_not = [&](const char* setting) {
+    return matmul.refuses(spec, 128, matmul_setting_of(setting)).value_or("taken");
+  };
+  for (const char* setting : {"wgmma 128x72 k64 s7 w2 t1 split1", "wgmma 128x192 k64 s4 w1 t2 split1 share2",
+                              "wgmma 64x64 k64 s4 w1 t1 split4", "mma 64x64 k32 s4 w2 t1 split1"})
+    EXPECT_EQ(why_not(setting), "taken") << setting;
+  EXPECT_EQ(why_not("cublaslt"), "cublaslt turns no heads");
+  const char* const kTile = "wgmma 64x64 k64 s6 w1 t1 split1";
+  for (const std::int64_t head_dim : {32, 96}) {
+    spec.turned->head_dim = head_dim;
+    EXPECT_EQ(why_not(kTile), fmt::format("wgmma turns heads of 64, 128, 256, ... columns, not {}", head_dim));
+  }
+  EXPECT_FALSE(matmul.takes(spec));
+  spec.turned = TurnedHeads{24, 128};
+  EXPECT_EQ(why_not(kTile), "24 heads of 128 columns are more than the product's 2304");
+  spec.turned = TurnedHeads{12, 128};
+  EXPECT_EQ(why_not(kTile), "taken");
+  spec.residual = true;
+  EXPECT_EQ(why_not(kTile), "wgmma has nothing after heads that are turned: no gate, activation, residual, moments");
+  spec.residual = false, spec.device = nullptr, spec.dtype = DType::f32;
+  EXPECT_FALSE(cpu_backend.matmul.takes(spec));
+  EXPECT_ERROR(cpu_backend.matmul.pack(spec), ErrorKind::unsupported,
+               "no matmul that turns heads on the CPU; accepted: none turned");
 }
 
 TEST(MatmulSettings, OfAGateAreThoseWhoseTilesHoldBothHalves) {

@@ -108,5 +108,29 @@ TEST(LaidOutWeights, AGateAndWhatItLetsThroughTakeTurns) {
   }
 }
 
+// Two heads of 16 columns: pairs i and i + 8 beside each other, of which the even ones fill 8 columns and then the odd.
+// What follows them stays.
+TEST(LaidOutWeights, TurnedHeadsHaveTheirPairsBesideEachOther) {
+  constexpr std::int64_t kOrder[16] = {0, 8, 2, 10, 4, 12, 6, 14, 1, 9, 3, 11, 5, 13, 7, 15};
+  const Tensor matrix = drawn({40, kInner}, 7), bias = drawn({40}, 8);
+  const Operands operands;
+  for (const bool normed : {false, true}) {
+    LinearSpec spec{
+        .weight = {matrix.view()}, .bias = {bias.view()}, .turned = TurnedHeads{2, 16}, .dtype = DType::f16};
+    if (normed) spec.x_norm = DeferredNorm{operands.scale.view(), operands.shift.view()};
+    const LaidOutWeights weights = lay_out(spec);
+    for (std::int64_t row = 0; row < 40; ++row) {
+      const std::int64_t from = row < 32 ? row / 16 * 16 + kOrder[row % 16] : row;
+      for (std::int64_t column = 0; column < kInner; ++column) {
+        const float scale = normed ? operands.scale.as<float>()[column] : 1.f;
+        EXPECT_EQ(stored_at(weights.matrix, row, column),
+                  rounded(matrix.as<float>()[from * kInner + column] * scale, DType::f16));
+      }
+      if (normed) continue;
+      EXPECT_EQ(weights.bias.at(static_cast<std::size_t>(row)), bias.as<float>()[from]);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace stof::cuda

@@ -96,6 +96,25 @@ TEST(DeferNormsOfModernBert, OnlyTheLastNormIsLeft) {
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 2e-5);
 }
 
+// The same with q and k turned by the matmuls that make them.
+TEST(DeferNormsOfModernBert, AMatmulTurnsWhatItMakes) {
+  const Model model = small_modernbert();
+  const Graph graph = simplify(build_graph(model));
+  const Device device = norming_device();
+  const Blocks blocks(graph, {&device, DType::f32});
+  const Scheme scheme =
+      scheme_of_templates(blocks, std::vector<std::string_view>{"embedding_norm", "product_residual_norm",
+                                                                "product_residual", "product_gate", "product_rope"});
+  const Graph fused = fuse(blocks, scheme);
+  const std::vector<std::string> works = works_of(fused);
+  ASSERT_EQ(works.size(), 1 + 4 * 5U + 1);
+  EXPECT_EQ(works[1], "linear 128>384 bare rope=(heads=2 theta=160000)");
+  EXPECT_EQ(works[6], "linear 128>384 bare rope=(heads=2 theta=10000) x_norm");
+  const std::vector<float> want = run(graph, model, open_device("cpu")), got = run(fused, model, device);
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 2e-5);
+}
+
 TEST_F(DeferNorms, TheResultStays) {
   const std::vector<float> want = run(graph_, model_, open_device("cpu"));
   const std::vector<float> got = run(fuse(blocks_, scheme_), model_, device_);

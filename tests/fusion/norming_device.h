@@ -30,6 +30,7 @@ class NaiveLinear {
   explicit NaiveLinear(const LinearSpec& spec)
       : activation_(spec.activation),
         gate_(spec.gate),
+        turned_(spec.turned.value_or(TurnedHeads{})),
         in_(spec.weight.front().dim(1)),
         weight_(in_a_row(spec.weight)),
         bias_(in_a_row(spec.bias)),
@@ -52,6 +53,7 @@ class NaiveLinear {
       for (std::int64_t o = 0; o < written; ++o)
         out[o] = static_cast<float>(activated(sum(o, x)) * (gate_ ? sum(written + o, x) : 1) +
                                     residual[static_cast<std::size_t>(o)] + (wrong ? 0.5 : 0));
+      if (turned_.heads > 0) turn(out, call.angles + call.positions[static_cast<std::size_t>(row)] * turned_.head_dim);
       if (call.moments != nullptr) write_moments(out, call.moments + row * moment_pieces(out_) * 2);
     }
   }
@@ -106,6 +108,18 @@ class NaiveLinear {
     return x;
   }
 
+  void turn(float* row, const float* angles) const {
+    const std::int64_t half = turned_.head_dim / 2;
+    for (std::int64_t head = 0; head < turned_.heads; ++head, row += turned_.head_dim) {
+      const std::vector<float> before(row, row + turned_.head_dim);
+      for (std::int64_t i = 0; i < half; ++i) {
+        const double a = before[static_cast<std::size_t>(i)], b = before[static_cast<std::size_t>(half + i)];
+        row[paired_column(i, turned_.head_dim)] = static_cast<float>(a * angles[2 * i] - b * angles[2 * i + 1]);
+        row[paired_column(half + i, turned_.head_dim)] = static_cast<float>(b * angles[2 * i] + a * angles[2 * i + 1]);
+      }
+    }
+  }
+
   void write_moments(const float* row, float* moments) const {
     for (std::int64_t begin = 0; begin < out_; begin += kMomentColumns, moments += 2) {
       const std::int64_t count = std::min(kMomentColumns, out_ - begin);
@@ -126,6 +140,7 @@ class NaiveLinear {
 
   Activation activation_;
   bool gate_;
+  TurnedHeads turned_;
   std::int64_t in_, out_ = 0;
   std::vector<double> weight_, bias_;
   Norm x_norm_, residual_norm_;

@@ -11,7 +11,9 @@
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
 #include "tests/expect_error.h"
+#include "tests/fusion/norming_device.h"
 #include "tests/runtime/small_bert.h"
+#include "tests/runtime/small_modernbert.h"
 
 namespace stof {
 namespace {
@@ -72,6 +74,38 @@ TEST(RulesOfDecoders, AResultThatIsUsedTwiceStays) {
       if (blocks.view(kind, pair, 0).names() == "add, norm" && rule != nullptr) broken.insert(rule->name);
     }
   EXPECT_EQ(broken, std::set<std::string_view>{"result"});
+}
+
+// Columns of q and k come in another order, which nobody else expects.
+TEST(RulesOfTurns, OnlyAttentionReadsWhatAMatmulTurned) {
+  const Model model = small_modernbert();
+  Graph graph = simplify(build_graph(model));
+  const Device device = norming_device();
+  const auto rule_of_first_turn = [&] {
+    const Blocks blocks(graph, {&device, DType::f32});
+    for (std::size_t kind = 0; kind < blocks.kinds().size(); ++kind)
+      for (std::size_t begin = 0; begin + 2 <= blocks.operators(kind).size(); ++begin)
+        if (blocks.view(kind, {begin, begin + 2}, 0).names() == "matmul, rope") {
+          const Rule* broken = broken_rule(blocks, kind, {begin, begin + 2});
+          return broken == nullptr ? std::string() : words_of(*broken, blocks);
+        }
+    return std::string("no turn");
+  };
+  EXPECT_EQ(rule_of_first_turn(), "");
+  for (Node& node : graph.nodes)  // attention takes what was not turned, and a sum what was
+    if (const auto* attend = std::get_if<op::AttendPacked>(&node.op); attend != nullptr) {
+      node = {.op = op::Activate{Activation::relu}, .inputs = node.inputs, .weights = {}, .output = node.output};
+    }
+  EXPECT_EQ(rule_of_first_turn(), "only attention reads what a matmul has turned");
+}
+
+// On the CPU it is a row operation.
+TEST(RulesOfTurns, IsNoTemplateWhereNoMatmulTurns) {
+  const Model model = small_modernbert();
+  const Graph graph = simplify(build_graph(model));
+  const Device cpu = open_device("cpu");
+  const Blocks blocks(graph, {&cpu, DType::f32});
+  EXPECT_EQ(scheme_of_templates(blocks, std::vector<std::string_view>{"product_rope"}), detached_scheme(blocks));
 }
 
 TEST(Templates, EveryTemplateIsNamedOnce) {

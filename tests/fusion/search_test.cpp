@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "src/base/hash.h"
@@ -12,6 +13,7 @@
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
 #include "tests/runtime/small_bert.h"
+#include "tests/runtime/small_modernbert.h"
 
 namespace stof {
 namespace {
@@ -174,6 +176,22 @@ TEST_F(SearchTest, KnownSchemesAreLegalAndDiffer) {
 TEST_F(SearchTest, OnTheHostPredictionsKeepTheDefaultScheme) {
   const Device device = open_device("cpu");
   EXPECT_EQ(analytical_search(blocks_, {&device, DType::f32, 128, 1, 128}).scheme, default_scheme(blocks_));
+}
+
+// In f32 there is no such matmul, and turning stays an operation on rows.
+TEST(Predictions, LetMatmulsTurnHeadsOnAGpu) {
+  const Device device = open_device("cuda:h200");
+  const Model model = small_modernbert();
+  const Graph graph = simplify(build_graph(model));
+  for (const DType dtype : {DType::f16, DType::f32}) {
+    const Blocks blocks(graph, {&device, dtype});
+    const Graph fused = fuse(blocks, analytical_search(blocks, {&device, dtype, 1024, 2, 512}).scheme);
+    const auto turning = std::count_if(fused.nodes.begin(), fused.nodes.end(), [](const Node& node) {
+      const auto* linear = std::get_if<op::Linear>(&node.op);
+      return linear != nullptr && linear->turned;
+    });
+    EXPECT_EQ(turning, dtype == DType::f16 ? model.config.layers : 0);
+  }
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "tests/expect_error.h"
 #include "tests/fusion/norming_device.h"
 #include "tests/runtime/small_bert.h"
+#include "tests/runtime/small_modernbert.h"
 #include "tests/temporary_folder.h"
 
 namespace stof {
@@ -108,6 +109,26 @@ TEST_F(Tune, ForcedNormsOfOperandsAreRightEndToEnd) {
   EXPECT_EQ(programs.plan_of(result.bucket).settings, result.search.settings);
   EXPECT_NE(&programs.of(result.bucket), &programs.by_default());
   EXPECT_EQ(programs.count(), 2U);
+}
+
+// Measured by itself, a matmul that turns heads is compared with the operators that it stands for.
+TEST_F(Tune, HeadsThatAMatmulTurnsAreRight) {
+  const Model model = small_modernbert();
+  const Graph graph = simplify(build_graph(model));
+  TuneOptions forced = options(norming_device());
+  const Blocks blocks(graph, {&forced.device, DType::f32});
+  forced.scheme = scheme_of_templates(blocks, std::vector<std::string_view>{"product_rope"}).text();
+  const TuneResult result = tune(model, forced);
+  int turned = 0;
+  for (const auto& [work, times] : result.search.tried)
+    if (work.find("rope=(") != std::string::npos) {
+      ++turned;
+      ASSERT_FALSE(times.empty()) << work;
+      for (const SettingTime& time : times) EXPECT_NE(time.setting, text_of(wrong_setting())) << work;
+    }
+  EXPECT_EQ(turned, 2);  // for two kinds of layers
+  EXPECT_EQ(result.plan.confirmed.back().what, "forced");
+  EXPECT_LE(result.plan.confirmed.back().error, 1e-4);
 }
 
 // As it would be after an update of the library that has lost a kernel.

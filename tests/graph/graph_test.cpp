@@ -88,6 +88,17 @@ TEST(Infer, NamesWhatDoesNotFit) {
   expect_refused([](Graph& g) { g.nodes[5].op = op::Linear{.gate = true}, g.nodes[5].inputs.push_back(4); },
                  "linear 'encoder.layer.0.intermediate.activation': a gate of 40 columns and 2 inputs; accepted: a "
                  "multiple of 2, and 1");
+  const std::string turned = "linear 'encoder.layer.0.attention.self.qkv': ";
+  const auto turn = [](Graph& g, std::int64_t heads) -> op::Linear& {
+    return std::get<op::Linear>(g.nodes[1].op = op::Linear{.turned = op::Rotate{.heads = heads}});
+  };
+  expect_refused([&](Graph& g) { turn(g, 3); }, turned + "turned heads of 8 columns; accepted: a multiple of 16");
+  expect_refused([&](Graph& g) { turn(g, 5); }, turned + "5 heads for 24 columns");
+  expect_refused([&](Graph& g) { turn(g, 3).activation = Activation::relu; },
+                 turned + "turned heads with a gate, an activation, moments or a residual; accepted: none of them");
+  expect_refused([](Graph& g) { g.nodes[5].op = op::Linear{.turned = op::Rotate{}}; },
+                 "linear 'encoder.layer.0.intermediate.activation': a product of 40 columns is turned; accepted: a "
+                 "multiple of 3");
   expect_refused([](Graph& g) { g.nodes[5].op = op::Gate{}, g.nodes[5].weights.clear(); },
                  "linear 'encoder.layer.0.output.dense': weight 'encoder.layer.0.output.dense.weight' has shape [24, "
                  "40]; accepted: [n, 12]");

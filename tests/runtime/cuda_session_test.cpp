@@ -10,6 +10,10 @@
 
 #include "src/backend/cuda/driver/api.h"
 #include "src/backend/cuda/driver/blas.h"
+#include "src/fusion/fuse.h"
+#include "src/graph/build.h"
+#include "src/graph/simplify.h"
+#include "src/runtime/tune.h"
 #include "tests/expect_error.h"
 #include "tests/model/checkpoint.h"
 #include "tests/runtime/small_bert.h"
@@ -188,6 +192,31 @@ TEST_F(CudaSession, RunsModernBertOfLongTextsAsTheCpuDoes) {
             << mask << ", " << name_of(dtype);
       }
     }
+  }
+}
+
+// Whatever is predicted to be faster: every matmul that turns heads, by itself and in the model.
+TEST_F(CudaSession, TurnsHeadsInTheMatmul) {
+  const Model model = small_modernbert();
+  const Graph graph = simplify(build_graph(model));
+  const Device device = open_device("cuda");
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const Blocks blocks(graph, {&device, dtype});
+    const Scheme scheme = scheme_of_templates(
+        blocks, std::vector<std::string_view>{"embedding_norm", "product_rope", "product_residual", "product_gate"});
+    const TuneResult result = tune(model, {.device = device,
+                                           .dtype = dtype,
+                                           .texts = 3,
+                                           .longest = 300,
+                                           .scheme = scheme.text(),
+                                           .seconds_a_time = 0.001,
+                                           .confirming_seconds = 0.01});
+    EXPECT_EQ(result.wrong, 0) << name_of(dtype);
+    const auto turned = std::count_if(result.plan.works.begin(), result.plan.works.end(), [](const PlannedWork& work) {
+      return work.work.find("rope=(") != std::string::npos;
+    });
+    EXPECT_EQ(turned, 2) << name_of(dtype);  // layers of two kinds of positions
+    EXPECT_LE(result.plan.confirmed.back().error, dtype == DType::f16 ? 1e-2 : 5e-2) << name_of(dtype);
   }
 }
 

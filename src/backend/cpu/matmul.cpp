@@ -9,7 +9,7 @@ namespace {
 // oneDNN has no gate.
 bool takes(const LinearSpec& spec) {
   if (spec.dtype != DType::f32 && spec.dtype != DType::bf16) return false;
-  if (spec.x_norm || spec.residual_norm || spec.moments) return false;
+  if (spec.x_norm || spec.residual_norm || spec.moments || spec.turned) return false;
   return !spec.gate || (panels_take(spec.dtype) && !spec.residual);
 }
 
@@ -18,6 +18,7 @@ PackedLinear pack(const LinearSpec& spec) {
     fail(ErrorKind::unsupported, "no matmul in {} on the CPU; accepted: f32, bf16", name_of(spec.dtype));
   if (spec.x_norm || spec.residual_norm || spec.moments)
     fail(ErrorKind::unsupported, "no matmul with a layer norm of its operands on the CPU; accepted: none");
+  if (spec.turned) fail(ErrorKind::unsupported, "no matmul that turns heads on the CPU; accepted: none turned");
   if (spec.gate && !takes(spec))
     fail(ErrorKind::unsupported, "no matmul with a gate{} in {} on this CPU; accepted: {}",
          spec.residual ? " and a residual" : "", name_of(spec.dtype),

@@ -66,6 +66,7 @@ GemmParams params_of(const GemmLinear& linear, const LinearCall& call) {
   STOF_CHECK((!problem.x_norm || call.x_moments != nullptr) && (!problem.moments || call.moments != nullptr));
   STOF_CHECK(!problem.residual || call.residual != nullptr);
   STOF_CHECK(!problem.residual_norm || call.residual_moments != nullptr);
+  STOF_CHECK(problem.turned.heads == 0 || (call.angles != nullptr && std::ssize(call.positions) >= call.rows));
   return {.rows = narrow<int>(call.rows, "rows"),
           .columns = narrow<int>(problem.columns, "columns"),
           .inner = narrow<int>(problem.inner, "in"),
@@ -78,6 +79,10 @@ GemmParams params_of(const GemmLinear& linear, const LinearCall& call) {
           .moments = call.moments,
           .x_epsilon = linear.x_epsilon,
           .residual_epsilon = linear.residual_epsilon,
+          .angles = call.angles,
+          .positions = call.positions.data(),
+          .turned = narrow<int>(problem.turned.heads * problem.turned.head_dim, "columns of heads"),
+          .head_mask = narrow<int>(problem.turned.head_dim - 1, "head_dim"),
           .residual = call.residual,
           .out = call.out};
 }

@@ -30,22 +30,23 @@ GemmInstance instance_of(const MatmulProblem& problem, const MatmulSetting& sett
           .x_norm = problem.x_norm,
           .residual_norm = problem.residual_norm,
           .moments = problem.moments,
-          .gate = problem.gate};
+          .gate = problem.gate,
+          .turned = problem.turned.heads > 0};
 }
 
 std::string name_of(const GemmInstance& i) {
   const MatmulSetting& s = i.setting;
-  return fmt::format("{}gemm_{}_{}x{}_s{}_w{}_t{}_p{}_{}_b{:d}_r{:d}_x{:d}_n{:d}_m{:d}{}{}", is_mma(i) ? "mma_" : "",
+  return fmt::format("{}gemm_{}_{}x{}_s{}_w{}_t{}_p{}_{}_b{:d}_r{:d}_x{:d}_n{:d}_m{:d}{}{}{}", is_mma(i) ? "mma_" : "",
                      name_of(i.dtype), s.rows, s.columns, s.stages, s.warpgroups, s.teams, s.split,
                      name_of(i.activation), i.bias, i.residual, i.x_norm, i.residual_norm, i.moments,
-                     i.gate ? "_g1" : "", s.share > 1 ? fmt::format("_c{}", s.share) : "");
+                     i.gate ? "_g1" : "", i.turned ? "_h1" : "", s.share > 1 ? fmt::format("_c{}", s.share) : "");
 }
 
 std::string line_of(const GemmInstance& i) {
   const MatmulSetting& s = i.setting;
-  return fmt::format("stof_gemm({} {} {} {} {} {} {} {} {:d} {:d} {:d} {:d} {:d} {:d} {})", name_of(i.dtype), s.rows,
-                     s.columns, s.stages, s.warpgroups, s.teams, s.split, name_of(i.activation), i.bias, i.residual,
-                     i.x_norm, i.residual_norm, i.moments, i.gate, s.share);
+  return fmt::format("stof_gemm({} {} {} {} {} {} {} {} {:d} {:d} {:d} {:d} {:d} {:d} {:d} {})", name_of(i.dtype),
+                     s.rows, s.columns, s.stages, s.warpgroups, s.teams, s.split, name_of(i.activation), i.bias,
+                     i.residual, i.x_norm, i.residual_norm, i.moments, i.gate, i.turned, s.share);
 }
 
 std::string mma_source_of(const GemmInstance& i, const std::string& epilogue) {
@@ -65,8 +66,8 @@ std::string source_of(const GemmInstance& i) {
       fmt::format("GemmShape{{{}, {}, {}, {}, {}, {}{}}}", s.rows, s.columns, s.stages, s.warpgroups, s.teams, s.split,
                   s.share > 1 ? fmt::format(", {}", s.share) : "");
   const std::string epilogue =
-      fmt::format("GemmEpilogue{{{}, {}, {}, {}, {}, {}{}}}", activation_number(i.activation), i.bias, i.residual,
-                  i.x_norm, i.residual_norm, i.moments, i.gate ? ", true" : "");
+      fmt::format("GemmEpilogue{{{}, {}, {}, {}, {}, {}, {}, {}}}", activation_number(i.activation), i.bias, i.residual,
+                  i.x_norm, i.residual_norm, i.moments, i.gate, i.turned);
   if (is_mma(i)) return mma_source_of(i, epilogue);
   return fmt::format(
       "#include \"kernels/cuda/gemm.cuh\"\n"
@@ -91,6 +92,7 @@ std::vector<GemmInstance> gemm_built_ahead() {
     built.push_back({.setting = setting, .residual = true, .moments = true});
     built.push_back({.setting = setting, .activation = Activation::gelu, .bias = true, .x_norm = true, .gate = true});
     for (const bool deferred : {false, true}) {
+      built.push_back({.setting = setting, .bias = deferred, .x_norm = deferred, .turned = true});
       GemmInstance instance{.setting = setting, .bias = true, .x_norm = deferred};
       built.push_back(instance);
       instance.activation = Activation::gelu;

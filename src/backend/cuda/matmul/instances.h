@@ -19,7 +19,8 @@ struct GemmInstance {
   MatmulSetting setting;  // of wgmma or mma
   DType dtype = DType::f16;
   Activation activation = Activation::none;
-  bool bias = false, residual = false, x_norm = false, residual_norm = false, moments = false, gate = false;
+  bool bias = false, residual = false, x_norm = false, residual_norm = false, moments = false, gate = false,
+       turned = false;
 };
 
 // What computes the problem. A norm of x brings a bias.

@@ -42,6 +42,19 @@ constexpr std::array<Tile, 19> kTiles{{{64, 48, 7, 1, 1, 1, 1, 1},
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+// Boxes of 64 columns are of one head, and a column's place in its head is found by a mask.
+std::optional<std::string> turning_refusal(const MatmulProblem& problem, std::string_view kernel) {
+  const auto [heads, head_dim] = problem.turned;
+  if (heads == 0) return std::nullopt;
+  if (head_dim < 64 || (head_dim & (head_dim - 1)) != 0)
+    return fmt::format("{} turns heads of 64, 128, 256, ... columns, not {}", kernel, head_dim);
+  if (heads * head_dim > problem.columns)
+    return fmt::format("{} heads of {} columns are more than the product's {}", heads, head_dim, problem.columns);
+  if (problem.gate || problem.residual || problem.moments || problem.activation != Activation::none)
+    return fmt::format("{} has nothing after heads that are turned: no gate, activation, residual, moments", kernel);
+  return std::nullopt;
+}
+
 // By the rules of both kernels.
 std::optional<std::string> operands_refusal(const MatmulProblem& problem, std::string_view kernel) {
   if (problem.dtype != DType::f16 && problem.dtype != DType::bf16)
@@ -51,7 +64,7 @@ std::optional<std::string> operands_refusal(const MatmulProblem& problem, std::s
       return fmt::format("{} takes multiples of 8 from 8 on; {} is {}", kernel, name, size);
   if (problem.gate && (problem.residual || problem.moments))
     return fmt::format("{} has nothing after the product of a gate: no residual, no moments", kernel);
-  return std::nullopt;
+  return turning_refusal(problem, kernel);
 }
 
 std::string capability_refusal(const DeviceCaps& device, std::string_view needs) {
@@ -75,6 +88,7 @@ bool deferred(const MatmulProblem& problem) { return problem.x_norm || problem.r
 std::optional<std::string> cublaslt_refuses(const MatmulProblem& problem) {
   if (deferred(problem)) return "cublaslt has no layer norm of operands and no moments";
   if (problem.gate) return "cublaslt has no product of a gate with what it lets through";
+  if (problem.turned.heads > 0) return "cublaslt turns no heads";
   if (problem.residual && problem.activation != Activation::none)
     return fmt::format("cublaslt has no matmul with both {} and a residual", name_of(problem.activation));
   return std::nullopt;
@@ -94,7 +108,8 @@ MatmulProblem problem_of(const LinearSpec& spec, std::int64_t rows) {
                         .x_norm = spec.x_norm.has_value(),
                         .residual_norm = spec.residual_norm.has_value(),
                         .moments = spec.moments,
-                        .gate = spec.gate};
+                        .gate = spec.gate,
+                        .turned = spec.turned.value_or(TurnedHeads{})};
   for (const TensorView& part : spec.weight) problem.columns += part.dim(0);
   return problem;
 }

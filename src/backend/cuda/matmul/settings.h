@@ -16,6 +16,7 @@ struct MatmulProblem {
   DType dtype = DType::f32;
   Activation activation = Activation::none;
   bool bias = false, residual = false, x_norm = false, residual_norm = false, moments = false, gate = false;
+  TurnedHeads turned = {};  // none: no heads
   std::int64_t out_columns() const { return gate ? columns / 2 : columns; }
 };
 MatmulProblem problem_of(const LinearSpec& spec, std::int64_t rows);

@@ -52,6 +52,31 @@ void pair_rows(std::byte* rows, std::size_t bytes, std::size_t width) {
     for (const std::size_t begin : {i, half + i}) rows = std::copy_n(before.data() + begin, block, rows);
 }
 
+// Rows of `width` bytes, of heads: each to its paired_column.
+void pair_heads(std::byte* rows, std::size_t width, const TurnedHeads& turned) {
+  const std::vector<std::byte> before(rows, rows + static_cast<std::size_t>(turned.heads * turned.head_dim) * width);
+  for (std::int64_t head = 0; head < turned.heads; ++head)
+    for (std::int64_t i = 0; i < turned.head_dim; ++i) {
+      const std::int64_t first = head * turned.head_dim;
+      std::copy_n(before.data() + static_cast<std::size_t>(first + i) * width, width,
+                  rows + static_cast<std::size_t>(first + paired_column(i, turned.head_dim)) * width);
+    }
+}
+
+// As the kernels want the rows of the matrix, and the bias like them.
+void put_in_order(const LinearSpec& spec, LaidOutWeights& to) {
+  const std::size_t row_bytes = static_cast<std::size_t>(to.matrix.shape()[1]) * size_of(to.matrix.dtype());
+  auto* const bias = reinterpret_cast<std::byte*>(to.bias.data());
+  if (spec.gate) {
+    pair_rows(to.matrix.as<std::byte>(), to.matrix.bytes(), row_bytes);
+    pair_rows(bias, to.bias.size() * sizeof(float), sizeof(float));
+  }
+  if (spec.turned) {
+    pair_heads(to.matrix.as<std::byte>(), row_bytes, *spec.turned);
+    if (!to.bias.empty()) pair_heads(bias, sizeof(float), *spec.turned);
+  }
+}
+
 DeviceMemory padded(const Gpu& gpu, Floats values) {
   values.resize((values.size() + kGemmPadding + 3) / 4 * 4, 0.f);
   return to_device<float>(gpu, values);
@@ -96,11 +121,7 @@ LaidOutWeights lay_out(const LinearSpec& spec) {
   LaidOutWeights result{.matrix = stacked(spec.weight, spec.x_norm ? DType::f32 : spec.dtype),
                         .bias = stacked_vectors(spec.bias),
                         .column_sum = {}};
-  if (spec.gate) {
-    const std::size_t row_bytes = static_cast<std::size_t>(result.matrix.shape()[1]) * size_of(result.matrix.dtype());
-    pair_rows(result.matrix.as<std::byte>(), result.matrix.bytes(), row_bytes);
-    pair_rows(reinterpret_cast<std::byte*>(result.bias.data()), result.bias.size() * sizeof(float), sizeof(float));
-  }
+  put_in_order(spec, result);
   if (spec.x_norm) {
     const std::int64_t inner = result.matrix.shape()[1];
     STOF_CHECK(spec.x_norm->scale.dim(0) == inner && spec.x_norm->shift.dim(0) == inner);

@@ -20,7 +20,7 @@ struct PackedWeights {
 
   std::int64_t inner = 0, columns = 0;
   // [columns, inner] in the product's dtype, scaled by the norm of x where there is one; with a gate, 8 rows of each
-  // half in turns, and the vectors as the rows.
+  // half in turns, with heads that are turned, pairs beside each other, and the vectors as the rows.
   DeviceMemory matrix;
   DeviceMemory bias;  // [columns] in the product's dtype, or empty
   // fp32, [columns] and kGemmPadding zeros; see GemmParams.
