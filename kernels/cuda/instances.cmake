@@ -133,8 +133,8 @@ ${facts}}
   endforeach()
 endmacro()
 
-# The linears of an encoder's layer, with their norms before them or deferred to them; the last four of an
-# encoder without biases that normalises before, has a gate and turns heads (the norm's shift is a bias).
+# The linears of an encoder's layer, with their norms before them or deferred to them; the last two of an
+# encoder without biases that normalises before and has a gate (the norm's shift is a bias).
 macro(stof_encoder_gemms)
   stof_gemm(f16 ${ARGN} none 1 0 0 0 0 0 0 1)
   stof_gemm(f16 ${ARGN} gelu 1 0 0 0 0 0 0 1)
@@ -144,8 +144,6 @@ macro(stof_encoder_gemms)
   stof_gemm(f16 ${ARGN} none 1 1 0 1 1 0 0 1)
   stof_gemm(f16 ${ARGN} none 0 1 0 0 1 0 0 1)
   stof_gemm(f16 ${ARGN} gelu 1 0 1 0 0 1 0 1)
-  stof_gemm(f16 ${ARGN} none 0 0 0 0 0 0 1 1)
-  stof_gemm(f16 ${ARGN} none 1 0 1 0 0 0 1 1)
 endmacro()
 stof_encoder_gemms(64 64 6 1 1 1)
 stof_encoder_gemms(128 192 4 2 1 1)

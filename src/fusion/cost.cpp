@@ -26,6 +26,8 @@ double row_bytes(const Work& work, const CostContext& context) {
   for (const ValueId input : work.node.inputs) columns += static_cast<double>(work.graph.value(input).columns);
   // Rows of a table: those of tokens; those of positions and segments are few and stay near.
   if (std::holds_alternative<op::Embed>(work.node.op) || std::holds_alternative<op::Lookup>(work.node.op)) columns *= 2;
+  // Of q, k and v only q and k are read and written: v stays where it is.
+  if (std::holds_alternative<op::Rotate>(work.node.op)) columns *= 2.0 / 3;
   return columns * static_cast<double>(context.rows) * static_cast<double>(size_of(context.dtype));
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "src/base/hash.h"
 #include "src/fusion/fuse.h"
@@ -178,20 +179,37 @@ TEST_F(SearchTest, OnTheHostPredictionsKeepTheDefaultScheme) {
   EXPECT_EQ(analytical_search(blocks_, {&device, DType::f32, 128, 1, 128}).scheme, default_scheme(blocks_));
 }
 
+std::int64_t turning_matmuls(const Graph& graph) {
+  return std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+    const auto* linear = std::get_if<op::Linear>(&node.op);
+    return linear != nullptr && linear->turned;
+  });
+}
+
 // In f32 there is no such matmul, and turning stays an operation on rows.
-TEST(Predictions, LetMatmulsTurnHeadsOnAGpu) {
+TEST(Predictions, LetMatmulsTurnHeadsOfFewRowsOnAGpu) {
   const Device device = open_device("cuda:h200");
   const Model model = small_modernbert();
   const Graph graph = simplify(build_graph(model));
   for (const DType dtype : {DType::f16, DType::f32}) {
     const Blocks blocks(graph, {&device, dtype});
     const Graph fused = fuse(blocks, analytical_search(blocks, {&device, dtype, 1024, 2, 512}).scheme);
-    const auto turning = std::count_if(fused.nodes.begin(), fused.nodes.end(), [](const Node& node) {
-      const auto* linear = std::get_if<op::Linear>(&node.op);
-      return linear != nullptr && linear->turned;
-    });
-    EXPECT_EQ(turning, dtype == DType::f16 ? model.config.layers : 0);
+    EXPECT_EQ(turning_matmuls(fused), dtype == DType::f16 ? model.config.layers : 0);
   }
+}
+
+// Projections as wide as those of ModernBERT-base: 8 texts of 2048 are faster by row kernels, as measured
+// (bench/results/5a8474f-h200-rope.json).
+TEST(Predictions, TurnManyRowsByThemselves) {
+  const Device device = open_device("cuda:h200");
+  ModelConfig config = small_modernbert_config();
+  config.hidden_size = 768, config.heads = 12;
+  const Model model = small_modernbert(std::move(config));
+  const Graph graph = simplify(build_graph(model));
+  const Blocks blocks(graph, {&device, DType::f16});
+  EXPECT_EQ(turning_matmuls(fuse(blocks, analytical_search(blocks, {&device, DType::f16, 16384, 8, 2048}).scheme)), 0);
+  EXPECT_EQ(turning_matmuls(fuse(blocks, analytical_search(blocks, {&device, DType::f16, 512, 1, 512}).scheme)),
+            model.config.layers);
 }
 
 }  // namespace

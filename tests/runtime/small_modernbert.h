@@ -2,6 +2,7 @@
 // A ModernBERT with random weights in memory and heads as wide as those of its checkpoints.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/model/model.h"
@@ -27,9 +28,9 @@ inline ModelConfig small_modernbert_config() {
   return config;
 }
 
-inline Model small_modernbert() {
+inline Model small_modernbert(ModelConfig config = small_modernbert_config()) {
   Model model;
-  model.config = small_modernbert_config();
+  model.config = std::move(config);
   model.pooling = {.pooling = Pooling::mean, .normalize = true, .max_tokens = model.config.max_positions};
   RandomWeights weights(model);
   const std::int64_t hidden = model.config.hidden_size, intermediate = model.config.intermediate_size;

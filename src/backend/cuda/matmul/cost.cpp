@@ -29,7 +29,8 @@ constexpr double kNextClustersUs = 5, kSentBytesPerUs = 35e3;  // of partial sum
 constexpr double kWriteUs = 0.27;                              // of a tile, and for each value of a thread, in ns:
 constexpr double kPlainNs = 2.1, kBiasNs = 2.3, kActivationNs = 9, kXNormNs = 4.3, kResidualNs = 5.2,
                  kResidualNormNs = 10.8, kMomentsNs = 9.7;
-constexpr double kTurnedNs = 5.2;    // no measurement yet: as a residual's, which is loaded, too
+// What a turn adds to a whole model under load (bench/results/5a8474f-h200-rope.json); a matmul by itself says 20.
+constexpr double kTurnedNs = 34.7;
 constexpr double kTurnShare = 0.09;  // of a write, that two teams do not hide from each other
 constexpr double kLone = 2.9;        // times as long as beside other warps a value takes one team
 constexpr double kBlasLaunchUs = 0.77, kRowKernelUs = 1.6, kRowKernelBytesPerUs = 3.25e6;  // cuBLASLt's, beside ours

@@ -92,7 +92,6 @@ std::vector<GemmInstance> gemm_built_ahead() {
     built.push_back({.setting = setting, .residual = true, .moments = true});
     built.push_back({.setting = setting, .activation = Activation::gelu, .bias = true, .x_norm = true, .gate = true});
     for (const bool deferred : {false, true}) {
-      built.push_back({.setting = setting, .bias = deferred, .x_norm = deferred, .turned = true});
       GemmInstance instance{.setting = setting, .bias = true, .x_norm = deferred};
       built.push_back(instance);
       instance.activation = Activation::gelu;
