@@ -102,7 +102,8 @@ void attention(const AttentionCommand& command) {
   if (!command.force) check_size(command.out, q.tensor.shape(), written);
   for (AttentionInput* input : {&q, &k, &v}) convert_to(dtype, *input, layout);
 
-  const AttentionShape shape = shape_of(q, k);
+  AttentionShape shape = shape_of(q, k);
+  shape.capped = command.softcap.has_value();
   const Tensor out = filled(dtype, q.tensor.shape(), 0.f);
   const Tensor lse =
       filled(DType::f32, {shape.batch, shape.heads, shape.queries}, -std::numeric_limits<float>::infinity());

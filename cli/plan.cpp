@@ -22,6 +22,7 @@ struct PlanOptions {
   std::string mask, dtype = "f32", device = "auto", kernel = "auto", json;
   std::vector<std::int64_t> shape;               // batch, heads, sequence, head_dim
   std::optional<std::int64_t> kv_heads, seq_kv;  // as many as heads, as long as the queries
+  bool softcap = false;
 };
 
 struct Outcome {
@@ -39,6 +40,7 @@ AttentionShape shape_of(const PlanOptions& options) {
                        .keys = options.seq_kv.value_or(options.shape[2]),
                        .head_dim = options.shape[3]};
   shape.dtype = parse_float_dtype(options.dtype);
+  shape.capped = options.softcap;
   return shape;
 }
 
@@ -82,8 +84,9 @@ void print_text(const PlanOptions& options, const Outcome& outcome) {
   const AttentionPlan& plan = outcome.planned.choice.plan;
   const auto line = [](std::string_view label, std::string_view text) { fmt::print("{:<11}{}\n", label, text); };
   line("mask", options.mask);
-  line("shape", fmt::format("batch {}, heads {} ({} for keys), queries {}, keys {}, head_dim {}, {}", s.batch, s.heads,
-                            s.kv_heads, s.queries, s.keys, s.head_dim, stof::name_of(s.dtype)));
+  line("shape", fmt::format("batch {}, heads {} ({} for keys), queries {}, keys {}, head_dim {}, {}{}", s.batch,
+                            s.heads, s.kv_heads, s.queries, s.keys, s.head_dim, stof::name_of(s.dtype),
+                            s.capped ? ", capped scores" : ""));
   line("device", fmt::format("{}: {}, {} cores", outcome.device.backend->name, outcome.device.caps.name,
                              outcome.device.caps.cores));
   line("kernel", named(plan));
@@ -125,6 +128,7 @@ void add_plan(CLI::App& app) {
   command->add_option("--kv-heads", options->kv_heads,
                       "heads of keys and values, of which H is a multiple (default H)");
   command->add_option("--seq-kv", options->seq_kv, "number of keys (default S)");
+  command->add_flag("--softcap", options->softcap, "for calls that cap their scores");
   command->add_option("--dtype", options->dtype, "f32, f16 or bf16")->capture_default_str();
   command
       ->add_option("--device", options->device,

@@ -33,7 +33,7 @@ CLOSE = 1.3  # of the best peer: who is within is timed at length, and with cold
 
 
 def stof(library, sets, mask, dense):
-    attention = GpuAttention(library, mask, [sets[0]])
+    attention = GpuAttention(library, mask, [sets[0]], sets.softcap)
     attention.sets = sets
     facts = {"kernel": attention.description["kernel"], "instance": attention.description.get("instance", ""),
              "predicted_us": attention.description["predicted_us"]}
@@ -61,14 +61,16 @@ class Row:
         self.case, dtype = case, DTYPES[case.dtype]
         mask, length = case.make(), case.shape[2]
         self.id = f"({','.join(map(str, case.shape))}) {case.dtype} {mask.text}"
-        self.sets = TensorSets(case.shape, dtype)
+        if case.softcap is not None:
+            self.id += f" softcap {case.softcap:g}"
+        self.sets = TensorSets(case.shape, dtype, case.softcap)
         dense = mask.dense(length, heads=case.shape[1])
         generator = torch.Generator().manual_seed(5)
         rows = torch.unique(torch.cat([torch.arange(min(length, 96)), torch.arange(max(0, length - 96), length),
                                        torch.randint(0, length, (64,), generator=generator)])).cuda()
-        want = reference(*self.sets[0], dense, rows)
+        want = reference(*self.sets[0], dense, rows, case.softcap)
         self.facts = {"id": self.id, "mask": mask.text, "family": case.family, "shape": list(case.shape),
-                      "dtype": case.dtype, "density": dense.float().mean().item(), "touched": touched_share(dense)}
+                      "dtype": case.dtype, "softcap": case.softcap, "density": dense.float().mean().item(), "touched": touched_share(dense)}
         self.contenders, self.peers = {}, {}
         providers = {"stof": lambda *problem: stof(library, *problem), **PROVIDERS}
         for name in ["stof", *peers_of(case, PROVIDERS)]:
@@ -119,10 +121,10 @@ class Row:
 
 
 @torch.no_grad()
-def work(channel, library_path, more, indices):
+def work(channel, library_path, which, indices):
     """Prepares rows until the parent wants times, then times one whenever it is told to."""
     torch.cuda.set_device(0)
-    library, every, rows = load(library_path), cases_of(more), {}
+    library, every, rows = load(library_path), cases_of(*which), {}
     for index in indices:
         if channel.poll():  # time is over
             break
@@ -175,6 +177,7 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--only", action="append", help="rows whose shape, dtype and kind of mask contain this text")
     parser.add_argument("--more", action="store_true", help="other shapes in place of those that have targets")
+    parser.add_argument("--softcap", type=float, help="capped scores, on shapes of their own, beside FlexAttention")
     parser.add_argument("--seconds", type=float, default=240, help="until when rows are begun")
     parser.add_argument("--prepare-seconds", type=float, default=120, help="of these, until when more rows are compiled")
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 2))
@@ -186,7 +189,8 @@ def main():
     head = {"command": "peers attention cuda", "commit": arguments.commit, **environment()}
     results = Results(arguments.out, head, arguments.resume, same=("commit", "device"))
     done = {(tuple(row["shape"]), row["dtype"], row["family"]) for row in results.data["rows"]}
-    every = cases_of(arguments.more)
+    which = (arguments.more, arguments.softcap)
+    every = cases_of(*which)
     wanted = [i for i, case in enumerate(every)
               if case.matches(arguments.only) and (case.shape, case.dtype, case.family) not in done]
     count = min(arguments.workers, len(wanted))
@@ -194,7 +198,7 @@ def main():
     workers = []
     for i in range(count):
         mine, other = context.Pipe()
-        process = context.Process(target=work, args=(other, arguments.library, arguments.more, wanted[i::count]), daemon=True)
+        process = context.Process(target=work, args=(other, arguments.library, which, wanted[i::count]), daemon=True)
         process.start()
         other.close()
         workers.append((mine, process, wanted[i::count]))

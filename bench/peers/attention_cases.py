@@ -22,6 +22,7 @@ class Case:
     dtype: str
     family: str
     make: Callable  # -> masks.MaskCase
+    softcap: float | None = None
 
     def matches(self, texts) -> bool:
         label = f"({','.join(map(str, self.shape))}) {self.dtype} {self.family}"
@@ -52,7 +53,15 @@ def cases():
     return first + others + rest + table_cases(*SHAPES[0], "bf16") + table_cases(*SHAPES[-1], "bf16")
 
 
-def cases_of(more: bool):
+def capped_cases(softcap: float):
+    return [Case((4, 16, 4096, head_dim), dtype, family, make, softcap)
+            for dtype in ("f16", "bf16") for head_dim in (64, 128, 256)
+            for family, make in (("causal", masks.causal), ("window", lambda: masks.window(512)))]  # fmt: skip
+
+
+def cases_of(more: bool, softcap: float | None = None):
+    if softcap is not None:
+        return capped_cases(softcap)
     if not more:
         return cases()
     return [Case(shape, "f16", family, make) for shape, w in MORE_SHAPES for family, make in more_masks(shape[2], w)]
@@ -82,6 +91,8 @@ SHORT_LISTS = ["64x64", "128x32", "128x64"]
 def peers_of(case: Case, providers: dict) -> list[str]:
     """Who is asked: compiling is what takes the time, so FlexAttention is not where it was always far behind."""
     batch, _, length, _ = case.shape
+    if case.softcap is not None:
+        return ["flex128", "flex64"]
     flex = case.shape in [OTHERS, *(shape for shape, _ in MORE_SHAPES)] or (case.shape[3] == 64 and length >= 4096 and case.dtype == "f16")
     names = [name for name in providers if not name.startswith(("fa4_mask", "flex"))]
     names += [f"fa4_mask_{tile}" for tile in TILES.get(case.family, SHORT_LISTS)]

@@ -37,9 +37,11 @@ def flex(block, sets, mask, dense):
     else:
         block_mask = create_block_mask(lambda b, h, i, j: mask.allows(i, j), None, None, length, length, BLOCK_SIZE=block)
     options = {"BLOCK_M": block, "BLOCK_N": block} if block < 128 else None
+    cap = sets.softcap
+    score_mod = None if cap is None else lambda score, b, h, i, j: cap * torch.tanh(score / cap)
     torch._dynamo.reset()  # every mask is its own function: past eight of them Dynamo would run uncompiled
     compiled = torch.compile(flex_attention, dynamic=False)
-    return Contender(lambda i: compiled(*sets[i], block_mask=block_mask, kernel_options=options))
+    return Contender(lambda i: compiled(*sets[i], score_mod=score_mod, block_mask=block_mask, kernel_options=options))
 
 
 def sdpa(backend, sets, mask, dense):

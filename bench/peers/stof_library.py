@@ -53,12 +53,13 @@ class GpuAttention:
     output of set i, on torch's current stream, with the plan's own workspace: one of the caller's is cleared before each
     launch."""
 
-    def __init__(self, library: c_library.Stof, case, sets):
+    def __init__(self, library: c_library.Stof, case, sets, softcap=None, kernel=None):
         q, k, _ = sets[0]
         batch, heads, queries, dim = q.shape
-        shape = (batch, heads, k.shape[1], queries, k.shape[2], dim, DTYPES[q.dtype])
+        shape = (batch, heads, k.shape[1], queries, k.shape[2], dim, DTYPES[q.dtype], softcap is not None)
         mask = mask_of(library, case)
-        self.plan = library.plan(mask, shape, f"cuda:{q.device.index}")
+        self.plan = library.plan(mask, shape, f"cuda:{q.device.index}", kernel)
+        self.softcap = None if softcap is None else c.pointer(c.c_float(softcap))
         self.library, self.sets, self.outs = library, sets, {}
         self.description = json.loads(library.library.stof_plan_description(self.plan))
 
@@ -70,7 +71,7 @@ class GpuAttention:
         batch, _, queries, _ = q.shape
         call = c_library.Call(c.sizeof(c_library.Call), DTYPES[q.dtype], batch, queries, k.shape[2], tensor(q), tensor(k),
                               tensor(v), tensor(out))  # fmt: skip
-        call.stream = torch.cuda.current_stream().cuda_stream
+        call.stream, call.softcap = torch.cuda.current_stream().cuda_stream, self.softcap
         self.library.run(self.plan, call)
         return out
 

@@ -7,10 +7,10 @@ import torch
 
 
 class TensorSets:
-    """Set i is q, k, v [B, H, S, D] of random numbers that depend on i alone."""
+    """Set i is q, k, v [B, H, S, D] of random numbers that depend on i alone. softcap: of their scores, or None."""
 
-    def __init__(self, shape, dtype):
-        self.shape, self.dtype, self.made = tuple(shape), dtype, {}
+    def __init__(self, shape, dtype, softcap=None):
+        self.shape, self.dtype, self.softcap, self.made = tuple(shape), dtype, softcap, {}
 
     def in_order(self, i: int, order: str, make):
         """(q, k, v) of set i as `make` turns each; kept under the name `order`."""

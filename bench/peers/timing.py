@@ -15,12 +15,14 @@ class WrongOutput(Exception):
     """The peer's output is not the masked attention; its time is not reported."""
 
 
-def reference(q, k, v, mask, rows):
+def reference(q, k, v, mask, rows, softcap=None):
     """fp32 attention of the sampled rows; q, k, v [B, H, S, D], mask [S, S] or [H, S, S], rows [n] -> [B, H, n, D]."""
     scale = q.shape[-1] ** -0.5
     out = torch.empty(q.shape[0], q.shape[1], len(rows), v.shape[-1], device=q.device)
     for b in range(q.shape[0]):
         scores = torch.einsum("hqd,hkd->hqk", q[b][:, rows].float(), k[b].float()) * scale
+        if softcap is not None:
+            scores = softcap * torch.tanh(scores / softcap)
         scores.masked_fill_(~mask[..., rows, :], float("-inf"))
         out[b] = torch.softmax(scores, -1).nan_to_num(0.0) @ v[b].float()
     return out

@@ -33,11 +33,15 @@ struct RowStats {
 // Soft capping: scores to tanh(scale score / softcap), which the factor of all scores then brings to units of log2. By
 // its exponential: an error of 2^-22 of the cap, where the instruction for tanh has 2^-11.
 template <int kScores>
-__device__ __forceinline__ void cap_scores(float (&scores)[kScores], float cap_log2) {
-  if (cap_log2 == 0.f) return;
+__device__ __forceinline__ void to_tanh(float (&scores)[kScores], float cap_log2) {
 #pragma unroll
   for (int i = 0; i < kScores; ++i)
     scores[i] = __fmaf_rn(-2.f, reciprocal_approx(1.f + exp2_approx(scores[i] * cap_log2)), 1.f);
+}
+// The same in kernels for calls of both kinds.
+template <int kScores>
+__device__ __forceinline__ void cap_scores(float (&scores)[kScores], float cap_log2) {
+  if (cap_log2 != 0.f) to_tanh(scores, cap_log2);
 }
 
 // One bit a score of the thread, in 64-key tiles of 32 scores.

@@ -152,6 +152,10 @@ struct StreamConsumer {
     holds = true;
     held = ring;
   }
+  // Of scores as they leave the matmul: what is forbidden is -inf behind it, which no softcap brings back.
+  __device__ __forceinline__ void cap() {
+    if constexpr (Traits::kCapped) to_tanh(scores, p.call.cap_log2);
+  }
   // Raises the reference maxima where the scores are above them; no values may be on their way to out.
   __device__ __forceinline__ void weigh_and_rescale() {
     float factor[2];
@@ -163,6 +167,7 @@ struct StreamConsumer {
     matmul_wait<0>();
     pin(scores);
     release(team.k_empty[ring.stage]);
+    cap();
     forbid(scores, words);
     weigh_and_rescale();
     hold();
@@ -178,6 +183,7 @@ struct StreamConsumer {
     issue_held_values();
     matmul_wait<1>();
     pin(scores);
+    cap();
     if constexpr (kMasked) forbid(scores, words);
     const bool trusted = weigh_trusting(scores, rows, p.call.scale_log2);
     pin(scores);
@@ -199,6 +205,7 @@ struct StreamConsumer {
     const u32 at = threadIdx.x % 128;
     multiply_scores<Element, kHeadDim, kKeys>(scores, address_of(q) + at / 32 * (16 * kRowBytes),
                                               address_of(keys_at_hand()), at % 32);
+    cap();
     if constexpr (kMasked) forbid(scores, words);
     weigh_and_rescale();
   }

@@ -11,9 +11,10 @@ namespace stof::cuda {
 // turns and add up at its end, where a row block must be done soon rather than many at a time. queries: row blocks
 // whose q is held. With 2, a row block's q comes beside the steps of the one before, and out leaves where q was. With
 // 1, which leaves room for stages, it comes as soon as the last scores of the one before are there, and out leaves
-// through memory of its own, in turns.
+// through memory of its own, in turns. capped: for calls with a softcap, and for no others.
 struct StreamShape {
   int teams, parts, tiles, stages, ctas, groups = 1, queries = 2;
+  bool capped = false;
 };
 
 template <class Element_, int kHeadDim_, StreamShape kShape>
@@ -22,6 +23,7 @@ struct StreamTraits {
   static constexpr int kHeadDim = kHeadDim_, kBoxes = (kHeadDim + kBoxColumns - 1) / kBoxColumns;
   static constexpr int kTeams = kShape.teams, kParts = kShape.parts, kTiles = kShape.tiles, kStages = kShape.stages;
   static constexpr int kCtas = kShape.ctas, kGroups = kShape.groups, kQueries = kShape.queries;
+  static constexpr bool kCapped = kShape.capped;
   static constexpr int kKeys = 64 * kTiles, kRows = 64 * kParts;
   static constexpr int kTeamSize = kParts * kGroups;
   static constexpr int kConsumers = kTeams * kTeamSize;  // warpgroups; one more loads

@@ -72,7 +72,7 @@ struct AttentionCall {
   SliceShape shape;
   AttentionOutput out;
   float scale_log2;  // scale * log2(e), positive; with capped scores softcap * log2(e)
-  float cap_log2;    // 2 log2(e) * scale / softcap, 0 where scores are not capped; for mma_attention alone
+  float cap_log2;    // 2 log2(e) * scale / softcap, 0 where scores are not capped; read by kernels for capped scores
 };
 
 struct StreamParams {

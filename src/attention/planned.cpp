@@ -3,7 +3,9 @@
 
 #include "src/attention/live_share.h"
 #include "src/attention/residue_items.h"
+#include "src/backend/cuda/driver/device.h"
 #include "src/base/error.h"
+#include "src/codegen/compiler.h"
 #include "src/layout/pack.h"
 #include "src/mask/residues.h"
 
@@ -81,8 +83,14 @@ Choice choose_between(const View& plain, const std::optional<View>& by_residue, 
 
 }  // namespace
 
+std::string why_not_compiled(const AttentionShape& shape, const Device& device) {
+  if (!shape.capped || device.backend != &cuda_backend || device.ordinal == cuda::kDescribed) return {};
+  return machine_compiler().missing();
+}
+
 AttentionProblem problem_of(const View& view, const Device& device) {
   AttentionProblem problem{.shape = view.shape, .stats = measure(view.mask, device.backend->attention_block_sizes)};
+  problem.why_not_compiled = why_not_compiled(view.shape, device);
   problem.shape.batch = (view.shape.batch + view.runs - 1) / view.runs;
   problem.partial_live = partial_live_share(view.mask);
   if (device.backend->measures_keys) {

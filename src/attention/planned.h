@@ -27,6 +27,9 @@ struct View {
 View plain_view(const Mask& mask, const AttentionShape& shape);
 std::optional<View> view_by_residue(const Mask& mask, const AttentionShape& shape);  // where there is such a view
 
+// AttentionProblem::why_not_compiled. A device that is only described is another machine, whose compiler nobody knows.
+std::string why_not_compiled(const AttentionShape& shape, const Device& device);
+
 // One run of it, as kernels are asked.
 AttentionProblem problem_of(const View& view, const Device& device);
 

@@ -7,8 +7,9 @@ namespace stof {
 namespace {
 
 // Every row block as full as it may be, of whole tiles.
-AttentionProblem fullest_problem(const TableForm& form, const AttentionShape& shape) {
+AttentionProblem fullest_problem(const TableForm& form, const AttentionShape& shape, const Device& device) {
   AttentionProblem problem{.shape = shape};
+  problem.why_not_compiled = why_not_compiled(shape, device);
   const auto share = static_cast<double>(form.most_tiles) / static_cast<double>(std::max<std::int64_t>(1, form.tiles));
   const auto items = static_cast<double>(form.extent.batch * form.extent.heads);
   MaskStats& stats = problem.stats;
@@ -36,7 +37,7 @@ PlannedTable plan_table(const MaskTable& table, const Mask& limit, const Attenti
   BoundMask bound(
       limit, {.queries = shape.queries, .keys = shape.keys, .batch = by_item ? shape.batch : 1, .heads = shape.heads});
   TableForm form = form_of(table, bound, shape.kv_heads);
-  Planned planned{.choice = choose(device.backend->attention, fullest_problem(form, shape), device.caps),
+  Planned planned{.choice = choose(device.backend->attention, fullest_problem(form, shape, device), device.caps),
                   .positions = {form.extent.offset(), form.extent.keys},
                   .arranged = {}};
   if (const auto reserve = planned.choice.kernel->reserve)

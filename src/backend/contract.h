@@ -30,6 +30,7 @@ struct AttentionProblem {
   bool mask_has_text = true;    // the mask can be emitted as source (no lambda-only or array leaf stands in the way)
   BandWidths band_widths = {};  // src/layout/band_widths.h
   KeyPieces key_pieces = {};    // src/layout/key_pieces.h
+  std::string why_not_compiled = {};  // of capped shapes: kernels that the build lacks cannot be made now
   bool from_table = false;  // the mask comes as a table, in blocks of 64 x 64; the statistics are of the fullest one
 };
 

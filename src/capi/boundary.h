@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The border to C: no exception crosses it, and why a call failed is kept for the thread that made it.
 #pragma once
-#include <array>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -44,12 +46,12 @@ const Structure& given_sized(const Structure* structure, std::string_view name) 
 }
 
 // One that grew: as it is now, with zeros where its caller does not know of what came after one of the `earlier` sizes.
-template <class Structure>
-Structure given_grown(const Structure* structure, std::array<std::size_t, 2> earlier, std::string_view name) {
+template <class Structure, std::size_t kEarlier>
+Structure given_grown(const Structure* structure, const std::size_t (&earlier)[kEarlier], std::string_view name) {
   const std::size_t size = given(structure, name).struct_size;
-  if (size != earlier[0] && size != earlier[1] && size != sizeof(Structure))
-    fail(ErrorKind::invalid_argument, "{}.struct_size is {}; accepted: {}, {}, {}", name, size, earlier[0], earlier[1],
-         sizeof(Structure));
+  if (size != sizeof(Structure) && std::find(earlier, earlier + kEarlier, size) == earlier + kEarlier)
+    fail(ErrorKind::invalid_argument, "{}.struct_size is {}; accepted: {}, {}", name, size,
+         fmt::join(earlier, earlier + kEarlier, ", "), sizeof(Structure));
   Structure whole{};
   std::memcpy(&whole, structure, size);
   return whole;

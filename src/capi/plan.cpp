@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans in C: made, prepared, described.
 #include <array>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 
 #include "src/attention/describe.h"
@@ -15,21 +16,22 @@ using stof::capi::given;
 using stof::capi::guarded;
 
 stof::AttentionShape shape_of(const stof_shape* given_shape, std::string_view name) {
-  const stof_shape& shape = stof::capi::given_sized(given_shape, name);
+  const stof_shape shape = stof::capi::given_grown(given_shape, {offsetof(stof_shape, capped)}, name);
   return {.batch = shape.batch,
           .heads = shape.heads,
           .kv_heads = shape.kv_heads,
           .queries = shape.queries,
           .keys = shape.keys,
           .head_dim = shape.head_dim,
-          .dtype = stof::capi::dtype_of(fmt::format("{}.dtype", name), shape.dtype)};
+          .dtype = stof::capi::dtype_of(fmt::format("{}.dtype", name), shape.dtype),
+          .capped = shape.capped != 0};
 }
 
 std::string description_of(const stof_plan& plan, const std::string& mask) {
   const stof::AttentionShape& s = plan.shape;
   nlohmann::ordered_json json{{"mask", mask}, {"device", plan.device.caps.name}};
-  json["shape"] = {{"batch", s.batch}, {"heads", s.heads},       {"kv_heads", s.kv_heads},   {"queries", s.queries},
-                   {"keys", s.keys},   {"head_dim", s.head_dim}, {"dtype", name_of(s.dtype)}};
+  json["shape"] = {{"batch", s.batch}, {"heads", s.heads},       {"kv_heads", s.kv_heads},    {"queries", s.queries},
+                   {"keys", s.keys},   {"head_dim", s.head_dim}, {"dtype", name_of(s.dtype)}, {"capped", s.capped}};
   json.update(stof::describe(plan.attention.plan()));
   // A mask names files, and names of files may be any bytes.
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

@@ -140,6 +140,28 @@ TEST(Choose, OnAnH200WhatTheCopyEngineDoesNotTakeGoesByMmaAndFp32RowByRow) {
                                      "head_dim 60 is not a multiple of 8, which the copy engine needs"));
 }
 
+TEST(Choose, OnAnH200CappedScoresGoByListsWhereTheirKernelCanBeCompiled) {
+  const Device device = open_device("cuda:h200");
+  const AttentionShape shape{
+      .batch = 4, .queries = 2048, .keys = 2048, .head_dim = 64, .dtype = DType::f16, .capped = true};
+  const auto chosen = [&](const Mask& mask, const std::string& why_not_compiled) {
+    AttentionProblem problem = problem_of(plain_view(mask, shape), device);
+    EXPECT_EQ(problem.why_not_compiled, "");  // of a machine that is not there
+    problem.why_not_compiled = why_not_compiled;
+    return choose(device.backend->attention, problem, device.caps);
+  };
+  EXPECT_EQ(chosen(causal(), "").plan.kernel, "stream_attention");
+  const Choice choice = chosen(window(16), "run-time compilation is off");
+  EXPECT_EQ(choice.plan.kernel, "mma_attention");
+  const std::string capped = "calls will bring a softcap, which it does not do";
+  EXPECT_EQ(choice.refusals, (std::vector<Refused>{{"band_attention", capped},
+                                                   {"decode_attention", "it takes at most 16 queries, not 2048"},
+                                                   {"gather_attention", capped},
+                                                   {"stream_attention",
+                                                    "its form for capped scores is compiled when it is first "
+                                                    "wanted, and run-time compilation is off"}}));
+}
+
 // From the rows of bench/results/*-h200-decode.json.
 TEST(Choose, OnAnH200FewQueriesOverManyKeysAreDecoded) {
   const Device device = open_device("cuda:h200");

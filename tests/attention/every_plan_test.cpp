@@ -32,7 +32,7 @@ class EveryPlan : public testing::TestWithParam<std::tuple<std::string, int, DTy
   void SetUp() override { STOF_SKIP_WITHOUT(std::get<0>(GetParam())); }
 
   // Keys: as many queries, or `more_keys` on top.
-  static Problem make(const Batch& batch, std::int64_t more_keys) {
+  static Problem make(const Batch& batch, std::int64_t more_keys, float softcap = 0) {
     const auto& [device, head_dim, dtype] = GetParam();
     const auto length = std::int64_t{batch.lengths.front()};
     ProblemShape what{.shape = {.batch = std::ssize(batch.lengths),
@@ -41,11 +41,13 @@ class EveryPlan : public testing::TestWithParam<std::tuple<std::string, int, DTy
                                 .queries = length,
                                 .keys = length + more_keys,
                                 .head_dim = head_dim,
-                                .dtype = dtype},
+                                .dtype = dtype,
+                                .capped = softcap > 0},
                       .form = batch.form,
                       .row_padding = batch.form == BatchForm::packed ? 8 : 0,
                       .q_lengths = batch.lengths,
-                      .kv_lengths = batch.lengths};
+                      .kv_lengths = batch.lengths,
+                      .softcap = softcap};
     for (std::int32_t& keys : what.kv_lengths) keys += static_cast<std::int32_t>(more_keys);
     return Problem(what, 5);
   }
@@ -72,6 +74,20 @@ TEST_P(EveryPlan, EqualsTheDefinitionOnEveryBatch) {
         expect_every_plan(make(batch, more_keys), parse(text), batch.name);
         if (HasFatalFailure()) return;
       }
+}
+
+// A cap that bends every score, and one that bends the largest a little.
+TEST_P(EveryPlan, EqualsTheDefinitionWhereScoresAreCapped) {
+  for (const Batch& batch : kBatches)
+    for (const float softcap : {0.7f, 8.f})
+      for (const char* text : {"causal", "heads(0: window(20,3), *: !window(70) & causal)", "dilated(12,3)"}) {
+        expect_every_plan(make(batch, 37, softcap), parse(text), batch.name);
+        if (HasFatalFailure()) return;
+      }
+}
+
+TEST_P(EveryPlan, EqualsTheDefinitionWhereKeysAreSplitAndScoresCapped) {
+  expect_every_plan(make({"long", BatchForm::heads_first, {1111}}, 0, 6), parse("window(20) | global(3)"), "long");
 }
 
 // Enough key tiles for several splits of the global rows, and all rows of a dense mask.

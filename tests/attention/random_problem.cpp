@@ -64,7 +64,9 @@ class RandomProblems {
  private:
   // Of scores that are normally distributed: one that bends all of them, and one that bends the largest a little.
   void add_softcap(ProblemShape& what) {
-    if (below(4) == 0) what.softcap = below(2) == 0 ? 0.5f : 5.f;
+    if (below(4) != 0) return;
+    what.softcap = below(2) == 0 ? 0.5f : 5.f;
+    what.shape.capped = below(4) != 0;  // else a plan for others takes it
   }
 
   void add_lengths(ProblemShape& what) {
@@ -80,9 +82,9 @@ class RandomProblems {
 
 std::string name_of_problem(unsigned seed, const std::string& kernel, const ProblemShape& what) {
   const AttentionShape& s = what.shape;
-  return fmt::format("seed {} {} B {} H {}/{} N {} M {} d {} {} form {} pages of {} softcap {}", seed, kernel, s.batch,
-                     s.heads, s.kv_heads, s.queries, s.keys, s.head_dim, name_of(s.dtype), static_cast<int>(what.form),
-                     what.page_size, what.softcap);
+  return fmt::format("seed {} {} B {} H {}/{} N {} M {} d {} {} form {} pages of {} softcap {}{}", seed, kernel,
+                     s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.head_dim, name_of(s.dtype),
+                     static_cast<int>(what.form), what.page_size, what.softcap, s.capped ? " planned" : "");
 }
 
 }  // namespace

@@ -17,17 +17,20 @@
 namespace stof {
 namespace {
 
-Problem problem_of(const MaskExtent& extent, DType dtype, std::int64_t head_dim, std::int64_t batch) {
+Problem problem_of(const MaskExtent& extent, DType dtype, std::int64_t head_dim, std::int64_t batch,
+                   float softcap = 0) {
   return Problem({.shape = {.batch = batch,
                             .heads = extent.heads,
                             .kv_heads = 1,
                             .queries = extent.queries,
                             .keys = extent.keys,
                             .head_dim = head_dim,
-                            .dtype = dtype},
+                            .dtype = dtype,
+                            .capped = softcap > 0},
                   .form = batch % 2 == 0 ? BatchForm::rows_first : BatchForm::heads_first,
                   .q_lengths = {},
-                  .kv_lengths = {}},
+                  .kv_lengths = {},
+                  .softcap = softcap},
                  3);
 }
 
@@ -71,8 +74,8 @@ TEST_P(Table, EqualsTheDefinition) {
     const Mask limit = parse(kTableLimits[seed / 4 % std::size(kTableLimits)]);
     SCOPED_TRACE(testing::Message() << "seed " << seed << " " << limit.text());
     constexpr std::int64_t kHeadDims[] = {64, 128, 32, 72, 64};
-    const Problem problem =
-        problem_of(extent, seed % 2 == 0 ? DType::f16 : DType::bf16, kHeadDims[seed % 5], extent.batch);
+    const Problem problem = problem_of(extent, seed % 2 == 0 ? DType::f16 : DType::bf16, kHeadDims[seed % 5],
+                                       extent.batch, seed % 3 == 0 ? 4.f : 0.f);
     const Attention attention(form, limit, problem.what().shape, device());
     RandomTable table(form, extent, seed);
     Place place(device(), table.bytes().size()), status(device(), sizeof(TableStatus));
@@ -220,6 +223,12 @@ TEST_F(TableOnCuda, RefusesTensorsThatTheCopyEngineCannotTake) {
   arguments.scale = -1.f;
   EXPECT_ERROR(run_host_tensors(attention, arguments, device), ErrorKind::unsupported,
                "attention: scale = -1, which is not above 0; no other kernel takes a mask that is made on the device");
+  arguments.scale = 1.f;
+  arguments.softcap = 2.f;
+  EXPECT_ERROR(
+      run_host_tensors(attention, arguments, device), ErrorKind::unsupported,
+      "attention: softcap = 2, and the plan is not for capped scores; no other kernel takes a mask that is made "
+      "on the device");
 }
 
 TEST(TablePlans, AreChosenWithoutAGpu) {

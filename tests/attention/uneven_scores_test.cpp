@@ -46,7 +46,7 @@ class UnevenScores : public testing::TestWithParam<std::tuple<std::string, int, 
  protected:
   void SetUp() override { STOF_SKIP_WITHOUT(std::get<0>(GetParam())); }
 
-  static Problem make(std::vector<std::int32_t> q_lengths, std::vector<std::int32_t> kv_lengths) {
+  static Problem make(std::vector<std::int32_t> q_lengths, std::vector<std::int32_t> kv_lengths, float softcap = 0) {
     const auto& [device, head_dim, dtype] = GetParam();
     return Problem({.shape = {.batch = std::ssize(q_lengths),
                               .heads = 2,
@@ -54,10 +54,12 @@ class UnevenScores : public testing::TestWithParam<std::tuple<std::string, int, 
                               .queries = q_lengths.front(),
                               .keys = kv_lengths.front(),
                               .head_dim = head_dim,
-                              .dtype = dtype},
+                              .dtype = dtype,
+                              .capped = softcap > 0},
                     .form = BatchForm::rows_first,
                     .q_lengths = q_lengths,
-                    .kv_lengths = kv_lengths},
+                    .kv_lengths = kv_lengths,
+                    .softcap = softcap},
                    9);
   }
 
@@ -114,6 +116,17 @@ TEST_P(UnevenScores, OfRowsThatShareStepsEqualTheDefinition) {
 }
 
 TEST_P(UnevenScores, OfFewStepsEqualTheDefinition) { expect_definition(make({33}, {200}), causal()); }
+
+// Capped where they are more than twice the cap as where they are next to 0.
+TEST_P(UnevenScores, ThatAreCappedEqualTheDefinition) {
+  for (const float softcap : {30.f, 50.f}) {
+    expect_definition(make({130}, {390}, softcap), where("k >= 3 * q - 840"));
+    if (HasFatalFailure()) return;
+    expect_definition(make({200, 0, 65, 1}, {230, 7, 95, 31}, softcap), causal());
+    if (HasFatalFailure()) return;
+    expect_definition(make({70}, {1111}, softcap), where("(q - k) % 3 == 0 | k > 500"));
+  }
+}
 
 // Of the kernel that trusts its first maxima, too: a forbidden score is none, whatever the key.
 TEST_P(UnevenScores, ScoresThatAreNotFiniteReachExactlyTheRowsThatSeeThem) {

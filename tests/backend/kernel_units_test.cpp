@@ -191,6 +191,43 @@ TEST(GemmUnits, HaveLinesOfTheirOwn) {
   EXPECT_EQ(name_of(shared), "gemm_f16_128x192_s4_w2_t1_p1_gelu_b1_r0_x1_n0_m0_g1_c2");
 }
 
+// Capped forms of the stream kernel differ from those of the build by a flag.
+using CappedUnit = std::pair<StreamInstance, DType>;
+
+std::vector<CappedUnit> capped_units() {
+  std::vector<CappedUnit> all;
+  for (const StreamInstance& i : stream_instances())
+    all.emplace_back(i, all.size() % 2 == 0 ? DType::f16 : DType::bf16);
+  return all;
+}
+
+class RunTimeCapped : public testing::TestWithParam<CappedUnit> {};
+INSTANTIATE_TEST_SUITE_P(Every, RunTimeCapped, testing::ValuesIn(those_to_compile(capped_units())),
+                         [](const auto& test) { return capped_name_of(test.param.first, test.param.second); });
+
+TEST_P(RunTimeCapped, ComesWholeFromTheRunTimeCompiler) {
+  if (find_nvrtc() == nullptr) GTEST_SKIP() << "no NVRTC on this machine; `make cuda` fetches one";
+  const auto& [instance, dtype] = GetParam();
+  const TemporaryFolder folder;
+  const std::string code = Compiler({.cache = {.folder = folder.path(), .log = {}}, .nvrtc = find_nvrtc()})
+                               .cubin(capped_source_of(instance, dtype), "sm_90a");
+  EXPECT_NE(code.find(kStreamEntry), std::string::npos);
+  const std::vector<int> facts = cubin_values(code, "kernel_facts");
+  ASSERT_EQ(facts.size(), 2u);
+  EXPECT_LE(facts[0], 227 * 1024);
+  EXPECT_EQ(facts[1], 128 * (instance.teams * instance.parts * instance.groups + 1));
+}
+
+TEST(CappedUnits, SayNoMoreThanTheOthersAndThatTheyAre) {
+  for (const auto& [instance, dtype] : capped_units()) {
+    std::string source = capped_source_of(instance, dtype);
+    const std::string_view more = instance.queries == 2 ? ", 2, true" : ", true";  // others leave out the default
+    ASSERT_NE(source.find(more), std::string::npos);
+    EXPECT_EQ(source.erase(source.find(more), more.size()), unit_source(name_of(instance, dtype)));
+    EXPECT_EQ(capped_name_of(instance, dtype), name_of(instance, dtype) + "_capped");
+  }
+}
+
 // Every tile with the fullest epilogue that it takes, and every activation.
 std::vector<GemmInstance> gemms_to_compile() {
   const DeviceCaps hopper{.name = "", .cores = 132, .arch = 90};

@@ -76,7 +76,7 @@ static void* run(void* thread) {
 
 static void make_plan(const char* text, const char* kernel) {
   stof_mask* mask = NULL;
-  const stof_shape shape = {sizeof shape, kItems, kHeads, kHeads, kLength, kLength, kHeadDim, STOF_F32};
+  const stof_shape shape = {sizeof shape, kItems, kHeads, kHeads, kLength, kLength, kHeadDim, STOF_F32, 0};
   check(stof_mask_parse(text, NULL, &mask));
   check(stof_plan_create(mask, &shape, "cpu", kernel, &plan));
   stof_mask_destroy(mask);

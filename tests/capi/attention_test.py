@@ -163,8 +163,9 @@ class Attention(unittest.TestCase):
 
     def test_softcap(self):
         for dtype in (c_library.F32, c_library.F16, c_library.BF16):
-            problem = Problem(dtype=dtype, softcap=0.75)
-            self.check(problem, self.plan("causal", problem), MASKS["causal"])
+            for softcap, capped in ((0.75, False), (0.75, True), (None, True)):  # whatever the plan is for
+                problem = Problem(dtype=dtype, softcap=softcap, capped=capped)
+                self.check(problem, self.plan("causal", problem), MASKS["causal"])
 
     def test_bits_in_memory(self):
         problem = Problem()
@@ -229,7 +230,7 @@ class Attention(unittest.TestCase):
                                        "predicted_us", "reason"])  # fmt: skip
         self.assertEqual(found["mask"], "causal")
         self.assertEqual(found["shape"], {"batch": 2, "heads": 4, "kv_heads": 2, "queries": 24, "keys": 28,
-                                          "head_dim": 16, "dtype": "f16"})  # fmt: skip
+                                          "head_dim": 16, "dtype": "f16", "capped": False})  # fmt: skip
 
     def test_one_plan_from_several_threads(self):
         problems = [Problem(seed=seed, dtype=F16, lengths=[(24, 28), (seed, seed)]) for seed in range(1, 5)]

@@ -14,7 +14,8 @@ class Array(c.Structure):
 
 class Shape(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("batch", c.c_int64), ("heads", c.c_int64), ("kv_heads", c.c_int64),
-                ("queries", c.c_int64), ("keys", c.c_int64), ("head_dim", c.c_int64), ("dtype", c.c_int32)]  # fmt: skip
+                ("queries", c.c_int64), ("keys", c.c_int64), ("head_dim", c.c_int64), ("dtype", c.c_int32),
+                ("capped", c.c_int64)]  # fmt: skip
 
 
 class Tensor(c.Structure):

@@ -101,7 +101,7 @@ class Errors(unittest.TestCase):
         self.refused("stof_plan_create: mask is NULL", lambda: create(None, whole, b"cpu", None, out))
         self.refused("stof_plan_create: shape is NULL", lambda: create(mask, None, b"cpu", None, out))
         self.refused("stof_plan_create: device is NULL", lambda: create(mask, whole, None, None, out))
-        self.refused("stof_plan_create: shape.struct_size is 0; accepted: 64", lambda: create(mask, Shape(), b"cpu", None, out))
+        self.refused("stof_plan_create: shape.struct_size is 0; accepted: 64, 72", lambda: create(mask, Shape(), b"cpu", None, out))
         for at, value, message in (
             (0, -1, "attention: batch = -1; accepted: 1..1073741824"),
             (1, 0, "attention: heads = 0; accepted: 1..1073741824"),
@@ -208,6 +208,15 @@ class Errors(unittest.TestCase):
             (("softcap", c.pointer(c.c_float(0))), "attention: softcap = 0; accepted: a finite number above 0"),
         ):
             self.refused(message, lambda: run_with(lambda call: setattr(call, *change)))
+
+    def test_shapes_of_callers_that_know_of_less(self):
+        problem = Problem(batch=2, heads=4, queries=24, keys=28, d=16)
+        plan, shape = c.c_void_p(), Shape(Shape.capped.offset, *problem.shape)
+        shape.capped = 1  # not looked at
+        create = STOF.library.stof_plan_create
+        self.assertEqual(create(STOF.parse("causal"), c.byref(shape), b"cpu", None, c.byref(plan)), 0)
+        self.addCleanup(STOF.library.stof_plan_destroy, plan)
+        self.assertIn('"capped":false', STOF.library.stof_plan_description(plan).decode())
 
     def test_callers_that_know_of_less(self):
         problem = Problem(batch=2, heads=4, queries=24, keys=28, d=16)

@@ -25,10 +25,10 @@ class Problem:
     """batch items of heads x rows x d; with `lengths` [(queries, keys)] ragged, padded or packed."""
 
     def __init__(self, batch=2, heads=4, kv_heads=2, queries=24, keys=28, d=16, dtype=c_library.F32, order="bhsd",
-                 lengths=None, packed=False, lse=True, scale=None, softcap=None, seed=1, page_size=0):  # fmt: skip
+                 lengths=None, packed=False, lse=True, scale=None, softcap=None, capped=False, seed=1, page_size=0):  # fmt: skip
         self.batch, self.heads, self.kv_heads, self.d, self.dtype = batch, heads, kv_heads, d, dtype
         self.queries, self.keys, self.order, self.packed = queries, keys, order, packed
-        self.scale, self.softcap = scale, softcap
+        self.scale, self.softcap, self.capped = scale, softcap, capped
         self.ragged = lengths is not None
         self.lengths = lengths or [(queries, keys)] * batch
         self.with_lse = lse
@@ -51,7 +51,7 @@ class Problem:
     @property
     def shape(self):
         """For a plan."""
-        return self.batch, self.heads, self.kv_heads, self.queries, self.keys, self.d, self.dtype
+        return self.batch, self.heads, self.kv_heads, self.queries, self.keys, self.d, self.dtype, self.capped
 
     def rows(self, side):
         """Rows in memory of each item, or of all together."""

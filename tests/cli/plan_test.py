@@ -113,6 +113,21 @@ class Plan(unittest.TestCase):
         self.assertIn({"kernel": "stream_attention", "reason": "it takes f16 and bf16, not f32"}, plain["refusals"])
         self.assertIn("NVIDIA H200", plain["device"])
 
+    def test_calls_with_a_softcap_are_planned_for(self):
+        def planned(mask, *arguments):
+            done = stof(mask, "--shape", "4,16,4096,64", "--device", "cuda:h200", "--dtype", "f16", "--json", "-", *arguments)
+            return json.loads(done.stdout)
+
+        plain, capped = planned("causal"), planned("causal", "--softcap")
+        self.assertEqual((plain["kernel"], capped["kernel"]), ("stream_attention", "stream_attention"))
+        self.assertGreater(capped["predicted_us"], 1.1 * plain["predicted_us"])
+        self.assertIn("its form for capped scores is compiled at first use", capped["reason"])
+        band = {"kernel": "band_attention", "reason": "calls will bring a softcap, which it does not do"}
+        self.assertEqual(planned("window(32)")["kernel"], "band_attention")
+        self.assertIn(band, planned("window(32)", "--softcap")["refusals"])
+        done = stof("causal", "--shape", "4,16,4096,64", "--device", "cuda:h200", "--dtype", "f16", "--softcap")
+        self.assertIn("head_dim 64, f16, capped scores\n", done.stdout)
+
     def test_lists_that_would_fill_the_memory_are_refused(self):
         found = plan("strided(3)", "1,12,32768,64")
         pairs = sum(1 + p // 3 + (32767 - p) // 3 for p in range(32768))  # no two side by side

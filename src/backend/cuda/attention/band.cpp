@@ -26,6 +26,7 @@ std::int64_t width(const AttentionProblem& problem, int parts) {
 
 Refusal band_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
   if (Refusal why = refuses_tiles(problem, caps, largest_head_dim(band_instances()))) return why;
+  if (Refusal why = refuses_capped(problem)) return why;
   int most = 0;
   for (const BandInstance& instance : band_instances()) most = std::max(most, instance.keys);
   if (!problem.band_widths.measured)

@@ -15,6 +15,10 @@ namespace {
 constexpr double kRowPairsPerUs = 8e3;  // multiply-adds of a multiprocessor in the row-wise kernel
 constexpr double kLaunchUs = 2.0;
 
+// Of a multiprocessor that caps the scores of a 64 x 64 tile, where nothing hides it: for each of a thread's 32 scores
+// two special functions, 8 cycles of a warp each, and three instructions, at the clock of attention-log.md's counts.
+constexpr double kCapUs = 32 * (2 * 8 + 3) / 1.98e3;
+
 // Row blocks of a problem, or their parts, as pieces that teams take.
 struct Piece {
   double full, partial;  // steps
@@ -37,10 +41,12 @@ std::vector<Piece> pieces_of(const AttentionProblem& problem, const BlockStats& 
 
 struct Cost {
   const ListCosts& costs;
-  double scale;  // of steps
+  double cap_us;  // of a step
+  double scale;   // of steps
   double operator()(const Piece& piece) const {
+    const double full = costs[ListTerm::full] + cap_us, partial = costs[ListTerm::partial] + cap_us;
     return costs[ListTerm::item] + (piece.parts > 1 ? costs[ListTerm::part] : 0) +
-           (piece.full * costs[ListTerm::full] + piece.partial * costs[ListTerm::partial]) * scale;
+           (piece.full * full + piece.partial * partial) * scale;
   }
 };
 
@@ -57,7 +63,13 @@ struct Walk {
   int tiles;
   double teams;
   bool shared, dealt;
+  double cap_us = 0;  // of a step, while all teams work: they share what caps scores
 };
+
+// `tiles` 64 x 64 tiles a step of each of so many teams on a multiprocessor.
+double cap_us(const AttentionProblem& problem, int tiles, double teams) {
+  return problem.shape.capped ? kCapUs * tiles * teams : 0;
+}
 
 double predict_walk(const AttentionProblem& problem, std::span<const Piece> pieces, const Walk& walk) {
   double count = 0, steps = 0, most = 0, most_parts = 1;
@@ -68,7 +80,7 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
     most_parts = std::max(most_parts, piece.parts);
   }
   const ListCosts& costs = walk.costs;
-  const std::vector<SamePieces> all = priced(pieces, {costs, 1}, 1);
+  const std::vector<SamePieces> all = priced(pieces, {costs, walk.cap_us, 1}, 1);
   double total = 0;
   for (const SamePieces& same : all) total += same.cost * same.count;
   const auto longest = [&](const std::vector<SamePieces>& of) {
@@ -80,10 +92,10 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
   if (walk.shared) {
     // Teams of a multiprocessor share it, and who is left alone is faster: between what all of them do together and the
     // longest schedule of one.
-    const double alone = longest(priced(pieces, {costs, costs[ListTerm::alone]}, 1));
+    const double alone = longest(priced(pieces, {costs, walk.cap_us, costs[ListTerm::alone]}, 1));
     work = std::cbrt(std::pow(total / walk.teams, 3) + std::pow(alone, 3));
   } else {
-    work = longest(priced(pieces, {costs, load_factor(costs[ListTerm::alone], count, walk.teams)}, 1));
+    work = longest(priced(pieces, {costs, walk.cap_us, load_factor(costs[ListTerm::alone], count, walk.teams)}, 1));
   }
   // The slices of the last section begin when the others end.
   const double slices = slices_of(problem);
@@ -95,7 +107,7 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
   const double before = sections.before_last(static_cast<int>(slices)),
                last = (slices - before * sections.width) / slices;
   if (before > 0) {
-    const double end = makespan(priced(pieces, {costs, costs[ListTerm::last]}, last), walk.teams);
+    const double end = makespan(priced(pieces, {costs, walk.cap_us, costs[ListTerm::last]}, last), walk.teams);
     work = std::max(work, total * (1 - last) / walk.teams + costs[ListTerm::tail] * end);
   }
   work += costs[ListTerm::merge] * (most_parts - 1);
@@ -128,7 +140,8 @@ double predict_stream(const AttentionProblem& problem, const Pricing& pricing, c
                        .tiles = instance.tiles,
                        .teams = static_cast<double>(pricing.caps.cores * instance.ctas * instance.teams),
                        .shared = instance.ctas * instance.teams > 1,
-                       .dealt = true});
+                       .dealt = true,
+                       .cap_us = cap_us(problem, instance.parts * instance.tiles, instance.ctas * instance.teams)});
 }
 
 double predict_mma(const AttentionProblem& problem, const Pricing& pricing, const MmaInstance& instance,
@@ -141,7 +154,8 @@ double predict_mma(const AttentionProblem& problem, const Pricing& pricing, cons
                        .tiles = 1,
                        .teams = pricing.caps.cores * ctas,
                        .shared = ctas > 1,
-                       .dealt = false});
+                       .dealt = false,
+                       .cap_us = cap_us(problem, instance.parts, ctas)});
 }
 
 double predict_band(const AttentionProblem& problem, const Pricing& pricing, const BandInstance& instance) {

@@ -67,6 +67,24 @@ std::string name_of(const StreamInstance& i, DType dtype) {
                      i.stages, i.ctas, i.groups, i.queries == 1 ? "_q1" : "");
 }
 
+std::string capped_name_of(const StreamInstance& i, DType dtype) { return name_of(i, dtype) + "_capped"; }
+
+std::string capped_source_of(const StreamInstance& i, DType dtype) {
+  constexpr std::string_view kSource = R"(#include "kernels/cuda/stream_attention.cuh"
+namespace stof::cuda {{
+struct Instance
+    : StreamTraits<{}, {},
+                   StreamShape{{{}, {}, {}, {}, {}, {}, {}, true}}> {{}};
+template __global__ void stream_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
+                                                           const __grid_constant__ StreamParams);
+extern "C" __device__ int kernel_facts[2] = {{sizeof(Instance::Shared), Instance::kThreads}};
+}}
+)";
+  STOF_CHECK(dtype == DType::f16 || dtype == DType::bf16);
+  return fmt::format(kSource, dtype == DType::f16 ? "Half" : "Bfloat", i.head_dim, i.teams, i.parts, i.tiles, i.stages,
+                     i.ctas, i.groups, i.queries);
+}
+
 std::string name_of(const BandInstance& i, DType dtype) {
   return fmt::format("band_{}_d{}_p{}_k{}_c{}", name_of(dtype), i.head_dim, i.parts, i.keys, i.ctas);
 }

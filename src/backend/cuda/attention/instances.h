@@ -62,6 +62,10 @@ std::string name_of(const GatherInstance& instance, DType dtype);
 std::string name_of(const MmaInstance& instance, DType dtype);
 std::string name_of(const DecodeInstance& instance, DType dtype);
 
+// Its form for calls with a softcap, which no build has: the run-time compiler makes it when a plan first wants it.
+std::string capped_name_of(const StreamInstance& instance, DType dtype);
+std::string capped_source_of(const StreamInstance& instance, DType dtype);
+
 // The one of this name, which is among them.
 template <class Instance>
 const Instance& instance_named(std::span<const Instance> instances, std::string_view name, DType dtype) {

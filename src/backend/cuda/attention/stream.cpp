@@ -37,9 +37,10 @@ AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, c
   plan.predicted_us = predict_stream(problem, pricing_of(caps), instance, split);
   plan.reason = fmt::format(
       "{} x {} rows at a time on each of {} multiprocessors; {}x64 tiles touch {:.1f} % of the pairs for "
-      "{:.1f} % allowed; tensors off 16 bytes go to mma_attention",
+      "{:.1f} % allowed; {}tensors off 16 bytes go to mma_attention",
       instance.teams * instance.ctas, 64 * instance.parts, caps.cores, stats.block_q,
-      100 * (stats.partial + stats.full), 100 * problem.stats.density);
+      100 * (stats.partial + stats.full), 100 * problem.stats.density,
+      problem.shape.capped ? "its form for capped scores is compiled at first use; " : "");
   if (!partials_fit(split, list_shape(instance))) plan.kernel = {};
   return plan;
 }
@@ -52,6 +53,15 @@ std::vector<StreamInstance> instances_for(const AttentionProblem& problem) {
   return instances;
 }
 
+// What the plan's calls launch. The form for capped scores comes beside the other one.
+void load_kernels(StreamMask& mask, const Gpu& gpu, const AttentionPlan& plan) {
+  mask.kernel = &instance_kernel(gpu, plan.instance, kStreamEntry);
+  const DType dtype = mask.shape.dtype;
+  if (mask.shape.capped)
+    mask.capped = &instance_kernel(
+        gpu, KernelUnit{capped_name_of(mask.instance, dtype), capped_source_of(mask.instance, dtype)}, kStreamEntry);
+}
+
 std::int64_t teams_of(const StreamInstance& instance, const Device& device) {
   return std::int64_t{device.caps.cores} * instance.ctas * instance.teams;
 }
@@ -59,7 +69,11 @@ std::int64_t teams_of(const StreamInstance& instance, const Device& device) {
 }  // namespace
 
 Refusal stream_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
-  return refuses_tiles(problem, caps, largest_head_dim(stream_instances()));
+  if (Refusal why = refuses_tiles(problem, caps, largest_head_dim(stream_instances()))) return why;
+  if (!problem.why_not_compiled.empty())
+    return fmt::format("its form for capped scores is compiled when it is first wanted, and {}",
+                       problem.why_not_compiled);
+  return std::nullopt;
 }
 
 std::vector<AttentionPlan> stream_candidates(const AttentionProblem& problem, const DeviceCaps& caps) {
@@ -88,7 +102,7 @@ ArrangedMask arrange_stream_mask(const AttentionPlan& plan, PackedMask packed, c
   const Gpu& gpu = gpu_of(device);
   set_up(*mask, std::move(packed), gpu);
   set_up(*mask, std::move(arranged), shape, teams_of(mask->instance, device));
-  mask->kernel = &instance_kernel(gpu, plan.instance, kStreamEntry);
+  load_kernels(*mask, gpu, plan);
   return mask;
 }
 
@@ -99,7 +113,7 @@ ArrangedMask reserve_stream_mask(const AttentionPlan& plan, const TableProblem& 
   const Gpu& gpu = gpu_of(device);
   set_up(*mask, problem, gpu);
   set_up(*mask, problem, mask->instance.head_dim, teams_of(mask->instance, device));
-  mask->kernel = &instance_kernel(gpu, plan.instance, kStreamEntry);
+  load_kernels(*mask, gpu, plan);
   return mask;
 }
 

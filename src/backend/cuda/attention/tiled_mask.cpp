@@ -214,6 +214,11 @@ bool is_ragged(const SliceShape& shape) {
 
 }  // namespace
 
+Refusal refuses_capped(const AttentionProblem& problem) {
+  if (problem.shape.capped) return "calls will bring a softcap, which it does not do";
+  return std::nullopt;
+}
+
 Refusal refuses_sizes(const AttentionProblem& problem, int most_head_dim) {
   const AttentionShape& s = problem.shape;
   if (s.dtype != DType::f16 && s.dtype != DType::bf16)
@@ -246,9 +251,10 @@ void load_kernels_of_calls(const Gpu& gpu) {
 }
 
 // Why a kernel that copies by tensor maps does not take the call. A branch for capped scores was tried in these kernels
-// and cost short lists 2 to 4 % (docs/kernels/attention-log.md).
-Refusal refuses_call(const stof::AttentionCall& call, const Caller& caller) {
-  if (call.softcap > 0) return fmt::format("softcap = {}, which it does not do", call.softcap);
+// and cost short lists 2 to 4 % (docs/kernels/attention-log.md): they have a form of their own, in plans for them.
+Refusal refuses_call(const TiledMask& mask, const stof::AttentionCall& call, const Caller& caller) {
+  if (call.softcap > 0 && mask.capped == nullptr)
+    return fmt::format("softcap = {}, and the plan is not for capped scores", call.softcap);
   return caller.refuses_maps();
 }
 
@@ -284,7 +290,8 @@ std::size_t workspace_bytes(const TiledMask& mask) { return mask.workspaces ? ma
 
 void start(const TiledLaunch& launch, int grid, void* params) {
   const TiledMask& mask = launch.mask;
-  const InstanceKernel& kernel = mask.ragged != nullptr && is_ragged(launch.call.shape) ? *mask.ragged : *mask.kernel;
+  const bool capped = launch.call.cap_log2 != 0, ragged = mask.ragged != nullptr && is_ragged(launch.call.shape);
+  const InstanceKernel& kernel = *(capped ? mask.capped : ragged ? mask.ragged : mask.kernel);
   AttentionMaps maps = encode(launch.boxes);
   void* arguments[] = {&maps, params};
   kernel.kernel.launch(
@@ -307,7 +314,7 @@ void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Dev
     return launch_rows(*mask.blocks, call);
   }
   const Caller caller(mask, call, mask.by_maps && mask.kernel != nullptr);
-  const Refusal refusal = mask.by_maps ? refuses_call(call, caller) : std::nullopt;
+  const Refusal refusal = mask.by_maps ? refuses_call(mask, call, caller) : std::nullopt;
   if (refusal && call.residues > 1) return Caller(mask, call, false).run(launch_packed_mma);
   if (refusal) check_other_kernels(mask, *refusal);
   caller.run(mask.kernel != nullptr && !refusal ? launch : launch_packed_mma);

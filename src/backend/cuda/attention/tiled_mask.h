@@ -15,6 +15,8 @@
 
 namespace stof::cuda {
 
+// Of calls with a softcap, where the kernel is for others.
+Refusal refuses_capped(const AttentionProblem& problem);
 // Of sizes and dtype, with the head dimensions that there are instances of.
 Refusal refuses_sizes(const AttentionProblem& problem, int most_head_dim);
 // And of what tensor maps take.
@@ -33,6 +35,7 @@ struct TiledMask {
   std::unique_ptr<WorkspacePool> workspaces = {};
   const InstanceKernel* kernel = nullptr;  // null: the mask cannot be arranged for it
   const InstanceKernel* ragged = nullptr;  // for items with lengths or places of their own; null: `kernel` takes them
+  const InstanceKernel* capped = nullptr;  // for calls with a softcap; null: `packed` takes them
   const InstanceKernel* packed = nullptr;  // works on `blocks`: takes calls that `kernel` does not
 };
 
