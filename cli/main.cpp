@@ -18,6 +18,7 @@
 #include "cli/messages.h"
 #include "cli/short_spins.h"
 #include "src/base/error.h"
+#include "src/codegen/compiler.h"
 
 namespace {
 
@@ -58,6 +59,20 @@ void refuse_empty_values(CLI::App& app) {
       if (option->get_items_expected_min() > 0 && option->get_name() != "--text") option->check(refuse);
 }
 
+// Of every command that runs on a device, or plans for one.
+void add_jit(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    add_jit(*command);
+    if (command->get_option_no_throw("--device") == nullptr) continue;
+    const auto choose = [](const std::string& jit) {
+      stof::machine_compiler().switch_jit(jit == "off" ? stof::Jit::off : stof::Jit::on);
+    };
+    command->add_option_function<std::string>("--jit", choose, "on: compile GPU kernels that the build lacks; off")
+        ->check(CLI::IsMember({"on", "off"}))
+        ->default_str("on");
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app{
       "STOF runs Transformers whose attention is restricted by a mask: which query may attend to which key.\n"
@@ -80,6 +95,7 @@ int run(int argc, char** argv) {
   stof::cli::add_run(app);
   stof::cli::add_tokenize(app);
   stof::cli::add_tune(app);
+  add_jit(app);
   refuse_empty_values(app);
   try {
     app.parse(argc, argv);

@@ -84,8 +84,9 @@ Choice choose_between(const View& plain, const std::optional<View>& by_residue, 
 }  // namespace
 
 std::string why_not_compiled(const AttentionShape& shape, const Device& device) {
-  if (!shape.capped || device.backend != &cuda_backend || device.ordinal == cuda::kDescribed) return {};
-  return machine_compiler().missing();
+  if (!shape.capped || device.backend != &cuda_backend) return {};
+  const Compiler& compiler = machine_compiler();
+  return device.ordinal == cuda::kDescribed ? compiler.missing_elsewhere() : compiler.missing();
 }
 
 AttentionProblem problem_of(const View& view, const Device& device) {

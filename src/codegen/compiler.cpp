@@ -25,8 +25,12 @@ void Compiler::tell(std::string_view message) const {
   if (beside_log_ && !std::exchange(told_, true)) beside_log_(message);
 }
 
+std::string Compiler::missing_elsewhere() const {
+  return options_.jit == Jit::off ? "run-time compilation is off" : "";
+}
+
 std::string Compiler::missing() const {
-  if (options_.jit == Jit::off) return "run-time compilation is off";
+  if (std::string why = missing_elsewhere(); !why.empty()) return why;
   if (options_.nvrtc == nullptr) return "NVRTC (libnvrtc.so.13 or .12) is missing";
   return {};
 }

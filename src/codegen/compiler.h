@@ -39,6 +39,11 @@ class Compiler {
 
   // Why nothing can be compiled; empty when it can.
   std::string missing() const;
+  // The same for another machine, whose NVRTC nobody knows: whether it is switched off.
+  std::string missing_elsewhere() const;
+
+  // Before the first kernel is asked for; `off` leaves those that were built with the library.
+  void switch_jit(Jit jit) { options_.jit = jit; }
 
   // `source` may include what kernel_headers() holds. Throws unsupported, with the whole log, when it does not compile,
   // and when there is neither a cache entry nor a compiler that may be used.

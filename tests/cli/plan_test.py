@@ -128,6 +128,18 @@ class Plan(unittest.TestCase):
         done = stof("causal", "--shape", "4,16,4096,64", "--device", "cuda:h200", "--dtype", "f16", "--softcap")
         self.assertIn("head_dim 64, f16, capped scores\n", done.stdout)
 
+    def test_without_run_time_compilation_other_kernels_are_chosen(self):
+        def planned(jit):
+            done = stof("causal", "--shape", "4,16,4096,64", "--device", "cuda:h200", "--dtype", "f16", "--softcap",
+                        "--json", "-", "--jit", jit)  # fmt: skip
+            return json.loads(done.stdout)
+
+        self.assertEqual(planned("on")["kernel"], "stream_attention")
+        off = planned("off")
+        self.assertEqual(off["kernel"], "mma_attention")
+        reason = "its form for capped scores is compiled when it is first wanted, and run-time compilation is off"
+        self.assertIn({"kernel": "stream_attention", "reason": reason}, off["refusals"])
+
     def test_lists_that_would_fill_the_memory_are_refused(self):
         found = plan("strided(3)", "1,12,32768,64")
         pairs = sum(1 + p // 3 + (32767 - p) // 3 for p in range(32768))  # no two side by side
