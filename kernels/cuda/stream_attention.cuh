@@ -11,7 +11,7 @@ __device__ __forceinline__ void prepare(typename Traits::Team& team) {
   constexpr u32 kWarps = 4 * Traits::kParts;  // that use a step
   for (int i = 0; i < Traits::kQueries; ++i) {
     barrier_init(shared_address(&team.q_full[i]), 1);
-    barrier_init(shared_address(&team.q_empty[i]), kWarps * Traits::kGroups + (Traits::kQueries == 1));
+    barrier_init(shared_address(&team.q_empty[i]), kWarps * Traits::kGroups + Traits::kValueLoaders);
   }
   for (int i = 0; i < Traits::kStages; ++i) {
     barrier_init(shared_address(&team.k_full[i]), 1);

@@ -36,10 +36,8 @@ struct StreamLoader {
       barrier_wait(shared_address(&team.q_full[query_of(turn)]), round_of(turn));
       const RowBlock block = team.blocks[turn & 1];
       if (block.steps < 0) break;
-      if constexpr (Traits::kQueries == 1) {
-        __syncwarp();
-        if (elected()) barrier_arrive(shared_address(&team.q_empty[0]));
-      }
+      __syncwarp();  // every lane has read the description, which the row block after the next one's will replace
+      if (elected()) barrier_arrive(shared_address(&team.q_empty[query_of(turn)]));
       for_each_step(block, [&](const Step& step, const Place& first_key) { load_values(step, first_key, block.keys); });
     }
   }

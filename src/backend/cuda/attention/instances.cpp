@@ -15,9 +15,10 @@ constexpr std::array kStream = {
     StreamInstance{64, 1, 3, 1, 6, 1, 1},     StreamInstance{64, 2, 1, 1, 4, 1, 2},
     StreamInstance{64, 1, 1, 1, 8, 1, 4},     StreamInstance{96, 1, 2, 1, 4, 1, 1},
     StreamInstance{96, 1, 3, 1, 4, 1, 1, 1},  StreamInstance{128, 1, 2, 2, 2, 1, 1},
-    StreamInstance{128, 1, 3, 1, 4, 1, 1, 1}, StreamInstance{128, 2, 1, 1, 2, 1, 1},
-    StreamInstance{128, 1, 1, 1, 4, 1, 2},    StreamInstance{192, 1, 2, 1, 3, 1, 1, 1},
-    StreamInstance{256, 1, 1, 1, 2, 1, 1},    StreamInstance{256, 1, 2, 1, 2, 1, 1, 1},
+    StreamInstance{128, 1, 3, 1, 3, 1, 1},    StreamInstance{128, 1, 3, 1, 4, 1, 1, 1},
+    StreamInstance{128, 2, 1, 1, 2, 1, 1},    StreamInstance{128, 1, 1, 1, 4, 1, 2},
+    StreamInstance{192, 1, 2, 1, 3, 1, 1, 1}, StreamInstance{256, 1, 1, 1, 2, 1, 1},
+    StreamInstance{256, 1, 2, 1, 2, 1, 1, 1},
 };
 constexpr std::array kBand = {
     BandInstance{64, 1, 96, 5}, BandInstance{64, 1, 128, 4}, BandInstance{64, 1, 192, 3},
