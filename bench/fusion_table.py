@@ -57,15 +57,15 @@ def main_table(rows, peers):
             times[what] = min(time["us"], times.get(what, math.inf))
         peer, waited = best_peer(peers, place_of(row)), best_peer(peers, place_of(row), "wall_us")
         line = [*heading(place_of(row)), *(f"{times[what]:,.0f}" for what in ("default", "analytical", "tuned")),
-                known(row, "{:,.0f}", "wall", "median_us"), f"`{row['plan']['scheme']}`", known(row, "{:.1f}", "tuning", "search_seconds"),
+                f"{row['median_us']:,.0f}", known(row, "{:,.0f}", "wall", "median_us"), f"`{row['plan']['scheme']}`", known(row, "{:.1f}", "tuning", "search_seconds"),
                 known(row, "{:.1f}", "tuning", "seconds"), known(row, "{:.0e}", "f32_error")]  # fmt: skip
         if peer:
             ratios.append(peer["device_us"] / row["median_us"])
             wall_ratios.append(waited["wall_us"] / row["wall"]["median_us"])
             line += [f"{peer['device_us']:,.0f}", f"{peer['mode']}, {peer['attention']}", f"{ratios[-1]:.2f}",
                      f"{waited['wall_us']:,.0f}", waited["mode"], f"{wall_ratios[-1]:.2f}"]  # fmt: skip
-        lines.append(line + ["-"] * (17 - len(line)))
-    head = ["model", "mask", "texts x tokens", "default", "analytical", "tuned", "wall", "scheme that won", "search, s", "with compiling, s",
+        lines.append(line + ["-"] * (18 - len(line)))
+    head = ["model", "mask", "texts x tokens", "default", "analytical", "tuned", "kept", "wall", "scheme that won", "search, s", "with compiling, s",
             "off from f32", "torch.compile", "its best", "torch / best", "torch, wall", "mode", "walls"]  # fmt: skip
     if not ratios:
         return markdown(head, lines)

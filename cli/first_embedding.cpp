@@ -14,6 +14,7 @@
 #include "cli/demo.h"
 #include "cli/short_spins.h"
 #include "src/base/error.h"
+#include "src/codegen/compiler.h"
 
 namespace stof::cli {
 namespace {
@@ -59,11 +60,12 @@ FirstEmbedding run_once(std::vector<std::string> arguments) {
 FirstEmbedding first_embedding(const FirstCall& call) {
   forget_spins();  // this program's threads have read it long ago; the one that is timed has to start as for a user
   const std::string threads = std::to_string(omp_get_max_threads());
+  const std::string jit = machine_compiler().missing_elsewhere().empty() ? "on" : "off";
   FirstEmbedding best{.seconds = 1e30, .megabytes = 0};
   for (int run = 0; run < kRuns; ++run) {
     const FirstEmbedding one =
         run_once({"stof", "run", "--model", call.model, "--text", call.text, "--dtype", call.dtype, "--device",
-                  call.device, "--threads", threads, "--out", "/dev/null"});
+                  call.device, "--threads", threads, "--jit", jit, "--out", "/dev/null"});
     best.seconds = std::min(best.seconds, one.seconds);
     best.megabytes = std::max(best.megabytes, one.megabytes);
   }

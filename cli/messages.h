@@ -16,7 +16,7 @@ inline std::string shortened(const std::string& text) {
   constexpr std::size_t kLongest = 4000, kHead = 2000, kTail = 1000;
   if (text.size() <= kLongest) return text;
   const auto whole_character = [&](std::size_t at) {  // forward, past bytes that go on with one in UTF-8
-    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+    for (int i = 0; i < 3 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80; ++i) ++at;
     return at;
   };
   const std::size_t head = whole_character(kHead), tail = whole_character(text.size() - kTail);

@@ -44,13 +44,15 @@ fuzz() {
     -print_final_stats=1 -artifact_prefix="$findings/$target-" ${dictionary:+-dict=tests/fuzz/$dictionary.dict} \
     "$grown" tests/fuzz/corpus/"$target" >"$log" 2>&1 &
   echo $! >"build/fuzz/$target.pid"
-  if wait $!; then
+  local status=0
+  wait $! || status=$?
+  if ((status == 0 || status == 72)); then  # 72: libFuzzer was told to end
     keep_run "$target" "$begin" ""
     awk -v target="$target" '/^stat::number_of_executed_units/ {runs = $2} /^stat::peak_rss_mb/ {rss = $2}
       / cov: / {for (i = 1; i < NF; ++i) if ($i == "cov:") covered = $(i + 1)}
       END {printf "%-12s %9d inputs, %5d edges, %4d MB, nothing found\n", target, runs, covered, rss}' "$log"
   else
-    keep_run "$target" "$begin" "$(ls -t "$findings" | grep "^$target-" | head -n 1)"
+    keep_run "$target" "$begin" "$(find "$findings" -name "$target-*" -newer "build/fuzz/$target.pid" -printf '%f\n' | head -n 1)"
     tail -n 60 "$log"
     echo "$target: an input breaks it; it is kept in $findings"
     return 1

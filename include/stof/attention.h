@@ -21,7 +21,7 @@ struct AttentionShape {
   std::int64_t queries = 0, keys = 0;               // longest item
   std::int64_t head_dim = 0;                        // 1..256
   DType dtype = DType::f32;                         // f32, f16, bf16: storage; accumulation is fp32
-  // Calls will bring a softcap: a plan is chosen and compiled for them. Either kind of plan takes either kind of call.
+  // Calls will bring a softcap, and the plan is made for them. Plans of tables take one only then, others either way.
   bool capped = false;
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 };

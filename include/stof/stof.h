@@ -71,7 +71,7 @@ typedef struct stof_shape {
   int64_t head_dim;        /* 1..256 */
   int32_t dtype;           /* STOF_F32, STOF_F16, STOF_BF16: storage; accumulation is fp32 */
   /* A struct_size that ends here is accepted, too. */
-  int64_t capped; /* not 0: calls will bring a softcap, and the plan is made for them; either kind takes either call */
+  int64_t capped; /* not 0: calls will bring a softcap, and the plan is made for them; a table's takes one only then */
 } stof_shape;
 
 /* device: "cpu", "cuda", "cuda:N", or "auto" (CUDA where there is one). kernel: one by name, as the description of a

@@ -3,9 +3,8 @@
 
 #include "src/attention/live_share.h"
 #include "src/attention/residue_items.h"
-#include "src/backend/cuda/driver/device.h"
+#include "src/backend/cuda/attention/kernel_store.h"
 #include "src/base/error.h"
-#include "src/codegen/compiler.h"
 #include "src/layout/pack.h"
 #include "src/mask/residues.h"
 
@@ -85,8 +84,7 @@ Choice choose_between(const View& plain, const std::optional<View>& by_residue, 
 
 std::string why_not_compiled(const AttentionShape& shape, const Device& device) {
   if (!shape.capped || device.backend != &cuda_backend) return {};
-  const Compiler& compiler = machine_compiler();
-  return device.ordinal == cuda::kDescribed ? compiler.missing_elsewhere() : compiler.missing();
+  return cuda::why_not_compiled(device);
 }
 
 AttentionProblem problem_of(const View& view, const Device& device) {

@@ -12,6 +12,7 @@
 #include "src/backend/contract.h"
 #include "src/backend/cuda/driver/api.h"
 #include "src/backend/cuda/driver/device.h"
+#include "src/base/env.h"
 #include "src/base/error.h"
 #include "stof/session.h"
 
@@ -25,9 +26,12 @@ DeviceCaps cpu_caps() {
   caps.name = (supported & HWY_AVX3) != 0 ? "AVX-512" : (supported & HWY_AVX2) != 0 ? "AVX2" : "SSE4";
   caps.cores = std::max(1, omp_get_max_threads());
   // OpenMP's library keeps what it needs for a team on the stack, which 100,000 threads would leave.
-  if (caps.cores > kMostThreads)
-    fail(ErrorKind::invalid_argument, "OpenMP would take {} threads (OMP_NUM_THREADS); accepted: at most {}",
-         caps.cores, kMostThreads);
+  if (caps.cores > kMostThreads) {
+    if (names_threads())
+      fail(ErrorKind::invalid_argument, "OpenMP would take {} threads (OMP_NUM_THREADS); accepted: at most {}",
+           caps.cores, kMostThreads);
+    omp_set_num_threads(caps.cores = kMostThreads);  // as many processors as that nobody asked for
+  }
 #if defined(__x86_64__)
   caps.bf16_dot = (supported & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16") != 0;
 #endif

@@ -22,4 +22,6 @@ std::filesystem::path cache_folder() {
   return (none ? "/tmp" : temporary) / "stof";
 }
 
+bool names_threads() { return std::getenv("OMP_NUM_THREADS") != nullptr; }
+
 }  // namespace stof

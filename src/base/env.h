@@ -9,4 +9,7 @@ namespace stof {
 // files. A relative $XDG_CACHE_HOME is ignored, as the XDG base directory specification asks. Nothing is created.
 std::filesystem::path cache_folder();
 
+// Whether somebody asked OpenMP for a number of threads: $OMP_NUM_THREADS is set.
+bool names_threads();
+
 }  // namespace stof

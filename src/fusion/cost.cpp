@@ -3,9 +3,8 @@
 
 #include "src/attention/planned.h"
 #include "src/backend/contract.h"
-#include "src/backend/cuda/driver/device.h"
+#include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/matmul/compile_ahead.h"
-#include "src/codegen/compiler.h"
 #include "src/fusion/work.h"
 
 namespace stof {
@@ -55,12 +54,6 @@ bool is_matmul(const Node& node) {
   return std::holds_alternative<op::Linear>(node.op) || std::holds_alternative<op::MatMul>(node.op);
 }
 
-// A device that is only described is another machine.
-bool may_compile_for(const Device& device) {
-  const Compiler& compiler = machine_compiler();
-  return (device.ordinal == cuda::kDescribed ? compiler.missing_elsewhere() : compiler.missing()).empty();
-}
-
 }  // namespace
 
 std::vector<Candidate> candidates_of(const Work& work, const CostContext& context) {
@@ -76,8 +69,8 @@ std::vector<Candidate> candidates_of(const Work& work, const CostContext& contex
     return {{.setting = {}, .predicted_us = rows_us + matmul_flops(work, context) / rates.flops_per_us}};
   std::vector<Candidate> candidates;
   const LinearSpec spec = linear_spec(work.node, context.dtype, context.device);
-  const bool may_compile =
-      context.device->backend != &cuda_backend || (!context.built_in_only && may_compile_for(*context.device));
+  const bool may_compile = context.device->backend != &cuda_backend ||
+                           (!context.built_in_only && cuda::why_not_compiled(*context.device).empty());
   for (const MatmulChoice& choice : matmul.settings(spec, context.rows))
     if (may_compile || cuda::is_built_in(spec, context.rows, choice.setting))
       candidates.push_back({text_of(choice.setting), choice.predicted_us});

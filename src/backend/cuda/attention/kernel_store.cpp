@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "src/backend/cuda/driver/device.h"
 #include "src/base/error.h"
 #include "src/codegen/compiler.h"
 #include "src/codegen/cubin_values.h"
@@ -56,6 +57,11 @@ Store& store() {
 }
 
 }  // namespace
+
+std::string why_not_compiled(const Device& device) {
+  const Compiler& compiler = machine_compiler();
+  return device.ordinal == kDescribed ? compiler.missing_elsewhere() : compiler.missing();
+}
 
 std::string target_of(int arch) {
   if (arch == 90) return "sm_90a";

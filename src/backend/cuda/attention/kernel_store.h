@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "src/backend/cuda/driver/kernel.h"
+#include "stof/device.h"
 
 namespace stof::cuda {
 
@@ -35,6 +36,10 @@ std::string target_of(int arch);
 
 // Source of a unit; throws internal for an unknown name.
 std::string_view unit_source(std::string_view name);
+
+// Why units that this build lacks cannot be compiled for the device; empty when they can. A device that is only
+// described is another machine, whose NVRTC nobody knows.
+std::string why_not_compiled(const Device& device);
 
 // Machine code. Throws unsupported when the unit is not part of this build and cannot be compiled.
 std::string unit_cubin(std::string_view name, int arch);
