@@ -6,12 +6,12 @@ usage: tools/fuzz_table.py [RUNS.jsonl...]   lines as tools/fuzz.sh appends them
                                              known, by target, begin and processor, is replaced
 """
 
-import json
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
+from kept_runs import add_runs  # noqa: E402
 from pasted import markdown, paste  # noqa: E402
 
 RESULTS = ROOT / "bench/results/fuzzing.json"
@@ -28,12 +28,9 @@ READS = {
 
 
 def key_of(run):
-    return run["target"], run["begin"], run["processor"], run.get("process", 1)
-
-
-def joined(known, more):
-    runs = {key_of(run): run for run in known + more}
-    return sorted(runs.values(), key=lambda run: (run["begin"], run["target"], run.get("process", 1)))
+    if run["target"] not in READS:
+        sys.exit(f"fuzz_table: no such target: {run['target']}; targets: {', '.join(READS)}")
+    return run["begin"], run["target"], run.get("process", 1), run["processor"]
 
 
 def line_of(target, runs):
@@ -45,13 +42,7 @@ def line_of(target, runs):
 
 
 def main():
-    known = json.loads(RESULTS.read_text(encoding="utf-8"))["runs"] if RESULTS.exists() else []
-    more = [json.loads(line) for name in sys.argv[1:] for line in Path(name).read_text(encoding="utf-8").splitlines()]
-    if unknown := {run["target"] for run in more} - READS.keys():
-        sys.exit(f"fuzz_table: no such target: {', '.join(sorted(unknown))}; targets: {', '.join(READS)}")
-    runs = joined(known, more)
-    rows = ",\n  ".join(json.dumps(run) for run in runs)
-    RESULTS.write_text(f'{{"command": "tools/fuzz_table.py", "runs": [\n  {rows}\n]}}\n', encoding="utf-8")
+    runs = add_runs(RESULTS, sys.argv[1:], key_of, "tools/fuzz_table.py")
     head = ["target", "reads", "inputs, million", "minutes of a processor", "edges reached", "found"]
     days = sorted({run["begin"][:10] for run in runs})
     source = f"[bench/results/fuzzing.json](../bench/results/fuzzing.json): {len(runs)} processes, last on {days[-1]}."

@@ -6,12 +6,12 @@ usage: tools/soak_table.py [RUNS.jsonl...]   lines as tools/soak.sh appends them
                                              known, by device, begin and processor, is replaced
 """
 
-import json
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
+from kept_runs import add_runs  # noqa: E402
 from pasted import markdown, paste  # noqa: E402
 
 RESULTS = ROOT / "bench/results/soak.json"
@@ -30,11 +30,7 @@ def line_of(run):
 
 
 def main():
-    known = json.loads(RESULTS.read_text(encoding="utf-8"))["runs"] if RESULTS.exists() else []
-    more = [json.loads(line) for name in sys.argv[1:] for line in Path(name).read_text(encoding="utf-8").splitlines()]
-    runs = sorted({key_of(run): run for run in known + more}.values(), key=key_of)
-    rows = ",\n  ".join(json.dumps(run) for run in runs)
-    RESULTS.write_text(f'{{"command": "tools/soak_table.py", "runs": [\n  {rows}\n]}}\n', encoding="utf-8")
+    runs = add_runs(RESULTS, sys.argv[1:], key_of, "tools/soak_table.py")
     head = ["day", "commit", "device", "problems", "of them", "seeds from", "took", "differs"]
     source = "From [bench/results/soak.json](../bench/results/soak.json)."
     paste(PAGE, "soak", f"{source}\n\n{markdown(head, [line_of(run) for run in runs])}")
