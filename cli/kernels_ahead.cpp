@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <set>
-#include <thread>
 
 #include "cli/messages.h"
 #include "src/backend/contract.h"
 #include "src/backend/cuda/matmul/compile_ahead.h"
+#include "src/base/threads.h"
 #include "src/codegen/compiler.h"
 
 namespace stof::cli {
@@ -25,10 +25,9 @@ std::vector<CompileJob> kernels_of_search(const Model& model, const TuneOptions&
 }
 
 KernelsAhead::KernelsAhead(const std::vector<CompileJob>& jobs, int processes) {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
   machine_compiler().begin_beside(
       jobs, {.worker = {.program = "/proc/self/exe", .arguments = {kCompileWorker}},
-             .workers = processes > 0 ? processes : std::max(1, cores - 1),
+             .workers = processes > 0 ? processes : std::max(1, usable_processors() - 1),
              .log = [](std::string_view message) { say(fmt::format("stof: compiler: {}\n", message)); }});
 }
 

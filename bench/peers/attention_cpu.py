@@ -8,7 +8,9 @@ peer that fails or is not installed is recorded with its reason.
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import subprocess
 import time
 
 os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))
@@ -156,21 +158,17 @@ def prepare(providers, tensors, mask, dense):
     return runs, peers
 
 
-def roofline():
-    """GFLOP/s of PyTorch's own matmul, GB/s of its copy: read and written."""
-    found = {}
-    for name, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16)):
-        a, b = torch.randn(2048, 2048).to(dtype), torch.randn(2048, 2048).to(dtype)
-        best = rounds({"mm": lambda: torch.mm(a, b)}, 0.5)["mm"]["best_us"]
-        found[f"matmul_{name}_gflops"] = 2e-3 * 2048**3 / best
-    source, target = torch.ones(1 << 25), torch.empty(1 << 25)
-    found["copy_gb_s"] = 2e-3 * source.nbytes / rounds({"copy": lambda: target.copy_(source)}, 0.5)["copy"]["best_us"]
-    return found
+def roofline(program):
+    """GFLOP/s of the faster of STOF's and oneDNN's matmul, GB/s of a copy: as `stof bench` measures them."""
+    done = subprocess.run([program, "bench", "attention", "--device", "cpu", "--mask", "all", "--shape", "1,1,64,64", "--dtype",
+                           "f32", "--seconds", "0.01", "--json", "-"], capture_output=True, text=True, check=True)  # fmt: skip
+    return json.loads(done.stdout)["roofline"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", default=str(ROOT / "build/release/libstof.so"))
+    parser.add_argument("--stof", default=str(ROOT / "build/release/stof"))
     parser.add_argument("--out", required=True)
     parser.add_argument("--only", default="", help="rows whose id contains this text")
     parser.add_argument("--peer", action="append", help="these contenders alone")
@@ -189,7 +187,7 @@ def main():
     head = {"command": "peers attention cpu", **environment(torch.get_num_threads(), packages)}
     results = Results(arguments.out, head, arguments.resume)
     if not arguments.prepare:
-        results.data["roofline"] = roofline()
+        results.data["roofline"] = roofline(arguments.stof)
     for length in LENGTHS:
         for dim in DIMS:
             for mask in default_masks(length):

@@ -91,10 +91,15 @@ def random_encoder(folder: Path) -> Path:
     return folder
 
 
-def joined(blocks):
-    """Of the rounds' times, us."""
-    times = [us for block in blocks for us in block]
+def round_of(times):
+    """What a round's calls took, us, as `stof bench` says it of its own."""
     return {"median_us": statistics.median(times), "best_us": min(times), "calls": len(times)}
+
+
+def joined(rounds):
+    """Of rounds that took turns with the others': each counts alike, whoever made more calls in it."""
+    return {"median_us": statistics.median(one["median_us"] for one in rounds),
+            "best_us": min(one["best_us"] for one in rounds), "calls": sum(one["calls"] for one in rounds)}  # fmt: skip
 
 
 def attempt(peers, name, work):
@@ -130,58 +135,65 @@ class Comparison:
         if all(self.results.has(name) for name in wanted):
             return
         peers = {name: {} for name in wanted}
-        blocks = {name: {} for name in wanted}
+        rounds = {name: {} for name in wanted}
         for name in self.names:
-            self.engine_sentences(name, texts, middle, peers, blocks)
-        self.own_sentences(peers, blocks)
+            self.engine_start(name, middle, peers["first embedding"])
+        running = {name: self.engine(name, self.model) for name in self.names if "failed" not in peers["first embedding"][name]}
+        for _ in range(ROUNDS):
+            for dtype in ("f32", "bf16"):
+                self.own_sentences(dtype, peers, rounds)
+            for name, engine in running.items():
+                attempt(peers["sentences batch 8"], name, lambda: self.engine_sentences(name, engine, texts, middle, peers, rounds))
+        for engine in running.values():
+            engine.close()
         for what in wanted:
-            for name, times in blocks[what].items():
-                peers[what].setdefault(name, {}).update(joined(times))
+            self.join(peers[what], rounds[what])
             self.results.add({"id": what, "peers": peers[what]})
             show(what, peers[what])
 
-    def engine_sentences(self, name, texts, middle, peers, blocks):
+    @staticmethod
+    def join(peers, rounds):
+        for name, found in rounds.items():
+            if "failed" not in peers.setdefault(name, {}):
+                peers[name].update(joined(found))
+
+    def engine_start(self, name, middle, found):
         best = None
         for _ in range(2):  # starts, of which the fastest counts
             engine = self.engine(name, self.model)
-            first = attempt(peers["first embedding"], name, lambda: engine.ask(do="first", texts=[middle]))
+            first = attempt(found, name, lambda: engine.ask(do="first", texts=[middle]))
             if first is None:
                 return
             first["seconds"] = time.perf_counter() - engine.begin
             best = first if best is None or first["seconds"] < best["seconds"] else best
             engine.close()
         self.versions[name.split()[0]] = best["version"]
-        peers["first embedding"][name] = {key: best[key] for key in ("seconds", "megabytes")}
-        engine = self.engine(name, self.model)
+        found[name] = {key: best[key] for key in ("seconds", "megabytes")}
+
+    def engine_sentences(self, name, engine, texts, middle, peers, rounds):
         reference = str(ROOT / "tests/data/minilm_embeddings.npy")
         asks = {"sentences batch 8": (texts, 8), "sentences batch 32": (texts, 32), "one sentence": ([middle], 1)}
-        for _ in range(ROUNDS):
-            for what, (some, batch) in asks.items():
-                more = {"reference": reference} if len(some) > 1 else {}
-                found = engine.ask(do="sentences", texts=some, batch=batch, seconds=self.seconds, **more)
-                if found["cosine"] is not None and not found["cosine"] > COSINE[name.split()[1]]:
-                    peers[what][name] = {"failed": f"cosine {found['cosine']:.6f}"}
-                    continue
-                if found["cosine"] is not None:
-                    peers[what].setdefault(name, {})["cosine"] = found["cosine"]
-                blocks[what].setdefault(name, []).append(found["times"])
-        engine.close()
+        for what, (some, batch) in asks.items():
+            more = {"reference": reference} if len(some) > 1 else {}
+            found = engine.ask(do="sentences", texts=some, batch=batch, seconds=self.seconds, **more)
+            if found["cosine"] is not None and not found["cosine"] > COSINE[name.split()[1]]:
+                peers[what][name] = {"failed": f"cosine {found['cosine']:.6f}"}
+                continue
+            if found["cosine"] is not None:
+                peers[what].setdefault(name, {})["cosine"] = found["cosine"]
+            rounds[what].setdefault(name, []).append(round_of(found["times"]))
 
-    def own_sentences(self, peers, blocks):
-        for dtype in ("f32", "bf16"):
-            name = f"stof {dtype}"
-            for _ in range(ROUNDS):
-                for batch in (8, 32):
-                    rows = self.stof.sentences(dtype, batch, self.seconds, self.texts)
-                    what, row = f"sentences batch {batch}", rows[f"sentences {dtype} batch {batch}"]
-                    peers[what].setdefault(name, {})["cosine"] = row["cosine"]
-                    blocks[what].setdefault(name, []).append([row["median_us"], row["best_us"]])
-                    one = rows[f"one sentence {dtype}"]
-                    blocks["one sentence"].setdefault(name, []).append([one["median_us"], one["best_us"]])
-                    first = rows[f"first embedding {dtype}"]
-                    known = peers["first embedding"].setdefault(name, first)
-                    if first["seconds"] < known["seconds"]:
-                        peers["first embedding"][name] = first
+    def own_sentences(self, dtype, peers, rounds):
+        name = f"stof {dtype}"
+        for batch in (8, 32):
+            rows = self.stof.sentences(dtype, batch, self.seconds, self.texts)
+            what, row = f"sentences batch {batch}", rows[f"sentences {dtype} batch {batch}"]
+            peers[what].setdefault(name, {})["cosine"] = row["cosine"]
+            rounds[what].setdefault(name, []).append(row)
+            rounds["one sentence"].setdefault(name, []).append(rows[f"one sentence {dtype}"])
+            first = rows[f"first embedding {dtype}"]
+            if first["seconds"] < peers["first embedding"].setdefault(name, first)["seconds"]:
+                peers["first embedding"][name] = first
 
     def encoders(self):
         for shape in SHAPES:
@@ -189,39 +201,39 @@ class Comparison:
             if self.results.has(what):
                 continue
             ids = [[splitmix64(text * shape[1] + i) % VOCABULARY for i in range(shape[1])] for text in range(shape[0])]
-            peers, blocks = {}, {}
+            peers, rounds = {}, {}
+            running = {name: self.engine(name, self.encoder) for name in self.names}
             with tempfile.TemporaryDirectory() as folder:
                 reference = f"{folder}/hidden.npy"
-                self.own_encoder(shape, peers, blocks, reference)
-                for name in self.names:
-                    attempt(peers, name, lambda: self.engine_encoder(name, ids, peers, blocks, reference))
-            for name, times in blocks.items():
-                peers.setdefault(name, {}).update(joined(times))
+                for _ in range(ROUNDS):
+                    self.own_encoder(shape, peers, rounds, reference)
+                    for name, engine in running.items():
+                        if "failed" not in peers.get(name, {}):
+                            attempt(peers, name, lambda: self.engine_encoder(name, engine, ids, peers, rounds, reference))
+            for engine in running.values():
+                engine.close()
+            self.join(peers, rounds)
             self.results.add({"id": what, "shape": shape, "peers": peers})
             show(what, peers)
 
-    def own_encoder(self, shape, peers, blocks, reference):
+    def own_encoder(self, shape, peers, rounds, reference):
         masks = ["all"] + (["longformer(256,1)"] if shape[1] >= 4096 else [])
         for mask in reversed(masks):
             for dtype in ("bf16", "f32"):  # what the peers are compared with is written last
                 name = f"stof {dtype}" + ("" if mask == "all" else f" {mask}")
-                for _ in range(ROUNDS):
-                    row, roofline = self.stof.hidden(dtype, shape, mask, self.seconds, reference)
-                    blocks.setdefault(name, []).append([row["median_us"], row["best_us"]])
-                    known = self.results.data.setdefault("roofline", roofline)
-                    for key, value in roofline.items():
-                        known[key] = max(known[key], value)
+                row, roofline = self.stof.hidden(dtype, shape, mask, self.seconds, reference)
+                rounds.setdefault(name, []).append(row)
+                known = self.results.data.setdefault("roofline", roofline)
+                for key, value in roofline.items():
+                    known[key] = max(known[key], value)
                 peers[name] = {"gflop": row["gflops"] * row["median_us"] * 1e-6, "layer_frobenius": row["layer_frobenius"]}
 
-    def engine_encoder(self, name, ids, peers, blocks, reference):
-        engine = self.engine(name, self.encoder)
-        for _ in range(ROUNDS):
-            found = engine.ask(do="encoder", ids=ids, seconds=self.seconds, reference=reference)
-            if not found["error"] < ERROR[name.split()[1]]:
-                raise ValueError(f"relative error {found['error']:.2e}")
-            peers[name] = {"error": found["error"]}
-            blocks.setdefault(name, []).append(found["times"])
-        engine.close()
+    def engine_encoder(self, name, engine, ids, peers, rounds, reference):
+        found = engine.ask(do="encoder", ids=ids, seconds=self.seconds, reference=reference)
+        if not found["error"] < ERROR[name.split()[1]]:
+            raise ValueError(f"relative error {found['error']:.2e}")
+        peers[name] = {"error": found["error"]}
+        rounds.setdefault(name, []).append(round_of(found["times"]))
 
 
 def main():
