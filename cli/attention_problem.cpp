@@ -103,7 +103,9 @@ AttentionProblemInputs::AttentionProblemInputs(const AttentionShape& the_shape)
       out(shape.dtype, q.shape()) {}
 
 AttentionArguments AttentionProblemInputs::arguments() const {
-  return {.q = q.view(), .k = k.view(), .v = v.view(), .out = out.view()};
+  AttentionArguments arguments{.q = q.view(), .k = k.view(), .v = v.view(), .out = out.view()};
+  if (softcap > 0) arguments.softcap = softcap;
+  return arguments;
 }
 
 void AttentionProblemInputs::poison() const { std::memset(out.data(), 0xFF, out.bytes()); }

@@ -11,6 +11,7 @@ namespace stof::cli {
 struct AttentionProblemInputs {
   AttentionShape shape;
   Tensor q, k, v, out;  // [batch, heads, rows, head_dim]
+  float softcap = 0;    // 0: none
 
   explicit AttentionProblemInputs(const AttentionShape& shape);  // standard normal values, the same every time
   AttentionArguments arguments() const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // stof calibrate: of the CPU in calibrate.cpp, of a GPU in calibrate_gpu.cpp.
 #pragma once
+#include <optional>
 #include <string>
 
 #include "stof/device.h"
@@ -10,6 +11,7 @@ namespace stof::cli {
 struct CalibrateOptions {
   std::string device = "auto", json, out, times, source;
   bool regret = false, quick = false, resume = false;
+  std::optional<float> softcap;  // problems whose scores are capped, in place of the others
 };
 
 void calibrate_gpu(const CalibrateOptions& options, const Device& device);

@@ -24,7 +24,9 @@ namespace stof::cli {
 namespace {
 
 std::vector<GpuCase> grid_of(const CalibrateOptions& options) {
-  std::vector<GpuCase> grid = options.regret ? gpu_held_out_grid() : gpu_calibration_grid();
+  std::vector<GpuCase> grid = options.softcap  ? gpu_capped_grid(*options.softcap)
+                              : options.regret ? gpu_held_out_grid()
+                                               : gpu_calibration_grid();
   if (options.quick) grid.resize(3);
   return grid;
 }

@@ -27,6 +27,7 @@ using Samples = std::map<std::string, std::vector<Sample>>;  // by name of costs
 
 GpuCase case_of(const Json& row) {
   const auto s = row.at("shape").get<std::array<std::int64_t, 6>>();
+  const float softcap = row.value("softcap", 0.f);  // files of before there were capped problems say nothing
   return {row.at("mask"),
           {.batch = s[0],
            .heads = s[1],
@@ -34,7 +35,9 @@ GpuCase case_of(const Json& row) {
            .queries = s[3],
            .keys = s[4],
            .head_dim = s[5],
-           .dtype = row.at("dtype") == "bf16" ? DType::bf16 : DType::f16}};
+           .dtype = row.at("dtype") == "bf16" ? DType::bf16 : DType::f16,
+           .capped = softcap > 0},
+          softcap};
 }
 
 double best_us(const Json& row) {

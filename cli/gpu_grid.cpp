@@ -53,8 +53,9 @@ void compared_with_others(std::vector<GpuCase>& cases) {
 }  // namespace
 
 std::string GpuCase::id() const {
-  return fmt::format("({},{},{},{},{},{}) {} {}", shape.batch, shape.heads, shape.kv_heads, shape.queries, shape.keys,
-                     shape.head_dim, name_of(shape.dtype), mask);
+  return fmt::format("({},{},{},{},{},{}) {} {}{}", shape.batch, shape.heads, shape.kv_heads, shape.queries, shape.keys,
+                     shape.head_dim, name_of(shape.dtype), mask,
+                     softcap > 0 ? fmt::format(" softcap {}", softcap) : "");
 }
 
 std::vector<GpuCase> gpu_calibration_grid() {
@@ -102,6 +103,14 @@ std::vector<GpuCase> gpu_held_out_grid() {
   cases.push_back(decoding(2, 1, 7000, 128, "all"));
   cases.push_back(decoding(32, 1, 2000, 128, "sink(4) | causal & window(1000)"));
   cases.push_back(decoding(8, 4, 5000, 128, "causal"));
+  return cases;
+}
+
+std::vector<GpuCase> gpu_capped_grid(float softcap) {
+  std::vector<GpuCase> cases;
+  for (const DType dtype : {DType::f16, DType::bf16})
+    cross(cases, {{4, 16, 4096, 64}, {4, 16, 4096, 128}, {4, 16, 4096, 256}}, {"causal", "window(512)"}, dtype);
+  for (GpuCase& one : cases) one.softcap = softcap, one.shape.capped = true;
   return cases;
 }
 

@@ -11,8 +11,10 @@ namespace stof::cli {
 struct GpuCase {
   std::string mask;
   AttentionShape shape;
+  float softcap = 0;  // 0: none
 
-  // "(1,12,12,512,512,64) f16 causal": batch, heads, heads of keys, queries, keys, head dimension.
+  // "(1,12,12,512,512,64) f16 causal": batch, heads, heads of keys, queries, keys, head dimension; behind it, where
+  // there is one, "softcap 50".
   std::string id() const;
 };
 
@@ -20,5 +22,7 @@ struct GpuCase {
 std::vector<GpuCase> gpu_calibration_grid();
 // Other masks by other sizes: what is predicted for them was fitted without them.
 std::vector<GpuCase> gpu_held_out_grid();
+// Capped scores: what bench/peers/attention.py --softcap compares with other libraries.
+std::vector<GpuCase> gpu_capped_grid(float softcap);
 
 }  // namespace stof::cli

@@ -59,7 +59,9 @@ class Bench {
         first_(one.shape.dtype, inputs_.out.shape()),
         there_(inputs_.arguments(), device),
         out_(gpu_, inputs_.out.bytes()),
-        stream_(gpu_) {}
+        stream_(gpu_) {
+    inputs_.softcap = one.softcap;
+  }
 
   const BoundMask& bound() const { return bound_; }
   const AttentionError& error() const { return error_; }
@@ -83,6 +85,7 @@ class Bench {
  private:
   void run(const Choice& forced, const Planned& planned) const {
     AttentionArguments arguments = there_.arguments();
+    if (inputs_.softcap > 0) arguments.softcap = inputs_.softcap;
     arguments.out = view_of(out_.as<void>(), inputs_.out.dtype(), inputs_.out.shape());
     const CheckedCall checked = check_call(arguments, inputs_.shape, depends_on_batch(mask_));
     AttentionCall call = checked.call;
@@ -179,6 +182,7 @@ Json time_plans(const GpuCase& one, const Device& device) {
           {"mask", one.mask},
           {"shape", {s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.head_dim}},
           {"dtype", name_of(s.dtype)},
+          {"softcap", one.softcap},
           {"frobenius", bench.error().frobenius},
           {"worst_row", bench.error().worst_row},
           {"plans", std::move(plans)}};

@@ -15,7 +15,7 @@ namespace stof {
 namespace {
 
 struct Errors {
-  double all = 0, norm = 0, worst_lse = 0;
+  double all = 0, norm = 0, worst_lse = 0, absolute_lse = 0;
   bool wrong_empty = false;
   std::vector<std::pair<double, double>> rows = {};  // squared error and squared norm
 };
@@ -42,8 +42,9 @@ void add_row(const Problem& problem, const AttentionItem& item, std::int64_t hea
     errors.wrong_empty = errors.wrong_empty || !(difference == 0) || lse != expected.lse;
     return;
   }
-  const double lse_error = std::abs(lse - expected.lse) / std::max(1.0, std::abs(expected.lse));
+  const double off = std::abs(lse - expected.lse), lse_error = off / std::max(1.0, std::abs(expected.lse));
   if (!(lse_error <= errors.worst_lse)) errors.worst_lse = lse_error;  // max() would drop a NaN
+  if (!(off <= errors.absolute_lse)) errors.absolute_lse = off;
   errors.rows.emplace_back(difference, norm);
 }
 
@@ -58,9 +59,11 @@ double worst_row(const Errors& errors) {
   return worst;
 }
 
-}  // namespace
+double relative_of_all(const Errors& errors) {
+  return errors.norm > 0 ? std::sqrt(errors.all / errors.norm) : errors.all;
+}
 
-std::string difference_from_definition(const Problem& problem, const Mask& mask) {
+Errors compare(const Problem& problem, const Mask& mask) {
   const AttentionShape& shape = problem.what().shape;
   const AttentionCall call = problem.call();
   Errors errors;
@@ -72,8 +75,20 @@ std::string difference_from_definition(const Problem& problem, const Mask& mask)
       for (std::int64_t row = 0; row < item.queries; ++row)
         add_row(problem, item, head, row, reference_attention(bound, call, item, head, row), errors);
   }
-  const Tolerance allowed = tolerance(shape.dtype);
-  const double all = errors.norm > 0 ? std::sqrt(errors.all / errors.norm) : errors.all;
+  return errors;
+}
+
+}  // namespace
+
+OutputErrors errors_against_definition(const Problem& problem, const Mask& mask) {
+  const Errors errors = compare(problem, mask);
+  return {.all = relative_of_all(errors), .worst_row = worst_row(errors), .lse = errors.absolute_lse};
+}
+
+std::string difference_from_definition(const Problem& problem, const Mask& mask) {
+  const Errors errors = compare(problem, mask);
+  const Tolerance allowed = tolerance(problem.what().shape.dtype);
+  const double all = relative_of_all(errors);
   if (errors.wrong_empty) return "a row without keys is not 0 with -inf";
   if (!(all <= allowed.all)) return fmt::format("relative error {} > {}", all, allowed.all);
   const double row = worst_row(errors);

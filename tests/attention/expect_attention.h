@@ -12,4 +12,10 @@ namespace stof {
 // lengths throws.
 std::string difference_from_definition(const Problem& problem, const Mask& mask);
 
+// How far the outputs are from it: relative, of all rows together and of the worst, and the worst logarithm absolutely.
+struct OutputErrors {
+  double all = 0, worst_row = 0, lse = 0;
+};
+OutputErrors errors_against_definition(const Problem& problem, const Mask& mask);
+
 }  // namespace stof

@@ -105,6 +105,17 @@ class Calibrate(unittest.TestCase):
         for row in results["regrets"]:
             self.assertAlmostEqual(row["regret"], row["chosen_us"] / row["best_us"] - 1)
 
+    def test_regret_of_capped_scores_is_of_plans_for_them(self):
+        shape = ["--shape", "1,2,512,64", "--dtype", "f16", "--device", "cuda:h200", "--json", "-"]
+        done = self.stof("plan", "causal", *shape, "--softcap")
+        plans = [{"kernel": plan["kernel"], "instance": plan.get("instance", ""), "splits": plan["splits"],
+                  "residues": plan["residues"], "us": plan["predicted_us"]} for plan in json.loads(done.stdout)["considered"]]
+        row = {"id": "capped", "mask": "causal", "shape": [1, 2, 2, 512, 512, 64], "dtype": "f16", "softcap": 50.0, "plans": plans}
+        file = self.cache / "times.json"
+        file.write_text(json.dumps({"device": "NVIDIA H200 (described)", "day": "2026-01-02", "rows": [row]}))
+        done = self.stof("calibrate", "--device", "cuda:h200", "--regret", "--softcap", "50", "--times", str(file), "--json", "-")
+        self.assertEqual(json.loads(done.stdout)["mean_regret"], 0, done.stderr)
+
     def test_errors(self):
         for arguments, code, message in (
             (("--device", "gpu"), 2, "unknown device 'gpu'; accepted: auto, cpu, cuda, cuda:N"),
@@ -112,6 +123,11 @@ class Calibrate(unittest.TestCase):
              "running: cuda, cuda:N"),
             (("--device", "cpu", "--times", __file__), 2,
              "--times, --source and --resume are of a GPU; accepted with them: --device cuda, cuda:N"),
+            (("--device", "cuda:h200", "--softcap", "50"), 2,
+             "--softcap is for problems of a GPU that nothing is fitted to; accepted with it: --device cuda --regret"),
+            (("--device", "cpu", "--regret", "--softcap", "50"), 2,
+             "--softcap is for problems of a GPU that nothing is fitted to; accepted with it: --device cuda --regret"),
+            (("--device", "cuda:h200", "--regret", "--softcap", "0"), 2, "--softcap is 0; accepted: above 0"),
             (("--device", "cuda:h200", "--times", __file__), 2,
              f"'{__file__}' holds no measurements of `stof calibrate --device cuda --json`"),
             (("--out", "no/such/folder/file"), 2, "cannot write 'no/such/folder/file': No such file or directory"),

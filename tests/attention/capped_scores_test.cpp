@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Capped scores by every plan against the definition in double precision, from scores that the cap hardly bends to such
+// as it holds nearly all at its ends. Logarithms are compared absolutely: an error of a score is one of its weight.
+// --gtest_output=json:FILE keeps the errors of each kernel.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tests/attention/devices.h"
+#include "tests/attention/every_plan.h"
+#include "tests/attention/expect_attention.h"
+#include "tests/attention/tolerance.h"
+
+namespace stof {
+namespace {
+
+constexpr float kCaps[] = {20.f, 30.f, 50.f};
+constexpr float kDeviations[] = {1.f, 6.f, 45.f};  // of the scores
+constexpr double kMostOfLse = 1e-3;
+
+class CappedScores : public testing::TestWithParam<std::tuple<std::string, int, DType>> {
+ protected:
+  static constexpr std::int64_t kRows = 97;
+
+  void SetUp() override { STOF_SKIP_WITHOUT(std::get<0>(GetParam())); }
+
+  static Problem make(float cap, float deviation) {
+    const auto& [device, head_dim, dtype] = GetParam();
+    Problem problem({.shape = {.batch = 1,
+                               .heads = 2,
+                               .kv_heads = 1,
+                               .queries = kRows,
+                               .keys = kRows + 430,
+                               .head_dim = head_dim,
+                               .dtype = dtype,
+                               .capped = true},
+                     .q_lengths = {},
+                     .kv_lengths = {},
+                     .softcap = cap},
+                    11);
+    const AttentionItem& item = problem.items().front();
+    for (std::int64_t head = 0; head < 2; ++head)
+      for (std::int64_t row = 0; row < kRows; ++row)
+        for (std::int64_t c = 0; c < head_dim; ++c)
+          problem.set(problem.q, item.q, head, row, c, deviation * problem.get(problem.q, item.q, head, row, c));
+    return problem;
+  }
+
+  // Of each kernel, over its plans.
+  static std::map<std::string, OutputErrors> worst_errors(const Problem& problem, const Mask& mask) {
+    std::map<std::string, OutputErrors> worst;
+    const Device device = open_device(std::get<0>(GetParam()));
+    run_every_plan(device, plain_view(mask, problem.what().shape), problem, [&](const std::string& plan) {
+      const OutputErrors errors = errors_against_definition(problem, mask);
+      OutputErrors& so_far = worst[plan.substr(0, plan.find(' '))];
+      const auto raise = [](double& most, double error) { most = error <= most ? most : error; };  // to NaN too
+      raise(so_far.all, errors.all), raise(so_far.worst_row, errors.worst_row), raise(so_far.lse, errors.lse);
+    });
+    return worst;
+  }
+};
+
+TEST_P(CappedScores, AndTheirLogarithmsEqualTheDefinition) {
+  const Tolerance allowed = tolerance(std::get<2>(GetParam()));
+  for (const float cap : kCaps)
+    for (const float deviation : kDeviations)
+      for (const auto& [kernel, errors] : worst_errors(make(cap, deviation), causal())) {
+        const std::string what = fmt::format("{}_cap{}_deviation{}", kernel, cap, deviation);
+        EXPECT_LE(errors.all, allowed.all) << what;
+        EXPECT_LE(errors.worst_row, allowed.worst_row) << what;
+        EXPECT_LE(errors.lse, kMostOfLse) << what;
+        RecordProperty(what, fmt::format("{:.3e} {:.3e} {:.3e}", errors.all, errors.worst_row, errors.lse));
+      }
+}
+
+std::string name_of_case(const testing::TestParamInfo<CappedScores::ParamType>& the) {
+  return fmt::format("d{}_{}", std::get<1>(the.param), name_of(std::get<2>(the.param)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, CappedScores,
+                         testing::Combine(testing::Values("cpu"), testing::Values(64), testing::Values(DType::f16)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Cuda, CappedScores,
+                         testing::Combine(testing::Values("cuda"), testing::Values(64, 128, 256),
+                                          testing::Values(DType::f16, DType::bf16)),
+                         name_of_case);
+
+}  // namespace
+}  // namespace stof
