@@ -6,15 +6,15 @@ the models beside the grid, from `--part more` and bench/peers/modernbert.py.
 usage: bench/fusion_table.py [--more] GRID.json PEERS.json...
 """
 
-import json
 import math
 import sys
 from pathlib import Path
 
-from pasted import markdown, paste
+from pasted import ROOT, link, markdown, paste, read
 
-PAGE = Path(__file__).resolve().parent.parent / "docs/fusion.md"
+PAGE = ROOT / "docs/fusion.md"
 ABLATIONS = ["none", "fusion", "attention", "both"]
+PLACE = ["model", "mask", "texts x tokens"]
 
 
 def place_of(row):
@@ -48,28 +48,46 @@ def best_peer(peers, place, column="device_us"):
     return min((row for row in right if column != "device_us" or unpaused(row)), key=lambda row: row[column], default=None)
 
 
-def main_table(rows, peers):
-    lines, ratios, wall_ratios = [], [], []
+def beside(rows, peers, column, own):
+    """Kept plans beside the fastest of torch by that column, with what there is to say of all."""
+    lines, ratios = [], []
+    for row in rows:
+        peer = best_peer(peers, place_of(row), column)
+        mine = own(row)
+        line = [*heading(place_of(row)), "-" if mine is None else f"{mine:,.0f}", "-", "-", "-"]
+        if peer and mine is not None:
+            ratios.append(peer[column] / mine)
+            line[-3:] = [f"{peer[column]:,.0f}", f"{peer['mode']}, {peer['attention']}", f"{ratios[-1]:.2f}"]
+        lines.append(line)
+    table = markdown([*PLACE, "STOF", "torch.compile", "its fastest", "torch / STOF"], lines)
+    return table + (f"\ntorch / STOF: {mean_of(ratios)}.\n" if ratios else "")
+
+
+def times_table(rows, peers):
+    return ("Device time, us:\n\n" + beside(rows, peers, "device_us", lambda row: row["median_us"])
+            + "\nWall time of a call, us:\n\n"
+            + beside(rows, peers, "wall_us", lambda row: row.get("wall", {}).get("median_us")))  # fmt: skip
+
+
+def plans_table(rows):
+    """Device times of each plan as a whole model, and the scheme of the one that is kept."""
+    lines = []
     for row in rows:
         times = {}
         for time in row["plan"]["confirmed"]:  # "tuned", "tuned 2", "refined": what measuring found
             what = time["what"] if time["what"] in ("default", "analytical") else "tuned"
             times[what] = min(time["us"], times.get(what, math.inf))
-        peer, waited = best_peer(peers, place_of(row)), best_peer(peers, place_of(row), "wall_us")
-        line = [*heading(place_of(row)), *(f"{times[what]:,.0f}" for what in ("default", "analytical", "tuned")),
-                f"{row['median_us']:,.0f}", known(row, "{:,.0f}", "wall", "median_us"), f"`{row['plan']['scheme']}`", known(row, "{:.1f}", "tuning", "search_seconds"),
-                known(row, "{:.1f}", "tuning", "seconds"), known(row, "{:.0e}", "f32_error")]  # fmt: skip
-        if peer:
-            ratios.append(peer["device_us"] / row["median_us"])
-            wall_ratios.append(waited["wall_us"] / row["wall"]["median_us"])
-            line += [f"{peer['device_us']:,.0f}", f"{peer['mode']}, {peer['attention']}", f"{ratios[-1]:.2f}",
-                     f"{waited['wall_us']:,.0f}", waited["mode"], f"{wall_ratios[-1]:.2f}"]  # fmt: skip
-        lines.append(line + ["-"] * (18 - len(line)))
-    head = ["model", "mask", "texts x tokens", "default", "analytical", "tuned", "kept", "wall", "scheme that won", "search, s", "with compiling, s",
-            "off from f32", "torch.compile", "its best", "torch / best", "torch, wall", "mode", "walls"]  # fmt: skip
-    if not ratios:
-        return markdown(head, lines)
-    return markdown(head, lines) + f"\nDevice times, torch / best: {mean_of(ratios)}. Wall times: {mean_of(wall_ratios)}.\n"
+        lines.append([*heading(place_of(row)), *(f"{times[what]:,.0f}" for what in ("default", "analytical", "tuned")),
+                      f"{row['median_us']:,.0f}", f"`{row['plan']['scheme']}`"])  # fmt: skip
+    head = [*PLACE, "default", "analytical", "tuned", "kept", "scheme that is kept"]
+    return "\nPlans, device time in us:\n\n" + markdown(head, lines)
+
+
+def search_table(rows):
+    lines = [[*heading(place_of(row)), known(row, "{:.1f}", "tuning", "search_seconds"),
+              known(row, "{:.1f}", "tuning", "seconds"), known(row, "{:.0e}", "f32_error")] for row in rows]  # fmt: skip
+    head = [*PLACE, "search, s", "with compiling, s", "off from f32"]
+    return "\nWhat finding them took, and how far results are off:\n\n" + markdown(head, lines)
 
 
 def ablation_table(rows):
@@ -81,7 +99,7 @@ def ablation_table(rows):
              for place, of in times.items() if "none" in of and "both" in of]  # fmt: skip
     if not lines:
         return ""
-    head = ["model", "mask", "texts x tokens", "none", "fusion alone", "masked attention alone", "both", "none / both"]
+    head = [*PLACE, "none", "fusion alone", "masked attention alone", "both", "none / both"]
     return "\nWhat each part brings, us:\n\n" + markdown(head, lines)
 
 
@@ -98,7 +116,7 @@ def peer_table(peers):
     if len(variants) == len({place for place, _ in variants}) and len(modes) == 1:
         return ""
     lines = [[*heading(place), attention, *(of.get(mode, "-") for mode in modes)] for (place, attention), of in variants.items()]
-    return "\nWhat torch took, device and wall us, and what it compiled for:\n\n" + markdown(["model", "mask", "texts x tokens", "attention", *modes], lines)
+    return "\nWhat torch took, device and wall us, and what it compiled for:\n\n" + markdown([*PLACE, "attention", *modes], lines)
 
 
 def memory_table(rows, peers):
@@ -111,7 +129,7 @@ def memory_table(rows, peers):
                           f"{peer['memory_bytes'] / 2**20:,.0f}" if peer and peer.get("memory_bytes") else "-"])  # fmt: skip
     if not lines:
         return ""
-    head = ["model", "mask", "texts x tokens", "activations", "with weights", "torch, at most"]
+    head = [*PLACE, "activations", "with weights", "torch, at most"]
     return "\nMemory of the device, MiB:\n\n" + markdown(head, lines)
 
 
@@ -129,14 +147,15 @@ def main():
     paths = [Path(name) for name in sys.argv[2 if more else 1 :]]
     if len(paths) < 2:
         sys.exit(__doc__.strip())
-    grid, *torches = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    grid, *torches = map(read, paths)
     peers = [row for report in torches for row in report["rows"]]
     whole = [row for row in grid["rows"] if row["ablation"] == "both"]
     key = whole[0]["plan"]["key"]
-    links = ", ".join(f"[{path.name}](../bench/results/{path.name})" for path in paths)
-    text = (f"{key['device']}, {key['dtype']}, device time in us by replaying a graph; driver {key['driver']}, CUDA {key['cuda']}, cuBLASLt "
+    links = ", ".join(link(path, PAGE) for path in paths)
+    text = (f"{key['device']}, {key['dtype']}, device time by replaying a graph; driver {key['driver']}, CUDA {key['cuda']}, cuBLASLt "
             f"{key['blas']}, torch {', '.join(sorted({report['torch'] for report in torches}))}; commit {grid['commit']}. From {links}.\n\n"
-            + main_table(whole, peers) + ablation_table(grid["rows"]) + peer_table(peers) + memory_table(whole, peers))  # fmt: skip
+            + times_table(whole, peers) + plans_table(whole) + search_table(whole) + ablation_table(grid["rows"])
+            + peer_table(peers) + memory_table(whole, peers))  # fmt: skip
     if more:
         paste(PAGE, "fusion-more-h200", text)
     else:

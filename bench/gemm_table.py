@@ -6,14 +6,11 @@ usage: bench/gemm_table.py bench/results/COMMIT-h200-gemm.json PREDICTED
 PREDICTED: what `bench_gemm --predict RESULT` prints
 """
 
-import json
-import sys
 from collections import defaultdict
-from pathlib import Path
 
-from pasted import markdown, paste
+from pasted import ROOT, link, markdown, paste, read, results_named
 
-PAGE = Path(__file__).resolve().parent.parent / "docs/kernels/gemm.md"
+PAGE = ROOT / "docs/kernels/gemm.md"
 BLAS = "cublaslt"
 
 
@@ -107,20 +104,13 @@ def grouped(rows, there):
     return groups
 
 
-def read(path):
-    return json.loads(Path(path).read_text(encoding="utf-8"))
-
-
 def main():
-    if len(sys.argv) != 3:
-        sys.exit(__doc__.strip())
-    path = Path(sys.argv[1])
-    report, now = read(path), read(sys.argv[2])["rows"]
+    path, predicted = results_named(__doc__, 2)
+    report, now = read(path), read(predicted)["rows"]
     # Of settings that were given up, results keep the times; those of the twin are not fitted to anything.
     there = ["predicted_us" in row and not row["setting"].startswith("mma") for row in now]
     groups = grouped(report["rows"], there)
-    source = (f"[bench/results/{path.name}](../../bench/results/{path.name}): {report['device']}, cuBLASLt "
-              f"{report['cublaslt']}, {report['dtype']}.\n\n")  # fmt: skip
+    source = f"{link(path, PAGE)}: {report['device']}, cuBLASLt {report['cublaslt']}, {report['dtype']}.\n\n"
     paste(PAGE, "plain", source + plain(groups))
     paste(PAGE, "layer", layer(groups))
     paste(PAGE, "choices", choices(groups, grouped(now, there)))

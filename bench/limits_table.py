@@ -7,13 +7,9 @@ usage: bench/limits_table.py LIMITS.json, rows as `stof calibrate --device cuda 
 take the first and last key of each row from a table, in _l2 from two widths
 """
 
-import json
-import sys
-from pathlib import Path
+from pasted import ROOT, link, markdown, paste, read, results_named
 
-from pasted import markdown, paste
-
-PAGE = Path(__file__).resolve().parent.parent / "docs/decisions/0010-words-are-stored.md"
+PAGE = ROOT / "docs/decisions/0010-words-are-stored.md"
 FORMS = ["_l1", "_l2"]
 
 
@@ -43,10 +39,10 @@ def short(mask):
 
 
 def main():
-    data = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    [path] = results_named(__doc__)
+    data = read(path)
     head = ["shape", "mask", "fastest with stored words", "us", "limits from a table", "limits by widths", "fastest with limits"]
-    name = Path(sys.argv[1]).name
-    source = f"[bench/results/{name}](../../bench/results/{name}): {data['device']}, driver {data['driver']}, {data['day']}.\n\n"
+    source = f"{link(path, PAGE)}: {data['device']}, driver {data['driver']}, {data['day']}.\n\n"
     paste(PAGE, "limits", source + markdown(head, [line_of(row) for row in data["rows"]]))
 
 

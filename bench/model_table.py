@@ -5,13 +5,10 @@
 usage: bench/model_table.py bench/results/COMMIT-h200-model.json
 """
 
-import json
-import re
-import sys
-from pathlib import Path
+from pasted import ROOT, link, markdown, paste, read, results_named
 
-PAGE = Path(__file__).resolve().parent.parent / "docs/kernels/session.md"
-MARKS = re.compile(r"(<!-- table -->\n).*(<!-- /table -->)", re.DOTALL)
+PAGE = ROOT / "docs/kernels/session.md"
+HEAD = ["model", "dtype", "texts", "longest", "tokens", "rows run", "attention", "device, us", "wall, us", "error"]
 
 
 def cells(row):
@@ -21,20 +18,10 @@ def cells(row):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__.strip())
-    path = Path(sys.argv[1])
-    report = json.loads(path.read_text(encoding="utf-8"))
-    head = ["model", "dtype", "texts", "longest", "tokens", "rows run", "attention", "device, us", "wall, us", "error"]
-    lines = [
-        f"[bench/results/{path.name}](../../bench/results/{path.name}): {report['device']}; {report['method']}.",
-        "",
-        *("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *map(cells, report["rows"])]),
-    ]
-    text = PAGE.read_text(encoding="utf-8")
-    if not MARKS.search(text):
-        sys.exit(f"model_table: {PAGE} has no table marks")
-    PAGE.write_text(MARKS.sub(lambda match: match[1] + "\n".join(lines) + "\n" + match[2], text), encoding="utf-8")
+    [path] = results_named(__doc__)
+    report = read(path)
+    source = f"{link(path, PAGE)}: {report['device']}; {report['method']}.\n\n"
+    paste(PAGE, "table", source + markdown(HEAD, map(cells, report["rows"])))
 
 
 if __name__ == "__main__":

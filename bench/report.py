@@ -9,12 +9,10 @@
 """
 
 import argparse
-import json
-import os
 from html import escape
 from pathlib import Path
 
-from pasted import markdown, paste
+from pasted import link, markdown, paste, read
 from report_plots import plots, ratios_figure
 from report_tables import conditions, table_of
 
@@ -22,8 +20,8 @@ STYLE = "body{font:14px sans-serif;margin:2em;max-width:75em}table{border-collap
 border-bottom:1px solid #ddd;text-align:right}td:first-child,th:first-child{text-align:left}svg{margin:.5em}"
 
 
-def read(path):
-    data = json.loads(Path(path).read_text(encoding="utf-8"))
+def measured(path):
+    data = read(path)
     if not data.get("rows"):
         raise SystemExit(f"{path} has no rows")
     return data
@@ -31,15 +29,14 @@ def read(path):
 
 def as_markdown(path, page=None):
     """The table, its summary, and where it comes from: a link when it stands in a page."""
-    data = read(path)
+    data = measured(path)
     head, rows, notes = table_of(data)
-    name = f"bench/results/{Path(path).name}"
-    source = f"[{name}]({os.path.relpath(path, Path(page).parent)})" if page else name
+    source = link(path, page) if page else f"bench/results/{Path(path).name}"
     return "\n".join([f"{source}: {conditions(data)}", "", markdown(head, rows), *(f"* {note}" for note in notes)])
 
 
 def as_html(path):
-    data = read(path)
+    data = measured(path)
     head, rows, notes = table_of(data)
     cells = lambda tag, row: "<tr>" + "".join(f"<{tag}>{escape(cell.replace('`', ''))}</{tag}>" for cell in row) + "</tr>"
     return "\n".join([f"<h2>{escape(data.get('command', Path(path).stem))}</h2>",
@@ -62,7 +59,7 @@ def main():
         Path(arguments.html).parent.mkdir(parents=True, exist_ok=True)
         Path(arguments.html).write_text(f"{page}\n<h1>STOF, measured</h1>\n{body}\n</html>\n", encoding="utf-8")
     elif arguments.figure:
-        data = read(arguments.results[0])
+        data = measured(arguments.results[0])
         title = f"time of the best peer / time of STOF; attention, {data.get('processor') or data['device']}"
         Path(arguments.figure).write_text(ratios_figure(title, data["rows"]), encoding="utf-8")
     elif arguments.into:

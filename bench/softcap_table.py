@@ -7,15 +7,11 @@ usage: bench/softcap_table.py SOFTCAP.json, with the rows of `times` by form and
 only say how far the two runs are apart.
 """
 
-import json
-import sys
-from pathlib import Path
-
-from pasted import markdown, paste
+from pasted import ROOT, link, markdown, paste, read, results_named
 from report_tables import conditions
 from report_values import best_peer, number, time_of
 
-PAGE = Path(__file__).resolve().parent.parent / "docs/benchmarks.md"
+PAGE = ROOT / "docs/benchmarks.md"
 KEPT, OTHERS = "exponentials", ["uncapped", "mma", "tanh.approx", "polynomial"]
 
 
@@ -48,12 +44,12 @@ def notes_of(data, rows):
 
 
 def main():
-    data = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    [path] = results_named(__doc__)
+    data = read(path)
     rows = [(times, compared(times, data["peers"]["rows"])) for times in data["times"]]
     head = ["problem", "instance", "predicted us", "STOF us", "uncapped", "mma_attention", "tanh.approx", "polynomial",
             "best FlexAttention", "us", "FlexAttention / STOF"]  # fmt: skip
-    name = Path(sys.argv[1]).name
-    source = f"[bench/results/{name}](../bench/results/{name}): {conditions(data['peers'])}\n\n"
+    source = f"{link(path, PAGE)}: {conditions(data['peers'])}\n\n"
     notes = "\n".join(f"* {note}" for note in notes_of(data, rows))
     paste(PAGE, "softcap-gpu", source + markdown(head, [line_of(*row) for row in rows]) + "\n" + notes)
 
