@@ -88,8 +88,8 @@ class Session {
   std::int64_t columns() const;     // of results: hidden_size(), or the vocabulary's size for logits
   std::int64_t max_tokens() const;  // of one text, special tokens included
   Pooling pooling() const;          // what the checkpoint says
-  bool normalizes() const;
-  const Device& device() const;
+  bool normalizes() const;          // whether pooled vectors have length 1, as the checkpoint says
+  const Device& device() const;     // where calls run
   // Planned arena for a call of so many tokens: exactly what run() uses for activations.
   MemoryPlan memory_for(std::int64_t tokens) const;
   SessionStatistics statistics() const;

@@ -12,8 +12,8 @@ namespace stof {
 
 enum class DType : std::uint8_t { f32, f16, bf16, i32, i64, boolean };
 
-std::size_t size_of(DType dtype) noexcept;
-std::string_view name_of(DType dtype) noexcept;
+std::size_t size_of(DType dtype) noexcept;       // of an element, in bytes
+std::string_view name_of(DType dtype) noexcept;  // as parse_dtype reads it
 // "f32" (also "fp32", "float32"), "f16", "bf16", "i32", "i64", "bool"; throws invalid_argument with the accepted names.
 DType parse_dtype(std::string_view text);
 
