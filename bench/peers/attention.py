@@ -171,7 +171,7 @@ def told(channel, message, seconds):
         return None
 
 
-def main():
+def parsed():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", default=str(Path(__file__).resolve().parents[2] / "build/release/libstof.so"))
     parser.add_argument("--out", required=True)
@@ -183,7 +183,24 @@ def main():
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     parser.add_argument("--commit", default="unknown", help="that the library was built from")
     parser.add_argument("--resume", action="store_true", help="rows that the file has are not measured again")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def started(library, which, wanted, count):
+    """Processes that prepare rows: of each its channel, itself, and the rows that it has."""
+    context = multiprocessing.get_context("spawn")
+    workers = []
+    for i in range(count):
+        mine, other = context.Pipe()
+        process = context.Process(target=work, args=(other, library, which, wanted[i::count]), daemon=True)
+        process.start()
+        other.close()
+        workers.append((mine, process, wanted[i::count]))
+    return workers
+
+
+def main():
+    arguments = parsed()
     begin = time.monotonic()
     spent = lambda: time.monotonic() - begin  # noqa: E731
     head = {"command": "peers attention cuda", "commit": arguments.commit, **environment()}
@@ -193,15 +210,7 @@ def main():
     every = cases_of(*which)
     wanted = [i for i, case in enumerate(every)
               if case.matches(arguments.only) and (case.shape, case.dtype, case.family) not in done]
-    count = min(arguments.workers, len(wanted))
-    context = multiprocessing.get_context("spawn")
-    workers = []
-    for i in range(count):
-        mine, other = context.Pipe()
-        process = context.Process(target=work, args=(other, arguments.library, which, wanted[i::count]), daemon=True)
-        process.start()
-        other.close()
-        workers.append((mine, process, wanted[i::count]))
+    workers = started(arguments.library, which, wanted, min(arguments.workers, len(wanted)))
     waiting = []  # rows that are ready, by worker
     for channel, process, indices in workers:
         while not channel.poll(0.2) and process.is_alive() and spent() < arguments.prepare_seconds:
