@@ -20,15 +20,17 @@ def shown(mask):
     return f"`{mask}`" if len(mask) < 40 else f"`{mask.split('(')[0]}(...) & causal`" if mask.endswith("causal") else f"`{mask[:36]}...`"
 
 
-def summary(rows, bf16=False):
-    """Geometric mean and the least of the ratios, in words."""
-    ratios = [(ratio(row, bf16), row["id"]) for row in rows if ratio(row, bf16)]
-    if not ratios:
-        return None
-    mean = math.exp(sum(math.log(value) for value, _ in ratios) / len(ratios))
-    least, where = min(ratios)
-    kind = "bf16" if bf16 else "fp32"
-    return f"{kind}: best peer / STOF, geometric mean {mean:.2f}, least {least:.2f} ({where})"
+def summaries(rows, kinds):
+    """Geometric mean and the least of the ratios of each kind, {its name: whether it is bf16}, in words."""
+    notes = []
+    for kind, bf16 in kinds.items():
+        ratios = [(ratio(row, bf16), row["id"]) for row in rows if ratio(row, bf16)]
+        if ratios:
+            mean = math.exp(sum(math.log(value) for value, _ in ratios) / len(ratios))
+            least, where = min(ratios)
+            begin = f"{kind}: " if kind else ""
+            notes.append(f"{begin}best peer / STOF, geometric mean {mean:.2f}, least {least:.2f} ({where})")
+    return notes
 
 
 def gflops(row):
@@ -45,31 +47,51 @@ def share_of_peak(row, roofline, dtype):
     return 1e6 * peer["gflop"] / time_of(peer) / roofline[f"matmul_{dtype}_gflops"]
 
 
-def peers_table(data):
-    """Attention and models against peers: a column a contender."""
-    rows = data["rows"]
-    names = sorted({name for row in rows for name in row["peers"]}, key=lambda name: (not is_ours(name), is_bf16(name), name))
-    attention = all("density" in row for row in rows)
-    head = ["problem", *(f"{name}, ms" for name in names), "best peer / STOF"]
-    head += ["GFLOP/s", "fp32 / bf16"] if attention else ["the same, bf16"]
-    shares = [[share_of_peak(row, data.get("roofline"), dtype) for dtype in ("f32", "bf16")] for row in rows]
-    if any(map(any, shares)):
-        head.append("of the matmul peak, fp32; bf16")
-    table = []
-    for row, share in zip(rows, shares):
+def contenders(rows):
+    """Names as they stand in results, STOF's first and bf16 last."""
+    return sorted({name for row in rows for name in row["peers"]}, key=lambda name: (not is_ours(name), is_bf16(name), name))
+
+
+def cell(value, form=number):
+    return form(value) if value else ""
+
+
+def attention_peers_table(data):
+    """A row a problem, a column a contender."""
+    rows, names, table = data["rows"], contenders(data["rows"]), []
+    for row in rows:
         times = [time_of(row["peers"].get(name, {})) for name in names]
-        cells = [f"({','.join(map(str, row['shape']))}) {shown(row['mask'])}" if attention else row["id"],
-                 *(milliseconds(us) if us else "" for us in times), number(ratio(row)) if ratio(row) else ""]  # fmt: skip
-        if attention:
-            bf16 = own(row, True)
-            cells += [number(gflops(row)), number(own(row, False) / bf16) if bf16 else ""]
-        else:
-            cells.append(number(ratio(row, True)) if ratio(row, True) else "")
-        if any(map(any, shares)):
-            cells.append("; ".join(f"{part:.2f}" for part in share if part))
-        table.append(cells)
-    notes = [text for text in (summary(rows), summary(rows, True)) if text]
-    return head, table, notes
+        bf16 = own(row, True)
+        table.append([f"({','.join(map(str, row['shape']))}) {shown(row['mask'])}", *(cell(us, milliseconds) for us in times),
+                      cell(ratio(row)), number(gflops(row)), cell(bf16 and own(row, False) / bf16)])  # fmt: skip
+    head = ["problem", *(f"{name}, ms" for name in names), "best peer / STOF", "GFLOP/s", "fp32 / bf16"]
+    return head, table, summaries(rows, {"fp32": False, "bf16": True})
+
+
+def without_dtype(name):
+    return " ".join(word for word in name.split() if word not in ("f32", "bf16"))
+
+
+def models_table(data):
+    """A row for each problem in each dtype, a column a contender; dtypes where names say them."""
+    rows = data["rows"]
+    dtypes = {word for name in contenders(rows) for word in name.split()} & {"f32", "bf16"}
+    kinds = {dtype: dtype == "bf16" for dtype in sorted(dtypes, reverse=True)} or {"": False}
+    names = list(dict.fromkeys(map(without_dtype, contenders(rows))))
+    shares = {(row["id"], dtype): share_of_peak(row, data.get("roofline"), dtype) for dtype in dtypes for row in rows}
+    table = []
+    for dtype, bf16 in kinds.items():
+        for row in rows:
+            of = {without_dtype(name): time_of(peer) for name, peer in row["peers"].items() if is_bf16(name) == bf16}
+            line = [row["id"], *([dtype] if dtype else []), *(cell(of.get(name), milliseconds) for name in names),
+                    cell(ratio(row, bf16))]  # fmt: skip
+            if any(shares.values()):
+                line.append(cell(shares[row["id"], dtype], "{:.2f}".format))
+            table.append(line)
+    head = ["problem", *(["dtype"] if dtypes else []), *(f"{name}, ms" for name in names), "best peer / STOF"]
+    if any(shares.values()):
+        head.append("of the matmul peak")
+    return head, table, summaries(rows, kinds)
 
 
 def bench_attention_table(data):
@@ -147,8 +169,9 @@ def table_of(data):
         return report_gpu.regret_table(data)
     if "peers" in first and "family" in first:
         return report_gpu.peers_table(data)
-    for key, function in (("peers", peers_table), ("hot", bench_attention_table), ("pack_us", plan_table),
-                          ("table_bytes", device_plan_table),
+    if "peers" in first:
+        return attention_peers_table(data) if "density" in first else models_table(data)
+    for key, function in (("hot", bench_attention_table), ("pack_us", plan_table), ("table_bytes", device_plan_table),
                           ("burst_us", variants_table), ("id", bench_model_table)):  # fmt: skip
         if key in first:
             return function(data)
