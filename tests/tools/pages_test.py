@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What programs write into the pages of docs/ is what they write of the stored results: no number in it was typed."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MARKED = re.compile(r"<!-- ([\w-]+) -->\n(.*?)<!-- /\1 -->", re.DOTALL)
+RESULT = re.compile(r"\]\((?:\.\./)+(bench/results/[^)]+)\)")
+
+# By page and mark; bench/report.py writes what is not here. None: of more than the files that the text names.
+WRITERS = {
+    ("docs/decisions/0010-words-are-stored.md", "limits"): ["bench/limits_table.py"],
+    ("docs/fusion.md", "fusion-h200"): ["bench/fusion_table.py"],
+    ("docs/fusion.md", "fusion-more-h200"): ["bench/fusion_table.py", "--more"],
+    ("docs/benchmarks.md", "softcap-gpu"): ["bench/softcap_table.py"],
+    ("docs/hardening.md", "fuzz"): ["tools/fuzz_table.py"],
+    ("docs/hardening.md", "soak"): ["tools/soak_table.py"],
+    ("docs/kernels/gemm.md", "plain"): None,
+    ("docs/kernels/gemm.md", "layer"): None,
+    ("docs/kernels/gemm.md", "choices"): None,
+    ("docs/kernels/session.md", "table"): ["bench/model_table.py"],
+}
+
+
+def command_of(page, mark, text):
+    files = RESULT.findall(text.split("\n\n")[0])
+    writer = WRITERS.get((page, mark), ["bench/report.py"])
+    if writer is None:
+        return None
+    if writer == ["bench/report.py"]:
+        return [*writer, *files, "--into", page, "--mark", mark]
+    return writer if writer[0].startswith("tools/") else [*writer, *files]
+
+
+class Pages(unittest.TestCase):
+    """In a copy, since the programs write where they are."""
+
+    maxDiff = 4000
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.copy = Path(folder.name)
+        for part in ("docs", "bench/results"):
+            shutil.copytree(ROOT / part, self.copy / part, ignore=shutil.ignore_patterns("*.png", "*.svg"))
+        for program in [*ROOT.glob("bench/*.py"), *ROOT.glob("tools/*.py")]:
+            target = self.copy / program.relative_to(ROOT)
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy(program, target)
+
+    def test_are_what_their_programs_write(self):
+        written = 0
+        for path in sorted(self.copy.glob("docs/**/*.md")):
+            page, before = path.relative_to(self.copy).as_posix(), path.read_text(encoding="utf-8")
+            for mark, text in MARKED.findall(before):
+                command = command_of(page, mark, text)
+                if command is None:
+                    continue
+                with self.subTest(page=page, mark=mark):
+                    path.write_text(before.replace(text, "\n"), encoding="utf-8")
+                    subprocess.run([sys.executable, *command], cwd=self.copy, check=True)
+                    self.assertEqual(before, path.read_text(encoding="utf-8"))
+                    written += 1
+        self.assertGreater(written, 10)
+
+
+if __name__ == "__main__":
+    unittest.main()
