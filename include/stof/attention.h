@@ -85,8 +85,7 @@ class Attention {
   Attention(Attention&&) noexcept;
   Attention& operator=(Attention&&) noexcept;
 
-  // What was chosen and why; `stof plan` prints it. The struct is not part of the public headers.
-  const AttentionPlan& plan() const;
+  const AttentionPlan& plan() const;  // what was chosen and why, as `stof plan` prints it
   // Made so far: one, and more only when a mask that depends on length meets new lengths.
   std::int64_t plans_made() const;
   // Makes the plan of its own that an item of these lengths needs, if it needs one. Plans that were prepared for a mask

@@ -39,39 +39,31 @@ Mask operator!(const Mask& a);
 // the place, bad_file for an array that cannot be read.
 Mask parse(std::string_view text, const std::filesystem::path& folder = ".");
 
-// The terms: which keys j the query at position p may attend to (docs/masks.md draws each). Each throws
-// invalid_argument for numbers out of range, with those that are accepted; arrays are copied. M is the number of keys,
-// N of queries.
+struct Segment {
+  std::int64_t query_begin, query_end, key_begin, key_end;  // half-open
+  bool causal = false;  // the last query sees the last key, the one before it one less, and so on
+};
 
 Mask all();
 Mask none();
-Mask causal();                                            // j <= p
-Mask window(std::int64_t both);                           // window(both, both)
+Mask causal();  // j <= p, as docs/masks.md says of every term; numbers out of range throw invalid_argument
+Mask window(std::int64_t both);
 Mask window(std::int64_t left, std::int64_t right);       // -left <= j - p <= right
-Mask dilated(std::int64_t steps, std::int64_t dilation);  // |p - j| <= steps * dilation, and dilation divides p - j
+Mask dilated(std::int64_t steps, std::int64_t dilation);  // |p - j| <= steps * dilation, which dilation divides
 Mask strided(std::int64_t stride);                        // stride divides p - j
 Mask global_tokens(std::int64_t first);                   // p or j is below `first`
 Mask global_tokens(std::vector<std::int64_t> positions);  // p or j is one of them
 Mask sink(std::int64_t keys);                             // j < keys
 Mask prefix(std::int64_t keys);                           // j < keys or j <= p
 Mask documents(std::vector<std::int64_t> starts);         // p and j lie in one document; the starts ascend from 0
-Mask document_ids(const TensorView& ids);                 // i32 [M] or [B, M]: equal ids; a negative one is padding
-
-struct Segment {
-  std::int64_t query_begin, query_end, key_begin, key_end;  // half-open
-  bool causal = false;                                      // its last query sees its last key, and so on backwards
-};
-Mask segments(std::vector<Segment> segments);  // p and j lie in the same segment
-
-Mask blocks(std::int64_t size, const TensorView& table);  // bool [R, R] or [H, R, R], R = ceil(M / size)
-// In each block of `size` rows `count` blocks of as many keys, drawn with the seed.
-Mask random_blocks(std::int64_t size, std::int64_t count, std::uint64_t seed);
-Mask tree(std::vector<std::int64_t> parents);  // j is p or an ancestor of p; one parent a position, -1 of a root
-Mask bits(const TensorView& allowed);          // bool [N, M], [H, N, M] or [B, H, N, M]
-// j is in the neighbourhood of p, kernel_height x kernel_width, on a grid; N = M = height * width.
+Mask document_ids(const TensorView& ids);      // i32 [M] or [B, M]: equal ids, a negative one is padding; copied
+Mask segments(std::vector<Segment> segments);  // p and j lie in the ranges of one segment
+Mask blocks(std::int64_t size, const TensorView& table);  // bool [R, R] or [H, R, R], R = ceil(M / size); copied
+Mask random_blocks(std::int64_t size, std::int64_t count, std::uint64_t seed);  // `count` for each row of blocks
+Mask tree(std::vector<std::int64_t> parents);  // j is p or an ancestor of p; the parent of a root is -1
+Mask bits(const TensorView& allowed);          // bool [N, M], [H, N, M] or [B, H, N, M]; copied
 Mask natten(std::int64_t height, std::int64_t width, std::int64_t kernel_height, std::int64_t kernel_width);
 Mask longformer(std::int64_t window, std::int64_t global);  // window(window) | global_tokens(global)
-// On blocks: a band `window` wide, `global` at the two ends, `random` drawn for each row of blocks with the seed.
 Mask bigbird(std::int64_t block, std::int64_t window, std::int64_t global, std::int64_t random, std::uint64_t seed);
 
 // Inclusive ranges of head or batch indices, each with its mask; `otherwise` takes the rest, if given.

@@ -28,9 +28,10 @@ struct MaskTable {
 
 // What an update writes at TableContents::status. Entries that are ignored are those that name no block, -1 excepted.
 struct TableStatus {
-  std::int32_t dropped_row_blocks;  // of 64 rows, with more tiles than there is room for: their out and LSE are NaN
-  std::int32_t most_tiles;          // of 64 keys that some row block uses: the capacity that this table needs
-  std::int32_t ignored_entries;     // of lists
+  std::int32_t
+      dropped_row_blocks;        // of 64 rows, which had more tiles than there is room for: out and LSE are NaN there
+  std::int32_t most_tiles;       // of 64 keys that some row block uses: the capacity that this table needs
+  std::int32_t ignored_entries;  // of lists
 };
 
 // In memory of the plan's device. Distances are in elements, and 0 where a table is shared; the last dimension is
