@@ -79,7 +79,8 @@ class Program {
 
  private:
   using Step = std::function<void(const Frame&)>;
-  friend class ProgramBuilder;
+  friend class ProgramBuilder;         // program_steps.cpp
+  void add_steps(const Graph& graph);  // one for each node, with all that it needs
 
   // What a plan is made for, besides the sizes of a call.
   struct AttentionSite {

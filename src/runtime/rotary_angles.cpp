@@ -15,11 +15,12 @@ Tensor rotary_angles(const RotaryShape& shape) {
     const float power = static_cast<float>(2 * i) / static_cast<float>(shape.head_dim);
     frequencies.push_back(1.f / static_cast<float>(std::pow(shape.theta, double{power})));
   }
-  Tensor angles(DType::f32, shape.by_pairs ? Shape{shape.positions, half, 2} : Shape{shape.positions, 2, half});
+  const bool pairs = shape.order == AngleOrder::pairs;
+  Tensor angles(DType::f32, pairs ? Shape{shape.positions, half, 2} : Shape{shape.positions, 2, half});
+  const std::int64_t step = pairs ? 2 : 1, sines = pairs ? 1 : half;
 #pragma omp parallel for schedule(static)
   for (std::int64_t position = 0; position < shape.positions; ++position) {
     float* const of_position = angles.as<float>() + position * shape.head_dim;
-    const std::int64_t step = shape.by_pairs ? 2 : 1, sines = shape.by_pairs ? 1 : half;
     for (std::int64_t i = 0; i < half; ++i) {
       const double angle = static_cast<float>(position) * frequencies[static_cast<std::size_t>(i)];
       of_position[step * i] = static_cast<float>(std::cos(angle));
@@ -30,7 +31,8 @@ Tensor rotary_angles(const RotaryShape& shape) {
 }
 
 std::string text_of(const RotaryShape& shape) {
-  return fmt::format("rotary {} {} {} {}", shape.positions, shape.head_dim, shape.theta, shape.by_pairs);
+  return fmt::format("rotary {} {} {} {}", shape.positions, shape.head_dim, shape.theta,
+                     shape.order == AngleOrder::pairs ? "pairs" : "cosines, sines");
 }
 
 }  // namespace stof

@@ -7,16 +7,24 @@
 
 namespace stof {
 
+// What reads the table has it in the order in which it turns: whole rows of q and k, half a head apart, or the pairs
+// that a matmul has beside each other (paired_column).
+enum class AngleOrder {
+  cosines_then_sines,  // [positions][2][head_dim / 2]
+  pairs,               // [positions][head_dim / 2][2]: each cosine with its sine
+};
+
 struct RotaryShape {
   std::int64_t positions = 0, head_dim = 0;
   double theta = 1e4;
-  bool by_pairs = false;  // [positions][head_dim / 2][2]: each cosine with its sine
+  AngleOrder order = AngleOrder::cosines_then_sines;
 };
 
-// f32 [positions][2][head_dim / 2]: cosines, sines. The angles are products of two floats, as in the definition that
-// checkpoints were trained with: far out its rounding is part of the model.
+// f32, of the shape that the order has. The angles are products of two floats, as in the definition that checkpoints
+// were trained with: far out its rounding is part of the model.
 Tensor rotary_angles(const RotaryShape& shape);
 
+// Equal for equal tables only.
 std::string text_of(const RotaryShape& shape);
 
 }  // namespace stof

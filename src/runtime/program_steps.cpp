@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each operation of a graph becomes: weights brought and packed once, and a step that runs in each call.
+#include <algorithm>
+
+#include "src/backend/contract.h"
+#include "src/base/error.h"
+#include "src/fusion/work.h"
+#include "src/mask/bind.h"
+#include "src/runtime/program.h"
+#include "src/runtime/rotary_angles.h"
+#include "src/tensor/convert.h"
+
+namespace stof {
+
+// One overload of step() per op: it packs what can be packed and returns what runs in each call.
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const Graph& graph, Program& program)
+      : graph_(graph),
+        program_(program),
+        options_(program.options_),
+        arena_(program.arena_),
+        backend_(*options_.device.backend),
+        on_host_(backend_.memory == nullptr) {}
+
+  void build() {
+    for (const Node& node : graph_.nodes)
+      program_.steps_.push_back(std::visit([&](const auto& op) { return step(op, node); }, node.op));
+  }
+
+ private:
+  using Step = Program::Step;
+
+  // A value's place in the arena of a call.
+  struct Slot {
+    std::int64_t offset = 0;  // in columns
+    std::size_t element = 4;
+    void* at(const Frame& frame) const {
+      return frame.arena + static_cast<std::size_t>(offset * frame.row_capacity) * element;
+    }
+  };
+  Slot slot(ValueId value) const { return {arena_.offset[static_cast<std::size_t>(value)], size_of(options_.dtype)}; }
+  std::int64_t columns(ValueId value) const { return graph_.value(value).columns; }
+
+  // A weight in this dtype where the device reads it.
+  std::shared_ptr<const void> placed(const TensorView& weight, DType dtype) const {
+    const std::string key = fmt::format("{} {} {}", weight.data, name_of(dtype), to_string(weight.shape));
+    return options_.weights->find_or_make(key, [&] { return copied(weight, dtype); });
+  }
+  std::shared_ptr<const void> copied(const TensorView& weight, DType dtype) const {
+    return brought(converted(weight, dtype));
+  }
+  std::shared_ptr<const void> brought(Tensor tensor) const {
+    auto values = std::make_shared<const Tensor>(std::move(tensor));
+    if (on_host_) return {values, values->data()};
+    return backend_.memory->copy_in(options_.device, {values->as<std::byte>(), values->bytes()}, 0);
+  }
+
+  static Tensor in_a_row(const std::vector<Weight>& parts) {
+    std::int64_t columns = 0;
+    for (const Weight& part : parts) columns += element_count(part.tensor.shape);
+    Tensor all(DType::f32, {columns});
+    float* next = all.as<float>();
+    for (const Weight& part : parts) {
+      const Tensor values = converted(part.tensor, DType::f32);
+      next = std::copy_n(values.as<float>(), values.size(), next);
+    }
+    return all;
+  }
+
+  struct Norm {
+    std::shared_ptr<const void> scale, shift;
+    float epsilon;
+    NormWeights weights() const {
+      return {.scale = static_cast<const float*>(scale.get()),
+              .shift = static_cast<const float*>(shift.get()),
+              .epsilon = epsilon};
+    }
+  };
+  std::shared_ptr<const Norm> norm(const Node& node, std::size_t first, double epsilon) const {
+    return std::make_shared<const Norm>(Norm{placed(node.weights[first].tensor, DType::f32),
+                                             placed(node.weights[first + 1].tensor, DType::f32),
+                                             static_cast<float>(epsilon)});
+  }
+
+  // The host reads tables where the checkpoint is mapped; a GPU gets them in the program's dtype.
+  struct Table {
+    TensorView view;
+    std::shared_ptr<const void> memory;
+  };
+  Table table(const TensorView& weight) const {
+    if (on_host_) return {weight, nullptr};
+    std::shared_ptr<const void> memory = placed(weight, options_.dtype);
+    return {view_of(const_cast<void*>(memory.get()), options_.dtype, weight.shape), memory};
+  }
+  Step lookup(const std::vector<TokenIndex>& which, const Node& node, const std::shared_ptr<const Norm>& norm) const {
+    std::vector<Table> tables;
+    for (std::size_t t = 0; t < which.size(); ++t) tables.push_back(table(node.weights[t].tensor));
+    return [operations = backend_.rows, which, tables, norm, out = slot(node.output), columns = columns(node.output),
+            dtype = options_.dtype](const Frame& frame) {
+      std::vector<LookupTable> looked_up;
+      for (std::size_t t = 0; t < which.size(); ++t)
+        looked_up.push_back({.table = tables[t].view, .indices = frame.indices[static_cast<std::size_t>(which[t])]});
+      const NormWeights weights = norm ? norm->weights() : NormWeights{};
+      operations.lookup({frame.rows, columns, dtype, frame.queue}, looked_up, norm ? &weights : nullptr, out.at(frame));
+    };
+  }
+  Step step(const op::Input&, const Node&) const {
+    return [](const Frame&) {};
+  }
+  Step step(const op::Lookup& op, const Node& node) const { return lookup({op.index}, node, nullptr); }
+  Step step(const op::Embed& op, const Node& node) const {
+    return lookup(op.indices, node, op.epsilon ? norm(node, op.indices.size(), *op.epsilon) : nullptr);
+  }
+
+  Step add(const Node& node, const std::shared_ptr<const void>& bias, Activation activation) const {
+    const bool two = node.inputs.size() == 2;
+    return [operations = backend_.rows, x = slot(node.inputs[0]), y = slot(node.inputs.back()), two, bias, activation,
+            out = slot(node.output), columns = columns(node.output), dtype = options_.dtype](const Frame& frame) {
+      const void* second = bias ? bias.get() : two ? y.at(frame) : nullptr;
+      operations.add({frame.rows, columns, dtype, frame.queue}, x.at(frame), second, bias != nullptr, activation,
+                     out.at(frame));
+    };
+  }
+  Step step(const op::Add&, const Node& node) const { return add(node, nullptr, Activation::none); }
+  Step step(const op::AddBias& op, const Node& node) const {
+    return add(node, copied(in_a_row(node.weights).view(), DType::f32), op.activation);
+  }
+  Step step(const op::Activate& op, const Node& node) const { return add(node, nullptr, op.activation); }
+
+  Step step(const op::Gate& op, const Node& node) const {
+    return [gate = backend_.rows.gate, x = slot(node.inputs[0]), op, out = slot(node.output),
+            columns = columns(node.output), dtype = options_.dtype](const Frame& frame) {
+      gate({frame.rows, columns, dtype, frame.queue}, x.at(frame), op.activation, out.at(frame));
+    };
+  }
+  std::shared_ptr<const void> angles(const op::Rotate& op, std::int64_t head_dim, AngleOrder order) const {
+    const RotaryShape shape{.positions = options_.longest, .head_dim = head_dim, .theta = op.theta, .order = order};
+    return options_.weights->find_or_make(stof::text_of(shape), [&] { return brought(rotary_angles(shape)); });
+  }
+  Step step(const op::Rotate& op, const Node& node) const {
+    const std::int64_t columns = this->columns(node.output), head_dim = columns / 3 / op.heads;
+    return [rotate = backend_.rows.rotate, angles = angles(op, head_dim, AngleOrder::cosines_then_sines),
+            heads = 2 * op.heads, head_dim, x = slot(node.inputs[0]), out = slot(node.output), columns,
+            dtype = options_.dtype](const Frame& frame) {
+      rotate({frame.rows, columns, dtype, frame.queue},
+             {.angles = static_cast<const float*>(angles.get()),
+              .positions = frame.indices[static_cast<std::size_t>(TokenIndex::position)],
+              .heads = heads,
+              .head_dim = head_dim},
+             x.at(frame), out.at(frame));
+    };
+  }
+
+  Step layer_norm(const Node& node, double epsilon) const {
+    const bool two = node.inputs.size() == 2;
+    return [operations = backend_.rows, x = slot(node.inputs[0]), y = slot(node.inputs.back()), two,
+            norm = norm(node, 0, epsilon), out = slot(node.output), columns = columns(node.output),
+            dtype = options_.dtype](const Frame& frame) {
+      operations.layer_norm({frame.rows, columns, dtype, frame.queue}, x.at(frame), two ? y.at(frame) : nullptr,
+                            norm->weights(), out.at(frame));
+    };
+  }
+  Step step(const op::LayerNorm& op, const Node& node) const { return layer_norm(node, op.epsilon); }
+  Step step(const op::AddLayerNorm& op, const Node& node) const { return layer_norm(node, op.epsilon); }
+
+  // Behind the value.
+  struct Moments {
+    Slot slot;
+    bool are_there = false;
+    float* at(const Frame& frame) const { return are_there ? static_cast<float*>(slot.at(frame)) : nullptr; }
+  };
+  Moments moments(ValueId value) const {
+    Slot behind = slot(value);
+    behind.offset += columns(value);
+    return {behind, graph_.value(value).moments};
+  }
+
+  // All that a packed weight depends on.
+  static std::string text_of(const LinearSpec& spec) {
+    std::string text = fmt::format("{} {} {} {} {}", name_of(spec.dtype), stof::name_of(spec.activation), spec.gate,
+                                   spec.residual, spec.moments);
+    if (spec.turned) text += fmt::format(" turned {} {}", spec.turned->heads, spec.turned->head_dim);
+    for (const TensorView& part : spec.weight) text += fmt::format(" {}", part.data);
+    for (const TensorView& part : spec.bias) text += fmt::format(" b{}", part.data);
+    for (const auto& [name, norm] : {std::pair("x", spec.x_norm), std::pair("r", spec.residual_norm)})
+      if (norm) text += fmt::format(" {} {} {} {}", name, norm->scale.data, norm->shift.data, norm->epsilon);
+    return text;
+  }
+
+  Step linear(const Node& node) {
+    const LinearSpec spec = linear_spec(node, options_.dtype, on_host_ ? nullptr : &options_.device);
+    const PackedLinear packed =
+        options_.weights->find_or_make(text_of(spec), [&] { return backend_.matmul.pack(spec); });
+    const auto* op = std::get_if<op::Linear>(&node.op);
+    const std::shared_ptr<const void> turning =
+        spec.turned ? angles(*op->turned, spec.turned->head_dim, AngleOrder::pairs) : nullptr;
+    return [run = backend_.matmul.run, packed, turning, setting = setting_for(node, packed), x = slot(node.inputs[0]),
+            residual = slot(node.inputs.back()), adds = spec.residual, out = slot(node.output),
+            x_moments = moments(node.inputs[0]), residual_moments = moments(node.inputs.back()),
+            moments = moments(node.output)](const Frame& frame) {
+      run(packed, {.x = x.at(frame),
+                   .out = out.at(frame),
+                   .residual = adds ? residual.at(frame) : nullptr,
+                   .rows = frame.rows,
+                   .queue = frame.queue,
+                   .setting = *setting ? &**setting : nullptr,
+                   .x_moments = x_moments.at(frame),
+                   .residual_moments = adds ? residual_moments.at(frame) : nullptr,
+                   .moments = moments.at(frame),
+                   .angles = static_cast<const float*>(turning.get()),
+                   .positions = frame.indices[static_cast<std::size_t>(TokenIndex::position)]});
+    };
+  }
+  Step step(const op::MatMul&, const Node& node) { return linear(node); }
+  Step step(const op::Linear&, const Node& node) { return linear(node); }
+
+  // Nodes of one work share it: one change changes them all.
+  std::shared_ptr<const std::optional<MatmulSetting>> setting_for(const Node& node, const PackedLinear& packed) {
+    Program::Tunable& tunable = program_.tunables_[work_text(graph_, node)];
+    tunable.packed.push_back(packed);
+    return tunable.setting;
+  }
+
+  // Arrays over positions fit the lengths that they were made for, and no single key.
+  static bool takes_any_length(const Mask& mask, std::int64_t heads) {
+    try {
+      const BoundMask bound(mask, {.queries = 1, .keys = 1, .batch = 1, .heads = heads});
+      return bound.extent().keys == 1;
+    } catch (const Error& refused) {
+      if (refused.kind() != ErrorKind::invalid_argument) throw;
+      return false;
+    }
+  }
+
+  // Layers with one mask and shape share a site.
+  std::size_t site(const Mask& mask, std::int64_t heads, std::int64_t head_dim) {
+    auto& sites = program_.sites_;
+    const auto found = std::find_if(sites.begin(), sites.end(), [&](const Program::AttentionSite& site) {
+      return site.mask.fingerprint() == mask.fingerprint() && site.heads == heads && site.head_dim == head_dim;
+    });
+    if (found != sites.end()) return static_cast<std::size_t>(found - sites.begin());
+    const bool by_length = depends_on_length(mask);
+    sites.push_back({mask, heads, head_dim, !by_length && takes_any_length(mask, heads)});
+    program_.plans_by_length_ = program_.plans_by_length_ || by_length;
+    return sites.size() - 1;
+  }
+
+  // A [tokens, heads * d] slice of rows that are `stride` elements apart, as attention wants it.
+  struct HeadsShape {
+    DType dtype;
+    std::int64_t heads, head_dim, stride;
+  };
+  static TensorView heads_of(void* data, const HeadsShape& shape, const Frame& frame) {
+    if (!frame.texts && frame.batch->padded)
+      return {.data = data,
+              .dtype = shape.dtype,
+              .shape = {frame.batch->texts, shape.heads, frame.batch->longest, shape.head_dim},
+              .strides = {frame.batch->longest * shape.stride, shape.head_dim, shape.stride, 1}};
+    return {.data = data,
+            .dtype = shape.dtype,
+            .shape = {frame.rows, shape.heads, shape.head_dim},
+            .strides = {shape.stride, shape.head_dim, 1}};
+  }
+
+  struct AttendInputs {
+    std::array<Slot, 3> qkv;
+    std::array<std::int64_t, 3> first_column;
+    std::int64_t stride;
+  };
+  Step attend(const AttendInputs& inputs, const Mask& mask, std::int64_t heads, const Node& node) {
+    const std::int64_t hidden = columns(node.output);
+    return [inputs, heads, hidden, out = slot(node.output), dtype = options_.dtype,
+            site = site(mask, heads, hidden / heads)](const Frame& frame) {
+      const auto view = [&](const Slot& slot, std::int64_t column, std::int64_t stride) {
+        auto* data = static_cast<std::byte*>(slot.at(frame)) + static_cast<std::size_t>(column) * size_of(dtype);
+        return heads_of(data, {dtype, heads, hidden / heads, stride}, frame);
+      };
+      AttentionArguments arguments{.q = view(inputs.qkv[0], inputs.first_column[0], inputs.stride),
+                                   .k = view(inputs.qkv[1], inputs.first_column[1], inputs.stride),
+                                   .v = view(inputs.qkv[2], inputs.first_column[2], inputs.stride),
+                                   .out = view(out, 0, hidden)};
+      if (frame.texts) arguments.rows = frame.texts;
+      else if (frame.batch->padded) arguments.q_lengths = arguments.kv_lengths = frame.batch->lengths;
+      else arguments.cu_q = arguments.cu_kv = frame.batch->offsets;
+      arguments.stream = frame.queue.stream;
+      (*frame.attention)[site]->run(arguments);
+    };
+  }
+  Step step(const op::Attend& op, const Node& node) {
+    const AttendInputs inputs{
+        {slot(node.inputs[0]), slot(node.inputs[1]), slot(node.inputs[2])}, {0, 0, 0}, columns(node.output)};
+    return attend(inputs, op.mask, op.heads, node);
+  }
+  Step step(const op::AttendPacked& op, const Node& node) {
+    const Slot qkv = slot(node.inputs[0]);
+    const std::int64_t hidden = columns(node.output);
+    return attend({{qkv, qkv, qkv}, {0, hidden, 2 * hidden}, 3 * hidden}, op.mask, op.heads, node);
+  }
+
+  const Graph& graph_;
+  Program& program_;
+  const ProgramOptions& options_;
+  const ArenaPlan& arena_;
+  const Backend& backend_;
+  const bool on_host_;
+};
+
+void Program::add_steps(const Graph& graph) { ProgramBuilder(graph, *this).build(); }
+
+}  // namespace stof
