@@ -199,7 +199,7 @@ void bench(const BenchOptions& options) {
 void add_bench_attention(CLI::App& bench_app) {
   const auto options = std::make_shared<BenchOptions>();
   CLI::App* command = bench_app.add_subcommand(
-      "attention", "Times masked attention over masks, shapes and dtypes; checks every output first");
+      "attention", "Time masked attention over masks, shapes and dtypes, each output checked first");
   command->add_option("--mask", options->masks, "a mask, any number of times (default: those of docs/benchmarks.md)");
   command->add_option("--shape", options->shapes, "B,H,S,D: items, query heads, length, head dimension; repeatable");
   command->add_option("--dtype", options->dtypes, "f32, f16 or bf16; repeatable");

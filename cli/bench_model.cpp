@@ -129,7 +129,7 @@ void add_bench_model(CLI::App& bench_app) {
   to.device = "auto";
   to.seconds = 2;
   CLI::App* command = bench_app.add_subcommand(
-      "model", "Times sentences with a checkpoint, and an encoder on long input; checks every output first");
+      "model", "Time sentences with a checkpoint, and an encoder on long input, each output checked first");
   command->add_option("--model", to.model, "folder of a checkpoint, for the sentences; without it the encoder alone");
   command->add_option("--input", to.input, "a file with one sentence a line")->capture_default_str();
   command->add_option("--encoder", to.encoder, "folder of a checkpoint, for long input (default: random BERT-base)");

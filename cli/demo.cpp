@@ -53,11 +53,11 @@ void add_demo(CLI::App& app) {
   auto model = std::make_shared<std::string>(), data = std::make_shared<std::string>("data");
   auto reference = std::make_shared<std::string>("tests/data/minilm_embeddings.npy");
   auto part = std::make_shared<std::string>("all");
-  command->add_option("--model", *model, "Folder of a Hugging Face encoder")->type_name("DIR")->required();
-  command->add_option("--data", *data, "Folder with sentences.txt and queries.txt")
+  command->add_option("--model", *model, "folder of a Hugging Face encoder")->type_name("DIR")->required();
+  command->add_option("--data", *data, "folder with sentences.txt and queries.txt")
       ->type_name("DIR")
       ->capture_default_str();
-  command->add_option("--reference", *reference, "Embeddings of the sentences by another program")
+  command->add_option("--reference", *reference, "embeddings of the sentences by another program")
       ->type_name("FILE")
       ->capture_default_str();
   command->add_option("--part", *part, "text (1 to 3), masks (4) or all")->type_name("PART")->capture_default_str();

@@ -123,9 +123,9 @@ Json to_json(const Report& report) {
 }  // namespace
 
 void add_doctor(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("doctor", "What this machine offers, what is missing, and how to get it");
+  CLI::App* command = app.add_subcommand("doctor", "Show what this machine offers, what is missing, and how to get it");
   auto json = std::make_shared<std::string>();
-  command->add_option("--json", *json, "Write the findings as JSON into FILE ('-': to stdout)")->type_name("FILE");
+  command->add_option("--json", *json, "write the findings as JSON into FILE ('-': to stdout)")->type_name("FILE");
   command->callback([json] {
     Report report{probe_cpu(), probe_gpu(), probe_cache(), cpu::costs_in_use(), {}};
     report.missing = find_missing(report);

@@ -103,7 +103,7 @@ void run(const GraphOptions& options) {
 }  // namespace
 
 void add_graph(CLI::App& app) {
-  auto* command = app.add_subcommand("graph", "what a model computes, after each pass over its graph, and fused");
+  auto* command = app.add_subcommand("graph", "Show what a model computes, after each pass over its graph, and fused");
   const auto options = std::make_shared<GraphOptions>();
   command->add_option("--model", options->model, "folder with config.json and model.safetensors")->required();
   command->add_option("--scheme", options->scheme,

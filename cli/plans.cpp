@@ -105,20 +105,20 @@ void add_plans(CLI::App& app) {
     std::string name, file, json;
   };
   const auto options = std::make_shared<Options>();
-  CLI::App* plans = app.add_subcommand("plans", "What `stof tune` has kept: list, show, verify, export, import");
+  CLI::App* plans = app.add_subcommand("plans", "List, show, verify, export and import what `stof tune` has kept");
   plans->require_subcommand(1);
-  CLI::App* listed = plans->add_subcommand("list", "every plan, and why one is not used here");
+  CLI::App* listed = plans->add_subcommand("list", "Show every plan, and why one is not used here");
   listed->add_option("--json", options->json, "as JSON, into a file, or - for stdout");
   listed->callback([options] { list(options->json); });
-  CLI::App* shown = plans->add_subcommand("show", "one plan as JSON");
+  CLI::App* shown = plans->add_subcommand("show", "Show one plan as JSON");
   shown->add_option("name", options->name, "the beginning of its name")->required();
   shown->callback([options] { show(options->name); });
-  plans->add_subcommand("verify", "read every plan; exit code 2 where one is not used here")->callback(verify);
-  CLI::App* exported = plans->add_subcommand("export", "write one plan into a file");
+  plans->add_subcommand("verify", "Read every plan; exit code 2 where one is not used here")->callback(verify);
+  CLI::App* exported = plans->add_subcommand("export", "Write one plan into a file");
   exported->add_option("name", options->name, "the beginning of its name")->required();
   exported->add_option("--out", options->file, "the file")->required();
   exported->callback([options] { export_plan(options->name, options->file); });
-  CLI::App* imported = plans->add_subcommand("import", "keep a plan that another process of this machine has written");
+  CLI::App* imported = plans->add_subcommand("import", "Keep a plan that another process of this machine has written");
   imported->add_option("file", options->file, "the file")->required();
   imported->callback([options] { import_plan(options->file); });
 }

@@ -124,7 +124,7 @@ void run(const RunOptions& options) {
 }  // namespace
 
 void add_run(CLI::App& app) {
-  auto* command = app.add_subcommand("run", "texts to embeddings, with the model's own mask or a narrower one");
+  auto* command = app.add_subcommand("run", "Turn texts into embeddings, under the model's own mask or a narrower one");
   const auto options = std::make_shared<RunOptions>();
   command->add_option("--model", options->model, "folder with config.json, model.safetensors and a tokenizer")
       ->required();

@@ -27,8 +27,8 @@ void tokenize(const TokenizeOptions& options) {
 void add_tokenize(CLI::App& app) {
   const auto options = std::make_shared<TokenizeOptions>();
   CLI::App* command = app.add_subcommand("tokenize", "Print the token ids of each line of a file, a line per text");
-  command->add_option("--model", options->model, "Folder with tokenizer.json or vocab.txt")->required();
-  command->add_option("--input", options->input, "Text file, UTF-8, a text per line")->required();
+  command->add_option("--model", options->model, "folder with tokenizer.json or vocab.txt")->required();
+  command->add_option("--input", options->input, "text file, UTF-8, a text per line")->required();
   command->callback([options] { tokenize(*options); });
 }
 

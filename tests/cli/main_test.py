@@ -37,6 +37,13 @@ class Main(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn(f"stof {command} [OPTIONS]", done.stdout)
 
+    def test_help_says_of_every_command_what_it_does(self):
+        for command in ((), ("bench",), ("plans",)):
+            commands = stof(*command, "--help").stdout.split("Subcommands:\n")[1]
+            for name, words in re.findall(r"^  (\w+) {2,}(.*)", commands, re.MULTILINE):
+                with self.subTest(command=command, name=name):
+                    self.assertRegex(words, "^[A-Z][a-z]+,? ")
+
     def test_errors(self):
         accepted = f"; accepted: {', '.join(COMMANDS)}"
         see = "; --help lists what is accepted"
