@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes as c
 import json
 import sys
+import weakref
 from pathlib import Path
 
 import torch
@@ -16,20 +17,31 @@ import c_library  # noqa: E402  (the binding that the tests of the C API use)
 DTYPES = {torch.float32: c_library.F32, torch.float16: c_library.F16, torch.bfloat16: c_library.BF16}
 
 
+def dtype_of(value: torch.Tensor) -> int:
+    if value.dtype not in DTYPES:
+        raise TypeError(f"a tensor of {value.dtype}; accepted: {', '.join(map(str, DTYPES))}")
+    return DTYPES[value.dtype]
+
+
 def tensor(value: torch.Tensor) -> c_library.Tensor:
-    assert value.stride(3) == 1
+    """[B, H, S, D] where it lies, with any strides but that of D."""
+    if value.dim() != 4 or value.stride(3) != 1:
+        raise ValueError(f"a tensor {list(value.shape)} with strides {value.stride()}; accepted: four dimensions, the last contiguous")
     return c_library.Tensor(value.data_ptr(), value.stride(0), value.stride(1), value.stride(2))
 
 
 class Attention:
-    """A plan for q, k, v [B, H, S, D]; run() writes self.out."""
+    """A plan for q, k, v [B, H, S, D]; run() writes self.out. The plan goes with this object."""
 
     def __init__(self, library: c_library.Stof, text: str, q, k, v, device="cpu"):
         batch, heads, queries, dim = q.shape
         keys = k.shape[2]
-        dtype = DTYPES[q.dtype]
+        dtype = dtype_of(q)
         self.library, self.out = library, torch.full_like(q, float("nan"))
-        self.plan = library.plan(library.parse(text), (batch, heads, k.shape[1], queries, keys, dim, dtype), device)
+        mask = library.parse(text)
+        self.plan = library.plan(mask, (batch, heads, k.shape[1], queries, keys, dim, dtype), device)
+        library.library.stof_mask_destroy(mask)
+        weakref.finalize(self, library.library.stof_plan_destroy, self.plan)
         self.call = c_library.Call(c.sizeof(c_library.Call), dtype, batch, queries, keys, tensor(q), tensor(k),
                                    tensor(v), tensor(self.out))
         self.kept = (q, k, v)
@@ -56,7 +68,7 @@ class GpuAttention:
     def __init__(self, library: c_library.Stof, case, sets, softcap=None, kernel=None):
         q, k, _ = sets[0]
         batch, heads, queries, dim = q.shape
-        shape = (batch, heads, k.shape[1], queries, k.shape[2], dim, DTYPES[q.dtype], softcap is not None)
+        shape = (batch, heads, k.shape[1], queries, k.shape[2], dim, dtype_of(q), softcap is not None)
         mask = mask_of(library, case)
         self.plan = library.plan(mask, shape, f"cuda:{q.device.index}", kernel)
         self.softcap = None if softcap is None else c.pointer(c.c_float(softcap))
