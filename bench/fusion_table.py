@@ -3,10 +3,12 @@
 """Writes the tables of docs/fusion.md from `stof bench model --part grid` and bench/peers/models.py; with --more those of
 the models beside the grid, from `--part more` and bench/peers/modernbert.py.
 
-usage: bench/fusion_table.py [--more] GRID.json PEERS.json...
+usage: bench/fusion_table.py [--more] GRID.json PEERS.json... [COLD.json]
+COLD.json: of `--part grid` too, each row in a new process with empty caches; what the search took is then of this file.
 """
 
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -15,6 +17,10 @@ from pasted import ROOT, link, markdown, paste, read
 PAGE = ROOT / "docs/fusion.md"
 ABLATIONS = ["none", "fusion", "attention", "both"]
 PLACE = ["model", "mask", "texts x tokens"]
+BIGBIRD = "bigbird(64,3,2,3,1)"
+AIMS_US = {("bert-base", "all", 1, 128): 250, ("bert-base", "all", 8, 512): 1300, ("bert-base", BIGBIRD, 8, 2048): 5000,
+           ("bert-base", BIGBIRD, 16, 2048): 10300, ("gpt2", "causal & window(32)", 1, 1024): 420,
+           ("gpt2", "causal & window(64)", 8, 2048): 5100, ("bert-large", "longformer(32,32)", 1, 4096): 4600}  # fmt: skip
 
 
 def place_of(row):
@@ -83,6 +89,32 @@ def plans_table(rows):
     return "\nPlans, device time in us:\n\n" + markdown(head, lines)
 
 
+def alone(row):
+    """What the kept plan's nodes take one by one, its matmuls of that, us, and the operations of these."""
+    works = row["plan"]["works"]
+    texts, longest = row["shape"]
+    taken = {True: 0.0, False: 0.0}
+    operations = 0
+    for work in works:
+        sizes = re.match(r"linear (\d+)>(\d+)", work["work"])
+        taken[bool(sizes)] += work["us"] * work["count"]
+        operations += 2 * texts * longest * int(sizes[1]) * int(sizes[2]) * work["count"] if sizes else 0
+    return sum(taken.values()), taken[True], operations
+
+
+def aims_table(rows):
+    lines = []
+    for row in rows:
+        if aim := AIMS_US.get(place_of(row)):
+            nodes, matmuls, operations = alone(row)
+            lines.append([*heading(place_of(row)), f"{aim:,}", f"{row['median_us']:,.0f}", f"{row['median_us'] / aim:.2f}", f"{nodes:,.0f}",
+                          f"{matmuls:,.0f}", f"{1e-6 * operations / matmuls:,.0f}"])  # fmt: skip
+    if not lines:
+        return ""
+    head = [*PLACE, "aimed at", "STOF", "STOF / aim", "its nodes one by one", "matmuls of that", "their TFLOP/s"]
+    return "\nWhat was aimed at, device time in us:\n\n" + markdown(head, lines)
+
+
 def search_table(rows):
     lines = [[*heading(place_of(row)), known(row, "{:.1f}", "tuning", "search_seconds"),
               known(row, "{:.1f}", "tuning", "seconds"), known(row, "{:.0e}", "f32_error")] for row in rows]  # fmt: skip
@@ -147,14 +179,16 @@ def main():
     paths = [Path(name) for name in sys.argv[2 if more else 1 :]]
     if len(paths) < 2:
         sys.exit(__doc__.strip())
-    grid, *torches = map(read, paths)
+    grid, *others = map(read, paths)
+    torches = [report for report in others if "torch" in report]
+    colds = [row for report in others if "torch" not in report for row in report["rows"]]
     peers = [row for report in torches for row in report["rows"]]
     whole = [row for row in grid["rows"] if row["ablation"] == "both"]
     key = whole[0]["plan"]["key"]
     links = ", ".join(link(path, PAGE) for path in paths)
     text = (f"{key['device']}, {key['dtype']}, device time by replaying a graph; driver {key['driver']}, CUDA {key['cuda']}, cuBLASLt "
             f"{key['blas']}, torch {', '.join(sorted({report['torch'] for report in torches}))}; commit {grid['commit']}. From {links}.\n\n"
-            + times_table(whole, peers) + plans_table(whole) + search_table(whole) + ablation_table(grid["rows"])
+            + times_table(whole, peers) + aims_table(whole) + plans_table(whole) + search_table(colds or whole) + ablation_table(grid["rows"])
             + peer_table(peers) + memory_table(whole, peers))  # fmt: skip
     if more:
         paste(PAGE, "fusion-more-h200", text)
