@@ -23,15 +23,20 @@ set(STOF_SOURCE_NAMES "")
 set(STOF_SOURCE_FILES "")
 set(STOF_CUBIN_NAMES "")
 set(STOF_CUBIN_FILES "")
+set(STOF_RACECHECK_FILES "")
 
 # stof_kernel(NAME CODE architectures...): a unit of a few lines that instantiates templates of kernels/cuda. It travels
 # in the library as source, for the run-time compiler, and with STOF_CUDA as machine code of each architecture too;
-# compute_80:sm_90 is machine code for the second from what the first has.
+# compute_80:sm_90 is machine code for the second from what the first has. STOF_RACECHECK_FILES has its form for racecheck
+# (kernels/cuda/arrivals.cuh), which is not in the library.
 function(stof_kernel name code)
   set(source ${PROJECT_BINARY_DIR}/cubin/${name}.cu)
   file(CONFIGURE OUTPUT ${source} @ONLY CONTENT "${code}")
   set(STOF_SOURCE_NAMES ${STOF_SOURCE_NAMES} ${name} PARENT_SCOPE)
   set(STOF_SOURCE_FILES ${STOF_SOURCE_FILES} ${source} PARENT_SCOPE)
+  set(for_racecheck ${PROJECT_BINARY_DIR}/racecheck/${name}.cu)
+  file(CONFIGURE OUTPUT ${for_racecheck} @ONLY CONTENT "#define STOF_RACECHECK\n${code}")
+  set(STOF_RACECHECK_FILES ${STOF_RACECHECK_FILES} ${for_racecheck} PARENT_SCOPE)
   if(NOT STOF_CUDA)
     return()
   endif()

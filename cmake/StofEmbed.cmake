@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# stof_embed(FUNCTION NAMES names... FILES files...): generates into the library the function
-# stof::FUNCTION() of src/codegen/embedded.h, which returns the files, each under its name.
+# stof_embed(FUNCTION NAMES names... FILES files... [TARGET program]): generates into the library the function
+# stof::FUNCTION() of src/codegen/embedded.h, which returns the files, each under its name. With TARGET, into a program,
+# which then does not take the library's.
 function(stof_embed function)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "NAMES;FILES")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TARGET" "NAMES;FILES")
+  if(NOT ARG_TARGET)
+    set(ARG_TARGET stof)
+  endif()
   set(declarations "")
   set(rows "")
   set(index 0)
@@ -15,7 +19,7 @@ function(stof_embed function)
     string(APPEND rows "      {\"${name}\", {${symbol}, static_cast<std::size_t>(${symbol}_end - ${symbol})}},\n")
     math(EXPR index "${index} + 1")
   endforeach()
-  set(source ${PROJECT_BINARY_DIR}/embedded/${function}.cpp)
+  set(source ${PROJECT_BINARY_DIR}/embedded/${ARG_TARGET}/${function}.cpp)
   if(rows)
     set(body "  static const EmbeddedFile files[] = {\n${rows}  };\n  return files;\n")
   else()
@@ -23,6 +27,6 @@ function(stof_embed function)
   endif()
   file(CONFIGURE OUTPUT ${source} @ONLY CONTENT
     "#include \"src/codegen/embedded.h\"\n\n${declarations}\nnamespace stof {\n\nstd::span<const EmbeddedFile> ${function}() {\n${body}}\n\n}  // namespace stof\n")
-  set_source_files_properties(${source} TARGET_DIRECTORY stof PROPERTIES OBJECT_DEPENDS "${ARG_FILES}")
-  target_sources(stof PRIVATE ${source})
+  set_source_files_properties(${source} TARGET_DIRECTORY ${ARG_TARGET} PROPERTIES OBJECT_DEPENDS "${ARG_FILES}")
+  target_sources(${ARG_TARGET} PRIVATE ${source})
 endfunction()

@@ -30,6 +30,7 @@ list() {
   echo "backend_test Every/CompiledUnit.*"
   echo "backend_test Every/RunTimeUnit.*"
   echo "codegen_test *"
+  echo "racecheck_tests Storage/Counting*cuda_f16:Cuda/EveryPlan*d64_bf16"  # compiles them, too
 }
 one() {  # PROGRAM FILTER
   local begin log status word took
@@ -87,8 +88,10 @@ export -f check
 export sanitizer
 if [[ -n $sanitizer ]]; then
   for tool in memcheck racecheck initcheck synccheck; do
-    echo "$tool attention_tests Storage/Counting*cuda_f16"
-    echo "$tool attention_tests Cuda/EveryPlan*d64_bf16"
+    tests=attention_tests
+    [[ $tool != racecheck ]] || tests=racecheck_tests
+    echo "$tool $tests Storage/Counting*cuda_f16"
+    echo "$tool $tests Cuda/EveryPlan*d64_bf16"
     echo "$tool attention_tests Cuda/Decode*d64*:TableOnCuda*"
     echo "$tool operations_tests *PoolTexts*cuda_f16:*Norm*cuda_f16:*Matmul*cuda_f16"
   done | xargs -d '\n' -P "$jobs" -I{} bash -c 'set -f; check {}' | tee "$logs/sanitizer.txt"

@@ -8,16 +8,17 @@ namespace stof::cuda {
 
 template <class Traits>
 __device__ __forceinline__ void prepare(typename Traits::Team& team) {
-  constexpr u32 kWarps = 4 * Traits::kParts;  // that use a step
+  constexpr u32 kReaders = 4 * Traits::kParts * kArrivalsOfWarp;  // of a step
   for (int i = 0; i < Traits::kQueries; ++i) {
     barrier_init(shared_address(&team.q_full[i]), 1);
-    barrier_init(shared_address(&team.q_empty[i]), kWarps * Traits::kGroups + Traits::kValueLoaders);
+    barrier_init(shared_address(&team.q_empty[i]),
+                 kReaders * Traits::kGroups + Traits::kValueLoaders * kArrivalsOfWarp);
   }
   for (int i = 0; i < Traits::kStages; ++i) {
     barrier_init(shared_address(&team.k_full[i]), 1);
     barrier_init(shared_address(&team.v_full[i]), 1);
-    barrier_init(shared_address(&team.k_empty[i]), kWarps);
-    barrier_init(shared_address(&team.v_empty[i]), kWarps);
+    barrier_init(shared_address(&team.k_empty[i]), kReaders);
+    barrier_init(shared_address(&team.v_empty[i]), kReaders);
   }
 }
 

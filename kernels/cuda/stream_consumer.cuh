@@ -144,9 +144,7 @@ struct StreamConsumer {
         descriptor(shared_address(team.v[0]), kKeys * kRowBytes) + held.stage * (Traits::kTileBytes / 16));
   }
   // After an instruction that the whole warp executes together, since every lane must have read the step's state.
-  __device__ __forceinline__ void release(u64& barrier) {
-    if (lane == 0) barrier_arrive(shared_address(&barrier));
-  }
+  __device__ __forceinline__ void release(u64& barrier) { arrive_for_warp(shared_address(&barrier), lane == 0); }
   __device__ __forceinline__ void hold() {
     pack_weights<Element>(weights, scores);
     holds = true;
@@ -231,10 +229,9 @@ struct StreamConsumer {
   __device__ __forceinline__ void release_q() {
     if (to_release < 0) return;
     __syncwarp();  // every lane has read the row block's description
-    if (elected()) {
-      wait_stores_read();
-      barrier_arrive(shared_address(&team.q_empty[to_release]));
-    }
+    const bool chosen = elected();
+    if (chosen) wait_stores_read();
+    arrive_for_warp(shared_address(&team.q_empty[to_release]), chosen);
     to_release = -1;
   }
 

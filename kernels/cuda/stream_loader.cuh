@@ -37,7 +37,7 @@ struct StreamLoader {
       const RowBlock block = team.blocks[turn & 1];
       if (block.steps < 0) break;
       __syncwarp();  // every lane has read the description, which the row block after the next one's will replace
-      if (elected()) barrier_arrive(shared_address(&team.q_empty[query_of(turn)]));
+      arrive_for_warp(shared_address(&team.q_empty[query_of(turn)]), elected());
       for_each_step(block, [&](const Step& step, const Place& first_key) { load_values(step, first_key, block.keys); });
     }
   }

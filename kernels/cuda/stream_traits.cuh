@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes of the stream kernel: how a CTA is divided into teams, how its shared memory and registers are dealt out.
 #pragma once
+#include "kernels/cuda/arrivals.cuh"
 #include "kernels/cuda/output.cuh"
 #include "kernels/cuda/ring.cuh"
 

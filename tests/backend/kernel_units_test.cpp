@@ -191,6 +191,17 @@ TEST(GemmUnits, HaveLinesOfTheirOwn) {
   EXPECT_EQ(name_of(shared), "gemm_f16_128x192_s4_w2_t1_p1_gelu_b1_r0_x1_n0_m0_g1_c2");
 }
 
+// The define is all that tools/gpu_check.sh has other kernels by.
+TEST(KernelUnits, OfTheFormForRacecheckAreOthersAndWhole) {
+  if (find_nvrtc() == nullptr) GTEST_SKIP() << "no NVRTC on this machine; `make cuda` fetches one";
+  const TemporaryFolder folder;
+  const Compiler compiler({.cache = {.folder = folder.path(), .log = {}}, .nvrtc = find_nvrtc()});
+  const std::string source(unit_source("stream_f16_d64_t1_p1_k1_s8_c1_g4"));
+  const std::string code = compiler.cubin("#define STOF_RACECHECK\n" + source, "sm_90a");
+  EXPECT_NE(code.find(kStreamEntry), std::string::npos);
+  EXPECT_NE(code, compiler.cubin(source, "sm_90a"));
+}
+
 // Capped forms of the stream kernel differ from those of the build by a flag.
 using CappedUnit = std::pair<StreamInstance, DType>;
 
