@@ -1,57 +1,55 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the table of capped scores in docs/benchmarks.md: STOF's times by forms of the cap, FlexAttention's beside them.
+"""Writes the table of capped scores in docs/benchmarks.md: every plan of a problem, timed, and FlexAttention beside STOF.
 
-usage: bench/softcap_table.py SOFTCAP.json, with the rows of `times` by form and, in `peers`, what bench/peers/attention.py
---softcap wrote of the same problems. STOF's own rows there are of the polynomial, which the library does not have: they
-only say how far the two runs are apart.
+usage: bench/softcap_table.py PLANS.json PEERS.json, as `stof calibrate --device cuda --regret --softcap 50 --json` and
+bench/peers/attention.py --softcap 50 wrote them; the second may be part of a file, under "peers".
 """
 
 from pasted import ROOT, link, markdown, paste, read, results_named
 from report_tables import conditions
-from report_values import best_peer, number, time_of
+from report_values import best_peer, number
 
 PAGE = ROOT / "docs/benchmarks.md"
-KEPT, OTHERS = "exponentials", ["uncapped", "mma", "tanh.approx", "polynomial"]
 
 
-def compared(times, rows):
-    """The row of the same problem among those of the peers; None where it was not compared."""
-    same = lambda row: (row["dtype"], row["shape"][3], row["mask"]) == (times["dtype"], times["d"], times["mask"])
-    return next(filter(same, rows), None)
+def least(plans, accepted):
+    """The fastest of those plans that were timed; None where none was."""
+    return min((plan for plan in plans if "us" in plan and accepted(plan)), key=lambda plan: plan["us"], default=None)
 
 
-def line_of(times, row):
-    us = {name: plan["us"] for name, plan in times["plans"].items()}
-    kept = times["plans"][KEPT]
-    line = [f"{times['dtype']} d {times['d']} `{times['mask']}`", kept["instance"], number(kept["predicted_us"]),
-            number(us[KEPT]), *(number(us[name]) for name in OTHERS)]  # fmt: skip
-    if row is None:
-        return [*line, "-", "-", "-"]
-    name, peer = best_peer(row, False)
-    return [*line, name, number(peer), f"{peer / us[KEPT]:.2f}"]
+def us_of(plan):
+    return number(plan["us"]) if plan else "-"
 
 
-def notes_of(data, rows):
-    between = [times["plans"]["polynomial"]["us"] / time_of(row["peers"]["stof"]) for times, row in rows if row]
-    spread = [f"{one['plans'][KEPT]['us']:.0f} ({one['deviation']:.0f})" for one in data["spread"]]
-    error = [one["tanh.approx"] / one[KEPT] for one in data["accuracy"]]
-    return [f"FlexAttention was timed in a second run: the polynomial, which is in both, took {min(between):.2f} to "
-            f"{max(between):.2f} times as long in the first, which STOF's times are of.",
-            f"By the scores' deviation, in brackets, causal f16 d 128 takes {', '.join(spread)} us.",
-            f"The output's error against fp64 with tanh.approx is {min(error):.2f} to {max(error):.2f} times that with "
-            f"{KEPT}, over {len(error)} cases."]  # fmt: skip
+def compared(row, peers):
+    """The same problem among those of the peers; None where it was not compared."""
+    batch, heads, _, queries, _, head_dim = row["shape"]
+    key = ([batch, heads, queries, head_dim], row["dtype"], row["mask"])
+    return next((peer for peer in peers if (peer["shape"], peer["dtype"], peer["mask"]) == key), None)
+
+
+def line_of(row, peer):
+    plans = row["plans"]
+    chosen, fastest = least(plans, lambda plan: plan["chosen"]), least(plans, lambda plan: True)
+    once = least(plans, lambda plan: plan["instance"].endswith("_q1"))
+    mma = least(plans, lambda plan: plan["kernel"] == "mma_attention")
+    line = [f"{row['dtype']} d {row['shape'][5]} `{row['mask']}`", chosen["instance"], number(chosen["predicted_us"]),
+            us_of(chosen), fastest["instance"], us_of(fastest), us_of(once), us_of(mma)]  # fmt: skip
+    best = best_peer(peer, False) if peer else None
+    return [*line, *((best[0], number(best[1]), f"{best[1] / chosen['us']:.2f}") if best else "---")]
 
 
 def main():
-    [path] = results_named(__doc__)
-    data = read(path)
-    rows = [(times, compared(times, data["peers"]["rows"])) for times in data["times"]]
-    head = ["problem", "instance", "predicted us", "STOF us", "uncapped", "mma_attention", "tanh.approx", "polynomial",
+    paths = results_named(__doc__, 2)
+    plans, peers = map(read, paths)
+    peers = peers.get("peers", peers)
+    head = ["problem", "chosen", "predicted us", "us", "fastest", "us", "with q once, us", "mma_attention, us",
             "best FlexAttention", "us", "FlexAttention / STOF"]  # fmt: skip
-    source = f"{link(path, PAGE)}: {conditions(data['peers'])}\n\n"
-    notes = "\n".join(f"* {note}" for note in notes_of(data, rows))
-    paste(PAGE, "softcap-gpu", source + markdown(head, [line_of(*row) for row in rows]) + "\n" + notes)
+    table = markdown(head, [line_of(row, compared(row, peers["rows"])) for row in plans["rows"]])
+    source = f"{', '.join(link(path, PAGE) for path in paths)}: {conditions(plans)} FlexAttention: {conditions(peers)}"
+    loss = f"* The choice loses {100 * plans['mean_regret']:.1f} % on the average and {100 * plans['worst_regret']:.1f} % at worst."
+    paste(PAGE, "softcap-gpu", f"{source}\n\n{table}\n{loss}")
 
 
 if __name__ == "__main__":

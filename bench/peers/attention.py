@@ -141,7 +141,7 @@ def work(channel, library_path, which, indices):
 def environment():
     query = "--query-gpu=name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,power.limit"
     name, driver, clock, most, memory, watts = subprocess.run(
-        ["nvidia-smi", query, "--format=csv,noheader"], capture_output=True, text=True, check=True).stdout.strip().split(", ")
+        ["nvidia-smi", query, "--format=csv,noheader"], capture_output=True, text=True, check=True).stdout.splitlines()[0].split(", ")
     packages = {"torch": torch.__version__}
     from importlib.metadata import PackageNotFoundError, version
     for package in ("triton", "nvidia-cudnn-frontend", "flash-attn-4", "nvidia-cutlass-dsl", "nvidia-cudnn-cu13"):
