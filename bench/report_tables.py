@@ -117,6 +117,8 @@ def bench_model_table(data):
             result = f"{row['sentences_per_s']:.0f} sentences/s"
         if "seconds" in row:
             result = f"{row['seconds']:.3f} s, {row['megabytes']:.0f} MB"
+            if "compiled" in row:
+                result += f", {row['measured']} measured, {row['compiled']} compiled"
         if "share_of_matmul_peak" in row:
             result = f"{row['gflops']:.0f} GFLOP/s, {row['share_of_matmul_peak']:.2f} of the matmul peak"
         table.append([row["id"], milliseconds(row["median_us"]) if "median_us" in row else "", result])

@@ -75,7 +75,8 @@ std::string result_of(const Json& row) {
   if (row.contains("sentences_per_s"))
     return fmt::format("{:.0f} sentences/s", row.at("sentences_per_s").get<double>());
   if (row.contains("seconds"))
-    return fmt::format("{:.3f} s, {:.0f} MB", row.at("seconds").get<double>(), row.at("megabytes").get<double>());
+    return fmt::format("{:.3f} s, {:.0f} MB, {} measured, {} compiled", row.at("seconds").get<double>(),
+                       row.at("megabytes").get<double>(), row.at("measured").get<int>(), row.at("compiled").get<int>());
   if (row.contains("tuning"))
     return fmt::format("tuned in {:.1f} s, {}", row.at("tuning").at("seconds").get<double>(),
                        row.at("plan").at("scheme").get<std::string>());

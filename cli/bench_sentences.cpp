@@ -138,7 +138,9 @@ void bench_start(const ModelBench& bench, BenchResults& results, Progress& progr
     results.add({{"id", start_id(dtype)},
                  {"dtype", name_of(dtype)},
                  {"seconds", first.seconds},
-                 {"megabytes", first.megabytes}});
+                 {"megabytes", first.megabytes},
+                 {"measured", first.measured},
+                 {"compiled", first.compiled}});
     progress.advance(1);
   }
 }

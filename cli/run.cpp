@@ -8,12 +8,15 @@
 
 #include "cli/commands.h"
 #include "cli/float_dtype.h"
+#include "cli/json_output.h"
 #include "cli/messages.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/text_lines.h"
 #include "src/base/error.h"
+#include "src/codegen/compiler.h"
 #include "src/model/tokenizer.h"
+#include "src/runtime/timed_call.h"
 #include "src/tensor/npy.h"
 #include "stof/session.h"
 
@@ -21,7 +24,7 @@ namespace stof::cli {
 namespace {
 
 struct RunOptions {
-  std::string model, text, input, mask, pooling = "auto", dtype = "f32", device = "auto", out, lengths_out;
+  std::string model, text, input, mask, pooling = "auto", dtype = "f32", device = "auto", out, lengths_out, json;
   std::int64_t batch = 32;
   int threads = 0;
   bool no_truncate = false, force = false, logits = false;
@@ -78,11 +81,31 @@ void check_room(const RunOptions& options, const Session& session, Pooling pooli
 }
 
 void write_results(const RunOptions& options, const Embeddings& embeddings) {
-  if (options.out.empty()) print_rows(embeddings.values);
-  else write_npy(options.out, embeddings.values.view());
+  if (options.out.empty() && options.json != "-") print_rows(embeddings.values);
+  else if (!options.out.empty()) write_npy(options.out, embeddings.values.view());
   if (options.lengths_out.empty()) return;
   auto* lengths = const_cast<std::int32_t*>(embeddings.lengths.data());
   write_npy(options.lengths_out, view_of(lengths, DType::i32, {std::ssize(embeddings.lengths)}));
+}
+
+struct Took {
+  double seconds = 0, first = 0;  // of embedding; until the first batch is done, loading included
+};
+
+void write_took(const RunOptions& options, const Session& session, const Embeddings& embeddings, const Took& took) {
+  if (options.json.empty()) return;
+  const SessionStatistics statistics = session.statistics();
+  write_json({{"texts", embeddings.lengths.size()},
+              {"truncated", embeddings.truncated},
+              {"device", session.device().caps.name},
+              {"seconds", took.seconds},
+              {"first_seconds", took.first},
+              {"calls", statistics.calls},
+              {"attention_plans", statistics.plans},
+              {"held_bytes", statistics.held_bytes},
+              {"measured", times_taken()},
+              {"compiled", machine_compiler().compiled()}},
+             options.json);
 }
 
 using Clock = std::chrono::steady_clock;
@@ -93,12 +116,12 @@ void run(const RunOptions& options) {
   const Clock::time_point start = Clock::now();
   const std::optional<Pooling> pooling = pooling_of(options.pooling);
   const SessionOptions chosen = session_options(options);
-  check_outputs({{"--out", options.out}, {"--lengths-out", options.lengths_out}});
+  check_outputs({{"--out", options.out}, {"--lengths-out", options.lengths_out}, {"--json", options.json, true}});
   const std::vector<std::string> texts = texts_of(options);
   const Session session = Session::load(options.model, chosen);
   check_room(options, session, pooling.value_or(session.pooling()), texts);
   const Clock::time_point begin = Clock::now();
-  double first = 0;  // until the first batch is done, loading included
+  Took took;
   Embeddings embeddings;
   {
     Progress progress("embedding", std::ssize(texts));
@@ -108,17 +131,18 @@ void run(const RunOptions& options) {
                                        .truncate = !options.no_truncate,
                                        .text_name = options.input.empty() ? "text" : options.input + ": line",
                                        .progress = [&](std::int64_t done) {
-                                         if (before == 0) first = seconds_since(start);
+                                         if (before == 0) took.first = seconds_since(start);
                                          progress.advance(done - std::exchange(before, done));
                                        }});
   }
-  const double seconds = seconds_since(begin);
+  took.seconds = seconds_since(begin);
   if (embeddings.truncated > 0)
     say(fmt::format("{} of {} texts were cut to {} tokens\n", embeddings.truncated, texts.size(),
                     session.max_tokens()));
-  say(fmt::format("{} texts in {:.2f} s on {}\n", texts.size(), seconds, session.device().caps.name));
-  if (!texts.empty()) say(fmt::format("the first vectors after {:.2f} s, loading included\n", first));
+  say(fmt::format("{} texts in {:.2f} s on {}\n", texts.size(), took.seconds, session.device().caps.name));
+  if (!texts.empty()) say(fmt::format("the first vectors after {:.2f} s, loading included\n", took.first));
   write_results(options, embeddings);
+  write_took(options, session, embeddings, took);
 }
 
 }  // namespace
@@ -145,6 +169,8 @@ void add_run(CLI::App& app) {
   command->add_option("--out", options->out, "f4 [texts, hidden], or [all tokens, hidden] with --pooling none");
   command->add_flag("--force", options->force, "write a result above 4 GiB");
   command->add_option("--lengths-out", options->lengths_out, "i4 [texts]: tokens of each text");
+  command->add_option("--json", options->json,
+                      "what it took as JSON, into a file ('-': to stdout in place of the vectors)");
   command->callback([options, text, input] {
     if (text->empty() && input->empty()) throw CLI::RequiredError("--text or --input");
     run(*options);

@@ -2,6 +2,7 @@
 #include "src/runtime/timed_call.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,11 @@ constexpr int kCallsOfRecording = 8;    // at most
 constexpr double kLongEnoughUs = 2000;  // of a recording: what launching it costs is then below 0.2 %
 constexpr std::int64_t kFlushRows = 32768, kFlushColumns = 1024;  // 128 MB of f32: above twice an H200's L2
 constexpr int kLeastRuns = 5, kMostRuns = 60;
+
+std::atomic<int>& taken() {
+  static std::atomic<int> count = 0;
+  return count;
+}
 
 RowBatch full_texts(const Bucket& bucket, std::int64_t vocabulary) {
   RowBatch batch;
@@ -44,6 +50,8 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }
 
 }  // namespace
+
+int times_taken() { return taken(); }
 
 CallTime call_time_of(std::vector<double> us) {
   STOF_CHECK(!us.empty());
@@ -122,6 +130,7 @@ CallTime TimedCall::time_step(std::size_t step, double seconds) {
 }
 
 CallTime TimedCall::time_of(const Work& call, Caches caches, double seconds) {
+  ++taken();
   if (stream_) return call_time_of(device_times(call, caches, seconds));
   // What else the host does only ever adds to a time.
   std::vector<double> times = host_times(call, seconds);
@@ -132,6 +141,7 @@ CallTime TimedCall::time_of(const Work& call, Caches caches, double seconds) {
 
 std::vector<std::vector<double>> TimedCall::times_up_to_each_step(int rounds) {
   run();
+  ++taken();
   std::vector<std::unique_ptr<RecordedWork>> recorded;
   for (std::size_t end = 0; stream_ && end <= program_.steps(); ++end)
     recorded.push_back(stream_->record([&] { program_.run_steps(frame_, 0, end); }));

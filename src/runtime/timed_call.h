@@ -20,6 +20,9 @@ struct CallTime {
 };
 CallTime call_time_of(std::vector<double> us);
 
+// Times that this process has taken so far, of calls and of steps.
+int times_taken();
+
 enum class Caches : std::uint8_t { warm, cold };  // cold: what a call reads and writes is in none, on a GPU
 
 class TimedCall {

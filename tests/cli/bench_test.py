@@ -131,6 +131,8 @@ class Bench(unittest.TestCase):
         sentences.write_text("hello world\n")
         found = self.results("model", "--part", "start", "--model", str(model), "--input", str(sentences), "--dtype", "f32")
         self.assertEqual([row["id"] for row in found["rows"]], ["first embedding f32"])
+        row = found["rows"][0]  # a warm start
+        self.assertEqual((row["measured"], row["compiled"]), (0, 0))
 
     def test_errors(self):
         model = ("model", "--part", "encoder")

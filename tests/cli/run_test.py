@@ -5,6 +5,7 @@
 usage: run_test.py STOF MODEL
 """
 
+import json
 import math
 import subprocess
 import sys
@@ -60,6 +61,15 @@ class Run(unittest.TestCase):
     def expect_error(self, done, code, message):
         self.assertEqual((done.returncode, done.stdout), (code, ""))
         self.assertEqual(done.stderr.splitlines()[-message.count("\n") - 1 :], f"stof: {message}".split("\n"))
+
+    def test_what_it_took(self):
+        took = self.folder / "took.json"
+        self.embed("--json", took)
+        found = json.loads(took.read_text())
+        self.assertEqual((found["texts"], found["calls"], found["measured"], found["compiled"]), (len(TEXTS), 1, 0, 0))
+        self.assertGreaterEqual(found["first_seconds"], found["seconds"])
+        done = self.run_stof("--text", "a", "--json", "-")  # in place of the vector
+        self.assertEqual(json.loads(done.stdout)["texts"], 1)
 
     def test_messages_that_nobody_can_read_cost_no_work(self):
         want = self.embed()

@@ -68,7 +68,9 @@ TEST(WorkTimer, TheHostBringsFewRows) {
   WorkTimer timer({.text = "activate", .graph = graph, .node = graph.nodes[1]},
                   {.device = recording_device(), .longest = 256}, kBucket);
   EXPECT_LT(stream_counts().bytes_in, 200'000U);
+  const int before = times_taken();
   EXPECT_EQ(timer.measure("", 0.0001).wrong, "");
+  EXPECT_EQ(times_taken(), before + 1);
 }
 
 }  // namespace
