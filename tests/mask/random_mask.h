@@ -32,7 +32,7 @@ class RandomMask {
   }
 
   Mask leaf() {
-    const std::int64_t keys = extent_.keys, which = below(with_arrays_ ? 18 : 14);
+    const std::int64_t keys = extent_.keys, which = below(with_arrays_ ? 19 : 15);
     switch (which) {
       case 0: return below(2) == 0 ? all() : none();
       case 1: return causal();
@@ -48,9 +48,10 @@ class RandomMask {
       case 11: return random_blocks(1 + below(20), below(4), seed());
       case 12: return bigbird(1 + below(20), 1 + 2 * below(3), below(4), below(4), seed());
       case 13: return where(std::string(kExpressions[static_cast<std::size_t>(below(std::size(kExpressions)))]));
-      case 14: return random_tree();
-      case 15: return random_bits();
-      case 16: return random_block_table();
+      case 14: return extent_.queries == extent_.keys ? random_grid() : leaf();
+      case 15: return random_tree();
+      case 16: return random_bits();
+      case 17: return random_block_table();
       default: return random_ids();
     }
   }
@@ -89,6 +90,18 @@ class RandomMask {
     }
     return segments(std::move(chosen));
   }
+
+  // Every key is a cell of it, which lengths other than the extent's do not have.
+  Mask random_grid() {
+    std::vector<std::int64_t> heights;
+    for (std::int64_t height = 1; height <= extent_.keys; ++height)
+      if (extent_.keys % height == 0) heights.push_back(height);
+    const std::int64_t height = heights[static_cast<std::size_t>(below(std::ssize(heights)))];
+    const std::int64_t width = extent_.keys / height;
+    return natten(height, width, odd_up_to(height), odd_up_to(width));
+  }
+
+  std::int64_t odd_up_to(std::int64_t most) { return 1 + 2 * below((most + 1) / 2); }
 
   Mask random_tree() {
     const std::int64_t branching = 1 + below(5);
