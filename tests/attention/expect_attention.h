@@ -9,8 +9,8 @@
 namespace stof {
 
 // What is wrong with the outputs of the problem under the mask, or empty. Throws what binding the mask to an item's
-// lengths throws.
-std::string difference_from_definition(const Problem& problem, const Mask& mask);
+// lengths throws. Looks at every `rows_apart`-th row of a head, from a different one on in each, and at its last.
+std::string difference_from_definition(const Problem& problem, const Mask& mask, std::int64_t rows_apart = 1);
 
 // How far the outputs are from it: relative, of all rows together and of the worst, and the worst logarithm absolutely.
 struct OutputErrors {

@@ -39,10 +39,10 @@ Problem::Problem(const ProblemShape& what, unsigned seed) : what_(what) {
   if (what_.q_lengths.empty()) what_.q_lengths.assign(batch, static_cast<std::int32_t>(s.queries));
   if (what_.kv_lengths.empty()) what_.kv_lengths.assign(batch, static_cast<std::int32_t>(s.keys));
   const std::int64_t total_q = sum(what_.q_lengths), total_kv = sum(what_.kv_lengths);
-  q = allocate(s.heads, s.queries, total_q);
-  k = allocate(s.kv_heads, s.keys, total_kv);
-  v = allocate(s.kv_heads, s.keys, total_kv);
-  out = allocate(s.heads, s.queries, total_q);
+  q = allocate(what.first.q, s.heads, s.queries, total_q);
+  k = allocate(what.first.k, s.kv_heads, s.keys, total_kv);
+  v = allocate(what.first.v, s.kv_heads, s.keys, total_kv);
+  out = allocate(what.first.out, s.heads, s.queries, total_q);
   const bool packed = what_.form == BatchForm::packed;
   lse_view =
       memory_.emplace_back(DType::f32, packed ? Shape{total_q, s.heads} : Shape{s.batch, s.heads, s.queries}).view();
@@ -78,8 +78,7 @@ void Problem::place_pages(std::mt19937& random) {
 TensorView Problem::pool_of(const TensorView& tensor, bool keys) {
   const std::int64_t heads = what_.shape.kv_heads, d = what_.shape.head_dim, wide = d + what_.row_padding;
   const std::int64_t size = what_.page_size;
-  TensorView pool = memory_.emplace_back(what_.shape.dtype, Shape{pages_ * heads * size * wide}).view();
-  for (std::int64_t i = 0; i < pool.dim(0); ++i) store(pool, i, std::numeric_limits<float>::quiet_NaN());
+  TensorView pool = memory_from(keys ? what_.first.k : what_.first.v, pages_ * heads * size * wide);
   pool.shape = {pages_, heads, size, d};
   // Rows of a head side by side, or heads of a row.
   if (what_.form == BatchForm::heads_first) pool.strides = {heads * size * wide, size * wide, wide, 1};
@@ -95,12 +94,19 @@ TensorView Problem::pool_of(const TensorView& tensor, bool keys) {
   return pool;
 }
 
-TensorView Problem::allocate(std::int64_t heads, std::int64_t rows, std::int64_t total) {
+// NaN, from some element of an allocation on.
+TensorView Problem::memory_from(std::int64_t first, std::int64_t count) {
+  const Tensor& memory = memory_.emplace_back(what_.shape.dtype, Shape{first + count});
+  TensorView view = memory.view();
+  for (std::int64_t i = 0; i < first + count; ++i) store(view, i, std::numeric_limits<float>::quiet_NaN());
+  view.data = static_cast<std::byte*>(view.data) + static_cast<std::size_t>(first) * size_of(view.dtype);
+  return view;
+}
+
+TensorView Problem::allocate(std::int64_t first, std::int64_t heads, std::int64_t rows, std::int64_t total) {
   const std::int64_t d = what_.shape.head_dim, batch = what_.shape.batch, wide = d + what_.row_padding;
   const bool packed = what_.form == BatchForm::packed;
-  TensorView view =
-      memory_.emplace_back(what_.shape.dtype, Shape{(packed ? total : batch * rows) * heads * wide}).view();
-  for (std::int64_t i = 0; i < view.dim(0); ++i) store(view, i, std::numeric_limits<float>::quiet_NaN());
+  TensorView view = memory_from(first, (packed ? total : batch * rows) * heads * wide);
   view.shape = packed ? Shape{total, heads, d} : Shape{batch, heads, rows, d};
   if (packed) view.strides = {heads * wide, wide, 1};
   else if (what_.form == BatchForm::heads_first) view.strides = {heads * rows * wide, rows * wide, wide, 1};
@@ -194,20 +200,20 @@ float Problem::lse(const AttentionItem& item, std::int64_t head, std::int64_t ro
 }
 
 void Problem::poison_outputs() const {
-  for (const Tensor& tensor : memory_)
-    if (tensor.bytes() > 0 && (tensor.data() == out.data || tensor.data() == lse_view.data))
-      std::memset(tensor.data(), 0xFF, tensor.bytes());
+  for (const std::size_t output : {kOut, kLse})
+    if (memory_[output].bytes() > 0) std::memset(memory_[output].data(), 0xFF, memory_[output].bytes());
 }
 
 bool Problem::padding_is_untouched() const {
-  std::vector<bool> owned(static_cast<std::size_t>(std::max<std::int64_t>(0, memory_[3].size())));
+  std::vector<bool> owned(static_cast<std::size_t>(memory_[kOut].size()));
   for (const AttentionItem& item : items_)
     for (std::int64_t head = 0; head < what_.shape.heads; ++head)
       for (std::int64_t row = 0; row < item.queries; ++row)
         for (std::int64_t c = 0; c < what_.shape.head_dim; ++c)
-          owned[static_cast<std::size_t>(item.out + head * head_stride(out) + row * row_stride(out) + c)] = true;
+          owned[static_cast<std::size_t>(what_.first.out + item.out + head * head_stride(out) + row * row_stride(out) +
+                                         c)] = true;
   const std::size_t size = size_of(out.dtype);
-  const auto* bytes = static_cast<const unsigned char*>(out.data);
+  const auto* bytes = static_cast<const unsigned char*>(memory_[kOut].data());
   for (std::size_t i = 0; i < owned.size(); ++i)
     for (std::size_t b = 0; !owned[i] && b < size; ++b)
       if (bytes[i * size + b] != 0xFF) return false;

@@ -13,6 +13,11 @@ namespace stof {
 
 enum class BatchForm : std::uint8_t { heads_first, rows_first, packed };  // bhsd, bshd, [total, heads, head_dim]
 
+// Of the first element of a tensor in its memory, whose beginning is aligned.
+struct FirstElements {
+  std::int64_t q = 0, k = 0, v = 0, out = 0;
+};
+
 struct ProblemShape {
   AttentionShape shape;
   BatchForm form = BatchForm::heads_first;
@@ -21,6 +26,7 @@ struct ProblemShape {
   std::int64_t page_size = 0;                       // of what arguments() gives keys and values in; 0: rows
   bool lengths_on_device = false;                   // of keys, as arguments() gives them
   float softcap = 0.f;                              // 0: none
+  FirstElements first = {};
 };
 
 class Problem {
@@ -46,13 +52,15 @@ class Problem {
   TensorView q, k, v, out, lse_view;
 
  private:
-  TensorView allocate(std::int64_t heads, std::int64_t rows, std::int64_t total);
+  TensorView memory_from(std::int64_t first, std::int64_t count);
+  TensorView allocate(std::int64_t first, std::int64_t heads, std::int64_t rows, std::int64_t total);
   void place_items();
   void place_pages(std::mt19937& random);
   TensorView pool_of(const TensorView& tensor, bool keys);
   void fill(const TensorView& tensor, std::int64_t heads, bool queries, std::mt19937& random) const;
 
   ProblemShape what_;
+  static constexpr std::size_t kOut = 3, kLse = 4;  // of memory_, in which q, k and v come first
   std::vector<Tensor> memory_;
   std::vector<std::int32_t> cu_q_, cu_kv_;
   std::int64_t pages_ = 0, pages_of_item_ = 0;

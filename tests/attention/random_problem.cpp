@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 
+#include "src/base/error.h"
 #include "stof/error.h"
 #include "tests/attention/devices.h"
 #include "tests/attention/expect_attention.h"
@@ -37,6 +39,42 @@ class RandomProblems {
     if (below(2) == 0) add_lengths(what);
     if (below(3) == 0) what.page_size = 16 << below(5);
     add_softcap(what);
+    misalign(what);
+    return what;
+  }
+
+  // Many tiles of keys, many row blocks, or few queries over more keys than any CTA takes: lists that are split, row
+  // blocks that come from a queue, slices in sections. What kernels refuse for their numbers is left to small problems.
+  ProblemShape large() {
+    constexpr std::int64_t kHeadDims[] = {32, 64, 64, 96, 128, 192, 256};
+    ProblemShape what;
+    AttentionShape& s = what.shape;
+    s.kv_heads = 1 + below(2);
+    s.heads = s.kv_heads * (1 + below(4));
+    s.head_dim = kHeadDims[below(std::size(kHeadDims))] - 8 * below(2);
+    s.dtype = below(2) == 0 ? DType::f16 : DType::bf16;
+    const std::int64_t rows = kLargeElements / (s.heads * s.head_dim);  // of all items together
+    switch (below(4)) {
+      case 0:  // long
+        s.queries = s.keys = 300 + below(std::min<std::int64_t>(2700, rows));
+        break;
+      case 1:  // over what came before
+        s.keys = 600 + below(2000);
+        s.queries = 1 + below(std::min(s.keys, rows));
+        break;
+      case 2:  // decoding
+        s.keys = 1000 + below(std::min<std::int64_t>(20000, rows));
+        s.queries = 1 + below(16);
+        break;
+      default:  // many items
+        s.queries = s.keys = 1 + below(200);
+        s.batch = 1 + below(std::min<std::int64_t>(300, rows / s.keys + 1));
+    }
+    what.form = static_cast<BatchForm>(below(3));
+    what.row_padding = 8 * below(3);
+    if (below(2) == 0) add_lengths(what);
+    if (below(4) == 0) what.page_size = 16 << below(5);
+    add_softcap(what);
     return what;
   }
 
@@ -58,10 +96,29 @@ class RandomProblems {
     if (below(2) == 0) what.page_size = 16 << below(5);
     what.lengths_on_device = below(4) == 0 && (what.page_size > 0 || what.form != BatchForm::packed);
     add_softcap(what);
+    misalign(what);
     return what;
   }
 
+  ProblemShape of_kind(RandomKind kind) {
+    switch (kind) {
+      case RandomKind::any: return below(kLargeAmongAny) == 0 ? large() : shape();
+      case RandomKind::few_queries: return few_queries();
+      case RandomKind::large: return large();
+    }
+    STOF_CHECK(false);
+  }
+
  private:
+  static constexpr std::int64_t kLargeAmongAny = 64, kLargeElements = 3'000'000;
+
+  // Tensors that do not begin where the copy engine could read them.
+  void misalign(ProblemShape& what) {
+    if (below(6) != 0) return;
+    for (std::int64_t* const first : {&what.first.q, &what.first.k, &what.first.v, &what.first.out})
+      if (below(2) == 0) *first = 1 + below(8);
+  }
+
   // Of scores that are normally distributed: one that bends all of them, and one that bends the largest a little.
   void add_softcap(ProblemShape& what) {
     if (below(4) != 0) return;
@@ -80,27 +137,50 @@ class RandomProblems {
   std::mt19937 random_;
 };
 
+// A large problem's rows are compared one by one as far as so many products go.
+std::int64_t rows_apart(const AttentionShape& s) {
+  constexpr std::int64_t kProducts = 30'000'000;
+  return 1 + s.batch * s.heads * s.queries * s.keys * s.head_dim / kProducts;
+}
+
+// Arrays of a mask have an element for each pair, of each item and head.
+bool fits_arrays(const AttentionShape& s) {
+  constexpr std::int64_t kPairs = 8'000'000;
+  return s.batch * s.heads * s.queries * s.keys <= kPairs;
+}
+
+Mask random_mask(unsigned seed, const ProblemShape& what) {
+  const AttentionShape& s = what.shape;
+  RandomMask random(seed, {.queries = s.queries, .keys = s.keys, .batch = s.batch, .heads = s.heads},
+                    what.q_lengths.empty() && fits_arrays(s));
+  const Mask mask = random.expression(2);
+  // Most expressions leave rows long; kernels for short ones see long sequences, too.
+  constexpr std::int64_t kLong = 200;
+  return s.keys > kLong && random.below(2) == 0 ? mask & window(random.below(kLong)) : mask;
+}
+
 std::string name_of_problem(unsigned seed, const std::string& kernel, const ProblemShape& what) {
   const AttentionShape& s = what.shape;
-  return fmt::format("seed {} {} B {} H {}/{} N {} M {} d {} {} form {} pages of {} softcap {}{}", seed, kernel,
-                     s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.head_dim, name_of(s.dtype),
-                     static_cast<int>(what.form), what.page_size, what.softcap, s.capped ? " planned" : "");
+  return fmt::format("seed {} {} B {} H {}/{} N {} M {} d {} {} form {} pages of {} softcap {}{} from {} {} {} {}",
+                     seed, kernel, s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.head_dim, name_of(s.dtype),
+                     static_cast<int>(what.form), what.page_size, what.softcap, s.capped ? " planned" : "",
+                     what.first.q, what.first.k, what.first.v, what.first.out);
 }
 
 }  // namespace
 
 RandomOutcome try_random_problem(unsigned seed, const Device& device, const std::string& kernel, RandomKind kind) {
   RandomProblems problems(seed);
-  ProblemShape what = kind == RandomKind::any ? problems.shape() : problems.few_queries();
+  ProblemShape what = problems.of_kind(kind);
   // Of the kernels of a GPU one reads lengths there.
   if (device.backend->memory != nullptr && kernel != "decode_attention") what.lengths_on_device = false;
   const AttentionShape& s = what.shape;
-  const MaskExtent extent{.queries = s.queries, .keys = s.keys, .batch = s.batch, .heads = s.heads};
-  const Mask mask = RandomMask(seed, extent, what.q_lengths.empty()).expression(2);
-  const Problem problem(what, seed);
+  const Mask mask = random_mask(seed, what);
   try {
-    run_on(device, Attention(mask, s, device, {.kernel = kernel}), problem);
-    const std::string wrong = difference_from_definition(problem, mask);
+    const Attention attention(mask, s, device, {.kernel = kernel});  // refuses before a problem is made
+    const Problem problem(what, seed);
+    run_on(device, attention, problem);
+    const std::string wrong = difference_from_definition(problem, mask, rows_apart(s));
     if (wrong.empty()) return {.taken = true, .wrong = {}};
     return {.taken = true, .wrong = fmt::format("{} {}: {}", name_of_problem(seed, kernel, what), mask.text(), wrong)};
   } catch (const Error& error) {

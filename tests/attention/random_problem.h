@@ -13,7 +13,7 @@ struct RandomOutcome {
   std::string wrong;   // what differs, with all that names the problem; empty: nothing
 };
 
-enum class RandomKind : std::uint8_t { any, few_queries };
+enum class RandomKind : std::uint8_t { any, few_queries, large };  // any: few of them large
 
 RandomOutcome try_random_problem(unsigned seed, const Device& device, const std::string& kernel,
                                  RandomKind kind = RandomKind::any);
