@@ -35,13 +35,13 @@ void run_plan(const Device& device, const AttentionKernel& kernel, const Attenti
 }  // namespace
 
 int run_every_plan(const Device& device, const View& view, const Problem& problem,
-                   const std::function<void(const std::string& plan)>& check) {
+                   const std::function<void(const std::string& plan)>& check, std::string_view only) {
   AttentionProblem asked{.shape = view.shape, .stats = measure(view.mask, device.backend->attention_block_sizes)};
   asked.band_widths = measure_bands(view.mask, asked.stats);
   asked.key_pieces = measure_pieces(view.mask, asked.stats);
   int runs = 0;
   for (const AttentionKernel& kernel : device.backend->attention) {
-    if (kernel.refuses(asked, device.caps)) continue;
+    if ((!only.empty() && kernel.name != only) || kernel.refuses(asked, device.caps)) continue;
     for (const AttentionPlan& plan : kernel.candidates(asked, device.caps)) {
       problem.poison_outputs();
       run_plan(device, kernel, plan, view, problem);
