@@ -1,58 +1,109 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the tests of a package of tools/gpu_package.sh on a machine with a GPU: every case a process, JOBS at a time,
-# then random problems, then the memory and race checkers on small cases. Prints what did not pass; whole outputs lie in
-# the folder LOGS. Run it in the root of a checkout of the packed commit: tests read their data there.
-#   gpu_check.sh [JOBS=8] [SECONDS of one case=100] [SECONDS of random problems=60] [LOGS=gpu_check_logs]
+# Runs the tests of a package of tools/gpu_package.sh on a machine with a GPU: every case a process, the C API from
+# Python, and the memory and race checkers on small cases, JOBS at a time; then random problems. Prints what did not
+# pass; whole outputs lie in the folder LOGS, and summary.txt there is what bench/results keeps. Run it in the root of a
+# checkout of the packed commit: tests read their data there.
+#   gpu_check.sh [JOBS=8] [SECONDS of one case=100] [SECONDS of random problems=60] [LOGS=gpu_check_logs] [ONLY=.] \
+#     [SECONDS of all cases]
+# ONLY: of what `gpu_check.sh list` prints, the lines that this extended regular expression finds. Cases that have no
+# time left are not begun, and counted.
 set -uo pipefail
 package=$(cd "$(dirname "$0")" && pwd)
+only_list=0
+[[ ${1:-} != list ]] || { only_list=1 && shift; }
 jobs=${1:-8}
 limit=${2:-100}
 random_seconds=${3:-60}
 logs=$(realpath -m "${4:-gpu_check_logs}")
-rm -rf "$logs"
-mkdir -p "$logs"
-export LD_LIBRARY_PATH=$package/lib:${LD_LIBRARY_PATH:-} PATH=$package/bin:$PATH
+only=${5:-.}
+last_second=$(($(date +%s) + ${6:-1000000}))
+((only_list)) || { rm -rf "$logs" && mkdir -p "$logs"; }
+# The run-time compiler of Python's packages, where the system has none.
+wheels=$(python3 -c 'import glob, os, torch; root = os.path.dirname(os.path.dirname(torch.__file__)); print(
+  ":".join(sorted({os.path.dirname(p) for p in glob.glob(root + "/nvidia/**/libnvrtc.so*", recursive=True)})))' 2>/dev/null)
+export LD_LIBRARY_PATH=$package/lib:${LD_LIBRARY_PATH:-}:$wheels PATH=$package/bin:$PATH
 export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive XDG_CACHE_HOME=$logs/cache
+export package limit logs last_second
+sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
+export sanitizer
 bad=0
 
-cases() {  # PROGRAM FILTER: a line for each case
+# A job is a line: what runs it, then a program of the package and a filter, or a Python test of the C API.
+cases() {  # PROGRAM FILTER: a job for each case
   "$1" --gtest_filter="$2" --gtest_list_tests |
-    awk -v p="$1" '/^[^ ]/ {suite = $1; next} /^ / {print p " " suite $1}' | grep -v ' Running'
+    awk -v p="$1" '/^[^ ]/ {suite = $1; next} /^ / {print "test " p " " suite $1}' | grep -v ' Running'
 }
-list() {
+list() {  # the longest first
+  [[ -z $sanitizer ]] || sanitized
+  cases attention_tests 'FarTensors*:Cuda/LongRows*:Cuda/SameBits*'
   cases attention_tests 'Cuda/RandomProblem*'
-  cases attention_tests 'Cuda*:*cuda*:-Cuda/RandomProblem*'
-  echo "attention_tests Run.*:RunMessages.*:DeviceMessages.*:PlanMessages.*:PageMessages.*:Choose.*:TableOnCuda.*"
+  cases attention_tests 'Cuda*:*cuda*:OnTwoGpus*:-Cuda/RandomProblem*:Cuda/LongRows*:Cuda/SameBits*'
+  echo "test attention_tests Run.*:RunMessages.*:DeviceMessages.*:PlanMessages.*:PageMessages.*:Choose.*:TableOnCuda.*"
   cases operations_tests '*cuda*'
   cases cuda_session_tests '*'
-  echo "backend_test *:-Every/*"
-  echo "backend_test Every/CompiledUnit.*"
-  echo "backend_test Every/RunTimeUnit.*"
-  echo "codegen_test *"
-  echo "racecheck_tests Storage/Counting*cuda_f16:Cuda/EveryPlan*d64_bf16"  # compiles them, too
+  echo "test backend_test *:-Every/*"
+  echo "test backend_test Every/CompiledUnit.*"
+  echo "test backend_test Every/RunTimeUnit.*"
+  echo "test codegen_test *"
+  echo "test racecheck_tests CudaOthers/Counting*d16_f16:Cuda/EveryPlan*d64_bf16"  # compiles them, too
+  echo "capi attention_test.py"
+  echo "capi table_test.py"
 }
-one() {  # PROGRAM FILTER
+# Every kind of kernel once, and of stream_attention also the forms that hold q once.
+sanitized() {
+  local tool head_dim tests
+  for tool in racecheck memcheck initcheck synccheck; do
+    tests=attention_tests
+    [[ $tool != racecheck ]] || tests=racecheck_tests
+    for head_dim in 256 192 128 96; do
+      echo "$tool $tests Cuda/UnevenScores.OfRowsThatShareSteps*/d${head_dim}_bf16"
+    done
+    echo "$tool $tests CudaOthers/Counting.EveryKernelTileAndTerm/d16_f16"
+    echo "$tool $tests Cuda/EveryPlan*d64_bf16"
+    echo "$tool attention_tests Cuda/Decode*d64*:TableOnCuda*"
+    echo "$tool operations_tests *PoolTexts*cuda_f16:*Norm*cuda_f16:*Matmul*cuda_f16"
+  done
+}
+launch() {  # RUNNER PROGRAM FILTER
+  case $1 in
+    test) timeout -k 5 "$limit" "$2" --gtest_filter="$3" --gtest_brief=1 ;;
+    capi) timeout -k 5 "$limit" python3 -B "tests/capi/$2" "$package/lib/libstof.so.0" cuda ;;
+    *) timeout -k 5 "$limit" "$sanitizer" --tool "$1" --error-exitcode 9 "$(command -v "$2")" --gtest_filter="$3" --gtest_brief=1 ;;
+  esac
+}
+one() {  # RUNNER PROGRAM FILTER
   local begin log status word took
+  local left=$((last_second - $(date +%s)))
+  if ((left <= 0)); then
+    printf 'left        0 ms  %s %s %s\n' "$1" "$2" "${3:0:90}"
+    return
+  fi
+  limit=$((left < limit ? left : limit))
   begin=$(date +%s%N)
-  log=$logs/$(tr -c 'A-Za-z0-9_\n' '_' <<<"$1_$2" | cut -c1-120).log
-  timeout -k 5 "$limit" "$1" --gtest_filter="$2" --gtest_brief=1 >"$log" 2>&1
+  log=$logs/$(tr -c 'A-Za-z0-9_\n' '_' <<<"$1_$2_${3:-}" | cut -c1-120).log
+  launch "$1" "$2" "${3:-}" >"$log" 2>&1
   status=$?
   took=$((($(date +%s%N) - begin) / 1000000))
-  case $status in 0) word=pass ;; 124 | 137) word=time ;; *) word=FAIL ;; esac
+  case $status in 0) word=pass ;; 124 | 137) word=time ;; 77) word=skip ;; *) word=FAIL ;; esac
   [[ $word != pass ]] || ! grep -q SKIPPED "$log" || word=skip
-  printf '%-5s %7d ms  %s %s\n' "$word" "$took" "$1" "${2:0:90}"
+  printf '%-5s %7d ms  %s %s %s %s\n' "$word" "$took" "$1" "$2" "${3:0:90}" \
+    "$(grep -h 'SUMMARY' "$log" | tail -1 | tr -d '=')"
 }
-export -f one
-export limit logs
+export -f one launch
 
+if ((only_list)); then
+  list
+  exit
+fi
 echo "== $(nvidia-smi --query-gpu=name,driver_version,clocks.sm --format=csv,noheader), package of $(cat "$package/commit")"
-list | xargs -d '\n' -P "$jobs" -I{} bash -c 'set -f; one {}' >"$logs/table.txt"
+list | grep -E -- "$only" | xargs -d '\n' -P "$jobs" -I{} bash -c 'set -f; one {}' >"$logs/table.txt"
 echo "== cases: $(cut -d' ' -f1 "$logs/table.txt" | sort | uniq -c | tr '\n' ' ')"
 grep -v '^pass' "$logs/table.txt" | sort
 sort -k2,2nr "$logs/table.txt" | head -3
 grep -h -m3 -A6 -E 'Failure|C\+\+ exception' "$logs"/*.log | head -60
-grep -qE '^(FAIL|time)' "$logs/table.txt" && bad=1
+grep -E 'SUMMARY' "$logs/table.txt"
+grep -qE '^(FAIL|time|left)' "$logs/table.txt" && bad=1
 
 # Chunks of 40 problems in each process until the time is over; a kernel's processes have seeds of their own.
 soak() {  # KERNEL FIRST_SEED
@@ -63,6 +114,7 @@ soak() {  # KERNEL FIRST_SEED
     seed=$((seed + 40 * 60))
   done
 }
+random_problems() { wc -l "$logs"/soak_done_* | awk '{sub(".*soak_done_", "", $2); sub(".txt", "", $2); printf "%s %s  ", $2, $1}'; }
 if ((random_seconds)); then
   deadline=$((SECONDS + random_seconds))
   seed=50000000
@@ -72,31 +124,28 @@ if ((random_seconds)); then
     soak "$kernel" "$seed" &
   done
   wait
-  echo "== random problems, 40 each: $(wc -l "$logs"/soak_done_* | awk '{sub(".*soak_done_", "", $2); printf "%s %s  ", $2, $1}')"
+  echo "== random problems, 40 each: $(random_problems)"
   [[ ! -e $logs/soak_failed.txt ]] || { bad=1; head -20 "$logs/soak_failed.txt" "$logs/soak.txt"; }
 fi
 
-sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
-check() {  # TOOL PROGRAM FILTER
-  local log status
-  log=$logs/$1_$(tr -c 'A-Za-z0-9_\n' '_' <<<"$3" | cut -c1-80).txt
-  timeout 150 "$sanitizer" --tool "$1" --error-exitcode 9 "$(command -v "$2")" --gtest_filter="$3" --gtest_brief=1 >"$log" 2>&1
-  status=$?
-  echo "$1 exit $status $(grep -h 'SUMMARY' "$log" | tail -1 | tr -d '=') : $2 $3"
+# Cases of a group are added up; a checker's verdict stands alone.
+summary() {
+  local commit
+  commit=$(cat "$package/commit")
+  echo "# tools/gpu_check.sh: tests of $commit on $(nvidia-smi --query-gpu=name --format=csv,noheader | head -1), driver" \
+    "$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -1), $(date -u +%F); $jobs at a time"
+  echo "# group: cases that passed, were skipped, failed, took longer than $limit s or what was left, were not begun; seconds of all"
+  awk '$4 == "test" || $4 == "capi" {
+         group = $5 " " $6; sub(/[.].*/, "", group); if ($4 == "capi") group = "capi " $5
+         seen[group]; n[group, $1]++; ms[group] += $2
+       }
+       END {for (g in seen) printf "%s: %d passed, %d skipped, %d failed, %d over time, %d not begun; %.1f s\n", g,
+              n[g, "pass"], n[g, "skip"], n[g, "FAIL"], n[g, "time"], n[g, "left"], ms[g] / 1000}' "$logs/table.txt" | sort
+  grep -E ' ms  (racecheck|memcheck|initcheck|synccheck) ' "$logs/table.txt" | sort -k4,6 |
+    sed -E 's/^(\w+) +([0-9]+) ms +/\1 in \2 ms: /'
+  [[ -n $sanitizer ]] || echo "no compute-sanitizer here"
+  grep -E '^(FAIL|time)' "$logs/table.txt" | grep -vE ' ms  (race|mem|init|sync)check ' | sort
+  ! ((random_seconds)) || echo "random problems, 40 each: $(random_problems)"
 }
-export -f check
-export sanitizer
-if [[ -n $sanitizer ]]; then
-  for tool in memcheck racecheck initcheck synccheck; do
-    tests=attention_tests
-    [[ $tool != racecheck ]] || tests=racecheck_tests
-    echo "$tool $tests Storage/Counting*cuda_f16"
-    echo "$tool $tests Cuda/EveryPlan*d64_bf16"
-    echo "$tool attention_tests Cuda/Decode*d64*:TableOnCuda*"
-    echo "$tool operations_tests *PoolTexts*cuda_f16:*Norm*cuda_f16:*Matmul*cuda_f16"
-  done | xargs -d '\n' -P "$jobs" -I{} bash -c 'set -f; check {}' | tee "$logs/sanitizer.txt"
-  grep -q 'exit 9' "$logs/sanitizer.txt" && bad=1
-else
-  echo "== no compute-sanitizer here"
-fi
+summary >"$logs/summary.txt"
 exit $bad
