@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What planning costs on one core: bind, measure and pack of one head, as JSON on stdout. The best of many runs is the
-// cost of the work; how far the median is above it is what the rest of the machine was doing.
+// What planning costs on one core: bind, measure and pack of one head; the choice among all plans of an H200, which
+// need not be here; and all of it at once, from the mask to what a kernel walks over, but for the copy to the GPU. JSON
+// on stdout. The best of many runs is the cost of the work; how far the median is above it is what the rest of the
+// machine was doing.
 //   OMP_NUM_THREADS=1 taskset -c 1 bench_plan COMMIT > bench/results/COMMIT-cpu-plan.json
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -12,6 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "src/attention/choose.h"
+#include "src/attention/planned.h"
 #include "src/base/hash.h"
 #include "src/layout/pack.h"
 #include "src/mask/stats.h"
@@ -40,6 +44,25 @@ Timing time(const std::function<void()>& work) {
 
 nlohmann::json json_of(const Timing& timing) { return {{"best", timing.best_us}, {"median", timing.median_us}}; }
 
+struct WholePlan {
+  std::string kernel;
+  std::size_t considered = 0;  // plans
+  Timing choice, whole;
+};
+
+WholePlan time_whole_plan(const stof::Mask& mask, std::int64_t length) {
+  const stof::Device device = stof::open_device("cuda:h200");
+  const stof::AttentionShape shape{
+      .heads = 12, .kv_heads = 12, .queries = length, .keys = length, .head_dim = 64, .dtype = stof::DType::f16};
+  const stof::AttentionProblem problem = stof::problem_of(stof::plain_view(mask, shape), device);
+  const auto choose = [&] { return stof::choose(device.backend->attention, problem, device.caps); };
+  const stof::Choice chosen = stof::choose_attention(mask, shape, device, "auto");
+  return {.kernel = std::string(chosen.plan.kernel),
+          .considered = chosen.considered.size(),
+          .choice = time([&] { choose(); }),
+          .whole = time([&] { stof::plan_attention(mask, shape, device, "auto"); })};
+}
+
 nlohmann::json time_planning(const std::string& name, const stof::Mask& mask, std::int64_t length) {
   const stof::MaskExtent extent{.queries = length, .keys = length};
   const stof::BoundMask bound(mask, extent);
@@ -51,13 +74,21 @@ nlohmann::json time_planning(const std::string& name, const stof::Mask& mask, st
     entries = layout.entries.size();
     bytes = layout.bytes();
   });
-  fmt::print(stderr, "{:40} {:7}  bind {:6.0f} us  stats {:6.0f} us  pack {:6.0f} us (median {:6.0f})  {} entries\n",
-             name, length, bind.best_us, stats.best_us, pack.best_us, pack.median_us, entries);
+  const WholePlan plan = time_whole_plan(mask, length);
+  fmt::print(stderr,
+             "{:26} {:6}  bind {:4.0f} us  stats {:6.0f} us  pack {:6.0f} us (median {:6.0f})  {:6} entries  "
+             "choice of {:3} {:5.0f} us  whole plan {:6.0f} us (median {:6.0f})\n",
+             name, length, bind.best_us, stats.best_us, pack.best_us, pack.median_us, entries, plan.considered,
+             plan.choice.best_us, plan.whole.best_us, plan.whole.median_us);
   return {{"mask", name},
           {"length", length},
           {"bind_us", json_of(bind)},
           {"stats_us", json_of(stats)},
           {"pack_us", json_of(pack)},
+          {"choice_us", json_of(plan.choice)},
+          {"whole_us", json_of(plan.whole)},
+          {"kernel", plan.kernel},
+          {"considered", plan.considered},
           {"entries", entries},
           {"bytes", bytes}};
 }

@@ -127,14 +127,19 @@ def bench_model_table(data):
 
 def plan_table(data):
     """bench_plan."""
+    whole = all("whole_us" in row for row in data["rows"])
     head = ["mask", "length", "bind", "statistics", "packing", "both", "median of both", "wanted"]
+    head += ["plans", "choice", "whole plan", "its median"] if whole else []
     table = []
     for row in data["rows"]:
         bind, stats, pack = row["bind_us"], row["stats_us"], row["pack_us"]
         times = (bind["best"], stats["best"], pack["best"], stats["best"] + pack["best"], stats["median"] + pack["median"])
         wanted = PLAN_WANTED.get(row["mask"])
-        table.append([f"`{row['mask']}`", f"{row['length']:,}", *(f"{us:,.0f}" for us in times),
-                      f"{wanted:,}" if wanted else ""])  # fmt: skip
+        cells = [f"`{row['mask']}`", f"{row['length']:,}", *(f"{us:,.0f}" for us in times), f"{wanted:,}" if wanted else ""]
+        if whole:
+            times = (row["choice_us"]["best"], row["whole_us"]["best"], row["whole_us"]["median"])
+            cells += [f"{row['considered']:,}", *(f"{us:,.0f}" for us in times)]
+        table.append(cells)
     return head, table, []
 
 
