@@ -88,14 +88,23 @@ Bounds bounds_of(const std::string& name, std::size_t term) {
 }
 
 // The sum of squares of the relative errors' logarithms is least: one term at a time goes up or down by a share of
-// itself, which is halved when no such step helps.
+// itself, which is halved when no such step helps. A schedule goes in jumps, so that this ends where it began to go
+// downhill: it begins in several places, the built-in costs among them.
 class Search {
  public:
   Search(const std::string& name, const std::vector<Sample>& samples, const Device& device)
       : name_(name), samples_(samples), device_(device), named_(cuda::built_in_named_costs()) {}
 
   GpuFit run() {
-    GpuFit fit{.name = name_, .costs = start(), .samples = static_cast<int>(samples_.size())};
+    GpuFit best = from(start());
+    for (const std::vector<double>& other : other_starts())
+      if (GpuFit fit = from(other); fit.error < best.error) best = std::move(fit);
+    return best;
+  }
+
+ private:
+  GpuFit from(const std::vector<double>& start) {
+    GpuFit fit{.name = name_, .costs = start, .samples = static_cast<int>(samples_.size())};
     double least = loss(fit.costs);
     for (double step = 0.5; step > 0.004;) {
       bool better = false;
@@ -114,11 +123,22 @@ class Search {
     return fit;
   }
 
- private:
   std::vector<double> start() const {
     if (name_ == "decode") return {4, 0.2, 0.25};
     if (name_.starts_with("band_")) return {1, 2, 1, 1.1, 0.1, 0.5};
     return {1.5, 0.8, 1.0, 0.8, 2.5, 2, 1.1, 0.7, 0.1, 0.6, 0};
+  }
+
+  std::vector<std::vector<double>> other_starts() const {
+    std::vector<std::vector<double>> starts;
+    const cuda::NamedCosts& used = cuda::built_in_named_costs();
+    if (const auto found = used.find(name_); found != used.end()) starts.push_back(found->second);
+    if (start().size() != ListTerm::count) return starts;
+    for (const double merge : {0.5, 2.0}) {
+      starts.push_back(start());
+      starts.back()[ListTerm::merge] = merge, starts.back()[ListTerm::item] = 2 * merge;
+    }
+    return starts;
   }
 
   double loss(const std::vector<double>& costs) {

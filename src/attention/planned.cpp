@@ -95,6 +95,7 @@ AttentionProblem problem_of(const View& view, const Device& device) {
   if (device.backend->measures_keys) {
     problem.band_widths = measure_bands(view.mask, problem.stats);
     problem.key_pieces = measure_pieces(view.mask, problem.stats);
+    problem.key_tiles = measure_tiles(view.mask, problem.stats);
   }
   return problem;
 }

@@ -16,6 +16,7 @@
 #include "src/layout/band_widths.h"
 #include "src/layout/block_layout.h"
 #include "src/layout/key_pieces.h"
+#include "src/layout/key_tiles.h"
 #include "src/layout/table_form.h"
 #include "src/mask/stats.h"
 #include "stof/attention.h"
@@ -30,6 +31,7 @@ struct AttentionProblem {
   bool mask_has_text = true;    // the mask can be emitted as source (no lambda-only or array leaf stands in the way)
   BandWidths band_widths = {};  // src/layout/band_widths.h
   KeyPieces key_pieces = {};    // src/layout/key_pieces.h
+  KeyTiles key_tiles = {};      // src/layout/key_tiles.h
   std::string why_not_compiled = {};  // of capped shapes: kernels that the build lacks cannot be made now
   bool from_table = false;  // the mask comes as a table, in blocks of 64 x 64; the statistics are of the fullest one
 };
@@ -158,7 +160,7 @@ struct Backend {
   MatmulOperations matmul;
   RowOperations rows;
   const MemoryOperations* memory = nullptr;  // null: the host's
-  bool measures_keys = false;                // AttentionProblem::band_widths and key_pieces are wanted
+  bool measures_keys = false;                // AttentionProblem::band_widths, key_pieces and key_tiles are wanted
   std::unique_ptr<DeviceStream> (*open_stream)(const Device&) = nullptr;  // null: the host does its work at once
   std::string (*missing_for_models)() = nullptr;                          // why only attention runs here, or nothing
   SoftwareVersions (*versions)() = nullptr;                               // null: none beside this library

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "src/mask/cell_scan.h"
+#include "src/mask/row_block_costs.h"
 
 namespace stof {
 namespace {
@@ -63,10 +64,7 @@ KeyPieces measure_pieces(const BoundMask& mask, const MaskStats& stats) {
   if (tiles == stats.blocks.end() || !most_touch_few_tiles(*tiles)) return result;
   result.measured = true;
   const MaskExtent& extent = mask.extent();
-  std::vector<std::int64_t> weights(static_cast<std::size_t>(mask.groups()), 0);
-  for (std::int64_t item = 0; item < extent.batch; ++item)
-    for (std::int64_t head = 0; head < extent.heads; ++head)
-      ++weights[static_cast<std::size_t>(mask.group_of(item, head))];
+  const std::vector<std::int64_t> weights = weights_of_groups(mask);
   std::map<std::int64_t, std::int64_t> counts;
   CellScan scan(mask, 64);
   const Range positions{extent.offset(), extent.keys};

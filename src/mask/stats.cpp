@@ -2,30 +2,24 @@
 #include "src/mask/stats.h"
 
 #include <algorithm>
-#include <map>
 
 #include "src/base/error.h"
 #include "src/mask/cell_scan.h"
+#include "src/mask/row_block_costs.h"
 
 namespace stof {
 namespace {
 
 constexpr int kBase = 64;  // one pass over 64 x 64 cells serves every block size that is a multiple
-constexpr std::size_t kMostBins = 64;
 constexpr std::int64_t kMostKeys = std::int64_t{1} << 30;  // layouts have 32-bit keys, and a row takes a byte a key
 constexpr double kMostBlocks = 17179869184.0;              // 2^34 cells: minutes of scanning, and gigabytes of layout
-
-struct RowBlockCost {
-  std::int64_t full = 0, partial = 0;
-  friend auto operator<=>(const RowBlockCost&, const RowBlockCost&) = default;
-};
 
 // Counts of one block size, over (item, head) pairs.
 struct Tally {
   BlockSize size;
   double empty = 0, partial = 0, full = 0, touched_pairs = 0;
   std::int64_t heaviest = 0;
-  std::map<RowBlockCost, std::int64_t> costs = {};
+  RowBlockCosts costs = {};
 };
 
 // The kinds of one row of blocks, put together from bands of cells.
@@ -123,26 +117,6 @@ Totals pass(const BoundMask& mask, BlockSize band, std::span<Tally> tallies, std
   return totals;
 }
 
-// At most kMostBins bins of neighbouring costs; totals of full and partial entries are kept.
-std::vector<BlockStats::Bin> bins_of(const std::map<RowBlockCost, std::int64_t>& costs) {
-  std::vector<std::pair<RowBlockCost, std::int64_t>> ordered(costs.begin(), costs.end());
-  std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
-    return a.first.full + a.first.partial < b.first.full + b.first.partial;
-  });
-  std::vector<BlockStats::Bin> bins;
-  const std::size_t per_bin = (ordered.size() + kMostBins - 1) / kMostBins;
-  for (std::size_t i = 0; i < ordered.size(); ++i) {
-    if (i % per_bin == 0) bins.emplace_back();
-    BlockStats::Bin& bin = bins.back();
-    const auto& [cost, count] = ordered[i];
-    const auto before = static_cast<double>(bin.count), more = static_cast<double>(count);
-    bin.full = (bin.full * before + static_cast<double>(cost.full) * more) / (before + more);
-    bin.partial = (bin.partial * before + static_cast<double>(cost.partial) * more) / (before + more);
-    bin.count += count;
-  }
-  return bins;
-}
-
 void check(const MaskExtent& extent, int groups, std::span<const BlockSize> sizes) {
   for (const BlockSize& size : sizes)
     if (size.block_q < 1 || size.block_q > 256 || size.block_kv < 1 || size.block_kv > 256)
@@ -163,11 +137,7 @@ void check(const MaskExtent& extent, int groups, std::span<const BlockSize> size
 MaskStats measure(const BoundMask& mask, std::span<const BlockSize> sizes) {
   const MaskExtent& extent = mask.extent();
   check(extent, mask.groups(), sizes);
-  std::vector<std::int64_t> weights(static_cast<std::size_t>(mask.groups()), 0);
-  for (std::int64_t item = 0; item < extent.batch; ++item)
-    for (std::int64_t head = 0; head < extent.heads; ++head)
-      ++weights[static_cast<std::size_t>(mask.group_of(item, head))];
-
+  const std::vector<std::int64_t> weights = weights_of_groups(mask);
   const auto shares_base = [](const BlockSize& size) {
     return size.block_q % kBase == 0 && size.block_kv % kBase == 0;
   };

@@ -39,6 +39,7 @@ int run_every_plan(const Device& device, const View& view, const Problem& proble
   AttentionProblem asked{.shape = view.shape, .stats = measure(view.mask, device.backend->attention_block_sizes)};
   asked.band_widths = measure_bands(view.mask, asked.stats);
   asked.key_pieces = measure_pieces(view.mask, asked.stats);
+  asked.key_tiles = measure_tiles(view.mask, asked.stats);
   int runs = 0;
   for (const AttentionKernel& kernel : device.backend->attention) {
     if ((!only.empty() && kernel.name != only) || kernel.refuses(asked, device.caps)) continue;

@@ -9,10 +9,13 @@
 #include <queue>
 
 #include "src/attention/planned.h"
+#include "src/backend/cuda/attention/arrange.h"
+#include "src/backend/cuda/attention/cost.h"
 #include "src/backend/cuda/attention/cost_table.h"
 #include "src/backend/cuda/attention/instances.h"
 #include "src/backend/cuda/attention/price_plan.h"
 #include "src/backend/cuda/attention/schedule.h"
+#include "src/layout/pack.h"
 #include "src/mask/bind.h"
 #include "tests/temporary_folder.h"
 
@@ -67,6 +70,29 @@ TEST(GpuSchedule, DealtInTurnsTheFirstGetsTheCostliestOfBothRounds) {
   EXPECT_EQ(makespan_dealt({}, 7), 0);
 }
 
+// What is priced is what is packed, tile by tile, where masks are narrow and where they are not.
+TEST(GpuCosts, AreOfTheTilesThatListsArePackedIn) {
+  const Device device = open_device("cuda:h200");
+  const AttentionShape shape{
+      .heads = 2, .kv_heads = 2, .queries = 1100, .keys = 1100, .head_dim = 64, .dtype = DType::f16};
+  for (const char* text : {"all", "causal", "window(16)", "window(32)", "window(48)", "causal & window(100)",
+                           "longformer(32,32)", "bigbird(64,3,2,3,1)", "documents([0,110,200,630]) & causal"}) {
+    const View view = plain_view(parse(text), shape);
+    const AttentionProblem problem = problem_of(view, device);
+    for (const int parts : {1, 2, 3, 4}) {
+      const ListedTiles listed = stream_tiles(problem, *stats_of(problem, parts));
+      double tiles = 0;
+      for (const BlockStats::Bin& bin : listed.row_blocks)
+        tiles += static_cast<double>(bin.count) * (bin.full + bin.partial);
+      const BlockLayout layout =
+          pack_blocks(view.mask, {.block_q = 64 * parts, .block_kv = 64, .key_step = listed.key_step});
+      std::int64_t packed = 0;
+      for (const StreamItem& item : arrange_stream(layout, {.parts = parts, .tiles = 1}).items) packed += item.steps;
+      EXPECT_DOUBLE_EQ(tiles, static_cast<double>(packed * shape.heads / layout.groups)) << text << " " << parts;
+    }
+  }
+}
+
 TEST(GpuCosts, EveryInstanceIsInTheBuiltInTable) {
   const NamedCosts& costs = built_in_named_costs();
   EXPECT_EQ(costs.size(), 1 + stream_instances().size() + gather_instances().size() + mma_instances().size() +
@@ -112,15 +138,15 @@ TEST(GpuCosts, AFileThatCannotBeReadIsSaidAndNotUsed) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "cuda-attention.json";
   for (const char* text :
-       {"", "[]", R"({"format": 2})", R"({"format": 1, "device": "x", "microseconds": {"decode": [1, 2, 3]}})",
-        R"({"format": 2, "device": "x", "microseconds": {"decode": [1, 2]}})",
-        R"({"format": 2, "device": "x", "microseconds": {"decode": [1, 2, -3]}})",
-        R"({"format": 2, "device": "x", "microseconds": {"decode": [1, 2, "3"]}})"}) {
+       {"", "[]", R"({"format": 3})", R"({"format": 2, "device": "x", "microseconds": {"decode": [1, 2, 3]}})",
+        R"({"format": 3, "device": "x", "microseconds": {"decode": [1, 2]}})",
+        R"({"format": 3, "device": "x", "microseconds": {"decode": [1, 2, -3]}})",
+        R"({"format": 3, "device": "x", "microseconds": {"decode": [1, 2, "3"]}})"}) {
     std::ofstream(file) << text;
     const CostsInUse found = read_costs(file, "x");
     EXPECT_TRUE(found.ignored) << text;
     EXPECT_EQ(found.source, "built in: " + file.string() +
-                                " is no calibration of format 2; `stof calibrate --device cuda` writes one");
+                                " is no calibration of format 3; `stof calibrate --device cuda` writes one");
   }
 }
 

@@ -27,9 +27,9 @@ struct Piece {
 };
 
 // Costliest first: a row block's steps decide.
-std::vector<Piece> pieces_of(const AttentionProblem& problem, const BlockStats& stats, int tiles, int most_steps) {
+std::vector<Piece> pieces_of(const AttentionProblem& problem, const ListedTiles& listed, int tiles, int most_steps) {
   std::vector<Piece> pieces;
-  for (auto bin = stats.row_blocks.rbegin(); bin != stats.row_blocks.rend(); ++bin) {
+  for (auto bin = listed.row_blocks.rbegin(); bin != listed.row_blocks.rend(); ++bin) {
     const double touched = bin->full + bin->partial, steps = std::ceil(touched / tiles);
     const double parts = most_steps > 0 ? std::max(1.0, std::ceil(steps / most_steps)) : 1;
     const double count = static_cast<double>(bin->count) * items_per_measured(problem) * parts;
@@ -37,6 +37,12 @@ std::vector<Piece> pieces_of(const AttentionProblem& problem, const BlockStats& 
     pieces.push_back({steps / parts * full, steps / parts * (1 - full), count, parts});
   }
   return pieces;
+}
+
+ListedTiles tiles_of(const AttentionProblem& problem, const BlockStats& stats, int key_step) {
+  const CutTiles* const cut = key_step == KeyTiles::kStep ? problem.key_tiles.of(stats.block_q) : nullptr;
+  return cut != nullptr ? ListedTiles{key_step, cut->heaviest, cut->row_blocks}
+                        : ListedTiles{key_step, stats.heaviest, stats.row_blocks};
 }
 
 struct Cost {
@@ -125,17 +131,26 @@ const BlockStats* stats_of(const AttentionProblem& problem, int parts) {
 
 Pricing pricing_of(const DeviceCaps& caps) { return {caps, costs_for(caps.name).table}; }
 
-SplitEstimate estimate_split(const AttentionProblem& problem, const BlockStats& stats, int tiles, int most_steps) {
-  SplitEstimate estimate{.most_steps = most_steps};
-  for (const Piece& piece : pieces_of(problem, stats, tiles, most_steps))
+ListedTiles stream_tiles(const AttentionProblem& problem, const BlockStats& stats) {
+  return tiles_of(problem, stats, stats.partial > stats.full ? 8 : 64);
+}
+
+ListedTiles mma_tiles(const AttentionProblem& problem, const BlockStats& stats) {
+  return tiles_of(problem, stats, problem.key_pieces.measured ? 8 : 64);
+}
+
+SplitEstimate estimate_split(const AttentionProblem& problem, const ListedTiles& listed, int tiles, int splits) {
+  const auto heaviest = static_cast<int>(ceil_div(listed.heaviest, tiles));
+  SplitEstimate estimate{.most_steps = most_steps(heaviest, splits)};
+  for (const Piece& piece : pieces_of(problem, listed, tiles, estimate.most_steps))
     if (piece.parts > 1) estimate.parts += static_cast<std::int64_t>(piece.count);
   return estimate;
 }
 
 double predict_stream(const AttentionProblem& problem, const Pricing& pricing, const StreamInstance& instance,
                       const SplitEstimate& split) {
-  const BlockStats& stats = *stats_of(problem, instance.parts);
-  return predict_walk(problem, pieces_of(problem, stats, instance.tiles, split.most_steps),
+  const ListedTiles listed = stream_tiles(problem, *stats_of(problem, instance.parts));
+  return predict_walk(problem, pieces_of(problem, listed, instance.tiles, split.most_steps),
                       {.costs = cost_of(pricing.table.stream, stream_instances(), instance),
                        .tiles = instance.tiles,
                        .teams = static_cast<double>(pricing.caps.cores * instance.ctas * instance.teams),
@@ -146,10 +161,10 @@ double predict_stream(const AttentionProblem& problem, const Pricing& pricing, c
 
 double predict_mma(const AttentionProblem& problem, const Pricing& pricing, const MmaInstance& instance,
                    const SplitEstimate& split) {
-  const BlockStats& stats = *stats_of(problem, instance.parts);
+  const ListedTiles listed = mma_tiles(problem, *stats_of(problem, instance.parts));
   // Fewer CTAs than were measured have the multiprocessor to themselves, but hide less.
   const double ctas = static_cast<double>(ctas_of(instance, pricing.caps) + instance.ctas) / 2;
-  return predict_walk(problem, pieces_of(problem, stats, 1, split.most_steps),
+  return predict_walk(problem, pieces_of(problem, listed, 1, split.most_steps),
                       {.costs = cost_of(pricing.table.mma, mma_instances(), instance),
                        .tiles = 1,
                        .teams = pricing.caps.cores * ctas,

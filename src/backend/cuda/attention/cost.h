@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the CUDA kernels are predicted to take, from the statistics of a mask and a table of measured costs.
 #pragma once
+#include <span>
+
 #include "src/backend/contract.h"
 #include "src/backend/cuda/attention/cost_table.h"
 #include "src/backend/cuda/attention/instances.h"
@@ -10,13 +12,24 @@ namespace stof::cuda {
 // The statistics of row blocks of so many parts; null where there are none.
 const BlockStats* stats_of(const AttentionProblem& problem, int parts);
 
+// Row blocks as a kernel that walks lists of 64-key tiles gets them.
+struct ListedTiles {
+  int key_step = 64;          // tiles begin at its multiples
+  std::int64_t heaviest = 0;  // tiles of one row block
+  std::span<const BlockStats::Bin> row_blocks;
+};
+// `stats` of the instance's row blocks. Where most tiles are cut by the mask's edges, they begin where the mask does.
+ListedTiles stream_tiles(const AttentionProblem& problem, const BlockStats& stats);
+// Where lists are short, they do too; where they are long, the grid packs quicker.
+ListedTiles mma_tiles(const AttentionProblem& problem, const BlockStats& stats);
+
 struct SplitEstimate {
   int most_steps = 0;      // 0: nothing is split
   std::int64_t parts = 0;  // of split row blocks, over the whole problem
 };
 
-// Row blocks of more than `most_steps` steps of `tiles` in equal parts of at most so many.
-SplitEstimate estimate_split(const AttentionProblem& problem, const BlockStats& stats, int tiles, int most_steps);
+// The heaviest row block in `splits` parts of steps of `tiles`, others in parts that are no longer.
+SplitEstimate estimate_split(const AttentionProblem& problem, const ListedTiles& listed, int tiles, int splits);
 
 // Of the device's costs, or of a table that is tried.
 struct Pricing {

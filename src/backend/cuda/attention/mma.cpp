@@ -20,12 +20,12 @@ ListShape list_shape(const MmaInstance& instance) { return {instance.parts, 1, i
 AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, const MmaInstance& instance,
                       const BlockStats& stats, int splits) {
   const int ctas = ctas_of(instance, caps);
-  const SplitEstimate split = estimate_split(problem, stats, 1, most_steps(static_cast<int>(stats.heaviest), splits));
+  const ListedTiles listed = mma_tiles(problem, stats);
+  const SplitEstimate split = estimate_split(problem, listed, 1, splits);
   AttentionPlan plan;
   plan.kernel = kMmaAttention;
   plan.instance = name_of(instance, problem.shape.dtype);
-  // Where lists are short, tiles that begin where the keys do are fewer; where they are long, the grid packs quicker.
-  plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = problem.key_pieces.measured ? 8 : 64};
+  plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = listed.key_step};
   plan.splits = splits;
   plan.predicted_us = predict_mma(problem, pricing_of(caps), instance, split);
   plan.reason = fmt::format(
@@ -52,7 +52,7 @@ std::vector<AttentionPlan> mma_candidates(const AttentionProblem& problem, const
     const BlockStats* const stats = stats_of(problem, instance.parts);
     if (instance.head_dim != head_dim || stats == nullptr || ctas_of(instance, caps) == 0) continue;
     for (const int splits : kSplits) {
-      if (splits > 1 && stats->heaviest < splits * kFewestSteps) break;
+      if (splits > 1 && mma_tiles(problem, *stats).heaviest < splits * kFewestSteps) break;
       AttentionPlan plan = plan_of(problem, caps, instance, *stats, splits);
       if (!plan.kernel.empty()) plans.push_back(std::move(plan));
     }

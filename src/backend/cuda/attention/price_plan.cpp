@@ -46,16 +46,14 @@ Prediction prediction_of(const AttentionProblem& problem, const NamedPlan& plan)
   const DType dtype = problem.shape.dtype;
   if (plan.kernel == kStreamAttention) {
     const StreamInstance& instance = instance_named(stream_instances(), plan.instance, dtype);
-    const BlockStats& stats = *stats_of(problem, instance.parts);
-    const auto heaviest = static_cast<int>((stats.heaviest + instance.tiles - 1) / instance.tiles);
-    const SplitEstimate split = estimate_split(problem, stats, instance.tiles, most_steps(heaviest, plan.splits));
+    const ListedTiles listed = stream_tiles(problem, *stats_of(problem, instance.parts));
+    const SplitEstimate split = estimate_split(problem, listed, instance.tiles, plan.splits);
     return [&problem, &instance, split](const Pricing& p) { return predict_stream(problem, p, instance, split); };
   }
   if (plan.kernel == kMmaAttention) {
     const MmaInstance& instance = instance_named(mma_instances(), plan.instance, dtype);
-    const BlockStats& stats = *stats_of(problem, instance.parts);
-    const int steps = most_steps(static_cast<int>(stats.heaviest), plan.splits);
-    const SplitEstimate split = estimate_split(problem, stats, 1, steps);
+    const ListedTiles listed = mma_tiles(problem, *stats_of(problem, instance.parts));
+    const SplitEstimate split = estimate_split(problem, listed, 1, plan.splits);
     return [&problem, &instance, split](const Pricing& p) { return predict_mma(problem, p, instance, split); };
   }
   if (plan.kernel == kGatherAttention) {

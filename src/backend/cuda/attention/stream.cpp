@@ -20,19 +20,14 @@ ListShape list_shape(const StreamInstance& instance) {
   return {instance.parts, instance.tiles, instance.head_dim, true};
 }
 
-int heaviest_steps(const BlockStats& stats, const StreamInstance& instance) {
-  return static_cast<int>(ceil_div(stats.heaviest, instance.tiles));
-}
-
 AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, const StreamInstance& instance,
                       const BlockStats& stats, int splits) {
-  const SplitEstimate split =
-      estimate_split(problem, stats, instance.tiles, most_steps(heaviest_steps(stats, instance), splits));
+  const ListedTiles listed = stream_tiles(problem, stats);
+  const SplitEstimate split = estimate_split(problem, listed, instance.tiles, splits);
   AttentionPlan plan;
   plan.kernel = kStreamAttention;
   plan.instance = name_of(instance, problem.shape.dtype);
-  // Tiles that start where the mask does: fewer of them where most are cut by its edges.
-  plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = stats.partial > stats.full ? 8 : 64};
+  plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = listed.key_step};
   plan.splits = splits;
   plan.predicted_us = predict_stream(problem, pricing_of(caps), instance, split);
   plan.reason = fmt::format(
@@ -87,8 +82,9 @@ std::vector<AttentionPlan> stream_candidates(const AttentionProblem& problem, co
   for (const StreamInstance& instance : instances) {
     const BlockStats* const stats = stats_of(problem, instance.parts);
     if (instance.head_dim != head_dim || stats == nullptr) continue;
+    const std::int64_t heaviest = ceil_div(stream_tiles(problem, *stats).heaviest, instance.tiles);
     for (const int splits : problem.from_table ? std::span(kSplits).first(1) : std::span(kSplits))
-      if (splits == 1 || heaviest_steps(*stats, instance) >= splits * kFewestSteps) add(instance, *stats, splits);
+      if (splits == 1 || heaviest >= splits * kFewestSteps) add(instance, *stats, splits);
   }
   return plans;
 }

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/layout/key_tiles.h"
+
+#include <algorithm>
+
+#include "src/mask/cell_scan.h"
+#include "src/mask/row_block_costs.h"
+
+namespace stof {
+namespace {
+
+constexpr std::int64_t kRows = 64, kStepsOfCell = KeyTiles::kKeys / KeyTiles::kStep;
+constexpr unsigned kAllSteps = (1u << kStepsOfCell) - 1;
+
+// Which of a partial cell's stretches of 8 keys some row uses.
+unsigned steps_used(const CellScan& scan, const CellRun& run) {
+  std::uint64_t any = 0;
+  for (const std::uint64_t word : scan.bits(run)) any |= word;
+  unsigned steps = 0;
+  for (std::int64_t i = 0; i < kStepsOfCell; ++i)
+    steps |= static_cast<unsigned>((any >> i * KeyTiles::kStep & 0xFF) != 0) << i;
+  return steps;
+}
+
+// The row blocks of one size, put together from bands of 64 rows.
+class RowBlocks {
+ public:
+  RowBlocks(int block_q, std::int64_t keys)
+      : block_q_(block_q), cells_(static_cast<std::size_t>(ceil_div(keys, KeyTiles::kKeys))) {}
+
+  int block_q() const { return block_q_; }
+
+  void add(const CellRun& run, unsigned steps) {
+    for (std::int64_t cell = run.begin; cell < run.end; ++cell) {
+      Cell& at = cells_[static_cast<std::size_t>(cell)];
+      if (at.steps == 0) touched_.push_back(cell);
+      at.steps |= steps;
+      at.full_bands += run.full;
+    }
+  }
+  void end_band() { ++bands_; }
+
+  // Of so many heads and items; begins the next row block.
+  void end_row_block(std::int64_t weight) {
+    std::sort(touched_.begin(), touched_.end());
+    RowBlockCost cost;
+    std::int64_t covered = 0;
+    for (const std::int64_t cell : touched_)
+      for (std::int64_t step = 0; step < kStepsOfCell; ++step) {
+        const std::int64_t start = cell * KeyTiles::kKeys + step * KeyTiles::kStep;
+        if (start < covered || (cells_[static_cast<std::size_t>(cell)].steps >> step & 1) == 0) continue;
+        (full(cell) && (step == 0 || full(cell + 1)) ? cost.full : cost.partial) += 1;
+        covered = start + KeyTiles::kKeys;
+      }
+    heaviest_ = std::max(heaviest_, cost.full + cost.partial);
+    costs_[cost] += weight;
+    for (const std::int64_t cell : touched_) cells_[static_cast<std::size_t>(cell)] = {};
+    touched_.clear();
+    bands_ = 0;
+  }
+
+  CutTiles tiles() const { return {.block_q = block_q_, .heaviest = heaviest_, .row_blocks = bins_of(costs_)}; }
+
+ private:
+  struct Cell {
+    unsigned steps = 0;
+    int full_bands = 0;
+  };
+  // Keys that do not exist are no reason to look at bits.
+  bool full(std::int64_t cell) const {
+    const auto at = static_cast<std::size_t>(cell);
+    return at >= cells_.size() || cells_[at].full_bands == bands_;
+  }
+
+  int block_q_, bands_ = 0;
+  std::vector<Cell> cells_;
+  std::vector<std::int64_t> touched_;
+  std::int64_t heaviest_ = 0;
+  RowBlockCosts costs_;
+};
+
+bool is_cut(const BlockStats& stats) {
+  if (stats.block_kv != KeyTiles::kKeys || stats.block_q % kRows != 0 || stats.partial <= stats.full) return false;
+  double tiles = 0, count = 0;
+  for (const BlockStats::Bin& bin : stats.row_blocks) {
+    tiles += static_cast<double>(bin.count) * (bin.full + bin.partial);
+    count += static_cast<double>(bin.count);
+  }
+  return tiles <= KeyTiles::kMostMeanTiles * count;
+}
+
+// Of a run that is full: all steps of its cells but those behind the last key.
+void add_run(RowBlocks& blocks, const CellRun& run, unsigned steps, std::int64_t keys) {
+  const std::int64_t end = run.end * KeyTiles::kKeys;
+  if (!run.full || end <= keys) return blocks.add(run, steps);
+  CellRun whole = run, last = run;
+  whole.end = last.begin = run.end - 1;
+  blocks.add(whole, steps);
+  blocks.add(last, kAllSteps >> (end - keys) / KeyTiles::kStep);
+}
+
+}  // namespace
+
+const CutTiles* KeyTiles::of(int block_q) const {
+  for (const CutTiles& tiles : blocks)
+    if (tiles.block_q == block_q) return &tiles;
+  return nullptr;
+}
+
+KeyTiles measure_tiles(const BoundMask& mask, const MaskStats& stats) {
+  const MaskExtent& extent = mask.extent();
+  std::vector<RowBlocks> sizes;
+  for (const BlockStats& blocks : stats.blocks)
+    if (is_cut(blocks)) sizes.emplace_back(blocks.block_q, extent.keys);
+  if (sizes.empty()) return {};
+  const std::vector<std::int64_t> weights = weights_of_groups(mask);
+  CellScan scan(mask, KeyTiles::kKeys);
+  const Range positions{extent.offset(), extent.keys};
+  for (int group = 0; group < mask.groups(); ++group)
+    for (std::int64_t at = floor_div(positions.begin, kRows) * kRows; at < positions.end; at += kRows) {
+      const Range rows = intersect({at, at + kRows}, positions);
+      scan.scan(group, {rows.begin - positions.begin, rows.end - positions.begin});
+      for (const CellRun& run : scan.runs()) {
+        const unsigned steps = run.full ? kAllSteps : steps_used(scan, run);
+        for (RowBlocks& size : sizes) add_run(size, run, steps, extent.keys);
+      }
+      for (RowBlocks& size : sizes) {
+        size.end_band();
+        const std::int64_t end = at + kRows;
+        if (end >= positions.end || floor_div(end, size.block_q()) * size.block_q() == end)
+          size.end_row_block(weights[static_cast<std::size_t>(group)]);
+      }
+    }
+  KeyTiles result;
+  for (const RowBlocks& size : sizes) result.blocks.push_back(size.tiles());
+  return result;
+}
+
+}  // namespace stof
