@@ -14,6 +14,8 @@ SHAPES = [((16, 12, 4096, 64), 32), ((1, 12, 4096, 64), 32), ((8, 12, 512, 64), 
 MORE_SHAPES = [((2, 16, 3000, 64), 100), ((8, 16, 777, 64), 50), ((32, 12, 256, 64), 24), ((1, 8, 8192, 128), 256),
                ((8, 32, 1024, 128), 64), ((4, 16, 2048, 96), 64), ((2, 8, 2048, 256), 128), ((16, 8, 2048, 32), 64)]  # fmt: skip
 OTHERS = (4, 12, 4096, 64)  # the shape of the masks that stand in no table of targets
+GROUPED = (4, 32, 4096, 128)  # the shape of problems whose heads share keys
+GROUPED_KV_HEADS = 8
 
 
 @dataclass
@@ -23,6 +25,13 @@ class Case:
     family: str
     make: Callable  # -> masks.MaskCase
     softcap: float | None = None
+    width: int = 0  # of the mask, where its family has one
+    kv_heads: int | None = None  # fewer than H where heads share keys
+
+    @property
+    def kind(self):
+        """What FlashAttention 4 compiles its kernels for, once for all shapes of a head dimension."""
+        return self.family, self.width, self.dtype, self.shape[3], self.kv_heads
 
     def matches(self, texts) -> bool:
         label = f"({','.join(map(str, self.shape))}) {self.dtype} {self.family}"
@@ -50,7 +59,13 @@ def cases():
     first = [case for shape, w in SHAPES[:3] for case in table_cases(shape, w, "f16")]
     rest = [case for shape, w in SHAPES[3:] for case in table_cases(shape, w, "f16")]
     others = [Case(OTHERS, "f16", family, make) for family, make in other_masks(OTHERS[2])]
-    return first + others + rest + table_cases(*SHAPES[0], "bf16") + table_cases(*SHAPES[-1], "bf16")
+    grouped = [Case(GROUPED, "f16", family, make, kv_heads=GROUPED_KV_HEADS) for family, make in grouped_masks(GROUPED[2])]
+    bf16 = [case for shape, w in SHAPES for case in table_cases(shape, w, "bf16")]
+    return first + others + rest + grouped + bf16
+
+
+def grouped_masks(length: int):
+    return [("causal", masks.causal), ("sliding", lambda: masks.sliding(1024)), ("documents", lambda: masks.documents(length))]
 
 
 def capped_cases(softcap: float):
@@ -74,26 +89,12 @@ def more_masks(length: int, w: int):
 
 
 def table_cases(shape, w, dtype):
-    return [Case(shape, dtype, family, make) for family, make in table_masks(shape[2], w)]
-
-
-# Tiles of FlashAttention 4 that come into question: others of its list were at least a quarter behind.
-TILES = {
-    "causal": [],
-    "documents": ["128x64", "128x128"],
-    "bigbird": ["64x64", "128x64"],
-    "prefix": ["128x64", "128x128"],
-    "segments": ["128x64", "128x128"],
-}
-SHORT_LISTS = ["64x64", "128x32", "128x64"]
+    widths = {"window": w, "dilated": w, "longformer": w}
+    return [Case(shape, dtype, family, make, width=widths.get(family, 0)) for family, make in table_masks(shape[2], w)]
 
 
 def peers_of(case: Case, providers: dict) -> list[str]:
-    """Who is asked: compiling is what takes the time, so FlexAttention is not where it was always far behind."""
-    batch, _, length, _ = case.shape
+    """Who is asked: all, but only FlexAttention where scores are capped."""
     if case.softcap is not None:
         return ["flex128", "flex64"]
-    flex = case.shape in [OTHERS, *(shape for shape, _ in MORE_SHAPES)] or (case.shape[3] == 64 and length >= 4096 and case.dtype == "f16")
-    names = [name for name in providers if not name.startswith(("fa4_mask", "flex"))]
-    names += [f"fa4_mask_{tile}" for tile in TILES.get(case.family, SHORT_LISTS)]
-    return names + (["flex128", "flex64"] if flex and case.family != "causal" else [])
+    return list(providers)

@@ -6,8 +6,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import itertools
 import re
 import tempfile
+import types
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
@@ -27,11 +29,18 @@ class Contender:
     facts: dict | None = None             # more about it, for the results
 
 
+_NUMBERS = itertools.count()
+
+
+def code_of_its_own(function):
+    """The function, with a code object that no other has: Dynamo keeps what it compiled by code, and refuses past eight."""
+    code = function.__code__.replace(co_name=f"{function.__name__}_{next(_NUMBERS)}")
+    return types.FunctionType(code, function.__globals__, code.co_name, function.__defaults__, function.__closure__)
+
+
 def flex(block, sets, mask, dense):
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
     heads, length = sets.shape[1], sets.shape[2]
-    if length % block:
-        raise NotTaken(f"S is not a multiple of {block}")
     if mask.by_head:
         block_mask = create_block_mask(lambda b, h, i, j: mask.by_head(h, i, j), None, heads, length, length, BLOCK_SIZE=block)
     else:
@@ -39,9 +48,13 @@ def flex(block, sets, mask, dense):
     options = {"BLOCK_M": block, "BLOCK_N": block} if block < 128 else None
     cap = sets.softcap
     score_mod = None if cap is None else lambda score, b, h, i, j: cap * torch.tanh(score / cap)
-    torch._dynamo.reset()  # every mask is its own function: past eight of them Dynamo would run uncompiled
-    compiled = torch.compile(flex_attention, dynamic=False)
-    return Contender(lambda i: compiled(*sets[i], score_mod=score_mod, block_mask=block_mask, kernel_options=options))
+    grouped = sets.grouped
+
+    def attend(q, k, v, blocks):
+        return flex_attention(q, k, v, score_mod=score_mod, block_mask=blocks, enable_gqa=grouped, kernel_options=options)
+
+    compiled = torch.compile(code_of_its_own(attend), dynamic=False, fullgraph=True)
+    return Contender(lambda i: compiled(*sets[i], block_mask))
 
 
 def sdpa(backend, sets, mask, dense):
@@ -53,6 +66,8 @@ def sdpa(backend, sets, mask, dense):
         raise NotTaken("no mask argument" if length <= 1024 else "a dense mask of this length is no contender")
     else:
         arguments = {"attn_mask": dense[None] if dense.dim() == 3 else dense[None, None]}
+    if sets.grouped:
+        arguments["enable_gqa"] = True
 
     def launch(i):
         with sdpa_kernel(chosen):
@@ -61,7 +76,8 @@ def sdpa(backend, sets, mask, dense):
     return Contender(launch)
 
 
-def flash4_native(sets, mask, dense):
+def flash4_native(tile, sets, mask, dense):
+    """tile: rows and keys; None leaves the choice to the library."""
     from flash_attn.cute.interface import _flash_attn_fwd
     if mask.causal:
         options = {"causal": True}
@@ -69,28 +85,21 @@ def flash4_native(sets, mask, dense):
         options = {"window_size_left": mask.window[0], "window_size_right": mask.window[1]}
     else:
         raise NotTaken("neither causal nor a window")
-    return Contender(lambda i: _flash_attn_fwd(*sets.bshd(i), **options), lambda out: out[0].transpose(1, 2))
+    return Contender(lambda i: _flash_attn_fwd(*sets.bshd(i), **options, tile_mn=tile), lambda out: out[0].transpose(1, 2))
 
 
-def flash4_varlen(sets, mask, dense):
-    from flash_attn.cute.interface import flash_attn_varlen_func
+def flash4_varlen(tile, sets, mask, dense):
+    from flash_attn.cute.interface import _flash_attn_fwd
     if not mask.document_starts:
         raise NotTaken("no documents")
     batch, heads, length, dim = sets.shape
     starts = torch.tensor([b * length + s for b in range(batch) for s in mask.document_starts] + [batch * length],
                           dtype=torch.int32, device="cuda")
     longest = int((starts[1:] - starts[:-1]).max())
-
-    def launch(i):
-        q, k, v = (t.view(batch * length, heads, dim) for t in sets.bshd(i))
-        return flash_attn_varlen_func(q, k, v, cu_seqlens_q=starts, cu_seqlens_k=starts, max_seqlen_q=longest,
-                                      max_seqlen_k=longest, causal=True)
-
-    def output(out):
-        out = out[0] if isinstance(out, tuple) else out
-        return out.reshape(batch, length, heads, dim).transpose(1, 2)
-
-    return Contender(launch, output)
+    options = {"cu_seqlens_q": starts, "cu_seqlens_k": starts, "max_seqlen_q": longest, "max_seqlen_k": longest,
+               "causal": True, "tile_mn": tile}
+    return Contender(lambda i: _flash_attn_fwd(*(t.flatten(0, 1) for t in sets.bshd(i)), **options),
+                     lambda out: out[0].reshape(batch, length, heads, dim).transpose(1, 2))
 
 
 @functools.cache
@@ -132,6 +141,8 @@ def flash4_mask(tile, sets, mask, dense):
                                       full_block_idx=full, block_size=tile)
     options = {"mask_mod": _mask_mod(mask.cute_source), "block_sparse_tensors": tensors, "tile_mn": tile,
                "aux_tensors": mask.tensors or None}
+    if sets.grouped:  # lists are of rows of one head
+        options["pack_gqa"] = False
     return Contender(lambda i: _flash_attn_fwd(*sets.bshd(i), **options), lambda out: out[0].transpose(1, 2))
 
 
@@ -197,15 +208,25 @@ def cudnn_blocks(sets, mask, dense):
                      lambda out: out["o_tensor"])
 
 
-FLASH4_TILES = ((64, 64), (128, 32), (128, 64), (128, 128), (192, 128))
+FLASH4_TILES = ((64, 64), (64, 128), (128, 32), (128, 64), (128, 128), (192, 64), (192, 128))
+NATIVE_TILES = ((64, 64), (64, 128), (128, 64), (128, 128))  # beside the one that the library takes
+VARLEN_TILES = ((64, 128), (128, 64), (128, 128))
+
+
+def _by_tile(name, provider, tiles):
+    return {f"{name}_{m}x{n}": functools.partial(provider, (m, n)) for m, n in tiles}
+
+
 PROVIDERS = {
     "flex128": functools.partial(flex, 128),
     "flex64": functools.partial(flex, 64),
     "sdpa_cudnn": functools.partial(sdpa, "CUDNN_ATTENTION"),
     "sdpa_flash": functools.partial(sdpa, "FLASH_ATTENTION"),
-    "fa4_native": flash4_native,
-    "fa4_varlen": flash4_varlen,
-    **{f"fa4_mask_{m}x{n}": functools.partial(flash4_mask, (m, n)) for m, n in FLASH4_TILES},
+    "fa4_native": functools.partial(flash4_native, None),
+    **_by_tile("fa4_native", flash4_native, NATIVE_TILES),
+    "fa4_varlen": functools.partial(flash4_varlen, None),
+    **_by_tile("fa4_varlen", flash4_varlen, VARLEN_TILES),
+    **_by_tile("fa4_mask", flash4_mask, FLASH4_TILES),
     "cudnn_flex": cudnn_flex,
     "cudnn_flex_residue": cudnn_flex_residue,
     "cudnn_blocks": cudnn_blocks,

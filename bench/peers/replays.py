@@ -11,6 +11,7 @@ import torch
 
 LAUNCHES, REPLAYS = 20, 21
 REST_S = 0.3  # before a series: short runs at the clock that a GPU has after a rest
+STEADY_S = 1.0  # of the same work before a series: the clock that it lasts at
 
 
 @functools.cache
@@ -48,6 +49,22 @@ class Replay:
         return begin.elapsed_time(end) * 1000 / self.launches
 
 
+class Waited:
+    """A call as a program makes it, without a graph, and the wait for its end."""
+
+    def __init__(self, launch):
+        self.launch = launch
+        launch(0)
+
+    def once(self) -> float:
+        """us"""
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        self.launch(0)
+        torch.cuda.synchronize()
+        return 1e6 * (time.perf_counter() - begin)
+
+
 def hot(launch) -> Replay:
     return Replay(launch, [0] * LAUNCHES, keep=1)
 
@@ -59,15 +76,33 @@ def cold(launch, sets) -> Replay:
     return Replay(launch, [i % count for i in range(max(LAUNCHES, count))], keep=count)
 
 
-def in_turns(replays: dict, rounds: int) -> dict:
-    """Median us of each."""
+def in_turns(replays: dict, rounds: int, steady=False) -> dict:
+    """Median us of each: after a rest, or after as long a time of the same work as settles the clock."""
     torch.cuda.synchronize()
-    time.sleep(REST_S)
+    if not steady:
+        time.sleep(REST_S)
+    begin = time.monotonic()
     times: dict = {name: [] for name in replays}
-    for _ in range(2 + rounds):
-        for name, replay in replays.items():
-            times[name].append(replay.once())
-    return {name: statistics.median(taken[2:]) for name, taken in times.items()}
+    for _ in range(2):  # not counted
+        turn(replays, times)
+    while replays and steady and time.monotonic() - begin < STEADY_S:
+        turn(replays, times)
+    for _ in range(rounds):
+        turn(replays, times)
+    return {name: statistics.median(taken[-rounds:]) for name, taken in times.items()}
+
+
+def turn(replays: dict, times: dict):
+    for name, replay in replays.items():
+        times[name].append(replay.once())
+
+
+def clock_mhz() -> int | None:
+    """Of the multiprocessors now, where the driver's library can be asked."""
+    try:
+        return torch.cuda.clock_rate()
+    except Exception:  # its Python package is not everywhere
+        return None
 
 
 def screened(replays: dict) -> dict:

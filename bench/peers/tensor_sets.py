@@ -7,10 +7,19 @@ import torch
 
 
 class TensorSets:
-    """Set i is q, k, v [B, H, S, D] of random numbers that depend on i alone. softcap: of their scores, or None."""
+    """Set i is q [B, H, S, D] and k, v [B, H or kv_heads, S, D] of random numbers that depend on i alone. softcap: of their
+    scores, or None."""
 
-    def __init__(self, shape, dtype, softcap=None):
+    def __init__(self, shape, dtype, softcap=None, kv_heads=None):
         self.shape, self.dtype, self.softcap, self.made = tuple(shape), dtype, softcap, {}
+        batch, heads, length, dim = self.shape
+        self.kv_heads = kv_heads or heads
+        self.kv_shape = (batch, self.kv_heads, length, dim)
+
+    @property
+    def grouped(self) -> bool:
+        """Several heads of q share one of k and v."""
+        return self.kv_shape != self.shape
 
     def in_order(self, i: int, order: str, make):
         """(q, k, v) of set i as `make` turns each; kept under the name `order`."""
@@ -21,8 +30,8 @@ class TensorSets:
     def __getitem__(self, i: int):
         if (i, "bhsd") not in self.made:
             generator = torch.Generator("cuda").manual_seed(1000 + i)
-            self.made[i, "bhsd"] = tuple(torch.randn(self.shape, device="cuda", dtype=self.dtype, generator=generator)
-                                         for _ in range(3))
+            self.made[i, "bhsd"] = tuple(torch.randn(shape, device="cuda", dtype=self.dtype, generator=generator)
+                                         for shape in (self.shape, self.kv_shape, self.kv_shape))
         return self.made[i, "bhsd"]
 
     def bshd(self, i: int):
@@ -30,7 +39,7 @@ class TensorSets:
 
     def bytes(self) -> int:
         """Of q, k, v and an output."""
-        return 4 * torch.Size(self.shape).numel() * self.dtype.itemsize
+        return 2 * (torch.Size(self.shape).numel() + torch.Size(self.kv_shape).numel()) * self.dtype.itemsize
 
     def forget(self):
         self.made.clear()

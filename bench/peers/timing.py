@@ -16,15 +16,17 @@ class WrongOutput(Exception):
 
 
 def reference(q, k, v, mask, rows, softcap=None):
-    """fp32 attention of the sampled rows; q, k, v [B, H, S, D], mask [S, S] or [H, S, S], rows [n] -> [B, H, n, D]."""
+    """fp32 attention of the sampled rows; q [B, H, S, D], k and v of as many or fewer heads, mask
+    [S, S] or [H, S, S], rows [n] -> [B, H, n, D]."""
     scale = q.shape[-1] ** -0.5
     out = torch.empty(q.shape[0], q.shape[1], len(rows), v.shape[-1], device=q.device)
     for b in range(q.shape[0]):
-        scores = torch.einsum("hqd,hkd->hqk", q[b][:, rows].float(), k[b].float()) * scale
+        keys, values = (t[b].float().repeat_interleave(q.shape[1] // t.shape[1], 0) for t in (k, v))
+        scores = torch.einsum("hqd,hkd->hqk", q[b][:, rows].float(), keys) * scale
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
         scores.masked_fill_(~mask[..., rows, :], float("-inf"))
-        out[b] = torch.softmax(scores, -1).nan_to_num(0.0) @ v[b].float()
+        out[b] = torch.softmax(scores, -1).nan_to_num(0.0) @ values
     return out
 
 

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A row of bench/peers/attention.py: a problem with its contenders, compiled, checked and timed."""
+from __future__ import annotations
+
+import time
+
+import torch
+from attention_cases import peers_of
+from providers import PROVIDERS, Contender, NotTaken
+from replays import REPLAYS, Waited, clock_mhz, cold, hot, in_turns, screened
+from stof_library import GpuAttention
+from tensor_sets import TensorSets
+from timing import check, reference
+
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
+CLOSE = 1.3  # of the best peer: who is within is timed at length, with cold inputs, at the steady clock and without graphs
+
+
+def stof(library, sets, mask, dense):
+    attention = GpuAttention(library, mask, [sets[0]], sets.softcap)
+    attention.sets = sets
+    facts = {"kernel": attention.description["kernel"], "instance": attention.description.get("instance", ""),
+             "predicted_us": attention.description["predicted_us"]}
+    return Contender(attention.launch, facts=facts)
+
+
+def poison(shape, dtype):
+    """The memory that the next allocations of this size will have."""
+    held = [torch.full(shape, float("nan"), device="cuda", dtype=dtype) for _ in range(2)]
+    torch.cuda.synchronize()
+    held.clear()
+
+
+def touched_share(dense):
+    """Of tiles of 64 x 64, those with an allowed pair."""
+    blocks = dense.shape[-1] // 64
+    tiles = dense[..., : 64 * blocks, : 64 * blocks].view(-1, blocks, 64, blocks, 64)
+    return tiles.any(4).any(2).float().mean().item()
+
+
+def failure(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error)[:300]}"
+
+
+class Row:
+    """A case with its contenders, compiled and checked. place: of the case among all, by which parts are joined."""
+
+    def __init__(self, place, case, library):
+        self.case, dtype = case, DTYPES[case.dtype]
+        mask, length = case.make(), case.shape[2]
+        self.id = f"({','.join(map(str, case.shape))}) {case.dtype} {mask.text}"
+        if case.softcap is not None:
+            self.id += f" softcap {case.softcap:g}"
+        if case.kv_heads is not None:
+            self.id += f" kv_heads {case.kv_heads}"
+        self.sets = TensorSets(case.shape, dtype, case.softcap, case.kv_heads)
+        dense = mask.dense(length, heads=case.shape[1])
+        generator = torch.Generator().manual_seed(5)
+        rows = torch.unique(torch.cat([torch.arange(min(length, 96)), torch.arange(max(0, length - 96), length),
+                                       torch.randint(0, length, (64,), generator=generator)])).cuda()
+        want = reference(*self.sets[0], dense, rows, case.softcap)
+        self.facts = {"id": self.id, "place": place, "mask": mask.text, "family": case.family, "shape": list(case.shape),
+                      "kv_heads": self.sets.kv_heads, "dtype": case.dtype, "softcap": case.softcap,
+                      "density": dense.float().mean().item(), "touched": touched_share(dense)}
+        self.contenders, self.peers = {}, {}
+        providers = {"stof": lambda *problem: stof(library, *problem), **PROVIDERS}
+        for name in ["stof", *peers_of(case, PROVIDERS)]:
+            self.prepare(name, providers[name], (mask, dense), (want, rows))
+        torch.cuda.empty_cache()  # other processes prepare on the same GPU
+
+    def prepare(self, name, provider, problem, truth):
+        begin = time.monotonic()
+        try:
+            contender = provider(self.sets, *problem)
+            poison(self.case.shape, DTYPES[self.case.dtype])
+            out = contender.output(contender.launch(0))
+            torch.cuda.synchronize()
+            seconds = time.monotonic() - begin
+            frobenius, worst = check(out, *truth, DTYPES[self.case.dtype])
+            self.peers[name] = {"frobenius": frobenius, "worst_row": worst, "prepare_s": seconds, **(contender.facts or {})}
+            self.contenders[name] = contender
+        except (NotTaken, ImportError) as reason:
+            self.peers[name] = {"refused": str(reason)}
+        except Exception as error:  # a peer's failure must not end the comparison
+            self.peers[name] = {"failed": failure(error)}
+
+    def made(self, names, how):
+        """What `how` makes of the launches; those that it cannot be made of have failed."""
+        found = {}
+        for name in names:
+            try:
+                found[name] = how(self.contenders[name].launch)
+            except Exception as error:
+                self.peers[name]["failed"] = failure(error)
+        return found
+
+    def keep(self, key, times):
+        for name, us in times.items():
+            self.peers[name][key] = us
+
+    def measure(self):
+        replays = self.made(self.contenders, hot)
+        first = screened(replays)
+        for name, us in first.items():
+            self.peers[name] |= {"median_us": us, "replays": 3}
+        best = min((us for name, us in first.items() if name != "stof"), default=0)
+        chosen = {name: replay for name, replay in replays.items() if name == "stof" or first[name] <= CLOSE * best}
+        clocks = {}
+        for name, us in in_turns(chosen, REPLAYS).items():
+            self.peers[name] |= {"median_us": us, "replays": REPLAYS}
+        clocks["burst_mhz"] = clock_mhz()
+        self.keep("steady_us", in_turns(chosen, REPLAYS, steady=True))
+        clocks["steady_mhz"] = clock_mhz()
+        self.keep("wall_us", in_turns(self.made(chosen, Waited), REPLAYS))
+        self.keep("cold_us", in_turns(self.made(chosen, lambda launch: cold(launch, self.sets)), REPLAYS // 2))
+        self.contenders.clear()
+        self.sets.forget()
+        torch.cuda.empty_cache()
+        return {**self.facts, **clocks, "peers": self.peers}
