@@ -3,6 +3,7 @@
 
 import math
 
+from report_targets import grouped, target_notes, target_of
 from report_values import best_peer, number, ratio, time_of
 
 FAMILIES = {"stof": "stof", "flex": "FlexAttention", "sdpa": "SDPA", "fa4": "FlashAttention 4", "cudnn": "cuDNN"}
@@ -22,12 +23,14 @@ def floor_us(row):
     """No program takes less: every tensor from memory once, or every allowed product, or its exponential. Rates of an
     H200, measured: 4.3 TB/s, 790 TFLOP/s, 16 exponentials a cycle on each of 132 multiprocessors at 1.98 GHz."""
     batch, heads, length, dim = row["shape"]
-    return max(8 * batch * heads * length * dim / 4.3e6, 4 * dim * pairs(row) / 790e6, pairs(row) / (16 * 132 * 1980))
+    moved = 4 * batch * (heads + row.get("kv_heads", heads)) * length * dim
+    return max(moved / 4.3e6, 4 * dim * pairs(row) / 790e6, pairs(row) / (16 * 132 * 1980))
 
 
-def cold_ratio(row):
-    times = [peer["cold_us"] for name, peer in row["peers"].items() if name != "stof" and "cold_us" in peer]
-    own = row["peers"]["stof"].get("cold_us")
+def ratio_of(row, key):
+    """How many times longer the best peer takes, by another time than the hot one; None without both."""
+    times = [peer[key] for name, peer in row["peers"].items() if name != "stof" and key in peer]
+    own = row["peers"]["stof"].get(key)
     return min(times) / own if times and own else None
 
 
@@ -36,7 +39,10 @@ def named(row):
     mask = mask.replace("|", "\\|")
     if row["family"] == "documents":
         mask = "documents(...) & causal"
-    return f"({','.join(map(str, row['shape']))}) {row['dtype']} `{mask}`"
+    sizes = [str(size) for size in row["shape"]]
+    if grouped(row):
+        sizes[1] += f":{row['kv_heads']}"
+    return f"({','.join(sizes)}) {row['dtype']} `{mask}`"
 
 
 def runner_up(row):
@@ -48,17 +54,34 @@ def runner_up(row):
 
 
 def peers_table(data):
-    head = ["problem", "density", "STOF us", "cold us", "best peer", "us", "next", "us", "best peer / STOF", "cold",
-            "TFLOP/s", "x floor"]  # fmt: skip
-    table = []
-    for row in data["rows"]:
-        ours, (best, us), other = row["peers"]["stof"], best_peer(row, False), runner_up(row)
-        dim = row["shape"][3]
-        table.append([named(row), f"{100 * row['density']:.1f} %", number(time_of(ours)), number(ours["cold_us"]), best,
-                      number(us), other[1] if other else "", number(other[0]) if other else "", f"{ratio(row):.2f}",
-                      f"{cold_ratio(row):.2f}", number(4e-6 * dim * pairs(row) / time_of(ours)),
-                      f"{time_of(ours) / floor_us(row):.2f}"])  # fmt: skip
-    return head, table, summaries(data["rows"])
+    head = ["problem", "density", "STOF us", "target", "cold", "steady", "best peer", "us", "next", "us", "best peer / STOF",
+            "cold", "steady", "TFLOP/s", "x floor"]  # fmt: skip
+    rows = [row for row in data["rows"] if ratio(row)]
+    table = [peers_line(row) for row in rows]
+    used = [i for i in range(len(head)) if any(line[i] for line in table)]
+    left = [f"without a time of STOF, or of any peer: {named(row)}" for row in data["rows"] if not ratio(row)]
+    return ([head[i] for i in used], [[line[i] for i in used] for line in table],
+            summaries(rows) + target_notes(rows, named) + left + asked(data["rows"]))  # fmt: skip
+
+
+def asked(rows):
+    """Who was timed how often: a peer that was not asked cannot be the best."""
+    found = {}
+    for row in rows:
+        for family in {family_of(name) for name, peer in row["peers"].items() if time_of(peer)}:
+            found[family] = found.get(family, 0) + 1
+    counts = [f"{name} {found[name]}" for name in FAMILIES.values() if name in found and name != "stof"]
+    return [f"timed in so many of the {len(rows)} rows: {', '.join(counts)}"]
+
+
+def peers_line(row):
+    ours, (best, us), other = row["peers"]["stof"], best_peer(row, False), runner_up(row)
+    text = lambda value: number(value) if value else ""
+    share = lambda value: f"{value:.2f}" if value else ""
+    return [named(row), f"{100 * row['density']:.1f} %", number(time_of(ours)), text(target_of(row)), text(ours.get("cold_us")),
+            text(ours.get("steady_us")), best, number(us), other[1] if other else "", number(other[0]) if other else "",
+            share(ratio(row)), share(ratio_of(row, "cold_us")), share(ratio_of(row, "steady_us")),
+            number(4e-6 * row["shape"][3] * pairs(row) / time_of(ours)), f"{time_of(ours) / floor_us(row):.2f}"]  # fmt: skip
 
 
 def groups_of(rows):
@@ -66,15 +89,20 @@ def groups_of(rows):
     table = [row for row in rows if group_of(row) == "table"]
     masked = [row for row in table if row["family"] != "causal"]
     for dtype in ("f16", "bf16"):
+        alike = [row for row in masked if row["dtype"] == dtype]
         for dim in (64, 128):
-            yield f"masked, {dtype}, d {dim}", [r for r in masked if r["dtype"] == dtype and r["shape"][3] == dim]
+            yield f"masked, {dtype}, d {dim}", [row for row in alike if row["shape"][3] == dim]
+        yield f"masked, {dtype}, together", alike
     yield "masked, together", masked
     yield "causal", [row for row in table if row["family"] == "causal"]
     yield "other masks", [row for row in rows if group_of(row) == "others"]
+    yield "heads that share keys", [row for row in rows if group_of(row) == "grouped"]
 
 
 def group_of(row):
     known = ("causal", "window", "dilated", "longformer", "bigbird", "documents")
+    if grouped(row):
+        return "grouped"
     return "table" if row["family"] in known else "others"
 
 
@@ -107,7 +135,7 @@ def series(rows):
     found = {}
     for row in rows:
         batch, _, length, dim = row["shape"]
-        if dim != 64 or row["dtype"] != "f16" or group_of(row) == "others":
+        if dim != 64 or row["dtype"] != "f16" or group_of(row) != "table":
             continue
         lines = found.setdefault(f"{row['family']}, {'one item' if batch == 1 else 'several items'}", {})
         best = {}
