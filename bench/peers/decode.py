@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Decode attention on a GPU: STOF through its C API, SDPA, FlexAttention, FlashAttention 4 and cuDNN, in one process for
+each row, on the same keys, in turns: device time by CUDA-graph replay and its share of the bandwidth floor. Each output is
+checked against fp32 before it is timed; a peer that fails or takes no such problem is recorded with its reason.
+
+    python bench/peers/decode.py --library build/release/libstof.so --out FILE.json [--commit ID] [--only TEXT] [--part 1/4]
+"""
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+import torch
+from attention import environment
+from attention_row import failure
+from cpu_run import Results
+from decode_case import HEAD_DIM, HEADS, KV_HEADS, Case, StofPlan, cases
+from decode_providers import PROVIDERS
+from providers import Contender, NotTaken
+from replays import LAUNCHES, Replay, in_turns
+from shares import part_of
+from stof_library import load
+from timing import WrongOutput
+
+ROUNDS = 11
+REPLAY_US = 40000  # of a graph, at the floor: a few launches where each takes milliseconds
+BOUND = 2e-3  # of the relative error over the items that are looked at
+
+
+def error_of(out, expected) -> float:
+    """Relative Frobenius error; a WrongOutput where it is past the bound."""
+    if not torch.isfinite(out).all():
+        raise WrongOutput("output holds NaN or infinity")
+    difference = sum((out[item].float() - want).square().sum().item() for item, want in expected.items())
+    error = (difference / sum(want.square().sum().item() for want in expected.values())) ** 0.5
+    if not error < BOUND:
+        raise WrongOutput(f"relative error {error:.2e}")
+    return error
+
+
+def prepared(providers, case, peers):
+    """Contenders by name, checked; `peers` gets their errors, or why there is none."""
+    expected, contenders = case.expected(), {}
+    for name, provider in providers.items():
+        try:
+            contender = provider(case)
+            out = contender.output(contender.launch(0))
+            torch.cuda.synchronize()
+            error = error_of(out, expected)
+            peers[name] = {"error": error, **(contender.facts or {})}
+            contenders[name] = contender
+        except (NotTaken, ImportError) as reason:
+            peers[name] = {"refused": str(reason)}
+        except Exception as error:  # a peer's failure must not end the comparison
+            peers[name] = {"failed": failure(error)}
+    return contenders
+
+
+def measure(library, place, problem, without=()):
+    case = Case(*problem)
+    floor, plans, peers = case.floor_us(), [], {}
+
+    def stof(given):
+        plans.append(StofPlan(library, given))
+        facts = {key: plans[0].description[key] for key in ("instance", "predicted_us")}
+        return Contender(plans[0].launch, facts=facts)
+
+    asked = {name: provider for name, provider in PROVIDERS.items() if name not in without}
+    contenders = prepared({"stof": stof, **asked}, case, peers)
+    count = max(2, min(LAUNCHES, int(REPLAY_US / floor)))
+    replays = {}
+    for name, contender in contenders.items():
+        try:
+            replays[name] = Replay(contender.launch, [0] * count, keep=1)
+        except Exception as error:
+            peers[name] = {"failed": failure(error)}
+    for name, us in in_turns(replays, ROUNDS).items():
+        peers[name] |= {"median_us": us, "replays": ROUNDS, "launches": count}
+    replays.clear()
+    for plan in plans:
+        plan.close()
+    batch, keys, page, mask = problem
+    return {"id": name_of(problem), "place": place, "batch": batch, "heads": HEADS, "kv_heads": KV_HEADS, "head_dim": HEAD_DIM,
+            "dtype": "f16", "keys": keys, "page_size": page, "mask": mask, "floor_us": floor, "peers": peers}  # fmt: skip
+
+
+def name_of(problem):
+    batch, keys, page, mask = problem
+    return f"batch {batch} keys {keys} {f'pages of {page}' if page else 'rows'} {mask}"
+
+
+def show(row):
+    times = sorted((peer["median_us"], name) for name, peer in row["peers"].items() if "median_us" in peer)
+    print(f"{row['id'][:50]:50} floor {row['floor_us']:.1f}  " + "  ".join(f"{name} {us:.1f}" for us, name in times), flush=True)
+    for name, peer in row["peers"].items():
+        if "failed" in peer:
+            print(f"    {name}: {peer['failed'][:150]}", flush=True)
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--commit", default="unknown", help="that the library was built from")
+    parser.add_argument("--only", default="", help="rows whose name contains this text")
+    parser.add_argument("--part", type=part_of, default=(0, 1), metavar="I/N", help="of the rows, for one of N GPUs")
+    parser.add_argument("--without", nargs="+", default=(), choices=list(PROVIDERS), help="peers that are not asked")
+    parser.add_argument("--seconds", type=float, default=240, help="until when rows are begun")
+    return parser.parse_args()
+
+
+@torch.no_grad()
+def main():
+    arguments, begin = options(), time.monotonic()
+    head = {"command": "peers decode cuda", "commit": arguments.commit, **environment()}
+    results, library = Results(arguments.out, head, False), load(arguments.library)
+    number, parts = arguments.part
+    chosen = [(place, problem) for place, problem in enumerate(cases()) if arguments.only in name_of(problem)]
+    sizes = sorted({problem[:2] for _, problem in chosen})  # a shape's kernels are compiled once
+    for place, problem in sorted(chosen, key=lambda one: one[1][2]):  # rows first, which more peers take
+        if sizes.index(problem[:2]) % parts != number or time.monotonic() - begin > arguments.seconds:
+            continue
+        row = measure(library, place, problem, arguments.without)
+        torch.cuda.empty_cache()
+        results.add(row)
+        show(row)
+    results.write()
+    wrong = [row["id"] for row in results.data["rows"] if "median_us" not in row["peers"]["stof"]]
+    print(f"{len(results.data['rows'])} rows, {time.monotonic() - begin:.0f} s, without a time of STOF: {wrong}", flush=True)
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

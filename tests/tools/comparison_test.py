@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Comparisons with peers that are measured in parts: rows are dealt out once each, files are joined in order and only
+where they belong together, and tables count targets and name what misses them."""
+
+import argparse
+import sys
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+ROOT = Path(__file__).resolve().parents[2]
+sys.path += [str(ROOT / "bench"), str(ROOT / "bench/peers")]
+import join_parts  # noqa: E402
+import report_targets  # noqa: E402
+import shares  # noqa: E402
+from report_tables import table_of  # noqa: E402
+
+SHAPE = [1, 12, 4096, 64]  # targets: causal 50 us, window 8
+
+
+def row(family, us, peer, dtype="f16", **more):
+    return {"id": f"{family} {dtype}", "place": 0, "mask": family, "family": family, "shape": SHAPE, "kv_heads": 12, "dtype": dtype,
+            "density": 0.5, "touched": 0.5, "peers": {"stof": {"median_us": us}, "fa4": {"median_us": peer}}, **more}
+
+
+def decoded(page, us, **peers):
+    return {"id": "d", "place": 0, "batch": 1, "keys": 8192, "page_size": page, "mask": "all", "floor_us": 8.0,
+            "peers": {"stof": {"median_us": us}, **peers}}
+
+
+class Shares(unittest.TestCase):
+    def test_every_row_is_dealt_once_and_kinds_stay_whole(self):
+        kinds = ["a", "b", "a", "c", "b", "a", "d"]
+        lists = shares.dealt(kinds, list(range(7)), 3)
+        self.assertEqual(sorted(sum(lists, [])), list(range(7)))
+        for kind in set(kinds):
+            self.assertEqual(sum(any(kinds[i] == kind for i in one) for one in lists), 1, kind)
+
+    def test_the_largest_kind_has_a_list_of_its_own(self):
+        self.assertEqual(shares.dealt(["a", "a", "a", "b", "c"], [0, 1, 2, 3, 4], 2), [[0, 1, 2], [3, 4]])
+
+    def test_more_lists_than_kinds_leaves_some_empty(self):
+        self.assertEqual(shares.dealt(["a", "a"], [1, 0], 3), [[0, 1], [], []])
+
+    def test_parts_are_read_from_text(self):
+        self.assertEqual(shares.part_of("2/4"), (1, 4))
+        for text in ("0/4", "5/4", "4", "a/b", ""):
+            with self.assertRaisesRegex(argparse.ArgumentTypeError, "is no part; say 1/4"):
+                shares.part_of(text)
+
+
+class Joining(unittest.TestCase):
+    def part(self, *places, **more):
+        return {"commit": "c", "clocks": {"sm_idle": str(places)}, **more, "rows": [{"id": f"r{p}", "place": p} for p in places]}
+
+    def test_rows_stand_in_the_order_of_the_cases(self):
+        whole = join_parts.joined({"a": self.part(1, 4), "b": self.part(0, 3)})
+        self.assertEqual([one["place"] for one in whole["rows"]], [0, 1, 3, 4])
+        self.assertEqual(whole["commit"], "c")
+
+    def test_files_of_different_commits_are_refused(self):
+        with self.assertRaisesRegex(ValueError, "a was measured with commit c, b with d"):
+            join_parts.joined({"a": self.part(1), "b": self.part(2, commit="d")})
+
+    def test_a_row_that_is_there_twice_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "r1 is there twice"):
+            join_parts.joined({"a": self.part(1), "b": self.part(1)})
+
+
+class Tables(unittest.TestCase):
+    def test_targets_are_counted_by_dtype_and_misses_named(self):
+        notes = report_targets.target_notes([row("causal", 55.0, 56.0), row("window", 7.0, 14.0), row("window", 9.0, 9.9, "bf16")],
+                                            lambda one: one["id"])  # fmt: skip
+        self.assertIn("targets, f16: 1 of 2 rows take no longer than theirs; later are causal f16 55.0 for 50.0", notes)
+        self.assertIn("targets, bf16: 0 of 1 rows take no longer than theirs; later are window bf16 9.00 for 8.00", notes)
+        self.assertIn("wanted of masked rows in f16: a geometric mean of 1.8 and none under 1.0; there are 2.00 and 2.00", notes)
+        self.assertIn("wanted of masked rows in bf16: a geometric mean of 1.8 and none under 1.0; there are 1.10 and 1.10", notes)
+
+    def test_heads_that_share_keys_have_no_target(self):
+        self.assertIsNone(report_targets.target_of(row("causal", 1, 1, kv_heads=4)))
+        self.assertEqual(report_targets.target_of(row("causal", 1, 1)), 50)
+
+    def test_stored_figures_are_said_to_be_stored(self):
+        long = {**row("causal", 1000.0, 1100.0), "shape": [16, 12, 4096, 64]}
+        notes = report_targets.target_notes([long], lambda one: one["id"])
+        self.assertIn("stored, not measured here: FlashAttention 3 975 us for causal f16, 0.97 times what STOF takes here", notes)
+
+    def test_columns_that_no_row_fills_are_left_out(self):
+        head, lines, _ = table_of({"rows": [row("causal", 55.0, 56.0)]})
+        self.assertIn("target", head)
+        self.assertNotIn("steady", head)
+        head, lines, notes = table_of({"rows": [{**row("causal", 55.0, 66.0, kv_heads=3), "family": "sliding"}]})
+        self.assertNotIn("target", head)
+        self.assertEqual(lines[0][0], "(1,12:3,4096,64) f16 `causal`")
+        self.assertTrue(any(note.startswith("heads that share keys: 1 rows") for note in notes), notes)
+
+    def test_dtypes_have_a_mean_each(self):
+        _, _, notes = table_of({"rows": [row("window", 5, 10), row("window", 5, 20, "bf16")]})
+        self.assertTrue(any(note.startswith("masked, f16, together: 1 rows, best peer / STOF, geometric mean 2.00") for note in notes), notes)
+        self.assertTrue(any(note.startswith("masked, bf16, together: 1 rows, best peer / STOF, geometric mean 4.00") for note in notes), notes)
+
+    def test_decode_shows_shares_of_the_floor_and_peers_that_refuse(self):
+        rows = [decoded(0, 10.0, fa4={"median_us": 30.0}), decoded(64, 16.0, fa4={"refused": "no pages"})]
+        _, lines, notes = table_of({"rows": rows})
+        self.assertEqual(lines[0][2:], ["rows", "`all`", "8.00", "10.0", "0.80", "fa4", "30.0", "3.00"])
+        self.assertEqual(lines[1][2:], ["pages of 64", "`all`", "8.00", "16.0", "0.50", "", "", ""])
+        self.assertIn("fa4: timed in 1 of 2 rows; else no pages", notes)
+
+
+if __name__ == "__main__":
+    unittest.main()
