@@ -30,15 +30,15 @@ ENOUGH = "enough"  # said to workers when no more rows are to be prepared
 
 
 @torch.no_grad()
-def work(channel, library_path, which, indices):
+def work(channel, arguments, indices):
     """Prepares rows until the parent wants times, then times one whenever it is told to."""
     torch.cuda.set_device(0)
-    library, every, rows = load(library_path), cases_of(*which), {}
+    library, every, rows = load(arguments.library), cases_of(arguments.more, arguments.softcap), {}
     for index in indices:
         if channel.poll():  # time is over
             break
         try:
-            rows[index] = Row(index, every[index], library)
+            rows[index] = Row(index, every[index], library, arguments.without)
         except Exception as error:
             print(f"{every[index]}: {type(error).__name__}: {error}", flush=True)
     channel.send(list(rows))
@@ -82,13 +82,13 @@ def told(channel, message, seconds):
         return None
 
 
-def started(lists, arguments, which):
+def started(lists, arguments):
     """A process for each list of rows, with the channel to it."""
     context = multiprocessing.get_context("spawn")
     workers = []
     for indices in filter(None, lists):
         mine, other = context.Pipe()
-        process = context.Process(target=work, args=(other, arguments.library, which, indices), daemon=True)
+        process = context.Process(target=work, args=(other, arguments, indices), daemon=True)
         process.start()
         other.close()
         workers.append((mine, process, indices))
@@ -124,6 +124,7 @@ def options():
     parser.add_argument("--only", action="append", help="rows whose shape, dtype and kind of mask contain this text")
     parser.add_argument("--more", action="store_true", help="other shapes in place of those that have targets")
     parser.add_argument("--softcap", type=float, help="capped scores, on shapes of their own, beside FlexAttention")
+    parser.add_argument("--without", nargs="+", default=[], metavar="NAME", help="peers whose names begin so are not asked")
     parser.add_argument("--part", type=part_of, default=(0, 1), metavar="I/N", help="of the rows, for one of N GPUs")
     parser.add_argument("--seconds", type=float, default=240, help="until when rows are begun")
     parser.add_argument("--prepare-seconds", type=float, default=120, help="of these, until when more rows are compiled")
@@ -138,12 +139,11 @@ def main():
     head = {"command": "peers attention cuda", "commit": arguments.commit, **environment()}
     results = Results(arguments.out, head, arguments.resume, same=("commit", "device"))
     done = {row.get("place") for row in results.data["rows"]}
-    which = (arguments.more, arguments.softcap)
-    every = cases_of(*which)
+    every = cases_of(arguments.more, arguments.softcap)
     kinds, (number, parts) = [case.kind for case in every], arguments.part
     mine = dealt(kinds, [i for i, case in enumerate(every) if case.matches(arguments.only)], parts)[number]
     wanted = [i for i in mine if i not in done]
-    workers = started(dealt(kinds, wanted, arguments.workers), arguments, which)
+    workers = started(dealt(kinds, wanted, arguments.workers), arguments)
     waiting = prepared(workers, begin + arguments.prepare_seconds)
     print(f"{len(waiting)} of {len(wanted)} rows ready after {time.monotonic() - begin:.0f} s", flush=True)
     for index, channel in waiting:

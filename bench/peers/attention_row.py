@@ -43,9 +43,10 @@ def failure(error: Exception) -> str:
 
 
 class Row:
-    """A case with its contenders, compiled and checked. place: of the case among all, by which parts are joined."""
+    """A case with its contenders, compiled and checked. place: of the case among all, by which parts are joined. without:
+    beginnings of the names of peers that are not asked."""
 
-    def __init__(self, place, case, library):
+    def __init__(self, place, case, library, without=()):
         self.case, dtype = case, DTYPES[case.dtype]
         mask, length = case.make(), case.shape[2]
         self.id = f"({','.join(map(str, case.shape))}) {case.dtype} {mask.text}"
@@ -64,7 +65,7 @@ class Row:
                       "density": dense.float().mean().item(), "touched": touched_share(dense)}
         self.contenders, self.peers = {}, {}
         providers = {"stof": lambda *problem: stof(library, *problem), **PROVIDERS}
-        for name in ["stof", *peers_of(case, PROVIDERS)]:
+        for name in ["stof", *(name for name in peers_of(case, PROVIDERS) if not name.startswith(tuple(without)))]:
             self.prepare(name, providers[name], (mask, dense), (want, rows))
         torch.cuda.empty_cache()  # other processes prepare on the same GPU
 
