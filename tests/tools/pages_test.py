@@ -50,10 +50,10 @@ class Pages(unittest.TestCase):
         self.copy = Path(folder.name)
         for part in ("docs", "bench/results"):
             shutil.copytree(ROOT / part, self.copy / part, ignore=shutil.ignore_patterns("*.png", "*.svg"))
-        for program in [*ROOT.glob("bench/*.py"), *ROOT.glob("tools/*.py")]:
-            target = self.copy / program.relative_to(ROOT)
+        for file in [*ROOT.glob("bench/*.py"), *ROOT.glob("tools/*.py"), *ROOT.glob("bench/peers/*.json")]:
+            target = self.copy / file.relative_to(ROOT)
             target.parent.mkdir(exist_ok=True)
-            shutil.copy(program, target)
+            shutil.copy(file, target)
 
     def test_are_what_their_programs_write(self):
         written = 0
