@@ -9,6 +9,7 @@ usage: prelude.py LIBNVRTC OUT.json
 import ctypes
 import json
 import multiprocessing
+import resource
 import statistics
 import sys
 import tempfile
@@ -41,22 +42,26 @@ class Nvrtc:
         self.api.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
         return f"NVRTC {major.value}.{minor.value}"
 
-    def seconds(self, source, options):
-        """Of the compilation, and what the compiler says."""
+    def compiled(self, source, options, target="sm_90a"):
+        """Seconds of the compilation, by the clock and of a processor in user mode, and what the compiler says."""
         program, count = ctypes.c_void_p(), len(self.names)
         texts, names = (ctypes.c_char_p * count)(*self.texts), (ctypes.c_char_p * count)(*self.names)
         assert self.api.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", count, texts, names) == 0
-        words = [word.encode() for word in ("--gpu-architecture=sm_90a", "--std=c++20", *options)]
-        begin = time.monotonic()
+        words = [word.encode() for word in (f"--gpu-architecture={target}", "--std=c++20", *options)]
+        begin, used = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_utime
         status = self.api.nvrtcCompileProgram(program, len(words), (ctypes.c_char_p * len(words))(*words))
-        seconds = time.monotonic() - begin
+        seconds, user = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_utime - used
         size = ctypes.c_size_t()
         self.api.nvrtcGetProgramLogSize(program, ctypes.byref(size))
         log = ctypes.create_string_buffer(size.value)
         self.api.nvrtcGetProgramLog(program, log)
         self.api.nvrtcDestroyProgram(ctypes.byref(program))
         assert status == 0, log.value.decode()
-        return seconds, log.value.decode()
+        return seconds, user, log.value.decode()
+
+    def seconds(self, source, options):
+        seconds, _, log = self.compiled(source, options)
+        return seconds, log
 
 
 def in_a_child(kind, function, *arguments):
