@@ -165,7 +165,8 @@ std::string name_of_case(const testing::TestParamInfo<UnevenScores::ParamType>& 
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, UnevenScores,
-                         testing::Combine(testing::Values("cpu"), testing::Values(24), testing::Values(DType::f16)),
+                         testing::Combine(testing::Values("cpu"), testing::Values(24),
+                                          testing::Values(DType::f16, DType::bf16)),
                          name_of_case);
 INSTANTIATE_TEST_SUITE_P(Cuda, UnevenScores,
                          testing::Combine(testing::Values("cuda"), testing::ValuesIn(head_dims()),
