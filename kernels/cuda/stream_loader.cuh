@@ -18,7 +18,15 @@ struct StreamLoader {
     const int total = p.call.shape.slices * p.layout.item_count;
     int turn = 0;
     if (p.call.shape.query_lengths || p.layout.group_of) wait_for_previous_grid();  // which may have made them
-    for (int index = first; index < total; index = p.queue ? teams + count_on(p.queue) : index + teams)
+    // Without a queue every other round goes backwards: who began with the dearest row block ends with the cheapest.
+    int behind = teams - 1 - first;  // teams that the round has still to come to
+    const auto after = [&](int index) {
+      if (p.queue) return teams + count_on(p.queue);
+      index += 2 * behind + 1;
+      behind = teams - 1 - behind;
+      return index;
+    };
+    for (int index = first; index < total; index = after(index))
       if (load_row_block(index, turn)) ++turn;
     wait_for_previous_grid();
     wait_for_query(turn);

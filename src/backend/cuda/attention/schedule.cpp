@@ -62,12 +62,22 @@ double makespan(std::span<const SamePieces> pieces, double teams) {
 }
 
 double makespan_dealt(std::span<const SamePieces> pieces, double teams) {
-  double before = 0, second = 0;
+  // The cost of the piece at a place of the order.
+  const auto cost_at = [&](double place) {
+    for (const SamePieces& same : pieces) {
+      if (place < same.count) return same.cost;
+      place -= same.count;
+    }
+    return 0.0;
+  };
+  double latest = 0, before = 0;
   for (const SamePieces& same : pieces) {
-    if (before <= teams && teams < before + same.count) second = same.cost;
+    if (before >= teams) break;
     before += same.count;
+    // Of equal pieces the last one's team comes first in the second round.
+    latest = std::max(latest, same.cost + cost_at(2 * teams - std::min(before, teams)));
   }
-  return pieces.empty() ? 0 : pieces.front().cost + second;
+  return latest;
 }
 
 }  // namespace stof::cuda

@@ -14,8 +14,8 @@ struct SamePieces {
 // each team, an estimate: the last ones, which are the cheapest, even out what is before.
 double makespan(std::span<const SamePieces> pieces, double teams);
 
-// Of at most two rounds that are dealt in turns: the team that began with the costliest also gets the costliest of the
-// second round.
+// Of at most two rounds that are dealt in turns, the second one backwards: the team that began with the costliest gets
+// the cheapest of the second round, or none.
 double makespan_dealt(std::span<const SamePieces> pieces, double teams);
 
 }  // namespace stof::cuda
