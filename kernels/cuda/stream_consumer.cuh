@@ -185,6 +185,8 @@ struct StreamConsumer {
     if constexpr (kMasked) forbid(scores, words);
     const bool trusted = weigh_trusting(scores, rows, p.call.scale_log2);
     pin(scores);
+    // Who trusts needs the keys no more, and others may come while the values are multiplied.
+    if (trusted) release(team.k_empty[ring.stage]);
     matmul_wait<0>();
     pin(out);
     release(team.v_empty[held.stage]);
@@ -192,8 +194,10 @@ struct StreamConsumer {
   }
   template <bool kMasked>
   __device__ __forceinline__ void settle(bool trusted) {
-    if (!trusted) weigh_again<kMasked>();
-    release(team.k_empty[ring.stage]);
+    if (!trusted) {
+      weigh_again<kMasked>();
+      release(team.k_empty[ring.stage]);
+    }
     hold();
   }
 
