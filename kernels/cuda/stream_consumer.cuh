@@ -18,7 +18,7 @@ struct StreamConsumer {
 
   RingPlace<Traits::kStages> ring;  // the step at hand
   RingPlace<Traits::kStages> held;  // the step whose weights wait for their values
-  bool holds;
+  bool holds, at_last;  // at_last: at the last step, which all parts need
   float scores[kKeys / 2], out[kHeadDim / 2];
   u32 weights[kKeys / 4], words[kTiles];
   RowStats rows;
@@ -59,7 +59,7 @@ struct StreamConsumer {
 #pragma unroll
     for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
     q = descriptor(shared_address(team.q[slot & (Traits::kQueries - 1)][part]));
-    holds = false;
+    holds = at_last = false;
     RingPlace<Traits::kStages> next_block = ring;
     if constexpr (Traits::kGroups > 1) {
       next_block.advance(static_cast<u32>(steps));
@@ -76,13 +76,15 @@ struct StreamConsumer {
     // The loop within takes a trusted step after the other: what is rare must not cost it registers.
     for (; n < steps; n += Traits::kGroups, next_step()) {
       bool trusted;
-      while ((trusted = step<false>()) && n + Traits::kGroups < steps) {
+      at_last = n + Traits::kGroups >= steps;
+      while ((trusted = step<false>()) && !at_last) {
         settle<false>(true);
         n += Traits::kGroups, next_step();
+        at_last = n + Traits::kGroups >= steps;
       }
       settle<false>(trusted);
     }
-    if constexpr (Traits::kQueries == 1) release(team.q_empty[0]);
+    if (Traits::kQueries == 1 && !at_last) release(team.q_empty[0]);
     if (holds) flush();
     if constexpr (Traits::kGroups > 1) ring = next_block;
   }
@@ -185,8 +187,7 @@ struct StreamConsumer {
     if constexpr (kMasked) forbid(scores, words);
     const bool trusted = weigh_trusting(scores, rows, p.call.scale_log2);
     pin(scores);
-    // Who trusts needs the keys no more, and others may come while the values are multiplied.
-    if (trusted) release(team.k_empty[ring.stage]);
+    if (trusted) release_scored();
     matmul_wait<0>();
     pin(out);
     release(team.v_empty[held.stage]);
@@ -196,9 +197,16 @@ struct StreamConsumer {
   __device__ __forceinline__ void settle(bool trusted) {
     if (!trusted) {
       weigh_again<kMasked>();
-      release(team.k_empty[ring.stage]);
+      release_scored();
     }
     hold();
+  }
+
+  // What scores are made of: needed no more once the weights are trusted, so that others may come while the values are
+  // multiplied.
+  __device__ __forceinline__ void release_scored() {
+    release(team.k_empty[ring.stage]);
+    if (Traits::kQueries == 1 && at_last) release(team.q_empty[0]);
   }
 
   // By this warp alone: other warps of the warpgroup may have trusted theirs and be a step ahead.
