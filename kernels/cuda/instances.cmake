@@ -3,13 +3,17 @@
 # compares the two. kernel_facts is what the host reads out of the machine code before it launches.
 set(facts "extern \"C\" __device__ int kernel_facts[2] = {sizeof(Instance::Shared), Instance::kThreads};\n")
 
-# stof_stream(HEAD_DIM TEAMS PARTS TILES STAGES CTAS GROUPS [QUERIES]): see StreamShape
+# stof_stream(HEAD_DIM TEAMS PARTS TILES STAGES CTAS GROUPS [QUERIES [MORE_KEYS]]): see StreamShape
 macro(stof_stream d teams parts tiles stages ctas groups)
-  set(queries "")
+  set(more "")
   set(suffix "")
-  if("${ARGN}" STREQUAL "1")
-    set(queries ", 1")
+  if("${ARGN}" MATCHES "^1")
+    set(more ", 1")
     set(suffix _q1)
+  endif()
+  if("${ARGN}" MATCHES "^(.);1$")
+    set(more ", ${CMAKE_MATCH_1}, false, 1")
+    string(APPEND suffix _m1)
   endif()
   foreach(element Half Bfloat)
     string(REPLACE Half f16 dtype ${element})
@@ -19,7 +23,7 @@ macro(stof_stream d teams parts tiles stages ctas groups)
 namespace stof::cuda {
 struct Instance
     : StreamTraits<${element}, ${d},
-                   StreamShape{${teams}, ${parts}, ${tiles}, ${stages}, ${ctas}, ${groups}${queries}}> {};
+                   StreamShape{${teams}, ${parts}, ${tiles}, ${stages}, ${ctas}, ${groups}${more}}> {};
 template __global__ void stream_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
                                                            const __grid_constant__ StreamParams);
 ${facts}}
@@ -164,7 +168,7 @@ stof_stream(128 1 3 1 4 1 1 1)
 stof_stream(128 2 1 1 2 1 1)
 stof_stream(128 1 1 1 4 1 2)
 stof_stream(192 1 2 1 3 1 1 1)
-stof_stream(256 1 1 1 2 1 1)
+stof_stream(256 1 1 1 2 1 1 2 1)
 stof_stream(256 1 2 1 2 1 1 1)
 stof_band(64 1 96 5)
 stof_band(64 1 128 4)

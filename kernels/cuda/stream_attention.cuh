@@ -14,10 +14,12 @@ __device__ __forceinline__ void prepare(typename Traits::Team& team) {
     barrier_init(shared_address(&team.q_empty[i]),
                  kReaders * Traits::kGroups + Traits::kValueLoaders * kArrivalsOfWarp);
   }
-  for (int i = 0; i < Traits::kStages; ++i) {
+  for (int i = 0; i < Traits::kKeyStages; ++i) {
     barrier_init(shared_address(&team.k_full[i]), 1);
-    barrier_init(shared_address(&team.v_full[i]), 1);
     barrier_init(shared_address(&team.k_empty[i]), kReaders);
+  }
+  for (int i = 0; i < Traits::kStages; ++i) {
+    barrier_init(shared_address(&team.v_full[i]), 1);
     barrier_init(shared_address(&team.v_empty[i]), kReaders);
   }
 }
@@ -42,7 +44,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   if (group == Traits::kConsumers) {
     give_registers<Traits::kLoaderRegisters>();
     const int team = warp % Traits::kTeams, role = warp / Traits::kTeams;
-    StreamLoader<Traits> loader{shared.teams[team], maps, p, {}};
+    StreamLoader<Traits> loader{shared.teams[team], maps, p, {}, {}};
     if (role == 0) {
       const int ctas = static_cast<int>(gridDim.x);
       loader.run(team * ctas + static_cast<int>(blockIdx.x), ctas * Traits::kTeams);

@@ -16,9 +16,10 @@ struct StreamConsumer {
   const StreamParams& p;
   int part, rank, barrier_id, team_barrier_id, thread, warp, lane;
 
-  RingPlace<Traits::kStages> ring;  // the step at hand
-  RingPlace<Traits::kStages> held;  // the step whose weights wait for their values
-  bool holds, at_last;  // at_last: at the last step, which all parts need
+  RingPlace<Traits::kKeyStages> ring;  // the step at hand
+  RingPlace<Traits::kStages> apart;    // its values, where keys have a ring of their own
+  RingPlace<Traits::kStages> held;     // the values of the step whose weights wait for them
+  bool holds, at_last;                 // at_last: at the last step, which all parts need
   float scores[kKeys / 2], out[kHeadDim / 2];
   u32 weights[kKeys / 4], words[kTiles];
   RowStats rows;
@@ -60,7 +61,7 @@ struct StreamConsumer {
     for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
     q = descriptor(shared_address(team.q[slot & (Traits::kQueries - 1)][part]));
     holds = at_last = false;
-    RingPlace<Traits::kStages> next_block = ring;
+    RingPlace<Traits::kKeyStages> next_block = ring;
     if constexpr (Traits::kGroups > 1) {
       next_block.advance(static_cast<u32>(steps));
       ring.advance(static_cast<u32>(rank));
@@ -92,6 +93,11 @@ struct StreamConsumer {
   __device__ __forceinline__ void next_step() {
     if constexpr (Traits::kGroups > 1) ring.advance(Traits::kGroups);
     else ring.advance();
+    if constexpr (Traits::kApart) apart.advance();
+  }
+  __device__ __forceinline__ const RingPlace<Traits::kStages>& values() const {
+    if constexpr (Traits::kApart) return apart;
+    else return ring;
   }
 
   // The words of this part's scores; false when it needs none of the step.
@@ -104,7 +110,7 @@ struct StreamConsumer {
       if (tail) state -= kTailState;
       used |= state != TileState::kUnused;
       words[tile] = state == TileState::kFull ? ~0u : 0u;
-      if (state >= 0) words[tile] = team.words[ring.stage][part][tile][thread];
+      if (state >= 0) words[tile] = team.words[values().stage][part][tile][thread];
       if (tail) {
         const int end = keys - uniform(team.steps[ring.stage][tile][0]);
         words[tile] &= keys_below(end, lane);
@@ -122,7 +128,7 @@ struct StreamConsumer {
     const int first = max(end, 0) * kPieces;
 #pragma unroll
     for (int box = 0; box < Traits::kBoxes; ++box) {
-      uint4* pieces = reinterpret_cast<uint4*>(team.v[ring.stage] + (box * kTiles + tile) * (64 * kRowBytes));
+      uint4* pieces = reinterpret_cast<uint4*>(team.v[values().stage] + (box * kTiles + tile) * (64 * kRowBytes));
       for (int i = first + thread; i < 64 * kPieces; i += 128) pieces[i] = make_uint4(0, 0, 0, 0);
     }
     fence_async_proxy();
@@ -132,8 +138,8 @@ struct StreamConsumer {
   // Of the step at hand. After skipped steps this warpgroup may still hold the values of a whole round before, which
   // lie where the loader wants to bring these.
   __device__ __forceinline__ void wait_for_values() {
-    if (holds && held.stage == ring.stage) flush();
-    barrier_wait(shared_address(&team.v_full[ring.stage]), ring.parity);
+    if (holds && held.stage == values().stage) flush();
+    barrier_wait(shared_address(&team.v_full[values().stage]), values().parity);
   }
 
   __device__ __forceinline__ u32 keys_at_hand() const {  // descriptor
@@ -150,7 +156,7 @@ struct StreamConsumer {
   __device__ __forceinline__ void hold() {
     pack_weights<Element>(weights, scores);
     holds = true;
-    held = ring;
+    held = values();
   }
   // Of scores as they leave the matmul: what is forbidden is -inf behind it, which no softcap brings back.
   __device__ __forceinline__ void cap() {
@@ -234,7 +240,7 @@ struct StreamConsumer {
     wait_for_values();
     __syncwarp();
     release(team.k_empty[ring.stage]);
-    release(team.v_empty[ring.stage]);
+    release(team.v_empty[values().stage]);
   }
 
   // The output of the row block before has left shared memory: its q may be overwritten.

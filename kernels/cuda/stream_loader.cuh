@@ -12,7 +12,8 @@ struct StreamLoader {
   Team& team;
   const AttentionMaps& maps;
   const StreamParams& p;
-  RingPlace<Traits::kStages> ring;
+  RingPlace<Traits::kKeyStages> ring;
+  RingPlace<Traits::kStages> values;  // where the step's values are
 
   __device__ __forceinline__ void run(int first, int teams) {
     const int total = p.call.shape.slices * p.layout.item_count;
@@ -160,12 +161,14 @@ struct StreamLoader {
       }
       load(step, first_key);
       ring.advance();
+      values.advance();
     }
   }
 
   __device__ __forceinline__ void load_keys(const Step& step, const Place& first_key, int keys) {
     const u32 stage = ring.stage, full = shared_address(&team.k_full[stage]);
     barrier_wait(shared_address(&team.k_empty[stage]), ring.parity ^ 1);
+    if constexpr (Traits::kApart) wait_for_words(step);
     if (!elected()) return;
     u32 word_bytes = 0;
 #pragma unroll
@@ -188,13 +191,25 @@ struct StreamLoader {
 #pragma unroll
       for (int i = 1; i <= Traits::kParts; ++i)
         if (entry[i] >= 0)
-          load_bytes(shared_address(team.words[stage][i - 1][tile]), p.layout.words + entry[i] * 128, 512, full);
+          load_bytes(shared_address(team.words[values.stage][i - 1][tile]), p.layout.words + entry[i] * 128, 512, full);
     }
   }
 
+  // Keys run ahead of the places for words by one step: the words of kStages steps before must have been read.
+  __device__ __forceinline__ void wait_for_words(const Step& step) {
+    bool any = false;
+#pragma unroll
+    for (int tile = 0; tile < Traits::kTiles; ++tile)
+#pragma unroll
+      for (int i = 1; i <= Traits::kParts; ++i) any |= step.entries[tile][i] >= 0;
+    const bool wraps = ring.stage + 1 == Traits::kKeyStages;
+    if (any)
+      barrier_wait(shared_address(&team.k_empty[wraps ? 0 : ring.stage + 1]), wraps ? ring.parity : ring.parity ^ 1);
+  }
+
   __device__ __forceinline__ void load_values(const Step& step, const Place& first_key, int keys) {
-    const u32 stage = ring.stage, full = shared_address(&team.v_full[stage]);
-    barrier_wait(shared_address(&team.v_empty[stage]), ring.parity ^ 1);
+    const u32 stage = values.stage, full = shared_address(&team.v_full[stage]);
+    barrier_wait(shared_address(&team.v_empty[stage]), values.parity ^ 1);
     if (!elected()) return;
     barrier_expect(full, Traits::kTileBytes);
 #pragma unroll

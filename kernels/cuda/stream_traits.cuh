@@ -12,10 +12,12 @@ namespace stof::cuda {
 // turns and add up at its end, where a row block must be done soon rather than many at a time. queries: row blocks
 // whose q is held. With 2, a row block's q comes beside the steps of the one before, and out leaves where q was. With
 // 1, which leaves room for stages, it comes as soon as the last scores of the one before are there, and out leaves
-// through memory of its own, in turns. capped: for calls with a softcap, and for no others.
+// through memory of its own, in turns. capped: for calls with a softcap, and for no others. more_keys: 1 where keys
+// have a stage more than values, which are wanted a step later.
 struct StreamShape {
   int teams, parts, tiles, stages, ctas, groups = 1, queries = 2;
   bool capped = false;
+  int more_keys = 0;
 };
 
 template <class Element_, int kHeadDim_, StreamShape kShape>
@@ -25,6 +27,8 @@ struct StreamTraits {
   static constexpr int kTeams = kShape.teams, kParts = kShape.parts, kTiles = kShape.tiles, kStages = kShape.stages;
   static constexpr int kCtas = kShape.ctas, kGroups = kShape.groups, kQueries = kShape.queries;
   static constexpr bool kCapped = kShape.capped;
+  static constexpr int kKeyStages = kStages + kShape.more_keys;
+  static constexpr bool kApart = kKeyStages != kStages;  // keys have a ring of their own
   static constexpr int kKeys = 64 * kTiles, kRows = 64 * kParts;
   static constexpr int kTeamSize = kParts * kGroups;
   static constexpr int kConsumers = kTeams * kTeamSize;  // warpgroups; one more loads
@@ -47,18 +51,19 @@ struct StreamTraits {
   static constexpr int kLoaderRegisters = kSpareRegisters > kLaunchRegisters ? kLaunchRegisters : kSpareRegisters;
   static_assert(kTeams <= 4, "each team has one of the four loading warps");
   static_assert(kQueries == 2 || (kQueries == 1 && kValueLoaders && kOutBoxes > 0));
+  static_assert(!kApart || (kKeyStages == kStages + 1 && kGroups == 1));
   static_assert(kGroups == 1 || (kParts == 1 && kStages >= 2 * kGroups && kStages % kGroups == 0),
                 "every group has a step at hand and one held, and comes to the same stages again");
 
   struct Team {
     alignas(1024) unsigned char q[kQueries][kParts][kPartBytes];  // of two, out leaves through it too
-    unsigned char k[kStages][kTileBytes];
+    unsigned char k[kKeyStages][kTileBytes];
     unsigned char v[kStages][kTileBytes];
-    u32 words[kStages][kParts][kTiles][128];
-    int steps[kStages][kTiles][1 + kParts];
+    u32 words[kStages][kParts][kTiles][128];  // in the places of the values
+    int steps[kKeyStages][kTiles][1 + kParts];
     RowBlock blocks[2];
     u64 q_full[kQueries], q_empty[kQueries];
-    u64 k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
+    u64 k_full[kKeyStages], k_empty[kKeyStages], v_full[kStages], v_empty[kStages];
     float4 partials[kGroups - 1 + (kGroups == 1)][kGroups == 1 ? 1 : (kHeadDim / 8 + 1) * 128];
     int last[kParts];  // whether this part completed a split row
     alignas(kQueries > 1 ? 1 : 1024) unsigned char out[kParts][kQueries > 1 ? 1 : kOutBoxes * 64 * kRowBytes];

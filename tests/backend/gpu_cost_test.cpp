@@ -110,10 +110,10 @@ TEST(GpuSchedule, TwoDealtRoundsAreWhatTheTeamsGet) {
   for (const char* text : {"all", "causal", "longformer(32,32)", "documents([0,110,200,630]) & causal"})
     for (const int slices : {12, 16, 96}) {
       const BoundMask bound(parse(text), {.queries = 1024, .keys = 1024});
-      const std::vector<SamePieces> pieces = pieces_of(measure(bound, std::array{BlockSize{128, 64}}).blocks[0], slices);
+      const std::vector<SamePieces> pieces =
+          pieces_of(measure(bound, std::array{BlockSize{128, 64}}).blocks[0], slices);
       std::vector<double> costs;
-      for (const SamePieces& same : pieces)
-        costs.insert(costs.end(), static_cast<std::size_t>(same.count), same.cost);
+      for (const SamePieces& same : pieces) costs.insert(costs.end(), static_cast<std::size_t>(same.count), same.cost);
       const int count = static_cast<int>(costs.size());
       for (const int teams : {(count + 1) / 2, count * 2 / 3, count - 1})
         EXPECT_DOUBLE_EQ(makespan_dealt(pieces, teams), simulate_dealt(costs, teams)) << text << " " << slices;

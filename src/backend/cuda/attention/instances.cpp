@@ -17,7 +17,7 @@ constexpr std::array kStream = {
     StreamInstance{96, 1, 3, 1, 4, 1, 1, 1},  StreamInstance{128, 1, 2, 2, 2, 1, 1},
     StreamInstance{128, 1, 3, 1, 3, 1, 1},    StreamInstance{128, 1, 3, 1, 4, 1, 1, 1},
     StreamInstance{128, 2, 1, 1, 2, 1, 1},    StreamInstance{128, 1, 1, 1, 4, 1, 2},
-    StreamInstance{192, 1, 2, 1, 3, 1, 1, 1}, StreamInstance{256, 1, 1, 1, 2, 1, 1},
+    StreamInstance{192, 1, 2, 1, 3, 1, 1, 1}, StreamInstance{256, 1, 1, 1, 2, 1, 1, 2, 1},
     StreamInstance{256, 1, 2, 1, 2, 1, 1, 1},
 };
 constexpr std::array kBand = {
@@ -64,8 +64,8 @@ int ctas_of(const DecodeInstance& instance, const DeviceCaps& caps) {
 }
 
 std::string name_of(const StreamInstance& i, DType dtype) {
-  return fmt::format("stream_{}_d{}_t{}_p{}_k{}_s{}_c{}_g{}{}", name_of(dtype), i.head_dim, i.teams, i.parts, i.tiles,
-                     i.stages, i.ctas, i.groups, i.queries == 1 ? "_q1" : "");
+  return fmt::format("stream_{}_d{}_t{}_p{}_k{}_s{}_c{}_g{}{}{}", name_of(dtype), i.head_dim, i.teams, i.parts, i.tiles,
+                     i.stages, i.ctas, i.groups, i.queries == 1 ? "_q1" : "", i.more_keys == 1 ? "_m1" : "");
 }
 
 std::string capped_name_of(const StreamInstance& i, DType dtype) { return name_of(i, dtype) + "_capped"; }
@@ -75,7 +75,7 @@ std::string capped_source_of(const StreamInstance& i, DType dtype) {
 namespace stof::cuda {{
 struct Instance
     : StreamTraits<{}, {},
-                   StreamShape{{{}, {}, {}, {}, {}, {}, {}, true}}> {{}};
+                   StreamShape{{{}, {}, {}, {}, {}, {}, {}, true{}}}> {{}};
 template __global__ void stream_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
                                                            const __grid_constant__ StreamParams);
 extern "C" __device__ int kernel_facts[2] = {{sizeof(Instance::Shared), Instance::kThreads}};
@@ -83,7 +83,7 @@ extern "C" __device__ int kernel_facts[2] = {{sizeof(Instance::Shared), Instance
 )";
   STOF_CHECK(dtype == DType::f16 || dtype == DType::bf16);
   return fmt::format(kSource, dtype == DType::f16 ? "Half" : "Bfloat", i.head_dim, i.teams, i.parts, i.tiles, i.stages,
-                     i.ctas, i.groups, i.queries);
+                     i.ctas, i.groups, i.queries, i.more_keys == 1 ? ", 1" : "");
 }
 
 std::string name_of(const BandInstance& i, DType dtype) {
