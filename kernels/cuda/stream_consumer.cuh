@@ -193,7 +193,7 @@ struct StreamConsumer {
     if constexpr (kMasked) forbid(scores, words);
     const bool trusted = weigh_trusting(scores, rows, p.call.scale_log2);
     pin(scores);
-    if (trusted) release_scored();
+    if (Traits::kLetsGoEarly && trusted) release_scored();
     matmul_wait<0>();
     pin(out);
     release(team.v_empty[held.stage]);
@@ -201,14 +201,12 @@ struct StreamConsumer {
   }
   template <bool kMasked>
   __device__ __forceinline__ void settle(bool trusted) {
-    if (!trusted) {
-      weigh_again<kMasked>();
-      release_scored();
-    }
+    if (!trusted) weigh_again<kMasked>();
+    if (!Traits::kLetsGoEarly || !trusted) release_scored();
     hold();
   }
 
-  // What scores are made of: needed no more once the weights are trusted, so that others may come while the values are
+  // What scores are made of: needed no more once the weights are trusted. Others may come while the values are
   // multiplied.
   __device__ __forceinline__ void release_scored() {
     release(team.k_empty[ring.stage]);

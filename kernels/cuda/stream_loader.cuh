@@ -13,7 +13,7 @@ struct StreamLoader {
   const AttentionMaps& maps;
   const StreamParams& p;
   RingPlace<Traits::kKeyStages> ring;
-  RingPlace<Traits::kStages> values;  // where the step's values are
+  RingPlace<Traits::kStages> apart;  // where the step's values are, if keys have a ring of their own
 
   __device__ __forceinline__ void run(int first, int teams) {
     const int total = p.call.shape.slices * p.layout.item_count;
@@ -52,6 +52,10 @@ struct StreamLoader {
   }
 
  private:
+  __device__ __forceinline__ const RingPlace<Traits::kStages>& values() const {
+    if constexpr (Traits::kApart) return apart;
+    else return ring;
+  }
   // Where a turn's q lies, and the parity of how often others lay there before.
   static __device__ __forceinline__ int query_of(int turn) { return turn & (Traits::kQueries - 1); }
   static __device__ __forceinline__ u32 round_of(int turn) { return turn >> (Traits::kQueries - 1) & 1; }
@@ -161,7 +165,7 @@ struct StreamLoader {
       }
       load(step, first_key);
       ring.advance();
-      values.advance();
+      if constexpr (Traits::kApart) apart.advance();
     }
   }
 
@@ -191,7 +195,8 @@ struct StreamLoader {
 #pragma unroll
       for (int i = 1; i <= Traits::kParts; ++i)
         if (entry[i] >= 0)
-          load_bytes(shared_address(team.words[values.stage][i - 1][tile]), p.layout.words + entry[i] * 128, 512, full);
+          load_bytes(shared_address(team.words[values().stage][i - 1][tile]), p.layout.words + entry[i] * 128, 512,
+                     full);
     }
   }
 
@@ -208,8 +213,8 @@ struct StreamLoader {
   }
 
   __device__ __forceinline__ void load_values(const Step& step, const Place& first_key, int keys) {
-    const u32 stage = values.stage, full = shared_address(&team.v_full[stage]);
-    barrier_wait(shared_address(&team.v_empty[stage]), values.parity ^ 1);
+    const u32 stage = values().stage, full = shared_address(&team.v_full[stage]);
+    barrier_wait(shared_address(&team.v_empty[stage]), values().parity ^ 1);
     if (!elected()) return;
     barrier_expect(full, Traits::kTileBytes);
 #pragma unroll

@@ -28,6 +28,8 @@ struct StreamTraits {
   static constexpr int kCtas = kShape.ctas, kGroups = kShape.groups, kQueries = kShape.queries;
   static constexpr bool kCapped = kShape.capped;
   static constexpr int kKeyStages = kStages + kShape.more_keys;
+  // Keys of steps this wide come late when they are asked for late; of others, letting go of them early costs more.
+  static constexpr bool kLetsGoEarly = kHeadDim * kTiles >= 192;
   static constexpr bool kApart = kKeyStages != kStages;  // keys have a ring of their own
   static constexpr int kKeys = 64 * kTiles, kRows = 64 * kParts;
   static constexpr int kTeamSize = kParts * kGroups;
