@@ -63,6 +63,9 @@ struct AttentionArguments {
   void* workspace = nullptr;
   std::size_t workspace_bytes = 0;
   bool may_plan = true;  // false: lengths that need a plan of their own and were not prepared are refused
+  // Takes, each once, what the work of this run reads: to be held as long as a graph that records the run is launched.
+  // Plans of a mask that depends on length may else be dropped for others (see prepare()).
+  std::vector<std::shared_ptr<const void>>* plans_used = nullptr;
 };
 
 struct AttentionOptions {

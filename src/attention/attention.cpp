@@ -217,6 +217,10 @@ void run_planned(const Planned& planned, const AttentionCall& call, const Device
   else kernel.run(planned.choice.plan, planned.arranged, GatheredKeys(call).call, device);
 }
 
+void hold(const std::shared_ptr<const Planned>& planned, std::vector<std::shared_ptr<const void>>& plans) {
+  if (std::find(plans.begin(), plans.end(), planned) == plans.end()) plans.push_back(planned);
+}
+
 // Lengths in memory that the host reads are as good as kv_lengths.
 std::span<const std::int32_t> host_lengths(const TensorView& lengths, std::int64_t items) {
   check_device_lengths(lengths, items);
@@ -242,6 +246,7 @@ void Attention::run(const AttentionArguments& arguments) const {
   for (const AttentionItem& item : checked.items) groups[state_->plan_for(item, arguments)].push_back(item);
   if (arguments.workspace != nullptr) check_workspace(arguments, workspace_bytes());
   for (const auto& [planned, items] : groups) {
+    if (arguments.plans_used != nullptr) hold(planned, *arguments.plans_used);
     AttentionCall call = checked.call;
     call.items = items;
     if (call.pages.table != nullptr && (on_host || arguments.check_pages)) check_pages(call, state_->device);

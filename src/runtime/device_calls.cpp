@@ -82,17 +82,24 @@ void DeviceLane::fill_inputs(const RowBatch& batch, const Bucket& bucket) const 
     inputs.starts[static_cast<std::size_t>(text)] = static_cast<std::int32_t>(batch.first_row(text));
 }
 
-Frame DeviceLane::frame_of(const Bucket& bucket, const RowBatch* batch) const {
+std::shared_ptr<const RowBatch> DeviceLane::known_texts(const RowBatch& batch) const {
+  if (!program_.plans_by_length()) return nullptr;
+  RowBatch known = batch;
+  known.tokens = known.positions = known.segments = {};
+  return std::make_shared<const RowBatch>(std::move(known));
+}
+
+Frame DeviceLane::frame_of(const Bucket& bucket, const RowBatch* texts) const {
   const Inputs there(reinterpret_cast<std::int32_t*>(inputs_.data()), bucket);
   const ProgramOptions& options = program_.options();
-  std::optional<AttentionRows> texts;
-  if (batch == nullptr) texts = {.items = bucket.texts, .starts = there.starts.data(), .lengths = there.lengths.data()};
-  return {.rows = batch == nullptr ? bucket.rows : batch->rows,
+  std::optional<AttentionRows> rows;
+  if (texts == nullptr) rows = {.items = bucket.texts, .starts = there.starts.data(), .lengths = there.lengths.data()};
+  return {.rows = texts == nullptr ? bucket.rows : texts->rows,
           .row_capacity = row_capacity(bucket.rows),
           .arena = activations_.data(),
           .indices = {there.tokens, there.positions, there.segments},
-          .batch = batch,
-          .texts = texts,
+          .batch = texts,
+          .texts = rows,
           .attention = &choice_.of(bucket).plans(bucket.texts, bucket.longest),
           .queue = {.device = &options.device,
                     .stream = stream_->handle(),
@@ -100,9 +107,11 @@ Frame DeviceLane::frame_of(const Bucket& bucket, const RowBatch* batch) const {
                     .workspace_bytes = options.device.backend->matmul.workspace_bytes}};
 }
 
-const void* DeviceLane::enqueue(const Bucket& bucket, const ResultForm& form, const RowBatch* batch) const {
+const void* DeviceLane::enqueue(const Bucket& bucket, const ResultForm& form, const RowBatch* texts,
+                                HeldPlans* plans) const {
   const Inputs there(reinterpret_cast<std::int32_t*>(inputs_.data()), bucket);
-  const Frame frame = frame_of(bucket, batch);
+  Frame frame = frame_of(bucket, texts);
+  frame.plans = plans;
   stream_->copy_in(inputs_.data(), host_inputs_.data(),
                    static_cast<std::size_t>(Inputs::count(bucket)) * sizeof(std::int32_t));
   const void* const hidden = choice_.of(bucket).run(frame);
@@ -131,18 +140,33 @@ Tensor DeviceLane::run(const RowBatch& batch, const ResultForm& form) {
       bucket_of({.rows = batch.rows, .texts = batch.texts, .longest = batch.longest}, program_.options().longest);
   reserve(bucket);
   fill_inputs(batch, bucket);
-  if (program_.plans_by_length()) return fetch(enqueue(bucket, form, &batch), batch, form);
-  const std::pair key(bucket, form);
-  if (const auto found = recorded_.find(key); found != recorded_.end()) {
-    found->second.work->launch();
-    return fetch(found->second.result, batch, form);
+  const std::shared_ptr<const RowBatch> texts = known_texts(batch);
+  CallKind kind{.bucket = bucket, .form = form};
+  if (texts) kind.lengths = texts->lengths, kind.padded = texts->padded;
+  if (const Recording* known = recorded_.find(kind)) {
+    known->work->launch();
+    return fetch(known->result, batch, form);
   }
   // Done once before it is recorded: kernels are loaded and algorithms chosen, which a recording must not do.
-  const void* const result = enqueue(bucket, form, nullptr);
+  const void* const result = enqueue(bucket, form, texts.get(), nullptr);
   Tensor values = fetch(result, batch, form);
-  if (recorded_.size() >= kMostRecordings) recorded_.clear();
-  recorded_.emplace(key, Recording{stream_->record([this, bucket, form] { enqueue(bucket, form, nullptr); }), result});
+  if (recorded_.is_worth_it(kind)) record(kind, result, texts);
   return values;
+}
+
+void DeviceLane::record(const CallKind& kind, const void* result, const std::shared_ptr<const RowBatch>& texts) {
+  const auto plans = std::make_shared<HeldPlans>();
+  const auto work = [this, bucket = kind.bucket, form = kind.form, texts, plans] {
+    enqueue(bucket, form, texts.get(), plans.get());
+  };
+  try {
+    Recording recording{.work = stream_->record(work), .result = result};
+    recording.plans = *plans;
+    recorded_.keep(kind, std::move(recording));
+  } catch (const Error& error) {
+    // So many lengths come at this time that one of these has lost its plan again.
+    if (error.kind() != ErrorKind::invalid_argument) throw;
+  }
 }
 
 DeviceCalls::DeviceCalls(const Program& program, ProgramChoice choice) : program_(program), choice_(std::move(choice)) {

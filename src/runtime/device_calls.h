@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of a program on a device that works beside the host. A call takes a lane: a stream with memory of its own. The
-// first call of a bucket is recorded, later ones are launched as a whole; the host waits once, for the result.
+// first call of a bucket is recorded, or where attention is planned by length the second one of the same lengths; later
+// ones are launched as a whole. The host waits once, for the result.
 #pragma once
 #include <atomic>
 #include <condition_variable>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -12,15 +12,10 @@
 #include "src/backend/device_stream.h"
 #include "src/runtime/bucket.h"
 #include "src/runtime/program.h"
+#include "src/runtime/recordings.h"
 #include "stof/session.h"
 
 namespace stof {
-
-struct ResultForm {
-  Pooling pooling = Pooling::none;  // none: the vector of every row
-  bool normalize = false;
-  friend auto operator<=>(const ResultForm&, const ResultForm&) = default;
-};
 
 // Memory of the device that grows with the calls; what was recorded with its address is void once it has grown.
 class GrowingMemory {
@@ -63,25 +58,21 @@ class DeviceLane {
 
   void reserve(const Bucket& bucket);
   void fill_inputs(const RowBatch& batch, const Bucket& bucket) const;
-  // `batch` only where attention is planned by length, with lengths that the host knows; else nothing of the call but
-  // its bucket.
-  Frame frame_of(const Bucket& bucket, const RowBatch* batch) const;
-  // From the inputs on the host to the result on the device; returns where the result's rows are.
-  const void* enqueue(const Bucket& bucket, const ResultForm& form, const RowBatch* batch) const;
+  // What of the call the host has to know besides its bucket, or null where the device reads that: attention is planned
+  // by length.
+  std::shared_ptr<const RowBatch> known_texts(const RowBatch& batch) const;
+  Frame frame_of(const Bucket& bucket, const RowBatch* texts) const;
+  // From the inputs on the host to the result on the device; returns where the result's rows are. `plans`: see Frame.
+  const void* enqueue(const Bucket& bucket, const ResultForm& form, const RowBatch* texts, HeldPlans* plans) const;
+  void record(const CallKind& kind, const void* result, const std::shared_ptr<const RowBatch>& texts);
   Tensor fetch(const void* result, const RowBatch& batch, const ResultForm& form) const;
-
-  static constexpr std::size_t kMostRecordings = 64;
-  struct Recording {
-    std::unique_ptr<RecordedWork> work;
-    const void* result = nullptr;
-  };
 
   const Program& program_;  // what all programs of the model have in common
   ProgramChoice choice_;
   std::unique_ptr<DeviceStream> stream_;
   std::shared_ptr<void> workspace_;
   GrowingMemory host_inputs_, inputs_, activations_, pooled_;
-  std::map<std::pair<Bucket, ResultForm>, Recording> recorded_;
+  Recordings recorded_;
 };
 
 // Thread-safe: calls that run at the same time have lanes of their own, steady work makes none. Where the device has no

@@ -22,6 +22,9 @@ namespace stof {
 // One plan for each mask and head shape of the program: layers share them.
 using AttentionPlans = std::vector<std::shared_ptr<const Attention>>;
 
+// What Attention has planned for the lengths of a call.
+using HeldPlans = std::vector<std::shared_ptr<const void>>;
+
 // What the steps of one call read and write.
 struct Frame {
   std::int64_t rows = 0;
@@ -32,6 +35,7 @@ struct Frame {
   std::optional<AttentionRows> texts = {};                    // the same, as the device reads it; before `batch`
   const AttentionPlans* attention = nullptr;
   WorkQueue queue = {};
+  HeldPlans* plans = nullptr;  // where the call is recorded: takes what it reads, and nothing is planned meanwhile
 };
 
 struct ProgramOptions {

@@ -284,6 +284,8 @@ class ProgramBuilder {
       else if (frame.batch->padded) arguments.q_lengths = arguments.kv_lengths = frame.batch->lengths;
       else arguments.cu_q = arguments.cu_kv = frame.batch->offsets;
       arguments.stream = frame.queue.stream;
+      arguments.may_plan = frame.plans == nullptr;
+      arguments.plans_used = frame.plans;
       (*frame.attention)[site]->run(arguments);
     };
   }

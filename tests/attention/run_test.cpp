@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/attention/expect_attention.h"
+#include "tests/expect_error.h"
 
 namespace stof {
 namespace {
@@ -94,6 +95,28 @@ TEST(Run, AMaskThatDependsOnLengthIsPlannedForEachLength) {
   const Problem problem(ragged(DType::f32), 6);
   Attention(mask, problem.what().shape, open_device("cpu")).run(problem.arguments());
   EXPECT_EQ(difference_from_definition(problem, mask), "");
+}
+
+// What a recorded graph reads is not dropped with the plans that others need, and is not planned in its place.
+TEST(Run, PlansOfLengthsOutliveOthersForWhoeverHoldsThem) {
+  const AttentionShape shape{.queries = 300, .keys = 300, .head_dim = 8};
+  const Attention attention(bigbird(8, 1, 3, 1, 2), shape, open_device("cpu"));
+  const auto of_length = [&](std::int32_t length) {
+    return Problem({.shape = shape, .q_lengths = {length}, .kv_lengths = {length}}, 3);
+  };
+  const Problem problem = of_length(10);
+  AttentionArguments arguments = problem.arguments();
+  std::vector<std::shared_ptr<const void>> plans;
+  arguments.plans_used = &plans;
+  for (int run = 0; run < 2; ++run) attention.run(arguments);
+  ASSERT_EQ(plans.size(), 1U);  // each once
+  EXPECT_GT(plans.front().use_count(), 1);
+  for (std::int32_t length = 20; length < 290; ++length) attention.run(of_length(length).arguments());
+  EXPECT_EQ(plans.front().use_count(), 1);
+  arguments.may_plan = false;
+  EXPECT_ERROR(
+      attention.run(arguments), ErrorKind::invalid_argument,
+      "attention: 10 queries and 10 keys need a plan of their own, which this call may not make; prepare them");
 }
 
 // Arrays over positions are made for the longest item.

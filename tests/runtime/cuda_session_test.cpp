@@ -88,7 +88,7 @@ TEST_P(CudaSessionOf, EqualsTheCpu) {
   const Session gpu(model, {.device = "cuda", .dtype = the.dtype, .mask = mask, .padded = the.padded});
   const Session cpu(model, {.device = "cpu", .mask = mask});
   double worst_hidden = 0, worst_pooled = 0;
-  for (int repeat = 0; repeat < 2; ++repeat)  // as first used, then launched as a whole
+  for (int repeat = 0; repeat < 3; ++repeat)  // as first used, recorded at the latest, launched as a whole
     for (const std::vector<std::int64_t>& lengths : {std::vector<std::int64_t>{96, 7, 1, 33, 64, 2, 50},
                                                      {90, 9, 3, 30, 66, 1, 51},
                                                      {5, 80},
@@ -115,6 +115,25 @@ TEST_F(CudaSession, HoldsTheMemoryThatThePlanSays) {
     EXPECT_EQ(session.statistics().planned_bytes, most);
     EXPECT_EQ(session.statistics().held_bytes, most);
   }
+}
+
+// Attention planned by length: what is recorded when lengths come again is of these lengths, and serves other tokens.
+TEST_F(CudaSession, RepeatsLengthsThatArePlannedFor) {
+  const Session session(small_bert(), {.device = "cuda", .dtype = DType::f16, .mask = parse("bigbird(16,3,2,1,5)")});
+  const std::vector<std::vector<std::int64_t>> calls{{60, 61}, {61, 60}, {33, 96, 1, 33}};
+  std::vector<std::vector<Tensor>> first;  // by tokens and call
+  for (int repeat = 0; repeat < 5; ++repeat)
+    for (std::uint64_t tokens = 0; tokens < 2; ++tokens)
+      for (const std::vector<std::int64_t>& lengths : calls) {
+        Tensor got = session.run(texts_of(lengths, tokens));
+        first.resize(2);
+        if (repeat == 0) {
+          first[tokens].push_back(std::move(got));
+          continue;
+        }
+        const Tensor& want = first[tokens][static_cast<std::size_t>(&lengths - calls.data())];
+        EXPECT_EQ(std::memcmp(got.data(), want.data(), want.bytes()), 0) << repeat << " " << lengths.front();
+      }
 }
 
 TEST_F(CudaSession, RunSeveralAtOnce) {

@@ -105,12 +105,45 @@ TEST(DeviceCalls, RecordEachBucketOnce) {
   EXPECT_EQ(counts.recordings, recordings + 5);
 }
 
-TEST(DeviceCalls, RecordNothingWhereLengthsArePlannedFor) {
+// Attention is then planned for each length on the host: a recording is of these lengths, and made when they come
+// again.
+TEST(DeviceCalls, RecordLengthsThatComeAgainWhereTheyArePlannedFor) {
   Played played("bigbird(16,3,2,1,5)");
-  const int recordings = stream_counts().recordings;
+  StreamCounts& counts = stream_counts();
+  const int recordings = counts.recordings, launches = counts.launches, waits = counts.waits;
+  played.expect_same({60, 60});
+  played.expect_same({50, 61});
+  EXPECT_EQ(counts.recordings, recordings);
+  played.expect_same({60, 60});
+  EXPECT_EQ(counts.recordings, recordings + 1);
+  EXPECT_EQ(counts.launches, launches);
   played.expect_same({60, 60});
   played.expect_same({60, 60});
-  EXPECT_EQ(stream_counts().recordings, recordings);
+  EXPECT_EQ(counts.launches, launches + 2);
+  played.expect_same({61, 50});  // the same lengths elsewhere
+  EXPECT_EQ(counts.recordings, recordings + 1);
+  played.expect_same({50, 61});
+  played.expect_same({50, 61});
+  EXPECT_EQ(counts.recordings, recordings + 2);
+  EXPECT_EQ(counts.launches, launches + 3);
+  EXPECT_EQ(counts.waits, waits + 8);  // one a call, for its result
+  const std::int64_t plans = played.program.plans_made();
+  played.expect_same({60, 60});
+  EXPECT_EQ(played.program.plans_made(), plans);
+}
+
+TEST(DeviceCalls, RecordPaddedCallsByThemselvesWhereLengthsArePlannedFor) {
+  Played played("bigbird(16,3,2,1,5)");
+  StreamCounts& counts = stream_counts();
+  played.expect_same({96, 96});  // the most memory
+  const int recordings = counts.recordings, launches = counts.launches;
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    played.expect_same({60, 60}, {}, true);
+    played.expect_same({60, 60});
+    played.expect_same({33, 60}, {Pooling::mean, true}, true);
+  }
+  EXPECT_EQ(counts.recordings, recordings + 3);
+  EXPECT_EQ(counts.launches, launches + 3);
 }
 
 TEST(DeviceCalls, PlanOncePerSize) {
