@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
@@ -49,27 +50,33 @@ std::vector<Change> worth_trying(const SearchResult& found, const SettledScheme&
   return changes;
 }
 
-Settings refined(Settings settings, const std::vector<Change>& changes,
-                 const std::function<double(const Settings&)>& us,
+Settings refined(Settings settings, const std::vector<Change>& changes, const TimesOf& times_of,
                  const std::function<void(const std::string&)>& explain) {
-  double before = changes.empty() ? 0 : us(settings);
-  for (const Change& change : changes) {
+  if (changes.empty()) return settings;
+  const auto with = [&](const Change& change) {
     Settings changed = settings;
     changed[change.work] = change.setting;
-    double after = us(changed);
-    const double first = after;
-    bool kept = after < before * kWorthChanging;
-    if (kept) {
-      before = us(settings);
-      after = us(changed);
-      kept = after < before * kWorthChanging && first < before * kWorthChanging;
-    }
+    return changed;
+  };
+  const auto say = [&](double before, double after, bool kept, const Change& change) {
     if (explain)
       explain(fmt::format("whole   {:9.2f} -> {:9.2f} us  {}  {}: {}", before, after, kept ? "kept  " : "undone",
                           change.work, change.setting));
-    if (!kept) continue;
-    settings = std::move(changed);
-    before = after;
+  };
+  std::vector<Settings> all{settings};
+  for (const Change& change : changes) all.push_back(with(change));
+  const std::vector<double> us = times_of(all);
+  std::vector<std::pair<double, const Change*>> faster;
+  for (std::size_t i = 0; i < changes.size(); ++i)
+    if (us[i + 1] < us[0] * kWorthChanging) faster.emplace_back(us[i + 1], &changes[i]);
+    else say(us[0], us[i + 1], false, changes[i]);
+  std::stable_sort(faster.begin(), faster.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [alone, change] : faster) {
+    const std::array two{settings, with(*change)};
+    const std::vector<double> times = times_of(two);
+    const bool kept = times[1] < times[0] * kWorthChanging;
+    say(times[0], times[1], kept, *change);
+    if (kept) settings = two[1];
   }
   return settings;
 }
@@ -77,23 +84,33 @@ Settings refined(Settings settings, const std::vector<Change>& changes,
 // A program with the memory of a call, whose settings may change.
 class Contest::Whole {
  public:
-  Whole(const Graph& fused, const ProgramOptions& program, const ContestOptions& options)
-      : program_(fused, program), call_(program_, options.bucket, options.vocabulary) {
-    call_.run();
-  }
+  Whole(const Graph& fused, const ProgramOptions& program, const ContestOptions& options, SharedArena& arena)
+      : program_(fused, program), call_(program_, options.bucket, options.vocabulary, &arena) {}
 
   // The first ones, as they were stored.
   std::vector<float> rows() {
+    call_.run();
     const std::int64_t rows = std::min(kComparedRows, call_.rows()), columns = program_.result_columns();
     std::vector<std::byte> bytes =
         call_.read(program_.result(), 0, rows * columns * static_cast<std::int64_t>(size_of(program_.dtype())));
     const Tensor exact = converted(view_of(bytes.data(), program_.dtype(), {rows, columns}), DType::f32);
     return {exact.as<float>(), exact.as<float>() + exact.size()};
   }
-  CallTime time(double seconds) { return call_.time(Caches::warm, seconds); }
+  OneTime timer() { return call_.timer(); }
+  // Of the program with these settings. The host has them still to set when it is timed.
+  OneTime timer(const Settings& settings) {
+    use(settings);
+    const OneTime time = call_.timer();
+    if (!call_.is_on_host()) return time;
+    return [this, settings, time] {
+      use(settings);
+      return time();
+    };
+  }
   void use(const Settings& settings) {
     for (const auto& [work, setting] : settings) program_.use(work, matmul_setting_of(setting));
   }
+  const TimedCall& call() const { return call_; }
   std::int64_t arena_bytes(std::int64_t rows) const { return program_.arena_bytes(rows); }
 
  private:
@@ -103,12 +120,13 @@ class Contest::Whole {
 
 Contest::Contest(const Blocks& blocks, ContestOptions options)
     : blocks_(blocks), options_(std::move(options)), want_(unfused(options_.program.dtype)) {}
+Contest::~Contest() = default;
 
 std::vector<float> Contest::unfused(DType dtype) const {
   ProgramOptions plain = options_.program;
   plain.dtype = dtype;
   if (dtype != options_.program.dtype) plain.weights = std::make_shared<WeightStore>();
-  return Whole(fuse(blocks_, detached_scheme(blocks_)), plain, options_).rows();
+  return Whole(fuse(blocks_, detached_scheme(blocks_)), plain, options_, arena_).rows();
 }
 
 ProgramOptions Contest::with(const Settings& settings) const {
@@ -118,48 +136,94 @@ ProgramOptions Contest::with(const Settings& settings) const {
 }
 
 void Contest::enter(const Contender& contender) {
-  Whole whole(fuse(blocks_, contender.scheme), with(contender.settings), options_);
-  std::vector<float> rows = whole.rows();
-  const CallTime time = whole.time(options_.seconds);
-  const double error = relative_difference(rows, want_);
-  times_.push_back({.what = contender.what,
-                    .scheme = contender.scheme.text(),
-                    .us = time.us,
-                    .spread = time.spread,
-                    .error = error,
-                    .runs = time.runs});
-  if (!contender.may_win) return;
-  least_error_ = std::min(least_error_, error);
-  const bool right = error <= most_model_error(options_.program.dtype);
-  if (!right || (winner_ && time.us >= least_ * kWorthChanging)) return;
-  winner_ = contender;
-  least_ = time.us;
-  rows_ = std::move(rows);
-  arena_bytes_ = whole.arena_bytes(options_.bucket.rows);
+  Entry entry{
+      .contender = contender,
+      .whole = std::make_unique<Whole>(fuse(blocks_, contender.scheme), with(contender.settings), options_, arena_),
+      .rows = {}};
+  entry.rows = entry.whole->rows();
+  entry.error = relative_difference(entry.rows, want_);
+  if (contender.may_win) least_error_ = std::min(least_error_, entry.error);
+  entered_.push_back(std::move(entry));
+}
+
+std::vector<CallTime> Contest::in_turns(const Whole& of, std::span<const OneTime> rivals, Turns turns) const {
+  if (of.call().is_on_host()) turns.window_seconds = 0;
+  std::vector<CallTime> summed_up;
+  for (std::vector<double>& us : times_in_turns(rivals, turns)) summed_up.push_back(of.call().summed_up(std::move(us)));
+  return summed_up;
+}
+
+bool Contest::is_right(const Entry& entry) const {
+  return entry.contender.may_win && entry.error <= most_model_error(options_.program.dtype);
+}
+
+void Contest::note(const Entry& entry) {
+  times_.push_back({.what = entry.contender.what,
+                    .scheme = entry.contender.scheme.text(),
+                    .us = entry.time.us,
+                    .spread = entry.time.spread,
+                    .error = entry.error,
+                    .runs = entry.time.runs});
+}
+
+void Contest::take(Entry&& entry) {
+  arena_bytes_ = entry.whole->arena_bytes(options_.bucket.rows);
+  winner_ = std::move(entry);
+}
+
+void Contest::race() {
+  if (entered_.empty()) return;
+  std::vector<OneTime> rivals;
+  for (const Entry& entry : entered_) rivals.push_back(entry.whole->timer());
+  const std::vector<CallTime> times = in_turns(
+      *entered_.front().whole, rivals, {.seconds = options_.seconds, .window_seconds = options_.window_seconds});
+  rivals.clear();  // they borrow from those that lose
+  for (std::size_t i = 0; i < entered_.size(); ++i) {
+    Entry& entry = entered_[i];
+    entry.time = times[i];
+    note(entry);
+    if (is_right(entry) && (!winner_ || entry.time.us < winner_->time.us * kWorthChanging)) take(std::move(entry));
+    entry.whole.reset();
+  }
+  entered_.clear();
 }
 
 void Contest::refine(const std::string& what, const std::vector<Change>& changes) {
   if (changes.empty()) return;
-  Contender changed = winner();
-  {
-    Whole whole(fuse(blocks_, changed.scheme), with(changed.settings), options_);
-    const auto us = [&](const Settings& settings) {
-      whole.use(settings);
-      return whole.time(options_.seconds_a_change).us;
-    };
-    changed.settings = refined(changed.settings, changes, us, options_.explain);
-  }
-  if (changed.settings == winner().settings) return;
+  const Contender before = winner();
+  Whole& whole = *winner_->whole;
+  std::vector<CallTime> last;
+  const auto times_of = [&](std::span<const Settings> settings) {
+    std::vector<OneTime> rivals;
+    for (const Settings& one : settings) rivals.push_back(whole.timer(one));
+    last =
+        in_turns(whole, rivals, {.seconds = options_.seconds_a_change, .window_seconds = options_.window_of_changes});
+    std::vector<double> us;
+    for (const CallTime& time : last) us.push_back(time.us);
+    return us;
+  };
+  Contender changed = before;
   changed.what = what;
-  enter(changed);
+  changed.settings = refined(before.settings, changes, times_of, options_.explain);
+  if (changed.settings == before.settings) return;
+  const std::array both{before.settings, changed.settings};
+  times_of(both);
+  whole.use(changed.settings);
+  Entry entry{.contender = changed, .whole = nullptr, .rows = whole.rows()};
+  entry.error = relative_difference(entry.rows, want_);
+  entry.time = last[1];
+  note(entry);
+  if (!is_right(entry) || last[1].us >= last[0].us * kWorthChanging) return;
+  entry.whole = std::move(winner_->whole);
+  take(std::move(entry));
 }
 
 const Contender& Contest::winner() const {
   if (!winner_)
     fail(ErrorKind::internal, "no plan computes what the unfused model does: the best is off by {:.1e}", least_error_);
-  return *winner_;
+  return winner_->contender;
 }
 
-double Contest::error_against_f32() const { return relative_difference(rows_, unfused(DType::f32)); }
+double Contest::error_against_f32() const { return relative_difference(winner_->rows, unfused(DType::f32)); }
 
 }  // namespace stof

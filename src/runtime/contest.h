@@ -4,7 +4,9 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "src/fusion/search.h"
 #include "src/runtime/bucket.h"
 #include "src/runtime/program.h"
+#include "src/runtime/timed_call.h"
 
 namespace stof {
 
@@ -27,18 +30,22 @@ struct Change {
 std::vector<Change> worth_trying(const SearchResult& found, const SettledScheme& plan,
                                  const std::map<std::string, int>& counts);
 
-// The settings with those of the changes, one by one, that make the whole faster: each is timed between two times of
-// what there was before, so that a clock that drifts decides nothing.
-Settings refined(Settings settings, const std::vector<Change>& changes,
-                 const std::function<double(const Settings&)>& us,
+// In microseconds, one for each of the settings: timed in turns.
+using TimesOf = std::function<std::vector<double>(std::span<const Settings>)>;
+
+// The settings with those of the changes that make the whole faster: all of them are timed beside what there was
+// before, and what won there once more, one by one, beside the settings so far.
+Settings refined(Settings settings, const std::vector<Change>& changes, const TimesOf& times_of,
                  const std::function<void(const std::string&)>& explain);
 
 struct ContestOptions {
   ProgramOptions program;
   Bucket bucket;
   std::int64_t vocabulary = 1;
-  double seconds = 0.3;            // of timing a whole model
-  double seconds_a_change = 0.05;  // the same, for each change of a setting
+  double seconds = 0.3;             // of timing a whole model
+  double seconds_a_change = 0.05;   // the same, for each change of a setting
+  double window_seconds = 0.15;     // Turns::window_seconds, on a device that works beside the host
+  double window_of_changes = 0.05;  // the same, when it has just been busy
   std::function<void(const std::string&)> explain = {};
 };
 
@@ -53,10 +60,13 @@ class Contest {
  public:
   // Borrows the blocks.
   Contest(const Blocks& blocks, ContestOptions options);
+  ~Contest();
 
-  // Times it and compares it with the unfused model. It wins where it is right and faster than all before.
+  // Compares it with the unfused model.
   void enter(const Contender& contender);
-  // The winner with what refined() makes of its settings, once more as a contender.
+  // Times all that entered, in turns. In their order each wins that is right and faster than the winner before it.
+  void race();
+  // After race(): what refined() makes of the winner's settings, as one more that may win.
   void refine(const std::string& what, const std::vector<Change>& changes);
 
   const std::vector<ConfirmedTime>& times() const { return times_; }
@@ -67,15 +77,27 @@ class Contest {
 
  private:
   class Whole;
+  struct Entry {
+    Contender contender;
+    std::unique_ptr<Whole> whole;  // null once others were faster
+    std::vector<float> rows;       // the first ones that it computes
+    double error = 0;
+    CallTime time = {};
+  };
   std::vector<float> unfused(DType dtype) const;
   ProgramOptions with(const Settings& settings) const;
+  std::vector<CallTime> in_turns(const Whole& of, std::span<const OneTime> rivals, Turns turns) const;
+  bool is_right(const Entry& entry) const;
+  void note(const Entry& entry);
+  void take(Entry&& entry);  // it wins
 
   const Blocks& blocks_;
   ContestOptions options_;
-  std::vector<float> want_, rows_;  // first rows of the unfused model, and of the winner
+  mutable SharedArena arena_;
+  std::vector<float> want_;  // first rows of the unfused model
+  std::vector<Entry> entered_;
   std::vector<ConfirmedTime> times_;
-  std::optional<Contender> winner_;
-  double least_ = 0;                                              // us of the winner
+  std::optional<Entry> winner_;
   double least_error_ = std::numeric_limits<double>::infinity();  // of those that may win
   std::int64_t arena_bytes_ = 0;
 };

@@ -45,6 +45,10 @@ RowBatch full_texts(const Bucket& bucket, std::int64_t vocabulary) {
   return batch;
 }
 
+int calls_of_recording(double us_of_one) {
+  return std::clamp(static_cast<int>(kLongEnoughUs / std::max(us_of_one, 1.0)), 1, kCallsOfRecording);
+}
+
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -63,13 +67,13 @@ CallTime call_time_of(std::vector<double> us) {
           .runs = static_cast<int>(us.size())};
 }
 
-TimedCall::TimedCall(const Program& program, const Bucket& bucket, std::int64_t vocabulary)
+TimedCall::TimedCall(const Program& program, const Bucket& bucket, std::int64_t vocabulary, SharedArena* shared)
     : program_(program), batch_(full_texts(bucket, vocabulary)) {
   const ProgramOptions& options = program.options();
   const Backend& backend = *options.device.backend;
   if (backend.open_stream != nullptr) stream_ = backend.open_stream(options.device);
   try {
-    arena_ = memory(program.arena_bytes(bucket.rows));
+    arena_ = arena_of(program.arena_bytes(bucket.rows), shared);
   } catch (const Error& error) {
     if (!is_out_of_memory(error)) throw;
     fail(ErrorKind::device, "{}; {} rows of activations need {} bytes: tune for fewer texts together", error.what(),
@@ -114,6 +118,12 @@ std::shared_ptr<void> TimedCall::memory(std::int64_t bytes) {
   return {values, values->data()};
 }
 
+std::shared_ptr<void> TimedCall::arena_of(std::int64_t bytes, SharedArena* shared) {
+  if (shared == nullptr) return memory(bytes);
+  if (shared->bytes < bytes) *shared = {memory(bytes), bytes};
+  return shared->memory;
+}
+
 void TimedCall::run() {
   program_.run(frame_);
   if (stream_) stream_->synchronize();
@@ -130,13 +140,35 @@ CallTime TimedCall::time_step(std::size_t step, double seconds) {
 }
 
 CallTime TimedCall::time_of(const Work& call, Caches caches, double seconds) {
+  return summed_up(stream_ ? device_times(call, caches, seconds) : host_times(call, seconds));
+}
+
+CallTime TimedCall::summed_up(std::vector<double> us) const {
+  STOF_CHECK(!us.empty());
   ++taken();
-  if (stream_) return call_time_of(device_times(call, caches, seconds));
   // What else the host does only ever adds to a time.
-  std::vector<double> times = host_times(call, seconds);
-  CallTime time = call_time_of(times);
-  time.us = *std::min_element(times.begin(), times.end());
+  const double least = *std::min_element(us.begin(), us.end());
+  CallTime time = call_time_of(std::move(us));
+  if (!stream_) time.us = least;
   return time;
+}
+
+OneTime TimedCall::timer() {
+  run();
+  if (!stream_)
+    return [this] {
+      const auto before = std::chrono::steady_clock::now();
+      program_.run(frame_);
+      return 1e6 * seconds_since(before);
+    };
+  const auto recorded = [this](int count) {
+    return stream_->record([this, count] {
+      for (int i = 0; i < count; ++i) program_.run(frame_);
+    });
+  };
+  const int count = calls_of_recording(stream_->time(*recorded(1), 1));
+  const std::shared_ptr<const RecordedWork> work = recorded(count);
+  return [this, work, count] { return stream_->time(*work, 1) / count; };
 }
 
 std::vector<std::vector<double>> TimedCall::times_up_to_each_step(int rounds) {
@@ -188,8 +220,7 @@ std::vector<double> TimedCall::device_times(const Work& call, Caches caches, dou
     flush();
     stream_->synchronize();
   }
-  const double once = stream_->time(*recorded(true), 1);
-  count = std::clamp(static_cast<int>(kLongEnoughUs / std::max(once, 1.0)), 1, kCallsOfRecording);
+  count = calls_of_recording(stream_->time(*recorded(true), 1));
   const auto work = recorded(true);
   const auto without = caches == Caches::cold ? recorded(false) : nullptr;
   stream_->time(*work, 1);

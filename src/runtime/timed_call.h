@@ -10,6 +10,7 @@
 #include "src/backend/device_stream.h"
 #include "src/runtime/bucket.h"
 #include "src/runtime/program.h"
+#include "src/runtime/turns.h"
 
 namespace stof {
 
@@ -25,15 +26,26 @@ int times_taken();
 
 enum class Caches : std::uint8_t { warm, cold };  // cold: what a call reads and writes is in none, on a GPU
 
+// Activations of calls that are never done at the same time: as much as the largest needs.
+struct SharedArena {
+  std::shared_ptr<void> memory;
+  std::int64_t bytes = 0;
+};
+
 class TimedCall {
  public:
-  // Texts of equal length that fill the bucket, of tokens below `vocabulary`.
-  TimedCall(const Program& program, const Bucket& bucket, std::int64_t vocabulary = 1);
+  // Texts of equal length that fill the bucket, of tokens below `vocabulary`. `shared`: what lies there after another
+  // call is no longer this one's; null: memory of its own.
+  TimedCall(const Program& program, const Bucket& bucket, std::int64_t vocabulary = 1, SharedArena* shared = nullptr);
   ~TimedCall();
 
   // The program may have changed its settings since it was made.
   void run();
   CallTime time(Caches caches, double seconds);
+  // With warm caches; on a GPU with the settings that the program has now, whatever they are later.
+  OneTime timer();
+  CallTime summed_up(std::vector<double> us) const;  // of one way of timing, by what CallTime::us says
+  bool is_on_host() const { return stream_ == nullptr; }
   // A step by itself, done again and again: what it reads and writes is as near as it can be.
   CallTime time_step(std::size_t step, double seconds);
   // In microseconds, for each round and each number of steps from none to all: a call that ends there. A round takes
@@ -54,6 +66,7 @@ class TimedCall {
   std::vector<double> device_times(const Work& call, Caches caches, double seconds);
   void flush() const;  // fills the caches with something else
   std::shared_ptr<void> memory(std::int64_t bytes);
+  std::shared_ptr<void> arena_of(std::int64_t bytes, SharedArena* shared);
 
   const Program& program_;
   std::unique_ptr<DeviceStream> stream_;  // null: the host does its work at once

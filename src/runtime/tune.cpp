@@ -170,6 +170,7 @@ class Tuning {
     contest.enter({result.plan.origin, result.search.scheme, result.search.settings});
     for (std::size_t i = 0; free && i < result.search.rivals.size(); ++i)
       contest.enter({fmt::format("tuned {}", i + 2), result.search.rivals[i].scheme, result.search.rivals[i].settings});
+    contest.race();
     if (free && result.search.finished) contest.refine("refined", changes_of(contest.winner(), result));
     result.plan.confirmed = contest.times();
     result.arena_bytes = contest.arena_bytes();
