@@ -157,6 +157,8 @@ def layers(tree, source):
             yield number, f'a public header may not include "{target}"'
         if parts[0] == "src" and folder[0] in {"cli", "tests", "bench", "examples"}:
             yield number, f'src/ may not include "{target}"'
+        if layer not in {None, "backend"} and re.match(r"src/backend/(cpu|cuda)/", target):
+            yield number, f"{layer} may not include {target}: src/backend/contract.h is the door"
         if layer and folder[0] == "src" and folder[1] in LAYERS and LAYERS.index(folder[1]) > LAYERS.index(layer):
             yield number, f"{layer} may not include {folder[1]}: it comes later"
 

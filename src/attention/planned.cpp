@@ -3,7 +3,6 @@
 
 #include "src/attention/live_share.h"
 #include "src/attention/residue_items.h"
-#include "src/backend/cuda/attention/kernel_store.h"
 #include "src/base/error.h"
 #include "src/layout/pack.h"
 #include "src/mask/residues.h"
@@ -83,8 +82,8 @@ Choice choose_between(const View& plain, const std::optional<View>& by_residue, 
 }  // namespace
 
 std::string why_not_compiled(const AttentionShape& shape, const Device& device) {
-  if (!shape.capped || device.backend != &cuda_backend) return {};
-  return cuda::why_not_compiled(device);
+  const auto why_not = device.backend->why_not_compiled;
+  return shape.capped && why_not != nullptr ? why_not(device) : "";
 }
 
 AttentionProblem problem_of(const View& view, const Device& device) {

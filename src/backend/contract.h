@@ -141,11 +141,13 @@ struct AttentionKernel {
   void (*update)(const ArrangedMask&, const TableContents&, const Device&) = nullptr;
 };
 
-// Copies between the host and a device with memory of its own. Both are over when they return.
+// Of a device with memory of its own. Copies between the host and it are over when they return.
 struct MemoryOperations {
   // On the device, `offset` bytes past an aligned address, for tests and for callers whose tensors are not aligned.
   std::shared_ptr<void> (*copy_in)(const Device&, std::span<const std::byte>, std::size_t offset);
   void (*copy_out)(const Device&, std::span<std::byte> to, const void* from);
+  // The ordinal of the device whose memory this is, if the host cannot read it. Null: not asked.
+  std::optional<int> (*owner)(const void* address) = nullptr;
 };
 
 // Of what is below a device, and is not its name: times measured with one say little about another.
@@ -164,6 +166,8 @@ struct Backend {
   std::unique_ptr<DeviceStream> (*open_stream)(const Device&) = nullptr;  // null: the host does its work at once
   std::string (*missing_for_models)() = nullptr;                          // why only attention runs here, or nothing
   SoftwareVersions (*versions)() = nullptr;                               // null: none beside this library
+  // Why kernels that the build lacks cannot be compiled for the device; empty when they can. Null: nothing ever is.
+  std::string (*why_not_compiled)(const Device&) = nullptr;
   double launch_us = 0;  // what a second run of a kernel costs besides its work
 };
 

@@ -109,13 +109,15 @@ struct MatmulOperations {
   // Of a queue's workspace, for the best choice of algorithms; less is taken too.
   std::size_t workspace_bytes = 0;
   // The settings to choose from for a matmul of so many rows, the one with the shortest predicted time first; others
-  // may take it too. Looks at no memory of the spec; the device may be a description. Null, as the next two are: there
-  // is one way only.
+  // may take it too. Looks at no memory of the spec; the device may be a description. Null, as the next three are:
+  // there is one way only.
   std::vector<MatmulChoice> (*settings)(const LinearSpec&, std::int64_t rows) = nullptr;
   // Why a setting does not take the matmul; empty when it does.
   std::optional<std::string> (*refuses)(const LinearSpec&, std::int64_t rows, const MatmulSetting&) = nullptr;
   // Loads, and compiles where it is not part of the build, what run() launches for this setting.
   void (*prepare)(const PackedLinear&, const MatmulSetting&) = nullptr;
+  // Whether nothing has to be compiled for it.
+  bool (*is_built_in)(const LinearSpec&, std::int64_t rows, const MatmulSetting&) = nullptr;
 };
 
 // The number of rows that buffers must have for a matmul of `rows`. Rounding keeps the shapes that a backend meets few:

@@ -3,7 +3,7 @@
 #include <string>
 #include <system_error>
 
-#include "src/backend/cuda/memory.h"
+#include "src/backend/contract.h"
 #include "src/capi/boundary.h"
 
 namespace stof::capi {
@@ -60,7 +60,7 @@ stof_status keep_failure() noexcept {
 }
 
 void check_host_address(std::string_view of, std::string_view name, const void* address) {
-  if (const std::optional<int> ordinal = cuda::gpu_behind(address))
+  if (const std::optional<int> ordinal = cuda_backend.memory->owner(address))
     fail(ErrorKind::invalid_argument, "{}{} is memory of cuda:{}; accepted: memory of the host", of, name, *ordinal);
 }
 

@@ -3,8 +3,6 @@
 
 #include "src/attention/planned.h"
 #include "src/backend/contract.h"
-#include "src/backend/cuda/attention/kernel_store.h"
-#include "src/backend/cuda/matmul/compile_ahead.h"
 #include "src/fusion/work.h"
 
 namespace stof {
@@ -69,10 +67,10 @@ std::vector<Candidate> candidates_of(const Work& work, const CostContext& contex
     return {{.setting = {}, .predicted_us = rows_us + matmul_flops(work, context) / rates.flops_per_us}};
   std::vector<Candidate> candidates;
   const LinearSpec spec = linear_spec(work.node, context.dtype, context.device);
-  const bool may_compile = context.device->backend != &cuda_backend ||
-                           (!context.built_in_only && cuda::why_not_compiled(*context.device).empty());
+  const auto why_not = context.device->backend->why_not_compiled;
+  const bool may_compile = why_not == nullptr || (!context.built_in_only && why_not(*context.device).empty());
   for (const MatmulChoice& choice : matmul.settings(spec, context.rows))
-    if (may_compile || cuda::is_built_in(spec, context.rows, choice.setting))
+    if (may_compile || matmul.is_built_in(spec, context.rows, choice.setting))
       candidates.push_back({text_of(choice.setting), choice.predicted_us});
   return candidates;
 }

@@ -51,6 +51,9 @@ BROKEN = {
                          "src/backend/cpu/onednn.h:3: only src/backend/cpu/onednn.cpp includes dnnl.hpp"),
     "upward include": ("src/base/a.cpp", SPDX + '#include "src/mask/bind.h"\n',
                        "src/base/a.cpp:2: base may not include mask: it comes later"),
+    "around the contract": ("src/attention/a.cpp", SPDX + '#include "src/backend/cpu/attention.cpp"\n',
+                            "src/attention/a.cpp:2: attention may not include src/backend/cpu/attention.cpp: "
+                            "src/backend/contract.h is the door"),
     "unknown layer": ("src/extra/a.cpp", SPDX,
                       "src/extra/a.cpp:1: src/extra is not one of the layers " + " ".join(check_source.LAYERS)),
     "kernels stand alone": ("kernels/cpu/a.h", HEADER + '#include "src/base/error.h"\n',

@@ -5,6 +5,7 @@
 
 #include "src/backend/contract.h"
 #include "src/backend/cuda/attention.h"
+#include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/driver/api.h"
 #include "src/backend/cuda/driver/blas.h"
 #include "src/backend/cuda/driver/work_stream.h"
@@ -43,6 +44,7 @@ const Backend cuda_backend{.name = "cuda",
                            .open_stream = cuda::open_stream,
                            .missing_for_models = cuda::missing_blas,
                            .versions = versions,
+                           .why_not_compiled = cuda::why_not_compiled,
                            .launch_us = 2};
 
 }  // namespace stof

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "src/backend/cuda/driver/device.h"
+#include "src/backend/cuda/matmul/compile_ahead.h"
 #include "src/backend/cuda/matmul/epilogue.h"
 #include "src/backend/cuda/matmul/gemm.h"
 #include "src/backend/cuda/matmul/mma_gemm.h"
@@ -152,6 +153,7 @@ const MatmulOperations matmul_operations{.pack = pack,
                                          .workspace_bytes = kWorkspaceBytes,
                                          .settings = settings,
                                          .refuses = refuses_setting,
-                                         .prepare = prepare};
+                                         .prepare = prepare,
+                                         .is_built_in = is_built_in};
 
 }  // namespace stof::cuda

@@ -22,7 +22,7 @@ void copy_back(const Device& device, std::span<std::byte> to, const void* from) 
 
 }  // namespace
 
-const MemoryOperations memory_operations{.copy_in = copy_to, .copy_out = copy_back};
+const MemoryOperations memory_operations{.copy_in = copy_to, .copy_out = copy_back, .owner = gpu_behind};
 
 void check_address(const Device& device, std::string_view name, const void* address) {
   if (address == nullptr) fail(ErrorKind::invalid_argument, "attention: {} is a null pointer", name);
