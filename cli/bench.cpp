@@ -6,7 +6,7 @@ namespace stof::cli {
 
 void add_bench(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Measure attention or models here, each output checked first");
-  command->require_subcommand(1);
+  command->require_subcommand(0, 1);  // without one: main.cpp says which there are
   add_bench_attention(*command);
   add_bench_model(*command);
 }

@@ -18,6 +18,7 @@
 #include "cli/demo.h"
 #include "cli/float_dtype.h"
 #include "cli/outputs.h"
+#include "cli/problem_shape.h"
 #include "cli/progress.h"
 #include "cli/roofline.h"
 #include "cli/table.h"

@@ -4,10 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
-
 #include "src/backend/contract.h"
-#include "src/base/error.h"
 #include "src/base/hash.h"
 
 namespace stof::cli {
@@ -16,19 +13,6 @@ namespace {
 bool is_cpu(const Device& device) { return device.backend->memory == nullptr; }
 
 }  // namespace
-
-std::array<std::int64_t, 4> parse_shape(const std::string& text) {
-  std::array<std::int64_t, 4> shape{};
-  const char *next = text.data(), *const end = text.data() + text.size();
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    const auto [rest, error] = std::from_chars(next, end, shape[i]);
-    const bool ends_well = i + 1 < shape.size() ? rest != end && *rest == ',' : rest == end;
-    if (error != std::errc() || !ends_well)
-      fail(ErrorKind::invalid_argument, "--shape {}; accepted: B,H,S,D, as in 1,12,2048,64", text);
-    next = rest + 1;
-  }
-  return shape;
-}
 
 std::vector<std::array<std::int64_t, 4>> default_shapes(const Device& device) {
   if (is_cpu(device))

@@ -11,9 +11,6 @@
 
 namespace stof::cli {
 
-// "1,12,512,64". Throws invalid_argument.
-std::array<std::int64_t, 4> parse_shape(const std::string& text);
-
 std::vector<std::array<std::int64_t, 4>> default_shapes(const Device& device);  // batch, heads, length, head dimension
 std::vector<DType> default_dtypes(const Device& device);
 std::vector<std::string> default_masks(const Device& device, std::int64_t length);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 
 #include "cli/bench_model.h"
@@ -106,6 +107,8 @@ void bench_dtype(const ModelBench& bench, DType dtype, const std::vector<std::st
 }
 
 std::vector<std::string> sentences_of(const ModelBench& bench) {
+  if (!std::filesystem::exists(bench.input))
+    fail(ErrorKind::bad_file, "there is no {}; --input names a file with one sentence a line", bench.input);
   std::vector<std::string> sentences = read_lines(bench.input);
   if (sentences.empty()) fail(ErrorKind::bad_file, "{}: no sentence in it", bench.input);
   return sentences;

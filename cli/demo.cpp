@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -16,7 +17,16 @@ namespace {
 
 enum class Part { all, text, masks };
 
+// What the program comes with lies in the repository; elsewhere it has to be named.
+void check_data(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file))
+    fail(ErrorKind::bad_file, "there is no {}; --data names the folder with sentences.txt and queries.txt",
+         file.string());
+}
+
 void show_text(const DemoFiles& files) {
+  check_data(files.sentences);
+  check_data(files.queries);
   const DemoTexts texts{read_lines(files.sentences), read_lines(files.queries)};
   const Stopwatch watch;
   const Session session = Session::load(files.model);
@@ -53,14 +63,11 @@ void add_demo(CLI::App& app) {
   auto model = std::make_shared<std::string>(), data = std::make_shared<std::string>("data");
   auto reference = std::make_shared<std::string>("tests/data/minilm_embeddings.npy");
   auto part = std::make_shared<std::string>("all");
-  command->add_option("--model", *model, "folder of a Hugging Face encoder")->type_name("DIR")->required();
-  command->add_option("--data", *data, "folder with sentences.txt and queries.txt")
-      ->type_name("DIR")
-      ->capture_default_str();
+  command->add_option("--model", *model, "folder of a Hugging Face encoder")->required();
+  command->add_option("--data", *data, "folder with sentences.txt and queries.txt")->capture_default_str();
   command->add_option("--reference", *reference, "embeddings of the sentences by another program")
-      ->type_name("FILE")
       ->capture_default_str();
-  command->add_option("--part", *part, "text (1 to 3), masks (4) or all")->type_name("PART")->capture_default_str();
+  command->add_option("--part", *part, "text (1 to 3), masks (4) or all")->capture_default_str();
   command->callback([=] {
     const std::filesystem::path folder = *data;
     show({*model, folder / "sentences.txt", folder / "queries.txt", *reference}, parse_part(*part));

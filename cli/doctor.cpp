@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/json_output.h"
 #include "cli/machine.h"
+#include "cli/outputs.h"
 #include "cli/short_spins.h"
 #include "src/backend/cpu/attention/cost_table.h"
 
@@ -125,8 +126,9 @@ Json to_json(const Report& report) {
 void add_doctor(CLI::App& app) {
   CLI::App* command = app.add_subcommand("doctor", "Show what this machine offers, what is missing, and how to get it");
   auto json = std::make_shared<std::string>();
-  command->add_option("--json", *json, "write the findings as JSON into FILE ('-': to stdout)")->type_name("FILE");
+  command->add_option("--json", *json, "write the findings as JSON into FILE ('-': to stdout)");
   command->callback([json] {
+    check_outputs({{"--json", *json, true}});
     Report report{probe_cpu(), probe_gpu(), probe_cache(), cpu::costs_in_use(), {}};
     report.missing = find_missing(report);
     if (*json != "-") print_text(report);

@@ -8,7 +8,9 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <new>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -42,26 +44,36 @@ void keep_standard_descriptors() {
 
 void complain(const std::string& what) { stof::cli::say(fmt::format("stof: {}\n", stof::cli::shortened(what))); }
 
-std::string without_command(const CLI::App& app) {
+std::vector<CLI::App*> commands_of(CLI::App& app) {
+  return app.get_subcommands([](CLI::App*) { return true; });
+}
+
+// Of `stof`, or of a command that has commands of its own, the one that was to be named and was not.
+std::optional<std::string> missing_command(CLI::App& app) {
+  const std::vector<CLI::App*> commands = commands_of(app);
+  if (commands.empty()) return std::nullopt;
+  if (const std::vector<CLI::App*> chosen = app.get_subcommands(); !chosen.empty()) return missing_command(*chosen[0]);
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
+  for (const CLI::App* command : commands) names.push_back(command->get_name());
   const std::vector<std::string> extra = app.remaining();
   const std::string got = extra.empty() ? "no command" : fmt::format("'{}' is no command", extra.front());
-  return fmt::format("{}; accepted: {}", got, fmt::join(names, ", "));
+  const std::string of = app.get_parent() == nullptr ? "" : fmt::format(" of '{}'", app.get_name());
+  return fmt::format("{}{}; accepted: {}", got, of, fmt::join(names, ", "));
 }
 
 // An empty value is a shell variable that was not set, not the wish for the default. Only a text may be empty.
 void refuse_empty_values(CLI::App& app) {
   const auto refuse = [](const std::string& value) { return std::string(value.empty() ? "the value is empty" : ""); };
-  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+  for (CLI::App* command : commands_of(app)) {
+    refuse_empty_values(*command);
     for (CLI::Option* option : command->get_options())
       if (option->get_items_expected_min() > 0 && option->get_name() != "--text") option->check(refuse);
+  }
 }
 
 // Of every command that runs on a device, or plans for one.
 void add_jit(CLI::App& app) {
-  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+  for (CLI::App* command : commands_of(app)) {
     add_jit(*command);
     if (command->get_option_no_throw("--device") == nullptr) continue;
     const auto choose = [](const std::string& jit) {
@@ -73,13 +85,34 @@ void add_jit(CLI::App& app) {
   }
 }
 
+// What --help shows in the place of a value, as docs/cli.md does; of other options CLI11's own word.
+void name_values(CLI::App& app) {
+  static const std::map<std::string, std::vector<std::string>> kNames = {
+      {"DIR", {"--model", "--encoder", "--data"}},
+      {"FILE",
+       {"--q", "--k", "--v", "--out", "--lse", "--lengths", "--lengths-out", "--input", "--hidden-out", "--reference",
+        "--json", "--png", "--dot", "--times", "--source", "file"}},
+      {"EXPR", {"--mask", "mask"}},
+      {"NAME", {"--device", "--kernel", "--dtype", "--random"}},
+      {"PART", {"--part", "--ablation"}},
+      {"SIZES", {"--shape", "--seq"}},
+      {"BITS", {"--scheme"}},
+      {"TIME", {"--budget"}}};
+  for (CLI::App* command : commands_of(app)) {
+    name_values(*command);
+    for (const auto& [shown, names] : kNames)
+      for (const std::string& name : names)
+        if (CLI::Option* option = command->get_option_no_throw(name); option != nullptr) option->type_name(shown);
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app{
       "STOF runs Transformers whose attention is restricted by a mask: which query may attend to which key.\n"
       "Start with 'stof doctor', which says what this machine offers; 'stof COMMAND --help' explains a command.",
       "stof"};
   app.set_version_flag("--version", "stof " STOF_VERSION);
-  app.require_subcommand(0, 1);  // without one: without_command()
+  app.require_subcommand(0, 1);  // without one: missing_command()
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return fmt::format("stof: {}; --help lists what is accepted\n", stof::cli::shortened(error.what()));
   });
@@ -96,14 +129,15 @@ int run(int argc, char** argv) {
   stof::cli::add_tokenize(app);
   stof::cli::add_tune(app);
   add_jit(app);
+  name_values(app);
   refuse_empty_values(app);
   try {
     app.parse(argc, argv);
-    if (app.get_subcommands().empty()) stof::fail(stof::ErrorKind::invalid_argument, "{}", without_command(app));
+    if (const auto missing = missing_command(app)) stof::fail(stof::ErrorKind::invalid_argument, "{}", *missing);
     return 0;
   } catch (const CLI::ExtrasError& error) {
-    if (!app.get_subcommands().empty()) return app.exit(error), 2;
-    stof::fail(stof::ErrorKind::invalid_argument, "{}", without_command(app));
+    if (const auto missing = missing_command(app)) stof::fail(stof::ErrorKind::invalid_argument, "{}", *missing);
+    return app.exit(error), 2;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

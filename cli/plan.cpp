@@ -10,6 +10,7 @@
 #include "cli/float_dtype.h"
 #include "cli/json_output.h"
 #include "cli/outputs.h"
+#include "cli/problem_shape.h"
 #include "src/attention/describe.h"
 #include "src/attention/planned.h"
 #include "src/backend/cpu/attention/cost_table.h"
@@ -19,8 +20,7 @@ namespace stof::cli {
 namespace {
 
 struct PlanOptions {
-  std::string mask, dtype = "f32", device = "auto", kernel = "auto", json;
-  std::vector<std::int64_t> shape;               // batch, heads, sequence, head_dim
+  std::string mask, shape, dtype = "f32", device = "auto", kernel = "auto", json;
   std::optional<std::int64_t> kv_heads, seq_kv;  // as many as heads, as long as the queries
   bool softcap = false;
 };
@@ -33,12 +33,13 @@ struct Outcome {
 };
 
 AttentionShape shape_of(const PlanOptions& options) {
-  AttentionShape shape{.batch = options.shape[0],
-                       .heads = options.shape[1],
-                       .kv_heads = options.kv_heads.value_or(options.shape[1]),
-                       .queries = options.shape[2],
-                       .keys = options.seq_kv.value_or(options.shape[2]),
-                       .head_dim = options.shape[3]};
+  const auto [batch, heads, length, head_dim] = parse_shape(options.shape);
+  AttentionShape shape{.batch = batch,
+                       .heads = heads,
+                       .kv_heads = options.kv_heads.value_or(heads),
+                       .queries = length,
+                       .keys = options.seq_kv.value_or(length),
+                       .head_dim = head_dim};
   shape.dtype = parse_float_dtype(options.dtype);
   shape.capped = options.softcap;
   return shape;
@@ -121,10 +122,7 @@ void add_plan(CLI::App& app) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* command = app.add_subcommand("plan", "Show which kernel, layout and tiles a mask and a shape get, and why");
   command->add_option("mask", options->mask, "the mask, as in 'causal & window(256)'")->required();
-  command->add_option("--shape", options->shape, "B,H,S,D: items, query heads, length, head dimension")
-      ->delimiter(',')
-      ->expected(4)
-      ->required();
+  command->add_option("--shape", options->shape, "B,H,S,D: items, query heads, length, head dimension")->required();
   command->add_option("--kv-heads", options->kv_heads,
                       "heads of keys and values, of which H is a multiple (default H)");
   command->add_option("--seq-kv", options->seq_kv, "number of keys (default S)");

@@ -106,7 +106,7 @@ void add_plans(CLI::App& app) {
   };
   const auto options = std::make_shared<Options>();
   CLI::App* plans = app.add_subcommand("plans", "List, show, verify, export and import what `stof tune` has kept");
-  plans->require_subcommand(1);
+  plans->require_subcommand(0, 1);  // without one: main.cpp says which there are
   CLI::App* listed = plans->add_subcommand("list", "Show every plan, and why one is not used here");
   listed->add_option("--json", options->json, "as JSON, into a file, or - for stdout");
   listed->callback([options] { list(options->json); });

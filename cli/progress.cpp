@@ -27,7 +27,7 @@ Progress::Progress(std::string what, std::int64_t total)
 
 Progress::~Progress() {
   if (!terminal_) draw();
-  std::fputc('\n', stderr);
+  if (total_ != kUnknown) std::fputc('\n', stderr);
 }
 
 void Progress::advance(std::int64_t by) {
@@ -42,6 +42,7 @@ void Progress::set(std::int64_t done, std::int64_t total) {
 }
 
 void Progress::draw() const {
+  if (total_ == kUnknown) return;
   const auto filled = static_cast<std::size_t>(total_ == 0 ? kWidth : kWidth * done_ / total_);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
   say(fmt::format("{}{} [{:<{}}] {}/{}  {:.1f} s", terminal_ ? "\r" : "", what_, std::string(filled, '#'), kWidth,

@@ -9,6 +9,8 @@ namespace stof::cli {
 
 class Progress {
  public:
+  static constexpr std::int64_t kUnknown = -1;  // nothing is drawn until set() says more
+
   Progress(std::string what, std::int64_t total);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

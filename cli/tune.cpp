@@ -125,7 +125,7 @@ void run(const TuneCommand& command) {
   const std::unique_ptr<KernelsAhead> ahead = kernels_ahead(model, options, command.compilers);
   TuneResult result;
   {
-    Progress progress("tuning", 0);
+    Progress progress("tuning", Progress::kUnknown);
     options.progress = [&](int done, int total) { progress.set(done, total); };
     result = tune(model, options);
   }

@@ -2,6 +2,7 @@
 #include "stof/device.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <hwy/targets.h>
 #include <omp.h>
 
@@ -65,7 +66,8 @@ Device open_device(std::string_view name) {
   if (automatic) return cuda::open(0);
   if (const std::optional<int> ordinal = cuda_ordinal(name)) return open_cuda(name, *ordinal);
   if (const std::optional<DeviceCaps> caps = cuda::described(name)) return cuda::open_described(*caps);
-  fail(ErrorKind::invalid_argument, "unknown device '{}'; accepted: auto, cpu, cuda, cuda:N", name);
+  fail(ErrorKind::invalid_argument, "unknown device '{}'; accepted: auto, cpu, cuda, cuda:N; to plan for: {}", name,
+       fmt::join(cuda::described_names(), ", "));
 }
 
 }  // namespace stof

@@ -113,7 +113,7 @@ class Errors(unittest.TestCase):
             (6, I32, "attention: dtype i32; accepted: f32, f16, bf16"),
         ):
             self.refused(message, lambda: STOF.plan(mask, good[:at] + (value,) + good[at + 1 :]))
-        self.refused("unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N", lambda: STOF.plan(mask, good, "tpu"))
+        self.refused("unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N; to plan for: cuda:h200, cuda:h100, cuda:a100", lambda: STOF.plan(mask, good, "tpu"))
         self.refused("unknown attention kernel 'sharp'; accepted: auto, block_attention, row_attention",
                      lambda: STOF.plan(mask, good, kernel="sharp"))  # fmt: skip
         size = c.c_size_t(5)

@@ -162,7 +162,7 @@ class Attention(unittest.TestCase):
         self.refused(2, "--dtype i32; accepted: f32, f16, bf16", "--dtype", "i32")
         self.refused(2, "attention: scale = nan; accepted: a finite number", "--scale", "nan")
         self.refused(2, "attention: softcap = 0; accepted: a finite number above 0", "--softcap", "0")
-        self.refused(2, "unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N", "--device", "tpu")
+        self.refused(2, "unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N; to plan for: cuda:h200, cuda:h100, cuda:a100", "--device", "tpu")
 
     def test_bad_outputs(self):
         out = str(self.folder / "out.npy")

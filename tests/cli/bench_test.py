@@ -137,7 +137,8 @@ class Bench(unittest.TestCase):
     def test_errors(self):
         model = ("model", "--part", "encoder")
         for arguments, code, message in (
-            ((), 2, "A subcommand is required; --help lists what is accepted"),
+            ((), 2, "no command of 'bench'; accepted: attention, model"),
+            (("models",), 2, "'models' is no command of 'bench'; accepted: attention, model"),
             (("attention", "--shape", "1,2,3"), 2, "--shape 1,2,3; accepted: B,H,S,D, as in 1,12,2048,64"),
             (("attention", "--dtype", "f64"), 2, "--dtype f64; accepted: f32, f16, bf16"),
             (("attention", "--threads", "-1"), 2, "--threads -1; accepted: 0 (all) to 1024"),

@@ -118,7 +118,7 @@ class Calibrate(unittest.TestCase):
 
     def test_errors(self):
         for arguments, code, message in (
-            (("--device", "gpu"), 2, "unknown device 'gpu'; accepted: auto, cpu, cuda, cuda:N"),
+            (("--device", "gpu"), 2, "unknown device 'gpu'; accepted: auto, cpu, cuda, cuda:N; to plan for: cuda:h200, cuda:h100, cuda:a100"),
             (("--device", "cuda:h200"), 4, "NVIDIA H200 (described) is a description to plan with; accepted for "
              "running: cuda, cuda:N"),
             (("--device", "cpu", "--times", __file__), 2,

@@ -62,7 +62,7 @@ class Demo(unittest.TestCase):
         done = demo(data="nowhere")
         self.assertEqual(done.returncode, 2)
         self.assertEqual(
-            done.stderr, "stof: cannot read nowhere/sentences.txt: No such file or directory\n"
+            done.stderr, "stof: there is no nowhere/sentences.txt; --data names the folder with sentences.txt and queries.txt\n"
         )
 
 

@@ -83,7 +83,7 @@ class Doctor(unittest.TestCase):
 
     def test_errors(self):
         done = stof("doctor", "--json", "/nowhere/report.json")
-        self.assertEqual(done.returncode, 2)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertEqual(
             done.stderr,
             "stof: cannot write '/nowhere/report.json': No such file or directory\n",

@@ -44,6 +44,12 @@ class Main(unittest.TestCase):
                 with self.subTest(command=command, name=name):
                     self.assertRegex(words, "^[A-Z][a-z]+,? ")
 
+    def test_help_names_files_folders_and_masks(self):
+        for command, words in ((("run",), "--model DIR REQUIRED"), (("attention",), "--mask EXPR=all"),
+                               (("bench", "attention"), "--json FILE "), (("plan",), "mask EXPR REQUIRED")):  # fmt: skip
+            with self.subTest(command):
+                self.assertIn(f"  {words}", stof(*command, "--help").stdout)
+
     def test_errors(self):
         accepted = f"; accepted: {', '.join(COMMANDS)}"
         see = "; --help lists what is accepted"
@@ -55,6 +61,8 @@ class Main(unittest.TestCase):
             (("doctor", "--fast"), f"The following argument was not expected: --fast{see}"),
             (("doctor", "--json", ""), f"--json: the value is empty{see}"),
             (("mask",), f"mask is required{see}"),
+            (("bench", "attention", "--mask", ""), f"--mask: the value is empty{see}"),
+            (("plans",), "no command of 'plans'; accepted: list, show, verify, export, import"),
             (("demo", "--model", "m", "--part", "none"), "--part none; accepted: all, text, masks"),
         ):
             with self.subTest(arguments):

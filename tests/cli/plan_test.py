@@ -160,6 +160,8 @@ class Plan(unittest.TestCase):
 
     def test_errors(self):
         for arguments, code, message in (
+            (("all", "--shape", "1,12,64"), 2, "--shape 1,12,64; accepted: B,H,S,D, as in 1,12,2048,64"),
+            (("all", "--shape", "1,12,x,64"), 2, "--shape 1,12,x,64; accepted: B,H,S,D, as in 1,12,2048,64"),
             (("all", "--shape", "1,12,64,300"), 2, "attention: head_dim = 300; accepted: 1..256"),
             (("all", "--shape", "1,12,64,64", "--kv-heads", "5"), 2,
              "attention: heads = 12 is not a multiple of kv_heads = 5"),

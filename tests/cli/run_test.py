@@ -211,7 +211,7 @@ class Run(unittest.TestCase):
             (["--threads", 100000], 2, "--threads 100000; accepted: 0 (all) to 1024"),
             (["--pooling", "sum"], 2, "--pooling sum; accepted: auto, cls, mean, max, last, none"),
             (["--dtype", "f8"], 2, "--dtype f8; accepted: f32, f16, bf16"),
-            (["--device", "tpu"], 2, "unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N"),
+            (["--device", "tpu"], 2, "unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N; to plan for: cuda:h200, cuda:h100, cuda:a100"),
             (["--dtype", "f16"], 3, "no matmul in f16 on the CPU; accepted: f32, bf16"),
             (["--mask", "window(-1)"], 2,
              "mask: window: w = -1; accepted: 0 to 1152921504606846976\n  window(-1)\n         ^"),

@@ -30,6 +30,12 @@ std::optional<DeviceCaps> described(std::string_view name) {
   return std::nullopt;
 }
 
+std::vector<std::string_view> described_names() {
+  std::vector<std::string_view> names;
+  for (const Description& description : kDescriptions) names.push_back(description.name);
+  return names;
+}
+
 Device open(int ordinal) { return {.backend = &cuda_backend, .ordinal = ordinal, .caps = gpu(ordinal).caps}; }
 Device open_described(const DeviceCaps& caps) {
   return {.backend = &cuda_backend, .ordinal = kDescribed, .caps = caps};

@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "src/backend/cuda/driver/gpu.h"
 #include "stof/device.h"
@@ -13,6 +14,7 @@ inline constexpr int kDescribed = -1;  // ordinal of a device that is not there
 
 // "cuda:h200", "cuda:a100": what a plan needs to know. Empty for another name.
 std::optional<DeviceCaps> described(std::string_view name);
+std::vector<std::string_view> described_names();
 
 Device open(int ordinal);  // throws device
 Device open_described(const DeviceCaps& caps);
