@@ -46,8 +46,11 @@ struct Tensors {
 };
 
 TEST(DeviceMessages, NameWhatIsAccepted) {
-  EXPECT_ERROR(open_device("tpu"), kInvalid, "unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N; to plan for: cuda:h200, cuda:h100, cuda:a100");
-  EXPECT_ERROR(open_device("cuda:x"), kInvalid, "unknown device 'cuda:x'; accepted: auto, cpu, cuda, cuda:N; to plan for: cuda:h200, cuda:h100, cuda:a100");
+  EXPECT_ERROR(open_device("tpu"), kInvalid,
+               "unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N; to plan for: cuda:h200, cuda:h100, cuda:a100");
+  EXPECT_ERROR(
+      open_device("cuda:x"), kInvalid,
+      "unknown device 'cuda:x'; accepted: auto, cpu, cuda, cuda:N; to plan for: cuda:h200, cuda:h100, cuda:a100");
   const std::string missing = cuda::missing_driver();
   if (!missing.empty())
     EXPECT_ERROR(open_device("cuda:1"), ErrorKind::device,

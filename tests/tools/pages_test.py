@@ -14,15 +14,11 @@ ROOT = Path(__file__).resolve().parents[2]
 MARKED = re.compile(r"<!-- ([\w-]+) -->\n(.*?)<!-- /\1 -->", re.DOTALL)
 RESULT = re.compile(r"\]\((?:\.\./)+(bench/results/[^)]+)\)")
 
-<<<<<<< HEAD
 # By page and mark; bench/report.py writes what is not here. None: of more than the files that the text names,
 # or by a program that measures first.
-=======
-# By page and mark; bench/report.py writes what is not here. None: by a program that measures, too, or of more files than
-# the text names.
->>>>>>> f09af32 (The page of int8 weights is written by what measures it)
 WRITERS = {
     ("docs/decisions/0005-no-int8-weights.md", "int8-weights"): None,
+    ("docs/decisions/0008-no-precompiled-prelude.md", "nvrtc-units"): None,
     ("docs/decisions/0010-words-are-stored.md", "limits"): ["bench/limits_table.py"],
     ("docs/fusion.md", "fusion-h200"): ["bench/fusion_table.py"],
     ("docs/fusion.md", "fusion-more-h200"): ["bench/fusion_table.py", "--more"],
