@@ -25,6 +25,7 @@ WRITERS = {
     ("docs/benchmarks.md", "softcap-gpu"): ["bench/softcap_table.py"],
     ("docs/hardening.md", "fuzz"): ["tools/fuzz_table.py"],
     ("docs/hardening.md", "soak"): ["tools/soak_table.py"],
+    ("docs/kernels/attention-log.md", "counters"): ["bench/counters.py"],
     ("docs/kernels/gemm.md", "plain"): None,
     ("docs/kernels/gemm.md", "layer"): None,
     ("docs/kernels/gemm.md", "choices"): None,
