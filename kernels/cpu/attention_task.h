@@ -50,7 +50,6 @@ struct BlockTask {
   std::int64_t visit_count = 0;
   std::int64_t row = 0;
   int rows = 0, lane = 0;
-  void* kept = nullptr;                  // of this thread, for keys and values packed once for several tasks, or null
   const BlockTask* following = nullptr;  // probably the next one of this thread: what it begins with is brought near
 };
 

@@ -10,7 +10,6 @@
 #include <type_traits>
 
 #include "kernels/cpu/attention_task.h"
-#include "kernels/cpu/kept_keys.h"
 #include "kernels/cpu/panel-inl.h"
 #include "kernels/cpu/storage-inl.h"
 
@@ -70,8 +69,6 @@ class RowBlock {
  public:
   RowBlock(const AttentionNumbers& numbers, const BlockTiles& tiles, const BlockTask& task, float* scratch)
       : numbers_(numbers), tiles_(tiles), task_(task), depth_((numbers.head_dim + kLanes - 1) / kLanes * kLanes) {
-    const std::int64_t block_floats = std::int64_t{tiles.block_kv} * depth_;
-    if (task.kept != nullptr) kept_ = KeptKeys(task.kept, task.head, block_floats / Words::kEach);
     const auto take = [&](std::int64_t floats) {
       float* const part = scratch;
       scratch += (floats + 15) / 16 * 16;
@@ -83,8 +80,8 @@ class RowBlock {
     s_ = take(std::int64_t{tiles.block_kv} * kPanel);
     top_ = take(rows);
     sum_ = take(rows);
-    k_ = take(block_floats);
-    v_ = take(block_floats);
+    k_ = take(std::int64_t{tiles.block_kv} * depth_);
+    v_ = take(std::int64_t{tiles.block_kv} * depth_);
     wide_ = take(std::int64_t{kTogether} * depth_);
     first_panel_ = task.lane / kPanel;
     last_panel_ = (task.lane + task.rows - 1) / kPanel;
@@ -102,11 +99,9 @@ class RowBlock {
   }
 
   void add_keys(Ahead& ahead, const AttentionHead& head, int key_start) const {
-    const int keys = std::min(tiles_.block_kv, head.keys - key_start), block = key_start / tiles_.block_kv;
-    const bool kept = head.k == task_.head.k && kept_.has(block);
-    const std::int64_t stride = kPairs ? numbers_.head_dim : depth_ * 4 / static_cast<int>(sizeof(T));
-    ahead.add(kept ? rows_at(kept_.keys(block), 0, stride) : rows_at(head.k, key_start, head.k_stride), keys);
-    ahead.add(kept ? rows_at(kept_.values(block), 0, stride) : rows_at(head.v, key_start, head.v_stride), keys);
+    const int keys = std::min(tiles_.block_kv, head.keys - key_start);
+    ahead.add(rows_at(head.k, key_start, head.k_stride), keys);
+    ahead.add(rows_at(head.v, key_start, head.v_stride), keys);
   }
 
   // During visit i: the keys of the next one, or what the end of this task and the beginning of the next will touch.
@@ -195,62 +190,35 @@ class RowBlock {
     const AttentionHead& head = task_.head;
     if constexpr (std::is_same_v<T, float>)
       if (numbers_.head_dim == depth_) return rows_at(head.v, key_start, head.v_stride);
-    return packed_values(key_start, keys, v_);
+    return packed_values(key_start, keys);
   }
 
-  // Keys next to each other, as products read them; the same rows again, if nothing is to be packed any more.
-  Rows packed_keys(int key_start, int keys, float* to) const {
-    const AttentionHead& head = task_.head;
-    if constexpr (kPairs) {
-      auto* row = reinterpret_cast<T*>(to);
-      for (int j = 0; j < keys; ++j, row += numbers_.head_dim)
-        std::copy_n(row_at(head.k, key_start + j, head.k_stride), numbers_.head_dim, row);
-      return rows_at(to, 0, numbers_.head_dim);
-    } else {
-      return widened(head.k, head.k_stride, key_start, keys, to);
-    }
-  }
-
-  // A row for each word of keys; a key past the last one is 0.
-  Rows packed_values(int key_start, int keys, float* to) const {
+  // A row for each word of keys, in v_; a key past the last one is 0.
+  Rows packed_values(int key_start, int keys) const {
     const AttentionHead& head = task_.head;
     if constexpr (kPairs) {
       std::fill_n(wide_, depth_, 0.f);
       for (int j = 0; j < keys; j += 2) {
         const T* const low = row_at(head.v, key_start + j, head.v_stride);
         const T* const high = j + 1 < keys ? low + head.v_stride : reinterpret_cast<const T*>(wide_);
-        join_rows(low, high, numbers_.head_dim, to + std::int64_t{j / 2} * depth_);
+        join_rows(low, high, numbers_.head_dim, v_ + std::int64_t{j / 2} * depth_);
       }
-      return rows_of(to);
+      return rows_of(v_);
     } else {
-      return widened(head.v, head.v_stride, key_start, keys, to);
+      return widened(head.v, head.v_stride, key_start, keys, v_);
     }
-  }
-
-  void find_rows(int key_start, Block& block) const {
-    const int index = key_start / tiles_.block_kv;
-    if (!kept_.has_place(index)) {
-      block.k = key_rows(key_start, block.keys);
-      block.v = value_rows(key_start, block.keys);
-      return;
-    }
-    const int keys = kept_.has(index) ? 0 : block.keys;  // to pack
-    block.k = packed_keys(key_start, keys, kept_.keys(index));
-    block.v = packed_values(key_start, keys, kept_.values(index));
-    kept_.set(index);
   }
 
   void visit(const BlockVisit& entry, const Ahead& ahead) {
     const int keys = std::min(tiles_.block_kv, task_.head.keys - entry.key_start);
-    Block block{.k = {},
-                .v = {},
+    Block block{.k = key_rows(entry.key_start, keys),
+                .v = value_rows(entry.key_start, keys),
                 .keys = keys,
                 .head_dim = numbers_.head_dim,
                 .depth = depth_,
                 .ahead = ahead,
                 .panels = last_panel_ - first_panel_ + 1,
                 .unit = scale_of_scores()};
-    find_rows(entry.key_start, block);
     if (numbers_.softcap > 0) block.cap = cap(), block.to_cap = block.unit / cap(), block.unit = 1.f;
     if (entry.mask < 0) {
       for (int panel = first_panel_; panel <= last_panel_; ++panel) attend<Words, false>(block, panel_at(panel));
@@ -267,7 +235,7 @@ class RowBlock {
   // of the product and added for those query rows alone that may see them.
   void visit_not_finite(Block block, int key_start) {
     const AttentionHead& head = task_.head;
-    block.v = packed_values(key_start, block.keys, v_);
+    block.v = packed_values(key_start, block.keys);
     bool finite[kMaxBlockKv];
     for (int j = 0; j < block.keys; ++j) {
       widen_row(row_at(head.v, key_start + j, head.v_stride), numbers_.head_dim, wide_, depth_);
@@ -335,7 +303,6 @@ class RowBlock {
   AttentionNumbers numbers_;
   BlockTiles tiles_;
   BlockTask task_;
-  KeptKeys kept_;
   int depth_;  // head_dim rounded up to whole vectors
   int first_panel_ = 0, last_panel_ = 0;
   float *q_, *o_, *s_, *top_, *sum_, *k_, *v_, *wide_;

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "kernels/cpu/attention_task.h"
-#include "kernels/cpu/kept_keys.h"
 #include "src/backend/cpu/memory.h"
 #include "src/layout/block_layout.h"
 
@@ -19,7 +18,6 @@ struct ArrangedBlocks {
   std::vector<BlockVisit> visits;
   std::vector<std::uint8_t> masks;
   mutable ScratchPool scratch;
-  mutable ScratchPool kept{KeptKeys::kBytes};  // taken by calls that visit keys often
 
   ArrangedBlocks(BlockLayout layout, std::size_t scratch_bytes);
 };

@@ -3,11 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <optional>
 #include <utility>
 
 #include "kernels/cpu/block_attention.h"
-#include "kernels/cpu/kept_keys.h"
 #include "src/backend/cpu/attention/cost.h"
 #include "src/backend/cpu/attention/work_list.h"
 #include "src/backend/cpu/layout.h"
@@ -50,34 +48,6 @@ void add_pieces(const ArrangedBlocks& blocks, const AttentionItem& item, std::in
   }
 }
 
-// Whether a thread visits a block of keys often enough for packing it once to pay. 16-bit values are packed or widened
-// in any case; fp32 is read where it lies, which is slower only where rows are far apart.
-bool worth_keeping(const AttentionCall& call, int block_kv, const std::pmr::vector<Piece>& pieces, int threads) {
-  const bool read_in_place = call.dtype == DType::f32;
-  if (read_in_place && call.k_strides.row == call.head_dim) return false;
-  std::int64_t visits = 0, blocks = 0;
-  for (const Piece& piece : pieces) visits += piece.end - piece.begin;
-  for (const AttentionItem& item : call.items) blocks += (item.keys + block_kv - 1) / block_kv * call.kv_heads;
-  return visits >= (read_in_place ? 8 : 4) * threads * blocks;
-}
-
-// For each thread of a call what it keeps keys in, or null if it keeps none.
-class KeptOfThreads {
- public:
-  KeptOfThreads(const ArrangedBlocks& blocks, const AttentionCall& call, const std::pmr::vector<Piece>& pieces,
-                int threads)
-      : threads_(threads) {
-    if (!worth_keeping(call, blocks.tiles.block_kv, pieces, threads)) return;
-    lease_.emplace(blocks.kept, threads, call.memory);
-    for (int thread = 0; thread < threads; ++thread) KeptKeys::forget(lease_->at(thread));
-  }
-  void* mine() const { return lease_ ? lease_->at(threads_ == 1 ? 0 : thread_index()) : nullptr; }
-
- private:
-  int threads_;
-  std::optional<ScratchPool::Lease> lease_;
-};
-
 }  // namespace
 
 Refusal blocks_refuse(const AttentionProblem&, const DeviceCaps&) { return std::nullopt; }
@@ -110,7 +80,6 @@ void run_blocks(const AttentionPlan&, const ArrangedMask& mask, const AttentionC
   for (const AttentionItem& item : call.items)
     for (std::int64_t head = 0; head < call.heads; ++head) add_pieces(blocks, item, head, cost, pieces);
   const AttentionNumbers numbers = numbers_of(call, device.caps);
-  const KeptOfThreads kept(blocks, call, pieces, threads_for(pieces, device.caps.cores));
   const auto task_of = [&](const Piece& piece) {
     return BlockTask{.head = head_of(call, piece),
                      .visits = blocks.visits.data() + piece.begin,
@@ -122,7 +91,6 @@ void run_blocks(const AttentionPlan&, const ArrangedMask& mask, const AttentionC
   spread(pieces, {device.caps.cores, kPartRows}, blocks.scratch,
          [&](const Piece& piece, const Piece* following, void* scratch) {
            BlockTask next, task = task_of(piece);
-           task.kept = kept.mine();
            if (following != nullptr) {
              next = task_of(*following);
              task.following = &next;
