@@ -186,8 +186,9 @@ def main():
     whole = [row for row in grid["rows"] if row["ablation"] == "both"]
     key = whole[0]["plan"]["key"]
     links = ", ".join(link(path, PAGE) for path in paths)
+    commits = ", ".join(dict.fromkeys(report["commit"] for report in [grid, *others] if "commit" in report))
     text = (f"{key['device']}, {key['dtype']}, device time by replaying a graph; driver {key['driver']}, CUDA {key['cuda']}, cuBLASLt "
-            f"{key['blas']}, torch {', '.join(sorted({report['torch'] for report in torches}))}; commit {grid['commit']}. From {links}.\n\n"
+            f"{key['blas']}, torch {', '.join(sorted({report['torch'] for report in torches}))}; of {commits}. From {links}.\n\n"
             + times_table(whole, peers) + aims_table(whole) + plans_table(whole) + search_table(colds or whole) + ablation_table(grid["rows"])
             + peer_table(peers) + memory_table(whole, peers))  # fmt: skip
     if more:
