@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from attention_cpu import splitmix64
 from cpu_run import ROOT, Results, environment, show
 
 CACHE = ROOT / ".cache/peers"
-ROUNDS = 2
+ROUNDS = 3  # the middle one counts: others may use the machine in one
 SHAPES = ((1, 128), (8, 128), (1, 512), (1, 4096))
 VOCABULARY = 1000
 COSINE = {"f32": 0.99999, "bf16": 0.999}
@@ -30,7 +31,7 @@ ERROR = {"f32": 1e-4, "bf16": 5e-2}  # after twelve layers, against STOF's fp32
 
 
 class Engine:
-    """A worker process, stopped while others are measured: it waits for its next line."""
+    """A worker process, stopped while others are measured: some engines' threads spin for a while after a call."""
 
     def __init__(self, name, checkpoint, converted, threads):
         here = Path(__file__).resolve().parent
@@ -41,14 +42,17 @@ class Engine:
             env={**os.environ, "OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": ""})  # fmt: skip
 
     def ask(self, **what):
+        self.process.send_signal(signal.SIGCONT)
         self.process.stdin.write(json.dumps(what) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"the engine ended with {self.process.wait()}")
+        self.process.send_signal(signal.SIGSTOP)
         return json.loads(line)
 
     def close(self):
+        self.process.send_signal(signal.SIGCONT)
         self.process.stdin.close()
         self.process.wait()
 
@@ -138,12 +142,14 @@ class Comparison:
         rounds = {name: {} for name in wanted}
         for name in self.names:
             self.engine_start(name, middle, peers["first embedding"])
-        running = {name: self.engine(name, self.model) for name in self.names if "failed" not in peers["first embedding"][name]}
+        running = {}  # each starts in its first turn: it loads while nothing is measured
         for _ in range(ROUNDS):
             for dtype in ("f32", "bf16"):
                 self.own_sentences(dtype, peers, rounds)
-            for name, engine in running.items():
-                attempt(peers["sentences batch 8"], name, lambda: self.engine_sentences(name, engine, texts, middle, peers, rounds))
+            for name in self.names:
+                if "failed" not in peers["first embedding"][name]:
+                    engine = running[name] if name in running else running.setdefault(name, self.engine(name, self.model))
+                    attempt(peers["sentences batch 8"], name, lambda: self.engine_sentences(name, engine, texts, middle, peers, rounds))
         for engine in running.values():
             engine.close()
         for what in wanted:
@@ -202,13 +208,14 @@ class Comparison:
                 continue
             ids = [[splitmix64(text * shape[1] + i) % VOCABULARY for i in range(shape[1])] for text in range(shape[0])]
             peers, rounds = {}, {}
-            running = {name: self.engine(name, self.encoder) for name in self.names}
+            running = {}
             with tempfile.TemporaryDirectory() as folder:
                 reference = f"{folder}/hidden.npy"
                 for _ in range(ROUNDS):
                     self.own_encoder(shape, peers, rounds, reference)
-                    for name, engine in running.items():
+                    for name in self.names:
                         if "failed" not in peers.get(name, {}):
+                            engine = running[name] if name in running else running.setdefault(name, self.engine(name, self.encoder))
                             attempt(peers, name, lambda: self.engine_encoder(name, engine, ids, peers, rounds, reference))
             for engine in running.values():
                 engine.close()
@@ -243,7 +250,7 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--part", choices=["all", "sentences", "encoder"], default="all")
     parser.add_argument("--engine", action="append", help="these engines alone")
-    parser.add_argument("--seconds", type=float, default=1.5, help="that a row is timed for in each of two rounds")
+    parser.add_argument("--seconds", type=float, default=1.5, help="that a row is timed for in each of three rounds")
     parser.add_argument("--resume", action="store_true", help="rows that the file has are not measured again")
     arguments = parser.parse_args()
     comparison = Comparison(arguments)
