@@ -82,7 +82,7 @@ void write_source(const cuda::NamedCosts& costs, const cuda::CostSource& source,
 }
 
 void fit(const CalibrateOptions& options, const Json& times, const Device& device, bool print) {
-  cuda::NamedCosts costs = cuda::built_in_named_costs();
+  cuda::NamedCosts costs = cuda::of_instances(cuda::built_in_named_costs());
   Table table({"costs", "samples", "error"});
   for (const GpuFit& one : fit_gpu_costs(times.at("rows"), device)) {
     costs[one.name] = one.costs;

@@ -25,7 +25,7 @@ __device__ __forceinline__ void prepare(typename Traits::Team& team) {
 }
 
 // out = softmax(scale q k^T, over the allowed keys) v, per slice; rows without a key give 0 and LSE -inf.
-// Grid: at most slices * items / kTeams CTAs of kThreads, kCtas an SM; more items than teams need p.queue.
+// Grid: at most slices * items / kTeams CTAs of kThreads, kCtas an SM; long lists of items are dealt from p.queue.
 // Needs: 16-byte aligned rows (tensor maps), keys past p.call.shape.keys forbidden by the words or by key_lengths.
 // Writes: rows below query_lengths of every slice, each once, by the team that held the row block (or its last part).
 template <class Traits>

@@ -19,7 +19,7 @@ struct StreamLoader {
     const int total = p.call.shape.slices * p.layout.item_count;
     int turn = 0;
     if (p.call.shape.query_lengths || p.layout.group_of) wait_for_previous_grid();  // which may have made them
-    // Without a queue every other round goes backwards: who began with the dearest row block ends with the cheapest.
+    // Without a queue every other round goes backwards: after two rounds who began with the dearest has the cheapest.
     int behind = teams - 1 - first;  // teams that the round has still to come to
     const auto after = [&](int index) {
       if (p.queue) return teams + count_on(p.queue);

@@ -129,6 +129,13 @@ TEST(GpuCosts, EveryInstanceIsInTheBuiltInTable) {
     EXPECT_FALSE(text.empty());
 }
 
+TEST(GpuCosts, OfAnInstanceThatIsGoneAreLeftOut) {
+  const NamedCosts& costs = built_in_named_costs();
+  NamedCosts more = costs;
+  more.emplace("stream_d64_t9_p9_k1_s2_c1_g1", costs.begin()->second);
+  EXPECT_EQ(of_instances(more), costs);
+}
+
 TEST(GpuCosts, StoredTimesOfAnInstanceThatIsGoneArePassedOver) {
   EXPECT_TRUE(is_priced({"gather_attention", "gather_bf16_d64_n4_c4", 2}, DType::bf16));
   EXPECT_FALSE(is_priced({"gather_attention", "gather_bf16_d128_n4_c2", 2}, DType::bf16));

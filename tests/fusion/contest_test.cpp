@@ -77,52 +77,47 @@ TEST(WorthTrying, WhatComesNearTheBestOfWhatTakesMost) {
   EXPECT_EQ(changes, (std::vector<std::string>{"out b", "up a", "up c"}));
 }
 
-TEST(Contest, WhoMayNotWinIsTimedAndDoesNotWin) {
-  const Device device = open_device("cpu");
-  const Model model = small_bert(1);
-  const Graph graph = simplify(build_graph(model));
-  const Blocks blocks(graph, {&device, DType::f32});
-  ContestOptions options;
-  options.program.device = device;
-  options.program.longest = model.config.max_positions;
-  options.program.weights = std::make_shared<WeightStore>();
-  options.bucket = bucket_of({32, 2, 16}, model.config.max_positions);
-  options.vocabulary = model.config.vocab_size;
-  options.seconds = 0.002;
-  Contest contest(blocks, options);
-  contest.enter({"default", default_scheme(blocks), {}, false});
-  contest.race();
-  ASSERT_EQ(contest.times().size(), 1U);
-  EXPECT_GT(contest.times().front().us, 0);
-  EXPECT_ERROR(contest.winner(), ErrorKind::internal,
+class OfSmallBert : public ::testing::Test {
+ protected:
+  ContestOptions options() const {
+    ContestOptions made;
+    made.program = {.device = device_, .longest = model_.config.max_positions};
+    made.program.weights = std::make_shared<WeightStore>();
+    made.bucket = bucket_of({32, 2, 16}, model_.config.max_positions);
+    made.vocabulary = model_.config.vocab_size;
+    made.seconds = 0.002;
+    return made;
+  }
+
+  Device device_ = open_device("cpu");
+  Model model_ = small_bert(1);
+  Graph graph_ = simplify(build_graph(model_));
+  Blocks blocks_{graph_, {&device_, DType::f32}};
+  Contest contest_{blocks_, options()};
+};
+
+TEST_F(OfSmallBert, WhoMayNotWinIsTimedAndDoesNotWin) {
+  contest_.enter({"default", default_scheme(blocks_), {}, false});
+  contest_.race();
+  ASSERT_EQ(contest_.times().size(), 1U);
+  EXPECT_GT(contest_.times().front().us, 0);
+  EXPECT_ERROR(contest_.winner(), ErrorKind::internal,
                "no plan computes what the unfused model does: the best is off by inf");
-  contest.enter({"again", default_scheme(blocks), {}});
-  contest.race();
-  EXPECT_EQ(contest.winner().what, "again");
-  EXPECT_GT(contest.arena_bytes(), 0);
-  EXPECT_LE(contest.error_against_f32(), 1e-5);
+  contest_.enter({"again", default_scheme(blocks_), {}});
+  contest_.race();
+  EXPECT_EQ(contest_.winner().what, "again");
+  EXPECT_GT(contest_.arena_bytes(), 0);
+  EXPECT_LE(contest_.error_against_f32(), 1e-5);
 }
 
-// As many rounds for each, and values in memory that they share.
-TEST(Contest, RivalsAreTimedInTheSameRounds) {
-  const Device device = open_device("cpu");
-  const Model model = small_bert(1);
-  const Graph graph = simplify(build_graph(model));
-  const Blocks blocks(graph, {&device, DType::f32});
-  ContestOptions options;
-  options.program = {.device = device, .longest = model.config.max_positions};
-  options.program.weights = std::make_shared<WeightStore>();
-  options.bucket = bucket_of({32, 2, 16}, model.config.max_positions);
-  options.vocabulary = model.config.vocab_size;
-  options.seconds = 0.002;
-  Contest contest(blocks, options);
-  contest.enter({"default", default_scheme(blocks), {}});
-  contest.enter({"detached", detached_scheme(blocks), {}});
-  EXPECT_TRUE(contest.times().empty());
-  contest.race();
-  ASSERT_EQ(contest.times().size(), 2U);
-  EXPECT_EQ(contest.times()[0].runs, contest.times()[1].runs);
-  for (const ConfirmedTime& time : contest.times()) EXPECT_LE(time.error, 1e-5);
+// Their values lie in the same memory. What is timed when: tests/runtime/turns_test.cpp.
+TEST_F(OfSmallBert, RivalsThatShareMemoryAreEachRight) {
+  contest_.enter({"default", default_scheme(blocks_), {}});
+  contest_.enter({"detached", detached_scheme(blocks_), {}});
+  EXPECT_TRUE(contest_.times().empty());
+  contest_.race();
+  ASSERT_EQ(contest_.times().size(), 2U);
+  for (const ConfirmedTime& time : contest_.times()) EXPECT_LE(time.error, 1e-5);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <mutex>
+#include <set>
 
 #include "src/backend/cuda/attention/instances.h"
 #include "src/base/error.h"
@@ -101,6 +102,19 @@ CostTable table_of(const NamedCosts& named, CostSource source) {
           .band = costs_of<BandCosts>(named, band_instances()),
           .decode = costs_of<DecodeCosts>(named, "decode"),
           .source = std::move(source)};
+}
+
+NamedCosts of_instances(NamedCosts named) {
+  std::set<std::string, std::less<>> there{"decode"};
+  const auto add = [&there](const auto& instances) {
+    for (const auto& instance : instances) there.insert(key_of(instance));
+  };
+  add(stream_instances());
+  add(gather_instances());
+  add(mma_instances());
+  add(band_instances());
+  std::erase_if(named, [&there](const auto& one) { return !there.contains(one.first); });
+  return named;
 }
 
 const NamedCosts& built_in_named_costs() {

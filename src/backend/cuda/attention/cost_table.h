@@ -72,6 +72,8 @@ struct CostTable {
   friend bool operator==(const CostTable&, const CostTable&) = default;
 };
 CostTable table_of(const NamedCosts& named, CostSource source);
+// Without names of instances that there are no more.
+NamedCosts of_instances(NamedCosts named);
 
 const NamedCosts& built_in_named_costs();
 const CostSource& built_in_source();
