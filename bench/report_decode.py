@@ -51,7 +51,7 @@ def peer_notes(rows):
     notes = []
     for name in dict.fromkeys(name for row in rows for name in row["peers"]):
         timed = sum(time_of(row["peers"].get(name, {})) is not None for row in rows)
-        reasons = dict.fromkeys(reason[:80] for row in rows for key in ("refused", "failed")
+        reasons = dict.fromkeys(reason.splitlines()[0][:80].rstrip(' :') for row in rows for key in ("refused", "failed")
                                 if (reason := row["peers"].get(name, {}).get(key)))  # fmt: skip
         if name != "stof":
             notes.append(f"{name}: timed in {timed} of {len(rows)} rows" + (f"; else {'; '.join(reasons)}" if reasons else ""))
