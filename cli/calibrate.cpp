@@ -132,9 +132,9 @@ void calibrate(const CalibrateOptions& options) {
   if (options.softcap && !(*options.softcap > 0))
     fail(ErrorKind::invalid_argument, "--softcap is {}; accepted: above 0", *options.softcap);
   if (device.backend->memory != nullptr) return calibrate_gpu(options, device);
-  if (!options.times.empty() || !options.source.empty() || options.resume)
+  if (!options.times.empty() || !options.source.empty() || !options.only.empty() || options.resume)
     fail(ErrorKind::invalid_argument,
-         "--times, --source and --resume are of a GPU; accepted with them: --device cuda, cuda:N");
+         "--times, --only, --source and --resume are of a GPU; accepted with them: --device cuda, cuda:N");
   device.caps.cores = 1;
   const bool print = options.json != "-";
   Json results = describe_run(options.regret ? "calibrate --regret" : "calibrate", device);
@@ -169,6 +169,9 @@ void add_calibrate(CLI::App& app) {
   command->add_flag("--quick", options->quick, "a few small problems only, to see that it works");
   command->add_option("--out", options->out, "write the table into FILE (default: where choices look for it)");
   command->add_option("--times", options->times, "of a GPU: take the measurements from FILE, which --json wrote");
+  command->add_option("--only", options->only,
+                      "of a GPU: problems with TEXT in their names, as in '(1,12,12,512,512,64) f16 causal'; may be "
+                      "repeated");
   command->add_option("--source", options->source, "of a GPU: write the table as C++ into FILE, to be built in");
   command->add_flag("--resume", options->resume, "of a GPU: go on with the rows that --json FILE has");
   command->add_option("--json", options->json, "write all measurements as JSON into FILE ('-': to stdout)");

@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "stof/device.h"
 
@@ -10,6 +11,7 @@ namespace stof::cli {
 
 struct CalibrateOptions {
   std::string device = "auto", json, out, times, source;
+  std::vector<std::string> only;  // what problems have in their names, one of them; empty: all problems
   bool regret = false, quick = false, resume = false;
   std::optional<float> softcap;  // problems whose scores are capped, in place of the others
 };

@@ -23,11 +23,24 @@
 namespace stof::cli {
 namespace {
 
+bool wanted(const CalibrateOptions& options, const std::string& id) {
+  return options.only.empty() || std::any_of(options.only.begin(), options.only.end(), [&](const std::string& text) {
+           return id.find(text) != std::string::npos;
+         });
+}
+
+[[noreturn]] void none_wanted() {
+  fail(ErrorKind::invalid_argument,
+       "no problem has the text of --only in its name; names are like '(1,12,12,512,512,64) f16 causal'");
+}
+
 std::vector<GpuCase> grid_of(const CalibrateOptions& options) {
   std::vector<GpuCase> grid = options.softcap  ? gpu_capped_grid(*options.softcap)
                               : options.regret ? gpu_held_out_grid()
                                                : gpu_calibration_grid();
-  if (options.quick) grid.resize(3);
+  std::erase_if(grid, [&](const GpuCase& one) { return !wanted(options, one.id()); });
+  if (grid.empty()) none_wanted();
+  if (options.quick) grid.resize(std::min<std::size_t>(3, grid.size()));
   return grid;
 }
 
@@ -46,12 +59,18 @@ Json measured(const CalibrateOptions& options, const Device& device) {
   return results.all();
 }
 
-Json read_times(const std::string& file) {
+Json read_times(const CalibrateOptions& options) {
+  const std::string& file = options.times;
   const FileMap map(file);
   Json times = Json::parse(map.text(), nullptr, false);
   if (!times.is_object() || !times.contains("rows") || !times["rows"].is_array() || times["rows"].empty() ||
       !times["rows"][0].contains("plans"))
     fail(ErrorKind::bad_file, "'{}' holds no measurements of `stof calibrate --device cuda --json`", file);
+  Json rows = Json::array();
+  for (Json& row : times["rows"])
+    if (wanted(options, row.at("id"))) rows.push_back(std::move(row));
+  if (rows.empty()) none_wanted();
+  times["rows"] = std::move(rows);
   return times;
 }
 
@@ -129,7 +148,7 @@ void report_regret(Json times, const CalibrateOptions& options, const Device& de
 
 void calibrate_gpu(const CalibrateOptions& options, const Device& device) {
   const bool print = options.json != "-";
-  const Json times = options.times.empty() ? measured(options, device) : read_times(options.times);
+  const Json times = options.times.empty() ? measured(options, device) : read_times(options);
   if (options.regret) report_regret(times, options, device, print);
   else fit(options, times, device, print);
 }

@@ -105,6 +105,15 @@ class Calibrate(unittest.TestCase):
         for row in results["regrets"]:
             self.assertAlmostEqual(row["regret"], row["chosen_us"] / row["best_us"] - 1)
 
+    def test_regret_of_some_problems_only(self):
+        times = self.measured_on_a_gpu(lambda plan: plan["predicted_us"])
+        for only, ids in (((), ["causal", "window(16)", "longformer(16,8)"]), (("caus",), ["causal"]), (("window", "former"), ["window(16)", "longformer(16,8)"])):
+            words = [word for text in only for word in ("--only", text)]
+            done = self.stof("calibrate", "--device", "cuda:h200", "--regret", "--times", times, *words, "--json", "-")
+            results = json.loads(done.stdout)
+            self.assertEqual([row["id"] for row in results["rows"]], ids)
+            self.assertEqual(sorted(row["id"] for row in results["regrets"]), sorted(ids))
+
     def test_regret_of_capped_scores_is_of_plans_for_them(self):
         shape = ["--shape", "1,2,512,64", "--dtype", "f16", "--device", "cuda:h200", "--json", "-"]
         done = self.stof("plan", "causal", *shape, "--softcap")
@@ -122,7 +131,7 @@ class Calibrate(unittest.TestCase):
             (("--device", "cuda:h200"), 4, "NVIDIA H200 (described) is a description to plan with; accepted for "
              "running: cuda, cuda:N"),
             (("--device", "cpu", "--times", __file__), 2,
-             "--times, --source and --resume are of a GPU; accepted with them: --device cuda, cuda:N"),
+             "--times, --only, --source and --resume are of a GPU; accepted with them: --device cuda, cuda:N"),
             (("--device", "cuda:h200", "--softcap", "50"), 2,
              "--softcap is for problems of a GPU that nothing is fitted to; accepted with it: --device cuda --regret"),
             (("--device", "cpu", "--regret", "--softcap", "50"), 2,
@@ -130,6 +139,10 @@ class Calibrate(unittest.TestCase):
             (("--device", "cuda:h200", "--regret", "--softcap", "0"), 2, "--softcap is 0; accepted: above 0"),
             (("--device", "cuda:h200", "--times", __file__), 2,
              f"'{__file__}' holds no measurements of `stof calibrate --device cuda --json`"),
+            (("--device", "cpu", "--only", "causal"), 2,
+             "--times, --only, --source and --resume are of a GPU; accepted with them: --device cuda, cuda:N"),
+            (("--device", "cuda:h200", "--times", self.measured_on_a_gpu(lambda plan: 1), "--only", "nothing"), 2,
+             "no problem has the text of --only in its name; names are like '(1,12,12,512,512,64) f16 causal'"),
             (("--out", "no/such/folder/file"), 2, "cannot write 'no/such/folder/file': No such file or directory"),
         ):  # fmt: skip
             done = self.stof("calibrate", *arguments)
