@@ -14,16 +14,27 @@ const Recording* Recordings::find(const CallKind& kind) {
 }
 
 bool Recordings::is_worth_it(const CallKind& kind) {
+  if (const auto refused = refused_.find(kind); refused != refused_.end()) {
+    refused->second = ++now_;
+    return false;
+  }
   if (kind.lengths.empty() || seen_.erase(kind) > 0) return true;
-  if (seen_.size() >= kMostSeen)
-    seen_.erase(
-        std::min_element(seen_.begin(), seen_.end(), [](const auto& a, const auto& b) { return a.second < b.second; }));
-  seen_.emplace(kind, ++now_);
+  note(seen_, kind);
   return false;
 }
 
+void Recordings::note(Times& times, const CallKind& kind) {
+  if (times.size() >= kMostSeen)
+    times.erase(
+        std::min_element(times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second < b.second; }));
+  times.emplace(kind, ++now_);
+}
+
 void Recordings::keep(const CallKind& kind, Recording recording) {
-  if (recording.plans.size() > kMostPlans) return;
+  if (recording.plans.size() > kMostPlans) {
+    note(refused_, kind);
+    return;
+  }
   while (kept_.size() >= kMost || (!kept_.empty() && plans() + recording.plans.size() > kMostPlans)) drop_oldest();
   kept_.insert_or_assign(kind, Kept{std::move(recording), ++now_});
 }

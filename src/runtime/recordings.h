@@ -39,16 +39,16 @@ class Recordings {
   // Null where there is none.
   const Recording* find(const CallKind& kind);
   // Whether a call that find() did not find is to be recorded: the first of a bucket; of calls with lengths of their
-  // own the second one, since most of these never come again.
+  // own the second one, since most of these never come again. Not of a kind that keep() has refused.
   bool is_worth_it(const CallKind& kind);
-  // Nothing where its plans alone are more than may be held.
+  // Refuses where its plans alone are more than may be held: they would be as many another time.
   void keep(const CallKind& kind, Recording recording);
   void clear() { kept_.clear(); }
   std::size_t size() const { return kept_.size(); }
 
   static constexpr std::size_t kMost = 64;        // recordings
   static constexpr std::size_t kMostPlans = 256;  // of all recordings together
-  static constexpr std::size_t kMostSeen = 256;   // kinds of calls that came once
+  static constexpr std::size_t kMostSeen = 256;   // kinds of calls that came once, and those that were refused
 
  private:
   struct Kept {
@@ -59,7 +59,9 @@ class Recordings {
   void drop_oldest();
 
   std::map<CallKind, Kept> kept_;
-  std::map<CallKind, std::int64_t> seen_;  // and when
+  using Times = std::map<CallKind, std::int64_t>;
+  void note(Times& times, const CallKind& kind);
+  Times seen_, refused_;  // and when
   std::int64_t now_ = 0;
 };
 

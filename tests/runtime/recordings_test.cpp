@@ -64,5 +64,28 @@ TEST(Recordings, PlansThatAreHeldAreBounded) {
   EXPECT_EQ(recordings.size(), 2U);
 }
 
+// Made again it would have as many plans: a session that recorded it on every second call would only lose time.
+TEST(Recordings, WhatWasRefusedIsNotWorthItAnotherTime) {
+  Recordings recordings;
+  const CallKind large = of_lengths({1, 2}), bucket = of_bucket(64);
+  EXPECT_FALSE(recordings.is_worth_it(large));
+  EXPECT_TRUE(recordings.is_worth_it(large));
+  EXPECT_TRUE(recordings.is_worth_it(bucket));
+  for (const CallKind& kind : {large, bucket}) recordings.keep(kind, with_plans(Recordings::kMostPlans + 1));
+  for (int call = 0; call < 4; ++call) {
+    EXPECT_FALSE(recordings.is_worth_it(large)) << call;
+    EXPECT_FALSE(recordings.is_worth_it(bucket)) << call;
+  }
+  // Of so many others that are refused too, it is forgotten, as long as it does not come.
+  const auto all = static_cast<std::int32_t>(Recordings::kMostSeen);
+  for (std::int32_t i = 1; i < all; ++i) {
+    recordings.keep(of_lengths({i, i}), with_plans(Recordings::kMostPlans + 1));
+    EXPECT_FALSE(recordings.is_worth_it(bucket));
+  }
+  EXPECT_FALSE(recordings.is_worth_it(large));  // for the first time, as far as is known
+  EXPECT_TRUE(recordings.is_worth_it(large));
+  EXPECT_FALSE(recordings.is_worth_it(bucket));
+}
+
 }  // namespace
 }  // namespace stof
