@@ -84,7 +84,7 @@ Settings refined(Settings settings, const std::vector<Change>& changes, const Ti
 // A program with the memory of a call, whose settings may change.
 class Contest::Whole {
  public:
-  Whole(const Graph& fused, const ProgramOptions& program, const ContestOptions& options, SharedArena& arena)
+  Whole(const Graph& fused, const ProgramOptions& program, const ContestOptions& options, GrowingMemory& arena)
       : program_(fused, program), call_(program_, options.bucket, options.vocabulary, &arena) {}
 
   // The first ones, as they were stored.

@@ -93,7 +93,7 @@ class Contest {
 
   const Blocks& blocks_;
   ContestOptions options_;
-  mutable SharedArena arena_;
+  mutable GrowingMemory arena_;
   std::vector<float> want_;  // first rows of the unfused model
   std::vector<Entry> entered_;
   std::vector<ConfirmedTime> times_;

@@ -10,15 +10,6 @@
 
 namespace stof {
 
-bool GrowingMemory::reserve(std::int64_t bytes, const std::function<std::shared_ptr<void>(std::size_t)>& allocate) {
-  if (bytes <= bytes_) return false;
-  memory_.reset();  // before the larger one is asked for
-  bytes_ = 0;
-  memory_ = allocate(static_cast<std::size_t>(bytes));
-  bytes_ = bytes;
-  return true;
-}
-
 DeviceLane::Inputs::Inputs(std::int32_t* begin, const Bucket& bucket) {
   const auto take = [&](std::int64_t count) {
     const std::span<std::int32_t> taken(begin, static_cast<std::size_t>(count));

@@ -11,24 +11,12 @@
 
 #include "src/backend/device_stream.h"
 #include "src/runtime/bucket.h"
+#include "src/runtime/growing_memory.h"
 #include "src/runtime/program.h"
 #include "src/runtime/recordings.h"
 #include "stof/session.h"
 
 namespace stof {
-
-// Memory of the device that grows with the calls; what was recorded with its address is void once it has grown.
-class GrowingMemory {
- public:
-  // True when it moved.
-  bool reserve(std::int64_t bytes, const std::function<std::shared_ptr<void>(std::size_t)>& allocate);
-  std::byte* data() const { return static_cast<std::byte*>(memory_.get()); }
-  std::int64_t bytes() const { return bytes_; }
-
- private:
-  std::shared_ptr<void> memory_;
-  std::int64_t bytes_ = 0;
-};
 
 // Which program runs calls of a size, and the memory that any of them needs; of one model, for one device.
 struct ProgramChoice {

@@ -67,13 +67,14 @@ CallTime call_time_of(std::vector<double> us) {
           .runs = static_cast<int>(us.size())};
 }
 
-TimedCall::TimedCall(const Program& program, const Bucket& bucket, std::int64_t vocabulary, SharedArena* shared)
-    : program_(program), batch_(full_texts(bucket, vocabulary)) {
+TimedCall::TimedCall(const Program& program, const Bucket& bucket, std::int64_t vocabulary, GrowingMemory* shared)
+    : program_(program), batch_(full_texts(bucket, vocabulary)), arena_(shared == nullptr ? &own_arena_ : shared) {
   const ProgramOptions& options = program.options();
   const Backend& backend = *options.device.backend;
   if (backend.open_stream != nullptr) stream_ = backend.open_stream(options.device);
   try {
-    arena_ = arena_of(program.arena_bytes(bucket.rows), shared);
+    arena_->reserve(program.arena_bytes(bucket.rows),
+                    [this](std::size_t bytes) { return memory(static_cast<std::int64_t>(bytes)); });
   } catch (const Error& error) {
     if (!is_out_of_memory(error)) throw;
     fail(ErrorKind::device, "{}; {} rows of activations need {} bytes: tune for fewer texts together", error.what(),
@@ -81,7 +82,7 @@ TimedCall::TimedCall(const Program& program, const Bucket& bucket, std::int64_t 
   }
   frame_ = {.rows = bucket.rows,
             .row_capacity = stof::row_capacity(bucket.rows),
-            .arena = static_cast<std::byte*>(arena_.get()),
+            .arena = arena_->data(),
             .indices = {batch_.tokens, batch_.positions, batch_.segments},
             .batch = &batch_,
             .attention = &program.plans(stream_ ? bucket.texts : 1, stream_ ? bucket.longest : options.longest)};
@@ -118,25 +119,24 @@ std::shared_ptr<void> TimedCall::memory(std::int64_t bytes) {
   return {values, values->data()};
 }
 
-std::shared_ptr<void> TimedCall::arena_of(std::int64_t bytes, SharedArena* shared) {
-  if (shared == nullptr) return memory(bytes);
-  if (shared->bytes < bytes) *shared = {memory(bytes), bytes};
-  return shared->memory;
+const Frame& TimedCall::frame() {
+  frame_.arena = arena_->data();
+  return frame_;
 }
 
 void TimedCall::run() {
-  program_.run(frame_);
+  program_.run(frame());
   if (stream_) stream_->synchronize();
 }
 
 CallTime TimedCall::time(Caches caches, double seconds) {
   run();
-  return time_of([this] { program_.run(frame_); }, caches, seconds);
+  return time_of([this] { program_.run(frame()); }, caches, seconds);
 }
 
 CallTime TimedCall::time_step(std::size_t step, double seconds) {
   run();
-  return time_of([this, step] { program_.run_steps(frame_, step, step + 1); }, Caches::warm, seconds);
+  return time_of([this, step] { program_.run_steps(frame(), step, step + 1); }, Caches::warm, seconds);
 }
 
 CallTime TimedCall::time_of(const Work& call, Caches caches, double seconds) {
@@ -158,17 +158,18 @@ OneTime TimedCall::timer() {
   if (!stream_)
     return [this] {
       const auto before = std::chrono::steady_clock::now();
-      program_.run(frame_);
+      program_.run(frame());
       return 1e6 * seconds_since(before);
     };
   const auto recorded = [this](int count) {
     return stream_->record([this, count] {
-      for (int i = 0; i < count; ++i) program_.run(frame_);
+      for (int i = 0; i < count; ++i) program_.run(frame());
     });
   };
   const int count = calls_of_recording(stream_->time(*recorded(1), 1));
   const std::shared_ptr<const RecordedWork> work = recorded(count);
-  return [this, work, count] { return stream_->time(*work, 1) / count; };
+  // The recording has the arena's address: it stays as long as this, wherever the next one is.
+  return [this, work, count, arena = arena_->held()] { return stream_->time(*work, 1) / count; };
 }
 
 std::vector<std::vector<double>> TimedCall::times_up_to_each_step(int rounds) {
@@ -176,11 +177,11 @@ std::vector<std::vector<double>> TimedCall::times_up_to_each_step(int rounds) {
   ++taken();
   std::vector<std::unique_ptr<RecordedWork>> recorded;
   for (std::size_t end = 0; stream_ && end <= program_.steps(); ++end)
-    recorded.push_back(stream_->record([&] { program_.run_steps(frame_, 0, end); }));
+    recorded.push_back(stream_->record([&] { program_.run_steps(frame(), 0, end); }));
   const auto up_to = [&](std::size_t end) {
     if (stream_) return stream_->time(*recorded[end], 1);
     const auto before = std::chrono::steady_clock::now();
-    program_.run_steps(frame_, 0, end);
+    program_.run_steps(frame(), 0, end);
     return 1e6 * seconds_since(before);
   };
   for (std::size_t end = 0; end <= program_.steps(); ++end) up_to(end);
@@ -240,7 +241,7 @@ void TimedCall::flush() const {
 
 void TimedCall::fill(ValueId value, std::span<const std::byte> piece, std::int64_t offset, std::int64_t bytes) {
   STOF_CHECK(!piece.empty() && bytes >= 0);
-  std::byte* const to = frame_.arena + program_.place_of(value, frame_.row_capacity) + offset;
+  std::byte* const to = frame().arena + program_.place_of(value, frame_.row_capacity) + offset;
   const auto all = static_cast<std::size_t>(bytes);
   std::size_t there = std::min(piece.size(), all);
   if (stream_) stream_->copy_in(to, piece.data(), there);
@@ -256,7 +257,7 @@ void TimedCall::fill(ValueId value, std::span<const std::byte> piece, std::int64
 
 std::vector<std::byte> TimedCall::read(ValueId value, std::int64_t offset, std::int64_t bytes) {
   std::vector<std::byte> values(static_cast<std::size_t>(bytes));
-  const std::byte* const from = frame_.arena + program_.place_of(value, frame_.row_capacity) + offset;
+  const std::byte* const from = frame().arena + program_.place_of(value, frame_.row_capacity) + offset;
   if (stream_) {
     stream_->copy_out(values.data(), from, values.size());
     stream_->synchronize();

@@ -9,6 +9,7 @@
 
 #include "src/backend/device_stream.h"
 #include "src/runtime/bucket.h"
+#include "src/runtime/growing_memory.h"
 #include "src/runtime/program.h"
 #include "src/runtime/turns.h"
 
@@ -26,17 +27,12 @@ int times_taken();
 
 enum class Caches : std::uint8_t { warm, cold };  // cold: what a call reads and writes is in none, on a GPU
 
-// Activations of calls that are never done at the same time: as much as the largest needs.
-struct SharedArena {
-  std::shared_ptr<void> memory;
-  std::int64_t bytes = 0;
-};
-
 class TimedCall {
  public:
-  // Texts of equal length that fill the bucket, of tokens below `vocabulary`. `shared`: what lies there after another
-  // call is no longer this one's; null: memory of its own.
-  TimedCall(const Program& program, const Bucket& bucket, std::int64_t vocabulary = 1, SharedArena* shared = nullptr);
+  // Texts of equal length that fill the bucket, of tokens below `vocabulary`. `shared`: activations of calls that are
+  // never done at the same time, as much as the largest needs; what lies there after another call, or once a larger one
+  // has come, is no longer this one's. Null: memory of its own.
+  TimedCall(const Program& program, const Bucket& bucket, std::int64_t vocabulary = 1, GrowingMemory* shared = nullptr);
   ~TimedCall();
 
   // The program may have changed its settings since it was made.
@@ -66,12 +62,14 @@ class TimedCall {
   std::vector<double> device_times(const Work& call, Caches caches, double seconds);
   void flush() const;  // fills the caches with something else
   std::shared_ptr<void> memory(std::int64_t bytes);
-  std::shared_ptr<void> arena_of(std::int64_t bytes, SharedArena* shared);
+  const Frame& frame();  // with the arena where it is now
 
   const Program& program_;
   std::unique_ptr<DeviceStream> stream_;  // null: the host does its work at once
   RowBatch batch_;
-  std::shared_ptr<void> arena_, workspace_, flushed_;
+  GrowingMemory own_arena_;
+  GrowingMemory* arena_;
+  std::shared_ptr<void> workspace_, flushed_;
   std::vector<std::shared_ptr<void>> inputs_;
   Frame frame_;
 };

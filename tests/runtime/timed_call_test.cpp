@@ -61,6 +61,46 @@ TEST_P(OnBothKinds, ALongPieceIsCut) {
 INSTANTIATE_TEST_SUITE_P(Devices, OnBothKinds, ::testing::Bool(),
                          [](const auto& device) { return device.param ? "beside_the_host" : "the_host"; });
 
+// 1024 rows of 512 columns and then of 2048: what was held for the first is given back before the second is asked for.
+TEST(TimedCall, MemoryThatIsSharedIsHeldOnce) {
+  const Graph narrow = activated(512), wide = activated(2048);
+  const ProgramOptions options{.device = recording_device(), .longest = 256};
+  const Program first(narrow, options), second(wide, options);
+  const auto needed = [](const Program& program) {
+    return static_cast<std::size_t>(program.arena_bytes(kBucket.rows));
+  };
+  ASSERT_GT(needed(second), 2 * needed(first));
+  GrowingMemory shared;
+  TimedCall small(first, kBucket, 1, &shared);
+  small.run();
+  const std::size_t beside = device_bytes_held() - needed(first);  // inputs and the workspace of one
+  most_device_bytes_together() = needed(second) + 2 * beside;
+  TimedCall large(second, kBucket, 1, &shared);
+  most_device_bytes_together() = SIZE_MAX;
+  EXPECT_EQ(device_bytes_held(), needed(second) + 2 * beside);
+  // Both go on, where it is now.
+  for (TimedCall* call : {&large, &small}) {
+    const std::vector<std::byte> piece(4, std::byte{0x3f});
+    call->fill(0, piece, 0, 4096);
+    call->run();
+    EXPECT_EQ(call->read(1, 0, 4096), std::vector<std::byte>(4096, std::byte{0x3f}));
+  }
+}
+
+// Whoever times a recording holds the memory that it was made with.
+TEST(TimedCall, ARecordingOutlivesMemoryThatGrows) {
+  const Graph narrow = activated(512), wide = activated(2048);
+  const ProgramOptions options{.device = recording_device(), .longest = 256};
+  const Program first(narrow, options), second(wide, options);
+  GrowingMemory shared;
+  TimedCall small(first, kBucket, 1, &shared);
+  const OneTime timed = small.timer();
+  const std::weak_ptr<const void> before = shared.held();
+  TimedCall large(second, kBucket, 1, &shared);
+  EXPECT_FALSE(before.expired());
+  EXPECT_GE(timed(), 0);
+}
+
 // A work with 1024 rows of 512 columns, 2 MB: a few of its rows come from the host, and the indices of a call.
 TEST(WorkTimer, TheHostBringsFewRows) {
   const Graph graph = activated(512);
