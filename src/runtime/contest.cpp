@@ -146,10 +146,16 @@ void Contest::enter(const Contender& contender) {
   entered_.push_back(std::move(entry));
 }
 
-std::vector<CallTime> Contest::in_turns(const Whole& of, std::span<const OneTime> rivals, Turns turns) const {
-  if (of.call().is_on_host()) turns.window_seconds = 0;
+// Spreads are those of the times as they were.
+std::vector<CallTime> Contest::in_turns(const Whole& of, std::span<const OneTime> rivals, Turns turns) {
+  const bool on_host = of.call().is_on_host();
+  if (on_host) turns.window_seconds = 0;
+  const std::vector<std::vector<double>> times = times_in_turns(rivals, turns), even = without_drift(times);
   std::vector<CallTime> summed_up;
-  for (std::vector<double>& us : times_in_turns(rivals, turns)) summed_up.push_back(of.call().summed_up(std::move(us)));
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    summed_up.push_back(of.call().summed_up(times[i]));
+    if (!on_host) summed_up.back().us = call_time_of(even[i]).us;
+  }
   return summed_up;
 }
 
@@ -196,8 +202,7 @@ void Contest::refine(const std::string& what, const std::vector<Change>& changes
   const auto times_of = [&](std::span<const Settings> settings) {
     std::vector<OneTime> rivals;
     for (const Settings& one : settings) rivals.push_back(whole.timer(one));
-    last =
-        in_turns(whole, rivals, {.seconds = options_.seconds_a_change, .window_seconds = options_.window_of_changes});
+    last = in_turns(whole, rivals, {.seconds = options_.seconds_a_change});
     std::vector<double> us;
     for (const CallTime& time : last) us.push_back(time.us);
     return us;
@@ -212,8 +217,9 @@ void Contest::refine(const std::string& what, const std::vector<Change>& changes
   Entry entry{.contender = changed, .whole = nullptr, .rows = whole.rows()};
   entry.error = relative_difference(entry.rows, want_);
   entry.time = last[1];
+  entry.time.us = winner_->time.us * last[1].us / last[0].us;
   note(entry);
-  if (!is_right(entry) || last[1].us >= last[0].us * kWorthChanging) return;
+  if (!is_right(entry) || entry.time.us >= winner_->time.us * kWorthChanging) return;
   entry.whole = std::move(winner_->whole);
   take(std::move(entry));
 }

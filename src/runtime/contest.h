@@ -42,10 +42,9 @@ struct ContestOptions {
   ProgramOptions program;
   Bucket bucket;
   std::int64_t vocabulary = 1;
-  double seconds = 0.3;             // of timing a whole model
-  double seconds_a_change = 0.05;   // the same, for each change of a setting
-  double window_seconds = 0.15;     // Turns::window_seconds, on a device that works beside the host
-  double window_of_changes = 0.05;  // the same, when it has just been busy
+  double seconds = 0.3;            // of timing a whole model
+  double seconds_a_change = 0.05;  // the same, for each change of a setting
+  double window_seconds = 0.15;    // Turns::window_seconds of race(), on a device that works beside the host
   std::function<void(const std::string&)> explain = {};
 };
 
@@ -66,7 +65,8 @@ class Contest {
   void enter(const Contender& contender);
   // Times all that entered, in turns. In their order each wins that is right and faster than the winner before it.
   void race();
-  // After race(): what refined() makes of the winner's settings, as one more that may win.
+  // After race(): what refined() makes of the winner's settings, as one more that may win. Its time is the winner's in
+  // the race, by how much faster it was beside it: the clock is another one by now.
   void refine(const std::string& what, const std::vector<Change>& changes);
 
   const std::vector<ConfirmedTime>& times() const { return times_; }
@@ -86,7 +86,7 @@ class Contest {
   };
   std::vector<float> unfused(DType dtype) const;
   ProgramOptions with(const Settings& settings) const;
-  std::vector<CallTime> in_turns(const Whole& of, std::span<const OneTime> rivals, Turns turns) const;
+  static std::vector<CallTime> in_turns(const Whole& of, std::span<const OneTime> rivals, Turns turns);
   bool is_right(const Entry& entry) const;
   void note(const Entry& entry);
   void take(Entry&& entry);  // it wins

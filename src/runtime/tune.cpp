@@ -68,6 +68,7 @@ class Tuning {
                         log);
     const SearchResult analytical = analytical_search(blocks_, call_);
     result.search = searched(times, analytical);
+    result.parts_seconds = seconds_since(begin);
     result.plan = {.key = key,
                    .model = options_.model_name,
                    .mask = options_.mask.value_or(all()).text(),
@@ -156,6 +157,7 @@ class Tuning {
 
   // End to end, in the same command: what wins is what was measured to be fastest as a whole, and computes the same.
   void confirm(TuneResult& result, const SearchResult& analytical, const TimeLog& log) {
+    const auto begin = std::chrono::steady_clock::now();
     Contest contest(blocks_, {.program = program_,
                               .bucket = bucket_,
                               .vocabulary = vocabulary_,
@@ -171,13 +173,15 @@ class Tuning {
     for (std::size_t i = 0; free && i < result.search.rivals.size(); ++i)
       contest.enter({fmt::format("tuned {}", i + 2), result.search.rivals[i].scheme, result.search.rivals[i].settings});
     contest.race();
+    result.race_seconds = seconds_since(begin);
     if (free && result.search.finished) contest.refine("refined", changes_of(contest.winner(), result));
+    result.refining_seconds = seconds_since(begin) - result.race_seconds;
     result.plan.confirmed = contest.times();
     result.arena_bytes = contest.arena_bytes();
     if (options_.against_f32) {
-      const auto begin = std::chrono::steady_clock::now();
+      const auto asked = std::chrono::steady_clock::now();
       result.f32_error = contest.error_against_f32();
-      result.f32_seconds = seconds_since(begin);
+      result.f32_seconds = seconds_since(asked);
     }
     // The parts may have been faster and the whole not.
     result.plan.origin = contest.winner().what;

@@ -47,6 +47,8 @@ struct TuneResult {
   int measured = 0, remembered = 0;  // answers from the device, and from what was measured before
   int wrong = 0;                     // settings that computed something else
   double seconds = 0;
+  double parts_seconds = 0, race_seconds = 0,
+         refining_seconds = 0;  // of that: nodes, whole models, changes of settings
   bool kept = false;
   std::optional<double> f32_error = {};  // relative, of the first rows; where that was asked for
   double f32_seconds = 0;                // that the comparison took, besides `seconds`

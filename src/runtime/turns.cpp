@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 namespace stof {
 namespace {
@@ -12,6 +13,11 @@ constexpr double kSteady = 0.005;  // that a window may differ from the one befo
 
 double seconds_of_host() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median_of(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
+  return values[values.size() / 2];
 }
 
 class Race {
@@ -51,8 +57,7 @@ class Race {
       for (const double us : round(static_cast<int>(sums.size()))) sum += us;
       sums.push_back(sum);
     } while (now_() < end);
-    std::nth_element(sums.begin(), sums.begin() + std::ssize(sums) / 2, sums.end());
-    return sums[sums.size() / 2];
+    return median_of(std::move(sums));
   }
 
   void settle() const {
@@ -74,6 +79,17 @@ class Race {
 
 std::vector<std::vector<double>> times_in_turns(std::span<const OneTime> rivals, const Turns& turns) {
   return Race(rivals, turns).run();
+}
+
+std::vector<std::vector<double>> without_drift(std::vector<std::vector<double>> times) {
+  if (times.size() < 2) return times;
+  std::vector<double> sums(times.front().size());
+  for (const std::vector<double>& us : times)
+    for (std::size_t round = 0; round < us.size(); ++round) sums[round] += us[round];
+  const double usual = median_of(sums);
+  for (std::vector<double>& us : times)
+    for (std::size_t round = 0; round < us.size(); ++round) us[round] *= usual / sums[round];
+  return times;
 }
 
 }  // namespace stof

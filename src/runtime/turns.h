@@ -23,4 +23,8 @@ struct Turns {
 // For each rival its times, one of every round.
 std::vector<std::vector<double>> times_in_turns(std::span<const OneTime> rivals, const Turns& turns);
 
+// The same times as if every round had taken as long as the median one: what makes all rivals of a round slower alike,
+// a clock that falls between two rounds, says nothing of one beside another. Of a single rival: as they are.
+std::vector<std::vector<double>> without_drift(std::vector<std::vector<double>> times);
+
 }  // namespace stof

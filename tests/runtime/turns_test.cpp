@@ -79,6 +79,30 @@ TEST(Turns, EveryRoundHasEveryoneAndEverySecondIsBackwards) {
   EXPECT_EQ(std::vector(device.order.begin(), device.order.begin() + 6), (std::vector{0, 1, 2, 2, 1, 0}));
 }
 
+// The clock falls by a third while six rounds last, and further in one of them: a rival that is 1 % faster is 1 %
+// faster in every round.
+TEST(Turns, WhatChangesAllAlikeIsTakenOut) {
+  const std::vector<double> clock{1.0, 0.8, 0.75, 0.7, 0.3, 0.66};
+  std::vector<std::vector<double>> times(2);
+  for (const double speed : clock) {
+    times[0].push_back(10000 / speed);
+    times[1].push_back(9900 / speed);
+  }
+  const auto even = without_drift(times);
+  for (std::size_t round = 0; round < clock.size(); ++round) {
+    EXPECT_NEAR(even[0][round], 10000 / 0.7, 1e-6);
+    EXPECT_NEAR(even[1][round], 9900 / 0.7, 1e-6);
+  }
+  // What disturbs one of them stays its own.
+  times[1][2] *= 1.5;
+  EXPECT_GT(without_drift(times)[1][2], 1.4 * without_drift(times)[0][2]);
+}
+
+TEST(Turns, ASingleRivalDrifts) {
+  EXPECT_EQ(without_drift({{3, 2, 1}}), (std::vector<std::vector<double>>{{3, 2, 1}}));
+  EXPECT_TRUE(without_drift({}).empty());
+}
+
 TEST(Turns, RoundsAreBounded) {
   Device device;
   EXPECT_EQ(times_in_turns(std::array{device.rival(0, 1)}, device.turns(10, 0)).front().size(), 60U);
