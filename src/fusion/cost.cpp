@@ -8,14 +8,22 @@
 namespace stof {
 namespace {
 
-// Of row kernels. On an H200: layer norms and embeddings of 1024 to 16384 rows of 768 in f16, each by itself in a graph
-// (bench/results/a154e4f-h200-nodes.txt). On a CPU: memory of a core, which shapes of a call scarcely leave.
+// Of row kernels. On an H200: layer norms of 1024, 4096 and 16384 rows of 768 in f16, each by itself in a graph
+// (bench/results/a154e4f-h200-nodes.txt): what the kernel in front has written is read from the L2 where that holds it.
+// On a CPU: memory of a core, which shapes of a call scarcely leave.
 struct Rates {
-  double launch_us, bytes_per_us, flops_per_us;
+  double launch_us, bytes_per_us, near_bytes_per_us, flops_per_us;
+  double near_bytes = 40e6;  // as much as the L2 keeps, as in src/backend/cuda/matmul/cost.cpp
 };
 Rates rates_of(const Device& device) {
-  if (device.caps.arch > 0) return {.launch_us = 1.8, .bytes_per_us = 2.65e6, .flops_per_us = 5e8};
-  return {.launch_us = 1, .bytes_per_us = 1e4 * device.caps.cores, .flops_per_us = 1e5 * device.caps.cores};
+  if (device.caps.arch > 0)
+    return {.launch_us = 2.3, .bytes_per_us = 2.7e6, .near_bytes_per_us = 4.1e6, .flops_per_us = 5e8};
+  const double of_core = 1e4 * device.caps.cores;
+  return {.launch_us = 1, .bytes_per_us = of_core, .near_bytes_per_us = of_core, .flops_per_us = 10 * of_core};
+}
+
+double pass_us(const Rates& rates, double bytes) {
+  return rates.launch_us + bytes / (bytes <= rates.near_bytes ? rates.near_bytes_per_us : rates.bytes_per_us);
 }
 
 double row_bytes(const Work& work, const CostContext& context) {
@@ -56,7 +64,7 @@ bool is_matmul(const Node& node) {
 
 std::vector<Candidate> candidates_of(const Work& work, const CostContext& context) {
   const Rates rates = rates_of(*context.device);
-  const double rows_us = rates.launch_us + row_bytes(work, context) / rates.bytes_per_us;
+  const double rows_us = pass_us(rates, row_bytes(work, context));
   if (const auto* attend = std::get_if<op::Attend>(&work.node.op))
     return {{.setting = {}, .predicted_us = attention_us(*attend, work, context)}};
   if (const auto* attend = std::get_if<op::AttendPacked>(&work.node.op))
