@@ -29,7 +29,7 @@ void show_text(const DemoFiles& files) {
   check_data(files.queries);
   const DemoTexts texts{read_lines(files.sentences), read_lines(files.queries)};
   const Stopwatch watch;
-  const Session session = Session::load(files.model);
+  const Session session = Session::load(files.model, {.device = files.device});
   fmt::print("1. Sentences to vectors, and the three nearest to a few queries\n");
   fmt::print("  {} loaded in {:.2f} s\n", files.model.string(), watch.seconds());
   const Tensor embeddings = show_search(session, texts);
@@ -62,15 +62,17 @@ void add_demo(CLI::App& app) {
       "demo", "Embed and search sentences, compare with a reference, drop the padding, and time masks on long input");
   auto model = std::make_shared<std::string>(), data = std::make_shared<std::string>("data");
   auto reference = std::make_shared<std::string>("tests/data/minilm_embeddings.npy");
-  auto part = std::make_shared<std::string>("all");
+  auto part = std::make_shared<std::string>("all"), device = std::make_shared<std::string>("auto");
   command->add_option("--model", *model, "folder of a Hugging Face encoder")->required();
   command->add_option("--data", *data, "folder with sentences.txt and queries.txt")->capture_default_str();
   command->add_option("--reference", *reference, "embeddings of the sentences by another program")
       ->capture_default_str();
   command->add_option("--part", *part, "text (1 to 3), masks (4) or all")->capture_default_str();
+  command->add_option("--device", *device, "auto, cpu, cuda or cuda:N: where the checkpoint runs (1 to 3)")
+      ->capture_default_str();
   command->callback([=] {
     const std::filesystem::path folder = *data;
-    show({*model, folder / "sentences.txt", folder / "queries.txt", *reference}, parse_part(*part));
+    show({*model, folder / "sentences.txt", folder / "queries.txt", *reference, *device}, parse_part(*part));
   });
 }
 

@@ -12,6 +12,7 @@ namespace stof::cli {
 
 struct DemoFiles {
   std::filesystem::path model, sentences, queries, reference;
+  std::string device = "auto";  // that the model runs on
 };
 
 struct DemoTexts {

@@ -22,6 +22,7 @@ WRITERS = {
     ("docs/decisions/0010-words-are-stored.md", "limits"): ["bench/limits_table.py"],
     ("docs/fusion.md", "fusion-h200"): ["bench/fusion_table.py"],
     ("docs/fusion.md", "fusion-more-h200"): ["bench/fusion_table.py", "--more"],
+    ("docs/benchmarks.md", "demo-gpu"): None,
     ("docs/benchmarks.md", "softcap-gpu"): ["bench/softcap_table.py"],
     ("docs/hardening.md", "fuzz"): ["tools/fuzz_table.py"],
     ("docs/hardening.md", "soak"): ["tools/soak_table.py"],
