@@ -3,8 +3,10 @@
 """Writes the tables of docs/fusion.md from `stof bench model --part grid` and bench/peers/models.py; with --more those of
 the models beside the grid, from `--part more` and bench/peers/modernbert.py.
 
-usage: bench/fusion_table.py [--more] GRID.json PEERS.json... [COLD.json]
-COLD.json: of `--part grid` too, each row in a new process with empty caches; what the search took is then of this file.
+usage: bench/fusion_table.py [--more] GRID.json PEERS.json... [COLD.json] [ABLATIONS.json]
+Where PEERS.json have rows that were taken in turns, STOF's among them, these are what is compared; the others say what each
+variant of torch takes alone. COLD.json: of `--part grid` too, each row in a new process with empty caches; what the search took
+is then of this file. ABLATIONS.json: another run of it with parts left out, where GRID.json has none.
 """
 
 import math
@@ -49,8 +51,19 @@ def unpaused(row):
     return row["mode"] in ("eager", "default") or row.get("unpaused", False)
 
 
+def of_one_sitting(peers):
+    """Rows that were taken in turns at one clock, where there are any; else all."""
+    return [row for row in peers if "windows" in row] or peers
+
+
+def whole_us(row, peers):
+    """Of the plan that is kept: beside torch in turns, where that was measured."""
+    beside = (peer["device_us"] for peer in peers if peer["mode"] == "stof" and place_of(peer) == place_of(row))
+    return next(beside, row["median_us"])
+
+
 def best_peer(peers, place, column="device_us"):
-    right = [row for row in peers if place_of(row) == place and column in row and row["mode"] != "eager"]
+    right = [row for row in peers if place_of(row) == place and column in row and row["mode"] not in ("eager", "stof")]
     return min((row for row in right if column != "device_us" or unpaused(row)), key=lambda row: row[column], default=None)
 
 
@@ -70,7 +83,8 @@ def beside(rows, peers, column, own):
 
 
 def times_table(rows, peers):
-    return ("Device time, us:\n\n" + beside(rows, peers, "device_us", lambda row: row["median_us"])
+    peers = of_one_sitting(peers)
+    return ("Device time, us:\n\n" + beside(rows, peers, "device_us", lambda row: whole_us(row, peers))
             + "\nWall time of a call, us:\n\n"
             + beside(rows, peers, "wall_us", lambda row: row.get("wall", {}).get("median_us")))  # fmt: skip
 
@@ -102,12 +116,13 @@ def alone(row):
     return sum(taken.values()), taken[True], operations
 
 
-def aims_table(rows):
+def aims_table(rows, peers):
     lines = []
     for row in rows:
         if aim := AIMS_US.get(place_of(row)):
             nodes, matmuls, operations = alone(row)
-            lines.append([*heading(place_of(row)), f"{aim:,}", f"{row['median_us']:,.0f}", f"{row['median_us'] / aim:.2f}", f"{nodes:,.0f}",
+            us = whole_us(row, peers)
+            lines.append([*heading(place_of(row)), f"{aim:,}", f"{us:,.0f}", f"{us / aim:.2f}", f"{nodes:,.0f}",
                           f"{matmuls:,.0f}", f"{1e-6 * operations / matmuls:,.0f}"])  # fmt: skip
     if not lines:
         return ""
@@ -116,9 +131,11 @@ def aims_table(rows):
 
 
 def search_table(rows):
-    lines = [[*heading(place_of(row)), known(row, "{:.1f}", "tuning", "search_seconds"),
-              known(row, "{:.1f}", "tuning", "seconds"), known(row, "{:.0e}", "f32_error")] for row in rows]  # fmt: skip
-    head = [*PLACE, "search, s", "with compiling, s", "off from f32"]
+    stages = {"parts_seconds": "of that nodes", "race_seconds": "whole models", "refining_seconds": "changes of settings"}
+    stages = {name: head for name, head in stages.items() if any(name in row["tuning"] for row in rows)}
+    lines = [[*heading(place_of(row)), *(known(row, "{:.1f}", "tuning", name) for name in ["search_seconds", *stages, "seconds"]),
+              known(row, "{:.0e}", "f32_error")] for row in rows]  # fmt: skip
+    head = [*PLACE, "search, s", *stages.values(), "with compiling, s", "off from f32"]
     return "\nWhat finding them took, and how far results are off:\n\n" + markdown(head, lines)
 
 
@@ -136,7 +153,9 @@ def ablation_table(rows):
 
 
 def peer_table(peers):
-    """Every variant of the peers; nothing where each case has one."""
+    """Every variant of the peers, each alone; nothing where each case has one."""
+    peers = [row for row in peers if row["mode"] != "stof"]
+    peers = [row for row in peers if "windows" not in row] or peers
     modes = sorted({row["mode"] for row in peers})
     variants = {}
     for row in peers:
@@ -181,7 +200,9 @@ def main():
         sys.exit(__doc__.strip())
     grid, *others = map(read, paths)
     torches = [report for report in others if "torch" in report]
-    colds = [row for report in others if "torch" not in report for row in report["rows"]]
+    runs = [report["rows"] for report in others if "torch" not in report]
+    ablations = [row for rows in runs for row in rows if any(other["ablation"] != "both" for other in rows)]
+    colds = [row for rows in runs for row in rows if row not in ablations]
     peers = [row for report in torches for row in report["rows"]]
     whole = [row for row in grid["rows"] if row["ablation"] == "both"]
     key = whole[0]["plan"]["key"]
@@ -189,7 +210,7 @@ def main():
     commits = ", ".join(dict.fromkeys(report["commit"] for report in [grid, *others] if "commit" in report))
     text = (f"{key['device']}, {key['dtype']}, device time by replaying a graph; driver {key['driver']}, CUDA {key['cuda']}, cuBLASLt "
             f"{key['blas']}, torch {', '.join(sorted({report['torch'] for report in torches}))}; of {commits}. From {links}.\n\n"
-            + times_table(whole, peers) + aims_table(whole) + plans_table(whole) + search_table(colds or whole) + ablation_table(grid["rows"])
+            + times_table(whole, peers) + aims_table(whole, peers) + plans_table(whole) + search_table(colds or whole) + ablation_table(ablations or grid["rows"])
             + peer_table(peers) + memory_table(whole, peers))  # fmt: skip
     if more:
         paste(PAGE, "fusion-more-h200", text)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the time of a whole model goes: each node by itself and inside the call, by the plan that needs no measurement.
-// Weights are random.
-//   bench_nodes MODEL TEXTS TOKENS MASK [DTYPE DEVICE]: bert-base 8 2048 'bigbird(64,3,2,3,1)' f16 cuda
+// Where the time of a whole model goes: each node by itself and inside the call, by the plan that needs no measurement,
+// or by the settings that need none of another scheme. Weights are random.
+//   bench_nodes MODEL TEXTS TOKENS MASK [DTYPE DEVICE [SCHEME]]: bert-base 8 2048 'bigbird(64,3,2,3,1)' f16 cuda
 //   bench_nodes --compile SHARE OF MODEL ...: compiles every OF-th kernel of it into the cache, beginning at SHARE
 #include <fmt/format.h>
 
@@ -45,18 +45,20 @@ struct Case {
   Mask mask;
   DType dtype = DType::f16;
   Device device;
+  std::string scheme = {};  // empty: the one that is predicted to be best
 };
 
 Case case_of(std::span<char*> arguments) {
-  if (arguments.size() != 4 && arguments.size() != 6)
-    fail(ErrorKind::invalid_argument, "accepted: MODEL TEXTS TOKENS MASK [DTYPE DEVICE]");
-  const bool all = arguments.size() == 6;
+  if (arguments.size() != 4 && arguments.size() != 6 && arguments.size() != 7)
+    fail(ErrorKind::invalid_argument, "accepted: MODEL TEXTS TOKENS MASK [DTYPE DEVICE [SCHEME]]");
+  const bool all = arguments.size() >= 6;
   return {.model = arguments[0],
           .texts = number_of(arguments[1]),
           .tokens = number_of(arguments[2]),
           .mask = parse(arguments[3]),
           .dtype = all ? dtype_of(arguments[4]) : DType::f16,
-          .device = open_device(all ? arguments[5] : "cuda")};
+          .device = open_device(all ? arguments[5] : "cuda"),
+          .scheme = arguments.size() == 7 ? arguments[6] : ""};
 }
 
 struct Planned {
@@ -66,12 +68,19 @@ struct Planned {
   std::string scheme;
 };
 
+SearchResult settled(const Blocks& blocks, const std::string& text, const CostContext& call) {
+  const Scheme scheme = parse_scheme(text, blocks.scheme_shape(), default_scheme(blocks));
+  check_scheme(blocks, scheme);
+  Predictions predictions(call);
+  return search(blocks, std::span(&scheme, 1), predictions, {.samples = 1, .most_rounds = 0, .change_scheme = false});
+}
+
 Planned planned(const Model& model, const Case& the) {
   const Graph restricted = restrict_attention(simplify(build_graph(model)), the.mask);
   const Blocks blocks(restricted, {&the.device, the.dtype});
   const Bucket bucket = bucket_of({the.texts * the.tokens, the.texts, the.tokens}, the.tokens);
-  const SearchResult found =
-      analytical_search(blocks, {&the.device, the.dtype, bucket.rows, bucket.texts, bucket.longest});
+  const CostContext call{&the.device, the.dtype, bucket.rows, bucket.texts, bucket.longest};
+  const SearchResult found = the.scheme.empty() ? analytical_search(blocks, call) : settled(blocks, the.scheme, call);
   Planned result{.bucket = bucket, .graph = fuse(blocks, found.scheme), .settings = {}, .scheme = found.scheme.text()};
   for (const auto& [work, setting] : found.settings)
     if (!setting.empty()) result.settings[work] = matmul_setting_of(setting);

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whole encoders and decoders under masks by torch, eager and compiled: device time by CUDA-graph replay, wall time,
-compile time and memory; each output is checked against fp32 eager with the same mask, dense.
-    models.py OUT.json --stof STOF [--modes default,reduce-overhead] [--resume] [--seconds N]
+"""Whole encoders and decoders under masks by torch, eager and compiled: device time, wall time, compile time and memory; each
+output is checked against fp32 eager with the same mask, dense.
+    models.py OUT.json --stof STOF [--session bench_session_turns] [--modes default,reduce-overhead] [--resume] [--seconds N]
+Device times are taken in turns once the clock stays (turns.py): all variants of a case, and with --session the plan of STOF
+that was kept for it, in a process beside this one.
 Needs torch, stof for the masks, and a GPU (--device cpu: a try of the same steps, where the device's time is the wall's).
 Weights are random, biases zero, as those of `stof bench model --part grid`: time does not depend on them.
 --case MODEL;MASK;B,S (repeatable) in place of the grid; layers of it with --layers N.
@@ -22,6 +24,7 @@ import numpy
 import timing
 import torch
 import torch.nn.functional as F
+import turns
 from torch import nn
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
@@ -32,9 +35,7 @@ GRID = [("bert-base", "all", 1, 128), ("bert-base", "all", 8, 512), ("bert-base"
         ("gpt2", "causal & window(64)", 8, 2048), ("bert-large", "longformer(32,32)", 1, 4096)]  # fmt: skip
 BOUND = 5e-3
 CALLS = 15
-BUSY_CYCLES = 4_000_000  # about 2 ms
 OWN_GRAPHS = ("reduce-overhead", "max-autotune")
-REPEATS = 7
 
 
 class Layer(nn.Module):
@@ -94,12 +95,14 @@ class Case:
     def __init__(self, options, name, text, batch, length):
         torch.manual_seed(1)
         self.name, self.text, self.batch, self.length, self.device = name, text, batch, length, options.device
-        self.model = Model(name, length, options.layers).eval().to(options.device)
+        with torch.device(options.device):
+            self.model = Model(name, length, options.layers).eval()
         self.ids = torch.randint(0, 1000, (batch, length), device=options.device)
         self.mask = None if text == "all" else self.dense(options.stof)
         self.want = self.model(self.ids[:1], self.masked)
         self.dtype = torch.float16 if options.device == "cuda" else torch.bfloat16
         self.model = self.model.to(self.dtype)
+        self.bytes = torch.cuda.memory_allocated() if options.device == "cuda" else 0
 
     def dense(self, stof):
         with tempfile.NamedTemporaryFile(suffix=".npy") as file:
@@ -139,23 +142,10 @@ def wall_us(run, device):
     return statistics.median(times)
 
 
-def device_us(run, mode):
-    """By replaying a graph of calls; of the modes that replay graphs of their own by as many calls one behind the other, behind
-    work that keeps the device busy until some of them are in its queue. One call alone after a pause would run at a clock
-    that the power limit does not leave to the others."""
-    if mode not in OWN_GRAPHS:
-        return timing.device_time_us(run)
-    times = []
-    for _ in range(REPEATS):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda._sleep(BUSY_CYCLES)
-        begin.record()
-        for _ in range(timing.LAUNCHES):
-            run()
-        end.record()
-        end.synchronize()
-        times.append(1000 * begin.elapsed_time(end) / timing.LAUNCHES)
-    return statistics.median(times)
+def rival_of(run, mode, device):
+    if device != "cuda":
+        return turns.OnHost(run)
+    return turns.Queued(run) if mode in OWN_GRAPHS else turns.Replayed(run)
 
 
 def compiled(model, mode):
@@ -163,9 +153,10 @@ def compiled(model, mode):
 
 
 class Checked:
-    """A case's model under one attention, compiled in one mode and run once: its output is that of fp32 eager."""
+    """A case's model under one attention, compiled in one mode and run once: its output is that of fp32 eager. `others`: bytes
+    that variants beside it hold."""
 
-    def __init__(self, case, attention, mode):
+    def __init__(self, case, attention, mode, others=0):
         self.mode, self.device = mode, case.device
         begin = time.monotonic()
         call = compiled(case.model, mode)
@@ -179,24 +170,33 @@ class Checked:
         got = run()[:1].float()
         wait(self.device)
         self.seconds = time.monotonic() - begin
+        self.memory = torch.cuda.max_memory_allocated() - others if self.device == "cuda" else None
         self.error = ((got - case.want).norm() / case.want.norm()).item()
         if not self.error < (BOUND if self.device == "cuda" else 10 * BOUND):
             raise timing.WrongOutput(f"relative error {self.error:.2e}")
 
-    def times(self):
-        cuda = self.device == "cuda"
+    def row(self):
+        """What is known of it besides its device time."""
         for _ in range(3):
             self.run()
-        wall = wall_us(self.run, self.device)
-        return {"device_us": device_us(self.run, self.mode) if cuda else wall, "wall_us": wall, "unpaused": True,
-                "compile_s": self.seconds, "error": self.error,
-                "memory_bytes": torch.cuda.max_memory_allocated() if cuda else None}  # fmt: skip
+        return {"wall_us": wall_us(self.run, self.device), "compile_s": self.seconds, "error": self.error,
+                "memory_bytes": self.memory}  # fmt: skip
+
+    def rival(self):
+        return rival_of(self.run, self.mode, self.device)
+
+    def times(self):
+        """Of it alone."""
+        row = self.row()
+        [device], how = turns.in_turns([self.rival()])
+        return {"device_us": device, **row, **how, "unpaused": True}
 
 
-def measure(case, variant, attention, mode):
-    if case.device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-    return {"attention": variant, **Checked(case, attention, mode).times()}
+def made(case, attention, mode):
+    if case.device != "cuda":
+        return Checked(case, attention, mode)
+    torch.cuda.reset_peak_memory_stats()
+    return Checked(case, attention, mode, torch.cuda.memory_allocated() - case.bytes)
 
 
 def failure(error):
@@ -216,10 +216,21 @@ class Report:
 
     def add(self, row):
         self.content["rows"].append(row)
+        self.write()
+        print(row, flush=True)
+
+    def replace(self, key, rows):
+        """Rows of a case, in place of those that it had."""
+        others = [row for row in self.content["rows"] if any(row[name] != value for name, value in key.items())]
+        self.content["rows"] = others + rows
+        self.write()
+        for row in rows:
+            print(row, flush=True)
+
+    def write(self):
         aside = self.path.with_suffix(".part")
         aside.write_text(json.dumps(self.content, indent=1) + "\n", encoding="utf-8")
         aside.rename(self.path)
-        print(row, flush=True)
 
 
 def cases_of(options):
@@ -229,37 +240,60 @@ def cases_of(options):
     return [(name, mask, *map(int, shape.split(","))) for name, mask, shape in parts]
 
 
+def wanted(options, report, key):
+    """Modes and attentions of a case that the report has not yet; all of them where any is missing, since their times are of
+    one sitting."""
+    attentions = ["sdpa"] if key["mask"] == "all" else ["sdpa with mask", "flex, block 64", "flex, block 128"]
+    pairs = [(mode, attention) for mode in options.modes.split(",") for attention in attentions
+             if not options.attention or attention in options.attention]  # fmt: skip
+    done = all(report.has({**key, "mode": mode, "attention": attention}) for mode, attention in pairs)
+    return [] if done and (not options.session or report.has({**key, "mode": "stof"})) else pairs
+
+
+def made_of(case, pairs, row_of):
+    """What compiled and is right, each with its row and its rival, and rows of what did not."""
+    ready, failed, variants = [], [], case.variants()
+    for mode, attention in pairs:
+        try:
+            checked = made(case, variants[attention], mode)
+            ready.append((row_of(mode, attention), checked, checked.rival()))
+        except Exception as error:  # noqa: BLE001 what a peer cannot do is a result, too
+            failed.append({**row_of(mode, attention), "failed": failure(error)})
+    return ready, failed
+
+
 @torch.inference_mode()
-def run_case(options, report, place, begin):
+def run_case(options, report, place):
     name, text, batch, length = place
     key = {"model": name, "mask": text, "texts": batch, "longest": length}
-    todo = [(mode, variant) for mode in options.modes.split(",")
-            for variant in (["sdpa"] if text == "all" else ["sdpa with mask", "flex, block 64", "flex, block 128"])
-            if not options.attention or variant in options.attention
-            if not report.has({**key, "mode": mode, "attention": variant})]  # fmt: skip
-    if not todo:
+    pairs = wanted(options, report, key)
+    if not pairs:
         return
+    dtype = "f16" if options.device == "cuda" else "bf16"
+    session = turns.Session(options.session, place, dtype, options.device) if options.session else None
     case = Case(options, *place)
-    variants = case.variants()
-    for mode, variant in todo:
-        if time.monotonic() - begin > options.seconds:
-            return
-        row = {**key, "dtype": str(case.dtype).removeprefix("torch."), "mode": mode}
-        try:
-            row.update(measure(case, variant, variants[variant], mode))
-        except Exception as error:  # noqa: BLE001 what a peer cannot do is a result, too
-            row.update({"attention": variant, "failed": failure(error)})
-        report.add(row)
-        torch._dynamo.reset()
-        gc.collect()
-        if options.device == "cuda":
-            torch.cuda.empty_cache()
+
+    def row_of(mode, attention):
+        return {**key, "dtype": str(case.dtype).removeprefix("torch."), "mode": mode, "attention": attention}
+
+    ready, rows = made_of(case, pairs, row_of)
+    if session:
+        plan = session.plan()
+        ready.append(({**row_of("stof", plan["origin"]), "plan": plan}, None, session))
+    times, how = turns.in_turns([rival for _, _, rival in ready]) if ready else ([], {})
+    if session:
+        session.close()
+    for (row, checked, _), us in zip(ready, times, strict=True):
+        rows.append({**row, "device_us": us, **(checked.row() if checked else {}), **how, "unpaused": True})
+    report.replace(key, rows)
+    torch._dynamo.reset()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out")
     parser.add_argument("--stof", required=True)
+    parser.add_argument("--session", help="bench_session_turns: STOF's kept plan is timed in turns with torch")
     parser.add_argument("--modes", default="default,reduce-overhead", help="eager, default, reduce-overhead, max-autotune")
     parser.add_argument("--case", action="append", metavar="MODEL;MASK;B,S")
     parser.add_argument("--attention", action="append", help="sdpa; sdpa with mask; flex, block 64 or 128; repeatable (default: all)")
@@ -270,8 +304,15 @@ def main():
     options = parser.parse_args()
     report, begin = Report(options), time.monotonic()
     for place in cases_of(options):
-        run_case(options, report, place, begin)
+        if time.monotonic() - begin > options.seconds:
+            break
+        try:
+            run_case(options, report, place)
+        except RuntimeError as error:
+            print(f"{place}: {failure(error)}", flush=True)
         gc.collect()
+        if options.device == "cuda":
+            torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":
