@@ -30,7 +30,7 @@ struct ArrangedSteps {
     const int entry = within / width, slice = section * p.section + within - entry * width;
     const StreamItem item = p.layout.items[entry];
     block = row_block_of<true>(p.call.shape, slice, item.row);
-    block.split = item.split;
+    block.head += item.head, block.split = item.split;
     // Full tiles may reach past the end of a shorter item.
     const bool shorter = block.keys < p.call.shape.keys;
     return {p.layout.steps + static_cast<long long>(item.first_step) * kStepInts, p.layout.words, item.steps,

@@ -78,6 +78,7 @@ struct StreamLoader {
     const int group = p.layout.group_of ? p.layout.group_of[slice] : 0;
     item = p.layout.items[group * p.layout.item_count + entry];
     RowBlock block = row_block_of<true>(p.call.shape, slice, item.row);
+    block.head += item.head;
     block.first_step = item.first_step, block.steps = item.steps, block.full_steps = item.full_steps;
     block.split = item.split;
     return block;

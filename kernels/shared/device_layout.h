@@ -31,6 +31,7 @@ struct StreamItem {
   int steps;       // 0: no row has a key
   int full_steps;  // the last ones, of whole tiles that are full for every part; every part has used a tile before
   int split;       // 0: whole; else first slot | part << 16 | parts << 24; parts of one row block share first slot
+  int head;        // of the launch, in a list that serves all heads; else 0
   static constexpr int kDropped = -1;  // in `split`: a layout made on the device has no room for it; its rows are NaN
 };
 
@@ -45,7 +46,8 @@ struct StreamLayout {
   const int* group_of;
 };
 
-// A slice is one (item, head, residue class), residues running fastest, items slowest.
+// A slice is one (item, head, residue class), residues running fastest, items slowest. Where one list serves all heads,
+// by StreamItem::head, it is one (item, residue class): heads is 1.
 struct SliceShape {
   int slices;
   int heads, heads_per_kv, residues;

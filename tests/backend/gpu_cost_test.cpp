@@ -93,6 +93,43 @@ TEST(GpuCosts, AreOfTheTilesThatListsArePackedIn) {
   }
 }
 
+double launch_cost(const NamedCosts& costs, const std::string& name) { return costs.at(name)[ListTerm::launch]; }
+
+// Three masks: three launches of kernels that take one at a time, one of those whose lists are of all heads.
+TEST(GpuCosts, KernelsThatTakeOneMaskAtATimePayForEveryLaunch) {
+  const Device device = open_device("cuda:h200");
+  const AttentionShape shape{
+      .heads = 12, .kv_heads = 12, .queries = 1024, .keys = 1024, .head_dim = 64, .dtype = DType::f16};
+  const AttentionProblem problem =
+      problem_of(plain_view(parse("heads(0-3: window(16), 4-7: window(20), *: window(12))"), shape), device);
+  AttentionProblem alike = problem;
+  alike.stats.groups = 1;
+  const NamedCosts& costs = built_in_named_costs();
+  const auto more = [&](const NamedPlan& plan) {
+    const Pricing pricing = pricing_of(device.caps);
+    return prediction_of(problem, plan)(pricing) - prediction_of(alike, plan)(pricing);
+  };
+  EXPECT_NEAR(more({"band_attention", "band_f16_d64_p1_k128_c4"}), 2 * launch_cost(costs, "band_d64_p1_k128_c4"), 1e-9);
+  EXPECT_NEAR(more({"gather_attention", "gather_f16_d64_n4_c4"}), 2 * launch_cost(costs, "gather_d64_n4_c4"), 1e-9);
+  EXPECT_EQ(more({"stream_attention", "stream_f16_d64_t4_p1_k1_s2_c1_g1"}), 0);
+  EXPECT_EQ(more({"mma_attention", "mma_f16_d64_p1_w1_s2_c4"}), 0);
+}
+
+TEST(GpuCosts, PlansSayWhatTheyLaunch) {
+  const Device device = open_device("cuda:h200");
+  const AttentionShape shape{
+      .batch = 2, .heads = 4, .kv_heads = 4, .queries = 512, .keys = 512, .head_dim = 64, .dtype = DType::f16};
+  const auto reason = [&](const char* mask, const char* kernel) {
+    return choose_attention(parse(mask), shape, device, kernel).plan.reason;
+  };
+  const char* const bands = "heads(0: window(16), 2: window(8), *: window(12))";
+  EXPECT_TRUE(reason(bands, "stream_attention").ends_with("; one launch for heads with different masks"));
+  EXPECT_TRUE(reason(bands, "mma_attention").ends_with("; one launch for heads with different masks"));
+  EXPECT_TRUE(reason(bands, "band_attention").ends_with("; a launch for each run of heads with one mask"));
+  EXPECT_TRUE(reason("batch(0: causal, *: window(9))", "stream_attention").ends_with("; a launch for each item"));
+  EXPECT_TRUE(reason("causal", "stream_attention").ends_with("go to mma_attention"));
+}
+
 // As the stream kernel's loader goes on: each team's places in the order.
 double simulate_dealt(const std::vector<double>& costs, int teams) {
   double last = 0;

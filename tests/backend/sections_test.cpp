@@ -55,5 +55,18 @@ TEST(Sections, EndWithWhatTheL2Holds) {
   EXPECT_EQ(sparse.before_last(192), 0);
 }
 
+// Lists of 12 heads each: as many items side by side as those heads would be, at least one.
+TEST(Sections, OfItemsAreThoseOfTheirHeads) {
+  const Sections one = Sections{.width = 5, .end = 30, .most = 20}.of_items(12);
+  EXPECT_EQ(one.width, 1);
+  EXPECT_EQ(one.end, 3);
+  EXPECT_EQ(one.most, 1);
+  EXPECT_EQ(one.before_last(8), 7);
+  const Sections several = Sections{.width = 30, .end = 12, .most = 38}.of_items(12);
+  EXPECT_EQ(several.width, 2);
+  EXPECT_EQ(several.end, 1);
+  EXPECT_EQ(several.most, 3);
+}
+
 }  // namespace
 }  // namespace stof::cuda

@@ -17,7 +17,10 @@ struct StreamArrangement {
   int most_steps = 0;  // row blocks with more are split; 0: never
 };
 
-// One mask of the layout: a stretch of items, dearest first.
+// The first slot of a split row block is 16 bits of its items.
+inline constexpr int kMostSlots = 1 << 16;
+
+// One mask of the layout, or all heads of an item (mixed_heads.h): a stretch of items, dearest first.
 struct StreamGroup {
   int first_item = 0, item_count = 0;
   int slots = 0;  // partial results

@@ -11,7 +11,6 @@ namespace stof::cuda {
 namespace {
 
 constexpr int kMostParts = 4, kMostSplits = 64;
-constexpr int kMostSlots = 1 << 16;
 
 struct Tile {
   int key_start = 0;
@@ -159,7 +158,8 @@ class StreamArranger {
                             .first_step = first + begin,
                             .steps = end - begin,
                             .full_steps = full_steps(tiles, begin, end),
-                            .split = splits > 1 ? added.slots | i << 16 | splits << 24 : 0});
+                            .split = splits > 1 ? added.slots | i << 16 | splits << 24 : 0,
+                            .head = 0});
     }
     if (splits > 1) added.slots += splits;
   }

@@ -46,8 +46,8 @@ std::vector<AttentionPlan> band_candidates(const AttentionProblem& problem, cons
     plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = 8};
     plan.predicted_us = predict_band(problem, pricing_of(caps), instance);
     plan.reason =
-        fmt::format("every 64 rows get by with {} keys, taken at once; tensors off 16 bytes go to mma_attention",
-                    width(problem, instance.parts));
+        fmt::format("every 64 rows get by with {} keys, taken at once; tensors off 16 bytes go to mma_attention{}",
+                    width(problem, instance.parts), launches_in_words(problem, ListsOf::one_mask));
     plans.push_back(std::move(plan));
   }
   return plans;

@@ -117,11 +117,23 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
     work = std::max(work, total * (1 - last) / walk.teams + costs[ListTerm::tail] * end);
   }
   work += costs[ListTerm::merge] * (most_parts - 1);
-  return costs[ListTerm::launch] +
+  return costs[ListTerm::launch] * static_cast<double>(launches(problem, ListsOf::all_heads)) +
          together(work, costs[ListTerm::traffic] * traffic_us(problem), costs[ListTerm::overlap]);
 }
 
 }  // namespace
+
+std::int64_t launches(const AttentionProblem& problem, ListsOf lists) {
+  if (problem.from_table) return 1;
+  const std::int64_t items = problem.stats.extent.batch;
+  return lists == ListsOf::one_mask ? std::max<std::int64_t>(items, problem.stats.groups) : items;
+}
+
+std::string_view launches_in_words(const AttentionProblem& problem, ListsOf lists) {
+  if (launches(problem, ListsOf::one_mask) == 1) return "";
+  if (lists == ListsOf::one_mask) return "; a launch for each run of heads with one mask";
+  return problem.stats.extent.batch > 1 ? "; a launch for each item" : "; one launch for heads with different masks";
+}
 
 const BlockStats* stats_of(const AttentionProblem& problem, int parts) {
   for (const BlockStats& stats : problem.stats.blocks)
@@ -181,7 +193,7 @@ double predict_band(const AttentionProblem& problem, const Pricing& pricing, con
   // CTAs of a last, incomplete round have the multiprocessor's bandwidth to themselves.
   const double whole = rounds + costs[BandTerm::tail] * (std::ceil(rounds) - rounds);
   const double work = whole * costs[BandTerm::round] * load_factor(costs[BandTerm::alone], rounds, 1);
-  return costs[BandTerm::launch] +
+  return costs[BandTerm::launch] * static_cast<double>(launches(problem, ListsOf::one_mask)) +
          together(work, costs[BandTerm::traffic] * traffic_us(problem), costs[BandTerm::overlap]);
 }
 

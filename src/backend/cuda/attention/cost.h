@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the CUDA kernels are predicted to take, from the statistics of a mask and a table of measured costs.
 #pragma once
+#include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "src/backend/contract.h"
 #include "src/backend/cuda/attention/cost_table.h"
 #include "src/backend/cuda/attention/instances.h"
 
 namespace stof::cuda {
+
+// A kernel's lists are of heads with one mask, side by side, or of all heads of an item.
+enum class ListsOf : std::uint8_t { one_mask, all_heads };
+// That a call takes when the mask differs by head or item; at least so many where a mask comes again in later heads.
+std::int64_t launches(const AttentionProblem& problem, ListsOf lists);
+// The end of a plan's reason: nothing where heads and items share one mask.
+std::string_view launches_in_words(const AttentionProblem& problem, ListsOf lists);
 
 // The statistics of row blocks of so many parts; null where there are none.
 const BlockStats* stats_of(const AttentionProblem& problem, int parts);

@@ -93,7 +93,7 @@ double predict_gather(const AttentionProblem& problem, const Pricing& pricing, c
     work = share * longest_sum(items, how) + (1 - share) * work;
   }
   work += how.costs[ListTerm::merge] * (items.most_parts - 1);
-  return how.costs[ListTerm::launch] +
+  return how.costs[ListTerm::launch] * static_cast<double>(launches(problem, ListsOf::one_mask)) +
          together(work, how.costs[ListTerm::traffic] * traffic_us(problem), how.costs[ListTerm::overlap]);
 }
 

@@ -71,8 +71,8 @@ std::vector<AttentionPlan> gather_candidates(const AttentionProblem& problem, co
       plan.splits = splits;
       plan.predicted_us = predict_gather(problem, pricing_of(caps), instance, most_units(units, splits));
       plan.reason = fmt::format(
-          "64 rows at a time with their keys in pieces of {}, {} at once; tensors off 16 bytes go to mma_attention",
-          KeyPieces::kKeys, instance.pieces);
+          "64 rows at a time with their keys in pieces of {}, {} at once; tensors off 16 bytes go to mma_attention{}",
+          KeyPieces::kKeys, instance.pieces, launches_in_words(problem, ListsOf::one_mask));
       plans.push_back(std::move(plan));
     }
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/backend/cuda/attention/mixed_heads.h"
 #include "src/base/narrow.h"
 
 namespace stof::cuda {
@@ -10,18 +11,39 @@ namespace {
 
 constexpr double kMostPartialBytes = 512e6;
 
+// Of slices, which are heads of items.
 Sections sections_for(const ListedMask& mask, const ArrangedStream& arranged, int tiles, std::int64_t teams) {
-  double steps = 0, longest = 0;
-  for (const StreamItem& item : arranged.items) {
-    steps += item.steps;
-    longest = std::max(longest, static_cast<double>(item.steps));
+  std::vector<double> heads(arranged.groups.size(), 0);
+  for (const int group : mask.group_of) ++heads[static_cast<std::size_t>(group)];
+  double items = 0, steps = 0, longest = 0;
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    const StreamGroup& group = arranged.groups[i];
+    items += heads[i] * group.item_count;
+    for (int at = group.first_item; at < group.first_item + group.item_count; ++at) {
+      const double of_item = arranged.items[static_cast<std::size_t>(at)].steps;
+      steps += heads[i] * of_item;
+      longest = std::max(longest, of_item);
+    }
   }
-  const auto items = std::max<std::int64_t>(1, std::ssize(arranged.items));
-  const double average = std::max(1.0, steps) / static_cast<double>(items);
-  return sections_of(mask.shape, {.tiles = tiles * average,
-                                  .longest = std::max(1.0, longest / average),
-                                  .items = items / std::max<std::int64_t>(1, std::ssize(arranged.groups)),
-                                  .teams = teams});
+  const double average = std::max(1.0, steps) / std::max(1.0, items);
+  return sections_of(mask.shape,
+                     {.tiles = tiles * average,
+                      .longest = std::max(1.0, longest / average),
+                      .items = static_cast<std::int64_t>(items) / std::max<std::int64_t>(1, std::ssize(mask.group_of)),
+                      .teams = teams});
+}
+
+// One list for all heads of an item, which go through it as slices would.
+void put_heads_together(ListedMask& mask, ArrangedStream& arranged) {
+  const auto heads = narrow<int>(mask.shape.heads, "heads");
+  std::optional<MixedHeads> mixed = mix_heads(arranged, {.group_of = mask.group_of,
+                                                         .heads = heads,
+                                                         .width = mask.sections.width,
+                                                         .turns = mask.sections.before_last(heads)});
+  if (!mixed) return;
+  mask.mixes_heads = true;
+  mask.sections = mask.sections.of_items(heads);
+  arranged.items = std::move(mixed->items), arranged.groups = std::move(mixed->groups);
 }
 
 WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape, std::int64_t teams) {
@@ -32,12 +54,13 @@ WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape, std
     items = std::max(items, std::int64_t{group.item_count});
   }
   const AttentionShape& s = mask.shape;
-  const auto slices = static_cast<std::size_t>(s.batch * s.heads), parts = static_cast<std::size_t>(shape.parts);
-  return {.partials = slices * slots * parts * partial_floats(shape.head_dim),
-          .arrivals = slices * slots * parts,
-          .queue = shape.queued && s.batch * s.heads * items > kRoundsDealt * teams ? WorkspaceSize::kQueue : 0,
+  const std::int64_t lists = mask.mixes_heads ? s.batch : s.batch * s.heads;
+  const std::size_t parts = static_cast<std::size_t>(lists) * slots * static_cast<std::size_t>(shape.parts);
+  return {.partials = parts * partial_floats(shape.head_dim),
+          .arrivals = parts,
+          .queue = shape.queued && lists * items > kRoundsDealt * teams ? WorkspaceSize::kQueue : 0,
           .numbers = 4 * static_cast<std::size_t>(s.batch),
-          .lse = slices * static_cast<std::size_t>(s.queries)};
+          .lse = static_cast<std::size_t>(s.batch * s.heads * s.queries)};
 }
 
 }  // namespace
@@ -64,6 +87,7 @@ ArrangedStream arrange_lists(const BlockLayout& layout, const ListShape& shape, 
 void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, std::int64_t teams) {
   const Gpu& gpu = *mask.gpu;
   mask.sections = sections_for(mask, arranged, shape.tiles, teams);
+  if (heads_differ(mask.group_of, mask.shape.heads)) put_heads_together(mask, arranged);
   mask.groups = std::move(arranged.groups);
   mask.items = to_device<StreamItem>(gpu, arranged.items);
   mask.steps = to_device<int>(gpu, arranged.steps);

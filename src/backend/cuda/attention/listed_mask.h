@@ -16,8 +16,8 @@ inline constexpr int kFewestSteps = 4;  // of a part: fewer do not pay for the m
 inline constexpr std::array kSplits = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 
 struct ListedMask : TiledMask {
-  std::vector<StreamGroup> groups;
-  Sections sections;
+  std::vector<StreamGroup> groups;  // of masks; where heads are mixed, of items
+  Sections sections;                // of slices as the kernel counts them
   DeviceMemory items, steps, words;
   std::unique_ptr<const TablePlanner> planner;  // of lists that are made on the device
   DeviceMemory slice_groups;                    // then: of each slice

@@ -30,9 +30,9 @@ AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, c
   plan.predicted_us = predict_mma(problem, pricing_of(caps), instance, split);
   plan.reason = fmt::format(
       "{} x {} rows at a time on each of {} multiprocessors; {}x64 tiles touch {:.1f} % of the pairs for "
-      "{:.1f} % allowed; tensors off 16 bytes are loaded by elements",
+      "{:.1f} % allowed; tensors off 16 bytes are loaded by elements{}",
       ctas, 64 * instance.parts, caps.cores, stats.block_q, 100 * (stats.partial + stats.full),
-      100 * problem.stats.density);
+      100 * problem.stats.density, launches_in_words(problem, ListsOf::all_heads));
   if (!partials_fit(split, list_shape(instance))) plan.kernel = {};
   return plan;
 }

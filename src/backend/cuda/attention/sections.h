@@ -25,6 +25,11 @@ struct Sections {
     const int fewest = slices > most ? (slices - most + width - 1) / width : 0;
     return std::max(std::max(0, slices - end) / width, fewest);
   }
+  // Where a list is of all heads of an item, so that slices are items.
+  Sections of_items(int heads) const {
+    const int items = std::max(1, width / heads);
+    return {.width = items, .end = (end + heads - 1) / heads, .most = std::max(items, most / heads)};
+  }
 };
 
 // Dense lists read all of a slice's keys again and again: as many slices side by side as the L2 holds. Sparse ones go

@@ -32,10 +32,11 @@ AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, c
   plan.predicted_us = predict_stream(problem, pricing_of(caps), instance, split);
   plan.reason = fmt::format(
       "{} x {} rows at a time on each of {} multiprocessors; {}x64 tiles touch {:.1f} % of the pairs for "
-      "{:.1f} % allowed; {}tensors off 16 bytes go to mma_attention",
+      "{:.1f} % allowed; {}tensors off 16 bytes go to mma_attention{}",
       instance.teams * instance.ctas, 64 * instance.parts, caps.cores, stats.block_q,
       100 * (stats.partial + stats.full), 100 * problem.stats.density,
-      problem.shape.capped ? "its form for capped scores is compiled at first use; " : "");
+      problem.shape.capped ? "its form for capped scores is compiled at first use; " : "",
+      launches_in_words(problem, ListsOf::all_heads));
   if (!partials_fit(split, list_shape(instance))) plan.kernel = {};
   return plan;
 }

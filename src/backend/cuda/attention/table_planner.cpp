@@ -31,7 +31,8 @@ std::vector<StreamItem> dropped_items(const TableForm& form) {
                        .first_step = 0,
                        .steps = 0,
                        .full_steps = 0,
-                       .split = StreamItem::kDropped});
+                       .split = StreamItem::kDropped,
+                       .head = 0});
   return items;
 }
 

@@ -33,13 +33,22 @@ struct Piece {
   bool overlap_previous;
 };
 
+// What goes into one launch, of what else takes several.
+struct Together {
+  bool classes = false;  // residue classes of items, where they lie evenly
+  bool heads = false;    // those with different masks
+};
+
 class Caller {
  public:
-  // together: residue classes of items in one launch, where they lie evenly.
-  Caller(const TiledMask& mask, const stof::AttentionCall& call, bool together)
-      : mask_(mask), call_(call), stream_(static_cast<StreamHandle>(call.stream)), by_item_(mask.extent.batch > 1) {
+  Caller(const TiledMask& mask, const stof::AttentionCall& call, Together together)
+      : mask_(mask),
+        call_(call),
+        stream_(static_cast<StreamHandle>(call.stream)),
+        by_item_(mask.extent.batch > 1),
+        mixed_(together.heads) {
     const bool on_device = mask.blocks == nullptr, one_by_one = by_item_ && !(on_device && consecutive(call.items));
-    const std::optional<ItemRun> classes = together && !by_item_ ? class_run(call) : std::nullopt;
+    const std::optional<ItemRun> classes = together.classes && !by_item_ ? class_run(call) : std::nullopt;
     if (call.device_items.count > 0) items_.push_back(device_run(call.device_items));
     else if (classes && as_planned(*classes) && classes->places <= kMostInGrid) items_.push_back(*classes);
     else items_ = item_runs(call, one_by_one ? 1 : std::min(mask.shape.batch, kMostInGrid));
@@ -48,10 +57,12 @@ class Caller {
     for (std::size_t i = heads_.size(); i < items_.size(); ++i) {
       const ItemRun& run = items_[i];
       const std::int64_t item = by_item_ ? call.items[run.first].index : 0;
-      heads_.push_back(
-          head_runs(std::span(mask.group_of)
-                        .subspan(static_cast<std::size_t>(item * call.heads), static_cast<std::size_t>(call.heads)),
-                    per_kv));
+      if (mixed_) heads_.push_back({HeadRun{0, call.heads, per_kv, static_cast<int>(item)}});
+      else
+        heads_.push_back(
+            head_runs(std::span(mask.group_of)
+                          .subspan(static_cast<std::size_t>(item * call.heads), static_cast<std::size_t>(call.heads)),
+                      per_kv));
     }
   }
 
@@ -122,8 +133,9 @@ class Caller {
   }
 
   SliceShape shape_of(const ItemRun& run, const HeadRun& heads, const DeviceNumbers& numbers) const {
-    return {.slices = static_cast<int>(run.places * heads.count * run.residues),
-            .heads = static_cast<int>(heads.count),
+    const std::int64_t of_item = mixed_ ? 1 : heads.count;  // slices of an item and a class
+    return {.slices = static_cast<int>(run.places * of_item * run.residues),
+            .heads = static_cast<int>(of_item),
             .heads_per_kv = static_cast<int>(heads.per_kv),
             .residues = static_cast<int>(run.residues),
             .queries = static_cast<int>(mask_.extent.queries),
@@ -202,6 +214,7 @@ class Caller {
   const stof::AttentionCall& call_;
   const StreamHandle stream_;
   const bool by_item_;  // the mask differs by item
+  const bool mixed_;    // a launch takes all heads, and its lists say which one a row block is of
   std::vector<ItemRun> items_;
   std::vector<std::vector<HeadRun>> heads_;  // of each item run
 };
@@ -313,11 +326,12 @@ void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Dev
         mask, in_pages ? "the keys are in pages" : fmt::format("scale = {}, which is not above 0", call.scale));
     return launch_rows(*mask.blocks, call);
   }
-  const Caller caller(mask, call, mask.by_maps && mask.kernel != nullptr);
+  const bool arranged = mask.kernel != nullptr;
+  const Caller caller(mask, call, {.classes = mask.by_maps && arranged, .heads = mask.mixes_heads});
   const Refusal refusal = mask.by_maps ? refuses_call(mask, call, caller) : std::nullopt;
-  if (refusal && call.residues > 1) return Caller(mask, call, false).run(launch_packed_mma);
   if (refusal) check_other_kernels(mask, *refusal);
-  caller.run(mask.kernel != nullptr && !refusal ? launch : launch_packed_mma);
+  if (arranged && !refusal) caller.run(launch);
+  else Caller(mask, call, {}).run(launch_packed_mma);
 }
 
 }  // namespace stof::cuda

@@ -30,6 +30,7 @@ struct TiledMask {
   std::vector<int> group_of = {};  // [extent.batch * extent.heads]
   bool by_maps = true;             // the kernel loads through tensor maps
   int key_box = 64;                // keys of one load
+  bool mixes_heads = false;        // the kernel's lists say which head: one launch takes them all
   const Gpu* gpu = nullptr;
   std::unique_ptr<const DeviceBlocks> blocks = {};  // null: made on the device, where no other kernel can stand in
   std::unique_ptr<WorkspacePool> workspaces = {};
@@ -44,7 +45,8 @@ void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu);
 // The same for a mask that is made on the device: a launch takes all heads, and the kernel finds each slice's lists.
 void set_up(TiledMask& mask, const TableProblem& problem, const Gpu& gpu);
 
-// What one launch gets: everything of a call but the mask.
+// What one launch gets: everything of a call but the mask. The group of heads whose lists are mixed is the item's
+// index.
 struct TiledLaunch {
   const TiledMask& mask;
   TileBoxes boxes;
