@@ -22,6 +22,11 @@ void read(const std::filesystem::path& folder) {
   fuzz::require(config.type_vocab_size >= 0 && config.type_vocab_size <= INT32_MAX);
   fuzz::require(config.first_position >= 0);
   fuzz::require(config.hidden_size % config.heads == 0);
+  if (config.family == Family::modernbert) {
+    fuzz::require(std::ssize(config.rotary) == config.layers && config.hidden_size / config.heads % 2 == 0);
+    for (const RotaryLayer& layer : config.rotary)
+      fuzz::require(layer.theta > 0 && (!layer.reach || *layer.reach >= 0));
+  }
   const PoolingConfig pooling = read_pooling(folder, config);
   fuzz::require(pooling.max_tokens >= 1 && pooling.max_tokens <= config.max_positions);
 }
