@@ -10,6 +10,7 @@
 #include "src/attention/reference.h"
 #include "src/base/error.h"
 #include "src/base/hash.h"
+#include "src/base/memory.h"
 #include "src/tensor/convert.h"
 #include "src/tensor/half.h"
 
@@ -93,10 +94,20 @@ RowError compare(const BoundMask& mask, const AttentionProblemInputs& problem, c
   return error;
 }
 
+// The four lie in memory together, beside one in fp32 while it is made.
+const AttentionShape& fitting(const AttentionShape& s) {
+  const auto of_q = static_cast<double>(s.heads * s.queries), of_k = static_cast<double>(s.kv_heads * s.keys);
+  const double elements = static_cast<double>(s.batch) * static_cast<double>(s.head_dim);
+  const auto size = static_cast<double>(size_of(s.dtype));
+  check_memory(fmt::format("attention of ({},{},{},{})", s.batch, s.heads, s.queries, s.head_dim),
+               elements * (2 * size * (of_q + of_k) + sizeof(float) * std::max(of_q, of_k)));
+  return s;
+}
+
 }  // namespace
 
 AttentionProblemInputs::AttentionProblemInputs(const AttentionShape& the_shape)
-    : shape(the_shape),
+    : shape(fitting(the_shape)),
       q(random_tensor({shape.batch, shape.heads, shape.queries, shape.head_dim}, shape.dtype, 1)),
       k(random_tensor({shape.batch, shape.kv_heads, shape.keys, shape.head_dim}, shape.dtype, 2)),
       v(random_tensor({shape.batch, shape.kv_heads, shape.keys, shape.head_dim}, shape.dtype, 3)),

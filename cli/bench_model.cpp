@@ -27,15 +27,19 @@ struct ModelOptions {
   bool resume = false;
 };
 
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;  // of a call
+
 std::array<std::int64_t, 2> parse_texts(const std::string& text) {
   std::array<std::int64_t, 2> shape{};
   const char* const end = text.data() + text.size();
   const auto [comma, first] = std::from_chars(text.data(), end, shape[0]);
   if (first == std::errc() && comma != end && *comma == ',') {
     const auto [rest, second] = std::from_chars(comma + 1, end, shape[1]);
-    if (second == std::errc() && rest == end && shape[0] >= 1 && shape[1] >= 1) return shape;
+    if (second == std::errc() && rest == end && shape[0] >= 1 && shape[1] >= 1 && shape[0] <= kMostTokens / shape[1])
+      return shape;
   }
-  fail(ErrorKind::invalid_argument, "--shape {}; accepted: B,S, as in 8,128, both at least 1", text);
+  fail(ErrorKind::invalid_argument, "--shape {}; accepted: B,S, as in 8,128, both at least 1, at most {} tokens", text,
+       kMostTokens);
 }
 
 ModelBench checked(const ModelOptions& options) {

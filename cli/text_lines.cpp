@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "src/base/error.h"
+#include "src/base/memory.h"
 #include "src/model/file_map.h"
 #include "src/model/unicode.h"
 
@@ -12,7 +13,12 @@ namespace stof::cli {
 
 std::vector<std::string> read_lines(const std::filesystem::path& file) {
   const FileMap map(file);
+  // A line without characters is an object, too.
+  const auto count = std::count(map.text().begin(), map.text().end(), '\n') + 1;
+  check_memory(fmt::format("{}: {} lines", file.string(), count),
+               static_cast<double>(map.text().size()) + static_cast<double>(count) * sizeof(std::string));
   std::vector<std::string> lines;
+  lines.reserve(static_cast<std::size_t>(count));
   for (std::string_view rest = map.text(); !rest.empty();) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
     std::string_view line = rest.substr(0, end);

@@ -101,8 +101,8 @@ class Attention {
   // their first run. Thread-safe, but two updates, or an update and a run, that may overlap on the GPU are the caller's
   // to order.
   void update(const TableContents& contents) const;
-  // Any number of items when the mask does not depend on the batch index; lengths up to the planned ones.
-  // Thread-safe. New lengths cost no planning unless the mask depends on them.
+  // Any number of items when the mask does not depend on the batch index, with 2^24 heads together at most; lengths up
+  // to the planned ones. Thread-safe. New lengths cost no planning unless the mask depends on them.
   void run(const AttentionArguments& arguments) const;
 
  private:

@@ -109,11 +109,21 @@ void check_lengths(std::string_view name, std::span<const std::int32_t> lengths,
 
 using Items = std::pmr::vector<AttentionItem>;
 
+// Each item is listed, and each head of it is work: as many as a mask may tell apart. A batch of empty rows takes no
+// memory of the caller's, and may have any size.
+void check_items(std::int64_t items, std::int64_t heads) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 24;
+  if (items > kMost / heads)
+    fail(ErrorKind::invalid_argument, "attention: {} items of {} heads; accepted: at most {} heads of all items", items,
+         heads, kMost);
+}
+
 void place_item(AttentionItem& item, std::size_t place) { item.index = item.place = static_cast<std::int64_t>(place); }
 
 // The queries of each item; keys are still to be placed.
 Items packed_queries(const AttentionArguments& a, const AttentionShape& shape, std::pmr::memory_resource* memory) {
   check_offsets("cu_q", a.cu_q, a.q.dim(0));
+  check_items(std::ssize(a.cu_q) - 1, shape.heads);
   Items items(a.cu_q.size() - 1, memory);
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::int64_t q = a.cu_q[i];
@@ -131,6 +141,7 @@ Items padded_queries(const AttentionArguments& a, const AttentionShape& shape, s
   const std::int64_t batch = a.q.dim(0), queries = a.q.dim(2);
   if (a.q_lengths.empty()) check_length("the number of query rows", 0, queries, shape.queries);
   check_lengths("q_lengths", a.q_lengths, batch);
+  check_items(batch, shape.heads);
   Items items(static_cast<std::size_t>(batch), memory);
   for (std::size_t i = 0; i < items.size(); ++i) {
     place_item(items[i], i);

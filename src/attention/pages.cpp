@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "src/base/error.h"
+#include "src/base/memory.h"
 
 namespace stof {
 namespace {
@@ -112,6 +113,10 @@ GatheredKeys::GatheredKeys(const AttentionCall& paged)
     item.k = item.v = rows * paged.kv_heads * paged.head_dim;
     rows += item.keys;
   }
+  // A table may name one page as often as it likes.
+  check_memory(fmt::format("the keys and values of {} rows in pages", rows),
+               2.0 * static_cast<double>(rows) * static_cast<double>(paged.kv_heads * paged.head_dim) *
+                   static_cast<double>(size_of(paged.dtype)));
   const auto bytes = static_cast<std::size_t>(rows * paged.kv_heads * paged.head_dim) * size_of(paged.dtype);
   k.resize((bytes + sizeof k[0] - 1) / sizeof k[0]);
   v.resize(k.size());

@@ -9,6 +9,8 @@
 #include <limits>
 #include <string>
 
+#include "src/base/error.h"
+
 namespace stof {
 namespace {
 
@@ -41,6 +43,12 @@ std::uint64_t group_limit() {
 std::uint64_t memory_limit() {
   static const std::uint64_t limit = std::min(machine_memory(), group_limit());
   return limit;
+}
+
+void check_memory(std::string_view what, double bytes) {
+  if (bytes > static_cast<double>(memory_limit()))
+    fail(ErrorKind::device, "{}: {:.3g} bytes; accepted: at most {}, the memory of this machine", what, bytes,
+         memory_limit());
 }
 
 }  // namespace stof

@@ -9,10 +9,11 @@
 
 namespace stof {
 
-// Throws unsupported for a layout above most_bytes: half the memory, for a kernel's arrangement of it takes as much.
+// Throws unsupported for a layout above most_bytes: a quarter of the memory, for a list that grows is there twice for a
+// moment, and a kernel's arrangement of it takes as much.
 BlockLayout pack_blocks(const BoundMask& mask, const BlockFormat& format,
-                        std::uint64_t most_bytes = memory_limit() / 2);
-RowLayout pack_rows(const BoundMask& mask, std::uint64_t most_bytes = memory_limit() / 2);
+                        std::uint64_t most_bytes = memory_limit() / 4);
+RowLayout pack_rows(const BoundMask& mask, std::uint64_t most_bytes = memory_limit() / 4);
 
 // bool [groups, queries, keys]
 Tensor unpack(const BlockLayout& layout);

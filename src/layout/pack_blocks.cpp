@@ -83,17 +83,27 @@ class Packer {
       first_row_ = positions.begin - begin;
       scan_.scan(group, rows_);
       covered_ = 0;
-      for (const CellRun& run : scan_.runs()) cover(run);
+      check_size();
+      for (const CellRun& run : scan_.runs()) {
+        cover(run);
+        check_size();
+      }
       pool_.reserve(group * layout_.row_blocks + r + 1, mask_.groups() * layout_.row_blocks);
       layout_.has_empty_row.push_back(scan_.empty_row_count() > 0);
-      if (layout_.entries.size() > kMostEntries)
-        fail(ErrorKind::unsupported, "the layout has more than {} entries; use larger blocks or a sparser mask",
-             kMostEntries);
-      if (layout_.entries.size() * sizeof(BlockEntry) + pool_.bytes() > most_bytes_)
-        fail(ErrorKind::unsupported, "the layout takes more than {} bytes; use larger blocks or a sparser mask",
-             most_bytes_);
     }
     layout_.row_begin.push_back(static_cast<std::int64_t>(layout_.entries.size()));
+  }
+
+  // For each row-block and behind each run of cells: one row-block of 2^30 keys may take gigabytes.
+  void check_size() const {
+    if (layout_.entries.size() > kMostEntries)
+      fail(ErrorKind::unsupported, "the layout has more than {} entries; use larger blocks or a sparser mask",
+           kMostEntries);
+    const std::size_t bytes = layout_.entries.size() * sizeof(BlockEntry) +
+                              layout_.row_begin.size() * sizeof(layout_.row_begin[0]) + pool_.bytes();
+    if (bytes > most_bytes_)
+      fail(ErrorKind::unsupported, "the layout takes more than {} bytes; use larger blocks or a sparser mask",
+           most_bytes_);
   }
 
   // Emits entries until the run's allowed keys are covered.

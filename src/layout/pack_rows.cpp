@@ -50,7 +50,7 @@ void pack_group(const BoundMask& mask, int group, std::uint64_t most_bytes, RowL
     }
     if (layout.intervals.size() > kMostIntervals)
       fail(ErrorKind::unsupported, "the layout has more than {} intervals; use the block-wise layout", kMostIntervals);
-    if (layout.intervals.size() * sizeof(Interval) > most_bytes)
+    if (layout.intervals.size() * sizeof(Interval) + layout.row_begin.size() * sizeof(layout.row_begin[0]) > most_bytes)
       fail(ErrorKind::unsupported, "the layout takes more than {} bytes; use the block-wise layout", most_bytes);
   }
   layout.row_begin.push_back(static_cast<std::int64_t>(layout.intervals.size()));

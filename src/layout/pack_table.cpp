@@ -16,8 +16,12 @@ using CellBits = std::array<std::uint64_t, TableForm::kRows>;
 
 class TablePacker {
  public:
-  TablePacker(const TableForm& form, const TableContents& contents, const BoundMask& limit)
-      : form_(form), contents_(contents), scan_(limit, TableForm::kKeys), named_(static_cast<std::size_t>(form.tiles)) {
+  TablePacker(const TableForm& form, const TableContents& contents, const BoundMask& limit, std::uint64_t most_bytes)
+      : form_(form),
+        contents_(contents),
+        most_bytes_(most_bytes),
+        scan_(limit, TableForm::kKeys),
+        named_(static_cast<std::size_t>(form.tiles)) {
     const MaskExtent& extent = form.extent;
     layout_.format = TableForm::kFormat;
     layout_.extent = extent;
@@ -53,8 +57,18 @@ class TablePacker {
         else if (named_[static_cast<std::size_t>(cell)]) add_cell(cell, run, all_bits(cell));
       }
     layout_.has_empty_row.push_back(served_ != existing_rows());
+    check_size();
     const std::int64_t tiles = std::ssize(layout_.entries) - layout_.row_begin.back();
     status_.most_tiles = std::max(status_.most_tiles, narrow<std::int32_t>(tiles, "tiles of a row block"));
+  }
+
+  // A table of a few large blocks may name more tiles than there is room for.
+  void check_size() const {
+    const std::size_t bytes = layout_.entries.size() * sizeof(BlockEntry) +
+                              layout_.row_begin.size() * sizeof(layout_.row_begin[0]) + pool_.bytes();
+    if (bytes > most_bytes_)
+      fail(ErrorKind::unsupported, "the layout of the table takes more than {} bytes; use a table of fewer blocks",
+           most_bytes_);
   }
 
   std::uint64_t existing_rows() const { return ~std::uint64_t{0} >> (TableForm::kRows - rows_.size()); }
@@ -128,6 +142,7 @@ class TablePacker {
 
   const TableForm& form_;
   const TableContents& contents_;
+  std::uint64_t most_bytes_;
   CellScan scan_;
   BitmapPool pool_{static_cast<std::size_t>(TableForm::kRows)};
   BlockLayout layout_;
@@ -140,8 +155,9 @@ class TablePacker {
 
 }  // namespace
 
-BlockLayout pack_table(const TableForm& form, const TableContents& contents, const BoundMask& limit) {
-  return TablePacker(form, contents, limit).pack();
+BlockLayout pack_table(const TableForm& form, const TableContents& contents, const BoundMask& limit,
+                       std::uint64_t most_bytes) {
+  return TablePacker(form, contents, limit, most_bytes).pack();
 }
 
 }  // namespace stof

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The form of a mask's table beside the shape that it is for: sizes, and which table and which limit each head has.
 #pragma once
+#include <cstdint>
 #include <vector>
 
+#include "src/base/memory.h"
 #include "src/layout/block_layout.h"
 #include "stof/mask_table.h"
 
@@ -41,7 +43,9 @@ TableForm form_of(const MaskTable& table, const BoundMask& limit, std::int64_t k
 void check_contents(const TableForm& form, const TableContents& contents);
 
 // What a table in the host's memory allows of what the limiting mask allows, in blocks of 64 x 64 that begin with row
-// 0. Writes the status, of a table that has room for all.
-BlockLayout pack_table(const TableForm& form, const TableContents& contents, const BoundMask& limit);
+// 0. Writes the status, of a table that has room for all. Throws unsupported for a layout above most_bytes, as
+// pack_blocks does (src/layout/pack.h).
+BlockLayout pack_table(const TableForm& form, const TableContents& contents, const BoundMask& limit,
+                       std::uint64_t most_bytes = memory_limit() / 4);
 
 }  // namespace stof

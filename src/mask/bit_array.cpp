@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "src/base/error.h"
+#include "src/base/memory.h"
 #include "src/mask/pack_bytes.h"
 
 namespace stof {
@@ -61,7 +63,7 @@ void pack_slice(const TensorView& tensor, std::int64_t first_element, BitArray& 
   RowPacker packer(tensor, first_element);
   CellLevel level{.rows = array.row_cells(), .columns = columns, .kinds = {}};
   std::vector<std::uint64_t> rows(static_cast<std::size_t>(64 * columns));
-  for (std::int64_t begin = 0; begin < array.rows; begin += 64) {
+  for (std::int64_t begin = 0; columns > 0 && begin < array.rows; begin += 64) {
     const std::int64_t count = std::min<std::int64_t>(64, array.rows - begin);
     for (std::int64_t i = 0; i < count; ++i) packer.pack(begin + i, rows.data() + i * columns);
     std::uint64_t* cells = array.words.data() + slice * array.slice_words() + begin * columns;
@@ -108,6 +110,13 @@ std::int64_t first_element(const TensorView& tensor, std::int64_t slice) {
   return offset;
 }
 
+// A row of a few columns is stored as 64 words: 512 bytes for an array of one element.
+void check_room(const BitArray& array) {
+  const auto words = static_cast<double>(array.slice_words());
+  const double of_slice = 8 * words + words / 64 + sizeof(std::vector<CellLevel>) + sizeof(CellLevel);
+  check_memory(fmt::format("bits of {}", to_string(array.shape)), static_cast<double>(array.slices) * of_slice);
+}
+
 }  // namespace
 
 std::shared_ptr<const BitArray> pack_bits(const TensorView& tensor, const std::string& file) {
@@ -116,6 +125,7 @@ std::shared_ptr<const BitArray> pack_bits(const TensorView& tensor, const std::s
   array->rows = tensor.dim(tensor.rank() - 2);
   array->columns = tensor.shape.back();
   array->slices = element_count(Shape(tensor.shape.begin(), tensor.shape.end() - 2));
+  check_room(*array);
   array->words.resize(static_cast<std::size_t>(element_count({array->slices, array->slice_words()})));
   array->cells.resize(static_cast<std::size_t>(array->slices));
   array->source.file = file;

@@ -5,12 +5,15 @@
 #include <bit>
 #include <utility>
 
+#include "src/base/error.h"
 #include "src/mask/row_bits.h"
 
 namespace stof {
 namespace {
 
 constexpr std::int64_t kCellsAtOnce = 8;
+// 1 GiB: of 64 rows whose cells are partial in all of 2^27 keys.
+constexpr std::size_t kMostWords = std::size_t{1} << 27;
 
 }  // namespace
 
@@ -79,7 +82,16 @@ void CellScan::add_full(Range cells) {
   else runs_.push_back({.begin = cells.begin, .end = cells.end, .full = true});
 }
 
+// Before more of them are made: a band as wide as positions can be has gigabytes.
+void CellScan::check_bits() const {
+  if (words_.size() + diagonal_words_.size() > kMostWords)
+    fail(ErrorKind::unsupported,
+         "mask: {} rows of {} keys have more than {} MiB of partial cells; use fewer keys or a mask of wider intervals",
+         rows_.size(), mask_.extent().keys, kMostWords * sizeof(std::uint64_t) >> 20);
+}
+
 void CellScan::settle(std::int64_t cell) {
+  check_bits();
   const std::size_t first = words_.size();
   words_.resize(first + static_cast<std::size_t>(rows_.size() * words_per_row_));
   clipped_tile_bits(mask_, group_, rows_, {cell * cell_keys_, (cell + 1) * cell_keys_},
@@ -92,6 +104,7 @@ void CellScan::settle(Range cells) {
     for (std::int64_t cell = cells.begin; cell < cells.end; ++cell) settle(cell);
     return;
   }
+  check_bits();
   const auto per_cell = static_cast<std::size_t>(rows_.size() * words_per_row_);
   const auto count = static_cast<std::size_t>(cells.size());
   const auto word_count = static_cast<std::size_t>(words_per_row_);
@@ -113,6 +126,7 @@ void CellScan::settle(Range cells) {
 bool CellScan::settle_as_before(std::int64_t cell) {
   if (!same_along_diagonals_ || rows_.size() != band_rows_ || (cell + 1) * cell_keys_ > mask_.extent().keys)
     return false;
+  check_bits();
   const auto [it, added] = diagonals_.try_emplace(cell * cell_keys_ - rows_.begin, diagonal_words_.size());
   const auto per_cell = static_cast<std::size_t>(rows_.size() * words_per_row_);
   if (added) {

@@ -47,6 +47,7 @@ class CellScan {
   void decide(std::int64_t cell, std::size_t first_word);
   void add_full(Range cells);
   void find_empty_rows();
+  void check_bits() const;
 
   const BoundMask& mask_;
   std::int64_t cell_keys_, words_per_row_, cells_;

@@ -2,6 +2,7 @@
 // The named functions of mask.h whose arguments are arrays.
 #include "src/mask/named_arrays.h"
 
+#include <algorithm>
 #include <map>
 #include <span>
 
@@ -18,7 +19,21 @@ struct Accepted {
   DType dtype;
   std::size_t least_rank, most_rank;
   std::string_view shapes;
+  std::size_t sides;  // of one mask: the last dimensions
 };
+
+// An array without elements takes no room of its own, and may claim any size.
+void check_sizes(const TensorView& array, const Accepted& accepted) {
+  constexpr std::int64_t kMostSide = std::int64_t{1} << 30, kMostSlices = std::int64_t{1} << 24;
+  std::int64_t slices = 1;
+  for (std::size_t d = 0; d < array.rank(); ++d) {
+    const bool side = d + accepted.sides >= array.rank();
+    if (array.shape[d] > (side ? kMostSide : kMostSlices / slices))
+      fail_argument(accepted.place, "{}: the array is {}; accepted: at most {} {} of at most {} a side", accepted.term,
+                    to_string(array.shape), kMostSlices, accepted.sides == 1 ? "rows" : "tables", kMostSide);
+    if (!side) slices *= std::max<std::int64_t>(1, array.shape[d]);
+  }
+}
 
 void check_array(const TensorView& array, const Accepted& accepted) {
   if (array.dtype != accepted.dtype)
@@ -27,11 +42,12 @@ void check_array(const TensorView& array, const Accepted& accepted) {
   if (array.rank() < accepted.least_rank || array.rank() > accepted.most_rank)
     fail_argument(accepted.place, "{}: the array is {}; accepted: {}", accepted.term, to_string(array.shape),
                   accepted.shapes);
+  check_sizes(array, accepted);
 }
 
-constexpr Accepted kBits{{0}, "bits", DType::boolean, 2, 4, "[N, M], [H, N, M] or [B, H, N, M]"};
-constexpr Accepted kBlocks{{1}, "blocks", DType::boolean, 2, 3, "[R, C] or [H, R, C] with R = C"};
-constexpr Accepted kDocumentIds{{0}, "document_ids", DType::i32, 1, 2, "[M] or [B, M]"};
+constexpr Accepted kBits{{0}, "bits", DType::boolean, 2, 4, "[N, M], [H, N, M] or [B, H, N, M]", 2};
+constexpr Accepted kBlocks{{1}, "blocks", DType::boolean, 2, 3, "[R, C] or [H, R, C] with R = C", 2};
+constexpr Accepted kDocumentIds{{0}, "document_ids", DType::i32, 1, 2, "[M] or [B, M]", 1};
 
 }  // namespace
 

@@ -79,10 +79,11 @@ std::vector<AddedToken> patterns(const std::vector<AddedToken>& tokens, const No
 }
 
 // A trie takes up to 80 bytes for each byte of its pieces.
-void check_bytes(const std::vector<Piece>& pieces, const std::filesystem::path& folder) {
+void check_bytes(const TokenizerFiles& files, const std::filesystem::path& folder) {
   constexpr std::size_t kMostBytes = std::size_t{16} << 20;
   std::size_t bytes = 0;
-  for (const Piece& piece : pieces) bytes += piece.text.size();
+  for (const Piece& piece : files.pieces) bytes += piece.text.size();
+  for (const AddedToken& token : files.added) bytes += token.content.size();
   if (bytes > kMostBytes)
     fail(ErrorKind::bad_file, "{}: the tokens of the vocabulary have {} bytes; accepted: at most {} together",
          folder.string(), bytes, kMostBytes);
@@ -96,7 +97,7 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 
 Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
   TokenizerFiles files = read_tokenizer_files(folder);
-  check_bytes(files.pieces, folder);
+  check_bytes(files, folder);
   const Normalize normalize = normalize_of(files);
   using Pieces = std::variant<WordPiece, ByteLevel>;
   return Tokenizer(
@@ -110,6 +111,10 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
+  // Normalised it may be three times as long, and every byte an id.
+  constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+  if (text.size() > kMostBytes)
+    fail(ErrorKind::invalid_argument, "a text of {} bytes; accepted: at most {}, so split it", text.size(), kMostBytes);
   if (const std::size_t invalid = unicode::find_invalid(text); invalid != std::string_view::npos)
     fail(ErrorKind::invalid_argument, "the text is not UTF-8 at byte {}: 0x{:02X}", invalid,
          static_cast<unsigned char>(text[invalid]));

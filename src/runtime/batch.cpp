@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "src/base/error.h"
+#include "src/base/memory.h"
 
 namespace stof {
 namespace {
@@ -49,6 +50,8 @@ RowBatch make_rows(const TokenBatch& batch, const TextLimits& limits, bool padde
     rows.longest = std::max<std::int64_t>(rows.longest, rows.lengths.back());
   }
   rows.rows = padded ? rows.texts * rows.longest : std::ssize(batch.ids);
+  check_memory(fmt::format("{} texts, {}of {} tokens together", rows.texts, padded ? "padded, " : "", rows.rows),
+               3.0 * sizeof(std::int32_t) * static_cast<double>(rows.rows));
   rows.tokens.assign(static_cast<std::size_t>(rows.rows), 0);
   rows.positions.assign(static_cast<std::size_t>(rows.rows), 0);
   rows.segments.assign(static_cast<std::size_t>(rows.rows), 0);

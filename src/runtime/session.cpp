@@ -7,6 +7,7 @@
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
+#include "src/base/memory.h"
 #include "src/base/threads.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
@@ -97,7 +98,11 @@ struct Session::State {
   std::int64_t bytes_held() const { return on_device ? on_device->bytes_held() : arenas.bytes_held(); }
 
   Tensor run_here(const Program& chosen, const RowBatch& batch, Pooling how) {
-    const ArenaPool::Lease arena = arenas.take(programs.arena_bytes(batch.rows));
+    const std::int64_t bytes = programs.arena_bytes(batch.rows);
+    check_memory(fmt::format("a call of {} tokens, its hidden states included", batch.rows),
+                 static_cast<double>(bytes) +
+                     static_cast<double>(sizeof(float)) * static_cast<double>(batch.rows * program.result_columns()));
+    const ArenaPool::Lease arena = arenas.take(bytes);
     void* const values = const_cast<void*>(chosen.run(batch, arena.data()));
     Tensor hidden = converted(view_of(values, program.dtype(), {batch.rows, program.result_columns()}), DType::f32);
     if (how == Pooling::none) return hidden;

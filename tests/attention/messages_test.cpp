@@ -57,6 +57,36 @@ TEST(DeviceMessages, NameWhatIsAccepted) {
                  "device 'cuda:1' cannot be used: " + missing + "; accepted here: cpu, auto");
 }
 
+// A batch without rows takes no memory, and every item of it would be listed.
+TEST(RunMessages, MoreItemsThanAreListed) {
+  const Attention attention(causal(), good(), open_device("cpu"));
+  const Tensor q(DType::f32, {1 << 23, 4, 0, 16}), k(DType::f32, {1 << 23, 2, 0, 16});
+  EXPECT_ERROR(attention.run({.q = q.view(), .k = k.view(), .v = k.view(), .out = q.view()}), kInvalid,
+               "attention: 8388608 items of 4 heads; accepted: at most 16777216 heads of all items");
+}
+
+// 16 MiB of a page table stand for 16 TiB of keys and values where every entry names the same page.
+TEST(RunMessages, PagesThatAreNamedTooOften) {
+  constexpr std::int64_t kKeys = std::int64_t{1} << 30, kPage = 256;
+  const Attention attention(all(), {.heads = 8, .kv_heads = 8, .queries = 1, .keys = kKeys, .head_dim = 256},
+                            open_device("cpu"));
+  const Tensor q(DType::f32, {1, 8, 1, 256}), k(DType::f32, {1, 8, kPage, 256});
+  std::vector<std::int32_t> pages(kKeys / kPage, 0);
+  try {
+    attention.run({.q = q.view(),
+                   .k = k.view(),
+                   .v = k.view(),
+                   .out = q.view(),
+                   .page_table = view_of(pages.data(), DType::i32, {1, std::ssize(pages)})});
+    ADD_FAILURE() << "there was room";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::device);
+    EXPECT_TRUE(std::string_view(error.what())
+                    .starts_with("the keys and values of 1073741824 rows in pages: 1.76e+13 bytes; accepted: "))
+        << error.what();
+  }
+}
+
 // One may plan for a GPU that is not there, but not run.
 TEST(DeviceMessages, ADescriptionDoesNotRun) {
   const Device device = open_device("cuda:h200");

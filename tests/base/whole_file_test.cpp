@@ -31,5 +31,12 @@ TEST(WholeFile, OnlyRegularFilesAreOpened) {
   EXPECT_EQ(read_whole_file(folder / std::string(300, 'x')), std::nullopt);
 }
 
+TEST(WholeFile, NothingIsReadThatIsLargerThanAnyOfOurs) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "file").close();
+  std::filesystem::resize_file(folder / "file", kMostWholeFile + 1);
+  EXPECT_EQ(read_whole_file(folder / "file"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace stof

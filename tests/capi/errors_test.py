@@ -209,6 +209,17 @@ class Errors(unittest.TestCase):
         ):
             self.refused(message, lambda: run_with(lambda call: setattr(call, *change)))
 
+    def test_sizes_that_cost_the_caller_nothing(self):
+        def without_rows(call):
+            call.batch, call.queries, call.keys = 1 << 23, 0, 0
+
+        problem = Problem()
+        self.refused("attention: 8388608 items of 4 heads; accepted: at most 16777216 heads of all items",
+                     lambda: self.calls(problem, self.plan(problem))(without_rows))  # fmt: skip
+        for shape in ((1 << 40, 0, 0), (1 << 62, 0)):
+            self.refused(f"bits: the array is {list(shape)}; accepted: at most 16777216 tables of at most 1073741824 a side",
+                         lambda: STOF.mask("bits", c_library.array([], shape, BOOL)))  # fmt: skip
+
     def test_shapes_of_callers_that_know_of_less(self):
         problem = Problem(batch=2, heads=4, queries=24, keys=28, d=16)
         plan, shape = c.c_void_p(), Shape(Shape.capped.offset, *problem.shape)

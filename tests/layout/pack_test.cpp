@@ -83,6 +83,18 @@ TEST(Pack, StopsAtTheMemoryItMayTake) {
   EXPECT_ERROR(pack_rows(comb, 1 << 20), ErrorKind::unsupported,
                "the layout takes more than 1048576 bytes; use the block-wise layout");
   EXPECT_EQ(pack_blocks(comb, {}, 1 << 20).groups, 1);
+  const BoundMask nothing(none(), extent);  // where rows and blocks of them begin takes room, too
+  EXPECT_ERROR(pack_blocks(nothing, {}, 256), ErrorKind::unsupported,
+               "the layout takes more than 256 bytes; use larger blocks or a sparser mask");
+  EXPECT_ERROR(pack_rows(nothing, 1 << 10), ErrorKind::unsupported,
+               "the layout takes more than 1024 bytes; use the block-wise layout");
+}
+
+// The entries of one row-block alone.
+TEST(Pack, StopsInsideARowBlock) {
+  const BoundMask wide(all(), {.queries = 1, .keys = std::int64_t{1} << 30});
+  EXPECT_ERROR(pack_blocks(wide, {.block_kv = 8, .key_step = 8}, 1 << 20), ErrorKind::unsupported,
+               "the layout takes more than 1048576 bytes; use larger blocks or a sparser mask");
 }
 
 }  // namespace

@@ -57,6 +57,16 @@ TEST(PackTable, CountsWhatItIgnores) {
   EXPECT_EQ(layout.row_begin, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
 }
 
+// One block of 2^20 x 2^20 is 2^28 tiles.
+TEST(PackTable, StopsAtTheMemoryItMayTake) {
+  constexpr std::int64_t kSide = std::int64_t{1} << 20;
+  const bool named = true;
+  const BoundMask limit(all(), {.queries = kSide, .keys = kSide});
+  const TableForm form = form_of({.kind = TableKind::blocks, .block_q = kSide, .block_kv = kSide}, limit, 1);
+  EXPECT_ERROR(pack_table(form, {.data = &named}, limit, 1 << 20), ErrorKind::unsupported,
+               "the layout of the table takes more than 1048576 bytes; use a table of fewer blocks");
+}
+
 TEST(TableForm, SharesWhatIsTheSame) {
   const BoundMask limit(parse("heads(0: causal, *: all)"), {.queries = 128, .keys = 128, .batch = 2, .heads = 4});
   const TableForm form = form_of({.batch = 2, .heads = 2, .width = 3}, limit, 2);

@@ -111,6 +111,22 @@ TEST(MaskLimits, MoreBlocksThanCanBeDrawn) {
   EXPECT_EQ(BoundMask(parse("random_blocks(1,65536,1)"), extent).groups(), 1);  // all of them: one run a row-block
 }
 
+// An array without elements has any shape for nothing; one of a single column is stored as 64.
+TEST(MaskLimits, ArraysOfAnyShape) {
+  const auto of = [](DType dtype, Shape shape) { return view_of(nullptr, dtype, std::move(shape)); };
+  EXPECT_ERROR(bits(of(DType::boolean, {kBillion, 0, 0})), ErrorKind::invalid_argument,
+               "bits: the array is [1000000000, 0, 0]; accepted: at most 16777216 tables of at most 1073741824 a side");
+  EXPECT_ERROR(bits(of(DType::boolean, {2 * kBillion, 0})), ErrorKind::invalid_argument,
+               "bits: the array is [2000000000, 0]; accepted: at most 16777216 tables of at most 1073741824 a side");
+  EXPECT_ERROR(document_ids(of(DType::i32, {kBillion, 0})), ErrorKind::invalid_argument,
+               "document_ids: the array is [1000000000, 0]; accepted: at most 16777216 rows of at most 1073741824 a "
+               "side");
+  EXPECT_ERROR(blocks(64, of(DType::boolean, {kBillion, 0, 0})), ErrorKind::invalid_argument,
+               "blocks: the array is [1000000000, 0, 0]; accepted: at most 16777216 tables of at most 1073741824 a "
+               "side");
+  EXPECT_NO_THROW(bits(of(DType::boolean, {kBillion, 0})));
+}
+
 TEST(MaskLimits, ExtentsBeyondPlanning) {
   const BlockSize sizes[] = {{64, 64}};
   EXPECT_ERROR(measure(BoundMask(causal(), {.queries = kBillion, .keys = kBillion}), sizes), ErrorKind::unsupported,

@@ -110,7 +110,14 @@ TEST_F(TokenizerJson, RefusesAbsurdSizes) {
   tree["model"]["vocab"][std::string(20'000'000, 'x')] = 8;
   EXPECT_ERROR(load(tree), ErrorKind::bad_file,
                folder_.path().string() +
-                   ": the tokens of the vocabulary have 20000026 bytes; accepted: at most 16777216 together");
+                   ": the tokens of the vocabulary have 20000031 bytes; accepted: at most 16777216 together");
+  json added = small_tokenizer();
+  added["added_tokens"].push_back(added["added_tokens"][0]);
+  added["added_tokens"][1]["content"] = std::string(20'000'000, 'x');
+  added["added_tokens"][1]["id"] = 8;
+  EXPECT_ERROR(load(added), ErrorKind::bad_file,
+               folder_.path().string() +
+                   ": the tokens of the vocabulary have 20000031 bytes; accepted: at most 16777216 together");
   write_bytes(file_, std::string((64 << 20) + 1, ' '));
   EXPECT_ERROR(Tokenizer::load(folder_.path()), ErrorKind::bad_file,
                file_.string() + ": 67108865 bytes of JSON; accepted: at most 67108864");

@@ -23,6 +23,13 @@ TEST(Tokenizer, PutsSpecialTokensAround) {
   EXPECT_EQ(tokenizer.encode("[MASK]"), (Ids{101, 103, 102}));
 }
 
+TEST(Tokenizer, RefusesTextsThatTakeGigabytes) {
+  const Tokenizer tokenizer = Tokenizer::load(checkpoint());
+  const std::string text((std::size_t{256} << 20) + 1, ' ');
+  EXPECT_ERROR(tokenizer.encode(text, 8), ErrorKind::invalid_argument,
+               "a text of 268435457 bytes; accepted: at most 268435456, so split it");
+}
+
 TEST(Tokenizer, TruncatesBetweenTheSpecialTokens) {
   const Tokenizer tokenizer = Tokenizer::load(checkpoint());
   const auto three = tokenizer.encode("Hello, world!", 3);

@@ -79,7 +79,11 @@ class OneDnnLinear final : public Linear {
     in_ = spec.weight.front().dim(1);
     for (const TensorView& part : spec.weight) out_ += part.dim(0);
     pack_bias(spec);
-    pack_weight(spec);
+    try {
+      pack_weight(spec);
+    } catch (const dnnl::error& error) {
+      fail_onednn(error, fmt::format("packing the weights [{}, {}] of a matmul", out_, in_));
+    }
   }
 
   void run(const LinearCall& call) const override {
@@ -97,7 +101,7 @@ class OneDnnLinear final : public Linear {
   }
 
  private:
-  void run_chunk(const LinearCall& call) const {
+  void run_chunk(const LinearCall& call) const try {
     const Primitive primitive = primitive_for(call.rows);
     dnnl::stream stream(engine());
     const auto bind = [&](const memory::desc& description, const void* data) {
@@ -111,12 +115,10 @@ class OneDnnLinear final : public Linear {
       arguments.emplace(DNNL_ARG_ATTR_MULTIPLE_POST_OP(activation_ == Activation::none ? 0 : 1) | DNNL_ARG_SRC_1,
                         bind(rows_of(call.rows, out_), call.residual));
     arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(primitive.scratchpad, engine()));
-    try {
-      primitive.matmul.execute(stream, arguments);
-      stream.wait();
-    } catch (const dnnl::error& error) {
-      fail_onednn(error, "to run a matmul");
-    }
+    primitive.matmul.execute(stream, arguments);
+    stream.wait();
+  } catch (const dnnl::error& error) {
+    fail_onednn(error, "running a matmul");
   }
 
   memory::desc rows_of(std::int64_t rows, std::int64_t columns) const { return {{rows, columns}, type_, Tag::ab}; }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cpu/rows.h"
 
+#include <omp.h>
+
 #include <array>
 #include <cmath>
 #include <vector>
@@ -26,14 +28,18 @@ const void* row_at(const void* base, DType dtype, std::int64_t row, std::int64_t
   return static_cast<const std::byte*>(base) + row * columns * static_cast<std::int64_t>(size_of(dtype));
 }
 
-// Calls body(row, scratch) for every row; rows are independent, so the bits do not depend on the threads.
+// Calls body(row, scratch) for every row, with room for `rows_of_scratch` rows in fp32; rows are independent, so the
+// bits do not depend on the threads. Nothing is allocated inside: an exception cannot leave a parallel region.
 template <class Body>
-void for_each_row(const RowShape& shape, Body&& body) {
-#pragma omp parallel if (shape.rows >= 2 * kRowsPerThread)
+void for_each_row(const RowShape& shape, int rows_of_scratch, Body&& body) {
+  const int threads = shape.rows >= 2 * kRowsPerThread ? omp_get_max_threads() : 1;
+  const auto of_thread = static_cast<std::size_t>(rows_of_scratch * shape.columns);
+  std::vector<float> scratch(static_cast<std::size_t>(threads) * of_thread);
+#pragma omp parallel num_threads(threads) if (threads > 1)
   {
-    std::vector<float> scratch(static_cast<std::size_t>(shape.columns));
+    float* const mine = scratch.data() + static_cast<std::size_t>(omp_get_thread_num()) * of_thread;
 #pragma omp for schedule(static)
-    for (std::int64_t row = 0; row < shape.rows; ++row) body(row, scratch.data());
+    for (std::int64_t row = 0; row < shape.rows; ++row) body(row, mine);
   }
 }
 
@@ -45,7 +51,7 @@ void lookup(const RowShape& shape, std::span<const LookupTable> tables, const No
   STOF_CHECK(tables.size() <= kMaxTables);
   const RowNorm weights = norm ? row_norm(*norm) : RowNorm{};
   const int columns = narrow<int>(shape.columns, "columns");
-  for_each_row(shape, [&](std::int64_t row, float* scratch) {
+  for_each_row(shape, 1, [&](std::int64_t row, float* scratch) {
     std::array<RowSource, kMaxTables> sources;
     for (std::size_t t = 0; t < tables.size(); ++t) {
       const TensorView& table = tables[t].table;
@@ -66,7 +72,7 @@ void layer_norm(const RowShape& shape, const void* x, const void* residual, cons
   const RowNorm weights = row_norm(norm);
   const int columns = narrow<int>(shape.columns, "columns");
   const RowType type = row_type(shape.dtype);
-  for_each_row(shape, [&](std::int64_t row, float* scratch) {
+  for_each_row(shape, 1, [&](std::int64_t row, float* scratch) {
     std::array<RowSource, 2> sources{RowSource{row_at(x, shape.dtype, row, shape.columns), type}};
     if (residual) sources[1] = {row_at(residual, shape.dtype, row, shape.columns), type};
     sum_rows({.sources = sources.data(),
@@ -93,7 +99,7 @@ float activate(Activation activation, float x) {
 void add(const RowShape& shape, const void* x, const void* y, bool bias, Activation activation, void* out) {
   const int columns = narrow<int>(shape.columns, "columns");
   const RowType type = row_type(shape.dtype);
-  for_each_row(shape, [&](std::int64_t row, float* scratch) {
+  for_each_row(shape, activation == Activation::none ? 1 : 2, [&](std::int64_t row, float* scratch) {
     std::array<RowSource, 2> sources{RowSource{row_at(x, shape.dtype, row, shape.columns), type}};
     if (y) sources[1] = bias ? RowSource{y, RowType::f32} : RowSource{row_at(y, shape.dtype, row, shape.columns), type};
     SumTask task{.sources = sources.data(),
@@ -104,12 +110,12 @@ void add(const RowShape& shape, const void* x, const void* y, bool bias, Activat
                  .type = type,
                  .scratch = scratch};
     if (activation == Activation::none) return sum_rows(task);
-    std::vector<float> sum(static_cast<std::size_t>(columns));
-    task.out = sum.data();
+    float* const sum = scratch + columns;
+    task.out = sum;
     task.type = RowType::f32;
     sum_rows(task);
-    for (float& value : sum) value = activate(activation, value);
-    const RowSource activated{sum.data(), RowType::f32};
+    for (int i = 0; i < columns; ++i) sum[i] = activate(activation, sum[i]);
+    const RowSource activated{sum, RowType::f32};
     sum_rows({.sources = &activated,
               .count = 1,
               .norm = nullptr,

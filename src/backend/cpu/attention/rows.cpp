@@ -23,6 +23,7 @@ struct ArrangedRows {
 
 // Lists of 512 MiB, which take longer to make than a call that reads them.
 constexpr double kMostIntervals = 1 << 26;
+constexpr double kMostRows = 1 << 26;  // each with where its list begins, and the keys before it: 1 GiB
 
 // Intervals of all lists: of a row in a partial block at most every other key, and full blocks in one run between
 // partial ones.
@@ -60,6 +61,9 @@ void add_pieces(const ArrangedRows& layout, const AttentionItem& item, std::int6
 
 Refusal rows_refuse(const AttentionProblem& problem, const DeviceCaps&) {
   if (problem.from_table) return "it takes intervals of keys; a table is packed in blocks";
+  const double rows = static_cast<double>(problem.stats.extent.queries) * problem.stats.groups;
+  if (rows > kMostRows)
+    return fmt::format("its lists would be of {:.0f} rows; accepted: at most {:.0f}", rows, kMostRows);
   const double intervals = likely_intervals(problem.stats);
   if (intervals <= kMostIntervals) return std::nullopt;
   return fmt::format("its lists would have up to {:.0f} intervals of keys; accepted: at most {:.0f}", intervals,
