@@ -41,11 +41,13 @@ def gflops(row):
 
 
 def share_of_peak(row, roofline, dtype):
-    """Of the operations per second that the fastest matmul of the same run reached; None where they are not known."""
+    """Of the operations per second that the fastest matmul of the same run reached, (of the median, of the fastest call);
+    None where they are not known."""
     peer = row["peers"].get(f"stof {dtype}", {})
     if not roofline or "gflop" not in peer:
         return None
-    return 1e6 * peer["gflop"] / time_of(peer) / roofline[f"matmul_{dtype}_gflops"]
+    ideal = 1e6 * peer["gflop"] / roofline[f"matmul_{dtype}_gflops"]
+    return ideal / time_of(peer), ideal / peer["best_us"]
 
 
 def contenders(rows):
@@ -87,12 +89,23 @@ def models_table(data):
             line = [row["id"], *([dtype] if dtype else []), *(cell(of.get(name), milliseconds) for name in names),
                     cell(ratio(row, bf16))]  # fmt: skip
             if any(shares.values()):
-                line.append(cell(shares[row["id"], dtype], "{:.2f}".format))
+                line += [f"{share:.2f}" for share in shares[row["id"], dtype] or ()] or ["", ""]
             table.append(line)
     head = ["problem", *(["dtype"] if dtypes else []), *(f"{name}, ms" for name in names), "best peer / STOF"]
     if any(shares.values()):
-        head.append("of the matmul peak")
-    return head, table, summaries(rows, kinds)
+        head += ["of the matmul peak", "its fastest call"]
+    return head, table, summaries(rows, kinds) + settings(rows)
+
+
+def settings(rows):
+    """Of contenders that were measured at several, which of them stands where."""
+    chosen = {}
+    for row in rows:
+        for name, peer in row["peers"].items():
+            if "setting" in peer:
+                chosen.setdefault((without_dtype(name), peer["setting"]), []).append(
+                    f"{row['id']} {'bf16' if is_bf16(name) else 'f32'}")  # fmt: skip
+    return [f"{name}, {setting}: {'; '.join(where)}" for (name, setting), where in sorted(chosen.items())]
 
 
 def bench_attention_table(data):
