@@ -17,7 +17,7 @@ struct Rates {
 };
 Rates rates_of(const Device& device) {
   if (device.caps.arch > 0)
-    return {.launch_us = 2.3, .bytes_per_us = 2.7e6, .near_bytes_per_us = 4.1e6, .flops_per_us = 5e8};
+    return {.launch_us = 2.75, .bytes_per_us = 2.7e6, .near_bytes_per_us = 4.7e6, .flops_per_us = 5e8};
   const double of_core = 1e4 * device.caps.cores;
   return {.launch_us = 1, .bytes_per_us = of_core, .near_bytes_per_us = of_core, .flops_per_us = 10 * of_core};
 }

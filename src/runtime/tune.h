@@ -31,7 +31,7 @@ struct TuneOptions {
   std::uint64_t seed = 1;
   double budget_seconds = 0;          // 0: until nothing is left to try
   double seconds_a_time = 0.01;       // of measuring one setting
-  double confirming_seconds = 0.3;    // of timing a whole model
+  double confirming_seconds = 0.2;    // of timing a whole model
   bool against_f32 = false;           // compare what wins with the unfused model in f32, too
   std::filesystem::path folder = {};  // of plans and times; empty: nothing is kept
   std::string model_name = {}, commit = {};

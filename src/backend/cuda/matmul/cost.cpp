@@ -31,10 +31,13 @@ constexpr double kPlainNs = 2.1, kBiasNs = 2.3, kActivationNs = 9, kXNormNs = 4.
                  kResidualNormNs = 10.8, kMomentsNs = 9.7;
 // What a turn adds to a whole model under load (bench/results/5a8474f-h200-rope.json); a matmul by itself says 20.
 constexpr double kTurnedNs = 34.7;
-// What normalising x adds inside a whole model to what the matmul takes by itself, for each tile of an SM past the
-// first and at most so many: 1 us with one, 4 to 9 us with three and more (bench/results/a154e4f-h200-nodes.txt,
-// `more`). Counted in tiles of 128 by 192, so that it orders schemes and not settings.
-constexpr double kFollowUs = 2, kMostFollowing = 3, kFollowTile = 128 * 192;
+// What normalising x adds inside a whole model to what the matmul takes by itself. For each tile of an SM past the
+// first and at most so many, counted in tiles of 128 by 192, so that it orders schemes and not settings: by what
+// leaving norms to matmuls loses, 4 to 17 us a layer of 4096 rows (bench/results/8d5bb4a-h200-scheme-nodes.txt). And
+// for each tile in a row: all of them read the moments of the same rows, at once where rows are few. Whole models of
+// 128 rows take 1 us less for each such matmul by 24 or 32 tiles in a row than by 48 or 64 (moves and plans of (1, 128)
+// in bench/results/h200-fusion.json).
+constexpr double kFollowUs = 2, kMostFollowing = 3, kFollowTile = 128 * 192, kReaderUs = 0.03;
 constexpr double kTurnShare = 0.09;  // of a write, that two teams do not hide from each other
 constexpr double kLone = 2.9;        // times as long as beside other warps a value takes one team
 constexpr double kBlasLaunchUs = 0.77, kRowKernelUs = 1.6, kRowKernelBytesPerUs = 3.25e6;  // cuBLASLt's, beside ours
@@ -77,10 +80,11 @@ Step step_of(const MatmulSetting& s, int active, std::int64_t at_once) {
   return {bytes, std::pow(sum, 0.25)};
 }
 
-double following_us(const MatmulProblem& p, const DeviceCaps& device) {
+double following_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSetting& s) {
   if (!p.x_norm) return 0;
   const double tiles = static_cast<double>(p.rows) * static_cast<double>(p.columns) / (device.cores * kFollowTile);
-  return kFollowUs * std::clamp(tiles - 1, 0.0, kMostFollowing);
+  return kFollowUs * std::clamp(tiles - 1, 0.0, kMostFollowing) +
+         kReaderUs * static_cast<double>(ceil_div(p.columns, s.columns));
 }
 
 double tile_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSetting& s) {
@@ -100,7 +104,7 @@ double tile_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSet
                           : std::max(multiply + busiest * values / s.teams, busiest * (of_tile + kLone * values) / 2) +
                                 kWriteUs * (1 + kTurnShare * busiest);
   double us = kLaunchUs + kFirstSteps * step.bytes / kSmBytesPerUs +
-              (p.x_norm || p.residual_norm ? kMomentsReadUs : 0) + following_us(p, device) +
+              (p.x_norm || p.residual_norm ? kMomentsReadUs : 0) + following_us(p, device, s) +
               std::max(work, bytes_us(p));
   if (s.share > 1) us += kShareUs;
   if (!leaves_room(s, parts, device)) us += kAloneUs + (s.split > 1 ? kClusterUs : 0);
