@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Keeps the output of `stof demo` under bench/results/, with the day and the processor, and puts it into README.md
-between its two demo marks. Of another machine, whose `stof doctor --json DOCTOR.json` comes along: with its GPU, into
-docs/benchmarks.md.
+between its two demo marks. Of another machine, whose `stof doctor --json DOCTOR.json` comes along: with its GPU, and the first
+paragraph into docs/benchmarks.md.
 
 usage: build/release/stof demo --model DIR --data data | tools/paste_demo.py COMMIT [DOCTOR.json DAY]
 """
@@ -51,7 +51,8 @@ def main():
     kept = ROOT / f"bench/results/{result['commit']}-{mark}.json"
     kept.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     source = f"Of {result['day']}, on {result['machine']} ({link(kept, page)}):"
-    paste(page, mark, f"{source}\n\n```text\n{output}\n```\n")
+    shown = output.split("\n\n")[0] if elsewhere else output
+    paste(page, mark, f"{source}\n\n```text\n{shown}\n```\n")
 
 
 if __name__ == "__main__":
