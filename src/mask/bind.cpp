@@ -56,7 +56,7 @@ void fill_row(const bound::Node& node, std::int64_t p, Range keys, Range known, 
 struct BoundMask::State {
   MaskExtent extent;
   std::vector<bound::Node> groups;
-  bool only_difference = false;
+  std::vector<int> leaves;  // of each group
   // group_of[item * heads + head], where a mask that does not depend on the item has one row, on the head one column.
   std::int64_t items = 1, heads = 1;
   std::vector<int> group_of;
@@ -69,7 +69,6 @@ BoundMask::BoundMask(const Mask& mask, const MaskExtent& extent) : state_(std::m
   check_extent(extent);
   const MaskTraits traits = traits_of(mask);
   state_->extent = extent;
-  state_->only_difference = traits.only_difference;
   state_->items = traits.batch ? extent.batch : 1;
   state_->heads = traits.head ? extent.heads : 1;
   const std::int64_t most = std::max<std::int64_t>(1, most_groups(mask, extent));
@@ -83,7 +82,10 @@ BoundMask::BoundMask(const Mask& mask, const MaskExtent& extent) : state_(std::m
       if (added && std::ssize(known) > most)
         fail(ErrorKind::unsupported, "mask: more than {} distinct masks of {} queries and {} keys", most,
              extent.queries, extent.keys);
-      if (added) state_->groups.push_back(bound::bind(mask, place));
+      if (added) {
+        state_->groups.push_back(bound::bind(mask, place));
+        state_->leaves.push_back(bound::number_leaves(state_->groups.back(), 0));
+      }
       state_->group_of.push_back(it->second);
     }
 }
@@ -101,7 +103,16 @@ int BoundMask::group_of(std::int64_t item, std::int64_t head) const {
   return state_->group_of[static_cast<std::size_t>(row * state_->heads + column)];
 }
 
-bool BoundMask::depends_only_on_difference(int) const { return state_->only_difference; }
+void BoundMask::outline(int group, Range rows, std::int64_t cell_keys, Outline& out) const {
+  const CellGrid grid{state_->positions(rows), cell_keys, state_->extent.keys};
+  out.clear();
+  bound::outline(state_->group(group), grid, grid.all(), out);
+}
+
+std::optional<std::uint64_t> BoundMask::name_along_diagonal(int group, Range rows, Range keys) const {
+  if (state_->leaves[static_cast<std::size_t>(group)] > bound::kMostNumbered) return std::nullopt;
+  return bound::deciding_leaves(state_->group(group), state_->positions(rows), keys);
+}
 
 bool BoundMask::stores_cells(int group) const {
   return std::holds_alternative<bound::DenseBits>(state_->group(group).term);

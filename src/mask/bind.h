@@ -4,9 +4,11 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "src/mask/outline.h"
 #include "src/mask/range.h"
 #include "stof/mask.h"
 
@@ -35,8 +37,11 @@ class BoundMask {
   // The same for every row of a rectangle, into [rows.size()][(keys.size() + 63) / 64] words: one walk of the tree for
   // up to 512 words.
   void tile_bits(int group, Range rows, Range keys, std::span<std::uint64_t> words) const;
-  // True when the mask looks at position - key alone: rectangles of one shape on one diagonal have the same bits.
-  bool depends_only_on_difference(int group) const;
+  // A band of rows, which is not empty, in cells of so many keys: as sure of each cell as classify is.
+  void outline(int group, Range rows, std::int64_t cell_keys, Outline& out) const;
+  // A name for the bits of a rectangle that the outline leaves partial, where only position - key matters to them:
+  // rectangles of one shape on one diagonal with the same name have the same bits.
+  std::optional<std::uint64_t> name_along_diagonal(int group, Range rows, Range keys) const;
   // True when 64 x 64 cells are stored as they are asked for: asking for several together gains nothing.
   bool stores_cells(int group) const;
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A mask resolved for one head and item of a fixed extent: selections are taken, tables are drawn, arrays are indexed.
 #pragma once
+#include <concepts>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "src/mask/expression.h"
+#include "src/mask/outline.h"
 #include "src/mask/row_bits.h"
 
 namespace stof::bound {
@@ -29,6 +32,13 @@ using Term =
 
 struct Node {
   Term term;
+  int leaf = -1;  // its number among the leaves of the tree, once number_leaves has been through
+};
+
+// Leaves with keys(p) allow one interval per row; the others answer for themselves.
+template <class Leaf>
+concept OneInterval = requires(const Leaf& leaf) {
+  { leaf.keys(std::int64_t{}) } -> std::same_as<Range>;
 };
 
 // The questions, for keys inside [0, keys) and positions inside the extent; ranges are not empty.
@@ -37,6 +47,16 @@ BlockKind classify(const Node& node, Range positions, Range keys);
 // At most kTileWords words; overwrites them.
 void fill(const Node& node, const TileBits& tile);
 inline constexpr std::int64_t kTileWords = 512;
+
+// Appends the runs of `cells`, of which there are some; as sure of each cell as classify is.
+void outline(const Node& node, const CellGrid& grid, Range cells, Outline& out);
+
+// From `first` on, in the order of the tree; returns the number behind the last.
+int number_leaves(Node& node, int first);
+inline constexpr int kMostNumbered = 64;
+// Of numbered leaves, the bits of those that decide a partial rectangle, when all of them look at position - key alone:
+// with the same bits, rectangles of one shape on one diagonal are alike.
+std::optional<std::uint64_t> deciding_leaves(const Node& node, Range positions, Range keys);
 
 // Where a mask is evaluated.
 struct Place {

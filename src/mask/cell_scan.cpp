@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/hash.h"
 #include "src/mask/row_bits.h"
 
 namespace stof {
@@ -14,6 +15,8 @@ namespace {
 constexpr std::int64_t kCellsAtOnce = 8;
 // 1 GiB: of 64 rows whose cells are partial in all of 2^27 keys.
 constexpr std::size_t kMostWords = std::size_t{1} << 27;
+// More are not told from one another again: a mask has as many where it is cut everywhere.
+constexpr std::size_t kMostPatterns = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -23,58 +26,28 @@ CellScan::CellScan(const BoundMask& mask, std::int64_t cell_keys)
       words_per_row_(words_for(cell_keys)),
       cells_(ceil_div(mask.extent().keys, cell_keys)) {}
 
+std::size_t CellScan::DiagonalHash::operator()(const Diagonal& diagonal) const {
+  return splitmix64(static_cast<std::uint64_t>(diagonal.difference) ^ splitmix64(diagonal.name));
+}
+
 void CellScan::scan(int group, Range rows) {
   if (group != group_ || rows.size() > band_rows_) {
-    diagonals_.clear();
-    diagonal_words_.clear();
+    patterns_.clear();
+    pattern_words_.clear();
     band_rows_ = rows.size();
   }
-  same_along_diagonals_ = mask_.depends_only_on_difference(group);
   stores_cells_ = mask_.stores_cells(group);
   group_ = group;
   rows_ = rows;
   runs_.clear();
   words_.clear();
-  if (!rows.empty() && cells_ > 0) visit({0, cells_});
-  find_empty_rows();
-}
-
-BlockKind CellScan::classify(Range cells) const {
-  return mask_.classify(group_, rows_,
-                        {cells.begin * cell_keys_, std::min(cells.end * cell_keys_, mask_.extent().keys)});
-}
-
-// Halves a partial range until a few cells are left, each of which is asked; neighbours that stay partial are decided
-// by their bits, fetched together.
-void CellScan::visit(Range cells) {
-  const BlockKind kind = classify(cells);
-  if (kind == BlockKind::empty) return;
-  if (kind == BlockKind::full) return add_full(cells);
-  if (cells.size() <= kCellsAtOnce) return visit_each(cells);
-  // Halves of a power of two, so that ranges nest the same way for every band of rows.
-  const auto half = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(cells.size())) / 2);
-  visit({cells.begin, cells.begin + half});
-  visit({cells.begin + half, cells.end});
-}
-
-void CellScan::visit_each(Range cells) {
-  Range partial = {cells.begin, cells.begin};
-  for (std::int64_t cell = cells.begin; cell < cells.end; ++cell) {
-    const BlockKind kind = classify({cell, cell + 1});
-    if (kind == BlockKind::partial && same_along_diagonals_) {
-      if (!settle_as_before(cell)) settle(cell);
-      continue;
-    }
-    if (kind == BlockKind::partial) {
-      if (partial.empty()) partial.begin = cell;
-      partial.end = cell + 1;
-      continue;
-    }
-    settle(partial);
-    partial = {cell + 1, cell + 1};
-    if (kind == BlockKind::full) add_full({cell, cell + 1});
+  if (!rows.empty() && cells_ > 0) {
+    mask_.outline(group, rows, cell_keys_, outline_);
+    for (const Outline::Run& run : outline_.runs())
+      if (run.kind == BlockKind::full) add_full(run.cells);
+      else settle(run.cells);
   }
-  settle(partial);
+  find_empty_rows();
 }
 
 void CellScan::add_full(Range cells) {
@@ -84,24 +57,60 @@ void CellScan::add_full(Range cells) {
 
 // Before more of them are made: a band as wide as positions can be has gigabytes.
 void CellScan::check_bits() const {
-  if (words_.size() + diagonal_words_.size() > kMostWords)
+  if (words_.size() + pattern_words_.size() > kMostWords)
     fail(ErrorKind::unsupported,
          "mask: {} rows of {} keys have more than {} MiB of partial cells; use fewer keys or a mask of wider intervals",
          rows_.size(), mask_.extent().keys, kMostWords * sizeof(std::uint64_t) >> 20);
 }
 
-void CellScan::settle(std::int64_t cell) {
+// Neighbours without a pattern are decided by bits that are fetched together.
+void CellScan::settle(Range cells) {
+  Range waiting = {cells.begin, cells.begin};
+  for (std::int64_t cell = cells.begin; cell < cells.end; ++cell) {
+    if (const Pattern* const known = pattern_of(cell)) {
+      settle_together(waiting);
+      waiting = {cell + 1, cell + 1};
+      decide(cell, {.pattern = known->number, .first_word = known->first_word, .allowed = known->allowed});
+      continue;
+    }
+    waiting.end = cell + 1;
+    if (waiting.size() < kCellsAtOnce) continue;
+    settle_together(waiting);
+    waiting.begin = waiting.end;
+  }
+  settle_together(waiting);
+}
+
+// Of a mask that looks at position - key alone, whole cells on one diagonal are alike: the first one's bits serve.
+const CellScan::Pattern* CellScan::pattern_of(std::int64_t cell) {
+  const Range keys = {cell * cell_keys_, (cell + 1) * cell_keys_};
+  if (rows_.size() != band_rows_ || keys.end > mask_.extent().keys) return nullptr;
+  const std::optional<std::uint64_t> name = mask_.name_along_diagonal(group_, rows_, keys);
+  if (!name) return nullptr;
+  const Diagonal diagonal{keys.begin - rows_.begin, *name};
+  if (const auto known = patterns_.find(diagonal); known != patterns_.end()) return &known->second;
+  if (patterns_.size() == kMostPatterns) return nullptr;
+  check_bits();
+  Pattern pattern{.first_word = pattern_words_.size(), .allowed = 0, .number = static_cast<int>(patterns_.size())};
+  pattern_words_.resize(pattern.first_word + static_cast<std::size_t>(rows_.size() * words_per_row_));
+  const std::span<std::uint64_t> words = std::span(pattern_words_).subspan(pattern.first_word);
+  mask_.tile_bits(group_, rows_, keys, words);
+  for (const std::uint64_t word : words) pattern.allowed += std::popcount(word);
+  return &patterns_.emplace(diagonal, pattern).first->second;
+}
+
+void CellScan::settle_alone(std::int64_t cell) {
   check_bits();
   const std::size_t first = words_.size();
   words_.resize(first + static_cast<std::size_t>(rows_.size() * words_per_row_));
   clipped_tile_bits(mask_, group_, rows_, {cell * cell_keys_, (cell + 1) * cell_keys_},
                     std::span(words_).subspan(first));
-  decide(cell, first);
+  decide_by_words(cell, first);
 }
 
-void CellScan::settle(Range cells) {
+void CellScan::settle_together(Range cells) {
   if (cells.size() <= 1 || cell_keys_ % 64 != 0 || stores_cells_) {
-    for (std::int64_t cell = cells.begin; cell < cells.end; ++cell) settle(cell);
+    for (std::int64_t cell = cells.begin; cell < cells.end; ++cell) settle_alone(cell);
     return;
   }
   check_bits();
@@ -118,44 +127,31 @@ void CellScan::settle(Range cells) {
     std::uint64_t* to = words_.data() + first;
     for (std::int64_t row = 0; row < rows_.size(); ++row, from += count * word_count, to += word_count)
       for (std::size_t w = 0; w < word_count; ++w) to[w] = from[w];
-    decide(cells.begin + static_cast<std::int64_t>(c), first);
+    decide_by_words(cells.begin + static_cast<std::int64_t>(c), first);
   }
 }
 
-// Of a mask that looks at position - key alone, whole cells on one diagonal are alike: the first one's bits serve.
-bool CellScan::settle_as_before(std::int64_t cell) {
-  if (!same_along_diagonals_ || rows_.size() != band_rows_ || (cell + 1) * cell_keys_ > mask_.extent().keys)
-    return false;
-  check_bits();
-  const auto [it, added] = diagonals_.try_emplace(cell * cell_keys_ - rows_.begin, diagonal_words_.size());
-  const auto per_cell = static_cast<std::size_t>(rows_.size() * words_per_row_);
-  if (added) {
-    diagonal_words_.resize(diagonal_words_.size() + per_cell);
-    mask_.tile_bits(group_, rows_, {cell * cell_keys_, (cell + 1) * cell_keys_},
-                    std::span(diagonal_words_).subspan(it->second, per_cell));
-  }
-  const std::size_t first = words_.size();
-  const auto* bits = diagonal_words_.data() + it->second;
-  words_.insert(words_.end(), bits, bits + per_cell);
-  decide(cell, first);
-  return true;
-}
-
-// Full, empty or partial, by the bits that were just appended.
-void CellScan::decide(std::int64_t cell, std::size_t first_word) {
+// By the bits that were just appended, which only a partial cell keeps.
+void CellScan::decide_by_words(std::int64_t cell, std::size_t first_word) {
   std::int64_t allowed = 0;
   for (std::size_t w = first_word; w < words_.size(); ++w) allowed += std::popcount(words_[w]);
+  const std::size_t runs = runs_.size();
+  decide(cell, {.first_word = first_word, .allowed = allowed});
+  if (runs == runs_.size() || runs_.back().full) words_.resize(first_word);
+}
+
+// Full, empty or partial, by the pairs allowed in it.
+void CellScan::decide(std::int64_t cell, const CellRun& partial) {
   const Range keys = intersect({cell * cell_keys_, (cell + 1) * cell_keys_}, {0, mask_.extent().keys});
-  if (allowed > 0 && allowed < rows_.size() * keys.size()) {
-    runs_.push_back({.begin = cell, .end = cell + 1, .first_word = first_word, .allowed = allowed});
-    return;
-  }
-  words_.resize(first_word);
-  if (allowed > 0) add_full({cell, cell + 1});
+  if (partial.allowed == 0) return;
+  if (partial.allowed == rows_.size() * keys.size()) return add_full({cell, cell + 1});
+  runs_.push_back(partial);
+  runs_.back().begin = cell, runs_.back().end = cell + 1;
 }
 
 std::span<const std::uint64_t> CellScan::bits(const CellRun& run) const {
-  return {words_.data() + run.first_word, static_cast<std::size_t>(rows_.size() * words_per_row_)};
+  const std::vector<std::uint64_t>& words = run.pattern == CellRun::kNoPattern ? words_ : pattern_words_;
+  return {words.data() + run.first_word, static_cast<std::size_t>(rows_.size() * words_per_row_)};
 }
 
 Range CellScan::keys_of(const CellRun& run) const {
@@ -171,17 +167,15 @@ std::int64_t CellScan::allowed_pairs() const {
 void CellScan::find_empty_rows() {
   const bool any_full = std::any_of(runs_.begin(), runs_.end(), [](const CellRun& run) { return run.full; });
   empty_rows_.assign(static_cast<std::size_t>(rows_.size()), any_full ? 0 : 1);
-  std::int64_t empty_count = any_full ? 0 : rows_.size();
+  empty_row_count_ = any_full ? 0 : rows_.size();
   for (const CellRun& run : runs_) {
-    if (empty_count == 0) return;
+    if (empty_row_count_ == 0) return;
     const std::uint64_t* word = bits(run).data();
     for (std::uint8_t& empty : empty_rows_)
       for (std::int64_t w = 0; w < words_per_row_; ++w)
-        if (*word++ != 0) empty_count -= std::exchange(empty, std::uint8_t{0});
+        if (*word++ != 0) empty_row_count_ -= std::exchange(empty, std::uint8_t{0});
   }
 }
-
-std::int64_t CellScan::empty_row_count() const { return std::count(empty_rows_.begin(), empty_rows_.end(), 1); }
 
 void clipped_tile_bits(const BoundMask& mask, int group, Range rows, Range keys, std::span<std::uint64_t> words) {
   const Range inside = intersect(keys, {0, mask.extent().keys});

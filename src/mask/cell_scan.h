@@ -15,8 +15,12 @@ namespace stof {
 struct CellRun {
   std::int64_t begin = 0, end = 0;
   bool full = false;
+  // Of a partial cell: those with the same number are alike, in this band and in others of the group with as many rows,
+  // scanned by the same object. kNoPattern: nothing is known of others.
+  int pattern = kNoPattern;
   std::size_t first_word = 0;  // of a partial cell's bits
   std::int64_t allowed = 0;    // pairs in a partial cell
+  static constexpr int kNoPattern = -1;
 };
 
 class CellScan {
@@ -35,16 +39,30 @@ class CellScan {
   std::int64_t allowed_pairs() const;
   // Rows without an allowed key, one flag for each scanned row.
   std::span<const std::uint8_t> empty_rows() const { return empty_rows_; }
-  std::int64_t empty_row_count() const;
+  std::int64_t empty_row_count() const { return empty_row_count_; }
 
  private:
-  void visit(Range cells);
-  void visit_each(Range cells);
-  BlockKind classify(Range cells) const;
-  void settle(std::int64_t cell);
-  void settle(Range cells);  // whose bits are fetched together
-  bool settle_as_before(std::int64_t cell);
-  void decide(std::int64_t cell, std::size_t first_word);
+  // What decides the bits of whole cells of a mask that looks, there, at position - key alone.
+  struct Diagonal {
+    std::int64_t difference;  // first key - first row
+    std::uint64_t name;       // BoundMask::name_along_diagonal
+    friend bool operator==(const Diagonal&, const Diagonal&) = default;
+  };
+  struct DiagonalHash {
+    std::size_t operator()(const Diagonal& diagonal) const;
+  };
+  struct Pattern {
+    std::size_t first_word;  // of pattern_words_
+    std::int64_t allowed;
+    int number;
+  };
+
+  void settle(Range cells);  // each by its bits
+  void settle_together(Range cells);
+  void settle_alone(std::int64_t cell);
+  const Pattern* pattern_of(std::int64_t cell);
+  void decide(std::int64_t cell, const CellRun& partial);
+  void decide_by_words(std::int64_t cell, std::size_t first_word);
   void add_full(Range cells);
   void find_empty_rows();
   void check_bits() const;
@@ -53,14 +71,16 @@ class CellScan {
   std::int64_t cell_keys_, words_per_row_, cells_;
   int group_ = -1;
   Range rows_;
+  Outline outline_;
   std::vector<CellRun> runs_;
   std::vector<std::uint64_t> words_;
   std::vector<std::uint64_t> wide_;  // the bits of neighbouring partial cells, row by row
   std::vector<std::uint8_t> empty_rows_;
-  bool same_along_diagonals_ = false, stores_cells_ = false;
-  std::int64_t band_rows_ = 0;                               // rows of the bands whose cells are remembered
-  std::unordered_map<std::int64_t, std::size_t> diagonals_;  // first key - first row -> first of diagonal_words_
-  std::vector<std::uint64_t> diagonal_words_;
+  std::int64_t empty_row_count_ = 0;
+  bool stores_cells_ = false;
+  std::int64_t band_rows_ = 0;  // rows of the bands whose cells are remembered
+  std::unordered_map<Diagonal, Pattern, DiagonalHash> patterns_;
+  std::vector<std::uint64_t> pattern_words_;
 };
 
 // tile_bits() for keys that may reach past the extent, into [rows][words_for(keys.size())] words.

@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three questions, asked of a bound tree. Leaves with keys(p) allow one interval per row; the others answer for
-// themselves.
+// The three questions, asked of a bound tree.
 #include <algorithm>
 #include <array>
-#include <concepts>
 
 #include "src/mask/bound.h"
 
 namespace stof::bound {
 namespace {
-
-template <class Leaf>
-concept OneInterval = requires(const Leaf& leaf) {
-  { leaf.keys(std::int64_t{}) } -> std::same_as<Range>;
-};
 
 // ---- allows
 

@@ -7,10 +7,7 @@ namespace stof {
 namespace {
 
 MaskTraits both(MaskTraits a, MaskTraits b) {
-  return {.length = a.length || b.length,
-          .batch = a.batch || b.batch,
-          .head = a.head || b.head,
-          .only_difference = a.only_difference && b.only_difference};
+  return {.length = a.length || b.length, .batch = a.batch || b.batch, .head = a.head || b.head};
 }
 
 template <class Leaf>
@@ -19,7 +16,7 @@ MaskTraits traits(const Leaf& term) {
 }
 
 MaskTraits traits_of_all(const std::vector<Mask>& masks) {
-  MaskTraits all = kDifference;
+  MaskTraits all = kPositions;
   for (const Mask& mask : masks) all = both(all, traits_of(mask));
   return all;
 }
@@ -31,7 +28,7 @@ MaskTraits traits(const term::Or& term) { return traits_of_all(term.masks); }
 MaskTraits traits(const term::Not& term) { return traits_of(term.mask); }
 
 MaskTraits traits(const term::Select& term) {
-  MaskTraits all = term.otherwise ? traits_of(*term.otherwise) : kDifference;
+  MaskTraits all = term.otherwise ? traits_of(*term.otherwise) : kPositions;
   for (const Selection& selection : term.selections) all = both(all, traits_of(selection.mask));
   (term.by == term::SelectBy::head ? all.head : all.batch) = true;
   return all;

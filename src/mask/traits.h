@@ -7,11 +7,9 @@ namespace stof {
 
 struct MaskTraits {
   bool length = false, batch = false, head = false;
-  bool only_difference = false;  // position and key matter only as position - key
 };
 
 inline constexpr MaskTraits kPositions{};
-inline constexpr MaskTraits kDifference{.only_difference = true};
 inline constexpr MaskTraits kLength{.length = true};
 
 MaskTraits traits_of(const Mask& mask);

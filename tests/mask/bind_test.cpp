@@ -140,9 +140,9 @@ TEST(Traits, SayWhatPlanningMayShare) {
   const MaskExtent extent{.queries = 3, .keys = 5, .batch = 1, .heads = 2};
   for (const char* text : {"all", "none", "causal & !window(3) | strided(4) & dilated(2,2)", "where(q - k > h)",
                            "heads(0: causal, *: window(2))"})
-    EXPECT_TRUE(BoundMask(parse(text), extent).depends_only_on_difference(0)) << text;
+    EXPECT_TRUE(BoundMask(parse(text), extent).name_along_diagonal(0, {0, 3}, {0, 5})) << text;
   for (const char* text : {"causal & sink(1)", "prefix(3)", "documents([0,2])", "where(q > 2)", "random_blocks(2,1,1)"})
-    EXPECT_FALSE(BoundMask(parse(text), extent).depends_only_on_difference(0)) << text;
+    EXPECT_FALSE(BoundMask(parse(text), extent).name_along_diagonal(0, {0, 3}, {0, 5})) << text;
 }
 
 }  // namespace

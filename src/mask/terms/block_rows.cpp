@@ -72,6 +72,36 @@ BlockKind BlockRows::classify(Range positions, Range keys) const {
   return first;
 }
 
+void BlockRows::outline_row(Row row, const CellGrid& grid, Range cells, Outline& out) const {
+  const Range* range = first_reaching(row, grid.keys_of(cells).begin / size_);
+  std::int64_t told = cells.begin;  // a range may end in the cell that the next one begins in
+  for (; range != row.end && told < cells.end; ++range) {
+    const Range keys = keys_of(*range), touched = grid.touched(keys);
+    out.add({told, cells.end}, touched, grid.inside(keys));
+    told = std::max(told, touched.end);
+  }
+}
+
+bool BlockRows::outline(const CellGrid& grid, Range cells, Outline& out) const {
+  constexpr std::int64_t kMostRowBlocks = 8;  // with more, few cells are full anyway
+  const Range blocks = {block_of(grid.positions.begin), block_of(grid.positions.end - 1) + 1};
+  if (blocks.size() > kMostRowBlocks) return false;
+  if (blocks.size() == 1) {
+    outline_row(row(blocks.begin), grid, cells, out);
+    return true;
+  }
+  Outline all, one, both;
+  outline_row(row(blocks.begin), grid, cells, all);
+  for (std::int64_t block = blocks.begin + 1; block < blocks.end; ++block) {
+    one.clear(), both.clear();
+    outline_row(row(block), grid, cells, one);
+    both.add_rows_of(all, one);
+    std::swap(all, both);
+  }
+  for (const Outline::Run& run : all.runs()) out.add(run.cells, run.kind);
+  return true;
+}
+
 // The rows of a row-block are equal: the first is filled, the others are copies.
 void BlockRows::fill(const TileBits& tile) const {
   const std::int64_t words = tile.words_per_row(), last = (tile.keys.end - 1) / size_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/mask/bit_array.h"
+#include "src/mask/outline.h"
 #include "src/mask/range.h"
 #include "src/mask/row_bits.h"
 #include "src/mask/traits.h"
@@ -53,6 +54,7 @@ class BlockRows {
 
   bool allows(std::int64_t p, std::int64_t key) const;
   BlockKind classify(Range positions, Range keys) const;
+  bool outline(const CellGrid& grid, Range cells, Outline& out) const;  // false: of too many row-blocks
   void fill(const TileBits& tile) const;
 
  private:
@@ -67,6 +69,7 @@ class BlockRows {
     const Range *begin, *end;
   };
   Row row(std::int64_t row_block) const;
+  void outline_row(Row row, const CellGrid& grid, Range cells, Outline& out) const;
   const Range* first_reaching(Row row, std::int64_t column) const;
 };
 

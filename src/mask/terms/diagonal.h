@@ -16,26 +16,26 @@ namespace stof::term {
 struct All {
   static Range keys(std::int64_t) { return {-kMaxParameter, kMaxParameter}; }
   static std::string print(ArrayNames) { return "all"; }
-  static constexpr MaskTraits traits() { return kDifference; }
+  static constexpr MaskTraits traits() { return kPositions; }
 };
 
 struct None {
   static Range keys(std::int64_t) { return {0, 0}; }
   static std::string print(ArrayNames) { return "none"; }
-  static constexpr MaskTraits traits() { return kDifference; }
+  static constexpr MaskTraits traits() { return kPositions; }
 };
 
 struct Causal {
   static Range keys(std::int64_t p) { return {-kMaxParameter, p + 1}; }
   static std::string print(ArrayNames) { return "causal"; }
-  static constexpr MaskTraits traits() { return kDifference; }
+  static constexpr MaskTraits traits() { return kPositions; }
 };
 
 struct Window {
   std::int64_t left, right;
   Range keys(std::int64_t p) const { return {p - left, p + right + 1}; }
   std::string print(ArrayNames) const;
-  static constexpr MaskTraits traits() { return kDifference; }
+  static constexpr MaskTraits traits() { return kPositions; }
 };
 
 // Every stride-th difference, as far as `reach` on both sides.
@@ -55,13 +55,13 @@ struct Dilated : Comb {
   Dilated(std::int64_t steps_, std::int64_t dilation) : Comb(dilation, steps_ * dilation), steps(steps_) {}
   std::int64_t steps;
   std::string print(ArrayNames) const;
-  static constexpr MaskTraits traits() { return kDifference; }
+  static constexpr MaskTraits traits() { return kPositions; }
 };
 
 struct Strided : Comb {
   explicit Strided(std::int64_t stride_) : Comb(stride_, kMaxParameter) {}
   std::string print(ArrayNames) const;
-  static constexpr MaskTraits traits() { return kDifference; }
+  static constexpr MaskTraits traits() { return kPositions; }
 };
 
 }  // namespace stof::term

@@ -33,6 +33,15 @@ BlockKind Global::chosen(Range range) const {
 
 BlockKind Global::classify(Range positions_, Range keys) const { return std::max(chosen(positions_), chosen(keys)); }
 
+bool Global::outline(const CellGrid& grid, Range cells, Outline& out) const {
+  if (!positions.empty()) return false;
+  const BlockKind rows = chosen(grid.positions);
+  const Range columns = {0, first};
+  if (rows == BlockKind::empty) out.add(cells, grid.touched(columns), grid.inside(columns));
+  else out.add(cells, grid.all(), rows == BlockKind::full ? grid.all() : grid.inside(columns));
+  return true;
+}
+
 void Global::fill(std::int64_t p, RowBits row) const {
   if (chosen(p)) return row.allow(row.keys());
   row.allow(Range{0, first});

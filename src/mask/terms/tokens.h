@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/mask/array_names.h"
+#include "src/mask/outline.h"
 #include "src/mask/range.h"
 #include "src/mask/row_bits.h"
 #include "src/mask/traits.h"
@@ -33,6 +34,7 @@ struct Global {
 
   bool allows(std::int64_t p, std::int64_t key) const { return chosen(p) || chosen(key); }
   BlockKind classify(Range positions_, Range keys) const;
+  bool outline(const CellGrid& grid, Range cells, Outline& out) const;  // false: chosen one by one, it does not say
   void fill(std::int64_t p, RowBits row) const;
   std::string print(ArrayNames) const;
   static constexpr MaskTraits traits() { return kPositions; }

@@ -119,10 +119,13 @@ std::uint64_t word_at(const std::vector<WhereStep>& steps, std::int64_t p, std::
 }  // namespace
 
 Where::Where(const term::Where& term, std::int64_t item, std::int64_t head, const MaskExtent& extent)
-    : steps_(specialise(term.steps, item, head)), text_(term.print(ArrayNames::display)), keys_(extent.keys) {
+    : steps_(specialise(term.steps, item, head)),
+      text_(term.print(ArrayNames::display)),
+      only_difference_(stof::only_difference(steps_)),
+      keys_(extent.keys) {
   if (extent.queries == 0 || extent.keys == 0) return;
   const std::int64_t differences = extent.queries + extent.keys - 1;
-  const bool diagonal = differences <= kMostDifferences && only_difference(steps_);
+  const bool diagonal = differences <= kMostDifferences && only_difference_;
   // The last word of a row reaches up to 63 keys past the last one; the differences are those to the last position.
   const Range reached = {0, (diagonal ? differences : extent.keys) + 64};
   const WhereBounds bounds = bounds_of(steps_, {extent.offset(), extent.keys}, reached);

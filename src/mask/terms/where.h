@@ -67,10 +67,12 @@ class Where {
   bool allows(std::int64_t p, std::int64_t key) const;
   BlockKind classify(Range positions, Range keys) const;
   void fill(std::int64_t p, RowBits row) const;
+  bool only_difference() const { return only_difference_; }
 
  private:
   std::vector<WhereStep> steps_;
-  std::string text_;     // of the whole term, for errors
+  std::string text_;  // of the whole term, for errors
+  bool only_difference_ = false;
   bool narrow_ = false;  // nothing can fail and every value fits 32 bits: rows are computed 64 keys at a time
   // For an expression of q - k that is narrow, the bits of every difference: that of (p, key) is key - p + keys - 1.
   std::vector<std::uint64_t> diagonal_;

@@ -97,7 +97,7 @@ MaskTraits term::Where::traits() const {
   const auto uses = [&](WhereOp op) {
     return std::any_of(steps.begin(), steps.end(), [&](const WhereStep& step) { return step.op == op; });
   };
-  return {.batch = uses(WhereOp::item), .head = uses(WhereOp::head), .only_difference = only_difference(steps)};
+  return {.batch = uses(WhereOp::item), .head = uses(WhereOp::head)};
 }
 
 Symbol Symbol::truth() const { return is_truth_ ? *this : *this != Symbol(0); }
