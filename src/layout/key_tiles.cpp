@@ -52,14 +52,14 @@ class RowBlocks {
         (full(cell) && (step == 0 || full(cell + 1)) ? cost.full : cost.partial) += 1;
         covered = start + KeyTiles::kKeys;
       }
-    heaviest_ = std::max(heaviest_, cost.full + cost.partial);
-    costs_[cost] += weight;
+    heaviest_ = std::max(heaviest_, cost.entries());
+    costs_.add(cost, weight);
     for (const std::int64_t cell : touched_) cells_[static_cast<std::size_t>(cell)] = {};
     touched_.clear();
     bands_ = 0;
   }
 
-  CutTiles tiles() const { return {.block_q = block_q_, .heaviest = heaviest_, .row_blocks = bins_of(costs_)}; }
+  CutTiles tiles() { return {.block_q = block_q_, .heaviest = heaviest_, .row_blocks = costs_.bins()}; }
 
  private:
   struct Cell {
@@ -132,7 +132,7 @@ KeyTiles measure_tiles(const BoundMask& mask, const MaskStats& stats) {
       }
     }
   KeyTiles result;
-  for (const RowBlocks& size : sizes) result.blocks.push_back(size.tiles());
+  for (RowBlocks& size : sizes) result.blocks.push_back(size.tiles());
   return result;
 }
 

@@ -2,22 +2,43 @@
 #include "src/mask/row_block_costs.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace stof {
 
-std::vector<BlockStats::Bin> bins_of(const RowBlockCosts& costs) {
-  constexpr std::size_t kMostBins = 64;
-  std::vector<std::pair<RowBlockCost, std::int64_t>> ordered(costs.begin(), costs.end());
-  std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
-    return a.first.full + a.first.partial < b.first.full + b.first.partial;
+void RowBlockCosts::add(const RowBlockCost& cost, std::int64_t count) {
+  if (!counted_.empty() && counted_.back().cost == cost) {
+    counted_.back().count += count;
+    return;
+  }
+  if (counted_.size() == most_) {
+    sort();
+    most_ = std::max(most_, 2 * counted_.size());
+  }
+  counted_.push_back({cost, count});
+}
+
+void RowBlockCosts::sort() {
+  std::sort(counted_.begin(), counted_.end(), [](const Counted& a, const Counted& b) {
+    return a.cost.entries() != b.cost.entries() ? a.cost.entries() < b.cost.entries() : a.cost.full < b.cost.full;
   });
+  std::size_t distinct = 0;
+  for (std::size_t i = 0; i < counted_.size(); ++i)
+    if (distinct > 0 && counted_[distinct - 1].cost == counted_[i].cost)
+      counted_[distinct - 1].count += counted_[i].count;
+    else counted_[distinct++] = counted_[i];
+  counted_.resize(distinct);
+}
+
+std::vector<BlockStats::Bin> RowBlockCosts::bins() {
+  constexpr std::size_t kMostBins = 64;
+  sort();
   std::vector<BlockStats::Bin> bins;
-  const std::size_t per_bin = (ordered.size() + kMostBins - 1) / kMostBins;
-  for (std::size_t i = 0; i < ordered.size(); ++i) {
+  bins.reserve(kMostBins);
+  const std::size_t per_bin = (counted_.size() + kMostBins - 1) / kMostBins;
+  for (std::size_t i = 0; i < counted_.size(); ++i) {
     if (i % per_bin == 0) bins.emplace_back();
     BlockStats::Bin& bin = bins.back();
-    const auto& [cost, count] = ordered[i];
+    const auto& [cost, count] = counted_[i];
     const auto before = static_cast<double>(bin.count), more = static_cast<double>(count);
     bin.full = (bin.full * before + static_cast<double>(cost.full) * more) / (before + more);
     bin.partial = (bin.partial * before + static_cast<double>(cost.partial) * more) / (before + more);

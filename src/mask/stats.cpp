@@ -22,18 +22,15 @@ struct Tally {
   RowBlockCosts costs = {};
 };
 
-// The kinds of one row of blocks, put together from bands of cells.
+// The kinds of one row of blocks, put together from bands of cells. Runs stay runs: a row of blocks costs what its
+// boundary does.
 class RowOfBlocks {
  public:
   RowOfBlocks(BlockSize size, int cell, std::int64_t keys)
-      : cells_per_block_(size.block_kv / cell),
-        size_(size),
-        keys_(keys),
-        blocks_(static_cast<std::size_t>(ceil_div(keys, size.block_kv))) {}
+      : cells_per_block_(size.block_kv / cell), cell_(cell), size_(size), keys_(keys) {}
 
   void reset() {
-    for (const std::int64_t block : touched_) blocks_[static_cast<std::size_t>(block)] = {};
-    touched_.clear();
+    blocks_.clear();
     rows_ = 0;
     cell_bands_ = 0;
   }
@@ -41,46 +38,89 @@ class RowOfBlocks {
   void add(const CellScan& scan, std::int64_t rows) {
     rows_ += rows;
     ++cell_bands_;
-    for (const CellRun& run : scan.runs())
-      for (std::int64_t block = run.begin / cells_per_block_; block * cells_per_block_ < run.end; ++block) {
-        Block& at = blocks_[static_cast<std::size_t>(block)];
-        if (!at.touched) touched_.push_back(block);
-        at.touched = true;
-        if (run.full)
-          at.full_cells +=
-              intersect({run.begin, run.end}, {block * cells_per_block_, (block + 1) * cells_per_block_}).size();
-      }
+    band_.clear();
+    for (const CellRun& run : scan.runs()) add(run);
+    if (blocks_.empty()) std::swap(blocks_, band_);
+    else merge_band();
   }
 
   void count(Tally& tally, std::int64_t weight) const {
     RowBlockCost cost;
-    double touched_keys = 0;
-    for (const std::int64_t block : touched_) {
-      const std::int64_t keys = std::min<std::int64_t>(size_.block_kv, keys_ - block * size_.block_kv);
-      const std::int64_t cells =
-          keys == size_.block_kv ? cells_per_block_ : ceil_div(keys, size_.block_kv / cells_per_block_);
-      (blocks_[static_cast<std::size_t>(block)].full_cells == cells * cell_bands_ ? cost.full : cost.partial) += 1;
-      touched_keys += static_cast<double>(keys);
+    std::int64_t touched_keys = 0;
+    for (const Stretch& stretch : blocks_) {
+      const std::int64_t blocks = stretch.end - stretch.begin;
+      touched_keys += std::min(stretch.end * size_.block_kv, keys_) - stretch.begin * size_.block_kv;
+      const std::int64_t full = stretch.full_cells == cells_per_block_ * cell_bands_ ? blocks : 0;
+      const bool cut_is_full = full == 0 && stretch.end == all_blocks() && stretch.full_cells == cells_of_last();
+      cost.full += full + (cut_is_full ? 1 : 0);
+      cost.partial += blocks - full - (cut_is_full ? 1 : 0);
     }
     const auto times = static_cast<double>(weight);
     tally.full += times * static_cast<double>(cost.full);
     tally.partial += times * static_cast<double>(cost.partial);
-    tally.empty += times * static_cast<double>(static_cast<std::int64_t>(blocks_.size()) - cost.full - cost.partial);
-    tally.touched_pairs += times * touched_keys * static_cast<double>(rows_);
-    tally.heaviest = std::max(tally.heaviest, cost.full + cost.partial);
-    tally.costs[cost] += weight;
+    tally.empty += times * static_cast<double>(all_blocks() - cost.entries());
+    tally.touched_pairs += times * static_cast<double>(touched_keys) * static_cast<double>(rows_);
+    tally.heaviest = std::max(tally.heaviest, cost.entries());
+    tally.costs.add(cost, weight);
   }
 
  private:
-  struct Block {
-    bool touched = false;
-    std::int64_t full_cells = 0;
+  // Touched blocks with so many full cells each, over the bands so far.
+  struct Stretch {
+    std::int64_t begin, end, full_cells;
   };
-  std::int64_t cells_per_block_;
+
+  std::int64_t all_blocks() const { return ceil_div(keys_, size_.block_kv); }
+  // Of a last block that the keys cut off, when all of it is full.
+  std::int64_t cells_of_last() const {
+    return ceil_div(keys_ - (all_blocks() - 1) * size_.block_kv, cell_) * cell_bands_;
+  }
+
+  void add(const CellRun& run) {
+    for (std::int64_t cell = run.begin; cell < run.end;) {
+      const std::int64_t block = cell / cells_per_block_, whole = run.end / cells_per_block_;
+      const bool at_begin = block * cells_per_block_ == cell;
+      const std::int64_t end = at_begin && block < whole ? whole : block + 1;
+      const std::int64_t stop = std::min(run.end, end * cells_per_block_);
+      const std::int64_t full_cells = !run.full ? 0 : end > block + 1 ? cells_per_block_ : stop - cell;
+      if (!band_.empty() && band_.back().end > block) band_.back().full_cells += full_cells;
+      else band_.push_back({block, end, full_cells});
+      cell = stop;
+    }
+  }
+
+  // Adds up what two rows of stretches have in each block.
+  void merge_band() {
+    merged_.clear();
+    auto a = blocks_.begin(), b = band_.begin();
+    const auto take = [&](std::int64_t begin, std::int64_t end, std::int64_t full_cells) {
+      if (!merged_.empty() && merged_.back().end == begin && merged_.back().full_cells == full_cells)
+        merged_.back().end = end;
+      else merged_.push_back({begin, end, full_cells});
+    };
+    while (a != blocks_.end() && b != band_.end()) {
+      Stretch &first = a->begin <= b->begin ? *a : *b, &other = a->begin <= b->begin ? *b : *a;
+      if (first.begin < other.begin) {
+        const std::int64_t end = std::min(first.end, other.begin);
+        take(first.begin, end, first.full_cells);
+        first.begin = end;
+      } else {
+        const std::int64_t end = std::min(first.end, other.end);
+        take(first.begin, end, first.full_cells + other.full_cells);
+        first.begin = other.begin = end;
+      }
+      if (a->begin == a->end) ++a;
+      if (b->begin == b->end) ++b;
+    }
+    for (; a != blocks_.end(); ++a) take(a->begin, a->end, a->full_cells);
+    for (; b != band_.end(); ++b) take(b->begin, b->end, b->full_cells);
+    std::swap(blocks_, merged_);
+  }
+
+  std::int64_t cells_per_block_, cell_;
   BlockSize size_;
   std::int64_t keys_;
-  std::vector<Block> blocks_;
-  std::vector<std::int64_t> touched_;
+  std::vector<Stretch> blocks_, band_, merged_;  // ascending
   std::int64_t rows_ = 0, cell_bands_ = 0;
 };
 
@@ -162,7 +202,7 @@ MaskStats measure(const BoundMask& mask, std::span<const BlockSize> sizes) {
                   .density = pairs > 0 ? totals.allowed / pairs : 0,
                   .allowed_pairs = totals.allowed,
                   .empty_rows = totals.empty_rows};
-  for (const Tally& tally : tallies) {
+  for (Tally& tally : tallies) {
     const double blocks = std::max(tally.empty + tally.partial + tally.full, 1.0);
     stats.blocks.push_back({.block_q = tally.size.block_q,
                             .block_kv = tally.size.block_kv,
@@ -171,7 +211,7 @@ MaskStats measure(const BoundMask& mask, std::span<const BlockSize> sizes) {
                             .full = tally.full / blocks,
                             .touched_density = tally.touched_pairs > 0 ? totals.allowed / tally.touched_pairs : 0,
                             .heaviest = tally.heaviest,
-                            .row_blocks = bins_of(tally.costs)});
+                            .row_blocks = tally.costs.bins()});
   }
   return stats;
 }
