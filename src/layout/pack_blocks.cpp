@@ -74,6 +74,7 @@ class Packer {
 
  private:
   void pack_group(int group) {
+    cells_.clear();
     for (std::int64_t r = 0; r < layout_.row_blocks; ++r) {
       layout_.row_begin.push_back(static_cast<std::int64_t>(layout_.entries.size()));
       const std::int64_t begin = layout_.first_position + r * format_.block_q;
@@ -81,6 +82,7 @@ class Packer {
       group_ = group;
       rows_ = {positions.begin - layout_.positions.begin, positions.end - layout_.positions.begin};
       first_row_ = positions.begin - begin;
+      parts_with_rows_ = parts_with_rows();
       scan_.scan(group, rows_);
       covered_ = 0;
       check_size();
@@ -121,48 +123,66 @@ class Packer {
 
   void cover(Range keys, const CellRun& run) {
     std::int64_t start = std::max(floor_div(keys.begin, format_.key_step) * format_.key_step, covered_);
-    for (; start < keys.end; start += format_.block_kv) {
-      add_entry({start, start + format_.block_kv}, run);
-      covered_ = start + format_.block_kv;
+    while (start < keys.end) {
+      const std::int64_t full = run.full && start >= keys.begin ? entries_inside({start, keys.end}) : 0;
+      if (full > 0) add_full_entries(start, full);
+      else add_entry({start, start + format_.block_kv}, run);
+      covered_ = start += std::max<std::int64_t>(full, 1) * format_.block_kv;
     }
+  }
+
+  // Entries from its beginning on without other keys than these. Past the last key there are none.
+  std::int64_t entries_inside(Range keys) const {
+    return keys.end == mask_.extent().keys ? ceil_div(keys.size(), format_.block_kv) : keys.size() / format_.block_kv;
+  }
+
+  void add_full_entries(std::int64_t start, std::int64_t count) {
+    const std::size_t first = layout_.entries.size();
+    layout_.entries.resize(first + static_cast<std::size_t>(count));
+    for (std::size_t at = first; at < layout_.entries.size(); ++at, start += format_.block_kv)
+      layout_.entries[at] = {.key_start = static_cast<std::int32_t>(start), .parts = parts_with_rows_};
   }
 
   void add_entry(Range keys, const CellRun& run) {
     BlockEntry entry{.key_start = static_cast<std::int32_t>(keys.begin)};
-    if (is_whole_cell(keys, run)) {
-      entry.bitmap = pool_.intern(scan_.bits(run));
-      entry.parts = 1;
-      layout_.entries.push_back(entry);
-      return;
-    }
-    const Range inside = intersect(keys, {0, mask_.extent().keys});
-    if ((run.full && scan_.keys_of(run).contains(inside)) || fill_bitmap(keys, inside, run))
-      entry.parts = parts_with_rows();
-    else {
-      entry.bitmap = pool_.intern(bitmap_);
-      entry.parts = parts_with_bits();
-    }
+    // The scan has seen the run's one cell to be partial.
+    if (!run.full && format_.block_kv == kCell && keys.begin == run.begin * kCell) add_cell(entry, run);
+    else if (fill_bitmap(keys)) entry.parts = parts_with_rows_;
+    else set_bitmap(entry, bitmap_);
     layout_.entries.push_back(entry);
   }
 
-  // The scanned bits are the bitmap, and the scan has seen that they are partial.
-  bool is_whole_cell(Range keys, const CellRun& run) const {
-    return !run.full && format_.block_kv == kCell && format_.block_q == kPartRows && rows_.size() == kPartRows &&
-           keys.begin == run.begin * kCell;
+  void add_cell(BlockEntry& entry, const CellRun& run) {
+    const std::span<const std::uint64_t> bits = scan_.bits(run);
+    if (rows_.size() < format_.block_q) {
+      std::fill(bitmap_.begin(), bitmap_.end(), 0);
+      std::copy(bits.begin(), bits.end(), bitmap_.begin() + first_row_);
+      return set_bitmap(entry, bitmap_);
+    }
+    if (run.pattern == CellRun::kNoPattern) return set_bitmap(entry, bits);
+    const auto pattern = static_cast<std::size_t>(run.pattern);
+    if (pattern >= cells_.size()) cells_.resize(pattern + 1);
+    BlockEntry& known = cells_[pattern];
+    if (known.full()) set_bitmap(known, bits);
+    entry.bitmap = known.bitmap;
+    entry.parts = known.parts;
+  }
+
+  void set_bitmap(BlockEntry& entry, std::span<const std::uint64_t> bitmap) {
+    entry.bitmap = pool_.intern(bitmap);
+    entry.parts = parts_with_bits(bitmap);
   }
 
   // Makes the bitmap of [rows of the row-block][keys]; returns whether every pair inside the extent is allowed.
-  bool fill_bitmap(Range keys, Range inside, const CellRun& run) {
+  bool fill_bitmap(Range keys) {
     const std::size_t skipped = static_cast<std::size_t>(first_row_ * words_per_row_);
     const std::size_t count = static_cast<std::size_t>(rows_.size() * words_per_row_);
     std::fill(bitmap_.begin(), bitmap_.end(), 0);
     const std::span<std::uint64_t> words = std::span(bitmap_).subspan(skipped, count);
-    if (!run.full && format_.block_kv == kCell && keys.begin == run.begin * kCell)
-      std::copy_n(scan_.bits(run).data(), count, words.data());
-    else clipped_tile_bits(mask_, group_, rows_, keys, words);
+    clipped_tile_bits(mask_, group_, rows_, keys, words);
     std::int64_t allowed = 0;
     for (const std::uint64_t word : words) allowed += std::popcount(word);
-    return allowed == rows_.size() * inside.size();
+    return allowed == rows_.size() * intersect(keys, {0, mask_.extent().keys}).size();
   }
 
   std::uint32_t parts_with_rows() const {
@@ -173,12 +193,12 @@ class Packer {
     return parts;
   }
 
-  std::uint32_t parts_with_bits() const {
+  std::uint32_t parts_with_bits(std::span<const std::uint64_t> bitmap) const {
     std::uint32_t parts = 0;
     const std::int64_t words = kPartRows * words_per_row_;
     for (std::int64_t part = 0; part * kPartRows < format_.block_q; ++part) {
-      const auto first = bitmap_.begin() + part * words;
-      const auto last = bitmap_.begin() + std::min((part + 1) * words, std::ssize(bitmap_));
+      const auto first = bitmap.begin() + part * words;
+      const auto last = bitmap.begin() + std::min((part + 1) * words, std::ssize(bitmap));
       if (std::any_of(first, last, [](std::uint64_t word) { return word != 0; })) parts |= 1u << part;
     }
     return parts;
@@ -212,12 +232,16 @@ class Packer {
   BitmapPool pool_;
   std::vector<std::uint64_t> bitmap_;
   BlockLayout layout_;
+  // Of the group's whole row-blocks, by the pattern of their runs; full: not met yet. Shorter row-blocks have patterns
+  // of their own.
+  std::vector<BlockEntry> cells_;
   std::multimap<std::uint64_t, int> packed_;
   // The row-block at work.
   int group_ = 0;
   Range rows_;                  // inside the extent
   std::int64_t first_row_ = 0;  // of rows_, within the row-block
   std::int64_t covered_ = 0;    // keys below it are in entries
+  std::uint32_t parts_with_rows_ = 0;
 };
 
 }  // namespace

@@ -5,8 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "src/layout/band_widths.h"
 #include "src/layout/key_pieces.h"
@@ -126,6 +129,35 @@ TEST(ArrangeStream, SaysWhatTheMaskSays) {
     SCOPED_TRACE(testing::Message() << "seed " << seed << " " << expression.text());
     expect_stream(BoundMask(expression, extent), kShapes[seed % std::size(kShapes)]);
     if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+// Which tiles come when: those that every part needs, then those that some do in turns, then the full ones.
+TEST(ArrangeStream, OrdersTilesByWhoNeedsThem) {
+  constexpr StreamArrangement kShapes[] = {{1, 1, 0}, {2, 1, 0}, {2, 2, 0}, {3, 1, 0}, {4, 2, 0}};
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    const MaskExtent extent = random_extent(seed);
+    const StreamArrangement& how = kShapes[seed % std::size(kShapes)];
+    const BoundMask mask(RandomMask(seed, extent, true).expression(2), extent);
+    const ArrangedStream arranged =
+        arrange_stream(pack_blocks(mask, {.block_q = 64 * how.parts, .block_kv = 64, .key_step = 64}), how);
+    for (const StreamItem& item : arranged.items) {
+      std::map<std::vector<bool>, int> seen;
+      std::pair<int, int> before{-1, -1};  // rank and key of the tile before
+      const int tiles = item.steps * how.tiles;
+      for (int tile = 0; tile < tiles; ++tile) {
+        const int* at = arranged.steps.data() + (item.first_step * how.tiles + tile) * (1 + how.parts);
+        if (how.tiles == 2 && tile == 1 && at[0] == extent.keys) continue;  // fills the first step up
+        std::vector<bool> users;
+        bool whole = at[0] + 64 <= extent.keys;
+        for (int part = 0; part < how.parts; ++part)
+          users.push_back(at[1 + part] != TileState::kUnused), whole = whole && at[1 + part] == TileState::kFull;
+        const bool all = std::find(users.begin(), users.end(), false) == users.end();
+        const std::pair<int, int> rank{whole ? 1 << 30 : all ? 0 : 1 + seen[users]++, whole || all ? at[0] : 0};
+        ASSERT_LE(before, rank) << "seed " << seed << " row " << item.row << " tile " << tile;
+        before = rank;
+      }
+    }
   }
 }
 

@@ -30,6 +30,8 @@ class StreamArranger {
   }
 
   ArrangedStream run() {
+    out_.items.reserve(static_cast<std::size_t>(layout_.groups * layout_.row_blocks));
+    out_.steps.reserve(layout_.entries.size() * static_cast<std::size_t>(1 + how_.parts));
     for (int group = 0; group < layout_.groups; ++group) {
       StreamGroup& added = out_.groups.emplace_back();
       added.first_item = static_cast<int>(out_.items.size());
@@ -93,49 +95,62 @@ class StreamArranger {
 
   // First what every part needs but is partial; then what some parts need, in turns, so that while one works another
   // need not wait for a whole run of tiles that are not its own; last what is full for all.
-  void order(std::vector<Tile>& tiles) const {
+  void order_tiles(int group, std::int64_t block) {
+    const Range rows = rows_of(block);
+    const std::int64_t* begin = layout_.row_begin.data() + group * (layout_.row_blocks + 1) + block;
     std::array<int, 1 << kMostParts> seen{};
-    std::vector<std::pair<int, Tile>> ranked;
-    ranked.reserve(tiles.size());
-    for (const Tile& tile : tiles) {
-      const unsigned parts = users(tile);
-      ranked.emplace_back(whole(tile) ? 1 << 30 : parts == all_ ? 0 : 1 + seen[parts]++, tile);
+    tiles_.clear(), of_some_.clear(), whole_.clear();
+    for (std::int64_t e = begin[0]; e < begin[1]; ++e) {
+      const BlockEntry& entry = layout_.entries[static_cast<std::size_t>(e)];
+      if (entry.full() && entry.key_start + 64 <= layout_.extent.keys) {
+        whole_.push_back(entry.key_start);
+        continue;
+      }
+      Tile tile{.key_start = entry.key_start};
+      for (int part = 0; part < how_.parts; ++part)
+        tile.states[static_cast<std::size_t>(part)] = state(entry, part, rows);
+      if (whole(tile)) whole_.push_back(entry.key_start);
+      else if (const unsigned parts = users(tile); parts == all_) tiles_.push_back(tile);
+      else of_some_.emplace_back(seen[parts]++, tile);
     }
-    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = ranked[i].second;
+    std::stable_sort(of_some_.begin(), of_some_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [turn, tile] : of_some_) tiles_.push_back(tile);
+    if (how_.tiles == 2 && (tiles_.size() + whole_.size()) % 2 != 0) fill_up();
   }
 
+  // The first step of an odd number of tiles, with keys that are not there.
+  void fill_up() {
+    if (tiles_.empty()) {
+      Tile& first = tiles_.emplace_back(Tile{.key_start = whole_.front()});
+      first.states.fill(TileState::kFull);
+      whole_.erase(whole_.begin());
+    }
+    Tile none{.key_start = static_cast<int>(layout_.extent.keys)};
+    none.states.fill(TileState::kUnused);
+    tiles_.insert(tiles_.begin() + 1, none);
+  }
+
+  int tile_count() const { return static_cast<int>(tiles_.size() + whole_.size()); }
+
   // Steps at the end of [begin, end) that need no look at their states: every part has used one before.
-  int full_steps(const std::vector<Tile>& tiles, int begin, int end) const {
-    const auto whole_step = [&](int step) {
-      const auto first = tiles.begin() + step * how_.tiles;
-      return std::all_of(first, first + how_.tiles, [&](const Tile& tile) { return whole(tile); });
-    };
-    int full = 0;
-    while (begin + full < end && whole_step(end - full - 1)) ++full;
-    unsigned used = 0;
-    for (int tile = begin * how_.tiles; tile < (end - full) * how_.tiles; ++tile)
-      used |= users(tiles[static_cast<std::size_t>(tile)]);
+  int full_steps(int begin, int end) const {
+    const int others = static_cast<int>(tiles_.size()), first = (others + how_.tiles - 1) / how_.tiles;
+    const int full = std::max(0, end - std::max(begin, first)), before = (end - full) * how_.tiles;
+    unsigned used = before > std::max(others, begin * how_.tiles) ? all_ : 0;
+    for (int tile = begin * how_.tiles; tile < std::min(before, others) && used != all_; ++tile)
+      used |= users(tiles_[static_cast<std::size_t>(tile)]);
     return full > 0 && used != all_ ? full - 1 : full;
   }
 
-  std::vector<Tile> tiles_of(int group, std::int64_t block) {
-    const Range rows = rows_of(block);
-    const std::int64_t* begin = layout_.row_begin.data() + group * (layout_.row_blocks + 1) + block;
-    std::vector<Tile> tiles;
-    for (std::int64_t e = begin[0]; e < begin[1]; ++e) {
-      const BlockEntry& entry = layout_.entries[static_cast<std::size_t>(e)];
-      Tile& tile = tiles.emplace_back(Tile{.key_start = entry.key_start});
-      for (int part = 0; part < how_.parts; ++part)
-        tile.states[static_cast<std::size_t>(part)] = state(entry, part, rows);
+  void add_steps() {
+    const auto parts = static_cast<std::size_t>(how_.parts);
+    for (const Tile& tile : tiles_) {
+      out_.steps.push_back(tile.key_start);
+      out_.steps.insert(out_.steps.end(), tile.states.begin(), tile.states.begin() + how_.parts);
     }
-    order(tiles);
-    if (how_.tiles == 2 && tiles.size() % 2 != 0) {
-      Tile none{.key_start = static_cast<int>(layout_.extent.keys)};
-      none.states.fill(TileState::kUnused);
-      tiles.insert(tiles.begin() + 1, none);
-    }
-    return tiles;
+    std::size_t at = out_.steps.size();
+    out_.steps.resize(at + whole_.size() * (1 + parts), TileState::kFull);
+    for (std::size_t i = 0; i < whole_.size(); ++i, at += 1 + parts) out_.steps[at] = whole_[i];
   }
 
   int splits_of(int steps, const StreamGroup& group) const {
@@ -145,19 +160,16 @@ class StreamArranger {
   }
 
   void add_row_block(int group, std::int64_t block, StreamGroup& added) {
-    const std::vector<Tile> tiles = tiles_of(group, block);
+    order_tiles(group, block);
     const int step_ints = how_.tiles * (1 + how_.parts), first = static_cast<int>(out_.steps.size()) / step_ints;
-    for (const Tile& tile : tiles) {
-      out_.steps.push_back(tile.key_start);
-      out_.steps.insert(out_.steps.end(), tile.states.begin(), tile.states.begin() + how_.parts);
-    }
-    const int steps = static_cast<int>(tiles.size()) / how_.tiles, splits = splits_of(steps, added);
+    add_steps();
+    const int steps = tile_count() / how_.tiles, splits = splits_of(steps, added);
     for (int i = 0; i < splits; ++i) {
       const int begin = steps * i / splits, end = steps * (i + 1) / splits;
       out_.items.push_back({.row = static_cast<int>(block) * layout_.format.block_q,
                             .first_step = first + begin,
                             .steps = end - begin,
-                            .full_steps = full_steps(tiles, begin, end),
+                            .full_steps = full_steps(begin, end),
                             .split = splits > 1 ? added.slots | i << 16 | splits << 24 : 0,
                             .head = 0});
     }
@@ -170,6 +182,10 @@ class StreamArranger {
   std::vector<int> known_;  // [bitmap][part]: its state
   PatternPool pool_{1};
   ArrangedStream out_;
+  // Of the row block at work: tiles in order, and behind them the keys of those that are full for every part.
+  std::vector<Tile> tiles_;
+  std::vector<int> whole_;
+  std::vector<std::pair<int, Tile>> of_some_;  // needed by some parts, with their turns
 };
 
 }  // namespace
