@@ -9,6 +9,7 @@ from report_values import best_peer, is_bf16, is_ours, milliseconds, number, own
 
 # What statistics and packing together may take, us.
 PLAN_WANTED = {
+    "causal": 1000,
     "window(512)": 1000,
     "longformer(512,512)": 1000,
     "bigbird(64,3,2,3,1)": 1000,

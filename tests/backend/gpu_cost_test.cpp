@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 #include <queue>
+#include <random>
 
 #include "src/attention/planned.h"
 #include "src/backend/cuda/attention/arrange.h"
@@ -60,6 +61,24 @@ TEST(GpuSchedule, TheEstimateIsWithinFivePercentOfTheSchedule) {
           EXPECT_NEAR(makespan(pieces, teams) / simulate(costs, teams), 1, 0.05)
               << text << " " << length << " " << slices << " " << teams;
       }
+}
+
+TEST(GpuSchedule, FewRoundsAreFollowedExactly) {
+  std::mt19937 random(3);
+  const auto below = [&](int count) { return static_cast<int>(random() % static_cast<unsigned>(count)); };
+  for (int n = 0; n < 3000; ++n) {
+    std::vector<SamePieces> pieces;
+    std::vector<double> costs;
+    for (int cost = 1 + below(400); cost > 0 && pieces.size() < 64; cost -= below(1 + below(20))) {
+      pieces.push_back({0.25 * cost, static_cast<double>(1 + below(1 + below(60)))});
+      costs.insert(costs.end(), static_cast<std::size_t>(pieces.back().count), pieces.back().cost);
+    }
+    const int teams = static_cast<int>(costs.size()) / 20 + 1 + below(1 + below(300));
+    ASSERT_EQ(makespan(pieces, teams), simulate(costs, teams)) << n;
+    for (SamePieces& same : pieces) same.count *= below(2) == 0 ? 1 : 1 / 3.0;
+    ASSERT_GE(most_makespan(pieces, teams), makespan(pieces, teams)) << n;
+    ASSERT_GE(most_makespan(pieces, 0.01 * teams), makespan(pieces, 0.01 * teams)) << n << ", which is not followed";
+  }
 }
 
 TEST(GpuSchedule, TheSecondRoundIsDealtBackwards) {

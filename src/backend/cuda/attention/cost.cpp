@@ -29,10 +29,12 @@ struct Piece {
 // Costliest first: a row block's steps decide.
 std::vector<Piece> pieces_of(const AttentionProblem& problem, const ListedTiles& listed, int tiles, int most_steps) {
   std::vector<Piece> pieces;
+  pieces.reserve(listed.row_blocks.size());
+  const double items = items_per_measured(problem);
   for (auto bin = listed.row_blocks.rbegin(); bin != listed.row_blocks.rend(); ++bin) {
     const double touched = bin->full + bin->partial, steps = std::ceil(touched / tiles);
     const double parts = most_steps > 0 ? std::max(1.0, std::ceil(steps / most_steps)) : 1;
-    const double count = static_cast<double>(bin->count) * items_per_measured(problem) * parts;
+    const double count = static_cast<double>(bin->count) * items * parts;
     const double full = touched > 0 ? bin->full / touched : 0;
     pieces.push_back({steps / parts * full, steps / parts * (1 - full), count, parts});
   }
@@ -58,8 +60,13 @@ struct Cost {
 
 std::vector<SamePieces> priced(std::span<const Piece> pieces, const Cost& cost, double share) {
   std::vector<SamePieces> same;
+  same.reserve(pieces.size());
   for (const Piece& piece : pieces) same.push_back({cost(piece), piece.count * share});
-  std::sort(same.begin(), same.end(), [](const SamePieces& a, const SamePieces& b) { return a.cost > b.cost; });
+  const auto costlier = [](const SamePieces& a, const SamePieces& b) { return a.cost > b.cost; };
+  const auto not_costlier = [](const SamePieces& a, const SamePieces& b) { return a.cost <= b.cost; };
+  // As they mostly come: more steps cost more.
+  const bool in_order = std::adjacent_find(same.begin(), same.end(), not_costlier) == same.end();
+  if (!in_order) std::sort(same.begin(), same.end(), costlier);
   return same;
 }
 
@@ -113,8 +120,10 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
   const double before = sections.before_last(static_cast<int>(slices)),
                last = (slices - before * sections.width) / slices;
   if (before > 0) {
-    const double end = makespan(priced(pieces, {costs, walk.cap_us, costs[ListTerm::last]}, last), walk.teams);
-    work = std::max(work, total * (1 - last) / walk.teams + costs[ListTerm::tail] * end);
+    const std::vector<SamePieces> end = priced(pieces, {costs, walk.cap_us, costs[ListTerm::last]}, last);
+    const auto with = [&](double us) { return total * (1 - last) / walk.teams + costs[ListTerm::tail] * us; };
+    // Most of the time it is hidden even at its worst, and the schedule need not be followed.
+    if (with(most_makespan(end, walk.teams)) > work) work = std::max(work, with(makespan(end, walk.teams)));
   }
   work += costs[ListTerm::merge] * (most_parts - 1);
   return costs[ListTerm::launch] * static_cast<double>(launches(problem, ListsOf::all_heads)) +
@@ -154,6 +163,7 @@ ListedTiles mma_tiles(const AttentionProblem& problem, const BlockStats& stats) 
 SplitEstimate estimate_split(const AttentionProblem& problem, const ListedTiles& listed, int tiles, int splits) {
   const auto heaviest = static_cast<int>(ceil_div(listed.heaviest, tiles));
   SplitEstimate estimate{.most_steps = most_steps(heaviest, splits)};
+  if (estimate.most_steps == 0) return estimate;
   for (const Piece& piece : pieces_of(problem, listed, tiles, estimate.most_steps))
     if (piece.parts > 1) estimate.parts += static_cast<std::int64_t>(piece.count);
   return estimate;

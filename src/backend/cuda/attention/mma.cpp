@@ -17,23 +17,18 @@ struct MmaMask : ListedMask {
 
 ListShape list_shape(const MmaInstance& instance) { return {instance.parts, 1, instance.head_dim}; }
 
+// Its plans but for splits and their times.
 AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, const MmaInstance& instance,
-                      const BlockStats& stats, int splits) {
-  const int ctas = ctas_of(instance, caps);
-  const ListedTiles listed = mma_tiles(problem, stats);
-  const SplitEstimate split = estimate_split(problem, listed, 1, splits);
+                      const BlockStats& stats, int key_step) {
   AttentionPlan plan;
   plan.kernel = kMmaAttention;
   plan.instance = name_of(instance, problem.shape.dtype);
-  plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = listed.key_step};
-  plan.splits = splits;
-  plan.predicted_us = predict_mma(problem, pricing_of(caps), instance, split);
+  plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = key_step};
   plan.reason = fmt::format(
       "{} x {} rows at a time on each of {} multiprocessors; {}x64 tiles touch {:.1f} % of the pairs for "
       "{:.1f} % allowed; tensors off 16 bytes are loaded by elements{}",
-      ctas, 64 * instance.parts, caps.cores, stats.block_q, 100 * (stats.partial + stats.full),
+      ctas_of(instance, caps), 64 * instance.parts, caps.cores, stats.block_q, 100 * (stats.partial + stats.full),
       100 * problem.stats.density, launches_in_words(problem, ListsOf::all_heads));
-  if (!partials_fit(split, list_shape(instance))) plan.kernel = {};
   return plan;
 }
 
@@ -48,13 +43,19 @@ Refusal mma_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
 std::vector<AttentionPlan> mma_candidates(const AttentionProblem& problem, const DeviceCaps& caps) {
   std::vector<AttentionPlan> plans;
   const int head_dim = rounded_head_dim(mma_instances(), problem.shape.head_dim).value();
+  const Pricing pricing = pricing_of(caps);
   for (const MmaInstance& instance : mma_instances()) {
     const BlockStats* const stats = stats_of(problem, instance.parts);
     if (instance.head_dim != head_dim || stats == nullptr || ctas_of(instance, caps) == 0) continue;
+    const ListedTiles listed = mma_tiles(problem, *stats);
+    const AttentionPlan plan = plan_of(problem, caps, instance, *stats, listed.key_step);
     for (const int splits : kSplits) {
-      if (splits > 1 && mma_tiles(problem, *stats).heaviest < splits * kFewestSteps) break;
-      AttentionPlan plan = plan_of(problem, caps, instance, *stats, splits);
-      if (!plan.kernel.empty()) plans.push_back(std::move(plan));
+      if (splits > 1 && listed.heaviest < splits * kFewestSteps) break;
+      const SplitEstimate split = estimate_split(problem, listed, 1, splits);
+      if (!partials_fit(split, list_shape(instance))) continue;
+      AttentionPlan& added = plans.emplace_back(plan);
+      added.splits = splits;
+      added.predicted_us = predict_mma(problem, pricing, instance, split);
     }
   }
   return plans;

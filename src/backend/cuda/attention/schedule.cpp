@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <vector>
 
 namespace stof::cuda {
@@ -14,33 +13,41 @@ constexpr double kRoundsFollowed = 20;
 // Teams that are done at the same time go together: there are few different times.
 class Teams {
  public:
-  explicit Teams(double teams) : groups_{{0, teams}} {}
+  explicit Teams(double teams) {
+    groups_.reserve(kUsualGroups);
+    groups_.push_back({0, teams});
+  }
 
   void take(const SamePieces& same) {
     for (double left = same.count; left > 0;) {
-      std::pop_heap(groups_.begin(), groups_.end(), later);
-      Group& idle = groups_.back();
+      Group& idle = groups_[first_];
       const double busy = std::min(left, idle.teams), until = idle.until + same.cost;
       latest_ = std::max(latest_, until);
       left -= busy;
       idle.teams -= busy;
-      if (idle.teams <= 0) idle = {until, busy};
-      else {
-        std::push_heap(groups_.begin(), groups_.end(), later);
-        groups_.push_back({until, busy});
-      }
-      std::push_heap(groups_.begin(), groups_.end(), later);
+      if (idle.teams <= 0) ++first_;
+      add({until, busy});
     }
   }
   double latest() const { return latest_; }
 
  private:
+  static constexpr std::size_t kUsualGroups = 512;
   struct Group {
     double until, teams;
   };
-  static bool later(const Group& a, const Group& b) { return a.until > b.until; }
 
-  std::vector<Group> groups_;  // a heap: the first is idle first
+  // The costliest pieces were taken before: most groups that are added are among the last to be idle.
+  void add(const Group& group) {
+    if (first_ == groups_.size()) groups_.clear(), first_ = 0;
+    std::size_t at = groups_.size();
+    groups_.push_back(group);
+    for (; at > first_ && groups_[at - 1].until > group.until; --at) groups_[at] = groups_[at - 1];
+    groups_[at] = group;
+  }
+
+  std::vector<Group> groups_;  // from first_ on, ascending: the first is idle first
+  std::size_t first_ = 0;
   double latest_ = 0;
 };
 
@@ -59,6 +66,14 @@ double makespan(std::span<const SamePieces> pieces, double teams) {
   Teams followed(teams);
   for (const SamePieces& same : pieces) followed.take(same);
   return followed.latest();
+}
+
+double most_makespan(std::span<const SamePieces> pieces, double teams) {
+  constexpr double kRounding = 1 + 1e-9;  // of sums, and of teams that are split where counts are not whole
+  double total = 0;
+  for (const SamePieces& same : pieces) total += same.cost * same.count;
+  // When the last piece to end began, nobody was idle: what was begun before kept all teams busy until then.
+  return pieces.empty() ? 0 : kRounding * (total / teams + pieces.front().cost);
 }
 
 double makespan_dealt(std::span<const SamePieces> pieces, double teams) {

@@ -14,6 +14,9 @@ struct SamePieces {
 // each team, an estimate: the last ones, which are the cheapest, even out what is before.
 double makespan(std::span<const SamePieces> pieces, double teams);
 
+// Not below it, without following who takes what.
+double most_makespan(std::span<const SamePieces> pieces, double teams);
+
 // Of at most two rounds that are dealt in turns, the second one backwards: the team that began with the costliest gets
 // the cheapest of the second round, or none.
 double makespan_dealt(std::span<const SamePieces> pieces, double teams);

@@ -20,16 +20,13 @@ ListShape list_shape(const StreamInstance& instance) {
   return {instance.parts, instance.tiles, instance.head_dim, true};
 }
 
+// Its plans but for splits and their times.
 AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, const StreamInstance& instance,
-                      const BlockStats& stats, int splits) {
-  const ListedTiles listed = stream_tiles(problem, stats);
-  const SplitEstimate split = estimate_split(problem, listed, instance.tiles, splits);
+                      const BlockStats& stats, int key_step) {
   AttentionPlan plan;
   plan.kernel = kStreamAttention;
   plan.instance = name_of(instance, problem.shape.dtype);
-  plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = listed.key_step};
-  plan.splits = splits;
-  plan.predicted_us = predict_stream(problem, pricing_of(caps), instance, split);
+  plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = key_step};
   plan.reason = fmt::format(
       "{} x {} rows at a time on each of {} multiprocessors; {}x64 tiles touch {:.1f} % of the pairs for "
       "{:.1f} % allowed; {}tensors off 16 bytes go to mma_attention{}",
@@ -37,7 +34,6 @@ AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, c
       100 * (stats.partial + stats.full), 100 * problem.stats.density,
       problem.shape.capped ? "its form for capped scores is compiled at first use; " : "",
       launches_in_words(problem, ListsOf::all_heads));
-  if (!partials_fit(split, list_shape(instance))) plan.kernel = {};
   return plan;
 }
 
@@ -76,16 +72,21 @@ std::vector<AttentionPlan> stream_candidates(const AttentionProblem& problem, co
   std::vector<AttentionPlan> plans;
   const std::vector<StreamInstance> instances = instances_for(problem);
   const int head_dim = rounded_head_dim(std::span(instances), problem.shape.head_dim).value();
-  const auto add = [&](const StreamInstance& instance, const BlockStats& stats, int splits) {
-    AttentionPlan plan = plan_of(problem, caps, instance, stats, splits);
-    if (!plan.kernel.empty()) plans.push_back(std::move(plan));
-  };
+  const Pricing pricing = pricing_of(caps);
   for (const StreamInstance& instance : instances) {
     const BlockStats* const stats = stats_of(problem, instance.parts);
     if (instance.head_dim != head_dim || stats == nullptr) continue;
-    const std::int64_t heaviest = ceil_div(stream_tiles(problem, *stats).heaviest, instance.tiles);
-    for (const int splits : problem.from_table ? std::span(kSplits).first(1) : std::span(kSplits))
-      if (splits == 1 || heaviest >= splits * kFewestSteps) add(instance, *stats, splits);
+    const ListedTiles listed = stream_tiles(problem, *stats);
+    const std::int64_t heaviest = ceil_div(listed.heaviest, instance.tiles);
+    const AttentionPlan plan = plan_of(problem, caps, instance, *stats, listed.key_step);
+    for (const int splits : problem.from_table ? std::span(kSplits).first(1) : std::span(kSplits)) {
+      if (splits > 1 && heaviest < splits * kFewestSteps) break;
+      const SplitEstimate split = estimate_split(problem, listed, instance.tiles, splits);
+      if (!partials_fit(split, list_shape(instance))) continue;
+      AttentionPlan& added = plans.emplace_back(plan);
+      added.splits = splits;
+      added.predicted_us = predict_stream(problem, pricing, instance, split);
+    }
   }
   return plans;
 }
