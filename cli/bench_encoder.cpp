@@ -8,6 +8,7 @@
 
 #include "cli/bench_model.h"
 #include "cli/call_times.h"
+#include "cli/encoder_split.h"
 #include "cli/random_model.h"
 #include "cli/reference_encoder.h"
 #include "src/base/error.h"
@@ -131,6 +132,7 @@ void bench_encoder(const ModelBench& bench, const Roofline& roofline, BenchResul
     row["gflops"] = gflops;
     row["share_of_matmul_peak"] = gflops / roofline.gflops(one.dtype);
     row["layer_frobenius"] = error;
+    if (bench.split) row["split"] = split_encoder(model, options, batch, bench.seconds);
     results.add(std::move(row));
     progress.advance(1);
   }

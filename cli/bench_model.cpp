@@ -52,6 +52,8 @@ ModelBench checked(const ModelOptions& options) {
     fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) to {}", options.threads, kMostThreads);
   if (!(bench.seconds > 0 && bench.seconds <= 60))
     fail(ErrorKind::invalid_argument, "--seconds {}; accepted: above 0, to 60", bench.seconds);
+  if (bench.split && bench.device != "cpu")
+    fail(ErrorKind::invalid_argument, "--split with --device {}; accepted: cpu", bench.device);
   if ((options.part == "sentences" || options.part == "start") && bench.model.empty())
     fail(ErrorKind::invalid_argument, "sentences need a checkpoint: --model DIR");
   bench.beside_grid = options.part == "more";
@@ -155,6 +157,7 @@ void add_bench_model(CLI::App& bench_app) {
   command->add_option("--device", to.device, "auto, cpu, cuda, cuda:N")->capture_default_str();
   command->add_option("--threads", options->threads, "0: all")->capture_default_str();
   command->add_option("--seconds", to.seconds, "that a row is timed for, at least five calls")->capture_default_str();
+  command->add_flag("--split", to.split, "of the encoder's rows on the CPU: where their time goes, into --json");
   command->add_option("--hidden-out", to.hidden_out, "write the last encoder row's hidden states, f4 [tokens, hidden]");
   command->add_option("--json", options->json, "write the results as JSON into FILE, row by row ('-': to stdout)");
   command->add_flag("--resume", options->resume, "go on with the rows that --json FILE has");

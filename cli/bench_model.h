@@ -23,6 +23,7 @@ struct ModelBench {
   std::vector<std::string> masks;                   // of the encoder; empty: dense, and longformer on the longest
   std::string device;
   double seconds = 0;                  // that a row is timed for
+  bool split = false;                  // of an encoder on the host: where a row's time goes, too
   bool beside_grid = false;            // in place of the grid's models those that no target is for
   std::vector<std::string> ablations;  // of the grid
   std::string only;                    // of the grid: the rows whose id has this in it

@@ -88,7 +88,7 @@ class Bench(unittest.TestCase):
         hidden = self.folder / "hidden.npy"
         found = self.results("model", "--model", str(model), "--input", str(sentences), "--encoder", str(model),
                              "--batch", "2", "--shape", "2,16", "--mask", "window(3)", "--dtype", "f32",
-                             "--hidden-out", str(hidden))  # fmt: skip
+                             "--hidden-out", str(hidden), "--split")  # fmt: skip
         rows = {row["id"]: row for row in found["rows"]}
         self.assertEqual(list(rows), ["first embedding f32", "sentences f32 batch 2", "one sentence f32",
                                       "encoder (2,16) f32 window(3)"])  # fmt: skip
@@ -101,6 +101,12 @@ class Bench(unittest.TestCase):
         linear, pairs = 2 * 32 * 8 * (4 * 8 + 2 * 16), 2 * (16 * 7 - 12)  # a window of 7, less at both ends
         self.assertAlmostEqual(encoder["gflops"] * encoder["median_us"] * 1e3, linear + 4 * pairs * 8, delta=1)
         self.assertEqual(npy.read(hidden)[0], (32, 8))
+        split = encoder["split"]
+        self.assertEqual([step["work"].split()[0] for step in split["steps"]],
+                         ["embed", "linear", "attend_packed", "linear", "add_layer_norm", "linear", "linear"])  # fmt: skip
+        self.assertAlmostEqual(1e9 * sum(step["gflop"] for step in split["steps"]), linear + 4 * pairs * 8, delta=1)
+        self.assertEqual([step["activation_us"] != 0 for step in split["steps"] if "gelu" not in step["work"]], [False] * 6)
+        self.assertTrue(0 < split["busy"] and split["whole_us"] > 0 and split["calls"] >= 3)
 
     def test_a_grid_is_tuned_and_goes_on(self):
         model = small_model.write(self.folder / "model")
@@ -152,6 +158,7 @@ class Bench(unittest.TestCase):
              "longformer, bigbird\n  windw(3)\n  ^"),
             (("model", "--part", "half"), 2, "--part half; accepted: all, sentences, encoder, start, grid, more"),
             (("model", "--part", "sentences"), 2, "sentences need a checkpoint: --model DIR"),
+            ((*model, "--split", "--device", "cuda"), 2, "--split with --device cuda; accepted: cpu"),
             (("model", "--part", "start"), 2, "sentences need a checkpoint: --model DIR"),
             (("model", "--part", "grid", "--ablation", "all"), 2, "--ablation all; accepted: both, attention, fusion, none"),
             (("model", "--part", "grid", "--only", "gpt9"), 2, "--only 'gpt9': no row of the grid has that"),

@@ -14,6 +14,7 @@ sys.path += [str(ROOT / "bench"), str(ROOT / "bench/peers")]
 import join_parts  # noqa: E402
 import report_targets  # noqa: E402
 import shares  # noqa: E402
+import split_table  # noqa: E402
 from report_tables import table_of  # noqa: E402
 
 SHAPE = [1, 12, 4096, 64]  # targets: causal 50 us, window 8
@@ -106,6 +107,18 @@ class Tables(unittest.TestCase):
         self.assertEqual(lines[0][2:], ["rows", "`all`", "8.00", "10.0", "0.80", "fa4", "30.0", "3.00"])
         self.assertEqual(lines[1][2:], ["pages of 64", "`all`", "8.00", "16.0", "0.50", "", "", ""])
         self.assertIn("fa4: timed in 1 of 2 rows; else no pages", notes)
+
+    def test_a_call_is_its_operations_at_the_peak_and_what_is_lost(self):
+        step = lambda work, us, gflop=0, activation_us=0: {"work": work, "us": us, "gflop": gflop, "activation_us": activation_us}
+        row = {"id": "e", "dtype": "f32", "mask": "all", "shape": [1, 8], "split": {"whole_us": 100, "busy": 0.9, "steps": [
+            step("linear 8>8 gelu", 40, 3e-3, 4), step("linear 8>8", 20, 2e-3), step("attend_packed 8", 20, 1e-3), step("add_layer_norm 8", 15)]}}  # fmt: skip
+        parts = {name: round(us, 6) for name, us in split_table.lost(row, 100).items()}
+        self.assertEqual(parts, {"at the peak": 60, "products": 6, "activation": 4, "attention": 10, "rows": 15, "between steps": 5})
+        roofline = {"matmul_f32_gflops": 100}
+        self.assertEqual(split_table.shares([row], roofline).splitlines()[0],
+                         "| encoder | `linear 8>8 gelu` | `linear 8>8` | `attention` |")  # fmt: skip
+        self.assertEqual(split_table.shares([row], roofline).splitlines()[2], "| (1,8) `all` f32 | 0.83 | 1.00 | 0.50 |")
+        self.assertIn("| 60.0 % | 6.0 % | 4.0 % | 10.0 % | 15.0 % | 5.0 % | 10.0 % |", split_table.losses([row], roofline))
 
 
 if __name__ == "__main__":
