@@ -46,15 +46,30 @@ class Worker:
         """Longest first, so that texts of a batch are of similar length; the mean over tokens, scaled to length 1."""
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         vectors = [None] * len(texts)
-        for begin in range(0, len(order), batch):
-            part = order[begin : begin + batch]
-            ids, mask = self.tokens([texts[i] for i in part])
-            hidden = self.encode(ids, mask)
+        parts = [order[begin : begin + batch] for begin in range(0, len(order), batch)]
+        for part, mask, hidden in self.hidden([[texts[i] for i in part] for part in parts], parts):
             sums = numpy.einsum("bsh,bs->bh", hidden, mask.astype(hidden.dtype))
             sums /= numpy.linalg.norm(sums, axis=1, keepdims=True)
             for i, vector in zip(part, sums):
                 vectors[i] = vector
         return numpy.stack(vectors)
+
+    def hidden(self, batches, parts):
+        """(part, mask, hidden) of each batch; an engine that works on several at a time is given them as they come."""
+        if not hasattr(self.encode, "many"):
+            for part, texts in zip(parts, batches):
+                ids, mask = self.tokens(texts)
+                yield part, mask, self.encode(ids, mask)
+            return
+        masks = []
+
+        def tokenized():
+            for texts in batches:
+                ids, mask = self.tokens(texts)
+                masks.append(mask)
+                yield ids, mask
+
+        yield from zip(parts, masks, self.encode.many(tokenized()))
 
     def do(self, ask):
         if ask["do"] == "first":

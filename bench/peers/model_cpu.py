@@ -154,8 +154,9 @@ class Comparison:
             engine.close()
         for what in wanted:
             self.join(peers[what], rounds[what])
-            self.results.add({"id": what, "peers": peers[what]})
-            show(what, peers[what])
+            found = engines.best_settings(peers[what])
+            self.results.add({"id": what, "peers": found})
+            show(what, found)
 
     @staticmethod
     def join(peers, rounds):
@@ -173,13 +174,15 @@ class Comparison:
             first["seconds"] = time.perf_counter() - engine.begin
             best = first if best is None or first["seconds"] < best["seconds"] else best
             engine.close()
-        self.versions[name.split()[0]] = best["version"]
+        self.versions[name.split()[0].removesuffix("-streams")] = best["version"]
         found[name] = {key: best[key] for key in ("seconds", "megabytes")}
 
     def engine_sentences(self, name, engine, texts, middle, peers, rounds):
         reference = str(ROOT / "tests/data/minilm_embeddings.npy")
         asks = {"sentences batch 8": (texts, 8), "sentences batch 32": (texts, 32), "one sentence": ([middle], 1)}
         for what, (some, batch) in asks.items():
+            if not engines.is_of_use(name, batch):
+                continue
             more = {"reference": reference} if len(some) > 1 else {}
             found = engine.ask(do="sentences", texts=some, batch=batch, seconds=self.seconds, **more)
             if found["cosine"] is not None and not found["cosine"] > COSINE[name.split()[1]]:
@@ -214,14 +217,15 @@ class Comparison:
                 for _ in range(ROUNDS):
                     self.own_encoder(shape, peers, rounds, reference)
                     for name in self.names:
-                        if "failed" not in peers.get(name, {}):
+                        if "failed" not in peers.get(name, {}) and engines.is_of_use(name, shape[0]):
                             engine = running[name] if name in running else running.setdefault(name, self.engine(name, self.encoder))
                             attempt(peers, name, lambda: self.engine_encoder(name, engine, ids, peers, rounds, reference))
             for engine in running.values():
                 engine.close()
             self.join(peers, rounds)
-            self.results.add({"id": what, "shape": shape, "peers": peers})
-            show(what, peers)
+            found = engines.best_settings(peers)
+            self.results.add({"id": what, "shape": shape, "peers": found})
+            show(what, found)
 
     def own_encoder(self, shape, peers, rounds, reference):
         masks = ["all"] + (["longformer(256,1)"] if shape[1] >= 4096 else [])

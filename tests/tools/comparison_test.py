@@ -11,6 +11,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "bench"), str(ROOT / "bench/peers")]
+import engines  # noqa: E402
 import join_parts  # noqa: E402
 import report_targets  # noqa: E402
 import shares  # noqa: E402
@@ -107,6 +108,17 @@ class Tables(unittest.TestCase):
         self.assertEqual(lines[0][2:], ["rows", "`all`", "8.00", "10.0", "0.80", "fa4", "30.0", "3.00"])
         self.assertEqual(lines[1][2:], ["pages of 64", "`all`", "8.00", "16.0", "0.50", "", "", ""])
         self.assertIn("fa4: timed in 1 of 2 rows; else no pages", notes)
+
+    def test_of_an_engine_the_faster_setting_counts_row_by_row(self):
+        one, streams = "all threads in one stream", "a stream for each thread"
+        found = engines.best_settings({"stof f32": {"median_us": 3}, "openvino f32": {"median_us": 5}, "openvino-streams f32": {"median_us": 4},
+                                       "openvino bf16": {"median_us": 2}, "openvino-streams bf16": {"failed": "x"}})  # fmt: skip
+        self.assertEqual(found, {"stof f32": {"median_us": 3}, "openvino f32": {"median_us": 4, "setting": streams},
+                                 "openvino bf16": {"median_us": 2, "setting": one}})  # fmt: skip
+        starts = engines.best_settings({"openvino f32": {"seconds": 0.5}, "openvino-streams f32": {"seconds": 0.6}})
+        self.assertEqual(starts["openvino f32"]["setting"], one)
+        _, _, notes = table_of({"rows": [{"id": "sentences", "peers": found}]})
+        self.assertEqual(notes[-2:], [f"openvino, {streams}: sentences f32", f"openvino, {one}: sentences bf16"])
 
     def test_a_call_is_its_operations_at_the_peak_and_what_is_lost(self):
         step = lambda work, us, gflop=0, activation_us=0: {"work": work, "us": us, "gflop": gflop, "activation_us": activation_us}
