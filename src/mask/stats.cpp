@@ -77,6 +77,10 @@ class RowOfBlocks {
   }
 
   void add(const CellRun& run) {
+    if (cells_per_block_ == 1) {  // as mostly, and divisions are what adding a single cell would take
+      band_.push_back({run.begin, run.end, run.full ? 1 : 0});
+      return;
+    }
     for (std::int64_t cell = run.begin; cell < run.end;) {
       const std::int64_t block = cell / cells_per_block_, whole = run.end / cells_per_block_;
       const bool at_begin = block * cells_per_block_ == cell;
