@@ -96,13 +96,15 @@ class Packer {
     layout_.row_begin.push_back(static_cast<std::int64_t>(layout_.entries.size()));
   }
 
-  // For each row-block and behind each run of cells: one row-block of 2^30 keys may take gigabytes.
-  void check_size() const {
-    if (layout_.entries.size() > kMostEntries)
+  // For each row-block, behind each run of cells and before `more` entries: one row-block of 2^30 keys may take
+  // gigabytes.
+  void check_size(std::int64_t more = 0) const {
+    const std::size_t entries = layout_.entries.size() + static_cast<std::size_t>(more);
+    if (entries > kMostEntries)
       fail(ErrorKind::unsupported, "the layout has more than {} entries; use larger blocks or a sparser mask",
            kMostEntries);
-    const std::size_t bytes = layout_.entries.size() * sizeof(BlockEntry) +
-                              layout_.row_begin.size() * sizeof(layout_.row_begin[0]) + pool_.bytes();
+    const std::size_t bytes =
+        entries * sizeof(BlockEntry) + layout_.row_begin.size() * sizeof(layout_.row_begin[0]) + pool_.bytes();
     if (bytes > most_bytes_)
       fail(ErrorKind::unsupported, "the layout takes more than {} bytes; use larger blocks or a sparser mask",
            most_bytes_);
@@ -137,6 +139,7 @@ class Packer {
   }
 
   void add_full_entries(std::int64_t start, std::int64_t count) {
+    check_size(count);
     const std::size_t first = layout_.entries.size();
     layout_.entries.resize(first + static_cast<std::size_t>(count));
     for (std::size_t at = first; at < layout_.entries.size(); ++at, start += format_.block_kv)
