@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cuda/attention/kernel_store.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -40,14 +41,16 @@ class Store {
   }
 
   std::mutex mutex;
-  // Of one entry point.
-  std::unique_ptr<InstanceKernel>& kernel(const Gpu& gpu, const std::string& unit, std::string_view entry) {
-    return kernels_[{gpu.ordinal, unit, std::string(entry)}];
+  // Of one entry point. Calls look for theirs here: what has been found before is found without making strings.
+  std::unique_ptr<InstanceKernel>& kernel(const Gpu& gpu, std::string_view unit, std::string_view entry) {
+    if (const auto found = kernels_.find(std::tuple(gpu.ordinal, unit, entry)); found != kernels_.end())
+      return found->second;
+    return kernels_[{gpu.ordinal, std::string(unit), std::string(entry)}];
   }
 
  private:
   std::map<std::pair<int, std::string>, std::unique_ptr<Loaded>> libraries_;
-  std::map<std::tuple<int, std::string, std::string>, std::unique_ptr<InstanceKernel>> kernels_;
+  std::map<std::tuple<int, std::string, std::string>, std::unique_ptr<InstanceKernel>, std::less<>> kernels_;
 };
 
 // Never destroyed: the driver may be gone by then.
@@ -95,12 +98,12 @@ const InstanceKernel& instance_kernel(const Gpu& gpu, const KernelUnit& unit, st
   return *place;
 }
 
-const Kernel& plain_kernel(const Gpu& gpu, const std::string& unit, std::string_view entry, unsigned threads) {
+const Kernel& plain_kernel(const Gpu& gpu, std::string_view unit, std::string_view entry, unsigned threads) {
   const std::lock_guard lock(store().mutex);
   std::unique_ptr<InstanceKernel>& place = store().kernel(gpu, unit, entry);
   if (!place)
-    place = std::make_unique<InstanceKernel>(
-        InstanceKernel{Kernel(store().library(gpu, unit).library, std::string(entry), threads, 0), threads, 0});
+    place = std::make_unique<InstanceKernel>(InstanceKernel{
+        Kernel(store().library(gpu, std::string(unit)).library, std::string(entry), threads, 0), threads, 0});
   return place->kernel;
 }
 

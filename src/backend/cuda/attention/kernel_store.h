@@ -57,6 +57,7 @@ struct KernelUnit {
 // Loaded at the first call, kept to the end of the process. Threads and shared memory are what the unit says.
 const InstanceKernel& instance_kernel(const Gpu& gpu, const std::string& unit, std::string_view entry);
 const InstanceKernel& instance_kernel(const Gpu& gpu, const KernelUnit& unit, std::string_view entry);
-const Kernel& plain_kernel(const Gpu& gpu, const std::string& unit, std::string_view entry, unsigned threads);
+// Allocates nothing for a kernel that is loaded.
+const Kernel& plain_kernel(const Gpu& gpu, std::string_view unit, std::string_view entry, unsigned threads);
 
 }  // namespace stof::cuda

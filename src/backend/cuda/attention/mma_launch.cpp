@@ -9,7 +9,7 @@ namespace stof::cuda {
 namespace {
 
 // What the copy engine could take is copied 16 bytes at a time, anything else by elements.
-bool aligned(const TensorBox& box) { return box.sizes[0] % 8 == 0 && !refuses(box); }
+bool aligned(const TensorBox& box) { return box.sizes[0] % 8 == 0 && fits(box); }
 
 AttentionInput input_of(const TensorBox& box) {
   return {.values = box.base,

@@ -33,23 +33,43 @@ void check_box(const TensorBox& tensor) {
   STOF_CHECK(tensor.swizzle == TensorSwizzle::none || inner <= swizzle_bytes(tensor.swizzle));
 }
 
-}  // namespace
+// What about a tensor is wrong, as far as there is no text to be made of it.
+struct Misfit {
+  enum class What : std::uint8_t { address, size, stride } what;
+  std::size_t dimension = 0;
+  std::int64_t got = 0;
+};
 
-std::optional<std::string> refuses(const TensorBox& tensor) {
-  const auto address = reinterpret_cast<std::uintptr_t>(tensor.base);
-  if (address % kAlignment != 0)
-    return fmt::format("{} is {} bytes past a multiple of {}, and the copy engine takes only multiples", tensor.name,
-                       address % kAlignment, kAlignment);
+std::optional<Misfit> misfit_of(const TensorBox& tensor) {
+  const auto past = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.base) % kAlignment);
+  if (past != 0) return Misfit{.what = Misfit::What::address, .got = past};
   for (std::size_t i = 0; i < TensorBox::kRank; ++i)
-    if (tensor.sizes[i] < 1 || tensor.sizes[i] > kMostSize)
-      return fmt::format("{} has {} elements in dimension {}; the copy engine takes 1 to {}", tensor.name,
-                         tensor.sizes[i], i, kMostSize);
+    if (tensor.sizes[i] < 1 || tensor.sizes[i] > kMostSize) return Misfit{Misfit::What::size, i, tensor.sizes[i]};
   for (std::size_t i = 0; i + 1 < TensorBox::kRank; ++i) {
     if (tensor.sizes[i + 1] == 1) continue;
     const std::int64_t bytes = tensor.strides[i] * bytes_of(tensor.element);
-    if (bytes % kAlignment != 0 || bytes < 0 || bytes >= kMostStride)
+    if (bytes % kAlignment != 0 || bytes < 0 || bytes >= kMostStride) return Misfit{Misfit::What::stride, i, bytes};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool fits(const TensorBox& tensor) { return !misfit_of(tensor); }
+
+std::optional<std::string> refuses(const TensorBox& tensor) {
+  const std::optional<Misfit> misfit = misfit_of(tensor);
+  if (!misfit) return std::nullopt;
+  switch (misfit->what) {
+    case Misfit::What::address:
+      return fmt::format("{} is {} bytes past a multiple of {}, and the copy engine takes only multiples", tensor.name,
+                         misfit->got, kAlignment);
+    case Misfit::What::size:
+      return fmt::format("{} has {} elements in dimension {}; the copy engine takes 1 to {}", tensor.name, misfit->got,
+                         misfit->dimension, kMostSize);
+    case Misfit::What::stride:
       return fmt::format("{} has a stride of {} bytes; the copy engine takes multiples of {} from 0 to {}", tensor.name,
-                         bytes, kAlignment, kMostStride - kAlignment);
+                         misfit->got, kAlignment, kMostStride - kAlignment);
   }
   return std::nullopt;
 }

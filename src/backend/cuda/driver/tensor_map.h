@@ -26,7 +26,9 @@ struct TensorBox {
   std::uint32_t rank = kRank;  // the dimensions after it have one element
 };
 
-// Why the copy engine cannot take a tensor with this address and these strides; empty when it can.
+// Whether the copy engine takes a tensor with this address and these strides. Calls ask it: it allocates nothing.
+bool fits(const TensorBox& tensor);
+// Why not; empty when it does.
 std::optional<std::string> refuses(const TensorBox& tensor);
 
 // Throws unsupported with the refusal.
