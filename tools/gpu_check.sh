@@ -48,6 +48,7 @@ list() {  # the longest first
   echo "test codegen_test *"
   echo "test racecheck_tests CudaOthers/Counting*d16_f16:Cuda/EveryPlan*d64_bf16"  # compiles them, too
   echo "capi attention_test.py"
+  echo "capi lengths_test.py"
   echo "capi table_test.py"
 }
 # Every kind of kernel once, and of stream_attention also the forms that hold q once.

@@ -35,9 +35,27 @@ struct AttentionRows {
   const std::int32_t* lengths = nullptr;
 };
 
+// What a run with DeviceLengths writes, in the order of its stream.
+struct LengthsStatus {
+  std::int32_t wrong_items = 0;
+  std::int32_t first_wrong = -1;  // the first of them, or -1
+};
+
+// Lengths of the items of a padded call, or offsets of a packed one, where the device reads them when the call runs: a
+// CUDA graph that recorded it serves whatever they are when it is launched. An item is wrong, and none of its rows are
+// written, if a length is below 0 or above what the tensors and the plan have, if offsets fall, do not begin with 0 or
+// leave the tensors, or if it has fewer keys for its queries than planned (see Attention::prepare).
+struct DeviceLengths {
+  std::int64_t items = 0;                                          // at most the planned batch
+  const std::int32_t *q_lengths = nullptr, *kv_lengths = nullptr;  // padded: [items] each; null: full length
+  const std::int32_t *cu_q = nullptr, *cu_kv = nullptr;            // packed: [items + 1] each, ascending from 0
+  LengthsStatus* status = nullptr;                                 // of the device too; or null
+};
+
 // One call. Either padded: q [batch, heads, queries, head_dim], k and v [batch, kv_heads, keys, head_dim], out like q,
 // any strides whose last is 1, with optional lengths; or packed: q and out [total_q, heads, head_dim], k and v
-// [total_kv, kv_heads, head_dim], with cu_q and cu_kv of batch + 1 offsets, or with `rows`.
+// [total_kv, kv_heads, head_dim], with cu_q and cu_kv of batch + 1 offsets, or with `rows`; or either of them with
+// lengths or offsets on the device.
 struct AttentionArguments {
   TensorView q, k, v, out;
   std::optional<TensorView> lse = {};  // f32 [batch, heads, queries], or packed [total_q, heads]; natural logarithm
@@ -47,6 +65,9 @@ struct AttentionArguments {
   std::span<const std::int32_t> q_lengths = {}, kv_lengths = {};  // [batch] each, or empty for full length
   std::span<const std::int32_t> cu_q = {}, cu_kv = {};            // [batch + 1] each, or empty when padded
   std::optional<AttentionRows> rows = {};  // for masks that depend neither on length nor on the batch index; no lse
+  // For masks that depend neither on length nor, but for those of tables, on the batch index. Plans of decode_attention
+  // go row by row with them: for those there is device_kv_lengths.
+  std::optional<DeviceLengths> device_lengths = {};
   // Keys and values in pages: i32 [batch, pages of an item], on the device, where key i of item b lies in row
   // i % page_size of page page_table[b, i / page_size] of k and v, which are [pages, kv_heads, page_size, head_dim].
   // Page sizes are 16, 32, 64, 128 and 256. Lengths are kv_lengths, also of packed queries, which then have no cu_kv.
@@ -56,7 +77,7 @@ struct AttentionArguments {
   bool check_pages = false;
   // i32 [batch], on the device, in place of kv_lengths: read when the kernel runs, so that a recorded graph follows
   // them. Read by decode_attention, cut to 0..keys; needs prepare(queries, 1), and a mask that does not depend on
-  // length.
+  // length. For other kernels it is device_lengths of full queries.
   std::optional<TensorView> device_kv_lengths = {};
   void* stream = nullptr;  // on CUDA, where all tensors are of the GPU: a CUstream, or null for the default one
   // Device memory of workspace_bytes() at a multiple of 16, for no other run at the same time. Null: the plan's own.
@@ -91,8 +112,9 @@ class Attention {
   const AttentionPlan& plan() const;  // what was chosen and why, as `stof plan` prints it
   // Made so far: one, and more only when a mask that depends on length meets new lengths.
   std::int64_t plans_made() const;
-  // Makes the plan of its own that an item of these lengths needs, if it needs one. Plans that were prepared for a mask
-  // that depends on length stay until a run has planned for more than 256 others. Thread-safe.
+  // Makes the plan of its own that an item of these lengths needs, if it needs one. With device_lengths, items that
+  // have fewer keys more than queries than the longest one are right after prepare(longest queries, 1). Plans that were
+  // prepared for a mask that depends on length stay until a run has planned for more than 256 others. Thread-safe.
   void prepare(std::int64_t queries, std::int64_t keys) const;
   // Of AttentionArguments::workspace, for every plan made so far; 0 on the CPU.
   std::size_t workspace_bytes() const;

@@ -152,6 +152,12 @@ typedef struct stof_tensor {
   int64_t batch_stride, head_stride, row_stride;
 } stof_tensor;
 
+/* What a run with lengths on the device writes, in the order of its stream. */
+typedef struct stof_lengths_status {
+  int32_t wrong_items; /* whose lengths or offsets cannot be: nothing of theirs is computed or written */
+  int32_t first_wrong; /* the first of them, or -1 */
+} stof_lengths_status;
+
 /* Everything that is not set is 0. Items are padded, [batch, heads, rows, head_dim] with optional lengths, or packed
  * one after the other, [rows, heads, head_dim] with offsets: then batch_stride is not read. */
 typedef struct stof_call {
@@ -182,16 +188,24 @@ typedef struct stof_call {
   int64_t pages;             /* of k and v */
   int32_t check_pages;       /* not 0: pages that k and v lack are an error, for which the host waits on CUDA */
   /* [batch], on the plan's device, in place of kv_lengths: read when the kernel runs, so that a recorded graph follows
-   * them. For plans of decode_attention, after stof_plan_prepare(plan, queries, 1). */
+   * them. Plans of decode_attention take it after stof_plan_prepare(plan, queries, 1), with pages too. */
   const int32_t* device_kv_lengths;
   /* A struct_size that ends here is accepted, too. */
   const float* softcap; /* scores become softcap * tanh(scale * q k^T / softcap), above 0; NULL: they stay */
+  /* A struct_size that ends here is accepted, too. */
+
+  /* On the plan's device, in place of the lists of the host, and read when the kernels run: a recorded graph follows
+   * them. Padded: [batch], with device_kv_lengths or alone; packed: [batch + 1] each, ascending from 0, where `queries`
+   * and `keys` are the rows that there is room for. For at most as many items as planned. */
+  const int32_t* device_q_lengths;
+  const int32_t *device_cu_q, *device_cu_kv;
+  stof_lengths_status* lengths_status; /* on the plan's device, too; or NULL */
 } stof_call;
 
 /* out = softmax(scale * q k^T, over the allowed keys) v. On CUDA it returns when the work is on the stream, and can be
  * recorded into a graph: it allocates no device memory, except for a stream that is new to the plan and brings no
- * workspace. On the CPU it returns when out is written; a call like an earlier one allocates nothing. Rows without an
- * allowed key give 0 and an LSE of -inf; rows past an item's length are not written. */
+ * workspace. On the CPU it returns when out is written. A call like an earlier one allocates nothing on the host. Rows
+ * without an allowed key give 0 and an LSE of -inf; rows past an item's length are not written. */
 stof_status stof_plan_run(const stof_plan* plan, const stof_call* call);
 
 #ifdef __cplusplus

@@ -196,6 +196,12 @@ template __global__ void stof::cuda::row_attention_kernel<stof::cuda::StoredHalf
     const __grid_constant__ stof::cuda::RowAttentionParams);
 template __global__ void stof::cuda::row_attention_kernel<stof::cuda::StoredBfloat>(
     const __grid_constant__ stof::cuda::RowAttentionParams);
+template __global__ void stof::cuda::listed_row_attention_kernel<stof::cuda::Single>(
+    const __grid_constant__ stof::cuda::ListedRowParams);
+template __global__ void stof::cuda::listed_row_attention_kernel<stof::cuda::StoredHalf>(
+    const __grid_constant__ stof::cuda::ListedRowParams);
+template __global__ void stof::cuda::listed_row_attention_kernel<stof::cuda::StoredBfloat>(
+    const __grid_constant__ stof::cuda::ListedRowParams);
 " sm_80 sm_90a)
 stof_kernel(call_memory "#include \"kernels/cuda/call_memory.cuh\"
 " sm_80 sm_90a)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masked attention row by row, in fp32, for every storage, size and alignment: what runs where no other kernel can.
 #pragma once
+#include "kernels/cuda/item_lists.cuh"
 #include "kernels/cuda/storage.cuh"
-#include "kernels/shared/row_layout.h"
+#include "kernels/shared/row_lists.h"
 
 namespace stof::cuda {
 
@@ -114,17 +115,28 @@ __device__ __forceinline__ RowItem row_item(const RowAttentionParams& p, int ite
           0};
 }
 
-// out = softmax(scale q k^T, over the allowed keys) v; rows without a key give 0 and LSE -inf.
-// Grid: {chunks of kRowWarps rows of the longest item * heads, 1, items}. Needs head_dim <= 256, nothing else.
+__device__ __forceinline__ RowItem row_item(const ListedRowParams& p, int item) {
+  const ItemNumbers found = numbers_of(p.lists, item);
+  const RowAttentionParams& call = p.call;
+  const long long place = item, q = found.query_start, k = found.key_start;
+  return {place * p.q_item + q * call.q_stride.row,
+          place * p.k_item + k * call.k_stride.row,
+          place * p.v_item + k * call.v_stride.row,
+          place * p.out_item + q * call.out_stride.row,
+          place * p.lse_item + q * call.lse_stride.row,
+          found.queries,
+          found.keys,
+          0};
+}
+
+// The rows of the CTA's item that are its own.
 template <class Storage>
-__global__ void __launch_bounds__(32 * kRowWarps, 3)
-    row_attention_kernel(const __grid_constant__ RowAttentionParams p) {
+__device__ __forceinline__ void attend_rows(const RowAttentionParams& p, const RowItem& item) {
   using Stored = typename Storage::Stored;
   __shared__ float queries[kRowWarps][256];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int head = static_cast<int>(blockIdx.x) / p.chunks, kv_head = head / p.heads_per_kv;
   const int row = (static_cast<int>(blockIdx.x) - head * p.chunks) * kRowWarps + warp;
-  const RowItem item = row_item(p, static_cast<int>(blockIdx.z));
   if (row >= item.queries) return;
   const Stored* q = static_cast<const Stored*>(p.q) + item.q + head * p.q_stride.head + row * p.q_stride.row;
   for (int c = lane; c < p.head_dim; c += 32) queries[warp][c] = Storage::load(q[c]);
@@ -138,6 +150,21 @@ __global__ void __launch_bounds__(32 * kRowWarps, 3)
   work.attend(row, p.layout.group_of[static_cast<long long>(item.index) * p.layout.heads + head]);
   float* lse = p.lse == nullptr ? nullptr : p.lse + item.lse + head * p.lse_stride.head + row * p.lse_stride.row;
   work.finish(static_cast<Stored*>(p.out) + item.out + head * p.out_stride.head + row * p.out_stride.row, lse);
+}
+
+// out = softmax(scale q k^T, over the allowed keys) v; rows without a key give 0 and LSE -inf.
+// Grid: {chunks of kRowWarps rows of the longest item * heads, 1, items}. Needs head_dim <= 256, nothing else.
+template <class Storage>
+__global__ void __launch_bounds__(32 * kRowWarps, 3)
+    row_attention_kernel(const __grid_constant__ RowAttentionParams p) {
+  attend_rows<Storage>(p, row_item(p, static_cast<int>(blockIdx.z)));
+}
+
+// The same for items that the device lists.
+template <class Storage>
+__global__ void __launch_bounds__(32 * kRowWarps, 3)
+    listed_row_attention_kernel(const __grid_constant__ ListedRowParams p) {
+  attend_rows<Storage>(p.call, row_item(p, static_cast<int>(blockIdx.z)));
 }
 
 }  // namespace stof::cuda

@@ -40,7 +40,8 @@ struct Attention::State {
 
   // Keys in pages and lengths that the host does not know cannot be cut into residue classes.
   const Plan& base_of(const AttentionArguments& arguments) const {
-    return arguments.page_table || arguments.device_kv_lengths || arguments.rows ? plain : planned;
+    return arguments.page_table || arguments.device_kv_lengths || arguments.rows || arguments.device_lengths ? plain
+                                                                                                             : planned;
   }
 
   State(const MaskTable& the_table, const Mask& limit, const AttentionShape& the_shape, const Device& the_device)
@@ -67,6 +68,16 @@ struct Attention::State {
     if (first >= shape.keys - shape.queries) return std::nullopt;
     // Decoding an item shorter than planned, for one: a layout over every position that could come.
     return Lengths{first < 0 ? shape.keys + shape.queries : shape.keys, shape.keys};
+  }
+
+  // Of a call with device_lengths. Who prepared for few keys has a plan for every position; of others items that begin
+  // before the planned ones are wrong.
+  Plan plan_of_lists() {
+    if (table) return plan_of_table();
+    const Lengths lengths{shape.queries > 1 ? shape.keys + shape.queries : shape.keys, shape.keys};
+    const std::lock_guard lock(mutex);
+    const auto found = others.find({lengths, plain});
+    return found != others.end() ? found->second : plain;
   }
 
   Plan plan_for(const AttentionItem& item, const AttentionArguments& arguments) {
@@ -137,11 +148,26 @@ struct Attention::State {
       fail(ErrorKind::invalid_argument, "attention: {} {} to prepare for; accepted: 0..{}", length, name, limit);
   }
 
-  CheckedCall check(const AttentionArguments& arguments, std::pmr::memory_resource* list_memory) const {
-    if (!arguments.rows) return check_call(arguments, shape, by_item, list_memory);
-    if (by_length || by_item)
-      fail(ErrorKind::invalid_argument, "attention: rows with a mask that depends on {}; accepted: cu_q and cu_kv",
-           by_length ? "length" : "the batch index");
+  // Lists that the device reads in front of the kernel: device_kv_lengths too, where the kernel does not read them.
+  std::optional<DeviceLengths> lists_of(const AttentionArguments& arguments) const {
+    const bool padded = arguments.cu_q.empty() && arguments.q_lengths.empty() && arguments.kv_lengths.empty();
+    if (arguments.device_lengths || !arguments.device_kv_lengths || arguments.page_table || !padded)
+      return arguments.device_lengths;
+    if (plain->choice.kernel->reads_device_lengths) return std::nullopt;
+    const std::int64_t items = arguments.q.rank() == 0 ? 0 : arguments.q.dim(0);
+    check_device_lengths(*arguments.device_kv_lengths, items);
+    return DeviceLengths{.items = items, .kv_lengths = arguments.device_kv_lengths->as<std::int32_t>()};
+  }
+
+  CheckedCall check(const AttentionArguments& arguments, const std::optional<DeviceLengths>& lists,
+                    std::pmr::memory_resource* list_memory) const {
+    if (!arguments.rows && !lists) return check_call(arguments, shape, by_item, list_memory);
+    // A table's rows are found by the item's place on the device.
+    if (by_length || (by_item && !(table && lists)))
+      fail(ErrorKind::invalid_argument, "attention: {} with a mask that depends on {}; accepted: {}",
+           arguments.rows ? "rows" : "device_lengths", by_length ? "length" : "the batch index",
+           arguments.rows ? "cu_q and cu_kv" : "lengths of the host");
+    if (lists) return check_listed_call(arguments, *lists, shape, list_memory);
     return check_rows_call(arguments, shape, device.backend->memory == nullptr, list_memory);
   }
 
@@ -221,34 +247,53 @@ void hold(const std::shared_ptr<const Planned>& planned, std::vector<std::shared
   if (std::find(plans.begin(), plans.end(), planned) == plans.end()) plans.push_back(planned);
 }
 
-// Lengths in memory that the host reads are as good as kv_lengths.
-std::span<const std::int32_t> host_lengths(const TensorView& lengths, std::int64_t items) {
-  check_device_lengths(lengths, items);
-  return {lengths.as<std::int32_t>(), static_cast<std::size_t>(lengths.dim(0))};
+// Lengths in memory that the host reads are as good as its own.
+std::optional<AttentionArguments> with_host_lengths(const AttentionArguments& arguments) {
+  const bool only_keys = arguments.device_kv_lengths && arguments.kv_lengths.empty();
+  if (!only_keys && !arguments.device_lengths) return std::nullopt;
+  AttentionArguments same = arguments;
+  if (only_keys) {
+    const std::int64_t items = arguments.cu_q.empty() ? arguments.q.dim(0) : std::ssize(arguments.cu_q) - 1;
+    check_device_lengths(*arguments.device_kv_lengths, items);
+    same.kv_lengths = {arguments.device_kv_lengths->as<std::int32_t>(), static_cast<std::size_t>(items)};
+    same.device_kv_lengths.reset();
+    return same;
+  }
+  const DeviceLengths& lists = *arguments.device_lengths;
+  const auto list = [&](const std::int32_t* first, std::int64_t count) {
+    return std::span(first, first == nullptr ? 0 : static_cast<std::size_t>(count));
+  };
+  same.q_lengths = list(lists.q_lengths, lists.items), same.kv_lengths = list(lists.kv_lengths, lists.items);
+  same.cu_q = list(lists.cu_q, lists.items + 1), same.cu_kv = list(lists.cu_kv, lists.items + 1);
+  same.device_lengths.reset();
+  return same;
 }
 
 }  // namespace
 
 void Attention::run(const AttentionArguments& arguments) const {
   const bool on_host = state_->device.backend->memory == nullptr;
-  if (on_host && arguments.device_kv_lengths && arguments.kv_lengths.empty()) {
-    AttentionArguments same = arguments;
-    const std::int64_t items = arguments.cu_q.empty() ? arguments.q.dim(0) : std::ssize(arguments.cu_q) - 1;
-    same.kv_lengths = host_lengths(*arguments.device_kv_lengths, items);
-    same.device_kv_lengths.reset();
-    return run(same);
+  const std::optional<DeviceLengths> lists = on_host ? arguments.device_lengths : state_->lists_of(arguments);
+  if (on_host && lists)  // what is accepted does not depend on the device
+    static_cast<void>(state_->check(arguments, lists, std::pmr::get_default_resource()));
+  if (const auto same = on_host ? with_host_lengths(arguments) : std::nullopt) {
+    run(*same);
+    if (arguments.device_lengths && arguments.device_lengths->status != nullptr) *arguments.device_lengths->status = {};
+    return;
   }
   const Pool<CallMemory>::Lease lease(state_->memory);
   CallMemory& memory = *lease;
   memory.reset();
-  const CheckedCall checked = state_->check(arguments, &memory);
+  const CheckedCall checked = state_->check(arguments, lists, &memory);
   std::pmr::map<std::shared_ptr<const Planned>, std::pmr::vector<AttentionItem>> groups(&memory);
-  for (const AttentionItem& item : checked.items) groups[state_->plan_for(item, arguments)].push_back(item);
+  for (const AttentionItem& item : checked.items)
+    groups[lists ? state_->plan_of_lists() : state_->plan_for(item, arguments)].push_back(item);
   if (arguments.workspace != nullptr) check_workspace(arguments, workspace_bytes());
   for (const auto& [planned, items] : groups) {
     if (arguments.plans_used != nullptr) hold(planned, *arguments.plans_used);
     AttentionCall call = checked.call;
     call.items = items;
+    if (lists) call.device_items.least_first = planned->positions.begin;
     if (call.pages.table != nullptr && (on_host || arguments.check_pages)) check_pages(call, state_->device);
     const auto run_part = [&, &the_plan = *planned](const AttentionCall& part) {
       run_planned(the_plan, part, state_->device);

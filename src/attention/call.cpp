@@ -276,9 +276,70 @@ CheckedCall check_rows_call(const AttentionArguments& arguments, const Attention
     checked.items = readable_items(a, shape, memory);
   } else if (rows.items > 0 && shape.queries > 0) {
     checked.call.device_items = {
-        .count = rows.items, .rows = a.q.dim(0), .starts = rows.starts, .lengths = rows.lengths};
+        .count = rows.items, .rows = a.q.dim(0), .keys = a.q.dim(0), .starts = rows.starts, .lengths = rows.lengths};
     checked.items.push_back({.queries = shape.queries, .keys = shape.keys});
   }
+  return checked;
+}
+
+namespace {
+
+// Which ways of giving lengths go together with lists on the device.
+void check_listed_forms(const AttentionArguments& a, const DeviceLengths& lists, const AttentionShape& shape,
+                        bool packed) {
+  if (!a.cu_q.empty() || !a.cu_kv.empty() || !a.q_lengths.empty() || !a.kv_lengths.empty() || a.rows ||
+      (a.device_lengths && a.device_kv_lengths))
+    fail(ErrorKind::invalid_argument, "attention: both device_lengths and other lengths, offsets or rows; give one");
+  if (a.page_table)
+    fail(ErrorKind::invalid_argument, "attention: device_lengths with a page table; accepted: device_kv_lengths");
+  if (packed && (lists.q_lengths != nullptr || lists.kv_lengths != nullptr))
+    fail(ErrorKind::invalid_argument, "attention: both offsets and lengths on the device; give one of the two");
+  if (packed && (lists.cu_q == nullptr || lists.cu_kv == nullptr))
+    fail(ErrorKind::invalid_argument, "attention: device_lengths have {} only; accepted: both cu_q and cu_kv",
+         lists.cu_q != nullptr ? "cu_q" : "cu_kv");
+  constexpr std::int64_t kMostItems = 65535;  // of a launch
+  if (const std::int64_t most = std::min(shape.batch, kMostItems); lists.items < 0 || lists.items > most)
+    fail(ErrorKind::invalid_argument, "attention: {} items; accepted with device_lengths: 0..{}{}", lists.items, most,
+         most == shape.batch ? ", as planned" : "");
+}
+
+// Padded items are apart by the first stride.
+void place_listed_items(const AttentionArguments& a, DeviceItems& items) {
+  items.q = a.q.strides[0], items.k = a.k.strides[0], items.v = a.v.strides[0], items.out = a.out.strides[0];
+  if (a.lse) items.lse = a.lse->strides[0];
+}
+
+}  // namespace
+
+CheckedCall check_listed_call(const AttentionArguments& arguments, const DeviceLengths& lists,
+                              const AttentionShape& shape, std::pmr::memory_resource* memory) {
+  const AttentionArguments& a = arguments;
+  const bool packed = lists.cu_q != nullptr || lists.cu_kv != nullptr;
+  check_listed_forms(a, lists, shape, packed);
+  check_tensors(a, shape, packed);
+  const std::size_t rows = packed ? 0 : 2;  // which dimension
+  if (!packed && a.q.dim(0) != lists.items)
+    fail(ErrorKind::invalid_argument, "attention: q has {} items; device_lengths have {}", a.q.dim(0), lists.items);
+  if (!packed && lists.q_lengths == nullptr) check_length("the number of query rows", 0, a.q.dim(rows), shape.queries);
+  if (!packed && lists.kv_lengths == nullptr) check_length("the number of keys", 0, a.k.dim(rows), shape.keys);
+  CheckedCall checked{.call = call_of(a, shape, packed), .items = Items(memory)};
+  checked.call.memory = memory;
+  checked.call.device_lengths = nullptr;  // they are among the lists
+  // Offsets from 0 of items that are no longer than planned reach no further than that.
+  const std::int64_t all = packed ? lists.items : 1;
+  const AttentionItem longest{.queries = std::min(a.q.dim(rows), shape.queries),
+                              .keys = std::min(a.k.dim(rows), shape.keys)};
+  if (lists.items == 0 || longest.queries == 0) return checked;
+  checked.call.device_items = {.count = lists.items,
+                               .rows = std::min(a.q.dim(rows), all * longest.queries),
+                               .keys = std::min(a.k.dim(rows), all * longest.keys),
+                               .q_lengths = lists.q_lengths,
+                               .kv_lengths = lists.kv_lengths,
+                               .cu_q = lists.cu_q,
+                               .cu_kv = lists.cu_kv,
+                               .status = reinterpret_cast<std::int32_t*>(lists.status)};
+  if (!packed) place_listed_items(a, checked.call.device_items);
+  checked.items.push_back(longest);
   return checked;
 }
 

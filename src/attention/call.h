@@ -23,6 +23,11 @@ CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape
 CheckedCall check_rows_call(const AttentionArguments& arguments, const AttentionShape& shape, bool readable,
                             std::pmr::memory_resource* memory = std::pmr::get_default_resource());
 
+// The same of a call whose lengths are in `lists`, which the device alone reads: its own, or device_kv_lengths.
+CheckedCall check_listed_call(const AttentionArguments& arguments, const DeviceLengths& lists,
+                              const AttentionShape& shape,
+                              std::pmr::memory_resource* memory = std::pmr::get_default_resource());
+
 // Throws invalid_argument unless the call's own workspace has `needed` bytes at a multiple of 16.
 void check_workspace(const AttentionArguments& arguments, std::size_t needed);
 

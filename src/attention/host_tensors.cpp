@@ -32,9 +32,24 @@ DeviceArguments::DeviceArguments(const AttentionArguments& host, const Device& d
   if (host.lse) there_.lse = copied(*host.lse);
   if (host.page_table) there_.page_table = copied(*host.page_table);
   if (host.device_kv_lengths) there_.device_kv_lengths = copied(*host.device_kv_lengths);
+  copy_lists();
   if (!host.rows) return;
   there_.rows->starts = copied(host.rows->starts, host.rows->items);
   there_.rows->lengths = copied(host.rows->lengths, host.rows->items);
+}
+
+void DeviceArguments::copy_lists() {
+  if (!host_.device_lengths) return;
+  const DeviceLengths& host = *host_.device_lengths;
+  DeviceLengths& there = *there_.device_lengths;
+  const auto list = [&](const std::int32_t* numbers, std::int64_t count) {
+    return numbers == nullptr ? nullptr : copied(numbers, count);
+  };
+  there.q_lengths = list(host.q_lengths, host.items), there.kv_lengths = list(host.kv_lengths, host.items);
+  there.cu_q = list(host.cu_q, host.items + 1), there.cu_kv = list(host.cu_kv, host.items + 1);
+  if (host.status == nullptr) return;
+  memory_.push_back(device_.backend->memory->copy_in(device_, std::as_bytes(std::span(host.status, 1)), 0));
+  there.status = static_cast<LengthsStatus*>(memory_.back().get());
 }
 
 const std::int32_t* DeviceArguments::copied(const std::int32_t* numbers, std::int64_t count) {
@@ -57,6 +72,9 @@ void DeviceArguments::copy_back() const {
   if (device_.backend->memory == nullptr) return;
   device_.backend->memory->copy_out(device_, bytes_of(host_.out), there_.out.data);
   if (host_.lse) device_.backend->memory->copy_out(device_, bytes_of(*host_.lse), there_.lse->data);
+  if (host_.device_lengths && host_.device_lengths->status != nullptr)
+    device_.backend->memory->copy_out(device_, std::as_writable_bytes(std::span(host_.device_lengths->status, 1)),
+                                      there_.device_lengths->status);
 }
 
 void run_host_tensors(const Attention& attention, const AttentionArguments& host, const Device& device) {

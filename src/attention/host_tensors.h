@@ -11,12 +11,13 @@ class DeviceArguments {
   // Tensors of the host must outlive this.
   DeviceArguments(const AttentionArguments& host, const Device& device);
   const AttentionArguments& arguments() const { return there_; }
-  // out and lse to the host. Waits for the device.
+  // out, lse and the status of lengths to the host. Waits for the device.
   void copy_back() const;
 
  private:
   TensorView copied(const TensorView& host);
   const std::int32_t* copied(const std::int32_t* numbers, std::int64_t count);
+  void copy_lists();  // device_lengths
 
   AttentionArguments host_, there_;
   Device device_;

@@ -76,12 +76,15 @@ struct AttentionStrides {
   std::int64_t head = 0, row = 0;  // in elements; the innermost dimension is contiguous
 };
 
-// Items whose rows the device alone knows; see AttentionRows.
+// Items whose rows the device alone knows.
 struct DeviceItems {
-  std::int64_t count = 0;  // 0: the call's own list holds
-  std::int64_t rows = 0;   // of q, k, v and out
-  const std::int32_t* starts = nullptr;
-  const std::int32_t* lengths = nullptr;
+  std::int64_t count = 0;           // 0: the call's own list holds
+  std::int64_t rows = 0, keys = 0;  // of q and out, of k and v: of a padded item, or of all that are packed
+  const std::int32_t *starts = nullptr, *lengths = nullptr;  // AttentionRows; else what DeviceLengths says
+  const std::int32_t *q_lengths = nullptr, *kv_lengths = nullptr, *cu_q = nullptr, *cu_kv = nullptr;
+  std::int32_t* status = nullptr;
+  std::int64_t least_first = 0;                        // keys - queries that the arranged layout begins at
+  std::int64_t q = 0, k = 0, v = 0, out = 0, lse = 0;  // from item to item, where they are padded
 };
 
 // Keys and values in pages of one pool: key i of an item lies in row i % size of page table[item.place][i / size].

@@ -38,7 +38,7 @@ class Checker {
   Checker(const stof_call& call, const stof_plan& plan)
       : call_(call),
         on_cpu_(plan.device.backend->memory == nullptr),
-        packed_(call.cu_q || call.cu_kv),
+        packed_(call.cu_q || call.cu_kv || call.device_cu_q || call.device_cu_kv),
         paged_(call.page_table) {}
 
   void view(const Argument& argument, TensorView& view) const {
@@ -63,9 +63,8 @@ class Checker {
     check_range("queries", call_.queries, 0, kMostRows);
     check_range("keys", call_.keys, 0, kMostRows);
     if (paged_) check_pages();
-    else if (packed_ && (call_.cu_q == nullptr || call_.cu_kv == nullptr))
-      fail(ErrorKind::invalid_argument, "stof_plan_run: call.{} is NULL; accepted: both cu_q and cu_kv, or neither",
-           call_.cu_q == nullptr ? "cu_q" : "cu_kv");
+    else check_offsets("cu_q", call_.cu_q, "cu_kv", call_.cu_kv);
+    check_offsets("device_cu_q", call_.device_cu_q, "device_cu_kv", call_.device_cu_kv);
     if (on_cpu_ && call_.stream != nullptr)
       fail(ErrorKind::invalid_argument, "stof_plan_run: call.stream is {}; accepted on the CPU: NULL", call_.stream);
   }
@@ -74,12 +73,25 @@ class Checker {
   std::int64_t key_items() const { return paged_ ? call_.pages : items(); }
   std::int64_t key_rows() const { return paged_ ? call_.page_size : call_.keys; }
 
+  // Lists on the device that a kernel in front of the others reads. device_kv_lengths belong to them only beside
+  // another.
+  void device_lengths(std::optional<DeviceLengths>& lengths) const {
+    lengths.reset();
+    if (!call_.device_q_lengths && !call_.device_cu_q && !call_.device_cu_kv && !call_.lengths_status) return;
+    lengths = {.items = call_.batch,
+               .q_lengths = device_numbers("device_q_lengths", call_.device_q_lengths),
+               .kv_lengths = device_numbers("device_kv_lengths", call_.device_kv_lengths),
+               .cu_q = device_numbers("device_cu_q", call_.device_cu_q),
+               .cu_kv = device_numbers("device_cu_kv", call_.device_cu_kv)};
+    device_numbers("lengths_status", reinterpret_cast<const std::int32_t*>(call_.lengths_status));
+    static_assert(sizeof(LengthsStatus) == sizeof(stof_lengths_status));
+    lengths->status = reinterpret_cast<LengthsStatus*>(call_.lengths_status);
+  }
+
   // A list in the device's memory.
   void device_list(std::string_view name, const std::int32_t* first, std::initializer_list<std::int64_t> shape,
                    std::int64_t stride, std::optional<TensorView>& view) const {
-    if (first == nullptr) return view.reset();
-    if (reinterpret_cast<std::uintptr_t>(first) % alignof(std::int32_t) != 0) fail_alignment(name, first, DType::i32);
-    if (on_cpu_) check_host_address("stof_plan_run: call.", name, first);
+    if (device_numbers(name, first) == nullptr) return view.reset();
     if (!view) view.emplace();
     // No list is written; views do not say so.
     view->data = const_cast<std::int32_t*>(first);
@@ -98,6 +110,21 @@ class Checker {
   }
 
  private:
+  // NULL, or where numbers of the device's may be.
+  const std::int32_t* device_numbers(std::string_view name, const std::int32_t* first) const {
+    if (first == nullptr) return nullptr;
+    if (reinterpret_cast<std::uintptr_t>(first) % alignof(std::int32_t) != 0) fail_alignment(name, first, DType::i32);
+    if (on_cpu_) check_host_address("stof_plan_run: call.", name, first);
+    return first;
+  }
+
+  static void check_offsets(std::string_view q, const std::int32_t* of_q, std::string_view kv,
+                            const std::int32_t* of_kv) {
+    if ((of_q == nullptr) != (of_kv == nullptr))
+      fail(ErrorKind::invalid_argument, "stof_plan_run: call.{} is NULL; accepted: both {} and {}, or neither",
+           of_q == nullptr ? q : kv, q, kv);
+  }
+
   void check_pages() const {
     constexpr std::int64_t kLargestPage = 256;
     check_range("pages", call_.pages, 0, kMostRows);
@@ -191,7 +218,9 @@ void convert(const stof_call& call, const stof_plan& plan, AttentionArguments& a
   arguments.cu_kv = checker.list("cu_kv", call.cu_kv, call.batch + 1);
   const std::int64_t pages = call.page_table == nullptr ? 0 : call.keys / call.page_size;
   checker.device_list("page_table", call.page_table, {call.batch, pages}, call.page_table_stride, arguments.page_table);
-  checker.device_list("device_kv_lengths", call.device_kv_lengths, {call.batch}, 1, arguments.device_kv_lengths);
+  checker.device_lengths(arguments.device_lengths);
+  const std::int32_t* const kv_lengths = arguments.device_lengths ? nullptr : call.device_kv_lengths;
+  checker.device_list("device_kv_lengths", kv_lengths, {call.batch}, 1, arguments.device_kv_lengths);
   arguments.check_pages = call.check_pages != 0;
   arguments.stream = call.stream;
   arguments.workspace = call.workspace;
@@ -205,8 +234,10 @@ stof_status stof_plan_run(const stof_plan* plan, const stof_call* call) {
   namespace capi = stof::capi;
   return capi::guarded([&] {
     const stof_plan& of_plan = capi::given(plan, "stof_plan_run: plan");
-    constexpr std::size_t kWithoutPages = offsetof(stof_call, page_table), kWithoutCap = offsetof(stof_call, softcap);
-    const stof_call given_call = capi::given_grown(call, {kWithoutPages, kWithoutCap}, "stof_plan_run: call");
+    constexpr std::size_t kWithoutPages = offsetof(stof_call, page_table), kWithoutCap = offsetof(stof_call, softcap),
+                          kWithoutLists = offsetof(stof_call, device_q_lengths);
+    const stof_call given_call =
+        capi::given_grown(call, {kWithoutPages, kWithoutCap, kWithoutLists}, "stof_plan_run: call");
     const stof::Pool<stof::AttentionArguments>::Lease arguments(of_plan.arguments);
     capi::convert(given_call, of_plan, *arguments);
     of_plan.attention.run(*arguments);

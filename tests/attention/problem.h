@@ -25,6 +25,7 @@ struct ProblemShape {
   std::vector<std::int32_t> q_lengths, kv_lengths;  // [batch], or empty for full lengths
   std::int64_t page_size = 0;                       // of what arguments() gives keys and values in; 0: rows
   bool lengths_on_device = false;                   // of keys, as arguments() gives them
+  bool lists_on_device = false;                     // lengths or offsets of queries and keys
   float softcap = 0.f;                              // 0: none
   FirstElements first = {};
 };
@@ -44,6 +45,8 @@ class Problem {
   void set(const TensorView& tensor, std::int64_t offset, std::int64_t head, std::int64_t row, std::int64_t c,
            float value) const;
   float lse(const AttentionItem& item, std::int64_t head, std::int64_t row) const;
+  // Of the last run with lists on the device.
+  const LengthsStatus& status() const { return status_; }
   // Fills out and lse with the pattern that untouched memory keeps.
   void poison_outputs() const;
   // Rows of out that belong to no item still hold the pattern.
@@ -63,6 +66,7 @@ class Problem {
   static constexpr std::size_t kOut = 3, kLse = 4;  // of memory_, in which q, k and v come first
   std::vector<Tensor> memory_;
   std::vector<std::int32_t> cu_q_, cu_kv_;
+  mutable LengthsStatus status_{.wrong_items = -1};
   std::int64_t pages_ = 0, pages_of_item_ = 0;
   std::vector<std::int32_t> page_table_;
   TensorView k_pool_, v_pool_;

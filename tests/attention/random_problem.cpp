@@ -40,6 +40,7 @@ class RandomProblems {
     if (below(3) == 0) what.page_size = 16 << below(5);
     add_softcap(what);
     misalign(what);
+    list_on_device(what);
     return what;
   }
 
@@ -75,6 +76,7 @@ class RandomProblems {
     if (below(2) == 0) add_lengths(what);
     if (below(4) == 0) what.page_size = 16 << below(5);
     add_softcap(what);
+    list_on_device(what);
     return what;
   }
 
@@ -126,6 +128,8 @@ class RandomProblems {
     what.shape.capped = below(4) != 0;  // else a plan for others takes it
   }
 
+  void list_on_device(ProblemShape& what) { what.lists_on_device = what.page_size == 0 && below(4) == 0; }
+
   void add_lengths(ProblemShape& what) {
     const bool same = what.shape.queries == what.shape.keys;
     for (std::int64_t item = 0; item < what.shape.batch; ++item) {
@@ -161,10 +165,11 @@ Mask random_mask(unsigned seed, const ProblemShape& what) {
 
 std::string name_of_problem(unsigned seed, const std::string& kernel, const ProblemShape& what) {
   const AttentionShape& s = what.shape;
-  return fmt::format("seed {} {} B {} H {}/{} N {} M {} d {} {} form {} pages of {} softcap {}{} from {} {} {} {}",
+  return fmt::format("seed {} {} B {} H {}/{} N {} M {} d {} {} form {} pages of {} softcap {}{} from {} {} {} {}{}",
                      seed, kernel, s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.head_dim, name_of(s.dtype),
                      static_cast<int>(what.form), what.page_size, what.softcap, s.capped ? " planned" : "",
-                     what.first.q, what.first.k, what.first.v, what.first.out);
+                     what.first.q, what.first.k, what.first.v, what.first.out,
+                     what.lists_on_device ? " lists on the device" : "");
 }
 
 }  // namespace
@@ -178,6 +183,7 @@ RandomOutcome try_random_problem(unsigned seed, const Device& device, const std:
   const Mask mask = random_mask(seed, what);
   try {
     const Attention attention(mask, s, device, {.kernel = kernel});  // refuses before a problem is made
+    if (what.lists_on_device) attention.prepare(s.queries, 1);       // items may begin anywhere
     const Problem problem(what, seed);
     run_on(device, attention, problem);
     const std::string wrong = difference_from_definition(problem, mask, rows_apart(s));

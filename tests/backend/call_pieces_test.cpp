@@ -64,12 +64,12 @@ AttentionItem item(std::int64_t place, std::int64_t queries, std::int64_t keys) 
 
 TEST(ItemRuns, ItemsAtEvenDistancesGoTogether) {
   const std::vector<AttentionItem> items = {item(0, 5, 9), item(1, 3, 8), item(3, 4, 4)};
-  const std::vector<ItemRun> found = item_runs(call_of(items, false), 10);
+  const std::pmr::vector<ItemRun> found = item_runs(call_of(items, false), 10);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].places, 4);
   EXPECT_EQ(found[0].count, 3u);
-  EXPECT_EQ(found[0].query_lengths, (std::vector<int>{5, 3, 0, 4})) << "an item without rows keeps its place";
-  EXPECT_EQ(found[0].key_lengths, (std::vector<int>{9, 8, 0, 4}));
+  EXPECT_EQ(found[0].query_lengths, (std::pmr::vector<int>{5, 3, 0, 4})) << "an item without rows keeps its place";
+  EXPECT_EQ(found[0].key_lengths, (std::pmr::vector<int>{9, 8, 0, 4}));
   EXPECT_EQ(found[0].query_rows, 5);
   EXPECT_EQ(found[0].key_rows, 9);
   EXPECT_EQ(found[0].k, 2000);
@@ -94,10 +94,10 @@ TEST(ItemRuns, PackedItemsFollowEachOtherByRows) {
                      .v = 128 * place,
                      .out = 128 * place,
                      .lse = 2 * place});
-  const std::vector<ItemRun> found = item_runs(call_of(items, true), 10);
+  const std::pmr::vector<ItemRun> found = item_runs(call_of(items, true), 10);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].query_starts, (std::vector<int>{0, 5, 12}));
-  EXPECT_EQ(found[0].query_lengths, (std::vector<int>{5, 7, 2}));
+  EXPECT_EQ(found[0].query_starts, (std::pmr::vector<int>{0, 5, 12}));
+  EXPECT_EQ(found[0].query_lengths, (std::pmr::vector<int>{5, 7, 2}));
   EXPECT_EQ(found[0].query_rows, 14);
   EXPECT_EQ(item_runs(call_of(items, true), 2).size(), 2u);
 }

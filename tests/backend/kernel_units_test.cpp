@@ -60,6 +60,7 @@ std::vector<Unit> units() {
   std::vector<std::string> rows, sums, additions, halves, pooling{std::string(kNormalizeEntry)};
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     rows.emplace_back(row_entry(dtype));
+    rows.emplace_back(listed_row_entry(dtype));
     for (const int sources : {0, 1, 2, 3}) sums.push_back(sum_norm_entry(dtype, sources));
     for (const bool vectors : {false, true}) additions.push_back(add_rows_entry(dtype, vectors));
     for (const bool vectors : {false, true}) {
@@ -70,7 +71,7 @@ std::vector<Unit> units() {
   }
   for (const char* target : {"sm_80", "sm_90a"}) {
     units.push_back({"row_attention", target, rows});
-    units.push_back({"call_memory", target, {"write_numbers_kernel", "place_lse_kernel"}});
+    units.push_back({"call_memory", target, {"write_numbers_kernel", "place_items_kernel", "place_lse_kernel"}});
     units.push_back({"sum_norm", target, sums});
     units.push_back({"add_rows", target, additions});
     units.push_back({"halves", target, halves});

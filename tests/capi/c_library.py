@@ -28,7 +28,8 @@ class Call(c.Structure):
                 ("scale", c.POINTER(c.c_float)), ("q_lengths", P), ("kv_lengths", P), ("cu_q", P), ("cu_kv", P),
                 ("stream", P), ("workspace", P), ("workspace_bytes", c.c_size_t),
                 ("page_table", P), ("page_table_stride", c.c_int64), ("page_size", c.c_int64), ("pages", c.c_int64),
-                ("check_pages", c.c_int32), ("device_kv_lengths", P), ("softcap", c.POINTER(c.c_float))]  # fmt: skip
+                ("check_pages", c.c_int32), ("device_kv_lengths", P), ("softcap", c.POINTER(c.c_float)),
+                ("device_q_lengths", P), ("device_cu_q", P), ("device_cu_kv", P), ("lengths_status", P)]  # fmt: skip
 
 
 TABLE_LISTS, TABLE_BLOCKS, TABLE_BITS, TABLE_PACKED = range(4)

@@ -192,7 +192,7 @@ class Errors(unittest.TestCase):
         self.refused("stof_plan_run: call is NULL", lambda: STOF.run(plan, None))
         for change, message in (
             (("struct_size", 8), f"stof_plan_run: call.struct_size is 8; accepted: {Call.page_table.offset}, "
-                                      f"{Call.softcap.offset}, {c.sizeof(Call)}"),
+                                      f"{Call.softcap.offset}, {Call.device_q_lengths.offset}, {c.sizeof(Call)}"),
             (("dtype", 99), "stof_plan_run: call.dtype is 99; accepted: 0..4, a stof_dtype"),
             (("dtype", F16), "stof_plan_run: call.dtype is f16; this plan takes f32"),
             (("batch", -2), "stof_plan_run: call.batch is -2; accepted: 0..2147483646"),
@@ -203,6 +203,10 @@ class Errors(unittest.TestCase):
             (("stream", 16), "stof_plan_run: call.stream is 0x10; accepted on the CPU: NULL"),
             (("cu_q", 64), "stof_plan_run: call.cu_kv is NULL; accepted: both cu_q and cu_kv, or neither"),
             (("cu_kv", 64), "stof_plan_run: call.cu_q is NULL; accepted: both cu_q and cu_kv, or neither"),
+            (("device_cu_q", 64), "stof_plan_run: call.device_cu_kv is NULL; accepted: both device_cu_q and device_cu_kv, "
+                                  "or neither"),
+            (("device_q_lengths", 5), "stof_plan_run: call.device_q_lengths is at 0x5; accepted for i32: a multiple of 4"),
+            (("lengths_status", 6), "stof_plan_run: call.lengths_status is at 0x6; accepted for i32: a multiple of 4"),
             (("q_lengths", 5), "stof_plan_run: call.q_lengths is at 0x5; accepted for i32: a multiple of 4"),
             (("scale", c.pointer(c.c_float(float("inf")))), "attention: scale = inf; accepted: a finite number"),
             (("softcap", c.pointer(c.c_float(0))), "attention: softcap = 0; accepted: a finite number above 0"),
@@ -232,6 +236,9 @@ class Errors(unittest.TestCase):
     def test_callers_that_know_of_less(self):
         problem = Problem(batch=2, heads=4, queries=24, keys=28, d=16)
         call = problem.on(Host())
+        call.device_cu_q = call.lengths_status = 3
+        call.struct_size = Call.device_q_lengths.offset
+        STOF.run(self.plan(problem), call)
         call.softcap = c.pointer(c.c_float(-1))
         call.struct_size = Call.softcap.offset
         STOF.run(self.plan(problem), call)

@@ -84,6 +84,18 @@ class Cuda:
         self.call("cuGraphInstantiateWithFlags", c.byref(runnable), graph, c.c_ulonglong(0))
         return lambda: self.call("cuGraphLaunch", runnable, stream)
 
+    def keeps_memory(self, work):
+        """Whether work() leaves as much memory free as there was; other processes on the GPU may change that, so that it
+        has several tries."""
+
+        def unchanged():
+            before = self.free_bytes()
+            work()
+            self.synchronize()
+            return self.free_bytes() == before
+
+        return any(unchanged() for _ in range(50))
+
     def free_bytes(self):
         free, total = c.c_size_t(), c.c_size_t()
         self.call("cuMemGetInfo_v2", c.byref(free), c.byref(total))

@@ -8,6 +8,16 @@
 namespace stof::cuda {
 namespace {
 
+// A run without items, whose lists are made in the call's memory.
+ItemRun empty_run(const stof::AttentionCall& call, std::size_t first) {
+  std::pmr::memory_resource* const memory = call.memory;
+  return {.first = first,
+          .query_lengths = std::pmr::vector<int>(memory),
+          .key_lengths = std::pmr::vector<int>(memory),
+          .query_starts = std::pmr::vector<int>(memory),
+          .key_starts = std::pmr::vector<int>(memory)};
+}
+
 void add_lengths(ItemRun& run, const AttentionItem& item) {
   run.query_lengths.push_back(narrow<int>(item.queries, "queries"));
   run.key_lengths.push_back(narrow<int>(item.keys, "keys"));
@@ -23,9 +33,12 @@ std::int64_t place_of(const ItemRun& step, const AttentionItem& first, const Att
   return even ? n : -1;
 }
 
-ItemRun spaced_run(std::span<const AttentionItem> items, std::size_t begin, std::int64_t most) {
+// Of items[begin] and those after it.
+ItemRun spaced_run(const stof::AttentionCall& call, std::span<const AttentionItem> items, std::size_t begin,
+                   std::int64_t most) {
   const AttentionItem& first = items[begin];
-  ItemRun run{.first = begin, .count = 1, .places = 1};
+  ItemRun run = empty_run(call, begin);
+  run.count = run.places = 1;
   add_lengths(run, first);
   if (begin + 1 < items.size()) {
     const AttentionItem& second = items[begin + 1];
@@ -54,7 +67,7 @@ std::int64_t rows_between(std::int64_t from, std::int64_t to, std::int64_t row) 
 
 ItemRun packed_run(const stof::AttentionCall& call, std::size_t begin, std::int64_t most) {
   const AttentionItem& first = call.items[begin];
-  ItemRun run{.first = begin};
+  ItemRun run = empty_run(call, begin);
   for (; begin + run.count < call.items.size() && run.places < most; ++run.count) {
     const AttentionItem& item = call.items[begin + run.count];
     const std::int64_t q = rows_between(first.q, item.q, call.q_strides.row);
@@ -94,10 +107,10 @@ std::vector<HeadRun> head_runs(std::span<const int> groups, std::int64_t heads_p
   return runs;
 }
 
-std::vector<ItemRun> item_runs(const stof::AttentionCall& call, std::int64_t most) {
-  std::vector<ItemRun> runs;
+std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, std::int64_t most) {
+  std::pmr::vector<ItemRun> runs(call.memory);
   for (std::size_t begin = 0; begin < call.items.size(); begin += runs.back().count)
-    runs.push_back(call.packed ? packed_run(call, begin, most) : spaced_run(call.items, begin, most));
+    runs.push_back(call.packed ? packed_run(call, begin, most) : spaced_run(call, call.items, begin, most));
   return runs;
 }
 
@@ -107,7 +120,7 @@ std::optional<ItemRun> class_run(const stof::AttentionCall& call) {
   if (classes < 2 || call.packed || count * classes != call.items.size()) return std::nullopt;
   // The kernels write the LSE of a class at every residues-th place.
   if (call.lse != nullptr && call.lse_strides.row != call.residues) return std::nullopt;
-  ItemRun run = spaced_run(call.items.first(count), 0, static_cast<std::int64_t>(count));
+  ItemRun run = spaced_run(call, call.items.first(count), 0, static_cast<std::int64_t>(count));
   if (run.count != count) return std::nullopt;
   const AttentionItem &first = call.items[0], &second = call.items[count];
   run.residues = call.residues;

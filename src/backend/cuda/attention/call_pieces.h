@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call, cut into what one launch can take: items at even distances or one after another, heads that share a mask.
 #pragma once
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <vector>
@@ -29,11 +30,11 @@ struct ItemRun {
   std::int64_t residues = 1;                                          // classes of each item
   std::int64_t q_class = 0, k_class = 0, v_class = 0, out_class = 0;  // distance from class to class
   // [places] each; starts in a packed batch only.
-  std::vector<int> query_lengths = {}, key_lengths = {}, query_starts = {}, key_starts = {};
+  std::pmr::vector<int> query_lengths = {}, key_lengths = {}, query_starts = {}, key_starts = {};
 };
 
-// Runs of at most `most` places. `call.packed` decides which of the two forms they have.
-std::vector<ItemRun> item_runs(const stof::AttentionCall& call, std::int64_t most);
+// Runs of at most `most` places, in the call's memory. `call.packed` decides which of the two forms they have.
+std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, std::int64_t most);
 
 // All items of a call of residue classes as one run, each item with its classes; nothing where they do not lie so.
 std::optional<ItemRun> class_run(const stof::AttentionCall& call);

@@ -140,7 +140,7 @@ class Launcher {
   }
 
   const RowItem* write_items(std::span<const AttentionItem> items) const {
-    std::vector<int> values(items.size() * kItemInts);
+    std::pmr::vector<int> values(items.size() * kItemInts, call_.memory);
     for (std::size_t i = 0; i < items.size(); ++i) {
       const RowItem item = row_item(items[i]);
       std::memcpy(values.data() + i * kItemInts, &item, sizeof item);

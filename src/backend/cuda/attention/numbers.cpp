@@ -5,6 +5,7 @@
 
 #include "kernels/shared/row_layout.h"
 #include "src/backend/cuda/attention/kernel_store.h"
+#include "src/base/narrow.h"
 
 namespace stof::cuda {
 namespace {
@@ -15,9 +16,37 @@ const Kernel& numbers_kernel(const Gpu& gpu) {
   return plain_kernel(gpu, "call_memory", "write_numbers_kernel", kThreads);
 }
 
+const Kernel& items_kernel(const Gpu& gpu) { return plain_kernel(gpu, "call_memory", "place_items_kernel", kThreads); }
+
 }  // namespace
 
-void prepare_numbers(const Gpu& gpu) { numbers_kernel(gpu); }
+void prepare_numbers(const Gpu& gpu) {
+  numbers_kernel(gpu);
+  items_kernel(gpu);
+}
+
+ItemLists item_lists(const stof::AttentionCall& call) {
+  const stof::DeviceItems& items = call.device_items;
+  const AttentionItem& longest = call.items.front();
+  return {.q_lengths = items.q_lengths,
+          .kv_lengths = items.kv_lengths,
+          .cu_q = items.cu_q,
+          .cu_kv = items.cu_kv,
+          .queries = narrow<int>(longest.queries, "queries"),
+          .keys = narrow<int>(longest.keys, "keys"),
+          .q_rows = narrow<int>(items.rows, "rows of a packed batch"),
+          .kv_rows = narrow<int>(items.keys, "keys of a packed batch"),
+          .least_first = narrow<int>(items.least_first, "first position")};
+}
+
+void place_items(const Gpu& gpu, const stof::AttentionCall& call, int* numbers) {
+  ItemPlacement placement{.lists = item_lists(call),
+                          .items = narrow<int>(call.device_items.count, "items"),
+                          .numbers = numbers,
+                          .status = call.device_items.status};
+  void* arguments[] = {&placement};
+  items_kernel(gpu).launch({.grid = {}, .stream = static_cast<StreamHandle>(call.stream)}, arguments);
+}
 
 void write_numbers(const Gpu& gpu, int* to, std::span<const int> values, StreamHandle stream) {
   const Kernel& kernel = numbers_kernel(gpu);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of a call, brought to the device by launches, so that a recorded graph keeps them.
+// Numbers of a call, brought to the device by launches, so that a recorded graph keeps them, or made there of the
+// caller's lists, so that it follows them.
 #pragma once
 #include <span>
 
+#include "kernels/shared/item_lists.h"
+#include "src/backend/contract.h"
 #include "src/backend/cuda/driver/gpu.h"
 
 namespace stof::cuda {
@@ -10,5 +13,10 @@ namespace stof::cuda {
 // Compiles and loads, so that a later launch does not.
 void prepare_numbers(const Gpu& gpu);
 void write_numbers(const Gpu& gpu, int* to, std::span<const int> values, StreamHandle stream);
+
+// The call's device_items as kernels take them.
+ItemLists item_lists(const stof::AttentionCall& call);
+// Puts on the call's stream what makes ItemPlacement::numbers, or null, and the status that the call asks for.
+void place_items(const Gpu& gpu, const stof::AttentionCall& call, int* numbers);
 
 }  // namespace stof::cuda

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
+#include "kernels/shared/row_lists.h"
 #include "src/backend/cuda/attention/cost.h"
 #include "src/backend/cuda/attention/kernel_store.h"
+#include "src/backend/cuda/attention/numbers.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/backend/cuda/memory.h"
 #include "src/base/narrow.h"
@@ -67,6 +70,14 @@ std::string_view row_entry(DType dtype) {
   return "_ZN4stof4cuda20row_attention_kernelINS0_6SingleEEEvNS0_18RowAttentionParamsE";
 }
 
+std::string_view listed_row_entry(DType dtype) {
+  if (dtype == DType::f16)
+    return "_ZN4stof4cuda27listed_row_attention_kernelINS0_10StoredHalfEEEvNS0_15ListedRowParamsE";
+  if (dtype == DType::bf16)
+    return "_ZN4stof4cuda27listed_row_attention_kernelINS0_12StoredBfloatEEEvNS0_15ListedRowParamsE";
+  return "_ZN4stof4cuda27listed_row_attention_kernelINS0_6SingleEEEvNS0_15ListedRowParamsE";
+}
+
 Refusal rows_refuse(const AttentionProblem&, const DeviceCaps&) { return std::nullopt; }
 
 std::vector<AttentionPlan> row_candidates(const AttentionProblem& problem, const DeviceCaps& caps) {
@@ -85,7 +96,11 @@ ArrangedMask arrange_row_mask(const AttentionPlan&, PackedMask mask, const Devic
   return std::make_shared<const DeviceBlocks>(gpu, mask.blocks);
 }
 
-void prepare_rows(const Gpu& gpu, DType dtype) { plain_kernel(gpu, kUnit, row_entry(dtype), kThreads); }
+void prepare_rows(const Gpu& gpu, DType dtype) {
+  plain_kernel(gpu, kUnit, row_entry(dtype), kThreads);
+  plain_kernel(gpu, kUnit, listed_row_entry(dtype), kThreads);
+  prepare_numbers(gpu);
+}
 
 void check_addresses(const stof::AttentionCall& call, const Device& device) {
   bool keys = false;
@@ -97,6 +112,13 @@ void check_addresses(const stof::AttentionCall& call, const Device& device) {
   if (call.lse != nullptr) check_address(device, "lse", call.lse);
   if (keys && call.pages.table != nullptr) check_address(device, "page_table", call.pages.table);
   if (call.device_lengths != nullptr) check_address(device, "device_kv_lengths", call.device_lengths);
+  const stof::DeviceItems& lists = call.device_items;
+  for (const auto& [name, list] : {std::pair<std::string_view, const void*>{"device_q_lengths", lists.q_lengths},
+                                   {"device_kv_lengths", lists.kv_lengths},
+                                   {"device_cu_q", lists.cu_q},
+                                   {"device_cu_kv", lists.cu_kv},
+                                   {"lengths_status", lists.status}})
+    if (list != nullptr) check_address(device, name, list);
 }
 
 void run_rows(const AttentionPlan&, const ArrangedMask& mask, const stof::AttentionCall& call, const Device& device) {
@@ -106,18 +128,45 @@ void run_rows(const AttentionPlan&, const ArrangedMask& mask, const stof::Attent
   launch_rows(*static_cast<const DeviceBlocks*>(mask.get()), call);
 }
 
+namespace {
+
+// Of so many items; `longest`: rows of one.
+Launch row_launch(RowAttentionParams& params, const stof::AttentionCall& call, std::int64_t items,
+                  std::int64_t longest) {
+  params.chunks = static_cast<int>((longest + kRowsPerBlock - 1) / kRowsPerBlock);
+  const auto blocks_in_x = narrow<int>(std::int64_t{params.chunks} * params.heads, "groups of rows");
+  return {.grid = {static_cast<unsigned>(blocks_in_x), 1, static_cast<unsigned>(items)},
+          .stream = static_cast<StreamHandle>(call.stream)};
+}
+
+void launch_listed_rows(const DeviceBlocks& blocks, const stof::AttentionCall& call) {
+  const stof::DeviceItems& there = call.device_items;
+  if (there.status != nullptr) place_items(blocks.gpu(), call, nullptr);
+  ListedRowParams params{.call = params_of(call, blocks.view()),
+                         .lists = item_lists(call),
+                         .q_item = there.q,
+                         .k_item = there.k,
+                         .v_item = there.v,
+                         .out_item = there.out,
+                         .lse_item = there.lse};
+  const Launch launch = row_launch(params.call, call, there.count, call.items.front().queries);
+  void* arguments[] = {&params};
+  plain_kernel(blocks.gpu(), kUnit, listed_row_entry(call.dtype), kThreads).launch(launch, arguments);
+}
+
+}  // namespace
+
 void launch_rows(const DeviceBlocks& blocks, const stof::AttentionCall& call) {
+  const stof::DeviceItems& there = call.device_items;
+  if (there.count > 0 && there.starts == nullptr) return launch_listed_rows(blocks, call);
   const Kernel& kernel = plain_kernel(blocks.gpu(), kUnit, row_entry(call.dtype), kThreads);
   RowAttentionParams params = params_of(call, blocks.view());
   const auto start = [&](std::int64_t items, std::int64_t longest) {
-    params.chunks = static_cast<int>((longest + kRowsPerBlock - 1) / kRowsPerBlock);
-    const auto blocks_in_x = narrow<int>(std::int64_t{params.chunks} * params.heads, "groups of rows");
+    const Launch launch = row_launch(params, call, items, longest);
     void* arguments[] = {&params};
-    kernel.launch({.grid = {static_cast<unsigned>(blocks_in_x), 1, static_cast<unsigned>(items)},
-                   .stream = static_cast<StreamHandle>(call.stream)},
-                  arguments);
+    kernel.launch(launch, arguments);
   };
-  if (const DeviceItems& there = call.device_items; there.count > 0) {
+  if (there.count > 0) {
     params.starts = there.starts;
     params.lengths = there.lengths;
     start(there.count, call.items.front().queries);

@@ -16,8 +16,9 @@ ArrangedMask arrange_row_mask(const AttentionPlan& plan, PackedMask mask, const 
 void run_rows(const AttentionPlan& plan, const ArrangedMask& mask, const stof::AttentionCall& call,
               const Device& device);
 
-// Entry point of the unit "row_attention" for this storage.
+// Entry points of the unit "row_attention" for this storage.
 std::string_view row_entry(DType dtype);
+std::string_view listed_row_entry(DType dtype);
 
 // As kernels take them.
 RowStride stride_of(const AttentionStrides& strides);

@@ -27,10 +27,12 @@ struct TiledMask {
   AttentionShape shape = {};
   MaskExtent extent = {};
   int first_position = 0;
-  std::vector<int> group_of = {};  // [extent.batch * extent.heads]
-  bool by_maps = true;             // the kernel loads through tensor maps
-  int key_box = 64;                // keys of one load
-  bool mixes_heads = false;        // the kernel's lists say which head: one launch takes them all
+  std::vector<int> group_of = {};                    // [extent.batch * extent.heads]
+  std::vector<std::vector<HeadRun>> head_runs = {};  // of each item: heads of one mask
+  std::vector<HeadRun> all_heads = {};  // of each item: those that one launch takes; made on the device: of all items
+  bool by_maps = true;                  // the kernel loads through tensor maps
+  int key_box = 64;                     // keys of one load
+  bool mixes_heads = false;             // the kernel's lists say which head: one launch takes them all
   const Gpu* gpu = nullptr;
   std::unique_ptr<const DeviceBlocks> blocks = {};  // null: made on the device, where no other kernel can stand in
   std::unique_ptr<WorkspacePool> workspaces = {};

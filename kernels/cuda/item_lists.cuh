@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// One item of lists on the device, checked.
+#pragma once
+#include "kernels/shared/item_lists.h"
+
+namespace stof::cuda {
+
+struct ItemNumbers {
+  int queries, keys, query_start, key_start;
+  bool wrong;  // and without rows or keys
+};
+
+// Of `most` at the most; where[item] and where[item + 1] are offsets of a packed batch. False: not acceptable.
+__device__ __forceinline__ bool read_offsets(const int* offsets, int item, int most, int rows, int& start,
+                                             int& length) {
+  start = offsets[item];
+  const int end = offsets[item + 1];
+  const bool acceptable = start >= 0 && end >= start && end <= rows && end - start <= most && (item > 0 || start == 0);
+  length = acceptable ? end - start : 0;
+  return acceptable;
+}
+
+__device__ __forceinline__ ItemNumbers numbers_of(const ItemLists& lists, int item) {
+  ItemNumbers found{};
+  bool right;
+  if (lists.cu_q) {
+    right = read_offsets(lists.cu_q, item, lists.queries, lists.q_rows, found.query_start, found.queries);
+    right = read_offsets(lists.cu_kv, item, lists.keys, lists.kv_rows, found.key_start, found.keys) && right;
+  } else {
+    found.queries = lists.q_lengths ? lists.q_lengths[item] : lists.queries;
+    found.keys = lists.kv_lengths ? lists.kv_lengths[item] : lists.keys;
+    right = found.queries >= 0 && found.queries <= lists.queries && found.keys >= 0 && found.keys <= lists.keys;
+  }
+  // Rows at other positions have none in the layout.
+  right = right && (found.queries == 0 || found.keys == 0 || found.keys - found.queries >= lists.least_first);
+  return right ? found : ItemNumbers{0, 0, 0, 0, true};
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/tiled_call.h"
+
+#include <algorithm>
+
+#include "src/backend/cuda/attention/numbers.h"
+
+namespace stof::cuda {
+namespace {
+
+constexpr const char* kMemoryUnit = "call_memory";
+constexpr unsigned kMemoryThreads = 256;
+constexpr std::int64_t kMostInGrid = 65535;
+
+const Kernel& place_lse_kernel(const Gpu& gpu) {
+  return plain_kernel(gpu, kMemoryUnit, "place_lse_kernel", kMemoryThreads);
+}
+
+bool consecutive(std::span<const AttentionItem> items) {
+  for (std::size_t i = 1; i < items.size(); ++i)
+    if (items[i].index != items[i - 1].index + 1) return false;
+  return true;
+}
+
+// Lengths and places stay on the device.
+ItemRun device_run(const stof::DeviceItems& items) {
+  return {.first = 0,
+          .count = 1,
+          .places = items.count,
+          .query_rows = items.rows,
+          .key_rows = items.keys,
+          .q = items.q,
+          .k = items.k,
+          .v = items.v,
+          .out = items.out,
+          .lse = items.lse};
+}
+
+}  // namespace
+
+void load_kernels_of_calls(const Gpu& gpu) {
+  prepare_numbers(gpu);
+  place_lse_kernel(gpu);
+}
+
+// Numbers of an item run, where it has any: lengths and, in a packed batch, starts.
+struct TiledCall::DeviceNumbers {
+  const int *query_lengths = nullptr, *key_lengths = nullptr, *query_starts = nullptr, *key_starts = nullptr;
+  bool made = false;  // by the launch in front
+};
+
+// One launch: which items and heads, and whether it may overlap what is in front of it.
+struct TiledCall::Piece {
+  const ItemRun& run;
+  const HeadRun& heads;
+  const DeviceNumbers& numbers;
+  bool overlap_previous;
+};
+
+TiledCall::TiledCall(const TiledMask& mask, const stof::AttentionCall& call, Together together)
+    : mask_(mask),
+      call_(call),
+      stream_(static_cast<StreamHandle>(call.stream)),
+      by_item_(mask.extent.batch > 1),
+      mixed_(together.heads),
+      items_(call.memory) {
+  const bool on_device = mask.blocks == nullptr, one_by_one = by_item_ && !(on_device && consecutive(call.items));
+  std::optional<ItemRun> classes = together.classes && !by_item_ ? class_run(call) : std::nullopt;
+  if (call.device_items.count > 0) items_.push_back(device_run(call.device_items));
+  else if (classes && as_planned(*classes) && classes->places <= kMostInGrid) items_.push_back(std::move(*classes));
+  else items_ = item_runs(call, one_by_one ? 1 : std::min(mask.shape.batch, kMostInGrid));
+}
+
+std::int64_t TiledCall::item_of(const ItemRun& run) const { return by_item_ ? call_.items[run.first].index : 0; }
+
+std::span<const HeadRun> TiledCall::heads_of(const ItemRun& run) const {
+  if (mask_.blocks == nullptr) return mask_.all_heads;
+  const auto item = static_cast<std::size_t>(item_of(run));
+  return mixed_ ? std::span(mask_.all_heads).subspan(item, 1) : std::span(mask_.head_runs[item]);
+}
+
+// Whether visit(box) is true of every tensor of every launch.
+template <class Visit>
+bool TiledCall::all_boxes(const Visit& visit) const {
+  for (const ItemRun& run : items_)
+    for (const HeadRun& heads : heads_of(run))
+      for (const TensorBox& box : boxes_of(call_, run, heads, mask_.key_box).all())
+        if (!visit(box)) return false;
+  return true;
+}
+
+bool TiledCall::fits_maps() const { return all_boxes(fits); }
+
+Refusal TiledCall::refuses_maps() const {
+  Refusal refusal;
+  all_boxes([&](const TensorBox& box) { return !(refusal = refuses(box)); });
+  return refusal;
+}
+
+void TiledCall::run(const LaunchPiece& launch) const {
+  const CurrentGpu current(*mask_.gpu);  // encoding a map needs one too
+  with_workspace(*mask_.workspaces, call_.workspace, stream_,
+                 [&](Workspace& workspace) { launch_all(launch, workspace); });
+}
+
+void TiledCall::launch_all(const LaunchPiece& launch, Workspace& workspace) const {
+  for (const ItemRun& run : items_) {
+    const DeviceNumbers numbers =
+        call_.device_items.count > 0 ? numbers_on_device(run, workspace) : write_numbers(run, workspace);
+    const std::span<const HeadRun> all_heads = heads_of(run);
+    for (const HeadRun& heads : all_heads) {
+      const bool behind_numbers = &heads == all_heads.data() && numbers.made;
+      launch_piece(launch, {run, heads, numbers, !behind_numbers}, workspace);
+    }
+  }
+}
+
+// Every item as long as planned, so that the kernel needs no lengths.
+bool TiledCall::as_planned(const ItemRun& run) const {
+  const auto is = [](std::int64_t wanted) { return [wanted](int length) { return length == wanted; }; };
+  return std::all_of(run.query_lengths.begin(), run.query_lengths.end(), is(mask_.extent.queries)) &&
+         std::all_of(run.key_lengths.begin(), run.key_lengths.end(), is(mask_.extent.keys));
+}
+
+TiledCall::DeviceNumbers TiledCall::numbers_on_device(const ItemRun& run, Workspace& workspace) const {
+  const stof::DeviceItems& items = call_.device_items;
+  if (items.starts != nullptr) return {items.lengths, items.lengths, items.starts, items.starts};
+  int* const to = workspace.numbers;
+  place_items(*mask_.gpu, call_, to);
+  const bool packed = items.cu_q != nullptr;
+  return {to, to + run.places, packed ? to + 2 * run.places : nullptr, packed ? to + 3 * run.places : nullptr, true};
+}
+
+TiledCall::DeviceNumbers TiledCall::write_numbers(const ItemRun& run, Workspace& workspace) const {
+  std::pmr::vector<int> values(call_.memory);
+  values.reserve(4 * run.query_lengths.size());
+  DeviceNumbers numbers;
+  const auto add = [&](const std::pmr::vector<int>& more) {
+    const int* const place = workspace.numbers + values.size();
+    values.insert(values.end(), more.begin(), more.end());
+    return place;
+  };
+  if (!as_planned(run)) {
+    numbers.query_lengths = add(run.query_lengths);
+    numbers.key_lengths = add(run.key_lengths);
+  }
+  if (call_.packed && run.places > 1) {
+    numbers.query_starts = add(run.query_starts);
+    numbers.key_starts = add(run.key_starts);
+  }
+  numbers.made = !values.empty();
+  cuda::write_numbers(*mask_.gpu, workspace.numbers, values, stream_);
+  return numbers;
+}
+
+SliceShape TiledCall::shape_of(const ItemRun& run, const HeadRun& heads, const DeviceNumbers& numbers) const {
+  const std::int64_t of_item = mixed_ ? 1 : heads.count;  // slices of an item and a class
+  return {.slices = static_cast<int>(run.places * of_item * run.residues),
+          .heads = static_cast<int>(of_item),
+          .heads_per_kv = static_cast<int>(heads.per_kv),
+          .residues = static_cast<int>(run.residues),
+          .queries = static_cast<int>(mask_.extent.queries),
+          .keys = static_cast<int>(mask_.extent.keys),
+          .first_position = mask_.first_position,
+          .query_lengths = numbers.query_lengths,
+          .key_lengths = numbers.key_lengths,
+          .query_starts = numbers.query_starts,
+          .key_starts = numbers.key_starts};
+}
+
+bool TiledCall::lse_needs_placing(const ItemRun& run) const {
+  return call_.lse != nullptr && call_.lse_strides.row != run.residues;
+}
+
+AttentionOutput TiledCall::output_of(const ItemRun& run, const HeadRun& heads, const Workspace& workspace) const {
+  const AttentionItem& first = call_.items[run.first];
+  AttentionOutput out{};
+  out.values = static_cast<std::uint16_t*>(call_.out) + first.out + heads.first * call_.out_strides.head;
+  out.row_stride = call_.out_strides.row;
+  out.head_stride = call_.out_strides.head;
+  out.item_stride = run.out;
+  out.residue_stride = run.out_class;
+  out.head_dim = static_cast<int>(call_.head_dim);
+  if (lse_needs_placing(run)) {
+    out.lse = workspace.lse;
+    out.lse_head_stride = run.query_rows;
+    out.lse_item_stride = run.query_rows * heads.count;
+  } else if (call_.lse != nullptr) {
+    out.lse = call_.lse + first.lse + heads.first * call_.lse_strides.head;
+    out.lse_head_stride = call_.lse_strides.head;
+    out.lse_item_stride = run.lse;
+  }
+  return out;
+}
+
+void TiledCall::launch_piece(const LaunchPiece& launch, const Piece& piece, Workspace& workspace) const {
+  const auto& [run, heads, numbers, overlap] = piece;
+  const AttentionOutput out = output_of(run, heads, workspace);
+  const ScoreScale scale = score_scale(call_);
+  launch({.mask = mask_,
+          .boxes = boxes_of(call_, run, heads, mask_.key_box),
+          .call = {shape_of(run, heads, numbers), out, scale.log2, scale.cap_log2},
+          .heads = heads,
+          .item = item_of(run),
+          .workspace = workspace,
+          .stream = stream_,
+          .overlap_previous = overlap});
+  if (lse_needs_placing(run)) place_lse(piece, out);
+}
+
+void TiledCall::place_lse(const Piece& piece, const AttentionOutput& out) const {
+  const auto& [run, heads, numbers, overlap] = piece;
+  const int longest = run.query_lengths.empty() ? static_cast<int>(call_.items[run.first].queries)
+                                                : *std::max_element(run.query_lengths.begin(), run.query_lengths.end());
+  LsePlacement placement{.from = out.lse,
+                         .to = call_.lse + call_.items[run.first].lse + heads.first * call_.lse_strides.head,
+                         .from_item = numbers.query_starts != nullptr ? 0 : out.lse_item_stride,
+                         .from_head = out.lse_head_stride,
+                         .to_item = numbers.query_starts != nullptr ? 0 : run.lse,
+                         .to_head = call_.lse_strides.head,
+                         .to_row = call_.lse_strides.row,
+                         .items = static_cast<int>(run.places),
+                         .heads = static_cast<int>(heads.count),
+                         .rows = longest,
+                         .lengths = numbers.query_lengths,
+                         .starts = numbers.query_starts};
+  void* arguments[] = {&placement};
+  const auto chunks = (static_cast<unsigned>(longest) + kMemoryThreads - 1) / kMemoryThreads;
+  place_lse_kernel(*mask_.gpu)
+      .launch(
+          {.grid = {chunks, static_cast<unsigned>(heads.count), static_cast<unsigned>(run.places)}, .stream = stream_},
+          arguments);
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Runs on a GPU like earlier ones allocate nothing, on the host or the device, whatever their lengths, offsets, strides
+ * and kernel: counts what passes malloc and its relatives around a driver that launches nothing (fake_driver.c). Exit
+ * status 77 when the library has no kernels for it. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stof/stof.h"
+#include "tests/capi/fake_driver.h"
+
+int cuMemAlloc_v2(unsigned long long* address, size_t bytes);
+
+enum { kItems = 60, kHeads = 4, kKeyHeads = 2, kLength = 1024, kDim = 64, kRuns = 4, kKept = 2 };
+enum { kBytes = 2 * kItems * kHeads * kLength * kDim };
+
+/* glibc's own, below the names that this program takes over. */
+extern void* __libc_malloc(size_t bytes);
+extern void* __libc_calloc(size_t count, size_t bytes);
+extern void* __libc_realloc(void* memory, size_t bytes);
+extern void* __libc_memalign(size_t alignment, size_t bytes);
+
+static int counting;
+static long allocations;
+
+void* malloc(size_t bytes) {
+  allocations += counting;
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t count, size_t bytes) {
+  allocations += counting;
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* memory, size_t bytes) {
+  allocations += counting;
+  return __libc_realloc(memory, bytes);
+}
+void* aligned_alloc(size_t alignment, size_t bytes) {
+  allocations += counting;
+  return __libc_memalign(alignment, bytes);
+}
+
+static void check(stof_status status) {
+  if (status == STOF_OK) return;
+  fprintf(stderr, "%s\n", stof_last_error());
+  exit(1);
+}
+
+static void* device_memory(size_t bytes) {
+  unsigned long long address = 0;
+  if (cuMemAlloc_v2(&address, bytes) != 0) exit(1);
+  memset((void*)(uintptr_t)address, 0, bytes);
+  return (void*)(uintptr_t)address;
+}
+
+static int32_t lengths[kItems], offsets[kItems + 1];
+static char *q, *k, *v, *out;
+static float* lse;
+static int32_t* numbers; /* of the device */
+static void* workspace;
+static size_t workspace_bytes;
+
+/* Ways to call a plan: each a change to a padded call of full length. */
+typedef void Change(stof_call* call);
+
+static void plain(stof_call* call) { (void)call; }
+static void with_lengths(stof_call* call) { call->q_lengths = call->kv_lengths = lengths; }
+static void packed(stof_call* call) {
+  call->cu_q = call->cu_kv = offsets;
+  call->queries = call->keys = offsets[kItems];
+}
+static void strided_lse(stof_call* call) {
+  with_lengths(call);
+  call->lse = (stof_tensor){lse, kHeads * kLength, 1, kHeads};
+}
+static void misaligned(stof_call* call) {
+  with_lengths(call);
+  call->k.data = k + 2;
+}
+static void with_softcap(stof_call* call) {
+  static const float cap = 20;
+  call->softcap = &cap;
+}
+static void negative_scale(stof_call* call) {
+  static const float scale = -1;
+  with_lengths(call);
+  call->scale = &scale;
+}
+static void with_workspace(stof_call* call) {
+  packed(call);
+  call->workspace = workspace;
+  call->workspace_bytes = workspace_bytes;
+}
+static void lengths_there(stof_call* call) {
+  call->device_q_lengths = call->device_kv_lengths = numbers;
+  call->lengths_status = (stof_lengths_status*)(numbers + 2 * kItems);
+}
+static void offsets_there(stof_call* call) {
+  call->device_cu_q = call->device_cu_kv = numbers;
+  call->queries = call->keys = kItems * kLength / 2;
+  call->lse = (stof_tensor){lse, 0, 1, kHeads};
+}
+static void keys_there(stof_call* call) { call->device_kv_lengths = numbers; }
+
+static const struct {
+  const char* name;
+  Change* change;
+} ways[] = {{"full length", plain},
+            {"lengths", with_lengths},
+            {"offsets", packed},
+            {"LSE by strides", strided_lse},
+            {"misaligned", misaligned},
+            {"softcap", with_softcap},
+            {"negative scale", negative_scale},
+            {"workspace", with_workspace},
+            {"lengths on the device", lengths_there},
+            {"offsets on the device", offsets_there},
+            {"key lengths on the device", keys_there}};
+
+static stof_call padded(int64_t rows) {
+  stof_call call = {.struct_size = sizeof call, .dtype = STOF_F16, .batch = kItems, .queries = rows, .keys = kLength};
+  call.q = (stof_tensor){q, kHeads * rows * kDim, kDim, kHeads * kDim};
+  call.out = (stof_tensor){out, kHeads * rows * kDim, kDim, kHeads * kDim};
+  call.k = (stof_tensor){k, kKeyHeads * kLength * kDim, kDim, kKeyHeads * kDim};
+  call.v = (stof_tensor){v, kKeyHeads * kLength * kDim, kDim, kKeyHeads * kDim};
+  return call;
+}
+
+/* Allocations of runs after the first two, which make what is kept; below 0: nothing was launched. */
+static long allocations_of(const stof_plan* plan, const stof_call* call) {
+  allocations = 0;
+  for (int i = 0; i < kRuns; ++i) {
+    const long before = fake_launches();
+    counting = i >= kKept;
+    check(stof_plan_run(plan, call));
+    counting = 0;
+    if (fake_launches() == before) return -1;
+  }
+  return allocations;
+}
+
+static int failures;
+
+static void expect_none(const char* mask, const char* kernel, const char* way, long found) {
+  if (found == 0) return;
+  printf("%s, %s, %s: %ld allocations in %d runs\n", mask, kernel, way, found, kRuns - kKept);
+  ++failures;
+}
+
+static void expect_launched(const char* mask, const char* kernel, const char* way, const char* wanted) {
+  if (fake_launched(wanted)) return;
+  printf("%s, %s, %s: %s was not launched\n", mask, kernel, way, wanted);
+  ++failures;
+}
+
+static void try_plan(const char* text, const char* kernel, int64_t rows) {
+  stof_mask* mask = NULL;
+  stof_plan* plan = NULL;
+  const stof_shape shape = {sizeof shape, kItems, kHeads, kKeyHeads, rows, kLength, kDim, STOF_F16, 0};
+  check(stof_mask_parse(text, NULL, &mask));
+  const stof_status status = stof_plan_create(mask, &shape, "cuda", kernel, &plan);
+  if (status == STOF_UNSUPPORTED && strstr(stof_last_error(), "build") != NULL) exit(77);
+  check(status);
+  stof_mask_destroy(mask);
+  const int is_decode = strcmp(kernel, "decode_attention") == 0;
+  if (is_decode) { /* items may begin anywhere */
+    check(stof_plan_prepare(plan, rows, 1));
+    check(stof_plan_prepare(plan, rows, rows));
+  }
+  check(stof_plan_workspace_size(plan, &workspace_bytes));
+  workspace = device_memory(workspace_bytes);
+  for (size_t i = 0; i < sizeof ways / sizeof ways[0]; ++i) {
+    stof_call call = padded(rows);
+    ways[i].change(&call);
+    const int listed = call.device_q_lengths != NULL || call.device_cu_q != NULL;
+    if (rows < kLength && call.q_lengths != NULL) call.q_lengths = NULL;
+    if (rows < kLength && (call.cu_q != NULL || listed)) continue; /* whose items have as many queries as keys */
+    fake_forget();
+    expect_none(text, kernel, ways[i].name, allocations_of(plan, &call));
+    if (listed && strcmp(kernel, "row_attention") != 0)
+      expect_launched(text, kernel, ways[i].name, "place_items_kernel");
+  }
+  stof_plan_destroy(plan);
+}
+
+int main(void) {
+  static const char* const kernels[] = {"stream_attention", "band_attention", "gather_attention", "mma_attention",
+                                        "row_attention"};
+  for (int i = 0; i < kItems; ++i) lengths[i] = 1 + i * 7 % (kLength / 2), offsets[i + 1] = offsets[i] + lengths[i];
+  q = device_memory(kBytes + 64), k = device_memory(kBytes + 64);
+  v = device_memory(kBytes + 64), out = device_memory(kBytes + 64);
+  lse = device_memory(sizeof(float) * kItems * kHeads * kLength);
+  numbers = device_memory(sizeof(int32_t) * 4 * kItems);
+  for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; ++i) {
+    try_plan("causal & window(20)", kernels[i], kLength);
+    try_plan("heads(0: window(9), *: causal & window(20))", kernels[i], kLength);
+  }
+  try_plan("dilated(8,4)", "stream_attention", kLength); /* by residue class */
+  try_plan("all", "decode_attention", 4);
+  printf("%d failures of %zu kernels\n", failures, sizeof kernels / sizeof kernels[0] + 1);
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What tests ask of the driver that is none (fake_driver.c). */
+#pragma once
+
+/* Kernels that were launched so far. */
+long fake_launches(void);
+/* Whether one of them had this in its name, since fake_forget(). */
+int fake_launched(const char* part);
+void fake_forget(void);

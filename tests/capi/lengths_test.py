@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Lengths and offsets that libstof.so reads where the plan's device does: against the definition, and in graphs that are
+replayed after they have changed.
+
+usage: lengths_test.py LIBSTOF.SO cpu|cuda    exit status 77 when the device is not there
+"""
+
+import struct
+import sys
+import unittest
+
+import c_library
+from c_library import F16, F32
+from memory import open_memory, pack
+from problem import UNTOUCHED, Problem
+
+DEVICE, PATH = sys.argv.pop(), sys.argv.pop()
+try:
+    MEMORY = open_memory(DEVICE)
+except OSError as missing:
+    print(f"skipped: no GPU to test on: {missing}")
+    sys.exit(77)
+STOF = c_library.Stof(PATH)
+
+MASKS = {
+    "causal & window(5)": lambda b, h, p, j: j <= p and p - j <= 5,
+    "window(3) | global(2)": lambda b, h, p, j: abs(p - j) <= 3 or p < 2 or j < 2,
+}
+KERNELS = ("auto",) if DEVICE == "cpu" else (
+    "row_attention", "stream_attention", "band_attention", "gather_attention", "mma_attention")  # fmt: skip
+
+
+def lists_of(problem):
+    """Numbers of the problem's items, by the names of fields of a call."""
+    if problem.packed:
+        return {"device_cu_q": problem.starts(0), "device_cu_kv": problem.starts(1)}
+    queries, keys = zip(*problem.lengths)
+    return {"device_q_lengths": queries, "device_kv_lengths": keys}
+
+
+def packed_numbers(numbers):
+    return struct.pack(f"<{len(numbers)}i", *numbers)
+
+
+class Lengths(unittest.TestCase):
+    def planned(self, text, problem, kernel):
+        mask = STOF.parse(text)
+        self.addCleanup(STOF.library.stof_mask_destroy, mask)
+        try:
+            plan = STOF.plan(mask, problem.shape, DEVICE, kernel=kernel)
+        except c_library.Failure as refused:  # by a GPU that it is not written for
+            self.assertEqual((DEVICE, refused.status), ("cuda", 3))
+            return None
+        self.addCleanup(STOF.library.stof_plan_destroy, plan)
+        return plan
+
+    def on_device(self, problem):
+        """A call that knows its lengths from lists on the device."""
+        call = problem.on(MEMORY)
+        call.q_lengths = call.kv_lengths = call.cu_q = call.cu_kv = None
+        for name, numbers in lists_of(problem).items():
+            call.kept[name] = MEMORY.allocate(packed_numbers(numbers))
+            setattr(call, name, call.kept[name].address)
+        call.kept["status"] = MEMORY.allocate(packed_numbers((-7, -7)))
+        call.lengths_status = call.kept["status"].address
+        return call
+
+    def status(self, call):
+        return struct.unpack("<2i", call.kept["status"].read())
+
+    def test_every_kernel(self):
+        lengths = [(70, 70), (3, 7), (0, 5), (9, 9), (65, 66)]
+        for kernel in KERNELS:
+            for packed in (False, True):
+                for order in ("bhsd", "bshd"):
+                    for text, allowed in MASKS.items():
+                        with self.subTest(kernel=kernel, packed=packed, order=order, mask=text):
+                            problem = Problem(batch=5, queries=70, keys=70, lengths=lengths, packed=packed, order=order,
+                                              dtype=F32 if DEVICE == "cpu" else F16)  # fmt: skip
+                            plan = self.planned(text, problem, kernel)
+                            if plan is None:
+                                continue
+                            call = self.on_device(problem)
+                            STOF.run(plan, call)
+                            self.assertLess(problem.worst(call, allowed), 1)
+                            self.assertEqual(self.status(call), (0, -1))
+
+    @unittest.skipUnless(DEVICE == "cuda", "graphs are of CUDA")
+    def test_a_graph_follows_them(self):
+        for kernel in KERNELS:
+            for packed in (False, True):
+                with self.subTest(kernel=kernel, packed=packed):
+                    self.replay(kernel, packed)
+
+    def replay(self, kernel, packed):
+        text, allowed = "causal & window(5)", MASKS["causal & window(5)"]
+        make = lambda lengths: Problem(batch=3, queries=300, keys=300, heads=2, kv_heads=1, d=64, lengths=lengths,
+                                       packed=packed, dtype=F16, order="bshd", seed=len(lengths))  # fmt: skip
+        first = make([(300, 300), (300, 300), (300, 300)])
+        plan = self.planned(text, first, kernel)
+        if plan is None:
+            return
+        call = self.on_device(first)
+        size = STOF.workspace_size(plan)
+        workspace = MEMORY.allocate(b"\xff" * size)
+        call.workspace, call.workspace_bytes = workspace.address if size else None, size
+        call.stream = MEMORY.stream().value
+        STOF.run(plan, call)
+        launch = MEMORY.recorded(call.stream, lambda: STOF.run(plan, call))
+        for lengths in ([(300, 300), (1, 1), (64, 64)], [(0, 0), (300, 300), (129, 129)], [(7, 7), (0, 0), (0, 0)],
+                        [(300, 300), (300, 300), (299, 299)]):  # fmt: skip
+            problem = make(lengths)
+            self.put(problem, call)
+            launch()
+            self.assertLess(problem.worst(call, allowed), 1, lengths)
+            self.assertEqual(self.status(call), (0, -1))
+
+    def put(self, problem, call):
+        """The problem's tensors and lists, in the memory of a call of a problem that is no smaller."""
+        there = problem.on(MEMORY)
+        for name in ("q", "k", "v"):
+            call.kept[name].write(there.kept[name].read().ljust(call.kept[name].size, b"\xff"))  # NaN behind them
+        call.kept["out"].write(pack([UNTOUCHED] * (call.kept["out"].size // 2), F16))
+        call.kept["lse"].write(pack([UNTOUCHED] * (call.kept["lse"].size // 4), F32))
+        for name, numbers in lists_of(problem).items():
+            call.kept[name].write(packed_numbers(numbers))
+        MEMORY.synchronize()
+
+    def test_lists_that_cannot_be(self):
+        lengths = [(70, 70), (0, 0), (0, 0)]
+        for kernel in KERNELS:
+            for packed in (False, True):
+                with self.subTest(kernel=kernel, packed=packed):
+                    problem = Problem(batch=3, queries=70, keys=70, lengths=lengths, packed=packed, dtype=F16)
+                    plan = self.planned("causal & window(5)", problem, kernel)
+                    if plan is None:
+                        continue
+                    call = self.on_device(problem)
+                    name, numbers, message = (
+                        ("device_cu_kv", (0, 70, 71, 60), "attention: cu_kv falls from 71 to 60 at offset 3") if packed else
+                        ("device_q_lengths", (70, 71, -1), "attention: q_lengths of item 1 is 71; accepted: 0..70"))  # fmt: skip
+                    call.kept[name] = MEMORY.allocate(packed_numbers(numbers))
+                    setattr(call, name, call.kept[name].address)
+                    if DEVICE == "cpu":
+                        with self.assertRaises(c_library.Failure) as failed:
+                            STOF.run(plan, call)
+                        self.assertEqual(failed.exception.text, message)
+                        continue
+                    STOF.run(plan, call)
+                    self.assertLess(problem.worst(call, MASKS["causal & window(5)"]), 1)
+                    self.assertEqual(self.status(call), (2, 1))
+
+
+if __name__ == "__main__":
+    unittest.main()
