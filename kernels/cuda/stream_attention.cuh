@@ -24,8 +24,17 @@ __device__ __forceinline__ void prepare(typename Traits::Team& team) {
   }
 }
 
+// Where in the order of row blocks a team begins. Where each gets one at most, every other team of a multiprocessor
+// counts from the other end, so that who has a long one has a short one beside it, or none.
+template <class Traits>
+__device__ __forceinline__ int first_place(int team, const StreamParams& p) {
+  const int ctas = static_cast<int>(gridDim.x), cta = static_cast<int>(blockIdx.x);
+  const bool once = p.call.shape.slices * p.layout.item_count <= ctas * Traits::kTeams;
+  return team * ctas + (once && team % 2 != 0 ? ctas - 1 - cta : cta);
+}
+
 // out = softmax(scale q k^T, over the allowed keys) v, per slice; rows without a key give 0 and LSE -inf.
-// Grid: at most slices * items / kTeams CTAs of kThreads, kCtas an SM; long lists of items are dealt from p.queue.
+// Grid: at most slices * items CTAs of kThreads, kCtas an SM; long lists of items are dealt from p.queue.
 // Needs: 16-byte aligned rows (tensor maps), keys past p.call.shape.keys forbidden by the words or by key_lengths.
 // Writes: rows below query_lengths of every slice, each once, by the team that held the row block (or its last part).
 template <class Traits>
@@ -45,10 +54,8 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
     give_registers<Traits::kLoaderRegisters>();
     const int team = warp % Traits::kTeams, role = warp / Traits::kTeams;
     StreamLoader<Traits> loader{shared.teams[team], maps, p, {}, {}};
-    if (role == 0) {
-      const int ctas = static_cast<int>(gridDim.x);
-      loader.run(team * ctas + static_cast<int>(blockIdx.x), ctas * Traits::kTeams);
-    } else if (role == 1 && Traits::kValueLoaders) loader.run_values();
+    if (role == 0) loader.run(first_place<Traits>(team, p), static_cast<int>(gridDim.x) * Traits::kTeams);
+    else if (role == 1 && Traits::kValueLoaders) loader.run_values();
   } else {
     take_registers<Traits::kConsumerRegisters>();
     StreamConsumer<Traits> consumer(shared.teams[group / Traits::kTeamSize], maps, p, group);

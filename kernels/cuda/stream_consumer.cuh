@@ -47,7 +47,7 @@ struct StreamConsumer {
       attend(slot, steps, steps - uniform(team.blocks[slot].full_steps));
       release_q();
       rows.sum_over_columns();
-      if (Traits::kGroups == 1 || gather()) finish(slot);
+      if (Traits::kGroups == 1 || gather(steps)) finish(slot);
       if constexpr (Traits::kQueries > 1) to_release = slot;
     }
     if (elected()) wait_stores_read();
@@ -251,14 +251,14 @@ struct StreamConsumer {
     to_release = -1;
   }
 
-  // Adds the results of the other groups to the first one's, which finishes the rows.
-  __device__ __forceinline__ bool gather() {
+  // Adds the results of the other groups that had steps to the first one's, which finishes the rows.
+  __device__ __forceinline__ bool gather(int steps) {
     constexpr int kTeamThreads = 128 * Traits::kGroups;
     named_barrier<kTeamThreads>(team_barrier_id);  // the first group has read what the others left last time
-    if (rank > 0) leave_partial(team.partials[rank - 1] + thread, out, rows);
+    if (rank > 0 && rank < steps) leave_partial(team.partials[rank - 1] + thread, out, rows);
     named_barrier<kTeamThreads>(team_barrier_id);
     if (rank > 0) return false;
-    for (int group = 1; group < Traits::kGroups; ++group)
+    for (int group = 1; group < min(Traits::kGroups, steps); ++group)
       add_partial(team.partials[group - 1] + thread, out, rows, p.call.scale_log2);
     return true;
   }

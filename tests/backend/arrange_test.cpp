@@ -122,8 +122,10 @@ MaskExtent random_extent(unsigned seed) {
 }
 
 TEST(ArrangeStream, SaysWhatTheMaskSays) {
-  constexpr StreamArrangement kShapes[] = {{1, 1, 0}, {1, 1, 2}, {2, 1, 3}, {2, 2, 0}, {2, 2, 1}, {3, 1, 2}, {4, 1, 4}};
-  for (unsigned seed = 0; seed < 140; ++seed) {
+  constexpr StreamArrangement kShapes[] = {{1, 1, 0},    {1, 1, 2},    {2, 1, 3},    {2, 2, 0},    {2, 2, 1},
+                                           {3, 1, 2},    {4, 1, 4},    {1, 1, 0, 4}, {1, 1, 2, 2}, {2, 1, 3, 1},
+                                           {2, 2, 0, 1}, {3, 1, 2, 1}, {4, 1, 0, 1}};
+  for (unsigned seed = 0; seed < 260; ++seed) {
     const MaskExtent extent = random_extent(seed);
     const Mask expression = RandomMask(seed, extent, true).expression(2);
     SCOPED_TRACE(testing::Message() << "seed " << seed << " " << expression.text());
@@ -159,6 +161,41 @@ TEST(ArrangeStream, OrdersTilesByWhoNeedsThem) {
       }
     }
   }
+}
+
+// Rows of the item's row block that have a key in step `n`.
+int rows_with_a_key(const ArrangedStream& arranged, const StreamArrangement& how, const StreamItem& item, int n) {
+  int rows = 0;
+  for (int part = 0; part < how.parts; ++part)
+    for (int row = 0; row < 64; ++row) {
+      bool any = false;
+      for (int tile = 0; tile < how.tiles; ++tile) {
+        const int state = arranged.steps[static_cast<std::size_t>(
+            ((item.first_step + n) * how.tiles + tile) * (1 + how.parts) + 1 + part)];
+        any |= state == TileState::kFull;
+        for (int key = 0; state >= 0 && key < 64; ++key) any |= bit(arranged.words.data() + state * 128, row, key);
+      }
+      rows += any;
+    }
+  return rows;
+}
+
+// A row whose first key comes in a later step costs that step twice.
+TEST(ArrangeStream, TheFirstStepsHaveAKeyForAsManyRowsAsAny) {
+  for (const char* text : {"causal & window(200)", "window(100)", "window(300) | global(5)", "strided(48)",
+                           "documents([0,255,420]) & causal", "bigbird(64,3,2,3,1)", "causal & (window(90) | sink(4))"})
+    for (const StreamArrangement how :
+         {StreamArrangement{1, 1, 0, 1}, {1, 1, 0, 4}, {2, 1, 0, 1}, {2, 2, 0, 1}, {3, 1, 0, 1}, {4, 1, 0, 1}}) {
+      const BoundMask mask(parse(text), {.queries = 768, .keys = 768});
+      const ArrangedStream arranged =
+          arrange_stream(pack_blocks(mask, {.block_q = 64 * how.parts, .block_kv = 64, .key_step = 8}), how);
+      for (const StreamItem& item : arranged.items)
+        for (int n = 1; n < item.steps; ++n)
+          for (int first = 0; first < std::min(how.covering, n); ++first)
+            EXPECT_GE(rows_with_a_key(arranged, how, item, first),
+                      rows_with_a_key(arranged, how, item, n) * (how.tiles == 1))
+                << text << " " << how.parts << " parts, row " << item.row << " step " << n;
+    }
 }
 
 TEST(ArrangeStream, SplitsStayWithinTheBitsOfAnItem) {

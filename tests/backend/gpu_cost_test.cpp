@@ -228,15 +228,15 @@ TEST(GpuCosts, AFileThatCannotBeReadIsSaidAndNotUsed) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "cuda-attention.json";
   for (const char* text :
-       {"", "[]", R"({"format": 3})", R"({"format": 2, "device": "x", "microseconds": {"decode": [1, 2, 3]}})",
-        R"({"format": 3, "device": "x", "microseconds": {"decode": [1, 2]}})",
-        R"({"format": 3, "device": "x", "microseconds": {"decode": [1, 2, -3]}})",
-        R"({"format": 3, "device": "x", "microseconds": {"decode": [1, 2, "3"]}})"}) {
+       {"", "[]", R"({"format": 4})", R"({"format": 3, "device": "x", "microseconds": {"decode": [1, 2, 3]}})",
+        R"({"format": 4, "device": "x", "microseconds": {"decode": [1, 2]}})",
+        R"({"format": 4, "device": "x", "microseconds": {"decode": [1, 2, -3]}})",
+        R"({"format": 4, "device": "x", "microseconds": {"decode": [1, 2, "3"]}})"}) {
     std::ofstream(file) << text;
     const CostsInUse found = read_costs(file, "x");
     EXPECT_TRUE(found.ignored) << text;
     EXPECT_EQ(found.source, "built in: " + file.string() +
-                                " is no calibration of format 3; `stof calibrate --device cuda` writes one");
+                                " is no calibration of format 4; `stof calibrate --device cuda` writes one");
   }
 }
 

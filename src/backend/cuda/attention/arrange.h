@@ -15,6 +15,7 @@ struct StreamArrangement {
   int parts = 1;       // 64-row parts of a row block
   int tiles = 1;       // 64-key tiles of a step
   int most_steps = 0;  // row blocks with more are split; 0: never
+  int covering = 0;    // the first steps, that have a key for as many rows as any: later ones compare with their scores
 };
 
 // The first slot of a split row block is 16 bits of its items.

@@ -12,9 +12,16 @@ namespace {
 
 constexpr int kMostParts = 4, kMostSplits = 64;
 
+// What a 64-row part needs of a tile.
+struct PartOfTile {
+  int state = TileState::kUnused;
+  int rows = 0;  // that have a key in it
+};
+
 struct Tile {
   int key_start = 0;
   std::array<int, kMostParts> states = {};
+  int rows = 0;  // of all parts
 };
 
 class StreamArranger {
@@ -25,7 +32,7 @@ class StreamArranger {
         all_((1u << how.parts) - 1),
         known_(layout.bitmaps.size() / static_cast<std::size_t>(layout.format.block_q) *
                    static_cast<std::size_t>(how.parts),
-               kUnknown) {
+               {.state = kUnknown}) {
     STOF_CHECK(layout.format.block_q == 64 * how.parts && layout.format.block_kv == 64 && how.parts <= kMostParts);
   }
 
@@ -54,28 +61,36 @@ class StreamArranger {
     return {inside.begin - first, inside.end - first};
   }
 
-  int state(const BlockEntry& entry, int part, Range rows) {
-    if (entry.full()) return TileState::kFull;
-    if ((entry.parts >> part & 1) == 0) return TileState::kUnused;
-    if (rows.size() < layout_.format.block_q) return state_of_bitmap(entry.bitmap, part, rows);
-    int& known = known_[static_cast<std::size_t>(std::int64_t{entry.bitmap} * how_.parts + part)];
-    if (known == kUnknown) known = state_of_bitmap(entry.bitmap, part, rows);
+  static Range rows_of_part(int part, Range rows) {
+    const Range inside = intersect({rows.begin - 64 * part, rows.end - 64 * part}, {0, 64});
+    return inside.empty() ? Range{} : inside;
+  }
+
+  PartOfTile part_of(const BlockEntry& entry, int part, Range rows) {
+    if (entry.full()) return {TileState::kFull, static_cast<int>(rows_of_part(part, rows).size())};
+    if ((entry.parts >> part & 1) == 0) return {};
+    if (rows.size() < layout_.format.block_q) return part_of_bitmap(entry.bitmap, part, rows);
+    PartOfTile& known = known_[static_cast<std::size_t>(std::int64_t{entry.bitmap} * how_.parts + part)];
+    if (known.state == kUnknown) known = part_of_bitmap(entry.bitmap, part, rows);
     return known;
   }
 
   // Rows that do not exist are not written: whatever their bits, the tile may count as full.
-  int state_of_bitmap(int bitmap, int part, Range rows) {
+  PartOfTile part_of_bitmap(int bitmap, int part, Range rows) {
     TileRows bits{};
     bool full = true;
+    int covered = 0;
+    const Range there = rows_of_part(part, rows);
     const auto first = std::int64_t{bitmap} * layout_.format.block_q + 64 * part;
     for (std::int64_t row = 0; row < 64; ++row) {
       const std::uint64_t word = layout_.bitmaps[static_cast<std::size_t>(first + row)];
       bits[static_cast<std::size_t>(row)] = word;
-      full &= !rows.contains(64 * part + row) || word == ~std::uint64_t{0};
+      full &= !there.contains(row) || word == ~std::uint64_t{0};
+      covered += there.contains(row) && word != 0;
     }
-    if (full) return TileState::kFull;
+    if (full) return {TileState::kFull, covered};
     const TileWords words = in_register_order(bits);
-    return pool_.intern({words.begin(), words.end()});
+    return {pool_.intern({words.begin(), words.end()}), covered};
   }
 
   unsigned users(const Tile& tile) const {
@@ -94,7 +109,8 @@ class StreamArranger {
   }
 
   // First what every part needs but is partial; then what some parts need, in turns, so that while one works another
-  // need not wait for a whole run of tiles that are not its own; last what is full for all.
+  // need not wait for a whole run of tiles that are not its own; last what is full for all. In front of all, tiles with
+  // a key for as many rows as any (cover).
   void order_tiles(int group, std::int64_t block) {
     const Range rows = rows_of(block);
     const std::int64_t* begin = layout_.row_begin.data() + group * (layout_.row_blocks + 1) + block;
@@ -107,15 +123,38 @@ class StreamArranger {
         continue;
       }
       Tile tile{.key_start = entry.key_start};
-      for (int part = 0; part < how_.parts; ++part)
-        tile.states[static_cast<std::size_t>(part)] = state(entry, part, rows);
+      for (int part = 0; part < how_.parts; ++part) {
+        const PartOfTile needs = part_of(entry, part, rows);
+        tile.states[static_cast<std::size_t>(part)] = needs.state;
+        tile.rows += needs.rows;
+      }
       if (whole(tile)) whole_.push_back(entry.key_start);
       else if (const unsigned parts = users(tile); parts == all_) tiles_.push_back(tile);
       else of_some_.emplace_back(seen[parts]++, tile);
     }
     std::stable_sort(of_some_.begin(), of_some_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [turn, tile] : of_some_) tiles_.push_back(tile);
+    cover(rows);
     if (how_.tiles == 2 && (tiles_.size() + whole_.size()) % 2 != 0) fill_up();
+  }
+
+  // A step in which a row has its first scores is computed twice (settle of kernels/cuda/stream_consumer.cuh), but for a
+  // warpgroup's first one: the first steps have a key for as many rows as any.
+  void cover(Range rows) {
+    const auto fewer_rows = [](const Tile& a, const Tile& b) { return a.rows < b.rows; };
+    const auto count = static_cast<std::size_t>(how_.covering * how_.tiles);
+    for (std::size_t i = 0; i < std::min(count, tiles_.size()); ++i) {
+      const auto at = tiles_.begin() + static_cast<std::ptrdiff_t>(i),
+                 most = std::max_element(at, tiles_.end(), fewer_rows);
+      if (most->rows == rows.size() || whole_.empty()) {
+        std::rotate(at, most, most + 1);
+        continue;
+      }
+      Tile whole{.key_start = whole_.front(), .rows = static_cast<int>(rows.size())};
+      whole.states.fill(TileState::kFull);
+      tiles_.insert(at, whole);
+      whole_.erase(whole_.begin());
+    }
   }
 
   // The first step of an odd number of tiles, with keys that are not there.
@@ -178,8 +217,8 @@ class StreamArranger {
 
   const BlockLayout& layout_;
   const StreamArrangement how_;
-  const unsigned all_;      // parts
-  std::vector<int> known_;  // [bitmap][part]: its state
+  const unsigned all_;             // parts
+  std::vector<PartOfTile> known_;  // [bitmap][part]
   PatternPool pool_{1};
   ArrangedStream out_;
   // Of the row block at work: tiles in order, and behind them the keys of those that are full for every part.

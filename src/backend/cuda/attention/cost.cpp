@@ -50,9 +50,11 @@ ListedTiles tiles_of(const AttentionProblem& problem, const BlockStats& stats, i
 struct Cost {
   const ListCosts& costs;
   double cap_us;  // of a step
+  double used;    // of a partial step's parts
   double scale;   // of steps
   double operator()(const Piece& piece) const {
-    const double full = costs[ListTerm::full] + cap_us, partial = costs[ListTerm::partial] + cap_us;
+    const double full = costs[ListTerm::full] + cap_us,
+                 partial = (costs[ListTerm::partial] + cap_us) * (1 - costs[ListTerm::unused] * (1 - used));
     return costs[ListTerm::item] + (piece.parts > 1 ? costs[ListTerm::part] : 0) +
            (piece.full * full + piece.partial * partial) * scale;
   }
@@ -76,12 +78,29 @@ struct Walk {
   int tiles;
   double teams;
   bool shared, dealt;
+  double used = 1;    // of a partial step's parts
   double cap_us = 0;  // of a step, while all teams work: they share what caps scores
 };
 
 // `tiles` 64 x 64 tiles a step of each of so many teams on a multiprocessor.
 double cap_us(const AttentionProblem& problem, int tiles, double teams) {
   return problem.shape.capped ? kCapUs * tiles * teams : 0;
+}
+
+double tiles_in(const ListedTiles& listed) {
+  double tiles = 0;
+  for (const BlockStats::Bin& bin : listed.row_blocks)
+    tiles += static_cast<double>(bin.count) * (bin.full + bin.partial);
+  return tiles;
+}
+
+// Of the 64-row parts of `listed` tiles that are not full, the share that has an allowed pair, when row blocks of one
+// part have tiles of their own, `single`.
+double used_parts(const ListedTiles& listed, const ListedTiles& single, int parts) {
+  double full = 0, partial = 0;
+  for (const BlockStats::Bin& bin : listed.row_blocks)
+    full += static_cast<double>(bin.count) * bin.full, partial += static_cast<double>(bin.count) * bin.partial;
+  return partial > 0 ? std::clamp((tiles_in(single) / parts - full) / partial, 1.0 / parts, 1.0) : 1;
 }
 
 double predict_walk(const AttentionProblem& problem, std::span<const Piece> pieces, const Walk& walk) {
@@ -93,7 +112,7 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
     most_parts = std::max(most_parts, piece.parts);
   }
   const ListCosts& costs = walk.costs;
-  const std::vector<SamePieces> all = priced(pieces, {costs, walk.cap_us, 1}, 1);
+  const std::vector<SamePieces> all = priced(pieces, {costs, walk.cap_us, walk.used, 1}, 1);
   double total = 0;
   for (const SamePieces& same : all) total += same.cost * same.count;
   const auto longest = [&](const std::vector<SamePieces>& of) {
@@ -105,10 +124,11 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
   if (walk.shared) {
     // Teams of a multiprocessor share it, and who is left alone is faster: between what all of them do together and the
     // longest schedule of one.
-    const double alone = longest(priced(pieces, {costs, walk.cap_us, costs[ListTerm::alone]}, 1));
+    const double alone = longest(priced(pieces, {costs, walk.cap_us, walk.used, costs[ListTerm::alone]}, 1));
     work = std::cbrt(std::pow(total / walk.teams, 3) + std::pow(alone, 3));
   } else {
-    work = longest(priced(pieces, {costs, walk.cap_us, load_factor(costs[ListTerm::alone], count, walk.teams)}, 1));
+    work = longest(
+        priced(pieces, {costs, walk.cap_us, walk.used, load_factor(costs[ListTerm::alone], count, walk.teams)}, 1));
   }
   // The slices of the last section begin when the others end.
   const double slices = slices_of(problem);
@@ -120,7 +140,7 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
   const double before = sections.before_last(static_cast<int>(slices)),
                last = (slices - before * sections.width) / slices;
   if (before > 0) {
-    const std::vector<SamePieces> end = priced(pieces, {costs, walk.cap_us, costs[ListTerm::last]}, last);
+    const std::vector<SamePieces> end = priced(pieces, {costs, walk.cap_us, walk.used, costs[ListTerm::last]}, last);
     const auto with = [&](double us) { return total * (1 - last) / walk.teams + costs[ListTerm::tail] * us; };
     // Most of the time it is hidden even at its worst, and the schedule need not be followed.
     if (with(most_makespan(end, walk.teams)) > work) work = std::max(work, with(makespan(end, walk.teams)));
@@ -178,6 +198,7 @@ double predict_stream(const AttentionProblem& problem, const Pricing& pricing, c
                        .teams = static_cast<double>(pricing.caps.cores * instance.ctas * instance.teams),
                        .shared = instance.ctas * instance.teams > 1,
                        .dealt = true,
+                       .used = used_parts(listed, stream_tiles(problem, *stats_of(problem, 1)), instance.parts),
                        .cap_us = cap_us(problem, instance.parts * instance.tiles, instance.ctas * instance.teams)});
 }
 
@@ -192,6 +213,7 @@ double predict_mma(const AttentionProblem& problem, const Pricing& pricing, cons
                        .teams = pricing.caps.cores * ctas,
                        .shared = ctas > 1,
                        .dealt = false,
+                       .used = used_parts(listed, mma_tiles(problem, *stats_of(problem, 1)), instance.parts),
                        .cap_us = cap_us(problem, instance.parts, ctas)});
 }
 

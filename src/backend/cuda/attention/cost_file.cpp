@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 3;  // of the file: changes with the terms and with what they are of
+constexpr int kFormat = 4;  // of the file: changes with the terms and with what they are of
 
 std::size_t terms_of(const std::string& key) {
   if (key.starts_with("band_")) return BandTerm::count;

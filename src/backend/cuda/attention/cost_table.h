@@ -29,6 +29,7 @@ struct ListTerm {
     overlap,  // the share of the smaller of work and traffic that is not hidden by the larger
     last,     // steps of the last section, in relation to the others
     merge,    // a further part of the row block that is cut into most: one CTA adds all of them up
+    unused,   // what a step with a mask takes less for 64-row parts that do not use it, a share of the parts' cost
     count
   };
 };

@@ -81,7 +81,10 @@ ArrangedStream arrange_lists(const BlockLayout& layout, const ListShape& shape, 
     heaviest = std::max(heaviest, begin[1] - begin[0]);
   }
   const int steps = static_cast<int>(ceil_div(heaviest, shape.tiles));
-  return arrange_stream(layout, {.parts = shape.parts, .tiles = shape.tiles, .most_steps = most_steps(steps, splits)});
+  return arrange_stream(layout, {.parts = shape.parts,
+                                 .tiles = shape.tiles,
+                                 .most_steps = most_steps(steps, splits),
+                                 .covering = shape.covering});
 }
 
 void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, std::int64_t teams) {

@@ -30,6 +30,7 @@ struct ListedMask : TiledMask {
 struct ListShape {
   int parts, tiles, head_dim;
   bool queued = false;  // more than kRoundsDealt rounds of row blocks come from a queue
+  int covering = 0;     // see StreamArrangement
 };
 
 // Row blocks of up to so many rounds are dealt in turns: a queue's atomic before each costs more than it balances.

@@ -17,7 +17,7 @@ struct StreamMask : ListedMask {
 };
 
 ListShape list_shape(const StreamInstance& instance) {
-  return {instance.parts, instance.tiles, instance.head_dim, true};
+  return {instance.parts, instance.tiles, instance.head_dim, true, instance.groups};
 }
 
 // Its plans but for splits and their times.
@@ -134,7 +134,8 @@ void run_stream(const AttentionPlan&, const ArrangedMask& arranged, const stof::
     const StreamGroup& group = mask.groups[static_cast<std::size_t>(launch.heads.group)];
     const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * group.item_count, "row blocks of a launch");
     const int teams = mask.instance.teams;
-    const int grid = std::min((total + teams - 1) / teams, device.caps.cores * mask.instance.ctas);
+    // A row block has a multiprocessor to itself as long as there are some: its teams share what it has.
+    const int grid = std::min(total, device.caps.cores * mask.instance.ctas);
     StreamParams params{.call = launch.call,
                         .layout = mask.layout(launch),
                         .section = std::min(mask.sections.width, launch.call.shape.slices),
