@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <memory>
 
 #include "cli/gpu_grid.h"
@@ -54,14 +53,13 @@ void add_samples(const Json& row, const Device& device, Samples& samples) {
   std::vector<View> views;
   views.push_back(plain_view(mask, one.shape));
   if (std::optional<View> view = view_by_residue(mask, one.shape)) views.push_back(std::move(*view));
-  const double kNearBestPower = getenv("POW") ? atof(getenv("POW")) : 3;  // of a plan's weight: one that is far behind only has to stay there
+  constexpr double kNearBestPower = 3;  // of a plan's weight: one that is far behind only has to stay there
   const double best = best_us(row);
   for (const View& view : views) {
     const auto problem = std::make_shared<const AttentionProblem>(problem_of(view, device));
     const auto runs = static_cast<double>(view.runs);
     for (const Json& plan : row.at("plans")) {
       const NamedPlan named{plan.at("kernel"), plan.at("instance"), plan.at("splits")};
-      if (getenv("NODEC") && one.shape.queries <= 16 && named.kernel != "decode_attention") continue;
       if (!plan.contains("us") || plan.at("residues") != view.residues || !cuda::is_priced(named, one.shape.dtype))
         continue;
       const double us = plan.at("us").get<double>() - (runs - 1) * device.backend->launch_us;
