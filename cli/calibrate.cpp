@@ -126,9 +126,12 @@ void report_regret(const Json& rows, Json& results, bool print) {
 void calibrate(const CalibrateOptions& options) {
   check_outputs({{"--json", options.json, true}, {"--out", options.out}, {"--source", options.source}});
   Device device = open_device(options.device == "auto" ? "cpu" : options.device);
-  if (options.softcap && (!options.regret || device.backend->memory == nullptr))
+  if ((options.softcap || options.grouped) && (!options.regret || device.backend->memory == nullptr))
     fail(ErrorKind::invalid_argument,
-         "--softcap is for problems of a GPU that nothing is fitted to; accepted with it: --device cuda --regret");
+         "{} is for problems of a GPU that nothing is fitted to; accepted with it: --device cuda --regret",
+         options.grouped ? "--grouped" : "--softcap");
+  if (options.softcap && options.grouped)
+    fail(ErrorKind::invalid_argument, "--softcap and --grouped are of other problems each; accepted: one of them");
   if (options.softcap && !(*options.softcap > 0))
     fail(ErrorKind::invalid_argument, "--softcap is {}; accepted: above 0", *options.softcap);
   if (device.backend->memory != nullptr) return calibrate_gpu(options, device);
@@ -166,6 +169,8 @@ void add_calibrate(CLI::App& app) {
   command->add_flag("--regret", options->regret, "measure what the choice loses, on other problems; nothing is kept");
   command->add_option("--softcap", options->softcap,
                       "of a GPU, with --regret: other problems, with scores that are capped at X");
+  command->add_flag("--grouped", options->grouped,
+                    "of a GPU, with --regret: other problems, of few queries whose heads share keys");
   command->add_flag("--quick", options->quick, "a few small problems only, to see that it works");
   command->add_option("--out", options->out, "write the table into FILE (default: where choices look for it)");
   command->add_option("--times", options->times, "of a GPU: take the measurements from FILE, which --json wrote");

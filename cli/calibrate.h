@@ -14,6 +14,7 @@ struct CalibrateOptions {
   std::vector<std::string> only;  // what problems have in their names, one of them; empty: all problems
   bool regret = false, quick = false, resume = false;
   std::optional<float> softcap;  // problems whose scores are capped, in place of the others
+  bool grouped = false;          // problems whose query heads share keys, in place of the others
 };
 
 void calibrate_gpu(const CalibrateOptions& options, const Device& device);

@@ -35,9 +35,10 @@ bool wanted(const CalibrateOptions& options, const std::string& id) {
 }
 
 std::vector<GpuCase> grid_of(const CalibrateOptions& options) {
-  std::vector<GpuCase> grid = options.softcap  ? gpu_capped_grid(*options.softcap)
-                              : options.regret ? gpu_held_out_grid()
-                                               : gpu_calibration_grid();
+  std::vector<GpuCase> grid = options.softcap   ? gpu_capped_grid(*options.softcap)
+                              : options.grouped ? gpu_grouped_grid()
+                              : options.regret  ? gpu_held_out_grid()
+                                                : gpu_calibration_grid();
   std::erase_if(grid, [&](const GpuCase& one) { return !wanted(options, one.id()); });
   if (grid.empty()) none_wanted();
   if (options.quick) grid.resize(std::min<std::size_t>(3, grid.size()));

@@ -102,7 +102,7 @@ Json time_grid_case(const GridCase& one, const Device& device) {
                              .dtype = one.dtype};
   const Mask mask = parse(one.mask);
   const BoundMask bound(mask, {.queries = one.queries, .keys = one.keys, .heads = kHeads});
-  AttentionProblem problem{.shape = shape, .stats = measure(bound, device.backend->attention_block_sizes)};
+  AttentionProblem problem{.shape = shape, .stats = measure(bound, device.backend->attention_block_sizes(shape, 1))};
   problem.partial_live = partial_live_share(bound);
   const Choice choice = choose(device.backend->attention, problem, device.caps);
   Json plans = Json::array();

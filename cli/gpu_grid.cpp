@@ -114,4 +114,34 @@ std::vector<GpuCase> gpu_capped_grid(float softcap) {
   return cases;
 }
 
+std::vector<GpuCase> gpu_grouped_grid() {
+  const auto one = [](std::string mask, std::int64_t batch, std::array<std::int64_t, 2> heads,
+                      std::array<std::int64_t, 2> lengths, std::int64_t d, DType dtype = DType::f16) {
+    return GpuCase{std::move(mask),
+                   {.batch = batch,
+                    .heads = heads[0],
+                    .kv_heads = heads[1],
+                    .queries = lengths[0],
+                    .keys = lengths[1],
+                    .head_dim = d,
+                    .dtype = dtype}};
+  };
+  return {one("causal", 1, {32, 8}, {17, 32768}, 128),
+          one("causal", 1, {32, 8}, {32, 8192}, 128),
+          one("causal", 1, {32, 8}, {32, 131072}, 128),
+          one("causal", 1, {32, 8}, {48, 32768}, 128),
+          one("all", 1, {32, 8}, {64, 32768}, 128),
+          one("causal", 1, {32, 8}, {128, 32768}, 128),
+          one("causal", 1, {32, 8}, {256, 16384}, 128),
+          one("causal", 1, {32, 8}, {32, 32768}, 64),
+          one("causal", 1, {32, 8}, {64, 8192}, 64),
+          one("causal", 16, {32, 8}, {24, 4096}, 128),
+          one("sink(4) | causal & window(4096)", 4, {32, 8}, {32, 16384}, 128, DType::bf16),
+          one("causal & window(512)", 8, {32, 8}, {48, 8192}, 64),
+          one("causal", 1, {64, 8}, {40, 32768}, 128, DType::bf16),
+          one("causal", 1, {64, 8}, {20, 32768}, 64),
+          one("causal", 8, {16, 4}, {64, 2048}, 96, DType::bf16),
+          one("causal", 2, {16, 1}, {32, 32768}, 128)};
+}
+
 }  // namespace stof::cli

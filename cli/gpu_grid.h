@@ -24,5 +24,7 @@ std::vector<GpuCase> gpu_calibration_grid();
 std::vector<GpuCase> gpu_held_out_grid();
 // Capped scores: what bench/peers/attention.py --softcap compares with other libraries.
 std::vector<GpuCase> gpu_capped_grid(float softcap);
+// A few queries on many keys that query heads share: chunks of a prompt, drafts that are verified.
+std::vector<GpuCase> gpu_grouped_grid();
 
 }  // namespace stof::cli

@@ -60,6 +60,7 @@ Json json_of(const PlanOptions& options, const Outcome& outcome) {
                           {"instance", other.instance},
                           {"tiles", describe_tiles(other)},
                           {"splits", other.splits},
+                          {"stacked_heads", other.stacked_heads},
                           {"residues", other.residues},
                           {"predicted_us", other.predicted_us}});
   Json json{{"mask", options.mask}, {"device", outcome.device.caps.name}, {"plan_us", outcome.plan_us}};
@@ -73,7 +74,9 @@ Json json_of(const PlanOptions& options, const Outcome& outcome) {
 std::string layout_text(const AttentionPlan& plan) {
   const std::string by_class = plan.residues > 1 ? fmt::format(" of positions modulo {}", plan.residues) : "";
   if (plan.layout == LayoutKind::row) return "row" + by_class;
-  return fmt::format("block {}x{}{}", plan.format.block_q, plan.format.block_kv, by_class);
+  const std::string stacked =
+      plan.stacked_heads > 1 ? fmt::format(", {} heads stacked", plan.stacked_heads) : std::string();
+  return fmt::format("block {}x{}{}{}", plan.format.block_q, plan.format.block_kv, stacked, by_class);
 }
 
 std::string named(const AttentionPlan& plan) {

@@ -106,28 +106,30 @@ struct SplitRows {
   }
 };
 
-// After the rows: the fence in front of their bulk store would wait for these stores as well.
+// After the rows: the fence in front of their bulk store would wait for these stores as well. Of the warp's 16 rows,
+// which begin at `row`, halves of 8 from kFirst to before kEnd.
+template <int kFirst = 0, int kEnd = 2>
 __device__ __forceinline__ void write_lse(const AttentionCall& call, const RowBlock& block, const RowStats& rows,
                                           int row) {
   if (!call.out.lse || threadIdx.x % 4) return;
   float* lse = call.out.lse + block.place.item * call.out.lse_item_stride + block.head * call.out.lse_head_stride +
                block.place.query_start;
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
+  for (int i = kFirst; i < kEnd; ++i) {
     const int at = row + static_cast<int>(threadIdx.x % 32 / 4) + 8 * i;
     if (at >= 0 && at < block.rows)
       lse[static_cast<long long>(at) * call.shape.residues + block.residue] = log_sum_exp(rows, i, call.scale_log2);
   }
 }
 
-// Element by element: for rows of which some lie past the slice's end.
-template <class Element, int kHeadDim>
+// Element by element: for rows of which some lie past the slice's end. Halves as above.
+template <class Element, int kHeadDim, int kFirst = 0, int kEnd = 2>
 __device__ __forceinline__ void write_some_rows(const AttentionCall& call, const RowBlock& block,
                                                 const float (&out)[kHeadDim / 2], const float (&inverse)[2], int row) {
   const AttentionOutput& to = call.out;
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
+  for (int i = kFirst; i < kEnd; ++i) {
     const int at = row + lane / 4 + 8 * i;
     if (at < 0 || at >= block.rows) continue;
     unsigned short* values = static_cast<unsigned short*>(to.values) + block.place.item * to.item_stride +

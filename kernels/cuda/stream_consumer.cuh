@@ -285,14 +285,56 @@ struct StreamConsumer {
     }
     if constexpr (Traits::kQueries > 1) named_barrier<128>(barrier_id);  // every warp is done with q: out leaves there
     else wait_for_way_out();
-    const int row = uniform(block.row) + 64 * part + 16 * warp;
     float inverse[2];
     rows.invert(inverse);
+    if constexpr (Traits::kStacked) write_stacked(block, inverse, slot);
+    else write_rows_of_head(block, inverse, slot);
+  }
+
+  __device__ __forceinline__ void write_rows_of_head(const RowBlock& block, const float (&inverse)[2], int slot) const {
+    const int row = uniform(block.row) + 64 * part + 16 * warp;
     if (row >= 0 && row + 16 <= uniform(block.rows))
       write_rows<Element, kHeadDim, Traits::kOutBoxes>(maps.out, block, out, inverse, row,
                                                        way_out(slot) + static_cast<u32>(warp) * (16 * kRowBytes));
     else write_some_rows<Element, kHeadDim>(p.call, block, out, inverse, row);
     write_lse(p.call, block, rows, row);
+  }
+
+  // Of a stack: the head whose rows begin at row `at` of the part, or go on there, and the first of them.
+  __device__ __forceinline__ int stacked_head(const RowBlock& block, int at) const {
+    return uniform(block.head) + (at >> p.positions_log2);
+  }
+  __device__ __forceinline__ int stacked_row(const RowBlock& block, int at) const {
+    const int positions = 1 << p.positions_log2;
+    return uniform(block.row) + positions * part + (at & (positions - 1));
+  }
+
+  // A warp's rows are of one head, or of two: the box of the map is as high as there are positions of one.
+  __device__ __forceinline__ void write_stacked(const RowBlock& block, const float (&inverse)[2], int slot) const {
+    const int row = stacked_row(block, 16 * warp), height = min(16, 1 << p.positions_log2);
+    if (row >= 0 && row + height <= uniform(block.rows)) {
+      RowBlock first = block;
+      first.head = stacked_head(block, 16 * warp);
+      write_rows<Element, kHeadDim, Traits::kOutBoxes>(maps.out, first, out, inverse, row,
+                                                       way_out(slot) + static_cast<u32>(warp) * (16 * kRowBytes));
+    } else {
+      for_half<0>(block, [&](const RowBlock& half, int from) {
+        write_some_rows<Element, kHeadDim, 0, 1>(p.call, half, out, inverse, from);
+      });
+      for_half<1>(block, [&](const RowBlock& half, int from) {
+        write_some_rows<Element, kHeadDim, 1, 2>(p.call, half, out, inverse, from);
+      });
+    }
+    for_half<0>(block, [&](const RowBlock& half, int from) { write_lse<0, 1>(p.call, half, rows, from); });
+    for_half<1>(block, [&](const RowBlock& half, int from) { write_lse<1, 2>(p.call, half, rows, from); });
+  }
+  // Calls write(the block as one of the half's head, what stands for row 0 of the warp's 16).
+  template <int kHalf, class Write>
+  __device__ __forceinline__ void for_half(const RowBlock& block, const Write& write) const {
+    const int at = 16 * warp + 8 * kHalf;
+    RowBlock half = block;
+    half.head = stacked_head(block, at);
+    write(half, stacked_row(block, at) - 8 * kHalf);
   }
 };
 

@@ -79,6 +79,7 @@ struct StreamLoader {
     item = p.layout.items[group * p.layout.item_count + entry];
     RowBlock block = row_block_of<true>(p.call.shape, slice, item.row);
     block.head += item.head;
+    if constexpr (Traits::kStacked) block.head <<= 6 - p.positions_log2;  // the first one of the stack
     block.first_step = item.first_step, block.steps = item.steps, block.full_steps = item.full_steps;
     block.split = item.split;
     return block;
@@ -103,7 +104,11 @@ struct StreamLoader {
   __device__ __forceinline__ bool load_row_block(int index, int turn) {
     StreamItem item;
     RowBlock block = row_block(index, item);
-    if (block.row >= block.rows || block.row + Traits::kRows <= 0) return false;
+    if constexpr (Traits::kStacked) {
+      if (block.row >= block.rows || block.row + Traits::kParts * positions_of_part<Traits>(p) <= 0) return false;
+    } else {
+      if (block.row >= block.rows || block.row + Traits::kRows <= 0) return false;
+    }
     if (block.keys < p.call.shape.keys) block.steps = steps_below(block.keys, item), block.full_steps = 0;
     // The only q is there until the last scores of the row block before are: the first keys need not wait for that.
     bool announced = Traits::kQueries > 1 || block.steps == 0;
@@ -130,8 +135,8 @@ struct StreamLoader {
 #pragma unroll
       for (int box = 0; box < Traits::kBoxes; ++box)
         load_box(shared_address(team.q[slot][part]) + box * (64 * kRowBytes), maps.q,
-                 {box * kBoxColumns, block.place.query_start + block.row + 64 * part, block.residue, block.head,
-                  block.place.item},
+                 {box * kBoxColumns, block.place.query_start + block.row + positions_of_part<Traits>(p) * part,
+                  block.residue, block.head, block.place.item},
                  full);
   }
 

@@ -13,11 +13,13 @@ namespace stof::cuda {
 // whose q is held. With 2, a row block's q comes beside the steps of the one before, and out leaves where q was. With
 // 1, which leaves room for stages, it comes as soon as the last scores of the one before are there, and out leaves
 // through memory of its own, in turns. capped: for calls with a softcap, and for no others. more_keys: 1 where keys
-// have a stage more than values, which are wanted a step later.
+// have a stage more than values, which are wanted a step later. stacked: a part's rows are those of several query heads
+// of one key head, for fewer positions than rows.
 struct StreamShape {
   int teams, parts, tiles, stages, ctas, groups = 1, queries = 2;
   bool capped = false;
   int more_keys = 0;
+  bool stacked = false;
 };
 
 template <class Element_, int kHeadDim_, StreamShape kShape>
@@ -26,7 +28,7 @@ struct StreamTraits {
   static constexpr int kHeadDim = kHeadDim_, kBoxes = (kHeadDim + kBoxColumns - 1) / kBoxColumns;
   static constexpr int kTeams = kShape.teams, kParts = kShape.parts, kTiles = kShape.tiles, kStages = kShape.stages;
   static constexpr int kCtas = kShape.ctas, kGroups = kShape.groups, kQueries = kShape.queries;
-  static constexpr bool kCapped = kShape.capped;
+  static constexpr bool kCapped = kShape.capped, kStacked = kShape.stacked;
   static constexpr int kKeyStages = kStages + kShape.more_keys;
   // Keys of steps this wide come late when they are asked for late; of others, letting go of them early costs more.
   static constexpr bool kLetsGoEarly = kHeadDim * kTiles >= 192;
@@ -75,6 +77,13 @@ struct StreamTraits {
   };
   static_assert(sizeof(Shared) * kCtas <= 227 * 1024, "shared memory of an SM");
 };
+
+// Positions that a part has rows of.
+template <class Traits>
+__device__ __forceinline__ int positions_of_part(const StreamParams& p) {
+  if constexpr (Traits::kStacked) return 1 << p.positions_log2;
+  else return 64;
+}
 
 // Added by the loader to the state of a tile that reaches past the slice's keys.
 constexpr int kTailState = 1 << 28;

@@ -50,8 +50,8 @@ struct StreamLayout {
 // by StreamItem::head, it is one (item, residue class): heads is 1.
 struct SliceShape {
   int slices;
-  int heads, heads_per_kv, residues;
-  int queries, keys;  // rows and keys of a slice
+  int heads, heads_per_kv, residues;  // heads: of an item; where they are stacked, stacks
+  int queries, keys;                  // rows and keys of a slice
   // Of the layout's row 0. Row i of an item has position i + keys - queries, with the item's own lengths.
   int first_position;
   const int* query_lengths;  // [items], or null: all rows
@@ -85,6 +85,9 @@ struct StreamParams {
   float* partials;   // [slices][slots][parts][128][kHeadDim / 2 + 4], as float4 vectors across the 128 threads
   int* arrivals;     // [slices][slots][parts], zero before and after
   int* queue;        // {next, finished}, zero before and after; null: items are dealt round robin
+  // Read by instances that stack heads, whose slices are stacks: the 64 rows of a part are 2^positions_log2 positions
+  // of each of its 64 >> positions_log2 heads, head after head. Rows of items are positions.
+  int positions_log2;
 };
 
 // What a kernel without tensor maps reads itself.

@@ -13,9 +13,11 @@ nlohmann::ordered_json describe_tiles(const AttentionPlan& plan) {
 }
 
 nlohmann::ordered_json describe(const AttentionPlan& plan) {
-  return {{"layout", name_of(plan.layout)},    {"kernel", plan.kernel}, {"instance", plan.instance},
-          {"tiles", describe_tiles(plan)},     {"splits", plan.splits}, {"residues", plan.residues},
-          {"predicted_us", plan.predicted_us}, {"reason", plan.reason}};
+  return {{"layout", name_of(plan.layout)}, {"kernel", plan.kernel},
+          {"instance", plan.instance},      {"tiles", describe_tiles(plan)},
+          {"splits", plan.splits},          {"stacked_heads", plan.stacked_heads},
+          {"residues", plan.residues},      {"predicted_us", plan.predicted_us},
+          {"reason", plan.reason}};
 }
 
 }  // namespace stof

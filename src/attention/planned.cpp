@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/attention/planned.h"
 
+#include "src/attention/alike_heads.h"
 #include "src/attention/live_share.h"
 #include "src/attention/residue_items.h"
 #include "src/base/error.h"
@@ -87,7 +88,8 @@ std::string why_not_compiled(const AttentionShape& shape, const Device& device) 
 }
 
 AttentionProblem problem_of(const View& view, const Device& device) {
-  AttentionProblem problem{.shape = view.shape, .stats = measure(view.mask, device.backend->attention_block_sizes)};
+  AttentionProblem problem{.shape = view.shape, .alike_heads = alike_heads(view.mask, view.shape)};
+  problem.stats = measure(view.mask, device.backend->attention_block_sizes(view.shape, problem.alike_heads));
   problem.why_not_compiled = why_not_compiled(view.shape, device);
   problem.shape.batch = (view.shape.batch + view.runs - 1) / view.runs;
   problem.partial_live = partial_live_share(view.mask);

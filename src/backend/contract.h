@@ -26,12 +26,13 @@ namespace stof {
 
 struct AttentionProblem {
   AttentionShape shape = {};
-  MaskStats stats = {};         // of one item when the mask is the same for all of them
-  double partial_live = 1;      // share of a partial block of 64x64 in live cells (src/attention/live_share.h)
-  bool mask_has_text = true;    // the mask can be emitted as source (no lambda-only or array leaf stands in the way)
-  BandWidths band_widths = {};  // src/layout/band_widths.h
-  KeyPieces key_pieces = {};    // src/layout/key_pieces.h
-  KeyTiles key_tiles = {};      // src/layout/key_tiles.h
+  MaskStats stats = {};          // of one item when the mask is the same for all of them
+  std::int64_t alike_heads = 1;  // that share key heads and masks (src/attention/alike_heads.h)
+  double partial_live = 1;       // share of a partial block of 64x64 in live cells (src/attention/live_share.h)
+  bool mask_has_text = true;     // the mask can be emitted as source (no lambda-only or array leaf stands in the way)
+  BandWidths band_widths = {};   // src/layout/band_widths.h
+  KeyPieces key_pieces = {};     // src/layout/key_pieces.h
+  KeyTiles key_tiles = {};       // src/layout/key_tiles.h
   std::string why_not_compiled = {};  // of capped shapes: kernels that the build lacks cannot be made now
   bool from_table = false;  // the mask comes as a table, in blocks of 64 x 64; the statistics are of the fullest one
 };
@@ -44,7 +45,8 @@ struct AttentionPlan {
   BlockFormat format;
   std::string instance = {};  // which of the kernel's templates, where it has several
   int splits = 1;
-  std::int64_t residues = 1;  // above 1: the mask, rows and keys are seen by residue class (src/mask/residues.h)
+  std::int64_t stacked_heads = 1;  // query heads of one key head whose rows a tile has, one head's after the other's
+  std::int64_t residues = 1;       // above 1: the mask, rows and keys are seen by residue class (src/mask/residues.h)
   double predicted_us = 0;
   std::string reason;  // one line, shown by `stof plan`
   friend bool operator==(const AttentionPlan&, const AttentionPlan&) = default;
@@ -161,7 +163,8 @@ struct SoftwareVersions {
 struct Backend {
   std::string_view name;
   std::span<const AttentionKernel> attention;
-  std::span<const BlockSize> attention_block_sizes;  // what the statistics of a mask are measured at
+  // What the statistics of a mask are measured at, for a shape of which so many heads are alike.
+  std::vector<BlockSize> (*attention_block_sizes)(const AttentionShape&, std::int64_t alike_heads);
   MatmulOperations matmul;
   RowOperations rows;
   const MemoryOperations* memory = nullptr;  // null: the host's

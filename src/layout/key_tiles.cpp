@@ -9,7 +9,9 @@
 namespace stof {
 namespace {
 
-constexpr std::int64_t kRows = 64, kStepsOfCell = KeyTiles::kKeys / KeyTiles::kStep;
+// One pass over bands of so many rows serves every block size that is a multiple; others have bands of their own.
+constexpr std::int64_t kBand = 64;
+constexpr std::int64_t kStepsOfCell = KeyTiles::kKeys / KeyTiles::kStep;
 constexpr unsigned kAllSteps = (1u << kStepsOfCell) - 1;
 
 // Which of a partial cell's stretches of 8 keys some row uses.
@@ -22,7 +24,7 @@ unsigned steps_used(const CellScan& scan, const CellRun& run) {
   return steps;
 }
 
-// The row blocks of one size, put together from bands of 64 rows.
+// The row blocks of one size, put together from bands of rows.
 class RowBlocks {
  public:
   RowBlocks(int block_q, std::int64_t keys)
@@ -80,7 +82,7 @@ class RowBlocks {
 };
 
 bool is_cut(const BlockStats& stats) {
-  if (stats.block_kv != KeyTiles::kKeys || stats.block_q % kRows != 0 || stats.partial <= stats.full) return false;
+  if (stats.block_kv != KeyTiles::kKeys || stats.partial <= stats.full) return false;
   double tiles = 0, count = 0;
   for (const BlockStats::Bin& bin : stats.row_blocks) {
     tiles += static_cast<double>(bin.count) * (bin.full + bin.partial);
@@ -99,6 +101,29 @@ void add_run(RowBlocks& blocks, const CellRun& run, unsigned steps, std::int64_t
   blocks.add(last, kAllSteps >> (end - keys) / KeyTiles::kStep);
 }
 
+// Of bands of `height` rows, for block sizes of multiples of it.
+void pass(const BoundMask& mask, std::int64_t height, std::span<RowBlocks> sizes) {
+  const MaskExtent& extent = mask.extent();
+  const std::vector<std::int64_t> weights = weights_of_groups(mask);
+  CellScan scan(mask, KeyTiles::kKeys);
+  const Range positions{extent.offset(), extent.keys};
+  for (int group = 0; group < mask.groups(); ++group)
+    for (std::int64_t at = floor_div(positions.begin, height) * height; at < positions.end; at += height) {
+      const Range rows = intersect({at, at + height}, positions);
+      scan.scan(group, {rows.begin - positions.begin, rows.end - positions.begin});
+      for (const CellRun& run : scan.runs()) {
+        const unsigned steps = run.full ? kAllSteps : steps_used(scan, run);
+        for (RowBlocks& size : sizes) add_run(size, run, steps, extent.keys);
+      }
+      for (RowBlocks& size : sizes) {
+        size.end_band();
+        const std::int64_t end = at + height;
+        if (end >= positions.end || floor_div(end, size.block_q()) * size.block_q() == end)
+          size.end_row_block(weights[static_cast<std::size_t>(group)]);
+      }
+    }
+}
+
 }  // namespace
 
 const CutTiles* KeyTiles::of(int block_q) const {
@@ -108,31 +133,20 @@ const CutTiles* KeyTiles::of(int block_q) const {
 }
 
 KeyTiles measure_tiles(const BoundMask& mask, const MaskStats& stats) {
-  const MaskExtent& extent = mask.extent();
-  std::vector<RowBlocks> sizes;
-  for (const BlockStats& blocks : stats.blocks)
-    if (is_cut(blocks)) sizes.emplace_back(blocks.block_q, extent.keys);
-  if (sizes.empty()) return {};
-  const std::vector<std::int64_t> weights = weights_of_groups(mask);
-  CellScan scan(mask, KeyTiles::kKeys);
-  const Range positions{extent.offset(), extent.keys};
-  for (int group = 0; group < mask.groups(); ++group)
-    for (std::int64_t at = floor_div(positions.begin, kRows) * kRows; at < positions.end; at += kRows) {
-      const Range rows = intersect({at, at + kRows}, positions);
-      scan.scan(group, {rows.begin - positions.begin, rows.end - positions.begin});
-      for (const CellRun& run : scan.runs()) {
-        const unsigned steps = run.full ? kAllSteps : steps_used(scan, run);
-        for (RowBlocks& size : sizes) add_run(size, run, steps, extent.keys);
-      }
-      for (RowBlocks& size : sizes) {
-        size.end_band();
-        const std::int64_t end = at + kRows;
-        if (end >= positions.end || floor_div(end, size.block_q()) * size.block_q() == end)
-          size.end_row_block(weights[static_cast<std::size_t>(group)]);
-      }
-    }
+  std::vector<RowBlocks> shared;
   KeyTiles result;
-  for (RowBlocks& size : sizes) result.blocks.push_back(size.tiles());
+  for (const BlockStats& blocks : stats.blocks) {
+    if (!is_cut(blocks)) continue;
+    RowBlocks size(blocks.block_q, mask.extent().keys);
+    if (blocks.block_q % kBand == 0) {
+      shared.push_back(std::move(size));
+      continue;
+    }
+    pass(mask, blocks.block_q, std::span(&size, 1));
+    result.blocks.push_back(size.tiles());
+  }
+  if (!shared.empty()) pass(mask, kBand, shared);
+  for (RowBlocks& size : shared) result.blocks.push_back(size.tiles());
   return result;
 }
 

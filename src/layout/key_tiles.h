@@ -17,7 +17,7 @@ struct CutTiles {
   std::vector<BlockStats::Bin> row_blocks;
 };
 
-// Block sizes of 64 keys and a multiple of 64 rows of which more are partial than full: of others it is the grid's
+// Block sizes of 64 keys of which more are partial than full: of others it is the grid's
 // tiles that are packed. Not those of row blocks of more than kMostMeanTiles tiles on average, where one tile less is
 // little and a mask without a formula takes long to look at.
 struct KeyTiles {

@@ -128,10 +128,11 @@ class Seen {
     std::istringstream(plan) >> kernel >> instance;
     names_.insert(instance);
   }
-  template <class Instance>
-  void expect_all(std::span<const Instance> instances, std::int64_t head_dim, DType dtype) const {
+  // Of those that `wanted` is true of.
+  template <class Instance, class Wanted>
+  void expect_all(std::span<const Instance> instances, std::int64_t head_dim, DType dtype, const Wanted& wanted) const {
     for (const Instance& instance : instances) {
-      if (instance.head_dim != head_dim) continue;
+      if (instance.head_dim != head_dim || !wanted(instance)) continue;
       EXPECT_TRUE(names_.contains(name_of(instance, dtype))) << name_of(instance, dtype);
     }
   }
@@ -185,8 +186,19 @@ TEST_P(Counting, EveryKernelTileAndTerm) {
   if (HasFatalFailure()) return;
   EXPECT_GE(runs, 25 * 2 * (device == "cpu" ? 3 : 1));  // terms, divisors, plans
   if (device != "cuda" || dtype == DType::f32 || open_device(device).caps.arch != 90) return;
-  seen.expect_all(cuda::stream_instances(), head_dim, dtype);
-  seen.expect_all(cuda::mma_instances(), head_dim, dtype);
+  seen.expect_all(cuda::stream_instances(), head_dim, dtype, [](const auto& instance) { return !instance.stacked; });
+  seen.expect_all(cuda::mma_instances(), head_dim, dtype, [](const auto&) { return true; });
+}
+
+TEST_P(Counting, EveryTermWithHeadsThatShareKeys) {
+  const auto& [device, head_dim, dtype] = GetParam();
+  if (device != "cuda" || dtype == DType::f32 || open_device(device).caps.arch != 90) return;
+  Seen seen;
+  for (const std::int64_t heads : {4, 8}) {
+    expect_every_term(shape(heads, 1, heads == 4 ? kLength : 50), "stream_attention", seen);
+    if (HasFatalFailure()) FAIL() << heads << " heads";
+  }
+  seen.expect_all(cuda::stream_instances(), head_dim, dtype, [](const auto& instance) { return instance.stacked; });
 }
 
 TEST_P(Counting, EveryTermWithFewQueries) {

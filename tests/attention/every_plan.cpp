@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "src/attention/alike_heads.h"
 #include "src/attention/host_tensors.h"
 #include "src/attention/residue_items.h"
 #include "src/layout/pack.h"
@@ -36,7 +37,8 @@ void run_plan(const Device& device, const AttentionKernel& kernel, const Attenti
 
 int run_every_plan(const Device& device, const View& view, const Problem& problem,
                    const std::function<void(const std::string& plan)>& check, std::string_view only) {
-  AttentionProblem asked{.shape = view.shape, .stats = measure(view.mask, device.backend->attention_block_sizes)};
+  AttentionProblem asked{.shape = view.shape, .alike_heads = alike_heads(view.mask, view.shape)};
+  asked.stats = measure(view.mask, device.backend->attention_block_sizes(view.shape, asked.alike_heads));
   asked.band_widths = measure_bands(view.mask, asked.stats);
   asked.key_pieces = measure_pieces(view.mask, asked.stats);
   asked.key_tiles = measure_tiles(view.mask, asked.stats);
@@ -46,8 +48,8 @@ int run_every_plan(const Device& device, const View& view, const Problem& proble
     for (const AttentionPlan& plan : kernel.candidates(asked, device.caps)) {
       problem.poison_outputs();
       run_plan(device, kernel, plan, view, problem);
-      check(fmt::format("{} {} {}x{}, {} splits, modulo {}", plan.kernel, plan.instance, plan.format.block_q,
-                        plan.format.block_kv, plan.splits, view.residues));
+      check(fmt::format("{} {} {}x{}, {} heads stacked, {} splits, modulo {}", plan.kernel, plan.instance,
+                        plan.format.block_q, plan.format.block_kv, plan.stacked_heads, plan.splits, view.residues));
       if (testing::Test::HasFatalFailure()) return runs;
       ++runs;
     }

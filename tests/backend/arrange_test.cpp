@@ -54,8 +54,10 @@ class Readback {
   std::vector<int> seen_;
 };
 
+// head: of those that are stacked, whose rows are read.
 void read_item(const BlockLayout& layout, const ArrangedStream& arranged, const StreamArrangement& how,
-               const StreamItem& item, Readback& readback) {
+               const StreamItem& item, int head, Readback& readback) {
+  const int positions = 64 / how.stacked_heads;
   unsigned used = 0;
   for (int n = 0; n < item.steps; ++n) {
     const bool full_step = n >= item.steps - item.full_steps;
@@ -71,10 +73,11 @@ void read_item(const BlockLayout& layout, const ArrangedStream& arranged, const 
         }
         if (state == TileState::kUnused) continue;
         used |= 1u << part;
-        for (int row = 0; row < 64; ++row)
+        for (int row = 0; row < positions; ++row)
           for (int key = 0; key < 64; ++key)
-            readback.tell(item.row + 64 * part + row, at[0] + key,
-                          state == TileState::kFull || bit(arranged.words.data() + state * 128, row, key));
+            readback.tell(
+                item.row + positions * part + row, at[0] + key,
+                state == TileState::kFull || bit(arranged.words.data() + state * 128, positions * head + row, key));
       }
     }
   }
@@ -99,16 +102,20 @@ void expect_splits(const ArrangedStream& arranged, const StreamGroup& group) {
 }
 
 void expect_stream(const BoundMask& mask, const StreamArrangement& how) {
-  const BlockLayout layout = pack_blocks(mask, {.block_q = 64 * how.parts, .block_kv = 64, .key_step = 64});
+  const BlockLayout layout =
+      pack_blocks(mask, {.block_q = 64 / how.stacked_heads * how.parts, .block_kv = 64, .key_step = 64});
   const Tensor dense = unpack(layout);
   const ArrangedStream arranged = arrange_stream(layout, how);
   ASSERT_EQ(std::ssize(arranged.groups), layout.groups);
   for (int group = 0; group < layout.groups; ++group) {
     const StreamGroup& items = arranged.groups[static_cast<std::size_t>(group)];
-    Readback readback(layout);
-    for (int i = 0; i < items.item_count; ++i)
-      read_item(layout, arranged, how, arranged.items[static_cast<std::size_t>(items.first_item + i)], readback);
-    readback.expect_equals(dense, group);
+    for (int head = 0; head < how.stacked_heads; ++head) {
+      Readback readback(layout);
+      for (int i = 0; i < items.item_count; ++i)
+        read_item(layout, arranged, how, arranged.items[static_cast<std::size_t>(items.first_item + i)], head,
+                  readback);
+      readback.expect_equals(dense, group);
+    }
     expect_splits(arranged, items);
   }
 }
@@ -122,10 +129,11 @@ MaskExtent random_extent(unsigned seed) {
 }
 
 TEST(ArrangeStream, SaysWhatTheMaskSays) {
-  constexpr StreamArrangement kShapes[] = {{1, 1, 0},    {1, 1, 2},    {2, 1, 3},    {2, 2, 0},    {2, 2, 1},
-                                           {3, 1, 2},    {4, 1, 4},    {1, 1, 0, 4}, {1, 1, 2, 2}, {2, 1, 3, 1},
-                                           {2, 2, 0, 1}, {3, 1, 2, 1}, {4, 1, 0, 1}};
-  for (unsigned seed = 0; seed < 260; ++seed) {
+  constexpr StreamArrangement kShapes[] = {
+      {1, 1, 0},    {1, 1, 2},       {2, 1, 3},       {2, 2, 0},       {2, 2, 1},       {3, 1, 2},      {4, 1, 4},
+      {1, 1, 0, 4}, {1, 1, 2, 2},    {2, 1, 3, 1},    {2, 2, 0, 1},    {3, 1, 2, 1},    {4, 1, 0, 1},   {1, 1, 0, 0, 2},
+      {2, 1, 3, 0, 4}, {2, 2, 2, 0, 8}, {2, 1, 0, 0, 2}, {1, 1, 0, 4, 2}, {2, 2, 2, 1, 8}, {2, 1, 3, 2, 4}};
+  for (unsigned seed = 0; seed < 400; ++seed) {
     const MaskExtent extent = random_extent(seed);
     const Mask expression = RandomMask(seed, extent, true).expression(2);
     SCOPED_TRACE(testing::Message() << "seed " << seed << " " << expression.text());

@@ -121,7 +121,7 @@ TEST(ItemRuns, ClassesOfEvenItemsAreOneRun) {
   EXPECT_EQ((std::vector{run->q, run->k, run->v, run->out}), (std::vector<std::int64_t>{1000, 2000, 3000, 4000}));
   EXPECT_EQ((std::vector{run->q_class, run->k_class, run->v_class, run->out_class}),
             (std::vector<std::int64_t>{8, 16, 24, 32}));
-  const TileBoxes boxes = boxes_of(call, *run, {0, 2, 1, 0}, 64);
+  const TileBoxes boxes = boxes_of(call, *run, {0, 2, 1, 0}, {});
   EXPECT_EQ(boxes.q.sizes[2], 3);
   EXPECT_EQ(boxes.q.strides[1], 8);
   EXPECT_EQ(boxes.q.sizes[4], 2);
@@ -140,13 +140,30 @@ TEST(ItemRuns, ClassesOfEvenItemsAreOneRun) {
   EXPECT_FALSE(class_run(call));
 }
 
+// Of q 64 rows at a time, of out the 16 of a warp, of keys what the kernel says.
+TEST(TileMaps, OfStackedHeadsAreAsManyPositionsOfEach) {
+  const std::vector<AttentionItem> items = {item(0, 5, 9)};
+  const stof::AttentionCall call = call_of(items, false);
+  const ItemRun run = item_runs(call, 1).front();
+  const auto rows_and_heads = [&](int stacked_heads) {
+    const TileBoxes boxes = boxes_of(call, run, {0, 2, 1, 0}, {.keys = 96, .stacked_heads = stacked_heads});
+    EXPECT_EQ(boxes.k.box[1], 96);
+    EXPECT_EQ(boxes.v.box[3], 1);
+    return std::vector{boxes.q.box[1], boxes.q.box[3], boxes.out.box[1], boxes.out.box[3]};
+  };
+  EXPECT_EQ(rows_and_heads(1), (std::vector{64, 1, 16, 1}));
+  EXPECT_EQ(rows_and_heads(2), (std::vector{32, 2, 16, 1}));
+  EXPECT_EQ(rows_and_heads(4), (std::vector{16, 4, 16, 1}));
+  EXPECT_EQ(rows_and_heads(8), (std::vector{8, 8, 8, 2}));
+}
+
 TEST(TileMaps, RefuseWhatIsNotOn16Bytes) {
   const std::vector<AttentionItem> items = {item(0, 5, 9)};
   stof::AttentionCall call = call_of(items, false);
   call.q = call.k = call.v = call.out = reinterpret_cast<void*>(std::uintptr_t{4096});
   const auto refusal = [&] {
     const ItemRun run = item_runs(call, 1).front();
-    for (const TensorBox& box : boxes_of(call, run, {0, 2, 1, 0}, 64).all())
+    for (const TensorBox& box : boxes_of(call, run, {0, 2, 1, 0}, {}).all())
       if (const auto why = refuses(box)) return *why;
     return std::string();
   };

@@ -86,7 +86,7 @@ class Plan(unittest.TestCase):
         found = plan("causal & window(64)", "1,2,512,64")
         self.assertEqual(
             list(found),
-            ["mask", "device", "plan_us", "layout", "kernel", "instance", "tiles", "splits", "residues", "predicted_us", "reason", "costs", "refusals",
+            ["mask", "device", "plan_us", "layout", "kernel", "instance", "tiles", "splits", "stacked_heads", "residues", "predicted_us", "reason", "costs", "refusals",
              "considered"])  # fmt: skip
         self.assertEqual(list(found["tiles"]), ["block_q", "block_kv", "key_step"])
         self.assertGreater(found["predicted_us"], 0)

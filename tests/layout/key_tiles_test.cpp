@@ -13,7 +13,7 @@
 namespace stof {
 namespace {
 
-constexpr BlockSize kSizes[] = {{64, 64}, {128, 64}, {192, 64}, {256, 64}};
+constexpr BlockSize kSizes[] = {{64, 64}, {128, 64}, {192, 64}, {256, 64}, {8, 64}, {32, 64}};
 
 struct Packed {
   std::map<std::int64_t, std::int64_t> row_blocks;  // of so many tiles, over all items and heads

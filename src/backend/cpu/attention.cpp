@@ -26,6 +26,8 @@ constexpr std::array<AttentionKernel, 2> kKernels{{
 }  // namespace
 
 std::span<const AttentionKernel> attention_kernels() { return kKernels; }
-std::span<const BlockSize> attention_block_sizes() { return kBlockSizes; }
+std::vector<BlockSize> attention_block_sizes(const AttentionShape&, std::int64_t) {
+  return {kBlockSizes.begin(), kBlockSizes.end()};
+}
 
 }  // namespace stof::cpu

@@ -9,6 +9,6 @@ namespace stof::cpu {
 
 std::span<const AttentionKernel> attention_kernels();
 // Block sizes that the kernels are tuned for: what the statistics of a mask are measured at.
-std::span<const BlockSize> attention_block_sizes();
+std::vector<BlockSize> attention_block_sizes(const AttentionShape& shape, std::int64_t alike_heads);
 
 }  // namespace stof::cpu

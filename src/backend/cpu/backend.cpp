@@ -8,7 +8,7 @@ namespace stof {
 
 const Backend cpu_backend{.name = "cpu",
                           .attention = cpu::attention_kernels(),
-                          .attention_block_sizes = cpu::attention_block_sizes(),
+                          .attention_block_sizes = cpu::attention_block_sizes,
                           .matmul = cpu::matmul_operations,
                           .rows = cpu::row_operations,
                           .launch_us = 5};

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "src/backend/cuda/attention/band.h"
+#include "src/backend/cuda/attention/cost.h"
 #include "src/backend/cuda/attention/decode.h"
 #include "src/backend/cuda/attention/gather.h"
 #include "src/backend/cuda/attention/mma.h"
@@ -66,6 +67,13 @@ constexpr std::array<AttentionKernel, 6> kKernels{{
 }  // namespace
 
 std::span<const AttentionKernel> attention_kernels() { return kKernels; }
-std::span<const BlockSize> attention_block_sizes() { return kBlockSizes; }
+
+std::vector<BlockSize> attention_block_sizes(const AttentionShape& shape, std::int64_t alike_heads) {
+  std::vector<BlockSize> sizes(kBlockSizes.begin(), kBlockSizes.end());
+  const int heads = heads_to_stack(shape, alike_heads);
+  for (const int rows : {64, 128})
+    if (heads > 1 && rows / heads % 64 != 0) sizes.push_back({rows / heads, 64});
+  return sizes;
+}
 
 }  // namespace stof::cuda

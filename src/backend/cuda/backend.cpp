@@ -36,7 +36,7 @@ SoftwareVersions versions() {
 
 const Backend cuda_backend{.name = "cuda",
                            .attention = cuda::attention_kernels(),
-                           .attention_block_sizes = cuda::attention_block_sizes(),
+                           .attention_block_sizes = cuda::attention_block_sizes,
                            .matmul = cuda::matmul_operations,
                            .rows = cuda::row_operations,
                            .memory = &cuda::memory_operations,

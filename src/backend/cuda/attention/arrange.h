@@ -12,10 +12,11 @@
 namespace stof::cuda {
 
 struct StreamArrangement {
-  int parts = 1;       // 64-row parts of a row block
-  int tiles = 1;       // 64-key tiles of a step
-  int most_steps = 0;  // row blocks with more are split; 0: never
-  int covering = 0;    // the first steps, that have a key for as many rows as any: later ones compare with their scores
+  int parts = 1;          // 64-row parts of a row block
+  int tiles = 1;          // 64-key tiles of a step
+  int most_steps = 0;     // row blocks with more are split; 0: never
+  int covering = 0;       // the first steps, that have a key for as many rows as any: later ones compare with their scores
+  int stacked_heads = 1;  // a part has rows of so many heads, one head's after the other's, for as many fewer positions
 };
 
 // The first slot of a split row block is 16 bits of its items.
@@ -34,7 +35,7 @@ struct ArrangedStream {
   std::vector<StreamGroup> groups;
 };
 
-// Needs block_q = 64 * parts and block_kv = 64.
+// Needs block_q = 64 / stacked_heads * parts and block_kv = 64.
 ArrangedStream arrange_stream(const BlockLayout& layout, const StreamArrangement& arrangement);
 
 struct ArrangedBand {

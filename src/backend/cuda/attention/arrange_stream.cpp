@@ -29,11 +29,13 @@ class StreamArranger {
   StreamArranger(const BlockLayout& layout, const StreamArrangement& how)
       : layout_(layout),
         how_(how),
+        positions_(64 / how.stacked_heads),
         all_((1u << how.parts) - 1),
         known_(layout.bitmaps.size() / static_cast<std::size_t>(layout.format.block_q) *
                    static_cast<std::size_t>(how.parts),
                {.state = kUnknown}) {
-    STOF_CHECK(layout.format.block_q == 64 * how.parts && layout.format.block_kv == 64 && how.parts <= kMostParts);
+    STOF_CHECK(layout.format.block_q == positions_ * how.parts && layout.format.block_kv == 64 &&
+               how.parts <= kMostParts);
   }
 
   ArrangedStream run() {
@@ -61,34 +63,39 @@ class StreamArranger {
     return {inside.begin - first, inside.end - first};
   }
 
-  static Range rows_of_part(int part, Range rows) {
-    const Range inside = intersect({rows.begin - 64 * part, rows.end - 64 * part}, {0, 64});
+  // Positions of a part: each is a row of every stacked head.
+  Range rows_of_part(int part, Range rows) const {
+    const Range inside = intersect({rows.begin - positions_ * part, rows.end - positions_ * part}, {0, positions_});
     return inside.empty() ? Range{} : inside;
   }
 
   PartOfTile part_of(const BlockEntry& entry, int part, Range rows) {
     if (entry.full()) return {TileState::kFull, static_cast<int>(rows_of_part(part, rows).size())};
-    if ((entry.parts >> part & 1) == 0) return {};
+    if ((entry.parts >> positions_ * part / 64 & 1) == 0) return {};
     if (rows.size() < layout_.format.block_q) return part_of_bitmap(entry.bitmap, part, rows);
     PartOfTile& known = known_[static_cast<std::size_t>(std::int64_t{entry.bitmap} * how_.parts + part)];
     if (known.state == kUnknown) known = part_of_bitmap(entry.bitmap, part, rows);
     return known;
   }
 
-  // Rows that do not exist are not written: whatever their bits, the tile may count as full.
+  // Rows that do not exist are not written: whatever their bits, the tile may count as full. All heads have the bits of
+  // the first.
   PartOfTile part_of_bitmap(int bitmap, int part, Range rows) {
     TileRows bits{};
-    bool full = true;
+    bool full = true, used = how_.stacked_heads == 1;
     int covered = 0;
     const Range there = rows_of_part(part, rows);
-    const auto first = std::int64_t{bitmap} * layout_.format.block_q + 64 * part;
+    const auto first = std::int64_t{bitmap} * layout_.format.block_q + positions_ * part;
     for (std::int64_t row = 0; row < 64; ++row) {
-      const std::uint64_t word = layout_.bitmaps[static_cast<std::size_t>(first + row)];
+      const std::int64_t position = row % positions_;
+      const std::uint64_t word = layout_.bitmaps[static_cast<std::size_t>(first + position)];
       bits[static_cast<std::size_t>(row)] = word;
-      full &= !there.contains(row) || word == ~std::uint64_t{0};
-      covered += there.contains(row) && word != 0;
+      full &= !there.contains(position) || word == ~std::uint64_t{0};
+      used |= word != 0;
+      covered += row < positions_ && there.contains(position) && word != 0;
     }
     if (full) return {TileState::kFull, covered};
+    if (!used) return {};  // by this part; BlockEntry::parts tells 64 rows from 64 others
     const TileWords words = in_register_order(bits);
     return {pool_.intern({words.begin(), words.end()}), covered};
   }
@@ -217,6 +224,7 @@ class StreamArranger {
 
   const BlockLayout& layout_;
   const StreamArrangement how_;
+  const int positions_;            // of a part
   const unsigned all_;             // parts
   std::vector<PartOfTile> known_;  // [bitmap][part]
   PatternPool pool_{1};

@@ -34,11 +34,17 @@ std::vector<Piece> pieces_of(const AttentionProblem& problem, const ListedTiles&
   for (auto bin = listed.row_blocks.rbegin(); bin != listed.row_blocks.rend(); ++bin) {
     const double touched = bin->full + bin->partial, steps = std::ceil(touched / tiles);
     const double parts = most_steps > 0 ? std::max(1.0, std::ceil(steps / most_steps)) : 1;
-    const double count = static_cast<double>(bin->count) * items * parts;
+    const double count = static_cast<double>(bin->count) * items * parts / listed.stacked_heads;
     const double full = touched > 0 ? bin->full / touched : 0;
     pieces.push_back({steps / parts * full, steps / parts * (1 - full), count, parts});
   }
   return pieces;
+}
+
+const BlockStats* stats_of_rows(const AttentionProblem& problem, int block_q) {
+  for (const BlockStats& stats : problem.stats.blocks)
+    if (stats.block_q == block_q && stats.block_kv == 64) return &stats;
+  return nullptr;
 }
 
 ListedTiles tiles_of(const AttentionProblem& problem, const BlockStats& stats, int key_step) {
@@ -80,6 +86,7 @@ struct Walk {
   bool shared, dealt;
   double used = 1;    // of a partial step's parts
   double cap_us = 0;  // of a step, while all teams work: they share what caps scores
+  int stacked_heads = 1;
 };
 
 // `tiles` 64 x 64 tiles a step of each of so many teams on a multiprocessor.
@@ -131,12 +138,14 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
         priced(pieces, {costs, walk.cap_us, walk.used, load_factor(costs[ListTerm::alone], count, walk.teams)}, 1));
   }
   // The slices of the last section begin when the others end.
-  const double slices = slices_of(problem);
+  AttentionShape shape = problem.shape;
+  shape.heads /= walk.stacked_heads;
+  const double slices = slices_of(problem) / walk.stacked_heads;
   const double average = std::max(1.0, steps) / count;
-  const Sections sections = sections_of(problem.shape, {.tiles = average * walk.tiles,
-                                                        .longest = std::max(1.0, most / average),
-                                                        .items = static_cast<std::int64_t>(count / slices),
-                                                        .teams = static_cast<std::int64_t>(walk.teams)});
+  const Sections sections = sections_of(shape, {.tiles = average * walk.tiles,
+                                                .longest = std::max(1.0, most / average),
+                                                .items = static_cast<std::int64_t>(count / slices),
+                                                .teams = static_cast<std::int64_t>(walk.teams)});
   const double before = sections.before_last(static_cast<int>(slices)),
                last = (slices - before * sections.width) / slices;
   if (before > 0) {
@@ -164,16 +173,30 @@ std::string_view launches_in_words(const AttentionProblem& problem, ListsOf list
   return problem.stats.extent.batch > 1 ? "; a launch for each item" : "; one launch for heads with different masks";
 }
 
-const BlockStats* stats_of(const AttentionProblem& problem, int parts) {
-  for (const BlockStats& stats : problem.stats.blocks)
-    if (stats.block_q == 64 * parts && stats.block_kv == 64) return &stats;
-  return nullptr;
+int heads_to_stack(const AttentionShape& shape, std::int64_t alike_heads) {
+  constexpr std::int64_t kFewestQueries = 17, kMostQueries = 256;
+  constexpr std::int64_t kMostHeads = 8;  // of a tile: the 8 rows that a thread's scores are apart are of one head
+  if (shape.queries < kFewestQueries || shape.queries > kMostQueries) return 1;
+  return static_cast<int>(std::min(alike_heads, kMostHeads));
+}
+
+int heads_to_stack(const AttentionProblem& problem, const StreamInstance& instance) {
+  return instance.stacked && !problem.from_table ? heads_to_stack(problem.shape, problem.alike_heads) : 1;
+}
+
+const BlockStats* stats_of(const AttentionProblem& problem, int parts) { return stats_of_rows(problem, 64 * parts); }
+
+const BlockStats* stats_of(const AttentionProblem& problem, const StreamInstance& instance) {
+  const int heads = heads_to_stack(problem, instance);
+  return instance.stacked && heads == 1 ? nullptr : stats_of_rows(problem, 64 / heads * instance.parts);
 }
 
 Pricing pricing_of(const DeviceCaps& caps) { return {caps, costs_for(caps.name).table}; }
 
-ListedTiles stream_tiles(const AttentionProblem& problem, const BlockStats& stats) {
-  return tiles_of(problem, stats, stats.partial > stats.full ? 8 : 64);
+ListedTiles stream_tiles(const AttentionProblem& problem, const BlockStats& stats, int stacked_heads) {
+  ListedTiles tiles = tiles_of(problem, stats, stats.partial > stats.full ? 8 : 64);
+  tiles.stacked_heads = stacked_heads;
+  return tiles;
 }
 
 ListedTiles mma_tiles(const AttentionProblem& problem, const BlockStats& stats) {
@@ -191,15 +214,20 @@ SplitEstimate estimate_split(const AttentionProblem& problem, const ListedTiles&
 
 double predict_stream(const AttentionProblem& problem, const Pricing& pricing, const StreamInstance& instance,
                       const SplitEstimate& split) {
-  const ListedTiles listed = stream_tiles(problem, *stats_of(problem, instance.parts));
+  const int heads = heads_to_stack(problem, instance);
+  const ListedTiles listed = stream_tiles(problem, *stats_of(problem, instance), heads);
+  // Parts of stacks see nearly the same positions.
+  const double used =
+      heads > 1 ? 1 : used_parts(listed, stream_tiles(problem, *stats_of(problem, 1), 1), instance.parts);
   return predict_walk(problem, pieces_of(problem, listed, instance.tiles, split.most_steps),
                       {.costs = cost_of(pricing.table.stream, stream_instances(), instance),
                        .tiles = instance.tiles,
                        .teams = static_cast<double>(pricing.caps.cores * instance.ctas * instance.teams),
                        .shared = instance.ctas * instance.teams > 1,
                        .dealt = true,
-                       .used = used_parts(listed, stream_tiles(problem, *stats_of(problem, 1)), instance.parts),
-                       .cap_us = cap_us(problem, instance.parts * instance.tiles, instance.ctas * instance.teams)});
+                       .used = used,
+                       .cap_us = cap_us(problem, instance.parts * instance.tiles, instance.ctas * instance.teams),
+                       .stacked_heads = heads});
 }
 
 double predict_mma(const AttentionProblem& problem, const Pricing& pricing, const MmaInstance& instance,

@@ -18,17 +18,25 @@ std::int64_t launches(const AttentionProblem& problem, ListsOf lists);
 // The end of a plan's reason: nothing where heads and items share one mask.
 std::string_view launches_in_words(const AttentionProblem& problem, ListsOf lists);
 
+// Neighbouring query heads whose rows instances that stack heads put into one tile; 1 where that is not done: for few
+// queries, which decode_attention takes, and for many, of which tiles are full without.
+int heads_to_stack(const AttentionShape& shape, std::int64_t alike_heads);
+int heads_to_stack(const AttentionProblem& problem, const StreamInstance& instance);
+
 // The statistics of row blocks of so many parts; null where there are none.
 const BlockStats* stats_of(const AttentionProblem& problem, int parts);
+// Of the instance's row blocks; null also where it has no heads to stack.
+const BlockStats* stats_of(const AttentionProblem& problem, const StreamInstance& instance);
 
 // Row blocks as a kernel that walks lists of 64-key tiles gets them.
 struct ListedTiles {
-  int key_step = 64;          // tiles begin at its multiples
-  std::int64_t heaviest = 0;  // tiles of one row block
-  std::span<const BlockStats::Bin> row_blocks;
+  int key_step = 64;                            // tiles begin at its multiples
+  std::int64_t heaviest = 0;                    // tiles of one row block
+  std::span<const BlockStats::Bin> row_blocks;  // of all heads
+  int stacked_heads = 1;                        // that have them together
 };
 // `stats` of the instance's row blocks. Where most tiles are cut by the mask's edges, they begin where the mask does.
-ListedTiles stream_tiles(const AttentionProblem& problem, const BlockStats& stats);
+ListedTiles stream_tiles(const AttentionProblem& problem, const BlockStats& stats, int stacked_heads = 1);
 // Where lists are short, they do too; where they are long, the grid packs quicker.
 ListedTiles mma_tiles(const AttentionProblem& problem, const BlockStats& stats);
 

@@ -8,6 +8,11 @@
 namespace stof::cuda {
 namespace {
 
+constexpr StreamInstance stacked(StreamInstance instance) {
+  instance.stacked = true;
+  return instance;
+}
+
 constexpr std::array kStream = {
     StreamInstance{32, 4, 1, 1, 2, 1, 1},     StreamInstance{32, 2, 2, 1, 4, 1, 1},
     StreamInstance{64, 4, 1, 1, 2, 1, 1},     StreamInstance{64, 1, 1, 1, 2, 3, 1},
@@ -18,7 +23,10 @@ constexpr std::array kStream = {
     StreamInstance{128, 1, 3, 1, 3, 1, 1},    StreamInstance{128, 1, 3, 1, 4, 1, 1, 1},
     StreamInstance{128, 2, 1, 1, 2, 1, 1},    StreamInstance{128, 1, 1, 1, 4, 1, 2},
     StreamInstance{192, 1, 2, 1, 3, 1, 1, 1}, StreamInstance{256, 1, 1, 1, 2, 1, 1, 2, 1},
-    StreamInstance{256, 1, 2, 1, 2, 1, 1, 1},
+    StreamInstance{256, 1, 2, 1, 2, 1, 1, 1}, stacked({64, 1, 1, 1, 8, 1, 4}),
+    stacked({64, 2, 1, 1, 4, 1, 2}),          stacked({64, 2, 2, 1, 4, 1, 1}),
+    stacked({96, 1, 2, 1, 4, 1, 1}),          stacked({128, 1, 1, 1, 4, 1, 2}),
+    stacked({128, 1, 2, 2, 2, 1, 1}),
 };
 constexpr std::array kBand = {
     BandInstance{64, 1, 96, 5}, BandInstance{64, 1, 128, 4}, BandInstance{64, 1, 192, 3},
@@ -64,8 +72,9 @@ int ctas_of(const DecodeInstance& instance, const DeviceCaps& caps) {
 }
 
 std::string name_of(const StreamInstance& i, DType dtype) {
-  return fmt::format("stream_{}_d{}_t{}_p{}_k{}_s{}_c{}_g{}{}{}", name_of(dtype), i.head_dim, i.teams, i.parts, i.tiles,
-                     i.stages, i.ctas, i.groups, i.queries == 1 ? "_q1" : "", i.more_keys == 1 ? "_m1" : "");
+  return fmt::format("stream_{}_d{}_t{}_p{}_k{}_s{}_c{}_g{}{}{}{}", name_of(dtype), i.head_dim, i.teams, i.parts,
+                     i.tiles, i.stages, i.ctas, i.groups, i.queries == 1 ? "_q1" : "", i.more_keys == 1 ? "_m1" : "",
+                     i.stacked ? "_stacked" : "");
 }
 
 std::string capped_name_of(const StreamInstance& i, DType dtype) { return name_of(i, dtype) + "_capped"; }
@@ -83,7 +92,10 @@ extern "C" __device__ int kernel_facts[2] = {{sizeof(Instance::Shared), Instance
 )";
   STOF_CHECK(dtype == DType::f16 || dtype == DType::bf16);
   return fmt::format(kSource, dtype == DType::f16 ? "Half" : "Bfloat", i.head_dim, i.teams, i.parts, i.tiles, i.stages,
-                     i.ctas, i.groups, i.queries, i.more_keys == 1 ? ", 1" : "");
+                     i.ctas, i.groups, i.queries,
+                     i.stacked          ? fmt::format(", {}, true", i.more_keys)
+                     : i.more_keys == 1 ? ", 1"
+                                        : "");
 }
 
 std::string name_of(const BandInstance& i, DType dtype) {

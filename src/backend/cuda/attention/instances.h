@@ -14,9 +14,11 @@
 
 namespace stof::cuda {
 
-// StreamTraits<.., head_dim, StreamShape{teams, parts, tiles, stages, ctas, groups, queries, false, more_keys}>
+// StreamTraits<.., head_dim, StreamShape{teams, parts, tiles, stages, ctas, groups, queries, false, more_keys,
+// stacked}>
 struct StreamInstance {
   int head_dim, teams, parts, tiles, stages, ctas, groups, queries = 2, more_keys = 0;
+  bool stacked = false;
   friend bool operator==(const StreamInstance&, const StreamInstance&) = default;
 };
 
@@ -55,7 +57,8 @@ std::span<const MmaInstance> mma_instances();
 std::span<const DecodeInstance> decode_instances();
 
 // Of 16-bit storage: "stream_f16_d64_t4_p1_k1_s2_c1_g1" (with _q1 behind where q is held once, _m1 where keys have a
-// stage more), "band_bf16_d64_p2_k128_c2", "gather_f16_d64_n4_c4", "mma_f16_d64_p1_w1_s2_c4", "decode_f16_d128_c2".
+// stage more, _stacked where heads are), "band_bf16_d64_p2_k128_c2", "gather_f16_d64_n4_c4", "mma_f16_d64_p1_w1_s2_c4",
+// "decode_f16_d128_c2".
 std::string name_of(const StreamInstance& instance, DType dtype);
 std::string name_of(const BandInstance& instance, DType dtype);
 std::string name_of(const GatherInstance& instance, DType dtype);

@@ -11,10 +11,24 @@ namespace {
 
 constexpr double kMostPartialBytes = 512e6;
 
-// Of slices, which are heads of items.
-Sections sections_for(const ListedMask& mask, const ArrangedStream& arranged, int tiles, std::int64_t teams) {
+// Heads, or stacks of them, that the lists are of, as if each stack were a head.
+struct Stacks {
+  std::int64_t of_item = 1;
+  std::vector<int> group_of;  // [items][of_item]
+};
+
+Stacks stacks_of(const ListedMask& mask) {
+  Stacks stacks{.of_item = mask.shape.heads / mask.stacked_heads, .group_of = {}};
+  for (std::size_t head = 0; head < mask.group_of.size(); head += static_cast<std::size_t>(mask.stacked_heads))
+    stacks.group_of.push_back(mask.group_of[head]);
+  return stacks;
+}
+
+// Of slices, which are stacks of items. teams: see set_up.
+Sections sections_for(const ListedMask& mask, const Stacks& stacks, const ArrangedStream& arranged, int tiles,
+                      std::int64_t teams) {
   std::vector<double> heads(arranged.groups.size(), 0);
-  for (const int group : mask.group_of) ++heads[static_cast<std::size_t>(group)];
+  for (const int group : stacks.group_of) ++heads[static_cast<std::size_t>(group)];
   double items = 0, steps = 0, longest = 0;
   for (std::size_t i = 0; i < heads.size(); ++i) {
     const StreamGroup& group = arranged.groups[i];
@@ -25,18 +39,20 @@ Sections sections_for(const ListedMask& mask, const ArrangedStream& arranged, in
       longest = std::max(longest, of_item);
     }
   }
+  AttentionShape of_stacks = mask.shape;
+  of_stacks.heads = stacks.of_item;
   const double average = std::max(1.0, steps) / std::max(1.0, items);
-  return sections_of(mask.shape,
-                     {.tiles = tiles * average,
-                      .longest = std::max(1.0, longest / average),
-                      .items = static_cast<std::int64_t>(items) / std::max<std::int64_t>(1, std::ssize(mask.group_of)),
-                      .teams = teams});
+  return sections_of(
+      of_stacks, {.tiles = tiles * average,
+                  .longest = std::max(1.0, longest / average),
+                  .items = static_cast<std::int64_t>(items) / std::max<std::int64_t>(1, std::ssize(stacks.group_of)),
+                  .teams = teams});
 }
 
 // One list for all heads of an item, which go through it as slices would.
-void put_heads_together(ListedMask& mask, ArrangedStream& arranged) {
-  const auto heads = narrow<int>(mask.shape.heads, "heads");
-  std::optional<MixedHeads> mixed = mix_heads(arranged, {.group_of = mask.group_of,
+void put_heads_together(ListedMask& mask, const Stacks& stacks, ArrangedStream& arranged) {
+  const auto heads = narrow<int>(stacks.of_item, "heads");
+  std::optional<MixedHeads> mixed = mix_heads(arranged, {.group_of = stacks.group_of,
                                                          .heads = heads,
                                                          .width = mask.sections.width,
                                                          .turns = mask.sections.before_last(heads)});
@@ -54,7 +70,7 @@ WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape, std
     items = std::max(items, std::int64_t{group.item_count});
   }
   const AttentionShape& s = mask.shape;
-  const std::int64_t lists = mask.mixes_heads ? s.batch : s.batch * s.heads;
+  const std::int64_t lists = mask.mixes_heads ? s.batch : s.batch * (s.heads / mask.stacked_heads);
   const std::size_t parts = static_cast<std::size_t>(lists) * slots * static_cast<std::size_t>(shape.parts);
   return {.partials = parts * partial_floats(shape.head_dim),
           .arrivals = parts,
@@ -84,13 +100,15 @@ ArrangedStream arrange_lists(const BlockLayout& layout, const ListShape& shape, 
   return arrange_stream(layout, {.parts = shape.parts,
                                  .tiles = shape.tiles,
                                  .most_steps = most_steps(steps, splits),
-                                 .covering = shape.covering});
+                                 .covering = shape.covering,
+                                 .stacked_heads = shape.stacked_heads});
 }
 
 void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, std::int64_t teams) {
   const Gpu& gpu = *mask.gpu;
-  mask.sections = sections_for(mask, arranged, shape.tiles, teams);
-  if (heads_differ(mask.group_of, mask.shape.heads)) put_heads_together(mask, arranged);
+  const Stacks stacks = stacks_of(mask);
+  mask.sections = sections_for(mask, stacks, arranged, shape.tiles, teams);
+  if (heads_differ(stacks.group_of, stacks.of_item)) put_heads_together(mask, stacks, arranged);
   mask.groups = std::move(arranged.groups);
   mask.items = to_device<StreamItem>(gpu, arranged.items);
   mask.steps = to_device<int>(gpu, arranged.steps);

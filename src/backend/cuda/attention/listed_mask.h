@@ -29,8 +29,9 @@ struct ListedMask : TiledMask {
 // Rows of a row block, and keys of a step, that an instance takes.
 struct ListShape {
   int parts, tiles, head_dim;
-  bool queued = false;  // more than kRoundsDealt rounds of row blocks come from a queue
-  int covering = 0;     // see StreamArrangement
+  bool queued = false;    // more than kRoundsDealt rounds of row blocks come from a queue
+  int covering = 0;       // see StreamArrangement
+  int stacked_heads = 1;  // whose rows a row block has
 };
 
 // Row blocks of up to so many rounds are dealt in turns: a queue's atomic before each costs more than it balances.

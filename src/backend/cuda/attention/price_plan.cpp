@@ -39,14 +39,17 @@ std::string costs_name(const NamedPlan& plan, DType dtype) {
   const std::string part = fmt::format("_{}", name_of(dtype));
   const std::size_t at = name.find(part);
   STOF_CHECK(at != std::string::npos);
-  return name.erase(at, part.size());
+  name.erase(at, part.size());
+  // Stacking heads costs a row block nothing.
+  constexpr std::string_view kStacked = "_stacked";
+  return name.ends_with(kStacked) ? name.substr(0, name.size() - kStacked.size()) : name;
 }
 
 Prediction prediction_of(const AttentionProblem& problem, const NamedPlan& plan) {
   const DType dtype = problem.shape.dtype;
   if (plan.kernel == kStreamAttention) {
     const StreamInstance& instance = instance_named(stream_instances(), plan.instance, dtype);
-    const ListedTiles listed = stream_tiles(problem, *stats_of(problem, instance.parts));
+    const ListedTiles listed = stream_tiles(problem, *stats_of(problem, instance), heads_to_stack(problem, instance));
     const SplitEstimate split = estimate_split(problem, listed, instance.tiles, plan.splits);
     return [&problem, &instance, split](const Pricing& p) { return predict_stream(problem, p, instance, split); };
   }

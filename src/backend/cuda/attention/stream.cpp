@@ -2,6 +2,7 @@
 #include "src/backend/cuda/attention/stream.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "src/backend/cuda/attention/cost.h"
 #include "src/backend/cuda/attention/listed_mask.h"
@@ -16,32 +17,37 @@ struct StreamMask : ListedMask {
   StreamInstance instance = {};
 };
 
-ListShape list_shape(const StreamInstance& instance) {
-  return {instance.parts, instance.tiles, instance.head_dim, true, instance.groups};
+ListShape list_shape(const StreamInstance& instance, std::int64_t stacked_heads) {
+  return {instance.parts,  instance.tiles, instance.head_dim, true, instance.groups,
+          static_cast<int>(stacked_heads)};
 }
 
 // Its plans but for splits and their times.
 AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, const StreamInstance& instance,
                       const BlockStats& stats, int key_step) {
+  const int heads = heads_to_stack(problem, instance);
   AttentionPlan plan;
   plan.kernel = kStreamAttention;
   plan.instance = name_of(instance, problem.shape.dtype);
-  plan.format = {.block_q = 64 * instance.parts, .block_kv = 64, .key_step = key_step};
+  plan.format = {.block_q = 64 / heads * instance.parts, .block_kv = 64, .key_step = key_step};
+  plan.stacked_heads = heads;
   plan.reason = fmt::format(
-      "{} x {} rows at a time on each of {} multiprocessors; {}x64 tiles touch {:.1f} % of the pairs for "
-      "{:.1f} % allowed; {}tensors off 16 bytes go to mma_attention{}",
-      instance.teams * instance.ctas, 64 * instance.parts, caps.cores, stats.block_q,
+      "{} x {} rows{} at a time on each of {} multiprocessors; {}x64 tiles touch {:.1f} % of the pairs for "
+      "{:.1f} % allowed; {}tensors off 16 bytes go to {}_attention{}",
+      instance.teams * instance.ctas, 64 * instance.parts,
+      heads > 1 ? fmt::format(" of {} heads that share keys", heads) : "", caps.cores, stats.block_q,
       100 * (stats.partial + stats.full), 100 * problem.stats.density,
-      problem.shape.capped ? "its form for capped scores is compiled at first use; " : "",
+      problem.shape.capped ? "its form for capped scores is compiled at first use; " : "", heads > 1 ? "row" : "mma",
       launches_in_words(problem, ListsOf::all_heads));
   return plan;
 }
 
-// Steps that are planned on the device are one tile for one part.
+// Steps that are planned on the device are one tile for one part of one head.
 std::vector<StreamInstance> instances_for(const AttentionProblem& problem) {
   std::vector<StreamInstance> instances;
   for (const StreamInstance& instance : stream_instances())
-    if (!problem.from_table || (instance.parts == 1 && instance.tiles == 1)) instances.push_back(instance);
+    if (!problem.from_table || (instance.parts == 1 && instance.tiles == 1 && !instance.stacked))
+      instances.push_back(instance);
   return instances;
 }
 
@@ -74,15 +80,19 @@ std::vector<AttentionPlan> stream_candidates(const AttentionProblem& problem, co
   const int head_dim = rounded_head_dim(std::span(instances), problem.shape.head_dim).value();
   const Pricing pricing = pricing_of(caps);
   for (const StreamInstance& instance : instances) {
-    const BlockStats* const stats = stats_of(problem, instance.parts);
+    const BlockStats* const stats = stats_of(problem, instance);
     if (instance.head_dim != head_dim || stats == nullptr) continue;
-    const ListedTiles listed = stream_tiles(problem, *stats);
+    const int heads = heads_to_stack(problem, instance);
+    const ListedTiles listed = stream_tiles(problem, *stats, heads);
     const std::int64_t heaviest = ceil_div(listed.heaviest, instance.tiles);
     const AttentionPlan plan = plan_of(problem, caps, instance, *stats, listed.key_step);
     for (const int splits : problem.from_table ? std::span(kSplits).first(1) : std::span(kSplits)) {
       if (splits > 1 && heaviest < splits * kFewestSteps) break;
       const SplitEstimate split = estimate_split(problem, listed, instance.tiles, splits);
-      if (!partials_fit(split, list_shape(instance))) continue;
+      // In a second round stacks no longer read the keys that others read: in all rows of
+      // bench/results/486b689-h200-grouped.json fewer parts were faster.
+      const bool one_round = split.parts <= std::int64_t{caps.cores} * instance.ctas * instance.teams;
+      if (!partials_fit(split, list_shape(instance, heads)) || (heads > 1 && !one_round)) continue;
       AttentionPlan& added = plans.emplace_back(plan);
       added.splits = splits;
       added.predicted_us = predict_stream(problem, pricing, instance, split);
@@ -94,7 +104,8 @@ std::vector<AttentionPlan> stream_candidates(const AttentionProblem& problem, co
 ArrangedMask arrange_stream_mask(const AttentionPlan& plan, PackedMask packed, const Device& device) {
   auto mask = std::make_shared<StreamMask>();
   mask->instance = instance_named(stream_instances(), plan.instance, packed.shape.dtype);
-  const ListShape shape = list_shape(mask->instance);
+  mask->stacked_heads = static_cast<int>(plan.stacked_heads);
+  const ListShape shape = list_shape(mask->instance, plan.stacked_heads);
   ArrangedStream arranged = arrange_lists(packed.blocks, shape, plan.splits);
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
@@ -142,7 +153,8 @@ void run_stream(const AttentionPlan&, const ArrangedMask& arranged, const stof::
                         .last_section = mask.sections.before_last(launch.call.shape.slices),
                         .partials = launch.workspace.partials,
                         .arrivals = launch.workspace.arrivals,
-                        .queue = kRoundsDealt * grid * teams < total ? launch.workspace.queue : nullptr};
+                        .queue = kRoundsDealt * grid * teams < total ? launch.workspace.queue : nullptr,
+                        .positions_log2 = std::countr_zero(64u / static_cast<unsigned>(mask.stacked_heads))};
     start(launch, grid, &params);
   });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cuda/attention/tile_maps.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace stof::cuda {
@@ -12,7 +13,7 @@ struct Part {
   const void* base;
   std::int64_t offset, item_stride, class_stride, rows, heads;
   AttentionStrides strides;
-  int box_rows;
+  int box_rows, box_heads = 1;
 };
 
 TensorBox box_of(const stof::AttentionCall& call, const ItemRun& items, const Part& part) {
@@ -23,7 +24,7 @@ TensorBox box_of(const stof::AttentionCall& call, const ItemRun& items, const Pa
           .base = static_cast<const std::uint16_t*>(part.base) + part.offset,
           .sizes = {call.head_dim, part.rows, items.residues, part.heads, one_after_another ? 1 : items.places},
           .strides = {part.strides.row, part.class_stride, part.strides.head, part.item_stride},
-          .box = {kColumns, part.box_rows, 1, 1, 1}};
+          .box = {kColumns, part.box_rows, 1, part.box_heads, 1}};
 }
 
 TensorMap map_of(const TensorBox& box) {
@@ -36,8 +37,9 @@ TensorMap map_of(const TensorBox& box) {
 
 }  // namespace
 
-TileBoxes boxes_of(const stof::AttentionCall& call, const ItemRun& items, const HeadRun& heads, int key_box) {
-  constexpr int kQueryBox = 64, kOutBox = 16;
+TileBoxes boxes_of(const stof::AttentionCall& call, const ItemRun& items, const HeadRun& heads, const BoxRows& rows) {
+  constexpr int kQueries = 64, kOut = 16;  // rows of a load, and of a warp's store
+  const int positions = kQueries / rows.stacked_heads, out_positions = std::min(kOut, positions);
   const AttentionItem& first = call.items[items.first];
   const std::int64_t kv_head = heads.first / (call.heads / call.kv_heads), kv_heads = heads.count / heads.per_kv;
   const auto from = [](std::int64_t item, std::int64_t head, const AttentionStrides& strides) {
@@ -45,16 +47,16 @@ TileBoxes boxes_of(const stof::AttentionCall& call, const ItemRun& items, const 
   };
   return {.q = box_of(call, items,
                       {"q", call.q, from(first.q, heads.first, call.q_strides), items.q, items.q_class,
-                       items.query_rows, heads.count, call.q_strides, kQueryBox}),
+                       items.query_rows, heads.count, call.q_strides, positions, rows.stacked_heads}),
           .k = box_of(call, items,
                       {"k", call.k, from(first.k, kv_head, call.k_strides), items.k, items.k_class, items.key_rows,
-                       kv_heads, call.k_strides, key_box}),
+                       kv_heads, call.k_strides, rows.keys}),
           .v = box_of(call, items,
                       {"v", call.v, from(first.v, kv_head, call.v_strides), items.v, items.v_class, items.key_rows,
-                       kv_heads, call.v_strides, key_box}),
+                       kv_heads, call.v_strides, rows.keys}),
           .out = box_of(call, items,
                         {"out", call.out, from(first.out, heads.first, call.out_strides), items.out, items.out_class,
-                         items.query_rows, heads.count, call.out_strides, kOutBox})};
+                         items.query_rows, heads.count, call.out_strides, out_positions, kOut / out_positions})};
 }
 
 AttentionMaps encode(const TileBoxes& boxes) {

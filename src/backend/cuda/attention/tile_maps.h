@@ -14,8 +14,13 @@ struct TileBoxes {
   std::array<TensorBox, 4> all() const { return {q, k, v, out}; }
 };
 
-// Dimensions as AttentionMaps says; columns past the head dimension read as zeros. key_box: keys of one load.
-TileBoxes boxes_of(const stof::AttentionCall& call, const ItemRun& items, const HeadRun& heads, int key_box);
+// Keys of one load, and heads that a load of q has rows of: as many of each as make 64 together.
+struct BoxRows {
+  int keys = 64, stacked_heads = 1;
+};
+
+// Dimensions as AttentionMaps says; columns past the head dimension read as zeros.
+TileBoxes boxes_of(const stof::AttentionCall& call, const ItemRun& items, const HeadRun& heads, const BoxRows& rows);
 
 AttentionMaps encode(const TileBoxes& boxes);
 

@@ -84,10 +84,12 @@ template <class Visit>
 bool TiledCall::all_boxes(const Visit& visit) const {
   for (const ItemRun& run : items_)
     for (const HeadRun& heads : heads_of(run))
-      for (const TensorBox& box : boxes_of(call_, run, heads, mask_.key_box).all())
+      for (const TensorBox& box : boxes_of(call_, run, heads, box_rows()).all())
         if (!visit(box)) return false;
   return true;
 }
+
+BoxRows TiledCall::box_rows() const { return {.keys = mask_.key_box, .stacked_heads = mask_.stacked_heads}; }
 
 bool TiledCall::fits_maps() const { return all_boxes(fits); }
 
@@ -154,7 +156,7 @@ TiledCall::DeviceNumbers TiledCall::write_numbers(const ItemRun& run, Workspace&
 }
 
 SliceShape TiledCall::shape_of(const ItemRun& run, const HeadRun& heads, const DeviceNumbers& numbers) const {
-  const std::int64_t of_item = mixed_ ? 1 : heads.count;  // slices of an item and a class
+  const std::int64_t of_item = mixed_ ? 1 : heads.count / mask_.stacked_heads;  // slices of an item and a class
   return {.slices = static_cast<int>(run.places * of_item * run.residues),
           .heads = static_cast<int>(of_item),
           .heads_per_kv = static_cast<int>(heads.per_kv),
@@ -198,7 +200,7 @@ void TiledCall::launch_piece(const LaunchPiece& launch, const Piece& piece, Work
   const AttentionOutput out = output_of(run, heads, workspace);
   const ScoreScale scale = score_scale(call_);
   launch({.mask = mask_,
-          .boxes = boxes_of(call_, run, heads, mask_.key_box),
+          .boxes = boxes_of(call_, run, heads, box_rows()),
           .call = {shape_of(run, heads, numbers), out, scale.log2, scale.cap_log2},
           .heads = heads,
           .item = item_of(run),

@@ -99,7 +99,7 @@ void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
     mask.head_runs.push_back(head_runs(groups, per_kv));
     mask.all_heads.push_back({.first = 0, .count = heads, .per_kv = per_kv, .group = static_cast<int>(item)});
   }
-  mask.packed = &packed_mma_kernel(gpu, packed.shape.dtype, packed.shape.head_dim);
+  if (mask.stacked_heads == 1) mask.packed = &packed_mma_kernel(gpu, packed.shape.dtype, packed.shape.head_dim);
   prepare_rows(gpu, packed.shape.dtype);
   load_kernels_of_calls(gpu);
 }
@@ -135,6 +135,7 @@ void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Dev
   const TiledCall tiled(mask, call, {.classes = mask.by_maps && arranged, .heads = mask.mixes_heads});
   const bool taken = !mask.by_maps || takes(mask, call, tiled);
   if (!taken && alone) fail_alone(refusal_of(mask, call, tiled));
+  if (!taken && mask.stacked_heads > 1) return launch_rows(*mask.blocks, call);
   if (arranged && taken) tiled.run(launch);
   else TiledCall(mask, call, {}).run(launch_packed_mma);
 }

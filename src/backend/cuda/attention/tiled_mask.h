@@ -33,13 +33,14 @@ struct TiledMask {
   bool by_maps = true;                  // the kernel loads through tensor maps
   int key_box = 64;                     // keys of one load
   bool mixes_heads = false;             // the kernel's lists say which head: one launch takes them all
+  int stacked_heads = 1;                // whose rows a tile has; others than one only where there are `blocks`
   const Gpu* gpu = nullptr;
   std::unique_ptr<const DeviceBlocks> blocks = {};  // null: made on the device, where no other kernel can stand in
   std::unique_ptr<WorkspacePool> workspaces = {};
   const InstanceKernel* kernel = nullptr;  // null: the mask cannot be arranged for it
   const InstanceKernel* ragged = nullptr;  // for items with lengths or places of their own; null: `kernel` takes them
   const InstanceKernel* capped = nullptr;  // for calls with a softcap; null: `packed` takes them
-  const InstanceKernel* packed = nullptr;  // works on `blocks`: takes calls that `kernel` does not
+  const InstanceKernel* packed = nullptr;  // works on `blocks`: takes calls that `kernel` does not; null: stacked heads
 };
 
 // Fills all but workspaces and kernel, and loads what launches need.

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Query heads that share keys as rows of one tile: which ones may, what is chosen, and that every instance says what
+// the definition says for every number of heads, layout of tensors and batch.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "src/attention/alike_heads.h"
+#include "src/backend/cuda/attention/cost.h"
+#include "tests/attention/devices.h"
+#include "tests/attention/every_plan.h"
+#include "tests/attention/expect_attention.h"
+
+namespace stof {
+namespace {
+
+std::int64_t alike(std::string_view mask, std::int64_t heads, std::int64_t kv_heads, std::int64_t batch = 1) {
+  const BoundMask bound(parse(mask), {.queries = 20, .keys = 30, .batch = batch, .heads = heads});
+  return alike_heads(bound, {.batch = batch, .heads = heads, .kv_heads = kv_heads, .queries = 20, .keys = 30});
+}
+
+TEST(AlikeHeads, ShareTheirKeyHead) {
+  EXPECT_EQ(alike("causal", 32, 32), 1);
+  EXPECT_EQ(alike("causal", 32, 8), 4);
+  EXPECT_EQ(alike("causal", 28, 4), 1) << "7 heads of a key head";
+  EXPECT_EQ(alike("causal", 24, 4), 2) << "6 heads of a key head";
+  EXPECT_EQ(alike("causal", 24, 1), 8);
+}
+
+TEST(AlikeHeads, ShareTheirMask) {
+  EXPECT_EQ(alike("heads(0: causal, *: all)", 8, 2), 1);
+  EXPECT_EQ(alike("heads(0: causal, 1: causal, *: all)", 8, 2), 2);
+  EXPECT_EQ(alike("heads(0: causal, 1: causal, 2: causal, 3: causal, *: all)", 16, 2), 4);
+}
+
+// What heads_to_stack says of 32 heads, 8 of them with keys.
+int stacked(std::int64_t queries, std::int64_t alike_heads) {
+  return cuda::heads_to_stack({.heads = 32, .kv_heads = 8, .queries = queries, .keys = 4096, .head_dim = 128},
+                              alike_heads);
+}
+
+TEST(StackedHeads, AreThoseOfNeitherFewNorManyQueries) {
+  EXPECT_EQ(stacked(16, 4), 1) << "decode_attention takes these";
+  EXPECT_EQ(stacked(17, 4), 4);
+  EXPECT_EQ(stacked(256, 4), 4);
+  EXPECT_EQ(stacked(257, 4), 1);
+  EXPECT_EQ(stacked(100, 1), 1);
+  EXPECT_EQ(stacked(100, 32), 8) << "of which a tile has 8 positions";
+}
+
+TEST(StackedHeads, AreChosenWhereTilesWouldBeEmpty) {
+  const Device device = open_device("cuda:h200");
+  const auto choice = [&](std::string_view mask, std::int64_t kv_heads, std::int64_t queries) {
+    const AttentionShape shape{
+        .heads = 32, .kv_heads = kv_heads, .queries = queries, .keys = 32768, .head_dim = 128, .dtype = DType::f16};
+    return choose_attention(parse(mask), shape, device, "auto");
+  };
+  for (const std::int64_t queries : {17, 32}) {
+    const Choice chosen = choice("causal", 8, queries);
+    EXPECT_EQ(chosen.plan.stacked_heads, 4) << queries;
+    EXPECT_EQ(chosen.plan.format.block_q % 16, 0) << queries;
+    for (const AttentionPlan& other : chosen.considered) {
+      if (other.stacked_heads > 1) continue;
+      EXPECT_LT(chosen.plan.predicted_us, 0.8 * other.predicted_us) << queries << " " << other.instance;
+    }
+  }
+  EXPECT_EQ(choice("sink(4) | causal & window(4096)", 8, 32).plan.stacked_heads, 4);
+  const auto stacked_of = [](const Choice& of) {
+    return std::ranges::max(of.considered, {}, &AttentionPlan::stacked_heads).stacked_heads;
+  };
+  EXPECT_EQ(stacked_of(choice("causal", 8, 200)), 4);
+  EXPECT_EQ(stacked_of(choice("causal", 32, 32)), 1) << "no heads share keys";
+  EXPECT_EQ(stacked_of(choice("causal", 8, 2048)), 1) << "tiles are full";
+  EXPECT_EQ(stacked_of(choice("heads(0: window(4096), *: causal)", 8, 32)), 1) << "head 0 sees other keys";
+}
+
+struct Heads {
+  std::int64_t heads, kv_heads, stacked;
+};
+constexpr Heads kHeads[] = {{4, 2, 2}, {6, 1, 2}, {8, 2, 4}, {16, 1, 8}, {7, 1, 1}};
+
+struct Batch {
+  std::string name;
+  BatchForm form;
+  std::vector<std::int32_t> lengths;  // of queries; the longest first
+};
+const Batch kBatches[] = {{"equal", BatchForm::heads_first, {64, 64}},
+                          {"one", BatchForm::rows_first, {37}},
+                          {"ragged", BatchForm::rows_first, {100, 0, 65, 1, 16}},
+                          {"packed", BatchForm::packed, {40, 5, 32, 0, 17}}};
+
+class StackedRows : public testing::TestWithParam<std::tuple<std::string, int, DType>> {
+ protected:
+  void SetUp() override { STOF_SKIP_WITHOUT(std::get<0>(GetParam())); }
+
+  static Problem make(const Heads& heads, const Batch& batch, std::int64_t more_keys, float softcap = 0) {
+    const auto length = std::int64_t{batch.lengths.front()};
+    ProblemShape what{.shape = {.batch = std::ssize(batch.lengths),
+                                .heads = heads.heads,
+                                .kv_heads = heads.kv_heads,
+                                .queries = length,
+                                .keys = length + more_keys,
+                                .head_dim = std::get<1>(GetParam()),
+                                .dtype = std::get<2>(GetParam()),
+                                .capped = softcap > 0},
+                      .form = batch.form,
+                      .row_padding = batch.form == BatchForm::packed ? 8 : 0,
+                      .q_lengths = batch.lengths,
+                      .kv_lengths = batch.lengths,
+                      .softcap = softcap};
+    for (std::int32_t& keys : what.kv_lengths) keys += static_cast<std::int32_t>(more_keys);
+    return Problem(what, 5);
+  }
+
+  // Every plan that stacks heads: so many, and none where that is 1.
+  static void expect_definition(const Problem& problem, const Mask& mask, std::int64_t heads, const std::string& what) {
+    const Device device = open_device(std::get<0>(GetParam()));
+    int with = 0;
+    const auto check = [&](const std::string& plan) {
+      if (plan.find("_stacked") == std::string::npos) return;
+      ASSERT_EQ(difference_from_definition(problem, mask), "") << what << ", " << mask.text() << ", " << plan;
+      EXPECT_NE(plan.find(fmt::format(" {} heads stacked", heads)), std::string::npos) << plan;
+      ++with;
+    };
+    run_every_plan(device, plain_view(mask, problem.what().shape), problem, check, "stream_attention");
+    if (const std::optional<View> by_residue = view_by_residue(mask, problem.what().shape))
+      run_every_plan(device, *by_residue, problem, check, "stream_attention");
+    EXPECT_EQ(with > 0, heads > 1) << what << ", " << mask.text();
+  }
+};
+
+TEST_P(StackedRows, EqualTheDefinitionOnEveryBatch) {
+  for (const Heads& heads : kHeads)
+    for (const Batch& batch : kBatches)
+      for (const char* text : {"causal", "all", "causal & window(16)", "!window(40) & causal"})
+        for (const std::int64_t more_keys : {0, 93}) {
+          const std::string what = fmt::format("{} of {} heads, {}", heads.heads, heads.kv_heads, batch.name);
+          expect_definition(make(heads, batch, more_keys), parse(text), heads.stacked, what);
+          if (HasFatalFailure()) return;
+        }
+}
+
+TEST_P(StackedRows, EqualTheDefinitionWhereKeysAreSplit) {
+  for (const Heads& heads : {kHeads[0], kHeads[3]})
+    for (const char* text : {"causal", "sink(4) | causal & window(600)", "dilated(300,2) | global(3)"}) {
+      expect_definition(make(heads, {"long", BatchForm::rows_first, {40}}, 1000), parse(text), heads.stacked, "long");
+      if (HasFatalFailure()) return;
+    }
+}
+
+// Masks of some heads are others: those that are alike are still stacked.
+TEST_P(StackedRows, EqualTheDefinitionWhereMasksDifferByHead) {
+  const char* const mask = "heads(0: causal, 1: causal, *: window(20,3))";
+  expect_definition(make({8, 2, 2}, kBatches[2], 37), parse(mask), 2, "pairs");
+}
+
+TEST_P(StackedRows, EqualTheDefinitionWhereScoresAreCapped) {
+  for (const Batch& batch : {kBatches[1], kBatches[3]})
+    expect_definition(make(kHeads[2], batch, 93, 6), parse("causal"), 4, batch.name);
+}
+
+// More stacks than a GPU works on at once.
+TEST_P(StackedRows, EqualTheDefinitionOnManyRowBlocks) {
+  Batch batch{"many", BatchForm::rows_first, {130}};
+  while (batch.lengths.size() < 120) batch.lengths.push_back(std::array{70, 66, 0, 20, 130}[batch.lengths.size() % 5]);
+  expect_definition(make(kHeads[2], batch, 0), parse("causal"), 4, batch.name);
+}
+
+std::string name_of_case(const testing::TestParamInfo<StackedRows::ParamType>& the) {
+  return fmt::format("d{}_{}", std::get<1>(the.param), name_of(std::get<2>(the.param)));
+}
+
+// The last of them with fewer columns than its instances.
+INSTANTIATE_TEST_SUITE_P(Cuda, StackedRows,
+                         testing::Combine(testing::Values("cuda"), testing::Values(64, 96, 128, 72),
+                                          testing::Values(DType::f16, DType::bf16)),
+                         name_of_case);
+
+}  // namespace
+}  // namespace stof
