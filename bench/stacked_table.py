@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the table of docs/kernels/stacked-heads.md: what problems of few queries whose heads share keys must take, and took.
 
-usage: bench/stacked_table.py FILE.json, as `stof calibrate --device cuda --regret --grouped --json` wrote it
+usage: bench/stacked_table.py FILE.json, as `stof calibrate --device cuda --regret --grouped --json` wrote it; what is chosen
+is what it found then, or with --times since
 """
 
 from pasted import ROOT, link, markdown, paste, read, results_named
@@ -36,25 +37,25 @@ def is_stacked(plan):
     return plan["instance"].endswith("_stacked")
 
 
-def line_of(row):
+def line_of(row, regret):
     batch, heads, kv_heads, queries, keys, head_dim = row["shape"]
     plans = row["plans"]
-    chosen, fastest = least(plans, lambda plan: plan["chosen"]), least(plans, lambda plan: True)
     stacked, others = least(plans, is_stacked), least(plans, lambda plan: not is_stacked(plan))
     floors = [number(us) for us in floors_of(row)] if row["mask"] in SEE_ALL else ["-"] * 3
     what = f"{batch} x {heads}/{kv_heads}, {queries} on {keys:,}, d {head_dim} {row['dtype']} `{row['mask']}`"
     return [what.replace("|", r"\|"), *floors, number(others["us"]), others["instance"], number(stacked["us"]),
-            stacked["instance"], f"{others['us'] / stacked['us']:.2f}", number(chosen["predicted_us"]),
-            f"{chosen['us'] / fastest['us']:.2f}"]  # fmt: skip
+            stacked["instance"], f"{others['us'] / stacked['us']:.2f}", regret["chosen"], number(regret["chosen_us"]),
+            f"{regret['chosen_us'] / regret['best_us']:.2f}"]  # fmt: skip
 
 
 def main():
     (path,) = results_named(__doc__)
     results = read(path)
     head = ["items x heads/key heads, queries on keys", "copied once, us", "tiles of one head", "tiles of stacked heads",
-            "fastest of one head, us", "by", "fastest of stacked heads, us", "by", "ratio", "chosen: predicted us",
+            "fastest of one head, us", "by", "fastest of stacked heads, us", "by", "ratio", "chosen / parts", "us",
             "chosen / fastest"]  # fmt: skip
-    table = markdown(head, [line_of(row) for row in results["rows"]])
+    regrets = {regret["id"]: regret for regret in results["regrets"]}
+    table = markdown(head, [line_of(row, regrets[row["id"]]) for row in results["rows"]])
     loss = f"* The choice loses {100 * results['mean_regret']:.1f} % on the average and {100 * results['worst_regret']:.1f} % at worst."
     paste(PAGE, "stacked", f"{link(path, PAGE)}: {conditions(results)}\n\n{table}\n{loss}")
 

@@ -87,6 +87,7 @@ struct Walk {
   double used = 1;    // of a partial step's parts
   double cap_us = 0;  // of a step, while all teams work: they share what caps scores
   int stacked_heads = 1;
+  double again = 1;  // how often the tensors come from memory
 };
 
 // `tiles` 64 x 64 tiles a step of each of so many teams on a multiprocessor.
@@ -156,7 +157,18 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
   }
   work += costs[ListTerm::merge] * (most_parts - 1);
   return costs[ListTerm::launch] * static_cast<double>(launches(problem, ListsOf::all_heads)) +
-         together(work, costs[ListTerm::traffic] * traffic_us(problem), costs[ListTerm::overlap]);
+         together(work, costs[ListTerm::traffic] * walk.again * traffic_us(problem), costs[ListTerm::overlap]);
+}
+
+// Row blocks of a stack read the same keys, but far apart in the order of the grid; those of heads side by side share
+// their loads. Of the rows of bench/results/486b689-h200-grouped.json that memory bounds: 1.6 to 1.8 times.
+double times_from_memory(const AttentionProblem& problem, const ListedTiles& listed) {
+  constexpr double kAgain = 1.7;
+  if (listed.stacked_heads == 1 || traffic_bytes(problem) < kCacheBytes) return 1;
+  double row_blocks = 0;
+  for (const BlockStats::Bin& bin : listed.row_blocks) row_blocks += static_cast<double>(bin.count);
+  const MaskExtent& extent = problem.stats.extent;
+  return row_blocks > static_cast<double>(extent.batch * extent.heads) ? kAgain : 1;
 }
 
 }  // namespace
@@ -227,7 +239,8 @@ double predict_stream(const AttentionProblem& problem, const Pricing& pricing, c
                        .dealt = true,
                        .used = used,
                        .cap_us = cap_us(problem, instance.parts * instance.tiles, instance.ctas * instance.teams),
-                       .stacked_heads = heads});
+                       .stacked_heads = heads,
+                       .again = times_from_memory(problem, listed)});
 }
 
 double predict_mma(const AttentionProblem& problem, const Pricing& pricing, const MmaInstance& instance,

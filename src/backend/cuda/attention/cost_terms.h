@@ -37,14 +37,18 @@ inline double keys_seen(const AttentionProblem& problem) {
   return std::min(keys, tiles / static_cast<double>(extent.batch * extent.heads) * stats->block_kv);
 }
 
-// Of the tensors' bytes, copied. What fits the cache stays there from the kernel that wrote it, or from launch to
-// launch.
-inline double traffic_us(const AttentionProblem& problem) {
-  constexpr double kBytesPerUs = 4.3e6, kFromCache = 0.75;  // of the time that DRAM takes
+// Of the tensors, as far as rows need them.
+inline double traffic_bytes(const AttentionProblem& problem) {
   const AttentionShape& s = problem.shape;
   const double rows =
       2.0 * static_cast<double>(s.heads * s.queries) + 2.0 * static_cast<double>(s.kv_heads) * keys_seen(problem);
-  const double bytes = rows * static_cast<double>(s.batch * s.head_dim) * static_cast<double>(size_of(s.dtype));
+  return rows * static_cast<double>(s.batch * s.head_dim) * static_cast<double>(size_of(s.dtype));
+}
+
+// Of these bytes, copied. What fits the cache stays there from the kernel that wrote it, or from launch to launch.
+inline double traffic_us(const AttentionProblem& problem) {
+  constexpr double kBytesPerUs = 4.3e6, kFromCache = 0.75;  // of the time that DRAM takes
+  const double bytes = traffic_bytes(problem);
   return bytes / kBytesPerUs * (bytes < kCacheBytes ? kFromCache : 1);
 }
 
