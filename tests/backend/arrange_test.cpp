@@ -129,10 +129,11 @@ MaskExtent random_extent(unsigned seed) {
 }
 
 TEST(ArrangeStream, SaysWhatTheMaskSays) {
-  constexpr StreamArrangement kShapes[] = {
-      {1, 1, 0},    {1, 1, 2},       {2, 1, 3},       {2, 2, 0},       {2, 2, 1},       {3, 1, 2},      {4, 1, 4},
-      {1, 1, 0, 4}, {1, 1, 2, 2},    {2, 1, 3, 1},    {2, 2, 0, 1},    {3, 1, 2, 1},    {4, 1, 0, 1},   {1, 1, 0, 0, 2},
-      {2, 1, 3, 0, 4}, {2, 2, 2, 0, 8}, {2, 1, 0, 0, 2}, {1, 1, 0, 4, 2}, {2, 2, 2, 1, 8}, {2, 1, 3, 2, 4}};
+  constexpr StreamArrangement kShapes[] = {{1, 1, 0},       {1, 1, 2},       {2, 1, 3},       {2, 2, 0},
+                                           {2, 2, 1},       {3, 1, 2},       {4, 1, 4},       {1, 1, 0, 4},
+                                           {1, 1, 2, 2},    {2, 1, 3, 1},    {2, 2, 0, 1},    {3, 1, 2, 1},
+                                           {4, 1, 0, 1},    {1, 1, 0, 0, 2}, {2, 1, 3, 0, 4}, {2, 2, 2, 0, 8},
+                                           {2, 1, 0, 0, 2}, {1, 1, 0, 4, 2}, {2, 2, 2, 1, 8}, {2, 1, 3, 2, 4}};
   for (unsigned seed = 0; seed < 400; ++seed) {
     const MaskExtent extent = random_extent(seed);
     const Mask expression = RandomMask(seed, extent, true).expression(2);

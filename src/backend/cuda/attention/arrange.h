@@ -12,10 +12,10 @@
 namespace stof::cuda {
 
 struct StreamArrangement {
-  int parts = 1;          // 64-row parts of a row block
-  int tiles = 1;          // 64-key tiles of a step
-  int most_steps = 0;     // row blocks with more are split; 0: never
-  int covering = 0;       // the first steps, that have a key for as many rows as any: later ones compare with their scores
+  int parts = 1;       // 64-row parts of a row block
+  int tiles = 1;       // 64-key tiles of a step
+  int most_steps = 0;  // row blocks with more are split; 0: never
+  int covering = 0;    // the first steps, that have a key for as many rows as any: later ones compare with their scores
   int stacked_heads = 1;  // a part has rows of so many heads, one head's after the other's, for as many fewer positions
 };
 

@@ -18,8 +18,7 @@ struct StreamMask : ListedMask {
 };
 
 ListShape list_shape(const StreamInstance& instance, std::int64_t stacked_heads) {
-  return {instance.parts,  instance.tiles, instance.head_dim, true, instance.groups,
-          static_cast<int>(stacked_heads)};
+  return {instance.parts, instance.tiles, instance.head_dim, true, instance.groups, static_cast<int>(stacked_heads)};
 }
 
 // Its plans but for splits and their times.
