@@ -29,14 +29,16 @@ constexpr double kNextClustersUs = 5, kSentBytesPerUs = 35e3;  // of partial sum
 constexpr double kWriteUs = 0.27;                              // of a tile, and for each value of a thread, in ns:
 constexpr double kPlainNs = 2.1, kBiasNs = 2.3, kActivationNs = 9, kXNormNs = 4.3, kResidualNs = 5.2,
                  kResidualNormNs = 10.8, kMomentsNs = 9.7;
-// What a turn adds to a whole model under load (bench/results/5a8474f-h200-rope.json); a matmul by itself says 20.
+// What a turn adds to a whole model under load (bench/results/5a8474f-h200-rope.json, in the history 6b8b4e2); a matmul
+// by itself says 20.
 constexpr double kTurnedNs = 34.7;
 // What normalising x adds inside a whole model to what the matmul takes by itself. For each tile of an SM past the
 // first and at most so many, counted in tiles of 128 by 192, so that it orders schemes and not settings: by what
-// leaving norms to matmuls loses, 4 to 17 us a layer of 4096 rows (bench/results/8d5bb4a-h200-scheme-nodes.txt). And
-// for each tile in a row: all of them read the moments of the same rows, at once where rows are few. Whole models of
-// 128 rows take 1 us less for each such matmul by 24 or 32 tiles in a row than by 48 or 64 (moves and plans of (1, 128)
-// in bench/results/h200-fusion.json).
+// leaving norms to matmuls loses, 4 to 17 us a layer of 4096 rows (bench/results/8d5bb4a-h200-scheme-nodes.txt; 8d5bb4a
+// is in the history as f76a244). And for each tile in a row: all of them read the moments of the same rows, at once
+// where rows are few. Whole models of 128 rows take 1 us less for each such matmul by 24 or 32 tiles in a row than by
+// 48 or 64 (`analytical` and `tuned` of (1, 128) in bench/results/h200-fusion.json as it was at 3a36d30: 288.3 and
+// 264.2).
 constexpr double kFollowUs = 2, kMostFollowing = 3, kFollowTile = 128 * 192, kReaderUs = 0.03;
 constexpr double kTurnShare = 0.09;  // of a write, that two teams do not hide from each other
 constexpr double kLone = 2.9;        // times as long as beside other warps a value takes one team
