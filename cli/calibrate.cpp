@@ -134,7 +134,13 @@ void calibrate(const CalibrateOptions& options) {
     fail(ErrorKind::invalid_argument, "--softcap and --grouped are of other problems each; accepted: one of them");
   if (options.softcap && !(*options.softcap > 0))
     fail(ErrorKind::invalid_argument, "--softcap is {}; accepted: above 0", *options.softcap);
-  if (device.backend->memory != nullptr) return calibrate_gpu(options, device);
+  if (device.backend->memory != nullptr) {
+    if (options.only_measures() && (options.json.empty() || !options.times.empty()))
+      fail(ErrorKind::invalid_argument,
+           "--only leaves too few problems for costs that every later choice is made by; accepted with it: --regret, "
+           "--out, --source, or --json without --times, which keeps the measurements only");
+    return calibrate_gpu(options, device);
+  }
   if (!options.times.empty() || !options.source.empty() || !options.only.empty() || options.resume)
     fail(ErrorKind::invalid_argument,
          "--times, --only, --source and --resume are of a GPU; accepted with them: --device cuda, cuda:N");

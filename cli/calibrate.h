@@ -15,6 +15,10 @@ struct CalibrateOptions {
   bool regret = false, quick = false, resume = false;
   std::optional<float> softcap;  // problems whose scores are capped, in place of the others
   bool grouped = false;          // problems whose query heads share keys, in place of the others
+
+  // Costs of a part of the problems are not for every later choice: the measurements are, unless the costs' file is
+  // named.
+  bool only_measures() const { return !only.empty() && !regret && out.empty() && source.empty(); }
 };
 
 void calibrate_gpu(const CalibrateOptions& options, const Device& device);

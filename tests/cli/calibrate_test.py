@@ -125,6 +125,31 @@ class Calibrate(unittest.TestCase):
         done = self.stof("calibrate", "--device", "cuda:h200", "--regret", "--softcap", "50", "--times", str(file), "--json", "-")
         self.assertEqual(json.loads(done.stdout)["mean_regret"], 0, done.stderr)
 
+    def test_costs_of_some_problems_are_kept_only_where_they_are_asked_for(self):
+        times = self.measured_on_a_gpu(lambda plan: plan["predicted_us"])
+        fit = ("calibrate", "--device", "cuda:h200", "--times", times, "--only", "causal")
+        for words in ((), ("--json", "-")):
+            done = self.stof(*fit, *words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("stof: --only leaves too few problems for costs", done.stderr)
+        self.assertFalse((self.cache / "stof/cuda-attention.json").exists())
+        table = self.cache / "costs.json"
+        done = self.stof(*fit, "--out", str(table))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(table.exists())
+        # Measuring a part is accepted, where there is a GPU.
+        done = self.stof("calibrate", "--device", "cuda:h200", "--only", "causal", "--json", "-")
+        self.assertIn("is a description to plan with", done.stderr)
+
+    def test_rows_of_others_are_no_measurements(self):
+        file = self.cache / "rows.json"
+        for rows in ([{"plans": []}], [3], [{"id": 3, "plans": []}], [{"id": "a", "plans": [{"us": 1}]}], [{"id": "a"}]):
+            for words in ((), ("--regret",)):
+                file.write_text(json.dumps({"device": "NVIDIA H200 (described)", "rows": rows}))
+                with self.subTest(rows, words=words):
+                    done = self.stof("calibrate", "--device", "cuda:h200", "--only", "a", "--out", str(self.cache / "costs.json"), "--times", str(file), *words)
+                    self.assertEqual((done.returncode, done.stderr), (2, f"stof: '{file}' holds no measurements of `stof calibrate --device cuda --json`\n"))
+
     def test_errors(self):
         for arguments, code, message in (
             (("--device", "gpu"), 2, "unknown device 'gpu'; accepted: auto, cpu, cuda, cuda:N; to plan for: cuda:h200, cuda:h100, cuda:a100"),
@@ -145,7 +170,7 @@ class Calibrate(unittest.TestCase):
              f"'{__file__}' holds no measurements of `stof calibrate --device cuda --json`"),
             (("--device", "cpu", "--only", "causal"), 2,
              "--times, --only, --source and --resume are of a GPU; accepted with them: --device cuda, cuda:N"),
-            (("--device", "cuda:h200", "--times", self.measured_on_a_gpu(lambda plan: 1), "--only", "nothing"), 2,
+            (("--device", "cuda:h200", "--times", self.measured_on_a_gpu(lambda plan: 1), "--only", "nothing", "--regret"), 2,
              "no problem has the text of --only in its name; names are like '(1,12,12,512,512,64) f16 causal'"),
             (("--out", "no/such/folder/file"), 2, "cannot write 'no/such/folder/file': No such file or directory"),
         ):  # fmt: skip
