@@ -47,11 +47,12 @@ Part parse_part(const std::string& name) {
 }
 
 void show(const DemoFiles& files, Part part) {
+  static_cast<void>(open_device(files.device));  // refused before anything is shown
   if (part != Part::masks) show_text(files);
   if (part == Part::all) fmt::print("\n");
   if (part != Part::text) {
     fmt::print("4. What masks buy on long input: an encoder of BERT-base's size, with random weights\n");
-    show_masks();
+    show_masks(files.device);
   }
 }
 
@@ -68,8 +69,7 @@ void add_demo(CLI::App& app) {
   command->add_option("--reference", *reference, "embeddings of the sentences by another program")
       ->capture_default_str();
   command->add_option("--part", *part, "text (1 to 3), masks (4) or all")->capture_default_str();
-  command->add_option("--device", *device, "auto, cpu, cuda or cuda:N: where the checkpoint runs (1 to 3)")
-      ->capture_default_str();
+  command->add_option("--device", *device, "auto, cpu, cuda or cuda:N: where models run")->capture_default_str();
   command->callback([=] {
     const std::filesystem::path folder = *data;
     show({*model, folder / "sentences.txt", folder / "queries.txt", *reference, *device}, parse_part(*part));

@@ -12,7 +12,7 @@ namespace stof::cli {
 
 struct DemoFiles {
   std::filesystem::path model, sentences, queries, reference;
-  std::string device = "auto";  // that the model runs on
+  std::string device = "auto";  // that models run on
 };
 
 struct DemoTexts {
@@ -29,7 +29,7 @@ void show_reference(const DemoFiles& files, const Tensor& embeddings);
 void show_padding(const DemoFiles& files, const Session& session, const DemoTexts& texts);
 
 // A BERT-base-sized encoder on long inputs, dense and under masks.
-void show_masks();
+void show_masks(const std::string& device);
 
 class Stopwatch {
  public:

@@ -48,8 +48,8 @@ double time_run(const Session& session, const TokenBatch& batch) {
   return seconds;
 }
 
-double smallest_time(const Model& model, const Mask& mask, std::int64_t length) {
-  const Session session(model, {.mask = mask});
+double smallest_time(const Model& model, const Mask& mask, std::int64_t length, const std::string& device) {
+  const Session session(model, {.device = device, .mask = mask});
   session.run(random_tokens(64, model.config.vocab_size));  // touches every weight once
   const TokenBatch tokens = random_tokens(length, model.config.vocab_size);
   const Stopwatch total;
@@ -60,7 +60,7 @@ double smallest_time(const Model& model, const Mask& mask, std::int64_t length) 
 }
 
 // The masks of one length directly after another: whatever else the machine does falls on all of them.
-std::array<Times, kMasks.size()> time_masks(const Model& model, Progress& progress) {
+std::array<Times, kMasks.size()> time_masks(const Model& model, const std::string& device, Progress& progress) {
   std::array<Times, kMasks.size()> times;
   std::array<double, kMasks.size()> used{};
   for (std::size_t length = 0; length < kLengths.size(); ++length)
@@ -68,7 +68,7 @@ std::array<Times, kMasks.size()> time_masks(const Model& model, Progress& progre
       const Stopwatch watch;
       const std::optional<double> before = length == 0 ? 0 : times[mask][length - 1];
       if (before && used[mask] + 4 * *before < kSecondsPerMask)
-        times[mask][length] = smallest_time(model, parse(kMasks[mask]), kLengths[length]);
+        times[mask][length] = smallest_time(model, parse(kMasks[mask]), kLengths[length], device);
       used[mask] += watch.seconds();
       progress.advance(1);
     }
@@ -92,12 +92,12 @@ std::vector<std::string> table_row(std::size_t length, std::size_t mask,
 
 }  // namespace
 
-void show_masks() {
+void show_masks(const std::string& device) {
   const Model model = random_bert_base(kLengths.back(), 1);
   std::array<Times, kMasks.size()> times;
   {
     Progress progress("  measuring", static_cast<std::int64_t>(kMasks.size() * kLengths.size()));
-    times = time_masks(model, progress);
+    times = time_masks(model, device, progress);
   }
   Table table({"tokens", "mask", "touched 64x64 tiles", "time", "speed-up"});
   for (std::size_t length = 0; length < kLengths.size(); ++length)

@@ -64,6 +64,8 @@ class Main(unittest.TestCase):
             (("bench", "attention", "--mask", ""), f"--mask: the value is empty{see}"),
             (("plans",), "no command of 'plans'; accepted: list, show, verify, export, import"),
             (("demo", "--model", "m", "--part", "none"), "--part none; accepted: all, text, masks"),
+            (("demo", "--model", "m", "--part", "masks", "--device", "gpu"),
+             "unknown device 'gpu'; accepted: auto, cpu, cuda, cuda:N; to plan for: cuda:h200, cuda:h100, cuda:a100"),
         ):
             with self.subTest(arguments):
                 done = stof(*arguments)
