@@ -211,8 +211,11 @@ class Report:
         if options.resume and self.path.exists():
             self.content = json.loads(self.path.read_text(encoding="utf-8"))
 
+    def rows_of(self, key):
+        return [row for row in self.content["rows"] if all(row[name] == value for name, value in key.items())]
+
     def has(self, key):
-        return any(all(row[name] == value for name, value in key.items()) for row in self.content["rows"])
+        return bool(self.rows_of(key))
 
     def add(self, row):
         self.content["rows"].append(row)
@@ -247,7 +250,19 @@ def wanted(options, report, key):
     pairs = [(mode, attention) for mode in options.modes.split(",") for attention in attentions
              if not options.attention or attention in options.attention]  # fmt: skip
     done = all(report.has({**key, "mode": mode, "attention": attention}) for mode, attention in pairs)
-    return [] if done and (not options.session or report.has({**key, "mode": "stof"})) else pairs
+    if done and (not options.session or report.has({**key, "mode": "stof"})):
+        return []
+    refuse_to_lose(options, report, key, pairs)
+    return pairs
+
+
+def refuse_to_lose(options, report, key, pairs):
+    """Rows that a case has and that would not be measured again: they would go with the sitting that they are of."""
+    kept = [f"{row['mode']} {row['attention']}" for row in report.rows_of(key)
+            if ((row["mode"], row["attention"]) not in pairs if row["mode"] != "stof" else not options.session)]  # fmt: skip
+    if kept:
+        raise RuntimeError(f"{report.path} has rows that these options would not measure again: {', '.join(kept)}; accepted: "
+                           "options with them, or another file")  # fmt: skip
 
 
 def made_of(case, pairs, row_of):
@@ -308,7 +323,7 @@ def main():
             break
         try:
             run_case(options, report, place)
-        except RuntimeError as error:
+        except (RuntimeError, OSError) as error:  # OSError: of the session's process
             print(f"{place}: {failure(error)}", flush=True)
         gc.collect()
         if options.device == "cuda":
