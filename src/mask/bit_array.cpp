@@ -110,10 +110,13 @@ std::int64_t first_element(const TensorView& tensor, std::int64_t slice) {
   return offset;
 }
 
-// A row of a few columns is stored as 64 words: 512 bytes for an array of one element.
+// A row of a few columns is stored as 64 words: 512 bytes for an array of one element. Of each slice there is also
+// which one it equals, and the text of its fingerprint while that of the whole is found.
 void check_room(const BitArray& array) {
+  constexpr double kFingerprintText = 32;
   const auto words = static_cast<double>(array.slice_words());
-  const double of_slice = 8 * words + words / 64 + sizeof(std::vector<CellLevel>) + sizeof(CellLevel);
+  const double of_slice = 8 * words + words / 64 + sizeof(std::vector<CellLevel>) + sizeof(CellLevel) +
+                          sizeof(std::int64_t) + kFingerprintText;
   check_memory(fmt::format("bits of {}", to_string(array.shape)), static_cast<double>(array.slices) * of_slice);
 }
 

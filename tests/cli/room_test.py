@@ -100,7 +100,7 @@ class Room(unittest.TestCase):
                 with self.subTest(arguments[0], megabytes=megabytes):
                     self.assertIn(done.returncode, (0, 4), done.stderr)
                     if done.returncode == 4:
-                        self.assertRegex(done.stderr.splitlines()[-1], f"^stof: {NO_ROOM}|cannot (read|open|load) .*$")
+                        self.assertRegex(done.stderr.splitlines()[-1], f"^stof: ({NO_ROOM}|cannot (read|open|load) .*)$")
         self.assertLessEqual({0, 4}, ended)
 
 
