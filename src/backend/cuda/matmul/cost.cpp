@@ -127,7 +127,8 @@ double mma_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSett
   const double step = std::max(tile * s.depth / kMmaPerCycle / kMmaCyclesPerUs, bytes / kMmaBytesPerUs);
   const auto steps = static_cast<double>(ceil_div(p.inner, s.depth));
   const double write = kWriteUs + value_us(p) * tile / (128 * std::max(1.0, s.warpgroups / 4.0));
-  return kMmaLaunchUs + std::max(of_busiest * (steps * step + write / kMmaCtas), bytes_us(p));
+  return kMmaLaunchUs + following_us(p, device, s) +
+         std::max(of_busiest * (steps * step + write / kMmaCtas), bytes_us(p));
 }
 
 // As our best tile, and what row kernels do after it.
