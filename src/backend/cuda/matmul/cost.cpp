@@ -24,7 +24,7 @@ constexpr double kCachedBytes = 40e6;  // operands that stay in the L2 from kern
 constexpr double kLaunchUs = 1.13, kFirstSteps = 7.8, kMomentsReadUs = 0.29;
 constexpr double kAloneUs = 0.5;     // where the kernel in front leaves no shared memory to start early in
 constexpr double kClusterUs = 0.67;  // and what clusters wait longer
-constexpr double kShareUs = 0.1, kShareLoad = 1.2;  // CTAs that load the weight together: once, and of every load
+constexpr double kShareUs = 0.24, kShareLoad = 1.2;            // CTAs that share the weight: their wait, every load
 constexpr double kNextClustersUs = 5, kSentBytesPerUs = 35e3;  // of partial sums, from an SM to others
 constexpr double kWriteUs = 0.27;                              // of a tile, and for each value of a thread, in ns:
 constexpr double kPlainNs = 2.1, kBiasNs = 2.3, kActivationNs = 9, kXNormNs = 4.3, kResidualNs = 5.2,
@@ -39,7 +39,7 @@ constexpr double kTurnedNs = 34.7;
 // where rows are few. Whole models of 128 rows take 1 us less for each such matmul by 24 or 32 tiles in a row than by
 // 48 or 64 (`analytical` and `tuned` of (1, 128) in bench/results/h200-fusion.json as it was at 3a36d30: 288.3 and
 // 264.2).
-constexpr double kFollowUs = 2, kMostFollowing = 3, kFollowTile = 128 * 192, kReaderUs = 0.03;
+constexpr double kFollowUs = 2, kMostFollowing = 3, kFollowTile = 128 * 192, kReaderUs = 0.027;
 constexpr double kTurnShare = 0.09;  // of a write, that two teams do not hide from each other
 constexpr double kLone = 2.9;        // times as long as beside other warps a value takes one team
 constexpr double kBlasLaunchUs = 0.77, kRowKernelUs = 1.6, kRowKernelBytesPerUs = 3.25e6;  // cuBLASLt's, beside ours
