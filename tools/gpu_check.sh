@@ -46,7 +46,7 @@ list() {  # the longest first
   echo "test backend_test Every/CompiledUnit.*"
   echo "test backend_test Every/RunTimeUnit.*"
   echo "test codegen_test *"
-  echo "test racecheck_tests CudaOthers/Counting*d16_f16:Cuda/EveryPlan*d64_bf16"  # compiles them, too
+  echo "test racecheck_tests CudaOthers/Counting*d16_f16:Cuda/EveryPlan*d64_bf16:Cuda/MixedHeads*d64_bf16"  # compiles them, too
   echo "capi attention_test.py"
   echo "capi lengths_test.py"
   echo "capi table_test.py"
@@ -62,6 +62,9 @@ sanitized() {
     done
     echo "$tool $tests CudaOthers/Counting.EveryKernelTileAndTerm/d16_f16"
     echo "$tool $tests Cuda/EveryPlan*d64_bf16"
+    echo "$tool $tests Cuda/MixedHeads*d64_bf16"
+    echo "$tool $tests Cuda/StackedRows*d64_f16"
+    echo "$tool $tests Cuda/DeviceLengthsCall*"
     echo "$tool attention_tests Cuda/Decode*d64*:TableOnCuda*"
     echo "$tool operations_tests *PoolTexts*cuda_f16:*Norm*cuda_f16:*Matmul*cuda_f16"
   done
