@@ -9,6 +9,7 @@
 #include "bench/replay.h"
 #include "src/backend/cuda/attention/arrange.h"
 #include "src/base/error.h"
+#include "src/base/median.h"
 #include "tests/backend/planned_layout.h"
 #include "tests/layout/random_table.h"
 

@@ -25,6 +25,7 @@
 #include "src/backend/cuda/driver/stream.h"
 #include "src/backend/cuda/matmul/instances.h"
 #include "src/base/error.h"
+#include "src/base/median.h"
 #include "src/codegen/compiler.h"
 
 namespace stof::cuda {

@@ -16,6 +16,7 @@
 #include "src/backend/contract.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/base/hash.h"
+#include "src/base/median.h"
 #include "src/fusion/fuse.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
@@ -98,7 +99,7 @@ class Recorded {
                         {.count = kReplays, .warm = 0}, [this] {
                           for (int launch = 0; launch < kLaunches; ++launch) work_->launch();
                         });
-    return cuda::median_of(times) / kLaunches;
+    return median_of(times) / kLaunches;
   }
   const Bucket& bucket() const { return bucket_; }
 
@@ -128,8 +129,7 @@ double wall_us(const Session& session, const TokenBatch& batch) {
     session.embed(batch, Pooling::mean);
     times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
   }
-  std::sort(times.begin(), times.end());
-  return times[kReplays / 2];
+  return median_of(std::move(times));
 }
 
 Json measure(const Model& model, const Case& the) {

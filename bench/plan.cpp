@@ -17,6 +17,7 @@
 #include "src/attention/choose.h"
 #include "src/attention/planned.h"
 #include "src/base/hash.h"
+#include "src/base/median.h"
 #include "src/layout/pack.h"
 #include "src/mask/stats.h"
 
@@ -38,8 +39,7 @@ Timing time(const std::function<void()>& work) {
     work();
     times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
   }
-  std::sort(times.begin(), times.end());
-  return {.best_us = times.front(), .median_us = times[kRuns / 2]};
+  return {.best_us = *std::min_element(times.begin(), times.end()), .median_us = stof::median_of(times)};
 }
 
 nlohmann::json json_of(const Timing& timing) { return {{"best", timing.best_us}, {"median", timing.median_us}}; }

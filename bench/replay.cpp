@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "src/base/error.h"
-
 namespace stof::cuda {
 
 std::vector<double> replay_us(const Gpu& gpu, StreamHandle stream, const Replays& replays,
@@ -26,11 +24,6 @@ std::vector<double> replay_us(const Gpu& gpu, const Replays& replays, const std:
   const CapturedGraph graph(gpu, record);
   const Stream stream(gpu);
   return replay_us(gpu, stream.handle(), replays, [&] { graph.launch(stream.handle()); });
-}
-
-double median_of(const std::vector<double>& ascending) {
-  STOF_CHECK(!ascending.empty());
-  return ascending[ascending.size() / 2];
 }
 
 }  // namespace stof::cuda

@@ -20,6 +20,4 @@ std::vector<double> replay_us(const Gpu& gpu, StreamHandle stream, const Replays
 // The same of a graph that is made of what `record` does to a stream.
 std::vector<double> replay_us(const Gpu& gpu, const Replays& replays, const std::function<void(StreamHandle)>& record);
 
-double median_of(const std::vector<double>& ascending);
-
 }  // namespace stof::cuda

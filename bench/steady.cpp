@@ -18,6 +18,7 @@
 #include "bench/replay.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/base/error.h"
+#include "src/base/median.h"
 
 namespace stof::cuda {
 namespace {
@@ -69,7 +70,6 @@ std::string stretches(const std::vector<double>& times, int calls) {
       seconds += times[at] * 1e-6;
     }
     if (here.empty()) break;
-    std::sort(here.begin(), here.end());
     text += fmt::format("  <{:g} s {:.2f}", until, median_of(here) / calls);
   }
   return text;

@@ -85,7 +85,7 @@ class DeviceSets {
       end.record(stream_.handle());
       times.push_back(static_cast<double>(end.microseconds_since(begin)) / launches);
     }
-    return times_of(std::move(times));
+    return times_of(times);
   }
 
  private:

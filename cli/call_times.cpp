@@ -4,15 +4,13 @@
 #include <algorithm>
 #include <chrono>
 
-#include "src/base/error.h"
+#include "src/base/median.h"
 
 namespace stof::cli {
 
-CallTimes times_of(std::vector<double> microseconds) {
-  STOF_CHECK(!microseconds.empty());
-  std::sort(microseconds.begin(), microseconds.end());
-  return {.median_us = microseconds[microseconds.size() / 2],
-          .best_us = microseconds.front(),
+CallTimes times_of(const std::vector<double>& microseconds) {
+  return {.median_us = median_of(microseconds),
+          .best_us = *std::min_element(microseconds.begin(), microseconds.end()),
           .calls = static_cast<int>(microseconds.size())};
 }
 
@@ -34,7 +32,7 @@ CallTimes time_calls(const std::function<void()>& call, double seconds) {
     const double spent = seconds_since(begin);
     if (spent >= 4 * seconds || (std::ssize(times) >= kLeast && spent >= seconds)) break;
   }
-  return times_of(std::move(times));
+  return times_of(times);
 }
 
 Json json_of(const CallTimes& times) {

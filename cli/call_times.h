@@ -14,7 +14,7 @@ struct CallTimes {
 };
 
 // Of at least one time.
-CallTimes times_of(std::vector<double> microseconds);
+CallTimes times_of(const std::vector<double>& microseconds);
 
 // Wall time of the host, after one or two calls that warm up: as many calls as `seconds` hold, five to 200; fewer where
 // five take more than four times that long.

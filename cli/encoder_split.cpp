@@ -10,6 +10,7 @@
 #include <map>
 
 #include "src/backend/contract.h"
+#include "src/base/median.h"
 #include "src/base/threads.h"
 #include "src/fusion/fuse.h"
 #include "src/fusion/work.h"
@@ -28,11 +29,6 @@ double processor_seconds() {
 }
 
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
-  return values[values.size() / 2];
-}
 
 // A graph with its program, and what its calls have taken so far.
 class TimedSteps {
@@ -68,9 +64,9 @@ class TimedSteps {
 
   const Graph& graph() const { return graph_; }
   std::size_t calls() const { return whole_us_.size(); }
-  double us(std::size_t step) const { return median(us_[step]); }
-  double whole_us() const { return median(whole_us_); }
-  double busy() const { return median(busy_); }
+  double us(std::size_t step) const { return median_of(us_[step]); }
+  double whole_us() const { return median_of(whole_us_); }
+  double busy() const { return median_of(busy_); }
 
  private:
   Graph graph_;

@@ -17,6 +17,7 @@
 #include "src/backend/cuda/driver/device_memory.h"
 #include "src/backend/cuda/driver/stream.h"
 #include "src/base/error.h"
+#include "src/base/median.h"
 #include "src/tensor/half.h"
 
 namespace stof::cli {
@@ -136,9 +137,9 @@ class Bench {
     timed(graph, launches);
     std::vector<double> times;
     for (int i = 0; i < kReplays; ++i) times.push_back(timed(graph, launches));
-    std::nth_element(times.begin(), times.begin() + kReplays / 2, times.end());
-    best_ = std::min(best_, times[kReplays / 2]);
-    return times[kReplays / 2];
+    const double us = median_of(std::move(times));
+    best_ = std::min(best_, us);
+    return us;
   }
 
   const Device& device_;

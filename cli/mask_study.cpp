@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <chrono>
 #include <vector>
 
 #include "cli/mask_report.h"
+#include "src/base/median.h"
 #include "src/layout/pack.h"
 
 namespace stof::cli {
@@ -13,12 +13,6 @@ constexpr BlockSize kSizes[] = {{64, 64}, {64, 128}, {128, 64}, {128, 128}};
 constexpr int kMostRuns = 9;
 constexpr double kEnoughTime = 50e3;             // microseconds; after this no run is repeated
 constexpr double kMostLayoutBytes = 1ull << 32;  // a report is no reason to fill the memory
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 template <class Work>
 double median_us(Work&& work) {
@@ -31,7 +25,7 @@ double median_us(Work&& work) {
     times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
     total += times.back();
   } while (times.size() < kMostRuns && total < kEnoughTime);
-  return median(std::move(times));
+  return median_of(std::move(times));
 }
 
 // Of the layout of each distinct head, if no two bitmaps were equal and groups were equally heavy.

@@ -3,21 +3,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <numeric>
 
 #include "src/base/error.h"
+#include "src/base/median.h"
 #include "src/fusion/work.h"
 
 namespace stof {
 namespace {
-
-double median_of(std::vector<double> values) {
-  STOF_CHECK(!values.empty());
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 // Of one number of steps, over rounds.
 double median_at(const std::vector<std::vector<double>>& rounds, std::size_t steps) {

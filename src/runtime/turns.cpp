@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/runtime/turns.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
+
+#include "src/base/median.h"
 
 namespace stof {
 namespace {
@@ -13,11 +14,6 @@ constexpr double kSteady = 0.005;  // that a window may differ from the one befo
 
 double seconds_of_host() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double median_of(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
-  return values[values.size() / 2];
 }
 
 class Race {

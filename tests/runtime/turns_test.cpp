@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/base/median.h"
+
 namespace stof {
 namespace {
 
@@ -31,22 +33,17 @@ class Device {
   }
 };
 
-double median(std::vector<double> us) {
-  std::nth_element(us.begin(), us.begin() + std::ssize(us) / 2, us.end());
-  return us[us.size() / 2];
-}
-
 // What is 2 % slower wins by being timed while the device is cold, unless they take turns.
 TEST(Turns, WhoIsTimedFirstHasNoAdvantage) {
   Device alone;
-  const double slow_alone = median(times_in_turns(std::array{alone.rival(0, 10200)}, alone.turns(0.3, 0)).front());
-  const double fast_alone = median(times_in_turns(std::array{alone.rival(1, 10000)}, alone.turns(0.3, 0)).front());
+  const double slow_alone = median_of(times_in_turns(std::array{alone.rival(0, 10200)}, alone.turns(0.3, 0)).front());
+  const double fast_alone = median_of(times_in_turns(std::array{alone.rival(1, 10000)}, alone.turns(0.3, 0)).front());
   EXPECT_LT(slow_alone, fast_alone);
   for (const double window : {0., 0.1}) {
     Device device;
     const auto times =
         times_in_turns(std::array{device.rival(0, 10200), device.rival(1, 10000)}, device.turns(0.3, window));
-    EXPECT_GT(median(times[0]), 1.01 * median(times[1])) << window;
+    EXPECT_GT(median_of(times[0]), 1.01 * median_of(times[1])) << window;
   }
 }
 
