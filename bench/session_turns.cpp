@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a session runs, timed whenever another program says so: the times of both are then taken in turns, at one clock
-// (bench/peers/models.py). Weights are random; the plan is the one that sessions find for calls of this size.
+// (bench/peers/models.py). Weights are random; the plan is the one that sessions find for calls of this size,
+// "kept" where an earlier search left one.
 //   bench_session_turns MODEL TEXTS TOKENS MASK SECONDS [DTYPE DEVICE]
 //   bench_session_turns bert-base 8 2048 'bigbird(64,3,2,3,1)' 0.05 f16 cuda
 // Says what it runs, as JSON; then for each line that it reads, after so many seconds of calls, the mean microseconds
@@ -67,7 +68,8 @@ void run(std::span<char*> arguments) {
   const ChosenPlan plan = programs.plan_of(bucket);
   TimedCall call(programs.of(bucket), bucket, model.config.vocab_size);
   const OneTime once = call.timer();
-  const nlohmann::json what{{"origin", plan.origin}, {"scheme", plan.scheme.text()}, {"settings", plan.settings}};
+  const nlohmann::json what{
+      {"origin", plan.origin}, {"kept", plan.kept}, {"scheme", plan.scheme.text()}, {"settings", plan.settings}};
   fmt::print("{}\n", what.dump());
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {

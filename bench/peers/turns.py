@@ -113,8 +113,11 @@ class Session:
         return line
 
     def plan(self):
-        """What it runs, once it is ready."""
-        return json.loads(self.line())
+        """The kept plan that it runs, once it is ready. Raises RuntimeError where it has none and does without."""
+        plan = json.loads(self.line())
+        if not plan.pop("kept"):
+            raise RuntimeError(f"bench_session_turns: no plan is kept for this call; its plan is {plan['origin']}")
+        return plan
 
     def once(self):
         self.process.stdin.write("go\n")

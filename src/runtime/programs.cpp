@@ -106,7 +106,7 @@ std::optional<ChosenPlan> Programs::kept_plan(const CostContext& call) const {
       if (const auto why_not = cache.near_miss(key)) say(*why_not);
     return std::nullopt;
   }
-  ChosenPlan chosen{.scheme = plan->scheme, .settings = {}, .origin = plan->origin};
+  ChosenPlan chosen{.scheme = plan->scheme, .settings = {}, .origin = plan->origin, .kept = true};
   for (const PlannedWork& work : plan->works)
     if (!work.setting.empty()) chosen.settings[work.work] = work.setting;
   try {

@@ -26,6 +26,7 @@ struct ChosenPlan {
   Scheme scheme;
   std::map<std::string, std::string> settings;
   std::string origin;  // as FusionPlan has it
+  bool kept = false;   // read from the plans of an earlier search
 };
 
 class Programs {

@@ -57,7 +57,9 @@ TEST_F(Tune, OnTheCpuAPlanIsKeptAndUsed) {
   const Programs programs = programs_on(open_device("cpu"));
   EXPECT_EQ(programs.plan_of(first.bucket).origin, first.plan.origin);
   EXPECT_EQ(programs.plan_of(first.bucket).scheme, first.plan.scheme);
+  EXPECT_TRUE(programs.plan_of(first.bucket).kept);
   EXPECT_EQ(programs.plan_of({512, 4, 128}).origin, "default");  // of another size
+  EXPECT_FALSE(programs.plan_of({512, 4, 128}).kept);
 }
 
 // The comparison is for those who doubt the plan; the search is not charged for it.

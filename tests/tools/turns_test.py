@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/peers/turns.py: nothing counts before the clock stays, and what changes all rivals alike says nothing of one."""
+"""bench/peers/turns.py: nothing counts before the clock stays, what changes all rivals alike says nothing of one, and a
+session without a kept plan is no rival."""
 
 import sys
+import tempfile
 import types
 import unittest
 from pathlib import Path
@@ -55,6 +57,23 @@ class Turns(unittest.TestCase):
         clock = [1, 1.1, 1.5, 0.9, 1]
         self.assertEqual(turns.without_drift([[10 * c, 9 * c] for c in clock]), [10, 9])
         self.assertEqual(turns.without_drift([[10 * c] for c in clock]), [10])
+
+    def session(self, words):
+        """One whose program says this."""
+        program = Path(self.enterContext(tempfile.TemporaryDirectory())) / "program"
+        program.write_text(f"#!/bin/sh\necho '{words}'\n")
+        program.chmod(0o700)
+        found = turns.Session(str(program), ("bert-base", "all", 1, 128), "f16", "cuda")
+        for stream in (found.process.stdin, found.process.stdout, found.process.stderr):
+            self.addCleanup(stream.close)
+        self.addCleanup(found.process.wait)
+        return found
+
+    def test_a_session_runs_a_kept_plan_or_none(self):
+        kept = self.session('{"kept": true, "origin": "tuned", "scheme": "01"}')
+        self.assertEqual(kept.plan(), {"origin": "tuned", "scheme": "01"})
+        with self.assertRaisesRegex(RuntimeError, "^bench_session_turns: no plan is kept for this call; its plan is analytical$"):
+            self.session('{"kept": false, "origin": "analytical", "scheme": "01"}').plan()
 
 
 if __name__ == "__main__":
