@@ -243,6 +243,13 @@ void run_planned(const Planned& planned, const AttentionCall& call, const Device
   else kernel.run(planned.choice.plan, planned.arranged, GatheredKeys(call).call, device);
 }
 
+// Of a call without rows, which needs no plan.
+void judge_lists(const CheckedCall& checked, const Device& device) {
+  AttentionCall call = checked.call;
+  call.items = checked.items;
+  device.backend->judge_lists(call, device);
+}
+
 void hold(const std::shared_ptr<const Planned>& planned, std::vector<std::shared_ptr<const void>>& plans) {
   if (std::find(plans.begin(), plans.end(), planned) == plans.end()) plans.push_back(planned);
 }
@@ -286,9 +293,11 @@ void Attention::run(const AttentionArguments& arguments) const {
   memory.reset();
   const CheckedCall checked = state_->check(arguments, lists, &memory);
   std::pmr::map<std::shared_ptr<const Planned>, std::pmr::vector<AttentionItem>> groups(&memory);
+  const bool has_rows = checked.items.empty() || checked.items.front().queries > 0;
   for (const AttentionItem& item : checked.items)
-    groups[lists ? state_->plan_of_lists() : state_->plan_for(item, arguments)].push_back(item);
+    if (has_rows) groups[lists ? state_->plan_of_lists() : state_->plan_for(item, arguments)].push_back(item);
   if (arguments.workspace != nullptr) check_workspace(arguments, workspace_bytes());
+  if (!has_rows) return judge_lists(checked, state_->device);
   for (const auto& [planned, items] : groups) {
     if (arguments.plans_used != nullptr) hold(planned, *arguments.plans_used);
     AttentionCall call = checked.call;

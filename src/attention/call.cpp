@@ -327,9 +327,9 @@ CheckedCall check_listed_call(const AttentionArguments& arguments, const DeviceL
   checked.call.device_lengths = nullptr;  // they are among the lists
   // Offsets from 0 of items that are no longer than planned reach no further than that.
   const std::int64_t all = packed ? lists.items : 1;
-  const AttentionItem longest{.queries = std::min(a.q.dim(rows), shape.queries),
+  const AttentionItem longest{.queries = lists.items == 0 ? 0 : std::min(a.q.dim(rows), shape.queries),
                               .keys = std::min(a.k.dim(rows), shape.keys)};
-  if (lists.items == 0 || longest.queries == 0) return checked;
+  if (longest.queries == 0 && lists.status == nullptr) return checked;
   checked.call.device_items = {.count = lists.items,
                                .rows = std::min(a.q.dim(rows), all * longest.queries),
                                .keys = std::min(a.k.dim(rows), all * longest.keys),

@@ -10,8 +10,10 @@
 namespace stof {
 
 struct CheckedCall {
-  AttentionCall call;                     // its items are set by whoever runs it
-  std::pmr::vector<AttentionItem> items;  // those with at least one query row
+  AttentionCall call;  // its items are set by whoever runs it
+  // Those with at least one query row. Of lists that the device reads the longest, and one without rows where nothing
+  // is to be computed and their status is to be written.
+  std::pmr::vector<AttentionItem> items;
 };
 
 // `batch_matters`: the mask differs by item, so that items past the planned batch have none. Lists are made in

@@ -120,7 +120,7 @@ struct AttentionCall {
   std::span<const AttentionItem> items;
   // Above 1: items are those of so many residue classes, class after class, each with the same items in the same order.
   std::int64_t residues = 1;
-  DeviceItems device_items;  // where there are any, `items` has one: the longest, at the beginning
+  DeviceItems device_items;  // where it has lists, `items` has one: the longest, at the beginning
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();  // for the lists of this call
 };
 
@@ -174,6 +174,9 @@ struct Backend {
   SoftwareVersions (*versions)() = nullptr;                               // null: none beside this library
   // Why kernels that the build lacks cannot be compiled for the device; empty when they can. Null: nothing ever is.
   std::string (*why_not_compiled)(const Device&) = nullptr;
+  // Writes the status of a call's lists, in the order of its stream, and computes nothing. Null: no lists but the
+  // host's.
+  void (*judge_lists)(const AttentionCall&, const Device&) = nullptr;
   double launch_us = 0;  // what a second run of a kernel costs besides its work
 };
 

@@ -127,6 +127,21 @@ class Lengths(unittest.TestCase):
             call.kept[name].write(packed_numbers(numbers))
         MEMORY.synchronize()
 
+    def test_no_rows_and_no_items(self):
+        for kernel in KERNELS:
+            for packed, field in ((False, None), (False, "queries"), (False, "batch"), (True, None)):
+                with self.subTest(kernel=kernel, packed=packed, field=field):
+                    problem = Problem(batch=2, queries=70, keys=70, lengths=[(0, 5), (0, 0)], packed=packed, dtype=F16)
+                    plan = self.planned("causal & window(5)", problem, kernel)
+                    if plan is None:
+                        continue
+                    call = self.on_device(problem)
+                    if field:
+                        setattr(call, field, 0)
+                    STOF.run(plan, call)
+                    self.assertLess(problem.worst(call, MASKS["causal & window(5)"]), 1)
+                    self.assertEqual(self.status(call), (0, -1))
+
     def test_lists_that_cannot_be(self):
         lengths = [(70, 70), (0, 0), (0, 0)]
         for kernel in KERNELS:

@@ -6,6 +6,7 @@
 #include "src/backend/contract.h"
 #include "src/backend/cuda/attention.h"
 #include "src/backend/cuda/attention/kernel_store.h"
+#include "src/backend/cuda/attention/numbers.h"
 #include "src/backend/cuda/driver/api.h"
 #include "src/backend/cuda/driver/blas.h"
 #include "src/backend/cuda/driver/work_stream.h"
@@ -45,6 +46,7 @@ const Backend cuda_backend{.name = "cuda",
                            .missing_for_models = cuda::missing_blas,
                            .versions = versions,
                            .why_not_compiled = cuda::why_not_compiled,
+                           .judge_lists = cuda::judge_lists,
                            .launch_us = 2};
 
 }  // namespace stof

@@ -2,9 +2,12 @@
 #include "src/backend/cuda/attention/numbers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/shared/row_layout.h"
 #include "src/backend/cuda/attention/kernel_store.h"
+#include "src/backend/cuda/driver/device.h"
+#include "src/backend/cuda/memory.h"
 #include "src/base/narrow.h"
 
 namespace stof::cuda {
@@ -46,6 +49,21 @@ void place_items(const Gpu& gpu, const stof::AttentionCall& call, int* numbers) 
                           .status = call.device_items.status};
   void* arguments[] = {&placement};
   items_kernel(gpu).launch({.grid = {}, .stream = static_cast<StreamHandle>(call.stream)}, arguments);
+}
+
+void judge_lists(const stof::AttentionCall& call, const Device& device) {
+  check_list_addresses(call, device);
+  place_items(gpu_of(device), call, nullptr);
+}
+
+void check_list_addresses(const stof::AttentionCall& call, const Device& device) {
+  const stof::DeviceItems& lists = call.device_items;
+  for (const auto& [name, list] : {std::pair<std::string_view, const void*>{"device_q_lengths", lists.q_lengths},
+                                   {"device_kv_lengths", lists.kv_lengths},
+                                   {"device_cu_q", lists.cu_q},
+                                   {"device_cu_kv", lists.cu_kv},
+                                   {"lengths_status", lists.status}})
+    if (list != nullptr) check_address(device, name, list);
 }
 
 void write_numbers(const Gpu& gpu, int* to, std::span<const int> values, StreamHandle stream) {

@@ -18,5 +18,9 @@ void write_numbers(const Gpu& gpu, int* to, std::span<const int> values, StreamH
 ItemLists item_lists(const stof::AttentionCall& call);
 // Puts on the call's stream what makes ItemPlacement::numbers, or null, and the status that the call asks for.
 void place_items(const Gpu& gpu, const stof::AttentionCall& call, int* numbers);
+// As the contract wants it: the status alone.
+void judge_lists(const stof::AttentionCall& call, const Device& device);
+// Throws invalid_argument naming the list of the call's device_items that is not memory of the device.
+void check_list_addresses(const stof::AttentionCall& call, const Device& device);
 
 }  // namespace stof::cuda

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "kernels/shared/row_lists.h"
 #include "src/backend/cuda/attention/cost.h"
@@ -112,13 +111,7 @@ void check_addresses(const stof::AttentionCall& call, const Device& device) {
   if (call.lse != nullptr) check_address(device, "lse", call.lse);
   if (keys && call.pages.table != nullptr) check_address(device, "page_table", call.pages.table);
   if (call.device_lengths != nullptr) check_address(device, "device_kv_lengths", call.device_lengths);
-  const stof::DeviceItems& lists = call.device_items;
-  for (const auto& [name, list] : {std::pair<std::string_view, const void*>{"device_q_lengths", lists.q_lengths},
-                                   {"device_kv_lengths", lists.kv_lengths},
-                                   {"device_cu_q", lists.cu_q},
-                                   {"device_cu_kv", lists.cu_kv},
-                                   {"lengths_status", lists.status}})
-    if (list != nullptr) check_address(device, name, list);
+  check_list_addresses(call, device);
 }
 
 void run_rows(const AttentionPlan&, const ArrangedMask& mask, const stof::AttentionCall& call, const Device& device) {
