@@ -35,6 +35,21 @@ void run_plan(const Device& device, const AttentionKernel& kernel, const Attenti
 
 }  // namespace
 
+Problem problem_of(const Batch& batch, AttentionShape shape, std::int64_t more_keys, float softcap) {
+  shape.batch = std::ssize(batch.lengths);
+  shape.queries = batch.lengths.front();
+  shape.keys = shape.queries + more_keys;
+  shape.capped = softcap > 0;
+  ProblemShape what{.shape = shape,
+                    .form = batch.form,
+                    .row_padding = batch.form == BatchForm::packed ? 8 : 0,
+                    .q_lengths = batch.lengths,
+                    .kv_lengths = batch.lengths,
+                    .softcap = softcap};
+  for (std::int32_t& keys : what.kv_lengths) keys += static_cast<std::int32_t>(more_keys);
+  return Problem(what, 5);
+}
+
 int run_every_plan(const Device& device, const View& view, const Problem& problem,
                    const std::function<void(const std::string& plan)>& check, std::string_view only) {
   AttentionProblem asked{.shape = view.shape, .alike_heads = alike_heads(view.mask, view.shape)};

@@ -4,11 +4,23 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/attention/planned.h"
 #include "tests/attention/problem.h"
 
 namespace stof {
+
+// So many items, each of so many queries, the longest first.
+struct Batch {
+  std::string name;
+  BatchForm form;
+  std::vector<std::int32_t> lengths;
+};
+
+// Of `shape` count heads, head_dim and dtype. Items have `more_keys` keys on top of as many as queries; rows of a
+// packed batch are apart.
+Problem problem_of(const Batch& batch, AttentionShape shape, std::int64_t more_keys, float softcap = 0);
 
 // Runs the problem under the view's mask, which is bound to the problem's largest lengths, by every plan that any
 // kernel of the device has for it, outputs poisoned before each; then calls `check` with the plan in words. Returns how

@@ -16,12 +16,6 @@
 namespace stof {
 namespace {
 
-struct Batch {
-  std::string name;
-  BatchForm form;
-  std::vector<std::int32_t> lengths;  // of queries and keys; the longest first
-};
-
 const Batch kBatches[] = {{"equal", BatchForm::heads_first, {150, 150}},
                           {"one", BatchForm::rows_first, {333}},
                           {"ragged", BatchForm::rows_first, {200, 0, 65, 1}},
@@ -31,25 +25,9 @@ class EveryPlan : public testing::TestWithParam<std::tuple<std::string, int, DTy
  protected:
   void SetUp() override { STOF_SKIP_WITHOUT(std::get<0>(GetParam())); }
 
-  // Keys: as many queries, or `more_keys` on top.
   static Problem make(const Batch& batch, std::int64_t more_keys, float softcap = 0) {
     const auto& [device, head_dim, dtype] = GetParam();
-    const auto length = std::int64_t{batch.lengths.front()};
-    ProblemShape what{.shape = {.batch = std::ssize(batch.lengths),
-                                .heads = 2,
-                                .kv_heads = 1,
-                                .queries = length,
-                                .keys = length + more_keys,
-                                .head_dim = head_dim,
-                                .dtype = dtype,
-                                .capped = softcap > 0},
-                      .form = batch.form,
-                      .row_padding = batch.form == BatchForm::packed ? 8 : 0,
-                      .q_lengths = batch.lengths,
-                      .kv_lengths = batch.lengths,
-                      .softcap = softcap};
-    for (std::int32_t& keys : what.kv_lengths) keys += static_cast<std::int32_t>(more_keys);
-    return Problem(what, 5);
+    return problem_of(batch, {.heads = 2, .kv_heads = 1, .head_dim = head_dim, .dtype = dtype}, more_keys, softcap);
   }
 
   static void expect_every_plan(const Problem& problem, const Mask& mask, const std::string& what) {

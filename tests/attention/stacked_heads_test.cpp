@@ -81,11 +81,6 @@ struct Heads {
 };
 constexpr Heads kHeads[] = {{4, 2, 2}, {6, 1, 2}, {8, 2, 4}, {16, 1, 8}, {7, 1, 1}};
 
-struct Batch {
-  std::string name;
-  BatchForm form;
-  std::vector<std::int32_t> lengths;  // of queries; the longest first
-};
 const Batch kBatches[] = {{"equal", BatchForm::heads_first, {64, 64}},
                           {"one", BatchForm::rows_first, {37}},
                           {"ragged", BatchForm::rows_first, {100, 0, 65, 1, 16}},
@@ -96,22 +91,9 @@ class StackedRows : public testing::TestWithParam<std::tuple<std::string, int, D
   void SetUp() override { STOF_SKIP_WITHOUT(std::get<0>(GetParam())); }
 
   static Problem make(const Heads& heads, const Batch& batch, std::int64_t more_keys, float softcap = 0) {
-    const auto length = std::int64_t{batch.lengths.front()};
-    ProblemShape what{.shape = {.batch = std::ssize(batch.lengths),
-                                .heads = heads.heads,
-                                .kv_heads = heads.kv_heads,
-                                .queries = length,
-                                .keys = length + more_keys,
-                                .head_dim = std::get<1>(GetParam()),
-                                .dtype = std::get<2>(GetParam()),
-                                .capped = softcap > 0},
-                      .form = batch.form,
-                      .row_padding = batch.form == BatchForm::packed ? 8 : 0,
-                      .q_lengths = batch.lengths,
-                      .kv_lengths = batch.lengths,
-                      .softcap = softcap};
-    for (std::int32_t& keys : what.kv_lengths) keys += static_cast<std::int32_t>(more_keys);
-    return Problem(what, 5);
+    const auto& [device, head_dim, dtype] = GetParam();
+    return problem_of(batch, {.heads = heads.heads, .kv_heads = heads.kv_heads, .head_dim = head_dim, .dtype = dtype},
+                      more_keys, softcap);
   }
 
   // Every plan that stacks heads: so many, and none where that is 1.
