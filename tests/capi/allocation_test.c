@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs on the CPU like earlier ones allocate nothing: counts what passes malloc and its relatives, of every library in
- * the process. And one plan, run by several threads at the same time, gives each of them the same bits. */
+ * Runs on the CPU like earlier ones allocate nothing, in any library or thread. And one plan, run by several threads at
+ * the same time, gives each of them the same bits. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -8,35 +8,10 @@
 #include <string.h>
 
 #include "stof/stof.h"
+#include "tests/capi/counted_memory.h"
 
 enum { kItems = 3, kHeads = 4, kLength = 128, kHeadDim = 32, kThreads = 3, kRuns = 20 };
 enum { kValues = kItems * kHeads * kLength * kHeadDim };
-
-/* glibc's own, below the names that this program takes over. */
-extern void* __libc_malloc(size_t bytes);
-extern void* __libc_calloc(size_t count, size_t bytes);
-extern void* __libc_realloc(void* memory, size_t bytes);
-extern void* __libc_memalign(size_t alignment, size_t bytes);
-
-static __thread int counting;
-static __thread long allocations;
-
-void* malloc(size_t bytes) {
-  allocations += counting;
-  return __libc_malloc(bytes);
-}
-void* calloc(size_t count, size_t bytes) {
-  allocations += counting;
-  return __libc_calloc(count, bytes);
-}
-void* realloc(void* memory, size_t bytes) {
-  allocations += counting;
-  return __libc_realloc(memory, bytes);
-}
-void* aligned_alloc(size_t alignment, size_t bytes) {
-  allocations += counting;
-  return __libc_memalign(alignment, bytes);
-}
 
 static float in[kValues], logs[kThreads][kItems * kHeads * kLength], out[kThreads][kValues];
 static const int32_t lengths[kItems] = {kLength, 17, 64};
@@ -67,9 +42,9 @@ static void* run(void* thread) {
                           .q_lengths = lengths,
                           .kv_lengths = lengths};
   for (int i = 0; i < kRuns; ++i) {
-    counting = i >= 2;
+    count_allocations(i >= 2);
     check(stof_plan_run(plan, &call));
-    counting = 0;
+    count_allocations(0);
   }
   return NULL;
 }
@@ -103,10 +78,11 @@ int main(void) {
   for (int i = 0; i < kValues; ++i) in[i] = (float)(i % 97) / 97.f;
   for (int i = 0; i < 4; ++i) {
     make_plan(masks[i / 2], kernels[i % 2]);
-    allocations = 0;
+    const long before = counted_allocations();
     run(&first);
-    printf("%s, %s: %ld allocations in %d runs\n", masks[i / 2], kernels[i % 2], allocations, kRuns - 2);
-    failures += allocations != 0;
+    const long made = counted_allocations() - before;
+    printf("%s, %s: %ld allocations in %d runs\n", masks[i / 2], kernels[i % 2], made, kRuns - 2);
+    failures += made != 0;
     const int same = same_on_all_threads();
     printf("%s, %s: %s bits on %d threads\n", masks[i / 2], kernels[i % 2], same ? "the same" : "other", kThreads);
     failures += !same;

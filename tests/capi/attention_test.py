@@ -265,17 +265,22 @@ class OnStreams(unittest.TestCase):
         STOF.library.stof_mask_destroy(mask)
         return plan
 
+    def first_run(self, problem, text):
+        """A call with a workspace, and what runs it with a plan that has not run yet."""
+        plan, call = self.planned(problem, text), problem.on(MEMORY)
+        size = STOF.workspace_size(plan)
+        call.kept["workspace"] = MEMORY.allocate(b"\xff" * size)
+        call.workspace, call.workspace_bytes = call.kept["workspace"].address, size
+        call.stream = MEMORY.stream().value
+        return call, lambda: STOF.run(plan, call)
+
     def test_a_graph_with_a_workspace_allocates_nothing(self):
         for text in ("causal", "causal & window(5)", "window(3) | global(2)"):
             with self.subTest(mask=text):
                 problem = Problem(queries=300, keys=300, heads=2, kv_heads=1, d=16, dtype=F16, order="bshd")
-                plan, call = self.planned(problem, text), problem.on(MEMORY)
-                size = STOF.workspace_size(plan)
-                workspace = MEMORY.allocate(b"\xff" * size)
-                call.stream = MEMORY.stream().value
-                call.workspace, call.workspace_bytes = workspace.address, size
-                launch = MEMORY.recorded(call.stream, lambda: STOF.run(plan, call))  # the driver allocates a graph
-                self.assertTrue(MEMORY.keeps_memory(lambda: STOF.run(plan, call)))
+                self.assertTrue(MEMORY.keeps_memory(lambda: self.first_run(problem, text)[1]))
+                call, run = self.first_run(problem, text)
+                launch = MEMORY.recorded(call.stream, run)
                 for _ in range(2):
                     call.kept["out"].write(b"\0" * call.kept["out"].size)
                     call.kept["out"].write(problem.on(MEMORY).kept["out"].read())

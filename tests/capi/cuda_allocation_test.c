@@ -1,45 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Runs on a GPU like earlier ones allocate nothing, on the host or the device, whatever their lengths, offsets, strides
- * and kernel: counts what passes malloc and its relatives around a driver that launches nothing (fake_driver.c). Exit
- * status 77 when the library has no kernels for it. */
+ * and kernel: counts what passes malloc and its relatives around a driver that launches nothing (fake_driver.c). With a
+ * workspace the first run of a plan takes no memory of the device either. Exit status 77 when the library has no
+ * kernels for it. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stof/stof.h"
+#include "tests/capi/counted_memory.h"
 #include "tests/capi/fake_driver.h"
 
 int cuMemAlloc_v2(unsigned long long* address, size_t bytes);
 
 enum { kItems = 60, kHeads = 4, kKeyHeads = 2, kLength = 1024, kDim = 64, kRuns = 4, kKept = 2 };
 enum { kBytes = 2 * kItems * kHeads * kLength * kDim };
-
-/* glibc's own, below the names that this program takes over. */
-extern void* __libc_malloc(size_t bytes);
-extern void* __libc_calloc(size_t count, size_t bytes);
-extern void* __libc_realloc(void* memory, size_t bytes);
-extern void* __libc_memalign(size_t alignment, size_t bytes);
-
-static int counting;
-static long allocations;
-
-void* malloc(size_t bytes) {
-  allocations += counting;
-  return __libc_malloc(bytes);
-}
-void* calloc(size_t count, size_t bytes) {
-  allocations += counting;
-  return __libc_calloc(count, bytes);
-}
-void* realloc(void* memory, size_t bytes) {
-  allocations += counting;
-  return __libc_realloc(memory, bytes);
-}
-void* aligned_alloc(size_t alignment, size_t bytes) {
-  allocations += counting;
-  return __libc_memalign(alignment, bytes);
-}
 
 static void check(stof_status status) {
   if (status == STOF_OK) return;
@@ -129,15 +105,15 @@ static stof_call padded(int64_t rows) {
 
 /* Allocations of runs after the first two, which make what is kept; below 0: nothing was launched. */
 static long allocations_of(const stof_plan* plan, const stof_call* call) {
-  allocations = 0;
+  const long first = counted_allocations();
   for (int i = 0; i < kRuns; ++i) {
     const long before = fake_launches();
-    counting = i >= kKept;
+    count_allocations(i >= kKept);
     check(stof_plan_run(plan, call));
-    counting = 0;
+    count_allocations(0);
     if (fake_launches() == before) return -1;
   }
-  return allocations;
+  return counted_allocations() - first;
 }
 
 static int failures;
@@ -152,6 +128,39 @@ static void expect_launched(const char* mask, const char* kernel, const char* wa
   if (fake_launched(wanted)) return;
   printf("%s, %s, %s: %s was not launched\n", mask, kernel, way, wanted);
   ++failures;
+}
+
+/* Of a plan that has not run yet, on streams that it does not know: it has memory for one only. */
+static void expect_no_device_memory(const char* mask, const char* kernel, const stof_plan* plan, int64_t rows) {
+  static int streams[2];
+  stof_call call = padded(rows);
+  call.workspace = workspace;
+  call.workspace_bytes = workspace_bytes;
+  const long before = fake_allocations();
+  for (int i = 0; i < 2; ++i) {
+    call.stream = &streams[i];
+    check(stof_plan_run(plan, &call));
+  }
+  if (fake_allocations() == before) return;
+  printf("%s, %s: %ld allocations of the device in the first runs\n", mask, kernel, fake_allocations() - before);
+  ++failures;
+}
+
+/* A call without items or rows computes nothing; what its lists say is written all the same. */
+static void expect_status_without_rows(const char* mask, const char* kernel, const stof_plan* plan) {
+  for (int items = 0; items <= kItems; items += kItems) {
+    stof_call call = padded(0);
+    lengths_there(&call);
+    call.batch = items;
+    fake_forget();
+    const long before = fake_launches();
+    check(stof_plan_run(plan, &call));
+    expect_launched(mask, kernel, items == 0 ? "no items" : "no rows", "place_items_kernel");
+    if (fake_launches() != before + 1) {
+      printf("%s, %s: %ld launches of a call without rows\n", mask, kernel, fake_launches() - before);
+      ++failures;
+    }
+  }
 }
 
 /* Heads with different masks are of one launch: of full length nothing is written in front of it. */
@@ -180,6 +189,7 @@ static void try_plan(const char* text, const char* kernel, int64_t rows) {
   }
   check(stof_plan_workspace_size(plan, &workspace_bytes));
   workspace = device_memory(workspace_bytes);
+  expect_no_device_memory(text, kernel, plan, rows);
   for (size_t i = 0; i < sizeof ways / sizeof ways[0]; ++i) {
     stof_call call = padded(rows);
     ways[i].change(&call);
@@ -191,6 +201,7 @@ static void try_plan(const char* text, const char* kernel, int64_t rows) {
     if (listed && strcmp(kernel, "row_attention") != 0)
       expect_launched(text, kernel, ways[i].name, "place_items_kernel");
   }
+  expect_status_without_rows(text, kernel, plan);
   if (strcmp(kernel, "stream_attention") == 0 && strncmp(text, "heads", 5) == 0) expect_one_launch(text, kernel, plan);
   stof_plan_destroy(plan);
 }

@@ -20,8 +20,9 @@ static struct {
   int launched;
 } kernels[kMostKernels];
 static int kernel_count;
-static long launches;
+static long launches, allocations;
 
+long fake_allocations(void) { return allocations; }
 long fake_launches(void) { return launches; }
 
 int fake_launched(const char* part) {
@@ -40,6 +41,7 @@ int cuMemAlloc_v2(unsigned long long* address, size_t bytes) {
   if (block_count == kMostBlocks) return kOutOfMemory;
   void* const memory = aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
   if (memory == NULL) return kOutOfMemory;
+  ++allocations;
   blocks[block_count].first = (uintptr_t)memory;
   blocks[block_count++].bytes = bytes == 0 ? 1 : bytes;
   *address = (uintptr_t)memory;

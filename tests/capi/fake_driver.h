@@ -2,6 +2,8 @@
  * What tests ask of the driver that is none (fake_driver.c). */
 #pragma once
 
+/* Pieces of its memory that were allocated so far. */
+long fake_allocations(void);
 /* Kernels that were launched so far. */
 long fake_launches(void);
 /* Whether one of them had this in its name, since fake_forget(). */

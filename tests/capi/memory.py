@@ -76,25 +76,27 @@ class Cuda:
         return stream
 
     def recorded(self, stream, work):
-        """What `work` puts on the stream, as a function that launches it."""
-        graph, runnable = c.c_void_p(), c.c_void_p()
+        """What `work` puts on the stream, whose address this is, as a function that launches it."""
+        graph, runnable, stream = c.c_void_p(), c.c_void_p(), c.c_void_p(stream)
         self.call("cuStreamBeginCapture_v2", stream, 0)  # CU_STREAM_CAPTURE_MODE_GLOBAL: allocating breaks it
         work()
         self.call("cuStreamEndCapture", stream, c.byref(graph))
         self.call("cuGraphInstantiateWithFlags", c.byref(runnable), graph, c.c_ulonglong(0))
         return lambda: self.call("cuGraphLaunch", runnable, stream)
 
-    def keeps_memory(self, work):
-        """Whether work() leaves as much memory free as there was; other processes on the GPU may change that, so that it
-        has several tries."""
+    def keeps_memory(self, prepare, tries=5):
+        """Whether the first call of what prepare() returns leaves as much memory free as there was. Other processes on the
+        GPU may change that, and kernels that none has launched yet: there are several tries, each with a call of its own."""
 
         def unchanged():
+            work = prepare()
+            self.synchronize()
             before = self.free_bytes()
             work()
             self.synchronize()
             return self.free_bytes() == before
 
-        return any(unchanged() for _ in range(50))
+        return any(unchanged() for _ in range(tries))
 
     def free_bytes(self):
         free, total = c.c_size_t(), c.c_size_t()
