@@ -7,21 +7,13 @@ usage: lengths_test.py LIBSTOF.SO cpu|cuda    exit status 77 when the device is 
 """
 
 import struct
-import sys
 import unittest
 
 import c_library
 from c_library import F16, F32
-from memory import open_memory, pack
+from given import DEVICE, MEMORY, STOF, Plans
+from memory import pack
 from problem import UNTOUCHED, Problem
-
-DEVICE, PATH = sys.argv.pop(), sys.argv.pop()
-try:
-    MEMORY = open_memory(DEVICE)
-except OSError as missing:
-    print(f"skipped: no GPU to test on: {missing}")
-    sys.exit(77)
-STOF = c_library.Stof(PATH)
 
 MASKS = {
     "causal & window(5)": lambda b, h, p, j: j <= p and p - j <= 5,
@@ -43,18 +35,7 @@ def packed_numbers(numbers):
     return struct.pack(f"<{len(numbers)}i", *numbers)
 
 
-class Lengths(unittest.TestCase):
-    def planned(self, text, problem, kernel):
-        mask = STOF.parse(text)
-        self.addCleanup(STOF.library.stof_mask_destroy, mask)
-        try:
-            plan = STOF.plan(mask, problem.shape, DEVICE, kernel=kernel)
-        except c_library.Failure as refused:  # by a GPU that it is not written for
-            self.assertEqual((DEVICE, refused.status), ("cuda", 3))
-            return None
-        self.addCleanup(STOF.library.stof_plan_destroy, plan)
-        return plan
-
+class Lengths(Plans):
     def on_device(self, problem):
         """A call that knows its lengths from lists on the device."""
         call = problem.on(MEMORY)
@@ -78,7 +59,7 @@ class Lengths(unittest.TestCase):
                         with self.subTest(kernel=kernel, packed=packed, order=order, mask=text):
                             problem = Problem(batch=5, queries=70, keys=70, lengths=lengths, packed=packed, order=order,
                                               dtype=F32 if DEVICE == "cpu" else F16)  # fmt: skip
-                            plan = self.planned(text, problem, kernel)
+                            plan = self.plan_by(kernel, text, problem)
                             if plan is None:
                                 continue
                             call = self.on_device(problem)
@@ -98,7 +79,7 @@ class Lengths(unittest.TestCase):
         make = lambda lengths: Problem(batch=3, queries=300, keys=300, heads=2, kv_heads=1, d=64, lengths=lengths,
                                        packed=packed, dtype=F16, order="bshd", seed=len(lengths))  # fmt: skip
         first = make([(300, 300), (300, 300), (300, 300)])
-        plan = self.planned(text, first, kernel)
+        plan = self.plan_by(kernel, text, first)
         if plan is None:
             return
         call = self.on_device(first)
@@ -132,7 +113,7 @@ class Lengths(unittest.TestCase):
             for packed, field in ((False, None), (False, "queries"), (False, "batch"), (True, None)):
                 with self.subTest(kernel=kernel, packed=packed, field=field):
                     problem = Problem(batch=2, queries=70, keys=70, lengths=[(0, 5), (0, 0)], packed=packed, dtype=F16)
-                    plan = self.planned("causal & window(5)", problem, kernel)
+                    plan = self.plan_by(kernel, "causal & window(5)", problem)
                     if plan is None:
                         continue
                     call = self.on_device(problem)
@@ -148,7 +129,7 @@ class Lengths(unittest.TestCase):
             for packed in (False, True):
                 with self.subTest(kernel=kernel, packed=packed):
                     problem = Problem(batch=3, queries=70, keys=70, lengths=lengths, packed=packed, dtype=F16)
-                    plan = self.planned("causal & window(5)", problem, kernel)
+                    plan = self.plan_by(kernel, "causal & window(5)", problem)
                     if plan is None:
                         continue
                     call = self.on_device(problem)

@@ -5,24 +5,13 @@
 usage: table_test.py LIBSTOF.SO cpu|cuda    exit status 77 when the device is not there
 """
 
-import ctypes as c
 import random
 import struct
-import sys
 import unittest
 
-import c_library
 from c_library import F16, F32, TABLE_BITS, TABLE_BLOCKS, TABLE_LISTS, TABLE_PACKED
-from memory import open_memory
+from given import DEVICE, MEMORY, STOF, Plans
 from problem import Problem
-
-DEVICE, PATH = sys.argv.pop(), sys.argv.pop()
-try:
-    MEMORY = open_memory(DEVICE)
-except OSError as missing:
-    print(f"skipped: no GPU to test on: {missing}")
-    sys.exit(77)
-STOF = c_library.Stof(PATH)
 
 BATCH, HEADS, QUERIES, KEYS, WIDTH = 2, 2, 140, 200, 3
 ROWS, BLOCKS = 3, 4  # of 64 queries and keys
@@ -63,11 +52,10 @@ def problem():
                    dtype=F16 if DEVICE == "cuda" else F32)  # fmt: skip
 
 
-class Tables(unittest.TestCase):
-    def plan(self, kind, shape, limit=None):
-        mask = STOF.parse(limit) if limit else None
+class Tables(Plans):
+    def plan_of(self, kind, shape, limit=None):
+        mask = self.parse(limit) if limit else None
         plan = STOF.table_plan(shape, mask, DEVICE, kind=kind, batch=BATCH, heads=HEADS, width=WIDTH)
-        STOF.library.stof_mask_destroy(mask)
         self.addCleanup(STOF.library.stof_plan_destroy, plan)
         return plan
 
@@ -77,7 +65,7 @@ class Tables(unittest.TestCase):
             for limit in (None, "causal"):
                 with self.subTest(kind=kind, limit=limit):
                     given, contents = problem(), Contents(kind, kind + 1)
-                    plan = self.plan(kind, given.shape, limit)
+                    plan = self.plan_of(kind, given.shape, limit)
                     there, status = MEMORY.allocate(contents.data), MEMORY.allocate(b"?" * 12)
                     STOF.update(plan, there.address, contents.strides, status.address)
                     call = given.on(MEMORY)
@@ -90,7 +78,7 @@ class Tables(unittest.TestCase):
 
     def first_run(self, given, there, strides):
         """A call with a workspace, and what updates and runs a plan that has done neither yet."""
-        plan, call = self.plan(TABLE_LISTS, given.shape, "causal"), given.on(MEMORY)
+        plan, call = self.plan_of(TABLE_LISTS, given.shape, "causal"), given.on(MEMORY)
         call.kept["workspace"] = workspace = MEMORY.allocate(bytes(STOF.workspace_size(plan)))
         call.workspace, call.workspace_bytes = workspace.address, workspace.size
         call.stream = MEMORY.stream().value
