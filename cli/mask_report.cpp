@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "cli/table.h"
+#include "src/base/counted.h"
 
 namespace stof::cli {
 namespace {
@@ -76,10 +77,6 @@ std::string percent(double share) {
   if (share > 0 && share < 0.00005) return "< 0.01 %";
   if (share < 1 && share >= 0.99995) return "> 99.99 %";
   return fmt::format("{:.2f} %", 100 * share);
-}
-
-std::string counted(std::int64_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
 std::string table_of(const MaskStats& stats) {

@@ -13,6 +13,7 @@
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/text_lines.h"
+#include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/codegen/compiler.h"
 #include "src/model/tokenizer.h"
@@ -136,10 +137,10 @@ void run(const RunOptions& options) {
                                        }});
   }
   took.seconds = seconds_since(begin);
+  const std::string all = counted(std::ssize(texts), "text", "texts");
   if (embeddings.truncated > 0)
-    say(fmt::format("{} of {} texts were cut to {} tokens\n", embeddings.truncated, texts.size(),
-                    session.max_tokens()));
-  say(fmt::format("{} texts in {:.2f} s on {}\n", texts.size(), took.seconds, session.device().caps.name));
+    say(fmt::format("{} of {} cut to {} tokens\n", embeddings.truncated, all, session.max_tokens()));
+  say(fmt::format("{} in {:.2f} s on {}\n", all, took.seconds, session.device().caps.name));
   if (!texts.empty()) say(fmt::format("the first vectors after {:.2f} s, loading included\n", took.first));
   write_results(options, embeddings);
   write_took(options, session, embeddings, took);

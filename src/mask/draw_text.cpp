@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/base/counted.h"
 #include "src/mask/density_grid.h"
 #include "src/mask/draw.h"
 
@@ -28,10 +29,6 @@ Scale scale_for(const MaskExtent& extent) {
 
 std::string_view character(double density) { return density == 0 ? kNone : density == 1 ? kAll : kSome; }
 
-std::string plural(std::int64_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
 }  // namespace
 
 std::string draw_text(const BoundMask& mask, int group) {
@@ -46,7 +43,7 @@ std::string draw_text(const BoundMask& mask, int group) {
     text += '\n';
   }
   const std::string covers =
-      fmt::format("{} x {}", plural(cell.rows, "query", "queries"), plural(cell.keys, "key", "keys"));
+      fmt::format("{} x {}", counted(cell.rows, "query", "queries"), counted(cell.keys, "key", "keys"));
   return text + fmt::format("{} all  {} some  {} none; each {}\n", kAll, kSome, kNone, covers);
 }
 

@@ -84,6 +84,7 @@ class Run(unittest.TestCase):
     def test_one_text_is_the_line_of_a_file(self):
         done = self.run_stof("--text", TEXTS[2])
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"\n1 text in [0-9.]+ s on ")
         rows = [[float(x) for x in line.split(" ")] for line in done.stdout.splitlines()]
         self.expect_close(rows, [self.embed()[2]], 1e-6)
 
@@ -141,7 +142,7 @@ class Run(unittest.TestCase):
         out = self.folder / "out.npy"
         done = self.run_stof("--input", self.input, "--out", out)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("\n2 of 3 texts were cut to 256 tokens\n", done.stderr)
+        self.assertIn("\n2 of 3 texts cut to 256 tokens\n", done.stderr)
         rows = rows_of(npy.read(out)[2])
         self.expect_close([rows[0]], [rows[2]], 1e-6)
         self.expect_error(self.run_stof("--input", self.input, "--no-truncate"), 2,
