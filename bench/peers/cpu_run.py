@@ -29,6 +29,11 @@ def environment(threads: int, packages: dict) -> dict:
             "threads": threads, "load": os.getloadavg()[0], "packages": packages}
 
 
+def times_of(times: list) -> dict:
+    """What calls took, us, as `stof bench` says it of its own."""
+    return {"median_us": statistics.median(times), "best_us": min(times), "calls": len(times)}
+
+
 def rounds(runs: dict, seconds: float, least: int = 3, most: int = 60) -> dict:
     """Times of every contender, us: in each round every one runs once after a run that is not counted, so that what
     else the machine does falls on all of them."""
@@ -45,8 +50,7 @@ def rounds(runs: dict, seconds: float, least: int = 3, most: int = 60) -> dict:
         spent = time.monotonic() - begin
         if (done >= least and spent >= seconds) or spent >= 4 * seconds:
             break
-    return {name: {"median_us": statistics.median(taken), "best_us": min(taken), "calls": len(taken)}
-            for name, taken in times.items()}
+    return {name: times_of(taken) for name, taken in times.items()}
 
 
 class Results:

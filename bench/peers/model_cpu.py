@@ -20,7 +20,7 @@ from pathlib import Path
 
 import engines
 from attention_cpu import splitmix64
-from cpu_run import ROOT, Results, environment, show
+from cpu_run import ROOT, Results, environment, show, times_of
 
 CACHE = ROOT / ".cache/peers"
 ROUNDS = 3  # the middle one counts: others may use the machine in one
@@ -93,11 +93,6 @@ def random_encoder(folder: Path) -> Path:
         (folder / "vocab.txt").write_text("\n".join(words) + "\n")  # converters ask for one
         (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer", "do_lower_case": true}')
     return folder
-
-
-def round_of(times):
-    """What a round's calls took, us, as `stof bench` says it of its own."""
-    return {"median_us": statistics.median(times), "best_us": min(times), "calls": len(times)}
 
 
 def joined(rounds):
@@ -190,7 +185,7 @@ class Comparison:
                 continue
             if found["cosine"] is not None:
                 peers[what].setdefault(name, {})["cosine"] = found["cosine"]
-            rounds[what].setdefault(name, []).append(round_of(found["times"]))
+            rounds[what].setdefault(name, []).append(times_of(found["times"]))
 
     def own_sentences(self, dtype, peers, rounds):
         name = f"stof {dtype}"
@@ -244,7 +239,7 @@ class Comparison:
         if not found["error"] < ERROR[name.split()[1]]:
             raise ValueError(f"relative error {found['error']:.2e}")
         peers[name] = {"error": found["error"]}
-        rounds.setdefault(name, []).append(round_of(found["times"]))
+        rounds.setdefault(name, []).append(times_of(found["times"]))
 
 
 def main():
