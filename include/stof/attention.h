@@ -55,7 +55,7 @@ struct DeviceLengths {
 // One call. Either padded: q [batch, heads, queries, head_dim], k and v [batch, kv_heads, keys, head_dim], out like q,
 // any strides whose last is 1, with optional lengths; or packed: q and out [total_q, heads, head_dim], k and v
 // [total_kv, kv_heads, head_dim], with cu_q and cu_kv of batch + 1 offsets, or with `rows`; or either of them with
-// lengths or offsets on the device.
+// lengths or offsets on the device. Memory of out and lse is apart from that of the others, which is not checked.
 struct AttentionArguments {
   TensorView q, k, v, out;
   std::optional<TensorView> lse = {};  // f32 [batch, heads, queries], or packed [total_q, heads]; natural logarithm
