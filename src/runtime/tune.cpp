@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "src/backend/contract.h"
+#include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/base/memory.h"
 #include "src/fusion/fuse.h"
@@ -23,16 +24,15 @@ namespace {
 
 void check(const Model& model, const TuneOptions& options) {
   if (options.texts < 1 || options.longest < 1 || options.longest > model.config.max_positions)
-    fail(ErrorKind::invalid_argument, "{} texts of {} tokens; accepted: 1 or more, of 1 to {} tokens", options.texts,
-         options.longest, model.config.max_positions);
+    fail(ErrorKind::invalid_argument, "{} of {} tokens; accepted: 1 or more, of 1 to {} tokens",
+         counted(options.texts, "text", "texts"), options.longest, model.config.max_positions);
   // The values between two operators, of which a call has several at a time: what they cannot fit into is not tried.
   const double bytes = static_cast<double>(options.texts) * static_cast<double>(options.longest) *
                        static_cast<double>(model.config.hidden_size) * static_cast<double>(size_of(options.dtype));
   if (bytes > static_cast<double>(memory_limit()))
     fail(ErrorKind::device,
-         "{} texts of {} tokens have activations of {:.3g} bytes; accepted: at most {}, the memory of "
-         "this machine",
-         options.texts, options.longest, bytes, memory_limit());
+         "{} of {} tokens with activations of {:.3g} bytes; accepted: at most {}, the memory of this machine",
+         counted(options.texts, "text", "texts"), options.longest, bytes, memory_limit());
 }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {

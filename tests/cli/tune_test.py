@@ -183,13 +183,13 @@ class Tune(unittest.TestCase):
 
     def test_a_call_that_no_memory_holds(self):
         done = self.stof("tune", "--model", self.model, "--seq", 8, "--batch", 10**18, "--device", "cpu", code=4)
-        self.assertRegex(done.stderr, rf"stof: {10**18} texts of 8 tokens have activations of 2\.56e\+20 bytes; accepted: at "
+        self.assertRegex(done.stderr, rf"stof: {10**18} texts of 8 tokens with activations of 2\.56e\+20 bytes; accepted: at "
                                       r"most \d+, the memory of this machine\n$")  # fmt: skip
 
     def test_errors(self):
         for arguments, code, message in (
             (("tune", "--model", self.model, "--seq", 33, "--device", "cpu"), 2,
-             "1 texts of 33 tokens; accepted: 1 or more, of 1 to 32 tokens"),
+             "1 text of 33 tokens; accepted: 1 or more, of 1 to 32 tokens"),
             (("plans", "import", self.folder), 2, f"cannot read {self.folder}: not a regular file"),
             (("plans", "import", "/dev/zero"), 2, "cannot read /dev/zero: not a regular file"),
             (("plans", "import", self.folder / "none"), 2, f"cannot read {self.folder}/none: No such file or directory"),
