@@ -14,7 +14,7 @@ MODEL ?= $(FETCHED_MODEL)
 CTEST = OMP_WAIT_POLICY=passive ctest --preset $(1) -j $(JOBS)
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install:  ## install what the build needs, as root, where anything is missing
 	@tools/install.sh build
