@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 import npy
 
@@ -49,6 +50,19 @@ class Main(unittest.TestCase):
                                (("bench", "attention"), "--json FILE "), (("plan",), "mask EXPR REQUIRED")):  # fmt: skip
             with self.subTest(command):
                 self.assertIn(f"  {words}", stof(*command, "--help").stdout)
+
+    def test_the_page_of_commands_has_every_option_and_no_other(self):
+        of_all = {"--help", "--jit"}  # said once, above the commands
+        page = (Path(__file__).resolve().parents[2] / "docs/cli.md").read_text(encoding="utf-8")
+        for command in COMMANDS:
+            with self.subTest(command):
+                helps = [stof(command, "--help").stdout]
+                helps += [stof(command, name, "--help").stdout for name in
+                          re.findall(r"^  (\w+) {2,}", helps[0].partition("Subcommands:\n")[2], re.MULTILINE)]  # fmt: skip
+                options = {option for text in helps for option in re.findall(r"^  (?:-\w,)?(--[a-z-]+)", text, re.MULTILINE)}
+                section = page.split(f"\n## stof {command}\n")[1].split("\n## ")[0]
+                usage = section.split("\n\n")[0]
+                self.assertEqual(options - of_all, set(re.findall(r"--[a-z][a-z-]*", usage)))
 
     def test_errors(self):
         accepted = f"; accepted: {', '.join(COMMANDS)}"
