@@ -54,7 +54,7 @@ bench-cpu: build model  ## measure STOF and its peers on this CPU (minutes; fetc
 	@$(PEERS_PYTHON) bench/peers/model_cpu.py --model $(MODEL) --out $(RESULTS)-model-peers.json $(TIMED)
 	@$(PEERS_PYTHON) bench/peers/tokenizer_cpu.py --model $(MODEL) --out $(RESULTS)-tokenizer-peers.json
 	@$(STOF) bench attention --device cpu --json $(RESULTS)-attention.json $(TIMED)
-	@$(STOF) bench model --device cpu --model $(MODEL) --json $(RESULTS)-model.json $(TIMED)
+	@$(STOF) bench model --device cpu --model $(MODEL) --split --json $(RESULTS)-model.json $(TIMED)
 	@bench/report.py $(RESULTS)-attention-peers.json --into docs/benchmarks.md --mark attention-cpu
 	@bench/report.py $(RESULTS)-attention-peers.json --figure docs/figures/attention-cpu.svg
 	@bench/report.py $(RESULTS)-model-peers.json --into docs/benchmarks.md --mark model-cpu

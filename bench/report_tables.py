@@ -41,14 +41,18 @@ def gflops(row):
     return 4e-3 * batch * heads * length * length * dim * row["density"] / own(row, False)
 
 
-def share_of_peak(row, roofline, dtype):
-    """Of the operations per second that the fastest matmul of the same run reached, (of the median, of the fastest call);
-    None where they are not known."""
+SHARES = {"beside": "of the matmul beside it", "median": "of the best matmul", "fastest": "its fastest call"}
+
+
+def shares_of_peak(row, roofline, dtype):
+    """Of the operations per second of the machine's fastest matmul: of the same moments, as calls were paired with it, and
+    of its best call of the run, by the median call and by the fastest. Without what is not known."""
     peer = row["peers"].get(f"stof {dtype}", {})
     if not roofline or "gflop" not in peer:
-        return None
+        return {}
     ideal = 1e6 * peer["gflop"] / roofline[f"matmul_{dtype}_gflops"]
-    return ideal / time_of(peer), ideal / peer["best_us"]
+    beside = {"beside": peer["share_of_matmul_beside"]} if "share_of_matmul_beside" in peer else {}
+    return {**beside, "median": ideal / time_of(peer), "fastest": ideal / peer["best_us"]}
 
 
 def contenders(rows):
@@ -82,19 +86,18 @@ def models_table(data):
     dtypes = {word for name in contenders(rows) for word in name.split()} & {"f32", "bf16"}
     kinds = {dtype: dtype == "bf16" for dtype in sorted(dtypes, reverse=True)} or {"": False}
     names = list(dict.fromkeys(map(without_dtype, contenders(rows))))
-    shares = {(row["id"], dtype): share_of_peak(row, data.get("roofline"), dtype) for dtype in dtypes for row in rows}
+    shares = {(row["id"], dtype): shares_of_peak(row, data.get("roofline"), dtype) for dtype in dtypes for row in rows}
+    columns = [share for share in SHARES if any(share in found for found in shares.values())]
     table = []
     for dtype, bf16 in kinds.items():
         for row in rows:
             of = {without_dtype(name): time_of(peer) for name, peer in row["peers"].items() if is_bf16(name) == bf16}
             line = [row["id"], *([dtype] if dtype else []), *(cell(of.get(name), milliseconds) for name in names),
                     cell(ratio(row, bf16))]  # fmt: skip
-            if any(shares.values()):
-                line += [f"{share:.2f}" for share in shares[row["id"], dtype] or ()] or ["", ""]
-            table.append(line)
-    head = ["problem", *(["dtype"] if dtypes else []), *(f"{name}, ms" for name in names), "best peer / STOF"]
-    if any(shares.values()):
-        head += ["of the matmul peak", "its fastest call"]
+            found = shares[row["id"], dtype] if dtype else {}
+            table.append(line + [f"{found[share]:.2f}" if share in found else "" for share in columns])
+    head = ["problem", *(["dtype"] if dtypes else []), *(f"{name}, ms" for name in names), "best peer / STOF",
+            *(SHARES[share] for share in columns)]  # fmt: skip
     return head, table, summaries(rows, kinds) + settings(rows)
 
 
@@ -135,7 +138,8 @@ def bench_model_table(data):
             if "compiled" in row:
                 result += f", {row['measured']} measured, {row['compiled']} compiled"
         if "share_of_matmul_peak" in row:
-            result = f"{row['gflops']:.0f} GFLOP/s, {row['share_of_matmul_peak']:.2f} of the matmul peak"
+            beside = f"{row['share_of_matmul_beside']:.2f} of the matmul beside it, " if "share_of_matmul_beside" in row else ""
+            result = f"{row['gflops']:.0f} GFLOP/s, {beside}{row['share_of_matmul_peak']:.2f} of the best matmul"
         table.append([row["id"], milliseconds(row["median_us"]) if "median_us" in row else "", result])
     return ["what", "ms", "result"], table, []
 

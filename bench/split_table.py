@@ -17,6 +17,11 @@ def part_of(step):
     return PARTS.get(step["work"].split()[0], "rows")
 
 
+def peak_of(row, roofline):
+    """GFLOP/s of the matmul that took turns with the calls; of the run's best where none did."""
+    return row["split"].get("matmul_gflops") or roofline[f"matmul_{row['dtype']}_gflops"]
+
+
 def lost(row, peak):
     """Microseconds of a call beyond its operations at the peak, {part: us}; with "at the peak" they add up to the call."""
     split, us = row["split"], {"products": 0, "activation": 0, "attention": 0, "rows": 0}
@@ -35,7 +40,7 @@ def losses(rows, roofline):
     head, table = None, []
     for row in rows:
         whole = row["split"]["whole_us"]
-        parts = lost(row, roofline[f"matmul_{row['dtype']}_gflops"])
+        parts = lost(row, peak_of(row, roofline))
         head = ["encoder", "call, ms", *parts, "threads that wait"]
         table.append([name_of(row), milliseconds(whole), *(f"{100 * us / whole:.1f} %" for us in parts.values()),
                       f"{100 * (1 - row['split']['busy']):.1f} %"])  # fmt: skip
@@ -48,7 +53,7 @@ def shares(rows, roofline):
     merged = {work: work if work.startswith("linear") else "attention" for work in works}
     table = []
     for row in rows:
-        peak = roofline[f"matmul_{row['dtype']}_gflops"]
+        peak = peak_of(row, roofline)
         found = {merged[step["work"]]: 1e6 * step["gflop"] / peak / (step["us"] - step["activation_us"])
                  for step in row["split"]["steps"] if step["gflop"]}  # fmt: skip
         table.append([name_of(row), *(f"{found[work]:.2f}" for work in dict.fromkeys(merged.values()))])

@@ -7,6 +7,32 @@
 #include "src/base/median.h"
 
 namespace stof::cli {
+namespace {
+
+double seconds_of(const std::function<void()>& call) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  call();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Says when there have been enough calls.
+struct Limits {
+  double seconds;
+  double spent = 0;
+  int calls = 0;
+
+  void count(double took) {
+    spent += took;
+    ++calls;
+  }
+  bool reached() const {
+    constexpr int kLeast = 5, kMost = 200;
+    return calls == kMost || (calls > 0 && spent >= 4 * seconds) || (calls >= kLeast && spent >= seconds);
+  }
+};
+
+}  // namespace
 
 CallTimes times_of(const std::vector<double>& microseconds) {
   return {.median_us = median_of(microseconds),
@@ -15,24 +41,42 @@ CallTimes times_of(const std::vector<double>& microseconds) {
 }
 
 CallTimes time_calls(const std::function<void()>& call, double seconds) {
-  constexpr int kLeast = 5, kMost = 200;
-  using Clock = std::chrono::steady_clock;
-  const auto seconds_since = [](Clock::time_point begin) {
-    return std::chrono::duration<double>(Clock::now() - begin).count();
-  };
-  const Clock::time_point start = Clock::now();
-  call();
-  if (seconds_since(start) < seconds) call();
+  if (seconds_of(call) < seconds) call();
   std::vector<double> times;
-  const Clock::time_point begin = Clock::now();
-  while (std::ssize(times) < kMost) {
-    const Clock::time_point before = Clock::now();
-    call();
-    times.push_back(1e6 * seconds_since(before));
-    const double spent = seconds_since(begin);
-    if (spent >= 4 * seconds || (std::ssize(times) >= kLeast && spent >= seconds)) break;
-  }
+  for (Limits limits{.seconds = seconds}; !limits.reached(); limits.count(1e-6 * times.back()))
+    times.push_back(1e6 * seconds_of(call));
   return times_of(times);
+}
+
+CallTimes times_within(const std::function<void()>& call, double seconds) {
+  std::vector<double> times;
+  for (double spent = 0; spent < seconds || times.size() < 3; spent += 1e-6 * times.back())
+    times.push_back(1e6 * seconds_of(call));
+  return times_of(times);
+}
+
+std::vector<CallBeside> time_calls_beside(const std::function<void()>& call, double seconds,
+                                          const std::function<double(double)>& measure) {
+  constexpr double kShortest = 0.04, kPart = 0.05;
+  double last = seconds_of(call);
+  if (last < seconds) last = seconds_of(call);
+  std::vector<CallBeside> calls;
+  Limits limits{.seconds = seconds};
+  double before = measure(std::max(kShortest, kPart * last));
+  while (!limits.reached()) {
+    const std::size_t first = calls.size();
+    double together = 0;
+    do {
+      last = seconds_of(call);
+      calls.push_back({.us = 1e6 * last, .beside = 0});
+      limits.count(last);
+      together += last;
+    } while (together < kShortest && !limits.reached());
+    const double after = measure(std::max(kShortest, kPart * together));
+    for (std::size_t i = first; i < calls.size(); ++i) calls[i].beside = (before + after) / 2;
+    before = after;
+  }
+  return calls;
 }
 
 Json json_of(const CallTimes& times) {

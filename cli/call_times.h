@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a call takes: the median of many, and the best of them.
+// How long a call takes: the median of many, and the best of them; alone, or in turns with something it is compared
+// with.
 #pragma once
 #include <functional>
 #include <vector>
@@ -19,6 +20,20 @@ CallTimes times_of(const std::vector<double>& microseconds);
 // Wall time of the host, after one or two calls that warm up: as many calls as `seconds` hold, five to 200; fewer where
 // five take more than four times that long.
 CallTimes time_calls(const std::function<void()>& call, double seconds);
+
+// As many calls as begin within `seconds`, at least three, none of them to warm up.
+CallTimes times_within(const std::function<void()>& call, double seconds);
+
+// A call, and the mean of what was measured right before and right after it, or after the group of short calls that it
+// is of.
+struct CallBeside {
+  double us, beside;
+};
+
+// time_calls(), call by call, in turns with `measure`, which begins and ends: after each call, or calls that take 40 ms
+// together, it is given a twentieth of their time, at least 40 ms. Those are not counted to `seconds`.
+std::vector<CallBeside> time_calls_beside(const std::function<void()>& call, double seconds,
+                                          const std::function<double(double)>& measure);
 
 Json json_of(const CallTimes& times);
 

@@ -129,8 +129,10 @@ Json json_of(const TimedSteps& steps, const TimedSteps& plain, const RowBatch& r
 
 }  // namespace
 
-Json split_encoder(const Model& model, const SessionOptions& options, const TokenBatch& batch, double most_seconds) {
+Json split_encoder(const Model& model, const SessionOptions& options, const TokenBatch& batch, const PeakMatmul& matmul,
+                   double most_seconds) {
   constexpr std::size_t kLeast = 3, kMost = 40;
+  constexpr double kMatmulSeconds = 0.04;
   const ModelConfig& config = model.config;
   const RowBatch rows = make_rows(
       batch,
@@ -140,12 +142,16 @@ Json split_encoder(const Model& model, const SessionOptions& options, const Toke
       .device = open_device(options.device), .dtype = options.dtype, .longest = config.max_positions};
   const Graph graph = restrict_attention(fused_by_default(build_graph(model)), options.mask.value_or(all()));
   TimedSteps steps(graph, made, rows), plain(without_activations(graph), made, rows);
+  std::vector<double> beside;
   const double begin = seconds();
   while (steps.calls() < kLeast || (steps.calls() < kMost && seconds() - begin < most_seconds)) {
+    beside.push_back(matmul.gflops_now(kMatmulSeconds));
     steps.call();
     plain.call();
   }
-  return json_of(steps, plain, rows);
+  Json split = json_of(steps, plain, rows);
+  split["matmul_gflops"] = median_of(std::move(beside));
+  return split;
 }
 
 }  // namespace stof::cli

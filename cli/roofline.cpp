@@ -2,48 +2,20 @@
 #include "cli/roofline.h"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <cstring>
 
 #include "cli/call_times.h"
 #include "src/backend/contract.h"
-#include "src/backend/cpu/matmul.h"
 
 namespace stof::cli {
 namespace {
 
 constexpr double kSecondsEach = 0.1;
 
-struct MatmulSize {
-  std::int64_t rows, in, out;
-};
-// Weights of 4 to 9 MB: larger than the caches of a core, as those of models are.
-constexpr std::array kSizes = {MatmulSize{256, 1024, 1024}, MatmulSize{256, 768, 3072}, MatmulSize{256, 3072, 768}};
-
-// By whichever multiplies faster: the kernel of our own, or oneDNN.
-double matmul_gflops(DType dtype) {
-  double best = 0;
-  for (const MatmulSize& size : kSizes) {
-    const Tensor weight(DType::f32, {size.out, size.in}), x(dtype, {size.rows, size.in}),
-        out(dtype, {size.rows, size.out});
-    std::fill_n(weight.as<float>(), weight.size(), 0.5f);
-    std::memset(x.data(), 0, x.bytes());
-    const LinearSpec spec{.weight = {weight.view()}, .bias = {}, .activation = {}, .dtype = dtype};
-    const LinearCall call{.x = x.data(), .out = out.data(), .residual = nullptr, .rows = size.rows};
-    for (const auto pack : {cpu::pack_panels, cpu::pack_onednn}) {
-      const auto linear = pack(spec);
-      const CallTimes times = time_calls([&] { linear->run(call); }, kSecondsEach);
-      best = std::max(best, 2e-3 * static_cast<double>(size.rows * size.in * size.out) / times.best_us);
-    }
-  }
-  return best;
-}
-
 // On a device that works beside the host, many at a time.
 double matmul_gflops_there(const Device& device, DType dtype) {
   constexpr int kTogether = 10;
-  constexpr MatmulSize kSize{8192, 4096, 4096};
+  constexpr struct { std::int64_t rows, in, out; } kSize{8192, 4096, 4096};
   const MatmulOperations& matmul = device.backend->matmul;
   const std::unique_ptr<DeviceStream> stream = device.backend->open_stream(device);
   const auto values = [&](std::int64_t count) {
@@ -105,8 +77,13 @@ Roofline measure_roofline(const Device& device) {
             .bf16_gflops = matmul_gflops_there(device, DType::bf16),
             .copy_gb_s = copy_gb_s(),
             .clock_ghz = clock_ghz()};
-  Roofline roofline{.f32_gflops = matmul_gflops(DType::f32)};
-  if (device.caps.bf16_dot) roofline.bf16_gflops = matmul_gflops(DType::bf16);
+  Roofline roofline;
+  roofline.f32_matmul = std::make_shared<PeakMatmul>(DType::f32);
+  roofline.f32_gflops = roofline.f32_matmul->best_gflops();
+  if (device.caps.bf16_dot) {
+    roofline.bf16_matmul = std::make_shared<PeakMatmul>(DType::bf16);
+    roofline.bf16_gflops = roofline.bf16_matmul->best_gflops();
+  }
   roofline.copy_gb_s = copy_gb_s();
   roofline.clock_ghz = clock_ghz();
   return roofline;

@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,9 +20,9 @@ from pathlib import Path
 import engines
 from attention_cpu import splitmix64
 from cpu_run import ROOT, Results, environment, show, times_of
+from rounds import ROUNDS, asked_again, joined, turns_of
 
 CACHE = ROOT / ".cache/peers"
-ROUNDS = 3  # the middle one counts: others may use the machine in one
 SHAPES = ((1, 128), (8, 128), (1, 512), (1, 4096))
 VOCABULARY = 1000
 COSINE = {"f32": 0.99999, "bf16": 0.999}
@@ -93,12 +92,6 @@ def random_encoder(folder: Path) -> Path:
         (folder / "vocab.txt").write_text("\n".join(words) + "\n")  # converters ask for one
         (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer", "do_lower_case": true}')
     return folder
-
-
-def joined(rounds):
-    """Of rounds that took turns with the others': each counts alike, whoever made more calls in it."""
-    return {"median_us": statistics.median(one["median_us"] for one in rounds),
-            "best_us": min(one["best_us"] for one in rounds), "calls": sum(one["calls"] for one in rounds)}  # fmt: skip
 
 
 def attempt(peers, name, work):
@@ -206,15 +199,18 @@ class Comparison:
                 continue
             ids = [[splitmix64(text * shape[1] + i) % VOCABULARY for i in range(shape[1])] for text in range(shape[0])]
             peers, rounds = {}, {}
-            running = {}
+            running, names = {}, [name for name in self.names if engines.is_of_use(name, shape[0])]
+            times, seconds = turns_of(shape, self.seconds)
             with tempfile.TemporaryDirectory() as folder:
                 reference = f"{folder}/hidden.npy"
-                for _ in range(ROUNDS):
-                    self.own_encoder(shape, peers, rounds, reference)
-                    for name in self.names:
-                        if "failed" not in peers.get(name, {}) and engines.is_of_use(name, shape[0]):
+                for _ in range(times):
+                    self.own_encoder(shape, seconds, peers, rounds, reference)
+                    for name in names:
+                        if "failed" not in peers.get(name, {}):
                             engine = running[name] if name in running else running.setdefault(name, self.engine(name, self.encoder))
-                            attempt(peers, name, lambda: self.engine_encoder(name, engine, ids, peers, rounds, reference))
+                            ask = {"do": "encoder", "ids": ids, "seconds": seconds, "reference": reference}
+                            attempt(peers, name, lambda: self.engine_encoder(name, engine, ask, peers, rounds))
+                    names = asked_again(names, rounds)
             for engine in running.values():
                 engine.close()
             self.join(peers, rounds)
@@ -222,20 +218,21 @@ class Comparison:
             self.results.add({"id": what, "shape": shape, "peers": found})
             show(what, found)
 
-    def own_encoder(self, shape, peers, rounds, reference):
+    def own_encoder(self, shape, seconds, peers, rounds, reference):
         masks = ["all"] + (["longformer(256,1)"] if shape[1] >= 4096 else [])
         for mask in reversed(masks):
             for dtype in ("bf16", "f32"):  # what the peers are compared with is written last
                 name = f"stof {dtype}" + ("" if mask == "all" else f" {mask}")
-                row, roofline = self.stof.hidden(dtype, shape, mask, self.seconds, reference)
+                row, roofline = self.stof.hidden(dtype, shape, mask, seconds, reference)
                 rounds.setdefault(name, []).append(row)
                 known = self.results.data.setdefault("roofline", roofline)
                 for key, value in roofline.items():
                     known[key] = max(known[key], value)
                 peers[name] = {"gflop": row["gflops"] * row["median_us"] * 1e-6, "layer_frobenius": row["layer_frobenius"]}
 
-    def engine_encoder(self, name, engine, ids, peers, rounds, reference):
-        found = engine.ask(do="encoder", ids=ids, seconds=self.seconds, reference=reference)
+    @staticmethod
+    def engine_encoder(name, engine, ask, peers, rounds):
+        found = engine.ask(**ask)
         if not found["error"] < ERROR[name.split()[1]]:
             raise ValueError(f"relative error {found['error']:.2e}")
         peers[name] = {"error": found["error"]}
@@ -249,7 +246,7 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--part", choices=["all", "sentences", "encoder"], default="all")
     parser.add_argument("--engine", action="append", help="these engines alone")
-    parser.add_argument("--seconds", type=float, default=1.5, help="that a row is timed for in each of three rounds")
+    parser.add_argument("--seconds", type=float, default=1.5, help="that a row is timed for in each of three rounds, or in as many shorter ones")
     parser.add_argument("--resume", action="store_true", help="rows that the file has are not measured again")
     arguments = parser.parse_args()
     comparison = Comparison(arguments)

@@ -101,12 +101,18 @@ class Bench(unittest.TestCase):
         linear, pairs = 2 * 32 * 8 * (4 * 8 + 2 * 16), 2 * (16 * 7 - 12)  # a window of 7, less at both ends
         self.assertAlmostEqual(encoder["gflops"] * encoder["median_us"] * 1e3, linear + 4 * pairs * 8, delta=1)
         self.assertEqual(npy.read(hidden)[0], (32, 8))
+        self.assertAlmostEqual(encoder["share_of_matmul_peak"] * found["roofline"]["matmul_f32_gflops"], encoder["gflops"])
+        # Beside each other the machine is as it is for both: not the best matmul of the run, and not far from it.
+        self.assertLess(encoder["matmul_beside_gflops"], 1.5 * found["roofline"]["matmul_f32_gflops"])
+        together = encoder["share_of_matmul_beside"] * encoder["matmul_beside_gflops"]
+        self.assertTrue(0.2 < together / encoder["gflops"] < 5, encoder)
         split = encoder["split"]
         self.assertEqual([step["work"].split()[0] for step in split["steps"]],
                          ["embed", "linear", "attend_packed", "linear", "add_layer_norm", "linear", "linear"])  # fmt: skip
         self.assertAlmostEqual(1e9 * sum(step["gflop"] for step in split["steps"]), linear + 4 * pairs * 8, delta=1)
         self.assertEqual([step["activation_us"] != 0 for step in split["steps"] if "gelu" not in step["work"]], [False] * 6)
         self.assertTrue(0 < split["busy"] and split["whole_us"] > 0 and split["calls"] >= 3)
+        self.assertGreater(split["matmul_gflops"], 0)
 
     def test_a_grid_is_tuned_and_goes_on(self):
         model = small_model.write(self.folder / "model")

@@ -14,6 +14,7 @@ sys.path += [str(ROOT / "bench"), str(ROOT / "bench/peers")]
 import engines  # noqa: E402
 import join_parts  # noqa: E402
 import report_targets  # noqa: E402
+import rounds  # noqa: E402
 import shares  # noqa: E402
 import split_table  # noqa: E402
 from report_tables import table_of  # noqa: E402
@@ -50,6 +51,28 @@ class Shares(unittest.TestCase):
         for text in ("0/4", "5/4", "4", "a/b", ""):
             with self.assertRaisesRegex(argparse.ArgumentTypeError, "is no part; say 1/4"):
                 shares.part_of(text)
+
+
+class Rounds(unittest.TestCase):
+    def one(self, us, **more):
+        return {"median_us": us, "best_us": us - 1, "calls": 2, **more}
+
+    def test_short_calls_have_more_and_shorter_turns(self):
+        self.assertEqual(rounds.turns_of((1, 4096), 1.5), (3, 1.5))
+        times, seconds = rounds.turns_of((8, 128), 1.5)
+        self.assertGreater(times, 3)
+        self.assertAlmostEqual(times * seconds, 4.5)
+
+    def test_the_middle_round_counts_and_the_middle_share(self):
+        shares = (0.9, 0.8, 0.95)
+        found = rounds.joined([self.one(us, share_of_matmul_beside=share) for us, share in zip((7, 5, 9), shares)])
+        self.assertEqual(found, {"median_us": 7, "best_us": 4, "calls": 6, "rounds": 3, "share_of_matmul_beside": 0.9})
+        self.assertNotIn("share_of_matmul_beside", rounds.joined([self.one(5)]))
+
+    def test_who_is_far_behind_its_type_is_not_asked_again(self):
+        times = {"a f32": [self.one(100)], "b f32": [self.one(129)], "c f32": [self.one(131)], "a bf16": [self.one(50)]}
+        self.assertEqual(rounds.asked_again(["a f32", "b f32", "c f32", "a bf16", "failed f32"], times),
+                         ["a f32", "b f32", "a bf16", "failed f32"])  # fmt: skip
 
 
 class Joining(unittest.TestCase):
@@ -120,13 +143,26 @@ class Tables(unittest.TestCase):
         _, _, notes = table_of({"rows": [{"id": "sentences", "peers": found}]})
         self.assertEqual(notes[-2:], [f"openvino, {streams}: sentences f32", f"openvino, {one}: sentences bf16"])
 
+    def test_shares_are_of_the_matmul_beside_the_calls_and_of_the_best(self):
+        mine = {"median_us": 20.0, "best_us": 16.0, "gflop": 1.5e-3, "share_of_matmul_beside": 0.91}
+        data = {"roofline": {"matmul_f32_gflops": 100}, "rows": [{"id": "e", "peers": {"stof f32": mine, "a f32": {"median_us": 30.0}}}]}
+        cells = dict(zip(*(lambda head, lines, _: (head, lines[0]))(*table_of(data))))
+        self.assertEqual((cells["of the matmul beside it"], cells["of the best matmul"], cells["its fastest call"]), ("0.91", "0.75", "0.94"))
+        del mine["share_of_matmul_beside"]
+        head, _, _ = table_of(data)
+        self.assertEqual(head[-2:], ["of the best matmul", "its fastest call"])
+        self.assertNotIn("of the matmul beside it", head)
+        row = {"id": "e", "gflops": 75.0, "median_us": 20.0, "share_of_matmul_peak": 0.75, "share_of_matmul_beside": 0.91}
+        self.assertEqual(table_of({"rows": [row]})[1][0][2], "75 GFLOP/s, 0.91 of the matmul beside it, 0.75 of the best matmul")
+
     def test_a_call_is_its_operations_at_the_peak_and_what_is_lost(self):
         step = lambda work, us, gflop=0, activation_us=0: {"work": work, "us": us, "gflop": gflop, "activation_us": activation_us}
         row = {"id": "e", "dtype": "f32", "mask": "all", "shape": [1, 8], "split": {"whole_us": 100, "busy": 0.9, "steps": [
             step("linear 8>8 gelu", 40, 3e-3, 4), step("linear 8>8", 20, 2e-3), step("attend_packed 8", 20, 1e-3), step("add_layer_norm 8", 15)]}}  # fmt: skip
         parts = {name: round(us, 6) for name, us in split_table.lost(row, 100).items()}
         self.assertEqual(parts, {"at the peak": 60, "products": 6, "activation": 4, "attention": 10, "rows": 15, "between steps": 5})
-        roofline = {"matmul_f32_gflops": 100}
+        row["split"]["matmul_gflops"] = 100  # in turns with the calls, not the run's best
+        roofline = {"matmul_f32_gflops": 120}
         self.assertEqual(split_table.shares([row], roofline).splitlines()[0],
                          "| encoder | `linear 8>8 gelu` | `linear 8>8` | `attention` |")  # fmt: skip
         self.assertEqual(split_table.shares([row], roofline).splitlines()[2], "| (1,8) `all` f32 | 0.83 | 1.00 | 0.50 |")
