@@ -26,7 +26,7 @@ struct AttentionNumbers {
   float scale = 1.f;
   float softcap = 0.f;    // above 0: scores become softcap * tanh(scale * q k^T / softcap)
   bool bf16_dot = false;  // the processor has a bf16 dot product, AVX512_BF16
-  bool far = false;       // rows come from memory: worth bringing near before they are needed
+  bool far = false;       // rows come from memory, or by long steps: worth bringing near before they are needed
 };
 
 // An entry of a block layout: keys [key_start, key_start + block_kv), all allowed when mask is negative.

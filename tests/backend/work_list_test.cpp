@@ -60,5 +60,24 @@ TEST(WorkList, TakesTheCostliestFirstAndCutsNothingUnasked) {
       std::is_sorted(all.begin(), all.end(), [](const Piece& a, const Piece& b) { return a.cost_ns > b.cost_ns; }));
 }
 
+// 12 heads of 64 bf16, of so many rows, a row of one head `row` numbers behind the one before.
+bool brought_near(std::int64_t rows, std::int64_t row) {
+  const AttentionItem item{.queries = rows, .keys = rows};
+  AttentionCall call;
+  call.q_strides = call.k_strides = call.v_strides = {.head = 64, .row = row};
+  call.heads = call.kv_heads = 12;
+  call.head_dim = 64;
+  call.dtype = DType::bf16;
+  call.items = {&item, 1};
+  return numbers_of(call, {}).far;
+}
+
+TEST(WorkList, BringsRowsNearThatAreManyOrLieApart) {
+  EXPECT_FALSE(brought_near(128, 64));
+  EXPECT_TRUE(brought_near(4096, 64));
+  EXPECT_TRUE(brought_near(128, 3 * 12 * 64));  // q, k and v side by side
+  EXPECT_FALSE(brought_near(128, 2 * 64));      // a short step
+}
+
 }  // namespace
 }  // namespace stof::cpu

@@ -28,6 +28,15 @@ std::int64_t bytes_touched(const AttentionCall& call) {
   return 2 * rows * call.head_dim * static_cast<std::int64_t>(size_of(call.dtype));
 }
 
+// Rows that others lie between, as where one product made q, k and v of all heads: the steps are too long for a
+// processor to follow by itself, and each row's first touch would wait even for the last-level cache
+// (bench/results/cpu-rows-apart.txt).
+bool rows_lie_apart(const AttentionCall& call) {
+  constexpr std::int64_t kFollowed = 1024;  // bytes
+  const std::int64_t row = std::max({call.q_strides.row, call.k_strides.row, call.v_strides.row});
+  return row > call.head_dim && row * static_cast<std::int64_t>(size_of(call.dtype)) >= kFollowed;
+}
+
 }  // namespace
 
 AttentionNumbers numbers_of(const AttentionCall& call, const DeviceCaps& caps) {
@@ -36,7 +45,7 @@ AttentionNumbers numbers_of(const AttentionCall& call, const DeviceCaps& caps) {
           .scale = call.scale,
           .softcap = call.softcap,
           .bf16_dot = caps.bf16_dot,
-          .far = bytes_touched(call) > kNearBytes};
+          .far = bytes_touched(call) > kNearBytes || rows_lie_apart(call)};
 }
 
 AttentionHead head_of(const AttentionCall& call, const Piece& piece) {
