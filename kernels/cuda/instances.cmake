@@ -3,7 +3,8 @@
 # compares the two. kernel_facts is what the host reads out of the machine code before it launches.
 set(facts "extern \"C\" __device__ int kernel_facts[2] = {sizeof(Instance::Shared), Instance::kThreads};\n")
 
-# stof_stream(HEAD_DIM TEAMS PARTS TILES STAGES CTAS GROUPS [QUERIES [MORE_KEYS]] [STACKED]): see StreamShape
+# stof_stream(HEAD_DIM TEAMS PARTS TILES STAGES CTAS GROUPS [QUERIES [MORE_KEYS]] [STACKED]): see StreamShape. One more
+# kernel, for row blocks that come by a list, where GROUPS is 1 and heads are not stacked: others are for few row blocks.
 macro(stof_stream d teams parts tiles stages ctas groups)
   set(more "")
   set(suffix "")
@@ -19,18 +20,25 @@ macro(stof_stream d teams parts tiles stages ctas groups)
     set(more ", 2, false, 0, true")
     set(suffix _stacked)
   endif()
+  set(shape "StreamShape{${teams}, ${parts}, ${tiles}, ${stages}, ${ctas}, ${groups}${more}}")
   foreach(element Half Bfloat)
     string(REPLACE Half f16 dtype ${element})
     string(REPLACE Bfloat bf16 dtype ${dtype})
+    set(listed "")
+    if(${groups} EQUAL 1 AND NOT suffix STREQUAL "_stacked")
+      set(listed
+"struct ListedInstance : StreamTraits<${element}, ${d}, listed(${shape})> {};
+template __global__ void stream_attention_kernel<ListedInstance>(const __grid_constant__ AttentionMaps,
+                                                                 const __grid_constant__ ListedStreamParams);
+")
+    endif()
     stof_kernel(stream_${dtype}_d${d}_t${teams}_p${parts}_k${tiles}_s${stages}_c${ctas}_g${groups}${suffix}
 "#include \"kernels/cuda/stream_attention.cuh\"
 namespace stof::cuda {
-struct Instance
-    : StreamTraits<${element}, ${d},
-                   StreamShape{${teams}, ${parts}, ${tiles}, ${stages}, ${ctas}, ${groups}${more}}> {};
+struct Instance : StreamTraits<${element}, ${d}, ${shape}> {};
 template __global__ void stream_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
                                                            const __grid_constant__ StreamParams);
-${facts}}
+${listed}${facts}}
 " sm_90a)
   endforeach()
 endmacro()
@@ -215,6 +223,8 @@ template __global__ void stof::cuda::listed_row_attention_kernel<stof::cuda::Sto
 " sm_80 sm_90a)
 stof_kernel(call_memory "#include \"kernels/cuda/call_memory.cuh\"
 " sm_80 sm_90a)
+stof_kernel(row_block_list "#include \"kernels/cuda/row_block_list.cuh\"
+" sm_90a)
 
 # Operations on rows, for each storage.
 set(sum_norm "#include \"kernels/cuda/sum_norm.cuh\"\nnamespace stof::cuda {\n")

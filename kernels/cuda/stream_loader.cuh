@@ -11,14 +11,15 @@ struct StreamLoader {
   using Team = typename Traits::Team;
   Team& team;
   const AttentionMaps& maps;
-  const StreamParams& p;
+  const typename Traits::Params& p;
   RingPlace<Traits::kKeyStages> ring;
   RingPlace<Traits::kStages> apart;  // where the step's values are, if keys have a ring of their own
 
   __device__ __forceinline__ void run(int first, int teams) {
-    const int total = p.call.shape.slices * p.layout.item_count;
+    int total = p.call.shape.slices * p.layout.item_count;
     int turn = 0;
     if (p.call.shape.query_lengths || p.layout.group_of) wait_for_previous_grid();  // which may have made them
+    if constexpr (Traits::kListed) total = __ldcg(p.list) * p.call.shape.heads;     // who lists has lengths: see above
     // Without a queue every other round goes backwards: after two rounds who began with the dearest has the cheapest.
     int behind = teams - 1 - first;  // teams that the round has still to come to
     const auto after = [&](int index) {
@@ -69,12 +70,24 @@ struct StreamLoader {
     return uniform(before);
   }
 
-  // Sections of slices go through the items side by side.
-  __device__ __forceinline__ RowBlock row_block(int index, StreamItem& item) const {
+  struct WorkPlace {
+    int slice, entry;
+  };
+  // Sections of slices go through the items side by side; so did who made the list, item by item with all its heads.
+  __device__ __forceinline__ WorkPlace work_place(int index) const {
+    if constexpr (Traits::kListed) {
+      const int heads = p.call.shape.heads, above = index / heads, listed = uniform(__ldcg(p.list + 1 + above));
+      return {(listed >> 16) * heads + index - above * heads, listed & 0xffff};
+    }
     const int per_section = p.layout.item_count * p.section;
     const int section = min(index / per_section, p.last_section), within = index - section * per_section;
     const int width = section < p.last_section ? p.section : p.call.shape.slices - section * p.section;
-    const int entry = within / width, slice = section * p.section + within - entry * width;
+    const int entry = within / width;
+    return {section * p.section + within - entry * width, entry};
+  }
+
+  __device__ __forceinline__ RowBlock row_block(int index, StreamItem& item) const {
+    const auto [slice, entry] = work_place(index);
     const int group = p.layout.group_of ? p.layout.group_of[slice] : 0;
     item = p.layout.items[group * p.layout.item_count + entry];
     RowBlock block = row_block_of<true>(p.call.shape, slice, item.row);

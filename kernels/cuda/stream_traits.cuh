@@ -4,6 +4,7 @@
 #include "kernels/cuda/arrivals.cuh"
 #include "kernels/cuda/output.cuh"
 #include "kernels/cuda/ring.cuh"
+#include "kernels/shared/row_block_list.h"
 
 namespace stof::cuda {
 
@@ -14,21 +15,37 @@ namespace stof::cuda {
 // 1, which leaves room for stages, it comes as soon as the last scores of the one before are there, and out leaves
 // through memory of its own, in turns. capped: for calls with a softcap, and for no others. more_keys: 1 where keys
 // have a stage more than values, which are wanted a step later. stacked: a part's rows are those of several query heads
-// of one key head, for fewer positions than rows.
+// of one key head, for fewer positions than rows. listed: row blocks come by a list.
 struct StreamShape {
   int teams, parts, tiles, stages, ctas, groups = 1, queries = 2;
   bool capped = false;
   int more_keys = 0;
   bool stacked = false;
+  bool listed = false;
+};
+
+__host__ __device__ constexpr StreamShape listed(StreamShape shape) {
+  shape.listed = true;
+  return shape;
+}
+
+template <bool kListed>
+struct ParamsOfStream {
+  using Type = StreamParams;
+};
+template <>
+struct ParamsOfStream<true> {
+  using Type = ListedStreamParams;
 };
 
 template <class Element_, int kHeadDim_, StreamShape kShape>
 struct StreamTraits {
   using Element = Element_;
+  using Params = typename ParamsOfStream<kShape.listed>::Type;
   static constexpr int kHeadDim = kHeadDim_, kBoxes = (kHeadDim + kBoxColumns - 1) / kBoxColumns;
   static constexpr int kTeams = kShape.teams, kParts = kShape.parts, kTiles = kShape.tiles, kStages = kShape.stages;
   static constexpr int kCtas = kShape.ctas, kGroups = kShape.groups, kQueries = kShape.queries;
-  static constexpr bool kCapped = kShape.capped, kStacked = kShape.stacked;
+  static constexpr bool kCapped = kShape.capped, kStacked = kShape.stacked, kListed = kShape.listed;
   static constexpr int kKeyStages = kStages + kShape.more_keys;
   // Keys of steps this wide come late when they are asked for late; of others, letting go of them early costs more.
   static constexpr bool kLetsGoEarly = kHeadDim * kTiles >= 192;

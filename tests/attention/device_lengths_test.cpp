@@ -79,10 +79,11 @@ TEST_P(DeviceLengthsCall, ServesItemsWithFewerKeysAfterPreparing) {
   }
 }
 
-// So many that their row blocks come from a queue, and nearly all of them have no rows.
+// So many that their row blocks come from a queue, and nearly all of them have no rows: the others come by a list.
 TEST_P(DeviceLengthsCall, ServesManyItemsThatAreMuchShorterThanPlanned) {
   for (const bool on_device : {false, true})
-    for (const char* text : {"causal", "window(40) | sink(3)", "heads(0-2: causal, *: window(20,3))"}) {
+    for (const char* text :
+         {"causal", "window(40) | sink(3)", "longformer(30,5)", "heads(0-2: causal, *: window(20,3))"}) {
       ProblemShape what = shape(BatchForm::packed);
       what.shape.batch = 64, what.shape.heads = 8;
       what.lists_on_device = on_device;

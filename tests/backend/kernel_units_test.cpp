@@ -29,9 +29,11 @@ struct Unit {
 std::vector<Unit> instance_units() {
   std::vector<Unit> units;
   for (const DType dtype : {DType::f16, DType::bf16}) {
-    for (const StreamInstance& i : stream_instances())
-      units.push_back(
-          {name_of(i, dtype), "sm_90a", {std::string(kStreamEntry)}, 128 * (i.teams * i.parts * i.groups + 1)});
+    for (const StreamInstance& i : stream_instances()) {
+      Unit& unit = units.emplace_back(
+          Unit{name_of(i, dtype), "sm_90a", {std::string(kStreamEntry)}, 128 * (i.teams * i.parts * i.groups + 1)});
+      if (i.takes_lists()) unit.entries.emplace_back(kListedStreamEntry);
+    }
     for (const BandInstance& i : band_instances())
       units.push_back(
           {name_of(i, dtype), "sm_90a", {std::string(kBandEntry), std::string(kRaggedBandEntry)}, 128 * i.parts});
@@ -81,12 +83,13 @@ std::vector<Unit> units() {
   for (const TableKind kind : {TableKind::lists, TableKind::blocks, TableKind::bits, TableKind::packed})
     plan.emplace_back(plan_entry(kind));
   units.push_back({"table_plan", "sm_90a", plan});
+  units.push_back({"row_block_list", "sm_90a", {"list_row_blocks_kernel"}});
   return units;
 }
 
 TEST(KernelUnits, AreThoseThatTheHostKnows) {
-  std::set<std::string> known = {"row_attention", "call_memory", "sum_norm",  "add_rows",
-                                 "halves",        "pool_rows",   "table_plan"},
+  std::set<std::string> known = {"row_attention", "call_memory", "sum_norm",   "add_rows",
+                                 "halves",        "pool_rows",   "table_plan", "row_block_list"},
                         embedded;
   for (const Unit& unit : instance_units()) known.insert(unit.name);
   for (const EmbeddedFile& file : kernel_sources()) embedded.emplace(file.name);

@@ -74,8 +74,12 @@ static void lengths_there(stof_call* call) {
 }
 static void offsets_there(stof_call* call) {
   call->device_cu_q = call->device_cu_kv = numbers;
-  call->queries = call->keys = kItems * kLength / 2;
+  call->queries = call->keys = kItems * kLength / 4;
   call->lse = (stof_tensor){lse, 0, 1, kHeads};
+}
+static void much_room(stof_call* call) {
+  offsets_there(call);
+  call->queries = call->keys = kItems * kLength;
 }
 static void keys_there(stof_call* call) { call->device_kv_lengths = numbers; }
 
@@ -92,6 +96,7 @@ static const struct {
             {"workspace", with_workspace},
             {"lengths on the device", lengths_there},
             {"offsets on the device", offsets_there},
+            {"offsets on the device, for full length", much_room},
             {"key lengths on the device", keys_there}};
 
 static stof_call padded(int64_t rows) {
@@ -128,6 +133,19 @@ static void expect_launched(const char* mask, const char* kernel, const char* wa
   if (fake_launched(wanted)) return;
   printf("%s, %s, %s: %s was not launched\n", mask, kernel, way, wanted);
   ++failures;
+}
+static void expect_not_launched(const char* mask, const char* kernel, const char* way, const char* unwanted) {
+  if (!fake_launched(unwanted)) return;
+  printf("%s, %s, %s: %s was launched\n", mask, kernel, way, unwanted);
+  ++failures;
+}
+
+/* Row blocks come by a list where it is known that many have no rows: lengths of the host, offsets with little room. */
+static int should_list(const char* kernel, const stof_call* call) {
+  const int as_loaded = call->k.data == k && call->softcap == NULL && call->scale == NULL;
+  return strcmp(kernel, "stream_attention") == 0 && as_loaded &&
+         (call->q_lengths != NULL || call->cu_q != NULL ||
+          (call->device_cu_q != NULL && call->queries < kItems * kLength));
 }
 
 /* Of a plan that has not run yet, on streams that it does not know: it has memory for one only. */
@@ -200,6 +218,8 @@ static void try_plan(const char* text, const char* kernel, int64_t rows) {
     expect_none(text, kernel, ways[i].name, allocations_of(plan, &call));
     if (listed && strcmp(kernel, "row_attention") != 0)
       expect_launched(text, kernel, ways[i].name, "place_items_kernel");
+    const int should = rows == kLength && should_list(kernel, &call);
+    (should ? expect_launched : expect_not_launched)(text, kernel, ways[i].name, "list_row_blocks_kernel");
   }
   expect_status_without_rows(text, kernel, plan);
   if (strcmp(kernel, "stream_attention") == 0 && strncmp(text, "heads", 5) == 0) expect_one_launch(text, kernel, plan);

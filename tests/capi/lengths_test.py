@@ -97,6 +97,27 @@ class Lengths(Plans):
             self.assertLess(problem.worst(call, allowed), 1, lengths)
             self.assertEqual(self.status(call), (0, -1))
 
+    @unittest.skipUnless(DEVICE == "cuda", "graphs are of CUDA")
+    def test_a_graph_follows_them_where_most_row_blocks_have_no_rows(self):
+        """There is room for few of the rows that items may have, so that those that there are come by a list."""
+        items, allowed = 48, MASKS["causal & window(5)"]
+        make = lambda lengths: Problem(batch=items, queries=4096, keys=4096, heads=4, kv_heads=2, d=8, packed=True,
+                                       lengths=[(n, n) for n in lengths], dtype=F16, order="bshd")  # fmt: skip
+        first = make([20] * items)
+        plan = self.planned("causal & window(5)", first, "stream_attention")
+        if plan is None:
+            return
+        call = self.on_device(first)
+        call.stream = MEMORY.stream().value
+        STOF.run(plan, call)
+        launch = MEMORY.recorded(call.stream, lambda: STOF.run(plan, call))
+        for lengths in ([0] * (items - 1) + [900], [0] * items, [150, 3] + [0, 1] * 23, [700] + [0] * 46 + [64], [20] * items):
+            problem = make(lengths)
+            self.put(problem, call)
+            launch()
+            self.assertLess(problem.worst(call, allowed), 1, lengths)
+            self.assertEqual(self.status(call), (0, -1))
+
     def put(self, problem, call):
         """The problem's tensors and lists, in the memory of a call of a problem that is no smaller."""
         there = problem.on(MEMORY)

@@ -27,6 +27,7 @@ WRITERS = {
     ("docs/hardening.md", "fuzz"): ["tools/fuzz_table.py"],
     ("docs/hardening.md", "soak"): ["tools/soak_table.py"],
     ("docs/kernels/attention-log.md", "counters"): ["bench/counters.py"],
+    ("docs/kernels/attention-log.md", "ragged"): ["bench/ragged_table.py"],
     ("docs/kernels/gemm.md", "plain"): None,
     ("docs/kernels/gemm.md", "layer"): None,
     ("docs/kernels/gemm.md", "choices"): None,

@@ -15,10 +15,11 @@
 namespace stof::cuda {
 
 // StreamTraits<.., head_dim, StreamShape{teams, parts, tiles, stages, ctas, groups, queries, false, more_keys,
-// stacked}>
+// stacked}>. The unit of one that may have many row blocks has a kernel for lists of them too.
 struct StreamInstance {
   int head_dim, teams, parts, tiles, stages, ctas, groups, queries = 2, more_keys = 0;
   bool stacked = false;
+  bool takes_lists() const { return groups == 1 && !stacked; }
   friend bool operator==(const StreamInstance&, const StreamInstance&) = default;
 };
 

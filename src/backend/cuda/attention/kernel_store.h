@@ -11,7 +11,9 @@ namespace stof::cuda {
 
 // Entry points of the units of kernels/cuda/instances.cmake.
 inline constexpr std::string_view kStreamEntry =
-    "_ZN4stof4cuda23stream_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENS0_12StreamParamsE";
+    "_ZN4stof4cuda23stream_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENT_6ParamsE";
+inline constexpr std::string_view kListedStreamEntry =
+    "_ZN4stof4cuda23stream_attention_kernelINS0_14ListedInstanceEEEvNS0_13AttentionMapsENT_6ParamsE";
 inline constexpr std::string_view kBandEntry =
     "_ZN4stof4cuda21band_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENS0_10BandParamsE";
 inline constexpr std::string_view kGatherEntry =

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "src/backend/cuda/attention/mixed_heads.h"
+#include "src/backend/cuda/attention/row_block_list.h"
 #include "src/base/narrow.h"
 
 namespace stof::cuda {
@@ -72,11 +73,13 @@ WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape, std
   const AttentionShape& s = mask.shape;
   const std::int64_t lists = mask.mixes_heads ? s.batch : s.batch * (s.heads / mask.stacked_heads);
   const std::size_t parts = static_cast<std::size_t>(lists) * slots * static_cast<std::size_t>(shape.parts);
+  const bool queued = shape.queued && lists * items > kRoundsDealt * teams;
   return {.partials = parts * partial_floats(shape.head_dim),
           .arrivals = parts,
-          .queue = shape.queued && lists * items > kRoundsDealt * teams ? WorkspaceSize::kQueue : 0,
+          .queue = queued ? WorkspaceSize::kQueue : 0,
           .numbers = 4 * static_cast<std::size_t>(s.batch),
-          .lse = static_cast<std::size_t>(s.batch * s.heads * s.queries)};
+          .lse = static_cast<std::size_t>(s.batch * s.heads * s.queries),
+          .list = queued && shape.listed ? list_ints(mask, s.batch, items) : 0};
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ struct ListShape {
   bool queued = false;    // more than kRoundsDealt rounds of row blocks come from a queue
   int covering = 0;       // see StreamArrangement
   int stacked_heads = 1;  // whose rows a row block has
+  bool listed = false;    // row blocks may come by a list
 };
 
 // Row blocks of up to so many rounds are dealt in turns: a queue's atomic before each costs more than it balances.

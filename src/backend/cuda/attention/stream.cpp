@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "src/backend/cuda/attention/cost.h"
-#include "src/backend/cuda/attention/listed_mask.h"
+#include "src/backend/cuda/attention/row_block_list.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/backend/cuda/memory.h"
 #include "src/base/narrow.h"
@@ -15,10 +15,13 @@ namespace {
 
 struct StreamMask : ListedMask {
   StreamInstance instance = {};
+  const InstanceKernel* listed = nullptr;  // null: no launch of the mask has a list
 };
 
 ListShape list_shape(const StreamInstance& instance, std::int64_t stacked_heads) {
-  return {instance.parts, instance.tiles, instance.head_dim, true, instance.groups, static_cast<int>(stacked_heads)};
+  return {
+      instance.parts,        instance.tiles, instance.head_dim, true, instance.groups, static_cast<int>(stacked_heads),
+      instance.takes_lists()};
 }
 
 // Its plans but for splits and their times.
@@ -57,10 +60,33 @@ void load_kernels(StreamMask& mask, const Gpu& gpu, const AttentionPlan& plan) {
   if (mask.shape.capped)
     mask.capped = &instance_kernel(
         gpu, KernelUnit{capped_name_of(mask.instance, dtype), capped_source_of(mask.instance, dtype)}, kStreamEntry);
+  if (mask.workspaces->size().list == 0) return;
+  mask.listed = &instance_kernel(gpu, plan.instance, kListedStreamEntry);
+  prepare_row_block_lists(gpu);
 }
 
 std::int64_t teams_of(const StreamInstance& instance, const Device& device) {
   return std::int64_t{device.caps.cores} * instance.ctas * instance.teams;
+}
+
+void launch_stream(const StreamMask& mask, int cores, const TiledLaunch& launch) {
+  const StreamGroup& group = mask.groups[static_cast<std::size_t>(launch.heads.group)];
+  const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * group.item_count, "row blocks of a launch");
+  // A row block has a multiprocessor to itself as long as there are some: its teams share what it has.
+  const int grid = std::min(total, cores * mask.instance.ctas), at_once = grid * mask.instance.teams;
+  ListedStreamParams params{{.call = launch.call,
+                             .layout = mask.layout(launch),
+                             .section = std::min(mask.sections.width, launch.call.shape.slices),
+                             .last_section = mask.sections.before_last(launch.call.shape.slices),
+                             .partials = launch.workspace.partials,
+                             .arrivals = launch.workspace.arrivals,
+                             .queue = kRoundsDealt * at_once < total ? launch.workspace.queue : nullptr,
+                             .positions_log2 = std::countr_zero(64u / static_cast<unsigned>(mask.stacked_heads))},
+                            nullptr};
+  const bool can_list = mask.listed != nullptr && params.queue != nullptr && launch.call.cap_log2 == 0;
+  if (!can_list || !list_pays(launch, params.layout, at_once)) return start(launch, grid, &params);
+  params.list = list_row_blocks(mask, launch, params.layout, 64 * mask.instance.parts);
+  start_listed(launch, *mask.listed, grid, &params);
 }
 
 }  // namespace
@@ -140,22 +166,7 @@ std::size_t stream_workspace_bytes(const ArrangedMask& arranged) {
 void run_stream(const AttentionPlan&, const ArrangedMask& arranged, const stof::AttentionCall& call,
                 const Device& device) {
   const auto& mask = *static_cast<const StreamMask*>(arranged.get());
-  run_tiles(mask, call, device, [&](const TiledLaunch& launch) {
-    const StreamGroup& group = mask.groups[static_cast<std::size_t>(launch.heads.group)];
-    const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * group.item_count, "row blocks of a launch");
-    const int teams = mask.instance.teams;
-    // A row block has a multiprocessor to itself as long as there are some: its teams share what it has.
-    const int grid = std::min(total, device.caps.cores * mask.instance.ctas);
-    StreamParams params{.call = launch.call,
-                        .layout = mask.layout(launch),
-                        .section = std::min(mask.sections.width, launch.call.shape.slices),
-                        .last_section = mask.sections.before_last(launch.call.shape.slices),
-                        .partials = launch.workspace.partials,
-                        .arrivals = launch.workspace.arrivals,
-                        .queue = kRoundsDealt * grid * teams < total ? launch.workspace.queue : nullptr,
-                        .positions_log2 = std::countr_zero(64u / static_cast<unsigned>(mask.stacked_heads))};
-    start(launch, grid, &params);
-  });
+  run_tiles(mask, call, device, [&](const TiledLaunch& launch) { launch_stream(mask, device.caps.cores, launch); });
 }
 
 }  // namespace stof::cuda

@@ -2,6 +2,7 @@
 #include "src/backend/cuda/attention/tiled_call.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "src/backend/cuda/attention/numbers.h"
 
@@ -46,7 +47,8 @@ void load_kernels_of_calls(const Gpu& gpu) {
 // Numbers of an item run, where it has any: lengths and, in a packed batch, starts.
 struct TiledCall::DeviceNumbers {
   const int *query_lengths = nullptr, *key_lengths = nullptr, *query_starts = nullptr, *key_starts = nullptr;
-  bool made = false;  // by the launch in front
+  bool made = false;                 // by the launch in front
+  std::optional<std::int64_t> rows;  // of all items at most; nothing: not known to be less than planned
 };
 
 // One launch: which items and heads, and whether it may overlap what is in front of it.
@@ -126,11 +128,12 @@ bool TiledCall::as_planned(const ItemRun& run) const {
 
 TiledCall::DeviceNumbers TiledCall::numbers_on_device(const ItemRun& run, Workspace& workspace) const {
   const stof::DeviceItems& items = call_.device_items;
-  if (items.starts != nullptr) return {items.lengths, items.lengths, items.starts, items.starts};
+  if (items.starts != nullptr) return {items.lengths, items.lengths, items.starts, items.starts, false, {}};
   int* const to = workspace.numbers;
   place_items(*mask_.gpu, call_, to);
   const bool packed = items.cu_q != nullptr;
-  return {to, to + run.places, packed ? to + 2 * run.places : nullptr, packed ? to + 3 * run.places : nullptr, true};
+  if (!packed) return {to, to + run.places, nullptr, nullptr, true, {}};
+  return {to, to + run.places, to + 2 * run.places, to + 3 * run.places, true, items.rows};
 }
 
 TiledCall::DeviceNumbers TiledCall::write_numbers(const ItemRun& run, Workspace& workspace) const {
@@ -145,6 +148,7 @@ TiledCall::DeviceNumbers TiledCall::write_numbers(const ItemRun& run, Workspace&
   if (!as_planned(run)) {
     numbers.query_lengths = add(run.query_lengths);
     numbers.key_lengths = add(run.key_lengths);
+    numbers.rows = std::accumulate(run.query_lengths.begin(), run.query_lengths.end(), std::int64_t{0});
   }
   if (call_.packed && run.places > 1) {
     numbers.query_starts = add(run.query_starts);
@@ -206,6 +210,7 @@ void TiledCall::launch_piece(const LaunchPiece& launch, const Piece& piece, Work
           .item = item_of(run),
           .workspace = workspace,
           .stream = stream_,
+          .rows = numbers.rows.value_or(run.places * mask_.extent.queries),
           .overlap_previous = overlap});
   if (lse_needs_placing(run)) place_lse(piece, out);
 }

@@ -106,15 +106,29 @@ void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
 
 std::size_t workspace_bytes(const TiledMask& mask) { return mask.workspaces ? mask.workspaces->size().bytes() : 0; }
 
+namespace {
+
+void start_kernel(const InstanceKernel& kernel, const TileBoxes& boxes, Launch how, void* params) {
+  AttentionMaps maps = encode(boxes);
+  void* arguments[] = {&maps, params};
+  kernel.kernel.launch(how, arguments);
+}
+
+}  // namespace
+
 void start(const TiledLaunch& launch, int grid, void* params) {
   const TiledMask& mask = launch.mask;
   const bool capped = launch.call.cap_log2 != 0, ragged = mask.ragged != nullptr && is_ragged(launch.call.shape);
   const InstanceKernel& kernel = *(capped ? mask.capped : ragged ? mask.ragged : mask.kernel);
-  AttentionMaps maps = encode(launch.boxes);
-  void* arguments[] = {&maps, params};
-  kernel.kernel.launch(
+  start_kernel(
+      kernel, launch.boxes,
       {.grid = {static_cast<unsigned>(grid)}, .stream = launch.stream, .overlap_previous = launch.overlap_previous},
-      arguments);
+      params);
+}
+
+void start_listed(const TiledLaunch& launch, const InstanceKernel& kernel, int grid, void* params) {
+  start_kernel(kernel, launch.boxes,
+               {.grid = {static_cast<unsigned>(grid)}, .stream = launch.stream, .overlap_previous = true}, params);
 }
 
 void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Device& device,

@@ -58,6 +58,7 @@ struct TiledLaunch {
   std::int64_t item;  // the first one's index in the mask
   Workspace& workspace;
   StreamHandle stream;
+  std::int64_t rows;  // of q that all items have together, at most
   // The kernel may start before the one in front of it ends. Not after numbers, which it reads before it waits.
   bool overlap_previous;
 };
@@ -69,6 +70,8 @@ std::size_t workspace_bytes(const TiledMask& mask);
 
 // Launches the kernel of the mask that the piece needs, with tensor maps and its parameters.
 void start(const TiledLaunch& launch, int grid, void* params);
+// Launches the kernel right behind what makes it a list: it waits by itself before it reads any.
+void start_listed(const TiledLaunch& launch, const InstanceKernel& kernel, int grid, void* params);
 
 // Calls `launch` for every piece of the call; launches the packed kernel where tensor maps cannot take its tensors.
 void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Device& device, const LaunchPiece& launch);

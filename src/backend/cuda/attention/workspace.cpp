@@ -41,6 +41,7 @@ void Workspace::place(void* memory, const WorkspaceSize& size) {
   numbers = reinterpret_cast<int*>(lse + size.lse);
   arrivals = numbers + size.numbers;
   queue = size.queue == 0 ? nullptr : arrivals + size.arrivals;
+  list = size.list == 0 ? nullptr : arrivals + size.counters();
 }
 
 WorkspacePool::WorkspacePool(const Gpu& gpu, const WorkspaceSize& size)

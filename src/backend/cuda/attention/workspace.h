@@ -16,9 +16,10 @@ struct WorkspaceSize {
   std::size_t queue = 0;     // ints: kQueue, or none
   std::size_t numbers = 0;   // ints of the call: lengths and places of items
   std::size_t lse = 0;       // floats, where the caller's order is not the kernel's
+  std::size_t list = 0;      // ints: of the row blocks that there are
   // What launches count in, and leave at 0: it must be 0 before the first one.
   std::size_t counters() const { return arrivals + queue; }
-  std::size_t bytes() const { return sizeof(float) * (partials + lse) + sizeof(int) * (numbers + counters()); }
+  std::size_t bytes() const { return sizeof(float) * (partials + lse) + sizeof(int) * (numbers + counters() + list); }
   static constexpr std::size_t kQueue = 2;
 };
 
@@ -32,7 +33,7 @@ struct Workspace {
   std::mutex enqueuing;
   float *partials, *lse;
   int *arrivals, *numbers;
-  int* queue;  // null: none
+  int *queue, *list;  // null: none
 
  private:
   void place(void* memory, const WorkspaceSize& size);

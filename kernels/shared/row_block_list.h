@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row blocks of a launch whose items are shorter than planned: a list of those that there are, made on the device.
+#pragma once
+#include "kernels/shared/device_layout.h"
+
+namespace stof::cuda {
+
+// A place in the list is that of one item and one entry of `entries`, and stands for all heads of the item.
+struct RowBlockListing {
+  static constexpr int kMostItems = 1024, kMostEntries = 2048;
+  static constexpr int kMostPlaces = 1 << 14;  // items * entries
+
+  SliceShape shape;           // of one residue class, and of lengths
+  const StreamItem* entries;  // [entry_count]
+  int entry_count;
+  int section, last_section;  // as in StreamParams, but of items
+  int rows;                   // of a row block
+  int* list;                  // [1 + items * entry_count]: how many there are, then item << 16 | entry of each
+};
+
+// Of stream kernels that take a list.
+struct ListedStreamParams : StreamParams {
+  const int* list;
+};
+
+}  // namespace stof::cuda
