@@ -228,6 +228,7 @@ stof_kernel(row_block_list "#include \"kernels/cuda/row_block_list.cuh\"
 
 # Operations on rows, for each storage.
 set(sum_norm "#include \"kernels/cuda/sum_norm.cuh\"\nnamespace stof::cuda {\n")
+set(row_norm "#include \"kernels/cuda/row_norm.cuh\"\nnamespace stof::cuda {\n")
 set(add_rows "#include \"kernels/cuda/add_rows.cuh\"\nnamespace stof::cuda {\n")
 set(halves "#include \"kernels/cuda/halves.cuh\"\nnamespace stof::cuda {\n")
 set(pool_rows "#include \"kernels/cuda/pool_rows.cuh\"\nnamespace stof::cuda {\n")
@@ -246,7 +247,13 @@ foreach(storage Single StoredHalf StoredBfloat)
   endforeach()
   string(APPEND pool_rows "template __global__ void pool_rows_kernel<${storage}>(const __grid_constant__ PoolParams);\n")
 endforeach()
-foreach(unit sum_norm add_rows halves pool_rows)
+foreach(storage StoredHalf StoredBfloat)
+  foreach(vectors 1 2 3 4)
+    string(APPEND row_norm
+      "template __global__ void row_norm_kernel<${storage}, ${vectors}>(const __grid_constant__ SumNormParams);\n")
+  endforeach()
+endforeach()
+foreach(unit sum_norm row_norm add_rows halves pool_rows)
   stof_kernel(${unit} "${${unit}}}  // namespace stof::cuda\n" sm_80 sm_90a)
 endforeach()
 stof_kernel(table_plan "#include \"kernels/cuda/table_bits.cuh\"

@@ -68,12 +68,12 @@ struct RowSum {
 
   __device__ __forceinline__ void normalise() {
     const float inverse_columns = 1.f / static_cast<float>(p.columns);
-    const float mean = sum() * inverse_columns;
+    const float mean = __fmul_rn(sum(), inverse_columns);  // not to be joined with what subtracts it
 #pragma unroll
     for (int v = 0; v < kVectors; ++v)
 #pragma unroll
       for (int i = 0; i < V::kCount; ++i) x[v][i] -= mean;
-    const float factor = rsqrtf(squares() * inverse_columns + p.epsilon);
+    const float factor = rsqrtf(__fmaf_rn(squares(), inverse_columns, p.epsilon));
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if (column(v) >= p.columns) continue;

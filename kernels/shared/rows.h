@@ -22,6 +22,13 @@ struct SumNormParams {
   int rows;
 };
 
+// Of row_norm_kernel: CTAs of kWarps warps, as many an SM as took least on an H200 with 384, 768 and 1024 columns, by
+// the vectors of a lane (bench/results/h200-norms.json).
+struct RowNormGrid {
+  static constexpr int kWarps = 4, kMostVectors = 4;
+  static constexpr int kCtas[kMostVectors + 1] = {0, 4, 4, 4, 3};
+};
+
 // out = activation(x + y), y being rows, one row for all (a bias, in fp32), or nothing.
 struct AddParams {
   enum Activation { kNone, kGelu, kGeluTanh, kSilu, kRelu };

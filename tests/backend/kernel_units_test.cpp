@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "kernels/shared/rows.h"
 #include "src/backend/cuda/attention/instances.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/rows.h"
@@ -59,11 +60,13 @@ std::vector<Unit> instance_units() {
 
 std::vector<Unit> units() {
   std::vector<Unit> units = instance_units();
-  std::vector<std::string> rows, sums, additions, halves, pooling{std::string(kNormalizeEntry)};
+  std::vector<std::string> rows, sums, norms, additions, halves, pooling{std::string(kNormalizeEntry)};
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     rows.emplace_back(row_entry(dtype));
     rows.emplace_back(listed_row_entry(dtype));
     for (const int sources : {0, 1, 2, 3}) sums.push_back(sum_norm_entry(dtype, sources));
+    for (int vectors = 1; dtype != DType::f32 && vectors <= RowNormGrid::kMostVectors; ++vectors)
+      norms.push_back(row_norm_entry(dtype, vectors));
     for (const bool vectors : {false, true}) additions.push_back(add_rows_entry(dtype, vectors));
     for (const bool vectors : {false, true}) {
       halves.push_back(rotate_entry(dtype, vectors));
@@ -75,6 +78,7 @@ std::vector<Unit> units() {
     units.push_back({"row_attention", target, rows});
     units.push_back({"call_memory", target, {"write_numbers_kernel", "place_items_kernel", "place_lse_kernel"}});
     units.push_back({"sum_norm", target, sums});
+    units.push_back({"row_norm", target, norms});
     units.push_back({"add_rows", target, additions});
     units.push_back({"halves", target, halves});
     units.push_back({"pool_rows", target, pooling});
@@ -88,7 +92,7 @@ std::vector<Unit> units() {
 }
 
 TEST(KernelUnits, AreThoseThatTheHostKnows) {
-  std::set<std::string> known = {"row_attention", "call_memory", "sum_norm",   "add_rows",
+  std::set<std::string> known = {"row_attention", "call_memory", "sum_norm",   "row_norm",      "add_rows",
                                  "halves",        "pool_rows",   "table_plan", "row_block_list"},
                         embedded;
   for (const Unit& unit : instance_units()) known.insert(unit.name);

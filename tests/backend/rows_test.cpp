@@ -132,6 +132,37 @@ TEST_P(RowOperationsOf, LayerNormAddsTheResidual) {
     }
 }
 
+// More rows than a GPU works on at once, some of its warps with a row more than others; every width of vectors. A
+// residual of zeros is another kernel there, which adds in the same order.
+TEST_P(RowOperationsOf, ManyRowsAreNormalisedAsFewAre) {
+  std::mt19937 random(10);
+  constexpr std::int64_t kMany = 9001;
+  for (const std::int64_t columns : {256, 264, 384, 768, 1024}) {
+    const Tensor x = random_tensor(dtype(), {kMany, columns}, random), zeros(dtype(), {kMany, columns});
+    std::memset(zeros.data(), 0, zeros.bytes());
+    const Norm norm(columns, random);
+    const Tensor out(dtype(), {kMany, columns}), in_place(dtype(), {kMany, columns}),
+        with_zeros(dtype(), {kMany, columns});
+    std::memcpy(in_place.data(), x.data(), x.bytes());
+    Operands there(device_);
+    const RowShape many{kMany, columns, dtype(), there.queue()};
+    const NormWeights weights = norm.on(there);
+    void* const overwritten = there.result(in_place);
+    rows().layer_norm(many, there.in(x), nullptr, weights, there.result(out));
+    rows().layer_norm(many, overwritten, nullptr, weights, overwritten);
+    rows().layer_norm(many, there.in(x), there.in(zeros), weights, there.result(with_zeros));
+    there.finish();
+    for (const std::int64_t row : {std::int64_t{0}, std::int64_t{1}, kMany / 2, kMany - 1}) {
+      std::vector<double> want;
+      for (std::int64_t c = 0; c < columns; ++c) want.push_back(element(x, row * columns + c));
+      normalise(want, norm);
+      expect_row(out, row, want, 2e-5);
+    }
+    EXPECT_EQ(std::memcmp(out.data(), with_zeros.data(), out.bytes()), 0) << columns << " columns";
+    EXPECT_EQ(std::memcmp(out.data(), in_place.data(), out.bytes()), 0) << columns << " columns";
+  }
+}
+
 TEST_P(RowOperationsOf, LayerNormMayOverwriteItsInput) {
   std::mt19937 random(3);
   for (const std::int64_t columns : {77, 96, 1100}) {

@@ -32,6 +32,7 @@ WRITERS = {
     ("docs/kernels/gemm.md", "layer"): None,
     ("docs/kernels/gemm.md", "choices"): None,
     ("docs/kernels/session.md", "table"): ["bench/model_table.py"],
+    ("docs/kernels/session.md", "norms"): ["bench/norm_table.py"],
     ("docs/kernels/stacked-heads.md", "stacked"): ["bench/stacked_table.py"],
 }
 

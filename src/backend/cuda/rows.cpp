@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cuda/rows.h"
 
+#include <algorithm>
+
 #include "kernels/shared/rows.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/driver/device.h"
@@ -61,6 +63,21 @@ bool takes_vectors(const SumNormParams& params, DType dtype) {
   return takes;
 }
 
+// Rows as they lie, in 16 bits: by warps that stay.
+bool takes_rows(const SumNormParams& params, DType dtype) {
+  return dtype != DType::f32 && params.count == 1 && params.sources[0].indices == nullptr && params.scale != nullptr &&
+         takes_vectors(params, dtype);
+}
+
+void row_norm(const RowShape& shape, const SumNormParams& params) {
+  constexpr int kColumns = 256;  // of a vector
+  const int vectors = (params.columns + kColumns - 1) / kColumns;
+  const unsigned blocks = ceil_div(shape.rows, RowNormGrid::kWarps),
+                 resident = static_cast<unsigned>(gpu_running(shape.queue).caps.cores * RowNormGrid::kCtas[vectors]);
+  launch(shape.queue, {"row_norm", row_norm_entry(shape.dtype, vectors), RowNormGrid::kWarps * 32},
+         {.x = std::min(blocks, resident)}, params);
+}
+
 void sum_norm(const RowShape& shape, SumNormParams params, const NormWeights* norm, void* out) {
   params.out = out;
   params.columns = narrow<int>(shape.columns, "columns");
@@ -68,7 +85,8 @@ void sum_norm(const RowShape& shape, SumNormParams params, const NormWeights* no
   if (norm != nullptr) params.scale = norm->scale, params.shift = norm->shift, params.epsilon = norm->epsilon;
   if (shape.rows == 0 || shape.columns == 0) return;
   const bool follows_kernel = params.sources[0].indices == nullptr;  // indices come by a copy
-  if (takes_vectors(params, shape.dtype))
+  if (takes_rows(params, shape.dtype)) row_norm(shape, params);
+  else if (takes_vectors(params, shape.dtype))
     launch(shape.queue, {"sum_norm", sum_norm_entry(shape.dtype, params.count), kSumThreads, follows_kernel},
            {.x = ceil_div(shape.rows, kSumRows)}, params);
   else
@@ -191,6 +209,10 @@ std::string sum_norm_entry(DType dtype, int sources) {
   if (sources == 0)
     return fmt::format("_ZN4stof4cuda20wide_sum_norm_kernelINS0_{}EEEvNS0_13SumNormParamsE", storage_of(dtype));
   return fmt::format("_ZN4stof4cuda15sum_norm_kernelINS0_{}ELi{}EEEvNS0_13SumNormParamsE", storage_of(dtype), sources);
+}
+
+std::string row_norm_entry(DType dtype, int vectors) {
+  return fmt::format("_ZN4stof4cuda15row_norm_kernelINS0_{}ELi{}EEEvNS0_13SumNormParamsE", storage_of(dtype), vectors);
 }
 
 std::string add_rows_entry(DType dtype, bool vectors) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on rows of activations: kernels/cuda/{sum_norm,add_rows,halves,pool_rows}.cuh as the contract wants them.
+// Operations on rows of activations: kernels/cuda/{sum_norm,row_norm,add_rows,halves,pool_rows}.cuh as the contract
+// wants them.
 #pragma once
 #include <string>
 
@@ -9,9 +10,11 @@ namespace stof::cuda {
 
 extern const RowOperations row_operations;
 
-// Entry points of the units "sum_norm", "add_rows", "halves" and "pool_rows". `sources`: 1..3, or 0 for the kernel that
-// takes any number of them at any address.
+// Entry points of the units "sum_norm", "row_norm", "add_rows", "halves" and "pool_rows". `sources`: 1..3, or 0 for the
+// kernel that takes any number of them at any address.
 std::string sum_norm_entry(DType dtype, int sources);
+// In 16 bits; `vectors`: 1 to RowNormGrid::kMostVectors, of 256 columns.
+std::string row_norm_entry(DType dtype, int vectors);
 std::string add_rows_entry(DType dtype, bool vectors);
 std::string rotate_entry(DType dtype, bool vectors);
 std::string gate_entry(DType dtype, bool vectors);
