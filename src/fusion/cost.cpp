@@ -22,6 +22,21 @@ Rates rates_of(const Device& device) {
   return {.launch_us = 1, .bytes_per_us = of_core, .near_bytes_per_us = of_core, .flops_per_us = 10 * of_core};
 }
 
+// Of norms that stay nodes, in 16 bits: what whole models take with them and without in
+// bench/results/h200-fusion-ablations.json, less what matmuls are predicted to gain by leaving their norms to them. By
+// itself a norm of 128 rows takes 1.1 us (bench/results/h200-norms.json); in front of a matmul it also takes from that
+// the time in which weights are loaded.
+Rates norm_rates_of(const Device& device) {
+  return {
+      .launch_us = 3, .bytes_per_us = 4.2e6, .near_bytes_per_us = 8e6, .flops_per_us = rates_of(device).flops_per_us};
+}
+
+// As src/backend/cuda/rows.cpp takes them: norms by warps that stay.
+bool is_lone_norm(const Work& work, const CostContext& context) {
+  return context.device->caps.arch > 0 && context.dtype != DType::f32 &&
+         std::holds_alternative<op::LayerNorm>(work.node.op) && work.graph.value(work.node.output).columns <= 1024;
+}
+
 double pass_us(const Rates& rates, double bytes) {
   return rates.launch_us + bytes / (bytes <= rates.near_bytes ? rates.near_bytes_per_us : rates.bytes_per_us);
 }
@@ -63,7 +78,7 @@ bool is_matmul(const Node& node) {
 }  // namespace
 
 std::vector<Candidate> candidates_of(const Work& work, const CostContext& context) {
-  const Rates rates = rates_of(*context.device);
+  const Rates rates = is_lone_norm(work, context) ? norm_rates_of(*context.device) : rates_of(*context.device);
   const double rows_us = pass_us(rates, row_bytes(work, context));
   if (const auto* attend = std::get_if<op::Attend>(&work.node.op))
     return {{.setting = {}, .predicted_us = attention_us(*attend, work, context)}};
