@@ -53,9 +53,9 @@ struct StoredRow {
   CostContext call;
 };
 
-int for_each_row(const std::function<void(const StoredRow&)>& see) {
+int for_each_row(const char* file, const std::function<void(const StoredRow&)>& see) {
   const Device device = open_device("cuda:h200");
-  const Json fusion = stored_results("h200-fusion.json");
+  const Json fusion = stored_results(file);
   int tuned = 0;
   for (const Json& row : fusion.at("rows")) {
     if (row.at("ablation") != "both") continue;
@@ -71,7 +71,7 @@ int for_each_row(const std::function<void(const StoredRow&)>& see) {
 
 TEST(StoredTimes, WhatIsPredictedBestIsNearlyWhatWasFoundByMeasuring) {
   const StoredTimes times;
-  const int tuned = for_each_row([&](const StoredRow& stored) {
+  const int tuned = for_each_row("h200-fusion.json", [&](const StoredRow& stored) {
     const auto& [row, blocks, call] = stored;
     const Json& plan = row.at("plan");
     const SearchResult predicted = analytical_search(blocks, call);
@@ -92,19 +92,21 @@ TEST(StoredTimes, WhatIsPredictedBestIsNearlyWhatWasFoundByMeasuring) {
 }
 
 // Sums of nodes do not tell: of BERT-large they are alike with norms left to the matmuls and without, and the whole
-// takes a tenth longer with.
+// takes a tenth longer with. And of 32768 rows, since norms have a kernel that keeps warps, 6 %: by the second file.
 TEST(StoredTimes, TheSchemeThatIsPredictedBestIsNearlyTheFastestAsAWhole) {
-  const int tuned = for_each_row([](const StoredRow& stored) {
-    const auto& [row, blocks, call] = stored;
-    const std::string predicted = analytical_search(blocks, call).scheme.text(), id = row.at("id");
-    double best = std::numeric_limits<double>::infinity(), chosen = best;
-    for (const Json& time : row.at("plan").at("confirmed")) {
-      best = std::min(best, time.at("us").get<double>());
-      if (time.at("scheme") == predicted) chosen = std::min(chosen, time.at("us").get<double>());
-    }
-    EXPECT_LE(chosen, 1.05 * best) << id << "\n" << predicted;
-  });
-  EXPECT_EQ(tuned, 7);
+  for (const char* file : {"h200-fusion.json", "h200-fusion-ablations.json"}) {
+    const int tuned = for_each_row(file, [](const StoredRow& stored) {
+      const auto& [row, blocks, call] = stored;
+      const std::string predicted = analytical_search(blocks, call).scheme.text(), id = row.at("id");
+      double best = std::numeric_limits<double>::infinity(), chosen = best;
+      for (const Json& time : row.at("plan").at("confirmed")) {
+        best = std::min(best, time.at("us").get<double>());
+        if (time.at("scheme") == predicted) chosen = std::min(chosen, time.at("us").get<double>());
+      }
+      EXPECT_LE(chosen, 1.05 * best) << id << "\n" << predicted;
+    });
+    EXPECT_EQ(tuned, 7) << file;
+  }
 }
 
 }  // namespace
