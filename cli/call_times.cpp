@@ -48,11 +48,12 @@ CallTimes time_calls(const std::function<void()>& call, double seconds) {
   return times_of(times);
 }
 
-CallTimes times_within(const std::function<void()>& call, double seconds) {
-  std::vector<double> times;
-  for (double spent = 0; spent < seconds || times.size() < 3; spent += 1e-6 * times.back())
-    times.push_back(1e6 * seconds_of(call));
-  return times_of(times);
+double mean_us_within(const std::function<void()>& call, double seconds) {
+  call();
+  double spent = 0;
+  int calls = 0;
+  for (; spent < seconds || calls < 3; ++calls) spent += seconds_of(call);
+  return 1e6 * spent / calls;
 }
 
 std::vector<CallBeside> time_calls_beside(const std::function<void()>& call, double seconds,

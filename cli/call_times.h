@@ -21,8 +21,9 @@ CallTimes times_of(const std::vector<double>& microseconds);
 // five take more than four times that long.
 CallTimes time_calls(const std::function<void()>& call, double seconds);
 
-// As many calls as begin within `seconds`, at least three, none of them to warm up.
-CallTimes times_within(const std::function<void()>& call, double seconds);
+// The mean of as many calls as begin within `seconds`, at least three, after one that warms up: what others take of the
+// machine meanwhile is in it, as it is in a longer call.
+double mean_us_within(const std::function<void()>& call, double seconds);
 
 // A call, and the mean of what was measured right before and right after it, or after the group of short calls that it
 // is of.

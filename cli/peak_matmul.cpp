@@ -47,7 +47,7 @@ void PeakMatmul::try_size(std::int64_t rows, std::int64_t in, std::int64_t out, 
 
 double PeakMatmul::gflops_now(double seconds) const {
   const LinearCall call{.x = x_.data(), .out = out_.data(), .residual = nullptr, .rows = x_.shape()[0]};
-  return 1e6 * gflop_ / times_within([&] { linear_->run(call); }, seconds).median_us;
+  return 1e6 * gflop_ / mean_us_within([&] { linear_->run(call); }, seconds);
 }
 
 }  // namespace stof::cli

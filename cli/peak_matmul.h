@@ -17,7 +17,7 @@ class PeakMatmul {
 
   // Of the fastest call then.
   double best_gflops() const { return gflop_ / best_us_ * 1e6; }
-  // Of the middle one of as many calls as take so many seconds now, at least three.
+  // Of as many calls as take so many seconds now, at least three, together.
   double gflops_now(double seconds) const;
 
  private:
