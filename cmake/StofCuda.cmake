@@ -5,10 +5,10 @@ include(cmake/StofEmbed.cmake)
 option(STOF_CUDA "Compile the CUDA kernels into the library (needs nvcc)" OFF)
 
 # Every header: one that is missing would be noticed at run time only.
-file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+file(GLOB STOF_HEADER_NAMES CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
   ${PROJECT_SOURCE_DIR}/kernels/cuda/*.cuh ${PROJECT_SOURCE_DIR}/kernels/shared/*.h)
-list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE header_files)
-stof_embed(kernel_headers NAMES ${headers} FILES ${header_files})
+list(TRANSFORM STOF_HEADER_NAMES PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE STOF_HEADER_FILES)
+stof_embed(kernel_headers NAMES ${STOF_HEADER_NAMES} FILES ${STOF_HEADER_FILES})
 
 if(STOF_CUDA)
   find_program(STOF_NVCC nvcc REQUIRED
@@ -23,20 +23,15 @@ set(STOF_SOURCE_NAMES "")
 set(STOF_SOURCE_FILES "")
 set(STOF_CUBIN_NAMES "")
 set(STOF_CUBIN_FILES "")
-set(STOF_RACECHECK_FILES "")
 
 # stof_kernel(NAME CODE architectures...): a unit of a few lines that instantiates templates of kernels/cuda. It travels
 # in the library as source, for the run-time compiler, and with STOF_CUDA as machine code of each architecture too;
-# compute_80:sm_90 is machine code for the second from what the first has. STOF_RACECHECK_FILES has its form for racecheck
-# (kernels/cuda/arrivals.cuh), which is not in the library.
+# compute_80:sm_90 is machine code for the second from what the first has.
 function(stof_kernel name code)
   set(source ${PROJECT_BINARY_DIR}/cubin/${name}.cu)
   file(CONFIGURE OUTPUT ${source} @ONLY CONTENT "${code}")
   set(STOF_SOURCE_NAMES ${STOF_SOURCE_NAMES} ${name} PARENT_SCOPE)
   set(STOF_SOURCE_FILES ${STOF_SOURCE_FILES} ${source} PARENT_SCOPE)
-  set(for_racecheck ${PROJECT_BINARY_DIR}/racecheck/${name}.cu)
-  file(CONFIGURE OUTPUT ${for_racecheck} @ONLY CONTENT "#define STOF_RACECHECK\n${code}")
-  set(STOF_RACECHECK_FILES ${STOF_RACECHECK_FILES} ${for_racecheck} PARENT_SCOPE)
   if(NOT STOF_CUDA)
     return()
   endif()

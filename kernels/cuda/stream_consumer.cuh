@@ -254,9 +254,9 @@ struct StreamConsumer {
   // Adds the results of the other groups that had steps to the first one's, which finishes the rows.
   __device__ __forceinline__ bool gather(int steps) {
     constexpr int kTeamThreads = 128 * Traits::kGroups;
-    named_barrier<kTeamThreads>(team_barrier_id);  // the first group has read what the others left last time
+    meet<kTeamThreads>(team_barrier_id);  // the first group has read what the others left last time
     if (rank > 0 && rank < steps) leave_partial(team.partials[rank - 1] + thread, out, rows);
-    named_barrier<kTeamThreads>(team_barrier_id);
+    meet<kTeamThreads>(team_barrier_id);
     if (rank > 0) return false;
     for (int group = 1; group < min(Traits::kGroups, steps); ++group)
       add_partial(team.partials[group - 1] + thread, out, rows, p.call.scale_log2);
