@@ -138,7 +138,7 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
     work = longest(
         priced(pieces, {costs, walk.cap_us, walk.used, load_factor(costs[ListTerm::alone], count, walk.teams)}, 1));
   }
-  // The slices of the last section begin when the others end.
+  // The slices of the last section begin when the others end, unless there is a team for every piece.
   AttentionShape shape = problem.shape;
   shape.heads /= walk.stacked_heads;
   const double slices = slices_of(problem) / walk.stacked_heads;
@@ -149,7 +149,7 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
                                                 .teams = static_cast<std::int64_t>(walk.teams)});
   const double before = sections.before_last(static_cast<int>(slices)),
                last = (slices - before * sections.width) / slices;
-  if (before > 0) {
+  if (before > 0 && count > walk.teams) {
     const std::vector<SamePieces> end = priced(pieces, {costs, walk.cap_us, walk.used, costs[ListTerm::last]}, last);
     const auto with = [&](double us) { return total * (1 - last) / walk.teams + costs[ListTerm::tail] * us; };
     // Most of the time it is hidden even at its worst, and the schedule need not be followed.
