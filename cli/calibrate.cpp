@@ -123,6 +123,15 @@ void report_regret(const Json& rows, Json& results, bool print) {
   fmt::print("{}", table.text());
 }
 
+}  // namespace
+
+std::string kept_in(const CalibrateOptions& options, const std::filesystem::path& file) {
+  return options.keeps() ? fmt::format("kept in {}", file.string())
+                         : "not kept: of a few problems only; --out FILE keeps them";
+}
+
+namespace {
+
 void calibrate(const CalibrateOptions& options) {
   check_outputs({{"--json", options.json, true}, {"--out", options.out}, {"--source", options.source}});
   Device device = open_device(options.device == "auto" ? "cpu" : options.device);
@@ -158,8 +167,8 @@ void calibrate(const CalibrateOptions& options) {
     const cpu::CostTable costs = fit_table(rows, device, table);
     const std::filesystem::path file =
         options.out.empty() ? cpu::calibration_file() : std::filesystem::path(options.out);
-    cpu::write_calibration(costs, file);
-    if (print) fmt::print("{}kept in {}\n", table.text(), file.string());
+    if (options.keeps()) cpu::write_calibration(costs, file);
+    if (print) fmt::print("{}{}\n", table.text(), kept_in(options, file));
   }
   results["rows"] = rows;
   if (!options.json.empty()) write_json(results, options.json);
@@ -177,7 +186,7 @@ void add_calibrate(CLI::App& app) {
                       "of a GPU, with --regret: other problems, with scores that are capped at X");
   command->add_flag("--grouped", options->grouped,
                     "of a GPU, with --regret: other problems, of few queries whose heads share keys");
-  command->add_flag("--quick", options->quick, "a few small problems only, to see that it works");
+  command->add_flag("--quick", options->quick, "a few small problems only, to see that it works; kept with --out only");
   command->add_option("--out", options->out, "write the table into FILE (default: where choices look for it)");
   command->add_option("--times", options->times, "of a GPU: take the measurements from FILE, which --json wrote");
   command->add_option("--only", options->only,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // stof calibrate: of the CPU in calibrate.cpp, of a GPU in calibrate_gpu.cpp.
 #pragma once
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,7 +20,11 @@ struct CalibrateOptions {
   // Costs of a part of the problems are not for every later choice: the measurements are, unless the costs' file is
   // named.
   bool only_measures() const { return !only.empty() && !regret && out.empty() && source.empty(); }
+  bool keeps() const { return !quick || !out.empty(); }
 };
+
+// The last line of a fit: where its costs are kept, or why they are not.
+std::string kept_in(const CalibrateOptions& options, const std::filesystem::path& file);
 
 void calibrate_gpu(const CalibrateOptions& options, const Device& device);
 

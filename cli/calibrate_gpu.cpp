@@ -114,8 +114,10 @@ void fit(const CalibrateOptions& options, const Json& times, const Device& devic
   if (!options.source.empty()) write_source(costs, source_of(times), options.source);
   const std::filesystem::path file =
       options.out.empty() ? cuda::calibration_file() : std::filesystem::path(options.out);
-  if (options.source.empty()) cuda::write_calibration(costs, source_of(times), file);
-  if (print) fmt::print("{}kept in {}\n", table.text(), options.source.empty() ? file.string() : options.source);
+  if (options.source.empty() && options.keeps()) cuda::write_calibration(costs, source_of(times), file);
+  if (print)
+    fmt::print("{}{}\n", table.text(),
+               options.source.empty() ? kept_in(options, file) : fmt::format("kept in {}", options.source));
 }
 
 void report_regret(Json times, const CalibrateOptions& options, const Device& device, bool print) {

@@ -33,7 +33,8 @@ class Calibrate(unittest.TestCase):
 
     def test_a_calibration_is_used_from_then_on(self):
         self.assertEqual(self.plan_costs(), "built in")
-        done = self.stof("calibrate", "--quick", "--json", "-")
+        self.file.parent.mkdir()
+        done = self.stof("calibrate", "--quick", "--out", str(self.file), "--json", "-")
         self.assertEqual(done.returncode, 0, done.stderr)
         results, kept = json.loads(done.stdout), json.loads(self.file.read_text())
         self.assertEqual({plan["kernel"] for row in results["rows"] for plan in row["plans"]},
@@ -52,6 +53,16 @@ class Calibrate(unittest.TestCase):
         doctor = json.loads(self.stof("doctor", "--json", "-").stdout)
         self.assertTrue(doctor["calibration"]["ignored"])
         self.assertIn("stof calibrate", [item["remedy"] for item in doctor["missing"]])
+
+    def test_costs_of_a_few_problems_are_for_no_later_choice(self):
+        done = self.stof("calibrate", "--quick")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("not kept: of a few problems only; --out FILE keeps them\n", done.stdout)
+        self.assertEqual(self.plan_costs(), "built in")
+        times = self.measured_on_a_gpu(lambda plan: plan["predicted_us"])
+        done = self.stof("calibrate", "--device", "cuda:h200", "--times", times, "--quick")
+        self.assertIn("not kept: ", done.stdout)
+        self.assertFalse((self.cache / "stof/cuda-attention.json").exists())
 
     def test_regret_keeps_nothing(self):
         done = self.stof("calibrate", "--regret", "--quick", "--json", "-")
