@@ -22,6 +22,7 @@ struct Sample {
   double runs;  // of the kernel
   cuda::Prediction predicted;
   double us, weight;  // a plan far behind the best need not be predicted well
+  double behind;      // the logarithm of its time over that of the fastest other plan: below 0 it is the fastest
 };
 using Samples = std::map<std::string, std::vector<Sample>>;  // by name of costs
 
@@ -40,10 +41,11 @@ GpuCase case_of(const Json& row) {
           softcap};
 }
 
-double best_us(const Json& row) {
+// Of the plans, or of those beside one of them.
+double best_us(const Json& row, const Json* beside = nullptr) {
   double best = 1e30;
   for (const Json& plan : row.at("plans"))
-    if (plan.contains("us")) best = std::min(best, plan.at("us").get<double>());
+    if (plan.contains("us") && &plan != beside) best = std::min(best, plan.at("us").get<double>());
   return best;
 }
 
@@ -65,7 +67,8 @@ void add_samples(const Json& row, const Device& device, Samples& samples) {
       const double us = plan.at("us").get<double>() - (runs - 1) * device.backend->launch_us;
       samples[cuda::costs_name(named, one.shape.dtype)].push_back(
           {problem, runs, cuda::prediction_of(*problem, named), std::max(us, 0.1),
-           std::pow(best / plan.at("us").get<double>(), kNearBestPower)});
+           std::pow(best / plan.at("us").get<double>(), kNearBestPower),
+           std::log(plan.at("us").get<double>() / best_us(row, &plan))});
     }
   }
 }
@@ -94,9 +97,16 @@ double bent_square(double error) {
   return std::abs(error) < kBend ? error * error : kBend * (2 * std::abs(error) - kBend);
 }
 
-// The sum of squares of the relative errors' logarithms is least: one term at a time goes up or down by a share of
-// itself, which is halved when no such step helps. A schedule goes in jumps, so that this ends where it began to go
-// downhill: it begins in several places, the built-in costs among them.
+// What the choice would lose, times how far an error goes beyond half the distance from the fastest other plan: one
+// that is behind taken for faster than it, or the fastest for slower. The other half is for the other's error.
+double lost(double error, double behind) {
+  const double distance = std::abs(behind), beyond = (behind > 0 ? -error : error) - distance / 2;
+  return beyond > 0 ? distance * beyond : 0;
+}
+
+// The sum of squares of the relative errors' logarithms, and of what they lose, is least: one term at a time goes up or
+// down by a share of itself, which is halved when no such step helps. A schedule goes in jumps, so that this ends where
+// it began to go downhill: it begins in several places, the built-in costs among them.
 class Search {
  public:
   Search(const std::string& name, const std::vector<Sample>& samples, const Device& device)
@@ -155,7 +165,7 @@ class Search {
     double sum = 0, weights = 0;
     for (const Sample& sample : samples_) {
       const double error = std::log(sample.runs * sample.predicted(pricing) / sample.us);
-      sum += sample.weight * bent_square(error);
+      sum += sample.weight * bent_square(error) + lost(error, sample.behind);
       weights += sample.weight;
     }
     return sum / weights;

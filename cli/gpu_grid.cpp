@@ -35,16 +35,66 @@ GpuCase decoding(std::int64_t batch, std::int64_t queries, std::int64_t keys, st
            .dtype = DType::f16}};
 }
 
+// Query heads that share keys: heads and heads of keys, queries and keys.
+GpuCase sharing(std::string mask, std::int64_t batch, std::array<std::int64_t, 2> heads,
+                std::array<std::int64_t, 2> lengths, std::int64_t d, DType dtype = DType::f16) {
+  return {std::move(mask),
+          {.batch = batch,
+           .heads = heads[0],
+           .kv_heads = heads[1],
+           .queries = lengths[0],
+           .keys = lengths[1],
+           .head_dim = d,
+           .dtype = dtype}};
+}
+
+// Few queries on many keys, beside those of gpu_grouped_grid.
+void few_queries(std::vector<GpuCase>& cases) {
+  for (const auto& [queries, keys] : {std::array{24, 16384}, {64, 4096}, {96, 8192}, {40, 65536}})
+    cases.push_back(sharing("causal", 1, {32, 8}, {queries, keys}, 128));
+  for (const auto& [queries, keys] : {std::array{48, 16384}, {128, 4096}})
+    cases.push_back(sharing("causal", 1, {32, 8}, {queries, keys}, 64));
+  cases.push_back(sharing("causal", 2, {16, 4}, {32, 8192}, 64));
+  cases.push_back(sharing("causal", 1, {64, 8}, {32, 16384}, 64));
+  cases.push_back(sharing("causal", 4, {32, 8}, {20, 4096}, 64));
+  cases.push_back(sharing("causal & window(1024)", 4, {32, 8}, {64, 8192}, 64));
+  cases.push_back(sharing("causal & window(2048)", 2, {32, 8}, {100, 16384}, 128));
+  cases.push_back(sharing("causal", 4, {16, 4}, {32, 4096}, 96));
+  cases.push_back(sharing("causal", 1, {32, 8}, {64, 8192}, 96));
+  cases.push_back(sharing("causal", 8, {32, 8}, {32, 2048}, 128));
+  cases.push_back(sharing("causal", 8, {32, 4}, {17, 4096}, 64));
+  cases.push_back(sharing("causal", 1, {16, 2}, {200, 8192}, 128, DType::bf16));
+  cases.push_back(sharing("causal", 2, {8, 1}, {64, 16384}, 64));
+  cases.push_back(sharing("all", 1, {32, 8}, {64, 32768}, 64, DType::bf16));
+}
+
 // Of the problems that docs/benchmarks.md compares with other libraries: those that are not held out below; and longer
 // ones of their head dimensions.
 void compared_with_others(std::vector<GpuCase>& cases) {
   constexpr const char* kDocuments = "documents([0,1428,2427,3541]) & causal";
   constexpr const char* kBigbird = "bigbird(64,3,2,3,1)";
-  cross(cases, {{1, 12, 1024, 64}, {16, 12, 1024, 64}}, {"longformer(16,16)", "window(16)"}, DType::f16);
-  cross(cases, {{8, 12, 512, 64}}, {"longformer(16,16)", "causal", "dilated(16,2)"}, DType::f16);
+  constexpr const char* kOneDocument = "documents([0]) & causal";
+  cross(cases, {{1, 12, 1024, 64}, {16, 12, 1024, 64}},
+        {"longformer(16,16)", "window(16)", "dilated(16,2)", kOneDocument}, DType::f16);
+  cross(cases, {{1, 12, 128, 64}}, {"causal", "window(16)", "dilated(16,2)", "longformer(16,16)", kBigbird},
+        DType::f16);
+  cross(cases, {{8, 12, 512, 64}}, {"longformer(16,16)", "causal", "dilated(16,2)", "window(16)", kBigbird},
+        DType::f16);
   cross(cases, {{1, 12, 4096, 64}}, {kDocuments}, DType::f16);
-  cross(cases, {{16, 12, 4096, 64}}, {"longformer(32,32)", kDocuments, kBigbird}, DType::f16);
-  cross(cases, {{1, 32, 16384, 128}}, {kBigbird, "dilated(512,2)", "longformer(512,512)", "window(512)"}, DType::f16);
+  cross(cases, {{4, 12, 4096, 64}},
+        {"causal & (window(64) | strided(64))", "prefix(512)",
+         "segments([[0,1024,0,1024,causal],[1024,2560,256,2560,causal],[2560,4096,2560,4096,full]])",
+         "natten(64,64,13,13)", "causal & (window(256) | sink(4))",
+         "heads(0-5: window(32), 6-8: causal, *: longformer(32,32))"},
+        DType::f16);
+  cross(cases, {{16, 12, 4096, 64}},
+        {"longformer(32,32)", kDocuments, kBigbird, "causal", "window(32)", "dilated(32,2)"}, DType::f16);
+  cross(cases, {{1, 32, 16384, 128}},
+        {kBigbird, "dilated(512,2)", "longformer(512,512)", "window(512)", "causal",
+         "documents([0,1428,2427,3541,4477,5025,6068,7131,8447,9487,10385,11426,12752,13606,14771,16246]) & causal"},
+        DType::f16);
+  for (const char* mask : {"causal", "causal & window(1024)", kDocuments})
+    cases.push_back(sharing(mask, 4, {32, 8}, {4096, 4096}, 128));
   cross(cases, {{4, 16, 2048, 96}}, {"causal", "causal & window(64)", "documents([0,1428]) & causal"}, DType::f16);
   cross(cases, {{2, 8, 2048, 256}}, {"causal", "causal & window(128)", "documents([0,1428]) & causal"}, DType::f16);
   cross(cases, {{1, 16, 8192, 96}, {1, 16, 8192, 192}, {1, 16, 8192, 256}}, {"causal", "window(512)"}, DType::f16);
@@ -80,6 +130,7 @@ std::vector<GpuCase> gpu_calibration_grid() {
          "bigbird(64,3,3,2,7)", "dilated(16,2)"},
         DType::f16);
   compared_with_others(cases);
+  few_queries(cases);
   for (const std::int64_t batch : {1, 16})
     for (const std::int64_t keys : {1000, 12000}) cases.push_back(decoding(batch, 1, keys, 128, "all"));
   cases.push_back(decoding(4, 8, 3000, 64, "causal & window(512)"));
@@ -115,33 +166,22 @@ std::vector<GpuCase> gpu_capped_grid(float softcap) {
 }
 
 std::vector<GpuCase> gpu_grouped_grid() {
-  const auto one = [](std::string mask, std::int64_t batch, std::array<std::int64_t, 2> heads,
-                      std::array<std::int64_t, 2> lengths, std::int64_t d, DType dtype = DType::f16) {
-    return GpuCase{std::move(mask),
-                   {.batch = batch,
-                    .heads = heads[0],
-                    .kv_heads = heads[1],
-                    .queries = lengths[0],
-                    .keys = lengths[1],
-                    .head_dim = d,
-                    .dtype = dtype}};
-  };
-  return {one("causal", 1, {32, 8}, {17, 32768}, 128),
-          one("causal", 1, {32, 8}, {32, 8192}, 128),
-          one("causal", 1, {32, 8}, {32, 131072}, 128),
-          one("causal", 1, {32, 8}, {48, 32768}, 128),
-          one("all", 1, {32, 8}, {64, 32768}, 128),
-          one("causal", 1, {32, 8}, {128, 32768}, 128),
-          one("causal", 1, {32, 8}, {256, 16384}, 128),
-          one("causal", 1, {32, 8}, {32, 32768}, 64),
-          one("causal", 1, {32, 8}, {64, 8192}, 64),
-          one("causal", 16, {32, 8}, {24, 4096}, 128),
-          one("sink(4) | causal & window(4096)", 4, {32, 8}, {32, 16384}, 128, DType::bf16),
-          one("causal & window(512)", 8, {32, 8}, {48, 8192}, 64),
-          one("causal", 1, {64, 8}, {40, 32768}, 128, DType::bf16),
-          one("causal", 1, {64, 8}, {20, 32768}, 64),
-          one("causal", 8, {16, 4}, {64, 2048}, 96, DType::bf16),
-          one("causal", 2, {16, 1}, {32, 32768}, 128)};
+  return {sharing("causal", 1, {32, 8}, {17, 32768}, 128),
+          sharing("causal", 1, {32, 8}, {32, 8192}, 128),
+          sharing("causal", 1, {32, 8}, {32, 131072}, 128),
+          sharing("causal", 1, {32, 8}, {48, 32768}, 128),
+          sharing("all", 1, {32, 8}, {64, 32768}, 128),
+          sharing("causal", 1, {32, 8}, {128, 32768}, 128),
+          sharing("causal", 1, {32, 8}, {256, 16384}, 128),
+          sharing("causal", 1, {32, 8}, {32, 32768}, 64),
+          sharing("causal", 1, {32, 8}, {64, 8192}, 64),
+          sharing("causal", 16, {32, 8}, {24, 4096}, 128),
+          sharing("sink(4) | causal & window(4096)", 4, {32, 8}, {32, 16384}, 128, DType::bf16),
+          sharing("causal & window(512)", 8, {32, 8}, {48, 8192}, 64),
+          sharing("causal", 1, {64, 8}, {40, 32768}, 128, DType::bf16),
+          sharing("causal", 1, {64, 8}, {20, 32768}, 64),
+          sharing("causal", 8, {16, 4}, {64, 2048}, 96, DType::bf16),
+          sharing("causal", 2, {16, 1}, {32, 32768}, 128)};
 }
 
 }  // namespace stof::cli

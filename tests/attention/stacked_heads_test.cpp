@@ -63,7 +63,7 @@ TEST(StackedHeads, AreChosenWhereTilesWouldBeEmpty) {
     EXPECT_EQ(chosen.plan.format.block_q % 16, 0) << queries;
     for (const AttentionPlan& other : chosen.considered) {
       if (other.stacked_heads > 1) continue;
-      EXPECT_LT(chosen.plan.predicted_us, 0.9 * other.predicted_us) << queries << " " << other.instance;
+      EXPECT_LT(chosen.plan.predicted_us, 0.8 * other.predicted_us) << queries << " " << other.instance;
     }
   }
   EXPECT_EQ(choice("sink(4) | causal & window(4096)", 8, 32).plan.stacked_heads, 4);

@@ -89,6 +89,19 @@ TEST(GpuSchedule, TheSecondRoundIsDealtBackwards) {
   EXPECT_EQ(makespan_dealt({}, 7), 0);
 }
 
+TEST(GpuSchedule, WhoIsAloneOnAMultiprocessorIsFaster) {
+  const Crew pairs{.multiprocessors = 2, .ctas = 1, .teams = 2};
+  const auto one_round = [&](std::vector<SamePieces> pieces) { return makespan_of_one_round(pieces, pairs, 0.5); };
+  EXPECT_EQ(one_round({{4, 2}}), 2) << "a multiprocessor each";
+  EXPECT_EQ(one_round({{4, 4}}), 4);
+  EXPECT_EQ(one_round({{4, 3}}), 4) << "the second of one CTA has a mate, the first has none";
+  EXPECT_EQ(one_round({{8, 1}, {6, 1}, {4, 1}}), 5) << "8 alone: 4; 6 and 4: 4 together, then 2 alone";
+  EXPECT_EQ(one_round({{8, 1}, {6, 1}, {4, 1}, {2, 1}}), 5) << "8 and 2: 2, then 6 alone";
+  EXPECT_EQ(makespan_of_one_round(std::vector<SamePieces>{{4, 4}}, {.multiprocessors = 2, .ctas = 2, .teams = 1}, 0.5),
+            4);
+  EXPECT_EQ(one_round({}), 0);
+}
+
 // What is priced is what is packed, tile by tile, where masks are narrow and where they are not.
 TEST(GpuCosts, AreOfTheTilesThatListsArePackedIn) {
   const Device device = open_device("cuda:h200");

@@ -83,6 +83,7 @@ struct Walk {
   const ListCosts& costs;
   int tiles;
   double teams;
+  Crew crew;
   bool shared, dealt;
   double used = 1;    // of a partial step's parts
   double cap_us = 0;  // of a step, while all teams work: they share what caps scores
@@ -111,6 +112,25 @@ double used_parts(const ListedTiles& listed, const ListedTiles& single, int part
   return partial > 0 ? std::clamp((tiles_in(single) / parts - full) / partial, 1.0 / parts, 1.0) : 1;
 }
 
+// Until the last team is done. `all`: the pieces, priced while all teams work.
+double busiest(std::span<const Piece> pieces, const std::vector<SamePieces>& all, const Walk& walk) {
+  const ListCosts& costs = walk.costs;
+  double count = 0, total = 0;
+  for (const SamePieces& same : all) count += same.count, total += same.cost * same.count;
+  if (walk.dealt && walk.shared && count <= walk.teams)
+    return makespan_of_one_round(all, walk.crew, costs[ListTerm::alone]);
+  const auto longest = [&](double scale) {
+    const std::vector<SamePieces> of = priced(pieces, {costs, walk.cap_us, walk.used, scale}, 1);
+    const double queued = makespan(of, walk.teams);
+    const bool dealt = walk.dealt && count > walk.teams && count <= kRoundsDealt * walk.teams;
+    return dealt ? std::max(queued, makespan_dealt(of, walk.teams)) : queued;
+  };
+  if (!walk.shared) return longest(load_factor(costs[ListTerm::alone], count, walk.teams));
+  // Teams of a multiprocessor share it, and who is left alone is faster: between what all of them do together and the
+  // longest schedule of one.
+  return std::cbrt(std::pow(total / walk.teams, 3) + std::pow(longest(costs[ListTerm::alone]), 3));
+}
+
 double predict_walk(const AttentionProblem& problem, std::span<const Piece> pieces, const Walk& walk) {
   double count = 0, steps = 0, most = 0, most_parts = 1;
   for (const Piece& piece : pieces) {
@@ -123,21 +143,7 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
   const std::vector<SamePieces> all = priced(pieces, {costs, walk.cap_us, walk.used, 1}, 1);
   double total = 0;
   for (const SamePieces& same : all) total += same.cost * same.count;
-  const auto longest = [&](const std::vector<SamePieces>& of) {
-    const double queued = makespan(of, walk.teams);
-    const bool dealt = walk.dealt && count > walk.teams && count <= kRoundsDealt * walk.teams;
-    return dealt ? std::max(queued, makespan_dealt(of, walk.teams)) : queued;
-  };
-  double work = 0;
-  if (walk.shared) {
-    // Teams of a multiprocessor share it, and who is left alone is faster: between what all of them do together and the
-    // longest schedule of one.
-    const double alone = longest(priced(pieces, {costs, walk.cap_us, walk.used, costs[ListTerm::alone]}, 1));
-    work = std::cbrt(std::pow(total / walk.teams, 3) + std::pow(alone, 3));
-  } else {
-    work = longest(
-        priced(pieces, {costs, walk.cap_us, walk.used, load_factor(costs[ListTerm::alone], count, walk.teams)}, 1));
-  }
+  double work = busiest(pieces, all, walk);
   // The slices of the last section begin when the others end, unless there is a team for every piece.
   AttentionShape shape = problem.shape;
   shape.heads /= walk.stacked_heads;
@@ -235,6 +241,7 @@ double predict_stream(const AttentionProblem& problem, const Pricing& pricing, c
                       {.costs = cost_of(pricing.table.stream, stream_instances(), instance),
                        .tiles = instance.tiles,
                        .teams = static_cast<double>(pricing.caps.cores * instance.ctas * instance.teams),
+                       .crew = {pricing.caps.cores, instance.ctas, instance.teams},
                        .shared = instance.ctas * instance.teams > 1,
                        .dealt = true,
                        .used = used,
@@ -252,6 +259,7 @@ double predict_mma(const AttentionProblem& problem, const Pricing& pricing, cons
                       {.costs = cost_of(pricing.table.mma, mma_instances(), instance),
                        .tiles = 1,
                        .teams = pricing.caps.cores * ctas,
+                       .crew = {pricing.caps.cores, instance.ctas, 1},
                        .shared = ctas > 1,
                        .dealt = false,
                        .used = used_parts(listed, mma_tiles(problem, *stats_of(problem, 1)), instance.parts),

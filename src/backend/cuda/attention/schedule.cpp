@@ -51,6 +51,17 @@ class Teams {
   double latest_ = 0;
 };
 
+// Of pieces that begin at once on one multiprocessor with so many teams, ascending by cost.
+double shared(std::span<const double> costs, int teams, double alone) {
+  double us = 0, done = 0;
+  for (auto others = static_cast<double>(costs.size()); const double cost : costs) {
+    others -= 1;
+    us += (cost - done) * (teams > 1 ? alone + (1 - alone) * others / (teams - 1) : 1);
+    done = cost;
+  }
+  return us;
+}
+
 }  // namespace
 
 double makespan(std::span<const SamePieces> pieces, double teams) {
@@ -91,6 +102,32 @@ double makespan_dealt(std::span<const SamePieces> pieces, double teams) {
     before += same.count;
     // Of equal pieces the last one's team comes first in the second round.
     latest = std::max(latest, same.cost + cost_at(2 * teams - std::min(before, teams)));
+  }
+  return latest;
+}
+
+double makespan_of_one_round(std::span<const SamePieces> pieces, const Crew& crew, double alone) {
+  std::vector<int> ends;  // of places with one cost
+  double before = 0;
+  for (const SamePieces& same : pieces) ends.push_back(static_cast<int>(std::lround(before += same.count)));
+  const int ctas = ends.empty() ? 0 : std::min(ends.back(), crew.multiprocessors * crew.ctas);
+  const int multiprocessors = std::min(crew.multiprocessors, ctas);
+  double latest = 0;
+  std::vector<double> here;
+  for (int first = 0, next = 0; first < multiprocessors; first = next) {
+    here.clear();
+    next = multiprocessors;  // the first one that has other costs
+    for (int team = 0; team < crew.teams; ++team)
+      for (int cta = first; cta < ctas; cta += crew.multiprocessors) {
+        const bool backwards = team % 2 != 0;
+        const int place = team * ctas + (backwards ? ctas - 1 - cta : cta);
+        const auto same = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), place) - ends.begin());
+        if (same < ends.size()) here.push_back(pieces[same].cost);
+        const int begin = same > 0 ? ends[same - 1] : 0, end = same < ends.size() ? ends[same] : place + ctas;
+        next = std::min({next, first + ctas - cta, first + (backwards ? place - begin + 1 : end - place)});
+      }
+    std::sort(here.begin(), here.end());
+    latest = std::max(latest, shared(here, crew.ctas * crew.teams, alone));
   }
   return latest;
 }

@@ -21,4 +21,15 @@ double most_makespan(std::span<const SamePieces> pieces, double teams);
 // the cheapest of the second round, or none.
 double makespan_dealt(std::span<const SamePieces> pieces, double teams);
 
+struct Crew {
+  int multiprocessors = 1;
+  int ctas = 1;   // of each
+  int teams = 1;  // of each CTA
+};
+
+// At most one piece for each team, costs as they are while all teams of a multiprocessor work; who is alone there takes
+// the share `alone` of them. Dealt to CTA after CTA, every other team of a CTA from the other end (first_place of
+// stream_attention.cuh).
+double makespan_of_one_round(std::span<const SamePieces> pieces, const Crew& crew, double alone);
+
 }  // namespace stof::cuda
