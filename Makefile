@@ -61,6 +61,7 @@ bench-cpu: build model  ## measure STOF and its peers on this CPU (minutes; fetc
 	@bench/report.py $(RESULTS)-tokenizer-peers.json --into docs/benchmarks.md --mark tokenizer-cpu
 	@bench/report.py $(RESULTS)-attention.json --into docs/benchmarks.md --mark attention-own-cpu
 	@bench/report.py $(RESULTS)-model.json --into docs/benchmarks.md --mark model-own-cpu
+	@bench/split_table.py $(RESULTS)-model.json
 	@bench/report.py $(RESULTS)-attention-peers.json $(RESULTS)-model-peers.json \
 	  $(RESULTS)-tokenizer-peers.json $(RESULTS)-attention.json $(RESULTS)-model.json \
 	  bench/results/h200-attention-peers.json bench/results/h200-attention-regret.json --html build/benchmarks.html

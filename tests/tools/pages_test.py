@@ -24,6 +24,7 @@ WRITERS = {
     ("docs/fusion.md", "fusion-more-h200"): ["bench/fusion_table.py", "--more"],
     ("docs/benchmarks.md", "demo-gpu"): None,
     ("docs/benchmarks.md", "softcap-gpu"): ["bench/softcap_table.py"],
+    ("docs/benchmarks.md", "model-split"): ["bench/split_table.py"],
     ("docs/hardening.md", "fuzz"): ["tools/fuzz_table.py"],
     ("docs/hardening.md", "soak"): ["tools/soak_table.py"],
     ("docs/kernels/attention-log.md", "counters"): ["bench/counters.py"],
