@@ -130,6 +130,7 @@ void report_regret(Json times, const CalibrateOptions& options, const Device& de
   times["mean_regret"] = mean;
   times["worst_regret"] = found.front().regret();
   times["costs"] = cuda::costs_for(device.caps.name).source.starts_with("built in") ? "built in" : "measured here";
+  times["judged_commit"] = build_commit();  // whose choice it is; "commit" is of what was timed
   times["regrets"] = Json::array();
   for (const GpuRegret& one : found)
     times["regrets"].push_back({{"id", one.id},

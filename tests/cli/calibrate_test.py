@@ -113,6 +113,8 @@ class Calibrate(unittest.TestCase):
         done = self.stof("calibrate", "--device", "cuda:h200", "--regret", "--times", times, "--json", "-")
         results = json.loads(done.stdout)
         self.assertGreater(results["mean_regret"], 0.5)
+        self.assertNotIn("judged_commit", json.loads(Path(times).read_text()))
+        self.assertRegex(results["judged_commit"], r"^(unknown|[0-9a-f]{7,40}(-dirty)?)$")
         for row in results["regrets"]:
             self.assertAlmostEqual(row["regret"], row["chosen_us"] / row["best_us"] - 1)
 
