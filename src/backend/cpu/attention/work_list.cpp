@@ -30,7 +30,7 @@ std::int64_t bytes_touched(const AttentionCall& call) {
 
 // Rows that others lie between, as where one product made q, k and v of all heads: the steps are too long for a
 // processor to follow by itself, and each row's first touch would wait even for the last-level cache
-// (bench/results/cpu-rows-apart.txt).
+// (bench/results/cpu-rows-apart.txt, of steps of 4,608 bytes and more; that it begins at kFollowed is a guess).
 bool rows_lie_apart(const AttentionCall& call) {
   constexpr std::int64_t kFollowed = 1024;  // bytes
   const std::int64_t row = std::max({call.q_strides.row, call.k_strides.row, call.v_strides.row});
