@@ -22,10 +22,10 @@ Rates rates_of(const Device& device) {
   return {.launch_us = 1, .bytes_per_us = of_core, .near_bytes_per_us = of_core, .flops_per_us = 10 * of_core};
 }
 
-// Of norms that stay nodes, in 16 bits: what whole models take with them and without in
-// bench/results/h200-fusion-ablations.json, less what matmuls are predicted to gain by leaving their norms to them. By
-// itself a norm of 128 rows takes 1.1 us (bench/results/h200-norms.json); in front of a matmul it also takes from that
-// the time in which weights are loaded.
+// Of norms that stay nodes, in 16 bits, reckoned by hand, which no program repeats: what whole models take with them
+// and without in bench/results/h200-fusion-ablations.json, less what matmuls are predicted to gain by leaving their
+// norms to them. By itself a norm of 128 rows takes 1.1 us (bench/results/h200-norms.json); in front of a matmul it
+// also takes from that the time in which weights are loaded.
 Rates norm_rates_of(const Device& device) {
   return {
       .launch_us = 3, .bytes_per_us = 4.2e6, .near_bytes_per_us = 8e6, .flops_per_us = rates_of(device).flops_per_us};
