@@ -237,6 +237,14 @@ TEST_P(RunTimeCapped, ComesWholeFromTheRunTimeCompiler) {
   EXPECT_EQ(facts[1], 128 * (instance.teams * instance.parts * instance.groups + 1));
 }
 
+// What the build compiles, but for the kernel that takes lists of row blocks: no capped one does.
+std::string source_without_lists(const StreamInstance& instance, DType dtype) {
+  std::string source(unit_source(name_of(instance, dtype)));
+  if (!instance.takes_lists()) return source;
+  const std::size_t begin = source.find("struct ListedInstance"), end = source.find("extern \"C\"");
+  return source.erase(begin, end - begin);
+}
+
 TEST(CappedUnits, SayNoMoreThanTheOthersAndThatTheyAre) {
   for (const auto& [instance, dtype] : capped_units()) {
     std::string source = capped_source_of(instance, dtype);
@@ -245,7 +253,7 @@ TEST(CappedUnits, SayNoMoreThanTheOthersAndThatTheyAre) {
     const std::string_view more = last && instance.queries == 2 ? ", 2, true" : ", true";
     ASSERT_NE(source.find(more), std::string::npos);
     source.replace(source.find(more), more.size(), last ? "" : ", false");
-    EXPECT_EQ(source, unit_source(name_of(instance, dtype)));
+    EXPECT_EQ(source, source_without_lists(instance, dtype));
     EXPECT_EQ(capped_name_of(instance, dtype), name_of(instance, dtype) + "_capped");
   }
 }

@@ -82,9 +82,7 @@ std::string capped_name_of(const StreamInstance& i, DType dtype) { return name_o
 std::string capped_source_of(const StreamInstance& i, DType dtype) {
   constexpr std::string_view kSource = R"(#include "kernels/cuda/stream_attention.cuh"
 namespace stof::cuda {{
-struct Instance
-    : StreamTraits<{}, {},
-                   StreamShape{{{}, {}, {}, {}, {}, {}, {}, true{}}}> {{}};
+struct Instance : StreamTraits<{}, {}, StreamShape{{{}, {}, {}, {}, {}, {}, {}, true{}}}> {{}};
 template __global__ void stream_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
                                                            const __grid_constant__ StreamParams);
 extern "C" __device__ int kernel_facts[2] = {{sizeof(Instance::Shared), Instance::kThreads}};
