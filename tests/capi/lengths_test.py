@@ -104,7 +104,7 @@ class Lengths(Plans):
         make = lambda lengths: Problem(batch=items, queries=4096, keys=4096, heads=4, kv_heads=2, d=8, packed=True,
                                        lengths=[(n, n) for n in lengths], dtype=F16, order="bshd")  # fmt: skip
         first = make([20] * items)
-        plan = self.planned("causal & window(5)", first, "stream_attention")
+        plan = self.plan_by("stream_attention", "causal & window(5)", first)
         if plan is None:
             return
         call = self.on_device(first)
