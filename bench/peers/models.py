@@ -286,18 +286,20 @@ def run_case(options, report, place):
         return
     dtype = "f16" if options.device == "cuda" else "bf16"
     session = turns.Session(options.session, place, dtype, options.device) if options.session else None
-    case = Case(options, *place)
+    try:
+        plan = session.plan() if session else None  # before minutes of compiling what would have no rival
+        case = Case(options, *place)
 
-    def row_of(mode, attention):
-        return {**key, "dtype": str(case.dtype).removeprefix("torch."), "mode": mode, "attention": attention}
+        def row_of(mode, attention):
+            return {**key, "dtype": str(case.dtype).removeprefix("torch."), "mode": mode, "attention": attention}
 
-    ready, rows = made_of(case, pairs, row_of)
-    if session:
-        plan = session.plan()
-        ready.append(({**row_of("stof", plan["origin"]), "plan": plan}, None, session))
-    times, how = turns.in_turns([rival for _, _, rival in ready]) if ready else ([], {})
-    if session:
-        session.close()
+        ready, rows = made_of(case, pairs, row_of)
+        if session:
+            ready.append(({**row_of("stof", plan["origin"]), "plan": plan}, None, session))
+        times, how = turns.in_turns([rival for _, _, rival in ready]) if ready else ([], {})
+    finally:
+        if session:
+            session.close()
     for (row, checked, _), us in zip(ready, times, strict=True):
         rows.append({**row, "device_us": us, **(checked.row() if checked else {}), **how, "unpaused": True})
     report.replace(key, rows)

@@ -3,7 +3,7 @@
 """Ragged batches on a GPU through libstof.so, under a plan for the longest item that may come: padded or packed, with lists
 of the host or of the device. With --beside an earlier library takes turns with it, in the same tensors.
 
-usage: ragged.py LIBSTOF.SO [--beside OTHER.SO] [--out FILE.json]
+usage: ragged.py LIBSTOF.SO [--beside OTHER.SO --commits OF_IT OF_OTHER] [--out FILE.json]
 """
 
 import argparse
@@ -172,13 +172,20 @@ def measure(libraries, case):
             "us": us, "before_over_after": ratio}  # fmt: skip
 
 
-def main():
+def options(words=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library")
     parser.add_argument("--beside", metavar="OTHER.SO")
-    parser.add_argument("--commits", nargs="*", default=[], help="of the library and of the other one")
+    parser.add_argument("--commits", nargs=2, metavar=("OF_IT", "OF_OTHER"), help="what bench/ragged_table.py calls the two")
     parser.add_argument("--out")
-    given = parser.parse_args()
+    given = parser.parse_args(words)
+    if (given.beside is None) != (given.commits is None):
+        parser.error("--beside and --commits go together: a table of two libraries says which they are")
+    return given
+
+
+def main():
+    given = options()
     libraries = {"after": c_library.Stof(given.library)}
     if given.beside:
         libraries = {"before": c_library.Stof(given.beside)} | libraries
@@ -191,7 +198,7 @@ def main():
                           for way, us in row["us"].items()), flush=True)  # fmt: skip
         if given.out:
             about = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
-                     "commits": given.commits, "turn_us": TURN_US, "rounds": ROUNDS}  # fmt: skip
+                     "commits": given.commits or [], "turn_us": TURN_US, "rounds": ROUNDS}  # fmt: skip
             Path(given.out).write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
 
 

@@ -125,8 +125,7 @@ class Session:
         return float(self.line())
 
     def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        self.process.communicate()  # closes its input, whether it has ended by itself or not
 
 
 def round_of(rivals, number):

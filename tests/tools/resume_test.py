@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/peers/models.py --resume: rows of a case are of one sitting, and none of them goes unless it is measured again."""
+"""bench/peers/models.py: rows of a case are of one sitting, and with --resume none of them goes unless it is measured again;
+a session without a kept plan is found out before anything is compiled, and is closed whatever happens."""
 
 import sys
 import types
@@ -13,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench/peers"))
 # What times models, and these tests do not need.
 STANDING_IN = {name: mock.MagicMock() for name in ("numpy", "timing", "torch", "torch.nn.functional", "torch.nn.attention", "turns",
                                                     "torch.nn.attention.flex_attention")}  # fmt: skip
+STANDING_IN["torch"].inference_mode = lambda: lambda function: function
 STANDING_IN["torch"].nn = STANDING_IN["torch.nn"] = mock.MagicMock(Module=object)
 with mock.patch.dict(sys.modules, STANDING_IN):
     import models
@@ -42,6 +44,33 @@ class Resume(unittest.TestCase):
             wanted([("default", "sdpa")], "eager")
         with self.assertRaisesRegex(RuntimeError, r"not measure again: stof kept; accepted: "):
             wanted([("stof", "kept")], "eager")
+
+
+class Sessions(unittest.TestCase):
+    """Cases with a session; what torch would compile is counted."""
+
+    def run_case(self, session):
+        report = models.Report.__new__(models.Report)
+        report.path, report.content = Path("out.json"), {"rows": []}
+        options = types.SimpleNamespace(modes="eager", attention=None, session="program", device="cpu", layers=1, stof="stof")
+        with mock.patch.object(models.turns, "Session", return_value=session), mock.patch.object(models, "Case"), \
+                mock.patch.object(models, "made_of", return_value=([], [])) as made_of:  # fmt: skip
+            try:
+                models.run_case(options, report, ("bert-base", "all", 1, 128))
+            except RuntimeError as failed:
+                return str(failed), made_of.call_count
+        self.fail("no failure")
+
+    def test_without_a_kept_plan_nothing_is_compiled(self):
+        session = mock.Mock(**{"plan.side_effect": RuntimeError("no plan is kept")})
+        self.assertEqual(self.run_case(session), ("no plan is kept", 0))
+        session.close.assert_called_once_with()
+
+    def test_it_is_closed_when_turns_fail(self):
+        session = mock.Mock(**{"plan.return_value": {"origin": "tuned"}})
+        with mock.patch.object(models.turns, "in_turns", side_effect=RuntimeError("it ended")):
+            self.assertEqual(self.run_case(session), ("it ended", 1))
+        session.close.assert_called_once_with()
 
 
 if __name__ == "__main__":
