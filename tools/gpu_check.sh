@@ -34,7 +34,8 @@ cases() {  # PROGRAM FILTER: a job for each case
   "$1" --gtest_filter="$2" --gtest_list_tests |
     awk -v p="$1" '/^[^ ]/ {suite = $1; next} /^ / {print "test " p " " suite $1}' | grep -v ' Running'
 }
-list() {  # the longest first
+list() {  # the longest first, behind what compiles the kernels that racecheck is given
+  checked test racecheck_tests
   [[ -z $sanitizer ]] || sanitized
   cases attention_tests 'FarTensors*:Cuda/LongRows*:Cuda/SameBits*'
   cases attention_tests 'Cuda/RandomProblem*'
@@ -46,29 +47,35 @@ list() {  # the longest first
   echo "test backend_test Every/CompiledUnit.*"
   echo "test backend_test Every/RunTimeUnit.*"
   echo "test codegen_test *"
-  echo "test racecheck_tests CudaOthers/Counting*d16_f16:Cuda/EveryPlan*d64_bf16:Cuda/MixedHeads*d64_bf16"  # compiles them, too
   echo "capi attention_test.py"
   echo "capi lengths_test.py"
   echo "capi table_test.py"
 }
-# Every kind of kernel once, and of stream_attention also the forms that hold q once: one test of each family, not all, since
-# a checker takes 10 to 50 times as long as the test.
+# Tests of every family of kernels, of stream_attention also the forms that hold q once. A checker takes 10 to 50 times as
+# long as a test: those that it was not seen to end in 100 s are left out (EveryPlan and MixedHeads OnEveryBatch,
+# EveryPlan WhereScoresAreCapped: bench/results/56ec718-h200-racecheck.txt), and long suites are a test a job.
+checked() {  # RUNNER PROGRAM
+  local head_dim
+  for head_dim in 256 192 128 96; do
+    echo "$1 $2 Cuda/UnevenScores.OfRowsThatShareSteps*/d${head_dim}_bf16"
+  done
+  echo "$1 $2 CudaOthers/Counting.EveryKernelTileAndTerm/d16_f16"
+  echo "$1 $2 Cuda/EveryPlan.*OnManyRowBlocks/d64_bf16"
+  echo "$1 $2 Cuda/EveryPlan.*WhereKeysAreSplit/d64_bf16"
+  echo "$1 $2 Cuda/EveryPlan.*SplitAndScoresCapped/d64_bf16"
+  echo "$1 $2 Cuda/MixedHeads.*WhereItemsDifferToo/d64_bf16"
+  echo "$1 $2 Cuda/StackedRows.*WhereKeysAreSplit/d64_f16"
+  echo "$1 $2 Cuda/DeviceLengthsCall.EqualsTheDefinition/stream_attention"
+  echo "$1 $2 Cuda/DeviceLengthsCall.ServesManyItems*/stream_attention"
+  echo "$1 $2 Cuda/DeviceLengthsCall.*/stream_attention:-*.EqualsTheDefinition/*:*.ServesManyItems*"
+  echo "$1 $2 Cuda/DeviceLengthsCall.*:-*stream_attention"
+  echo "$1 $2 Cuda/Decode*d64*:TableOnCuda*"
+}
+# racecheck last: its kernels are compiled by then.
 sanitized() {
-  local tool head_dim tests
-  for tool in racecheck memcheck initcheck synccheck; do
-    tests=attention_tests
-    [[ $tool != racecheck ]] || tests=racecheck_tests
-    for head_dim in 256 192 128 96; do
-      echo "$tool $tests Cuda/UnevenScores.OfRowsThatShareSteps*/d${head_dim}_bf16"
-    done
-    echo "$tool $tests CudaOthers/Counting.EveryKernelTileAndTerm/d16_f16"
-    echo "$tool $tests Cuda/EveryPlan.*OnManyRowBlocks/d64_bf16"
-    echo "$tool $tests Cuda/EveryPlan.*SplitAndScoresCapped/d64_bf16"
-    echo "$tool $tests Cuda/MixedHeads.*WhereItemsDifferToo/d64_bf16"
-    echo "$tool $tests Cuda/StackedRows.*WhereKeysAreSplit/d64_f16"
-    echo "$tool $tests Cuda/DeviceLengthsCall.*/stream_attention"
-    echo "$tool $tests Cuda/DeviceLengthsCall.*:-*stream_attention"
-    echo "$tool $tests Cuda/Decode*d64*:TableOnCuda*"
+  local tool
+  for tool in memcheck initcheck synccheck racecheck; do
+    [[ $tool == racecheck ]] && checked racecheck racecheck_tests || checked "$tool" attention_tests
     echo "$tool operations_tests *PoolTexts*cuda_f16:*Norm*cuda_f16:*Matmul*cuda_f16"
   done
 }
