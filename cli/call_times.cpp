@@ -9,11 +9,10 @@
 namespace stof::cli {
 namespace {
 
-double seconds_of(const std::function<void()>& call) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
+double seconds_of(const std::function<void()>& call, const SecondsNow& now) {
+  const double begin = now();
   call();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+  return now() - begin;
 }
 
 // Says when there have been enough calls.
@@ -34,6 +33,10 @@ struct Limits {
 
 }  // namespace
 
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 CallTimes times_of(const std::vector<double>& microseconds) {
   return {.median_us = median_of(microseconds),
           .best_us = *std::min_element(microseconds.begin(), microseconds.end()),
@@ -41,26 +44,26 @@ CallTimes times_of(const std::vector<double>& microseconds) {
 }
 
 CallTimes time_calls(const std::function<void()>& call, double seconds) {
-  if (seconds_of(call) < seconds) call();
+  if (seconds_of(call, seconds_now) < seconds) call();
   std::vector<double> times;
   for (Limits limits{.seconds = seconds}; !limits.reached(); limits.count(1e-6 * times.back()))
-    times.push_back(1e6 * seconds_of(call));
+    times.push_back(1e6 * seconds_of(call, seconds_now));
   return times_of(times);
 }
 
-double mean_us_within(const std::function<void()>& call, double seconds) {
+double mean_us_within(const std::function<void()>& call, double seconds, const SecondsNow& now) {
   call();
   double spent = 0;
   int calls = 0;
-  for (; spent < seconds || calls < 3; ++calls) spent += seconds_of(call);
+  for (; spent < seconds || calls < 3; ++calls) spent += seconds_of(call, now);
   return 1e6 * spent / calls;
 }
 
 std::vector<CallBeside> time_calls_beside(const std::function<void()>& call, double seconds,
-                                          const std::function<double(double)>& measure) {
+                                          const std::function<double(double)>& measure, const SecondsNow& now) {
   constexpr double kShortest = 0.04, kPart = 0.05;
-  double last = seconds_of(call);
-  if (last < seconds) last = seconds_of(call);
+  double last = seconds_of(call, now);
+  if (last < seconds) last = seconds_of(call, now);
   std::vector<CallBeside> calls;
   Limits limits{.seconds = seconds};
   double before = measure(std::max(kShortest, kPart * last));
@@ -68,7 +71,7 @@ std::vector<CallBeside> time_calls_beside(const std::function<void()>& call, dou
     const std::size_t first = calls.size();
     double together = 0;
     do {
-      last = seconds_of(call);
+      last = seconds_of(call, now);
       calls.push_back({.us = 1e6 * last, .beside = 0});
       limits.count(last);
       together += last;

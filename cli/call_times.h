@@ -14,6 +14,10 @@ struct CallTimes {
   int calls = 0;  // of which this is the median
 };
 
+// Seconds of a clock that does not go back; tests have one of their own.
+using SecondsNow = std::function<double()>;
+double seconds_now();
+
 // Of at least one time.
 CallTimes times_of(const std::vector<double>& microseconds);
 
@@ -23,7 +27,7 @@ CallTimes time_calls(const std::function<void()>& call, double seconds);
 
 // The mean of as many calls as begin within `seconds`, at least three, after one that warms up: what others take of the
 // machine meanwhile is in it, as it is in a longer call.
-double mean_us_within(const std::function<void()>& call, double seconds);
+double mean_us_within(const std::function<void()>& call, double seconds, const SecondsNow& now = seconds_now);
 
 // A call, and the mean of what was measured right before and right after it, or after the group of short calls that it
 // is of.
@@ -34,7 +38,8 @@ struct CallBeside {
 // time_calls(), call by call, in turns with `measure`, which begins and ends: after each call, or calls that take 40 ms
 // together, it is given a twentieth of their time, at least 40 ms. Those are not counted to `seconds`.
 std::vector<CallBeside> time_calls_beside(const std::function<void()>& call, double seconds,
-                                          const std::function<double(double)>& measure);
+                                          const std::function<double(double)>& measure,
+                                          const SecondsNow& now = seconds_now);
 
 Json json_of(const CallTimes& times);
 
