@@ -7,12 +7,13 @@
 
 namespace stof::cuda {
 
-constexpr int kListThreads = 1024;
+constexpr int kListThreads = RowBlockListing::kThreads;
 static_assert(RowBlockListing::kMostPlaces <= 32 * kListThreads, "a thread keeps a bit for each of its places");
 static_assert(RowBlockListing::kMostItems <= 1 << 15 && RowBlockListing::kMostEntries <= 1 << 16);
 
-// One place after the other, in the order in which the stream kernel would come to them: sections of items, in each
-// dearest entries first, and all items of the section side by side.
+// One place after the other, nearly in the order in which the stream kernel would come to them: sections of items, in
+// each dearest entries first, and all items of the section side by side. Its sections are of slices: those of a part of
+// an item's heads, as of one in sparse lists, become sections of whole items here (Sections::of_items).
 struct ListWalk {
   const RowBlockListing& p;
   int items, section, width, within, entry;

@@ -7,6 +7,7 @@ namespace stof::cuda {
 
 // A place in the list is that of one item and one entry of `entries`, and stands for all heads of the item.
 struct RowBlockListing {
+  static constexpr int kThreads = 1024;  // of the one CTA that makes it
   static constexpr int kMostItems = 1024, kMostEntries = 2048;
   static constexpr int kMostPlaces = 1 << 14;  // items * entries
 

@@ -6,15 +6,13 @@
 namespace stof::cuda {
 namespace {
 
-constexpr unsigned kThreads = 1024;  // kListThreads of the kernel
-
 // A round of row blocks without rows takes about 0.8 us, of waiting for the queue and for lengths: 70 us for 89 rounds
 // of "short" in docs/kernels/attention-log.md. The launch in front takes what 3 or 4 do: "half" has 5.6 rounds and
 // gains 1 to 7 %.
 constexpr std::int64_t kRoundsMissing = 4;
 
 const Kernel& list_kernel(const Gpu& gpu) {
-  return plain_kernel(gpu, "row_block_list", "list_row_blocks_kernel", kThreads);
+  return plain_kernel(gpu, "row_block_list", "list_row_blocks_kernel", RowBlockListing::kThreads);
 }
 
 }  // namespace

@@ -19,9 +19,13 @@ struct StreamMask : ListedMask {
 };
 
 ListShape list_shape(const StreamInstance& instance, std::int64_t stacked_heads) {
-  return {
-      instance.parts,        instance.tiles, instance.head_dim, true, instance.groups, static_cast<int>(stacked_heads),
-      instance.takes_lists()};
+  return {.parts = instance.parts,
+          .tiles = instance.tiles,
+          .head_dim = instance.head_dim,
+          .queued = true,
+          .covering = instance.groups,
+          .stacked_heads = static_cast<int>(stacked_heads),
+          .listed = instance.takes_lists()};
 }
 
 // Its plans but for splits and their times.

@@ -47,8 +47,8 @@ void load_kernels_of_calls(const Gpu& gpu) {
 // Numbers of an item run, where it has any: lengths and, in a packed batch, starts.
 struct TiledCall::DeviceNumbers {
   const int *query_lengths = nullptr, *key_lengths = nullptr, *query_starts = nullptr, *key_starts = nullptr;
-  bool made = false;                 // by the launch in front
-  std::optional<std::int64_t> rows;  // of all items at most; nothing: not known to be less than planned
+  bool made = false;                      // by the launch in front
+  std::optional<std::int64_t> rows = {};  // of all items at most; nothing: not known to be less than planned
 };
 
 // One launch: which items and heads, and whether it may overlap what is in front of it.
@@ -128,12 +128,19 @@ bool TiledCall::as_planned(const ItemRun& run) const {
 
 TiledCall::DeviceNumbers TiledCall::numbers_on_device(const ItemRun& run, Workspace& workspace) const {
   const stof::DeviceItems& items = call_.device_items;
-  if (items.starts != nullptr) return {items.lengths, items.lengths, items.starts, items.starts, false, {}};
+  if (items.starts != nullptr)
+    return {.query_lengths = items.lengths,
+            .key_lengths = items.lengths,
+            .query_starts = items.starts,
+            .key_starts = items.starts};
   int* const to = workspace.numbers;
   place_items(*mask_.gpu, call_, to);
-  const bool packed = items.cu_q != nullptr;
-  if (!packed) return {to, to + run.places, nullptr, nullptr, true, {}};
-  return {to, to + run.places, to + 2 * run.places, to + 3 * run.places, true, items.rows};
+  DeviceNumbers numbers{.query_lengths = to, .key_lengths = to + run.places, .made = true};
+  if (items.cu_q == nullptr) return numbers;
+  numbers.query_starts = to + 2 * run.places;
+  numbers.key_starts = to + 3 * run.places;
+  numbers.rows = items.rows;
+  return numbers;
 }
 
 TiledCall::DeviceNumbers TiledCall::write_numbers(const ItemRun& run, Workspace& workspace) const {

@@ -59,7 +59,8 @@ struct TiledLaunch {
   Workspace& workspace;
   StreamHandle stream;
   std::int64_t rows;  // of q that all items have together, at most
-  // The kernel may start before the one in front of it ends. Not after numbers, which it reads before it waits.
+  // The kernel may start before the one in front of it ends. Not behind the launch that makes numbers: kernels other
+  // than stream_attention read them before they wait for it.
   bool overlap_previous;
 };
 
