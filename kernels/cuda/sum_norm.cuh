@@ -19,7 +19,7 @@ __device__ __forceinline__ const typename Storage::Stored* row_of(const RowsView
 template <class Storage, int kSources>
 struct RowSum {
   using V = Vector<Storage>;
-  static constexpr int kWarps = 4, kMostColumns = 1024;
+  static constexpr int kWarps = 4, kMostColumns = SumNormParams::kMostInWarp;
   static constexpr int kVectors = kMostColumns / (32 * V::kCount);  // of a lane
   const SumNormParams& p;
   int row, lane;

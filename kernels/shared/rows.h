@@ -13,6 +13,7 @@ struct RowsView {
 // out = sum of the sources, normalised when there is a scale.
 struct SumNormParams {
   static constexpr int kMostSources = 4;
+  static constexpr int kMostInWarp = 1024;  // columns of a row that a warp holds
   RowsView sources[kMostSources];
   void* out;
   const float *scale, *shift;  // [columns] each, or null
@@ -22,11 +23,15 @@ struct SumNormParams {
   int rows;
 };
 
-// Of row_norm_kernel: CTAs of kWarps warps, as many an SM as took least on an H200 with 384, 768 and 1024 columns, by
-// the vectors of a lane (bench/results/h200-norms.json).
+// Of row_norm_kernel: CTAs of kWarps warps, as many an SM, by the vectors of a lane, as took least on an H200 for 4096
+// rows and more of 384, 768 and 1024 columns that came from memory (bench/results/h200-norms.json: rotating). Rows of
+// one vector were not measured: as for two.
 struct RowNormGrid {
   static constexpr int kWarps = 4, kMostVectors = 4;
+  static constexpr int kVectorColumns = 256;  // of a warp's vectors, in 16 bits
   static constexpr int kCtas[kMostVectors + 1] = {0, 4, 4, 4, 3};
+  static_assert(kVectorColumns * kMostVectors == SumNormParams::kMostInWarp,
+                "every row that a warp holds has its count");
 };
 
 // out = activation(x + y), y being rows, one row for all (a bias, in fp32), or nothing.

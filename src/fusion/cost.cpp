@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/fusion/cost.h"
 
+#include "kernels/shared/rows.h"
 #include "src/attention/planned.h"
 #include "src/backend/contract.h"
 #include "src/fusion/work.h"
@@ -34,7 +35,8 @@ Rates norm_rates_of(const Device& device) {
 // As src/backend/cuda/rows.cpp takes them: norms by warps that stay.
 bool is_lone_norm(const Work& work, const CostContext& context) {
   return context.device->caps.arch > 0 && context.dtype != DType::f32 &&
-         std::holds_alternative<op::LayerNorm>(work.node.op) && work.graph.value(work.node.output).columns <= 1024;
+         std::holds_alternative<op::LayerNorm>(work.node.op) &&
+         work.graph.value(work.node.output).columns <= cuda::SumNormParams::kMostInWarp;
 }
 
 double pass_us(const Rates& rates, double bytes) {

@@ -21,7 +21,7 @@ constexpr std::int64_t kRows = 5;
 std::vector<std::int64_t> widths() {
   std::vector<std::int64_t> widths;
   for (std::int64_t width = 1; width <= 70; ++width) widths.push_back(width);
-  widths.insert(widths.end(), {127, 128, 129, 384, 768, 1000, 1023, 1024, 1032, 1500});
+  widths.insert(widths.end(), {127, 128, 129, 384, 520, 768, 1000, 1023, 1024, 1032, 1500});
   return widths;
 }
 
@@ -137,7 +137,7 @@ TEST_P(RowOperationsOf, LayerNormAddsTheResidual) {
 TEST_P(RowOperationsOf, ManyRowsAreNormalisedAsFewAre) {
   std::mt19937 random(10);
   constexpr std::int64_t kMany = 9001;
-  for (const std::int64_t columns : {256, 264, 384, 768, 1024}) {
+  for (const std::int64_t columns : {256, 264, 384, 520, 768, 1024}) {
     const Tensor x = random_tensor(dtype(), {kMany, columns}, random), zeros(dtype(), {kMany, columns});
     std::memset(zeros.data(), 0, zeros.bytes());
     const Norm norm(columns, random);

@@ -13,7 +13,6 @@
 namespace stof::cuda {
 namespace {
 
-constexpr int kMostColumns = 1024;  // RowSum::kMostColumns
 constexpr unsigned kSumThreads = 128, kSumRows = 4, kWideThreads = 256;
 constexpr unsigned kAddThreads = 128, kAddRows = 4;
 constexpr unsigned kHalfThreads = 256;
@@ -57,8 +56,8 @@ void launch(const WorkQueue& queue, const KernelName& name, Dimensions grid, Par
 }
 
 bool takes_vectors(const SumNormParams& params, DType dtype) {
-  bool takes = params.columns % vector_of(dtype) == 0 && params.columns <= kMostColumns && params.count <= 3 &&
-               aligned(params.out) && aligned(params.scale) && aligned(params.shift);
+  bool takes = params.columns % vector_of(dtype) == 0 && params.columns <= SumNormParams::kMostInWarp &&
+               params.count <= 3 && aligned(params.out) && aligned(params.scale) && aligned(params.shift);
   for (int s = 0; s < params.count; ++s) takes = takes && aligned(params.sources[s].base);
   return takes;
 }
@@ -70,7 +69,7 @@ bool takes_rows(const SumNormParams& params, DType dtype) {
 }
 
 void row_norm(const RowShape& shape, const SumNormParams& params) {
-  constexpr int kColumns = 256;  // of a vector
+  constexpr int kColumns = RowNormGrid::kVectorColumns;
   const int vectors = (params.columns + kColumns - 1) / kColumns;
   const unsigned blocks = ceil_div(shape.rows, RowNormGrid::kWarps),
                  resident = static_cast<unsigned>(gpu_running(shape.queue).caps.cores * RowNormGrid::kCtas[vectors]);
