@@ -123,15 +123,6 @@ void report_regret(const Json& rows, Json& results, bool print) {
   fmt::print("{}", table.text());
 }
 
-}  // namespace
-
-std::string kept_in(const CalibrateOptions& options, const std::filesystem::path& file) {
-  return options.keeps() ? fmt::format("kept in {}", file.string())
-                         : "not kept: of a few problems only; --out FILE keeps them";
-}
-
-namespace {
-
 void calibrate(const CalibrateOptions& options) {
   check_outputs({{"--json", options.json, true}, {"--out", options.out}, {"--source", options.source}});
   Device device = open_device(options.device == "auto" ? "cpu" : options.device);
@@ -175,6 +166,11 @@ void calibrate(const CalibrateOptions& options) {
 }
 
 }  // namespace
+
+std::string kept_in(const CalibrateOptions& options, const std::filesystem::path& file) {
+  return options.keeps() ? fmt::format("kept in {}", file.string())
+                         : "not kept: of a few problems only; --out FILE keeps them";
+}
 
 void add_calibrate(CLI::App& app) {
   const auto options = std::make_shared<CalibrateOptions>();
