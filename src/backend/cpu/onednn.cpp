@@ -6,6 +6,7 @@
 #include <dnnl.hpp>
 #include <map>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 #include <vector>
 
@@ -25,6 +26,15 @@ constexpr std::size_t kMaxPrimitives = 128;  // per linear, one for each number 
 // Making a primitive takes as long as a matmul of a hundred rows, and its speed does not depend on the number of rows
 // (within 5 % from 6 on). So a call is cut into rows of few different numbers: 64, 128, 192, 256, and what is left.
 std::int64_t chunk_of(std::int64_t rows) { return rows >= 256 ? 256 : rows >= 64 ? rows / 64 * 64 : rows; }
+
+// Where memory ends while oneDNN writes machine code it writes through what it did not get. So what its kernels for a
+// matmul take is asked for and given back before (16 MB were not enough). std::bad_alloc if it is not there.
+void find_room_for_code() {
+  constexpr std::size_t kMostCode = std::size_t{64} << 20;
+  void* room = ::operator new(kMostCode);
+  asm volatile("" : : "r"(room) : "memory");  // or the compiler leaves both calls out
+  ::operator delete(room);
+}
 
 const dnnl::engine& engine() {
   static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
@@ -162,6 +172,7 @@ class OneDnnLinear final : public Linear {
     // The checkpoint's [out, in] is the transposed view of [in, out].
     memory plain({{in_, out_}, memory::data_type::f32, Tag::ba}, engine(), stacked.data());
     dnnl::stream stream(engine());
+    find_room_for_code();
     dnnl::reorder(plain, weight_).execute(stream, plain, weight_);
     stream.wait();
   }
@@ -176,6 +187,7 @@ class OneDnnLinear final : public Linear {
     if (const auto found = primitives_.find(key); found != primitives_.end()) return found->second;
     if (primitives_.size() >= kMaxPrimitives) primitives_.clear();
     const dnnl::matmul::primitive_desc made = description(rows, weight_.get_desc());
+    find_room_for_code();
     return primitives_.emplace(key, Primitive{dnnl::matmul(made), made.scratchpad_desc()}).first->second;
   }
 
