@@ -34,22 +34,29 @@ def times_of(times: list) -> dict:
     return {"median_us": statistics.median(times), "best_us": min(times), "calls": len(times)}
 
 
-def rounds(runs: dict, seconds: float, least: int = 3, most: int = 60) -> dict:
+FAR_BEHIND = 8  # times the fastest contender: no best peer of a row is, beside STOF in bf16, and such a one is not asked again
+
+
+def rounds(runs: dict, seconds: float, least: int = 5, most: int = 60) -> dict:
     """Times of every contender, us: in each round every one runs once after a run that is not counted, so that what
-    else the machine does falls on all of them."""
+    else the machine does falls on all of them. One that is FAR_BEHIND leaves after its first round, lest those that are
+    compared have one round beside its slow ones. Rounds end after `seconds` when there are `least`, or after twelve
+    times as long."""
     times: dict = {name: [] for name in runs}
+    staying = dict(runs)
     begin = time.monotonic()
-    while len(next(iter(times.values()))) < most:
-        for name, run in runs.items():
+    for done in range(1, most + 1):
+        for name, run in staying.items():
             time.sleep(REST_S)
             run()
             before = time.perf_counter()
             run()
             times[name].append(1e6 * (time.perf_counter() - before))
-        done = len(next(iter(times.values())))
         spent = time.monotonic() - begin
-        if (done >= least and spent >= seconds) or spent >= 4 * seconds:
+        if (done >= least and spent >= seconds) or spent >= 12 * seconds:
             break
+        fastest = min(min(times[name]) for name in staying)
+        staying = {name: run for name, run in staying.items() if min(times[name]) <= FAR_BEHIND * fastest}
     return {name: times_of(taken) for name, taken in times.items()}
 
 
