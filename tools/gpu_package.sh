@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Packs what was built with CUDA (build/release) and the libraries it needs, for a machine that has a GPU and no
-# compiler; tools/gpu_check.sh, which goes along, runs the tests there.
+# Packs what was built with CUDA (build/release), the libraries it needs and what tests read, for a machine that has a
+# GPU and no compiler; tools/gpu_check.sh, which goes along, runs the tests there.
 #   tools/gpu_package.sh PACKAGE.tar.xz
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,6 +27,8 @@ ln -s libstof.so.0 "$stage/lib/libstof.so"
 ldd "$stage"/bin/* | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
   grep -vE '/(libc|libm|libstdc\+\+|libgcc_s|libdl|libpthread|librt|libstof)\.so' | xargs -I{} cp -L {} "$stage/lib/"
 cp tools/gpu_check.sh "$stage/"
+cp -r --parents data tests/data tests/capi "$stage/"
 git rev-parse --short HEAD >"$stage/commit"
-tar -C "$stage" -c . | xz -T0 -6 >"$package"
+# Every program has the kernels: a dictionary as long as all programs keeps them once.
+tar -C "$stage" -c . | xz --lzma2=preset=6,dict=256MiB >"$package"
 echo "gpu_package: $package, $(du -h "$package" | cut -f1)"

@@ -21,19 +21,21 @@ const Batch kBatches[] = {{"equal", BatchForm::heads_first, {150, 150}},
                           {"ragged", BatchForm::rows_first, {200, 0, 65, 1}},
                           {"packed", BatchForm::packed, {140, 5, 64, 0, 30}}};
 
-class EveryPlan : public testing::TestWithParam<std::tuple<std::string, int, DType>> {
- protected:
-  void SetUp() override { STOF_SKIP_WITHOUT(std::get<0>(GetParam())); }
+using DeviceDimType = std::tuple<std::string, int, DType>;
 
-  static Problem make(const Batch& batch, std::int64_t more_keys, float softcap = 0) {
-    const auto& [device, head_dim, dtype] = GetParam();
+// What both suites do with a device, a head dimension and a type.
+struct Tried {
+  DeviceDimType with;
+
+  Problem make(const Batch& batch, std::int64_t more_keys, float softcap = 0) const {
+    const auto& [device, head_dim, dtype] = with;
     return problem_of(batch, {.heads = 2, .kv_heads = 1, .head_dim = head_dim, .dtype = dtype}, more_keys, softcap);
   }
 
-  static void expect_every_plan(const Problem& problem, const Mask& mask, const std::string& what) {
+  void expect_every_plan(const Problem& problem, const Mask& mask, const std::string& what) const {
     const AttentionShape& s = problem.what().shape;
     const auto expect_view = [&](const View& view) {
-      const Device device = open_device(std::get<0>(GetParam()));
+      const Device device = open_device(std::get<0>(with));
       const int runs = run_every_plan(device, view, problem, [&](const std::string& plan) {
         ASSERT_EQ(difference_from_definition(problem, mask), "") << what << ", " << mask.text() << ", " << plan;
       });
@@ -44,35 +46,50 @@ class EveryPlan : public testing::TestWithParam<std::tuple<std::string, int, DTy
   }
 };
 
-TEST_P(EveryPlan, EqualsTheDefinitionOnEveryBatch) {
-  for (const Batch& batch : kBatches)
-    for (const char* text :
-         {"causal", "window(16)", "heads(0: causal, *: window(20,3))", "!window(70) & causal", "dilated(12,3)"})
-      for (const std::int64_t more_keys : {0, 37}) {
-        expect_every_plan(make(batch, more_keys), parse(text), batch.name);
-        if (HasFatalFailure()) return;
-      }
+// A case for each of kBatches: under compute-sanitizer all of them in one took minutes.
+class EveryPlanOfABatch : public testing::TestWithParam<std::tuple<DeviceDimType, int>> {
+ protected:
+  void SetUp() override { STOF_SKIP_WITHOUT(std::get<0>(tried_.with)); }
+
+  Tried tried_{std::get<0>(GetParam())};
+  const Batch& batch_ = kBatches[std::get<1>(GetParam())];
+};
+
+TEST_P(EveryPlanOfABatch, EqualsTheDefinition) {
+  for (const char* text :
+       {"causal", "window(16)", "heads(0: causal, *: window(20,3))", "!window(70) & causal", "dilated(12,3)"})
+    for (const std::int64_t more_keys : {0, 37}) {
+      tried_.expect_every_plan(tried_.make(batch_, more_keys), parse(text), batch_.name);
+      if (HasFatalFailure()) return;
+    }
 }
 
 // A cap that bends every score, and one that bends the largest a little.
-TEST_P(EveryPlan, EqualsTheDefinitionWhereScoresAreCapped) {
-  for (const Batch& batch : kBatches)
-    for (const float softcap : {0.7f, 8.f})
-      for (const char* text : {"causal", "heads(0: window(20,3), *: !window(70) & causal)", "dilated(12,3)"}) {
-        expect_every_plan(make(batch, 37, softcap), parse(text), batch.name);
-        if (HasFatalFailure()) return;
-      }
+TEST_P(EveryPlanOfABatch, EqualsTheDefinitionWhereScoresAreCapped) {
+  for (const float softcap : {0.7f, 8.f})
+    for (const char* text : {"causal", "heads(0: window(20,3), *: !window(70) & causal)", "dilated(12,3)"}) {
+      tried_.expect_every_plan(tried_.make(batch_, 37, softcap), parse(text), batch_.name);
+      if (HasFatalFailure()) return;
+    }
 }
 
+class EveryPlan : public testing::TestWithParam<DeviceDimType> {
+ protected:
+  void SetUp() override { STOF_SKIP_WITHOUT(std::get<0>(tried_.with)); }
+
+  Tried tried_{GetParam()};
+};
+
 TEST_P(EveryPlan, EqualsTheDefinitionWhereKeysAreSplitAndScoresCapped) {
-  expect_every_plan(make({"long", BatchForm::heads_first, {1111}}, 0, 6), parse("window(20) | global(3)"), "long");
+  tried_.expect_every_plan(tried_.make({"long", BatchForm::heads_first, {1111}}, 0, 6), parse("window(20) | global(3)"),
+                           "long");
 }
 
 // Enough key tiles for several splits of the global rows, and all rows of a dense mask.
 TEST_P(EveryPlan, EqualsTheDefinitionWhereKeysAreSplit) {
   const Batch batch{"long", BatchForm::heads_first, {1111}};
   for (const char* text : {"window(20) | global(3)", "prefix(40) | window(100)"}) {
-    expect_every_plan(make(batch, 0), parse(text), batch.name);
+    tried_.expect_every_plan(tried_.make(batch, 0), parse(text), batch.name);
     if (HasFatalFailure()) return;
   }
 }
@@ -82,7 +99,7 @@ TEST_P(EveryPlan, EqualsTheDefinitionOnManyRowBlocks) {
   Batch batch{"many", BatchForm::rows_first, {130}};
   while (batch.lengths.size() < 150) batch.lengths.push_back(std::array{70, 66, 0, 20, 130}[batch.lengths.size() % 5]);
   for (const char* text : {"causal", "heads(0: !window(64) & causal, *: window(30))"}) {
-    expect_every_plan(make(batch, 0), parse(text), batch.name);
+    tried_.expect_every_plan(tried_.make(batch, 0), parse(text), batch.name);
     if (HasFatalFailure()) return;
   }
 }
@@ -93,17 +110,26 @@ std::set<int> head_dims() {
   return all;
 }
 
-std::string name_of_case(const testing::TestParamInfo<EveryPlan::ParamType>& the) {
-  return fmt::format("d{}_{}", std::get<1>(the.param), name_of(std::get<2>(the.param)));
+std::string text_of(const DeviceDimType& with) {
+  return fmt::format("d{}_{}", std::get<1>(with), name_of(std::get<2>(with)));
+}
+std::string name_of_case(const testing::TestParamInfo<EveryPlan::ParamType>& the) { return text_of(the.param); }
+std::string name_of_batch_case(const testing::TestParamInfo<EveryPlanOfABatch::ParamType>& the) {
+  const auto& [with, batch] = the.param;
+  return fmt::format("{}_{}", text_of(with), kBatches[batch].name);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, EveryPlan,
-                         testing::Combine(testing::Values("cpu"), testing::Values(24), testing::Values(DType::f32)),
-                         name_of_case);
-INSTANTIATE_TEST_SUITE_P(Cuda, EveryPlan,
-                         testing::Combine(testing::Values("cuda"), testing::ValuesIn(head_dims()),
-                                          testing::Values(DType::f16, DType::bf16)),
-                         name_of_case);
+auto on_cpu() { return testing::Combine(testing::Values("cpu"), testing::Values(24), testing::Values(DType::f32)); }
+auto on_cuda() {
+  return testing::Combine(testing::Values("cuda"), testing::ValuesIn(head_dims()),
+                          testing::Values(DType::f16, DType::bf16));
+}
+auto each_batch() { return testing::Range(0, static_cast<int>(std::size(kBatches))); }
+
+INSTANTIATE_TEST_SUITE_P(Cpu, EveryPlanOfABatch, testing::Combine(on_cpu(), each_batch()), name_of_batch_case);
+INSTANTIATE_TEST_SUITE_P(Cuda, EveryPlanOfABatch, testing::Combine(on_cuda(), each_batch()), name_of_batch_case);
+INSTANTIATE_TEST_SUITE_P(Cpu, EveryPlan, on_cpu(), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Cuda, EveryPlan, on_cuda(), name_of_case);
 
 }  // namespace
 }  // namespace stof

@@ -18,6 +18,7 @@
 #include "tests/model/checkpoint.h"
 #include "tests/runtime/small_bert.h"
 #include "tests/runtime/small_modernbert.h"
+#include "tests/source_folder.h"
 
 namespace stof {
 namespace {
@@ -157,7 +158,7 @@ TEST_F(CudaSession, RunSeveralAtOnce) {
 
 // The checkpoint's own dtype does not matter: both sides read the same.
 TEST_F(CudaSession, EmbedsRealSentencesAsTheCpuDoes) {
-  std::ifstream file(std::filesystem::path(STOF_SOURCE_DIR) / "data/sentences.txt");
+  std::ifstream file(source_folder() / "data/sentences.txt");
   std::vector<std::string> texts;
   for (std::string line; std::getline(file, line);) texts.push_back(line);
   ASSERT_FALSE(texts.empty());
@@ -174,7 +175,7 @@ TEST_F(CudaSession, EmbedsRealSentencesAsTheCpuDoes) {
 
 // RoBERTa, DistilBERT, GPT-2 and ModernBERT of a few layers.
 TEST_F(CudaSession, RunsEveryFamilyAsTheCpuDoes) {
-  const std::filesystem::path families = std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families";
+  const std::filesystem::path families = source_folder() / "tests/data/families";
   const std::vector<std::string> texts{"a", "the mask decides who may attend", "rows, keys and blocks: 1, 2, 3"};
   for (const char* family : {"roberta", "distilbert", "gpt2", "modernbert", "modernbert_with_biases"})
     for (const bool logits : {false, true}) {
