@@ -52,7 +52,7 @@ list() {
   else cases cuda_session_tests '-*RealSentences*'; fi
   echo "test backend_test *:-Every/*:*BestOfAllThatWereMeasured"
   echo "test backend_test Every/CompiledUnit.*"
-  echo "test backend_test Every/RunTimeUnit.*"
+  cases backend_test 'Every/RunTimeUnit.*'
   echo "test codegen_test *:-*CompilePoolTest*:Embedded.*:EmitMask.Predicates*"
   echo "capi attention_test.py"
   echo "capi lengths_test.py"

@@ -16,7 +16,7 @@ def jobs():
     with tempfile.TemporaryDirectory() as folder:
         programs = Path(folder) / "bin"
         programs.mkdir()
-        for name in ("compute-sanitizer", "attention_tests", "operations_tests", "cuda_session_tests"):
+        for name in ("compute-sanitizer", "attention_tests", "operations_tests", "cuda_session_tests", "backend_test"):
             (programs / name).write_text("#!/bin/sh\n")
             (programs / name).chmod(0o755)
         shutil.copy(SCRIPT, folder)
