@@ -246,7 +246,7 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--part", choices=["all", "sentences", "encoder"], default="all")
     parser.add_argument("--engine", action="append", help="these engines alone")
-    parser.add_argument("--seconds", type=float, default=1.5, help="that a row is timed for in each of three rounds, or in as many shorter ones")
+    parser.add_argument("--seconds", type=float, default=1.5, help="that a row is timed for in each of its rounds; short calls of encoders in more and shorter ones, of the same time together")
     parser.add_argument("--resume", action="store_true", help="rows that the file has are not measured again")
     arguments = parser.parse_args()
     comparison = Comparison(arguments)

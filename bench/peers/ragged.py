@@ -3,7 +3,7 @@
 """Ragged batches on a GPU through libstof.so, under a plan for the longest item that may come: padded or packed, with lists
 of the host or of the device. With --beside an earlier library takes turns with it, in the same tensors.
 
-usage: ragged.py LIBSTOF.SO [--beside OTHER.SO --commits OF_IT OF_OTHER] [--out FILE.json]
+usage: ragged.py LIBSTOF.SO [--beside OTHER.SO --commits OF_IT OF_OTHER] [--case NAME]... [--rounds N] [--out FILE.json]
 """
 
 import argparse
@@ -20,7 +20,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/capi"))
 import c_library  # noqa: E402  (the binding that the tests of the C API use)
 
-TURN_US, ROUNDS = 4000, 11  # of a graph that is replayed; turns of each
+TURN_US = 4000  # of a graph that is replayed
 
 
 @dataclass
@@ -143,7 +143,7 @@ def planned(library, case):
     return plan
 
 
-def measure(libraries, case):
+def measure(libraries, case, rounds):
     """Microseconds of each library and way, which take turns; the order of turns turns around each round."""
     batch, stream, first, timed = Batch(case), torch.cuda.Stream(), {}, {}
     plans = {name: planned(library, case) for name, library in libraries.items()}
@@ -158,7 +158,7 @@ def measure(libraries, case):
             worst = (got.float() - want.float()).abs().max().item()
             assert worst < 2e-3, f"{case.name} {case.mask} {way} {name}: differs by {worst}"
     turns = list(timed.values())
-    for i in range(ROUNDS):
+    for i in range(rounds):
         for one in turns if i % 2 == 0 else reversed(turns):
             one.turn()
     for name, plan in plans.items():
@@ -177,8 +177,12 @@ def options(words=None):
     parser.add_argument("library")
     parser.add_argument("--beside", metavar="OTHER.SO")
     parser.add_argument("--commits", nargs=2, metavar=("OF_IT", "OF_OTHER"), help="what bench/ragged_table.py calls the two")
+    parser.add_argument("--case", action="append", choices=sorted({case.name for case in cases()}), help="these alone")
+    parser.add_argument("--rounds", type=int, default=11, help="turns of each")
     parser.add_argument("--out")
     given = parser.parse_args(words)
+    if given.rounds < 1:
+        parser.error(f"--rounds {given.rounds}; accepted: 1 or more")
     if (given.beside is None) != (given.commits is None):
         parser.error("--beside and --commits go together: a table of two libraries says which they are")
     return given
@@ -191,14 +195,16 @@ def main():
         libraries = {"before": c_library.Stof(given.beside)} | libraries
     rows = []
     for case in cases():
-        rows.append(measure(libraries, case))
+        if given.case and case.name not in given.case:
+            continue
+        rows.append(measure(libraries, case, given.rounds))
         row = rows[-1]
         print(f"{row['case']:11} {row['mask']:20} H{row['heads']:<3}d{row['head_dim']:<4}{row['items']:3} x {row['planned']:5} "
               + "  ".join(f"{way} {' '.join(str(t) for t in us.values())} ({row['before_over_after'].get(way, 1):.3f})"
                           for way, us in row["us"].items()), flush=True)  # fmt: skip
         if given.out:
             about = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
-                     "commits": given.commits or [], "turn_us": TURN_US, "rounds": ROUNDS}  # fmt: skip
+                     "commits": given.commits or [], "turn_us": TURN_US, "rounds": given.rounds}  # fmt: skip
             Path(given.out).write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
 
 
