@@ -151,7 +151,10 @@ void bench_encoder(const ModelBench& bench, const Roofline& roofline, BenchResul
     row.update(timed);
     row["share_of_matmul_peak"] = row["gflops"].get<double>() / roofline.gflops(one.dtype);
     row["layer_frobenius"] = error;
-    if (bench.split) row["split"] = split_encoder(model, options, batch, *matmul, bench.seconds);
+    if (bench.split) {
+      STOF_CHECK(matmul != nullptr);  // of the CPU, without which --split is refused
+      row["split"] = split_encoder(model, options, batch, *matmul, bench.seconds);
+    }
     results.add(std::move(row));
     progress.advance(1);
   }
