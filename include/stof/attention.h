@@ -59,8 +59,8 @@ struct DeviceLengths {
 struct AttentionArguments {
   TensorView q, k, v, out;
   std::optional<TensorView> lse = {};  // f32 [batch, heads, queries], or packed [total_q, heads]; natural logarithm
-  std::optional<float> scale = {};     // default 1 / sqrt(head_dim)
-  // Scores become softcap * tanh(scale * q k^T / softcap), above 0; none: they stay as they are. Before the mask.
+  std::optional<float> scale = {};     // -1e18 to 1e18; default 1 / sqrt(head_dim)
+  // Scores become softcap * tanh(scale * q k^T / softcap), 1e-18 to 1e18; none: they stay as they are. Before the mask.
   std::optional<float> softcap = {};
   std::span<const std::int32_t> q_lengths = {}, kv_lengths = {};  // [batch] each, or empty for full length
   std::span<const std::int32_t> cu_q = {}, cu_kv = {};            // [batch + 1] each, or empty when padded

@@ -167,7 +167,7 @@ typedef struct stof_call {
   int64_t queries, keys; /* rows of q and out, of k and v: of every item when padded, of all together when packed */
   stof_tensor q, k, v, out;
   stof_tensor lse;    /* f32 [batch, heads, rows], its rows row_stride apart: natural log-sum-exp; data NULL: none */
-  const float* scale; /* NULL: 1 / sqrt(head_dim) */
+  const float* scale; /* -1e18 to 1e18; NULL: 1 / sqrt(head_dim) */
   /* In the host's memory, read before the call returns. */
   const int32_t *q_lengths, *kv_lengths; /* padded: [batch] each, or NULL for full ones */
   const int32_t *cu_q, *cu_kv;           /* packed: offsets, [batch + 1] each, ascending from 0 */
@@ -191,7 +191,7 @@ typedef struct stof_call {
    * them. Plans of decode_attention take it after stof_plan_prepare(plan, queries, 1), with pages too. */
   const int32_t* device_kv_lengths;
   /* A struct_size that ends here is accepted, too. */
-  const float* softcap; /* scores become softcap * tanh(scale * q k^T / softcap), above 0; NULL: they stay */
+  const float* softcap; /* scores become softcap * tanh(scale * q k^T / softcap), 1e-18 to 1e18; NULL: they stay */
   /* A struct_size that ends here is accepted, too. */
 
   /* On the plan's device, in place of the lists of the host, and read when the kernels run: a recorded graph follows

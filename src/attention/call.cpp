@@ -12,6 +12,10 @@
 namespace stof {
 namespace {
 
+// Of scores: kernels multiply them with scale / softcap and softcap, in units of log2, both of which fp32 has then. An
+// infinite factor would make NaN of a score of 0.
+constexpr float kMostFactor = 1e18f;
+
 // One tensor argument: which of its dimensions are rows, heads and the head's elements.
 struct Expected {
   std::string_view name;
@@ -67,10 +71,10 @@ void check_tensors(const AttentionArguments& a, const AttentionShape& shape, boo
                                    Expected{"out", &a.out, shape.dtype, shape.heads, packed}})
     check_tensor(expected, shape.head_dim);
   check_same_shape(a, packed);
-  if (a.scale && !std::isfinite(*a.scale))
-    fail(ErrorKind::invalid_argument, "attention: scale = {}; accepted: a finite number", *a.scale);
-  if (a.softcap && !(std::isfinite(*a.softcap) && *a.softcap > 0))
-    fail(ErrorKind::invalid_argument, "attention: softcap = {}; accepted: a finite number above 0", *a.softcap);
+  if (a.scale && !(std::abs(*a.scale) <= kMostFactor))
+    fail(ErrorKind::invalid_argument, "attention: scale = {}; accepted: -1e18..1e18", *a.scale);
+  if (a.softcap && !(*a.softcap >= 1 / kMostFactor && *a.softcap <= kMostFactor))
+    fail(ErrorKind::invalid_argument, "attention: softcap = {}; accepted: 1e-18..1e18", *a.softcap);
 }
 
 // Which ways of giving lengths go together.

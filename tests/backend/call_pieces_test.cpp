@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "src/backend/cuda/attention/tile_maps.h"
@@ -173,6 +174,20 @@ TEST(TileMaps, RefuseWhatIsNotOn16Bytes) {
   call.v = call.k;
   call.k_strides.head = 65;
   EXPECT_EQ(refusal(), "k has a stride of 130 bytes; the copy engine takes multiples of 16 from 0 to 1099511627760");
+}
+
+TEST(ScoreScale, IsFiniteAndCapsNothingFarBelowTheCap) {
+  for (const float scale : {-1e18f, -1.f, 1e-30f, 0.125f, 1e18f})
+    for (const float cap : {0.f, 1e-18f, 30.f, 1e18f}) {
+      stof::AttentionCall call;
+      call.scale = scale, call.softcap = cap;
+      const auto [log2, cap_log2] = score_scale(call);
+      EXPECT_TRUE(std::isfinite(log2) && std::isfinite(cap_log2)) << scale << ", " << cap;
+      // 0 is what kernels take for a call without a cap.
+      if (cap_log2 == 0) EXPECT_FLOAT_EQ(log2, scale * 1.442695f) << scale << ", " << cap;
+      else EXPECT_FLOAT_EQ(log2, cap * 1.442695f) << scale << ", " << cap;
+      EXPECT_EQ(cap_log2 == 0, cap == 0 || (scale == 1e-30f && cap == 1e18f)) << scale << ", " << cap;
+    }
 }
 
 }  // namespace

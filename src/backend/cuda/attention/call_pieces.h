@@ -45,8 +45,10 @@ struct ScoreScale {
 };
 inline ScoreScale score_scale(const stof::AttentionCall& call) {
   constexpr float kLog2E = 1.4426950408889634f;
-  if (call.softcap == 0.f) return {call.scale * kLog2E, 0.f};
-  return {call.softcap * kLog2E, 2 * kLog2E * call.scale / call.softcap};
+  const float cap_log2 = call.softcap > 0 ? 2 * kLog2E * call.scale / call.softcap : 0.f;
+  // Too small a number for fp32 is 0, which says that nothing is capped: nothing is, so far below the cap.
+  if (cap_log2 == 0.f) return {call.scale * kLog2E, 0.f};
+  return {call.softcap * kLog2E, cap_log2};
 }
 
 }  // namespace stof::cuda
