@@ -48,7 +48,7 @@ struct BandBlock {
   RowBlock block;         // at hand
   int key_start, wanted;  // its first key, its pattern
   RowBlock next_block;
-  int next_key_start, next_wanted;
+  int next_key_start, next_wanted, next_kv_head;
   int pattern = -1;
   u32 words[Traits::kWords];
   float scores[kKeys / 2], out[kHeadDim / 2];
@@ -69,13 +69,22 @@ struct BandBlock {
     next_key_start = __ldg(&p.rows[entry].key_start);
     next_wanted = __ldg(&p.rows[entry].patterns[part]);  // an index in a register would put the row into local memory
     next_block = row_block_of<Traits::kRagged>(p.call.shape, slice, entry * Traits::kRows);
+    next_kv_head = next_block.head / p.call.shape.heads_per_kv;  // a division, in front of the loads that need it
+  }
+
+  // What the barriers of the next row block's loads wait for.
+  __device__ __forceinline__ void expect_scores() const {
+    barrier_expect(shared_address(&shared.qk_full),
+                   Traits::kParts * Traits::kPartBytes + Traits::kBoxes * Traits::kBoxBytes);
+  }
+  __device__ __forceinline__ void expect_values() const {
+    barrier_expect(shared_address(&shared.v_full), Traits::kBoxes * Traits::kBoxBytes);
   }
 
   // The next row block's q and keys.
   __device__ __forceinline__ void load_scores() const {
     const u32 full = shared_address(&shared.qk_full);
     const RowBlock& to = next_block;
-    barrier_expect(full, Traits::kParts * Traits::kPartBytes + Traits::kBoxes * Traits::kBoxBytes);
 #pragma unroll
     for (int box = 0; box < Traits::kBoxes; ++box) {
 #pragma unroll
@@ -88,23 +97,23 @@ struct BandBlock {
 
   __device__ __forceinline__ void load_values() const {
     const u32 full = shared_address(&shared.v_full);
-    barrier_expect(full, Traits::kBoxes * Traits::kBoxBytes);
 #pragma unroll
     for (int box = 0; box < Traits::kBoxes; ++box) load_box(shared_address(shared.v[box]), maps.v, keys_at(box), full);
   }
 
   __device__ __forceinline__ Place keys_at(int box) const {
-    return {box * kBoxColumns, next_block.place.key_start + next_key_start, next_block.residue,
-            next_block.head / p.call.shape.heads_per_kv, next_block.place.item};
+    return {box * kBoxColumns, next_block.place.key_start + next_key_start, next_block.residue, next_kv_head,
+            next_block.place.item};
   }
 
+  __device__ __forceinline__ void read_pattern(int index) {
+    pattern = index;
+#pragma unroll
+    for (int i = 0; i < Traits::kWords; ++i) words[i] = __ldg(p.words + (index * Traits::kWords + i) * 128 + thread);
+  }
   // Most row blocks of a band have the pattern of the one before.
   __device__ __forceinline__ void read_words() {
-    if (wanted != pattern) {
-      pattern = wanted;
-#pragma unroll
-      for (int i = 0; i < Traits::kWords; ++i) words[i] = __ldg(p.words + (wanted * Traits::kWords + i) * 128 + thread);
-    }
+    if (wanted != pattern) read_pattern(wanted);
     const int start = key_start + 64 * part;
     if (!Traits::kRagged || start + kKeys <= block.keys) return;
     pattern = -1;
@@ -143,7 +152,7 @@ struct BandBlock {
     pin(scores);
     if (more) {
       named_barrier<1, Traits::kThreads>();
-      if (threadIdx.x == 0) load_scores();
+      if (threadIdx.x == 0) expect_scores(), load_scores();
     }
     forbid(scores, words);
     weigh_first(scores, rows, p.call.scale_log2);
@@ -156,7 +165,7 @@ struct BandBlock {
     pin(out);
     if (more) {
       named_barrier<1, Traits::kThreads>();
-      if (threadIdx.x == 0) load_values();
+      if (threadIdx.x == 0) expect_values(), load_values();
     }
     finish();
     return index;
@@ -202,10 +211,13 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   const int total = p.call.shape.slices * p.row_blocks, stride = static_cast<int>(gridDim.x);
   if constexpr (Traits::kRagged) wait_for_previous_grid();  // which may have made them
   int index = block.find_next(static_cast<int>(blockIdx.x), total);
+  if (index < total) block.read_pattern(block.next_wanted);  // beside the wait for the grid and for q and keys
   if (thread == 0 && index < total) {
     barrier_init(shared_address(&shared.qk_full), 1);
     barrier_init(shared_address(&shared.v_full), 1);
     fence_barrier_init();
+    block.expect_scores();
+    block.expect_values();
     wait_for_previous_grid();
     block.load_scores();
     block.load_values();

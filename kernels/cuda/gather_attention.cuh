@@ -57,6 +57,7 @@ struct GatherBlock {
   Unit unit, next;
   int wave = 0;
   int pattern = -1;
+  int next_kv_head, starts[(Traits::kPieces + 3) / 4];
   u32 words[Traits::kWords];
   float scores[kKeys / 2], out[kHeadDim / 2];
   u32 weights[kKeys / 4];
@@ -99,6 +100,14 @@ struct GatherBlock {
     next.left = item.z - 1;
     next.block.split = item.w;
     next.first = true;
+    next_kv_head = next.block.head / p.call.shape.heads_per_kv;  // a division, in front of the loads that need it
+    read_starts();
+  }
+  // Where the pieces begin that this warp asks for.
+  __device__ __forceinline__ void read_starts() {
+#pragma unroll
+    for (int i = 0; i < Traits::kPieces; i += 4)
+      if (i + warp < Traits::kPieces) starts[i / 4] = __ldg(next.at + i + warp);
   }
   __device__ __forceinline__ bool find_next() {
     if (unit.left == 0) return find_item();
@@ -106,6 +115,7 @@ struct GatherBlock {
     next.at += Traits::kUnitInts;
     --next.left;
     next.first = false;
+    read_starts();
     return true;
   }
 
@@ -116,12 +126,11 @@ struct GatherBlock {
     for (int i = 0; i < Traits::kPieces; i += 4) {
       const int piece = i + warp;
       if (piece >= Traits::kPieces) break;
-      const int start = __ldg(next.at + piece);
 #pragma unroll
       for (int box = 0; box < Traits::kBoxes; ++box)
         load_box(shared_address(target[box]) + static_cast<u32>(piece) * Traits::kPieceBytes, map,
-                 {box * kBoxColumns, next.block.place.key_start + start, next.block.residue,
-                  next.block.head / p.call.shape.heads_per_kv, next.block.place.item},
+                 {box * kBoxColumns, next.block.place.key_start + starts[i / 4], next.block.residue, next_kv_head,
+                  next.block.place.item},
                  full);
     }
   }
