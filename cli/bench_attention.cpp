@@ -54,7 +54,11 @@ struct Case {
 
 std::vector<Case> cases_of(const BenchOptions& options, const Device& device) {
   std::vector<std::array<std::int64_t, 4>> shapes;
-  for (const std::string& text : options.shapes) shapes.push_back(parse_shape(text));
+  for (const std::string& text : options.shapes) {
+    shapes.push_back(parse_shape(text));
+    if (shapes.back()[2] < 1)
+      fail(ErrorKind::invalid_argument, "--shape {}: a length of {}; accepted: at least 1", text, shapes.back()[2]);
+  }
   if (shapes.empty()) shapes = default_shapes(device);
   std::vector<DType> dtypes;
   for (const std::string& text : options.dtypes) dtypes.push_back(parse_float_dtype(text));

@@ -123,6 +123,13 @@ Model model_of(const ModelBench& bench) {
 
 }  // namespace
 
+void check_encoder(const ModelBench& bench) {
+  if (bench.encoder.empty()) return;
+  if (const ModelConfig config = read_config(bench.encoder); config.family != Family::bert)
+    fail(ErrorKind::unsupported, "--encoder {}: a {}; accepted: a BERT, whose definition its output is checked against",
+         bench.encoder, config.architecture);
+}
+
 std::vector<std::string> encoder_rows(const ModelBench& bench) {
   std::vector<std::string> ids;
   for (const Case& one : cases_of(bench)) ids.push_back(one.id());

@@ -109,8 +109,10 @@ void bench(const ModelOptions& options) {
   if (grid) ids = grid_rows(bench);
   if (grid && ids.empty()) fail(ErrorKind::invalid_argument, "--only '{}': no row of the grid has that", bench.only);
   if (sentences) ids = sentence_rows(bench);
-  if (encoder)
+  if (encoder) {
+    check_encoder(bench);
     for (std::string& id : encoder_rows(bench)) ids.push_back(std::move(id));
+  }
   {
     Progress progress("measuring", std::ssize(ids));
     if (start) bench_start(bench, results, progress);

@@ -112,6 +112,7 @@ void run(const TuneCommand& command) {
   check_outputs({{"--json", command.json, true}});
   if (command.threads < 0 || command.threads > kMostThreads)
     fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) to {}", command.threads, kMostThreads);
+  if (command.seq < 1) fail(ErrorKind::invalid_argument, "--seq {}; accepted: 1 or more", command.seq);
   if (command.seed < 0) fail(ErrorKind::invalid_argument, "--seed {}; accepted: 0 or more", command.seed);
   if (command.compilers < 0 || command.compilers > kMostThreads)
     fail(ErrorKind::invalid_argument, "--compilers {}; accepted: 0 (all cores but one) to {}", command.compilers,

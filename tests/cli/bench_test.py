@@ -17,6 +17,7 @@ import npy
 import small_model
 
 STOF = os.path.abspath(sys.argv.pop(1))
+GPT2 = str(Path(__file__).resolve().parents[1] / "data/families/gpt2")
 SHORT = ("--device", "cpu", "--seconds", "0.001")
 
 
@@ -156,6 +157,9 @@ class Bench(unittest.TestCase):
             (("attention", "--threads", "-1"), 2, "--threads -1; accepted: 0 (all) to 1024"),
             (("attention", "--seconds", "0"), 2, "--seconds 0; accepted: above 0, to 60"),
             (("attention", "--resume"), 2, "--resume goes on with a file: --json FILE names it"),
+            (("attention", "--shape", "1,1,0,16", "--device", "cpu"), 2, "--shape 1,1,0,16: a length of 0; accepted: at least 1"),
+            (("model", "--part", "encoder", "--encoder", GPT2, "--shape", "1,8", "--device", "cpu"), 3,
+             f"--encoder {GPT2}: a GPT2LMHeadModel; accepted: a BERT, whose definition its output is checked against"),
             (("attention", "--shape", "1,1,8,300", "--device", "cpu"), 2,
              "attention: head_dim = 300; accepted: 1..256"),
             (("attention", "--shape", "1,1,8,16", "--mask", "causal", "--mask", "windw(3)", "--device", "cpu"), 2,

@@ -190,6 +190,7 @@ class Tune(unittest.TestCase):
         for arguments, code, message in (
             (("tune", "--model", self.model, "--seq", 33, "--device", "cpu"), 2,
              "1 text of 33 tokens; accepted: 1 or more, of 1 to 32 tokens"),
+            (("tune", "--random", "bert-base", "--seq", 0), 2, "--seq 0; accepted: 1 or more"),
             (("plans", "import", self.folder), 2, f"cannot read {self.folder}: not a regular file"),
             (("plans", "import", "/dev/zero"), 2, "cannot read /dev/zero: not a regular file"),
             (("plans", "import", self.folder / "none"), 2, f"cannot read {self.folder}/none: No such file or directory"),
