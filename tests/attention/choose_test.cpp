@@ -101,7 +101,7 @@ TEST(Choose, OnAnH200TheMaskAndTheSizeOfTheGridDecide) {
                                .dtype = DType::f16};
     return choose_attention(parse(mask), shape, device, "auto").plan.instance;
   };
-  EXPECT_EQ(instance("window(32)", 16, 4096), "stream_f16_d64_t1_p4_k1_s6_c1_g1");
+  EXPECT_EQ(instance("window(32)", 16, 4096), "stream_f16_d64_t2_p2_k1_s4_c1_g1");
   EXPECT_EQ(instance("window(32)", 1, 4096), "band_f16_d64_p1_k128_c4");
   EXPECT_EQ(instance("window(16)", 1, 128), "band_f16_d64_p1_k96_c5");
   EXPECT_EQ(instance("bigbird(64,3,2,3,1)", 16, 4096), "stream_f16_d64_t4_p1_k1_s2_c1_g1");
