@@ -133,6 +133,10 @@ struct GemmConsumer {
     fence_async_proxy();
     __syncwarp();
     if (lane == 0) barrier_arrive(shared_address(&shared.staged[kBox]));
+    if constexpr (Traits::kEpilogue.moments) {  // beside the box on its way out
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) write_moments<kBox>(tile, block);
+    }
     if constexpr (kBox + 1 < Traits::kBoxes) write_boxes<kBox + 1>(tile, facts, turn);
   }
 
@@ -167,13 +171,18 @@ struct GemmConsumer {
         store_blocks(place, stored);
       }
     }
-    if constexpr (Traits::kEpilogue.moments) {
-      const int column = tile.column + Box::kFirst;
+  }
+
+  // Of 16 rows of a box as they are stored, which stand where their sums were.
+  template <int kBox>
+  __device__ __forceinline__ void write_moments(const GemmTile& tile, int block) {
+    using Box = OutBox<Traits::kOutColumns, kBox>;
+    const int row = tile.row + (part * kBlocks + block) * 64 + 16 * warp + lane / 4;
+    const int column = tile.column + Box::kFirst;
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const float2 moments = moments_of<8>(values, i, p.columns - column);
-        if (lane % 4 == 0) store_moments(p, tile.row + first + lane / 4 + 8 * i, column, moments);
-      }
+    for (int i = 0; i < 2; ++i) {
+      const float2 moments = moments_of<8>(&sums[block][Box::kFirst / 2], i, p.columns - column);
+      if (lane % 4 == 0) store_moments(p, row + 8 * i, column, moments);
     }
   }
 };
