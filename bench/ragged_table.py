@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the table of ragged batches in docs/kernels/attention-log.md.
+"""Writes the table of ragged batches in docs/kernels/ragged.md.
 
 usage: bench/ragged_table.py FILE.json, as bench/peers/ragged.py wrote it with --beside
 """
@@ -8,7 +8,7 @@ usage: bench/ragged_table.py FILE.json, as bench/peers/ragged.py wrote it with -
 from pasted import ROOT, link, markdown, paste, read, results_named
 from report_values import number
 
-PAGE = ROOT / "docs/kernels/attention-log.md"
+PAGE = ROOT / "docs/kernels/ragged.md"
 WAYS = ("plain", "host", "device", "padded host", "padded device")
 
 

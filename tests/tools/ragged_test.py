@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The two commands of docs/kernels/attention-log.md for ragged batches: what the first one writes, the second one reads."""
+"""The two commands of docs/kernels/ragged.md for ragged batches: what the first one writes, the second one reads."""
 
 import contextlib
 import io

@@ -7,8 +7,8 @@ namespace stof::cuda {
 namespace {
 
 // A round of row blocks without rows takes about 0.8 us, of waiting for the queue and for lengths: 70 us for 89 rounds
-// of "short" in docs/kernels/attention-log.md. The launch in front takes what 3 or 4 do: "half" has 5.6 rounds and
-// gains 1 to 7 %.
+// of "short" in docs/kernels/ragged.md. The launch in front takes what 3 or 4 do: "half" has 5.6 rounds and gains 1
+// to 7 %.
 constexpr std::int64_t kRoundsMissing = 4;
 
 const Kernel& list_kernel(const Gpu& gpu) {
