@@ -23,17 +23,24 @@ import torch  # noqa: E402  (reads the environment)
 from attention_cases import cases_of  # noqa: E402
 from attention_row import Row  # noqa: E402
 from cpu_run import Results  # noqa: E402
+from drawn_cases import drawn_cases  # noqa: E402
 from shares import dealt, part_of  # noqa: E402
 from stof_library import load  # noqa: E402
 
 ENOUGH = "enough"  # said to workers when no more rows are to be prepared
 
 
+def asked_for(arguments):
+    if arguments.drawn is not None:
+        return drawn_cases(arguments.drawn, arguments.rows)
+    return cases_of(arguments.more, arguments.softcap)
+
+
 @torch.no_grad()
 def work(channel, arguments, indices):
     """Prepares rows until the parent wants times, then times one whenever it is told to."""
     torch.cuda.set_device(0)
-    library, every, rows = load(arguments.library), cases_of(arguments.more, arguments.softcap), {}
+    library, every, rows = load(arguments.library), asked_for(arguments), {}
     for index in indices:
         if channel.poll():  # time is over
             break
@@ -123,6 +130,8 @@ def options():
     parser.add_argument("--out", required=True)
     parser.add_argument("--only", action="append", help="rows whose shape, dtype and kind of mask contain this text")
     parser.add_argument("--more", action="store_true", help="other shapes in place of those that have targets")
+    parser.add_argument("--drawn", type=int, metavar="SEED", help="shapes and masks drawn by this number in their place")
+    parser.add_argument("--rows", type=int, default=36, help="of those that are drawn")
     parser.add_argument("--softcap", type=float, help="capped scores, on shapes of their own, beside FlexAttention")
     parser.add_argument("--without", nargs="+", default=[], metavar="NAME", help="peers whose names begin so are not asked")
     parser.add_argument("--part", type=part_of, default=(0, 1), metavar="I/N", help="of the rows, for one of N GPUs")
@@ -139,7 +148,7 @@ def main():
     head = {"command": "peers attention cuda", "commit": arguments.commit, **environment()}
     results = Results(arguments.out, head, arguments.resume, same=("commit", "device"))
     done = {row.get("place") for row in results.data["rows"]}
-    every = cases_of(arguments.more, arguments.softcap)
+    every = asked_for(arguments)
     kinds, (number, parts) = [case.kind for case in every], arguments.part
     mine = dealt(kinds, [i for i, case in enumerate(every) if case.matches(arguments.only)], parts)[number]
     wanted = [i for i in mine if i not in done]

@@ -172,7 +172,7 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--only", default="", help="rows whose id contains this text")
     parser.add_argument("--peer", action="append", help="these contenders alone")
-    parser.add_argument("--seconds", type=float, default=1.0, help="that a row is timed for, and five rounds; twelve times as long at most")
+    parser.add_argument("--seconds", type=float, default=1.0, help="that a row is timed for, and fifteen rounds; twelve times as long at most")
     parser.add_argument("--resume", action="store_true", help="rows that the file has are not measured again")
     parser.add_argument("--prepare", action="store_true", help="only compile what is kept on disk; measure nothing")
     arguments = parser.parse_args()

@@ -37,7 +37,7 @@ def times_of(times: list) -> dict:
 FAR_BEHIND = 8  # times the fastest contender: no best peer of a row is, beside STOF in bf16, and such a one is not asked again
 
 
-def rounds(runs: dict, seconds: float, least: int = 5, most: int = 60) -> dict:
+def rounds(runs: dict, seconds: float, least: int = 15, most: int = 60) -> dict:
     """Times of every contender, us: in each round every one runs once after a run that is not counted, so that what
     else the machine does falls on all of them. One that is FAR_BEHIND leaves after its first round, lest those that are
     compared have one round beside its slow ones. Rounds end after `seconds` when there are `least`, or after twelve
