@@ -12,13 +12,6 @@
 namespace stof::bound {
 namespace {
 
-// Position p indexes these arrays, and there is no element before the first.
-void refuse_negative_positions(std::string_view term, const MaskExtent& extent) {
-  if (extent.queries > extent.keys)
-    fail(ErrorKind::invalid_argument, "{}: {} queries for {} keys; accepted: at most as many queries as keys", term,
-         extent.queries, extent.keys);
-}
-
 // ---- terms that are what they are for every extent
 
 template <class Leaf>
@@ -44,7 +37,6 @@ Node bind_term(const term::Documents& term, const Place& place) {
 
 void check_fit(const term::DocumentIds& term, const MaskExtent& extent) {
   const Shape& shape = term.array->shape;
-  refuse_negative_positions("document_ids", extent);
   if (shape.back() != extent.keys || (shape.size() == 2 && shape[0] != extent.batch))
     fail(ErrorKind::invalid_argument, "document_ids: {} is {}; accepted: [{}] or [{}, {}]",
          term.array->source.subject(), to_string(shape), extent.keys, extent.batch, extent.keys);
@@ -72,7 +64,6 @@ Node bind_term(const term::DocumentIds& term, const Place& place) {
 
 void check_fit(const term::Blocks& term, const MaskExtent& extent) {
   const Shape& shape = term.table->shape;
-  refuse_negative_positions("blocks", extent);
   const std::int64_t columns = ceil_div(extent.keys, term.size);
   if (shape.back() != columns || (shape.size() == 3 && shape[0] != extent.heads))
     fail(ErrorKind::invalid_argument, "blocks: {} is {}; accepted: [{}, {}] or [{}, {}, {}]",
@@ -95,7 +86,6 @@ Node bind_term(const term::BigBird& term, const Place& place) { return Node{bind
 // ---- bits
 
 void check_fit(const term::Bits& term, const MaskExtent& extent) {
-  refuse_negative_positions("bits", extent);
   const auto& [queries, keys, batch, heads] = extent;
   const Shape accepted{batch, heads, queries, keys};
   const Shape& shape = term.array->shape;
@@ -123,7 +113,6 @@ Node bind_term(const term::Bits& term, const Place& place) {
 // ---- trees and grids
 
 Node bind_term(const term::Tree& term, const Place& place) {
-  refuse_negative_positions("tree", place.extent);
   const auto count = static_cast<std::int64_t>(term.parents.size());
   if (count != place.extent.keys)
     fail(ErrorKind::invalid_argument, "tree: {} parents for {} keys; accepted: one per key", count, place.extent.keys);

@@ -57,6 +57,17 @@ TEST(ArrayTerms, BitsOfEveryRankAndBroadcast) {
   }
 }
 
+TEST(ArrayTerms, BitsOfMoreQueriesThanKeys) {
+  const MaskExtent extent{.queries = 200, .keys = 70, .batch = 1, .heads = 2};
+  for (const Shape& shape : {Shape{200, 70}, {2, 200, 70}, {1, 200, 1}, {2, 1, 70}}) {
+    const Tensor array = random_booleans(shape, 8);
+    const bool by_head = shape.size() == 3;
+    expect_definition(bits(array.view()), extent, [&](Index, Index h, Index p, Index j) {
+      return by_head ? at(array, {h, p + 130, j}) : at(array, {p + 130, j});
+    });
+  }
+}
+
 TEST(ArrayTerms, BitsReadStridedViews) {
   const Tensor array = random_booleans({70, 50}, 4);
   TensorView transposed = array.view();
@@ -83,6 +94,28 @@ TEST(ArrayTerms, Blocks) {
   });
   expect_definition(blocks(7, own.view()), extent, [&](Index, Index h, Index p, Index j) {
     return at(own, {h, p / 7, j / 7});
+  });
+}
+
+// Positions before the first key are in no row of a table, in no document and in no tree.
+TEST(ArrayTerms, HaveNothingBeforeTheFirstKey) {
+  const MaskExtent extent{.queries = 90, .keys = 40};
+  const Tensor table = random_booleans({6, 6}, 9);
+  expect_definition(blocks(7, table.view()), extent, [&](Index, Index, Index p, Index j) {
+    return p >= 0 && at(table, {p / 7, j / 7});
+  });
+  Tensor ids(DType::i32, {40});
+  std::vector<Index> parents(40);
+  for (Index i = 0; i < 40; ++i) {
+    ids.as<std::int32_t>()[i] = static_cast<std::int32_t>(i / 11 % 3);
+    parents[static_cast<std::size_t>(i)] = i - 1 - i % 3;
+  }
+  parents[1] = parents[2] = 0;
+  expect_definition(document_ids(ids.view()), extent,
+                    [&](Index, Index, Index p, Index j) { return p >= 0 && p / 11 % 3 == j / 11 % 3; });
+  expect_definition(tree(parents), extent, [&](Index, Index, Index p, Index j) {
+    while (p > j) p = parents[static_cast<std::size_t>(p)];
+    return p == j;
   });
 }
 

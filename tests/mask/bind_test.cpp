@@ -38,15 +38,6 @@ TEST(Bind, RefusesWhatDoesNotFit) {
                 "bits: the array is [3, 4, 5]; accepted: [4, 4], [3, 4, 4] or [2, 3, 4, 4], where 1 fits every size");
 }
 
-TEST(Bind, ArraysHaveNothingBeforeTheFirstKey) {
-  const MaskExtent tall{.queries = 5, .keys = 4};
-  const std::string rest = ": 5 queries for 4 keys; accepted: at most as many queries as keys";
-  expect_misfit(bits(zeros(DType::boolean, {5, 4}).view()), tall, "bits" + rest);
-  expect_misfit(blocks(2, zeros(DType::boolean, {2, 2}).view()), tall, "blocks" + rest);
-  expect_misfit(document_ids(zeros(DType::i32, {4}).view()), tall, "document_ids" + rest);
-  expect_misfit(tree({-1, 0, 1, 2}), tall, "tree" + rest);
-}
-
 TEST(Bind, SelectionsNameEachIndexOnce) {
   const MaskExtent extent{.queries = 4, .keys = 4, .batch = 2, .heads = 5};
   expect_misfit(parse("heads(0-5: all)"), extent, "heads: 0-5 selects head 5; accepted: 0 to 4");

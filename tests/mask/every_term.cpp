@@ -167,7 +167,7 @@ void Table::add_arrays() {
 
   const auto id = [](Index i) { return static_cast<int>(i / 3 % 5) - 1 - (i % 50 == 0 ? 3 : 0); };
   const auto shared = save("ids.npy", DType::i32, {m}, id), own = save("own.npy", DType::i32, {b, m}, id);
-  const auto same = [](const std::int32_t* ids, Index p, Index j) { return ids[p] >= 0 && ids[p] == ids[j]; };
+  const auto same = [](const std::int32_t* ids, Index p, Index j) { return p >= 0 && ids[p] >= 0 && ids[p] == ids[j]; };
   add_pairs("document_ids(ids.npy)", [=](Index p, Index j) { return same(shared->as<std::int32_t>(), p, j); });
   add("document_ids(own.npy)",
       [=, keys = m](Index item, Index, Index p, Index j) { return same(own->as<std::int32_t>() + item * keys, p, j); });
@@ -177,9 +177,9 @@ void Table::add_arrays() {
   const auto table = save("table.npy", DType::boolean, {blocks, blocks}, chosen);
   const auto tables = save("tables.npy", DType::boolean, {h, blocks, blocks}, chosen);
   add_pairs("blocks(6,table.npy)",
-            [=](Index p, Index j) { return table->as<std::uint8_t>()[p / 6 * blocks + j / 6] != 0; });
+            [=](Index p, Index j) { return p >= 0 && table->as<std::uint8_t>()[p / 6 * blocks + j / 6] != 0; });
   add("blocks(6,tables.npy)", [=](Index, Index head, Index p, Index j) {
-    return tables->as<std::uint8_t>()[(head * blocks + p / 6) * blocks + j / 6] != 0;
+    return p >= 0 && tables->as<std::uint8_t>()[(head * blocks + p / 6) * blocks + j / 6] != 0;
   });
 }
 
@@ -249,10 +249,8 @@ std::vector<DefinedTerm> every_term(const MaskExtent& extent, const std::filesys
   table.add_where();
   table.add_selections();
   table.add_operators();
-  if (extent.queries <= extent.keys) {
-    table.add_arrays();
-    table.add_tree();
-  }
+  table.add_arrays();
+  table.add_tree();
   if (extent.queries == extent.keys) table.add_grid();
   return table.take();
 }

@@ -14,9 +14,9 @@ namespace stof {
 
 class RandomMask {
  public:
-  // Terms with arrays need queries <= keys; their text does not parse back, so `with_arrays` may leave them out.
+  // The text of terms with arrays does not parse back, so `with_arrays` may leave them out.
   RandomMask(unsigned seed, const MaskExtent& extent, bool with_arrays)
-      : random_(seed), extent_(extent), with_arrays_(with_arrays && extent.queries <= extent.keys) {}
+      : random_(seed), extent_(extent), with_arrays_(with_arrays) {}
 
   std::int64_t below(std::int64_t count) { return std::uniform_int_distribution<std::int64_t>(0, count - 1)(random_); }
 

@@ -69,9 +69,10 @@ class RandomDraw {
 
 BlockRows bind(const term::Blocks& term, std::int64_t slice, const MaskExtent& extent) {
   BlockRows rows(term.size, extent);
+  check_count(term.print(ArrayNames::display), rows, 0);
   std::vector<Range> ranges;
   for (std::int64_t r = rows.row_blocks().begin; r < rows.row_blocks().end; ++r) {
-    for (std::int64_t c = 0; c < rows.columns(); ++c)
+    for (std::int64_t c = 0; r >= 0 && c < rows.columns(); ++c)  // the table has no rows before position 0
       if (term.table->at(slice, r, c)) ranges.push_back({c, c + 1});
     rows.append(ranges);
   }

@@ -35,13 +35,14 @@ Ancestors::Ancestors(const std::vector<std::int64_t>& parents)
 
 BlockKind Ancestors::classify(Range positions, Range keys) const {
   const std::int64_t last = keys.end - 1;
-  if (keys.begin >= positions.end) return BlockKind::empty;  // an ancestor comes earlier
-  const RangeExtremes::Extremes numbers = number_range_.of(positions), reached = descendant_range_.of(keys);
+  if (keys.begin >= positions.end) return BlockKind::empty;             // an ancestor comes earlier
+  const Range known = intersect(positions, {0, std::ssize(parents_)});  // not empty: keys begin at 0 or later
+  const RangeExtremes::Extremes numbers = number_range_.of(known), reached = descendant_range_.of(keys);
   if (numbers.high < reached.low || numbers.low >= reached.high) return BlockKind::empty;
   // All keys are ancestors of one position only as a chain, and then of every descendant of the last one.
   const Range below = descendants(last);
-  const bool full = chain_[static_cast<std::size_t>(last)] <= keys.begin && below.contains(numbers.low) &&
-                    below.contains(numbers.high);
+  const bool full = known == positions && chain_[static_cast<std::size_t>(last)] <= keys.begin &&
+                    below.contains(numbers.low) && below.contains(numbers.high);
   return full ? BlockKind::full : BlockKind::partial;
 }
 

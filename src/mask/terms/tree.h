@@ -28,7 +28,8 @@ class Ancestors {
  public:
   explicit Ancestors(const std::vector<std::int64_t>& parents);
 
-  bool allows(std::int64_t p, std::int64_t key) const { return descendants(key).contains(number(p)); }
+  // Positions before the first key are in no tree.
+  bool allows(std::int64_t p, std::int64_t key) const { return p >= 0 && descendants(key).contains(number(p)); }
   BlockKind classify(Range positions, Range keys) const;
   void fill(std::int64_t p, RowBits row) const;
 
