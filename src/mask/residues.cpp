@@ -6,6 +6,7 @@
 
 #include "src/mask/expression.h"
 #include "src/mask/traits.h"
+#include "src/mask/where_residues.h"
 
 namespace stof {
 namespace {
@@ -23,14 +24,11 @@ std::int64_t divisor(const term::Comb& term) { return term.reach == 0 ? 0 : term
 std::int64_t divisor(const term::Dilated& term) { return divisor(static_cast<const term::Comb&>(term)); }
 std::int64_t divisor(const term::Strided& term) { return divisor(static_cast<const term::Comb&>(term)); }
 
+std::int64_t divisor(const term::Where& term) { return where_divisor(term.steps); }
+
 std::int64_t divisor(const term::And& term) {
   std::int64_t all = 1;
-  for (const Mask& mask : term.masks) {
-    const std::int64_t one = divisor_of(mask);
-    if (one == 0) return 0;
-    const std::int64_t multiple = all / std::gcd(all, one) * one;
-    all = multiple <= kMostResidues ? multiple : std::max(all, one);
-  }
+  for (const Mask& mask : term.masks) all = common_multiple(all, divisor_of(mask));
   return all;
 }
 
@@ -78,6 +76,12 @@ class OfClass {
     const std::int64_t stride = stride_of(term);
     return stride == 1 ? all() : strided(stride);
   }
+  std::optional<Mask> of(const term::Where& term) const {
+    std::optional<std::vector<WhereStep>> steps = where_of_class(term.steps, n_);
+    if (!steps) return std::nullopt;
+    if (steps->size() == 1 && steps->front().op == WhereOp::constant) return steps->front().value != 0 ? all() : none();
+    return make_where(std::move(*steps));
+  }
   std::optional<Mask> of(const term::And& term) const {
     std::optional<std::vector<Mask>> inner = each(term.masks);
     if (!inner) return std::nullopt;
@@ -119,6 +123,12 @@ class OfClass {
 };
 
 }  // namespace
+
+std::int64_t common_multiple(std::int64_t a, std::int64_t b) {
+  if (a == 0 || b == 0) return 0;
+  const std::int64_t multiple = a / std::gcd(a, b) * b;
+  return multiple <= kMostResidues ? multiple : std::max(a, b);
+}
 
 std::optional<ResidueView> residue_view(const Mask& mask) {
   const std::int64_t residues = divisor_of(mask);

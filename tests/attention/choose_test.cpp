@@ -114,6 +114,7 @@ TEST(Choose, ViewsDilatedMasksByResidueClassWhereThatIsFaster) {
   const Device gpu = open_device("cuda:h200"), cpu = open_device("cpu");
   EXPECT_EQ(choose_attention(dilated(512, 2), shape, gpu, "auto").plan.residues, 2);
   EXPECT_EQ(choose_attention(dilated(512, 4), shape, cpu, "auto").plan.residues, 4);
+  EXPECT_EQ(choose_attention(parse("where((q - k) % 4 == 0 & q >= k)"), shape, gpu, "auto").plan.residues, 4);
   EXPECT_EQ(choose_attention(window(512), shape, gpu, "auto").plan.residues, 1);
 }
 

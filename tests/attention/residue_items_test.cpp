@@ -106,7 +106,8 @@ TEST_P(ByResidue, EqualsTheDefinition) {
                            {BatchForm::rows_first, {600, 600}, {600, 600}},
                            {BatchForm::heads_first, {500, 3, 0, 77}, {502, 90, 5, 77}},
                            {BatchForm::packed, {400, 33, 1, 0, 250}, {400, 33, 2, 0, 250}}};
-  for (const char* text : {"dilated(60,8)", "strided(7) & causal", "heads(0: dilated(30,8), *: strided(16))"})
+  for (const char* text : {"dilated(60,8)", "strided(7) & causal", "heads(0: dilated(30,8), *: strided(16))",
+                           "where(q % 8 == k % 8 & q - k >= -70 * h)"})
     for (const Batch& batch : batches) {
       ProblemShape what{.shape = {.batch = std::ssize(batch.queries),
                                   .heads = 2,

@@ -2,7 +2,10 @@
 // A mask and its view by residue class allow the same pairs, class by class.
 #include "src/mask/residues.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <string_view>
 
 #include "src/mask/bind.h"
 #include "tests/mask/random_mask.h"
@@ -41,6 +44,18 @@ TEST(ResidueView, IsTheMaskOfEveryClass) {
       {"heads(0: dilated(2,4), *: causal & strided(6))", 2, "heads(0: dilated(2,2), *: causal & strided(3))"},
       {"dilated(4,3) | none", 3, "window(4) | none"},
       {"strided(5) | window(0)", 5, "all | window(0)"},
+      {"where((q - k) % 4 == 0 & q >= k)", 4, "where(1 & q >= k)"},
+      {"where((k - q) % -6 == 0)", 6, "all"},
+      {"where(!((q - k) % 4)) & causal", 4, "causal"},
+      {"where(q % 8 == k % 8) & window(20)", 8, "window(2)"},
+      {"where(!(k % 8 != q % 8))", 8, "all"},
+      {"where(abs(q - k) <= 9 & 0 == (3 * (k - q) + 12) % 12)", 4,
+       "where(abs((q - k) * 4) <= 9 & 0 == (3 * ((k - q) * 4) + 12) % 12)"},
+      {"where((q - k) % 4 == 0 | (q - k) % 6 == 0)", 2, "where((q - k) * 2 % 4 == 0 | (q - k) * 2 % 6 == 0)"},
+      {"where((q - k) % 4 == 0) & where((q - k) % 6 == 0)", 12, "all"},
+      {"where(((q - k) % 4 == 0) * ((q - k) % 3 == 0))", 12, "all"},
+      {"where(q == k | (q - k) % 5 == 0 & h == 0)", 5, "where(q == k | 1 & h == 0)"},
+      {"where(q - k == 6 | q - k == -9)", 3, "where((q - k) * 3 == 6 | (q - k) * 3 == -9)"},
   };
   for (const auto& [text, residues, of_class] : cases) {
     const Mask mask = parse(text);
@@ -54,12 +69,61 @@ TEST(ResidueView, IsTheMaskOfEveryClass) {
 }
 
 TEST(ResidueView, IsThereForDifferencesWithADivisorOnly) {
-  for (const char* text :
-       {"causal", "all", "none", "window(3)", "window(0)", "dilated(0,4)", "strided(1)", "dilated(2,1)",
-        "dilated(2,2) | causal", "dilated(2,2) | dilated(2,3)", "!strided(2)", "heads(0: dilated(2,4), *: causal)",
-        "dilated(2,4) | global(1)", "strided(2) & documents([0,5])", "batch(0: strided(2), *: strided(4))",
-        "strided(2) & sink(4)", "strided(1025)"})
+  for (const char* text : {"causal",
+                           "all",
+                           "none",
+                           "window(3)",
+                           "window(0)",
+                           "dilated(0,4)",
+                           "strided(1)",
+                           "dilated(2,1)",
+                           "dilated(2,2) | causal",
+                           "dilated(2,2) | dilated(2,3)",
+                           "!strided(2)",
+                           "heads(0: dilated(2,4), *: causal)",
+                           "dilated(2,4) | global(1)",
+                           "strided(2) & documents([0,5])",
+                           "batch(0: strided(2), *: strided(4))",
+                           "strided(2) & sink(4)",
+                           "strided(1025)",
+                           "where((q - k) % 4 == 1)",
+                           "where((q - k) % 4)",
+                           "where(q % 4 == 0)",
+                           "where(q % 4 == k % 2)",
+                           "where((q + k) % 4 == 0)",
+                           "where((q - k) % 4 == 0 | q < 3)",
+                           "where((q - k) / 4 == 0)",
+                           "where((q - k) % 4 == 0 & b == 0)",
+                           "where((q - k) % 4 == 0 & k > 5)",
+                           "where((q - k) % 1 == 0)",
+                           "where(q == k)",
+                           "where((q - k) % (h + 2) == 0)",
+                           "where(!((q - k) % 4 == 0))"})
     EXPECT_FALSE(residue_view(parse(text)).has_value()) << text;
+}
+
+TEST(ResidueView, OfRandomConditions) {
+  constexpr const char* kParts[] = {
+      "(q - k) % 4 == 0", "q % 6 == k % 6", "!((k - q) % 8)",      "2 * (q - k) % 12 == 0",
+      "q >= k",           "q - k == 9",     "(q - k) % 3 != 1",    "abs(q - k) <= 20",
+      "h == 0",           "q == k",         "(q - k + 8) % 4 < 1", "(k - q) * (h + 2) % 4 == 0"};
+  std::mt19937 random(5);
+  const auto part = [&] { return fmt::format("({})", kParts[random() % std::size(kParts)]); };
+  int viewed = 0;
+  for (int i = 0; i < 400; ++i) {
+    std::string text = part();
+    for (auto more = random() % 3; more > 0; --more) {
+      text = fmt::format("{} {} {}", text, std::string_view("&&*|").substr(random() % 4, 1), part());
+      if (random() % 3 == 0) text = fmt::format("!!({})", text);
+    }
+    const Mask mask = parse(fmt::format("where({})", text));
+    const std::optional<ResidueView> view = residue_view(mask);
+    if (!view) continue;
+    ++viewed;
+    expect_same_pairs(mask, *view);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GE(viewed, 100);
 }
 
 TEST(ResidueView, OfRandomMasks) {

@@ -33,6 +33,8 @@ Mask make_where(std::vector<WhereStep> steps);
 std::string print_where(const std::vector<WhereStep>& steps);
 // The steps for one item and head, with what is constant computed; steps that would fail stay.
 std::vector<WhereStep> specialise(const std::vector<WhereStep>& steps, std::int64_t item, std::int64_t head);
+// The same for every item and head.
+std::vector<WhereStep> simplify(const std::vector<WhereStep>& steps);
 // q and k matter only as q - k.
 bool only_difference(const std::vector<WhereStep>& steps);
 

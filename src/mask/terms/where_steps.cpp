@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string_view>
 
@@ -137,26 +138,57 @@ Mask make_where(std::vector<WhereStep> steps) {
 
 Mask where(const Symbol& expression) { return make_where(expression.steps()); }
 
+namespace {
+
+// q % n == k % n, and !=, look at q - k alone, which they do not show.
+void compare_by_difference(std::vector<WhereStep>& steps) {
+  constexpr std::size_t kSteps = 7;
+  if (steps.size() < kSteps) return;
+  const WhereStep* const s = steps.data() + steps.size() - kSteps;
+  const bool remainders = s[2].op == WhereOp::remainder && s[5].op == WhereOp::remainder &&
+                          s[1].op == WhereOp::constant && s[1] == s[4] && s[1].value != 0;
+  const bool opposed =
+      (s[0].op == WhereOp::query && s[3].op == WhereOp::key) || (s[0].op == WhereOp::key && s[3].op == WhereOp::query);
+  const WhereOp op = s[6].op;
+  if (!remainders || !opposed || (op != WhereOp::equal && op != WhereOp::not_equal)) return;
+  const std::array<WhereStep, kSteps> difference{
+      {s[0], s[3], {WhereOp::subtract}, s[1], {WhereOp::remainder}, {WhereOp::constant, 0}, {op}}};
+  std::copy(difference.begin(), difference.end(), steps.end() - kSteps);
+}
+
+// Puts a step behind others, with what is constant computed; a step that would fail stays.
+void append_folded(std::vector<WhereStep>& steps, WhereStep step) {
+  const auto constant = [&](std::size_t from_end) {
+    return steps.size() >= from_end && steps[steps.size() - from_end].op == WhereOp::constant;
+  };
+  const auto operands = static_cast<std::size_t>(operand_count(step.op));
+  // In postfix order the two operands are constants exactly when the last two steps are.
+  if (operands > 0 && constant(1) && (operands == 1 || constant(2))) {
+    const std::int64_t last = steps.back().value, first = steps[steps.size() - operands].value;
+    const WhereResult folded = operands == 1 ? compute(step.op, last) : compute(step.op, first, last);
+    if (!folded.failure) {
+      steps.resize(steps.size() - operands);
+      step = {WhereOp::constant, folded.value};
+    }
+  }
+  steps.push_back(step);
+  compare_by_difference(steps);
+}
+
+}  // namespace
+
+std::vector<WhereStep> simplify(const std::vector<WhereStep>& steps) {
+  std::vector<WhereStep> result;
+  for (const WhereStep& step : steps) append_folded(result, step);
+  return result;
+}
+
 std::vector<WhereStep> specialise(const std::vector<WhereStep>& steps, std::int64_t item, std::int64_t head) {
   std::vector<WhereStep> result;
-  const auto constant = [&](std::size_t from_end) {
-    return result.size() >= from_end && result[result.size() - from_end].op == WhereOp::constant;
-  };
-  for (WhereStep step : steps) {
-    if (step.op == WhereOp::item) step = {WhereOp::constant, item};
-    if (step.op == WhereOp::head) step = {WhereOp::constant, head};
-    const auto operands = static_cast<std::size_t>(operand_count(step.op));
-    // In postfix order the two operands are constants exactly when the last two steps are.
-    if (operands > 0 && constant(1) && (operands == 1 || constant(2))) {
-      const std::int64_t last = result.back().value, first = result[result.size() - operands].value;
-      const WhereResult folded = operands == 1 ? compute(step.op, last) : compute(step.op, first, last);
-      if (!folded.failure) {
-        result.resize(result.size() - operands);
-        step = {WhereOp::constant, folded.value};
-      }
-    }
-    result.push_back(step);
-  }
+  for (const WhereStep& step : steps)
+    append_folded(result, step.op == WhereOp::item   ? WhereStep{WhereOp::constant, item}
+                          : step.op == WhereOp::head ? WhereStep{WhereOp::constant, head}
+                                                     : step);
   return result;
 }
 
