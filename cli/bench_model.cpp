@@ -54,6 +54,10 @@ ModelBench checked(const ModelOptions& options) {
     fail(ErrorKind::invalid_argument, "--seconds {}; accepted: above 0, to 60", bench.seconds);
   if (bench.split && bench.device != "cpu")
     fail(ErrorKind::invalid_argument, "--split with --device {}; accepted: cpu", bench.device);
+  if (bench.split || !bench.hidden_out.empty())
+    if (options.part != "all" && options.part != "encoder")
+      fail(ErrorKind::invalid_argument, "{} is of the encoder's rows, which --part {} has not; accepted: all, encoder",
+           bench.split ? "--split" : "--hidden-out", options.part);
   if ((options.part == "sentences" || options.part == "start") && bench.model.empty())
     fail(ErrorKind::invalid_argument, "sentences need a checkpoint: --model DIR");
   bench.beside_grid = options.part == "more";

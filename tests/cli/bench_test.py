@@ -169,6 +169,8 @@ class Bench(unittest.TestCase):
             (("model", "--part", "half"), 2, "--part half; accepted: all, sentences, encoder, start, grid, more"),
             (("model", "--part", "sentences"), 2, "sentences need a checkpoint: --model DIR"),
             ((*model, "--split", "--device", "cuda"), 2, "--split with --device cuda; accepted: cpu"),
+            (("model", "--part", "grid", "--split"), 2, "--split is of the encoder's rows, which --part grid has not"),
+            (("model", "--part", "start", "--hidden-out", "h.npy"), 2, "--hidden-out is of the encoder's rows"),
             (("model", "--part", "start"), 2, "sentences need a checkpoint: --model DIR"),
             (("model", "--part", "grid", "--ablation", "all"), 2, "--ablation all; accepted: both, attention, fusion, none"),
             (("model", "--part", "grid", "--only", "gpt9"), 2, "--only 'gpt9': no row of the grid has that"),
