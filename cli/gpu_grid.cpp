@@ -100,6 +100,18 @@ void compared_with_others(std::vector<GpuCase>& cases) {
   cross(cases, {{1, 16, 8192, 96}, {1, 16, 8192, 192}, {1, 16, 8192, 256}}, {"causal", "window(512)"}, DType::f16);
 }
 
+// Problems of a few microseconds: some dozen row blocks whose keys fit one step, or two.
+void short_rows(std::vector<GpuCase>& cases) {
+  cross(cases, {{1, 12, 384, 128}, {1, 8, 384, 192}, {2, 8, 384, 256}, {32, 12, 128, 96}, {3, 16, 300, 96}},
+        {"causal", "window(8)", "causal & window(90)"}, DType::f16);
+  cross(cases, {{1, 20, 200, 80}, {8, 12, 200, 80}}, {"causal", "window(8)", "causal & window(40)"}, DType::bf16);
+  cross(cases, {{1, 12, 256, 64}, {32, 12, 256, 64}, {4, 16, 200, 64}, {2, 12, 256, 128}, {24, 8, 240, 128}},
+        {"all", "causal"}, DType::f16);
+  cross(cases, {{2, 12, 700, 128}, {8, 16, 2000, 128}, {2, 8, 1500, 256}}, {"window(16)", "causal & window(100)"},
+        DType::bf16);
+  cross(cases, {{4, 12, 2048, 64}}, {"window(80)", "causal & window(150)"}, DType::f16);
+}
+
 }  // namespace
 
 std::string GpuCase::id() const {
@@ -131,6 +143,7 @@ std::vector<GpuCase> gpu_calibration_grid() {
         DType::f16);
   compared_with_others(cases);
   few_queries(cases);
+  short_rows(cases);
   for (const std::int64_t batch : {1, 16})
     for (const std::int64_t keys : {1000, 12000}) cases.push_back(decoding(batch, 1, keys, 128, "all"));
   cases.push_back(decoding(4, 8, 3000, 64, "causal & window(512)"));
@@ -151,6 +164,10 @@ std::vector<GpuCase> gpu_held_out_grid() {
         DType::bf16);
   for (const std::int64_t d : {32, 96, 192, 256})
     cross(cases, {{2, 12, 1536, d}}, {"causal", "longformer(32,32)"}, DType::f16);
+  cross(cases, {{1, 16, 250, 128}, {4, 8, 500, 96}, {2, 12, 320, 256}, {1, 10, 450, 192}},
+        {"causal", "window(20)", "causal & window(64)"}, DType::f16);
+  cross(cases, {{6, 12, 200, 64}, {16, 12, 190, 80}, {1, 16, 256, 64}}, {"all", "causal"}, DType::bf16);
+  cross(cases, {{3, 16, 1800, 128}, {3, 16, 1800, 64}}, {"window(40)", "causal & window(120)"}, DType::f16);
   cases.push_back(decoding(2, 1, 7000, 128, "all"));
   cases.push_back(decoding(32, 1, 2000, 128, "sink(4) | causal & window(1000)"));
   cases.push_back(decoding(8, 4, 5000, 128, "causal"));

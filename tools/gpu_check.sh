@@ -71,6 +71,11 @@ checked() {  # RUNNER PROGRAM
   for head_dim in 256 192 128 96; do
     echo "$1 $2 Cuda/UnevenScores.OfRowsThatShareSteps*/d${head_dim}_bf16"
   done
+  for head_dim in 256 128 96; do
+    for batch in one ragged; do
+      echo "$1 $2 Cuda/EveryPlanOfABatch.EqualsTheDefinition/d${head_dim}_bf16_$batch"
+    done
+  done
   echo "$1 $2 CudaOthers/Counting.EveryKernelTileAndTerm/d16_f16"
   echo "$1 $2 Cuda/EveryPlan.*OnManyRowBlocks/d64_bf16"
   echo "$1 $2 Cuda/EveryPlan.*WhereKeysAreSplit/d64_bf16"

@@ -2,6 +2,7 @@
 #include "src/backend/cuda/attention/band.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "src/backend/cuda/attention/arrange.h"
 #include "src/backend/cuda/attention/cost.h"
@@ -22,13 +23,21 @@ std::int64_t width(const AttentionProblem& problem, int parts) {
   return problem.band_widths.keys[static_cast<std::size_t>(parts - 1)];
 }
 
+std::vector<BandInstance> instances_for(const AttentionProblem& problem) {
+  const int head_dim = rounded_head_dim(band_instances(), problem.shape.head_dim).value();
+  std::vector<BandInstance> instances;
+  std::copy_if(band_instances().begin(), band_instances().end(), std::back_inserter(instances),
+               [&](const BandInstance& instance) { return instance.head_dim == head_dim; });
+  return instances;
+}
+
 }  // namespace
 
 Refusal band_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
   if (Refusal why = refuses_tiles(problem, caps, largest_head_dim(band_instances()))) return why;
   if (Refusal why = refuses_capped(problem)) return why;
   int most = 0;
-  for (const BandInstance& instance : band_instances()) most = std::max(most, instance.keys);
+  for (const BandInstance& instance : instances_for(problem)) most = std::max(most, instance.keys);
   if (!problem.band_widths.measured)
     return fmt::format("some 64 rows use keys from more than {} tiles", BandWidths::kMostBandTiles);
   if (width(problem, 1) > most)
@@ -38,7 +47,7 @@ Refusal band_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
 
 std::vector<AttentionPlan> band_candidates(const AttentionProblem& problem, const DeviceCaps& caps) {
   std::vector<AttentionPlan> plans;
-  for (const BandInstance& instance : band_instances()) {
+  for (const BandInstance& instance : instances_for(problem)) {
     if (width(problem, instance.parts) > instance.keys) continue;
     AttentionPlan plan;
     plan.kernel = kBandAttention;

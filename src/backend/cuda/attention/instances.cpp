@@ -26,11 +26,13 @@ constexpr std::array kStream = {
     StreamInstance{64, 1, 1, 1, 8, 1, 4},
     StreamInstance{96, 1, 2, 1, 4, 1, 1},
     StreamInstance{96, 1, 3, 1, 4, 1, 1, 1},
+    StreamInstance{96, 2, 1, 1, 2, 1, 1},
     StreamInstance{128, 1, 2, 2, 2, 1, 1},
     StreamInstance{128, 1, 3, 1, 3, 1, 1},
     StreamInstance{128, 1, 3, 1, 4, 1, 1, 1},
     StreamInstance{128, 2, 1, 1, 2, 1, 1},
     StreamInstance{128, 1, 1, 1, 4, 1, 2},
+    StreamInstance{192, 1, 1, 1, 2, 1, 1},
     StreamInstance{192, 1, 2, 1, 3, 1, 1, 1},
     StreamInstance{256, 1, 1, 1, 2, 1, 1, 2, 1},
     StreamInstance{256, 1, 2, 1, 2, 1, 1, 1},
@@ -42,8 +44,12 @@ constexpr std::array kStream = {
     stacked({128, 1, 2, 2, 2, 1, 1}),
 };
 constexpr std::array kBand = {
-    BandInstance{64, 1, 96, 5}, BandInstance{64, 1, 128, 4}, BandInstance{64, 1, 192, 3},
-    BandInstance{64, 2, 96, 2}, BandInstance{64, 2, 128, 2},
+    BandInstance{64, 1, 96, 5},   BandInstance{64, 1, 128, 4},  BandInstance{64, 1, 192, 3},
+    BandInstance{64, 1, 256, 2},  BandInstance{64, 2, 96, 2},   BandInstance{64, 2, 128, 2},
+    BandInstance{96, 1, 96, 2},   BandInstance{96, 1, 128, 2},  BandInstance{96, 1, 192, 1},
+    BandInstance{96, 1, 256, 1},  BandInstance{128, 1, 96, 2},  BandInstance{128, 1, 128, 2},
+    BandInstance{128, 1, 192, 1}, BandInstance{128, 1, 256, 1}, BandInstance{256, 1, 96, 1},
+    BandInstance{256, 1, 128, 1},
 };
 constexpr std::array kGather = {GatherInstance{64, 4, 4}, GatherInstance{64, 5, 3}};
 constexpr std::array kMma = {
