@@ -10,10 +10,11 @@ namespace stof {
 struct Backend;  // src/backend/contract.h
 
 struct DeviceCaps {
-  std::string name;       // "AVX3_ZEN4, bf16 dot product", "NVIDIA H200"
-  int cores = 1;          // CPU threads in use, or multiprocessors
-  int arch = 0;           // CUDA compute capability * 10 (90), 0 on the CPU
-  bool bf16_dot = false;  // a bf16 dot-product instruction
+  std::string name;          // "AVX-512, bf16 dot product", "NVIDIA H200"
+  int cores = 1;             // CPU threads in use, or multiprocessors
+  int arch = 0;              // CUDA compute capability * 10 (90), 0 on the CPU
+  bool bf16_dot = false;     // a bf16 dot-product instruction
+  bool bf16_matrix = false;  // matrix registers that multiply bf16 (AMX)
   friend bool operator==(const DeviceCaps&, const DeviceCaps&) = default;
 };
 

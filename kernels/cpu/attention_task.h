@@ -25,7 +25,7 @@ struct AttentionNumbers {
   Storage storage = Storage::f32;
   float scale = 1.f;
   float softcap = 0.f;    // above 0: scores become softcap * tanh(scale * q k^T / softcap)
-  bool bf16_dot = false;  // the processor has a bf16 dot product, AVX512_BF16
+  bool bf16_dot = false;  // multiply bf16 in pairs: the processor has AVX512_BF16
   bool far = false;       // rows come from memory, or by long steps: worth bringing near before they are needed
 };
 

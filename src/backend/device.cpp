@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stof/device.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <hwy/targets.h>
@@ -20,6 +23,17 @@
 namespace stof {
 namespace {
 
+// clang 14 has no name for it that __builtin_cpu_supports() takes.
+bool has_matrix_registers() {
+#if defined(__x86_64__)
+  constexpr unsigned kFeatures = 7, kAmxBf16 = 1u << 22;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(kFeatures, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0;
+#else
+  return false;
+#endif
+}
+
 DeviceCaps cpu_caps() {
   DeviceCaps caps;
   // The best of the instruction sets that the kernels are built for (kernels/cpu/targets.h).
@@ -36,7 +50,9 @@ DeviceCaps cpu_caps() {
 #if defined(__x86_64__)
   caps.bf16_dot = (supported & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16") != 0;
 #endif
+  caps.bf16_matrix = has_matrix_registers();
   if (caps.bf16_dot) caps.name += ", bf16 dot product";
+  if (caps.bf16_matrix) caps.name += ", AMX";
   return caps;
 }
 

@@ -153,7 +153,7 @@ TEST(Run, AnyNumberOfItemsWhenTheMaskIsTheSameForAll) {
   EXPECT_EQ(difference_from_definition(problem, causal()), "");
 }
 
-// bf16 is multiplied in pairs where the processor can and the head dimension is even, else widened to float.
+// bf16 is multiplied in pairs where the processor can, that pays and the head dimension is even, else widened to float.
 TEST(Run, Bf16WithAndWithoutItsDotProduct) {
   for (const bool has_dot : {open_device("cpu").caps.bf16_dot, false})
     for (const std::int64_t head_dim : {2, 33, 64}) {
@@ -163,6 +163,7 @@ TEST(Run, Bf16WithAndWithoutItsDotProduct) {
       const Problem problem(shape, static_cast<unsigned>(head_dim));
       Device device = device_with(2);
       device.caps.bf16_dot = has_dot;
+      device.caps.bf16_matrix = false;
       for (const Mask& mask : {causal(), longformer(5, 3)}) {
         problem.poison_outputs();
         Attention(mask, shape.shape, device, {.kernel = "block_attention"}).run(problem.arguments());

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "src/backend/contract.h"
+#include "src/backend/cpu/matmul.h"
 #include "src/base/threads.h"
 #include "tests/backend/random_tensor.h"
 
@@ -59,7 +60,7 @@ class MatmulBits : public testing::TestWithParam<DType> {
  protected:
   static constexpr std::int64_t kRows = 340, kIn = 384, kOut = 200;
   void SetUp() override {
-    if (GetParam() == DType::bf16 && !open_device("cpu").caps.bf16_dot)
+    if (GetParam() == DType::bf16 && !cpu::multiplies_pairs(open_device("cpu").caps))
       GTEST_SKIP() << "oneDNN promises nothing, and multiplies bf16 here";
     packed = cpu_backend.matmul.pack(
         {.weight = {weight.view()}, .bias = {bias.view()}, .activation = Activation::gelu, .dtype = GetParam()});

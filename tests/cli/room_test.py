@@ -19,7 +19,7 @@ import small_model
 
 STOF = sys.argv.pop(1)
 GIB = 1 << 30
-NO_ROOM = r"(out of memory(: \d+ bytes for .*)?|.* bytes; accepted: at most .*)"
+NO_ROOM = r"(out of memory(: \d+ bytes (for|of) .*)?|.* bytes; accepted: at most .*)"
 
 
 def empty_npy(path, shape, descr):

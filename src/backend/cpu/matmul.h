@@ -5,10 +5,16 @@
 
 #include "kernels/cpu/linear.h"
 #include "src/backend/operations.h"
+#include "stof/device.h"
 
 namespace stof::cpu {
 
 extern const MatmulOperations matmul_operations;
+
+// Whether our own kernels, attention's too, multiply bf16 by the dot product of pairs. A processor with matrix
+// registers runs it no faster than fp32, so that attention takes less time with widened numbers
+// (bench/results/cpu-bf16-pairs.json), and oneDNN multiplies matrices by the registers.
+inline bool multiplies_pairs(const DeviceCaps& caps) { return caps.bf16_dot && !caps.bf16_matrix; }
 
 // Weights packed by one of the two.
 class Linear {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "src/backend/cpu/matmul.h"
 #include "src/base/atomic_file.h"
 #include "src/base/env.h"
 #include "src/base/error.h"
@@ -66,7 +67,7 @@ CostsInUse ignored(const std::filesystem::path& file, const std::string& why) {
 }  // namespace
 
 const CostTable& built_in_costs() {
-  static const bool pairs = open_device("cpu").caps.bf16_dot;  // else bf16 is widened, as f16 is
+  static const bool pairs = multiplies_pairs(open_device("cpu").caps);  // else bf16 is widened, as f16 is
   static const CostTable table{.block_f32 = kBlockF32,
                                .block_f16 = kBlockF16,
                                .block_bf16 = pairs ? kBlockBf16 : kBlockF16,

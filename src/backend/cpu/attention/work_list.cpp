@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "src/backend/cpu/matmul.h"
 #include "src/base/error.h"
 
 namespace stof::cpu {
@@ -44,7 +45,7 @@ AttentionNumbers numbers_of(const AttentionCall& call, const DeviceCaps& caps) {
           .storage = storage_of(call.dtype),
           .scale = call.scale,
           .softcap = call.softcap,
-          .bf16_dot = caps.bf16_dot,
+          .bf16_dot = multiplies_pairs(caps),
           .far = bytes_touched(call) > kNearBytes || rows_lie_apart(call)};
 }
 

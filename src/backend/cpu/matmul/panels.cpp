@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matmul by our own kernel: weights in panels of columns, rows in blocks; a thread takes a run of panels of blocks.
 #include <omp.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 #include <algorithm>
 #include <bit>
@@ -23,18 +20,6 @@ namespace {
 constexpr int kMostPanels = 32;  // of a task, whose sums wait in scratch
 // What bringing a panel of weights near costs, in rows multiplied with it.
 constexpr std::int64_t kRowsOfPanel = 4;
-
-// AMX with bf16, by which oneDNN multiplies several times as fast as the dot product does. (clang 14 has no name for
-// it that __builtin_cpu_supports() takes.)
-bool has_matrix_registers() {
-#if defined(__x86_64__)
-  constexpr unsigned kFeatures = 7, kAmxBf16 = 1u << 22;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(kFeatures, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0;
-#else
-  return false;
-#endif
-}
 
 // Into how many blocks rows are cut: no more than the threads need to finish together.
 std::int64_t blocks_for(std::int64_t rows, std::int64_t panels, std::int64_t threads) {
@@ -199,9 +184,7 @@ LinearActivation linear_activation(Activation activation) {
   return LinearActivation::none;
 }
 
-bool panels_take(DType dtype) {
-  return dtype == DType::f32 || (open_device("cpu").caps.bf16_dot && !has_matrix_registers());
-}
+bool panels_take(DType dtype) { return dtype == DType::f32 || multiplies_pairs(open_device("cpu").caps); }
 
 std::shared_ptr<const Linear> pack_panels(const LinearSpec& spec) { return std::make_shared<const PanelLinear>(spec); }
 
