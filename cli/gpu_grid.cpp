@@ -100,7 +100,7 @@ void compared_with_others(std::vector<GpuCase>& cases) {
   cross(cases, {{1, 16, 8192, 96}, {1, 16, 8192, 192}, {1, 16, 8192, 256}}, {"causal", "window(512)"}, DType::f16);
 }
 
-// Problems of a few microseconds: some dozen row blocks whose keys fit one step, or two.
+// Rows whose keys fit one step or a few: short launches, and longer ones that bands take.
 void short_rows(std::vector<GpuCase>& cases) {
   cross(cases, {{1, 12, 384, 128}, {1, 8, 384, 192}, {2, 8, 384, 256}, {32, 12, 128, 96}, {3, 16, 300, 96}},
         {"causal", "window(8)", "causal & window(90)"}, DType::f16);

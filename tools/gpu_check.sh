@@ -70,8 +70,6 @@ checked() {  # RUNNER PROGRAM
   done
   for head_dim in 256 192 128 96; do
     echo "$1 $2 Cuda/UnevenScores.OfRowsThatShareSteps*/d${head_dim}_bf16"
-  done
-  for head_dim in 256 128 96; do
     for batch in one ragged; do
       echo "$1 $2 Cuda/EveryPlanOfABatch.EqualsTheDefinition/d${head_dim}_bf16_$batch"
     done

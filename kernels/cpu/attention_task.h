@@ -24,9 +24,9 @@ struct AttentionNumbers {
   int head_dim = 0;
   Storage storage = Storage::f32;
   float scale = 1.f;
-  float softcap = 0.f;    // above 0: scores become softcap * tanh(scale * q k^T / softcap)
-  bool bf16_dot = false;  // multiply bf16 in pairs: the processor has AVX512_BF16
-  bool far = false;       // rows come from memory, or by long steps: worth bringing near before they are needed
+  float softcap = 0.f;      // above 0: scores become softcap * tanh(scale * q k^T / softcap)
+  bool bf16_pairs = false;  // multiply bf16 in pairs, by AVX512_BF16, which the processor has; else widen
+  bool far = false;         // rows come from memory, or by long steps: worth bringing near before they are needed
 };
 
 // An entry of a block layout: keys [key_start, key_start + block_kv), all allowed when mask is negative.

@@ -315,7 +315,7 @@ inline void attend_row_block(const AttentionNumbers& numbers, const BlockTiles& 
     case Storage::f16: return RowBlock<hwy::float16_t, FloatWords>(numbers, tiles, task, scratch).run();
     case Storage::bf16:
 #if HWY_TARGET == HWY_AVX3
-      if (numbers.bf16_dot && numbers.head_dim % 2 == 0)
+      if (numbers.bf16_pairs && numbers.head_dim % 2 == 0)
         return RowBlock<hwy::bfloat16_t, PairWords>(numbers, tiles, task, scratch).run();
 #endif
       return RowBlock<hwy::bfloat16_t, FloatWords>(numbers, tiles, task, scratch).run();

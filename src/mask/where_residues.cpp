@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <limits>
 #include <numeric>
 #include <span>
 
@@ -141,7 +142,12 @@ std::optional<std::vector<WhereStep>> where_of_class(const std::vector<WhereStep
     if (end_in_difference(of_class)) of_class.insert(of_class.end(), {{WhereOp::constant, n}, {WhereOp::multiply}});
     if (step.op == WhereOp::remainder) drop_whole_multiple(of_class, n);
   }
-  return simplify(of_class);
+  std::vector<WhereStep> steps_of_class = simplify(of_class);
+  const auto unwritable = [](const WhereStep& step) {  // what text cannot say, a mask cannot have
+    return step.op == WhereOp::constant && step.value == std::numeric_limits<std::int64_t>::min();
+  };
+  if (std::any_of(steps_of_class.begin(), steps_of_class.end(), unwritable)) return std::nullopt;
+  return steps_of_class;
 }
 
 }  // namespace stof

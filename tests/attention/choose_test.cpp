@@ -108,6 +108,31 @@ TEST(Choose, OnAnH200TheMaskAndTheSizeOfTheGridDecide) {
   EXPECT_EQ(instance("causal", 1, 1024), "stream_f16_d64_t2_p1_k1_s4_c1_g2");
 }
 
+// From bench/results/h200-attention-cost.json and -regret.json.
+TEST(Choose, OnAnH200ShortRowsHaveFormsOfTheirHeadDimension) {
+  const Device device = open_device("cuda:h200");
+  const auto choice = [&](const char* mask, std::int64_t heads, std::int64_t length, std::int64_t head_dim) {
+    const AttentionShape shape{.heads = heads,
+                               .kv_heads = heads,
+                               .queries = length,
+                               .keys = length,
+                               .head_dim = head_dim,
+                               .dtype = DType::bf16};
+    return choose_attention(parse(mask), shape, device, "auto");
+  };
+  EXPECT_EQ(choice("window(8)", 20, 200, 80).plan.instance, "band_bf16_d96_p1_k96_c2");
+  EXPECT_EQ(choice("window(8)", 8, 384, 192).plan.instance, "band_bf16_d256_p1_k96_c1");
+  EXPECT_EQ(choice("all", 12, 256, 64).plan.instance, "band_bf16_d64_p1_k256_c2");
+  EXPECT_EQ(choice("causal", 16, 1024, 96).plan.instance, "stream_bf16_d96_t2_p1_k1_s2_c1_g1");
+  const auto refused = [&](std::int64_t head_dim) -> std::string {
+    for (const Refused& one : choice("window(60)", 8, 600, head_dim).refusals)
+      if (one.kernel == "band_attention") return one.why;
+    return "";
+  };
+  EXPECT_EQ(refused(128), "");
+  EXPECT_EQ(refused(256), "some 64 rows use keys 184 apart; at most 128 fit");
+}
+
 TEST(Choose, ViewsDilatedMasksByResidueClassWhereThatIsFaster) {
   const AttentionShape shape{
       .heads = 32, .kv_heads = 32, .queries = 16384, .keys = 16384, .head_dim = 128, .dtype = DType::f16};

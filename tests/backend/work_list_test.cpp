@@ -72,6 +72,17 @@ bool brought_near(std::int64_t rows, std::int64_t row) {
   return numbers_of(call, {}).far;
 }
 
+TEST(WorkList, MultipliesPairsWhereThatIsFasterThanWideningThem) {
+  const auto pairs = [](bool dot, bool matrix) {
+    DeviceCaps caps;
+    caps.bf16_dot = dot, caps.bf16_matrix = matrix;
+    return numbers_of({}, caps).bf16_pairs;
+  };
+  EXPECT_TRUE(pairs(true, false));
+  EXPECT_FALSE(pairs(true, true));
+  EXPECT_FALSE(pairs(false, false));
+}
+
 TEST(WorkList, BringsRowsNearThatAreManyOrLieApart) {
   EXPECT_FALSE(brought_near(128, 64));
   EXPECT_TRUE(brought_near(4096, 64));

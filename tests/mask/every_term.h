@@ -21,8 +21,8 @@ struct DefinedTerm {
   std::function<bool(std::int64_t b, std::int64_t h, std::int64_t p, std::int64_t j)> allows;
 };
 
-// For one extent of two items and three heads: what it cannot hold (a grid, arrays for more queries than keys) is left
-// out. The arrays are written into `folder`.
+// For one extent of two items and three heads: a grid is left out where queries and keys are not as many. The arrays
+// are written into `folder`.
 std::vector<DefinedTerm> every_term(const MaskExtent& extent, const std::filesystem::path& folder);
 
 }  // namespace stof

@@ -111,6 +111,14 @@ TEST(MaskLimits, MoreBlocksThanCanBeDrawn) {
   EXPECT_EQ(BoundMask(parse("random_blocks(1,65536,1)"), extent).groups(), 1);  // all of them: one run a row-block
 }
 
+// Rows in front of the first key are in no table, and as many as there are queries.
+TEST(MaskLimits, MoreRowBlocksThanATableCanHave) {
+  std::uint8_t one = 1;
+  const Mask mask = blocks(1, view_of(&one, DType::boolean, {1, 1}));
+  EXPECT_ERROR(BoundMask(mask, {.queries = 1 << 25, .keys = 1}), ErrorKind::unsupported,
+               mask.text() + " has 33554432 row-blocks; accepted: at most 16777216, so use larger blocks");
+}
+
 // An array without elements has any shape for nothing; one of a single column is stored as 64.
 TEST(MaskLimits, ArraysOfAnyShape) {
   const auto of = [](DType dtype, Shape shape) { return view_of(nullptr, dtype, std::move(shape)); };

@@ -98,6 +98,7 @@ TEST(ResidueView, IsThereForDifferencesWithADivisorOnly) {
                            "where((q - k) % 1 == 0)",
                            "where(q == k)",
                            "where((q - k) % (h + 2) == 0)",
+                           "where((q - k) % 4 == 0 & q - k >= -9223372036854775807 - 1)",
                            "where(!((q - k) % 4 == 0))"})
     EXPECT_FALSE(residue_view(parse(text)).has_value()) << text;
 }

@@ -69,6 +69,7 @@ class RandomDraw {
 
 BlockRows bind(const term::Blocks& term, std::int64_t slice, const MaskExtent& extent) {
   BlockRows rows(term.size, extent);
+  // Rows before the first key have no table that bounds them.
   check_count(term.print(ArrayNames::display), rows, 0);
   std::vector<Range> ranges;
   for (std::int64_t r = rows.row_blocks().begin; r < rows.row_blocks().end; ++r) {
