@@ -69,8 +69,8 @@ void print_text(const Report& report) {
   print_line("", fmt::format("{}{} hardware threads, {} used", cores, cpu.threads, omp_get_max_threads()));
   const std::string waiting = thread_waiting();
   print_line("", fmt::format("threads wait by {}", waiting.empty() ? "OpenMP's default" : waiting));
-  print_line("instruction sets", fmt::format("{}; bf16 dot product: {}", fmt::join(cpu.instruction_sets, " "),
-                                             cpu.bf16_dot ? "yes" : "no"));
+  print_line("instruction sets", fmt::format("{}; bf16 dot product: {}, AMX: {}", fmt::join(cpu.instruction_sets, " "),
+                                             cpu.bf16_dot ? "yes" : "no", cpu.bf16_matrix ? "yes" : "no"));
   print_line("memory", fmt::format("{}, {} available", gibibytes(cpu.memory_bytes), gibibytes(cpu.available_bytes)));
   for (const GpuDevice& device : gpu.devices)
     print_line("GPU", fmt::format("{}, compute capability {}, {}", device.name, device.compute_capability,
@@ -108,6 +108,7 @@ Json to_json(const Report& report) {
             {"thread_waiting", thread_waiting()},
             {"instruction_sets", report.cpu.instruction_sets},
             {"bf16_dot", report.cpu.bf16_dot},
+            {"bf16_matrix", report.cpu.bf16_matrix},
             {"memory_bytes", report.cpu.memory_bytes},
             {"available_bytes", report.cpu.available_bytes}}},
           {"gpu",

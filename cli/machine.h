@@ -15,6 +15,7 @@ struct CpuFacts {
   int threads = 0;                            // hardware threads that this process may use
   std::vector<std::string> instruction_sets;  // Highway's names, best first
   bool bf16_dot = false;                      // the AVX512_BF16 dot product
+  bool bf16_matrix = false;                   // AMX, which this process may use
   std::uint64_t memory_bytes = 0, available_bytes = 0;
 };
 

@@ -11,6 +11,7 @@
 
 #include "cli/machine.h"
 #include "src/base/env.h"
+#include "src/base/matrix_registers.h"
 
 namespace stof::cli {
 namespace {
@@ -63,6 +64,7 @@ CpuFacts probe_cpu() {
   for (auto left = hwy::SupportedTargets() & ~emulated; left != 0; left &= left - 1)  // a lower bit is a better target
     facts.instruction_sets.emplace_back(hwy::TargetName(left & -left));
   facts.bf16_dot = has_bf16_dot();
+  facts.bf16_matrix = may_use_matrix_registers();
   return facts;
 }
 

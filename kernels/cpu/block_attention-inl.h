@@ -88,12 +88,22 @@ class RowBlock {
   }
 
   void run() {
+#if HWY_TARGET == HWY_AVX3
+    if constexpr (Words::kTiles) {
+      const MatrixRegisters registers;
+      return attend_all();
+    }
+#endif
+    attend_all();
+  }
+
+ private:
+  void attend_all() {
     pack_queries();
     for (std::int64_t i = 0; has_visit(task_, i); ++i) visit(task_.visits[i], ahead_of(i));
     write();
   }
 
- private:
   static bool has_visit(const BlockTask& task, std::int64_t i) {
     return i < task.visit_count && task.visits[i].key_start < task.head.keys;
   }
@@ -203,6 +213,7 @@ class RowBlock {
         const T* const high = j + 1 < keys ? low + head.v_stride : reinterpret_cast<const T*>(wide_);
         join_rows(low, high, numbers_.head_dim, v_ + std::int64_t{j / 2} * depth_);
       }
+      if constexpr (Words::kTiles) clear_words((keys + 1) / 2);
       return rows_of(v_);
     } else {
       return widened(head.v, head.v_stride, key_start, keys, v_);
@@ -253,6 +264,11 @@ class RowBlock {
     }
   }
 
+  // What packed_values() leaves of the last tile of words.
+  void clear_words(int words) const {
+    for (; words % kTileWords != 0; ++words) std::fill_n(v_ + std::int64_t{words} * depth_, depth_, 0.f);
+  }
+
   // Key j of what packed_values() wrote becomes 0.
   void clear_values(int j) const {
     float* const row = v_ + std::int64_t{j / Words::kEach} * depth_;
@@ -284,6 +300,7 @@ class RowBlock {
             .s = s_,
             .top = top_ + row,
             .sum = sum_ + row,
+            .turned = k_,
             .mask_offset = static_cast<int>(row / 8),
             .index = index - first_panel_};
   }
@@ -315,6 +332,8 @@ inline void attend_row_block(const AttentionNumbers& numbers, const BlockTiles& 
     case Storage::f16: return RowBlock<hwy::float16_t, FloatWords>(numbers, tiles, task, scratch).run();
     case Storage::bf16:
 #if HWY_TARGET == HWY_AVX3
+      if (numbers.bf16_tiles && numbers.head_dim % kTileNumbers == 0 && tiles.block_kv >= kTileRows)
+        return RowBlock<hwy::bfloat16_t, TileWords>(numbers, tiles, task, scratch).run();
       if (numbers.bf16_pairs && numbers.head_dim % 2 == 0)
         return RowBlock<hwy::bfloat16_t, PairWords>(numbers, tiles, task, scratch).run();
 #endif

@@ -78,6 +78,7 @@ struct Panel {
   float* o;          // [kPanel][depth]
   float* s;          // [block_kv][kPanel]: scores, then words of weights
   float *top, *sum;  // [kPanel]: running maximum and sum of weights
+  float* turned;     // [block_kv / 2][kPanel]: weights as matrix registers take them
   int mask_offset;   // bytes into a mask row
   int index;         // among those that visit the block
 };
@@ -99,6 +100,23 @@ HWY_INLINE hn::Mask<Floats> lanes_of(std::uint32_t word, int vector) {
   HWY_ALIGN std::uint8_t bytes[8];
   std::memcpy(bytes, &bits, sizeof(bits));
   return hn::LoadMaskBits(Floats(), bytes);
+}
+
+// Scores of kRows keys from j on, of which those past the last one are the last one's; with matrix registers they lie
+// in panel.s.
+template <class Words>
+HWY_INLINE void read_scores(const Block& block, const Panel& panel, int j, Accumulators& scores) {
+  if constexpr (Words::kTiles) {
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      const float* const s = panel.s + std::min(j + r, block.keys - 1) * kPanel;
+      for (int v = 0; v < kVectors; ++v) scores.at[r][v] = hn::Load(Floats(), s + v * kLanes);
+    }
+  } else {
+    const std::byte* k[kRows];
+    for (int r = 0; r < kRows; ++r) k[r] = block.k.row(std::min(j + r, block.keys - 1));
+    score_tile<Words>(k, panel.q, block.head_dim / Words::kEach, scores);
+  }
 }
 
 HWY_INLINE Live all_live(int keys) {

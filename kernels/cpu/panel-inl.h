@@ -14,6 +14,7 @@
 
 #include "kernels/cpu/block_parts-inl.h"
 #include "kernels/cpu/exp2-inl.h"
+#include "kernels/cpu/matrix_tiles-inl.h"
 #include "kernels/cpu/tile_matmul-inl.h"
 #include "kernels/cpu/trusted_weights-inl.h"
 
@@ -33,10 +34,8 @@ HWY_INLINE Peak write_scores(const Block& block, const Panel& panel, const Live&
   for (int j = 0; j < block.keys; j += kRows) {
     block.ahead.fetch(j, panel.index, block.panels);
     if (kMasked && !live.tile[j / kRows]) continue;
-    const std::byte* k[kRows];
-    for (int r = 0; r < kRows; ++r) k[r] = block.k.row(std::min(j + r, block.keys - 1));
     Accumulators acc;
-    score_tile<Words>(k, panel.q, block.head_dim / Words::kEach, acc);
+    read_scores<Words>(block, panel, j, acc);
     const int rows = std::min(kRows, block.keys - j);
     float* s = panel.s + j * kPanel;
     HWY_UNROLL(8)
@@ -132,6 +131,7 @@ HWY_INLINE void write_weights(const Block& block, const Panel& panel, const Live
 
 template <class Words>
 HWY_INLINE void add_values(const Block& block, const Panel& panel, const Live& live, const float* factor) {
+  if constexpr (Words::kTiles) return add_values_by_tiles<Words>(block, panel, live, factor);
   for (int group = 0; group < kGroups; ++group) {
     const int row = group * kRows, begin = live.begin[group] / Words::kEach;  // kRows is a multiple
     const int words = std::max(0, (live.end[group] + Words::kEach - 1) / Words::kEach - begin);
@@ -154,8 +154,12 @@ template <class Words, bool kMasked>
 void attend(const Block& block, const Panel& panel) {
   const Live live = kMasked ? live_parts(block, panel) : all_live(block.keys);
   const bool whole_tiles = block.keys % kRows == 0 && !(block.cap > 0);
-  if (whole_tiles && write_trusted_weights<Words, kMasked>(block, panel, live))
-    return add_values<Words>(block, panel, live, nullptr);
+  if constexpr (Words::kTiles) multiply_all_keys<Words>(block, panel, live);
+  if (whole_tiles) {
+    if (write_trusted_weights<Words, kMasked>(block, panel, live))
+      return add_values<Words>(block, panel, live, nullptr);
+    if constexpr (Words::kTiles) multiply_all_keys<Words>(block, panel, live);  // weights took the place of some
+  }
   Peak peak = write_scores<Words, kMasked>(block, panel, live);
   if (block.cap > 0) peak = cap_scores<kMasked>(block, panel, live);
   HWY_ALIGN float factor[kPanel];

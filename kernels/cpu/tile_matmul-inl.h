@@ -29,7 +29,8 @@ constexpr int kPanel = kVectors * kLanes;
 constexpr int kRows = kLanes == 16 ? 8 : 4;
 
 struct FloatWords {
-  static constexpr int kEach = 1;  // numbers in a word
+  static constexpr int kEach = 1;        // numbers in a word
+  static constexpr bool kTiles = false;  // whether matrix registers multiply (kernels/cpu/matrix_tiles-inl.h)
   static HWY_INLINE FloatVec multiply_add(FloatVec a, FloatVec b, FloatVec sum) { return hn::MulAdd(a, b, sum); }
 };
 
@@ -38,6 +39,7 @@ struct FloatWords {
 #if HWY_TARGET == HWY_AVX3
 struct PairWords {
   static constexpr int kEach = 2;
+  static constexpr bool kTiles = false;
   static HWY_INLINE FloatVec multiply_add(FloatVec a, FloatVec b, FloatVec sum) {
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
     return sum;

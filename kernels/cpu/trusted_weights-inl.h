@@ -77,9 +77,7 @@ HWY_INLINE bool trusts(const Accumulators& scores, FloatVec unit, const Panel& p
 template <class Words, bool kMasked>
 HWY_INLINE void score_trusted_tile(const Block& block, const Panel& panel, int j, Accumulators& scores) {
   const Floats d;
-  const std::byte* k[kRows];
-  for (int r = 0; r < kRows; ++r) k[r] = block.k.row(j + r);
-  score_tile<Words>(k, panel.q, block.head_dim / Words::kEach, scores);
+  read_scores<Words>(block, panel, j, scores);
   if constexpr (kMasked) {
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) {

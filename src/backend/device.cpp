@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stof/device.h"
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <hwy/targets.h>
@@ -18,21 +15,11 @@
 #include "src/backend/cuda/driver/device.h"
 #include "src/base/env.h"
 #include "src/base/error.h"
+#include "src/base/matrix_registers.h"
 #include "stof/session.h"
 
 namespace stof {
 namespace {
-
-// clang 14 has no name for it that __builtin_cpu_supports() takes.
-bool has_matrix_registers() {
-#if defined(__x86_64__)
-  constexpr unsigned kFeatures = 7, kAmxBf16 = 1u << 22;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(kFeatures, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0;
-#else
-  return false;
-#endif
-}
 
 DeviceCaps cpu_caps() {
   DeviceCaps caps;
@@ -50,7 +37,7 @@ DeviceCaps cpu_caps() {
 #if defined(__x86_64__)
   caps.bf16_dot = (supported & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16") != 0;
 #endif
-  caps.bf16_matrix = has_matrix_registers();
+  caps.bf16_matrix = caps.bf16_dot && may_use_matrix_registers();
   if (caps.bf16_dot) caps.name += ", bf16 dot product";
   if (caps.bf16_matrix) caps.name += ", AMX";
   return caps;

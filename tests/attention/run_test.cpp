@@ -153,17 +153,20 @@ TEST(Run, AnyNumberOfItemsWhenTheMaskIsTheSameForAll) {
   EXPECT_EQ(difference_from_definition(problem, causal()), "");
 }
 
-// bf16 is multiplied in pairs where the processor can, that pays and the head dimension is even, else widened to float.
-TEST(Run, Bf16WithAndWithoutItsDotProduct) {
-  for (const bool has_dot : {open_device("cpu").caps.bf16_dot, false})
-    for (const std::int64_t head_dim : {2, 33, 64}) {
+// bf16 is multiplied by matrix registers, or in pairs, where the processor can, that pays and the head dimension allows
+// it, else widened to float.
+TEST(Run, Bf16ByEveryInstructionThereIs) {
+  const DeviceCaps here = open_device("cpu").caps;
+  for (const auto& [has_matrix, has_dot] :
+       {std::pair{here.bf16_matrix, here.bf16_dot}, {false, here.bf16_dot}, {false, false}})
+    for (const std::int64_t head_dim : {2, 33, 64, 96, 128}) {
       ProblemShape shape = ragged(DType::bf16);
       shape.shape.head_dim = head_dim;
       shape.kv_lengths = {299, 17, 141};
       const Problem problem(shape, static_cast<unsigned>(head_dim));
       Device device = device_with(2);
       device.caps.bf16_dot = has_dot;
-      device.caps.bf16_matrix = false;
+      device.caps.bf16_matrix = has_matrix;
       for (const Mask& mask : {causal(), longformer(5, 3)}) {
         problem.poison_outputs();
         Attention(mask, shape.shape, device, {.kernel = "block_attention"}).run(problem.arguments());

@@ -31,8 +31,8 @@ class Doctor(unittest.TestCase):
         self.assertEqual(list(found), ["version", "cpu", "gpu", "cache", "calibration", "missing"])
         self.assertEqual(
             list(found["cpu"]),
-            ["name", "cores", "hardware_threads", "threads", "thread_waiting", "instruction_sets", "bf16_dot", "memory_bytes",
-             "available_bytes"])  # fmt: skip
+            ["name", "cores", "hardware_threads", "threads", "thread_waiting", "instruction_sets", "bf16_dot", "bf16_matrix",
+             "memory_bytes", "available_bytes"])  # fmt: skip
         self.assertEqual(list(found["gpu"]), ["devices", "driver", "cuda", "nvrtc", "cublaslt"])
         self.assertEqual(list(found["cache"]), ["folder", "writable"])
         for item in found["missing"]:

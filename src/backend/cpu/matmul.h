@@ -11,9 +11,9 @@ namespace stof::cpu {
 
 extern const MatmulOperations matmul_operations;
 
-// Whether our own kernels, attention's too, multiply bf16 by the dot product of pairs. On the one processor
-// with matrix registers that was measured pairs take 1.2 to 1.6 times what widened numbers take
-// (bench/results/cpu-bf16-pairs.json), and oneDNN multiplies matrices by the registers.
+// Whether our own kernels multiply bf16 by the dot product of pairs. Where there are matrix registers, oneDNN
+// multiplies by them, and so does attention but for head dimensions that its tiles do not divide: there pairs took 1.2
+// to 1.6 times what widened numbers take, on the one such processor measured (bench/results/cpu-bf16-pairs.json).
 inline bool multiplies_pairs(const DeviceCaps& caps) { return caps.bf16_dot && !caps.bf16_matrix; }
 
 // Weights packed by one of the two.

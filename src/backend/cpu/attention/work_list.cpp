@@ -45,6 +45,7 @@ AttentionNumbers numbers_of(const AttentionCall& call, const DeviceCaps& caps) {
           .storage = storage_of(call.dtype),
           .scale = call.scale,
           .softcap = call.softcap,
+          .bf16_tiles = caps.bf16_matrix,
           .bf16_pairs = multiplies_pairs(caps),
           .far = bytes_touched(call) > kNearBytes || rows_lie_apart(call)};
 }
