@@ -92,7 +92,10 @@ Known join(WhereOp op, const Known& a, const Known& b) {
 
 Known value_of(const WhereStep& step) {
   switch (step.op) {
-    case WhereOp::constant: return std::abs(step.value) <= Linear::kMost ? known({0, 0, step.value}) : Known{};
+    case WhereOp::constant: {
+      const bool fits = step.value >= -Linear::kMost && step.value <= Linear::kMost;
+      return fits ? known({0, 0, step.value}) : Known{};
+    }
     case WhereOp::query: return known({1, 0, 0});
     case WhereOp::key: return known({0, 1, 0});
     default: return {};

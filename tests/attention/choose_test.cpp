@@ -130,7 +130,7 @@ TEST(Choose, OnAnH200ShortRowsHaveFormsOfTheirHeadDimension) {
     return "";
   };
   EXPECT_EQ(refused(128), "");
-  EXPECT_EQ(refused(256), "some 64 rows use keys 184 apart; at most 128 fit");
+  EXPECT_EQ(refused(256), "some 64 rows use keys 188 apart; at most 128 fit");
 }
 
 TEST(Choose, ViewsDilatedMasksByResidueClassWhereThatIsFaster) {
