@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Problems drawn by a seed, for bench/peers/attention.py --drawn SEED: shapes and masks that nothing was fitted to."""
+"""Problems drawn by a seed, for bench/peers/attention.py --drawn SEED: shapes and masks that nobody chose."""
 from __future__ import annotations
 
 import random

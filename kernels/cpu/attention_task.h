@@ -24,9 +24,8 @@ struct AttentionNumbers {
   int head_dim = 0;
   Storage storage = Storage::f32;
   float scale = 1.f;
-  float softcap = 0.f;  // above 0: scores become softcap * tanh(scale * q k^T / softcap)
-  bool bf16_tiles =
-      false;  // multiply bf16 by matrix registers (AMX), which the processor has, where its tiles are whole
+  float softcap = 0.f;      // above 0: scores become softcap * tanh(scale * q k^T / softcap)
+  bool bf16_tiles = false;  // multiply bf16 by matrix registers, which the processor has (AMX), in whole tiles
   bool bf16_pairs = false;  // multiply bf16 in pairs, by AVX512_BF16, which the processor has; else widen
   bool far = false;         // rows come from memory, or by long steps: worth bringing near before they are needed
 };

@@ -127,7 +127,9 @@ class OfClass {
 std::int64_t common_multiple(std::int64_t a, std::int64_t b) {
   if (a == 0 || b == 0) return 0;
   const std::int64_t multiple = a / std::gcd(a, b) * b;
-  return multiple <= kMostResidues ? multiple : std::max(a, b);
+  if (multiple <= kMostResidues) return multiple;
+  const auto [smaller, larger] = std::minmax(a, b);
+  return larger <= kMostResidues ? larger : smaller;
 }
 
 std::optional<ResidueView> residue_view(const Mask& mask) {

@@ -44,6 +44,7 @@ TEST(ResidueView, IsTheMaskOfEveryClass) {
       {"heads(0: dilated(2,4), *: causal & strided(6))", 2, "heads(0: dilated(2,2), *: causal & strided(3))"},
       {"dilated(4,3) | none", 3, "window(4) | none"},
       {"strided(5) | window(0)", 5, "all | window(0)"},
+      {"strided(4) & strided(2000)", 4, "strided(500)"},
       {"where((q - k) % 4 == 0 & q >= k)", 4, "where(1 & q >= k)"},
       {"where((k - q) % -6 == 0)", 6, "all"},
       {"where(!((q - k) % 4)) & causal", 4, "causal"},
