@@ -19,7 +19,8 @@ struct ResidueView {
 inline constexpr std::int64_t kMostResidues = 1024;
 std::optional<ResidueView> residue_view(const Mask& mask);
 
-// The least common multiple of divisors, of which 0 stands for a difference of 0; above kMostResidues one of the two: the larger that is not.
+// The least common multiple of divisors, of which 0 stands for a difference of 0; above kMostResidues one of the two:
+// the larger that is not.
 std::int64_t common_multiple(std::int64_t a, std::int64_t b);
 
 }  // namespace stof
