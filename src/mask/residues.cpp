@@ -124,14 +124,6 @@ class OfClass {
 
 }  // namespace
 
-std::int64_t common_multiple(std::int64_t a, std::int64_t b) {
-  if (a == 0 || b == 0) return 0;
-  const std::int64_t multiple = a / std::gcd(a, b) * b;
-  if (multiple <= kMostResidues) return multiple;
-  const auto [smaller, larger] = std::minmax(a, b);
-  return larger <= kMostResidues ? larger : smaller;
-}
-
 std::optional<ResidueView> residue_view(const Mask& mask) {
   const std::int64_t residues = divisor_of(mask);
   if (residues < 2 || residues > kMostResidues) return std::nullopt;

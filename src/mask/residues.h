@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "src/mask/divisors.h"
 #include "stof/mask.h"
 
 namespace stof {
@@ -16,11 +17,6 @@ struct ResidueView {
 
 // Nothing where no n from 2 to kMostResidues divides every allowed difference that is not 0, and where more than the
 // difference of position and key matters: terms that count positions differ from class to class.
-inline constexpr std::int64_t kMostResidues = 1024;
 std::optional<ResidueView> residue_view(const Mask& mask);
-
-// The least common multiple of divisors, of which 0 stands for a difference of 0; above kMostResidues one of the two:
-// the larger that is not.
-std::int64_t common_multiple(std::int64_t a, std::int64_t b);
 
 }  // namespace stof

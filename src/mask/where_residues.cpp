@@ -8,7 +8,7 @@
 #include <numeric>
 #include <span>
 
-#include "src/mask/residues.h"
+#include "src/mask/divisors.h"
 #include "src/mask/terms/where.h"
 
 namespace stof {

@@ -87,6 +87,7 @@ TEST(ResidueView, IsThereForDifferencesWithADivisorOnly) {
                            "batch(0: strided(2), *: strided(4))",
                            "strided(2) & sink(4)",
                            "strided(1025)",
+                           "strided(8589934603) & strided(457357290657760722)",  // of which int64 makes 6
                            "where((q - k) % 4 == 1)",
                            "where((q - k) % 4)",
                            "where(q % 4 == 0)",
