@@ -52,6 +52,7 @@ static_assert(same<&Driver::pointer_attribute, decltype(cuPointerGetAttribute)>)
 static_assert(same<&Driver::create_stream, decltype(cuStreamCreate)>);
 static_assert(same<&Driver::destroy_stream, decltype(cuStreamDestroy_v2)>);
 static_assert(same<&Driver::synchronize_stream, decltype(cuStreamSynchronize)>);
+static_assert(same<&Driver::stream_id, decltype(cuStreamGetId)>);
 static_assert(same<&Driver::wait_event, decltype(cuStreamWaitEvent)>);
 static_assert(same<&Driver::begin_capture, decltype(cuStreamBeginCapture_v2)>);
 static_assert(same<&Driver::exchange_capture_mode, decltype(cuThreadExchangeStreamCaptureMode)>);

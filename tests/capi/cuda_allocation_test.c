@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Runs on a GPU like earlier ones allocate nothing, on the host or the device, whatever their lengths, offsets, strides
- * and kernel: counts what passes malloc and its relatives around a driver that launches nothing (fake_driver.c). With a
- * workspace the first run of a plan takes no memory of the device either. Exit status 77 when the library has no
- * kernels for it. */
+ * and kernel, and what threads run on streams of theirs does not meet: counts what passes malloc and its relatives
+ * around a driver that launches nothing (fake_driver.c). With a workspace the first run of a plan takes no memory of
+ * the device either. Exit status 77 when the library has no kernels for it. */
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,6 +165,29 @@ static void expect_no_device_memory(const char* mask, const char* kernel, const 
   ++failures;
 }
 
+static void* run_on_stream_of_thread(void* plan) {
+  stof_call call = padded(kLength);
+  call.stream = (void*)2; /* cudaStreamPerThread */
+  check(stof_plan_run(plan, &call));
+  return NULL;
+}
+
+/* Calls of two threads run beside each other, though their streams have one handle. */
+static void expect_memory_of_each_thread(const char* mask, const char* kernel, stof_plan* plan) {
+  run_on_stream_of_thread(plan);
+  for (int again = 0; again < 2; ++again) {
+    const long before = fake_allocations();
+    pthread_t thread;
+    if (again) run_on_stream_of_thread(plan);
+    else if (pthread_create(&thread, NULL, run_on_stream_of_thread, plan) != 0 || pthread_join(thread, NULL) != 0)
+      exit(1);
+    if (fake_allocations() == before + !again) continue;
+    printf("%s, %s: %ld allocations of the device for %s thread\n", mask, kernel, fake_allocations() - before,
+           again ? "the same" : "another");
+    ++failures;
+  }
+}
+
 /* A call without items or rows computes nothing; what its lists say is written all the same. */
 static void expect_status_without_rows(const char* mask, const char* kernel, const stof_plan* plan) {
   for (int items = 0; items <= kItems; items += kItems) {
@@ -223,6 +247,7 @@ static void try_plan(const char* text, const char* kernel, int64_t rows) {
   }
   expect_status_without_rows(text, kernel, plan);
   if (strcmp(kernel, "stream_attention") == 0 && strncmp(text, "heads", 5) == 0) expect_one_launch(text, kernel, plan);
+  if (strcmp(kernel, "stream_attention") == 0) expect_memory_of_each_thread(text, kernel, plan);
   stof_plan_destroy(plan);
 }
 

@@ -48,8 +48,10 @@ WorkspacePool::WorkspacePool(const Gpu& gpu, const WorkspaceSize& size)
     : gpu_(gpu), size_(size), spare_(std::make_unique<Workspace>(gpu, size)) {}
 
 Workspace& WorkspacePool::of(StreamHandle stream) {
+  unsigned long long number = 0;
+  driver().stream_id(stream, &number);
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<Workspace>& place = taken_[stream];
+  std::unique_ptr<Workspace>& place = taken_[number];
   if (!place && spare_) place = std::move(spare_);
   if (!place) {
     const CurrentGpu current(gpu_);

@@ -44,7 +44,8 @@ class WorkspacePool {
  public:
   // Makes one workspace, for the first stream that asks.
   WorkspacePool(const Gpu& gpu, const WorkspaceSize& size);
-  // Allocates for a stream that is seen for the first time after the first one, also while it records a graph.
+  // Allocates for a stream that is seen for the first time after the first one, also while it records a graph. The GPU
+  // is current.
   Workspace& of(StreamHandle stream);
   const WorkspaceSize& size() const { return size_; }
 
@@ -53,7 +54,9 @@ class WorkspacePool {
   WorkspaceSize size_;
   std::mutex mutex_;
   std::unique_ptr<Workspace> spare_;
-  std::map<StreamHandle, std::unique_ptr<Workspace>> taken_;
+  // By the stream's number: one handle, cudaStreamPerThread, is a stream of its own in each thread, and that of a
+  // stream which is no more may become another's.
+  std::map<unsigned long long, std::unique_ptr<Workspace>> taken_;
 };
 
 // Calls use(workspace): the caller's memory, or that of the stream while no other call enqueues with it.

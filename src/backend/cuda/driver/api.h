@@ -62,6 +62,7 @@ struct Driver {
   Entry<StreamHandle*, unsigned> create_stream{library, "cuStreamCreate"};
   Entry<StreamHandle> destroy_stream{library, "cuStreamDestroy_v2"};
   Entry<StreamHandle> synchronize_stream{library, "cuStreamSynchronize"};
+  Entry<StreamHandle, unsigned long long*> stream_id{library, "cuStreamGetId"};
   Entry<StreamHandle, EventHandle, unsigned> wait_event{library, "cuStreamWaitEvent"};
   Entry<StreamHandle, int> begin_capture{library, "cuStreamBeginCapture_v2"};
   Entry<int*> exchange_capture_mode{library, "cuThreadExchangeStreamCaptureMode"};
