@@ -32,6 +32,7 @@ void for_each_class(const AttentionCall& call, std::int64_t residues, const Run&
     strides->row *= residues;
   const std::size_t count = call.items.size();
   part.packed = call.packed && count > 1;
+  const bool by_rows = part.packed && call.q_strides.row != 0;
   const bool together = count > 1 && !part.packed && classes_are_equal(call, residues);
   if (together) part.residues = residues;
   std::pmr::vector<AttentionItem> items(call.memory);
@@ -43,8 +44,9 @@ void for_each_class(const AttentionCall& call, std::int64_t residues, const Run&
   };
   for (std::int64_t residue = 0; residue < residues; ++residue) {
     for (const AttentionItem& item : call.items) {
-      // Rows of one residue in memory: in a packed batch an item begins anywhere.
-      const std::int64_t before = part.packed ? (item.q - call.items[0].q) / call.q_strides.row : 0;
+      // Rows of one residue in memory: in a packed batch an item begins anywhere. Any order does where all rows are
+      // one.
+      const std::int64_t before = by_rows ? (item.q - call.items[0].q) / call.q_strides.row : 0;
       const std::int64_t row = ((residue - before) % residues + residues) % residues;
       const AttentionItem made = class_item(call, item, row, residues);
       if (made.queries == 0) continue;

@@ -89,6 +89,18 @@ TEST(ResidueItems, RunTogetherWhereTheyLieEvenly) {
   });
 }
 
+// One row for all, which any order of classes serves.
+TEST(ResidueItems, OfOneSharedRowNeedNoOrder) {
+  std::vector<AttentionItem> items{item_at(0, 8, 8), item_at(0, 5, 5)};
+  AttentionCall call = call_of(items, true);
+  call.q_strides.row = 0;
+  std::int64_t rows = 0;
+  for_each_class(call, 4, [&](const AttentionCall& part) {
+    for (const AttentionItem& item : part.items) rows += item.queries;
+  });
+  EXPECT_EQ(rows, 13);
+}
+
 class ByResidue : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { STOF_SKIP_WITHOUT(GetParam()); }
@@ -128,6 +140,22 @@ TEST_P(ByResidue, EqualsTheDefinition) {
       run_on(device, attention, problem);
       EXPECT_EQ(difference_from_definition(problem, parse(text)), "") << text << ", " << batch.queries[0];
     }
+}
+
+TEST_P(ByResidue, ServesMoreItemsThanPlanned) {
+  const Device device = open_device(GetParam());
+  const Mask mask = parse("strided(2)");
+  const DType dtype = GetParam() == "cpu" ? DType::f32 : DType::f16;
+  ProblemShape what{
+      .shape = {.queries = 1024, .keys = 1024, .head_dim = 64, .dtype = dtype}, .q_lengths = {}, .kv_lengths = {}};
+  const Attention attention(mask, what.shape, device);
+  for (const std::int64_t items : {1, 4}) {
+    what.shape.batch = items;
+    const Problem problem(what, 7);
+    problem.poison_outputs();
+    run_on(device, attention, problem);
+    EXPECT_EQ(difference_from_definition(problem, mask), "") << items;
+  }
 }
 
 TEST_P(ByResidue, ServesDecoding) {

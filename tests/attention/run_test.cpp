@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/attention/devices.h"
 #include "tests/attention/expect_attention.h"
 #include "tests/expect_error.h"
 
@@ -199,6 +200,34 @@ TEST(Run, AScaleMayBeNegativeOrZero) {
       EXPECT_TRUE(bits_of(scaled) == bits_of(multiplied)) << name_of(dtype) << " " << sign;
     }
 }
+
+class RunOn : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { STOF_SKIP_WITHOUT(GetParam()); }
+};
+
+// Items of one plan lie apart where those of another are between them: their logarithms have memory for their own rows.
+TEST_P(RunOn, PackedItemsOfSeveralPlansHaveTheirLogarithms) {
+  const Device device = open_device(GetParam());
+  const Mask mask = bigbird(64, 3, 2, 3, 1);
+  const Problem problem({.shape = {.batch = 3,
+                                   .heads = 12,
+                                   .kv_heads = 12,
+                                   .queries = 1000,
+                                   .keys = 1000,
+                                   .head_dim = 64,
+                                   .dtype = GetParam() == "cpu" ? DType::f32 : DType::f16},
+                         .form = BatchForm::packed,
+                         .q_lengths = {64, 1000, 64},
+                         .kv_lengths = {64, 1000, 64}},
+                        5);
+  const Attention attention(mask, problem.what().shape, device);
+  problem.poison_outputs();
+  run_on(device, attention, problem);
+  EXPECT_EQ(difference_from_definition(problem, mask), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, RunOn, testing::Values("cpu", "cuda"), [](const auto& the) { return the.param; });
 
 }  // namespace
 }  // namespace stof

@@ -65,7 +65,7 @@ AttentionItem item(std::int64_t place, std::int64_t queries, std::int64_t keys) 
 
 TEST(ItemRuns, ItemsAtEvenDistancesGoTogether) {
   const std::vector<AttentionItem> items = {item(0, 5, 9), item(1, 3, 8), item(3, 4, 4)};
-  const std::pmr::vector<ItemRun> found = item_runs(call_of(items, false), 10);
+  const std::pmr::vector<ItemRun> found = item_runs(call_of(items, false), {10});
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].places, 4);
   EXPECT_EQ(found[0].count, 3u);
@@ -78,15 +78,22 @@ TEST(ItemRuns, ItemsAtEvenDistancesGoTogether) {
 
 TEST(ItemRuns, AreCutWhereDistancesChangeAndWhereTheyAreFull) {
   std::vector<AttentionItem> items = {item(0, 5, 9), item(1, 5, 9), item(2, 5, 9), item(3, 5, 9)};
-  EXPECT_EQ(item_runs(call_of(items, false), 2).size(), 2u);
-  EXPECT_EQ(item_runs(call_of(items, false), 1).size(), 4u);
+  EXPECT_EQ(item_runs(call_of(items, false), {2}).size(), 2u);
+  EXPECT_EQ(item_runs(call_of(items, false), {1}).size(), 4u);
   items[2].v += 8;
-  EXPECT_EQ(item_runs(call_of(items, false), 10).size(), 2u);
+  EXPECT_EQ(item_runs(call_of(items, false), {10}).size(), 2u);
 }
 
-TEST(ItemRuns, PackedItemsFollowEachOtherByRows) {
+TEST(ItemRuns, MayShareWhatTheyRead) {
+  std::vector<AttentionItem> items = {item(0, 5, 9), item(1, 5, 9), item(2, 5, 9)};
+  for (AttentionItem& one : items) one.q = 0;
+  EXPECT_EQ(item_runs(call_of(items, false), {10}).size(), 1u) << "a batch stride of 0: one q for all";
+}
+
+// Of `rows` each, from row `place` on.
+std::vector<AttentionItem> packed_items(std::initializer_list<std::pair<int, int>> rows_and_places) {
   std::vector<AttentionItem> items;
-  for (const auto& [rows, place] : {std::pair{5, 0}, {7, 5}, {2, 12}})
+  for (const auto& [rows, place] : rows_and_places)
     items.push_back({.index = 0,
                      .queries = rows,
                      .keys = rows,
@@ -95,12 +102,37 @@ TEST(ItemRuns, PackedItemsFollowEachOtherByRows) {
                      .v = 128 * place,
                      .out = 128 * place,
                      .lse = 2 * place});
-  const std::pmr::vector<ItemRun> found = item_runs(call_of(items, true), 10);
+  return items;
+}
+
+TEST(ItemRuns, PackedItemsFollowEachOtherByRows) {
+  const std::vector<AttentionItem> items = packed_items({{5, 0}, {7, 5}, {2, 12}});
+  const std::pmr::vector<ItemRun> found = item_runs(call_of(items, true), {10});
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].query_starts, (std::pmr::vector<int>{0, 5, 12}));
   EXPECT_EQ(found[0].query_lengths, (std::pmr::vector<int>{5, 7, 2}));
   EXPECT_EQ(found[0].query_rows, 14);
-  EXPECT_EQ(item_runs(call_of(items, true), 2).size(), 2u);
+  EXPECT_EQ(item_runs(call_of(items, true), {2}).size(), 2u);
+}
+
+TEST(ItemRuns, PackedRunsEndWhereTheirRowsAndThoseBetweenAreTooMany) {
+  const std::vector<AttentionItem> items = packed_items({{5, 0}, {5, 1000}, {5, 1005}});
+  EXPECT_EQ(item_runs(call_of(items, true), {.places = 3}).size(), 1u);
+  const std::pmr::vector<ItemRun> found = item_runs(call_of(items, true), {.places = 3, .rows = 15});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].query_rows, 5);
+  EXPECT_EQ(found[1].query_starts, (std::pmr::vector<int>{0, 5}));
+  EXPECT_EQ(item_runs(call_of(items, true), {.places = 3, .rows = 4}).size(), 3u) << "one item always goes";
+}
+
+TEST(ItemRuns, PackedItemsNeedNoRowStrideWhereNothingLiesBetween) {
+  const std::vector<AttentionItem> items = packed_items({{1, 0}, {1, 0}});
+  stof::AttentionCall call = call_of(items, true);
+  for (AttentionStrides* strides : {&call.q_strides, &call.k_strides, &call.v_strides, &call.out_strides})
+    strides->row = 0;
+  const std::pmr::vector<ItemRun> found = item_runs(call, {10});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].query_starts, (std::pmr::vector<int>{0, 0}));
 }
 
 TEST(ItemRuns, ClassesOfEvenItemsAreOneRun) {
@@ -112,9 +144,9 @@ TEST(ItemRuns, ClassesOfEvenItemsAreOneRun) {
       items.push_back(one);
     }
   stof::AttentionCall call = call_of(items, false);
-  EXPECT_FALSE(class_run(call)) << "its items are of one class";
+  EXPECT_FALSE(class_run(call, 6)) << "its items are of one class";
   call.residues = 3;
-  const std::optional<ItemRun> run = class_run(call);
+  const std::optional<ItemRun> run = class_run(call, 6);
   ASSERT_TRUE(run);
   EXPECT_EQ(run->places, 2);
   EXPECT_EQ(run->count, 6u);
@@ -122,6 +154,7 @@ TEST(ItemRuns, ClassesOfEvenItemsAreOneRun) {
   EXPECT_EQ((std::vector{run->q, run->k, run->v, run->out}), (std::vector<std::int64_t>{1000, 2000, 3000, 4000}));
   EXPECT_EQ((std::vector{run->q_class, run->k_class, run->v_class, run->out_class}),
             (std::vector<std::int64_t>{8, 16, 24, 32}));
+  EXPECT_FALSE(class_run(call, 5)) << "the plan has no room for the partial results of so many";
   const TileBoxes boxes = boxes_of(call, *run, {0, 2, 1, 0}, {});
   EXPECT_EQ(boxes.q.sizes[2], 3);
   EXPECT_EQ(boxes.q.strides[1], 8);
@@ -130,22 +163,22 @@ TEST(ItemRuns, ClassesOfEvenItemsAreOneRun) {
   float lse = 0;
   call.lse = &lse;
   call.lse_strides.row = 3;
-  EXPECT_TRUE(class_run(call)) << "the LSE of a class at every third place";
+  EXPECT_TRUE(class_run(call, 6)) << "the LSE of a class at every third place";
   call.lse_strides.row = 6;
-  EXPECT_FALSE(class_run(call)) << "the kernels write no other distance";
+  EXPECT_FALSE(class_run(call, 6)) << "the kernels write no other distance";
   call.lse = nullptr;
   items[3].k += 16;
-  EXPECT_FALSE(class_run(call));
+  EXPECT_FALSE(class_run(call, 6));
   items[3].k -= 16;
   items[5].queries = 3;
-  EXPECT_FALSE(class_run(call));
+  EXPECT_FALSE(class_run(call, 6));
 }
 
 // Of q 64 rows at a time, of out the 16 of a warp, of keys what the kernel says.
 TEST(TileMaps, OfStackedHeadsAreAsManyPositionsOfEach) {
   const std::vector<AttentionItem> items = {item(0, 5, 9)};
   const stof::AttentionCall call = call_of(items, false);
-  const ItemRun run = item_runs(call, 1).front();
+  const ItemRun run = item_runs(call, {1}).front();
   const auto rows_and_heads = [&](int stacked_heads) {
     const TileBoxes boxes = boxes_of(call, run, {0, 2, 1, 0}, {.keys = 96, .stacked_heads = stacked_heads});
     EXPECT_EQ(boxes.k.box[1], 96);
@@ -158,12 +191,22 @@ TEST(TileMaps, OfStackedHeadsAreAsManyPositionsOfEach) {
   EXPECT_EQ(rows_and_heads(8), (std::vector{8, 8, 8, 2}));
 }
 
+TEST(TileMaps, WithoutKeysAreOfTheQueries) {
+  const std::vector<AttentionItem> items = {item(0, 5, 0)};
+  stof::AttentionCall call = call_of(items, false);
+  call.q = call.out = reinterpret_cast<void*>(std::uintptr_t{4096});  // k and v are null
+  const TileBoxes boxes = boxes_of(call, item_runs(call, {1}).front(), {0, 2, 1, 0}, {});
+  for (const TensorBox& box : boxes.all()) EXPECT_EQ(refuses(box).value_or(""), "");
+  EXPECT_EQ(boxes.k.base, call.q);
+  EXPECT_EQ(boxes.v.sizes[1], 1);
+}
+
 TEST(TileMaps, RefuseWhatIsNotOn16Bytes) {
   const std::vector<AttentionItem> items = {item(0, 5, 9)};
   stof::AttentionCall call = call_of(items, false);
   call.q = call.k = call.v = call.out = reinterpret_cast<void*>(std::uintptr_t{4096});
   const auto refusal = [&] {
-    const ItemRun run = item_runs(call, 1).front();
+    const ItemRun run = item_runs(call, {1}).front();
     for (const TensorBox& box : boxes_of(call, run, {0, 2, 1, 0}, {}).all())
       if (const auto why = refuses(box)) return *why;
     return std::string();

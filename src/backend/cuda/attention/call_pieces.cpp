@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/base/error.h"
 #include "src/base/narrow.h"
 
 namespace stof::cuda {
@@ -23,10 +24,10 @@ void add_lengths(ItemRun& run, const AttentionItem& item) {
   run.key_lengths.push_back(narrow<int>(item.keys, "keys"));
 }
 
-// How many times `step` the item lies from `first`; -1 where it does not lie on that grid.
+// How many times `step` the item lies from `first`; -1 where it does not lie on that grid. Only `out` must lie apart.
 std::int64_t place_of(const ItemRun& step, const AttentionItem& first, const AttentionItem& item) {
-  if (step.q <= 0 || (item.q - first.q) % step.q != 0) return -1;
-  const std::int64_t n = (item.q - first.q) / step.q;
+  if (step.out <= 0 || (item.out - first.out) % step.out != 0) return -1;
+  const std::int64_t n = (item.out - first.out) / step.out;
   const bool even = item.q - first.q == n * step.q && item.k - first.k == n * step.k &&
                     item.v - first.v == n * step.v && item.out - first.out == n * step.out &&
                     item.lse - first.lse == n * step.lse;
@@ -60,21 +61,23 @@ ItemRun spaced_run(const stof::AttentionCall& call, std::span<const AttentionIte
   return run;
 }
 
-// Rows between two offsets; -1 when they are not whole rows apart.
+// Rows between two offsets; -1 when they are not whole rows apart. An item that is alone needs no stride.
 std::int64_t rows_between(std::int64_t from, std::int64_t to, std::int64_t row) {
+  if (from == to) return 0;
   return row > 0 && to >= from && (to - from) % row == 0 ? (to - from) / row : -1;
 }
 
-ItemRun packed_run(const stof::AttentionCall& call, std::size_t begin, std::int64_t most) {
+ItemRun packed_run(const stof::AttentionCall& call, std::size_t begin, const MostOfRun& most) {
   const AttentionItem& first = call.items[begin];
   ItemRun run = empty_run(call, begin);
-  for (; begin + run.count < call.items.size() && run.places < most; ++run.count) {
+  for (; begin + run.count < call.items.size() && run.places < most.places; ++run.count) {
     const AttentionItem& item = call.items[begin + run.count];
     const std::int64_t q = rows_between(first.q, item.q, call.q_strides.row);
     const std::int64_t k = rows_between(first.k, item.k, call.k_strides.row);
     if (q < 0 || k < 0 || rows_between(first.out, item.out, call.out_strides.row) != q ||
         rows_between(first.v, item.v, call.v_strides.row) != k)
       break;
+    if (run.places > 0 && q + item.queries > most.rows) break;
     add_lengths(run, item);
     run.query_starts.push_back(narrow<int>(q, "rows of a packed batch"));
     run.key_starts.push_back(narrow<int>(k, "keys of a packed batch"));
@@ -107,20 +110,22 @@ std::vector<HeadRun> head_runs(std::span<const int> groups, std::int64_t heads_p
   return runs;
 }
 
-std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, std::int64_t most) {
+std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, const MostOfRun& most) {
   std::pmr::vector<ItemRun> runs(call.memory);
-  for (std::size_t begin = 0; begin < call.items.size(); begin += runs.back().count)
-    runs.push_back(call.packed ? packed_run(call, begin, most) : spaced_run(call, call.items, begin, most));
+  for (std::size_t begin = 0; begin < call.items.size(); begin += runs.back().count) {
+    runs.push_back(call.packed ? packed_run(call, begin, most) : spaced_run(call, call.items, begin, most.places));
+    STOF_CHECK(runs.back().count > 0);
+  }
   return runs;
 }
 
-std::optional<ItemRun> class_run(const stof::AttentionCall& call) {
+std::optional<ItemRun> class_run(const stof::AttentionCall& call, std::int64_t most) {
   const auto classes = static_cast<std::size_t>(call.residues);
   const std::size_t count = call.items.size() / classes;
   if (classes < 2 || call.packed || count * classes != call.items.size()) return std::nullopt;
   // The kernels write the LSE of a class at every residues-th place.
   if (call.lse != nullptr && call.lse_strides.row != call.residues) return std::nullopt;
-  ItemRun run = spaced_run(call, call.items.first(count), 0, static_cast<std::int64_t>(count));
+  ItemRun run = spaced_run(call, call.items.first(count), 0, most / call.residues);
   if (run.count != count) return std::nullopt;
   const AttentionItem &first = call.items[0], &second = call.items[count];
   run.residues = call.residues;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call, cut into what one launch can take: items at even distances or one after another, heads that share a mask.
 #pragma once
+#include <limits>
 #include <memory_resource>
 #include <optional>
 #include <span>
@@ -33,11 +34,21 @@ struct ItemRun {
   std::pmr::vector<int> query_lengths = {}, key_lengths = {}, query_starts = {}, key_starts = {};
 };
 
-// Runs of at most `most` places, in the call's memory. `call.packed` decides which of the two forms they have.
-std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, std::int64_t most);
+// What a plan has room for in one launch. A packed run counts the rows between its items, which other plans have.
+struct MostOfRun {
+  std::int64_t places;
+  std::int64_t rows = std::numeric_limits<std::int64_t>::max();
+};
 
-// All items of a call of residue classes as one run, each item with its classes; nothing where they do not lie so.
-std::optional<ItemRun> class_run(const stof::AttentionCall& call);
+// Runs in the call's memory. `call.packed` decides which of the two forms they have.
+std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, const MostOfRun& most);
+
+// All items of a call of residue classes as one run, each item with its classes; nothing where they do not lie so, and
+// where they are more than `most`, a class of an item counting as one.
+std::optional<ItemRun> class_run(const stof::AttentionCall& call, std::int64_t most);
+
+// By tiles a score is capped with an error of 2^-22 of the cap; row_attention caps with full accuracy.
+inline constexpr float kMostTiledCap = 1024;
 
 // What the kernels multiply scores with, as the AttentionCall of kernels/shared has it.
 struct ScoreScale {

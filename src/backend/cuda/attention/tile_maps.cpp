@@ -45,15 +45,29 @@ TileBoxes boxes_of(const stof::AttentionCall& call, const ItemRun& items, const 
   const auto from = [](std::int64_t item, std::int64_t head, const AttentionStrides& strides) {
     return item + head * strides.head;
   };
-  return {.q = box_of(call, items,
-                      {"q", call.q, from(first.q, heads.first, call.q_strides), items.q, items.q_class,
-                       items.query_rows, heads.count, call.q_strides, positions, rows.stacked_heads}),
-          .k = box_of(call, items,
-                      {"k", call.k, from(first.k, kv_head, call.k_strides), items.k, items.k_class, items.key_rows,
-                       kv_heads, call.k_strides, rows.keys}),
-          .v = box_of(call, items,
-                      {"v", call.v, from(first.v, kv_head, call.v_strides), items.v, items.v_class, items.key_rows,
-                       kv_heads, call.v_strides, rows.keys}),
+  const Part q{"q",
+               call.q,
+               from(first.q, heads.first, call.q_strides),
+               items.q,
+               items.q_class,
+               items.query_rows,
+               heads.count,
+               call.q_strides,
+               positions,
+               rows.stacked_heads};
+  const Part k{"k",      call.k,         from(first.k, kv_head, call.k_strides),
+               items.k,  items.k_class,  items.key_rows,
+               kv_heads, call.k_strides, rows.keys};
+  const Part v{"v",      call.v,         from(first.v, kv_head, call.v_strides),
+               items.v,  items.v_class,  items.key_rows,
+               kv_heads, call.v_strides, rows.keys};
+  // Without keys nothing is loaded, k and v may be anywhere, and a map must have a row: one of q stands in.
+  Part none = q;
+  none.rows = 1, none.box_rows = rows.keys, none.box_heads = 1;
+  const bool has_keys = items.key_rows > 0;
+  return {.q = box_of(call, items, q),
+          .k = box_of(call, items, has_keys ? k : none),
+          .v = box_of(call, items, has_keys ? v : none),
           .out = box_of(call, items,
                         {"out", call.out, from(first.out, heads.first, call.out_strides), items.out, items.out_class,
                          items.query_rows, heads.count, call.out_strides, out_positions, kOut / out_positions})};

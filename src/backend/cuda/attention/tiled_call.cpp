@@ -67,10 +67,16 @@ TiledCall::TiledCall(const TiledMask& mask, const stof::AttentionCall& call, Tog
       mixed_(together.heads),
       items_(call.memory) {
   const bool on_device = mask.blocks == nullptr, one_by_one = by_item_ && !(on_device && consecutive(call.items));
-  std::optional<ItemRun> classes = together.classes && !by_item_ ? class_run(call) : std::nullopt;
+  std::optional<ItemRun> classes = together.classes && !by_item_ ? class_run(call, mask.shape.batch) : std::nullopt;
   if (call.device_items.count > 0) items_.push_back(device_run(call.device_items));
   else if (classes && as_planned(*classes) && classes->places <= kMostInGrid) items_.push_back(std::move(*classes));
-  else items_ = item_runs(call, one_by_one ? 1 : std::min(mask.shape.batch, kMostInGrid));
+  else items_ = item_runs(call, most_of_run(one_by_one));
+}
+
+MostOfRun TiledCall::most_of_run(bool one_by_one) const {
+  MostOfRun most{.places = one_by_one ? 1 : std::min(mask_.shape.batch, kMostInGrid)};
+  if (call_.lse != nullptr && call_.lse_strides.row != 1) most.rows = mask_.shape.batch * mask_.shape.queries;
+  return most;
 }
 
 std::int64_t TiledCall::item_of(const ItemRun& run) const { return by_item_ ? call_.items[run.first].index : 0; }

@@ -29,6 +29,7 @@ class TiledCall {
   struct Piece;
   template <class Visit>
   bool all_boxes(const Visit& visit) const;
+  MostOfRun most_of_run(bool one_by_one) const;
   std::span<const HeadRun> heads_of(const ItemRun& run) const;
   std::int64_t item_of(const ItemRun& run) const;
   bool as_planned(const ItemRun& run) const;
