@@ -20,7 +20,7 @@ struct StreamArrangement {
 };
 
 // The first slot of a split row block is 16 bits of its items.
-inline constexpr int kMostSlots = 1 << 16;
+inline constexpr int kMostSlots = 1 << 16, kMostSplits = 64;
 
 // One mask of the layout, or all heads of an item (mixed_heads.h): a stretch of items, dearest first.
 struct StreamGroup {

@@ -12,7 +12,7 @@
 namespace stof::cuda {
 namespace {
 
-constexpr int kPieceKeys = KeyPieces::kKeys, kMostSplits = 64, kMostSlots = 1 << 16;
+constexpr int kPieceKeys = KeyPieces::kKeys;
 
 class GatherArranger {
  public:
@@ -71,6 +71,7 @@ class GatherArranger {
     const int first = static_cast<int>(out_.units.size()) / (how_.pieces + 1);
     const int units = std::max(1, (static_cast<int>(starts.size()) + how_.pieces - 1) / how_.pieces);
     for (int unit = 0; unit < units; ++unit) add_unit(bits, starts, unit * how_.pieces);
+    check_countable("numbers in its units", out_.units.size());
     const int splits = splits_of(units, added);
     for (int i = 0; i < splits; ++i) {
       const int begin = units * i / splits, end = units * (i + 1) / splits;

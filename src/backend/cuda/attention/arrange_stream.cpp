@@ -10,7 +10,7 @@
 namespace stof::cuda {
 namespace {
 
-constexpr int kMostParts = 4, kMostSplits = 64;
+constexpr int kMostParts = 4;
 
 // What a 64-row part needs of a tile.
 struct PartOfTile {
@@ -209,6 +209,7 @@ class StreamArranger {
     order_tiles(group, block);
     const int step_ints = how_.tiles * (1 + how_.parts), first = static_cast<int>(out_.steps.size()) / step_ints;
     add_steps();
+    check_countable("numbers in its steps", out_.steps.size());
     const int steps = tile_count() / how_.tiles, splits = splits_of(steps, added);
     for (int i = 0; i < splits; ++i) {
       const int begin = steps * i / splits, end = steps * (i + 1) / splits;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "src/backend/cuda/attention/register_order.h"
+#include "src/base/narrow.h"
 #include "src/mask/cell_scan.h"
 
 namespace stof::cuda {

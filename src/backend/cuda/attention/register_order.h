@@ -3,11 +3,13 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <limits>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "src/base/error.h"
 #include "src/base/hash.h"
-#include "src/base/narrow.h"
 
 namespace stof::cuda {
 
@@ -30,6 +32,13 @@ inline TileWords in_register_order(const TileRows& rows) {
   return words;
 }
 
+// Kernels count the numbers of a mask's lists, and the words of its patterns, in 32 bits.
+inline void check_countable(std::string_view what, std::size_t count) {
+  constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<int>::max());
+  if (count > kMost)
+    fail(ErrorKind::unsupported, "attention: the mask has {} {}; accepted on CUDA: at most {}", count, what, kMost);
+}
+
 // Patterns of so many tiles each, found by content.
 class PatternPool {
  public:
@@ -41,7 +50,8 @@ class PatternPool {
     for (auto it = first; it != last; ++it)
       if (std::equal(pattern.begin(), pattern.end(), words_.begin() + static_cast<std::ptrdiff_t>(size_) * it->second))
         return it->second;
-    const auto index = narrow<int>(words_.size() / size_, "number of distinct mask patterns");
+    check_countable("words in distinct patterns of tiles", words_.size() + size_);
+    const auto index = static_cast<int>(words_.size() / size_);
     words_.insert(words_.end(), pattern.begin(), pattern.end());
     by_hash_.emplace(hash, index);
     return index;
