@@ -236,7 +236,7 @@ struct DecodeBlock {
     const int count = share.cta_of(start + task.units - 1) - first + 1;
     __syncthreads();
     if (thread == 0) {
-      shared.last = arrive(p.arrivals + first) == count - 1;
+      shared.last = add_and_order(p.arrivals + first, 1) == count - 1;
       if (shared.last) p.arrivals[first] = 0;
     }
     __syncthreads();

@@ -99,14 +99,6 @@ struct PartSum {
   }
 };
 
-// Counts arrivals by one thread, behind a barrier of its CTA: what the CTAs that came before wrote is then visible
-// behind the next barrier. Needs reads that do not stop at the L1 cache.
-__device__ __forceinline__ int arrive(int* counter) {
-  int before;
-  asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
-  return before;
-}
-
 // Four columns of an output row, and its logarithm where they are the first.
 template <class Element>
 __device__ __forceinline__ void write_columns(unsigned short* row, float* lse, int column, const RowPart& part,

@@ -197,16 +197,6 @@ struct GatherBlock {
     named_barrier<1, Traits::kThreads>();
   }
 
-  __device__ __forceinline__ void issue_q_k() {
-    const u32 q = descriptor(shared_address(shared.q)), k = descriptor(shared_address(shared.k));
-    matmul_fence();
-#pragma unroll
-    for (int i = 0; i < kHeadDim / 16; ++i)
-      Wgmma<Element, kKeys>::shared(scores, q + i / 4 * (64 * kRowBytes / 16) + i % 4 * 2,
-                                    k + i / 4 * (Traits::kBoxBytes / 16) + i % 4 * 2, i != 0);
-    matmul_commit();
-  }
-
   // Scores to weights; what came before is rescaled where a maximum grew.
   __device__ __forceinline__ void weigh_unit() {
     if (unit.first) {
@@ -224,7 +214,8 @@ struct GatherBlock {
   __device__ __forceinline__ bool process(u32 parity) {
     unit = next;
     barrier_wait(shared_address(&shared.qk_full), parity);
-    issue_q_k();
+    issue_scores<Element, kHeadDim, kKeys>(scores, descriptor(shared_address(shared.q)),
+                                           descriptor(shared_address(shared.k)));
     read_words();
     if constexpr (Traits::kRagged) clear_values(parity);
     const bool more = find_next();
