@@ -16,7 +16,7 @@
 namespace stof {
 namespace {
 
-constexpr float kCaps[] = {20.f, 30.f, 50.f};
+constexpr float kCaps[] = {20.f, 30.f, 50.f, 1e6f};
 constexpr float kDeviations[] = {1.f, 6.f, 45.f};  // of the scores
 constexpr double kMostOfLse = 1e-3;
 

@@ -76,6 +76,22 @@ bool is_aligned(const stof::AttentionCall& call) {
                      [](const AttentionItem& item) { return all_whole(kElements, item.q, item.k, item.v, item.out); });
 }
 
+int chunks_of(const DecodeMask& mask, std::int64_t queries) {
+  const auto rows = narrow<int>(mask.sets.most_heads * queries, "rows of a key head");
+  return (rows + kRows.back() - 1) / kRows.back();
+}
+
+// Why the kernel does not take a call, which then goes row by row; null: it does.
+const char* why_by_rows(const DecodeMask& mask, const stof::AttentionCall& call) {
+  // The kernel takes the maximum of unscaled scores, which is that of scaled ones for positive factors.
+  if (!std::isfinite(call.scale) || call.scale <= 0) return "a positive scale";
+  if (call.softcap > kMostTiledCap) return "a softcap of at most 1024";
+  if (!is_aligned(call)) return "tensors and strides at multiples of 16 bytes";
+  if (call.device_items.count > 0) return "lengths of keys alone";
+  const std::int64_t tasks = std::int64_t{mask.sets.sets} * chunks_of(mask, mask.shape.queries);
+  return tasks > DecodeParams::kMostTasks ? "fewer heads with masks of their own" : nullptr;
+}
+
 class Launcher {
  public:
   Launcher(const DecodeMask& mask, const stof::AttentionCall& call, Workspace& workspace)
@@ -84,7 +100,7 @@ class Launcher {
     for (const AttentionItem& item : call.items) queries = std::max(queries, item.queries);
     const auto rows = narrow<int>(mask.sets.most_heads * queries, "rows of a key head");
     while (variant_ + 1 < kRows.size() && kRows[variant_] < rows) ++variant_;
-    chunks_ = (rows + kRows[variant_] - 1) / kRows[variant_];
+    chunks_ = chunks_of(mask, queries);
   }
 
   void run() {
@@ -168,7 +184,7 @@ Refusal decode_refuses(const AttentionProblem& problem, const DeviceCaps& caps) 
   if (s.dtype != DType::f16 && s.dtype != DType::bf16)
     return fmt::format("it takes f16 and bf16, not {}", name_of(s.dtype));
   if (s.head_dim % 8 != 0)
-    return fmt::format("head_dim {} is not a multiple of 8, which the copy engine needs", s.head_dim);
+    return fmt::format("head_dim {} is not a multiple of 8: it copies 16 bytes at a time", s.head_dim);
   if (s.queries == 0 || s.keys == 0) return "there are no queries or no keys to load";
   if (s.heads > DecodeParams::kMostTasks)
     return fmt::format("{} heads are more than {}", s.heads, DecodeParams::kMostTasks);
@@ -188,8 +204,7 @@ std::vector<AttentionPlan> decode_candidates(const AttentionProblem& problem, co
   plan.predicted_us = predict_decode(problem, pricing_of(caps));
   plan.reason =
       "the queries of all heads of a key head at once, their keys in rows or pages shared out over all CTAs; tensors "
-      "off "
-      "16 bytes go to row_attention";
+      "off 16 bytes go to row_attention";
   return {plan};
 }
 
@@ -231,12 +246,9 @@ void run_decode(const AttentionPlan&, const ArrangedMask& arranged, const stof::
   const auto& mask = *static_cast<const DecodeMask*>(arranged.get());
   check_addresses(call, device);
   if (call.workspace != nullptr) check_address(device, "workspace", call.workspace);
-  // The kernel takes the maximum of unscaled scores, which is that of scaled ones for positive factors.
-  const bool ordinary = std::isfinite(call.scale) && call.scale > 0;
-  if (!ordinary || !is_aligned(call) || call.device_items.count > 0) {
+  if (const char* const why = why_by_rows(mask, call)) {
     if (call.device_lengths != nullptr)
-      fail(ErrorKind::unsupported,
-           "attention: lengths on the device need a positive scale, and tensors and strides at multiples of 16 bytes");
+      fail(ErrorKind::unsupported, "attention: lengths on the device need {} here", why);
     return launch_rows(*mask.rows, call);
   }
   const auto stream = static_cast<StreamHandle>(call.stream);

@@ -140,9 +140,11 @@ void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Dev
   // The kernels take the maximum of unscaled scores, which is that of scaled ones for positive factors.
   const bool ordinary = std::isfinite(call.scale) && call.scale > 0;
   const bool in_pages = call.pages.table != nullptr, alone = mask.blocks == nullptr;
-  if (!ordinary || in_pages) {
+  if (!ordinary || in_pages || call.softcap > kMostTiledCap) {
     if (alone)
-      fail_alone(in_pages ? "the keys are in pages" : fmt::format("scale = {}, which is not above 0", call.scale));
+      fail_alone(in_pages    ? "the keys are in pages"
+                 : !ordinary ? fmt::format("scale = {}, which is not above 0", call.scale)
+                             : fmt::format("softcap = {}, which is above {}", call.softcap, kMostTiledCap));
     return launch_rows(*mask.blocks, call);
   }
   const bool arranged = mask.kernel != nullptr;
