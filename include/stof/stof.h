@@ -131,9 +131,8 @@ stof_status stof_plan_update(const stof_plan* plan, const stof_table_contents* c
 
 /* ---- About plans ---- */
 
-/* Makes, if it has to, what items of so many queries and keys need. A new plan has it for items that end at the same
- * position as the longest and for shorter ones with as many queries as keys; other distances between the numbers of
- * queries and keys, and lengths when the mask depends on them (docs/masks.md), are prepared here. */
+/* Makes, if it has to, what items of so many queries and keys need. A new plan serves items of which keys - queries is
+ * no less than planned; others, and lengths when the mask depends on them (docs/masks.md), are prepared here. */
 stof_status stof_plan_prepare(stof_plan* plan, int64_t queries, int64_t keys);
 
 /* JSON on one line, keys as in `stof plan --json`. Valid as long as the plan; NULL for NULL. */
@@ -204,8 +203,9 @@ typedef struct stof_call {
 
 /* out = softmax(scale * q k^T, over the allowed keys) v. On CUDA it returns when the work is on the stream, and can be
  * recorded into a graph: it allocates no device memory, except for a stream that is new to the plan and brings no
- * workspace. On the CPU it returns when out is written. A call like an earlier one allocates nothing on the host. Rows
- * without an allowed key give 0 and an LSE of -inf; rows past an item's length are not written. */
+ * workspace. On the CPU it returns when out is written. A call like an earlier one allocates nothing on the host, but
+ * on the CPU for pages and for lists of the device. Rows without an allowed key give 0 and an LSE of -inf; rows past an
+ * item's length are not written. */
 stof_status stof_plan_run(const stof_plan* plan, const stof_call* call);
 
 #ifdef __cplusplus

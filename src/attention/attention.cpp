@@ -57,9 +57,6 @@ struct Attention::State {
   // The lengths of the plan of its own that an item needs; nothing when the first plan has its positions.
   std::optional<Lengths> lengths_of(const AttentionItem& item, bool on_device) const {
     if (item.keys == 0) return std::nullopt;
-    if (by_length && on_device)
-      fail(ErrorKind::invalid_argument,
-           "attention: lengths on the device with a mask that depends on length; accepted: kv_lengths");
     if (by_length) {
       if (item.queries == shape.queries && item.keys == shape.keys) return std::nullopt;
       return Lengths{item.queries, item.keys};
@@ -68,6 +65,13 @@ struct Attention::State {
     if (first >= shape.keys - shape.queries) return std::nullopt;
     // Decoding an item shorter than planned, for one: a layout over every position that could come.
     return Lengths{first < 0 ? shape.keys + shape.queries : shape.keys, shape.keys};
+  }
+
+  // The plan of such a mask is made for the lengths, by the host.
+  void check_lengths_known(const AttentionArguments& arguments) const {
+    if (by_length && arguments.device_kv_lengths)
+      fail(ErrorKind::invalid_argument,
+           "attention: lengths on the device with a mask that depends on length; accepted: kv_lengths");
   }
 
   // Of a call with device_lengths. Who prepared for few keys has a plan for every position; of others items that begin
@@ -280,6 +284,7 @@ std::optional<AttentionArguments> with_host_lengths(const AttentionArguments& ar
 
 void Attention::run(const AttentionArguments& arguments) const {
   const bool on_host = state_->device.backend->memory == nullptr;
+  state_->check_lengths_known(arguments);
   const std::optional<DeviceLengths> lists = on_host ? arguments.device_lengths : state_->lists_of(arguments);
   if (on_host && lists)  // what is accepted does not depend on the device
     static_cast<void>(state_->check(arguments, lists, std::pmr::get_default_resource()));

@@ -33,7 +33,7 @@ AttentionProblem fullest_problem(const TableForm& form, const AttentionShape& sh
 
 PlannedTable plan_table(const MaskTable& table, const Mask& limit, const AttentionShape& shape, const Device& device) {
   check_shape(shape);
-  const bool by_item = table.batch > 1 || depends_on_batch(limit);
+  const bool by_item = table.batch != 1 || depends_on_batch(limit);
   BoundMask bound(
       limit, {.queries = shape.queries, .keys = shape.keys, .batch = by_item ? shape.batch : 1, .heads = shape.heads});
   TableForm form = form_of(table, bound, shape.kv_heads);

@@ -8,6 +8,7 @@
 
 #include "src/backend/cuda/driver/api.h"
 #include "stof/attention.h"
+#include "tests/attention/problem.h"
 #include "tests/expect_error.h"
 
 namespace stof {
@@ -168,6 +169,17 @@ TEST(RunMessages, NameTheLength) {
                "attention: cu_kv has 3 offsets from 1 to 3; accepted: batch + 1 offsets from 0 to at most 8");
   EXPECT_ERROR(run_with(packed(fine, std::vector<std::int32_t>{0, 8})), kInvalid,
                "attention: cu_q has 3 offsets; cu_kv has 2");
+}
+
+// On the CPU, too, where they could be read.
+TEST(RunMessages, LengthsOnTheDeviceThatThePlanIsMadeFor) {
+  const Problem problem({.shape = {.queries = 64, .keys = 64, .head_dim = 8},
+                         .q_lengths = {},
+                         .kv_lengths = {64},
+                         .lengths_on_device = true},
+                        1);
+  EXPECT_ERROR(Attention(bigbird(8, 1, 3, 1, 2), problem.what().shape, open_device("cpu")).run(problem.arguments()),
+               kInvalid, "attention: lengths on the device with a mask that depends on length; accepted: kv_lengths");
 }
 
 TEST(RunMessages, ItemsPastAMaskThatDiffersByItem) {

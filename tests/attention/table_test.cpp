@@ -137,6 +137,12 @@ TEST_P(Table, SaysWhatItCannotDo) {
                "and 128");
 }
 
+TEST(TableMessages, NameEveryNumberOfItems) {
+  const AttentionShape shape{.batch = 3, .queries = 64, .keys = 64, .head_dim = 64};
+  EXPECT_ERROR(Attention({.batch = 0, .width = 1}, all(), shape, open_device("cpu")), ErrorKind::invalid_argument,
+               "table: batch = 0; accepted here: 1, 3");
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Table, testing::Values("cpu", "cuda"), [](const auto& the) { return the.param; });
 
 class TableOnCuda : public testing::Test {
