@@ -54,7 +54,9 @@ stof_status stof_mask_and(const stof_mask* a, const stof_mask* b, stof_mask** ma
 stof_status stof_mask_or(const stof_mask* a, const stof_mask* b, stof_mask** mask);
 stof_status stof_mask_not(const stof_mask* a, stof_mask** mask);
 
-/* As stof_mask_parse reads it, arrays as fingerprints of their contents. Valid as long as the mask; NULL for NULL. */
+/* As stof_mask_parse reads it with the same folder: an array from a file is written by its file's name as it was given.
+ * One from memory is # and a fingerprint of its contents, which is not read. Valid as long as the mask; NULL for NULL.
+ */
 const char* stof_mask_text(const stof_mask* mask);
 
 void stof_mask_destroy(stof_mask* mask); /* NULL: nothing happens */

@@ -56,7 +56,10 @@ class Symbol {
   // Converts, so that q % 4 is written as it is.
   template <std::integral T>
   Symbol(T constant)  // NOLINT(google-explicit-constructor)
-      : Symbol(WhereOp::constant, static_cast<std::int64_t>(constant)) {}
+      : Symbol(WhereOp::constant, static_cast<std::int64_t>(constant)) {
+    if constexpr (std::is_unsigned_v<T> && sizeof(T) >= sizeof(std::int64_t))
+      if (steps_[0].value < 0) refuse(constant);
+  }
   explicit Symbol(WhereOp index) : Symbol(index, 0) {}
 
   const std::vector<WhereStep>& steps() const { return steps_; }
@@ -67,6 +70,7 @@ class Symbol {
   friend Symbol apply(WhereOp op, Symbol a, const Symbol& b);
 
  private:
+  [[noreturn]] static void refuse(std::uint64_t constant);
   Symbol(WhereOp op, std::int64_t value) : steps_{{op, value}}, is_truth_(value == 0 || value == 1) {
     is_truth_ = is_truth_ && op == WhereOp::constant;
   }

@@ -32,6 +32,15 @@ void append_bits(std::vector<Interval>& row, std::int64_t key, std::uint64_t wor
   }
 }
 
+// With `more` intervals.
+void check_size(const RowLayout& layout, std::size_t more, std::uint64_t most_bytes) {
+  const std::size_t intervals = layout.intervals.size() + more;
+  if (intervals > kMostIntervals)
+    fail(ErrorKind::unsupported, "the layout has more than {} intervals; use the block-wise layout", kMostIntervals);
+  if (intervals * sizeof(Interval) + layout.row_begin.size() * sizeof(layout.row_begin[0]) > most_bytes)
+    fail(ErrorKind::unsupported, "the layout takes more than {} bytes; use the block-wise layout", most_bytes);
+}
+
 void pack_group(const BoundMask& mask, int group, std::uint64_t most_bytes, RowLayout& layout) {
   CellScan scan(mask, kCell);
   std::vector<Interval> row;
@@ -46,12 +55,9 @@ void pack_group(const BoundMask& mask, int group, std::uint64_t most_bytes, RowL
         else append_bits(row, keys.begin, scan.bits(run)[static_cast<std::size_t>(r)]);
       }
       layout.row_begin.push_back(static_cast<std::int64_t>(layout.intervals.size()));
+      check_size(layout, row.size(), most_bytes);
       layout.intervals.insert(layout.intervals.end(), row.begin(), row.end());
     }
-    if (layout.intervals.size() > kMostIntervals)
-      fail(ErrorKind::unsupported, "the layout has more than {} intervals; use the block-wise layout", kMostIntervals);
-    if (layout.intervals.size() * sizeof(Interval) + layout.row_begin.size() * sizeof(layout.row_begin[0]) > most_bytes)
-      fail(ErrorKind::unsupported, "the layout takes more than {} bytes; use the block-wise layout", most_bytes);
   }
   layout.row_begin.push_back(static_cast<std::int64_t>(layout.intervals.size()));
 }

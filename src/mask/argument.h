@@ -34,7 +34,7 @@ template <class... Args>
 
 // Elements of a list, at most: the text of the mask then stays below kMaxText.
 inline constexpr std::size_t kMaxElements = std::size_t{1} << 22;
-inline constexpr std::size_t kMaxSegments = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxSegments = 1'000'000;
 
 inline void check_elements(std::string_view what, std::size_t count, std::size_t most = kMaxElements) {
   if (count > most) fail_argument({}, "{}: {} elements; accepted: at most {}", what, count, most);

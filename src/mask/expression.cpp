@@ -53,18 +53,21 @@ Mask combine(std::vector<Mask> masks) {
 
 Mask make_mask(Term term) {
   int depth = 1;
-  std::size_t text = 0;
+  std::size_t text = 0, terms = 0;
   const auto add = [&](const MaskNode& child) {
     depth = std::max(depth, child.depth + 1);
     text += child.canonical.size();
+    terms += child.terms;
   };
   std::visit([&](const auto& kind) { visit_children(kind, add); }, term);
   if (depth > kMaxDepth)
     fail(ErrorKind::invalid_argument, "mask is nested {} deep; accepted: at most {}", depth, kMaxDepth);
   if (text > kMaxText)
     fail(ErrorKind::invalid_argument, "mask whose text has {} bytes; accepted: at most {}", text, kMaxText);
+  if (depth == 1 || std::holds_alternative<term::Select>(term)) ++terms;
+  if (terms > kMaxTerms) fail(ErrorKind::invalid_argument, "mask of {} terms; accepted: at most {}", terms, kMaxTerms);
   std::string canonical = std::visit([](const auto& kind) { return kind.print(ArrayNames::canonical); }, term);
-  return Mask(std::make_shared<const MaskNode>(MaskNode{std::move(term), std::move(canonical), depth}));
+  return Mask(std::make_shared<const MaskNode>(MaskNode{std::move(term), std::move(canonical), depth, terms}));
 }
 
 std::string print(const Mask& mask, ArrayNames names) {

@@ -24,11 +24,10 @@ using Term = std::variant<term::All, term::None, term::Causal, term::Window, ter
                           term::RandomBlocks, term::BigBird, term::Tree, term::Bits, term::Natten, term::Where,
                           term::And, term::Or, term::Not, term::Select>;
 
-// Deeper trees are refused: evaluation recurses, with a scratch row of words on each level.
+// Deeper trees are refused: evaluation recurses, with a scratch row of words on each level. As many parentheses, !,
+// heads() and batch() may be inside each other in a text, which has no more of them than its tree has levels.
 inline constexpr int kMaxDepth = 150;
-// Parentheses, !, heads() and batch() inside each other in a text; each makes at most two levels of the tree.
-inline constexpr int kMaxNesting = 64;
-// Terms of one text.
+// Terms of one text, and of the text of a tree.
 inline constexpr std::size_t kMaxTerms = std::size_t{1} << 16;
 // Bytes of a text, and of the text of a tree: one whose branches share their parts may have 2^depth of them.
 inline constexpr std::size_t kMaxText = std::size_t{64} << 20;
@@ -37,6 +36,7 @@ struct MaskNode {
   Term term;
   std::string canonical;  // with arrays by content: what equality, order and fingerprint look at
   int depth = 1;
+  std::size_t terms = 1;
 };
 
 // A node for a term whose arguments were checked. Throws invalid_argument when it would be nested too deep.

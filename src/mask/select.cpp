@@ -19,8 +19,8 @@ Mask select(term::SelectBy by, std::vector<Selection> selections, std::optional<
     if (first == last && (first < 0 || last >= kMaxExtent))
       fail_argument({0, element}, "{}: index {}; accepted: 0 to {}", term.name(), first, kMaxExtent - 1);
     if (first < 0 || last < first || last >= kMaxExtent)
-      fail_argument({0, element}, "{}: range {}-{}; accepted: first-last with 0 <= first <= last", term.name(), first,
-                    last);
+      fail_argument({0, element}, "{}: range {}-{}; accepted: first-last with 0 <= first <= last <= {}", term.name(),
+                    first, last, kMaxExtent - 1);
     for (std::size_t j = 0; j < i; ++j)
       if (const Selection& other = selections[j]; first <= other.last && other.first <= last)
         fail_argument({0, element}, "{}: {} is selected twice", term.name(), std::max(first, other.first));

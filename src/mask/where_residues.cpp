@@ -146,10 +146,7 @@ std::optional<std::vector<WhereStep>> where_of_class(const std::vector<WhereStep
     if (step.op == WhereOp::remainder) drop_whole_multiple(of_class, n);
   }
   std::vector<WhereStep> steps_of_class = simplify(of_class);
-  const auto unwritable = [](const WhereStep& step) {  // what text cannot say, a mask cannot have
-    return step.op == WhereOp::constant && step.value == std::numeric_limits<std::int64_t>::min();
-  };
-  if (std::any_of(steps_of_class.begin(), steps_of_class.end(), unwritable)) return std::nullopt;
+  if (!can_be_written(steps_of_class)) return std::nullopt;  // what text cannot say, a mask cannot have
   return steps_of_class;
 }
 

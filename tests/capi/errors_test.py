@@ -45,7 +45,7 @@ class Errors(unittest.TestCase):
                      lambda: STOF.mask("parse", b"bits('no.npy')", b"none"))  # fmt: skip
 
     def test_masks_nested_too_deep(self):
-        self.refused(f"mask: nested deeper than 64 levels\n  ...{'(' * 120}...\n{' ' * 65}^",
+        self.refused(f"mask: nested deeper than 150 levels\n  ...{'(' * 120}...\n{' ' * 65}^",
                      lambda: STOF.parse("(" * 10000 + "all" + ")" * 10000))  # fmt: skip
         mask = self.mask()
         with self.assertRaises(c_library.Failure) as failed:

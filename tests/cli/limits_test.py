@@ -17,7 +17,7 @@ import small_model
 
 STOF = sys.argv.pop(1)
 DEEP = "(" * 10000 + "causal" + ")" * 10000
-SHOWN = f"mask: nested deeper than 64 levels\n  ...{'(' * 120}...\n{' ' * 65}^"
+SHOWN = f"mask: nested deeper than 150 levels\n  ...{'(' * 120}...\n{' ' * 65}^"
 
 
 class Limits(unittest.TestCase):

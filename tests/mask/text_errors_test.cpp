@@ -32,7 +32,8 @@ TEST(TextErrors, Grammar) {
       {"   ", "", "expected a term, '!' or '('; got the end"},
       {"& causal", "&", "expected a term, '!' or '('; got '&'"},
       {"causal | !", "", "expected a term, '!' or '('; got the end"},
-      {"causal && all", "& all", "expected a term, '!' or '('; got '&'"},
+      {"causal && all", "& all", "'&&' is written '&'"},
+      {"causal || all", "| all", "'||' is written '|'"},
       {"(causal", "", "expected ')' after a mask in parentheses; got the end"},
       {"causal)", ")", "expected '&', '|' or the end; got ')'"},
       {"causal window(3)", "window", "expected '&', '|' or the end; got 'window'"},
@@ -42,7 +43,7 @@ TEST(TextErrors, Grammar) {
       {"causal & (window(3) | sink(1)", "", "expected ')' after a mask in parentheses; got the end"},
       {"window(3.5)", ".", "expected ')' in window(w) or window(l,r); got '.'"},
       {"window(1e3)", "e3", "expected ')' in window(w) or window(l,r); got 'e3'"},
-      {"window(-99999999999999999999)", "-", "99999999999999999999 does not fit 64 bits"},
+      {"window(-99999999999999999999)", "-", "-99999999999999999999 does not fit 64 bits"},
       {"natten(4,4,3)", ")", "expected ',' in natten(h,w,kh,kw); got ')'"},
       {"tree(3)", "3", "expected '[' in tree([parents]); got '3'"},
       {"window", "", "expected '(' in window(w) or window(l,r); got the end"},
@@ -118,7 +119,7 @@ TEST(TextErrors, Values) {
       {"heads(0-3: causal, 2: all)", "2:", "heads: 2 is selected twice"},
       {"heads(0-2: all, 1-3: none)", "1-3", "heads: 1 is selected twice"},
       {"batch(-1: causal)", "-1", "batch: index -1; accepted: 0 to 1099511627775"},
-      {"heads(3-1: causal)", "3-1", "heads: range 3-1; accepted: first-last with 0 <= first <= last"}};
+      {"heads(3-1: causal)", "3-1", "heads: range 3-1; accepted: first-last with 0 <= first <= last <= 1099511627775"}};
   for (const Refused& refused : cases) expect_refused(refused);
 }
 
@@ -162,20 +163,23 @@ TEST(TextErrors, DeepNestingIsRefused) {
     }
     return std::string("no error");
   };
-  const std::string refused = "mask: nested deeper than 64 levels\n  ";
+  const std::string refused = "mask: nested deeper than 150 levels\n ";
+  const std::string refused_in_where = "mask: nested deeper than 256 levels\n ";
   EXPECT_EQ(last_line(repeated("(", 10000) + "all" + repeated(")", 10000)), refused);
   EXPECT_EQ(last_line(repeated("!", 10000) + "all"), refused);
   EXPECT_EQ(last_line(repeated("heads(*:", 10000) + "all" + repeated(")", 10000)), refused);
-  EXPECT_EQ(last_line("where(" + repeated("(", 10000) + "q" + repeated(")", 10000) + ")"), refused);
-  EXPECT_EQ(last_line("where(" + repeated("-", 10000) + "q)"), refused);
+  EXPECT_EQ(last_line("where(" + repeated("(", 10000) + "q" + repeated(")", 10000) + ")"), refused_in_where);
+  EXPECT_EQ(last_line("where(" + repeated("-", 10000) + "q)"), refused_in_where);
   EXPECT_EQ(last_line(repeated("causal | window(1) & (", 10000) + "all" + repeated(")", 10000)), refused);
-  EXPECT_EQ(parse(repeated("(", 60) + "all" + repeated(")", 60)), all());
+  EXPECT_EQ(last_line(repeated("(", 151) + "all" + repeated(")", 151)), refused);
+  EXPECT_EQ(parse(repeated("(", 150) + "all" + repeated(")", 150)), all());
+  EXPECT_EQ(parse(repeated("(", 150) + "where(" + repeated("(", 255) + "q" + repeated(")", 406)), parse("where(q)"));
 }
 
 TEST(TextErrors, DeepNestingIsPointedAt) {
   EXPECT_ERROR(
       parse(std::string(10000, '(') + "all" + std::string(10000, ')')), ErrorKind::invalid_argument,
-      "mask: nested deeper than 64 levels\n  ..." + std::string(120, '(') + "...\n" + std::string(65, ' ') + "^");
+      "mask: nested deeper than 150 levels\n  ..." + std::string(120, '(') + "...\n" + std::string(65, ' ') + "^");
 }
 
 TEST(TextErrors, DeepTreesAreRefused) {
@@ -186,6 +190,50 @@ TEST(TextErrors, DeepTreesAreRefused) {
   };
   EXPECT_EQ(nest(kMaxDepth - 1).node().depth, kMaxDepth);
   EXPECT_ERROR(nest(10000), ErrorKind::invalid_argument, "mask is nested 151 deep; accepted: at most 150");
+}
+
+// However a tree was made, its text is read back.
+TEST(TextErrors, TextsOfTheDeepestTreesAreRead) {
+  const auto expect_read = [](Mask (*deeper)(const Mask&, std::int64_t)) {
+    Mask mask = causal();
+    std::int64_t i = 0;
+    try {
+      for (; i < 1000; ++i) mask = deeper(mask, i);
+      ADD_FAILURE() << "no limit";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("accepted: at most 150"), std::string::npos) << error.what();
+    }
+    EXPECT_GT(i, 70);
+    EXPECT_EQ(parse(mask.text()), mask) << i;
+  };
+  expect_read([](const Mask& mask, std::int64_t i) { return !(mask & window(i)); });
+  expect_read([](const Mask& mask, std::int64_t i) { return heads({{0, 0, mask}}, window(i)); });
+  expect_read([](const Mask& mask, std::int64_t i) { return i % 2 == 0 ? mask & window(i) : mask | window(i); });
+}
+
+TEST(TextErrors, TextsOfTheDeepestExpressionsAreRead) {
+  const auto expect_read = [](Symbol (*deeper)(Symbol, std::int64_t)) {
+    const auto nest = [&](std::int64_t levels) {
+      Symbol symbol(WhereOp::query);
+      for (std::int64_t i = 0; i < levels; ++i) symbol = deeper(std::move(symbol), i);
+      return where(symbol);
+    };
+    EXPECT_EQ(parse(nest(254).text()), nest(254));
+    EXPECT_ERROR(nest(256), ErrorKind::invalid_argument,
+                 "where: operations inside each other's operands on more than 256 levels");
+  };
+  expect_read([](Symbol s, std::int64_t i) { return min(std::move(s), abs(Symbol(WhereOp::key) - 64 * i)); });
+  expect_read([](Symbol s, std::int64_t i) { return (std::move(s) + i) % (1000 + i); });
+  expect_read([](Symbol s, std::int64_t) { return -std::move(s); });
+}
+
+TEST(TextErrors, SayWhatATerminalWouldObeyAsSpaces) {
+  EXPECT_ERROR(parse("causal & \x1b[31m"), ErrorKind::invalid_argument,
+               "mask: expected a term, '!' or '('; got ' '\n  causal &  [31m\n           ^");
+  EXPECT_ERROR(parse("bits(\xc2\x9b"
+                     "31m.npy)"),
+               ErrorKind::bad_file,
+               "mask: cannot read ' 31m.npy': No such file or directory\n  bits( 31m.npy)\n       ^");
 }
 
 TEST(TextErrors, LongFlatExpressionsAreFine) {

@@ -120,5 +120,12 @@ TEST(Where, RefusesWhatItCannotHold) {
                "where: more than 64 values wait for their operators; use fewer parentheses");
 }
 
+TEST(Where, ConstantsWithoutASignAreTakenAsTheyAre) {
+  const auto below = [](auto limit) { return where([=](auto, auto, auto, auto k) { return k < limit; }); };
+  EXPECT_EQ(below(std::size_t{7}), parse("where(k < 7)"));
+  EXPECT_ERROR(below(~std::uint64_t{0}), ErrorKind::invalid_argument,
+               "where: 18446744073709551615 does not fit 64 bits with a sign");
+}
+
 }  // namespace
 }  // namespace stof

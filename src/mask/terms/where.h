@@ -26,11 +26,15 @@ namespace stof {
 // Values that an expression keeps at once, and steps it takes, at most.
 inline constexpr int kWhereStack = 64;
 inline constexpr std::size_t kWhereSteps = 4096;
+// Of parentheses, signs and calls inside each other in its text, and a name or number in them.
+inline constexpr int kWhereLevels = 256;
 
 int operand_count(WhereOp op);
 Mask make_where(std::vector<WhereStep> steps);
 // Text of well-formed steps, with the parentheses that C++ needs.
 std::string print_where(const std::vector<WhereStep>& steps);
+// Whether there is a text that parse() reads.
+bool can_be_written(const std::vector<WhereStep>& steps);
 // The steps for one item and head, with what is constant computed; steps that would fail stay.
 std::vector<WhereStep> specialise(const std::vector<WhereStep>& steps, std::int64_t item, std::int64_t head);
 // The same for every item and head.

@@ -52,23 +52,40 @@ OpText text_of(WhereOp op) {
 struct Printed {
   std::string text;
   int strength;
-  std::string at_least(int wanted) const { return strength < wanted ? fmt::format("({})", text) : text; }
+  int levels = 1;  // of the reader: a number or name, and what is around it
+  Printed at_least(int wanted) const {
+    return strength < wanted ? Printed{fmt::format("({})", text), kPrimary, levels + 1} : *this;
+  }
 };
 
 Printed print_step(const WhereStep& step, std::vector<Printed>& stack) {
   const auto [text, strength] = text_of(step.op);
   const int operands = operand_count(step.op);
-  if (step.op == WhereOp::constant) return {fmt::format("{}", step.value), step.value < 0 ? kUnary : kPrimary};
+  if (step.op == WhereOp::constant && step.value < 0) return {fmt::format("{}", step.value), kUnary, 2};
+  if (step.op == WhereOp::constant) return {fmt::format("{}", step.value), kPrimary};
   if (operands == 0) return {std::string(text), strength};
   Printed last = std::move(stack.back());
   stack.pop_back();
-  if (operands == 1)
-    return strength == kPrimary ? Printed{fmt::format("{}({})", text, last.text), strength}
-                                : Printed{fmt::format("{}{}", text, last.at_least(kUnary)), strength};
-  const Printed first = std::move(stack.back());
+  if (operands == 1 && strength == kPrimary) return {fmt::format("{}({})", text, last.text), strength, last.levels + 1};
+  if (operands == 1) {
+    last = last.at_least(kUnary);
+    return {fmt::format("{}{}", text, last.text), strength, last.levels + 1};
+  }
+  Printed first = std::move(stack.back());
   stack.pop_back();
-  if (strength == kPrimary) return {fmt::format("{}({}, {})", text, first.text, last.text), strength};
-  return {fmt::format("{} {} {}", first.at_least(strength), text, last.at_least(strength + 1)), strength};
+  if (strength == kPrimary)
+    return {fmt::format("{}({}, {})", text, first.text, last.text), strength, std::max(first.levels, last.levels) + 1};
+  first = first.at_least(strength), last = last.at_least(strength + 1);
+  return {fmt::format("{} {} {}", first.text, text, last.text), strength, std::max(first.levels, last.levels)};
+}
+
+Printed print_steps(const std::vector<WhereStep>& steps) {
+  std::vector<Printed> stack;
+  for (const WhereStep& step : steps) {
+    Printed printed = print_step(step, stack);
+    stack.push_back(std::move(printed));
+  }
+  return std::move(stack.back());
 }
 
 // Refused as it grows: an expression that is joined with itself doubles.
@@ -83,13 +100,13 @@ int operand_count(WhereOp op) {
   return op <= WhereOp::logical_not ? 1 : 2;
 }
 
-std::string print_where(const std::vector<WhereStep>& steps) {
-  std::vector<Printed> stack;
-  for (const WhereStep& step : steps) {
-    Printed printed = print_step(step, stack);
-    stack.push_back(std::move(printed));
-  }
-  return stack.back().text;
+std::string print_where(const std::vector<WhereStep>& steps) { return print_steps(steps).text; }
+
+bool can_be_written(const std::vector<WhereStep>& steps) {
+  const auto unwritable = [](const WhereStep& step) {
+    return step.op == WhereOp::constant && step.value == std::numeric_limits<std::int64_t>::min();
+  };
+  return std::none_of(steps.begin(), steps.end(), unwritable) && print_steps(steps).levels <= kWhereLevels;
 }
 
 std::string term::Where::print(ArrayNames) const { return fmt::format("where({})", print_where(steps)); }
@@ -99,6 +116,10 @@ MaskTraits term::Where::traits() const {
     return std::any_of(steps.begin(), steps.end(), [&](const WhereStep& step) { return step.op == op; });
   };
   return {.batch = uses(WhereOp::item), .head = uses(WhereOp::head)};
+}
+
+void Symbol::refuse(std::uint64_t constant) {
+  fail_argument({0}, "where: {} does not fit 64 bits with a sign", constant);
 }
 
 Symbol Symbol::truth() const { return is_truth_ ? *this : *this != Symbol(0); }
@@ -133,6 +154,8 @@ Mask make_where(std::vector<WhereStep> steps) {
     if (step.op == WhereOp::constant && step.value == std::numeric_limits<std::int64_t>::min())
       fail_argument({0}, "where: {} cannot be written as text; accepted: -(2^63 - 1) to 2^63 - 1", step.value);
   }
+  if (!can_be_written(steps))
+    fail_argument({0}, "where: operations inside each other's operands on more than {} levels", kWhereLevels);
   return make_mask(term::Where{std::move(steps)});
 }
 

@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "src/mask/expression.h"
 #include "src/tensor/npy.h"
 
 namespace stof {
@@ -22,7 +23,7 @@ std::int64_t Arguments::number() {
   if (digits.empty()) cursor_.fail_here(fmt::format("expected a number {}; got {}", in_usage(), cursor_.got()));
   std::int64_t value = 0;
   if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc())
-    cursor_.fail_at(begin, fmt::format("{} does not fit 64 bits", digits));
+    cursor_.fail_at(begin, fmt::format("{}{} does not fit 64 bits", negative ? "-" : "", digits));
   return negative ? -value : value;
 }
 
@@ -111,7 +112,7 @@ Arguments::Array Arguments::array() {
 
 std::vector<Selection> Arguments::selections(std::vector<Mask>& otherwise) {
   std::vector<Selection> selections;
-  const Cursor::Nested nested(cursor_);
+  const Cursor::Nested nested(cursor_, kMaxDepth);
   places_.push_back({cursor_.place(), {}});
   cursor_.expect('(', in_usage());
   do {

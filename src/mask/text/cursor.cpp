@@ -35,6 +35,18 @@ Excerpt excerpt(std::string_view text, std::size_t place) {
   return {begin, end};
 }
 
+// Tabs would move the mark, and what a terminal obeys is not shown to it: each such character is a space.
+std::string without_controls(std::string_view text) {
+  std::string shown;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool of_two_bytes = c == 0xC2 && i + 1 < text.size() && (text[i + 1] & 0xE0) == 0x80;  // U+0080 to U+009F
+    shown += of_two_bytes || c < 0x20 || c == 0x7f ? ' ' : text[i];
+    if (of_two_bytes) ++i;
+  }
+  return shown;
+}
+
 }  // namespace
 
 Cursor::Cursor(std::string_view text) : text_(text) {
@@ -108,20 +120,18 @@ void Cursor::fail_at(std::size_t place, std::string_view message, ErrorKind kind
   const auto [begin, end] = excerpt(text_, place);
   const std::string_view dots_before = begin > 0 && text_[begin - 1] != '\n' ? "..." : "";
   const std::string_view dots_after = end < text_.size() && text_[end] != '\n' ? "..." : "";
-  std::string line = fmt::format("{}{}{}", dots_before, text_.substr(begin, end - begin), dots_after);
-  // Tabs would move the mark, and what a terminal obeys is not shown to it.
-  std::replace_if(
-      line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  const std::string line =
+      fmt::format("{}{}{}", dots_before, without_controls(text_.substr(begin, end - begin)), dots_after);
   const std::string_view passed = text_.substr(begin, place - begin);
   const auto column = static_cast<std::size_t>(
       std::count_if(passed.begin(), passed.end(), [](char c) { return !continues_character(c); }));
-  fail(kind, "mask: {}\n  {}\n  {:>{}}", message, line, '^', dots_before.size() + column + 1);
+  fail(kind, "mask: {}\n  {}\n  {:>{}}", without_controls(message), line, '^', dots_before.size() + column + 1);
 }
 
-Cursor::Nested::Nested(Cursor& cursor) : cursor_(cursor) {
-  if (++cursor.depth_ <= kMaxNesting) return;
+Cursor::Nested::Nested(Cursor& cursor, int most, int base) : cursor_(cursor) {
+  if (++cursor.depth_ - base <= most) return;
   --cursor.depth_;
-  cursor.fail_here(fmt::format("nested deeper than {} levels", kMaxNesting));
+  cursor.fail_here(fmt::format("nested deeper than {} levels", most));
 }
 
 }  // namespace stof

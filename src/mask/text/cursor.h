@@ -34,10 +34,11 @@ class Cursor {
   [[noreturn]] void fail_at(std::size_t place, std::string_view message,
                             ErrorKind kind = ErrorKind::invalid_argument) const;
 
-  // Guards recursion: `Nested deeper(cursor)` refuses more than kMaxNesting levels.
+  int depth() const { return depth_; }
+  // Guards recursion: `Nested deeper(cursor, most)` refuses more than so many levels above `base`.
   class Nested {
    public:
-    explicit Nested(Cursor& cursor);
+    Nested(Cursor& cursor, int most, int base = 0);
     ~Nested() { --cursor_.depth_; }
     Nested(const Nested&) = delete;
     Nested& operator=(const Nested&) = delete;

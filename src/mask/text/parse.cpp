@@ -126,17 +126,25 @@ Mask parse_term(Cursor& cursor, const std::filesystem::path& folder) {
 }
 
 Mask parse_factor(Cursor& cursor, const std::filesystem::path& folder) {
-  const Cursor::Nested nested(cursor);
+  if (cursor.peek() != '!' && cursor.peek() != '(') return parse_term(cursor, folder);
+  const Cursor::Nested nested(cursor, kMaxDepth);
   if (cursor.eat("!")) return !parse_factor(cursor, folder);
-  if (!cursor.eat("(")) return parse_term(cursor, folder);
+  cursor.expect('(', "before a mask");
   Mask mask = parse_expression(cursor, folder);
   cursor.expect(')', "after a mask in parentheses");
   return mask;
 }
 
+// One that is written twice, as in C++, is answered with how it is written here.
+bool eat_operator(Cursor& cursor, std::string_view symbol) {
+  if (!cursor.eat(symbol)) return false;
+  if (cursor.peek() == symbol[0]) cursor.fail_here(fmt::format("'{0}{0}' is written '{0}'", symbol));
+  return true;
+}
+
 Mask parse_conjunction(Cursor& cursor, const std::filesystem::path& folder) {
   std::vector<Mask> masks{parse_factor(cursor, folder)};
-  while (cursor.eat("&")) masks.push_back(parse_factor(cursor, folder));
+  while (eat_operator(cursor, "&")) masks.push_back(parse_factor(cursor, folder));
   return conjunction(std::move(masks));
 }
 
@@ -144,7 +152,7 @@ Mask parse_conjunction(Cursor& cursor, const std::filesystem::path& folder) {
 
 Mask parse_expression(Cursor& cursor, const std::filesystem::path& folder) {
   std::vector<Mask> masks{parse_conjunction(cursor, folder)};
-  while (cursor.eat("|")) masks.push_back(parse_conjunction(cursor, folder));
+  while (eat_operator(cursor, "|")) masks.push_back(parse_conjunction(cursor, folder));
   return disjunction(std::move(masks));
 }
 

@@ -30,7 +30,7 @@ constexpr std::array<std::span<const Operator>, 6> kLevels = {kOr, kAnd, kEqual,
 
 class WhereReader {
  public:
-  explicit WhereReader(Cursor& cursor) : cursor_(cursor) {}
+  explicit WhereReader(Cursor& cursor) : cursor_(cursor), base_(cursor.depth()) {}
 
   Symbol expression() { return level(0); }
 
@@ -53,7 +53,7 @@ class WhereReader {
   }
 
   Symbol unary() {
-    const Cursor::Nested nested(cursor_);
+    const Cursor::Nested nested(cursor_, kWhereLevels, base_);
     if (cursor_.eat("-")) return apply(WhereOp::negate, unary());
     if (cursor_.eat("!")) return apply(WhereOp::logical_not, unary());
     if (!cursor_.eat("(")) return primary();
@@ -106,6 +106,7 @@ class WhereReader {
   }
 
   Cursor& cursor_;
+  const int base_;  // levels around where()
 };
 
 }  // namespace
