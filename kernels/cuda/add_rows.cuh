@@ -10,22 +10,22 @@ namespace stof::cuda {
 
 template <class Storage, int kCount>
 __device__ __forceinline__ void activate(int activation, float (&x)[kCount]) {
-  if (activation == AddParams::kGelu) {
+  if (activation == kGelu) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) x[i] = gelu<Storage>(x[i]);
-  } else if (activation == AddParams::kGeluTanh) {
+  } else if (activation == kGeluTanh) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) x[i] = gelu_tanh(x[i]);
-  } else if (activation == AddParams::kSilu) {
+  } else if (activation == kSilu) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) x[i] = silu(x[i]);
-  } else if (activation == AddParams::kRelu) {
+  } else if (activation == kRelu) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) x[i] = relu(x[i]);
   }
 }
 
-constexpr int kAddThreads = 128, kAddRows = 4;  // rows of a CTA: what a thread keeps in flight
+constexpr int kAddThreads = AddGrid::kThreads, kAddRows = AddGrid::kRows;
 
 // Needs columns that are a multiple of Vector::kCount and addresses that are multiples of 16.
 // Grid: {rows / kAddRows, columns / (kAddThreads * Vector::kCount)}.

@@ -25,17 +25,16 @@ struct RowPair {
 // Whether what precedes the activation hands it half of its argument, which gelu takes: with a norm of x for nothing,
 // by its factors, else by the addition of the bias. A gate's two blocks have the factors in common.
 template <GemmEpilogue kEpilogue>
-constexpr bool kHalved =
-    !kEpilogue.gate && (kEpilogue.activation == GemmEpilogue::kGelu || kEpilogue.activation == GemmEpilogue::kGeluTanh);
+constexpr bool kHalved = !kEpilogue.gate && (kEpilogue.activation == kGelu || kEpilogue.activation == kGeluTanh);
 
 // Of x, or of x / 2 where that is handed over.
 template <GemmEpilogue kEpilogue, class Storage>
 __device__ __forceinline__ float activated(float x) {
   constexpr float kHalf = kHalved<kEpilogue> ? 1.f : 0.5f;
-  if constexpr (kEpilogue.activation == GemmEpilogue::kGelu) return gelu_of_half<Storage::kHasWideRange>(kHalf * x);
-  else if constexpr (kEpilogue.activation == GemmEpilogue::kGeluTanh) return gelu_tanh_of_half(kHalf * x);
-  else if constexpr (kEpilogue.activation == GemmEpilogue::kSilu) return silu(x);
-  else if constexpr (kEpilogue.activation == GemmEpilogue::kRelu) return relu(x);
+  if constexpr (kEpilogue.activation == kGelu) return gelu_of_half<Storage::kHasWideRange>(kHalf * x);
+  else if constexpr (kEpilogue.activation == kGeluTanh) return gelu_tanh_of_half(kHalf * x);
+  else if constexpr (kEpilogue.activation == kSilu) return silu(x);
+  else if constexpr (kEpilogue.activation == kRelu) return relu(x);
   else return x;
 }
 
@@ -64,8 +63,7 @@ __device__ __forceinline__ void finish_added(float* sums, const typename Traits:
                                              const RowPair& rows, const u32 (&residual)[2], u32 (&stored)[2]) {
   constexpr GemmEpilogue kEpilogue = Traits::kEpilogue;
   using Storage = typename Traits::Storage;
-  constexpr bool kShiftWithBias =
-      kEpilogue.residual_norm && Traits::kHasBias && kEpilogue.activation == GemmEpilogue::kNone;
+  constexpr bool kShiftWithBias = kEpilogue.residual_norm && Traits::kHasBias && kEpilogue.activation == kNoActivation;
   const auto pair_of = [&](int which) { return *reinterpret_cast<const float2*>(&facts.columns[which][column]); };
   float2 bias = {}, column_sum = {}, scale = {}, shift = {};
   if constexpr (Traits::kHasBias) bias = pair_of(Traits::kBias);

@@ -18,8 +18,7 @@ struct GemmShape {
 };
 
 struct GemmEpilogue {
-  enum Activation { kNone, kGelu, kGeluTanh, kSilu, kRelu };
-  int activation = kNone;
+  int activation = kNoActivation;  // ActivationCode
   bool bias = false, residual = false, x_norm = false, residual_norm = false, moments = false;
   // Columns come in pairs of 8: out has activation(first) * second, half as many.
   bool gate = false;
@@ -39,8 +38,6 @@ struct StorageOf<Bfloat> {
   using Type = StoredBfloat;
   static constexpr bool kUnpacksAsIntegers = true;
 };
-
-constexpr int kMomentColumns = 64;
 
 // A tile's output leaves in boxes: of 64 columns as long as they fit, then one each of 32, 16 and 8 where the rest has
 // that bit. Each is swizzled over its own width, as the copy engine does it: piece j of row r, 16 bytes, lies at
@@ -103,7 +100,7 @@ struct GemmTraits {
   static_assert(kWholeBoxes || !kEpilogue.moments, "a tile has whole pieces of moments");
   static_assert(!kEpilogue.gate || (kColumns % 16 == 0 && kSplit == 1 && !kEpilogue.residual && !kEpilogue.moments),
                 "pairs are whole, and nothing follows their product");
-  static_assert(!kEpilogue.turned || (kEpilogue.activation == GemmEpilogue::kNone && !kEpilogue.residual &&
+  static_assert(!kEpilogue.turned || (kEpilogue.activation == kNoActivation && !kEpilogue.residual &&
                                       !kEpilogue.moments && !kEpilogue.gate),
                 "nothing follows a turn");
   static_assert(kSplit == 1 || (kTeams == 1 && kBlocks == 1 && kRows / 16 % kSplit == 0),

@@ -7,7 +7,7 @@
 
 namespace stof::cuda {
 
-constexpr int kHalfThreads = 256;
+constexpr int kHalfThreads = HalvesGrid::kThreads;
 
 // One element, of any number and at any address.
 template <class Storage>

@@ -7,7 +7,7 @@
 
 namespace stof::cuda {
 
-constexpr int kPoolThreads = 256, kPoolColumns = 64;  // of a CTA
+constexpr int kPoolThreads = PoolGrid::kThreads, kPoolColumns = PoolGrid::kColumns;
 constexpr int kPoolLanes = kPoolThreads / kPoolColumns;
 
 __device__ __forceinline__ float pooled(int kind, float x, float y) {

@@ -19,7 +19,7 @@ __device__ __forceinline__ const typename Storage::Stored* row_of(const RowsView
 template <class Storage, int kSources>
 struct RowSum {
   using V = Vector<Storage>;
-  static constexpr int kWarps = 4, kMostColumns = SumNormParams::kMostInWarp;
+  static constexpr int kMostColumns = SumNormParams::kMostInWarp;
   static constexpr int kVectors = kMostColumns / (32 * V::kCount);  // of a lane
   const SumNormParams& p;
   int row, lane;
@@ -97,11 +97,11 @@ struct RowSum {
   }
 };
 
-// Grid: {rows / 4}.
+// Grid: {rows / SumNormGrid::kWarps}.
 template <class Storage, int kSources>
-__global__ void __launch_bounds__(128) sum_norm_kernel(const __grid_constant__ SumNormParams p) {
+__global__ void __launch_bounds__(32 * SumNormGrid::kWarps) sum_norm_kernel(const __grid_constant__ SumNormParams p) {
   using Row = RowSum<Storage, kSources>;
-  const int row = static_cast<int>(blockIdx.x) * Row::kWarps + static_cast<int>(threadIdx.x) / 32;
+  const int row = static_cast<int>(blockIdx.x) * SumNormGrid::kWarps + static_cast<int>(threadIdx.x) / 32;
   follow_previous_grid();
   if (row >= p.rows) return;
   Row work{p, row, static_cast<int>(threadIdx.x) % 32};
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(128) sum_norm_kernel(const __grid_constant__ S
 }
 
 // Any number of columns and sources, any address: a CTA of kWideThreads a row, which is read once for each statistic.
-constexpr int kWideThreads = 256;
+constexpr int kWideThreads = SumNormGrid::kWideThreads;
 template <class Storage>
 struct WideRow {
   const SumNormParams& p;

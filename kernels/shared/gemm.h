@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the GEMM kernel reads: maps of its matrices, and the vectors and moments that its epilogue uses.
 #pragma once
+#include "kernels/shared/activation.h"
 #include "kernels/shared/device_layout.h"
 
 namespace stof::cuda {
@@ -15,8 +16,9 @@ struct GemmNarrowMaps : GemmMaps {
   TensorMap narrow_out[3], narrow_residual[3];
 };
 
-// Moments are [rows][pieces][2]: see kMomentColumns of src/backend/operations.h. Vectors are fp32 with kGemmPadding
-// more behind the last column: a tile is read whole.
+// Moments are [rows][pieces][2]: see kMomentColumns of src/backend/operations.h, which this equals. Vectors are fp32
+// with kGemmPadding more behind the last column: a tile is read whole.
+constexpr int kMomentColumns = 64;
 constexpr int kGemmPadding = 256;
 struct GemmParams {
   int rows, columns, inner;

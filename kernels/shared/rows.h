@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the CUDA kernels on rows of activations read. Rows are contiguous, `columns` elements each.
 #pragma once
+#include "kernels/shared/activation.h"
 
 namespace stof::cuda {
 
@@ -23,6 +24,11 @@ struct SumNormParams {
   int rows;
 };
 
+// Of sum_norm_kernel, a warp a row, and of wide_sum_norm_kernel, a CTA a row.
+struct SumNormGrid {
+  static constexpr int kWarps = 4, kWideThreads = 256;
+};
+
 // Of row_norm_kernel: CTAs of kWarps warps, as many an SM, by the vectors of a lane, as took least on an H200 for 4096
 // rows and more of 384, 768 and 1024 columns that came from memory (bench/results/h200-norms.json: rotating). Rows of
 // one vector were not measured: as for two.
@@ -36,14 +42,17 @@ struct RowNormGrid {
 
 // out = activation(x + y), y being rows, one row for all (a bias, in fp32), or nothing.
 struct AddParams {
-  enum Activation { kNone, kGelu, kGeluTanh, kSilu, kRelu };
   const void* x;
   const void* y;      // or null
   const float* bias;  // or null
   void* out;
-  int activation;
+  int activation;  // ActivationCode
   int columns;
   int rows;
+};
+struct AddGrid {
+  static constexpr int kThreads = 128;
+  static constexpr int kRows = 4;  // of a CTA where rows come as vectors: what a thread keeps in flight
 };
 
 // The halves (a, b) of the first `heads` heads of row i become (a cos - b sin, b cos + a sin), by the angles of
@@ -58,11 +67,16 @@ struct RotateParams {
   int rows;
 };
 
+// Of rotate_kernel and gate_kernel.
+struct HalvesGrid {
+  static constexpr int kThreads = 256;
+};
+
 // out = activation(a) * b, [a, b] being a row of x.
 struct GateParams {
   const void* x;
   void* out;
-  int activation;  // AddParams::Activation
+  int activation;  // ActivationCode
   int columns;     // of out
   int rows;
 };
@@ -75,6 +89,10 @@ struct PoolParams {
   float* out;  // [texts, columns]
   int kind;
   int columns;
+};
+struct PoolGrid {
+  static constexpr int kThreads = 256;
+  static constexpr int kColumns = 64;  // of a CTA
 };
 
 // Divides each row by its length; a row of zeros stays.

@@ -6,6 +6,7 @@
 #include "kernels/shared/rows.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/driver/device.h"
+#include "src/backend/cuda/matmul/activation_code.h"
 #include "src/base/error.h"
 #include "src/base/narrow.h"
 #include "stof/session.h"
@@ -13,10 +14,6 @@
 namespace stof::cuda {
 namespace {
 
-constexpr unsigned kSumThreads = 128, kSumRows = 4, kWideThreads = 256;
-constexpr unsigned kAddThreads = 128, kAddRows = 4;
-constexpr unsigned kHalfThreads = 256;
-constexpr unsigned kPoolThreads = 256, kPoolColumns = 64;
 constexpr unsigned kMostInGrid = 65535;
 
 std::string_view storage_of(DType dtype) {
@@ -86,10 +83,11 @@ void sum_norm(const RowShape& shape, SumNormParams params, const NormWeights* no
   const bool follows_kernel = params.sources[0].indices == nullptr;  // indices come by a copy
   if (takes_rows(params, shape.dtype)) row_norm(shape, params);
   else if (takes_vectors(params, shape.dtype))
-    launch(shape.queue, {"sum_norm", sum_norm_entry(shape.dtype, params.count), kSumThreads, follows_kernel},
-           {.x = ceil_div(shape.rows, kSumRows)}, params);
+    launch(shape.queue,
+           {"sum_norm", sum_norm_entry(shape.dtype, params.count), 32 * SumNormGrid::kWarps, follows_kernel},
+           {.x = ceil_div(shape.rows, SumNormGrid::kWarps)}, params);
   else
-    launch(shape.queue, {"sum_norm", sum_norm_entry(shape.dtype, 0), kWideThreads, follows_kernel},
+    launch(shape.queue, {"sum_norm", sum_norm_entry(shape.dtype, 0), SumNormGrid::kWideThreads, follows_kernel},
            {.x = static_cast<unsigned>(params.rows)}, params);
 }
 
@@ -110,40 +108,29 @@ void layer_norm(const RowShape& shape, const void* x, const void* residual, cons
   sum_norm(shape, params, &norm, out);
 }
 
-int activation_of(Activation activation) {
-  switch (activation) {
-    case Activation::none: return AddParams::kNone;
-    case Activation::gelu: return AddParams::kGelu;
-    case Activation::gelu_tanh: return AddParams::kGeluTanh;
-    case Activation::silu: return AddParams::kSilu;
-    case Activation::relu: return AddParams::kRelu;
-  }
-  return AddParams::kNone;
-}
-
 void add(const RowShape& shape, const void* x, const void* y, bool bias, Activation activation, void* out) {
   const AddParams params{.x = x,
                          .y = bias ? nullptr : y,
                          .bias = bias ? static_cast<const float*>(y) : nullptr,
                          .out = out,
-                         .activation = activation_of(activation),
+                         .activation = code_of(activation),
                          .columns = narrow<int>(shape.columns, "columns"),
                          .rows = narrow<int>(shape.rows, "rows")};
   if (shape.rows == 0 || shape.columns == 0) return;
   const int vector = vector_of(shape.dtype);
   const bool vectors = params.columns % vector == 0 && aligned(x) && aligned(params.y) && aligned(out);
-  const Dimensions grid{.x = ceil_div(shape.rows, vectors ? kAddRows : 1),
-                        .y = ceil_div(shape.columns, std::int64_t{kAddThreads} * (vectors ? vector : 1))};
-  launch(shape.queue, {"add_rows", add_rows_entry(shape.dtype, vectors), kAddThreads}, grid, params);
+  const Dimensions grid{.x = ceil_div(shape.rows, vectors ? AddGrid::kRows : 1),
+                        .y = ceil_div(shape.columns, std::int64_t{AddGrid::kThreads} * (vectors ? vector : 1))};
+  launch(shape.queue, {"add_rows", add_rows_entry(shape.dtype, vectors), AddGrid::kThreads}, grid, params);
 }
 
 // A thread a piece.
 template <class Params>
 void launch_halves(const RowShape& shape, std::string entry, std::int64_t pieces_of_row, Params params) {
-  const std::int64_t pieces = narrow<int>(shape.rows * pieces_of_row + kHalfThreads, "rows * columns");
+  const std::int64_t pieces = narrow<int>(shape.rows * pieces_of_row + HalvesGrid::kThreads, "rows * columns");
   if (shape.rows * pieces_of_row == 0) return;
-  launch(shape.queue, {"halves", std::move(entry), kHalfThreads},
-         {.x = narrow<unsigned>((pieces - 1) / kHalfThreads, "blocks")}, params);
+  launch(shape.queue, {"halves", std::move(entry), HalvesGrid::kThreads},
+         {.x = narrow<unsigned>((pieces - 1) / HalvesGrid::kThreads, "blocks")}, params);
 }
 
 void rotate(const RowShape& shape, const RotaryHeads& heads, const void* x, void* out) {
@@ -166,7 +153,7 @@ void rotate(const RowShape& shape, const RotaryHeads& heads, const void* x, void
 void gate(const RowShape& shape, const void* x, Activation activation, void* out) {
   const GateParams params{.x = x,
                           .out = out,
-                          .activation = activation_of(activation),
+                          .activation = code_of(activation),
                           .columns = narrow<int>(shape.columns, "columns"),
                           .rows = narrow<int>(shape.rows, "rows")};
   const int vector = vector_of(shape.dtype);
@@ -195,10 +182,10 @@ void pool(const PoolCall& call) {
                           .out = call.out,
                           .kind = pooling_kind(call.pooling),
                           .columns = columns};
-  launch(call.rows.queue, {"pool_rows", pool_rows_entry(call.rows.dtype), kPoolThreads},
-         {.x = static_cast<unsigned>(texts), .y = ceil_div(columns, kPoolColumns)}, params);
+  launch(call.rows.queue, {"pool_rows", pool_rows_entry(call.rows.dtype), PoolGrid::kThreads},
+         {.x = static_cast<unsigned>(texts), .y = ceil_div(columns, PoolGrid::kColumns)}, params);
   if (call.normalize)
-    launch(call.rows.queue, {"pool_rows", std::string(kNormalizeEntry), kPoolThreads},
+    launch(call.rows.queue, {"pool_rows", std::string(kNormalizeEntry), PoolGrid::kThreads},
            {.x = static_cast<unsigned>(texts)}, NormalizeParams{.rows = call.out, .columns = columns});
 }
 

@@ -13,6 +13,8 @@
 namespace stof::cuda {
 namespace {
 
+static_assert(cuda::kMomentColumns == stof::kMomentColumns);
+
 constexpr int kBoxColumns = 64;
 
 struct Matrix {

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cuda/matmul/instances.h"
 
+#include "src/backend/cuda/matmul/activation_code.h"
 #include "src/base/error.h"
 
 namespace stof::cuda {
 namespace {
 
-int activation_number(Activation activation) {  // GemmEpilogue::Activation
-  switch (activation) {
-    case Activation::none: return 0;
-    case Activation::gelu: return 1;
-    case Activation::gelu_tanh: return 2;
-    case Activation::silu: return 3;
-    case Activation::relu: return 4;
-  }
-  return 0;
-}
-
 bool is_mma(const GemmInstance& i) { return i.setting.kernel == MatmulSetting::Kernel::mma; }
+
+std::string mma_source_of(const GemmInstance& i, const std::string& epilogue) {
+  return fmt::format(
+      "#include \"kernels/cuda/mma_gemm.cuh\"\n"
+      "namespace stof::cuda {{\n"
+      "struct Instance : MmaGemmTraits<{}, MmaGemmShape{{{}, {}, {}}}, {}> {{}};\n"
+      "template __global__ void mma_gemm_kernel<Instance>(const __grid_constant__ MmaGemmParams);\n"
+      "extern \"C\" __device__ int kernel_facts[2] = {{sizeof(Instance::Shared), Instance::kThreads}};\n"
+      "}}\n",
+      i.dtype == DType::f16 ? "Half" : "Bfloat", i.setting.rows, i.setting.columns, i.setting.stages, epilogue);
+}
 
 }  // namespace
 
@@ -49,25 +50,14 @@ std::string line_of(const GemmInstance& i) {
                      i.residual, i.x_norm, i.residual_norm, i.moments, i.gate, i.turned, s.share);
 }
 
-std::string mma_source_of(const GemmInstance& i, const std::string& epilogue) {
-  return fmt::format(
-      "#include \"kernels/cuda/mma_gemm.cuh\"\n"
-      "namespace stof::cuda {{\n"
-      "struct Instance : MmaGemmTraits<{}, MmaGemmShape{{{}, {}, {}}}, {}> {{}};\n"
-      "template __global__ void mma_gemm_kernel<Instance>(const __grid_constant__ MmaGemmParams);\n"
-      "extern \"C\" __device__ int kernel_facts[2] = {{sizeof(Instance::Shared), Instance::kThreads}};\n"
-      "}}\n",
-      i.dtype == DType::f16 ? "Half" : "Bfloat", i.setting.rows, i.setting.columns, i.setting.stages, epilogue);
-}
-
 std::string source_of(const GemmInstance& i) {
   const MatmulSetting& s = i.setting;
   const std::string shape =
       fmt::format("GemmShape{{{}, {}, {}, {}, {}, {}{}}}", s.rows, s.columns, s.stages, s.warpgroups, s.teams, s.split,
                   s.share > 1 ? fmt::format(", {}", s.share) : "");
   const std::string epilogue =
-      fmt::format("GemmEpilogue{{{}, {}, {}, {}, {}, {}, {}, {}}}", activation_number(i.activation), i.bias, i.residual,
-                  i.x_norm, i.residual_norm, i.moments, i.gate, i.turned);
+      fmt::format("GemmEpilogue{{{}, {}, {}, {}, {}, {}, {}, {}}}", static_cast<int>(code_of(i.activation)), i.bias,
+                  i.residual, i.x_norm, i.residual_norm, i.moments, i.gate, i.turned);
   if (is_mma(i)) return mma_source_of(i, epilogue);
   return fmt::format(
       "#include \"kernels/cuda/gemm.cuh\"\n"
