@@ -33,12 +33,9 @@ static_assert(same<&Driver::device_count, decltype(cuDeviceGetCount)>);
 static_assert(same<&Driver::device, decltype(cuDeviceGet)>);
 static_assert(same<&Driver::device_name, decltype(cuDeviceGetName)>);
 static_assert(same<&Driver::device_attribute, decltype(cuDeviceGetAttribute)>);
-static_assert(same<&Driver::device_memory, decltype(cuDeviceTotalMem_v2)>);
 static_assert(same<&Driver::retain_context, decltype(cuDevicePrimaryCtxRetain)>);
-static_assert(same<&Driver::release_context, decltype(cuDevicePrimaryCtxRelease_v2)>);
 static_assert(same<&Driver::push_context, decltype(cuCtxPushCurrent_v2)>);
 static_assert(same<&Driver::pop_context, decltype(cuCtxPopCurrent_v2)>);
-static_assert(same<&Driver::synchronize_context, decltype(cuCtxSynchronize)>);
 static_assert(same<&Driver::allocate, decltype(cuMemAlloc_v2)>);
 static_assert(same<&Driver::release, decltype(cuMemFree_v2)>);
 static_assert(same<&Driver::allocate_pinned, decltype(cuMemAllocHost_v2)>);
@@ -53,7 +50,6 @@ static_assert(same<&Driver::create_stream, decltype(cuStreamCreate)>);
 static_assert(same<&Driver::destroy_stream, decltype(cuStreamDestroy_v2)>);
 static_assert(same<&Driver::synchronize_stream, decltype(cuStreamSynchronize)>);
 static_assert(same<&Driver::stream_id, decltype(cuStreamGetId)>);
-static_assert(same<&Driver::wait_event, decltype(cuStreamWaitEvent)>);
 static_assert(same<&Driver::begin_capture, decltype(cuStreamBeginCapture_v2)>);
 static_assert(same<&Driver::exchange_capture_mode, decltype(cuThreadExchangeStreamCaptureMode)>);
 static_assert(same<&Driver::end_capture, decltype(cuStreamEndCapture)>);
@@ -70,7 +66,6 @@ static_assert(same<&Driver::load_library, decltype(cuLibraryLoadData)>);
 static_assert(same<&Driver::unload_library, decltype(cuLibraryUnload)>);
 static_assert(same<&Driver::kernel, decltype(cuLibraryGetKernel)>);
 static_assert(same<&Driver::kernel_function, decltype(cuKernelGetFunction)>);
-static_assert(same<&Driver::kernel_attribute, decltype(cuKernelGetAttribute)>);
 static_assert(same<&Driver::set_kernel_attribute, decltype(cuKernelSetAttribute)>);
 static_assert(same<&Driver::blocks_per_multiprocessor, decltype(cuOccupancyMaxActiveBlocksPerMultiprocessor)>);
 static_assert(same<&Driver::launch, decltype(cuLaunchKernelEx)>);
@@ -78,20 +73,14 @@ static_assert(same<&Driver::encode_tensor_map, decltype(cuTensorMapEncodeTiled)>
 
 constexpr int number(auto value) { return static_cast<int>(value); }
 
-static_assert(kSuccess == number(CUDA_SUCCESS) && kOutOfMemory == number(CUDA_ERROR_OUT_OF_MEMORY) &&
-              kNotReady == number(CUDA_ERROR_NOT_READY));
+static_assert(kSuccess == number(CUDA_SUCCESS) && kOutOfMemory == number(CUDA_ERROR_OUT_OF_MEMORY));
 static_assert(number(DeviceAttribute::l2_cache_bytes) == number(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
 static_assert(number(DeviceAttribute::multiprocessors) == number(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
-static_assert(number(DeviceAttribute::shared_bytes_per_multiprocessor) ==
-              number(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
 static_assert(number(DeviceAttribute::shared_bytes_per_block) ==
               number(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
 static_assert(number(DeviceAttribute::capability_major) == number(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
 static_assert(number(DeviceAttribute::capability_minor) == number(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
-static_assert(number(KernelAttribute::local_bytes) == number(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES));
-static_assert(number(KernelAttribute::registers) == number(CU_FUNC_ATTRIBUTE_NUM_REGS));
 static_assert(number(KernelAttribute::dynamic_shared_bytes) == number(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES));
-static_assert(number(KernelAttribute::any_cluster_size) == number(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED));
 static_assert(number(LaunchAttributeKind::cluster) == number(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION));
 static_assert(number(LaunchAttributeKind::programmatic_serialization) ==
               number(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION));
@@ -106,7 +95,7 @@ static_assert(number(TensorSwizzle::bytes_128) == number(CU_TENSOR_MAP_SWIZZLE_1
 static_assert(number(TensorPromotion::bytes_128) == number(CU_TENSOR_MAP_L2_PROMOTION_L2_128B));
 static_assert(number(TensorPromotion::bytes_256) == number(CU_TENSOR_MAP_L2_PROMOTION_L2_256B));
 static_assert(number(TensorFill::zero) == number(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
-static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING && kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
+static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kCaptureThreadLocal == number(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 static_assert(kCaptureRelaxed == number(CU_STREAM_CAPTURE_MODE_RELAXED));
 static_assert(kPointerOrdinal == number(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL));

@@ -40,13 +40,10 @@ struct Driver {
   Entry<DeviceOrdinal*, int> device{library, "cuDeviceGet"};
   Entry<char*, int, DeviceOrdinal> device_name{library, "cuDeviceGetName"};
   Entry<int*, DeviceAttribute, DeviceOrdinal> device_attribute{library, "cuDeviceGetAttribute"};
-  Entry<std::size_t*, DeviceOrdinal> device_memory{library, "cuDeviceTotalMem_v2"};
 
   Entry<ContextHandle*, DeviceOrdinal> retain_context{library, "cuDevicePrimaryCtxRetain"};
-  Entry<DeviceOrdinal> release_context{library, "cuDevicePrimaryCtxRelease_v2"};
   Entry<ContextHandle> push_context{library, "cuCtxPushCurrent_v2"};
   Entry<ContextHandle*> pop_context{library, "cuCtxPopCurrent_v2"};
-  Entry<> synchronize_context{library, "cuCtxSynchronize"};
 
   Entry<DevicePointer*, std::size_t> allocate{library, "cuMemAlloc_v2"};
   Entry<DevicePointer> release{library, "cuMemFree_v2"};
@@ -63,7 +60,6 @@ struct Driver {
   Entry<StreamHandle> destroy_stream{library, "cuStreamDestroy_v2"};
   Entry<StreamHandle> synchronize_stream{library, "cuStreamSynchronize"};
   Entry<StreamHandle, unsigned long long*> stream_id{library, "cuStreamGetId"};
-  Entry<StreamHandle, EventHandle, unsigned> wait_event{library, "cuStreamWaitEvent"};
   Entry<StreamHandle, int> begin_capture{library, "cuStreamBeginCapture_v2"};
   Entry<int*> exchange_capture_mode{library, "cuThreadExchangeStreamCaptureMode"};
   Entry<StreamHandle, GraphHandle*> end_capture{library, "cuStreamEndCapture"};
@@ -83,7 +79,6 @@ struct Driver {
   Entry<LibraryHandle> unload_library{library, "cuLibraryUnload"};
   Entry<KernelHandle*, LibraryHandle, const char*> kernel{library, "cuLibraryGetKernel"};
   Entry<FunctionHandle*, KernelHandle> kernel_function{library, "cuKernelGetFunction"};
-  Entry<int*, KernelAttribute, KernelHandle, DeviceOrdinal> kernel_attribute{library, "cuKernelGetAttribute"};
   Entry<KernelAttribute, int, KernelHandle, DeviceOrdinal> set_kernel_attribute{library, "cuKernelSetAttribute"};
   Entry<int*, FunctionHandle, int, std::size_t> blocks_per_multiprocessor{
       library, "cuOccupancyMaxActiveBlocksPerMultiprocessor"};

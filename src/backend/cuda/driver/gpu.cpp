@@ -32,7 +32,6 @@ Gpu open(int ordinal) {
                   attribute(gpu.device, DeviceAttribute::capability_minor);
   gpu.shared_bytes_per_block = attribute(gpu.device, DeviceAttribute::shared_bytes_per_block);
   gpu.l2_bytes = attribute(gpu.device, DeviceAttribute::l2_cache_bytes);
-  api.device_memory(&gpu.memory_bytes, gpu.device);
   api.retain_context(&gpu.context, gpu.device);
   return gpu;
 }

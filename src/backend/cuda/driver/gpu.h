@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One GPU as this process uses it: its primary context, which other libraries of the process share, and its numbers.
 #pragma once
-#include <cstddef>
-
 #include "src/backend/cuda/driver/api.h"
 #include "stof/device.h"
 
@@ -15,7 +13,6 @@ struct Gpu {
   DeviceCaps caps;
   int shared_bytes_per_block = 0;  // what a kernel may ask for
   int l2_bytes = 0;
-  std::size_t memory_bytes = 0;
 };
 
 // Opened at the first call, kept to the end of the process: a primary context that is released while another library

@@ -38,12 +38,6 @@ int Kernel::blocks_per_multiprocessor() const {
   return blocks;
 }
 
-int Kernel::attribute(KernelAttribute which) const {
-  int value = 0;
-  driver().kernel_attribute(&value, which, handle_, gpu_->device);
-  return value;
-}
-
 void Kernel::launch(const Launch& launch, std::span<void* const> arguments) const {
   const Dimensions& grid = launch.grid;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;

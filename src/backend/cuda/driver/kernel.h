@@ -41,7 +41,6 @@ class Kernel {
   Kernel(const KernelLibrary& library, const std::string& name, unsigned threads, unsigned dynamic_shared_bytes);
 
   int blocks_per_multiprocessor() const;
-  int attribute(KernelAttribute which) const;
   // arguments: the address of each parameter, in order, as many as the kernel has.
   void launch(const Launch& launch, std::span<void* const> arguments) const;
 

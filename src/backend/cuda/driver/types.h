@@ -10,7 +10,6 @@ namespace stof::cuda {
 using Status = int;  // CUresult
 inline constexpr Status kSuccess = 0;
 inline constexpr Status kOutOfMemory = 2;
-inline constexpr Status kNotReady = 600;
 
 using DeviceOrdinal = int;                 // CUdevice
 using DevicePointer = unsigned long long;  // CUdeviceptr
@@ -29,14 +28,13 @@ using GraphRunHandle = struct OpaqueGraphRun*;
 enum class DeviceAttribute : int {
   l2_cache_bytes = 38,
   multiprocessors = 16,
-  shared_bytes_per_multiprocessor = 81,
   capability_major = 75,
   capability_minor = 76,
   shared_bytes_per_block = 97,  // after opting in
 };
 
 // CUfunction_attribute
-enum class KernelAttribute : int { local_bytes = 3, registers = 4, dynamic_shared_bytes = 8, any_cluster_size = 14 };
+enum class KernelAttribute : int { dynamic_shared_bytes = 8 };
 
 // CUlaunchAttributeID
 enum class LaunchAttributeKind : int { cluster = 4, programmatic_serialization = 6 };
@@ -69,13 +67,12 @@ enum class TensorSwizzle : int { none = 0, bytes_32 = 1, bytes_64 = 2, bytes_128
 enum class TensorPromotion : int { none = 0, bytes_128 = 2, bytes_256 = 3 };
 enum class TensorFill : int { zero = 0 };
 
-inline constexpr unsigned kStreamNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
-inline constexpr unsigned kEventDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
-inline constexpr int kCaptureThreadLocal = 1;       // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-inline constexpr int kCaptureRelaxed = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
-inline constexpr int kPointerMemoryType = 2;        // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-inline constexpr int kPointerIsManaged = 8;         // CU_POINTER_ATTRIBUTE_IS_MANAGED
-inline constexpr int kPointerOrdinal = 9;           // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-inline constexpr unsigned kMemoryOfDevice = 2;      // CU_MEMORYTYPE_DEVICE
+inline constexpr unsigned kStreamNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+inline constexpr int kCaptureThreadLocal = 1;      // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+inline constexpr int kCaptureRelaxed = 2;          // CU_STREAM_CAPTURE_MODE_RELAXED
+inline constexpr int kPointerMemoryType = 2;       // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+inline constexpr int kPointerIsManaged = 8;        // CU_POINTER_ATTRIBUTE_IS_MANAGED
+inline constexpr int kPointerOrdinal = 9;          // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+inline constexpr unsigned kMemoryOfDevice = 2;     // CU_MEMORYTYPE_DEVICE
 
 }  // namespace stof::cuda
