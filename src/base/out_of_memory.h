@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that could not be had says so in front, with the bytes that were wanted; who knows what they were for adds it.
+// Memory that could not be had says so in front, with the bytes that were wanted where they are known; who knows what
+// they were for adds it.
 #pragma once
 #include "src/base/error.h"
 

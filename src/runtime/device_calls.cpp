@@ -155,6 +155,8 @@ void DeviceLane::record(const CallKind& kind, const void* result, const std::sha
     recording.plans = *plans;
     recorded_.keep(kind, std::move(recording));
   } catch (const Error& error) {
+    // Memory that a recording lacks is no reason to lose the result, which is there.
+    if (is_out_of_memory(error)) return recorded_.refuse(kind);
     // So many lengths come at this time that one of these has lost its plan again.
     if (error.kind() != ErrorKind::invalid_argument) throw;
   }

@@ -31,10 +31,7 @@ void Recordings::note(Times& times, const CallKind& kind) {
 }
 
 void Recordings::keep(const CallKind& kind, Recording recording) {
-  if (recording.plans.size() > kMostPlans) {
-    note(refused_, kind);
-    return;
-  }
+  if (recording.plans.size() > kMostPlans) return refuse(kind);
   while (kept_.size() >= kMost || (!kept_.empty() && plans() + recording.plans.size() > kMostPlans)) drop_oldest();
   kept_.insert_or_assign(kind, Kept{std::move(recording), ++now_});
 }

@@ -39,10 +39,12 @@ class Recordings {
   // Null where there is none.
   const Recording* find(const CallKind& kind);
   // Whether a call that find() did not find is to be recorded: the first of a bucket; of calls with lengths of their
-  // own the second one, since most of these never come again. Not of a kind that keep() has refused.
+  // own the second one, since most of these never come again. Not of a kind that was refused.
   bool is_worth_it(const CallKind& kind);
   // Refuses where its plans alone are more than may be held: they would be as many another time.
   void keep(const CallKind& kind, Recording recording);
+  // Of a kind that cannot be recorded.
+  void refuse(const CallKind& kind) { note(refused_, kind); }
   void clear() { kept_.clear(); }
   std::size_t size() const { return kept_.size(); }
 

@@ -57,6 +57,8 @@ TEST(Driver, SaysWhatIsMissing) {
     EXPECT_GT(gpu(0).caps.cores, 0);
     EXPECT_EQ(&gpu(0), &gpu(0));
     EXPECT_THROW(gpu(1000), Error);
+    EXPECT_ERROR(fail_call("cuMemAllocHost_v2", kOutOfMemory), ErrorKind::device,
+                 "out of memory: cuMemAllocHost_v2: CUDA_ERROR_OUT_OF_MEMORY (out of memory)");
   } else {
     EXPECT_EQ(missing.find("the NVIDIA driver"), 0u) << missing;
     EXPECT_ERROR(driver(), ErrorKind::device, missing);

@@ -204,6 +204,21 @@ TEST(DeviceCalls, WaitForALaneWhereThereIsNoMemoryForAnother) {
   EXPECT_EQ(played.calls.lanes(), 1U);
 }
 
+// The result is there by then.
+TEST(DeviceCalls, DoWithoutARecordingThatDoesNotFit) {
+  Played played;
+  StreamCounts& counts = stream_counts();
+  const int recordings = counts.recordings;
+  recordings_fit() = false;
+  for (int call = 0; call < 3; ++call) played.expect_same({60, 60});
+  EXPECT_EQ(played.calls.lanes(), 1U);
+  recordings_fit() = true;
+  played.expect_same({60, 60});  // is not tried again
+  EXPECT_EQ(counts.recordings, recordings);
+  played.expect_same({40});
+  EXPECT_EQ(counts.recordings, recordings + 1);
+}
+
 TEST(Programs, SayWhatTheirWeightsNeed) {
   static const Backend full = [] {
     Backend made = recording_backend();

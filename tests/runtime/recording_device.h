@@ -39,6 +39,12 @@ inline std::atomic<std::size_t>& device_bytes_held() {
   return bytes;
 }
 
+// Whether there is memory for what is recorded.
+inline std::atomic<bool>& recordings_fit() {
+  static std::atomic<bool> fit = true;
+  return fit;
+}
+
 class RecordingStream final : public DeviceStream {
  public:
   RecordingStream() { ++stream_counts().streams; }
@@ -76,6 +82,8 @@ class RecordingStream final : public DeviceStream {
       }
       std::function<void()> work;
     };
+    if (!recordings_fit())
+      fail(ErrorKind::device, "out of memory: cuGraphInstantiateWithFlags: CUDA_ERROR_OUT_OF_MEMORY (out of memory)");
     ++stream_counts().recordings;
     // As a graph does, it keeps addresses and sizes, and not what is in the caller's variables later.
     return std::make_unique<Recorded>(work);

@@ -89,10 +89,11 @@ std::string missing_driver() { return loaded().missing; }
 
 void fail_call(const char* name, Status status) {
   const Driver& api = driver();
+  const std::string_view memory = status == kOutOfMemory ? "out of memory: " : "";
   const char *code = nullptr, *text = nullptr;
   if (api.error_name.attempt(status, &code) != kSuccess || api.error_text.attempt(status, &text) != kSuccess)
-    fail(ErrorKind::device, "{}: CUDA error {}", name, status);
-  fail(ErrorKind::device, "{}: {} ({})", name, code, text);
+    fail(ErrorKind::device, "{}{}: CUDA error {}", memory, name, status);
+  fail(ErrorKind::device, "{}{}: {} ({})", memory, name, code, text);
 }
 
 }  // namespace stof::cuda

@@ -99,7 +99,8 @@ std::string missing_driver();
 // GPU.
 bool driver_is_loaded();
 
-// Throws device: "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
+// Throws device: "cuCtxPushCurrent_v2: CUDA_ERROR_INVALID_CONTEXT (invalid device context)"; behind "out of memory: "
+// where that is what the status says, as is_out_of_memory (src/base/out_of_memory.h) knows it.
 [[noreturn]] void fail_call(const char* name, Status status);
 
 template <class... Parameters>
