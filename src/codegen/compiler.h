@@ -46,7 +46,7 @@ class Compiler {
   void switch_jit(Jit jit) { options_.jit = jit; }
 
   // `source` may include what kernel_headers() holds. Throws unsupported, with the whole log, when it does not compile,
-  // and when there is neither a cache entry nor a compiler that may be used.
+  // and when there is no compiler that may be used, whatever the cache holds: its entries are those of one compiler.
   std::string cubin(std::string_view source, std::string_view target) const;
   std::string cubin(const CompileJob& job) const;
 

@@ -122,14 +122,20 @@ std::optional<ChosenPlan> Programs::kept_plan(const CostContext& call) const {
 void Programs::check_settings(const Graph& fused, const ChosenPlan& plan, const CostContext& call) const {
   std::map<std::string, const Node*> works;
   for (const Node& node : fused.nodes) works[work_text(fused, node)] = &node;
-  const auto refuses = call.device->backend->matmul.refuses;
+  const Backend& backend = *call.device->backend;
+  const std::string no_compiler =
+      backend.why_not_compiled != nullptr ? backend.why_not_compiled(*call.device) : std::string();
   for (const auto& [work, setting] : plan.settings) {
     const auto found = works.find(work);
-    if (found == works.end() || refuses == nullptr)
+    if (found == works.end() || backend.matmul.refuses == nullptr)
       fail(ErrorKind::invalid_argument, "its scheme has no '{}' with a setting", work);
     const LinearSpec spec = linear_spec(*found->second, call.dtype, call.device);
-    if (const auto why_not = refuses(spec, call.rows, matmul_setting_of(setting)))
+    const MatmulSetting named = matmul_setting_of(setting);
+    if (const auto why_not = backend.matmul.refuses(spec, call.rows, named))
       fail(ErrorKind::unsupported, "'{}': {}", work, *why_not);
+    if (!no_compiler.empty() && !backend.matmul.is_built_in(spec, call.rows, named))
+      fail(ErrorKind::unsupported, "'{}': '{}' is not part of this build and cannot be compiled: {}", work, setting,
+           no_compiler);
   }
 }
 

@@ -46,6 +46,20 @@ TEST_F(CompilerTest, MakesACubinOnceAndFindsItAgain) {
   EXPECT_TRUE(heard_.empty());
 }
 
+// Its entries are those of one compiler, by version: without it nothing says which to take.
+TEST_F(CompilerTest, TakesNothingOutOfTheCacheWithoutACompiler) {
+  Compiler compiler(options());
+  compiler.cubin(kKernel, "sm_90a");
+  CompilerOptions without = options();
+  without.nvrtc = nullptr;
+  EXPECT_ERROR(Compiler(without).cubin(kKernel, "sm_90a"), ErrorKind::unsupported,
+               "a kernel for sm_90a is not part of this build and cannot be compiled: NVRTC (libnvrtc.so.13 or .12) is "
+               "missing");
+  compiler.switch_jit(Jit::off);
+  EXPECT_ERROR(compiler.cubin(kKernel, "sm_90a"), ErrorKind::unsupported,
+               "a kernel for sm_90a is not part of this build and cannot be compiled: run-time compilation is off");
+}
+
 TEST_F(CompilerTest, ShowsTheWholeLogOfAnError) {
   const std::string source = "__global__ void f() { first_mistake(); }\n__global__ void g() { second_mistake(); }\n";
   try {

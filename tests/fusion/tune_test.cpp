@@ -118,6 +118,32 @@ TEST_F(Tune, ForcedNormsOfOperandsAreRightEndToEnd) {
   EXPECT_EQ(programs.count(), 2U);
 }
 
+// Of a machine that had a compiler, where there is none now.
+TEST_F(Tune, APlanOfKernelsThatCannotBeMadeIsNotUsed) {
+  const TuneResult result = tune(model_, options(norming_device()));
+  ASSERT_TRUE(programs_on(norming_device()).plan_of(result.bucket).kept);
+  static const Backend without = [] {
+    Backend made = norming_backend();
+    made.why_not_compiled = [](const Device&) { return std::string("run-time compilation is off"); };
+    made.matmul.is_built_in = [](const LinearSpec&, std::int64_t, const MatmulSetting& setting) {
+      return setting.kernel == MatmulSetting::Kernel::cublaslt;
+    };
+    return made;
+  }();
+  Device device = norming_device();
+  device.backend = &without;
+  said_.clear();
+  const ChosenPlan plan = programs_on(device).plan_of(result.bucket);
+  EXPECT_FALSE(plan.kept);
+  EXPECT_EQ(plan.origin, "analytical");
+  for (const auto& [work, setting] : plan.settings) EXPECT_EQ(setting, "cublaslt") << work;
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_EQ(said_.front().find("plans: the plan of this model is not used: '"), 0U) << said_.front();
+  EXPECT_NE(said_.front().find("' is not part of this build and cannot be compiled: run-time compilation is off"),
+            std::string::npos)
+      << said_.front();
+}
+
 // Measured by itself, a matmul that turns heads is compared with the operators that it stands for.
 TEST_F(Tune, HeadsThatAMatmulTurnsAreRight) {
   const Model model = small_modernbert();
