@@ -95,7 +95,8 @@ class Session {
   SessionStatistics statistics() const;
 
   // The last hidden state or logits, f32 [tokens, columns()]. Positions are those inside each text. Throws
-  // invalid_argument for an id outside the vocabulary, an empty or too long text, offsets that do not ascend.
+  // invalid_argument for an id outside the vocabulary, an empty or too long text, offsets that do not ascend. No texts
+  // give no rows.
   Tensor run(const TokenBatch& batch) const;
   // One vector a text, f32 [texts, columns()], normalised when the checkpoint says so; Pooling::none gives run().
   Tensor embed(const TokenBatch& batch, Pooling pooling) const;

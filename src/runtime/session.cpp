@@ -78,6 +78,10 @@ struct Session::State {
             {.vocabulary = config.vocab_size, .longest = config.max_positions, .first_position = config.first_position},
             options.padded),
         .values = {}};
+    if (result.batch.texts == 0) {
+      result.values = Tensor(DType::f32, {0, program.result_columns()});
+      return result;
+    }
     const Bucket bucket =
         bucket_of({.rows = result.batch.rows, .texts = result.batch.texts, .longest = result.batch.longest},
                   config.max_positions);

@@ -36,7 +36,8 @@ TEST(MatmulSetting, RefusesOtherText) {
                            "wgmma 128x192 k64 s4 w2 t1 split1 share", "wgmma 128x192 k64 s4 w2 t1 split1 share2 "})
     EXPECT_ERROR(matmul_setting_of(text), ErrorKind::invalid_argument,
                  "matmul setting '" + std::string(text) +
-                     "'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 t1 split1'");
+                     "'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 t1 split1', with ' share2' behind it "
+                     "or not, or 'mma 128x128 k32 s4 w8 t1 split1'");
 }
 
 // A problem of BERT-base; nothing looks at the weights themselves.
@@ -65,6 +66,27 @@ TEST(MatmulSettings, HoldCublasltWhereItDoesWhatIsAskedFor) {
     EXPECT_FALSE(holds());
     EXPECT_EQ(matmul.refuses(spec, 128, {}), "cublaslt has no matmul with both silu and a residual");
   }
+}
+
+TEST(MatmulSettings, OfNothingCostALaunch) {
+  const MatmulOperations& matmul = cuda_backend.matmul;
+  const Device device = open_device("cuda:h200");
+  LinearSpec spec = spec_on(device);
+  const auto expect_a_launch = [&](std::int64_t rows) {
+    const std::vector<MatmulChoice> choices = matmul.settings(spec, rows);
+    EXPECT_FALSE(choices.empty());
+    for (const MatmulChoice& choice : choices) {
+      EXPECT_GT(choice.predicted_us, 0) << text_of(choice.setting);
+      EXPECT_LT(choice.predicted_us, 2) << text_of(choice.setting);
+    }
+  };
+  expect_a_launch(0);
+  spec.weight = {view_of(nullptr, DType::f16, {0, 3072})};
+  EXPECT_TRUE(matmul.takes(spec));
+  expect_a_launch(128);
+  spec.weight = {view_of(nullptr, DType::f16, {768, 0})};
+  EXPECT_FALSE(matmul.takes(spec));
+  EXPECT_EQ(matmul.refuses(spec, 128, {}), "cublaslt takes an inner dimension from 1 on; in is 0");
 }
 
 TEST(MatmulSettings, RefuseByName) {

@@ -87,6 +87,15 @@ TEST(Session, PoolsAsAsked) {
   }
 }
 
+TEST(Session, OfNoTextsGivesNoRows) {
+  for (const bool padded : {false, true}) {
+    const Session session(small_bert(), {.device = "cpu", .padded = padded});
+    EXPECT_EQ(session.run({}).shape(), (Shape{0, 24}));
+    for (const Pooling pooling : {Pooling::none, Pooling::cls, Pooling::mean, Pooling::max})
+      EXPECT_EQ(session.embed(TokenBatch{}, pooling).shape(), (Shape{0, 24}));
+  }
+}
+
 TEST(Session, Bf16StaysNearF32) {
   const Model model = small_bert();
   const TokenBatch batch = ragged();

@@ -146,6 +146,7 @@ double cublaslt_us(MatmulProblem p, const DeviceCaps& device) {
 }  // namespace
 
 double predicted_us(const MatmulProblem& problem, const DeviceCaps& device, const MatmulSetting& setting) {
+  if (problem.rows == 0 || problem.columns == 0) return kLaunchUs;
   if (setting.kernel == MatmulSetting::Kernel::cublaslt) return cublaslt_us(problem, device);
   if (setting.kernel == MatmulSetting::Kernel::mma) return mma_us(problem, device, setting);
   return tile_us(problem, device, setting);

@@ -86,6 +86,7 @@ std::optional<std::string> mma_refuses(const MatmulProblem& problem, const Devic
 bool deferred(const MatmulProblem& problem) { return problem.x_norm || problem.residual_norm || problem.moments; }
 
 std::optional<std::string> cublaslt_refuses(const MatmulProblem& problem) {
+  if (problem.inner < 1) return fmt::format("cublaslt takes an inner dimension from 1 on; in is {}", problem.inner);
   if (deferred(problem)) return "cublaslt has no layer norm of operands and no moments";
   if (problem.gate) return "cublaslt has no product of a gate with what it lets through";
   if (problem.turned.heads > 0) return "cublaslt turns no heads";

@@ -26,7 +26,7 @@ std::int64_t shared_bytes_of(const MatmulSetting& setting);
 int most_ctas_of(const MatmulSetting& setting);
 int ctas_of(const MatmulSetting& setting);
 
-// Every tile that kernels/cuda/gemm.cuh is made for, each with every split.
+// Every tile that kernels/cuda/gemm.cuh is made for, each with every split and every share.
 std::vector<MatmulSetting> wgmma_settings();
 
 // The same of kernels/cuda/mma_gemm.cuh.
@@ -40,6 +40,7 @@ bool is_listed(const MatmulSetting& setting);
 // Every reason, a line each: what a user reads when no setting takes the problem.
 std::string refusals_of(const MatmulProblem& problem, const DeviceCaps& device);
 
+// Of no rows or no columns it is that of a launch.
 double predicted_us(const MatmulProblem& problem, const DeviceCaps& device, const MatmulSetting& setting);
 
 // Those that are listed and do not refuse, by predicted time.
