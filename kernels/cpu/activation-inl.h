@@ -31,23 +31,31 @@ HWY_INLINE V gelu(D d, V x) {
   return hn::NegMulAdd(size, exp2(d, p), hn::Max(hn::Zero(d), x));
 }
 
-// x / (1 + exp(-z))
+// x / (1 + exp(-z)), exp(-z) being at most 2^126
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V times_sigmoid(D d, V x, V z) {
   const V power = hn::Min(hn::Set(d, 126.f), hn::Mul(z, hn::Set(d, -1.44269504f)));
   return hn::Div(x, hn::Add(hn::Set(d, 1.f), exp2(d, power)));
 }
 
+// Where silu and gelu_tanh are nothing, so that what is far below is not divided by a mere 2^126.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V not_below(D d, V x) {
+  return hn::Max(hn::Set(d, -200.f), x);
+}
+
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V silu(D d, V x) {
-  return times_sigmoid(d, x, x);
+  const V near = not_below(d, x);
+  return times_sigmoid(d, near, near);
 }
 
 // x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V gelu_tanh(D d, V x) {
-  const V factor = hn::MulAdd(hn::Mul(x, x), hn::Set(d, 2 * 0.7978845608f * 0.044715f), hn::Set(d, 2 * 0.7978845608f));
-  return times_sigmoid(d, x, hn::Mul(x, factor));
+  const V near = not_below(d, x), square = hn::Mul(near, near);
+  const V factor = hn::MulAdd(square, hn::Set(d, 2 * 0.7978845608f * 0.044715f), hn::Set(d, 2 * 0.7978845608f));
+  return times_sigmoid(d, near, hn::Mul(near, factor));
 }
 
 template <class D, class V = hn::Vec<D>>

@@ -19,13 +19,19 @@ __device__ __forceinline__ float normal_share(float x) {
   return x < 0.f ? tail : 1.f - tail;                                             // NaN stays NaN
 }
 
+// Where gelu and silu are 0, so that -inf times nothing is not NaN. NaN stays NaN.
+constexpr float kFarBelow = -200.f;
+__device__ __forceinline__ float not_below(float x) { return x < kFarBelow ? kFarBelow : x; }
+
 template <class Storage>
 __device__ __forceinline__ float gelu(float x) {
-  return x * normal_share(x);
+  const float near = not_below(x);
+  return near * normal_share(near);
 }
 template <>
 __device__ __forceinline__ float gelu<Single>(float x) {
-  return 0.5f * x * (1.f + erff(x * 0.70710678f));
+  const float near = not_below(x);
+  return 0.5f * near * (1.f + erff(near * 0.70710678f));
 }
 
 __device__ __forceinline__ float tanh_approx(float x) {
@@ -55,12 +61,17 @@ __device__ __forceinline__ float gelu_tanh_of_half(float h) {
 
 // x (1 + tanh y) / 2 = x / (1 + exp(-2 y))
 __device__ __forceinline__ float gelu_tanh(float x) {
-  const float y = 0.79788456f * __fmaf_rn(0.044715f * x * x, x, x);
-  return x / (1.f + exp2f(y * -2.8853900817779268f));
+  const float near = not_below(x);
+  const float y = 0.79788456f * __fmaf_rn(0.044715f * near * near, near, near);
+  return near / (1.f + exp2f(y * -2.8853900817779268f));
 }
 
-// x / (1 + exp(-x))
-__device__ __forceinline__ float silu(float x) { return __fdividef(x, 1.f + exp2_approx(x * -1.4426950408889634f)); }
+// x / (1 + exp(-x)). Epilogues take it by itself: a sum in fp32 of finite operands is finite, and two instructions
+// fewer a value are.
+__device__ __forceinline__ float silu_of_finite(float x) {
+  return __fdividef(x, 1.f + exp2_approx(x * -1.4426950408889634f));
+}
+__device__ __forceinline__ float silu(float x) { return silu_of_finite(not_below(x)); }
 
 __device__ __forceinline__ float relu(float x) { return x < 0.f ? 0.f : x; }  // NaN stays NaN
 

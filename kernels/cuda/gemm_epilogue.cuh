@@ -33,7 +33,7 @@ __device__ __forceinline__ float activated(float x) {
   constexpr float kHalf = kHalved<kEpilogue> ? 1.f : 0.5f;
   if constexpr (kEpilogue.activation == kGelu) return gelu_of_half<Storage::kHasWideRange>(kHalf * x);
   else if constexpr (kEpilogue.activation == kGeluTanh) return gelu_tanh_of_half(kHalf * x);
-  else if constexpr (kEpilogue.activation == kSilu) return silu(x);
+  else if constexpr (kEpilogue.activation == kSilu) return silu_of_finite(x);
   else if constexpr (kEpilogue.activation == kRelu) return relu(x);
   else return x;
 }

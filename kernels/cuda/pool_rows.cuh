@@ -11,8 +11,7 @@ constexpr int kPoolThreads = PoolGrid::kThreads, kPoolColumns = PoolGrid::kColum
 constexpr int kPoolLanes = kPoolThreads / kPoolColumns;
 
 __device__ __forceinline__ float pooled(int kind, float x, float y) {
-  // As std::max(x, y): what does not compare keeps x.
-  return kind == PoolParams::kMax ? (x < y ? y : x) : x + y;
+  return kind == PoolParams::kMax ? (y != y || x < y ? y : x) : x + y;  // NaN stays NaN
 }
 
 // Rows l, l + kPoolLanes, ... are taken together by lane l, then the lanes in order: the same bits each time.
@@ -43,18 +42,19 @@ __global__ void __launch_bounds__(kPoolThreads) pool_rows_kernel(const __grid_co
   p.out[static_cast<long long>(blockIdx.x) * p.columns + column] = x;
 }
 
-// Grid: {rows}.
+// Grid: {rows}. In double: squares of what fp32 holds are no numbers of fp32.
 extern "C" __global__ void __launch_bounds__(kPoolThreads)
     normalize_rows_kernel(const __grid_constant__ NormalizeParams p) {
-  __shared__ float partial[kPoolThreads / 32];
+  __shared__ double partial[kPoolThreads / 32];
   float* row = p.rows + static_cast<long long>(blockIdx.x) * p.columns;
   follow_previous_grid();
-  float squares = 0.f;
+  double squares = 0;
   for (int c = static_cast<int>(threadIdx.x); c < p.columns; c += kPoolThreads)
-    squares = __fmaf_rn(row[c], row[c], squares);
-  const float total = block_sum<kPoolThreads>(squares, partial);
-  const float inverse = total > 0.f ? 1.f / sqrtf(total) : 0.f;
-  for (int c = static_cast<int>(threadIdx.x); c < p.columns; c += kPoolThreads) row[c] *= inverse;
+    squares = __fma_rn(static_cast<double>(row[c]), static_cast<double>(row[c]), squares);
+  const double total = block_sum<kPoolThreads>(squares, partial);
+  const double inverse = total > 0 ? 1 / sqrt(total) : 0;
+  for (int c = static_cast<int>(threadIdx.x); c < p.columns; c += kPoolThreads)
+    row[c] = static_cast<float>(row[c] * inverse);
 }
 
 }  // namespace stof::cuda

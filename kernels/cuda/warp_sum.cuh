@@ -6,20 +6,21 @@
 namespace stof::cuda {
 
 // The same in every lane.
-__device__ __forceinline__ float warp_sum(float x) {
+template <class Float>
+__device__ __forceinline__ Float warp_sum(Float x) {
 #pragma unroll
   for (int step = 16; step; step >>= 1) x += __shfl_xor_sync(~0u, x, step);
   return x;
 }
 
 // The same in every thread; `partial` is shared memory for one value a warp, free again after the next barrier.
-template <int kThreads>
-__device__ __forceinline__ float block_sum(float x, float (&partial)[kThreads / 32]) {
+template <int kThreads, class Float>
+__device__ __forceinline__ Float block_sum(Float x, Float (&partial)[kThreads / 32]) {
   x = warp_sum(x);
   __syncthreads();  // whoever still reads an earlier sum
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = x;
   __syncthreads();
-  float sum = 0.f;
+  Float sum = 0;
 #pragma unroll
   for (int warp = 0; warp < kThreads / 32; ++warp) sum += partial[warp];
   return sum;

@@ -9,13 +9,16 @@
 namespace stof {
 namespace {
 
+// NaN stays NaN, whichever of the two it is.
+float larger(float x, float y) { return std::isnan(y) || x < y ? y : x; }
+
 // Rows are taken in order, whatever the number of threads: threads share the texts.
 void pool_text(const float* rows, std::int64_t count, std::int64_t columns, Pooling pooling, float* out) {
   std::copy_n(pooling == Pooling::last ? rows + (count - 1) * columns : rows, columns, out);
   if (pooling == Pooling::cls || pooling == Pooling::last) return;
   for (std::int64_t r = 1; r < count; ++r)
     for (std::int64_t c = 0; c < columns; ++c)
-      out[c] = pooling == Pooling::mean ? out[c] + rows[r * columns + c] : std::max(out[c], rows[r * columns + c]);
+      out[c] = pooling == Pooling::mean ? out[c] + rows[r * columns + c] : larger(out[c], rows[r * columns + c]);
   if (pooling == Pooling::mean)
     for (std::int64_t c = 0; c < columns; ++c) out[c] /= static_cast<float>(count);
 }
@@ -38,8 +41,8 @@ void normalize_rows(const Tensor& rows) {
     float* row = rows.as<float>() + r * columns;
     double squares = 0;
     for (std::int64_t c = 0; c < columns; ++c) squares += double{row[c]} * row[c];
-    const float inverse = squares > 0 ? static_cast<float>(1.0 / std::sqrt(squares)) : 0.f;
-    for (std::int64_t c = 0; c < columns; ++c) row[c] *= inverse;
+    const double inverse = squares > 0 ? 1.0 / std::sqrt(squares) : 0.0;
+    for (std::int64_t c = 0; c < columns; ++c) row[c] = static_cast<float>(row[c] * inverse);
   }
 }
 

@@ -7,16 +7,14 @@
 #include <cstring>
 #include <limits>
 
-#include "src/backend/contract.h"
 #include "stof/session.h"
-#include "tests/backend/operands.h"
 #include "tests/backend/random_tensor.h"
+#include "tests/backend/row_operations_of.h"
 
 namespace stof {
 namespace {
 
 constexpr float kEpsilon = 1e-5f;
-constexpr std::int64_t kRows = 5;
 
 std::vector<std::int64_t> widths() {
   std::vector<std::int64_t> widths;
@@ -53,33 +51,7 @@ void expect_row(const Tensor& out, std::int64_t row, const std::vector<double>& 
   }
 }
 
-struct Place {
-  std::string device;
-  DType dtype;
-};
-
-class RowOperationsOf : public testing::TestWithParam<Place> {
- protected:
-  void SetUp() override {
-    STOF_SKIP_WITHOUT_DEVICE(GetParam().device);
-    device_ = open_device(GetParam().device);
-  }
-  DType dtype() const { return GetParam().dtype; }
-  const RowOperations& rows() const { return device_.backend->rows; }
-  RowShape shape(std::int64_t columns, const Operands& there) const { return {kRows, columns, dtype(), there.queue()}; }
-  // Of tables: those of a GPU are converted beforehand.
-  std::vector<DType> table_dtypes() const {
-    if (device_.backend->memory == nullptr) return {DType::f32, DType::f16, DType::bf16};
-    return {dtype(), dtype(), dtype()};
-  }
-  Device device_;
-};
-INSTANTIATE_TEST_SUITE_P(Dtypes, RowOperationsOf,
-                         testing::Values(Place{"cpu", DType::f32}, Place{"cpu", DType::bf16}, Place{"cuda", DType::f32},
-                                         Place{"cuda", DType::f16}, Place{"cuda", DType::bf16}),
-                         [](const auto& the) {
-                           return the.param.device + "_" + std::string(name_of(the.param.dtype));
-                         });
+INSTANTIATE_TEST_SUITE_P(Dtypes, RowOperationsOf, kPlaces, name_of_place);
 
 TEST_P(RowOperationsOf, LookupSumsAndNormalises) {
   std::mt19937 random(1);
@@ -183,7 +155,8 @@ TEST_P(RowOperationsOf, LayerNormMayOverwriteItsInput) {
 TEST_P(RowOperationsOf, AddTakesRowsABiasOrNothing) {
   std::mt19937 random(4);
   enum class Second { none, bias, rows };
-  for (const std::int64_t columns : {1, 3, 16, 17, 64, 100})
+  // A GPU's CTA has 128 columns, or 128 vectors.
+  for (const std::int64_t columns : {1, 3, 16, 17, 64, 100, 129, 1032, 1500, 3072})
     for (const Activation activation :
          {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu})
       for (const Second second : {Second::none, Second::bias, Second::rows}) {

@@ -86,11 +86,13 @@ void layer_norm(const RowShape& shape, const void* x, const void* residual, cons
 }
 
 float activate(Activation activation, float x) {
+  const float near = x < -200.f ? -200.f : x;  // where the smooth ones are 0, and -inf times that is not NaN
   switch (activation) {
     case Activation::none: return x;
-    case Activation::gelu: return 0.5f * x * (1.f + std::erf(x * 0.70710678f));
-    case Activation::gelu_tanh: return 0.5f * x * (1.f + std::tanh(0.79788456f * (x + 0.044715f * x * x * x)));
-    case Activation::silu: return x / (1.f + std::exp(-x));
+    case Activation::gelu: return 0.5f * near * (1.f + std::erf(near * 0.70710678f));
+    case Activation::gelu_tanh:
+      return 0.5f * near * (1.f + std::tanh(0.79788456f * (near + 0.044715f * near * near * near)));
+    case Activation::silu: return near / (1.f + std::exp(-near));
     case Activation::relu: return x < 0.f ? 0.f : x;  // NaN stays NaN
   }
   return x;

@@ -14,8 +14,6 @@
 namespace stof::cuda {
 namespace {
 
-constexpr unsigned kMostInGrid = 65535;
-
 std::string_view storage_of(DType dtype) {
   STOF_CHECK(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16);
   return dtype == DType::f32 ? "6Single" : dtype == DType::f16 ? "10StoredHalf" : "12StoredBfloat";
@@ -27,6 +25,14 @@ const Gpu& gpu_running(const WorkQueue& queue) {
 }
 
 unsigned ceil_div(std::int64_t a, std::int64_t b) { return narrow<unsigned>((a + b - 1) / b, "blocks of a launch"); }
+
+// The grid's second dimension: CTAs that have so many columns of a row each.
+unsigned blocks_across(std::int64_t columns, std::int64_t of_block) {
+  constexpr std::int64_t kMost = 65535;
+  if (columns > kMost * of_block)
+    fail(ErrorKind::unsupported, "rows of {} columns on CUDA; accepted: at most {}", columns, kMost * of_block);
+  return ceil_div(columns, of_block);
+}
 
 // Of the elements that 16 bytes hold.
 int vector_of(DType dtype) { return static_cast<int>(16 / size_of(dtype)); }
@@ -43,7 +49,6 @@ struct KernelName {
 template <class Params>
 void launch(const WorkQueue& queue, const KernelName& name, Dimensions grid, Params params) {
   const Gpu& gpu = gpu_running(queue);
-  if (grid.y > kMostInGrid) fail(ErrorKind::unsupported, "rows of this many columns do not run on CUDA");
   void* arguments[] = {&params};
   plain_kernel(gpu, name.unit, name.entry, name.threads)
       .launch({.grid = grid,
@@ -120,7 +125,7 @@ void add(const RowShape& shape, const void* x, const void* y, bool bias, Activat
   const int vector = vector_of(shape.dtype);
   const bool vectors = params.columns % vector == 0 && aligned(x) && aligned(params.y) && aligned(out);
   const Dimensions grid{.x = ceil_div(shape.rows, vectors ? AddGrid::kRows : 1),
-                        .y = ceil_div(shape.columns, std::int64_t{AddGrid::kThreads} * (vectors ? vector : 1))};
+                        .y = blocks_across(shape.columns, std::int64_t{AddGrid::kThreads} * (vectors ? vector : 1))};
   launch(shape.queue, {"add_rows", add_rows_entry(shape.dtype, vectors), AddGrid::kThreads}, grid, params);
 }
 
@@ -183,7 +188,7 @@ void pool(const PoolCall& call) {
                           .kind = pooling_kind(call.pooling),
                           .columns = columns};
   launch(call.rows.queue, {"pool_rows", pool_rows_entry(call.rows.dtype), PoolGrid::kThreads},
-         {.x = static_cast<unsigned>(texts), .y = ceil_div(columns, PoolGrid::kColumns)}, params);
+         {.x = static_cast<unsigned>(texts), .y = blocks_across(columns, PoolGrid::kColumns)}, params);
   if (call.normalize)
     launch(call.rows.queue, {"pool_rows", std::string(kNormalizeEntry), PoolGrid::kThreads},
            {.x = static_cast<unsigned>(texts)}, NormalizeParams{.rows = call.out, .columns = columns});
