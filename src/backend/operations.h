@@ -104,7 +104,8 @@ struct MatmulOperations {
   PackedLinear (*pack)(const LinearSpec&);
   // Whether it does not. Looks at no memory of the spec; the device may be a description.
   bool (*takes)(const LinearSpec&);
-  // Allocates nothing once prepare() was called: it may be captured in a graph.
+  // Allocates nothing once prepare() was called: it may be captured in a graph. cuBLASLt needs more: a run with this
+  // number of rows, addresses as aligned and as large a workspace, at which its algorithm is chosen.
   void (*run)(const PackedLinear&, const LinearCall&);
   // Of a queue's workspace, for the best choice of algorithms; less is taken too.
   std::size_t workspace_bytes = 0;
@@ -114,7 +115,8 @@ struct MatmulOperations {
   std::vector<MatmulChoice> (*settings)(const LinearSpec&, std::int64_t rows) = nullptr;
   // Why a setting does not take the matmul; empty when it does.
   std::optional<std::string> (*refuses)(const LinearSpec&, std::int64_t rows, const MatmulSetting&) = nullptr;
-  // Loads, and compiles where it is not part of the build, what run() launches for this setting.
+  // Loads, and compiles where it is not part of the build, what run() launches for this setting; of cuBLASLt the
+  // library and what may follow it.
   void (*prepare)(const PackedLinear&, const MatmulSetting&) = nullptr;
   // Whether nothing has to be compiled for it.
   bool (*is_built_in)(const LinearSpec&, std::int64_t rows, const MatmulSetting&) = nullptr;

@@ -40,8 +40,13 @@ class Linear {
   }
 
   void prepare(const MatmulSetting& setting) const {
-    if (setting.kernel == MatmulSetting::Kernel::cublaslt) BlasDevice::of(gpu_);
-    else launch_of(setting);
+    if (setting.kernel != MatmulSetting::Kernel::cublaslt) {
+      launch_of(setting);
+      return;
+    }
+    BlasDevice::of(gpu_);
+    const MatmulProblem& problem = gemm_.problem;
+    if (plain_epilogue(problem.activation, problem.bias).anything_after()) prepare_add(gpu_, problem.dtype);
   }
 
  private:

@@ -196,6 +196,11 @@ void pool(const PoolCall& call) {
 
 }  // namespace
 
+void prepare_add(const Gpu& gpu, DType dtype) {
+  for (const bool vectors : {false, true})
+    plain_kernel(gpu, "add_rows", add_rows_entry(dtype, vectors), AddGrid::kThreads);
+}
+
 std::string sum_norm_entry(DType dtype, int sources) {
   if (sources == 0)
     return fmt::format("_ZN4stof4cuda20wide_sum_norm_kernelINS0_{}EEEvNS0_13SumNormParamsE", storage_of(dtype));

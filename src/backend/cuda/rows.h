@@ -4,11 +4,15 @@
 #pragma once
 #include <string>
 
+#include "src/backend/cuda/driver/gpu.h"
 #include "src/backend/operations.h"
 
 namespace stof::cuda {
 
 extern const RowOperations row_operations;
+
+// Loads what RowOperations::add launches.
+void prepare_add(const Gpu& gpu, DType dtype);
 
 // Entry points of the units "sum_norm", "row_norm", "add_rows", "halves" and "pool_rows". `sources`: 1..3, or 0 for the
 // kernel that takes any number of them at any address.
