@@ -11,6 +11,7 @@
 #include "src/backend/cuda/matmul/settings.h"
 #include "tests/backend/gemm_problem.h"
 #include "tests/backend/operands.h"
+#include "tests/expect_error.h"
 
 namespace stof {
 namespace {
@@ -216,7 +217,9 @@ TEST_P(GemmEpilogue, IsItsDefinition) {
 TEST_P(Gemm, GatesWhatItsOtherHalfIs) {
   const std::vector<MatmulSetting> settings = settings_of(
       {"wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x192 k64 s4 w2 t1 split1", "wgmma 128x192 k64 s4 w1 t2 split1",
-       "wgmma 64x48 k64 s7 w1 t1 split1", "mma 64x64 k32 s4 w2 t1 split1", "mma 128x128 k32 s4 w8 t1 split1"});
+       "wgmma 64x48 k64 s7 w1 t1 split1", "wgmma 128x144 k64 s5 w2 t1 split1", "wgmma 128x96 k64 s6 w2 t1 split1",
+       "wgmma 64x96 k64 s8 w1 t1 split1", "wgmma 128x192 k64 s4 w1 t2 split1 share2", "mma 64x64 k32 s4 w2 t1 split1",
+       "mma 128x128 k32 s4 w8 t1 split1"});
   unsigned seed = 60;
   for (const bool norm : {false, true})
     for (const Activation activation : {Activation::silu, Activation::gelu}) {
@@ -224,6 +227,51 @@ TEST_P(Gemm, GatesWhatItsOtherHalfIs) {
       the.x_norm = norm, the.gate = true;
       expect_definition(the, settings, seed++);
     }
+}
+
+TEST_P(Gemm, TheResidualMayBeOut) {
+  const GemmCase the = residual_only(300, 520, 1544);
+  const GemmProblem problem(the, 70);
+  const PackedLinear packed = device_.backend->matmul.pack(problem.spec(device_));
+  for (const char* text :
+       {"wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x192 k64 s4 w1 t2 split1", "wgmma 128x144 k64 s5 w2 t1 split1",
+        "wgmma 64x64 k64 s4 w1 t1 split4", "wgmma 128x64 k64 s3 w2 t1 split8", "mma 128x64 k32 s4 w4 t1 split1"}) {
+    SCOPED_TRACE(text);
+    const MatmulSetting setting = matmul_setting_of(text);
+    const Result result{Tensor(the.dtype, problem.residual.shape()), Tensor()};
+    std::memcpy(result.out.data(), problem.residual.data(), result.out.bytes());
+    Operands there(device_);
+    void* const out = there.result(result.out);
+    device_.backend->matmul.run(packed, {.x = there.in(problem.x),
+                                         .out = out,
+                                         .residual = out,
+                                         .rows = the.rows,
+                                         .queue = there.queue(),
+                                         .setting = &setting});
+    there.finish();
+    expect_near_definition(the, problem, result);
+  }
+}
+
+TEST_P(Gemm, RefusesAddressesThatAreNotAligned) {
+  const GemmCase the = residual_only(64, 64, 64);
+  const GemmProblem problem(the, 71);
+  const PackedLinear packed = device_.backend->matmul.pack(problem.spec(device_));
+  Operands there(device_);
+  auto* const memory = static_cast<std::byte*>(there.in(problem.x));
+  for (const char* text : {"wgmma 64x64 k64 s6 w1 t1 split1", "mma 64x64 k32 s4 w2 t1 split1"}) {
+    const MatmulSetting setting = matmul_setting_of(text);
+    for (const auto& [name, bytes] : {std::pair("x", std::array{2, 0, 0}), std::pair("out", std::array{0, 2, 0}),
+                                      std::pair("the residual", std::array{0, 0, 2})})
+      EXPECT_ERROR(device_.backend->matmul.run(packed, {.x = memory + bytes[0],
+                                                        .out = memory + bytes[1],
+                                                        .residual = memory + bytes[2],
+                                                        .rows = the.rows,
+                                                        .queue = there.queue(),
+                                                        .setting = &setting}),
+                   ErrorKind::unsupported,
+                   std::string(name) + " is 2 bytes past a multiple of 16, and the copy engine takes only multiples");
+  }
 }
 
 // Heads of two sizes with positions in no order, and columns behind them that stay; cut by rows, by tiles in the middle
