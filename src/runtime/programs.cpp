@@ -106,12 +106,12 @@ std::optional<ChosenPlan> Programs::kept_plan(const CostContext& call) const {
       if (const auto why_not = cache.near_miss(key)) say(*why_not);
     return std::nullopt;
   }
-  ChosenPlan chosen{.scheme = plan->scheme, .settings = {}, .origin = plan->origin, .kept = true};
+  ChosenPlan chosen{.scheme = {}, .settings = {}, .origin = plan->origin, .kept = true};
   for (const PlannedWork& work : plan->works)
     if (!work.setting.empty()) chosen.settings[work.work] = work.setting;
   try {
-    parse_scheme(plan->scheme.text(), blocks_->scheme_shape(), default_scheme_);
-    check_settings(fuse(*blocks_, plan->scheme), chosen, call);
+    chosen.scheme = parse_scheme(plan->scheme.text(), blocks_->scheme_shape(), default_scheme_);
+    check_settings(fuse(*blocks_, chosen.scheme), chosen, call);
     return chosen;
   } catch (const Error& error) {
     say(fmt::format("the plan of this model is not used: {}", error.what()));
@@ -140,8 +140,9 @@ void Programs::check_settings(const Graph& fused, const ChosenPlan& plan, const 
 }
 
 const Program& Programs::made(const ChosenPlan& plan) const {
-  std::unique_ptr<Program>& program = by_plan_[text_of(plan)];
-  if (program) return *program;
+  const std::string text = text_of(plan);
+  if (const auto known = by_plan_.find(text); known != by_plan_.end()) return *known->second;
+  std::unique_ptr<Program> program;
   ProgramOptions options = options_.program;
   for (const auto& [work, setting] : plan.settings) options.settings[work] = matmul_setting_of(setting);
   try {
@@ -152,7 +153,7 @@ const Program& Programs::made(const ChosenPlan& plan) const {
          weight_bytes(simplified_, options.dtype), name_of(options.dtype),
          options.dtype == DType::f32 ? ": 16-bit dtypes need half of it" : "");
   }
-  return *program;
+  return *by_plan_.emplace(text, std::move(program)).first->second;
 }
 
 }  // namespace stof
