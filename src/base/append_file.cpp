@@ -18,7 +18,13 @@ AppendFile::AppendFile(const std::filesystem::path& path) : path_(path) {
   // What a process that died has left of a line gets an end, so that the next one is whole.
   char last = '\n';
   const off_t size = lseek(file_, 0, SEEK_END);
-  if (size > 0 && pread(file_, &last, 1, size - 1) == 1 && last != '\n') add("");
+  if (size <= 0 || pread(file_, &last, 1, size - 1) != 1 || last == '\n') return;
+  try {
+    add("");
+  } catch (const Error&) {
+    close(file_);
+    throw;
+  }
 }
 
 AppendFile::~AppendFile() { close(file_); }

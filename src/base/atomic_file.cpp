@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstring>
 #include <random>
@@ -15,11 +16,13 @@ namespace stof {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr std::string_view kPart = ".part";
+
 // Random, for processes of different containers may share the folder and have the same number.
 fs::path name_aside(const fs::path& target) {
   std::random_device random;
   fs::path aside = target;
-  aside += fmt::format(".{:08x}{:08x}.part", random(), random());
+  aside += fmt::format(".{:08x}{:08x}{}", random(), random(), kPart);
   return aside;
 }
 
@@ -84,6 +87,17 @@ void AtomicFile::commit() {
   if (aside_.empty()) return;
   if (rename(aside_.c_str(), final_.c_str()) != 0) fail_writing(errno);
   named_ = false;
+}
+
+void remove_abandoned_parts(const fs::path& folder) {
+  const auto yesterday = fs::file_time_type::clock::now() - std::chrono::hours(24);
+  std::error_code gone;
+  for (fs::directory_iterator it(folder, gone), end; !gone && it != end; it.increment(gone)) {
+    std::error_code failed;
+    if (it->path().extension() != kPart || !it->is_regular_file(failed)) continue;
+    const auto written = it->last_write_time(failed);
+    if (!failed && written < yesterday) fs::remove(it->path(), failed);
+  }
 }
 
 void AtomicFile::fail_writing(int error) const {

@@ -32,4 +32,8 @@ class AtomicFile {
   int file_ = -1;
 };
 
+// What writers that were killed have left in a folder, a day ago or before: nobody writes for so long. No failure is an
+// error: another process may be at it.
+void remove_abandoned_parts(const std::filesystem::path& folder);
+
 }  // namespace stof

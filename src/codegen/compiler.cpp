@@ -86,7 +86,7 @@ void Compiler::begin_beside(std::span<const CompileJob> jobs, const CompileBesid
   for (const CompileJob& job : jobs)
     if (!cache_.find(key_of(job))) made->add(job);
   const std::lock_guard lock(choosing_);
-  pool_ = std::move(made);
+  pool_.swap(made);  // what there was before ends after the lock: its threads may have something to tell
 }
 
 void Compiler::wait_beside() const {

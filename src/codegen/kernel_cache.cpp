@@ -111,6 +111,7 @@ void KernelCache::publish(const KernelKey& key, std::string_view binary) const {
 }
 
 void KernelCache::evict(const fs::path& keep) const {
+  remove_abandoned_parts(options_.folder);
   const std::vector<Entry> entries = entries_of(options_.folder);
   std::uint64_t total = 0;
   for (const Entry& entry : entries) total += entry.bytes;

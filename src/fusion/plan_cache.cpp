@@ -101,6 +101,7 @@ PlanEntry PlanCache::entry(const std::string& name) const {
 }
 
 void PlanCache::evict(const fs::path& keep) const {
+  remove_abandoned_parts(options_.folder);
   std::vector<std::pair<fs::file_time_type, fs::path>> files;
   std::error_code gone;
   for (fs::directory_iterator it(options_.folder, gone), end; !gone && it != end; it.increment(gone)) {
