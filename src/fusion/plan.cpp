@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "src/base/error.h"
+#include "src/fusion/kept_number.h"
 #include "src/model/json.h"
 
 namespace stof {
@@ -64,13 +65,19 @@ std::string checksum_of(nlohmann::json json) {
   return fingerprint_of(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)).hex();
 }
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == ',') parts.emplace_back();
-    else parts.back() += c;
-  }
-  return parts;
+const nlohmann::json& list(const JsonObject& json, std::string_view key) {
+  const nlohmann::json& value = json.at(key);
+  if (!value.is_array()) json.refuse(key, "a list");
+  return value;
+}
+
+// Whether it fits a model only the model can tell.
+Scheme scheme_in(const JsonObject& json) {
+  Scheme scheme{strings_of(json.string("scheme"))};
+  for (const std::string& bits : scheme.bits)
+    if (!bits.starts_with('0') || bits.find_first_not_of("01") != std::string::npos)
+      json.refuse("scheme", "0 and 1, 0 first, as in 0011, for each kind of block");
+  return scheme;
 }
 
 }  // namespace
@@ -94,17 +101,17 @@ Ordered to_json(const FusionPlan& plan) {
     works.push_back({{"work", work.work},
                      {"setting", work.setting},
                      {"count", work.count},
-                     {"us", work.us},
-                     {"spread", work.spread},
+                     {"us", kept_number(work.us)},
+                     {"spread", kept_number(work.spread)},
                      {"runs", work.runs},
                      {"when", work.when}});
   for (const ConfirmedTime& time : plan.confirmed)
     confirmed.push_back({{"what", time.what},
                          {"scheme", time.scheme},
-                         {"us", time.us},
-                         {"spread", time.spread},
+                         {"us", kept_number(time.us)},
+                         {"spread", kept_number(time.spread)},
                          {"runs", time.runs},
-                         {"error", time.error}});
+                         {"error", kept_number(time.error)}});
   Ordered json{{"format", kFormat}, {"key", json_of(plan.key)},     {"model", plan.model},
                {"mask", plan.mask}, {"scheme", plan.scheme.text()}, {"origin", plan.origin},
                {"works", works},    {"confirmed", confirmed},       {"commit", plan.commit},
@@ -122,13 +129,13 @@ FusionPlan plan_from_json(std::string_view text, std::string_view name) {
   FusionPlan plan{.key = key_of(json.object("key")),
                   .model = json.string("model"),
                   .mask = json.string("mask"),
-                  .scheme = {split(json.string("scheme"))},
+                  .scheme = scheme_in(json),
                   .origin = json.string("origin"),
                   .works = {},
                   .confirmed = {},
                   .commit = json.string("commit"),
                   .when = json.string("when")};
-  for (const nlohmann::json& entry : json.at("works")) {
+  for (const nlohmann::json& entry : list(json, "works")) {
     const JsonObject work(entry, fmt::format("{}: works", name));
     plan.works.push_back({.work = work.string("work"),
                           .setting = work.string("setting"),
@@ -138,7 +145,7 @@ FusionPlan plan_from_json(std::string_view text, std::string_view name) {
                           .runs = static_cast<int>(work.integer("runs", 0, kMost)),
                           .when = work.string("when")});
   }
-  for (const nlohmann::json& entry : json.at("confirmed")) {
+  for (const nlohmann::json& entry : list(json, "confirmed")) {
     const JsonObject time(entry, fmt::format("{}: confirmed", name));
     plan.confirmed.push_back({.what = time.string("what"),
                               .scheme = time.string("scheme"),

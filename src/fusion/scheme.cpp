@@ -8,15 +8,6 @@
 namespace stof {
 namespace {
 
-std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == ',') parts.emplace_back();
-    else parts.back() += c;
-  }
-  return parts;
-}
-
 void check(const std::string& bits, std::size_t operators) {
   if (bits.find_first_not_of("01") != std::string::npos)
     fail(ErrorKind::invalid_argument, "scheme '{}'; accepted: 0 and 1, as in 0011", bits);
@@ -27,6 +18,15 @@ void check(const std::string& bits, std::size_t operators) {
 }
 
 }  // namespace
+
+std::vector<std::string> strings_of(std::string_view text) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == ',') parts.emplace_back();
+    else parts.back() += c;
+  }
+  return parts;
+}
 
 std::vector<FusionSegment> segments_of(std::string_view bits) {
   std::vector<FusionSegment> segments;
@@ -46,14 +46,13 @@ std::string bits_of(std::span<const FusionSegment> segments) {
 std::string Scheme::text() const { return fmt::format("{}", fmt::join(bits, ",")); }
 
 Scheme parse_scheme(std::string_view text, const SchemeShape& shape, const Scheme& otherwise) {
-  const std::vector<std::string> parts = split(text);
+  const std::vector<std::string> parts = strings_of(text);
   Scheme scheme = otherwise;
   if (parts.size() == 1) scheme.bits.at(shape.layer) = parts.front();
   else if (parts.size() == shape.operators.size()) scheme.bits = parts;
   else
-    fail(ErrorKind::invalid_argument,
-         "scheme of {} strings; accepted: 1, for the layers, or {}, for each kind of block", parts.size(),
-         shape.operators.size());
+    fail(ErrorKind::invalid_argument, "scheme of {} strings; accepted: 1, for the layers{}", parts.size(),
+         shape.operators.size() == 1 ? "" : fmt::format(", or {}, for each kind of block", shape.operators.size()));
   for (std::size_t k = 0; k < scheme.bits.size(); ++k) check(scheme.bits[k], shape.operators[k]);
   return scheme;
 }

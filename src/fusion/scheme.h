@@ -27,6 +27,9 @@ struct Scheme {
   friend bool operator==(const Scheme&, const Scheme&) = default;
 };
 
+// What stands between the commas of a scheme's text.
+std::vector<std::string> strings_of(std::string_view text);
+
 // What a scheme must fit.
 struct SchemeShape {
   std::vector<std::size_t> operators;  // of each kind of block

@@ -1,17 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/fusion/time_log.h"
 
+#include <algorithm>
+#include <cmath>
 #include <ctime>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
+#include "src/fusion/kept_number.h"
 
 namespace stof {
 namespace fs = std::filesystem;
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr double kMostUs = 1e12;  // eleven days: sums of times stay finite
+
+bool is_credible(const LoggedTime& time) {
+  const auto holds = [](double value) { return std::isfinite(value) && value >= 0; };
+  return holds(time.us) && time.us <= kMostUs && holds(time.spread) && holds(time.error) && time.runs >= 0;
+}
+
+// -1: no number of runs.
+int runs_of(const Json& json) {
+  const std::int64_t runs = json.is_number_integer() ? json.get<std::int64_t>() : -1;
+  return runs > std::numeric_limits<int>::max() ? -1 : static_cast<int>(std::max<std::int64_t>(runs, -1));
+}
 
 // A line of the log, or nothing where it is none of this scope.
 struct Line {
@@ -25,14 +42,16 @@ std::optional<Line> parsed(const std::string& text, const std::string& scope, bo
   try {
     damaged = false;
     if (json.at("scope").get<std::string>() != scope) return std::nullopt;
-    return Line{json.at("work").get<std::string>(),
-                json.at("setting").get<std::string>(),
-                {.us = json.at("us").get<double>(),
-                 .spread = json.at("spread").get<double>(),
-                 .error = json.at("error").get<double>(),
-                 .runs = json.at("runs").get<int>(),
-                 .wrong = json.at("wrong").get<std::string>(),
-                 .when = json.at("when").get<std::string>()}};
+    Line line{json.at("work").get<std::string>(),
+              json.at("setting").get<std::string>(),
+              {.us = json.at("us").get<double>(),
+               .spread = json.at("spread").get<double>(),
+               .error = json.at("error").get<double>(),
+               .runs = runs_of(json.at("runs")),
+               .wrong = json.at("wrong").get<std::string>(),
+               .when = json.at("when").get<std::string>()}};
+    damaged = !is_credible(line.time);
+    return damaged ? std::nullopt : std::optional(std::move(line));
   } catch (const Json::exception&) {
     damaged = true;
     return std::nullopt;
@@ -92,9 +111,15 @@ void TimeLog::add_unkept(const std::string& work, const std::string& setting, co
 void TimeLog::add(const std::string& work, const std::string& setting, const LoggedTime& time) {
   add_unkept(work, setting, time);
   if (!file_) return;
-  const Json json{{"scope", scope_},     {"work", work},          {"setting", setting},
-                  {"us", time.us},       {"spread", time.spread}, {"runs", time.runs},
-                  {"error", time.error}, {"wrong", time.wrong},   {"when", time.when}};
+  const Json json{{"scope", scope_},
+                  {"work", work},
+                  {"setting", setting},
+                  {"us", kept_number(time.us)},
+                  {"spread", kept_number(time.spread)},
+                  {"runs", time.runs},
+                  {"error", kept_number(time.error)},
+                  {"wrong", time.wrong},
+                  {"when", time.when}};
   try {
     file_->add(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   } catch (const Error& error) {

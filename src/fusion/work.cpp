@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "src/graph/print.h"
+#include "src/mask/expression.h"
 
 namespace stof {
 namespace {
@@ -11,6 +12,16 @@ namespace {
 std::optional<DeferredNorm> norm_at(const Node& node, std::size_t first, const std::optional<double>& epsilon) {
   if (!epsilon) return std::nullopt;
   return DeferredNorm{node.weights[first].tensor, node.weights[first + 1].tensor, static_cast<float>(*epsilon)};
+}
+
+// What the text of a mask does not say where it names a file: the content.
+std::string arrays_of(const Node& node) {
+  const auto content = [](const Mask& mask) {
+    return print(mask, ArrayNames::canonical) == mask.text() ? std::string() : fmt::format(" {}", mask.fingerprint());
+  };
+  if (const auto* attend = std::get_if<op::Attend>(&node.op)) return content(attend->mask);
+  if (const auto* attend = std::get_if<op::AttendPacked>(&node.op)) return content(attend->mask);
+  return {};
 }
 
 }  // namespace
@@ -21,7 +32,7 @@ std::string work_text(const Graph& graph, const Node& node) {
   text += std::to_string(graph.value(node.output).columns);
   if (std::holds_alternative<op::Linear>(node.op) && node.inputs.size() == 2) text += " residual";
   if (const std::string detail = detail_of(node.op); !detail.empty()) text += " " + detail;
-  return text;
+  return text + arrays_of(node);
 }
 
 LinearSpec linear_spec(const Node& node, DType dtype, const Device* device) {

@@ -2,10 +2,14 @@
 // Plans and times on disk: read back as written, refused with the reason, whole or not there.
 #include "src/fusion/plan.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <thread>
 
 #include "src/fusion/plan_cache.h"
@@ -89,6 +93,25 @@ TEST_F(PlanCacheTest, ADamagedPlanIsNotUsedAndSaysWhy) {
   EXPECT_EQ(cache_.find(plan_.key), plan_);
 }
 
+// What no session takes, with a checksum that fits.
+TEST_F(PlanCacheTest, APlanMustHaveSchemesAndLists) {
+  for (const char* scheme : {"", "000,", "0012", "100"}) {
+    plan_.scheme = {strings_of(scheme)};
+    EXPECT_ERROR(
+        plan_from_json(to_json(plan_).dump(), "p"), ErrorKind::bad_file,
+        fmt::format("p: 'scheme' is \"{}\"; accepted: 0 and 1, 0 first, as in 0011, for each kind of block", scheme));
+  }
+  plan_ = plan_of("H200");
+  for (const char* key : {"works", "confirmed"}) {
+    nlohmann::json json = to_json(plan_);
+    json[key] = nullptr;
+    json.erase("checksum");
+    json["checksum"] = fingerprint_of(json.dump()).hex();
+    EXPECT_ERROR(plan_from_json(json.dump(), "p"), ErrorKind::bad_file,
+                 fmt::format("p: '{}' is null; accepted: a list", key));
+  }
+}
+
 TEST_F(PlanCacheTest, APlanUnderAnotherNameIsForeign) {
   cache_.publish(plan_);
   PlanKey other = plan_.key;
@@ -137,6 +160,17 @@ TEST_F(PlanCacheTest, TheOldestGoesWhenThereAreTooMany) {
   EXPECT_TRUE(small.find(plan_.key));
 }
 
+// A writer that was killed has left one; another one is at work.
+TEST_F(PlanCacheTest, PartsThatNobodyWritesAnyMoreGo) {
+  const fs::path abandoned = folder_.path() / "a.plan.0123.part", recent = folder_.path() / "b.plan.4567.part";
+  write(abandoned, "half");
+  write(recent, "half");
+  fs::last_write_time(abandoned, fs::file_time_type::clock::now() - std::chrono::hours(25));
+  EXPECT_TRUE(cache_.publish(plan_));
+  EXPECT_FALSE(fs::exists(abandoned));
+  EXPECT_TRUE(fs::exists(recent));
+}
+
 TEST_F(PlanCacheTest, ANameMustBeginOnePlan) {
   EXPECT_ERROR(
       cache_.entry("zz"), ErrorKind::invalid_argument,
@@ -180,6 +214,45 @@ TEST_F(PlanCacheTest, TimesAreReadBack) {
   EXPECT_TRUE(said_.empty());
 }
 
+// JSON has no number for them.
+TEST_F(PlanCacheTest, WhatIsNoNumberIsReadBackAsTheLargest) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN(), kMost = std::numeric_limits<double>::max();
+  TimeLog(folder_.path(), "scope", log_).add("work", "setting", {.error = kNone, .wrong = "off by nan"});
+  const TimeLog again(folder_.path(), "scope", log_);
+  ASSERT_NE(again.find("work", "setting"), nullptr);
+  EXPECT_EQ(again.find("work", "setting")->error, kMost);
+  plan_.confirmed.front().error = kNone;
+  EXPECT_TRUE(cache_.publish(plan_));
+  ASSERT_TRUE(cache_.find(plan_.key));
+  EXPECT_EQ(cache_.find(plan_.key)->confirmed.front().error, kMost);
+  EXPECT_TRUE(said_.empty());
+}
+
+TEST_F(PlanCacheTest, TimesThatCannotBeAreDamaged) {
+  fs::path path;
+  {
+    TimeLog log(folder_.path(), "scope", log_);
+    log.add("work", "setting", {.us = 1.5, .spread = 0.25, .error = 0.125, .runs = 7});
+    path = log.path();
+  }
+  const std::string whole = text_of(path);
+  for (const auto& [was, is] : std::vector<std::pair<std::string, std::string>>{{"\"us\":1.5", "\"us\":-5"},
+                                                                                {"\"us\":1.5", "\"us\":1e308"},
+                                                                                {"\"us\":1.5", "\"us\":null"},
+                                                                                {"\"spread\":0.25", "\"spread\":-1"},
+                                                                                {"\"error\":0.125", "\"error\":-1"},
+                                                                                {"\"runs\":7", "\"runs\":1e300"},
+                                                                                {"\"runs\":7", "\"runs\":4294967297"},
+                                                                                {"\"runs\":7", "\"runs\":-1"}}) {
+    std::string changed = whole;
+    changed.replace(changed.find(was), was.size(), is);
+    write(path, changed);
+    const TimeLog log(folder_.path(), "scope", log_);
+    EXPECT_EQ(log.size(), 0U) << is;
+    EXPECT_EQ(log.skipped(), 1U) << is;
+  }
+}
+
 // Killed while it wrote, a process leaves a line without an end: it is skipped, and the next one stands by itself.
 TEST_F(PlanCacheTest, AHalfWrittenLineCostsOnlyItself) {
   fs::path path;
@@ -217,6 +290,24 @@ TEST_F(PlanCacheTest, TimesThatCannotBeKeptAreUsed) {
 TEST(AppendFile, AFullDiskIsSaid) {
   AppendFile full("/dev/full");
   EXPECT_ERROR(full.add("line"), ErrorKind::device, "cannot write '/dev/full': No space left on device");
+}
+
+// Each time a line is to get the end that it lacks.
+TEST(AppendFile, AFileThatCannotBeMendedIsClosed) {
+  const TemporaryFolder folder;
+  const fs::path path = folder / "log";
+  write(path, "half a line");
+  const auto handles = [] { return std::distance(fs::directory_iterator("/proc/self/fd"), {}); };
+  const auto before = handles();
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);  // writing fails, as on a full disk
+  rlimit room{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &room), 0);
+  const rlimit none{.rlim_cur = 11, .rlim_max = room.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  EXPECT_THROW(AppendFile{path}, Error);
+  setrlimit(RLIMIT_FSIZE, &room);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_EQ(handles(), before);
 }
 
 }  // namespace

@@ -33,6 +33,8 @@ TEST(Scheme, IsParsedForTheLayersOrForEveryKind) {
   EXPECT_EQ(parse_scheme("01,0011,0", shape, otherwise).text(), "01,0011,0");
   EXPECT_ERROR(parse_scheme("01,0011", shape, otherwise), ErrorKind::invalid_argument,
                "scheme of 2 strings; accepted: 1, for the layers, or 3, for each kind of block");
+  EXPECT_ERROR(parse_scheme("0,0,0", {.operators = {4}, .layer = 0}, {{"0000"}}), ErrorKind::invalid_argument,
+               "scheme of 3 strings; accepted: 1, for the layers");
   EXPECT_ERROR(parse_scheme("01x0", shape, otherwise), ErrorKind::invalid_argument,
                "scheme '01x0'; accepted: 0 and 1, as in 0011");
   EXPECT_ERROR(parse_scheme("01100", shape, otherwise), ErrorKind::invalid_argument,
