@@ -62,7 +62,7 @@ Case case_of(std::span<char*> arguments) {
 }
 
 struct Planned {
-  Bucket bucket;
+  EvenCall timed;
   Graph graph;
   std::map<std::string, MatmulSetting> settings;
   std::string scheme;
@@ -78,10 +78,11 @@ SearchResult settled(const Blocks& blocks, const std::string& text, const CostCo
 Planned planned(const Model& model, const Case& the) {
   const Graph restricted = restrict_attention(simplify(build_graph(model)), the.mask);
   const Blocks blocks(restricted, {&the.device, the.dtype});
-  const Bucket bucket = bucket_of({the.texts * the.tokens, the.texts, the.tokens}, the.tokens);
+  const EvenCall timed = even_call(the.texts, the.tokens, the.tokens);
+  const Bucket& bucket = timed.bucket;
   const CostContext call{&the.device, the.dtype, bucket.rows, bucket.texts, bucket.longest};
   const SearchResult found = the.scheme.empty() ? analytical_search(blocks, call) : settled(blocks, the.scheme, call);
-  Planned result{.bucket = bucket, .graph = fuse(blocks, found.scheme), .settings = {}, .scheme = found.scheme.text()};
+  Planned result{.timed = timed, .graph = fuse(blocks, found.scheme), .settings = {}, .scheme = found.scheme.text()};
   for (const auto& [work, setting] : found.settings)
     if (!setting.empty()) result.settings[work] = matmul_setting_of(setting);
   return result;
@@ -96,7 +97,7 @@ void compile(const Case& the, std::int64_t share, std::int64_t of) {
     if (setting == plan.settings.end() || !std::holds_alternative<op::Linear>(node.op)) continue;
     if (!seen.insert(setting->first).second || static_cast<std::int64_t>(seen.size()) % of != share) continue;
     if (const auto job =
-            cuda::compile_job(linear_spec(node, the.dtype, &the.device), plan.bucket.rows, setting->second))
+            cuda::compile_job(linear_spec(node, the.dtype, &the.device), plan.timed.bucket.rows, setting->second))
       machine_compiler().cubin(*job);
   }
 }
@@ -110,8 +111,8 @@ void measure(const Case& the) {
   fmt::print("{}, {} texts of {}, {}, {} on {}: {}\n", the.model, the.texts, the.tokens, the.mask.text(),
              name_of(the.dtype), the.device.caps.name, plan.scheme);
   for (const auto& [work, setting] : plan.settings) fmt::print("  {}: {}\n", work, text_of(setting));
-  fmt::print("{}", to_text(node_times(program, plan.graph, plan.bucket, {})));
-  TimedCall call(program, plan.bucket);
+  fmt::print("{}", to_text(node_times(program, plan.graph, plan.timed, {})));
+  TimedCall call(program, plan.timed);
   const CallTime time = call.time(Caches::warm, 0.2);
   fmt::print("calls one after another: {:.2f} us each, spread {:.1f} %\n", time.us, 100 * time.spread);
 }

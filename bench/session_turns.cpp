@@ -64,9 +64,9 @@ void run(std::span<char*> arguments) {
                           {.program = {.device = device, .dtype = dtype, .longest = longest},
                            .mask = parse(arguments[3]),
                            .plans = {.folder = plan_folder()}});
-  const Bucket bucket = bucket_of({texts * tokens, texts, tokens}, longest);
-  const ChosenPlan plan = programs.plan_of(bucket);
-  TimedCall call(programs.of(bucket), bucket, model.config.vocab_size);
+  const EvenCall timed = even_call(texts, tokens, longest);
+  const ChosenPlan plan = programs.plan_of(timed.bucket);
+  TimedCall call(programs.of(timed.bucket), timed, model.config.vocab_size);
   const OneTime once = call.timer();
   const nlohmann::json what{
       {"origin", plan.origin}, {"kept", plan.kept}, {"scheme", plan.scheme.text()}, {"settings", plan.settings}};

@@ -24,6 +24,7 @@
 #include "src/base/threads.h"
 #include "src/codegen/compiler.h"
 #include "src/fusion/plan_cache.h"
+#include "src/runtime/accepted.h"
 #include "stof/session.h"
 
 namespace stof::cli {
@@ -38,7 +39,7 @@ struct TuneCommand {
 };
 
 TuneOptions options_of(const TuneCommand& command) {
-  TuneOptions options{.device = open_device(command.device),
+  TuneOptions options{.device = device_for_models(command.device),
                       .dtype = parse_float_dtype(command.dtype),
                       .texts = command.batch,
                       .longest = command.seq,
@@ -51,13 +52,18 @@ TuneOptions options_of(const TuneCommand& command) {
   options.model_name =
       command.random.empty() ? std::filesystem::path(command.model).filename().string() : "random " + command.random;
   options.commit = build_commit();
-  if (command.explain) options.explain = [](const std::string& line) { fmt::print("{}\n", line); };
+  const bool is_json = command.json == "-";  // nothing else is written there then
+  if (command.explain)
+    options.explain = [is_json](const std::string& line) {
+      if (is_json) say(line + "\n");
+      else fmt::print("{}\n", line);
+    };
   options.log = [](std::string_view message) { say(fmt::format("stof: {}\n", message)); };
   return options;
 }
 
 Json json_of(const TuneResult& result) {
-  Json json = Json::parse(to_json(result.plan).dump());
+  Json json = to_json(result.plan);
   json["search"] = {{"bucket", {result.bucket.rows, result.bucket.texts, result.bucket.longest}},
                     {"us", result.search.us},
                     {"moves_tried", result.search.moves_tried},

@@ -79,7 +79,15 @@ class Search {
         result_.scheme = scheme;
       }
     }
-    STOF_CHECK(std::isfinite(best));
+    if (!std::isfinite(best)) refuse(starts.front());
+  }
+
+  [[noreturn]] void refuse(const Scheme& scheme) {
+    std::string wrong;
+    for (const auto& [work, count] : costs_.counts_of(scheme))
+      if (wrong.empty() && !std::isfinite(costs_.tried(work).us))
+        wrong = fmt::format("no setting of '{}' is right: {}", work, oracle_.wrong_with(work));
+    fail(ErrorKind::unsupported, "{}", wrong);
   }
 
   // Depth first: after a move that was kept the moves of what it made are next, from the same segment on.

@@ -39,6 +39,8 @@ class Oracle {
   virtual std::vector<Candidate> candidates(const Work& work) = 0;
   // Nothing: the result is wrong, or the device refuses; such a setting never wins.
   virtual std::optional<double> measure(const Work& work, const Candidate& candidate) = 0;
+  // What was wrong with the last setting of the work that was.
+  virtual std::string wrong_with(const std::string& /*work*/) const { return "there is none"; }
   virtual bool has_time() = 0;  // false: what is best so far is the answer
 };
 
@@ -72,7 +74,7 @@ struct SearchResult : SettledScheme {
   bool finished = true;  // false: there was no time for more
 };
 
-// From the best of the schemes on. Throws internal where no setting of some work of all of them is right.
+// From the best of the schemes on. Throws unsupported where none of them has a right setting for each of its works.
 SearchResult search(const Blocks& blocks, std::span<const Scheme> starts, Oracle& oracle, const SearchOptions& options);
 
 }  // namespace stof

@@ -25,4 +25,8 @@ Bucket bucket_of(const Bucket& call, std::int64_t limit) {
           .longest = std::min(rounded_up(call.longest, 1, 64), limit)};
 }
 
+EvenCall even_call(std::int64_t texts, std::int64_t length, std::int64_t limit) {
+  return {.texts = texts, .length = length, .bucket = bucket_of({texts * length, texts, length}, limit)};
+}
+
 }  // namespace stof

@@ -85,7 +85,7 @@ Settings refined(Settings settings, const std::vector<Change>& changes, const Ti
 class Contest::Whole {
  public:
   Whole(const Graph& fused, const ProgramOptions& program, const ContestOptions& options, GrowingMemory& arena)
-      : program_(fused, program), call_(program_, options.bucket, options.vocabulary, &arena) {}
+      : program_(fused, program), call_(program_, options.call, options.vocabulary, &arena) {}
 
   // The first ones, as they were stored.
   std::vector<float> rows() {
@@ -135,15 +135,25 @@ ProgramOptions Contest::with(const Settings& settings) const {
   return program;
 }
 
-void Contest::enter(const Contender& contender) {
+Contest::Entry Contest::made(const Contender& contender) const {
+  for (const Entry& known : entered_)
+    if (known.contender.scheme == contender.scheme && known.contender.settings == contender.settings) {
+      Entry entry = known;
+      entry.contender = contender;
+      return entry;
+    }
   Entry entry{
       .contender = contender,
-      .whole = std::make_unique<Whole>(fuse(blocks_, contender.scheme), with(contender.settings), options_, arena_),
+      .whole = std::make_shared<Whole>(fuse(blocks_, contender.scheme), with(contender.settings), options_, arena_),
       .rows = {}};
   entry.rows = entry.whole->rows();
   entry.error = relative_difference(entry.rows, want_);
-  if (contender.may_win) least_error_ = std::min(least_error_, entry.error);
-  entered_.push_back(std::move(entry));
+  return entry;
+}
+
+void Contest::enter(const Contender& contender) {
+  entered_.push_back(made(contender));
+  if (contender.may_win) least_error_ = std::min(least_error_, entered_.back().error);
 }
 
 // Spreads are those of the times as they were.
@@ -173,20 +183,21 @@ void Contest::note(const Entry& entry) {
 }
 
 void Contest::take(Entry&& entry) {
-  arena_bytes_ = entry.whole->arena_bytes(options_.bucket.rows);
+  arena_bytes_ = entry.whole->arena_bytes(options_.call.bucket.rows);
   winner_ = std::move(entry);
 }
 
 void Contest::race() {
   if (entered_.empty()) return;
   std::vector<OneTime> rivals;
-  for (const Entry& entry : entered_) rivals.push_back(entry.whole->timer());
+  std::map<const Whole*, std::size_t> turn_of;
+  for (const Entry& entry : entered_)
+    if (turn_of.try_emplace(entry.whole.get(), rivals.size()).second) rivals.push_back(entry.whole->timer());
   const std::vector<CallTime> times = in_turns(
       *entered_.front().whole, rivals, {.seconds = options_.seconds, .window_seconds = options_.window_seconds});
   rivals.clear();  // they borrow from those that lose
-  for (std::size_t i = 0; i < entered_.size(); ++i) {
-    Entry& entry = entered_[i];
-    entry.time = times[i];
+  for (Entry& entry : entered_) {
+    entry.time = times[turn_of.at(entry.whole.get())];
     note(entry);
     if (is_right(entry) && (!winner_ || entry.time.us < winner_->time.us * kWorthChanging)) take(std::move(entry));
     entry.whole.reset();
@@ -219,14 +230,16 @@ void Contest::refine(const std::string& what, const std::vector<Change>& changes
   entry.time = last[1];
   entry.time.us = winner_->time.us * last[1].us / last[0].us;
   note(entry);
-  if (!is_right(entry) || entry.time.us >= winner_->time.us * kWorthChanging) return;
+  if (!is_right(entry) || !(entry.time.us < winner_->time.us * kWorthChanging)) return;
   entry.whole = std::move(winner_->whole);
   take(std::move(entry));
 }
 
 const Contender& Contest::winner() const {
   if (!winner_)
-    fail(ErrorKind::internal, "no plan computes what the unfused model does: the best is off by {:.1e}", least_error_);
+    fail(ErrorKind::unsupported,
+         "no plan computes what the unfused model does: the best is off by {:.1e}; accepted: {:.0e}", least_error_,
+         most_model_error(options_.program.dtype));
   return winner_->contender;
 }
 

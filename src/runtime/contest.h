@@ -40,7 +40,7 @@ Settings refined(Settings settings, const std::vector<Change>& changes, const Ti
 
 struct ContestOptions {
   ProgramOptions program;
-  Bucket bucket;
+  EvenCall call;
   std::int64_t vocabulary = 1;
   double seconds = 0.3;            // of timing a whole model
   double seconds_a_change = 0.05;  // the same, for each change of a setting
@@ -61,7 +61,7 @@ class Contest {
   Contest(const Blocks& blocks, ContestOptions options);
   ~Contest();
 
-  // Compares it with the unfused model.
+  // Compares it with the unfused model. The same scheme and settings under another name are made and timed once.
   void enter(const Contender& contender);
   // Times all that entered, in turns. In their order each wins that is right and faster than the winner before it.
   void race();
@@ -70,7 +70,7 @@ class Contest {
   void refine(const std::string& what, const std::vector<Change>& changes);
 
   const std::vector<ConfirmedTime>& times() const { return times_; }
-  // Throws internal where none that may win was right.
+  // Throws unsupported where none that may win was right.
   const Contender& winner() const;
   std::int64_t arena_bytes() const { return arena_bytes_; }  // of the winner
   double error_against_f32() const;                          // the winner's, relative, of the first rows
@@ -79,13 +79,14 @@ class Contest {
   class Whole;
   struct Entry {
     Contender contender;
-    std::unique_ptr<Whole> whole;  // null once others were faster
+    std::shared_ptr<Whole> whole;  // of all entries with this scheme and these settings; null once others were faster
     std::vector<float> rows;       // the first ones that it computes
     double error = 0;
     CallTime time = {};
   };
   std::vector<float> unfused(DType dtype) const;
   ProgramOptions with(const Settings& settings) const;
+  Entry made(const Contender& contender) const;
   static std::vector<CallTime> in_turns(const Whole& of, std::span<const OneTime> rivals, Turns turns);
   bool is_right(const Entry& entry) const;
   void note(const Entry& entry);

@@ -35,8 +35,8 @@ std::vector<Candidate> promising(const Work& work, const CostContext& call) {
 }
 
 std::vector<Candidate> MeasuredTimes::candidates(const Work& work) {
-  return promising(work, {&options_.program.device, options_.program.dtype, options_.bucket.rows, options_.bucket.texts,
-                          options_.bucket.longest});
+  const Bucket& bucket = options_.call.bucket;
+  return promising(work, {&options_.program.device, options_.program.dtype, bucket.rows, bucket.texts, bucket.longest});
 }
 
 std::optional<double> MeasuredTimes::measure(const Work& work, const Candidate& candidate) {
@@ -58,7 +58,13 @@ std::optional<double> MeasuredTimes::measure(const Work& work, const Candidate& 
   }
   if (known->wrong.empty()) return known->us;
   ++wrong_;
+  wrong_words_[work.text] = known->wrong;
   return std::nullopt;
+}
+
+std::string MeasuredTimes::wrong_with(const std::string& work) const {
+  const auto said = wrong_words_.find(work);
+  return said == wrong_words_.end() ? Oracle::wrong_with(work) : said->second;
 }
 
 bool MeasuredTimes::has_time() {
@@ -73,7 +79,7 @@ WorkTimer& MeasuredTimes::timer_for(const Work& work) {
     timers_.splice(timers_.begin(), timers_, found);
   } else {
     if (timers_.size() >= kMostTimers) timers_.pop_back();
-    timers_.emplace_front(work.text, std::make_unique<WorkTimer>(work, options_.program, options_.bucket));
+    timers_.emplace_front(work.text, std::make_unique<WorkTimer>(work, options_.program, options_.call));
   }
   return *timers_.front().second;
 }

@@ -3,7 +3,9 @@
 #pragma once
 #include <chrono>
 #include <list>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "src/fusion/cost.h"
 #include "src/fusion/time_log.h"
@@ -16,7 +18,7 @@ std::vector<Candidate> promising(const Work& work, const CostContext& call);
 
 struct MeasuringOptions {
   ProgramOptions program;
-  Bucket bucket;
+  EvenCall call;
   double seconds_a_time = 0.01;
   double budget_seconds = 0;  // 0: no end
 };
@@ -28,6 +30,7 @@ class MeasuredTimes final : public Oracle {
 
   std::vector<Candidate> candidates(const Work& work) override;
   std::optional<double> measure(const Work& work, const Candidate& candidate) override;
+  std::string wrong_with(const std::string& work) const override;
   bool has_time() override;
 
   int measured() const { return measured_; }
@@ -41,6 +44,7 @@ class MeasuredTimes final : public Oracle {
   TimeLog& log_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::list<std::pair<std::string, std::unique_ptr<WorkTimer>>> timers_;  // the last used first
+  std::map<std::string, std::string> wrong_words_;                        // by work, of the last setting that was wrong
   int measured_ = 0, remembered_ = 0, wrong_ = 0;
 };
 

@@ -47,17 +47,17 @@ std::vector<double> added_times(const std::vector<std::vector<double>>& rounds) 
   return added;
 }
 
-NodeTimes node_times(const Program& program, const Graph& graph, const Bucket& bucket, const NodeTimeOptions& options) {
+NodeTimes node_times(const Program& program, const Graph& graph, const EvenCall& call, const NodeTimeOptions& options) {
   STOF_CHECK(program.steps() == graph.nodes.size());
-  TimedCall call(program, bucket);
-  const std::vector<std::vector<double>> rounds = call.times_up_to_each_step(options.rounds);
+  TimedCall timed(program, call);
+  const std::vector<std::vector<double>> rounds = timed.times_up_to_each_step(options.rounds);
   const std::vector<double> inside = added_times(rounds);
   NodeTimes times{.nodes = {}, .empty_us = median_at(rounds, 0), .whole_us = median_at(rounds, program.steps())};
   std::map<std::string, double> alone;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (std::holds_alternative<op::Input>(graph.nodes[i].op)) continue;
     const std::string work = work_text(graph, graph.nodes[i]);
-    if (!alone.contains(work)) alone[work] = call.time_step(i, options.seconds_alone).us;
+    if (!alone.contains(work)) alone[work] = timed.time_step(i, options.seconds_alone).us;
     times.nodes.push_back({.work = work, .alone_us = alone[work], .inside_us = inside[i]});
   }
   return times;

@@ -27,7 +27,7 @@ struct NodeTimeOptions {
 };
 
 // The program was made of the graph.
-NodeTimes node_times(const Program& program, const Graph& graph, const Bucket& bucket, const NodeTimeOptions& options);
+NodeTimes node_times(const Program& program, const Graph& graph, const EvenCall& call, const NodeTimeOptions& options);
 
 // Of times_up_to_each_step: for each step the median over rounds of what it adds to a call. The sum of medians is not
 // the median of sums: what is missing to the median of the whole calls is shared out in proportion.

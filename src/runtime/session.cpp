@@ -11,9 +11,9 @@
 #include "src/base/threads.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
-#include "src/mask/bind.h"
 #include "src/model/model.h"
 #include "src/model/tokenizer.h"
+#include "src/runtime/accepted.h"
 #include "src/runtime/arena_pool.h"
 #include "src/runtime/batch.h"
 #include "src/runtime/device_calls.h"
@@ -25,25 +25,9 @@
 namespace stof {
 namespace {
 
-const Mask& checked(const Mask& mask) {
-  if (depends_on_batch(mask))
-    fail(ErrorKind::invalid_argument,
-         "mask {}: it depends on the batch index; accepted: masks that are the same for every text, "
-         "since texts are regrouped",
-         mask.text());
-  return mask;
-}
-
 Graph graph_of(const Model& model, const SessionOptions& options) {
-  if (options.mask) checked(*options.mask);
+  if (options.mask) same_for_every_text(*options.mask);
   return simplify(build_graph(model, options.logits ? GraphResult::logits : GraphResult::hidden));
-}
-
-// Of its own choice a session takes a GPU where whole models run there.
-Device device_named(const std::string& name) {
-  const Device device = open_device(name);
-  const bool lacks = device.backend->missing_for_models != nullptr && !device.backend->missing_for_models().empty();
-  return name == "auto" && lacks ? open_device("cpu") : device;
 }
 
 }  // namespace
@@ -51,7 +35,7 @@ Device device_named(const std::string& name) {
 struct Session::State {
   State(const Model& the_model, const SessionOptions& the_options)
       : options(the_options),
-        device(device_named(options.device)),
+        device(device_for_models(options.device)),
         config(the_model.config),
         pooling(the_model.pooling),
         mapping(the_model.mapping),

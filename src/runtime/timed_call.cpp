@@ -25,22 +25,20 @@ std::atomic<int>& taken() {
   return count;
 }
 
-RowBatch full_texts(const Bucket& bucket, std::int64_t vocabulary) {
-  RowBatch batch;
-  batch.rows = bucket.rows;
-  batch.texts = bucket.texts;
-  batch.longest = bucket.longest;
-  batch.offsets = {0};
-  const std::int64_t length = std::min(bucket.longest, bucket.rows / bucket.texts);
-  for (std::int64_t text = 0; text < bucket.texts; ++text) {
-    batch.lengths.push_back(static_cast<std::int32_t>(length));
-    batch.offsets.push_back(batch.offsets.back() + static_cast<std::int32_t>(length));
-  }
-  batch.segments.assign(static_cast<std::size_t>(bucket.rows), 0);
-  for (std::int64_t row = 0; row < bucket.rows; ++row) {
+RowBatch texts_of(const EvenCall& call, std::int64_t vocabulary) {
+  RowBatch batch{.rows = call.texts * call.length,
+                 .texts = call.texts,
+                 .longest = call.length,
+                 .tokens = {},
+                 .positions = {},
+                 .segments = std::vector<std::int32_t>(static_cast<std::size_t>(call.texts * call.length)),
+                 .offsets = {0},
+                 .lengths = std::vector(static_cast<std::size_t>(call.texts), static_cast<std::int32_t>(call.length))};
+  for (const std::int32_t length : batch.lengths) batch.offsets.push_back(batch.offsets.back() + length);
+  for (std::int64_t row = 0; row < batch.rows; ++row) {
     batch.tokens.push_back(static_cast<std::int32_t>(splitmix64(static_cast<std::uint64_t>(row)) %
                                                      static_cast<std::uint64_t>(vocabulary)));
-    batch.positions.push_back(static_cast<std::int32_t>(row % length));
+    batch.positions.push_back(static_cast<std::int32_t>(row % call.length));
   }
   return batch;
 }
@@ -67,11 +65,11 @@ CallTime call_time_of(std::vector<double> us) {
           .runs = static_cast<int>(us.size())};
 }
 
-TimedCall::TimedCall(const Program& program, const Bucket& bucket, std::int64_t vocabulary, GrowingMemory* shared)
-    : program_(program), batch_(full_texts(bucket, vocabulary)), arena_(shared == nullptr ? &own_arena_ : shared) {
+TimedCall::TimedCall(const Program& program, const EvenCall& call, std::int64_t vocabulary, GrowingMemory* shared)
+    : program_(program), batch_(texts_of(call, vocabulary)), arena_(shared == nullptr ? &own_arena_ : shared) {
   const ProgramOptions& options = program.options();
-  const Backend& backend = *options.device.backend;
-  if (backend.open_stream != nullptr) stream_ = backend.open_stream(options.device);
+  const Bucket& bucket = call.bucket;
+  if (options.device.backend->open_stream != nullptr) stream_ = options.device.backend->open_stream(options.device);
   try {
     arena_->reserve(program.arena_bytes(bucket.rows),
                     [this](std::size_t bytes) { return memory(static_cast<std::int64_t>(bytes)); });
@@ -80,29 +78,41 @@ TimedCall::TimedCall(const Program& program, const Bucket& bucket, std::int64_t 
     fail(ErrorKind::device, "{}; {} rows of activations need {} bytes: tune for fewer texts together", error.what(),
          bucket.rows, program.arena_bytes(bucket.rows));
   }
-  frame_ = {.rows = bucket.rows,
+  frame_ = {.rows = batch_.rows,
             .row_capacity = stof::row_capacity(bucket.rows),
             .arena = arena_->data(),
             .indices = {batch_.tokens, batch_.positions, batch_.segments},
             .batch = &batch_,
             .attention = &program.plans(stream_ ? bucket.texts : 1, stream_ ? bucket.longest : options.longest)};
-  if (!stream_) return;
-  const auto bring = [&](std::span<const std::int32_t> values) {
-    inputs_.push_back(memory(static_cast<std::int64_t>(values.size_bytes())));
-    stream_->copy_in(inputs_.back().get(), values.data(), values.size_bytes());
+  if (stream_) bring_inputs(bucket);
+}
+
+// As DeviceLane does: rows and texts past the call's own are token 0 at position 0, and texts without rows.
+void TimedCall::bring_inputs(const Bucket& bucket) {
+  const auto bring = [&](std::vector<std::int32_t> values, std::int64_t count) {
+    values.resize(static_cast<std::size_t>(count));
+    const std::span bytes = std::as_bytes(std::span(values));
+    inputs_.push_back(memory(std::ssize(bytes)));
+    stream_->copy_in(inputs_.back().get(), bytes.data(), bytes.size());
     stream_->synchronize();
     return std::span(static_cast<const std::int32_t*>(inputs_.back().get()), values.size());
   };
-  workspace_ = memory(static_cast<std::int64_t>(backend.matmul.workspace_bytes));
-  frame_.indices = {bring(batch_.tokens), bring(batch_.positions), bring(batch_.segments)};
-  if (!program.plans_by_length())
+  const Device& device = program_.options().device;
+  const std::size_t workspace_bytes = device.backend->matmul.workspace_bytes;
+  workspace_ = memory(static_cast<std::int64_t>(workspace_bytes));
+  frame_.indices = {bring(batch_.tokens, bucket.rows), bring(batch_.positions, bucket.rows),
+                    bring(batch_.segments, bucket.rows)};
+  if (!program_.plans_by_length()) {
+    frame_.rows = bucket.rows;
+    std::vector<std::int32_t> starts(batch_.offsets.begin(), batch_.offsets.end() - 1);
     frame_.texts = AttentionRows{.items = bucket.texts,
-                                 .starts = bring(std::span(batch_.offsets).first(batch_.lengths.size())).data(),
-                                 .lengths = bring(batch_.lengths).data()};
-  frame_.queue = {.device = &options.device,
+                                 .starts = bring(std::move(starts), bucket.texts).data(),
+                                 .lengths = bring(batch_.lengths, bucket.texts).data()};
+  }
+  frame_.queue = {.device = &device,
                   .stream = stream_->handle(),
                   .workspace = workspace_.get(),
-                  .workspace_bytes = backend.matmul.workspace_bytes};
+                  .workspace_bytes = workspace_bytes};
 }
 
 TimedCall::~TimedCall() {
@@ -229,7 +239,7 @@ std::vector<double> TimedCall::device_times(const Work& call, Caches caches, dou
   const auto begin = std::chrono::steady_clock::now();
   while (std::ssize(times) < kLeastRuns || (std::ssize(times) < kMostRuns && seconds_since(begin) < seconds)) {
     const double us = stream_->time(*work, 1) - (without ? stream_->time(*without, 1) : 0);
-    times.push_back(us / count);
+    times.push_back(std::max(us, 0.0) / count);  // what fills the caches may have taken longer without the call
   }
   return times;
 }

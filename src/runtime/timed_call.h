@@ -29,10 +29,10 @@ enum class Caches : std::uint8_t { warm, cold };  // cold: what a call reads and
 
 class TimedCall {
  public:
-  // Texts of equal length that fill the bucket, of tokens below `vocabulary`. `shared`: activations of calls that are
+  // As a session would run it, of tokens below `vocabulary`. `shared`: activations of calls that are
   // never done at the same time, as much as the largest needs; what lies there after another call, or once a larger one
   // has come, is no longer this one's. Null: memory of its own.
-  TimedCall(const Program& program, const Bucket& bucket, std::int64_t vocabulary = 1, GrowingMemory* shared = nullptr);
+  TimedCall(const Program& program, const EvenCall& call, std::int64_t vocabulary = 1, GrowingMemory* shared = nullptr);
   ~TimedCall();
 
   // The program may have changed its settings since it was made.
@@ -52,7 +52,7 @@ class TimedCall {
   void fill(ValueId value, std::span<const std::byte> piece, std::int64_t offset, std::int64_t bytes);
   // So many bytes of a value, from `offset` on.
   std::vector<std::byte> read(ValueId value, std::int64_t offset, std::int64_t bytes);
-  std::int64_t rows() const { return frame_.rows; }
+  std::int64_t rows() const { return batch_.rows; }  // of its texts: nobody says what is in those past them
   std::int64_t row_capacity() const { return frame_.row_capacity; }
 
  private:
@@ -63,6 +63,7 @@ class TimedCall {
   void flush() const;  // fills the caches with something else
   std::shared_ptr<void> memory(std::int64_t bytes);
   const Frame& frame();  // with the arena where it is now
+  void bring_inputs(const Bucket& bucket);
 
   const Program& program_;
   std::unique_ptr<DeviceStream> stream_;  // null: the host does its work at once

@@ -16,6 +16,7 @@
 #include "src/fusion/work.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
+#include "src/runtime/accepted.h"
 #include "src/runtime/contest.h"
 #include "src/runtime/measured_times.h"
 
@@ -26,6 +27,7 @@ void check(const Model& model, const TuneOptions& options) {
   if (options.texts < 1 || options.longest < 1 || options.longest > model.config.max_positions)
     fail(ErrorKind::invalid_argument, "{} of {} tokens; accepted: 1 or more, of 1 to {} tokens",
          counted(options.texts, "text", "texts"), options.longest, model.config.max_positions);
+  if (options.mask) same_for_every_text(*options.mask);
   // The values between two operators, of which a call has several at a time: what they cannot fit into is not tried.
   const double bytes = static_cast<double>(options.texts) * static_cast<double>(options.longest) *
                        static_cast<double>(model.config.hidden_size) * static_cast<double>(size_of(options.dtype));
@@ -50,19 +52,19 @@ class Tuning {
         blocks_(restricted_, {&options.device, options.dtype}),
         program_{.device = options.device, .dtype = options.dtype, .longest = model.config.max_positions} {
     program_.weights = std::make_shared<WeightStore>();
-    const Bucket call{options.texts * options.longest, options.texts, options.longest};
-    bucket_ = bucket_of(call, model.config.max_positions);
-    call_ = {&options_.device, options.dtype, bucket_.rows, bucket_.texts, bucket_.longest};
+    timed_ = even_call(options.texts, options.longest, model.config.max_positions);
+    const Bucket& bucket = timed_.bucket;
+    call_ = {&options_.device, options.dtype, bucket.rows, bucket.texts, bucket.longest};
   }
 
   TuneResult run() {
     const auto begin = std::chrono::steady_clock::now();
     TuneResult result;
-    result.bucket = bucket_;
+    result.bucket = timed_.bucket;
     const PlanKey key = plan_key(simplified_, options_.mask, call_);
     TimeLog log(options_.folder, scope_of(key), options_.log);
     MeasuredTimes times({.program = program_,
-                         .bucket = bucket_,
+                         .call = timed_,
                          .seconds_a_time = options_.seconds_a_time,
                          .budget_seconds = options_.budget_seconds},
                         log);
@@ -116,10 +118,10 @@ class Tuning {
   }
 
   // All that the time of a work depends on, besides the work.
-  static std::string scope_of(const PlanKey& key) {
-    return fmt::format("{} x{}, driver {}, cuda {}, blas {}, library {}, {}, {} rows, {} texts of {}", key.device,
-                       key.cores, key.driver, key.cuda, key.blas, key.library, key.dtype, key.rows, key.texts,
-                       key.longest);
+  std::string scope_of(const PlanKey& key) const {
+    return fmt::format("{} x{}, driver {}, cuda {}, blas {}, library {}, {}, {} rows, {} texts of {}, asked {} of {}",
+                       key.device, key.cores, key.driver, key.cuda, key.blas, key.library, key.dtype, key.rows,
+                       key.texts, key.longest, timed_.texts, timed_.length);
   }
 
   SearchResult searched(MeasuredTimes& times, const SearchResult& analytical) {
@@ -159,7 +161,7 @@ class Tuning {
   void confirm(TuneResult& result, const SearchResult& analytical, const TimeLog& log) {
     const auto begin = std::chrono::steady_clock::now();
     Contest contest(blocks_, {.program = program_,
-                              .bucket = bucket_,
+                              .call = timed_,
                               .vocabulary = vocabulary_,
                               .seconds = options_.confirming_seconds,
                               .seconds_a_change = options_.confirming_seconds / 4,
@@ -201,7 +203,7 @@ class Tuning {
   Graph simplified_, restricted_;
   Blocks blocks_;
   ProgramOptions program_;
-  Bucket bucket_;
+  EvenCall timed_;
   CostContext call_;
 };
 

@@ -75,7 +75,7 @@ std::vector<float> moments_of(std::span<const float> row) {
   return moments;
 }
 
-WorkTimer::WorkTimer(const Work& work, const ProgramOptions& options, const Bucket& bucket)
+WorkTimer::WorkTimer(const Work& work, const ProgramOptions& options, const EvenCall& call)
     : text_(work.text),
       graph_(isolated(work.graph, work.node)),
       dtype_(options.dtype),
@@ -83,14 +83,14 @@ WorkTimer::WorkTimer(const Work& work, const ProgramOptions& options, const Buck
   if (compares_) {
     const Graph plain = isolated_plain(work.graph, work.node);
     const Program program(plain, options);
-    TimedCall call(program, bucket);
-    fill_inputs(call, plain);
-    call.run();
-    want_ = sampled(call, plain.result, plain.value(plain.result).columns);
+    TimedCall unfused(program, call);
+    fill_inputs(unfused, plain);
+    unfused.run();
+    want_ = sampled(unfused, plain.result, plain.value(plain.result).columns);
     pair_heads(work.node);
   }
   program_ = std::make_unique<Program>(graph_, options);
-  call_ = std::make_unique<TimedCall>(*program_, bucket);
+  call_ = std::make_unique<TimedCall>(*program_, call);
   fill_inputs(*call_, graph_);
 }
 
@@ -167,7 +167,8 @@ WorkOutcome WorkTimer::measure(const std::string& setting, double seconds) {
     }
     if (outcome.wrong.empty()) outcome.time = call_->time(Caches::cold, seconds);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::internal) throw;
+    // The call itself is refused, or this is our mistake: no other setting does better.
+    if (error.kind() == ErrorKind::internal || error.kind() == ErrorKind::invalid_argument) throw;
     outcome.wrong = error.what();
     outcome.lasting = error.kind() != ErrorKind::device;
   }

@@ -19,7 +19,7 @@ struct WorkOutcome {
 
 class WorkTimer {
  public:
-  WorkTimer(const Work& work, const ProgramOptions& options, const Bucket& bucket);
+  WorkTimer(const Work& work, const ProgramOptions& options, const EvenCall& call);
 
   // `setting` as candidates_of() names it. Cold caches on a device that has them apart.
   WorkOutcome measure(const std::string& setting, double seconds);

@@ -13,6 +13,7 @@
 #include "src/fusion/plan_model.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
+#include "tests/expect_error.h"
 #include "tests/runtime/small_bert.h"
 #include "tests/runtime/small_modernbert.h"
 
@@ -45,6 +46,7 @@ class Scripted final : public Oracle {
     const double settled = candidate.setting.empty() || candidate.setting == "setting 5" ? 1 : 1.1;
     return cost(work.text) * settled * (1 + noise * uniform);
   }
+  std::string wrong_with(const std::string&) const override { return "off by much"; }
   bool has_time() override { return answers_left > 0; }
 
  private:
@@ -122,6 +124,12 @@ TEST_F(SearchTest, AWrongSettingNeverWins) {
   oracle_.wrong = {"setting 5", "setting 0", "setting 1", "setting 2"};
   const SearchResult found = from(default_scheme(blocks_));
   for (const auto& [work, setting] : found.settings) EXPECT_FALSE(oracle_.wrong.contains(setting)) << work;
+}
+
+TEST_F(SearchTest, AWorkThatNothingRunsIsNamed) {
+  for (int i = 0; i < 8; ++i) oracle_.wrong.insert("setting " + std::to_string(i));
+  EXPECT_ERROR(from(default_scheme(blocks_)), ErrorKind::unsupported,
+               "no setting of 'linear 24>24' is right: off by much");
 }
 
 TEST_F(SearchTest, OutOfTimeItHasTheBestSoFar) {

@@ -5,14 +5,18 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstring>
+#include <limits>
 
 #include "src/fusion/fuse.h"
 #include "src/fusion/plan_cache.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
 #include "src/runtime/programs.h"
+#include "src/tensor/npy.h"
 #include "tests/expect_error.h"
 #include "tests/fusion/norming_device.h"
+#include "tests/runtime/recording_device.h"
 #include "tests/runtime/small_bert.h"
 #include "tests/runtime/small_modernbert.h"
 #include "tests/temporary_folder.h"
@@ -178,6 +182,64 @@ TEST_F(Tune, APlanThatNamesWhatThereIsNotIsNotUsed) {
   EXPECT_EQ(said_[0],
             "plans: the plan of this model is not used: 'linear 24>72': there is no kernel for 'wgmma 256x64 "
             "k64 s2 w1 t1 split1'");
+}
+
+// More texts than tokens would fill, and texts whose length a mask fixes while there are three of them.
+TEST_F(Tune, ACallIsTimedAsItWasAsked) {
+  for (const Device& device : {open_device("cpu"), recording_device()}) {
+    TuneOptions asked = options(device);
+    asked.folder.clear();
+    asked.texts = 33, asked.longest = 1;
+    EXPECT_GT(tune(model_, asked).measured, 5);
+    asked.texts = 3, asked.longest = 96;
+    asked.mask = parse("natten(8,12,3,3)");
+    EXPECT_EQ(tune(model_, asked).wrong, 0);
+  }
+}
+
+// Of one bucket, but not of the same texts.
+TEST_F(Tune, TimesOfOtherTextsAreNotThisCalls) {
+  tune(model_, options(open_device("cpu")));
+  TuneOptions fewer = options(open_device("cpu"));
+  fewer.longest = 15;
+  const TuneResult result = tune(model_, fewer);
+  EXPECT_GT(result.measured, 0);
+  EXPECT_EQ(result.remembered, 0);
+}
+
+TEST_F(Tune, TimesOfAnotherArrayAreNotThisMasks) {
+  const TemporaryFolder arrays;
+  const std::filesystem::path file = arrays / "pairs.npy";
+  Tensor pairs(DType::boolean, {96, 96});
+  std::memset(pairs.data(), 1, pairs.bytes());
+  const auto tuned = [&] {
+    write_npy(file, pairs.view());
+    TuneOptions masked = options(open_device("cpu"));
+    masked.longest = 96;
+    masked.mask = parse("bits('" + file.string() + "')");
+    return tune(model_, masked);
+  };
+  tuned();
+  EXPECT_EQ(tuned().measured, 0);
+  std::memset(pairs.data(), 0, 7);
+  EXPECT_EQ(tuned().measured, 1);  // attention
+}
+
+// What cannot be right is refused by name: here a checkpoint holds what is no number.
+TEST_F(Tune, WhereNothingIsRightThatIsSaid) {
+  const TensorView& weight = model_.weights.at("encoder.layer.0.attention.self.query.weight");
+  const_cast<float*>(weight.as<float>())[0] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_ERROR(tune(model_, options(open_device("cpu"))), ErrorKind::unsupported,
+               "no setting of 'linear 24>72' is right: off by nan from the unfused operators; accepted: 1e-05");
+}
+
+// As a session does.
+TEST_F(Tune, AMaskThatDependsOnTheTextIsRefused) {
+  TuneOptions by_text = options(open_device("cpu"));
+  by_text.mask = parse("where(b == 0)");
+  EXPECT_ERROR(tune(model_, by_text), ErrorKind::invalid_argument,
+               "mask where(b == 0): it depends on the batch index; accepted: masks that are the same for every text, "
+               "since texts are regrouped");
 }
 
 TEST_F(Tune, AnotherMasksPlanIsNotUsed) {

@@ -34,8 +34,7 @@ TEST(NodeTimes, AreOfEveryNode) {
   const Model model = small_bert(2);
   const Graph graph = fused_by_default(build_bert(model));
   const Program program(graph, {.device = open_device("cpu"), .longest = model.config.max_positions});
-  const NodeTimes times =
-      node_times(program, graph, {.rows = 32, .texts = 2, .longest = 16}, {.rounds = 3, .seconds_alone = 0.0005});
+  const NodeTimes times = node_times(program, graph, even_call(2, 16, 96), {.rounds = 3, .seconds_alone = 0.0005});
   EXPECT_LE(times.nodes.size(), graph.nodes.size());
   EXPECT_GT(times.nodes.size(), 10U);
   double sum = 0;

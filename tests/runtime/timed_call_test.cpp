@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "src/graph/infer.h"
 #include "src/runtime/work_timer.h"
 #include "tests/runtime/recording_device.h"
@@ -11,7 +13,7 @@
 namespace stof {
 namespace {
 
-constexpr Bucket kBucket{.rows = 1024, .texts = 4, .longest = 256};
+constexpr EvenCall kCall{.texts = 4, .length = 256, .bucket = {.rows = 1024, .texts = 4, .longest = 256}};
 
 // relu of an input.
 Graph activated(std::int64_t columns) {
@@ -39,7 +41,7 @@ class OnBothKinds : public ::testing::TestWithParam<bool> {
 TEST_P(OnBothKinds, APieceIsRepeatedFromAnOffsetOn) {
   const Graph graph = activated(8);
   const Program program(graph, {.device = device_, .longest = 256});
-  TimedCall call(program, kBucket);
+  TimedCall call(program, kCall);
   const std::vector<std::byte> piece = counted(61);
   call.fill(0, piece, 100, 10'000);
   const std::vector<std::byte> all = call.read(0, 0, 20'000);
@@ -52,7 +54,7 @@ TEST_P(OnBothKinds, APieceIsRepeatedFromAnOffsetOn) {
 TEST_P(OnBothKinds, ALongPieceIsCut) {
   const Graph graph = activated(8);
   const Program program(graph, {.device = device_, .longest = 256});
-  TimedCall call(program, kBucket);
+  TimedCall call(program, kCall);
   call.fill(0, counted(61), 0, 7);
   EXPECT_EQ(call.read(0, 7, 1), std::vector{std::byte{0}});
   EXPECT_EQ(call.read(0, 6, 1), std::vector{std::byte{7}});
@@ -62,20 +64,34 @@ INSTANTIATE_TEST_SUITE_P(Devices, OnBothKinds, ::testing::Bool(),
                          [](const auto& device) { return device.param ? "beside_the_host" : "the_host"; });
 
 // 1024 rows of 512 columns and then of 2048: what was held for the first is given back before the second is asked for.
+// A call of more texts than tokens would fill, and one whose texts are no power of two: what is timed is what was
+// asked.
+TEST(TimedCall, TheTextsAreThoseThatWereAskedFor) {
+  const Graph graph = activated(8);
+  const Program here(graph, {.device = open_device("cpu"), .longest = 256});
+  const Program beside(graph, {.device = recording_device(), .longest = 256});
+  for (const auto& [texts, length] : {std::pair(33, 1), std::pair(33, 100), std::pair(3, 7)})
+    for (const Program* program : {&here, &beside}) {
+      TimedCall call(*program, even_call(texts, length, 256));
+      EXPECT_EQ(call.rows(), texts * length);
+      call.run();
+    }
+}
+
 TEST(TimedCall, MemoryThatIsSharedIsHeldOnce) {
   const Graph narrow = activated(512), wide = activated(2048);
   const ProgramOptions options{.device = recording_device(), .longest = 256};
   const Program first(narrow, options), second(wide, options);
   const auto needed = [](const Program& program) {
-    return static_cast<std::size_t>(program.arena_bytes(kBucket.rows));
+    return static_cast<std::size_t>(program.arena_bytes(kCall.bucket.rows));
   };
   ASSERT_GT(needed(second), 2 * needed(first));
   GrowingMemory shared;
-  TimedCall small(first, kBucket, 1, &shared);
+  TimedCall small(first, kCall, 1, &shared);
   small.run();
   const std::size_t beside = device_bytes_held() - needed(first);  // inputs and the workspace of one
   most_device_bytes_together() = needed(second) + 2 * beside;
-  TimedCall large(second, kBucket, 1, &shared);
+  TimedCall large(second, kCall, 1, &shared);
   most_device_bytes_together() = SIZE_MAX;
   EXPECT_EQ(device_bytes_held(), needed(second) + 2 * beside);
   // Both go on, where it is now.
@@ -93,10 +109,10 @@ TEST(TimedCall, ARecordingOutlivesMemoryThatGrows) {
   const ProgramOptions options{.device = recording_device(), .longest = 256};
   const Program first(narrow, options), second(wide, options);
   GrowingMemory shared;
-  TimedCall small(first, kBucket, 1, &shared);
+  TimedCall small(first, kCall, 1, &shared);
   const OneTime timed = small.timer();
   const std::weak_ptr<const void> before = shared.held();
-  TimedCall large(second, kBucket, 1, &shared);
+  TimedCall large(second, kCall, 1, &shared);
   EXPECT_FALSE(before.expired());
   EXPECT_GE(timed(), 0);
 }
@@ -106,7 +122,7 @@ TEST(WorkTimer, TheHostBringsFewRows) {
   const Graph graph = activated(512);
   stream_counts().bytes_in = 0;
   WorkTimer timer({.text = "activate", .graph = graph, .node = graph.nodes[1]},
-                  {.device = recording_device(), .longest = 256}, kBucket);
+                  {.device = recording_device(), .longest = 256}, kCall);
   EXPECT_LT(stream_counts().bytes_in, 200'000U);
   const int before = times_taken();
   EXPECT_EQ(timer.measure("", 0.0001).wrong, "");
