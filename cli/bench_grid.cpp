@@ -170,7 +170,7 @@ Json measured(const Model& model, const GridCase& one, const ModelBench& bench) 
              {"wrong", result.wrong},
              {"finished", result.search.finished}}},
            {"memory", {{"activations", result.arena_bytes}, {"weights", weight_bytes(model, one.dtype)}}},
-           {"plan", Json::parse(to_json(result.plan).dump())},
+           {"plan", to_json(result.plan)},
            {"moves", made.moves}};
   if (result.f32_error) row["f32_error"] = *result.f32_error;
   if (result.kept) row["wall"] = wall_of(model, one, bench);

@@ -10,6 +10,7 @@
 #include "cli/table.h"
 #include "src/backend/contract.h"
 #include "src/base/error.h"
+#include "src/base/threads.h"
 #include "src/fusion/plan_cache.h"
 #include "src/model/file_map.h"
 
@@ -34,11 +35,18 @@ std::string foreign(const PlanKey& key) {
     here.driver = below.driver;
     here.cuda = below.cuda;
     here.blas = below.blas;
-    if (is_gpu) here.cores = device.caps.cores;
+    // A call takes fewer of a processor's cores where it is told to.
+    if (is_gpu || key.cores > usable_processors()) here.cores = device.caps.cores;
   } catch (const Error& error) {
     return fmt::format("device is '{}'; here there is none: {}", key.device, error.what());
   }
   return difference(key, here);
+}
+
+// What a plan without a problem is used by.
+std::string use_of(const PlanKey& key) {
+  const bool is_part = key.cuda.empty() && key.cores < usable_processors();
+  return is_part ? fmt::format("used with --threads {}", key.cores) : "used";
 }
 
 std::string problem_of(const PlanEntry& entry) { return entry.plan ? foreign(entry.plan->key) : entry.problem; }
@@ -60,8 +68,8 @@ void list(const std::string& json) {
       if (time.what == plan.origin) us = time.us;
     table.add({entry.name.substr(0, 8), plan.model, fmt::format("{} x {}", plan.key.texts, plan.key.longest),
                plan.key.dtype, plan.mask, plan.key.device, fmt::format("{:.1f}", us), plan.origin,
-               problem.empty() ? "used" : "not used: " + problem});
-    rows.push_back({{"name", entry.name}, {"problem", problem}, {"plan", Json::parse(to_json(plan).dump())}});
+               problem.empty() ? use_of(plan.key) : "not used: " + problem});
+    rows.push_back({{"name", entry.name}, {"problem", problem}, {"plan", to_json(plan)}});
   }
   if (!json.empty()) write_json({{"folder", cache().folder().string()}, {"plans", rows}}, json);
   if (json != "-") fmt::print("{}", table.text());
@@ -70,7 +78,7 @@ void list(const std::string& json) {
 void show(const std::string& name) {
   const PlanEntry entry = cache().entry(name);
   if (!entry.plan) fail(ErrorKind::bad_file, "plan {}: {}", entry.name, entry.problem);
-  fmt::print("{}\n", to_json(*entry.plan).dump(2));
+  write_json(to_json(*entry.plan), "-");
 }
 
 // Every plan can be read and is this machine's; the exit code says so.
@@ -87,7 +95,7 @@ void verify() {
 void export_plan(const std::string& name, const std::string& file) {
   const PlanEntry entry = cache().entry(name);
   if (!entry.plan) fail(ErrorKind::bad_file, "plan {}: {}", entry.name, entry.problem);
-  write_json(Json::parse(to_json(*entry.plan).dump()), file);
+  write_json(to_json(*entry.plan), file);
 }
 
 void import_plan(const std::string& file) {

@@ -2,6 +2,7 @@
 #include "cli/tuning_words.h"
 
 #include <charconv>
+#include <cmath>
 
 #include "src/base/error.h"
 
@@ -13,7 +14,8 @@ double seconds_of(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
-  if (error == std::errc() && value > 0 && (unit == "s" || unit == "m")) return unit == "m" ? 60 * value : value;
+  if (error == std::errc() && value > 0 && std::isfinite(60 * value) && (unit == "s" || unit == "m"))
+    return unit == "m" ? 60 * value : value;
   fail(ErrorKind::invalid_argument, "--budget {}; accepted: a time as in 30s or 2m", text);
 }
 

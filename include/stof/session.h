@@ -90,7 +90,8 @@ class Session {
   Pooling pooling() const;          // what the checkpoint says
   bool normalizes() const;          // whether pooled vectors have length 1, as the checkpoint says
   const Device& device() const;     // where calls run
-  // Planned arena for a call of so many tokens: exactly what run() uses for activations.
+  // Planned arena for a call of so many tokens: exactly what run() uses for activations, by the plans made so far. A
+  // call whose size has not been seen may make one that needs more.
   MemoryPlan memory_for(std::int64_t tokens) const;
   SessionStatistics statistics() const;
 

@@ -69,6 +69,44 @@ class Tune(unittest.TestCase):
         self.assertRegex(done.stdout, r"(?m)^start +[\d.]+ us  0")
         self.assertRegex(done.stdout, r"(?m)^(expand|seize|compete|yield|release) +[\d.]+ -> +[\d.]+ us  (kept|undone) +\[")
 
+    def test_explain_leaves_json_alone(self):
+        done = self.stof("tune", "--model", self.model, "--device", "cpu", "--seq", 8, "--threads", 1, "--explain", "--json", "-")
+        self.assertEqual(json.loads(done.stdout)["format"], 1)
+        self.assertRegex(done.stderr, r"(?m)^start +[\d.]+ us  0")
+
+    def test_a_folder_whose_name_is_no_text(self):
+        """Of bytes that are no UTF-8: JSON has what can be said of it."""
+        folder = os.fsencode(self.folder) + b"/bad\xffname"
+        os.rename(self.model, folder)
+        self.model = os.fsdecode(folder)
+        done = subprocess.run([os.fsencode(STOF), b"tune", b"--model", folder, b"--device", b"cpu", b"--seq", b"8", b"--threads",
+                               b"1", b"--json", b"-"], capture_output=True, timeout=120, check=False, env=self.environment())  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["model"], "bad\N{REPLACEMENT CHARACTER}name")
+        [file] = self.plans()
+        self.assertEqual(json.loads(self.stof("plans", "list", "--json", "-").stdout)["plans"][0]["problem"], "")
+        self.stof("plans", "show", file.stem[:8])
+        carried = self.folder / "carried.json"
+        self.stof("plans", "export", file.stem[:8], "--out", carried)
+        self.stof("plans", "import", carried)
+
+    def test_threads_of_a_plan(self):
+        """One of more threads than there are processors is used by no session of its own choice."""
+        here = len(os.sched_getaffinity(0))
+        tune = ("tune", "--model", self.model, "--device", "cpu", "--seq", 8, "--threads")
+        self.stof(*tune, here)
+        self.assertRegex(self.stof("plans", "list").stdout, r"(?m)  used$")
+        self.stof(*tune, here + 1)
+        self.assertIn(f"not used: cores is {here + 1}; here it is {here}", self.stof("plans", "list").stdout)
+        if here > 1:
+            self.stof(*tune, here - 1)
+            self.assertRegex(self.stof("plans", "list").stdout, rf"(?m)  used with --threads {here - 1}$")
+
+    def test_any_number_of_texts(self):
+        for batch, length in ((33, 1), (3, 32)):
+            done = self.stof("tune", "--model", self.model, "--device", "cpu", "--threads", 1, "--batch", batch, "--seq", length)
+            self.assertIn("kept as", done.stdout)
+
     def test_a_forced_scheme_is_kept(self):
         bits = json.loads(self.stof("graph", "--model", self.model, "--json", "-").stdout)["scheme"]["kinds"][0]["bits"]
         alone = "".join(re.sub("1", "0", bits[:6])) + bits[6:]
@@ -198,6 +236,10 @@ class Tune(unittest.TestCase):
              "modernbert-base, modernbert-large"),
             (("tune", "--model", self.model, "--seed", -1), 2, "--seed -1; accepted: 0 or more"),
             (("tune", "--model", self.model, "--budget", "30"), 2, "--budget 30; accepted: a time as in 30s or 2m"),
+            (("tune", "--model", self.model, "--budget", "infs"), 2, "--budget infs; accepted: a time as in 30s or 2m"),
+            (("tune", "--model", self.model, "--seq", 8, "--device", "cpu", "--mask", "where(b == 0)"), 2,
+             "mask where(b == 0): it depends on the batch index; accepted: masks that are the same for every text, since texts "
+             "are regrouped"),
             (("tune", "--model", self.model, "--ablation", "all"), 2,
              "--ablation all; accepted: both, attention, fusion, none"),
             (("plans", "show", "zz"), 2,
