@@ -84,7 +84,8 @@ void check_memory(const AttentionCommand& command) {
 
 void attention(const AttentionCommand& command) {
   const TensorLayout layout = parse_layout(command.layout);
-  check_outputs({{"--out", command.out}, {"--lse", command.lse}});
+  check_outputs({{"--out", command.out}, {"--lse", command.lse}},
+                {{"--q", command.q}, {"--k", command.k}, {"--v", command.v}, {"--lengths", command.lengths}});
   check_memory(command);
   const Mask mask = parse(command.mask);
   const Device device = open_device(command.device);

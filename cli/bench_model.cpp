@@ -99,8 +99,15 @@ std::string result_of(const Json& row) {
   return "-";
 }
 
+std::vector<InputFile> inputs_of(const ModelBench& bench) {
+  std::vector<InputFile> inputs = files_of_model("--model", bench.model);
+  for (InputFile& file : files_of_model("--encoder", bench.encoder)) inputs.push_back(std::move(file));
+  inputs.push_back({"--input", bench.input});
+  return inputs;
+}
+
 void bench(const ModelOptions& options) {
-  check_outputs({{"--json", options.json, true}, {"--hidden-out", options.bench.hidden_out}});
+  check_outputs({{"--json", options.json, true}, {"--hidden-out", options.bench.hidden_out}}, inputs_of(options.bench));
   const ModelBench bench = checked(options);
   const ThreadCount threads(options.threads);
   const Device device = open_device(bench.device);

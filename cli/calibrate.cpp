@@ -124,7 +124,8 @@ void report_regret(const Json& rows, Json& results, bool print) {
 }
 
 void calibrate(const CalibrateOptions& options) {
-  check_outputs({{"--json", options.json, true}, {"--out", options.out}, {"--source", options.source}});
+  check_outputs({{"--json", options.json, true}, {"--out", options.out}, {"--source", options.source}},
+                {{"--times", options.times, "--json"}});
   Device device = open_device(options.device == "auto" ? "cpu" : options.device);
   if ((options.softcap || options.grouped) && (!options.regret || device.backend->memory == nullptr))
     fail(ErrorKind::invalid_argument,

@@ -6,7 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/json_output.h"
-#include "src/base/error.h"
+#include "cli/outputs.h"
 #include "src/fusion/fuse.h"
 #include "src/fusion/print.h"
 #include "src/graph/build.h"
@@ -76,8 +76,8 @@ Json json_of(const Blocks& blocks, const Scheme& scheme) {
 }
 
 void run(const GraphOptions& options) {
-  if (options.dot == "-" && options.json == "-")
-    fail(ErrorKind::invalid_argument, "--dot - and --json - both write to stdout; give one of them a file");
+  check_outputs({{"--dot", options.dot, true}, {"--json", options.json, true}},
+                files_of_model("--model", options.model));
   const Model model = read_model(options.model);
   std::vector<Stage> stages = simplified_stages(model);
   const Graph simplified = stages.back().graph;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/outputs.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 
@@ -21,6 +23,34 @@ double bytes_of(const Shape& shape, DType dtype) {
   return bytes;
 }
 
+struct Named {
+  std::string_view option, written_again;
+  bool is_input;
+};
+
+using NamedFiles = std::map<fs::path, Named>;
+
+// Pipes and devices are not overwritten.
+NamedFiles named_inputs(const std::vector<InputFile>& inputs) {
+  NamedFiles named;
+  std::error_code ignored;
+  for (const auto& [option, file, written_again] : inputs)
+    if (fs::is_regular_file(file, ignored))
+      named.try_emplace(fs::weakly_canonical(file, ignored), Named{option, written_again, true});
+  return named;
+}
+
+void add_output(NamedFiles& named, const OutputFile& output) {
+  std::error_code ignored;
+  const Named written{output.option, {}, false};
+  const auto [place, added] = named.try_emplace(fs::weakly_canonical(output.file, ignored), written);
+  const Named& known = place->second;
+  if (!added && known.written_again != output.option)
+    fail(ErrorKind::invalid_argument, "{} and {} {} '{}'", known.option, output.option,
+         known.is_input ? "are both" : "both write", output.file);
+  place->second = written;
+}
+
 // A pipe or a device is not opened twice: its reader would see an end.
 void check_creatable(const std::string& file) {
   std::error_code ignored;
@@ -31,14 +61,32 @@ void check_creatable(const std::string& file) {
 
 }  // namespace
 
-void check_outputs(std::initializer_list<OutputFile> outputs) {
-  std::map<fs::path, std::string_view> option_of;
-  for (const auto& [option, file, or_stdout] : outputs) {
-    if (file.empty() || (file == "-" && or_stdout)) continue;
-    if (file == "-") fail(ErrorKind::invalid_argument, "{} -; accepted: the name of a file", option);
-    std::error_code ignored;
-    const auto [known, added] = option_of.try_emplace(fs::weakly_canonical(file, ignored), option);
-    if (!added) fail(ErrorKind::invalid_argument, "{} and {} both write '{}'", known->second, option, file);
+std::vector<InputFile> files_of_model(std::string_view option, const std::string& folder) {
+  constexpr std::array kRead{"config.json",           "modules.json",     "sentence_bert_config.json",
+                             "tokenizer.json",        "vocab.txt",        "model.safetensors.index.json",
+                             "tokenizer_config.json", "added_tokens.json"};
+  std::vector<InputFile> files;
+  std::error_code unreadable;  // reading says more
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, unreadable)) {
+    const fs::path& path = entry.path();
+    if (entry.is_directory(unreadable)) files.push_back({option, path / "config.json"});  // of a pooling
+    else if (path.extension() == ".safetensors" || std::ranges::find(kRead, path.filename()) != kRead.end())
+      files.push_back({option, path});
+  }
+  return files;
+}
+
+void check_outputs(std::initializer_list<OutputFile> outputs, const std::vector<InputFile>& inputs) {
+  NamedFiles named = named_inputs(inputs);
+  std::string_view to_stdout;
+  for (const OutputFile& output : outputs) {
+    const auto& [option, file, or_stdout] = output;
+    if (file == "-" && !or_stdout) fail(ErrorKind::invalid_argument, "{} -; accepted: the name of a file", option);
+    if (file == "-" && !to_stdout.empty())
+      fail(ErrorKind::invalid_argument, "{} - and {} - both write to stdout; give one of them a file", to_stdout,
+           option);
+    if (file == "-") to_stdout = option;
+    else if (!file.empty()) add_output(named, output);
   }
   for (const OutputFile& output : outputs)
     if (!output.file.empty() && output.file != "-") check_creatable(output.file);

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "stof/tensor.h"
 
@@ -15,8 +16,18 @@ struct OutputFile {
   bool or_stdout = false;   // "-" is stdout
 };
 
-// Throws invalid_argument for "-" and for a file that is named twice, bad_file for one that cannot be created.
-void check_outputs(std::initializer_list<OutputFile> outputs);
+struct InputFile {
+  std::string_view option;
+  std::string file;                     // empty: not given
+  std::string_view written_again = {};  // the one option that may write this file
+};
+
+// What a session reads of a model's folder.
+std::vector<InputFile> files_of_model(std::string_view option, const std::string& folder);
+
+// Throws invalid_argument for "-", for a file or stdout that is named twice and for one of the inputs, bad_file for a
+// file that cannot be created.
+void check_outputs(std::initializer_list<OutputFile> outputs, const std::vector<InputFile>& inputs = {});
 
 bool is_large(const Shape& shape, DType dtype);  // above 4 GiB
 

@@ -117,7 +117,10 @@ void run(const RunOptions& options) {
   const Clock::time_point start = Clock::now();
   const std::optional<Pooling> pooling = pooling_of(options.pooling);
   const SessionOptions chosen = session_options(options);
-  check_outputs({{"--out", options.out}, {"--lengths-out", options.lengths_out}, {"--json", options.json, true}});
+  std::vector<InputFile> inputs = files_of_model("--model", options.model);
+  inputs.push_back({"--input", options.input});
+  check_outputs({{"--out", options.out}, {"--lengths-out", options.lengths_out}, {"--json", options.json, true}},
+                inputs);
   const std::vector<std::string> texts = texts_of(options);
   const Session session = Session::load(options.model, chosen);
   check_room(options, session, pooling.value_or(session.pooling()), texts);

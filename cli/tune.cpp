@@ -115,7 +115,7 @@ void compile(const TuneCommand& command, const TuneOptions& options) {
 }
 
 void run(const TuneCommand& command) {
-  check_outputs({{"--json", command.json, true}});
+  check_outputs({{"--json", command.json, true}}, files_of_model("--model", command.model));
   if (command.threads < 0 || command.threads > kMostThreads)
     fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) to {}", command.threads, kMostThreads);
   if (command.seq < 1) fail(ErrorKind::invalid_argument, "--seq {}; accepted: 1 or more", command.seq);
