@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the tests of a package of tools/gpu_package.sh on a machine with a GPU: every case a process, the C API from
 # Python, and the memory and race checkers on small cases, JOBS at a time; then random problems. GPUs take turns. Prints
-# what did not pass; whole outputs lie in the folder LOGS, and summary.txt there is what bench/results keeps. Sentences
+# what did not pass; whole outputs lie in the folder LOGS (absent, empty or of an earlier run), and summary.txt there is what
+# bench/results keeps. Sentences
 # through a real checkpoint are run where the package is given one, as .cache/models/all-MiniLM-L6-v2.
 #   gpu_check.sh [JOBS=8] [SECONDS of one case=100] [SECONDS of random problems=60] [LOGS=gpu_check_logs] [ONLY=.] \
 #     [SECONDS of all cases]
@@ -18,7 +19,16 @@ random_seconds=${3:-60}
 logs=$(realpath -m "${4:-gpu_check_logs}")
 only=${5:-.}
 last_second=$(($(date +%s) + ${6:-1000000}))
-((only_list)) || { rm -rf "$logs" && mkdir -p "$logs"; }
+# An own folder of logs is emptied, another one never.
+clear_logs() {
+  local mark="# tools/gpu_check.sh: "
+  if [[ -n $(ls -A "$logs" 2>/dev/null) && $(head -c ${#mark} "$logs/summary.txt" 2>/dev/null) != "$mark" ]]; then
+    echo "gpu_check: '$logs' has files, and none of them is a summary.txt of this program; LOGS may be an absent or empty folder" >&2
+    exit 2
+  fi
+  rm -rf "${logs:?}" && mkdir -p "$logs" && echo "${mark}not finished" >"$logs/summary.txt"
+}
+((only_list)) || clear_logs
 cd "$package" || exit 1
 # Tests of several GPUs see all of them.
 gpus=${CUDA_VISIBLE_DEVICES:-$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null | paste -sd,)}

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tools/gpu_check.sh: what racecheck is given was compiled in front of all checkers, and each checker is given the same tests."""
+"""tools/gpu_check.sh: what racecheck is given was compiled in front of all checkers, each checker is given the same tests, and
+nobody's folder is emptied."""
 
 import shutil
 import subprocess
@@ -39,6 +40,40 @@ class Jobs(unittest.TestCase):
         self.assertIn("Cuda/EveryPlan.*WhereKeysAreSplit/d64_bf16", of["racecheck"])
         for tool, tests in of.items():
             self.assertEqual(tests, of["racecheck"], tool)
+
+
+class Logs(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.logs = self.folder / "logs"
+        self.logs.mkdir()
+        (self.folder / "bin").mkdir()
+        (self.folder / "commit").write_text("none")
+        shutil.copy(SCRIPT, self.folder)
+
+    def check(self):
+        return subprocess.run(["bash", self.folder / "gpu_check.sh", "1", "1", "0", self.logs, "no such case"],
+                              capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+
+    def test_files_of_others_are_kept(self):
+        for name, text in (("thesis.txt", "all of it"), ("summary.txt", "of the year")):
+            file = self.logs / name
+            file.write_text(text)
+            done = self.check()
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"gpu_check: '{self.logs}' has files, and none of them is a summary.txt", done.stderr)
+            self.assertEqual(file.read_text(), text)
+            file.unlink()
+
+    def test_an_empty_folder_and_its_own_are_used(self):
+        for _ in range(2):
+            self.assertNotIn("has files", self.check().stderr)
+            self.assertTrue((self.logs / "summary.txt").read_text().startswith("# tools/gpu_check.sh: "))
+            (self.logs / "old.log").touch()
+        self.check()
+        self.assertFalse((self.logs / "old.log").exists())
 
 
 if __name__ == "__main__":
