@@ -48,8 +48,10 @@ std::vector<Missing> find_missing(const Report& report) {
   if (report.costs.ignored)
     missing.push_back(
         {"calibration of this processor", "kernels are chosen by the costs of another one", "stof calibrate"});
+  const std::string& problem = report.cache.problem;
   if (!report.cache.writable)
-    missing.push_back({"cache folder", "what is compiled or tuned is lost at exit",
+    missing.push_back({(problem.empty() ? "cache folder" : "cache folder: " + problem),
+                       "what is compiled or tuned is lost at exit",
                        "point XDG_CACHE_HOME at a folder that can be written"});
   return missing;
 }

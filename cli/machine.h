@@ -38,6 +38,7 @@ struct GpuFacts {
 struct CacheFacts {
   std::filesystem::path folder;
   bool writable = false;
+  std::string problem = {};  // why there is none
 };
 
 CpuFacts probe_cpu();

@@ -74,6 +74,7 @@ CacheFacts probe_cache() {
   std::error_code ignored;
   while (nearest.has_relative_path() && !std::filesystem::exists(nearest, ignored)) nearest = nearest.parent_path();
   facts.writable = std::filesystem::is_directory(nearest, ignored) && access(nearest.c_str(), W_OK | X_OK) == 0;
+  facts.problem = why_no_cache();
   return facts;
 }
 

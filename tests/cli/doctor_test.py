@@ -81,6 +81,32 @@ class Doctor(unittest.TestCase):
             self.assertFalse(found["cache"]["writable"])
             self.assertIn("cache folder", [item["what"] for item in found["missing"]])
 
+    def test_without_a_home_the_cache_folder_is_ours_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            nowhere = {"XDG_CACHE_HOME": None, "HOME": None, "TMPDIR": folder}
+            cache = Path(folder, f"stof-{os.geteuid()}")
+            self.assertEqual(report(**nowhere)["cache"], {"folder": str(cache), "writable": True})
+            self.assertEqual(cache.stat().st_mode & 0o777, 0o700)
+            (cache / "cpu-attention.json").write_text("{}")
+            self.assertTrue(report(**nowhere)["calibration"]["ignored"], "it is looked at")
+
+            def refused():
+                found = report(**nowhere)
+                self.assertEqual(found["cache"], {"folder": f"/dev/null/{cache.name}", "writable": False})
+                self.assertFalse(found["calibration"]["ignored"], "it is not looked at")
+                self.assertIn(f"cache folder: '{cache}' is no folder that this user alone can write",
+                              [item["what"] for item in found["missing"]])  # fmt: skip
+
+            cache.chmod(0o777)
+            refused()
+            cache.chmod(0o700)
+            cache.rename(cache.with_name("elsewhere"))
+            cache.symlink_to("elsewhere")
+            refused()
+            cache.unlink()
+            cache.touch()
+            refused()
+
     def test_errors(self):
         done = stof("doctor", "--json", "/nowhere/report.json")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
