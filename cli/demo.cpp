@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/text_lines.h"
 #include "src/base/error.h"
+#include "src/tensor/npy.h"
 
 namespace stof::cli {
 namespace {
@@ -66,12 +67,13 @@ void add_demo(CLI::App& app) {
   auto part = std::make_shared<std::string>("all"), device = std::make_shared<std::string>("auto");
   command->add_option("--model", *model, "folder of a Hugging Face encoder")->required();
   command->add_option("--data", *data, "folder with sentences.txt and queries.txt")->capture_default_str();
-  command->add_option("--reference", *reference, "embeddings of the sentences by another program")
-      ->capture_default_str();
+  CLI::Option* named = command->add_option("--reference", *reference, "embeddings of the sentences by another program")
+                           ->capture_default_str();
   command->add_option("--part", *part, "text (1 to 3), masks (4) or all")->capture_default_str();
   command->add_option("--device", *device, "auto, cpu, cuda or cuda:N: where models run")->capture_default_str();
   command->callback([=] {
     const std::filesystem::path folder = *data;
+    if (named->count() > 0) static_cast<void>(read_npy(*reference));  // not after minutes of work
     show({*model, folder / "sentences.txt", folder / "queries.txt", *reference, *device}, parse_part(*part));
   });
 }

@@ -22,7 +22,7 @@ struct DemoTexts {
 // Embeds the sentences and answers the queries with their nearest neighbours; returns the sentences' embeddings.
 Tensor show_search(const Session& session, const DemoTexts& texts);
 
-// Says so instead when the model or the sentences are not those that the reference was made with.
+// Says so instead when the model or the sentences are not those that the reference was made with, or it is not there.
 void show_reference(const DemoFiles& files, const Tensor& embeddings);
 
 // One batch of sentences of unequal length, padded to the longest and as they are.

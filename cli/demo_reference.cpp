@@ -28,11 +28,19 @@ std::string fingerprint_of_file(const std::filesystem::path& file) {
   return fingerprint_of(contents.view()).hex();
 }
 
+bool is_made_of(const std::filesystem::path& file, std::string_view fingerprint) {
+  return std::filesystem::exists(file) && fingerprint_of_file(file) == fingerprint;
+}
+
 }  // namespace
 
 void show_reference(const DemoFiles& files, const Tensor& embeddings) {
-  if (fingerprint_of_file(files.model / "model.safetensors") != kReferenceModel ||
-      fingerprint_of_file(files.sentences) != kReferenceSentences) {
+  if (!std::filesystem::exists(files.reference)) {
+    fmt::print("  not compared: there is no {}; --reference names it\n", files.reference.string());
+    return;
+  }
+  if (!is_made_of(files.model / "model.safetensors", kReferenceModel) ||
+      !is_made_of(files.sentences, kReferenceSentences)) {
     fmt::print("  not compared: {} is of all-MiniLM-L6-v2 and the sentences of data/; these are others\n",
                files.reference.filename().string());
     return;

@@ -7,6 +7,7 @@ usage: demo_test.py STOF MODEL
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -15,16 +16,29 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import small_model
+
 MODEL = Path(sys.argv.pop())
-STOF = sys.argv.pop()
+STOF = os.path.abspath(sys.argv.pop())
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "tests/data/minilm_embeddings.npy"
 
 
-def demo(data=ROOT / "data", model=MODEL):
-    return subprocess.run(
-        [STOF, "demo", "--part", "text", "--model", model, "--data", data, "--reference", REFERENCE],
-        capture_output=True, text=True, timeout=600, check=False)  # fmt: skip
+def demo(data=ROOT / "data", model=MODEL, reference=REFERENCE, cwd=None):
+    more = ("--reference", reference) if reference else ()
+    return subprocess.run([STOF, "demo", "--part", "text", "--model", model, "--data", data, *more],
+                          capture_output=True, text=True, timeout=600, check=False, cwd=cwd)  # fmt: skip
+
+
+def sharded(folder):
+    weights = small_model.tensors()
+    small_model.write(folder)
+    (folder / "model.safetensors").unlink()
+    files = {name: f"model-{'embed' in name:d}.safetensors" for name in weights}
+    for file in set(files.values()):
+        small_model.write_safetensors(folder / file, {name: weights[name] for name in weights if files[name] == file})
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    return folder
 
 
 def sha256(file):
@@ -57,6 +71,25 @@ class Demo(unittest.TestCase):
             done = demo(data=folder)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("not compared: minilm_embeddings.npy is of all-MiniLM-L6-v2", done.stdout)
+
+    def test_a_model_in_shards_is_not_compared(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = demo(model=sharded(Path(folder, "model")))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("not compared: minilm_embeddings.npy is of all-MiniLM-L6-v2", done.stdout)
+
+    def test_elsewhere_there_is_no_reference(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = small_model.write(Path(folder, "model"))
+            done = demo(model=model, reference=None, cwd=folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("\n  not compared: there is no tests/data/minilm_embeddings.npy; --reference names it\n", done.stdout)
+
+    def test_a_reference_that_was_named_is_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = demo(model=small_model.write(Path(folder, "model")), reference="nowhere.npy", cwd=folder)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn("nowhere.npy", done.stderr)
 
     def test_missing_data(self):
         done = demo(data="nowhere")
