@@ -41,13 +41,40 @@ class Package(unittest.TestCase):
         self.assertEqual(run(build / "from_cxx").stdout, "stof::stof works\n")
         self.assertEqual(run(build / "from_c").stdout, "stof::c 0.1.0: causal & window(256)\n")
 
-    def test_another_component_is_refused(self):
-        (self.folder / "CMakeLists.txt").write_text(
-            "cmake_minimum_required(VERSION 3.25)\nproject(p NONE)\nfind_package(stof REQUIRED COMPONENTS c rust)\n",
+    def configure(self, languages, find_package, *more):
+        """What a project of these languages is told, on one line, and whether it may go on."""
+        source = Path(tempfile.mkdtemp(dir=self.folder))
+        says = 'message(STATUS "found ${stof_FOUND} c ${stof_c_FOUND} cxx ${stof_cxx_FOUND}: ${stof_cxx_NOT_FOUND_MESSAGE}")'
+        (source / "CMakeLists.txt").write_text(
+            f"cmake_minimum_required(VERSION 3.25)\nproject(p {languages})\nfind_package(stof {find_package})\n{says}\n",
             encoding="utf-8")  # fmt: skip
-        done = run(CMAKE, "-S", self.folder, "-B", self.folder / "b", f"-DCMAKE_PREFIX_PATH={self.prefix}", ok=False)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("stof has no component 'rust' here; accepted: c, cxx", " ".join(done.stderr.split()))
+        done = run(CMAKE, "-S", source, "-B", source / "b", f"-DCMAKE_PREFIX_PATH={self.prefix}", *CONFIGURE, *more, ok=False)
+        return " ".join((done.stdout + done.stderr).split()), done.returncode == 0
+
+    def test_another_component_is_refused(self):
+        said, good = self.configure("NONE", "REQUIRED COMPONENTS c rust")
+        self.assertFalse(good)
+        self.assertIn("stof has no component 'rust' here; accepted: c, cxx", said)
+
+    def test_a_project_in_c_needs_nothing_of_cxx(self):
+        said, good = self.configure("C", "0.1 REQUIRED")
+        self.assertTrue(good, said)
+        self.assertIn("found 1 c TRUE cxx :", said)
+
+    def test_what_cxx_lacks_is_fatal_only_where_it_is_required(self):
+        lacks, without_fmt = "stof's component 'cxx' needs what is not here: fmt", "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON"
+        said, good = self.configure("C CXX", "0.1 COMPONENTS c OPTIONAL_COMPONENTS cxx", without_fmt)
+        self.assertTrue(good, said)
+        self.assertIn(f"found 1 c TRUE cxx FALSE: {lacks}", said)
+        said, good = self.configure("C CXX", "", without_fmt)
+        self.assertTrue(good, said)
+        self.assertIn(f"found 0 c TRUE cxx FALSE: {lacks}", said)
+        said, good = self.configure("C CXX", "REQUIRED", without_fmt)
+        self.assertFalse(good)
+        self.assertIn(lacks, said)
+        said, good = self.configure("C", "REQUIRED COMPONENTS cxx")
+        self.assertFalse(good)
+        self.assertIn("stof's component 'cxx' needs the language CXX", said)
 
 
 if __name__ == "__main__":
