@@ -49,7 +49,7 @@ RESULTS := bench/results/cpu
 TIMED = $(RESUME) $(if $(EACH),--seconds $(EACH))
 bench-cpu: build model  ## measure STOF and its peers on this CPU (minutes; fetches the peers, several GB), write docs/benchmarks.md
 	@cmake --build --preset release -j $(JOBS) --target stof_cli stof_c bench_tokenizer
-	@[ -x $(PEERS_PYTHON) ] || bench/peers/install.sh
+	@[ $(PEERS_PYTHON) != .cache/peers/venv/bin/python ] || bench/peers/install.sh
 	@$(PEERS_PYTHON) bench/peers/attention_cpu.py --out $(RESULTS)-attention-peers.json $(TIMED)
 	@$(PEERS_PYTHON) bench/peers/model_cpu.py --model $(MODEL) --out $(RESULTS)-model-peers.json $(TIMED)
 	@$(PEERS_PYTHON) bench/peers/tokenizer_cpu.py --model $(MODEL) --out $(RESULTS)-tokenizer-peers.json
