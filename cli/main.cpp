@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <map>
 #include <new>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -61,6 +63,10 @@ std::optional<std::string> missing_command(CLI::App& app) {
   return fmt::format("{}{}; accepted: {}", got, of, fmt::join(names, ", "));
 }
 
+void refuse_missing_command(CLI::App& app) {
+  if (const auto missing = missing_command(app)) stof::fail(stof::ErrorKind::invalid_argument, "{}", *missing);
+}
+
 // An empty value is a shell variable that was not set, not the wish for the default. Only a text may be empty.
 void refuse_empty_values(CLI::App& app) {
   const auto refuse = [](const std::string& value) { return std::string(value.empty() ? "the value is empty" : ""); };
@@ -106,6 +112,38 @@ void name_values(CLI::App& app) {
   }
 }
 
+// CLI11 takes them from the end; `stof help COMMAND` is `stof COMMAND --help`.
+std::vector<std::string> arguments_of(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  if (!arguments.empty() && arguments.front() == "help") {
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  }
+  std::ranges::reverse(arguments);
+  return arguments;
+}
+
+// CLI11 lists them from the last to the first.
+CLI::ExtrasError extras_error(std::vector<std::string> arguments) {
+  std::ranges::reverse(arguments);
+  return CLI::ExtrasError(arguments);
+}
+
+// What is missing may have been given, misspelled.
+CLI::RequiredError with_unknown_argument(const CLI::RequiredError& error, const std::vector<std::string>& unknown) {
+  if (unknown.empty()) return error;
+  const std::string what = unknown.front().starts_with("-") ? "no option " : "nothing is done with ";
+  return {fmt::format("{}'{}'; {}", what, unknown.front(), error.what()), CLI::ExitCodes::RequiredError};
+}
+
+// Text of --help and --version goes where all other data goes, so that a full disk is noticed.
+int exit_of(const CLI::App& app, const CLI::Error& error) {
+  std::ostringstream text;
+  const int code = app.exit(error, text);
+  fmt::print("{}", text.str());
+  return code == 0 ? 0 : 2;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{
       "STOF runs Transformers whose attention is restricted by a mask: which query may attend to which key.\n"
@@ -132,14 +170,19 @@ int run(int argc, char** argv) {
   name_values(app);
   refuse_empty_values(app);
   try {
-    app.parse(argc, argv);
-    if (const auto missing = missing_command(app)) stof::fail(stof::ErrorKind::invalid_argument, "{}", *missing);
+    app.parse(arguments_of(argc, argv));
+    refuse_missing_command(app);
     return 0;
-  } catch (const CLI::ExtrasError& error) {
-    if (const auto missing = missing_command(app)) stof::fail(stof::ErrorKind::invalid_argument, "{}", *missing);
-    return app.exit(error), 2;
+  } catch (const CLI::ExtrasError&) {
+    refuse_missing_command(app);
+    return exit_of(app, extras_error(app.remaining(true)));
+  } catch (const CLI::RequiredError& error) {
+    return exit_of(app, with_unknown_argument(error, app.remaining(true)));
+  } catch (const CLI::CallForHelp& error) {
+    if (!app.remaining().empty()) refuse_missing_command(app);
+    return exit_of(app, error);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return exit_of(app, error);
   }
 }
 
@@ -161,7 +204,8 @@ int main(int argc, char** argv) {
     complain("out of memory");
     return 4;
   } catch (const std::system_error& error) {
-    complain(error.what());
+    complain(std::ferror(stdout) != 0 ? fmt::format("cannot write to stdout: {}", error.code().message())
+                                      : error.what());
     return exit_code(stof::ErrorKind::device);
   } catch (const std::exception& error) {
     complain(error.what());

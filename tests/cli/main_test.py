@@ -38,6 +38,10 @@ class Main(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn(f"stof {command} [OPTIONS]", done.stdout)
 
+    def test_help_of_a_command(self):
+        for words in ((), ("mask",), ("bench", "model")):
+            self.assertEqual(stof("help", *words).stdout, stof(*words, "--help").stdout)
+
     def test_help_says_of_every_command_what_it_does(self):
         for command in ((), ("bench",), ("plans",)):
             commands = stof(*command, "--help").stdout.split("Subcommands:\n")[1]
@@ -74,7 +78,11 @@ class Main(unittest.TestCase):
             (("doctor", "now"), f"The following argument was not expected: now{see}"),
             (("doctor", "--fast"), f"The following argument was not expected: --fast{see}"),
             (("doctor", "--json", ""), f"--json: the value is empty{see}"),
+            (("doctor", "now", "or", "--never"), f"The following arguments were not expected: now or --never{see}"),
             (("mask",), f"mask is required{see}"),
+            (("mask", "causal", "--seqq", "8"), f"no option '--seqq'; --seq is required{see}"),
+            (("graph", "folder"), f"nothing is done with 'folder'; --model is required{see}"),
+            (("help", "trian"), f"'trian' is no command{accepted}"),
             (("bench", "attention", "--mask", ""), f"--mask: the value is empty{see}"),
             (("plans",), "no command of 'plans'; accepted: list, show, verify, export, import"),
             (("demo", "--model", "m", "--part", "none"), "--part none; accepted: all, text, masks"),
@@ -90,6 +98,8 @@ class Main(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             file = f"{folder}/mask.npy"
             for redirected, code, message in (
+                (f"'{STOF}' --version >/dev/full", 4, "stof: cannot write to stdout: No space left on device\n"),
+                (f"'{STOF}' mask --help >/dev/full", 4, "stof: cannot write to stdout: No space left on device\n"),
                 (f"{mask} --out '{file}' >&-", 4, "stof: cannot write to stdout: Bad file descriptor\n"),
                 (f"{mask} --out '{file}' >&- 2>&- <&-", 4, ""),
                 (f"'{STOF}' mask bogus --seq 4 2>&-", 2, ""),
