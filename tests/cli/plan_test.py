@@ -179,6 +179,8 @@ class Plan(unittest.TestCase):
             (("causal", "--shape", "1,1,1000000000,64"), 3,
              "a mask of 1000000000 queries and 1000000000 keys has 2.44e+14 blocks of 64 x 64; at most 1.72e+10 are "
              "planned"),
+            (("all", "--shape", "10000000,12,16,64"), 2,
+             "attention: 10000000 items of 12 heads; accepted: at most 16777216 heads of all items"),
             (("all", "--shape", "1,1,64,64", "--json", "no/such"), 2, "cannot write 'no/such': No such file or directory"),
             (("all", "--shape", "1,0,64,64"), 2, "attention: heads = 0; accepted: 1..1073741824"),
         ):  # fmt: skip
