@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the rules of CONTRIBUTING.md that no compiler checks: who may include whom, twins, lengths, words, links.
 
-usage: check_source.py [FOLDER]   checks the tree at FOLDER (default: the one this file is in); exit status 1 on failure
+usage: check_source.py [FOLDER]   checks the tree at FOLDER (default: the one this file is in); exit status 1 on failure,
+                                  2 where there is nothing to check
 """
 
 import re
@@ -220,6 +221,13 @@ def slug(heading):
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
 
+def scripts(tree, source):
+    path = tree.root / source.path
+    begins = bool(source.lines) and source.lines[0].startswith("#!")
+    if begins != bool(path.stat().st_mode & 0o100):
+        yield 1, "a script that may not be executed: chmod +x" if begins else "executable without '#!': chmod -x"
+
+
 def links(tree, source):
     if source.path.suffix != ".md":
         return
@@ -255,7 +263,7 @@ def twins(tree):
 
 
 FILE_RULES = [licence, pragma_once, file_length, function_length, template_parameters, resolved_includes, layers,
-              public_headers, header_namespaces, library_is_quiet, files_appear_whole, words, links]  # fmt: skip
+              public_headers, header_namespaces, library_is_quiet, files_appear_whole, words, scripts, links]  # fmt: skip
 TREE_RULES = [twins]
 
 
@@ -277,6 +285,9 @@ def main(arguments):
     for complaint in found:
         print(complaint)
     print(f"check_source: {len(tree.sources)} files, {len(found)} complaints", file=sys.stderr)
+    if not tree.sources:
+        print(f"check_source: no source in {tree.root}", file=sys.stderr)
+        return 2
     return 1 if found else 0
 
 

@@ -85,8 +85,14 @@ BROKEN = {
     "dead link": ("docs/a.md", "[x](../missing.md)\n", "docs/a.md:1: link to ../missing.md, which does not exist"),
     "dead anchor": ("docs/a.md", "[x](../README.md#nope)\n",
                     "docs/a.md:1: link to ../README.md#nope: README.md has no such heading"),
+    "a script that cannot be run": ("bench/a.sh", "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
+                                    "bench/a.sh:1: a script that may not be executed: chmod +x"),
+    "executable without a program": ("bench/run", "# SPDX-License-Identifier: Apache-2.0\n",
+                                     "bench/run:1: executable without '#!': chmod -x"),
     "missing twin": ("src/backend/cuda/memory.cpp", SPDX, "src/backend: memory exists on one side only"),
 }  # fmt: skip
+
+EXECUTABLE = {"tools/build.sh", "bench/run"}
 
 
 class CheckSource(unittest.TestCase):
@@ -96,6 +102,7 @@ class CheckSource(unittest.TestCase):
                 path = Path(folder, name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
+                path.chmod(0o755 if name in EXECUTABLE else 0o644)
             return list(check_source.complaints(check_source.Tree(folder)))
 
     def test_sound_tree_has_no_complaints(self):
@@ -111,6 +118,7 @@ class CheckSource(unittest.TestCase):
 
     def test_exit_status(self):
         with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(check_source.main([folder]), 2)
             Path(folder, "a.cpp").write_text(SPDX)
             self.assertEqual(check_source.main([folder]), 0)
             Path(folder, "b.cpp").write_text("")
