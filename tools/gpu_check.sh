@@ -3,8 +3,8 @@
 # Runs the tests of a package of tools/gpu_package.sh on a machine with a GPU: every case a process, the C API from
 # Python, and the memory and race checkers on small cases, JOBS at a time; then random problems. GPUs take turns. Prints
 # what did not pass; whole outputs lie in the folder LOGS (absent, empty or of an earlier run), and summary.txt there is what
-# bench/results keeps. Sentences
-# through a real checkpoint are run where the package is given one, as .cache/models/all-MiniLM-L6-v2.
+# bench/results keeps. Sentences through a real checkpoint are run where the package is given one, as
+# .cache/models/all-MiniLM-L6-v2.
 #   gpu_check.sh [JOBS=8] [SECONDS of one case=100] [SECONDS of random problems=60] [LOGS=gpu_check_logs] [ONLY=.] \
 #     [SECONDS of all cases]
 # ONLY: of what `gpu_check.sh list` prints, the lines that this extended regular expression finds. Cases that have no

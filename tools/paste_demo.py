@@ -33,6 +33,14 @@ def gpu(doctor):
     return f"{doctor['gpu']['devices'][0]['name']}, driver {doctor['gpu']['driver']}, CUDA {doctor['gpu']['cuda']}"
 
 
+def section(kept, page, mark):
+    """What stands between the marks: of another machine the first paragraph."""
+    result = json.loads(kept.read_text(encoding="utf-8"))
+    output = "\n".join(result["output"])
+    shown = output.split("\n\n")[0] if mark == "demo-gpu" else output
+    return f"Of {result['day']}, on {result['machine']} ({link(kept, page)}):\n\n```text\n{shown}\n```\n"
+
+
 def main():
     if len(sys.argv) not in (2, 4):
         sys.exit(__doc__.strip())
@@ -50,9 +58,7 @@ def main():
     page, mark = (ROOT / "docs/benchmarks.md", "demo-gpu") if elsewhere else (ROOT / "README.md", "demo")
     kept = ROOT / f"bench/results/{result['commit']}-{mark}.json"
     kept.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    source = f"Of {result['day']}, on {result['machine']} ({link(kept, page)}):"
-    shown = output.split("\n\n")[0] if elsewhere else output
-    paste(page, mark, f"{source}\n\n```text\n{shown}\n```\n")
+    paste(page, mark, section(kept, page, mark))
 
 
 if __name__ == "__main__":

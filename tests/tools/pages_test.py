@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What programs write into the pages of docs/ is what they write of the stored results: no number in it was typed."""
+"""What programs write into pages, and the figures, are what they write of the stored results: no number in it was typed."""
 
 import re
 import shutil
@@ -11,6 +11,10 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "tools"))
+import paste_demo  # noqa: E402
+
 MARKED = re.compile(r"<!-- ([\w-]+) -->\n(.*?)<!-- /\1 -->", re.DOTALL)
 RESULT = re.compile(r"\]\((?:\.\./)+(bench/results/[^)]+)\)")
 
@@ -22,7 +26,7 @@ WRITERS = {
     ("docs/decisions/0010-words-are-stored.md", "limits"): ["bench/limits_table.py"],
     ("docs/fusion.md", "fusion-h200"): ["bench/fusion_table.py"],
     ("docs/fusion.md", "fusion-more-h200"): ["bench/fusion_table.py", "--more"],
-    ("docs/benchmarks.md", "demo-gpu"): None,
+    ("docs/benchmarks.md", "demo-gpu"): None,  # and the demo of README.md: below
     ("docs/benchmarks.md", "softcap-gpu"): ["bench/softcap_table.py"],
     ("docs/benchmarks.md", "model-split"): ["bench/split_table.py"],
     ("docs/hardening.md", "fuzz"): ["tools/fuzz_table.py"],
@@ -36,6 +40,8 @@ WRITERS = {
     ("docs/kernels/session.md", "norms"): ["bench/norm_table.py"],
     ("docs/kernels/stacked-heads.md", "stacked"): ["bench/stacked_table.py"],
 }
+
+FIGURES = {"attention-gpu": "h200-attention-peers.json", "attention-cpu": "cpu-attention-peers.json"}
 
 
 def command_of(page, mark, text):
@@ -78,6 +84,23 @@ class Pages(unittest.TestCase):
                     self.assertEqual(before, path.read_text(encoding="utf-8"))
                     written += 1
         self.assertGreater(written, 10)
+
+    def test_figures_are_what_their_program_writes(self):
+        self.assertEqual({path.stem for path in ROOT.glob("docs/figures/*")}, set(FIGURES))
+        for name, results in FIGURES.items():
+            with self.subTest(name):
+                drawn = self.copy / "drawn.svg"
+                command = ["bench/report.py", f"bench/results/{results}", "--figure", drawn]
+                subprocess.run([sys.executable, *command], cwd=self.copy, check=True)
+                self.assertEqual((ROOT / f"docs/figures/{name}.svg").read_text(encoding="utf-8"), drawn.read_text(encoding="utf-8"))
+
+    def test_demos_are_those_that_are_kept(self):
+        for name, mark in (("README.md", "demo"), ("docs/benchmarks.md", "demo-gpu")):
+            with self.subTest(name):
+                page = ROOT / name
+                text = dict(MARKED.findall(page.read_text(encoding="utf-8")))[mark]
+                kept = ROOT / re.search(r"bench/results/[^)\]]+", text)[0]
+                self.assertEqual(text, paste_demo.section(kept, page, mark))
 
 
 if __name__ == "__main__":
