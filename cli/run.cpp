@@ -55,7 +55,7 @@ SessionOptions session_options(const RunOptions& options) {
 }
 
 std::vector<std::string> texts_of(const RunOptions& options) {
-  return options.input.empty() ? std::vector<std::string>{options.text} : read_lines(options.input);
+  return options.input.empty() ? std::vector<std::string>{options.text} : read_input(options.input);
 }
 
 void print_rows(const Tensor& values) {
@@ -130,14 +130,15 @@ void run(const RunOptions& options) {
   {
     Progress progress("embedding", std::ssize(texts));
     std::int64_t before = 0;
-    embeddings = session.embed(texts, {.pooling = pooling,
-                                       .batch = options.batch,
-                                       .truncate = !options.no_truncate,
-                                       .text_name = options.input.empty() ? "text" : options.input + ": line",
-                                       .progress = [&](std::int64_t done) {
-                                         if (before == 0) took.first = seconds_since(start);
-                                         progress.advance(done - std::exchange(before, done));
-                                       }});
+    embeddings =
+        session.embed(texts, {.pooling = pooling,
+                              .batch = options.batch,
+                              .truncate = !options.no_truncate,
+                              .text_name = options.input.empty() ? "text" : input_name(options.input) + ": line",
+                              .progress = [&](std::int64_t done) {
+                                if (before == 0) took.first = seconds_since(start);
+                                progress.advance(done - std::exchange(before, done));
+                              }});
   }
   took.seconds = seconds_since(begin);
   const std::string all = counted(std::ssize(texts), "text", "texts");
@@ -157,7 +158,7 @@ void add_run(CLI::App& app) {
   command->add_option("--model", options->model, "folder with config.json, model.safetensors and a tokenizer")
       ->required();
   auto* text = command->add_option("--text", options->text, "one text");
-  auto* input = command->add_option("--input", options->input, "a file with one text a line");
+  auto* input = command->add_option("--input", options->input, "a file with one text a line; -: stdin");
   text->excludes(input);
   command->add_option("--mask", options->mask, "restrict attention further, e.g. 'longformer(32,4)'");
   command

@@ -2,6 +2,10 @@
 #include "cli/text_lines.h"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <string_view>
 
 #include "src/base/error.h"
@@ -10,26 +14,50 @@
 #include "src/model/unicode.h"
 
 namespace stof::cli {
+namespace {
 
-std::vector<std::string> read_lines(const std::filesystem::path& file) {
-  const FileMap map(file);
+std::vector<std::string> lines_of(std::string_view text, const std::string& name) {
   // A line without characters is an object, too.
-  const auto count = std::count(map.text().begin(), map.text().end(), '\n') + 1;
-  check_memory(fmt::format("{}: {} lines", file.string(), count),
-               static_cast<double>(map.text().size()) + static_cast<double>(count) * sizeof(std::string));
+  const auto count = std::count(text.begin(), text.end(), '\n') + 1;
+  check_memory(fmt::format("{}: {} lines", name, count),
+               static_cast<double>(text.size()) + static_cast<double>(count) * sizeof(std::string));
   std::vector<std::string> lines;
   lines.reserve(static_cast<std::size_t>(count));
-  for (std::string_view rest = map.text(); !rest.empty();) {
+  for (std::string_view rest = text; !rest.empty();) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
     std::string_view line = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (const std::size_t invalid = unicode::find_invalid(line); invalid != std::string_view::npos)
-      fail(ErrorKind::bad_file, "{}: line {} is not UTF-8 at its byte {}: 0x{:02X}", file.string(), lines.size() + 1,
-           invalid, static_cast<unsigned char>(line[invalid]));
+      fail(ErrorKind::bad_file, "{}: line {} is not UTF-8 at its byte {}: 0x{:02X}", name, lines.size() + 1, invalid,
+           static_cast<unsigned char>(line[invalid]));
     lines.emplace_back(line);
   }
   return lines;
 }
+
+// It may have no end.
+std::string read_stdin() {
+  std::string text;
+  std::array<char, 1 << 16> piece;
+  while (const std::size_t size = std::fread(piece.data(), 1, piece.size(), stdin)) {
+    if (text.size() + size > text.capacity()) check_memory("stdin", 3.0 * static_cast<double>(text.size()));
+    text.append(piece.data(), size);
+  }
+  if (std::ferror(stdin) != 0) fail(ErrorKind::bad_file, "cannot read stdin: {}", std::strerror(errno));
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> read_lines(const std::filesystem::path& file) {
+  return lines_of(FileMap(file).text(), file.string());
+}
+
+std::vector<std::string> read_input(const std::string& input) {
+  return input == "-" ? lines_of(read_stdin(), "stdin") : read_lines(input);
+}
+
+std::string input_name(const std::string& input) { return input == "-" ? "stdin" : input; }
 
 }  // namespace stof::cli

@@ -19,7 +19,7 @@ struct TokenizeOptions {
 
 void tokenize(const TokenizeOptions& options) {
   const Tokenizer tokenizer = Tokenizer::load(options.model);
-  for (const std::string& line : read_lines(options.input)) fmt::print("{}\n", fmt::join(tokenizer.encode(line), " "));
+  for (const std::string& line : read_input(options.input)) fmt::print("{}\n", fmt::join(tokenizer.encode(line), " "));
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ void add_tokenize(CLI::App& app) {
   const auto options = std::make_shared<TokenizeOptions>();
   CLI::App* command = app.add_subcommand("tokenize", "Print the token ids of each line of a file, a line per text");
   command->add_option("--model", options->model, "folder with tokenizer.json or vocab.txt")->required();
-  command->add_option("--input", options->input, "text file, UTF-8, a text per line")->required();
+  command->add_option("--input", options->input, "text file, UTF-8, a text per line; -: stdin")->required();
   command->callback([options] { tokenize(*options); });
 }
 

@@ -11,9 +11,21 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import small_model
+
 MODEL = sys.argv.pop(2)
 STOF = sys.argv.pop(1)
 HELLO, WORLD, EMPTY = "101 7592 102\n", "101 2088 102\n", "101 102\n"
+
+
+class OfStdin(unittest.TestCase):
+    def test_a_small_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = small_model.write(Path(folder, "model"))
+            for command in ("tokenize", "run"):
+                done = subprocess.run([STOF, command, "--model", model, "--input", "-"], input=b"hello\nworld", timeout=60,
+                                      capture_output=True, check=True)  # fmt: skip
+                self.assertEqual(len(done.stdout.splitlines()), 2)
 
 
 class Tokenize(unittest.TestCase):
@@ -49,6 +61,21 @@ class Tokenize(unittest.TestCase):
         self.expect(b"", "")
         self.expect(b"\n", EMPTY)
         self.expect(b" \t \n", EMPTY)
+
+    def test_stdin(self):
+        def tokenize(data, arguments=("tokenize",)):
+            return subprocess.run([STOF, *arguments, "--model", MODEL, "--input", "-"], input=data, capture_output=True,
+                                  timeout=60, check=False)  # fmt: skip
+
+        self.assertEqual(tokenize(b"hello\n\nworld").stdout.decode(), HELLO + EMPTY + WORLD)
+        self.assertEqual(tokenize(b"").stdout, b"")
+        self.assertEqual(len(tokenize(b"hello\nworld\n", ("run",)).stdout.splitlines()), 2)
+        for command, more, message in (("tokenize", b"\xff\n", "stdin: line 2 is not UTF-8 at its byte 0: 0xFF"),
+                                       ("run", b"hello " * 1000, "stdin: line 2 has 1002 tokens")):  # fmt: skip
+            words = (command, "--no-truncate") if command == "run" else (command,)
+            done = tokenize(b"hello\n" + more, words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"stof: {message}", done.stderr.decode())
 
     def test_only_lf_ends_a_line(self):
         self.expect("hello\rworld\u2028hello".encode(), "101 7592 2088 7592 102\n")
