@@ -112,7 +112,7 @@ std::string processor() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
+  if (argc != 2 || argv[1][0] == '-') {
     fmt::print(stderr, "usage: bench_plan COMMIT\n");
     return 2;
   }

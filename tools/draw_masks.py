@@ -90,8 +90,8 @@ def undrawn_terms(page, stof):
 
 def main(arguments):
     check = arguments[:1] == ["--check"]
-    if len(arguments) != 1 + check:
-        sys.exit(__doc__)
+    if len(arguments) != 1 + check or arguments[-1].startswith("-"):
+        sys.exit(__doc__.strip())
     stof = str(Path(arguments[-1]).resolve())
     page = PAGE.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as name:

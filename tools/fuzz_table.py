@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
-from kept_runs import add_runs  # noqa: E402
+from kept_runs import add_runs, runs_named  # noqa: E402
 from pasted import markdown, paste  # noqa: E402
 
 RESULTS = ROOT / "bench/results/fuzzing.json"
@@ -42,7 +42,7 @@ def line_of(target, runs):
 
 
 def main():
-    runs = add_runs(RESULTS, sys.argv[1:], key_of, "tools/fuzz_table.py")
+    runs = add_runs(RESULTS, runs_named(__doc__), key_of, "tools/fuzz_table.py")
     head = ["target", "reads", "inputs, million", "minutes of a processor", "edges reached", "found"]
     days = sorted({run["begin"][:10] for run in runs})
     source = f"[bench/results/fuzzing.json](../bench/results/fuzzing.json): {len(runs)} processes, last on {days[-1]}."

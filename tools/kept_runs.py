@@ -2,7 +2,15 @@
 """Runs that a page of docs counts: those that a file of bench/results has, with further ones from files of lines."""
 
 import json
+import sys
 from pathlib import Path
+
+
+def runs_named(usage: str) -> list[str]:
+    """The files that the command line names; where one is an option, the usage ends the program."""
+    if any(name.startswith("-") for name in sys.argv[1:]):
+        sys.exit(usage.strip())
+    return sys.argv[1:]
 
 
 def add_runs(results: Path, names: list[str], key_of, command: str) -> list[dict]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
-from kept_runs import add_runs  # noqa: E402
+from kept_runs import add_runs, runs_named  # noqa: E402
 from pasted import markdown, paste  # noqa: E402
 
 RESULTS = ROOT / "bench/results/soak.json"
@@ -30,7 +30,7 @@ def line_of(run):
 
 
 def main():
-    runs = add_runs(RESULTS, sys.argv[1:], key_of, "tools/soak_table.py")
+    runs = add_runs(RESULTS, runs_named(__doc__), key_of, "tools/soak_table.py")
     head = ["day", "commit", "device", "problems", "of them", "seeds from", "took", "differs"]
     source = "From [bench/results/soak.json](../bench/results/soak.json)."
     paste(PAGE, "soak", f"{source}\n\n{markdown(head, [line_of(run) for run in runs])}")

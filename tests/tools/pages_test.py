@@ -102,6 +102,13 @@ class Pages(unittest.TestCase):
                 kept = ROOT / re.search(r"bench/results/[^)\]]+", text)[0]
                 self.assertEqual(text, paste_demo.section(kept, page, mark))
 
+    def test_what_writes_pages_says_how_it_is_used(self):
+        for name in ("draw_masks", "fuzz_table", "soak_table"):
+            done = subprocess.run([sys.executable, f"tools/{name}.py", "--help"], cwd=self.copy, capture_output=True, text=True,
+                                  check=False)  # fmt: skip
+            self.assertRegex(done.stderr, rf"\nusage: (tools/)?{name}.py ")
+            self.assertNotIn("Traceback", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
