@@ -69,6 +69,11 @@ class Calibrate(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         results = json.loads(done.stdout)
         self.assertRegex(results["costs"], r"^(built in|measured here on \d{4}-\d\d-\d\d)$")
+        documented = (Path(__file__).resolve().parents[2] / "docs/cli.md").read_text(encoding="utf-8")
+        documented = documented.split("\n## stof calibrate\n")[1]
+        row = results["rows"][0]
+        for key in ("mean_regret", "worst_regret", "costs", *row, *row["plans"][0]):
+            self.assertRegex(documented, rf"`(rows\[\]\.(plans\[\]\.)?)?{key}`")
         regrets = []
         for row in results["rows"]:
             times = {plan["chosen"]: plan["us"] for plan in row["plans"]}
