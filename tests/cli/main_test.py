@@ -5,6 +5,7 @@
 usage: main_test.py STOF
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -67,6 +68,16 @@ class Main(unittest.TestCase):
                 section = page.split(f"\n## stof {command}\n")[1].split("\n## ")[0]
                 usage = section.split("\n\n")[0]
                 self.assertEqual(options - of_all, set(re.findall(r"--[a-z][a-z-]*", usage)))
+
+    def test_lines_of_the_readme_run_as_they_stand(self):
+        page = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+        lines = re.findall(r"^    (stof (?:doctor|mask|plan|help) .*)$", page, re.MULTILINE)
+        self.assertEqual(len(lines), 3)
+        environment = os.environ | {"PATH": f"{Path(STOF).resolve().parent}:{os.environ['PATH']}"}
+        for line in lines:
+            with self.subTest(line):
+                done = subprocess.run(line, shell=True, env=environment, capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_errors(self):
         accepted = f"; accepted: {', '.join(COMMANDS)}"
