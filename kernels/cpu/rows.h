@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on one row at a time, of f32 or bf16 activations with fp32 arithmetic.
+// Operations on one row at a time, of f32, f16 or bf16 activations with fp32 arithmetic.
 #pragma once
 #include <cstdint>
 

@@ -20,9 +20,60 @@ template <class D>
 HWY_INLINE hn::Vec<D> load_row(D d, const float* from) {
   return hn::LoadU(d, from);
 }
+// The numbers of d in binary16, and back to nearest even. SSE4 has no instruction for it, and what Highway 1.0 does
+// there takes infinity and NaN for numbers and cuts off instead of rounding: the same steps as in src/tensor/half.h.
+#if HWY_TARGET == HWY_SSE4
+template <class D>
+HWY_INLINE hn::Vec<D> widen_half(D d, const hwy::float16_t* from) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<std::uint16_t, D> dh;
+  const auto bits = hn::PromoteTo(du, hn::LoadU(dh, reinterpret_cast<const std::uint16_t*>(from)));
+  const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFFu)), moved = hn::ShiftLeft<13>(magnitude);
+  const auto least = hn::Set(du, 0x38800000u);  // 2^-14
+  const auto subnormal = hn::BitCast(du, hn::Sub(hn::BitCast(d, hn::Add(moved, least)), hn::BitCast(d, least)));
+  const auto normal = hn::Add(moved, hn::Set(du, 0x38000000u));
+  const auto compared = hn::BitCast(di, magnitude);
+  const auto is_subnormal = hn::RebindMask(du, hn::Lt(compared, hn::Set(di, 0x400)));
+  const auto is_special = hn::RebindMask(du, hn::Gt(compared, hn::Set(di, 0x7BFF)));
+  const auto finite = hn::IfThenElse(is_subnormal, subnormal, normal);
+  const auto result = hn::IfThenElse(is_special, hn::Or(moved, hn::Set(du, 0x7F800000u)), finite);
+  return hn::BitCast(d, hn::Or(result, hn::ShiftLeft<16>(hn::Sub(bits, magnitude))));
+}
+template <class D>
+HWY_INLINE void narrow_half(D d, hn::Vec<D> v, hwy::float16_t* to) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const auto bits = hn::BitCast(du, v), magnitude = hn::And(bits, hn::Set(du, 0x7FFFFFFFu));
+  const auto compared = hn::BitCast(di, magnitude);
+  const auto above = [&](int bound) { return hn::RebindMask(du, hn::Gt(compared, hn::Set(di, bound))); };
+  const auto half = hn::Set(d, 0.5f);
+  const auto subnormal = hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(d, magnitude), half)), hn::BitCast(du, half));
+  const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
+  const auto rounded = hn::Add(magnitude, hn::Add(odd, hn::Set(du, 0xFFFu)));
+  const auto normal = hn::ShiftRight<13>(hn::Sub(rounded, hn::Set(du, 0x38000000u)));
+  auto result = hn::IfThenElse(above(0x387FFFFF), normal, subnormal);
+  result = hn::IfThenElse(above(0x477FEFFF), hn::Set(du, 0x7C00u), result);  // 65520 and more round to infinity
+  result = hn::IfThenElse(above(0x7F800000), hn::Set(du, 0x7E00u), result);
+  result = hn::Or(result, hn::ShiftRight<16>(hn::Sub(bits, magnitude)));
+  const hn::Rebind<std::uint16_t, D> dh;
+  hn::StoreU(hn::TruncateTo(dh, result), dh, reinterpret_cast<std::uint16_t*>(to));
+}
+#else
+template <class D>
+HWY_INLINE hn::Vec<D> widen_half(D d, const hwy::float16_t* from) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), from));
+}
+template <class D>
+HWY_INLINE void narrow_half(D, hn::Vec<D> v, hwy::float16_t* to) {
+  const hn::Rebind<hwy::float16_t, D> half;
+  hn::StoreU(hn::DemoteTo(half, v), half, to);
+}
+#endif
+
 template <class D>
 HWY_INLINE hn::Vec<D> load_row(D d, const hwy::float16_t* from) {
-  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), from));
+  return widen_half(d, from);
 }
 template <class D>
 HWY_INLINE hn::Vec<D> load_row(D d, const hwy::bfloat16_t* from) {
@@ -34,9 +85,8 @@ HWY_INLINE void store_row(D d, hn::Vec<D> v, float* to) {
   hn::StoreU(v, d, to);
 }
 template <class D>
-HWY_INLINE void store_row(D, hn::Vec<D> v, hwy::float16_t* to) {
-  const hn::Rebind<hwy::float16_t, D> half;
-  hn::StoreU(hn::DemoteTo(half, v), half, to);
+HWY_INLINE void store_row(D d, hn::Vec<D> v, hwy::float16_t* to) {
+  narrow_half(d, v, to);
 }
 // Round to nearest even; a NaN stays one because its quiet bit survives.
 template <class D>

@@ -4,7 +4,6 @@
 #include "kernels/cpu/linear.h"
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <cmath>
 #include <cstring>
@@ -15,20 +14,12 @@
 #include "src/backend/cpu/matmul.h"
 #include "src/base/threads.h"
 #include "tests/backend/random_tensor.h"
+#include "tests/only_target.h"
 
 namespace stof {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-// Kernels of one instruction set as long as it lives.
-class OnlyTarget {
- public:
-  explicit OnlyTarget(std::int64_t target) { hwy::SetSupportedTargetsForTest(target); }
-  ~OnlyTarget() { hwy::SetSupportedTargetsForTest(0); }
-  OnlyTarget(const OnlyTarget&) = delete;
-  OnlyTarget& operator=(const OnlyTarget&) = delete;
-};
 
 struct InstructionSet {
   std::string name;

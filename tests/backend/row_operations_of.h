@@ -32,8 +32,8 @@ class RowOperationsOf : public testing::TestWithParam<Place> {
   Device device_;
 };
 inline const auto kPlaces =
-    testing::Values(Place{"cpu", DType::f32}, Place{"cpu", DType::bf16}, Place{"cuda", DType::f32},
-                    Place{"cuda", DType::f16}, Place{"cuda", DType::bf16});
+    testing::Values(Place{"cpu", DType::f32}, Place{"cpu", DType::f16}, Place{"cpu", DType::bf16},
+                    Place{"cuda", DType::f32}, Place{"cuda", DType::f16}, Place{"cuda", DType::bf16});
 inline std::string name_of_place(const testing::TestParamInfo<Place>& the) {
   return the.param.device + "_" + std::string(name_of(the.param.dtype));
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "stof/session.h"
 #include "tests/backend/random_tensor.h"
@@ -52,6 +53,47 @@ void expect_row(const Tensor& out, std::int64_t row, const std::vector<double>& 
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, RowOperationsOf, kPlaces, name_of_place);
+
+// The row operations of the CPU that give back what is in the table, converted.
+Tensor looked_up(const Tensor& table, DType dtype) {
+  const Device device = open_device("cpu");
+  std::vector<std::int32_t> every(static_cast<std::size_t>(table.shape()[0]));
+  std::iota(every.begin(), every.end(), 0);
+  const LookupTable lookup{.table = table.view(), .indices = every};
+  Tensor out(dtype, table.shape());
+  device.backend->rows.lookup({table.shape()[0], table.shape()[1], dtype, {.device = &device}}, {&lookup, 1}, nullptr,
+                              out.data());
+  return out;
+}
+
+TEST(Rows, EveryHalfIsWidenedAndNarrowedBack) {
+  const Tensor halves(DType::f16, {64, 1024});
+  for (std::int64_t i = 0; i < halves.size(); ++i) halves.as<std::uint16_t>()[i] = static_cast<std::uint16_t>(i);
+  const Tensor floats = looked_up(halves, DType::f32), back = looked_up(floats, DType::f16);
+  for (std::int64_t i = 0; i < halves.size(); ++i) {
+    const double want = element(halves, i);
+    ASSERT_EQ(std::isnan(element(floats, i)), std::isnan(want)) << i;
+    ASSERT_EQ(std::isnan(element(back, i)), std::isnan(want)) << i;
+    if (std::isnan(want)) continue;
+    ASSERT_EQ(element(floats, i), want) << i;
+    ASSERT_EQ(element(back, i), want) << i;
+  }
+}
+
+// Between the halves, at their middles and beside these, and beyond the largest.
+TEST(Rows, FloatsAreRoundedToTheNearestHalf) {
+  std::vector<float> values{65519.99f, 65520.f, 1e6f, 3e38f, std::numeric_limits<float>::infinity(), 0x1p-25f, 1e-30f};
+  for (std::uint16_t half = 0; half < 0x7BFF; ++half) {
+    const float middle = (float_of_f16(half) + float_of_f16(static_cast<std::uint16_t>(half + 1))) / 2;
+    values.insert(values.end(), {middle, std::nextafter(middle, 0.f), std::nextafter(middle, 1e6f)});
+  }
+  for (std::size_t i = values.size(); i-- > 0;) values.push_back(-values[i]);
+  const Tensor table(DType::f32, {1, std::ssize(values)});
+  std::copy(values.begin(), values.end(), table.as<float>());
+  const Tensor out = looked_up(table, DType::f16);
+  for (std::int64_t i = 0; i < table.size(); ++i)
+    ASSERT_EQ(element(out, i), float_of_f16(f16_of_float(table.as<float>()[i]))) << table.as<float>()[i];
+}
 
 TEST_P(RowOperationsOf, LookupSumsAndNormalises) {
   std::mt19937 random(1);
