@@ -14,12 +14,16 @@ constexpr std::uint16_t bf16_of_float(float value) {
   return static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
 }
 
-constexpr float float_of_f16(std::uint16_t bits) {
-  const std::uint32_t sign = std::uint32_t{bits & 0x8000u} << 16, magnitude = bits & 0x7FFFu;
+constexpr float float_of_f16(std::uint16_t half) {
+  const std::uint32_t sign = std::uint32_t{half & 0x8000u} << 16, magnitude = half & 0x7FFFu;
   if (magnitude >= 0x7C00u) return std::bit_cast<float>(sign | 0x7F800000u | (magnitude & 0x3FFu) << 13);
-  // Normal and subnormal alike: the bits as a float are 2^-112 times the value.
-  const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
-  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
+  std::uint32_t bits = (magnitude << 13) + 0x38000000u;
+  if (magnitude < 0x400u) {
+    // Subnormal: beside 2^-14, so that no operand is a subnormal float, which a thread may have set to count as 0.
+    const float value = std::bit_cast<float>((magnitude << 13) + 0x38800000u) - 0x1p-14f;
+    bits = std::bit_cast<std::uint32_t>(value);
+  }
+  return std::bit_cast<float>(sign | bits);
 }
 
 constexpr std::uint16_t f16_of_float(float value) {

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#if defined(__SSE2__)
+#include <pmmintrin.h>
+#endif
 
 #include "src/base/hash.h"
 #include "src/tensor/half.h"
@@ -46,6 +49,23 @@ TEST(Convert, EveryPairOfDtypes) {
       }
   }
 }
+
+// A program may have its processor take floats below 2^-126 for 0; no half is that small.
+#if defined(__SSE2__)
+TEST(Convert, SmallHalvesArriveWhereSmallFloatsCountAsZero) {
+  const Tensor halves(DType::f16, {0x400});
+  for (std::uint16_t i = 0; i < 0x400; ++i) halves.as<std::uint16_t>()[i] = i;
+  const unsigned before = _mm_getcsr();
+  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
+  _MM_SET_DENORMALS_ZERO_MODE(_MM_DENORMALS_ZERO_ON);
+  const Tensor floats = converted(halves.view(), DType::f32), back = converted(floats.view(), DType::f16);
+  _mm_setcsr(before);
+  for (std::uint16_t i = 0; i < 0x400; ++i) {
+    ASSERT_EQ(floats.as<float>()[i], std::ldexp(static_cast<float>(i), -24));
+    ASSERT_EQ(back.as<std::uint16_t>()[i], i);
+  }
+}
+#endif
 
 TEST(Convert, ATransposedMatrixComesInOrder) {
   const Tensor values = random_values({1030, 1100});
