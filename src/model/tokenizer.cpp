@@ -36,6 +36,7 @@ struct Tokenizer::State {
   std::variant<WordPiece, ByteLevel> model;
   AddedTokens in_text, in_normalized;
   std::vector<std::int32_t> before, behind;
+  std::string cuts_left;
 
   void append_ids(std::string_view text, std::vector<std::int32_t>& ids) const {
     const auto push = [&](std::int32_t id) { ids.push_back(id); };
@@ -107,7 +108,8 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
                                     .in_text = AddedTokens(patterns(files.added, normalize, false)),
                                     .in_normalized = AddedTokens(patterns(files.added, normalize, true)),
                                     .before = std::move(files.before),
-                                    .behind = std::move(files.behind)}));
+                                    .behind = std::move(files.behind),
+                                    .cuts_left = std::move(files.cuts_left)}));
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
@@ -132,6 +134,9 @@ Tokenizer::Truncated Tokenizer::encode(std::string_view text, std::int64_t max_t
   const auto most = static_cast<std::size_t>(max_tokens);
   Truncated result{.ids = encode(text), .truncated = false};
   if (result.ids.size() <= most) return result;
+  if (!state_->cuts_left.empty())
+    fail(ErrorKind::unsupported, "{}; accepted for a text of more than {} tokens: right", state_->cuts_left,
+         max_tokens);
   result.truncated = true;
   result.ids.resize(most);
   std::copy(state_->behind.begin(), state_->behind.end(),

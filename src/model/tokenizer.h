@@ -25,7 +25,8 @@ class Tokenizer {
     std::vector<std::int32_t> ids;
     bool truncated = false;
   };
-  // At most max_tokens ids, special tokens included; throws invalid_argument when not even these fit.
+  // At most max_tokens ids, special tokens included; throws invalid_argument when not even these fit, and unsupported
+  // where the files want the text's beginning cut off instead of its end.
   Truncated encode(std::string_view text, std::int64_t max_tokens) const;
 
  private:

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "src/model/added_tokens.h"
@@ -23,6 +24,8 @@ struct TokenizerFiles {
   bool composes = false;                       // with byte_level: texts are brought to form NFC first
   std::vector<AddedToken> added;               // contents as in the file
   std::vector<std::int32_t> before, behind;    // ids put around every text: [CLS], [SEP]
+  // "FILE: 'KEY' is VALUE", where it says that texts which are too long lose their beginning; else empty.
+  std::string cuts_left = {};
 };
 
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder);

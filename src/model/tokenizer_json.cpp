@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tokenizer.json, as the library `tokenizers` writes it. Its truncation and padding are left to the caller: a
-// sentence-transformers checkpoint overrides them.
+// tokenizer.json, as the library `tokenizers` writes it. The length of its truncation, and its padding, are left to the
+// caller: a sentence-transformers checkpoint overrides them.
 #include "src/model/tokenizer_json.h"
 
 #include <array>
@@ -85,6 +85,7 @@ void read_added_tokens(const JsonObject& root, TokenizerFiles& files) {
   const json& vocabulary = root.at("model").at("vocab");
   if (!list.is_array()) root.refuse("added_tokens", "an array");
   auto unseen = static_cast<std::int32_t>(vocabulary.size());
+  std::map<std::int32_t, std::string> of_id;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const JsonObject object(list[i], fmt::format("{}: added token {}", root.where(), i));
     const AddedToken token = read_added_token(object);
@@ -93,6 +94,9 @@ void read_added_tokens(const JsonObject& root, TokenizerFiles& files) {
     if (id != token.id)
       fail(ErrorKind::bad_file, "{}: '{}' has id {}; accepted: {}, its place in the vocabulary", object.where(),
            token.content, token.id, id);
+    if (const std::string& first = of_id.emplace(id, token.content).first->second; first != token.content)
+      fail(ErrorKind::bad_file, "{}: '{}' has id {}, as '{}' has; accepted: an id of its own", object.where(),
+           token.content, id, first);
     files.added.push_back(token);
   }
 }
@@ -148,6 +152,13 @@ void read_post_processor(const JsonObject& root, TokenizerFiles& files) {
   files.behind.push_back(read_named_id(object, "sep"));
 }
 
+void read_truncation(const JsonObject& root, TokenizerFiles& files) {
+  if (!root.has("truncation") || root.at("truncation").is_null()) return;
+  const JsonObject object = root.object("truncation");
+  if (object.string("direction", "Right") != "Right")
+    files.cuts_left = fmt::format("{}: 'direction' is {}", object.where(), excerpt(object.at("direction")));
+}
+
 }  // namespace
 
 TokenizerFiles read_tokenizer_json(const std::filesystem::path& file) {
@@ -164,6 +175,7 @@ TokenizerFiles read_tokenizer_json(const std::filesystem::path& file) {
   else fail(ErrorKind::unsupported, "{}: type {}; accepted: WordPiece, BPE", model.where(), type);
   read_added_tokens(root, files);
   read_post_processor(root, files);
+  read_truncation(root, files);
   return files;
 }
 

@@ -35,7 +35,8 @@ Ids read_lines(const fs::path& file) {
   for (std::int64_t line = 0; !text.empty(); ++line) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view token = text.substr(0, end);
-    if (token.ends_with('\r')) token.remove_suffix(1);
+    while (!token.empty() && unicode::is_white_space(unicode::decode_last(token).scalar))  // as `tokenizers` reads it
+      token.remove_suffix(unicode::decode_last(token).bytes);
     if (line == kMostLines)
       fail(ErrorKind::bad_file, "{}: more than {} lines; accepted: one for each token", file.string(), kMostLines);
     ids.insert_or_assign(std::string(token), static_cast<std::int32_t>(line));
@@ -129,13 +130,34 @@ TokenizerFiles read_vocabulary(const fs::path& vocabulary, const fs::path& confi
   return files;
 }
 
-TokenizerFiles read_tokenizer_files(const fs::path& folder) {
+namespace {
+
+TokenizerFiles read_either(const fs::path& folder) {
   if (is_there(folder / "tokenizer.json")) return read_tokenizer_json(folder / "tokenizer.json");
   if (is_there(folder / "added_tokens.json"))
     fail(ErrorKind::unsupported, "{}: added_tokens.json beside vocab.txt is not read; accepted: tokenizer.json",
          folder.string());
   if (is_there(folder / "vocab.txt")) return read_vocabulary(folder / "vocab.txt", folder / "tokenizer_config.json");
   fail(ErrorKind::bad_file, "{}: neither tokenizer.json nor vocab.txt", folder.string());
+}
+
+// Where tokenizer_config.json names a side, that of tokenizer.json does not count.
+void read_truncation_side(const fs::path& file, TokenizerFiles& files) {
+  if (!is_there(file)) return;
+  const json tree = read_json(file);
+  const JsonObject config(tree, file.string());
+  if (!config.has("truncation_side") || config.at("truncation_side").is_null()) return;
+  const bool right = config.string("truncation_side") == "right";
+  files.cuts_left =
+      right ? "" : fmt::format("{}: 'truncation_side' is {}", file.string(), excerpt(config.at("truncation_side")));
+}
+
+}  // namespace
+
+TokenizerFiles read_tokenizer_files(const fs::path& folder) {
+  TokenizerFiles files = read_either(folder);
+  read_truncation_side(folder / "tokenizer_config.json", files);
+  return files;
 }
 
 }  // namespace stof

@@ -144,6 +144,32 @@ TEST_F(TokenizerJson, RefusesAddedTokens) {
   EXPECT_ERROR(load(mark), ErrorKind::bad_file, "the added token '\xcc\x81' is empty when normalised");
 }
 
+TEST_F(TokenizerJson, RefusesAddedTokensOfOneId) {
+  json tree = small_tokenizer();
+  tree["model"]["vocab"]["X"] = 1;
+  tree["added_tokens"].push_back(tree["added_tokens"][0]);
+  tree["added_tokens"][1]["content"] = "X";
+  EXPECT_ERROR(load(tree), ErrorKind::bad_file,
+               file_.string() + ": added token 1: 'X' has id 1, as '[CLS]' has; accepted: an id of its own");
+}
+
+TEST_F(TokenizerJson, RefusesToCutTheBeginning) {
+  const auto expect_refused = [&](const Tokenizer& tokenizer, const std::string& what) {
+    EXPECT_EQ(tokenizer.encode("a ab", 4).ids, (Ids{1, 3, 4, 2}));
+    EXPECT_ERROR(tokenizer.encode("a ab a", 4), ErrorKind::unsupported,
+                 folder_.path().string() + what + "; accepted for a text of more than 4 tokens: right");
+  };
+  const json left = {{"direction", "Left"}, {"max_length", 4}};
+  expect_refused(load("/truncation", left), R"(/tokenizer.json: truncation: 'direction' is "Left")");
+  const std::filesystem::path config = folder_ / "tokenizer_config.json";
+  write_bytes(config, R"({"truncation_side": "left"})");
+  expect_refused(load(small_tokenizer()), R"(/tokenizer_config.json: 'truncation_side' is "left")");
+  write_bytes(config, R"({"truncation_side": null})");
+  expect_refused(load("/truncation", left), R"(/tokenizer.json: truncation: 'direction' is "Left")");
+  write_bytes(config, R"({"truncation_side": "right"})");
+  EXPECT_EQ(load("/truncation", left).encode("a ab a", 4).ids, (Ids{1, 3, 4, 2}));
+}
+
 TEST_F(TokenizerJson, RefusesTemplates) {
   expect("/post_processor/single", "$A", ErrorKind::bad_file,
          R"(post_processor: 'single' is "$A"; accepted: an array)");
@@ -180,6 +206,11 @@ TEST_F(VocabularyFile, Options) {
   EXPECT_EQ(load(R"({"strip_accents": false})").encode("\xc3\x89"), (Ids{2, 8, 3}));
   EXPECT_EQ(load(R"({"cls_token": {"content": "a", "lstrip": true}, "pad_token": "[UNK]"})").encode("A a"),
             (Ids{5, 5, 5, 3}));
+}
+
+TEST_F(VocabularyFile, WhiteSpaceAtTheEndOfALineIsNoPartOfItsToken) {
+  write_bytes(folder_ / "vocab.txt", "[PAD]\n[UNK] \n[CLS]\n[SEP]\t\r\n[MASK]\na \xe3\x80\x80\nb\xc2\xa0");
+  EXPECT_EQ(Tokenizer::load(folder_.path()).encode("a b c"), (Ids{2, 5, 6, 1, 3}));
 }
 
 TEST_F(VocabularyFile, Refusals) {
