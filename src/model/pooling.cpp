@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sentence-transformers put beside a checkpoint: modules.json, the pooling's own config.json, and the length.
+// What sentence-transformers put beside a checkpoint: modules.json, the pooling's own config.json, the length, prompts.
 #include <array>
 #include <optional>
 
@@ -92,7 +92,8 @@ std::int64_t tokenizer_limit(const fs::path& folder, std::int64_t max_positions)
   if (!is_there(file)) return max_positions;
   const json tree = read_json(file);
   const JsonObject object(tree, file.string());
-  if (object.positive_number("model_max_length", 1e30) >= static_cast<double>(max_positions)) return max_positions;
+  if (!object.has("model_max_length") || object.at("model_max_length").is_null()) return max_positions;
+  if (object.positive_number("model_max_length") >= static_cast<double>(max_positions)) return max_positions;
   return object.integer("model_max_length", 2, max_positions);
 }
 
@@ -108,11 +109,25 @@ std::int64_t read_max_tokens(const fs::path& folder, std::int64_t max_positions)
   return object.integer("max_seq_length", 2, max_positions);  // [CLS] and [SEP] at least
 }
 
+// A prompt that sentence-transformers would put before every text that it is given without one.
+void check_no_prompt(const fs::path& folder) {
+  const fs::path file = folder / "config_sentence_transformers.json";
+  if (!is_there(file)) return;
+  const json tree = read_json(file);
+  const JsonObject object(tree, file.string());
+  if (!object.has("default_prompt_name") || object.at("default_prompt_name").is_null()) return;
+  const std::string name = object.string("default_prompt_name");
+  if (object.has("prompts") && object.object("prompts").string(name, "no such prompt").empty()) return;
+  fail(ErrorKind::unsupported, "{}: 'default_prompt_name' is {}; accepted: null; put the prompt into the texts",
+       object.where(), excerpt(object.at("default_prompt_name")));
+}
+
 }  // namespace
 
 PoolingConfig read_pooling(const fs::path& folder, const ModelConfig& config) {
   PoolingConfig result{.pooling = config.family == Family::gpt2 ? Pooling::last : Pooling::cls};
   if (is_there(folder / "modules.json")) read_modules(folder, config, result);
+  check_no_prompt(folder);
   result.max_tokens = read_max_tokens(folder, config.max_positions);
   return result;
 }

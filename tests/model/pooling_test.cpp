@@ -111,6 +111,23 @@ TEST_F(PoolingFiles, RefusesModules) {
   expect("modules.json", ErrorKind::bad_file, "module 0: 7; accepted: an object");
 }
 
+TEST_F(PoolingFiles, RefusesADefaultPrompt) {
+  const auto prompts = [&](const std::string& object) {
+    write_bytes(folder_ / "config_sentence_transformers.json", object);
+  };
+  for (const char* without : {R"({"prompts":{"query":"query: "}})", R"({"default_prompt_name":null})",
+                              R"({"default_prompt_name":"query","prompts":{"query":""}})"}) {
+    prompts(without);
+    EXPECT_EQ(read().max_tokens, 512) << without;
+  }
+  for (const char* with : {R"({"default_prompt_name":"query","prompts":{"query":"query: "}})",
+                           R"({"default_prompt_name":"query","prompts":{}})", R"({"default_prompt_name":"query"})"}) {
+    prompts(with);
+    expect("config_sentence_transformers.json", ErrorKind::unsupported,
+           R"('default_prompt_name' is "query"; accepted: null; put the prompt into the texts)");
+  }
+}
+
 TEST_F(PoolingFiles, Lengths) {
   lengths(R"({"max_seq_length":128,"do_lower_case":false})");
   EXPECT_EQ(read().max_tokens, 128);
@@ -119,6 +136,8 @@ TEST_F(PoolingFiles, Lengths) {
   lengths(R"({"max_seq_length":null})");
   EXPECT_EQ(read().max_tokens, 64);
   write_bytes(folder_ / "tokenizer_config.json", R"({"model_max_length":1000000000000000019884624838656})");
+  EXPECT_EQ(read().max_tokens, 512);
+  write_bytes(folder_ / "tokenizer_config.json", R"({"model_max_length":null})");
   EXPECT_EQ(read().max_tokens, 512);
   lengths(R"({"max_seq_length":513})");
   expect("sentence_bert_config.json", ErrorKind::bad_file,
