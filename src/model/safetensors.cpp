@@ -25,24 +25,18 @@ constexpr JsonLimits kHeaderLimits{.bytes = 100'000'000, .depth = 3, .values = 4
 
 struct NamedDType {
   std::string_view name;
-  std::size_t bytes;
+  int bits;                    // of one element
   std::optional<DType> dtype;  // empty: this library has no type for it
 };
-constexpr std::array<NamedDType, 15> kDTypes{{{"F32", 4, DType::f32},
-                                              {"F16", 2, DType::f16},
-                                              {"BF16", 2, DType::bf16},
-                                              {"I32", 4, DType::i32},
-                                              {"I64", 8, DType::i64},
-                                              {"BOOL", 1, DType::boolean},
-                                              {"F64", 8, {}},
-                                              {"F8_E4M3", 1, {}},
-                                              {"F8_E5M2", 1, {}},
-                                              {"U8", 1, {}},
-                                              {"I8", 1, {}},
-                                              {"U16", 2, {}},
-                                              {"I16", 2, {}},
-                                              {"U32", 4, {}},
-                                              {"U64", 8, {}}}};
+constexpr std::array<NamedDType, 22> kDTypes{
+    {{"F32", 32, DType::f32}, {"F16", 16, DType::f16}, {"BF16", 16, DType::bf16},
+     {"I32", 32, DType::i32}, {"I64", 64, DType::i64}, {"BOOL", 8, DType::boolean},
+     {"F64", 64, {}},         {"C64", 64, {}},         {"F8_E4M3", 8, {}},
+     {"F8_E5M2", 8, {}},      {"F8_E4M3FNUZ", 8, {}},  {"F8_E5M2FNUZ", 8, {}},
+     {"F8_E8M0", 8, {}},      {"F6_E2M3", 6, {}},      {"F6_E3M2", 6, {}},
+     {"F4", 4, {}},           {"U8", 8, {}},           {"I8", 8, {}},
+     {"U16", 16, {}},         {"I16", 16, {}},         {"U32", 32, {}},
+     {"U64", 64, {}}}};
 
 struct Entry {
   std::string name;
@@ -90,6 +84,18 @@ std::vector<std::uint64_t> read_sizes(const JsonObject& tensor, std::string_view
   return list.get<std::vector<std::uint64_t>>();
 }
 
+// Of so many elements, which are whole bytes together.
+std::int64_t bytes_of(const Shape& shape, const NamedDType& dtype) {
+  const std::int64_t count = element_count(shape), rest = count % 8 * dtype.bits;
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(count / 8, dtype.bits, &bytes) || __builtin_add_overflow(bytes, rest / 8, &bytes))
+    fail(ErrorKind::bad_file, "shape {} of {} has more than 2^63 - 1 bytes", to_string(shape), dtype.name);
+  if (rest % 8 != 0)
+    fail(ErrorKind::bad_file, "shape {} of {}, {} bits each, ends within a byte", to_string(shape), dtype.name,
+         dtype.bits);
+  return bytes;
+}
+
 Entry read_entry(const std::string& name, const json& value, const std::string& file) {
   const JsonObject tensor(value, fmt::format("{}: tensor '{}'", file, name));
   tensor.allow_only({"dtype", "shape", "data_offsets"});
@@ -99,8 +105,7 @@ Entry read_entry(const std::string& name, const json& value, const std::string& 
   Shape shape(dims.begin(), dims.end());
   std::int64_t wanted = 0;
   try {
-    if (__builtin_mul_overflow(element_count(shape), dtype.bytes, &wanted))
-      fail(ErrorKind::bad_file, "shape {} of {} has more than 2^63 - 1 bytes", to_string(shape), dtype.name);
+    wanted = bytes_of(shape, dtype);
   } catch (const Error& error) {
     fail(ErrorKind::bad_file, "{}: {}", tensor.where(), error.what());
   }

@@ -127,10 +127,26 @@ TEST_F(Safetensors, RefusesTooManyValues) {
   expect_bad(header + "]}}", "", ": header: JSON of more than 4000000 values");
 }
 
+// Beside tensors that are read, of any dtype of the format.
+TEST_F(Safetensors, KeepsTheNamesOfOtherDTypes) {
+  const TensorFile file = read(R"({"c":{"dtype":"C64","shape":[1],"data_offsets":[0,8]},)"
+                               R"("e":{"dtype":"F8_E8M0","shape":[2],"data_offsets":[8,10]},)"
+                               R"("f":{"dtype":"F6_E2M3","shape":[3,4],"data_offsets":[10,19]},)"
+                               R"("h":{"dtype":"F4","shape":[2,3],"data_offsets":[19,22]}})",
+                               std::string(22, 'x'));
+  EXPECT_TRUE(file.tensors.empty());
+  ASSERT_EQ(file.others.size(), 4u);
+  EXPECT_EQ(file.others.at("h"), "F4");
+  expect_bad(R"({"w":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}})", "12",
+             ": tensor 'w': shape [3] of F4, 4 bits each, ends within a byte");
+  expect_bad(R"({"w":{"dtype":"F6_E3M2","shape":[4],"data_offsets":[0,4]}})", "1234",
+             ": tensor 'w': shape [4] of F6_E3M2 has 3 bytes, its data_offsets [0, 4] have 4");
+}
+
 TEST_F(Safetensors, RefusesDTypes) {
   expect_bad(R"({"w":{"dtype":"F128","shape":[1],"data_offsets":[0,16]}})", "1234567812345678",
-             ": tensor 'w': dtype F128; accepted: F32, F16, BF16, I32, I64, BOOL, F64, F8_E4M3, F8_E5M2, U8, I8, U16, "
-             "I16, U32, U64");
+             ": tensor 'w': dtype F128; accepted: F32, F16, BF16, I32, I64, BOOL, F64, C64, F8_E4M3, F8_E5M2, "
+             "F8_E4M3FNUZ, F8_E5M2FNUZ, F8_E8M0, F6_E2M3, F6_E3M2, F4, U8, I8, U16, I16, U32, U64");
   expect_bad(R"({"w":{"dtype":"U8","shape":[4],"data_offsets":[0,8]}})", "12345678",
              ": tensor 'w': shape [4] of U8 has 4 bytes, its data_offsets [0, 8] have 8");
   expect_bad(R"({"w":{"dtype":4,"shape":[1],"data_offsets":[0,8]}})", "12345678",
