@@ -73,6 +73,8 @@ void read_modernbert(const JsonObject& object, ModelConfig& config) {
   config.attention_bias = object.boolean("attention_bias", false);
   config.mlp_bias = object.boolean("mlp_bias", false);
   const std::int64_t reach = object.integer("local_attention", 0, kMost, 128) / 2;
+  if (is_said(object, "sliding_window") && object.integer("sliding_window", 0, kMost) != reach)
+    object.refuse("sliding_window", fmt::format("half of local_attention, {}", reach));
   const Thetas thetas = read_thetas(object);
   for (const bool global : read_layers(object, config.layers))
     config.rotary.push_back(global ? RotaryLayer{.reach = {}, .theta = thetas.global}

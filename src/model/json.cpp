@@ -2,6 +2,7 @@
 #include "src/model/json.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "src/base/error.h"
@@ -131,6 +132,8 @@ double JsonObject::positive_number(std::string_view key, std::optional<double> o
   if (otherwise && !has(key)) return *otherwise;
   const json& value = at(key);
   if (!value.is_number() || !(value.get<double>() > 0)) refuse(key, "a number above 0");
+  constexpr double kLeast = std::numeric_limits<float>::min(), kMost = std::numeric_limits<float>::max();
+  if (value.get<double>() < kLeast || value.get<double>() > kMost) refuse(key, "1.2e-38 to 3.4e38, as floats are");
   return value.get<double>();
 }
 

@@ -154,6 +154,9 @@ TEST_F(ModernConfig, RefusesWhatIsNotUnderstood) {
          ": rope_parameters: full_attention: 'rope_theta' is 0; accepted: a number above 0");
   expect({{"global_attn_every_n_layers", 0}, {"layer_types", nullptr}}, ErrorKind::bad_file,
          ": 'global_attn_every_n_layers' is 0; accepted: an integer from 1 to 2147483647");
+  EXPECT_EQ(rotary_text(read({{"sliding_window", 6}})), rotary_text(read(json::object())));
+  expect({{"sliding_window", 20}}, ErrorKind::bad_file,
+         ": 'sliding_window' is 20; accepted: half of local_attention, 6");
   expect({{"local_attention", -2}}, ErrorKind::bad_file,
          ": 'local_attention' is -2; accepted: an integer from 0 to 2147483647");
   expect({{"num_hidden_layers", 20'000}}, ErrorKind::bad_file, ": 'num_hidden_layers' is 20000; accepted: 0 to 10000");
@@ -198,6 +201,8 @@ TEST_F(Config, RefusesSizes) {
          "'num_hidden_layers' is 1e+18; accepted: an integer from 0 to 2147483647");
   expect("hidden_size", 9, ErrorKind::bad_file, "'hidden_size' is 9; accepted: a multiple of num_attention_heads, 2");
   expect("layer_norm_eps", 0, ErrorKind::bad_file, "'layer_norm_eps' is 0; accepted: a number above 0");
+  expect("layer_norm_eps", 1e300, ErrorKind::bad_file,
+         "'layer_norm_eps' is 1e+300; accepted: 1.2e-38 to 3.4e38, as floats are");
 }
 
 TEST_F(Config, RefusesFoldersThatAreNoModel) {

@@ -33,8 +33,8 @@ TEST(Json, RefusesDuplicateNamesInOneObjectOnly) {
 }
 
 TEST(Json, GettersNameWhatTheyGotAndAccept) {
-  const json tree =
-      json::parse(R"({"n": 3, "x": 0.5, "s": "text", "t": true, "none": null, "big": 18446744073709551615})");
+  const json tree = json::parse(R"({"n": 3, "x": 0.5, "s": "text", "t": true, "none": null, "big": 18446744073709551615,
+                      "tiny": 1e-40, "huge": 1e39})");
   const JsonObject object(tree, "f");
   EXPECT_EQ(object.integer("n", 1, 3), 3);
   EXPECT_EQ(object.integer("absent", 1, 3, 2), 2);
@@ -48,6 +48,10 @@ TEST(Json, GettersNameWhatTheyGotAndAccept) {
   EXPECT_ERROR(object.integer("big", 0, 9), ErrorKind::bad_file,
                "f: 'big' is 18446744073709551615; accepted: an integer from 0 to 9");
   EXPECT_ERROR(object.positive_number("s"), ErrorKind::bad_file, "f: 's' is \"text\"; accepted: a number above 0");
+  for (const char* const size : {"tiny", "huge"})
+    EXPECT_ERROR(
+        object.positive_number(size), ErrorKind::bad_file,
+        std::string("f: '") + size + "' is " + tree[size].dump() + "; accepted: 1.2e-38 to 3.4e38, as floats are");
   EXPECT_ERROR(object.boolean("n"), ErrorKind::bad_file, "f: 'n' is 3; accepted: true, false");
   EXPECT_ERROR(object.optional_boolean("n"), ErrorKind::bad_file, "f: 'n' is 3; accepted: true, false, null");
   EXPECT_ERROR(object.string("n"), ErrorKind::bad_file, "f: 'n' is 3; accepted: a string");
