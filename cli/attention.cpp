@@ -84,8 +84,10 @@ void check_memory(const AttentionCommand& command) {
 
 void attention(const AttentionCommand& command) {
   const TensorLayout layout = parse_layout(command.layout);
-  check_outputs({{"--out", command.out}, {"--lse", command.lse}},
+  std::vector<InputFile> inputs = files_of_mask("--mask", command.mask);
+  inputs.insert(inputs.end(),
                 {{"--q", command.q}, {"--k", command.k}, {"--v", command.v}, {"--lengths", command.lengths}});
+  check_outputs({{"--out", command.out}, {"--lse", command.lse}}, inputs);
   check_memory(command);
   const Mask mask = parse(command.mask);
   const Device device = open_device(command.device);

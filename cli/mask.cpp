@@ -57,7 +57,8 @@ void check_command(const MaskCommand& command, const MaskExtent& extent) {
   if (command.draw && command.json == "-")
     fail(ErrorKind::invalid_argument, "--draw and --json - both write to stdout; give --json a file");
   if (!command.out.empty() && !command.force) check_size(command.out, array_shape(extent), DType::boolean);
-  check_outputs({{"--out", command.out}, {"--png", command.png}, {"--json", command.json, true}});
+  check_outputs({{"--out", command.out}, {"--png", command.png}, {"--json", command.json, true}},
+                files_of_mask("mask", command.mask));
   if (!command.out.empty()) check_space(command.out, array_shape(extent), DType::boolean);
 }
 

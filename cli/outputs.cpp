@@ -76,6 +76,19 @@ std::vector<InputFile> files_of_model(std::string_view option, const std::string
   return files;
 }
 
+std::vector<InputFile> files_of_mask(std::string_view option, std::string_view text) {
+  std::vector<InputFile> files;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find_first_of("(,)\"'", begin), text.size());
+    std::string_view name = text.substr(begin, end - begin);
+    begin = end + 1;
+    while (name.starts_with(' ')) name.remove_prefix(1);
+    while (name.ends_with(' ')) name.remove_suffix(1);
+    if (name.ends_with(".npy")) files.push_back({option, std::string(name)});
+  }
+  return files;
+}
+
 void check_outputs(std::initializer_list<OutputFile> outputs, const std::vector<InputFile>& inputs) {
   NamedFiles named = named_inputs(inputs);
   std::string_view to_stdout;

@@ -25,6 +25,9 @@ struct InputFile {
 // What a session reads of a model's folder.
 std::vector<InputFile> files_of_model(std::string_view option, const std::string& folder);
 
+// The arrays that a mask's text names, whatever the text is worth.
+std::vector<InputFile> files_of_mask(std::string_view option, std::string_view text);
+
 // Throws invalid_argument for "-", for a file or stdout that is named twice and for one of the inputs, bad_file for a
 // file that cannot be created.
 void check_outputs(std::initializer_list<OutputFile> outputs, const std::vector<InputFile>& inputs = {});

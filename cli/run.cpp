@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <memory>
 
 #include "cli/commands.h"
@@ -118,6 +119,7 @@ void run(const RunOptions& options) {
   const std::optional<Pooling> pooling = pooling_of(options.pooling);
   const SessionOptions chosen = session_options(options);
   std::vector<InputFile> inputs = files_of_model("--model", options.model);
+  std::ranges::move(files_of_mask("--mask", options.mask), std::back_inserter(inputs));
   inputs.push_back({"--input", options.input});
   check_outputs({{"--out", options.out}, {"--lengths-out", options.lengths_out}, {"--json", options.json, true}},
                 inputs);

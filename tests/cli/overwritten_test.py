@@ -40,6 +40,7 @@ class Overwritten(unittest.TestCase):
     def test_an_input_is_no_output(self):
         attention = ("attention", "--q", self.q, "--k", self.q, "--v", self.q, "--out")
         run = ("run", "--model", "m", "--input", "s.txt")
+        npy.write(self.folder / "a b.npy", (2, 2), [True] * 4, "|b1")
         os.symlink("s.txt", self.folder / "link")
         before = self.contents()
         for arguments, message in (
@@ -52,6 +53,8 @@ class Overwritten(unittest.TestCase):
              "--times and --source are both 's.txt'"),
             (("calibrate", "--device", "cuda:h200", "--times", "s.txt", "--json", "s.txt", "--out", "s.txt"),
              "--json and --out both write 's.txt'"),
+            (("mask", "causal & bits( q.npy )", "--seq", "2", "--out", "q.npy"), "mask and --out are both 'q.npy'"),
+            ((*attention, "a b.npy", "--mask", 'bits("a b.npy")'), "--mask and --out are both 'a b.npy'"),
             (("tune", "--model", "m", "--json", "m/config.json"), "--model and --json are both 'm/config.json'"),
             (("bench", "model", "--input", "s.txt", "--json", "s.txt"), "--input and --json are both 's.txt'"),
             (("bench", "model", "--encoder", "m", "--hidden-out", "m/config.json"),
