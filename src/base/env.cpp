@@ -38,7 +38,7 @@ bool is_ours_alone(const std::filesystem::path& folder) {
 }  // namespace
 
 std::filesystem::path cache_folder() {
-  if (const auto named = named_cache_folder(); !named.empty()) return named;
+  if (auto named = named_cache_folder(); !named.empty()) return named;
   const std::filesystem::path folder = temporary_cache_folder();
   mkdir(folder.c_str(), S_IRWXU);  // what is there already is looked at
   return is_ours_alone(folder) ? folder : "/dev/null" / folder.filename();
