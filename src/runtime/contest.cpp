@@ -100,7 +100,7 @@ class Contest::Whole {
   // Of the program with these settings. The host has them still to set when it is timed.
   OneTime timer(const Settings& settings) {
     use(settings);
-    const OneTime time = call_.timer();
+    OneTime time = call_.timer();
     if (!call_.is_on_host()) return time;
     return [this, settings, time] {
       use(settings);
@@ -200,7 +200,7 @@ void Contest::race() {
     entry.time = times[turn_of.at(entry.whole.get())];
     note(entry);
     if (is_right(entry) && (!winner_ || entry.time.us < winner_->time.us * kWorthChanging)) take(std::move(entry));
-    entry.whole.reset();
+    else entry.whole.reset();
   }
   entered_.clear();
 }

@@ -86,8 +86,10 @@ class GatherArranger {
   // Places without a piece load the first one again, or the first keys, and allow nothing of it.
   void add_unit(const RowBlockBits& bits, const std::vector<int>& starts, int first) {
     const int count = std::min(how_.pieces, static_cast<int>(starts.size()) - first);
-    for (int i = 0; i < how_.pieces; ++i)
-      out_.units.push_back(starts.empty() ? 0 : starts[static_cast<std::size_t>(first + (i < count ? i : 0))]);
+    for (int i = 0; i < how_.pieces; ++i) {
+      const int piece = first + (i < count ? i : 0);
+      out_.units.push_back(starts.empty() ? 0 : starts[static_cast<std::size_t>(piece)]);
+    }
     std::vector<std::uint32_t> words;
     for (int i = 0; i < how_.pieces; i += 2) {
       TileRows rows{};

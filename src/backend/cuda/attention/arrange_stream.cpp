@@ -149,7 +149,7 @@ class StreamArranger {
   // a warpgroup's first one: the first steps have a key for as many rows as any.
   void cover(Range rows) {
     const auto fewer_rows = [](const Tile& a, const Tile& b) { return a.rows < b.rows; };
-    const auto count = static_cast<std::size_t>(how_.covering * how_.tiles);
+    const auto count = static_cast<std::size_t>(std::ptrdiff_t{how_.covering} * how_.tiles);
     for (std::size_t i = 0; i < std::min(count, tiles_.size()); ++i) {
       const auto at = tiles_.begin() + static_cast<std::ptrdiff_t>(i),
                  most = std::max_element(at, tiles_.end(), fewer_rows);
