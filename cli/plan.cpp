@@ -11,11 +11,11 @@
 #include "cli/json_output.h"
 #include "cli/outputs.h"
 #include "cli/problem_shape.h"
+#include "src/attention/call.h"
 #include "src/attention/describe.h"
 #include "src/attention/planned.h"
 #include "src/backend/cpu/attention/cost_table.h"
 #include "src/backend/cuda/attention/cost_table.h"
-#include "src/base/error.h"
 
 namespace stof::cli {
 namespace {
@@ -44,14 +44,6 @@ AttentionShape shape_of(const PlanOptions& options) {
   shape.dtype = parse_float_dtype(options.dtype);
   shape.capped = options.softcap;
   return shape;
-}
-
-// As every call of such a shape is refused (src/attention/call.cpp).
-void check_heads(const AttentionShape& shape) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 24;
-  if (shape.heads > 0 && shape.batch > kMost / shape.heads)
-    fail(ErrorKind::invalid_argument, "attention: {} items of {} heads; accepted: at most {} heads of all items",
-         shape.batch, shape.heads, kMost);
 }
 
 // Where the costs come from that the prediction is made of.
@@ -120,7 +112,7 @@ void print_text(const PlanOptions& options, const Outcome& outcome) {
 void plan(const PlanOptions& options) {
   check_outputs({{"--json", options.json, true}});
   Outcome outcome{.shape = shape_of(options), .device = open_device(options.device), .planned = {}};
-  check_heads(outcome.shape);
+  if (outcome.shape.heads > 0) check_items(outcome.shape.batch, outcome.shape.heads);  // as every such call
   const Mask mask = parse(options.mask);
   const auto begin = std::chrono::steady_clock::now();
   outcome.planned = plan_attention(mask, outcome.shape, outcome.device, options.kernel);

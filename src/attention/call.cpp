@@ -113,15 +113,6 @@ void check_lengths(std::string_view name, std::span<const std::int32_t> lengths,
 
 using Items = std::pmr::vector<AttentionItem>;
 
-// Each item is listed, and each head of it is work: as many as a mask may tell apart. A batch of empty rows takes no
-// memory of the caller's, and may have any size.
-void check_items(std::int64_t items, std::int64_t heads) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 24;
-  if (items > kMost / heads)
-    fail(ErrorKind::invalid_argument, "attention: {} items of {} heads; accepted: at most {} heads of all items", items,
-         heads, kMost);
-}
-
 void place_item(AttentionItem& item, std::size_t place) { item.index = item.place = static_cast<std::int64_t>(place); }
 
 // The queries of each item; keys are still to be placed.
@@ -255,6 +246,13 @@ Items readable_items(const AttentionArguments& a, const AttentionShape& shape, s
 }
 
 }  // namespace
+
+void check_items(std::int64_t items, std::int64_t heads) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 24;
+  if (items > kMost / heads)
+    fail(ErrorKind::invalid_argument, "attention: {} items of {} heads; accepted: at most {} heads of all items", items,
+         heads, kMost);
+}
 
 CheckedCall check_rows_call(const AttentionArguments& arguments, const AttentionShape& shape, bool readable,
                             std::pmr::memory_resource* memory) {

@@ -16,6 +16,10 @@ struct CheckedCall {
   std::pmr::vector<AttentionItem> items;
 };
 
+// Each item of a call is listed, and each head of it is work: as many as a mask may tell apart. A batch of empty rows
+// takes no memory of the caller's, and may have any size. Throws invalid_argument above 2^24 heads of all items.
+void check_items(std::int64_t items, std::int64_t heads);
+
 // `batch_matters`: the mask differs by item, so that items past the planned batch have none. Lists are made in
 // `memory`. Throws invalid_argument naming the argument, what was got and what is accepted.
 CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape& shape, bool batch_matters,

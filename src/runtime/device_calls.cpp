@@ -189,7 +189,6 @@ void DeviceCalls::lose(std::int64_t bytes, bool for_want_of_memory) {
 }
 
 Tensor DeviceCalls::run(const RowBatch& batch, const ResultForm& form) {
-  if (batch.texts == 0) return Tensor(DType::f32, {0, program_.result_columns()});
   for (;;) {
     std::unique_ptr<DeviceLane> lane = take();
     std::int64_t before = 0;

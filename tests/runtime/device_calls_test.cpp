@@ -219,14 +219,6 @@ TEST(DeviceCalls, DoWithoutARecordingThatDoesNotFit) {
   EXPECT_EQ(counts.recordings, recordings + 1);
 }
 
-TEST(DeviceCalls, OfNoTextsGiveNoRows) {
-  Played played;
-  const RowBatch none = make_rows(TokenBatch{}, {.vocabulary = 50, .longest = kLongest}, false);
-  for (const Pooling pooling : {Pooling::none, Pooling::mean})
-    EXPECT_EQ(played.calls.run(none, {pooling, true}).shape(), (Shape{0, played.program.result_columns()}));
-  EXPECT_EQ(played.calls.lanes(), 0U);
-}
-
 TEST(Programs, SayWhatTheirWeightsNeed) {
   static const Backend full = [] {
     Backend made = recording_backend();

@@ -85,6 +85,7 @@ int chunks_of(const DecodeMask& mask, std::int64_t queries) {
 const char* why_by_rows(const DecodeMask& mask, const stof::AttentionCall& call) {
   // The kernel takes the maximum of unscaled scores, which is that of scaled ones for positive factors.
   if (!std::isfinite(call.scale) || call.scale <= 0) return "a positive scale";
+  static_assert(kMostTiledCap == 1024);
   if (call.softcap > kMostTiledCap) return "a softcap of at most 1024";
   if (!is_aligned(call)) return "tensors and strides at multiples of 16 bytes";
   if (call.device_items.count > 0) return "lengths of keys alone";
