@@ -200,7 +200,7 @@ std::vector<GpuRegret> regret_of(const Json& rows, const Device& device) {
   std::vector<GpuRegret> found;
   for (const Json& row : rows) {
     const GpuCase one = case_of(row);
-    const Choice choice = choose_attention(parse(one.mask), one.shape, device, "auto");
+    const Choice choice = choose_single(parse(one.mask), one.shape, device, "auto");
     GpuRegret regret{.id = row.at("id"), .chosen = {}, .best = {}, .best_us = best_us(row)};
     for (const Json& plan : row.at("plans")) {
       if (!plan.contains("us")) continue;

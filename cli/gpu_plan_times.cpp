@@ -67,7 +67,7 @@ class Bench {
   const BoundMask& bound() const { return bound_; }
   const AttentionError& error() const { return error_; }
 
-  Choice choose() const { return choose_attention(mask_, inputs_.shape, device_, "auto"); }
+  Choice choose() const { return choose_single(mask_, inputs_.shape, device_, "auto"); }
 
   double time(const Choice& choice, const AttentionPlan& plan) {
     Choice forced = choice;

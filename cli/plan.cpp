@@ -63,7 +63,8 @@ Json json_of(const PlanOptions& options, const Outcome& outcome) {
                           {"splits", other.splits},
                           {"stacked_heads", other.stacked_heads},
                           {"residues", other.residues},
-                          {"predicted_us", other.predicted_us}});
+                          {"predicted_us", other.predicted_us},
+                          {"rest", other.rest.empty() ? Json() : Json(other.rest.front().kernel)}});
   Json json{{"mask", options.mask}, {"device", outcome.device.caps.name}, {"plan_us", outcome.plan_us}};
   json.update(describe(outcome.planned.choice.plan));
   json["costs"] = costs_of(outcome.device);
@@ -84,6 +85,12 @@ std::string named(const AttentionPlan& plan) {
   return plan.instance.empty() ? std::string(plan.kernel) : fmt::format("{} ({})", plan.kernel, plan.instance);
 }
 
+std::string summary(const AttentionPlan& plan) {
+  const std::string text = fmt::format("{}, {}{}", named(plan), layout_text(plan),
+                                       plan.splits > 1 ? fmt::format(", {} splits", plan.splits) : "");
+  return plan.rest.empty() ? text : fmt::format("{}; the rest by {}", text, summary(plan.rest.front()));
+}
+
 void print_text(const PlanOptions& options, const Outcome& outcome) {
   const AttentionShape& s = outcome.shape;
   const AttentionPlan& plan = outcome.planned.choice.plan;
@@ -99,12 +106,14 @@ void print_text(const PlanOptions& options, const Outcome& outcome) {
   line("splits", std::to_string(plan.splits));
   line("predicted", fmt::format("{:.1f} us", plan.predicted_us));
   line("reason", plan.reason);
+  for (const AttentionPlan& rest : plan.rest) {
+    line("rest", fmt::format("{}: {:.1f} us", summary(rest), rest.predicted_us));
+    line("", rest.reason);
+  }
   line("costs", costs_of(outcome.device));
   line("planned in", fmt::format("{:.1f} us", outcome.plan_us));
   for (const AttentionPlan& other : outcome.planned.choice.considered)
-    line("considered",
-         fmt::format("{}, {}{}: {:.1f} us", named(other), layout_text(other),
-                     other.splits > 1 ? fmt::format(", {} splits", other.splits) : "", other.predicted_us));
+    line("considered", fmt::format("{}: {:.1f} us", summary(other), other.predicted_us));
   for (const Refused& refused : outcome.planned.choice.refusals)
     line("refused", fmt::format("{}: {}", refused.kernel, refused.why));
 }

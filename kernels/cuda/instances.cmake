@@ -240,12 +240,13 @@ stof_kernel(call_memory "#include \"kernels/cuda/call_memory.cuh\"
 stof_kernel(row_block_list "#include \"kernels/cuda/row_block_list.cuh\"
 " sm_90a)
 
-# Operations on rows, for each storage.
+# Operations on rows, and on results of attention, for each storage.
 set(sum_norm "#include \"kernels/cuda/sum_norm.cuh\"\nnamespace stof::cuda {\n")
 set(row_norm "#include \"kernels/cuda/row_norm.cuh\"\nnamespace stof::cuda {\n")
 set(add_rows "#include \"kernels/cuda/add_rows.cuh\"\nnamespace stof::cuda {\n")
 set(halves "#include \"kernels/cuda/halves.cuh\"\nnamespace stof::cuda {\n")
 set(pool_rows "#include \"kernels/cuda/pool_rows.cuh\"\nnamespace stof::cuda {\n")
+set(add_results "#include \"kernels/cuda/add_results.cuh\"\nnamespace stof::cuda {\n")
 foreach(storage Single StoredHalf StoredBfloat)
   foreach(sources 1 2 3)
     string(APPEND sum_norm
@@ -258,6 +259,8 @@ foreach(storage Single StoredHalf StoredBfloat)
   foreach(vectors false true)
     string(APPEND halves "template __global__ void rotate_kernel<${storage}, ${vectors}>(const __grid_constant__ RotateParams);\n")
     string(APPEND halves "template __global__ void gate_kernel<${storage}, ${vectors}>(const __grid_constant__ GateParams);\n")
+    string(APPEND add_results
+      "template __global__ void add_results_kernel<${storage}, ${vectors}>(const __grid_constant__ AddResultsParams);\n")
   endforeach()
   string(APPEND pool_rows "template __global__ void pool_rows_kernel<${storage}>(const __grid_constant__ PoolParams);\n")
 endforeach()
@@ -267,7 +270,7 @@ foreach(storage StoredHalf StoredBfloat)
       "template __global__ void row_norm_kernel<${storage}, ${vectors}>(const __grid_constant__ SumNormParams);\n")
   endforeach()
 endforeach()
-foreach(unit sum_norm row_norm add_rows halves pool_rows)
+foreach(unit sum_norm row_norm add_rows halves pool_rows add_results)
   stof_kernel(${unit} "${${unit}}}  // namespace stof::cuda\n" sm_80 sm_90a)
 endforeach()
 stof_kernel(table_plan "#include \"kernels/cuda/table_bits.cuh\"

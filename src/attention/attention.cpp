@@ -13,7 +13,8 @@
 #include "src/attention/call.h"
 #include "src/attention/pages.h"
 #include "src/attention/planned.h"
-#include "src/attention/residue_items.h"
+#include "src/attention/run_plan.h"
+#include "src/backend/two_results.h"
 #include "src/base/call_memory.h"
 #include "src/base/error.h"
 #include "src/base/pool.h"
@@ -42,6 +43,12 @@ struct Attention::State {
   const Plan& base_of(const AttentionArguments& arguments) const {
     return arguments.page_table || arguments.device_kv_lengths || arguments.rows || arguments.device_lengths ? plain
                                                                                                              : planned;
+  }
+
+  // Where it adds two results: for what it has room for, at the positions that it was made for.
+  bool serves(const Plan& plan, std::span<const AttentionItem> items, bool as_planned) const {
+    return plan->rest == nullptr ||
+           (as_planned && std::cmp_less_equal(items.size(), shape.batch) && items_lie_evenly(items));
   }
 
   State(const MaskTable& the_table, const Mask& limit, const AttentionShape& the_shape, const Device& the_device)
@@ -84,12 +91,14 @@ struct Attention::State {
     return found != others.end() ? found->second : plain;
   }
 
-  Plan plan_for(const AttentionItem& item, const AttentionArguments& arguments) {
+  // Of one of the call's items.
+  Plan plan_for(const AttentionItem& item, std::span<const AttentionItem> items, const AttentionArguments& arguments) {
     const bool on_device = arguments.device_kv_lengths.has_value();
     const std::optional<Lengths> lengths = lengths_of(item, on_device);
     if (table) check_positions(item, !lengths);
     if (table) return plan_of_table();
-    const Plan& base = base_of(arguments);
+    const Plan& wanted = base_of(arguments);
+    const Plan& base = serves(wanted, items, !lengths) ? wanted : plain;
     if (!lengths) return base;
     const std::lock_guard lock(mutex);
     if (const auto found = others.find({*lengths, base}); found != others.end()) return found->second;
@@ -134,7 +143,7 @@ struct Attention::State {
     if (table) check_positions(item, !lengths);
     if (!lengths) return;
     const std::lock_guard lock(mutex);
-    prepare(*lengths, planned);
+    if (planned->rest == nullptr) prepare(*lengths, planned);
     if (plain != planned) prepare(*lengths, plain);
   }
 
@@ -187,13 +196,9 @@ struct Attention::State {
   }
 
   std::size_t workspace_bytes() {
-    const auto bytes_of = [](const Planned& plan) {
-      const auto bytes = plan.choice.kernel->workspace_bytes;
-      return bytes == nullptr ? 0 : bytes(plan.arranged);
-    };
     const std::lock_guard lock(mutex);
-    std::size_t most = std::max(bytes_of(*planned), bytes_of(*plain));
-    for (const auto& [which, plan] : others) most = std::max(most, bytes_of(*plan));
+    std::size_t most = std::max(workspace_bytes_of(*planned, shape, device), workspace_bytes_of(*plain, shape, device));
+    for (const auto& [which, plan] : others) most = std::max(most, workspace_bytes_of(*plan, shape, device));
     return most;
   }
 
@@ -205,7 +210,7 @@ struct Attention::State {
   bool by_length, by_item;
   std::optional<const PlannedTable> table;
   Plan planned;
-  Plan plain;  // the same, unless that is by residue class
+  Plan plain;  // the same, unless that is by residue class or a sum, which is by class, too
   std::mutex mutex;
   std::int64_t plans_made = 1;
   std::map<std::pair<Lengths, Plan>, Plan> others;  // made from the plan in the key
@@ -235,17 +240,6 @@ std::size_t Attention::workspace_bytes() const { return state_->workspace_bytes(
 void Attention::update(const TableContents& contents) const { state_->update(contents); }
 
 namespace {
-
-// What the plan's kernel cannot read is brought to where it can, or refused.
-void run_planned(const Planned& planned, const AttentionCall& call, const Device& device) {
-  const AttentionKernel& kernel = *planned.choice.kernel;
-  if (call.device_lengths != nullptr && !kernel.reads_device_lengths)
-    fail(ErrorKind::unsupported, "attention: {} does not read device_kv_lengths; accepted with it: kv_lengths",
-         kernel.name);
-  if (call.pages.table == nullptr || kernel.reads_pages)
-    kernel.run(planned.choice.plan, planned.arranged, call, device);
-  else kernel.run(planned.choice.plan, planned.arranged, GatheredKeys(call).call, device);
-}
 
 // Of a call without rows, which needs no plan.
 void judge_lists(const CheckedCall& checked, const Device& device) {
@@ -300,7 +294,8 @@ void Attention::run(const AttentionArguments& arguments) const {
   std::pmr::map<std::shared_ptr<const Planned>, std::pmr::vector<AttentionItem>> groups(&memory);
   const bool has_rows = checked.items.empty() || checked.items.front().queries > 0;
   for (const AttentionItem& item : checked.items)
-    if (has_rows) groups[lists ? state_->plan_of_lists() : state_->plan_for(item, arguments)].push_back(item);
+    if (has_rows)
+      groups[lists ? state_->plan_of_lists() : state_->plan_for(item, checked.items, arguments)].push_back(item);
   if (arguments.workspace != nullptr) check_workspace(arguments, workspace_bytes());
   if (!has_rows) return judge_lists(checked, state_->device);
   for (const auto& [planned, items] : groups) {
@@ -309,12 +304,7 @@ void Attention::run(const AttentionArguments& arguments) const {
     call.items = items;
     if (lists) call.device_items.least_first = planned->positions.begin;
     if (call.pages.table != nullptr && (on_host || arguments.check_pages)) check_pages(call, state_->device);
-    const auto run_part = [&, &the_plan = *planned](const AttentionCall& part) {
-      run_planned(the_plan, part, state_->device);
-    };
-    const std::int64_t residues = planned->choice.plan.residues;
-    if (residues == 1) run_part(call);
-    else for_each_class(call, residues, run_part);
+    run_plan(*planned, call, state_->device);
   }
 }
 

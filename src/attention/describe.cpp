@@ -13,11 +13,13 @@ nlohmann::ordered_json describe_tiles(const AttentionPlan& plan) {
 }
 
 nlohmann::ordered_json describe(const AttentionPlan& plan) {
+  nlohmann::ordered_json rest = nullptr;
+  if (!plan.rest.empty()) rest = describe(plan.rest.front());
   return {{"layout", name_of(plan.layout)}, {"kernel", plan.kernel},
           {"instance", plan.instance},      {"tiles", describe_tiles(plan)},
           {"splits", plan.splits},          {"stacked_heads", plan.stacked_heads},
           {"residues", plan.residues},      {"predicted_us", plan.predicted_us},
-          {"reason", plan.reason}};
+          {"reason", plan.reason},          {"rest", std::move(rest)}};
 }
 
 }  // namespace stof

@@ -80,6 +80,32 @@ Choice choose_between(const View& plain, const std::optional<View>& by_residue, 
   return by_residue ? better(std::move(choice), choose_view(*by_residue, device, kernel)) : choice;
 }
 
+// Of a kernel that is asked for, it takes all of the mask.
+Choice or_sum(Choice choice, const Mask& mask, const AttentionShape& shape, const Device& device,
+              std::string_view kernel) {
+  if (kernel != "auto") return choice;
+  for (const SumView& view : views_as_sum(mask, shape))
+    if (std::optional<Choice> sum = choose_sum(view, shape, device))
+      choice = better(std::move(choice), *std::move(sum));
+  return choice;
+}
+
+const AttentionKernel& kernel_named(std::string_view name, const Device& device) {
+  for (const AttentionKernel& kernel : device.backend->attention)
+    if (kernel.name == name) return kernel;
+  bug("a plan of no kernel", __FILE__, __LINE__);
+}
+
+Planned arrange_sum(const SumView& view, const AttentionShape& shape, Choice choice, const Device& device) {
+  const AttentionPlan& rest = choice.plan.rest.front();
+  const Choice of_rest{&kernel_named(rest.kernel, device), rest, {}, {}};
+  auto planned_rest = std::make_shared<const Planned>(replan(view.rest, shape, device, of_rest));
+  Planned planned = arrange(view.combs, shape, std::move(choice), device);
+  planned.rest = std::move(planned_rest);
+  planned.room = device.backend->sums->reserve(shape, device);
+  return planned;
+}
+
 }  // namespace
 
 std::string why_not_compiled(const AttentionShape& shape, const Device& device) {
@@ -126,16 +152,43 @@ void check_shape(const AttentionShape& shape) {
     fail(ErrorKind::invalid_argument, "attention: dtype {}; accepted: f32, f16, bf16", name_of(shape.dtype));
 }
 
-Choice choose_attention(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
+std::vector<SumView> views_as_sum(const Mask& mask, const AttentionShape& shape) {
+  std::vector<SumView> views;
+  if (shape.queries == 0 || shape.keys == 0) return views;
+  for (const CombSplit& split : comb_splits(mask))
+    if (shape.batch <= kMaxLength / split.combs.residues)
+      views.push_back({view_of_class(split.combs, shape), split.rest});
+  return views;
+}
+
+std::optional<Choice> choose_sum(const SumView& view, const AttentionShape& shape, const Device& device) {
+  const SumOperations* const sums = device.backend->sums;
+  const std::optional<double> adding = sums == nullptr ? std::nullopt : sums->predicted_us(shape, device.caps);
+  if (!adding) return std::nullopt;
+  Choice choice = choose_view(view.combs, device, "auto");
+  AttentionPlan& plan = choice.plan;
+  plan.rest = {choose_single(view.rest, shape, device, "auto").plan};
+  plan.predicted_us += plan.rest.front().predicted_us + *adding;
+  plan.reason = fmt::format("of combs by class, and the rest by itself, both added: {}", plan.reason);
+  choice.considered = {plan};
+  return choice;
+}
+
+Choice choose_single(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
   check_shape(shape);
   return choose_between(plain_view(mask, shape), view_by_residue(mask, shape), device, kernel);
+}
+
+Choice choose_attention(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
+  return or_sum(choose_single(mask, shape, device, kernel), mask, shape, device, kernel);
 }
 
 Planned plan_attention(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
   check_shape(shape);
   const View plain = plain_view(mask, shape);
   const std::optional<View> by_residue = view_by_residue(mask, shape);
-  Choice choice = choose_between(plain, by_residue, device, kernel);
+  Choice choice = or_sum(choose_between(plain, by_residue, device, kernel), mask, shape, device, kernel);
+  if (!choice.plan.rest.empty()) return replan(mask, shape, device, choice);
   const bool viewed = choice.plan.residues > 1;
   return arrange(viewed ? *by_residue : plain, shape, std::move(choice), device);
 }
@@ -147,9 +200,14 @@ Planned plan_plain(const Mask& mask, const AttentionShape& shape, const Device& 
 }
 
 Planned replan(const Mask& mask, const AttentionShape& shape, const Device& device, const Choice& choice) {
-  const View view =
-      choice.plan.residues > 1 ? view_of_class(residue_view(mask).value(), shape) : plain_view(mask, shape);
-  return arrange(view, shape, choice, device);
+  const std::int64_t residues = choice.plan.residues;
+  if (!choice.plan.rest.empty()) {
+    for (const SumView& view : views_as_sum(mask, shape))
+      if (view.combs.residues == residues) return arrange_sum(view, shape, choice, device);
+    bug("a sum that the mask is not", __FILE__, __LINE__);
+  }
+  return arrange(residues > 1 ? view_of_class(residue_view(mask).value(), shape) : plain_view(mask, shape), shape,
+                 choice, device);
 }
 
 }  // namespace stof

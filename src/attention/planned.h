@@ -14,6 +14,9 @@ struct Planned {
   Choice choice;
   Range positions;  // of the rows that the arranged layout has
   ArrangedMask arranged;
+  // Where the plan leaves pairs to AttentionPlan::rest: that plan, and room for its results (SumOperations::reserve).
+  std::shared_ptr<const Planned> rest = nullptr;
+  std::shared_ptr<const void> room = nullptr;
 };
 
 // A mask and a shape as kernels are asked about them: as they are, or by residue class, where each class of an item's
@@ -26,6 +29,14 @@ struct View {
 };
 View plain_view(const Mask& mask, const AttentionShape& shape);
 std::optional<View> view_by_residue(const Mask& mask, const AttentionShape& shape);  // where there is such a view
+// Differences that a comb's stride divides, by residue class, and the mask without them.
+struct SumView {
+  View combs;
+  Mask rest;
+};
+std::vector<SumView> views_as_sum(const Mask& mask, const AttentionShape& shape);
+// By each of the two the fastest plan. Nothing where the device adds no results of this size.
+std::optional<Choice> choose_sum(const SumView& view, const AttentionShape& shape, const Device& device);
 
 // AttentionProblem::why_not_compiled. A device that is only described is another machine, whose compiler nobody knows.
 std::string why_not_compiled(const AttentionShape& shape, const Device& device);
@@ -37,8 +48,10 @@ AttentionProblem problem_of(const View& view, const Device& device);
 void check_shape(const AttentionShape& shape);
 
 Choice choose_attention(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
+// Among plans that take all pairs.
+Choice choose_single(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
 Planned plan_attention(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
-// Never by residue class.
+// Never by residue class, nor as a sum.
 Planned plan_plain(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
 
 // A table as part of a plan. Its arranged mask has room for contents, or on a device that uses the host's memory is

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <optional>
@@ -49,6 +50,8 @@ struct AttentionPlan {
   std::int64_t residues = 1;       // above 1: the mask, rows and keys are seen by residue class (src/mask/residues.h)
   double predicted_us = 0;
   std::string reason;  // one line, shown by `stof plan`
+  // Of the pairs that the plan leaves out, one plan or none: the results of both are added (CombSplit of residues.h).
+  std::vector<AttentionPlan> rest = {};
   friend bool operator==(const AttentionPlan&, const AttentionPlan&) = default;
 };
 
@@ -146,6 +149,19 @@ struct AttentionKernel {
   void (*update)(const ArrangedMask&, const TableContents&, const Device&) = nullptr;
 };
 
+// Two results for the same rows, of keys that they do not share, become one, as if all had been seen together.
+struct SumOperations {
+  // What adding takes besides the two calls; nothing where the second result would be too large to be kept.
+  std::optional<double> (*predicted_us)(const AttentionShape&, const DeviceCaps&);
+  // Room for the second result of a call as large as planned, and what adds it. Null for a described device.
+  std::shared_ptr<const void> (*reserve)(const AttentionShape&, const Device&);
+  std::size_t (*workspace_bytes)(const AttentionShape&);  // of AttentionCall::workspace, in front of what calls take
+  // For a call of items_lie_evenly (src/backend/two_results.h), no more of them and no longer than planned: lets
+  // compute(first, second) run both, each with results of its own, and adds them to the call's out and lse.
+  using Compute = std::function<void(const AttentionCall& first, const AttentionCall& second)>;
+  void (*run)(const std::shared_ptr<const void>& room, const AttentionCall&, const Device&, const Compute&);
+};
+
 // Of a device with memory of its own. Copies between the host and it are over when they return.
 struct MemoryOperations {
   // On the device, `offset` bytes past an aligned address, for tests and for callers whose tensors are not aligned.
@@ -177,7 +193,8 @@ struct Backend {
   // Writes the status of a call's lists, in the order of its stream, and computes nothing. Null: no lists but the
   // host's.
   void (*judge_lists)(const AttentionCall&, const Device&) = nullptr;
-  double launch_us = 0;  // what a second run of a kernel costs besides its work
+  const SumOperations* sums = nullptr;  // null: one plan takes all pairs
+  double launch_us = 0;                 // what a second run of a kernel costs besides its work
 };
 
 extern const Backend cpu_backend;   // backend/cpu/backend.cpp

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/mask/residues.h"
 
+#include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
-#include "src/mask/expression.h"
+#include "src/mask/rewrite.h"
 #include "src/mask/traits.h"
 #include "src/mask/where_residues.h"
 
@@ -53,9 +55,10 @@ class OfClass {
  public:
   explicit OfClass(std::int64_t residues) : n_(residues) {}
 
-  std::optional<Mask> operator()(const Mask& mask) const {
+  std::optional<Mask> leaf(const Mask& mask) const {
     return std::visit([&](const auto& kind) { return of(kind); }, mask.node().term);
   }
+  std::optional<Mask> negated(const Mask&, const Mask& after) const { return !after; }
 
  private:
   template <class Leaf>
@@ -82,43 +85,49 @@ class OfClass {
     if (steps->size() == 1 && steps->front().op == WhereOp::constant) return steps->front().value != 0 ? all() : none();
     return make_where(std::move(*steps));
   }
-  std::optional<Mask> of(const term::And& term) const {
-    std::optional<std::vector<Mask>> inner = each(term.masks);
-    if (!inner) return std::nullopt;
-    std::erase(*inner, all());
-    return inner->empty() ? all() : conjunction(std::move(*inner));
+
+  const std::int64_t n_;
+};
+
+std::optional<Mask> of_class(const Mask& mask, std::int64_t residues) { return rewrite(mask, OfClass(residues)); }
+
+// Null where it is none.
+const term::Comb* comb_of(const Mask& mask) {
+  const Term& term = mask.node().term;
+  if (const auto* dilated = std::get_if<term::Dilated>(&term)) return dilated;
+  return std::get_if<term::Strided>(&term);
+}
+
+// Adds the strides of combs that allow more than the difference 0.
+class Strides {
+ public:
+  explicit Strides(std::set<std::int64_t>& found) : found_(found) {}
+
+  std::optional<Mask> leaf(const Mask& mask) const {
+    if (const term::Comb* comb = comb_of(mask); comb != nullptr && comb->reach > 0 && comb->stride > 1)
+      found_.insert(comb->stride);
+    return mask;
   }
-  std::optional<Mask> of(const term::Or& term) const {
-    std::optional<std::vector<Mask>> inner = each(term.masks);
-    return inner ? std::optional(disjunction(std::move(*inner))) : std::nullopt;
+  std::optional<Mask> negated(const Mask& before, const Mask&) const { return before; }
+
+ private:
+  std::set<std::int64_t>& found_;
+};
+
+// The mask without its combs of strides that n divides, of which it allows less: nothing where one is negated.
+class WithoutCombs {
+ public:
+  explicit WithoutCombs(std::int64_t n) : n_(n) {}
+
+  std::optional<Mask> leaf(const Mask& mask) const {
+    const term::Comb* comb = comb_of(mask);
+    return comb != nullptr && comb->stride % n_ == 0 ? none() : mask;
   }
-  std::optional<Mask> of(const term::Not& term) const {
-    const std::optional<Mask> inner = (*this)(term.mask);
-    return inner ? std::optional(!*inner) : std::nullopt;
-  }
-  std::optional<Mask> of(const term::Select& term) const {
-    if (term.by == term::SelectBy::item) return std::nullopt;
-    std::vector<Selection> selections;
-    for (const Selection& selection : term.selections) {
-      std::optional<Mask> inner = (*this)(selection.mask);
-      if (!inner) return std::nullopt;
-      selections.push_back({selection.first, selection.last, std::move(*inner)});
-    }
-    if (!term.otherwise) return heads(std::move(selections));
-    std::optional<Mask> otherwise = (*this)(*term.otherwise);
-    return otherwise ? std::optional(heads(std::move(selections), std::move(*otherwise))) : std::nullopt;
+  std::optional<Mask> negated(const Mask& before, const Mask& after) const {
+    return before == after ? std::optional(!before) : std::nullopt;
   }
 
-  std::optional<std::vector<Mask>> each(const std::vector<Mask>& masks) const {
-    std::vector<Mask> inner;
-    for (const Mask& mask : masks) {
-      std::optional<Mask> one = (*this)(mask);
-      if (!one) return std::nullopt;
-      inner.push_back(std::move(*one));
-    }
-    return inner;
-  }
-
+ private:
   const std::int64_t n_;
 };
 
@@ -127,9 +136,25 @@ class OfClass {
 std::optional<ResidueView> residue_view(const Mask& mask) {
   const std::int64_t residues = divisor_of(mask);
   if (residues < 2 || residues > kMostResidues) return std::nullopt;
-  std::optional<Mask> of_class = OfClass(residues)(mask);
-  if (!of_class) return std::nullopt;
-  return ResidueView{residues, std::move(*of_class)};
+  std::optional<Mask> viewed = of_class(mask, residues);
+  if (!viewed) return std::nullopt;
+  return ResidueView{residues, std::move(*viewed)};
+}
+
+std::vector<CombSplit> comb_splits(const Mask& mask) {
+  std::vector<CombSplit> splits;
+  if (divisor_of(mask) != 1) return splits;
+  std::set<std::int64_t> strides;
+  rewrite(mask, Strides(strides));
+  for (auto n = strides.rbegin(); n != strides.rend() && splits.size() < kMostCombSplits; ++n) {
+    if (*n > kMostResidues) continue;
+    const std::optional<Mask> rest = rewrite(mask, WithoutCombs(*n));
+    if (!rest || *rest == none()) continue;
+    const std::optional<Mask> whole = of_class(mask, *n), less = of_class(*rest, *n);
+    if (!whole || !less || *less == all()) continue;  // the last: the rest has every multiple
+    splits.push_back({*rest, {*n, *whole == all() ? !*less : *whole & !*less}});
+  }
+  return splits;
 }
 
 }  // namespace stof

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "src/mask/divisors.h"
 #include "stof/mask.h"
@@ -18,5 +19,18 @@ struct ResidueView {
 // Nothing where no n from 2 to kMostResidues divides every allowed difference that is not 0, and where more than the
 // difference of position and key matters: terms that count positions differ from class to class.
 std::optional<ResidueView> residue_view(const Mask& mask);
+
+// A mask as two that have no pair in common: what it allows without its combs (dilated(), strided()) whose stride
+// `combs.residues` divides, and what it allows besides, seen by residue class. Of `causal & (window(64) | strided(64))`
+// the causal window, and every 64th key before it.
+struct CombSplit {
+  Mask rest;
+  ResidueView combs;
+};
+
+// One for each stride of the mask's combs, at most kMostCombSplits, the largest strides first. None for a mask that has
+// a residue_view, nor where a comb is negated or something else depends on more than the difference.
+inline constexpr std::size_t kMostCombSplits = 4;
+std::vector<CombSplit> comb_splits(const Mask& mask);
 
 }  // namespace stof

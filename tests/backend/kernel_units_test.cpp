@@ -8,6 +8,7 @@
 #include "src/backend/cuda/attention/instances.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/rows.h"
+#include "src/backend/cuda/attention/sums.h"
 #include "src/backend/cuda/attention/table_planner.h"
 #include "src/backend/cuda/matmul/instances.h"
 #include "src/backend/cuda/rows.h"
@@ -60,7 +61,7 @@ std::vector<Unit> instance_units() {
 
 std::vector<Unit> units() {
   std::vector<Unit> units = instance_units();
-  std::vector<std::string> rows, sums, norms, additions, halves, pooling{std::string(kNormalizeEntry)};
+  std::vector<std::string> rows, sums, norms, additions, halves, results, pooling{std::string(kNormalizeEntry)};
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     rows.emplace_back(row_entry(dtype));
     rows.emplace_back(listed_row_entry(dtype));
@@ -69,6 +70,7 @@ std::vector<Unit> units() {
       norms.push_back(row_norm_entry(dtype, vectors));
     for (const bool vectors : {false, true}) additions.push_back(add_rows_entry(dtype, vectors));
     for (const bool vectors : {false, true}) {
+      results.push_back(add_results_entry(dtype, vectors));
       halves.push_back(rotate_entry(dtype, vectors));
       halves.push_back(gate_entry(dtype, vectors));
     }
@@ -82,6 +84,7 @@ std::vector<Unit> units() {
     units.push_back({"add_rows", target, additions});
     units.push_back({"halves", target, halves});
     units.push_back({"pool_rows", target, pooling});
+    units.push_back({"add_results", target, results});
   }
   std::vector<std::string> plan = {"order_items_kernel"};
   for (const TableKind kind : {TableKind::lists, TableKind::blocks, TableKind::bits, TableKind::packed})
@@ -92,8 +95,8 @@ std::vector<Unit> units() {
 }
 
 TEST(KernelUnits, AreThoseThatTheHostKnows) {
-  std::set<std::string> known = {"row_attention", "call_memory", "sum_norm",   "row_norm",      "add_rows",
-                                 "halves",        "pool_rows",   "table_plan", "row_block_list"},
+  std::set<std::string> known = {"row_attention", "call_memory", "sum_norm",   "row_norm",       "add_rows",
+                                 "halves",        "pool_rows",   "table_plan", "row_block_list", "add_results"},
                         embedded;
   for (const Unit& unit : instance_units()) known.insert(unit.name);
   for (const EmbeddedFile& file : kernel_sources()) embedded.emplace(file.name);

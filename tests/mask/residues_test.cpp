@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <string_view>
+#include <vector>
 
 #include "src/mask/bind.h"
 #include "tests/mask/random_mask.h"
@@ -42,8 +43,8 @@ TEST(ResidueView, IsTheMaskOfEveryClass) {
       {"dilated(5,4) & strided(6)", 12, "window(1)"},
       {"strided(3) & !window(5)", 3, "!window(1)"},
       {"heads(0: dilated(2,4), *: causal & strided(6))", 2, "heads(0: dilated(2,2), *: causal & strided(3))"},
-      {"dilated(4,3) | none", 3, "window(4) | none"},
-      {"strided(5) | window(0)", 5, "all | window(0)"},
+      {"dilated(4,3) | none", 3, "window(4)"},
+      {"strided(5) | window(0)", 5, "all"},
       {"strided(4) & strided(2000)", 4, "strided(500)"},
       {"where((q - k) % 4 == 0 & q >= k)", 4, "where(1 & q >= k)"},
       {"where((k - q) % -6 == 0)", 6, "all"},
@@ -142,6 +143,78 @@ TEST(ResidueView, OfRandomMasks) {
     if (HasFatalFailure()) FAIL() << "seed " << seed;
   }
   EXPECT_GE(viewed, 20);
+}
+
+// Each pair that the mask allows is allowed by one of the two, and no other is.
+void expect_split(const Mask& mask, const CombSplit& split) {
+  const std::int64_t n = split.combs.residues, keys = kKeys / n * n;
+  const MaskExtent extent{.queries = keys, .keys = keys, .heads = 2};
+  const BoundMask whole(mask, extent), rest(split.rest, extent);
+  const BoundMask of_class(split.combs.of_class, {.queries = keys / n, .keys = keys / n, .heads = 2});
+  for (const std::int64_t head : {0, 1})
+    for (std::int64_t row = 0; row < keys; ++row)
+      for (std::int64_t key = 0; key < keys; ++key) {
+        const bool in_rest = rest.allows(rest.group_of(0, head), row, key);
+        const bool in_combs = row % n == key % n && of_class.allows(of_class.group_of(0, head), row / n, key / n);
+        ASSERT_EQ(whole.allows(whole.group_of(0, head), row, key), in_rest || in_combs)
+            << mask.text() << " modulo " << n << ": row " << row << ", key " << key << ", head " << head;
+        ASSERT_FALSE(in_rest && in_combs) << mask.text() << ": row " << row << ", key " << key;
+      }
+}
+
+TEST(CombSplit, IsTheMaskWithoutItsCombsAndTheseByClass) {
+  const struct {
+    const char* mask;
+    std::vector<std::int64_t> residues;
+    const char *rest, *of_class;  // of the first
+  } cases[] = {
+      {"causal & (window(6) | strided(6))", {6}, "causal & window(6)", "causal & !(causal & window(1))"},
+      {"window(3) | dilated(4,8)", {8}, "window(3)", "(window(0) | window(4)) & !window(0)"},
+      {"strided(4) | strided(9)", {9, 4}, "strided(4)", "!strided(4)"},
+      {"strided(4) | window(1) | strided(8)", {4}, "window(1)", "!window(0)"},
+      {"heads(0: causal, *: strided(5))",
+       {5},
+       "heads(0: causal, *: none)",
+       "heads(0: causal, *: all) & !heads(0: causal, *: none)"},
+  };
+  for (const auto& [text, residues, rest, of_class] : cases) {
+    const Mask mask = parse(text);
+    const std::vector<CombSplit> splits = comb_splits(mask);
+    ASSERT_EQ(splits.size(), residues.size()) << text;
+    for (std::size_t i = 0; i < splits.size(); ++i) {
+      EXPECT_EQ(splits[i].combs.residues, residues[i]) << text;
+      expect_split(mask, splits[i]);
+      if (HasFatalFailure()) return;
+    }
+    EXPECT_EQ(splits.front().rest.text(), parse(rest).text()) << text;
+    EXPECT_EQ(splits.front().combs.of_class.text(), parse(of_class).text()) << text;
+  }
+}
+
+TEST(CombSplit, IsThereForCombsAmongDifferencesOnly) {
+  for (const char* text :
+       {"causal", "strided(4)", "dilated(3,4) | strided(6)", "window(3) & !strided(4)", "dilated(3,4) | global(1)",
+        "strided(2) & window(9) | documents([0,5])", "window(3) | strided(1025)", "batch(0: strided(2), *: causal)",
+        "strided(1) | window(2)", "strided(4) & window(100)", "window(3) | dilated(0,4)"})
+    EXPECT_TRUE(comb_splits(parse(text)).empty()) << text;
+  EXPECT_EQ(comb_splits(parse("window(1) | strided(2) | strided(3) | strided(5) | strided(7) | strided(11)")).size(),
+            kMostCombSplits);
+}
+
+TEST(CombSplit, OfRandomMasks) {
+  std::size_t splits = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    const MaskExtent extent{.queries = kKeys, .keys = kKeys, .batch = 1, .heads = 2};
+    const auto stride = static_cast<std::int64_t>(2 + seed % 7);
+    const Mask mask = RandomMask(seed, extent, true).expression(static_cast<int>(seed % 3)) | strided(stride);
+    for (const CombSplit& split : comb_splits(mask)) {
+      if (split.combs.residues > kKeys) continue;
+      ++splits;
+      expect_split(mask, split);
+      if (HasFatalFailure()) FAIL() << "seed " << seed;
+    }
+  }
+  EXPECT_GE(splits, 20u);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/contract.h"
 #include "src/backend/cpu/attention.h"
+#include "src/backend/cpu/attention/sums.h"
 #include "src/backend/cpu/matmul.h"
 #include "src/backend/cpu/rows.h"
 
@@ -11,6 +12,7 @@ const Backend cpu_backend{.name = "cpu",
                           .attention_block_sizes = cpu::attention_block_sizes,
                           .matmul = cpu::matmul_operations,
                           .rows = cpu::row_operations,
+                          .sums = &cpu::sum_operations,
                           .launch_us = 5};
 
 }  // namespace stof

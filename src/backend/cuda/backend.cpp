@@ -7,6 +7,7 @@
 #include "src/backend/cuda/attention.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/numbers.h"
+#include "src/backend/cuda/attention/sums.h"
 #include "src/backend/cuda/driver/api.h"
 #include "src/backend/cuda/driver/blas.h"
 #include "src/backend/cuda/driver/work_stream.h"
@@ -47,6 +48,7 @@ const Backend cuda_backend{.name = "cuda",
                            .versions = versions,
                            .why_not_compiled = cuda::why_not_compiled,
                            .judge_lists = cuda::judge_lists,
+                           .sums = &cuda::sum_operations,
                            .launch_us = 2};
 
 }  // namespace stof

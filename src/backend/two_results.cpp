@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/two_results.h"
+
+namespace stof {
+
+bool items_lie_evenly(std::span<const AttentionItem> items) {
+  const auto steps_alike = [&](std::size_t i) {
+    const AttentionItem &a = items[i - 1], &b = items[i], &first = items[0], &second = items[1];
+    const auto alike = [&](std::int64_t AttentionItem::*at) { return b.*at - a.*at == second.*at - first.*at; };
+    return b.queries == first.queries && b.keys == first.keys && alike(&AttentionItem::q) && alike(&AttentionItem::k) &&
+           alike(&AttentionItem::v) && alike(&AttentionItem::out) && alike(&AttentionItem::lse);
+  };
+  for (std::size_t i = 1; i < items.size(); ++i)
+    if (!steps_alike(i)) return false;
+  return true;
+}
+
+TwoResults::TwoResults(const AttentionCall& call, const ResultMemory& memory)
+    : first_items(call.items.begin(), call.items.end(), call.memory),
+      second_items(call.items.begin(), call.items.end(), call.memory),
+      first(call),
+      second(call) {
+  const std::int64_t rows = call.items.front().queries;
+  first.lse = memory.lse;
+  second.lse = memory.other_lse;
+  first.lse_strides = second.lse_strides = {.head = rows, .row = 1};
+  second.out = memory.other_out;
+  second.out_strides = {.head = rows * call.head_dim, .row = call.head_dim};
+  for (std::size_t i = 0; i < first_items.size(); ++i) {
+    first_items[i].lse = second_items[i].lse = static_cast<std::int64_t>(i) * call.heads * rows;
+    second_items[i].out = second_items[i].lse * call.head_dim;
+  }
+  first.items = first_items;
+  second.items = second_items;
+}
+
+}  // namespace stof

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call as two that see different keys, with results of their own: the first one's out is the call's, the second one's
+// lies in other memory, as do the logarithms of both, [items][heads][rows] and whole rows of head_dim.
+#pragma once
+#include "src/backend/contract.h"
+
+namespace stof {
+
+// Whether all items have as many rows and keys as the others and the memory of each lies as far from the one before.
+bool items_lie_evenly(std::span<const AttentionItem> items);
+
+// Rows of all items and heads of a call as large as planned.
+inline std::size_t result_rows(const AttentionShape& shape) {
+  return static_cast<std::size_t>(shape.batch) * static_cast<std::size_t>(shape.heads * shape.queries);
+}
+
+struct ResultMemory {
+  float *lse, *other_lse;  // result_rows() each
+  void* other_out;         // result_rows() rows
+};
+
+// Items in the call's memory, and calls that are valid as long as this is.
+struct TwoResults {
+  TwoResults(const AttentionCall& call, const ResultMemory& memory);
+  TwoResults(const TwoResults&) = delete;
+  TwoResults& operator=(const TwoResults&) = delete;
+
+  std::pmr::vector<AttentionItem> first_items, second_items;
+  AttentionCall first, second;
+};
+
+}  // namespace stof

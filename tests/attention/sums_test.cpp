@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Masks with combs as sums of two results: which calls run so, and what comes of it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "src/attention/planned.h"
+#include "src/attention/run_plan.h"
+#include "src/backend/two_results.h"
+#include "tests/attention/devices.h"
+#include "tests/attention/expect_attention.h"
+
+namespace stof {
+namespace {
+
+constexpr const char* kMasks[] = {"causal & (window(16) | strided(16))",
+                                  "dilated(9,5) | window(7) | strided(20)",
+                                  "heads(0: causal, *: window(3) | dilated(12,8))",
+                                  "window(5) & causal | strided(12) & !window(40) & causal",
+                                  "strided(9) | strided(4)",
+                                  "window(2) | strided(700)"};
+
+using DeviceDType = std::tuple<std::string, DType>;
+
+class Sums : public testing::TestWithParam<DeviceDType> {
+ protected:
+  void SetUp() override { STOF_SKIP_WITHOUT(std::get<0>(GetParam())); }
+
+  ProblemShape of(std::int64_t batch, std::int64_t queries, std::int64_t keys, std::int64_t head_dim = 64) const {
+    return {.shape = {.batch = batch,
+                      .heads = 4,
+                      .kv_heads = 2,
+                      .queries = queries,
+                      .keys = keys,
+                      .head_dim = head_dim,
+                      .dtype = std::get<1>(GetParam())},
+            .q_lengths = {},
+            .kv_lengths = {}};
+  }
+  Device device() const { return open_device(std::get<0>(GetParam())); }
+
+  // By every way to cut the mask, whatever that is predicted to take. Returns how many there are.
+  int run_every_sum(const Problem& problem, const Mask& mask) const {
+    const Device where = device();
+    int sums = 0;
+    for (const SumView& view : views_as_sum(mask, problem.what().shape)) {
+      const std::optional<Choice> choice = choose_sum(view, problem.what().shape, where);
+      if (!choice) ADD_FAILURE() << mask.text();
+      if (!choice) return sums;
+      const Planned planned = replan(mask, problem.what().shape, where, *choice);
+      const DeviceArguments there(problem.arguments(), where);
+      const AttentionArguments& a = there.arguments();
+      AttentionCall call = problem.call();
+      call.q = a.q.data, call.k = a.k.data, call.v = a.v.data, call.out = a.out.data;
+      if (call.lse != nullptr) call.lse = a.lse->as<float>();
+      std::vector<AttentionItem> items = problem.items();
+      for (AttentionItem& item : items) item.index = 0;
+      call.items = items;
+      problem.poison_outputs();
+      run_plan(planned, call, where);
+      there.copy_back();
+      EXPECT_EQ(difference_from_definition(problem, mask), "")
+          << mask.text() << " modulo " << choice->plan.residues << ", " << choice->plan.kernel << " and "
+          << choice->plan.rest.front().kernel;
+      ++sums;
+    }
+    return sums;
+  }
+};
+
+TEST_P(Sums, EqualTheDefinition) {
+  for (const char* text : kMasks) {
+    const Mask mask = parse(text);
+    ProblemShape equal = of(2, 160, 160), more_keys = of(1, 100, 333), uneven = of(1, 331, 331, 40);
+    equal.form = BatchForm::rows_first;
+    more_keys.row_padding = 8;
+    uneven.softcap = 3.f, uneven.shape.capped = true;
+    ProblemShape packed = of(3, 97, 97, 128);
+    packed.form = BatchForm::packed;
+    packed.q_lengths = packed.kv_lengths = {97, 97, 97};
+    for (const ProblemShape& what : {equal, more_keys, uneven, packed})
+      EXPECT_GE(run_every_sum(Problem(what, 11), mask), 1) << text;
+  }
+}
+
+// Rows of which neither result has a key, or only one has.
+TEST_P(Sums, OfRowsWithoutKeys) {
+  const Mask mask = parse("window(5) & !window(2) & causal | strided(12) & !window(40) & causal");
+  for (const std::int64_t keys : {90, 200}) EXPECT_EQ(run_every_sum(Problem(of(1, 90, keys), 3), mask), 1);
+}
+
+// Elements of 16 bits at an address that no vector begins at, and a head dimension that no vector divides.
+TEST_P(Sums, OfTensorsThatVectorsDoNotFit) {
+  const Mask mask = parse(kMasks[0]);
+  ProblemShape shifted = of(2, 64, 64);
+  shifted.first.out = 1;
+  for (const ProblemShape& what : {shifted, of(2, 64, 64, 61)}) EXPECT_EQ(run_every_sum(Problem(what, 5), mask), 1);
+}
+
+// A plan that adds two results gives what does not lie evenly to another plan.
+TEST_P(Sums, ServeEveryCall) {
+  const Mask mask = parse("causal & (window(64) | strided(32))");
+  const ProblemShape planned = of(4, 2048, 2048);
+  const Attention attention(mask, planned.shape, device());
+  const bool row_by_row = GetParam() == DeviceDType("cuda", DType::f32);  // which gains nothing
+  ASSERT_EQ(attention.plan().rest.size(), row_by_row ? 0u : 1u) << attention.plan().reason;
+  ProblemShape fewer = planned, ragged = planned, more = planned, decoding = planned;
+  fewer.shape.batch = 1, fewer.q_lengths = fewer.kv_lengths = {};
+  ragged.q_lengths = ragged.kv_lengths = {2048, 3, 0, 700};
+  more.shape.batch = 5, more.shape.queries = more.shape.keys = 300;
+  decoding.shape.queries = 1, decoding.kv_lengths = {2048, 1, 65, 900};
+  for (const ProblemShape& what : {planned, fewer, ragged, more, decoding}) {
+    const Problem problem(what, 7);
+    problem.poison_outputs();
+    run_on(device(), attention, problem);
+    EXPECT_EQ(difference_from_definition(problem, mask, 7), "")
+        << what.shape.batch << " x " << what.shape.queries << " x " << what.shape.keys;
+  }
+}
+
+std::string name_of_case(const testing::TestParamInfo<DeviceDType>& info) {
+  return std::get<0>(info.param) + "_" + std::string(name_of(std::get<1>(info.param)));
+}
+INSTANTIATE_TEST_SUITE_P(Cpu, Sums, testing::Combine(testing::Values("cpu"), testing::Values(DType::f32, DType::f16)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Cuda, Sums,
+                         testing::Combine(testing::Values("cuda"),
+                                          testing::Values(DType::f16, DType::bf16, DType::f32)),
+                         name_of_case);
+
+TEST(TwoResults, LieApart) {
+  std::vector<AttentionItem> items(2);
+  items[0].queries = items[1].queries = 5;
+  items[1].out = 1000, items[1].lse = 30;
+  AttentionCall call;
+  call.items = items, call.heads = 3, call.head_dim = 8;
+  float lse[30], other_lse[30], other_out[240];
+  const TwoResults results(call, {lse, other_lse, other_out});
+  EXPECT_EQ(results.first.items[1].out, 1000);
+  EXPECT_EQ(results.first.items[1].lse, 15);
+  EXPECT_EQ(results.first.lse_strides.head, 5);
+  EXPECT_EQ(results.second.items[1].out, 120);
+  EXPECT_EQ(results.second.out_strides.head, 40);
+  EXPECT_EQ(results.second.out_strides.row, 8);
+}
+
+TEST(TwoResults, AreOfItemsThatLieEvenly) {
+  std::vector<AttentionItem> items(3);
+  for (std::size_t i = 0; i < 3; ++i) items[i].queries = 4, items[i].keys = 6, items[i].q = 100 * static_cast<int>(i);
+  EXPECT_TRUE(items_lie_evenly(items));
+  EXPECT_TRUE(items_lie_evenly(std::span(items).first(1)));
+  EXPECT_TRUE(items_lie_evenly({}));
+  items[2].q = 201;
+  EXPECT_FALSE(items_lie_evenly(items));
+  items[2].q = 200, items[1].keys = 5;
+  EXPECT_FALSE(items_lie_evenly(items));
+}
+
+}  // namespace
+}  // namespace stof
