@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds up two results of attention that saw different keys: each counts by its share of the sum of exponentials.
 #pragma once
+#include "kernels/cuda/pieces.cuh"
 #include "kernels/cuda/softmax.cuh"
-#include "kernels/cuda/storage.cuh"
 #include "kernels/cuda/warp_sum.cuh"
 #include "kernels/shared/two_results.h"
 

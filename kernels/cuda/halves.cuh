@@ -4,6 +4,7 @@
 // pieces are fewer than 2^31.
 #pragma once
 #include "kernels/cuda/add_rows.cuh"
+#include "kernels/cuda/pieces.cuh"
 
 namespace stof::cuda {
 
