@@ -188,6 +188,26 @@ static void expect_memory_of_each_thread(const char* mask, const char* kernel, s
   }
 }
 
+/* A stream that records has the memory that it runs with, and one that has not run yet gets some of its own. */
+static void expect_recorded(const char* mask, const char* kernel, const stof_plan* plan) {
+  static int known, unknown;
+  stof_call call = padded(kLength);
+  call.stream = &known;
+  check(stof_plan_run(plan, &call));
+  const struct { int* stream; long allocations; } cases[] = {{&known, 0}, {&unknown, 1}, {&unknown, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    const long before = fake_allocations();
+    call.stream = cases[i].stream;
+    fake_record(call.stream);
+    check(stof_plan_run(plan, &call));
+    fake_record(NULL);
+    if (fake_allocations() == before + cases[i].allocations) continue;
+    printf("%s, %s: %ld allocations of the device in recorded run %zu, not %ld\n", mask, kernel,
+           fake_allocations() - before, i, cases[i].allocations);
+    ++failures;
+  }
+}
+
 /* A call without items or rows computes nothing; what its lists say is written all the same. */
 static void expect_status_without_rows(const char* mask, const char* kernel, const stof_plan* plan) {
   for (int items = 0; items <= kItems; items += kItems) {
@@ -248,6 +268,7 @@ static void try_plan(const char* text, const char* kernel, int64_t rows) {
   expect_status_without_rows(text, kernel, plan);
   if (strcmp(kernel, "stream_attention") == 0 && strncmp(text, "heads", 5) == 0) expect_one_launch(text, kernel, plan);
   if (strcmp(kernel, "stream_attention") == 0) expect_memory_of_each_thread(text, kernel, plan);
+  if (strcmp(kernel, "stream_attention") == 0) expect_recorded(text, kernel, plan);
   stof_plan_destroy(plan);
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { kMostBlocks = 4096, kMostKernels = 256, kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2 };
+enum { kUnsupportedInCapture = 900 };
 
 /* Memory that is the device's, so that an address of the host is not taken for one. */
 static struct { uintptr_t first, bytes; } blocks[kMostBlocks];
@@ -21,6 +22,7 @@ static struct {
 } kernels[kMostKernels];
 static int kernel_count;
 static long launches, allocations;
+static const void* recording; /* the stream that is */
 
 long fake_allocations(void) { return allocations; }
 long fake_launches(void) { return launches; }
@@ -34,6 +36,8 @@ int fake_launched(const char* part) {
 void fake_forget(void) {
   for (int i = 0; i < kernel_count; ++i) kernels[i].launched = 0;
 }
+
+void fake_record(const void* stream) { recording = stream; }
 
 /* ---- what does something ---- */
 
@@ -83,9 +87,13 @@ int cuMemsetD8Async(unsigned long long to, unsigned char value, size_t bytes, vo
   memset((void*)(uintptr_t)to, value, bytes);
   return kSuccess;
 }
-/* The handle of the stream that every thread has for itself. */
+int cuStreamIsCapturing(void* stream, int* status) {
+  *status = recording != NULL && stream == recording;
+  return kSuccess;
+}
 int cuStreamGetId(void* stream, unsigned long long* number) {
-  static _Thread_local char of_thread;
+  if (recording != NULL && stream == recording) return kUnsupportedInCapture; /* as the driver says, and ends it */
+  static _Thread_local char of_thread; /* 2 is the handle of the stream that every thread has for itself */
   *number = (uintptr_t)(stream == (void*)2 ? &of_thread : stream);
   return kSuccess;
 }

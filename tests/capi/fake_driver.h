@@ -9,3 +9,5 @@ long fake_launches(void);
 /* Whether one of them had this in its name, since fake_forget(). */
 int fake_launched(const char* part);
 void fake_forget(void);
+/* This stream records from now on, or none. */
+void fake_record(const void* stream);

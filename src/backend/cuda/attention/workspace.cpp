@@ -47,11 +47,21 @@ void Workspace::place(void* memory, const WorkspaceSize& size) {
 WorkspacePool::WorkspacePool(const Gpu& gpu, const WorkspaceSize& size)
     : gpu_(gpu), size_(size), spare_(std::make_unique<Workspace>(gpu, size)) {}
 
+// The driver does not tell the number of a stream that records: it is the one that the stream had when it last ran, or
+// one made up, from the other end.
+unsigned long long WorkspacePool::number_of(StreamHandle stream) {
+  const auto per_thread = reinterpret_cast<StreamHandle>(std::uintptr_t{2});
+  unsigned long long& number = numbers_[{stream, stream == per_thread ? std::this_thread::get_id() : std::thread::id()}];
+  int recording = 0;
+  driver().is_capturing(stream, &recording);
+  if (recording == 0) driver().stream_id(stream, &number);
+  else if (number == 0) number = --last_made_up_;
+  return number;
+}
+
 Workspace& WorkspacePool::of(StreamHandle stream) {
-  unsigned long long number = 0;
-  driver().stream_id(stream, &number);
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<Workspace>& place = taken_[number];
+  std::unique_ptr<Workspace>& place = taken_[number_of(stream)];
   if (!place && spare_) place = std::move(spare_);
   if (!place) {
     const CurrentGpu current(gpu_);

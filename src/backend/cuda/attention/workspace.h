@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <thread>
+#include <utility>
 
 #include "src/backend/cuda/driver/device_memory.h"
 
@@ -50,6 +52,8 @@ class WorkspacePool {
   const WorkspaceSize& size() const { return size_; }
 
  private:
+  unsigned long long number_of(StreamHandle stream);
+
   const Gpu& gpu_;
   WorkspaceSize size_;
   std::mutex mutex_;
@@ -57,6 +61,8 @@ class WorkspacePool {
   // By the stream's number: one handle, cudaStreamPerThread, is a stream of its own in each thread, and that of a
   // stream which is no more may become another's.
   std::map<unsigned long long, std::unique_ptr<Workspace>> taken_;
+  std::map<std::pair<StreamHandle, std::thread::id>, unsigned long long> numbers_;  // as last told
+  unsigned long long last_made_up_ = 0;
 };
 
 // Calls use(workspace): the caller's memory, or that of the stream while no other call enqueues with it.

@@ -60,6 +60,7 @@ struct Driver {
   Entry<StreamHandle> destroy_stream{library, "cuStreamDestroy_v2"};
   Entry<StreamHandle> synchronize_stream{library, "cuStreamSynchronize"};
   Entry<StreamHandle, unsigned long long*> stream_id{library, "cuStreamGetId"};
+  Entry<StreamHandle, int*> is_capturing{library, "cuStreamIsCapturing"};
   Entry<StreamHandle, int> begin_capture{library, "cuStreamBeginCapture_v2"};
   Entry<int*> exchange_capture_mode{library, "cuThreadExchangeStreamCaptureMode"};
   Entry<StreamHandle, GraphHandle*> end_capture{library, "cuStreamEndCapture"};
