@@ -86,12 +86,24 @@ class Plan(unittest.TestCase):
         found = plan("causal & window(64)", "1,2,512,64")
         self.assertEqual(
             list(found),
-            ["mask", "device", "plan_us", "layout", "kernel", "instance", "tiles", "splits", "stacked_heads", "residues", "predicted_us", "reason", "costs", "refusals",
+            ["mask", "device", "plan_us", "layout", "kernel", "instance", "tiles", "splits", "stacked_heads", "residues", "predicted_us", "reason", "rest", "costs", "refusals",
              "considered"])  # fmt: skip
         self.assertEqual(list(found["tiles"]), ["block_q", "block_kv", "key_step"])
         self.assertGreater(found["predicted_us"], 0)
         self.assertEqual(found["predicted_us"], min(other["predicted_us"] for other in found["considered"]))
         self.assertTrue(all(list(refusal) == ["kernel", "reason"] for refusal in found["refusals"]))
+
+    def test_a_window_and_every_64th_key_are_added(self):
+        mask = "causal & (window(64) | strided(64))"
+        found = plan(mask, "4,12,4096,64", "--dtype", "f16", "--device", "cuda:h200")
+        self.assertEqual(found["residues"], 64)
+        self.assertEqual((found["rest"]["residues"], found["rest"]["rest"]), (1, None))
+        single = plan(mask, "4,12,4096,64", "--dtype", "f16", "--device", "cuda:h200", "--kernel", "stream_attention")
+        self.assertIsNone(single["rest"])
+        self.assertGreater(single["predicted_us"], 2 * found["predicted_us"])
+        added = [other for other in found["considered"] if other["rest"] is not None]
+        self.assertEqual([other["predicted_us"] for other in added], [found["predicted_us"]])
+        self.assertGreater(found["predicted_us"], found["rest"]["predicted_us"])
 
     def test_dense_goes_by_blocks_and_decoding_by_rows(self):
         self.assertEqual(plan("all", "1,12,1024,64")["layout"], "block")
