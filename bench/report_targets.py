@@ -53,7 +53,7 @@ def wanted_ratio(rows):
         found = [ratio(row) for row in rows if row["dtype"] == dtype and row["family"] != "causal" and target_of(row) and ratio(row)]
         if found:
             notes.append(f"wanted of masked rows in {dtype}: a geometric mean of {wanted['mean']} and none under {wanted['least']:.1f}; "
-                         f"there are {mean_of(found):.2f} and {min(found):.2f}")  # fmt: skip
+                         f"there are {mean_of(found):.3f} and {min(found):.2f}")  # fmt: skip
     return notes
 
 

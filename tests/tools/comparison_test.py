@@ -99,8 +99,8 @@ class Tables(unittest.TestCase):
                                             lambda one: one["id"])  # fmt: skip
         self.assertIn("targets, f16: 1 of 2 rows take no longer than theirs; later are causal f16 55.0 for 50.0", notes)
         self.assertIn("targets, bf16: 0 of 1 rows take no longer than theirs; later are window bf16 9.00 for 8.00", notes)
-        self.assertIn("wanted of masked rows in f16: a geometric mean of 1.8 and none under 1.0; there are 2.00 and 2.00", notes)
-        self.assertIn("wanted of masked rows in bf16: a geometric mean of 1.8 and none under 1.0; there are 1.10 and 1.10", notes)
+        self.assertIn("wanted of masked rows in f16: a geometric mean of 1.8 and none under 1.0; there are 2.000 and 2.00", notes)
+        self.assertIn("wanted of masked rows in bf16: a geometric mean of 1.8 and none under 1.0; there are 1.100 and 1.10", notes)
 
     def test_heads_that_share_keys_have_no_target(self):
         self.assertIsNone(report_targets.target_of(row("causal", 1, 1, kv_heads=4)))
