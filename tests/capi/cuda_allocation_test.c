@@ -194,7 +194,10 @@ static void expect_recorded(const char* mask, const char* kernel, const stof_pla
   stof_call call = padded(kLength);
   call.stream = &known;
   check(stof_plan_run(plan, &call));
-  const struct { int* stream; long allocations; } cases[] = {{&known, 0}, {&unknown, 1}, {&unknown, 0}};
+  const struct {
+    int* stream;
+    long allocations;
+  } cases[] = {{&known, 0}, {&unknown, 1}, {&unknown, 0}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
     const long before = fake_allocations();
     call.stream = cases[i].stream;

@@ -51,7 +51,8 @@ WorkspacePool::WorkspacePool(const Gpu& gpu, const WorkspaceSize& size)
 // one made up, from the other end.
 unsigned long long WorkspacePool::number_of(StreamHandle stream) {
   const auto per_thread = reinterpret_cast<StreamHandle>(std::uintptr_t{2});
-  unsigned long long& number = numbers_[{stream, stream == per_thread ? std::this_thread::get_id() : std::thread::id()}];
+  unsigned long long& number =
+      numbers_[{stream, stream == per_thread ? std::this_thread::get_id() : std::thread::id()}];
   int recording = 0;
   driver().is_capturing(stream, &recording);
   if (recording == 0) driver().stream_id(stream, &number);
