@@ -70,7 +70,7 @@ double attention_us(const Attend& attend, const Work& work, const CostContext& c
                              .keys = context.longest,
                              .head_dim = work.graph.value(work.node.output).columns / attend.heads,
                              .dtype = context.dtype};
-  return choose_attention(attend.mask, shape, *context.device, "auto").plan.predicted_us;
+  return choose_single(attend.mask, shape, *context.device, "auto").plan.predicted_us;
 }
 
 bool is_matmul(const Node& node) {
