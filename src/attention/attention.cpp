@@ -45,10 +45,15 @@ struct Attention::State {
                                                                                                              : planned;
   }
 
-  // Where it adds two results: for what it has room for, at the positions that it was made for.
+  // A plan that adds two results has room for those of items that lie evenly, at the planned positions. Of several
+  // items whose lengths the residues do not divide each class would be a launch.
   bool serves(const Plan& plan, std::span<const AttentionItem> items, bool as_planned) const {
-    return plan->rest == nullptr ||
-           (as_planned && std::cmp_less_equal(items.size(), shape.batch) && items_lie_evenly(items));
+    if (plan->rest == nullptr) return true;
+    if (!as_planned || std::cmp_greater(items.size(), shape.batch) || !items_lie_evenly(items)) return false;
+    const AttentionItem& item = items.front();
+    const std::int64_t residues = plan->choice.plan.residues;
+    const bool even = item.queries % residues == 0 && item.keys % residues == 0;
+    return even || items.size() == 1 || (item.queries == shape.queries && item.keys == shape.keys);
   }
 
   State(const MaskTable& the_table, const Mask& limit, const AttentionShape& the_shape, const Device& the_device)

@@ -21,6 +21,7 @@ TwoResults::TwoResults(const AttentionCall& call, const ResultMemory& memory)
       first(call),
       second(call) {
   const std::int64_t rows = call.items.front().queries;
+  first.packed = second.packed = false;  // items that lie evenly are those of a padded call
   first.lse = memory.lse;
   second.lse = memory.other_lse;
   first.lse_strides = second.lse_strides = {.head = rows, .row = 1};

@@ -14,6 +14,14 @@ inline std::size_t result_rows(const AttentionShape& shape) {
   return static_cast<std::size_t>(shape.batch) * static_cast<std::size_t>(shape.heads * shape.queries);
 }
 
+// Of a result as large; more than so many are not kept beside a call's own. Shapes may be larger than any integer
+// counts.
+inline constexpr double kMostResultBytes = 512e6;
+inline double result_bytes(const AttentionShape& s) {
+  return static_cast<double>(s.batch) * static_cast<double>(s.heads) * static_cast<double>(s.queries) *
+         static_cast<double>(s.head_dim) * static_cast<double>(size_of(s.dtype));
+}
+
 struct ResultMemory {
   float *lse, *other_lse;  // result_rows() each
   void* other_out;         // result_rows() rows

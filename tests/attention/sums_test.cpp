@@ -104,12 +104,16 @@ TEST_P(Sums, ServeEveryCall) {
   const Attention attention(mask, planned.shape, device());
   const bool row_by_row = GetParam() == DeviceDType("cuda", DType::f32);  // which gains nothing
   ASSERT_EQ(attention.plan().rest.size(), row_by_row ? 0u : 1u) << attention.plan().reason;
-  ProblemShape fewer = planned, ragged = planned, more = planned, decoding = planned;
+  ProblemShape fewer = planned, shorter = planned, uneven = planned, ragged = planned, more = planned,
+               decoding = planned, packed = planned;
+  shorter.q_lengths = shorter.kv_lengths = {1024, 1024, 1024, 1024};
+  uneven.q_lengths = uneven.kv_lengths = {1000, 1000, 1000, 1000};
+  packed.form = BatchForm::packed, packed.q_lengths = packed.kv_lengths = {2048, 2048, 2048, 2048};
   fewer.shape.batch = 1, fewer.q_lengths = fewer.kv_lengths = {};
   ragged.q_lengths = ragged.kv_lengths = {2048, 3, 0, 700};
   more.shape.batch = 5, more.shape.queries = more.shape.keys = 300;
   decoding.shape.queries = 1, decoding.kv_lengths = {2048, 1, 65, 900};
-  for (const ProblemShape& what : {planned, fewer, ragged, more, decoding}) {
+  for (const ProblemShape& what : {planned, fewer, shorter, uneven, ragged, more, decoding, packed}) {
     const Problem problem(what, 7);
     problem.poison_outputs();
     run_on(device(), attention, problem);

@@ -56,17 +56,12 @@ void add(const AttentionCall& call, const TwoResults& results) {
   }
 }
 
-std::size_t out_bytes(const AttentionShape& shape) {
-  return result_rows(shape) * static_cast<std::size_t>(shape.head_dim) * size_of(shape.dtype);
-}
-
 // Both results are read and one is written.
 std::optional<double> predicted_us(const AttentionShape& shape, const DeviceCaps&) {
   constexpr double kBytesPerUs = 20e3;
-  constexpr std::size_t kMostBytes = 512'000'000;  // of a second result
-  const std::size_t bytes = out_bytes(shape);
-  if (bytes > kMostBytes) return std::nullopt;
-  return 3 * static_cast<double>(bytes) / kBytesPerUs;
+  const double bytes = result_bytes(shape);
+  if (bytes > kMostResultBytes) return std::nullopt;
+  return 3 * bytes / kBytesPerUs;
 }
 
 std::shared_ptr<const void> reserve(const AttentionShape& shape, const Device&) {
@@ -84,7 +79,7 @@ void run(const std::shared_ptr<const void>& room_of_plan, const AttentionCall& c
   Memory& memory = *lease;
   memory.lse.resize(result_rows(room.shape));
   memory.other_lse.resize(result_rows(room.shape));
-  memory.other_out.resize(out_bytes(room.shape));
+  memory.other_out.resize(static_cast<std::size_t>(result_bytes(room.shape)));
   const TwoResults results(call, {memory.lse.data(), memory.other_lse.data(), memory.other_out.data()});
   compute(results.first, results.second);
   add(call, results);

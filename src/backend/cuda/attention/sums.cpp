@@ -13,8 +13,6 @@
 namespace stof::cuda {
 namespace {
 
-constexpr std::size_t kMostBytes = 512'000'000;  // of a second result
-
 std::size_t out_bytes(const AttentionShape& shape) {
   return (result_rows(shape) * static_cast<std::size_t>(shape.head_dim) * size_of(shape.dtype) + 15) / 16 * 16;
 }
@@ -87,9 +85,9 @@ void add(const Room& room, const AttentionCall& call, const TwoResults& results)
 std::optional<double> predicted_us(const AttentionShape& shape, const DeviceCaps&) {
   constexpr std::int64_t kMostInGrid = 65535;
   constexpr double kLaunchUs = 3, kPlacingUs = 2, kBytesPerUs = 3.8e6;
-  const std::size_t bytes = out_bytes(shape);
-  if (bytes > kMostBytes || shape.batch > kMostInGrid || shape.heads > kMostInGrid) return std::nullopt;
-  return kLaunchUs + (shape.batch == 1 ? kPlacingUs : 0) + 3.0 * static_cast<double>(bytes) / kBytesPerUs;
+  const double bytes = result_bytes(shape);
+  if (bytes > kMostResultBytes || shape.batch > kMostInGrid || shape.heads > kMostInGrid) return std::nullopt;
+  return kLaunchUs + (shape.batch == 1 ? kPlacingUs : 0) + 3 * bytes / kBytesPerUs;
 }
 
 std::shared_ptr<const void> reserve(const AttentionShape& shape, const Device& device) {
