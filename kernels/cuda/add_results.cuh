@@ -8,8 +8,8 @@
 
 namespace stof::cuda {
 
-// A thread has a vector of a row. kVectors: head_dim and distances are multiples of Vector::kCount, addresses of 16.
-// Grid: {rows * pieces of a row / kThreads, heads, items}.
+// A thread has a piece of a row: a vector, or an element. kVectors: head_dim and distances are multiples of
+// Vector::kCount, addresses of 16. Grid: {rows * pieces of a row / kThreads, heads, items}.
 template <class Storage, bool kVectors>
 __global__ void __launch_bounds__(AddResultsGrid::kThreads)
     add_results_kernel(const __grid_constant__ AddResultsParams p) {

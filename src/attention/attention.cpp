@@ -45,15 +45,20 @@ struct Attention::State {
                                                                                                              : planned;
   }
 
-  // A plan that adds two results has room for those of items that lie evenly, at the planned positions. Of several
-  // items whose lengths the residues do not divide each class would be a launch.
-  bool serves(const Plan& plan, std::span<const AttentionItem> items, bool as_planned) const {
+  // A plan that adds two results was chosen for all of its rows: a fourth of them or more, of items that lie evenly and
+  // at the planned positions. Several items whose lengths a number of residues does not divide would be a launch for
+  // each class.
+  bool serves(const Plan& plan, std::span<const AttentionItem> items) const {
     if (plan->rest == nullptr) return true;
-    if (!as_planned || std::cmp_greater(items.size(), shape.batch) || !items_lie_evenly(items)) return false;
+    if (std::cmp_greater(items.size(), shape.batch) || !items_lie_evenly(items)) return false;
     const AttentionItem& item = items.front();
-    const std::int64_t residues = plan->choice.plan.residues;
-    const bool even = item.queries % residues == 0 && item.keys % residues == 0;
-    return even || items.size() == 1 || (item.queries == shape.queries && item.keys == shape.keys);
+    if (lengths_of(item, false) || 4 * std::ssize(items) * item.queries < shape.batch * shape.queries) return false;
+    const auto divides = [&](const Planned& part) {
+      const std::int64_t residues = part.choice.plan.residues;
+      return item.queries % residues == 0 && item.keys % residues == 0;
+    };
+    return (divides(*plan) && divides(*plan->rest)) || items.size() == 1 ||
+           (item.queries == shape.queries && item.keys == shape.keys);
   }
 
   State(const MaskTable& the_table, const Mask& limit, const AttentionShape& the_shape, const Device& the_device)
@@ -96,14 +101,17 @@ struct Attention::State {
     return found != others.end() ? found->second : plain;
   }
 
-  // Of one of the call's items.
-  Plan plan_for(const AttentionItem& item, std::span<const AttentionItem> items, const AttentionArguments& arguments) {
+  // The plan that the call's items have, as far as their lengths do not ask for others.
+  const Plan& base_for(std::span<const AttentionItem> items, const AttentionArguments& arguments) const {
+    const Plan& base = base_of(arguments);
+    return items.empty() || serves(base, items) ? base : plain;
+  }
+
+  Plan plan_for(const AttentionItem& item, const Plan& base, const AttentionArguments& arguments) {
     const bool on_device = arguments.device_kv_lengths.has_value();
     const std::optional<Lengths> lengths = lengths_of(item, on_device);
     if (table) check_positions(item, !lengths);
     if (table) return plan_of_table();
-    const Plan& wanted = base_of(arguments);
-    const Plan& base = serves(wanted, items, !lengths) ? wanted : plain;
     if (!lengths) return base;
     const std::lock_guard lock(mutex);
     if (const auto found = others.find({*lengths, base}); found != others.end()) return found->second;
@@ -298,9 +306,9 @@ void Attention::run(const AttentionArguments& arguments) const {
   const CheckedCall checked = state_->check(arguments, lists, &memory);
   std::pmr::map<std::shared_ptr<const Planned>, std::pmr::vector<AttentionItem>> groups(&memory);
   const bool has_rows = checked.items.empty() || checked.items.front().queries > 0;
+  const State::Plan& base = state_->base_for(checked.items, arguments);
   for (const AttentionItem& item : checked.items)
-    if (has_rows)
-      groups[lists ? state_->plan_of_lists() : state_->plan_for(item, checked.items, arguments)].push_back(item);
+    if (has_rows) groups[lists ? state_->plan_of_lists() : state_->plan_for(item, base, arguments)].push_back(item);
   if (arguments.workspace != nullptr) check_workspace(arguments, workspace_bytes());
   if (!has_rows) return judge_lists(checked, state_->device);
   for (const auto& [planned, items] : groups) {

@@ -70,6 +70,7 @@ double attention_us(const Attend& attend, const Work& work, const CostContext& c
                              .keys = context.longest,
                              .head_dim = work.graph.value(work.node.output).columns / attend.heads,
                              .dtype = context.dtype};
+  // A sum is for items of one length, which a session's texts seldom are.
   return choose_single(attend.mask, shape, *context.device, "auto").plan.predicted_us;
 }
 

@@ -29,7 +29,7 @@ struct CombSplit {
 };
 
 // One for each stride of the mask's combs, at most kMostCombSplits, the largest strides first. None for a mask that has
-// a residue_view, nor where a comb is negated or something else depends on more than the difference.
+// a residue_view, for strides of which a comb is negated, and where something depends on more than the difference.
 inline constexpr std::size_t kMostCombSplits = 4;
 std::vector<CombSplit> comb_splits(const Mask& mask);
 

@@ -94,8 +94,17 @@ TEST(DeviceMessages, ADescriptionDoesNotRun) {
   EXPECT_EQ(device.caps.arch, 90);
   const Attention attention(causal(), good(), device);
   const Tensors tensors;
-  EXPECT_ERROR(attention.run(tensors.arguments()), ErrorKind::device,
-               "NVIDIA H200 (described) is a description to plan with; accepted for running: cuda, cuda:N");
+  constexpr const char* kMessage =
+      "NVIDIA H200 (described) is a description to plan with; accepted for running: cuda, cuda:N";
+  EXPECT_ERROR(attention.run(tensors.arguments()), ErrorKind::device, kMessage);
+  // By the sum of two results, too.
+  AttentionShape shape{.batch = 4, .heads = 4, .kv_heads = 4, .queries = 2048, .keys = 2048, .head_dim = 64};
+  shape.dtype = DType::f16;
+  const Attention sum(window(64) | strided(32), shape, device);
+  ASSERT_FALSE(sum.plan().rest.empty());
+  Tensor any(DType::f16, {4, 4, 2048, 64});
+  const TensorView view = view_of(any.data(), DType::f16, any.shape());
+  EXPECT_ERROR(sum.run({.q = view, .k = view, .v = view, .out = view}), ErrorKind::device, kMessage);
 }
 
 template <class Change>

@@ -39,6 +39,20 @@ class Sums : public testing::TestWithParam<DeviceDType> {
   }
   Device device() const { return open_device(std::get<0>(GetParam())); }
 
+  static void run_by(const Planned& planned, const Problem& problem, const Device& where) {
+    const DeviceArguments there(problem.arguments(), where);
+    const AttentionArguments& a = there.arguments();
+    AttentionCall call = problem.call();
+    call.q = a.q.data, call.k = a.k.data, call.v = a.v.data, call.out = a.out.data;
+    if (call.lse != nullptr) call.lse = a.lse->as<float>();
+    std::vector<AttentionItem> items = problem.items();
+    for (AttentionItem& item : items) item.index = 0;
+    call.items = items;
+    problem.poison_outputs();
+    run_plan(planned, call, where);
+    there.copy_back();
+  }
+
   // By every way to cut the mask, whatever that is predicted to take. Returns how many there are.
   int run_every_sum(const Problem& problem, const Mask& mask) const {
     const Device where = device();
@@ -48,17 +62,7 @@ class Sums : public testing::TestWithParam<DeviceDType> {
       if (!choice) ADD_FAILURE() << mask.text();
       if (!choice) return sums;
       const Planned planned = replan(mask, problem.what().shape, where, *choice);
-      const DeviceArguments there(problem.arguments(), where);
-      const AttentionArguments& a = there.arguments();
-      AttentionCall call = problem.call();
-      call.q = a.q.data, call.k = a.k.data, call.v = a.v.data, call.out = a.out.data;
-      if (call.lse != nullptr) call.lse = a.lse->as<float>();
-      std::vector<AttentionItem> items = problem.items();
-      for (AttentionItem& item : items) item.index = 0;
-      call.items = items;
-      problem.poison_outputs();
-      run_plan(planned, call, where);
-      there.copy_back();
+      run_by(planned, problem, where);
       EXPECT_EQ(difference_from_definition(problem, mask), "")
           << mask.text() << " modulo " << choice->plan.residues << ", " << choice->plan.kernel << " and "
           << choice->plan.rest.front().kernel;
@@ -87,6 +91,42 @@ TEST_P(Sums, EqualTheDefinition) {
 TEST_P(Sums, OfRowsWithoutKeys) {
   const Mask mask = parse("window(5) & !window(2) & causal | strided(12) & !window(40) & causal");
   for (const std::int64_t keys : {90, 200}) EXPECT_EQ(run_every_sum(Problem(of(1, 90, keys), 3), mask), 1);
+}
+
+// A NaN in a value of either result, and a score that is one, reach the rows that see them and no others.
+TEST_P(Sums, KeepNaN) {
+  const Mask mask = parse("window(2) | strided(16)");
+  ProblemShape what = of(1, 64, 64);
+  const Problem problem(what, 9);
+  const AttentionItem& item = problem.items().front();
+  problem.set(problem.v, item.v, 0, 20, 3, NAN);
+  problem.set(problem.k, item.k, 1, 40, 5, NAN);
+  const std::vector<SumView> views = views_as_sum(mask, what.shape);
+  const Device where = device();
+  const Planned planned = replan(mask, what.shape, where, choose_sum(views.front(), what.shape, where).value());
+  run_by(planned, problem, where);
+  for (std::int64_t head = 0; head < 4; ++head)
+    for (std::int64_t row = 0; row < 64; ++row) {
+      const auto sees = [&](std::int64_t key) { return std::abs(row - key) <= 2 || (row - key) % 16 == 0; };
+      const bool by_value = head < 2 && sees(20), by_score = head >= 2 && sees(40);
+      EXPECT_EQ(std::isnan(problem.get(problem.out, item.out, head, row, 3)), by_value || by_score)
+          << head << " " << row;
+      EXPECT_EQ(std::isnan(problem.lse(item, head, row)), by_score) << head << " " << row;
+    }
+}
+
+TEST(SumOperations, KeepNoSecondResultThatIsTooLarge) {
+  AttentionShape shape{.batch = 8, .heads = 32, .kv_heads = 32, .queries = 16384, .keys = 16384, .head_dim = 64};
+  shape.dtype = DType::f16;
+  for (const char* name : {"cpu", "cuda:h200"}) {
+    const Device where = open_device(name);
+    shape.batch = 8;
+    EXPECT_FALSE(where.backend->sums->predicted_us(shape, where.caps)) << name;
+    shape.batch = 4;
+    EXPECT_TRUE(where.backend->sums->predicted_us(shape, where.caps)) << name;
+    shape.batch = std::int64_t{1} << 30;
+    EXPECT_FALSE(where.backend->sums->predicted_us(shape, where.caps)) << name;
+  }
 }
 
 // Elements of 16 bits at an address that no vector begins at, and a head dimension that no vector divides.

@@ -188,8 +188,10 @@ static void expect_memory_of_each_thread(const char* mask, const char* kernel, s
   }
 }
 
-/* A stream that records has the memory that it runs with, and one that has not run yet gets some of its own. */
+/* A stream that records has the memory that it runs with, and one that has not run yet gets some of its own: a piece
+ * for each kernel, and one for the second result of a sum. */
 static void expect_recorded(const char* mask, const char* kernel, const stof_plan* plan) {
+  const long pieces = strcmp(kernel, "auto") == 0 ? 3 : 1;
   static int known, unknown;
   stof_call call = padded(kLength);
   call.stream = &known;
@@ -197,7 +199,7 @@ static void expect_recorded(const char* mask, const char* kernel, const stof_pla
   const struct {
     int* stream;
     long allocations;
-  } cases[] = {{&known, 0}, {&unknown, 1}, {&unknown, 0}};
+  } cases[] = {{&known, 0}, {&unknown, pieces}, {&unknown, 0}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
     const long before = fake_allocations();
     call.stream = cases[i].stream;
@@ -235,6 +237,37 @@ static void expect_one_launch(const char* mask, const char* kernel, const stof_p
   check(stof_plan_run(plan, &call));
   if (fake_launches() == before + 1) return;
   printf("%s, %s: %ld launches of a call\n", mask, kernel, fake_launches() - before);
+  ++failures;
+}
+
+static void expect_refused(const stof_plan* plan, const stof_call* call, const char* name) {
+  const char* message = "";
+  const stof_status status = stof_plan_run(plan, call);
+  if (status != STOF_OK) message = stof_last_error();
+  if (status == STOF_INVALID && strstr(message, name) != NULL) return;
+  printf("%s of the host in a sum: status %d, '%s'\n", name, (int)status, message);
+  ++failures;
+}
+
+/* What only the adding of two results writes is looked at, too; in a workspace it allocates nothing. */
+static void expect_memory_of_device(const stof_plan* plan) {
+  static float host[4];
+  static int stream;
+  stof_call call = padded(kLength);
+  call.lse = (stof_tensor){host, kHeads * kLength, kLength, 1};
+  expect_refused(plan, &call, "lse");
+  call = padded(kLength);
+  call.workspace = (void*)(((uintptr_t)host + 15) / 16 * 16);
+  call.workspace_bytes = workspace_bytes;
+  expect_refused(plan, &call, "workspace");
+  call.workspace = workspace;
+  call.stream = &stream;
+  fake_forget();
+  const long before = fake_allocations();
+  check(stof_plan_run(plan, &call));
+  expect_launched("a sum", "auto", "workspace", "add_results_kernel");
+  if (fake_allocations() == before) return;
+  printf("a sum with a workspace: %ld allocations of the device\n", fake_allocations() - before);
   ++failures;
 }
 
@@ -276,7 +309,8 @@ static void try_plan(const char* text, const char* kernel, int64_t rows) {
   expect_status_without_rows(text, kernel, plan);
   if (strcmp(kernel, "stream_attention") == 0 && strncmp(text, "heads", 5) == 0) expect_one_launch(text, kernel, plan);
   if (strcmp(kernel, "stream_attention") == 0) expect_memory_of_each_thread(text, kernel, plan);
-  if (strcmp(kernel, "stream_attention") == 0) expect_recorded(text, kernel, plan);
+  if (strcmp(kernel, "stream_attention") == 0 || strcmp(kernel, "auto") == 0) expect_recorded(text, kernel, plan);
+  if (strcmp(kernel, "auto") == 0) expect_memory_of_device(plan);
   stof_plan_destroy(plan);
 }
 

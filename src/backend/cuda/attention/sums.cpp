@@ -7,6 +7,7 @@
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/workspace.h"
 #include "src/backend/cuda/driver/device.h"
+#include "src/backend/cuda/memory.h"
 #include "src/backend/two_results.h"
 #include "src/base/narrow.h"
 
@@ -97,10 +98,13 @@ std::shared_ptr<const void> reserve(const AttentionShape& shape, const Device& d
 
 std::size_t workspace_bytes(const AttentionShape& shape) { return size_of_room(shape).bytes(); }
 
-void run(const std::shared_ptr<const void>& room_of_plan, const AttentionCall& call, const Device&,
+void run(const std::shared_ptr<const void>& room_of_plan, const AttentionCall& call, const Device& device,
          const SumOperations::Compute& compute) {
+  const CurrentGpu current(gpu_of(device));  // not a description of one, which has no room
+  // The calls that compute see neither.
+  if (call.lse != nullptr) check_address(device, "lse", call.lse);
+  if (call.workspace != nullptr) check_address(device, "workspace", call.workspace);
   const Room& room = *static_cast<const Room*>(room_of_plan.get());
-  const CurrentGpu current(room.gpu);
   with_workspace(room.memory, call.workspace, static_cast<StreamHandle>(call.stream), [&](Workspace& workspace) {
     TwoResults results(call, {workspace.lse, workspace.lse + room.rows, workspace.partials});
     if (call.workspace != nullptr)

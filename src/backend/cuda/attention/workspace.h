@@ -61,7 +61,7 @@ class WorkspacePool {
   // By the stream's number: one handle, cudaStreamPerThread, is a stream of its own in each thread, and that of a
   // stream which is no more may become another's.
   std::map<unsigned long long, std::unique_ptr<Workspace>> taken_;
-  std::map<std::pair<StreamHandle, std::thread::id>, unsigned long long> numbers_;  // as last told
+  std::map<std::pair<StreamHandle, std::thread::id>, unsigned long long> numbers_;  // as last told, or made up
   unsigned long long last_made_up_ = 0;
 };
 
