@@ -22,8 +22,8 @@ def stof(*arguments):
     return subprocess.run([STOF, "plan", *arguments], capture_output=True, text=True, timeout=60, check=False)
 
 
-def plan(mask, shape, *arguments):
-    return json.loads(stof(mask, "--shape", shape, "--device", "cpu", "--json", "-", *arguments).stdout)
+def plan(mask, shape, *arguments, device="cpu"):
+    return json.loads(stof(mask, "--shape", shape, "--device", device, "--json", "-", *arguments).stdout)
 
 
 # Of 144 tokens, with the arrays that setUp writes.
@@ -95,10 +95,10 @@ class Plan(unittest.TestCase):
 
     def test_a_window_and_every_64th_key_are_added(self):
         mask = "causal & (window(64) | strided(64))"
-        found = plan(mask, "4,12,4096,64", "--dtype", "f16", "--device", "cuda:h200")
+        found = plan(mask, "4,12,4096,64", "--dtype", "f16", device="cuda:h200")
         self.assertEqual(found["residues"], 64)
         self.assertEqual((found["rest"]["residues"], found["rest"]["rest"]), (1, None))
-        single = plan(mask, "4,12,4096,64", "--dtype", "f16", "--device", "cuda:h200", "--kernel", "stream_attention")
+        single = plan(mask, "4,12,4096,64", "--dtype", "f16", "--kernel", "stream_attention", device="cuda:h200")
         self.assertIsNone(single["rest"])
         self.assertGreater(single["predicted_us"], 2 * found["predicted_us"])
         added = [other for other in found["considered"] if other["rest"] is not None]
