@@ -113,6 +113,29 @@ void sum_row(const SumTask& task) {
   }
 }
 
+template <class T>
+void blend(const BlendTask& task) {
+  const Floats d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  const auto weight = hn::Set(d, task.weight), other_weight = hn::Set(d, task.other_weight);
+  const auto both = [&](auto mine, auto other) { return hn::MulAdd(mine, weight, hn::Mul(other, other_weight)); };
+  T* const row = static_cast<T*>(task.row);
+  const T* const other = static_cast<const T*>(task.other);
+  int i = 0;
+  for (; i + lanes <= task.columns; i += lanes)
+    store_row(d, both(load_row(d, row + i), load_row(d, other + i)), row + i);
+  if (const int rest = task.columns - i; rest > 0)
+    store_tail(d, both(load_tail(d, row + i, rest), load_tail(d, other + i, rest)), row + i, rest);
+}
+
+void blend_any(const BlendTask& task) {
+  switch (task.type) {
+    case RowType::f32: return blend<float>(task);
+    case RowType::f16: return blend<hwy::float16_t>(task);
+    case RowType::bf16: return blend<hwy::bfloat16_t>(task);
+  }
+}
+
 }  // namespace stof::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -120,8 +143,10 @@ HWY_AFTER_NAMESPACE();
 namespace stof::cpu {
 
 HWY_EXPORT(sum_row);
+HWY_EXPORT(blend_any);
 
 void sum_rows(const SumTask& task) { HWY_DYNAMIC_DISPATCH(sum_row)(task); }
+void blend_row(const BlendTask& task) { HWY_DYNAMIC_DISPATCH(blend_any)(task); }
 
 }  // namespace stof::cpu
 #endif

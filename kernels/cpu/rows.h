@@ -31,4 +31,14 @@ struct SumTask {
 };
 void sum_rows(const SumTask& task);
 
+// row = weight * row + other_weight * other. other does not overlap row.
+struct BlendTask {
+  void* row;
+  const void* other;
+  float weight, other_weight;
+  int columns;
+  RowType type;
+};
+void blend_row(const BlendTask& task);
+
 }  // namespace stof::cpu

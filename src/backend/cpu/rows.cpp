@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kernels/cpu/halves.h"
-#include "kernels/cpu/rows.h"
 #include "src/backend/cpu/matmul.h"
 #include "src/base/error.h"
 #include "src/base/narrow.h"
@@ -18,11 +17,6 @@ namespace {
 
 constexpr std::int64_t kRowsPerThread = 16;  // fewer are not worth waking a thread for
 constexpr std::size_t kMaxTables = 4;
-
-RowType row_type(DType dtype) {
-  STOF_CHECK(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16);
-  return dtype == DType::f32 ? RowType::f32 : dtype == DType::f16 ? RowType::f16 : RowType::bf16;
-}
 
 const void* row_at(const void* base, DType dtype, std::int64_t row, std::int64_t columns) {
   return static_cast<const std::byte*>(base) + row * columns * static_cast<std::int64_t>(size_of(dtype));
@@ -162,6 +156,11 @@ void gate(const RowShape& shape, const void* x, Activation activation, void* out
 }
 
 }  // namespace
+
+RowType row_type(DType dtype) {
+  STOF_CHECK(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16);
+  return dtype == DType::f32 ? RowType::f32 : dtype == DType::f16 ? RowType::f16 : RowType::bf16;
+}
 
 const RowOperations row_operations{
     .lookup = lookup, .layer_norm = layer_norm, .add = add, .rotate = rotate, .gate = gate};

@@ -14,11 +14,6 @@
 namespace stof::cuda {
 namespace {
 
-std::string_view storage_of(DType dtype) {
-  STOF_CHECK(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16);
-  return dtype == DType::f32 ? "6Single" : dtype == DType::f16 ? "10StoredHalf" : "12StoredBfloat";
-}
-
 const Gpu& gpu_running(const WorkQueue& queue) {
   STOF_CHECK(queue.device != nullptr);
   return gpu_of(*queue.device);
@@ -195,6 +190,11 @@ void pool(const PoolCall& call) {
 }
 
 }  // namespace
+
+std::string_view storage_of(DType dtype) {
+  STOF_CHECK(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16);
+  return dtype == DType::f32 ? "6Single" : dtype == DType::f16 ? "10StoredHalf" : "12StoredBfloat";
+}
 
 void prepare_add(const Gpu& gpu, DType dtype) {
   for (const bool vectors : {false, true})

@@ -3,6 +3,7 @@
 // wants them.
 #pragma once
 #include <string>
+#include <string_view>
 
 #include "src/backend/cuda/driver/gpu.h"
 #include "src/backend/operations.h"
@@ -13,6 +14,9 @@ extern const RowOperations row_operations;
 
 // Loads what RowOperations::add launches.
 void prepare_add(const Gpu& gpu, DType dtype);
+
+// The kernels' type for numbers stored so (kernels/cuda/storage.cuh), as entry points spell it: f32, f16 or bf16.
+std::string_view storage_of(DType dtype);
 
 // Entry points of the units "sum_norm", "row_norm", "add_rows", "halves" and "pool_rows". `sources`: 1..3, or 0 for the
 // kernel that takes any number of them at any address.

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/cpu/add_results.h"
+#include "src/backend/cpu/rows.h"
 #include "src/backend/two_results.h"
 #include "src/base/pool.h"
 
@@ -20,10 +20,6 @@ struct Room {
   AttentionShape shape;
   mutable Pool<Memory> memory;  // as many as ran at the same time
 };
-
-RowType row_type(DType dtype) {
-  return dtype == DType::f32 ? RowType::f32 : dtype == DType::f16 ? RowType::f16 : RowType::bf16;
-}
 
 struct Weights {
   float mine, other, lse;
@@ -45,19 +41,19 @@ void add(const AttentionCall& call, const TwoResults& results) {
     const AttentionItem& item = call.items[static_cast<std::size_t>(i / rows / call.heads)];
     const Weights weights = weights_of(results.first.lse[i], results.second.lse[i]);
     const std::int64_t at = item.out + head * call.out_strides.head + row * call.out_strides.row;
-    add_result_row({.out = static_cast<std::byte*>(call.out) + at * element,
-                    .other = static_cast<const std::byte*>(results.second.out) + i * call.head_dim * element,
-                    .weight = weights.mine,
-                    .other_weight = weights.other,
-                    .columns = static_cast<int>(call.head_dim),
-                    .type = row_type(call.dtype)});
+    blend_row({.row = static_cast<std::byte*>(call.out) + at * element,
+               .other = static_cast<const std::byte*>(results.second.out) + i * call.head_dim * element,
+               .weight = weights.mine,
+               .other_weight = weights.other,
+               .columns = static_cast<int>(call.head_dim),
+               .type = row_type(call.dtype)});
     if (call.lse != nullptr)
       call.lse[item.lse + head * call.lse_strides.head + row * call.lse_strides.row] = weights.lse;
   }
 }
 
-// Both results are read and one is written, by about what two cores copy (bench/results/cpu-attention-peers.json: 37
-// GB/s), less what logarithms and exponentials take: adding is a tenth of such calls, or less.
+// Both results are read and one is written, at about half of what two cores copy (37 GB/s in
+// bench/results/cpu-attention-peers.json): an estimate, not fitted.
 std::optional<double> predicted_us(const AttentionShape& shape, const DeviceCaps&) {
   constexpr double kBytesPerUs = 20e3;
   const double bytes = result_bytes(shape);

@@ -8,6 +8,7 @@
 #include "src/backend/cuda/attention/workspace.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/backend/cuda/memory.h"
+#include "src/backend/cuda/rows.h"
 #include "src/backend/two_results.h"
 #include "src/base/narrow.h"
 
@@ -26,7 +27,6 @@ WorkspaceSize size_of_room(const AttentionShape& shape) {
 struct Room {
   Room(const Gpu& the_gpu, const AttentionShape& shape)
       : gpu(the_gpu),
-        rows((result_rows(shape) + 3) / 4 * 4),
         memory(gpu, size_of_room(shape)),
         by_vectors(kernel(shape.dtype, true)),
         by_elements(kernel(shape.dtype, false)) {}
@@ -36,7 +36,6 @@ struct Room {
   }
 
   const Gpu& gpu;
-  std::size_t rows;
   mutable WorkspacePool memory;
   const Kernel &by_vectors, &by_elements;
 };
@@ -106,7 +105,7 @@ void run(const std::shared_ptr<const void>& room_of_plan, const AttentionCall& c
   if (call.workspace != nullptr) check_address(device, "workspace", call.workspace);
   const Room& room = *static_cast<const Room*>(room_of_plan.get());
   with_workspace(room.memory, call.workspace, static_cast<StreamHandle>(call.stream), [&](Workspace& workspace) {
-    TwoResults results(call, {workspace.lse, workspace.lse + room.rows, workspace.partials});
+    TwoResults results(call, {workspace.lse, workspace.lse + room.memory.size().lse / 2, workspace.partials});
     if (call.workspace != nullptr)
       results.first.workspace = results.second.workspace =
           static_cast<std::byte*>(call.workspace) + room.memory.size().bytes();
@@ -118,10 +117,8 @@ void run(const std::shared_ptr<const void>& room_of_plan, const AttentionCall& c
 }  // namespace
 
 std::string add_results_entry(DType dtype, bool vectors) {
-  const std::string_view storage = dtype == DType::f32   ? "6Single"
-                                   : dtype == DType::f16 ? "10StoredHalf"
-                                                         : "12StoredBfloat";
-  return fmt::format("_ZN4stof4cuda18add_results_kernelINS0_{}ELb{:d}EEEvNS0_16AddResultsParamsE", storage, vectors);
+  return fmt::format("_ZN4stof4cuda18add_results_kernelINS0_{}ELb{:d}EEEvNS0_16AddResultsParamsE", storage_of(dtype),
+                     vectors);
 }
 
 const SumOperations sum_operations{
