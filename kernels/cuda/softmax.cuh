@@ -118,16 +118,17 @@ __device__ __forceinline__ bool weigh(float (&scores)[kScores], RowStats& rows, 
 template <int kScores>
 __device__ __forceinline__ bool weigh_trusting(float (&scores)[kScores], RowStats& rows, float scale_log2) {
   constexpr float kMost = 32768.f, kLowest = -1e38f;  // no reference: infinite weights, but 0 for scores of -inf
-  float sums[2] = {0.f, 0.f};
   const float origin[2] = {fmaxf(rows.maximum[0] * scale_log2, kLowest), fmaxf(rows.maximum[1] * scale_log2, kLowest)};
 #pragma unroll
-  for (int i = 0; i < kScores; ++i) {
-    scores[i] = exp2_approx(__fmaf_rn(scores[i], scale_log2, -origin[i >> 1 & 1]));
-    sums[i >> 1 & 1] += scores[i];
-  }
-  if (!__all_sync(~0u, sums[0] < kMost && sums[1] < kMost)) return false;
-  rows.sum[0] += sums[0], rows.sum[1] += sums[1];
-  return true;
+  for (int i = 0; i < kScores; ++i) scores[i] = exp2_approx(__fmaf_rn(scores[i], scale_log2, -origin[i >> 1 & 1]));
+  float sums[2] = {scores[0] + scores[1], scores[2] + scores[3]};
+#pragma unroll
+  for (int i = 4; i < kScores; ++i) sums[i >> 1 & 1] += scores[i];
+  // The vote itself, not a value that branches set: the loop around a step then stays uniform to the compiler, and its
+  // descriptors in uniform registers.
+  const bool trusted = __all_sync(~0u, sums[0] < kMost && sums[1] < kMost);
+  if (trusted) rows.sum[0] += sums[0], rows.sum[1] += sums[1];
+  return trusted;
 }
 
 // The first step of a row: nothing to rescale.

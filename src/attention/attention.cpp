@@ -14,7 +14,7 @@
 #include "src/attention/pages.h"
 #include "src/attention/planned.h"
 #include "src/attention/run_plan.h"
-#include "src/backend/two_results.h"
+#include "src/backend/even_items.h"
 #include "src/base/call_memory.h"
 #include "src/base/error.h"
 #include "src/base/pool.h"

@@ -5,7 +5,7 @@
 
 namespace stof {
 
-// Items as the plan has positions for; of a plan with rest, that lie evenly (src/backend/two_results.h).
+// Items as the plan has positions for; of a plan with rest, that lie evenly (src/backend/even_items.h).
 void run_plan(const Planned& planned, const AttentionCall& call, const Device& device);
 
 // Of AttentionCall::workspace, of a plan for calls of this shape.

@@ -156,7 +156,7 @@ struct SumOperations {
   // Room for the second result of a call as large as planned, and what adds it. Null for a described device.
   std::shared_ptr<const void> (*reserve)(const AttentionShape&, const Device&);
   std::size_t (*workspace_bytes)(const AttentionShape&);  // of AttentionCall::workspace, in front of what calls take
-  // For a call of items_lie_evenly (src/backend/two_results.h), no more of them and no longer than planned: lets
+  // For a call of items_lie_evenly (src/backend/even_items.h), no more of them and no longer than planned: lets
   // compute(first, second) run both, each with results of its own, and adds them to the call's out and lse.
   using Compute = std::function<void(const AttentionCall& first, const AttentionCall& second)>;
   void (*run)(const std::shared_ptr<const void>& room, const AttentionCall&, const Device&, const Compute&);

@@ -6,9 +6,6 @@
 
 namespace stof {
 
-// Whether all items have as many rows and keys as the others and the memory of each lies as far from the one before.
-bool items_lie_evenly(std::span<const AttentionItem> items);
-
 // Rows of all items and heads of a call as large as planned.
 inline std::size_t result_rows(const AttentionShape& shape) {
   return static_cast<std::size_t>(shape.batch) * static_cast<std::size_t>(shape.heads * shape.queries);

@@ -6,6 +6,7 @@
 
 #include "src/attention/planned.h"
 #include "src/attention/run_plan.h"
+#include "src/backend/even_items.h"
 #include "src/backend/two_results.h"
 #include "tests/attention/devices.h"
 #include "tests/attention/expect_attention.h"
@@ -188,7 +189,7 @@ TEST(TwoResults, LieApart) {
   EXPECT_EQ(results.second.out_strides.row, 8);
 }
 
-TEST(TwoResults, AreOfItemsThatLieEvenly) {
+TEST(EvenItems, AreAsFarApartAndAsLong) {
   std::vector<AttentionItem> items(3);
   for (std::size_t i = 0; i < 3; ++i) items[i].queries = 4, items[i].keys = 6, items[i].q = 100 * static_cast<int>(i);
   EXPECT_TRUE(items_lie_evenly(items));

@@ -135,6 +135,28 @@ TEST(ItemRuns, PackedItemsNeedNoRowStrideWhereNothingLiesBetween) {
   EXPECT_EQ(found[0].query_starts, (std::pmr::vector<int>{0, 0}));
 }
 
+TEST(ItemRuns, PackedItemsThatLieEvenlyRunAsPaddedOnes) {
+  const std::vector<AttentionItem> items = packed_items({{5, 0}, {5, 5}, {5, 10}});
+  const stof::AttentionCall call = call_of(items, true);
+  const std::pmr::vector<ItemRun> found = item_runs(call, {10});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_FALSE(found[0].in_a_row);
+  EXPECT_TRUE(found[0].query_starts.empty() && found[0].key_starts.empty()) << "nothing to bring to the device";
+  EXPECT_EQ(found[0].query_rows, 5);
+  EXPECT_EQ(found[0].q, 5 * 128);
+  const TileBoxes boxes = boxes_of(call, found[0], {0, 2, 1, 0}, {});
+  EXPECT_EQ(boxes.q.sizes[1], 5) << "rows of the next item are none of this one's";
+  EXPECT_EQ(boxes.q.sizes[4], 3);
+  EXPECT_EQ(boxes.q.strides[3], 5 * 128);
+  for (const auto& uneven : {packed_items({{5, 0}, {5, 5}, {5, 11}}), packed_items({{5, 0}, {4, 5}, {5, 10}})}) {
+    const std::pmr::vector<ItemRun> runs = item_runs(call_of(uneven, true), {10});
+    ASSERT_EQ(runs.size(), 1u);
+    EXPECT_TRUE(runs[0].in_a_row);
+    EXPECT_EQ(runs[0].query_starts.size(), 3u);
+    EXPECT_EQ(boxes_of(call, runs[0], {0, 2, 1, 0}, {}).q.sizes[4], 1);
+  }
+}
+
 TEST(ItemRuns, ClassesOfEvenItemsAreOneRun) {
   std::vector<AttentionItem> items;
   for (const int row : {0, 1, 2})

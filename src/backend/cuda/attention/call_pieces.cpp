@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/backend/even_items.h"
 #include "src/base/error.h"
 #include "src/base/narrow.h"
 
@@ -67,9 +68,10 @@ std::int64_t rows_between(std::int64_t from, std::int64_t to, std::int64_t row) 
   return row > 0 && to >= from && (to - from) % row == 0 ? (to - from) / row : -1;
 }
 
-ItemRun packed_run(const stof::AttentionCall& call, std::size_t begin, const MostOfRun& most) {
+ItemRun run_in_a_row(const stof::AttentionCall& call, std::size_t begin, const MostOfRun& most) {
   const AttentionItem& first = call.items[begin];
   ItemRun run = empty_run(call, begin);
+  run.in_a_row = true;
   for (; begin + run.count < call.items.size() && run.places < most.places; ++run.count) {
     const AttentionItem& item = call.items[begin + run.count];
     const std::int64_t q = rows_between(first.q, item.q, call.q_strides.row);
@@ -86,6 +88,11 @@ ItemRun packed_run(const stof::AttentionCall& call, std::size_t begin, const Mos
     ++run.places;
   }
   return run;
+}
+
+// Items with room of their own, or packed ones that lie as if they had.
+bool spaced(const stof::AttentionCall& call, std::span<const AttentionItem> items) {
+  return !call.packed || items.size() == 1 || (items_lie_evenly(items) && items[1].out > items[0].out);
 }
 
 }  // namespace
@@ -112,8 +119,9 @@ std::vector<HeadRun> head_runs(std::span<const int> groups, std::int64_t heads_p
 
 std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, const MostOfRun& most) {
   std::pmr::vector<ItemRun> runs(call.memory);
+  const bool in_a_row = !spaced(call, call.items);
   for (std::size_t begin = 0; begin < call.items.size(); begin += runs.back().count) {
-    runs.push_back(call.packed ? packed_run(call, begin, most) : spaced_run(call, call.items, begin, most.places));
+    runs.push_back(in_a_row ? run_in_a_row(call, begin, most) : spaced_run(call, call.items, begin, most.places));
     STOF_CHECK(runs.back().count > 0);
   }
   return runs;
@@ -122,7 +130,8 @@ std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, const MostO
 std::optional<ItemRun> class_run(const stof::AttentionCall& call, std::int64_t most) {
   const auto classes = static_cast<std::size_t>(call.residues);
   const std::size_t count = call.items.size() / classes;
-  if (classes < 2 || call.packed || count * classes != call.items.size()) return std::nullopt;
+  if (classes < 2 || count * classes != call.items.size()) return std::nullopt;
+  if (!spaced(call, call.items.first(count))) return std::nullopt;
   // The kernels write the LSE of a class at every residues-th place.
   if (call.lse != nullptr && call.lse_strides.row != call.residues) return std::nullopt;
   ItemRun run = spaced_run(call, call.items.first(count), 0, most / call.residues);

@@ -18,11 +18,11 @@ struct Part {
 
 TensorBox box_of(const stof::AttentionCall& call, const ItemRun& items, const Part& part) {
   constexpr int kColumns = 64;  // 128 bytes, one row of the swizzle
-  const bool one_after_another = call.packed || items.places == 1;
+  const bool one_item = items.in_a_row || items.places == 1;
   return {.name = part.name,
           .element = call.dtype == DType::bf16 ? TensorElement::bf16 : TensorElement::f16,
           .base = static_cast<const std::uint16_t*>(part.base) + part.offset,
-          .sizes = {call.head_dim, part.rows, items.residues, part.heads, one_after_another ? 1 : items.places},
+          .sizes = {call.head_dim, part.rows, items.residues, part.heads, one_item ? 1 : items.places},
           .strides = {part.strides.row, part.class_stride, part.strides.head, part.item_stride},
           .box = {kColumns, part.box_rows, 1, part.box_heads, 1}};
 }

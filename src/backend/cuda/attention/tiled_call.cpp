@@ -24,12 +24,13 @@ bool consecutive(std::span<const AttentionItem> items) {
 }
 
 // Lengths and places stay on the device.
-ItemRun device_run(const stof::DeviceItems& items) {
+ItemRun device_run(const stof::DeviceItems& items, bool packed) {
   return {.first = 0,
           .count = 1,
           .places = items.count,
           .query_rows = items.rows,
           .key_rows = items.keys,
+          .in_a_row = packed,
           .q = items.q,
           .k = items.k,
           .v = items.v,
@@ -68,7 +69,7 @@ TiledCall::TiledCall(const TiledMask& mask, const stof::AttentionCall& call, Tog
       items_(call.memory) {
   const bool on_device = mask.blocks == nullptr, one_by_one = by_item_ && !(on_device && consecutive(call.items));
   std::optional<ItemRun> classes = together.classes && !by_item_ ? class_run(call, mask.shape.batch) : std::nullopt;
-  if (call.device_items.count > 0) items_.push_back(device_run(call.device_items));
+  if (call.device_items.count > 0) items_.push_back(device_run(call.device_items, call.packed));
   else if (classes && as_planned(*classes) && classes->places <= kMostInGrid) items_.push_back(std::move(*classes));
   else items_ = item_runs(call, most_of_run(one_by_one));
 }
@@ -163,7 +164,7 @@ TiledCall::DeviceNumbers TiledCall::write_numbers(const ItemRun& run, Workspace&
     numbers.key_lengths = add(run.key_lengths);
     numbers.rows = std::accumulate(run.query_lengths.begin(), run.query_lengths.end(), std::int64_t{0});
   }
-  if (call_.packed && run.places > 1) {
+  if (run.in_a_row && run.places > 1) {
     numbers.query_starts = add(run.query_starts);
     numbers.key_starts = add(run.key_starts);
   }
