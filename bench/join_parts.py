@@ -3,7 +3,8 @@
 """Joins the files that parts of one comparison wrote (bench/peers/attention.py --part, bench/peers/decode.py --part), each
 measured on a GPU of its own, into one, with its rows in the order of the cases.
 
-usage: bench/join_parts.py OUT.json PART.json...
+usage: bench/join_parts.py [--renew] OUT.json PART.json...
+--renew: files may be of several commits. Rows of later files stand in place of those that earlier ones have, each with its commit.
 """
 
 import json
@@ -13,36 +14,46 @@ from pathlib import Path
 DIFFERS = ("rows", "clocks")  # of the clocks one is that of a GPU at rest
 
 
-def head_of(data):
-    return {key: value for key, value in data.items() if key not in DIFFERS}
+def check_heads(parts, differs):
+    first, data = next(iter(parts.items()))
+    for name, part in parts.items():
+        for key in sorted((data.keys() | part.keys()) - set(differs)):
+            if data.get(key) != part.get(key):
+                raise ValueError(f"{first} was measured with {key} {data.get(key)}, {name} with {part.get(key)}")
 
 
 def joined(parts):
     """One comparison of several, by file name; a ValueError says what does not belong together."""
-    (first, data), *others = parts.items()
-    rows = list(data["rows"])
-    for name, other in others:
-        for key in sorted(head_of(data).keys() | head_of(other).keys()):
-            if data.get(key) != other.get(key):
-                raise ValueError(f"{first} was measured with {key} {data.get(key)}, {name} with {other.get(key)}")
-        rows += other["rows"]
-    seen = set()
-    for row in rows:
-        if row["place"] in seen:
+    check_heads(parts, DIFFERS)
+    rows = {}
+    for row in (row for part in parts.values() for row in part["rows"]):
+        if row["place"] in rows:
             raise ValueError(f"{row['id']} is there twice")
-        seen.add(row["place"])
-    return {**data, "rows": sorted(rows, key=lambda row: row["place"])}
+        rows[row["place"]] = row
+    return {**next(iter(parts.values())), "rows": [rows[place] for place in sorted(rows)]}
+
+
+def renewed(parts):
+    """The same of several commits: the last row of a case stands."""
+    check_heads(parts, (*DIFFERS, "commit"))
+    rows = {row["place"]: {"commit": part["commit"], **row} for part in parts.values() for row in part["rows"]}
+    commits = dict.fromkeys(row["commit"] for row in rows.values())
+    return {**next(iter(parts.values())), "commit": ", ".join(commits), "rows": [rows[place] for place in sorted(rows)]}
 
 
 def main():
-    if len(sys.argv) < 3:
+    arguments, join = sys.argv[1:], joined
+    if "--renew" in arguments:
+        arguments.remove("--renew")
+        join = renewed
+    if len(arguments) < 2:
         sys.exit(__doc__.split("\n\n")[-1].strip())
-    parts = {name: json.loads(Path(name).read_text(encoding="utf-8")) for name in sys.argv[2:]}
+    parts = {name: json.loads(Path(name).read_text(encoding="utf-8")) for name in arguments[1:]}
     try:
-        data = joined(parts)
+        data = join(parts)
     except ValueError as reason:
         sys.exit(f"join_parts: {reason}")
-    Path(sys.argv[1]).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    Path(arguments[0]).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     print(f"{len(data['rows'])} rows of {len(parts)} files")
 
 

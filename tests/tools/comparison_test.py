@@ -92,6 +92,14 @@ class Joining(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "r1 is there twice"):
             join_parts.joined({"a": self.part(1), "b": self.part(1)})
 
+    def test_later_rows_stand_in_place_of_earlier_ones_and_say_their_commit(self):
+        whole = join_parts.renewed({"a": self.part(0, 1, 2), "b": self.part(1, commit="d")})
+        self.assertEqual([(one["place"], one["commit"]) for one in whole["rows"]], [(0, "c"), (1, "d"), (2, "c")])
+        self.assertEqual(whole["commit"], "c, d")
+        self.assertEqual(join_parts.renewed({"whole": whole, "e": self.part(0, 2, commit="d")})["commit"], "d")
+        with self.assertRaisesRegex(ValueError, "a was measured with driver 1, b with 2"):
+            join_parts.renewed({"a": self.part(1, driver=1), "b": self.part(1, driver=2)})
+
 
 class Tables(unittest.TestCase):
     def test_targets_are_counted_by_dtype_and_misses_named(self):
