@@ -119,7 +119,8 @@ int main(int argc, char** argv) {
   double load = 0;
   getloadavg(&load, 1);
   nlohmann::json rows = nlohmann::json::array();
-  for (const char* text : {"causal", "window(512)", "longformer(512,512)", "bigbird(64,3,2,3,1)", "dilated(512,2)"})
+  for (const char* text : {"causal", "window(512)", "longformer(512,512)", "bigbird(64,3,2,3,1)", "dilated(512,2)",
+                           "natten(128,128,13,13)", "causal & (window(64) | strided(64))"})
     rows.push_back(time_planning(text, stof::parse(text), 16384));
   for (const char* text : {"causal & window(4096,0)", "causal & window(4096)"})
     rows.push_back(time_planning(text, stof::parse(text), 131072));

@@ -94,8 +94,8 @@ TEST_P(Sums, OfRowsWithoutKeys) {
   for (const std::int64_t keys : {90, 200}) EXPECT_EQ(run_every_sum(Problem(of(1, 90, keys), 3), mask), 1);
 }
 
-// A NaN in a value of either result, and a score that is one, reach the rows that see them, and a score no others. Tiles
-// multiply the values that a row does not see by 0, which leaves a NaN what it is (docs/kernels/ragged.md).
+// A NaN in a value of either result, and a score that is one, reach the rows that see them, and a score no others.
+// Tiles multiply the values that a row does not see by 0, which leaves a NaN what it is (docs/kernels/ragged.md).
 TEST_P(Sums, KeepNaN) {
   const Mask mask = parse("window(2) | strided(16)");
   ProblemShape what = of(1, 64, 64);
