@@ -56,7 +56,7 @@ void fill_row(const bound::Node& node, std::int64_t p, Range keys, Range known, 
 struct BoundMask::State {
   MaskExtent extent;
   std::vector<bound::Node> groups;
-  std::vector<int> leaves;  // of each group
+  std::vector<bound::Leaves> leaves;  // of each group
   // group_of[item * heads + head], where a mask that does not depend on the item has one row, on the head one column.
   std::int64_t items = 1, heads = 1;
   std::vector<int> group_of;
@@ -84,7 +84,7 @@ BoundMask::BoundMask(const Mask& mask, const MaskExtent& extent) : state_(std::m
              extent.queries, extent.keys);
       if (added) {
         state_->groups.push_back(bound::bind(mask, place));
-        state_->leaves.push_back(bound::number_leaves(state_->groups.back(), 0));
+        state_->leaves.push_back(bound::number_leaves(state_->groups.back()));
       }
       state_->group_of.push_back(it->second);
     }
@@ -109,8 +109,10 @@ void BoundMask::outline(int group, Range rows, std::int64_t cell_keys, Outline& 
   bound::outline(state_->group(group), grid, grid.all(), out);
 }
 
-std::optional<std::uint64_t> BoundMask::name_along_diagonal(int group, Range rows, Range keys) const {
-  if (state_->leaves[static_cast<std::size_t>(group)] > bound::kMostNumbered) return std::nullopt;
+std::optional<DiagonalName> BoundMask::name_along_diagonal(int group, Range rows, Range keys) const {
+  const bound::Leaves& leaves = state_->leaves[static_cast<std::size_t>(group)];
+  if (leaves.only_difference) return DiagonalName{};
+  if (leaves.count > bound::kMostNumbered) return std::nullopt;
   return bound::deciding_leaves(state_->group(group), state_->positions(rows), keys);
 }
 

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "src/mask/diagonal_name.h"
 #include "src/mask/expression.h"
 #include "src/mask/outline.h"
 #include "src/mask/row_bits.h"
@@ -51,12 +52,16 @@ inline constexpr std::int64_t kTileWords = 512;
 // Appends the runs of `cells`, of which there are some; as sure of each cell as classify is.
 void outline(const Node& node, const CellGrid& grid, Range cells, Outline& out);
 
-// From `first` on, in the order of the tree; returns the number behind the last.
-int number_leaves(Node& node, int first);
+struct Leaves {
+  int count = 0;
+  bool only_difference = true;  // all of them look at position - key alone
+};
+// Numbers them in the order of the tree.
+Leaves number_leaves(Node& node);
 inline constexpr int kMostNumbered = 64;
-// Of numbered leaves, the bits of those that decide a partial rectangle, when all of them look at position - key alone:
-// with the same bits, rectangles of one shape on one diagonal are alike.
-std::optional<std::uint64_t> deciding_leaves(const Node& node, Range positions, Range keys);
+// Of numbered leaves, those that decide a partial rectangle, when all of them look at position - key alone, but for one
+// that looks at a place in a grid, too.
+std::optional<DiagonalName> deciding_leaves(const Node& node, Range positions, Range keys);
 
 // Where a mask is evaluated.
 struct Place {

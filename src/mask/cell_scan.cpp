@@ -27,7 +27,9 @@ CellScan::CellScan(const BoundMask& mask, std::int64_t cell_keys)
       cells_(ceil_div(mask.extent().keys, cell_keys)) {}
 
 std::size_t CellScan::DiagonalHash::operator()(const Diagonal& diagonal) const {
-  return splitmix64(static_cast<std::uint64_t>(diagonal.difference) ^ splitmix64(diagonal.name));
+  const auto place = static_cast<std::uint64_t>(diagonal.name.place);
+  return splitmix64(static_cast<std::uint64_t>(diagonal.difference) ^
+                    splitmix64(diagonal.name.leaves ^ splitmix64(place)));
 }
 
 void CellScan::scan(int group, Range rows) {
@@ -85,7 +87,7 @@ void CellScan::settle(Range cells) {
 const CellScan::Pattern* CellScan::pattern_of(std::int64_t cell) {
   const Range keys = {cell * cell_keys_, (cell + 1) * cell_keys_};
   if (rows_.size() != band_rows_ || keys.end > mask_.extent().keys) return nullptr;
-  const std::optional<std::uint64_t> name = mask_.name_along_diagonal(group_, rows_, keys);
+  const std::optional<DiagonalName> name = mask_.name_along_diagonal(group_, rows_, keys);
   if (!name) return nullptr;
   const Diagonal diagonal{keys.begin - rows_.begin, *name};
   if (const auto known = patterns_.find(diagonal); known != patterns_.end()) return &known->second;

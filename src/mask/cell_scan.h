@@ -45,7 +45,7 @@ class CellScan {
   // What decides the bits of whole cells of a mask that looks, there, at position - key alone.
   struct Diagonal {
     std::int64_t difference;  // first key - first row
-    std::uint64_t name;       // BoundMask::name_along_diagonal
+    DiagonalName name;
     friend bool operator==(const Diagonal&, const Diagonal&) = default;
   };
   struct DiagonalHash {

@@ -7,26 +7,7 @@
 namespace stof::bound {
 namespace {
 
-using Leaves = std::optional<std::uint64_t>;
-
-template <class Leaf>
-int number_in(Leaf&, int first) {
-  return first;
-}
-
-int number_all(std::vector<Node>& nodes, int first) {
-  for (Node& node : nodes) first = number_leaves(node, first);
-  return first;
-}
-
-int number_in(And& both, int first) { return number_all(both.nodes, first); }
-
-int number_in(Or& either, int first) { return number_all(either.nodes, first); }
-
-int number_in(Not& inverse, int first) { return number_leaves(*inverse.node, first); }
-
-template <class Term>
-constexpr bool kIsLeaf = !std::same_as<Term, And> && !std::same_as<Term, Or> && !std::same_as<Term, Not>;
+using Name = std::optional<DiagonalName>;
 
 template <class Leaf>
 bool only_difference(const Leaf&) {
@@ -41,49 +22,76 @@ bool only_difference(const term::Comb&) { return true; }
 bool only_difference(const Where& leaf) { return leaf.only_difference(); }
 
 // Full masks leave a conjunction as it is, empty ones a disjunction; the partial ones decide.
-Leaves leaves_of(const std::vector<Node>& nodes, BlockKind neutral, Range positions, Range keys) {
-  std::uint64_t all = 0;
+Name name_of(const std::vector<Node>& nodes, BlockKind neutral, Range positions, Range keys) {
+  DiagonalName all;
   for (const Node& node : nodes) {
     const BlockKind kind = classify(node, positions, keys);
     if (kind == neutral) continue;
     if (kind != BlockKind::partial) return std::nullopt;
-    const Leaves leaves = deciding_leaves(node, positions, keys);
-    if (!leaves) return std::nullopt;
-    all |= *leaves;
+    const Name name = deciding_leaves(node, positions, keys);
+    if (!name || (all.place != 0 && name->place != 0)) return std::nullopt;
+    all.leaves |= name->leaves;
+    all.place += name->place;
   }
   return all;
 }
 
 template <class Leaf>
-Leaves leaves_in(const Node& node, const Leaf& leaf, Range, Range) {
-  return only_difference(leaf) ? Leaves(std::uint64_t{1} << node.leaf) : std::nullopt;
+Name name_in(const Node& node, const Leaf& leaf, Range, Range) {
+  if (!only_difference(leaf)) return std::nullopt;
+  return DiagonalName{.leaves = std::uint64_t{1} << node.leaf};
 }
 
-Leaves leaves_in(const Node&, const And& both, Range positions, Range keys) {
-  return leaves_of(both.nodes, BlockKind::full, positions, keys);
+Name name_in(const Node& node, const term::Natten& leaf, Range positions, Range) {
+  const std::optional<std::int64_t> place = leaf.place_of(positions);
+  if (!place) return std::nullopt;
+  return DiagonalName{.leaves = std::uint64_t{1} << node.leaf, .place = *place};
 }
 
-Leaves leaves_in(const Node&, const Or& either, Range positions, Range keys) {
-  return leaves_of(either.nodes, BlockKind::empty, positions, keys);
+Name name_in(const Node&, const And& both, Range positions, Range keys) {
+  return name_of(both.nodes, BlockKind::full, positions, keys);
 }
 
-Leaves leaves_in(const Node&, const Not& inverse, Range positions, Range keys) {
+Name name_in(const Node&, const Or& either, Range positions, Range keys) {
+  return name_of(either.nodes, BlockKind::empty, positions, keys);
+}
+
+Name name_in(const Node&, const Not& inverse, Range positions, Range keys) {
   return deciding_leaves(*inverse.node, positions, keys);
+}
+
+void number_in(Node& node, Leaves& before);
+
+template <class Leaf>
+void number_term(Node& node, Leaf& leaf, Leaves& before) {
+  node.leaf = before.count++;
+  before.only_difference = before.only_difference && only_difference(leaf);
+}
+
+void number_term(Node&, And& both, Leaves& before) {
+  for (Node& node : both.nodes) number_in(node, before);
+}
+
+void number_term(Node&, Or& either, Leaves& before) {
+  for (Node& node : either.nodes) number_in(node, before);
+}
+
+void number_term(Node&, Not& inverse, Leaves& before) { number_in(*inverse.node, before); }
+
+void number_in(Node& node, Leaves& before) {
+  std::visit([&](auto& term) { number_term(node, term, before); }, node.term);
 }
 
 }  // namespace
 
-int number_leaves(Node& node, int first) {
-  return std::visit(
-      [&]<class Kind>(Kind& term) {
-        if constexpr (kIsLeaf<Kind>) node.leaf = first++;
-        return number_in(term, first);
-      },
-      node.term);
+Leaves number_leaves(Node& node) {
+  Leaves leaves;
+  number_in(node, leaves);
+  return leaves;
 }
 
-std::optional<std::uint64_t> deciding_leaves(const Node& node, Range positions, Range keys) {
-  return std::visit([&](const auto& term) { return leaves_in(node, term, positions, keys); }, node.term);
+std::optional<DiagonalName> deciding_leaves(const Node& node, Range positions, Range keys) {
+  return std::visit([&](const auto& term) { return name_in(node, term, positions, keys); }, node.term);
 }
 
 }  // namespace stof::bound

@@ -62,31 +62,5 @@ TEST(Properties, TextParsesBackToAnEqualMask) {
   }
 }
 
-TEST(Properties, RectanglesOfOneNameOnADiagonalAreAlike) {
-  int found = 0;
-  for (unsigned seed = 0; seed < 2000; ++seed) {
-    const MaskExtent extent{.queries = 50, .keys = 60, .batch = 1, .heads = 2};
-    RandomMask random(seed, extent, true);
-    const Mask expression = random.expression(2);
-    const BoundMask mask(expression, extent);
-    for (int n = 0; n < 50; ++n) {
-      const int group = static_cast<int>(random.below(mask.groups()));
-      const std::int64_t row = random.below(30), key = random.below(30), moved = 1 + random.below(15);
-      const Range rows = {row, row + 5}, keys = {key, key + 15}, later_rows = {row + moved, row + moved + 5},
-                  later_keys = {key + moved, key + moved + 15};
-      if (mask.classify(group, rows, keys) != BlockKind::partial) continue;
-      if (mask.classify(group, later_rows, later_keys) != BlockKind::partial) continue;
-      const std::optional<std::uint64_t> name = mask.name_along_diagonal(group, rows, keys);
-      if (!name || mask.name_along_diagonal(group, later_rows, later_keys) != name) continue;
-      ++found;
-      std::array<std::uint64_t, 5> bits{}, later{};
-      mask.tile_bits(group, rows, keys, bits);
-      mask.tile_bits(group, later_rows, later_keys, later);
-      ASSERT_EQ(bits, later) << expression.text() << " row " << row << " key " << key << " moved " << moved;
-    }
-  }
-  EXPECT_GT(found, 2000);
-}
-
 }  // namespace
 }  // namespace stof

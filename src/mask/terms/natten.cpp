@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace stof::term {
 namespace {
@@ -52,6 +53,16 @@ void Natten::fill(std::int64_t p, RowBits row) const {
   const Range rows = intersect(rows_of(p / width), covered), columns = columns_of(p % width);
   for (std::int64_t y = rows.begin; y < rows.end; ++y)
     row.allow(Range{y * width + columns.begin, y * width + columns.end});
+}
+
+std::optional<std::int64_t> Natten::place_of(Range positions) const {
+  constexpr std::int64_t kLeastAlike = 4;
+  const std::int64_t columns = width / std::gcd(width, positions.size());  // that ranges as long begin in
+  if (height * width < kLeastAlike * columns * positions.size()) return std::nullopt;
+  const std::int64_t first = positions.begin / width - kernel_height / 2,
+                     last = (positions.end - 1) / width - kernel_height / 2;
+  const bool shifted = first < 0 || last > height - kernel_height;
+  return shifted ? 1 + width + positions.begin : 1 + positions.begin % width;
 }
 
 }  // namespace stof::term

@@ -3,6 +3,7 @@
 // at the borders, so that every query has as many keys.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "src/mask/array_names.h"
@@ -18,6 +19,9 @@ struct Natten {
   bool allows(std::int64_t p, std::int64_t key) const;
   BlockKind classify(Range positions, Range keys) const;
   void fill(std::int64_t p, RowBits row) const;
+  // What the bits of these positions depend on besides position - key, never 0: their column, and where the border
+  // shifts a window, all of them. Nothing where too few others would have the same.
+  std::optional<std::int64_t> place_of(Range positions) const;
   std::string print(ArrayNames) const;
   static constexpr MaskTraits traits() { return kLength; }
 

@@ -19,8 +19,12 @@ class BandArranger {
   }
 
   std::optional<ArrangedBand> run() {
-    for (std::int64_t row = 0; row < layout_.groups * layout_.row_blocks; ++row)
-      if (!add_row_block(RowBlockBits(layout_, row))) return std::nullopt;
+    std::span<const BlockEntry> before;
+    for (std::int64_t row = 0; row < layout_.groups * layout_.row_blocks; ++row) {
+      const RowBlockBits bits(layout_, row);
+      if (!repeat(before, bits.entries()) && !add_row_block(bits)) return std::nullopt;
+      before = bits.entries();
+    }
     out_.words = pool_.take();
     return std::move(out_);
   }
@@ -36,6 +40,23 @@ class BandArranger {
       keys.end = std::max<std::int64_t>(keys.end, entry.key_start + 64 - std::countl_zero(any));
     }
     return keys;
+  }
+
+  // Whether the row block has the same entries as the one before it, whole ones, some keys further on.
+  bool repeat(std::span<const BlockEntry> before, std::span<const BlockEntry> entries) {
+    if (before.empty() || before.size() != entries.size()) return false;
+    const std::int32_t further = entries.front().key_start - before.front().key_start;
+    const auto alike = [&](const BlockEntry& one, const BlockEntry& other) {
+      return other.key_start - one.key_start == further && other.bitmap == one.bitmap && other.parts == one.parts;
+    };
+    if (further % 8 != 0 || entries.back().key_start + 64 > layout_.extent.keys ||
+        before.back().key_start + 64 > layout_.extent.keys ||
+        !std::equal(before.begin(), before.end(), entries.begin(), alike))
+      return false;
+    BandRow row = out_.rows.back();
+    row.key_start += further;
+    out_.rows.push_back(row);
+    return true;
   }
 
   bool add_row_block(const RowBlockBits& bits) {
