@@ -154,7 +154,8 @@ def plan_table(data):
         bind, stats, pack = row["bind_us"], row["stats_us"], row["pack_us"]
         times = (bind["best"], stats["best"], pack["best"], stats["best"] + pack["best"], stats["median"] + pack["median"])
         wanted = PLAN_WANTED.get(row["mask"])
-        cells = [f"`{row['mask']}`", f"{row['length']:,}", *(f"{us:,.0f}" for us in times), f"{wanted:,}" if wanted else ""]
+        mask = row["mask"].replace("|", "\\|")
+        cells = [f"`{mask}`", f"{row['length']:,}", *(f"{us:,.0f}" for us in times), f"{wanted:,}" if wanted else ""]
         if whole:
             times = (row["choice_us"]["best"], row["whole_us"]["best"], row["whole_us"]["median"])
             cells += [f"{row['considered']:,}", *(f"{us:,.0f}" for us in times)]
