@@ -19,7 +19,8 @@ namespace {
 const Batch kBatches[] = {{"equal", BatchForm::heads_first, {150, 150}},
                           {"one", BatchForm::rows_first, {333}},
                           {"ragged", BatchForm::rows_first, {200, 0, 65, 1}},
-                          {"packed", BatchForm::packed, {140, 5, 64, 0, 30}}};
+                          {"packed", BatchForm::packed, {140, 5, 64, 0, 30}},
+                          {"alike", BatchForm::packed, {140, 140, 140}}};
 
 using DeviceDimType = std::tuple<std::string, int, DType>;
 
