@@ -157,6 +157,13 @@ TEST(ItemRuns, PackedItemsThatLieEvenlyRunAsPaddedOnes) {
   }
 }
 
+TEST(ItemRuns, NoItemsAreNoRuns) {
+  for (const bool packed : {false, true}) EXPECT_TRUE(item_runs(call_of({}, packed), {10}).empty()) << packed;
+  stof::AttentionCall call = call_of({}, true);
+  call.residues = 3;
+  EXPECT_FALSE(class_run(call, 6));
+}
+
 TEST(ItemRuns, ClassesOfEvenItemsAreOneRun) {
   std::vector<AttentionItem> items;
   for (const int row : {0, 1, 2})

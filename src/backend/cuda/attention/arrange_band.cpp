@@ -22,7 +22,7 @@ class BandArranger {
     std::span<const BlockEntry> before;
     for (std::int64_t row = 0; row < layout_.groups * layout_.row_blocks; ++row) {
       const RowBlockBits bits(layout_, row);
-      if (!repeat(before, bits.entries()) && !add_row_block(bits)) return std::nullopt;
+      if (!add_repeated(before, bits.entries()) && !add_row_block(bits)) return std::nullopt;
       before = bits.entries();
     }
     out_.words = pool_.take();
@@ -42,8 +42,9 @@ class BandArranger {
     return keys;
   }
 
-  // Whether the row block has the same entries as the one before it, whole ones, some keys further on.
-  bool repeat(std::span<const BlockEntry> before, std::span<const BlockEntry> entries) {
+  // Adds a row block whose entries are those of the one before it, whole ones, some keys further on. False: they are
+  // not.
+  bool add_repeated(std::span<const BlockEntry> before, std::span<const BlockEntry> entries) {
     if (before.empty() || before.size() != entries.size()) return false;
     const std::int32_t further = entries.front().key_start - before.front().key_start;
     const auto alike = [&](const BlockEntry& one, const BlockEntry& other) {

@@ -92,7 +92,7 @@ ItemRun run_in_a_row(const stof::AttentionCall& call, std::size_t begin, const M
 
 // Items with room of their own, or packed ones that lie as if they had.
 bool spaced(const stof::AttentionCall& call, std::span<const AttentionItem> items) {
-  return !call.packed || items.size() == 1 || (items_lie_evenly(items) && items[1].out > items[0].out);
+  return !call.packed || items.size() < 2 || (items_lie_evenly(items) && items[1].out > items[0].out);
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, const MostO
 std::optional<ItemRun> class_run(const stof::AttentionCall& call, std::int64_t most) {
   const auto classes = static_cast<std::size_t>(call.residues);
   const std::size_t count = call.items.size() / classes;
-  if (classes < 2 || count * classes != call.items.size()) return std::nullopt;
+  if (classes < 2 || count == 0 || count * classes != call.items.size()) return std::nullopt;
   if (!spaced(call, call.items.first(count))) return std::nullopt;
   // The kernels write the LSE of a class at every residues-th place.
   if (call.lse != nullptr && call.lse_strides.row != call.residues) return std::nullopt;
