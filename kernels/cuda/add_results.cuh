@@ -23,14 +23,14 @@ __global__ void __launch_bounds__(AddResultsGrid::kThreads)
   };
   follow_previous_grid();
   if (row >= p.rows) return;
+  Stored* const out = static_cast<Stored*>(p.out) + at(p.out_at) + piece * V::kCount;
+  float x[V::kCount], y[V::kCount];  // asked for together with what weighs them
+  V::load(out, x);
+  V::load(static_cast<const Stored*>(p.other_out) + at(p.other_out_at) + piece * V::kCount, y);
   const float mine = p.lse[at(p.lse_at)], other = p.other_lse[at(p.other_lse_at)];
   const float most = mine != mine ? mine : other != other ? other : fmaxf(mine, other);  // fmaxf drops a NaN
   const bool any = most != kMinusInfinity;  // a row without a key in either keeps its zeros
   const float a = any ? expf(mine - most) : 1.f, b = any ? expf(other - most) : 0.f, inverse = 1.f / (a + b);
-  Stored* const out = static_cast<Stored*>(p.out) + at(p.out_at) + piece * V::kCount;
-  float x[V::kCount], y[V::kCount];
-  V::load(out, x);
-  V::load(static_cast<const Stored*>(p.other_out) + at(p.other_out_at) + piece * V::kCount, y);
 #pragma unroll
   for (int i = 0; i < V::kCount; ++i) x[i] = (x[i] * a + y[i] * b) * inverse;
   V::store(out, x);

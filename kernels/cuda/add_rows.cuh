@@ -41,25 +41,24 @@ __global__ void __launch_bounds__(kAddThreads) add_rows_kernel(const __grid_cons
   if (p.bias != nullptr)
 #pragma unroll
     for (int i = 0; i < V::kCount; ++i) bias[i] = p.bias[column + i];
-  float x[kAddRows][V::kCount];
+  const auto at = [&](int r) { return static_cast<long long>(first + r) * p.columns + column; };
+  typename V::Words x[kAddRows] = {}, y[kAddRows] = {};  // zeros, where there is no y
+#pragma unroll
+  for (int r = 0; r < kAddRows; ++r)
+    if (first + r < p.rows) {
+      x[r] = V::read(static_cast<const Stored*>(p.x) + at(r));
+      if (p.y != nullptr) y[r] = V::read(static_cast<const Stored*>(p.y) + at(r));
+    }
 #pragma unroll
   for (int r = 0; r < kAddRows; ++r) {
     if (first + r >= p.rows) continue;
-    const long long at = static_cast<long long>(first + r) * p.columns + column;
-    V::load(static_cast<const Stored*>(p.x) + at, x[r]);
+    float sum[V::kCount], more[V::kCount];
+    V::unpack(x[r], sum);
+    V::unpack(y[r], more);
 #pragma unroll
-    for (int i = 0; i < V::kCount; ++i) x[r][i] += bias[i];
-    if (p.y == nullptr) continue;
-    float y[V::kCount];
-    V::load(static_cast<const Stored*>(p.y) + at, y);
-#pragma unroll
-    for (int i = 0; i < V::kCount; ++i) x[r][i] += y[i];
-  }
-#pragma unroll
-  for (int r = 0; r < kAddRows; ++r) {
-    if (first + r >= p.rows) continue;
-    activate<Storage>(p.activation, x[r]);
-    V::store(static_cast<Stored*>(p.out) + static_cast<long long>(first + r) * p.columns + column, x[r]);
+    for (int i = 0; i < V::kCount; ++i) sum[i] = sum[i] + bias[i] + more[i];
+    activate<Storage>(p.activation, sum);
+    V::store(static_cast<Stored*>(p.out) + at(r), sum);
   }
 }
 

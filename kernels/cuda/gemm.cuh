@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
     if (warp == 0) {
       if constexpr (Traits::kShare > 1)
         cluster_wait();  // the others have made the barriers that this warp's loads count
-      if (elected()) load_operands<Traits>(shared, maps, p);
+      load_operands<Traits>(shared, maps, p);
     } else if (warp == 1) {
       if constexpr (Traits::kSplit == 1) {
         if (elected()) carry_output<Traits>(shared, maps, p);

@@ -200,6 +200,25 @@ __device__ __forceinline__ float2 moments_of(const float* values, int i, int col
                                : moments_of<kCount, false>(values, i, columns);
 }
 
+// Moments of parts of a row, put together: sums of the parts' distances from the first one's mean, which a large mean of
+// all does not cancel. No step waits for a division.
+struct JoinedMoments {
+  float first = 0.f, sum = 0.f, squares = 0.f;
+
+  // Of `size` values; a part of none changes nothing.
+  __device__ __forceinline__ void add(float size, float2 part, bool is_first) {
+    if (is_first) first = part.x;
+    const float distance = part.x - first, weight = size * distance;
+    sum += weight;
+    squares += __fmaf_rn(weight, distance, size > 0.f ? part.y : 0.f);
+  }
+  // Of `size` values in all: their mean, and the sum of squared distances from it.
+  __device__ __forceinline__ float2 of(float size) const {
+    const float shift = __fdividef(sum, size);
+    return make_float2(first + shift, fmaxf(__fmaf_rn(-sum, shift, squares), 0.f));
+  }
+};
+
 __device__ __forceinline__ void store_moments(const GemmParams& p, int row, int column, float2 moments) {
   if (row >= p.rows || column >= p.columns) return;
   const int pieces = (p.columns + kMomentColumns - 1) / kMomentColumns;

@@ -2,7 +2,7 @@
 // What the epilogue of a tile needs to know of its columns and rows, brought to shared memory while the tile is
 // multiplied: by two of the warps that do not multiply.
 #pragma once
-#include "kernels/cuda/gemm_traits.cuh"
+#include "kernels/cuda/gemm_epilogue.cuh"
 
 namespace stof::cuda {
 
@@ -19,15 +19,14 @@ __device__ __forceinline__ float2 load_piece(const float2* from) {
   return piece;
 }
 
-// What makes kCount rows of a lane have mean 0 and deviation 1, from the moments of their pieces: each piece is merged
-// into those before it (Chan's formula), which keeps what a large mean would cancel.
+// What makes kCount rows of a lane have mean 0 and deviation 1, from the moments of their pieces.
 template <int kCount, int kLanes>
 __device__ __forceinline__ void merge_rows(const float* moments, int columns, float epsilon, const RowsOfLane& which,
                                            float2* to) {
   constexpr int kAtOnce = kCount == 1 ? 12 : kCount == 2 ? 6 : kCount == 4 ? 2 : 1;
   const int pieces = (columns + kMomentColumns - 1) / kMomentColumns;
   const float2* from[kCount];
-  float mean[kCount] = {}, squares[kCount] = {}, seen = 0.f;
+  JoinedMoments joined[kCount];
 #pragma unroll
   for (int r = 0; r < kCount; ++r)
     from[r] = reinterpret_cast<const float2*>(moments) +
@@ -40,22 +39,16 @@ __device__ __forceinline__ void merge_rows(const float* moments, int columns, fl
       for (int r = 0; r < kCount; ++r) next[i][r] = load_piece(from[r] + min(piece + i, pieces - 1));
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      // A piece past the last has no values and changes nothing.
-      const float size = static_cast<float>(max(0, min(kMomentColumns, columns - (piece + i) * kMomentColumns)));
-      const float share = __fdividef(size, seen + size);
+      const auto size = static_cast<float>(max(0, min(kMomentColumns, columns - (piece + i) * kMomentColumns)));
 #pragma unroll
-      for (int r = 0; r < kCount; ++r) {
-        const float distance = next[i][r].x - mean[r];
-        squares[r] += __fmaf_rn(distance * distance, seen * share, size > 0.f ? next[i][r].y : 0.f);
-        mean[r] = __fmaf_rn(distance, share, mean[r]);
-      }
-      seen += size;
+      for (int r = 0; r < kCount; ++r) joined[r].add(size, next[i][r], piece + i == 0);
     }
   }
 #pragma unroll
   for (int r = 0; r < kCount; ++r) {
-    const float factor = rsqrtf(squares[r] / static_cast<float>(columns) + epsilon);
-    to[which.lane + kLanes * r] = make_float2(-mean[r] * factor, factor);
+    const float2 row = joined[r].of(static_cast<float>(columns));
+    const float factor = rsqrtf(row.y / static_cast<float>(columns) + epsilon);
+    to[which.lane + kLanes * r] = make_float2(-row.x * factor, factor);
   }
 }
 

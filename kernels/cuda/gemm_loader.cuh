@@ -31,19 +31,24 @@ __device__ __forceinline__ void load_operands(typename Traits::Shared& shared, c
   };
   const int ahead = tiles.any() ? min(steps.count, Traits::kStages) : 0;
   const GemmTile first = tiles.tile();
-  for (int step = 0; step < ahead; ++step) load_w(static_cast<u32>(step), first, step);
-  prefetch_map(maps.x);
-  wait_for_previous_grid();
-  allow_next_grid();  // not before: grids that wait would fill the SMs from both sides and crowd those that work
-  for (int step = 0; step < ahead; ++step) load_x(static_cast<u32>(step), first, step);
+  if (elected()) {
+    for (int step = 0; step < ahead; ++step) load_w(static_cast<u32>(step), first, step);
+    prefetch_map(maps.x);
+    wait_for_previous_grid();
+    allow_next_grid();  // not before: grids that wait would fill the SMs from both sides and crowd those that work
+    for (int step = 0; step < ahead; ++step) load_x(static_cast<u32>(step), first, step);
+  }
+  __syncwarp();
   RingPlace<Traits::kStages> ring;
   ring.advance(static_cast<u32>(ahead));
   for (int begin = ahead; tiles.any(); tiles.advance(), begin = 0) {
     const GemmTile tile = tiles.tile();
     for (int step = begin; step < steps.count; ++step, ring.advance()) {
       barrier_wait(shared_address(&shared.empty[ring.stage]), ring.parity ^ 1);
-      load_w(ring.stage, tile, step);
-      load_x(ring.stage, tile, step);
+      if (elected()) {
+        load_w(ring.stage, tile, step);
+        load_x(ring.stage, tile, step);
+      }
     }
   }
 }

@@ -103,18 +103,14 @@ struct GemmShare {
     }
     named_barrier<1, 128 * Traits::kWarpgroups>();
     if (warp % kParts != 0 || lane >= 16) return;
-    float mean = 0.f, squares = 0.f, seen = 0.f;
+    JoinedMoments joined;
 #pragma unroll
     for (int other = 0; other < kParts; ++other) {
-      const float size = static_cast<float>(min(kOwnColumns, p.columns - begin - other * kOwnColumns));
-      if (size <= 0.f) break;
-      const float2 next = shared.pieces[warp + other][lane];
-      const float share = __fdividef(size, seen + size), distance = next.x - mean;
-      squares += __fmaf_rn(distance * distance, seen * share, next.y);
-      mean = __fmaf_rn(distance, share, mean);
-      seen += size;
+      const int size = max(0, min(kOwnColumns, p.columns - begin - other * kOwnColumns));
+      joined.add(static_cast<float>(size), shared.pieces[warp + other][lane], other == 0);
     }
-    store_moments(p, tile.row + rank * Traits::kOwnRows + 16 * group() + lane, begin, make_float2(mean, squares));
+    store_moments(p, tile.row + rank * Traits::kOwnRows + 16 * group() + lane, begin,
+                  joined.of(static_cast<float>(min(kMomentColumns, p.columns - begin))));
   }
 };
 

@@ -35,12 +35,10 @@ struct RowNorm {
     }
   }
 
-  // As they are stored: whoever unpacks them waits for them.
   __device__ __forceinline__ void load(int row, uint4 (&words)[kVectors]) const {
     const auto* from = static_cast<const unsigned short*>(p.sources[0].base) + static_cast<long long>(row) * p.columns;
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v)
-      words[v] = has(v) ? *reinterpret_cast<const uint4*>(from + column(v)) : uint4{0, 0, 0, 0};
+    for (int v = 0; v < kVectors; ++v) words[v] = has(v) ? Vector<Storage>::read(from + column(v)) : uint4{0, 0, 0, 0};
   }
 
   // The sums are in the order of sum_norm_kernel, and both say how they round: the same bits.
@@ -48,10 +46,7 @@ struct RowNorm {
     float x[kVectors][kCount], total = 0.f, squares = 0.f;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      Storage::load_pair(words[v].x, x[v][0], x[v][1]);
-      Storage::load_pair(words[v].y, x[v][2], x[v][3]);
-      Storage::load_pair(words[v].z, x[v][4], x[v][5]);
-      Storage::load_pair(words[v].w, x[v][6], x[v][7]);
+      Vector<Storage>::unpack(words[v], x[v]);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) total += x[v][i];
     }

@@ -59,13 +59,19 @@ struct StoredBfloat {
 template <class Storage>
 struct Vector {
   static constexpr int kCount = 8;
-  static __device__ __forceinline__ void load(const unsigned short* from, float (&x)[kCount]) {
-    const uint4 words = *reinterpret_cast<const uint4*>(from);
+  using Words = uint4;  // as they are stored: whoever unpacks them waits for them
+  // One load, which the compiler would take apart, and put where each of its words is used. Past L1: rows are read
+  // once.
+  static __device__ __forceinline__ Words read(const unsigned short* from) {
+    return __ldcg(reinterpret_cast<const Words*>(from));
+  }
+  static __device__ __forceinline__ void unpack(const Words& words, float (&x)[kCount]) {
     Storage::load_pair(words.x, x[0], x[1]);
     Storage::load_pair(words.y, x[2], x[3]);
     Storage::load_pair(words.z, x[4], x[5]);
     Storage::load_pair(words.w, x[6], x[7]);
   }
+  static __device__ __forceinline__ void load(const unsigned short* from, float (&x)[kCount]) { unpack(read(from), x); }
   static __device__ __forceinline__ void store(unsigned short* to, const float (&x)[kCount]) {
     *reinterpret_cast<uint4*>(to) = {Storage::store_pair(x[0], x[1]), Storage::store_pair(x[2], x[3]),
                                      Storage::store_pair(x[4], x[5]), Storage::store_pair(x[6], x[7])};
@@ -74,10 +80,14 @@ struct Vector {
 template <>
 struct Vector<Single> {
   static constexpr int kCount = 4;
-  static __device__ __forceinline__ void load(const float* from, float (&x)[kCount]) {
-    const float4 words = *reinterpret_cast<const float4*>(from);
+  using Words = float4;
+  static __device__ __forceinline__ Words read(const float* from) {
+    return __ldcg(reinterpret_cast<const Words*>(from));
+  }
+  static __device__ __forceinline__ void unpack(const Words& words, float (&x)[kCount]) {
     x[0] = words.x, x[1] = words.y, x[2] = words.z, x[3] = words.w;
   }
+  static __device__ __forceinline__ void load(const float* from, float (&x)[kCount]) { unpack(read(from), x); }
   static __device__ __forceinline__ void store(float* to, const float (&x)[kCount]) {
     *reinterpret_cast<float4*>(to) = {x[0], x[1], x[2], x[3]};
   }

@@ -8,10 +8,12 @@
 
 namespace stof::cuda {
 
+__device__ __forceinline__ int index_of(const RowsView& source, int row) {
+  return source.indices ? source.indices[row] : row;
+}
 template <class Storage>
-__device__ __forceinline__ const typename Storage::Stored* row_of(const RowsView& source, int row, int columns) {
-  const long long at = source.indices ? source.indices[row] : row;
-  return static_cast<const typename Storage::Stored*>(source.base) + at * columns;
+__device__ __forceinline__ const typename Storage::Stored* values_of(const RowsView& source, int index, int columns) {
+  return static_cast<const typename Storage::Stored*>(source.base) + static_cast<long long>(index) * columns;
 }
 
 // A warp a row, which stays in registers: needs columns <= kMostColumns, a multiple of Vector::kCount, and addresses
@@ -24,22 +26,44 @@ struct RowSum {
   const SumNormParams& p;
   int row, lane;
   float x[kVectors][V::kCount];
+  float4 scale[kVectors][V::kCount / 4], shift[kVectors][V::kCount / 4];
 
   __device__ __forceinline__ int column(int vector) const { return (vector * 32 + lane) * V::kCount; }
 
-  __device__ __forceinline__ void load() {
+  // Nobody writes them: they need not wait for the kernel in front.
+  __device__ __forceinline__ void load_weights() {
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v)
+    for (int v = 0; v < kVectors; ++v) {
+      if (column(v) >= p.columns) continue;
+#pragma unroll
+      for (int i = 0; i < V::kCount; i += 4) {
+        scale[v][i / 4] = *reinterpret_cast<const float4*>(p.scale + column(v) + i);
+        shift[v][i / 4] = *reinterpret_cast<const float4*>(p.shift + column(v) + i);
+      }
+    }
+  }
+
+  // Asked for together: first what is looked up to find the rows, then all of their values.
+  __device__ __forceinline__ void load() {
+    int at[kSources];
+#pragma unroll
+    for (int s = 0; s < kSources; ++s) at[s] = index_of(p.sources[s], row);
+    typename V::Words words[kSources][kVectors];
+#pragma unroll
+    for (int s = 0; s < kSources; ++s) {
+      const auto* from = values_of<Storage>(p.sources[s], at[s], p.columns);
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v)
+        words[s][v] = column(v) < p.columns ? V::read(from + column(v)) : typename V::Words{};
+    }
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
 #pragma unroll
       for (int i = 0; i < V::kCount; ++i) x[v][i] = 0.f;
 #pragma unroll
-    for (int s = 0; s < kSources; ++s) {
-      const auto* from = row_of<Storage>(p.sources[s], row, p.columns);
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-        if (column(v) >= p.columns) continue;
+      for (int s = 0; s < kSources; ++s) {
         float more[V::kCount];
-        V::load(from + column(v), more);
+        V::unpack(words[s][v], more);
 #pragma unroll
         for (int i = 0; i < V::kCount; ++i) x[v][i] += more[i];
       }
@@ -79,12 +103,11 @@ struct RowSum {
       if (column(v) >= p.columns) continue;
 #pragma unroll
       for (int i = 0; i < V::kCount; i += 4) {
-        const float4 scale = *reinterpret_cast<const float4*>(p.scale + column(v) + i);
-        const float4 shift = *reinterpret_cast<const float4*>(p.shift + column(v) + i);
-        x[v][i] = __fmaf_rn(x[v][i] * factor, scale.x, shift.x);
-        x[v][i + 1] = __fmaf_rn(x[v][i + 1] * factor, scale.y, shift.y);
-        x[v][i + 2] = __fmaf_rn(x[v][i + 2] * factor, scale.z, shift.z);
-        x[v][i + 3] = __fmaf_rn(x[v][i + 3] * factor, scale.w, shift.w);
+        const float4 by = scale[v][i / 4], add = shift[v][i / 4];
+        x[v][i] = __fmaf_rn(x[v][i] * factor, by.x, add.x);
+        x[v][i + 1] = __fmaf_rn(x[v][i + 1] * factor, by.y, add.y);
+        x[v][i + 2] = __fmaf_rn(x[v][i + 2] * factor, by.z, add.z);
+        x[v][i + 3] = __fmaf_rn(x[v][i + 3] * factor, by.w, add.w);
       }
     }
   }
@@ -102,9 +125,10 @@ template <class Storage, int kSources>
 __global__ void __launch_bounds__(32 * SumNormGrid::kWarps) sum_norm_kernel(const __grid_constant__ SumNormParams p) {
   using Row = RowSum<Storage, kSources>;
   const int row = static_cast<int>(blockIdx.x) * SumNormGrid::kWarps + static_cast<int>(threadIdx.x) / 32;
+  Row work{p, row, static_cast<int>(threadIdx.x) % 32};
+  if (p.scale != nullptr) work.load_weights();
   follow_previous_grid();
   if (row >= p.rows) return;
-  Row work{p, row, static_cast<int>(threadIdx.x) % 32};
   work.load();
   if (p.scale != nullptr) work.normalise();
   work.store();
@@ -120,7 +144,8 @@ struct WideRow {
   __device__ __forceinline__ float at(int column) const {
     float x = 0.f;
 #pragma unroll 1
-    for (int s = 0; s < p.count; ++s) x += Storage::load(row_of<Storage>(p.sources[s], row, p.columns)[column]);
+    for (int s = 0; s < p.count; ++s)
+      x += Storage::load(values_of<Storage>(p.sources[s], index_of(p.sources[s], row), p.columns)[column]);
     return x;
   }
   template <class Term>

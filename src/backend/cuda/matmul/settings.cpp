@@ -20,9 +20,10 @@ struct Tile {
 };
 // Widths between the powers of two make one wave of tiles over all SMs where those leave some idle: 512 rows of 2304
 // columns are 128 tiles of 128x72. What each gains: docs/kernels/gemm.md.
-constexpr std::array<Tile, 19> kTiles{{{64, 48, 7, 1, 1, 1, 1, 1},
+constexpr std::array<Tile, 20> kTiles{{{64, 48, 7, 1, 1, 1, 1, 1},
                                        {64, 64, 6, 1, 1, 1, 1, 1},
                                        {64, 64, 4, 1, 1, 2, 4, 1},
+                                       {64, 64, 6, 1, 1, 4, 4, 1},
                                        {64, 96, 8, 1, 1, 1, 1, 2},
                                        {64, 96, 8, 1, 1, 4, 4, 1},
                                        {64, 128, 8, 1, 1, 1, 1, 1},
