@@ -55,12 +55,19 @@ struct GemmConsumer {
     GemmTiles<Traits> tiles(p);
     const GemmSteps steps = steps_of<Traits>(p, tiles.rank);
     if constexpr (Traits::kCluster > 1) cluster_wait();  // the others have made their barriers
-    tiles.advance(team);
-    ring.advance(static_cast<u32>(team * steps.count));
-    for (int turn = 0; tiles.any(); tiles.advance(Traits::kTeams), ++turn) {
-      multiply(steps.count, turn, tiles.left() * steps.count);
-      ring.advance(static_cast<u32>((Traits::kTeams - 1) * steps.count));
-      write(tiles.tile(), turn, tiles.rank);
+    if constexpr (Traits::kSplit > 1) {
+      const GemmShare<Traits> share{shared, p, tiles.tile(), tiles.rank, part * 4 + warp, lane};
+      const auto residual = share.read_residual();
+      multiply(steps.count, 0, 0);
+      share.write(sums[0], residual);
+    } else {
+      tiles.advance(team);
+      ring.advance(static_cast<u32>(team * steps.count));
+      for (int turn = 0; tiles.any(); tiles.advance(Traits::kTeams), ++turn) {
+        multiply(steps.count, turn, tiles.left() * steps.count);
+        ring.advance(static_cast<u32>((Traits::kTeams - 1) * steps.count));
+        write(tiles.tile(), turn);
+      }
     }
   }
 
@@ -115,16 +122,11 @@ struct GemmConsumer {
     }
   }
 
-  __device__ __forceinline__ void write(const GemmTile& tile, int turn, int rank) {
+  __device__ __forceinline__ void write(const GemmTile& tile, int turn) {
     const int order = turn * Traits::kTeams + team, slot = order % Traits::kSlots;
-    if constexpr (Traits::kSplit > 1) {
-      GemmShare<Traits>{shared, p, tile, rank, part * 4 + warp, lane}.write(sums[0]);
-    } else {
-      if constexpr (Traits::kHasFacts)
-        barrier_wait(shared_address(&shared.facts_full[slot]), order / Traits::kSlots & 1);
-      write_boxes(tile, shared.facts[slot], turn);
-      if constexpr (Traits::kHasFacts) barrier_arrive(shared_address(&shared.facts_empty[slot]));
-    }
+    if constexpr (Traits::kHasFacts) barrier_wait(shared_address(&shared.facts_full[slot]), order / Traits::kSlots & 1);
+    write_boxes(tile, shared.facts[slot], turn);
+    if constexpr (Traits::kHasFacts) barrier_arrive(shared_address(&shared.facts_empty[slot]));
   }
 
   template <int kBox = 0>

@@ -200,8 +200,8 @@ __device__ __forceinline__ float2 moments_of(const float* values, int i, int col
                                : moments_of<kCount, false>(values, i, columns);
 }
 
-// Moments of parts of a row, put together: sums of the parts' distances from the first one's mean, which a large mean of
-// all does not cancel. No step waits for a division.
+// Moments of parts of a row, put together: sums of the parts' distances from the first one's mean, which a large mean
+// of all does not cancel. No step waits for a division.
 struct JoinedMoments {
   float first = 0.f, sum = 0.f, squares = 0.f;
 

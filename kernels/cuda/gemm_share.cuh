@@ -15,9 +15,12 @@ struct GemmShare {
   static constexpr bool kEven =
       kSharers * kOwnBlocks == kColumnBlocks;  // otherwise the last ones have less, or nothing
   static_assert(Traits::kSplit == 1 || !Traits::kEpilogue.moments || (kEven && kOwnColumns <= kMomentColumns));
+  struct Residual {
+    u32 rows[kOwnBlocks][2];  // pairs of columns, of a thread's two rows
+  };
   typename Traits::Shared& shared;
   const GemmParams& p;
-  const GemmTile& tile;
+  GemmTile tile;
   int rank, warp, lane;  // warp: of the team
 
   __device__ __forceinline__ int group() const { return warp / kSharers; }
@@ -32,10 +35,8 @@ struct GemmShare {
     return static_cast<long long>(row() + 8 * i) * p.columns + tile.column + column(block);
   }
 
-  __device__ __forceinline__ void write(const float (&sums)[Traits::kColumns / 2]) const {
+  __device__ __forceinline__ void write(const float (&sums)[Traits::kColumns / 2], const Residual& residual) const {
     send_sums(sums);
-    u32 residual[kOwnBlocks][2] = {};
-    if constexpr (Traits::kEpilogue.residual) read_residual(residual);
     if constexpr (Traits::kHasFacts) barrier_wait(shared_address(&shared.facts_full[0]), 0);
     const RowPair rows = rows_of<Traits>(p, tile, shared.facts[0], 16 * group() + lane / 4, column(0));
     float own[4 * kOwnBlocks] = {};
@@ -44,7 +45,7 @@ struct GemmShare {
     for (int j = 0; j < kOwnBlocks; ++j) {
       if (!kEven && !has(j)) continue;
       u32 stored[2];
-      finish_block<Traits>(own + 4 * j, shared.facts[0], column(j), rows, residual[j], stored);
+      finish_block<Traits>(own + 4 * j, shared.facts[0], column(j), rows, residual.rows[j], stored);
 #pragma unroll
       for (int i = 0; i < 2; ++i)
         if (exists(i, j)) *reinterpret_cast<u32*>(static_cast<unsigned short*>(p.out) + place(i, j)) = stored[i];
@@ -81,15 +82,20 @@ struct GemmShare {
       }
   }
 
-  __device__ __forceinline__ void read_residual(u32 (&residual)[kOwnBlocks][2]) const {
-    wait_for_previous_grid();
+  // Asked for before the steps: it is there when they are done.
+  __device__ __forceinline__ Residual read_residual() const {
+    Residual residual{};
+    if constexpr (Traits::kEpilogue.residual) {
+      wait_for_previous_grid();
 #pragma unroll
-    for (int j = 0; j < kOwnBlocks; ++j)
+      for (int j = 0; j < kOwnBlocks; ++j)
 #pragma unroll
-      for (int i = 0; i < 2; ++i)
-        if (exists(i, j))
-          residual[j][i] =
-              __ldcg(reinterpret_cast<const u32*>(static_cast<const unsigned short*>(p.residual) + place(i, j)));
+        for (int i = 0; i < 2; ++i)
+          if (exists(i, j))
+            residual.rows[j][i] =
+                __ldcg(reinterpret_cast<const u32*>(static_cast<const unsigned short*>(p.residual) + place(i, j)));
+    }
+    return residual;
   }
 
   // Warps that share a piece put their moments together, equal numbers of columns each but at the matrix' edge.
