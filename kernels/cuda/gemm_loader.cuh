@@ -1,18 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two of the four warps of the GEMM kernel that do not multiply: one loads x and the weight, one brings the residual
-// and takes the output away. Each by one lane.
+// and takes the output away.
 #pragma once
 #include "kernels/cuda/gemm_traits.cuh"
 
 namespace stof::cuda {
 
-// The weight does not depend on the kernel in front: what the ring holds of it is loaded before the wait.
+// Of one warp, which is whole in its loops: so their addresses are uniform and cost no vector registers.
 template <class Traits>
-__device__ __forceinline__ void load_operands(typename Traits::Shared& shared, const GemmMaps& maps,
-                                              const GemmParams& p) {
-  GemmTiles<Traits> tiles(p);
-  const GemmSteps steps = steps_of<Traits>(p, tiles.rank);
-  const auto load_w = [&](u32 stage, const GemmTile& tile, int step) {
+struct GemmLoader {
+  typename Traits::Shared& shared;
+  const GemmMaps& maps;
+  const GemmParams& p;
+  GemmTiles<Traits> tiles;
+  GemmSteps steps;
+  GemmTile first;
+  int ahead;  // steps that the ring holds before a multiplying warp has let go of one
+
+  __device__ __forceinline__ GemmLoader(typename Traits::Shared& memory, const GemmMaps& matrices,
+                                        const GemmParams& params)
+      : shared(memory), maps(matrices), p(params), tiles(params), steps(steps_of<Traits>(params, tiles.rank)) {
+    first = tiles.tile();
+    ahead = tiles.any() ? min(steps.count, Traits::kStages) : 0;
+  }
+
+  // The weight does not depend on the kernel in front: what the ring holds of it is asked for at once.
+  __device__ __forceinline__ void load_first_weights() const {
+    if (!elected()) return;
+    for (int step = 0; step < ahead; ++step) load_w(static_cast<u32>(step), first, step);
+  }
+
+  __device__ __forceinline__ void run() {
+    if (elected()) {
+      prefetch_map(maps.x);
+      wait_for_previous_grid();
+      allow_next_grid();  // not before: grids that wait would fill the SMs from both sides and crowd those that work
+      for (int step = 0; step < ahead; ++step) load_x(static_cast<u32>(step), first, step);
+    }
+    __syncwarp();
+    RingPlace<Traits::kStages> ring;
+    ring.advance(static_cast<u32>(ahead));
+    for (int begin = ahead; tiles.any(); tiles.advance(), begin = 0) {
+      const GemmTile tile = tiles.tile();
+      for (int step = begin; step < steps.count; ++step, ring.advance()) {
+        barrier_wait(shared_address(&shared.empty[ring.stage]), ring.parity ^ 1);
+        if (elected()) {
+          load_w(ring.stage, tile, step);
+          load_x(ring.stage, tile, step);
+        }
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void load_w(u32 stage, const GemmTile& tile, int step) const {
     const u32 barrier = shared_address(&shared.full[stage]), target = shared_address(shared.w[stage]);
     const int column = (steps.first + step) * kBoxColumns;
     barrier_expect(barrier, Traits::kXBytes + Traits::kWBytes);
@@ -24,34 +65,12 @@ __device__ __forceinline__ void load_operands(typename Traits::Shared& shared, c
       load_matrix_for(kAll, target + tiles.below * kOwn * kRowBytes, maps.w, column, tile.column + tiles.below * kOwn,
                       barrier);
     }
-  };
-  const auto load_x = [&](u32 stage, const GemmTile& tile, int step) {
+  }
+  __device__ __forceinline__ void load_x(u32 stage, const GemmTile& tile, int step) const {
     load_matrix(shared_address(shared.x[stage]), maps.x, (steps.first + step) * kBoxColumns, tile.row,
                 shared_address(&shared.full[stage]));
-  };
-  const int ahead = tiles.any() ? min(steps.count, Traits::kStages) : 0;
-  const GemmTile first = tiles.tile();
-  if (elected()) {
-    for (int step = 0; step < ahead; ++step) load_w(static_cast<u32>(step), first, step);
-    prefetch_map(maps.x);
-    wait_for_previous_grid();
-    allow_next_grid();  // not before: grids that wait would fill the SMs from both sides and crowd those that work
-    for (int step = 0; step < ahead; ++step) load_x(static_cast<u32>(step), first, step);
   }
-  __syncwarp();
-  RingPlace<Traits::kStages> ring;
-  ring.advance(static_cast<u32>(ahead));
-  for (int begin = ahead; tiles.any(); tiles.advance(), begin = 0) {
-    const GemmTile tile = tiles.tile();
-    for (int step = begin; step < steps.count; ++step, ring.advance()) {
-      barrier_wait(shared_address(&shared.empty[ring.stage]), ring.parity ^ 1);
-      if (elected()) {
-        load_w(ring.stage, tile, step);
-        load_x(ring.stage, tile, step);
-      }
-    }
-  }
-}
+};
 
 template <class Traits>
 __device__ __forceinline__ int out_column(const GemmTile& tile) {

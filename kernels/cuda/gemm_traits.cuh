@@ -164,12 +164,13 @@ struct GemmTile {
 // all of the section's weight, both in L2.
 template <class Traits>
 struct GemmTiles {
-  static constexpr int kSection = 16;
+  static constexpr int kSection = kGemmSection;
+  const GemmParams& p;
   int across, down;
   int rank, below;  // of the CTAs that have one tile; of those whose tiles share the weight
   int index, step, count;
 
-  __device__ __forceinline__ explicit GemmTiles(const GemmParams& p) {
+  __device__ __forceinline__ explicit GemmTiles(const GemmParams& params) : p(params) {
     const int cta = static_cast<int>(blockIdx.x);
     across = (p.columns + Traits::kColumns - 1) / Traits::kColumns;
     down = (p.rows + Traits::kRows * Traits::kShare - 1) / (Traits::kRows * Traits::kShare);
@@ -183,9 +184,12 @@ struct GemmTiles {
   __device__ __forceinline__ int left() const { return (count - 1 - index) / step; }  // behind this one
   __device__ __forceinline__ void advance(int tiles = 1) { index += tiles * step; }
   __device__ __forceinline__ GemmTile tile() const {
-    const int section = index / (down * kSection), within = index - section * (down * kSection);
-    const int width = min(kSection, across - section * kSection);
-    const int row = within / width, column = section * kSection + within - row * width;
+    const int section = across <= kSection ? 0 : index / (down * kSection), within = index - section * down * kSection;
+    const int left = across - section * kSection, width = min(kSection, left);
+    // A division of what waits for it: the first loads of the grid.
+    const u32 inverse = left > kSection ? p.section_inverse : p.last_inverse;
+    const int row = width == 1 ? within : static_cast<int>(__umulhi(static_cast<u32>(within), inverse));
+    const int column = section * kSection + within - row * width;
     return {(row * Traits::kShare + below) * Traits::kRows, column * Traits::kColumns};
   }
 };

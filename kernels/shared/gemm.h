@@ -20,8 +20,12 @@ struct GemmNarrowMaps : GemmMaps {
 // with kGemmPadding more behind the last column: a tile is read whole.
 constexpr int kMomentColumns = 64;
 constexpr int kGemmPadding = 256;
+// Tiles of a row that follow each other in the order of tiles.
+constexpr int kGemmSection = 16;
 struct GemmParams {
   int rows, columns, inner;
+  // Of the tiles of a section's row, and of the last section's: inverse_of in src/backend/cuda/matmul/gemm.h.
+  unsigned section_inverse, last_inverse;
   const float* bias;        // with a norm of x: the bias and the product of its shift with the weight
   const float* column_sum;  // of the weight, scaled by the norm of x, as it is stored
   const float* scale;       // of the norm of the residual

@@ -58,13 +58,19 @@ int cluster_of(const MatmulSetting& setting) { return setting.split * setting.sh
 
 }  // namespace
 
+unsigned inverse_of(std::int64_t width) {
+  return width == 1 ? 0 : static_cast<unsigned>(ceil_div(std::int64_t{1} << 32, width));
+}
+
 const InstanceKernel& kernel_of(const GemmLinear& linear, const MatmulSetting& setting, std::string_view entry) {
   const GemmInstance instance = instance_of(linear.problem, setting);
   return instance_kernel(linear.gpu, KernelUnit{name_of(instance), source_of(instance)}, entry);
 }
 
-GemmParams params_of(const GemmLinear& linear, const LinearCall& call) {
+GemmParams params_of(const GemmLinear& linear, const LinearCall& call, const MatmulSetting& setting) {
   const MatmulProblem& problem = linear.problem;
+  const std::int64_t across = ceil_div(problem.columns, setting.columns);
+  STOF_CHECK(ceil_div(call.rows, setting.rows) * across < std::int64_t{1} << 28);
   STOF_CHECK((!problem.x_norm || call.x_moments != nullptr) && (!problem.moments || call.moments != nullptr));
   STOF_CHECK(!problem.residual || call.residual != nullptr);
   STOF_CHECK(!problem.residual_norm || call.residual_moments != nullptr);
@@ -72,6 +78,8 @@ GemmParams params_of(const GemmLinear& linear, const LinearCall& call) {
   return {.rows = narrow<int>(call.rows, "rows"),
           .columns = narrow<int>(problem.columns, "columns"),
           .inner = narrow<int>(problem.inner, "in"),
+          .section_inverse = inverse_of(kGemmSection),
+          .last_inverse = inverse_of((across - 1) % kGemmSection + 1),
           .bias = linear.weights.exact_bias.as<float>(),
           .column_sum = linear.weights.column_sum.as<float>(),
           .scale = linear.weights.scale.as<float>(),
@@ -122,7 +130,7 @@ GemmNarrowMaps GemmLaunch::maps_of(const GemmLinear& linear, const LinearCall& c
 }
 
 void GemmLaunch::run(const GemmLinear& linear, const LinearCall& call) const {
-  GemmParams params = params_of(linear, call);
+  GemmParams params = params_of(linear, call, setting_);
   GemmNarrowMaps maps = maps_of(linear, call);
   const std::int64_t tiles =
       ceil_div(call.rows, setting_.rows * setting_.share) * ceil_div(linear.problem.columns, setting_.columns);

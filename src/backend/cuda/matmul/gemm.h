@@ -17,8 +17,12 @@ struct GemmLinear {
   float x_epsilon = 0, residual_epsilon = 0;
 };
 
+// The high word of a product with it is the quotient of a number below 2^28 by `width`, of at most kGemmSection tiles.
+// Of 1, which has none, 0.
+unsigned inverse_of(std::int64_t width);
+
 // What the kernels of both generations read besides matrices.
-GemmParams params_of(const GemmLinear& linear, const LinearCall& call);
+GemmParams params_of(const GemmLinear& linear, const LinearCall& call, const MatmulSetting& setting);
 const InstanceKernel& kernel_of(const GemmLinear& linear, const MatmulSetting& setting, std::string_view entry);
 
 class GemmLaunch {

@@ -25,7 +25,7 @@ void MmaGemmLaunch::run(const GemmLinear& linear, const LinearCall& call) const 
   refuse_unaligned("out", call.out);
   if (linear.problem.residual) refuse_unaligned("the residual", call.residual);
   MmaGemmParams params{};
-  static_cast<GemmParams&>(params) = params_of(linear, call);
+  static_cast<GemmParams&>(params) = params_of(linear, call, setting_);
   params.x = call.x;
   params.weight = linear.weights.matrix.as<void>();
   const std::int64_t down = (call.rows + setting_.rows - 1) / setting_.rows,
