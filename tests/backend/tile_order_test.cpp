@@ -14,8 +14,10 @@ TEST(TileOrder, HighWordsOfProductsAreQuotients) {
     const std::uint64_t inverse = cuda::inverse_of(static_cast<std::int64_t>(width));
     // A quotient goes wrong, where it does, beside a multiple, and first among the large ones.
     for (std::uint64_t multiple = kEnd / width * width; multiple > kEnd - 1000000; multiple -= width)
-      for (const std::uint64_t n : {multiple - 1, multiple, multiple + 1})
-        if (n < kEnd) ASSERT_EQ(n * inverse >> 32, n / width) << n << " by " << width;
+      for (const std::uint64_t n : {multiple - 1, multiple, multiple + 1}) {
+        if (n >= kEnd) continue;
+        ASSERT_EQ(n * inverse >> 32, n / width) << n << " by " << width;
+      }
     for (std::uint64_t n = 0; n < 10000; ++n) ASSERT_EQ(n * inverse >> 32, n / width) << n << " by " << width;
   }
   EXPECT_EQ(cuda::inverse_of(1), 0u);
