@@ -32,13 +32,6 @@ __device__ __forceinline__ void prepare_barriers(typename Traits::Shared& shared
   if constexpr (Traits::kSplit > 1)
     barrier_expect(shared_address(&shared.all_sums), sizeof(shared.incoming) / Traits::kSplit * (Traits::kSplit - 1));
 }
-// Behind this the CTA has its barriers; behind cluster_wait the others of its cluster have theirs.
-template <class Traits>
-__device__ __forceinline__ void meet_prepared() {
-  named_barrier<0, Traits::kThreads>();
-  if constexpr (Traits::kCluster > 1) cluster_arrive();
-}
-
 // out = activation(norm(x) w^T + bias) + norm(residual), stored in 16 bits; x [rows, inner], w [columns, inner].
 // Or, with heads of q and k turned by the positions of rows: turned(norm(x) w^T + bias).
 // A norm of x is applied to the sums: w comes scaled by it, (x - mean) w' = x w' - mean * column_sum(w').
@@ -53,36 +46,36 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   auto& shared = *reinterpret_cast<typename Traits::Shared*>(raw);
   const int group = uniform(static_cast<int>(threadIdx.x) / 128),
             warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
+  const bool loads = group == Traits::kConsumers && warp == 0;
+  GemmLoader<Traits> loader(shared, maps, p);
+  if (loads) {
+    if (elected()) prepare_loads<Traits>(shared);
+    __syncwarp();
+    if constexpr (Traits::kShare == 1) loader.load_first_weights();
+  } else if (group == Traits::kConsumers && warp == 1) {
+    if (elected()) prepare_barriers<Traits>(shared);
+  }
+  __syncthreads();
+  if constexpr (Traits::kCluster > 1) cluster_arrive();
   if (group == Traits::kConsumers) {
     if constexpr (Traits::kDealsRegisters) give_registers<Traits::kLoaderRegisters>();
     if (warp == 0) {
-      if (elected()) prepare_loads<Traits>(shared);
-      __syncwarp();
-      GemmLoader<Traits> loader(shared, maps, p);
-      if constexpr (Traits::kShare == 1) loader.load_first_weights();
-      meet_prepared<Traits>();
       if constexpr (Traits::kShare > 1) {
         cluster_wait();  // the others have made the barriers that this warp's loads count
         loader.load_first_weights();
       }
       loader.run();
-    } else {
-      if (warp == 1 && elected()) prepare_barriers<Traits>(shared);
-      __syncwarp();
-      meet_prepared<Traits>();
-      if (warp == 1) {
-        if constexpr (Traits::kSplit == 1) {
-          if (elected()) carry_output<Traits>(shared, maps, p);
-        }
-      } else if constexpr (Traits::kHasFacts) {
-        make_facts<Traits>(shared, p, warp - 2);
+    } else if (warp == 1) {
+      if constexpr (Traits::kSplit == 1) {
+        if (elected()) carry_output<Traits>(shared, maps, p);
       }
+    } else if constexpr (Traits::kHasFacts) {
+      make_facts<Traits>(shared, p, warp - 2);
     }
     __syncwarp();
     if (Traits::kSplit > 1 || (Traits::kShare > 1 && warp != 0)) cluster_wait();
   } else {
     if constexpr (Traits::kDealsRegisters) take_registers<Traits::kConsumerRegisters>();
-    meet_prepared<Traits>();
     GemmConsumer<Traits>(shared, p, group).run();
   }
 }
