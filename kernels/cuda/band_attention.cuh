@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
       shared, maps, p, uniform(thread / 128), uniform(thread / 32 % 4), thread % 32, thread % 128, {}, {}, {},
       {},     {},   {}};
   const int total = p.call.shape.slices * p.row_blocks, stride = static_cast<int>(gridDim.x);
-  if (Traits::kRagged && !p.call.shape.numbers_stand) wait_for_previous_grid();  // which may have made them
+  if (Traits::kRagged && p.call.shape.numbers_made) wait_for_previous_grid();
   int index = block.find_next(static_cast<int>(blockIdx.x), total);
   if (index < total) block.read_pattern(block.next_wanted);  // beside the wait for the grid and for q and keys
   if (thread == 0 && index < total) {

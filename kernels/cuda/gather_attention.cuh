@@ -279,7 +279,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
     barrier_init(shared_address(&shared.v_full), 1);
     fence_barrier_init();
   }
-  if (Traits::kRagged && !p.call.shape.numbers_stand) wait_for_previous_grid();  // which may have made them
+  if (Traits::kRagged && p.call.shape.numbers_made) wait_for_previous_grid();
   bool more = block.find_item();
   __syncthreads();
   if (more && block.lane == 0) {

@@ -18,8 +18,7 @@ struct StreamLoader {
   __device__ __forceinline__ void run(int first, int teams) {
     int total = p.call.shape.slices * p.layout.item_count;
     int turn = 0;
-    const bool lengths_made = p.call.shape.query_lengths && !p.call.shape.numbers_stand;
-    if (Traits::kListed || lengths_made || p.layout.group_of) wait_for_previous_grid();  // which may have made them
+    if (Traits::kListed || p.call.shape.numbers_made || p.layout.group_of) wait_for_previous_grid();  // which made them
     if constexpr (Traits::kListed) total = __ldcg(p.list) * p.call.shape.heads;
     // Without a queue every other round goes backwards: after two rounds who began with the dearest has the cheapest.
     int behind = teams - 1 - first;  // teams that the round has still to come to

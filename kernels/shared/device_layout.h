@@ -54,7 +54,7 @@ struct SliceShape {
   int queries, keys;                  // rows and keys of a slice
   // Of the layout's row 0. Row i of an item has position i + keys - queries, with the item's own lengths.
   int first_position;
-  int numbers_stand;  // lengths and starts are older than the grid in front, which need not end before they are read
+  int numbers_made;          // by the grid in front, which must have ended before lengths and starts are read
   const int* query_lengths;  // [items], or null: all rows
   const int* key_lengths;    // [items], or null: all keys
   // Of a packed batch, where items follow each other along the rows of one: where each begins. Null: items are the

@@ -48,8 +48,7 @@ void load_kernels_of_calls(const Gpu& gpu) {
 // Numbers of an item run, where it has any: lengths and, in a packed batch, starts.
 struct TiledCall::DeviceNumbers {
   const int *query_lengths = nullptr, *key_lengths = nullptr, *query_starts = nullptr, *key_starts = nullptr;
-  bool made = false;                      // by the launch in front
-  bool stand = false;                     // since before that
+  bool made = false;                      // by the launch in front, which AttentionRows never are
   std::optional<std::int64_t> rows = {};  // of all items at most; nothing: not known to be less than planned
 };
 
@@ -140,8 +139,7 @@ TiledCall::DeviceNumbers TiledCall::numbers_on_device(const ItemRun& run, Worksp
     return {.query_lengths = items.lengths,
             .key_lengths = items.lengths,
             .query_starts = items.starts,
-            .key_starts = items.starts,
-            .stand = true};  // AttentionRows says so
+            .key_starts = items.starts};
   int* const to = workspace.numbers;
   place_items(*mask_.gpu, call_, to);
   DeviceNumbers numbers{.query_lengths = to, .key_lengths = to + run.places, .made = true};
@@ -184,7 +182,7 @@ SliceShape TiledCall::shape_of(const ItemRun& run, const HeadRun& heads, const D
           .queries = static_cast<int>(mask_.extent.queries),
           .keys = static_cast<int>(mask_.extent.keys),
           .first_position = mask_.first_position,
-          .numbers_stand = numbers.stand ? 1 : 0,
+          .numbers_made = numbers.made ? 1 : 0,
           .query_lengths = numbers.query_lengths,
           .key_lengths = numbers.key_lengths,
           .query_starts = numbers.query_starts,
