@@ -8,7 +8,7 @@
 
 namespace stof::cuda {
 
-// Those of the loads: by the warp that asks for them, which need not wait for the others then.
+// The barriers of the loads: by the warp that asks for them, which need not wait for the others then.
 template <class Traits>
 __device__ __forceinline__ void prepare_loads(typename Traits::Shared& shared) {
   for (int i = 0; i < Traits::kStages; ++i) barrier_init(shared_address(&shared.full[i]), 1);
@@ -32,6 +32,7 @@ __device__ __forceinline__ void prepare_barriers(typename Traits::Shared& shared
   if constexpr (Traits::kSplit > 1)
     barrier_expect(shared_address(&shared.all_sums), sizeof(shared.incoming) / Traits::kSplit * (Traits::kSplit - 1));
 }
+
 // out = activation(norm(x) w^T + bias) + norm(residual), stored in 16 bits; x [rows, inner], w [columns, inner].
 // Or, with heads of q and k turned by the positions of rows: turned(norm(x) w^T + bias).
 // A norm of x is applied to the sums: w comes scaled by it, (x - mean) w' = x w' - mean * column_sum(w').
@@ -46,9 +47,8 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   auto& shared = *reinterpret_cast<typename Traits::Shared*>(raw);
   const int group = uniform(static_cast<int>(threadIdx.x) / 128),
             warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
-  const bool loads = group == Traits::kConsumers && warp == 0;
   GemmLoader<Traits> loader(shared, maps, p);
-  if (loads) {
+  if (group == Traits::kConsumers && warp == 0) {
     if (elected()) prepare_loads<Traits>(shared);
     __syncwarp();
     if constexpr (Traits::kShare == 1) loader.load_first_weights();
