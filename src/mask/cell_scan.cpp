@@ -33,6 +33,11 @@ std::size_t CellScan::DiagonalHash::operator()(const Diagonal& diagonal) const {
 }
 
 void CellScan::scan(int group, Range rows) {
+  if (is_shifted(group, rows)) {
+    rows_ = rows;
+    shift();
+    return find_empty_rows();
+  }
   if (group != group_ || rows.size() > band_rows_) {
     patterns_.clear();
     pattern_words_.clear();
@@ -50,6 +55,40 @@ void CellScan::scan(int group, Range rows) {
       else settle(run.cells);
   }
   find_empty_rows();
+}
+
+// Whether the band is the one before, a cell further on, in all that position - key alone decides.
+bool CellScan::is_shifted(int group, Range rows) const {
+  if (group != group_ || rows.empty() || rows.size() != rows_.size() || rows.size() != band_rows_ ||
+      rows.begin != rows_.begin + cell_keys_ || cells_ == 0 || !mask_.looks_at_differences_alone(group))
+    return false;
+  // Bits that no pattern has were those of the band before alone; so are a cut-off cell's, which does not move.
+  const std::int64_t whole = mask_.extent().keys / cell_keys_;
+  return std::none_of(runs_.begin(), runs_.end(), [whole](const CellRun& run) {
+    return !run.full && run.begin < whole && run.pattern == CellRun::kNoPattern;
+  });
+}
+
+// What was cell i is cell i + 1. The first one has nobody before it, and one that the keys cut off is not like others.
+void CellScan::shift() {
+  std::swap(runs_, earlier_);
+  runs_.clear();
+  words_.clear();
+  const std::int64_t whole = mask_.extent().keys / cell_keys_;
+  look_at(0);
+  for (const CellRun& run : earlier_) {
+    const Range cells = {run.begin + 1, std::min(run.end + 1, whole)};
+    if (cells.empty()) break;
+    if (run.full) add_full(cells);
+    else decide(cells.begin, run);
+  }
+  if (whole > 0 && whole < cells_) look_at(whole);
+}
+
+void CellScan::look_at(std::int64_t cell) {
+  const BlockKind kind = mask_.classify(group_, rows_, {cell * cell_keys_, (cell + 1) * cell_keys_});
+  if (kind == BlockKind::partial) settle({cell, cell + 1});
+  else if (kind == BlockKind::full) add_full({cell, cell + 1});
 }
 
 void CellScan::add_full(Range cells) {

@@ -57,6 +57,9 @@ class CellScan {
     int number;
   };
 
+  bool is_shifted(int group, Range rows) const;
+  void shift();
+  void look_at(std::int64_t cell);
   void settle(Range cells);  // each by its bits
   void settle_together(Range cells);
   void settle_alone(std::int64_t cell);
@@ -72,7 +75,7 @@ class CellScan {
   int group_ = -1;
   Range rows_;
   Outline outline_;
-  std::vector<CellRun> runs_;
+  std::vector<CellRun> runs_, earlier_;
   std::vector<std::uint64_t> words_;
   std::vector<std::uint64_t> wide_;  // the bits of neighbouring partial cells, row by row
   std::vector<std::uint8_t> empty_rows_;

@@ -78,7 +78,10 @@ class RowOfBlocks {
 
   void add(const CellRun& run) {
     if (cells_per_block_ == 1) {  // as mostly, and divisions are what adding a single cell would take
-      band_.push_back({run.begin, run.end, run.full ? 1 : 0});
+      const std::int64_t full_cells = run.full ? 1 : 0;
+      if (!band_.empty() && band_.back().end == run.begin && band_.back().full_cells == full_cells)
+        band_.back().end = run.end;
+      else band_.push_back({run.begin, run.end, full_cells});
       return;
     }
     for (std::int64_t cell = run.begin; cell < run.end;) {
