@@ -186,7 +186,7 @@ struct GemmTiles {
   __device__ __forceinline__ GemmTile tile() const {
     const int section = across <= kSection ? 0 : index / (down * kSection), within = index - section * down * kSection;
     const int left = across - section * kSection, width = min(kSection, left);
-    // A division of what waits for it: the first loads of the grid.
+    // In place of a division, which the first loads of the grid would wait for.
     const u32 inverse = left > kSection ? p.section_inverse : p.last_inverse;
     const int row = width == 1 ? within : static_cast<int>(__umulhi(static_cast<u32>(within), inverse));
     const int column = section * kSection + within - row * width;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layer norm of rows in 16 bits. Warps stay for as many rows as there are: scale and shift are read once, into
 // registers and while the kernel in front ends, and the next row is on its way while one is normalised.
-// sum_norm_kernel, a warp a row, reads four times the row's bytes of scale and shift for each, after both of its sums.
+// sum_norm_kernel, a warp a row, reads four times the row's bytes of scale and shift for each.
 #pragma once
 #include "kernels/cuda/storage.cuh"
 #include "kernels/cuda/warp_sum.cuh"

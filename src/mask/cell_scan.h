@@ -75,7 +75,7 @@ class CellScan {
   int group_ = -1;
   Range rows_;
   Outline outline_;
-  std::vector<CellRun> runs_, earlier_;
+  std::vector<CellRun> runs_, earlier_;  // earlier_: those of the band that is shifted
   std::vector<std::uint64_t> words_;
   std::vector<std::uint64_t> wide_;  // the bits of neighbouring partial cells, row by row
   std::vector<std::uint8_t> empty_rows_;
