@@ -30,7 +30,7 @@ struct Report {
 std::vector<Missing> find_missing(const Report& report) {
   std::vector<Missing> missing;
   if (!report.cpu.bf16_dot)
-    missing.push_back({"bf16 dot product (AVX512_BF16)", "bf16 attention runs at the speed of f32",
+    missing.push_back({"bf16 dot product (AVX512_BF16)", "bf16 runs at the speed of f32",
                        "a property of the processor; f32 gives the same results"});
   if (!report.gpu.cuda)
     missing.push_back({"NVIDIA driver (libcuda.so.1)", "everything runs on the CPU",

@@ -36,8 +36,8 @@ void PeakMatmul::try_size(std::int64_t rows, std::int64_t in, std::int64_t out, 
   const LinearCall call{.x = x.data(), .out = result.data(), .residual = nullptr, .rows = rows};
   const double gflop = 2e-9 * static_cast<double>(rows * in * out);
   bool better = false;
-  for (const auto pack : {cpu::pack_panels, cpu::pack_onednn}) {
-    const std::shared_ptr<const cpu::Linear> linear = pack(spec);
+  const auto words = open_device("cpu").caps.bf16_dot ? cpu::Bf16Words::pairs : cpu::Bf16Words::widened;
+  for (const auto& linear : {cpu::pack_panels(spec, words), cpu::pack_onednn(spec)}) {
     const CallTimes times = time_calls([&] { linear->run(call); }, kSecondsEach);
     if (linear_ != nullptr && gflop / times.best_us <= gflop_ / best_us_) continue;
     linear_ = linear, gflop_ = gflop, best_us_ = times.best_us, better = true;

@@ -83,7 +83,7 @@ void multiply_rows(int rows, const ProductTile& tile, const End& end) {
 
 // One slice of depth after the other; x is copied so that its rows are as far apart as suits the cache, sums of more
 // than one slice wait in scratch. What takes a division is found once: a tile is over in some thousand cycles.
-template <class Words, class T>
+template <class Numbers>
 class LinearRun {
  public:
   LinearRun(const LinearNumbers& numbers, const LinearTask& task, float* scratch)
@@ -111,7 +111,10 @@ class LinearRun {
   }
 
  private:
+  using T = typename Numbers::T;
+  using Words = typename Numbers::Words;
   static constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
+  static constexpr bool kWidens = kBytes * Words::kEach < static_cast<std::int64_t>(sizeof(float));
   static constexpr int kMostTiles = static_cast<int>(kLinearRows) / kTileRows + 1;
 
   struct Slice {
@@ -143,14 +146,19 @@ class LinearRun {
     return task_.x + (first_row_[tile] * numbers_.in + slice.first * Words::kEach) * kBytes;
   }
   void copy_x(const Slice& slice, int tile) const {
-    const std::int64_t first = slice.first * Words::kEach;
-    const std::int64_t count = std::min(first + slice.words * Words::kEach, numbers_.in) - first;
-    const auto bytes = static_cast<std::size_t>(count * kBytes);
     const std::byte* from = x_of(slice, tile);
-    for (int row = first_row_[tile]; row < first_row_[tile + 1]; ++row, from += numbers_.in * kBytes) {
-      std::byte* const to = reinterpret_cast<std::byte*>(x_ + std::int64_t{row} * kRowWords);
+    for (int row = first_row_[tile]; row < first_row_[tile + 1]; ++row, from += numbers_.in * kBytes)
+      copy_row(slice, from, x_ + std::int64_t{row} * kRowWords);
+  }
+  void copy_row(const Slice& slice, const std::byte* from, float* to) const {
+    if constexpr (kWidens) {
+      widen_row(reinterpret_cast<const T*>(from), slice.words, to, slice.words);  // kRowWords are whole vectors
+    } else {
+      const std::int64_t first = slice.first * Words::kEach;
+      const std::int64_t count = std::min(first + slice.words * Words::kEach, numbers_.in) - first;
+      const auto bytes = static_cast<std::size_t>(count * kBytes);
       std::memcpy(to, from, bytes);
-      if (count % Words::kEach != 0) std::memset(to + bytes, 0, sizeof(T));
+      if (count % Words::kEach != 0) std::memset(reinterpret_cast<std::byte*>(to) + bytes, 0, sizeof(T));
     }
   }
 
@@ -202,14 +210,14 @@ class LinearRun {
     if (is_last && !numbers_.gate && finish.columns == kPanel && finish.bias != nullptr) {
       const bool plain = numbers_.activation == LinearActivation::none, adds_residual = finish.residual != nullptr;
       if (plain && adds_residual)
-        return multiply_rows<Words>(finish.rows, tile, FinishSums<T, NoActivation, true>{finish, adds});
-      if (plain) return multiply_rows<Words>(finish.rows, tile, FinishSums<T, NoActivation, false>{finish, adds});
+        return multiply_rows<Words>(finish.rows, tile, FinishSums<Numbers, NoActivation, true>{finish, adds});
+      if (plain) return multiply_rows<Words>(finish.rows, tile, FinishSums<Numbers, NoActivation, false>{finish, adds});
       if (numbers_.activation == LinearActivation::gelu && !adds_residual)
-        return multiply_rows<Words>(finish.rows, tile, FinishSums<T, Gelu, false>{finish, adds});
+        return multiply_rows<Words>(finish.rows, tile, FinishSums<Numbers, Gelu, false>{finish, adds});
     }
     multiply_rows<Words>(finish.rows, tile, KeepSums{finish.sum, adds});
-    if (is_last && numbers_.gate) finish_gate_tile<T>(numbers_.activation, finish);
-    else if (is_last) finish_tile<T>(numbers_.activation, finish);
+    if (is_last && numbers_.gate) finish_gate_tile<Numbers>(numbers_.activation, finish);
+    else if (is_last) finish_tile<Numbers>(numbers_.activation, finish);
   }
 
   const LinearNumbers& numbers_;

@@ -12,10 +12,11 @@ HWY_BEFORE_NAMESPACE();
 namespace stof::cpu::HWY_NAMESPACE {
 
 void multiply_panels_of(const LinearNumbers& numbers, const LinearTask& task, float* scratch) {
-  if (numbers.type == LinearType::f32) return LinearRun<FloatWords, float>(numbers, task, scratch).run();
+  if (numbers.type == LinearType::f32) return LinearRun<Floats32>(numbers, task, scratch).run();
 #if HWY_TARGET == HWY_AVX3
-  LinearRun<PairWords, hwy::bfloat16_t>(numbers, task, scratch).run();
+  if (numbers.pairs) return LinearRun<PairedBf16>(numbers, task, scratch).run();
 #endif
+  LinearRun<WidenedBf16>(numbers, task, scratch).run();
 }
 
 LinearTiling tiling() { return {.panel = kPanel, .rows = kTileRows}; }

@@ -2,6 +2,7 @@
 // out = activation(x weight^T + bias) + residual for some rows and some panels of columns, with weights in panels: a
 // panel is linear_tiling().panel columns side by side in vectors, [words of depth][panel], so that a product reads
 // its weights front to back. A word is what one lane multiplies at once: a float, or two bf16 that follow each other.
+// What is stored as bf16 is multiplied in pairs where the processor has AVX512_BF16, else widened to floats.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,8 @@ LinearTiling linear_tiling();  // of this processor
 
 struct LinearNumbers {
   std::int64_t in = 0, out = 0;
-  LinearType type = LinearType::f32;  // of x, weights, residual and out; bf16 needs AVX512_BF16
+  LinearType type = LinearType::f32;  // of x, residual and out
+  bool pairs = false;                 // words of weights are pairs of bf16; needs type bf16 and AVX512_BF16
   LinearActivation activation = LinearActivation::none;
   // The first half of a panel's columns are those of a gate, the second half what it lets through: out has half as many
   // columns, activation(gate) * other. No residual.
@@ -31,9 +33,9 @@ struct LinearNumbers {
   std::int64_t out_columns() const { return gate ? out / 2 : out; }
 };
 
-// Words of depth of a type.
+// Words of depth.
 constexpr std::int64_t linear_words(const LinearNumbers& numbers) {
-  return numbers.type == LinearType::f32 ? numbers.in : (numbers.in + 1) / 2;
+  return numbers.pairs ? (numbers.in + 1) / 2 : numbers.in;
 }
 
 // Rows [0, rows) of x, residual and out, at most kLinearRows, and the columns of panels [begin, end).

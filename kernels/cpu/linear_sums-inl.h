@@ -55,18 +55,33 @@ HWY_INLINE void bring_near(const Finish& f) {
     }
 }
 
-HWY_INLINE void store_out(Floats d, FloatVec value, float* to) { hn::StoreU(value, d, to); }
+// What x, the residual and the result are stored as, and which words are multiplied.
+struct Floats32 {
+  using T = float;
+  using Words = FloatWords;
+  static HWY_INLINE void store(FloatVec value, T* to) { hn::StoreU(value, Floats(), to); }
+};
+struct WidenedBf16 {
+  using T = hwy::bfloat16_t;
+  using Words = FloatWords;
+  static HWY_INLINE void store(FloatVec value, T* to) { store_row(Floats(), value, to); }
+};
 #if HWY_TARGET == HWY_AVX3
-// By AVX512_BF16, a tenth of the instructions that store_row() takes; a subnormal number becomes 0.
-HWY_INLINE void store_out(Floats, FloatVec value, hwy::bfloat16_t* to) {
-  __m256i rounded;
-  asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(value.raw));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), rounded);
-}
+struct PairedBf16 {
+  using T = hwy::bfloat16_t;
+  using Words = PairWords;
+  // By AVX512_BF16, a tenth of the instructions that store_row() takes; a subnormal number becomes 0.
+  static HWY_INLINE void store(FloatVec value, T* to) {
+    __m256i rounded;
+    asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(value.raw));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), rounded);
+  }
+};
 #endif
 
-template <class T, class Activate>
+template <class Numbers, class Activate>
 HWY_INLINE void finish_rows(const Finish& f, const Activate& activate) {
+  using T = typename Numbers::T;
   const Floats d;
   for (int r = 0; r < f.rows; ++r) {
     T* const out = reinterpret_cast<T*>(f.out) + r * f.stride;
@@ -79,10 +94,10 @@ HWY_INLINE void finish_rows(const Finish& f, const Activate& activate) {
       if (residual)
         value = hn::Add(value, count == kLanes ? load_row(d, residual + c) : load_tail(d, residual + c, count));
       if (count == kLanes) {
-        store_out(d, value, out + c);
+        Numbers::store(value, out + c);
       } else {
         HWY_ALIGN T lanes[kLanes];
-        store_out(d, value, lanes);
+        Numbers::store(value, lanes);
         std::memcpy(out + c, lanes, sizeof(T) * static_cast<std::size_t>(count));
       }
     }
@@ -90,8 +105,9 @@ HWY_INLINE void finish_rows(const Finish& f, const Activate& activate) {
 }
 
 // A panel is one vector of a gate and one of what it lets through.
-template <class T, class Activate>
+template <class Numbers, class Activate>
 HWY_INLINE void finish_gate(const Finish& f, const Activate& activate) {
+  using T = typename Numbers::T;
   const Floats d;
   for (int r = 0; r < f.rows; ++r) {
     T* const out = reinterpret_cast<T*>(f.out) + r * f.stride;
@@ -99,10 +115,10 @@ HWY_INLINE void finish_gate(const Finish& f, const Activate& activate) {
     if (f.bias) gate = hn::Add(gate, hn::Load(d, f.bias)), other = hn::Add(other, hn::Load(d, f.bias + kLanes));
     const FloatVec value = hn::Mul(activate(gate), other);
     if (f.columns == kLanes) {
-      store_out(d, value, out);
+      Numbers::store(value, out);
     } else {
       HWY_ALIGN T lanes[kLanes];
-      store_out(d, value, lanes);
+      Numbers::store(value, lanes);
       std::memcpy(out, lanes, sizeof(T) * static_cast<std::size_t>(f.columns));
     }
   }
@@ -121,13 +137,13 @@ HWY_INLINE void with_activation(LinearActivation activation, const Body& finish)
   }
 }
 
-template <class T>
+template <class Numbers>
 HWY_NOINLINE void finish_tile(LinearActivation activation, const Finish& f) {
-  with_activation(activation, [&](const auto& activate) { finish_rows<T>(f, activate); });
+  with_activation(activation, [&](const auto& activate) { finish_rows<Numbers>(f, activate); });
 }
-template <class T>
+template <class Numbers>
 HWY_NOINLINE void finish_gate_tile(LinearActivation activation, const Finish& f) {
-  with_activation(activation, [&](const auto& activate) { finish_gate<T>(f, activate); });
+  with_activation(activation, [&](const auto& activate) { finish_gate<Numbers>(f, activate); });
 }
 
 template <int kCount>
@@ -151,8 +167,9 @@ struct KeepSums {
 
 // ... or are finished where they are, for whole panels and what most layers do, with the same bits. That takes half of
 // the time that finish_tile() does, as sums are not stored and read again and nothing is decided for each vector.
-template <class T, class Activate, bool kResidual>
+template <class Numbers, class Activate, bool kResidual>
 struct FinishSums {
+  using T = typename Numbers::T;
   const Finish& f;
   bool add;  // to what waits in f.sum
   template <int kCount>
@@ -171,7 +188,7 @@ struct FinishSums {
       for (int v = 0; v < kVectors; ++v) {
         FloatVec value = Activate::of(hn::Add(sum[r][v], bias[v]));
         if constexpr (kResidual) value = hn::Add(value, load_row(d, residual + v * kLanes));
-        store_out(d, value, out + v * kLanes);
+        Numbers::store(value, out + v * kLanes);
       }
       if constexpr (kResidual) residual += f.stride;
     }

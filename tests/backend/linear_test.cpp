@@ -48,7 +48,12 @@ struct Sizes {
   std::int64_t in, out, rows;
 };
 
-void expect_definition(const Sizes& sizes, DType dtype) {
+// The kernel itself, also where oneDNN multiplies bf16.
+using Words = cpu::Bf16Words;
+PackedLinear panels_of(const LinearSpec& spec, Words words) { return cpu::pack_panels(spec, words); }
+bool has_pairs() { return open_device("cpu").caps.bf16_dot; }
+
+void expect_definition(const Sizes& sizes, DType dtype, Words words = Words::widened) {
   SCOPED_TRACE(testing::Message() << sizes.rows << " rows, in " << sizes.in << ", out " << sizes.out << ", "
                                   << name_of(dtype));
   std::mt19937 random(3);
@@ -58,7 +63,7 @@ void expect_definition(const Sizes& sizes, DType dtype) {
                residual = random_tensor(dtype, {sizes.rows, sizes.out}, random), out(dtype, {sizes.rows, sizes.out});
   std::memset(out.data(), 0xFF, out.bytes());
   const PackedLinear packed =
-      cpu_backend.matmul.pack({.weight = {weight.view()}, .bias = {bias.view()}, .residual = true, .dtype = dtype});
+      panels_of({.weight = {weight.view()}, .bias = {bias.view()}, .residual = true, .dtype = dtype}, words);
   cpu_backend.matmul.run(packed, {.x = x.data(), .out = out.data(), .residual = residual.data(), .rows = sizes.rows});
   const Tensor used = converted(converted(weight.view(), dtype).view(), DType::f32);
   for (std::int64_t row = 0; row < sizes.rows; ++row)
@@ -77,25 +82,27 @@ void expect_definition(const Sizes& sizes, DType dtype) {
 }
 
 TEST_P(LinearOn, EqualsItsDefinition) {
-  for (std::int64_t rows = 1; rows <= 30; ++rows) expect_definition({.in = 17, .out = 37, .rows = rows}, DType::f32);
-  for (const std::int64_t rows : {127, 128, 129, 300})
-    expect_definition({.in = 9, .out = 33, .rows = rows}, DType::f32);
-  // Around the slices of depth, and more panels than a task takes.
-  for (const std::int64_t in : {767, 768, 769, 1537, 2400})
-    expect_definition({.in = in, .out = 35, .rows = 14}, DType::f32);
-  expect_definition({.in = 770, .out = 1100, .rows = 3}, DType::f32);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (std::int64_t rows = 1; rows <= 30; ++rows) expect_definition({.in = 17, .out = 37, .rows = rows}, dtype);
+    for (const std::int64_t rows : {127, 128, 129, 300}) expect_definition({.in = 9, .out = 33, .rows = rows}, dtype);
+    // Around the slices of depth, and more panels than a task takes.
+    for (const std::int64_t in : {767, 768, 769, 1537, 2400})
+      expect_definition({.in = in, .out = 35, .rows = 14}, dtype);
+    expect_definition({.in = 770, .out = 1100, .rows = 3}, dtype);
+  }
 }
 
-TEST(Linear, EqualsItsDefinitionInBf16) {
-  if (!cpu::multiplies_pairs(open_device("cpu").caps)) GTEST_SKIP() << "oneDNN multiplies bf16 here";
-  for (std::int64_t rows = 1; rows <= 30; ++rows) expect_definition({.in = 17, .out = 37, .rows = rows}, DType::bf16);
+TEST(Linear, EqualsItsDefinitionInPairs) {
+  if (!has_pairs()) GTEST_SKIP() << "no dot product of bf16";
+  for (std::int64_t rows = 1; rows <= 30; ++rows)
+    expect_definition({.in = 17, .out = 37, .rows = rows}, DType::bf16, Words::pairs);
   for (const std::int64_t in : {1535, 1536, 1537, 1539, 3100})
-    expect_definition({.in = in, .out = 35, .rows = 14}, DType::bf16);
-  expect_definition({.in = 1540, .out = 1100, .rows = 3}, DType::bf16);
+    expect_definition({.in = in, .out = 35, .rows = 14}, DType::bf16, Words::pairs);
+  expect_definition({.in = 1540, .out = 1100, .rows = 3}, DType::bf16, Words::pairs);
 }
 
 // Two weights stacked, cut elsewhere than between the gate and what it lets through.
-void expect_gate(const Sizes& sizes, DType dtype, bool with_bias) {
+void expect_gate(const Sizes& sizes, DType dtype, bool with_bias, Words words = Words::widened) {
   SCOPED_TRACE(testing::Message() << sizes.rows << " rows, in " << sizes.in << ", out " << sizes.out << ", "
                                   << name_of(dtype));
   std::mt19937 random(4);
@@ -111,7 +118,7 @@ void expect_gate(const Sizes& sizes, DType dtype, bool with_bias) {
                   .gate = true,
                   .dtype = dtype};
   if (with_bias) spec.bias = {bias.view()};
-  const PackedLinear packed = cpu_backend.matmul.pack(spec);
+  const PackedLinear packed = panels_of(spec, words);
   cpu_backend.matmul.run(packed, {.x = x.data(), .out = out.data(), .rows = sizes.rows});
   const Tensor used = converted(converted(weight.view(), dtype).view(), DType::f32);
   const auto product = [&](std::int64_t row, std::int64_t column) {
@@ -132,16 +139,25 @@ void expect_gate(const Sizes& sizes, DType dtype, bool with_bias) {
 }
 
 TEST_P(LinearOn, MultipliesAGateWithWhatItLetsThrough) {
-  for (const std::int64_t out : {1, 3, 4, 5, 8, 15, 16, 17, 31, 32, 33, 70})
-    for (const bool with_bias : {false, true}) expect_gate({.in = 19, .out = out, .rows = 14}, DType::f32, with_bias);
-  expect_gate({.in = 770, .out = 1100, .rows = 3}, DType::f32, true);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const std::int64_t out : {1, 3, 4, 5, 8, 15, 16, 17, 31, 32, 33, 70})
+      for (const bool with_bias : {false, true}) expect_gate({.in = 19, .out = out, .rows = 14}, dtype, with_bias);
+    expect_gate({.in = 770, .out = 1100, .rows = 3}, dtype, true);
+  }
 }
 
-TEST(Linear, MultipliesAGateInBf16) {
-  const LinearSpec spec{.weight = {}, .bias = {}, .gate = true, .dtype = DType::bf16};
-  if (!cpu_backend.matmul.takes(spec)) GTEST_SKIP() << "oneDNN multiplies bf16 here";
-  expect_gate({.in = 19, .out = 37, .rows = 14}, DType::bf16, true);
-  expect_gate({.in = 1540, .out = 70, .rows = 3}, DType::bf16, false);
+TEST(Linear, MultipliesAGateInPairs) {
+  if (!has_pairs()) GTEST_SKIP() << "no dot product of bf16";
+  expect_gate({.in = 19, .out = 37, .rows = 14}, DType::bf16, true, Words::pairs);
+  expect_gate({.in = 1540, .out = 70, .rows = 3}, DType::bf16, false, Words::pairs);
+}
+
+// What a session asks for: no processor is left without bf16.
+TEST_P(LinearOn, TakesBf16WithAGateWhereThereAreNoMatrixRegisters) {
+  EXPECT_EQ(cpu_backend.matmul.takes({.weight = {}, .bias = {}, .gate = true, .dtype = DType::bf16}),
+            !open_device("cpu").caps.bf16_matrix);
+  const Tensor weight(DType::f32, {8, 8});
+  EXPECT_NE(cpu_backend.matmul.pack({.weight = {weight.view()}, .bias = {}, .dtype = DType::bf16}), nullptr);
 }
 
 // Of every value, through a matmul by 1.
@@ -185,13 +201,18 @@ TEST_P(LinearOn, ActivationsOfWhatIsFarOut) {
 // More than one slice of depth, several panels and blocks of rows.
 TEST(Linear, BitsDoNotDependOnThreadsOrOtherRows) {
   constexpr std::int64_t kRows = 290, kIn = 1700, kOut = 300;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    if (dtype == DType::bf16 && !cpu::multiplies_pairs(open_device("cpu").caps)) continue;  // oneDNN promises nothing
+  struct Stored {
+    DType dtype;
+    Words words;
+  };
+  for (const auto [dtype, words] :
+       {Stored{DType::f32, Words::widened}, Stored{DType::bf16, Words::widened}, Stored{DType::bf16, Words::pairs}}) {
+    if (words == Words::pairs && !has_pairs()) continue;
     std::mt19937 random(9);
     const Tensor weight = random_tensor(DType::f32, {kOut, kIn}, random),
                  x = random_tensor(dtype, {kRows, kIn}, random);
     const Tensor all(dtype, {kRows, kOut}), part(dtype, {kRows, kOut});
-    const PackedLinear packed = cpu_backend.matmul.pack({.weight = {weight.view()}, .bias = {}, .dtype = dtype});
+    const PackedLinear packed = panels_of({.weight = {weight.view()}, .bias = {}, .dtype = dtype}, words);
     cpu_backend.matmul.run(packed, {.x = x.data(), .out = all.data(), .rows = kRows});
     const auto row_of = [](const Tensor& tensor, std::int64_t row) {
       return tensor.as<std::byte>() + static_cast<std::size_t>(row * tensor.shape()[1]) * size_of(tensor.dtype());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our kernels promise identical bits for any number of threads: rows are computed whole, by one thread each. oneDNN,
-// which multiplies bf16 where there is no dot product of it, promises nothing. Attention makes the same promise in
+// which multiplies bf16 where there are matrix registers, promises nothing. Attention makes the same promise in
 // tests/attention/run_test.cpp, sessions in tests/runtime/session_bits_test.cpp.
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 #include <functional>
 
 #include "src/backend/contract.h"
-#include "src/backend/cpu/matmul.h"
 #include "src/base/threads.h"
 #include "tests/backend/random_tensor.h"
 
@@ -60,7 +59,7 @@ class MatmulBits : public testing::TestWithParam<DType> {
  protected:
   static constexpr std::int64_t kRows = 340, kIn = 384, kOut = 200;
   void SetUp() override {
-    if (GetParam() == DType::bf16 && !cpu::multiplies_pairs(open_device("cpu").caps))
+    if (GetParam() == DType::bf16 && open_device("cpu").caps.bf16_matrix)
       GTEST_SKIP() << "oneDNN promises nothing, and multiplies bf16 here";
     packed = cpu_backend.matmul.pack(
         {.weight = {weight.view()}, .bias = {bias.view()}, .activation = Activation::gelu, .dtype = GetParam()});

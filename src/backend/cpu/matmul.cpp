@@ -6,11 +6,14 @@
 namespace stof::cpu {
 namespace {
 
+// oneDNN multiplies bf16 by matrix registers, and refuses it below AVX-512.
+bool panels_take(DType dtype, const DeviceCaps& caps) { return dtype == DType::f32 || !caps.bf16_matrix; }
+
 // oneDNN has no gate.
 bool takes(const LinearSpec& spec) {
   if (spec.dtype != DType::f32 && spec.dtype != DType::bf16) return false;
   if (spec.x_norm || spec.residual_norm || spec.moments || spec.turned) return false;
-  return !spec.gate || (panels_take(spec.dtype) && !spec.residual);
+  return !spec.gate || (panels_take(spec.dtype, open_device("cpu").caps) && !spec.residual);
 }
 
 PackedLinear pack(const LinearSpec& spec) {
@@ -22,9 +25,11 @@ PackedLinear pack(const LinearSpec& spec) {
   if (spec.gate && !takes(spec))
     fail(ErrorKind::unsupported, "no matmul with a gate{} in {} on this CPU; accepted: {}",
          spec.residual ? " and a residual" : "", name_of(spec.dtype),
-         spec.residual ? "no residual" : "f32, bf16 where it has AVX512_BF16 and no AMX");
+         spec.residual ? "no residual" : "f32, bf16 where it has no AMX");
   STOF_CHECK(!spec.weight.empty());
-  return panels_take(spec.dtype) ? pack_panels(spec) : pack_onednn(spec);
+  const DeviceCaps caps = open_device("cpu").caps;
+  if (!panels_take(spec.dtype, caps)) return pack_onednn(spec);
+  return pack_panels(spec, multiplies_pairs(caps) ? Bf16Words::pairs : Bf16Words::widened);
 }
 
 void run(const PackedLinear& linear, const LinearCall& call) { static_cast<const Linear*>(linear.get())->run(call); }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matmul on the CPU: by our own kernel (matmul/panels.cpp), or by oneDNN (onednn.cpp) what they do not take.
+// Matmul on the CPU: by our own kernel (matmul/panels.cpp), or, in bf16 where there are matrix registers, by oneDNN
+// (onednn.cpp).
 #pragma once
 #include <memory>
 
@@ -25,8 +26,10 @@ class Linear {
 
 LinearActivation linear_activation(Activation activation);
 
-bool panels_take(DType dtype);
-std::shared_ptr<const Linear> pack_panels(const LinearSpec& spec);
+// How panels multiply bf16: two numbers at once, which needs AVX512_BF16, or each widened to a float.
+enum class Bf16Words : std::uint8_t { pairs, widened };
+
+std::shared_ptr<const Linear> pack_panels(const LinearSpec& spec, Bf16Words words);
 std::shared_ptr<const Linear> pack_onednn(const LinearSpec& spec);
 
 }  // namespace stof::cpu

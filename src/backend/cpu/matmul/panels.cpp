@@ -40,8 +40,9 @@ ScratchPool& scratch_pool() {
 
 class PanelLinear final : public Linear {
  public:
-  explicit PanelLinear(const LinearSpec& spec) : residual_(spec.residual), element_bytes_(size_of(spec.dtype)) {
+  PanelLinear(const LinearSpec& spec, Bf16Words words) : residual_(spec.residual), element_bytes_(size_of(spec.dtype)) {
     numbers_.type = spec.dtype == DType::f32 ? LinearType::f32 : LinearType::bf16;
+    numbers_.pairs = spec.dtype == DType::bf16 && words == Bf16Words::pairs;
     numbers_.activation = linear_activation(spec.activation);
     numbers_.in = spec.weight.front().dim(1);
     numbers_.gate = spec.gate;
@@ -153,8 +154,10 @@ class PanelLinear final : public Linear {
                        const_cast<float*>(weight_of(panel)) + place);
   }
   void pack_words(const float* row, std::int64_t begin, std::int64_t end, float* to) const {
-    if (numbers_.type == LinearType::f32) {
-      for (std::int64_t word = begin; word < end; ++word) to[word * panel_] = row[word];
+    if (!numbers_.pairs) {
+      const bool rounds = numbers_.type == LinearType::bf16;
+      for (std::int64_t word = begin; word < end; ++word)
+        to[word * panel_] = rounds ? float_of_bf16(bf16_of_float(row[word])) : row[word];
       return;
     }
     for (std::int64_t word = begin; word < end; ++word) {
@@ -184,8 +187,8 @@ LinearActivation linear_activation(Activation activation) {
   return LinearActivation::none;
 }
 
-bool panels_take(DType dtype) { return dtype == DType::f32 || multiplies_pairs(open_device("cpu").caps); }
-
-std::shared_ptr<const Linear> pack_panels(const LinearSpec& spec) { return std::make_shared<const PanelLinear>(spec); }
+std::shared_ptr<const Linear> pack_panels(const LinearSpec& spec, Bf16Words words) {
+  return std::make_shared<const PanelLinear>(spec, words);
+}
 
 }  // namespace stof::cpu
