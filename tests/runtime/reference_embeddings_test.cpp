@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 
+#include "src/tensor/convert.h"
 #include "src/tensor/npy.h"
 #include "stof/session.h"
 #include "tests/model/checkpoint.h"
@@ -14,18 +15,32 @@
 namespace stof {
 namespace {
 
-constexpr std::int64_t kFewestSentences = 200;
+// Under sanitizers, which make each take a hundred times as long, a part of the sentences.
+#ifdef STOF_SANITIZED
+constexpr std::int64_t kEvery = 8;
+#else
+constexpr std::int64_t kEvery = 1;
+#endif
+constexpr std::int64_t kFewestSentences = 200 / kEvery;
 constexpr double kBound = 2e-5;         // of a component; vectors have length 1
 constexpr double kCosineBf16 = 0.9998;  // of the worst sentence
 
 std::vector<std::string> sentences() {
   std::ifstream file(std::filesystem::path(STOF_SOURCE_DIR) / "data/sentences.txt");
   std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  std::int64_t number = 0;
+  for (std::string line; std::getline(file, line); ++number)
+    if (number % kEvery == 0) lines.push_back(line);
   return lines;
 }
 
-Tensor reference() { return read_npy(std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/minilm_embeddings.npy"); }
+Tensor reference() {
+  const Tensor all = read_npy(std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/minilm_embeddings.npy");
+  TensorView some = all.view();
+  some.shape[0] = (some.shape[0] + kEvery - 1) / kEvery;
+  some.strides[0] *= kEvery;
+  return converted(some, DType::f32);
+}
 
 struct Case {
   std::string name;
@@ -57,7 +72,6 @@ TEST_P(ReferenceEmbeddings, AreReachedWithinTheBound) {
   const Session session = Session::load(checkpoint(), GetParam().session);
   const Embeddings got = session.embed(texts, {.batch = GetParam().batch});
   const Tensor want = reference();
-  ASSERT_EQ(want.dtype(), DType::f32);
   ASSERT_EQ(want.shape(), (Shape{std::ssize(texts), session.hidden_size()}));
   ASSERT_EQ(got.values.shape(), want.shape());
   EXPECT_EQ(got.truncated, 0);
