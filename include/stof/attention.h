@@ -79,6 +79,10 @@ struct AttentionArguments {
   // them. Read by decode_attention, cut to 0..keys; needs prepare(queries, 1), and a mask that does not depend on
   // length. For other kernels it is device_lengths of full queries.
   std::optional<TensorView> device_kv_lengths = {};
+  // For a GPU's cache; results are the same bits. Kernels may go from the last item to the first: where q, k and v of
+  // the last ones were written last, they are still there. And what the call gives is kept, as the next kernel reads
+  // it.
+  bool backwards = false, out_read_next = false;
   void* stream = nullptr;  // on CUDA, where all tensors are of the GPU: a CUstream, or null for the default one
   // Device memory of workspace_bytes() at a multiple of 16, for no other run at the same time. Null: the plan's own.
   void* workspace = nullptr;

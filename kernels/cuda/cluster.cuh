@@ -49,6 +49,14 @@ __device__ __forceinline__ void load_matrix(u32 target, const TensorMap& map, in
       "l"(&map), "r"(barrier), "r"(column), "r"(row)
       : "memory");
 }
+__device__ __forceinline__ void load_matrix(u32 target, const TensorMap& map, int column, int row, u32 barrier,
+                                            u64 policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1, {%3, %4}], [%2], %5;" ::"r"(target),
+      "l"(&map), "r"(barrier), "r"(column), "r"(row), "l"(policy)
+      : "memory");
+}
 // To the same place in every CTA of `ranks`, a bit each, whose barriers at the same place count it.
 __device__ __forceinline__ void load_matrix_for(unsigned short ranks, u32 target, const TensorMap& map, int column,
                                                 int row, u32 barrier) {
@@ -62,6 +70,12 @@ __device__ __forceinline__ void store_matrix(const TensorMap& map, int column, i
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(&map),
                "r"(source), "r"(column), "r"(row)
                : "memory");
+}
+__device__ __forceinline__ void store_matrix(const TensorMap& map, int column, int row, u32 source, u64 policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group.L2::cache_hint [%0, {%2, %3}], [%1], %4;" ::"l"(&map),
+      "r"(source), "r"(column), "r"(row), "l"(policy)
+      : "memory");
 }
 __device__ __forceinline__ void prefetch_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");

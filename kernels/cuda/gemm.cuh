@@ -66,6 +66,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
       }
       loader.run();
     } else if (warp == 1) {
+      ask_for_next_weight(p);
       if constexpr (Traits::kSplit == 1) {
         if (elected()) carry_output<Traits>(shared, maps, p);
       }

@@ -67,10 +67,22 @@ struct GemmLoader {
     }
   }
   __device__ __forceinline__ void load_x(u32 stage, const GemmTile& tile, int step) const {
-    load_matrix(shared_address(shared.x[stage]), maps.x, (steps.first + step) * kBoxColumns, tile.row,
-                shared_address(&shared.full[stage]));
+    const u32 target = shared_address(shared.x[stage]), barrier = shared_address(&shared.full[stage]);
+    const int column = (steps.first + step) * kBoxColumns;
+    if constexpr (Traits::kReadsXOnce) load_matrix(target, maps.x, column, tile.row, barrier, cache_policy(kReadOnce));
+    else load_matrix(target, maps.x, column, tile.row, barrier);
   }
 };
+
+// By a whole warp of every CTA: lines of the next matmul's weight come to the L2 while this one multiplies.
+__device__ __forceinline__ void ask_for_next_weight(const GemmParams& p) {
+  const auto* weight = static_cast<const char*>(p.next_weight);
+  const int first = static_cast<int>(blockIdx.x) * p.next_lines_each, lane = static_cast<int>(threadIdx.x) % 32;
+  const int end = min(first + p.next_lines_each, p.next_lines);
+  for (int line = first + lane; line < end; line += 32)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(weight + 128LL * line));
+  __syncwarp();
+}
 
 template <class Traits>
 __device__ __forceinline__ int out_column(const GemmTile& tile) {
@@ -96,13 +108,15 @@ __device__ __forceinline__ void load_boxes(typename Traits::Shared& shared, cons
 // the output out, each as soon as it is there.
 template <class Traits, int kBox = 0>
 __device__ __forceinline__ void store_boxes(typename Traits::Shared& shared, const typename Traits::Maps& maps,
-                                            const GemmTile& tile, int turn) {
+                                            const GemmTile& tile, int turn, int use) {
   using Box = OutBox<Traits::kOutColumns, kBox>;
+  const int column = out_column<Traits>(tile) + Box::kFirst;
+  const u32 source = shared_address(shared.out) + Box::kFirst * 2 * Traits::kRows;
   barrier_wait(shared_address(&shared.staged[kBox]), turn & 1);
-  store_matrix(Box::out(maps), out_column<Traits>(tile) + Box::kFirst, tile.row,
-               shared_address(shared.out) + Box::kFirst * 2 * Traits::kRows);
+  if (use == kUnknownUse) store_matrix(Box::out(maps), column, tile.row, source);
+  else store_matrix(Box::out(maps), column, tile.row, source, cache_policy(use));
   commit_stores();
-  if constexpr (kBox + 1 < Traits::kBoxes) store_boxes<Traits, kBox + 1>(shared, maps, tile, turn);
+  if constexpr (kBox + 1 < Traits::kBoxes) store_boxes<Traits, kBox + 1>(shared, maps, tile, turn, use);
 }
 
 template <class Traits, int kBox = 0>
@@ -124,7 +138,7 @@ __device__ __forceinline__ void carry_output(typename Traits::Shared& shared, co
   for (GemmTiles<Traits> tiles(p); tiles.any(); tiles.advance(), ++turn) {
     const GemmTile tile = tiles.tile();
     load_boxes<Traits>(shared, maps, tile, turn % Traits::kTeams);
-    store_boxes<Traits>(shared, maps, tile, turn);
+    store_boxes<Traits>(shared, maps, tile, turn, p.out_use);
     wait_stores_read();
   }
 }

@@ -106,6 +106,10 @@ struct GemmTraits {
   static_assert(kSplit == 1 || (kTeams == 1 && kBlocks == 1 && kRows / 16 % kSplit == 0),
                 "sums of a split tile are divided by groups of 16 rows");
 
+  // In a transformer what a matmul with a residual reads is read by nothing else, and of many rows it would push out
+  // what is: x leaves the L2 first. Few rows, which have other tiles, push nothing out.
+  static constexpr bool kReadsXOnce = kEpilogue.residual && kRows * kColumns >= 128 * 128;
+
   static constexpr u32 kXBytes = kRows * kRowBytes, kWBytes = kColumns * kRowBytes;
   static constexpr u32 kOutBytes = kSplit > 1 ? 16 : kRows* kOutColumns * 2;
   static constexpr int kOwnRows = kRows / kSplit;  // that this CTA writes
@@ -184,7 +188,8 @@ struct GemmTiles {
   __device__ __forceinline__ int left() const { return (count - 1 - index) / step; }  // behind this one
   __device__ __forceinline__ void advance(int tiles = 1) { index += tiles * step; }
   __device__ __forceinline__ GemmTile tile() const {
-    const int section = across <= kSection ? 0 : index / (down * kSection), within = index - section * down * kSection;
+    const int place = p.tile_base + p.tile_sign * index;
+    const int section = across <= kSection ? 0 : place / (down * kSection), within = place - section * down * kSection;
     const int left = across - section * kSection, width = min(kSection, left);
     // In place of a division, which the first loads of the grid would wait for.
     const u32 inverse = left > kSection ? p.section_inverse : p.last_inverse;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Thin wrappers over the PTX that the kernels need on sm_90: barriers, bulk copies, fences, dependent launch.
 #pragma once
+#include "kernels/shared/cache_use.h"
 #include "kernels/shared/device_layout.h"
 
 namespace stof::cuda {
@@ -59,6 +60,15 @@ __device__ __forceinline__ void named_barrier(int id) {
 
 // Bulk copies, each by one lane.
 
+// What the L2 does with the lines of a copy: the assembler makes a constant of either. A copy of which nothing is known
+// has no policy: evict_normal would be a wish of its own.
+__device__ __forceinline__ u64 cache_policy(int use) {
+  u64 once, again;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(once));
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(again));
+  return use == kReadOnce ? once : again;
+}
+
 struct Place {  // of a box's first element
   int column, row, residue, head, item;
 };
@@ -79,6 +89,13 @@ __device__ __forceinline__ void store_box(const TensorMap& map, const Place& at,
   asm volatile(
       "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&map),
       "r"(source), "r"(at.column), "r"(at.row), "r"(at.residue), "r"(at.head), "r"(at.item)
+      : "memory");
+}
+__device__ __forceinline__ void store_box(const TensorMap& map, const Place& at, u32 source, u64 policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group.L2::cache_hint "
+      "[%0, {%2, %3, %4, %5, %6}], [%1], %7;" ::"l"(&map),
+      "r"(source), "r"(at.column), "r"(at.row), "r"(at.residue), "r"(at.head), "r"(at.item), "l"(policy)
       : "memory");
 }
 __device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }

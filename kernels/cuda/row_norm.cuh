@@ -81,12 +81,14 @@ __global__ void __launch_bounds__(RowNormGrid::kWarps * 32, RowNormGrid::kCtas[k
   RowNorm<Storage, kVectors> norm{p, static_cast<int>(threadIdx.x) % 32};
   norm.load_weights();
   follow_previous_grid();
-  const int step = static_cast<int>(gridDim.x) * RowNormGrid::kWarps;
-  int row = static_cast<int>(blockIdx.x) * RowNormGrid::kWarps + static_cast<int>(threadIdx.x) / 32;
-  if (row >= p.rows) return;
+  const int warps = static_cast<int>(gridDim.x) * RowNormGrid::kWarps, step = p.backwards ? -warps : warps;
+  const int place = static_cast<int>(blockIdx.x) * RowNormGrid::kWarps + static_cast<int>(threadIdx.x) / 32;
+  if (place >= p.rows) return;
+  const auto exists = [&p](int row) { return static_cast<unsigned>(row) < static_cast<unsigned>(p.rows); };
+  int row = p.backwards ? p.rows - 1 - place : place;
   uint4 words[kVectors], next[kVectors];
   norm.load(row, words);
-  for (; row + step < p.rows; row += step) {
+  for (; exists(row + step); row += step) {
     norm.load(row + step, next);
     norm.write_normed(row, words);
 #pragma unroll

@@ -55,6 +55,7 @@ struct SliceShape {
   // Of the layout's row 0. Row i of an item has position i + keys - queries, with the item's own lengths.
   int first_position;
   int numbers_made;          // by the grid in front, which must have ended before lengths and starts are read
+  int backwards;             // slices from the last to the first; stream_attention and band_attention ask
   const int* query_lengths;  // [items], or null: all rows
   const int* key_lengths;    // [items], or null: all keys
   // Of a packed batch, where items follow each other along the rows of one: where each begins. Null: items are the
@@ -69,6 +70,7 @@ struct AttentionOutput {
   float* lse;                                                      // rows side by side, or null
   long long lse_head_stride, lse_item_stride;
   int head_dim;
+  int read_next;  // by the grid behind: the L2 keeps it; kernels that store through maps ask
 };
 
 struct AttentionCall {

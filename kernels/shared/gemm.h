@@ -2,6 +2,7 @@
 // What the GEMM kernel reads: maps of its matrices, and the vectors and moments that its epilogue uses.
 #pragma once
 #include "kernels/shared/activation.h"
+#include "kernels/shared/cache_use.h"
 #include "kernels/shared/device_layout.h"
 
 namespace stof::cuda {
@@ -24,6 +25,10 @@ constexpr int kGemmPadding = 256;
 constexpr int kGemmSection = 16;
 struct GemmParams {
   int rows, columns, inner;
+  int tile_base, tile_sign;  // 0 and 1; or the last tile and -1, from the last to the first
+  int out_use;               // CacheUseCode
+  // Lines of 128 bytes of next_weight, and how many of them a CTA asks the L2 for; 0: nobody does.
+  int next_lines, next_lines_each;
   // Of the tiles of a section's row, and of the last section's: inverse_of in src/backend/cuda/matmul/gemm.h.
   unsigned section_inverse, last_inverse;
   const float* bias;        // with a norm of x: the bias and the product of its shift with the weight
@@ -41,6 +46,7 @@ struct GemmParams {
   // Read and written without maps where CTAs share the inner dimension.
   const void* residual;
   void* out;
+  const void* next_weight;  // of the matmul after this one
 };
 
 // Of the kernel that needs no copy engine: addresses in place of maps.

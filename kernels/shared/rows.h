@@ -22,6 +22,7 @@ struct SumNormParams {
   int count;  // of sources
   int columns;
   int rows;
+  int backwards = 0;  // rows from the last to the first; only row_norm_kernel asks
 };
 
 // Of sum_norm_kernel, a warp a row, and of wide_sum_norm_kernel, a CTA a row.

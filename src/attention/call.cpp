@@ -214,6 +214,8 @@ AttentionCall call_of(const AttentionArguments& a, const AttentionShape& shape, 
   if (a.device_kv_lengths) call.device_lengths = a.device_kv_lengths->as<std::int32_t>();
   call.packed = packed;
   call.stream = a.stream;
+  call.backwards = a.backwards;
+  call.out_read_next = a.out_read_next;
   call.workspace = a.workspace;
   call.heads = shape.heads;
   call.kv_heads = shape.kv_heads;

@@ -26,6 +26,9 @@ struct WorkQueue {
   void* stream = nullptr;          // null: the device's default one
   void* workspace = nullptr;       // of the device, for the work of this queue alone
   std::size_t workspace_bytes = 0;
+  // Rows may be gone through from the last to the first: what the work in front wrote last is then still in the cache.
+  // Results are the same bits.
+  bool backwards = false;
 };
 
 // gelu is x * Phi(x), by the error function; silu is x / (1 + exp(-x))
@@ -81,6 +84,10 @@ struct LinearSpec {
 
 using PackedLinear = std::shared_ptr<const void>;  // only the backend that made it looks inside
 
+// What becomes of a matrix, for a cache to keep what is worth it: read once, soon or again and again, or not known. A
+// hint, which changes no result.
+enum class CacheUse : std::uint8_t { unknown, once, again };
+
 struct LinearCall {
   const void* x = nullptr;         // [rows, in]
   void* out = nullptr;             // [rows, out], not overlapping x
@@ -88,6 +95,9 @@ struct LinearCall {
   // Rows up to row_capacity(rows) of x, out and residual are memory that may be read and written: their values are
   // arbitrary.
   std::int64_t rows = 0;
+  CacheUse out_use = CacheUse::unknown;
+  // As MatmulOperations::weight says of the matmul that comes next in the queue, or nothing: may be brought nearer.
+  std::span<const std::byte> next_weight = {};
   WorkQueue queue = {};
   const MatmulSetting* setting = nullptr;  // null: the backend's own choice
   // Where the spec has x_norm, residual_norm, moments. Moments of rows past `rows` are neither read nor written.
@@ -118,6 +128,8 @@ struct MatmulOperations {
   // Loads, and compiles where it is not part of the build, what run() launches for this setting; of cuBLASLt the
   // library and what may follow it.
   void (*prepare)(const PackedLinear&, const MatmulSetting&) = nullptr;
+  // Where the weight lies on the device. Null: nobody asks for it before it is multiplied by.
+  std::span<const std::byte> (*weight)(const PackedLinear&) = nullptr;
   // Whether nothing has to be compiled for it.
   bool (*is_built_in)(const LinearSpec&, std::int64_t rows, const MatmulSetting&) = nullptr;
 };

@@ -2,6 +2,7 @@
 #include "src/runtime/memory_plan.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace stof {
 namespace {
@@ -28,9 +29,28 @@ std::vector<Life> lives_of(const Graph& graph) {
   return lives;
 }
 
-// Its output lies where its input lay, which nothing reads later.
-bool is_in_place(const Node& node, const std::vector<Life>& lives, std::int64_t step) {
-  return std::holds_alternative<op::Rotate>(node.op) && lives[static_cast<std::size_t>(node.inputs[0])].last == step;
+// Inputs that the backend may overwrite with the output (src/backend/operations.h), the first choice first.
+std::vector<ValueId> overwritable(const Node& node) {
+  const bool by_rows = std::holds_alternative<op::LayerNorm>(node.op) ||
+                       std::holds_alternative<op::AddLayerNorm>(node.op) || std::holds_alternative<op::Add>(node.op) ||
+                       std::holds_alternative<op::AddBias>(node.op) || std::holds_alternative<op::Activate>(node.op) ||
+                       std::holds_alternative<op::Rotate>(node.op);
+  if (by_rows) return node.inputs;
+  // The residual, unless it is x, too, or is normalised by moments that lie where those of the output would.
+  const auto* linear = std::get_if<op::Linear>(&node.op);
+  const bool adds = linear != nullptr && node.inputs.size() == 2 && node.inputs[0] != node.inputs[1];
+  return adds && !linear->residual_norm ? std::vector{node.inputs[1]} : std::vector<ValueId>{};
+}
+
+// The input in whose place the output lies: as large, and read by nothing later. So what was written last is written
+// again while a cache still holds it.
+std::optional<ValueId> overwritten(const Graph& graph, const Node& node, const std::vector<Life>& lives,
+                                   std::int64_t step) {
+  for (const ValueId input : overwritable(node))
+    if (lives[static_cast<std::size_t>(input)].last == step &&
+        graph.value(input).arena_columns() == graph.value(node.output).arena_columns())
+      return input;
+  return std::nullopt;
 }
 
 struct Placed {
@@ -45,8 +65,8 @@ ArenaPlan plan_arena(const Graph& graph) {
   std::vector<Placed> alive;  // ascending by begin
   for (const Node& node : graph.nodes) {
     const Life& life = lives[static_cast<std::size_t>(node.output)];
-    if (is_in_place(node, lives, life.first)) {
-      const std::int64_t begin = plan.offset[static_cast<std::size_t>(node.inputs[0])];
+    if (const std::optional<ValueId> input = overwritten(graph, node, lives, life.first)) {
+      const std::int64_t begin = plan.offset[static_cast<std::size_t>(*input)];
       plan.offset[static_cast<std::size_t>(node.output)] = begin;
       std::find_if(alive.begin(), alive.end(), [&](const Placed& placed) {
         return placed.begin == begin && placed.last >= life.first;
@@ -74,7 +94,7 @@ std::int64_t live_columns(const Graph& graph) {
       if (lives[v].first >= 0 && lives[v].first <= step && step <= lives[v].last)
         columns += graph.values[v].arena_columns();
     const Node& node = graph.nodes[static_cast<std::size_t>(step)];
-    if (is_in_place(node, lives, step)) columns -= graph.value(node.output).arena_columns();
+    if (overwritten(graph, node, lives, step)) columns -= graph.value(node.output).arena_columns();
     most = std::max(most, columns);
   }
   return most;

@@ -16,8 +16,9 @@ struct ArenaPlan {
   std::int64_t elements(std::int64_t rows) const { return columns * rows; }
 };
 
-// First fit in the order of execution. A value may take the memory of another whose last use came before; two values
-// of one node never overlap.
+// First fit in the order of execution. A value may take the memory of another whose last use came before. Two values
+// of one node do not overlap, but for an output that takes exactly the place of an input: of an operation on rows, or
+// of the residual of a matmul, where nothing else reads that input later.
 ArenaPlan plan_arena(const Graph& graph);
 
 // The most columns that are alive at once: no plan can do with less.

@@ -35,7 +35,8 @@ struct Frame {
   std::optional<AttentionRows> texts = {};                    // the same, as the device reads it; before `batch`
   const AttentionPlans* attention = nullptr;
   WorkQueue queue = {};
-  HeldPlans* plans = nullptr;  // where the call is recorded: takes what it reads, and nothing is planned meanwhile
+  bool outgrows_cache = false;  // what the call writes: then steps say what is worth keeping, and take turns in order
+  HeldPlans* plans = nullptr;   // where the call is recorded: takes what it reads, and nothing is planned meanwhile
 };
 
 struct ProgramOptions {

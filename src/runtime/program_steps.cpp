@@ -6,6 +6,7 @@
 #include "src/base/error.h"
 #include "src/fusion/work.h"
 #include "src/mask/bind.h"
+#include "src/runtime/cache_use.h"
 #include "src/runtime/program.h"
 #include "src/runtime/rotary_angles.h"
 #include "src/tensor/convert.h"
@@ -20,6 +21,7 @@ class ProgramBuilder {
         program_(program),
         options_(program.options_),
         arena_(program.arena_),
+        cache_uses_(cache_uses(graph)),
         backend_(*options_.device.backend),
         on_host_(backend_.memory == nullptr) {}
 
@@ -188,29 +190,40 @@ class ProgramBuilder {
     return text;
   }
 
+  // Of the matmul that is built after this one: known then.
+  std::shared_ptr<const std::span<const std::byte>> weight_after(const PackedLinear& packed) {
+    if (backend_.matmul.weight != nullptr && last_next_weight_) *last_next_weight_ = backend_.matmul.weight(packed);
+    last_next_weight_ = std::make_shared<std::span<const std::byte>>();
+    return last_next_weight_;
+  }
+
   Step linear(const Node& node) {
     const LinearSpec spec = linear_spec(node, options_.dtype, on_host_ ? nullptr : &options_.device);
     const PackedLinear packed =
         options_.weights->find_or_make(text_of(spec), [&] { return backend_.matmul.pack(spec); });
     const auto* op = std::get_if<op::Linear>(&node.op);
+    const std::shared_ptr<const std::span<const std::byte>> next_weight = weight_after(packed);
     const std::shared_ptr<const void> turning =
         spec.turned ? angles(*op->turned, spec.turned->head_dim, AngleOrder::pairs) : nullptr;
-    return [run = backend_.matmul.run, packed, turning, setting = setting_for(node, packed), x = slot(node.inputs[0]),
-            residual = slot(node.inputs.back()), adds = spec.residual, out = slot(node.output),
-            x_moments = moments(node.inputs[0]), residual_moments = moments(node.inputs.back()),
-            moments = moments(node.output)](const Frame& frame) {
-      run(packed, {.x = x.at(frame),
-                   .out = out.at(frame),
-                   .residual = adds ? residual.at(frame) : nullptr,
-                   .rows = frame.rows,
-                   .queue = frame.queue,
-                   .setting = *setting ? &**setting : nullptr,
-                   .x_moments = x_moments.at(frame),
-                   .residual_moments = adds ? residual_moments.at(frame) : nullptr,
-                   .moments = moments.at(frame),
-                   .angles = static_cast<const float*>(turning.get()),
-                   .positions = frame.indices[static_cast<std::size_t>(TokenIndex::position)]});
-    };
+    return
+        [run = backend_.matmul.run, packed, next_weight, turning, setting = setting_for(node, packed),
+         x = slot(node.inputs[0]), residual = slot(node.inputs.back()), adds = spec.residual, out = slot(node.output),
+         out_use = cache_uses_[static_cast<std::size_t>(node.output)], x_moments = moments(node.inputs[0]),
+         residual_moments = moments(node.inputs.back()), moments = moments(node.output)](const Frame& frame) {
+          run(packed, {.x = x.at(frame),
+                       .out = out.at(frame),
+                       .residual = adds ? residual.at(frame) : nullptr,
+                       .rows = frame.rows,
+                       .out_use = frame.outgrows_cache ? out_use : CacheUse::unknown,
+                       .next_weight = *next_weight,
+                       .queue = frame.queue,
+                       .setting = *setting ? &**setting : nullptr,
+                       .x_moments = x_moments.at(frame),
+                       .residual_moments = adds ? residual_moments.at(frame) : nullptr,
+                       .moments = moments.at(frame),
+                       .angles = static_cast<const float*>(turning.get()),
+                       .positions = frame.indices[static_cast<std::size_t>(TokenIndex::position)]});
+        };
   }
   Step step(const op::MatMul&, const Node& node) { return linear(node); }
   Step step(const op::Linear&, const Node& node) { return linear(node); }
@@ -284,6 +297,8 @@ class ProgramBuilder {
       else if (frame.batch->padded) arguments.q_lengths = arguments.kv_lengths = frame.batch->lengths;
       else arguments.cu_q = arguments.cu_kv = frame.batch->offsets;
       arguments.stream = frame.queue.stream;
+      arguments.backwards = frame.queue.backwards;
+      arguments.out_read_next = frame.outgrows_cache;
       arguments.may_plan = frame.plans == nullptr;
       arguments.plans_used = frame.plans;
       (*frame.attention)[site]->run(arguments);
@@ -304,6 +319,8 @@ class ProgramBuilder {
   Program& program_;
   const ProgramOptions& options_;
   const ArenaPlan& arena_;
+  const std::vector<CacheUse> cache_uses_;
+  std::shared_ptr<std::span<const std::byte>> last_next_weight_;
   const Backend& backend_;
   const bool on_host_;
 };

@@ -147,7 +147,7 @@ TEST_P(RowOperationsOf, LayerNormAddsTheResidual) {
 }
 
 // More rows than a GPU works on at once, some of its warps with a row more than others; every width of vectors. A
-// residual of zeros is another kernel there, which adds in the same order.
+// residual of zeros is another kernel there, which adds in the same order; so does the one that goes backwards.
 TEST_P(RowOperationsOf, ManyRowsAreNormalisedAsFewAre) {
   std::mt19937 random(10);
   constexpr std::int64_t kMany = 9001;
@@ -156,7 +156,7 @@ TEST_P(RowOperationsOf, ManyRowsAreNormalisedAsFewAre) {
     std::memset(zeros.data(), 0, zeros.bytes());
     const Norm norm(columns, random);
     const Tensor out(dtype(), {kMany, columns}), in_place(dtype(), {kMany, columns}),
-        with_zeros(dtype(), {kMany, columns});
+        with_zeros(dtype(), {kMany, columns}), turned(dtype(), {kMany, columns});
     std::memcpy(in_place.data(), x.data(), x.bytes());
     Operands there(device_);
     const RowShape many{kMany, columns, dtype(), there.queue()};
@@ -165,6 +165,9 @@ TEST_P(RowOperationsOf, ManyRowsAreNormalisedAsFewAre) {
     rows().layer_norm(many, there.in(x), nullptr, weights, there.result(out));
     rows().layer_norm(many, overwritten, nullptr, weights, overwritten);
     rows().layer_norm(many, there.in(x), there.in(zeros), weights, there.result(with_zeros));
+    RowShape backwards = many;
+    backwards.queue.backwards = true;
+    rows().layer_norm(backwards, there.in(x), nullptr, weights, there.result(turned));
     there.finish();
     for (const std::int64_t row : {std::int64_t{0}, std::int64_t{1}, kMany / 2, kMany - 1}) {
       std::vector<double> want;
@@ -174,6 +177,7 @@ TEST_P(RowOperationsOf, ManyRowsAreNormalisedAsFewAre) {
     }
     EXPECT_EQ(std::memcmp(out.data(), with_zeros.data(), out.bytes()), 0) << columns << " columns";
     EXPECT_EQ(std::memcmp(out.data(), in_place.data(), out.bytes()), 0) << columns << " columns";
+    EXPECT_EQ(std::memcmp(out.data(), turned.data(), out.bytes()), 0) << columns << " columns";
   }
 }
 
@@ -207,9 +211,14 @@ TEST_P(RowOperationsOf, AddTakesRowsABiasOrNothing) {
                                                 : random_tensor(dtype(), {kRows, columns}, random);
         const Tensor out(dtype(), {kRows, columns});
         Operands there(device_);
-        rows().add(shape(columns, there), there.in(x), there.in(second == Second::none ? nullptr : &y),
-                   second == Second::bias, activation, there.result(out));
+        const Tensor in_place(dtype(), {kRows, columns});
+        std::memcpy(in_place.data(), x.data(), x.bytes());
+        void* const other = there.in(second == Second::none ? nullptr : &y);
+        void* const overwritten = there.result(in_place);
+        rows().add(shape(columns, there), there.in(x), other, second == Second::bias, activation, there.result(out));
+        rows().add(shape(columns, there), overwritten, other, second == Second::bias, activation, overwritten);
         there.finish();
+        EXPECT_EQ(std::memcmp(out.data(), in_place.data(), out.bytes()), 0);
         for (std::int64_t row = 0; row < kRows; ++row) {
           std::vector<double> want;
           for (std::int64_t c = 0; c < columns; ++c) {

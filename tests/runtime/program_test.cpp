@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "src/fusion/fuse.h"
 #include "src/graph/build.h"
 #include "src/graph/infer.h"
 #include "src/graph/simplify.h"
+#include "tests/fusion/norming_device.h"
 #include "tests/runtime/small_bert.h"
 
 namespace stof {
@@ -66,19 +68,27 @@ TEST(ArenaPlan, IsAsSmallAsWhatIsAlive) {
   EXPECT_EQ(plan_arena(graph).columns, live_columns(graph));
 }
 
-TEST(ArenaPlan, ValuesAliveTogetherDoNotOverlap) {
-  const Model model = small_bert(2);
-  Graph graph = build_bert(model);
-  infer(graph);
+// What the node may overwrite, by what it is.
+bool overwrites(const Node& node, ValueId input) {
+  const std::string_view name = name_of(node.op);
+  if (name == "linear") return node.inputs.size() == 2 && input == node.inputs[1];
+  return name == "add" || name == "add_bias" || name == "activate" || name == "layer_norm" || name == "add_layer_norm";
+}
+
+void expect_apart(const Graph& graph) {
   const ArenaPlan plan = plan_arena(graph);
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    std::vector<ValueId> alive{graph.nodes[n].output};
+    const Node& node = graph.nodes[n];
+    std::vector<ValueId> alive{node.output};
     for (std::size_t m = 0; m < n; ++m) {
       const ValueId value = graph.nodes[m].output;
       bool later = value == graph.result;
-      for (std::size_t u = n; u < graph.nodes.size(); ++u)
+      for (std::size_t u = n + 1; u < graph.nodes.size(); ++u)
         for (const ValueId input : graph.nodes[u].inputs) later |= input == value;
-      if (later) alive.push_back(value);
+      const bool read = std::count(node.inputs.begin(), node.inputs.end(), value) > 0;
+      if (later || (read && !(overwrites(node, value) && plan.offset[static_cast<std::size_t>(value)] ==
+                                                             plan.offset[static_cast<std::size_t>(node.output)])))
+        alive.push_back(value);
     }
     for (const ValueId a : alive)
       for (const ValueId b : alive) {
@@ -87,6 +97,51 @@ TEST(ArenaPlan, ValuesAliveTogetherDoNotOverlap) {
         EXPECT_TRUE(a0 + graph.value(a).columns <= b0 || b0 + graph.value(b).columns <= a0) << "node " << n;
       }
   }
+}
+
+TEST(ArenaPlan, ValuesAliveTogetherDoNotOverlap) {
+  const Model model = small_bert(2);
+  Graph graph = build_bert(model);
+  infer(graph);
+  expect_apart(graph);
+  expect_apart(fused_by_default(build_bert(model)));
+}
+
+// Layers as a GPU runs them: a residual becomes the sum, and the sum its norm, where it lies.
+TEST(ArenaPlan, RowsAreChangedWhereTheyLie) {
+  const Device device = norming_device();
+  const Model model = small_bert(2);
+  const Graph simplified = simplify(build_bert(model));
+  const Graph graph = fuse(Blocks(simplified, {&device, DType::f32}), {{"000000", "001111100010001110"}});
+  expect_apart(graph);
+  const ArenaPlan plan = plan_arena(graph);
+  int changed = 0;
+  for (const Node& node : graph.nodes)
+    for (const ValueId input : node.inputs)
+      if (overwrites(node, input)) {
+        EXPECT_EQ(plan.offset[static_cast<std::size_t>(input)], plan.offset[static_cast<std::size_t>(node.output)]);
+        ++changed;
+      }
+  EXPECT_EQ(changed, 2 * 4);
+  EXPECT_EQ(plan.columns, 24 + 3 * 24 + 24);  // the residual, q with k and v, what attention gives
+  EXPECT_EQ(plan.columns, live_columns(graph));
+}
+
+// A residual that is normalised has its moments where those of the sum would be written.
+TEST(ArenaPlan, ANormalisedResidualStays) {
+  const Device device = norming_device();
+  const Model model = small_bert(2);
+  const Graph simplified = simplify(build_bert(model));
+  const Graph graph = fuse(Blocks(simplified, {&device, DType::f32}), {{"000000", "001111100001110000"}});
+  const ArenaPlan plan = plan_arena(graph);
+  int stayed = 0;
+  for (const Node& node : graph.nodes)
+    if (const auto* linear = std::get_if<op::Linear>(&node.op); linear != nullptr && linear->residual_norm) {
+      EXPECT_NE(plan.offset[static_cast<std::size_t>(node.inputs[1])],
+                plan.offset[static_cast<std::size_t>(node.output)]);
+      ++stayed;
+    }
+  EXPECT_EQ(stayed, 3);
 }
 
 }  // namespace

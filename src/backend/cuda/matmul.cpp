@@ -39,6 +39,8 @@ class Linear {
     else std::visit([&](const auto& launch) { launch.run(gemm_, call); }, launch_of(setting));
   }
 
+  std::span<const std::byte> weight() const { return {weights_.matrix.as<std::byte>(), weights_.matrix.bytes()}; }
+
   void prepare(const MatmulSetting& setting) const {
     if (setting.kernel != MatmulSetting::Kernel::cublaslt) {
       launch_of(setting);
@@ -150,6 +152,10 @@ void prepare(const PackedLinear& linear, const MatmulSetting& setting) {
 
 void run(const PackedLinear& linear, const LinearCall& call) { static_cast<const Linear*>(linear.get())->run(call); }
 
+std::span<const std::byte> weight(const PackedLinear& linear) {
+  return static_cast<const Linear*>(linear.get())->weight();
+}
+
 }  // namespace
 
 const MatmulOperations matmul_operations{.pack = pack,
@@ -159,6 +165,7 @@ const MatmulOperations matmul_operations{.pack = pack,
                                          .settings = settings,
                                          .refuses = refuses_setting,
                                          .prepare = prepare,
+                                         .weight = weight,
                                          .is_built_in = is_built_in};
 
 }  // namespace stof::cuda

@@ -78,6 +78,7 @@ void sum_norm(const RowShape& shape, SumNormParams params, const NormWeights* no
   params.out = out;
   params.columns = narrow<int>(shape.columns, "columns");
   params.rows = narrow<int>(shape.rows, "rows");
+  params.backwards = shape.queue.backwards ? 1 : 0;
   if (norm != nullptr) params.scale = norm->scale, params.shift = norm->shift, params.epsilon = norm->epsilon;
   if (shape.rows == 0 || shape.columns == 0) return;
   const bool follows_kernel = params.sources[0].indices == nullptr;  // indices come by a copy

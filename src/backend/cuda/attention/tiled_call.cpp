@@ -183,6 +183,7 @@ SliceShape TiledCall::shape_of(const ItemRun& run, const HeadRun& heads, const D
           .keys = static_cast<int>(mask_.extent.keys),
           .first_position = mask_.first_position,
           .numbers_made = numbers.made ? 1 : 0,
+          .backwards = call_.backwards ? 1 : 0,
           .query_lengths = numbers.query_lengths,
           .key_lengths = numbers.key_lengths,
           .query_starts = numbers.query_starts,
@@ -202,6 +203,7 @@ AttentionOutput TiledCall::output_of(const ItemRun& run, const HeadRun& heads, c
   out.item_stride = run.out;
   out.residue_stride = run.out_class;
   out.head_dim = static_cast<int>(call_.head_dim);
+  out.read_next = call_.out_read_next ? 1 : 0;
   if (lse_needs_placing(run)) {
     out.lse = workspace.lse;
     out.lse_head_stride = run.query_rows;
