@@ -169,7 +169,7 @@ void add_to(Table& table, const Json& row) {
 }
 
 void bench(const BenchOptions& options) {
-  check_outputs({{"--json", options.json, true}});
+  check_outputs({{"--json", options.json, true}}, files_of_masks(options.masks));
   if (options.threads < 0 || options.threads > 1024)
     fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) to 1024", options.threads);
   if (!(options.seconds > 0 && options.seconds <= 60))

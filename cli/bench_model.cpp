@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <memory>
 
 #include "cli/commands.h"
@@ -101,7 +102,8 @@ std::string result_of(const Json& row) {
 
 std::vector<InputFile> inputs_of(const ModelBench& bench) {
   std::vector<InputFile> inputs = files_of_model("--model", bench.model);
-  for (InputFile& file : files_of_model("--encoder", bench.encoder)) inputs.push_back(std::move(file));
+  std::ranges::move(files_of_model("--encoder", bench.encoder), std::back_inserter(inputs));
+  std::ranges::move(files_of_masks(bench.masks), std::back_inserter(inputs));
   inputs.push_back({"--input", bench.input});
   return inputs;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 #include <map>
 
 #include "src/base/atomic_file.h"
@@ -86,6 +87,12 @@ std::vector<InputFile> files_of_mask(std::string_view option, std::string_view t
     while (name.ends_with(' ')) name.remove_suffix(1);
     if (name.ends_with(".npy")) files.push_back({option, std::string(name)});
   }
+  return files;
+}
+
+std::vector<InputFile> files_of_masks(const std::vector<std::string>& texts) {
+  std::vector<InputFile> files;
+  for (const std::string& text : texts) std::ranges::move(files_of_mask("--mask", text), std::back_inserter(files));
   return files;
 }
 

@@ -27,6 +27,7 @@ std::vector<InputFile> files_of_model(std::string_view option, const std::string
 
 // The arrays that a mask's text names, whatever the text is worth.
 std::vector<InputFile> files_of_mask(std::string_view option, std::string_view text);
+std::vector<InputFile> files_of_masks(const std::vector<std::string>& texts);  // each a --mask
 
 // Throws invalid_argument for "-", for a file or stdout that is named twice and for one of the inputs, bad_file for a
 // file that cannot be created.

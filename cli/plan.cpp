@@ -119,7 +119,7 @@ void print_text(const PlanOptions& options, const Outcome& outcome) {
 }
 
 void plan(const PlanOptions& options) {
-  check_outputs({{"--json", options.json, true}});
+  check_outputs({{"--json", options.json, true}}, files_of_mask("mask", options.mask));
   Outcome outcome{.shape = shape_of(options), .device = open_device(options.device), .planned = {}};
   if (outcome.shape.heads > 0) check_items(outcome.shape.batch, outcome.shape.heads);  // as every such call
   const Mask mask = parse(options.mask);

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "cli/build_commit.h"
@@ -115,7 +117,9 @@ void compile(const TuneCommand& command, const TuneOptions& options) {
 }
 
 void run(const TuneCommand& command) {
-  check_outputs({{"--json", command.json, true}}, files_of_model("--model", command.model));
+  std::vector<InputFile> inputs = files_of_model("--model", command.model);
+  std::ranges::move(files_of_mask("--mask", command.mask), std::back_inserter(inputs));
+  check_outputs({{"--json", command.json, true}}, inputs);
   if (command.threads < 0 || command.threads > kMostThreads)
     fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) to {}", command.threads, kMostThreads);
   if (command.seq < 1) fail(ErrorKind::invalid_argument, "--seq {}; accepted: 1 or more", command.seq);

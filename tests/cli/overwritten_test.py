@@ -57,6 +57,12 @@ class Overwritten(unittest.TestCase):
             ((*attention, "a b.npy", "--mask", 'bits("a b.npy")'), "--mask and --out are both 'a b.npy'"),
             (("tune", "--model", "m", "--json", "m/config.json"), "--model and --json are both 'm/config.json'"),
             (("bench", "model", "--input", "s.txt", "--json", "s.txt"), "--input and --json are both 's.txt'"),
+            (("plan", "bits(q.npy)", "--shape", "1,1,2,8", "--json", "q.npy"), "mask and --json are both 'q.npy'"),
+            (("tune", "--model", "m", "--mask", "bits(q.npy)", "--json", "q.npy"),
+             "--mask and --json are both 'q.npy'"),
+            (("bench", "attention", "--mask", "all", "--mask", "causal & bits(q.npy)", "--json", "./q.npy"),
+             "--mask and --json are both './q.npy'"),
+            (("bench", "model", "--mask", "bits(q.npy)", "--json", "q.npy"), "--mask and --json are both 'q.npy'"),
             (("bench", "model", "--encoder", "m", "--hidden-out", "m/config.json"),
              "--encoder and --hidden-out are both 'm/config.json'"),
         ):  # fmt: skip
