@@ -3,6 +3,7 @@
 #include "src/mask/outline.h"
 
 #include <map>
+#include <random>
 #include <tuple>
 
 #include "src/mask/cell_scan.h"
@@ -57,6 +58,30 @@ TEST(Outline, IsNeverWrongAndAsSureAsAskingEachCell) {
         expect_outlined(mask, static_cast<int>(random.below(mask.groups())), rows, cell_keys);
         if (HasFatalFailure()) return;
       }
+  }
+}
+
+// Also of documents that come again, of padding, and of positions before the first key.
+TEST(Outline, OfDocumentsIsNeverWrong) {
+  std::mt19937 random(5);
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
+  };
+  for (int round = 0; round < 300; ++round) {
+    const std::int64_t keys = 1 + below(400), names = 1 + below(round % 3 == 0 ? 3 : 40), longest = 1 + below(150);
+    const Tensor ids(DType::i32, {keys});
+    for (std::int64_t at = 0; at < keys;) {
+      const std::int64_t end = std::min(keys, at + 1 + below(longest)), id = below(8) == 0 ? -1 : below(names);
+      for (; at < end; ++at) ids.as<std::int32_t>()[at] = static_cast<std::int32_t>(id);
+    }
+    const MaskExtent extent{.queries = 1 + below(2 * keys), .keys = keys};
+    const BoundMask mask(document_ids(ids.view()), extent);
+    for (const std::int64_t cell_keys : {8, 64}) {
+      const std::int64_t begin = below(extent.queries), end = std::min(extent.queries, begin + 1 + below(80));
+      SCOPED_TRACE(fmt::format("round {} rows [{}, {}) cells of {}", round, begin, end, cell_keys));
+      expect_outlined(mask, 0, {begin, end}, cell_keys);
+      if (HasFatalFailure()) return;
+    }
   }
 }
 

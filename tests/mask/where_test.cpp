@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "src/mask/row_bits.h"
 #include "tests/expect_error.h"
 #include "tests/mask/naive.h"
 
@@ -47,6 +48,30 @@ TEST(Where, PrecedenceIsThatOfCpp) {
   expect_where("!q == k", [](Index, Index, Index q, Index k) { return (q == 0 ? 1 : 0) == k; });
   expect_where("-q + k <= 2", [](Index, Index, Index q, Index k) { return -q + k <= 2; });
   expect_where("q - (k - 3) * (2 - h) > 0", [](Index, Index h, Index q, Index k) { return q - (k - 3) * (2 - h) > 0; });
+}
+
+// What looks at keys or at the row alone is computed apart from the rest, rows and words of a tile are many at once.
+TEST(Where, TilesHaveTheBitsOfTheirElements) {
+  const MaskExtent extent{.queries = 150, .keys = 210};
+  for (const char* text :
+       {"q % 7 >= k % 5", "q / 10 == k / 10", "k % 3 == 1", "q % 3 == 1", "1", "q & k", "k - q % 4 * (k / 3) > 7",
+        "min(q, 5) + k % 4 * (q % 2) > 3 | k / 9 < q / 9", "abs(k - 100) / (q / 40 + 1) % 3 == (q + k) % 3",
+        "(k + 1) * (k + 2) / 2 % 5 != max(q % 9, 3) - 2 | !(k % 8) & -q < -60"}) {
+    const BoundMask mask(where(text), extent);
+    for (const Range rows : {Range{0, 150}, Range{3, 67}, Range{64, 65}})
+      for (const Range keys : {Range{0, 210}, Range{64, 128}, Range{5, 70}, Range{128, 193}, Range{209, 210}}) {
+        const std::int64_t words = words_for(keys.size());
+        std::vector<std::uint64_t> bits(static_cast<std::size_t>(rows.size() * words), ~std::uint64_t{0});
+        mask.tile_bits(0, rows, keys, bits);
+        for (std::int64_t row = rows.begin; row < rows.end; ++row)
+          for (std::int64_t key = keys.begin; key < keys.begin + 64 * words; ++key) {
+            const std::int64_t bit = key - keys.begin;
+            const auto word = static_cast<std::size_t>((row - rows.begin) * words + bit / 64);
+            ASSERT_EQ(bits[word] >> (bit % 64) & 1, keys.contains(key) && mask.allows(0, row, key) ? 1u : 0u)
+                << text << " at row " << row << ", key " << key;
+          }
+      }
+  }
 }
 
 TEST(Where, ValuesBeyond32Bits) {

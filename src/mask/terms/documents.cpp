@@ -26,10 +26,10 @@ SameDocument::SameDocument(std::vector<std::int64_t> begins, std::vector<std::in
   by_id_.resize(ids_.size());
   std::iota(by_id_.begin(), by_id_.end(), std::size_t{0});
   std::stable_sort(by_id_.begin(), by_id_.end(), [&](std::size_t a, std::size_t b) { return ids_[a] < ids_[b]; });
-  first_of_id_.resize(ids_.size());
-  for (std::size_t i = 0, first = 0; i < by_id_.size(); ++i) {
-    if (ids_[by_id_[i]] != ids_[by_id_[first]]) first = i;
-    first_of_id_[by_id_[i]] = first;
+  places_of_id_.resize(ids_.size());
+  for (std::size_t first = 0, end = 0; first < by_id_.size(); first = end) {
+    while (end < by_id_.size() && ids_[by_id_[end]] == ids_[by_id_[first]]) ++end;
+    for (std::size_t i = first; i < end; ++i) places_of_id_[by_id_[i]] = {first, end};
   }
   std::vector<std::int64_t> lows = ids_, highs = ids_;
   for (std::int64_t& low : lows)
@@ -64,14 +64,46 @@ BlockKind SameDocument::classify(Range positions, Range keys) const {
   return p.high < k.low || k.high < p.low ? BlockKind::empty : BlockKind::partial;
 }
 
-void SameDocument::fill(std::int64_t p, RowBits row) const {
-  if (p < 0) return;
-  const std::size_t own = run_of(p);
-  if (ids_[own] < 0) return;
-  auto it = by_id_.begin() + static_cast<std::ptrdiff_t>(first_of_id_[own]);
-  const auto same_end = std::partition_point(it, by_id_.end(), [&](std::size_t r) { return ids_[r] <= ids_[own]; });
-  it = std::partition_point(it, same_end, [&](std::size_t r) { return run(r).end <= row.keys().begin; });
-  for (; it != same_end && run(*it).begin < row.keys().end; ++it) row.allow(run(*it));
+std::span<const std::size_t> SameDocument::runs_like(std::size_t index) const {
+  const auto [begin, end] = places_of_id_[index];
+  return std::span(by_id_).subspan(begin, end - begin);
+}
+
+bool SameDocument::outline(const CellGrid& grid, Range cells, Outline& out) const {
+  const Range known = intersect(grid.positions, {0, begins_.back()});
+  if (known.empty()) return true;
+  const std::size_t first = run_of(known.begin), end = run_of(known.end - 1) + 1;
+  const bool one = end - first == 1;
+  for (std::size_t r = first; !one && r < end; ++r)
+    if (ids_[r] >= 0 && runs_like(r).size() > 1) return false;
+  const bool whole = one && known == grid.positions;  // else some row of a cell has none of its keys
+  Range left = cells;
+  for (std::size_t r = first; r < end; ++r) {
+    if (ids_[r] < 0) continue;
+    for (const std::size_t like : runs_like(r)) {
+      const Range touched = grid.touched(run(like));
+      out.add(left, touched, whole ? grid.inside(run(like)) : Range{});
+      left.begin = std::max(left.begin, touched.end);  // the last cell may be the next run's, too
+    }
+  }
+  return true;
+}
+
+void SameDocument::fill(const TileBits& tile) const {
+  std::fill_n(tile.words, tile.word_count(), 0);
+  const Range known = intersect(tile.positions, {0, begins_.back()});
+  if (known.empty()) return;
+  const std::int64_t words = tile.words_per_row();
+  for (std::size_t r = run_of(known.begin); r < ids_.size() && begins_[r] < known.end; ++r) {
+    if (ids_[r] < 0) continue;
+    const Range rows = intersect(run(r), known);
+    const RowBits first = tile.row(rows.begin);
+    const std::span<const std::size_t> like = runs_like(r);
+    auto it = std::partition_point(like.begin(), like.end(),
+                                   [&](std::size_t other) { return run(other).end <= tile.keys.begin; });
+    for (; it != like.end() && run(*it).begin < tile.keys.end; ++it) first.allow(run(*it));
+    for (std::int64_t row = 1; row < rows.size(); ++row) std::copy_n(first.words(), words, first.words() + row * words);
+  }
 }
 
 }  // namespace stof::bound

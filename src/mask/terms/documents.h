@@ -3,10 +3,12 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "src/mask/array_names.h"
+#include "src/mask/outline.h"
 #include "src/mask/range.h"
 #include "src/mask/range_extremes.h"
 #include "src/mask/row_bits.h"
@@ -61,16 +63,23 @@ class SameDocument {
 
   bool allows(std::int64_t p, std::int64_t key) const;
   BlockKind classify(Range positions, Range keys) const;
-  void fill(std::int64_t p, RowBits row) const;
+  // False where several documents of the band have more than a run each: their runs are not in order.
+  bool outline(const CellGrid& grid, Range cells, Outline& out) const;
+  void fill(const TileBits& tile) const;
 
  private:
   std::size_t run_of(std::int64_t position) const;
   Range run(std::size_t index) const { return {begins_[index], begins_[index + 1]}; }
+  // Those with the id of one, itself among them, ascending.
+  std::span<const std::size_t> runs_like(std::size_t index) const;
 
   std::vector<std::int64_t> begins_;  // one more than ids_
   std::vector<std::int64_t> ids_;
-  std::vector<std::size_t> by_id_;        // runs ordered by (id, begin)
-  std::vector<std::size_t> first_of_id_;  // [run]: where in by_id_ the runs of its id begin
+  std::vector<std::size_t> by_id_;  // runs ordered by (id, begin)
+  struct Places {
+    std::size_t begin, end;
+  };
+  std::vector<Places> places_of_id_;  // [run]: where the runs of its id lie in by_id_
   RangeExtremes extremes_;
 };
 

@@ -8,6 +8,7 @@
 #include "src/mask/array_names.h"
 #include "src/mask/range.h"
 #include "src/mask/row_bits.h"
+#include "src/mask/terms/where_lanes.h"
 #include "src/mask/traits.h"
 #include "stof/where.h"
 
@@ -52,11 +53,11 @@ WhereResult compute(WhereOp op, std::int64_t a, std::int64_t b);
 
 // All values of an expression over a rectangle lie in [low, high], unless computing one of them may fail.
 struct WhereInterval {
-  std::int64_t low = 0, high = 0;
+  std::int64_t low, high;
 };
 struct WhereBounds {
-  WhereInterval result;
-  WhereInterval widest;  // holds every intermediate value as well
+  WhereInterval result = {};
+  WhereInterval widest = {};  // holds every intermediate value as well
   bool may_fail = false;
 };
 WhereBounds bounds_of(const std::vector<WhereStep>& steps, Range positions, Range keys);
@@ -72,14 +73,17 @@ class Where {
   // Throws invalid_argument, naming the place, when a division by zero or an overflow is met.
   bool allows(std::int64_t p, std::int64_t key) const;
   BlockKind classify(Range positions, Range keys) const;
-  void fill(std::int64_t p, RowBits row) const;
+  void fill(const TileBits& tile) const;
   bool only_difference() const { return only_difference_; }
 
  private:
+  void fill_row(std::int64_t p, RowBits row) const;
+
   std::vector<WhereStep> steps_;
   std::string text_;  // of the whole term, for errors
   bool only_difference_ = false;
-  bool narrow_ = false;  // nothing can fail and every value fits 32 bits: rows are computed 64 keys at a time
+  bool narrow_ = false;  // nothing can fail and every value fits 32 bits
+  WhereLanes lanes_;     // where it is narrow
   // For an expression of q - k that is narrow, the bits of every difference: that of (p, key) is key - p + keys - 1.
   std::vector<std::uint64_t> diagonal_;
   std::int64_t keys_ = 0;

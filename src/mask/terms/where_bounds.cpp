@@ -27,12 +27,15 @@ bool single(WhereInterval a) { return a.low == a.high; }
 // For operations whose extremes lie at corners of the operands' intervals.
 Bounds corners(WhereOp op, WhereInterval a, WhereInterval b) {
   Bounds bounds{{kMost, kLeast}};
-  for (const std::int64_t x : {a.low, a.high})
+  for (const std::int64_t x : {a.low, a.high}) {
     for (const std::int64_t y : {b.low, b.high}) {
       const WhereResult result = compute(op, x, y);
       if (result.failure) return kAnything;
       bounds.interval = {std::min(bounds.interval.low, result.value), std::max(bounds.interval.high, result.value)};
+      if (single(b)) break;
     }
+    if (single(a)) break;
+  }
   return bounds;
 }
 
@@ -98,7 +101,7 @@ WhereBounds bounds_of(const std::vector<WhereStep>& steps, Range positions, Rang
   std::size_t top = 0;
   WhereBounds all;
   for (const WhereStep& step : steps) {
-    Bounds bounds;
+    Bounds bounds = {};
     switch (operand_count(step.op)) {
       case 0:
         bounds.interval = step.op == WhereOp::query ? WhereInterval{positions.begin, positions.end - 1}
