@@ -45,7 +45,6 @@ struct BandBlock {
   const AttentionMaps& maps;
   const BandParams& p;
   int part, warp, lane, thread;
-  int stride;             // from a row block to the CTA's next one, negative where they go backwards
   RowBlock block;         // at hand
   int key_start, wanted;  // its first key, its pattern
   RowBlock next_block;
@@ -56,21 +55,18 @@ struct BandBlock {
   u32 weights[kKeys / 4];
   RowStats rows;
 
-  // Of `total` row blocks; an index that is none may lie on either side of them.
-  static __device__ __forceinline__ bool exists(int index, int total) {
-    return static_cast<u32>(index) < static_cast<u32>(total);
-  }
-  // The first of the row blocks index, index + stride, ... that has a row, or an index that is none. Those of a slice
-  // run fastest, so that neighbours ask for the same keys at the same time.
+  // The first of the row blocks index, index + stride, ... that has a row, or `total`. Those of a slice run fastest, so
+  // that neighbours ask for the same keys at the same time.
   __device__ __forceinline__ int find_next(int index, int total) {
-    for (; exists(index, total); index += stride) {
+    for (; index < total; index += static_cast<int>(gridDim.x)) {
       describe(index);
       if (!Traits::kRagged || (next_block.row < next_block.rows && next_block.row + Traits::kRows > 0)) return index;
     }
-    return index;
+    return total;
   }
   __device__ __forceinline__ void describe(int index) {
-    const int slice = index / p.row_blocks, entry = index - slice * p.row_blocks;
+    const int place = index / p.row_blocks, entry = index - place * p.row_blocks;
+    const int slice = slice_of(p.call.shape, place);
     next_key_start = __ldg(&p.rows[entry].key_start);
     next_wanted = __ldg(&p.rows[entry].patterns[part]);  // an index in a register would put the row into local memory
     next_block = row_block_of<Traits::kRagged>(p.call.shape, slice, entry * Traits::kRows);
@@ -142,7 +138,7 @@ struct BandBlock {
     named_barrier<1, Traits::kThreads>();
   }
 
-  // The row block found last. Finds the one after it, from index on, and answers where.
+  // The row block found last. Finds the one after it, among index, index + stride, ..., and answers where.
   __device__ __forceinline__ int process(int index, int total, u32 parity) {
     block = next_block, key_start = next_key_start, wanted = next_wanted;
     constexpr u32 kOffset = 64 * kRowBytes / 16;
@@ -152,7 +148,7 @@ struct BandBlock {
     read_words();
     if constexpr (Traits::kRagged) clear_values(parity);
     index = find_next(index, total);
-    const bool more = exists(index, total);
+    const bool more = index < total;
     matmul_wait<0>();
     pin(scores);
     if (more) {
@@ -192,7 +188,7 @@ struct BandBlock {
     if ((!Traits::kRagged || uniform(first) >= 0) && uniform(first) + 16 <= uniform(block.rows)) {
       if (elected()) wait_stores_read();  // the store before has left its place
       __syncwarp();
-      write_rows<Element, kHeadDim>(p.call, maps.out, block, out, inverse, first,
+      write_rows<Element, kHeadDim>(p.call.out.read_next, maps.out, block, out, inverse, first,
                                     shared_address(shared.out[part]) + static_cast<u32>(warp) * (16 * kRowBytes));
     } else write_some_rows<Element, kHeadDim>(p.call, block, out, inverse, first);
     write_lse(p.call, block, rows, first);
@@ -210,16 +206,14 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   extern __shared__ __align__(1024) unsigned char raw[];
   auto& shared = *reinterpret_cast<typename Traits::Shared*>(raw);
   const int thread = static_cast<int>(threadIdx.x);
-  const int total = p.call.shape.slices * p.row_blocks, place = static_cast<int>(blockIdx.x),
-            ctas = static_cast<int>(gridDim.x), stride = p.call.shape.backwards ? -ctas : ctas;
   BandBlock<Traits> block{
-      shared, maps, p, uniform(thread / 128), uniform(thread / 32 % 4), thread % 32, thread % 128, stride, {}, {}, {},
+      shared, maps, p, uniform(thread / 128), uniform(thread / 32 % 4), thread % 32, thread % 128, {}, {}, {},
       {},     {},   {}};
+  const int total = p.call.shape.slices * p.row_blocks, stride = static_cast<int>(gridDim.x);
   if (Traits::kRagged && p.call.shape.numbers_made) wait_for_previous_grid();
-  int index = block.find_next(p.call.shape.backwards ? total - 1 - place : place, total);
-  if (block.exists(index, total))
-    block.read_pattern(block.next_wanted);  // beside the wait for the grid and for q and keys
-  if (thread == 0 && block.exists(index, total)) {
+  int index = block.find_next(static_cast<int>(blockIdx.x), total);
+  if (index < total) block.read_pattern(block.next_wanted);  // beside the wait for the grid and for q and keys
+  if (thread == 0 && index < total) {
     barrier_init(shared_address(&shared.qk_full), 1);
     barrier_init(shared_address(&shared.v_full), 1);
     fence_barrier_init();
@@ -231,7 +225,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   }
   __syncthreads();
   allow_next_grid();
-  for (u32 parity = 0; block.exists(index, total); parity ^= 1) index = block.process(index + stride, total, parity);
+  for (u32 parity = 0; index < total; parity ^= 1) index = block.process(index + stride, total, parity);
   if (elected()) wait_stores_read();
 }
 

@@ -257,7 +257,7 @@ struct GatherBlock {
     if ((!Traits::kRagged || uniform(first) >= 0) && uniform(first) + 16 <= uniform(block.rows)) {
       if (elected()) wait_stores_read();  // the store before has left its place
       __syncwarp();
-      write_rows<Element, kHeadDim>(p.call, maps.out, block, out, inverse, first,
+      write_rows<Element, kHeadDim>(false, maps.out, block, out, inverse, first,
                                     shared_address(shared.out) + static_cast<u32>(warp) * (16 * kRowBytes));
     } else write_some_rows<Element, kHeadDim>(p.call, block, out, inverse, first);
     write_lse(p.call, block, rows, first);

@@ -107,8 +107,8 @@ struct GemmTraits {
                 "sums of a split tile are divided by groups of 16 rows");
 
   // In a transformer what a matmul with a residual reads is read by nothing else, and of many rows it would push out
-  // what is: x leaves the L2 first. Few rows, which have other tiles, push nothing out.
-  static constexpr bool kReadsXOnce = kEpilogue.residual && kRows * kColumns >= 128 * 128;
+  // what is: x leaves the L2 first. Few rows, which mostly have other tiles, push nothing out.
+  static constexpr bool kReadsXOnce = kEpilogue.residual && kRows * kColumns >= 128 * 128 && kSplit == 1;
 
   static constexpr u32 kXBytes = kRows * kRowBytes, kWBytes = kColumns * kRowBytes;
   static constexpr u32 kOutBytes = kSplit > 1 ? 16 : kRows* kOutColumns * 2;

@@ -153,7 +153,7 @@ __device__ __forceinline__ void wait_for_way_out() {
 // 16 whole rows through shared memory, one bulk store a box, as many boxes at a time as it has room for. staging: the
 // warp's 16 rows of the first box.
 template <class Element, int kHeadDim, int kBoxesAtOnce = (kHeadDim + kBoxColumns - 1) / kBoxColumns>
-__device__ __forceinline__ void write_rows(const AttentionCall& call, const TensorMap& map, const RowBlock& block,
+__device__ __forceinline__ void write_rows(int read_next, const TensorMap& map, const RowBlock& block,
                                            const float (&out)[kHeadDim / 2], const float (&inverse)[2], int row,
                                            u32 staging) {
   constexpr int kPieces = kBoxColumns / 8 * kBoxesAtOnce;
@@ -180,7 +180,7 @@ __device__ __forceinline__ void write_rows(const AttentionCall& call, const Tens
       for (int j = first; j < end; j += 8) {
         const Place at{j * 8, block.place.query_start + row, block.residue, block.head, block.place.item};
         const u32 source = staging + static_cast<u32>(j - first) / 8 * (64 * kRowBytes);
-        if (call.out.read_next) store_box(map, at, source, cache_policy(kReadAgain));
+        if (read_next) store_box(map, at, source, cache_policy(kReadAgain));
         else store_box(map, at, source);
       }
       commit_stores();

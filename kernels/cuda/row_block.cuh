@@ -22,6 +22,9 @@ __device__ __forceinline__ int rows_of_residue(int rows, int residue, int residu
   return residues == 1 ? rows : (rows + residues - 1 - residue) / residues;
 }
 
+// Of the order in which slices are gone through.
+__device__ __forceinline__ int slice_of(const SliceShape& s, int place) { return s.first_slice + s.slice_step * place; }
+
 // The row block that begins at row `row` of the layout. kRagged: items may have their own lengths and starts.
 template <bool kRagged>
 __device__ __forceinline__ RowBlock row_block_of(const SliceShape& s, int slice, int row) {

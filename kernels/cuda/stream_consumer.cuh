@@ -294,7 +294,7 @@ struct StreamConsumer {
   __device__ __forceinline__ void write_rows_of_head(const RowBlock& block, const float (&inverse)[2], int slot) const {
     const int row = uniform(block.row) + 64 * part + 16 * warp;
     if (row >= 0 && row + 16 <= uniform(block.rows))
-      write_rows<Element, kHeadDim, Traits::kOutBoxes>(p.call, maps.out, block, out, inverse, row,
+      write_rows<Element, kHeadDim, Traits::kOutBoxes>(p.call.out.read_next, maps.out, block, out, inverse, row,
                                                        way_out(slot) + static_cast<u32>(warp) * (16 * kRowBytes));
     else write_some_rows<Element, kHeadDim>(p.call, block, out, inverse, row);
     write_lse(p.call, block, rows, row);
@@ -315,7 +315,7 @@ struct StreamConsumer {
     if (row >= 0 && row + height <= uniform(block.rows)) {
       RowBlock first = block;
       first.head = stacked_head(block, 16 * warp);
-      write_rows<Element, kHeadDim, Traits::kOutBoxes>(p.call, maps.out, first, out, inverse, row,
+      write_rows<Element, kHeadDim, Traits::kOutBoxes>(p.call.out.read_next, maps.out, first, out, inverse, row,
                                                        way_out(slot) + static_cast<u32>(warp) * (16 * kRowBytes));
     } else {
       for_half<0>(block, [&](const RowBlock& half, int from) {

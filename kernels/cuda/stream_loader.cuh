@@ -83,7 +83,7 @@ struct StreamLoader {
     const int section = min(index / per_section, p.last_section), within = index - section * per_section;
     const int width = section < p.last_section ? p.section : p.call.shape.slices - section * p.section;
     const int entry = within / width, slice = section * p.section + within - entry * width;
-    return {p.call.shape.backwards ? p.call.shape.slices - 1 - slice : slice, entry};
+    return {slice_of(p.call.shape, slice), entry};
   }
 
   __device__ __forceinline__ RowBlock row_block(int index, StreamItem& item) const {

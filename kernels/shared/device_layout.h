@@ -54,8 +54,9 @@ struct SliceShape {
   int queries, keys;                  // rows and keys of a slice
   // Of the layout's row 0. Row i of an item has position i + keys - queries, with the item's own lengths.
   int first_position;
-  int numbers_made;          // by the grid in front, which must have ended before lengths and starts are read
-  int backwards;             // slices from the last to the first; stream_attention and band_attention ask
+  int numbers_made;  // by the grid in front, which must have ended before lengths and starts are read
+  // Slices in their order; or the last one and -1, from the last to the first. stream_attention and band_attention ask.
+  int first_slice = 0, slice_step = 1;
   const int* query_lengths;  // [items], or null: all rows
   const int* key_lengths;    // [items], or null: all keys
   // Of a packed batch, where items follow each other along the rows of one: where each begins. Null: items are the
@@ -70,7 +71,7 @@ struct AttentionOutput {
   float* lse;                                                      // rows side by side, or null
   long long lse_head_stride, lse_item_stride;
   int head_dim;
-  int read_next;  // by the grid behind: the L2 keeps it; kernels that store through maps ask
+  int read_next;  // by the grid behind: the L2 keeps it; stream_attention and band_attention ask
 };
 
 struct AttentionCall {

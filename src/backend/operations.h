@@ -103,7 +103,7 @@ struct LinearCall {
   // Where the spec has x_norm, residual_norm, moments. Moments of rows past `rows` are neither read nor written.
   const float* x_moments = nullptr;
   const float* residual_moments = nullptr;
-  float* moments = nullptr;  // not those of x or of the residual
+  float* moments = nullptr;  // not those above
   // Where heads are turned.
   const float* angles = nullptr;                 // [positions][head_dim / 2][2]: cosine and sine of each pair
   std::span<const std::int32_t> positions = {};  // [rows], in range

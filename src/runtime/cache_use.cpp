@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/runtime/cache_use.h"
 
+#include <ranges>
+
 namespace stof {
 
 std::vector<CacheUse> cache_uses(const Graph& graph) {
@@ -13,6 +15,10 @@ std::vector<CacheUse> cache_uses(const Graph& graph) {
       for (const ValueId input : node.inputs) uses[static_cast<std::size_t>(input)] = CacheUse::unknown;
     }
   }
+  // Turning writes over what it reads: what becomes of its result becomes of that.
+  for (const Node& node : std::views::reverse(graph.nodes))
+    if (std::holds_alternative<op::Rotate>(node.op))
+      uses[static_cast<std::size_t>(node.inputs[0])] = uses[static_cast<std::size_t>(node.output)];
   return uses;
 }
 

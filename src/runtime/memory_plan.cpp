@@ -29,7 +29,7 @@ std::vector<Life> lives_of(const Graph& graph) {
   return lives;
 }
 
-// Inputs that the backend may overwrite with the output (src/backend/operations.h), the first choice first.
+// Inputs that the backend may overwrite with the output (src/backend/operations.h).
 std::vector<ValueId> overwritable(const Node& node) {
   const bool by_rows = std::holds_alternative<op::LayerNorm>(node.op) ||
                        std::holds_alternative<op::AddLayerNorm>(node.op) || std::holds_alternative<op::Add>(node.op) ||
@@ -43,14 +43,18 @@ std::vector<ValueId> overwritable(const Node& node) {
 }
 
 // The input in whose place the output lies: as large, and read by nothing later. So what was written last is written
-// again while a cache still holds it.
+// again while a cache still holds it. Of two, which both are gone then, the one made first: it lies where the arena is
+// dense.
 std::optional<ValueId> overwritten(const Graph& graph, const Node& node, const std::vector<Life>& lives,
                                    std::int64_t step) {
-  for (const ValueId input : overwritable(node))
-    if (lives[static_cast<std::size_t>(input)].last == step &&
-        graph.value(input).arena_columns() == graph.value(node.output).arena_columns())
-      return input;
-  return std::nullopt;
+  std::optional<ValueId> found;
+  for (const ValueId input : overwritable(node)) {
+    const Life& life = lives[static_cast<std::size_t>(input)];
+    if (life.last == step && graph.value(input).arena_columns() == graph.value(node.output).arena_columns() &&
+        (!found || life.first < lives[static_cast<std::size_t>(*found)].first))
+      found = input;
+  }
+  return found;
 }
 
 struct Placed {

@@ -8,7 +8,8 @@ namespace stof {
 namespace {
 
 // Bytes of activations from which on it matters in which order they are read again. Of the 50 MB that an H200 keeps:
-// BERT-base (8, 512) gains, with 31 MB; (1, 128) and GPT-2 (1, 1024) do not, with 1 and 8 (docs/kernels/session.md).
+// BERT-base (8, 512) gains, with 25 MB; (1, 128) and GPT-2 (1, 1024) do not, with 1 and 6; nothing between them was
+// measured (bench/results/h200-cache-use.txt).
 constexpr std::int64_t kCachedBytes = std::int64_t{12} << 20;
 
 }  // namespace
@@ -80,7 +81,9 @@ const void* Program::run(const RowBatch& batch, std::byte* arena) const {
 
 void Program::run_steps(const Frame& frame, std::size_t first, std::size_t last) const {
   Frame step = frame;
-  step.outgrows_cache = arena_bytes(frame.rows) > kCachedBytes;
+  // But for the result, which nothing here reads again: logits have as many columns as all of it together.
+  const std::int64_t columns = arena_.columns - result_columns_;
+  step.outgrows_cache = columns * frame.rows * static_cast<std::int64_t>(size_of(options_.dtype)) > kCachedBytes;
   for (std::size_t i = first; i < last; ++i) {
     // Begins where the step in front ended, while the cache has what that wrote last.
     step.queue.backwards = step.outgrows_cache && i % 2 != 0;

@@ -60,7 +60,7 @@ class Program {
   // inside the arena, [rows, columns] of the program's dtype.
   const void* run(const Frame& frame) const;
   // The steps [first, last) alone, of as many as the graph has nodes: for their times. What they read has been made by
-  // those before them.
+  // those before them. Run again without those, a step may read what it wrote itself.
   void run_steps(const Frame& frame, std::size_t first, std::size_t last) const;
   std::size_t steps() const { return steps_.size(); }
   // The same on the host, of a device that does its work at once.

@@ -205,25 +205,25 @@ class ProgramBuilder {
     const std::shared_ptr<const std::span<const std::byte>> next_weight = weight_after(packed);
     const std::shared_ptr<const void> turning =
         spec.turned ? angles(*op->turned, spec.turned->head_dim, AngleOrder::pairs) : nullptr;
-    return
-        [run = backend_.matmul.run, packed, next_weight, turning, setting = setting_for(node, packed),
-         x = slot(node.inputs[0]), residual = slot(node.inputs.back()), adds = spec.residual, out = slot(node.output),
-         out_use = cache_uses_[static_cast<std::size_t>(node.output)], x_moments = moments(node.inputs[0]),
-         residual_moments = moments(node.inputs.back()), moments = moments(node.output)](const Frame& frame) {
-          run(packed, {.x = x.at(frame),
-                       .out = out.at(frame),
-                       .residual = adds ? residual.at(frame) : nullptr,
-                       .rows = frame.rows,
-                       .out_use = frame.outgrows_cache ? out_use : CacheUse::unknown,
-                       .next_weight = *next_weight,
-                       .queue = frame.queue,
-                       .setting = *setting ? &**setting : nullptr,
-                       .x_moments = x_moments.at(frame),
-                       .residual_moments = adds ? residual_moments.at(frame) : nullptr,
-                       .moments = moments.at(frame),
-                       .angles = static_cast<const float*>(turning.get()),
-                       .positions = frame.indices[static_cast<std::size_t>(TokenIndex::position)]});
-        };
+    return [run = backend_.matmul.run, packed, next_weight, turning, setting = setting_for(node, packed),
+            x = slot(node.inputs[0]), residual = slot(node.inputs.back()), adds = spec.residual,
+            norms_residual = spec.residual_norm.has_value(), out = slot(node.output),
+            out_use = cache_uses_[static_cast<std::size_t>(node.output)], x_moments = moments(node.inputs[0]),
+            residual_moments = moments(node.inputs.back()), moments = moments(node.output)](const Frame& frame) {
+      run(packed, {.x = x.at(frame),
+                   .out = out.at(frame),
+                   .residual = adds ? residual.at(frame) : nullptr,
+                   .rows = frame.rows,
+                   .out_use = frame.outgrows_cache ? out_use : CacheUse::unknown,
+                   .next_weight = *next_weight,
+                   .queue = frame.queue,
+                   .setting = *setting ? &**setting : nullptr,
+                   .x_moments = x_moments.at(frame),
+                   .residual_moments = norms_residual ? residual_moments.at(frame) : nullptr,
+                   .moments = moments.at(frame),
+                   .angles = static_cast<const float*>(turning.get()),
+                   .positions = frame.indices[static_cast<std::size_t>(TokenIndex::position)]});
+    };
   }
   Step step(const op::MatMul&, const Node& node) { return linear(node); }
   Step step(const op::Linear&, const Node& node) { return linear(node); }

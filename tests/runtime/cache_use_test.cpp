@@ -8,6 +8,7 @@
 #include "src/graph/simplify.h"
 #include "tests/fusion/norming_device.h"
 #include "tests/runtime/small_bert.h"
+#include "tests/runtime/small_modernbert.h"
 
 namespace stof {
 namespace {
@@ -27,6 +28,23 @@ TEST(CacheUses, OnlyTheMiddleOfAFeedForwardBlockIsReadOnce) {
                                    unknown,         // attention, which says it by itself
                                    again, unknown,  // with the residual; its norm
                                    once, again, unknown}));
+}
+
+// However heads are turned: by the matmul, or by a pass of its own.
+TEST(CacheUses, NothingThatAttentionReadsIsReadOnce) {
+  const Model model = small_modernbert();
+  int turned = 0;
+  for (const Graph& graph : {simplify(build_modernbert(model)), fused_by_default(build_modernbert(model))}) {
+    const std::vector<CacheUse> uses = cache_uses(graph);
+    for (const Node& node : graph.nodes) {
+      const bool turns = std::holds_alternative<op::Rotate>(node.op);
+      turned += turns;
+      if (!turns && !std::holds_alternative<op::Attend>(node.op) && !std::holds_alternative<op::AttendPacked>(node.op))
+        continue;
+      for (const ValueId input : node.inputs) EXPECT_EQ(uses[static_cast<std::size_t>(input)], CacheUse::unknown);
+    }
+  }
+  EXPECT_GT(turned, 0);
 }
 
 }  // namespace

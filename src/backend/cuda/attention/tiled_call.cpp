@@ -175,7 +175,8 @@ TiledCall::DeviceNumbers TiledCall::write_numbers(const ItemRun& run, Workspace&
 
 SliceShape TiledCall::shape_of(const ItemRun& run, const HeadRun& heads, const DeviceNumbers& numbers) const {
   const std::int64_t of_item = mixed_ ? 1 : heads.count / mask_.stacked_heads;  // slices of an item and a class
-  return {.slices = static_cast<int>(run.places * of_item * run.residues),
+  const auto slices = static_cast<int>(run.places * of_item * run.residues);
+  return {.slices = slices,
           .heads = static_cast<int>(of_item),
           .heads_per_kv = static_cast<int>(heads.per_kv),
           .residues = static_cast<int>(run.residues),
@@ -183,7 +184,8 @@ SliceShape TiledCall::shape_of(const ItemRun& run, const HeadRun& heads, const D
           .keys = static_cast<int>(mask_.extent.keys),
           .first_position = mask_.first_position,
           .numbers_made = numbers.made ? 1 : 0,
-          .backwards = call_.backwards ? 1 : 0,
+          .first_slice = call_.backwards ? slices - 1 : 0,
+          .slice_step = call_.backwards ? -1 : 1,
           .query_lengths = numbers.query_lengths,
           .key_lengths = numbers.key_lengths,
           .query_starts = numbers.query_starts,

@@ -64,11 +64,13 @@ CacheUseCode code_of(CacheUse use) {
 }
 
 // Of many rows, whose loads would wait behind it, none: on an H200 128 rows gain 3.7 % of a BERT-base, 1,024 0 to 2.4 %
-// of a GPT-2, and 4,096 nothing (bench/results/h200-cache-use.txt).
+// of a GPT-2, and 4,096 nothing (bench/results/h200-cache-use.txt). Nor of a weight that would push out what is at
+// hand: those measured have up to 5 MB, the L2 50.
 int lines_to_ask_for(const LinearCall& call) {
   constexpr std::int64_t kMostRows = 1024;
-  constexpr std::size_t kLine = 128;
-  return call.rows > kMostRows ? 0 : narrow<int>((call.next_weight.size() + kLine - 1) / kLine, "lines of a weight");
+  constexpr std::size_t kMostBytes = std::size_t{16} << 20, kLine = 128;
+  const std::size_t bytes = call.next_weight.size();
+  return call.rows > kMostRows || bytes > kMostBytes ? 0 : static_cast<int>((bytes + kLine - 1) / kLine);
 }
 
 int cluster_of(const MatmulSetting& setting) { return setting.split * setting.share; }
