@@ -55,14 +55,29 @@ void Natten::fill(std::int64_t p, RowBits row) const {
     row.allow(Range{y * width + columns.begin, y * width + columns.end});
 }
 
-std::optional<std::int64_t> Natten::place_of(Range positions) const {
+// Whether enough ranges of as many positions begin in the same column.
+bool Natten::repeats(std::int64_t positions) const {
   constexpr std::int64_t kLeastAlike = 4;
-  const std::int64_t columns = width / std::gcd(width, positions.size());  // that ranges as long begin in
-  if (height * width < kLeastAlike * columns * positions.size()) return std::nullopt;
+  const std::int64_t columns = width / std::gcd(width, positions);  // that ranges as long begin in
+  return height * width >= kLeastAlike * columns * positions;
+}
+
+std::optional<std::int64_t> Natten::place_of(Range positions) const {
+  if (!repeats(positions.size())) return std::nullopt;
   const std::int64_t first = positions.begin / width - kernel_height / 2,
                      last = (positions.end - 1) / width - kernel_height / 2;
   const bool shifted = first < 0 || last > height - kernel_height;
   return shifted ? 1 + width + positions.begin : 1 + positions.begin % width;
+}
+
+std::optional<NamedBand> Natten::band_of(Range positions) const {
+  if (!repeats(positions.size())) return std::nullopt;
+  const std::int64_t first = positions.begin / width, last = (positions.end - 1) / width;
+  const std::int64_t begin = rows_of(first).begin, moved = rows_of(last).begin - begin;
+  const bool all_move = moved == last - first;
+  if (!all_move && moved != 0) return std::nullopt;
+  const std::int64_t column = positions.begin % width;
+  return NamedBand{.name = {.place = all_move ? column : width + column}, .origin = begin * width};
 }
 
 }  // namespace stof::term
