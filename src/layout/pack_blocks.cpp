@@ -115,11 +115,10 @@ class Packer {
     const Range keys = scan_.keys_of(run);
     if (run.full || format_.key_step >= kCell) return cover(keys, run);
     // The columns of a partial cell that some row needs, in steps of key_step.
-    std::uint64_t any = 0;
-    for (const std::uint64_t word : scan_.bits(run)) any |= word;
     for (std::int64_t at = 0; at < kCell; at += format_.key_step) {
       const std::uint64_t step = ((std::uint64_t{1} << format_.key_step) - 1) << at;
-      if ((any & step) != 0) cover({keys.begin + at, std::min(keys.begin + at + format_.key_step, keys.end)}, run);
+      const Range of_step = {keys.begin + at, std::min(keys.begin + at + format_.key_step, keys.end)};
+      if ((run.columns & step) != 0 && of_step.end > covered_) cover(of_step, run);
     }
   }
 
