@@ -88,6 +88,7 @@ bool CellScan::shift(std::int64_t further) {
   runs.clear();
   const std::int64_t whole = mask_.extent().keys / cell_keys_;
   look_at({0, std::min(further, whole)});
+  const bool none_before = runs.empty();
   bool all = true;
   for (const CellRun& run : earlier_) {
     const Range cells = {run.begin + further, std::min(run.end + further, whole)};
@@ -101,12 +102,16 @@ bool CellScan::shift(std::int64_t further) {
     runs.back().begin = cells.begin, runs.back().end = cells.end;
   }
   look_at({whole, cells_});
+  // A cut-off cell with a key was a whole one with a key, which is not there now.
+  if (all && none_before) band_->alike.cells += further;
+  else band_->alike = {numbers_++};
   return all;
 }
 
 void CellScan::outline() {
   band_->runs.clear();
   band_->repeats = true;
+  band_->alike = {numbers_++};
   if (rows_.empty() || cells_ == 0) return;
   mask_.outline(group_, rows_, cell_keys_, outline_);
   for (const Outline::Run& run : outline_.runs())

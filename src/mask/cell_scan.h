@@ -25,6 +25,12 @@ struct CellRun {
   static constexpr int kNoPattern = -1;
 };
 
+// Of scanned bands: those of one number have the same runs, each as many cells further on as the band is.
+struct BandAlike {
+  int number = 0;
+  std::int64_t cells = 0;
+};
+
 class CellScan {
  public:
   // Cells are [c * cell_keys, (c + 1) * cell_keys), the last one cut off at the extent.
@@ -36,6 +42,7 @@ class CellScan {
   void scan(int group, Range rows);
 
   std::span<const CellRun> runs() const { return band_->runs; }  // ascending
+  BandAlike alike() const { return band_->alike; }               // among the bands that this object has scanned
   // [rows][words_per_row()] of a partial run; bits past the extent are 0.
   std::span<const std::uint64_t> bits(const CellRun& run) const;
   std::int64_t words_per_row() const { return words_per_row_; }
@@ -62,6 +69,7 @@ class CellScan {
     // by now.
     bool repeats = false;
     bool every_row_allows = false;
+    BandAlike alike;
     std::vector<CellRun> runs;
   };
   // Bands with the same name whose origins are whole cells apart.
@@ -100,6 +108,7 @@ class CellScan {
   Band unnamed_, *band_ = &unnamed_;  // band_: the one that was scanned
   std::unordered_map<BandKey, Band, BandKeyHash> bands_;
   std::size_t kept_runs_ = 0;
+  int numbers_ = 0;               // of bands unlike those before
   std::vector<CellRun> earlier_;  // of the band that is shifted
   std::vector<std::uint64_t> words_;
   std::vector<std::uint64_t> wide_;  // the bits of neighbouring partial cells, row by row

@@ -66,8 +66,16 @@ TEST(NamedBands, ArePlannedAsBitsAre) {
     expect_same_stats(stats, measure(as_bits, kBlockSizes));
     expect_same_keys(mask, as_bits, stats);
     for (const BlockFormat& format : kBlockFormats) expect_same_layout(mask, as_bits, format);
+    expect_same_layout(mask, as_bits, {.block_q = 64, .block_kv = 128, .key_step = 128});
     if (testing::Test::HasFailure()) return;
   }
+}
+
+// Two row-blocks with 64 of 128 rows each: the last of the first one, the first of the other.
+TEST(NamedBands, HaveTheirRowsInTheirRowBlocks) {
+  const MaskExtent extent{.queries = 128, .keys = 192};
+  const BoundMask mask(window(10, 0), extent), as_bits(bits_of(mask), extent);
+  expect_same_layout(mask, as_bits, {.block_q = 128, .block_kv = 64, .key_step = 64});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "src/mask/bound.h"
@@ -58,9 +59,38 @@ void expect_same(const CellScan& scan, const CellScan& other) {
   ASSERT_EQ(scan.empty_row_count(), other.empty_row_count());
 }
 
+// The bands that a scan says are alike.
+class Alike {
+ public:
+  void expect_alike(const CellScan& scan) {
+    const BandAlike alike = scan.alike();
+    const auto [known, added] = bands_.emplace(alike.number, Band{alike.cells, {}});
+    std::vector<CellRun>& runs = known->second.runs;
+    if (added) runs.assign(scan.runs().begin(), scan.runs().end());
+    else ++repeated;
+    ASSERT_EQ(runs.size(), scan.runs().size());
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const CellRun &one = runs[i], &other = scan.runs()[i];
+      ASSERT_EQ(one.begin + alike.cells, other.begin + known->second.cells);
+      ASSERT_EQ(one.end + alike.cells, other.end + known->second.cells);
+      ASSERT_EQ(one.full, other.full);
+      ASSERT_EQ(one.pattern, other.pattern);
+      ASSERT_TRUE(added || one.full || one.pattern != CellRun::kNoPattern);
+    }
+  }
+  std::int64_t repeated = 0;
+
+ private:
+  struct Band {
+    std::int64_t cells;
+    std::vector<CellRun> runs;
+  };
+  std::map<int, Band> bands_;
+};
+
 TEST(NamedBands, AreScannedAsIfNoneHadBeenBefore) {
   constexpr std::int64_t kCellKeys[] = {64, 64, 64, 16, 24, 128};
-  std::int64_t named = 0, bands = 0;
+  std::int64_t named = 0, bands = 0, repeated = 0;
   for (unsigned seed = 0; seed < 1200; ++seed) {
     RepeatingMask random(seed);
     const MaskExtent& extent = random.extent;
@@ -69,6 +99,7 @@ TEST(NamedBands, AreScannedAsIfNoneHadBeenBefore) {
     const BoundMask mask(random.mask, extent);
     const std::int64_t cell_keys = kCellKeys[random.below(std::size(kCellKeys))], band = 8 << random.below(5);
     CellScan scan(mask, cell_keys);
+    Alike alike;
     // In order, now and then with bands left out, or from an earlier one on.
     for (std::int64_t row = random.below(2) * random.below(extent.queries); row < extent.queries;) {
       const Range rows = {row, std::min(row + band, extent.queries)};
@@ -76,14 +107,17 @@ TEST(NamedBands, AreScannedAsIfNoneHadBeenBefore) {
       fresh.scan(0, rows);
       scan.scan(0, rows);
       expect_same(scan, fresh);
+      alike.expect_alike(scan);
       if (testing::Test::HasFatalFailure()) return;
       ++bands;
       named += mask.named_band(0, rows).has_value();
       if (random.below(30) == 0) row = std::max<std::int64_t>(0, row - band * random.below(4));
       row += band * (random.below(10) == 0 ? 3 : 1);
     }
+    repeated += alike.repeated;
   }
   EXPECT_GT(named, bands / 2);
+  EXPECT_GT(repeated, bands / 6);
 }
 
 void expect_scans_as_fresh_ones(const BoundMask& mask) {
