@@ -48,11 +48,20 @@ BlockKind Natten::classify(Range positions, Range keys) const {
   return full ? BlockKind::full : BlockKind::partial;
 }
 
-void Natten::fill(std::int64_t p, RowBits row) const {
-  const Range covered = {row.keys().begin / width, (row.keys().end - 1) / width + 1};
-  const Range rows = intersect(rows_of(p / width), covered), columns = columns_of(p % width);
-  for (std::int64_t y = rows.begin; y < rows.end; ++y)
-    row.allow(Range{y * width + columns.begin, y * width + columns.end});
+void Natten::fill(const TileBits& tile) const {
+  std::fill_n(tile.words, tile.word_count(), 0);
+  const Range covered = {tile.keys.begin / width, (tile.keys.end - 1) / width + 1};
+  std::int64_t y = tile.positions.begin / width, x = tile.positions.begin % width;
+  Range rows = intersect(rows_of(y), covered);
+  for (std::int64_t p = tile.positions.begin; p < tile.positions.end; ++p) {
+    const RowBits row = tile.row(p);
+    const std::int64_t column = columns_of(x).begin;
+    for (std::int64_t first = rows.begin * width + column; first < rows.end * width; first += width)
+      row.allow(Range{first, first + kernel_width});
+    if (++x < width) continue;
+    x = 0;
+    rows = intersect(rows_of(++y), covered);
+  }
 }
 
 // Whether enough ranges of as many positions begin in the same column.

@@ -19,7 +19,7 @@ struct Natten {
 
   bool allows(std::int64_t p, std::int64_t key) const;
   BlockKind classify(Range positions, Range keys) const;
-  void fill(std::int64_t p, RowBits row) const;
+  void fill(const TileBits& tile) const;
   // What the bits of these positions depend on besides position - key, never 0: their column, and where the border
   // shifts a window, all of them. Nothing where too few others would have the same.
   std::optional<std::int64_t> place_of(Range positions) const;
