@@ -12,19 +12,13 @@ namespace {
 
 constexpr std::int64_t kPart = 64, kStep = 8;
 
-std::uint64_t any_row(const CellScan& scan, const CellRun& run) {
-  std::uint64_t any = 0;
-  for (const std::uint64_t word : scan.bits(run)) any |= word;
-  return any;
-}
-
 // The keys that some scanned row uses, from the first to the last.
 Range keys_used(const CellScan& scan) {
   if (scan.runs().empty()) return {};
   const CellRun &first = scan.runs().front(), &last = scan.runs().back();
   Range keys{scan.keys_of(first).begin, scan.keys_of(last).end};
-  if (!first.full) keys.begin += std::countr_zero(any_row(scan, first));
-  if (!last.full) keys.end = scan.keys_of(last).begin + 64 - std::countl_zero(any_row(scan, last));
+  if (!first.full) keys.begin += std::countr_zero(first.columns);
+  if (!last.full) keys.end = scan.keys_of(last).begin + 64 - std::countl_zero(last.columns);
   return keys;
 }
 

@@ -21,8 +21,7 @@ class PieceCounter {
       cover(std::max(end_, keys.begin), keys.end);
       return;
     }
-    std::uint64_t left = 0;
-    for (const std::uint64_t word : scan.bits(run)) left |= word;
+    std::uint64_t left = run.columns;
     while (true) {
       if (const std::int64_t covered = end_ - keys.begin; covered > 0)
         left = covered >= 64 ? 0 : left >> covered << covered;

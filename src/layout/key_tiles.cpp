@@ -2,6 +2,7 @@
 #include "src/layout/key_tiles.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "src/mask/cell_scan.h"
 #include "src/mask/row_block_costs.h"
@@ -15,13 +16,12 @@ constexpr std::int64_t kStepsOfCell = KeyTiles::kKeys / KeyTiles::kStep;
 constexpr unsigned kAllSteps = (1u << kStepsOfCell) - 1;
 
 // Which of a partial cell's stretches of 8 keys some row uses.
-unsigned steps_used(const CellScan& scan, const CellRun& run) {
-  std::uint64_t any = 0;
-  for (const std::uint64_t word : scan.bits(run)) any |= word;
-  unsigned steps = 0;
-  for (std::int64_t i = 0; i < kStepsOfCell; ++i)
-    steps |= static_cast<unsigned>((any >> i * KeyTiles::kStep & 0xFF) != 0) << i;
-  return steps;
+unsigned steps_used(const CellRun& run) {
+  static_assert(KeyTiles::kStep == 8 && kStepsOfCell == 8);
+  std::uint64_t any = run.columns;  // the lowest bit of each byte becomes what all of its bits are together
+  for (const int half : {4, 2, 1}) any |= any >> half;
+  // Moves bit 8 i to bit 56 + i: no two of the 64 products meet.
+  return static_cast<unsigned>((any & 0x0101010101010101) * 0x0102040810204080 >> 56);
 }
 
 // The row blocks of one size, put together from bands of rows.
@@ -46,14 +46,16 @@ class RowBlocks {
   void end_row_block(std::int64_t weight) {
     std::sort(touched_.begin(), touched_.end());
     RowBlockCost cost;
-    std::int64_t covered = 0;
-    for (const std::int64_t cell : touched_)
-      for (std::int64_t step = 0; step < kStepsOfCell; ++step) {
-        const std::int64_t start = cell * KeyTiles::kKeys + step * KeyTiles::kStep;
-        if (start < covered || (cells_[static_cast<std::size_t>(cell)].steps >> step & 1) == 0) continue;
-        (full(cell) && (step == 0 || full(cell + 1)) ? cost.full : cost.partial) += 1;
-        covered = start + KeyTiles::kKeys;
-      }
+    std::int64_t covered = 0;  // steps
+    for (const std::int64_t cell : touched_) {
+      const std::int64_t first = std::max<std::int64_t>(0, covered - cell * kStepsOfCell);
+      const unsigned left = cells_[static_cast<std::size_t>(cell)].steps >> first << first;
+      if (left == 0) continue;
+      // A tile has as many steps as a cell: no second one begins in this.
+      const int step = std::countr_zero(left);
+      (full(cell) && (step == 0 || full(cell + 1)) ? cost.full : cost.partial) += 1;
+      covered = (cell + 1) * kStepsOfCell + step;
+    }
     heaviest_ = std::max(heaviest_, cost.entries());
     costs_.add(cost, weight);
     for (const std::int64_t cell : touched_) cells_[static_cast<std::size_t>(cell)] = {};
@@ -112,7 +114,7 @@ void pass(const BoundMask& mask, std::int64_t height, std::span<RowBlocks> sizes
       const Range rows = intersect({at, at + height}, positions);
       scan.scan(group, {rows.begin - positions.begin, rows.end - positions.begin});
       for (const CellRun& run : scan.runs()) {
-        const unsigned steps = run.full ? kAllSteps : steps_used(scan, run);
+        const unsigned steps = run.full ? kAllSteps : steps_used(run);
         for (RowBlocks& size : sizes) add_run(size, run, steps, extent.keys);
       }
       for (RowBlocks& size : sizes) {

@@ -86,14 +86,41 @@ class Packer {
       scan_.scan(group, rows_);
       covered_ = 0;
       check_size();
-      for (const CellRun& run : scan_.runs()) {
-        cover(run);
-        check_size();
-      }
+      if (!add_alike()) add_covering();
       pool_.reserve(group * layout_.row_blocks + r + 1, mask_.groups() * layout_.row_blocks);
       layout_.has_empty_row.push_back(scan_.empty_row_count() > 0);
     }
     layout_.row_begin.push_back(static_cast<std::int64_t>(layout_.entries.size()));
+  }
+
+  void add_covering() {
+    const std::size_t first = layout_.entries.size();
+    for (const CellRun& run : scan_.runs()) {
+      cover(run);
+      check_size();
+    }
+    const BandAlike alike = scan_.alike();
+    if (static_cast<std::size_t>(alike.number) >= alike_.size())
+      alike_.resize(static_cast<std::size_t>(alike.number) + 1);
+    alike_[static_cast<std::size_t>(alike.number)] = {first, layout_.entries.size() - first, alike.cells};
+  }
+
+  // Adds the entries of an earlier row-block whose band was like this one, further on. False: there is none, or the
+  // entries would not be the same ones. Rows that do not exist are nobody's, and where the keys end entries are others.
+  bool add_alike() {
+    const BandAlike alike = scan_.alike();
+    const auto number = static_cast<std::size_t>(alike.number);
+    if (number >= alike_.size() || alike_[number].count == 0 || rows_.size() < format_.block_q) return false;
+    const auto& [first, count, cells] = alike_[number];
+    const std::int64_t further = (alike.cells - cells) * kCell;
+    const std::int64_t last = layout_.entries[first + count - 1].key_start + further;
+    if (further % format_.key_step != 0 || last + format_.block_kv > mask_.extent().keys) return false;
+    check_size(static_cast<std::int64_t>(count));
+    for (std::size_t at = first; at < first + count; ++at) {
+      layout_.entries.push_back(layout_.entries[at]);
+      layout_.entries.back().key_start += static_cast<std::int32_t>(further);
+    }
+    return true;
   }
 
   // For each row-block, behind each run of cells and before `more` entries: one row-block of 2^30 keys may take
@@ -115,11 +142,10 @@ class Packer {
     const Range keys = scan_.keys_of(run);
     if (run.full || format_.key_step >= kCell) return cover(keys, run);
     // The columns of a partial cell that some row needs, in steps of key_step.
-    std::uint64_t any = 0;
-    for (const std::uint64_t word : scan_.bits(run)) any |= word;
     for (std::int64_t at = 0; at < kCell; at += format_.key_step) {
       const std::uint64_t step = ((std::uint64_t{1} << format_.key_step) - 1) << at;
-      if ((any & step) != 0) cover({keys.begin + at, std::min(keys.begin + at + format_.key_step, keys.end)}, run);
+      const Range of_step = {keys.begin + at, std::min(keys.begin + at + format_.key_step, keys.end)};
+      if ((run.columns & step) != 0 && of_step.end > covered_) cover(of_step, run);
     }
   }
 
@@ -238,6 +264,12 @@ class Packer {
   // Of the group's whole row-blocks, by the pattern of their runs; full: not met yet. Shorter row-blocks have patterns
   // of their own.
   std::vector<BlockEntry> cells_;
+  // By the number of its band, the entries of a row-block.
+  struct Alike {
+    std::size_t first = 0, count = 0;
+    std::int64_t cells = 0;
+  };
+  std::vector<Alike> alike_;
   std::multimap<std::uint64_t, int> packed_;
   // The row-block at work.
   int group_ = 0;

@@ -111,13 +111,13 @@ void BoundMask::outline(int group, Range rows, std::int64_t cell_keys, Outline& 
 
 std::optional<DiagonalName> BoundMask::name_along_diagonal(int group, Range rows, Range keys) const {
   const bound::Leaves& leaves = state_->leaves[static_cast<std::size_t>(group)];
-  if (looks_at_differences_alone(group)) return DiagonalName{};
+  if (leaves.only_difference()) return DiagonalName{};
   if (leaves.count > bound::kMostNumbered) return std::nullopt;
   return bound::deciding_leaves(state_->group(group), state_->positions(rows), keys);
 }
 
-bool BoundMask::looks_at_differences_alone(int group) const {
-  return state_->leaves[static_cast<std::size_t>(group)].only_difference;
+std::optional<NamedBand> BoundMask::named_band(int group, Range rows) const {
+  return bound::named_band(state_->leaves[static_cast<std::size_t>(group)], state_->positions(rows));
 }
 
 bool BoundMask::stores_cells(int group) const {

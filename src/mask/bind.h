@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "src/mask/band_name.h"
 #include "src/mask/diagonal_name.h"
 #include "src/mask/outline.h"
 #include "src/mask/range.h"
@@ -44,9 +45,9 @@ class BoundMask {
   // where the rectangle lies in a grid, too: rectangles of one shape on one diagonal with the same name have the same
   // bits.
   std::optional<DiagonalName> name_along_diagonal(int group, Range rows, Range keys) const;
-  // True when position - key alone says what is allowed: bands are alike, each shifted by what it begins behind
-  // another.
-  bool looks_at_differences_alone(int group) const;
+  // A name for the bits of a band of rows, which is not empty, as far as there are keys: where only position - key
+  // matters to them, or a grid, too.
+  std::optional<NamedBand> named_band(int group, Range rows) const;
   // True when 64 x 64 cells are stored as they are asked for: asking for several together gains nothing.
   bool stores_cells(int group) const;
 

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "src/mask/band_name.h"
 #include "src/mask/diagonal_name.h"
 #include "src/mask/expression.h"
 #include "src/mask/outline.h"
@@ -54,10 +55,15 @@ void outline(const Node& node, const CellGrid& grid, Range cells, Outline& out);
 
 struct Leaves {
   int count = 0;
-  bool only_difference = true;  // all of them look at position - key alone
+  int differences = 0;  // that look at position - key alone
+  int grids = 0;
+  std::optional<term::Natten> grid = {};  // one of them
+  bool only_difference() const { return differences == count; }
 };
 // Numbers them in the order of the tree.
 Leaves number_leaves(Node& node);
+// Where all leaves look at position - key alone, but for one natten().
+std::optional<NamedBand> named_band(const Leaves& leaves, Range positions);
 inline constexpr int kMostNumbered = 64;
 // Of numbered leaves, those that decide a partial rectangle, when all of them look at position - key alone, but for one
 // that looks at a place in a grid, too.

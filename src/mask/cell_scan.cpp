@@ -17,6 +17,7 @@ constexpr std::int64_t kCellsAtOnce = 8;
 constexpr std::size_t kMostWords = std::size_t{1} << 27;
 // More are not told from one another again: a mask has as many where it is cut everywhere.
 constexpr std::size_t kMostPatterns = std::size_t{1} << 20;
+constexpr std::size_t kMostKeptRuns = std::size_t{1} << 20;  // 48 MiB
 
 }  // namespace
 
@@ -32,68 +33,108 @@ std::size_t CellScan::DiagonalHash::operator()(const Diagonal& diagonal) const {
                     splitmix64(diagonal.name.leaves ^ splitmix64(place)));
 }
 
+std::size_t CellScan::BandKeyHash::operator()(const BandKey& key) const {
+  const auto behind = static_cast<std::uint64_t>(key.name.behind), in_cell = static_cast<std::uint64_t>(key.in_cell);
+  return splitmix64(static_cast<std::uint64_t>(key.name.place) ^ splitmix64(in_cell ^ splitmix64(behind)));
+}
+
 void CellScan::scan(int group, Range rows) {
-  if (is_shifted(group, rows)) {
-    rows_ = rows;
-    shift();
-    return find_empty_rows();
-  }
-  if (group != group_ || rows.size() > band_rows_) {
-    patterns_.clear();
-    pattern_words_.clear();
-    band_rows_ = rows.size();
-  }
+  if (group != group_ || rows.size() > band_rows_) forget(rows.size());
+  if (kept_runs_ > kMostKeptRuns && bands_.size() > 1) forget_bands();
   stores_cells_ = mask_.stores_cells(group);
   group_ = group;
   rows_ = rows;
-  runs_.clear();
   words_.clear();
-  if (!rows.empty() && cells_ > 0) {
-    mask_.outline(group, rows, cell_keys_, outline_);
-    for (const Outline::Run& run : outline_.runs())
-      if (run.kind == BlockKind::full) add_full(run.cells);
-      else settle(run.cells);
-  }
-  find_empty_rows();
+  const std::optional<std::int64_t> further = find_band();
+  kept_runs_ -= band_->runs.size();
+  bool every_row_allows = band_->every_row_allows;
+  if (further) every_row_allows &= shift(*further);
+  else outline();
+  if (further && every_row_allows) no_empty_rows();
+  else find_empty_rows();
+  kept_runs_ += band_->runs.size();
 }
 
-// Whether the band is the one before, a cell further on, in all that position - key alone decides.
-bool CellScan::is_shifted(int group, Range rows) const {
-  if (group != group_ || rows.empty() || rows.size() != rows_.size() || rows.size() != band_rows_ ||
-      rows.begin != rows_.begin + cell_keys_ || cells_ == 0 || !mask_.looks_at_differences_alone(group))
-    return false;
-  // Bits that no pattern has were those of the band before alone; so are a cut-off cell's, which does not move.
-  const std::int64_t whole = mask_.extent().keys / cell_keys_;
-  return std::none_of(runs_.begin(), runs_.end(), [whole](const CellRun& run) {
-    return !run.full && run.begin < whole && run.pattern == CellRun::kNoPattern;
-  });
+void CellScan::forget(std::int64_t band_rows) {
+  forget_bands();
+  patterns_.clear();
+  pattern_words_.clear();
+  band_rows_ = band_rows;
 }
 
-// What was cell i is cell i + 1. The first one has nobody before it, and one that the keys cut off is not like others.
-void CellScan::shift() {
-  std::swap(runs_, earlier_);
-  runs_.clear();
-  words_.clear();
+void CellScan::forget_bands() {
+  bands_.clear();
+  band_ = &unnamed_;
+  kept_runs_ = unnamed_.runs.size();
+}
+
+// Takes the band of the rows' name; returns how many cells they are further on than its rows were, where it repeats.
+std::optional<std::int64_t> CellScan::find_band() {
+  band_ = &unnamed_;
+  if (rows_.empty() || rows_.size() != band_rows_ || cells_ == 0) return std::nullopt;
+  const std::optional<NamedBand> named = mask_.named_band(group_, rows_);
+  if (!named) return std::nullopt;
+  band_ = &bands_[{named->name, named->origin - floor_div(named->origin, cell_keys_) * cell_keys_}];
+  const std::int64_t further = (named->origin - band_->origin) / cell_keys_;
+  band_->origin = named->origin;
+  return band_->repeats && further >= 0 ? std::optional(further) : std::nullopt;
+}
+
+// What was cell i is cell i + further. The first ones have nobody before them, and one that the keys cut off is not
+// like others. Returns whether all cells of before are there.
+bool CellScan::shift(std::int64_t further) {
+  std::vector<CellRun>& runs = band_->runs;
+  std::swap(runs, earlier_);
+  runs.clear();
   const std::int64_t whole = mask_.extent().keys / cell_keys_;
-  look_at(0);
+  look_at({0, std::min(further, whole)});
+  const bool none_before = runs.empty();
+  bool all = true;
   for (const CellRun& run : earlier_) {
-    const Range cells = {run.begin + 1, std::min(run.end + 1, whole)};
+    const Range cells = {run.begin + further, std::min(run.end + further, whole)};
+    all = cells.size() == run.end - run.begin;
     if (cells.empty()) break;
-    if (run.full) add_full(cells);
-    else decide(cells.begin, run);
+    if (run.full) {
+      add_full(cells);
+      continue;
+    }
+    runs.push_back(run);
+    runs.back().begin = cells.begin, runs.back().end = cells.end;
   }
-  if (whole > 0 && whole < cells_) look_at(whole);
+  look_at({whole, cells_});
+  // A cut-off cell with a key was a whole one with a key, which is not there now.
+  if (all && none_before) band_->alike.cells += further;
+  else band_->alike = {numbers_++};
+  return all;
 }
 
-void CellScan::look_at(std::int64_t cell) {
-  const BlockKind kind = mask_.classify(group_, rows_, {cell * cell_keys_, (cell + 1) * cell_keys_});
-  if (kind == BlockKind::partial) settle({cell, cell + 1});
-  else if (kind == BlockKind::full) add_full({cell, cell + 1});
+void CellScan::outline() {
+  band_->runs.clear();
+  band_->repeats = true;
+  band_->alike = {numbers_++};
+  if (rows_.empty() || cells_ == 0) return;
+  mask_.outline(group_, rows_, cell_keys_, outline_);
+  for (const Outline::Run& run : outline_.runs())
+    if (run.kind == BlockKind::full) add_full(run.cells);
+    else settle(run.cells);
+}
+
+// Cells that nearly always are a few, or empty: a partial range is halved.
+void CellScan::look_at(Range cells) {
+  if (cells.empty()) return;
+  const BlockKind kind = mask_.classify(group_, rows_, {cells.begin * cell_keys_, cells.end * cell_keys_});
+  if (kind == BlockKind::empty) return;
+  if (kind == BlockKind::full) return add_full(cells);
+  if (cells.size() == 1) return settle(cells);
+  const std::int64_t middle = cells.begin + cells.size() / 2;
+  look_at({cells.begin, middle});
+  look_at({middle, cells.end});
 }
 
 void CellScan::add_full(Range cells) {
-  if (!runs_.empty() && runs_.back().full && runs_.back().end == cells.begin) runs_.back().end = cells.end;
-  else runs_.push_back({.begin = cells.begin, .end = cells.end, .full = true});
+  std::vector<CellRun>& runs = band_->runs;
+  if (!runs.empty() && runs.back().full && runs.back().end == cells.begin) runs.back().end = cells.end;
+  else runs.push_back({.begin = cells.begin, .end = cells.end, .full = true});
 }
 
 // Before more of them are made: a band as wide as positions can be has gigabytes.
@@ -108,10 +149,10 @@ void CellScan::check_bits() const {
 void CellScan::settle(Range cells) {
   Range waiting = {cells.begin, cells.begin};
   for (std::int64_t cell = cells.begin; cell < cells.end; ++cell) {
-    if (const Pattern* const known = pattern_of(cell)) {
+    if (const CellRun* const known = pattern_of(cell)) {
       settle_together(waiting);
       waiting = {cell + 1, cell + 1};
-      decide(cell, {.pattern = known->number, .first_word = known->first_word, .allowed = known->allowed});
+      decide(cell, *known);
       continue;
     }
     waiting.end = cell + 1;
@@ -123,7 +164,7 @@ void CellScan::settle(Range cells) {
 }
 
 // Of a mask that looks at position - key alone, whole cells on one diagonal are alike: the first one's bits serve.
-const CellScan::Pattern* CellScan::pattern_of(std::int64_t cell) {
+const CellRun* CellScan::pattern_of(std::int64_t cell) {
   const Range keys = {cell * cell_keys_, (cell + 1) * cell_keys_};
   if (rows_.size() != band_rows_ || keys.end > mask_.extent().keys) return nullptr;
   const std::optional<DiagonalName> name = mask_.name_along_diagonal(group_, rows_, keys);
@@ -132,11 +173,13 @@ const CellScan::Pattern* CellScan::pattern_of(std::int64_t cell) {
   if (const auto known = patterns_.find(diagonal); known != patterns_.end()) return &known->second;
   if (patterns_.size() == kMostPatterns) return nullptr;
   check_bits();
-  Pattern pattern{.first_word = pattern_words_.size(), .allowed = 0, .number = static_cast<int>(patterns_.size())};
-  pattern_words_.resize(pattern.first_word + static_cast<std::size_t>(rows_.size() * words_per_row_));
-  const std::span<std::uint64_t> words = std::span(pattern_words_).subspan(pattern.first_word);
+  const std::size_t first = pattern_words_.size();
+  pattern_words_.resize(first + static_cast<std::size_t>(rows_.size() * words_per_row_));
+  const std::span<std::uint64_t> words = std::span(pattern_words_).subspan(first);
   mask_.tile_bits(group_, rows_, keys, words);
-  for (const std::uint64_t word : words) pattern.allowed += std::popcount(word);
+  CellRun pattern = counted(words);
+  pattern.pattern = static_cast<int>(patterns_.size());
+  pattern.first_word = first;
   return &patterns_.emplace(diagonal, pattern).first->second;
 }
 
@@ -174,11 +217,22 @@ void CellScan::settle_together(Range cells) {
 
 // By the bits that were just appended, which only a partial cell keeps.
 void CellScan::decide_by_words(std::int64_t cell, std::size_t first_word) {
-  std::int64_t allowed = 0;
-  for (std::size_t w = first_word; w < words_.size(); ++w) allowed += std::popcount(words_[w]);
-  const std::size_t runs = runs_.size();
-  decide(cell, {.first_word = first_word, .allowed = allowed});
-  if (runs == runs_.size() || runs_.back().full) words_.resize(first_word);
+  CellRun partial = counted(std::span(words_).subspan(first_word));
+  partial.first_word = first_word;
+  const std::size_t runs = band_->runs.size();
+  decide(cell, partial);
+  if (runs == band_->runs.size() || band_->runs.back().full) words_.resize(first_word);
+  else if ((cell + 1) * cell_keys_ <= mask_.extent().keys) band_->repeats = false;
+}
+
+CellRun CellScan::counted(std::span<const std::uint64_t> words) const {
+  CellRun cell;
+  for (const std::uint64_t word : words) {
+    cell.allowed += std::popcount(word);
+    cell.columns |= word;
+  }
+  if (words_per_row_ > 1) cell.columns = 0;
+  return cell;
 }
 
 // Full, empty or partial, by the pairs allowed in it.
@@ -186,8 +240,8 @@ void CellScan::decide(std::int64_t cell, const CellRun& partial) {
   const Range keys = intersect({cell * cell_keys_, (cell + 1) * cell_keys_}, {0, mask_.extent().keys});
   if (partial.allowed == 0) return;
   if (partial.allowed == rows_.size() * keys.size()) return add_full({cell, cell + 1});
-  runs_.push_back(partial);
-  runs_.back().begin = cell, runs_.back().end = cell + 1;
+  band_->runs.push_back(partial);
+  band_->runs.back().begin = cell, band_->runs.back().end = cell + 1;
 }
 
 std::span<const std::uint64_t> CellScan::bits(const CellRun& run) const {
@@ -201,21 +255,28 @@ Range CellScan::keys_of(const CellRun& run) const {
 
 std::int64_t CellScan::allowed_pairs() const {
   std::int64_t pairs = 0;
-  for (const CellRun& run : runs_) pairs += run.full ? keys_of(run).size() * rows_.size() : run.allowed;
+  for (const CellRun& run : runs()) pairs += run.full ? keys_of(run).size() * rows_.size() : run.allowed;
   return pairs;
 }
 
+void CellScan::no_empty_rows() {
+  empty_rows_.assign(static_cast<std::size_t>(rows_.size()), 0);
+  empty_row_count_ = 0;
+}
+
 void CellScan::find_empty_rows() {
-  const bool any_full = std::any_of(runs_.begin(), runs_.end(), [](const CellRun& run) { return run.full; });
-  empty_rows_.assign(static_cast<std::size_t>(rows_.size()), any_full ? 0 : 1);
-  empty_row_count_ = any_full ? 0 : rows_.size();
-  for (const CellRun& run : runs_) {
+  band_->every_row_allows = true;
+  if (std::any_of(runs().begin(), runs().end(), [](const CellRun& run) { return run.full; })) return no_empty_rows();
+  empty_rows_.assign(static_cast<std::size_t>(rows_.size()), 1);
+  empty_row_count_ = rows_.size();
+  for (const CellRun& run : runs()) {
     if (empty_row_count_ == 0) return;
     const std::uint64_t* word = bits(run).data();
     for (std::uint8_t& empty : empty_rows_)
       for (std::int64_t w = 0; w < words_per_row_; ++w)
         if (*word++ != 0) empty_row_count_ -= std::exchange(empty, std::uint8_t{0});
   }
+  band_->every_row_allows = empty_row_count_ == 0;
 }
 
 void clipped_tile_bits(const BoundMask& mask, int group, Range rows, Range keys, std::span<std::uint64_t> words) {

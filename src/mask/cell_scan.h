@@ -3,6 +3,7 @@
 // bits. Statistics and packing are both made from it; the cost follows the boundary of the mask, not its area.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -20,18 +21,28 @@ struct CellRun {
   int pattern = kNoPattern;
   std::size_t first_word = 0;  // of a partial cell's bits
   std::int64_t allowed = 0;    // pairs in a partial cell
+  std::uint64_t columns = 0;   // of a partial cell of at most 64 keys: those that some row is allowed
   static constexpr int kNoPattern = -1;
+};
+
+// Of scanned bands: those of one number have the same runs, each as many cells further on as the band is.
+struct BandAlike {
+  int number = 0;
+  std::int64_t cells = 0;
 };
 
 class CellScan {
  public:
   // Cells are [c * cell_keys, (c + 1) * cell_keys), the last one cut off at the extent.
   CellScan(const BoundMask& mask, std::int64_t cell_keys);
+  CellScan(const CellScan&) = delete;
+  CellScan& operator=(const CellScan&) = delete;
 
   // Scans rows [rows.begin, rows.end) of one group; replaces the result of the scan before.
   void scan(int group, Range rows);
 
-  std::span<const CellRun> runs() const { return runs_; }  // ascending
+  std::span<const CellRun> runs() const { return band_->runs; }  // ascending
+  BandAlike alike() const { return band_->alike; }               // among the bands that this object has scanned
   // [rows][words_per_row()] of a partial run; bits past the extent are 0.
   std::span<const std::uint64_t> bits(const CellRun& run) const;
   std::int64_t words_per_row() const { return words_per_row_; }
@@ -51,22 +62,41 @@ class CellScan {
   struct DiagonalHash {
     std::size_t operator()(const Diagonal& diagonal) const;
   };
-  struct Pattern {
-    std::size_t first_word;  // of pattern_words_
-    std::int64_t allowed;
-    int number;
+  // A band as it was scanned last.
+  struct Band {
+    std::int64_t origin = 0;
+    // Its whole cells are what they are wherever bands of its name begin: bits that no pattern has are another band's
+    // by now.
+    bool repeats = false;
+    bool every_row_allows = false;
+    BandAlike alike;
+    std::vector<CellRun> runs;
+  };
+  // Bands with the same name whose origins are whole cells apart.
+  struct BandKey {
+    BandName name;
+    std::int64_t in_cell;  // the origin
+    friend bool operator==(const BandKey&, const BandKey&) = default;
+  };
+  struct BandKeyHash {
+    std::size_t operator()(const BandKey& key) const;
   };
 
-  bool is_shifted(int group, Range rows) const;
-  void shift();
-  void look_at(std::int64_t cell);
+  void forget(std::int64_t band_rows);
+  void forget_bands();
+  std::optional<std::int64_t> find_band();
+  bool shift(std::int64_t further);
+  void outline();
+  void look_at(Range cells);
   void settle(Range cells);  // each by its bits
   void settle_together(Range cells);
   void settle_alone(std::int64_t cell);
-  const Pattern* pattern_of(std::int64_t cell);
+  const CellRun* pattern_of(std::int64_t cell);
   void decide(std::int64_t cell, const CellRun& partial);
   void decide_by_words(std::int64_t cell, std::size_t first_word);
+  CellRun counted(std::span<const std::uint64_t> words) const;
   void add_full(Range cells);
+  void no_empty_rows();
   void find_empty_rows();
   void check_bits() const;
 
@@ -75,14 +105,18 @@ class CellScan {
   int group_ = -1;
   Range rows_;
   Outline outline_;
-  std::vector<CellRun> runs_, earlier_;  // earlier_: those of the band that is shifted
+  Band unnamed_, *band_ = &unnamed_;  // band_: the one that was scanned
+  std::unordered_map<BandKey, Band, BandKeyHash> bands_;
+  std::size_t kept_runs_ = 0;
+  int numbers_ = 0;               // of bands unlike those before
+  std::vector<CellRun> earlier_;  // of the band that is shifted
   std::vector<std::uint64_t> words_;
   std::vector<std::uint64_t> wide_;  // the bits of neighbouring partial cells, row by row
   std::vector<std::uint8_t> empty_rows_;
   std::int64_t empty_row_count_ = 0;
   bool stores_cells_ = false;
   std::int64_t band_rows_ = 0;  // rows of the bands whose cells are remembered
-  std::unordered_map<Diagonal, Pattern, DiagonalHash> patterns_;
+  std::unordered_map<Diagonal, CellRun, DiagonalHash> patterns_;
   std::vector<std::uint64_t> pattern_words_;
 };
 

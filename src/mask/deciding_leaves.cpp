@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which leaves of a tree decide a rectangle: what makes two rectangles alike without a look at their bits.
+// Which leaves of a tree decide a rectangle: what makes two rectangles alike, or two bands, without a look at their
+// bits.
 #include <algorithm>
 
 #include "src/mask/bound.h"
@@ -65,7 +66,13 @@ void number_in(Node& node, Leaves& before);
 template <class Leaf>
 void number_term(Node& node, Leaf& leaf, Leaves& before) {
   node.leaf = before.count++;
-  before.only_difference = before.only_difference && only_difference(leaf);
+  before.differences += only_difference(leaf) ? 1 : 0;
+}
+
+void number_term(Node& node, term::Natten& leaf, Leaves& before) {
+  node.leaf = before.count++;
+  ++before.grids;
+  before.grid = leaf;
 }
 
 void number_term(Node&, And& both, Leaves& before) {
@@ -88,6 +95,14 @@ Leaves number_leaves(Node& node) {
   Leaves leaves;
   number_in(node, leaves);
   return leaves;
+}
+
+std::optional<NamedBand> named_band(const Leaves& leaves, Range positions) {
+  if (leaves.only_difference()) return NamedBand{.name = {}, .origin = positions.begin};
+  if (leaves.grids != 1 || leaves.differences + 1 != leaves.count) return std::nullopt;
+  std::optional<NamedBand> band = leaves.grid->band_of(positions);
+  if (band && leaves.differences > 0) band->name.behind = positions.begin - band->origin;
+  return band;
 }
 
 std::optional<DiagonalName> deciding_leaves(const Node& node, Range positions, Range keys) {

@@ -35,11 +35,12 @@ class RowOfBlocks {
     cell_bands_ = 0;
   }
 
-  void add(const CellScan& scan, std::int64_t rows) {
+  // cells: of the band.
+  void add(const Outline& cells, std::int64_t rows) {
     rows_ += rows;
     ++cell_bands_;
     band_.clear();
-    for (const CellRun& run : scan.runs()) add(run);
+    for (const Outline::Run& run : cells.runs()) add(run.cells, run.kind == BlockKind::full);
     if (blocks_.empty()) std::swap(blocks_, band_);
     else merge_band();
   }
@@ -76,20 +77,14 @@ class RowOfBlocks {
     return ceil_div(keys_ - (all_blocks() - 1) * size_.block_kv, cell_) * cell_bands_;
   }
 
-  void add(const CellRun& run) {
-    if (cells_per_block_ == 1) {  // as mostly, and divisions are what adding a single cell would take
-      const std::int64_t full_cells = run.full ? 1 : 0;
-      if (!band_.empty() && band_.back().end == run.begin && band_.back().full_cells == full_cells)
-        band_.back().end = run.end;
-      else band_.push_back({run.begin, run.end, full_cells});
-      return;
-    }
-    for (std::int64_t cell = run.begin; cell < run.end;) {
-      const std::int64_t block = cell / cells_per_block_, whole = run.end / cells_per_block_;
+  void add(Range cells, bool full) {
+    if (cells_per_block_ == 1) return band_.push_back({cells.begin, cells.end, full ? 1 : 0});  // as mostly
+    for (std::int64_t cell = cells.begin; cell < cells.end;) {
+      const std::int64_t block = cell / cells_per_block_, whole = cells.end / cells_per_block_;
       const bool at_begin = block * cells_per_block_ == cell;
       const std::int64_t end = at_begin && block < whole ? whole : block + 1;
-      const std::int64_t stop = std::min(run.end, end * cells_per_block_);
-      const std::int64_t full_cells = !run.full ? 0 : end > block + 1 ? cells_per_block_ : stop - cell;
+      const std::int64_t stop = std::min(cells.end, end * cells_per_block_);
+      const std::int64_t full_cells = !full ? 0 : end > block + 1 ? cells_per_block_ : stop - cell;
       if (!band_.empty() && band_.back().end > block) band_.back().full_cells += full_cells;
       else band_.push_back({block, end, full_cells});
       cell = stop;
@@ -136,11 +131,19 @@ struct Totals {
   std::int64_t empty_rows = 0;
 };
 
+// Neighbours of one kind together: there are far fewer of them than of partial cells.
+void join_cells(const CellScan& scan, Outline& cells) {
+  cells.clear();
+  for (const CellRun& run : scan.runs())
+    cells.add({run.begin, run.end}, run.full ? BlockKind::full : BlockKind::partial);
+}
+
 // One pass over bands of band.block_q rows and cells of band.block_kv keys, for tallies of multiples of it.
 Totals pass(const BoundMask& mask, BlockSize band, std::span<Tally> tallies, std::span<const std::int64_t> weights) {
   const MaskExtent& extent = mask.extent();
   Totals totals;
   CellScan scan(mask, band.block_kv);
+  Outline cells;
   std::vector<RowOfBlocks> rows_of_blocks;
   for (const Tally& tally : tallies) rows_of_blocks.emplace_back(tally.size, band.block_kv, extent.keys);
   for (int group = 0; group < mask.groups(); ++group) {
@@ -152,8 +155,9 @@ Totals pass(const BoundMask& mask, BlockSize band, std::span<Tally> tallies, std
       scan.scan(group, {inside.begin - extent.offset(), inside.end - extent.offset()});
       totals.allowed += static_cast<double>(weight) * static_cast<double>(scan.allowed_pairs());
       totals.empty_rows += weight * scan.empty_row_count();
+      join_cells(scan, cells);
       for (std::size_t t = 0; t < tallies.size(); ++t) {
-        rows_of_blocks[t].add(scan, inside.size());
+        rows_of_blocks[t].add(cells, inside.size());
         const std::int64_t end = p + band.block_q;
         if (end < positions.end && floor_div(end, tallies[t].size.block_q) * tallies[t].size.block_q != end) continue;
         rows_of_blocks[t].count(tallies[t], weight);

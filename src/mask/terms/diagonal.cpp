@@ -33,9 +33,7 @@ BlockKind Comb::classify(Range positions, Range keys) const {
   return every && low == least && high == most ? BlockKind::full : BlockKind::partial;
 }
 
-void Comb::fill_words(std::int64_t p, Range reached, RowBits row) const {
-  // The first tooth in the word, counted from the word's first key.
-  std::int64_t phase = p - row.keys().begin - floor_div(p - row.keys().begin, stride) * stride;
+void Comb::fill_words(std::int64_t phase, Range reached, RowBits row) const {
   const Range bits = {reached.begin - row.keys().begin, reached.end - row.keys().begin};
   for (std::int64_t w = 0; w < words_for(row.keys().size()); ++w) {
     row.words()[w] = teeth << phase & bits_of_word(bits.begin, bits.end, w);
@@ -44,12 +42,20 @@ void Comb::fill_words(std::int64_t p, Range reached, RowBits row) const {
   }
 }
 
-void Comb::fill(std::int64_t p, RowBits row) const {
-  const Range reached = intersect(row.keys(), {p - reach, p + reach + 1});
-  if (stride < 64) return fill_words(p, reached, row);
-  // The first key at or after reached.begin that is congruent to p.
-  std::int64_t key = p + ceil_div(reached.begin - p, stride) * stride;
-  for (; key < reached.end; key += stride) row.allow(key);
+void Comb::fill(const TileBits& tile) const {
+  if (stride >= 64) std::fill_n(tile.words, tile.word_count(), 0);
+  const std::int64_t behind = tile.positions.begin - tile.keys.begin, farthest = reach / stride * stride;
+  // The first tooth in the row, counted from its first key: a division a row is most of what a tile would take.
+  std::int64_t phase = behind - floor_div(behind, stride) * stride;
+  for (std::int64_t p = tile.positions.begin; p < tile.positions.end; ++p) {
+    const RowBits row = tile.row(p);
+    const Range reached = intersect(tile.keys, {p - reach, p + reach + 1});
+    if (stride < 64) fill_words(phase, reached, row);
+    else
+      for (std::int64_t key = std::max(tile.keys.begin + phase, p - farthest); key < reached.end; key += stride)
+        row.allow(key);
+    if (++phase == stride) phase = 0;
+  }
 }
 
 }  // namespace stof::term

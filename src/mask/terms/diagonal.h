@@ -45,10 +45,10 @@ struct Comb {
   std::uint64_t teeth = 0;  // bits 0, stride, 2 stride, ... of a word
   bool allows(std::int64_t p, std::int64_t key) const;
   BlockKind classify(Range positions, Range keys) const;
-  void fill(std::int64_t p, RowBits row) const;
+  void fill(const TileBits& tile) const;
 
  private:
-  void fill_words(std::int64_t p, Range reached, RowBits row) const;
+  void fill_words(std::int64_t phase, Range reached, RowBits row) const;  // phase: of the first tooth
 };
 
 struct Dilated : Comb {

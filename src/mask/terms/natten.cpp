@@ -48,21 +48,45 @@ BlockKind Natten::classify(Range positions, Range keys) const {
   return full ? BlockKind::full : BlockKind::partial;
 }
 
-void Natten::fill(std::int64_t p, RowBits row) const {
-  const Range covered = {row.keys().begin / width, (row.keys().end - 1) / width + 1};
-  const Range rows = intersect(rows_of(p / width), covered), columns = columns_of(p % width);
-  for (std::int64_t y = rows.begin; y < rows.end; ++y)
-    row.allow(Range{y * width + columns.begin, y * width + columns.end});
+void Natten::fill(const TileBits& tile) const {
+  std::fill_n(tile.words, tile.word_count(), 0);
+  const Range covered = {tile.keys.begin / width, (tile.keys.end - 1) / width + 1};
+  std::int64_t y = tile.positions.begin / width, x = tile.positions.begin % width;
+  Range rows = intersect(rows_of(y), covered);
+  for (std::int64_t p = tile.positions.begin; p < tile.positions.end; ++p) {
+    const RowBits row = tile.row(p);
+    const std::int64_t column = columns_of(x).begin;
+    for (std::int64_t first = rows.begin * width + column; first < rows.end * width; first += width)
+      row.allow(Range{first, first + kernel_width});
+    if (++x < width) continue;
+    x = 0;
+    rows = intersect(rows_of(++y), covered);
+  }
+}
+
+// Whether enough ranges of as many positions begin in the same column.
+bool Natten::repeats(std::int64_t positions) const {
+  constexpr std::int64_t kLeastAlike = 4;
+  const std::int64_t columns = width / std::gcd(width, positions);  // that ranges as long begin in
+  return height * width >= kLeastAlike * columns * positions;
 }
 
 std::optional<std::int64_t> Natten::place_of(Range positions) const {
-  constexpr std::int64_t kLeastAlike = 4;
-  const std::int64_t columns = width / std::gcd(width, positions.size());  // that ranges as long begin in
-  if (height * width < kLeastAlike * columns * positions.size()) return std::nullopt;
+  if (!repeats(positions.size())) return std::nullopt;
   const std::int64_t first = positions.begin / width - kernel_height / 2,
                      last = (positions.end - 1) / width - kernel_height / 2;
   const bool shifted = first < 0 || last > height - kernel_height;
   return shifted ? 1 + width + positions.begin : 1 + positions.begin % width;
+}
+
+std::optional<NamedBand> Natten::band_of(Range positions) const {
+  if (!repeats(positions.size())) return std::nullopt;
+  const std::int64_t first = positions.begin / width, last = (positions.end - 1) / width;
+  const std::int64_t begin = rows_of(first).begin, moved = rows_of(last).begin - begin;
+  const bool all_move = moved == last - first;
+  if (!all_move && moved != 0) return std::nullopt;
+  const std::int64_t column = positions.begin % width;
+  return NamedBand{.name = {.place = all_move ? column : width + column}, .origin = begin * width};
 }
 
 }  // namespace stof::term
