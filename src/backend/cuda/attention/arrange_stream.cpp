@@ -36,6 +36,7 @@ class StreamArranger {
                {.state = kUnknown}) {
     STOF_CHECK(layout.format.block_q == positions_ * how.parts && layout.format.block_kv == 64 &&
                how.parts <= kMostParts);
+    pool_.reserve_at_most(known_.size());
   }
 
   ArrangedStream run() {
@@ -81,23 +82,23 @@ class StreamArranger {
   // Rows that do not exist are not written: whatever their bits, the tile may count as full. All heads have the bits of
   // the first.
   PartOfTile part_of_bitmap(int bitmap, int part, Range rows) {
-    TileRows bits{};
-    bool full = true, used = how_.stacked_heads == 1;
-    int covered = 0;
+    const auto first = static_cast<std::size_t>(std::int64_t{bitmap} * layout_.format.block_q + positions_ * part);
+    const auto words = std::span(layout_.bitmaps).subspan(first, static_cast<std::size_t>(positions_));
     const Range there = rows_of_part(part, rows);
-    const auto first = std::int64_t{bitmap} * layout_.format.block_q + positions_ * part;
-    for (std::int64_t row = 0; row < 64; ++row) {
-      const std::int64_t position = row % positions_;
-      const std::uint64_t word = layout_.bitmaps[static_cast<std::size_t>(first + position)];
-      bits[static_cast<std::size_t>(row)] = word;
-      full &= !there.contains(position) || word == ~std::uint64_t{0};
-      used |= word != 0;
-      covered += row < positions_ && there.contains(position) && word != 0;
+    std::uint64_t every = ~std::uint64_t{0}, any = 0;
+    std::int64_t covered = 0;
+    for (const std::uint64_t word : words) any |= word;
+    for (std::int64_t row = there.begin; row < there.end; ++row) {
+      const std::uint64_t word = words[static_cast<std::size_t>(row)];
+      every &= word;
+      covered += word != 0;
     }
-    if (full) return {TileState::kFull, covered};
-    if (!used) return {};  // by this part; BlockEntry::parts tells 64 rows from 64 others
-    const TileWords words = in_register_order(bits);
-    return {pool_.intern({words.begin(), words.end()}), covered};
+    if (every == ~std::uint64_t{0}) return {TileState::kFull, static_cast<int>(covered)};
+    // By this part: BlockEntry::parts tells 64 rows from 64 others.
+    if (any == 0 && how_.stacked_heads > 1) return {};
+    TileRows bits;
+    for (auto at = bits.begin(); at != bits.end(); at += positions_) std::copy(words.begin(), words.end(), at);
+    return {pool_.intern(in_register_order(bits)), static_cast<int>(covered)};
   }
 
   unsigned users(const Tile& tile) const {

@@ -4,31 +4,44 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/base/hash.h"
+#include "src/layout/bitmap_pool.h"
 
 namespace stof::cuda {
 
 using TileRows = std::array<std::uint64_t, 64>;    // bit j of row i: key j is allowed
 using TileWords = std::array<std::uint32_t, 128>;  // of a warpgroup's threads
 
-// Bit i of thread t is the element that accumulator register i of thread t holds (kernels/cuda/wgmma.cuh).
+// Of 16 elements of 4 bits, those at even places below those at odd ones.
+inline std::uint64_t even_below_odd(std::uint64_t elements) {
+  const auto exchange = [&elements](std::uint64_t lower, int by) {
+    const std::uint64_t differ = (elements ^ elements >> by) & lower;
+    elements ^= differ ^ differ << by;
+  };
+  exchange(0x00F000F000F000F0u, 4);
+  exchange(0x0000FF000000FF00u, 8);
+  exchange(0x00000000FFFF0000u, 16);
+  return elements;
+}
+
+// Bit i of thread t is the element that accumulator register i of thread t holds (kernels/cuda/wgmma.cuh): four threads
+// hold two rows, eight rows apart, each two of every eight columns.
 inline TileWords in_register_order(const TileRows& rows) {
-  TileWords words{};
-  for (unsigned t = 0; t < 128; ++t) {
-    const unsigned row = t / 32 * 16 + t % 32 / 4, column = t % 4 * 2;
-    std::uint32_t word = 0;
-    for (unsigned pair = 0; pair < 8; ++pair) {
-      const unsigned upper = static_cast<unsigned>(rows[row] >> (8 * pair + column)) & 3u;
-      const unsigned lower = static_cast<unsigned>(rows[row + 8] >> (8 * pair + column)) & 3u;
-      word |= (upper | lower << 2) << (4 * pair);
+  constexpr std::uint64_t kLowPairs = 0x3333333333333333u;  // columns of threads 0 and 2
+  TileWords words;
+  for (std::size_t warp = 0; warp < 4; ++warp)
+    for (std::size_t i = 0; i < 8; ++i) {
+      const std::uint64_t upper = rows[16 * warp + i], lower = rows[16 * warp + 8 + i];
+      const std::uint64_t of_even = even_below_odd((upper & kLowPairs) | (lower & kLowPairs) << 2),
+                          of_odd = even_below_odd((upper >> 2 & kLowPairs) | (lower & ~kLowPairs));
+      std::uint32_t* const out = words.data() + 32 * warp + 4 * i;
+      out[0] = static_cast<std::uint32_t>(of_even), out[1] = static_cast<std::uint32_t>(of_odd);
+      out[2] = static_cast<std::uint32_t>(of_even >> 32), out[3] = static_cast<std::uint32_t>(of_odd >> 32);
     }
-    words[t] = word;
-  }
   return words;
 }
 
@@ -42,26 +55,18 @@ inline void check_countable(std::string_view what, std::size_t count) {
 // Patterns of so many tiles each, found by content.
 class PatternPool {
  public:
-  explicit PatternPool(std::size_t tiles) : size_(tiles * 128) {}
+  explicit PatternPool(std::size_t tiles) : pool_(tiles * std::tuple_size_v<TileWords>) {}
 
-  int intern(const std::vector<std::uint32_t>& pattern) {
-    const std::uint64_t hash = hash64(pattern.data(), pattern.size() * sizeof(std::uint32_t));
-    const auto [first, last] = by_hash_.equal_range(hash);
-    for (auto it = first; it != last; ++it)
-      if (std::equal(pattern.begin(), pattern.end(), words_.begin() + static_cast<std::ptrdiff_t>(size_) * it->second))
-        return it->second;
-    check_countable("words in distinct patterns of tiles", words_.size() + size_);
-    const auto index = static_cast<int>(words_.size() / size_);
-    words_.insert(words_.end(), pattern.begin(), pattern.end());
-    by_hash_.emplace(hash, index);
+  void reserve_at_most(std::size_t patterns) { pool_.reserve_at_most(patterns); }
+  int intern(std::span<const std::uint32_t> pattern) {
+    const int index = pool_.intern(pattern);
+    check_countable("words in distinct patterns of tiles", pool_.words());
     return index;
   }
-  std::vector<std::uint32_t> take() { return std::move(words_); }
+  std::vector<std::uint32_t> take() { return pool_.take(); }
 
  private:
-  std::size_t size_;
-  std::vector<std::uint32_t> words_;
-  std::unordered_multimap<std::uint64_t, int> by_hash_;
+  WordPool<std::uint32_t> pool_;
 };
 
 }  // namespace stof::cuda
