@@ -28,6 +28,7 @@ struct BitArray {
   Shape shape;  // of the tensor it was made from; the last two dimensions are rows and columns
   std::int64_t slices = 1, rows = 0, columns = 0;
   std::vector<std::uint64_t> words;
+  std::vector<std::int32_t> allowed;          // [slices][row cells][word columns]
   std::vector<std::int64_t> slice_of;         // [slices]: the first slice with equal content
   std::vector<std::vector<CellLevel>> cells;  // [slices][levels], empty for a slice that repeats an earlier one
   ArraySource source;
@@ -38,6 +39,10 @@ struct BitArray {
   // 64 words, one a row; that of `row` is [row & 63].
   const std::uint64_t* cell(std::int64_t slice, std::int64_t row, std::int64_t word_column) const {
     return words.data() + slice * slice_words() + ((row >> 6) * word_columns() + word_column) * 64;
+  }
+  StoredCell stored_cell(std::int64_t slice, std::int64_t row, std::int64_t word_column) const {
+    const std::uint64_t* of_cell = cell(slice, row, word_column);
+    return {of_cell, allowed[static_cast<std::size_t>((of_cell - words.data()) / 64)]};
   }
   bool at(std::int64_t slice, std::int64_t row, std::int64_t column) const {
     return cell(slice, row, column >> 6)[row & 63] >> (column & 63) & 1;

@@ -18,8 +18,9 @@ struct CellRun {
   // Of a partial cell: those with the same number are alike, in this band and in others of the group with as many rows,
   // scanned by the same object. kNoPattern: nothing is known of others.
   int pattern = kNoPattern;
-  std::size_t first_word = 0;  // of a partial cell's bits
-  std::int64_t allowed = 0;    // pairs in a partial cell
+  std::size_t first_word = 0;             // of a partial cell's bits
+  const std::uint64_t* stored = nullptr;  // they are the mask's own, and here
+  std::int64_t allowed = 0;               // pairs in a partial cell
   static constexpr int kNoPattern = -1;
 };
 
@@ -63,9 +64,11 @@ class CellScan {
   void settle(Range cells);  // each by its bits
   void settle_together(Range cells);
   void settle_alone(std::int64_t cell);
+  void settle_stored(Range cells);
   const Pattern* pattern_of(std::int64_t cell);
   void decide(std::int64_t cell, const CellRun& partial);
   void decide_by_words(std::int64_t cell, std::size_t first_word);
+  void decide_appended(std::int64_t cell, const CellRun& partial);
   void add_full(Range cells);
   void find_empty_rows();
   void check_bits() const;

@@ -43,6 +43,12 @@ BlockKind DenseBits::classify(Range positions, Range keys) const {
   return first;
 }
 
+StoredCell DenseBits::stored_cell(std::int64_t p, std::int64_t key) const {
+  const std::int64_t row = p - offset_;
+  if (one_row() || one_column() || row % 64 != 0 || key % 64 != 0) return {};
+  return array_->stored_cell(slice_, row, key >> 6);
+}
+
 void DenseBits::fill_rows(std::int64_t p, std::int64_t rows, const TileBits& tile) const {
   const std::int64_t row = p - offset_, words = tile.words_per_row(), first = tile.keys.begin >> 6;
   const int shift = static_cast<int>(tile.keys.begin & 63);

@@ -29,6 +29,8 @@ class DenseBits {
   bool allows(std::int64_t p, std::int64_t key) const;
   BlockKind classify(Range positions, Range keys) const;
   void fill(const TileBits& tile) const;
+  // Of rows from position p on and keys from `key` on, where the array's own cells begin there; else without words.
+  StoredCell stored_cell(std::int64_t p, std::int64_t key) const;
 
  private:
   bool one_row() const { return array_->rows == 1; }  // for all rows
