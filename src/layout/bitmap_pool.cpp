@@ -11,8 +11,12 @@
 namespace stof {
 
 template <class Word>
-std::int32_t WordPool<Word>::intern(std::span<const Word> bitmap) {
-  const auto hash = static_cast<std::uint32_t>(hash64(bitmap.data(), bitmap.size_bytes()));
+std::uint32_t WordPool<Word>::hash_of(std::span<const Word> bitmap) {
+  return static_cast<std::uint32_t>(hash64(bitmap.data(), bitmap.size_bytes()));
+}
+
+template <class Word>
+std::int32_t WordPool<Word>::intern(std::span<const Word> bitmap, std::uint32_t hash) {
   std::size_t at = hash & (slots_.size() - 1);
   for (; slots_[at].index >= 0; at = (at + 1) & (slots_.size() - 1))
     if (slots_[at].hash == hash && std::memcmp(words_.data() + static_cast<std::size_t>(slots_[at].index) * size_,

@@ -13,7 +13,11 @@ class WordPool {
   explicit WordPool(std::size_t words_per_bitmap) : size_(words_per_bitmap), slots_(kFirstSlots) {}
 
   // The index of this bitmap, which is added when it is new.
-  std::int32_t intern(std::span<const Word> bitmap);
+  std::int32_t intern(std::span<const Word> bitmap) { return intern(bitmap, hash_of(bitmap)); }
+  // With a hash of the caller's, of anything that is equal when bitmaps are. Tables of many bitmaps are far from the
+  // core: what was announced a while before is here when it is looked up.
+  std::int32_t intern(std::span<const Word> bitmap, std::uint32_t hash);
+  void announce(std::uint32_t hash) const { __builtin_prefetch(&slots_[hash & (slots_.size() - 1)], 1); }
   // Makes room for what a mask of this many row-blocks will need if it goes on as it began: growing step by step costs
   // more than the packing itself when every bitmap is another.
   void reserve(std::int64_t row_blocks_done, std::int64_t row_blocks);
@@ -32,6 +36,7 @@ class WordPool {
     std::int32_t index = -1;
   };
   static constexpr std::size_t kMostReserved = std::size_t{1} << 30;  // bytes
+  static std::uint32_t hash_of(std::span<const Word> bitmap);
   void grow_slots(std::size_t slots);
   void make_room(double words);
 
