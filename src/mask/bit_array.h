@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct CellLevel {
   std::vector<BlockKind> kinds;
   BlockKind at(std::int64_t row, std::int64_t column) const {
     return kinds[static_cast<std::size_t>(row * columns + column)];
+  }
+  std::span<const BlockKind> row(std::int64_t row, Range of) const {
+    return std::span(kinds).subspan(static_cast<std::size_t>(row * columns + of.begin),
+                                    static_cast<std::size_t>(of.size()));
   }
 };
 
