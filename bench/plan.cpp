@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -93,13 +94,52 @@ nlohmann::json time_planning(const std::string& name, const stof::Mask& mask, st
           {"bytes", bytes}};
 }
 
-// A dense array with 5 % of its elements allowed at random.
-stof::Mask random_bits(std::int64_t length) {
+std::uint64_t random_of(std::int64_t number) {
+  return stof::splitmix64(static_cast<std::uint64_t>(number) * 0x9E3779B97F4A7C15ull);
+}
+
+// A dense array of what `allows` says of (query, key).
+template <class Allows>
+stof::Mask array_of(std::int64_t length, const Allows& allows) {
   const stof::Tensor dense(stof::DType::boolean, {length, length});
   auto* allowed = dense.as<std::uint8_t>();
-  for (std::int64_t i = 0; i < length * length; ++i)
-    allowed[i] = stof::splitmix64(static_cast<std::uint64_t>(i) * 0x9E3779B97F4A7C15ull) % 20 == 0;
+  for (std::int64_t i = 0; i < length; ++i)
+    for (std::int64_t j = 0; j < length; ++j) *allowed++ = allows(i, j);
   return stof::bits(dense.view());
+}
+
+stof::Mask random_bits(std::int64_t length) {
+  return array_of(length, [&](std::int64_t i, std::int64_t j) { return random_of(i * length + j) % 20 == 0; });
+}
+
+// Of 100 to 1,499 tokens.
+stof::Mask causal_documents(std::int64_t length) {
+  std::vector<int> document;
+  for (int id = 0; std::ssize(document) < length; ++id)
+    document.resize(document.size() + 100 + random_of(id) % 1400, id);
+  return array_of(length, [&](std::int64_t i, std::int64_t j) {
+    return j <= i && document[static_cast<std::size_t>(i)] == document[static_cast<std::size_t>(j)];
+  });
+}
+
+stof::Mask window_and_random_blocks(std::int64_t length) {
+  return array_of(length, [&](std::int64_t i, std::int64_t j) {
+    return std::abs(i - j) <= 200 || random_of(i / 64 * length + j / 64) % 40 == 0;
+  });
+}
+
+// Every token sees those it descends from: the one before it, or for one of eight tokens one up to 64 further back.
+stof::Mask tree(std::int64_t length) {
+  std::vector<std::vector<bool>> sees;
+  for (std::int64_t i = 0; i < length; ++i) {
+    const std::int64_t back = random_of(i) % 8 == 0 ? static_cast<std::int64_t>(random_of(i + length) % 64) : 0;
+    sees.push_back(i > 0 ? sees[static_cast<std::size_t>(std::max<std::int64_t>(0, i - 1 - back))]
+                         : std::vector<bool>(static_cast<std::size_t>(length)));
+    sees.back()[static_cast<std::size_t>(i)] = true;
+  }
+  return array_of(length, [&](std::int64_t i, std::int64_t j) {
+    return bool{sees[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)]};
+  });
 }
 
 std::string processor() {
@@ -125,6 +165,9 @@ int main(int argc, char** argv) {
   for (const char* text : {"causal & window(4096,0)", "causal & window(4096)"})
     rows.push_back(time_planning(text, stof::parse(text), 131072));
   rows.push_back(time_planning("bits, 5 % at random", random_bits(16384), 16384));
+  rows.push_back(time_planning("bits, documents & causal", causal_documents(16384), 16384));
+  rows.push_back(time_planning("bits, window | random blocks", window_and_random_blocks(16384), 16384));
+  rows.push_back(time_planning("bits, tree", tree(16384), 16384));
   const nlohmann::json report = {
       {"commit", argv[1]}, {"processor", processor()}, {"load", load}, {"threads", 1}, {"runs", kRuns}, {"rows", rows}};
   fmt::print("{}\n", report.dump(1));

@@ -124,6 +124,11 @@ bool BoundMask::stores_cells(int group) const {
   return std::holds_alternative<bound::DenseBits>(state_->group(group).term);
 }
 
+StoredCell BoundMask::stored_cell(int group, std::int64_t row, std::int64_t key) const {
+  const auto* const array = std::get_if<bound::DenseBits>(&state_->group(group).term);
+  return array == nullptr ? StoredCell{} : array->stored_cell(row + state_->extent.offset(), key);
+}
+
 bool BoundMask::allows(int group, std::int64_t row, std::int64_t key) const {
   if (key < 0 || key >= state_->extent.keys) return false;
   return bound::allows(state_->group(group), row + state_->extent.offset(), key);

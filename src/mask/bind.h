@@ -12,6 +12,7 @@
 #include "src/mask/diagonal_name.h"
 #include "src/mask/outline.h"
 #include "src/mask/range.h"
+#include "src/mask/row_bits.h"
 #include "stof/mask.h"
 
 namespace stof {
@@ -50,6 +51,9 @@ class BoundMask {
   std::optional<NamedBand> named_band(int group, Range rows) const;
   // True when 64 x 64 cells are stored as they are asked for: asking for several together gains nothing.
   bool stores_cells(int group) const;
+  // The 64 x 64 cell that begins at this row and key, where it is stored as it is, with what exists of it at the ends
+  // of rows and keys; else without words.
+  StoredCell stored_cell(int group, std::int64_t row, std::int64_t key) const;
 
  private:
   struct State;

@@ -2,7 +2,10 @@
 #include "src/mask/bit_array.h"
 
 #include <algorithm>
+#include <bit>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -48,18 +51,18 @@ void scatter(const std::vector<std::uint64_t>& rows, std::int64_t count, std::in
   }
 }
 
-BlockKind kind_of(const std::uint64_t* cell, std::int64_t rows, std::uint64_t whole) {
-  std::uint64_t any = 0, every = whole;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    any |= cell[i];
-    every &= cell[i];
-  }
-  return any == 0 ? BlockKind::empty : every == whole ? BlockKind::full : BlockKind::partial;
+std::int32_t allowed_in(const std::uint64_t* cell, std::int64_t rows) {
+  std::int32_t allowed = 0;
+  for (std::int64_t i = 0; i < rows; ++i) allowed += std::popcount(cell[i]);
+  return allowed;
+}
+
+BlockKind kind_of(std::int64_t allowed, std::int64_t pairs) {
+  return allowed == 0 ? BlockKind::empty : allowed == pairs ? BlockKind::full : BlockKind::partial;
 }
 
 void pack_slice(const TensorView& tensor, std::int64_t first_element, BitArray& array, std::int64_t slice) {
-  const std::int64_t columns = array.word_columns(), rest = array.columns & 63;
-  const std::uint64_t last_whole = rest == 0 ? ~std::uint64_t{0} : ~(~std::uint64_t{0} << rest);
+  const std::int64_t columns = array.word_columns();
   RowPacker packer(tensor, first_element);
   CellLevel level{.rows = array.row_cells(), .columns = columns, .kinds = {}};
   std::vector<std::uint64_t> rows(static_cast<std::size_t>(64 * columns));
@@ -68,8 +71,11 @@ void pack_slice(const TensorView& tensor, std::int64_t first_element, BitArray& 
     for (std::int64_t i = 0; i < count; ++i) packer.pack(begin + i, rows.data() + i * columns);
     std::uint64_t* cells = array.words.data() + slice * array.slice_words() + begin * columns;
     scatter(rows, count, columns, cells);
-    for (std::int64_t w = 0; w < columns; ++w)
-      level.kinds.push_back(kind_of(cells + w * 64, count, w + 1 == columns ? last_whole : ~std::uint64_t{0}));
+    for (std::int64_t w = 0; w < columns; ++w) {
+      array.allowed.push_back(allowed_in(cells + w * 64, count));
+      array.used.push_back(std::accumulate(cells + w * 64, cells + w * 64 + count, std::uint64_t{0}, std::bit_or<>()));
+      level.kinds.push_back(kind_of(array.allowed.back(), count * std::min<std::int64_t>(64, array.columns - 64 * w)));
+    }
   }
   array.cells[static_cast<std::size_t>(slice)].push_back(std::move(level));
 }
@@ -115,7 +121,8 @@ std::int64_t first_element(const TensorView& tensor, std::int64_t slice) {
 void check_room(const BitArray& array) {
   constexpr double kFingerprintText = 32;
   const auto words = static_cast<double>(array.slice_words());
-  const double of_slice = 8 * words + words / 64 + sizeof(std::vector<CellLevel>) + sizeof(CellLevel) +
+  const double of_cell = sizeof(BlockKind) + sizeof(std::int32_t) + sizeof(std::uint64_t);
+  const double of_slice = 8 * words + words / 64 * of_cell + sizeof(std::vector<CellLevel>) + sizeof(CellLevel) +
                           sizeof(std::int64_t) + kFingerprintText;
   check_memory(fmt::format("bits of {}", to_string(array.shape)), static_cast<double>(array.slices) * of_slice);
 }
@@ -130,6 +137,8 @@ std::shared_ptr<const BitArray> pack_bits(const TensorView& tensor, const std::s
   array->slices = element_count(Shape(tensor.shape.begin(), tensor.shape.end() - 2));
   check_room(*array);
   array->words.resize(static_cast<std::size_t>(element_count({array->slices, array->slice_words()})));
+  array->allowed.reserve(array->words.size() / 64);
+  array->used.reserve(array->words.size() / 64);
   array->cells.resize(static_cast<std::size_t>(array->slices));
   array->source.file = file;
   for (std::int64_t slice = 0; slice < array->slices; ++slice)

@@ -13,6 +13,7 @@ namespace stof {
 namespace {
 
 constexpr std::int64_t kCellsAtOnce = 8;
+constexpr std::int64_t kStoredRows = 64;  // and keys, of an array's cells
 // 1 GiB: of 64 rows whose cells are partial in all of 2^27 keys.
 constexpr std::size_t kMostWords = std::size_t{1} << 27;
 // More are not told from one another again: a mask has as many where it is cut everywhere.
@@ -147,6 +148,7 @@ void CellScan::check_bits() const {
 
 // Neighbours without a pattern are decided by bits that are fetched together.
 void CellScan::settle(Range cells) {
+  if (stores_cells_) return settle_stored(cells);
   Range waiting = {cells.begin, cells.begin};
   for (std::int64_t cell = cells.begin; cell < cells.end; ++cell) {
     if (const CellRun* const known = pattern_of(cell)) {
@@ -192,8 +194,31 @@ void CellScan::settle_alone(std::int64_t cell) {
   decide_by_words(cell, first);
 }
 
+// What an array has counted is not counted again, and a band of one row of its cells is not copied either.
+void CellScan::settle_stored(Range cells) {
+  const bool whole = rows_.size() % kStoredRows == 0 || rows_.end == mask_.extent().queries;
+  const bool as_stored =
+      whole && cell_keys_ == kStoredRows && mask_.stored_cell(group_, rows_.begin, 0).words != nullptr;
+  for (std::int64_t cell = cells.begin; cell < cells.end; ++cell) {
+    if (!as_stored) {
+      settle_alone(cell);
+      continue;
+    }
+    check_bits();
+    CellRun partial{.first_word = words_.size()};
+    for (std::int64_t row = rows_.begin; row < rows_.end; row += kStoredRows) {
+      const StoredCell stored = mask_.stored_cell(group_, row, cell * cell_keys_);
+      partial.allowed += stored.allowed;
+      partial.columns |= stored.columns;
+      if (rows_.size() <= kStoredRows) partial.stored = stored.words;
+      else words_.insert(words_.end(), stored.words, stored.words + std::min(kStoredRows, rows_.end - row));
+    }
+    decide_appended(cell, partial);
+  }
+}
+
 void CellScan::settle_together(Range cells) {
-  if (cells.size() <= 1 || cell_keys_ % 64 != 0 || stores_cells_) {
+  if (cells.size() <= 1 || cell_keys_ % 64 != 0) {
     for (std::int64_t cell = cells.begin; cell < cells.end; ++cell) settle_alone(cell);
     return;
   }
@@ -219,9 +244,13 @@ void CellScan::settle_together(Range cells) {
 void CellScan::decide_by_words(std::int64_t cell, std::size_t first_word) {
   CellRun partial = counted(std::span(words_).subspan(first_word));
   partial.first_word = first_word;
+  decide_appended(cell, partial);
+}
+
+void CellScan::decide_appended(std::int64_t cell, const CellRun& partial) {
   const std::size_t runs = band_->runs.size();
   decide(cell, partial);
-  if (runs == band_->runs.size() || band_->runs.back().full) words_.resize(first_word);
+  if (runs == band_->runs.size() || band_->runs.back().full) words_.resize(partial.first_word);
   else if ((cell + 1) * cell_keys_ <= mask_.extent().keys) band_->repeats = false;
 }
 
@@ -246,7 +275,8 @@ void CellScan::decide(std::int64_t cell, const CellRun& partial) {
 
 std::span<const std::uint64_t> CellScan::bits(const CellRun& run) const {
   const std::vector<std::uint64_t>& words = run.pattern == CellRun::kNoPattern ? words_ : pattern_words_;
-  return {words.data() + run.first_word, static_cast<std::size_t>(rows_.size() * words_per_row_)};
+  return {run.stored != nullptr ? run.stored : words.data() + run.first_word,
+          static_cast<std::size_t>(rows_.size() * words_per_row_)};
 }
 
 Range CellScan::keys_of(const CellRun& run) const {

@@ -19,9 +19,10 @@ struct CellRun {
   // Of a partial cell: those with the same number are alike, in this band and in others of the group with as many rows,
   // scanned by the same object. kNoPattern: nothing is known of others.
   int pattern = kNoPattern;
-  std::size_t first_word = 0;  // of a partial cell's bits
-  std::int64_t allowed = 0;    // pairs in a partial cell
-  std::uint64_t columns = 0;   // of a partial cell of at most 64 keys: those that some row is allowed
+  std::size_t first_word = 0;             // of a partial cell's bits
+  const std::uint64_t* stored = nullptr;  // they are the mask's own, and here
+  std::int64_t allowed = 0;               // pairs in a partial cell
+  std::uint64_t columns = 0;              // of a partial cell of at most 64 keys: those that some row is allowed
   static constexpr int kNoPattern = -1;
 };
 
@@ -91,9 +92,11 @@ class CellScan {
   void settle(Range cells);  // each by its bits
   void settle_together(Range cells);
   void settle_alone(std::int64_t cell);
+  void settle_stored(Range cells);
   const CellRun* pattern_of(std::int64_t cell);
   void decide(std::int64_t cell, const CellRun& partial);
   void decide_by_words(std::int64_t cell, std::size_t first_word);
+  void decide_appended(std::int64_t cell, const CellRun& partial);
   CellRun counted(std::span<const std::uint64_t> words) const;
   void add_full(Range cells);
   void no_empty_rows();

@@ -83,4 +83,11 @@ struct TileBits {
   }
 };
 
+// A 64 x 64 cell of an array, one word a row.
+struct StoredCell {
+  const std::uint64_t* words = nullptr;
+  std::int64_t allowed = 0;   // pairs
+  std::uint64_t columns = 0;  // that some row is allowed
+};
+
 }  // namespace stof

@@ -101,12 +101,20 @@ void expect_splits(const ArrangedStream& arranged, const StreamGroup& group) {
   }
 }
 
+// Kernels find a pattern that repeats in their caches.
+void expect_each_pattern_once(const std::vector<std::uint32_t>& words) {
+  std::set<std::vector<std::uint32_t>> patterns;
+  for (auto at = words.begin(); at != words.end(); at += 128)
+    EXPECT_TRUE(patterns.emplace(at, at + 128).second) << "pattern " << (at - words.begin()) / 128 << " twice";
+}
+
 void expect_stream(const BoundMask& mask, const StreamArrangement& how) {
   const BlockLayout layout =
       pack_blocks(mask, {.block_q = 64 / how.stacked_heads * how.parts, .block_kv = 64, .key_step = 64});
   const Tensor dense = unpack(layout);
   const ArrangedStream arranged = arrange_stream(layout, how);
   ASSERT_EQ(std::ssize(arranged.groups), layout.groups);
+  expect_each_pattern_once(arranged.words);
   for (int group = 0; group < layout.groups; ++group) {
     const StreamGroup& items = arranged.groups[static_cast<std::size_t>(group)];
     for (int head = 0; head < how.stacked_heads; ++head) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
+#include <span>
 
 namespace stof::term {
 
@@ -20,6 +22,22 @@ MaskTraits Bits::traits() const {
 }  // namespace stof::term
 
 namespace stof::bound {
+namespace {
+
+// How many of these cells, one at least, are of the first one's kind.
+std::int64_t alike(std::span<const BlockKind> kinds) {
+  static_assert(sizeof(BlockKind) == 1);
+  const std::uint64_t eight = 0x0101010101010101u * static_cast<std::uint64_t>(kinds[0]);
+  std::size_t count = 1;
+  for (std::uint64_t next = 0; count + sizeof(next) <= kinds.size(); count += sizeof(next)) {
+    std::memcpy(&next, kinds.data() + count, sizeof(next));
+    if (next != eight) return static_cast<std::int64_t>(count) + std::countr_zero(next ^ eight) / 8;
+  }
+  while (count < kinds.size() && kinds[count] == kinds[0]) ++count;
+  return static_cast<std::int64_t>(count);
+}
+
+}  // namespace
 
 bool DenseBits::allows(std::int64_t p, std::int64_t key) const {
   return array_->at(slice_, one_row() ? 0 : p - offset_, one_column() ? 0 : key);
@@ -41,6 +59,27 @@ BlockKind DenseBits::classify(Range positions, Range keys) const {
     for (std::int64_t c = columns.begin >> shift; c <= (columns.end - 1) >> shift; ++c)
       if (level.at(r, c) != first) return BlockKind::partial;
   return first;
+}
+
+bool DenseBits::outline(const CellGrid& grid, Range cells, Outline& out) const {
+  if (one_row() || one_column() || grid.cell_keys != 64) return false;
+  const CellLevel& level = array_->cells[static_cast<std::size_t>(slice_)].front();
+  const Range rows = {(grid.positions.begin - offset_) >> 6, ((grid.positions.end - 1 - offset_) >> 6) + 1};
+  for (std::int64_t cell = cells.begin; cell < cells.end;) {
+    const BlockKind first = level.at(rows.begin, cell);
+    std::int64_t end = cells.end;
+    for (std::int64_t row = rows.begin; row < rows.end && end > cell; ++row)
+      end = level.at(row, cell) == first ? std::min(end, cell + alike(level.row(row, {cell, end}))) : cell;
+    out.add({cell, std::max(end, cell + 1)}, end > cell ? first : BlockKind::partial);
+    cell = std::max(end, cell + 1);
+  }
+  return true;
+}
+
+StoredCell DenseBits::stored_cell(std::int64_t p, std::int64_t key) const {
+  const std::int64_t row = p - offset_;
+  if (one_row() || one_column() || row % 64 != 0 || key % 64 != 0) return {};
+  return array_->stored_cell(slice_, row, key >> 6);
 }
 
 void DenseBits::fill_rows(std::int64_t p, std::int64_t rows, const TileBits& tile) const {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "src/mask/bit_array.h"
+#include "src/mask/outline.h"
 #include "src/mask/traits.h"
 
 namespace stof::term {
@@ -28,7 +29,11 @@ class DenseBits {
 
   bool allows(std::int64_t p, std::int64_t key) const;
   BlockKind classify(Range positions, Range keys) const;
+  // False for cells that are not the array's own.
+  bool outline(const CellGrid& grid, Range cells, Outline& out) const;
   void fill(const TileBits& tile) const;
+  // Of rows from position p on and keys from `key` on, where the array's own cells begin there; else without words.
+  StoredCell stored_cell(std::int64_t p, std::int64_t key) const;
 
  private:
   bool one_row() const { return array_->rows == 1; }  // for all rows

@@ -5,7 +5,9 @@
 
 #include "src/backend/cuda/attention/arrange.h"
 #include "src/backend/cuda/attention/register_order.h"
+#include "src/backend/cuda/attention/row_block_bits.h"
 #include "src/base/error.h"
+#include "src/base/hash.h"
 
 namespace stof::cuda {
 namespace {
@@ -31,11 +33,12 @@ class StreamArranger {
         how_(how),
         positions_(64 / how.stacked_heads),
         all_((1u << how.parts) - 1),
-        known_(layout.bitmaps.size() / static_cast<std::size_t>(layout.format.block_q) *
-                   static_cast<std::size_t>(how.parts),
-               {.state = kUnknown}) {
+        unmet_(layout.bitmaps.size() / static_cast<std::size_t>(layout.format.block_q)),
+        met_(unmet_, 0),
+        known_(unmet_ * static_cast<std::size_t>(how.parts), {.state = kUnknown}) {
     STOF_CHECK(layout.format.block_q == positions_ * how.parts && layout.format.block_kv == 64 &&
                how.parts <= kMostParts);
+    pool_.reserve_at_most(known_.size());
   }
 
   ArrangedStream run() {
@@ -69,35 +72,67 @@ class StreamArranger {
     return inside.empty() ? Range{} : inside;
   }
 
+  bool uses(const BlockEntry& entry, int part) const { return (entry.parts >> positions_ * part / 64 & 1) != 0; }
+
+  std::span<const std::uint64_t> words_of(int bitmap, int part) const {
+    const auto first = static_cast<std::size_t>(std::int64_t{bitmap} * layout_.format.block_q + positions_ * part);
+    return std::span(layout_.bitmaps).subspan(first, static_cast<std::size_t>(positions_));
+  }
+
+  // Hashes what part_of_bitmap will be asked for, in that order, and announces it to the pool.
+  void hash_parts(std::span<const BlockEntry> entries, Range rows) {
+    const bool remembered = rows.size() == layout_.format.block_q;
+    hashes_.clear();
+    if (!remembered || unmet_ > 0)
+      for (const BlockEntry& entry : entries) {
+        if (entry.full()) continue;
+        std::uint8_t& met = met_[static_cast<std::size_t>(entry.bitmap)];
+        if (remembered && met != 0) continue;
+        if (remembered) met = 1, --unmet_;
+        for (int part = 0; part < how_.parts; ++part) {
+          if (!uses(entry, part)) continue;
+          const std::span<const std::uint64_t> words = words_of(entry.bitmap, part);
+          hashes_.push_back(static_cast<std::uint32_t>(hash64(words.data(), words.size_bytes())));
+          pool_.announce(hashes_.back());
+        }
+      }
+    next_hash_ = hashes_.begin();
+  }
+
   PartOfTile part_of(const BlockEntry& entry, int part, Range rows) {
     if (entry.full()) return {TileState::kFull, static_cast<int>(rows_of_part(part, rows).size())};
-    if ((entry.parts >> positions_ * part / 64 & 1) == 0) return {};
+    if (!uses(entry, part)) return {};
     if (rows.size() < layout_.format.block_q) return part_of_bitmap(entry.bitmap, part, rows);
     PartOfTile& known = known_[static_cast<std::size_t>(std::int64_t{entry.bitmap} * how_.parts + part)];
     if (known.state == kUnknown) known = part_of_bitmap(entry.bitmap, part, rows);
     return known;
   }
 
+  TileWords in_registers(std::span<const std::uint64_t> words) const {
+    if (how_.stacked_heads == 1) return in_register_order(words.first<64>());
+    TileRows rows;
+    for (auto at = rows.begin(); at != rows.end(); at += positions_) std::copy(words.begin(), words.end(), at);
+    return in_register_order(rows);
+  }
+
   // Rows that do not exist are not written: whatever their bits, the tile may count as full. All heads have the bits of
   // the first.
   PartOfTile part_of_bitmap(int bitmap, int part, Range rows) {
-    TileRows bits{};
-    bool full = true, used = how_.stacked_heads == 1;
-    int covered = 0;
+    const std::span<const std::uint64_t> words = words_of(bitmap, part);
+    const std::uint32_t hash = *next_hash_++;
     const Range there = rows_of_part(part, rows);
-    const auto first = std::int64_t{bitmap} * layout_.format.block_q + positions_ * part;
-    for (std::int64_t row = 0; row < 64; ++row) {
-      const std::int64_t position = row % positions_;
-      const std::uint64_t word = layout_.bitmaps[static_cast<std::size_t>(first + position)];
-      bits[static_cast<std::size_t>(row)] = word;
-      full &= !there.contains(position) || word == ~std::uint64_t{0};
-      used |= word != 0;
-      covered += row < positions_ && there.contains(position) && word != 0;
+    std::uint64_t every = ~std::uint64_t{0}, any = 0;
+    std::int64_t covered = 0;
+    for (const std::uint64_t word : words) any |= word;
+    for (std::int64_t row = there.begin; row < there.end; ++row) {
+      const std::uint64_t word = words[static_cast<std::size_t>(row)];
+      every &= word;
+      covered += word != 0;
     }
-    if (full) return {TileState::kFull, covered};
-    if (!used) return {};  // by this part; BlockEntry::parts tells 64 rows from 64 others
-    const TileWords words = in_register_order(bits);
-    return {pool_.intern({words.begin(), words.end()}), covered};
+    if (every == ~std::uint64_t{0}) return {TileState::kFull, static_cast<int>(covered)};
+    // By this part: BlockEntry::parts tells 64 rows from 64 others.
+    if (any == 0 && how_.stacked_heads > 1) return {};
+    return {pool_.intern(in_registers(words), hash), static_cast<int>(covered)};
   }
 
   unsigned users(const Tile& tile) const {
@@ -120,11 +155,11 @@ class StreamArranger {
   // a key for as many rows as any (cover).
   void order_tiles(int group, std::int64_t block) {
     const Range rows = rows_of(block);
-    const std::int64_t* begin = layout_.row_begin.data() + group * (layout_.row_blocks + 1) + block;
+    const RowBlockBits bits(layout_, group * layout_.row_blocks + block);
     std::array<int, 1 << kMostParts> seen{};
     tiles_.clear(), of_some_.clear(), whole_.clear();
-    for (std::int64_t e = begin[0]; e < begin[1]; ++e) {
-      const BlockEntry& entry = layout_.entries[static_cast<std::size_t>(e)];
+    hash_parts(bits.entries(), rows);
+    for (const BlockEntry& entry : bits.entries()) {
       if (entry.full() && entry.key_start + 64 <= layout_.extent.keys) {
         whole_.push_back(entry.key_start);
         continue;
@@ -227,10 +262,15 @@ class StreamArranger {
   const StreamArrangement how_;
   const int positions_;            // of a part
   const unsigned all_;             // parts
+  std::size_t unmet_;              // bitmaps, by row blocks whose rows all exist
+  std::vector<std::uint8_t> met_;  // [bitmap]
   std::vector<PartOfTile> known_;  // [bitmap][part]
   PatternPool pool_{1};
   ArrangedStream out_;
-  // Of the row block at work: tiles in order, and behind them the keys of those that are full for every part.
+  // Of the row block at work.
+  std::vector<std::uint32_t> hashes_;
+  std::vector<std::uint32_t>::const_iterator next_hash_;
+  // Its tiles in order, and behind them the keys of those that are full for every part.
   std::vector<Tile> tiles_;
   std::vector<int> whole_;
   std::vector<std::pair<int, Tile>> of_some_;  // needed by some parts, with their turns

@@ -55,7 +55,7 @@ class LimitScan {
     const std::span<const std::uint64_t> bits = scan_.bits(run);
     std::copy(bits.begin(), bits.end(), rows.begin());
     const TileWords words = in_register_order(rows);
-    return pool_.intern({words.begin(), words.end()});
+    return pool_.intern(words);
   }
 
   const TableForm& form_;

@@ -4,12 +4,12 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/base/hash.h"
+#include "src/layout/bitmap_pool.h"
 
 namespace stof::cuda {
 
@@ -17,20 +17,7 @@ using TileRows = std::array<std::uint64_t, 64>;    // bit j of row i: key j is a
 using TileWords = std::array<std::uint32_t, 128>;  // of a warpgroup's threads
 
 // Bit i of thread t is the element that accumulator register i of thread t holds (kernels/cuda/wgmma.cuh).
-inline TileWords in_register_order(const TileRows& rows) {
-  TileWords words{};
-  for (unsigned t = 0; t < 128; ++t) {
-    const unsigned row = t / 32 * 16 + t % 32 / 4, column = t % 4 * 2;
-    std::uint32_t word = 0;
-    for (unsigned pair = 0; pair < 8; ++pair) {
-      const unsigned upper = static_cast<unsigned>(rows[row] >> (8 * pair + column)) & 3u;
-      const unsigned lower = static_cast<unsigned>(rows[row + 8] >> (8 * pair + column)) & 3u;
-      word |= (upper | lower << 2) << (4 * pair);
-    }
-    words[t] = word;
-  }
-  return words;
-}
+TileWords in_register_order(std::span<const std::uint64_t, 64> rows);
 
 // Kernels count the numbers of a mask's lists, and the words of its patterns, in 32 bits.
 inline void check_countable(std::string_view what, std::size_t count) {
@@ -42,26 +29,24 @@ inline void check_countable(std::string_view what, std::size_t count) {
 // Patterns of so many tiles each, found by content.
 class PatternPool {
  public:
-  explicit PatternPool(std::size_t tiles) : size_(tiles * 128) {}
+  explicit PatternPool(std::size_t tiles) : pool_(tiles * std::tuple_size_v<TileWords>) {}
 
-  int intern(const std::vector<std::uint32_t>& pattern) {
-    const std::uint64_t hash = hash64(pattern.data(), pattern.size() * sizeof(std::uint32_t));
-    const auto [first, last] = by_hash_.equal_range(hash);
-    for (auto it = first; it != last; ++it)
-      if (std::equal(pattern.begin(), pattern.end(), words_.begin() + static_cast<std::ptrdiff_t>(size_) * it->second))
-        return it->second;
-    check_countable("words in distinct patterns of tiles", words_.size() + size_);
-    const auto index = static_cast<int>(words_.size() / size_);
-    words_.insert(words_.end(), pattern.begin(), pattern.end());
-    by_hash_.emplace(hash, index);
-    return index;
+  void reserve_at_most(std::size_t patterns) { pool_.reserve_at_most(patterns); }
+  int intern(std::span<const std::uint32_t> pattern) { return counted(pool_.intern(pattern)); }
+  // By a hash of what decides the pattern (WordPool).
+  int intern(std::span<const std::uint32_t> pattern, std::uint32_t hash) {
+    return counted(pool_.intern(pattern, hash));
   }
-  std::vector<std::uint32_t> take() { return std::move(words_); }
+  void announce(std::uint32_t hash) const { pool_.announce(hash); }
+  std::vector<std::uint32_t> take() { return pool_.take(); }
 
  private:
-  std::size_t size_;
-  std::vector<std::uint32_t> words_;
-  std::unordered_multimap<std::uint64_t, int> by_hash_;
+  int counted(int index) const {
+    check_countable("words in distinct patterns of tiles", pool_.words());
+    return index;
+  }
+
+  WordPool<std::uint32_t> pool_;
 };
 
 }  // namespace stof::cuda
