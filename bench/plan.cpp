@@ -112,6 +112,15 @@ stof::Mask random_bits(std::int64_t length) {
   return array_of(length, [&](std::int64_t i, std::int64_t j) { return random_of(i * length + j) % 20 == 0; });
 }
 
+// Documents that follow each other, of `least` to twice as many tokens less one.
+stof::Mask packed_documents(std::int64_t length, std::int64_t least) {
+  std::vector<std::int64_t> starts;
+  for (std::int64_t start = 0; start < length;
+       start += least + static_cast<std::int64_t>(random_of(start) % static_cast<std::uint64_t>(least)))
+    starts.push_back(start);
+  return stof::causal() & stof::documents(starts);
+}
+
 // Of 100 to 1,499 tokens.
 stof::Mask causal_documents(std::int64_t length) {
   std::vector<int> document;
@@ -160,8 +169,11 @@ int main(int argc, char** argv) {
   getloadavg(&load, 1);
   nlohmann::json rows = nlohmann::json::array();
   for (const char* text : {"causal", "window(512)", "longformer(512,512)", "bigbird(64,3,2,3,1)", "dilated(512,2)",
-                           "natten(128,128,13,13)", "causal & (window(64) | strided(64))"})
+                           "natten(128,128,13,13)", "natten(64,256,31,31)", "causal & (window(64) | strided(64))",
+                           "causal & where((q - k) % 3 != 1)", "where(q / 100 == k / 100)", "where(q % 64 >= k % 64)"})
     rows.push_back(time_planning(text, stof::parse(text), 16384));
+  rows.push_back(time_planning("causal, documents of 500 up", packed_documents(16384, 500), 16384));
+  rows.push_back(time_planning("causal, documents of 20 up", packed_documents(16384, 20), 16384));
   for (const char* text : {"causal & window(4096,0)", "causal & window(4096)"})
     rows.push_back(time_planning(text, stof::parse(text), 131072));
   rows.push_back(time_planning("bits, 5 % at random", random_bits(16384), 16384));
