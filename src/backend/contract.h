@@ -117,11 +117,11 @@ struct AttentionCall {
   KeyPages pages = {};
   // Of the device: the keys of each place; what items say is then the most there may be. Null: what items say.
   const std::int32_t* device_lengths = nullptr;
-  bool packed = false;     // items follow each other: none has memory past its own rows
-  bool backwards = false;  // kernels may go from the last item to the first: AttentionArguments
-  bool out_read_next = false;
-  void* stream = nullptr;     // of the device; null: its default stream
-  void* workspace = nullptr;  // of the device, as large as the kernel wants it; null: the arranged mask's own
+  bool packed = false;         // items follow each other: none has memory past its own rows
+  bool backwards = false;      // kernels may go from the last item to the first: AttentionArguments
+  bool out_read_next = false;  // a GPU's cache keeps the result: AttentionArguments
+  void* stream = nullptr;      // of the device; null: its default stream
+  void* workspace = nullptr;   // of the device, as large as the kernel wants it; null: the arranged mask's own
   std::span<const AttentionItem> items;
   // Above 1: items are those of so many residue classes, class after class, each with the same items in the same order.
   std::int64_t residues = 1;

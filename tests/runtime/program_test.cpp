@@ -111,12 +111,16 @@ TEST(ArenaPlan, ValuesAliveTogetherDoNotOverlap) {
   expect_apart(fused_by_default(build_bert(model)));
 }
 
+Graph fused_on_a_gpu(const Model& model, const char* layers) {
+  const Device device = norming_device();
+  const Graph simplified = simplify(build_bert(model));
+  return fuse(Blocks(simplified, {&device, DType::f32}), {{"000000", layers}});
+}
+
 // Layers as a GPU runs them: a residual becomes the sum, and the sum its norm, where it lies.
 TEST(ArenaPlan, RowsAreChangedWhereTheyLie) {
-  const Device device = norming_device();
   const Model model = small_bert(2);
-  const Graph simplified = simplify(build_bert(model));
-  const Graph graph = fuse(Blocks(simplified, {&device, DType::f32}), {{"000000", "001111100010001110"}});
+  const Graph graph = fused_on_a_gpu(model, "001111100010001110");
   expect_apart(graph);
   const ArenaPlan plan = plan_arena(graph);
   int changed = 0;
@@ -133,10 +137,8 @@ TEST(ArenaPlan, RowsAreChangedWhereTheyLie) {
 
 // A residual that is normalised has its moments where those of the sum would be written.
 TEST(ArenaPlan, ANormalisedResidualStays) {
-  const Device device = norming_device();
   const Model model = small_bert(2);
-  const Graph simplified = simplify(build_bert(model));
-  const Graph graph = fuse(Blocks(simplified, {&device, DType::f32}), {{"000000", "001111100001110000"}});
+  const Graph graph = fused_on_a_gpu(model, "001111100001110000");
   expect_apart(graph);
   const ArenaPlan plan = plan_arena(graph);
   int stayed = 0;

@@ -119,6 +119,7 @@ class StreamArranger {
   // the first.
   PartOfTile part_of_bitmap(int bitmap, int part, Range rows) {
     const std::span<const std::uint64_t> words = words_of(bitmap, part);
+    STOF_CHECK(next_hash_ != hashes_.end());
     const std::uint32_t hash = *next_hash_++;
     const Range there = rows_of_part(part, rows);
     std::uint64_t every = ~std::uint64_t{0}, any = 0;
