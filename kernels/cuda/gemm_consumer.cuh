@@ -35,8 +35,10 @@ template <class Traits>
 struct GemmConsumer {
   using Shared = typename Traits::Shared;
   static constexpr int kBlocks = Traits::kBlocks, kColumns = Traits::kColumns;
-  // Beside the box on its way out. With 192 sums a thread that spills 1,078 bytes, where at once it is 116.
-  static constexpr bool kMomentsLate = kBlocks * kColumns / 2 <= 128;
+  // Norm of x and bias of the whole tile in front of its activations: a thread with many sums has few registers beside
+  // them, and what an activation works with then stands in the sums themselves.
+  static constexpr bool kColumnsFirst =
+      Traits::kEpilogue.activation != kNoActivation && (Traits::kEpilogue.x_norm || Traits::kManySums);
   Shared& shared;
   const GemmParams& p;
   int team, part, warp, lane;  // part: of the team's warpgroups
@@ -79,10 +81,6 @@ struct GemmConsumer {
     }
     const u32 x = descriptor(shared_address(shared.x[0])) + static_cast<u32>(part * kBlocks * (64 * kRowBytes / 16));
     const u32 w = descriptor(shared_address(shared.w[0]));
-    if constexpr (Traits::kForgetsSums) {
-#pragma unroll
-      for (int block = 0; block < kBlocks; ++block) forget(sums[block]);
-    }
     u32 before = 0;
     for (int step = 0; step < steps; ++step) {
       barrier_wait(shared_address(&shared.full[ring.stage]), ring.parity);
@@ -125,24 +123,42 @@ struct GemmConsumer {
   __device__ __forceinline__ void write(const GemmTile& tile, int turn) {
     const int order = turn * Traits::kTeams + team, slot = order % Traits::kSlots;
     if constexpr (Traits::kHasFacts) barrier_wait(shared_address(&shared.facts_full[slot]), order / Traits::kSlots & 1);
+    if constexpr (kColumnsFirst) add_all_columns(shared.facts[slot]);
     write_boxes(tile, shared.facts[slot], turn);
     if constexpr (Traits::kHasFacts) barrier_arrive(shared_address(&shared.facts_empty[slot]));
+  }
+
+  // The first of the 16 rows of the tile that the warp has of a block.
+  __device__ __forceinline__ int row_of(int block) const { return (part * kBlocks + block) * 64 + 16 * warp; }
+
+  __device__ __forceinline__ RowNorms norms_of_thread(const typename Traits::Facts& facts, int block) const {
+    return norms_of<Traits>(facts, row_of(block) + lane / 4);
+  }
+
+  __device__ __forceinline__ void add_all_columns(const typename Traits::Facts& facts) {
+    RowNorms norms[kBlocks];
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) norms[block] = norms_of_thread(facts, block);
+#pragma unroll
+    for (int j = 0; j < kColumns / 8; ++j) {
+      const ColumnPair columns = columns_of<Traits>(facts, 8 * j + lane % 4 * 2);
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) add_columns<Traits>(&sums[block][4 * j], columns, norms[block]);
+    }
   }
 
   template <int kBox = 0>
   __device__ __forceinline__ void write_boxes(const GemmTile& tile, const typename Traits::Facts& facts, int turn) {
     barrier_wait(shared_address(&shared.ready[team][kBox]), turn & 1);
+    RowMoments moments[kBlocks][2];
 #pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-      write_box<kBox>(tile, facts, block);
-      if constexpr (Traits::kEpilogue.moments && !kMomentsLate) write_moments<kBox>(tile, block);
-    }
+    for (int block = 0; block < kBlocks; ++block) write_box<kBox>(tile, facts, block, moments[block]);
     fence_async_proxy();
     __syncwarp();
     if (lane == 0) barrier_arrive(shared_address(&shared.staged[kBox]));
-    if constexpr (Traits::kEpilogue.moments && kMomentsLate) {
+    if constexpr (Traits::kEpilogue.moments) {
 #pragma unroll
-      for (int block = 0; block < kBlocks; ++block) write_moments<kBox>(tile, block);
+      for (int block = 0; block < kBlocks; ++block) write_moments<kBox>(tile, block, moments[block]);
     }
     if constexpr (kBox + 1 < Traits::kBoxes) write_boxes<kBox + 1>(tile, facts, turn);
   }
@@ -150,46 +166,53 @@ struct GemmConsumer {
   // 16 rows of a box, which holds the residual and takes the output: matrices of 8 x 8 come and go as the accumulators
   // hold them, two at a time side by side.
   template <int kBox>
-  __device__ __forceinline__ void write_box(const GemmTile& tile, const typename Traits::Facts& facts, int block) {
+  __device__ __forceinline__ void write_box(const GemmTile& tile, const typename Traits::Facts& facts, int block,
+                                            RowMoments (&moments)[2]) {
     using Box = OutBox<Traits::kOutColumns, kBox>;
-    const int first = (part * kBlocks + block) * 64 + 16 * warp, row = first + lane % 16;
+    const int first = row_of(block), row = first + lane % 16;
+    const int columns = p.columns - tile.column - Box::kFirst;  // of the box, that exist
     const RowPair rows = rows_of<Traits>(p, tile, facts, first + lane / 4, Box::kFirst + lane % 4 * 2);
+    const RowNorms norms = kColumnsFirst ? RowNorms{} : norms_of_thread(facts, block);
     const u32 at = shared_address(shared.out) + Box::kFirst * 2 * Traits::kRows + static_cast<u32>(row) * Box::kPitch;
     float* const values = &sums[block][Traits::kEpilogue.gate ? Box::kFirst : Box::kFirst / 2];
+    constexpr int kFirstSum = Traits::kEpilogue.gate ? 2 * Box::kFirst : Box::kFirst;
+    const auto add_to = [&](int j) {  // a column block of sums
+      if constexpr (!kColumnsFirst)
+        add_columns<Traits>(values + 4 * j, columns_of<Traits>(facts, kFirstSum + 8 * j + lane % 4 * 2), norms);
+    };
 #pragma unroll
     for (int j = 0; j < Box::kColumns / 8; j += 2) {
-      const int column = Box::kFirst + 8 * j + lane % 4 * 2;
+      constexpr int kEach = Box::kColumns > 8 ? 2 : 1;  // column blocks of out at a time
+      const u32 place = kEach == 1 ? at : at + (static_cast<u32>((j + (lane >> 4)) ^ Box::swap(row)) << 4);
       u32 residual[2][2] = {}, stored[2][2];
-      if constexpr (Traits::kEpilogue.gate) {
-        const int pair = 2 * (Box::kFirst + 8 * j) + lane % 4 * 2;
-        finish_pair<Traits>(values + 8 * j, facts, pair, rows, stored[0]);
-        if constexpr (Box::kColumns > 8) finish_pair<Traits>(values + 8 * j + 8, facts, pair + 16, rows, stored[1]);
-        if constexpr (Box::kColumns == 8) store_block(at, stored[0]);
-        else store_blocks(at + (static_cast<u32>((j + (lane >> 4)) ^ Box::swap(row)) << 4), stored);
-      } else if constexpr (Box::kColumns == 8) {
-        if constexpr (Traits::kEpilogue.residual) load_block(residual[0], at);
-        finish_block<Traits>(values, facts, column, rows, residual[0], stored[0]);
-        store_block(at, stored[0]);
-      } else {
-        const u32 place = at + (static_cast<u32>((j + (lane >> 4)) ^ Box::swap(row)) << 4);
-        if constexpr (Traits::kEpilogue.residual) load_blocks(residual, place);
-        finish_block<Traits>(values + 4 * j, facts, column, rows, residual[0], stored[0]);
-        finish_block<Traits>(values + 4 * j + 4, facts, column + 8, rows, residual[1], stored[1]);
-        store_blocks(place, stored);
+      if constexpr (Traits::kEpilogue.residual && kEach == 1) load_block(residual[0], place);
+      else if constexpr (Traits::kEpilogue.residual) load_blocks(residual, place);
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        if constexpr (Traits::kEpilogue.gate) {
+          add_to(2 * (j + i)), add_to(2 * (j + i) + 1);
+          finish_pair<Traits>(values + 8 * (j + i), stored[i]);
+        } else {
+          add_to(j + i);
+          finish_block<Traits>(values + 4 * (j + i), facts, Box::kFirst + 8 * (j + i) + lane % 4 * 2, rows, residual[i],
+                               stored[i]);
+          if constexpr (Traits::kEpilogue.moments)
+            add_moments<typename Traits::Storage>(moments, stored[i], j + i, columns);
+        }
       }
+      if constexpr (kEach == 1) store_block(place, stored[0]);
+      else store_blocks(place, stored);
     }
   }
 
-  // Of 16 rows of a box as they are stored, which stand where their sums were.
   template <int kBox>
-  __device__ __forceinline__ void write_moments(const GemmTile& tile, int block) {
+  __device__ __forceinline__ void write_moments(const GemmTile& tile, int block, const RowMoments (&moments)[2]) {
     using Box = OutBox<Traits::kOutColumns, kBox>;
-    const int row = tile.row + (part * kBlocks + block) * 64 + 16 * warp + lane / 4;
-    const int column = tile.column + Box::kFirst;
+    const int row = tile.row + row_of(block) + lane / 4, column = tile.column + Box::kFirst;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const float2 moments = moments_of<8>(&sums[block][Box::kFirst / 2], i, p.columns - column);
-      if (lane % 4 == 0) store_moments(p, row + 8 * i, column, moments);
+      const float2 whole = moments[i].of_quad(quarter_of(Box::kColumns, p.columns - column));
+      if (lane % 4 == 0) store_moments(p, row + 8 * i, column, whole);
     }
   }
 };

@@ -8,10 +8,15 @@
 
 namespace stof::cuda {
 
-// Of a thread's two rows: what normalises them, value * y + x, and what turns them, from the column `first` of the tile
-// on.
+// What makes a thread's two rows of x have mean 0 and deviation 1: value * y + x; half of it where that is handed over.
+struct RowNorms {
+  float2 of[2];
+};
+
+// Of a thread's two rows: what normalises those of the residual, and what turns them, from the column `first` of the
+// tile on.
 struct RowPair {
-  float2 x[2], residual[2];
+  float2 residual[2];
   const float* angles[2];
   int first, of_tile, turned, head_mask;
   __device__ __forceinline__ bool turns(int column) const { return of_tile + column < turned; }
@@ -38,7 +43,20 @@ __device__ __forceinline__ float activated(float x) {
   else return x;
 }
 
-// Facts of the rows `row` and `row` + 8, of those that this CTA writes, for columns from `first` on.
+// Facts of the rows `row` and `row` + 8, of those that this CTA writes,
+template <class Traits>
+__device__ __forceinline__ RowNorms norms_of(const typename Traits::Facts& facts, int row) {
+  RowNorms norms = {};
+  if constexpr (Traits::kEpilogue.x_norm) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      norms.of[i] = facts.x_rows[row + 8 * i];
+      if constexpr (kHalved<Traits::kEpilogue>) norms.of[i].x *= 0.5f, norms.of[i].y *= 0.5f;
+    }
+  }
+  return norms;
+}
+// and for columns from `first` on.
 template <class Traits>
 __device__ __forceinline__ RowPair rows_of(const GemmParams& p, const GemmTile& tile,
                                            const typename Traits::Facts& facts, int row, int first) {
@@ -46,8 +64,6 @@ __device__ __forceinline__ RowPair rows_of(const GemmParams& p, const GemmTile& 
   rows.first = first, rows.of_tile = tile.column, rows.turned = p.turned, rows.head_mask = p.head_mask;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    if constexpr (Traits::kEpilogue.x_norm) rows.x[i] = facts.x_rows[row + 8 * i];
-    if constexpr (kHalved<Traits::kEpilogue>) rows.x[i].x *= 0.5f, rows.x[i].y *= 0.5f;
     if constexpr (Traits::kEpilogue.residual_norm) rows.residual[i] = facts.residual_rows[row + 8 * i];
     if constexpr (Traits::kEpilogue.turned)
       rows.angles[i] =
@@ -56,80 +72,113 @@ __device__ __forceinline__ RowPair rows_of(const GemmParams& p, const GemmTile& 
   return rows;
 }
 
-// Bias, activation, residual of one column block of one thread, `column` of the tile being its first: sums to values as
-// they are stored, in place, and packed by row.
+// Nothing stands between the bias and the shift of the residual's norm: one addition for both.
 template <class Traits>
-__device__ __forceinline__ void finish_added(float* sums, const typename Traits::Facts& facts, int column,
+constexpr bool kShiftWithBias =
+    Traits::kEpilogue.residual_norm&& Traits::kHasBias&& Traits::kEpilogue.activation == kNoActivation;
+
+// Of a thread's two columns of a block: what is added to them, and the sums of the weight's rows.
+struct ColumnPair {
+  float2 bias, sum;
+};
+template <class Traits>
+__device__ __forceinline__ float2 pair_of(const typename Traits::Facts& facts, int which, int column) {
+  return *reinterpret_cast<const float2*>(&facts.columns[which][column]);
+}
+template <class Traits>
+__device__ __forceinline__ ColumnPair columns_of(const typename Traits::Facts& facts, int column) {
+  ColumnPair columns = {};
+  if constexpr (Traits::kHasBias) columns.bias = pair_of<Traits>(facts, Traits::kBias, column);
+  if constexpr (kHalved<Traits::kEpilogue>) columns.bias.x *= 0.5f, columns.bias.y *= 0.5f;
+  if constexpr (Traits::kEpilogue.x_norm) columns.sum = pair_of<Traits>(facts, Traits::kColumnSum, column);
+  if constexpr (kShiftWithBias<Traits>) {
+    const float2 shift = pair_of<Traits>(facts, Traits::kShift, column);
+    columns.bias.x += shift.x, columns.bias.y += shift.y;
+  }
+  return columns;
+}
+
+// Norm of x and bias of one column block of one thread, in place; half of that where the activation takes it.
+template <class Traits>
+__device__ __forceinline__ void add_columns(float* sums, const ColumnPair& columns, const RowNorms& norms) {
+  const float2 bias = columns.bias;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    float &first = sums[2 * i], &second = sums[2 * i + 1];
+    if constexpr (Traits::kEpilogue.x_norm) {
+      const float2 row = norms.of[i];
+      first = __fmaf_rn(row.y, first, __fmaf_rn(row.x, columns.sum.x, bias.x));
+      second = __fmaf_rn(row.y, second, __fmaf_rn(row.x, columns.sum.y, bias.y));
+    } else if constexpr (kHalved<Traits::kEpilogue>) {
+      first = __fmaf_rn(first, 0.5f, bias.x), second = __fmaf_rn(second, 0.5f, bias.y);
+    } else if constexpr (Traits::kHasBias) {
+      first += bias.x, second += bias.y;
+    }
+  }
+}
+
+// Over the four threads that share a row, the same in each.
+__device__ __forceinline__ float quad_sum(float x) {
+  x += __shfl_xor_sync(~0u, x, 1);
+  return x + __shfl_xor_sync(~0u, x, 2);
+}
+
+// Mean of values, and the sum of their squared distances from it, of one row in one thread: by distances from the first
+// of them, which is at most sqrt(n) deviations away from their mean, so that n values lose no more than a factor of n.
+struct RowMoments {
+  float first = 0.f, sum = 0.f, squares = 0.f;
+
+  __device__ __forceinline__ void add(float one, float other, bool is_first) {
+    if (is_first) first = one;
+    const float distance = one - first, further = other - first;
+    sum += distance + further;
+    squares = __fmaf_rn(distance, distance, __fmaf_rn(further, further, squares));
+  }
+  // With those of the other three threads that share the row, `count` values in each.
+  __device__ __forceinline__ float2 of_quad(float count) const {
+    const float share = __fdividef(1.f, count), shift = sum * share, own = first + shift;
+    const float mean = quad_sum(own) * 0.25f, distance = own - mean;
+    return make_float2(mean, quad_sum(fmaxf(__fmaf_rn(-sum, shift, squares), 0.f) + count * distance * distance));
+  }
+};
+
+// Activation and residual of one column block of one thread, `column` of the tile being its first: products to values
+// as they are stored, packed by row.
+template <class Traits>
+__device__ __forceinline__ void finish_added(const float* sums, const typename Traits::Facts& facts, int column,
                                              const RowPair& rows, const u32 (&residual)[2], u32 (&stored)[2]) {
   constexpr GemmEpilogue kEpilogue = Traits::kEpilogue;
   using Storage = typename Traits::Storage;
-  constexpr bool kShiftWithBias = kEpilogue.residual_norm && Traits::kHasBias && kEpilogue.activation == kNoActivation;
-  const auto pair_of = [&](int which) { return *reinterpret_cast<const float2*>(&facts.columns[which][column]); };
-  float2 bias = {}, column_sum = {}, scale = {}, shift = {};
-  if constexpr (Traits::kHasBias) bias = pair_of(Traits::kBias);
-  if constexpr (kHalved<kEpilogue>) bias.x *= 0.5f, bias.y *= 0.5f;
-  if constexpr (kEpilogue.x_norm) column_sum = pair_of(Traits::kColumnSum);
+  float2 scale = {}, shift = {};
   if constexpr (kEpilogue.residual_norm) {
-    scale = pair_of(Traits::kScale), shift = pair_of(Traits::kShift);
-    // Nothing stands between the two: one addition for both rows.
-    if constexpr (kShiftWithBias) bias.x += shift.x, bias.y += shift.y;
+    scale = pair_of<Traits>(facts, Traits::kScale, column);
+    if constexpr (!kShiftWithBias<Traits>) shift = pair_of<Traits>(facts, Traits::kShift, column);
   }
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    float first = sums[2 * i], second = sums[2 * i + 1];
-    if constexpr (kEpilogue.x_norm) {
-      const float2 row = rows.x[i];
-      first = __fmaf_rn(row.y, first, __fmaf_rn(row.x, column_sum.x, bias.x));
-      second = __fmaf_rn(row.y, second, __fmaf_rn(row.x, column_sum.y, bias.y));
-    } else if constexpr (kHalved<kEpilogue>) {
-      first = __fmaf_rn(first, 0.5f, bias.x), second = __fmaf_rn(second, 0.5f, bias.y);
-    } else if constexpr (kEpilogue.bias) {
-      first += bias.x, second += bias.y;
-    }
-    first = activated<kEpilogue, Storage>(first), second = activated<kEpilogue, Storage>(second);
+    float first = activated<kEpilogue, Storage>(sums[2 * i]), second = activated<kEpilogue, Storage>(sums[2 * i + 1]);
     if constexpr (kEpilogue.residual) {
       float one, other;
       Storage::load_pair(residual[i], one, other);
       if constexpr (kEpilogue.residual_norm) {
         const float2 row = rows.residual[i];
         one = __fmaf_rn(one, row.y, row.x) * scale.x, other = __fmaf_rn(other, row.y, row.x) * scale.y;
-        if constexpr (!kShiftWithBias) one += shift.x, other += shift.y;
+        if constexpr (!kShiftWithBias<Traits>) one += shift.x, other += shift.y;
       }
       first += one, second += other;
     }
     stored[i] = Storage::store_pair(first, second);
-    if constexpr (kEpilogue.moments) Storage::load_pair(stored[i], sums[2 * i], sums[2 * i + 1]);
   }
-}
-
-// Of row i of a thread's two, a column block's sums with the norm of x and the bias.
-template <class Traits>
-__device__ __forceinline__ float2 product_of(const float* sums, const typename Traits::Facts& facts, int column,
-                                             const RowPair& rows, int i) {
-  const auto pair_of = [&](int which) { return *reinterpret_cast<const float2*>(&facts.columns[which][column]); };
-  float first = sums[2 * i], second = sums[2 * i + 1];
-  if constexpr (Traits::kEpilogue.x_norm) {
-    const float2 bias = pair_of(Traits::kBias), column_sum = pair_of(Traits::kColumnSum), row = rows.x[i];
-    first = __fmaf_rn(row.y, first, __fmaf_rn(row.x, column_sum.x, bias.x));
-    second = __fmaf_rn(row.y, second, __fmaf_rn(row.x, column_sum.y, bias.y));
-  } else if constexpr (Traits::kEpilogue.bias) {
-    const float2 bias = pair_of(Traits::kBias);
-    first += bias.x, second += bias.y;
-  }
-  return make_float2(first, second);
 }
 
 // Two column blocks, a gate and what it lets through, to one: activation(first) * second.
 template <class Traits>
-__device__ __forceinline__ void finish_pair(const float* sums, const typename Traits::Facts& facts, int column,
-                                            const RowPair& rows, u32 (&stored)[2]) {
+__device__ __forceinline__ void finish_pair(const float* sums, u32 (&stored)[2]) {
+  using Storage = typename Traits::Storage;
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const float2 gate = product_of<Traits>(sums, facts, column, rows, i),
-                 let = product_of<Traits>(sums + 4, facts, column + 8, rows, i);
-    stored[i] = Traits::Storage::store_pair(activated<Traits::kEpilogue, typename Traits::Storage>(gate.x) * let.x,
-                                            activated<Traits::kEpilogue, typename Traits::Storage>(gate.y) * let.y);
-  }
+  for (int i = 0; i < 2; ++i)
+    stored[i] = Storage::store_pair(activated<Traits::kEpilogue, Storage>(sums[2 * i]) * sums[4 + 2 * i],
+                                    activated<Traits::kEpilogue, Storage>(sums[2 * i + 1]) * sums[5 + 2 * i]);
 }
 
 // Of row i of the two. Where boxes of 64 columns are of one head, what is added to the address is a constant, and two
@@ -149,55 +198,24 @@ __device__ __forceinline__ float2 angle_of(const RowPair& rows, int i, int colum
 // One column block, of q and k turned: the weight's rows come so that a thread has both of a pair. The angle is read
 // for v too, where it is not used: a branch would keep loads of several blocks from being under way together.
 template <class Traits>
-__device__ __forceinline__ void finish_turned(const float* sums, const typename Traits::Facts& facts, int column,
-                                              const RowPair& rows, u32 (&stored)[2]) {
+__device__ __forceinline__ void finish_turned(const float* sums, int column, const RowPair& rows, u32 (&stored)[2]) {
   const bool turns = rows.turns(column);
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const float2 angle = angle_of<Traits>(rows, i, column);
-    const float2 pair = product_of<Traits>(sums, facts, column, rows, i);
+    const float2 pair = make_float2(sums[2 * i], sums[2 * i + 1]);
     const float first = __fmaf_rn(-pair.y, angle.y, pair.x * angle.x);
     const float second = __fmaf_rn(pair.x, angle.y, pair.y * angle.x);
     stored[i] = Traits::Storage::store_pair(turns ? first : pair.x, turns ? second : pair.y);
   }
 }
 
-// One column block of any epilogue but a gate's.
+// What follows norm of x and bias in one column block, of any epilogue but a gate's.
 template <class Traits>
-__device__ __forceinline__ void finish_block(float* sums, const typename Traits::Facts& facts, int column,
+__device__ __forceinline__ void finish_block(const float* sums, const typename Traits::Facts& facts, int column,
                                              const RowPair& rows, const u32 (&residual)[2], u32 (&stored)[2]) {
-  if constexpr (Traits::kEpilogue.turned) finish_turned<Traits>(sums, facts, column, rows, stored);
+  if constexpr (Traits::kEpilogue.turned) finish_turned<Traits>(sums, column, rows, stored);
   else finish_added<Traits>(sums, facts, column, rows, residual, stored);
-}
-
-// The same in the four threads that share the rows.
-__device__ __forceinline__ float quad_sum(float x) {
-  x += __shfl_xor_sync(~0u, x, 1);
-  return x + __shfl_xor_sync(~0u, x, 2);
-}
-
-// Mean, and sum of squared distances from it, of row i of the thread's two over column blocks [0, kCount), of which
-// `columns` values exist.
-template <int kCount, bool kWhole>
-__device__ __forceinline__ float2 moments_of(const float* values, int i, int columns) {
-  float sum = 0.f, squares = 0.f;
-#pragma unroll
-  for (int j = 0; j < kCount; ++j)
-    if (kWhole || 8 * j < columns) sum += values[4 * j + 2 * i] + values[4 * j + 2 * i + 1];
-  const float mean = kWhole ? quad_sum(sum) * (1.f / (8 * kCount))
-                            : __fdividef(quad_sum(sum), static_cast<float>(min(max(columns, 1), 8 * kCount)));
-#pragma unroll
-  for (int j = 0; j < kCount; ++j) {
-    if (!kWhole && 8 * j >= columns) continue;
-    const float one = values[4 * j + 2 * i] - mean, other = values[4 * j + 2 * i + 1] - mean;
-    squares = __fmaf_rn(one, one, __fmaf_rn(other, other, squares));
-  }
-  return make_float2(mean, quad_sum(squares));
-}
-template <int kCount>
-__device__ __forceinline__ float2 moments_of(const float* values, int i, int columns) {
-  return columns >= 8 * kCount ? moments_of<kCount, true>(values, i, columns)
-                               : moments_of<kCount, false>(values, i, columns);
 }
 
 // Moments of parts of a row, put together: sums of the parts' distances from the first one's mean, which a large mean
@@ -218,6 +236,23 @@ struct JoinedMoments {
     return make_float2(first + shift, fmaxf(__fmaf_rn(-sum, shift, squares), 0.f));
   }
 };
+
+// Of the values of a row's piece of `columns`, of which `exist` are there: how many each of four threads has.
+__device__ __forceinline__ float quarter_of(int columns, int exist) {
+  return 0.25f * static_cast<float>(max(8, min(columns, exist)));
+}
+
+// What is stored of column block j of a piece of which `columns` exist.
+template <class Storage>
+__device__ __forceinline__ void add_moments(RowMoments (&rows)[2], const u32 (&stored)[2], int j, int columns) {
+  if (8 * j >= columns) return;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    float one, other;
+    Storage::load_pair(stored[i], one, other);
+    rows[i].add(one, other, j == 0);
+  }
+}
 
 __device__ __forceinline__ void store_moments(const GemmParams& p, int row, int column, float2 moments) {
   if (row >= p.rows || column >= p.columns) return;

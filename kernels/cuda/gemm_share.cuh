@@ -38,19 +38,25 @@ struct GemmShare {
   __device__ __forceinline__ void write(const float (&sums)[Traits::kColumns / 2], const Residual& residual) const {
     send_sums(sums);
     if constexpr (Traits::kHasFacts) barrier_wait(shared_address(&shared.facts_full[0]), 0);
-    const RowPair rows = rows_of<Traits>(p, tile, shared.facts[0], 16 * group() + lane / 4, column(0));
+    const int own_row = 16 * group() + lane / 4;
+    const RowPair rows = rows_of<Traits>(p, tile, shared.facts[0], own_row, column(0));
+    const RowNorms norms = norms_of<Traits>(shared.facts[0], own_row);
     float own[4 * kOwnBlocks] = {};
+    RowMoments moments[2];
     add_up(own);
 #pragma unroll
     for (int j = 0; j < kOwnBlocks; ++j) {
       if (!kEven && !has(j)) continue;
       u32 stored[2];
+      add_columns<Traits>(own + 4 * j, columns_of<Traits>(shared.facts[0], column(j)), norms);
       finish_block<Traits>(own + 4 * j, shared.facts[0], column(j), rows, residual.rows[j], stored);
+      if constexpr (Traits::kEpilogue.moments)
+        add_moments<typename Traits::Storage>(moments, stored, j, p.columns - tile.column - 8 * first_block());
 #pragma unroll
       for (int i = 0; i < 2; ++i)
         if (exists(i, j)) *reinterpret_cast<u32*>(static_cast<unsigned short*>(p.out) + place(i, j)) = stored[i];
     }
-    if constexpr (Traits::kEpilogue.moments) write_moments(own);
+    if constexpr (Traits::kEpilogue.moments) write_moments(moments);
   }
 
   // The warp's 16 rows are those of group warp % kGroups of CTA warp / kGroups, which may be this one.
@@ -99,12 +105,12 @@ struct GemmShare {
   }
 
   // Warps that share a piece put their moments together, equal numbers of columns each but at the matrix' edge.
-  __device__ __forceinline__ void write_moments(const float (&own)[4 * kOwnBlocks]) const {
+  __device__ __forceinline__ void write_moments(const RowMoments (&rows)[2]) const {
     constexpr int kParts = kMomentColumns / kOwnColumns;
     const int begin = tile.column + 8 * first_block();
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const float2 moments = moments_of<kOwnBlocks>(own, i, p.columns - begin);
+      const float2 moments = rows[i].of_quad(quarter_of(kOwnColumns, p.columns - begin));
       if (lane % 4 == 0) shared.pieces[warp][lane / 4 + 8 * i] = moments;
     }
     named_barrier<1, 128 * Traits::kWarpgroups>();

@@ -151,12 +151,6 @@ struct GemmTraits {
   // The launch gives each of 384 threads 168 registers; setmaxnreg deals in steps of 8.
   static constexpr bool kDealsRegisters = kConsumers == 2 && kCtas == 1;
   static constexpr bool kManySums = kBlocks * kColumns >= 384;
-  // Values as they are stored take the place of sums, for moments; bfloat is unpacked by integer operations, and then
-  // the sums of the next tile would travel through integer registers while they are added to: ptxas of CUDA 13.0
-  // makes the instructions wait for each other, and where the sums are so many that it spills them it stores some
-  // before their last step.
-  static constexpr bool kForgetsSums =
-      kEpilogue.moments && (StorageOf<Element>::kUnpacksAsIntegers || (kManySums && kTeams > 1));
   static constexpr int kLoaderRegisters = kManySums ? 40 : 56, kConsumerRegisters = kManySums ? 232 : 224;
 };
 

@@ -214,13 +214,19 @@ struct MmaGemmTile {
 
   __device__ __forceinline__ void finish_pairs(int slab) {
     const int row = 16 * slab + lane / 4;
-    const RowPair rows = rows_of<Traits>(p, tile, shared.facts, first_row + row, first_column + lane % 4 * 2);
+    const RowNorms norms = norms_of<Traits>(shared.facts, first_row + row);
 #pragma unroll
     for (int block = 0; block < kBlocks; block += 2) {
       u32 stored[2];
-      finish_pair<Traits>(sums[slab] + 4 * block, shared.facts, first_column + 8 * block + lane % 4 * 2, rows, stored);
+      add_to(slab, block, norms), add_to(slab, block + 1, norms);
+      finish_pair<Traits>(sums[slab] + 4 * block, stored);
       store_words(part() + OutRows::offset(row, block / 2) + lane % 4 * 4, stored);
     }
+  }
+
+  __device__ __forceinline__ int column_of(int block) const { return first_column + 8 * block + lane % 4 * 2; }
+  __device__ __forceinline__ void add_to(int slab, int block, const RowNorms& norms) {
+    add_columns<Traits>(sums[slab] + 4 * block, columns_of<Traits>(shared.facts, column_of(block)), norms);
   }
 
   // Of two rows, 8 apart.
@@ -233,7 +239,9 @@ struct MmaGemmTile {
   // 16 rows, through the part that holds the residual and takes the output.
   __device__ __forceinline__ void finish(int slab) {
     const int row = 16 * slab + lane / 4;  // of the part, and the one 8 below
-    const RowPair rows = rows_of<Traits>(p, tile, shared.facts, first_row + row, first_column + lane % 4 * 2);
+    const RowPair rows = rows_of<Traits>(p, tile, shared.facts, first_row + row, column_of(0));
+    const RowNorms norms = norms_of<Traits>(shared.facts, first_row + row);
+    RowMoments moments[2];
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
       const u32 at = part() + OutRows::offset(row, block) + lane % 4 * 4;
@@ -243,16 +251,18 @@ struct MmaGemmTile {
         for (int i = 0; i < 2; ++i)
           asm volatile("ld.shared.u32 %0, [%1];" : "=r"(residual[i]) : "r"(at + i * 8 * OutRows::kBytes) : "memory");
       }
-      finish_block<Traits>(sums[slab] + 4 * block, shared.facts, first_column + 8 * block + lane % 4 * 2, rows,
-                           residual, stored);
+      add_to(slab, block, norms);
+      finish_block<Traits>(sums[slab] + 4 * block, shared.facts, column_of(block), rows, residual, stored);
+      if constexpr (Traits::kEpilogue.moments)
+        add_moments<typename Traits::Storage>(moments, stored, block, p.columns - tile.column - first_column);
       store_words(at, stored);
     }
     if constexpr (Traits::kEpilogue.moments) {
       const int column = tile.column + first_column;
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const float2 moments = moments_of<kBlocks>(sums[slab], i, p.columns - column);
-        if (lane % 4 == 0) store_moments(p, tile.row + first_row + row + 8 * i, column, moments);
+        const float2 whole = moments[i].of_quad(quarter_of(8 * kBlocks, p.columns - column));
+        if (lane % 4 == 0) store_moments(p, tile.row + first_row + row + 8 * i, column, whole);
       }
     }
   }

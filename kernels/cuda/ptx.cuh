@@ -149,11 +149,4 @@ __device__ __forceinline__ void pin(float (&values)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(values[i])::"memory");
 }
 
-// Values that are about to be written whole: what they held is not kept for it.
-template <int kCount>
-__device__ __forceinline__ void forget(float (&values)[kCount]) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) asm volatile("" : "=f"(values[i]));
-}
-
 }  // namespace stof::cuda

@@ -29,6 +29,9 @@ constexpr double kNextClustersUs = 5, kSentBytesPerUs = 35e3;  // of partial sum
 constexpr double kWriteUs = 0.27;                              // of a tile, and for each value of a thread, in ns:
 constexpr double kPlainNs = 2.1, kBiasNs = 2.3, kActivationNs = 9, kXNormNs = 4.3, kResidualNs = 5.2,
                  kResidualNormNs = 10.8, kMomentsNs = 9.7;
+// Of an activation that finds norm and bias done for the whole tile, beside another team's products: gelu of `up` takes
+// 0.4 us in four tiles of 128x192, and nothing in sixteen (bench/results/h100-gemm-columns-first.txt).
+constexpr double kHiddenActivationNs = 0.5;
 // What a turn adds to a whole model under load (bench/results/5a8474f-h200-rope.json, in the history 6b8b4e2); a matmul
 // by itself says 20.
 constexpr double kTurnedNs = 34.7;
@@ -54,11 +57,17 @@ double bytes_us(const MatmulProblem& p) {
   return 1.15 * bytes / (bytes > kCachedBytes ? kDramBytesPerUs : kCachedBytesPerUs);
 }
 
-double value_us(const MatmulProblem& p) {
-  const double ns = kPlainNs + (p.bias ? kBiasNs : 0) + (p.activation != Activation::none ? kActivationNs : 0) +
-                    (p.x_norm ? kXNormNs : 0) + (p.residual ? kResidualNs : 0) +
-                    (p.residual_norm ? kResidualNormNs : 0) + (p.moments ? kMomentsNs : 0) +
-                    (p.turned.heads > 0 ? kTurnedNs : 0);
+double activation_ns(const MatmulProblem& p, const MatmulSetting& s, std::int64_t tiles) {
+  if (p.activation == Activation::none) return 0;
+  const bool many_sums = s.rows / (64 * s.warpgroups) * s.columns >= 384;  // kManySums of the kernel
+  return s.teams > 1 && tiles > 1 && many_sums ? kHiddenActivationNs : kActivationNs;
+}
+
+// `tiles`: of an SM.
+double value_us(const MatmulProblem& p, const MatmulSetting& s, std::int64_t tiles) {
+  const double ns = kPlainNs + (p.bias ? kBiasNs : 0) + activation_ns(p, s, tiles) + (p.x_norm ? kXNormNs : 0) +
+                    (p.residual ? kResidualNs : 0) + (p.residual_norm ? kResidualNormNs : 0) +
+                    (p.moments ? kMomentsNs : 0) + (p.turned.heads > 0 ? kTurnedNs : 0);
   return ns / 1000;
 }
 
@@ -100,7 +109,7 @@ double tile_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSet
   const double of_tile = static_cast<double>(steps) * step.us,
                multiply = busiest * of_tile -
                           kEarlyShare * static_cast<double>(std::min<std::int64_t>(s.stages, steps)) * step.us,
-               values = value_us(p) * s.rows * s.columns / (128.0 * s.warpgroups * s.split);
+               values = value_us(p, s, of_busiest) * s.rows * s.columns / (128.0 * s.warpgroups * s.split);
   const double work = s.teams == 1
                           ? multiply + rounds * (kWriteUs + values)
                           : std::max(multiply + busiest * values / s.teams, busiest * (of_tile + kLone * values) / 2) +
@@ -122,13 +131,13 @@ double tile_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSet
 double mma_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSetting& s) {
   constexpr double kMmaPerCycle = 1024, kMmaCyclesPerUs = 1400, kMmaBytesPerUs = 80e3, kMmaLaunchUs = 2, kMmaCtas = 2;
   const std::int64_t parts = ceil_div(p.rows, s.rows) * ceil_div(p.columns, s.columns);
-  const auto of_busiest = static_cast<double>(ceil_div(parts, device.cores));
+  const std::int64_t of_busiest = ceil_div(parts, device.cores);
   const double tile = static_cast<double>(s.rows) * s.columns, bytes = (s.rows + s.columns) * s.depth * 2;
   const double step = std::max(tile * s.depth / kMmaPerCycle / kMmaCyclesPerUs, bytes / kMmaBytesPerUs);
   const auto steps = static_cast<double>(ceil_div(p.inner, s.depth));
-  const double write = kWriteUs + value_us(p) * tile / (128 * std::max(1.0, s.warpgroups / 4.0));
+  const double write = kWriteUs + value_us(p, s, of_busiest) * tile / (128 * std::max(1.0, s.warpgroups / 4.0));
   return kMmaLaunchUs + following_us(p, device, s) +
-         std::max(of_busiest * (steps * step + write / kMmaCtas), bytes_us(p));
+         std::max(static_cast<double>(of_busiest) * (steps * step + write / kMmaCtas), bytes_us(p));
 }
 
 // As our best tile, and what row kernels do after it.
