@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes the tables of docs/fusion.md from `stof bench model --part grid` and bench/peers/models.py; with --more those of
-the models beside the grid, from `--part more` and bench/peers/modernbert.py.
+the models beside the grid, from `--part more` and bench/peers/modernbert.py. Marks of the page say which GPU, as in fusion-h100; aims are an H200's.
 
 usage: bench/fusion_table.py [--more] GRID.json PEERS.json... [COLD.json] [ABLATIONS.json]
 Where PEERS.json have rows that were taken in turns, STOF's among them, these are what is compared; the others say what each
@@ -116,10 +116,10 @@ def alone(row):
     return sum(taken.values()), taken[True], operations
 
 
-def aims_table(rows, peers):
+def aims_table(rows, peers, card):
     lines = []
     for row in rows:
-        if aim := AIMS_US.get(place_of(row)):
+        if card == "h200" and (aim := AIMS_US.get(place_of(row))):
             nodes, matmuls, operations = alone(row)
             us = whole_us(row, peers)
             lines.append([*heading(place_of(row)), f"{aim:,}", f"{us:,.0f}", f"{us / aim:.2f}", f"{nodes:,.0f}",
@@ -206,16 +206,17 @@ def main():
     peers = [row for report in torches for row in report["rows"]]
     whole = [row for row in grid["rows"] if row["ablation"] == "both"]
     key = whole[0]["plan"]["key"]
+    card = key["device"].split()[1].lower()  # of "NVIDIA H200"
     links = ", ".join(link(path, PAGE) for path in paths)
     commits = ", ".join(dict.fromkeys(report["commit"] for report in [grid, *others] if "commit" in report))
     text = (f"{key['device']}, {key['dtype']}, device time by replaying a graph; driver {key['driver']}, CUDA {key['cuda']}, cuBLASLt "
             f"{key['blas']}, torch {', '.join(sorted({report['torch'] for report in torches}))}; of {commits}. From {links}.\n\n"
-            + times_table(whole, peers) + aims_table(whole, peers) + plans_table(whole) + search_table(colds or whole) + ablation_table(ablations or grid["rows"])
+            + times_table(whole, peers) + aims_table(whole, peers, card) + plans_table(whole) + search_table(colds or whole) + ablation_table(ablations or grid["rows"])
             + peer_table(peers) + memory_table(whole, peers))  # fmt: skip
     if more:
-        paste(PAGE, "fusion-more-h200", text)
+        paste(PAGE, f"fusion-more-{card}", text)
     else:
-        paste(PAGE, "fusion-h200", text + moves(whole))
+        paste(PAGE, f"fusion-{card}", text + (moves(whole) if card == "h200" else ""))
 
 
 if __name__ == "__main__":

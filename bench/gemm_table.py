@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the tables of docs/kernels/gemm.md from the result of bench_gemm.
 
-usage: bench/gemm_table.py bench/results/COMMIT-h200-gemm.json PREDICTED
+usage: bench/gemm_table.py bench/results/COMMIT-CARD-gemm.json PREDICTED
 PREDICTED: what `bench_gemm --predict RESULT` prints
+Of an H100 only the sums over a layer.
 """
 
 from collections import defaultdict
@@ -111,6 +112,9 @@ def main():
     there = ["predicted_us" in row and not row["setting"].startswith("mma") for row in now]
     groups = grouped(report["rows"], there)
     source = f"{link(path, PAGE)}: {report['device']}, cuBLASLt {report['cublaslt']}, {report['dtype']}.\n\n"
+    if "H100" in report["device"]:
+        paste(PAGE, "layer-h100", source + layer(groups))
+        return
     paste(PAGE, "plain", source + plain(groups))
     paste(PAGE, "layer", layer(groups))
     paste(PAGE, "choices", choices(groups, grouped(now, there)))

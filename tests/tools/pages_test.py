@@ -24,6 +24,7 @@ WRITERS = {
     ("docs/decisions/0005-no-int8-weights.md", "int8-weights"): None,
     ("docs/decisions/0008-no-precompiled-prelude.md", "nvrtc-units"): None,
     ("docs/decisions/0010-words-are-stored.md", "limits"): ["bench/limits_table.py"],
+    ("docs/fusion.md", "fusion-h100"): ["bench/fusion_table.py"],
     ("docs/fusion.md", "fusion-h200"): ["bench/fusion_table.py"],
     ("docs/fusion.md", "fusion-more-h200"): ["bench/fusion_table.py", "--more"],
     ("docs/benchmarks.md", "demo-gpu"): None,  # and the demo of README.md: below
@@ -34,6 +35,7 @@ WRITERS = {
     ("docs/kernels/attention-log.md", "counters"): ["bench/counters.py"],
     ("docs/kernels/gemm.md", "plain"): None,
     ("docs/kernels/gemm.md", "layer"): None,
+    ("docs/kernels/gemm.md", "layer-h100"): None,
     ("docs/kernels/gemm.md", "choices"): None,
     ("docs/kernels/ragged.md", "ragged"): ["bench/ragged_table.py"],
     ("docs/kernels/session.md", "table"): ["bench/model_table.py"],
