@@ -176,7 +176,7 @@ class Packer {
     BlockEntry entry{.key_start = static_cast<std::int32_t>(keys.begin)};
     // The scan has seen the run's one cell to be partial.
     if (!run.full && format_.block_kv == kCell && keys.begin == run.begin * kCell) add_cell(entry, run);
-    else if (fill_bitmap(keys)) entry.parts = parts_with_rows_;
+    else if (fill_bitmap(keys, run)) entry.parts = parts_with_rows_;
     else set_bitmap(entry, bitmap_);
     layout_.entries.push_back(entry);
   }
@@ -202,16 +202,40 @@ class Packer {
     entry.parts = parts_with_bits(bitmap);
   }
 
-  // Makes the bitmap of [rows of the row-block][keys]; returns whether every pair inside the extent is allowed.
-  bool fill_bitmap(Range keys) {
+  // Makes the bitmap of [rows of the row-block][keys], which begin in `run`; returns whether every pair inside the
+  // extent is allowed.
+  bool fill_bitmap(Range keys, const CellRun& run) {
     const std::size_t skipped = static_cast<std::size_t>(first_row_ * words_per_row_);
     const std::size_t count = static_cast<std::size_t>(rows_.size() * words_per_row_);
     std::fill(bitmap_.begin(), bitmap_.end(), 0);
     const std::span<std::uint64_t> words = std::span(bitmap_).subspan(skipped, count);
-    clipped_tile_bits(mask_, group_, rows_, keys, words);
+    if (keys.size() == kCell) join_cells(keys.begin, run, words);
+    else clipped_tile_bits(mask_, group_, rows_, keys, words);
     std::int64_t allowed = 0;
     for (const std::uint64_t word : words) allowed += std::popcount(word);
     return allowed == rows_.size() * intersect(keys, {0, mask_.extent().keys}).size();
+  }
+
+  // The keys of a cell from `start` on, which lies in `run`: of its cell and the next one as the scan has seen them.
+  void join_cells(std::int64_t start, const CellRun& run, std::span<std::uint64_t> words) const {
+    const std::int64_t cell = start / kCell, shift = start % kCell;
+    const std::span<const CellRun> runs = scan_.runs();
+    const CellRun& next = run.end > cell + 1 || &run == &runs.back() ? run : *(&run + 1);
+    add_bits(run, cell, words, [=](std::uint64_t word) { return word >> shift; });
+    if (shift > 0 && next.begin <= cell + 1 && cell + 1 < next.end)
+      add_bits(next, cell + 1, words, [=](std::uint64_t word) { return word << (kCell - shift); });
+  }
+
+  template <class Move>
+  void add_bits(const CellRun& run, std::int64_t cell, std::span<std::uint64_t> words, const Move& move) const {
+    if (run.full) {
+      const std::int64_t keys = std::min(kCell, mask_.extent().keys - cell * kCell);
+      const std::uint64_t whole = move(~std::uint64_t{0} >> (kCell - keys));
+      for (std::uint64_t& word : words) word |= whole;
+    } else {
+      const std::span<const std::uint64_t> bits = scan_.bits(run);
+      for (std::size_t row = 0; row < words.size(); ++row) words[row] |= move(bits[row]);
+    }
   }
 
   std::uint32_t parts_with_rows() const {

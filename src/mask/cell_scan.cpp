@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 #include "src/base/error.h"
@@ -300,11 +301,14 @@ void CellScan::find_empty_rows() {
   empty_rows_.assign(static_cast<std::size_t>(rows_.size()), 1);
   empty_row_count_ = rows_.size();
   for (const CellRun& run : runs()) {
-    if (empty_row_count_ == 0) return;
     const std::uint64_t* word = bits(run).data();
-    for (std::uint8_t& empty : empty_rows_)
-      for (std::int64_t w = 0; w < words_per_row_; ++w)
-        if (*word++ != 0) empty_row_count_ -= std::exchange(empty, std::uint8_t{0});
+    for (std::uint8_t& empty : empty_rows_) {
+      std::uint64_t any = 0;
+      for (std::int64_t w = 0; w < words_per_row_; ++w) any |= *word++;
+      empty &= static_cast<std::uint8_t>(any == 0);
+    }
+    empty_row_count_ = std::accumulate(empty_rows_.begin(), empty_rows_.end(), std::int64_t{0});
+    if (empty_row_count_ == 0) return;
   }
   band_->every_row_allows = empty_row_count_ == 0;
 }

@@ -19,6 +19,16 @@ std::string DocumentIds::print(ArrayNames names) const {
 }  // namespace stof::term
 
 namespace stof::bound {
+namespace {
+
+// The first of some rows, for the others: as many at a time as there are already.
+void repeat(std::uint64_t* first, std::int64_t words, std::int64_t rows) {
+  if (words == 1) return void(std::fill_n(first, rows, *first));
+  for (std::int64_t done = 1; done < rows; done *= 2)
+    std::copy_n(first, std::min(done, rows - done) * words, first + done * words);
+}
+
+}  // namespace
 
 SameDocument::SameDocument(std::vector<std::int64_t> begins, std::vector<std::int64_t> ids, std::int64_t keys)
     : begins_(std::move(begins)), ids_(std::move(ids)) {
@@ -102,7 +112,7 @@ void SameDocument::fill(const TileBits& tile) const {
     auto it = std::partition_point(like.begin(), like.end(),
                                    [&](std::size_t other) { return run(other).end <= tile.keys.begin; });
     for (; it != like.end() && run(*it).begin < tile.keys.end; ++it) first.allow(run(*it));
-    for (std::int64_t row = 1; row < rows.size(); ++row) std::copy_n(first.words(), words, first.words() + row * words);
+    repeat(first.words(), words, rows.size());
   }
 }
 
