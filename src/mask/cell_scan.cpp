@@ -21,6 +21,10 @@ constexpr std::size_t kMostWords = std::size_t{1} << 27;
 constexpr std::size_t kMostPatterns = std::size_t{1} << 20;
 constexpr std::size_t kMostKeptRuns = std::size_t{1} << 20;  // 48 MiB
 
+bool is_zero(std::span<const std::uint64_t> words) {
+  return std::all_of(words.begin(), words.end(), [](std::uint64_t word) { return word == 0; });
+}
+
 }  // namespace
 
 CellScan::CellScan(const BoundMask& mask, std::int64_t cell_keys)
@@ -300,13 +304,12 @@ void CellScan::find_empty_rows() {
   if (std::any_of(runs().begin(), runs().end(), [](const CellRun& run) { return run.full; })) return no_empty_rows();
   empty_rows_.assign(static_cast<std::size_t>(rows_.size()), 1);
   empty_row_count_ = rows_.size();
-  for (const CellRun& run : runs()) {
-    const std::uint64_t* word = bits(run).data();
-    for (std::uint8_t& empty : empty_rows_) {
-      std::uint64_t any = 0;
-      for (std::int64_t w = 0; w < words_per_row_; ++w) any |= *word++;
-      empty &= static_cast<std::uint8_t>(any == 0);
-    }
+  // From the end: where rows see themselves at last, all of them see a key of the last cell.
+  for (std::size_t i = runs().size(); i-- > 0;) {
+    const std::span<const std::uint64_t> words = bits(runs()[i]);
+    const auto each = static_cast<std::size_t>(words_per_row_);
+    for (std::size_t row = 0; row < empty_rows_.size(); ++row)
+      empty_rows_[row] &= static_cast<std::uint8_t>(is_zero(words.subspan(row * each, each)));
     empty_row_count_ = std::accumulate(empty_rows_.begin(), empty_rows_.end(), std::int64_t{0});
     if (empty_row_count_ == 0) return;
   }
