@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <optional>
+#include <unordered_map>
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
@@ -32,6 +34,22 @@ void check(const BlockFormat& format, const MaskExtent& extent) {
     fail(ErrorKind::unsupported, "a layout of {} queries and {} keys; at most 2^30 of each are packed", extent.queries,
          extent.keys);
 }
+
+// Two cells beside each other, by the patterns of their runs, of which a tile takes the keys from `shift` on.
+struct Join {
+  int first, second;
+  std::int64_t shift;
+  friend bool operator==(const Join&, const Join&) = default;
+};
+constexpr int kEverything = -2, kNothing = -3;  // in place of a pattern
+static_assert(CellRun::kNoPattern > kEverything);
+
+struct JoinHash {
+  std::size_t operator()(const Join& join) const {
+    const auto first = static_cast<std::uint32_t>(join.first), second = static_cast<std::uint32_t>(join.second);
+    return splitmix64((std::uint64_t{first} << 32 | second) ^ splitmix64(static_cast<std::uint64_t>(join.shift)));
+  }
+};
 
 class Packer {
  public:
@@ -75,6 +93,7 @@ class Packer {
  private:
   void pack_group(int group) {
     cells_.clear();
+    joined_.clear();
     for (std::int64_t r = 0; r < layout_.row_blocks; ++r) {
       layout_.row_begin.push_back(static_cast<std::int64_t>(layout_.entries.size()));
       const std::int64_t begin = layout_.first_position + r * format_.block_q;
@@ -173,12 +192,49 @@ class Packer {
   }
 
   void add_entry(Range keys, const CellRun& run) {
-    BlockEntry entry{.key_start = static_cast<std::int32_t>(keys.begin)};
+    BlockEntry entry;
     // The scan has seen the run's one cell to be partial.
     if (!run.full && format_.block_kv == kCell && keys.begin == run.begin * kCell) add_cell(entry, run);
-    else if (fill_bitmap(keys, run)) entry.parts = parts_with_rows_;
-    else set_bitmap(entry, bitmap_);
+    else entry = joined(keys, run);
+    entry.key_start = static_cast<std::int32_t>(keys.begin);
     layout_.entries.push_back(entry);
+  }
+
+  // Across the same two patterns the same entry.
+  BlockEntry joined(Range keys, const CellRun& run) {
+    const std::optional<Join> join = join_of(keys, run);
+    if (!join) return made_of(keys, run);
+    const auto [known, is_new] = joined_.try_emplace(*join);
+    if (is_new) known->second = made_of(keys, run);
+    return known->second;
+  }
+
+  BlockEntry made_of(Range keys, const CellRun& run) {
+    BlockEntry entry;
+    if (fill_bitmap(keys, run)) entry.parts = parts_with_rows_;
+    else set_bitmap(entry, bitmap_);
+    return entry;
+  }
+
+  std::optional<Join> join_of(Range keys, const CellRun& run) const {
+    if (format_.block_kv != kCell || rows_.size() < format_.block_q || keys.end > mask_.extent().keys)
+      return std::nullopt;
+    const CellRun* const next = next_of(keys.begin / kCell, run);
+    const Join join{code_of(&run), code_of(next), keys.begin % kCell};
+    return join.first == CellRun::kNoPattern || join.second == CellRun::kNoPattern ? std::nullopt : std::optional(join);
+  }
+
+  static int code_of(const CellRun* run) {
+    if (run == nullptr) return kNothing;
+    return run->full ? kEverything : run->pattern;
+  }
+
+  // What the cell behind this one lies in, where that is more than nothing.
+  const CellRun* next_of(std::int64_t cell, const CellRun& run) const {
+    if (run.end > cell + 1) return &run;
+    if (&run == &scan_.runs().back()) return nullptr;
+    const CellRun* const next = &run + 1;
+    return next->begin == cell + 1 ? next : nullptr;
   }
 
   void add_cell(BlockEntry& entry, const CellRun& run) {
@@ -219,11 +275,9 @@ class Packer {
   // The keys of a cell from `start` on, which lies in `run`: of its cell and the next one as the scan has seen them.
   void join_cells(std::int64_t start, const CellRun& run, std::span<std::uint64_t> words) const {
     const std::int64_t cell = start / kCell, shift = start % kCell;
-    const std::span<const CellRun> runs = scan_.runs();
-    const CellRun& next = run.end > cell + 1 || &run == &runs.back() ? run : *(&run + 1);
     add_bits(run, cell, words, [=](std::uint64_t word) { return word >> shift; });
-    if (shift > 0 && next.begin <= cell + 1 && cell + 1 < next.end)
-      add_bits(next, cell + 1, words, [=](std::uint64_t word) { return word << (kCell - shift); });
+    if (const CellRun* const next = next_of(cell, run); next != nullptr && shift > 0)
+      add_bits(*next, cell + 1, words, [=](std::uint64_t word) { return word << (kCell - shift); });
   }
 
   template <class Move>
@@ -288,6 +342,7 @@ class Packer {
   // Of the group's whole row-blocks, by the pattern of their runs; full: not met yet. Shorter row-blocks have patterns
   // of their own.
   std::vector<BlockEntry> cells_;
+  std::unordered_map<Join, BlockEntry, JoinHash> joined_;
   // By the number of its band, the entries of a row-block.
   struct Alike {
     std::size_t first = 0, count = 0;

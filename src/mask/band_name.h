@@ -7,7 +7,7 @@
 namespace stof {
 
 struct BandName {
-  std::int64_t place = 0;   // in the grid of a natten()
+  std::int64_t place = 0;   // in the grid of a natten(), or in a period
   std::int64_t behind = 0;  // of the first position, behind the origin, where position - key counts beside a grid
   friend bool operator==(const BandName&, const BandName&) = default;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random masks whose bands of rows repeat: a grid of any shape, terms of position - key alone, and both together.
+// Random masks whose bands of rows repeat: a grid of any shape, terms of position - key alone or with a period, and
+// these together.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <random>
 
 #include "stof/mask.h"
+#include "stof/where.h"
 
 namespace stof {
 
@@ -17,7 +19,15 @@ class RepeatingMask {
     width_ = kWidths[below(std::size(kWidths))];
     height_ = std::max<std::int64_t>(1, most_cells / width_);
     extent = {.queries = height_ * width_, .keys = height_ * width_};
-    switch (below(8)) {
+    switch (below(13)) {
+      case 8: mask = periodic() & differences(); break;
+      case 9: mask = (periodic() & !differences()) | differences(); break;
+      case 10: mask = periodic() | (periodic() & differences()); break;
+      case 11: mask = grid() & periodic(); break;
+      case 12:
+        mask = periodic();
+        extent.queries = 1 + below(extent.keys + 100);  // of a grid there are as many
+        break;
       case 0: mask = !grid(); break;
       case 1: mask = grid() & differences(); break;
       case 2: mask = grid() | differences(); break;
@@ -34,6 +44,22 @@ class RepeatingMask {
   MaskExtent extent;
 
   std::int64_t below(std::int64_t count) { return std::uniform_int_distribution<std::int64_t>(0, count - 1)(random_); }
+
+  // Of a where() that repeats along the diagonal, by divisors and multiples of blocks, and neither.
+  Symbol expression() {
+    static constexpr std::int64_t kPeriods[] = {1, 2, 3, 5, 7, 8, 16, 24, 32, 48, 64, 100, 128, 192};
+    const std::int64_t a = kPeriods[below(std::size(kPeriods))], b = kPeriods[below(6)], c = below(a);
+    const Symbol q(WhereOp::query), k(WhereOp::key);
+    switch (below(7)) {
+      case 0: return q % a >= k % a;
+      case 1: return q / a == k / a || k % a >= c;
+      case 2: return q % a < k % b;
+      case 3: return (q / a) % b == (k / b) % a;
+      case 4: return (2 * q + k) / a % 2 == 0;
+      case 5: return min(q % a, abs(k - q)) * 2 < c;
+      default: return (q / b / a - k / b / a) % 3 == 0 && !(q % b == 0);
+    }
+  }
 
  private:
   // Divisors and multiples of blocks, and neither.
@@ -58,6 +84,8 @@ class RepeatingMask {
       default: return !window(below(300));
     }
   }
+
+  Mask periodic() { return where(expression()); }
 
   std::mt19937 random_;
   std::int64_t width_ = 1, height_ = 1;

@@ -10,6 +10,7 @@
 #include "src/mask/row_bits.h"
 #include "src/mask/terms/where_lanes.h"
 #include "src/mask/traits.h"
+#include "src/mask/where_period.h"
 #include "stof/where.h"
 
 namespace stof::term {
@@ -75,6 +76,7 @@ class Where {
   BlockKind classify(Range positions, Range keys) const;
   void fill(const TileBits& tile) const;
   bool only_difference() const { return only_difference_; }
+  const DiagonalPeriod& period() const { return period_; }
 
  private:
   void fill_row(std::int64_t p, RowBits row) const;
@@ -83,7 +85,8 @@ class Where {
   std::string text_;  // of the whole term, for errors
   bool only_difference_ = false;
   bool narrow_ = false;  // nothing can fail and every value fits 32 bits
-  WhereLanes lanes_;     // where it is narrow
+  DiagonalPeriod period_;
+  WhereLanes lanes_;  // where it is narrow
   // For an expression of q - k that is narrow, the bits of every difference: that of (p, key) is key - p + keys - 1.
   std::vector<std::uint64_t> diagonal_;
   std::int64_t keys_ = 0;
