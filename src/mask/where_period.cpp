@@ -21,8 +21,10 @@ struct Known {
 
 Known staying_if(bool stays) { return {.advance = stays ? std::optional<std::int64_t>(0) : std::nullopt}; }
 
+bool within(std::int64_t value, std::int64_t most) { return value >= -most && value <= most; }
+
 Known advancing(std::int64_t advance) {
-  return std::abs(advance) <= kMostAdvance ? Known{.advance = advance} : Known{};
+  return within(advance, kMostAdvance) ? Known{.advance = advance} : Known{};
 }
 
 // Follows an expression with one n; says by which factor n must grow for a divisor to divide what it is applied to.
@@ -78,14 +80,14 @@ class Follower {
   static Known product(const Known& a, const Known& b) {
     if (a.stays() && b.stays()) return {.advance = 0};
     const Known &factor = a.constant ? a : b, &other = a.constant ? b : a;
-    if (!factor.constant || std::abs(*factor.constant) > kMostFactor) return {};
+    if (!factor.constant || !within(*factor.constant, kMostFactor)) return {};
     return advancing(*factor.constant * *other.advance);
   }
 
   // Rounding down, what is n * t more has a quotient by n that is t more, and the same remainder.
   Known divided(WhereOp op, const Known& a, const Known& b) {
     if (a.stays() && b.stays()) return {.advance = 0};
-    if (!b.constant || *b.constant == 0 || std::abs(*b.constant) > kMostFactor) return {};
+    if (!b.constant || *b.constant == 0 || !within(*b.constant, kMostFactor)) return {};
     if (*a.advance % *b.constant != 0) {
       factor_ = std::abs(*b.constant) / std::gcd(*a.advance, *b.constant);
       return {};
