@@ -23,9 +23,7 @@ Known staying_if(bool stays) { return {.advance = stays ? std::optional<std::int
 
 bool within(std::int64_t value, std::int64_t most) { return value >= -most && value <= most; }
 
-Known advancing(std::int64_t advance) {
-  return within(advance, kMostAdvance) ? Known{.advance = advance} : Known{};
-}
+Known advancing(std::int64_t advance) { return within(advance, kMostAdvance) ? Known{.advance = advance} : Known{}; }
 
 // Follows an expression with one n; says by which factor n must grow for a divisor to divide what it is applied to.
 class Follower {
