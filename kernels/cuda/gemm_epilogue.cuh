@@ -74,8 +74,9 @@ __device__ __forceinline__ RowPair rows_of(const GemmParams& p, const GemmTile& 
 
 // Nothing stands between the bias and the shift of the residual's norm: one addition for both.
 template <class Traits>
-constexpr bool kShiftWithBias =
-    Traits::kEpilogue.residual_norm&& Traits::kHasBias&& Traits::kEpilogue.activation == kNoActivation;
+__device__ constexpr bool shifts_with_bias() {
+  return Traits::kHasBias && Traits::kEpilogue.residual_norm && Traits::kEpilogue.activation == kNoActivation;
+}
 
 // Of a thread's two columns of a block: what is added to them, and the sums of the weight's rows.
 struct ColumnPair {
@@ -91,7 +92,7 @@ __device__ __forceinline__ ColumnPair columns_of(const typename Traits::Facts& f
   if constexpr (Traits::kHasBias) columns.bias = pair_of<Traits>(facts, Traits::kBias, column);
   if constexpr (kHalved<Traits::kEpilogue>) columns.bias.x *= 0.5f, columns.bias.y *= 0.5f;
   if constexpr (Traits::kEpilogue.x_norm) columns.sum = pair_of<Traits>(facts, Traits::kColumnSum, column);
-  if constexpr (kShiftWithBias<Traits>) {
+  if constexpr (shifts_with_bias<Traits>()) {
     const float2 shift = pair_of<Traits>(facts, Traits::kShift, column);
     columns.bias.x += shift.x, columns.bias.y += shift.y;
   }
@@ -152,7 +153,7 @@ __device__ __forceinline__ void finish_added(const float* sums, const typename T
   float2 scale = {}, shift = {};
   if constexpr (kEpilogue.residual_norm) {
     scale = pair_of<Traits>(facts, Traits::kScale, column);
-    if constexpr (!kShiftWithBias<Traits>) shift = pair_of<Traits>(facts, Traits::kShift, column);
+    if constexpr (!shifts_with_bias<Traits>()) shift = pair_of<Traits>(facts, Traits::kShift, column);
   }
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -163,7 +164,7 @@ __device__ __forceinline__ void finish_added(const float* sums, const typename T
       if constexpr (kEpilogue.residual_norm) {
         const float2 row = rows.residual[i];
         one = __fmaf_rn(one, row.y, row.x) * scale.x, other = __fmaf_rn(other, row.y, row.x) * scale.y;
-        if constexpr (!kShiftWithBias<Traits>) one += shift.x, other += shift.y;
+        if constexpr (!shifts_with_bias<Traits>()) one += shift.x, other += shift.y;
       }
       first += one, second += other;
     }

@@ -31,12 +31,10 @@ struct StorageOf;
 template <>
 struct StorageOf<Half> {
   using Type = StoredHalf;
-  static constexpr bool kUnpacksAsIntegers = false;
 };
 template <>
 struct StorageOf<Bfloat> {
   using Type = StoredBfloat;
-  static constexpr bool kUnpacksAsIntegers = true;
 };
 
 // A tile's output leaves in boxes: of 64 columns as long as they fit, then one each of 32, 16 and 8 where the rest has
