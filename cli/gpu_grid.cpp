@@ -93,6 +93,8 @@ void compared_with_others(std::vector<GpuCase>& cases) {
         {kBigbird, "dilated(512,2)", "longformer(512,512)", "window(512)", "causal",
          "documents([0,1428,2427,3541,4477,5025,6068,7131,8447,9487,10385,11426,12752,13606,14771,16246]) & causal"},
         DType::f16);
+  cross(cases, {{8, 12, 512, 128}, {16, 12, 1024, 128}, {1, 12, 4096, 128}},
+        {"causal", "window(16)", "longformer(16,16)", kBigbird}, DType::f16);
   for (const char* mask : {"causal", "causal & window(1024)", kDocuments})
     cases.push_back(sharing(mask, 4, {32, 8}, {4096, 4096}, 128));
   cross(cases, {{4, 16, 2048, 96}}, {"causal", "causal & window(64)", "documents([0,1428]) & causal"}, DType::f16);

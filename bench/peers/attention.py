@@ -33,7 +33,7 @@ ENOUGH = "enough"  # said to workers when no more rows are to be prepared
 def asked_for(arguments):
     if arguments.drawn is not None:
         return drawn_cases(arguments.drawn, arguments.rows)
-    return cases_of(arguments.more, arguments.softcap)
+    return cases_of(arguments.more, arguments.softcap, arguments.head_dim)
 
 
 @torch.no_grad()
@@ -130,6 +130,7 @@ def options():
     parser.add_argument("--out", required=True)
     parser.add_argument("--only", action="append", help="rows whose shape, dtype and kind of mask contain this text")
     parser.add_argument("--more", action="store_true", help="other shapes in place of those that have targets")
+    parser.add_argument("--head-dim", type=int, metavar="D", help="the shapes that have targets with this head dimension")
     parser.add_argument("--drawn", type=int, metavar="SEED", help="shapes and masks drawn by this number in their place")
     parser.add_argument("--rows", type=int, default=36, help="of those that are drawn")
     parser.add_argument("--softcap", type=float, help="capped scores, on shapes of their own, beside FlexAttention")

@@ -74,9 +74,16 @@ def capped_cases(softcap: float):
             for family, make in (("causal", masks.causal), ("window", lambda: masks.window(512)))]  # fmt: skip
 
 
-def cases_of(more: bool, softcap: float | None = None):
+def resized_cases(head_dim: int):
+    """The table's shapes with another head dimension than their own, in f16."""
+    return [case for (*sizes, own), w in SHAPES if own != head_dim for case in table_cases((*sizes, head_dim), w, "f16")]
+
+
+def cases_of(more: bool, softcap: float | None = None, head_dim: int | None = None):
     if softcap is not None:
         return capped_cases(softcap)
+    if head_dim is not None:
+        return resized_cases(head_dim)
     if not more:
         return cases()
     return [Case(shape, "f16", family, make) for shape, w in MORE_SHAPES for family, make in more_masks(shape[2], w)]
