@@ -118,6 +118,7 @@ AttentionProblem problem_of(const View& view, const Device& device) {
   problem.stats = measure(view.mask, device.backend->attention_block_sizes(view.shape, problem.alike_heads));
   problem.why_not_compiled = why_not_compiled(view.shape, device);
   problem.shape.batch = (view.shape.batch + view.runs - 1) / view.runs;
+  problem.runs = view.runs;
   problem.partial_live = partial_live_share(view.mask);
   if (device.backend->measures_keys) {
     problem.band_widths = measure_bands(view.mask, problem.stats);

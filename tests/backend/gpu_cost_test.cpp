@@ -237,7 +237,7 @@ TEST(GpuCosts, AnInstanceThatWasNotMeasuredCostsWhatItsNearestKinDoes) {
 TEST(GpuCosts, AreReadFromTheFileOfTheSameDevice) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "cuda-attention.json";
-  EXPECT_EQ(read_costs(file, "NVIDIA H200").source, "built in");
+  EXPECT_EQ(read_costs(file, "NVIDIA H200").source, "built in, of an NVIDIA H200");
   NamedCosts costs{{"decode", {7, 8, 9}}};
   write_calibration(costs, {"NVIDIA H200", "1.2", "1980 MHz", "abc", "2026-01-02"}, file);
   const CostsInUse found = read_costs(file, "NVIDIA H200");
@@ -247,7 +247,8 @@ TEST(GpuCosts, AreReadFromTheFileOfTheSameDevice) {
   EXPECT_EQ(found.table.source.commit, "abc");
   const CostsInUse other = read_costs(file, "NVIDIA H100");
   EXPECT_TRUE(other.ignored);
-  EXPECT_EQ(other.source, "built in: " + file.string() + " was measured on NVIDIA H200, this is NVIDIA H100");
+  EXPECT_EQ(other.source, "built in, of an NVIDIA H200: " + file.string() +
+                              " was measured on NVIDIA H200, this is NVIDIA H100");
 }
 
 TEST(GpuCosts, AFileThatCannotBeReadIsSaidAndNotUsed) {
@@ -261,7 +262,7 @@ TEST(GpuCosts, AFileThatCannotBeReadIsSaidAndNotUsed) {
     std::ofstream(file) << text;
     const CostsInUse found = read_costs(file, "x");
     EXPECT_TRUE(found.ignored) << text;
-    EXPECT_EQ(found.source, "built in: " + file.string() +
+    EXPECT_EQ(found.source, "built in, of an NVIDIA H200: " + file.string() +
                                 " is no calibration of format 4; `stof calibrate --device cuda` writes one");
   }
 }

@@ -42,10 +42,11 @@ std::string text_of(const Json& from, const char* name) {
   return found != from.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-CostTable built_in_table() { return table_of(built_in_named_costs(), built_in_source()); }
-
-CostsInUse ignored(const std::filesystem::path& file, const std::string& why) {
-  return {.table = built_in_table(), .source = fmt::format("built in: {} {}", file.string(), why), .ignored = true};
+// `why_not`: why a file's costs are not used; empty where there is none.
+CostsInUse built_in(const std::string& why_not = "") {
+  return {.table = table_of(built_in_named_costs(), built_in_source()),
+          .source = fmt::format("built in, of an {}{}{}", built_in_source().device, why_not.empty() ? "" : ": ", why_not),
+          .ignored = !why_not.empty()};
 }
 
 }  // namespace
@@ -65,7 +66,7 @@ void write_calibration(const NamedCosts& costs, const CostSource& source, const 
 
 CostsInUse read_costs(const std::filesystem::path& file, std::string_view device) {
   std::error_code unreadable;
-  if (!std::filesystem::is_regular_file(file, unreadable)) return {.table = built_in_table(), .source = "built in"};
+  if (!std::filesystem::is_regular_file(file, unreadable)) return built_in();
   std::ifstream in(file);
   std::ostringstream text;
   text << in.rdbuf();
@@ -73,15 +74,15 @@ CostsInUse read_costs(const std::filesystem::path& file, std::string_view device
   NamedCosts costs = built_in_named_costs();  // for instances that the file does not have
   if (!json.is_object() || json.value("format", Json()) != Json(kFormat) ||
       !read(json.value("microseconds", Json()), costs))
-    return ignored(file,
-                   fmt::format("is no calibration of format {}; `stof calibrate --device cuda` writes one", kFormat));
+    return built_in(fmt::format("{} is no calibration of format {}; `stof calibrate --device cuda` writes one",
+                                file.string(), kFormat));
   CostSource source{.device = text_of(json, "device"),
                     .driver = text_of(json, "driver"),
                     .clock = text_of(json, "clock"),
                     .commit = text_of(json, "commit"),
                     .day = text_of(json, "day")};
   if (source.device != device)
-    return ignored(file, fmt::format("was measured on {}, this is {}", source.device, device));
+    return built_in(fmt::format("{} was measured on {}, this is {}", file.string(), source.device, device));
   std::string said = fmt::format("measured here on {} ({})", source.day, file.string());
   return {.table = table_of(costs, std::move(source)), .source = std::move(said)};
 }

@@ -85,7 +85,7 @@ void write_calibration(const NamedCosts& costs, const CostSource& source, const 
 
 struct CostsInUse {
   CostTable table;
-  std::string source;    // "built in", "measured here on 2026-11-21 (FILE)", or why FILE is not used
+  std::string source;    // "built in, of an NVIDIA H200", "measured here on 2026-11-21 (FILE)", or why FILE is not used
   bool ignored = false;  // there is a file, which is not used
 };
 CostsInUse read_costs(const std::filesystem::path& file, std::string_view device);
