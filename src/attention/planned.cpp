@@ -6,6 +6,7 @@
 #include "src/attention/residue_items.h"
 #include "src/base/error.h"
 #include "src/layout/pack.h"
+#include "src/mask/mask_bands.h"
 #include "src/mask/residues.h"
 
 namespace stof {
@@ -115,15 +116,16 @@ std::string why_not_compiled(const AttentionShape& shape, const Device& device) 
 
 AttentionProblem problem_of(const View& view, const Device& device) {
   AttentionProblem problem{.shape = view.shape, .alike_heads = alike_heads(view.mask, view.shape)};
-  problem.stats = measure(view.mask, device.backend->attention_block_sizes(view.shape, problem.alike_heads));
+  const MaskBands bands(view.mask);
+  problem.stats = measure(bands, device.backend->attention_block_sizes(view.shape, problem.alike_heads));
   problem.why_not_compiled = why_not_compiled(view.shape, device);
   problem.shape.batch = (view.shape.batch + view.runs - 1) / view.runs;
   problem.runs = view.runs;
   problem.partial_live = partial_live_share(view.mask);
   if (device.backend->measures_keys) {
-    problem.band_widths = measure_bands(view.mask, problem.stats);
-    problem.key_pieces = measure_pieces(view.mask, problem.stats);
-    problem.key_tiles = measure_tiles(view.mask, problem.stats);
+    problem.band_widths = measure_bands(bands, problem.stats);
+    problem.key_pieces = measure_pieces(bands, problem.stats);
+    problem.key_tiles = measure_tiles(bands, problem.stats);
   }
   return problem;
 }

@@ -5,33 +5,21 @@
 #include <bit>
 #include <vector>
 
-#include "src/mask/cell_scan.h"
+#include "src/mask/mask_bands.h"
 
 namespace stof {
 namespace {
 
-constexpr std::int64_t kPart = 64, kStep = 8;
+constexpr std::int64_t kPart = MaskBands::kRows, kStep = 8;
 
-// The keys that some scanned row uses, from the first to the last.
-Range keys_used(const CellScan& scan) {
-  if (scan.runs().empty()) return {};
-  const CellRun &first = scan.runs().front(), &last = scan.runs().back();
-  Range keys{scan.keys_of(first).begin, scan.keys_of(last).end};
-  if (!first.full) keys.begin += std::countr_zero(first.columns);
-  if (!last.full) keys.end = scan.keys_of(last).begin + 64 - std::countl_zero(last.columns);
-  return keys;
-}
-
-// Of all 64-row parts of a group, aligned to positions; parts before `first` do not exist.
-std::vector<Range> keys_of_parts(CellScan& scan, const MaskExtent& extent, int group) {
-  std::vector<Range> parts;
-  const Range positions{extent.offset(), extent.keys};
-  for (std::int64_t at = floor_div(positions.begin, kPart) * kPart; at < positions.end; at += kPart) {
-    const Range rows = intersect({at, at + kPart}, positions);
-    scan.scan(group, {rows.begin - positions.begin, rows.end - positions.begin});
-    parts.push_back(keys_used(scan));
-  }
-  return parts;
+// The keys that some row of the band uses, from the first to the last, of so many.
+Range keys_used(const MaskBand& band, std::int64_t keys) {
+  if (band.runs.empty()) return {};
+  const BandRun &first = band.runs.front(), &last = band.runs.back();
+  Range used{first.keys(MaskBands::kKeys, keys).begin, last.keys(MaskBands::kKeys, keys).end};
+  if (!first.full) used.begin += std::countr_zero(first.columns);
+  if (!last.full) used.end = last.keys(MaskBands::kKeys, keys).begin + 64 - std::countl_zero(last.columns);
+  return used;
 }
 
 // first: the number of the first part, counted from position 0.
@@ -56,19 +44,21 @@ std::int64_t widest(const std::vector<Range>& keys, std::int64_t first, std::int
 
 }  // namespace
 
-BandWidths measure_bands(const BoundMask& mask, const MaskStats& stats) {
+BandWidths measure_bands(const MaskBands& bands, const MaskStats& stats) {
   const auto tiles = std::find_if(stats.blocks.begin(), stats.blocks.end(),
                                   [](const BlockStats& b) { return b.block_q == kPart && b.block_kv == 64; });
   BandWidths widths;
   if (tiles == stats.blocks.end() || tiles->heaviest > BandWidths::kMostBandTiles) return widths;
   widths.measured = true;
-  CellScan scan(mask, 64);
-  const std::int64_t first = floor_div(mask.extent().offset(), kPart);
-  for (int group = 0; group < mask.groups(); ++group) {
-    const std::vector<Range> keys = keys_of_parts(scan, mask.extent(), group);
+  const MaskExtent& extent = bands.mask().extent();
+  std::vector<std::vector<Range>> keys(static_cast<std::size_t>(bands.mask().groups()));  // of all parts of a group
+  bands.for_each([&](const MaskBand& band) {
+    keys[static_cast<std::size_t>(band.group)].push_back(keys_used(band, extent.keys));
+  });
+  const std::int64_t first = floor_div(extent.offset(), kPart);
+  for (const std::vector<Range>& of_group : keys)
     for (std::size_t i = 0; i < BandWidths::kParts; ++i)
-      widths.keys[i] = std::max(widths.keys[i], widest(keys, first, static_cast<std::int64_t>(i) + 1));
-  }
+      widths.keys[i] = std::max(widths.keys[i], widest(of_group, first, static_cast<std::int64_t>(i) + 1));
   return widths;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 
+#include "src/mask/mask_bands.h"
 #include "src/mask/stats.h"
 
 namespace stof {
@@ -20,6 +21,6 @@ struct BandWidths {
 };
 
 // `stats` of the mask, with blocks of 64 x 64 among them.
-BandWidths measure_bands(const BoundMask& mask, const MaskStats& stats);
+BandWidths measure_bands(const MaskBands& bands, const MaskStats& stats);
 
 }  // namespace stof

@@ -5,18 +5,20 @@
 #include <bit>
 #include <map>
 
-#include "src/mask/cell_scan.h"
+#include "src/mask/mask_bands.h"
 #include "src/mask/row_block_costs.h"
 
 namespace stof {
 namespace {
 
-constexpr std::int64_t kRows = 64;
+constexpr std::int64_t kRows = MaskBands::kRows;
 
 class PieceCounter {
  public:
-  void add(const CellScan& scan, const CellRun& run) {
-    const Range keys = scan.keys_of(run);
+  explicit PieceCounter(std::int64_t keys) : keys_(keys) {}
+
+  void add(const BandRun& run) {
+    const Range keys = run.keys(MaskBands::kKeys, keys_);
     if (run.full) {
       cover(std::max(end_, keys.begin), keys.end);
       return;
@@ -41,7 +43,7 @@ class PieceCounter {
     end_ = start + pieces * KeyPieces::kKeys;
   }
 
-  std::int64_t count_ = 0, end_ = 0;
+  std::int64_t keys_, count_ = 0, end_ = 0;
 };
 
 // Of half the row blocks, and a few more.
@@ -56,25 +58,19 @@ bool most_touch_few_tiles(const BlockStats& stats) {
 
 }  // namespace
 
-KeyPieces measure_pieces(const BoundMask& mask, const MaskStats& stats) {
+KeyPieces measure_pieces(const MaskBands& bands, const MaskStats& stats) {
   KeyPieces result;
   const auto tiles = std::find_if(stats.blocks.begin(), stats.blocks.end(),
                                   [](const BlockStats& b) { return b.block_q == kRows && b.block_kv == 64; });
   if (tiles == stats.blocks.end() || !most_touch_few_tiles(*tiles)) return result;
   result.measured = true;
-  const MaskExtent& extent = mask.extent();
-  const std::vector<std::int64_t> weights = weights_of_groups(mask);
+  const std::vector<std::int64_t> weights = weights_of_groups(bands.mask());
   std::map<std::int64_t, std::int64_t> counts;
-  CellScan scan(mask, 64);
-  const Range positions{extent.offset(), extent.keys};
-  for (int group = 0; group < mask.groups(); ++group)
-    for (std::int64_t at = floor_div(positions.begin, kRows) * kRows; at < positions.end; at += kRows) {
-      const Range rows = intersect({at, at + kRows}, positions);
-      scan.scan(group, {rows.begin - positions.begin, rows.end - positions.begin});
-      PieceCounter pieces;
-      for (const CellRun& run : scan.runs()) pieces.add(scan, run);
-      counts[pieces.count()] += weights[static_cast<std::size_t>(group)];
-    }
+  bands.for_each([&](const MaskBand& band) {
+    PieceCounter pieces(bands.mask().extent().keys);
+    for (const BandRun& run : band.runs) pieces.add(run);
+    counts[pieces.count()] += weights[static_cast<std::size_t>(band.group)];
+  });
   for (const auto& [pieces, count] : counts) result.row_blocks.push_back({pieces, count});
   return result;
 }

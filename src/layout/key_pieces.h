@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/mask/mask_bands.h"
 #include "src/mask/stats.h"
 
 namespace stof {
@@ -24,6 +25,6 @@ struct KeyPieces {
 };
 
 // `stats` of the mask, with blocks of 64 x 64 among them.
-KeyPieces measure_pieces(const BoundMask& mask, const MaskStats& stats);
+KeyPieces measure_pieces(const MaskBands& bands, const MaskStats& stats);
 
 }  // namespace stof

@@ -4,19 +4,20 @@
 #include <algorithm>
 #include <bit>
 
-#include "src/mask/cell_scan.h"
+#include "src/mask/mask_bands.h"
 #include "src/mask/row_block_costs.h"
 
 namespace stof {
 namespace {
 
 // One pass over bands of so many rows serves every block size that is a multiple; others have bands of their own.
-constexpr std::int64_t kBand = 64;
+constexpr int kBand = MaskBands::kRows;
+static_assert(KeyTiles::kKeys == MaskBands::kKeys);
 constexpr std::int64_t kStepsOfCell = KeyTiles::kKeys / KeyTiles::kStep;
 constexpr unsigned kAllSteps = (1u << kStepsOfCell) - 1;
 
 // Which of a partial cell's stretches of 8 keys some row uses.
-unsigned steps_used(const CellRun& run) {
+unsigned steps_used(const BandRun& run) {
   static_assert(KeyTiles::kStep == 8 && kStepsOfCell == 8);
   std::uint64_t any = run.columns;  // the lowest bit of each byte becomes what all of its bits are together
   for (const int half : {4, 2, 1}) any |= any >> half;
@@ -32,7 +33,7 @@ class RowBlocks {
 
   int block_q() const { return block_q_; }
 
-  void add(const CellRun& run, unsigned steps) {
+  void add(const BandRun& run, unsigned steps) {
     for (std::int64_t cell = run.begin; cell < run.end; ++cell) {
       Cell& at = cells_[static_cast<std::size_t>(cell)];
       if (at.steps == 0) touched_.push_back(cell);
@@ -94,37 +95,39 @@ bool is_cut(const BlockStats& stats) {
 }
 
 // Of a run that is full: all steps of its cells but those behind the last key.
-void add_run(RowBlocks& blocks, const CellRun& run, unsigned steps, std::int64_t keys) {
+void add_run(RowBlocks& blocks, const BandRun& run, unsigned steps, std::int64_t keys) {
   const std::int64_t end = run.end * KeyTiles::kKeys;
   if (!run.full || end <= keys) return blocks.add(run, steps);
-  CellRun whole = run, last = run;
+  BandRun whole = run, last = run;
   whole.end = last.begin = run.end - 1;
   blocks.add(whole, steps);
   blocks.add(last, kAllSteps >> (end - keys) / KeyTiles::kStep);
 }
 
 // Of bands of `height` rows, for block sizes of multiples of it.
-void pass(const BoundMask& mask, std::int64_t height, std::span<RowBlocks> sizes) {
-  const MaskExtent& extent = mask.extent();
-  const std::vector<std::int64_t> weights = weights_of_groups(mask);
-  CellScan scan(mask, KeyTiles::kKeys);
-  const Range positions{extent.offset(), extent.keys};
-  for (int group = 0; group < mask.groups(); ++group)
-    for (std::int64_t at = floor_div(positions.begin, height) * height; at < positions.end; at += height) {
-      const Range rows = intersect({at, at + height}, positions);
-      scan.scan(group, {rows.begin - positions.begin, rows.end - positions.begin});
-      for (const CellRun& run : scan.runs()) {
-        const unsigned steps = run.full ? kAllSteps : steps_used(run);
-        for (RowBlocks& size : sizes) add_run(size, run, steps, extent.keys);
-      }
-      for (RowBlocks& size : sizes) {
-        size.end_band();
-        const std::int64_t end = at + height;
-        if (end >= positions.end || floor_div(end, size.block_q()) * size.block_q() == end)
-          size.end_row_block(weights[static_cast<std::size_t>(group)]);
-      }
+class Pass {
+ public:
+  Pass(const BoundMask& mask, std::int64_t height, std::span<RowBlocks> sizes)
+      : keys_(mask.extent().keys), height_(height), sizes_(sizes), weights_(weights_of_groups(mask)) {}
+
+  void add(const MaskBand& band) {
+    for (const BandRun& run : band.runs) {
+      const unsigned steps = run.full ? kAllSteps : steps_used(run);
+      for (RowBlocks& size : sizes_) add_run(size, run, steps, keys_);
     }
-}
+    const std::int64_t end = floor_div(band.positions.begin, height_) * height_ + height_;
+    for (RowBlocks& size : sizes_) {
+      size.end_band();
+      if (end >= keys_ || floor_div(end, size.block_q()) * size.block_q() == end)
+        size.end_row_block(weights_[static_cast<std::size_t>(band.group)]);
+    }
+  }
+
+ private:
+  std::int64_t keys_, height_;
+  std::span<RowBlocks> sizes_;
+  std::vector<std::int64_t> weights_;
+};
 
 }  // namespace
 
@@ -134,7 +137,8 @@ const CutTiles* KeyTiles::of(int block_q) const {
   return nullptr;
 }
 
-KeyTiles measure_tiles(const BoundMask& mask, const MaskStats& stats) {
+KeyTiles measure_tiles(const MaskBands& bands, const MaskStats& stats) {
+  const BoundMask& mask = bands.mask();
   std::vector<RowBlocks> shared;
   KeyTiles result;
   for (const BlockStats& blocks : stats.blocks) {
@@ -144,10 +148,14 @@ KeyTiles measure_tiles(const BoundMask& mask, const MaskStats& stats) {
       shared.push_back(std::move(size));
       continue;
     }
-    pass(mask, blocks.block_q, std::span(&size, 1));
+    Pass own(mask, blocks.block_q, std::span(&size, 1));
+    scan_bands(mask, blocks.block_q, KeyTiles::kKeys, [&](const MaskBand& band) { own.add(band); });
     result.blocks.push_back(size.tiles());
   }
-  if (!shared.empty()) pass(mask, kBand, shared);
+  if (!shared.empty()) {
+    Pass pass(mask, kBand, shared);
+    bands.for_each([&](const MaskBand& band) { pass.add(band); });
+  }
   for (RowBlocks& size : shared) result.blocks.push_back(size.tiles());
   return result;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/mask/mask_bands.h"
 #include "src/mask/stats.h"
 
 namespace stof {
@@ -28,6 +29,6 @@ struct KeyTiles {
   const CutTiles* of(int block_q) const;  // null: not counted
 };
 
-KeyTiles measure_tiles(const BoundMask& mask, const MaskStats& stats);
+KeyTiles measure_tiles(const MaskBands& bands, const MaskStats& stats);
 
 }  // namespace stof

@@ -4,13 +4,15 @@
 #include <algorithm>
 
 #include "src/base/error.h"
-#include "src/mask/cell_scan.h"
+#include "src/mask/mask_bands.h"
 #include "src/mask/row_block_costs.h"
 
 namespace stof {
 namespace {
 
-constexpr int kBase = 64;  // one pass over 64 x 64 cells serves every block size that is a multiple
+// One pass over 64 x 64 cells serves every block size that is a multiple.
+constexpr int kBase = MaskBands::kRows;
+static_assert(MaskBands::kKeys == kBase);
 constexpr std::int64_t kMostKeys = std::int64_t{1} << 30;  // layouts have 32-bit keys, and a row takes a byte a key
 constexpr double kMostBlocks = 17179869184.0;              // 2^34 cells: minutes of scanning, and gigabytes of layout
 
@@ -132,41 +134,44 @@ struct Totals {
 };
 
 // Neighbours of one kind together: there are far fewer of them than of partial cells.
-void join_cells(const CellScan& scan, Outline& cells) {
+void join_cells(std::span<const BandRun> runs, Outline& cells) {
   cells.clear();
-  for (const CellRun& run : scan.runs())
-    cells.add({run.begin, run.end}, run.full ? BlockKind::full : BlockKind::partial);
+  for (const BandRun& run : runs) cells.add({run.begin, run.end}, run.full ? BlockKind::full : BlockKind::partial);
 }
 
-// One pass over bands of band.block_q rows and cells of band.block_kv keys, for tallies of multiples of it.
-Totals pass(const BoundMask& mask, BlockSize band, std::span<Tally> tallies, std::span<const std::int64_t> weights) {
-  const MaskExtent& extent = mask.extent();
-  Totals totals;
-  CellScan scan(mask, band.block_kv);
-  Outline cells;
-  std::vector<RowOfBlocks> rows_of_blocks;
-  for (const Tally& tally : tallies) rows_of_blocks.emplace_back(tally.size, band.block_kv, extent.keys);
-  for (int group = 0; group < mask.groups(); ++group) {
-    const std::int64_t weight = weights[static_cast<std::size_t>(group)];
-    const Range positions = {extent.offset(), extent.keys};
-    for (std::int64_t p = floor_div(positions.begin, band.block_q) * band.block_q; p < positions.end;
-         p += band.block_q) {
-      const Range inside = intersect({p, p + band.block_q}, positions);
-      scan.scan(group, {inside.begin - extent.offset(), inside.end - extent.offset()});
-      totals.allowed += static_cast<double>(weight) * static_cast<double>(scan.allowed_pairs());
-      totals.empty_rows += weight * scan.empty_row_count();
-      join_cells(scan, cells);
-      for (std::size_t t = 0; t < tallies.size(); ++t) {
-        rows_of_blocks[t].add(cells, inside.size());
-        const std::int64_t end = p + band.block_q;
-        if (end < positions.end && floor_div(end, tallies[t].size.block_q) * tallies[t].size.block_q != end) continue;
-        rows_of_blocks[t].count(tallies[t], weight);
-        rows_of_blocks[t].reset();
-      }
+// Tallies of multiples of one size of bands and cells.
+class Pass {
+ public:
+  Pass(const MaskExtent& extent, BlockSize band, std::span<Tally> tallies, std::span<const std::int64_t> weights)
+      : end_(extent.keys), band_(band), tallies_(tallies), weights_(weights) {
+    for (const Tally& tally : tallies) rows_of_blocks_.emplace_back(tally.size, band.block_kv, extent.keys);
+  }
+
+  void add(const MaskBand& band) {
+    const std::int64_t weight = weights_[static_cast<std::size_t>(band.group)];
+    totals_.allowed += static_cast<double>(weight) * static_cast<double>(band.allowed);
+    totals_.empty_rows += weight * band.empty_rows;
+    join_cells(band.runs, cells_);
+    for (std::size_t t = 0; t < tallies_.size(); ++t) {
+      rows_of_blocks_[t].add(cells_, band.positions.size());
+      const std::int64_t height = tallies_[t].size.block_q;
+      const std::int64_t end = floor_div(band.positions.begin, band_.block_q) * band_.block_q + band_.block_q;
+      if (end < end_ && floor_div(end, height) * height != end) continue;
+      rows_of_blocks_[t].count(tallies_[t], weight);
+      rows_of_blocks_[t].reset();
     }
   }
-  return totals;
-}
+  const Totals& totals() const { return totals_; }
+
+ private:
+  std::int64_t end_;  // of positions
+  BlockSize band_;
+  std::span<Tally> tallies_;
+  std::span<const std::int64_t> weights_;
+  std::vector<RowOfBlocks> rows_of_blocks_ = {};
+  Outline cells_ = {};
+  Totals totals_ = {};
+};
 
 void check(const MaskExtent& extent, int groups, std::span<const BlockSize> sizes) {
   for (const BlockSize& size : sizes)
@@ -185,7 +190,10 @@ void check(const MaskExtent& extent, int groups, std::span<const BlockSize> size
 
 }  // namespace
 
-MaskStats measure(const BoundMask& mask, std::span<const BlockSize> sizes) {
+MaskStats measure(const BoundMask& mask, std::span<const BlockSize> sizes) { return measure(MaskBands(mask), sizes); }
+
+MaskStats measure(const MaskBands& bands, std::span<const BlockSize> sizes) {
+  const BoundMask& mask = bands.mask();
   const MaskExtent& extent = mask.extent();
   check(extent, mask.groups(), sizes);
   const std::vector<std::int64_t> weights = weights_of_groups(mask);
@@ -195,7 +203,9 @@ MaskStats measure(const BoundMask& mask, std::span<const BlockSize> sizes) {
   std::vector<Tally> shared, tallies;
   for (const BlockSize& size : sizes)
     if (shares_base(size)) shared.push_back({.size = size});
-  const Totals totals = pass(mask, {kBase, kBase}, shared, weights);
+  Pass base(extent, {kBase, kBase}, shared, weights);
+  bands.for_each([&](const MaskBand& band) { base.add(band); });
+  const Totals& totals = base.totals();
   auto next = shared.begin();
   for (const BlockSize& size : sizes) {
     if (shares_base(size)) {
@@ -203,7 +213,8 @@ MaskStats measure(const BoundMask& mask, std::span<const BlockSize> sizes) {
       continue;
     }
     tallies.push_back({.size = size});
-    pass(mask, size, std::span(&tallies.back(), 1), weights);
+    Pass own(extent, size, std::span(&tallies.back(), 1), weights);
+    scan_bands(mask, size.block_q, size.block_kv, [&](const MaskBand& band) { own.add(band); });
   }
 
   const double pairs = static_cast<double>(extent.queries) * static_cast<double>(extent.keys) *

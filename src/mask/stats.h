@@ -38,6 +38,10 @@ struct MaskStats {
 struct BlockSize {
   int block_q, block_kv;
 };
+class MaskBands;
+
 MaskStats measure(const BoundMask& mask, std::span<const BlockSize> sizes);
+// By bands that other measurements look at as well.
+MaskStats measure(const MaskBands& bands, std::span<const BlockSize> sizes);
 
 }  // namespace stof

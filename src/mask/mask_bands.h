@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bands of rows that statistics are made of, without their bits.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "src/mask/cell_scan.h"
+
+namespace stof {
+
+// Cells [begin, end), all full, or one partial cell, as in a CellRun.
+struct BandRun {
+  std::int32_t begin = 0, end = 0;
+  bool full = false;
+  std::uint64_t columns = 0;  // of a partial cell of at most 64 keys: those that some row is allowed
+
+  // In cells of so many keys, of `all` that there are.
+  Range keys(std::int64_t of_cell, std::int64_t all) const { return {begin * of_cell, std::min(end * of_cell, all)}; }
+};
+
+// Rows of one group, aligned to positions as row blocks are.
+struct MaskBand {
+  int group = 0;
+  Range positions = {};  // of its rows
+  std::int64_t allowed = 0, empty_rows = 0;
+  std::span<const BandRun> runs = {};
+};
+using VisitBand = std::function<void(const MaskBand&)>;
+
+// Scans all bands of so many rows, in cells of so many keys: group by group, ascending.
+void scan_bands(const BoundMask& mask, int rows, int keys, const VisitBand& visit);
+
+// Those of 64 rows and 64 keys: what several measurements look at is scanned by the first of them. Not for several
+// threads at once.
+class MaskBands {
+ public:
+  static constexpr int kRows = 64, kKeys = 64;
+
+  MaskBands(const BoundMask& mask) : mask_(mask) {}  // NOLINT: a mask whose bands nobody has scanned
+  MaskBands(const MaskBands&) = delete;
+  MaskBands& operator=(const MaskBands&) = delete;
+
+  const BoundMask& mask() const { return mask_; }
+  void for_each(const VisitBand& visit) const;
+
+ private:
+  struct Kept {
+    MaskBand band;  // its runs are runs_[first_run, ...)
+    std::size_t first_run, run_count;
+  };
+  std::size_t most_runs() const;
+  void keep(const MaskBand& band) const;
+
+  const BoundMask& mask_;
+  mutable enum class State : std::uint8_t { unseen, kept, too_many } state_ = State::unseen;
+  mutable std::vector<Kept> bands_ = {};
+  mutable std::vector<BandRun> runs_ = {};
+};
+
+}  // namespace stof
