@@ -146,13 +146,8 @@ TEST(Choose, ViewsDilatedMasksByResidueClassWhereThatIsFaster) {
 // Three classes of 2,048 rows are not alike and come one after the other, each reading every third row of 100 MB; of
 // 2,046 they go side by side.
 TEST(Choose, ViewsByResidueClassOnlyWhatTheCacheKeepsOrClassesShare) {
-  AttentionShape shape{.batch = 8,
-                       .heads = 12,
-                       .kv_heads = 12,
-                       .queries = 2048,
-                       .keys = 2048,
-                       .head_dim = 64,
-                       .dtype = DType::f16};
+  AttentionShape shape{
+      .batch = 8, .heads = 12, .kv_heads = 12, .queries = 2048, .keys = 2048, .head_dim = 64, .dtype = DType::f16};
   const Device gpu = open_device("cuda:h200");
   EXPECT_EQ(choose_attention(dilated(24, 3), shape, gpu, "auto").plan.residues, 1);
   shape.queries = shape.keys = 2046;

@@ -247,8 +247,8 @@ TEST(GpuCosts, AreReadFromTheFileOfTheSameDevice) {
   EXPECT_EQ(found.table.source.commit, "abc");
   const CostsInUse other = read_costs(file, "NVIDIA H100");
   EXPECT_TRUE(other.ignored);
-  EXPECT_EQ(other.source, "built in, of an NVIDIA H200: " + file.string() +
-                              " was measured on NVIDIA H200, this is NVIDIA H100");
+  EXPECT_EQ(other.source,
+            "built in, of an NVIDIA H200: " + file.string() + " was measured on NVIDIA H200, this is NVIDIA H100");
 }
 
 TEST(GpuCosts, AFileThatCannotBeReadIsSaidAndNotUsed) {

@@ -44,9 +44,10 @@ std::string text_of(const Json& from, const char* name) {
 
 // `why_not`: why a file's costs are not used; empty where there is none.
 CostsInUse built_in(const std::string& why_not = "") {
-  return {.table = table_of(built_in_named_costs(), built_in_source()),
-          .source = fmt::format("built in, of an {}{}{}", built_in_source().device, why_not.empty() ? "" : ": ", why_not),
-          .ignored = !why_not.empty()};
+  return {
+      .table = table_of(built_in_named_costs(), built_in_source()),
+      .source = fmt::format("built in, of an {}{}{}", built_in_source().device, why_not.empty() ? "" : ": ", why_not),
+      .ignored = !why_not.empty()};
 }
 
 }  // namespace

@@ -45,9 +45,9 @@ inline double traffic_bytes(const AttentionProblem& problem) {
   return rows * static_cast<double>(s.batch * s.head_dim) * static_cast<double>(size_of(s.dtype));
 }
 
-// Of these bytes, copied. What fits the cache stays there from the kernel that wrote it, or from launch to launch. Residue
-// classes one after the other leave rows out: dilated(24,3) of (8,12,2048,64) takes 1.7 to 1.9 times as long for its bytes
-// on an H200 and on an H100 (bench/results/h200-attention-cost.json, h100-attention-cost.json).
+// Of these bytes, copied. What fits the cache stays there from the kernel that wrote it, or from launch to launch.
+// Residue classes one after the other leave rows out: dilated(24,3) of (8,12,2048,64) takes 1.7 to 1.9 times as long
+// for its bytes on an H200 and on an H100 (bench/results/h200-attention-cost.json, h100-attention-cost.json).
 inline double traffic_us(const AttentionProblem& problem) {
   constexpr double kBytesPerUs = 4.3e6, kFromCache = 0.75, kApart = 1.8;  // of the time that DRAM takes
   const double bytes = traffic_bytes(problem);
