@@ -21,8 +21,15 @@ constexpr std::size_t kMostWords = std::size_t{1} << 27;
 constexpr std::size_t kMostPatterns = std::size_t{1} << 20;
 constexpr std::size_t kMostKeptRuns = std::size_t{1} << 20;  // 48 MiB
 
-bool is_zero(std::span<const std::uint64_t> words) {
-  return std::all_of(words.begin(), words.end(), [](std::uint64_t word) { return word == 0; });
+// Takes the rows that have a bit out of `empty`. Most cells are a word wide: all rows of them at once.
+void take_out(std::span<const std::uint64_t> words, std::size_t words_per_row, std::span<std::uint8_t> empty) {
+  if (words_per_row == 1) {
+    for (std::size_t row = 0; row < empty.size(); ++row) empty[row] &= static_cast<std::uint8_t>(words[row] == 0);
+    return;
+  }
+  for (std::size_t row = 0; row < empty.size(); ++row)
+    for (const std::uint64_t word : words.subspan(row * words_per_row, words_per_row))
+      empty[row] &= static_cast<std::uint8_t>(word == 0);
 }
 
 }  // namespace
@@ -306,10 +313,7 @@ void CellScan::find_empty_rows() {
   empty_row_count_ = rows_.size();
   // From the end: where rows see themselves at last, all of them see a key of the last cell.
   for (std::size_t i = runs().size(); i-- > 0;) {
-    const std::span<const std::uint64_t> words = bits(runs()[i]);
-    const auto each = static_cast<std::size_t>(words_per_row_);
-    for (std::size_t row = 0; row < empty_rows_.size(); ++row)
-      empty_rows_[row] &= static_cast<std::uint8_t>(is_zero(words.subspan(row * each, each)));
+    take_out(bits(runs()[i]), static_cast<std::size_t>(words_per_row_), empty_rows_);
     empty_row_count_ = std::accumulate(empty_rows_.begin(), empty_rows_.end(), std::int64_t{0});
     if (empty_row_count_ == 0) return;
   }

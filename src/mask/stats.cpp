@@ -188,12 +188,9 @@ void check(const MaskExtent& extent, int groups, std::span<const BlockSize> size
          extent.keys, blocks, kMostBlocks);
 }
 
-}  // namespace
-
-MaskStats measure(const BoundMask& mask, std::span<const BlockSize> sizes) { return measure(MaskBands(mask), sizes); }
-
-MaskStats measure(const MaskBands& bands, std::span<const BlockSize> sizes) {
-  const BoundMask& mask = bands.mask();
+// base: visits all bands of kBase rows.
+MaskStats measured(const BoundMask& mask, std::span<const BlockSize> sizes,
+                   const std::function<void(const VisitBand&)>& base) {
   const MaskExtent& extent = mask.extent();
   check(extent, mask.groups(), sizes);
   const std::vector<std::int64_t> weights = weights_of_groups(mask);
@@ -203,9 +200,9 @@ MaskStats measure(const MaskBands& bands, std::span<const BlockSize> sizes) {
   std::vector<Tally> shared, tallies;
   for (const BlockSize& size : sizes)
     if (shares_base(size)) shared.push_back({.size = size});
-  Pass base(extent, {kBase, kBase}, shared, weights);
-  bands.for_each([&](const MaskBand& band) { base.add(band); });
-  const Totals& totals = base.totals();
+  Pass together(extent, {kBase, kBase}, shared, weights);
+  base([&](const MaskBand& band) { together.add(band); });
+  const Totals& totals = together.totals();
   auto next = shared.begin();
   for (const BlockSize& size : sizes) {
     if (shares_base(size)) {
@@ -236,6 +233,16 @@ MaskStats measure(const MaskBands& bands, std::span<const BlockSize> sizes) {
                             .row_blocks = tally.costs.bins()});
   }
   return stats;
+}
+
+}  // namespace
+
+MaskStats measure(const BoundMask& mask, std::span<const BlockSize> sizes) {
+  return measured(mask, sizes, [&](const VisitBand& visit) { scan_bands(mask, kBase, kBase, visit); });
+}
+
+MaskStats measure(const MaskBands& bands, std::span<const BlockSize> sizes) {
+  return measured(bands.mask(), sizes, [&](const VisitBand& visit) { bands.for_each(visit); });
 }
 
 }  // namespace stof
