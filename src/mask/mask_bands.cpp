@@ -27,14 +27,16 @@ void scan_bands(const BoundMask& mask, int rows, int keys, const VisitBand& visi
 }
 
 void MaskBands::for_each(const VisitBand& visit) const {
-  if (state_ == State::kept) {
-    for (const Kept& kept : bands_) {
-      MaskBand band = kept.band;
-      band.runs = std::span(runs_).subspan(kept.first_run, kept.run_count);
-      visit(band);
-    }
-    return;
+  if (state_ != State::kept) return scan(visit);
+  for (const Kept& kept : bands_) {
+    MaskBand band = kept.band;
+    band.runs = std::span(runs_).subspan(kept.first_run, kept.run_count);
+    visit(band);
   }
+}
+
+void MaskBands::scan(const VisitBand& visit) const {
+  bands_.clear(), runs_.clear();  // what an error has left
   bool few = state_ == State::unseen;
   const std::size_t most = most_runs();
   scan_bands(mask_, kRows, kKeys, [&](const MaskBand& band) {

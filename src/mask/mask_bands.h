@@ -47,15 +47,17 @@ class MaskBands {
   void for_each(const VisitBand& visit) const;
 
  private:
+  enum class State : std::uint8_t { unseen, kept, too_many };
   struct Kept {
-    MaskBand band;  // its runs are runs_[first_run, ...)
+    MaskBand band;  // its runs are runs_[first_run, first_run + run_count)
     std::size_t first_run, run_count;
   };
+  void scan(const VisitBand& visit) const;
   std::size_t most_runs() const;
   void keep(const MaskBand& band) const;
 
   const BoundMask& mask_;
-  mutable enum class State : std::uint8_t { unseen, kept, too_many } state_ = State::unseen;
+  mutable State state_ = State::unseen;
   mutable std::vector<Kept> bands_ = {};
   mutable std::vector<BandRun> runs_ = {};
 };
