@@ -84,7 +84,7 @@ class Cuda:
         self.call("cuGraphInstantiateWithFlags", c.byref(runnable), graph, c.c_ulonglong(0))
         return lambda: self.call("cuGraphLaunch", runnable, stream)
 
-    def keeps_memory(self, prepare, tries=25):
+    def keeps_memory(self, prepare, tries=5):
         """Whether the first call of what prepare() returns leaves as much memory free as there was. Other processes on the
         GPU may change that, and kernels that none has launched yet: there are several tries, each with a call of its own."""
 
