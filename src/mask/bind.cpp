@@ -111,9 +111,11 @@ void BoundMask::outline(int group, Range rows, std::int64_t cell_keys, Outline& 
 
 std::optional<DiagonalName> BoundMask::name_along_diagonal(int group, Range rows, Range keys) const {
   const bound::Leaves& leaves = state_->leaves[static_cast<std::size_t>(group)];
-  if (leaves.only_difference()) return DiagonalName{};
-  if (leaves.count > bound::kMostNumbered) return std::nullopt;
-  return bound::deciding_leaves(state_->group(group), state_->positions(rows), keys);
+  const bool numbered = leaves.count <= bound::kMostNumbered, plain = leaves.only_difference();
+  std::optional<DiagonalName> name = {};
+  if (numbered && (!plain || leaves.key_periods > 0))
+    name = bound::deciding_leaves(state_->group(group), state_->positions(rows), keys);
+  return !name && plain ? DiagonalName{} : name;
 }
 
 std::optional<NamedBand> BoundMask::named_band(int group, Range rows) const {

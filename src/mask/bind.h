@@ -42,12 +42,12 @@ class BoundMask {
   void tile_bits(int group, Range rows, Range keys, std::span<std::uint64_t> words) const;
   // A band of rows, which is not empty, in cells of so many keys: as sure of each cell as classify is.
   void outline(int group, Range rows, std::int64_t cell_keys, Outline& out) const;
-  // A name for the bits of a rectangle that the outline leaves partial, where only position - key matters to them, or
-  // where the rectangle lies in a grid, too: rectangles of one shape on one diagonal with the same name have the same
-  // bits.
+  // A name for the bits of a rectangle that the outline leaves partial, where only position - key matters to them, or a
+  // place in a grid or a period, too: rectangles of one shape on one diagonal with the same name have the same bits,
+  // and so have those that are a multiple of the name's keys off that diagonal.
   std::optional<DiagonalName> name_along_diagonal(int group, Range rows, Range keys) const;
   // A name for the bits of a band of rows, which is not empty, as far as there are keys: where only position - key
-  // matters to them, or a grid, too.
+  // matters to them, or a place in a grid or a period, too.
   std::optional<NamedBand> named_band(int group, Range rows) const;
   // True when 64 x 64 cells are stored as they are asked for: asking for several together gains nothing.
   bool stores_cells(int group) const;

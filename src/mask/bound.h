@@ -59,16 +59,20 @@ struct Leaves {
   int grids = 0;
   std::optional<term::Natten> grid = {};  // one of them
   int periodic = 0;                       // where() of which position - key and a period are enough
-  DiagonalPeriod period = {};             // of all of them
+  Period period = {};                     // of all of them
+  int repeating = 0;                      // where() of which rows repeat
+  Period rows = {};                       // of all of them
+  int key_periods = 0;                    // leaves of which keys repeat
   bool only_difference() const { return differences == count; }
 };
 // Numbers them in the order of the tree.
 Leaves number_leaves(Node& node);
-// Where all leaves look at position - key alone, but for one natten() or where() with periods.
+// Where the rows of all leaves repeat, or all look at position - key alone, but for one natten() or where() with
+// periods.
 std::optional<NamedBand> named_band(const Leaves& leaves, Range positions);
 inline constexpr int kMostNumbered = 64;
 // Of numbered leaves, those that decide a partial rectangle, when all of them look at position - key alone, but for one
-// that looks at a place in a grid or in a period, too.
+// that looks at a place in a grid or in a period, too. Where a period of keys is known of all these, the name says so.
 std::optional<DiagonalName> deciding_leaves(const Node& node, Range positions, Range keys);
 
 // Where a mask is evaluated.

@@ -97,9 +97,10 @@ std::optional<std::int64_t> CellScan::find_band() {
 // like others. Returns whether all cells of before are there.
 bool CellScan::shift(std::int64_t further) {
   std::vector<CellRun>& runs = band_->runs;
+  const std::int64_t whole = mask_.extent().keys / cell_keys_;
+  if (further == 0 && whole == cells_) return true;
   std::swap(runs, earlier_);
   runs.clear();
-  const std::int64_t whole = mask_.extent().keys / cell_keys_;
   look_at({0, std::min(further, whole)});
   const bool none_before = runs.empty();
   bool all = true;
@@ -177,13 +178,14 @@ void CellScan::settle(Range cells) {
   settle_together(waiting);
 }
 
-// Of a mask that looks at position - key alone, whole cells on one diagonal are alike: the first one's bits serve.
+// Whole cells of one name and one difference, or one rest of it, are alike: the first one's bits serve.
 const CellRun* CellScan::pattern_of(std::int64_t cell) {
   const Range keys = {cell * cell_keys_, (cell + 1) * cell_keys_};
   if (rows_.size() != band_rows_ || keys.end > mask_.extent().keys) return nullptr;
   const std::optional<DiagonalName> name = mask_.name_along_diagonal(group_, rows_, keys);
   if (!name) return nullptr;
-  const Diagonal diagonal{keys.begin - rows_.begin, *name};
+  Diagonal diagonal{keys.begin - rows_.begin, *name};
+  if (name->keys > 0) diagonal.difference -= floor_div(diagonal.difference, name->keys) * name->keys;
   if (const auto known = patterns_.find(diagonal); known != patterns_.end()) return &known->second;
   if (patterns_.size() == kMostPatterns) return nullptr;
   check_bits();

@@ -54,9 +54,9 @@ class CellScan {
   std::int64_t empty_row_count() const { return empty_row_count_; }
 
  private:
-  // What decides the bits of whole cells of a mask that looks, there, at position - key alone.
+  // What decides the bits of whole cells of a mask that looks, there, at position - key alone, or at places in periods.
   struct Diagonal {
-    std::int64_t difference;  // first key - first row
+    std::int64_t difference;  // first key - first row, or what it leaves when divided by the name's keys
     DiagonalName name;
     friend bool operator==(const Diagonal&, const Diagonal&) = default;
   };

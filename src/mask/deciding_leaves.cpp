@@ -22,9 +22,23 @@ bool only_difference(const term::Causal&) { return true; }
 bool only_difference(const term::Window&) { return true; }
 bool only_difference(const term::Comb&) { return true; }
 
+// Of what repeats after so many keys and what does after so many: 0 where nothing of it is known.
+std::int64_t both(std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  return a > kMost || b > kMostPeriod ? 0 : std::lcm(a, b);
+}
+
+template <class Leaf>
+std::int64_t key_period(const Leaf&) {
+  return 0;
+}
+
+std::int64_t key_period(const term::Comb& comb) { return comb.reach >= kMaxExtent ? comb.stride : 0; }
+std::int64_t key_period(const Where& where) { return where.periods().keys; }
+
 // Full masks leave a conjunction as it is, empty ones a disjunction; the partial ones decide.
 Name name_of(const std::vector<Node>& nodes, BlockKind neutral, Range positions, Range keys) {
-  DiagonalName all;
+  DiagonalName all{.keys = 1};
   for (const Node& node : nodes) {
     const BlockKind kind = classify(node, positions, keys);
     if (kind == neutral) continue;
@@ -33,6 +47,7 @@ Name name_of(const std::vector<Node>& nodes, BlockKind neutral, Range positions,
     if (!name || (all.place != 0 && name->place != 0 && all.place != name->place)) return std::nullopt;
     all.leaves |= name->leaves;
     all.place = std::max(all.place, name->place);
+    all.keys = both(all.keys, name->keys);
   }
   return all;
 }
@@ -40,7 +55,7 @@ Name name_of(const std::vector<Node>& nodes, BlockKind neutral, Range positions,
 template <class Leaf>
 Name name_in(const Node& node, const Leaf& leaf, Range, Range) {
   if (!only_difference(leaf)) return std::nullopt;
-  return DiagonalName{.leaves = std::uint64_t{1} << node.leaf};
+  return DiagonalName{.leaves = std::uint64_t{1} << node.leaf, .keys = key_period(leaf)};
 }
 
 Name name_in(const Node& node, const term::Natten& leaf, Range positions, Range) {
@@ -50,11 +65,12 @@ Name name_in(const Node& node, const term::Natten& leaf, Range positions, Range)
 }
 
 Name name_in(const Node& node, const Where& leaf, Range positions, Range) {
-  const std::uint64_t leaves = std::uint64_t{1} << node.leaf;
-  if (leaf.only_difference()) return DiagonalName{.leaves = leaves};
-  const std::optional<std::int64_t> place = leaf.period().place_of(positions);
+  DiagonalName name{.leaves = std::uint64_t{1} << node.leaf, .keys = key_period(leaf)};
+  if (leaf.only_difference()) return name;
+  const std::optional<std::int64_t> place = leaf.periods().diagonal.place_of(positions);
   if (!place) return std::nullopt;
-  return DiagonalName{.leaves = leaves, .place = *place};
+  name.place = *place;
+  return name;
 }
 
 Name name_in(const Node&, const And& both, Range positions, Range keys) {
@@ -70,7 +86,7 @@ Name name_in(const Node&, const Not& inverse, Range positions, Range keys) {
 }
 
 // Longer than any mask has queries, it is not the multiple any more.
-DiagonalPeriod both(const DiagonalPeriod& a, const DiagonalPeriod& b) {
+Period both(const Period& a, const Period& b) {
   constexpr std::int64_t kNone = std::int64_t{1} << 45;
   return {std::min(std::lcm(std::max<std::int64_t>(a.length, 1), b.length), kNone), b.queries};
 }
@@ -81,6 +97,7 @@ template <class Leaf>
 void number_term(Node& node, Leaf& leaf, Leaves& before) {
   node.leaf = before.count++;
   before.differences += only_difference(leaf) ? 1 : 0;
+  before.key_periods += key_period(leaf) > 0 ? 1 : 0;
 }
 
 void number_term(Node& node, term::Natten& leaf, Leaves& before) {
@@ -91,11 +108,17 @@ void number_term(Node& node, term::Natten& leaf, Leaves& before) {
 
 void number_term(Node& node, Where& leaf, Leaves& before) {
   node.leaf = before.count++;
+  const auto& [diagonal, rows, keys] = leaf.periods();
+  before.key_periods += keys > 0 ? 1 : 0;
+  if (rows.length > 0) {
+    ++before.repeating;
+    before.rows = both(before.rows, rows);
+  }
   if (leaf.only_difference()) {
     ++before.differences;
-  } else if (const auto& [length, queries] = leaf.period(); length > 0) {
+  } else if (diagonal.length > 0) {
     ++before.periodic;
-    before.period = both(before.period, {length, queries});
+    before.period = both(before.period, diagonal);
   }
 }
 
@@ -121,7 +144,16 @@ Leaves number_leaves(Node& node) {
   return leaves;
 }
 
+// Bands with other names than these have to be shifted.
+std::optional<NamedBand> band_of_rows(const Leaves& leaves, Range positions) {
+  constexpr std::int64_t kMostNames = 16;
+  if (leaves.repeating < leaves.count || leaves.rows.places(positions.size()) > kMostNames) return std::nullopt;
+  const std::optional<std::int64_t> place = leaves.rows.place_of(positions);
+  return place ? std::optional(NamedBand{.name = {.place = *place}, .origin = 0}) : std::nullopt;
+}
+
 std::optional<NamedBand> named_band(const Leaves& leaves, Range positions) {
+  if (const std::optional<NamedBand> band = band_of_rows(leaves, positions)) return band;
   if (leaves.only_difference()) return NamedBand{.name = {}, .origin = positions.begin};
   if (leaves.periodic > 0 && leaves.differences + leaves.periodic == leaves.count) {
     const std::optional<std::int64_t> place = leaves.period.place_of(positions);

@@ -2,6 +2,7 @@
 #include "src/mask/where_period.h"
 
 #include <array>
+#include <bit>
 #include <cstdlib>
 #include <numeric>
 
@@ -13,22 +14,30 @@ namespace {
 constexpr std::int64_t kMostAdvance = std::int64_t{1} << 40;  // products with a constant that small fit
 constexpr std::int64_t kMostFactor = std::int64_t{1} << 20;
 
-// What is known of a value: by how much it is more at (q + n, k + n), and its value where it is a constant.
-struct Known {
-  std::optional<std::int64_t> advance = {}, constant = {};
-  bool stays() const { return advance == 0; }
-};
-
-Known staying_if(bool stays) { return {.advance = stays ? std::optional<std::int64_t>(0) : std::nullopt}; }
-
 bool within(std::int64_t value, std::int64_t most) { return value >= -most && value <= most; }
 
-Known advancing(std::int64_t advance) { return within(advance, kMostAdvance) ? Known{.advance = advance} : Known{}; }
+// What is known of a value: by how much it is more further on, what divides that, and its value where it is a constant.
+struct Known {
+  std::optional<std::int64_t> advance = {};
+  std::int64_t divisor = 1;  // 0: it stays
+  std::optional<std::int64_t> constant = {};
+  bool stays() const { return divisor == 0; }
+};
+
+Known staying_if(bool stays) { return stays ? Known{.advance = 0, .divisor = 0} : Known{}; }
+
+Known advancing(std::int64_t advance) {
+  return within(advance, kMostAdvance) ? Known{.advance = advance, .divisor = std::abs(advance)} : Known{};
+}
+
+Known advancing_by_multiple(std::int64_t divisor) {
+  return divisor == 0 ? staying_if(true) : Known{.divisor = divisor};
+}
 
 // Follows an expression with one n; says by which factor n must grow for a divisor to divide what it is applied to.
 class Follower {
  public:
-  explicit Follower(std::int64_t n) : n_(n) {}
+  Follower(std::int64_t query, std::int64_t key) : query_(query), key_(key) {}
   std::int64_t factor() const { return factor_; }
 
   Known follow(const std::vector<WhereStep>& steps) {
@@ -46,75 +55,100 @@ class Follower {
 
  private:
   Known value_of(const WhereStep& step) const {
-    switch (step.op) {
-      case WhereOp::query:
-      case WhereOp::key: return {.advance = n_};
-      case WhereOp::constant: return {.advance = 0, .constant = step.value};
-      default: return {.advance = 0};
-    }
+    Known value = advancing(step.op == WhereOp::query ? query_ : step.op == WhereOp::key ? key_ : 0);
+    if (step.op == WhereOp::constant) value.constant = step.value;
+    return value;
   }
 
   static Known change(WhereOp op, const Known& a) {
-    if (op == WhereOp::negate && a.advance) return {.advance = -*a.advance};
-    return staying_if(a.stays());
+    if (op != WhereOp::negate) return staying_if(a.stays());
+    return a.advance ? advancing(-*a.advance) : advancing_by_multiple(a.divisor);
   }
 
   Known join(WhereOp op, const Known& a, const Known& b) {
-    if (!a.advance || !b.advance) return {};
     switch (op) {
-      case WhereOp::add: return advancing(*a.advance + *b.advance);
-      case WhereOp::subtract: return advancing(*a.advance - *b.advance);
-      case WhereOp::multiply: return product(a, b);
+      case WhereOp::add: return sum(a, b, 1);
+      case WhereOp::subtract: return sum(a, b, -1);
+      case WhereOp::multiply: return a.constant ? multiple(b, *a.constant) : product(a, b);
       case WhereOp::divide:
       case WhereOp::remainder: return divided(op, a, b);
       case WhereOp::least:
-      case WhereOp::greatest: return a.advance == b.advance ? advancing(*a.advance) : Known{};
-      case WhereOp::bit_and:
+      case WhereOp::greatest: return a.advance && a.advance == b.advance ? advancing(*a.advance) : Known{};
+      case WhereOp::bit_and: return a.constant ? masked(b, a) : masked(a, b);
       case WhereOp::bit_or: return staying_if(a.stays() && b.stays());
-      default: return staying_if(a.advance == b.advance);  // comparisons
+      default: return staying_if(a.advance && a.advance == b.advance);  // comparisons
     }
   }
 
+  static Known sum(const Known& a, const Known& b, std::int64_t sign) {
+    if (a.advance && b.advance) return advancing(*a.advance + sign * *b.advance);
+    return advancing_by_multiple(std::gcd(a.divisor, b.divisor));
+  }
+
+  static Known multiple(const Known& a, std::int64_t factor) {
+    if (!within(factor, kMostFactor)) return advancing_by_multiple(a.divisor);
+    if (a.advance) return advancing(factor * *a.advance);
+    const std::int64_t divisor = std::abs(factor) * a.divisor;
+    return advancing_by_multiple(divisor <= kMostAdvance ? divisor : a.divisor);
+  }
+
+  // (a + s) (b + t) is a b and what s or t divides.
   static Known product(const Known& a, const Known& b) {
-    if (a.stays() && b.stays()) return {.advance = 0};
-    const Known &factor = a.constant ? a : b, &other = a.constant ? b : a;
-    if (!factor.constant || !within(*factor.constant, kMostFactor)) return {};
-    return advancing(*factor.constant * *other.advance);
+    return b.constant ? multiple(a, *b.constant) : advancing_by_multiple(std::gcd(a.divisor, b.divisor));
   }
 
   // Rounding down, what is n * t more has a quotient by n that is t more, and the same remainder.
   Known divided(WhereOp op, const Known& a, const Known& b) {
-    if (a.stays() && b.stays()) return {.advance = 0};
-    if (!b.constant || *b.constant == 0 || !within(*b.constant, kMostFactor)) return {};
-    if (*a.advance % *b.constant != 0) {
-      factor_ = std::abs(*b.constant) / std::gcd(*a.advance, *b.constant);
-      return {};
-    }
-    return {.advance = op == WhereOp::divide ? *a.advance / *b.constant : 0};
+    if (a.stays() && b.stays()) return staying_if(true);
+    if (!b.constant || !divides(*b.constant, a)) return {};
+    if (op == WhereOp::remainder) return staying_if(true);
+    return a.advance ? advancing(*a.advance / *b.constant) : advancing_by_multiple(a.divisor / std::abs(*b.constant));
   }
 
-  std::int64_t n_, factor_ = 1;
+  // The bits of what is not negative are those of a remainder.
+  Known masked(const Known& a, const Known& mask) {
+    if (a.stays() && mask.stays()) return staying_if(true);
+    if (!mask.constant || *mask.constant < 0 || *mask.constant > kMostFactor) return {};
+    return staying_if(divides(std::int64_t{1} << std::bit_width(static_cast<std::uint64_t>(*mask.constant)), a));
+  }
+
+  bool divides(std::int64_t divisor, const Known& a) {
+    if (divisor == 0 || !within(divisor, kMostFactor)) return false;
+    if (a.divisor % divisor == 0) return true;
+    // What follows on the first failure is known of nothing: it would ask for more than it needs.
+    if (factor_ == 1) factor_ = std::abs(divisor) / std::gcd(a.divisor, divisor);
+    return false;
+  }
+
+  std::int64_t query_, key_, factor_ = 1;
 };
 
 }  // namespace
 
-std::int64_t where_period(const std::vector<WhereStep>& steps) {
+std::int64_t where_period(const std::vector<WhereStep>& steps, Along along) {
   for (std::int64_t n = 1; n <= kMostPeriod;) {
-    Follower follower(n);
-    const Known whole = follower.follow(steps);
-    if (whole.advance) return whole.stays() ? n : 0;
+    Follower follower(along == Along::keys ? 0 : n, along == Along::rows ? 0 : n);
+    if (follower.follow(steps).stays()) return n;
     if (follower.factor() == 1) return 0;
     n *= follower.factor();
   }
   return 0;
 }
 
-std::optional<std::int64_t> DiagonalPeriod::place_of(Range positions) const {
+std::int64_t Period::places(std::int64_t positions) const { return length / std::gcd(length, positions); }
+
+std::optional<std::int64_t> Period::place_of(Range positions) const {
   constexpr std::int64_t kLeastAlike = 4, kMostPlaces = 64;
   if (length == 0) return std::nullopt;
-  const std::int64_t places = length / std::gcd(length, positions.size());  // of ranges as long
-  if (places > kMostPlaces || queries < kLeastAlike * places * positions.size()) return std::nullopt;
+  const std::int64_t count = places(positions.size());
+  if (count > kMostPlaces || queries < kLeastAlike * count * positions.size()) return std::nullopt;
   return 1 + positions.begin - floor_div(positions.begin, length) * length;
+}
+
+WherePeriods where_periods(const std::vector<WhereStep>& steps, std::int64_t queries) {
+  return {.diagonal = {where_period(steps, Along::diagonal), queries},
+          .rows = {where_period(steps, Along::rows), queries},
+          .keys = where_period(steps, Along::keys)};
 }
 
 }  // namespace stof

@@ -10,6 +10,7 @@
 #include "src/mask/cell_scan.h"
 #include "src/mask/row_bits.h"
 #include "tests/mask/random_mask.h"
+#include "tests/mask/repeating_mask.h"
 
 namespace stof {
 namespace {
@@ -38,6 +39,38 @@ TEST(DiagonalNames, RectanglesOfOneNameOnADiagonalAreAlike) {
     }
   }
   EXPECT_GT(found, 2000);
+}
+
+// Not on one diagonal, but a multiple of the name's period of keys apart.
+TEST(DiagonalNames, RectanglesOfOneNameAndPlaceOfKeysAreAlike) {
+  int found = 0;
+  for (unsigned seed = 0; seed < 5000; ++seed) {
+    RepeatingMask random(seed);
+    const MaskExtent& extent = random.extent;
+    const BoundMask mask(random.mask, extent);
+    if (extent.queries < 8) continue;
+    for (int n = 0; n < 40; ++n) {
+      const std::int64_t row = random.below(extent.queries - 7), key = random.below(extent.keys - 20);
+      const Range rows = {row, row + 8}, keys = {key, key + 20};
+      if (mask.classify(0, rows, keys) != BlockKind::partial) continue;
+      const std::optional<DiagonalName> name = mask.name_along_diagonal(0, rows, keys);
+      if (!name || name->keys == 0) continue;
+      const std::int64_t other_row = random.below(extent.queries - 7);
+      std::int64_t other_key = key + other_row - row + name->keys * (random.below(9) - 4);
+      other_key -= floor_div(other_key, name->keys * 40) * (name->keys * 40);
+      const Range other_rows = {other_row, other_row + 8}, other_keys = {other_key, other_key + 20};
+      if (other_keys.end > extent.keys || mask.classify(0, other_rows, other_keys) != BlockKind::partial ||
+          mask.name_along_diagonal(0, other_rows, other_keys) != name)
+        continue;
+      ++found;
+      std::array<std::uint64_t, 8> bits{}, other{};
+      mask.tile_bits(0, rows, keys, bits);
+      mask.tile_bits(0, other_rows, other_keys, other);
+      ASSERT_EQ(bits, other) << random.mask.text() << " row " << row << " key " << key << ", row " << other_row
+                             << " key " << other_key;
+    }
+  }
+  EXPECT_GT(found, 1500);
 }
 
 // How many cells of a scan repeat the pattern of another; each cell's bits are compared with the rows' own.

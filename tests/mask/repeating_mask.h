@@ -50,7 +50,11 @@ class RepeatingMask {
     static constexpr std::int64_t kPeriods[] = {1, 2, 3, 5, 7, 8, 16, 24, 32, 48, 64, 100, 128, 192};
     const std::int64_t a = kPeriods[below(std::size(kPeriods))], b = kPeriods[below(6)], c = below(a);
     const Symbol q(WhereOp::query), k(WhereOp::key);
-    switch (below(7)) {
+    switch (below(11)) {
+      case 7: return q * k % a < c;
+      case 8: return (q * q + b * k) % a == c % b;
+      case 9: return (q & (a - 1)) * (k & 5) % b == 1;
+      case 10: return (q - k) * (q + k) % a < c || q / b == k / b;
       case 0: return q % a >= k % a;
       case 1: return q / a == k / a || k % a >= c;
       case 2: return q % a < k % b;

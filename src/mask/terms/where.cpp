@@ -69,7 +69,7 @@ Where::Where(const term::Where& term, std::int64_t item, std::int64_t head, cons
   narrow_ = !bounds.may_fail && bounds.widest.low >= -kNarrow && bounds.widest.high <= kNarrow;
   if (!narrow_) return;
   lanes_ = WhereLanes(steps_);
-  period_ = {where_period(steps_), extent.queries};
+  periods_ = where_periods(steps_, extent.queries);
   if (!diagonal) return;
   diagonal_.resize(static_cast<std::size_t>(words_for(differences)));
   lanes_.fill({.positions = {keys_ - 1, keys_}, .keys = {0, differences}, .words = diagonal_.data()});

@@ -76,7 +76,7 @@ class Where {
   BlockKind classify(Range positions, Range keys) const;
   void fill(const TileBits& tile) const;
   bool only_difference() const { return only_difference_; }
-  const DiagonalPeriod& period() const { return period_; }
+  const WherePeriods& periods() const { return periods_; }
 
  private:
   void fill_row(std::int64_t p, RowBits row) const;
@@ -85,7 +85,7 @@ class Where {
   std::string text_;  // of the whole term, for errors
   bool only_difference_ = false;
   bool narrow_ = false;  // nothing can fail and every value fits 32 bits
-  DiagonalPeriod period_;
+  WherePeriods periods_;
   WhereLanes lanes_;  // where it is narrow
   // For an expression of q - k that is narrow, the bits of every difference: that of (p, key) is key - p + keys - 1.
   std::vector<std::uint64_t> diagonal_;
