@@ -8,6 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/mask/bound.h"
+#include "src/mask/where_parts.h"
 
 namespace stof::bound {
 namespace {
@@ -129,8 +130,23 @@ Node bind_term(const term::Natten& term, const Place& place) {
 
 // ---- where
 
+// What joins truths is joined as masks are where a part repeats from key to key and the whole does not: where the rest
+// says nothing, that part is known again. Of what is narrow nothing fails, whichever part is asked.
 Node bind_term(const term::Where& term, const Place& place) {
-  return Node{Where(term, place.item, place.head, place.extent)};
+  constexpr std::size_t kMostParts = 8;
+  Where whole(term, place.item, place.head, place.extent);
+  if (!whole.narrow() || whole.only_difference() || whole.periods().keys > 0) return Node{std::move(whole)};
+  WhereParts split = where_parts(specialise(term.steps, place.item, place.head));
+  if (split.parts.size() < 2 || split.parts.size() > kMostParts) return Node{std::move(whole)};
+  std::vector<Node> nodes;
+  bool repeats = false;
+  for (std::vector<WhereStep>& steps : split.parts) {
+    Where part({std::move(steps)}, place.item, place.head, place.extent);
+    repeats = repeats || part.periods().keys > 0;
+    nodes.push_back(Node{std::move(part)});
+  }
+  if (!repeats) return Node{std::move(whole)};
+  return split.op == WhereOp::bit_or ? Node{Or{std::move(nodes)}} : Node{And{std::move(nodes)}};
 }
 
 // ---- terms made of masks

@@ -9,8 +9,6 @@
 namespace stof::bound {
 namespace {
 
-using Name = std::optional<DiagonalName>;
-
 template <class Leaf>
 bool only_difference(const Leaf&) {
   return false;
@@ -36,59 +34,74 @@ std::int64_t key_period(const Leaf&) {
 std::int64_t key_period(const term::Comb& comb) { return comb.reach >= kMaxExtent ? comb.stride : 0; }
 std::int64_t key_period(const Where& where) { return where.periods().keys; }
 
+// Longer than any mask has queries, it is not the multiple any more.
+Period both(const Period& a, const Period& b) {
+  constexpr std::int64_t kNone = std::int64_t{1} << 45;
+  return {std::min(std::lcm(std::max<std::int64_t>(a.length, 1), std::max<std::int64_t>(b.length, 1)), kNone),
+          std::max(a.queries, b.queries)};
+}
+
+// Of the leaves that decide a rectangle.
+struct Deciding {
+  std::uint64_t leaves = 0;  // a bit each
+  std::int64_t place = 0;    // in a grid
+  Period period = {};        // of where() among them
+  std::int64_t keys = 1;
+};
+using Decision = std::optional<Deciding>;
+
+Decision decision_of(const Node& node, Range positions, Range keys);
+
 // Full masks leave a conjunction as it is, empty ones a disjunction; the partial ones decide.
-Name name_of(const std::vector<Node>& nodes, BlockKind neutral, Range positions, Range keys) {
-  DiagonalName all{.keys = 1};
+Decision decision_of(const std::vector<Node>& nodes, BlockKind neutral, Range positions, Range keys) {
+  Deciding all;
   for (const Node& node : nodes) {
     const BlockKind kind = classify(node, positions, keys);
     if (kind == neutral) continue;
     if (kind != BlockKind::partial) return std::nullopt;
-    const Name name = deciding_leaves(node, positions, keys);
-    if (!name || (all.place != 0 && name->place != 0 && all.place != name->place)) return std::nullopt;
-    all.leaves |= name->leaves;
-    all.place = std::max(all.place, name->place);
-    all.keys = both(all.keys, name->keys);
+    const Decision one = decision_of(node, positions, keys);
+    if (!one || (all.place != 0 && one->place != 0 && all.place != one->place)) return std::nullopt;
+    all.leaves |= one->leaves;
+    all.place = std::max(all.place, one->place);
+    if (one->period.length > 0) all.period = both(all.period, one->period);
+    all.keys = both(all.keys, one->keys);
   }
   return all;
 }
 
 template <class Leaf>
-Name name_in(const Node& node, const Leaf& leaf, Range, Range) {
+Decision decision_in(const Node& node, const Leaf& leaf, Range, Range) {
   if (!only_difference(leaf)) return std::nullopt;
-  return DiagonalName{.leaves = std::uint64_t{1} << node.leaf, .keys = key_period(leaf)};
+  return Deciding{.leaves = std::uint64_t{1} << node.leaf, .keys = key_period(leaf)};
 }
 
-Name name_in(const Node& node, const term::Natten& leaf, Range positions, Range) {
+Decision decision_in(const Node& node, const term::Natten& leaf, Range positions, Range) {
   const std::optional<std::int64_t> place = leaf.place_of(positions);
   if (!place) return std::nullopt;
-  return DiagonalName{.leaves = std::uint64_t{1} << node.leaf, .place = *place};
+  return Deciding{.leaves = std::uint64_t{1} << node.leaf, .place = *place, .keys = 0};
 }
 
-Name name_in(const Node& node, const Where& leaf, Range positions, Range) {
-  DiagonalName name{.leaves = std::uint64_t{1} << node.leaf, .keys = key_period(leaf)};
-  if (leaf.only_difference()) return name;
-  const std::optional<std::int64_t> place = leaf.periods().diagonal.place_of(positions);
-  if (!place) return std::nullopt;
-  name.place = *place;
-  return name;
+Decision decision_in(const Node& node, const Where& leaf, Range, Range) {
+  Deciding one{.leaves = std::uint64_t{1} << node.leaf, .keys = key_period(leaf)};
+  if (leaf.only_difference()) return one;
+  one.period = leaf.periods().diagonal;
+  return one.period.length > 0 ? Decision(one) : std::nullopt;
 }
 
-Name name_in(const Node&, const And& both, Range positions, Range keys) {
-  return name_of(both.nodes, BlockKind::full, positions, keys);
+Decision decision_in(const Node&, const And& both, Range positions, Range keys) {
+  return decision_of(both.nodes, BlockKind::full, positions, keys);
 }
 
-Name name_in(const Node&, const Or& either, Range positions, Range keys) {
-  return name_of(either.nodes, BlockKind::empty, positions, keys);
+Decision decision_in(const Node&, const Or& either, Range positions, Range keys) {
+  return decision_of(either.nodes, BlockKind::empty, positions, keys);
 }
 
-Name name_in(const Node&, const Not& inverse, Range positions, Range keys) {
-  return deciding_leaves(*inverse.node, positions, keys);
+Decision decision_in(const Node&, const Not& inverse, Range positions, Range keys) {
+  return decision_of(*inverse.node, positions, keys);
 }
 
-// Longer than any mask has queries, it is not the multiple any more.
-Period both(const Period& a, const Period& b) {
-  constexpr std::int64_t kNone = std::int64_t{1} << 45;
-  return {std::min(std::lcm(std::max<std::int64_t>(a.length, 1), b.length), kNone), b.queries};
+Decision decision_of(const Node& node, Range positions, Range keys) {
+  return std::visit([&](const auto& term) { return decision_in(node, term, positions, keys); }, node.term);
 }
 
 void number_in(Node& node, Leaves& before);
@@ -167,7 +180,14 @@ std::optional<NamedBand> named_band(const Leaves& leaves, Range positions) {
 }
 
 std::optional<DiagonalName> deciding_leaves(const Node& node, Range positions, Range keys) {
-  return std::visit([&](const auto& term) { return name_in(node, term, positions, keys); }, node.term);
+  const Decision all = decision_of(node, positions, keys);
+  if (!all) return std::nullopt;
+  DiagonalName name{.leaves = all->leaves, .place = all->place, .keys = all->keys};
+  if (all->period.length == 0) return name;
+  const std::optional<std::int64_t> place = all->period.place_of(positions);
+  if (!place || name.place != 0) return std::nullopt;
+  name.place = *place;
+  return name;
 }
 
 }  // namespace stof::bound

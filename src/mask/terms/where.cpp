@@ -99,8 +99,18 @@ BlockKind Where::classify(Range positions, Range keys) const {
 }
 
 void Where::fill(const TileBits& tile) const {
-  if (narrow_ && diagonal_.empty()) return lanes_.fill(tile);
+  if (narrow_ && diagonal_.empty()) return fill_by_lanes(tile);
   for (std::int64_t p = tile.positions.begin; p < tile.positions.end; ++p) fill_row(p, tile.row(p));
+}
+
+// Rows that repeat are computed once.
+void Where::fill_by_lanes(const TileBits& tile) const {
+  const std::int64_t rows = tile.positions.size(), words = tile.words_per_row();
+  const std::int64_t first = periods_.rows.length > 0 ? std::min(periods_.rows.length, rows) : rows;
+  TileBits computed = tile;
+  computed.positions.end = tile.positions.begin + first;
+  lanes_.fill(computed);
+  for (std::int64_t w = first * words; w < rows * words; ++w) tile.words[w] = tile.words[w - first * words];
 }
 
 void Where::fill_row(std::int64_t p, RowBits row) const {

@@ -76,9 +76,11 @@ class Where {
   BlockKind classify(Range positions, Range keys) const;
   void fill(const TileBits& tile) const;
   bool only_difference() const { return only_difference_; }
+  bool narrow() const { return narrow_; }
   const WherePeriods& periods() const { return periods_; }
 
  private:
+  void fill_by_lanes(const TileBits& tile) const;
   void fill_row(std::int64_t p, RowBits row) const;
 
   std::vector<WhereStep> steps_;
