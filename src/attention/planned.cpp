@@ -121,7 +121,7 @@ AttentionProblem problem_of(const View& view, const Device& device) {
   problem.why_not_compiled = why_not_compiled(view.shape, device);
   problem.shape.batch = (view.shape.batch + view.runs - 1) / view.runs;
   problem.runs = view.runs;
-  problem.partial_live = partial_live_share(view.mask);
+  if (device.backend->measures_live) problem.partial_live = partial_live_share(view.mask);
   if (device.backend->measures_keys) {
     problem.band_widths = measure_bands(bands, problem.stats);
     problem.key_pieces = measure_pieces(bands, problem.stats);

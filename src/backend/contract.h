@@ -188,6 +188,7 @@ struct Backend {
   MatmulOperations matmul;
   RowOperations rows;
   const MemoryOperations* memory = nullptr;  // null: the host's
+  bool measures_live = false;                // AttentionProblem::partial_live is wanted
   bool measures_keys = false;                // AttentionProblem::band_widths, key_pieces and key_tiles are wanted
   std::unique_ptr<DeviceStream> (*open_stream)(const Device&) = nullptr;  // null: the host does its work at once
   std::string (*missing_for_models)() = nullptr;                          // why only attention runs here, or nothing

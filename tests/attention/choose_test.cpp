@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "src/attention/live_share.h"
 #include "src/attention/planned.h"
 #include "tests/expect_error.h"
 
@@ -55,6 +56,16 @@ TEST(Choose, ForcesOneKernelByName) {
   EXPECT_EQ(choose(kernels, {}, {}, "b").kernel->name, "b");
   EXPECT_ERROR(choose(kernels, {}, {}, "c"), ErrorKind::invalid_argument,
                "unknown attention kernel 'c'; accepted: auto, a, b");
+}
+
+// What only kernels of the host are priced by is not looked at for a GPU.
+TEST(Choose, LiveSharesAreMeasuredWhereTheyCount) {
+  const AttentionShape shape{.heads = 1, .kv_heads = 1, .queries = 512, .keys = 512, .head_dim = 64};
+  const View view = plain_view(parse("strided(16)"), shape);
+  const double share = partial_live_share(view.mask);
+  EXPECT_LT(share, 1);
+  EXPECT_EQ(problem_of(view, open_device("cpu")).partial_live, share);
+  EXPECT_EQ(problem_of(view, open_device("cuda:h200")).partial_live, 1);
 }
 
 TEST(Choose, RefusalListsEveryKernel) {

@@ -12,6 +12,7 @@ const Backend cpu_backend{.name = "cpu",
                           .attention_block_sizes = cpu::attention_block_sizes,
                           .matmul = cpu::matmul_operations,
                           .rows = cpu::row_operations,
+                          .measures_live = true,
                           .sums = &cpu::sum_operations,
                           .launch_us = 5};
 
