@@ -18,7 +18,7 @@ Range keys_used(const MaskBand& band, std::int64_t keys) {
   const BandRun &first = band.runs.front(), &last = band.runs.back();
   Range used{first.keys(MaskBands::kKeys, keys).begin, last.keys(MaskBands::kKeys, keys).end};
   if (!first.full) used.begin += std::countr_zero(first.columns);
-  if (!last.full) used.end = last.keys(MaskBands::kKeys, keys).begin + 64 - std::countl_zero(last.columns);
+  if (!last.full) used.end = last.end * MaskBands::kKeys - std::countl_zero(last.columns);
   return used;
 }
 

@@ -23,18 +23,21 @@ class PieceCounter {
       cover(std::max(end_, keys.begin), keys.end);
       return;
     }
-    std::uint64_t left = run.columns;
-    while (true) {
-      if (const std::int64_t covered = end_ - keys.begin; covered > 0)
-        left = covered >= 64 ? 0 : left >> covered << covered;
-      if (left == 0) return;
-      const std::int64_t key = keys.begin + std::countr_zero(left);
-      cover(key, key + 1);
-    }
+    for (std::int64_t begin = keys.begin; begin < keys.end; begin += MaskBands::kKeys) add_partial(begin, run.columns);
   }
   std::int64_t count() const { return count_; }
 
  private:
+  void add_partial(std::int64_t begin, std::uint64_t columns) {
+    while (true) {
+      if (const std::int64_t covered = end_ - begin; covered > 0)
+        columns = covered >= 64 ? 0 : columns >> covered << covered;
+      if (columns == 0) return;
+      const std::int64_t key = begin + std::countr_zero(columns);
+      cover(key, key + 1);
+    }
+  }
+
   void cover(std::int64_t begin, std::int64_t end) {
     if (begin >= end) return;
     const std::int64_t start = begin / KeyPieces::kStep * KeyPieces::kStep;

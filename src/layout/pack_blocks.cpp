@@ -92,6 +92,7 @@ class Packer {
 
  private:
   void pack_group(int group) {
+    const std::size_t first_entry = layout_.entries.size();
     cells_.clear();
     joined_.clear();
     for (std::int64_t r = 0; r < layout_.row_blocks; ++r) {
@@ -105,17 +106,32 @@ class Packer {
       scan_.scan(group, rows_);
       covered_ = 0;
       check_size();
-      if (!add_alike()) add_covering();
+      if (!add_alike(scan_.alike())) add_covering();
       pool_.reserve(group * layout_.row_blocks + r + 1, mask_.groups() * layout_.row_blocks);
+      reserve_entries(first_entry, r + 1);
       layout_.has_empty_row.push_back(scan_.empty_row_count() > 0);
     }
     layout_.row_begin.push_back(static_cast<std::int64_t>(layout_.entries.size()));
   }
 
+  // Before the list is full, room for what the group needs if it goes on as it began: memory costs when it is first
+  // written, and a list that doubles is written three times.
+  void reserve_entries(std::size_t before, std::int64_t row_blocks_done) {
+    constexpr std::size_t kMostReserved = std::size_t{1} << 22;
+    const std::size_t size = layout_.entries.size();
+    const auto done = static_cast<std::size_t>(row_blocks_done), all = static_cast<std::size_t>(layout_.row_blocks);
+    const std::size_t mean = (size - before) / done + 1;
+    if (size + 2 * mean > layout_.entries.capacity() && mean * all <= kMostReserved)
+      layout_.entries.reserve(std::max(before + mean * all, 2 * size));
+  }
+
   void add_covering() {
     const std::size_t first = layout_.entries.size();
-    for (const CellRun& run : scan_.runs()) {
-      cover(run);
+    const std::span<const CellRun> runs = scan_.runs();
+    const std::optional<BandTail>& tail = scan_.tail();
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      if (tail && tail->first_run == i && add_alike(tail->alike)) break;
+      cover(runs[i]);
       check_size();
     }
     const BandAlike alike = scan_.alike();
@@ -124,20 +140,26 @@ class Packer {
     alike_[static_cast<std::size_t>(alike.number)] = {first, layout_.entries.size() - first, alike.cells};
   }
 
-  // Adds the entries of an earlier row-block whose band was like this one, further on. False: there is none, or the
-  // entries would not be the same ones. Rows that do not exist are nobody's, and where the keys end entries are others.
-  bool add_alike() {
-    const BandAlike alike = scan_.alike();
+  // Adds the entries of an earlier row-block whose band was like this one, further on, when no entry in front of them
+  // covers what the first one does. False: there is none, or the entries would not be the same ones. Rows that do not
+  // exist are nobody's, and where the keys end entries are others.
+  bool add_alike(const BandAlike& alike) {
     const auto number = static_cast<std::size_t>(alike.number);
     if (number >= alike_.size() || alike_[number].count == 0 || rows_.size() < format_.block_q) return false;
     const auto& [first, count, cells] = alike_[number];
     const std::int64_t further = (alike.cells - cells) * kCell;
-    const std::int64_t last = layout_.entries[first + count - 1].key_start + further;
-    if (further % format_.key_step != 0 || last + format_.block_kv > mask_.extent().keys) return false;
+    const std::int64_t begin = layout_.entries[first].key_start + further,
+                       last = layout_.entries[first + count - 1].key_start + further;
+    if (further % format_.key_step != 0 || begin < covered_ || last + format_.block_kv > mask_.extent().keys)
+      return false;
     check_size(static_cast<std::int64_t>(count));
-    for (std::size_t at = first; at < first + count; ++at) {
-      layout_.entries.push_back(layout_.entries[at]);
-      layout_.entries.back().key_start += static_cast<std::int32_t>(further);
+    const std::size_t added = layout_.entries.size();
+    layout_.entries.resize(added + count);
+    const BlockEntry* const from = layout_.entries.data() + first;
+    BlockEntry* const to = layout_.entries.data() + added;
+    for (std::size_t i = 0; i < count; ++i) {
+      to[i] = from[i];
+      to[i].key_start += static_cast<std::int32_t>(further);
     }
     return true;
   }

@@ -59,8 +59,11 @@ void CellScan::scan(int group, Range rows) {
   rows_ = rows;
   words_.clear();
   const std::optional<std::int64_t> further = find_band();
+  tail_ = std::nullopt;
+  stayed_ = further == 0 && mask_.extent().keys % cell_keys_ == 0;
+  if (stayed_) return;
   kept_runs_ -= band_->runs.size();
-  bool every_row_allows = band_->every_row_allows;
+  bool every_row_allows = band_->empty_row_count == 0;
   if (further) every_row_allows &= shift(*further);
   else outline();
   if (further && every_row_allows) no_empty_rows();
@@ -97,12 +100,12 @@ std::optional<std::int64_t> CellScan::find_band() {
 // like others. Returns whether all cells of before are there.
 bool CellScan::shift(std::int64_t further) {
   std::vector<CellRun>& runs = band_->runs;
-  const std::int64_t whole = mask_.extent().keys / cell_keys_;
-  if (further == 0 && whole == cells_) return true;
   std::swap(runs, earlier_);
   runs.clear();
+  const std::int64_t whole = mask_.extent().keys / cell_keys_;
   look_at({0, std::min(further, whole)});
-  const bool none_before = runs.empty();
+  const std::size_t before = runs.size();
+  const bool apart = before == 0 || earlier_.empty() || !runs.back().full || !earlier_.front().full;
   bool all = true;
   for (const CellRun& run : earlier_) {
     const Range cells = {run.begin + further, std::min(run.end + further, whole)};
@@ -117,7 +120,8 @@ bool CellScan::shift(std::int64_t further) {
   }
   look_at({whole, cells_});
   // A cut-off cell with a key was a whole one with a key, which is not there now.
-  if (all && none_before) band_->alike.cells += further;
+  if (all && before > 0 && apart) tail_ = {before, {band_->alike.number, band_->alike.cells + further}};
+  if (all && before == 0) band_->alike.cells += further;
   else band_->alike = {numbers_++};
   return all;
 }
@@ -304,22 +308,25 @@ std::int64_t CellScan::allowed_pairs() const {
 }
 
 void CellScan::no_empty_rows() {
-  empty_rows_.assign(static_cast<std::size_t>(rows_.size()), 0);
-  empty_row_count_ = 0;
+  band_->empty_rows.assign(static_cast<std::size_t>(rows_.size()), 0);
+  band_->empty_row_count = 0;
 }
 
 void CellScan::find_empty_rows() {
-  band_->every_row_allows = true;
   if (std::any_of(runs().begin(), runs().end(), [](const CellRun& run) { return run.full; })) return no_empty_rows();
-  empty_rows_.assign(static_cast<std::size_t>(rows_.size()), 1);
-  empty_row_count_ = rows_.size();
+  std::vector<std::uint8_t>& empty = band_->empty_rows;
+  empty.assign(static_cast<std::size_t>(rows_.size()), 1);
+  band_->empty_row_count = rows_.size();
+  looked_at_.resize(patterns_.size(), looks_++);
   // From the end: where rows see themselves at last, all of them see a key of the last cell.
-  for (std::size_t i = runs().size(); i-- > 0;) {
-    take_out(bits(runs()[i]), static_cast<std::size_t>(words_per_row_), empty_rows_);
-    empty_row_count_ = std::accumulate(empty_rows_.begin(), empty_rows_.end(), std::int64_t{0});
-    if (empty_row_count_ == 0) return;
+  for (std::size_t i = runs().size(); i-- > 0 && band_->empty_row_count > 0;) {
+    const CellRun& run = runs()[i];
+    if (run.pattern != CellRun::kNoPattern &&
+        std::exchange(looked_at_[static_cast<std::size_t>(run.pattern)], looks_) == looks_)
+      continue;
+    take_out(bits(run), static_cast<std::size_t>(words_per_row_), empty);
+    band_->empty_row_count = std::accumulate(empty.begin(), empty.end(), std::int64_t{0});
   }
-  band_->every_row_allows = empty_row_count_ == 0;
 }
 
 void clipped_tile_bits(const BoundMask& mask, int group, Range rows, Range keys, std::span<std::uint64_t> words) {

@@ -32,6 +32,12 @@ struct BandAlike {
   std::int64_t cells = 0;
 };
 
+// The runs of a band from `first_run` on, when they are all those of a band before.
+struct BandTail {
+  std::size_t first_run = 0;
+  BandAlike alike;
+};
+
 class CellScan {
  public:
   // Cells are [c * cell_keys, (c + 1) * cell_keys), the last one cut off at the extent.
@@ -44,14 +50,17 @@ class CellScan {
 
   std::span<const CellRun> runs() const { return band_->runs; }  // ascending
   BandAlike alike() const { return band_->alike; }               // among the bands that this object has scanned
+  // Of a band unlike those before that has runs in front of an earlier one's.
+  const std::optional<BandTail>& tail() const { return tail_; }
+  bool stayed() const { return stayed_; }  // of its number, the band scanned before has the same runs where they are
   // [rows][words_per_row()] of a partial run; bits past the extent are 0.
   std::span<const std::uint64_t> bits(const CellRun& run) const;
   std::int64_t words_per_row() const { return words_per_row_; }
   Range keys_of(const CellRun& run) const;
   std::int64_t allowed_pairs() const;
   // Rows without an allowed key, one flag for each scanned row.
-  std::span<const std::uint8_t> empty_rows() const { return empty_rows_; }
-  std::int64_t empty_row_count() const { return empty_row_count_; }
+  std::span<const std::uint8_t> empty_rows() const { return band_->empty_rows; }
+  std::int64_t empty_row_count() const { return band_->empty_row_count; }
 
  private:
   // What decides the bits of whole cells of a mask that looks, there, at position - key alone, or at places in periods.
@@ -69,9 +78,10 @@ class CellScan {
     // Its whole cells are what they are wherever bands of its name begin: bits that no pattern has are another band's
     // by now.
     bool repeats = false;
-    bool every_row_allows = false;
     BandAlike alike;
     std::vector<CellRun> runs;
+    std::vector<std::uint8_t> empty_rows;
+    std::int64_t empty_row_count = 0;
   };
   // Bands with the same name whose origins are whole cells apart.
   struct BandKey {
@@ -115,12 +125,15 @@ class CellScan {
   std::vector<CellRun> earlier_;  // of the band that is shifted
   std::vector<std::uint64_t> words_;
   std::vector<std::uint64_t> wide_;  // the bits of neighbouring partial cells, row by row
-  std::vector<std::uint8_t> empty_rows_;
-  std::int64_t empty_row_count_ = 0;
+  bool stayed_ = false;
+  std::optional<BandTail> tail_;
   bool stores_cells_ = false;
   std::int64_t band_rows_ = 0;  // rows of the bands whose cells are remembered
   std::unordered_map<Diagonal, CellRun, DiagonalHash> patterns_;
   std::vector<std::uint64_t> pattern_words_;
+  // Patterns whose rows were looked at, by the number of the look.
+  std::vector<int> looked_at_;
+  int looks_ = 0;
 };
 
 // tile_bits() for keys that may reach past the extent, into [rows][words_for(keys.size())] words.

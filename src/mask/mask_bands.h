@@ -11,11 +11,11 @@
 
 namespace stof {
 
-// Cells [begin, end), all full, or one partial cell, as in a CellRun.
+// Cells [begin, end), all full, or all partial with the same columns.
 struct BandRun {
   std::int32_t begin = 0, end = 0;
   bool full = false;
-  std::uint64_t columns = 0;  // of a partial cell of at most 64 keys: those that some row is allowed
+  std::uint64_t columns = 0;  // of partial cells of at most 64 keys: those that some row is allowed, as in a CellRun
 
   // In cells of so many keys, of `all` that there are.
   Range keys(std::int64_t of_cell, std::int64_t all) const { return {begin * of_cell, std::min(end * of_cell, all)}; }
@@ -48,6 +48,7 @@ class MaskBands {
 
  private:
   enum class State : std::uint8_t { unseen, kept, too_many };
+  static constexpr std::size_t kMostMean = 32;  // runs of a band
   struct Kept {
     MaskBand band;  // its runs are runs_[first_run, first_run + run_count)
     std::size_t first_run, run_count;

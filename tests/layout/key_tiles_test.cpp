@@ -6,6 +6,8 @@
 
 #include <map>
 
+#include "src/layout/band_widths.h"
+#include "src/layout/key_pieces.h"
 #include "src/layout/pack.h"
 #include "tests/layout/masks.h"
 #include "tests/mask/random_mask.h"
@@ -76,6 +78,18 @@ TEST(KeyTiles, OfAWindowAreFewerThanTheGridHas) {
   const CutTiles* const cut = tiles.of(64);
   ASSERT_NE(cut, nullptr);
   EXPECT_EQ(cut->heaviest, 2);
+}
+
+// Three cells beside each other of which the first 36 keys are used: 164 keys from the first to the last, two pieces of
+// 32 in each, and nothing to gain where tiles begin.
+TEST(KeyTiles, OfNeighboursOfTheSameColumns) {
+  const BoundMask mask(where("q / 192 == k / 192 & k % 64 < 36"), {.queries = 768, .keys = 768});
+  const MaskStats stats = measure(mask, kSizes);
+  EXPECT_EQ(measure_bands(mask, stats).keys[0], 164);
+  EXPECT_EQ(measure_pieces(mask, stats).row_blocks, (std::vector<KeyPieces::Bin>{{.pieces = 6, .count = 12}}));
+  const KeyTiles tiles = measure_tiles(mask, stats);
+  ASSERT_NE(tiles.of(64), nullptr);
+  EXPECT_EQ(tiles.of(64)->heaviest, 3);
 }
 
 TEST(KeyTiles, AreNotCountedOfMostlyFullOrLongRowBlocks) {

@@ -78,7 +78,22 @@ class Alike {
       ASSERT_TRUE(added || one.full || one.pattern != CellRun::kNoPattern);
     }
   }
-  std::int64_t repeated = 0;
+  void expect_tail(const CellScan& scan) {
+    if (!scan.tail()) return;
+    ++tails;
+    const auto& [first, alike] = *scan.tail();
+    const auto& [cells, runs] = bands_.at(alike.number);
+    ASSERT_GT(first, 0u);
+    ASSERT_EQ(first + runs.size(), scan.runs().size());
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const CellRun &one = runs[i], &other = scan.runs()[first + i];
+      ASSERT_EQ(one.begin + alike.cells, other.begin + cells);
+      ASSERT_EQ(one.end + alike.cells, other.end + cells);
+      ASSERT_EQ(one.full, other.full);
+      ASSERT_EQ(one.pattern, other.pattern);
+    }
+  }
+  std::int64_t repeated = 0, tails = 0;
 
  private:
   struct Band {
@@ -90,7 +105,7 @@ class Alike {
 
 TEST(NamedBands, AreScannedAsIfNoneHadBeenBefore) {
   constexpr std::int64_t kCellKeys[] = {64, 64, 64, 16, 24, 128};
-  std::int64_t named = 0, bands = 0, repeated = 0;
+  std::int64_t named = 0, bands = 0, repeated = 0, tails = 0;
   for (unsigned seed = 0; seed < 1200; ++seed) {
     RepeatingMask random(seed);
     const MaskExtent& extent = random.extent;
@@ -108,16 +123,18 @@ TEST(NamedBands, AreScannedAsIfNoneHadBeenBefore) {
       scan.scan(0, rows);
       expect_same(scan, fresh);
       alike.expect_alike(scan);
+      alike.expect_tail(scan);
       if (testing::Test::HasFatalFailure()) return;
       ++bands;
       named += mask.named_band(0, rows).has_value();
       if (random.below(30) == 0) row = std::max<std::int64_t>(0, row - band * random.below(4));
       row += band * (random.below(10) == 0 ? 3 : 1);
     }
-    repeated += alike.repeated;
+    repeated += alike.repeated, tails += alike.tails;
   }
   EXPECT_GT(named, bands / 2);
   EXPECT_GT(repeated, bands / 6);
+  EXPECT_GT(tails, bands / 60);
 }
 
 void expect_scans_as_fresh_ones(const BoundMask& mask) {
