@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 
 #include "src/base/error.h"
 
@@ -96,6 +97,26 @@ BlockKind Where::classify(Range positions, Range keys) const {
   if (bounds.may_fail) return BlockKind::partial;
   if (bounds.result.low > 0 || bounds.result.high < 0) return BlockKind::full;
   return bounds.result.low == 0 && bounds.result.high == 0 ? BlockKind::empty : BlockKind::partial;
+}
+
+bool Where::outline(const CellGrid& grid, Range cells, Outline& out) const {
+  if (periods_.keys == 0) return false;
+  const std::int64_t every = periods_.keys / std::gcd(periods_.keys, grid.cell_keys);
+  if (cells.size() < 4 * every) return false;
+  const BlockKind whole = classify(grid.positions, grid.keys_of(cells));
+  std::vector<BlockKind> kinds(static_cast<std::size_t>(every), whole);
+  if (whole == BlockKind::partial)
+    for (std::int64_t i = 0; i < every; ++i)
+      kinds[static_cast<std::size_t>(i)] =
+          classify(grid.positions, grid.keys_of({cells.begin + i, cells.begin + i + 1}));
+  if (std::ranges::all_of(kinds, [&](BlockKind kind) { return kind == kinds[0]; })) {
+    out.add(cells, kinds[0]);
+    return true;
+  }
+  for (std::int64_t begin = cells.begin; begin < cells.end; begin += every)
+    for (std::int64_t cell = begin; cell < std::min(begin + every, cells.end); ++cell)
+      out.add({cell, cell + 1}, kinds[static_cast<std::size_t>(cell - begin)]);
+  return true;
 }
 
 void Where::fill(const TileBits& tile) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/mask/array_names.h"
+#include "src/mask/outline.h"
 #include "src/mask/range.h"
 #include "src/mask/row_bits.h"
 #include "src/mask/terms/where_lanes.h"
@@ -75,6 +76,8 @@ class Where {
   bool allows(std::int64_t p, std::int64_t key) const;
   BlockKind classify(Range positions, Range keys) const;
   void fill(const TileBits& tile) const;
+  // Of cells that repeat the first ones are asked, the others are like them. False: nothing is known, or they are few.
+  bool outline(const CellGrid& grid, Range cells, Outline& out) const;
   bool only_difference() const { return only_difference_; }
   bool narrow() const { return narrow_; }
   const WherePeriods& periods() const { return periods_; }
