@@ -101,11 +101,22 @@ class StreamArranger {
 
   PartOfTile part_of(const BlockEntry& entry, int part, Range rows) {
     if (entry.full()) return {TileState::kFull, static_cast<int>(rows_of_part(part, rows).size())};
-    if (!uses(entry, part)) return {};
-    if (rows.size() < layout_.format.block_q) return part_of_bitmap(entry.bitmap, part, rows);
-    PartOfTile& known = known_[static_cast<std::size_t>(std::int64_t{entry.bitmap} * how_.parts + part)];
-    if (known.state == kUnknown) known = part_of_bitmap(entry.bitmap, part, rows);
-    return known;
+    return uses(entry, part) ? part_of_bitmap(entry.bitmap, part, rows) : PartOfTile{};
+  }
+
+  // Of a row block whose rows all exist, what each part needs of a bitmap is found once.
+  void look_at(const BlockEntry& entry, Range rows, Tile& tile) {
+    std::array<PartOfTile, kMostParts> made;
+    PartOfTile* parts = made.data();
+    const bool remembered = !entry.full() && rows.size() == layout_.format.block_q;
+    if (remembered) parts = &known_[static_cast<std::size_t>(std::int64_t{entry.bitmap} * how_.parts)];
+    if (!remembered || parts->state == kUnknown)
+      for (int part = 0; part < how_.parts; ++part) parts[part] = part_of(entry, part, rows);
+    tile.key_start = entry.key_start;
+    for (int part = 0; part < how_.parts; ++part) {
+      tile.states[static_cast<std::size_t>(part)] = parts[part].state;
+      tile.rows += parts[part].rows;
+    }
   }
 
   TileWords in_registers(std::span<const std::uint64_t> words) const {
@@ -165,15 +176,13 @@ class StreamArranger {
         whole_.push_back(entry.key_start);
         continue;
       }
-      Tile tile{.key_start = entry.key_start};
-      for (int part = 0; part < how_.parts; ++part) {
-        const PartOfTile needs = part_of(entry, part, rows);
-        tile.states[static_cast<std::size_t>(part)] = needs.state;
-        tile.rows += needs.rows;
-      }
-      if (whole(tile)) whole_.push_back(entry.key_start);
-      else if (const unsigned parts = users(tile); parts == all_) tiles_.push_back(tile);
+      Tile& tile = tiles_.emplace_back();
+      look_at(entry, rows, tile);
+      const unsigned parts = users(tile);
+      if (parts == all_ && !whole(tile)) continue;
+      if (parts == all_) whole_.push_back(entry.key_start);
       else of_some_.emplace_back(seen[parts]++, tile);
+      tiles_.pop_back();
     }
     std::stable_sort(of_some_.begin(), of_some_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [turn, tile] : of_some_) tiles_.push_back(tile);
@@ -187,8 +196,9 @@ class StreamArranger {
     const auto fewer_rows = [](const Tile& a, const Tile& b) { return a.rows < b.rows; };
     const auto count = static_cast<std::size_t>(std::ptrdiff_t{how_.covering} * how_.tiles);
     for (std::size_t i = 0; i < std::min(count, tiles_.size()); ++i) {
-      const auto at = tiles_.begin() + static_cast<std::ptrdiff_t>(i),
-                 most = std::max_element(at, tiles_.end(), fewer_rows);
+      const auto at = tiles_.begin() + static_cast<std::ptrdiff_t>(i);
+      if (at->rows == rows.size()) continue;
+      const auto most = std::max_element(at, tiles_.end(), fewer_rows);
       if (most->rows == rows.size() || whole_.empty()) {
         std::rotate(at, most, most + 1);
         continue;
@@ -226,13 +236,17 @@ class StreamArranger {
 
   void add_steps() {
     const auto parts = static_cast<std::size_t>(how_.parts);
+    const std::size_t first = out_.steps.size();
+    out_.steps.resize(first + (tiles_.size() + whole_.size()) * (1 + parts), TileState::kFull);
+    int* at = out_.steps.data() + first;
     for (const Tile& tile : tiles_) {
-      out_.steps.push_back(tile.key_start);
-      out_.steps.insert(out_.steps.end(), tile.states.begin(), tile.states.begin() + how_.parts);
+      *at++ = tile.key_start;
+      for (std::size_t part = 0; part < parts; ++part) *at++ = tile.states[part];
     }
-    std::size_t at = out_.steps.size();
-    out_.steps.resize(at + whole_.size() * (1 + parts), TileState::kFull);
-    for (std::size_t i = 0; i < whole_.size(); ++i, at += 1 + parts) out_.steps[at] = whole_[i];
+    for (const int key_start : whole_) {
+      *at = key_start;
+      at += 1 + parts;
+    }
   }
 
   int splits_of(int steps, const StreamGroup& group) const {
