@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::int64_t kCellsAtOnce = 8;
 constexpr std::int64_t kStoredRows = 64;  // and keys, of an array's cells
+// After so many cells without a name one of a few is asked for it.
+constexpr std::int64_t kMostNameless = 64, kAskedAgain = 8;
 // 1 GiB: of 64 rows whose cells are partial in all of 2^27 keys.
 constexpr std::size_t kMostWords = std::size_t{1} << 27;
 // More are not told from one another again: a mask has as many where it is cut everywhere.
@@ -75,6 +77,7 @@ void CellScan::forget(std::int64_t band_rows) {
   forget_bands();
   patterns_.clear();
   pattern_words_.clear();
+  nameless_ = 0;
   band_rows_ = band_rows;
 }
 
@@ -186,7 +189,9 @@ void CellScan::settle(Range cells) {
 const CellRun* CellScan::pattern_of(std::int64_t cell) {
   const Range keys = {cell * cell_keys_, (cell + 1) * cell_keys_};
   if (rows_.size() != band_rows_ || keys.end > mask_.extent().keys) return nullptr;
+  if (nameless_ > kMostNameless && ++nameless_ % kAskedAgain != 0) return nullptr;
   const std::optional<DiagonalName> name = mask_.name_along_diagonal(group_, rows_, keys);
+  nameless_ = name ? 0 : nameless_ + 1;
   if (!name) return nullptr;
   Diagonal diagonal{keys.begin - rows_.begin, *name};
   if (name->keys > 0) diagonal.difference -= floor_div(diagonal.difference, name->keys) * name->keys;

@@ -131,6 +131,7 @@ class CellScan {
   std::int64_t band_rows_ = 0;  // rows of the bands whose cells are remembered
   std::unordered_map<Diagonal, CellRun, DiagonalHash> patterns_;
   std::vector<std::uint64_t> pattern_words_;
+  std::int64_t nameless_ = 0;  // cells since the last that had a name
   // Patterns whose rows were looked at, by the number of the look.
   std::vector<int> looked_at_;
   int looks_ = 0;
