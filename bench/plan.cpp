@@ -5,6 +5,7 @@
 // machine was doing.
 //   OMP_NUM_THREADS=1 taskset -c 1 bench_plan COMMIT > bench/results/COMMIT-cpu-plan.json
 #include <fmt/format.h>
+#include <malloc.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -28,6 +29,13 @@ using stof::BlockSize;
 
 constexpr BlockSize kSizes[] = {{64, 64}, {64, 128}, {128, 64}, {128, 128}};
 constexpr int kRuns = 41;
+
+// Freed lists stay with the process. By itself glibc decides that by the largest that was freed before: the order of
+// the rows would.
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  mallopt(M_TRIM_THRESHOLD, 8 << 20);
+}
 
 struct Timing {
   double best_us = 0, median_us = 0;
@@ -165,6 +173,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: bench_plan COMMIT\n");
     return 2;
   }
+  keep_freed_memory();
   double load = 0;
   getloadavg(&load, 1);
   nlohmann::json rows = nlohmann::json::array();
