@@ -23,6 +23,7 @@ bool only_difference(const term::Comb&) { return true; }
 // Of what repeats after so many keys and what does after so many: 0 where nothing of it is known.
 std::int64_t both(std::int64_t a, std::int64_t b) {
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  if (a == b || a == 0 || b == 0) return a == b ? a : 0;
   return a > kMost || b > kMostPeriod ? 0 : std::lcm(a, b);
 }
 
@@ -41,67 +42,61 @@ Period both(const Period& a, const Period& b) {
           std::max(a.queries, b.queries)};
 }
 
-// Of the leaves that decide a rectangle.
+// Of the leaves that decide a rectangle, so far.
 struct Deciding {
   std::uint64_t leaves = 0;  // a bit each
   std::int64_t place = 0;    // in a grid
   Period period = {};        // of where() among them
   std::int64_t keys = 1;
 };
-using Decision = std::optional<Deciding>;
 
-Decision decision_of(const Node& node, Range positions, Range keys);
+// Adds those of a node; false where they have no name.
+bool decide(const Node& node, Range positions, Range keys, Deciding& all);
 
 // Full masks leave a conjunction as it is, empty ones a disjunction; the partial ones decide.
-Decision decision_of(const std::vector<Node>& nodes, BlockKind neutral, Range positions, Range keys) {
-  Deciding all;
-  for (const Node& node : nodes) {
+bool decide_joined(const std::vector<Node>& nodes, BlockKind neutral, Range positions, Range keys, Deciding& all) {
+  return std::ranges::all_of(nodes, [&](const Node& node) {
     const BlockKind kind = classify(node, positions, keys);
-    if (kind == neutral) continue;
-    if (kind != BlockKind::partial) return std::nullopt;
-    const Decision one = decision_of(node, positions, keys);
-    if (!one || (all.place != 0 && one->place != 0 && all.place != one->place)) return std::nullopt;
-    all.leaves |= one->leaves;
-    all.place = std::max(all.place, one->place);
-    if (one->period.length > 0) all.period = both(all.period, one->period);
-    all.keys = both(all.keys, one->keys);
-  }
-  return all;
+    return kind == neutral || (kind == BlockKind::partial && decide(node, positions, keys, all));
+  });
 }
 
 template <class Leaf>
-Decision decision_in(const Node& node, const Leaf& leaf, Range, Range) {
-  if (!only_difference(leaf)) return std::nullopt;
-  return Deciding{.leaves = std::uint64_t{1} << node.leaf, .keys = key_period(leaf)};
+bool decide_in(const Leaf& leaf, Range, Range, Deciding& all) {
+  all.keys = both(all.keys, key_period(leaf));
+  return only_difference(leaf);
 }
 
-Decision decision_in(const Node& node, const term::Natten& leaf, Range positions, Range) {
+bool decide_in(const term::Natten& leaf, Range positions, Range, Deciding& all) {
   const std::optional<std::int64_t> place = leaf.place_of(positions);
-  if (!place) return std::nullopt;
-  return Deciding{.leaves = std::uint64_t{1} << node.leaf, .place = *place, .keys = 0};
+  if (!place || (all.place != 0 && all.place != *place)) return false;
+  all.place = *place;
+  all.keys = 0;
+  return true;
 }
 
-Decision decision_in(const Node& node, const Where& leaf, Range, Range) {
-  Deciding one{.leaves = std::uint64_t{1} << node.leaf, .keys = key_period(leaf)};
-  if (leaf.only_difference()) return one;
-  one.period = leaf.periods().diagonal;
-  return one.period.length > 0 ? Decision(one) : std::nullopt;
+bool decide_in(const Where& leaf, Range, Range, Deciding& all) {
+  all.keys = both(all.keys, key_period(leaf));
+  if (leaf.only_difference()) return true;
+  all.period = both(all.period, leaf.periods().diagonal);
+  return leaf.periods().diagonal.length > 0;
 }
 
-Decision decision_in(const Node&, const And& both, Range positions, Range keys) {
-  return decision_of(both.nodes, BlockKind::full, positions, keys);
+bool decide_in(const And& both, Range positions, Range keys, Deciding& all) {
+  return decide_joined(both.nodes, BlockKind::full, positions, keys, all);
 }
 
-Decision decision_in(const Node&, const Or& either, Range positions, Range keys) {
-  return decision_of(either.nodes, BlockKind::empty, positions, keys);
+bool decide_in(const Or& either, Range positions, Range keys, Deciding& all) {
+  return decide_joined(either.nodes, BlockKind::empty, positions, keys, all);
 }
 
-Decision decision_in(const Node&, const Not& inverse, Range positions, Range keys) {
-  return decision_of(*inverse.node, positions, keys);
+bool decide_in(const Not& inverse, Range positions, Range keys, Deciding& all) {
+  return decide(*inverse.node, positions, keys, all);
 }
 
-Decision decision_of(const Node& node, Range positions, Range keys) {
-  return std::visit([&](const auto& term) { return decision_in(node, term, positions, keys); }, node.term);
+bool decide(const Node& node, Range positions, Range keys, Deciding& all) {
+  if (node.leaf >= 0) all.leaves |= std::uint64_t{1} << node.leaf;
+  return std::visit([&](const auto& term) { return decide_in(term, positions, keys, all); }, node.term);
 }
 
 void number_in(Node& node, Leaves& before);
@@ -180,11 +175,11 @@ std::optional<NamedBand> named_band(const Leaves& leaves, Range positions) {
 }
 
 std::optional<DiagonalName> deciding_leaves(const Node& node, Range positions, Range keys) {
-  const Decision all = decision_of(node, positions, keys);
-  if (!all) return std::nullopt;
-  DiagonalName name{.leaves = all->leaves, .place = all->place, .keys = all->keys};
-  if (all->period.length == 0) return name;
-  const std::optional<std::int64_t> place = all->period.place_of(positions);
+  Deciding all;
+  if (!decide(node, positions, keys, all)) return std::nullopt;
+  DiagonalName name{.leaves = all.leaves, .place = all.place, .keys = all.keys};
+  if (all.period.length == 0) return name;
+  const std::optional<std::int64_t> place = all.period.place_of(positions);
   if (!place || name.place != 0) return std::nullopt;
   name.place = *place;
   return name;
