@@ -26,6 +26,15 @@ struct Piece {
   double parts;          // of its row block
 };
 
+double parts_of(double steps, int most_steps) {
+  return most_steps > 0 ? std::max(1.0, std::ceil(steps / most_steps)) : 1;
+}
+
+// Over the whole problem, of as many items as one measured row block stands for.
+double part_count(const BlockStats::Bin& bin, double items, double parts) {
+  return static_cast<double>(bin.count) * items * parts;
+}
+
 // Costliest first: a row block's steps decide.
 std::vector<Piece> pieces_of(const AttentionProblem& problem, const ListedTiles& listed, int tiles, int most_steps) {
   std::vector<Piece> pieces;
@@ -33,8 +42,8 @@ std::vector<Piece> pieces_of(const AttentionProblem& problem, const ListedTiles&
   const double items = items_per_measured(problem);
   for (auto bin = listed.row_blocks.rbegin(); bin != listed.row_blocks.rend(); ++bin) {
     const double touched = bin->full + bin->partial, steps = std::ceil(touched / tiles);
-    const double parts = most_steps > 0 ? std::max(1.0, std::ceil(steps / most_steps)) : 1;
-    const double count = static_cast<double>(bin->count) * items * parts / listed.stacked_heads;
+    const double parts = parts_of(steps, most_steps);
+    const double count = part_count(*bin, items, parts) / listed.stacked_heads;
     const double full = touched > 0 ? bin->full / touched : 0;
     pieces.push_back({steps / parts * full, steps / parts * (1 - full), count, parts});
   }
@@ -225,8 +234,13 @@ SplitEstimate estimate_split(const AttentionProblem& problem, const ListedTiles&
   const auto heaviest = static_cast<int>(ceil_div(listed.heaviest, tiles));
   SplitEstimate estimate{.most_steps = most_steps(heaviest, splits)};
   if (estimate.most_steps == 0) return estimate;
-  for (const Piece& piece : pieces_of(problem, listed, tiles, estimate.most_steps))
-    if (piece.parts > 1) estimate.parts += static_cast<std::int64_t>(piece.count);
+  const double items = items_per_measured(problem);
+  const double unsplit = static_cast<double>(estimate.most_steps) * tiles;  // as many tiles are one part
+  for (const BlockStats::Bin& bin : listed.row_blocks)
+    if (bin.full + bin.partial > unsplit)
+      estimate.parts += static_cast<std::int64_t>(
+          part_count(bin, items, parts_of(std::ceil((bin.full + bin.partial) / tiles), estimate.most_steps)) /
+          listed.stacked_heads);
   return estimate;
 }
 
