@@ -14,6 +14,7 @@ __device__ __forceinline__ void prepare(typename Traits::Team& team) {
     barrier_init(shared_address(&team.q_empty[i]),
                  kReaders * Traits::kGroups + Traits::kValueLoaders * kArrivalsOfWarp);
   }
+  team.scored = 0;
   for (int i = 0; i < Traits::kKeyStages; ++i) {
     barrier_init(shared_address(&team.k_full[i]), 1);
     barrier_init(shared_address(&team.k_empty[i]), kReaders);

@@ -69,8 +69,8 @@ struct StreamConsumer {
     int n = rank;
     for (; n < listed || (n < steps && !holds); n += Traits::kGroups, next_step()) {
       barrier_wait(shared_address(&team.k_full[ring.stage]), ring.parity);
-      if (!read_step(team.blocks[slot].keys)) skip();
-      else if (!holds) first_step();
+      if (!read_step(team.blocks[slot].keys)) skip(slot);
+      else if (!holds) first_step(slot);
       else settle<true>(step<true>());
       if (n == rank) release_q();
     }
@@ -168,10 +168,17 @@ struct StreamConsumer {
     if (weigh<true>(scores, rows, factor, p.call.scale_log2)) rescale(out, factor);
   }
 
-  __device__ __forceinline__ void first_step() {
+  __device__ __forceinline__ void let_next_part_begin(int slot) const {
+    if (Traits::kInOrder && part == 0 && thread == 0) team.scored = team.numbers[slot];
+  }
+
+  __device__ __forceinline__ void first_step(int slot) {
+    if (Traits::kInOrder && part > 0)
+      while (team.scored < team.numbers[slot]) continue;
     issue_q_k();
     matmul_wait<0>();
     pin(scores);
+    let_next_part_begin(slot);
     release(team.k_empty[ring.stage]);
     cap();
     forbid(scores, words);
@@ -234,7 +241,8 @@ struct StreamConsumer {
   }
 
   // A step that only other warpgroups need.
-  __device__ __forceinline__ void skip() {
+  __device__ __forceinline__ void skip(int slot) {
+    let_next_part_begin(slot);
     wait_for_values();
     __syncwarp();
     release(team.k_empty[ring.stage]);

@@ -117,10 +117,9 @@ struct StreamLoader {
   __device__ __forceinline__ bool load_row_block(int index, int turn) {
     StreamItem item;
     RowBlock block = row_block(index, item);
-    if constexpr (Traits::kStacked) {
-      if (block.row >= block.rows || block.row + Traits::kParts * positions_of_part<Traits>(p) <= 0) return false;
-    } else {
-      if (block.row >= block.rows || block.row + Traits::kRows <= 0) return false;
+    if (block.row >= block.rows || block.row + Traits::kParts * positions_of_part<Traits>(p) <= 0) {
+      wait_for_previous_grid();  // it may still use the queue, which is asked next
+      return false;
     }
     if (block.keys < p.call.shape.keys) block.steps = steps_below(block.keys, item), block.full_steps = 0;
     // The only q is there until the last scores of the row block before are: the first keys need not wait for that.
@@ -142,6 +141,7 @@ struct StreamLoader {
     wait_for_previous_grid();  // its results may be q, k and v; it may still use the queue
     if (!elected()) return;
     team.blocks[turn & 1] = block;
+    if constexpr (Traits::kInOrder) team.numbers[turn & 1] = turn + 1;
     barrier_expect(full, Traits::kParts * Traits::kPartBytes);
 #pragma unroll
     for (int part = 0; part < Traits::kParts; ++part)

@@ -56,6 +56,10 @@ struct StreamTraits {
   static constexpr bool kValueLoaders = kTeams <= 2;     // values have loading warps of their own
   static constexpr int kThreads = 128 * (kConsumers + 1);
   static constexpr int kStepInts = kTiles * (1 + kParts);
+  // Two parts that begin a row block together stay together: both multiply, then both make weights. So the second one's
+  // first scores wait for the first one's. No data goes that way: for racecheck, which would miss a barrier, nobody
+  // waits.
+  static constexpr bool kInOrder = kParts == 2 && !kForRacecheck;
 
   static constexpr u32 kPartBytes = kBoxes * 64 * kRowBytes;            // 64 rows of q, or of out
   static constexpr u32 kTileBytes = kBoxes * 64 * kTiles * kRowBytes;   // the keys or the values of a step
@@ -86,7 +90,9 @@ struct StreamTraits {
     u64 q_full[kQueries], q_empty[kQueries];
     u64 k_full[kKeyStages], k_empty[kKeyStages], v_full[kStages], v_empty[kStages];
     float4 partials[kGroups - 1 + (kGroups == 1)][kGroups == 1 ? 1 : (kHeadDim / 8 + 1) * 128];
-    int last[kParts];  // whether this part completed a split row
+    int numbers[2];       // of the row blocks, in the order in which the team takes them, from 1
+    volatile int scored;  // the last one of which the first part has had scores, or needs none yet
+    int last[kParts];     // whether this part completed a split row
     alignas(kQueries > 1 ? 1 : 1024) unsigned char out[kParts][kQueries > 1 ? 1 : kOutBoxes * 64 * kRowBytes];
   };
   struct Shared {
