@@ -165,6 +165,17 @@ TEST(Choose, ViewsByResidueClassOnlyWhatTheCacheKeepsOrClassesShare) {
   EXPECT_EQ(choose_attention(dilated(24, 3), shape, gpu, "auto").plan.residues, 3);
 }
 
+// 16 rows each of 1,024 classes have few keys, but are many rows: to decode them took longer than lists of the whole.
+TEST(Choose, CountsTheRowsOfWhatIsDecoded) {
+  AttentionShape shape{
+      .heads = 40, .kv_heads = 10, .queries = 16384, .keys = 16384, .head_dim = 80, .dtype = DType::f16};
+  const Device gpu = open_device("cuda:h100");
+  EXPECT_TRUE(choose_attention(parse("causal & (window(1024) | strided(1024))"), shape, gpu, "auto").plan.rest.empty());
+  EXPECT_EQ(choose_attention(parse("strided(1024)"), shape, gpu, "auto").plan.kernel, "stream_attention");
+  shape.queries = 1;
+  EXPECT_EQ(choose_attention(all(), shape, gpu, "auto").plan.kernel, "decode_attention");
+}
+
 // Of problems with 256 queries.
 std::vector<Refused> but_one(std::string_view kernel, std::span<const AttentionKernel> kernels,
                              const std::string& why) {

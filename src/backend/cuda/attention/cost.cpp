@@ -292,8 +292,11 @@ double predict_band(const AttentionProblem& problem, const Pricing& pricing, con
          together(work, costs[BandTerm::traffic] * traffic_us(problem), costs[BandTerm::overlap]);
 }
 
-double predict_decode(const AttentionProblem& problem, const Pricing& pricing) {
-  constexpr double kTileKeys = 64;
+// Rows cost what they take besides their keys: residue classes of 16 positions and one tile of keys, 10,240 tasks, took
+// about 500 us of causal & (window(1024) | strided(1024)), (1,40,16384,80) with 10 key heads, on an H100
+// (bench/results/h100-attention-drawn-3.json, less the other plan and the sum as predicted).
+double predict_decode(const AttentionProblem& problem, const Pricing& pricing, const DecodeInstance& instance) {
+  constexpr double kTileKeys = 64, kRowUs = 0.2;
   const AttentionShape& s = problem.shape;
   double tiles = 0;
   for (const BlockStats::Bin& bin : stats_of(problem, 1)->row_blocks)
@@ -302,8 +305,10 @@ double predict_decode(const AttentionProblem& problem, const Pricing& pricing) {
   tiles *= items_per_measured(problem) * static_cast<double>(s.kv_heads) / static_cast<double>(s.heads);
   const double bytes = tiles * kTileKeys * 2 * static_cast<double>(s.head_dim) * static_cast<double>(size_of(s.dtype));
   const DecodeCosts& costs = pricing.table.decode;
-  return costs[DecodeTerm::launch] +
-         1e-6 * bytes * costs[bytes < kCacheBytes ? DecodeTerm::cached : DecodeTerm::memory];
+  const double of_keys = 1e-6 * bytes * costs[bytes < kCacheBytes ? DecodeTerm::cached : DecodeTerm::memory];
+  const double of_rows = kRowUs * static_cast<double>(s.batch * s.heads * s.queries) /
+                         static_cast<double>(pricing.caps.cores * instance.ctas);
+  return costs[DecodeTerm::launch] + std::max(of_keys, of_rows);
 }
 
 double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps) {

@@ -63,7 +63,7 @@ double predict_gather(const AttentionProblem& problem, const Pricing& pricing, c
                       int most_units);
 double predict_mma(const AttentionProblem& problem, const Pricing& pricing, const MmaInstance& instance,
                    const SplitEstimate& split);
-double predict_decode(const AttentionProblem& problem, const Pricing& pricing);
+double predict_decode(const AttentionProblem& problem, const Pricing& pricing, const DecodeInstance& instance);
 double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps);
 
 }  // namespace stof::cuda

@@ -202,7 +202,7 @@ std::vector<AttentionPlan> decode_candidates(const AttentionProblem& problem, co
   plan.instance = name_of(instance, problem.shape.dtype);
   plan.format = {
       .block_q = DecodeList::kPositions, .block_kv = DecodeList::kTileKeys, .key_step = DecodeList::kTileKeys};
-  plan.predicted_us = predict_decode(problem, pricing_of(caps));
+  plan.predicted_us = predict_decode(problem, pricing_of(caps), instance);
   plan.reason =
       "the queries of all heads of a key head at once, their keys in rows or pages shared out over all CTAs; tensors "
       "off 16 bytes go to row_attention";

@@ -69,7 +69,8 @@ Prediction prediction_of(const AttentionProblem& problem, const NamedPlan& plan)
     return [&problem, &instance](const Pricing& p) { return predict_band(problem, p, instance); };
   }
   STOF_CHECK(plan.kernel == kDecodeAttention);
-  return [&problem](const Pricing& p) { return predict_decode(problem, p); };
+  const DecodeInstance& instance = instance_named(decode_instances(), plan.instance, dtype);
+  return [&problem, &instance](const Pricing& p) { return predict_decode(problem, p, instance); };
 }
 
 }  // namespace stof::cuda
