@@ -81,8 +81,10 @@ struct Attention::State {
     const std::int64_t first = (on_device ? 1 : item.keys) - item.queries;
     if (first >= shape.keys - shape.queries) return std::nullopt;
     // Decoding an item shorter than planned, for one: a layout over every position that could come.
-    return Lengths{first < 0 ? shape.keys + shape.queries : shape.keys, shape.keys};
+    return first < 0 ? every_position() : Lengths{shape.keys, shape.keys};
   }
+
+  Lengths every_position() const { return {shape.keys + shape.queries, shape.keys}; }
 
   // The plan of such a mask is made for the lengths, by the host.
   void check_lengths_known(const AttentionArguments& arguments) const {
@@ -95,7 +97,7 @@ struct Attention::State {
   // before the planned ones are wrong.
   Plan plan_of_lists() {
     if (table) return plan_of_table();
-    const Lengths lengths{shape.queries > 1 ? shape.keys + shape.queries : shape.keys, shape.keys};
+    const Lengths lengths = shape.queries > 1 ? every_position() : Lengths{shape.keys, shape.keys};
     const std::lock_guard lock(mutex);
     const auto found = others.find({lengths, plain});
     return found != others.end() ? found->second : plain;
@@ -115,6 +117,9 @@ struct Attention::State {
     if (!lengths) return base;
     const std::lock_guard lock(mutex);
     if (const auto found = others.find({*lengths, base}); found != others.end()) return found->second;
+    // Where a run may plan, the bits of its results do not depend on what was planned before.
+    const auto wider = by_length || arguments.may_plan ? others.end() : others.find({every_position(), base});
+    if (wider != others.end()) return wider->second;
     if (!arguments.may_plan)
       fail(ErrorKind::invalid_argument,
            "attention: {} queries and {} keys need a plan of their own, which this call may not make; prepare them",

@@ -199,6 +199,24 @@ class Attention(Plans):
             problem = Problem(batch=1, queries=1, keys=keys)
             self.check(problem, plan, MASKS["causal & window(5)"])
 
+    def test_what_is_prepared_with_fewer_keys_than_queries_serves_all(self):
+        text, most = "causal & window(5)", Problem(batch=1, queries=64, keys=100)
+        all_items, some = self.plan(text, most), self.plan(text, most)
+        STOF.prepare(all_items, 64, 1)
+        STOF.prepare(some, 1, 1)
+        for queries, keys in ((64, 100), (1, 100), (10, 20), (32, 32), (1, 1), (10, 5), (64, 30), (64, 1)):
+            with self.subTest(queries=queries, keys=keys):
+                problem = Problem(batch=1, queries=queries, keys=keys)
+                self.check(problem, all_items, MASKS[text])
+                if keys >= queries:
+                    self.check(problem, some, MASKS[text])
+                    continue
+                with self.assertRaises(c_library.Failure) as failed:
+                    STOF.run(some, problem.on(MEMORY))
+                self.assertEqual((failed.exception.status, failed.exception.text),
+                                 (2, f"attention: {queries} queries and {keys} keys need a plan of their own, which this call "
+                                     "may not make; prepare them"))  # fmt: skip
+
     def test_description(self):
         found = json.loads(STOF.library.stof_plan_description(self.plan("causal", Problem(dtype=F16))))
         self.assertEqual(list(found), ["mask", "device", "shape", "layout", "kernel", "instance", "tiles", "splits", "stacked_heads",
