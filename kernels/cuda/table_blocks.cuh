@@ -51,8 +51,8 @@ __global__ void __launch_bounds__(32 * kTableWarps) plan_blocks_kernel(const __g
   const int table_row = row_block / p.block_rows;
   int ignored =
       Table::touch(p, tiles, source.item * p.item_stride + source.head * p.head_stride + table_row * p.row_stride);
-  // The row blocks of one row of the table count what it ignores once.
-  ignored = row_block % p.block_rows == 0 ? __reduce_add_sync(~0u, ignored) : 0;
+  // The row blocks of one row of the table count what it ignores once, under whatever limits.
+  ignored = source.first && row_block % p.block_rows == 0 ? __reduce_add_sync(~0u, ignored) : 0;
   __syncwarp();
   for (int w = lane; w < p.words; w += 32) tiles.touched[w] &= limit_of(p, source.limit, row_block, w).touched;
   __syncwarp();

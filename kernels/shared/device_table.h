@@ -9,6 +9,7 @@ namespace stof::cuda {
 struct TableSource {
   int item, head;  // in the table
   int limit;       // which limits
+  int first;       // 1: no source before it has the same table
 };
 
 // 32 tiles of one row block, a bit a tile.

@@ -91,7 +91,7 @@ class TablePacker {
       }
       const std::int32_t named = row<std::int32_t>(group, table_row)[column];
       if (named >= 0 && named < blocks) name_block(named);
-      else if (named != -1 && block % row_blocks == 0) ++status_.ignored_entries;
+      else if (named != -1 && group.first && block % row_blocks == 0) ++status_.ignored_entries;
     }
   }
 

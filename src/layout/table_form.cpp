@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "src/base/error.h"
 
@@ -40,14 +42,18 @@ std::int64_t most_tiles(const TableForm& form) {
 void place_groups(TableForm& form, const BoundMask& limit) {
   const auto& [queries, keys, batch, heads] = form.extent;
   std::map<std::tuple<std::int64_t, std::int64_t, int>, int> placed;
+  std::set<std::pair<std::int64_t, std::int64_t>> tables;
   for (std::int64_t item = 0; item < batch; ++item)
     for (std::int64_t head = 0; head < heads; ++head) {
-      const TableGroup group{.item = form.table.batch > 1 ? item : 0,
-                             .head = head / (heads / form.table.heads),
-                             .limit = limit.group_of(item, head)};
+      TableGroup group{.item = form.table.batch > 1 ? item : 0,
+                       .head = head / (heads / form.table.heads),
+                       .limit = limit.group_of(item, head)};
       const auto [found, added] =
           placed.try_emplace({group.item, group.head, group.limit}, static_cast<int>(form.groups.size()));
-      if (added) form.groups.push_back(group);
+      if (added) {
+        group.first = tables.emplace(group.item, group.head).second;
+        form.groups.push_back(group);
+      }
       form.group_of.push_back(found->second);
     }
 }

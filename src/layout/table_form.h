@@ -17,6 +17,7 @@ inline bool is_of_pairs(TableKind kind) { return kind == TableKind::bits || kind
 struct TableGroup {
   std::int64_t item = 0, head = 0;  // in the table
   int limit = 0;                    // group of the mask
+  bool first = true;                // of its table
   friend bool operator==(const TableGroup&, const TableGroup&) = default;
 };
 

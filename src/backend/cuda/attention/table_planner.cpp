@@ -19,7 +19,7 @@ std::int64_t step_count(const TableForm& form) { return std::ssize(form.groups) 
 std::vector<TableSource> sources_of(const TableForm& form) {
   std::vector<TableSource> sources;
   for (const TableGroup& group : form.groups)
-    sources.push_back({static_cast<int>(group.item), static_cast<int>(group.head), group.limit});
+    sources.push_back({static_cast<int>(group.item), static_cast<int>(group.head), group.limit, group.first ? 1 : 0});
   return sources;
 }
 
