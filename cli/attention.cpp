@@ -13,6 +13,7 @@
 #include "cli/attention_inputs.h"
 #include "cli/commands.h"
 #include "cli/float_dtype.h"
+#include "cli/number_option.h"
 #include "cli/outputs.h"
 #include "src/attention/host_tensors.h"
 #include "src/base/error.h"
@@ -135,8 +136,8 @@ void add_attention(CLI::App& app) {
   sub->add_option("--k", command->k, "keys; their heads divide those of the queries")->required();
   sub->add_option("--v", command->v, "values, of the shape of the keys")->required();
   sub->add_option("--mask", command->mask, "who may attend, as in 'causal & window(256)'")->capture_default_str();
-  sub->add_option("--scale", command->scale, "factor of the scores (default 1 / sqrt(head dimension))");
-  sub->add_option("--softcap", command->softcap, "scores become X tanh(score / X) before the mask");
+  add_number(sub, "--scale", command->scale, "factor of the scores (default 1 / sqrt(head dimension))");
+  add_number(sub, "--softcap", command->softcap, "scores become X tanh(score / X) before the mask");
   sub->add_option("--lengths", command->lengths, "i4 or i8 [B], or [B,2] for queries and keys");
   sub->add_option("--layout", command->layout, "bhsd or bshd")->capture_default_str();
   sub->add_option("--kernel", command->kernel, "auto, or one kernel by name")->capture_default_str();

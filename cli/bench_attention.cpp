@@ -17,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/demo.h"
 #include "cli/float_dtype.h"
+#include "cli/number_option.h"
 #include "cli/outputs.h"
 #include "cli/problem_shape.h"
 #include "cli/progress.h"
@@ -208,12 +209,12 @@ void add_bench_attention(CLI::App& bench_app) {
   command->add_option("--mask", options->masks, "a mask, any number of times (default: those of docs/benchmarks.md)");
   command->add_option("--shape", options->shapes, "B,H,S,D: items, query heads, length, head dimension; repeatable");
   command->add_option("--dtype", options->dtypes, "f32, f16 or bf16; repeatable");
-  command->add_option("--kv-heads", options->kv_heads,
-                      "heads of keys and values, of which H is a multiple (default H)");
+  add_number(command, "--kv-heads", options->kv_heads,
+             "heads of keys and values, of which H is a multiple (default H)");
   command->add_option("--kernel", options->kernel, "auto, or one kernel by name")->capture_default_str();
   command->add_option("--device", options->device, "auto, cpu, cuda, cuda:N")->capture_default_str();
-  command->add_option("--threads", options->threads, "0: all")->capture_default_str();
-  command->add_option("--seconds", options->seconds, "that a row is timed for, at least five calls")
+  add_number(command, "--threads", options->threads, "0: all")->capture_default_str();
+  add_number(command, "--seconds", options->seconds, "that a row is timed for, at least five calls")
       ->capture_default_str();
   command->add_option("--json", options->json, "write the results as JSON into FILE, row by row ('-': to stdout)");
   command->add_flag("--resume", options->resume, "go on with the rows that --json FILE has");

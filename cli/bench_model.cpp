@@ -11,6 +11,7 @@
 
 #include "cli/commands.h"
 #include "cli/float_dtype.h"
+#include "cli/number_option.h"
 #include "cli/outputs.h"
 #include "cli/table.h"
 #include "cli/tuning_words.h"
@@ -166,15 +167,15 @@ void add_bench_model(CLI::App& bench_app) {
   command->add_option("--ablation", to.ablations, "of the grid, as in stof tune; repeatable (default: both)");
   command->add_option("--only", to.only, "of the grid: the rows whose name has this in it, as in 'gpt2 (1,1024)'");
   command->add_option("--budget", options->budget, "of tuning a row of the grid, as in 30s");
-  command->add_option("--batch", to.batches, "sentences run together; repeatable (default: 1, 8, 32)");
+  add_number(command, "--batch", to.batches, "sentences run together; repeatable (default: 1, 8, 32)");
   command->add_option("--shape", options->shapes,
                       "B,S: texts and their tokens; repeatable (default: 1,128 8,128 1,512 1,4096)");
   command->add_option("--mask", to.masks,
                       "of the encoder; repeatable (default: all, and longformer(256,1) on the longest)");
   command->add_option("--dtype", options->dtypes, "f32 or bf16; repeatable (default: both)");
   command->add_option("--device", to.device, "auto, cpu, cuda, cuda:N")->capture_default_str();
-  command->add_option("--threads", options->threads, "0: all")->capture_default_str();
-  command->add_option("--seconds", to.seconds, "that a row is timed for, at least five calls")->capture_default_str();
+  add_number(command, "--threads", options->threads, "0: all")->capture_default_str();
+  add_number(command, "--seconds", to.seconds, "that a row is timed for, at least five calls")->capture_default_str();
   command->add_flag("--split", to.split, "of the encoder's rows on the CPU: where their time goes, into --json");
   command->add_option("--hidden-out", to.hidden_out, "write the last encoder row's hidden states, f4 [tokens, hidden]");
   command->add_option("--json", options->json, "write the results as JSON into FILE, row by row ('-': to stdout)");

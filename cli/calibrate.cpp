@@ -17,6 +17,7 @@
 #include "cli/calibration_grid.h"
 #include "cli/commands.h"
 #include "cli/cost_fit.h"
+#include "cli/number_option.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/table.h"
@@ -179,8 +180,8 @@ void add_calibrate(CLI::App& app) {
       "calibrate", "Measure what the attention kernels cost on this machine, for every later choice between them");
   command->add_option("--device", options->device, "auto (cpu), cpu, cuda, cuda:N")->capture_default_str();
   command->add_flag("--regret", options->regret, "measure what the choice loses, on other problems; nothing is kept");
-  command->add_option("--softcap", options->softcap,
-                      "of a GPU, with --regret: other problems, with scores that are capped at X");
+  add_number(command, "--softcap", options->softcap,
+             "of a GPU, with --regret: other problems, with scores that are capped at X");
   command->add_flag("--grouped", options->grouped,
                     "of a GPU, with --regret: other problems, of few queries whose heads share keys");
   command->add_flag("--quick", options->quick, "a few small problems only, to see that it works; kept with --out only");

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/mask_array.h"
 #include "cli/mask_report.h"
+#include "cli/number_option.h"
 #include "cli/outputs.h"
 #include "src/base/error.h"
 #include "src/mask/draw.h"
@@ -100,8 +101,8 @@ void add_mask(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("mask", "Show what a mask allows, what it costs in blocks, and how it looks");
   sub->add_option("mask", command->mask, "the mask, as in 'causal & window(256)'")->required();
   sub->add_option("--seq", command->seq, "N, or NxM: N queries, M keys (default N)")->required();
-  sub->add_option("--heads", command->heads, "query heads")->capture_default_str();
-  sub->add_option("--batch", command->batch, "items")->capture_default_str();
+  add_number(sub, "--heads", command->heads, "query heads")->capture_default_str();
+  add_number(sub, "--batch", command->batch, "items")->capture_default_str();
   sub->add_flag("--draw", command->draw, "draw it as text");
   sub->add_option("--png", command->png, "draw it into this file");
   sub->add_option("--out", command->out, "write it as bool [N,M], or [B,H,N,M] for more than one head or item");

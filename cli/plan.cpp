@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/float_dtype.h"
 #include "cli/json_output.h"
+#include "cli/number_option.h"
 #include "cli/outputs.h"
 #include "cli/problem_shape.h"
 #include "src/attention/call.h"
@@ -137,9 +138,9 @@ void add_plan(CLI::App& app) {
   CLI::App* command = app.add_subcommand("plan", "Show which kernel, layout and tiles a mask and a shape get, and why");
   command->add_option("mask", options->mask, "the mask, as in 'causal & window(256)'")->required();
   command->add_option("--shape", options->shape, "B,H,S,D: items, query heads, length, head dimension")->required();
-  command->add_option("--kv-heads", options->kv_heads,
-                      "heads of keys and values, of which H is a multiple (default H)");
-  command->add_option("--seq-kv", options->seq_kv, "number of keys (default S)");
+  add_number(command, "--kv-heads", options->kv_heads,
+             "heads of keys and values, of which H is a multiple (default H)");
+  add_number(command, "--seq-kv", options->seq_kv, "number of keys (default S)");
   command->add_flag("--softcap", options->softcap, "for calls that cap their scores");
   command->add_option("--dtype", options->dtype, "f32, f16 or bf16")->capture_default_str();
   command

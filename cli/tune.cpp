@@ -15,6 +15,7 @@
 #include "cli/json_output.h"
 #include "cli/kernels_ahead.h"
 #include "cli/messages.h"
+#include "cli/number_option.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/random_model.h"
@@ -156,14 +157,14 @@ void add_tune(CLI::App& app) {
                         "a model with random weights in its place: bert-base, bert-large, gpt2, modernbert-base, "
                         "modernbert-large");
   model->excludes(random);
-  tuned->add_option("--batch", command->batch, "texts of a call")->capture_default_str();
-  tuned->add_option("--seq", command->seq, "tokens of each")->capture_default_str();
+  add_number(tuned, "--batch", command->batch, "texts of a call")->capture_default_str();
+  add_number(tuned, "--seq", command->seq, "tokens of each")->capture_default_str();
   tuned->add_option("--mask", command->mask, "restrict attention further, as in stof run");
   tuned->add_option("--dtype", command->dtype, "f32, bf16; on a GPU also f16")->capture_default_str();
   tuned->add_option("--device", command->device, "auto, cpu, cuda, cuda:N")->capture_default_str();
-  tuned->add_option("--threads", command->threads, "0: all")->capture_default_str();
+  add_number(tuned, "--threads", command->threads, "0: all")->capture_default_str();
   tuned->add_option("--scheme", command->scheme, "fuse by these bits (stof graph) and search their settings alone");
-  tuned->add_option("--seed", command->seed, "of what is drawn at random")->capture_default_str();
+  add_number(tuned, "--seed", command->seed, "of what is drawn at random")->capture_default_str();
   tuned->add_option("--budget", command->budget, "time after which the best so far is taken, as in 30s or 2m");
   tuned
       ->add_option("--ablation", command->ablation,
@@ -171,7 +172,7 @@ void add_tune(CLI::App& app) {
       ->capture_default_str();
   tuned->add_flag("--compile", command->compile,
                   "only compile the kernels that the search would begin with; needs no GPU with --device cuda:h200");
-  tuned->add_option("--compilers", command->compilers, "processes that compile; 0: all cores but one")
+  add_number(tuned, "--compilers", command->compilers, "processes that compile; 0: all cores but one")
       ->capture_default_str();
   tuned->add_flag("--explain", command->explain, "print every move");
   tuned->add_flag("--no-cache", command->forget, "neither read nor keep times and plans");

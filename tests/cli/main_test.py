@@ -104,6 +104,37 @@ class Main(unittest.TestCase):
                 done = stof(*arguments)
                 self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", f"stof: {message}\n"))
 
+    def test_numbers_are_decimal(self):
+        """Of every option that --help says to be a number, before anything else is asked for."""
+        found = set()
+        for command in COMMANDS:
+            of_command = stof(command, "--help").stdout
+            names = re.findall(r"^  (\w+) {2,}", of_command.partition("Subcommands:\n")[2], re.MULTILINE)
+            for words in [(command,), *((command, name) for name in names)]:
+                for option, kind in re.findall(r"^  (--[a-z-]+) (INT|FLOAT)", stof(*words, "--help").stdout, re.MULTILINE):
+                    found.add(option)
+                    for value, accepted in (("0x10", "a (whole )?number, as in .*"), ("x", "a (whole )?number, as in .*"),
+                                            ("1e999" if kind == "FLOAT" else "9" * 20, ".* in size")):  # fmt: skip
+                        with self.subTest(words=words, option=option, value=value):
+                            done = stof(*words, option, value)
+                            self.assertEqual(done.returncode, 2)
+                            self.assertRegex(done.stderr, f"^stof: {option} '?{value}'?; accepted: {accepted}\n$")
+        self.assertEqual(found, {"--batch", "--compilers", "--heads", "--kv-heads", "--scale", "--seconds", "--seed", "--seq-kv",
+                                 "--softcap", "--threads"})  # fmt: skip
+        for arguments, message in (
+            (("mask", "--heads", "12 "), "--heads '12 '; accepted: a whole number, as in 12"),
+            (("run", "--batch", "9" * 20), f"--batch {'9' * 20}; accepted: a whole number of at most 9223372036854775807 in size"),
+            (("run", "--threads", "-2147483649"), "--threads -2147483649; accepted: a whole number of at most 2147483647 in size"),
+            (("tune", "--seq", "0x8"), "--seq '0x8'; accepted: a whole number, as in 12"),
+            (("bench", "model", "--batch", "1", "0x8"), "--batch '0x8'; accepted: a whole number, as in 12"),
+            (("attention", "--scale", "1e-400"), "--scale 1e-400; accepted: 0, or a number of 1.2e-38 to 3.4e+38 in size"),
+            (("attention", "--scale", "1,5"), "--scale '1,5'; accepted: a number, as in 12 or 0.5"),
+        ):
+            with self.subTest(arguments):
+                done = stof(*arguments)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", f"stof: {message}\n"))
+        self.assertIn(", 10 heads;", stof("mask", "causal", "--seq", "8", "--heads", "010").stdout)
+
     def test_closed_streams(self):
         mask = f"'{STOF}' mask causal --seq 4"
         with tempfile.TemporaryDirectory() as folder:
