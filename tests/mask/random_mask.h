@@ -60,7 +60,8 @@ class RandomMask {
   static constexpr const char* kExpressions[] = {
       "(q - k) % 4 == 0 & q >= k", "q / 16 == k / 16", "abs(q - k) <= 5 | k < 3", "(q + k) % 3",
       "h % 2 == 0 & k <= q",       "b == h | q == k",  "max(q, k) < 20",          "min(q - 3, k) * 2 > k + h",
-      "!(q & 3) | (k | 1) == q",   "-q / 5 <= -k / 7", "q * k % 11 < 4",          "k / max(q, 1) == 0"};
+      "!(q & 3) | (k | 1) == q",   "-q / 5 <= -k / 7", "q * k % 11 < 4",          "k / max(q, 1) == 0",
+      "(q < k) == (h < 2)"};
 
   std::uint64_t seed() { return static_cast<std::uint64_t>(below(1000)); }
 

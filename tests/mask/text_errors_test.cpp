@@ -68,12 +68,17 @@ TEST(TextErrors, Grammar) {
 
 TEST(TextErrors, Where) {
   const std::string operand = "expected a number, b, h, q, k, abs, min, max, -, ! or '(' in where(EXPR); got ";
+  const std::string chained = "'a < b < c' is written 'a < b & b < c' in where(EXPR), or with parentheses";
   const Refused cases[] = {
       {"where()", ")", operand + "')'"},
       {"where(q +)", ")", operand + "')'"},
       {"where(x > 1)", "x", "unknown name 'x' in where(EXPR); accepted: b, h, q, k, abs, min, max"},
       {"where(q && k)", "&&", "'&&' is written '&' in where(EXPR)"},
       {"where(q || k)", "||", "'||' is written '|' in where(EXPR)"},
+      {"where(q < k < 3)", "< 3", chained},
+      {"where(q == k != 3 | k)", "!= 3 | k", chained},
+      {"where(q < k == (k < 3))", "== (k < 3)", chained},
+      {"where(max(q < k <= 3, 1))", "<= 3, 1", chained},
       {"where(q = k)", "=", "expected an operator or ')' in where(EXPR); got '='"},
       {"where((q > k)", "", "expected an operator or ')' in where(EXPR); got the end"},
       {"where(abs(q, k))", ", k", "expected an operator or ')' in where(EXPR); got ','"},

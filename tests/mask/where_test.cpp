@@ -44,7 +44,8 @@ TEST(Where, Arithmetic) {
 TEST(Where, PrecedenceIsThatOfCpp) {
   expect_where("q - k - 3 == 0", [](Index, Index, Index q, Index k) { return q - k - 3 == 0; });
   expect_where("1 | q == k & 0", [](auto...) { return true; });
-  expect_where("q + k * 2 < 50 == k > 10", [](Index, Index, Index q, Index k) { return (q + k * 2 < 50) == (k > 10); });
+  expect_where("(q + k * 2 < 50) == (k > 10)",
+               [](Index, Index, Index q, Index k) { return (q + k * 2 < 50) == (k > 10); });
   expect_where("!q == k", [](Index, Index, Index q, Index k) { return (q == 0 ? 1 : 0) == k; });
   expect_where("-q + k <= 2", [](Index, Index, Index q, Index k) { return -q + k <= 2; });
   expect_where("q - (k - 3) * (2 - h) > 0", [](Index, Index h, Index q, Index k) { return q - (k - 3) * (2 - h) > 0; });
@@ -100,6 +101,8 @@ TEST(Where, PrintsWithTheParenthesesItNeeds) {
   EXPECT_EQ(parse("where(q-(k-(1)))").text(), "where(q - (k - 1))");
   EXPECT_EQ(parse("where(-(-5) + -(-q))").text(), "where(5 + --q)");
   EXPECT_EQ(parse("where((q & 1) == 0 | !(k | h))").text(), "where((q & 1) == 0 | !(k | h))");
+  EXPECT_EQ(where([](auto, auto, auto q, auto k) { return (q < k) == (k < 3) && ((q == k) < 3) > 4; }).text(),
+            "where((q < k) == (k < 3) & ((q == k) < 3) > 4)");
 }
 
 TEST(Where, FailsWhenEvaluatedNotBefore) {

@@ -15,26 +15,26 @@ namespace {
 
 struct OpText {
   std::string_view text;
-  int strength;  // C++ precedence, larger binds tighter
+  int strength;  // larger binds tighter: C++ precedence, but for comparisons, which are alike
 };
 
-constexpr int kUnary = 7, kPrimary = 8;
+constexpr int kComparison = 3, kUnary = 6, kPrimary = 7;
 
 OpText text_of(WhereOp op) {
   switch (op) {
     case WhereOp::bit_or: return {"|", 1};
     case WhereOp::bit_and: return {"&", 2};
-    case WhereOp::equal: return {"==", 3};
-    case WhereOp::not_equal: return {"!=", 3};
-    case WhereOp::less: return {"<", 4};
-    case WhereOp::less_equal: return {"<=", 4};
-    case WhereOp::greater: return {">", 4};
-    case WhereOp::greater_equal: return {">=", 4};
-    case WhereOp::add: return {"+", 5};
-    case WhereOp::subtract: return {"-", 5};
-    case WhereOp::multiply: return {"*", 6};
-    case WhereOp::divide: return {"/", 6};
-    case WhereOp::remainder: return {"%", 6};
+    case WhereOp::equal: return {"==", kComparison};
+    case WhereOp::not_equal: return {"!=", kComparison};
+    case WhereOp::less: return {"<", kComparison};
+    case WhereOp::less_equal: return {"<=", kComparison};
+    case WhereOp::greater: return {">", kComparison};
+    case WhereOp::greater_equal: return {">=", kComparison};
+    case WhereOp::add: return {"+", 4};
+    case WhereOp::subtract: return {"-", 4};
+    case WhereOp::multiply: return {"*", 5};
+    case WhereOp::divide: return {"/", 5};
+    case WhereOp::remainder: return {"%", 5};
     case WhereOp::negate: return {"-", kUnary};
     case WhereOp::logical_not: return {"!", kUnary};
     case WhereOp::absolute: return {"abs", kPrimary};
@@ -75,7 +75,7 @@ Printed print_step(const WhereStep& step, std::vector<Printed>& stack) {
   stack.pop_back();
   if (strength == kPrimary)
     return {fmt::format("{}({}, {})", text, first.text, last.text), strength, std::max(first.levels, last.levels) + 1};
-  first = first.at_least(strength), last = last.at_least(strength + 1);
+  first = first.at_least(strength == kComparison ? strength + 1 : strength), last = last.at_least(strength + 1);
   return {fmt::format("{} {} {}", first.text, text, last.text), strength, std::max(first.levels, last.levels)};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to the steps of where(): C++ precedence, one function per level.
+// Text to the steps of where(): C++ precedence, one function per level, but for comparisons, which are one.
 #include <array>
 #include <charconv>
 #include <optional>
@@ -21,12 +21,12 @@ struct Operator {
 // Longer spellings first where one begins with the other.
 constexpr Operator kOr[] = {{"|", WhereOp::bit_or}};
 constexpr Operator kAnd[] = {{"&", WhereOp::bit_and}};
-constexpr Operator kEqual[] = {{"==", WhereOp::equal}, {"!=", WhereOp::not_equal}};
-constexpr Operator kOrder[] = {
-    {"<=", WhereOp::less_equal}, {">=", WhereOp::greater_equal}, {"<", WhereOp::less}, {">", WhereOp::greater}};
+constexpr Operator kCompare[] = {{"==", WhereOp::equal},      {"!=", WhereOp::not_equal},
+                                 {"<=", WhereOp::less_equal}, {">=", WhereOp::greater_equal},
+                                 {"<", WhereOp::less},        {">", WhereOp::greater}};
 constexpr Operator kSum[] = {{"+", WhereOp::add}, {"-", WhereOp::subtract}};
 constexpr Operator kProduct[] = {{"*", WhereOp::multiply}, {"/", WhereOp::divide}, {"%", WhereOp::remainder}};
-constexpr std::array<std::span<const Operator>, 6> kLevels = {kOr, kAnd, kEqual, kOrder, kSum, kProduct};
+constexpr std::array<std::span<const Operator>, 5> kLevels = {kOr, kAnd, kCompare, kSum, kProduct};
 
 class WhereReader {
  public:
@@ -38,9 +38,18 @@ class WhereReader {
   Symbol level(std::size_t index) {
     if (index == kLevels.size()) return unary();
     Symbol value = level(index + 1);
-    while (const std::optional<WhereOp> op = eat_operator(kLevels[index]))
+    while (const std::optional<WhereOp> op = eat_operator(kLevels[index])) {
       value = apply(*op, std::move(value), level(index + 1));
+      if (kLevels[index].data() == kCompare) refuse_comparison();
+    }
     return value;
+  }
+
+  // a < b < c would compare the truth of a < b, 0 or 1, with c.
+  void refuse_comparison() {
+    for (const Operator& next : kCompare)
+      if (Cursor ahead = cursor_; ahead.eat(next.text))
+        cursor_.fail_here("'a < b < c' is written 'a < b & b < c' in where(EXPR), or with parentheses");
   }
 
   std::optional<WhereOp> eat_operator(std::span<const Operator> operators) {
