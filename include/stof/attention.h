@@ -114,7 +114,8 @@ class Attention {
   Attention& operator=(Attention&&) noexcept;
 
   const AttentionPlan& plan() const;  // what was chosen and why, as `stof plan` prints it
-  // Made so far: one, and more only when a mask that depends on length meets new lengths.
+  // Made so far: one, and more when items have fewer keys beside their queries than planned, or when a mask that
+  // depends on length meets new lengths.
   std::int64_t plans_made() const;
   // Makes the plan of its own that an item of these lengths needs, if it needs one. With device_lengths, items that
   // have fewer keys more than queries than the longest one are right after prepare(longest queries, 1). Plans that were
@@ -128,7 +129,7 @@ class Attention {
   // to order.
   void update(const TableContents& contents) const;
   // Any number of items when the mask does not depend on the batch index, with 2^24 heads together at most; lengths up
-  // to the planned ones. Thread-safe. New lengths cost no planning unless the mask depends on them.
+  // to the planned ones. Thread-safe. New lengths cost no planning but where plans_made() says so.
   void run(const AttentionArguments& arguments) const;
 
  private:

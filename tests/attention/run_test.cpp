@@ -87,6 +87,23 @@ TEST(Run, MoreQueriesThanKeys) {
   const Attention attention(window(30), problem.what().shape, open_device("cpu"));
   attention.run(problem.arguments());
   EXPECT_EQ(difference_from_definition(problem, window(30)), "");
+  EXPECT_EQ(attention.plans_made(), 2);  // one more for items with fewer keys beside their queries
+}
+
+// A run that may plan makes the same plans whatever was prepared, and so the same bits.
+TEST(Run, WhatIsPreparedForEveryPositionServesWhereNothingMayBePlanned) {
+  const AttentionShape shape{.queries = 64, .keys = 100, .head_dim = 8};
+  const Problem problem({.shape = shape, .q_lengths = {10}, .kv_lengths = {20}}, 5);
+  for (const bool may_plan : {false, true}) {
+    const Attention attention(causal(), shape, open_device("cpu"));
+    attention.prepare(64, 1);
+    EXPECT_EQ(attention.plans_made(), 2);
+    AttentionArguments arguments = problem.arguments();
+    arguments.may_plan = may_plan;
+    attention.run(arguments);
+    EXPECT_EQ(difference_from_definition(problem, causal()), "");
+    EXPECT_EQ(attention.plans_made(), may_plan ? 3 : 2);
+  }
 }
 
 // A mask of 6 x 6 tokens has one plan per length that it fits, made when it is first seen.
