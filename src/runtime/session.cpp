@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <numeric>
 
 #include "src/backend/contract.h"
@@ -138,6 +139,9 @@ bool Session::normalizes() const { return state_->pooling.normalize; }
 const Device& Session::device() const { return state_->device; }
 
 MemoryPlan Session::memory_for(std::int64_t tokens) const {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // of rows that a call can have
+  if (tokens < 0 || tokens > kMost)
+    fail(ErrorKind::invalid_argument, "memory for {} tokens; accepted: 0..{}", tokens, kMost);
   return {.tokens = tokens, .bytes = state_->activation_bytes(tokens)};
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What new lengths cost a session: no planning, and exactly the memory that the plan says. What they leave alone: the
 // bits of a text, which are the same in a ragged batch and alone.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "src/fusion/fuse.h"
 #include "src/graph/build.h"
@@ -44,6 +46,15 @@ TEST(NewLengths, ArePlannedOnceWhereTheMaskDependsOnThem) {
   EXPECT_EQ(session.statistics().plans, at_load + 2);
   session.run(texts_of({41, 40}));
   EXPECT_EQ(session.statistics().plans, at_load + 2);
+}
+
+TEST(NewLengths, MemoryIsToldForWhatACallCanHave) {
+  const Session session = session_of("all");
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  EXPECT_GT(session.memory_for(kMost).bytes, session.memory_for(kMost / 2).bytes);
+  for (const std::int64_t tokens : {std::int64_t{-1}, kMost + 1, std::numeric_limits<std::int64_t>::max()})
+    EXPECT_ERROR(session.memory_for(tokens), ErrorKind::invalid_argument,
+                 fmt::format("memory for {} tokens; accepted: 0..2147483647", tokens));
 }
 
 TEST(NewLengths, HoldTheMemoryThatThePlanSays) {
