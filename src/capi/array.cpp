@@ -48,8 +48,6 @@ TensorView view_of(const stof_array* array, std::string_view name) {
   else view.strides = contiguous_strides(view.shape);
   if (!empty) check_strides(view, name);
   view.data = const_cast<void*>(given_array.data);  // masks copy from it
-  if (view.data == nullptr && !empty)
-    fail(ErrorKind::invalid_argument, "{}.data is NULL; its shape is {}", name, to_string(view.shape));
   if (reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) != 0)
     fail(ErrorKind::invalid_argument, "{}.data is at {}; accepted for {}: a multiple of {}", name, view.data,
          name_of(view.dtype), size_of(view.dtype));

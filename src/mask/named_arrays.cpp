@@ -43,6 +43,9 @@ void check_array(const TensorView& array, const Accepted& accepted) {
     fail_argument(accepted.place, "{}: the array is {}; accepted: {}", accepted.term, to_string(array.shape),
                   accepted.shapes);
   check_sizes(array, accepted);
+  if (array.data == nullptr && element_count(array.shape) > 0)
+    fail_argument(accepted.place, "{}: the array has no memory, its data is null; its shape is {}", accepted.term,
+                  to_string(array.shape));
 }
 
 constexpr Accepted kBits{{0}, "bits", DType::boolean, 2, 4, "[N, M], [H, N, M] or [B, H, N, M]", 2};

@@ -146,8 +146,42 @@ TEST(RunMessages, NameTheTensor) {
                  a.lse = view_of(nullptr, DType::f32, {2, 4, 7});
                }),
                kInvalid, "attention: lse is f32 [2, 4, 7]; this call takes f32 [2, 4, 8]");
-  EXPECT_ERROR(run_with([](auto& a) { a.q.shape[2] = a.out.shape[2] = 9; }), kInvalid,
-               "attention: the number of query rows of item 0 is 9; accepted: 0..8");
+  EXPECT_ERROR(run_with([](auto& a) {
+                 a.q = a.out = view_of(a.out.data, DType::f32, {2, 4, 9, 16});
+               }),
+               kInvalid, "attention: the number of query rows of item 0 is 9; accepted: 0..8");
+}
+
+TEST(RunMessages, NameWhatHasNoMemory) {
+  EXPECT_ERROR(run_with([](auto& a) { a.q.data = nullptr; }), kInvalid,
+               "attention: q has no memory, its data is null; its shape is [2, 4, 8, 16]");
+  EXPECT_ERROR(run_with([](auto& a) { a.v.data = nullptr; }), kInvalid,
+               "attention: v has no memory, its data is null; its shape is [2, 2, 10, 16]");
+  EXPECT_ERROR(run_with([](auto& a) { a.out.data = nullptr; }), kInvalid,
+               "attention: out has no memory, its data is null; its shape is [2, 4, 8, 16]");
+  EXPECT_ERROR(run_with([](auto& a) {
+                 a.lse = view_of(nullptr, DType::f32, {2, 4, 8});
+               }),
+               kInvalid, "attention: lse has no memory, its data is null; its shape is [2, 4, 8]");
+}
+
+TEST(RunMessages, NameWhatSharesMemory) {
+  const auto out_with = [](const Shape& strides) { run_with([&](auto& a) { a.out.strides = strides; }); };
+  const std::string rest = " elements apart, so that rows share memory; accepted here: ";
+  EXPECT_ERROR(out_with({512, 128, 0, 1}), kInvalid, "attention: rows of out are 0" + rest + "16 or more");
+  EXPECT_ERROR(out_with({512, 128, 15, 1}), kInvalid, "attention: rows of out are 15" + rest + "16 or more");
+  EXPECT_ERROR(out_with({512, 127, 16, 1}), kInvalid, "attention: heads of out are 127" + rest + "128 or more");
+  EXPECT_ERROR(out_with({0, 128, 16, 1}), kInvalid, "attention: items of out are 0" + rest + "16 or more");
+  EXPECT_ERROR(out_with({512, 128, -16, 1}), kInvalid, "attention: rows of out are -16" + rest + "16 or more");
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_ERROR(out_with({kMost / 2 + 1, kMost / 2, 16, 1}), kInvalid,
+               fmt::format("attention: items of out are {}{}{} or more", kMost / 2 + 1, rest, kMost));
+  EXPECT_ERROR(run_with([](auto& a) {
+                 static float sums[64];
+                 a.lse = view_of(sums, DType::f32, {2, 4, 8});
+                 a.lse->strides = {32, 7, 1};
+               }),
+               kInvalid, "attention: heads of lse are 7" + rest + "8 or more");
 }
 
 TEST(RunMessages, NameTheLength) {

@@ -69,7 +69,7 @@ class Errors(unittest.TestCase):
         self.refused(f"stof_mask_bits: allowed.strides[0] is {1 << 62}; accepted: -{most} to {most} elements", lambda: bits(far))
         empty = cells((6, 6))
         empty.data = None
-        self.refused("stof_mask_bits: allowed.data is NULL; its shape is [6, 6]", lambda: bits(empty))
+        self.refused("bits: the array has no memory, its data is null; its shape is [6, 6]", lambda: bits(empty))
         self.refused("bits: the array is [36]; accepted: [N, M], [H, N, M] or [B, H, N, M]", lambda: bits(cells((36,))))
         self.refused("bits: the array is i32; accepted: bool", lambda: bits(cells((6, 6), I32)))
         self.refused("shape [6, -6] has a negative dimension", lambda: bits(cells((6, -6))))
@@ -269,17 +269,17 @@ class Errors(unittest.TestCase):
         run_with = self.calls(problem, self.plan(problem))
         most = (1 << 47) // 4
         for name in ("q", "k", "v", "out", "lse"):
-            rows = 28 if name in "kv" else 24
+            rows, heads = (28, 2) if name in "kv" else (24, 4)
             at = problem.on(Host()).kept[name].address
             for field, value, message in (
                 ("row_stride", -16, f".row_stride is -16; accepted: 0..{most // rows} elements"),
-                ("head_stride", -1, f".head_stride is -1; accepted: 0..{most // (2 if name in 'kv' else 4)} elements"),
+                ("head_stride", -1, f".head_stride is -1; accepted: 0..{most // heads} elements"),
                 ("batch_stride", 1 << 62, f".batch_stride is {1 << 62}; accepted: 0..{most // 2} elements"),
             ):
                 self.refused(f"stof_plan_run: call.{name}{message}",
                              lambda: run_with(lambda call: setattr(getattr(call, name), field, value)))  # fmt: skip
             if name != "lse":  # where NULL says that there is none
-                self.refused(f"stof_plan_run: call.{name}.data is NULL; it has {rows} rows",
+                self.refused(f"attention: {name} has no memory, its data is null; its shape is [2, {heads}, {rows}, 16]",
                              lambda: run_with(lambda call: setattr(getattr(call, name), "data", None)))  # fmt: skip
             self.refused(f"stof_plan_run: call.{name}.data is at 0x7; accepted for f32: a multiple of 4",
                          lambda: run_with(lambda call: setattr(getattr(call, name), "data", 7)))  # fmt: skip
@@ -290,7 +290,9 @@ class Errors(unittest.TestCase):
         for name, field, value, least in (("out", "row_stride", 15, 16), ("out", "head_stride", 383, 384),
                                           ("out", "batch_stride", 0, 16), ("lse", "row_stride", 0, 1),
                                           ("lse", "batch_stride", 95, 96)):  # fmt: skip
-            self.refused(f"stof_plan_run: call.{name}.{field} is {value}, so that rows share memory; accepted here: {least} or more",
+            what = {"row_stride": "rows", "head_stride": "heads", "batch_stride": "items"}[field]
+            self.refused(f"attention: {what} of {name} are {value} elements apart, so that rows share memory; accepted here: "
+                         f"{least} or more",
                          lambda: run_with(lambda call: setattr(getattr(call, name), field, value)))  # fmt: skip
 
     def test_lengths(self):

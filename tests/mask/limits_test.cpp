@@ -136,6 +136,10 @@ TEST(MaskLimits, ArraysOfAnyShape) {
                "blocks: the array is [1000000000, 0, 0]; accepted: at most 16777216 tables of at most 1073741824 a "
                "side");
   EXPECT_NO_THROW(bits(of(DType::boolean, {kBillion, 0})));
+  EXPECT_ERROR(bits(of(DType::boolean, {4, 4})), ErrorKind::invalid_argument,
+               "bits: the array has no memory, its data is null; its shape is [4, 4]");
+  EXPECT_ERROR(document_ids(of(DType::i32, {4})), ErrorKind::invalid_argument,
+               "document_ids: the array has no memory, its data is null; its shape is [4]");
 }
 
 TEST(MaskLimits, ExtentsBeyondPlanning) {
