@@ -69,7 +69,7 @@ CpuFacts probe_cpu() {
 }
 
 CacheFacts probe_cache() {
-  CacheFacts facts{.folder = cache_folder()};
+  CacheFacts facts{.folder = cache_folder_as_it_is()};
   std::filesystem::path nearest = facts.folder;
   std::error_code ignored;
   while (nearest.has_relative_path() && !std::filesystem::exists(nearest, ignored)) nearest = nearest.parent_path();

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 
 namespace stof {
@@ -35,6 +36,11 @@ bool is_ours_alone(const std::filesystem::path& folder) {
          (found.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
+bool is_missing(const std::filesystem::path& folder) {
+  struct stat found {};
+  return lstat(folder.c_str(), &found) != 0 && errno == ENOENT;
+}
+
 }  // namespace
 
 std::filesystem::path cache_folder() {
@@ -44,9 +50,14 @@ std::filesystem::path cache_folder() {
   return is_ours_alone(folder) ? folder : "/dev/null" / folder.filename();
 }
 
+std::filesystem::path cache_folder_as_it_is() {
+  const std::filesystem::path folder = temporary_cache_folder();
+  return named_cache_folder().empty() && is_missing(folder) ? folder : cache_folder();
+}
+
 std::string why_no_cache() {
   const std::filesystem::path folder = temporary_cache_folder();
-  if (!named_cache_folder().empty() || is_ours_alone(folder)) return "";
+  if (!named_cache_folder().empty() || is_missing(folder) || is_ours_alone(folder)) return "";
   return fmt::format("'{}' is no folder that this user alone can write", folder.string());
 }
 

@@ -86,7 +86,10 @@ class Doctor(unittest.TestCase):
             nowhere = {"XDG_CACHE_HOME": None, "HOME": None, "TMPDIR": folder}
             cache = Path(folder, f"stof-{os.geteuid()}")
             self.assertEqual(report(**nowhere)["cache"], {"folder": str(cache), "writable": True})
-            self.assertEqual(cache.stat().st_mode & 0o777, 0o700)
+            self.assertEqual(list(Path(folder).iterdir()), [], "the doctor changes nothing")
+            self.assertEqual(stof("plans", "list", **nowhere).returncode, 0)
+            self.assertEqual(cache.stat().st_mode & 0o777, 0o700, "made for what is to be kept")
+            self.assertEqual(report(**nowhere)["cache"], {"folder": str(cache), "writable": True})
             (cache / "cpu-attention.json").write_text("{}")
             self.assertTrue(report(**nowhere)["calibration"]["ignored"], "it is looked at")
 

@@ -18,6 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;  // of the file: changes with the terms
+constexpr const char* kFile = "cpu-attention.json";
 
 // `stof calibrate` on an AVX-512 processor at 3.7 GHz (bench/results/cpu-attention-cost.json). Ratios travel to other
 // machines, which is all that a choice needs.
@@ -77,7 +78,7 @@ const CostTable& built_in_costs() {
   return table;
 }
 
-std::filesystem::path calibration_file() { return cache_folder() / "cpu-attention.json"; }
+std::filesystem::path calibration_file() { return cache_folder() / kFile; }
 
 void write_calibration(const CostTable& table, const std::filesystem::path& file) {
   const Json json{{"format", kFormat},
@@ -117,7 +118,7 @@ CostsInUse read_costs(const std::filesystem::path& file) {
 }
 
 const CostsInUse& costs_in_use() {
-  static const CostsInUse costs = read_costs(calibration_file());
+  static const CostsInUse costs = read_costs(cache_folder_as_it_is() / kFile);
   return costs;
 }
 
