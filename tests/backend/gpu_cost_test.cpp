@@ -258,6 +258,7 @@ TEST(GpuCosts, AFileThatCannotBeReadIsSaidAndNotUsed) {
        {"", "[]", R"({"format": 4})", R"({"format": 3, "device": "x", "microseconds": {"decode": [1, 2, 3]}})",
         R"({"format": 4, "device": "x", "microseconds": {"decode": [1, 2]}})",
         R"({"format": 4, "device": "x", "microseconds": {"decode": [1, 2, -3]}})",
+        R"({"format": 4, "device": "x", "microseconds": {"decode": [1, 2, 1e308]}})",
         R"({"format": 4, "device": "x", "microseconds": {"decode": [1, 2, "3"]}})"}) {
     std::ofstream(file) << text;
     const CostsInUse found = read_costs(file, "x");

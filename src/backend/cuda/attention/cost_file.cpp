@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The file of a calibration.
-#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -15,7 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 4;  // of the file: changes with the terms and with what they are of
+constexpr int kFormat = 4;         // of the file: changes with the terms and with what they are of
+constexpr double kMostCost = 1e6;  // a second, for what takes microseconds
 
 std::size_t terms_of(const std::string& key) {
   if (key.starts_with("band_")) return BandTerm::count;
@@ -30,7 +30,7 @@ bool read(const Json& json, NamedCosts& costs) {
     std::vector<double>& to = costs[key];
     to.clear();
     for (const Json& value : values) {
-      if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0) return false;
+      if (!value.is_number() || !(value.get<double>() >= 0 && value.get<double>() <= kMostCost)) return false;
       to.push_back(value.get<double>());
     }
   }
