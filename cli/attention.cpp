@@ -96,12 +96,12 @@ void attention(const AttentionCommand& command) {
                  v = read_input(command.v, layout);
   check_inputs(q, k, v);
   const InputLengths lengths = command.lengths.empty() ? InputLengths{} : read_lengths(command.lengths, q, k);
-  if (!command.allow_nan) {
-    refuse_nan(q, lengths.q, layout);
-    refuse_nan(k, lengths.kv, layout);
-    refuse_nan(v, lengths.kv, layout);
-  }
   const DType dtype = command.dtype.empty() ? q.tensor.dtype() : parse_float_dtype(command.dtype);
+  if (!command.allow_nan)
+    for (const auto& [input, its_lengths] : {std::pair{&q, &lengths.q}, {&k, &lengths.kv}, {&v, &lengths.kv}}) {
+      refuse_nan(*input, *its_lengths, layout);
+      refuse_overflow(*input, *its_lengths, layout, dtype);
+    }
   const DType written = dtype == DType::bf16 ? DType::f32 : q.tensor.dtype();
   if (!command.force) check_size(command.out, q.tensor.shape(), written);
   for (AttentionInput* input : {&q, &k, &v}) convert_to(dtype, *input, layout);
@@ -145,7 +145,8 @@ void add_attention(CLI::App& app) {
   sub->add_option("--device", command->device, "auto, cpu, cuda or cuda:N")->capture_default_str();
   sub->add_option("--out", command->out, "result, of the shape and dtype of the queries (bf16: f4)")->required();
   sub->add_option("--lse", command->lse, "f4 [B,H,N]: natural logarithm of the sum of exponentials of the scores");
-  sub->add_flag("--allow-nan", command->allow_nan, "compute with NaN in the inputs instead of refusing it");
+  sub->add_flag("--allow-nan", command->allow_nan,
+                "compute with NaN in the inputs, or what --dtype has no room for, instead of refusing it");
   sub->add_flag("--force", command->force, "write a result above 4 GiB");
   sub->callback([command] { attention(*command); });
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "src/base/error.h"
@@ -17,9 +18,37 @@ std::int64_t integer(const Tensor& tensor, std::int64_t i) {
   return tensor.dtype() == DType::i64 ? tensor.as<std::int64_t>()[i] : tensor.as<std::int32_t>()[i];
 }
 
-bool is_nan(const AttentionInput& input, std::int64_t i) {
-  return input.tensor.dtype() == DType::f16 ? std::isnan(float_of_f16(input.tensor.as<std::uint16_t>()[i]))
-                                            : std::isnan(input.tensor.as<float>()[i]);
+float number(const Tensor& tensor, std::int64_t i) {
+  return tensor.dtype() == DType::f16 ? float_of_f16(tensor.as<std::uint16_t>()[i]) : tensor.as<float>()[i];
+}
+
+bool overflows(float x, DType dtype) {
+  const float rounded = dtype == DType::f16 ? float_of_f16(f16_of_float(x)) : float_of_bf16(bf16_of_float(x));
+  return std::isfinite(x) && !std::isfinite(rounded);
+}
+
+struct Found {
+  float number;
+  std::string place;  // in the file
+};
+
+// The first number inside the lengths of which `is` says so.
+template <class Is>
+std::optional<Found> find_number(const AttentionInput& input, const std::vector<std::int32_t>& lengths,
+                                 TensorLayout layout, const Is& is) {
+  const TensorView& view = input.view;
+  for (std::int64_t b = 0; b < view.dim(0); ++b) {
+    const std::int64_t rows = lengths.empty() ? view.dim(2) : lengths[static_cast<std::size_t>(b)];
+    for (std::int64_t h = 0; h < view.dim(1); ++h)
+      for (std::int64_t row = 0; row < rows; ++row)
+        for (std::int64_t c = 0; c < view.dim(3); ++c) {
+          const float x = number(input.tensor, b * view.strides[0] + h * view.strides[1] + row * view.strides[2] + c);
+          if (!is(x)) continue;
+          const bool heads_first = layout == TensorLayout::bhsd;
+          return Found{x, fmt::format("[{}, {}, {}, {}]", b, heads_first ? h : row, heads_first ? row : h, c)};
+        }
+  }
+  return std::nullopt;
 }
 
 void check_length(const std::string& file, std::int64_t item, std::int64_t length, std::int64_t limit) {
@@ -77,18 +106,16 @@ InputLengths read_lengths(const std::string& file, const AttentionInput& q, cons
 }
 
 void refuse_nan(const AttentionInput& input, const std::vector<std::int32_t>& lengths, TensorLayout layout) {
-  const TensorView& view = input.view;
-  for (std::int64_t b = 0; b < view.dim(0); ++b) {
-    const std::int64_t rows = lengths.empty() ? view.dim(2) : lengths[static_cast<std::size_t>(b)];
-    for (std::int64_t h = 0; h < view.dim(1); ++h)
-      for (std::int64_t row = 0; row < rows; ++row)
-        for (std::int64_t c = 0; c < view.dim(3); ++c) {
-          if (!is_nan(input, b * view.strides[0] + h * view.strides[1] + row * view.strides[2] + c)) continue;
-          const bool heads_first = layout == TensorLayout::bhsd;
-          fail(ErrorKind::invalid_argument, "'{}' holds NaN at [{}, {}, {}, {}]; --allow-nan computes with it",
-               input.file, b, heads_first ? h : row, heads_first ? row : h, c);
-        }
-  }
+  if (const auto found = find_number(input, lengths, layout, [](float x) { return std::isnan(x); }))
+    fail(ErrorKind::invalid_argument, "'{}' holds NaN at {}; --allow-nan computes with it", input.file, found->place);
+}
+
+void refuse_overflow(const AttentionInput& input, const std::vector<std::int32_t>& lengths, TensorLayout layout,
+                     DType dtype) {
+  if (dtype == DType::f32 || input.tensor.dtype() != DType::f32) return;
+  if (const auto found = find_number(input, lengths, layout, [&](float x) { return overflows(x, dtype); }))
+    fail(ErrorKind::invalid_argument, "'{}' holds {} at {}, infinite in {}; --allow-nan computes with it", input.file,
+         found->number, found->place, name_of(dtype));
 }
 
 }  // namespace stof::cli

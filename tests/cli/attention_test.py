@@ -153,6 +153,21 @@ class Attention(unittest.TestCase):
         self.assertEqual(seen, {row for row in range(N) if abs(row + M - N - 2) <= 2})
         self.assertFalse(any(math.isnan(value) for value in values[: H * N * D]))
 
+    def test_numbers_that_the_dtype_has_no_room_for(self):
+        self.inputs[2][1, 0, 2][3] = -1e6
+        self.refused(2, "'v.npy' holds -1000000 at [1, 0, 2, 3], infinite in f16; --allow-nan computes with it", "--dtype", "f16")
+        self.refused(2, "'v.npy' holds -1000000 at [1, 2, 0, 3], infinite in f16; --allow-nan computes with it", "--dtype", "f16",
+                     layout="bshd")  # fmt: skip
+        for arguments in (("--dtype", "f16", "--allow-nan"), ("--dtype", "bf16"), ("--dtype", "f32"), ()):
+            self.assertEqual(self.run_stof(*arguments).returncode, 0, arguments)
+        Path(self.out).unlink()
+        for value, dtype in ((65520, "f16"), (3.4e38, "bf16")):
+            self.inputs[2][1, 0, 2][3] = value
+            self.assertIn(f"infinite in {dtype}; ", self.run_stof("--dtype", dtype).stderr)
+        for value, dtype in ((65519, "f16"), (3.39e38, "bf16")):
+            self.inputs[2][1, 0, 2][3] = value
+            self.assertEqual(self.run_stof("--dtype", dtype).returncode, 0)
+
     def test_bad_arguments(self):
         self.refused(2, "unknown layout 'sbhd'; accepted: bhsd, bshd", "--layout", "sbhd")
         self.refused(
