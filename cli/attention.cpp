@@ -15,6 +15,7 @@
 #include "cli/float_dtype.h"
 #include "cli/number_option.h"
 #include "cli/outputs.h"
+#include "cli/size_text.h"
 #include "src/attention/host_tensors.h"
 #include "src/base/error.h"
 #include "src/base/memory.h"
@@ -74,13 +75,10 @@ void check_memory(const AttentionCommand& command) {
   std::error_code unreadable;  // reading says more
   for (const std::string& file : {command.q, command.k, command.v, command.q})
     if (const auto size = std::filesystem::file_size(file, unreadable); !unreadable) bytes += static_cast<double>(size);
-  constexpr double kGiB = 1 << 30;
   const auto most = static_cast<double>(memory_limit());
   if (bytes > most)
-    fail(ErrorKind::device,
-         "the inputs and the result take {:.1f} GiB; accepted: at most {:.1f} GiB, the memory of this "
-         "machine",
-         bytes / kGiB, most / kGiB);
+    fail(ErrorKind::device, "the inputs and the result take {}; accepted: at most {}, the memory of this machine",
+         size_text(bytes), size_text(most));
 }
 
 void attention(const AttentionCommand& command) {

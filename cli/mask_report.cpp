@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "cli/size_text.h"
 #include "cli/table.h"
 #include "src/base/counted.h"
 
@@ -63,13 +64,6 @@ std::string with_commas(double value) {
     text += digits[i];
   }
   return text;
-}
-
-std::string size_text(double bytes) {
-  constexpr std::string_view kUnits[] = {"bytes", "KiB", "MiB", "GiB"};
-  std::size_t unit = 0;
-  for (; bytes >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
-  return unit == 0 ? fmt::format("{:.0f} bytes", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
 }
 
 // What rounds to nothing or to everything without being it says so.

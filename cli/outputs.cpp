@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 
+#include "cli/size_text.h"
 #include "src/base/atomic_file.h"
 #include "src/base/error.h"
 
@@ -119,16 +120,15 @@ void check_space(const std::string& file, const Shape& shape, DType dtype) {
   const auto free = static_cast<double>(fs::space(folder, unknown).available);
   const double bytes = bytes_of(shape, dtype);
   if (!unknown && bytes > free)
-    fail(ErrorKind::device, "'{}' would take {:.1f} GiB; {:.1f} GiB are free", file, bytes / (1 << 30),
-         free / (1 << 30));
+    fail(ErrorKind::device, "'{}' would take {}; {} are free", file, size_text(bytes), size_text(free));
 }
 
 bool is_large(const Shape& shape, DType dtype) { return bytes_of(shape, dtype) > kLargestBytes; }
 
 void check_size(const std::string& file, const Shape& shape, DType dtype) {
   if (is_large(shape, dtype))
-    fail(ErrorKind::invalid_argument, "'{}' would take {:.1f} GiB; above 4 GiB needs --force", file,
-         bytes_of(shape, dtype) / (1 << 30));
+    fail(ErrorKind::invalid_argument, "'{}' would take {}; above 4 GiB needs --force", file,
+         size_text(bytes_of(shape, dtype)));
 }
 
 }  // namespace stof::cli
