@@ -31,6 +31,7 @@ REGISTRY = re.compile(r"\b(?:deb\.debian|pypi|pythonhosted|archive\.ubuntu|huggi
 COMMENTED_CODE = re.compile(r"\s*// ?(?:[\w:<>&*]+ ){0,2}[\w:.>\-\[\]]+(?: [-+*|&]?= |\().*;\s*$")
 TALKS = re.compile(r"std::(?:cout|cerr|exit|abort)\b|(?<![\w:])(?:printf|puts|exit|abort)\(|fmt::print\(|fprintf\(")
 OPENS_TO_WRITE = re.compile(r"\bstd::w?(?:ofstream|fstream|filebuf)\b|\bfopen\(|\bO_(?:WRONLY|RDWR|CREAT)\b")
+NAMED_FILE = re.compile(r"(?<![\w/.-])(?:bench|cli|examples|include|kernels|src|tests|tools)/[a-z0-9_/.-]+\.(?:cuh?|cpp|[ch]|py|sh)\b")
 OPEN_FILES = {"src/base/atomic_file.cpp", "src/base/append_file.cpp"}
 STANDARD_HEADER = re.compile(r"[a-z0-9_]+|std(?:def|int)\.h")
 
@@ -216,6 +217,15 @@ def words(tree, source):
             yield number, f"'{match[1]}' says nothing about what the type is"
 
 
+def named_files(tree, source):
+    """Files of ours that comments and pages name, by their path from the root."""
+    page = source.path.suffix == ".md"
+    for number, line in enumerate(source.lines, 1) if page or source.is_cpp else ():
+        for name in NAMED_FILE.findall(line if page else line.partition("//")[2]):
+            if not tree.exists(name):
+                yield number, f"names {name}, which does not exist"
+
+
 def slug(heading):
     text = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
@@ -263,7 +273,7 @@ def twins(tree):
 
 
 FILE_RULES = [licence, pragma_once, file_length, function_length, template_parameters, resolved_includes, layers,
-              public_headers, header_namespaces, library_is_quiet, files_appear_whole, words, scripts, links]  # fmt: skip
+              public_headers, header_namespaces, library_is_quiet, files_appear_whole, words, named_files, scripts, links]  # fmt: skip
 TREE_RULES = [twins]
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our kernels promise identical bits for any number of threads: rows are computed whole, by one thread each. oneDNN,
 // which multiplies bf16 where there are matrix registers, promises nothing. Attention makes the same promise in
-// tests/attention/run_test.cpp, sessions in tests/runtime/session_bits_test.cpp.
+// tests/attention/run_test.cpp, sessions another one (docs/sessions.md).
 #include <gtest/gtest.h>
 
 #include <cmath>
