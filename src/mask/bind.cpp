@@ -168,6 +168,5 @@ void BoundMask::tile_bits(int group, Range rows, Range keys, std::span<std::uint
 
 bool depends_on_length(const Mask& mask) { return traits_of(mask).length; }
 bool depends_on_batch(const Mask& mask) { return traits_of(mask).batch; }
-bool depends_on_head(const Mask& mask) { return traits_of(mask).head; }
 
 }  // namespace stof

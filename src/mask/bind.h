@@ -64,6 +64,5 @@ class BoundMask {
 // positions [0, max_len).
 bool depends_on_length(const Mask& mask);  // bits, natten, and bigbird's and random_blocks' draws
 bool depends_on_batch(const Mask& mask);
-bool depends_on_head(const Mask& mask);
 
 }  // namespace stof

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "src/mask/traits.h"
 #include "stof/where.h"
 #include "tests/expect_error.h"
 #include "tests/mask/naive.h"
@@ -121,13 +122,13 @@ TEST(Traits, SayWhatPlanningMayShare) {
   for (const Mask& mask : {dense, natten(2, 2, 1, 1), parse("causal & bigbird(4,3,2,1,1)")})
     EXPECT_TRUE(depends_on_length(mask)) << mask.text();
   EXPECT_TRUE(depends_on_batch(dense));
-  EXPECT_FALSE(depends_on_head(dense));
-  EXPECT_TRUE(depends_on_head(table));
+  EXPECT_FALSE(traits_of(dense).head);
+  EXPECT_TRUE(traits_of(table).head);
   EXPECT_FALSE(depends_on_batch(table));
   EXPECT_TRUE(depends_on_batch(parse("all & !where(b == 1)")));
-  EXPECT_TRUE(depends_on_head(parse("batch(0: all, *: heads(0: causal, *: all))")));
+  EXPECT_TRUE(traits_of(parse("batch(0: all, *: heads(0: causal, *: all))")).head);
   EXPECT_TRUE(depends_on_batch(parse("batch(0: all, *: causal)")));
-  EXPECT_FALSE(depends_on_head(parse("batch(0: all, *: causal)")));
+  EXPECT_FALSE(traits_of(parse("batch(0: all, *: causal)")).head);
   const MaskExtent extent{.queries = 3, .keys = 5, .batch = 1, .heads = 2};
   for (const char* text : {"all", "none", "causal & !window(3) | strided(4) & dilated(2,2)", "where(q - k > h)",
                            "heads(0: causal, *: window(2))"})

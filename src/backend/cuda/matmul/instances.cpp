@@ -70,27 +70,4 @@ std::string source_of(const GemmInstance& i) {
       i.dtype == DType::f16 ? "Half" : "Bfloat", shape, epilogue);
 }
 
-int threads_of(const GemmInstance& i) {
-  if (is_mma(i)) return 32 * i.setting.warpgroups;
-  return 128 * (i.setting.warpgroups * i.setting.teams + 1);
-}
-
-std::vector<GemmInstance> gemm_built_ahead() {
-  std::vector<GemmInstance> built;
-  for (const char* tile : {"wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x192 k64 s4 w2 t1 split1"}) {
-    const MatmulSetting setting = matmul_setting_of(tile);
-    built.push_back({.setting = setting, .residual = true, .moments = true});
-    built.push_back({.setting = setting, .activation = Activation::gelu, .bias = true, .x_norm = true, .gate = true});
-    for (const bool deferred : {false, true}) {
-      GemmInstance instance{.setting = setting, .bias = true, .x_norm = deferred};
-      built.push_back(instance);
-      instance.activation = Activation::gelu;
-      built.push_back(instance);
-      built.push_back(
-          {.setting = setting, .bias = true, .residual = true, .residual_norm = deferred, .moments = deferred});
-    }
-  }
-  return built;
-}
-
 }  // namespace stof::cuda

@@ -4,7 +4,6 @@
 #pragma once
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "src/backend/cuda/matmul/settings.h"
 
@@ -31,9 +30,5 @@ std::string name_of(const GemmInstance& instance);
 // Its line of instances.cmake.
 std::string line_of(const GemmInstance& instance);
 std::string source_of(const GemmInstance& instance);
-int threads_of(const GemmInstance& instance);
-
-// What instances.cmake has: the layers of an encoder, for few rows and for many.
-std::vector<GemmInstance> gemm_built_ahead();
 
 }  // namespace stof::cuda
