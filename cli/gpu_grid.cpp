@@ -37,7 +37,7 @@ GpuCase decoding(std::int64_t batch, std::int64_t queries, std::int64_t keys, st
 
 // Query heads that share keys: heads and heads of keys, queries and keys.
 GpuCase sharing(std::string mask, std::int64_t batch, std::array<std::int64_t, 2> heads,
-                std::array<std::int64_t, 2> lengths, std::int64_t d, DType dtype = DType::f16) {
+                std::array<std::int64_t, 2> lengths, std::int64_t d) {
   return {std::move(mask),
           {.batch = batch,
            .heads = heads[0],
@@ -45,7 +45,12 @@ GpuCase sharing(std::string mask, std::int64_t batch, std::array<std::int64_t, 2
            .queries = lengths[0],
            .keys = lengths[1],
            .head_dim = d,
-           .dtype = dtype}};
+           .dtype = DType::f16}};
+}
+
+GpuCase in_bf16(GpuCase one) {
+  one.shape.dtype = DType::bf16;
+  return one;
 }
 
 // Few queries on many keys, beside those of gpu_grouped_grid.
@@ -63,9 +68,9 @@ void few_queries(std::vector<GpuCase>& cases) {
   cases.push_back(sharing("causal", 1, {32, 8}, {64, 8192}, 96));
   cases.push_back(sharing("causal", 8, {32, 8}, {32, 2048}, 128));
   cases.push_back(sharing("causal", 8, {32, 4}, {17, 4096}, 64));
-  cases.push_back(sharing("causal", 1, {16, 2}, {200, 8192}, 128, DType::bf16));
+  cases.push_back(in_bf16(sharing("causal", 1, {16, 2}, {200, 8192}, 128)));
   cases.push_back(sharing("causal", 2, {8, 1}, {64, 16384}, 64));
-  cases.push_back(sharing("all", 1, {32, 8}, {64, 32768}, 64, DType::bf16));
+  cases.push_back(in_bf16(sharing("all", 1, {32, 8}, {64, 32768}, 64)));
 }
 
 // Of the problems that docs/benchmarks.md compares with other libraries: those that are not held out below; and longer
@@ -195,11 +200,11 @@ std::vector<GpuCase> gpu_grouped_grid() {
           sharing("causal", 1, {32, 8}, {32, 32768}, 64),
           sharing("causal", 1, {32, 8}, {64, 8192}, 64),
           sharing("causal", 16, {32, 8}, {24, 4096}, 128),
-          sharing("sink(4) | causal & window(4096)", 4, {32, 8}, {32, 16384}, 128, DType::bf16),
+          in_bf16(sharing("sink(4) | causal & window(4096)", 4, {32, 8}, {32, 16384}, 128)),
           sharing("causal & window(512)", 8, {32, 8}, {48, 8192}, 64),
-          sharing("causal", 1, {64, 8}, {40, 32768}, 128, DType::bf16),
+          in_bf16(sharing("causal", 1, {64, 8}, {40, 32768}, 128)),
           sharing("causal", 1, {64, 8}, {20, 32768}, 64),
-          sharing("causal", 8, {16, 4}, {64, 2048}, 96, DType::bf16),
+          in_bf16(sharing("causal", 8, {16, 4}, {64, 2048}, 96)),
           sharing("causal", 2, {16, 1}, {32, 32768}, 128)};
 }
 

@@ -179,14 +179,20 @@ struct RotaryHeads {
   std::int64_t head_dim = 0;
 };
 
+// What is added to rows: [rows, columns] of their dtype, [columns] f32 where it is a bias, or nothing where it is null.
+struct Addend {
+  const void* data = nullptr;
+  bool is_bias = false;
+};
+
 // Results have identical bits for any number of threads. `out` may be an input of the same shape.
 struct RowOperations {
   // out = sum of the rows looked up, normalised when there is a norm.
   void (*lookup)(const RowShape&, std::span<const LookupTable>, const NormWeights* norm, void* out);
   // out = layer_norm(x + residual); residual may be null.
   void (*layer_norm)(const RowShape&, const void* x, const void* residual, const NormWeights&, void* out);
-  // out = activation(x + y); y is [rows, columns], or [columns] f32 when `bias`, or null.
-  void (*add)(const RowShape&, const void* x, const void* y, bool bias, Activation, void* out);
+  // out = activation(x + y); y may be nothing.
+  void (*add)(const RowShape&, const void* x, const Addend& y, Activation, void* out);
   // out = x with some of its heads turned.
   void (*rotate)(const RowShape&, const RotaryHeads&, const void* x, void* out);
   // out = activation(a) * b, [a, b] being a row of x, [rows, 2 * columns].

@@ -119,9 +119,8 @@ class ProgramBuilder {
     const bool two = node.inputs.size() == 2;
     return [operations = backend_.rows, x = slot(node.inputs[0]), y = slot(node.inputs.back()), two, bias, activation,
             out = slot(node.output), columns = columns(node.output), dtype = options_.dtype](const Frame& frame) {
-      const void* second = bias ? bias.get() : two ? y.at(frame) : nullptr;
-      operations.add({frame.rows, columns, dtype, frame.queue}, x.at(frame), second, bias != nullptr, activation,
-                     out.at(frame));
+      const Addend second = bias ? Addend{bias.get(), true} : Addend{two ? y.at(frame) : nullptr};
+      operations.add({frame.rows, columns, dtype, frame.queue}, x.at(frame), second, activation, out.at(frame));
     };
   }
   Step step(const op::Add&, const Node& node) const { return add(node, nullptr, Activation::none); }

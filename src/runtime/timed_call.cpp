@@ -245,8 +245,8 @@ std::vector<double> TimedCall::device_times(const Work& call, Caches caches, dou
 }
 
 void TimedCall::flush() const {
-  program_.options().device.backend->rows.add({kFlushRows, kFlushColumns, DType::f32, frame_.queue}, flushed_.get(),
-                                              nullptr, false, Activation::none, flushed_.get());
+  program_.options().device.backend->rows.add({kFlushRows, kFlushColumns, DType::f32, frame_.queue}, flushed_.get(), {},
+                                              Activation::none, flushed_.get());
 }
 
 void TimedCall::fill(ValueId value, std::span<const std::byte> piece, std::int64_t offset, std::int64_t bytes) {

@@ -33,7 +33,7 @@ TEST_P(RowLimitsOf, ActivationsOfWhatIsFar) {
   for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu}) {
     const Tensor added(dtype(), {kRows, kColumns}), gated(dtype(), {kRows, kColumns});
     Operands there(device_);
-    rows().add(shape(kColumns, there), there.in(x), nullptr, false, activation, there.result(added));
+    rows().add(shape(kColumns, there), there.in(x), {}, activation, there.result(added));
     rows().gate(shape(kColumns, there), there.in(pairs), activation, there.result(gated));
     there.finish();
     for (const Tensor* out : {&added, &gated})
@@ -93,7 +93,7 @@ TEST_P(RowLimitsOf, PoolNormalizesVectorsOfAnySize) {
 TEST(RowOperations, RefuseMoreColumnsThanAGridHas) {
   const Device described = open_device("cuda:h200");
   RowShape shape{.rows = 1, .columns = 33553924, .dtype = DType::f32, .queue = {.device = &described}};
-  EXPECT_ERROR(cuda_backend.rows.add(shape, nullptr, nullptr, false, Activation::gelu, nullptr), ErrorKind::unsupported,
+  EXPECT_ERROR(cuda_backend.rows.add(shape, nullptr, {}, Activation::gelu, nullptr), ErrorKind::unsupported,
                "rows of 33553924 columns on CUDA; accepted: at most 33553920");
   shape.columns = 4194241;
   const std::vector<std::int32_t> one{1};

@@ -215,8 +215,8 @@ TEST_P(RowOperationsOf, AddTakesRowsABiasOrNothing) {
         std::memcpy(in_place.data(), x.data(), x.bytes());
         void* const other = there.in(second == Second::none ? nullptr : &y);
         void* const overwritten = there.result(in_place);
-        rows().add(shape(columns, there), there.in(x), other, second == Second::bias, activation, there.result(out));
-        rows().add(shape(columns, there), overwritten, other, second == Second::bias, activation, overwritten);
+        rows().add(shape(columns, there), there.in(x), {other, second == Second::bias}, activation, there.result(out));
+        rows().add(shape(columns, there), overwritten, {other, second == Second::bias}, activation, overwritten);
         there.finish();
         EXPECT_EQ(std::memcmp(out.data(), in_place.data(), out.bytes()), 0);
         for (std::int64_t row = 0; row < kRows; ++row) {
@@ -294,8 +294,8 @@ TEST_P(RowOperationsOf, NaNStaysInItsRow) {
     Operands there(device_);
     const RowShape these = shape(columns, there);
     rows().layer_norm(these, there.in(x), nullptr, norm.on(there), there.result(normalised));
-    rows().add(these, there.in(x), nullptr, false, Activation::gelu, there.result(added));
-    rows().add(these, there.in(x), nullptr, false, Activation::relu, there.result(kept));
+    rows().add(these, there.in(x), {}, Activation::gelu, there.result(added));
+    rows().add(these, there.in(x), {}, Activation::relu, there.result(kept));
     there.finish();
     for (std::int64_t i = 0; i < x.size(); ++i) {
       ASSERT_EQ(std::isnan(element(normalised, i)), i / columns == 2) << "columns " << columns;

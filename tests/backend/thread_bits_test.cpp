@@ -51,7 +51,7 @@ TEST(ThreadBits, RowOperations) {
     expect_same_bits(out, [&] { cpu_backend.rows.lookup(shape, tables, &norm, out.data()); });
     expect_same_bits(out, [&] { cpu_backend.rows.layer_norm(shape, x.data(), y.data(), norm, out.data()); });
     for (const Activation activation : {Activation::none, Activation::gelu})
-      expect_same_bits(out, [&] { cpu_backend.rows.add(shape, x.data(), y.data(), false, activation, out.data()); });
+      expect_same_bits(out, [&] { cpu_backend.rows.add(shape, x.data(), {y.data()}, activation, out.data()); });
   }
 }
 

@@ -92,14 +92,16 @@ float activate(Activation activation, float x) {
   return x;
 }
 
-void add(const RowShape& shape, const void* x, const void* y, bool bias, Activation activation, void* out) {
+void add(const RowShape& shape, const void* x, const Addend& y, Activation activation, void* out) {
   const int columns = narrow<int>(shape.columns, "columns");
   const RowType type = row_type(shape.dtype);
   for_each_row(shape, activation == Activation::none ? 1 : 2, [&](std::int64_t row, float* scratch) {
     std::array<RowSource, 2> sources{RowSource{row_at(x, shape.dtype, row, shape.columns), type}};
-    if (y) sources[1] = bias ? RowSource{y, RowType::f32} : RowSource{row_at(y, shape.dtype, row, shape.columns), type};
+    if (y.data)
+      sources[1] = y.is_bias ? RowSource{y.data, RowType::f32}
+                             : RowSource{row_at(y.data, shape.dtype, row, shape.columns), type};
     SumTask task{.sources = sources.data(),
-                 .count = y ? 2 : 1,
+                 .count = y.data ? 2 : 1,
                  .norm = nullptr,
                  .columns = columns,
                  .out = const_cast<void*>(row_at(out, shape.dtype, row, shape.columns)),

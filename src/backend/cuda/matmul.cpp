@@ -86,8 +86,8 @@ class Linear {
       if (!multiply(call, epilogue.inside)) continue;
       if (epilogue.anything_after())
         row_operations.add({.rows = call.rows, .columns = problem.columns, .dtype = problem.dtype, .queue = call.queue},
-                           call.out, epilogue.bias_after ? weights_.exact_bias.as<void>() : nullptr,
-                           epilogue.bias_after, epilogue.activation_after, call.out);
+                           call.out, epilogue.bias_after ? Addend{weights_.exact_bias.as<void>(), true} : Addend{},
+                           epilogue.activation_after, call.out);
       return;
     }
     fail(ErrorKind::unsupported, "cuBLASLt refused a matmul of [{}, {}] and [{}, {}] in {}", call.rows, problem.inner,

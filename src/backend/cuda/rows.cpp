@@ -109,10 +109,10 @@ void layer_norm(const RowShape& shape, const void* x, const void* residual, cons
   sum_norm(shape, params, &norm, out);
 }
 
-void add(const RowShape& shape, const void* x, const void* y, bool bias, Activation activation, void* out) {
+void add(const RowShape& shape, const void* x, const Addend& y, Activation activation, void* out) {
   const AddParams params{.x = x,
-                         .y = bias ? nullptr : y,
-                         .bias = bias ? static_cast<const float*>(y) : nullptr,
+                         .y = y.is_bias ? nullptr : y.data,
+                         .bias = y.is_bias ? static_cast<const float*>(y.data) : nullptr,
                          .out = out,
                          .activation = code_of(activation),
                          .columns = narrow<int>(shape.columns, "columns"),
