@@ -2,21 +2,21 @@
 #include "cli/tuning_words.h"
 
 #include <charconv>
-#include <cmath>
 
 #include "src/base/error.h"
 
 namespace stof::cli {
 
 double seconds_of(const std::string& text) {
+  constexpr double kMost = 7 * 24 * 60 * 60;
   if (text.empty()) return 0;
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
-  if (error == std::errc() && value > 0 && std::isfinite(60 * value) && (unit == "s" || unit == "m"))
-    return unit == "m" ? 60 * value : value;
-  fail(ErrorKind::invalid_argument, "--budget {}; accepted: a time as in 30s or 2m", text);
+  const double seconds = unit == "m" ? 60 * value : value;
+  if (error == std::errc() && (unit == "s" || unit == "m") && seconds > 0 && seconds <= kMost) return seconds;
+  fail(ErrorKind::invalid_argument, "--budget {}; accepted: a time as in 30s or 2m, at most {:.0f}m", text, kMost / 60);
 }
 
 Ablation ablation_of(const std::string& name) {

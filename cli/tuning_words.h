@@ -7,7 +7,7 @@
 
 namespace stof::cli {
 
-// "30s", "2m"; empty is 0, no limit. Throws invalid_argument.
+// "30s", "2m", a week at most; empty is 0, no limit. Throws invalid_argument.
 double seconds_of(const std::string& text);
 
 // "both", "attention", "fusion", "none". Throws invalid_argument.

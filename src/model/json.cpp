@@ -82,7 +82,8 @@ json parse_json(std::string_view text, std::string_view name, const JsonLimits& 
   Builder builder(name, limits);
   if (json::sax_parse(text, &builder)) return std::move(builder.tree);
   if (builder.number_too_large) fail(ErrorKind::bad_file, "{}: a number beyond the range of double", name);
-  fail(ErrorKind::bad_file, "{}: not valid JSON at byte {} of {}", name, builder.error_byte, text.size());
+  fail(ErrorKind::bad_file, "{}: not valid JSON at byte {} of {}", name, std::min(builder.error_byte, text.size()),
+       text.size());
 }
 
 json read_json(const std::filesystem::path& file, const JsonLimits& limits) {

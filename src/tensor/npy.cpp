@@ -29,7 +29,7 @@ class InputFile {
     if (file_ < 0 || fstat(file_, &status) != 0) refuse(std::strerror(errno));
     if (!S_ISREG(status.st_mode)) {
       close(file_);
-      refuse("it is not a regular file");
+      refuse("not a regular file");
     }
     remaining_ = static_cast<std::uint64_t>(status.st_size);
   }

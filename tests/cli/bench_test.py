@@ -177,7 +177,7 @@ class Bench(unittest.TestCase):
             (("model", "--part", "more", "--only", "gpt2"), 2, "--only 'gpt2': no row of the grid has that"),
             (("model", "--part", "more", "--encoder", "x"), 2,
              "--part more has models of its own; --encoder goes with --part grid"),
-            (("model", "--part", "grid", "--budget", "9"), 2, "--budget 9; accepted: a time as in 30s or 2m"),
+            (("model", "--part", "grid", "--budget", "9"), 2, "--budget 9; accepted: a time as in 30s or 2m, at most 10080m"),
             ((*model, "--shape", "0,4"), 2, "--shape 0,4; accepted: B,S, as in 8,128, both at least 1, at most 16777216 tokens"),
             ((*model, "--batch", "0"), 2, "--batch 0; accepted: 1 or more"),
             ((*model, "--threads", "9999"), 2, "--threads 9999; accepted: 0 (all) to 1024"),

@@ -235,8 +235,9 @@ class Tune(unittest.TestCase):
             (("tune", "--random", "llama"), 2, "random model 'llama'; accepted: bert-base, bert-large, gpt2, "
              "modernbert-base, modernbert-large"),
             (("tune", "--model", self.model, "--seed", -1), 2, "--seed -1; accepted: 0 or more"),
-            (("tune", "--model", self.model, "--budget", "30"), 2, "--budget 30; accepted: a time as in 30s or 2m"),
-            (("tune", "--model", self.model, "--budget", "infs"), 2, "--budget infs; accepted: a time as in 30s or 2m"),
+            *((("tune", "--model", self.model, "--budget", time), 2,
+               f"--budget {time}; accepted: a time as in 30s or 2m, at most 10080m")
+              for time in ("30", "1h", "infs", "nans", "0s", "-1s", "1e9s", "10081m", "99999999999999999999m")),
             (("tune", "--model", self.model, "--seq", 8, "--device", "cpu", "--mask", "where(b == 0)"), 2,
              "mask where(b == 0): it depends on the batch index; accepted: masks that are the same for every text, since texts "
              "are regrouped"),

@@ -106,8 +106,8 @@ TEST_F(Safetensors, RefusesHeaderLengths) {
 }
 
 TEST_F(Safetensors, RefusesBrokenHeaders) {
-  expect_bad("", "", ": header: not valid JSON at byte 1 of 0");
-  expect_bad(R"({"a":)", "", ": header: not valid JSON at byte 6 of 5");
+  expect_bad("", "", ": header: not valid JSON at byte 0 of 0");
+  expect_bad(R"({"a":)", "", ": header: not valid JSON at byte 5 of 5");
   expect_bad("{\"\xff\":1}", "", ": header: not valid JSON at byte 3 of 7");
   expect_bad("[]", "", ": the header is not an object that begins with '{' in byte 8");
   expect_bad(" {}", "", ": the header is not an object that begins with '{' in byte 8");

@@ -159,7 +159,7 @@ TEST_F(Npy, RefusesBoolsOtherThan0And1) {
 TEST_F(Npy, RefusesPathsThatAreNoFile) {
   EXPECT_ERROR(read_npy(file), ErrorKind::bad_file, expect("No such file or directory"));
   EXPECT_ERROR(read_npy(folder.path()), ErrorKind::bad_file,
-               "cannot read '" + folder.path().string() + "': it is not a regular file");
+               "cannot read '" + folder.path().string() + "': not a regular file");
 }
 
 TEST_F(Npy, EveryTruncationIsRefused) {
