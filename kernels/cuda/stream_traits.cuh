@@ -50,7 +50,7 @@ struct StreamTraits {
   // Keys of steps this wide come late when they are asked for late; of others, letting go of them early costs more.
   static constexpr bool kLetsGoEarly = kHeadDim * kTiles >= 192;
   static constexpr bool kApart = kKeyStages != kStages;  // keys have a ring of their own
-  static constexpr int kKeys = 64 * kTiles;
+  static constexpr int kKeys = 64 * kTiles, kRows = 64 * kParts;
   static constexpr int kTeamSize = kParts * kGroups;
   static constexpr int kConsumers = kTeams * kTeamSize;  // warpgroups; one more loads
   static constexpr bool kValueLoaders = kTeams <= 2;     // values have loading warps of their own
