@@ -31,26 +31,47 @@ struct Loaded {
   Loaded(const Gpu& gpu, std::string code) : cubin(std::move(code)), library(gpu, std::as_bytes(std::span(cubin))) {}
 };
 
+using KernelName = std::tuple<int, std::string, std::string>;  // GPU, unit, entry point
+
+// The lock is held to look and to put away, not to compile or to load: calls want kernels meanwhile that are there.
 class Store {
  public:
-  // `source` of a unit that the build may not have; empty for one that it has.
+  // `source` of a unit that the build may not have; empty for one that it has. Who wants one that another thread is
+  // making waits for it.
   const Loaded& library(const Gpu& gpu, const std::string& unit, std::string_view source = {}) {
-    std::unique_ptr<Loaded>& place = libraries_[{gpu.ordinal, unit}];
-    if (!place) place = std::make_unique<Loaded>(gpu, cubin_of(unit, source, gpu.caps.arch));
+    Library& library = library_of(gpu, unit);
+    std::call_once(library.made,
+                   [&] { library.loaded = std::make_unique<Loaded>(gpu, cubin_of(unit, source, gpu.caps.arch)); });
+    return *library.loaded;
+  }
+
+  // Calls look for theirs here: without making strings.
+  const InstanceKernel* find(const Gpu& gpu, std::string_view unit, std::string_view entry) {
+    const std::lock_guard lock(mutex_);
+    const auto found = kernels_.find(std::tuple(gpu.ordinal, unit, entry));
+    return found == kernels_.end() ? nullptr : found->second.get();
+  }
+
+  const InstanceKernel& keep(const Gpu& gpu, std::string_view unit, std::string_view entry, InstanceKernel kernel) {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<InstanceKernel>& place = kernels_[{gpu.ordinal, std::string(unit), std::string(entry)}];
+    if (!place) place = std::make_unique<InstanceKernel>(std::move(kernel));
     return *place;
   }
 
-  std::mutex mutex;
-  // Of one entry point. Calls look for theirs here: what has been found before is found without making strings.
-  std::unique_ptr<InstanceKernel>& kernel(const Gpu& gpu, std::string_view unit, std::string_view entry) {
-    if (const auto found = kernels_.find(std::tuple(gpu.ordinal, unit, entry)); found != kernels_.end())
-      return found->second;
-    return kernels_[{gpu.ordinal, std::string(unit), std::string(entry)}];
+ private:
+  struct Library {
+    std::once_flag made;
+    std::unique_ptr<Loaded> loaded;
+  };
+  Library& library_of(const Gpu& gpu, const std::string& unit) {
+    const std::lock_guard lock(mutex_);
+    return libraries_[{gpu.ordinal, unit}];
   }
 
- private:
-  std::map<std::pair<int, std::string>, std::unique_ptr<Loaded>> libraries_;
-  std::map<std::tuple<int, std::string, std::string>, std::unique_ptr<InstanceKernel>, std::less<>> kernels_;
+  std::mutex mutex_;
+  std::map<std::pair<int, std::string>, Library> libraries_;
+  std::map<KernelName, std::unique_ptr<InstanceKernel>, std::less<>> kernels_;
 };
 
 // Never destroyed: the driver may be gone by then.
@@ -85,26 +106,19 @@ const InstanceKernel& instance_kernel(const Gpu& gpu, const std::string& unit, s
 }
 
 const InstanceKernel& instance_kernel(const Gpu& gpu, const KernelUnit& unit, std::string_view entry) {
-  const std::lock_guard lock(store().mutex);
-  std::unique_ptr<InstanceKernel>& place = store().kernel(gpu, unit.name, entry);
-  if (!place) {
-    const Loaded& loaded = store().library(gpu, unit.name, unit.source);
-    const std::vector<int> facts = cubin_values(loaded.cubin, "kernel_facts");
-    STOF_CHECK(facts.size() == 2 && facts[0] > 0 && facts[1] > 0);
-    const auto shared_bytes = static_cast<unsigned>(facts[0]), threads = static_cast<unsigned>(facts[1]);
-    place = std::make_unique<InstanceKernel>(
-        InstanceKernel{Kernel(loaded.library, std::string(entry), threads, shared_bytes), threads, shared_bytes});
-  }
-  return *place;
+  if (const InstanceKernel* const found = store().find(gpu, unit.name, entry)) return *found;
+  const Loaded& loaded = store().library(gpu, unit.name, unit.source);
+  const std::vector<int> facts = cubin_values(loaded.cubin, "kernel_facts");
+  STOF_CHECK(facts.size() == 2 && facts[0] > 0 && facts[1] > 0);
+  const auto shared_bytes = static_cast<unsigned>(facts[0]), threads = static_cast<unsigned>(facts[1]);
+  return store().keep(gpu, unit.name, entry,
+                      {Kernel(loaded.library, std::string(entry), threads, shared_bytes), threads, shared_bytes});
 }
 
 const Kernel& plain_kernel(const Gpu& gpu, std::string_view unit, std::string_view entry, unsigned threads) {
-  const std::lock_guard lock(store().mutex);
-  std::unique_ptr<InstanceKernel>& place = store().kernel(gpu, unit, entry);
-  if (!place)
-    place = std::make_unique<InstanceKernel>(InstanceKernel{
-        Kernel(store().library(gpu, std::string(unit)).library, std::string(entry), threads, 0), threads, 0});
-  return place->kernel;
+  if (const InstanceKernel* const found = store().find(gpu, unit, entry)) return found->kernel;
+  const Loaded& loaded = store().library(gpu, std::string(unit));
+  return store().keep(gpu, unit, entry, {Kernel(loaded.library, std::string(entry), threads, 0), threads, 0}).kernel;
 }
 
 }  // namespace stof::cuda
