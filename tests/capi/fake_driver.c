@@ -22,9 +22,12 @@ static struct {
 } kernels[kMostKernels];
 static int kernel_count;
 static long launches, allocations;
-static const void* recording; /* the stream that is */
+static const void* recording;         /* the stream that is */
+static unsigned long long generation; /* of streams: two of one handle have other numbers */
 
 long fake_allocations(void) { return allocations; }
+long fake_held(void) { return block_count; }
+void fake_new_streams(void) { ++generation; }
 long fake_launches(void) { return launches; }
 
 int fake_launched(const char* part) {
@@ -94,7 +97,7 @@ int cuStreamIsCapturing(void* stream, int* status) {
 int cuStreamGetId(void* stream, unsigned long long* number) {
   if (recording != NULL && stream == recording) return kUnsupportedInCapture; /* as the driver says, and ends it */
   static _Thread_local char of_thread; /* 2 is the handle of the stream that every thread has for itself */
-  *number = (uintptr_t)(stream == (void*)2 ? &of_thread : stream);
+  *number = (uintptr_t)(stream == (void*)2 ? &of_thread : stream) + (generation << 48);
   return kSuccess;
 }
 int cuLibraryGetKernel(void** kernel, void* library, const char* name) {

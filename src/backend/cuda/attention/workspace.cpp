@@ -49,20 +49,33 @@ WorkspacePool::WorkspacePool(const Gpu& gpu, const WorkspaceSize& size)
 
 // The driver does not tell the number of a stream that records: it is the one that the stream had when it last ran, or
 // one made up, from the other end.
-unsigned long long WorkspacePool::number_of(StreamHandle stream) {
+WorkspacePool::Taken& WorkspacePool::place_of(StreamHandle stream) {
   const auto per_thread = reinterpret_cast<StreamHandle>(std::uintptr_t{2});
   unsigned long long& number =
       numbers_[{stream, stream == per_thread ? std::this_thread::get_id() : std::thread::id()}];
   int recording = 0;
   driver().is_capturing(stream, &recording);
+  const unsigned long long before = number;
   if (recording == 0) driver().stream_id(stream, &number);
   else if (number == 0) number = --last_made_up_;
-  return number;
+  if (before != 0 && number != before) forget(before);
+  Taken& taken = taken_[number];
+  taken.recorded |= recording != 0;
+  return taken;
+}
+
+// A stream that is no more: its handle is another's. The driver frees memory when what it has begun is done.
+void WorkspacePool::forget(unsigned long long number) {
+  const auto found = taken_.find(number);
+  if (found == taken_.end() || found->second.recorded) return;
+  const CurrentGpu current(gpu_);
+  const OutsideCapture outside;
+  taken_.erase(found);
 }
 
 Workspace& WorkspacePool::of(StreamHandle stream) {
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<Workspace>& place = taken_[number_of(stream)];
+  std::unique_ptr<Workspace>& place = place_of(stream).workspace;
   if (!place && spare_) place = std::move(spare_);
   if (!place) {
     const CurrentGpu current(gpu_);

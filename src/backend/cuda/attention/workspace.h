@@ -46,13 +46,18 @@ class WorkspacePool {
  public:
   // Makes one workspace, for the first stream that asks.
   WorkspacePool(const Gpu& gpu, const WorkspaceSize& size);
-  // Allocates for a stream that is seen for the first time after the first one, also while it records a graph. The GPU
-  // is current.
+  // Allocates for a stream that is seen for the first time after the first one, also while it records a graph, and
+  // frees what an earlier stream of its handle had, unless a graph has it. The GPU is current.
   Workspace& of(StreamHandle stream);
   const WorkspaceSize& size() const { return size_; }
 
  private:
-  unsigned long long number_of(StreamHandle stream);
+  struct Taken {
+    std::unique_ptr<Workspace> workspace;
+    bool recorded = false;  // by a graph, which may run when the stream is no more
+  };
+  Taken& place_of(StreamHandle stream);
+  void forget(unsigned long long number);
 
   const Gpu& gpu_;
   WorkspaceSize size_;
@@ -60,7 +65,7 @@ class WorkspacePool {
   std::unique_ptr<Workspace> spare_;
   // By the stream's number: one handle, cudaStreamPerThread, is a stream of its own in each thread, and that of a
   // stream which is no more may become another's.
-  std::map<unsigned long long, std::unique_ptr<Workspace>> taken_;
+  std::map<unsigned long long, Taken> taken_;
   std::map<std::pair<StreamHandle, std::thread::id>, unsigned long long> numbers_;  // as last told, or made up
   unsigned long long last_made_up_ = 0;
 };
