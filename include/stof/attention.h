@@ -28,11 +28,15 @@ struct AttentionShape {
 
 // Items of a packed call that lie where the device reads them: item i has the rows [starts[i], starts[i] + lengths[i])
 // of q, k, v and out, at most as many as planned, or none. A call that a CUDA graph records serves whatever they are
-// when the graph runs. They are in place before the work directly in front of the call on its stream begins.
+// when the graph runs.
 struct AttentionRows {
   std::int64_t items = 0;  // at most the planned batch
   const std::int32_t* starts = nullptr;
   const std::int32_t* lengths = nullptr;
+  // They were in place before some work in front of the call began that did not itself begin before what precedes it
+  // had ended: a copy, or a kernel launched without programmatic serialization. Then the call's kernel may read them
+  // while the one in front of it ends.
+  bool settled = false;
 };
 
 // What a run with DeviceLengths writes, in the order of its stream.
@@ -59,7 +63,9 @@ struct DeviceLengths {
 struct AttentionArguments {
   TensorView q, k, v, out;
   std::optional<TensorView> lse = {};  // f32 [batch, heads, queries], or packed [total_q, heads]; natural logarithm
-  std::optional<float> scale = {};     // -1e18 to 1e18; default 1 / sqrt(head_dim)
+  // -1e18 to 1e18; default 1 / sqrt(head_dim). GPUs go row by row where it is not above 0 or is above 65536; elsewhere
+  // their kernels for 16 bits weigh scores by rounded products, and scaled scores may be up to 2^27 in magnitude.
+  std::optional<float> scale = {};
   // Scores become softcap * tanh(scale * q k^T / softcap), 1e-18 to 1e18; none: they stay as they are. Before the mask.
   std::optional<float> softcap = {};
   std::span<const std::int32_t> q_lengths = {}, kv_lengths = {};  // [batch] each, or empty for full length

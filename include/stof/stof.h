@@ -168,7 +168,7 @@ typedef struct stof_call {
   int64_t queries, keys; /* rows of q and out, of k and v: of every item when padded, of all together when packed */
   stof_tensor q, k, v, out;
   stof_tensor lse;    /* f32 [batch, heads, rows], its rows row_stride apart: natural log-sum-exp; data NULL: none */
-  const float* scale; /* -1e18 to 1e18; NULL: 1 / sqrt(head_dim) */
+  const float* scale; /* -1e18 to 1e18; NULL: 1 / sqrt(head_dim); scaled scores: docs/c_api.md */
   /* In the host's memory, read before the call returns. */
   const int32_t *q_lengths, *kv_lengths; /* padded: [batch] each, or NULL for full ones */
   const int32_t *cu_q, *cu_kv;           /* packed: offsets, [batch + 1] each, ascending from 0 */

@@ -226,7 +226,8 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   __syncthreads();
   allow_next_grid();
   for (u32 parity = 0; index < total; parity ^= 1) index = block.process(index + stride, total, parity);
-  if (elected()) wait_stores_read();
+  if (Traits::kRagged && thread == 0) wait_for_previous_grid();  // without row blocks too: whoever waits for this grid
+  if (elected()) wait_stores_read();                             // counts on what is in front of it
 }
 
 }  // namespace stof::cuda

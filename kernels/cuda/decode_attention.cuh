@@ -36,6 +36,7 @@ struct DecodeTraits {
     int sums[4], found[2];
     int last;  // whether this CTA completed a task that was cut
   };
+  static_assert(kStart <= DecodeParams::kMostStart);
   static_assert(sizeof(Shared) * kCtas <= 226 * 1024, "shared memory of an SM");
   static_assert(4 * sizeof(float) * WarpPart::kFloats <= kStages * 2 * kHalfBytes, "parts meet in the ring");
   static_assert(Sum::kBytes <= kStages * 2 * kHalfBytes, "parts of others come through the ring");

@@ -289,7 +289,8 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   }
   allow_next_grid();
   for (u32 parity = 0; more; parity ^= 1) more = block.process(parity);
-  if (elected()) wait_stores_read();
+  if (Traits::kRagged && thread == 0) wait_for_previous_grid();  // without items too: whoever waits for this grid
+  if (elected()) wait_stores_read();                             // counts on what is in front of it
 }
 
 }  // namespace stof::cuda

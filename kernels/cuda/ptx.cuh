@@ -52,7 +52,7 @@ template <int kId, int kThreads>
 __device__ __forceinline__ void named_barrier() {
   asm volatile("bar.sync %0, %1;" ::"n"(kId), "n"(kThreads) : "memory");
 }
-// For one CTA per SM, where reserving all ids costs nothing.
+// Reserves all sixteen of the 64 that an SM has.
 template <int kThreads>
 __device__ __forceinline__ void named_barrier(int id) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(kThreads) : "memory");

@@ -39,8 +39,8 @@ struct StreamLoader {
     if (p.queue && count_on(p.queue + 1) == teams - 1 && elected()) p.queue[0] = p.queue[1] = 0;
   }
 
-  // The values of the row blocks that run() announces, by a warp of their own: where one team has the SM, one warp
-  // cannot issue as fast as the team consumes.
+  // The values of the row blocks that run() announces, by a warp of their own: where one or two teams have the SM, one
+  // warp cannot issue as fast as a team consumes.
   __device__ __forceinline__ void run_values() {
     for (int turn = 0;; ++turn) {
       barrier_wait(shared_address(&team.q_full[query_of(turn)]), round_of(turn));

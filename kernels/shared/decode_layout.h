@@ -40,6 +40,9 @@ struct DecodeLayout {
 struct DecodeParams {
   static constexpr int kMostItems = 64;     // given by value: parameters end at 4 KB
   static constexpr int kMostTasks = 16384;  // of a launch
+  // Of work, which is counted in int: tiles, and with each task at most kMostStart more.
+  static constexpr int kMostUnits = 0x7fffffff;
+  static constexpr int kMostStart = 8;
   const void *q, *k, *v;
   void* out;
   float* lse;  // or null

@@ -55,7 +55,8 @@ struct SliceShape {
   // Of the layout's row 0. Row i of an item has position i + keys - queries, with the item's own lengths.
   int first_position;
   int numbers_made;  // by the grid in front, which must have ended before lengths and starts are read
-  // Slices in their order; or the last one and -1, from the last to the first. stream_attention and band_attention ask.
+  // Slices in their order; or the last one and -1, from the last to the first. stream_attention asks where row blocks
+  // do not come by a list, and band_attention does.
   int first_slice = 0, slice_step = 1;
   const int* query_lengths;  // [items], or null: all rows
   const int* key_lengths;    // [items], or null: all keys
@@ -86,8 +87,8 @@ struct StreamParams {
   StreamLayout layout;
   int section;       // slices that go through the items side by side: what fits the L2
   int last_section;  // has all slices that are left
-  float* partials;   // [slices][slots][parts][128][kHeadDim / 2 + 4], as float4 vectors across the 128 threads
-  int* arrivals;     // [slices][slots][parts], zero before and after
+  float* partials;   // of each place that SplitRows counts: [128][kHeadDim / 2 + 4], float4 vectors across 128 threads
+  int* arrivals;     // of each place, zero before and after
   int* queue;        // {next, finished}, zero before and after; null: items are dealt round robin
   // Read by instances that stack heads, whose slices are stacks: the 64 rows of a part are 2^positions_log2 positions
   // of each of its 64 >> positions_log2 heads, head after head. Rows of items are positions.

@@ -215,8 +215,12 @@ CheckedCall check_rows_call(const AttentionArguments& arguments, const Attention
   if (readable) {
     checked.items = readable_items(a, shape, memory);
   } else if (rows.items > 0 && shape.queries > 0) {
-    checked.call.device_items = {
-        .count = rows.items, .rows = a.q.dim(0), .keys = a.q.dim(0), .starts = rows.starts, .lengths = rows.lengths};
+    checked.call.device_items = {.count = rows.items,
+                                 .rows = a.q.dim(0),
+                                 .keys = a.q.dim(0),
+                                 .starts = rows.starts,
+                                 .lengths = rows.lengths,
+                                 .settled = rows.settled};
     checked.items.push_back({.queries = shape.queries, .keys = shape.keys});
   }
   return checked;

@@ -88,6 +88,7 @@ struct DeviceItems {
   std::int64_t count = 0;           // 0: the call's own list holds
   std::int64_t rows = 0, keys = 0;  // of q and out, of k and v: of a padded item, or of all that are packed
   const std::int32_t *starts = nullptr, *lengths = nullptr;  // AttentionRows; else what DeviceLengths says
+  bool settled = false;                                      // of AttentionRows
   const std::int32_t *q_lengths = nullptr, *kv_lengths = nullptr, *cu_q = nullptr, *cu_kv = nullptr;
   std::int32_t* status = nullptr;
   std::int64_t least_first = 0;                        // keys - queries that the arranged layout begins at

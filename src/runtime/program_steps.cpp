@@ -275,6 +275,12 @@ class ProgramBuilder {
             .strides = {shape.stride, shape.head_dim, 1}};
   }
 
+  // Copied to the device before the look-up of the call's embeddings, which overlaps nothing in front of it.
+  static AttentionRows settled(AttentionRows texts) {
+    texts.settled = true;
+    return texts;
+  }
+
   struct AttendInputs {
     std::array<Slot, 3> qkv;
     std::array<std::int64_t, 3> first_column;
@@ -292,7 +298,7 @@ class ProgramBuilder {
                                    .k = view(inputs.qkv[1], inputs.first_column[1], inputs.stride),
                                    .v = view(inputs.qkv[2], inputs.first_column[2], inputs.stride),
                                    .out = view(out, 0, hidden)};
-      if (frame.texts) arguments.rows = frame.texts;
+      if (frame.texts) arguments.rows = settled(*frame.texts);
       else if (frame.batch->padded) arguments.q_lengths = arguments.kv_lengths = frame.batch->lengths;
       else arguments.cu_q = arguments.cu_kv = frame.batch->offsets;
       arguments.stream = frame.queue.stream;

@@ -228,7 +228,8 @@ TEST_F(TableOnCuda, RefusesTensorsThatTheCopyEngineCannotTake) {
   AttentionArguments arguments = problem.arguments();
   arguments.scale = -1.f;
   EXPECT_ERROR(run_host_tensors(attention, arguments, device), ErrorKind::unsupported,
-               "attention: scale = -1, which is not above 0; no other kernel takes a mask that is made on the device");
+               "attention: scale = -1, which is not above 0 and at most 65536; no other kernel takes a mask that is "
+               "made on the device");
   arguments.scale = 1.f;
   arguments.softcap = 2.f;
   EXPECT_ERROR(

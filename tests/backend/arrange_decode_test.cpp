@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "src/backend/cuda/attention/arrange.h"
+#include "src/backend/cuda/attention/decode.h"
 #include "src/layout/pack.h"
 #include "stof/error.h"
 #include "tests/mask/random_mask.h"
@@ -94,6 +95,16 @@ TEST(ArrangeDecode, ADenseRowIsARunHoweverLong) {
   const ArrangedDecode window =
       arrange_decode(packed(parse("sink(4) | window(4096)"), {.queries = 1, .keys = 131072}), 1);
   EXPECT_EQ(window.most_tiles, 1 + 4096 / 64 + 1);
+}
+
+TEST(DecodeItems, AreAsManyAsCanBeCounted) {
+  EXPECT_EQ(decode_items_of_launch(8, 2048), DecodeParams::kMostTasks / 8);
+  // 2,048 items of 8 key heads and 8.4 million keys each have 2^31 units.
+  const std::int64_t most = decode_items_of_launch(8, 131072);
+  EXPECT_LE(most * 8 * (131072 + DecodeParams::kMostStart), std::int64_t{DecodeParams::kMostUnits});
+  EXPECT_GT((most + 1) * 8 * (131072 + DecodeParams::kMostStart), std::int64_t{DecodeParams::kMostUnits});
+  EXPECT_EQ(decode_items_of_launch(DecodeParams::kMostTasks + 1, 1), 0);
+  EXPECT_EQ(decode_items_of_launch(DecodeParams::kMostTasks, 131072), 0);
 }
 
 TEST(HeadSets, AreKeyHeadsWhereOneMaskServesAll) {

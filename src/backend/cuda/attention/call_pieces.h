@@ -11,6 +11,8 @@
 
 namespace stof::cuda {
 
+inline constexpr std::int64_t kMostInGrid = 65535;  // CTAs in y, and in z
+
 // Query heads [first, first + count) of one mask; their keys begin at key head first / (heads / kv_heads).
 struct HeadRun {
   std::int64_t first = 0, count = 0, per_kv = 1;
@@ -51,6 +53,12 @@ std::optional<ItemRun> class_run(const stof::AttentionCall& call, std::int64_t m
 
 // By tiles a score is capped with an error of 2^-22 of the cap; row_attention caps with full accuracy.
 inline constexpr float kMostTiledCap = 1024;
+
+// Tiles are weighed as 2^(score * scale_log2 - reference), where the reference, one product, is rounded: from 2^28 on
+// by more than 16 bits hold as a weight. row_attention takes differences of scores. The maximum is that of unscaled
+// scores, which is that of scaled ones for positive factors.
+inline constexpr float kMostTiledScale = 65536;
+inline bool tiles_take_scale(float scale) { return scale > 0 && scale <= kMostTiledScale; }
 
 // What the kernels multiply scores with, as the AttentionCall of kernels/shared has it.
 struct ScoreScale {

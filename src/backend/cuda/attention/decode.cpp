@@ -83,14 +83,14 @@ int chunks_of(const DecodeMask& mask, std::int64_t queries) {
 
 // Why the kernel does not take a call, which then goes row by row; null: it does.
 const char* why_by_rows(const DecodeMask& mask, const stof::AttentionCall& call) {
-  // The kernel takes the maximum of unscaled scores, which is that of scaled ones for positive factors.
-  if (!std::isfinite(call.scale) || call.scale <= 0) return "a positive scale";
+  static_assert(kMostTiledScale == 65536);
+  if (!tiles_take_scale(call.scale)) return "a positive scale of at most 65536";
   static_assert(kMostTiledCap == 1024);
   if (call.softcap > kMostTiledCap) return "a softcap of at most 1024";
   if (!is_aligned(call)) return "tensors and strides at multiples of 16 bytes";
   if (call.device_items.count > 0) return "lengths of keys alone";
   const std::int64_t tasks = std::int64_t{mask.sets.sets} * chunks_of(mask, mask.shape.queries);
-  return tasks > DecodeParams::kMostTasks ? "fewer heads with masks of their own" : nullptr;
+  return decode_items_of_launch(tasks, mask.most_tiles) < 1 ? "fewer heads with masks of their own" : nullptr;
 }
 
 class Launcher {
@@ -107,8 +107,8 @@ class Launcher {
   void run() {
     const std::int64_t tasks = std::int64_t{mask_.sets.sets} * chunks_;
     // The list of items has room for as many as were planned for.
-    const std::int64_t most = std::clamp<std::int64_t>(
-        DecodeParams::kMostTasks / tasks, 1, std::max<std::int64_t>(mask_.shape.batch, DecodeParams::kMostItems));
+    const std::int64_t most = std::min(decode_items_of_launch(tasks, mask_.most_tiles),
+                                       std::max<std::int64_t>(mask_.shape.batch, DecodeParams::kMostItems));
     for (std::size_t first = 0; first < call_.items.size(); first += static_cast<std::size_t>(most))
       launch(call_.items.subspan(first,
                                  std::min<std::size_t>(static_cast<std::size_t>(most), call_.items.size() - first)));
@@ -233,6 +233,11 @@ ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, c
   prepare_numbers(gpu);
   mask->workspaces = std::make_unique<WorkspacePool>(gpu, workspace_size(*mask));
   return mask;
+}
+
+std::int64_t decode_items_of_launch(std::int64_t tasks, std::int64_t most_tiles) {
+  return std::min(DecodeParams::kMostTasks / tasks,
+                  DecodeParams::kMostUnits / (tasks * (most_tiles + DecodeParams::kMostStart)));
 }
 
 std::size_t decode_workspace_bytes(const ArrangedMask& arranged) {

@@ -17,4 +17,7 @@ void run_decode(const AttentionPlan& plan, const ArrangedMask& mask, const stof:
                 const Device& device);
 std::size_t decode_workspace_bytes(const ArrangedMask& arranged);
 
+// How many items of so many tasks of at most so many tiles each the kernel can count in one launch.
+std::int64_t decode_items_of_launch(std::int64_t tasks, std::int64_t most_tiles);
+
 }  // namespace stof::cuda

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "kernels/shared/row_lists.h"
+#include "src/backend/cuda/attention/call_pieces.h"
 #include "src/backend/cuda/attention/cost.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/numbers.h"
@@ -159,12 +160,12 @@ void launch_rows(const DeviceBlocks& blocks, const stof::AttentionCall& call) {
     void* arguments[] = {&params};
     kernel.launch(launch, arguments);
   };
-  if (there.count > 0) {
-    params.starts = there.starts;
-    params.lengths = there.lengths;
-    start(there.count, call.items.front().queries);
-    return;
+  for (std::int64_t first = 0; first < there.count; first += kMostInGrid) {
+    params.starts = there.starts + first;
+    params.lengths = there.lengths + first;
+    start(std::min<std::int64_t>(kMostInGrid, there.count - first), call.items.front().queries);
   }
+  if (there.count > 0) return;
   for (std::size_t first = 0; first < call.items.size(); first += RowAttentionParams::kMostItems) {
     const auto items =
         call.items.subspan(first, std::min<std::size_t>(RowAttentionParams::kMostItems, call.items.size() - first));

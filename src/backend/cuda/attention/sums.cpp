@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "kernels/shared/two_results.h"
+#include "src/backend/cuda/attention/call_pieces.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/workspace.h"
 #include "src/backend/cuda/driver/device.h"
@@ -83,7 +84,6 @@ void add(const Room& room, const AttentionCall& call, const TwoResults& results)
 // Both results are read and one is written, at what an H200 took besides the two calls for (4,12,4096,64): 22 us
 // (docs/kernels/attention-log.md). The logarithms of one item's classes are put in their places by one more launch.
 std::optional<double> predicted_us(const AttentionShape& shape, const DeviceCaps&) {
-  constexpr std::int64_t kMostInGrid = 65535;
   constexpr double kLaunchUs = 3, kPlacingUs = 2, kBytesPerUs = 3.8e6;
   const double bytes = result_bytes(shape);
   if (bytes > kMostResultBytes || shape.batch > kMostInGrid || shape.heads > kMostInGrid) return std::nullopt;

@@ -11,7 +11,6 @@ namespace {
 
 constexpr const char* kMemoryUnit = "call_memory";
 constexpr unsigned kMemoryThreads = 256;
-constexpr std::int64_t kMostInGrid = 65535;
 
 const Kernel& place_lse_kernel(const Gpu& gpu) {
   return plain_kernel(gpu, kMemoryUnit, "place_lse_kernel", kMemoryThreads);
@@ -48,7 +47,7 @@ void load_kernels_of_calls(const Gpu& gpu) {
 // Numbers of an item run, where it has any: lengths and, in a packed batch, starts.
 struct TiledCall::DeviceNumbers {
   const int *query_lengths = nullptr, *key_lengths = nullptr, *query_starts = nullptr, *key_starts = nullptr;
-  bool made = false;                      // by the launch in front, which AttentionRows never are
+  bool made = false;                      // maybe by the launch in front
   std::optional<std::int64_t> rows = {};  // of all items at most; nothing: not known to be less than planned
 };
 
@@ -139,7 +138,8 @@ TiledCall::DeviceNumbers TiledCall::numbers_on_device(const ItemRun& run, Worksp
     return {.query_lengths = items.lengths,
             .key_lengths = items.lengths,
             .query_starts = items.starts,
-            .key_starts = items.starts};
+            .key_starts = items.starts,
+            .made = !items.settled};
   int* const to = workspace.numbers;
   place_items(*mask_.gpu, call_, to);
   DeviceNumbers numbers{.query_lengths = to, .key_lengths = to + run.places, .made = true};

@@ -14,7 +14,6 @@
 namespace stof::cuda {
 namespace {
 
-constexpr std::int64_t kMostInGrid = 65535;
 constexpr std::int64_t kMostRowBlocks = std::int64_t{1} << 31;
 
 // Kernels without lengths take every item to begin at the layout's row 0 and to be as long as planned.
@@ -137,14 +136,14 @@ void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Dev
   if (call.items.empty()) return;
   check_addresses(call, device);
   if (call.workspace != nullptr) check_address(device, "workspace", call.workspace);
-  // The kernels take the maximum of unscaled scores, which is that of scaled ones for positive factors.
-  const bool ordinary = std::isfinite(call.scale) && call.scale > 0;
+  const bool ordinary = tiles_take_scale(call.scale);
   const bool in_pages = call.pages.table != nullptr, alone = mask.blocks == nullptr;
   if (!ordinary || in_pages || call.softcap > kMostTiledCap) {
     if (alone)
-      fail_alone(in_pages    ? "the keys are in pages"
-                 : !ordinary ? fmt::format("scale = {}, which is not above 0", call.scale)
-                             : fmt::format("softcap = {}, which is above {}", call.softcap, kMostTiledCap));
+      fail_alone(in_pages ? "the keys are in pages"
+                 : !ordinary
+                     ? fmt::format("scale = {}, which is not above 0 and at most {}", call.scale, kMostTiledScale)
+                     : fmt::format("softcap = {}, which is above {}", call.softcap, kMostTiledCap));
     return launch_rows(*mask.blocks, call);
   }
   const bool arranged = mask.kernel != nullptr;

@@ -59,8 +59,7 @@ struct TiledLaunch {
   Workspace& workspace;
   StreamHandle stream;
   std::int64_t rows;  // of q that all items have together, at most
-  // The kernel may start before the one in front of it ends. Not behind the launch that makes numbers: kernels other
-  // than stream_attention read them before they wait for it.
+  // The kernel may start before the one in front of it ends. Not behind what makes numbers: kernels wait for it first.
   bool overlap_previous;
 };
 
