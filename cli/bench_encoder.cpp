@@ -125,9 +125,9 @@ Model model_of(const ModelBench& bench) {
 
 void check_encoder(const ModelBench& bench) {
   if (bench.encoder.empty()) return;
-  if (const ModelConfig config = read_config(bench.encoder); config.family != Family::bert)
-    fail(ErrorKind::unsupported, "--encoder {}: a {}; accepted: a BERT, whose definition its output is checked against",
-         bench.encoder, config.architecture);
+  check_is_bert("--encoder", bench.encoder);
+  if (read_config(bench.encoder).layers == 0)
+    fail(ErrorKind::unsupported, "--encoder {}: 0 layers; accepted: 1 or more, of which one is checked", bench.encoder);
 }
 
 std::vector<std::string> encoder_rows(const ModelBench& bench) {

@@ -13,6 +13,7 @@
 #include "cli/float_dtype.h"
 #include "cli/number_option.h"
 #include "cli/outputs.h"
+#include "cli/reference_encoder.h"
 #include "cli/table.h"
 #include "cli/tuning_words.h"
 #include "src/base/error.h"
@@ -122,7 +123,10 @@ void bench(const ModelOptions& options) {
   if (start) ids = start_rows(bench);
   if (grid) ids = grid_rows(bench);
   if (grid && ids.empty()) fail(ErrorKind::invalid_argument, "--only '{}': no row of the grid has that", bench.only);
-  if (sentences) ids = sentence_rows(bench);
+  if (sentences) {
+    check_is_bert("--model", bench.model);
+    ids = sentence_rows(bench);
+  }
   if (encoder) {
     check_encoder(bench);
     for (std::string& id : encoder_rows(bench)) ids.push_back(std::move(id));
@@ -156,9 +160,11 @@ void add_bench_model(CLI::App& bench_app) {
   to.seconds = 2;
   CLI::App* command = bench_app.add_subcommand(
       "model", "Time sentences with a checkpoint, and an encoder on long input, each output checked first");
-  command->add_option("--model", to.model, "folder of a checkpoint, for the sentences; without it the encoder alone");
+  command->add_option("--model", to.model,
+                      "folder of a BERT, for the sentences (--part start: of any model); without it the encoder alone");
   command->add_option("--input", to.input, "a file with one sentence a line")->capture_default_str();
-  command->add_option("--encoder", to.encoder, "folder of a checkpoint, for long input (default: random BERT-base)");
+  command->add_option("--encoder", to.encoder,
+                      "folder of a BERT, for long input (--part grid: of any model; default: random BERT-base)");
   command
       ->add_option("--part", options->part,
                    "sentences, encoder, or all of these; start: a new process's first sentence; grid: models tuned for "

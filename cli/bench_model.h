@@ -37,7 +37,7 @@ void bench_sentences(const ModelBench& bench, BenchResults& results, Progress& p
 std::vector<std::string> start_rows(const ModelBench& bench);
 void bench_start(const ModelBench& bench, BenchResults& results, Progress& progress);
 
-// Refuses a checkpoint of another family than the definition of bench_encoder is of.
+// Refuses a checkpoint without layers, or of another family than the definition of bench_encoder is of.
 void check_encoder(const ModelBench& bench);
 std::vector<std::string> encoder_rows(const ModelBench& bench);
 void bench_encoder(const ModelBench& bench, const Roofline& roofline, BenchResults& results, Progress& progress);

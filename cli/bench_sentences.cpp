@@ -36,10 +36,11 @@ const std::string& middle_sentence(std::vector<std::string>& sentences) {
   return *middle;
 }
 
-// Of the mean over all tokens, or of the first one.
+// Of the mean or the maxima over all tokens, of the first one or of the last one.
 std::vector<double> reference_vector(const Model& model, std::span<const std::int32_t> ids, Pooling pooling) {
-  std::vector<std::int64_t> wanted(pooling == Pooling::cls ? 1 : ids.size());
-  std::iota(wanted.begin(), wanted.end(), 0);
+  const bool one = pooling == Pooling::cls || pooling == Pooling::last;
+  std::vector<std::int64_t> wanted(one ? 1 : ids.size());
+  std::iota(wanted.begin(), wanted.end(), pooling == Pooling::last ? std::ssize(ids) - 1 : 0);
   const std::vector<double> hidden = reference_encoder(model, ids, all(), wanted);
   const auto columns = static_cast<std::size_t>(model.config.hidden_size);
   std::vector<double> pooled(columns, pooling == Pooling::max ? -INFINITY : 0.0);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "src/base/error.h"
 #include "src/mask/bind.h"
@@ -30,6 +29,13 @@ double activated(const std::string& name, double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
 }
 
+Matrix rows_of(const Matrix& x, std::span<const std::int64_t> wanted) {
+  Matrix rows(std::ssize(wanted), x.columns);
+  for (std::int64_t r = 0; r < rows.rows; ++r)
+    std::copy_n(x.row(wanted[static_cast<std::size_t>(r)]), x.columns, rows.row(r));
+  return rows;
+}
+
 class Encoder {
  public:
   explicit Encoder(const Model& model) : model_(model) {}
@@ -51,9 +57,7 @@ class Encoder {
   // Of the wanted rows of x.
   Matrix layer(std::int64_t index, const Matrix& x, const BoundMask& mask, std::span<const std::int64_t> wanted) const {
     const std::string prefix = fmt::format("encoder.layer.{}.", index);
-    Matrix own(std::ssize(wanted), x.columns);
-    for (std::int64_t r = 0; r < own.rows; ++r)
-      std::copy_n(x.row(wanted[static_cast<std::size_t>(r)]), x.columns, own.row(r));
+    const Matrix own = rows_of(x, wanted);
     const Matrix context = attend(prefix + "attention.self.", x, own, mask, wanted);
     Matrix attended = linear(prefix + "attention.output.dense", context);
     add(attended, own);
@@ -137,6 +141,12 @@ class Encoder {
 
 }  // namespace
 
+void check_is_bert(std::string_view option, const std::string& folder) {
+  if (const ModelConfig config = read_config(folder); config.family != Family::bert)
+    fail(ErrorKind::unsupported, "{} {}: a {}; accepted: a BERT, whose definition its output is checked against",
+         option, folder, config.architecture);
+}
+
 std::vector<double> reference_encoder(const Model& model, std::span<const std::int32_t> ids, const Mask& mask,
                                       std::span<const std::int64_t> wanted) {
   const Encoder encoder(model);
@@ -145,6 +155,7 @@ std::vector<double> reference_encoder(const Model& model, std::span<const std::i
   std::vector<std::int64_t> every(ids.size());
   for (std::int64_t i = 0; i < tokens; ++i) every[static_cast<std::size_t>(i)] = i;
   Matrix x = encoder.embed(ids);
+  if (model.config.layers == 0) x = rows_of(x, wanted);
   for (std::int64_t layer = 0; layer < model.config.layers; ++layer)
     x = encoder.layer(layer, x, bound, layer + 1 == model.config.layers ? wanted : every);
   return std::move(x.values);

@@ -3,12 +3,17 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/model/model.h"
 #include "stof/mask.h"
 
 namespace stof::cli {
+
+// Throws unsupported for a checkpoint of another family; `option` has its folder.
+void check_is_bert(std::string_view option, const std::string& folder);
 
 // The last hidden state of one text, [wanted.size()][hidden]: of these tokens alone, since the last layer of a long
 // text takes most of the time.

@@ -17,7 +17,8 @@ import npy
 import small_model
 
 STOF = os.path.abspath(sys.argv.pop(1))
-GPT2 = str(Path(__file__).resolve().parents[1] / "data/families/gpt2")
+FAMILIES = Path(__file__).resolve().parents[1] / "data/families"
+GPT2 = str(FAMILIES / "gpt2")
 SHORT = ("--device", "cpu", "--seconds", "0.001")
 
 
@@ -114,6 +115,39 @@ class Bench(unittest.TestCase):
         self.assertEqual([step["activation_us"] != 0 for step in split["steps"] if "gelu" not in step["work"]], [False] * 6)
         self.assertTrue(0 < split["busy"] and split["whole_us"] > 0 and split["calls"] >= 3)
         self.assertGreater(split["matmul_gflops"], 0)
+
+    def test_sentences_are_checked_for_every_pooling_and_without_layers(self):
+        model = small_model.write(self.folder / "model")
+        (model / "1_Pooling").mkdir()
+        types = ("Transformer", ""), ("Pooling", "1_Pooling")
+        (model / "modules.json").write_text(json.dumps(
+            [{"type": f"sentence_transformers.models.{name}", "path": path} for name, path in types]))  # fmt: skip
+        sentences = self.folder / "sentences.txt"
+        sentences.write_text("hello world\na world\n")
+        arguments = ("model", "--part", "sentences", "--model", str(model), "--input", str(sentences), "--batch", "2",
+                     "--dtype", "f32")  # fmt: skip
+        for layers in (1, 0):
+            small_model.write(model, config={"num_hidden_layers": layers})
+            for pooling in ("cls", "mean", "max", "lasttoken"):
+                with self.subTest(layers=layers, pooling=pooling):
+                    (model / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode": pooling}))
+                    self.assertGreater(self.results(*arguments)["rows"][1]["cosine"], 1 - 1e-5)
+
+    def test_a_checkpoint_that_is_not_checked_is_not_timed(self):
+        model = small_model.write(self.folder / "model", config={"num_hidden_layers": 0})
+        sentences = self.folder / "sentences.txt"
+        sentences.write_text("hello world\n")
+        accepted = "accepted: a BERT, whose definition its output is checked against"
+        for arguments, message in (
+            *((("--part", "sentences", "--model", str(FAMILIES / name)), f"--model {FAMILIES / name}: a {kind}; {accepted}")
+              for name, kind in (("roberta", "RobertaForMaskedLM"), ("distilbert", "DistilBertForMaskedLM"),
+                                 ("gpt2", "GPT2LMHeadModel"), ("modernbert", "ModernBertForMaskedLM"))),
+            (("--part", "encoder", "--encoder", str(model), "--shape", "1,8"),
+             f"--encoder {model}: 0 layers; accepted: 1 or more, of which one is checked"),
+        ):  # fmt: skip
+            with self.subTest(arguments):
+                done = stof("model", *arguments, "--input", str(sentences), *SHORT)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (3, "", f"stof: {message}\n"))
 
     def test_a_grid_is_tuned_and_goes_on(self):
         model = small_model.write(self.folder / "model")
