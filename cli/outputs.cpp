@@ -2,7 +2,6 @@
 #include "cli/outputs.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -10,6 +9,7 @@
 #include "cli/size_text.h"
 #include "src/base/atomic_file.h"
 #include "src/base/error.h"
+#include "src/model/file_names.h"
 
 namespace stof::cli {
 namespace {
@@ -64,15 +64,13 @@ void check_creatable(const std::string& file) {
 }  // namespace
 
 std::vector<InputFile> files_of_model(std::string_view option, const std::string& folder) {
-  constexpr std::array kRead{"config.json",           "modules.json",     "sentence_bert_config.json",
-                             "tokenizer.json",        "vocab.txt",        "model.safetensors.index.json",
-                             "tokenizer_config.json", "added_tokens.json"};
   std::vector<InputFile> files;
   std::error_code unreadable;  // reading says more
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, unreadable)) {
     const fs::path& path = entry.path();
-    if (entry.is_directory(unreadable)) files.push_back({option, path / "config.json"});  // of a pooling
-    else if (path.extension() == ".safetensors" || std::ranges::find(kRead, path.filename()) != kRead.end())
+    if (entry.is_directory(unreadable)) files.push_back({option, path / file_names::kConfig});  // of a pooling
+    else if (path.extension() == ".safetensors" ||
+             std::ranges::find(file_names::kAll, path.filename()) != file_names::kAll.end())
       files.push_back({option, path});
   }
   return files;

@@ -9,6 +9,7 @@
 #include "src/base/error.h"
 #include "src/base/file_status.h"
 #include "src/model/config_modernbert.h"
+#include "src/model/file_names.h"
 #include "src/model/json.h"
 
 namespace stof {
@@ -163,7 +164,7 @@ void read_gpt2(const JsonObject& object, ModelConfig& config) {
 }  // namespace
 
 ModelConfig read_config(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "config.json";
+  const std::filesystem::path file = folder / file_names::kConfig;
   if (!is_there(file))
     fail(ErrorKind::bad_file,
          "{}: no config.json; a model is a folder with config.json, model.safetensors, and "

@@ -6,6 +6,7 @@
 #include "src/base/error.h"
 #include "src/base/file_status.h"
 #include "src/model/config.h"
+#include "src/model/file_names.h"
 #include "src/model/json.h"
 
 namespace stof {
@@ -56,8 +57,8 @@ Pooling read_flags(const JsonObject& object) {
 }
 
 Pooling read_pooling_module(const fs::path& folder, const ModelConfig& config) {
-  const json tree = read_json(folder / "config.json");
-  const JsonObject object(tree, (folder / "config.json").string());
+  const json tree = read_json(folder / file_names::kConfig);
+  const JsonObject object(tree, (folder / file_names::kConfig).string());
   if (object.integer("word_embedding_dimension", 1, INT32_MAX, config.hidden_size) != config.hidden_size)
     object.refuse("word_embedding_dimension", fmt::format("hidden_size of the encoder, {}", config.hidden_size));
   return object.has("pooling_mode") ? read_named_mode(object) : read_flags(object);
@@ -65,7 +66,7 @@ Pooling read_pooling_module(const fs::path& folder, const ModelConfig& config) {
 
 // Transformer, then Pooling, then perhaps Normalize; the last word of the type tells which.
 void read_modules(const fs::path& folder, const ModelConfig& config, PoolingConfig& result) {
-  const fs::path file = folder / "modules.json";
+  const fs::path file = folder / file_names::kModules;
   const json tree = read_json(file);
   if (!tree.is_array()) fail(ErrorKind::bad_file, "{}: {}; accepted: an array", file.string(), excerpt(tree));
   constexpr std::array<std::string_view, 3> kOrder{"Transformer", "Pooling", "Normalize"};
@@ -88,7 +89,7 @@ void read_modules(const fs::path& folder, const ModelConfig& config, PoolingConf
 // The tokenizer's own limit counts only where no sentence-transformers file gives one. Files without a limit of
 // their own carry 1e30 there.
 std::int64_t tokenizer_limit(const fs::path& folder, std::int64_t max_positions) {
-  const fs::path file = folder / "tokenizer_config.json";
+  const fs::path file = folder / file_names::kTokenizerConfig;
   if (!is_there(file)) return max_positions;
   const json tree = read_json(file);
   const JsonObject object(tree, file.string());
@@ -98,7 +99,7 @@ std::int64_t tokenizer_limit(const fs::path& folder, std::int64_t max_positions)
 }
 
 std::int64_t read_max_tokens(const fs::path& folder, std::int64_t max_positions) {
-  const fs::path file = folder / "sentence_bert_config.json";
+  const fs::path file = folder / file_names::kSentenceConfig;
   if (!is_there(file)) return tokenizer_limit(folder, max_positions);
   const json tree = read_json(file);
   const JsonObject object(tree, file.string());
@@ -111,7 +112,7 @@ std::int64_t read_max_tokens(const fs::path& folder, std::int64_t max_positions)
 
 // A prompt that sentence-transformers would put before every text that it is given without one.
 void check_no_prompt(const fs::path& folder) {
-  const fs::path file = folder / "config_sentence_transformers.json";
+  const fs::path file = folder / file_names::kPrompts;
   if (!is_there(file)) return;
   const json tree = read_json(file);
   const JsonObject object(tree, file.string());
@@ -126,7 +127,7 @@ void check_no_prompt(const fs::path& folder) {
 
 PoolingConfig read_pooling(const fs::path& folder, const ModelConfig& config) {
   PoolingConfig result{.pooling = config.family == Family::gpt2 ? Pooling::last : Pooling::cls};
-  if (is_there(folder / "modules.json")) read_modules(folder, config, result);
+  if (is_there(folder / file_names::kModules)) read_modules(folder, config, result);
   check_no_prompt(folder);
   result.max_tokens = read_max_tokens(folder, config.max_positions);
   return result;

@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/base/file_status.h"
 #include "src/model/file_map.h"
+#include "src/model/file_names.h"
 #include "src/model/json.h"
 #include "src/model/tokenizer_files.h"
 #include "src/model/unicode.h"
@@ -133,11 +134,12 @@ TokenizerFiles read_vocabulary(const fs::path& vocabulary, const fs::path& confi
 namespace {
 
 TokenizerFiles read_either(const fs::path& folder) {
-  if (is_there(folder / "tokenizer.json")) return read_tokenizer_json(folder / "tokenizer.json");
-  if (is_there(folder / "added_tokens.json"))
+  if (is_there(folder / file_names::kTokenizer)) return read_tokenizer_json(folder / file_names::kTokenizer);
+  if (is_there(folder / file_names::kAddedTokens))
     fail(ErrorKind::unsupported, "{}: added_tokens.json beside vocab.txt is not read; accepted: tokenizer.json",
          folder.string());
-  if (is_there(folder / "vocab.txt")) return read_vocabulary(folder / "vocab.txt", folder / "tokenizer_config.json");
+  if (is_there(folder / file_names::kVocabulary))
+    return read_vocabulary(folder / file_names::kVocabulary, folder / file_names::kTokenizerConfig);
   fail(ErrorKind::bad_file, "{}: neither tokenizer.json nor vocab.txt", folder.string());
 }
 
@@ -156,7 +158,7 @@ void read_truncation_side(const fs::path& file, TokenizerFiles& files) {
 
 TokenizerFiles read_tokenizer_files(const fs::path& folder) {
   TokenizerFiles files = read_either(folder);
-  read_truncation_side(folder / "tokenizer_config.json", files);
+  read_truncation_side(folder / file_names::kTokenizerConfig, files);
   return files;
 }
 

@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/file_status.h"
+#include "src/model/file_names.h"
 #include "src/model/json.h"
 
 namespace stof {
@@ -14,7 +15,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kOneFile = "model.safetensors";
-constexpr const char* kIndex = "model.safetensors.index.json";
 
 using Index = std::map<std::string, std::string, std::less<>>;  // tensor to shard
 
@@ -58,7 +58,7 @@ class Shards {
   }
 
  private:
-  std::string index_file() const { return (folder_ / kIndex).string(); }
+  std::string index_file() const { return (folder_ / file_names::kWeightIndex).string(); }
 
   void add(const std::string& shard, TensorFile file) {
     const auto own = [&](const std::string& tensor) {
@@ -86,11 +86,11 @@ class Shards {
 
 WeightFiles read_weight_files(const fs::path& folder) {
   if (is_there(folder / kOneFile)) return {.file = kOneFile, .tensors = read_safetensors(folder / kOneFile)};
-  if (!is_there(folder / kIndex))
+  if (!is_there(folder / file_names::kWeightIndex))
     fail(ErrorKind::bad_file, "{}: neither {} nor {}; weights in other files (pytorch_model.bin) are not read",
-         folder.string(), kOneFile, kIndex);
-  const Index index = read_index(folder / kIndex);
-  return {.file = kIndex, .tensors = Shards(folder, index).read()};
+         folder.string(), kOneFile, file_names::kWeightIndex);
+  const Index index = read_index(folder / file_names::kWeightIndex);
+  return {.file = std::string(file_names::kWeightIndex), .tensors = Shards(folder, index).read()};
 }
 
 }  // namespace stof

@@ -71,6 +71,19 @@ class Overwritten(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr), (2, f"stof: {message}\n"))
                 self.assertEqual(self.contents(), before)
 
+    def test_no_file_of_a_model_is_an_output(self):
+        (self.model / "1_Pooling").mkdir()
+        for name in ("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json", "tokenizer.json",
+                     "added_tokens.json", "model.safetensors.index.json", "shard.safetensors",
+                     "1_Pooling/config.json"):  # fmt: skip
+            (self.model / name).write_text("{}")
+        before = self.contents()
+        for file in sorted(path for path in self.model.rglob("*") if path.is_file()):
+            with self.subTest(file.name):
+                done = self.stof("run", "--model", "m", "--text", "a", "--json", file)
+                self.assertEqual((done.returncode, done.stderr), (2, f"stof: --model and --json are both '{file}'\n"))
+                self.assertEqual(self.contents(), before)
+
     def test_a_result_beside_a_model_may_be_written_again(self):
         for _ in range(2):
             done = self.stof("run", "--model", "m", "--input", "s.txt", "--out", "m/e.npy", "--json", "m/took.json")
