@@ -16,8 +16,10 @@
 #include "cli/reference_encoder.h"
 #include "cli/table.h"
 #include "cli/tuning_words.h"
+#include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/base/threads.h"
+#include "src/runtime/accepted.h"
 
 namespace stof::cli {
 namespace {
@@ -47,7 +49,8 @@ std::array<std::int64_t, 2> parse_texts(const std::string& text) {
 
 ModelBench checked(const ModelOptions& options) {
   ModelBench bench = options.bench;
-  if (bench.device == "auto") bench.device = "cpu";  // for all parts alike: a session would choose by itself
+  // For all parts alike, what a session would choose.
+  if (bench.device == "auto") bench.device = device_for_models("auto").backend->name;
   constexpr std::array kParts{"all", "sentences", "encoder", "start", "grid", "more"};
   if (std::find(kParts.begin(), kParts.end(), options.part) == kParts.end())
     fail(ErrorKind::invalid_argument, "--part {}; accepted: {}", options.part, fmt::join(kParts, ", "));
@@ -178,7 +181,8 @@ void add_bench_model(CLI::App& bench_app) {
                       "B,S: texts and their tokens; repeatable (default: 1,128 8,128 1,512 1,4096)");
   command->add_option("--mask", to.masks,
                       "of the encoder; repeatable (default: all, and longformer(256,1) on the longest)");
-  command->add_option("--dtype", options->dtypes, "f32 or bf16; repeatable (default: both)");
+  command->add_option("--dtype", options->dtypes,
+                      "f32, bf16, on a GPU also f16; repeatable (default: f32 and bf16, on a GPU f16)");
   command->add_option("--device", to.device, "auto, cpu, cuda, cuda:N")->capture_default_str();
   add_number(command, "--threads", options->threads, "0: all")->capture_default_str();
   add_number(command, "--seconds", to.seconds, "that a row is timed for, at least five calls")->capture_default_str();

@@ -58,7 +58,7 @@ class Engine:
 
 class Stof:
     def __init__(self, program, model, encoder, threads):
-        self.command = [program, "bench", "model", "--threads", str(threads), "--json", "-"]
+        self.command = [program, "bench", "model", "--device", "cpu", "--threads", str(threads), "--json", "-"]
         self.model, self.encoder = model, encoder
 
     def rows(self, *arguments):

@@ -181,6 +181,16 @@ class Bench(unittest.TestCase):
         row = found["rows"][0]  # a warm start
         self.assertEqual((row["measured"], row["compiled"]), (0, 0))
 
+    def test_without_a_device_it_is_that_of_a_session(self):
+        model = str(small_model.write(self.folder / "model"))
+        sentences = self.folder / "sentences.txt"
+        sentences.write_text("hello world\n")
+        done = stof("model", "--part", "start", "--model", model, "--input", str(sentences), "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        run = subprocess.run([STOF, "run", "--model", model, "--text", "a", "--json", "-"], capture_output=True, text=True,
+                             timeout=120, check=True)  # fmt: skip
+        self.assertEqual(json.loads(done.stdout)["device"], json.loads(run.stdout)["device"])
+
     def test_errors(self):
         model = ("model", "--part", "encoder")
         for arguments, code, message in (
@@ -203,7 +213,7 @@ class Bench(unittest.TestCase):
             (("model", "--part", "half"), 2, "--part half; accepted: all, sentences, encoder, start, grid, more"),
             (("model", "--part", "sentences"), 2, "sentences need a checkpoint: --model DIR"),
             ((*model, "--split", "--device", "cuda"), 2, "--split with --device cuda; accepted: cpu"),
-            (("model", "--part", "grid", "--split"), 2, "--split is of the encoder's rows, which --part grid has not; accepted: all, encoder"),
+            (("model", "--part", "grid", "--split", "--device", "cpu"), 2, "--split is of the encoder's rows, which --part grid has not; accepted: all, encoder"),
             (("model", "--part", "start", "--hidden-out", "h.npy"), 2, "--hidden-out is of the encoder's rows, which --part start has not; accepted: all, encoder"),
             (("model", "--part", "start"), 2, "sentences need a checkpoint: --model DIR"),
             (("model", "--part", "grid", "--ablation", "all"), 2, "--ablation all; accepted: both, attention, fusion, none"),
