@@ -155,18 +155,20 @@ std::string shortened(const std::string& text) {
   return text.size() <= kWidest ? text : text.substr(0, kWidest - 3) + "...";
 }
 
-void add_to(Table& table, const Json& row) {
+std::vector<std::string> cells_of(const Json& row) {
   const Json& shape = row.at("shape");
   const double median = row.at("hot").at("median_us").get<double>();
   const Json &cold = row.at("cold"), &floor = row.at("floor");
-  table.add({fmt::format("({}) {} {}", fmt::join(shape.get<std::vector<std::int64_t>>(), ","),
-                         row.at("dtype").get<std::string>(), shortened(row.at("mask").get<std::string>())),
-             fmt::format("{:.1f} %", 100 * row.at("density").get<double>()),
-             fmt::format("{:.1f} %", 100 * row.at("touched").get<double>()), row.at("kernel").get<std::string>(),
-             microseconds(row.at("predicted_us").get<double>()), microseconds(median),
-             cold.is_null() ? "-" : microseconds(cold.at("median_us").get<double>()),
-             fmt::format("{:.0f}", row.at("useful_gflops").get<double>()),
-             floor.is_null() ? "-" : fmt::format("{:.2f}", median / floor.at("us").get<double>())});
+  return {fmt::format("({}) {} {}", fmt::join(shape.get<std::vector<std::int64_t>>(), ","),
+                      row.at("dtype").get<std::string>(), shortened(row.at("mask").get<std::string>())),
+          fmt::format("{:.1f} %", 100 * row.at("density").get<double>()),
+          fmt::format("{:.1f} %", 100 * row.at("touched").get<double>()),
+          row.at("kernel").get<std::string>(),
+          microseconds(row.at("predicted_us").get<double>()),
+          microseconds(median),
+          cold.is_null() ? "-" : microseconds(cold.at("median_us").get<double>()),
+          fmt::format("{:.0f}", row.at("useful_gflops").get<double>()),
+          floor.is_null() ? "-" : fmt::format("{:.2f}", median / floor.at("us").get<double>())};
 }
 
 void bench(const BenchOptions& options) {
@@ -179,6 +181,7 @@ void bench(const BenchOptions& options) {
   const Device device = open_device(options.device);
   const std::vector<Case> cases = cases_of(options, device);
   BenchResults results(describe_run("bench attention", device), options.json, options.resume);
+  for (const Case& one : cases) results.check(one.id(), cells_of);
   std::optional<Roofline> roofline;
   if (device.backend->memory == nullptr) roofline = measure_roofline(device);
   if (roofline) results.set("roofline", json_of(*roofline));
@@ -188,7 +191,7 @@ void bench(const BenchOptions& options) {
     Progress progress("measuring", std::ssize(cases));
     for (const Case& one : cases) {
       if (results.find(one.id()) == nullptr) results.add(run_case(one, device, options, roofline));
-      add_to(table, *results.find(one.id()));
+      table.add(cells_of(*results.find(one.id())));
       progress.advance(1);
     }
   }

@@ -105,6 +105,10 @@ std::string result_of(const Json& row) {
   return "-";
 }
 
+std::vector<std::string> cells_of(const Json& row) {
+  return {row.at("id").get<std::string>(), milliseconds(row), result_of(row)};
+}
+
 std::vector<InputFile> inputs_of(const ModelBench& bench) {
   std::vector<InputFile> inputs = files_of_model("--model", bench.model);
   std::ranges::move(files_of_model("--encoder", bench.encoder), std::back_inserter(inputs));
@@ -134,6 +138,7 @@ void bench(const ModelOptions& options) {
     check_encoder(bench);
     for (std::string& id : encoder_rows(bench)) ids.push_back(std::move(id));
   }
+  for (const std::string& id : ids) results.check(id, cells_of);
   {
     Progress progress("measuring", std::ssize(ids));
     if (start) bench_start(bench, results, progress);
@@ -149,7 +154,7 @@ void bench(const ModelOptions& options) {
   if (options.json == "-") return;
   Table table({"what", "time", "result"});
   for (const std::string& id : ids)
-    if (const Json* row = results.find(id)) table.add({id, milliseconds(*row), result_of(*row)});
+    if (const Json* row = results.find(id)) table.add(cells_of(*row));
   fmt::print("{}", table.text());
 }
 

@@ -71,6 +71,19 @@ const Json* BenchResults::find(std::string_view id) const {
   return nullptr;
 }
 
+void BenchResults::check(const std::string& id,
+                         const std::function<std::vector<std::string>(const Json&)>& cells) const {
+  const Json* const row = find(id);
+  if (row == nullptr) return;
+  try {
+    cells(*row);
+  } catch (const Json::exception& error) {
+    const std::string_view what = error.what();  // "[json.exception.NAME] ..."
+    fail(ErrorKind::bad_file, "'{}': row '{}' is not as `stof {}` writes it: {}", file_, id,
+         results_.at("command").get<std::string>(), what.substr(what.find("] ") + 2));
+  }
+}
+
 void BenchResults::add(Json row) {
   rows().push_back(std::move(row));
   if (!file_.empty() && file_ != "-") write_json(results_, file_);

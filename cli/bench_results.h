@@ -2,8 +2,10 @@
 // The file of results of `stof bench`: what was measured on, and a row for each thing measured. The file is written
 // again after every row, so that what was measured is kept whatever happens, and a later run can go on from it.
 #pragma once
+#include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/json_output.h"
 #include "stof/device.h"
@@ -21,6 +23,8 @@ class BenchResults {
 
   // Each row has an "id", which names what is measured. Null: not measured yet.
   const Json* find(std::string_view id) const;
+  // Before anything is measured: throws bad_file where `cells` cannot be made of a row that the file has.
+  void check(const std::string& id, const std::function<std::vector<std::string>(const Json&)>& cells) const;
   void add(Json row);
   void set(const std::string& key, Json value) { results_[key] = std::move(value); }  // beside the rows
   void finish() const;

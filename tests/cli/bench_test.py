@@ -83,6 +83,33 @@ class Bench(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr),
                          (2, f"stof: '{file}' is no file of results: no object with rows\n"))  # fmt: skip
 
+    def test_a_row_that_is_not_a_result_is_refused(self):
+        model = small_model.write(self.folder / "model")
+        sentences = self.folder / "sentences.txt"
+        sentences.write_text("hello world\n")
+        file = self.folder / "results.json"
+        commands = {
+            "model": ("--part", "sentences", "--model", str(model), "--input", str(sentences), "--batch", "1", "--dtype", "f32"),
+            "attention": ("--shape", "1,1,64,16", "--dtype", "f32", "--mask", "causal"),
+        }  # fmt: skip
+        for command, row, key, value, message in (
+            ("model", "sentences f32 batch 1", "sentences_per_s", "x", "type must be number, but is string"),
+            ("model", "first embedding f32", "megabytes", None, "key 'megabytes' not found"),
+            ("attention", "(1,1,64,16) f32 causal", "floor", 3, "cannot use at() with number"),
+        ):  # fmt: skip
+            with self.subTest(command=command, key=key):
+                arguments = (command, *commands[command], *SHORT, "--json", str(file))
+                self.assertEqual(stof(*arguments).returncode, 0)
+                results = json.loads(file.read_text())
+                damaged = next(one for one in results["rows"] if one["id"] == row)
+                damaged |= {key: value}
+                if value is None:
+                    del damaged[key]
+                file.write_text(json.dumps(results))
+                done = stof(*arguments, "--resume")
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertEqual(done.stderr, f"stof: '{file}': row '{row}' is not as `stof bench {command}` writes it: {message}\n")
+
     def test_model(self):
         model = small_model.write(self.folder / "model")
         sentences = self.folder / "sentences.txt"
