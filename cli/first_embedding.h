@@ -16,8 +16,8 @@ struct FirstCall {
   std::string model, text, dtype, device;
 };
 
-// The fastest of a few runs of `stof run --model MODEL --text TEXT`: what the disk and caches can keep is there, and
-// the last of them says what was measured and compiled all the same. Throws device when one fails.
+// The fastest of a few runs of `stof run --model MODEL --input -`, given the text: what the disk and caches can keep is
+// there, and the last of them says what was measured and compiled all the same. Throws what it says when one fails.
 FirstEmbedding first_embedding(const FirstCall& call);
 
 }  // namespace stof::cli

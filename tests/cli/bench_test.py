@@ -208,6 +208,22 @@ class Bench(unittest.TestCase):
         row = found["rows"][0]  # a warm start
         self.assertEqual((row["measured"], row["compiled"]), (0, 0))
 
+    def test_start_takes_any_line(self):
+        model = small_model.write(self.folder / "model")
+        sentences = self.folder / "sentences.txt"
+        for name, text in ((model, b"hello " * 50000), (model, b""), (GPT2, b"\0hello")):
+            with self.subTest(text=text[:20]):
+                sentences.write_bytes(text + b"\n")
+                self.results("model", "--part", "start", "--model", str(name), "--input", str(sentences), "--dtype", "f32")
+
+    def test_start_says_why_a_run_failed(self):
+        sentences = self.folder / "sentences.txt"
+        sentences.write_text("\n")
+        done = stof("model", "--part", "start", "--model", GPT2, "--input", str(sentences), "--dtype", "f32", *SHORT)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("\nstof: 'stof run' of the sentence of median length ended with exit code 2:\n", done.stderr)
+        self.assertTrue(done.stderr.endswith("\nstof: stdin: line 1 has no tokens; accepted: 1 or more\n"), done.stderr)
+
     def test_without_a_device_it_is_that_of_a_session(self):
         model = str(small_model.write(self.folder / "model"))
         sentences = self.folder / "sentences.txt"
