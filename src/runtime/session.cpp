@@ -179,16 +179,21 @@ struct Tokenized {
   std::int64_t truncated = 0;
 };
 
-Tokenized tokenize(const Tokenizer& tokenizer, std::span<const std::string> texts, std::int64_t longest,
+// Refuses what a batch would, too: here texts have their names and their order.
+Tokenized tokenize(const Tokenizer& tokenizer, std::span<const std::string> texts, const TextLimits& limits,
                    const EmbedOptions& options) {
   Tokenized result;
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    Tokenizer::Truncated tokens = tokenizer.encode(texts[i], longest);
+    Tokenizer::Truncated tokens = tokenizer.encode(texts[i], limits.longest);
     if (tokens.truncated && !options.truncate)
       fail(ErrorKind::invalid_argument, "{} {} has {} tokens; accepted without truncation: at most {}",
-           options.text_name, i + 1, tokenizer.encode(texts[i]).size(), longest);
+           options.text_name, i + 1, tokenizer.encode(texts[i]).size(), limits.longest);
     if (tokens.ids.empty())
       fail(ErrorKind::invalid_argument, "{} {} has no tokens; accepted: 1 or more", options.text_name, i + 1);
+    const auto outside = std::ranges::find_if(tokens.ids, [&](std::int32_t id) { return id >= limits.vocabulary; });
+    if (outside != tokens.ids.end())
+      fail(ErrorKind::invalid_argument, "{} {}: its token {} has id {}; accepted: 0 to {}, by the model's vocab_size",
+           options.text_name, i + 1, outside - tokens.ids.begin() + 1, *outside, limits.vocabulary - 1);
     result.truncated += tokens.truncated;
     result.ids.push_back(std::move(tokens.ids));
   }
@@ -210,7 +215,8 @@ Embeddings Session::embed(std::span<const std::string> texts, const EmbedOptions
   if (!state_->tokenizer) fail(ErrorKind::invalid_argument, "this session has no tokenizer: give it token ids");
   if (options.batch < 1) fail(ErrorKind::invalid_argument, "batch = {}; accepted: 1 or more", options.batch);
   const Pooling pooling = options.pooling.value_or(state_->pooling.pooling);
-  const Tokenized tokens = tokenize(*state_->tokenizer, texts, max_tokens(), options);
+  const Tokenized tokens =
+      tokenize(*state_->tokenizer, texts, {.vocabulary = state_->config.vocab_size, .longest = max_tokens()}, options);
   Embeddings result{.values = {}, .lengths = {}, .truncated = tokens.truncated};
   std::vector<std::int64_t> first_row{0};  // of each text in the result
   for (const auto& ids : tokens.ids) {

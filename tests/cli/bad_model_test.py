@@ -100,9 +100,15 @@ class BadModel(unittest.TestCase):
 
     def test_a_token_outside_the_vocabulary_of_the_model(self):
         small_model.write(self.model, config={"vocab_size": 6}, weights=small_model.tensors(vocabulary=6))
-        done = self.run_text("hello world")
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertEqual(done.stderr.splitlines()[-1], "stof: token 2 has id 6; accepted: 0 to 5")
+        texts = self.model.parent / "texts.txt"
+        texts.write_text("hello hello\nhello world\nhello hello hello\n")
+        accepted = "accepted: 0 to 5, by the model's vocab_size"
+        for option, value, name in (("--text", "hello world", "text 1"), ("--input", texts, f"{texts}: line 2")):
+            done = self.stof("run", option, value, "--batch", "1")
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            progress, error = done.stderr.splitlines()
+            self.assertIn("] 0/", progress)  # nothing was computed
+            self.assertEqual(error, f"stof: {name}: its token 3 has id 6; {accepted}")
 
     def test_a_config_that_is_not_right(self):
         for change, code, message in (
