@@ -6,10 +6,12 @@
 #include <cstdio>
 #include <string>
 
+#include "src/base/printable.h"
+
 namespace stof::cli {
 
 // A closed or full stderr loses the message, never the work: fmt::print would throw.
-inline void say(const std::string& text) { std::fputs(text.c_str(), stderr); }
+inline void say(const std::string& text) { std::fputs(printable(text).c_str(), stderr); }
 
 // Messages show what was got, which may be an argument of 100 KB: of a long one the beginning and the end are left.
 inline std::string shortened(const std::string& text) {

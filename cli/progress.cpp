@@ -45,8 +45,9 @@ void Progress::draw() const {
   if (total_ == kUnknown) return;
   const auto filled = static_cast<std::size_t>(total_ == 0 ? kWidth : kWidth * done_ / total_);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
-  say(fmt::format("{}{} [{:<{}}] {}/{}  {:.1f} s", terminal_ ? "\r" : "", what_, std::string(filled, '#'), kWidth,
-                  done_, total_, elapsed.count()));
+  if (terminal_) std::fputc('\r', stderr);
+  say(fmt::format("{} [{:<{}}] {}/{}  {:.1f} s", what_, std::string(filled, '#'), kWidth, done_, total_,
+                  elapsed.count()));
   std::fflush(stderr);
 }
 

@@ -6,11 +6,13 @@
 #include <algorithm>
 
 #include "src/base/error.h"
+#include "src/base/printable.h"
 
 namespace stof::cli {
 
 void Table::add(std::vector<std::string> cells) {
   STOF_CHECK(cells.size() == rows_.front().size());
+  for (std::string& cell : cells) cell = printable(std::move(cell));
   rows_.push_back(std::move(cells));
 }
 

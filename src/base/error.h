@@ -6,13 +6,14 @@
 #include <string_view>
 #include <utility>
 
+#include "src/base/printable.h"
 #include "stof/error.h"
 
 namespace stof {
 
 template <class... Args>
 [[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
-  throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
+  throw Error(kind, printable(fmt::format(format, std::forward<Args>(args)...)));
 }
 
 [[noreturn]] void bug(std::string_view condition, std::string_view file, int line);

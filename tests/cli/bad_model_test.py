@@ -110,6 +110,16 @@ class BadModel(unittest.TestCase):
             self.assertIn("] 0/", progress)  # nothing was computed
             self.assertEqual(error, f"stof: {name}: its token 3 has id 6; {accepted}")
 
+    def test_names_out_of_files_are_shown_not_obeyed(self):
+        name = "\x1b[31m\x00\x9b"
+        small_model.write(self.model, weights=small_model.tensors() | {"a" + name: ("F32", [2])})
+        file = self.model / "model.safetensors"
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-1])
+        data = len(whole) - 8 - int.from_bytes(whole[:8], "little")
+        self.expect_refused(f"{file}: tensor 'a\\x1B[31m\\x00\\xC2\\x9B' ends at byte {data} of {data - 1} bytes of data; "
+                            "is the file truncated?")  # fmt: skip
+
     def test_a_config_that_is_not_right(self):
         for change, code, message in (
             ({"hidden_act": "swish"}, 3, "{}: 'hidden_act' is \"swish\"; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu"),

@@ -232,13 +232,13 @@ TEST(TextErrors, TextsOfTheDeepestExpressionsAreRead) {
   expect_read([](Symbol s, std::int64_t) { return -std::move(s); });
 }
 
-TEST(TextErrors, SayWhatATerminalWouldObeyAsSpaces) {
+TEST(TextErrors, DoNotSendWhatATerminalWouldObey) {
   EXPECT_ERROR(parse("causal & \x1b[31m"), ErrorKind::invalid_argument,
                "mask: expected a term, '!' or '('; got ' '\n  causal &  [31m\n           ^");
   EXPECT_ERROR(parse("bits(\xc2\x9b"
                      "31m.npy)"),
                ErrorKind::bad_file,
-               "mask: cannot read ' 31m.npy': No such file or directory\n  bits( 31m.npy)\n       ^");
+               "mask: cannot read '\\xC2\\x9B31m.npy': No such file or directory\n  bits( 31m.npy)\n       ^");
 }
 
 TEST(TextErrors, LongFlatExpressionsAreFine) {
