@@ -12,7 +12,6 @@
 namespace stof {
 namespace {
 
-constexpr std::int64_t kMaxHeadDim = 256;
 constexpr std::int64_t kMaxLength = std::int64_t{1} << 30;  // keys and rows are 32-bit inside kernels
 
 // Items share one layout when the mask is the same for all.

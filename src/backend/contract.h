@@ -25,6 +25,8 @@
 
 namespace stof {
 
+inline constexpr std::int64_t kMaxHeadDim = 256;
+
 struct AttentionProblem {
   AttentionShape shape = {};
   MaskStats stats = {};          // of one item when the mask is the same for all of them

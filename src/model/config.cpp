@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 
+#include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/base/file_status.h"
 #include "src/model/config_modernbert.h"
@@ -127,6 +128,9 @@ void check_kind(const JsonObject& object) {
   if (!object.boolean("scale_attn_weights", true)) refuse(object, "scale_attn_weights", "true");
 }
 
+// Two, for what the tokenizer puts around a text; GPT-2's puts nothing.
+std::int64_t least_positions(Family family) { return family == Family::gpt2 ? 1 : 2; }
+
 ModelConfig read_sizes(const JsonObject& object, const FamilyKeys& keys) {
   return {.family = keys.family,
           .architecture = read_architecture(object, keys.architectures),
@@ -134,7 +138,7 @@ ModelConfig read_sizes(const JsonObject& object, const FamilyKeys& keys) {
           .hidden_size = object.integer(keys.hidden_size, 1, kMost),
           .layers = object.integer(keys.layers, 0, kMost),
           .heads = object.integer(keys.heads, 1, kMost),
-          .max_positions = object.integer(keys.positions, 1, kMost),
+          .max_positions = object.integer(keys.positions, least_positions(keys.family), kMost),
           .activation = read_activation(object, keys.activation, keys.family == Family::gpt2 ? "gelu_new" : "gelu")};
 }
 
@@ -148,8 +152,9 @@ void read_roberta(const JsonObject& object, ModelConfig& config) {
   read_bert(object, config);
   config.first_position = object.integer("pad_token_id", 0, kMost - 1, 1) + 1;
   config.max_positions -= config.first_position;
-  if (config.max_positions < 1)
-    object.refuse("max_position_embeddings", fmt::format("above pad_token_id + 1, {}", config.first_position));
+  if (const std::int64_t least = least_positions(config.family); config.max_positions < least)
+    object.refuse("max_position_embeddings",
+                  fmt::format("at least pad_token_id + {}, {}", 1 + least, config.first_position + least));
 }
 
 void read_gpt2(const JsonObject& object, ModelConfig& config) {
@@ -185,6 +190,9 @@ ModelConfig read_config(const std::filesystem::path& folder) {
   }
   if (config.hidden_size % config.heads != 0)
     object.refuse(keys.hidden_size, fmt::format("a multiple of {}, {}", keys.heads, config.heads));
+  if (config.hidden_size / config.heads > kMaxHeadDim)
+    refuse(object, keys.hidden_size,
+           fmt::format("at most {} for each of {}, {}", kMaxHeadDim, keys.heads, config.heads));
   if (!config.rotary.empty() && config.hidden_size / config.heads % 2 != 0)
     object.refuse(keys.hidden_size, fmt::format("an even number for each of {} heads", config.heads));
   return config;

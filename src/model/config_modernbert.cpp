@@ -67,7 +67,7 @@ std::vector<bool> read_layers(const JsonObject& object, std::int64_t layers) {
 void read_modernbert(const JsonObject& object, ModelConfig& config) {
   if (config.layers > kMostLayers) object.refuse("num_hidden_layers", fmt::format("0 to {}", kMostLayers));
   if (config.max_positions > kMostPositions)
-    object.refuse("max_position_embeddings", fmt::format("1 to {}", kMostPositions));
+    object.refuse("max_position_embeddings", fmt::format("2 to {}", kMostPositions));
   config.norm_epsilon = object.positive_number("norm_eps", 1e-5);
   config.norm_bias = object.boolean("norm_bias", false);
   config.attention_bias = object.boolean("attention_bias", false);

@@ -125,6 +125,9 @@ class BadModel(unittest.TestCase):
             ({"hidden_act": "swish"}, 3, "{}: 'hidden_act' is \"swish\"; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu"),
             ({"model_type": "t5"}, 3, "{}: 'model_type' is \"t5\"; accepted: bert, roberta, distilbert, gpt2, modernbert"),
             ({"num_attention_heads": 3}, 2, "{}: 'hidden_size' is 8; accepted: a multiple of num_attention_heads, 3"),
+            ({"hidden_size": 1024}, 3, "{}: 'hidden_size' is 1024; accepted: at most 256 for each of num_attention_heads, 2"),
+            ({"max_position_embeddings": 1}, 2,
+             "{}: 'max_position_embeddings' is 1; accepted: an integer from 2 to 2147483647"),
             ({"num_hidden_layers": -1}, 2, "{}: 'num_hidden_layers' is -1; accepted: an integer from 0 to 2147483647"),
         ):
             with self.subTest(change=change):

@@ -147,7 +147,7 @@ TEST_F(ModernConfig, RefusesWhatIsNotUnderstood) {
   expect({{"rope_parameters", {{"full_attention", {{"type", "yarn"}}}}}}, ErrorKind::unsupported,
          ": rope_parameters: full_attention: 'type' is not understood; accepted: rope_type, rope_theta");
   expect({{"max_position_embeddings", 2147483647}}, ErrorKind::bad_file,
-         ": 'max_position_embeddings' is 2147483647; accepted: 1 to 1048576");
+         ": 'max_position_embeddings' is 2147483647; accepted: 2 to 1048576");
   expect({{"rope_parameters", {{"rope_theta", 1e4}}}}, ErrorKind::unsupported,
          ": rope_parameters: 'rope_theta' is not understood; accepted: full_attention, sliding_attention");
   expect({{"rope_parameters", {{"full_attention", {{"rope_theta", 0}}}}}}, ErrorKind::bad_file,
@@ -174,8 +174,8 @@ TEST_F(Config, RefusesWhatOtherFamiliesMayHave) {
     write_bytes(folder_ / "config.json", tree.dump());
     EXPECT_ERROR(read_config(folder_.path()), kind, (folder_ / "config.json").string() + ": " + message);
   };
-  expect_of("roberta", "max_position_embeddings", 2, ErrorKind::bad_file,
-            "'max_position_embeddings' is 2; accepted: above pad_token_id + 1, 2");
+  expect_of("roberta", "max_position_embeddings", 3, ErrorKind::bad_file,
+            "'max_position_embeddings' is 3; accepted: at least pad_token_id + 3, 4");
   expect_of("roberta", "architectures", {"RobertaForCausalLM"}, ErrorKind::unsupported,
             R"('architectures' is ["RobertaForCausalLM"]; accepted: RobertaModel, RobertaForMaskedLM, )"
             "RobertaForSequenceClassification, RobertaForTokenClassification, RobertaForQuestionAnswering, "

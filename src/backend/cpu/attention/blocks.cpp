@@ -14,8 +14,6 @@
 namespace stof::cpu {
 namespace {
 
-constexpr int kMaxHeadDim = 256;
-
 // Nanoseconds by number of entries; which of them are partial only the kernel will see.
 struct PieceCost {
   double fixed, entry;
