@@ -55,7 +55,12 @@ std::vector<std::string> read_lines(const std::filesystem::path& file) {
 }
 
 std::vector<std::string> read_input(const std::string& input) {
-  return input == "-" ? lines_of(read_stdin(), "stdin") : read_lines(input);
+  if (input == "-") return lines_of(read_stdin(), "stdin");
+  std::error_code unknown;  // reading says more
+  const std::filesystem::file_status status = std::filesystem::status(input, unknown);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    fail(ErrorKind::bad_file, "cannot read {}: not a regular file; accepted: a regular file, or - for stdin", input);
+  return read_lines(input);
 }
 
 std::string input_name(const std::string& input) { return input == "-" ? "stdin" : input; }

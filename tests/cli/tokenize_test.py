@@ -28,6 +28,17 @@ class OfStdin(unittest.TestCase):
                 self.assertEqual(len(done.stdout.splitlines()), 2)
 
 
+    def test_what_is_no_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = small_model.write(Path(folder, "model"))
+            for command in ("tokenize", "run"):
+                for name in ("/dev/null", folder):
+                    done = subprocess.run([STOF, command, "--model", model, "--input", name], timeout=60, text=True,
+                                          capture_output=True, check=False)  # fmt: skip
+                    self.assertEqual((done.returncode, done.stderr),
+                                     (2, f"stof: cannot read {name}: not a regular file; accepted: a regular file, or - for stdin\n"))
+
+
 class Tokenize(unittest.TestCase):
     def setUp(self):
         if not Path(MODEL, "tokenizer.json").exists():
