@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <iterator>
 #include <memory>
 
@@ -83,6 +84,17 @@ void check_room(const RunOptions& options, const Session& session, Pooling pooli
   check_size(options.out, {rows, session.columns()}, DType::f32);
 }
 
+// Of texts, or of their tokens.
+std::int64_t vectors_not_finite(const Tensor& values) {
+  const std::int64_t columns = values.shape()[1];
+  std::int64_t count = 0;
+  for (std::int64_t r = 0; r < values.shape()[0]; ++r) {
+    const std::span row(values.as<float>() + r * columns, static_cast<std::size_t>(columns));
+    count += !std::ranges::all_of(row, [](float value) { return std::isfinite(value); });
+  }
+  return count;
+}
+
 void write_results(const RunOptions& options, const Embeddings& embeddings) {
   if (options.out.empty() && options.json != "-") print_rows(embeddings.values);
   else if (!options.out.empty()) write_npy(options.out, embeddings.values.view());
@@ -148,6 +160,9 @@ void run(const RunOptions& options) {
   if (embeddings.truncated > 0)
     say(fmt::format("{} of {} cut to {} tokens\n", embeddings.truncated, all, session.max_tokens()));
   say(fmt::format("{} in {:.2f} s on {}\n", all, took.seconds, session.device().caps.name));
+  if (const std::int64_t count = vectors_not_finite(embeddings.values); count > 0)
+    say(fmt::format("{} of {} not finite: NaN or infinity is among their numbers\n", count,
+                    counted(embeddings.values.shape()[0], "vector", "vectors")));
   if (!texts.empty()) say(fmt::format("the first vectors after {:.2f} s, loading included\n", took.first));
   write_results(options, embeddings);
   write_took(options, session, embeddings, took);

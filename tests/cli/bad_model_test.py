@@ -6,6 +6,7 @@ accepted.
 usage: bad_model_test.py STOF
 """
 
+import struct
 import subprocess
 import sys
 import tempfile
@@ -119,6 +120,20 @@ class BadModel(unittest.TestCase):
         data = len(whole) - 8 - int.from_bytes(whole[:8], "little")
         self.expect_refused(f"{file}: tensor 'a\\x1B[31m\\x00\\xC2\\x9B' ends at byte {data} of {data - 1} bytes of data; "
                             "is the file truncated?")  # fmt: skip
+
+    def test_vectors_that_are_not_finite_are_counted(self):
+        small_model.write(self.model)
+        file = self.model / "model.safetensors"
+        whole = bytearray(file.read_bytes())
+        hello = 8 + int.from_bytes(whole[:8], "little") + 4 * 8 * small_model.VOCABULARY.index("hello")
+        whole[hello : hello + 4] = struct.pack("<f", float("nan"))
+        file.write_bytes(whole)
+        for text, pooling, said in (("a world", "cls", ""), ("hello world", "cls", "\n1 of 1 vector not finite: "),
+                                    ("hello world", "none", "\n4 of 4 vectors not finite: ")):  # fmt: skip
+            done = self.stof("run", "--text", text, "--pooling", pooling)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(said, done.stderr)
+            self.assertEqual("not finite" in done.stderr, bool(said))
 
     def test_a_config_that_is_not_right(self):
         for change, code, message in (
