@@ -34,9 +34,11 @@ class AddedTokens {
     while (const AddedToken* token = next(text, cursor)) {
       // White space that the token before took is not taken twice.
       const std::size_t begin = token->lstrip ? std::max(space_before(text, cursor.begin), done) : cursor.begin;
+      const std::size_t end = token->rstrip ? space_behind(text, cursor.end) : cursor.end;
+      if (end <= begin) continue;  // a token of white space, all of which was taken
       if (begin > done) on_text(text.substr(done, begin - done));
       on_token(token->id);
-      done = token->rstrip ? space_behind(text, cursor.end) : cursor.end;
+      done = end;
     }
     if (done < text.size()) on_text(text.substr(done));
   }

@@ -34,6 +34,21 @@ TEST(AddedTokens, StripsWhiteSpaceOnce) {
   EXPECT_EQ(split(tokens, "  L"), "<1>");
 }
 
+// As tokenizers 0.23.3 has them, with tests/data/families/roberta and these tokens added.
+TEST(AddedTokens, OfWhiteSpaceAreTakenByTheOneBefore) {
+  const auto two_spaces = [](bool lstrip, bool rstrip) {
+    return std::vector<AddedToken>{{.content = "  ", .id = 1, .lstrip = lstrip, .rstrip = rstrip}};
+  };
+  EXPECT_EQ(split(two_spaces(true, true), "bca    "), "\"bca\"<1>");
+  EXPECT_EQ(split(two_spaces(false, true), "bca    "), "\"bca\"<1><1>");
+  EXPECT_EQ(split(two_spaces(true, false), "bca    "), "\"bca\"<1><1>");
+  std::vector<AddedToken> tokens = {{.content = "\t", .id = 1, .rstrip = true},
+                                    {.content = " ", .id = 2, .lstrip = true}};
+  EXPECT_EQ(split(tokens, "a\t x"), "\"a\"<1>\"x\"");
+  tokens[1].rstrip = true;
+  EXPECT_EQ(split(tokens, "a\t   x"), "\"a\"<1>\"x\"");
+}
+
 TEST(AddedTokens, SingleWord) {
   const std::vector<AddedToken> tokens = {{.content = "w", .id = 1, .single_word = true}};
   EXPECT_EQ(split(tokens, "w,w"), "<1>\",\"<1>");
