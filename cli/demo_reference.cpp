@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "cli/demo.h"
 #include "src/base/error.h"
 #include "src/base/hash.h"
+#include "src/model/file_map.h"
 #include "src/tensor/npy.h"
 
 namespace stof::cli {
@@ -21,11 +20,7 @@ constexpr std::string_view kReferenceModel = "340d94e989ceea9234cb29e344fee166";
 constexpr std::string_view kReferenceSentences = "c93677baa74f44f04e6d11e1d621eacb";
 
 std::string fingerprint_of_file(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream contents;
-  contents << in.rdbuf();
-  if (!in) fail(ErrorKind::bad_file, "cannot read {}", file.string());
-  return fingerprint_of(contents.view()).hex();
+  return fingerprint_of(FileMap(file).bytes()).hex();
 }
 
 bool is_made_of(const std::filesystem::path& file, std::string_view fingerprint) {

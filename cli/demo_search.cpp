@@ -29,7 +29,9 @@ const float* row(const Tensor& matrix, std::size_t index) {
 void print_nearest(const float* query, const std::vector<std::string>& sentences, const Tensor& embeddings) {
   std::vector<std::pair<double, std::size_t>> found;
   for (std::size_t i = 0; i < sentences.size(); ++i)
-    found.emplace_back(cosine(query, row(embeddings, i), embeddings.shape().at(1)), i);
+    if (const double near = cosine(query, row(embeddings, i), embeddings.shape().at(1)); !std::isnan(near))
+      found.emplace_back(near, i);
+  if (found.empty()) fmt::print("    none: vectors of zeros, or with NaN or infinity, have no direction\n");
   const std::size_t shown = std::min(kNeighbours, found.size());
   std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(shown), found.end(), std::greater());
   for (std::size_t i = 0; i < shown; ++i) fmt::print("    {:.2f}  {}\n", found[i].first, sentences[found[i].second]);

@@ -85,6 +85,19 @@ class Demo(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("\n  not compared: there is no tests/data/minilm_embeddings.npy; --reference names it\n", done.stdout)
 
+    def test_vectors_without_a_direction_are_near_to_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = small_model.write(Path(folder, "model"))
+            file = model / "model.safetensors"
+            whole = file.read_bytes()
+            header = 8 + int.from_bytes(whole[:8], "little")
+            file.write_bytes(whole[:header] + bytes(len(whole) - header))
+            done = demo(model=model)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            queries = (ROOT / "data/queries.txt").read_text().splitlines()
+            none = "    none: vectors of zeros, or with NaN or infinity, have no direction\n"
+            self.assertIn("".join(f"\n  {query}\n{none}" for query in queries), done.stdout)
+
     def test_a_reference_that_was_named_is_there(self):
         with tempfile.TemporaryDirectory() as folder:
             done = demo(model=small_model.write(Path(folder, "model")), reference="nowhere.npy", cwd=folder)
