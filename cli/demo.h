@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of `stof demo`, in the order in which it shows them. Each prints what it does and what came out.
 #pragma once
-#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "cli/stopwatch.h"
 #include "stof/session.h"
 
 namespace stof::cli {
@@ -30,13 +30,5 @@ void show_padding(const DemoFiles& files, const Session& session, const DemoText
 
 // A BERT-base-sized encoder on long inputs, dense and under masks.
 void show_masks(const std::string& device);
-
-class Stopwatch {
- public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace stof::cli

@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/demo.h"
 #include "cli/json_output.h"
 #include "cli/short_spins.h"
+#include "cli/stopwatch.h"
 #include "src/base/error.h"
 #include "src/codegen/compiler.h"
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <iterator>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "cli/number_option.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
+#include "cli/stopwatch.h"
 #include "cli/text_lines.h"
 #include "src/base/counted.h"
 #include "src/base/error.h"
@@ -123,12 +123,8 @@ void write_took(const RunOptions& options, const Session& session, const Embeddi
              options.json);
 }
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
 void run(const RunOptions& options) {
-  const Clock::time_point start = Clock::now();
+  const Stopwatch since_start;
   const std::optional<Pooling> pooling = pooling_of(options.pooling);
   const SessionOptions chosen = session_options(options);
   std::vector<InputFile> inputs = files_of_model("--model", options.model);
@@ -139,7 +135,7 @@ void run(const RunOptions& options) {
   const std::vector<std::string> texts = texts_of(options);
   const Session session = Session::load(options.model, chosen);
   check_room(options, session, pooling.value_or(session.pooling()), texts);
-  const Clock::time_point begin = Clock::now();
+  const Stopwatch embedding;
   Took took;
   Embeddings embeddings;
   {
@@ -151,11 +147,11 @@ void run(const RunOptions& options) {
                               .truncate = !options.no_truncate,
                               .text_name = options.input.empty() ? "text" : input_name(options.input) + ": line",
                               .progress = [&](std::int64_t done) {
-                                if (before == 0) took.first = seconds_since(start);
+                                if (before == 0) took.first = since_start.seconds();
                                 progress.advance(done - std::exchange(before, done));
                               }});
   }
-  took.seconds = seconds_since(begin);
+  took.seconds = embedding.seconds();
   const std::string all = counted(std::ssize(texts), "text", "texts");
   if (embeddings.truncated > 0)
     say(fmt::format("{} of {} cut to {} tokens\n", embeddings.truncated, all, session.max_tokens()));

@@ -8,9 +8,9 @@ namespace {
 
 Activation activation_of(const std::string& name) {
   if (name == "gelu") return Activation::gelu;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return Activation::gelu_tanh;
+  if (name == "gelu_new") return Activation::gelu_tanh;
   if (name == "relu") return Activation::relu;
-  fail(ErrorKind::unsupported, "activation '{}'; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu", name);
+  fail(ErrorKind::unsupported, "activation '{}'; accepted: gelu, gelu_new, relu", name);
 }
 
 // The shift of a norm that has none: one zero, seen as all of them.

@@ -27,7 +27,6 @@ struct ModelConfig {
   std::int64_t type_vocab_size = 0;  // 0: the family has no token types
   std::string activation;            // "gelu", "gelu_new", "relu"
   double norm_epsilon = 1e-12;
-  std::string position_embedding = "absolute";
   // The row of the table of positions that a text's first token takes. Where it is not 0, the token whose id is one
   // less is padding, which takes the row before and is not counted (RoBERTa).
   std::int64_t first_position = 0;
