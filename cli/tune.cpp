@@ -74,6 +74,7 @@ Json json_of(const TuneResult& result) {
                     {"rounds", result.search.rounds},
                     {"measured", result.measured},
                     {"remembered", result.remembered},
+                    {"compared", result.compared},
                     {"wrong", result.wrong},
                     {"compiled", machine_compiler().compiled()},
                     {"seconds", result.seconds},

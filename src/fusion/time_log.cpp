@@ -32,7 +32,7 @@ int runs_of(const Json& json) {
 
 // A line of the log, or nothing where it is none of this scope.
 struct Line {
-  std::string work, setting;
+  std::string work, setting, weights;
   LoggedTime time;
 };
 std::optional<Line> parsed(const std::string& text, const std::string& scope, bool& damaged) {
@@ -44,6 +44,7 @@ std::optional<Line> parsed(const std::string& text, const std::string& scope, bo
     if (json.at("scope").get<std::string>() != scope) return std::nullopt;
     Line line{json.at("work").get<std::string>(),
               json.at("setting").get<std::string>(),
+              json.at("weights").get<std::string>(),
               {.us = json.at("us").get<double>(),
                .spread = json.at("spread").get<double>(),
                .error = json.at("error").get<double>(),
@@ -68,9 +69,10 @@ std::string now_utc() {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc)};
 }
 
-TimeLog::TimeLog(const fs::path& folder, const std::string& scope, Log log) : scope_(scope), log_(std::move(log)) {
+TimeLog::TimeLog(TimeLogOptions options) : options_(std::move(options)) {
+  const fs::path& folder = options_.folder;
   if (folder.empty()) return;
-  path_ = folder / (fingerprint_of(scope).hex() + ".times");
+  path_ = folder / (fingerprint_of(options_.scope).hex() + ".times");
   read();
   try {
     std::error_code failed;
@@ -83,43 +85,57 @@ TimeLog::TimeLog(const fs::path& folder, const std::string& scope, Log log) : sc
 }
 
 void TimeLog::say(std::string_view message) const {
-  if (log_) log_(message);
+  if (options_.log) options_.log(message);
 }
 
 void TimeLog::read() {
   for (const std::string& text : whole_lines(path_)) {
     if (text.empty()) continue;
     bool damaged = false;
-    const std::optional<Line> line = parsed(text, scope_, damaged);
+    const std::optional<Line> line = parsed(text, options_.scope, damaged);
     skipped_ += damaged ? 1 : 0;
-    if (line)
-      times_.try_emplace({line->work, line->setting}, line->time);  // the first holds, as it did when it was new
+    if (!line) continue;
+    const bool is_compared = line->weights == options_.weights;
+    if (!is_compared && !line->time.wrong.empty()) continue;
+    // The first time holds, as it did when it was new.
+    Known& known = times_.try_emplace({line->work, line->setting}, Known{line->time}).first->second;
+    if (!is_compared || known.is_compared) continue;
+    known.is_compared = true;
+    known.time.wrong = line->time.wrong;
+    known.time.error = line->time.error;
   }
   if (skipped_ > 0)
     say(fmt::format("times: {} lines of '{}' are damaged and are measured again", skipped_, path_.string()));
 }
 
-const LoggedTime* TimeLog::find(const std::string& work, const std::string& setting) const {
+const TimeLog::Known* TimeLog::known(const std::string& work, const std::string& setting) const {
   const auto found = times_.find({work, setting});
   return found == times_.end() ? nullptr : &found->second;
 }
 
+const LoggedTime* TimeLog::find(const std::string& work, const std::string& setting) const {
+  const Known* const found = known(work, setting);
+  return found != nullptr && found->is_compared ? &found->time : nullptr;
+}
+
+const LoggedTime* TimeLog::find_of_others(const std::string& work, const std::string& setting) const {
+  const Known* const found = known(work, setting);
+  return found != nullptr && !found->is_compared ? &found->time : nullptr;
+}
+
 void TimeLog::add_unkept(const std::string& work, const std::string& setting, const LoggedTime& time) {
-  times_.try_emplace({work, setting}, time);
+  Known& known = times_[{work, setting}];
+  if (!known.is_compared) known = {time, true};
 }
 
 void TimeLog::add(const std::string& work, const std::string& setting, const LoggedTime& time) {
   add_unkept(work, setting, time);
   if (!file_) return;
-  const Json json{{"scope", scope_},
-                  {"work", work},
-                  {"setting", setting},
-                  {"us", kept_number(time.us)},
-                  {"spread", kept_number(time.spread)},
-                  {"runs", time.runs},
-                  {"error", kept_number(time.error)},
-                  {"wrong", time.wrong},
-                  {"when", time.when}};
+  const Json json{{"scope", options_.scope},    {"work", work},
+                  {"setting", setting},         {"weights", options_.weights},
+                  {"us", kept_number(time.us)}, {"spread", kept_number(time.spread)},
+                  {"runs", time.runs},          {"error", kept_number(time.error)},
+                  {"wrong", time.wrong},        {"when", time.when}};
   try {
     file_->add(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   } catch (const Error& error) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every time that was ever measured here: (device, call, work, setting) -> microseconds, a line each, read back by
-// every later search. A line is in the file as soon as it was measured.
+// every later search. A line is in the file as soon as it was measured. Times hold for any weights; whether a result is
+// right was found out with those of one model, and holds for them alone.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -20,13 +21,22 @@ struct LoggedTime {
   std::string when = {};   // UTC
 };
 
+struct TimeLogOptions {
+  std::filesystem::path folder = {};  // empty: nothing is kept on disk
+  std::string scope = {};             // all that a time depends on besides work and setting
+  std::string weights = {};           // fingerprint of those that results are compared with
+  Log log = {};
+};
+
 class TimeLog {
  public:
-  // `scope`: all that a time depends on besides work and setting, as text. An empty folder keeps nothing on disk; a
-  // folder that cannot be written is said to `log` and keeps nothing either.
-  TimeLog(const std::filesystem::path& folder, const std::string& scope, Log log);
+  // A folder that cannot be written is said to the log and keeps nothing.
+  explicit TimeLog(TimeLogOptions options);
 
+  // What was found with these weights.
   const LoggedTime* find(const std::string& work, const std::string& setting) const;
+  // The time of what was right with others and was not compared with these.
+  const LoggedTime* find_of_others(const std::string& work, const std::string& setting) const;
   void add(const std::string& work, const std::string& setting, const LoggedTime& time);
   // As long as this log lives.
   void add_unkept(const std::string& work, const std::string& setting, const LoggedTime& time);
@@ -36,13 +46,17 @@ class TimeLog {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  struct Known {
+    LoggedTime time;
+    bool is_compared = false;  // with these weights
+  };
   void read();
+  const Known* known(const std::string& work, const std::string& setting) const;
   void say(std::string_view message) const;
 
+  TimeLogOptions options_;
   std::filesystem::path path_;
-  std::string scope_;
-  Log log_;
-  std::map<std::pair<std::string, std::string>, LoggedTime> times_;
+  std::map<std::pair<std::string, std::string>, Known> times_;
   std::size_t skipped_ = 0;
   std::unique_ptr<AppendFile> file_;
 };

@@ -9,6 +9,7 @@
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/fusion/fuse.h"
+#include "src/runtime/model_weights.h"
 #include "src/runtime/timed_call.h"
 #include "src/runtime/work_timer.h"
 #include "src/tensor/convert.h"
@@ -119,7 +120,10 @@ class Contest::Whole {
 };
 
 Contest::Contest(const Blocks& blocks, ContestOptions options)
-    : blocks_(blocks), options_(std::move(options)), want_(unfused(options_.program.dtype)) {}
+    : blocks_(blocks), options_(std::move(options)), want_(unfused(options_.program.dtype)) {
+  if (const std::string why_not = why_not_finite(want_, fuse(blocks_, detached_scheme(blocks_))); !why_not.empty())
+    fail(ErrorKind::unsupported, "the unfused model computes {}; accepted: finite numbers", why_not);
+}
 Contest::~Contest() = default;
 
 std::vector<float> Contest::unfused(DType dtype) const {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle that measures: what the log has is not measured again, in whatever search.
+// The oracle that measures: what the log has is not measured again, in whatever search. What it has of a model with
+// other weights is compared again and not timed.
 #pragma once
 #include <chrono>
 #include <list>
@@ -35,9 +36,11 @@ class MeasuredTimes final : public Oracle {
 
   int measured() const { return measured_; }
   int remembered() const { return remembered_; }
+  int compared() const { return compared_; }  // of those remembered: anew, since it was with other weights
   int wrong() const { return wrong_; }
 
  private:
+  const LoggedTime& asked(const Work& work, const std::string& setting, const LoggedTime* of_others);
   WorkTimer& timer_for(const Work& work);
 
   MeasuringOptions options_;
@@ -45,7 +48,7 @@ class MeasuredTimes final : public Oracle {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::list<std::pair<std::string, std::unique_ptr<WorkTimer>>> timers_;  // the last used first
   std::map<std::string, std::string> wrong_words_;                        // by work, of the last setting that was wrong
-  int measured_ = 0, remembered_ = 0, wrong_ = 0;
+  int measured_ = 0, remembered_ = 0, compared_ = 0, wrong_ = 0;
 };
 
 }  // namespace stof

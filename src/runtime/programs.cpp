@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <utility>
 
 #include "src/backend/contract.h"
@@ -14,6 +12,7 @@
 #include "src/fusion/fuse.h"
 #include "src/fusion/work.h"
 #include "src/graph/simplify.h"
+#include "src/runtime/model_weights.h"
 
 namespace stof {
 namespace {
@@ -22,19 +21,6 @@ std::string text_of(const ChosenPlan& plan) {
   std::string text = plan.scheme.text();
   for (const auto& [work, setting] : plan.settings) text += fmt::format("\n{}: {}", work, setting);
   return text;
-}
-
-// Of the model's matrices and vectors, each once.
-std::int64_t weight_bytes(const Graph& graph, DType dtype) {
-  std::map<const void*, std::int64_t> values;
-  for (const Node& node : graph.nodes)
-    for (const auto& weight : node.weights) {
-      const Shape& shape = weight.tensor.shape;
-      values[weight.tensor.data] = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies());
-    }
-  std::int64_t sum = 0;
-  for (const auto& [data, count] : values) sum += count;
-  return sum * static_cast<std::int64_t>(size_of(dtype));
 }
 
 }  // namespace

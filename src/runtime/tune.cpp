@@ -19,6 +19,7 @@
 #include "src/runtime/accepted.h"
 #include "src/runtime/contest.h"
 #include "src/runtime/measured_times.h"
+#include "src/runtime/model_weights.h"
 
 namespace stof {
 namespace {
@@ -62,7 +63,10 @@ class Tuning {
     TuneResult result;
     result.bucket = timed_.bucket;
     const PlanKey key = plan_key(simplified_, options_.mask, call_);
-    TimeLog log(options_.folder, scope_of(key), options_.log);
+    TimeLog log({.folder = options_.folder,
+                 .scope = scope_of(key),
+                 .weights = options_.folder.empty() ? "" : weights_fingerprint(simplified_),
+                 .log = options_.log});
     MeasuredTimes times({.program = program_,
                          .call = timed_,
                          .seconds_a_time = options_.seconds_a_time,
@@ -83,6 +87,7 @@ class Tuning {
     confirm(result, analytical, log);
     result.measured = times.measured();
     result.remembered = times.remembered();
+    result.compared = times.compared();
     result.wrong = times.wrong();
     result.seconds = seconds_since(begin) - result.f32_seconds;
     if (options_.ablation.is_whole())

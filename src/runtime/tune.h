@@ -45,6 +45,7 @@ struct TuneResult {
   SearchResult search;
   Bucket bucket;
   int measured = 0, remembered = 0;  // answers from the device, and from what was measured before
+  int compared = 0;                  // of those remembered: with the unfused operators again, as weights are others
   int wrong = 0;                     // settings that computed something else
   double seconds = 0;
   double parts_seconds = 0, race_seconds = 0,

@@ -11,6 +11,7 @@
 #include "src/base/hash.h"
 #include "src/fusion/isolate.h"
 #include "src/fusion/work.h"
+#include "src/runtime/model_weights.h"
 #include "src/tensor/convert.h"
 
 namespace stof {
@@ -46,11 +47,11 @@ std::vector<std::int64_t> first_samples(std::int64_t rows) {
   return {0, rows / 2, rows - kSampledRows};
 }
 
+}  // namespace
+
 // Anything else that is alone is done in one way only. A matmul in one of its settings is compared with the device's
 // own choice.
 bool may_be_wrong(const Node& node) { return is_fused(node) || std::holds_alternative<op::MatMul>(node.op); }
-
-}  // namespace
 
 double relative_difference(std::span<const float> got, std::span<const float> want) {
   double difference = 0, norm = 0;
@@ -87,6 +88,7 @@ WorkTimer::WorkTimer(const Work& work, const ProgramOptions& options, const Even
     fill_inputs(unfused, plain);
     unfused.run();
     want_ = sampled(unfused, plain.result, plain.value(plain.result).columns);
+    no_reference_ = why_not_finite(want_, plain);
     pair_heads(work.node);
   }
   program_ = std::make_unique<Program>(graph_, options);
@@ -151,21 +153,26 @@ std::string WorkTimer::check_moments(TimedCall& call, const std::vector<float>& 
   return error <= 1e-4 ? "" : fmt::format("its moments are off by {:.1e}", error);
 }
 
-WorkOutcome WorkTimer::measure(const std::string& setting, double seconds) {
+// Of what the call has computed; nothing where it is right.
+std::string WorkTimer::why_wrong(double& error) {
+  if (!compares_) return {};
+  const std::int64_t columns = graph_.value(graph_.result).columns;
+  const std::vector<float> got = sampled(*call_, graph_.result, columns);
+  error = relative_difference(got, want_);
+  if (!(error <= most_error(dtype_)))
+    return fmt::format("off by {:.1e} from the unfused operators; accepted: {:.0e}", error, most_error(dtype_));
+  return graph_.value(graph_.result).moments ? check_moments(*call_, got, columns) : std::string();
+}
+
+WorkOutcome WorkTimer::measure(const std::string& setting, std::optional<double> seconds) {
+  if (!no_reference_.empty())
+    return {.wrong = fmt::format("the unfused operators compute {}; accepted: finite numbers", no_reference_)};
   WorkOutcome outcome;
   try {
     if (!setting.empty()) program_->use(text_, matmul_setting_of(setting));
     call_->run();
-    if (compares_) {
-      const std::int64_t columns = graph_.value(graph_.result).columns;
-      const std::vector<float> got = sampled(*call_, graph_.result, columns);
-      outcome.error = relative_difference(got, want_);
-      if (!(outcome.error <= most_error(dtype_)))
-        outcome.wrong = fmt::format("off by {:.1e} from the unfused operators; accepted: {:.0e}", outcome.error,
-                                    most_error(dtype_));
-      else if (graph_.value(graph_.result).moments) outcome.wrong = check_moments(*call_, got, columns);
-    }
-    if (outcome.wrong.empty()) outcome.time = call_->time(Caches::cold, seconds);
+    outcome.wrong = why_wrong(outcome.error);
+    if (outcome.wrong.empty() && seconds) outcome.time = call_->time(Caches::cold, *seconds);
   } catch (const Error& error) {
     // The call itself is refused, or this is our mistake: no other setting does better.
     if (error.kind() == ErrorKind::internal || error.kind() == ErrorKind::invalid_argument) throw;

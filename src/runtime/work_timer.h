@@ -3,6 +3,7 @@
 // done operator by operator.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "src/fusion/search.h"
@@ -21,13 +22,15 @@ class WorkTimer {
  public:
   WorkTimer(const Work& work, const ProgramOptions& options, const EvenCall& call);
 
-  // `setting` as candidates_of() names it. Cold caches on a device that has them apart.
-  WorkOutcome measure(const std::string& setting, double seconds);
+  // `setting` as candidates_of() names it. Cold caches on a device that has them apart. Without seconds it is compared
+  // and not timed.
+  WorkOutcome measure(const std::string& setting, std::optional<double> seconds);
 
  private:
   void fill_inputs(TimedCall& call, const Graph& graph) const;
   void pair_heads(const Node& node);
   std::vector<float> sampled(TimedCall& call, ValueId value, std::int64_t columns) const;
+  std::string why_wrong(double& error);
   std::string check_moments(TimedCall& call, const std::vector<float>& rows, std::int64_t columns) const;
 
   std::string text_;
@@ -37,7 +40,11 @@ class WorkTimer {
   std::unique_ptr<Program> program_;
   std::unique_ptr<TimedCall> call_;
   std::vector<float> want_;
+  std::string no_reference_;  // why nothing can be compared with want_
 };
+
+// Whether results of a node are compared: else it is done in one way only.
+bool may_be_wrong(const Node& node);
 
 // Frobenius norm of the difference, relative to that of `want`.
 double relative_difference(std::span<const float> got, std::span<const float> want);

@@ -199,26 +199,51 @@ TEST_F(PlanCacheTest, TimesAreReadBack) {
   const LoggedTime time{
       .us = 1.5, .spread = 0.1, .error = 1e-4, .runs = 7, .wrong = {}, .when = "2026-01-02T03:04:05Z"};
   {
-    TimeLog log(folder_.path(), "scope", log_);
+    TimeLog log({.folder = folder_.path(), .scope = "scope", .log = log_});
     log.add("work", "setting", time);
     log.add("work", "other", {.us = 0, .wrong = "off by 1.0e+00"});
   }
-  const TimeLog again(folder_.path(), "scope", log_);
+  const TimeLog again({.folder = folder_.path(), .scope = "scope", .log = log_});
   EXPECT_EQ(again.size(), 2U);
   ASSERT_NE(again.find("work", "setting"), nullptr);
   EXPECT_EQ(again.find("work", "setting")->us, 1.5);
   EXPECT_EQ(again.find("work", "setting")->when, time.when);
   EXPECT_EQ(again.find("work", "other")->wrong, "off by 1.0e+00");
   EXPECT_EQ(again.find("work", "third"), nullptr);
-  EXPECT_EQ(TimeLog(folder_.path(), "another scope", log_).size(), 0U);
+  EXPECT_EQ(TimeLog({.folder = folder_.path(), .scope = "another scope", .log = log_}).size(), 0U);
+  EXPECT_TRUE(said_.empty());
+}
+
+// A time is of any weights, a verdict of those it was found with.
+TEST_F(PlanCacheTest, VerdictsAreOfTheirWeights) {
+  const auto log_of = [this](const std::string& weights) {
+    return TimeLog({.folder = folder_.path(), .scope = "scope", .weights = weights, .log = log_});
+  };
+  log_of("a").add("work", "right", {.us = 2, .error = 1e-6, .runs = 5});
+  log_of("a").add("work", "wrong", {.wrong = "off by nan"});
+  EXPECT_EQ(log_of("a").find("work", "wrong")->wrong, "off by nan");
+  EXPECT_EQ(log_of("a").find_of_others("work", "right"), nullptr);
+  const TimeLog of_b = log_of("b");
+  EXPECT_EQ(of_b.find("work", "right"), nullptr);
+  EXPECT_EQ(of_b.find("work", "wrong"), nullptr);
+  EXPECT_EQ(of_b.find_of_others("work", "wrong"), nullptr);
+  ASSERT_NE(of_b.find_of_others("work", "right"), nullptr);
+  EXPECT_EQ(of_b.find_of_others("work", "right")->us, 2);
+  log_of("b").add("work", "right", {.wrong = "off by 1.0e+00"});
+  log_of("b").add("work", "wrong", {.us = 3});
+  EXPECT_EQ(log_of("b").find("work", "right")->wrong, "off by 1.0e+00");
+  EXPECT_EQ(log_of("b").find("work", "wrong")->us, 3);
+  EXPECT_EQ(log_of("a").find("work", "right")->wrong, "");
+  EXPECT_EQ(log_of("a").find("work", "wrong")->wrong, "off by nan");
   EXPECT_TRUE(said_.empty());
 }
 
 // JSON has no number for them.
 TEST_F(PlanCacheTest, WhatIsNoNumberIsReadBackAsTheLargest) {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN(), kMost = std::numeric_limits<double>::max();
-  TimeLog(folder_.path(), "scope", log_).add("work", "setting", {.error = kNone, .wrong = "off by nan"});
-  const TimeLog again(folder_.path(), "scope", log_);
+  TimeLog({.folder = folder_.path(), .scope = "scope", .log = log_})
+      .add("work", "setting", {.error = kNone, .wrong = "off by nan"});
+  const TimeLog again({.folder = folder_.path(), .scope = "scope", .log = log_});
   ASSERT_NE(again.find("work", "setting"), nullptr);
   EXPECT_EQ(again.find("work", "setting")->error, kMost);
   plan_.confirmed.front().error = kNone;
@@ -231,7 +256,7 @@ TEST_F(PlanCacheTest, WhatIsNoNumberIsReadBackAsTheLargest) {
 TEST_F(PlanCacheTest, TimesThatCannotBeAreDamaged) {
   fs::path path;
   {
-    TimeLog log(folder_.path(), "scope", log_);
+    TimeLog log({.folder = folder_.path(), .scope = "scope", .log = log_});
     log.add("work", "setting", {.us = 1.5, .spread = 0.25, .error = 0.125, .runs = 7});
     path = log.path();
   }
@@ -247,7 +272,7 @@ TEST_F(PlanCacheTest, TimesThatCannotBeAreDamaged) {
     std::string changed = whole;
     changed.replace(changed.find(was), was.size(), is);
     write(path, changed);
-    const TimeLog log(folder_.path(), "scope", log_);
+    const TimeLog log({.folder = folder_.path(), .scope = "scope", .log = log_});
     EXPECT_EQ(log.size(), 0U) << is;
     EXPECT_EQ(log.skipped(), 1U) << is;
   }
@@ -257,7 +282,7 @@ TEST_F(PlanCacheTest, TimesThatCannotBeAreDamaged) {
 TEST_F(PlanCacheTest, AHalfWrittenLineCostsOnlyItself) {
   fs::path path;
   {
-    TimeLog log(folder_.path(), "scope", log_);
+    TimeLog log({.folder = folder_.path(), .scope = "scope", .log = log_});
     log.add("work", "first", {.us = 1});
     log.add("work", "second", {.us = 2});
     path = log.path();
@@ -265,11 +290,11 @@ TEST_F(PlanCacheTest, AHalfWrittenLineCostsOnlyItself) {
   const std::string whole = text_of(path);
   write(path, whole.substr(0, whole.size() - 20));
   {
-    TimeLog log(folder_.path(), "scope", log_);
+    TimeLog log({.folder = folder_.path(), .scope = "scope", .log = log_});
     EXPECT_EQ(log.size(), 1U);
     log.add("work", "third", {.us = 3});
   }
-  const TimeLog log(folder_.path(), "scope", log_);
+  const TimeLog log({.folder = folder_.path(), .scope = "scope", .log = log_});
   EXPECT_EQ(log.size(), 2U);
   EXPECT_EQ(log.skipped(), 1U);
   ASSERT_NE(log.find("work", "third"), nullptr);
@@ -279,7 +304,7 @@ TEST_F(PlanCacheTest, AHalfWrittenLineCostsOnlyItself) {
 TEST_F(PlanCacheTest, TimesThatCannotBeKeptAreUsed) {
   const fs::path blocked = folder_.path() / "file";
   write(blocked, "x");
-  TimeLog log(blocked / "plans", "scope", log_);
+  TimeLog log({.folder = blocked / "plans", .scope = "scope", .log = log_});
   log.add("work", "setting", {.us = 4});
   EXPECT_EQ(log.find("work", "setting")->us, 4);
   ASSERT_EQ(said_.size(), 1U);

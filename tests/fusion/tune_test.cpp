@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "src/fusion/fuse.h"
 #include "src/fusion/plan_cache.h"
@@ -39,6 +40,7 @@ class Tune : public ::testing::Test {
             .folder = folder_.path(),
             .log = [this](std::string_view message) { said_.emplace_back(message); }};
   }
+  float* first_weight(const std::string& name) { return const_cast<float*>(model_.weights.at(name).as<float>()); }
   Programs programs_on(const Device& device) {
     return {simplify(build_bert(model_)),
             {.program = {.device = device, .longest = model_.config.max_positions},
@@ -230,12 +232,42 @@ TEST_F(Tune, TimesOfAnotherArrayAreNotThisMasks) {
   EXPECT_EQ(tuned().measured, 1);  // attention
 }
 
-// What cannot be right is refused by name: here a checkpoint holds what is no number.
+// What cannot be right is refused by name: here a checkpoint holds what is no number. Others of its sizes are tuned as
+// if it had never been.
 TEST_F(Tune, WhereNothingIsRightThatIsSaid) {
-  const TensorView& weight = model_.weights.at("encoder.layer.0.attention.self.query.weight");
-  const_cast<float*>(weight.as<float>())[0] = std::numeric_limits<float>::quiet_NaN();
+  float* const value = first_weight("encoder.layer.0.attention.self.query.weight");
+  const float good = std::exchange(*value, std::numeric_limits<float>::quiet_NaN());
   EXPECT_ERROR(tune(model_, options(open_device("cpu"))), ErrorKind::unsupported,
-               "no setting of 'linear 24>72' is right: off by nan from the unfused operators; accepted: 1e-05");
+               "no setting of 'linear 24>72' is right: the unfused operators compute nan, as "
+               "encoder.layer.0.attention.self.query.weight holds nan; accepted: finite numbers");
+  *value = good;
+  const TuneResult healthy = tune(model_, options(open_device("cpu")));
+  EXPECT_TRUE(healthy.kept);
+  EXPECT_EQ(healthy.wrong, 0);
+}
+
+TEST_F(Tune, ANormThatIsNoNumberIsNamed) {
+  *first_weight("encoder.layer.1.output.LayerNorm.weight") = std::numeric_limits<float>::infinity();
+  TuneOptions unfused = options(open_device("cpu"));
+  unfused.ablation.fusion = false;
+  EXPECT_ERROR(tune(model_, unfused), ErrorKind::unsupported,
+               "the unfused model computes inf, as encoder.layer.1.output.LayerNorm.weight holds inf; accepted: finite "
+               "numbers");
+}
+
+// Times hold for any weights; what is right does not.
+TEST_F(Tune, OtherWeightsAreComparedAndNotTimed) {
+  const TuneResult first = tune(model_, options(norming_device()));
+  *first_weight("encoder.layer.0.attention.self.query.weight") += 1;
+  const TuneResult other = tune(model_, options(norming_device()));
+  EXPECT_EQ(first.compared, 0);
+  EXPECT_GT(other.compared, 5);
+  EXPECT_EQ(other.wrong, first.wrong);
+  EXPECT_EQ(other.measured, other.wrong);  // no time of those is known
+  EXPECT_EQ(other.search.us, first.search.us);
+  const TuneResult again = tune(model_, options(norming_device()));
+  EXPECT_EQ(again.compared, 0);
+  EXPECT_EQ(again.measured, 0);
 }
 
 // As a session does.

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/model_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
+
+#include "src/base/hash.h"
+#include "src/tensor/convert.h"
+
+namespace stof {
+namespace {
+
+// From the first element to the last: with strides that is more than the elements, and the checkpoint's as well.
+std::span<const std::byte> memory_of(const TensorView& view) {
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < view.rank(); ++i) {
+    if (view.shape[i] == 0) return {};
+    elements += (view.shape[i] - 1) * view.strides[i];
+  }
+  return {static_cast<const std::byte*>(view.data), static_cast<std::size_t>(elements) * size_of(view.dtype)};
+}
+
+// NaN has a sign that says nothing.
+std::string text_of(float value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
+
+const float* first_not_finite(std::span<const float> values) {
+  const auto found = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+  return found == values.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::int64_t weight_bytes(const Graph& graph, DType dtype) {
+  std::map<const void*, std::int64_t> values;
+  for (const Node& node : graph.nodes)
+    for (const auto& weight : node.weights) {
+      const Shape& shape = weight.tensor.shape;
+      values[weight.tensor.data] = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies());
+    }
+  std::int64_t sum = 0;
+  for (const auto& [data, count] : values) sum += count;
+  return sum * static_cast<std::int64_t>(size_of(dtype));
+}
+
+std::string weights_fingerprint(const Graph& graph) {
+  std::string all;
+  for (const Node& node : graph.nodes)
+    for (const auto& [name, tensor] : node.weights)
+      all += fmt::format("{} {} {} {} {}\n", name, name_of(tensor.dtype), to_string(tensor.shape),
+                         to_string(tensor.strides), fingerprint_of(memory_of(tensor)).hex());
+  return fingerprint_of(all).hex();
+}
+
+std::string why_not_finite(std::span<const float> values, const Graph& graph) {
+  const float* const value = first_not_finite(values);
+  if (value == nullptr) return {};
+  for (const Node& node : graph.nodes)
+    for (const auto& [name, tensor] : node.weights) {
+      const Tensor exact = converted(tensor, DType::f32);
+      const float* const held = first_not_finite({exact.as<float>(), static_cast<std::size_t>(exact.size())});
+      if (held != nullptr) return fmt::format("{}, as {} holds {}", text_of(*value), name, text_of(*held));
+    }
+  return text_of(*value);
+}
+
+}  // namespace stof
