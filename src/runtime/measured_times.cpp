@@ -81,16 +81,24 @@ bool MeasuredTimes::has_time() {
   return options_.budget_seconds <= 0 || spent.count() < options_.budget_seconds;
 }
 
+void MeasuredTimes::release() { timers_.clear(); }
+
 WorkTimer& MeasuredTimes::timer_for(const Work& work) {
   const auto found =
-      std::find_if(timers_.begin(), timers_.end(), [&](const auto& timer) { return timer.first == work.text; });
+      std::find_if(timers_.begin(), timers_.end(), [&](const Held& held) { return held.work == work.text; });
   if (found != timers_.end()) {
     timers_.splice(timers_.begin(), timers_, found);
-  } else {
-    if (timers_.size() >= kMostTimers) timers_.pop_back();
-    timers_.emplace_front(work.text, std::make_unique<WorkTimer>(work, options_.program, options_.call));
+    return *timers_.front().timer;
   }
-  return *timers_.front().second;
+  const double bytes = static_cast<double>(timing_bytes(work, options_.program.dtype, options_.call.bucket.rows));
+  const auto is_full = [&] {
+    double sum = bytes;
+    for (const Held& held : timers_) sum += held.bytes;
+    return timers_.size() >= kMostTimers || (options_.most_bytes > 0 && sum > options_.most_bytes);
+  };
+  while (!timers_.empty() && is_full()) timers_.pop_back();
+  timers_.push_front({work.text, bytes, std::make_unique<WorkTimer>(work, options_.program, options_.call)});
+  return *timers_.front().timer;
 }
 
 }  // namespace stof

@@ -21,6 +21,7 @@ struct MeasuringOptions {
   ProgramOptions program;
   EvenCall call;
   double seconds_a_time = 0.01;
+  double most_bytes = 0;      // of activations at a time; 0: no limit
   double budget_seconds = 0;  // 0: no end
 };
 
@@ -33,6 +34,7 @@ class MeasuredTimes final : public Oracle {
   std::optional<double> measure(const Work& work, const Candidate& candidate) override;
   std::string wrong_with(const std::string& work) const override;
   bool has_time() override;
+  void release();  // the memory of what was timed
 
   int measured() const { return measured_; }
   int remembered() const { return remembered_; }
@@ -46,8 +48,13 @@ class MeasuredTimes final : public Oracle {
   MeasuringOptions options_;
   TimeLog& log_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  std::list<std::pair<std::string, std::unique_ptr<WorkTimer>>> timers_;  // the last used first
-  std::map<std::string, std::string> wrong_words_;                        // by work, of the last setting that was wrong
+  struct Held {
+    std::string work;
+    double bytes;
+    std::unique_ptr<WorkTimer> timer;
+  };
+  std::list<Held> timers_;                          // the last used first
+  std::map<std::string, std::string> wrong_words_;  // by work, of the last setting that was wrong
   int measured_ = 0, remembered_ = 0, compared_ = 0, wrong_ = 0;
 };
 

@@ -19,23 +19,25 @@
 #include "src/runtime/accepted.h"
 #include "src/runtime/contest.h"
 #include "src/runtime/measured_times.h"
+#include "src/runtime/memory_plan.h"
 #include "src/runtime/model_weights.h"
 
 namespace stof {
 namespace {
 
-void check(const Model& model, const TuneOptions& options) {
-  if (options.texts < 1 || options.longest < 1 || options.longest > model.config.max_positions)
-    fail(ErrorKind::invalid_argument, "{} of {} tokens; accepted: 1 or more, of 1 to {} tokens",
-         counted(options.texts, "text", "texts"), options.longest, model.config.max_positions);
-  if (options.mask) same_for_every_text(*options.mask);
-  // The values between two operators, of which a call has several at a time: what they cannot fit into is not tried.
-  const double bytes = static_cast<double>(options.texts) * static_cast<double>(options.longest) *
-                       static_cast<double>(model.config.hidden_size) * static_cast<double>(size_of(options.dtype));
-  if (bytes > static_cast<double>(memory_limit()))
-    fail(ErrorKind::device,
-         "{} of {} tokens with activations of {:.3g} bytes; accepted: at most {}, the memory of this machine",
-         counted(options.texts, "text", "texts"), options.longest, bytes, memory_limit());
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;  // of a call: devices count them in 32 bits, rounded up
+
+// Of a call of so many rows on the host, done operator by operator: no scheme needs more.
+std::int64_t most_arena_bytes(const Blocks& blocks, DType dtype, std::int64_t rows) {
+  return plan_arena(fuse(blocks, detached_scheme(blocks))).elements(row_capacity(rows)) *
+         static_cast<std::int64_t>(size_of(dtype));
+}
+
+// Besides activations, what the host holds: token, position and segment of each row, offset and length of each text.
+double other_bytes(const Graph& simplified, const TuneOptions& options) {
+  const double tokens = 3.0 * static_cast<double>(options.texts * options.longest),
+               texts = 2.0 * static_cast<double>(options.texts);
+  return 4 * (tokens + texts) + static_cast<double>(weight_bytes(simplified, options.dtype));
 }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -70,11 +72,13 @@ class Tuning {
     MeasuredTimes times({.program = program_,
                          .call = timed_,
                          .seconds_a_time = options_.seconds_a_time,
+                         .most_bytes = bytes_for_activations(),
                          .budget_seconds = options_.budget_seconds},
                         log);
     const SearchResult analytical = analytical_search(blocks_, call_);
     result.search = searched(times, analytical);
     result.parts_seconds = seconds_since(begin);
+    times.release();
     result.plan = {.key = key,
                    .model = options_.model_name,
                    .mask = options_.mask.value_or(all()).text(),
@@ -120,6 +124,14 @@ class Tuning {
     std::vector<Scheme> schemes = known_schemes(blocks_);
     schemes.push_back(analytical.scheme);
     return schemes;
+  }
+
+  // Of parts that are timed: as many as fit easily, or what the whole takes anyway. 0: the device says itself when it
+  // has no more.
+  double bytes_for_activations() const {
+    if (options_.device.backend->open_stream != nullptr) return 0;
+    const auto whole = static_cast<double>(most_arena_bytes(blocks_, options_.dtype, call_.rows));
+    return std::max(whole, (static_cast<double>(memory_limit()) - other_bytes(simplified_, options_)) / 2);
   }
 
   // All that the time of a work depends on, besides the work.
@@ -214,14 +226,31 @@ class Tuning {
 
 }  // namespace
 
+void check_call(const Model& model, const TuneOptions& options) {
+  if (options.texts < 1 || options.longest < 1 || options.longest > model.config.max_positions)
+    fail(ErrorKind::invalid_argument, "{} of {} tokens; accepted: 1 or more, of 1 to {} tokens",
+         counted(options.texts, "text", "texts"), options.longest, model.config.max_positions);
+  if (options.texts > kMostTokens / options.longest)
+    fail(ErrorKind::invalid_argument, "{} of {} tokens; accepted: at most {} tokens together",
+         counted(options.texts, "text", "texts"), options.longest, kMostTokens);
+  if (options.mask) same_for_every_text(*options.mask);
+  if (options.device.backend->open_stream != nullptr) return;  // a device says itself what it has no room for
+  const Graph simplified = simplify(build_graph(model));
+  const std::int64_t arena = most_arena_bytes(Blocks(simplified, {&options.device, options.dtype}), options.dtype,
+                                              bucket_rows(options.texts * options.longest));
+  check_memory(fmt::format("{} of {} tokens, with activations and weights", counted(options.texts, "text", "texts"),
+                           options.longest),
+               static_cast<double>(arena) + other_bytes(simplified, options));
+}
+
 void for_each_setting(const Model& model, const TuneOptions& options,
                       const std::function<void(const LinearSpec&, std::int64_t rows, const MatmulSetting&)>& see) {
-  check(model, options);
+  check_call(model, options);
   Tuning(model, options).for_each_setting(see);
 }
 
 TuneResult tune(const Model& model, const TuneOptions& options) {
-  check(model, options);
+  check_call(model, options);
   return Tuning(model, options).run();
 }
 

@@ -56,6 +56,10 @@ struct TuneResult {
   std::int64_t arena_bytes = 0;          // for activations of the call
 };
 
+// Throws what tune() would of the size of the call; takes no memory and reads no weight. Of a model that is described
+// too, before its weights are made.
+void check_call(const Model& model, const TuneOptions& options);
+
 // Every way of running a matmul that tune() would begin with, in the order in which it asks, so that kernels can be
 // compiled before. Needs no device but its description.
 void for_each_setting(const Model& model, const TuneOptions& options,

@@ -11,6 +11,7 @@
 #include "src/base/hash.h"
 #include "src/fusion/isolate.h"
 #include "src/fusion/work.h"
+#include "src/runtime/memory_plan.h"
 #include "src/runtime/model_weights.h"
 #include "src/tensor/convert.h"
 
@@ -52,6 +53,12 @@ std::vector<std::int64_t> first_samples(std::int64_t rows) {
 // Anything else that is alone is done in one way only. A matmul in one of its settings is compared with the device's
 // own choice.
 bool may_be_wrong(const Node& node) { return is_fused(node) || std::holds_alternative<op::MatMul>(node.op); }
+
+std::int64_t timing_bytes(const Work& work, DType dtype, std::int64_t rows) {
+  std::int64_t columns = plan_arena(isolated(work.graph, work.node)).columns;
+  if (may_be_wrong(work.node)) columns = std::max(columns, plan_arena(isolated_plain(work.graph, work.node)).columns);
+  return columns * row_capacity(rows) * static_cast<std::int64_t>(size_of(dtype));
+}
 
 double relative_difference(std::span<const float> got, std::span<const float> want) {
   double difference = 0, norm = 0;

@@ -43,6 +43,9 @@ class WorkTimer {
   std::string no_reference_;  // why nothing can be compared with want_
 };
 
+// Activations that a timer of the work holds at most, for a call of so many rows.
+std::int64_t timing_bytes(const Work& work, DType dtype, std::int64_t rows);
+
 // Whether results of a node are compared: else it is done in one way only.
 bool may_be_wrong(const Node& node);
 

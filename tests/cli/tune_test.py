@@ -220,9 +220,18 @@ class Tune(unittest.TestCase):
         self.assertEqual(len(self.plans()), 1)
 
     def test_a_call_that_no_memory_holds(self):
-        done = self.stof("tune", "--model", self.model, "--seq", 8, "--batch", 10**18, "--device", "cpu", code=4)
-        self.assertRegex(done.stderr, rf"stof: {10**18} texts of 8 tokens with activations of 2\.56e\+20 bytes; accepted: at "
-                                      r"most \d+, the memory of this machine\n$")  # fmt: skip
+        """Refused before any memory is taken: weights would fit, of which positions are 4 KB a token, and activations not."""
+        tune = ("tune", "--random", "bert-large", "--device", "cpu", "--no-cache", "--seq")
+        limit = int(re.search(r"at most (\d+), the memory of this machine", self.stof(*tune, 2**29, code=4).stderr)[1])
+        tokens = limit // 2**14
+        done = self.stof(*tune, tokens, code=4)
+        self.assertRegex(done.stderr, rf"^stof: 1 text of {tokens} tokens, with activations and weights: [\d.]+e\+\d\d bytes; "
+                                      rf"accepted: at most {limit}, the memory of this machine\n$")  # fmt: skip
+
+    def test_a_call_of_more_tokens_than_are_counted(self):
+        for batch in (2**28, 10**18):
+            done = self.stof("tune", "--model", self.model, "--seq", 8, "--batch", batch, "--device", "cpu", code=2)
+            self.assertEqual(done.stderr, f"stof: {batch} texts of 8 tokens; accepted: at most {2**30} tokens together\n")
 
     def test_errors(self):
         for arguments, code, message in (
