@@ -2,6 +2,7 @@
 #include "src/base/append_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,8 +14,16 @@
 namespace stof {
 
 AppendFile::AppendFile(const std::filesystem::path& path) : path_(path) {
-  file_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (file_ < 0) fail(ErrorKind::bad_file, "cannot write '{}': {}", path.string(), std::strerror(errno));
+  // A pipe would wait for a reader, or swallow every line; what a link points to is somebody else's.
+  file_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+  if (file_ < 0)
+    fail(ErrorKind::bad_file, "cannot write '{}': {}", path.string(),
+         errno == ELOOP ? "it is a symbolic link; accepted: a regular file" : std::strerror(errno));
+  struct stat status {};
+  if (fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    close(file_);
+    fail(ErrorKind::bad_file, "cannot write '{}': it is no regular file; accepted: a regular file", path.string());
+  }
   // What a process that died has left of a line gets an end, so that the next one is whole.
   char last = '\n';
   const off_t size = lseek(file_, 0, SEEK_END);

@@ -11,7 +11,7 @@ namespace stof {
 
 class AppendFile {
  public:
-  // Throws bad_file when it cannot be opened for writing.
+  // Throws bad_file when it cannot be opened for writing, or is no regular file but a link, a pipe or a device.
   explicit AppendFile(const std::filesystem::path& path);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;

@@ -45,12 +45,14 @@ int open_unnamed(const fs::path& aside) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& path) : path_(path), final_(followed(path)) {
+AtomicFile::AtomicFile(const fs::path& path, TakenName taken)
+    : path_(path), final_(taken == TakenName::followed ? followed(path) : path) {
   std::error_code ignored;
-  if (fs::is_directory(path, ignored))
+  const bool follows = taken == TakenName::followed;
+  if (fs::is_directory(follows ? fs::status(path, ignored) : fs::symlink_status(path, ignored)))
     fail(ErrorKind::bad_file, "cannot write '{}': it is a directory", path_.string());
-  const bool direct = fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
-  if (fs::is_symlink(final_, ignored))
+  const bool direct = follows && fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
+  if (follows && fs::is_symlink(final_, ignored))
     fail(ErrorKind::bad_file, "cannot write '{}': {}", path_.string(), std::strerror(ELOOP));
   if (!direct) aside_ = name_aside(final_);
   if (direct) file_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);

@@ -3,17 +3,22 @@
 // target's folder; synced, named, renamed. Killed at any moment, a process leaves nothing half-written under any name
 // that it was asked for, and nothing at all half-written where files may go without a name.
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string_view>
 
 namespace stof {
 
+// What a name that is taken stands for. `followed`: what its user means by it, so that links are followed and what is
+// no regular file (a pipe, /dev/null) is written directly. `replaced`: nothing but itself, in a folder where whoever
+// may write may put a link to another file, or a pipe that nobody reads: the file takes the place of both.
+enum class TakenName : std::uint8_t { followed, replaced };
+
 // Throws bad_file when the file cannot be created, device when writing fails (disk full, quota, I/O error).
-// A target that exists and is no regular file (a pipe, /dev/null) is written directly.
 class AtomicFile {
  public:
-  explicit AtomicFile(const std::filesystem::path& path);
+  explicit AtomicFile(const std::filesystem::path& path, TakenName taken = TakenName::followed);
   ~AtomicFile();  // without commit() nothing is left behind
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

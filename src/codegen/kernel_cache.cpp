@@ -23,7 +23,7 @@ struct Header {
 static_assert(sizeof(Header) == 40);
 
 void write(const fs::path& path, std::initializer_list<std::string_view> parts) {
-  AtomicFile file(path);
+  AtomicFile file(path, TakenName::replaced);
   for (const std::string_view part : parts) file.append(part);
   file.commit();
 }

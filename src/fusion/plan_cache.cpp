@@ -70,7 +70,7 @@ bool PlanCache::publish(const FusionPlan& plan) const {
     std::error_code failed;
     fs::create_directories(options_.folder, failed);
     if (failed) fail(ErrorKind::bad_file, "cannot make folder '{}': {}", options_.folder.string(), failed.message());
-    AtomicFile file(path);
+    AtomicFile file(path, TakenName::replaced);
     file.append(to_json(plan).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
     file.commit();
     evict(path);

@@ -80,6 +80,20 @@ TEST(AtomicFile, RefusesARingOfLinks) {
   EXPECT_EQ(files_in(folder.path()), 2);
 }
 
+TEST(AtomicFile, ReplacesALinkWhereItIsAskedTo) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "target", "before");
+  fs::create_symlink(folder / "target", folder / "link");
+  AtomicFile file(folder / "link", TakenName::replaced);
+  file.append("after");
+  file.commit();
+  EXPECT_FALSE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(read_bytes(folder / "link"), "after");
+  EXPECT_EQ(read_bytes(folder / "target"), "before");
+  EXPECT_ERROR((AtomicFile{folder.path(), TakenName::replaced}), ErrorKind::bad_file,
+               "cannot write '" + folder.path().string() + "': it is a directory");
+}
+
 TEST(AtomicFile, SaysWhyItCannotWrite) {
   const TemporaryFolder folder;
   const std::string missing = (folder / "no/such").string();

@@ -151,6 +151,17 @@ class Tune(unittest.TestCase):
         self.assertEqual([line.rsplit("  ", 1)[1] for line in listed[-2:]], ["cannot be read"] * 2)
         self.stof("run", "--model", self.model, "--device", "cpu", "--text", "hello world", "--threads", 1)
 
+    def test_a_pipe_in_place_of_the_log(self):
+        """Lines would vanish in it; that is said, and the plan is kept all the same."""
+        self.tune()
+        [log] = (self.cache / "stof/plans").glob("*.times")
+        log.unlink()
+        os.mkfifo(log)
+        done = self.stof("tune", "--model", self.model, "--device", "cpu", "--seq", 8, "--threads", 1)
+        self.assertIn(f"stof: times: cannot write '{log}': it is no regular file; accepted: a regular file; what is "
+                      "measured now is used and not kept\n", done.stderr)  # fmt: skip
+        self.assertIn("kept as", done.stdout)
+
     def test_a_cache_that_cannot_be_written(self):
         blocked = self.folder / "file"
         blocked.write_text("x")

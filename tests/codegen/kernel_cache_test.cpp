@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/room_for_bytes.h"
 #include "tests/temporary_folder.h"
 
 namespace stof {
@@ -137,17 +138,30 @@ TEST(KernelCache, AFolderThatCannotBeWrittenIsSaidAndNoError) {
 }
 
 TEST(KernelCache, AFullDiskIsSaidAndLeavesNothing) {
-  // A device that is always full stands in for the disk where there is one.
-  if (!fs::exists("/dev/full")) return;
   const TemporaryFolder folder;
   Listening log;
   const KernelCache cache(log.options(folder.path()));
-  const fs::path entry = folder / (key("s").fingerprint().hex() + ".kernel");
-  fs::create_symlink("/dev/full", entry);
-  cache.publish(key("s"), "binary");
+  {
+    const RoomForBytes few(3);
+    cache.publish(key("s"), "binary");
+  }
   ASSERT_EQ(log.heard.size(), 1u);
-  EXPECT_EQ(log.heard[0], "kernel cache: cannot write '" + entry.string() +
-                              "': No space left on device; the kernel is used and not kept");
+  EXPECT_EQ(log.heard[0], "kernel cache: cannot write '" + (folder / (key("s").fingerprint().hex() + ".cu")).string() +
+                              "': File too large; the kernel is used and not kept");
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+// Of somebody who may write into the folder.
+TEST(KernelCache, ALinkIsReplaced) {
+  const TemporaryFolder folder;
+  Listening log;
+  const KernelCache cache(log.options(folder.path()));
+  const fs::path entry = folder / (key("s").fingerprint().hex() + ".kernel"), victim = folder / "victim";
+  fs::create_symlink(victim, entry);
+  cache.publish(key("s"), "binary");
+  EXPECT_FALSE(fs::exists(victim));
+  EXPECT_EQ(cache.find(key("s")), "binary");
+  EXPECT_TRUE(log.heard.empty());
 }
 
 TEST(KernelCache, WithoutAFolderNothingIsKept) {

@@ -4,9 +4,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
+#include <sys/stat.h>
 
-#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -15,6 +14,7 @@
 #include "src/fusion/plan_cache.h"
 #include "src/fusion/time_log.h"
 #include "tests/expect_error.h"
+#include "tests/room_for_bytes.h"
 #include "tests/temporary_folder.h"
 
 namespace stof {
@@ -312,9 +312,43 @@ TEST_F(PlanCacheTest, TimesThatCannotBeKeptAreUsed) {
                           "': Not a directory; what is measured now is used and not kept");
 }
 
+// Whoever may write into the folder may put them there.
+TEST_F(PlanCacheTest, WhatIsNoFileIsReplacedByThePlan) {
+  const fs::path victim = folder_.path() / "victim";
+  write(victim, "mine");
+  fs::create_symlink(victim, file_);
+  EXPECT_TRUE(cache_.publish(plan_));
+  EXPECT_EQ(text_of(victim), "mine");
+  EXPECT_FALSE(fs::is_symlink(file_));
+  EXPECT_EQ(cache_.find(plan_.key), plan_);
+  fs::remove(file_);
+  ASSERT_EQ(mkfifo(file_.c_str(), 0666), 0);  // nobody reads
+  EXPECT_TRUE(cache_.publish(plan_));
+  EXPECT_EQ(cache_.find(plan_.key), plan_);
+  EXPECT_TRUE(said_.empty());
+}
+
+TEST(AppendFile, OnlyARegularFileIsWritten) {
+  const TemporaryFolder folder;
+  const fs::path victim = folder / "victim", link = folder / "link", pipe = folder / "pipe";
+  write(victim, "mine");
+  fs::create_symlink(victim, link);
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0666), 0);
+  EXPECT_ERROR(AppendFile{link}, ErrorKind::bad_file,
+               "cannot write '" + link.string() + "': it is a symbolic link; accepted: a regular file");
+  EXPECT_ERROR(AppendFile{pipe}, ErrorKind::bad_file,
+               "cannot write '" + pipe.string() + "': it is no regular file; accepted: a regular file");
+  EXPECT_ERROR(AppendFile{"/dev/null"}, ErrorKind::bad_file,
+               "cannot write '/dev/null': it is no regular file; accepted: a regular file");
+  EXPECT_EQ(text_of(victim), "mine");
+}
+
 TEST(AppendFile, AFullDiskIsSaid) {
-  AppendFile full("/dev/full");
-  EXPECT_ERROR(full.add("line"), ErrorKind::device, "cannot write '/dev/full': No space left on device");
+  const TemporaryFolder folder;
+  const fs::path path = folder / "log";
+  AppendFile log(path);
+  const RoomForBytes few(3);
+  EXPECT_ERROR(log.add("line"), ErrorKind::device, "cannot write '" + path.string() + "': No space left on device");
 }
 
 // Each time a line is to get the end that it lacks.
@@ -324,14 +358,10 @@ TEST(AppendFile, AFileThatCannotBeMendedIsClosed) {
   write(path, "half a line");
   const auto handles = [] { return std::distance(fs::directory_iterator("/proc/self/fd"), {}); };
   const auto before = handles();
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);  // writing fails, as on a full disk
-  rlimit room{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &room), 0);
-  const rlimit none{.rlim_cur = 11, .rlim_max = room.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
-  EXPECT_THROW(AppendFile{path}, Error);
-  setrlimit(RLIMIT_FSIZE, &room);
-  std::signal(SIGXFSZ, old_handler);
+  {
+    const RoomForBytes none(11);
+    EXPECT_THROW(AppendFile{path}, Error);
+  }
   EXPECT_EQ(handles(), before);
 }
 
