@@ -8,10 +8,11 @@
 #include "cli/json_output.h"
 #include "cli/messages.h"
 #include "cli/table.h"
-#include "src/backend/contract.h"
+#include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/base/threads.h"
 #include "src/fusion/plan_cache.h"
+#include "src/fusion/plan_model.h"
 #include "src/model/file_map.h"
 
 namespace stof::cli {
@@ -22,25 +23,20 @@ PlanCache cache() {
       {.folder = plan_folder(), .log = [](std::string_view message) { say(fmt::format("stof: {}\n", message)); }});
 }
 
-// Of what a plan depends on, the parts that are this machine's.
-std::string foreign(const PlanKey& key) {
-  PlanKey here = key;
-  here.library = STOF_VERSION;
+// Why no session of this machine uses the plan: it was made on another one, or names what there is not here.
+std::string problem_here(const FusionPlan& plan) {
+  const PlanKey& key = plan.key;
   const bool is_gpu = !key.cuda.empty();
   try {
     const Device device = open_device(is_gpu ? "cuda" : "cpu");
-    const SoftwareVersions below =
-        device.backend->versions == nullptr ? SoftwareVersions{} : device.backend->versions();
-    here.device = device.caps.name;
-    here.driver = below.driver;
-    here.cuda = below.cuda;
-    here.blas = below.blas;
+    PlanKey here = on_device(key, device);
     // A call takes fewer of a processor's cores where it is told to.
-    if (is_gpu || key.cores > usable_processors()) here.cores = device.caps.cores;
+    if (!is_gpu && key.cores <= usable_processors()) here.cores = key.cores;
+    const std::string other = difference(key, here);
+    return other.empty() ? wrong_setting(plan, device) : other;
   } catch (const Error& error) {
     return fmt::format("device is '{}'; here there is none: {}", key.device, error.what());
   }
-  return difference(key, here);
 }
 
 // What a plan without a problem is used by.
@@ -49,7 +45,7 @@ std::string use_of(const PlanKey& key) {
   return is_part ? fmt::format("used with --threads {}", key.cores) : "used";
 }
 
-std::string problem_of(const PlanEntry& entry) { return entry.plan ? foreign(entry.plan->key) : entry.problem; }
+std::string problem_of(const PlanEntry& entry) { return entry.plan ? problem_here(*entry.plan) : entry.problem; }
 
 void list(const std::string& json) {
   const std::vector<PlanEntry> entries = cache().entries();
@@ -89,7 +85,9 @@ void verify() {
     bad += problem.empty() ? 0 : 1;
     fmt::print("{}  {}\n", entry.name.substr(0, 8), problem.empty() ? "good" : problem);
   }
-  if (bad > 0) fail(ErrorKind::bad_file, "{} plans of '{}' are not used here", bad, cache().folder().string());
+  if (bad > 0)
+    fail(ErrorKind::bad_file, "{} of '{}' {} not used here", counted(bad, "plan", "plans"), cache().folder().string(),
+         bad == 1 ? "is" : "are");
 }
 
 void export_plan(const std::string& name, const std::string& file) {
@@ -100,7 +98,7 @@ void export_plan(const std::string& name, const std::string& file) {
 
 void import_plan(const std::string& file) {
   const FusionPlan plan = plan_from_json(FileMap(file).text(), file);
-  if (const std::string problem = foreign(plan.key); !problem.empty())
+  if (const std::string problem = problem_here(plan); !problem.empty())
     fail(ErrorKind::unsupported, "{}: {}", file, problem);
   if (!cache().publish(plan)) fail(ErrorKind::device, "the plan could not be kept");
   fmt::print("kept as {}\n", plan.key.fingerprint().hex().substr(0, 8));

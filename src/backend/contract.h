@@ -180,7 +180,7 @@ struct MemoryOperations {
 
 // Of what is below a device, and is not its name: times measured with one say little about another.
 struct SoftwareVersions {
-  std::string driver, cuda, blas;
+  std::string driver, cuda, blas;  // of blas cuBLASLt's number, or "oneDNN 3.1.1"
 };
 
 struct Backend {
@@ -196,6 +196,7 @@ struct Backend {
   std::unique_ptr<DeviceStream> (*open_stream)(const Device&) = nullptr;  // null: the host does its work at once
   std::string (*missing_for_models)() = nullptr;                          // why only attention runs here, or nothing
   SoftwareVersions (*versions)() = nullptr;                               // null: none beside this library
+  std::string (*processor)() = nullptr;  // where the device's name says its instruction sets alone; null: it says all
   // Why kernels that the build lacks cannot be compiled for the device; empty when they can. Null: nothing ever is.
   std::string (*why_not_compiled)(const Device&) = nullptr;
   // Writes the status of a call's lists, in the order of its stream, and computes nothing. Null: no lists but the

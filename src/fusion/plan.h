@@ -16,9 +16,9 @@ namespace stof {
 struct PlanKey {
   std::string graph, mask;                        // fingerprints
   std::int64_t rows = 0, texts = 0, longest = 0;  // the bucket of calls
-  std::string dtype, device;
+  std::string dtype = {}, device = {};            // "NVIDIA H200", "AMD EPYC 9B14 (AVX-512, bf16 dot product)"
   int cores = 0;
-  std::string driver, cuda, blas, library;  // versions; empty where there is none
+  std::string driver = {}, cuda = {}, blas = {}, library = {};  // versions; empty where there is none
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
   Fingerprint fingerprint() const;
 };

@@ -1,31 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/fusion/plan_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
 #include "src/backend/contract.h"
+#include "src/base/error.h"
 #include "src/fusion/fuse.h"
 #include "src/graph/print.h"
 #include "stof/device.h"
 
 namespace stof {
 
+PlanKey on_device(PlanKey question, const Device& device) {
+  const Backend& backend = *device.backend;
+  const SoftwareVersions below = backend.versions == nullptr ? SoftwareVersions{} : backend.versions();
+  question.device =
+      backend.processor == nullptr ? device.caps.name : fmt::format("{} ({})", backend.processor(), device.caps.name);
+  question.cores = device.caps.cores;
+  question.driver = below.driver;
+  question.cuda = below.cuda;
+  question.blas = below.blas;
+  question.library = STOF_VERSION;
+  return question;
+}
+
 PlanKey plan_key(const Graph& simplified, const std::optional<Mask>& mask, const CostContext& call) {
-  const SoftwareVersions below =
-      call.device->backend->versions == nullptr ? SoftwareVersions{} : call.device->backend->versions();
-  return {.graph = fingerprint_of(to_text(simplified)).hex(),
-          .mask = mask.value_or(all()).fingerprint(),
-          .rows = call.rows,
-          .texts = call.texts,
-          .longest = call.longest,
-          .dtype = std::string(name_of(call.dtype)),
-          .device = call.device->caps.name,
-          .cores = call.device->caps.cores,
-          .driver = below.driver,
-          .cuda = below.cuda,
-          .blas = below.blas,
-          .library = STOF_VERSION};
+  return on_device({.graph = fingerprint_of(to_text(simplified)).hex(),
+                    .mask = mask.value_or(all()).fingerprint(),
+                    .rows = call.rows,
+                    .texts = call.texts,
+                    .longest = call.longest,
+                    .dtype = std::string(name_of(call.dtype))},
+                   *call.device);
+}
+
+std::string wrong_setting(const FusionPlan& plan, const Device& device) {
+  for (const PlannedWork& work : plan.works) {
+    if (work.setting.empty()) continue;
+    if (device.backend->matmul.settings == nullptr)
+      return fmt::format("'{}': setting '{}'; accepted on {}: none", work.work, work.setting, device.backend->name);
+    try {
+      matmul_setting_of(work.setting);
+    } catch (const Error& error) {
+      return fmt::format("'{}': {}", work.work, error.what());
+    }
+  }
+  return {};
 }
 
 std::vector<Scheme> known_schemes(const Blocks& blocks) {

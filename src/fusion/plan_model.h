@@ -10,8 +10,15 @@
 
 namespace stof {
 
+// What is asked, as it is asked on this device of this machine.
+PlanKey on_device(PlanKey question, const Device& device);
+
 // Of a simplified graph, before it is restricted by the mask.
 PlanKey plan_key(const Graph& simplified, const std::optional<Mask>& mask, const CostContext& call);
+
+// The first setting that the device has no words for; empty where there is none. Whether settings and scheme fit a
+// model only the model can tell.
+std::string wrong_setting(const FusionPlan& plan, const Device& device);
 
 // Schemes worth starting from: the default one, residuals added by the matmuls before them, norms left to the matmuls
 // after them where the device can. Each once.

@@ -137,7 +137,7 @@ class Tune(unittest.TestCase):
         self.assertEqual(done.stderr, f"stof: {carried}: its checksum does not fit\n")
         file.write_text(text[: len(text) // 2])
         done = self.stof("plans", "verify", code=2)
-        self.assertIn("1 plans of", done.stderr)
+        self.assertEqual(done.stderr, f"stof: 1 plan of '{file.parent}' is not used here\n")
         done = self.stof("run", "--model", self.model, "--device", "cpu", "--text", "hello world", "--threads", 1)
         self.assertEqual(len(done.stdout.split()), 8)  # the model runs all the same
 

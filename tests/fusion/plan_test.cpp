@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans and times on disk: read back as written, refused with the reason, whole or not there.
+// Plans on disk: read back as written, refused with the reason, whole or not there.
 #include "src/fusion/plan.h"
 
 #include <fmt/format.h>
@@ -11,10 +11,11 @@
 #include <limits>
 #include <thread>
 
+#include "src/backend/contract.h"
 #include "src/fusion/plan_cache.h"
+#include "src/fusion/plan_model.h"
 #include "src/fusion/time_log.h"
 #include "tests/expect_error.h"
-#include "tests/room_for_bytes.h"
 #include "tests/temporary_folder.h"
 
 namespace stof {
@@ -140,6 +141,36 @@ TEST_F(PlanCacheTest, APlanOfAnotherDeviceSaysSo) {
   EXPECT_EQ(cache_.near_miss(here), std::nullopt);
 }
 
+// Another processor with the same instructions and as many threads is another device.
+TEST(PlanKey, NamesTheProcessorAndTheLibraries) {
+  Device cpu = open_device("cpu");
+  const PlanKey key = on_device(plan_of("").key, cpu);
+  EXPECT_EQ(key.rows, 128);
+  EXPECT_EQ(key.device, fmt::format("{} ({})", cpu_backend.processor(), cpu.caps.name));
+  EXPECT_TRUE(key.blas.starts_with("oneDNN ")) << key.blas;
+  Backend other = cpu_backend;
+  other.processor = [] { return std::string("Another"); };
+  cpu.backend = &other;
+  EXPECT_EQ(difference(key, on_device(plan_of("").key, cpu)),
+            fmt::format("device is '{}'; here it is 'Another ({})'", key.device, cpu.caps.name));
+}
+
+// With a checksum that fits: nobody but the device knows better.
+TEST_F(PlanCacheTest, SettingsThatADeviceHasNoWordsForAreWrong) {
+  Backend with_settings = cpu_backend;
+  with_settings.matmul.settings = [](const LinearSpec&, std::int64_t) { return std::vector<MatmulChoice>(); };
+  const Device host = open_device("cpu"), device{.backend = &with_settings, .caps = {}};
+  EXPECT_EQ(wrong_setting(plan_, device), "");
+  EXPECT_EQ(wrong_setting(plan_, host), "'linear 8>8 gelu': setting 'cublaslt'; accepted on cpu: none");
+  plan_.works.front().setting = "nosuchkernel";
+  EXPECT_EQ(
+      wrong_setting(plan_, device),
+      "'linear 8>8 gelu': matmul setting 'nosuchkernel'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 "
+      "t1 split1', with ' share2' behind it or not, or 'mma 128x128 k32 s4 w8 t1 split1'");
+  plan_.works.front().setting.clear();
+  EXPECT_EQ(wrong_setting(plan_, host), "");
+}
+
 TEST_F(PlanCacheTest, AFolderThatCannotBeWrittenCostsThePlanAndSaysSo) {
   const fs::path blocked = folder_.path() / "file";
   write(blocked, "x");
@@ -195,49 +226,6 @@ TEST_F(PlanCacheTest, WritersAtTheSameTimeLeaveAWholePlan) {
   EXPECT_TRUE(commit == "one" || commit == "two") << commit;
 }
 
-TEST_F(PlanCacheTest, TimesAreReadBack) {
-  const LoggedTime time{
-      .us = 1.5, .spread = 0.1, .error = 1e-4, .runs = 7, .wrong = {}, .when = "2026-01-02T03:04:05Z"};
-  {
-    TimeLog log({.folder = folder_.path(), .scope = "scope", .log = log_});
-    log.add("work", "setting", time);
-    log.add("work", "other", {.us = 0, .wrong = "off by 1.0e+00"});
-  }
-  const TimeLog again({.folder = folder_.path(), .scope = "scope", .log = log_});
-  EXPECT_EQ(again.size(), 2U);
-  ASSERT_NE(again.find("work", "setting"), nullptr);
-  EXPECT_EQ(again.find("work", "setting")->us, 1.5);
-  EXPECT_EQ(again.find("work", "setting")->when, time.when);
-  EXPECT_EQ(again.find("work", "other")->wrong, "off by 1.0e+00");
-  EXPECT_EQ(again.find("work", "third"), nullptr);
-  EXPECT_EQ(TimeLog({.folder = folder_.path(), .scope = "another scope", .log = log_}).size(), 0U);
-  EXPECT_TRUE(said_.empty());
-}
-
-// A time is of any weights, a verdict of those it was found with.
-TEST_F(PlanCacheTest, VerdictsAreOfTheirWeights) {
-  const auto log_of = [this](const std::string& weights) {
-    return TimeLog({.folder = folder_.path(), .scope = "scope", .weights = weights, .log = log_});
-  };
-  log_of("a").add("work", "right", {.us = 2, .error = 1e-6, .runs = 5});
-  log_of("a").add("work", "wrong", {.wrong = "off by nan"});
-  EXPECT_EQ(log_of("a").find("work", "wrong")->wrong, "off by nan");
-  EXPECT_EQ(log_of("a").find_of_others("work", "right"), nullptr);
-  const TimeLog of_b = log_of("b");
-  EXPECT_EQ(of_b.find("work", "right"), nullptr);
-  EXPECT_EQ(of_b.find("work", "wrong"), nullptr);
-  EXPECT_EQ(of_b.find_of_others("work", "wrong"), nullptr);
-  ASSERT_NE(of_b.find_of_others("work", "right"), nullptr);
-  EXPECT_EQ(of_b.find_of_others("work", "right")->us, 2);
-  log_of("b").add("work", "right", {.wrong = "off by 1.0e+00"});
-  log_of("b").add("work", "wrong", {.us = 3});
-  EXPECT_EQ(log_of("b").find("work", "right")->wrong, "off by 1.0e+00");
-  EXPECT_EQ(log_of("b").find("work", "wrong")->us, 3);
-  EXPECT_EQ(log_of("a").find("work", "right")->wrong, "");
-  EXPECT_EQ(log_of("a").find("work", "wrong")->wrong, "off by nan");
-  EXPECT_TRUE(said_.empty());
-}
-
 // JSON has no number for them.
 TEST_F(PlanCacheTest, WhatIsNoNumberIsReadBackAsTheLargest) {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN(), kMost = std::numeric_limits<double>::max();
@@ -251,65 +239,6 @@ TEST_F(PlanCacheTest, WhatIsNoNumberIsReadBackAsTheLargest) {
   ASSERT_TRUE(cache_.find(plan_.key));
   EXPECT_EQ(cache_.find(plan_.key)->confirmed.front().error, kMost);
   EXPECT_TRUE(said_.empty());
-}
-
-TEST_F(PlanCacheTest, TimesThatCannotBeAreDamaged) {
-  fs::path path;
-  {
-    TimeLog log({.folder = folder_.path(), .scope = "scope", .log = log_});
-    log.add("work", "setting", {.us = 1.5, .spread = 0.25, .error = 0.125, .runs = 7});
-    path = log.path();
-  }
-  const std::string whole = text_of(path);
-  for (const auto& [was, is] : std::vector<std::pair<std::string, std::string>>{{"\"us\":1.5", "\"us\":-5"},
-                                                                                {"\"us\":1.5", "\"us\":1e308"},
-                                                                                {"\"us\":1.5", "\"us\":null"},
-                                                                                {"\"spread\":0.25", "\"spread\":-1"},
-                                                                                {"\"error\":0.125", "\"error\":-1"},
-                                                                                {"\"runs\":7", "\"runs\":1e300"},
-                                                                                {"\"runs\":7", "\"runs\":4294967297"},
-                                                                                {"\"runs\":7", "\"runs\":-1"}}) {
-    std::string changed = whole;
-    changed.replace(changed.find(was), was.size(), is);
-    write(path, changed);
-    const TimeLog log({.folder = folder_.path(), .scope = "scope", .log = log_});
-    EXPECT_EQ(log.size(), 0U) << is;
-    EXPECT_EQ(log.skipped(), 1U) << is;
-  }
-}
-
-// Killed while it wrote, a process leaves a line without an end: it is skipped, and the next one stands by itself.
-TEST_F(PlanCacheTest, AHalfWrittenLineCostsOnlyItself) {
-  fs::path path;
-  {
-    TimeLog log({.folder = folder_.path(), .scope = "scope", .log = log_});
-    log.add("work", "first", {.us = 1});
-    log.add("work", "second", {.us = 2});
-    path = log.path();
-  }
-  const std::string whole = text_of(path);
-  write(path, whole.substr(0, whole.size() - 20));
-  {
-    TimeLog log({.folder = folder_.path(), .scope = "scope", .log = log_});
-    EXPECT_EQ(log.size(), 1U);
-    log.add("work", "third", {.us = 3});
-  }
-  const TimeLog log({.folder = folder_.path(), .scope = "scope", .log = log_});
-  EXPECT_EQ(log.size(), 2U);
-  EXPECT_EQ(log.skipped(), 1U);
-  ASSERT_NE(log.find("work", "third"), nullptr);
-  EXPECT_EQ(said_.back(), "times: 1 lines of '" + path.string() + "' are damaged and are measured again");
-}
-
-TEST_F(PlanCacheTest, TimesThatCannotBeKeptAreUsed) {
-  const fs::path blocked = folder_.path() / "file";
-  write(blocked, "x");
-  TimeLog log({.folder = blocked / "plans", .scope = "scope", .log = log_});
-  log.add("work", "setting", {.us = 4});
-  EXPECT_EQ(log.find("work", "setting")->us, 4);
-  ASSERT_EQ(said_.size(), 1U);
-  EXPECT_EQ(said_[0], "times: cannot make folder '" + (blocked / "plans").string() +
-                          "': Not a directory; what is measured now is used and not kept");
 }
 
 // Whoever may write into the folder may put them there.
@@ -326,43 +255,6 @@ TEST_F(PlanCacheTest, WhatIsNoFileIsReplacedByThePlan) {
   EXPECT_TRUE(cache_.publish(plan_));
   EXPECT_EQ(cache_.find(plan_.key), plan_);
   EXPECT_TRUE(said_.empty());
-}
-
-TEST(AppendFile, OnlyARegularFileIsWritten) {
-  const TemporaryFolder folder;
-  const fs::path victim = folder / "victim", link = folder / "link", pipe = folder / "pipe";
-  write(victim, "mine");
-  fs::create_symlink(victim, link);
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0666), 0);
-  EXPECT_ERROR(AppendFile{link}, ErrorKind::bad_file,
-               "cannot write '" + link.string() + "': it is a symbolic link; accepted: a regular file");
-  EXPECT_ERROR(AppendFile{pipe}, ErrorKind::bad_file,
-               "cannot write '" + pipe.string() + "': it is no regular file; accepted: a regular file");
-  EXPECT_ERROR(AppendFile{"/dev/null"}, ErrorKind::bad_file,
-               "cannot write '/dev/null': it is no regular file; accepted: a regular file");
-  EXPECT_EQ(text_of(victim), "mine");
-}
-
-TEST(AppendFile, AFullDiskIsSaid) {
-  const TemporaryFolder folder;
-  const fs::path path = folder / "log";
-  AppendFile log(path);
-  const RoomForBytes few(3);
-  EXPECT_ERROR(log.add("line"), ErrorKind::device, "cannot write '" + path.string() + "': No space left on device");
-}
-
-// Each time a line is to get the end that it lacks.
-TEST(AppendFile, AFileThatCannotBeMendedIsClosed) {
-  const TemporaryFolder folder;
-  const fs::path path = folder / "log";
-  write(path, "half a line");
-  const auto handles = [] { return std::distance(fs::directory_iterator("/proc/self/fd"), {}); };
-  const auto before = handles();
-  {
-    const RoomForBytes none(11);
-    EXPECT_THROW(AppendFile{path}, Error);
-  }
-  EXPECT_EQ(handles(), before);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // (onednn.cpp).
 #pragma once
 #include <memory>
+#include <string>
 
 #include "kernels/cpu/linear.h"
 #include "src/backend/operations.h"
@@ -31,5 +32,6 @@ enum class Bf16Words : std::uint8_t { pairs, widened };
 
 std::shared_ptr<const Linear> pack_panels(const LinearSpec& spec, Bf16Words words);
 std::shared_ptr<const Linear> pack_onednn(const LinearSpec& spec);
+std::string onednn_version();  // "oneDNN 3.1.1"
 
 }  // namespace stof::cpu

@@ -206,4 +206,9 @@ class OneDnnLinear final : public Linear {
 
 std::shared_ptr<const Linear> pack_onednn(const LinearSpec& spec) { return std::make_shared<const OneDnnLinear>(spec); }
 
+std::string onednn_version() {
+  const dnnl_version_t& version = *dnnl::version();
+  return fmt::format("oneDNN {}.{}.{}", version.major, version.minor, version.patch);
+}
+
 }  // namespace stof::cpu
