@@ -44,6 +44,15 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+// The dtypes of what is looked up in, in the order of the graph.
+std::string tables_of(const Graph& simplified) {
+  std::string dtypes;
+  for (const Node& node : simplified.nodes)
+    if (std::holds_alternative<op::Lookup>(node.op))
+      for (const Weight& table : node.weights) dtypes += fmt::format("{} ", name_of(table.tensor.dtype));
+  return dtypes;
+}
+
 class Tuning {
  public:
   Tuning(const Model& model, const TuneOptions& options)
@@ -134,11 +143,14 @@ class Tuning {
     return std::max(whole, (static_cast<double>(memory_limit()) - other_bytes(simplified_, options_)) / 2);
   }
 
-  // All that the time of a work depends on, besides the work.
+  // All that the time of a work depends on, besides the work. On the host attention is planned for the longest text
+  // that the model takes, and tables are read as the checkpoint has them.
   std::string scope_of(const PlanKey& key) const {
-    return fmt::format("{} x{}, driver {}, cuda {}, blas {}, library {}, {}, {} rows, {} texts of {}, asked {} of {}",
-                       key.device, key.cores, key.driver, key.cuda, key.blas, key.library, key.dtype, key.rows,
-                       key.texts, key.longest, timed_.texts, timed_.length);
+    return fmt::format(
+        "{} x{}, driver {}, cuda {}, blas {}, library {}, {}, {} rows, {} texts of {}, asked {} of {}, {} positions, "
+        "tables {}",
+        key.device, key.cores, key.driver, key.cuda, key.blas, key.library, key.dtype, key.rows, key.texts, key.longest,
+        timed_.texts, timed_.length, program_.longest, tables_of(simplified_));
   }
 
   SearchResult searched(MeasuredTimes& times, const SearchResult& analytical) {

@@ -14,6 +14,7 @@
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
 #include "src/runtime/programs.h"
+#include "src/tensor/convert.h"
 #include "src/tensor/npy.h"
 #include "tests/expect_error.h"
 #include "tests/fusion/norming_device.h"
@@ -212,6 +213,20 @@ TEST_F(Tune, TimesOfOtherTextsAreNotThisCalls) {
   const TuneResult result = tune(model_, fewer);
   EXPECT_GT(result.measured, 0);
   EXPECT_EQ(result.remembered, 0);
+}
+
+// On the host attention is planned for all positions of the model, and tables are read in the dtype of the checkpoint.
+TEST_F(Tune, TimesOfOtherTablesAreNotThisModels) {
+  tune(model_, options(open_device("cpu")));
+  TensorView& words = model_.weights.at("embeddings.word_embeddings.weight");
+  const Tensor halves = converted(words, DType::f16);
+  const TensorView before = std::exchange(words, halves.view());
+  EXPECT_EQ(tune(model_, options(open_device("cpu"))).remembered, 0);
+  words = before;
+  model_.config.max_positions = 80;
+  TensorView& positions = model_.weights.at("embeddings.position_embeddings.weight");
+  positions = view_of(positions.data, DType::f32, {80, 24});
+  EXPECT_EQ(tune(model_, options(open_device("cpu"))).remembered, 0);
 }
 
 TEST_F(Tune, TimesOfAnotherArrayAreNotThisMasks) {
