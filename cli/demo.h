@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/stopwatch.h"
+#include "src/base/stopwatch.h"
 #include "stof/session.h"
 
 namespace stof::cli {

@@ -16,8 +16,8 @@
 
 #include "cli/json_output.h"
 #include "cli/short_spins.h"
-#include "cli/stopwatch.h"
 #include "src/base/error.h"
+#include "src/base/stopwatch.h"
 #include "src/codegen/compiler.h"
 
 namespace stof::cli {

@@ -76,10 +76,7 @@ std::string MeasuredTimes::wrong_with(const std::string& work) const {
   return said == wrong_words_.end() ? Oracle::wrong_with(work) : said->second;
 }
 
-bool MeasuredTimes::has_time() {
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin_;
-  return options_.budget_seconds <= 0 || spent.count() < options_.budget_seconds;
-}
+bool MeasuredTimes::has_time() { return options_.budget_seconds <= 0 || watch_.seconds() < options_.budget_seconds; }
 
 void MeasuredTimes::release() { timers_.clear(); }
 

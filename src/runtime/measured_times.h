@@ -2,12 +2,12 @@
 // The oracle that measures: what the log has is not measured again, in whatever search. What it has of a model with
 // other weights is compared again and not timed.
 #pragma once
-#include <chrono>
 #include <list>
 #include <map>
 #include <memory>
 #include <string>
 
+#include "src/base/stopwatch.h"
 #include "src/fusion/cost.h"
 #include "src/fusion/time_log.h"
 #include "src/runtime/work_timer.h"
@@ -47,7 +47,7 @@ class MeasuredTimes final : public Oracle {
 
   MeasuringOptions options_;
   TimeLog& log_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  Stopwatch watch_;
   struct Held {
     std::string work;
     double bytes;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -11,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/hash.h"
 #include "src/base/out_of_memory.h"
+#include "src/base/stopwatch.h"
 
 namespace stof {
 namespace {
@@ -45,10 +45,6 @@ RowBatch texts_of(const EvenCall& call, std::int64_t vocabulary) {
 
 int calls_of_recording(double us_of_one) {
   return std::clamp(static_cast<int>(kLongEnoughUs / std::max(us_of_one, 1.0)), 1, kCallsOfRecording);
-}
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace
@@ -167,9 +163,9 @@ OneTime TimedCall::timer() {
   run();
   if (!stream_)
     return [this] {
-      const auto before = std::chrono::steady_clock::now();
+      const Stopwatch watch;
       program_.run(frame());
-      return 1e6 * seconds_since(before);
+      return 1e6 * watch.seconds();
     };
   const auto recorded = [this](int count) {
     return stream_->record([this, count] {
@@ -190,9 +186,9 @@ std::vector<std::vector<double>> TimedCall::times_up_to_each_step(int rounds) {
     recorded.push_back(stream_->record([&] { program_.run_steps(frame(), 0, end); }));
   const auto up_to = [&](std::size_t end) {
     if (stream_) return stream_->time(*recorded[end], 1);
-    const auto before = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     program_.run_steps(frame(), 0, end);
-    return 1e6 * seconds_since(before);
+    return 1e6 * watch.seconds();
   };
   for (std::size_t end = 0; end <= program_.steps(); ++end) up_to(end);
   std::vector<std::vector<double>> times;
@@ -205,11 +201,11 @@ std::vector<std::vector<double>> TimedCall::times_up_to_each_step(int rounds) {
 
 std::vector<double> TimedCall::host_times(const Work& call, double seconds) {
   std::vector<double> times;
-  const auto begin = std::chrono::steady_clock::now();
-  while (std::ssize(times) < kLeastRuns || (std::ssize(times) < kMostRuns && seconds_since(begin) < seconds)) {
-    const auto before = std::chrono::steady_clock::now();
+  const Stopwatch all;
+  while (std::ssize(times) < kLeastRuns || (std::ssize(times) < kMostRuns && all.seconds() < seconds)) {
+    const Stopwatch watch;
     call();
-    times.push_back(1e6 * seconds_since(before));
+    times.push_back(1e6 * watch.seconds());
   }
   return times;
 }
@@ -236,8 +232,8 @@ std::vector<double> TimedCall::device_times(const Work& call, Caches caches, dou
   const auto without = caches == Caches::cold ? recorded(false) : nullptr;
   stream_->time(*work, 1);
   std::vector<double> times;
-  const auto begin = std::chrono::steady_clock::now();
-  while (std::ssize(times) < kLeastRuns || (std::ssize(times) < kMostRuns && seconds_since(begin) < seconds)) {
+  const Stopwatch all;
+  while (std::ssize(times) < kLeastRuns || (std::ssize(times) < kMostRuns && all.seconds() < seconds)) {
     const double us = stream_->time(*work, 1) - (without ? stream_->time(*without, 1) : 0);
     times.push_back(std::max(us, 0.0) / count);  // what fills the caches may have taken longer without the call
   }

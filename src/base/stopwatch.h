@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// How long it is since it was made, by a clock that nobody sets.
 #pragma once
 #include <chrono>
 
-namespace stof::cli {
+namespace stof {
 
 class Stopwatch {
  public:
@@ -12,4 +13,4 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-}  // namespace stof::cli
+}  // namespace stof
