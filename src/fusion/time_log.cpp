@@ -9,6 +9,7 @@
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
+#include "src/base/whole_file.h"
 #include "src/fusion/kept_number.h"
 
 namespace stof {
@@ -30,27 +31,24 @@ int runs_of(const Json& json) {
   return runs > std::numeric_limits<int>::max() ? -1 : static_cast<int>(std::max<std::int64_t>(runs, -1));
 }
 
-// A line of the log, or nothing where it is none of this scope.
-struct Line {
-  std::string work, setting, weights;
-  LoggedTime time;
-};
-std::optional<Line> parsed(const std::string& text, const std::string& scope, bool& damaged) {
+// Nothing where it is no line of this scope.
+std::optional<LogLine> parsed(const std::string& text, const std::string& scope, bool& damaged) {
   const Json json = Json::parse(text, nullptr, false);
   damaged = true;
   if (!json.is_object()) return std::nullopt;
   try {
     damaged = false;
     if (json.at("scope").get<std::string>() != scope) return std::nullopt;
-    Line line{json.at("work").get<std::string>(),
-              json.at("setting").get<std::string>(),
-              json.at("weights").get<std::string>(),
-              {.us = json.at("us").get<double>(),
-               .spread = json.at("spread").get<double>(),
-               .error = json.at("error").get<double>(),
-               .runs = runs_of(json.at("runs")),
-               .wrong = json.at("wrong").get<std::string>(),
-               .when = json.at("when").get<std::string>()}};
+    LogLine line{json.at("work").get<std::string>(),
+                 json.at("setting").get<std::string>(),
+                 json.at("weights").get<std::string>(),
+                 {.us = json.at("us").get<double>(),
+                  .spread = json.at("spread").get<double>(),
+                  .error = json.at("error").get<double>(),
+                  .runs = runs_of(json.at("runs")),
+                  .wrong = json.at("wrong").get<std::string>(),
+                  .when = json.at("when").get<std::string>()},
+                 json.value("again", false)};
     damaged = !is_credible(line.time);
     return damaged ? std::nullopt : std::optional(std::move(line));
   } catch (const Json::exception&) {
@@ -73,7 +71,8 @@ TimeLog::TimeLog(TimeLogOptions options) : options_(std::move(options)) {
   const fs::path& folder = options_.folder;
   if (folder.empty()) return;
   path_ = folder / (fingerprint_of(options_.scope).hex() + ".times");
-  read();
+  if (is_too_large()) return;
+  if (!options_.again) read();
   try {
     std::error_code failed;
     fs::create_directories(folder, failed);
@@ -88,24 +87,39 @@ void TimeLog::say(std::string_view message) const {
   if (options_.log) options_.log(message);
 }
 
+bool TimeLog::is_too_large() const {
+  std::error_code absent;
+  const std::uintmax_t bytes = fs::file_size(path_, absent);
+  if (absent || bytes <= kMostWholeFile) return false;
+  say(fmt::format("times: '{}' has {} bytes; accepted: at most {}; it is neither read nor added to until it is removed",
+                  path_.string(), bytes, kMostWholeFile));
+  return true;
+}
+
 void TimeLog::read() {
   for (const std::string& text : whole_lines(path_)) {
     if (text.empty()) continue;
     bool damaged = false;
-    const std::optional<Line> line = parsed(text, options_.scope, damaged);
+    const std::optional<LogLine> line = parsed(text, options_.scope, damaged);
     skipped_ += damaged ? 1 : 0;
-    if (!line) continue;
-    const bool is_compared = line->weights == options_.weights;
-    if (!is_compared && !line->time.wrong.empty()) continue;
-    // The first time holds, as it did when it was new.
-    Known& known = times_.try_emplace({line->work, line->setting}, Known{line->time}).first->second;
-    if (!is_compared || known.is_compared) continue;
-    known.is_compared = true;
-    known.time.wrong = line->time.wrong;
-    known.time.error = line->time.error;
+    if (line) take(*line);
   }
   if (skipped_ > 0)
     say(fmt::format("times: {} lines of '{}' are damaged and are measured again", skipped_, path_.string()));
+}
+
+void TimeLog::take(const LogLine& line) {
+  const bool is_compared = line.weights == options_.weights;
+  if (!is_compared && !line.time.wrong.empty()) return;
+  const auto [place, is_new] = times_.try_emplace({line.work, line.setting}, Known{line.time, is_compared});
+  if (is_new) return;
+  // The first holds, as it did when it was new, but for what was measured again.
+  Known& known = place->second;
+  const LoggedTime& judged = is_compared && (line.again || !known.is_compared) ? line.time : known.time;
+  LoggedTime time = line.again ? line.time : known.time;
+  time.wrong = judged.wrong;
+  time.error = judged.error;
+  known = {time, known.is_compared || is_compared};
 }
 
 const TimeLog::Known* TimeLog::known(const std::string& work, const std::string& setting) const {
@@ -131,11 +145,12 @@ void TimeLog::add_unkept(const std::string& work, const std::string& setting, co
 void TimeLog::add(const std::string& work, const std::string& setting, const LoggedTime& time) {
   add_unkept(work, setting, time);
   if (!file_) return;
-  const Json json{{"scope", options_.scope},    {"work", work},
-                  {"setting", setting},         {"weights", options_.weights},
-                  {"us", kept_number(time.us)}, {"spread", kept_number(time.spread)},
-                  {"runs", time.runs},          {"error", kept_number(time.error)},
-                  {"wrong", time.wrong},        {"when", time.when}};
+  Json json{{"scope", options_.scope},    {"work", work},
+            {"setting", setting},         {"weights", options_.weights},
+            {"us", kept_number(time.us)}, {"spread", kept_number(time.spread)},
+            {"runs", time.runs},          {"error", kept_number(time.error)},
+            {"wrong", time.wrong},        {"when", time.when}};
+  if (options_.again) json["again"] = true;
   try {
     file_->add(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   } catch (const Error& error) {

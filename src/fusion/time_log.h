@@ -21,10 +21,17 @@ struct LoggedTime {
   std::string when = {};   // UTC
 };
 
+struct LogLine {
+  std::string work, setting, weights;
+  LoggedTime time;
+  bool again = false;  // in place of what earlier lines say
+};
+
 struct TimeLogOptions {
   std::filesystem::path folder = {};  // empty: nothing is kept on disk
   std::string scope = {};             // all that a time depends on besides work and setting
   std::string weights = {};           // fingerprint of those that results are compared with
+  bool again = false;                 // nothing is found but what is added now, which later readers take for the older
   Log log = {};
 };
 
@@ -50,7 +57,9 @@ class TimeLog {
     LoggedTime time;
     bool is_compared = false;  // with these weights
   };
+  bool is_too_large() const;
   void read();
+  void take(const LogLine& line);
   const Known* known(const std::string& work, const std::string& setting) const;
   void say(std::string_view message) const;
 

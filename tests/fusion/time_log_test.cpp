@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "src/base/whole_file.h"
 #include "tests/temporary_folder.h"
 
 namespace stof {
@@ -86,6 +87,40 @@ TEST_F(TimeLogTest, TimesThatCannotBeAreDamaged) {
     EXPECT_EQ(log.size(), 0U) << is;
     EXPECT_EQ(log.skipped(), 1U) << is;
   }
+}
+
+// Of a machine that was busy, for one.
+TEST_F(TimeLogTest, WhatIsMeasuredAgainTakesTheOlderPlace) {
+  const auto log_of = [this](const std::string& weights, bool again) {
+    return TimeLog({.folder = folder_.path(), .scope = "scope", .weights = weights, .again = again, .log = log_});
+  };
+  log_of("a", false).add("work", "setting", {.us = 9, .error = 1e-6});
+  log_of("b", false).add("work", "setting", {.us = 9, .wrong = "off"});
+  TimeLog again = log_of("a", true);
+  EXPECT_EQ(again.find("work", "setting"), nullptr);
+  again.add("work", "setting", {.us = 2, .error = 1e-5});
+  EXPECT_EQ(again.find("work", "setting")->us, 2);
+  log_of("a", false).add("work", "setting", {.us = 7});  // of a process that began before
+  EXPECT_EQ(log_of("a", false).find("work", "setting")->us, 2);
+  EXPECT_EQ(log_of("a", false).find("work", "setting")->error, 1e-5);
+  EXPECT_EQ(log_of("b", false).find("work", "setting")->wrong, "off");
+  EXPECT_EQ(log_of("c", false).find_of_others("work", "setting")->us, 2);
+  EXPECT_TRUE(said_.empty());
+}
+
+TEST_F(TimeLogTest, ALogThatIsTooLargeIsSaidAndLeftAlone) {
+  const TimeLogOptions options{.folder = folder_.path(), .scope = "scope", .log = log_};
+  const fs::path path = TimeLog(options).path();
+  fs::resize_file(path, kMostWholeFile + 1);
+  TimeLog log(options);
+  log.add("work", "setting", {.us = 4});
+  EXPECT_EQ(log.find("work", "setting")->us, 4);
+  EXPECT_EQ(fs::file_size(path), kMostWholeFile + 1);
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_EQ(said_[0],
+            "times: '" + path.string() +
+                "' has 268435457 bytes; accepted: at most 268435456; it is neither read nor added to until it "
+                "is removed");
 }
 
 // Killed while it wrote, a process leaves a line without an end: it is skipped, and the next one stands by itself.
