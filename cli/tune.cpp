@@ -38,7 +38,7 @@ struct TuneCommand {
   std::int64_t batch = 1, seq = 128;
   std::int64_t seed = 1;
   int threads = 0, compilers = 0;
-  bool compile = false, explain = false, forget = false;
+  bool compile = false, explain = false, forget = false, again = false;
 };
 
 TuneOptions options_of(const TuneCommand& command) {
@@ -48,6 +48,7 @@ TuneOptions options_of(const TuneCommand& command) {
                       .longest = command.seq,
                       .ablation = ablation_of(command.ablation),
                       .seed = static_cast<std::uint64_t>(command.seed),
+                      .again = command.again,
                       .budget_seconds = seconds_of(command.budget)};
   if (!command.mask.empty()) options.mask = parse(command.mask);
   if (!command.scheme.empty()) options.scheme = command.scheme;
@@ -129,6 +130,9 @@ void run(const TuneCommand& command) {
   if (command.compilers < 0 || command.compilers > kMostThreads)
     fail(ErrorKind::invalid_argument, "--compilers {}; accepted: 0 (all cores but one) to {}", command.compilers,
          kMostThreads);
+  if (!command.scheme.empty() && !ablation_of(command.ablation).fusion)
+    fail(ErrorKind::invalid_argument,
+         "--scheme with --ablation {}, where nothing is fused; accepted with it: both, fusion", command.ablation);
   const ThreadCount threads(command.threads);
   TuneOptions options = options_of(command);
   if (command.compile) return compile(command, options);
@@ -167,17 +171,23 @@ void add_tune(CLI::App& app) {
   add_number(tuned, "--threads", command->threads, "0: all")->capture_default_str();
   tuned->add_option("--scheme", command->scheme, "fuse by these bits (stof graph) and search their settings alone");
   add_number(tuned, "--seed", command->seed, "of what is drawn at random")->capture_default_str();
-  tuned->add_option("--budget", command->budget, "time after which the best so far is taken, as in 30s or 2m");
+  auto* budget =
+      tuned->add_option("--budget", command->budget, "time after which the best so far is taken, as in 30s or 2m");
   tuned
       ->add_option("--ablation", command->ablation,
                    "both, or with attention or fusion alone, or none: to see what each brings; nothing is kept then")
       ->capture_default_str();
-  tuned->add_flag("--compile", command->compile,
-                  "only compile the kernels that the search would begin with; needs no GPU with --device cuda:h200");
+  auto* compiled = tuned->add_flag(
+      "--compile", command->compile,
+      "only compile the kernels that the search would begin with; needs no GPU with --device cuda:h200");
   add_number(tuned, "--compilers", command->compilers, "processes that compile; 0: all cores but one")
       ->capture_default_str();
-  tuned->add_flag("--explain", command->explain, "print every move");
-  tuned->add_flag("--no-cache", command->forget, "neither read nor keep times and plans");
+  auto* explained = tuned->add_flag("--explain", command->explain, "print every move");
+  auto* forgotten = tuned->add_flag("--no-cache", command->forget, "neither read nor keep times and plans");
+  auto* again =
+      tuned->add_flag("--again", command->again, "measure again what was measured before, and keep that in its place");
+  again->excludes(forgotten);
+  for (CLI::Option* option : {budget, explained, forgotten, again}) compiled->excludes(option);
   tuned->add_option("--json", command->json, "the plan and the search as JSON, into a file, or - for stdout");
   tuned->callback([command, model, random] {
     if (model->empty() && random->empty()) throw CLI::RequiredError("--model or --random");

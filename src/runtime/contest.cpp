@@ -177,6 +177,10 @@ bool Contest::is_right(const Entry& entry) const {
   return entry.contender.may_win && entry.error <= most_model_error(options_.program.dtype);
 }
 
+bool Contest::has_right() const {
+  return std::any_of(entered_.begin(), entered_.end(), [this](const Entry& entry) { return is_right(entry); });
+}
+
 void Contest::note(const Entry& entry) {
   times_.push_back({.what = entry.contender.what,
                     .scheme = entry.contender.scheme.text(),
@@ -197,8 +201,10 @@ void Contest::race() {
   std::map<const Whole*, std::size_t> turn_of;
   for (const Entry& entry : entered_)
     if (turn_of.try_emplace(entry.whole.get(), rivals.size()).second) rivals.push_back(entry.whole->timer());
-  const std::vector<CallTime> times = in_turns(
-      *entered_.front().whole, rivals, {.seconds = options_.seconds, .window_seconds = options_.window_seconds});
+  const Turns turns = options_.has_time()
+                          ? Turns{.seconds = options_.seconds, .window_seconds = options_.window_seconds}
+                          : Turns{.seconds = 0, .least_rounds = 1};
+  const std::vector<CallTime> times = in_turns(*entered_.front().whole, rivals, turns);
   rivals.clear();  // they borrow from those that lose
   for (Entry& entry : entered_) {
     entry.time = times[turn_of.at(entry.whole.get())];

@@ -45,6 +45,7 @@ struct ContestOptions {
   double seconds = 0.3;            // of timing a whole model
   double seconds_a_change = 0.05;  // the same, for each change of a setting
   double window_seconds = 0.15;    // Turns::window_seconds of race(), on a device that works beside the host
+  std::function<bool()> has_time = [] { return true; };  // false: race() times each once and no more
   std::function<void(const std::string&)> explain = {};
 };
 
@@ -63,6 +64,8 @@ class Contest {
 
   // Compares it with the unfused model. The same scheme and settings under another name are made and timed once.
   void enter(const Contender& contender);
+  // Whether one that may win has entered and is right.
+  bool has_right() const;
   // Times all that entered, in turns. In their order each wins that is right and faster than the winner before it.
   void race();
   // After race(): what refined() makes of the winner's settings, as one more that may win. Its time is the winner's in

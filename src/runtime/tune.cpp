@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "src/backend/contract.h"
 #include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/base/memory.h"
+#include "src/base/stopwatch.h"
 #include "src/fusion/fuse.h"
 #include "src/fusion/plan_cache.h"
 #include "src/fusion/plan_model.h"
@@ -40,10 +40,6 @@ double other_bytes(const Graph& simplified, const TuneOptions& options) {
   return 4 * (tokens + texts) + static_cast<double>(weight_bytes(simplified, options.dtype));
 }
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 // The dtypes of what is looked up in, in the order of the graph.
 std::string tables_of(const Graph& simplified) {
   std::string dtypes;
@@ -70,13 +66,14 @@ class Tuning {
   }
 
   TuneResult run() {
-    const auto begin = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     TuneResult result;
     result.bucket = timed_.bucket;
     const PlanKey key = plan_key(simplified_, options_.mask, call_);
     TimeLog log({.folder = options_.folder,
                  .scope = scope_of(key),
                  .weights = options_.folder.empty() ? "" : weights_fingerprint(simplified_),
+                 .again = options_.again,
                  .log = options_.log});
     MeasuredTimes times({.program = program_,
                          .call = timed_,
@@ -86,7 +83,7 @@ class Tuning {
                         log);
     const SearchResult analytical = analytical_search(blocks_, call_);
     result.search = searched(times, analytical);
-    result.parts_seconds = seconds_since(begin);
+    result.parts_seconds = watch.seconds();
     times.release();
     result.plan = {.key = key,
                    .model = options_.model_name,
@@ -97,12 +94,12 @@ class Tuning {
                    .confirmed = {},
                    .commit = options_.commit,
                    .when = now_utc()};
-    confirm(result, analytical, log);
+    confirm(result, analytical, log, times);
     result.measured = times.measured();
     result.remembered = times.remembered();
     result.compared = times.compared();
     result.wrong = times.wrong();
-    result.seconds = seconds_since(begin) - result.f32_seconds;
+    result.seconds = watch.seconds() - result.f32_seconds;
     if (options_.ablation.is_whole())
       result.kept = PlanCache({.folder = options_.folder, .log = options_.log}).publish(result.plan);
     return result;
@@ -186,33 +183,46 @@ class Tuning {
     return list;
   }
 
+  // The best of the parts, and while there is time what else may be the best of the whole.
+  void enter_all(Contest& contest, TuneResult& result, const SearchResult& analytical, MeasuredTimes& times) const {
+    const bool free = !options_.scheme;
+    const Contender by_default{"default", default_scheme(blocks_), {}, free};
+    const auto enter_in_time = [&](const Contender& contender) {
+      if (times.has_time()) contest.enter(contender);
+      else result.search.finished = false;
+    };
+    if (options_.ablation.fusion) {
+      enter_in_time(by_default);
+      enter_in_time({"analytical", analytical.scheme, analytical.settings, free});
+    }
+    contest.enter({result.plan.origin, result.search.scheme, result.search.settings});
+    for (std::size_t i = 0; free && i < result.search.rivals.size(); ++i)
+      enter_in_time({fmt::format("tuned {}", i + 2), result.search.rivals[i].scheme, result.search.rivals[i].settings});
+    if (free && options_.ablation.fusion && !contest.has_right()) contest.enter(by_default);
+  }
+
   // End to end, in the same command: what wins is what was measured to be fastest as a whole, and computes the same.
-  void confirm(TuneResult& result, const SearchResult& analytical, const TimeLog& log) {
-    const auto begin = std::chrono::steady_clock::now();
+  void confirm(TuneResult& result, const SearchResult& analytical, const TimeLog& log, MeasuredTimes& times) {
+    const Stopwatch watch;
     Contest contest(blocks_, {.program = program_,
                               .call = timed_,
                               .vocabulary = vocabulary_,
                               .seconds = options_.confirming_seconds,
                               .seconds_a_change = options_.confirming_seconds / 4,
+                              .has_time = [&] { return times.has_time(); },
                               .explain = options_.explain});
-    const bool free = !options_.scheme;
-    if (options_.ablation.fusion) {
-      contest.enter({"default", default_scheme(blocks_), {}, free});
-      contest.enter({"analytical", analytical.scheme, analytical.settings, free});
-    }
-    contest.enter({result.plan.origin, result.search.scheme, result.search.settings});
-    for (std::size_t i = 0; free && i < result.search.rivals.size(); ++i)
-      contest.enter({fmt::format("tuned {}", i + 2), result.search.rivals[i].scheme, result.search.rivals[i].settings});
+    enter_all(contest, result, analytical, times);
     contest.race();
-    result.race_seconds = seconds_since(begin);
-    if (free && result.search.finished) contest.refine("refined", changes_of(contest.winner(), result));
-    result.refining_seconds = seconds_since(begin) - result.race_seconds;
+    result.race_seconds = watch.seconds();
+    result.search.finished = result.search.finished && times.has_time();
+    if (!options_.scheme && result.search.finished) contest.refine("refined", changes_of(contest.winner(), result));
+    result.refining_seconds = watch.seconds() - result.race_seconds;
     result.plan.confirmed = contest.times();
     result.arena_bytes = contest.arena_bytes();
     if (options_.against_f32) {
-      const auto asked = std::chrono::steady_clock::now();
+      const Stopwatch asked;
       result.f32_error = contest.error_against_f32();
-      result.f32_seconds = seconds_since(asked);
+      result.f32_seconds = asked.seconds();
     }
     // The parts may have been faster and the whole not.
     result.plan.origin = contest.winner().what;

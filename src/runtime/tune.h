@@ -29,6 +29,7 @@ struct TuneOptions {
   Ablation ablation = {};
   std::optional<std::string> scheme = {};  // forced: its settings alone are searched
   std::uint64_t seed = 1;
+  bool again = false;                 // measure what the log has, too, and keep that in its place
   double budget_seconds = 0;          // 0: until nothing is left to try
   double seconds_a_time = 0.01;       // of measuring one setting
   double confirming_seconds = 0.2;    // of timing a whole model

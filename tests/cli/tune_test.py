@@ -63,6 +63,8 @@ class Tune(unittest.TestCase):
         self.assertEqual(again["search"]["measured"], 0)
         self.assertEqual(again["search"]["us"], first["search"]["us"])
         self.assertEqual(self.tune("--no-cache")["search"]["remembered"], 0)
+        self.assertEqual(self.tune("--again")["search"]["remembered"], 0)
+        self.assertEqual(self.tune()["search"]["measured"], 0)
 
     def test_explain_prints_moves(self):
         done = self.stof("tune", "--model", self.model, "--device", "cpu", "--seq", 8, "--threads", 1, "--explain")
@@ -263,6 +265,14 @@ class Tune(unittest.TestCase):
              "are regrouped"),
             (("tune", "--model", self.model, "--ablation", "all"), 2,
              "--ablation all; accepted: both, attention, fusion, none"),
+            *((("tune", "--model", self.model, "--scheme", "0", "--ablation", ablation), 2,
+               f"--scheme with --ablation {ablation}, where nothing is fused; accepted with it: both, fusion")
+              for ablation in ("none", "attention")),
+            (("tune", "--model", self.model, "--compile", "--budget", "1s"), 2,
+             "--budget excludes --compile; --help lists what is accepted"),
+            *((("tune", "--model", self.model, "--compile", option), 2, f"--compile excludes {option}; --help lists what is accepted")
+              for option in ("--explain", "--no-cache", "--again")),
+            (("tune", "--model", self.model, "--again", "--no-cache"), 2, "--no-cache excludes --again; --help lists what is accepted"),
             (("plans", "show", "zz"), 2,
              f"0 plans in '{self.cache}/stof/plans' begin with 'zz'; accepted: one ('stof plans list' names them)"),
         ):  # fmt: skip

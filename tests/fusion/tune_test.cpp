@@ -93,12 +93,28 @@ TEST_F(Tune, NothingIsMeasuredAgain) {
   EXPECT_EQ(again.search.us, first.search.us);
 }
 
+TEST_F(Tune, WhatIsAskedForAgainIsMeasuredAndKept) {
+  const TuneResult first = tune(model_, options(open_device("cpu")));
+  TuneOptions asked = options(open_device("cpu"));
+  asked.again = true;
+  const TuneResult again = tune(model_, asked);
+  EXPECT_GE(again.measured, 5);
+  EXPECT_EQ(again.remembered, 0);
+  const TuneResult after = tune(model_, options(open_device("cpu")));
+  EXPECT_EQ(after.measured, 0);
+  EXPECT_EQ(after.search.us, again.search.us);
+  EXPECT_NE(after.search.us, first.search.us);
+}
+
 TEST_F(Tune, OutOfTimeItGoesOnLater) {
   TuneOptions hurried = options(open_device("cpu"));
   hurried.budget_seconds = 1e-6;
   const TuneResult first = tune(model_, hurried);
   EXPECT_FALSE(first.search.finished);
   EXPECT_GT(first.measured, 0);
+  ASSERT_EQ(first.plan.confirmed.size(), 1U);  // nothing runs end to end but what is kept, and that once
+  EXPECT_EQ(first.plan.confirmed.front().runs, 1);
+  EXPECT_TRUE(first.kept);
   const TuneResult rest = tune(model_, options(open_device("cpu")));
   EXPECT_TRUE(rest.search.finished);
   EXPECT_EQ(rest.remembered, first.measured);
