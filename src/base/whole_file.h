@@ -12,7 +12,7 @@ namespace stof {
 
 inline constexpr std::uintmax_t kMostWholeFile = std::uintmax_t{256} << 20;
 
-// Nothing where there is no regular file of at most kMostWholeFile bytes, or it cannot be read.
-std::optional<std::string> read_whole_file(const std::filesystem::path& path);
+// Nothing where there is no regular file of at most `most` bytes, or it cannot be read.
+std::optional<std::string> read_whole_file(const std::filesystem::path& path, std::uintmax_t most = kMostWholeFile);
 
 }  // namespace stof

@@ -84,6 +84,13 @@ Scheme scheme_in(const JsonObject& json) {
 
 Fingerprint PlanKey::fingerprint() const { return fingerprint_of(json_of(*this).dump()); }
 
+Fingerprint PlanKey::question() const {
+  PlanKey asked = *this;
+  asked.device = asked.driver = asked.cuda = asked.blas = asked.library = "";
+  asked.cores = 0;
+  return asked.fingerprint();
+}
+
 std::string difference(const PlanKey& plan, const PlanKey& here) {
   for (const TextField& field : kTexts)
     if (plan.*field.value != here.*field.value)

@@ -21,6 +21,7 @@ struct PlanKey {
   std::string driver = {}, cuda = {}, blas = {}, library = {};  // versions; empty where there is none
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
   Fingerprint fingerprint() const;
+  Fingerprint question() const;  // of graph, mask, dtype and bucket alone: what is asked, on whatever machine
 };
 
 // Empty when they agree, else the first part in which they differ: "device is 'NVIDIA A100'; here it is 'NVIDIA H200'".

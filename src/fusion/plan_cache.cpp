@@ -15,14 +15,20 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kEnding = ".plan";
+constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 20;  // of a plan: those of BERT-large have 10 KB
+
+// Behind the key what is asked, so that who looks for other answers opens no other file.
+std::string asked_part(const PlanKey& key) { return fmt::format("-{}{}", key.question().hex(), kEnding); }
+std::string file_name_of(const PlanKey& key) { return key.fingerprint().hex() + asked_part(key); }
 
 PlanEntry read(const fs::path& path) {
-  PlanEntry entry{.name = path.stem().string(), .path = path, .plan = {}, .problem = {}};
-  const std::optional<std::string> text = read_whole_file(path);
+  const std::string stem = path.stem().string();
+  PlanEntry entry{.name = stem.substr(0, stem.find('-')), .path = path, .plan = {}, .problem = {}};
+  const std::optional<std::string> text = read_whole_file(path, kMostBytes);
   try {
-    if (!text) fail(ErrorKind::bad_file, "cannot be read");
+    if (!text) fail(ErrorKind::bad_file, "cannot be read; accepted: a regular file of at most {} bytes", kMostBytes);
     entry.plan = plan_from_json(*text, path.filename().string());
-    if (entry.plan->key.fingerprint().hex() != entry.name) {
+    if (file_name_of(entry.plan->key) != path.filename()) {
       entry.plan.reset();
       entry.problem = "its name is not that of its key";
     }
@@ -30,12 +36,6 @@ PlanEntry read(const fs::path& path) {
     entry.problem = error.what();
   }
   return entry;
-}
-
-// The same model, mask, dtype and call: what a person would expect to be used.
-bool same_question(const PlanKey& a, const PlanKey& b) {
-  return a.graph == b.graph && a.mask == b.mask && a.dtype == b.dtype && a.rows == b.rows && a.texts == b.texts &&
-         a.longest == b.longest;
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ void PlanCache::say(std::string_view message) const {
 
 std::optional<FusionPlan> PlanCache::find(const PlanKey& key) const {
   if (options_.folder.empty()) return std::nullopt;
-  const fs::path path = options_.folder / (key.fingerprint().hex() + std::string(kEnding));
+  const fs::path path = options_.folder / file_name_of(key);
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return std::nullopt;
   PlanEntry entry = read(path);
@@ -57,23 +57,30 @@ std::optional<FusionPlan> PlanCache::find(const PlanKey& key) const {
 }
 
 std::optional<std::string> PlanCache::near_miss(const PlanKey& key) const {
-  for (const PlanEntry& entry : entries())
-    if (entry.plan && same_question(entry.plan->key, key) && entry.plan->key != key)
+  for (const PlanEntry& entry : entries_ending(asked_part(key)))
+    if (entry.plan && entry.plan->key != key)
       return fmt::format("plan {} is not used: {}", entry.name.substr(0, 8), difference(entry.plan->key, key));
   return std::nullopt;
 }
 
+void PlanCache::keep(const FusionPlan& plan) const {
+  const fs::path path = options_.folder / file_name_of(plan.key);
+  const std::string text = to_json(plan).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  if (text.size() > kMostBytes)
+    fail(ErrorKind::unsupported, "a plan of {} bytes; accepted: at most {}", text.size(), kMostBytes);
+  std::error_code failed;
+  fs::create_directories(options_.folder, failed);
+  if (failed) fail(ErrorKind::bad_file, "cannot make folder '{}': {}", options_.folder.string(), failed.message());
+  AtomicFile file(path, TakenName::replaced);
+  file.append(text);
+  file.commit();
+  evict(path);
+}
+
 bool PlanCache::publish(const FusionPlan& plan) const {
   if (options_.folder.empty()) return false;
-  const fs::path path = options_.folder / (plan.key.fingerprint().hex() + std::string(kEnding));
   try {
-    std::error_code failed;
-    fs::create_directories(options_.folder, failed);
-    if (failed) fail(ErrorKind::bad_file, "cannot make folder '{}': {}", options_.folder.string(), failed.message());
-    AtomicFile file(path, TakenName::replaced);
-    file.append(to_json(plan).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
-    file.commit();
-    evict(path);
+    keep(plan);
     return true;
   } catch (const Error& error) {
     say(fmt::format("plans: {}; the plan is used and not kept", error.what()));
@@ -81,11 +88,13 @@ bool PlanCache::publish(const FusionPlan& plan) const {
   }
 }
 
-std::vector<PlanEntry> PlanCache::entries() const {
+std::vector<PlanEntry> PlanCache::entries() const { return entries_ending(kEnding); }
+
+std::vector<PlanEntry> PlanCache::entries_ending(std::string_view ending) const {
   std::vector<PlanEntry> all;
   std::error_code gone;
   for (fs::directory_iterator it(options_.folder, gone), end; !gone && it != end; it.increment(gone))
-    if (it->path().extension() == kEnding) all.push_back(read(it->path()));
+    if (it->path().filename().string().ends_with(ending)) all.push_back(read(it->path()));
   std::sort(all.begin(), all.end(), [](const PlanEntry& a, const PlanEntry& b) { return a.name < b.name; });
   return all;
 }

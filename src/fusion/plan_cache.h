@@ -20,7 +20,7 @@ struct PlanCacheOptions {
 };
 
 struct PlanEntry {
-  std::string name;  // of the file, without its ending
+  std::string name;  // of the key; what stands before the first '-' in the file's
   std::filesystem::path path;
   std::optional<FusionPlan> plan;
   std::string problem;  // why there is none
@@ -33,7 +33,9 @@ class PlanCache {
   std::optional<FusionPlan> find(const PlanKey& key) const;
   // Where there is no plan for the key but one for the same model, mask and call: why that one is not taken.
   std::optional<std::string> near_miss(const PlanKey& key) const;
-  // Keeps the plan; drops the oldest where there are too many. False when it could not be kept, which was said.
+  // Keeps the plan; drops the oldest where there are too many. Throws what the disk has against it.
+  void keep(const FusionPlan& plan) const;
+  // The same for who has a use for the plan in any case: false when it could not be kept, which was said.
   bool publish(const FusionPlan& plan) const;
 
   // By name; the problems of what is no plan are in the entries.
@@ -44,6 +46,7 @@ class PlanCache {
 
  private:
   void say(std::string_view message) const;
+  std::vector<PlanEntry> entries_ending(std::string_view ending) const;  // of file names
   void evict(const std::filesystem::path& keep) const;
 
   PlanCacheOptions options_;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -59,7 +60,10 @@ class PlanCacheTest : public ::testing::Test {
   Log log_ = [this](std::string_view message) { said_.emplace_back(message); };
   PlanCache cache_{{.folder = folder_.path(), .log = log_}};
   FusionPlan plan_ = plan_of("H200");
-  fs::path file_ = folder_.path() / (plan_.key.fingerprint().hex() + ".plan");
+  fs::path file_ = path_of(plan_.key);
+  fs::path path_of(const PlanKey& key) const {
+    return folder_.path() / (key.fingerprint().hex() + "-" + key.question().hex() + ".plan");
+  }
 };
 
 TEST_F(PlanCacheTest, APlanIsReadBackAsItWasWritten) {
@@ -117,7 +121,7 @@ TEST_F(PlanCacheTest, APlanUnderAnotherNameIsForeign) {
   cache_.publish(plan_);
   PlanKey other = plan_.key;
   other.device = "A100";
-  fs::copy_file(file_, folder_.path() / (other.fingerprint().hex() + ".plan"));
+  fs::copy_file(file_, path_of(other));
   EXPECT_FALSE(cache_.find(other));
   ASSERT_EQ(said_.size(), 1U);
   EXPECT_NE(said_[0].find("is not used: its name is not that of its key"), std::string::npos) << said_[0];
@@ -183,12 +187,52 @@ TEST_F(PlanCacheTest, AFolderThatCannotBeWrittenCostsThePlanAndSaysSo) {
 
 TEST_F(PlanCacheTest, TheOldestGoesWhenThereAreTooMany) {
   const PlanCache small({.folder = folder_.path(), .most_plans = 3, .log = log_});
-  for (int i = 0; i < 6; ++i) {
-    plan_.key.rows = 16 * (i + 1);
+  const auto publish = [&](int rows, int days_ago) {
+    plan_.key.rows = rows;
     EXPECT_TRUE(small.publish(plan_));
-  }
-  EXPECT_EQ(small.entries().size(), 3U);
-  EXPECT_TRUE(small.find(plan_.key));
+    fs::last_write_time(path_of(plan_.key), fs::file_time_type::clock::now() - std::chrono::hours(24 * days_ago));
+  };
+  publish(16, 2);
+  publish(32, 4);  // the oldest, written second
+  publish(48, 3);
+  publish(64, 0);
+  publish(80, 0);
+  std::vector<std::int64_t> left;
+  for (const PlanEntry& entry : small.entries()) left.push_back(entry.plan->key.rows);
+  std::sort(left.begin(), left.end());
+  EXPECT_EQ(left, (std::vector<std::int64_t>{16, 64, 80}));
+}
+
+// Whoever may write into the folder may put one there; and 1000 plans of other models are not opened for one call.
+TEST_F(PlanCacheTest, OnlyWhatAnswersTheSameQuestionIsOpened) {
+  PlanKey here = plan_.key;
+  here.device = "A100";
+  ASSERT_TRUE(cache_.publish(plan_));
+  EXPECT_TRUE(cache_.near_miss(here));
+  fs::rename(file_, folder_.path() / (plan_.key.fingerprint().hex() + "-" + std::string(32, '0') + ".plan"));
+  EXPECT_EQ(cache_.near_miss(here), std::nullopt);
+  ASSERT_EQ(cache_.entries().size(), 1U);
+  EXPECT_EQ(cache_.entries().front().problem, "its name is not that of its key");
+}
+
+TEST_F(PlanCacheTest, NoPlanIsLarge) {
+  plan_.mask = std::string(1 << 20, 'm');
+  EXPECT_FALSE(cache_.publish(plan_));
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_EQ(said_[0], fmt::format("plans: a plan of {} bytes; accepted: at most 1048576; the plan is used and not kept",
+                                  to_json(plan_).dump(2).size() + 1));
+  write(file_, to_json(plan_).dump());
+  EXPECT_FALSE(cache_.find(plan_.key));
+  EXPECT_EQ(said_.back(), "plans: '" + file_.string() +
+                              "' is not used: cannot be read; accepted: a regular file of at most 1048576 bytes");
+}
+
+// For who carries a plan here: it is of no other use.
+TEST_F(PlanCacheTest, KeepingSaysWhyNot) {
+  const fs::path blocked = folder_.path() / "file";
+  write(blocked, "x");
+  EXPECT_ERROR(PlanCache({.folder = blocked / "plans"}).keep(plan_), ErrorKind::bad_file,
+               "cannot make folder '" + (blocked / "plans").string() + "': Not a directory");
 }
 
 // A writer that was killed has left one; another one is at work.
