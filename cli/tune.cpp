@@ -41,6 +41,13 @@ struct TuneCommand {
   bool compile = false, explain = false, forget = false, again = false;
 };
 
+// Of "models/bert/" as of "models/bert".
+std::string folder_name(const std::string& folder) {
+  std::error_code unknown;
+  const std::filesystem::path path = std::filesystem::absolute(folder, unknown).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
 TuneOptions options_of(const TuneCommand& command) {
   TuneOptions options{.device = device_for_models(command.device),
                       .dtype = parse_float_dtype(command.dtype),
@@ -53,8 +60,7 @@ TuneOptions options_of(const TuneCommand& command) {
   if (!command.mask.empty()) options.mask = parse(command.mask);
   if (!command.scheme.empty()) options.scheme = command.scheme;
   if (!command.forget) options.folder = plan_folder();
-  options.model_name =
-      command.random.empty() ? std::filesystem::path(command.model).filename().string() : "random " + command.random;
+  options.model_name = command.random.empty() ? folder_name(command.model) : "random " + command.random;
   options.commit = build_commit();
   const bool is_json = command.json == "-";  // nothing else is written there then
   if (command.explain)

@@ -11,6 +11,8 @@ namespace {
 void check(const std::string& bits, std::size_t operators) {
   if (bits.find_first_not_of("01") != std::string::npos)
     fail(ErrorKind::invalid_argument, "scheme '{}'; accepted: 0 and 1, as in 0011", bits);
+  if (bits.empty())
+    fail(ErrorKind::invalid_argument, "scheme of an empty string; accepted: {} bits, one an operator", operators);
   if (bits.size() != operators)
     fail(ErrorKind::invalid_argument, "scheme {} has {} bits; accepted: {}, one an operator", bits, bits.size(),
          operators);

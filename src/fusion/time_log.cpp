@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "src/base/counted.h"
 #include "src/base/error.h"
 #include "src/base/hash.h"
 #include "src/base/whole_file.h"
@@ -105,7 +106,8 @@ void TimeLog::read() {
     if (line) take(*line);
   }
   if (skipped_ > 0)
-    say(fmt::format("times: {} lines of '{}' are damaged and are measured again", skipped_, path_.string()));
+    say(fmt::format("times: {} of '{}': measured again",
+                    counted(static_cast<std::int64_t>(skipped_), "damaged line", "damaged lines"), path_.string()));
 }
 
 void TimeLog::take(const LogLine& line) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
@@ -157,7 +158,8 @@ Contest::Entry Contest::made(const Contender& contender) const {
 
 void Contest::enter(const Contender& contender) {
   entered_.push_back(made(contender));
-  if (contender.may_win) least_error_ = std::min(least_error_, entered_.back().error);
+  const double error = entered_.back().error;  // NaN, too, where nothing has a better one
+  if (contender.may_win && (error < least_error_ || !std::isfinite(least_error_))) least_error_ = error;
 }
 
 // Spreads are those of the times as they were.

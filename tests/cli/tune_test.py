@@ -109,6 +109,19 @@ class Tune(unittest.TestCase):
             done = self.stof("tune", "--model", self.model, "--device", "cpu", "--threads", 1, "--batch", batch, "--seq", length)
             self.assertIn("kept as", done.stdout)
 
+    def test_the_name_of_a_folder(self):
+        for ending in ("/", "/.", "/../model/"):
+            self.model = f"{self.folder / 'model'}{ending}"
+            self.assertEqual(self.tune()["model"], "model", ending)
+
+    def test_a_plan_for_a_cache_that_cannot_be_written(self):
+        self.tune()
+        [file] = self.plans()
+        blocked = self.folder / "file"
+        blocked.write_text("x")
+        done = self.stof("plans", "import", file, code=2, cache=blocked)
+        self.assertEqual(done.stderr, f"stof: cannot make folder '{blocked}/stof/plans': Not a directory\n")
+
     def test_a_forced_scheme_is_kept(self):
         bits = json.loads(self.stof("graph", "--model", self.model, "--json", "-").stdout)["scheme"]["kinds"][0]["bits"]
         alone = "".join(re.sub("1", "0", bits[:6])) + bits[6:]
@@ -150,7 +163,7 @@ class Tune(unittest.TestCase):
         file.mkdir()
         os.mkfifo(file.with_name("0" * 32 + ".plan"))  # nobody writes: who opened it would wait
         listed = self.stof("plans", "list").stdout.splitlines()
-        self.assertEqual([line.rsplit("  ", 1)[1] for line in listed[-2:]], ["cannot be read"] * 2)
+        self.assertEqual([line.rsplit("  ", 1)[1] for line in listed[-2:]], ["cannot be read; accepted: a regular file of at most 1048576 bytes"] * 2)
         self.stof("run", "--model", self.model, "--device", "cpu", "--text", "hello world", "--threads", 1)
 
     def test_a_pipe_in_place_of_the_log(self):

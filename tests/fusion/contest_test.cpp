@@ -110,6 +110,17 @@ TEST_F(OfSmallBert, WhoMayNotWinIsTimedAndDoesNotWin) {
   EXPECT_LE(contest_.error_against_f32(), 1e-5);
 }
 
+// Tables are read where the model has them: what was compared with is finite, what is computed now is not.
+TEST_F(OfSmallBert, WhatIsNoNumberIsSaid) {
+  const TensorView& words = model_.weights.at("embeddings.word_embeddings.weight");
+  std::fill_n(words.as<float>(), element_count(words.shape), std::numeric_limits<float>::quiet_NaN());
+  contest_.enter({"default", default_scheme(blocks_), {}});
+  contest_.race();
+  EXPECT_FALSE(contest_.has_right());
+  EXPECT_ERROR(contest_.winner(), ErrorKind::unsupported,
+               "no plan computes what the unfused model does: the best is off by nan; accepted: 1e-04");
+}
+
 // Their values lie in the same memory. What is timed when: tests/runtime/turns_test.cpp.
 TEST_F(OfSmallBert, RivalsThatShareMemoryAreEachRight) {
   contest_.enter({"default", default_scheme(blocks_), {}});

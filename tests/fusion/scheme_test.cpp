@@ -39,6 +39,8 @@ TEST(Scheme, IsParsedForTheLayersOrForEveryKind) {
                "scheme '01x0'; accepted: 0 and 1, as in 0011");
   EXPECT_ERROR(parse_scheme("01100", shape, otherwise), ErrorKind::invalid_argument,
                "scheme 01100 has 5 bits; accepted: 4, one an operator");
+  EXPECT_ERROR(parse_scheme(",,", shape, otherwise), ErrorKind::invalid_argument,
+               "scheme of an empty string; accepted: 2 bits, one an operator");
   EXPECT_ERROR(parse_scheme("1000", shape, otherwise), ErrorKind::invalid_argument,
                "scheme 1000 begins with 1; accepted: 0 first");
 }
