@@ -78,6 +78,12 @@ std::string MeasuredTimes::wrong_with(const std::string& work) const {
 
 bool MeasuredTimes::has_time() { return options_.budget_seconds <= 0 || watch_.seconds() < options_.budget_seconds; }
 
+double MeasuredTimes::held_bytes() const {
+  double sum = 0;
+  for (const Held& held : timers_) sum += held.bytes;
+  return sum;
+}
+
 void MeasuredTimes::release() { timers_.clear(); }
 
 WorkTimer& MeasuredTimes::timer_for(const Work& work) {
@@ -89,9 +95,8 @@ WorkTimer& MeasuredTimes::timer_for(const Work& work) {
   }
   const double bytes = static_cast<double>(timing_bytes(work, options_.program.dtype, options_.call.bucket.rows));
   const auto is_full = [&] {
-    double sum = bytes;
-    for (const Held& held : timers_) sum += held.bytes;
-    return timers_.size() >= kMostTimers || (options_.most_bytes > 0 && sum > options_.most_bytes);
+    const bool is_too_much = options_.most_bytes > 0 && held_bytes() + bytes > options_.most_bytes;
+    return is_too_much || timers_.size() >= kMostTimers;
   };
   while (!timers_.empty() && is_full()) timers_.pop_back();
   timers_.push_front({work.text, bytes, std::make_unique<WorkTimer>(work, options_.program, options_.call)});

@@ -35,6 +35,7 @@ class MeasuredTimes final : public Oracle {
   std::string wrong_with(const std::string& work) const override;
   bool has_time() override;
   void release();  // the memory of what was timed
+  double held_bytes() const;
 
   int measured() const { return measured_; }
   int remembered() const { return remembered_; }

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "src/graph/infer.h"
-#include "src/runtime/work_timer.h"
+#include "src/runtime/measured_times.h"
 #include "tests/runtime/recording_device.h"
 
 namespace stof {
@@ -127,6 +127,26 @@ TEST(WorkTimer, TheHostBringsFewRows) {
   const int before = times_taken();
   EXPECT_EQ(timer.measure("", 0.0001).wrong, "");
   EXPECT_EQ(times_taken(), before + 1);
+  EXPECT_EQ(timer.measure("", std::nullopt).wrong, "");  // compared, as far as there is something to compare
+  EXPECT_EQ(times_taken(), before + 1);
+}
+
+// 1024 rows of x and y: two works of 512 columns and what they are made from do not fit into 6 MB.
+TEST(MeasuredTimes, HoldsNoMoreThanItMay) {
+  const Graph graph = activated(512);
+  TimeLog log({});
+  MeasuredTimes times({.program = {.device = open_device("cpu"), .longest = 256},
+                       .call = kCall,
+                       .seconds_a_time = 0.0001,
+                       .most_bytes = 6e6},
+                      log);
+  for (const char* text : {"a", "b", "c"}) {
+    EXPECT_TRUE(times.measure({.text = text, .graph = graph, .node = graph.nodes[1]}, {}));
+    EXPECT_GT(times.held_bytes(), 0);
+    EXPECT_LE(times.held_bytes(), 6e6);
+  }
+  times.release();
+  EXPECT_EQ(times.held_bytes(), 0);
 }
 
 }  // namespace
