@@ -76,8 +76,8 @@ struct SessionStatistics {
 class Session {
  public:
   // Reads config.json, the weights, the tokenizer and the pooling of a folder. Throws bad_file, unsupported,
-  // invalid_argument (a mask that depends on the batch index: texts are regrouped), device. On the CPU the weights'
-  // files stay mapped: they must not be written or cut off while the session exists (docs/sessions.md).
+  // invalid_argument (a mask that depends on the batch index: texts are regrouped), device. The weights' files stay
+  // mapped: they must not be written or cut off while the session exists (docs/sessions.md).
   static Session load(const std::filesystem::path& folder, const SessionOptions& options = {});
   // A model that is in memory, without a tokenizer: embed() on texts is refused.
   explicit Session(const Model& model, const SessionOptions& options = {});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/base/control_bytes.h"
 #include "src/base/error.h"
 #include "src/mask/expression.h"
 
@@ -38,11 +39,10 @@ Excerpt excerpt(std::string_view text, std::size_t place) {
 // Tabs would move the mark, and what a terminal obeys is not shown to it: each such character is a space.
 std::string without_controls(std::string_view text) {
   std::string shown;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const bool of_two_bytes = c == 0xC2 && i + 1 < text.size() && (text[i + 1] & 0xE0) == 0x80;  // U+0080 to U+009F
-    shown += of_two_bytes || c < 0x20 || c == 0x7f ? ' ' : text[i];
-    if (of_two_bytes) ++i;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t bytes = control_bytes(text, i);
+    shown += bytes > 0 ? ' ' : text[i];
+    i += std::max<std::size_t>(bytes, 1);
   }
   return shown;
 }
