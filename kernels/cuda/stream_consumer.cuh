@@ -74,14 +74,17 @@ struct StreamConsumer {
       else settle<true>(step<true>());
       if (n == rank) release_q();
     }
-    // The loop within takes a trusted step after the other: what is rare must not cost it registers.
+    // The loop within takes a trusted step after the other: what is rare must not cost it registers. Its end is as each
+    // lane reads it: from what the warp agrees on the assembler makes a branch in uniform registers, which takes two to
+    // six instructions a step.
+    const int end = team.blocks[slot].steps - Traits::kGroups;
     for (; n < steps; n += Traits::kGroups, next_step()) {
       bool trusted;
-      at_last = n + Traits::kGroups >= steps;
+      at_last = n >= end;
       while ((trusted = step<false>()) && !at_last) {
         settle<false>(true);
         n += Traits::kGroups, next_step();
-        at_last = n + Traits::kGroups >= steps;
+        at_last = n >= end;
       }
       settle<false>(trusted);
     }
@@ -100,21 +103,24 @@ struct StreamConsumer {
     else return ring;
   }
 
-  // The words of this part's scores; false when it needs none of the step.
+  // The words of this part's scores; false when it needs none of the step. Rows that have their first scores here could
+  // not trust their weights, so that the warp would multiply again (settle): with nothing held, the step looks for
+  // maxima.
   __device__ __forceinline__ bool read_step(int keys) {
     bool used = false;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
       int state = uniform(team.steps[ring.stage][tile][1 + part]);
-      const bool tail = state >= kTailState - 2;
-      if (tail) state -= kTailState;
+      const bool marked = state >= kMarkedState - 2;
+      if (marked) state -= kMarkedState;
       used |= state != TileState::kUnused;
       words[tile] = state == TileState::kFull ? ~0u : 0u;
       if (state >= 0) words[tile] = team.words[values().stage][part][tile][thread];
-      if (tail) {
-        const int end = keys - uniform(team.steps[ring.stage][tile][0]);
+      if (marked) {
+        const int first = uniform(team.steps[ring.stage][tile][0]), end = keys - (first & TileMark::kKey);
         words[tile] &= keys_below(end, lane);
-        if (kTiles == 1 || end > 0) clear_values(tile, end);
+        if ((first & TileMark::kOthersBehind) != 0 && end < 64 && (kTiles == 1 || end > 0)) clear_values(tile, end);
+        if ((first & TileMark::kLate) != 0 && holds) flush();
       }
     }
     return used;

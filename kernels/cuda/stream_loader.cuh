@@ -126,8 +126,10 @@ struct StreamLoader {
     bool announced = Traits::kQueries > 1 || block.steps == 0;
     if (announced) announce(block, turn);
     else wait_for_previous_grid();
+    u32 late_steps = item.late_steps;
     for_each_step(block, [&](const Step& step, const Place& first_key) {
-      load_keys(step, first_key, block.keys);
+      load_keys(step, first_key, block.keys, (late_steps & 1) != 0 ? TileMark::kLate : 0);
+      late_steps >>= 1;
       if constexpr (!Traits::kValueLoaders) load_values(step, first_key, block.keys);
       if (!announced) announce(block, turn), announced = true;
     });
@@ -188,21 +190,23 @@ struct StreamLoader {
     }
   }
 
-  __device__ __forceinline__ void load_keys(const Step& step, const Place& first_key, int keys) {
+  // late: the mark of all tiles of the step, or 0.
+  __device__ __forceinline__ void load_keys(const Step& step, const Place& first_key, int keys, int late) {
     const u32 stage = ring.stage, full = shared_address(&team.k_full[stage]);
     barrier_wait(shared_address(&team.k_empty[stage]), ring.parity ^ 1);
     if constexpr (Traits::kApart) wait_for_words(step);
     if (!elected()) return;
     u32 word_bytes = 0;
+    const int marks = late | (first_key.row + keys < p.call.shape.map_keys ? TileMark::kOthersBehind : 0);
 #pragma unroll
     for (int tile = 0; tile < Traits::kTiles; ++tile) {
       const int* entry = step.entries[tile];
-      team.steps[stage][tile][0] = entry[0];
+      team.steps[stage][tile][0] = entry[0] | marks;
 #pragma unroll
       for (int i = 1; i <= Traits::kParts; ++i) {
         const bool multiplied = Traits::kTiles > 1 || entry[i] != TileState::kUnused;  // with the step's other tile
-        const bool tail = multiplied && entry[0] + 64 > keys;
-        team.steps[stage][tile][i] = entry[i] + (tail ? kTailState : 0);
+        const bool marked = multiplied && (late != 0 || entry[0] + 64 > keys);
+        team.steps[stage][tile][i] = entry[i] + (marked ? kMarkedState : 0);
         if (entry[i] >= 0) word_bytes += 512;
       }
     }

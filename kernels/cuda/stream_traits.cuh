@@ -108,7 +108,13 @@ __device__ __forceinline__ int positions_of_part(const StreamParams& p) {
   else return 64;
 }
 
-// Added by the loader to the state of a tile that reaches past the slice's keys.
-constexpr int kTailState = 1 << 28;
+// Added by the loader to the states of a tile that reaches past the slice's keys, or that is kLate: who meets it reads
+// what the word of the first key has in front of the key.
+constexpr int kMarkedState = 1 << 28;
+struct TileMark {
+  static constexpr int kOthersBehind = 1 << 29;  // what a copy brings from behind the last key need not be zeros
+  static constexpr int kLate = 1 << 30;          // some row may have its first key in this tile
+  static constexpr int kKey = kOthersBehind - 1;
+};
 
 }  // namespace stof::cuda

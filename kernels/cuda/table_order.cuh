@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(kOrderThreads) order_items_kernel(c
   __syncthreads();
   for_each_row(p, group, [&](int row_block, const PlannedRow& row, u32 lanes) {
     const int place = count_in(bins, bin_of(row.steps, p.room), lanes), index = group * p.row_blocks;
-    StreamItem item{64 * row_block, (index + row_block) * p.room, row.steps, row.full_steps, 0, 0};
+    StreamItem item{64 * row_block, (index + row_block) * p.room, row.steps, row.full_steps, 0, 0, 0};
     if (row.steps < 0) item.steps = item.full_steps = 0, item.split = StreamItem::kDropped;
     p.items[index + place] = item;
   });

@@ -26,12 +26,13 @@ struct TileState {
 
 // A row block, or one part of it when its keys are split.
 struct StreamItem {
-  int row;         // first row, a multiple of 64 times the parts of the kernel
-  int first_step;  // into steps
-  int steps;       // 0: no row has a key
-  int full_steps;  // the last ones, of whole tiles that are full for every part; every part has used a tile before
-  int split;       // 0: whole; else first slot | part << 16 | parts << 24; parts of one row block share first slot
-  int head;        // of the launch, in a list that serves all heads; else 0
+  int row;              // first row, a multiple of 64 times the parts of the kernel
+  int first_step;       // into steps
+  int steps;            // 0: no row has a key
+  int full_steps;       // the last ones, of whole tiles that are full for every part; every part has used a tile before
+  int split;            // 0: whole; else first slot | part << 16 | parts << 24; parts of one row block share first slot
+  int head;             // of the launch, in a list that serves all heads; else 0
+  unsigned late_steps;  // bit n: in step n some row has its first key; of steps from 32 on it is not known
   static constexpr int kDropped = -1;  // in `split`: a layout made on the device has no room for it; its rows are NaN
 };
 
@@ -52,6 +53,7 @@ struct SliceShape {
   int slices;
   int heads, heads_per_kv, residues;  // heads: of an item; where they are stacked, stacks
   int queries, keys;                  // rows and keys of a slice
+  int map_keys;                       // in the maps, of a slice or of all items in a row: behind them are zeros
   // Of the layout's row 0. Row i of an item has position i + keys - queries, with the item's own lengths.
   int first_position;
   int numbers_made;  // by the grid in front, which must have ended before lengths and starts are read

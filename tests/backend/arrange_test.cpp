@@ -214,6 +214,52 @@ TEST(ArrangeStream, TheFirstStepsHaveAKeyForAsManyRowsAsAny) {
     }
 }
 
+// Bit n: some row, of those that the mask has, has its first key in the group's step n behind its first one.
+unsigned late_steps(const ArrangedStream& arranged, const StreamArrangement& how, const StreamItem& item, int rows) {
+  const int groups = std::max(1, how.covering);
+  std::vector<std::set<int>> met(static_cast<std::size_t>(groups));
+  unsigned late = 0;
+  for (int n = 0; n < std::min(item.steps, 32); ++n) {
+    std::set<int>& of_group = met[static_cast<std::size_t>(n % groups)];
+    for (int part = 0; part < how.parts; ++part)
+      for (int tile = 0; tile < how.tiles; ++tile) {
+        const int state = arranged.steps[static_cast<std::size_t>(
+            ((item.first_step + n) * how.tiles + tile) * (1 + how.parts) + 1 + part)];
+        for (int row = 0; row < 64 && item.row + 64 * part + row < rows; ++row) {
+          bool any = state == TileState::kFull;
+          for (int key = 0; state >= 0 && key < 64; ++key) any |= bit(arranged.words.data() + state * 128, row, key);
+          if (any && of_group.insert(64 * part + row).second && n >= groups) late |= 1u << n;
+        }
+      }
+  }
+  return late;
+}
+
+TEST(ArrangeStream, MarksStepsInWhichRowsHaveTheirFirstKeys) {
+  unsigned marked = 0, unmarked = 0;
+  for (unsigned seed = 0; seed < 60; ++seed)
+    for (const StreamArrangement how : {StreamArrangement{1, 1, 0, 1},
+                                        {1, 1, 0, 4},
+                                        {1, 1, 3, 2},
+                                        {2, 1, 0, 1},
+                                        {2, 2, 0, 1},
+                                        {3, 1, 2, 1},
+                                        {4, 1, 0, 1}}) {
+      MaskExtent extent = random_extent(seed);
+      extent.queries = extent.keys;  // so that items begin with a row block
+      const BoundMask mask(RandomMask(seed, extent, true).expression(2), extent);
+      const ArrangedStream arranged =
+          arrange_stream(pack_blocks(mask, {.block_q = 64 * how.parts, .block_kv = 64, .key_step = 8}), how);
+      for (const StreamItem& item : arranged.items) {
+        EXPECT_EQ(item.late_steps, late_steps(arranged, how, item, static_cast<int>(extent.queries)))
+            << "seed " << seed << " row " << item.row;
+        marked += item.late_steps != 0, unmarked += item.late_steps == 0 && item.steps > 1;
+      }
+    }
+  EXPECT_GT(marked, 100u);
+  EXPECT_GT(unmarked, 100u);
+}
+
 TEST(ArrangeStream, SplitsStayWithinTheBitsOfAnItem) {
   const std::int64_t length = 64 * 300;
   const BoundMask mask(all(), {.queries = length, .keys = length});

@@ -130,7 +130,8 @@ TEST(MixedHeads, TakeTheHeaviestHeadsFirstInTurns) {
 
 TEST(MixedHeads, AreAsManyAsTheirPartsCanBeNumbered) {
   ArrangedStream arranged;
-  arranged.items = {{.row = 0, .first_step = 0, .steps = 1, .full_steps = 0, .split = 2 << 24, .head = 0}};
+  arranged.items = {
+      {.row = 0, .first_step = 0, .steps = 1, .full_steps = 0, .split = 2 << 24, .head = 0, .late_steps = 0}};
   arranged.groups = {{.first_item = 0, .item_count = 1, .slots = 300}};
   const std::vector<int> few(200, 0), many(300, 0);
   EXPECT_TRUE(mix_heads(arranged, {.group_of = few, .heads = 200, .width = 200, .turns = 0}));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Row blocks as lists of steps: in which order tiles are visited, what of them each part needs, where rows are split.
 #include <algorithm>
+#include <bit>
+#include <numeric>
 #include <utility>
 
 #include "src/backend/cuda/attention/arrange.h"
@@ -12,18 +14,24 @@
 namespace stof::cuda {
 namespace {
 
-constexpr int kMostParts = 4;
+constexpr int kMostParts = 4, kMostGroups = 4;
 
 // What a 64-row part needs of a tile.
 struct PartOfTile {
   int state = TileState::kUnused;
-  int rows = 0;  // that have a key in it
+  std::uint64_t rows = 0;  // bit i: row i has a key in it
 };
+using RowsOfParts = std::array<std::uint64_t, kMostParts>;
 
 struct Tile {
   int key_start = 0;
   std::array<int, kMostParts> states = {};
-  int rows = 0;  // of all parts
+  RowsOfParts rows = {};
+
+  std::int64_t row_count() const {
+    return std::accumulate(rows.begin(), rows.end(), std::int64_t{0},
+                           [](std::int64_t sum, std::uint64_t part) { return sum + std::popcount(part); });
+  }
 };
 
 class StreamArranger {
@@ -37,7 +45,7 @@ class StreamArranger {
         met_(unmet_, 0),
         known_(unmet_ * static_cast<std::size_t>(how.parts), {.state = kUnknown}) {
     STOF_CHECK(layout.format.block_q == positions_ * how.parts && layout.format.block_kv == 64 &&
-               how.parts <= kMostParts);
+               how.parts <= kMostParts && how.covering <= kMostGroups);
     pool_.reserve_at_most(known_.size());
   }
 
@@ -72,6 +80,10 @@ class StreamArranger {
     return inside.empty() ? Range{} : inside;
   }
 
+  static std::uint64_t bits_of(Range rows) {
+    return rows.empty() ? 0 : ~std::uint64_t{0} >> (64 - rows.size()) << rows.begin;
+  }
+
   bool uses(const BlockEntry& entry, int part) const { return (entry.parts >> positions_ * part / 64 & 1) != 0; }
 
   std::span<const std::uint64_t> words_of(int bitmap, int part) const {
@@ -100,7 +112,7 @@ class StreamArranger {
   }
 
   PartOfTile part_of(const BlockEntry& entry, int part, Range rows) {
-    if (entry.full()) return {TileState::kFull, static_cast<int>(rows_of_part(part, rows).size())};
+    if (entry.full()) return {TileState::kFull, bits_of(rows_of_part(part, rows))};
     return uses(entry, part) ? part_of_bitmap(entry.bitmap, part, rows) : PartOfTile{};
   }
 
@@ -115,7 +127,7 @@ class StreamArranger {
     tile.key_start = entry.key_start;
     for (int part = 0; part < how_.parts; ++part) {
       tile.states[static_cast<std::size_t>(part)] = parts[part].state;
-      tile.rows += parts[part].rows;
+      tile.rows[static_cast<std::size_t>(part)] = parts[part].rows;
     }
   }
 
@@ -133,18 +145,17 @@ class StreamArranger {
     STOF_CHECK(next_hash_ != hashes_.end());
     const std::uint32_t hash = *next_hash_++;
     const Range there = rows_of_part(part, rows);
-    std::uint64_t every = ~std::uint64_t{0}, any = 0;
-    std::int64_t covered = 0;
+    std::uint64_t every = ~std::uint64_t{0}, any = 0, covered = 0;
     for (const std::uint64_t word : words) any |= word;
     for (std::int64_t row = there.begin; row < there.end; ++row) {
       const std::uint64_t word = words[static_cast<std::size_t>(row)];
       every &= word;
-      covered += word != 0;
+      covered |= std::uint64_t{word != 0} << row;
     }
-    if (every == ~std::uint64_t{0}) return {TileState::kFull, static_cast<int>(covered)};
+    if (every == ~std::uint64_t{0}) return {TileState::kFull, covered};
     // By this part: BlockEntry::parts tells 64 rows from 64 others.
     if (any == 0 && how_.stacked_heads > 1) return {};
-    return {pool_.intern(in_registers(words), hash), static_cast<int>(covered)};
+    return {pool_.intern(in_registers(words), hash), covered};
   }
 
   unsigned users(const Tile& tile) const {
@@ -193,17 +204,17 @@ class StreamArranger {
   // A step in which a row has its first scores is computed twice (settle of kernels/cuda/stream_consumer.cuh), but for
   // a warpgroup's first one: the first steps have a key for as many rows as any.
   void cover(Range rows) {
-    const auto fewer_rows = [](const Tile& a, const Tile& b) { return a.rows < b.rows; };
+    const auto fewer_rows = [](const Tile& a, const Tile& b) { return a.row_count() < b.row_count(); };
     const auto count = static_cast<std::size_t>(std::ptrdiff_t{how_.covering} * how_.tiles);
     for (std::size_t i = 0; i < std::min(count, tiles_.size()); ++i) {
       const auto at = tiles_.begin() + static_cast<std::ptrdiff_t>(i);
-      if (at->rows == rows.size()) continue;
+      if (at->row_count() == rows.size()) continue;
       const auto most = std::max_element(at, tiles_.end(), fewer_rows);
-      if (most->rows == rows.size() || whole_.empty()) {
+      if (most->row_count() == rows.size() || whole_.empty()) {
         std::rotate(at, most, most + 1);
         continue;
       }
-      Tile whole{.key_start = whole_.front(), .rows = static_cast<int>(rows.size())};
+      Tile whole{.key_start = whole_.front(), .rows = every_row(rows)};
       whole.states.fill(TileState::kFull);
       tiles_.insert(at, whole);
       whole_.erase(whole_.begin());
@@ -234,6 +245,33 @@ class StreamArranger {
     return full > 0 && used != all_ ? full - 1 : full;
   }
 
+  RowsOfParts every_row(Range rows) const {
+    RowsOfParts every{};
+    for (int part = 0; part < how_.parts; ++part)
+      every[static_cast<std::size_t>(part)] = bits_of(rows_of_part(part, rows));
+    return every;
+  }
+
+  // StreamItem::late_steps of steps [begin, end). Groups have rows of their own, and take the steps in turns.
+  std::uint32_t late_steps(Range rows, int begin, int end) const {
+    constexpr int kBits = 32;
+    const int groups = std::max(1, how_.covering);
+    const RowsOfParts every = every_row(rows);
+    std::array<RowsOfParts, kMostGroups> met{};
+    std::uint32_t late = 0;
+    for (int n = 0; n < std::min(end - begin, kBits); ++n) {
+      RowsOfParts& of_group = met[static_cast<std::size_t>(n % groups)];
+      const RowsOfParts before = of_group;
+      for (int tile = (begin + n) * how_.tiles; tile < (begin + n + 1) * how_.tiles; ++tile) {
+        const bool whole = tile >= static_cast<int>(tiles_.size());
+        const RowsOfParts& of_tile = whole ? every : tiles_[static_cast<std::size_t>(tile)].rows;
+        for (std::size_t part = 0; part < of_group.size(); ++part) of_group[part] |= of_tile[part];
+      }
+      if (n >= groups && of_group != before) late |= 1u << n;
+    }
+    return late;
+  }
+
   void add_steps() {
     const auto parts = static_cast<std::size_t>(how_.parts);
     const std::size_t first = out_.steps.size();
@@ -261,6 +299,7 @@ class StreamArranger {
     add_steps();
     check_countable("numbers in its steps", out_.steps.size());
     const int steps = tile_count() / how_.tiles, splits = splits_of(steps, added);
+    const Range rows = rows_of(block);
     for (int i = 0; i < splits; ++i) {
       const int begin = steps * i / splits, end = steps * (i + 1) / splits;
       out_.items.push_back({.row = static_cast<int>(block) * layout_.format.block_q,
@@ -268,7 +307,8 @@ class StreamArranger {
                             .steps = end - begin,
                             .full_steps = full_steps(begin, end),
                             .split = splits > 1 ? added.slots | i << 16 | splits << 24 : 0,
-                            .head = 0});
+                            .head = 0,
+                            .late_steps = late_steps(rows, begin, end)});
     }
     if (splits > 1) added.slots += splits;
   }

@@ -32,7 +32,8 @@ std::vector<StreamItem> dropped_items(const TableForm& form) {
                        .steps = 0,
                        .full_steps = 0,
                        .split = StreamItem::kDropped,
-                       .head = 0});
+                       .head = 0,
+                       .late_steps = 0});
   return items;
 }
 

@@ -182,6 +182,7 @@ SliceShape TiledCall::shape_of(const ItemRun& run, const HeadRun& heads, const D
           .residues = static_cast<int>(run.residues),
           .queries = static_cast<int>(mask_.extent.queries),
           .keys = static_cast<int>(mask_.extent.keys),
+          .map_keys = static_cast<int>(run.key_rows),
           .first_position = mask_.first_position,
           .numbers_made = numbers.made ? 1 : 0,
           .first_slice = call_.backwards ? slices - 1 : 0,
