@@ -6,26 +6,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "src/layout/band_widths.h"
 #include "src/layout/key_pieces.h"
 #include "src/layout/pack.h"
+#include "tests/backend/arranged_bits.h"
 #include "tests/mask/random_mask.h"
 
 namespace stof::cuda {
 namespace {
-
-// Register i of thread t of a warpgroup holds the score of this row and key of a 64 x 64 tile.
-bool bit(const std::uint32_t* words, int row, int key) {
-  const int warp = row / 16, within = row % 16;
-  const int lane = within % 8 * 4 + key % 8 / 2;
-  const int index = key / 8 * 4 + (within / 8) * 2 + key % 2;
-  return (words[warp * 32 + lane] >> index & 1) != 0;
-}
 
 // [queries][keys] of one group; -1 where no tile says anything.
 class Readback {
@@ -128,14 +119,6 @@ void expect_stream(const BoundMask& mask, const StreamArrangement& how) {
   }
 }
 
-MaskExtent random_extent(unsigned seed) {
-  std::mt19937 random(seed);
-  const auto below = [&](int n) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
-  MaskExtent extent{.queries = 1 + below(330), .keys = 1 + below(400), .batch = 1 + below(2), .heads = 1 + below(3)};
-  if (below(2) == 0) extent.queries = extent.keys;
-  return extent;
-}
-
 TEST(ArrangeStream, SaysWhatTheMaskSays) {
   constexpr StreamArrangement kShapes[] = {{1, 1, 0},       {1, 1, 2},       {2, 1, 3},       {2, 2, 0},
                                            {2, 2, 1},       {3, 1, 2},       {4, 1, 4},       {1, 1, 0, 4},
@@ -149,115 +132,6 @@ TEST(ArrangeStream, SaysWhatTheMaskSays) {
     expect_stream(BoundMask(expression, extent), kShapes[seed % std::size(kShapes)]);
     if (testing::Test::HasFatalFailure()) return;
   }
-}
-
-// Which tiles come when: those that every part needs, then those that some do in turns, then the full ones.
-TEST(ArrangeStream, OrdersTilesByWhoNeedsThem) {
-  constexpr StreamArrangement kShapes[] = {{1, 1, 0}, {2, 1, 0}, {2, 2, 0}, {3, 1, 0}, {4, 2, 0}};
-  for (unsigned seed = 0; seed < 100; ++seed) {
-    const MaskExtent extent = random_extent(seed);
-    const StreamArrangement& how = kShapes[seed % std::size(kShapes)];
-    const BoundMask mask(RandomMask(seed, extent, true).expression(2), extent);
-    const ArrangedStream arranged =
-        arrange_stream(pack_blocks(mask, {.block_q = 64 * how.parts, .block_kv = 64, .key_step = 64}), how);
-    for (const StreamItem& item : arranged.items) {
-      std::map<std::vector<bool>, int> seen;
-      std::pair<int, int> before{-1, -1};  // rank and key of the tile before
-      const int tiles = item.steps * how.tiles;
-      for (int tile = 0; tile < tiles; ++tile) {
-        const int* at = arranged.steps.data() + (item.first_step * how.tiles + tile) * (1 + how.parts);
-        if (how.tiles == 2 && tile == 1 && at[0] == extent.keys) continue;  // fills the first step up
-        std::vector<bool> users;
-        bool whole = at[0] + 64 <= extent.keys;
-        for (int part = 0; part < how.parts; ++part)
-          users.push_back(at[1 + part] != TileState::kUnused), whole = whole && at[1 + part] == TileState::kFull;
-        const bool all = std::find(users.begin(), users.end(), false) == users.end();
-        const std::pair<int, int> rank{whole ? 1 << 30 : all ? 0 : 1 + seen[users]++, whole || all ? at[0] : 0};
-        ASSERT_LE(before, rank) << "seed " << seed << " row " << item.row << " tile " << tile;
-        before = rank;
-      }
-    }
-  }
-}
-
-// Rows of the item's row block that have a key in step `n`.
-int rows_with_a_key(const ArrangedStream& arranged, const StreamArrangement& how, const StreamItem& item, int n) {
-  int rows = 0;
-  for (int part = 0; part < how.parts; ++part)
-    for (int row = 0; row < 64; ++row) {
-      bool any = false;
-      for (int tile = 0; tile < how.tiles; ++tile) {
-        const int state = arranged.steps[static_cast<std::size_t>(
-            ((item.first_step + n) * how.tiles + tile) * (1 + how.parts) + 1 + part)];
-        any |= state == TileState::kFull;
-        for (int key = 0; state >= 0 && key < 64; ++key) any |= bit(arranged.words.data() + state * 128, row, key);
-      }
-      rows += any;
-    }
-  return rows;
-}
-
-// A row whose first key comes in a later step costs that step twice.
-TEST(ArrangeStream, TheFirstStepsHaveAKeyForAsManyRowsAsAny) {
-  for (const char* text : {"causal & window(200)", "window(100)", "window(300) | global(5)", "strided(48)",
-                           "documents([0,255,420]) & causal", "bigbird(64,3,2,3,1)", "causal & (window(90) | sink(4))"})
-    for (const StreamArrangement how :
-         {StreamArrangement{1, 1, 0, 1}, {1, 1, 0, 4}, {2, 1, 0, 1}, {3, 1, 0, 1}, {4, 1, 0, 1}}) {
-      const BoundMask mask(parse(text), {.queries = 768, .keys = 768});
-      const ArrangedStream arranged =
-          arrange_stream(pack_blocks(mask, {.block_q = 64 * how.parts, .block_kv = 64, .key_step = 8}), how);
-      for (const StreamItem& item : arranged.items)
-        for (int n = 1; n < item.steps; ++n)
-          for (int first = 0; first < std::min(how.covering, n); ++first)
-            EXPECT_GE(rows_with_a_key(arranged, how, item, first), rows_with_a_key(arranged, how, item, n))
-                << text << " " << how.parts << " parts, row " << item.row << " step " << n;
-    }
-}
-
-// Bit n: some row, of those that the mask has, has its first key in the group's step n behind its first one.
-unsigned late_steps(const ArrangedStream& arranged, const StreamArrangement& how, const StreamItem& item, int rows) {
-  const int groups = std::max(1, how.covering);
-  std::vector<std::set<int>> met(static_cast<std::size_t>(groups));
-  unsigned late = 0;
-  for (int n = 0; n < std::min(item.steps, 32); ++n) {
-    std::set<int>& of_group = met[static_cast<std::size_t>(n % groups)];
-    for (int part = 0; part < how.parts; ++part)
-      for (int tile = 0; tile < how.tiles; ++tile) {
-        const int state = arranged.steps[static_cast<std::size_t>(
-            ((item.first_step + n) * how.tiles + tile) * (1 + how.parts) + 1 + part)];
-        for (int row = 0; row < 64 && item.row + 64 * part + row < rows; ++row) {
-          bool any = state == TileState::kFull;
-          for (int key = 0; state >= 0 && key < 64; ++key) any |= bit(arranged.words.data() + state * 128, row, key);
-          if (any && of_group.insert(64 * part + row).second && n >= groups) late |= 1u << n;
-        }
-      }
-  }
-  return late;
-}
-
-TEST(ArrangeStream, MarksStepsInWhichRowsHaveTheirFirstKeys) {
-  unsigned marked = 0, unmarked = 0;
-  for (unsigned seed = 0; seed < 60; ++seed)
-    for (const StreamArrangement how : {StreamArrangement{1, 1, 0, 1},
-                                        {1, 1, 0, 4},
-                                        {1, 1, 3, 2},
-                                        {2, 1, 0, 1},
-                                        {2, 2, 0, 1},
-                                        {3, 1, 2, 1},
-                                        {4, 1, 0, 1}}) {
-      MaskExtent extent = random_extent(seed);
-      extent.queries = extent.keys;  // so that items begin with a row block
-      const BoundMask mask(RandomMask(seed, extent, true).expression(2), extent);
-      const ArrangedStream arranged =
-          arrange_stream(pack_blocks(mask, {.block_q = 64 * how.parts, .block_kv = 64, .key_step = 8}), how);
-      for (const StreamItem& item : arranged.items) {
-        EXPECT_EQ(item.late_steps, late_steps(arranged, how, item, static_cast<int>(extent.queries)))
-            << "seed " << seed << " row " << item.row;
-        marked += item.late_steps != 0, unmarked += item.late_steps == 0 && item.steps > 1;
-      }
-    }
-  EXPECT_GT(marked, 100u);
-  EXPECT_GT(unmarked, 100u);
 }
 
 TEST(ArrangeStream, SplitsStayWithinTheBitsOfAnItem) {

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// In which order a row block's tiles come, and what the plan says of the steps.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "src/backend/cuda/attention/arrange.h"
+#include "src/layout/pack.h"
+#include "tests/backend/arranged_bits.h"
+#include "tests/mask/random_mask.h"
+
+namespace stof::cuda {
+namespace {
+
+// Which tiles come when: those that every part needs, then those that some do in turns, then the full ones.
+TEST(ArrangeStream, OrdersTilesByWhoNeedsThem) {
+  constexpr StreamArrangement kShapes[] = {{1, 1, 0}, {2, 1, 0}, {2, 2, 0}, {3, 1, 0}, {4, 2, 0}};
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    const MaskExtent extent = random_extent(seed);
+    const StreamArrangement& how = kShapes[seed % std::size(kShapes)];
+    const BoundMask mask(RandomMask(seed, extent, true).expression(2), extent);
+    const ArrangedStream arranged =
+        arrange_stream(pack_blocks(mask, {.block_q = 64 * how.parts, .block_kv = 64, .key_step = 64}), how);
+    for (const StreamItem& item : arranged.items) {
+      std::map<std::vector<bool>, int> seen;
+      std::pair<int, int> before{-1, -1};  // rank and key of the tile before
+      const int tiles = item.steps * how.tiles;
+      for (int tile = 0; tile < tiles; ++tile) {
+        const int* at = arranged.steps.data() + (item.first_step * how.tiles + tile) * (1 + how.parts);
+        if (how.tiles == 2 && tile == 1 && at[0] == extent.keys) continue;  // fills the first step up
+        std::vector<bool> users;
+        bool whole = at[0] + 64 <= extent.keys;
+        for (int part = 0; part < how.parts; ++part)
+          users.push_back(at[1 + part] != TileState::kUnused), whole = whole && at[1 + part] == TileState::kFull;
+        const bool all = std::find(users.begin(), users.end(), false) == users.end();
+        const std::pair<int, int> rank{whole ? 1 << 30 : all ? 0 : 1 + seen[users]++, whole || all ? at[0] : 0};
+        ASSERT_LE(before, rank) << "seed " << seed << " row " << item.row << " tile " << tile;
+        before = rank;
+      }
+    }
+  }
+}
+
+// Rows of the item's row block that have a key in step `n`.
+std::set<int> rows_with_a_key(const ArrangedStream& arranged, const StreamArrangement& how, const StreamItem& item,
+                              int n) {
+  std::set<int> rows;
+  for (int part = 0; part < how.parts; ++part)
+    for (int tile = 0; tile < how.tiles; ++tile) {
+      const int state =
+          arranged
+              .steps[static_cast<std::size_t>(((item.first_step + n) * how.tiles + tile) * (1 + how.parts) + 1 + part)];
+      for (int row = 0; row < 64; ++row) {
+        bool any = state == TileState::kFull;
+        for (int key = 0; state >= 0 && key < 64; ++key) any |= bit(arranged.words.data() + state * 128, row, key);
+        if (any) rows.insert(64 * part + row);
+      }
+    }
+  return rows;
+}
+
+// A row whose first key comes in a later step costs that step twice.
+TEST(ArrangeStream, TheFirstStepsHaveAKeyForAsManyRowsAsAny) {
+  for (const char* text : {"causal & window(200)", "window(100)", "window(300) | global(5)", "strided(48)",
+                           "documents([0,255,420]) & causal", "bigbird(64,3,2,3,1)", "causal & (window(90) | sink(4))"})
+    for (const StreamArrangement how :
+         {StreamArrangement{1, 1, 0, 1}, {1, 1, 0, 4}, {2, 1, 0, 1}, {3, 1, 0, 1}, {4, 1, 0, 1}}) {
+      const BoundMask mask(parse(text), {.queries = 768, .keys = 768});
+      const ArrangedStream arranged =
+          arrange_stream(pack_blocks(mask, {.block_q = 64 * how.parts, .block_kv = 64, .key_step = 8}), how);
+      for (const StreamItem& item : arranged.items)
+        for (int n = 1; n < item.steps; ++n)
+          for (int first = 0; first < std::min(how.covering, n); ++first)
+            EXPECT_GE(rows_with_a_key(arranged, how, item, first).size(),
+                      rows_with_a_key(arranged, how, item, n).size())
+                << text << " " << how.parts << " parts, row " << item.row << " step " << n;
+    }
+}
+
+// Bit n: some row, of the first `rows` of the mask, has its first key in the group's step n behind its first one.
+unsigned late_steps(const ArrangedStream& arranged, const StreamArrangement& how, const StreamItem& item, int rows) {
+  const int groups = std::max(1, how.covering);
+  std::vector<std::set<int>> met(static_cast<std::size_t>(groups));
+  unsigned late = 0;
+  for (int n = 0; n < std::min(item.steps, 32); ++n)
+    for (const int row : rows_with_a_key(arranged, how, item, n))
+      if (item.row + row < rows && met[static_cast<std::size_t>(n % groups)].insert(row).second && n >= groups)
+        late |= 1u << n;
+  return late;
+}
+
+TEST(ArrangeStream, MarksStepsInWhichRowsHaveTheirFirstKeys) {
+  unsigned marked = 0, unmarked = 0;
+  for (unsigned seed = 0; seed < 60; ++seed)
+    for (const StreamArrangement how : {StreamArrangement{1, 1, 0, 1},
+                                        {1, 1, 0, 4},
+                                        {1, 1, 3, 2},
+                                        {2, 1, 0, 1},
+                                        {2, 2, 0, 1},
+                                        {3, 1, 2, 1},
+                                        {4, 1, 0, 1}}) {
+      MaskExtent extent = random_extent(seed);
+      extent.queries = extent.keys;  // so that items begin with a row block
+      const BoundMask mask(RandomMask(seed, extent, true).expression(2), extent);
+      const ArrangedStream arranged =
+          arrange_stream(pack_blocks(mask, {.block_q = 64 * how.parts, .block_kv = 64, .key_step = 8}), how);
+      for (const StreamItem& item : arranged.items) {
+        EXPECT_EQ(item.late_steps, late_steps(arranged, how, item, static_cast<int>(extent.queries)))
+            << "seed " << seed << " row " << item.row;
+        marked += item.late_steps != 0, unmarked += item.late_steps == 0 && item.steps > 1;
+      }
+    }
+  EXPECT_GT(marked, 100u);
+  EXPECT_GT(unmarked, 100u);
+}
+
+}  // namespace
+}  // namespace stof::cuda
