@@ -63,7 +63,7 @@ std::set<int> rows_with_a_key(const ArrangedStream& arranged, const StreamArrang
   return rows;
 }
 
-// A row whose first key comes in a later step costs that step twice.
+// A row whose first key comes in a later step makes that step dearer.
 TEST(ArrangeStream, TheFirstStepsHaveAKeyForAsManyRowsAsAny) {
   for (const char* text : {"causal & window(200)", "window(100)", "window(300) | global(5)", "strided(48)",
                            "documents([0,255,420]) & causal", "bigbird(64,3,2,3,1)", "causal & (window(90) | sink(4))"})

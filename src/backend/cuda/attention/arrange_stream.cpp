@@ -201,8 +201,9 @@ class StreamArranger {
     if (how_.tiles == 2 && (tiles_.size() + whole_.size()) % 2 != 0) fill_up();
   }
 
-  // A step in which a row has its first scores is computed twice (settle of kernels/cuda/stream_consumer.cuh), but for
-  // a warpgroup's first one: the first steps have a key for as many rows as any.
+  // A step in which a row has its first scores is done apart (late_steps), or, where that is not known, twice (settle
+  // of kernels/cuda/stream_consumer.cuh), but for a warpgroup's first one: the first steps have a key for as many rows
+  // as any.
   void cover(Range rows) {
     const auto fewer_rows = [](const Tile& a, const Tile& b) { return a.row_count() < b.row_count(); };
     const auto count = static_cast<std::size_t>(std::ptrdiff_t{how_.covering} * how_.tiles);
