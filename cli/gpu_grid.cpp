@@ -119,6 +119,16 @@ void short_rows(std::vector<GpuCase>& cases) {
   cross(cases, {{4, 12, 2048, 64}}, {"window(80)", "causal & window(150)"}, DType::f16);
 }
 
+// Rows that see most of a few hundred keys, on multiprocessors that are filled once or a few times: which form is the
+// fastest is then a matter of how row blocks fit them.
+void full_short_rows(std::vector<GpuCase>& cases) {
+  cross(cases, {{1, 20, 500, 32}, {8, 4, 768, 32}, {4, 12, 384, 32}}, {"all", "causal", "window(300)"}, DType::bf16);
+  cross(cases, {{1, 12, 500, 96}, {32, 12, 384, 96}, {4, 8, 768, 80}}, {"all", "causal", "prefix(20)"}, DType::f16);
+  cross(cases, {{32, 20, 200, 256}, {2, 8, 500, 256}, {8, 16, 384, 192}}, {"all", "causal"}, DType::bf16);
+  cross(cases, {{2, 8, 700, 128}, {16, 20, 500, 128}}, {"all", "causal"}, DType::f16);
+  cross(cases, {{4, 4, 768, 64}, {12, 8, 600, 64}}, {"all", "window(500)"}, DType::f16);
+}
+
 }  // namespace
 
 std::string GpuCase::id() const {
@@ -151,6 +161,7 @@ std::vector<GpuCase> gpu_calibration_grid() {
   compared_with_others(cases);
   few_queries(cases);
   short_rows(cases);
+  full_short_rows(cases);
   for (const std::int64_t batch : {1, 16})
     for (const std::int64_t keys : {1000, 12000}) cases.push_back(decoding(batch, 1, keys, 128, "all"));
   cases.push_back(decoding(4, 8, 3000, 64, "causal & window(512)"));

@@ -28,6 +28,12 @@ __device__ __forceinline__ bool elected() {
 __device__ __forceinline__ void barrier_init(u32 barrier, u32 arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
+// By a whole warp, a lane each. One after the other they take 60 cycles each, so that warps share what a CTA has.
+template <int kCount>
+__device__ __forceinline__ void init_barriers(u64 (&barriers)[kCount], u32 arrivals) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (lane < kCount) barrier_init(shared_address(&barriers[lane]), arrivals);
+}
 // Makes initialised barriers visible to the copy engine.
 __device__ __forceinline__ void fence_barrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -51,6 +57,11 @@ __device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
 template <int kId, int kThreads>
 __device__ __forceinline__ void named_barrier() {
   asm volatile("bar.sync %0, %1;" ::"n"(kId), "n"(kThreads) : "memory");
+}
+// By warps that come to it in different places of the code: of bar.sync, synccheck asks that it be one place.
+template <int kId, int kThreads>
+__device__ __forceinline__ void named_barrier_anywhere() {
+  asm volatile("barrier.sync %0, %1;" ::"n"(kId), "n"(kThreads) : "memory");
 }
 // Reserves all sixteen of the 64 that an SM has.
 template <int kThreads>

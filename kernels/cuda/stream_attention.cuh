@@ -6,23 +6,22 @@
 
 namespace stof::cuda {
 
+// The team's barriers, by four warps.
 template <class Traits>
-__device__ __forceinline__ void prepare(typename Traits::Team& team) {
+__device__ __forceinline__ void prepare(typename Traits::Team& team, int warp) {
   constexpr u32 kReaders = 4 * Traits::kParts * kArrivalsOfWarp;  // of a step
-  for (int i = 0; i < Traits::kQueries; ++i) {
-    barrier_init(shared_address(&team.q_full[i]), 1);
-    barrier_init(shared_address(&team.q_empty[i]),
-                 kReaders * Traits::kGroups + Traits::kValueLoaders * kArrivalsOfWarp);
+  if (warp == 0) {
+    init_barriers(team.q_full, 1), init_barriers(team.k_full, 1);
+    team.scored = 0;
+  } else if (warp == 1) {
+    init_barriers(team.q_empty, kReaders * Traits::kGroups + Traits::kValueLoaders * kArrivalsOfWarp);
+    init_barriers(team.k_empty, kReaders);
+  } else if (warp == 2) {
+    init_barriers(team.v_full, 1);
+  } else {
+    init_barriers(team.v_empty, kReaders);
   }
-  team.scored = 0;
-  for (int i = 0; i < Traits::kKeyStages; ++i) {
-    barrier_init(shared_address(&team.k_full[i]), 1);
-    barrier_init(shared_address(&team.k_empty[i]), kReaders);
-  }
-  for (int i = 0; i < Traits::kStages; ++i) {
-    barrier_init(shared_address(&team.v_full[i]), 1);
-    barrier_init(shared_address(&team.v_empty[i]), kReaders);
-  }
+  fence_barrier_init();
 }
 
 // Where in the order of row blocks a team begins. Where each gets one at most, every other team of a multiprocessor
@@ -49,21 +48,25 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   auto& shared = *reinterpret_cast<typename Traits::Shared*>(raw);
   const int group = uniform(static_cast<int>(threadIdx.x) / 128),
             warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
-  if (threadIdx.x < Traits::kTeams) {
-    prepare<Traits>(shared.teams[threadIdx.x]);
-    fence_barrier_init();
+  if (group < Traits::kConsumers) {
+    if (group % Traits::kTeamSize == 0) prepare<Traits>(shared.teams[group / Traits::kTeamSize], warp);
+    allow_next_grid();
   }
-  __syncthreads();
-  allow_next_grid();
   if (group == Traits::kConsumers) {
     give_registers<Traits::kLoaderRegisters>();
     const int team = warp % Traits::kTeams, role = warp / Traits::kTeams;
     StreamLoader<Traits> loader{shared.teams[team], maps, p, {}, {}};
-    if (role == 0) loader.run(first_place<Traits>(team, p), static_cast<int>(gridDim.x) * Traits::kTeams);
-    else if (role == 1 && Traits::kValueLoaders) loader.run_values();
+    if (role == 0) {
+      loader.run(first_place<Traits>(team, p));
+    } else {
+      begin_together<Traits>();
+      if (role == 1 && Traits::kValueLoaders) loader.run_values();
+    }
   } else {
+    auto& team = shared.teams[group / Traits::kTeamSize];
+    begin_together<Traits>();
     take_registers<Traits::kConsumerRegisters>();
-    StreamConsumer<Traits> consumer(shared.teams[group / Traits::kTeamSize], maps, p, group);
+    StreamConsumer<Traits> consumer(team, maps, p, group);
     consumer.run();
   }
 }

@@ -15,28 +15,39 @@ struct StreamLoader {
   RingPlace<Traits::kKeyStages> ring;
   RingPlace<Traits::kStages> apart;  // where the step's values are, if keys have a ring of their own
 
-  __device__ __forceinline__ void run(int first, int teams) {
-    int total = p.call.shape.slices * p.layout.item_count;
-    int turn = 0;
-    if (Traits::kListed || p.call.shape.numbers_made || p.layout.group_of) wait_for_previous_grid();  // which made them
-    if constexpr (Traits::kListed) total = __ldcg(p.list) * p.call.shape.heads;
+  // Where the SM was taken until now, everything waits for the first copies: this warp looks for its first row block
+  // before it meets the others, unless the grid in front makes what says where that is.
+  __device__ __forceinline__ void run(int first) {
+    int total = p.call.shape.slices * p.layout.item_count, behind = teams() - 1 - first, turn = 0;
+    bool met = false;
+    if (Traits::kListed || p.call.shape.numbers_made || p.layout.group_of) {
+      begin_together<Traits>(), met = true;
+      wait_for_previous_grid();
+      if constexpr (Traits::kListed) total = __ldcg(p.list) * p.call.shape.heads;
+    }
     // Without a queue every other round goes backwards: after two rounds who began with the dearest has the cheapest.
-    int behind = teams - 1 - first;  // teams that the round has still to come to
     const auto after = [&](int index) {
-      if (p.queue) return teams + count_on(p.queue);
+      if (p.queue) {
+        wait_for_previous_grid();  // it may still use the queue
+        return teams() + count_on(p.queue);
+      }
       index += 2 * behind + 1;
-      behind = teams - 1 - behind;
+      behind = teams() - 1 - behind;
       return index;
     };
-    for (int index = first; index < total; index = after(index))
-      if (load_row_block(index, turn)) ++turn;
+    for (int index = first; index < total; index = after(index)) {
+      const RowBlockSteps found = look(index);
+      if (!met) begin_together<Traits>(), met = true;
+      if (load_row_block(found, turn)) ++turn;
+    }
+    if (!met) begin_together<Traits>();
     wait_for_previous_grid();
     wait_for_query(turn);
     if (elected()) {
       team.blocks[turn & 1].steps = -1;
       barrier_arrive(shared_address(&team.q_full[query_of(turn)]));
     }
-    if (p.queue && count_on(p.queue + 1) == teams - 1 && elected()) p.queue[0] = p.queue[1] = 0;
+    if (p.queue && count_on(p.queue + 1) == teams() - 1 && elected()) p.queue[0] = p.queue[1] = 0;
   }
 
   // The values of the row blocks that run() announces, by a warp of their own: where one or two teams have the SM, one
@@ -48,11 +59,30 @@ struct StreamLoader {
       if (block.steps < 0) break;
       __syncwarp();  // every lane has read the description, which the row block after the next one's will replace
       arrive_for_warp(shared_address(&team.q_empty[query_of(turn)]), elected());
-      for_each_step(block, [&](const Step& step, const Place& first_key) { load_values(step, first_key, block.keys); });
+      for_each_step(block, steps_of(block),
+                    [&](const Step& step, const Place& first_key) { load_values(step, first_key, block.keys); });
     }
   }
 
  private:
+  // What the layout says of a step: per tile its first key and the state of each part.
+  struct Step {
+    int entries[Traits::kTiles][1 + Traits::kParts];
+  };
+  // The steps that a row block has, before the first of them.
+  struct Steps {
+    Place first_key;  // of the slice
+    const int* at;
+    Step next;
+  };
+  struct RowBlockSteps {
+    RowBlock block;
+    Steps steps;
+    u32 late;  // StreamItem::late_steps
+  };
+
+  static __device__ __forceinline__ int teams() { return static_cast<int>(gridDim.x) * Traits::kTeams; }  // of the grid
+
   __device__ __forceinline__ const RingPlace<Traits::kStages>& values() const {
     if constexpr (Traits::kApart) return apart;
     else return ring;
@@ -80,7 +110,8 @@ struct StreamLoader {
       return {(listed >> 16) * heads + index - above * heads, listed & 0xffff};
     }
     const int per_section = p.layout.item_count * p.section;
-    const int section = min(index / per_section, p.last_section), within = index - section * per_section;
+    const int section = p.last_section == 0 ? 0 : min(index / per_section, p.last_section);
+    const int within = index - section * per_section;
     const int width = section < p.last_section ? p.section : p.call.shape.slices - section * p.section;
     const int entry = within / width, slice = section * p.section + within - entry * width;
     return {slice_of(p.call.shape, slice), entry};
@@ -113,21 +144,33 @@ struct StreamLoader {
     return any;
   }
 
-  // q, keys and, where no other lane does it, values. False: the row block has no row of the item.
-  __device__ __forceinline__ bool load_row_block(int index, int turn) {
+  __device__ __forceinline__ bool has_rows(const RowBlock& block) const {
+    return block.row < block.rows && block.row + Traits::kParts * positions_of_part<Traits>(p) > 0;
+  }
+  __device__ __forceinline__ RowBlockSteps look(int index) const {
     StreamItem item;
-    RowBlock block = row_block(index, item);
-    if (block.row >= block.rows || block.row + Traits::kParts * positions_of_part<Traits>(p) <= 0) {
-      wait_for_previous_grid();  // it may still use the queue, which is asked next
-      return false;
+    RowBlockSteps found;
+    found.block = row_block(index, item);
+    found.late = item.late_steps;
+    if (!has_rows(found.block)) return found;
+    if (found.block.keys < p.call.shape.keys) {
+      found.block.steps = steps_below(found.block.keys, item);
+      found.block.full_steps = 0;
     }
-    if (block.keys < p.call.shape.keys) block.steps = steps_below(block.keys, item), block.full_steps = 0;
+    found.steps = steps_of(found.block);
+    return found;
+  }
+
+  // q, keys and, where no other lane does it, values. False: the row block has no row of the item.
+  __device__ __forceinline__ bool load_row_block(const RowBlockSteps& found, int turn) {
+    const RowBlock& block = found.block;
+    if (!has_rows(block)) return false;
     // The only q is there until the last scores of the row block before are: the first keys need not wait for that.
     bool announced = Traits::kQueries > 1 || block.steps == 0;
     if (announced) announce(block, turn);
     else wait_for_previous_grid();
-    u32 late_steps = item.late_steps;
-    for_each_step(block, [&](const Step& step, const Place& first_key) {
+    u32 late_steps = found.late;
+    for_each_step(block, found.steps, [&](const Step& step, const Place& first_key) {
       load_keys(step, first_key, block.keys, (late_steps & 1) != 0 ? TileMark::kLate : 0);
       late_steps >>= 1;
       if constexpr (!Traits::kValueLoaders) load_values(step, first_key, block.keys);
@@ -140,11 +183,13 @@ struct StreamLoader {
     const int slot = query_of(turn);
     const u32 full = shared_address(&team.q_full[slot]);
     wait_for_query(turn);
-    wait_for_previous_grid();  // its results may be q, k and v; it may still use the queue
+    if (elected()) {
+      team.blocks[turn & 1] = block;
+      if constexpr (Traits::kInOrder) team.numbers[turn & 1] = turn + 1;
+      barrier_expect(full, Traits::kParts * Traits::kPartBytes);
+    }
+    wait_for_previous_grid();  // its results may be q, k and v
     if (!elected()) return;
-    team.blocks[turn & 1] = block;
-    if constexpr (Traits::kInOrder) team.numbers[turn & 1] = turn + 1;
-    barrier_expect(full, Traits::kParts * Traits::kPartBytes);
 #pragma unroll
     for (int part = 0; part < Traits::kParts; ++part)
 #pragma unroll
@@ -155,10 +200,6 @@ struct StreamLoader {
                  full);
   }
 
-  // What the layout says of a step: per tile its first key and the state of each part.
-  struct Step {
-    int entries[Traits::kTiles][1 + Traits::kParts];
-  };
   static __device__ __forceinline__ Step read(const int* step) {
     Step read;
 #pragma unroll
@@ -167,24 +208,30 @@ struct StreamLoader {
     return read;
   }
 
+  __device__ __forceinline__ Steps steps_of(const RowBlock& block) const {
+    Steps steps;
+    steps.first_key = {0, block.place.key_start, block.residue, quotient(block.head, p.call.shape.heads_per_kv),
+                       block.place.item};
+    steps.at = p.layout.steps + block.first_step * Traits::kStepInts;
+    if (block.steps == 0) return steps;
+    if (block.keys < p.call.shape.keys)
+      while (!exists(steps.at, block.keys)) steps.at += Traits::kStepInts;
+    steps.next = read(steps.at);
+    return steps;
+  }
+
   // load(step, place of key 0) for every step that the row block has; the next one is read beside it.
   template <class Load>
-  __device__ __forceinline__ void for_each_step(const RowBlock& block, const Load& load) {
-    const Place first_key{0, block.place.key_start, block.residue, block.head / p.call.shape.heads_per_kv,
-                          block.place.item};
+  __device__ __forceinline__ void for_each_step(const RowBlock& block, Steps steps, const Load& load) {
     const bool shorter = block.keys < p.call.shape.keys;
-    const int* at = p.layout.steps + block.first_step * Traits::kStepInts;
-    if (block.steps == 0) return;
-    while (shorter && !exists(at, block.keys)) at += Traits::kStepInts;
-    Step next = read(at);
     for (int n = 1; n <= block.steps; ++n) {
-      const Step step = next;
+      const Step step = steps.next;
       if (n < block.steps) {
-        do at += Traits::kStepInts;
-        while (shorter && !exists(at, block.keys));
-        next = read(at);
+        do steps.at += Traits::kStepInts;
+        while (shorter && !exists(steps.at, block.keys));
+        steps.next = read(steps.at);
       }
-      load(step, first_key);
+      load(step, steps.first_key);
       ring.advance();
       if constexpr (Traits::kApart) apart.advance();
     }

@@ -101,6 +101,12 @@ struct StreamTraits {
   static_assert(sizeof(Shared) * kCtas <= 227 * 1024, "shared memory of an SM");
 };
 
+// All warps, once barriers are made.
+template <class Traits>
+__device__ __forceinline__ void begin_together() {
+  named_barrier_anywhere<0, Traits::kThreads>();
+}
+
 // Positions that a part has rows of.
 template <class Traits>
 __device__ __forceinline__ int positions_of_part(const StreamParams& p) {
