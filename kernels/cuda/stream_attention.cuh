@@ -6,7 +6,7 @@
 
 namespace stof::cuda {
 
-// The team's barriers, by four warps.
+// The team's barriers, by the four warps of its first consumers.
 template <class Traits>
 __device__ __forceinline__ void prepare(typename Traits::Team& team, int warp) {
   constexpr u32 kReaders = 4 * Traits::kParts * kArrivalsOfWarp;  // of a step
@@ -48,6 +48,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   auto& shared = *reinterpret_cast<typename Traits::Shared*>(raw);
   const int group = uniform(static_cast<int>(threadIdx.x) / 128),
             warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
+  // In front of the branch: within it the assembler spills more of what consumers keep.
   if (group < Traits::kConsumers) {
     if (group % Traits::kTeamSize == 0) prepare<Traits>(shared.teams[group / Traits::kTeamSize], warp);
     allow_next_grid();

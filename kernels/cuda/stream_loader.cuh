@@ -18,7 +18,8 @@ struct StreamLoader {
   // Where the SM was taken until now, everything waits for the first copies: this warp looks for its first row block
   // before it meets the others, unless the grid in front makes what says where that is.
   __device__ __forceinline__ void run(int first) {
-    int total = p.call.shape.slices * p.layout.item_count, behind = teams() - 1 - first, turn = 0;
+    int total = p.call.shape.slices * p.layout.item_count, turn = 0;
+    int behind = teams() - 1 - first;  // teams that the round has still to come to
     bool met = false;
     if (Traits::kListed || p.call.shape.numbers_made || p.layout.group_of) {
       begin_together<Traits>(), met = true;
