@@ -49,7 +49,7 @@ def dilated(n: int, d: int) -> MaskCase:
     reach = n * d
     return MaskCase(f"dilated({n},{d})",
                     lambda q, k: (q - k <= reach) & (k - q <= reach) & ((q - k) % d == 0),
-                    f"(q - k <= {reach}) & (k - q <= {reach}) & ((q + k) % {d} == 0)" if d == 2 else None)
+                    f"(q - k <= {reach}) & (k - q <= {reach}) & ((q + {d - 1} * k) % {d} == 0)")
 
 
 def longformer(w: int, g: int) -> MaskCase:
@@ -82,7 +82,7 @@ def bigbird(length: int, b: int, w: int, g: int, r: int, seed: int, device: str 
     first, last = (g + 1) // 2, g // 2
     edge = (i < first) | (i >= blocks - last)
     table = (table | edge[:, None] | edge[None, :] | random_blocks_table(blocks, r, seed)).to(device)
-    flat = table.to(torch.int32).contiguous()
+    flat = torch.nn.functional.pad(table.to(torch.int32), (0, 1))  # CuTe refuses a table of one element
     shift = b.bit_length() - 1
     return MaskCase(f"bigbird({b},{w},{g},{r},{seed})", lambda q, k: table[q // b, k // b],
                     f"load(aux[0][q[0] >> {shift}, k[0] >> {shift}]) != load(0)", block=b, table=table, tensors=[flat])

@@ -183,8 +183,8 @@ def cudnn_flex_residue(sets, mask, dense):
     part = length // step
 
     def by_class(i):
-        return sets.in_order(i, "classes", lambda t: t.transpose(1, 2).reshape(batch, part, step, heads, dim)
-                             .transpose(1, 2).reshape(batch * step, part, heads, dim).contiguous())
+        return sets.in_order(i, "classes", lambda t: t.transpose(1, 2).reshape(batch, part, step, t.shape[1], dim)
+                             .transpose(1, 2).reshape(batch * step, part, t.shape[1], dim).contiguous())
 
     index = torch.arange(part, device="cuda")
     intervals = _intervals((index[:, None] - index[None, :]).abs() <= steps)
