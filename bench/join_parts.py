@@ -4,7 +4,7 @@
 measured on a GPU of its own, into one, with its rows in the order of the cases.
 
 usage: bench/join_parts.py [--renew] OUT.json PART.json...
---renew: files may be of several commits. Rows of later files stand in place of those that earlier ones have, each with its commit.
+--renew: files may be of several commits and days. Rows of later files stand in place of those that earlier ones have, each with its own.
 """
 
 import json
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 DIFFERS = ("rows", "clocks")  # of the clocks one is that of a GPU at rest
+OF_ROWS = ("commit", "day")  # that each row of a renewed file has for itself
 
 
 def check_heads(parts, differs):
@@ -34,11 +35,11 @@ def joined(parts):
 
 
 def renewed(parts):
-    """The same of several commits: the last row of a case stands."""
-    check_heads(parts, (*DIFFERS, "commit"))
-    rows = {row["place"]: {"commit": part["commit"], **row} for part in parts.values() for row in part["rows"]}
-    commits = dict.fromkeys(row["commit"] for row in rows.values())
-    return {**next(iter(parts.values())), "commit": ", ".join(commits), "rows": [rows[place] for place in sorted(rows)]}
+    """The same of several commits and days: the last row of a case stands."""
+    check_heads(parts, (*DIFFERS, *OF_ROWS))
+    rows = {row["place"]: {**{key: part[key] for key in OF_ROWS}, **row} for part in parts.values() for row in part["rows"]}
+    heads = {key: ", ".join(dict.fromkeys(row[key] for row in rows.values())) for key in OF_ROWS}
+    return {**next(iter(parts.values())), **heads, "rows": [rows[place] for place in sorted(rows)]}
 
 
 def main():

@@ -69,7 +69,7 @@ void run_mma(const Problem& problem, int most_steps, int section, bool aligned =
   const std::size_t parts = std::size_t(slices) * slots * Traits::kParts;
   const DeviceArray<float> partials = allocate<float>(parts * 128 * (Traits::kHeadDim / 2 + 4));
   const DeviceArray<int> arrivals = allocate<int>(parts);
-  params.layout = {items.get(), steps.get(), words.get(), int(arranged.items.size()), slots};
+  params.layout = {items.get(), steps.get(), nullptr, words.get(), int(arranged.items.size()), slots};
   params.section = section;
   params.last_section = (slices - 1) / section;
   params.partials = partials.get(), params.arrivals = arrivals.get();

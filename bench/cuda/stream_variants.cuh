@@ -34,6 +34,7 @@ void run_stream(const Problem& problem, const StreamTuning& tuning) {
   const ArrangedStream arranged = cuda::arrange_stream(layout, {Traits::kParts, Traits::kTiles, tuning.most_steps});
   const DeviceArray<StreamItem> items = to_device(arranged.items);
   const DeviceArray<int> steps = to_device(arranged.steps);
+  const DeviceArray<int> first_steps = to_device(cuda::first_steps(arranged, Traits::kStepInts));
   const DeviceArray<unsigned> words = to_device(arranged.words);
   const SliceShape shape = slices_of(problem);
   const std::size_t slots = std::size_t(shape.slices) * arranged.groups[0].slots * Traits::kParts;
@@ -44,7 +45,7 @@ void run_stream(const Problem& problem, const StreamTuning& tuning) {
   const int grid = std::min(wanted_ctas, 132 * Traits::kCtas);
   const StreamParams params{
       {shape, output_of(problem), scale_log2(problem)},
-      {items.get(), steps.get(), words.get(), int(arranged.items.size()), arranged.groups[0].slots},
+      {items.get(), steps.get(), first_steps.get(), words.get(), int(arranged.items.size()), arranged.groups[0].slots},
       tuning.section,
       (shape.slices - 1) / tuning.section,
       partials.get(),

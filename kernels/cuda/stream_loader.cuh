@@ -118,10 +118,7 @@ struct StreamLoader {
     return {slice_of(p.call.shape, slice), entry};
   }
 
-  __device__ __forceinline__ RowBlock row_block(int index, StreamItem& item) const {
-    const auto [slice, entry] = work_place(index);
-    const int group = p.layout.group_of ? p.layout.group_of[slice] : 0;
-    item = p.layout.items[group * p.layout.item_count + entry];
+  __device__ __forceinline__ RowBlock row_block(int slice, const StreamItem& item) const {
     RowBlock block = row_block_of<true>(p.call.shape, slice, item.row);
     block.head += item.head;
     if constexpr (Traits::kStacked) block.head <<= 6 - p.positions_log2;  // the first one of the stack
@@ -149,16 +146,20 @@ struct StreamLoader {
     return block.row < block.rows && block.row + Traits::kParts * positions_of_part<Traits>(p) > 0;
   }
   __device__ __forceinline__ RowBlockSteps look(int index) const {
-    StreamItem item;
-    RowBlockSteps found;
-    found.block = row_block(index, item);
-    found.late = item.late_steps;
+    const auto [slice, entry] = work_place(index);
+    const int at = (p.layout.group_of ? p.layout.group_of[slice] : 0) * p.layout.item_count + entry;
+    const StreamItem item = p.layout.items[at];
+    const Step first = read(p.layout.first_steps + at * Traits::kStepInts);  // which need not wait for the item
+    RowBlockSteps found{row_block(slice, item), {}, item.late_steps};
     if (!has_rows(found.block)) return found;
     if (found.block.keys < p.call.shape.keys) {
       found.block.steps = steps_below(found.block.keys, item);
       found.block.full_steps = 0;
+      found.steps = steps_of(found.block);
+    } else {
+      found.steps = before_steps(found.block);
+      found.steps.next = first;
     }
-    found.steps = steps_of(found.block);
     return found;
   }
 
@@ -209,11 +210,16 @@ struct StreamLoader {
     return read;
   }
 
-  __device__ __forceinline__ Steps steps_of(const RowBlock& block) const {
+  __device__ __forceinline__ Steps before_steps(const RowBlock& block) const {
     Steps steps;
     steps.first_key = {0, block.place.key_start, block.residue, quotient(block.head, p.call.shape.heads_per_kv),
                        block.place.item};
     steps.at = p.layout.steps + block.first_step * Traits::kStepInts;
+    return steps;
+  }
+
+  __device__ __forceinline__ Steps steps_of(const RowBlock& block) const {
+    Steps steps = before_steps(block);
     if (block.steps == 0) return steps;
     if (block.keys < p.call.shape.keys)
       while (!exists(steps.at, block.keys)) steps.at += Traits::kStepInts;

@@ -94,6 +94,9 @@ extern "C" __global__ void __launch_bounds__(kOrderThreads) order_items_kernel(c
     StreamItem item{64 * row_block, (index + row_block) * p.room, row.steps, row.full_steps, 0, 0, 0};
     if (row.steps < 0) item.steps = item.full_steps = 0, item.split = StreamItem::kDropped;
     p.items[index + place] = item;
+    const int2* const first =
+        reinterpret_cast<const int2*>(p.steps) + static_cast<long long>(index + row_block) * p.room;
+    reinterpret_cast<int2*>(p.first_steps)[index + place] = item.steps > 0 ? *first : make_int2(0, 0);
   });
   if (p.status) report.publish(p);
 }

@@ -39,7 +39,8 @@ struct StreamItem {
 struct StreamLayout {
   const StreamItem* items;  // dearest first
   const int* steps;
-  const unsigned* words;  // [distinct patterns][128]
+  const int* first_steps;  // of each item its first step once more, to be read beside the item
+  const unsigned* words;   // [distinct patterns][128]
   int item_count;
   int slots;  // partial results of one slice
   // Of each slice of the launch, which stretch of item_count items is its own: a layout that was made on the device,

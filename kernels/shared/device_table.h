@@ -51,6 +51,7 @@ struct DeviceTable {
   PlannedRow* planned;          // [groups][row_blocks]
   StreamItem* items;            // [groups][row_blocks], dearest first
   int* steps;                   // [groups][row_blocks][room][2]
+  int* first_steps;             // [groups][row_blocks][2], of items
   unsigned* pattern_words;      // [patterns][128]
   int* status;                  // {dropped row blocks, most tiles, ignored entries}, or null
   PlanReport* report;           // where groups add them up

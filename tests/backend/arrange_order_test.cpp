@@ -45,6 +45,30 @@ TEST(ArrangeStream, OrdersTilesByWhoNeedsThem) {
   }
 }
 
+// Split ones, too, and items without steps.
+TEST(ArrangeStream, FirstStepsAreThoseOfTheirItems) {
+  int without = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    const MaskExtent extent = random_extent(seed);
+    const StreamArrangement how{
+        .parts = 1 + static_cast<int>(seed % 3), .tiles = 1 + static_cast<int>(seed % 2), .most_steps = 2};
+    const BoundMask mask(RandomMask(seed, extent, true).expression(2), extent);
+    const ArrangedStream arranged =
+        arrange_stream(pack_blocks(mask, {.block_q = 64 * how.parts, .block_kv = 64, .key_step = 64}), how);
+    const int of_step = how.tiles * (1 + how.parts);
+    const std::vector<int> first = first_steps(arranged, of_step);
+    ASSERT_EQ(first.size(), arranged.items.size() * static_cast<std::size_t>(of_step));
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      const StreamItem& item = arranged.items[i / static_cast<std::size_t>(of_step)];
+      const std::size_t at =
+          static_cast<std::size_t>(item.first_step * of_step) + i % static_cast<std::size_t>(of_step);
+      ASSERT_EQ(first[i], item.steps == 0 ? 0 : arranged.steps.at(at)) << "seed " << seed << " row " << item.row;
+      without += item.steps == 0;
+    }
+  }
+  EXPECT_GT(without, 0);
+}
+
 // Rows of the item's row block that have a key in step `n`.
 std::set<int> rows_with_a_key(const ArrangedStream& arranged, const StreamArrangement& how, const StreamItem& item,
                               int n) {

@@ -27,6 +27,7 @@ class PlannedLayout {
     const auto rows = static_cast<std::size_t>(groups_ * row_blocks_);
     items_ = read_back<StreamItem>(gpu, table.items, rows);
     steps_ = read_back<int>(gpu, table.steps, 2 * rows * static_cast<std::size_t>(table.room));
+    first_steps_ = read_back<int>(gpu, table.first_steps, 2 * rows);
     words_ = read_back<std::uint32_t>(gpu, table.pattern_words, planner.word_count());
   }
 
@@ -51,6 +52,10 @@ class PlannedLayout {
     std::map<int, const StreamItem*> by_row;
     for (int i = 0; i < row_blocks_; ++i) {
       const StreamItem& item = items_[static_cast<std::size_t>(group * row_blocks_ + i)];
+      if (const auto at = static_cast<std::size_t>(2 * (group * row_blocks_ + i)); item.steps > 0)
+        for (const std::size_t of : {0, 1})
+          if (first_steps_[at + of] != steps_[static_cast<std::size_t>(2 * item.first_step) + of])
+            return fmt::format("row {}: its first step is not the one beside it", item.row);
       if (!by_row.emplace(item.row, &item).second) return fmt::format("row {} comes twice", item.row);
       if (i > 0 && item.steps > (&item)[-1].steps) return fmt::format("row {} comes after shorter ones", item.row);
     }
@@ -79,7 +84,7 @@ class PlannedLayout {
 
   int groups_, row_blocks_;
   std::vector<StreamItem> items_;
-  std::vector<int> steps_;
+  std::vector<int> steps_, first_steps_;
   std::vector<std::uint32_t> words_;
 };
 

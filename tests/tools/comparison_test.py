@@ -77,7 +77,8 @@ class Rounds(unittest.TestCase):
 
 class Joining(unittest.TestCase):
     def part(self, *places, **more):
-        return {"commit": "c", "clocks": {"sm_idle": str(places)}, **more, "rows": [{"id": f"r{p}", "place": p} for p in places]}
+        return {"commit": "c", "day": "Monday", "clocks": {"sm_idle": str(places)}, **more,
+                "rows": [{"id": f"r{p}", "place": p} for p in places]}
 
     def test_rows_stand_in_the_order_of_the_cases(self):
         whole = join_parts.joined({"a": self.part(1, 4), "b": self.part(0, 3)})
@@ -92,10 +93,11 @@ class Joining(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "r1 is there twice"):
             join_parts.joined({"a": self.part(1), "b": self.part(1)})
 
-    def test_later_rows_stand_in_place_of_earlier_ones_and_say_their_commit(self):
-        whole = join_parts.renewed({"a": self.part(0, 1, 2), "b": self.part(1, commit="d")})
-        self.assertEqual([(one["place"], one["commit"]) for one in whole["rows"]], [(0, "c"), (1, "d"), (2, "c")])
-        self.assertEqual(whole["commit"], "c, d")
+    def test_later_rows_stand_in_place_of_earlier_ones_and_say_their_commit_and_day(self):
+        whole = join_parts.renewed({"a": self.part(0, 1, 2), "b": self.part(1, commit="d", day="Friday")})
+        self.assertEqual([(one["place"], one["commit"], one["day"]) for one in whole["rows"]],
+                         [(0, "c", "Monday"), (1, "d", "Friday"), (2, "c", "Monday")])
+        self.assertEqual((whole["commit"], whole["day"]), ("c, d", "Monday, Friday"))
         self.assertEqual(join_parts.renewed({"whole": whole, "e": self.part(0, 2, commit="d")})["commit"], "d")
         with self.assertRaisesRegex(ValueError, "a was measured with driver 1, b with 2"):
             join_parts.renewed({"a": self.part(1, driver=1), "b": self.part(1, driver=2)})

@@ -38,6 +38,9 @@ struct ArrangedStream {
 // Needs block_q = 64 / stacked_heads * parts and block_kv = 64.
 ArrangedStream arrange_stream(const BlockLayout& layout, const StreamArrangement& arrangement);
 
+// Of each item the first of its steps, of step_ints numbers each; of one without steps zeros.
+std::vector<int> first_steps(const ArrangedStream& arranged, int step_ints);
+
 struct ArrangedBand {
   std::vector<BandRow> rows;  // [groups][row_blocks]
   std::vector<std::uint32_t> words;

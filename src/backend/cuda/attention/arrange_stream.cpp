@@ -338,4 +338,15 @@ ArrangedStream arrange_stream(const BlockLayout& layout, const StreamArrangement
   return StreamArranger(layout, arrangement).run();
 }
 
+std::vector<int> first_steps(const ArrangedStream& arranged, int step_ints) {
+  std::vector<int> first(arranged.items.size() * static_cast<std::size_t>(step_ints));
+  auto at = first.begin();
+  for (const StreamItem& item : arranged.items) {
+    if (item.steps > 0)
+      std::copy_n(arranged.steps.begin() + std::ptrdiff_t{item.first_step} * step_ints, step_ints, at);
+    at += step_ints;
+  }
+  return first;
+}
+
 }  // namespace stof::cuda

@@ -115,6 +115,8 @@ void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, s
   mask.groups = std::move(arranged.groups);
   mask.items = to_device<StreamItem>(gpu, arranged.items);
   mask.steps = to_device<int>(gpu, arranged.steps);
+  mask.step_ints = shape.tiles * (1 + shape.parts);
+  mask.first_steps = to_device<int>(gpu, first_steps(arranged, mask.step_ints));
   mask.words = to_device<std::uint32_t>(gpu, arranged.words);
   mask.workspaces = std::make_unique<WorkspacePool>(gpu, workspace_size(mask, shape, teams));
 }
@@ -137,13 +139,15 @@ StreamLayout ListedMask::layout(const TiledLaunch& launch) const {
   const StreamGroup& group = groups[static_cast<std::size_t>(launch.heads.group)];
   StreamLayout layout{.items = items.as<StreamItem>() + group.first_item,
                       .steps = steps.as<int>(),
+                      .first_steps = first_steps.as<int>() + group.first_item * step_ints,
                       .words = words.as<unsigned>(),
                       .item_count = group.item_count,
                       .slots = group.slots,
                       .group_of = nullptr};
   if (planner != nullptr) {
     const DeviceTable& table = planner->table();
-    layout.items = table.items, layout.steps = table.steps, layout.words = table.pattern_words;
+    layout.items = table.items, layout.words = table.pattern_words;
+    layout.steps = table.steps, layout.first_steps = table.first_steps;
     layout.group_of = slice_groups.as<int>() + launch.item * shape.heads;
   }
   return layout;

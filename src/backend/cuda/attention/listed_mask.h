@@ -18,7 +18,8 @@ inline constexpr std::array kSplits = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 struct ListedMask : TiledMask {
   std::vector<StreamGroup> groups;  // of masks; where heads are mixed, of items
   Sections sections;                // of slices as the kernel counts them
-  DeviceMemory items, steps, words;
+  DeviceMemory items, steps, first_steps, words;
+  int step_ints = 0;                            // numbers that describe a step
   std::unique_ptr<const TablePlanner> planner;  // of lists that are made on the device
   DeviceMemory slice_groups;                    // then: of each slice
 

@@ -81,6 +81,8 @@ TablePlanner::TablePlanner(const Gpu& gpu, const TableForm& form, const BoundMas
   planned_ = DeviceMemory(gpu, sizeof(PlannedRow) * form.groups.size() * static_cast<std::size_t>(form.row_blocks));
   items_ = to_device<StreamItem>(gpu, dropped_items(form));
   steps_ = DeviceMemory(gpu, 2 * sizeof(int) * static_cast<std::size_t>(step_count(form)));
+  first_steps_ = DeviceMemory(gpu, 2 * sizeof(int) * form.groups.size() * static_cast<std::size_t>(form.row_blocks));
+  first_steps_.fill(0);
   words_ = DeviceMemory(gpu, 128 * sizeof(std::uint32_t) * static_cast<std::size_t>(limit_patterns + own_patterns));
   copy_in(gpu, words_.address(), std::as_bytes(std::span(limits.words)));
   const std::int64_t blocks = ceil_div(form.extent.keys, form.table.block_kv);
@@ -104,6 +106,7 @@ TablePlanner::TablePlanner(const Gpu& gpu, const TableForm& form, const BoundMas
             .planned = planned_.as<PlannedRow>(),
             .items = items_.as<StreamItem>(),
             .steps = steps_.as<int>(),
+            .first_steps = first_steps_.as<int>(),
             .pattern_words = words_.as<unsigned>(),
             .status = nullptr,
             .report = report_.as<PlanReport>()};

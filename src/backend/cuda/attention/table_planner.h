@@ -29,7 +29,7 @@ class TablePlanner {
  private:
   TableKind kind_;
   int groups_;
-  DeviceMemory report_, sources_, limits_, patterns_, planned_, items_, steps_, words_;
+  DeviceMemory report_, sources_, limits_, patterns_, planned_, items_, steps_, first_steps_, words_;
   DeviceTable table_{};
   const Kernel *plan_, *order_;
 };
