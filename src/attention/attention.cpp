@@ -18,6 +18,7 @@
 #include "src/base/call_memory.h"
 #include "src/base/error.h"
 #include "src/base/pool.h"
+#include "src/mask/beginning.h"
 
 namespace stof {
 
@@ -206,8 +207,9 @@ struct Attention::State {
   Plan make(const Lengths& lengths, const Plan& base) {
     AttentionShape extent = shape;
     std::tie(extent.queries, extent.keys) = lengths;
-    auto made = std::make_shared<const Planned>(by_length ? plan_attention(mask, extent, device, kernel)
-                                                          : replan(mask, extent, device, base->choice));
+    auto made = std::make_shared<const Planned>(
+        by_length ? plan_attention(beginning_of(mask, extent.keys), extent, device, kernel)
+                  : replan(mask, extent, device, base->choice));
     ++plans_made;
     others.emplace(std::pair(lengths, base), made);
     return made;

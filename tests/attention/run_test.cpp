@@ -115,6 +115,23 @@ TEST(Run, AMaskThatDependsOnLengthIsPlannedForEachLength) {
   EXPECT_EQ(difference_from_definition(problem, mask), "");
 }
 
+// Beside it, what was made for the longest item has its beginning in shorter ones, as it has by itself.
+TEST(Run, WhatIsMadeForTheLongestItemServesShorterOnesBesideWhatDependsOnLength) {
+  const Tensor ids(DType::i32, {300}), table(DType::boolean, {10, 10});
+  for (std::int64_t i = 0; i < 300; ++i) ids.as<std::int32_t>()[i] = static_cast<std::int32_t>(i / 90) - 1;
+  for (std::int64_t i = 0; i < 100; ++i) table.as<std::uint8_t>()[i] = i % 3 != 1;
+  std::vector<std::int64_t> parents;
+  for (std::int64_t i = 0; i < 300; ++i) parents.push_back(i == 0 ? -1 : i / 2);
+  const Mask drawn = bigbird(8, 1, 3, 1, 2);
+  const Problem problem(ragged(DType::f32), 6);
+  for (const Mask& mask : {document_ids(ids.view()) & drawn, blocks(32, table.view()) & random_blocks(8, 3, 0),
+                           tree(parents) | drawn, documents({0, 12, 150}) & !drawn}) {
+    problem.poison_outputs();
+    Attention(mask, problem.what().shape, open_device("cpu")).run(problem.arguments());
+    EXPECT_EQ(difference_from_definition(problem, mask), "") << mask.text();
+  }
+}
+
 // What a recorded graph reads is not dropped with the plans that others need, and is not planned in its place.
 TEST(Run, PlansOfLengthsOutliveOthersForWhoeverHoldsThem) {
   const AttentionShape shape{.queries = 300, .keys = 300, .head_dim = 8};
