@@ -97,7 +97,7 @@ void attention(const AttentionCommand& command) {
   const DType dtype = command.dtype.empty() ? q.tensor.dtype() : parse_float_dtype(command.dtype);
   if (!command.allow_nan)
     for (const auto& [input, its_lengths] : {std::pair{&q, &lengths.q}, {&k, &lengths.kv}, {&v, &lengths.kv}}) {
-      refuse_nan(*input, *its_lengths, layout);
+      refuse_not_finite(*input, *its_lengths, layout);
       refuse_overflow(*input, *its_lengths, layout, dtype);
     }
   const DType written = dtype == DType::bf16 ? DType::f32 : q.tensor.dtype();
@@ -143,8 +143,9 @@ void add_attention(CLI::App& app) {
   sub->add_option("--device", command->device, "auto, cpu, cuda or cuda:N")->capture_default_str();
   sub->add_option("--out", command->out, "result, of the shape and dtype of the queries (bf16: f4)")->required();
   sub->add_option("--lse", command->lse, "f4 [B,H,N]: natural logarithm of the sum of exponentials of the scores");
-  sub->add_flag("--allow-nan", command->allow_nan,
-                "compute with NaN in the inputs, or what --dtype has no room for, instead of refusing it");
+  sub->add_flag(
+      "--allow-nan", command->allow_nan,
+      "compute with NaN and infinities in the inputs, or what --dtype has no room for, instead of refusing it");
   sub->add_flag("--force", command->force, "write a result above 4 GiB");
   sub->callback([command] { attention(*command); });
 }

@@ -105,9 +105,13 @@ InputLengths read_lengths(const std::string& file, const AttentionInput& q, cons
   return result;
 }
 
-void refuse_nan(const AttentionInput& input, const std::vector<std::int32_t>& lengths, TensorLayout layout) {
-  if (const auto found = find_number(input, lengths, layout, [](float x) { return std::isnan(x); }))
-    fail(ErrorKind::invalid_argument, "'{}' holds NaN at {}; --allow-nan computes with it", input.file, found->place);
+void refuse_not_finite(const AttentionInput& input, const std::vector<std::int32_t>& lengths, TensorLayout layout) {
+  if (const auto found = find_number(input, lengths, layout, [](float x) { return !std::isfinite(x); }))
+    fail(ErrorKind::invalid_argument, "'{}' holds {} at {}; --allow-nan computes with it", input.file,
+         std::isnan(found->number) ? "NaN"
+         : found->number > 0       ? "inf"
+                                   : "-inf",
+         found->place);
 }
 
 void refuse_overflow(const AttentionInput& input, const std::vector<std::int32_t>& lengths, TensorLayout layout,

@@ -32,20 +32,24 @@ struct Named {
 
 using NamedFiles = std::map<fs::path, Named>;
 
+// weakly_canonical leaves a relative path relative whose first component does not exist.
+fs::path place_of(const fs::path& file) {
+  std::error_code ignored;
+  return fs::weakly_canonical(fs::absolute(file, ignored), ignored);
+}
+
 // Pipes and devices are not overwritten.
 NamedFiles named_inputs(const std::vector<InputFile>& inputs) {
   NamedFiles named;
   std::error_code ignored;
   for (const auto& [option, file, written_again] : inputs)
-    if (fs::is_regular_file(file, ignored))
-      named.try_emplace(fs::weakly_canonical(file, ignored), Named{option, written_again, true});
+    if (fs::is_regular_file(file, ignored)) named.try_emplace(place_of(file), Named{option, written_again, true});
   return named;
 }
 
 void add_output(NamedFiles& named, const OutputFile& output) {
-  std::error_code ignored;
   const Named written{output.option, {}, false};
-  const auto [place, added] = named.try_emplace(fs::weakly_canonical(output.file, ignored), written);
+  const auto [place, added] = named.try_emplace(place_of(output.file), written);
   const Named& known = place->second;
   if (!added && known.written_again != output.option)
     fail(ErrorKind::invalid_argument, "{} and {} {} '{}'", known.option, output.option,

@@ -101,8 +101,8 @@ void check_pages(const AttentionCall& call, const Device& device) {
     const std::span<const std::int32_t> pages = lists.pages(item, pages_of(lists.keys(item), call.pages));
     for (std::size_t i = 0; i < pages.size(); ++i)
       if (pages[i] < 0 || pages[i] >= call.pages.count)
-        fail(ErrorKind::invalid_argument, "attention: page {} of item {} is {}; accepted: 0..{}", i, item.place,
-             pages[i], call.pages.count - 1);
+        fail(ErrorKind::invalid_argument, "attention: page {} of item {} is {}; accepted: {}", i, item.place, pages[i],
+             call.pages.count == 0 ? "none, there are no pages" : fmt::format("0..{}", call.pages.count - 1));
   }
 }
 

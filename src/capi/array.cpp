@@ -17,13 +17,16 @@ static_assert(kDTypes[STOF_F32] == DType::f32 && kDTypes[STOF_F16] == DType::f16
 static_assert(kDTypes[STOF_I32] == DType::i32 && kDTypes[STOF_BOOL] == DType::boolean);
 
 // Elements further apart than any two addresses would not be where the sum of strides says.
-void check_strides(const TensorView& view, std::string_view name) {
+void check_strides(const TensorView& view, std::string_view name, bool given) {
   for (std::size_t i = 0; i < view.shape.size(); ++i) {
     const std::int64_t most =
         kMostBytes / (static_cast<std::int64_t>(size_of(view.dtype)) * std::max<std::int64_t>(1, view.shape[i]));
-    if (view.strides[i] < -most || view.strides[i] > most)
-      fail(ErrorKind::invalid_argument, "{}.strides[{}] is {}; accepted: {} to {} elements", name, i, view.strides[i],
-           -most, most);
+    if (view.strides[i] >= -most && view.strides[i] <= most) continue;
+    if (!given)
+      fail(ErrorKind::invalid_argument, "{}.shape is {}; accepted: at most {} bytes", name, to_string(view.shape),
+           kMostBytes);
+    fail(ErrorKind::invalid_argument, "{}.strides[{}] is {}; accepted: {} to {} elements", name, i, view.strides[i],
+         -most, most);
   }
 }
 
@@ -46,7 +49,7 @@ TensorView view_of(const stof_array* array, std::string_view name) {
   const bool empty = element_count(view.shape) == 0;
   if (given_array.strides != nullptr) view.strides.assign(given_array.strides, given_array.strides + given_array.rank);
   else view.strides = contiguous_strides(view.shape);
-  if (!empty) check_strides(view, name);
+  if (!empty) check_strides(view, name, given_array.strides != nullptr);
   view.data = const_cast<void*>(given_array.data);  // masks copy from it
   if (reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) != 0)
     fail(ErrorKind::invalid_argument, "{}.data is at {}; accepted for {}: a multiple of {}", name, view.data,

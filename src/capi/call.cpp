@@ -125,7 +125,9 @@ class Checker {
   void check_pages() const {
     constexpr std::int64_t kLargestPage = 256;
     check_range("pages", call_.pages, 0, kMostRows);
-    check_range("page_size", call_.page_size, 1, kLargestPage);
+    if (call_.page_size < 1 || call_.page_size > kLargestPage)
+      fail(ErrorKind::invalid_argument, "stof_plan_run: call.page_size is {}; accepted: 16, 32, 64, 128, 256",
+           call_.page_size);
     check_range("page_table_stride", call_.page_table_stride, 0, kMostRows);
     if (call_.keys % call_.page_size != 0)
       fail(ErrorKind::invalid_argument, "stof_plan_run: call.keys is {}; accepted with pages: a multiple of {}",

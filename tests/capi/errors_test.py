@@ -249,7 +249,7 @@ class Errors(unittest.TestCase):
         problem = Problem(batch=2, queries=1, keys=32, page_size=16)
         run_with = self.calls(problem, self.plan(problem))
         for change, message in (
-            (("page_size", 0), "stof_plan_run: call.page_size is 0; accepted: 1..256"),
+            (("page_size", 0), "stof_plan_run: call.page_size is 0; accepted: 16, 32, 64, 128, 256"),
             (("pages", -1), "stof_plan_run: call.pages is -1; accepted: 0..2147483647"),
             (("page_table_stride", -4), "stof_plan_run: call.page_table_stride is -4; accepted: 0..2147483647"),
             (("page_table", 6), "stof_plan_run: call.page_table is at 0x6; accepted for i32: a multiple of 4"),
