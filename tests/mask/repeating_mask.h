@@ -50,10 +50,14 @@ class RepeatingMask {
     static constexpr std::int64_t kPeriods[] = {1, 2, 3, 5, 7, 8, 16, 24, 32, 48, 64, 100, 128, 192};
     const std::int64_t a = kPeriods[below(std::size(kPeriods))], b = kPeriods[below(6)], c = below(a);
     const Symbol q(WhereOp::query), k(WhereOp::key);
-    switch (below(11)) {
+    constexpr std::int64_t kWide = 3'000'000'019;  // what is multiplied by it does not fit 32 bits
+    switch (below(14)) {
       case 7: return q * k % a < c;
       case 8: return (q * q + b * k) % a == c % b;
       case 9: return (q & (a - 1)) * (k & 5) % b == 1;
+      case 11: return (q * kWide + k * 7919) % a < c;
+      case 12: return (q - k) * kWide % a == c;
+      case 13: return q * k * kWide % b == 0 && (q - k) * (q - k) <= k * a;
       case 10: return (q - k) * (q + k) % a < c || q / b == k / b;
       case 0: return q % a >= k % a;
       case 1: return q / a == k / a || k % a >= c;

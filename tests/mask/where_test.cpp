@@ -81,6 +81,11 @@ TEST(Where, ValuesBeyond32Bits) {
   expect_where("(q * 100000 + k) % 3000000007 % 2", [](Index, Index, Index q, Index k) {
     return floor_rest(floor_rest(q * 100000 + k, 3000000007), 2) != 0;
   });
+  // Those repeat: along the diagonal, from row to row, and where only the difference counts.
+  expect_where("(q * 7919 + k * 3000000007) % 16 < 5",
+               [](Index, Index, Index q, Index k) { return floor_rest(q * 7919 + k * 3000000007, 16) < 5; });
+  expect_where("(q - k) * 4000000007 % 6 == 1",
+               [](Index, Index, Index q, Index k) { return floor_rest((q - k) * 4000000007, 6) == 1; });
 }
 
 TEST(Where, LambdaAndTextMakeOneMask) {

@@ -67,13 +67,14 @@ Where::Where(const term::Where& term, std::int64_t item, std::int64_t head, cons
   const Range reached = {0, (diagonal ? differences : extent.keys) + 64};
   const WhereBounds bounds = bounds_of(steps_, {extent.offset(), extent.keys}, reached);
   constexpr std::int64_t kNarrow = std::int64_t{1} << 30;  // quotient * divisor then fits as well
-  narrow_ = !bounds.may_fail && bounds.widest.low >= -kNarrow && bounds.widest.high <= kNarrow;
-  if (!narrow_) return;
-  lanes_ = WhereLanes(steps_);
+  if (bounds.may_fail) return;
+  narrow_ = bounds.widest.low >= -kNarrow && bounds.widest.high <= kNarrow;
+  if (narrow_) lanes_ = WhereLanes(steps_);
   periods_ = where_periods(steps_, extent.queries);
   if (!diagonal) return;
-  diagonal_.resize(static_cast<std::size_t>(words_for(differences)));
-  lanes_.fill({.positions = {keys_ - 1, keys_}, .keys = {0, differences}, .words = diagonal_.data()});
+  std::vector<std::uint64_t> of_differences(static_cast<std::size_t>(words_for(differences)));
+  fill({.positions = {keys_ - 1, keys_}, .keys = {0, differences}, .words = of_differences.data()});
+  diagonal_ = std::move(of_differences);
 }
 
 bool Where::allows(std::int64_t p, std::int64_t key) const {
@@ -120,30 +121,34 @@ bool Where::outline(const CellGrid& grid, Range cells, Outline& out) const {
 }
 
 void Where::fill(const TileBits& tile) const {
-  if (narrow_ && diagonal_.empty()) return fill_by_lanes(tile);
-  for (std::int64_t p = tile.positions.begin; p < tile.positions.end; ++p) fill_row(p, tile.row(p));
-}
-
-// Rows that repeat are computed once.
-void Where::fill_by_lanes(const TileBits& tile) const {
+  if (!diagonal_.empty()) {
+    for (std::int64_t p = tile.positions.begin; p < tile.positions.end; ++p) copy_row(p, tile.row(p));
+    return;
+  }
+  // Rows that repeat are computed once.
   const std::int64_t rows = tile.positions.size(), words = tile.words_per_row();
   const std::int64_t first = periods_.rows.length > 0 ? std::min(periods_.rows.length, rows) : rows;
   TileBits computed = tile;
   computed.positions.end = tile.positions.begin + first;
-  lanes_.fill(computed);
+  if (narrow_) lanes_.fill(computed);
+  else fill_one_by_one(computed);
   for (std::int64_t w = first * words; w < rows * words; ++w) tile.words[w] = tile.words[w - first * words];
 }
 
-void Where::fill_row(std::int64_t p, RowBits row) const {
+void Where::copy_row(std::int64_t p, RowBits row) const {
   const Range keys = row.keys();
-  if (narrow_) {
-    const std::int64_t shift = keys_ - 1 - p;
-    return copy_bits(diagonal_.data(), static_cast<std::int64_t>(diagonal_.size()),
-                     {keys.begin + shift, keys.end + shift}, row.words());
+  const std::int64_t shift = keys_ - 1 - p;
+  copy_bits(diagonal_.data(), static_cast<std::int64_t>(diagonal_.size()), {keys.begin + shift, keys.end + shift},
+            row.words());
+}
+
+void Where::fill_one_by_one(const TileBits& tile) const {
+  for (std::int64_t p = tile.positions.begin; p < tile.positions.end; ++p) {
+    RowBits row = tile.row(p);
+    std::fill_n(row.words(), words_for(tile.keys.size()), 0);
+    for (std::int64_t key = tile.keys.begin; key < tile.keys.end; ++key)
+      if (allows(p, key)) row.allow(key);
   }
-  std::fill_n(row.words(), words_for(keys.size()), 0);
-  for (std::int64_t key = keys.begin; key < keys.end; ++key)
-    if (allows(p, key)) row.allow(key);
 }
 
 }  // namespace bound

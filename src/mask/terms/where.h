@@ -83,8 +83,8 @@ class Where {
   const WherePeriods& periods() const { return periods_; }
 
  private:
-  void fill_by_lanes(const TileBits& tile) const;
-  void fill_row(std::int64_t p, RowBits row) const;
+  void copy_row(std::int64_t p, RowBits row) const;
+  void fill_one_by_one(const TileBits& tile) const;
 
   std::vector<WhereStep> steps_;
   std::string text_;  // of the whole term, for errors
@@ -92,7 +92,7 @@ class Where {
   bool narrow_ = false;  // nothing can fail and every value fits 32 bits
   WherePeriods periods_;
   WhereLanes lanes_;  // where it is narrow
-  // For an expression of q - k that is narrow, the bits of every difference: that of (p, key) is key - p + keys - 1.
+  // For an expression of q - k that cannot fail, the bits of every difference: that of (p, key) is key - p + keys - 1.
   std::vector<std::uint64_t> diagonal_;
   std::int64_t keys_ = 0;
 };
