@@ -36,8 +36,8 @@ AttentionItem class_item(const AttentionCall& call, const AttentionItem& item, s
   return made;
 }
 
-bool classes_are_equal(const AttentionCall& call, std::int64_t residues) {
-  return std::all_of(call.items.begin(), call.items.end(), [&](const AttentionItem& item) {
+bool is_one_call(const AttentionCall& call, std::int64_t residues) {
+  return !call.packed && std::all_of(call.items.begin(), call.items.end(), [&](const AttentionItem& item) {
     return item.queries > 0 && item.queries % residues == 0 && item.keys % residues == 0;
   });
 }

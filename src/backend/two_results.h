@@ -11,9 +11,7 @@ inline std::size_t result_rows(const AttentionShape& shape) {
   return static_cast<std::size_t>(shape.batch) * static_cast<std::size_t>(shape.heads * shape.queries);
 }
 
-// Of a second result, with the logarithms of both; more than so many bytes are not kept beside a call's own. A shape
-// may have more rows than an integer counts.
-inline constexpr double kMostResultBytes = 512e6;
+// Of a second result, with the logarithms of both. A shape may have more rows than an integer counts.
 inline double result_bytes(const AttentionShape& s) {
   const double rows = static_cast<double>(s.batch) * static_cast<double>(s.heads) * static_cast<double>(s.queries);
   return rows * (static_cast<double>(s.head_dim) * static_cast<double>(size_of(s.dtype)) + 2 * sizeof(float));

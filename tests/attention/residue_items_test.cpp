@@ -75,6 +75,11 @@ TEST(ResidueItems, RunTogetherWhereTheyLieEvenly) {
   EXPECT_EQ(sizes(call_of(one, false)), (std::vector<std::size_t>{4}));
   EXPECT_EQ(sizes(call_of(odd, false)), (std::vector<std::size_t>{1, 3}));
   EXPECT_EQ(sizes(call_of(two, false)), (std::vector<std::size_t>{2, 2, 2, 2}));
+  for (const bool packed : {false, true}) {  // fewer calls than by class
+    std::vector<std::size_t> of_items;
+    for_each_class(call_of(two, packed), 8, [&](const AttentionCall& part) { of_items.push_back(part.items.size()); });
+    EXPECT_EQ(of_items, (std::vector<std::size_t>{8, 5})) << "of 8 rows, of 5";
+  }
   std::vector<AttentionItem> equal{item_at(0, 8, 8), item_at(8, 8, 8)};
   EXPECT_EQ(sizes(call_of(equal, false)), (std::vector<std::size_t>{8})) << "class after class";
   for_each_class(call_of(equal, false), 4, [](const AttentionCall& part) {

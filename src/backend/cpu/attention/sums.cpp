@@ -55,7 +55,7 @@ void add(const AttentionCall& call, const TwoResults& results) {
 // Both results are read and one is written, at about half of what two cores copy (37 GB/s in
 // bench/results/cpu-attention-peers.json): an estimate, not fitted.
 std::optional<double> predicted_us(const AttentionShape& shape, const DeviceCaps&) {
-  constexpr double kBytesPerUs = 20e3;
+  constexpr double kMostResultBytes = 512e6, kBytesPerUs = 20e3;
   const double bytes = result_bytes(shape);
   if (bytes > kMostResultBytes) return std::nullopt;
   return 3 * bytes / kBytesPerUs;

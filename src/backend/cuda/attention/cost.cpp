@@ -12,7 +12,9 @@
 namespace stof::cuda {
 namespace {
 
-constexpr double kRowPairsPerUs = 8e3;  // multiply-adds of a multiprocessor in the row-wise kernel
+// Multiply-adds of a multiprocessor in the row-wise kernel: the 16 of its plans that were measured
+// (bench/results/h200-attention-cost.json, h200-attention-regret.json) take 0.4 to 2 times what is predicted.
+constexpr double kRowPairsPerUs = 2e3;
 constexpr double kLaunchUs = 2.0;
 
 // Of a multiprocessor that caps the scores of a 64 x 64 tile, where nothing hides it: for each of a thread's 32 scores
@@ -186,6 +188,23 @@ double times_from_memory(const AttentionProblem& problem, const ListedTiles& lis
   return row_blocks > static_cast<double>(extent.batch * extent.heads) ? kAgain : 1;
 }
 
+// Of all measured heads. Few rows may lie in two row blocks of the grid, which see nearly the same keys: they are read
+// once.
+double decoded_tiles(const AttentionProblem& problem) {
+  const MaskExtent& extent = problem.stats.extent;
+  double row_blocks = 0, tiles = 0;
+  std::vector<BlockStats::Bin> bins = stats_of(problem, 1)->row_blocks;
+  for (const BlockStats::Bin& bin : bins) row_blocks += static_cast<double>(bin.count);
+  double left = std::min(row_blocks, static_cast<double>(extent.batch * extent.heads));
+  std::sort(bins.begin(), bins.end(),
+            [](const auto& a, const auto& b) { return a.full + a.partial > b.full + b.partial; });
+  for (const BlockStats::Bin& bin : bins) {
+    const double taken = std::min(left, static_cast<double>(bin.count));
+    tiles += taken * (bin.full + bin.partial), left -= taken;
+  }
+  return tiles;
+}
+
 }  // namespace
 
 std::int64_t launches(const AttentionProblem& problem, ListsOf lists) {
@@ -298,11 +317,9 @@ double predict_band(const AttentionProblem& problem, const Pricing& pricing, con
 double predict_decode(const AttentionProblem& problem, const Pricing& pricing, const DecodeInstance& instance) {
   constexpr double kTileKeys = 64, kRowUs = 0.2;
   const AttentionShape& s = problem.shape;
-  double tiles = 0;
-  for (const BlockStats::Bin& bin : stats_of(problem, 1)->row_blocks)
-    tiles += static_cast<double>(bin.count) * (bin.full + bin.partial);
   // Heads of a key head share tiles.
-  tiles *= items_per_measured(problem) * static_cast<double>(s.kv_heads) / static_cast<double>(s.heads);
+  const double tiles = decoded_tiles(problem) * items_per_measured(problem) * static_cast<double>(s.kv_heads) /
+                       static_cast<double>(s.heads);
   const double bytes = tiles * kTileKeys * 2 * static_cast<double>(s.head_dim) * static_cast<double>(size_of(s.dtype));
   const DecodeCosts& costs = pricing.table.decode;
   const double of_keys = 1e-6 * bytes * costs[bytes < kCacheBytes ? DecodeTerm::cached : DecodeTerm::memory];
