@@ -110,6 +110,22 @@ class Plan(unittest.TestCase):
         decode = plan("causal", "1,12,1,64", "--seq-kv", "64")
         self.assertEqual((decode["layout"], decode["kernel"], decode["tiles"]), ("row", "row_attention", None))
 
+    def test_few_queries_read_their_keys_once_wherever_they_begin(self):
+        times = []
+        for keys in ("4096", "4099", "4104"):  # of 4099 they lie on both sides of a multiple of 64
+            found = plan("causal", "8,8,4,112", "--kv-heads", "4", "--seq-kv", keys, "--dtype", "f16", device="cuda:h200")
+            self.assertEqual(found["kernel"], "decode_attention")
+            times.append(found["predicted_us"])
+        self.assertLess(max(times), 1.05 * min(times))
+
+    def test_large_results_are_added_and_uneven_classes_of_several_items_are_few_calls(self):
+        pattern = "causal & (window(64) | strided(64))"
+        whole = plan(pattern, "1,32,65536,128", "--dtype", "f16", device="cuda:h200")  # results of 540 MB
+        self.assertIsNotNone(whole["rest"])
+        one, two = (plan("strided(64)", f"{batch},8,2049,64", "--dtype", "f16", device="cuda:h200") for batch in (1, 2))
+        self.assertEqual((one["residues"], two["residues"]), (64, 64))
+        self.assertLess(two["predicted_us"], 3 * one["predicted_us"])
+
     def test_a_kernel_can_be_forced(self):
         self.assertEqual(plan("all", "1,12,1024,64", "--kernel", "row_attention")["kernel"], "row_attention")
 
