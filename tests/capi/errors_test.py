@@ -67,6 +67,10 @@ class Errors(unittest.TestCase):
         far = c_library.array([1] * 36, (6, 6), BOOL, strides=(1 << 62, 1))
         most = (1 << 47) // 6
         self.refused(f"stof_mask_bits: allowed.strides[0] is {1 << 62}; accepted: -{most} to {most} elements", lambda: bits(far))
+        large = c_library.array([1] * 36, (1 << 31, 1 << 31), BOOL)
+        large.strides = None
+        self.refused(f"stof_mask_bits: allowed.shape is [{1 << 31}, {1 << 31}]; accepted: at most {1 << 47} bytes",
+                     lambda: bits(large))  # fmt: skip
         empty = cells((6, 6))
         empty.data = None
         self.refused("bits: the array has no memory, its data is null; its shape is [6, 6]", lambda: bits(empty))

@@ -153,6 +153,12 @@ class Attention(unittest.TestCase):
         self.assertEqual(seen, {row for row in range(N) if abs(row + M - N - 2) <= 2})
         self.assertFalse(any(math.isnan(value) for value in values[: H * N * D]))
 
+    def test_infinities_are_refused_by_name_and_place(self):
+        for value, name in ((math.inf, "inf"), (-math.inf, "-inf")):
+            self.inputs[1][1, 0, 2][3] = value
+            self.refused(2, f"'k.npy' holds {name} at [1, 0, 2, 3]; --allow-nan computes with it")
+        self.assertEqual(self.run_stof("--allow-nan").returncode, 0)
+
     def test_numbers_that_the_dtype_has_no_room_for(self):
         self.inputs[2][1, 0, 2][3] = -1e6
         self.refused(2, "'v.npy' holds -1000000 at [1, 0, 2, 3], infinite in f16; --allow-nan computes with it", "--dtype", "f16")

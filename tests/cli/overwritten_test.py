@@ -46,6 +46,9 @@ class Overwritten(unittest.TestCase):
         for arguments, message in (
             ((*attention, self.q), f"--q and --out are both '{self.q}'"),
             ((*attention, "o.npy", "--lse", "./q.npy"), "--q and --lse are both './q.npy'"),
+            ((*attention, "new.npy", "--lse", "./new.npy"), "--out and --lse both write './new.npy'"),
+            (("mask", "causal", "--seq", "2", "--out", "new.npy", "--json", self.folder / "new.npy"),
+             f"--out and --json both write '{self.folder}/new.npy'"),
             ((*run, "--out", "m/model.safetensors"), "--model and --out are both 'm/model.safetensors'"),
             ((*run, "--out", "link"), "--input and --out are both 'link'"),
             ((*run, "--json", "m/vocab.txt"), "--model and --json are both 'm/vocab.txt'"),
