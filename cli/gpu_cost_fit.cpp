@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/gpu_grid.h"
+#include "src/attention/describe.h"
 #include "src/attention/planned.h"
 #include "src/backend/cuda/attention/price_plan.h"
 #include "src/base/error.h"
@@ -49,27 +50,37 @@ double best_us(const Json& row, const Json* beside = nullptr) {
   return best;
 }
 
+// Files of before there were others say nothing.
+std::string row_origin_of(const Json& plan) { return plan.value("row_origin", std::string(name_of(RowOrigin::zero))); }
+
+void add_samples(const Json& row, const View& view, RowOrigin origin, const Device& device, Samples& samples) {
+  const DType dtype = view.shape.dtype;
+  constexpr double kNearBestPower = 3;  // of a plan's weight: one that is far behind only has to stay there
+  const double best = best_us(row);
+  const auto problem = std::make_shared<const AttentionProblem>(problem_of(view, device, origin));
+  const auto runs = static_cast<double>(view.runs);
+  for (const Json& plan : row.at("plans")) {
+    const NamedPlan named{plan.at("kernel"), plan.at("instance"), plan.at("splits")};
+    if (!plan.contains("us") || plan.at("residues") != view.residues || row_origin_of(plan) != name_of(origin) ||
+        !cuda::is_priced(named, dtype))
+      continue;
+    const double us = plan.at("us").get<double>() - (runs - 1) * device.backend->launch_us;
+    samples[cuda::costs_name(named, dtype)].push_back({problem, runs, cuda::prediction_of(*problem, named),
+                                                       std::max(us, 0.1),
+                                                       std::pow(best / plan.at("us").get<double>(), kNearBestPower),
+                                                       std::log(plan.at("us").get<double>() / best_us(row, &plan))});
+  }
+}
+
 void add_samples(const Json& row, const Device& device, Samples& samples) {
   const GpuCase one = case_of(row);
   const Mask mask = parse(one.mask);
   std::vector<View> views;
   views.push_back(plain_view(mask, one.shape));
   if (std::optional<View> view = view_by_residue(mask, one.shape)) views.push_back(std::move(*view));
-  constexpr double kNearBestPower = 3;  // of a plan's weight: one that is far behind only has to stay there
-  const double best = best_us(row);
   for (const View& view : views) {
-    const auto problem = std::make_shared<const AttentionProblem>(problem_of(view, device));
-    const auto runs = static_cast<double>(view.runs);
-    for (const Json& plan : row.at("plans")) {
-      const NamedPlan named{plan.at("kernel"), plan.at("instance"), plan.at("splits")};
-      if (!plan.contains("us") || plan.at("residues") != view.residues || !cuda::is_priced(named, one.shape.dtype))
-        continue;
-      const double us = plan.at("us").get<double>() - (runs - 1) * device.backend->launch_us;
-      samples[cuda::costs_name(named, one.shape.dtype)].push_back(
-          {problem, runs, cuda::prediction_of(*problem, named), std::max(us, 0.1),
-           std::pow(best / plan.at("us").get<double>(), kNearBestPower),
-           std::log(plan.at("us").get<double>() / best_us(row, &plan))});
-    }
+    add_samples(row, view, RowOrigin::zero, device, samples);
+    if (first_row_saves_blocks(view.mask.extent())) add_samples(row, view, RowOrigin::first_row, device, samples);
   }
 }
 
@@ -179,7 +190,7 @@ class Search {
 
 bool same_plan(const AttentionPlan& plan, const Json& row) {
   return row.at("kernel") == plan.kernel && row.at("instance") == plan.instance && row.at("splits") == plan.splits &&
-         row.at("residues") == plan.residues;
+         row.at("residues") == plan.residues && row_origin_of(row) == name_of(plan.format.row_origin);
 }
 
 }  // namespace

@@ -73,6 +73,19 @@ void few_queries(std::vector<GpuCase>& cases) {
   cases.push_back(in_bf16(sharing("all", 1, {32, 8}, {64, 32768}, 64)));
 }
 
+// Chunks of prompts that begin anywhere: where row blocks begin is part of the choice.
+void chunks(std::vector<GpuCase>& cases) {
+  cases.push_back(sharing("causal", 1, {32, 8}, {128, 5000}, 128));
+  cases.push_back(sharing("causal", 2, {32, 8}, {256, 3001}, 128));
+  cases.push_back(sharing("causal", 1, {16, 16}, {512, 6100}, 64));
+  cases.push_back(sharing("causal & window(1024)", 4, {32, 8}, {512, 4140}, 128));
+  cases.push_back(sharing("causal & window(256)", 8, {12, 12}, {200, 2045}, 64));
+  cases.push_back(sharing("longformer(64,16)", 4, {12, 12}, {300, 1570}, 64));
+  cases.push_back(sharing("bigbird(64,3,2,3,1)", 4, {12, 12}, {256, 2024}, 64));
+  cases.push_back(in_bf16(sharing("window(64)", 8, {16, 16}, {512, 3333}, 96)));
+  cases.push_back(in_bf16(sharing("documents([0,700,1500,2600]) & causal", 4, {16, 16}, {384, 3010}, 128)));
+}
+
 // Of the problems that docs/benchmarks.md compares with other libraries: those that are not held out below; and longer
 // ones of their head dimensions.
 void compared_with_others(std::vector<GpuCase>& cases) {
@@ -160,6 +173,7 @@ std::vector<GpuCase> gpu_calibration_grid() {
         DType::f16);
   compared_with_others(cases);
   few_queries(cases);
+  chunks(cases);
   short_rows(cases);
   full_short_rows(cases);
   for (const std::int64_t batch : {1, 16})
@@ -186,6 +200,12 @@ std::vector<GpuCase> gpu_held_out_grid() {
         {"causal", "window(20)", "causal & window(64)"}, DType::f16);
   cross(cases, {{6, 12, 200, 64}, {16, 12, 190, 80}, {1, 16, 256, 64}}, {"all", "causal"}, DType::bf16);
   cross(cases, {{3, 16, 1800, 128}, {3, 16, 1800, 64}}, {"window(40)", "causal & window(120)"}, DType::f16);
+  cases.push_back(sharing("causal", 1, {32, 8}, {200, 7100}, 128));
+  cases.push_back(sharing("causal", 4, {12, 12}, {1024, 4500}, 64));
+  cases.push_back(sharing("causal & window(512)", 4, {32, 8}, {384, 3500}, 64));
+  cases.push_back(sharing("causal & (window(128) | sink(4))", 4, {32, 8}, {100, 4009}, 96));
+  cases.push_back(sharing("bigbird(64,3,2,3,1)", 2, {32, 8}, {512, 3010}, 128));
+  cases.push_back(in_bf16(sharing("window(32)", 8, {16, 16}, {256, 2010}, 128)));
   cases.push_back(decoding(2, 1, 7000, 128, "all"));
   cases.push_back(decoding(32, 1, 2000, 128, "sink(4) | causal & window(1000)"));
   cases.push_back(decoding(8, 4, 5000, 128, "causal"));

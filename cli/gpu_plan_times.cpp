@@ -10,6 +10,7 @@
 
 #include "cli/attention_problem.h"
 #include "src/attention/call.h"
+#include "src/attention/describe.h"
 #include "src/attention/host_tensors.h"
 #include "src/attention/planned.h"
 #include "src/attention/residue_items.h"
@@ -171,6 +172,7 @@ Json time_plans(const GpuCase& one, const Device& device) {
              {"instance", plan->instance},
              {"block_q", plan->format.block_q},
              {"key_step", plan->format.key_step},
+             {"row_origin", name_of(plan->format.row_origin)},
              {"splits", plan->splits},
              {"residues", plan->residues},
              {"predicted_us", plan->predicted_us},

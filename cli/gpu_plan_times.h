@@ -8,9 +8,9 @@
 namespace stof::cli {
 
 // "id", "mask", "shape", "dtype", "density", "frobenius", "worst_row", and "plans": of each "kernel", "instance",
-// "block_q", "key_step", "splits", "residues", "us", "predicted_us", and whether it is "chosen". Plans that are
-// predicted to take more than kHopeless times as long as the chosen one are not run and have no "us". Throws internal
-// when an output is wrong.
+// "block_q", "key_step", "row_origin", "splits", "residues", "us", "predicted_us", and whether it is "chosen". Plans
+// that are predicted to take more than kHopeless times as long as the chosen one are not run and have no "us". Throws
+// internal when an output is wrong.
 Json time_plans(const GpuCase& one, const Device& device);
 
 inline constexpr double kHopeless = 12;

@@ -79,7 +79,8 @@ std::string layout_text(const AttentionPlan& plan) {
   if (plan.layout == LayoutKind::row) return "row" + by_class;
   const std::string stacked =
       plan.stacked_heads > 1 ? fmt::format(", {} heads stacked", plan.stacked_heads) : std::string();
-  return fmt::format("block {}x{}{}{}", plan.format.block_q, plan.format.block_kv, stacked, by_class);
+  const std::string_view from = plan.format.row_origin == RowOrigin::first_row ? " from the first row on" : "";
+  return fmt::format("block {}x{}{}{}{}", plan.format.block_q, plan.format.block_kv, from, stacked, by_class);
 }
 
 std::string named(const AttentionPlan& plan) {

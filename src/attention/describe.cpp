@@ -7,9 +7,15 @@ namespace stof {
 
 std::string_view name_of(LayoutKind kind) { return kind == LayoutKind::block ? "block" : "row"; }
 
+std::string_view name_of(RowOrigin origin) { return origin == RowOrigin::zero ? "zero" : "first_row"; }
+
 nlohmann::ordered_json describe_tiles(const AttentionPlan& plan) {
   if (plan.layout == LayoutKind::row) return nullptr;
-  return {{"block_q", plan.format.block_q}, {"block_kv", plan.format.block_kv}, {"key_step", plan.format.key_step}};
+  const BlockFormat& format = plan.format;
+  return {{"block_q", format.block_q},
+          {"block_kv", format.block_kv},
+          {"key_step", format.key_step},
+          {"row_origin", name_of(format.row_origin)}};
 }
 
 nlohmann::ordered_json describe(const AttentionPlan& plan) {

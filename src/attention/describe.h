@@ -8,6 +8,7 @@
 namespace stof {
 
 std::string_view name_of(LayoutKind kind);
+std::string_view name_of(RowOrigin origin);
 nlohmann::ordered_json describe_tiles(const AttentionPlan& plan);
 nlohmann::ordered_json describe(const AttentionPlan& plan);
 

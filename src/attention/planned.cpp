@@ -53,16 +53,17 @@ Planned arrange(const View& view, const AttentionShape& shape, Choice choice, co
   return planned;
 }
 
-Choice choose_view(const View& view, const Device& device, std::string_view kernel) {
-  const AttentionProblem problem = problem_of(view, device);
+Choice choose_rows(const View& view, RowOrigin origin, const Device& device, std::string_view kernel) {
+  const AttentionProblem problem = problem_of(view, device, origin);
   Choice choice = choose(device.backend->attention, problem, device.caps, kernel);
   const auto runs = static_cast<double>(view.runs);
-  const auto by_class = [&](AttentionPlan& plan) {
+  const auto as_viewed = [&](AttentionPlan& plan) {
+    plan.format.row_origin = origin;
     plan.residues = view.residues;
     plan.predicted_us = runs * plan.predicted_us + (runs - 1) * device.backend->launch_us;
   };
-  by_class(choice.plan);
-  for (AttentionPlan& plan : choice.considered) by_class(plan);
+  as_viewed(choice.plan);
+  for (AttentionPlan& plan : choice.considered) as_viewed(plan);
   return choice;
 }
 
@@ -72,6 +73,14 @@ Choice better(Choice a, Choice b) {
   a.considered.insert(a.considered.end(), std::make_move_iterator(b.considered.begin()),
                       std::make_move_iterator(b.considered.end()));
   return a;
+}
+
+Choice choose_view(const View& view, const Device& device, std::string_view kernel) {
+  Choice choice = choose_rows(view, RowOrigin::zero, device, kernel);
+  if (!first_row_saves_blocks(view.mask.extent())) return choice;
+  Choice from_first = choose_rows(view, RowOrigin::first_row, device, kernel);
+  std::erase_if(from_first.considered, [](const AttentionPlan& plan) { return plan.layout == LayoutKind::row; });
+  return better(std::move(choice), std::move(from_first));
 }
 
 Choice choose_between(const View& plain, const std::optional<View>& by_residue, const Device& device,
@@ -113,9 +122,9 @@ std::string why_not_compiled(const AttentionShape& shape, const Device& device) 
   return shape.capped && why_not != nullptr ? why_not(device) : "";
 }
 
-AttentionProblem problem_of(const View& view, const Device& device) {
+AttentionProblem problem_of(const View& view, const Device& device, RowOrigin origin) {
   AttentionProblem problem{.shape = view.shape, .alike_heads = alike_heads(view.mask, view.shape)};
-  const MaskBands bands(view.mask);
+  const MaskBands bands(view.mask, origin);
   problem.stats = measure(bands, device.backend->attention_block_sizes(view.shape, problem.alike_heads));
   problem.why_not_compiled = why_not_compiled(view.shape, device);
   problem.shape.batch = (view.shape.batch + view.runs - 1) / view.runs;

@@ -41,8 +41,8 @@ std::optional<Choice> choose_sum(const SumView& view, const AttentionShape& shap
 // AttentionProblem::why_not_compiled. A device that is only described is another machine, whose compiler nobody knows.
 std::string why_not_compiled(const AttentionShape& shape, const Device& device);
 
-// One run of it, as kernels are asked.
-AttentionProblem problem_of(const View& view, const Device& device);
+// One run of it, as kernels are asked, its row-blocks from there on.
+AttentionProblem problem_of(const View& view, const Device& device, RowOrigin origin = RowOrigin::zero);
 
 // Throws invalid_argument with the value got and the values accepted.
 void check_shape(const AttentionShape& shape);

@@ -22,7 +22,7 @@ Range keys_used(const MaskBand& band, std::int64_t keys) {
   return used;
 }
 
-// first: the number of the first part, counted from position 0.
+// first: the number of the first part, counted from where row-blocks are.
 std::int64_t widest(const std::vector<Range>& keys, std::int64_t first, std::int64_t parts) {
   std::int64_t widest = 0;
   for (std::size_t i = 0; i < keys.size();) {
@@ -55,7 +55,7 @@ BandWidths measure_bands(const MaskBands& bands, const MaskStats& stats) {
   bands.for_each([&](const MaskBand& band) {
     keys[static_cast<std::size_t>(band.group)].push_back(keys_used(band, extent.keys));
   });
-  const std::int64_t first = floor_div(extent.offset(), kPart);
+  const std::int64_t first = floor_div(extent.offset() - row_origin(extent, bands.origin()), kPart);
   for (const std::vector<Range>& of_group : keys)
     for (std::size_t i = 0; i < BandWidths::kParts; ++i)
       widths.keys[i] = std::max(widths.keys[i], widest(of_group, first, static_cast<std::int64_t>(i) + 1));

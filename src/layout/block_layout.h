@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/mask/bind.h"
+#include "src/mask/row_origin.h"
 
 namespace stof {
 
@@ -13,6 +14,7 @@ struct BlockFormat {
   int block_kv = 64;  // keys per entry; a multiple of 8 up to 256
   // Keys per step of where an entry may start: block_kv for a fixed grid, 8 for entries that start where the mask does.
   int key_step = 64;
+  RowOrigin row_origin = RowOrigin::zero;
   friend bool operator==(const BlockFormat&, const BlockFormat&) = default;
 };
 
@@ -25,15 +27,15 @@ struct BlockEntry {
   friend bool operator==(const BlockEntry&, const BlockEntry&) = default;
 };
 
-// Row-blocks are aligned to positions: row-block r covers positions first_position + [r * block_q, (r + 1) * block_q),
-// clipped to `positions`. A call whose items have other lengths uses the rows of its own positions and limits the keys.
-// Invariant (validate): entries ascend without overlap and are in range; a full entry allows every (position, key)
-// inside the extent; a partial entry has an allowed and a forbidden pair inside the extent.
+// Row-blocks lie where the format's row_origin says: row-block r covers positions first_position + [r * block_q, (r +
+// 1) * block_q), clipped to `positions`. A call whose items have other lengths uses the rows of its own positions and
+// limits the keys. Invariant (validate): entries ascend without overlap and are in range; a full entry allows every
+// (position, key) inside the extent; a partial entry has an allowed and a forbidden pair inside the extent.
 struct BlockLayout {
   BlockFormat format = {};
   MaskExtent extent = {};
   Range positions = {};             // [keys - queries, keys)
-  std::int64_t first_position = 0;  // positions.begin rounded down to a multiple of block_q
+  std::int64_t first_position = 0;  // of the row-block that has positions.begin
   std::vector<int> group_of = {};   // [batch * heads]
   int groups = 0;
   std::int64_t row_blocks = 0;

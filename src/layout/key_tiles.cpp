@@ -107,24 +107,30 @@ void add_run(RowBlocks& blocks, const BandRun& run, unsigned steps, std::int64_t
 // Of bands of `height` rows, for block sizes of multiples of it.
 class Pass {
  public:
-  Pass(const BoundMask& mask, std::int64_t height, std::span<RowBlocks> sizes)
-      : keys_(mask.extent().keys), height_(height), sizes_(sizes), weights_(weights_of_groups(mask)) {}
+  Pass(const MaskBands& bands, std::int64_t height, std::span<RowBlocks> sizes)
+      : extent_(bands.mask().extent()),
+        origin_(bands.origin()),
+        height_(height),
+        sizes_(sizes),
+        weights_(weights_of_groups(bands.mask())) {}
 
   void add(const MaskBand& band) {
     for (const BandRun& run : band.runs) {
       const unsigned steps = run.full ? kAllSteps : steps_used(run);
-      for (RowBlocks& size : sizes_) add_run(size, run, steps, keys_);
+      for (RowBlocks& size : sizes_) add_run(size, run, steps, extent_.keys);
     }
-    const std::int64_t end = floor_div(band.positions.begin, height_) * height_ + height_;
+    const std::int64_t end = row_block_at(extent_, origin_, height_, band.positions.begin) + height_;
     for (RowBlocks& size : sizes_) {
       size.end_band();
-      if (end >= keys_ || floor_div(end, size.block_q()) * size.block_q() == end)
+      if (end >= extent_.keys || row_block_at(extent_, origin_, size.block_q(), end) == end)
         size.end_row_block(weights_[static_cast<std::size_t>(band.group)]);
     }
   }
 
  private:
-  std::int64_t keys_, height_;
+  MaskExtent extent_;
+  RowOrigin origin_;
+  std::int64_t height_;
   std::span<RowBlocks> sizes_;
   std::vector<std::int64_t> weights_;
 };
@@ -148,12 +154,12 @@ KeyTiles measure_tiles(const MaskBands& bands, const MaskStats& stats) {
       shared.push_back(std::move(size));
       continue;
     }
-    Pass own(mask, blocks.block_q, std::span(&size, 1));
-    scan_bands(mask, blocks.block_q, KeyTiles::kKeys, [&](const MaskBand& band) { own.add(band); });
+    Pass own(bands, blocks.block_q, std::span(&size, 1));
+    scan_bands(mask, bands.origin(), blocks.block_q, KeyTiles::kKeys, [&](const MaskBand& band) { own.add(band); });
     result.blocks.push_back(size.tiles());
   }
   if (!shared.empty()) {
-    Pass pass(mask, kBand, shared);
+    Pass pass(bands, kBand, shared);
     bands.for_each([&](const MaskBand& band) { pass.add(band); });
   }
   for (RowBlocks& size : shared) result.blocks.push_back(size.tiles());

@@ -22,7 +22,7 @@ constexpr std::int64_t kPartRows = 64;
 constexpr std::size_t kMostEntries = std::size_t{1} << 30;
 
 void check(const BlockFormat& format, const MaskExtent& extent) {
-  const auto& [block_q, block_kv, key_step] = format;
+  const auto& [block_q, block_kv, key_step, row_origin] = format;
   if (block_q < 8 || block_q > 256 || block_q % 8 != 0 || block_kv < 8 || block_kv > 256 || block_kv % 8 != 0)
     fail(ErrorKind::invalid_argument, "block format {} x {}; accepted: multiples of 8 from 8 to 256", block_q,
          block_kv);
@@ -65,7 +65,7 @@ class Packer {
     layout_.format = format;
     layout_.extent = extent;
     layout_.positions = {extent.offset(), extent.keys};
-    layout_.first_position = floor_div(extent.offset(), format.block_q) * format.block_q;
+    layout_.first_position = row_block_at(extent, format.row_origin, format.block_q, extent.offset());
     layout_.row_blocks = ceil_div(extent.keys - layout_.first_position, format.block_q);
   }
 

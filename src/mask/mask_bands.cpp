@@ -52,13 +52,13 @@ class BandReader {
 
 }  // namespace
 
-void scan_bands(const BoundMask& mask, int rows, int keys, const VisitBand& visit) {
+void scan_bands(const BoundMask& mask, RowOrigin origin, int rows, int keys, const VisitBand& visit) {
   const MaskExtent& extent = mask.extent();
   const Range positions = {extent.offset(), extent.keys};
   CellScan scan(mask, keys);
   BandReader reader(scan);
   for (int group = 0; group < mask.groups(); ++group)
-    for (std::int64_t at = floor_div(positions.begin, rows) * rows; at < positions.end; at += rows) {
+    for (std::int64_t at = row_block_at(extent, origin, rows, positions.begin); at < positions.end; at += rows) {
       const Range inside = intersect({at, at + rows}, positions);
       scan.scan(group, {inside.begin - positions.begin, inside.end - positions.begin});
       MaskBand band = reader.read();
@@ -81,7 +81,7 @@ void MaskBands::scan(const VisitBand& visit) const {
   bool few = state_ == State::unseen;
   const std::size_t most = most_runs();
   std::size_t most_so_far = 16 * kMostMean;  // at twice the pace
-  scan_bands(mask_, kRows, kKeys, [&](const MaskBand& band) {
+  scan_bands(mask_, origin_, kRows, kKeys, [&](const MaskBand& band) {
     most_so_far += 2 * kMostMean;
     few = few && runs_.size() + band.runs.size() <= std::min(most, most_so_far);
     if (few) keep(band);

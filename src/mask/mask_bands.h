@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/mask/cell_scan.h"
+#include "src/mask/row_origin.h"
 
 namespace stof {
 
@@ -21,7 +22,7 @@ struct BandRun {
   Range keys(std::int64_t of_cell, std::int64_t all) const { return {begin * of_cell, std::min(end * of_cell, all)}; }
 };
 
-// Rows of one group, aligned to positions as row blocks are.
+// The rows of a row block of one group.
 struct MaskBand {
   int group = 0;
   Range positions = {};  // of its rows
@@ -31,7 +32,7 @@ struct MaskBand {
 using VisitBand = std::function<void(const MaskBand&)>;
 
 // Scans all bands of so many rows, in cells of so many keys: group by group, ascending.
-void scan_bands(const BoundMask& mask, int rows, int keys, const VisitBand& visit);
+void scan_bands(const BoundMask& mask, RowOrigin origin, int rows, int keys, const VisitBand& visit);
 
 // Those of 64 rows and 64 keys: what several measurements look at is scanned by the first of them. Not for several
 // threads at once.
@@ -39,11 +40,13 @@ class MaskBands {
  public:
   static constexpr int kRows = 64, kKeys = 64;
 
-  MaskBands(const BoundMask& mask) : mask_(mask) {}  // NOLINT: a mask whose bands nobody has scanned
+  MaskBands(const BoundMask& mask, RowOrigin origin = RowOrigin::zero)  // NOLINT: a mask whose bands nobody has scanned
+      : mask_(mask), origin_(origin) {}
   MaskBands(const MaskBands&) = delete;
   MaskBands& operator=(const MaskBands&) = delete;
 
   const BoundMask& mask() const { return mask_; }
+  RowOrigin origin() const { return origin_; }
   void for_each(const VisitBand& visit) const;
 
  private:
@@ -58,6 +61,7 @@ class MaskBands {
   void keep(const MaskBand& band) const;
 
   const BoundMask& mask_;
+  RowOrigin origin_;
   mutable State state_ = State::unseen;
   mutable std::vector<Kept> bands_ = {};
   mutable std::vector<BandRun> runs_ = {};

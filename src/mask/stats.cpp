@@ -142,9 +142,9 @@ void join_cells(std::span<const BandRun> runs, Outline& cells) {
 // Tallies of multiples of one size of bands and cells.
 class Pass {
  public:
-  Pass(const MaskExtent& extent, BlockSize band, std::span<Tally> tallies, std::span<const std::int64_t> weights)
-      : end_(extent.keys), band_(band), tallies_(tallies), weights_(weights) {
-    for (const Tally& tally : tallies) rows_of_blocks_.emplace_back(tally.size, band.block_kv, extent.keys);
+  Pass(const MaskBands& bands, BlockSize band, std::span<Tally> tallies, std::span<const std::int64_t> weights)
+      : extent_(bands.mask().extent()), origin_(bands.origin()), band_(band), tallies_(tallies), weights_(weights) {
+    for (const Tally& tally : tallies) rows_of_blocks_.emplace_back(tally.size, band.block_kv, extent_.keys);
   }
 
   void add(const MaskBand& band) {
@@ -155,8 +155,8 @@ class Pass {
     for (std::size_t t = 0; t < tallies_.size(); ++t) {
       rows_of_blocks_[t].add(cells_, band.positions.size());
       const std::int64_t height = tallies_[t].size.block_q;
-      const std::int64_t end = floor_div(band.positions.begin, band_.block_q) * band_.block_q + band_.block_q;
-      if (end < end_ && floor_div(end, height) * height != end) continue;
+      const std::int64_t end = row_block_at(extent_, origin_, band_.block_q, band.positions.begin) + band_.block_q;
+      if (end < extent_.keys && row_block_at(extent_, origin_, height, end) != end) continue;
       rows_of_blocks_[t].count(tallies_[t], weight);
       rows_of_blocks_[t].reset();
     }
@@ -164,7 +164,8 @@ class Pass {
   const Totals& totals() const { return totals_; }
 
  private:
-  std::int64_t end_;  // of positions
+  MaskExtent extent_;
+  RowOrigin origin_;
   BlockSize band_;
   std::span<Tally> tallies_;
   std::span<const std::int64_t> weights_;
@@ -188,9 +189,10 @@ void check(const MaskExtent& extent, int groups, std::span<const BlockSize> size
          extent.keys, blocks, kMostBlocks);
 }
 
-// base: visits all bands of kBase rows.
-MaskStats measured(const BoundMask& mask, std::span<const BlockSize> sizes,
-                   const std::function<void(const VisitBand&)>& base) {
+}  // namespace
+
+MaskStats measure(const MaskBands& bands, std::span<const BlockSize> sizes) {
+  const BoundMask& mask = bands.mask();
   const MaskExtent& extent = mask.extent();
   check(extent, mask.groups(), sizes);
   const std::vector<std::int64_t> weights = weights_of_groups(mask);
@@ -200,8 +202,8 @@ MaskStats measured(const BoundMask& mask, std::span<const BlockSize> sizes,
   std::vector<Tally> shared, tallies;
   for (const BlockSize& size : sizes)
     if (shares_base(size)) shared.push_back({.size = size});
-  Pass together(extent, {kBase, kBase}, shared, weights);
-  base([&](const MaskBand& band) { together.add(band); });
+  Pass together(bands, {kBase, kBase}, shared, weights);
+  bands.for_each([&](const MaskBand& band) { together.add(band); });
   const Totals& totals = together.totals();
   auto next = shared.begin();
   for (const BlockSize& size : sizes) {
@@ -210,8 +212,8 @@ MaskStats measured(const BoundMask& mask, std::span<const BlockSize> sizes,
       continue;
     }
     tallies.push_back({.size = size});
-    Pass own(extent, size, std::span(&tallies.back(), 1), weights);
-    scan_bands(mask, size.block_q, size.block_kv, [&](const MaskBand& band) { own.add(band); });
+    Pass own(bands, size, std::span(&tallies.back(), 1), weights);
+    scan_bands(mask, bands.origin(), size.block_q, size.block_kv, [&](const MaskBand& band) { own.add(band); });
   }
 
   const double pairs = static_cast<double>(extent.queries) * static_cast<double>(extent.keys) *
@@ -235,14 +237,6 @@ MaskStats measured(const BoundMask& mask, std::span<const BlockSize> sizes,
   return stats;
 }
 
-}  // namespace
-
-MaskStats measure(const BoundMask& mask, std::span<const BlockSize> sizes) {
-  return measured(mask, sizes, [&](const VisitBand& visit) { scan_bands(mask, kBase, kBase, visit); });
-}
-
-MaskStats measure(const MaskBands& bands, std::span<const BlockSize> sizes) {
-  return measured(bands.mask(), sizes, [&](const VisitBand& visit) { bands.for_each(visit); });
-}
+MaskStats measure(const BoundMask& mask, std::span<const BlockSize> sizes) { return measure(MaskBands(mask), sizes); }
 
 }  // namespace stof

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "src/attention/alike_heads.h"
+#include "src/attention/describe.h"
 #include "src/attention/host_tensors.h"
 #include "src/attention/residue_items.h"
 #include "src/layout/pack.h"
@@ -52,21 +52,23 @@ Problem problem_of(const Batch& batch, AttentionShape shape, std::int64_t more_k
 
 int run_every_plan(const Device& device, const View& view, const Problem& problem,
                    const std::function<void(const std::string& plan)>& check, std::string_view only) {
-  AttentionProblem asked{.shape = view.shape, .alike_heads = alike_heads(view.mask, view.shape)};
-  asked.stats = measure(view.mask, device.backend->attention_block_sizes(view.shape, asked.alike_heads));
-  asked.band_widths = measure_bands(view.mask, asked.stats);
-  asked.key_pieces = measure_pieces(view.mask, asked.stats);
-  asked.key_tiles = measure_tiles(view.mask, asked.stats);
+  std::vector<RowOrigin> origins = {RowOrigin::zero};
+  if (first_row_saves_blocks(view.mask.extent())) origins.push_back(RowOrigin::first_row);
   int runs = 0;
-  for (const AttentionKernel& kernel : device.backend->attention) {
-    if ((!only.empty() && kernel.name != only) || kernel.refuses(asked, device.caps)) continue;
-    for (const AttentionPlan& plan : kernel.candidates(asked, device.caps)) {
-      problem.poison_outputs();
-      run_plan(device, kernel, plan, view, problem);
-      check(fmt::format("{} {} {}x{}, {} heads stacked, {} splits, modulo {}", plan.kernel, plan.instance,
-                        plan.format.block_q, plan.format.block_kv, plan.stacked_heads, plan.splits, view.residues));
-      if (testing::Test::HasFatalFailure()) return runs;
-      ++runs;
+  for (const RowOrigin origin : origins) {
+    const AttentionProblem asked = problem_of(view, device, origin);
+    for (const AttentionKernel& kernel : device.backend->attention) {
+      if ((!only.empty() && kernel.name != only) || kernel.refuses(asked, device.caps)) continue;
+      for (AttentionPlan& plan : kernel.candidates(asked, device.caps)) {
+        plan.format.row_origin = origin;
+        problem.poison_outputs();
+        run_plan(device, kernel, plan, view, problem);
+        check(fmt::format("{} {} {}x{} from {}, {} heads stacked, {} splits, modulo {}", plan.kernel, plan.instance,
+                          plan.format.block_q, plan.format.block_kv, name_of(origin), plan.stacked_heads, plan.splits,
+                          view.residues));
+        if (testing::Test::HasFatalFailure()) return runs;
+        ++runs;
+      }
     }
   }
   return runs;

@@ -88,7 +88,7 @@ class Plan(unittest.TestCase):
             list(found),
             ["mask", "device", "plan_us", "layout", "kernel", "instance", "tiles", "splits", "stacked_heads", "residues", "predicted_us", "reason", "rest", "costs", "refusals",
              "considered"])  # fmt: skip
-        self.assertEqual(list(found["tiles"]), ["block_q", "block_kv", "key_step"])
+        self.assertEqual(list(found["tiles"]), ["block_q", "block_kv", "key_step", "row_origin"])
         self.assertGreater(found["predicted_us"], 0)
         self.assertEqual(found["predicted_us"], min(other["predicted_us"] for other in found["considered"]))
         self.assertTrue(all(list(refusal) == ["kernel", "reason"] for refusal in found["refusals"]))

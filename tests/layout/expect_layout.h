@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/layout/pack.h"
+#include "src/mask/mask_bands.h"
 #include "src/mask/stats.h"
 
 namespace stof {
@@ -34,11 +35,17 @@ inline void expect_unpacked(const Tensor& dense, const std::vector<int>& group_o
     }
 }
 
-inline void expect_packed(const BoundMask& mask, const BlockFormat& format) {
-  SCOPED_TRACE(testing::Message() << format.block_q << "x" << format.block_kv << " step " << format.key_step);
-  const BlockLayout layout = pack_blocks(mask, format);
-  validate(layout);
-  expect_unpacked(unpack(layout), layout.group_of, mask);
+inline constexpr RowOrigin kRowOrigins[] = {RowOrigin::zero, RowOrigin::first_row};
+
+inline void expect_packed(const BoundMask& mask, BlockFormat format) {
+  for (const RowOrigin origin : kRowOrigins) {
+    format.row_origin = origin;
+    SCOPED_TRACE(testing::Message() << format.block_q << "x" << format.block_kv << " step " << format.key_step
+                                    << (origin == RowOrigin::zero ? "" : " from the first row"));
+    const BlockLayout layout = pack_blocks(mask, format);
+    validate(layout);
+    expect_unpacked(unpack(layout), layout.group_of, mask);
+  }
 }
 
 inline void expect_packed_by_rows(const BoundMask& mask) {
@@ -54,9 +61,10 @@ struct CountedBlocks {
 };
 
 // Adds the blocks of one head.
-inline void count_blocks(const BoundMask& mask, int group, BlockSize size, CountedBlocks& counted) {
+inline void count_blocks(const BoundMask& mask, RowOrigin origin, int group, BlockSize size, CountedBlocks& counted) {
   const MaskExtent& extent = mask.extent();
-  for (std::int64_t p = floor_div(extent.offset(), size.block_q) * size.block_q; p < extent.keys; p += size.block_q) {
+  for (std::int64_t p = row_block_at(extent, origin, size.block_q, extent.offset()); p < extent.keys;
+       p += size.block_q) {
     std::int64_t touched = 0;
     for (std::int64_t key = 0; key < extent.keys; key += size.block_kv) {
       const Range rows = intersect({p, p + size.block_q}, {extent.offset(), extent.keys});
@@ -73,13 +81,14 @@ inline void count_blocks(const BoundMask& mask, int group, BlockSize size, Count
   }
 }
 
-inline void expect_blocks_counted(const BoundMask& mask, const BlockStats& blocks, double allowed_pairs) {
+inline void expect_blocks_counted(const BoundMask& mask, RowOrigin origin, const BlockStats& blocks,
+                                  double allowed_pairs) {
   SCOPED_TRACE(testing::Message() << blocks.block_q << "x" << blocks.block_kv);
   const MaskExtent& extent = mask.extent();
   CountedBlocks total;
   for (std::int64_t item = 0; item < extent.batch; ++item)
     for (std::int64_t head = 0; head < extent.heads; ++head)
-      count_blocks(mask, mask.group_of(item, head), {blocks.block_q, blocks.block_kv}, total);
+      count_blocks(mask, origin, mask.group_of(item, head), {blocks.block_q, blocks.block_kv}, total);
   const auto all = static_cast<double>(total.empty + total.partial + total.full);
   EXPECT_DOUBLE_EQ(blocks.empty, static_cast<double>(total.empty) / all);
   EXPECT_DOUBLE_EQ(blocks.partial, static_cast<double>(total.partial) / all);
@@ -98,7 +107,6 @@ inline void expect_blocks_counted(const BoundMask& mask, const BlockStats& block
 
 inline void expect_measured(const BoundMask& mask, std::span<const BlockSize> sizes) {
   const MaskExtent& extent = mask.extent();
-  const MaskStats stats = measure(mask, sizes);
   std::int64_t allowed = 0, empty_rows = 0;
   for (std::int64_t item = 0; item < extent.batch; ++item)
     for (std::int64_t head = 0; head < extent.heads; ++head)
@@ -108,10 +116,14 @@ inline void expect_measured(const BoundMask& mask, std::span<const BlockSize> si
         allowed += in_row;
         empty_rows += in_row == 0;
       }
-  EXPECT_EQ(stats.allowed_pairs, static_cast<double>(allowed));
-  EXPECT_EQ(stats.empty_rows, empty_rows);
-  EXPECT_EQ(stats.blocks.size(), sizes.size());
-  for (const BlockStats& blocks : stats.blocks) expect_blocks_counted(mask, blocks, stats.allowed_pairs);
+  for (const RowOrigin origin : kRowOrigins) {
+    SCOPED_TRACE(origin == RowOrigin::zero ? "" : "from the first row");
+    const MaskStats stats = measure(MaskBands(mask, origin), sizes);
+    EXPECT_EQ(stats.allowed_pairs, static_cast<double>(allowed));
+    EXPECT_EQ(stats.empty_rows, empty_rows);
+    EXPECT_EQ(stats.blocks.size(), sizes.size());
+    for (const BlockStats& blocks : stats.blocks) expect_blocks_counted(mask, origin, blocks, stats.allowed_pairs);
+  }
 }
 
 }  // namespace stof

@@ -41,6 +41,29 @@ TEST_P(Pack, SaysWhichRowBlocksHaveEmptyRows) {
     }
 }
 
+// Few rows are as few row blocks as can hold them, wherever they begin.
+TEST(PackBlocks, RowBlocksBeginWithTheFirstRow) {
+  const auto pack = [](std::int64_t queries, std::int64_t keys, int block_q) {
+    const BoundMask mask(parse("causal"), {.queries = queries, .keys = keys});
+    return pack_blocks(mask, {.block_q = block_q, .row_origin = RowOrigin::first_row});
+  };
+  for (const int block_q : {16, 64, 192}) {
+    EXPECT_EQ(pack(192, 1000, block_q).first_position, 808);
+    EXPECT_EQ(pack(192, 1000, block_q).row_blocks, 192 / block_q);
+    EXPECT_EQ(pack(192, 1003, block_q).first_position, 811);
+    EXPECT_EQ(pack(192, 1003, block_q).row_blocks, 192 / block_q);
+    EXPECT_EQ(pack(18, 1003, block_q).first_position, 984);  // in step with keys where that takes no block more
+    EXPECT_EQ(pack(200, 120, block_q).first_position, -80);
+  }
+  for (const std::int64_t keys : {300, 301, 3000})
+    EXPECT_FALSE(first_row_saves_blocks({.queries = keys, .keys = keys}));
+  EXPECT_FALSE(first_row_saves_blocks({.queries = 1, .keys = 1001}));
+  EXPECT_FALSE(first_row_saves_blocks({.queries = 0, .keys = 1001}));
+  EXPECT_TRUE(first_row_saves_blocks({.queries = 64, .keys = 1001}));
+  EXPECT_TRUE(first_row_saves_blocks({.queries = 2048, .keys = 5001}));
+  EXPECT_FALSE(first_row_saves_blocks({.queries = 2049, .keys = 5001}));
+}
+
 TEST(PackBlocks, EqualHeadsAreStoredOnce) {
   const MaskExtent extent{.queries = 300, .keys = 300, .batch = 2, .heads = 4};
   const BoundMask mask(parse("heads(0: window(64), 1: window(64) & window(400), 2-3: causal)"), extent);
