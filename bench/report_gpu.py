@@ -16,15 +16,20 @@ def family_of(name):
 def pairs(row):
     """Allowed ones, over all items and heads."""
     batch, heads, length, _ = row["shape"]
-    return batch * heads * length * length * row["density"]
+    return batch * heads * length * row.get("keys", length) * row["density"]
 
 
 def floor_us(row):
-    """No program takes less: every tensor from memory once, or every allowed product, or its exponential. Rates of an
+    """No program takes less: every tensor from memory once, of keys and values those that some row sees, or every allowed product, or its exponential. Rates of an
     H200, measured: 4.3 TB/s, 790 TFLOP/s, 16 exponentials a cycle on each of 132 multiprocessors at 1.98 GHz."""
     batch, heads, length, dim = row["shape"]
-    moved = 4 * batch * (heads + row.get("kv_heads", heads)) * length * dim
+    moved = 4 * batch * (heads * length + row.get("kv_heads", heads) * row.get("keys_used", length)) * dim
     return max(moved / 4.3e6, 4 * dim * pairs(row) / 790e6, pairs(row) / (16 * 132 * 1980))
+
+
+def is_chunk(row):
+    """Queries at the end of more keys."""
+    return row.get("keys", row["shape"][2]) != row["shape"][2]
 
 
 def ratio_of(row, key):
@@ -42,6 +47,8 @@ def named(row):
     sizes = [str(size) for size in row["shape"]]
     if grouped(row):
         sizes[1] += f":{row['kv_heads']}"
+    if is_chunk(row):
+        sizes[2] += f" on {row['keys']}"
     return f"({','.join(sizes)}) {row['dtype']} `{mask}`"
 
 
@@ -96,11 +103,14 @@ def groups_of(rows):
     yield "masked, together", masked
     yield "causal", [row for row in table if row["family"] == "causal"]
     yield "other masks", [row for row in rows if group_of(row) == "others"]
+    yield "chunks of longer texts", [row for row in rows if group_of(row) == "chunks"]
     yield "heads that share keys", [row for row in rows if group_of(row) == "grouped"]
 
 
 def group_of(row):
     known = ("causal", "window", "dilated", "longformer", "bigbird", "documents")
+    if is_chunk(row):
+        return "chunks"
     if grouped(row):
         return "grouped"
     return "table" if row["family"] in known else "others"

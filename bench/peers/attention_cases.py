@@ -16,6 +16,9 @@ MORE_SHAPES = [((2, 16, 3000, 64), 100), ((8, 16, 777, 64), 50), ((32, 12, 256, 
 OTHERS = (4, 12, 4096, 64)  # the shape of the masks that stand in no table of targets
 GROUPED = (4, 32, 4096, 128)  # the shape of problems whose heads share keys
 GROUPED_KV_HEADS = 8
+# Chunks of prompts: B, H, S, d, heads of keys, and the keys before and of the chunk.
+CHUNKS = [((1, 32, 512, 128), 8, 12345), ((1, 32, 2048, 128), 8, 20000), ((4, 32, 256, 128), 8, 4133),
+          ((1, 64, 100, 128), 8, 30000), ((8, 16, 128, 64), 16, 2100), ((2, 16, 1000, 64), 16, 5000)]  # fmt: skip
 
 
 @dataclass
@@ -27,11 +30,12 @@ class Case:
     softcap: float | None = None
     width: int = 0  # of the mask, where its family has one
     kv_heads: int | None = None  # fewer than H where heads share keys
+    keys: int | None = None  # more than S where queries are the last positions of a longer text
 
     @property
     def kind(self):
         """What FlashAttention 4 compiles its kernels for, once for all shapes of a head dimension."""
-        return self.family, self.width, self.dtype, self.shape[3], self.kv_heads
+        return self.family, self.width, self.dtype, self.shape[3], self.kv_heads, self.keys and self.keys - self.shape[2]
 
     def matches(self, texts) -> bool:
         label = f"({','.join(map(str, self.shape))}) {self.dtype} {self.family}"
@@ -72,6 +76,13 @@ def capped_cases(softcap: float):
     return [Case((4, 16, 4096, head_dim), dtype, family, make, softcap)
             for dtype in ("f16", "bf16") for head_dim in (64, 128, 256)
             for family, make in (("causal", masks.causal), ("window", lambda: masks.window(512)))]  # fmt: skip
+
+
+def chunk_cases():
+    return [Case(shape, dtype, family, make, kv_heads=kv_heads if kv_heads < shape[1] else None, keys=keys)
+            for (shape, kv_heads, keys), dtype in zip(CHUNKS, ("f16", "bf16") * 3)
+            for family, make in (("causal", masks.causal), ("sliding", lambda: masks.sliding(1024)),
+                                 ("sink", lambda: masks.sink_and_window(4, 1024)))]  # fmt: skip
 
 
 def resized_cases(head_dim: int):

@@ -33,8 +33,8 @@ def poison(shape, dtype):
 
 def touched_share(dense):
     """Of tiles of 64 x 64, those with an allowed pair."""
-    blocks = dense.shape[-1] // 64
-    tiles = dense[..., : 64 * blocks, : 64 * blocks].view(-1, blocks, 64, blocks, 64)
+    rows, columns = dense.shape[-2] // 64, dense.shape[-1] // 64
+    tiles = dense[..., : 64 * rows, : 64 * columns].view(-1, rows, 64, columns, 64)
     return tiles.any(4).any(2).float().mean().item()
 
 
@@ -54,15 +54,18 @@ class Row:
             self.id += f" softcap {case.softcap:g}"
         if case.kv_heads is not None:
             self.id += f" kv_heads {case.kv_heads}"
-        self.sets = TensorSets(case.shape, dtype, case.softcap, case.kv_heads)
-        dense = mask.dense(length, heads=case.shape[1])
+        if case.keys is not None:
+            self.id += f" keys {case.keys}"
+        self.sets = TensorSets(case.shape, dtype, case.softcap, case.kv_heads, case.keys)
+        dense = mask.dense(self.sets.keys, heads=case.shape[1], queries=length)
         generator = torch.Generator().manual_seed(5)
         rows = torch.unique(torch.cat([torch.arange(min(length, 96)), torch.arange(max(0, length - 96), length),
                                        torch.randint(0, length, (64,), generator=generator)])).cuda()
         want = reference(*self.sets[0], dense, rows, case.softcap)
         self.facts = {"id": self.id, "place": place, "mask": mask.text, "family": case.family, "shape": list(case.shape),
-                      "kv_heads": self.sets.kv_heads, "dtype": case.dtype, "softcap": case.softcap,
-                      "density": dense.float().mean().item(), "touched": touched_share(dense)}
+                      "kv_heads": self.sets.kv_heads, "keys": self.sets.keys, "dtype": case.dtype, "softcap": case.softcap,
+                      "density": dense.float().mean().item(),
+                      "keys_used": int(dense.flatten(0, -2).any(0).sum()), "touched": touched_share(dense)}
         self.contenders, self.peers = {}, {}
         providers = {"stof": lambda *problem: stof(library, *problem), **PROVIDERS}
         for name in ["stof", *(name for name in peers_of(case, PROVIDERS) if not name.startswith(tuple(without)))]:

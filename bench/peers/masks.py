@@ -23,14 +23,15 @@ class MaskCase:
     by_head: Callable | None = None             # (head, q, k) in place of `allows`, for masks that differ by head
     bits: torch.Tensor | None = None            # bool [S, S]: the mask itself, where no text says it
 
-    def dense(self, length: int, device: str = "cuda", heads: int = 1) -> torch.Tensor:
-        """bool [S, S]; of masks that differ by head [heads, S, S]."""
-        q = torch.arange(length, device=device)[:, None]
+    def dense(self, length: int, device: str = "cuda", heads: int = 1, queries: int | None = None) -> torch.Tensor:
+        """bool [queries, S], of the last positions where they are fewer than S; of masks that differ by head [heads, queries, S]."""
+        queries = queries or length
+        q = torch.arange(length - queries, length, device=device)[:, None]
         k = torch.arange(length, device=device)[None, :]
         if self.by_head:
             h = torch.arange(heads, device=device)[:, None, None]
-            return self.by_head(h, q, k).expand(heads, length, length).contiguous()
-        return self.allows(q, k).expand(length, length).contiguous()
+            return self.by_head(h, q, k).expand(heads, queries, length).contiguous()
+        return self.allows(q, k).expand(queries, length).contiguous()
 
 
 def causal() -> MaskCase:

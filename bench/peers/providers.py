@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peers on a GPU. Each takes (sets, mask, dense [S, S] or [H, S, S]) and gives a Contender. NotTaken says why a peer
+"""The peers on a GPU. Each takes (sets, mask, dense [queries, S] or [H, queries, S]) and gives a Contender. NotTaken says why a peer
 has no path for a mask."""
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def code_of_its_own(function):
 
 def flex(block, sets, mask, dense):
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-    heads, length = sets.shape[1], sets.shape[2]
+    heads, lengths, first = sets.shape[1], (sets.shape[2], sets.keys), sets.first_position
     if mask.by_head:
-        block_mask = create_block_mask(lambda b, h, i, j: mask.by_head(h, i, j), None, heads, length, length, BLOCK_SIZE=block)
+        block_mask = create_block_mask(lambda b, h, i, j: mask.by_head(h, i + first, j), None, heads, *lengths, BLOCK_SIZE=block)
     else:
-        block_mask = create_block_mask(lambda b, h, i, j: mask.allows(i, j), None, None, length, length, BLOCK_SIZE=block)
+        block_mask = create_block_mask(lambda b, h, i, j: mask.allows(i + first, j), None, None, *lengths, BLOCK_SIZE=block)
     options = {"BLOCK_M": block, "BLOCK_N": block} if block < 128 else None
     cap = sets.softcap
     score_mod = None if cap is None else lambda score, b, h, i, j: cap * torch.tanh(score / cap)
@@ -59,9 +59,12 @@ def flex(block, sets, mask, dense):
 
 def sdpa(backend, sets, mask, dense):
     from torch.nn.attention import SDPBackend, sdpa_kernel
-    chosen, length = getattr(SDPBackend, backend), sets.shape[2]
-    if mask.causal:
+    from torch.nn.attention.bias import causal_lower_right
+    chosen, length = getattr(SDPBackend, backend), sets.keys
+    if mask.causal and sets.first_position == 0:
         arguments = {"is_causal": True}
+    elif mask.causal and backend == "FLASH_ATTENTION":
+        arguments = {"attn_mask": causal_lower_right(sets.shape[2], sets.keys)}
     elif backend == "FLASH_ATTENTION" or length > 1024:
         raise NotTaken("no mask argument" if length <= 1024 else "a dense mask of this length is no contender")
     else:
@@ -90,8 +93,8 @@ def flash4_native(tile, sets, mask, dense):
 
 def flash4_varlen(tile, sets, mask, dense):
     from flash_attn.cute.interface import _flash_attn_fwd
-    if not mask.document_starts:
-        raise NotTaken("no documents")
+    if not mask.document_starts or sets.first_position != 0:
+        raise NotTaken("no documents, whole ones")
     batch, heads, length, dim = sets.shape
     starts = torch.tensor([b * length + s for b in range(batch) for s in mask.document_starts] + [batch * length],
                           dtype=torch.int32, device="cuda")
@@ -103,11 +106,12 @@ def flash4_varlen(tile, sets, mask, dense):
 
 
 @functools.cache
-def _mask_mod(source):
-    """CuTe compiles from source files, so the expression is written to a module of its own."""
+def _mask_mod(source, first):
+    """CuTe compiles from source files, so the expression is written to a module of its own. first: position of row 0."""
     body = re.sub(r"load\(((?:[^()]|\[[^\]]*\])*)\)", r"utils.scalar_to_ssa(\1, cutlass.Int32)", source)
     text = ("import cutlass\nimport cutlass.cute as cute\nfrom flash_attn.cute import utils\n\n\n"
-            f"@cute.jit\ndef mask_mod(batch, head, q, k, seqlen_info, aux):\n    return {body}\n")
+            "@cute.jit\ndef mask_mod(batch, head, q, k, seqlen_info, aux):\n"
+            + (f"    q = q + {first}\n" if first else "") + f"    return {body}\n")
     path = Path(tempfile.mkdtemp()) / f"mask_{hashlib.sha256(text.encode()).hexdigest()[:12]}.py"
     path.write_text(text)
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -118,10 +122,10 @@ def _mask_mod(source):
 
 def _block_lists(dense, tile_m, tile_n):
     """Counts and ascending indices of partial and full tiles, [1, 1, rows] and [1, 1, rows, columns]."""
-    length = dense.shape[0]
-    rows, columns = -(-length // tile_m), -(-length // tile_n)
+    queries, keys = dense.shape
+    rows, columns = -(-queries // tile_m), -(-keys // tile_n)
     padded = torch.zeros(rows * tile_m, columns * tile_n, dtype=torch.bool, device=dense.device)
-    padded[:length, :length] = dense
+    padded[:queries, :keys] = dense
     sums = padded.view(rows, tile_m, columns, tile_n).sum((1, 3), dtype=torch.int32)
     full = sums == tile_m * tile_n
     lists = []
@@ -139,7 +143,7 @@ def flash4_mask(tile, sets, mask, dense):
     partial_count, partial, full_count, full = _block_lists(dense, *tile)
     tensors = BlockSparseTensorsTorch(mask_block_cnt=partial_count, mask_block_idx=partial, full_block_cnt=full_count,
                                       full_block_idx=full, block_size=tile)
-    options = {"mask_mod": _mask_mod(mask.cute_source), "block_sparse_tensors": tensors, "tile_mn": tile,
+    options = {"mask_mod": _mask_mod(mask.cute_source, sets.first_position), "block_sparse_tensors": tensors, "tile_mn": tile,
                "aux_tensors": mask.tensors or None}
     if sets.grouped:  # lists are of rows of one head
         options["pack_gqa"] = False
@@ -147,16 +151,16 @@ def flash4_mask(tile, sets, mask, dense):
 
 
 def _intervals(dense, most=33):
-    """Row intervals as [1, nfunc, S]: [0, F0) with F0 = 0, then [F1, F2), ...; empty ones are padded with S."""
+    """Row intervals as [1, nfunc, queries]: [0, F0) with F0 = 0, then [F1, F2), ...; empty ones are padded with S."""
     if dense.dim() == 3:
         raise NotTaken("the mask differs by head")
-    length = dense.shape[0]
+    queries, length = dense.shape
     edges = torch.diff(F.pad(dense.to(torch.int8), (1, 1)), dim=1)
     begins, ends = (edges == 1), (edges == -1)
     count = int(begins.sum(1).max())
     if 2 * count + 1 > most:
         raise NotTaken(f"{count} intervals in a row")
-    table = torch.full((2 * count + 1, length), length, dtype=torch.int32, device=dense.device)
+    table = torch.full((2 * count + 1, queries), length, dtype=torch.int32, device=dense.device)
     table[0] = 0
     for offset, flags in ((1, begins), (2, ends)):
         rows, columns = flags.nonzero(as_tuple=True)
@@ -197,7 +201,7 @@ def cudnn_flex_residue(sets, mask, dense):
 def cudnn_blocks(sets, mask, dense):
     from cudnn.block_sparse_attention import block_sparse_attention_forward
     batch, heads, length, _ = sets.shape
-    if mask.block != 64 or length % 64:
+    if mask.block != 64 or length % 64 or sets.first_position:
         raise NotTaken("not made of 64 x 64 blocks")
     counts = mask.table.sum(1, dtype=torch.int32)
     order = torch.argsort((~mask.table).to(torch.int8), dim=1, stable=True)[:, :int(counts.max())].to(torch.int32)

@@ -7,19 +7,24 @@ import torch
 
 
 class TensorSets:
-    """Set i is q [B, H, S, D] and k, v [B, H or kv_heads, S, D] of random numbers that depend on i alone. softcap: of their
-    scores, or None."""
+    """Set i is q [B, H, S, D] and k, v [B, H or kv_heads, S or keys, D] of random numbers that depend on i alone. Queries are
+    those of the last positions. softcap: of their scores, or None."""
 
-    def __init__(self, shape, dtype, softcap=None, kv_heads=None):
+    def __init__(self, shape, dtype, softcap=None, kv_heads=None, keys=None):
         self.shape, self.dtype, self.softcap, self.made = tuple(shape), dtype, softcap, {}
         batch, heads, length, dim = self.shape
-        self.kv_heads = kv_heads or heads
-        self.kv_shape = (batch, self.kv_heads, length, dim)
+        self.kv_heads, self.keys = kv_heads or heads, keys or length
+        self.kv_shape = (batch, self.kv_heads, self.keys, dim)
+
+    @property
+    def first_position(self) -> int:
+        """Of the queries."""
+        return self.keys - self.shape[2]
 
     @property
     def grouped(self) -> bool:
         """Several heads of q share one of k and v."""
-        return self.kv_shape != self.shape
+        return self.kv_heads != self.shape[1]
 
     def in_order(self, i: int, order: str, make):
         """(q, k, v) of set i as `make` turns each; kept under the name `order`."""

@@ -185,7 +185,7 @@ struct BandBlock {
     const int first = block.row + 64 * part + 16 * warp;
     float inverse[2];
     rows.invert(inverse);
-    if ((!Traits::kRagged || uniform(first) >= 0) && uniform(first) + 16 <= uniform(block.rows)) {
+    if (uniform(first) >= 0 && uniform(first) + 16 <= uniform(block.rows)) {
       if (elected()) wait_stores_read();  // the store before has left its place
       __syncwarp();
       write_rows<Element, kHeadDim>(p.call.out.read_next, maps.out, block, out, inverse, first,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Around a call: its numbers to the device, or from lists there, before; logarithms to where the caller wants them
-// after.
+// Before a call: its numbers to the device, or from lists there.
 #pragma once
 #include "kernels/cuda/item_lists.cuh"
 #include "kernels/shared/row_layout.h"
@@ -31,16 +30,6 @@ extern "C" __global__ void place_items_kernel(const __grid_constant__ ItemPlacem
   if (p.status == nullptr || thread > 0) return;
   p.status[0] = wrong;
   p.status[1] = wrong > 0 ? first_wrong : -1;
-}
-
-// Grid: {rows / threads, heads, items}.
-extern "C" __global__ void place_lse_kernel(const __grid_constant__ LsePlacement p) {
-  const int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  const int head = static_cast<int>(blockIdx.y), item = static_cast<int>(blockIdx.z);
-  if (row >= (p.lengths ? p.lengths[item] : p.rows)) return;
-  const int start = p.starts ? p.starts[item] : 0;
-  p.to[item * p.to_item + head * p.to_head + (start + row) * p.to_row] =
-      p.from[item * p.from_item + head * p.from_head + start + row];
 }
 
 }  // namespace stof::cuda

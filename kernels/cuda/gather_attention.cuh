@@ -254,7 +254,7 @@ struct GatherBlock {
     const int first = block.row + 16 * warp;
     float inverse[2];
     rows.invert(inverse);
-    if ((!Traits::kRagged || uniform(first) >= 0) && uniform(first) + 16 <= uniform(block.rows)) {
+    if (uniform(first) >= 0 && uniform(first) + 16 <= uniform(block.rows)) {
       if (elected()) wait_stores_read();  // the store before has left its place
       __syncwarp();
       write_rows<Element, kHeadDim>(false, maps.out, block, out, inverse, first,

@@ -112,13 +112,13 @@ template <int kFirst = 0, int kEnd = 2>
 __device__ __forceinline__ void write_lse(const AttentionCall& call, const RowBlock& block, const RowStats& rows,
                                           int row) {
   if (!call.out.lse || threadIdx.x % 4) return;
-  float* lse = call.out.lse + block.place.item * call.out.lse_item_stride + block.head * call.out.lse_head_stride +
-               block.place.query_start;
+  const AttentionOutput& to = call.out;
+  float* lse = to.lse + block.place.item * to.lse_item_stride + block.head * to.lse_head_stride +
+               block.residue * to.lse_residue_stride + block.place.query_start * to.lse_row_stride;
 #pragma unroll
   for (int i = kFirst; i < kEnd; ++i) {
     const int at = row + static_cast<int>(threadIdx.x % 32 / 4) + 8 * i;
-    if (at >= 0 && at < block.rows)
-      lse[static_cast<long long>(at) * call.shape.residues + block.residue] = log_sum_exp(rows, i, call.scale_log2);
+    if (at >= 0 && at < block.rows) lse[at * to.lse_row_stride] = log_sum_exp(rows, i, call.scale_log2);
   }
 }
 

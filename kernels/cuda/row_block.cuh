@@ -28,7 +28,8 @@ __device__ __forceinline__ int rows_of_residue(int rows, int residue, int residu
 // Of the order in which slices are gone through.
 __device__ __forceinline__ int slice_of(const SliceShape& s, int place) { return s.first_slice + s.slice_step * place; }
 
-// The row block that begins at row `row` of the layout. kRagged: items may have their own lengths and starts.
+// The row block that begins at row `row` of the layout. kRagged: items may have lengths and starts of their own, others
+// are as planned.
 template <bool kRagged>
 __device__ __forceinline__ RowBlock row_block_of(const SliceShape& s, int slice, int row) {
   const int over_residues = quotient(slice, s.residues), item = over_residues / s.heads;
@@ -37,12 +38,12 @@ __device__ __forceinline__ RowBlock row_block_of(const SliceShape& s, int slice,
   block.head = over_residues - item * s.heads;
   block.residue = slice - over_residues * s.residues;
   if constexpr (!kRagged) {
-    block.row = row, block.rows = s.queries, block.keys = s.keys;
+    block.row = row + s.first_position - (s.keys - s.queries), block.rows = s.queries, block.keys = s.keys;
     block.place = {item, 0, 0};
     return block;
   }
-  block.rows = s.query_lengths ? rows_of_residue(s.query_lengths[item], block.residue, s.residues) : s.queries;
-  block.keys = s.key_lengths ? rows_of_residue(s.key_lengths[item], block.residue, s.residues) : s.keys;
+  block.rows = s.query_lengths ? rows_of_residue(s.query_lengths[item], block.residue, s.residues) : s.item_queries;
+  block.keys = s.key_lengths ? rows_of_residue(s.key_lengths[item], block.residue, s.residues) : s.item_keys;
   // An item without keys has no positions: its rows see nothing wherever they are.
   block.row = block.keys == 0 ? row : row + s.first_position - (block.keys - block.rows);
   block.place.item = s.query_starts ? 0 : item;

@@ -53,7 +53,8 @@ struct StreamLayout {
 struct SliceShape {
   int slices;
   int heads, heads_per_kv, residues;  // heads: of an item; where they are stacked, stacks
-  int queries, keys;                  // rows and keys of a slice
+  int queries, keys;                  // rows and keys of a slice, as planned
+  int item_queries, item_keys;        // those that there are, where no list of each item's says it
   int map_keys;                       // in the maps, of a slice or of all items in a row: behind them are zeros
   // Of the layout's row 0. Row i of an item has position i + keys - queries, with the item's own lengths.
   int first_position;
@@ -72,8 +73,8 @@ struct SliceShape {
 struct AttentionOutput {
   void* values;
   long long row_stride, residue_stride, head_stride, item_stride;  // in elements
-  float* lse;                                                      // rows side by side, or null
-  long long lse_head_stride, lse_item_stride;
+  float* lse;                                                      // or null
+  long long lse_row_stride, lse_residue_stride, lse_head_stride, lse_item_stride;
   int head_dim;
   int read_next;  // by the grid behind: the L2 keeps it; stream_attention and band_attention ask
 };

@@ -64,14 +64,4 @@ struct NumbersParams {
   int values[kMost];
 };
 
-// From rows side by side to where the caller wants them.
-struct LsePlacement {
-  const float* from;  // [item][head][row] by strides, row i of an item at its start + i
-  float* to;
-  long long from_item, from_head, to_item, to_head, to_row;
-  int items, heads, rows;  // rows: of the longest item
-  const int* lengths;      // [items], or null: all rows
-  const int* starts;       // [items], or null: 0
-};
-
 }  // namespace stof::cuda

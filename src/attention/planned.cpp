@@ -41,8 +41,7 @@ View view_of_class(const ResidueView& view, const AttentionShape& shape) {
   AttentionShape of_class = shape;
   of_class.batch = shape.batch * view.residues;
   of_class.queries = extent.queries, of_class.keys = extent.keys;
-  const bool even = shape.queries % view.residues == 0 && shape.keys % view.residues == 0;
-  const std::int64_t runs = even ? 1 : std::min<std::int64_t>(calls_of_items(shape.batch), view.residues);
+  const std::int64_t runs = runs_of_classes(shape.queries, shape.keys, view.residues);
   return {view.residues, runs, of_class, BoundMask(view.of_class, extent_of(view.of_class, of_class))};
 }
 

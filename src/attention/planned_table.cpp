@@ -17,6 +17,7 @@ AttentionProblem fullest_problem(const TableForm& form, const AttentionShape& sh
   stats.groups = static_cast<int>(form.groups.size());
   stats.density = share;
   stats.allowed_pairs = items * share * static_cast<double>(shape.queries) * static_cast<double>(shape.keys);
+  stats.keys_seen = static_cast<double>(std::min(shape.keys, form.most_tiles * TableForm::kKeys * form.row_blocks));
   stats.blocks = {{.block_q = TableForm::kFormat.block_q,
                    .block_kv = TableForm::kFormat.block_kv,
                    .empty = 1 - share,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/attention/residue_items.h"
 
+#include "src/backend/even_items.h"
+
 namespace stof {
 namespace {
 
@@ -36,10 +38,23 @@ AttentionItem class_item(const AttentionCall& call, const AttentionItem& item, s
   return made;
 }
 
-bool is_one_call(const AttentionCall& call, std::int64_t residues) {
-  return !call.packed && std::all_of(call.items.begin(), call.items.end(), [&](const AttentionItem& item) {
-    return item.queries > 0 && item.queries % residues == 0 && item.keys % residues == 0;
-  });
+bool items_are_alike(const AttentionCall& call) {
+  const auto as_long = [first = call.items.front()](const AttentionItem& item) {
+    return item.queries == first.queries && item.keys == first.keys;
+  };
+  return std::ranges::all_of(call.items, as_long) && (!call.packed || items_lie_evenly(call.items));
+}
+
+std::int64_t runs_of_classes(std::int64_t queries, std::int64_t keys, std::int64_t residues) {
+  const std::int64_t first = modulo(keys - queries, residues);  // residue of row 0's position
+  std::int64_t runs = 0, rows = 0, of_keys = 0;
+  for (std::int64_t row = 0; row < std::min(residues, queries); ++row) {
+    const std::int64_t next_rows = every(row, queries, residues),
+                       next_keys = every((first + row) % residues, keys, residues);
+    if (runs == 0 || next_rows != rows || next_keys != of_keys) ++runs;
+    rows = next_rows, of_keys = next_keys;
+  }
+  return runs;
 }
 
 }  // namespace stof

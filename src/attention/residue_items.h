@@ -3,6 +3,7 @@
 // the same residue, is an item of its own, its rows n rows apart.
 #pragma once
 #include <algorithm>
+#include <utility>
 
 #include "src/backend/contract.h"
 
@@ -18,39 +19,60 @@ ClassExtent class_extent(std::int64_t queries, std::int64_t keys, std::int64_t r
 // Rows row, row + n, ... of the item, and the keys at their residues.
 AttentionItem class_item(const AttentionCall& call, const AttentionItem& item, std::int64_t row, std::int64_t residues);
 
-// Whether every class of every item has as many rows and keys as the others, and items lie apart from each other.
-bool is_one_call(const AttentionCall& call, std::int64_t residues);
-// Of so many items one after the other, at most.
-constexpr std::int64_t calls_of_items(std::int64_t items) { return 2 * items; }
+// Whether all items are as long as the first and lie evenly: a class of theirs is a stride further than the one before.
+bool items_are_alike(const AttentionCall& call);
 
-// run(call) for calls that hold all classes together: of equal classes all at once, each beside the others; of one item
-// those of equal lengths side by side, which are two calls at most; of several items one class after the other, so that
-// the items of a call lie as evenly as before, or one item after the other where that is fewer calls.
-template <class Run>
-void for_each_class(const AttentionCall& call, std::int64_t residues, const Run& run) {
-  AttentionCall part = call;
-  if (call.items.size() > 1 && !is_one_call(call, residues) && residues > calls_of_items(std::ssize(call.items))) {
-    for (std::size_t i = 0; i < call.items.size(); ++i) {
-      part.items = call.items.subspan(i, 1);
-      for_each_class(part, residues, run);
-    }
-    return;
+// Calls that for_each_class makes of so many rows and keys in items that are alike.
+std::int64_t runs_of_classes(std::int64_t queries, std::int64_t keys, std::int64_t residues);
+
+namespace class_calls {
+
+// A call of classes, whose items are added one by one.
+class Part {
+ public:
+  Part(const AttentionCall& call, std::int64_t residues) : part_(call), items_(call.memory) {
+    for (AttentionStrides* strides :
+         {&part_.q_strides, &part_.k_strides, &part_.v_strides, &part_.out_strides, &part_.lse_strides})
+      strides->row *= residues;
+    part_.packed = call.packed && call.items.size() > 1;
   }
-  for (AttentionStrides* strides :
-       {&part.q_strides, &part.k_strides, &part.v_strides, &part.out_strides, &part.lse_strides})
-    strides->row *= residues;
-  const std::size_t count = call.items.size();
-  part.packed = call.packed && count > 1;
-  const bool by_rows = part.packed && call.q_strides.row != 0;
-  const bool together = count > 1 && is_one_call(call, residues);
-  if (together) part.residues = residues;
-  std::pmr::vector<AttentionItem> items(call.memory);
-  items.reserve(static_cast<std::size_t>(residues) * (together ? count : 1) + count);
-  const auto run_items = [&] {
-    part.items = items;
-    if (!items.empty()) run(std::as_const(part));
-    items.clear();
-  };
+
+  std::pmr::vector<AttentionItem>& items() { return items_; }
+
+  // With the items so far, which are those of so many classes; there are none afterwards.
+  template <class Run>
+  void run(const Run& run, std::int64_t classes = 1) {
+    part_.items = items_;
+    part_.residues = classes;
+    if (!items_.empty()) run(std::as_const(part_));
+    items_.clear();
+  }
+
+ private:
+  AttentionCall part_;
+  std::pmr::vector<AttentionItem> items_;
+};
+
+// Classes that follow each other and are equally long go together.
+template <class Run>
+void of_items_alike(const AttentionCall& call, std::int64_t residues, const Run& run) {
+  Part part(call, residues);
+  const std::pmr::vector<AttentionItem>& items = part.items();
+  const std::int64_t count = std::ssize(call.items);
+  // Classes of one item are items like others.
+  const auto run_part = [&] { part.run(run, count == 1 ? 1 : std::ssize(items) / count); };
+  for (std::int64_t row = 0; row < std::min(residues, call.items[0].queries); ++row) {
+    const AttentionItem made = class_item(call, call.items[0], row, residues);
+    if (!items.empty() && (made.queries != items[0].queries || made.keys != items[0].keys)) run_part();
+    for (const AttentionItem& item : call.items) part.items().push_back(class_item(call, item, row, residues));
+  }
+  run_part();
+}
+
+template <class Run>
+void one_by_one(const AttentionCall& call, std::int64_t residues, const Run& run) {
+  Part part(call, residues);
+  const bool by_rows = call.packed && call.q_strides.row != 0;
   for (std::int64_t residue = 0; residue < residues; ++residue) {
     for (const AttentionItem& item : call.items) {
       // Rows of one residue in memory: in a packed batch an item begins anywhere. Any order does where all rows are
@@ -58,13 +80,27 @@ void for_each_class(const AttentionCall& call, std::int64_t residues, const Run&
       const std::int64_t before = by_rows ? (item.q - call.items[0].q) / call.q_strides.row : 0;
       const std::int64_t row = ((residue - before) % residues + residues) % residues;
       const AttentionItem made = class_item(call, item, row, residues);
-      if (made.queries == 0) continue;
-      if (count == 1 && !items.empty() && (made.queries != items[0].queries || made.keys != items[0].keys)) run_items();
-      items.push_back(made);
+      if (made.queries > 0) part.items().push_back(made);
     }
-    if (count > 1 && !together) run_items();
+    part.run(run);
   }
-  run_items();
+}
+
+}  // namespace class_calls
+
+// run(call) for calls that hold all classes together: of items that are alike those of equal lengths side by side,
+// which are few calls; of others one class after the other, so that the items of a call lie as evenly as before, or one
+// item after the other where that is fewer calls.
+template <class Run>
+void for_each_class(const AttentionCall& call, std::int64_t residues, const Run& run) {
+  if (call.items.empty()) return;
+  if (items_are_alike(call)) return class_calls::of_items_alike(call, residues, run);
+  if (residues <= 2 * std::ssize(call.items)) return class_calls::one_by_one(call, residues, run);
+  AttentionCall part = call;
+  for (std::size_t i = 0; i < call.items.size(); ++i) {
+    part.items = call.items.subspan(i, 1);
+    class_calls::of_items_alike(part, residues, run);
+  }
 }
 
 }  // namespace stof

@@ -129,8 +129,36 @@ class RowOfBlocks {
 };
 
 struct Totals {
-  double allowed = 0;
+  double allowed = 0, keys_seen = 0;
   std::int64_t empty_rows = 0;
+};
+
+// The keys that some row of a group touches, in whole cells.
+class KeysSeen {
+ public:
+  KeysSeen(std::int64_t keys, std::int64_t of_cell)
+      : keys_(keys), of_cell_(of_cell), begins_(static_cast<std::size_t>(ceil_div(keys, of_cell)) + 1) {}
+
+  void add(std::span<const BandRun> runs) {
+    for (const BandRun& run : runs)
+      ++begins_[static_cast<std::size_t>(run.begin)], --begins_[static_cast<std::size_t>(run.end)];
+  }
+
+  // Of the runs since the last time.
+  std::int64_t count() {
+    std::int64_t seen = 0, open = 0;
+    for (std::size_t cell = 0; cell + 1 < begins_.size(); ++cell) {
+      open += begins_[cell];
+      const auto begin = static_cast<std::int64_t>(cell) * of_cell_;
+      if (open > 0) seen += std::min(of_cell_, keys_ - begin);
+    }
+    std::fill(begins_.begin(), begins_.end(), 0);
+    return seen;
+  }
+
+ private:
+  std::int64_t keys_, of_cell_;
+  std::vector<std::int32_t> begins_;  // runs that begin at the cell, less those that end there
 };
 
 // Neighbours of one kind together: there are far fewer of them than of partial cells.
@@ -143,7 +171,12 @@ void join_cells(std::span<const BandRun> runs, Outline& cells) {
 class Pass {
  public:
   Pass(const MaskBands& bands, BlockSize band, std::span<Tally> tallies, std::span<const std::int64_t> weights)
-      : extent_(bands.mask().extent()), origin_(bands.origin()), band_(band), tallies_(tallies), weights_(weights) {
+      : extent_(bands.mask().extent()),
+        origin_(bands.origin()),
+        band_(band),
+        tallies_(tallies),
+        weights_(weights),
+        seen_(extent_.keys, band.block_kv) {
     for (const Tally& tally : tallies) rows_of_blocks_.emplace_back(tally.size, band.block_kv, extent_.keys);
   }
 
@@ -151,6 +184,8 @@ class Pass {
     const std::int64_t weight = weights_[static_cast<std::size_t>(band.group)];
     totals_.allowed += static_cast<double>(weight) * static_cast<double>(band.allowed);
     totals_.empty_rows += weight * band.empty_rows;
+    seen_.add(band.runs);
+    if (band.positions.end == extent_.keys) totals_.keys_seen += static_cast<double>(weight * seen_.count());
     join_cells(band.runs, cells_);
     for (std::size_t t = 0; t < tallies_.size(); ++t) {
       rows_of_blocks_[t].add(cells_, band.positions.size());
@@ -171,6 +206,7 @@ class Pass {
   std::span<const std::int64_t> weights_;
   std::vector<RowOfBlocks> rows_of_blocks_ = {};
   Outline cells_ = {};
+  KeysSeen seen_;
   Totals totals_ = {};
 };
 
@@ -216,13 +252,14 @@ MaskStats measure(const MaskBands& bands, std::span<const BlockSize> sizes) {
     scan_bands(mask, bands.origin(), size.block_q, size.block_kv, [&](const MaskBand& band) { own.add(band); });
   }
 
-  const double pairs = static_cast<double>(extent.queries) * static_cast<double>(extent.keys) *
-                       static_cast<double>(extent.batch * extent.heads);
+  const auto heads = static_cast<double>(extent.batch * extent.heads);
+  const double pairs = static_cast<double>(extent.queries) * static_cast<double>(extent.keys) * heads;
   MaskStats stats{.extent = extent,
                   .groups = mask.groups(),
                   .density = pairs > 0 ? totals.allowed / pairs : 0,
                   .allowed_pairs = totals.allowed,
-                  .empty_rows = totals.empty_rows};
+                  .empty_rows = totals.empty_rows,
+                  .keys_seen = totals.keys_seen / heads};
   for (Tally& tally : tallies) {
     const double blocks = std::max(tally.empty + tally.partial + tally.full, 1.0);
     stats.blocks.push_back({.block_q = tally.size.block_q,

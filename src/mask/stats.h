@@ -32,6 +32,7 @@ struct MaskStats {
   // Allowed pairs over all items and heads; a double because 2^63 is in reach.
   double allowed_pairs = 0;
   std::int64_t empty_rows = 0;  // over all items and heads
+  double keys_seen = 0;         // of an item and head those in tiles of 64 that some row touches, in the mean
   std::vector<BlockStats> blocks = {};
 };
 

@@ -87,11 +87,33 @@ TEST(ResidueItems, RunTogetherWhereTheyLieEvenly) {
     EXPECT_EQ(part.items[2].q - part.items[0].q, 10) << "a row on";
     EXPECT_EQ(part.items[3].q - part.items[1].q, 10);
   });
+  std::vector<AttentionItem> uneven{item_at(0, 9, 9), item_at(9, 9, 9), item_at(18, 9, 9)};
+  for (const bool packed : {false, true}) EXPECT_EQ(sizes(call_of(uneven, packed)), (std::vector<std::size_t>{3, 9}));
+  std::vector<std::int64_t> classes;
+  for_each_class(call_of(uneven, false), 4, [&](const AttentionCall& part) { classes.push_back(part.residues); });
+  EXPECT_EQ(classes, (std::vector<std::int64_t>{1, 3}));
   // Packed: the rows of one run are a multiple of 4 apart in memory.
   for_each_class(call_of(two, true), 4, [](const AttentionCall& part) {
     EXPECT_EQ((part.items[1].q - part.items[0].q) % 40, 0);
     EXPECT_EQ((part.items[1].k - part.items[0].k) % 80, 0);
   });
+}
+
+TEST(ResidueItems, OfItemsThatAreAlikeTakeTheCallsThatArePlanned) {
+  for (std::int64_t n = 1; n < 9; ++n)
+    for (std::int64_t queries = 1; queries < 20; ++queries)
+      for (std::int64_t keys = 1; keys < 20; ++keys) {
+        std::vector<AttentionItem> items{item_at(0, queries, keys), item_at(100, queries, keys)};
+        std::int64_t calls = 0, rows = 0;
+        for_each_class(call_of(items, false), n, [&](const AttentionCall& part) {
+          ++calls;
+          EXPECT_EQ(std::ssize(part.items), 2 * part.residues);
+          for (const AttentionItem& item : part.items) rows += item.queries;
+        });
+        ASSERT_EQ(calls, runs_of_classes(queries, keys, n)) << queries << " " << keys << " " << n;
+        ASSERT_LE(calls, 4);
+        ASSERT_EQ(rows, 2 * queries);
+      }
 }
 
 // One row for all, which any order of classes serves.
@@ -121,6 +143,8 @@ TEST_P(ByResidue, EqualsTheDefinition) {
   const Batch batches[] = {{BatchForm::heads_first, {600}, {600}},
                            {BatchForm::rows_first, {601}, {650}},
                            {BatchForm::rows_first, {600, 600}, {600, 600}},
+                           {BatchForm::rows_first, {601, 601, 601}, {650, 650, 650}},
+                           {BatchForm::packed, {403, 403}, {403, 403}},
                            {BatchForm::heads_first, {500, 3, 0, 77}, {502, 90, 5, 77}},
                            {BatchForm::packed, {400, 33, 1, 0, 250}, {400, 33, 2, 0, 250}}};
   for (const char* text : {"dilated(60,8)", "strided(7) & causal", "heads(0: dilated(30,8), *: strided(16))",

@@ -65,7 +65,7 @@ AttentionItem item(std::int64_t place, std::int64_t queries, std::int64_t keys) 
 
 TEST(ItemRuns, ItemsAtEvenDistancesGoTogether) {
   const std::vector<AttentionItem> items = {item(0, 5, 9), item(1, 3, 8), item(3, 4, 4)};
-  const std::pmr::vector<ItemRun> found = item_runs(call_of(items, false), {10});
+  const std::pmr::vector<ItemRun> found = item_runs(call_of(items, false), 10);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].places, 4);
   EXPECT_EQ(found[0].count, 3u);
@@ -78,16 +78,16 @@ TEST(ItemRuns, ItemsAtEvenDistancesGoTogether) {
 
 TEST(ItemRuns, AreCutWhereDistancesChangeAndWhereTheyAreFull) {
   std::vector<AttentionItem> items = {item(0, 5, 9), item(1, 5, 9), item(2, 5, 9), item(3, 5, 9)};
-  EXPECT_EQ(item_runs(call_of(items, false), {2}).size(), 2u);
-  EXPECT_EQ(item_runs(call_of(items, false), {1}).size(), 4u);
+  EXPECT_EQ(item_runs(call_of(items, false), 2).size(), 2u);
+  EXPECT_EQ(item_runs(call_of(items, false), 1).size(), 4u);
   items[2].v += 8;
-  EXPECT_EQ(item_runs(call_of(items, false), {10}).size(), 2u);
+  EXPECT_EQ(item_runs(call_of(items, false), 10).size(), 2u);
 }
 
 TEST(ItemRuns, MayShareWhatTheyRead) {
   std::vector<AttentionItem> items = {item(0, 5, 9), item(1, 5, 9), item(2, 5, 9)};
   for (AttentionItem& one : items) one.q = 0;
-  EXPECT_EQ(item_runs(call_of(items, false), {10}).size(), 1u) << "a batch stride of 0: one q for all";
+  EXPECT_EQ(item_runs(call_of(items, false), 10).size(), 1u) << "a batch stride of 0: one q for all";
 }
 
 // Of `rows` each, from row `place` on.
@@ -107,22 +107,12 @@ std::vector<AttentionItem> packed_items(std::initializer_list<std::pair<int, int
 
 TEST(ItemRuns, PackedItemsFollowEachOtherByRows) {
   const std::vector<AttentionItem> items = packed_items({{5, 0}, {7, 5}, {2, 12}});
-  const std::pmr::vector<ItemRun> found = item_runs(call_of(items, true), {10});
+  const std::pmr::vector<ItemRun> found = item_runs(call_of(items, true), 10);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].query_starts, (std::pmr::vector<int>{0, 5, 12}));
   EXPECT_EQ(found[0].query_lengths, (std::pmr::vector<int>{5, 7, 2}));
   EXPECT_EQ(found[0].query_rows, 14);
-  EXPECT_EQ(item_runs(call_of(items, true), {2}).size(), 2u);
-}
-
-TEST(ItemRuns, PackedRunsEndWhereTheirRowsAndThoseBetweenAreTooMany) {
-  const std::vector<AttentionItem> items = packed_items({{5, 0}, {5, 1000}, {5, 1005}});
-  EXPECT_EQ(item_runs(call_of(items, true), {.places = 3}).size(), 1u);
-  const std::pmr::vector<ItemRun> found = item_runs(call_of(items, true), {.places = 3, .rows = 15});
-  ASSERT_EQ(found.size(), 2u);
-  EXPECT_EQ(found[0].query_rows, 5);
-  EXPECT_EQ(found[1].query_starts, (std::pmr::vector<int>{0, 5}));
-  EXPECT_EQ(item_runs(call_of(items, true), {.places = 3, .rows = 4}).size(), 3u) << "one item always goes";
+  EXPECT_EQ(item_runs(call_of(items, true), 2).size(), 2u);
 }
 
 TEST(ItemRuns, PackedItemsNeedNoRowStrideWhereNothingLiesBetween) {
@@ -149,7 +139,7 @@ TEST(ItemRuns, PackedItemsThatLieEvenlyRunAsPaddedOnes) {
   EXPECT_EQ(boxes.q.sizes[4], 3);
   EXPECT_EQ(boxes.q.strides[3], 5 * 128);
   for (const auto& uneven : {packed_items({{5, 0}, {5, 5}, {5, 11}}), packed_items({{5, 0}, {4, 5}, {5, 10}})}) {
-    const std::pmr::vector<ItemRun> runs = item_runs(call_of(uneven, true), {10});
+    const std::pmr::vector<ItemRun> runs = item_runs(call_of(uneven, true), 10);
     ASSERT_EQ(runs.size(), 1u);
     EXPECT_TRUE(runs[0].in_a_row);
     EXPECT_EQ(runs[0].query_starts.size(), 3u);
@@ -158,7 +148,7 @@ TEST(ItemRuns, PackedItemsThatLieEvenlyRunAsPaddedOnes) {
 }
 
 TEST(ItemRuns, NoItemsAreNoRuns) {
-  for (const bool packed : {false, true}) EXPECT_TRUE(item_runs(call_of({}, packed), {10}).empty()) << packed;
+  for (const bool packed : {false, true}) EXPECT_TRUE(item_runs(call_of({}, packed), 10).empty()) << packed;
   stof::AttentionCall call = call_of({}, true);
   call.residues = 3;
   EXPECT_FALSE(class_run(call, 6));
@@ -189,13 +179,10 @@ TEST(ItemRuns, ClassesOfEvenItemsAreOneRun) {
   EXPECT_EQ(boxes.q.strides[1], 8);
   EXPECT_EQ(boxes.q.sizes[4], 2);
 
-  float lse = 0;
-  call.lse = &lse;
-  call.lse_strides.row = 3;
-  EXPECT_TRUE(class_run(call, 6)) << "the LSE of a class at every third place";
-  call.lse_strides.row = 6;
-  EXPECT_FALSE(class_run(call, 6)) << "the kernels write no other distance";
-  call.lse = nullptr;
+  EXPECT_EQ(run->lse_class, 1);
+  items[3].lse += 1;
+  EXPECT_FALSE(class_run(call, 6));
+  items[3].lse -= 1;
   items[3].k += 16;
   EXPECT_FALSE(class_run(call, 6));
   items[3].k -= 16;
@@ -207,7 +194,7 @@ TEST(ItemRuns, ClassesOfEvenItemsAreOneRun) {
 TEST(TileMaps, OfStackedHeadsAreAsManyPositionsOfEach) {
   const std::vector<AttentionItem> items = {item(0, 5, 9)};
   const stof::AttentionCall call = call_of(items, false);
-  const ItemRun run = item_runs(call, {1}).front();
+  const ItemRun run = item_runs(call, 1).front();
   const auto rows_and_heads = [&](int stacked_heads) {
     const TileBoxes boxes = boxes_of(call, run, {0, 2, 1, 0}, {.keys = 96, .stacked_heads = stacked_heads});
     EXPECT_EQ(boxes.k.box[1], 96);
@@ -224,7 +211,7 @@ TEST(TileMaps, WithoutKeysAreOfTheQueries) {
   const std::vector<AttentionItem> items = {item(0, 5, 0)};
   stof::AttentionCall call = call_of(items, false);
   call.q = call.out = reinterpret_cast<void*>(std::uintptr_t{4096});  // k and v are null
-  const TileBoxes boxes = boxes_of(call, item_runs(call, {1}).front(), {0, 2, 1, 0}, {});
+  const TileBoxes boxes = boxes_of(call, item_runs(call, 1).front(), {0, 2, 1, 0}, {});
   for (const TensorBox& box : boxes.all()) EXPECT_EQ(refuses(box).value_or(""), "");
   EXPECT_EQ(boxes.k.base, call.q);
   EXPECT_EQ(boxes.v.sizes[1], 1);
@@ -235,7 +222,7 @@ TEST(TileMaps, RefuseWhatIsNotOn16Bytes) {
   stof::AttentionCall call = call_of(items, false);
   call.q = call.k = call.v = call.out = reinterpret_cast<void*>(std::uintptr_t{4096});
   const auto refusal = [&] {
-    const ItemRun run = item_runs(call, {1}).front();
+    const ItemRun run = item_runs(call, 1).front();
     for (const TensorBox& box : boxes_of(call, run, {0, 2, 1, 0}, {}).all())
       if (const auto why = refuses(box)) return *why;
     return std::string();

@@ -103,7 +103,7 @@ std::vector<Unit> units() {
   }
   for (const char* target : {"sm_80", "sm_90a"}) {
     units.push_back({"row_attention", target, rows});
-    units.push_back({"call_memory", target, {"write_numbers_kernel", "place_items_kernel", "place_lse_kernel"}});
+    units.push_back({"call_memory", target, {"write_numbers_kernel", "place_items_kernel"}});
     units.push_back({"sum_norm", target, sums});
     units.push_back({"row_norm", target, norms});
     units.push_back({"add_rows", target, additions});

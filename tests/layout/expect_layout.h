@@ -105,6 +105,22 @@ inline void expect_blocks_counted(const BoundMask& mask, RowOrigin origin, const
   EXPECT_LE(blocks.row_blocks.size(), 64u);
 }
 
+// Of all items and heads.
+inline std::int64_t count_keys_seen(const BoundMask& mask) {
+  const MaskExtent& extent = mask.extent();
+  std::int64_t seen = 0;
+  for (std::int64_t item = 0; item < extent.batch; ++item)
+    for (std::int64_t head = 0; head < extent.heads; ++head)
+      for (std::int64_t key = 0; key < extent.keys; key += 64) {
+        const Range tile = {key, std::min(key + 64, extent.keys)};
+        bool any = false;
+        for (std::int64_t row = 0; row < extent.queries && !any; ++row)
+          for (std::int64_t k = tile.begin; k < tile.end; ++k) any |= mask.allows(mask.group_of(item, head), row, k);
+        seen += any ? tile.size() : 0;
+      }
+  return seen;
+}
+
 inline void expect_measured(const BoundMask& mask, std::span<const BlockSize> sizes) {
   const MaskExtent& extent = mask.extent();
   std::int64_t allowed = 0, empty_rows = 0;
@@ -121,6 +137,8 @@ inline void expect_measured(const BoundMask& mask, std::span<const BlockSize> si
     const MaskStats stats = measure(MaskBands(mask, origin), sizes);
     EXPECT_EQ(stats.allowed_pairs, static_cast<double>(allowed));
     EXPECT_EQ(stats.empty_rows, empty_rows);
+    EXPECT_NEAR(stats.keys_seen * static_cast<double>(extent.batch * extent.heads),
+                static_cast<double>(count_keys_seen(mask)), 1e-6);
     EXPECT_EQ(stats.blocks.size(), sizes.size());
     for (const BlockStats& blocks : stats.blocks) expect_blocks_counted(mask, origin, blocks, stats.allowed_pairs);
   }

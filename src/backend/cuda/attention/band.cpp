@@ -72,9 +72,8 @@ ArrangedMask arrange_band_mask(const AttentionPlan& plan, PackedMask packed, con
   mask->row_blocks = narrow<int>(packed.blocks.row_blocks, "row blocks");
   set_up(*mask, std::move(packed), gpu);
   const AttentionShape& s = mask->shape;
-  mask->workspaces = std::make_unique<WorkspacePool>(
-      gpu, WorkspaceSize{.numbers = 4 * static_cast<std::size_t>(s.batch),
-                         .lse = static_cast<std::size_t>(s.batch * s.heads * s.queries)});
+  mask->workspaces =
+      std::make_unique<WorkspacePool>(gpu, WorkspaceSize{.numbers = 4 * static_cast<std::size_t>(s.batch)});
   if (!arranged) return mask;
   mask->key_box = mask->instance.loaded_keys();
   mask->rows = to_device<BandRow>(gpu, arranged->rows);

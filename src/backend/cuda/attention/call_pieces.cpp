@@ -68,18 +68,17 @@ std::int64_t rows_between(std::int64_t from, std::int64_t to, std::int64_t row) 
   return row > 0 && to >= from && (to - from) % row == 0 ? (to - from) / row : -1;
 }
 
-ItemRun run_in_a_row(const stof::AttentionCall& call, std::size_t begin, const MostOfRun& most) {
+ItemRun run_in_a_row(const stof::AttentionCall& call, std::size_t begin, std::int64_t most) {
   const AttentionItem& first = call.items[begin];
   ItemRun run = empty_run(call, begin);
   run.in_a_row = true;
-  for (; begin + run.count < call.items.size() && run.places < most.places; ++run.count) {
+  for (; begin + run.count < call.items.size() && run.places < most; ++run.count) {
     const AttentionItem& item = call.items[begin + run.count];
     const std::int64_t q = rows_between(first.q, item.q, call.q_strides.row);
     const std::int64_t k = rows_between(first.k, item.k, call.k_strides.row);
     if (q < 0 || k < 0 || rows_between(first.out, item.out, call.out_strides.row) != q ||
         rows_between(first.v, item.v, call.v_strides.row) != k)
       break;
-    if (run.places > 0 && q + item.queries > most.rows) break;
     add_lengths(run, item);
     run.query_starts.push_back(narrow<int>(q, "rows of a packed batch"));
     run.key_starts.push_back(narrow<int>(k, "keys of a packed batch"));
@@ -117,11 +116,11 @@ std::vector<HeadRun> head_runs(std::span<const int> groups, std::int64_t heads_p
   return runs;
 }
 
-std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, const MostOfRun& most) {
+std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, std::int64_t most) {
   std::pmr::vector<ItemRun> runs(call.memory);
   const bool in_a_row = !spaced(call, call.items);
   for (std::size_t begin = 0; begin < call.items.size(); begin += runs.back().count) {
-    runs.push_back(in_a_row ? run_in_a_row(call, begin, most) : spaced_run(call, call.items, begin, most.places));
+    runs.push_back(in_a_row ? run_in_a_row(call, begin, most) : spaced_run(call, call.items, begin, most));
     STOF_CHECK(runs.back().count > 0);
   }
   return runs;
@@ -132,20 +131,18 @@ std::optional<ItemRun> class_run(const stof::AttentionCall& call, std::int64_t m
   const std::size_t count = call.items.size() / classes;
   if (classes < 2 || count == 0 || count * classes != call.items.size()) return std::nullopt;
   if (!spaced(call, call.items.first(count))) return std::nullopt;
-  // The kernels write the LSE of a class at every residues-th place.
-  if (call.lse != nullptr && call.lse_strides.row != call.residues) return std::nullopt;
   ItemRun run = spaced_run(call, call.items.first(count), 0, most / call.residues);
   if (run.count != count) return std::nullopt;
   const AttentionItem &first = call.items[0], &second = call.items[count];
   run.residues = call.residues;
   run.q_class = second.q - first.q, run.k_class = second.k - first.k, run.v_class = second.v - first.v;
-  run.out_class = second.out - first.out;
+  run.out_class = second.out - first.out, run.lse_class = second.lse - first.lse;
   for (std::size_t i = count; i < call.items.size(); ++i) {
     const AttentionItem &item = call.items[i], &of_first = call.items[i % count];
     const auto n = static_cast<std::int64_t>(i / count);
     const bool even = item.q - of_first.q == n * run.q_class && item.k - of_first.k == n * run.k_class &&
                       item.v - of_first.v == n * run.v_class && item.out - of_first.out == n * run.out_class &&
-                      (call.lse == nullptr || item.lse - of_first.lse == n) && item.queries == of_first.queries &&
+                      item.lse - of_first.lse == n * run.lse_class && item.queries == of_first.queries &&
                       item.keys == of_first.keys;
     if (!even) return std::nullopt;
   }

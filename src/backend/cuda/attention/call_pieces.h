@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call, cut into what one launch can take: items at even distances or one after another, heads that share a mask.
 #pragma once
-#include <limits>
 #include <memory_resource>
 #include <optional>
 #include <span>
@@ -31,21 +30,15 @@ struct ItemRun {
   bool in_a_row = false;                      // one after another, without room of their own
   // Distance from item to item, where they are not in a row.
   std::int64_t q = 0, k = 0, v = 0, out = 0, lse = 0;
-  std::int64_t residues = 1;                                          // classes of each item
-  std::int64_t q_class = 0, k_class = 0, v_class = 0, out_class = 0;  // distance from class to class
+  std::int64_t residues = 1;                                                         // classes of each item
+  std::int64_t q_class = 0, k_class = 0, v_class = 0, out_class = 0, lse_class = 0;  // distance from class to class
   // [places] each; starts of items in a row only.
   std::pmr::vector<int> query_lengths = {}, key_lengths = {}, query_starts = {}, key_starts = {};
 };
 
-// What a plan has room for in one launch. A run in a row counts the rows between its items, which other plans have.
-struct MostOfRun {
-  std::int64_t places;
-  std::int64_t rows = std::numeric_limits<std::int64_t>::max();
-};
-
-// Runs in the call's memory. Packed items are in a row, unless they lie evenly: then they run as padded ones do,
-// without starts that a launch in front must bring to the device.
-std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, const MostOfRun& most);
+// Runs of at most so many places, in the call's memory. Packed items are in a row, unless they lie evenly: then they
+// run as padded ones do, without starts that a launch in front must bring to the device.
+std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, std::int64_t most);
 
 // All items of a call of residue classes as one run, each item with its classes; nothing where they do not lie so, and
 // where they are more than `most`, a class of an item counting as one.

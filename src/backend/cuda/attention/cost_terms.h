@@ -25,23 +25,11 @@ inline double slices_of(const AttentionProblem& problem) {
   return static_cast<double>(problem.shape.batch * problem.shape.heads);
 }
 
-// Of a key head, that some row may see: of few rows with a window not all there are.
-inline double keys_seen(const AttentionProblem& problem) {
-  const auto keys = static_cast<double>(problem.shape.keys);
-  const BlockStats* const stats = stats_of(problem, 1);
-  if (stats == nullptr) return keys;
-  double tiles = 0;
-  for (const BlockStats::Bin& bin : stats->row_blocks)
-    tiles += static_cast<double>(bin.count) * (bin.full + bin.partial);
-  const MaskExtent& extent = problem.stats.extent;
-  return std::min(keys, tiles / static_cast<double>(extent.batch * extent.heads) * stats->block_kv);
-}
-
 // Of the tensors, as far as rows need them.
 inline double traffic_bytes(const AttentionProblem& problem) {
   const AttentionShape& s = problem.shape;
   const double rows =
-      2.0 * static_cast<double>(s.heads * s.queries) + 2.0 * static_cast<double>(s.kv_heads) * keys_seen(problem);
+      2.0 * static_cast<double>(s.heads * s.queries) + 2.0 * static_cast<double>(s.kv_heads) * problem.stats.keys_seen;
   return rows * static_cast<double>(s.batch * s.head_dim) * static_cast<double>(size_of(s.dtype));
 }
 

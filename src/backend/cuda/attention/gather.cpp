@@ -33,8 +33,7 @@ WorkspaceSize workspace_size(const GatherMask& mask) {
   const auto slices = static_cast<std::size_t>(s.batch * s.heads);
   return {.partials = slices * slots * 128 * static_cast<std::size_t>(mask.instance.head_dim / 2 + 4),
           .arrivals = slices * slots,
-          .numbers = 4 * static_cast<std::size_t>(s.batch),
-          .lse = slices * static_cast<std::size_t>(s.queries)};
+          .numbers = 4 * static_cast<std::size_t>(s.batch)};
 }
 
 int heaviest_units(const AttentionProblem& problem, const GatherInstance& instance) {

@@ -78,7 +78,6 @@ WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape, std
           .arrivals = parts,
           .queue = queued ? WorkspaceSize::kQueue : 0,
           .numbers = 4 * static_cast<std::size_t>(s.batch),
-          .lse = static_cast<std::size_t>(s.batch * s.heads * s.queries),
           .list = queued && shape.listed ? list_ints(mask, s.batch, items) : 0};
 }
 

@@ -9,13 +9,6 @@
 namespace stof::cuda {
 namespace {
 
-constexpr const char* kMemoryUnit = "call_memory";
-constexpr unsigned kMemoryThreads = 256;
-
-const Kernel& place_lse_kernel(const Gpu& gpu) {
-  return plain_kernel(gpu, kMemoryUnit, "place_lse_kernel", kMemoryThreads);
-}
-
 bool consecutive(std::span<const AttentionItem> items) {
   for (std::size_t i = 1; i < items.size(); ++i)
     if (items[i].index != items[i - 1].index + 1) return false;
@@ -39,10 +32,7 @@ ItemRun device_run(const stof::DeviceItems& items, bool packed) {
 
 }  // namespace
 
-void load_kernels_of_calls(const Gpu& gpu) {
-  prepare_numbers(gpu);
-  place_lse_kernel(gpu);
-}
+void load_kernels_of_calls(const Gpu& gpu) { prepare_numbers(gpu); }
 
 // Numbers of an item run, where it has any: lengths and, in a packed batch, starts.
 struct TiledCall::DeviceNumbers {
@@ -69,14 +59,8 @@ TiledCall::TiledCall(const TiledMask& mask, const stof::AttentionCall& call, Tog
   const bool on_device = mask.blocks == nullptr, one_by_one = by_item_ && !(on_device && consecutive(call.items));
   std::optional<ItemRun> classes = together.classes && !by_item_ ? class_run(call, mask.shape.batch) : std::nullopt;
   if (call.device_items.count > 0) items_.push_back(device_run(call.device_items, call.packed));
-  else if (classes && as_planned(*classes) && classes->places <= kMostInGrid) items_.push_back(std::move(*classes));
-  else items_ = item_runs(call, most_of_run(one_by_one));
-}
-
-MostOfRun TiledCall::most_of_run(bool one_by_one) const {
-  MostOfRun most{.places = one_by_one ? 1 : std::min(mask_.shape.batch, kMostInGrid)};
-  if (call_.lse != nullptr && call_.lse_strides.row != 1) most.rows = mask_.shape.batch * mask_.shape.queries;
-  return most;
+  else if (classes && is_alike(*classes) && classes->places <= kMostInGrid) items_.push_back(std::move(*classes));
+  else items_ = item_runs(call, one_by_one ? 1 : std::min(mask_.shape.batch, kMostInGrid));
 }
 
 std::int64_t TiledCall::item_of(const ItemRun& run) const { return by_item_ ? call_.items[run.first].index : 0; }
@@ -125,11 +109,13 @@ void TiledCall::launch_all(const LaunchPiece& launch, Workspace& workspace) cons
   }
 }
 
-// Every item as long as planned, so that the kernel needs no lengths.
-bool TiledCall::as_planned(const ItemRun& run) const {
-  const auto is = [](std::int64_t wanted) { return [wanted](int length) { return length == wanted; }; };
-  return std::all_of(run.query_lengths.begin(), run.query_lengths.end(), is(mask_.extent.queries)) &&
-         std::all_of(run.key_lengths.begin(), run.key_lengths.end(), is(mask_.extent.keys));
+// Every item as long as the others, so that the kernel needs no lists of lengths. Of items much shorter than planned
+// lists say which row blocks there are.
+bool TiledCall::is_alike(const ItemRun& run) const {
+  const auto is = [](int wanted) { return [wanted](int length) { return length == wanted; }; };
+  return 4 * run.query_lengths.front() >= 3 * mask_.extent.queries &&
+         std::ranges::all_of(run.query_lengths, is(run.query_lengths.front())) &&
+         std::ranges::all_of(run.key_lengths, is(run.key_lengths.front()));
 }
 
 TiledCall::DeviceNumbers TiledCall::numbers_on_device(const ItemRun& run, Workspace& workspace) const {
@@ -159,11 +145,11 @@ TiledCall::DeviceNumbers TiledCall::write_numbers(const ItemRun& run, Workspace&
     values.insert(values.end(), more.begin(), more.end());
     return place;
   };
-  if (!as_planned(run)) {
+  if (!is_alike(run)) {
     numbers.query_lengths = add(run.query_lengths);
     numbers.key_lengths = add(run.key_lengths);
-    numbers.rows = std::accumulate(run.query_lengths.begin(), run.query_lengths.end(), std::int64_t{0});
   }
+  numbers.rows = std::accumulate(run.query_lengths.begin(), run.query_lengths.end(), std::int64_t{0});
   if (run.in_a_row && run.places > 1) {
     numbers.query_starts = add(run.query_starts);
     numbers.key_starts = add(run.key_starts);
@@ -176,12 +162,16 @@ TiledCall::DeviceNumbers TiledCall::write_numbers(const ItemRun& run, Workspace&
 SliceShape TiledCall::shape_of(const ItemRun& run, const HeadRun& heads, const DeviceNumbers& numbers) const {
   const std::int64_t of_item = mixed_ ? 1 : heads.count / mask_.stacked_heads;  // slices of an item and a class
   const auto slices = static_cast<int>(run.places * of_item * run.residues);
+  const auto queries = static_cast<int>(mask_.extent.queries), keys = static_cast<int>(mask_.extent.keys);
+  const bool known = !run.query_lengths.empty();
   return {.slices = slices,
           .heads = static_cast<int>(of_item),
           .heads_per_kv = static_cast<int>(heads.per_kv),
           .residues = static_cast<int>(run.residues),
-          .queries = static_cast<int>(mask_.extent.queries),
-          .keys = static_cast<int>(mask_.extent.keys),
+          .queries = queries,
+          .keys = keys,
+          .item_queries = known ? run.query_lengths.front() : queries,
+          .item_keys = known ? run.key_lengths.front() : keys,
           .map_keys = static_cast<int>(run.key_rows),
           .first_position = mask_.first_position,
           .numbers_made = numbers.made ? 1 : 0,
@@ -193,11 +183,7 @@ SliceShape TiledCall::shape_of(const ItemRun& run, const HeadRun& heads, const D
           .key_starts = numbers.key_starts};
 }
 
-bool TiledCall::lse_needs_placing(const ItemRun& run) const {
-  return call_.lse != nullptr && call_.lse_strides.row != run.residues;
-}
-
-AttentionOutput TiledCall::output_of(const ItemRun& run, const HeadRun& heads, const Workspace& workspace) const {
+AttentionOutput TiledCall::output_of(const ItemRun& run, const HeadRun& heads) const {
   const AttentionItem& first = call_.items[run.first];
   AttentionOutput out{};
   out.values = static_cast<std::uint16_t*>(call_.out) + first.out + heads.first * call_.out_strides.head;
@@ -207,21 +193,18 @@ AttentionOutput TiledCall::output_of(const ItemRun& run, const HeadRun& heads, c
   out.residue_stride = run.out_class;
   out.head_dim = static_cast<int>(call_.head_dim);
   out.read_next = call_.out_read_next ? 1 : 0;
-  if (lse_needs_placing(run)) {
-    out.lse = workspace.lse;
-    out.lse_head_stride = run.query_rows;
-    out.lse_item_stride = run.query_rows * heads.count;
-  } else if (call_.lse != nullptr) {
-    out.lse = call_.lse + first.lse + heads.first * call_.lse_strides.head;
-    out.lse_head_stride = call_.lse_strides.head;
-    out.lse_item_stride = run.lse;
-  }
+  if (call_.lse == nullptr) return out;
+  out.lse = call_.lse + first.lse + heads.first * call_.lse_strides.head;
+  out.lse_row_stride = call_.lse_strides.row;
+  out.lse_residue_stride = run.lse_class;
+  out.lse_head_stride = call_.lse_strides.head;
+  out.lse_item_stride = run.lse;
   return out;
 }
 
 void TiledCall::launch_piece(const LaunchPiece& launch, const Piece& piece, Workspace& workspace) const {
   const auto& [run, heads, numbers, overlap] = piece;
-  const AttentionOutput out = output_of(run, heads, workspace);
+  const AttentionOutput out = output_of(run, heads);
   const ScoreScale scale = score_scale(call_);
   launch({.mask = mask_,
           .boxes = boxes_of(call_, run, heads, box_rows()),
@@ -232,31 +215,6 @@ void TiledCall::launch_piece(const LaunchPiece& launch, const Piece& piece, Work
           .stream = stream_,
           .rows = numbers.rows.value_or(run.places * mask_.extent.queries),
           .overlap_previous = overlap});
-  if (lse_needs_placing(run)) place_lse(piece, out);
-}
-
-void TiledCall::place_lse(const Piece& piece, const AttentionOutput& out) const {
-  const auto& [run, heads, numbers, overlap] = piece;
-  const int longest = run.query_lengths.empty() ? static_cast<int>(call_.items[run.first].queries)
-                                                : *std::max_element(run.query_lengths.begin(), run.query_lengths.end());
-  LsePlacement placement{.from = out.lse,
-                         .to = call_.lse + call_.items[run.first].lse + heads.first * call_.lse_strides.head,
-                         .from_item = numbers.query_starts != nullptr ? 0 : out.lse_item_stride,
-                         .from_head = out.lse_head_stride,
-                         .to_item = numbers.query_starts != nullptr ? 0 : run.lse,
-                         .to_head = call_.lse_strides.head,
-                         .to_row = call_.lse_strides.row,
-                         .items = static_cast<int>(run.places),
-                         .heads = static_cast<int>(heads.count),
-                         .rows = longest,
-                         .lengths = numbers.query_lengths,
-                         .starts = numbers.query_starts};
-  void* arguments[] = {&placement};
-  const auto chunks = (static_cast<unsigned>(longest) + kMemoryThreads - 1) / kMemoryThreads;
-  place_lse_kernel(*mask_.gpu)
-      .launch(
-          {.grid = {chunks, static_cast<unsigned>(heads.count), static_cast<unsigned>(run.places)}, .stream = stream_},
-          arguments);
 }
 
 }  // namespace stof::cuda

@@ -29,19 +29,16 @@ class TiledCall {
   struct Piece;
   template <class Visit>
   bool all_boxes(const Visit& visit) const;
-  MostOfRun most_of_run(bool one_by_one) const;
   std::span<const HeadRun> heads_of(const ItemRun& run) const;
   std::int64_t item_of(const ItemRun& run) const;
-  bool as_planned(const ItemRun& run) const;
-  bool lse_needs_placing(const ItemRun& run) const;
+  bool is_alike(const ItemRun& run) const;
   BoxRows box_rows() const;
   DeviceNumbers numbers_on_device(const ItemRun& run, Workspace& workspace) const;
   DeviceNumbers write_numbers(const ItemRun& run, Workspace& workspace) const;
   SliceShape shape_of(const ItemRun& run, const HeadRun& heads, const DeviceNumbers& numbers) const;
-  AttentionOutput output_of(const ItemRun& run, const HeadRun& heads, const Workspace& workspace) const;
+  AttentionOutput output_of(const ItemRun& run, const HeadRun& heads) const;
   void launch_all(const LaunchPiece& launch, Workspace& workspace) const;
   void launch_piece(const LaunchPiece& launch, const Piece& piece, Workspace& workspace) const;
-  void place_lse(const Piece& piece, const AttentionOutput& out) const;
 
   const TiledMask& mask_;
   const stof::AttentionCall& call_;

@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::int64_t kMostRowBlocks = std::int64_t{1} << 31;
 
-// Kernels without lengths take every item to begin at the layout's row 0 and to be as long as planned.
+// Kernels without lengths take every item to be as long as planned.
 bool is_ragged(const SliceShape& shape) {
   return shape.query_lengths != nullptr || shape.key_lengths != nullptr || shape.query_starts != nullptr ||
-         shape.key_starts != nullptr || shape.first_position != shape.keys - shape.queries;
+         shape.key_starts != nullptr || shape.item_queries != shape.queries || shape.item_keys != shape.keys;
 }
 
 }  // namespace

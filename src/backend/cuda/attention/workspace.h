@@ -17,7 +17,7 @@ struct WorkspaceSize {
   std::size_t arrivals = 0;  // ints
   std::size_t queue = 0;     // ints: kQueue, or none
   std::size_t numbers = 0;   // ints of the call: lengths and places of items
-  std::size_t lse = 0;       // floats, where the caller's order is not the kernel's
+  std::size_t lse = 0;       // floats, of results that are added
   std::size_t list = 0;      // ints: of the row blocks that there are
   // What launches count in, and leave at 0: it must be 0 before the first one.
   std::size_t counters() const { return arrivals + queue; }
