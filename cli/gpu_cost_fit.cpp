@@ -20,7 +20,6 @@ using cuda::BandTerm, cuda::ListTerm, cuda::NamedCosts, cuda::NamedPlan;
 
 struct Sample {
   std::shared_ptr<const AttentionProblem> problem;
-  double runs;  // of the kernel
   cuda::Prediction predicted;
   double us, weight;  // a plan far behind the best need not be predicted well
   double behind;      // the logarithm of its time over that of the fastest other plan: below 0 it is the fastest
@@ -58,15 +57,14 @@ void add_samples(const Json& row, const View& view, RowOrigin origin, const Devi
   constexpr double kNearBestPower = 3;  // of a plan's weight: one that is far behind only has to stay there
   const double best = best_us(row);
   const auto problem = std::make_shared<const AttentionProblem>(problem_of(view, device, origin));
-  const auto runs = static_cast<double>(view.runs);
+  const double more_launches = device.backend->launch_us * static_cast<double>(view.runs - 1);
   for (const Json& plan : row.at("plans")) {
     const NamedPlan named{plan.at("kernel"), plan.at("instance"), plan.at("splits")};
     if (!plan.contains("us") || plan.at("residues") != view.residues || row_origin_of(plan) != name_of(origin) ||
         !cuda::is_priced(named, dtype))
       continue;
-    const double us = plan.at("us").get<double>() - (runs - 1) * device.backend->launch_us;
-    samples[cuda::costs_name(named, dtype)].push_back({problem, runs, cuda::prediction_of(*problem, named),
-                                                       std::max(us, 0.1),
+    const double us = plan.at("us").get<double>() - more_launches;
+    samples[cuda::costs_name(named, dtype)].push_back({problem, cuda::prediction_of(*problem, named), std::max(us, 0.1),
                                                        std::pow(best / plan.at("us").get<double>(), kNearBestPower),
                                                        std::log(plan.at("us").get<double>() / best_us(row, &plan))});
   }
@@ -175,7 +173,7 @@ class Search {
     const cuda::Pricing pricing{device_.caps, table};
     double sum = 0, weights = 0;
     for (const Sample& sample : samples_) {
-      const double error = std::log(sample.runs * sample.predicted(pricing) / sample.us);
+      const double error = std::log(sample.predicted(pricing) / sample.us);
       sum += sample.weight * bent_square(error) + lost(error, sample.behind);
       weights += sample.weight;
     }

@@ -55,11 +55,11 @@ Planned arrange(const View& view, const AttentionShape& shape, Choice choice, co
 Choice choose_rows(const View& view, RowOrigin origin, const Device& device, std::string_view kernel) {
   const AttentionProblem problem = problem_of(view, device, origin);
   Choice choice = choose(device.backend->attention, problem, device.caps, kernel);
-  const auto runs = static_cast<double>(view.runs);
+  const double more_launches = device.backend->launch_us * static_cast<double>(view.runs - 1);
   const auto as_viewed = [&](AttentionPlan& plan) {
     plan.format.row_origin = origin;
     plan.residues = view.residues;
-    plan.predicted_us = runs * plan.predicted_us + (runs - 1) * device.backend->launch_us;
+    plan.predicted_us += more_launches;
   };
   as_viewed(choice.plan);
   for (AttentionPlan& plan : choice.considered) as_viewed(plan);
@@ -126,8 +126,7 @@ AttentionProblem problem_of(const View& view, const Device& device, RowOrigin or
   const MaskBands bands(view.mask, origin);
   problem.stats = measure(bands, device.backend->attention_block_sizes(view.shape, problem.alike_heads));
   problem.why_not_compiled = why_not_compiled(view.shape, device);
-  problem.shape.batch = (view.shape.batch + view.runs - 1) / view.runs;
-  problem.runs = view.runs;
+  problem.uneven = view.runs > 1;
   if (device.backend->measures_live) problem.partial_live = partial_live_share(view.mask);
   if (device.backend->measures_keys) {
     problem.band_widths = measure_bands(bands, problem.stats);

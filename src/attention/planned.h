@@ -23,7 +23,7 @@ struct Planned {
 // rows is an item.
 struct View {
   std::int64_t residues;
-  std::int64_t runs;  // of the kernel, one after the other: classes of unequal length do not go together
+  std::int64_t runs;  // of the kernel, each beside the end of the one before: classes go together by their lengths
   AttentionShape shape;
   BoundMask mask;
 };
@@ -41,7 +41,7 @@ std::optional<Choice> choose_sum(const SumView& view, const AttentionShape& shap
 // AttentionProblem::why_not_compiled. A device that is only described is another machine, whose compiler nobody knows.
 std::string why_not_compiled(const AttentionShape& shape, const Device& device);
 
-// One run of it, as kernels are asked, its row-blocks from there on.
+// As kernels are asked, all classes at once, its row-blocks from there on.
 AttentionProblem problem_of(const View& view, const Device& device, RowOrigin origin = RowOrigin::zero);
 
 // Throws invalid_argument with the value got and the values accepted.

@@ -37,8 +37,7 @@ struct AttentionProblem {
   KeyPieces key_pieces = {};     // src/layout/key_pieces.h
   KeyTiles key_tiles = {};       // src/layout/key_tiles.h
   std::string why_not_compiled = {};  // of capped shapes: kernels that the build lacks cannot be made now
-  // Of the same sizes, one after the other, of which this is one: a cache has to keep what all of them read.
-  std::int64_t runs = 1;
+  bool uneven = false;      // items are residue classes of unequal lengths, those of each in a launch of their own
   bool from_table = false;  // the mask comes as a table, in blocks of 64 x 64; the statistics are of the fullest one
 };
 

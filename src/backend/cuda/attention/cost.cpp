@@ -16,6 +16,7 @@ namespace {
 // (bench/results/h200-attention-cost.json, h200-attention-regret.json) take 0.4 to 2 times what is predicted.
 constexpr double kRowPairsPerUs = 2e3;
 constexpr double kLaunchUs = 2.0;
+constexpr double kUnevenLists = 0.25, kUnevenBands = 0.6;  // of_classes
 
 // Of a multiprocessor that caps the scores of a 64 x 64 tile, where nothing hides it: for each of a thread's 32 scores
 // two special functions, 8 cycles of a warp each, and three instructions, at the clock of attention-log.md's counts.
@@ -100,6 +101,7 @@ struct Walk {
   double cap_us = 0;  // of a step, while all teams work: they share what caps scores
   int stacked_heads = 1;
   double again = 1;  // how often the tensors come from memory
+  double apart = 1;  // times what work takes
 };
 
 // `tiles` 64 x 64 tiles a step of each of so many teams on a multiprocessor.
@@ -172,9 +174,19 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
     // Most of the time it is hidden even at its worst, and the schedule need not be followed.
     if (with(most_makespan(end, walk.teams)) > work) work = std::max(work, with(makespan(end, walk.teams)));
   }
-  work += costs[ListTerm::merge] * (most_parts - 1);
+  work = work * walk.apart + costs[ListTerm::merge] * (most_parts - 1);
+  const double us =
+      together(work, costs[ListTerm::traffic] * walk.again * traffic_us(problem), costs[ListTerm::overlap]);
   return costs[ListTerm::launch] * static_cast<double>(launches(problem, ListsOf::all_heads)) +
-         together(work, costs[ListTerm::traffic] * walk.again * traffic_us(problem), costs[ListTerm::overlap]);
+         of_classes(problem, kUnevenLists, us);
+}
+
+// Of an item's head.
+bool has_several_row_blocks(const AttentionProblem& problem, const ListedTiles& listed) {
+  double row_blocks = 0;
+  for (const BlockStats::Bin& bin : listed.row_blocks) row_blocks += static_cast<double>(bin.count);
+  const MaskExtent& extent = problem.stats.extent;
+  return row_blocks > static_cast<double>(extent.batch * extent.heads);
 }
 
 // Row blocks of a stack read the same keys, but far apart in the order of the grid; those of heads side by side share
@@ -182,10 +194,14 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
 double times_from_memory(const AttentionProblem& problem, const ListedTiles& listed) {
   constexpr double kAgain = 1.7;
   if (listed.stacked_heads == 1 || traffic_bytes(problem) < kCacheBytes) return 1;
-  double row_blocks = 0;
-  for (const BlockStats::Bin& bin : listed.row_blocks) row_blocks += static_cast<double>(bin.count);
-  const MaskExtent& extent = problem.stats.extent;
-  return row_blocks > static_cast<double>(extent.batch * extent.heads) ? kAgain : 1;
+  return has_several_row_blocks(problem, listed) ? kAgain : 1;
+}
+
+// Out of the cache that costs time, too, where a team's groups wait for the same loads: of four such problems at d 128
+// of bench/results/h200-attention-cost.json and h200-attention-regret.json 6 to 13 %.
+double times_apart(const AttentionProblem& problem, const ListedTiles& listed, const StreamInstance& instance) {
+  constexpr double kApart = 1.1;
+  return listed.stacked_heads > 1 && instance.groups > 1 && has_several_row_blocks(problem, listed) ? kApart : 1;
 }
 
 // Of all measured heads. Few rows may lie in two row blocks of the grid, which see nearly the same keys: they are read
@@ -280,7 +296,8 @@ double predict_stream(const AttentionProblem& problem, const Pricing& pricing, c
                        .used = used,
                        .cap_us = cap_us(problem, instance.parts * instance.tiles, instance.ctas * instance.teams),
                        .stacked_heads = heads,
-                       .again = times_from_memory(problem, listed)});
+                       .again = times_from_memory(problem, listed),
+                       .apart = times_apart(problem, listed, instance)});
 }
 
 double predict_mma(const AttentionProblem& problem, const Pricing& pricing, const MmaInstance& instance,
@@ -307,8 +324,9 @@ double predict_band(const AttentionProblem& problem, const Pricing& pricing, con
   // CTAs of a last, incomplete round have the multiprocessor's bandwidth to themselves.
   const double whole = rounds + costs[BandTerm::tail] * (std::ceil(rounds) - rounds);
   const double work = whole * costs[BandTerm::round] * load_factor(costs[BandTerm::alone], rounds, 1);
+  const double us = together(work, costs[BandTerm::traffic] * traffic_us(problem), costs[BandTerm::overlap]);
   return costs[BandTerm::launch] * static_cast<double>(launches(problem, ListsOf::one_mask)) +
-         together(work, costs[BandTerm::traffic] * traffic_us(problem), costs[BandTerm::overlap]);
+         of_classes(problem, kUnevenBands, us);
 }
 
 // Rows cost what they take besides their keys: residue classes of 16 positions and one tile of keys, 10,240 tasks, took

@@ -8,6 +8,7 @@ namespace stof::cuda {
 namespace {
 
 constexpr double kMostFollowed = 8;  // long items for each CTA: more even out
+constexpr double kUneven = 0.25;     // of_classes
 
 struct Item {
   double us;
@@ -93,8 +94,9 @@ double predict_gather(const AttentionProblem& problem, const Pricing& pricing, c
     work = share * longest_sum(items, how) + (1 - share) * work;
   }
   work += how.costs[ListTerm::merge] * (items.most_parts - 1);
+  const double us = together(work, how.costs[ListTerm::traffic] * traffic_us(problem), how.costs[ListTerm::overlap]);
   return how.costs[ListTerm::launch] * static_cast<double>(launches(problem, ListsOf::one_mask)) +
-         together(work, how.costs[ListTerm::traffic] * traffic_us(problem), how.costs[ListTerm::overlap]);
+         of_classes(problem, kUneven, us);
 }
 
 }  // namespace stof::cuda

@@ -34,13 +34,17 @@ inline double traffic_bytes(const AttentionProblem& problem) {
 }
 
 // Of these bytes, copied. What fits the cache stays there from the kernel that wrote it, or from launch to launch.
-// Residue classes one after the other leave rows out: dilated(24,3) of (8,12,2048,64) takes 1.7 to 1.9 times as long
-// for its bytes on an H200 and on an H100 (bench/results/h200-attention-cost.json, h100-attention-cost.json).
 inline double traffic_us(const AttentionProblem& problem) {
-  constexpr double kBytesPerUs = 4.3e6, kFromCache = 0.75, kApart = 1.8;  // of the time that DRAM takes
+  constexpr double kBytesPerUs = 4.3e6, kFromCache = 0.75;  // of the time that DRAM takes
   const double bytes = traffic_bytes(problem);
-  const bool cached = bytes * static_cast<double>(problem.runs) < kCacheBytes;
-  return bytes / kBytesPerUs * (cached ? kFromCache : problem.runs > 1 ? kApart : 1);
+  return bytes / kBytesPerUs * (bytes < kCacheBytes ? kFromCache : 1);
+}
+
+// Launches of residue classes, rows of which the last row blocks lack, take longer than one of as many whole items, and
+// more so by kernels that have a form of their own for items shorter than planned: `share` of it, by the 85 plans by
+// class of nine problems of bench/results/h200-attention-cost.json and h200-attention-regret.json.
+inline double of_classes(const AttentionProblem& problem, double share, double us) {
+  return problem.uneven ? us * (1 + share) : us;
 }
 
 inline double together(double work, double traffic, double overlap) {
