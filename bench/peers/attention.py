@@ -32,7 +32,7 @@ ENOUGH = "enough"  # said to workers when no more rows are to be prepared
 
 def asked_for(arguments):
     if arguments.drawn is not None:
-        return drawn_cases(arguments.drawn, arguments.rows)
+        return drawn_cases(arguments.drawn, arguments.rows, arguments.chunks)
     if arguments.chunks:
         return chunk_cases()
     return cases_of(arguments.more, arguments.softcap, arguments.head_dim)
@@ -135,7 +135,7 @@ def options():
     parser.add_argument("--head-dim", type=int, metavar="D", help="the shapes that have targets with this head dimension")
     parser.add_argument("--drawn", type=int, metavar="SEED", help="shapes and masks drawn by this number in their place")
     parser.add_argument("--rows", type=int, default=36, help="of those that are drawn")
-    parser.add_argument("--chunks", action="store_true", help="queries at the end of more keys in place of whole texts")
+    parser.add_argument("--chunks", action="store_true", help="queries at the end of more keys in place of whole texts; also of --drawn")
     parser.add_argument("--softcap", type=float, help="capped scores, on shapes of their own, beside FlexAttention")
     parser.add_argument("--without", nargs="+", default=[], metavar="NAME", help="peers whose names begin so are not asked")
     parser.add_argument("--part", type=part_of, default=(0, 1), metavar="I/N", help="of the rows, for one of N GPUs")

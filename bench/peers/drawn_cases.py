@@ -12,6 +12,7 @@ HEAD_DIMS = (32, 64, 64, 64, 80, 96, 128, 128, 128, 256)  # those that models ha
 HEADS = (4, 8, 12, 16, 20, 32, 40)
 BATCHES = (1, 1, 2, 3, 4, 8, 16, 32)
 VALUES = (2**17, 2**26)  # of q: a launch of a few microseconds, and what a peer's copies leave room for
+CHUNK_LENGTHS = (20, 64, 100, 128, 200, 256, 333, 512, 1000, 2048)
 GROUPS = (1, 1, 1, 4)  # q heads of each key head
 
 
@@ -40,13 +41,27 @@ def drawn_masks(draw: random.Random, length: int):
     return found
 
 
-def drawn_cases(seed: int, count: int) -> list[Case]:
-    """The families in turn, each on a shape of its own; the same for the same seed."""
+def drawn_chunk(draw: random.Random) -> tuple[tuple[int, int, int, int], int]:
+    """A shape of fewer queries than keys, and how many keys."""
+    while True:
+        batch, heads = draw.choice(BATCHES), draw.choice(HEADS)
+        queries, head_dim = draw.choice(CHUNK_LENGTHS), draw.choice(HEAD_DIMS)
+        keys = queries + draw.randrange(1, 16384)
+        if VALUES[0] <= batch * heads * queries * head_dim and batch * heads * keys * head_dim <= VALUES[1]:
+            return (batch, heads, queries, head_dim), keys
+
+
+def drawn_cases(seed: int, count: int, chunks: bool = False) -> list[Case]:
+    """The families in turn, each on a shape of its own; the same for the same seed. chunks: of queries at the end of more
+    keys, of which `random` is not drawn."""
     draw, found, left = random.Random(seed), [], []
     while len(found) < count:
-        shape = drawn_shape(draw)
-        kinds = drawn_masks(draw, shape[2])
+        shape, keys = drawn_chunk(draw) if chunks else (drawn_shape(draw), None)
+        kinds = drawn_masks(draw, keys or shape[2])
+        if chunks:
+            kinds.pop("random")
         left = left or draw.sample(sorted(drawn_masks(draw, LENGTHS[-1])), k=12)
+        left = [name for name in left if name != "random"] if chunks else left
         family = next((name for name in left if name in kinds), None)
         if family is None:
             continue
@@ -54,5 +69,5 @@ def drawn_cases(seed: int, count: int) -> list[Case]:
         kv_heads = shape[1] // draw.choice(GROUPS)
         # A width of its own: no two rows have the same mask, so none shares what a peer compiles for another.
         found.append(Case(shape, draw.choice(("f16", "bf16")), family, kinds[family], width=len(found) + 1,
-                          kv_heads=kv_heads if kv_heads < shape[1] else None))  # fmt: skip
+                          kv_heads=kv_heads if kv_heads < shape[1] else None, keys=keys))  # fmt: skip
     return found

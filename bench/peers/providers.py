@@ -177,8 +177,8 @@ def cudnn_flex(sets, mask, dense):
 
 def cudnn_flex_residue(sets, mask, dense):
     """dilated(n, d) as d plain windows over strided views of the tokens: what an expert would do by hand."""
-    if not mask.text.startswith("dilated("):
-        raise NotTaken("not dilated")
+    if not mask.text.startswith("dilated(") or sets.first_position != 0:
+        raise NotTaken("not dilated, or not of whole texts")
     from cudnn.flex_attention import create_mask_plan, flex_attn_func
     steps, step = map(int, mask.text[8:-1].split(","))
     batch, heads, length, dim = sets.shape

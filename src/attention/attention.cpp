@@ -47,19 +47,12 @@ struct Attention::State {
   }
 
   // A plan that adds two results was chosen for all of its rows: a fourth of them or more, of items that lie evenly and
-  // at the planned positions. Several items whose lengths a number of residues does not divide would be a launch for
-  // each class.
+  // at the planned positions.
   bool serves(const Plan& plan, std::span<const AttentionItem> items) const {
     if (plan->rest == nullptr) return true;
     if (std::cmp_greater(items.size(), shape.batch) || !items_lie_evenly(items)) return false;
     const AttentionItem& item = items.front();
-    if (lengths_of(item, false) || 4 * std::ssize(items) * item.queries < shape.batch * shape.queries) return false;
-    const auto divides = [&](const Planned& part) {
-      const std::int64_t residues = part.choice.plan.residues;
-      return item.queries % residues == 0 && item.keys % residues == 0;
-    };
-    return (divides(*plan) && divides(*plan->rest)) || items.size() == 1 ||
-           (item.queries == shape.queries && item.keys == shape.keys);
+    return !lengths_of(item, false) && 4 * std::ssize(items) * item.queries >= shape.batch * shape.queries;
   }
 
   State(const MaskTable& the_table, const Mask& limit, const AttentionShape& the_shape, const Device& the_device)
