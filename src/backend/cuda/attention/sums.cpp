@@ -82,14 +82,14 @@ void add(const Room& room, const AttentionCall& call, const TwoResults& results)
 }
 
 // Both results are read and one is written, at what an H200 took besides the two calls for (4,12,4096,64): 22 us
-// (docs/kernels/attention-log.md). The logarithms of one item's classes are put in their places by one more launch.
+// (docs/kernels/attention-log.md).
 std::optional<double> predicted_us(const AttentionShape& shape, const DeviceCaps&) {
   // q and out of such a call take twice as much, keys and values up to twice as much again.
   constexpr double kMostResultBytes = 4e9;
-  constexpr double kLaunchUs = 3, kPlacingUs = 2, kBytesPerUs = 3.8e6;
+  constexpr double kLaunchUs = 3, kBytesPerUs = 3.8e6;
   const double bytes = result_bytes(shape);
   if (bytes > kMostResultBytes || shape.batch > kMostInGrid || shape.heads > kMostInGrid) return std::nullopt;
-  return kLaunchUs + (shape.batch == 1 ? kPlacingUs : 0) + 3 * bytes / kBytesPerUs;
+  return kLaunchUs + 3 * bytes / kBytesPerUs;
 }
 
 std::shared_ptr<const void> reserve(const AttentionShape& shape, const Device& device) {
