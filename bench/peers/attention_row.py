@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import torch
+import torch.nn.functional as F
 from attention_cases import peers_of
 from providers import PROVIDERS, Contender, NotTaken
 from replays import REPLAYS, Waited, clock_mhz, cold, hot, in_turns, screened
@@ -33,8 +34,9 @@ def poison(shape, dtype):
 
 def touched_share(dense):
     """Of tiles of 64 x 64, those with an allowed pair."""
-    rows, columns = dense.shape[-2] // 64, dense.shape[-1] // 64
-    tiles = dense[..., : 64 * rows, : 64 * columns].view(-1, rows, 64, columns, 64)
+    rows, columns = -(-dense.shape[-2] // 64), -(-dense.shape[-1] // 64)
+    padded = F.pad(dense, (0, 64 * columns - dense.shape[-1], 0, 64 * rows - dense.shape[-2]))
+    tiles = padded.view(-1, rows, 64, columns, 64)
     return tiles.any(4).any(2).float().mean().item()
 
 

@@ -6,7 +6,7 @@
 namespace stof::cuda {
 
 // parts: warpgroups of 64 rows, which share the loaded keys. keys: of each part. ctas: what fits an SM. ragged: items
-// may have their own lengths and starts.
+// may have other lengths than planned, and starts.
 struct BandShape {
   int parts, keys, ctas;
   bool ragged = false;

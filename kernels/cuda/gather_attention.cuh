@@ -6,7 +6,7 @@
 
 namespace stof::cuda {
 
-// pieces: of 32 keys, in a unit. ctas: what fits an SM. ragged: items may have their own lengths and starts.
+// pieces: of 32 keys, in a unit. ctas: what fits an SM. ragged: items may have other lengths than planned, and starts.
 struct GatherShape {
   int pieces, ctas;
   bool ragged = false;
@@ -266,7 +266,7 @@ struct GatherBlock {
 
 // out = softmax(scale q k^T, over the allowed keys) v, per slice; rows without a key give 0 and LSE -inf.
 // Grid: persistent, at most slices * item_count CTAs, kCtas an SM. Maps: boxes of 64 rows of q, 32 of k and v.
-// Needs: keys past p.call.shape.keys forbidden by the words or by key_lengths.
+// Needs: keys past p.call.shape.keys forbidden by the words, or not those of an item.
 template <class Traits>
 __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
     gather_attention_kernel(const __grid_constant__ AttentionMaps maps, const __grid_constant__ GatherParams p) {

@@ -305,7 +305,7 @@ struct StepsOf<Traits, true> {
 
 // out = softmax(scale q k^T, over the allowed keys) v, per slice; rows without a key give 0 and LSE -inf.
 // Grid: a CTA for every item of every slice, or for every 64 rows of a packed mask.
-// Needs: head_dim <= kHeadDim, keys past p.call.shape.keys forbidden by the words or by key_lengths.
+// Needs: head_dim <= kHeadDim, keys past p.call.shape.keys forbidden by the words, or not those of an item.
 template <class Traits>
 __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
     mma_attention_kernel(const __grid_constant__ MmaParams p) {

@@ -62,8 +62,8 @@ struct SliceShape {
   // Slices in their order; or the last one and -1, from the last to the first. stream_attention asks where row blocks
   // do not come by a list, and band_attention does.
   int first_slice = 0, slice_step = 1;
-  const int* query_lengths;  // [items], or null: all rows
-  const int* key_lengths;    // [items], or null: all keys
+  const int* query_lengths;  // [items], or null: item_queries
+  const int* key_lengths;    // [items], or null: item_keys
   // Of a packed batch, where items follow each other along the rows of one: where each begins. Null: items are the
   // last dimension of the maps.
   const int* query_starts;

@@ -78,7 +78,8 @@ Choice choose_view(const View& view, const Device& device, std::string_view kern
   Choice choice = choose_rows(view, RowOrigin::zero, device, kernel);
   if (!first_row_saves_blocks(view.mask.extent())) return choice;
   Choice from_first = choose_rows(view, RowOrigin::first_row, device, kernel);
-  std::erase_if(from_first.considered, [](const AttentionPlan& plan) { return plan.layout == LayoutKind::row; });
+  std::erase_if(from_first.considered,
+                [&](const AttentionPlan& plan) { return plan.layout == LayoutKind::row && plan != from_first.plan; });
   return better(std::move(choice), std::move(from_first));
 }
 
@@ -91,8 +92,11 @@ Choice choose_between(const View& plain, const std::optional<View>& by_residue, 
 // Of a kernel that is asked for, it takes all of the mask.
 Choice or_sum(Choice choice, const Mask& mask, const AttentionShape& shape, const Device& device,
               std::string_view kernel) {
-  if (kernel != "auto") return choice;
-  for (const SumView& view : views_as_sum(mask, shape))
+  if (kernel != "auto" || device.backend->sums == nullptr) return choice;
+  const std::vector<SumView> views = views_as_sum(mask, shape);
+  if (Refusal why = device.backend->sums->refuses(shape); why && !views.empty())
+    choice.refusals.push_back({"two plans, added", *std::move(why)});
+  for (const SumView& view : views)
     if (std::optional<Choice> sum = choose_sum(view, shape, device))
       choice = better(std::move(choice), *std::move(sum));
   return choice;
@@ -172,12 +176,11 @@ std::vector<SumView> views_as_sum(const Mask& mask, const AttentionShape& shape)
 
 std::optional<Choice> choose_sum(const SumView& view, const AttentionShape& shape, const Device& device) {
   const SumOperations* const sums = device.backend->sums;
-  const std::optional<double> adding = sums == nullptr ? std::nullopt : sums->predicted_us(shape, device.caps);
-  if (!adding) return std::nullopt;
+  if (sums == nullptr || sums->refuses(shape)) return std::nullopt;
   Choice choice = choose_view(view.combs, device, "auto");
   AttentionPlan& plan = choice.plan;
   plan.rest = {choose_single(view.rest, shape, device, "auto").plan};
-  plan.predicted_us += plan.rest.front().predicted_us + *adding;
+  plan.predicted_us += plan.rest.front().predicted_us + sums->predicted_us(shape, device.caps);
   plan.reason = fmt::format("of combs by class, and the rest by itself, both added: {}", plan.reason);
   choice.considered = {plan};
   return choice;

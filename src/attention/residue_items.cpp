@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/attention/residue_items.h"
 
-#include "src/backend/even_items.h"
-
 namespace stof {
 namespace {
 
@@ -36,13 +34,6 @@ AttentionItem class_item(const AttentionCall& call, const AttentionItem& item, s
   made.k += key * call.k_strides.row;
   made.v += key * call.v_strides.row;
   return made;
-}
-
-bool items_are_alike(const AttentionCall& call) {
-  const auto as_long = [first = call.items.front()](const AttentionItem& item) {
-    return item.queries == first.queries && item.keys == first.keys;
-  };
-  return std::ranges::all_of(call.items, as_long) && (!call.packed || items_lie_evenly(call.items));
 }
 
 std::int64_t runs_of_classes(std::int64_t queries, std::int64_t keys, std::int64_t residues) {

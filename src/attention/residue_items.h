@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/backend/contract.h"
+#include "src/backend/even_items.h"
 
 namespace stof {
 
@@ -19,10 +20,7 @@ ClassExtent class_extent(std::int64_t queries, std::int64_t keys, std::int64_t r
 // Rows row, row + n, ... of the item, and the keys at their residues.
 AttentionItem class_item(const AttentionCall& call, const AttentionItem& item, std::int64_t row, std::int64_t residues);
 
-// Whether all items are as long as the first and lie evenly: a class of theirs is a stride further than the one before.
-bool items_are_alike(const AttentionCall& call);
-
-// Calls that for_each_class makes of so many rows and keys in items that are alike.
+// Calls that for_each_class makes of so many rows and keys in items that lie evenly.
 std::int64_t runs_of_classes(std::int64_t queries, std::int64_t keys, std::int64_t residues);
 
 namespace class_calls {
@@ -88,13 +86,13 @@ void one_by_one(const AttentionCall& call, std::int64_t residues, const Run& run
 
 }  // namespace class_calls
 
-// run(call) for calls that hold all classes together: of items that are alike those of equal lengths side by side,
-// which are few calls; of others one class after the other, so that the items of a call lie as evenly as before, or one
-// item after the other where that is fewer calls.
+// run(call) for calls that hold all classes together: of items that lie evenly those of equal lengths side by side,
+// which are three calls at most; of others one class after the other, so that the items of a call lie as evenly as
+// before, or one item after the other where that is fewer calls.
 template <class Run>
 void for_each_class(const AttentionCall& call, std::int64_t residues, const Run& run) {
   if (call.items.empty()) return;
-  if (items_are_alike(call)) return class_calls::of_items_alike(call, residues, run);
+  if (items_lie_evenly(call.items)) return class_calls::of_items_alike(call, residues, run);
   if (residues <= 2 * std::ssize(call.items)) return class_calls::one_by_one(call, residues, run);
   AttentionCall part = call;
   for (std::size_t i = 0; i < call.items.size(); ++i) {

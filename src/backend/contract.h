@@ -37,7 +37,7 @@ struct AttentionProblem {
   KeyPieces key_pieces = {};     // src/layout/key_pieces.h
   KeyTiles key_tiles = {};       // src/layout/key_tiles.h
   std::string why_not_compiled = {};  // of capped shapes: kernels that the build lacks cannot be made now
-  bool uneven = false;      // items are residue classes of unequal lengths, those of each in a launch of their own
+  bool uneven = false;                // items are residue classes of unequal lengths: those of one length are a launch
   bool from_table = false;  // the mask comes as a table, in blocks of 64 x 64; the statistics are of the fullest one
 };
 
@@ -157,8 +157,8 @@ struct AttentionKernel {
 
 // Two results for the same rows, of keys that they do not share, become one, as if all had been seen together.
 struct SumOperations {
-  // What adding takes besides the two calls; nothing where the second result would be too large to be kept.
-  std::optional<double> (*predicted_us)(const AttentionShape&, const DeviceCaps&);
+  Refusal (*refuses)(const AttentionShape&);                         // the second result would be too large to be kept
+  double (*predicted_us)(const AttentionShape&, const DeviceCaps&);  // what adding takes besides the two calls
   // Room for the second result of a call as large as planned, and what adds it. Null for a described device.
   std::shared_ptr<const void> (*reserve)(const AttentionShape&, const Device&);
   std::size_t (*workspace_bytes)(const AttentionShape&);  // of AttentionCall::workspace, in front of what calls take

@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/two_results.h"
 
+#include <fmt/format.h>
+
 namespace stof {
+
+Refusal refuses_result(const AttentionShape& shape, double most_bytes) {
+  const double bytes = result_bytes(shape);
+  if (bytes <= most_bytes) return std::nullopt;
+  return fmt::format("a second result would take {:.3g} GB; at most {:.3g} are kept", 1e-9 * bytes, 1e-9 * most_bytes);
+}
 
 TwoResults::TwoResults(const AttentionCall& call, const ResultMemory& memory)
     : first_items(call.items.begin(), call.items.end(), call.memory),

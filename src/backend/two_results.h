@@ -17,6 +17,9 @@ inline double result_bytes(const AttentionShape& s) {
   return rows * (static_cast<double>(s.head_dim) * static_cast<double>(size_of(s.dtype)) + 2 * sizeof(float));
 }
 
+// Why a second result is not kept, where it takes more than so many bytes.
+Refusal refuses_result(const AttentionShape& shape, double most_bytes);
+
 struct ResultMemory {
   float *lse, *other_lse;  // result_rows() each
   void* other_out;         // result_rows() rows

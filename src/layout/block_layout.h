@@ -27,10 +27,11 @@ struct BlockEntry {
   friend bool operator==(const BlockEntry&, const BlockEntry&) = default;
 };
 
-// Row-blocks lie where the format's row_origin says: row-block r covers positions first_position + [r * block_q, (r +
-// 1) * block_q), clipped to `positions`. A call whose items have other lengths uses the rows of its own positions and
-// limits the keys. Invariant (validate): entries ascend without overlap and are in range; a full entry allows every
-// (position, key) inside the extent; a partial entry has an allowed and a forbidden pair inside the extent.
+// Row-blocks lie where the format's row_origin says, those of a table from the first row on: row-block r covers
+// positions first_position + [r * block_q, (r + 1) * block_q), clipped to `positions`. A call whose items have other
+// lengths uses the rows of its own positions and limits the keys. Invariant (validate): entries ascend without overlap
+// and are in range; a full entry allows every (position, key) inside the extent; a partial entry has an allowed and a
+// forbidden pair inside the extent.
 struct BlockLayout {
   BlockFormat format = {};
   MaskExtent extent = {};

@@ -111,7 +111,7 @@ TEST(ResidueItems, OfItemsThatAreAlikeTakeTheCallsThatArePlanned) {
           for (const AttentionItem& item : part.items) rows += item.queries;
         });
         ASSERT_EQ(calls, runs_of_classes(queries, keys, n)) << queries << " " << keys << " " << n;
-        ASSERT_LE(calls, 4);
+        ASSERT_LE(calls, 3);
         ASSERT_EQ(rows, 2 * queries);
       }
 }

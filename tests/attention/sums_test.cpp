@@ -125,15 +125,20 @@ TEST(SumOperations, KeepNoSecondResultThatIsTooLarge) {
   struct Limit {
     const char* device;
     std::int64_t fits, does_not;
+    std::string why;
   };
-  for (const auto& [name, fits, does_not] : {Limit{"cpu", 4, 8}, Limit{"cuda:h200", 48, 64}}) {
+  for (const auto& [name, fits, does_not, why] :
+       {Limit{"cpu", 4, 8, "a second result would take 0.57 GB; at most 0.512 are kept"},
+        Limit{"cuda:h200", 48, 64, "a second result would take 4.56 GB; at most 4 are kept"}}) {
     const Device where = open_device(name);
-    shape.batch = does_not;
-    EXPECT_FALSE(where.backend->sums->predicted_us(shape, where.caps)) << name;
     shape.batch = fits;
-    EXPECT_TRUE(where.backend->sums->predicted_us(shape, where.caps)) << name;
+    EXPECT_EQ(where.backend->sums->refuses(shape), std::nullopt) << name;
     shape.batch = std::int64_t{1} << 30;
-    EXPECT_FALSE(where.backend->sums->predicted_us(shape, where.caps)) << name;
+    EXPECT_TRUE(where.backend->sums->refuses(shape)) << name;
+    shape.batch = does_not;
+    EXPECT_EQ(where.backend->sums->refuses(shape).value_or(""), why);
+    const Choice choice = choose_attention(parse("window(64) | strided(32)"), shape, where, "auto");
+    EXPECT_EQ(std::ranges::count(choice.refusals, Refused{"two plans, added", why}), 1) << name;
   }
 }
 

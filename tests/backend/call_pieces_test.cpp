@@ -190,6 +190,28 @@ TEST(ItemRuns, ClassesOfEvenItemsAreOneRun) {
   EXPECT_FALSE(class_run(call, 6));
 }
 
+// What cannot take all classes at once, or not of so many items, takes an item after the other.
+TEST(ItemRuns, ClassesOfEachItemAreARun) {
+  std::vector<AttentionItem> items;
+  for (const int row : {0, 1, 2})
+    for (const int place : {0, 5, 7, 20}) {
+      AttentionItem one = item(place, 4, 4);
+      one.q += 8 * row, one.k += 16 * row, one.v += 24 * row, one.out += 32 * row, one.lse += row;
+      items.push_back(one);
+    }
+  stof::AttentionCall call = call_of(items, true);
+  call.residues = 3;
+  EXPECT_FALSE(class_run(call, 100)) << "items lie unevenly";
+  const std::pmr::vector<AttentionItem> by_item = classes_of_each_item(call);
+  call.items = by_item, call.residues = 1, call.packed = false;
+  const std::pmr::vector<ItemRun> runs = item_runs(call, 12);
+  ASSERT_EQ(runs.size(), 4u);
+  for (const ItemRun& run : runs) {
+    EXPECT_EQ(run.places, 3);
+    EXPECT_EQ(run.out, 32);
+  }
+}
+
 // Of q 64 rows at a time, of out the 16 of a warp, of keys what the kernel says.
 TEST(TileMaps, OfStackedHeadsAreAsManyPositionsOfEach) {
   const std::vector<AttentionItem> items = {item(0, 5, 9)};

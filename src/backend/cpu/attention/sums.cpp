@@ -54,11 +54,14 @@ void add(const AttentionCall& call, const TwoResults& results) {
 
 // Both results are read and one is written, at about half of what two cores copy (37 GB/s in
 // bench/results/cpu-attention-peers.json): an estimate, not fitted.
-std::optional<double> predicted_us(const AttentionShape& shape, const DeviceCaps&) {
-  constexpr double kMostResultBytes = 512e6, kBytesPerUs = 20e3;
-  const double bytes = result_bytes(shape);
-  if (bytes > kMostResultBytes) return std::nullopt;
-  return 3 * bytes / kBytesPerUs;
+double predicted_us(const AttentionShape& shape, const DeviceCaps&) {
+  constexpr double kBytesPerUs = 20e3;
+  return 3 * result_bytes(shape) / kBytesPerUs;
+}
+
+Refusal refuses(const AttentionShape& shape) {
+  constexpr double kMostResultBytes = 512e6;
+  return refuses_result(shape, kMostResultBytes);
 }
 
 std::shared_ptr<const void> reserve(const AttentionShape& shape, const Device&) {
@@ -85,7 +88,10 @@ void run(const std::shared_ptr<const void>& room_of_plan, const AttentionCall& c
 
 }  // namespace
 
-const SumOperations sum_operations{
-    .predicted_us = predicted_us, .reserve = reserve, .workspace_bytes = workspace_bytes, .run = run};
+const SumOperations sum_operations{.refuses = refuses,
+                                   .predicted_us = predicted_us,
+                                   .reserve = reserve,
+                                   .workspace_bytes = workspace_bytes,
+                                   .run = run};
 
 }  // namespace stof::cpu

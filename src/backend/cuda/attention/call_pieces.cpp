@@ -126,6 +126,15 @@ std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, std::int64_
   return runs;
 }
 
+std::pmr::vector<AttentionItem> classes_of_each_item(const stof::AttentionCall& call) {
+  std::pmr::vector<AttentionItem> items(call.memory);
+  items.reserve(call.items.size());
+  const std::size_t count = call.items.size() / static_cast<std::size_t>(call.residues);
+  for (std::size_t item = 0; item < count; ++item)
+    for (std::size_t at = item; at < call.items.size(); at += count) items.push_back(call.items[at]);
+  return items;
+}
+
 std::optional<ItemRun> class_run(const stof::AttentionCall& call, std::int64_t most) {
   const auto classes = static_cast<std::size_t>(call.residues);
   const std::size_t count = call.items.size() / classes;

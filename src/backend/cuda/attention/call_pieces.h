@@ -40,6 +40,9 @@ struct ItemRun {
 // run as padded ones do, without starts that a launch in front must bring to the device.
 std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, std::int64_t most);
 
+// The items of a call of residue classes, the classes of one item after those of another: as many runs as items.
+std::pmr::vector<AttentionItem> classes_of_each_item(const stof::AttentionCall& call);
+
 // All items of a call of residue classes as one run, each item with its classes; nothing where they do not lie so, and
 // where they are more than `most`, a class of an item counting as one.
 std::optional<ItemRun> class_run(const stof::AttentionCall& call, std::int64_t most);

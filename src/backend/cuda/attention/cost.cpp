@@ -197,8 +197,8 @@ double times_from_memory(const AttentionProblem& problem, const ListedTiles& lis
   return has_several_row_blocks(problem, listed) ? kAgain : 1;
 }
 
-// Out of the cache that costs time, too, where a team's groups wait for the same loads: of four such problems at d 128
-// of bench/results/h200-attention-cost.json and h200-attention-regret.json 6 to 13 %.
+// What they read once more costs time even where the cache holds it, if a team's groups wait for the same loads: of
+// four such problems at d 128 of bench/results/h200-attention-cost.json and h200-attention-regret.json 6 to 13 %.
 double times_apart(const AttentionProblem& problem, const ListedTiles& listed, const StreamInstance& instance) {
   constexpr double kApart = 1.1;
   return listed.stacked_heads > 1 && instance.groups > 1 && has_several_row_blocks(problem, listed) ? kApart : 1;
@@ -318,9 +318,11 @@ double predict_mma(const AttentionProblem& problem, const Pricing& pricing, cons
 
 double predict_band(const AttentionProblem& problem, const Pricing& pricing, const BandInstance& instance) {
   const BandCosts& costs = cost_of(pricing.table.band, band_instances(), instance);
-  const std::int64_t rows = 64 * instance.parts, blocks = (problem.shape.queries + rows - 1) / rows;
+  double blocks = 0;  // of all measured heads
+  for (const BlockStats::Bin& bin : stats_of(problem, instance.parts)->row_blocks)
+    blocks += static_cast<double>(bin.count);
   const double ctas = static_cast<double>(pricing.caps.cores * instance.ctas);
-  const double rounds = static_cast<double>(blocks) * slices_of(problem) / ctas;
+  const double rounds = blocks * items_per_measured(problem) / ctas;
   // CTAs of a last, incomplete round have the multiprocessor's bandwidth to themselves.
   const double whole = rounds + costs[BandTerm::tail] * (std::ceil(rounds) - rounds);
   const double work = whole * costs[BandTerm::round] * load_factor(costs[BandTerm::alone], rounds, 1);

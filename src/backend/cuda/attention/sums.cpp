@@ -83,13 +83,18 @@ void add(const Room& room, const AttentionCall& call, const TwoResults& results)
 
 // Both results are read and one is written, at what an H200 took besides the two calls for (4,12,4096,64): 22 us
 // (docs/kernels/attention-log.md).
-std::optional<double> predicted_us(const AttentionShape& shape, const DeviceCaps&) {
+double predicted_us(const AttentionShape& shape, const DeviceCaps&) {
+  constexpr double kLaunchUs = 3, kBytesPerUs = 3.8e6;
+  return kLaunchUs + 3 * result_bytes(shape) / kBytesPerUs;
+}
+
+Refusal refuses(const AttentionShape& shape) {
   // q and out of such a call take twice as much, keys and values up to twice as much again.
   constexpr double kMostResultBytes = 4e9;
-  constexpr double kLaunchUs = 3, kBytesPerUs = 3.8e6;
-  const double bytes = result_bytes(shape);
-  if (bytes > kMostResultBytes || shape.batch > kMostInGrid || shape.heads > kMostInGrid) return std::nullopt;
-  return kLaunchUs + 3 * bytes / kBytesPerUs;
+  if (Refusal why = refuses_result(shape, kMostResultBytes)) return why;
+  if (shape.batch > kMostInGrid || shape.heads > kMostInGrid)
+    return fmt::format("{} items of {} heads are more than {}", shape.batch, shape.heads, kMostInGrid);
+  return std::nullopt;
 }
 
 std::shared_ptr<const void> reserve(const AttentionShape& shape, const Device& device) {
@@ -123,7 +128,10 @@ std::string add_results_entry(DType dtype, bool vectors) {
                      vectors);
 }
 
-const SumOperations sum_operations{
-    .predicted_us = predicted_us, .reserve = reserve, .workspace_bytes = workspace_bytes, .run = run};
+const SumOperations sum_operations{.refuses = refuses,
+                                   .predicted_us = predicted_us,
+                                   .reserve = reserve,
+                                   .workspace_bytes = workspace_bytes,
+                                   .run = run};
 
 }  // namespace stof::cuda

@@ -32,8 +32,6 @@ ItemRun device_run(const stof::DeviceItems& items, bool packed) {
 
 }  // namespace
 
-void load_kernels_of_calls(const Gpu& gpu) { prepare_numbers(gpu); }
-
 // Numbers of an item run, where it has any: lengths and, in a packed batch, starts.
 struct TiledCall::DeviceNumbers {
   const int *query_lengths = nullptr, *key_lengths = nullptr, *query_starts = nullptr, *key_starts = nullptr;
@@ -51,16 +49,27 @@ struct TiledCall::Piece {
 
 TiledCall::TiledCall(const TiledMask& mask, const stof::AttentionCall& call, Together together)
     : mask_(mask),
+      items_first_(call.memory),
       call_(call),
       stream_(static_cast<StreamHandle>(call.stream)),
       by_item_(mask.extent.batch > 1),
       mixed_(together.heads),
       items_(call.memory) {
-  const bool on_device = mask.blocks == nullptr, one_by_one = by_item_ && !(on_device && consecutive(call.items));
+  if (call.device_items.count > 0) {
+    items_.push_back(device_run(call.device_items, call.packed));
+    return;
+  }
   std::optional<ItemRun> classes = together.classes && !by_item_ ? class_run(call, mask.shape.batch) : std::nullopt;
-  if (call.device_items.count > 0) items_.push_back(device_run(call.device_items, call.packed));
-  else if (classes && is_alike(*classes) && classes->places <= kMostInGrid) items_.push_back(std::move(*classes));
-  else items_ = item_runs(call, one_by_one ? 1 : std::min(mask_.shape.batch, kMostInGrid));
+  if (classes && is_alike(*classes) && classes->places <= kMostInGrid) {
+    items_.push_back(std::move(*classes));
+    return;
+  }
+  if (call.residues > 1) {
+    items_first_ = classes_of_each_item(call);
+    call_.items = items_first_, call_.residues = 1, call_.packed = false;
+  }
+  const bool on_device = mask.blocks == nullptr, one_by_one = by_item_ && !(on_device && consecutive(call_.items));
+  items_ = item_runs(call_, one_by_one ? 1 : std::min(mask_.shape.batch, kMostInGrid));
 }
 
 std::int64_t TiledCall::item_of(const ItemRun& run) const { return by_item_ ? call_.items[run.first].index : 0; }
@@ -109,12 +118,12 @@ void TiledCall::launch_all(const LaunchPiece& launch, Workspace& workspace) cons
   }
 }
 
-// Every item as long as the others, so that the kernel needs no lists of lengths. Of items much shorter than planned
-// lists say which row blocks there are.
+// Every item as long as the others, so that the kernel needs no lists of lengths. Of items much shorter than planned,
+// if they are not classes, a list by these says which row blocks there are (row_block_list.h).
 bool TiledCall::is_alike(const ItemRun& run) const {
   const auto is = [](int wanted) { return [wanted](int length) { return length == wanted; }; };
-  return 4 * run.query_lengths.front() >= 3 * mask_.extent.queries &&
-         std::ranges::all_of(run.query_lengths, is(run.query_lengths.front())) &&
+  const bool near_planned = std::int64_t{4} * run.query_lengths.front() >= 3 * mask_.extent.queries;
+  return (near_planned || run.residues > 1) && std::ranges::all_of(run.query_lengths, is(run.query_lengths.front())) &&
          std::ranges::all_of(run.key_lengths, is(run.key_lengths.front()));
 }
 

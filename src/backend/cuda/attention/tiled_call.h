@@ -5,9 +5,6 @@
 
 namespace stof::cuda {
 
-// Loads what launches of calls need besides their kernel.
-void load_kernels_of_calls(const Gpu& gpu);
-
 // What goes into one launch, of what else takes several.
 struct Together {
   bool classes = false;  // residue classes of items, where they lie evenly
@@ -41,7 +38,8 @@ class TiledCall {
   void launch_piece(const LaunchPiece& launch, const Piece& piece, Workspace& workspace) const;
 
   const TiledMask& mask_;
-  const stof::AttentionCall& call_;
+  std::pmr::vector<AttentionItem> items_first_;  // of call_, where classes do not go into one launch
+  stof::AttentionCall call_;
   const StreamHandle stream_;
   const bool by_item_;  // the mask differs by item
   const bool mixed_;    // a launch takes all heads, and its lists say which one a row block is of

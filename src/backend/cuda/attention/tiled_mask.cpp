@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "src/backend/cuda/attention/mma_launch.h"
+#include "src/backend/cuda/attention/numbers.h"
 #include "src/backend/cuda/attention/rows.h"
 #include "src/backend/cuda/attention/tiled_call.h"
 #include "src/backend/cuda/driver/device.h"
@@ -81,7 +82,7 @@ void set_up(TiledMask& mask, const TableProblem& problem, const Gpu& gpu) {
   mask.first_position = narrow<int>(problem.form.extent.offset(), "first position");
   mask.gpu = &gpu;
   mask.all_heads = {HeadRun{.first = 0, .count = mask.shape.heads, .per_kv = mask.shape.heads / mask.shape.kv_heads}};
-  load_kernels_of_calls(gpu);
+  prepare_numbers(gpu);
 }
 
 void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
@@ -100,7 +101,7 @@ void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
   }
   if (mask.stacked_heads == 1) mask.packed = &packed_mma_kernel(gpu, packed.shape.dtype, packed.shape.head_dim);
   prepare_rows(gpu, packed.shape.dtype);
-  load_kernels_of_calls(gpu);
+  prepare_numbers(gpu);
 }
 
 std::size_t workspace_bytes(const TiledMask& mask) { return mask.workspaces ? mask.workspaces->size().bytes() : 0; }
