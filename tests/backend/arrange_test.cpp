@@ -12,6 +12,7 @@
 #include "src/layout/band_widths.h"
 #include "src/layout/key_pieces.h"
 #include "src/layout/pack.h"
+#include "src/mask/mask_bands.h"
 #include "tests/backend/arranged_bits.h"
 #include "tests/mask/random_mask.h"
 
@@ -187,18 +188,22 @@ TEST(ArrangeBand, SaysWhatTheMaskSays) {
 
 // The measured width is the least: what is narrower does not fit.
 TEST(ArrangeBand, FitsWhereTheMeasuredWidthDoesAndNowhereElse) {
-  for (const std::int64_t reach : {0, 5, 16, 32, 64}) {
-    const BoundMask mask(window(reach), {.queries = 300, .keys = 300});
-    constexpr BlockSize kTiles[] = {{64, 64}};
-    const BandWidths widths = measure_bands(mask, measure(mask, kTiles));
-    ASSERT_TRUE(widths.measured);
-    for (const int parts : {1, 2}) {
-      const BlockLayout layout = pack_blocks(mask, {.block_q = 64 * parts, .block_kv = 64, .key_step = 8});
-      const auto width = static_cast<int>(widths.keys[static_cast<std::size_t>(parts - 1)]);
-      EXPECT_TRUE(arrange_band(layout, parts, width)) << reach;
-      EXPECT_FALSE(arrange_band(layout, parts, width - 8)) << reach;
-    }
-  }
+  constexpr BlockSize kTiles[] = {{64, 64}};
+  for (const std::int64_t reach : {0, 5, 16, 32, 64})
+    for (const std::int64_t queries : {300, 150, 192})
+      for (const RowOrigin origin : {RowOrigin::zero, RowOrigin::first_row}) {
+        const BoundMask mask(window(reach), {.queries = queries, .keys = 300});
+        const MaskBands bands(mask, origin);
+        const BandWidths widths = measure_bands(bands, measure(bands, kTiles));
+        ASSERT_TRUE(widths.measured);
+        for (const int parts : {1, 2}) {
+          const BlockLayout layout =
+              pack_blocks(mask, {.block_q = 64 * parts, .block_kv = 64, .key_step = 8, .row_origin = origin});
+          const auto width = static_cast<int>(widths.keys[static_cast<std::size_t>(parts - 1)]);
+          EXPECT_TRUE(arrange_band(layout, parts, width)) << reach << " " << queries;
+          EXPECT_FALSE(arrange_band(layout, parts, width - 8)) << reach << " " << queries;
+        }
+      }
 }
 
 void expect_gather(const BoundMask& mask, const GatherArrangement& how) {
@@ -258,10 +263,12 @@ TEST(ArrangeGather, TakesAsManyPiecesAsWereCounted) {
     const Mask expression = RandomMask(seed, extent, true).expression(2);
     const BoundMask mask(expression, extent);
     constexpr BlockSize kTiles[] = {{64, 64}};
-    const KeyPieces pieces = measure_pieces(mask, measure(mask, kTiles));
+    const RowOrigin origin = seed % 3 == 0 ? RowOrigin::first_row : RowOrigin::zero;
+    const MaskBands bands(mask, origin);
+    const KeyPieces pieces = measure_pieces(bands, measure(bands, kTiles));
     if (!pieces.measured) continue;
     ++measured;
-    const BlockLayout layout = pack_blocks(mask, {.block_q = 64, .block_kv = 64, .key_step = 64});
+    const BlockLayout layout = pack_blocks(mask, {.block_q = 64, .block_kv = 64, .key_step = 64, .row_origin = origin});
     const ArrangedGather arranged = arrange_gather(layout, {.pieces = 1});
     std::map<std::int64_t, std::int64_t> counts, expected;
     for (const int group : layout.group_of)

@@ -9,6 +9,7 @@
 #include "src/layout/band_widths.h"
 #include "src/layout/key_pieces.h"
 #include "src/layout/pack.h"
+#include "src/mask/mask_bands.h"
 #include "tests/layout/masks.h"
 #include "tests/mask/random_mask.h"
 
@@ -22,8 +23,9 @@ struct Packed {
   std::int64_t full = 0, heaviest = 0;
 };
 
-Packed packed(const BoundMask& mask, int block_q) {
-  const BlockLayout layout = pack_blocks(mask, {.block_q = block_q, .block_kv = 64, .key_step = KeyTiles::kStep});
+Packed packed(const BoundMask& mask, int block_q, RowOrigin origin) {
+  const BlockLayout layout =
+      pack_blocks(mask, {.block_q = block_q, .block_kv = 64, .key_step = KeyTiles::kStep, .row_origin = origin});
   Packed result;
   for (const int group : layout.group_of)
     for (std::int64_t block = 0; block < layout.row_blocks; ++block) {
@@ -37,10 +39,11 @@ Packed packed(const BoundMask& mask, int block_q) {
 }
 
 // Returns how many sizes were counted.
-int expect_packed_tiles(const BoundMask& mask) {
-  const KeyTiles tiles = measure_tiles(mask, measure(mask, kSizes));
+int expect_packed_tiles(const BoundMask& mask, RowOrigin origin) {
+  const MaskBands bands(mask, origin);
+  const KeyTiles tiles = measure_tiles(bands, measure(bands, kSizes));
   for (const CutTiles& cut : tiles.blocks) {
-    const Packed expected = packed(mask, cut.block_q);
+    const Packed expected = packed(mask, cut.block_q, origin);
     std::map<std::int64_t, std::int64_t> counted;
     double full = 0;
     for (const BlockStats::Bin& bin : cut.row_blocks) {
@@ -58,13 +61,15 @@ TEST(KeyTiles, AreThoseThatArePacked) {
   int counted = 0;
   for (const LayoutCase& one : layout_cases()) {
     SCOPED_TRACE(testing::Message() << one);
-    counted += expect_packed_tiles(BoundMask(parse(one.mask), one.extent));
+    for (const RowOrigin origin : {RowOrigin::zero, RowOrigin::first_row})
+      counted += expect_packed_tiles(BoundMask(parse(one.mask), one.extent), origin);
   }
   for (unsigned seed = 0; seed < 200; ++seed) {
     const MaskExtent extent{.queries = 100 + seed % 3 * 150, .keys = 130 + seed % 5 * 77, .batch = 2, .heads = 2};
     const Mask expression = RandomMask(seed, extent, true).expression(2);
     SCOPED_TRACE(testing::Message() << "seed " << seed << " " << expression.text().substr(0, 200));
-    counted += expect_packed_tiles(BoundMask(expression, extent));
+    counted +=
+        expect_packed_tiles(BoundMask(expression, extent), seed % 2 == 0 ? RowOrigin::zero : RowOrigin::first_row);
   }
   EXPECT_GT(counted, 400);
 }
