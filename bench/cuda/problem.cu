@@ -276,18 +276,30 @@ AttentionMaps make_maps(const Problem& p, int key_box, int query_box) {
 AttentionOutput output_of(const Problem& p) {
   const Strides stride = strides_of(p.sizes, p.mask->queries, p.sizes.heads);
   const long long rows = p.mask->queries;
-  return {p.out.get(), stride.row * p.residues, stride.row,      stride.head, stride.item, p.lse.get(),
-          rows,        rows * p.sizes.heads,    p.sizes.head_dim};
+  return {.values = p.out.get(),
+          .row_stride = stride.row * p.residues,
+          .residue_stride = stride.row,
+          .head_stride = stride.head,
+          .item_stride = stride.item,
+          .lse = p.lse.get(),
+          .lse_row_stride = p.residues,
+          .lse_residue_stride = 1,
+          .lse_head_stride = rows,
+          .lse_item_stride = rows * p.sizes.heads,
+          .head_dim = p.sizes.head_dim};
 }
 
 SliceShape slices_of(const Problem& p) {
   const Sizes& s = p.sizes;
+  const int queries = p.mask->queries / p.residues, keys = p.mask->keys / p.residues;
   return {.slices = s.batch * s.heads * p.residues,
           .heads = s.heads,
           .heads_per_kv = s.heads / s.kv_heads,
           .residues = p.residues,
-          .queries = p.mask->queries / p.residues,
-          .keys = p.mask->keys / p.residues,
+          .queries = queries,
+          .keys = keys,
+          .item_queries = queries,
+          .item_keys = keys,
           .first_position = (p.mask->keys - p.mask->queries) / p.residues,
           .query_lengths = p.device_query_lengths.get(),
           .key_lengths = p.device_key_lengths.get()};
