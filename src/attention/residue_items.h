@@ -25,10 +25,11 @@ std::int64_t runs_of_classes(std::int64_t queries, std::int64_t keys, std::int64
 
 namespace class_calls {
 
-// A call of classes, whose items are added one by one.
+// A call of classes, whose items are added one by one: of so many classes of each item at most.
 class Part {
  public:
-  Part(const AttentionCall& call, std::int64_t residues) : part_(call), items_(call.memory) {
+  Part(const AttentionCall& call, std::int64_t residues, std::int64_t classes) : part_(call), items_(call.memory) {
+    items_.reserve(static_cast<std::size_t>(classes) * call.items.size());
     for (AttentionStrides* strides :
          {&part_.q_strides, &part_.k_strides, &part_.v_strides, &part_.out_strides, &part_.lse_strides})
       strides->row *= residues;
@@ -54,7 +55,7 @@ class Part {
 // Classes that follow each other and are equally long go together.
 template <class Run>
 void of_items_alike(const AttentionCall& call, std::int64_t residues, const Run& run) {
-  Part part(call, residues);
+  Part part(call, residues, residues);
   const std::pmr::vector<AttentionItem>& items = part.items();
   const std::int64_t count = std::ssize(call.items);
   // Classes of one item are items like others.
@@ -69,7 +70,7 @@ void of_items_alike(const AttentionCall& call, std::int64_t residues, const Run&
 
 template <class Run>
 void one_by_one(const AttentionCall& call, std::int64_t residues, const Run& run) {
-  Part part(call, residues);
+  Part part(call, residues, 1);
   const bool by_rows = call.packed && call.q_strides.row != 0;
   for (std::int64_t residue = 0; residue < residues; ++residue) {
     for (const AttentionItem& item : call.items) {
