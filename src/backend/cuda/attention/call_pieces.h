@@ -40,7 +40,7 @@ struct ItemRun {
 // run as padded ones do, without starts that a launch in front must bring to the device.
 std::pmr::vector<ItemRun> item_runs(const stof::AttentionCall& call, std::int64_t most);
 
-// The items of a call of residue classes, the classes of one item after those of another: as many runs as items.
+// The items of a call of residue classes in another order, all classes of an item side by side: a run for each item.
 std::pmr::vector<AttentionItem> classes_of_each_item(const stof::AttentionCall& call);
 
 // All items of a call of residue classes as one run, each item with its classes; nothing where they do not lie so, and

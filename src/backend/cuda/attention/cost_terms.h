@@ -41,8 +41,8 @@ inline double traffic_us(const AttentionProblem& problem) {
 }
 
 // Launches of residue classes, rows of which the last row blocks lack, take longer than one of as many whole items, and
-// more so by kernels that have a form of their own for items shorter than planned: `share` of it, by the 85 plans by
-// class of nine problems of bench/results/h200-attention-cost.json and h200-attention-regret.json.
+// more so by bands, which have a form of their own for items shorter than planned: `share` of it, by what the choice
+// loses on nine problems of bench/results/h200-attention-cost.json and h200-attention-regret.json.
 inline double of_classes(const AttentionProblem& problem, double share, double us) {
   return problem.uneven ? us * (1 + share) : us;
 }
