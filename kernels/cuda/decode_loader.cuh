@@ -2,6 +2,7 @@
 // Brings the tiles of a decode task into a ring of stages, several ahead of their use: keys, values, mask words. Rows
 // past the last key become zeros and are not read, nor are their pages looked up.
 #pragma once
+#include "kernels/cuda/decode_ring.cuh"
 #include "kernels/cuda/decode_tasks.cuh"
 #include "kernels/cuda/mma.cuh"
 
@@ -19,14 +20,9 @@ __device__ __forceinline__ void allow_overlap() {
 #endif
 }
 
-// In the ring, beside a tile: where it starts, and its bitmap or -1.
-struct LoadedTile {
-  int key_start, bitmap;
-};
-
 template <class Traits>
 struct DecodeLoader {
-  static constexpr int kPieces = Traits::kHeadDim / 8, kRowsAtOnce = Traits::kThreads / kPieces;
+  static constexpr int kPieces = Traits::kHeadDim / 8, kRowsAtOnce = Traits::kRoleThreads / kPieces;
   static constexpr int kGroupKeys = 16, kGroups = Traits::kTileKeys / kGroupKeys;  // no page is smaller
   static_assert(kGroupKeys % kRowsAtOnce == 0, "a group's rows are loaded in turns");
 
@@ -34,7 +30,7 @@ struct DecodeLoader {
   const DecodeParams& p;
   const DecodeTask& task;
   const typename Traits::Tasks tasks;
-  int row, piece;  // this thread's, of the rows that are copied at once
+  int thread, row, piece;  // among those that load; this one's of the rows that are copied at once
   const unsigned short *k, *v;
   int run_index;
   DecodeRun run, next_run;
@@ -44,7 +40,7 @@ struct DecodeLoader {
   __device__ __forceinline__ DecodeLoader(typename Traits::Shared& memory, const DecodeParams& params,
                                           const DecodeTask& of, int first_tile)
       : shared(memory), p(params), task(of), tasks{params} {
-    const int thread = static_cast<int>(threadIdx.x);
+    thread = static_cast<int>(threadIdx.x) % Traits::kRoleThreads;
     row = thread / kPieces, piece = thread % kPieces;
     const RowItem& item = *task.item;
     k = static_cast<const unsigned short*>(p.k) + item.k + task.kv_head * p.k_stride.head + piece * 8;
@@ -58,14 +54,14 @@ struct DecodeLoader {
   }
 
   // The next tile into this stage.
-  __device__ __forceinline__ void load(int stage) {
-    if (threadIdx.x == 0) shared.tiles[stage] = {key_start, run.bitmap};
-    if (run.bitmap >= 0 && threadIdx.x < DecodeList::kRows / 2)
-      copy_piece(shared_address(&shared.words[stage][2 * threadIdx.x]),
-                 p.layout.words + static_cast<long long>(run.bitmap) * DecodeList::kRows + 2 * threadIdx.x, true);
+  __device__ __forceinline__ void load(u32 stage) {
+    if (run.bitmap >= 0 && thread < DecodeList::kRows / 2)
+      copy_piece(shared_address(&shared.words[stage][2 * thread]),
+                 p.layout.words + static_cast<long long>(run.bitmap) * DecodeList::kRows + 2 * thread, true);
     const u32 to = shared_address(shared.stages[stage]) + SwizzledRows<Traits::kHeadDim>::offset(row, piece);
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) load_group(group, to);
+    shared.ring.loads(stage, thread == 0, {key_start, run.bitmap});
     advance();
   }
 

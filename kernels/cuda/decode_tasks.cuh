@@ -7,6 +7,10 @@
 
 namespace stof::cuda {
 
+struct DecodePlace {
+  int head, query;
+};
+
 struct DecodeTask {
   const RowItem* item;
   int first_head, kv_head;
@@ -18,10 +22,18 @@ struct DecodeTask {
   // Of work: the tiles, and in front of them what a CTA that begins a task loses. 1 when rows without a key are to be
   // written, 0 when the task has no row.
   int units;
+
+  // Of a row of the task.
+  __device__ __forceinline__ DecodePlace place_of(int row) const {
+    // Right for all rows: half a row is more than the quotient of numbers below 2^18 errs by.
+    const int at = first_row + row;
+    const int head = static_cast<int>(__fdividef(static_cast<float>(at) + 0.5f, static_cast<float>(item->queries)));
+    return {first_head + head, at - head * item->queries};
+  }
 };
 
-// kRows: of a task. kStart: units of beginning one.
-template <int kRows, int kStart>
+// kStart: units of beginning a task.
+template <int kStart>
 struct DecodeTasks {
   const DecodeParams& p;
 
@@ -35,8 +47,8 @@ struct DecodeTasks {
     const RowItem& item = *task.item;
     const DecodeHeads heads = heads_of(item, set);
     task.first_head = heads.first, task.kv_head = heads.first / p.heads_per_kv;
-    task.first_row = (index - over_chunks * p.chunks) * kRows;
-    task.rows = min(heads.count * item.queries - task.first_row, kRows);
+    task.first_row = (index - over_chunks * p.chunks) * p.task_rows;
+    task.rows = min(heads.count * item.queries - task.first_row, p.task_rows);
     task.tiles = task.units = 0;
     if (task.rows <= 0) return task;
     task.units = 1;
@@ -106,10 +118,38 @@ struct DecodeShare {
   }
 };
 
-// By 128 threads. units: memory for one number a task; sums, found: of the CTA. Both are free again afterwards.
+// Without its task and offset. CTAs that no unit is left for have empty shares behind the others.
+__device__ __forceinline__ DecodeShare cut_share(int total, int most_ctas, int cta) {
+  DecodeShare share;
+  share.total = total, share.ctas = min(most_ctas, total);
+  share.each = total / share.ctas, share.rest = total - share.each * share.ctas;
+  share.begin = share.begin_of(min(cta, share.ctas)), share.end = share.begin_of(min(cta + 1, share.ctas));
+  return share;
+}
+
+// How the task that has units [start, start + units) was cut.
+template <int kStart>
+__device__ __forceinline__ DecodeCut cut_of(const DecodeShare& share, int task, int start, int units) {
+  DecodeCut cut{task, share.cta_of(start + kStart), 0, 0};
+  cut.count = share.cta_of(start + units - 1) - cut.first + 1;
+  cut.with_first = share.begin_of(cut.first) >= start;
+  return cut;
+}
+
+// By all threads, of which 128 count. units: memory for one number a task; sums, found: of the CTA. The first is free
+// again afterwards.
 template <class Tasks>
 __device__ __forceinline__ DecodeShare share_of_cta(const Tasks& tasks, int* units, int (&sums)[4], int (&found)[2]) {
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, count = tasks.count();
+  const int cta = static_cast<int>(blockIdx.x);
+  if (tasks.p.alike) {
+    const int each = tasks.at(0).units;
+    DecodeShare share = cut_share(count * each, tasks.p.ctas, cta);
+    share.task = share.begin / each, share.offset = share.begin - share.task * each;
+    __syncthreads();
+    return share;
+  }
+  const bool counts = thread < 128;
   const int each = (count + 127) / 128, first = min(thread * each, count), last = min(first + each, count);
   int mine = 0;
   for (int task = first; task < last; ++task) mine += units[task] = tasks.at(task).units;
@@ -119,19 +159,12 @@ __device__ __forceinline__ DecodeShare share_of_cta(const Tasks& tasks, int* uni
     const int lower = __shfl_up_sync(~0u, before, step);
     if (lane >= step) before += lower;
   }
-  if (lane == 31) sums[thread / 32] = before;
+  if (counts && lane == 31) sums[thread / 32] = before;
   __syncthreads();
   before -= mine;
-  for (int warp = 0; warp < thread / 32; ++warp) before += sums[warp];
-  DecodeShare share;
-  const int total = sums[0] + sums[1] + sums[2] + sums[3], least = tasks.p.least_tiles;
-  const int ctas = min(static_cast<int>(gridDim.x), (total + least - 1) / least), cta = static_cast<int>(blockIdx.x);
-  share.begin = share.end = 0;
-  if (cta >= ctas) return share;
-  share.total = total, share.ctas = ctas;
-  share.each = total / ctas, share.rest = total - share.each * ctas;
-  share.begin = share.begin_of(cta), share.end = share.begin_of(cta + 1);
-  if (before <= share.begin && share.begin < before + mine) {
+  for (int warp = 0; warp < min(thread / 32, 4); ++warp) before += sums[warp];
+  DecodeShare share = cut_share(sums[0] + sums[1] + sums[2] + sums[3], tasks.p.ctas, cta);
+  if (counts && before <= share.begin && share.begin < before + mine) {
     int task = first, offset = share.begin - before;
     while (offset >= units[task]) offset -= units[task++];
     found[0] = task, found[1] = offset;

@@ -101,6 +101,7 @@ macro(stof_decode d ctas)
     string(REPLACE Bfloat bf16 dtype ${dtype})
     stof_kernel(decode_${dtype}_d${d}_c${ctas}
 "#include \"kernels/cuda/decode_attention.cuh\"
+#include \"kernels/cuda/decode_sum.cuh\"
 namespace stof::cuda {
 struct Instance : DecodeTraits<${element}, ${d}, ${ctas}, 1> {};
 struct TwoRowWarps : DecodeTraits<${element}, ${d}, ${ctas}, 2> {};
@@ -108,6 +109,9 @@ struct FourRowWarps : DecodeTraits<${element}, ${d}, ${ctas}, 4> {};
 template __global__ void decode_attention_kernel<Instance>(const __grid_constant__ DecodeParams);
 template __global__ void decode_attention_kernel<TwoRowWarps>(const __grid_constant__ DecodeParams);
 template __global__ void decode_attention_kernel<FourRowWarps>(const __grid_constant__ DecodeParams);
+template __global__ void decode_sum_kernel<Instance>(const __grid_constant__ DecodeParams);
+template __global__ void decode_sum_kernel<TwoRowWarps>(const __grid_constant__ DecodeParams);
+template __global__ void decode_sum_kernel<FourRowWarps>(const __grid_constant__ DecodeParams);
 ${facts}}
 " sm_80 sm_90a)
   endforeach()

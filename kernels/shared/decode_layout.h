@@ -36,6 +36,14 @@ struct DecodeLayout {
   int blocks, first_position;
 };
 
+// A task that began in an earlier CTA and ends in this one. Its parts are the first ones of CTAs [first, first +
+// count), or, unless with_first, of the first of these its last one.
+struct DecodeCut {
+  int task;
+  int first, count;  // 0: there is no such task
+  int with_first;
+};
+
 // A task is 16 rows a row warp of one set of heads of one item. Rows run through queries first, then through heads.
 struct DecodeParams {
   static constexpr int kMostItems = 64;     // given by value: parameters end at 4 KB
@@ -49,16 +57,20 @@ struct DecodeParams {
   RowStride q_stride, k_stride, v_stride, out_stride, lse_stride;
   int heads_per_kv, head_dim;
   int item_count;
-  int chunks;        // tasks of a set: of the item with the most queries
-  int least_tiles;   // that are worth a CTA
-  float scale_log2;  // as in AttentionCall
+  int chunks;         // tasks of a set: of the item with the most queries
+  int task_rows;      // 16 a row warp
+  int ctas;           // of the launch that reads the keys
+  int alike;          // whether all tasks have as many tiles: items are as long as each other, and heads have one mask
+  int sums_of_tasks;  // whether decode_sum_kernel has a block a task, which are alike and no list's, and not one a CTA
+  float scale_log2;   // as in AttentionCall
   float cap_log2;
   PageTable pages;
   DecodeLayout layout;
   const int* key_lengths;    // [items of the call] in the memory of the device, or null: what items say
   const RowItem* item_list;  // in the memory of the device, or null: `items`
-  float* partials;           // [CTAs][2][16 rows a row warp][kHeadDim + 4]
-  int* arrivals;             // [CTAs], zero before and after
+  float* partials;           // [CTAs][2][task_rows][kHeadDim + 4]
+  int* arrivals;             // [CTAs], zero before and after; or null: a launch of decode_sum_kernel adds up parts
+  DecodeCut* cuts;           // [CTAs], for that launch unless its sums are of tasks
   RowItem items[kMostItems];
 };
 static_assert(sizeof(DecodeParams) <= 4096, "parameters of a kernel");

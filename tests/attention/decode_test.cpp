@@ -63,6 +63,19 @@ TEST_P(Decode, EqualsTheDefinitionForEveryPageSize) {
     }
 }
 
+// So many parts that those of a task are added up in groups; of two tasks, too, that a CTA has parts of.
+TEST_P(Decode, EqualsTheDefinitionForLongItems) {
+  ProblemShape what = shape(1, 20000);
+  what.shape.batch = 1, what.shape.kv_heads = 1;
+  expect_definition(what, parse("all"));
+  what.shape.queries = 3;
+  expect_definition(what, parse("causal & (window(9000) | sink(5))"));
+  what.shape.batch = 3;
+  what.q_lengths = {3, 3, 3};
+  what.kv_lengths = {20000, 9001, 15000};
+  expect_definition(what, parse("all"));
+}
+
 TEST_P(Decode, GivesTheSameBitsTwice) {
   const ProblemShape what = shape(2, 2500);
   const Problem problem(what, 3);

@@ -23,8 +23,13 @@ namespace stof::cuda {
 namespace {
 
 constexpr std::int64_t kMostQueries = 16;
-constexpr int kLeastTiles = 2;  // that are worth a CTA
 constexpr std::array kEntries = {kDecodeEntry, kDecodeTwoEntry, kDecodeFourEntry};
+constexpr std::array kSumEntries = {kDecodeSumEntry, kDecodeSumTwoEntry, kDecodeSumFourEntry};
+constexpr unsigned kSumThreads = 128;
+constexpr unsigned kMostSumBlocks = 2048;
+// More than half of what a multiprocessor has. Where a launch that adds up parts stands between two that read keys, the
+// second one's CTAs would else come two to one multiprocessor and none to another.
+constexpr unsigned kAloneBytes = 120 * 1024;
 constexpr std::array<int, kEntries.size()> kRows = {16, 32, 64};  // of their tasks
 constexpr int kStatFloats = 4;                                    // behind the columns of a partial row
 constexpr int kItemInts = sizeof(RowItem) / sizeof(int);
@@ -39,6 +44,7 @@ struct DecodeMask {
   std::unique_ptr<const DeviceBlocks> rows = {};  // for calls that go row by row
   std::unique_ptr<WorkspacePool> workspaces = {};
   std::array<const InstanceKernel*, kEntries.size()> kernels = {};
+  std::array<const Kernel*, kEntries.size()> sums = {};
   DeviceMemory lists, runs, words, heads;
 };
 
@@ -55,8 +61,11 @@ std::size_t partial_floats(const DecodeMask& mask) {
 }
 
 WorkspaceSize workspace_size(const DecodeMask& mask) {
-  return {.partials = partial_floats(mask) + static_cast<std::size_t>(kItemInts * mask.shape.batch),
-          .arrivals = static_cast<std::size_t>(mask.ctas)};
+  constexpr std::int64_t kCutInts = sizeof(DecodeCut) / sizeof(int);  // a vector, and so is what lies in front
+  return {.partials = partial_floats(mask) +
+                      static_cast<std::size_t>(ceil_div(kItemInts * mask.shape.batch, kCutInts) * kCutInts),
+          .arrivals = static_cast<std::size_t>(mask.ctas),
+          .numbers = static_cast<std::size_t>(kCutInts * mask.ctas)};
 }
 
 template <class... Integers>
@@ -74,6 +83,13 @@ bool is_aligned(const stof::AttentionCall& call) {
   return all_whole(kElements, call.pages.k_stride, call.pages.v_stride) &&
          std::all_of(call.items.begin(), call.items.end(),
                      [](const AttentionItem& item) { return all_whole(kElements, item.q, item.k, item.v, item.out); });
+}
+
+// Whether the queries and keys of all items are as many.
+bool is_alike(std::span<const AttentionItem> items) {
+  return std::all_of(items.begin(), items.end(), [&](const AttentionItem& item) {
+    return item.queries == items.front().queries && item.keys == items.front().keys;
+  });
 }
 
 int chunks_of(const DecodeMask& mask, std::int64_t queries) {
@@ -101,6 +117,7 @@ class Launcher {
     for (const AttentionItem& item : call.items) queries = std::max(queries, item.queries);
     const auto rows = narrow<int>(mask.sets.most_heads * queries, "rows of a key head");
     while (variant_ + 1 < kRows.size() && kRows[variant_] < rows) ++variant_;
+    rows_ = std::min(rows, kRows[variant_]);
     chunks_ = chunks_of(mask, queries);
   }
 
@@ -124,7 +141,7 @@ class Launcher {
     params.heads_per_kv = static_cast<int>(call_.heads / call_.kv_heads);
     params.head_dim = static_cast<int>(call_.head_dim);
     params.chunks = chunks_;
-    params.least_tiles = kLeastTiles;
+    params.task_rows = kRows[variant_];
     const ScoreScale scale = score_scale(call_);
     params.scale_log2 = scale.log2, params.cap_log2 = scale.cap_log2;
     params.pages = page_table_of(call_.pages);
@@ -137,7 +154,6 @@ class Launcher {
                      .first_position = mask_.first_position};
     params.key_lengths = call_.device_lengths;
     params.partials = workspace_.partials;
-    params.arrivals = workspace_.arrivals;
     return params;
   }
 
@@ -147,13 +163,49 @@ class Launcher {
     if (params.item_count <= DecodeParams::kMostItems)
       std::transform(items.begin(), items.end(), params.items, row_item);
     else params.item_list = write_items(items);
+    params.alike = mask_.sets.heads.empty() && call_.device_lengths == nullptr && is_alike(items);
     const std::int64_t tasks = std::int64_t{mask_.sets.sets} * chunks_ * params.item_count;
-    const std::int64_t shares = (tasks * std::max(mask_.most_tiles, 1) + kLeastTiles - 1) / kLeastTiles;
+    params.ctas = narrow<int>(std::min<std::int64_t>(mask_.ctas, tasks * std::max(mask_.most_tiles, 1)), "CTAs");
+    const bool apart = adds_apart(params, tasks);
+    params.sums_of_tasks = apart && params.alike && params.item_list == nullptr && tasks <= params.ctas;
+    if (!apart) params.arrivals = workspace_.arrivals;
+    else if (!params.sums_of_tasks) params.cuts = reinterpret_cast<DecodeCut*>(workspace_.numbers);
     void* arguments[] = {&params};
-    mask_.kernels[variant_]->kernel.launch({.grid = {static_cast<unsigned>(std::min<std::int64_t>(mask_.ctas, shares))},
+    mask_.kernels[variant_]->kernel.launch({.grid = {static_cast<unsigned>(params.ctas)},
                                             .stream = stream_,
-                                            .overlap_previous = mask_.rows->gpu().caps.arch >= kHopper},
+                                            .overlap_previous = overlaps(),
+                                            .least_shared_bytes = apart && overlaps() ? kAloneBytes : 0},
                                            arguments);
+    if (apart) mask_.sums[variant_]->launch(sum_grid(params, tasks), arguments);
+  }
+
+  bool overlaps() const { return mask_.rows->gpu().caps.arch >= kHopper; }
+
+  // Of a task, on the average.
+  double parts(const DecodeParams& params, std::int64_t tasks) const {
+    return std::min<double>(mask_.most_tiles, 1 + static_cast<double>(params.ctas) / static_cast<double>(tasks));
+  }
+
+  // Whether a second launch adds up parts sooner than the last CTA that leaves one does. That one alone reads all of
+  // them, 128 vectors at a time, but beside others where there are as many tasks (bench/results/h200-decode-parts.txt).
+  bool adds_apart(const DecodeParams& params, std::int64_t tasks) const {
+    const bool many = 2 * tasks >= params.ctas;
+    if (params.alike && tasks % params.ctas == 0) return false;  // no task is cut
+    const double turns = std::ceil(static_cast<double>(rows_) * mask_.instance.head_dim / 512);
+    const double here = turns * (0.35 + 0.045 * parts(params, tasks)) + (many ? 0 : 0.9);
+    const double apart = (params.alike ? 1.4 : 4.5) + (many ? 1.6 : 0) + (overlaps() ? 0 : 3);
+    return here > apart;
+  }
+
+  // Four rows a block where one warp, or two, takes all parts of a row; one where all do.
+  Launch sum_grid(const DecodeParams& params, std::int64_t tasks) const {
+    constexpr int kPartsAtOnce = 20;
+    const auto of_sums = static_cast<unsigned>(params.sums_of_tasks ? tasks : params.ctas);
+    const int at_once = parts(params, tasks) > kPartsAtOnce ? 1 : 512 / mask_.instance.head_dim;
+    const auto blocks = static_cast<unsigned>((rows_ + at_once - 1) / at_once);
+    return {.grid = {of_sums, std::min(blocks, std::max(kMostSumBlocks / of_sums, 1u))},
+            .stream = stream_,
+            .overlap_previous = overlaps()};
   }
 
   const RowItem* write_items(std::span<const AttentionItem> items) const {
@@ -172,7 +224,7 @@ class Launcher {
   Workspace& workspace_;
   const StreamHandle stream_;
   std::size_t variant_ = 0;
-  int chunks_ = 1;
+  int rows_ = 0, chunks_ = 1;  // of a task; tasks of a set of heads
 };
 
 }  // namespace
@@ -219,7 +271,7 @@ ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, c
   mask->most_tiles = arranged.most_tiles;
   const AttentionShape& s = packed.shape;
   mask->sets = head_sets(packed.blocks.group_of, s.heads, s.heads / s.kv_heads);
-  mask->ctas = device.caps.cores * ctas_of(mask->instance, device.caps);
+  mask->ctas = device.caps.cores;
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
   mask->rows = std::make_unique<const DeviceBlocks>(gpu, packed.blocks);
@@ -227,8 +279,12 @@ ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, c
   mask->runs = to_device<DecodeRun>(gpu, arranged.runs);
   mask->words = to_device<std::uint64_t>(gpu, arranged.words);
   mask->heads = to_device<DecodeHeads>(gpu, mask->sets.heads);
-  for (std::size_t i = 0; i < kEntries.size(); ++i)
+  for (std::size_t i = 0; i < kEntries.size(); ++i) {
     mask->kernels[i] = &instance_kernel(gpu, plan.instance, kEntries[i]);
+    if (device.caps.arch >= kHopper)
+      mask->kernels[i]->kernel.allow_shared_bytes(std::max(kAloneBytes, mask->kernels[i]->shared_bytes));
+    mask->sums[i] = &plain_kernel(gpu, plan.instance, kSumEntries[i], kSumThreads);
+  }
   prepare_rows(gpu, s.dtype);
   prepare_numbers(gpu);
   mask->workspaces = std::make_unique<WorkspacePool>(gpu, workspace_size(*mask));

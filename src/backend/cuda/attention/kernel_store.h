@@ -32,6 +32,12 @@ inline constexpr std::string_view kDecodeTwoEntry =
     "_ZN4stof4cuda23decode_attention_kernelINS0_11TwoRowWarpsEEEvNS0_12DecodeParamsE";
 inline constexpr std::string_view kDecodeFourEntry =
     "_ZN4stof4cuda23decode_attention_kernelINS0_12FourRowWarpsEEEvNS0_12DecodeParamsE";
+inline constexpr std::string_view kDecodeSumEntry =
+    "_ZN4stof4cuda17decode_sum_kernelINS0_8InstanceEEEvNS0_12DecodeParamsE";
+inline constexpr std::string_view kDecodeSumTwoEntry =
+    "_ZN4stof4cuda17decode_sum_kernelINS0_11TwoRowWarpsEEEvNS0_12DecodeParamsE";
+inline constexpr std::string_view kDecodeSumFourEntry =
+    "_ZN4stof4cuda17decode_sum_kernelINS0_12FourRowWarpsEEEvNS0_12DecodeParamsE";
 
 // What is compiled for a GPU: "sm_90a" on 9.0; "sm_80" on 8.x, whose machine code all of them run.
 std::string target_of(int arch);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cuda/driver/kernel.h"
 
+#include <algorithm>
 #include <array>
 
 #include "src/base/error.h"
@@ -27,8 +28,12 @@ Kernel::Kernel(const KernelLibrary& library, const std::string& name, unsigned t
   if (dynamic_shared_bytes > static_cast<unsigned>(gpu_->shared_bytes_per_block))
     fail(ErrorKind::unsupported, "kernel {} needs {} bytes of shared memory; cuda:{} has {}", name,
          dynamic_shared_bytes, gpu_->ordinal, gpu_->shared_bytes_per_block);
-  driver().set_kernel_attribute(KernelAttribute::dynamic_shared_bytes, static_cast<int>(dynamic_shared_bytes), handle_,
-                                gpu_->device);
+  allow_shared_bytes(dynamic_shared_bytes);
+}
+
+void Kernel::allow_shared_bytes(unsigned bytes) const {
+  const CurrentGpu current(*gpu_);
+  driver().set_kernel_attribute(KernelAttribute::dynamic_shared_bytes, static_cast<int>(bytes), handle_, gpu_->device);
 }
 
 int Kernel::blocks_per_multiprocessor() const {
@@ -47,7 +52,7 @@ void Kernel::launch(const Launch& launch, std::span<void* const> arguments) cons
   if (launch.overlap_previous) attributes[count++] = {LaunchAttributeKind::programmatic_serialization, 0, {1}};
   const LaunchConfig config{.grid = {grid.x, grid.y, grid.z},
                             .block = {threads_, 1, 1},
-                            .dynamic_shared_bytes = dynamic_shared_bytes_,
+                            .dynamic_shared_bytes = std::max(dynamic_shared_bytes_, launch.least_shared_bytes),
                             .stream = launch.stream,
                             .attributes = attributes.data(),
                             .attribute_count = count};

@@ -32,7 +32,8 @@ struct Launch {
   Dimensions grid;
   StreamHandle stream = nullptr;
   unsigned cluster = 1;
-  bool overlap_previous = false;  // the kernel waits for the one before by itself (programmatic dependent launch)
+  bool overlap_previous = false;    // the kernel waits for the one before by itself (programmatic dependent launch)
+  unsigned least_shared_bytes = 0;  // that a CTA takes, whatever the kernel needs; at most what was allowed
 };
 
 // One entry of a library, with its dynamic shared memory granted. Valid as long as the library is.
@@ -41,6 +42,8 @@ class Kernel {
   Kernel(const KernelLibrary& library, const std::string& name, unsigned threads, unsigned dynamic_shared_bytes);
 
   int blocks_per_multiprocessor() const;
+  // So that launches may take this much dynamic shared memory a CTA.
+  void allow_shared_bytes(unsigned bytes) const;
   // arguments: the address of each parameter, in order, as many as the kernel has.
   void launch(const Launch& launch, std::span<void* const> arguments) const;
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ring of a decode CTA: half of its threads copy tiles into its stages, the other half add them up.
+#pragma once
+#include "kernels/cuda/arrivals.cuh"
+#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/ring.cuh"
+
+namespace stof::cuda {
+
+// In the ring, beside a tile: where it starts, and its bitmap or -1.
+struct LoadedTile {
+  int key_start, bitmap;
+};
+
+// Once what this thread has copied so far is there.
+__device__ __forceinline__ void arrive_when_copied(u32 barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
+__device__ __forceinline__ void wait_for(u32 barrier, u32 parity) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  barrier_wait(barrier, parity);
+#else
+  u32 done;
+  do {
+    asm volatile(
+        "{\n.reg .pred done;\nmbarrier.test_wait.parity.shared.b64 done, [%1], %2;\nselp.u32 %0, 1, 0, done;\n}"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  } while (!done);
+#endif
+}
+
+template <int kStages>
+struct DecodeRing {
+  static constexpr int kLoaders = 128, kReaders = 4;  // threads, warps
+  u64 full[kStages], empty[kStages];
+  LoadedTile tiles[kStages];
+
+  // By one thread; a barrier of the CTA makes it everybody's.
+  __device__ __forceinline__ void make() {
+#pragma unroll
+    for (int i = 0; i < kStages; ++i) {
+      barrier_init(shared_address(&full[i]), kLoaders + 1);  // whose copies are there, and one for the tile's facts
+      barrier_init(shared_address(&empty[i]), kReaders * kArrivalsOfWarp);
+    }
+  }
+  __device__ __forceinline__ void wait_until_empty(const RingPlace<kStages>& at) {
+    wait_for(shared_address(&empty[at.stage]), at.parity ^ 1);
+  }
+  // By each loader, after its copies.
+  __device__ __forceinline__ void loads(u32 stage, bool first, const LoadedTile& tile) {
+    const u32 barrier = shared_address(&full[stage]);
+    if (first) {
+      tiles[stage] = tile;
+      barrier_arrive(barrier);
+    }
+    arrive_when_copied(barrier);
+  }
+  __device__ __forceinline__ void wait_until_full(const RingPlace<kStages>& at) {
+    wait_for(shared_address(&full[at.stage]), at.parity);
+  }
+  // By each reading warp.
+  __device__ __forceinline__ void have_read(u32 stage, int lane) {
+    __syncwarp();
+    arrive_for_warp(shared_address(&empty[stage]), lane == 0);
+  }
+};
+
+}  // namespace stof::cuda
