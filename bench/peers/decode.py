@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Decode attention on a GPU: STOF through its C API, SDPA, FlexAttention, FlashAttention 4 and cuDNN, in one process for
-each row, on the same keys, in turns: device time by CUDA-graph replay and its share of the bandwidth floor. Each output is
-checked against fp32 before it is timed; a peer that fails or takes no such problem is recorded with its reason.
+"""Decode attention on a GPU: STOF through its C API, SDPA, FlexAttention, FlashAttention 4, cuDNN and FlashInfer, in one
+process for each row, on the same keys, in turns: device time by CUDA-graph replay and its share of the bandwidth floor. Each
+output is checked against fp32 before it is timed; a peer that fails or takes no such problem is recorded with its reason.
 
     python bench/peers/decode.py --library build/release/libstof.so --out FILE.json [--commit ID] [--only TEXT] [--part 1/4]
     python bench/peers/decode.py --library build/release/libstof.so --out FILE.json --drawn SEED [--rows 36]
@@ -13,12 +13,13 @@ import argparse
 import sys
 import time
 
+import decode_flashinfer
+import decode_providers
 import torch
 from attention import environment
 from attention_row import failure
 from cpu_run import Results
 from decode_case import BOUNDS, COPY_TB_PER_S, Case, StofPlan, fixed_problems
-from decode_providers import PROVIDERS
 from drawn_decode import drawn_problems
 from providers import Contender, NotTaken
 from replays import LAUNCHES, Replay, in_turns
@@ -69,7 +70,8 @@ def measure(library, place, problem, without=()):
         facts = {key: plans[0].description[key] for key in ("instance", "predicted_us")}
         return Contender(plans[0].launch, facts=facts)
 
-    asked = {name: provider for name, provider in PROVIDERS.items() if not name.startswith(tuple(without))}
+    every = {**decode_providers.PROVIDERS, **decode_flashinfer.PROVIDERS}
+    asked = {name: provider for name, provider in every.items() if not name.startswith(tuple(without))}
     contenders = prepared({"stof": stof, **asked}, case, peers)
     count = max(2, min(LAUNCHES, int(REPLAY_US / floor)))
     replays = {}
