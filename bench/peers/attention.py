@@ -64,7 +64,8 @@ def environment():
         check=True).stdout.strip().split(", ")  # fmt: skip
     packages = {"torch": torch.__version__}
     from importlib.metadata import PackageNotFoundError, version
-    for package in ("triton", "nvidia-cudnn-frontend", "flash-attn-4", "nvidia-cutlass-dsl", "nvidia-cudnn-cu13"):
+    for package in ("triton", "nvidia-cudnn-frontend", "flash-attn-4", "nvidia-cutlass-dsl", "nvidia-cudnn-cu13",
+                    "flashinfer-python"):
         try:
             packages[package] = version(package)
         except PackageNotFoundError:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Decode attention on a GPU: STOF through its C API, SDPA, FlexAttention, FlashAttention 4 and cuDNN, in one process for
-each row, on the same keys, in turns: device time by CUDA-graph replay and its share of the bandwidth floor. Each output is
-checked against fp32 before it is timed; a peer that fails or takes no such problem is recorded with its reason.
+"""Decode attention on a GPU: STOF through its C API, SDPA, FlexAttention, FlashAttention 4, cuDNN and FlashInfer, in one
+process for each row, on the same keys, in turns: device time by CUDA-graph replay and its share of the bandwidth floor. Each
+output is checked against fp32 before it is timed; a peer that fails or takes no such problem is recorded with its reason.
 
     python bench/peers/decode.py --library build/release/libstof.so --out FILE.json [--commit ID] [--only TEXT] [--part 1/4]
+    python bench/peers/decode.py --library build/release/libstof.so --out FILE.json --drawn SEED [--rows 36]
 """
 from __future__ import annotations
 
@@ -12,12 +13,14 @@ import argparse
 import sys
 import time
 
+import decode_flashinfer
+import decode_providers
 import torch
 from attention import environment
 from attention_row import failure
 from cpu_run import Results
-from decode_case import HEAD_DIM, HEADS, KV_HEADS, Case, StofPlan, cases
-from decode_providers import PROVIDERS
+from decode_case import BOUNDS, COPY_TB_PER_S, Case, StofPlan, fixed_problems
+from drawn_decode import drawn_problems
 from providers import Contender, NotTaken
 from replays import LAUNCHES, Replay, in_turns
 from shares import part_of
@@ -26,16 +29,15 @@ from timing import WrongOutput
 
 ROUNDS = 11
 REPLAY_US = 40000  # of a graph, at the floor: a few launches where each takes milliseconds
-BOUND = 2e-3  # of the relative error over the items that are looked at
 
 
-def error_of(out, expected) -> float:
-    """Relative Frobenius error; a WrongOutput where it is past the bound."""
+def error_of(out, expected, bound) -> float:
+    """Relative Frobenius error over the items that are looked at; a WrongOutput where it is past the bound."""
     if not torch.isfinite(out).all():
         raise WrongOutput("output holds NaN or infinity")
     difference = sum((out[item].float() - want).square().sum().item() for item, want in expected.items())
     error = (difference / sum(want.square().sum().item() for want in expected.values())) ** 0.5
-    if not error < BOUND:
+    if not error < bound:
         raise WrongOutput(f"relative error {error:.2e}")
     return error
 
@@ -48,7 +50,7 @@ def prepared(providers, case, peers):
             contender = provider(case)
             out = contender.output(contender.launch(0))
             torch.cuda.synchronize()
-            error = error_of(out, expected)
+            error = error_of(out, expected, BOUNDS[case.problem.dtype])
             peers[name] = {"error": error, **(contender.facts or {})}
             contenders[name] = contender
         except (NotTaken, ImportError) as reason:
@@ -59,15 +61,17 @@ def prepared(providers, case, peers):
 
 
 def measure(library, place, problem, without=()):
-    case = Case(*problem)
-    floor, plans, peers = case.floor_us(), [], {}
+    case = Case(problem)
+    moved, plans, peers = case.bytes(), [], {}
+    floor = moved / COPY_TB_PER_S / 1e6
 
     def stof(given):
         plans.append(StofPlan(library, given))
         facts = {key: plans[0].description[key] for key in ("instance", "predicted_us")}
         return Contender(plans[0].launch, facts=facts)
 
-    asked = {name: provider for name, provider in PROVIDERS.items() if not name.startswith(tuple(without))}
+    every = {**decode_providers.PROVIDERS, **decode_flashinfer.PROVIDERS}
+    asked = {name: provider for name, provider in every.items() if not name.startswith(tuple(without))}
     contenders = prepared({"stof": stof, **asked}, case, peers)
     count = max(2, min(LAUNCHES, int(REPLAY_US / floor)))
     replays = {}
@@ -81,19 +85,13 @@ def measure(library, place, problem, without=()):
     replays.clear()
     for plan in plans:
         plan.close()
-    batch, keys, page, mask = problem
-    return {"id": name_of(problem), "place": place, "batch": batch, "heads": HEADS, "kv_heads": KV_HEADS, "head_dim": HEAD_DIM,
-            "dtype": "f16", "keys": keys, "page_size": page, "mask": mask, "floor_us": floor, "peers": peers}  # fmt: skip
-
-
-def name_of(problem):
-    batch, keys, page, mask = problem
-    return f"batch {batch} keys {keys} {f'pages of {page}' if page else 'rows'} {mask}"
+    hot = moved <= torch.cuda.get_device_properties(0).L2_cache_size  # which keeps them from one launch to the next
+    return {"id": problem.name, "place": place, **problem.facts(), "bytes": moved, "in_l2": hot, "floor_us": floor, "peers": peers}
 
 
 def show(row):
     times = sorted((peer["median_us"], name) for name, peer in row["peers"].items() if "median_us" in peer)
-    print(f"{row['id'][:50]:50} floor {row['floor_us']:.1f}  " + "  ".join(f"{name} {us:.1f}" for us, name in times), flush=True)
+    print(f"{row['id'][:80]:80} floor {row['floor_us']:.1f}  " + "  ".join(f"{name} {us:.1f}" for us, name in times), flush=True)
     for name, peer in row["peers"].items():
         if "failed" in peer:
             print(f"    {name}: {peer['failed'][:150]}", flush=True)
@@ -104,6 +102,8 @@ def options():
     parser.add_argument("--library", required=True)
     parser.add_argument("--out", required=True)
     parser.add_argument("--commit", default="unknown", help="that the library was built from")
+    parser.add_argument("--drawn", type=int, metavar="SEED", help="shapes and masks drawn by this number in place of the fixed")
+    parser.add_argument("--rows", type=int, default=36, help="of those that are drawn")
     parser.add_argument("--only", default="", help="rows whose name contains this text")
     parser.add_argument("--part", type=part_of, default=(0, 1), metavar="I/N", help="of the rows, for one of N GPUs")
     parser.add_argument("--without", nargs="+", default=[], metavar="NAME", help="peers whose names begin so are not asked")
@@ -114,13 +114,17 @@ def options():
 @torch.no_grad()
 def main():
     arguments, begin = options(), time.monotonic()
-    head = {"command": "peers decode cuda", "commit": arguments.commit, **environment()}
+    seed = {} if arguments.drawn is None else {"drawn": arguments.drawn}
+    head = {"command": "peers decode cuda", "commit": arguments.commit, **environment(), **seed}
     results, library = Results(arguments.out, head, False), load(arguments.library)
     number, parts = arguments.part
-    chosen = [(place, problem) for place, problem in enumerate(cases()) if arguments.only in name_of(problem)]
-    sizes = sorted({problem[:2] for _, problem in chosen})  # a shape's kernels are compiled once
-    for place, problem in sorted(chosen, key=lambda one: one[1][2]):  # rows first, which more peers take
-        if sizes.index(problem[:2]) % parts != number or time.monotonic() - begin > arguments.seconds:
+    problems = fixed_problems() if arguments.drawn is None else drawn_problems(arguments.drawn, arguments.rows)
+    chosen = [(place, problem) for place, problem in enumerate(problems) if arguments.only in problem.name]
+    sizes = sorted({(problem.batch, problem.keys) for _, problem in chosen})  # a shape's kernels are compiled once
+    if arguments.drawn is None:
+        chosen.sort(key=lambda one: one[1].page)  # rows first, which more peers take
+    for place, problem in chosen:
+        if sizes.index((problem.batch, problem.keys)) % parts != number or time.monotonic() - begin > arguments.seconds:
             continue
         row = measure(library, place, problem, arguments.without)
         torch.cuda.empty_cache()

@@ -1,80 +1,139 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A problem of bench/peers/decode.py: one query an item over keys in rows or in pages, its plan, and its check."""
+"""A problem of bench/peers/decode.py: a few queries an item over keys in rows or in pages, its plan, and its check."""
 from __future__ import annotations
 
 import ctypes as c
 import json
 import math
+from dataclasses import dataclass
 
+import masks
 import torch
-from stof_library import c_library
+from stof_library import c_library, dtype_of, tensor
 
 COPY_TB_PER_S = 4.3  # what a copy kernel reaches on an H200
-HEADS, KV_HEADS, HEAD_DIM = 32, 8, 128
-WINDOW, SINK = 4096, 4
-ALL, SINK_AND_WINDOW = "all", f"sink({SINK}) | window({WINDOW})"
+MOST_QUERIES = 16  # an item, of decode_attention
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
+BOUNDS = {"f16": 2e-3, "bf16": 1e-2}  # of the relative error
 
 
-def cases():
-    """(batch, keys, page size or 0 for rows, mask)"""
-    return [(batch, keys, page, mask) for mask in (ALL, SINK_AND_WINDOW) for batch in (1, 16, 64)
-            for keys in (8192, 32768, 131072) for page in (0, 16, 64, 128)]  # fmt: skip
+@dataclass
+class Problem:
+    """The queries are those of the last positions. page: keys of one, or 0 where keys lie in rows. family: of masks, where
+    the problem was drawn."""
+
+    batch: int
+    keys: int
+    page: int
+    mask: masks.MaskCase
+    heads: int = 32
+    kv_heads: int = 8
+    head_dim: int = 128
+    dtype: str = "f16"
+    queries: int = 1
+    family: str | None = None
+
+    @property
+    def name(self) -> str:
+        kept = f"pages of {self.page}" if self.page else "rows"
+        shape = f"heads {self.heads}:{self.kv_heads} d {self.head_dim} {self.dtype} queries {self.queries} " if self.family else ""
+        return f"batch {self.batch} {shape}keys {self.keys} {kept} {self.mask.text}"
+
+    def facts(self) -> dict:
+        """As the row of results has them."""
+        found = {name: getattr(self, name) for name in ("batch", "heads", "kv_heads", "head_dim", "dtype", "queries", "keys")}
+        found |= {"page_size": self.page, "mask": self.mask.text}
+        return found | ({"family": self.family} if self.family else {})
+
+    def bytes_of(self, keys: int) -> int:
+        """So many keys and values of each item, once for each key head, with q and the output."""
+        kept = 2 * self.kv_heads * keys
+        return 2 * self.batch * self.head_dim * (kept + 2 * self.heads * self.queries)
+
+
+def fixed_problems() -> list[Problem]:
+    return [Problem(batch, keys, page, mask) for mask in (masks.everything(), masks.sink_or_window(4, 4096))
+            for batch in (1, 16, 64) for keys in (8192, 32768, 131072) for page in (0, 16, 64, 128)]  # fmt: skip
 
 
 class Case:
-    """q [batch, heads, 1, d]; k and v [pages, kv_heads, keys of a page, d], where an item without pages is one."""
+    """q [batch, heads, queries, d]; k and v [pages, kv_heads, keys of a page, d], where an item without pages is one. What
+    providers.py asks of a TensorSets it can ask of a case in rows."""
 
-    def __init__(self, batch, keys, page, mask):
-        self.batch, self.keys, self.page, self.mask = batch, keys, page, mask
+    softcap = None
+
+    def __init__(self, problem: Problem):
+        self.problem, self.mask, self.page, self.keys = problem, problem.mask, problem.page, problem.keys
+        self.batch, self.queries, self.kv_heads, self.head_dim = (problem.batch, problem.queries, problem.kv_heads,
+                                                                  problem.head_dim)  # fmt: skip
+        dtype, size = DTYPES[problem.dtype], problem.page or problem.keys
+        own = -(-problem.keys // size)  # of an item; its last page may hold fewer keys than others
         torch.manual_seed(1)
-        self.q = torch.randn(batch, HEADS, 1, HEAD_DIM, device="cuda", dtype=torch.float16)
-        size = page or keys
-        pages = batch * keys // size
-        self.k, self.v = (torch.empty(pages, KV_HEADS, size, HEAD_DIM, device="cuda", dtype=torch.float16).normal_()
+        self.shape = (problem.batch, problem.heads, problem.queries, problem.head_dim)
+        self.q = torch.randn(self.shape, device="cuda", dtype=dtype)
+        self.k, self.v = (torch.empty(problem.batch * own, self.kv_heads, size, self.head_dim, device="cuda", dtype=dtype).normal_()
                           for _ in range(2))  # fmt: skip
-        self.table = torch.randperm(pages, device="cuda").int().view(batch, -1) if page else None
+        self.table = torch.randperm(problem.batch * own, device="cuda").int().view(problem.batch, own) if problem.page else None
+        self.dense = problem.mask.dense(problem.keys, queries=problem.queries)
 
-    def allowed(self):
-        """bool [keys]; the query stands at the last key."""
-        key = torch.arange(self.keys, device="cuda")
-        return torch.ones_like(key, dtype=torch.bool) if self.mask == ALL else (key < SINK) | (key >= self.keys - 1 - WINDOW)
+    @property
+    def first_position(self) -> int:
+        return self.keys - self.queries
+
+    @property
+    def grouped(self) -> bool:
+        return self.kv_heads != self.shape[1]
+
+    def __getitem__(self, i: int):
+        return self.q, self.k, self.v
+
+    def bshd(self, i: int):
+        """Where they lie."""
+        return tuple(t.transpose(1, 2) for t in self[i])
 
     def rows(self, pool, item):
         """[kv_heads, keys, d] of one item."""
         if not self.page:
             return pool[item]
-        return pool[self.table[item].long()].transpose(0, 1).reshape(KV_HEADS, self.keys, HEAD_DIM)
+        return pool[self.table[item].long()].transpose(0, 1).reshape(self.kv_heads, -1, self.head_dim)[:, :self.keys]
 
     def expected(self):
-        """{item: output [heads, 1, d] in fp32} of the first, the last and a middle one."""
+        """{item: output [heads, queries, d] in fp32} of the first, the last and a middle one."""
         found = {}
         for item in sorted({0, self.batch // 2, self.batch - 1}):
-            q = self.q[item].float().view(KV_HEADS, -1, HEAD_DIM)
-            scores = q @ self.rows(self.k, item).float().transpose(1, 2) / math.sqrt(HEAD_DIM)
-            scores.masked_fill_(~self.allowed(), -math.inf)
-            found[item] = (torch.softmax(scores, -1) @ self.rows(self.v, item).float()).view(HEADS, 1, HEAD_DIM)
+            q = self.q[item].float().view(self.kv_heads, -1, self.queries, self.head_dim)
+            scores = torch.einsum("hgqd,hkd->hgqk", q, self.rows(self.k, item).float()) / math.sqrt(self.head_dim)
+            scores.masked_fill_(~self.dense, -math.inf)
+            values = torch.einsum("hgqk,hkd->hgqd", torch.softmax(scores, -1), self.rows(self.v, item).float())
+            found[item] = values.reshape(self.shape[1:])
         return found
 
-    def floor_us(self):
-        """The bytes of the allowed keys and values, of q and of the output, at the rate of a copy."""
-        touched = int(self.allowed().sum().item()) * self.batch * KV_HEADS * 2 * HEAD_DIM * 2
-        return (touched + 4 * self.q.numel()) / COPY_TB_PER_S / 1e6
+    def bytes(self) -> int:
+        """Of the keys and values that any query of their item may see, of q and of the output."""
+        return self.problem.bytes_of(int(self.dense.any(0).sum().item()))
+
+    def run_of_keys(self) -> tuple[int, bool] | None:
+        """The first key that is seen, and whether queries see up to their own position in place of all from there on; None
+        where they see other keys than that."""
+        begin = int(self.dense.any(0).int().argmax())
+        if self.dense[:, begin:].all():
+            return begin, False
+        causal = masks.causal().dense(self.keys, device=self.dense.device, queries=self.queries)
+        return (begin, True) if torch.equal(self.dense[:, begin:], causal[:, begin:]) else None
 
 
 class StofPlan:
-    """launch(i) writes and gives the output, whatever i: there is one set of keys, larger than the L2 in all problems but
-    that of one item and 8192 keys."""
+    """launch(i) writes and gives the output, whatever i: there is one set of keys."""
 
     def __init__(self, library: c_library.Stof, case: Case):
         self.library, self.case = library, case
         self.out = torch.full_like(case.q, math.nan)
-        mask = library.parse(case.mask)
-        shape = (case.batch, HEADS, KV_HEADS, 1, case.keys, HEAD_DIM, c_library.F16)
+        mask, dtype = library.parse(case.mask.text), dtype_of(case.q)
+        shape = (case.batch, case.shape[1], case.kv_heads, case.queries, case.keys, case.head_dim, dtype)
         self.plan = library.plan(mask, shape, "cuda", "decode_attention")
         library.library.stof_mask_destroy(mask)
         self.description = json.loads(library.library.stof_plan_description(self.plan))
-        tensor = lambda x: c_library.Tensor(x.data_ptr(), *x.stride()[:3])
-        self.call = c_library.Call(struct_size=c.sizeof(c_library.Call), dtype=c_library.F16, batch=case.batch, queries=1,
+        self.call = c_library.Call(struct_size=c.sizeof(c_library.Call), dtype=dtype, batch=case.batch, queries=case.queries,
                                    keys=case.keys, q=tensor(case.q), k=tensor(case.k), v=tensor(case.v),
                                    out=tensor(self.out))  # fmt: skip
         if case.page:

@@ -34,6 +34,10 @@ class MaskCase:
         return self.allows(q, k).expand(queries, length).contiguous()
 
 
+def everything() -> MaskCase:
+    return MaskCase("all", lambda q, k: k >= 0, "k >= 0")
+
+
 def causal() -> MaskCase:
     return MaskCase("causal", lambda q, k: k <= q, "k <= q", causal=True, window=None)
 
@@ -115,6 +119,18 @@ def documents_from(starts: list[int], length: int, device: str = "cuda") -> Mask
                     document_starts=starts, tensors=[ids])
 
 
+def few_documents(starts: list[int]) -> MaskCase:
+    """Causal documents that begin at 0 and at `starts`, said by comparisons alone."""
+    def together(q, k):
+        found = k <= q
+        for start in starts:
+            found = found & ((k >= start) | (q < start))
+        return found
+
+    return MaskCase(f"documents([{','.join(map(str, [0, *starts]))}]) & causal", together,
+                    " & ".join(["(k <= q)", *(f"((k >= {start}) | (q < {start}))" for start in starts)]))
+
+
 def strided(s: int) -> MaskCase:
     """The strided pattern of the Sparse Transformer."""
     return MaskCase(f"causal & (window({s}) | strided({s}))", lambda q, k: (k <= q) & ((q - k <= s) | ((q - k) % s == 0)),
@@ -128,6 +144,11 @@ def prefix(n: int) -> MaskCase:
 def sink_and_window(g: int, w: int) -> MaskCase:
     return MaskCase(f"causal & (window({w}) | sink({g}))", lambda q, k: (k <= q) & ((q - k <= w) | (k < g)),
                     f"(k <= q) & ((q - k <= {w}) | (k < {g}))")
+
+
+def sink_or_window(g: int, w: int) -> MaskCase:
+    return MaskCase(f"sink({g}) | window({w})", lambda q, k: (k < g) | ((q - k <= w) & (k - q <= w)),
+                    f"(k < {g}) | ((q - k <= {w}) & (k - q <= {w}))")
 
 
 def segments(length: int) -> MaskCase:

@@ -58,9 +58,8 @@ def flex(block, sets, mask, dense):
 
 
 def sdpa(backend, sets, mask, dense):
-    from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.attention.bias import causal_lower_right
-    chosen, length = getattr(SDPBackend, backend), sets.keys
+    length = sets.keys
     if mask.causal and sets.first_position == 0:
         arguments = {"is_causal": True}
     elif mask.causal and backend == "FLASH_ATTENTION":
@@ -71,10 +70,17 @@ def sdpa(backend, sets, mask, dense):
         arguments = {"attn_mask": dense[None] if dense.dim() == 3 else dense[None, None]}
     if sets.grouped:
         arguments["enable_gqa"] = True
+    return sdpa_launched(backend, sets.__getitem__, arguments)
+
+
+def sdpa_launched(backend, tensors_of, arguments):
+    """tensors_of(i): q, k and v of the set i."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    chosen = getattr(SDPBackend, backend)
 
     def launch(i):
         with sdpa_kernel(chosen):
-            return F.scaled_dot_product_attention(*sets[i], **arguments)
+            return F.scaled_dot_product_attention(*tensors_of(i), **arguments)
 
     return Contender(launch)
 
@@ -121,13 +127,15 @@ def _mask_mod(source, first):
 
 
 def _block_lists(dense, tile_m, tile_n):
-    """Counts and ascending indices of partial and full tiles, [1, 1, rows] and [1, 1, rows, columns]."""
+    """Counts and ascending indices of partial and full tiles, [1, 1, rows] and [1, 1, rows, columns]. Full are those in
+    which all rows that there are see all keys."""
     queries, keys = dense.shape
     rows, columns = -(-queries // tile_m), -(-keys // tile_n)
     padded = torch.zeros(rows * tile_m, columns * tile_n, dtype=torch.bool, device=dense.device)
     padded[:queries, :keys] = dense
     sums = padded.view(rows, tile_m, columns, tile_n).sum((1, 3), dtype=torch.int32)
-    full = sums == tile_m * tile_n
+    begins = torch.arange(0, queries, tile_m, device=dense.device)[:, None]
+    full = sums == tile_n * (queries - begins).clamp(max=tile_m)
     lists = []
     for chosen in ((sums > 0) & ~full, full):
         order = torch.argsort((~chosen).to(torch.int8), dim=1, stable=True).to(torch.int32)
@@ -217,7 +225,7 @@ NATIVE_TILES = ((64, 64), (64, 128), (128, 64), (128, 128))  # beside the one th
 VARLEN_TILES = ((64, 128), (128, 64), (128, 128))
 
 
-def _by_tile(name, provider, tiles):
+def by_tile(name, provider, tiles):
     return {f"{name}_{m}x{n}": functools.partial(provider, (m, n)) for m, n in tiles}
 
 
@@ -227,10 +235,10 @@ PROVIDERS = {
     "sdpa_cudnn": functools.partial(sdpa, "CUDNN_ATTENTION"),
     "sdpa_flash": functools.partial(sdpa, "FLASH_ATTENTION"),
     "fa4_native": functools.partial(flash4_native, None),
-    **_by_tile("fa4_native", flash4_native, NATIVE_TILES),
+    **by_tile("fa4_native", flash4_native, NATIVE_TILES),
     "fa4_varlen": functools.partial(flash4_varlen, None),
-    **_by_tile("fa4_varlen", flash4_varlen, VARLEN_TILES),
-    **_by_tile("fa4_mask", flash4_mask, FLASH4_TILES),
+    **by_tile("fa4_varlen", flash4_varlen, VARLEN_TILES),
+    **by_tile("fa4_mask", flash4_mask, FLASH4_TILES),
     "cudnn_flex": cudnn_flex,
     "cudnn_flex_residue": cudnn_flex_residue,
     "cudnn_blocks": cudnn_blocks,
