@@ -129,16 +129,23 @@ class StofPlan:
         self.library, self.case = library, case
         self.out = torch.full_like(case.q, math.nan)
         mask, dtype = library.parse(case.mask.text), dtype_of(case.q)
-        shape = (case.batch, case.shape[1], case.kv_heads, case.queries, case.keys, case.head_dim, dtype)
+        # Of pages whole ones; how many keys an item has is then its length.
+        keys = case.keys if not case.page else -(-case.keys // case.page) * case.page
+        shape = (case.batch, case.shape[1], case.kv_heads, case.queries, keys, case.head_dim, dtype)
         self.plan = library.plan(mask, shape, "cuda", "decode_attention")
         library.library.stof_mask_destroy(mask)
+        if keys != case.keys:
+            library.prepare(self.plan, case.queries, case.keys)
         self.description = json.loads(library.library.stof_plan_description(self.plan))
         self.call = c_library.Call(struct_size=c.sizeof(c_library.Call), dtype=dtype, batch=case.batch, queries=case.queries,
-                                   keys=case.keys, q=tensor(case.q), k=tensor(case.k), v=tensor(case.v),
+                                   keys=keys, q=tensor(case.q), k=tensor(case.k), v=tensor(case.v),
                                    out=tensor(self.out))  # fmt: skip
         if case.page:
             self.call.page_table, self.call.page_table_stride = case.table.data_ptr(), case.table.stride(0)
             self.call.page_size, self.call.pages = case.page, case.k.shape[0]
+        if keys != case.keys:
+            self.lengths = (c.c_int32 * case.batch)(*[case.keys] * case.batch)
+            self.call.kv_lengths = c.cast(self.lengths, c.c_void_p)
 
     def launch(self, i: int) -> torch.Tensor:
         self.call.stream = torch.cuda.current_stream().cuda_stream
