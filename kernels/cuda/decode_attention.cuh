@@ -45,7 +45,7 @@ struct DecodeReader : DecodeBlock<Traits> {
     load_queries(task);
     DecodeCut cut{0, 0, 0, 0};
     if (!piece.whole() && !p.sums_of_tasks) {
-      cut = cut_of<Traits::kStart>(share, piece.index, piece.start, task.units);
+      cut = cut_of(p, share, piece.index, piece.start, task.units);
       if (p.cuts && thread == 0 && piece.first + piece.count == task.tiles) p.cuts[blockIdx.x] = cut;
     }
     add_tiles(task, piece.count);
@@ -128,16 +128,15 @@ __device__ __forceinline__ void load_piece(typename Traits::Shared& shared, cons
 }
 
 // Calls each(piece) for what the share has of each task.
-template <class Traits, class Each>
-__device__ __forceinline__ void for_pieces(const typename Traits::Tasks& tasks, const DecodeShare& share,
-                                           const Each& each) {
+template <class Each>
+__device__ __forceinline__ void for_pieces(const DecodeTasks& tasks, const DecodeShare& share, const Each& each) {
   int at = share.begin, start = share.begin - share.offset;
 #pragma unroll 1
   for (int index = share.task; at < share.end; ++index) {
     DecodePiece piece{tasks.at(index), index, start, 0, 0, at == share.begin};
     const int end = min(share.end, start + piece.task.units);
-    piece.first = max(at - start - Traits::kStart, 0);
-    piece.count = max(end - start - Traits::kStart, 0) - piece.first;
+    piece.first = max(at - start - tasks.p.start, 0);
+    piece.count = max(end - start - tasks.p.start, 0) - piece.first;
     if (piece.task.units > 0 && (piece.count > 0 || piece.task.tiles == 0)) each(piece);
     at = end;
     start += piece.task.units;
@@ -156,18 +155,18 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   if (p.key_lengths || p.item_list) wait_for_inputs();
   allow_overlap();
   if (threadIdx.x == 0) shared.ring.make();
-  const typename Traits::Tasks tasks{p};
+  const DecodeTasks tasks{p};
   const DecodeShare share = share_of_cta(tasks, reinterpret_cast<int*>(shared.stages), shared.sums, shared.found);
   if (threadIdx.x >= Traits::kRoleThreads) {
     if constexpr (Traits::kDealsRegisters) give_registers<Traits::kLoaderRegisters>();
     RingPlace<Traits::kStages> at;
-    for_pieces<Traits>(tasks, share, [&](const DecodePiece& piece) { load_piece<Traits>(shared, p, piece, at); });
+    for_pieces(tasks, share, [&](const DecodePiece& piece) { load_piece<Traits>(shared, p, piece, at); });
   } else {
     if constexpr (Traits::kDealsRegisters) take_registers<Traits::kReaderRegisters>();
     DecodeReader<Traits> reader{block_of<Traits>(shared, p), share};
     wait_for_inputs();
     reader.say_no_cut();
-    for_pieces<Traits>(tasks, share, [&](const DecodePiece& piece) { reader.read(piece); });
+    for_pieces(tasks, share, [&](const DecodePiece& piece) { reader.read(piece); });
   }
 }
 

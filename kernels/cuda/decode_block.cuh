@@ -25,8 +25,6 @@ struct DecodeTraits {
   static constexpr bool kDealsRegisters = kCtas == 2;
   static constexpr int kLoaderRegisters = 40, kReaderRegisters = 216;
   static constexpr int kStages = kRingBytes / (2 * kHalfBytes);
-  static constexpr int kStart = 512 / kHeadDim;  // 4 us of a CTA's share of the bandwidth
-  using Tasks = DecodeTasks<kStart>;
 
   struct Shared {
     alignas(1024) unsigned char stages[kStages][2 * kHalfBytes];
@@ -36,8 +34,7 @@ struct DecodeTraits {
     int sums[4], found[2];
     int last;  // whether this CTA left the last part of a task
   };
-  static_assert(kStart <= DecodeParams::kMostStart);
-  static_assert(sizeof(Shared) * kCtas <= 226 * 1024, "shared memory of an SM");
+  static_assert(sizeof(Shared) <= 226 * 1024, "shared memory of an SM");
   static_assert(sizeof(float) * WarpParts<kHeadDim>::kFloats == 2 * kHalfBytes, "parts meet in a stage");
   static_assert(sizeof(int) * DecodeParams::kMostTasks <= kStages * 2 * kHalfBytes, "tasks are counted in the ring");
 };

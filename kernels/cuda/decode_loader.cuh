@@ -29,7 +29,7 @@ struct DecodeLoader {
   typename Traits::Shared& shared;
   const DecodeParams& p;
   const DecodeTask& task;
-  const typename Traits::Tasks tasks;
+  const DecodeTasks tasks;
   int thread, row, piece;  // among those that load; this one's of the rows that are copied at once
   const unsigned short *k, *v;
   int run_index;

@@ -84,14 +84,13 @@ __global__ void __launch_bounds__(128) decode_sum_kernel(const __grid_constant__
   using Sum = SumTraits<Traits::kRows, Traits::kHeadDim>;
   __shared__ typename Sum::Shared shared;
   const int block = static_cast<int>(blockIdx.x);
-  const typename Traits::Tasks tasks{p};
+  const DecodeTasks tasks{p};
   DecodeCut cut{0, 0, 0, 0};
   DecodeTask task{p.items, 0, 0, 0, 1, 0, 0, {}, 0, 0};  // of no work
   if (p.sums_of_tasks) {
     task = tasks.at(block);
     if (task.tiles > 0)
-      cut = cut_of<Traits::kStart>(cut_share(task.units * tasks.count(), p.ctas, 0), block, block * task.units,
-                                   task.units);
+      cut = cut_of(p, cut_share(task.units * tasks.count(), p.ctas, 0), block, block * task.units, task.units);
   }
 #pragma unroll 1
   for (int turn = 0; turn < 2; ++turn) {

@@ -32,8 +32,6 @@ struct DecodeTask {
   }
 };
 
-// kStart: units of beginning a task.
-template <int kStart>
 struct DecodeTasks {
   const DecodeParams& p;
 
@@ -61,7 +59,7 @@ struct DecodeTasks {
         __ldg(reinterpret_cast<const int4*>(p.layout.lists) + (2ll * heads.group + wide) * p.layout.blocks + block);
     task.list = {list.x, list.y, list.z, list.w};
     task.tiles = task.list.last_key < task.keys ? task.list.tiles : tiles_below(list.x, list.y, task.keys);
-    if (task.tiles > 0) task.units = task.tiles + kStart;
+    if (task.tiles > 0) task.units = task.tiles + p.start;
     return task;
   }
 
@@ -127,19 +125,19 @@ __device__ __forceinline__ DecodeShare cut_share(int total, int most_ctas, int c
   return share;
 }
 
-// How the task that has units [start, start + units) was cut.
-template <int kStart>
-__device__ __forceinline__ DecodeCut cut_of(const DecodeShare& share, int task, int start, int units) {
-  DecodeCut cut{task, share.cta_of(start + kStart), 0, 0};
-  cut.count = share.cta_of(start + units - 1) - cut.first + 1;
-  cut.with_first = share.begin_of(cut.first) >= start;
+// How the task that has units [begin, begin + units) was cut.
+__device__ __forceinline__ DecodeCut cut_of(const DecodeParams& p, const DecodeShare& share, int task, int begin,
+                                            int units) {
+  DecodeCut cut{task, share.cta_of(begin + p.start), 0, 0};
+  cut.count = share.cta_of(begin + units - 1) - cut.first + 1;
+  cut.with_first = share.begin_of(cut.first) >= begin;
   return cut;
 }
 
 // By all threads, of which 128 count. units: memory for one number a task; sums, found: of the CTA. The first is free
 // again afterwards.
-template <class Tasks>
-__device__ __forceinline__ DecodeShare share_of_cta(const Tasks& tasks, int* units, int (&sums)[4], int (&found)[2]) {
+__device__ __forceinline__ DecodeShare share_of_cta(const DecodeTasks& tasks, int* units, int (&sums)[4],
+                                                    int (&found)[2]) {
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, count = tasks.count();
   const int cta = static_cast<int>(blockIdx.x);
   if (tasks.p.alike) {

@@ -48,7 +48,7 @@ struct DecodeCut {
 struct DecodeParams {
   static constexpr int kMostItems = 64;     // given by value: parameters end at 4 KB
   static constexpr int kMostTasks = 16384;  // of a launch
-  // Of work, which is counted in int: tiles, and with each task at most kMostStart more.
+  // Of work, which is counted in int: tiles, and with each task at most kMostStart more, as `start`.
   static constexpr int kMostUnits = 0x7fffffff;
   static constexpr int kMostStart = 8;
   const void *q, *k, *v;
@@ -59,6 +59,7 @@ struct DecodeParams {
   int item_count;
   int chunks;         // tasks of a set: of the item with the most queries
   int task_rows;      // 16 a row warp
+  int start;          // units of beginning a task beside others of the same CTA; 0: no CTA has parts of two
   int ctas;           // of the launch that reads the keys
   int alike;          // whether all tasks have as many tiles: items are as long as each other, and heads have one mask
   int sums_of_tasks;  // whether decode_sum_kernel has a block a task, which are alike and no list's, and not one a CTA

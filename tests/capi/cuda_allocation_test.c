@@ -343,6 +343,31 @@ static void try_plan(const char* text, const char* kernel, int64_t rows) {
   stof_plan_destroy(plan);
 }
 
+/* Of a long plan, for every position that an item could end at: it has more rows than a launch takes. */
+static void expect_tiles_for_short_item(void) {
+  enum { kManyHeads = 32, kGroups = 8, kKeys = 40000 };
+  static const int32_t length[1] = {30000};
+  const char *text = "causal & window(100)", *kernel = "decode_attention";
+  const stof_shape shape = {sizeof shape, 1, kManyHeads, kGroups, 1, kKeys, kDim, STOF_F16, 0};
+  stof_mask* mask = NULL;
+  stof_plan* plan = NULL;
+  check(stof_mask_parse(text, NULL, &mask));
+  check(stof_plan_create(mask, &shape, "cuda", kernel, &plan));
+  stof_mask_destroy(mask);
+  check(stof_plan_prepare(plan, 1, length[0]));
+  stof_call call = {.struct_size = sizeof call, .dtype = STOF_F16, .batch = 1, .queries = 1, .keys = kKeys};
+  call.q = (stof_tensor){q, kManyHeads * kDim, kDim, kDim};
+  call.out = (stof_tensor){out, kManyHeads * kDim, kDim, kDim};
+  call.k = (stof_tensor){k, kGroups * kKeys * kDim, kKeys * kDim, kDim};
+  call.v = (stof_tensor){v, kGroups * kKeys * kDim, kKeys * kDim, kDim};
+  call.kv_lengths = length;
+  fake_forget();
+  check(stof_plan_run(plan, &call));
+  expect_launched(text, kernel, "a short item", "decode_attention");
+  expect_not_launched(text, kernel, "a short item", "row_attention");
+  stof_plan_destroy(plan);
+}
+
 int main(void) {
   static const char* const kernels[] = {"stream_attention", "band_attention", "gather_attention", "mma_attention",
                                         "row_attention"};
@@ -358,6 +383,7 @@ int main(void) {
   try_plan("dilated(8,4)", "stream_attention", kLength); /* by residue class */
   try_plan("window(8) | strided(32)", "auto", kLength);
   try_plan("all", "decode_attention", 4);
+  expect_tiles_for_short_item();
   printf("%d failures of %zu kernels\n", failures, sizeof kernels / sizeof kernels[0] + 1);
   return failures == 0 ? 0 : 1;
 }

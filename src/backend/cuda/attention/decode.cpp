@@ -9,6 +9,7 @@
 #include "src/backend/cuda/attention/arrange.h"
 #include "src/backend/cuda/attention/call_pieces.h"
 #include "src/backend/cuda/attention/cost.h"
+#include "src/backend/cuda/attention/decode_split.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/numbers.h"
 #include "src/backend/cuda/attention/rows.h"
@@ -27,8 +28,8 @@ constexpr std::array kEntries = {kDecodeEntry, kDecodeTwoEntry, kDecodeFourEntry
 constexpr std::array kSumEntries = {kDecodeSumEntry, kDecodeSumTwoEntry, kDecodeSumFourEntry};
 constexpr unsigned kSumThreads = 128;
 constexpr unsigned kMostSumBlocks = 2048;
-// More than half of what a multiprocessor has. Where a launch that adds up parts stands between two that read keys, the
-// second one's CTAs would else come two to one multiprocessor and none to another.
+// More than half of what a multiprocessor has. Where CTAs of the launch in front still have places, or none are in some
+// multiprocessors, the next ones would else come two to one and none to another.
 constexpr unsigned kAloneBytes = 120 * 1024;
 constexpr std::array<int, kEntries.size()> kRows = {16, 32, 64};  // of their tasks
 constexpr int kStatFloats = 4;                                    // behind the columns of a partial row
@@ -105,7 +106,8 @@ const char* why_by_rows(const DecodeMask& mask, const stof::AttentionCall& call)
   if (call.softcap > kMostTiledCap) return "a softcap of at most 1024";
   if (!is_aligned(call)) return "tensors and strides at multiples of 16 bytes";
   if (call.device_items.count > 0) return "lengths of keys alone";
-  const std::int64_t tasks = std::int64_t{mask.sets.sets} * chunks_of(mask, mask.shape.queries);
+  // A plan for every position has many queries, of which calls bring few.
+  const std::int64_t tasks = std::int64_t{mask.sets.sets} * chunks_of(mask, std::min(mask.shape.queries, kMostQueries));
   return decode_items_of_launch(tasks, mask.most_tiles) < 1 ? "fewer heads with masks of their own" : nullptr;
 }
 
@@ -164,44 +166,40 @@ class Launcher {
       std::transform(items.begin(), items.end(), params.items, row_item);
     else params.item_list = write_items(items);
     params.alike = mask_.sets.heads.empty() && call_.device_lengths == nullptr && is_alike(items);
-    const std::int64_t tasks = std::int64_t{mask_.sets.sets} * chunks_ * params.item_count;
-    params.ctas = narrow<int>(std::min<std::int64_t>(mask_.ctas, tasks * std::max(mask_.most_tiles, 1)), "CTAs");
-    const bool apart = adds_apart(params, tasks);
-    params.sums_of_tasks = apart && params.alike && params.item_list == nullptr && tasks <= params.ctas;
-    if (!apart) params.arrivals = workspace_.arrivals;
+    const DecodeLoad load = load_of(params);
+    const DecodeSplit split = split_decode(load, {.cores = mask_.rows->gpu().caps.cores,
+                                                  .ctas = ctas_of(mask_.instance, mask_.rows->gpu().caps),
+                                                  .overlaps = overlaps()});
+    params.ctas = split.ctas, params.start = split.start;
+    params.sums_of_tasks = split.apart && params.alike && params.item_list == nullptr && load.tasks <= split.ctas;
+    if (!split.apart) params.arrivals = workspace_.arrivals;
     else if (!params.sums_of_tasks) params.cuts = reinterpret_cast<DecodeCut*>(workspace_.numbers);
     void* arguments[] = {&params};
-    mask_.kernels[variant_]->kernel.launch({.grid = {static_cast<unsigned>(params.ctas)},
+    mask_.kernels[variant_]->kernel.launch({.grid = {static_cast<unsigned>(split.ctas)},
                                             .stream = stream_,
                                             .overlap_previous = overlaps(),
-                                            .least_shared_bytes = apart && overlaps() ? kAloneBytes : 0},
+                                            .least_shared_bytes = split.alone && overlaps() ? kAloneBytes : 0},
                                            arguments);
-    if (apart) mask_.sums[variant_]->launch(sum_grid(params, tasks), arguments);
+    if (split.apart) mask_.sums[variant_]->launch(sum_grid(params, load), arguments);
   }
 
   bool overlaps() const { return mask_.rows->gpu().caps.arch >= kHopper; }
 
-  // Of a task, on the average.
-  double parts(const DecodeParams& params, std::int64_t tasks) const {
-    return std::min<double>(mask_.most_tiles, 1 + static_cast<double>(params.ctas) / static_cast<double>(tasks));
-  }
-
-  // Whether a second launch adds up parts sooner than the last CTA that leaves one does. That one alone reads all of
-  // them, 128 vectors at a time, but beside others where there are as many tasks (bench/results/h200-decode-parts.txt).
-  bool adds_apart(const DecodeParams& params, std::int64_t tasks) const {
-    const bool many = 2 * tasks >= params.ctas;
-    if (params.alike && tasks % params.ctas == 0) return false;  // no task is cut
-    const double turns = std::ceil(static_cast<double>(rows_) * mask_.instance.head_dim / 512);
-    const double here = turns * (0.35 + 0.045 * parts(params, tasks)) + (many ? 0 : 0.9);
-    const double apart = (params.alike ? 1.4 : 4.5) + (many ? 1.6 : 0) + (overlaps() ? 0 : 3);
-    return here > apart;
+  DecodeLoad load_of(const DecodeParams& params) const {
+    return {.tasks = std::int64_t{mask_.sets.sets} * chunks_ * params.item_count,
+            .tiles = std::max(mask_.most_tiles, 1),
+            .rows = rows_,
+            .task_rows = kRows[variant_],
+            .head_dim = mask_.instance.head_dim,
+            .alike = params.alike != 0,
+            .small_pages = params.pages.table != nullptr && 1 << params.pages.shift < DecodeList::kTileKeys};
   }
 
   // Four rows a block where one warp, or two, takes all parts of a row; one where all do.
-  Launch sum_grid(const DecodeParams& params, std::int64_t tasks) const {
+  Launch sum_grid(const DecodeParams& params, const DecodeLoad& load) const {
     constexpr int kPartsAtOnce = 20;
-    const auto of_sums = static_cast<unsigned>(params.sums_of_tasks ? tasks : params.ctas);
-    const int at_once = parts(params, tasks) > kPartsAtOnce ? 1 : 512 / mask_.instance.head_dim;
+    const auto of_sums = static_cast<unsigned>(params.sums_of_tasks ? load.tasks : params.ctas);
+    const int at_once = decode_parts(load, params.ctas) > kPartsAtOnce ? 1 : 512 / load.head_dim;
     const auto blocks = static_cast<unsigned>((rows_ + at_once - 1) / at_once);
     return {.grid = {of_sums, std::min(blocks, std::max(kMostSumBlocks / of_sums, 1u))},
             .stream = stream_,
@@ -271,7 +269,7 @@ ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, c
   mask->most_tiles = arranged.most_tiles;
   const AttentionShape& s = packed.shape;
   mask->sets = head_sets(packed.blocks.group_of, s.heads, s.heads / s.kv_heads);
-  mask->ctas = device.caps.cores;
+  mask->ctas = device.caps.cores * ctas_of(mask->instance, device.caps);
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
   mask->rows = std::make_unique<const DeviceBlocks>(gpu, packed.blocks);

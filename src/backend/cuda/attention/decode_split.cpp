@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times are those of an H200 at d 128, in us, as the variants of bench/results/h200-decode-parts.txt took them.
+#include "src/backend/cuda/attention/decode_split.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stof::cuda {
+namespace {
+
+// Of a tile whose keys the L2 holds, by the only CTA of a multiprocessor.
+double tile_us(const DecodeLoad& load) {
+  const double us = load.task_rows == 16 ? 0.5 : load.task_rows == 32 ? 0.7 : 1.2;
+  return us * std::max(load.head_dim, 64) / 128;
+}
+
+// By the CTA that leaves the last part of a task: it alone reads all of them, 128 vectors at a time, but beside others
+// where there are as many tasks as CTAs.
+double adding_here_us(const DecodeLoad& load, int ctas) {
+  const double turns = std::ceil(static_cast<double>(load.rows) * load.head_dim / 512);
+  return turns * (0.35 + 0.045 * decode_parts(load, ctas)) + (2 * load.tasks >= ctas ? 0 : 0.9);
+}
+
+double adding_apart_us(const DecodeLoad& load, const DecodeDevice& device, int ctas) {
+  return (load.alike ? 1.4 : 4.5) + (2 * load.tasks >= ctas ? 1.6 : 0) + (device.overlaps ? 0 : 3);
+}
+
+// As many CTAs for each task, or tasks for each CTA, as there can be: then none has parts of two tasks, and all end at
+// the same time. 0: too many multiprocessors would have none.
+int even_ctas(const DecodeLoad& load, const DecodeDevice& device) {
+  constexpr double kLeastShare = 0.9;
+  const std::int64_t each = (load.tasks + device.cores - 1) / device.cores;  // tasks of a CTA
+  const std::int64_t ctas =
+      each == 1 ? load.tasks * std::min<std::int64_t>(device.cores / load.tasks, load.tiles) : load.tasks / each;
+  const bool even = each == 1 || load.tasks % each == 0;
+  const bool enough = static_cast<double>(ctas) >= kLeastShare * device.cores || load.tiles * load.tasks == ctas;
+  return even && enough ? static_cast<int>(ctas) : 0;
+}
+
+// Whether tasks are so short that to cut them takes longer.
+bool better_whole(const DecodeLoad& load, const DecodeDevice& device) {
+  if (load.tasks > device.cores) return false;
+  const double parts =
+      std::min<double>(static_cast<double>(load.tiles), static_cast<double>(device.cores / load.tasks));
+  const double adding = std::min(adding_here_us(load, device.cores), adding_apart_us(load, device, device.cores));
+  const auto tiles = static_cast<double>(load.tiles);
+  return tiles * tile_us(load) <= std::ceil(tiles / parts) * tile_us(load) + adding;
+}
+
+}  // namespace
+
+double decode_parts(const DecodeLoad& load, int ctas) {
+  return std::min(static_cast<double>(load.tiles), 1 + static_cast<double>(ctas) / static_cast<double>(load.tasks));
+}
+
+DecodeSplit split_decode(const DecodeLoad& load, const DecodeDevice& device) {
+  constexpr int kLongTiles = 16;  // of a multiprocessor
+  if (load.alike && better_whole(load, device)) return {static_cast<int>(load.tasks), 0, false, true};
+  if (const int ctas = load.alike ? even_ctas(load, device) : 0; ctas > 0) {
+    const bool cut = load.tasks < ctas;
+    return {ctas, 0, cut && adding_here_us(load, ctas) > adding_apart_us(load, device, ctas), true};
+  }
+  const std::int64_t tiles = load.tasks * load.tiles;
+  DecodeSplit split{.ctas = static_cast<int>(std::min<std::int64_t>(device.cores, tiles)),
+                    .start = 512 / load.head_dim,  // 4 us of a CTA's share of the bandwidth
+                    .apart = false,
+                    .alone = true};
+  split.apart = adding_here_us(load, split.ctas) > adding_apart_us(load, device, split.ctas);
+  // Keys of small pages come from many places, which more CTAs ask for at a time.
+  if (load.small_pages && !split.apart && tiles >= kLongTiles * device.cores)
+    split.ctas *= device.ctas, split.alone = false;
+  return split;
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the tasks of a decode launch are shared out over CTAs, and who adds up the parts of those that are cut.
+#pragma once
+#include <cstdint>
+
+namespace stof::cuda {
+
+struct DecodeLoad {
+  std::int64_t tasks, tiles;  // tiles of a task, the most where they differ
+  int rows, task_rows;        // of a task, and what its kernel has room for: 16, 32 or 64
+  int head_dim;               // of the instance
+  bool alike;                 // whether all tasks have as many tiles
+  bool small_pages;           // fewer keys than a tile has
+};
+
+struct DecodeDevice {
+  int cores, ctas;  // multiprocessors; CTAs that each holds
+  bool overlaps;    // launches that depend on each other
+};
+
+struct DecodeSplit {
+  int ctas;
+  int start;   // DecodeParams::start
+  bool apart;  // whether a launch of decode_sum_kernel adds up parts
+  bool alone;  // whether a multiprocessor is to hold one CTA
+};
+
+// tasks and tiles at least 1.
+DecodeSplit split_decode(const DecodeLoad& load, const DecodeDevice& device);
+
+// Parts of a task, on the average.
+double decode_parts(const DecodeLoad& load, int ctas);
+
+}  // namespace stof::cuda
