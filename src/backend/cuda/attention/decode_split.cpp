@@ -40,10 +40,9 @@ int even_ctas(const DecodeLoad& load, const DecodeDevice& device) {
 // Whether tasks are so short that to cut them takes longer.
 bool better_whole(const DecodeLoad& load, const DecodeDevice& device) {
   if (load.tasks > device.cores) return false;
-  const double parts =
-      std::min<double>(static_cast<double>(load.tiles), static_cast<double>(device.cores / load.tasks));
-  const double adding = std::min(adding_here_us(load, device.cores), adding_apart_us(load, device, device.cores));
   const auto tiles = static_cast<double>(load.tiles);
+  const double parts = std::min(tiles, static_cast<double>(device.cores) / static_cast<double>(load.tasks));
+  const double adding = std::min(adding_here_us(load, device.cores), adding_apart_us(load, device, device.cores));
   return tiles * tile_us(load) <= std::ceil(tiles / parts) * tile_us(load) + adding;
 }
 
