@@ -9,10 +9,10 @@
 
 namespace stof::cuda {
 
-// Tiles [first, first + count) of a task whose units begin at `start` among all units.
+// Tiles [first, first + count) of a task whose units begin at `begin` among all units.
 struct DecodePiece {
   DecodeTask task;
-  int index, start, first, count;
+  int index, begin, first, count;
   bool with_first;  // the first that this CTA has
   __device__ __forceinline__ bool whole() const { return count == task.tiles; }
 };
@@ -45,7 +45,7 @@ struct DecodeReader : DecodeBlock<Traits> {
     load_queries(task);
     DecodeCut cut{0, 0, 0, 0};
     if (!piece.whole() && !p.sums_of_tasks) {
-      cut = cut_of(p, share, piece.index, piece.start, task.units);
+      cut = cut_of(share, piece.index, piece.begin, task.units, p.start);
       if (p.cuts && thread == 0 && piece.first + piece.count == task.tiles) p.cuts[blockIdx.x] = cut;
     }
     add_tiles(task, piece.count);
@@ -130,16 +130,15 @@ __device__ __forceinline__ void load_piece(typename Traits::Shared& shared, cons
 // Calls each(piece) for what the share has of each task.
 template <class Each>
 __device__ __forceinline__ void for_pieces(const DecodeTasks& tasks, const DecodeShare& share, const Each& each) {
-  int at = share.begin, start = share.begin - share.offset;
+  int at = share.begin, begin = share.begin - share.offset;
 #pragma unroll 1
   for (int index = share.task; at < share.end; ++index) {
-    DecodePiece piece{tasks.at(index), index, start, 0, 0, at == share.begin};
-    const int end = min(share.end, start + piece.task.units);
-    piece.first = max(at - start - tasks.p.start, 0);
-    piece.count = max(end - start - tasks.p.start, 0) - piece.first;
-    if (piece.task.units > 0 && (piece.count > 0 || piece.task.tiles == 0)) each(piece);
-    at = end;
-    start += piece.task.units;
+    const DecodeTask task = tasks.at(index);
+    const DecodeTiles tiles = tiles_of(share, at, begin, task.tiles, tasks.p.start);
+    if (task.units > 0 && (tiles.count > 0 || task.tiles == 0))
+      each(DecodePiece{task, index, begin, tiles.first, tiles.count, at == share.begin});
+    begin += task.units;
+    at = begin;
   }
 }
 

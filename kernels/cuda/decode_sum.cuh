@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(128) decode_sum_kernel(const __grid_constant__
   if (p.sums_of_tasks) {
     task = tasks.at(block);
     if (task.tiles > 0)
-      cut = cut_of(p, cut_share(task.units * tasks.count(), p.ctas, 0), block, block * task.units, task.units);
+      cut = cut_of(cut_share(task.units * tasks.count(), p.ctas, 0), block, block * task.units, task.units, p.start);
   }
 #pragma unroll 1
   for (int turn = 0; turn < 2; ++turn) {

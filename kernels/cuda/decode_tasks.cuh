@@ -3,7 +3,7 @@
 // takes. Every CTA finds its own, so that lengths may come from the device.
 #pragma once
 #include "kernels/cuda/ptx.cuh"
-#include "kernels/shared/decode_layout.h"
+#include "kernels/shared/decode_shares.h"
 
 namespace stof::cuda {
 
@@ -99,40 +99,6 @@ struct DecodeTasks {
     return last.before + min(last.tiles, left);
   }
 };
-
-// Units [begin, end) of all tasks' units in a row; `task` has the first of them, as its unit `offset`. Shares are cut
-// in proportion, so that tasks of equal size are cut alike, and not at all where the CTAs are a multiple of them.
-struct DecodeShare {
-  int begin, end;
-  int total, ctas, each, rest;  // total = ctas * each + rest
-  int task, offset;
-
-  __device__ __forceinline__ int begin_of(int cta) const { return cta * each + cta * rest / ctas; }
-  __device__ __forceinline__ int cta_of(int unit) const {
-    int cta = min(static_cast<int>(__fdividef(static_cast<float>(unit), static_cast<float>(total)) * ctas), ctas - 1);
-    while (begin_of(cta) > unit) --cta;
-    while (begin_of(cta + 1) <= unit) ++cta;
-    return cta;
-  }
-};
-
-// Without its task and offset. CTAs that no unit is left for have empty shares behind the others.
-__device__ __forceinline__ DecodeShare cut_share(int total, int most_ctas, int cta) {
-  DecodeShare share;
-  share.total = total, share.ctas = min(most_ctas, total);
-  share.each = total / share.ctas, share.rest = total - share.each * share.ctas;
-  share.begin = share.begin_of(min(cta, share.ctas)), share.end = share.begin_of(min(cta + 1, share.ctas));
-  return share;
-}
-
-// How the task that has units [begin, begin + units) was cut.
-__device__ __forceinline__ DecodeCut cut_of(const DecodeParams& p, const DecodeShare& share, int task, int begin,
-                                            int units) {
-  DecodeCut cut{task, share.cta_of(begin + p.start), 0, 0};
-  cut.count = share.cta_of(begin + units - 1) - cut.first + 1;
-  cut.with_first = share.begin_of(cut.first) >= begin;
-  return cut;
-}
 
 // By all threads, of which 128 count. units: memory for one number a task; sums, found: of the CTA. The first is free
 // again afterwards.
