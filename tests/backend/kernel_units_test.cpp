@@ -68,10 +68,12 @@ std::vector<Unit> instance_units() {
       units.push_back({name_of(i, dtype), "sm_90a", {std::string(kGatherEntry), std::string(kRaggedGatherEntry)}, 128});
     for (const DecodeInstance& i : decode_instances())
       for (const char* target : {"sm_80", "sm_90a"})
-        units.push_back({name_of(i, dtype),
-                         target,
-                         {std::string(kDecodeEntry), std::string(kDecodeTwoEntry), std::string(kDecodeFourEntry)},
-                         128});
+        units.push_back(
+            {name_of(i, dtype),
+             target,
+             {std::string(kDecodeEntry), std::string(kDecodeTwoEntry), std::string(kDecodeFourEntry),
+              std::string(kDecodeSumEntry), std::string(kDecodeSumTwoEntry), std::string(kDecodeSumFourEntry)},
+             256});
     for (const MmaInstance& i : mma_instances())
       for (const char* target : {"sm_80", "sm_90"}) {
         Unit& unit = units.emplace_back(

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "src/backend/cuda/attention/cost_terms.h"
+#include "src/backend/cuda/attention/decode_split.h"
 #include "src/backend/cuda/attention/listed_mask.h"
 #include "src/backend/cuda/attention/schedule.h"
 #include "src/backend/cuda/attention/sections.h"
@@ -333,11 +334,13 @@ double predict_band(const AttentionProblem& problem, const Pricing& pricing, con
 
 // Rows cost what they take besides their keys: residue classes of 16 positions and one tile of keys, 10,240 tasks, took
 // about 500 us of causal & (window(1024) | strided(1024)), (1,40,16384,80) with 10 key heads, on an H100
-// (bench/results/h100-attention-drawn-3.json, less the other plan and the sum as predicted).
+// (bench/results/h100-attention-drawn-3.json, less the other plan and the sum as predicted). More than 16 of a task
+// make its tiles longer than the memory does.
 double predict_decode(const AttentionProblem& problem, const Pricing& pricing, const DecodeInstance& instance) {
   constexpr double kTileKeys = 64, kRowUs = 0.2;
+  constexpr std::int64_t kMostRows = 64;
   const AttentionShape& s = problem.shape;
-  // Heads of a key head share tiles.
+  // Heads of a key head share tiles, up to so many rows at a time.
   const double tiles = decoded_tiles(problem) * items_per_measured(problem) * static_cast<double>(s.kv_heads) /
                        static_cast<double>(s.heads);
   const double bytes = tiles * kTileKeys * 2 * static_cast<double>(s.head_dim) * static_cast<double>(size_of(s.dtype));
@@ -345,7 +348,12 @@ double predict_decode(const AttentionProblem& problem, const Pricing& pricing, c
   const double of_keys = 1e-6 * bytes * costs[bytes < kCacheBytes ? DecodeTerm::cached : DecodeTerm::memory];
   const double of_rows = kRowUs * static_cast<double>(s.batch * s.heads * s.queries) /
                          static_cast<double>(pricing.caps.cores * instance.ctas);
-  return costs[DecodeTerm::launch] + std::max(of_keys, of_rows);
+  const std::int64_t rows = s.heads / s.kv_heads * s.queries;
+  const int task_rows = rows <= 16 ? 16 : rows <= 32 ? 32 : 64;
+  const double chunks = static_cast<double>(ceil_div(rows, kMostRows));
+  const double of_tiles =
+      task_rows == 16 ? 0 : tiles * chunks * decode_tile_us(task_rows, instance.head_dim) / pricing.caps.cores;
+  return costs[DecodeTerm::launch] + std::max({of_keys, of_rows, of_tiles});
 }
 
 double predict_rows(const AttentionProblem& problem, const DeviceCaps& caps) {

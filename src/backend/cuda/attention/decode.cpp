@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "src/backend/cuda/attention/arrange.h"
 #include "src/backend/cuda/attention/call_pieces.h"
@@ -41,6 +42,7 @@ struct DecodeMask {
   AttentionShape shape = {};
   DecodeInstance instance = {};
   int first_position = 0, blocks = 0, most_tiles = 0, ctas = 0;
+  std::vector<DecodeList> of_positions = {};  // as the device has them
   HeadSets sets;
   std::unique_ptr<const DeviceBlocks> rows = {};  // for calls that go row by row
   std::unique_ptr<WorkspacePool> workspaces = {};
@@ -166,7 +168,7 @@ class Launcher {
       std::transform(items.begin(), items.end(), params.items, row_item);
     else params.item_list = write_items(items);
     params.alike = mask_.sets.heads.empty() && call_.device_lengths == nullptr && is_alike(items);
-    const DecodeLoad load = load_of(params);
+    const DecodeLoad load = load_of(params, row_item(items.front()));
     const DecodeSplit split = split_decode(load, {.cores = mask_.rows->gpu().caps.cores,
                                                   .ctas = ctas_of(mask_.instance, mask_.rows->gpu().caps),
                                                   .overlaps = overlaps()});
@@ -183,11 +185,20 @@ class Launcher {
     if (split.apart) mask_.sums[variant_]->launch(sum_grid(params, load), arguments);
   }
 
+  // Of items that are alike, whose heads have one mask.
+  int tiles_of(const RowItem& item) const {
+    constexpr int kPositions = DecodeList::kPositions;
+    const int at = item.keys - item.queries - mask_.first_position, block = at / kPositions;
+    if (item.keys == 0 || item.queries == 0 || at < 0 || block >= mask_.blocks) return 0;
+    const int wide = at - block * kPositions + item.queries > kPositions;
+    return mask_.of_positions[static_cast<std::size_t>(wide * mask_.blocks + block)].tiles;
+  }
+
   bool overlaps() const { return mask_.rows->gpu().caps.arch >= kHopper; }
 
-  DecodeLoad load_of(const DecodeParams& params) const {
+  DecodeLoad load_of(const DecodeParams& params, const RowItem& first) const {
     return {.tasks = std::int64_t{mask_.sets.sets} * chunks_ * params.item_count,
-            .tiles = std::max(mask_.most_tiles, 1),
+            .tiles = std::max(params.alike != 0 ? tiles_of(first) : mask_.most_tiles, 1),
             .rows = rows_,
             .task_rows = kRows[variant_],
             .head_dim = mask_.instance.head_dim,
@@ -267,6 +278,7 @@ ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, c
   mask->first_position = narrow<int>(packed.blocks.first_position, "first position");
   mask->blocks = arranged.blocks;
   mask->most_tiles = arranged.most_tiles;
+  mask->of_positions = arranged.lists;
   const AttentionShape& s = packed.shape;
   mask->sets = head_sets(packed.blocks.group_of, s.heads, s.heads / s.kv_heads);
   mask->ctas = device.caps.cores * ctas_of(mask->instance, device.caps);

@@ -8,14 +8,8 @@
 namespace stof::cuda {
 namespace {
 
-// Of a tile whose keys the L2 holds, by the only CTA of a multiprocessor.
-double tile_us(const DecodeLoad& load) {
-  const double us = load.task_rows == 16 ? 0.5 : load.task_rows == 32 ? 0.7 : 1.2;
-  return us * std::max(load.head_dim, 64) / 128;
-}
-
 // By the CTA that leaves the last part of a task: it alone reads all of them, 128 vectors at a time, but beside others
-// where there are as many tasks as CTAs.
+// where there are half as many tasks as CTAs, or more.
 double adding_here_us(const DecodeLoad& load, int ctas) {
   const double turns = std::ceil(static_cast<double>(load.rows) * load.head_dim / 512);
   return turns * (0.35 + 0.045 * decode_parts(load, ctas)) + (2 * load.tasks >= ctas ? 0 : 0.9);
@@ -43,10 +37,17 @@ bool better_whole(const DecodeLoad& load, const DecodeDevice& device) {
   const auto tiles = static_cast<double>(load.tiles);
   const double parts = std::min(tiles, static_cast<double>(device.cores) / static_cast<double>(load.tasks));
   const double adding = std::min(adding_here_us(load, device.cores), adding_apart_us(load, device, device.cores));
-  return tiles * tile_us(load) <= std::ceil(tiles / parts) * tile_us(load) + adding;
+  return tiles * decode_tile_us(load.task_rows, load.head_dim) <=
+         std::ceil(tiles / parts) * decode_tile_us(load.task_rows, load.head_dim) + adding;
 }
 
 }  // namespace
+
+double decode_tile_us(int task_rows, int head_dim) {
+  const double us = task_rows == 16 ? 0.5 : task_rows == 32 ? 0.7 : 1.2;
+  const double wider = std::max(head_dim, 64) / 128.0;
+  return us * (wider > 1 ? wider * std::sqrt(wider) : wider);
+}
 
 double decode_parts(const DecodeLoad& load, int ctas) {
   return std::min(static_cast<double>(load.tiles), 1 + static_cast<double>(ctas) / static_cast<double>(load.tasks));

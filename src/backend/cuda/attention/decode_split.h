@@ -28,6 +28,9 @@ struct DecodeSplit {
 // tasks and tiles at least 1.
 DecodeSplit split_decode(const DecodeLoad& load, const DecodeDevice& device);
 
+// Of a tile whose keys the L2 holds, by the only CTA of an H200's multiprocessor. task_rows: 16, 32 or 64.
+double decode_tile_us(int task_rows, int head_dim);
+
 // Parts of a task, on the average.
 double decode_parts(const DecodeLoad& load, int ctas);
 
