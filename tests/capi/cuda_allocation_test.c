@@ -365,6 +365,10 @@ static void expect_tiles_for_short_item(void) {
   check(stof_plan_run(plan, &call));
   expect_launched(text, kernel, "a short item", "decode_attention");
   expect_not_launched(text, kernel, "a short item", "row_attention");
+  call.queries = 0;
+  fake_forget();
+  check(stof_plan_run(plan, &call));
+  expect_not_launched(text, kernel, "no query", "decode_attention");
   stof_plan_destroy(plan);
 }
 

@@ -127,6 +127,7 @@ class Launcher {
 
   void run() {
     const std::int64_t tasks = std::int64_t{mask_.sets.sets} * chunks_;
+    if (tasks == 0) return;  // no item has a query
     // The list of items has room for as many as were planned for.
     const std::int64_t most = std::min(decode_items_of_launch(tasks, mask_.most_tiles),
                                        std::max<std::int64_t>(mask_.shape.batch, DecodeParams::kMostItems));
