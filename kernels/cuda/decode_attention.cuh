@@ -20,8 +20,8 @@ struct DecodePiece {
 template <class Traits>
 struct DecodeReader : DecodeBlock<Traits> {
   using Block = DecodeBlock<Traits>;
-  using Block::add_tiles, Block::for_columns, Block::give_stage, Block::lane, Block::leave_part, Block::load_queries,
-      Block::meet_readers, Block::out, Block::p, Block::part_memory, Block::part_of_cta, Block::row_warp, Block::rows,
+  using Block::add_tiles, Block::begin, Block::for_columns, Block::give_last_stages, Block::lane, Block::leave_part,
+      Block::meet_readers, Block::out, Block::p, Block::part_memory, Block::part_of_cta, Block::row_of, Block::rows,
       Block::shared, Block::thread;
   using Element = typename Traits::Element;
   using Part = CtaPart<Traits::kRows, Traits::kHeadDim>;
@@ -35,14 +35,11 @@ struct DecodeReader : DecodeBlock<Traits> {
 
   __device__ __forceinline__ void read(const DecodePiece& piece) {
     const DecodeTask& task = piece.task;
-    rows.reset();
-#pragma unroll
-    for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
     if (task.tiles == 0) {
       write(task, [&](int, int) { return no_part(); });
       return;
     }
-    load_queries(task);
+    begin(task);
     DecodeCut cut{0, 0, 0, 0};
     if (!piece.whole() && !p.sums_of_tasks) {
       cut = cut_of(share, piece.index, piece.begin, task.units, p.start);
@@ -59,7 +56,7 @@ struct DecodeReader : DecodeBlock<Traits> {
       else leave(task, part);
     }
     if (!piece.whole() && p.arrivals && is_last(cut)) add_up(task, cut);
-    give_stage();
+    give_last_stages();
   }
 
  private:
@@ -74,7 +71,7 @@ struct DecodeReader : DecodeBlock<Traits> {
   __device__ __forceinline__ void leave_own(const DecodeTask& task, const Part& part) const {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int r = 16 * row_warp + lane / 4 + 8 * i;
+      const int r = row_of(i);
       if (r >= task.rows) break;
 #pragma unroll
       for (int j = 0; j < kHeadDim / 8; ++j)
@@ -104,11 +101,11 @@ struct DecodeReader : DecodeBlock<Traits> {
   }
   __device__ __forceinline__ void add_up(const DecodeTask& task, const DecodeCut& cut) const {
     constexpr int kFours = kHeadDim / 4;
-    for (int at = thread; at - thread < task.rows * kFours; at += Traits::kRoleThreads) {
+    for (int at = thread; at - thread < task.rows * kFours; at += Traits::kReaderThreads) {
       const bool there = at < task.rows * kFours;
       const int r = there ? at / kFours : 0, column = at % kFours * 4;
       const ResultRow row(p, task, r);
-      const RowPart total = sum_of_parts<Part, kHeadDim>(p, cut, part_memory(), r, column, 0, cut.count, cut.count);
+      const RowPart total = sum_of_parts<Part, kHeadDim>(p, cut, part_memory(0), r, column, 0, cut.count, cut.count);
       if (there && column < p.head_dim) row.write<Element>(column, total, p.scale_log2);
     }
   }
@@ -156,13 +153,13 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   if (threadIdx.x == 0) shared.ring.make();
   const DecodeTasks tasks{p};
   const DecodeShare share = share_of_cta(tasks, reinterpret_cast<int*>(shared.stages), shared.sums, shared.found);
-  if (threadIdx.x >= Traits::kRoleThreads) {
+  if (threadIdx.x >= Traits::kReaderThreads) {
     if constexpr (Traits::kDealsRegisters) give_registers<Traits::kLoaderRegisters>();
     RingPlace<Traits::kStages> at;
     for_pieces(tasks, share, [&](const DecodePiece& piece) { load_piece<Traits>(shared, p, piece, at); });
   } else {
     if constexpr (Traits::kDealsRegisters) take_registers<Traits::kReaderRegisters>();
-    DecodeReader<Traits> reader{block_of<Traits>(shared, p), share};
+    DecodeReader<Traits> reader{{shared, p}, share};
     wait_for_inputs();
     reader.say_no_cut();
     for_pieces(tasks, share, [&](const DecodePiece& piece) { reader.read(piece); });

@@ -22,7 +22,7 @@ __device__ __forceinline__ void allow_overlap() {
 
 template <class Traits>
 struct DecodeLoader {
-  static constexpr int kPieces = Traits::kHeadDim / 8, kRowsAtOnce = Traits::kRoleThreads / kPieces;
+  static constexpr int kPieces = Traits::kHeadDim / 8, kRowsAtOnce = Traits::kLoaderThreads / kPieces;
   static constexpr int kGroupKeys = 16, kGroups = Traits::kTileKeys / kGroupKeys;  // no page is smaller
   static_assert(kGroupKeys % kRowsAtOnce == 0, "a group's rows are loaded in turns");
 
@@ -31,20 +31,29 @@ struct DecodeLoader {
   const DecodeTask& task;
   const DecodeTasks tasks;
   int thread, row, piece;  // among those that load; this one's of the rows that are copied at once
+  bool has_columns;        // whether the head has this thread's piece
+  bool small_pages;        // that a tile has several of
   const unsigned short *k, *v;
+  u32 place;  // of row and piece in a stage
   int run_index;
   DecodeRun run, next_run;
   int key_start, last_start;  // of the tile to come; of the last one of its run
-  int pages[kGroups];         // of the tile to come
+  int pages[kGroups];         // of the tile to come; unless they are small, the first alone
 
   __device__ __forceinline__ DecodeLoader(typename Traits::Shared& memory, const DecodeParams& params,
                                           const DecodeTask& of, int first_tile)
       : shared(memory), p(params), task(of), tasks{params} {
-    thread = static_cast<int>(threadIdx.x) % Traits::kRoleThreads;
+    thread = static_cast<int>(threadIdx.x) - Traits::kReaderThreads;
     row = thread / kPieces, piece = thread % kPieces;
+    has_columns = piece * 8 < p.head_dim;
+    small_pages = p.pages.table && 1u << p.pages.shift < Traits::kTileKeys;
+    place = TileRows<Traits::kHeadDim>::offset(row, piece);
     const RowItem& item = *task.item;
-    k = static_cast<const unsigned short*>(p.k) + item.k + task.kv_head * p.k_stride.head + piece * 8;
-    v = static_cast<const unsigned short*>(p.v) + item.v + task.kv_head * p.v_stride.head + piece * 8;
+    const int column = has_columns ? piece * 8 : 0;
+    k = static_cast<const unsigned short*>(p.k) + item.k + task.kv_head * p.k_stride.head + row * p.k_stride.row +
+        column;
+    v = static_cast<const unsigned short*>(p.v) + item.v + task.kv_head * p.v_stride.head + row * p.v_stride.row +
+        column;
     run_index = tasks.run_of_tile(task.list, first_tile);
     run = tasks.run(run_index);
     begin_run();
@@ -58,9 +67,20 @@ struct DecodeLoader {
     if (run.bitmap >= 0 && thread < DecodeList::kRows / 2)
       copy_piece(shared_address(&shared.words[stage][2 * thread]),
                  p.layout.words + static_cast<long long>(run.bitmap) * DecodeList::kRows + 2 * thread, true);
-    const u32 to = shared_address(shared.stages[stage]) + SwizzledRows<Traits::kHeadDim>::offset(row, piece);
+    const u32 to = shared_address(shared.stages[stage]) + place;
+    const bool whole = key_start + Traits::kTileKeys <= task.keys;
+    if (whole && !small_pages) {
+      load_rows<Traits::kTileKeys>(to, key_start, pages[0]);
+    } else if (whole) {
 #pragma unroll
-    for (int group = 0; group < kGroups; ++group) load_group(group, to);
+      for (int i = 0; i < kGroups; ++i)
+        load_rows<kGroupKeys>(to + i * kGroupKeys * kRowBytes, key_start + i * kGroupKeys, pages[i]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kGroups; ++i)
+        load_rows<kGroupKeys, true>(to + i * kGroupKeys * kRowBytes, key_start + i * kGroupKeys,
+                                    small_pages ? pages[i] : pages[0]);
+    }
     shared.ring.loads(stage, thread == 0, {key_start, run.bitmap});
     advance();
   }
@@ -85,35 +105,31 @@ struct DecodeLoader {
   }
 
   __device__ __forceinline__ void look_up() {
+    pages[0] = 0;
+    if (p.pages.table == nullptr) return;
+    const int* const table = p.pages.table + task.item->place * p.pages.item_stride;
 #pragma unroll
-    for (int group = 0; group < kGroups; ++group) {
-      const int key = key_start + group * kGroupKeys;
-      pages[group] = p.pages.table && key < task.keys
-                         ? __ldg(p.pages.table + task.item->place * p.pages.item_stride + (key >> p.pages.shift))
-                         : 0;
-    }
+    for (int i = 0; i < kGroups; ++i)
+      if (i == 0 || small_pages)
+        pages[i] = __ldg(table + (min(key_start + i * kGroupKeys, task.keys - 1) >> p.pages.shift));
   }
 
-  __device__ __forceinline__ void load_group(int group, u32 to) const {
-    const int key = key_start + group * kGroupKeys + row;
-    const long long in_page = key & static_cast<int>((1u << p.pages.shift) - 1);
-    const unsigned short* k_row = k + pages[group] * p.pages.k_stride + in_page * p.k_stride.row;
-    const unsigned short* v_row = v + pages[group] * p.pages.v_stride + in_page * p.v_stride.row;
+  // This thread's of kCount rows from `key` on, which lie in one page. kLast: some may be behind the last key.
+  template <int kCount, bool kLast = false>
+  __device__ __forceinline__ void load_rows(u32 to, int key, int page) const {
+    const u64 of_table = static_cast<u32>(page), in_page = static_cast<u32>(key) & ((1u << p.pages.shift) - 1);
+    const unsigned short* k_row = k + of_table * p.pages.k_stride + in_page * p.k_stride.row;
+    const unsigned short* v_row = v + of_table * p.pages.v_stride + in_page * p.v_stride.row;
 #pragma unroll
-    for (int i = 0; i < kGroupKeys; i += kRowsAtOnce) {
-      const bool there = key + i < task.keys && piece * 8 < p.head_dim;
-      // kRowsAtOnce is a multiple of 8, or the swizzle of the row differs from the first one's.
-      const u32 target = kRowsAtOnce % 8 == 0 ? to + static_cast<u32>(group * kGroupKeys + i) * (2 * Traits::kHeadDim)
-                                              : target_of(group * kGroupKeys + i, to);
-      copy_piece(target, there ? k_row : k, there);
-      copy_piece(target + Traits::kHalfBytes, there ? v_row : v, there);
+    for (int i = 0; i < kCount; i += kRowsAtOnce) {
+      const bool there = has_columns && (!kLast || key + row + i < task.keys);
+      // Eight rows on, the swizzle is the same; four rows on, the other half's.
+      const u32 target = (kRowsAtOnce % 8 != 0 && i % 8 != 0 ? to ^ 4 << 4 : to) + i * kRowBytes;
+      copy_piece(target, !kLast || there ? k_row : k, there);
+      copy_piece(target + Traits::kHalfBytes, !kLast || there ? v_row : v, there);
       k_row += kRowsAtOnce * p.k_stride.row;
       v_row += kRowsAtOnce * p.v_stride.row;
     }
-  }
-  __device__ __forceinline__ u32 target_of(int first, u32 to) const {
-    using Rows = SwizzledRows<Traits::kHeadDim>;
-    return to - Rows::offset(row, piece) + Rows::offset(first + row, piece);
   }
 };
 

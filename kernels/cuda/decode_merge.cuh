@@ -38,20 +38,18 @@ struct CtaPart {
   __device__ __forceinline__ float* stats(int r) const { return row(r) + kHeadDim; }
 };
 
-// The 16 rows of each warp in shared memory, in pieces of 8 columns that are swapped so that rows lie in different
-// banks.
+// The 16 rows of a warp in shared memory, in pieces of 8 columns that are swapped so that rows lie in different banks.
 template <int kHeadDim>
-struct WarpParts {
-  static constexpr int kFloats = 4 * 16 * kHeadDim;
+struct WarpPart {
+  static constexpr int kFloats = 16 * kHeadDim;
   float* values;
-  float2 (*stats)[16];
+  float2* stats;
 
-  __device__ __forceinline__ float* at(int warp, int r, int column) const {
-    return values + (warp * 16 + r) * kHeadDim + (column ^ (r & 3) << 3);
+  __device__ __forceinline__ float* at(int r, int column) const {
+    return values + r * kHeadDim + (column ^ (r & 3) << 3);
   }
-  __device__ __forceinline__ RowPart part(int warp, int r, int column) const {
-    const float2 of_row = stats[warp][r];
-    return {of_row.x, of_row.y, *reinterpret_cast<const float4*>(at(warp, r, column))};
+  __device__ __forceinline__ RowPart read(int r, int column) const {
+    return {stats[r].x, stats[r].y, *reinterpret_cast<const float4*>(at(r, column))};
   }
 };
 

@@ -31,9 +31,23 @@ __device__ __forceinline__ void wait_for(u32 barrier, u32 parity) {
 #endif
 }
 
+// Where the pieces of 16 bytes of a tile's 64 rows lie: in boxes of 64 columns, as wgmma.cuh has them.
+template <int kHeadDim>
+struct TileRows {
+  static constexpr u32 kBoxBytes = 64 * kRowBytes;
+  using Box = SwizzledRows<kBoxColumns>;
+  static __device__ __forceinline__ u32 offset(int row, int piece) {
+    return static_cast<u32>(piece / 8) * kBoxBytes + Box::offset(row, piece % 8);
+  }
+  // From a row's piece 0 or 1 to the one `pieces`, an even constant, behind it.
+  static __device__ __forceinline__ u32 along(u32 address, int pieces) {
+    return Box::along(address, pieces % 8) + static_cast<u32>(pieces / 8) * kBoxBytes;
+  }
+};
+
 template <int kStages>
 struct DecodeRing {
-  static constexpr int kLoaders = 128, kReaders = 4;  // threads, warps
+  static constexpr int kLoaders = 128, kReaders = 4;  // threads; warps, of a tile
   u64 full[kStages], empty[kStages];
   LoadedTile tiles[kStages];
 

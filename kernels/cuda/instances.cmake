@@ -94,8 +94,9 @@ macro(stof_gather d pieces ctas)
   stof_even_and_ragged(gather Gather ${d} "${pieces}, ${ctas}" n${pieces}_c${ctas})
 endmacro()
 
-# stof_decode(HEAD_DIM CTAS): one kernel each for up to 16, 32 and any number of rows
-macro(stof_decode d ctas)
+# stof_decode(HEAD_DIM CTAS WARPGROUPS): one kernel each for tasks of up to 16, 32 and 64 rows, and one of up to 64 for
+# warpgroups
+macro(stof_decode d ctas warpgroups)
   foreach(element Half Bfloat)
     string(REPLACE Half f16 dtype ${element})
     string(REPLACE Bfloat bf16 dtype ${dtype})
@@ -114,6 +115,15 @@ template __global__ void decode_sum_kernel<TwoRowWarps>(const __grid_constant__ 
 template __global__ void decode_sum_kernel<FourRowWarps>(const __grid_constant__ DecodeParams);
 ${facts}}
 " sm_80 sm_90a)
+    stof_kernel(decode_${dtype}_d${d}_g${warpgroups}
+"#include \"kernels/cuda/decode_attention.cuh\"
+#include \"kernels/cuda/decode_sum.cuh\"
+namespace stof::cuda {
+struct Instance : DecodeTraits<${element}, ${d}, 1, 4, ${warpgroups}> {};
+template __global__ void decode_attention_kernel<Instance>(const __grid_constant__ DecodeParams);
+template __global__ void decode_sum_kernel<Instance>(const __grid_constant__ DecodeParams);
+${facts}}
+" sm_90a)
   endforeach()
 endmacro()
 
@@ -224,9 +234,9 @@ stof_mma(128 1 1 2 2)
 stof_mma(128 2 2 1 2)
 stof_mma(192 1 1 1 2)
 stof_mma(256 1 1 1 2)
-stof_decode(64 2)
-stof_decode(128 2)
-stof_decode(256 1)
+stof_decode(64 2 2)
+stof_decode(128 2 2)
+stof_decode(256 1 1)
 
 stof_kernel(row_attention "#include \"kernels/cuda/row_attention.cuh\"
 template __global__ void stof::cuda::row_attention_kernel<stof::cuda::Single>(

@@ -44,7 +44,7 @@ struct DecodeCut {
   int with_first;
 };
 
-// A task is 16 rows a row warp of one set of heads of one item. Rows run through queries first, then through heads.
+// A task is up to 64 rows of one set of heads of one item. Rows run through queries first, then through heads.
 struct DecodeParams {
   static constexpr int kMostItems = 64;     // given by value: parameters end at 4 KB
   static constexpr int kMostTasks = 16384;  // of a launch
@@ -58,7 +58,7 @@ struct DecodeParams {
   int heads_per_kv, head_dim;
   int item_count;
   int chunks;         // tasks of a set: of the item with the most queries
-  int task_rows;      // 16 a row warp
+  int task_rows;      // at most what the kernel has room for
   int start;          // units of beginning a task beside others of the same CTA; 0: no CTA has parts of two
   int ctas;           // of the launch that reads the keys
   int alike;          // whether all tasks have as many tiles: items are as long as each other, and heads have one mask
@@ -69,7 +69,7 @@ struct DecodeParams {
   DecodeLayout layout;
   const int* key_lengths;    // [items of the call] in the memory of the device, or null: what items say
   const RowItem* item_list;  // in the memory of the device, or null: `items`
-  float* partials;           // [CTAs][2][task_rows][kHeadDim + 4]
+  float* partials;           // [CTAs][2][rows that the kernel has room for][kHeadDim + 4]
   int* arrivals;             // [CTAs], zero before and after; or null: a launch of decode_sum_kernel adds up parts
   DecodeCut* cuts;           // [CTAs], for that launch unless its sums are of tasks
   RowItem items[kMostItems];

@@ -76,17 +76,46 @@ TEST_P(Decode, EqualsTheDefinitionForLongItems) {
   expect_definition(what, parse("all"));
 }
 
+// 40 to 128 of a key head: of one task, or of two.
+TEST_P(Decode, EqualsTheDefinitionForManyRows) {
+  for (const int queries : {5, 13, 16})
+    for (const std::int64_t size : {0, 16, 64}) {
+      ProblemShape what = shape(queries, 3000);
+      what.shape.kv_heads = 1;
+      what.form = BatchForm::rows_first;
+      what.page_size = size;
+      what.q_lengths = {queries, 1, queries / 2};
+      what.kv_lengths = {3000, 70, 2049};
+      expect_definition(what, parse("causal & (window(1500) | sink(3))"));
+      expect_definition(what, parse("all"));
+    }
+}
+
+// More tasks than multiprocessors, each of another number of tiles.
+TEST_P(Decode, EqualsTheDefinitionForManyItems) {
+  ProblemShape what = shape(12, 400);
+  what.shape.batch = 90;
+  for (int i = 0; i < what.shape.batch; ++i) {
+    what.q_lengths.push_back(i % 12 + 1);
+    what.kv_lengths.push_back(i * 37 % 400 + 1);
+  }
+  expect_definition(what, parse("causal & window(190)"));
+  expect_definition(what, parse("all"));
+}
+
 TEST_P(Decode, GivesTheSameBitsTwice) {
-  const ProblemShape what = shape(2, 2500);
-  const Problem problem(what, 3);
-  const Attention attention = planned(what, parse("all"));
-  const Device device = open_device(std::get<0>(GetParam()));
-  run_on(device, attention, problem);
-  const auto* bytes = static_cast<const unsigned char*>(problem.out.data);
-  const std::vector<unsigned char> once(bytes, bytes + element_count(problem.out.shape) * 2);
-  problem.poison_outputs();
-  run_on(device, attention, problem);
-  EXPECT_EQ(std::memcmp(once.data(), bytes, once.size()), 0);
+  for (const std::int64_t queries : {2, 16}) {
+    const ProblemShape what = shape(queries, 2500);
+    const Problem problem(what, 3);
+    const Attention attention = planned(what, parse("all"));
+    const Device device = open_device(std::get<0>(GetParam()));
+    run_on(device, attention, problem);
+    const auto* bytes = static_cast<const unsigned char*>(problem.out.data);
+    const std::vector<unsigned char> once(bytes, bytes + element_count(problem.out.shape) * 2);
+    problem.poison_outputs();
+    run_on(device, attention, problem);
+    EXPECT_EQ(std::memcmp(once.data(), bytes, once.size()), 0);
+  }
 }
 
 std::string name_of_case(const testing::TestParamInfo<DecodeCase>& the) {

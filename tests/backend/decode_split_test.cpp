@@ -10,15 +10,26 @@ namespace {
 constexpr DecodeDevice kH200{.cores = 132, .ctas = 2, .overlaps = true};
 
 DecodeLoad load(std::int64_t tasks, std::int64_t tiles, int rows = 4) {
+  const std::span<const DecodeForm> forms = decode_forms(decode_instances()[1], 90);
   return {.tasks = tasks,
           .tiles = tiles,
           .rows = rows,
-          .task_rows = rows <= 16   ? 16
-                       : rows <= 32 ? 32
-                                    : 64,
+          .form = forms[form_for(forms, rows)],
           .head_dim = 128,
           .alike = true,
           .small_pages = false};
+}
+
+TEST(DecodeForms, HaveRoomForTheRowsOfATask) {
+  for (const DecodeInstance& instance : decode_instances())
+    for (const int arch : {80, 90, 100}) {
+      const std::span<const DecodeForm> forms = decode_forms(instance, arch);
+      for (const int rows : {1, 16, 17, 32, 33, 64}) EXPECT_GE(forms[form_for(forms, rows)].rows, rows) << arch;
+      EXPECT_EQ(form_for(forms, 16), 0);
+      EXPECT_EQ(form_for(forms, 1000), forms.size() - 1);  // in several tasks
+      EXPECT_EQ(forms.back().of_warpgroups, arch == 90);
+      EXPECT_EQ(unit_of(forms.front(), instance, DType::f16), name_of(instance, DType::f16));
+    }
 }
 
 TEST(DecodeSplit, GivesEachTaskAsManyCtas) {

@@ -66,7 +66,11 @@ std::vector<Unit> instance_units() {
           {name_of(i, dtype), "sm_90a", {std::string(kBandEntry), std::string(kRaggedBandEntry)}, 128 * i.parts});
     for (const GatherInstance& i : gather_instances())
       units.push_back({name_of(i, dtype), "sm_90a", {std::string(kGatherEntry), std::string(kRaggedGatherEntry)}, 128});
-    for (const DecodeInstance& i : decode_instances())
+    for (const DecodeInstance& i : decode_instances()) {
+      units.push_back({wide_name_of(i, dtype),
+                       "sm_90a",
+                       {std::string(kDecodeEntry), std::string(kDecodeSumEntry)},
+                       128 * (i.warpgroups + 1)});
       for (const char* target : {"sm_80", "sm_90a"})
         units.push_back(
             {name_of(i, dtype),
@@ -74,6 +78,7 @@ std::vector<Unit> instance_units() {
              {std::string(kDecodeEntry), std::string(kDecodeTwoEntry), std::string(kDecodeFourEntry),
               std::string(kDecodeSumEntry), std::string(kDecodeSumTwoEntry), std::string(kDecodeSumFourEntry)},
              256});
+    }
     for (const MmaInstance& i : mma_instances())
       for (const char* target : {"sm_80", "sm_90"}) {
         Unit& unit = units.emplace_back(

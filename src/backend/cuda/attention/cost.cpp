@@ -338,7 +338,6 @@ double predict_band(const AttentionProblem& problem, const Pricing& pricing, con
 // make its tiles longer than the memory does.
 double predict_decode(const AttentionProblem& problem, const Pricing& pricing, const DecodeInstance& instance) {
   constexpr double kTileKeys = 64, kRowUs = 0.2;
-  constexpr std::int64_t kMostRows = 64;
   const AttentionShape& s = problem.shape;
   // Heads of a key head share tiles, up to so many rows at a time.
   const double tiles = decoded_tiles(problem) * items_per_measured(problem) * static_cast<double>(s.kv_heads) /
@@ -349,10 +348,11 @@ double predict_decode(const AttentionProblem& problem, const Pricing& pricing, c
   const double of_rows = kRowUs * static_cast<double>(s.batch * s.heads * s.queries) /
                          static_cast<double>(pricing.caps.cores * instance.ctas);
   const std::int64_t rows = s.heads / s.kv_heads * s.queries;
-  const int task_rows = rows <= 16 ? 16 : rows <= 32 ? 32 : 64;
-  const double chunks = static_cast<double>(ceil_div(rows, kMostRows));
+  const std::span<const DecodeForm> forms = decode_forms(instance, pricing.caps.arch);
+  const DecodeForm& form = forms[form_for(forms, rows)];
+  const auto chunks = static_cast<double>(ceil_div(rows, std::int64_t{forms.back().rows}));
   const double of_tiles =
-      task_rows == 16 ? 0 : tiles * chunks * decode_tile_us(task_rows, instance.head_dim) / pricing.caps.cores;
+      form.rows == 16 ? 0 : tiles * chunks * decode_tile_us(form, instance.head_dim) / pricing.caps.cores;
   return costs[DecodeTerm::launch] + std::max({of_keys, of_rows, of_tiles});
 }
 

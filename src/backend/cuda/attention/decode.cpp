@@ -2,7 +2,6 @@
 #include "src/backend/cuda/attention/decode.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -25,15 +24,12 @@ namespace stof::cuda {
 namespace {
 
 constexpr std::int64_t kMostQueries = 16;
-constexpr std::array kEntries = {kDecodeEntry, kDecodeTwoEntry, kDecodeFourEntry};
-constexpr std::array kSumEntries = {kDecodeSumEntry, kDecodeSumTwoEntry, kDecodeSumFourEntry};
 constexpr unsigned kSumThreads = 128;
 constexpr unsigned kMostSumBlocks = 2048;
 // More than half of what a multiprocessor has. Where CTAs of the launch in front still have places, or none are in some
 // multiprocessors, the next ones would else come two to one and none to another.
 constexpr unsigned kAloneBytes = 120 * 1024;
-constexpr std::array<int, kEntries.size()> kRows = {16, 32, 64};  // of their tasks
-constexpr int kStatFloats = 4;                                    // behind the columns of a partial row
+constexpr int kStatFloats = 4;  // behind the columns of a partial row
 constexpr int kItemInts = sizeof(RowItem) / sizeof(int);
 constexpr int kHopper = 90;  // the first whose launches may overlap
 
@@ -41,13 +37,14 @@ constexpr int kHopper = 90;  // the first whose launches may overlap
 struct DecodeMask {
   AttentionShape shape = {};
   DecodeInstance instance = {};
+  std::span<const DecodeForm> forms = {};  // that its calls may want
   int first_position = 0, blocks = 0, most_tiles = 0, ctas = 0;
   std::vector<DecodeList> of_positions = {};  // as the device has them
   HeadSets sets;
   std::unique_ptr<const DeviceBlocks> rows = {};  // for calls that go row by row
   std::unique_ptr<WorkspacePool> workspaces = {};
-  std::array<const InstanceKernel*, kEntries.size()> kernels = {};
-  std::array<const Kernel*, kEntries.size()> sums = {};
+  std::vector<const InstanceKernel*> kernels = {};  // of the forms
+  std::vector<const Kernel*> sums = {};
   DeviceMemory lists, runs, words, heads;
 };
 
@@ -59,7 +56,7 @@ const DecodeInstance& instance_for(std::int64_t head_dim) {
 
 // Partial results, two a CTA, and behind them the items that parameters have no room for.
 std::size_t partial_floats(const DecodeMask& mask) {
-  return static_cast<std::size_t>(2 * mask.ctas * kRows.back()) *
+  return static_cast<std::size_t>(2 * mask.ctas * mask.forms.back().rows) *
          static_cast<std::size_t>(mask.instance.head_dim + kStatFloats);
 }
 
@@ -95,9 +92,12 @@ bool is_alike(std::span<const AttentionItem> items) {
   });
 }
 
+// Of a key head under one mask, of an item with so many queries.
+int rows_of(const DecodeMask& mask, std::int64_t queries) {
+  return narrow<int>(mask.sets.most_heads * queries, "rows of a key head");
+}
 int chunks_of(const DecodeMask& mask, std::int64_t queries) {
-  const auto rows = narrow<int>(mask.sets.most_heads * queries, "rows of a key head");
-  return (rows + kRows.back() - 1) / kRows.back();
+  return static_cast<int>(ceil_div(std::int64_t{rows_of(mask, queries)}, std::int64_t{mask.forms.back().rows}));
 }
 
 // Why the kernel does not take a call, which then goes row by row; null: it does.
@@ -119,10 +119,10 @@ class Launcher {
       : mask_(mask), call_(call), workspace_(workspace), stream_(static_cast<StreamHandle>(call.stream)) {
     std::int64_t queries = 0;
     for (const AttentionItem& item : call.items) queries = std::max(queries, item.queries);
-    const auto rows = narrow<int>(mask.sets.most_heads * queries, "rows of a key head");
-    while (variant_ + 1 < kRows.size() && kRows[variant_] < rows) ++variant_;
-    rows_ = std::min(rows, kRows[variant_]);
+    const int rows = rows_of(mask, queries);
+    form_ = form_for(mask.forms, rows);
     chunks_ = chunks_of(mask, queries);
+    rows_ = chunks_ > 0 ? (rows + chunks_ - 1) / chunks_ : 0;
   }
 
   void run() {
@@ -146,7 +146,7 @@ class Launcher {
     params.heads_per_kv = static_cast<int>(call_.heads / call_.kv_heads);
     params.head_dim = static_cast<int>(call_.head_dim);
     params.chunks = chunks_;
-    params.task_rows = kRows[variant_];
+    params.task_rows = rows_;
     const ScoreScale scale = score_scale(call_);
     params.scale_log2 = scale.log2, params.cap_log2 = scale.cap_log2;
     params.pages = page_table_of(call_.pages);
@@ -170,20 +170,21 @@ class Launcher {
     else params.item_list = write_items(items);
     params.alike = mask_.sets.heads.empty() && call_.device_lengths == nullptr && is_alike(items);
     const DecodeLoad load = load_of(params, row_item(items.front()));
-    const DecodeSplit split = split_decode(load, {.cores = mask_.rows->gpu().caps.cores,
-                                                  .ctas = ctas_of(mask_.instance, mask_.rows->gpu().caps),
-                                                  .overlaps = overlaps()});
+    const DecodeSplit split =
+        split_decode(load, {.cores = mask_.rows->gpu().caps.cores,
+                            .ctas = load.form.of_warpgroups ? 1 : ctas_of(mask_.instance, mask_.rows->gpu().caps),
+                            .overlaps = overlaps()});
     params.ctas = split.ctas, params.start = split.start;
     params.sums_of_tasks = split.apart && params.alike && params.item_list == nullptr && load.tasks <= split.ctas;
     if (!split.apart) params.arrivals = workspace_.arrivals;
     else if (!params.sums_of_tasks) params.cuts = reinterpret_cast<DecodeCut*>(workspace_.numbers);
     void* arguments[] = {&params};
-    mask_.kernels[variant_]->kernel.launch({.grid = {static_cast<unsigned>(split.ctas)},
-                                            .stream = stream_,
-                                            .overlap_previous = overlaps(),
-                                            .least_shared_bytes = split.alone && overlaps() ? kAloneBytes : 0},
-                                           arguments);
-    if (split.apart) mask_.sums[variant_]->launch(sum_grid(params, load), arguments);
+    mask_.kernels[form_]->kernel.launch({.grid = {static_cast<unsigned>(split.ctas)},
+                                         .stream = stream_,
+                                         .overlap_previous = overlaps(),
+                                         .least_shared_bytes = split.alone && overlaps() ? kAloneBytes : 0},
+                                        arguments);
+    if (split.apart) mask_.sums[form_]->launch(sum_grid(params, load), arguments);
   }
 
   // Of items that are alike, whose heads have one mask.
@@ -201,7 +202,7 @@ class Launcher {
     return {.tasks = std::int64_t{mask_.sets.sets} * chunks_ * params.item_count,
             .tiles = std::max(params.alike != 0 ? tiles_of(first) : mask_.most_tiles, 1),
             .rows = rows_,
-            .task_rows = kRows[variant_],
+            .form = mask_.forms[form_],
             .head_dim = mask_.instance.head_dim,
             .alike = params.alike != 0,
             .small_pages = params.pages.table != nullptr && 1 << params.pages.shift < DecodeList::kTileKeys};
@@ -233,7 +234,7 @@ class Launcher {
   const stof::AttentionCall& call_;
   Workspace& workspace_;
   const StreamHandle stream_;
-  std::size_t variant_ = 0;
+  std::size_t form_ = 0;
   int rows_ = 0, chunks_ = 1;  // of a task; tasks of a set of heads
 };
 
@@ -283,6 +284,8 @@ ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, c
   const AttentionShape& s = packed.shape;
   mask->sets = head_sets(packed.blocks.group_of, s.heads, s.heads / s.kv_heads);
   mask->ctas = device.caps.cores * ctas_of(mask->instance, device.caps);
+  const std::span<const DecodeForm> forms = decode_forms(mask->instance, device.caps.arch);
+  mask->forms = forms.first(1 + form_for(forms, rows_of(*mask, std::min(s.queries, kMostQueries))));
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
   mask->rows = std::make_unique<const DeviceBlocks>(gpu, packed.blocks);
@@ -290,11 +293,11 @@ ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, c
   mask->runs = to_device<DecodeRun>(gpu, arranged.runs);
   mask->words = to_device<std::uint64_t>(gpu, arranged.words);
   mask->heads = to_device<DecodeHeads>(gpu, mask->sets.heads);
-  for (std::size_t i = 0; i < kEntries.size(); ++i) {
-    mask->kernels[i] = &instance_kernel(gpu, plan.instance, kEntries[i]);
-    if (device.caps.arch >= kHopper)
-      mask->kernels[i]->kernel.allow_shared_bytes(std::max(kAloneBytes, mask->kernels[i]->shared_bytes));
-    mask->sums[i] = &plain_kernel(gpu, plan.instance, kSumEntries[i], kSumThreads);
+  for (const DecodeForm& form : mask->forms) {
+    const std::string unit = unit_of(form, mask->instance, s.dtype);
+    const InstanceKernel& kernel = *mask->kernels.emplace_back(&instance_kernel(gpu, unit, form.entry));
+    if (device.caps.arch >= kHopper) kernel.kernel.allow_shared_bytes(std::max(kAloneBytes, kernel.shared_bytes));
+    mask->sums.push_back(&plain_kernel(gpu, unit, form.sum_entry, kSumThreads));
   }
   prepare_rows(gpu, s.dtype);
   prepare_numbers(gpu);

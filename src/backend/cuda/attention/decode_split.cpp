@@ -37,14 +37,14 @@ bool better_whole(const DecodeLoad& load, const DecodeDevice& device) {
   const auto tiles = static_cast<double>(load.tiles);
   const double parts = std::min(tiles, static_cast<double>(device.cores) / static_cast<double>(load.tasks));
   const double adding = std::min(adding_here_us(load, device.cores), adding_apart_us(load, device, device.cores));
-  return tiles * decode_tile_us(load.task_rows, load.head_dim) <=
-         std::ceil(tiles / parts) * decode_tile_us(load.task_rows, load.head_dim) + adding;
+  const double tile = decode_tile_us(load.form, load.head_dim);
+  return tiles * tile <= std::ceil(tiles / parts) * tile + adding;
 }
 
 }  // namespace
 
-double decode_tile_us(int task_rows, int head_dim) {
-  const double us = task_rows == 16 ? 0.5 : task_rows == 32 ? 0.7 : 1.2;
+double decode_tile_us(const DecodeForm& form, int head_dim) {
+  const double us = form.rows == 16 ? 0.5 : form.rows == 32 || form.of_warpgroups ? 0.7 : 1.2;
   const double wider = std::max(head_dim, 64) / 128.0;
   return us * (wider > 1 ? wider * std::sqrt(wider) : wider);
 }

@@ -3,14 +3,17 @@
 #pragma once
 #include <cstdint>
 
+#include "src/backend/cuda/attention/decode_forms.h"
+
 namespace stof::cuda {
 
 struct DecodeLoad {
   std::int64_t tasks, tiles;  // tiles of a task, the most where they differ
-  int rows, task_rows;        // of a task, and what its kernel has room for: 16, 32 or 64
-  int head_dim;               // of the instance
-  bool alike;                 // whether all tasks have as many tiles
-  bool small_pages;           // fewer keys than a tile has
+  int rows;                   // of a task
+  DecodeForm form;
+  int head_dim;      // of the instance
+  bool alike;        // whether all tasks have as many tiles
+  bool small_pages;  // fewer keys than a tile has
 };
 
 struct DecodeDevice {
@@ -28,8 +31,8 @@ struct DecodeSplit {
 // tasks and tiles at least 1.
 DecodeSplit split_decode(const DecodeLoad& load, const DecodeDevice& device);
 
-// Of a tile whose keys the L2 holds, by the only CTA of an H200's multiprocessor. task_rows: 16, 32 or 64.
-double decode_tile_us(int task_rows, int head_dim);
+// Of a tile whose keys the L2 holds, by the only CTA of an H200's multiprocessor.
+double decode_tile_us(const DecodeForm& form, int head_dim);
 
 // Parts of a task, on the average.
 double decode_parts(const DecodeLoad& load, int ctas);

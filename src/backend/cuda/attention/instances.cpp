@@ -46,7 +46,7 @@ constexpr std::array kMma = {
     MmaInstance{192, 1, 1, 1, 2}, MmaInstance{256, 1, 1, 1, 2},
 };
 
-constexpr std::array kDecode = {DecodeInstance{64, 2}, DecodeInstance{128, 2}, DecodeInstance{256, 1}};
+constexpr std::array kDecode = {DecodeInstance{64, 2, 2}, DecodeInstance{128, 2, 2}, DecodeInstance{256, 1, 1}};
 
 // Of a multiprocessor, which keeps 1 KB of it for every CTA.
 int shared_kilobytes(int arch) {
@@ -117,6 +117,10 @@ std::string name_of(const MmaInstance& i, DType dtype) {
 
 std::string name_of(const DecodeInstance& i, DType dtype) {
   return fmt::format("decode_{}_d{}_c{}", name_of(dtype), i.head_dim, i.ctas);
+}
+
+std::string wide_name_of(const DecodeInstance& i, DType dtype) {
+  return fmt::format("decode_{}_d{}_g{}", name_of(dtype), i.head_dim, i.warpgroups);
 }
 
 }  // namespace stof::cuda

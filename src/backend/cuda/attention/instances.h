@@ -45,9 +45,10 @@ struct MmaInstance {
   friend bool operator==(const MmaInstance&, const MmaInstance&) = default;
 };
 
-// DecodeTraits<.., head_dim, ctas, 1, 2 and 4 row warps>
+// DecodeTraits<.., head_dim, ctas, 1, 2 and 4 row warps>, and on Hopper DecodeTraits<.., head_dim, 1, 4, warpgroups>, a
+// unit of its own.
 struct DecodeInstance {
-  int head_dim, ctas;
+  int head_dim, ctas, warpgroups;
   friend bool operator==(const DecodeInstance&, const DecodeInstance&) = default;
 };
 
@@ -59,12 +60,13 @@ std::span<const DecodeInstance> decode_instances();
 
 // Of 16-bit storage: "stream_f16_d64_t4_p1_k1_s2_c1_g1" (with _q1 behind where q is held once, _m1 where keys have a
 // stage more, _stacked where heads are), "band_bf16_d64_p2_k128_c2", "gather_f16_d64_n4_c4", "mma_f16_d64_p1_w1_s2_c4",
-// "decode_f16_d128_c2".
+// "decode_f16_d128_c2", and for warpgroups "decode_f16_d128_g2".
 std::string name_of(const StreamInstance& instance, DType dtype);
 std::string name_of(const BandInstance& instance, DType dtype);
 std::string name_of(const GatherInstance& instance, DType dtype);
 std::string name_of(const MmaInstance& instance, DType dtype);
 std::string name_of(const DecodeInstance& instance, DType dtype);
+std::string wide_name_of(const DecodeInstance& instance, DType dtype);
 
 // Its form for calls with a softcap, which no build has: the run-time compiler makes it when a plan first wants it.
 std::string capped_name_of(const StreamInstance& instance, DType dtype);

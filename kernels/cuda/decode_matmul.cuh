@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two matmuls of a decode tile: by warps, each with 16 rows and some of the keys, which it reads from shared memory
+// by itself, or by a warpgroup with 64 rows, whose tensor cores read them once.
+#pragma once
+#include "kernels/cuda/decode_ring.cuh"
+#include "kernels/cuda/decode_tasks.cuh"
+#include "kernels/cuda/softmax.cuh"
+
+namespace stof::cuda {
+
+// Where row r of a task begins, or of its first row if there is none.
+__device__ __forceinline__ const unsigned short* query_row(const DecodeParams& p, const DecodeTask& task, int r) {
+  const DecodePlace place = task.place_of(r < task.rows ? r : 0);
+  return static_cast<const unsigned short*>(p.q) + task.item->q + place.head * p.q_stride.head +
+         place.query * p.q_stride.row;
+}
+
+template <class Traits, bool kOfWarpgroups = (Traits::kWarpgroups > 0)>
+struct DecodeMatmuls;
+
+template <class Traits>
+struct DecodeMatmuls<Traits, false> {
+  using Element = typename Traits::Element;
+  using Rows = TileRows<Traits::kHeadDim>;
+  static constexpr int kHeadDim = Traits::kHeadDim, kWarpKeys = Traits::kWarpKeys;
+  int lane, row_warp, key_warp;
+  u32 queries[kHeadDim / 4];  // A operands of the scores
+
+  __device__ __forceinline__ DecodeMatmuls(typename Traits::Shared&, int thread)
+      : lane(thread % 32), row_warp(thread / 32 / Traits::kKeyWarps), key_warp(thread / 32 % Traits::kKeyWarps) {}
+
+  // Rows and columns that are not there are 0.
+  __device__ __forceinline__ void load_queries(const DecodeParams& p, const DecodeTask& task) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int r = 16 * row_warp + lane / 4 + 8 * i;
+      const unsigned short* row = query_row(p, task, r) + lane % 4 * 2;
+#pragma unroll
+      for (int j = 0; j < kHeadDim / 8; ++j)
+        queries[2 * j + i] = r < task.rows && 8 * j < p.head_dim ? *reinterpret_cast<const u32*>(row + 8 * j) : 0u;
+    }
+  }
+
+  __device__ __forceinline__ void score(float (&scores)[kWarpKeys / 2], u32 keys) const {
+#pragma unroll
+    for (int i = 0; i < kWarpKeys / 2; ++i) scores[i] = 0.f;
+    const u32 first = keys + Rows::offset(key_warp * kWarpKeys + lane / 16 * 8 + lane % 8, lane / 8 % 2);
+#pragma unroll
+    for (int step = 0; step < kHeadDim / 16; ++step)
+#pragma unroll
+      for (int j = 0; j < kWarpKeys / 16; ++j) {
+        u32 b[4];
+        load_fragments(b, Rows::along(first, 2 * step) + static_cast<u32>(16 * j) * kRowBytes);
+        multiply_add<Element>(scores + 8 * j, queries + 4 * step, b[0], b[1]);
+        multiply_add<Element>(scores + 8 * j + 4, queries + 4 * step, b[2], b[3]);
+      }
+  }
+
+  __device__ __forceinline__ void add_values(float (&out)[kHeadDim / 2], const u32 (&weights)[kWarpKeys / 4],
+                                             u32 values) const {
+    const u32 first = values + Rows::offset(key_warp * kWarpKeys + lane / 8 % 2 * 8 + lane % 8, lane / 16);
+#pragma unroll
+    for (int j = 0; j < kWarpKeys / 16; ++j)
+#pragma unroll
+      for (int column = 0; column < kHeadDim / 16; ++column) {
+        u32 b[4];
+        load_transposed_fragments(b, Rows::along(first, 2 * column) + static_cast<u32>(16 * j) * kRowBytes);
+        multiply_add<Element>(out + 8 * column, weights + 4 * j, b[0], b[1]);
+        multiply_add<Element>(out + 8 * column + 4, weights + 4 * j, b[2], b[3]);
+      }
+  }
+};
+
+template <class Traits>
+struct DecodeMatmuls<Traits, true> {
+  using Element = typename Traits::Element;
+  using Rows = TileRows<Traits::kHeadDim>;
+  static constexpr int kHeadDim = Traits::kHeadDim, kKeys = Traits::kTileKeys, kThreads = Traits::kReaderThreads;
+  int thread;
+  u32 queries;  // where they lie in shared memory
+
+  __device__ __forceinline__ DecodeMatmuls(typename Traits::Shared& shared, int reader)
+      : thread(reader), queries(shared_address(shared.queries)) {}
+
+  // Rows and columns that are not there are 0. All readers have left the queries of before.
+  __device__ __forceinline__ void load_queries(const DecodeParams& p, const DecodeTask& task) {
+    constexpr int kPieces = kHeadDim / 8;
+#pragma unroll 4
+    for (int i = thread; i < Traits::kRows * kPieces; i += kThreads) {
+      const int r = i / kPieces, piece = i % kPieces;
+      const bool there = r < task.rows && piece * 8 < p.head_dim;
+      copy_piece(queries + Rows::offset(r, piece), query_row(p, task, r) + (there ? piece * 8 : 0), there);
+    }
+    wait_for_copies();
+    fence_async_proxy();
+    named_barrier<1, kThreads>();
+  }
+
+  __device__ __forceinline__ void score(float (&scores)[kKeys / 2], u32 keys) const {
+    fence_async_proxy();  // the tile was copied piece by piece
+    issue_scores<Element, kHeadDim, kKeys>(scores, descriptor(queries), descriptor(keys));
+    matmul_wait<0>();
+    pin(scores);
+  }
+
+  __device__ __forceinline__ void add_values(float (&out)[kHeadDim / 2], const u32 (&weights)[kKeys / 4],
+                                             u32 values) const {
+    issue_values<Element, kHeadDim, kKeys>(out, weights, descriptor(values, Rows::kBoxBytes));
+    matmul_wait<0>();
+    pin(out);
+  }
+};
+
+}  // namespace stof::cuda
