@@ -15,6 +15,7 @@ DecodeLoad load(std::int64_t tasks, std::int64_t tiles, int rows = 4) {
           .tiles = tiles,
           .rows = rows,
           .form = forms[form_for(forms, rows)],
+          .readers = readers_of(forms[form_for(forms, rows)], decode_instances()[1]),
           .head_dim = 128,
           .alike = true,
           .small_pages = false};

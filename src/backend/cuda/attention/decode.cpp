@@ -203,6 +203,7 @@ class Launcher {
             .tiles = std::max(params.alike != 0 ? tiles_of(first) : mask_.most_tiles, 1),
             .rows = rows_,
             .form = mask_.forms[form_],
+            .readers = readers_of(mask_.forms[form_], mask_.instance),
             .head_dim = mask_.instance.head_dim,
             .alike = params.alike != 0,
             .small_pages = params.pages.table != nullptr && 1 << params.pages.shift < DecodeList::kTileKeys};

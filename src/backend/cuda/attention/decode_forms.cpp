@@ -29,6 +29,10 @@ std::string unit_of(const DecodeForm& form, const DecodeInstance& instance, DTyp
   return form.of_warpgroups ? wide_name_of(instance, dtype) : name_of(instance, dtype);
 }
 
+int readers_of(const DecodeForm& form, const DecodeInstance& instance) {
+  return form.of_warpgroups ? 128 * instance.warpgroups : 128;
+}
+
 std::size_t form_for(std::span<const DecodeForm> forms, std::int64_t rows) {
   std::size_t form = 0;
   while (form + 1 < forms.size() && forms[form].rows < rows) ++form;

@@ -21,6 +21,9 @@ std::span<const DecodeForm> decode_forms(const DecodeInstance& instance, int arc
 // The unit that has a form's entries.
 std::string unit_of(const DecodeForm& form, const DecodeInstance& instance, DType dtype);
 
+// Threads of a CTA that multiply; others copy.
+int readers_of(const DecodeForm& form, const DecodeInstance& instance);
+
 // Which of them takes a task of so many rows, or one of the tasks that as many are cut into.
 std::size_t form_for(std::span<const DecodeForm> forms, std::int64_t rows);
 

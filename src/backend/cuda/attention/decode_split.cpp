@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times are those of an H200 at d 128, in us, as the variants of bench/results/h200-decode-parts.txt took them.
+// Times are those of an H200, in us, as the kernels took them by themselves
+// (bench/results/h200-decode-whole-or-cut.txt).
 #include "src/backend/cuda/attention/decode_split.h"
 
 #include <algorithm>
@@ -8,15 +9,17 @@
 namespace stof::cuda {
 namespace {
 
-// By the CTA that leaves the last part of a task: it alone reads all of them, 128 vectors at a time, but beside others
-// where there are half as many tasks as CTAs, or more.
+// By the CTA that leaves the last part of a task: its readers alone take all of them, four columns each.
 double adding_here_us(const DecodeLoad& load, int ctas) {
-  const double turns = std::ceil(static_cast<double>(load.rows) * load.head_dim / 512);
-  return turns * (0.35 + 0.045 * decode_parts(load, ctas)) + (2 * load.tasks >= ctas ? 0 : 0.9);
+  const double turns = std::ceil(static_cast<double>(load.rows) * load.head_dim / (4 * load.readers));
+  return 2 + turns * (0.9 + 0.045 * decode_parts(load, ctas));
 }
 
+// The more rows, the more parts are left and read; beside as many tasks as half of the CTAs, more blocks than there is
+// room for.
 double adding_apart_us(const DecodeLoad& load, const DecodeDevice& device, int ctas) {
-  return (load.alike ? 1.4 : 4.5) + (2 * load.tasks >= ctas ? 1.6 : 0) + (device.overlaps ? 0 : 3);
+  const double crowded = 2 * load.tasks >= ctas ? 0.09 * std::max(1.0, load.head_dim / 128.0) : 0;
+  return 2.4 + load.rows * (0.065 + crowded) + (load.alike ? 0 : 3.1) + (device.overlaps ? 0 : 3);
 }
 
 // As many CTAs for each task, or tasks for each CTA, as there can be: then none has parts of two tasks, and all end at
@@ -44,9 +47,16 @@ bool better_whole(const DecodeLoad& load, const DecodeDevice& device) {
 }  // namespace
 
 double decode_tile_us(const DecodeForm& form, int head_dim) {
-  const double us = form.rows == 16 ? 0.5 : form.rows == 32 || form.of_warpgroups ? 0.7 : 1.2;
-  const double wider = std::max(head_dim, 64) / 128.0;
-  return us * (wider > 1 ? wider * std::sqrt(wider) : wider);
+  struct Times {
+    double d64, d128, d256;
+  };
+  constexpr Times kSixteen{0.40, 0.53, 1.37}, kTwoWarps{0.49, 0.68, 1.83}, kFourWarps{0.6, 1.2, 3.4},
+      kWarpgroups{0.48, 0.61, 1.14};
+  const Times& times = form.of_warpgroups ? kWarpgroups
+                       : form.rows == 16  ? kSixteen
+                       : form.rows == 32  ? kTwoWarps
+                                          : kFourWarps;
+  return head_dim <= 64 ? times.d64 : head_dim <= 128 ? times.d128 : times.d256;
 }
 
 double decode_parts(const DecodeLoad& load, int ctas) {

@@ -11,6 +11,7 @@ struct DecodeLoad {
   std::int64_t tasks, tiles;  // tiles of a task, the most where they differ
   int rows;                   // of a task
   DecodeForm form;
+  int readers;       // threads of a CTA that have parts of the results
   int head_dim;      // of the instance
   bool alike;        // whether all tasks have as many tiles
   bool small_pages;  // fewer keys than a tile has
