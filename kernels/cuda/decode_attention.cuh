@@ -143,7 +143,7 @@ __device__ __forceinline__ void for_pieces(const DecodeTasks& tasks, const Decod
 // Grid: p.ctas. Needs: head_dim a multiple of 8; q, k, v, out and their strides, pages' included, at multiples of 16
 // bytes; of an item at most 16 queries, whose positions the layout has.
 template <class Traits>
-__global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
+__global__ void __launch_bounds__(Traits::kBoundThreads, Traits::kCtas)
     decode_attention_kernel(const __grid_constant__ DecodeParams p) {
   extern __shared__ __align__(1024) unsigned char raw[];
   auto& shared = *reinterpret_cast<typename Traits::Shared*>(raw);

@@ -35,9 +35,13 @@ struct DecodeTraits {
   static constexpr int kCtas = kCtas_;
   static constexpr u32 kRingBytes = 192 * 1024 / kCtas;
 #endif
-  // Two CTAs give each thread 128 registers, of which those that load need few; setmaxnreg deals in steps of 8.
-  static constexpr bool kDealsRegisters = kCtas == 2;
-  static constexpr int kLoaderRegisters = 40, kReaderRegisters = 216;
+  // Registers are dealt as if there were more threads: what these would have is for CTAs of decode_sum_kernel, which
+  // begin beside this one. Threads that load need few of theirs; setmaxnreg deals in steps of 8, up to 240.
+  static constexpr bool kDealsRegisters = kCtas == 2 || kWarpgroups > 0;
+  static constexpr int kBoundThreads = kWarpgroups > 0 ? kThreads + 128 : kThreads;
+  static constexpr int kLoaderRegisters = kHeadDim == 256 ? 56 : 40;
+  static constexpr int kLeft = 65536 / kCtas / kBoundThreads / 8 * 8 * kThreads - kLoaderRegisters * kLoaderThreads;
+  static constexpr int kReaderRegisters = kLeft / kReaderThreads < 240 ? kLeft / kReaderThreads / 8 * 8 : 240;
   static constexpr int kStages = kRingBytes / (2 * kHalfBytes);
 
   struct Shared : QueryTiles<kQueryBytes> {

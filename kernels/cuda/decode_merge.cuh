@@ -60,7 +60,7 @@ template <int kHeadDim, int kStride>
 struct PartSum {
   static constexpr int kAtOnce = 64, kLanes = kHeadDim >= 128 ? 32 : kHeadDim / 4;  // of a row in a warp
   static constexpr int kStats = kAtOnce / kLanes;                                   // a lane
-  static constexpr int kBatch = 10;                                                 // loads in flight, twice
+  static constexpr int kBatch = 8;                                                  // loads in flight, twice
   static constexpr int kWarpFloats = kAtOnce * (32 / kLanes);
   float* shares;  // of the row, in memory of the warp
   float scale_log2;

@@ -80,7 +80,7 @@ struct TaskSum {
 // Grid: {tasks, or CTAs of the launch in front; anything}. Its code runs once without work before the wait for that
 // launch: a multiprocessor that has it not at hand takes a microsecond to bring it.
 template <class Traits>
-__global__ void __launch_bounds__(128) decode_sum_kernel(const __grid_constant__ DecodeParams p) {
+__global__ void __launch_bounds__(128, 4) decode_sum_kernel(const __grid_constant__ DecodeParams p) {
   using Sum = SumTraits<Traits::kRows, Traits::kHeadDim>;
   __shared__ typename Sum::Shared shared;
   const int block = static_cast<int>(blockIdx.x);

@@ -211,7 +211,7 @@ class Launcher {
 
   // Four rows a block where one warp, or two, takes all parts of a row; one where all do.
   Launch sum_grid(const DecodeParams& params, const DecodeLoad& load) const {
-    constexpr int kPartsAtOnce = 20;
+    constexpr int kPartsAtOnce = 16;
     const auto of_sums = static_cast<unsigned>(params.sums_of_tasks ? load.tasks : params.ctas);
     const int at_once = decode_parts(load, params.ctas) > kPartsAtOnce ? 1 : 512 / load.head_dim;
     const auto blocks = static_cast<unsigned>((rows_ + at_once - 1) / at_once);

@@ -15,10 +15,11 @@ double adding_here_us(const DecodeLoad& load, int ctas) {
   return 2 + turns * (0.9 + 0.045 * decode_parts(load, ctas));
 }
 
-// The more rows, the more parts are left and read; beside as many tasks as half of the CTAs, more blocks than there is
-// room for.
+// The more rows, the more parts are left and read; of nearly as many tasks as half of the CTAs, by more blocks than
+// there is room for.
 double adding_apart_us(const DecodeLoad& load, const DecodeDevice& device, int ctas) {
-  const double crowded = 2 * load.tasks >= ctas ? 0.09 * std::max(1.0, load.head_dim / 128.0) : 0;
+  const double crowded =
+      2.2 * static_cast<double>(load.tasks) >= ctas ? 0.09 * std::max(1.0, load.head_dim / 128.0) : 0;
   return 2.4 + load.rows * (0.065 + crowded) + (load.alike ? 0 : 3.1) + (device.overlaps ? 0 : 3);
 }
 
@@ -60,7 +61,9 @@ double decode_tile_us(const DecodeForm& form, int head_dim) {
 }
 
 double decode_parts(const DecodeLoad& load, int ctas) {
-  return std::min(static_cast<double>(load.tiles), 1 + static_cast<double>(ctas) / static_cast<double>(load.tasks));
+  const bool even = load.alike && ctas % load.tasks == 0;  // none has a part of two
+  return std::min(static_cast<double>(load.tiles),
+                  (even ? 0 : 1) + static_cast<double>(ctas) / static_cast<double>(load.tasks));
 }
 
 DecodeSplit split_decode(const DecodeLoad& load, const DecodeDevice& device) {
