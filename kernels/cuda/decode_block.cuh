@@ -15,12 +15,16 @@ struct QueryTiles {
 template <>
 struct QueryTiles<0> {};
 
-// kCtas: what fits an SM. kRowWarps: of the four warps that read, 16 rows each; the others take other keys of the same
-// rows. kWarpgroups, where there are: each has the rows of four warps, and they take the tiles in turns.
-template <class Element_, int kHeadDim_, int kCtas_, int kRowWarps_, int kWarpgroups_ = 0>
+struct DecodeShape {
+  int ctas;            // what fits an SM
+  int row_warps;       // of the four warps that read, 16 rows each; the others take other keys of the same rows
+  int warpgroups = 0;  // where there are, each has the rows of four warps, and they take the tiles in turns
+};
+
+template <class Element_, int kHeadDim_, DecodeShape kShape>
 struct DecodeTraits {
   using Element = Element_;
-  static constexpr int kHeadDim = kHeadDim_, kRowWarps = kRowWarps_, kWarpgroups = kWarpgroups_;
+  static constexpr int kHeadDim = kHeadDim_, kRowWarps = kShape.row_warps, kWarpgroups = kShape.warpgroups;
   static_assert(kWarpgroups == 0 || kRowWarps == 4, "rows of a warpgroup");
   static constexpr int kGroups = kWarpgroups > 0 ? kWarpgroups : 1;  // of readers, which have tiles of their own
   static constexpr int kReaders = 4 * kGroups, kKeyWarps = kReaders / kRowWarps, kRows = 16 * kRowWarps;
@@ -32,7 +36,7 @@ struct DecodeTraits {
   static constexpr int kCtas = 1;
   static constexpr u32 kRingBytes = kHeadDim == 256 ? 128 * 1024 : 96 * 1024;
 #else
-  static constexpr int kCtas = kCtas_;
+  static constexpr int kCtas = kShape.ctas;
   static constexpr u32 kRingBytes = 192 * 1024 / kCtas;
 #endif
   // Registers are dealt as if there were more threads: what these would have is for CTAs of decode_sum_kernel, which

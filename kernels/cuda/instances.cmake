@@ -104,9 +104,9 @@ macro(stof_decode d ctas warpgroups)
 "#include \"kernels/cuda/decode_attention.cuh\"
 #include \"kernels/cuda/decode_sum.cuh\"
 namespace stof::cuda {
-struct Instance : DecodeTraits<${element}, ${d}, ${ctas}, 1> {};
-struct TwoRowWarps : DecodeTraits<${element}, ${d}, ${ctas}, 2> {};
-struct FourRowWarps : DecodeTraits<${element}, ${d}, ${ctas}, 4> {};
+struct Instance : DecodeTraits<${element}, ${d}, DecodeShape{${ctas}, 1}> {};
+struct TwoRowWarps : DecodeTraits<${element}, ${d}, DecodeShape{${ctas}, 2}> {};
+struct FourRowWarps : DecodeTraits<${element}, ${d}, DecodeShape{${ctas}, 4}> {};
 template __global__ void decode_attention_kernel<Instance>(const __grid_constant__ DecodeParams);
 template __global__ void decode_attention_kernel<TwoRowWarps>(const __grid_constant__ DecodeParams);
 template __global__ void decode_attention_kernel<FourRowWarps>(const __grid_constant__ DecodeParams);
@@ -119,7 +119,7 @@ ${facts}}
 "#include \"kernels/cuda/decode_attention.cuh\"
 #include \"kernels/cuda/decode_sum.cuh\"
 namespace stof::cuda {
-struct Instance : DecodeTraits<${element}, ${d}, 1, 4, ${warpgroups}> {};
+struct Instance : DecodeTraits<${element}, ${d}, DecodeShape{1, 4, ${warpgroups}}> {};
 template __global__ void decode_attention_kernel<Instance>(const __grid_constant__ DecodeParams);
 template __global__ void decode_sum_kernel<Instance>(const __grid_constant__ DecodeParams);
 ${facts}}

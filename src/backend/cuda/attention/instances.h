@@ -45,8 +45,8 @@ struct MmaInstance {
   friend bool operator==(const MmaInstance&, const MmaInstance&) = default;
 };
 
-// DecodeTraits<.., head_dim, ctas, 1, 2 and 4 row warps>, and on Hopper DecodeTraits<.., head_dim, 1, 4, warpgroups>, a
-// unit of its own.
+// DecodeTraits<.., head_dim, DecodeShape{ctas, 1, 2 and 4}>, and on Hopper DecodeShape{1, 4, warpgroups} in a unit of
+// its own.
 struct DecodeInstance {
   int head_dim, ctas, warpgroups;
   friend bool operator==(const DecodeInstance&, const DecodeInstance&) = default;
