@@ -160,9 +160,10 @@ struct DecodeBlock {
   __device__ __forceinline__ static u32 last_tile(int group, int count) {
     return static_cast<u32>(max(count - 1 - group, 0) / kGroups * kGroups + group);
   }
-  // By the first group, for all: others may still write what theirs lead to.
+  // Once all groups have read the parts that lie there.
   __device__ __forceinline__ void give_last_stages() {
-    if (group > 0) return;
+    if constexpr (kGroups > 1) meet_readers();
+    if (group > 0) return;  // a stage waits for four warps
 #pragma unroll
     for (int i = 0; i < kGroups; ++i)
       if (i < groups) shared.ring.have_read(lasts[i], lane);

@@ -23,7 +23,7 @@ __device__ __forceinline__ void allow_overlap() {
 template <class Traits>
 struct DecodeLoader {
   static constexpr int kPieces = Traits::kHeadDim / 8, kRowsAtOnce = Traits::kLoaderThreads / kPieces;
-  static constexpr int kGroupKeys = 16, kGroups = Traits::kTileKeys / kGroupKeys;  // no page is smaller
+  static constexpr int kGroupKeys = 16, kKeyGroups = Traits::kTileKeys / kGroupKeys;  // no page is smaller
   static_assert(kGroupKeys % kRowsAtOnce == 0, "a group's rows are loaded in turns");
 
   typename Traits::Shared& shared;
@@ -38,7 +38,7 @@ struct DecodeLoader {
   int run_index;
   DecodeRun run, next_run;
   int key_start, last_start;  // of the tile to come; of the last one of its run
-  int pages[kGroups];         // of the tile to come; unless they are small, the first alone
+  int pages[kKeyGroups];      // of the tile to come; unless they are small, the first alone
 
   __device__ __forceinline__ DecodeLoader(typename Traits::Shared& memory, const DecodeParams& params,
                                           const DecodeTask& of, int first_tile)
@@ -73,11 +73,11 @@ struct DecodeLoader {
       load_rows<Traits::kTileKeys>(to, key_start, pages[0]);
     } else if (whole) {
 #pragma unroll
-      for (int i = 0; i < kGroups; ++i)
+      for (int i = 0; i < kKeyGroups; ++i)
         load_rows<kGroupKeys>(to + i * kGroupKeys * kRowBytes, key_start + i * kGroupKeys, pages[i]);
     } else {
 #pragma unroll
-      for (int i = 0; i < kGroups; ++i)
+      for (int i = 0; i < kKeyGroups; ++i)
         load_rows<kGroupKeys, true>(to + i * kGroupKeys * kRowBytes, key_start + i * kGroupKeys,
                                     small_pages ? pages[i] : pages[0]);
     }
@@ -109,7 +109,7 @@ struct DecodeLoader {
     if (p.pages.table == nullptr) return;
     const int* const table = p.pages.table + task.item->place * p.pages.item_stride;
 #pragma unroll
-    for (int i = 0; i < kGroups; ++i)
+    for (int i = 0; i < kKeyGroups; ++i)
       if (i == 0 || small_pages)
         pages[i] = __ldg(table + (min(key_start + i * kGroupKeys, task.keys - 1) >> p.pages.shift));
   }

@@ -192,8 +192,9 @@ class Launcher {
     constexpr int kPositions = DecodeList::kPositions;
     const int at = item.keys - item.queries - mask_.first_position, block = at / kPositions;
     if (item.keys == 0 || item.queries == 0 || at < 0 || block >= mask_.blocks) return 0;
-    const int wide = at - block * kPositions + item.queries > kPositions;
-    return mask_.of_positions[static_cast<std::size_t>(wide * mask_.blocks + block)].tiles;
+    const bool wide = at - block * kPositions + item.queries > kPositions;
+    return mask_.of_positions[static_cast<std::size_t>(block) + (wide ? static_cast<std::size_t>(mask_.blocks) : 0)]
+        .tiles;
   }
 
   bool overlaps() const { return mask_.rows->gpu().caps.arch >= kHopper; }
