@@ -255,16 +255,16 @@ TEST(GpuCosts, AFileThatCannotBeReadIsSaidAndNotUsed) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "cuda-attention.json";
   for (const char* text :
-       {"", "[]", R"({"format": 4})", R"({"format": 3, "device": "x", "microseconds": {"decode": [1, 2, 3]}})",
-        R"({"format": 4, "device": "x", "microseconds": {"decode": [1, 2]}})",
-        R"({"format": 4, "device": "x", "microseconds": {"decode": [1, 2, -3]}})",
-        R"({"format": 4, "device": "x", "microseconds": {"decode": [1, 2, 1e308]}})",
-        R"({"format": 4, "device": "x", "microseconds": {"decode": [1, 2, "3"]}})"}) {
+       {"", "[]", R"({"format": 5})", R"({"format": 4, "device": "x", "microseconds": {"decode": [1, 2, 3]}})",
+        R"({"format": 5, "device": "x", "microseconds": {"decode": [1, 2]}})",
+        R"({"format": 5, "device": "x", "microseconds": {"decode": [1, 2, -3]}})",
+        R"({"format": 5, "device": "x", "microseconds": {"decode": [1, 2, 1e308]}})",
+        R"({"format": 5, "device": "x", "microseconds": {"decode": [1, 2, "3"]}})"}) {
     std::ofstream(file) << text;
     const CostsInUse found = read_costs(file, "x");
     EXPECT_TRUE(found.ignored) << text;
     EXPECT_EQ(found.source, "built in, of an NVIDIA H200: " + file.string() +
-                                " is no calibration of format 4; `stof calibrate --device cuda` writes one");
+                                " is no calibration of format 5; `stof calibrate --device cuda` writes one");
   }
 }
 

@@ -6,6 +6,7 @@ usage: plan_test.py STOF
 """
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ import unittest
 import npy
 
 STOF = os.path.abspath(sys.argv.pop(1))
+RESULTS = os.path.join(os.path.dirname(__file__), "../../bench/results")
 
 
 def stof(*arguments):
@@ -214,6 +216,29 @@ class Plan(unittest.TestCase):
         ):  # fmt: skip
             done = stof(*arguments, "--device", "cpu")
             self.assertEqual((done.returncode, done.stderr), (code, f"stof: {message}\n"))
+
+
+class Predictions(unittest.TestCase):
+    """Of few queries, beside the times that are stored: what a changed model gets wrong shows here."""
+
+    def expect_near(self, file, most, mean):
+        with open(os.path.join(RESULTS, file)) as stored:
+            rows = json.load(stored)["rows"]
+        errors = []
+        for row in rows:
+            shape = f"{row['batch']},{row['heads']},{row['queries']},{row['head_dim']}"
+            found = plan(row["mask"], shape, "--kv-heads", str(row["kv_heads"]), "--seq-kv", str(row["keys"]), "--dtype",
+                         row["dtype"], "--kernel", "decode_attention", device="cuda:h200")  # fmt: skip
+            took = row["peers"]["stof"]["median_us"]
+            errors.append(abs(math.log(found["predicted_us"] / took)))
+            self.assertLess(errors[-1], math.log(most), f"{row['id']}: {found['predicted_us']:.1f} us, it took {took:.1f}")
+        self.assertLess(sum(errors) / len(errors), mean)
+
+    def test_are_near_drawn_rows(self):
+        self.expect_near("h200-decode-drawn-1.json", 1.5, 0.12)
+
+    def test_are_near_fixed_rows(self):
+        self.expect_near("h200-decode.json", 1.25, 0.05)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 4;         // of the file: changes with the terms and with what they are of
+constexpr int kFormat = 5;         // of the file: changes with the terms and with what they are of
 constexpr double kMostCost = 1e6;  // a second, for what takes microseconds
 
 std::size_t terms_of(const std::string& key) {

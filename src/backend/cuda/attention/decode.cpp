@@ -31,7 +31,6 @@ constexpr unsigned kMostSumBlocks = 2048;
 constexpr unsigned kAloneBytes = 120 * 1024;
 constexpr int kStatFloats = 4;  // behind the columns of a partial row
 constexpr int kItemInts = sizeof(RowItem) / sizeof(int);
-constexpr int kHopper = 90;  // the first whose launches may overlap
 
 // A mask arranged for this kernel. Without a GPU it holds nothing.
 struct DecodeMask {
@@ -121,6 +120,7 @@ class Launcher {
     for (const AttentionItem& item : call.items) queries = std::max(queries, item.queries);
     const int rows = rows_of(mask, queries);
     form_ = form_for(mask.forms, rows);
+    device_ = decode_device(mask.rows->gpu().caps, mask.instance, mask.forms[form_]);
     chunks_ = chunks_of(mask, queries);
     rows_ = chunks_ > 0 ? (rows + chunks_ - 1) / chunks_ : 0;
   }
@@ -170,10 +170,7 @@ class Launcher {
     else params.item_list = write_items(items);
     params.alike = mask_.sets.heads.empty() && call_.device_lengths == nullptr && is_alike(items);
     const DecodeLoad load = load_of(params, row_item(items.front()));
-    const DecodeSplit split =
-        split_decode(load, {.cores = mask_.rows->gpu().caps.cores,
-                            .ctas = load.form.of_warpgroups ? 1 : ctas_of(mask_.instance, mask_.rows->gpu().caps),
-                            .overlaps = overlaps()});
+    const DecodeSplit split = split_decode(load, device_);
     params.ctas = split.ctas, params.start = split.start;
     params.sums_of_tasks = split.apart && params.alike && params.item_list == nullptr && load.tasks <= split.ctas;
     if (!split.apart) params.arrivals = workspace_.arrivals;
@@ -181,8 +178,8 @@ class Launcher {
     void* arguments[] = {&params};
     mask_.kernels[form_]->kernel.launch({.grid = {static_cast<unsigned>(split.ctas)},
                                          .stream = stream_,
-                                         .overlap_previous = overlaps(),
-                                         .least_shared_bytes = split.alone && overlaps() ? kAloneBytes : 0},
+                                         .overlap_previous = device_.overlaps,
+                                         .least_shared_bytes = split.alone && device_.overlaps ? kAloneBytes : 0},
                                         arguments);
     if (split.apart) mask_.sums[form_]->launch(sum_grid(params, load), arguments);
   }
@@ -196,8 +193,6 @@ class Launcher {
     return mask_.of_positions[static_cast<std::size_t>(block) + (wide ? static_cast<std::size_t>(mask_.blocks) : 0)]
         .tiles;
   }
-
-  bool overlaps() const { return mask_.rows->gpu().caps.arch >= kHopper; }
 
   DecodeLoad load_of(const DecodeParams& params, const RowItem& first) const {
     return {.tasks = std::int64_t{mask_.sets.sets} * chunks_ * params.item_count,
@@ -218,7 +213,7 @@ class Launcher {
     const auto blocks = static_cast<unsigned>((rows_ + at_once - 1) / at_once);
     return {.grid = {of_sums, std::min(blocks, std::max(kMostSumBlocks / of_sums, 1u))},
             .stream = stream_,
-            .overlap_previous = overlaps()};
+            .overlap_previous = device_.overlaps};
   }
 
   const RowItem* write_items(std::span<const AttentionItem> items) const {
@@ -237,6 +232,7 @@ class Launcher {
   Workspace& workspace_;
   const StreamHandle stream_;
   std::size_t form_ = 0;
+  DecodeDevice device_ = {};
   int rows_ = 0, chunks_ = 1;  // of a task; tasks of a set of heads
 };
 
@@ -298,7 +294,8 @@ ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, c
   for (const DecodeForm& form : mask->forms) {
     const std::string unit = unit_of(form, mask->instance, s.dtype);
     const InstanceKernel& kernel = *mask->kernels.emplace_back(&instance_kernel(gpu, unit, form.entry));
-    if (device.caps.arch >= kHopper) kernel.kernel.allow_shared_bytes(std::max(kAloneBytes, kernel.shared_bytes));
+    if (decode_device(device.caps, mask->instance, form).overlaps)
+      kernel.kernel.allow_shared_bytes(std::max(kAloneBytes, kernel.shared_bytes));
     mask->sums.push_back(&plain_kernel(gpu, unit, form.sum_entry, kSumThreads));
   }
   prepare_rows(gpu, s.dtype);

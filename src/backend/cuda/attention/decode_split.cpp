@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times are those of an H200, in us, as the kernels took them by themselves
-// (bench/results/h200-decode-whole-or-cut.txt).
+// Times are as the kernels took them by themselves (bench/results/h200-decode-whole-or-cut.txt).
 #include "src/backend/cuda/attention/decode_split.h"
 
 #include <algorithm>
@@ -15,13 +14,42 @@ double adding_here_us(const DecodeLoad& load, int ctas) {
   return 2 + turns * (0.9 + 0.045 * decode_parts(load, ctas));
 }
 
-// The more rows, the more parts are left and read; of nearly as many tasks as half of the CTAs, by more blocks than
-// there is room for.
+// By blocks that take 16 parts of a row at a time, or where there are more as many groups of them as four columns leave
+// threads for; of nearly as many tasks as half of the CTAs, by more blocks than there is room for. They wait for the
+// end of CTAs that leave them no registers.
 double adding_apart_us(const DecodeLoad& load, const DecodeDevice& device, int ctas) {
+  constexpr double kAtOnce = 16;
+  const double parts = decode_parts(load, ctas), groups = parts > kAtOnce ? 512.0 / load.head_dim : 1;
+  const double turns = std::ceil(parts / groups / kAtOnce) - 1;
   const double crowded =
-      2.2 * static_cast<double>(load.tasks) >= ctas ? 0.09 * std::max(1.0, load.head_dim / 128.0) : 0;
-  return 2.4 + load.rows * (0.065 + crowded) + (load.alike ? 0 : 3.1) + (device.overlaps ? 0 : 3);
+      2.2 * static_cast<double>(load.tasks) >= ctas ? 0.05 * std::max(1.0, load.head_dim / 128.0) : 0;
+  const double waiting = load.head_dim > 128 && !load.form.of_warpgroups ? 2 : 0;
+  return 2.3 + load.rows * (0.015 + crowded) + turns + waiting + (load.alike ? 0 : 3.1) + (device.overlaps ? 0 : 3);
 }
+
+double adding_us(const DecodeLoad& load, const DecodeDevice& device, const DecodeSplit& split) {
+  if (split.start == 0 && load.tasks >= split.ctas) return 0;  // none is cut
+  return split.apart ? adding_apart_us(load, device, split.ctas) : adding_here_us(load, split.ctas);
+}
+
+// By the head dimensions of the instances.
+struct ByHeadDim {
+  double d64, d128, d256;
+  double of(int head_dim) const { return head_dim <= 64 ? d64 : head_dim <= 128 ? d128 : d256; }
+};
+
+// What a form takes: a launch more than one of 16 rows at d 128, and a tile whose keys the L2 holds by the only CTA of
+// a multiprocessor.
+struct FormTimes {
+  ByHeadDim begin, tile;
+};
+const FormTimes& times_of(const DecodeForm& form) {
+  static constexpr FormTimes kSixteen{{-0.5, 0, 0}, {0.40, 0.53, 1.37}}, kTwoWarps{{0.1, 0.9, 1.7}, {0.49, 0.68, 1.83}},
+      kFourWarps{{1, 2, 4}, {0.6, 1.2, 3.4}}, kWarpgroups{{0.8, 2.0, 5.4}, {0.48, 0.61, 1.14}};
+  if (form.of_warpgroups) return kWarpgroups;
+  return form.rows == 16 ? kSixteen : form.rows == 32 ? kTwoWarps : kFourWarps;
+}
+double tile_us(const DecodeLoad& load) { return times_of(load.form).tile.of(load.head_dim); }
 
 // As many CTAs for each task, or tasks for each CTA, as there can be: then none has parts of two tasks, and all end at
 // the same time. 0: too many multiprocessors would have none.
@@ -35,35 +63,31 @@ int even_ctas(const DecodeLoad& load, const DecodeDevice& device) {
   return even && enough ? static_cast<int>(ctas) : 0;
 }
 
-// Whether tasks are so short that to cut them takes longer.
+// Whether tasks are so short that to cut them takes longer. CTAs that read at the same time share what the L2 gives.
 bool better_whole(const DecodeLoad& load, const DecodeDevice& device) {
+  constexpr double kShareUs = 0.0055;  // of a tile at d 128 for each CTA
   if (load.tasks > device.cores) return false;
-  const auto tiles = static_cast<double>(load.tiles);
-  const double parts = std::min(tiles, static_cast<double>(device.cores) / static_cast<double>(load.tasks));
+  const auto tiles = static_cast<double>(load.tiles), tasks = static_cast<double>(load.tasks);
+  const double parts = std::min(tiles, device.cores / tasks);
+  const auto us = [&](double count, double ctas) {
+    return count * std::max(tile_us(load), kShareUs * load.head_dim / 128 * ctas);
+  };
   const double adding = std::min(adding_here_us(load, device.cores), adding_apart_us(load, device, device.cores));
-  const double tile = decode_tile_us(load.form, load.head_dim);
-  return tiles * tile <= std::ceil(tiles / parts) * tile + adding;
+  return us(tiles, tasks) <= us(std::ceil(tiles / parts), tasks * parts) + adding;
 }
 
 }  // namespace
-
-double decode_tile_us(const DecodeForm& form, int head_dim) {
-  struct Times {
-    double d64, d128, d256;
-  };
-  constexpr Times kSixteen{0.40, 0.53, 1.37}, kTwoWarps{0.49, 0.68, 1.83}, kFourWarps{0.6, 1.2, 3.4},
-      kWarpgroups{0.48, 0.61, 1.14};
-  const Times& times = form.of_warpgroups ? kWarpgroups
-                       : form.rows == 16  ? kSixteen
-                       : form.rows == 32  ? kTwoWarps
-                                          : kFourWarps;
-  return head_dim <= 64 ? times.d64 : head_dim <= 128 ? times.d128 : times.d256;
-}
 
 double decode_parts(const DecodeLoad& load, int ctas) {
   const bool even = load.alike && ctas % load.tasks == 0;  // none has a part of two
   return std::min(static_cast<double>(load.tiles),
                   (even ? 0 : 1) + static_cast<double>(ctas) / static_cast<double>(load.tasks));
+}
+
+DecodeDevice decode_device(const DeviceCaps& caps, const DecodeInstance& instance, const DecodeForm& form) {
+  constexpr int kHopper = 90;
+  return {
+      .cores = caps.cores, .ctas = form.of_warpgroups ? 1 : ctas_of(instance, caps), .overlaps = caps.arch >= kHopper};
 }
 
 DecodeSplit split_decode(const DecodeLoad& load, const DecodeDevice& device) {
@@ -83,6 +107,14 @@ DecodeSplit split_decode(const DecodeLoad& load, const DecodeDevice& device) {
   if (load.small_pages && !split.apart && tiles >= kLongTiles * device.cores)
     split.ctas *= device.ctas, split.alone = false;
   return split;
+}
+
+DecodeTimes decode_times(const DecodeLoad& load, const DecodeDevice& device) {
+  const DecodeSplit split = split_decode(load, device);
+  const double tiles = std::ceil(static_cast<double>(load.tasks * load.tiles) / split.ctas);
+  return {.begin = times_of(load.form).begin.of(load.head_dim),
+          .tiles = tiles * tile_us(load),
+          .adding = adding_us(load, device, split)};
 }
 
 }  // namespace stof::cuda

@@ -21,6 +21,7 @@ struct DecodeDevice {
   int cores, ctas;  // multiprocessors; CTAs that each holds
   bool overlaps;    // launches that depend on each other
 };
+DecodeDevice decode_device(const DeviceCaps& caps, const DecodeInstance& instance, const DecodeForm& form);
 
 struct DecodeSplit {
   int ctas;
@@ -32,10 +33,15 @@ struct DecodeSplit {
 // tasks and tiles at least 1.
 DecodeSplit split_decode(const DecodeLoad& load, const DecodeDevice& device);
 
-// Of a tile whose keys the L2 holds, by the only CTA of an H200's multiprocessor.
-double decode_tile_us(const DecodeForm& form, int head_dim);
-
 // Parts of a task, on the average.
 double decode_parts(const DecodeLoad& load, int ctas);
+
+// What a launch takes on an H200, in us.
+struct DecodeTimes {
+  double begin;   // beside its tiles, more than one of 16 rows at d 128 does
+  double tiles;   // of the CTA with the most, their keys in the L2
+  double adding;  // up of the parts of tasks that are cut
+};
+DecodeTimes decode_times(const DecodeLoad& load, const DecodeDevice& device);
 
 }  // namespace stof::cuda
