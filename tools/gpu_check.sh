@@ -57,6 +57,9 @@ list() {
   cases attention_tests 'Cuda/RandomProblem*'
   cases attention_tests 'Cuda*:*cuda*:OnTwoGpus*:-Cuda/RandomProblem*:Cuda/LongRows*:Cuda/SameBits*'
   echo "test attention_tests Run.*:RunMessages.*:DeviceMessages.*:PlanMessages.*:PageMessages.*:Choose.*:TableOnCuda.*"
+  # As GPUs of compute capability 8.0 run it.
+  echo "older attention_tests Cuda/Decode.*d64*:Cuda/Decode.*d128*"
+  echo "older attention_tests Cuda/Decode.*d72*:Cuda/Decode.*d256*"
   cases operations_tests '*cuda*:*Gemm*:*Gelu*'
   if [[ -e .cache/models/all-MiniLM-L6-v2/model.safetensors ]]; then cases cuda_session_tests '*'
   else cases cuda_session_tests '-*RealSentences*'; fi
@@ -111,6 +114,7 @@ launch() {  # RUNNER PROGRAM FILTER, in the slot of xargs that is left to it
   [[ ${#each[@]} -lt 2 || $3 == OnTwoGpus* ]] || export CUDA_VISIBLE_DEVICES=${each[slot % ${#each[@]}]}
   case $1 in
     test) timeout -k 5 "$limit" "$2" --gtest_filter="$3" --gtest_brief=1 ;;
+    older) STOF_TEST_GPU=80 timeout -k 5 "$limit" "$2" --gtest_filter="$3" --gtest_brief=1 ;;
     capi) timeout -k 5 "$limit" python3 -B "tests/capi/$2" "$package/lib/libstof.so.0" cuda ;;
     *) timeout -k 5 "$limit" "$sanitizer" --tool "$1" --error-exitcode 9 "$(command -v "$2")" --gtest_filter="$3" --gtest_brief=1 ;;
   esac

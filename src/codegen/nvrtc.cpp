@@ -27,6 +27,8 @@ struct Nvrtc::Api {
   Status (*log)(Program, char*);
   Status (*cubin_size)(Program, std::size_t*);
   Status (*cubin)(Program, char*);
+  Status (*ptx_size)(Program, std::size_t*);
+  Status (*ptx)(Program, char*);
   Status (*destroy)(Program*);
 
   void check(Status status, std::string_view call) const {
@@ -63,6 +65,8 @@ Nvrtc::Nvrtc(const fs::path& library) {
   take(opened, "nvrtcGetProgramLog", api->log);
   take(opened, "nvrtcGetCUBINSize", api->cubin_size);
   take(opened, "nvrtcGetCUBIN", api->cubin);
+  take(opened, "nvrtcGetPTXSize", api->ptx_size);
+  take(opened, "nvrtcGetPTX", api->ptx);
   take(opened, "nvrtcDestroyProgram", api->destroy);
   int major = 0, minor = 0;
   api->check(api->version(&major, &minor), "nvrtcVersion");
@@ -100,11 +104,14 @@ std::string Nvrtc::compile(const CompileRequest& request) const {
     fail(ErrorKind::unsupported, "the kernel does not compile for {} ({}: {}):\n{}", request.target, version_,
          api_->error_text(status), log);
   }
+  const bool is_text = request.target.starts_with("compute_");
   std::size_t size = 0;
-  api_->check(api_->cubin_size(program, &size), "nvrtcGetCUBINSize");
-  std::string cubin(size, '\0');
-  api_->check(api_->cubin(program, cubin.data()), "nvrtcGetCUBIN");
-  return cubin;
+  if (is_text) api_->check(api_->ptx_size(program, &size), "nvrtcGetPTXSize");
+  else api_->check(api_->cubin_size(program, &size), "nvrtcGetCUBINSize");
+  std::string code(size, '\0');
+  if (is_text) api_->check(api_->ptx(program, code.data()), "nvrtcGetPTX");
+  else api_->check(api_->cubin(program, code.data()), "nvrtcGetCUBIN");
+  return code;
 }
 
 std::vector<fs::path> nvrtc_places() {

@@ -11,8 +11,8 @@
 namespace stof {
 
 struct CompileRequest {
-  std::string source;                     // CUDA C++; may include the headers by their names
-  std::string target;                     // "sm_90a": machine code of this architecture
+  std::string source;  // CUDA C++; may include the headers by their names
+  std::string target;  // "sm_90a": machine code of this architecture; "compute_80": PTX, which drivers translate
   std::vector<std::string> options = {};  // further options of the compiler
   std::span<const EmbeddedFile> headers = {};
 };
@@ -26,7 +26,8 @@ class Nvrtc {
   const std::string& version() const { return version_; }
   const std::filesystem::path& path() const { return path_; }
 
-  // A cubin. Needs no GPU. Throws unsupported, with the compiler's whole log, when the source does not compile.
+  // A cubin, or PTX with the zero byte that ends it. Needs no GPU. Throws unsupported, with the compiler's whole log,
+  // when the source does not compile.
   std::string compile(const CompileRequest& request) const;
 
  private:

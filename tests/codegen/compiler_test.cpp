@@ -46,6 +46,15 @@ TEST_F(CompilerTest, MakesACubinOnceAndFindsItAgain) {
   EXPECT_TRUE(heard_.empty());
 }
 
+// What drivers translate for a GPU that is newer.
+TEST_F(CompilerTest, MakesPtx) {
+  const std::string text = Compiler(options()).cubin(kKernel, "compute_80");
+  EXPECT_NE(text.find(".target sm_80"), std::string::npos);
+  EXPECT_NE(text.find(".entry twice("), std::string::npos);
+  EXPECT_EQ(text.find('\0'), text.size() - 1);
+  EXPECT_EQ(Compiler(options()).cubin(kKernel, "compute_80"), text);
+}
+
 // Its entries are those of one compiler, by version: without it nothing says which to take.
 TEST_F(CompilerTest, TakesNothingOutOfTheCacheWithoutACompiler) {
   Compiler compiler(options());

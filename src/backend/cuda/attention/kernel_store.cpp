@@ -25,10 +25,23 @@ std::string cubin_of(std::string_view name, std::string_view source, int arch) {
                                    .target = target_of(arch)});
 }
 
+// What the driver is to load: machine code of the GPU, or PTX where that would not be what it counts as.
+std::string code_of(std::string_view name, std::string_view source, const Gpu& gpu) {
+  if (!gpu.counts_as_older) return cubin_of(name, source, gpu.caps.arch);
+  return machine_compiler().cubin({.name = std::string(name),
+                                   .source = std::string(source.empty() ? unit_source(name) : source),
+                                   .target = fmt::format("compute_{}", gpu.caps.arch)});
+}
+
 struct Loaded {
-  std::string cubin;  // the driver keeps pointing at it
+  std::string code;  // the driver keeps pointing at it
   KernelLibrary library;
-  Loaded(const Gpu& gpu, std::string code) : cubin(std::move(code)), library(gpu, std::as_bytes(std::span(cubin))) {}
+  std::string facts_cubin;  // where `code` is none
+  Loaded(const Gpu& gpu, std::string_view unit, std::string_view source)
+      : code(code_of(unit, source, gpu)), library(gpu, std::as_bytes(std::span(code))) {
+    if (gpu.counts_as_older) facts_cubin = cubin_of(unit, source, gpu.caps.arch);
+  }
+  const std::string& cubin() const { return facts_cubin.empty() ? code : facts_cubin; }
 };
 
 using KernelName = std::tuple<int, std::string, std::string>;  // GPU, unit, entry point
@@ -40,8 +53,7 @@ class Store {
   // making waits for it.
   const Loaded& library(const Gpu& gpu, const std::string& unit, std::string_view source = {}) {
     Library& library = library_of(gpu, unit);
-    std::call_once(library.made,
-                   [&] { library.loaded = std::make_unique<Loaded>(gpu, cubin_of(unit, source, gpu.caps.arch)); });
+    std::call_once(library.made, [&] { library.loaded = std::make_unique<Loaded>(gpu, unit, source); });
     return *library.loaded;
   }
 
@@ -108,7 +120,7 @@ const InstanceKernel& instance_kernel(const Gpu& gpu, const std::string& unit, s
 const InstanceKernel& instance_kernel(const Gpu& gpu, const KernelUnit& unit, std::string_view entry) {
   if (const InstanceKernel* const found = store().find(gpu, unit.name, entry)) return *found;
   const Loaded& loaded = store().library(gpu, unit.name, unit.source);
-  const std::vector<int> facts = cubin_values(loaded.cubin, "kernel_facts");
+  const std::vector<int> facts = cubin_values(loaded.cubin(), "kernel_facts");
   STOF_CHECK(facts.size() == 2 && facts[0] > 0 && facts[1] > 0);
   const auto shared_bytes = static_cast<unsigned>(facts[0]), threads = static_cast<unsigned>(facts[1]);
   return store().keep(gpu, unit.name, entry,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cuda/driver/gpu.h"
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -9,6 +11,8 @@
 
 namespace stof::cuda {
 namespace {
+
+std::atomic<int> most_arch = 1000;
 
 int attribute(DeviceOrdinal device, DeviceAttribute which) {
   int value = 0;
@@ -28,8 +32,10 @@ Gpu open(int ordinal) {
   api.device_name(name.data(), static_cast<int>(name.size()), gpu.device);
   gpu.caps.name = name.data();
   gpu.caps.cores = attribute(gpu.device, DeviceAttribute::multiprocessors);
-  gpu.caps.arch = 10 * attribute(gpu.device, DeviceAttribute::capability_major) +
-                  attribute(gpu.device, DeviceAttribute::capability_minor);
+  const int arch = 10 * attribute(gpu.device, DeviceAttribute::capability_major) +
+                   attribute(gpu.device, DeviceAttribute::capability_minor);
+  gpu.caps.arch = std::min<int>(arch, most_arch);
+  gpu.counts_as_older = gpu.caps.arch < arch;
   gpu.shared_bytes_per_block = attribute(gpu.device, DeviceAttribute::shared_bytes_per_block);
   gpu.l2_bytes = attribute(gpu.device, DeviceAttribute::l2_cache_bytes);
   api.retain_context(&gpu.context, gpu.device);
@@ -37,6 +43,8 @@ Gpu open(int ordinal) {
 }
 
 }  // namespace
+
+void count_gpus_as(int arch) { most_arch = arch; }
 
 const Gpu& gpu(int ordinal) {
   static std::mutex mutex;

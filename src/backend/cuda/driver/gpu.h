@@ -13,11 +13,16 @@ struct Gpu {
   DeviceCaps caps;
   int shared_bytes_per_block = 0;  // what a kernel may ask for
   int l2_bytes = 0;
+  bool counts_as_older = false;  // its own machine code is not that of caps.arch
 };
 
 // Opened at the first call, kept to the end of the process: a primary context that is released while another library
 // uses it takes that library's memory with it. Throws device when there is no driver or no such device.
 const Gpu& gpu(int ordinal);
+
+// For tests of what older GPUs run: those opened from now on count as of this compute capability, 80 for 8.0, if
+// theirs is higher. Kernels are compiled for it at run time, to PTX, which the driver translates.
+void count_gpus_as(int arch);
 
 // Makes the GPU's context the calling thread's, and puts back what was there.
 class CurrentGpu {
