@@ -181,6 +181,7 @@ AttentionCall Problem::call() const {
   call.v_strides = {head_stride(v), row_stride(v)};
   call.out_strides = {head_stride(out), row_stride(out)};
   call.lse_strides = {head_stride(lse_view), lse_view.strides[lse_view.rank() == 2 ? 0 : 2]};
+  call.packed = what_.form == BatchForm::packed;
   call.heads = what_.shape.heads;
   call.kv_heads = what_.shape.kv_heads;
   call.head_dim = what_.shape.head_dim;
