@@ -8,10 +8,11 @@
 namespace stof::cuda {
 namespace {
 
-// By the CTA that leaves the last part of a task: its readers alone take all of them, four columns each.
+// By the CTA that leaves the last part of a task: its readers alone take all of them, four columns each. Of more tasks
+// than CTAs most are whole, and the others end while tiles of the next one come.
 double adding_here_us(const DecodeLoad& load, int ctas) {
   const double turns = std::ceil(static_cast<double>(load.rows) * load.head_dim / (4 * load.readers));
-  return 2 + turns * (0.9 + 0.045 * decode_parts(load, ctas));
+  return (load.tasks < ctas ? 2 : 0) + turns * (0.9 + 0.045 * decode_parts(load, ctas));
 }
 
 // By blocks that take 16 parts of a row at a time, or where there are more as many groups of them as four columns leave
