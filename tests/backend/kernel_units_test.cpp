@@ -245,6 +245,18 @@ TEST(KernelUnits, OfTheFormForRacecheckAreOthersAndWhole) {
   EXPECT_NE(code, compiler.cubin(source, "sm_90a"));
 }
 
+// What tests that take a GPU for an older one run on it.
+TEST(KernelUnits, OfOlderGpusComeAsPtx) {
+  if (find_nvrtc() == nullptr) GTEST_SKIP() << "no NVRTC on this machine; `make cuda` fetches one";
+  const TemporaryFolder folder;
+  const Compiler compiler({.cache = {.folder = folder.path(), .log = {}}, .nvrtc = find_nvrtc()});
+  const std::string text = compiler.cubin(unit_source("decode_f16_d64_c2"), "compute_80");
+  EXPECT_NE(text.find(".target sm_80"), std::string::npos);
+  for (const std::string_view entry : {kDecodeEntry, kDecodeTwoEntry, kDecodeFourEntry, kDecodeSumFourEntry})
+    EXPECT_NE(text.find(entry), std::string::npos) << entry;
+  EXPECT_EQ(text.find("setmaxnreg"), std::string::npos);  // of 9.0
+}
+
 // Capped forms of the stream kernel differ from those of the build by a flag.
 using CappedUnit = std::pair<StreamInstance, DType>;
 
