@@ -46,7 +46,7 @@ struct BandTerm {
 };
 struct DecodeTerm {
   enum : std::size_t {
-    launch,  // of the whole
+    launch,  // of 16 rows at d 128 whose tasks are whole; what others take more, decode_times says
     cached,  // a megabyte of keys and values that the cache keeps from call to call
     memory,  // and one that it does not
     count
