@@ -132,7 +132,8 @@ class StofPlan:
         # Of pages whole ones; how many keys an item has is then its length.
         keys = case.keys if not case.page else -(-case.keys // case.page) * case.page
         shape = (case.batch, case.shape[1], case.kv_heads, case.queries, keys, case.head_dim, dtype)
-        self.plan = library.plan(mask, shape, "cuda", "decode_attention")
+        # What the library chooses; of pages those kernels that take them, of which this is the one for few queries.
+        self.plan = library.plan(mask, shape, "cuda", "decode_attention" if case.page else None)
         library.library.stof_mask_destroy(mask)
         if keys != case.keys:
             library.prepare(self.plan, case.queries, case.keys)

@@ -5,7 +5,7 @@
 // CTAs. Where a task was cut each leaves a part, and the last of them adds up what are few or small; else a second
 // launch does (decode_sum.cuh).
 #pragma once
-#include "kernels/cuda/decode_block.cuh"
+#include "kernels/cuda/decode_results.cuh"
 
 namespace stof::cuda {
 
@@ -18,76 +18,47 @@ struct DecodePiece {
 };
 
 template <class Traits>
-struct DecodeReader : DecodeBlock<Traits> {
-  using Block = DecodeBlock<Traits>;
-  using Block::add_tiles, Block::begin, Block::for_columns, Block::give_last_stages, Block::lane, Block::leave_part,
-      Block::meet_readers, Block::out, Block::p, Block::part_memory, Block::part_of_cta, Block::row_of, Block::rows,
-      Block::shared, Block::thread;
+struct DecodeReader : DecodeResults<Traits> {
+  using Results = DecodeResults<Traits>;
+  using Results::add_tiles, Results::begin, Results::finish, Results::give_last_stages, Results::kHeadDim,
+      Results::meet_readers, Results::p, Results::part_memory, Results::shared, Results::thread, Results::write_nothing;
   using Element = typename Traits::Element;
-  using Part = CtaPart<Traits::kRows, Traits::kHeadDim>;
-  static constexpr int kHeadDim = Traits::kHeadDim;
+  using Part = typename Results::Part;
   const DecodeShare& share;
-
-  // Until a task says otherwise.
-  __device__ __forceinline__ void say_no_cut() const {
-    if (p.cuts && thread == 0) p.cuts[blockIdx.x].count = 0;
-  }
+  bool has_cut = false;  // of a task that ends here
 
   __device__ __forceinline__ void read(const DecodePiece& piece) {
     const DecodeTask& task = piece.task;
     if (task.tiles == 0) {
-      write(task, [&](int, int) { return no_part(); });
-      return;
+      wait_for_inputs();
+      return write_nothing(task);
     }
     begin(task);
     DecodeCut cut{0, 0, 0, 0};
     if (!piece.whole() && !p.sums_of_tasks) {
       cut = cut_of(share, piece.index, piece.begin, task.units, p.start);
-      if (p.cuts && thread == 0 && piece.first + piece.count == task.tiles) p.cuts[blockIdx.x] = cut;
+      if (p.cuts && piece.first + piece.count == task.tiles) {
+        has_cut = true;
+        if (thread == 0) p.cuts[blockIdx.x] = cut;
+      }
     }
     add_tiles(task, piece.count);
-    rows.sum_over_columns();
-    const Part part = Part::of(p, static_cast<int>(blockIdx.x), piece.with_first);
-    if (Traits::kKeyWarps == 1 && !piece.whole()) {
-      leave_own(task, part);
-    } else {
-      leave_part(task.rows);
-      if (piece.whole()) write(task, [&](int r, int column) { return part_of_cta(r, column); });
-      else leave(task, part);
+    finish(task, Part::of(p, static_cast<int>(blockIdx.x), piece.with_first), piece.whole());
+    if (!piece.whole() && p.arrivals && is_last(cut)) {
+      add_up(task, cut);
+      meet_readers();
     }
-    if (!piece.whole() && p.arrivals && is_last(cut)) add_up(task, cut);
     give_last_stages();
   }
 
- private:
-  template <class Result>
-  __device__ __forceinline__ void write(const DecodeTask& task, const Result& result) const {
-    for_columns(task, [&](int r, int column) {
-      const ResultRow row(p, task, r);
-      row.write<Element>(column, result(r, column), p.scale_log2);
-    });
-  }
-  // Of a warp that has all keys of its rows.
-  __device__ __forceinline__ void leave_own(const DecodeTask& task, const Part& part) const {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int r = row_of(i);
-      if (r >= task.rows) break;
-#pragma unroll
-      for (int j = 0; j < kHeadDim / 8; ++j)
-        __stcg(reinterpret_cast<float2*>(part.row(r) + 8 * j + lane % 4 * 2),
-               make_float2(out[4 * j + 2 * i], out[4 * j + 2 * i + 1]));
-      if (lane % 4 == 0) __stcg(reinterpret_cast<float2*>(part.stats(r)), make_float2(rows.maximum[i], rows.sum[i]));
-    }
-  }
-  __device__ __forceinline__ void leave(const DecodeTask& task, const Part& part) const {
-    for_columns(task, [&](int r, int column) {
-      const RowPart total = part_of_cta(r, column);
-      __stcg(reinterpret_cast<float4*>(part.row(r) + column), total.values);
-      if (column == 0) __stcg(reinterpret_cast<float2*>(part.stats(r)), make_float2(total.maximum, total.sum));
-    });
+  // At the end.
+  __device__ __forceinline__ void say_no_cut() const {
+    if (!p.cuts || has_cut) return;
+    wait_for_inputs();
+    if (thread == 0) p.cuts[blockIdx.x].count = 0;
   }
 
+ private:
   // Whether all other parts of the task are there, for all to see.
   __device__ __forceinline__ bool is_last(const DecodeCut& cut) {
     int* const arrivals = p.arrivals + cut.first + cut.count - 1;  // of the tasks of a CTA one ends with it
@@ -159,10 +130,9 @@ __global__ void __launch_bounds__(Traits::kBoundThreads, Traits::kCtas)
     for_pieces(tasks, share, [&](const DecodePiece& piece) { load_piece<Traits>(shared, p, piece, at); });
   } else {
     if constexpr (Traits::kDealsRegisters) take_registers<Traits::kReaderRegisters>();
-    DecodeReader<Traits> reader{{shared, p}, share};
-    wait_for_inputs();
-    reader.say_no_cut();
+    DecodeReader<Traits> reader{{{shared, p}}, share};
     for_pieces(tasks, share, [&](const DecodePiece& piece) { reader.read(piece); });
+    reader.say_no_cut();
   }
 }
 

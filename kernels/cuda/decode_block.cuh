@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a CTA of the decode kernels does with tiles of a task: scores, weights, values, and its result for rows.
+// What a CTA of the decode kernels does with tiles of a task: scores, weights, values.
 #pragma once
 #include "kernels/cuda/decode_loader.cuh"
 #include "kernels/cuda/decode_matmul.cuh"
@@ -15,6 +15,14 @@ struct QueryTiles {
 template <>
 struct QueryTiles<0> {};
 
+// Of the rows that threads of a second group have as those of the first: maxima and sums, see leave_partial.
+template <int kGroups>
+struct GroupStats {
+  float4 group_stats[128];
+};
+template <>
+struct GroupStats<1> {};
+
 struct DecodeShape {
   int ctas;            // what fits an SM
   int row_warps;       // of the four warps that read, 16 rows each; the others take other keys of the same rows
@@ -29,9 +37,13 @@ struct DecodeTraits {
   static constexpr int kGroups = kWarpgroups > 0 ? kWarpgroups : 1;  // of readers, which have tiles of their own
   static constexpr int kReaders = 4 * kGroups, kKeyWarps = kReaders / kRowWarps, kRows = 16 * kRowWarps;
   static constexpr int kReaderThreads = 32 * kReaders, kLoaderThreads = 128, kThreads = kReaderThreads + kLoaderThreads;
+  // Whether a warp of a group has all keys of the group's tiles, for rows of its own.
+  static constexpr bool kOwnRows = kRowWarps == 4;
   static constexpr int kTileKeys = DecodeList::kTileKeys, kWarpKeys = kTileKeys * kGroups / kKeyWarps;
   static constexpr u32 kHalfBytes = kTileKeys * kHeadDim * 2;  // the keys of a tile, or its values
   static constexpr u32 kQueryBytes = kWarpgroups > 0 ? kRows* kHeadDim * 2 : 0;
+  // Whether most steps look for no maxima. At d 256 that gained nothing, and of 32 rows of warps it lost.
+  static constexpr bool kTrusts = kWarpgroups > 0 && kHeadDim <= 128;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
   static constexpr int kCtas = 1;
   static constexpr u32 kRingBytes = kHeadDim == 256 ? 128 * 1024 : 96 * 1024;
@@ -43,21 +55,21 @@ struct DecodeTraits {
   // begin beside this one. Threads that load need few of theirs; setmaxnreg deals in steps of 8, up to 240.
   static constexpr bool kDealsRegisters = kCtas == 2 || kWarpgroups > 0;
   static constexpr int kBoundThreads = kWarpgroups > 0 ? kThreads + 128 : kThreads;
-  static constexpr int kLoaderRegisters = kHeadDim == 256 ? 56 : 40;
+  static constexpr int kLoaderRegisters = kHeadDim == 256 ? 96 : 48;
   static constexpr int kLeft = 65536 / kCtas / kBoundThreads / 8 * 8 * kThreads - kLoaderRegisters * kLoaderThreads;
   static constexpr int kReaderRegisters = kLeft / kReaderThreads < 240 ? kLeft / kReaderThreads / 8 * 8 : 240;
   static constexpr int kStages = kRingBytes / (2 * kHalfBytes);
 
-  struct Shared : QueryTiles<kQueryBytes> {
+  struct Shared : QueryTiles<kQueryBytes>, GroupStats<kGroups> {
     alignas(1024) unsigned char stages[kStages][2 * kHalfBytes];
     alignas(16) unsigned long long words[kStages][DecodeList::kRows];
     DecodeRing<kStages> ring;
-    float2 stats[kReaders][16];  // of the warps' parts
+    float2 stats[kReaders][16];  // of the warps' shares
     int sums[4], found[2];
     int last;  // whether this CTA left the last part of a task
   };
   static_assert(sizeof(Shared) <= 227 * 1024, "shared memory of a CTA");
-  static_assert(sizeof(float) * 4 * WarpPart<kHeadDim>::kFloats == 2 * kHalfBytes, "parts of a group meet in a stage");
+  static_assert(sizeof(float) * 4 * WarpPart<kHeadDim>::kFloats == 2 * kHalfBytes, "parts of a group lie in a stage");
   static_assert(sizeof(int) * DecodeParams::kMostTasks <= kStages * 2 * kHalfBytes, "tasks are counted in the ring");
 };
 
@@ -98,6 +110,7 @@ struct DecodeBlock {
     }
 #pragma unroll
     for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
+    matmuls.wait_for_queries();
   }
   // Of the task, this thread's i-th.
   __device__ __forceinline__ int row_of(int i) const { return 16 * row_warp + lane / 4 + 8 * i; }
@@ -119,20 +132,32 @@ struct DecodeBlock {
     }
   }
 
-  __device__ __forceinline__ void add_tile(u32 stage, int keys) {
+  // first: that this thread's rows have.
+  __device__ __forceinline__ void add_tile(u32 stage, int keys, bool first) {
     const u32 tile = shared_address(shared.stages[stage]);
     float scores[kWarpKeys / 2];
     matmuls.score(scores, tile);
-    cap_scores(scores, p.cap_log2);
-    forbid_keys(scores, stage, keys);
+    prepare(scores, stage, keys);
+    bool weighed = false;
+    if constexpr (Traits::kTrusts) {
+      weighed = !first && weigh_trusting(scores, rows, p.scale_log2);
+      if (!weighed && !first) {
+        matmuls.score_again(scores, tile);
+        prepare(scores, stage, keys);
+      }
+    }
     float factor[2];
-    if (weigh<true>(scores, rows, factor, p.scale_log2)) rescale(out, factor);
+    if (!weighed && weigh<true>(scores, rows, factor, p.scale_log2)) rescale(out, factor);
     u32 weights[kWarpKeys / 4];
     pack_weights<Element>(weights, scores);
     matmuls.add_values(out, weights, tile + Traits::kHalfBytes);
   }
+  __device__ __forceinline__ void prepare(float (&scores)[kWarpKeys / 2], u32 stage, int keys) const {
+    cap_scores(scores, p.cap_log2);
+    forbid_keys(scores, stage, keys);
+  }
 
-  // `count` tiles, which are on their way. The stage of a group's last one stays: its part is left there.
+  // `count` tiles, which are on their way. The stage of a group's last one stays: parts of rows meet there.
   __device__ __forceinline__ void add_tiles(const DecodeTask& task, int count) {
     groups = min(count, kGroups);
     Place mine = at;
@@ -140,7 +165,7 @@ struct DecodeBlock {
 #pragma unroll 1
     for (int left = count - group; left > 0; left -= kGroups) {
       shared.ring.wait_until_full(mine);
-      add_tile(mine.stage, task.keys);
+      add_tile(mine.stage, task.keys, left == count - group);
       if (left <= kGroups) break;
       shared.ring.have_read(mine.stage, lane);
       if constexpr (kGroups == 1) mine.advance();
@@ -154,15 +179,13 @@ struct DecodeBlock {
       for (int i = 0; i < kGroups; ++i) lasts[i] = (at.stage + last_tile(i, count)) % Traits::kStages;
       at.advance(static_cast<u32>(count));
     }
-    meet_readers();
   }
   // Of a group's.
   __device__ __forceinline__ static u32 last_tile(int group, int count) {
     return static_cast<u32>(max(count - 1 - group, 0) / kGroups * kGroups + group);
   }
-  // Once all groups have read the parts that lie there.
+  // By a warp that is done with what lies there, as a second group is before the first.
   __device__ __forceinline__ void give_last_stages() {
-    if constexpr (kGroups > 1) meet_readers();
     if (group > 0) return;  // a stage waits for four warps
 #pragma unroll
     for (int i = 0; i < kGroups; ++i)
@@ -177,51 +200,6 @@ struct DecodeBlock {
     for (int i = 1; i < kGroups; ++i)
       if (i == of_group) stage = lasts[i];
     return reinterpret_cast<float*>(shared.stages[stage]);
-  }
-  // Of the rows of `rows_of` and the keys of `keys_of`.
-  __device__ __forceinline__ WarpPart<kHeadDim> part(int rows_of, int keys_of) const {
-    constexpr int kFloats = WarpPart<kHeadDim>::kFloats;
-    float2* const stats = shared.stats[rows_of * Traits::kKeyWarps + keys_of];
-    if constexpr (Traits::kWarpgroups > 0) return {part_memory(keys_of) + rows_of * kFloats, stats};
-    else return {part_memory(0) + (rows_of * Traits::kKeyWarps + keys_of) * kFloats, stats};
-  }
-
-  __device__ __forceinline__ void leave_part(int task_rows) {
-    const WarpPart<kHeadDim> mine = part(row_warp, key_warp);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int r = lane / 4 + 8 * i;
-      if (group >= groups || 16 * row_warp + r >= task_rows) break;
-#pragma unroll
-      for (int j = 0; j < kHeadDim / 8; ++j)
-        *reinterpret_cast<float2*>(mine.at(r, 8 * j) + lane % 4 * 2) =
-            make_float2(out[4 * j + 2 * i], out[4 * j + 2 * i + 1]);
-      if (lane % 4 == 0) mine.stats[r] = make_float2(rows.maximum[i], rows.sum[i]);
-    }
-    meet_readers();
-  }
-
-  // Of row r over the keys of all warps.
-  __device__ __forceinline__ RowPart part_of_cta(int r, int column) const {
-    RowPart total = no_part(), found[Traits::kKeyWarps];
-#pragma unroll
-    for (int i = 0; i < Traits::kKeyWarps; ++i) {
-      found[i] = kGroups == 1 || i < groups ? part(r / 16, i).read(r % 16, column) : no_part();
-      total.maximum = fmaxf(total.maximum, found[i].maximum);
-    }
-#pragma unroll
-    for (int i = 0; i < Traits::kKeyWarps; ++i)
-      add_share(total, found[i], share_of(found[i].maximum, total.maximum, p.scale_log2));
-    return total;
-  }
-
-  // Calls each(row, column) for four columns at a time.
-  template <class Each>
-  __device__ __forceinline__ void for_columns(const DecodeTask& task, const Each& each) const {
-    constexpr int kFours = kHeadDim / 4;
-#pragma unroll 2
-    for (int i = thread; i < task.rows * kFours; i += Traits::kReaderThreads)
-      if (i % kFours * 4 < p.head_dim) each(i / kFours, i % kFours * 4);
   }
 };
 

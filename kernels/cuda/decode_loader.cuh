@@ -8,18 +8,6 @@
 
 namespace stof::cuda {
 
-// Dependent launch, where there is one.
-__device__ __forceinline__ void wait_for_inputs() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  wait_for_previous_grid();
-#endif
-}
-__device__ __forceinline__ void allow_overlap() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  allow_next_grid();
-#endif
-}
-
 template <class Traits>
 struct DecodeLoader {
   static constexpr int kPieces = Traits::kHeadDim / 8, kRowsAtOnce = Traits::kLoaderThreads / kPieces;

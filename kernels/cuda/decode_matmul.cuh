@@ -5,6 +5,7 @@
 #include "kernels/cuda/decode_ring.cuh"
 #include "kernels/cuda/decode_tasks.cuh"
 #include "kernels/cuda/softmax.cuh"
+#include "kernels/cuda/warp_scores.cuh"
 
 namespace stof::cuda {
 
@@ -29,17 +30,21 @@ struct DecodeMatmuls<Traits, false> {
   __device__ __forceinline__ DecodeMatmuls(typename Traits::Shared&, int thread)
       : lane(thread % 32), row_warp(thread / 32 / Traits::kKeyWarps), key_warp(thread / 32 % Traits::kKeyWarps) {}
 
-  // Rows and columns that are not there are 0.
+  // Once the grid in front has ended. Rows and columns that are not there are 0.
   __device__ __forceinline__ void load_queries(const DecodeParams& p, const DecodeTask& task) {
+    const int first = 16 * row_warp + lane / 4;
+    const unsigned short* const rows[2] = {query_row(p, task, first), query_row(p, task, first + 8)};
+    wait_for_inputs();
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int r = 16 * row_warp + lane / 4 + 8 * i;
-      const unsigned short* row = query_row(p, task, r) + lane % 4 * 2;
+      const unsigned short* const row = rows[i] + lane % 4 * 2;
 #pragma unroll
       for (int j = 0; j < kHeadDim / 8; ++j)
-        queries[2 * j + i] = r < task.rows && 8 * j < p.head_dim ? *reinterpret_cast<const u32*>(row + 8 * j) : 0u;
+        queries[2 * j + i] =
+            first + 8 * i < task.rows && 8 * j < p.head_dim ? *reinterpret_cast<const u32*>(row + 8 * j) : 0u;
     }
   }
+  __device__ __forceinline__ void wait_for_queries() const {}
 
   __device__ __forceinline__ void score(float (&scores)[kWarpKeys / 2], u32 keys) const {
 #pragma unroll
@@ -82,15 +87,22 @@ struct DecodeMatmuls<Traits, true> {
   __device__ __forceinline__ DecodeMatmuls(typename Traits::Shared& shared, int reader)
       : thread(reader), queries(shared_address(shared.queries)) {}
 
-  // Rows and columns that are not there are 0. All readers have left the queries of before.
+  // Once the grid in front has ended. Rows and columns that are not there are 0. All readers have left the queries of
+  // before. A lane finds where one of its warp's rows begins, for all.
   __device__ __forceinline__ void load_queries(const DecodeParams& p, const DecodeTask& task) {
-    constexpr int kPieces = kHeadDim / 8;
-#pragma unroll 4
-    for (int i = thread; i < Traits::kRows * kPieces; i += kThreads) {
-      const int r = i / kPieces, piece = i % kPieces;
-      const bool there = r < task.rows && piece * 8 < p.head_dim;
-      copy_piece(queries + Rows::offset(r, piece), query_row(p, task, r) + (there ? piece * 8 : 0), there);
+    constexpr int kPieces = kHeadDim / 8, kAtOnce = 32 / kPieces, kOfWarp = Traits::kRows / (kThreads / 32);
+    const int lane = thread % 32, first = thread / 32 * kOfWarp, piece = lane % kPieces;
+    const auto row_of_lane = reinterpret_cast<u64>(query_row(p, task, first + lane % kOfWarp));
+    wait_for_inputs();
+#pragma unroll
+    for (int i = 0; i < kOfWarp; i += kAtOnce) {
+      const int at = i + lane / kPieces;
+      const auto* const row = reinterpret_cast<const unsigned short*>(__shfl_sync(~0u, row_of_lane, at));
+      const bool there = first + at < task.rows && piece * 8 < p.head_dim;
+      copy_piece(queries + Rows::offset(first + at, piece), row + (there ? piece * 8 : 0), there);
     }
+  }
+  __device__ __forceinline__ void wait_for_queries() const {
     wait_for_copies();
     fence_async_proxy();
     named_barrier<1, kThreads>();
@@ -101,6 +113,13 @@ struct DecodeMatmuls<Traits, true> {
     issue_scores<Element, kHeadDim, kKeys>(scores, descriptor(queries), descriptor(keys));
     matmul_wait<0>();
     pin(scores);
+  }
+
+  // By one warp for its own rows: the others may be at their values.
+  __device__ __forceinline__ void score_again(float (&scores)[kKeys / 2], u32 keys) const {
+    const u32 row_warp = static_cast<u32>(thread) % 128 / 32;
+    multiply_scores<Element, kHeadDim, kKeys>(scores, queries + row_warp * (16 * kRowBytes), keys,
+                                              static_cast<u32>(thread) % 32);
   }
 
   __device__ __forceinline__ void add_values(float (&out)[kHeadDim / 2], const u32 (&weights)[kKeys / 4],

@@ -7,6 +7,24 @@
 
 namespace stof::cuda {
 
+// Dependent launch, where there is one.
+__device__ __forceinline__ void wait_for_inputs() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  wait_for_previous_grid();
+#endif
+}
+__device__ __forceinline__ void allow_overlap() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  allow_next_grid();
+#endif
+}
+
+// Of numbers below 2^18, by which half of one is more than the quotient errs. A division of integers takes forty
+// instructions.
+__device__ __forceinline__ int quick_quotient(int number, int by) {
+  return static_cast<int>(__fdividef(static_cast<float>(number) + 0.5f, static_cast<float>(by)));
+}
+
 struct DecodePlace {
   int head, query;
 };
@@ -25,9 +43,7 @@ struct DecodeTask {
 
   // Of a row of the task.
   __device__ __forceinline__ DecodePlace place_of(int row) const {
-    // Right for all rows: half a row is more than the quotient of numbers below 2^18 errs by.
-    const int at = first_row + row;
-    const int head = static_cast<int>(__fdividef(static_cast<float>(at) + 0.5f, static_cast<float>(item->queries)));
+    const int at = first_row + row, head = quick_quotient(at, item->queries);
     return {first_head + head, at - head * item->queries};
   }
 };
@@ -37,15 +53,19 @@ struct DecodeTasks {
 
   __device__ __forceinline__ int count() const { return p.item_count * p.layout.sets * p.chunks; }
 
+  // Behind the tasks with the first rows of all sets come those with the next rows: CTAs whose shares are of the same
+  // keys then read them at the same time, most from the L2.
   __device__ __forceinline__ DecodeTask at(int index) const {
-    const int over_chunks = index / p.chunks, place = over_chunks / p.layout.sets;
-    const int set = over_chunks - place * p.layout.sets;
+    static_assert(DecodeParams::kMostTasks <= 1 << 18);
+    const int of_chunk = p.item_count * p.layout.sets, chunk = quick_quotient(index, of_chunk);
+    const int in_chunk = index - chunk * of_chunk, place = quick_quotient(in_chunk, p.layout.sets);
+    const int set = in_chunk - place * p.layout.sets;
     DecodeTask task;
     task.item = (p.item_list ? p.item_list : p.items) + place;
     const RowItem& item = *task.item;
     const DecodeHeads heads = heads_of(item, set);
-    task.first_head = heads.first, task.kv_head = heads.first / p.heads_per_kv;
-    task.first_row = (index - over_chunks * p.chunks) * p.task_rows;
+    task.first_head = heads.first, task.kv_head = quick_quotient(heads.first, p.heads_per_kv);
+    task.first_row = chunk * p.task_rows;
     task.rows = min(heads.count * item.queries - task.first_row, p.task_rows);
     task.tiles = task.units = 0;
     if (task.rows <= 0) return task;
@@ -55,6 +75,11 @@ struct DecodeTasks {
     const int at = task.keys - item.queries - p.layout.first_position, block = at / DecodeList::kPositions;
     task.position = at - block * DecodeList::kPositions;
     const int wide = task.position + item.queries > DecodeList::kPositions;
+    if (p.units > 0) {
+      task.list = p.list;
+      task.tiles = p.list.tiles, task.units = p.units;
+      return task;
+    }
     const int4 list =
         __ldg(reinterpret_cast<const int4*>(p.layout.lists) + (2ll * heads.group + wide) * p.layout.blocks + block);
     task.list = {list.x, list.y, list.z, list.w};
@@ -107,7 +132,7 @@ __device__ __forceinline__ DecodeShare share_of_cta(const DecodeTasks& tasks, in
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, count = tasks.count();
   const int cta = static_cast<int>(blockIdx.x);
   if (tasks.p.alike) {
-    const int each = tasks.at(0).units;
+    const int each = tasks.p.units > 0 ? tasks.p.units : tasks.at(0).units;
     DecodeShare share = cut_share(count * each, tasks.p.ctas, cta);
     share.task = share.begin / each, share.offset = share.begin - share.task * each;
     __syncthreads();

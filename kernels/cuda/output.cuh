@@ -11,17 +11,18 @@ __device__ __forceinline__ float share_of(float maximum, float highest, float sc
   return maximum == kMinusInfinity ? 0.f : exp2_approx((maximum - highest) * scale_log2);
 }
 
-// A thread's share of a partial result in shared memory, as vectors 128 threads apart, with full sums.
+// A thread's share of a partial result in shared memory, with full sums; its values as vectors 128 threads apart.
 template <int kCount>
-__device__ __forceinline__ void leave_partial(float4* to, const float (&out)[kCount], const RowStats& rows) {
-  *to = make_float4(rows.maximum[0], rows.maximum[1], rows.sum[0], rows.sum[1]);
+__device__ __forceinline__ void leave_partial(float4* stats, float4* values, const float (&out)[kCount],
+                                              const RowStats& rows) {
+  *stats = make_float4(rows.maximum[0], rows.maximum[1], rows.sum[0], rows.sum[1]);
 #pragma unroll
-  for (int i = 0; i < kCount; i += 4) to[(i / 4 + 1) * 128] = make_float4(out[i], out[i + 1], out[i + 2], out[i + 3]);
+  for (int i = 0; i < kCount; i += 4) values[i / 4 * 128] = make_float4(out[i], out[i + 1], out[i + 2], out[i + 3]);
 }
-template <int kCount>
-__device__ __forceinline__ void add_partial(const float4* from, float (&out)[kCount], RowStats& rows,
-                                            float scale_log2) {
-  const float4 stats = *from;
+// kAtOnce: floats that registers have room for.
+template <int kAtOnce, int kCount>
+__device__ __forceinline__ void add_partial(const float4& stats, const float4* values, float (&out)[kCount],
+                                            RowStats& rows, float scale_log2) {
   const float maxima[2] = {stats.x, stats.y}, sums[2] = {stats.z, stats.w};
   float mine[2], its[2];
 #pragma unroll
@@ -34,7 +35,8 @@ __device__ __forceinline__ void add_partial(const float4* from, float (&out)[kCo
   }
 #pragma unroll
   for (int i = 0; i < kCount; i += 4) {
-    const float4 v = from[(i / 4 + 1) * 128];
+    if (i > 0 && i % kAtOnce == 0) __syncwarp();  // no load is moved in front of it
+    const float4 v = values[i / 4 * 128];
     out[i] = out[i] * mine[0] + v.x * its[0], out[i + 1] = out[i + 1] * mine[0] + v.y * its[0];
     out[i + 2] = out[i + 2] * mine[1] + v.z * its[1], out[i + 3] = out[i + 3] * mine[1] + v.w * its[1];
   }

@@ -269,11 +269,14 @@ struct StreamConsumer {
   __device__ __forceinline__ bool gather(int steps) {
     constexpr int kTeamThreads = 128 * Traits::kGroups;
     meet<kTeamThreads>(team_barrier_id);  // the first group has read what the others left last time
-    if (rank > 0 && rank < steps) leave_partial(team.partials[rank - 1] + thread, out, rows);
+    float4* const left = team.partials[max(rank - 1, 0)] + thread;
+    if (rank > 0 && rank < steps) leave_partial(left, left + 128, out, rows);
     meet<kTeamThreads>(team_barrier_id);
     if (rank > 0) return false;
-    for (int group = 1; group < min(Traits::kGroups, steps); ++group)
-      add_partial(team.partials[group - 1] + thread, out, rows, p.call.scale_log2);
+    for (int group = 1; group < min(Traits::kGroups, steps); ++group) {
+      const float4* const from = team.partials[group - 1] + thread;
+      add_partial<kHeadDim / 2>(*from, from + 128, out, rows, p.call.scale_log2);
+    }
     return true;
   }
 

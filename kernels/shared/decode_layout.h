@@ -57,11 +57,13 @@ struct DecodeParams {
   RowStride q_stride, k_stride, v_stride, out_stride, lse_stride;
   int heads_per_kv, head_dim;
   int item_count;
-  int chunks;         // tasks of a set: of the item with the most queries
-  int task_rows;      // at most what the kernel has room for
-  int start;          // units of beginning a task beside others of the same CTA; 0: no CTA has parts of two
-  int ctas;           // of the launch that reads the keys
-  int alike;          // whether all tasks have as many tiles: items are as long as each other, and heads have one mask
+  int chunks;       // tasks of a set: of the item with the most queries
+  int task_rows;    // at most what the kernel has room for
+  int start;        // units of beginning a task beside others of the same CTA; 0: no CTA has parts of two
+  int ctas;         // of the launch that reads the keys
+  int alike;        // whether all tasks have as many tiles: items are as long as each other, and heads have one mask
+  int units;        // of work, of each task that is alike, all of whose lists' tiles begin before its last key; else 0
+  DecodeList list;  // of each task, where `units` is set
   int sums_of_tasks;  // whether decode_sum_kernel has a block a task, which are alike and no list's, and not one a CTA
   float scale_log2;   // as in AttentionCall
   float cap_log2;

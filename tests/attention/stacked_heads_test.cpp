@@ -42,7 +42,10 @@ int stacked(std::int64_t queries, std::int64_t alike_heads) {
 }
 
 TEST(StackedHeads, AreThoseOfNeitherFewNorManyQueries) {
-  EXPECT_EQ(stacked(16, 4), 1) << "decode_attention takes these";
+  EXPECT_EQ(stacked(16, 4), 1) << "a task of decode_attention has 64 rows";
+  EXPECT_EQ(stacked(8, 8), 1);
+  EXPECT_EQ(stacked(9, 8), 8);
+  EXPECT_EQ(stacked(16, 32), 8);
   EXPECT_EQ(stacked(17, 4), 4);
   EXPECT_EQ(stacked(256, 4), 4);
   EXPECT_EQ(stacked(257, 4), 1);
@@ -148,6 +151,19 @@ TEST_P(StackedRows, EqualTheDefinitionWhereKeysAreSplit) {
                                heads.stacked, "long");
       if (HasFatalFailure()) return;
     }
+}
+
+// More rows than a task of decode_attention has.
+TEST_P(StackedRows, EqualTheDefinitionOfFewQueriesAndManyHeads) {
+  const Heads& heads = kHeads[3];
+  for (const Batch& batch :
+       {Batch{"equal", BatchForm::heads_first, {16, 16}}, Batch{"ragged", BatchForm::rows_first, {12, 0, 9, 1, 16}},
+        Batch{"packed", BatchForm::packed, {9, 3, 11}}, Batch{"more", BatchForm::rows_first, {20}}})
+    for (const char* text : {"causal", "causal & window(16)", "dilated(300,2) | global(3)"})
+      for (const std::int64_t more_keys : {0, 1000}) {
+        tried_.expect_definition(tried_.make(heads, batch, more_keys), parse(text), heads.stacked, batch.name);
+        if (HasFatalFailure()) return;
+      }
 }
 
 // Masks of some heads are others: those that are alike are still stacked.

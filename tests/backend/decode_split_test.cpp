@@ -71,6 +71,22 @@ TEST(DecodeSplit, LeavesShortTasksWhole) {
   EXPECT_EQ(split_decode(load(1, 1), kH200).ctas, 1);
 }
 
+TEST(DecodeSplit, LetsTwoShortTasksShareAMultiprocessor) {
+  for (const std::int64_t tasks : {133, 192, 264}) {
+    const DecodeSplit split = split_decode(load(tasks, 3), kH200);
+    EXPECT_EQ(split.ctas, tasks);
+    EXPECT_EQ(split.start, 0);
+    EXPECT_FALSE(split.alone);
+    EXPECT_FALSE(split.apart);
+  }
+  EXPECT_EQ(split_decode(load(192, 100), kH200).ctas, 132) << "longer than the L2 keeps";
+  EXPECT_LE(split_decode(load(265, 4), kH200).ctas, 132) << "no room for two of each";
+  const DecodeDevice of_one{.cores = 132, .ctas = 1, .overlaps = true};
+  EXPECT_LE(split_decode(load(192, 3, 64), of_one).ctas, 132) << "that has room for one";
+  EXPECT_FALSE(split_decode(load(128, 1), kH200).alone) << "the next launch begins beside";
+  EXPECT_TRUE(split_decode(load(128, 8), kH200).alone);
+}
+
 TEST(DecodeSplit, HasNoMoreCtasThanTiles) {
   for (const bool alike : {false, true})
     for (const std::int64_t tasks : {1, 3, 7, 40})

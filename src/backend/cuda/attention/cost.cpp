@@ -237,10 +237,12 @@ std::string_view launches_in_words(const AttentionProblem& problem, ListsOf list
 }
 
 int heads_to_stack(const AttentionShape& shape, std::int64_t alike_heads) {
-  constexpr std::int64_t kFewestQueries = 17, kMostQueries = 256;
-  constexpr std::int64_t kMostHeads = 8;  // of a tile: the 8 rows that a thread's scores are apart are of one head
-  if (shape.queries < kFewestQueries || shape.queries > kMostQueries) return 1;
-  return static_cast<int>(std::min(alike_heads, kMostHeads));
+  constexpr std::int64_t kOfDecode = 16, kMostQueries = 256;
+  constexpr std::int64_t kRowsOfTask = 64;  // of decode_attention, which reads the keys again for more
+  constexpr std::int64_t kMostHeads = 8;    // of a tile: the 8 rows that a thread's scores are apart are of one head
+  const std::int64_t heads = std::min(alike_heads, kMostHeads);
+  if (shape.queries > kMostQueries || (shape.queries <= kOfDecode && heads * shape.queries <= kRowsOfTask)) return 1;
+  return static_cast<int>(heads);
 }
 
 int heads_to_stack(const AttentionProblem& problem, const StreamInstance& instance) {
@@ -280,6 +282,15 @@ SplitEstimate estimate_split(const AttentionProblem& problem, const ListedTiles&
   return estimate;
 }
 
+// What few queries take more than the costs say, which are of row blocks that are mostly full: rows of which not all
+// are there are written piece by piece, and no other row block hides it. By the drawn decode problems that such plans
+// were chosen for (docs/kernels/decode.md): 1.2 us at d 128, 2.8 to 5.1 at d 256.
+double few_rows_us(const AttentionProblem& problem) {
+  constexpr std::int64_t kFew = 16;
+  const double times_wider = static_cast<double>(problem.shape.head_dim) / 128;
+  return problem.shape.queries <= kFew ? 1.2 * std::pow(times_wider, 1.5) : 0;
+}
+
 double predict_stream(const AttentionProblem& problem, const Pricing& pricing, const StreamInstance& instance,
                       const SplitEstimate& split) {
   const int heads = heads_to_stack(problem, instance);
@@ -287,18 +298,19 @@ double predict_stream(const AttentionProblem& problem, const Pricing& pricing, c
   // Parts of stacks see nearly the same positions.
   const double used =
       heads > 1 ? 1 : used_parts(listed, stream_tiles(problem, *stats_of(problem, 1), 1), instance.parts);
-  return predict_walk(problem, pieces_of(problem, listed, instance.tiles, split.most_steps),
-                      {.costs = cost_of(pricing.table.stream, stream_instances(), instance),
-                       .tiles = instance.tiles,
-                       .teams = static_cast<double>(pricing.caps.cores * instance.ctas * instance.teams),
-                       .crew = {pricing.caps.cores, instance.ctas, instance.teams},
-                       .shared = instance.ctas * instance.teams > 1,
-                       .dealt = true,
-                       .used = used,
-                       .cap_us = cap_us(problem, instance.parts * instance.tiles, instance.ctas * instance.teams),
-                       .stacked_heads = heads,
-                       .again = times_from_memory(problem, listed),
-                       .apart = times_apart(problem, listed, instance)});
+  const double few = heads == 1 ? few_rows_us(problem) : 0;
+  return few + predict_walk(problem, pieces_of(problem, listed, instance.tiles, split.most_steps),
+                            {.costs = cost_of(pricing.table.stream, stream_instances(), instance),
+                             .tiles = instance.tiles,
+                             .teams = static_cast<double>(pricing.caps.cores * instance.ctas * instance.teams),
+                             .crew = {pricing.caps.cores, instance.ctas, instance.teams},
+                             .shared = instance.ctas * instance.teams > 1,
+                             .dealt = true,
+                             .used = used,
+                             .cap_us = cap_us(problem, instance.parts * instance.tiles, instance.ctas * instance.teams),
+                             .stacked_heads = heads,
+                             .again = times_from_memory(problem, listed),
+                             .apart = times_apart(problem, listed, instance)});
 }
 
 double predict_mma(const AttentionProblem& problem, const Pricing& pricing, const MmaInstance& instance,

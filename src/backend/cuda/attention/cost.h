@@ -19,7 +19,7 @@ std::int64_t launches(const AttentionProblem& problem, ListsOf lists);
 std::string_view launches_in_words(const AttentionProblem& problem, ListsOf lists);
 
 // Neighbouring query heads whose rows instances that stack heads put into one tile; 1 where that is not done: for few
-// queries, which decode_attention takes, and for many, of which tiles are full without.
+// rows, which decode_attention takes in one task, and for many queries, of which tiles are full without.
 int heads_to_stack(const AttentionShape& shape, std::int64_t alike_heads);
 int heads_to_stack(const AttentionProblem& problem, const StreamInstance& instance);
 

@@ -172,6 +172,7 @@ class Launcher {
     const DecodeLoad load = load_of(params, row_item(items.front()));
     const DecodeSplit split = split_decode(load, device_);
     params.ctas = split.ctas, params.start = split.start;
+    if (params.alike) give_list(params, row_item(items.front()));
     params.sums_of_tasks = split.apart && params.alike && params.item_list == nullptr && load.tasks <= split.ctas;
     if (!split.apart) params.arrivals = workspace_.arrivals;
     else if (!params.sums_of_tasks) params.cuts = reinterpret_cast<DecodeCut*>(workspace_.numbers);
@@ -184,14 +185,24 @@ class Launcher {
     if (split.apart) mask_.sums[form_]->launch(sum_grid(params, load), arguments);
   }
 
-  // Of items that are alike, whose heads have one mask.
-  int tiles_of(const RowItem& item) const {
+  // Of items that are alike, whose heads have one mask. Null: it has no key.
+  const DecodeList* list_of(const RowItem& item) const {
     constexpr int kPositions = DecodeList::kPositions;
     const int at = item.keys - item.queries - mask_.first_position, block = at / kPositions;
-    if (item.keys == 0 || item.queries == 0 || at < 0 || block >= mask_.blocks) return 0;
+    if (item.keys == 0 || item.queries == 0 || at < 0 || block >= mask_.blocks) return nullptr;
     const bool wide = at - block * kPositions + item.queries > kPositions;
-    return mask_.of_positions[static_cast<std::size_t>(block) + (wide ? static_cast<std::size_t>(mask_.blocks) : 0)]
-        .tiles;
+    return &mask_.of_positions[static_cast<std::size_t>(block) + (wide ? static_cast<std::size_t>(mask_.blocks) : 0)];
+  }
+  int tiles_of(const RowItem& item) const {
+    const DecodeList* const list = list_of(item);
+    return list == nullptr ? 0 : list->tiles;
+  }
+  // What CTAs would else read one after the other before their first key.
+  void give_list(DecodeParams& params, const RowItem& item) const {
+    const DecodeList* const list = list_of(item);
+    if (list == nullptr || list->tiles == 0 || list->last_key >= item.keys) return;
+    params.list = *list;
+    params.units = list->tiles + params.start;
   }
 
   DecodeLoad load_of(const DecodeParams& params, const RowItem& first) const {

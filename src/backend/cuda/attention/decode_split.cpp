@@ -46,7 +46,7 @@ struct FormTimes {
 };
 const FormTimes& times_of(const DecodeForm& form) {
   static constexpr FormTimes kSixteen{{-0.5, 0, 0}, {0.40, 0.53, 1.37}}, kTwoWarps{{0.1, 0.9, 1.7}, {0.49, 0.68, 1.83}},
-      kFourWarps{{1, 2, 4}, {0.6, 1.2, 3.4}}, kWarpgroups{{0.8, 2.0, 5.4}, {0.48, 0.61, 1.14}};
+      kFourWarps{{1, 2, 4}, {0.6, 1.2, 3.4}}, kWarpgroups{{0.3, 0.9, 1.5}, {0.44, 0.55, 1.14}};
   if (form.of_warpgroups) return kWarpgroups;
   return form.rows == 16 ? kSixteen : form.rows == 32 ? kTwoWarps : kFourWarps;
 }
@@ -64,17 +64,37 @@ int even_ctas(const DecodeLoad& load, const DecodeDevice& device) {
   return even && enough ? static_cast<int>(ctas) : 0;
 }
 
-// Whether tasks are so short that to cut them takes longer. CTAs that read at the same time share what the L2 gives.
-bool better_whole(const DecodeLoad& load, const DecodeDevice& device) {
+// So many tiles of each CTA. CTAs that read at the same time share what the L2 gives.
+double tiles_us(const DecodeLoad& load, double tiles, double ctas, double slower = 1) {
   constexpr double kShareUs = 0.0055;  // of a tile at d 128 for each CTA
+  return tiles * std::max(slower * tile_us(load), kShareUs * load.head_dim / 128 * ctas);
+}
+
+// Whether tasks are so short that to cut them takes longer.
+bool better_whole(const DecodeLoad& load, const DecodeDevice& device) {
   if (load.tasks > device.cores) return false;
   const auto tiles = static_cast<double>(load.tiles), tasks = static_cast<double>(load.tasks);
   const double parts = std::min(tiles, device.cores / tasks);
-  const auto us = [&](double count, double ctas) {
-    return count * std::max(tile_us(load), kShareUs * load.head_dim / 128 * ctas);
-  };
   const double adding = std::min(adding_here_us(load, device.cores), adding_apart_us(load, device, device.cores));
-  return us(tiles, tasks) <= us(std::ceil(tiles / parts), tasks * parts) + adding;
+  return tiles_us(load, tiles, tasks) <= tiles_us(load, std::ceil(tiles / parts), tasks * parts) + adding;
+}
+
+// Whether so few tiles that two CTAs of a multiprocessor do not get in each other's way: then those of the next launch
+// can begin before these end.
+bool are_few_tiles(const DecodeLoad& load, const DecodeDevice& device) {
+  return device.ctas > 1 && load.form.rows == 16 && load.tiles <= (load.head_dim <= 64 ? 8 : 2);
+}
+
+// Of more tasks than multiprocessors: a CTA each, two of a multiprocessor (bench/results/h200-decode-two-ctas.txt).
+constexpr double kSlower = 1.45;  // a tile of one of the two
+bool better_by_twos(const DecodeLoad& load, const DecodeDevice& device) {
+  constexpr double kMostBytes = 32e6;  // what the L2 keeps from one launch to the next
+  constexpr double kBeginUs = 4;       // of a CTA that has parts of two tasks
+  if (load.tasks <= device.cores || load.tasks > std::int64_t{device.ctas} * device.cores) return false;
+  const auto tiles = static_cast<double>(load.tiles), tasks = static_cast<double>(load.tasks);
+  if (tiles * tasks * 256 * load.head_dim > kMostBytes) return false;
+  return tiles_us(load, tiles, tasks, kSlower) <=
+         tiles_us(load, std::ceil(tiles * tasks / device.cores), device.cores) + kBeginUs;
 }
 
 }  // namespace
@@ -93,7 +113,9 @@ DecodeDevice decode_device(const DeviceCaps& caps, const DecodeInstance& instanc
 
 DecodeSplit split_decode(const DecodeLoad& load, const DecodeDevice& device) {
   constexpr int kLongTiles = 16;  // of a multiprocessor
-  if (load.alike && better_whole(load, device)) return {static_cast<int>(load.tasks), 0, false, true};
+  if (load.alike && better_whole(load, device))
+    return {static_cast<int>(load.tasks), 0, false, !are_few_tiles(load, device)};
+  if (load.alike && better_by_twos(load, device)) return {static_cast<int>(load.tasks), 0, false, false};
   if (const int ctas = load.alike ? even_ctas(load, device) : 0; ctas > 0) {
     const bool cut = load.tasks < ctas;
     return {ctas, 0, cut && adding_here_us(load, ctas) > adding_apart_us(load, device, ctas), true};
@@ -113,8 +135,9 @@ DecodeSplit split_decode(const DecodeLoad& load, const DecodeDevice& device) {
 DecodeTimes decode_times(const DecodeLoad& load, const DecodeDevice& device) {
   const DecodeSplit split = split_decode(load, device);
   const double tiles = std::ceil(static_cast<double>(load.tasks * load.tiles) / split.ctas);
+  const bool twos = load.alike && better_by_twos(load, device);
   return {.begin = times_of(load.form).begin.of(load.head_dim),
-          .tiles = tiles * tile_us(load),
+          .tiles = twos ? tiles_us(load, tiles, split.ctas, kSlower) : tiles * tile_us(load),
           .adding = adding_us(load, device, split)};
 }
 

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the warps of a decode CTA have of a task's rows becomes one result: rows that are written, or the CTA's part.
+#pragma once
+#include "kernels/cuda/decode_block.cuh"
+
+namespace stof::cuda {
+
+// Word i of lane j of four becomes word j of lane i.
+__device__ __forceinline__ void transpose_in_quad(u32 (&words)[4], int lane) {
+#pragma unroll
+  for (int step = 1; step < 4; step *= 2) {
+    const bool upper = lane & step;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i & step) continue;
+      const u32 other = __shfl_xor_sync(~0u, upper ? words[i] : words[i + step], step);
+      words[i] = upper ? other : words[i];
+      words[i + step] = upper ? words[i + step] : other;
+    }
+  }
+}
+
+template <class Traits>
+struct DecodeResults : DecodeBlock<Traits> {
+  using Block = DecodeBlock<Traits>;
+  using Block::group, Block::groups, Block::key_warp, Block::lane, Block::lasts, Block::meet_readers, Block::out,
+      Block::p, Block::part_memory, Block::row_of, Block::row_warp, Block::rows, Block::shared, Block::thread;
+  using Element = typename Traits::Element;
+  using Part = CtaPart<Traits::kRows, Traits::kHeadDim>;
+  using Share = WarpPart<Traits::kHeadDim>;
+  static constexpr int kHeadDim = Traits::kHeadDim, kFours = kHeadDim / 4;
+
+  // By all readers, once their tiles are added. Of a whole task the rows are written, else this CTA leaves its part.
+  __device__ __forceinline__ void finish(const DecodeTask& task, const Part& part, bool whole) {
+    rows.sum_over_columns();
+    if constexpr (Traits::kOwnRows) {
+      meet_readers();  // the last tiles are read
+      if constexpr (Traits::kGroups > 1) add_groups();
+      if (group > 0 || 16 * row_warp >= task.rows) return;
+      if (whole) write_own(task);
+      else leave_own(task, part);
+    } else {
+      meet_readers();
+      leave_share(task);
+      meet_readers();
+      add_shares(task, part, whole);
+    }
+  }
+
+  // Of a task without keys.
+  __device__ __forceinline__ void write_nothing(const DecodeTask& task) const {
+    for_columns(task, [&](int r, int column) {
+      ResultRow(p, task, r).template write<Element>(column, no_part(), p.scale_log2);
+    });
+  }
+
+  // Calls each(row, column) for four columns at a time.
+  template <class Each>
+  __device__ __forceinline__ void for_columns(const DecodeTask& task, const Each& each) const {
+#pragma unroll 2
+    for (int i = thread; i < task.rows * kFours; i += Traits::kReaderThreads)
+      if (i % kFours * 4 < p.head_dim) each(i / kFours, i % kFours * 4);
+  }
+
+ private:
+  // The results of both groups become the first one's.
+  __device__ __forceinline__ void add_groups() {
+    if (groups < 2) return;
+    const int of_group = thread % 128;
+    float4* const values = reinterpret_cast<float4*>(part_memory(1)) + of_group;
+    if (group == 1) leave_partial(&shared.group_stats[of_group], values, out, rows);
+    meet_readers();
+    if (group == 0) add_partial<16>(shared.group_stats[of_group], values, out, rows, p.scale_log2);
+  }
+
+  // Straight from registers, 16 bytes a lane: what goes through shared memory first takes registers that the loop over
+  // tiles needs.
+  __device__ __forceinline__ void write_own(const DecodeTask& task) const {
+    float inverse[2];
+    rows.invert(inverse);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const bool there = row_of(i) < task.rows;
+      const ResultRow row(p, task, there ? row_of(i) : 0);
+#pragma unroll
+      for (int j = 0; j < kHeadDim / 8; j += 4) {
+        u32 words[4];  // of four pieces
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          const float* const pair = out + 4 * (j + k) + 2 * i;
+          words[k] = Element::pack(pair[0] * inverse[i], pair[1] * inverse[i]);
+        }
+        transpose_in_quad(words, lane);
+        const int column = 8 * (j + lane % 4);
+        if (there && column < p.head_dim)
+          *reinterpret_cast<uint4*>(row.out + column) = make_uint4(words[0], words[1], words[2], words[3]);
+      }
+      if (there && row.lse && lane % 4 == 0) *row.lse = log_sum_exp(rows, i, p.scale_log2);
+    }
+  }
+
+  __device__ __forceinline__ void leave_own(const DecodeTask& task, const Part& part) const {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int r = row_of(i);
+      if (r >= task.rows) break;
+#pragma unroll
+      for (int j = 0; j < kHeadDim / 8; ++j)
+        __stcg(reinterpret_cast<float2*>(part.row(r) + 8 * j + lane % 4 * 2),
+               make_float2(out[4 * j + 2 * i], out[4 * j + 2 * i + 1]));
+      if (lane % 4 == 0) __stcg(reinterpret_cast<float2*>(part.stats(r)), make_float2(rows.maximum[i], rows.sum[i]));
+    }
+  }
+
+  // Of these rows and the keys of one of their warps.
+  __device__ __forceinline__ Share share_of_keys(int of_rows, int of_keys) const {
+    const int warp = of_rows * Traits::kKeyWarps + of_keys;
+    return {part_memory(0) + warp * Share::kFloats, shared.stats[warp]};
+  }
+  __device__ __forceinline__ void leave_share(const DecodeTask& task) const {
+    const Share mine = share_of_keys(row_warp, key_warp);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int r = lane / 4 + 8 * i;
+      if (16 * row_warp + r >= task.rows) break;
+#pragma unroll
+      for (int j = 0; j < kHeadDim / 8; ++j)
+        *reinterpret_cast<float2*>(mine.at(r, 8 * j) + lane % 4 * 2) =
+            make_float2(out[4 * j + 2 * i], out[4 * j + 2 * i + 1]);
+      if (lane % 4 == 0) mine.stats[r] = make_float2(rows.maximum[i], rows.sum[i]);
+    }
+  }
+  // Of row r over the keys of all warps.
+  __device__ __forceinline__ RowPart sum_of_shares(int r, int column) const {
+    RowPart total = no_part(), found[Traits::kKeyWarps];
+#pragma unroll
+    for (int i = 0; i < Traits::kKeyWarps; ++i) {
+      found[i] = share_of_keys(r / 16, i).read(r % 16, column);
+      total.maximum = fmaxf(total.maximum, found[i].maximum);
+    }
+#pragma unroll
+    for (int i = 0; i < Traits::kKeyWarps; ++i)
+      add_share(total, found[i], share_of(found[i].maximum, total.maximum, p.scale_log2));
+    return total;
+  }
+  __device__ __forceinline__ void add_shares(const DecodeTask& task, const Part& part, bool whole) const {
+    if (whole) {
+      for_columns(task, [&](int r, int column) {
+        const ResultRow row(p, task, r);
+        row.template write<Element>(column, sum_of_shares(r, column), p.scale_log2);
+      });
+    } else {
+      for_columns(task, [&](int r, int column) {
+        const RowPart total = sum_of_shares(r, column);
+        __stcg(reinterpret_cast<float4*>(part.row(r) + column), total.values);
+        if (column == 0) __stcg(reinterpret_cast<float2*>(part.stats(r)), make_float2(total.maximum, total.sum));
+      });
+    }
+  }
+};
+
+}  // namespace stof::cuda
