@@ -5,21 +5,6 @@
 
 namespace stof::cuda {
 
-// Word i of lane j of four becomes word j of lane i.
-__device__ __forceinline__ void transpose_in_quad(u32 (&words)[4], int lane) {
-#pragma unroll
-  for (int step = 1; step < 4; step *= 2) {
-    const bool upper = lane & step;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (i & step) continue;
-      const u32 other = __shfl_xor_sync(~0u, upper ? words[i] : words[i + step], step);
-      words[i] = upper ? other : words[i];
-      words[i + step] = upper ? words[i + step] : other;
-    }
-  }
-}
-
 template <class Traits>
 struct DecodeResults : DecodeBlock<Traits> {
   using Block = DecodeBlock<Traits>;
@@ -73,29 +58,21 @@ struct DecodeResults : DecodeBlock<Traits> {
     if (group == 0) add_partial<16>(shared.group_stats[of_group], values, out, rows, p.scale_log2);
   }
 
-  // Straight from registers, 16 bytes a lane: what goes through shared memory first takes registers that the loop over
-  // tiles needs.
+  // Straight from registers: what goes through shared memory first takes registers that the loop over tiles needs.
   __device__ __forceinline__ void write_own(const DecodeTask& task) const {
     float inverse[2];
     rows.invert(inverse);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const bool there = row_of(i) < task.rows;
-      const ResultRow row(p, task, there ? row_of(i) : 0);
+      const int r = row_of(i);
+      if (r >= task.rows) break;
+      const ResultRow row(p, task, r);
 #pragma unroll
-      for (int j = 0; j < kHeadDim / 8; j += 4) {
-        u32 words[4];  // of four pieces
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          const float* const pair = out + 4 * (j + k) + 2 * i;
-          words[k] = Element::pack(pair[0] * inverse[i], pair[1] * inverse[i]);
-        }
-        transpose_in_quad(words, lane);
-        const int column = 8 * (j + lane % 4);
-        if (there && column < p.head_dim)
-          *reinterpret_cast<uint4*>(row.out + column) = make_uint4(words[0], words[1], words[2], words[3]);
-      }
-      if (there && row.lse && lane % 4 == 0) *row.lse = log_sum_exp(rows, i, p.scale_log2);
+      for (int j = 0; j < kHeadDim / 8; ++j)
+        if (8 * j < p.head_dim)
+          *reinterpret_cast<u32*>(row.out + 8 * j + lane % 4 * 2) =
+              Element::pack(out[4 * j + 2 * i] * inverse[i], out[4 * j + 2 * i + 1] * inverse[i]);
+      if (row.lse && lane % 4 == 0) *row.lse = log_sum_exp(rows, i, p.scale_log2);
     }
   }
 

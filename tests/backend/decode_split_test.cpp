@@ -34,7 +34,7 @@ TEST(DecodeForms, HaveRoomForTheRowsOfATask) {
 }
 
 TEST(DecodeSplit, GivesEachTaskAsManyCtas) {
-  for (const std::int64_t tasks : {1, 2, 8, 32, 64})
+  for (const std::int64_t tasks : {2, 8, 32, 64})
     for (const std::int64_t tiles : {200, 2048}) {
       const DecodeSplit split = split_decode(load(tasks, tiles), kH200);
       EXPECT_EQ(split.ctas, 132 / tasks * tasks) << tasks;
@@ -106,6 +106,14 @@ TEST(DecodeSplit, AddsManyRowsApart) {
   EXPECT_FALSE(split_decode(load(160, 50, 4), kH200).apart);  // each CTA has parts of others than its neighbours
   const DecodeDevice a100{.cores = 108, .ctas = 1, .overlaps = false};
   EXPECT_FALSE(split_decode(load(8, 128, 4), a100).apart);  // where a launch costs more
+}
+
+TEST(DecodeSplit, TakesFewerPartsWhereTheyAreAddedUpApart) {
+  const DecodeSplit few = split_decode(load(1, 129, 48), kH200), many = split_decode(load(1, 5000, 48), kH200);
+  EXPECT_TRUE(few.apart);
+  EXPECT_EQ(few.ctas, 43) << "three tiles each";
+  EXPECT_TRUE(many.apart);
+  EXPECT_EQ(many.ctas, 132) << "they come from memory";
 }
 
 TEST(DecodeSplit, AsksForSmallPagesByMoreCtas) {

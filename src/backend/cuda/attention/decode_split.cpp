@@ -52,6 +52,12 @@ const FormTimes& times_of(const DecodeForm& form) {
 }
 double tile_us(const DecodeLoad& load) { return times_of(load.form).tile.of(load.head_dim); }
 
+// Of keys and values.
+double bytes_of(const DecodeLoad& load) {
+  constexpr double kOfTile = 64 * 2 * 2;  // times the head dimension
+  return kOfTile * load.head_dim * static_cast<double>(load.tiles * load.tasks);
+}
+
 // As many CTAs for each task, or tasks for each CTA, as there can be: then none has parts of two tasks, and all end at
 // the same time. 0: too many multiprocessors would have none.
 int even_ctas(const DecodeLoad& load, const DecodeDevice& device) {
@@ -91,10 +97,34 @@ bool better_by_twos(const DecodeLoad& load, const DecodeDevice& device) {
   constexpr double kMostBytes = 32e6;  // what the L2 keeps from one launch to the next
   constexpr double kBeginUs = 4;       // of a CTA that has parts of two tasks
   if (load.tasks <= device.cores || load.tasks > std::int64_t{device.ctas} * device.cores) return false;
+  if (bytes_of(load) > kMostBytes) return false;
   const auto tiles = static_cast<double>(load.tiles), tasks = static_cast<double>(load.tasks);
-  if (tiles * tasks * 256 * load.head_dim > kMostBytes) return false;
   return tiles_us(load, tiles, tasks, kSlower) <=
          tiles_us(load, std::ceil(tiles * tasks / device.cores), device.cores) + kBeginUs;
+}
+
+// Of `ctas`, as many for each task, those to take where another launch adds up the parts. Fewer parts are less to add
+// up, and where multiprocessors are left over that launch is there when they are. Of two tasks and more that was
+// measured to pay at d 256 alone (bench/results/h200-decode-fewer-parts.txt).
+int fewer_ctas(const DecodeLoad& load, const DecodeDevice& device, int ctas) {
+  static constexpr ByHeadDim kRowUs{0.00032, 0.0005, 0.0012};  // of each part
+  static constexpr ByHeadDim kCrowdedUs{0.2, 0.3, 2.5};
+  constexpr double kPartUs = 0.006, kMostBytes = 40e6;  // more come from memory, which needs all that ask for it
+  constexpr int kLeftOver = 20, kTwelfths[] = {12, 9, 6, 4};
+  if ((load.head_dim <= 128 && load.tasks > 1) || bytes_of(load) > kMostBytes) return ctas;
+  const auto tasks = static_cast<int>(load.tasks);
+  const auto us = [&](int of) {
+    const int parts = of / tasks;
+    return tiles_us(load, std::ceil(static_cast<double>(load.tiles) / parts), of) +
+           kRowUs.of(load.head_dim) * load.rows * of + kPartUs * parts +
+           (of > device.cores - kLeftOver ? kCrowdedUs.of(load.head_dim) : 0);
+  };
+  int best = ctas;
+  for (const int twelfths : kTwelfths) {
+    const int of = std::max(ctas / tasks * twelfths / 12, 1) * tasks;
+    if (us(of) < us(best)) best = of;
+  }
+  return best;
 }
 
 }  // namespace
@@ -117,8 +147,8 @@ DecodeSplit split_decode(const DecodeLoad& load, const DecodeDevice& device) {
     return {static_cast<int>(load.tasks), 0, false, !are_few_tiles(load, device)};
   if (load.alike && better_by_twos(load, device)) return {static_cast<int>(load.tasks), 0, false, false};
   if (const int ctas = load.alike ? even_ctas(load, device) : 0; ctas > 0) {
-    const bool cut = load.tasks < ctas;
-    return {ctas, 0, cut && adding_here_us(load, ctas) > adding_apart_us(load, device, ctas), true};
+    const bool apart = load.tasks < ctas && adding_here_us(load, ctas) > adding_apart_us(load, device, ctas);
+    return {apart ? fewer_ctas(load, device, ctas) : ctas, 0, apart, true};
   }
   const std::int64_t tiles = load.tasks * load.tiles;
   DecodeSplit split{.ctas = static_cast<int>(std::min<std::int64_t>(device.cores, tiles)),
