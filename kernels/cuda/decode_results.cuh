@@ -8,8 +8,8 @@ namespace stof::cuda {
 template <class Traits>
 struct DecodeResults : DecodeBlock<Traits> {
   using Block = DecodeBlock<Traits>;
-  using Block::group, Block::groups, Block::key_warp, Block::lane, Block::lasts, Block::meet_readers, Block::out,
-      Block::p, Block::part_memory, Block::row_of, Block::row_warp, Block::rows, Block::shared, Block::thread;
+  using Block::group, Block::groups, Block::key_warp, Block::lane, Block::meet_readers, Block::out, Block::p,
+      Block::part_memory, Block::row_of, Block::row_warp, Block::rows, Block::shared, Block::thread;
   using Element = typename Traits::Element;
   using Part = CtaPart<Traits::kRows, Traits::kHeadDim>;
   using Share = WarpPart<Traits::kHeadDim>;

@@ -57,18 +57,18 @@ struct DecodeParams {
   RowStride q_stride, k_stride, v_stride, out_stride, lse_stride;
   int heads_per_kv, head_dim;
   int item_count;
-  int chunks;       // tasks of a set: of the item with the most queries
-  int task_rows;    // at most what the kernel has room for
-  int start;        // units of beginning a task beside others of the same CTA; 0: no CTA has parts of two
-  int ctas;         // of the launch that reads the keys
-  int alike;        // whether all tasks have as many tiles: items are as long as each other, and heads have one mask
-  int units;        // of work, of each task that is alike, all of whose lists' tiles begin before its last key; else 0
-  DecodeList list;  // of each task, where `units` is set
+  int chunks;     // tasks of a set: of the item with the most queries
+  int task_rows;  // at most what the kernel has room for
+  int start;      // units of beginning a task beside others of the same CTA; 0: no CTA has parts of two
+  int ctas;       // of the launch that reads the keys
+  int alike;      // whether all tasks have as many tiles: items are as long as each other, and heads have one mask
+  int units;      // of each task, where all are alike and each tile of their list begins before the last key; else 0
   int sums_of_tasks;  // whether decode_sum_kernel has a block a task, which are alike and no list's, and not one a CTA
   float scale_log2;   // as in AttentionCall
   float cap_log2;
   PageTable pages;
   DecodeLayout layout;
+  DecodeList list;           // of each task, where there are `units`
   const int* key_lengths;    // [items of the call] in the memory of the device, or null: what items say
   const RowItem* item_list;  // in the memory of the device, or null: `items`
   float* partials;           // [CTAs][2][rows that the kernel has room for][kHeadDim + 4]
