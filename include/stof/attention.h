@@ -77,7 +77,8 @@ struct AttentionArguments {
   // Keys and values in pages: i32 [batch, pages of an item], on the device, where key i of item b lies in row
   // i % page_size of page page_table[b, i / page_size] of k and v, which are [pages, kv_heads, page_size, head_dim].
   // Page sizes are 16, 32, 64, 128 and 256. Lengths are kv_lengths, also of packed queries, which then have no cu_kv.
-  // Pages and places past an item's length are neither looked up nor read.
+  // Pages and places past an item's length are neither looked up nor read. On CUDA calls of more than 16 queries, and
+  // of a kernel that was asked for and is not decode_attention, go row by row.
   std::optional<TensorView> page_table = {};
   // Looks at the pages of all items before anything is computed, for which the host waits. On the CPU it always does.
   bool check_pages = false;

@@ -38,12 +38,24 @@ struct Attention::State {
         planned(std::make_shared<const Planned>(plan_attention(mask, shape, device, kernel))),
         plain(planned->choice.plan.residues == 1
                   ? planned
-                  : std::make_shared<const Planned>(plan_plain(mask, shape, device, kernel))) {}
+                  : std::make_shared<const Planned>(plan_plain(mask, shape, device, kernel))),
+        in_place(plan_in_place()) {}
+
+  // Where a kernel that was not chosen reads pages and lengths where they lie, and the chosen one does not. Whether
+  // such a kernel takes a problem is known by its shape.
+  Plan plan_in_place() const {
+    if (kernel != "auto" || plain->choice.kernel->reads_device_lengths) return nullptr;
+    for (const AttentionKernel& other : device.backend->attention)
+      if (other.reads_device_lengths && !other.refuses({.shape = shape}, device.caps))
+        return std::make_shared<const Planned>(plan_plain(mask, shape, device, other.name));
+    return nullptr;
+  }
 
   // Keys in pages and lengths that the host does not know cannot be cut into residue classes.
   const Plan& base_of(const AttentionArguments& arguments) const {
-    return arguments.page_table || arguments.device_kv_lengths || arguments.rows || arguments.device_lengths ? plain
-                                                                                                             : planned;
+    if (arguments.rows || arguments.device_lengths) return plain;
+    if (arguments.page_table || arguments.device_kv_lengths) return in_place ? in_place : plain;
+    return planned;
   }
 
   // A plan that adds two results was chosen for all of its rows: a fourth of them or more, of items that lie evenly and
@@ -157,6 +169,7 @@ struct Attention::State {
     const std::lock_guard lock(mutex);
     if (planned->rest == nullptr) prepare(*lengths, planned);
     if (plain != planned) prepare(*lengths, plain);
+    if (in_place) prepare(*lengths, in_place);
   }
 
   // Under the lock.
@@ -201,7 +214,8 @@ struct Attention::State {
     AttentionShape extent = shape;
     std::tie(extent.queries, extent.keys) = lengths;
     auto made = std::make_shared<const Planned>(
-        by_length ? plan_attention(beginning_of(mask, extent.keys), extent, device, kernel)
+        by_length ? plan_attention(beginning_of(mask, extent.keys), extent, device,
+                                   base == in_place ? base->choice.kernel->name : kernel)
                   : replan(mask, extent, device, base->choice));
     ++plans_made;
     others.emplace(std::pair(lengths, base), made);
@@ -211,6 +225,7 @@ struct Attention::State {
   std::size_t workspace_bytes() {
     const std::lock_guard lock(mutex);
     std::size_t most = std::max(workspace_bytes_of(*planned, shape, device), workspace_bytes_of(*plain, shape, device));
+    if (in_place) most = std::max(most, workspace_bytes_of(*in_place, shape, device));
     for (const auto& [which, plan] : others) most = std::max(most, workspace_bytes_of(*plan, shape, device));
     return most;
   }
@@ -223,7 +238,9 @@ struct Attention::State {
   bool by_length, by_item;
   std::optional<const PlannedTable> table;
   Plan planned;
-  Plan plain;  // the same, unless that is by residue class or a sum, which is by class, too
+  Plan plain;     // the same, unless that is by residue class or a sum, which is by class, too
+  Plan in_place;  // for calls with pages or lengths of keys on the device; null: plain takes them, or nothing better
+                  // does
   std::mutex mutex;
   std::int64_t plans_made = 1;
   std::map<std::pair<Lengths, Plan>, Plan> others;  // made from the plan in the key

@@ -129,10 +129,35 @@ INSTANTIATE_TEST_SUITE_P(Cuda, Decode,
                          testing::Combine(testing::Values("cuda"), testing::Values("decode_attention"),
                                           testing::Values(64, 72, 128, 256), testing::Values(DType::f16, DType::bf16)),
                          name_of_case);
+// Plans of other kernels among them, beside which there is one for calls in pages.
+INSTANTIATE_TEST_SUITE_P(CudaChosen, Decode,
+                         testing::Combine(testing::Values("cuda"), testing::Values("auto"), testing::Values(64, 128),
+                                          testing::Values(DType::f16)),
+                         name_of_case);
 INSTANTIATE_TEST_SUITE_P(CudaOthers, Decode,
                          testing::Combine(testing::Values("cuda"), testing::Values("row_attention", "stream_attention"),
                                           testing::Values(64), testing::Values(DType::f16)),
                          name_of_case);
+
+// How many plans a length of its own takes of a plan by this kernel, of 80 rows a key head.
+std::int64_t plans_of_a_length(const char* kernel, std::int64_t queries) {
+  const AttentionShape shape{
+      .batch = 16, .heads = 64, .kv_heads = 8, .queries = queries, .keys = 4096, .head_dim = 128, .dtype = DType::f16};
+  const Attention attention(causal(), shape, open_device("cuda:h200"), {.kernel = kernel});
+  attention.prepare(queries, 1);
+  attention.prepare(queries, 1);
+  return attention.plans_made() - 1;
+}
+
+TEST(PlansInPlace, AreMadeWhereAnotherKernelWasChosen) {
+  const AttentionShape shape{
+      .batch = 16, .heads = 64, .kv_heads = 8, .queries = 10, .keys = 4096, .head_dim = 128, .dtype = DType::f16};
+  EXPECT_EQ(Attention(causal(), shape, open_device("cuda:h200")).plan().kernel, "stream_attention");
+  EXPECT_EQ(plans_of_a_length("auto", 10), 2);
+  EXPECT_EQ(plans_of_a_length("stream_attention", 10), 1) << "asked for";
+  EXPECT_EQ(plans_of_a_length("auto", 1), 1) << "decode_attention was chosen";
+  EXPECT_EQ(plans_of_a_length("auto", 40), 1) << "it takes at most 16 queries";
+}
 
 constexpr auto kInvalid = ErrorKind::invalid_argument;
 
