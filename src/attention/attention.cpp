@@ -239,8 +239,7 @@ struct Attention::State {
   std::optional<const PlannedTable> table;
   Plan planned;
   Plan plain;     // the same, unless that is by residue class or a sum, which is by class, too
-  Plan in_place;  // for calls with pages or lengths of keys on the device; null: plain takes them, or nothing better
-                  // does
+  Plan in_place;  // for pages and lengths of keys on the device, where plain is not made for them; or null
   std::mutex mutex;
   std::int64_t plans_made = 1;
   std::map<std::pair<Lengths, Plan>, Plan> others;  // made from the plan in the key
