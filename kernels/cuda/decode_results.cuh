@@ -39,6 +39,7 @@ struct DecodeResults : DecodeBlock<Traits> {
     });
   }
 
+ private:
   // Calls each(row, column) for four columns at a time.
   template <class Each>
   __device__ __forceinline__ void for_columns(const DecodeTask& task, const Each& each) const {
@@ -47,7 +48,6 @@ struct DecodeResults : DecodeBlock<Traits> {
       if (i % kFours * 4 < p.head_dim) each(i / kFours, i % kFours * 4);
   }
 
- private:
   // The results of both groups become the first one's.
   __device__ __forceinline__ void add_groups() {
     if (groups < 2) return;
