@@ -283,8 +283,8 @@ SplitEstimate estimate_split(const AttentionProblem& problem, const ListedTiles&
 }
 
 // What few queries take more than the costs say, which are of row blocks that are mostly full: rows of which not all
-// are there are written piece by piece, and no other row block hides it. By the drawn decode problems that such plans
-// were chosen for (docs/kernels/decode.md): 1.2 us at d 128, 2.8 to 5.1 at d 256.
+// are there are written piece by piece, and no other row block hides it. By drawn decode problems
+// (bench/results/h200-decode-few-rows.txt) 0.6 to 1.8 us at d 128, once 2.9, and 2.8 to 5.1 at d 256.
 double few_rows_us(const AttentionProblem& problem) {
   constexpr std::int64_t kFew = 16;
   const double times_wider = static_cast<double>(problem.shape.head_dim) / 128;
