@@ -55,7 +55,7 @@ struct DecodeResults : DecodeBlock<Traits> {
     float4* const values = reinterpret_cast<float4*>(part_memory(1)) + of_group;
     if (group == 1) leave_partial(&shared.group_stats[of_group], values, out, rows);
     meet_readers();
-    if (group == 0) add_partial<16>(shared.group_stats[of_group], values, out, rows, p.scale_log2);
+    if (group == 0) add_partial(shared.group_stats[of_group], values, out, rows, p.scale_log2);
   }
 
   // Straight from registers: what goes through shared memory first takes registers that the loop over tiles needs.

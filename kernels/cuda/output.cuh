@@ -19,8 +19,7 @@ __device__ __forceinline__ void leave_partial(float4* stats, float4* values, con
 #pragma unroll
   for (int i = 0; i < kCount; i += 4) values[i / 4 * 128] = make_float4(out[i], out[i + 1], out[i + 2], out[i + 3]);
 }
-// kAtOnce: floats that registers have room for.
-template <int kAtOnce, int kCount>
+template <int kCount>
 __device__ __forceinline__ void add_partial(const float4& stats, const float4* values, float (&out)[kCount],
                                             RowStats& rows, float scale_log2) {
   const float maxima[2] = {stats.x, stats.y}, sums[2] = {stats.z, stats.w};
@@ -35,7 +34,6 @@ __device__ __forceinline__ void add_partial(const float4& stats, const float4* v
   }
 #pragma unroll
   for (int i = 0; i < kCount; i += 4) {
-    if (i > 0 && i % kAtOnce == 0) __syncwarp();  // no load is moved in front of it
     const float4 v = values[i / 4 * 128];
     out[i] = out[i] * mine[0] + v.x * its[0], out[i + 1] = out[i + 1] * mine[0] + v.y * its[0];
     out[i + 2] = out[i + 2] * mine[1] + v.z * its[1], out[i + 3] = out[i + 3] * mine[1] + v.w * its[1];

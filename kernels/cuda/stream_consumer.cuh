@@ -269,13 +269,15 @@ struct StreamConsumer {
   __device__ __forceinline__ bool gather(int steps) {
     constexpr int kTeamThreads = 128 * Traits::kGroups;
     meet<kTeamThreads>(team_barrier_id);  // the first group has read what the others left last time
-    float4* const left = team.partials[max(rank - 1, 0)] + thread;
-    if (rank > 0 && rank < steps) leave_partial(left, left + 128, out, rows);
+    if (rank > 0 && rank < steps) {
+      float4* const to = team.partials[rank - 1] + thread;
+      leave_partial(to, to + 128, out, rows);
+    }
     meet<kTeamThreads>(team_barrier_id);
     if (rank > 0) return false;
     for (int group = 1; group < min(Traits::kGroups, steps); ++group) {
       const float4* const from = team.partials[group - 1] + thread;
-      add_partial<kHeadDim / 2>(*from, from + 128, out, rows, p.call.scale_log2);
+      add_partial(*from, from + 128, out, rows, p.call.scale_log2);
     }
     return true;
   }

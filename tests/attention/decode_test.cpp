@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(CudaOthers, Decode,
                                           testing::Values(64), testing::Values(DType::f16)),
                          name_of_case);
 
-// How many plans a length of its own takes of a plan by this kernel, of 80 rows a key head.
+// How many plans a length of its own takes, of a plan for this kernel and so many queries of 8 heads a key head.
 std::int64_t plans_of_a_length(const char* kernel, std::int64_t queries) {
   const AttentionShape shape{
       .batch = 16, .heads = 64, .kv_heads = 8, .queries = queries, .keys = 4096, .head_dim = 128, .dtype = DType::f16};
