@@ -42,8 +42,11 @@ struct DecodeTraits {
   static constexpr int kTileKeys = DecodeList::kTileKeys, kWarpKeys = kTileKeys * kGroups / kKeyWarps;
   static constexpr u32 kHalfBytes = kTileKeys * kHeadDim * 2;  // the keys of a tile, or its values
   static constexpr u32 kQueryBytes = kWarpgroups > 0 ? kRows* kHeadDim * 2 : 0;
-  // Whether most steps look for no maxima. At d 256 that gained nothing, and of 32 rows of warps it lost.
+  // Whether most steps look for no maxima, and scores of a tile are made beside the values of the one before. At d 256
+  // the former gained nothing, and the latter needs two stages of a group where there are three; of 32 rows of warps
+  // the former lost.
   static constexpr bool kTrusts = kWarpgroups > 0 && kHeadDim <= 128;
+  static_assert(!kTrusts || kGroups > 1);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
   static constexpr int kCtas = 1;
   static constexpr u32 kRingBytes = kHeadDim == 256 ? 128 * 1024 : 96 * 1024;
@@ -132,22 +135,12 @@ struct DecodeBlock {
     }
   }
 
-  // first: that this thread's rows have.
-  __device__ __forceinline__ void add_tile(u32 stage, int keys, bool first) {
+  __device__ __forceinline__ void add_tile(u32 stage, int keys) {
     const u32 tile = shared_address(shared.stages[stage]);
-    float scores[kWarpKeys / 2];
+    float scores[kWarpKeys / 2], factor[2];
     matmuls.score(scores, tile);
     prepare(scores, stage, keys);
-    bool weighed = false;
-    if constexpr (Traits::kTrusts) {
-      weighed = !first && weigh_trusting(scores, rows, p.scale_log2);
-      if (!weighed && !first) {
-        matmuls.score_again(scores, tile);
-        prepare(scores, stage, keys);
-      }
-    }
-    float factor[2];
-    if (!weighed && weigh<true>(scores, rows, factor, p.scale_log2)) rescale(out, factor);
+    if (weigh<true>(scores, rows, factor, p.scale_log2)) rescale(out, factor);
     u32 weights[kWarpKeys / 4];
     pack_weights<Element>(weights, scores);
     matmuls.add_values(out, weights, tile + Traits::kHalfBytes);
@@ -157,20 +150,63 @@ struct DecodeBlock {
     forbid_keys(scores, stage, keys);
   }
 
-  // `count` tiles, which are on their way. The stage of a group's last one stays: parts of rows meet there.
-  __device__ __forceinline__ void add_tiles(const DecodeTask& task, int count) {
-    groups = min(count, kGroups);
-    Place mine = at;
-    if (kGroups > 1) mine.advance(static_cast<u32>(group));
+  // A group's tiles from `mine` on, of `left` that both have. Scores of a tile are made, and weighed by the maxima so
+  // far, while the values of the one before are multiplied.
+  __device__ __forceinline__ void add_trusting(const DecodeTask& task, Place mine, int left) {
+    u32 weights[kWarpKeys / 4], held = 0;  // of the tile before, and its stage
+    bool first = true;
 #pragma unroll 1
-    for (int left = count - group; left > 0; left -= kGroups) {
+    for (; left > 0; left -= kGroups, mine.advance(kGroups)) {
       shared.ring.wait_until_full(mine);
-      add_tile(mine.stage, task.keys, left == count - group);
+      const u32 tile = shared_address(shared.stages[mine.stage]);
+      float scores[kWarpKeys / 2], factor[2];
+      matmuls.issue_scores(scores, tile);
+      if (!first) {
+        matmuls.issue_values(out, weights, shared_address(shared.stages[held]) + Traits::kHalfBytes);
+        matmul_wait<1>();
+      } else {
+        matmul_wait<0>();
+      }
+      pin(scores);
+      prepare(scores, mine.stage, task.keys);
+      const bool weighed = !first && weigh_trusting(scores, rows, p.scale_log2);
+      pin(scores);
+      matmul_wait<0>();
+      pin(out);
+      if (!first) shared.ring.have_read(held, lane);
+      if (!weighed) {
+        if (!first) {
+          matmuls.score_again(scores, tile);
+          prepare(scores, mine.stage, task.keys);
+        }
+        if (weigh<true>(scores, rows, factor, p.scale_log2)) rescale(out, factor);
+      }
+      pack_weights<Element>(weights, scores);
+      held = mine.stage, first = false;
+    }
+    if (!first) matmuls.add_values(out, weights, shared_address(shared.stages[held]) + Traits::kHalfBytes);
+  }
+
+  // The same, a tile after the other; `mine` becomes the last one's place.
+  __device__ __forceinline__ void add_plainly(const DecodeTask& task, Place& mine, int left) {
+#pragma unroll 1
+    for (; left > 0; left -= kGroups) {
+      shared.ring.wait_until_full(mine);
+      add_tile(mine.stage, task.keys);
       if (left <= kGroups) break;
       shared.ring.have_read(mine.stage, lane);
       if constexpr (kGroups == 1) mine.advance();
       else mine.advance(kGroups);
     }
+  }
+
+  // `count` tiles, which are on their way. The stage of a group's last one stays: parts of rows meet there.
+  __device__ __forceinline__ void add_tiles(const DecodeTask& task, int count) {
+    groups = min(count, kGroups);
+    Place mine = at;
+    if (kGroups > 1) mine.advance(static_cast<u32>(group));
+    if constexpr (Traits::kTrusts) add_trusting(task, mine, count - group);
+    else add_plainly(task, mine, count - group);
     if constexpr (kGroups == 1) {
       lasts[0] = mine.stage;
       at = mine, at.advance();

@@ -108,9 +108,13 @@ struct DecodeMatmuls<Traits, true> {
     named_barrier<1, kThreads>();
   }
 
-  __device__ __forceinline__ void score(float (&scores)[kKeys / 2], u32 keys) const {
+  // Without waiting for the products.
+  __device__ __forceinline__ void issue_scores(float (&scores)[kKeys / 2], u32 keys) const {
     fence_async_proxy();  // the tile was copied piece by piece
-    issue_scores<Element, kHeadDim, kKeys>(scores, descriptor(queries), descriptor(keys));
+    cuda::issue_scores<Element, kHeadDim, kKeys>(scores, descriptor(queries), descriptor(keys));
+  }
+  __device__ __forceinline__ void score(float (&scores)[kKeys / 2], u32 keys) const {
+    issue_scores(scores, keys);
     matmul_wait<0>();
     pin(scores);
   }
@@ -124,9 +128,14 @@ struct DecodeMatmuls<Traits, true> {
 
   __device__ __forceinline__ void add_values(float (&out)[kHeadDim / 2], const u32 (&weights)[kKeys / 4],
                                              u32 values) const {
-    issue_values<Element, kHeadDim, kKeys>(out, weights, descriptor(values, Rows::kBoxBytes));
+    issue_values(out, weights, values);
     matmul_wait<0>();
     pin(out);
+  }
+  // Without waiting for the products.
+  __device__ __forceinline__ void issue_values(float (&out)[kHeadDim / 2], const u32 (&weights)[kKeys / 4],
+                                               u32 values) const {
+    cuda::issue_values<Element, kHeadDim, kKeys>(out, weights, descriptor(values, Rows::kBoxBytes));
   }
 };
 

@@ -48,9 +48,6 @@ struct WarpPart {
   __device__ __forceinline__ float* at(int r, int column) const {
     return values + r * kHeadDim + (column ^ (r & 3) << 3);
   }
-  __device__ __forceinline__ RowPart read(int r, int column) const {
-    return {stats[r].x, stats[r].y, *reinterpret_cast<const float4*>(at(r, column))};
-  }
 };
 
 // Adds up parts of a row that lie in global memory, kStride floats apart, in the order of the parts. Neighbouring lanes
@@ -170,16 +167,24 @@ struct ResultRow {
     lse = p.lse ? p.lse + item.lse + place.head * p.lse_stride.head + place.query * p.lse_stride.row : nullptr;
   }
 
+  // Four columns, divided by the sum.
+  template <class Element>
+  __device__ __forceinline__ void write(int column, const float4& v) const {
+    *reinterpret_cast<uint2*>(out + column) = make_uint2(Element::pack(v.x, v.y), Element::pack(v.z, v.w));
+  }
+  __device__ __forceinline__ void write_lse(float maximum, float sum, float scale_log2) const {
+    constexpr float kLn2 = 0.6931471805599453f;
+    const bool empty = maximum == kMinusInfinity && sum == 0.f;
+    if (lse) *lse = empty ? kMinusInfinity : (maximum * scale_log2 + log2_approx(sum)) * kLn2;
+  }
   // Four columns; the first ones bring the logarithm.
   template <class Element>
   __device__ __forceinline__ void write(int column, const RowPart& part, float scale_log2) const {
-    constexpr float kLn2 = 0.6931471805599453f;
     const bool empty = part.maximum == kMinusInfinity && part.sum == 0.f;
     const float inverse = empty ? 0.f : reciprocal_approx(part.sum);
-    *reinterpret_cast<uint2*>(out + column) =
-        make_uint2(Element::pack(part.values.x * inverse, part.values.y * inverse),
-                   Element::pack(part.values.z * inverse, part.values.w * inverse));
-    if (lse && column == 0) *lse = empty ? kMinusInfinity : (part.maximum * scale_log2 + log2_approx(part.sum)) * kLn2;
+    const float4& v = part.values;
+    write<Element>(column, make_float4(v.x * inverse, v.y * inverse, v.z * inverse, v.w * inverse));
+    if (column == 0) write_lse(part.maximum, part.sum, scale_log2);
   }
 };
 

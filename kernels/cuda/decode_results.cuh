@@ -107,32 +107,51 @@ struct DecodeResults : DecodeBlock<Traits> {
       if (lane % 4 == 0) mine.stats[r] = make_float2(rows.maximum[i], rows.sum[i]);
     }
   }
-  // Of row r over the keys of all warps.
-  __device__ __forceinline__ RowPart sum_of_shares(int r, int column) const {
-    RowPart total = no_part(), found[Traits::kKeyWarps];
+  // By how much the keys of each warp count in a row, and what the row has over all of them.
+  struct RowShares {
+    float shares[Traits::kKeyWarps], maximum = kMinusInfinity, sum = 0.f;
+  };
+  __device__ __forceinline__ RowShares shares_of_row(int r) const {
+    RowShares found;
+    float2 stats[Traits::kKeyWarps];
 #pragma unroll
     for (int i = 0; i < Traits::kKeyWarps; ++i) {
-      found[i] = share_of_keys(r / 16, i).read(r % 16, column);
-      total.maximum = fmaxf(total.maximum, found[i].maximum);
+      stats[i] = share_of_keys(r / 16, i).stats[r % 16];
+      found.maximum = fmaxf(found.maximum, stats[i].x);
     }
 #pragma unroll
-    for (int i = 0; i < Traits::kKeyWarps; ++i)
-      add_share(total, found[i], share_of(found[i].maximum, total.maximum, p.scale_log2));
-    return total;
-  }
-  __device__ __forceinline__ void add_shares(const DecodeTask& task, const Part& part, bool whole) const {
-    if (whole) {
-      for_columns(task, [&](int r, int column) {
-        const ResultRow row(p, task, r);
-        row.template write<Element>(column, sum_of_shares(r, column), p.scale_log2);
-      });
-    } else {
-      for_columns(task, [&](int r, int column) {
-        const RowPart total = sum_of_shares(r, column);
-        __stcg(reinterpret_cast<float4*>(part.row(r) + column), total.values);
-        if (column == 0) __stcg(reinterpret_cast<float2*>(part.stats(r)), make_float2(total.maximum, total.sum));
-      });
+    for (int i = 0; i < Traits::kKeyWarps; ++i) {
+      found.shares[i] = share_of(stats[i].x, found.maximum, p.scale_log2);
+      found.sum += stats[i].y * found.shares[i];
     }
+    return found;
+  }
+  // Neighbouring threads have a row, and find its shares once for all their columns.
+  __device__ __forceinline__ void add_shares(const DecodeTask& task, const Part& part, bool whole) const {
+    constexpr int kReadersLog2 = 7;
+    static_assert(Traits::kReaderThreads == 1 << kReadersLog2 && Traits::kRows <= Traits::kReaderThreads);
+    const int log2 = kReadersLog2 - (32 - __clz(task.rows - 1)), threads = 1 << log2;  // of a row
+    const int r = thread >> log2, first = (thread & (threads - 1)) * 4;
+    if (r >= task.rows) return;
+    const ResultRow row(p, task, r);
+    const RowShares found = shares_of_row(r);
+    // Of a row without a key the sum is 0, and so are its values.
+    const float factor = !whole ? 1.f : found.sum > 0.f ? reciprocal_approx(found.sum) : found.sum;
+#pragma unroll 2
+    for (int column = first; column < p.head_dim; column += 4 * threads) {
+      float4 total = make_float4(0.f, 0.f, 0.f, 0.f);
+#pragma unroll
+      for (int i = 0; i < Traits::kKeyWarps; ++i) {
+        const float4 v = *reinterpret_cast<const float4*>(share_of_keys(r / 16, i).at(r % 16, column));
+        const float share = found.shares[i] * factor;
+        total.x += v.x * share, total.y += v.y * share, total.z += v.z * share, total.w += v.w * share;
+      }
+      if (whole) row.template write<Element>(column, total);
+      else __stcg(reinterpret_cast<float4*>(part.row(r) + column), total);
+    }
+    if (first > 0) return;
+    if (whole) row.write_lse(found.maximum, found.sum, p.scale_log2);
+    else __stcg(reinterpret_cast<float2*>(part.stats(r)), make_float2(found.maximum, found.sum));
   }
 };
 
