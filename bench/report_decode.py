@@ -2,7 +2,7 @@
 """Decode attention on a GPU: the table of bench/peers/decode.py, with shares of the bandwidth floor."""
 
 from report_targets import mean_of
-from report_values import best_peer, number, ratio, time_of
+from report_values import best_peer, is_ours, number, ratio, time_of
 
 
 def decode_table(data):
@@ -32,22 +32,40 @@ def share_of(row):
     return row["floor_us"] / time_of(row["peers"]["stof"])
 
 
+def from_l2(row):
+    """The floor is that of the memory, and the L2 holds the keys."""
+    return row.get("in_l2", False) and row.get("floor_of", "memory") == "memory"
+
+
+def mask_cell(row):
+    return "`" + row["mask"].replace("|", "\\|") + "`"
+
+
+def floor_cell(row):
+    return number(row["floor_us"]) + (", in the L2" if from_l2(row) else "")
+
+
+def peer_cells(row):
+    """The best one, its time, and the ratio."""
+    peer = best_peer(row, False)
+    return [peer[0], number(peer[1]), f"{ratio(row):.2f}"] if peer else ["", "", ""]
+
+
 def decode_line(row):
-    peer, own = best_peer(row, False), time_of(row["peers"]["stof"])
-    floor = number(row["floor_us"]) + (", in the L2" if row.get("in_l2") else "")
-    return [f"{row['batch']}", f"{row['keys']:,}", kept_in(row), "`" + row["mask"].replace("|", "\\|") + "`", floor,
-            number(own), f"{share_of(row):.2f}", peer[0] if peer else "", number(peer[1]) if peer else "",
-            f"{ratio(row):.2f}" if peer else ""]  # fmt: skip
+    return [f"{row['batch']}", f"{row['keys']:,}", kept_in(row), mask_cell(row), floor_cell(row),
+            number(time_of(row["peers"]["stof"])), f"{share_of(row):.2f}", *peer_cells(row)]  # fmt: skip
 
 
 def named(row):
-    shape = "{} heads, d {}, {}, queries {}: ".format(*shape_of(row)) if drawn(row) else ""
+    shape = f"queries {row['queries']}: " if row.get("queries", 1) > 1 else ""
+    if drawn(row):
+        shape = "{} heads, d {}, {}, queries {}: ".format(*shape_of(row))
     return f"{shape}{row['batch']} x {row['keys']:,} in {kept_in(row)}, `{row['mask']}`"
 
 
 def share_notes(rows):
     """By mask, or by kind of mask where each is drawn; of rows that say so the L2 holds the keys, and the floor is none."""
-    notes, cold = [], [row for row in rows if not row.get("in_l2")]
+    notes, cold = [], [row for row in rows if not from_l2(row)]
     kind = lambda row: row["family"] if drawn(row) else f"`{row['mask']}`"
     for name in dict.fromkeys(map(kind, cold)):
         found = [(share_of(row), named(row)) for row in cold if kind(row) == name]
@@ -63,14 +81,18 @@ def ratio_notes(rows):
     if any(drawn(row) for row in rows):
         groups += [("one query", lambda row: row["queries"] == 1), ("several queries", lambda row: row["queries"] > 1),
                    ("keys in the L2", lambda row: row["in_l2"]), ("together", lambda row: True)]  # fmt: skip
-    notes = []
-    for name, belongs in groups:
-        found = [(ratio(row), named(row)) for row in rows if belongs(row) and ratio(row)]
-        if found:
-            least, where = min(found)
-            notes.append(f"{name}: {len(found)} rows with a peer, best peer / STOF, geometric mean "
-                         f"{mean_of([value for value, _ in found]):.2f}, least {least:.2f} ({where})")  # fmt: skip
-    return notes
+    return [note for name, belongs in groups if (note := ratio_note(name, [row for row in rows if belongs(row)]))]
+
+
+def ratio_note(name, rows):
+    """None where no row has a peer."""
+    found = [(ratio(row), named(row)) for row in rows if ratio(row)]
+    if not found:
+        return None
+    least, where = min(found)
+    mean = mean_of([value for value, _ in found])
+    return (f"{name}: {len(found)} rows with a peer, best peer / STOF, geometric mean {mean:.2f}, "
+            f"least {least:.2f} ({where})")  # fmt: skip
 
 
 def peer_notes(rows):
@@ -80,6 +102,6 @@ def peer_notes(rows):
         timed = sum(time_of(row["peers"].get(name, {})) is not None for row in rows)
         reasons = dict.fromkeys(reason.splitlines()[0][:80].rstrip(' :') for row in rows for key in ("refused", "failed")
                                 if (reason := row["peers"].get(name, {}).get(key)))  # fmt: skip
-        if name != "stof":
+        if not is_ours(name):
             notes.append(f"{name}: timed in {timed} of {len(rows)} rows" + (f"; else {'; '.join(reasons)}" if reasons else ""))
     return notes

@@ -3,6 +3,7 @@
 
 import math
 
+import report_chunks
 import report_decode
 import report_gpu
 from report_values import best_peer, is_bf16, is_ours, milliseconds, number, own, ratio, time_of
@@ -194,6 +195,8 @@ def table_of(data):
     first = data["rows"][0]
     if "regrets" in data:
         return report_gpu.regret_table(data)
+    if "chunks" in data:
+        return report_chunks.chunks_table(data)
     if "page_size" in first:
         return report_decode.decode_table(data)
     if "peers" in first and "family" in first:

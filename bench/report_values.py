@@ -17,7 +17,8 @@ def milliseconds(us):
 
 
 def is_ours(name):
-    return name.split()[0] == "stof"
+    """stof_rows: of chunks in pages, the same keys in rows."""
+    return name.split()[0] in ("stof", "stof_rows")
 
 
 def is_bf16(name):

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Decode attention on a GPU: STOF through its C API, SDPA, FlexAttention, FlashAttention 4, cuDNN and FlashInfer, in one
-process for each row, on the same keys, in turns: device time by CUDA-graph replay and its share of the bandwidth floor. Each
-output is checked against fp32 before it is timed; a peer that fails or takes no such problem is recorded with its reason.
+"""Decode attention on a GPU, and chunks of prompts: STOF through its C API, SDPA, FlexAttention, FlashAttention 4, cuDNN and
+FlashInfer, in one process for each row, on the same keys, in turns: device time by CUDA-graph replay and its share of the
+floor, of the memory or, of chunks, of the tensor cores. Each output is checked against fp32 before it is timed; a peer that
+fails or takes no such problem is recorded with its reason. Chunks over pages are also timed with the same keys in rows.
 
     python bench/peers/decode.py --library build/release/libstof.so --out FILE.json [--commit ID] [--only TEXT] [--part 1/4]
     python bench/peers/decode.py --library build/release/libstof.so --out FILE.json --drawn SEED [--rows 36]
+    python bench/peers/decode.py --library build/release/libstof.so --out FILE.json --chunks SEED [--rows 36]
+    python bench/peers/decode.py --library build/release/libstof.so --out FILE.json --chunks-fixed
 """
 from __future__ import annotations
 
@@ -18,8 +21,9 @@ import decode_providers
 import torch
 from attention import environment
 from attention_row import failure
+from chunk_problems import drawn_chunks, fixed_chunks
 from cpu_run import Results
-from decode_case import BOUNDS, COPY_TB_PER_S, Case, StofPlan, fixed_problems
+from decode_case import BOUNDS, Case, StofPlan, fixed_problems
 from drawn_decode import drawn_problems
 from providers import Contender, NotTaken
 from replays import LAUNCHES, Replay, in_turns
@@ -29,6 +33,7 @@ from timing import WrongOutput
 
 ROUNDS = 11
 REPLAY_US = 40000  # of a graph, at the floor: a few launches where each takes milliseconds
+CHUNK_REPLAY_US = 10000  # of chunks, whose floor contenders are further from
 
 
 def error_of(out, expected, bound) -> float:
@@ -60,20 +65,26 @@ def prepared(providers, case, peers):
     return contenders
 
 
+def ours(library, problem, plans):
+    """STOF as providers by name; their plans are put into `plans`."""
+
+    def planned(case):
+        plan = StofPlan(library, case)
+        plans.append(plan)
+        return Contender(plan.launch, facts={key: plan.description[key] for key in ("kernel", "instance", "predicted_us")})
+
+    beside = {"stof_rows": lambda case: planned(case.in_rows())} if problem.is_chunk and problem.page else {}
+    return {"stof": planned, **beside}
+
+
 def measure(library, place, problem, without=()):
     case = Case(problem)
-    moved, plans, peers = case.bytes(), [], {}
-    floor = moved / COPY_TB_PER_S / 1e6
-
-    def stof(given):
-        plans.append(StofPlan(library, given))
-        facts = {key: plans[0].description[key] for key in ("instance", "predicted_us")}
-        return Contender(plans[0].launch, facts=facts)
-
-    every = {**decode_providers.PROVIDERS, **decode_flashinfer.PROVIDERS}
+    moved, floors, plans, peers = case.bytes(), case.floors(), [], {}
+    limit, floor = max(floors.items(), key=lambda one: one[1])
+    every = {**decode_providers.providers_of(problem.queries), **decode_flashinfer.PROVIDERS}
     asked = {name: provider for name, provider in every.items() if not name.startswith(tuple(without))}
-    contenders = prepared({"stof": stof, **asked}, case, peers)
-    count = max(2, min(LAUNCHES, int(REPLAY_US / floor)))
+    contenders = prepared({**ours(library, problem, plans), **asked}, case, peers)
+    count = max(2, min(LAUNCHES, int((CHUNK_REPLAY_US if problem.is_chunk else REPLAY_US) / floor)))
     replays = {}
     for name, contender in contenders.items():
         try:
@@ -86,7 +97,8 @@ def measure(library, place, problem, without=()):
     for plan in plans:
         plan.close()
     hot = moved <= torch.cuda.get_device_properties(0).L2_cache_size  # which keeps them from one launch to the next
-    return {"id": problem.name, "place": place, **problem.facts(), "bytes": moved, "in_l2": hot, "floor_us": floor, "peers": peers}
+    return {"id": problem.name, "place": place, **problem.facts(), "bytes": moved, "in_l2": hot, "floor_us": floor,
+            "floor_of": limit, "peers": peers}  # fmt: skip
 
 
 def show(row):
@@ -102,7 +114,10 @@ def options():
     parser.add_argument("--library", required=True)
     parser.add_argument("--out", required=True)
     parser.add_argument("--commit", default="unknown", help="that the library was built from")
-    parser.add_argument("--drawn", type=int, metavar="SEED", help="shapes and masks drawn by this number in place of the fixed")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--drawn", type=int, metavar="SEED", help="shapes and masks drawn by this number in place of the fixed")
+    kinds.add_argument("--chunks", type=int, metavar="SEED", help="chunks of prompts in place of decoding, drawn by this number")
+    kinds.add_argument("--chunks-fixed", dest="chunks", action="store_const", const="fixed", help="chunks of prompts, chosen ones")
     parser.add_argument("--rows", type=int, default=36, help="of those that are drawn")
     parser.add_argument("--only", default="", help="rows whose name contains this text")
     parser.add_argument("--part", type=part_of, default=(0, 1), metavar="I/N", help="of the rows, for one of N GPUs")
@@ -111,17 +126,27 @@ def options():
     return parser.parse_args()
 
 
+def problems_of(arguments):
+    """What the results say of them, and the problems."""
+    if arguments.chunks == "fixed":
+        return {"chunks": "fixed"}, fixed_chunks()
+    if arguments.chunks is not None:
+        return {"chunks": arguments.chunks}, drawn_chunks(arguments.chunks, arguments.rows)
+    if arguments.drawn is not None:
+        return {"drawn": arguments.drawn}, drawn_problems(arguments.drawn, arguments.rows)
+    return {}, fixed_problems()
+
+
 @torch.no_grad()
 def main():
     arguments, begin = options(), time.monotonic()
-    seed = {} if arguments.drawn is None else {"drawn": arguments.drawn}
-    head = {"command": "peers decode cuda", "commit": arguments.commit, **environment(), **seed}
+    kind, problems = problems_of(arguments)
+    head = {"command": "peers decode cuda", "commit": arguments.commit, **environment(), **kind}
     results, library = Results(arguments.out, head, False), load(arguments.library)
     number, parts = arguments.part
-    problems = fixed_problems() if arguments.drawn is None else drawn_problems(arguments.drawn, arguments.rows)
     chosen = [(place, problem) for place, problem in enumerate(problems) if arguments.only in problem.name]
     sizes = sorted({(problem.batch, problem.keys) for _, problem in chosen})  # a shape's kernels are compiled once
-    if arguments.drawn is None:
+    if not kind:
         chosen.sort(key=lambda one: one[1].page)  # rows first, which more peers take
     for place, problem in chosen:
         if sizes.index((problem.batch, problem.keys)) % parts != number or time.monotonic() - begin > arguments.seconds:

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A problem of bench/peers/decode.py: a few queries an item over keys in rows or in pages, its plan, and its check."""
+"""A problem of bench/peers/decode.py: queries of an item's last positions over keys in rows or in pages, few or a chunk of a
+prompt; its plan, and its check."""
 from __future__ import annotations
 
+import copy
 import ctypes as c
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import masks
 import torch
 from stof_library import c_library, dtype_of, tensor
 
 COPY_TB_PER_S = 4.3  # what a copy kernel reaches on an H200
-MOST_QUERIES = 16  # an item, of decode_attention
+# Of dense f16 and bf16, the data sheet's number for an H200. Under its limit of power kernels reach 660 to 700, so that shares
+# of this floor end near 0.7.
+MATMUL_TFLOP_PER_S = 989
+MOST_QUERIES = 16  # an item, of decode_attention; more are a chunk
+CHECK_BYTES = 2**30  # of scores in fp32, of which the check has a few copies at a time
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
 BOUNDS = {"f16": 2e-3, "bf16": 1e-2}  # of the relative error
 
@@ -36,8 +42,14 @@ class Problem:
     @property
     def name(self) -> str:
         kept = f"pages of {self.page}" if self.page else "rows"
-        shape = f"heads {self.heads}:{self.kv_heads} d {self.head_dim} {self.dtype} queries {self.queries} " if self.family else ""
-        return f"batch {self.batch} {shape}keys {self.keys} {kept} {self.mask.text}"
+        shape = f"heads {self.heads}:{self.kv_heads} d {self.head_dim} {self.dtype} " if self.family else ""
+        queries = f"queries {self.queries} " if self.family or self.queries > 1 else ""
+        return f"batch {self.batch} {shape}{queries}keys {self.keys} {kept} {self.mask.text}"
+
+    @property
+    def is_chunk(self) -> bool:
+        """Of a prompt: more queries than decode_attention takes."""
+        return self.queries > MOST_QUERIES
 
     def facts(self) -> dict:
         """As the row of results has them."""
@@ -49,6 +61,10 @@ class Problem:
         """So many keys and values of each item, once for each key head, with q and the output."""
         kept = 2 * self.kv_heads * keys
         return 2 * self.batch * self.head_dim * (kept + 2 * self.heads * self.queries)
+
+    def flops_of(self, pairs: int) -> int:
+        """Of so many pairs of a query and a key of one item and head."""
+        return 4 * self.batch * self.heads * pairs * self.head_dim
 
 
 def fixed_problems() -> list[Problem]:
@@ -97,20 +113,44 @@ class Case:
             return pool[item]
         return pool[self.table[item].long()].transpose(0, 1).reshape(self.kv_heads, -1, self.head_dim)[:, :self.keys]
 
+    def in_rows(self) -> Case:
+        """The same with its keys in rows, in a copy."""
+        other = copy.copy(self)
+        other.problem, other.page, other.table = replace(self.problem, page=0), 0, None
+        other.k, other.v = (torch.stack([self.rows(pool, item) for item in range(self.batch)]) for pool in (self.k, self.v))
+        return other
+
     def expected(self):
         """{item: output [heads, queries, d] in fp32} of the first, the last and a middle one."""
         found = {}
         for item in sorted({0, self.batch // 2, self.batch - 1}):
-            q = self.q[item].float().view(self.kv_heads, -1, self.queries, self.head_dim)
-            scores = torch.einsum("hgqd,hkd->hgqk", q, self.rows(self.k, item).float()) / math.sqrt(self.head_dim)
-            scores.masked_fill_(~self.dense, -math.inf)
-            values = torch.einsum("hgqk,hkd->hgqd", torch.softmax(scores, -1), self.rows(self.v, item).float())
-            found[item] = values.reshape(self.shape[1:])
+            q = self.q[item].view(self.kv_heads, -1, self.queries, self.head_dim)
+            keys, values = self.rows(self.k, item), self.rows(self.v, item)
+            found[item] = torch.cat([self.expected_of(q[h].float(), keys[h].float(), values[h].float())
+                                     for h in range(self.kv_heads)])  # fmt: skip
         return found
+
+    def expected_of(self, q, k, v):
+        """[heads of the key head, queries, d], so many queries at a time as CHECK_BYTES have room for."""
+        step = max(1, CHECK_BYTES // (4 * q.shape[0] * self.keys))
+        parts = []
+        for begin in range(0, self.queries, step):
+            scores = q[:, begin:begin + step] @ k.T / math.sqrt(self.head_dim)
+            scores.masked_fill_(~self.dense[begin:begin + step], -math.inf)
+            parts.append(torch.softmax(scores, -1) @ v)
+        return torch.cat(parts, 1)
 
     def bytes(self) -> int:
         """Of the keys and values that any query of their item may see, of q and of the output."""
         return self.problem.bytes_of(int(self.dense.any(0).sum().item()))
+
+    def floors(self) -> dict[str, float]:
+        """us that the memory must take, and of a chunk the tensor cores for the pairs that are allowed: few queries have
+        little for them."""
+        found = {"memory": self.bytes() / COPY_TB_PER_S / 1e6}
+        if self.problem.is_chunk:
+            found["tensor cores"] = self.problem.flops_of(int(self.dense.sum().item())) / MATMUL_TFLOP_PER_S / 1e6
+        return found
 
     def run_of_keys(self) -> tuple[int, bool] | None:
         """The first key that is seen, and whether queries see up to their own position in place of all from there on; None
@@ -132,8 +172,8 @@ class StofPlan:
         # Of pages whole ones; how many keys an item has is then its length.
         keys = case.keys if not case.page else -(-case.keys // case.page) * case.page
         shape = (case.batch, case.shape[1], case.kv_heads, case.queries, keys, case.head_dim, dtype)
-        # What the library chooses; of pages those kernels that take them, of which this is the one for few queries.
-        self.plan = library.plan(mask, shape, "cuda", "decode_attention" if case.page else None)
+        # What the library chooses; of few queries over pages the kernel that is for these.
+        self.plan = library.plan(mask, shape, "cuda", "decode_attention" if case.page and not case.problem.is_chunk else None)
         library.library.stof_mask_destroy(mask)
         if keys != case.keys:
             library.prepare(self.plan, case.queries, case.keys)

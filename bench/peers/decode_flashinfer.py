@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FlashInfer as a peer of decode attention: its kernels over pages, for one query on CUDA cores too. Keys in rows are given
-as pages of its usual size, in a copy. It compiles when it is first asked, unless its data/aot holds the module."""
+"""FlashInfer as a peer of decode attention and of chunks: its kernels over pages, for one query on CUDA cores too. Keys in rows
+are given as pages of its usual size, in a copy. It compiles when it is first asked, unless its data/aot holds the module."""
 from __future__ import annotations
 
 import torch
@@ -11,6 +11,7 @@ from providers import Contender, NotTaken
 
 PAGE = 64  # of keys that lie in rows
 WORKSPACE_BYTES = 2**28
+MOST_PAIRS = 2**30  # of a mask of single bits: it is given as bytes, and offsets into it have 31 bits
 
 
 def pages_of(case: Case, begin: int):
@@ -34,6 +35,8 @@ def band_or_mask(case: Case) -> tuple[Band, dict]:
         band = band_of(case)
         return band, {"causal": band.causal}
     except NotTaken:
+        if case.batch * case.dense.numel() > MOST_PAIRS:
+            raise NotTaken("a mask of its user's of more than 2^30 pairs") from None
         return Band(0, False), {"custom_mask": case.dense.flatten().repeat(case.batch)}
 
 

@@ -67,6 +67,8 @@ def flex_pages(case: Case):
     from torch.nn.attention.flex_attention import BlockMask
     if case.run_of_keys() != (0, False):
         raise NotTaken("positions within pages would be its user's work")
+    if case.queries > 128:
+        raise NotTaken("lists of pages for more than one block of queries would be its user's work")
     pools = tuple(pool.transpose(0, 1).reshape(1, case.kv_heads, -1, case.head_dim) for pool in (case.k, case.v))
     rest, own = case.keys % case.page, case.table.shape[1]
     whole = own - 1 if rest else own
@@ -101,6 +103,10 @@ def flash4(tile, case: Case):
         lengths = torch.full((case.batch,), case.keys, dtype=torch.int32, device="cuda")
         options |= {"page_table": case.table, "seqused_k": lengths}
     return Contender(lambda i: _flash_attn_fwd(q, k, v, **options), lambda out: out[0].transpose(1, 2))
+
+
+def flash4_mask(tile, case: Case):
+    return of_any_mask(functools.partial(providers.flash4_mask, tile), case)
 
 
 def of_any_mask(provider, case: Case):
@@ -156,15 +162,19 @@ def inputs_of(case: Case, band: Band) -> dict:
 
 
 TILES = ((64, 64), (64, 128))  # beside the one that the library takes: fewer rows, as few queries have
+MASK_TILES = ((128, 64), (128, 128))  # for more queries than a tile of 64 rows has room for
 
-PROVIDERS = {
-    "sdpa_cudnn": functools.partial(sdpa, "CUDNN_ATTENTION"),
-    "sdpa_flash": functools.partial(sdpa, "FLASH_ATTENTION"),
-    "flex": flex,
-    "fa4": functools.partial(flash4, None),
-    **providers.by_tile("fa4", flash4, TILES),
-    **{name: functools.partial(of_any_mask, provider)
-       for name, provider in providers.by_tile("fa4_mask", providers.flash4_mask, TILES).items()},
-    "cudnn_flex": functools.partial(of_any_mask, providers.cudnn_flex),
-    "cudnn_graph": cudnn_graph,
-}
+
+def providers_of(queries: int) -> dict:
+    """By name, with the tiles that so many queries of an item may want."""
+    few = queries <= 64
+    return {
+        "sdpa_cudnn": functools.partial(sdpa, "CUDNN_ATTENTION"),
+        "sdpa_flash": functools.partial(sdpa, "FLASH_ATTENTION"),
+        "flex": flex,
+        "fa4": functools.partial(flash4, None),
+        **providers.by_tile("fa4", flash4, TILES if few else ()),
+        **providers.by_tile("fa4_mask", flash4_mask, TILES if few else MASK_TILES),
+        "cudnn_flex": functools.partial(of_any_mask, providers.cudnn_flex),
+        "cudnn_graph": cudnn_graph,
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Callable
 
 import masks
 from decode_case import MOST_QUERIES, Problem
@@ -20,7 +21,7 @@ FAMILIES = ("all", "causal", "causal", "sliding", "sliding", "sink", "sink", "do
 
 
 def drawn_mask(draw: random.Random, family: str, keys: int) -> masks.MaskCase:
-    w = draw.choice([size for size in WINDOWS if size < keys])
+    w = draw.choice([size for size in WINDOWS if size < keys] or [keys // 2])
     g, starts = draw.choice(SINKS), sorted(draw.sample(range(1, keys), k=draw.choice((1, 2, 5))))
     make = {"all": masks.everything, "causal": masks.causal, "sliding": lambda: masks.sliding(w),
             "sink": lambda: masks.sink_and_window(g, w), "documents": lambda: masks.few_documents(starts),
@@ -28,22 +29,34 @@ def drawn_mask(draw: random.Random, family: str, keys: int) -> masks.MaskCase:
     return make[family]()
 
 
+def log_uniform(draw: random.Random, least: int, most: int) -> int:
+    return round(math.exp(draw.uniform(math.log(least), math.log(most))))
+
+
+def bytes_of_keys(shape: dict) -> int:
+    """And of values, of a dtype of 16 bits."""
+    return 4 * shape["batch"] * shape["kv_heads"] * shape["keys"] * shape["head_dim"]
+
+
 def drawn_shape(draw: random.Random) -> dict:
     while True:
         heads, kv_heads = draw.choice(HEADS)
         shape = {"batch": draw.choice(BATCHES), "heads": heads, "kv_heads": kv_heads, "head_dim": draw.choice(HEAD_DIMS),
-                 "keys": round(math.exp(draw.uniform(*map(math.log, KEYS))))}  # fmt: skip
-        if 4 * shape["batch"] * kv_heads * shape["keys"] * shape["head_dim"] <= MOST_BYTES:
-            return shape
+                 "keys": log_uniform(draw, *KEYS)}  # fmt: skip
+        if bytes_of_keys(shape) <= MOST_BYTES:
+            return shape | {"queries": 1 if draw.random() < 0.5 else draw.randint(2, MOST_QUERIES)}
+
+
+def drawn(seed: int, count: int, families: tuple, shape_of: Callable, pages: tuple) -> list[Problem]:
+    """The families in turn, each on a shape of its own that shape_of draws; the same for the same seed."""
+    draw, found, left = random.Random(seed), [], []
+    for _ in range(count):
+        left = left or draw.sample(families, k=len(families))
+        family, shape = left.pop(), shape_of(draw)
+        found.append(Problem(**shape, page=draw.choice(pages), dtype=draw.choice(("f16", "bf16")),
+                             mask=drawn_mask(draw, family, shape["keys"]), family=family))  # fmt: skip
+    return found
 
 
 def drawn_problems(seed: int, count: int) -> list[Problem]:
-    """The families in turn, each on a shape of its own; the same for the same seed."""
-    draw, found, left = random.Random(seed), [], []
-    for _ in range(count):
-        left = left or draw.sample(FAMILIES, k=len(FAMILIES))
-        family, shape = left.pop(), drawn_shape(draw)
-        queries = 1 if draw.random() < 0.5 else draw.randint(2, MOST_QUERIES)
-        found.append(Problem(**shape, queries=queries, page=draw.choice(PAGES), dtype=draw.choice(("f16", "bf16")),
-                             mask=drawn_mask(draw, family, shape["keys"]), family=family))  # fmt: skip
-    return found
+    return drawn(seed, count, FAMILIES, drawn_shape, PAGES)

@@ -71,14 +71,14 @@ struct AttentionArguments {
   std::span<const std::int32_t> q_lengths = {}, kv_lengths = {};  // [batch] each, or empty for full length
   std::span<const std::int32_t> cu_q = {}, cu_kv = {};            // [batch + 1] each, or empty when padded
   std::optional<AttentionRows> rows = {};  // for masks that depend neither on length nor on the batch index; no lse
-  // For masks that depend neither on length nor, but for those of tables, on the batch index. Plans of decode_attention
-  // go row by row with them: for those there is device_kv_lengths.
+  // For masks that depend neither on length nor, but for those of tables, on the batch index. Lengths, not offsets,
+  // where keys lie in pages. Plans of decode_attention go row by row with them: for those there is device_kv_lengths.
   std::optional<DeviceLengths> device_lengths = {};
   // Keys and values in pages: i32 [batch, pages of an item], on the device, where key i of item b lies in row
   // i % page_size of page page_table[b, i / page_size] of k and v, which are [pages, kv_heads, page_size, head_dim].
   // Page sizes are 16, 32, 64, 128 and 256. Lengths are kv_lengths, also of packed queries, which then have no cu_kv.
-  // Pages and places past an item's length are neither looked up nor read. On CUDA calls of more than 16 queries, and
-  // of a kernel that was asked for and is not decode_attention, go row by row.
+  // Pages past an item's length are not looked up. On CUDA decode_attention and stream_attention read pages as they do
+  // rows; calls of other plans, and tensors off 16 bytes, go to mma_attention, which is slower.
   std::optional<TensorView> page_table = {};
   // Looks at the pages of all items before anything is computed, for which the host waits. On the CPU it always does.
   bool check_pages = false;

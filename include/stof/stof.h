@@ -189,8 +189,9 @@ typedef struct stof_call {
   int64_t pages;             /* of k and v */
   int32_t check_pages;       /* not 0: pages that k and v lack are an error, for which the host waits on CUDA */
   /* [batch], on the plan's device, in place of kv_lengths: read when the kernel runs, so that a recorded graph follows
-   * them. Plans of decode_attention take it after stof_plan_prepare(plan, queries, 1), with pages too; with pages also
-   * plans of up to 16 queries that asked for no kernel. */
+   * them. After stof_plan_prepare(plan, queries, 1) every plan takes it where queries are padded, of full length;
+   * beside q_lengths or cu_q plans of decode_attention do, and with pages those of up to 16 queries that asked for no
+   * kernel. */
   const int32_t* device_kv_lengths;
   /* A struct_size that ends here is accepted, too. */
   const float* softcap; /* scores become softcap * tanh(scale * q k^T / softcap), 1e-18 to 1e18; NULL: they stay */

@@ -4,7 +4,8 @@
 set(facts "extern \"C\" __device__ int kernel_facts[2] = {sizeof(Instance::Shared), Instance::kThreads};\n")
 
 # stof_stream(HEAD_DIM TEAMS PARTS TILES STAGES CTAS GROUPS [QUERIES [MORE_KEYS]] [STACKED]): see StreamShape. One more
-# kernel, for row blocks that come by a list, where GROUPS is 1 and heads are not stacked: others are for few row blocks.
+# kernel for keys in pages, and one for row blocks that come by a list, where GROUPS is 1 and heads are not stacked:
+# others are for few row blocks.
 macro(stof_stream d teams parts tiles stages ctas groups)
   set(more "")
   set(suffix "")
@@ -38,6 +39,9 @@ namespace stof::cuda {
 struct Instance : StreamTraits<${element}, ${d}, ${shape}> {};
 template __global__ void stream_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
                                                            const __grid_constant__ StreamParams);
+struct PagedInstance : StreamTraits<${element}, ${d}, paged(${shape})> {};
+template __global__ void stream_attention_kernel<PagedInstance>(const __grid_constant__ AttentionMaps,
+                                                                const __grid_constant__ PagedStreamParams);
 ${listed}${facts}}
 " sm_90a)
   endforeach()
@@ -67,23 +71,29 @@ macro(stof_band d parts keys ctas)
   stof_even_and_ragged(band Band ${d} "${parts}, ${keys}, ${ctas}" p${parts}_k${keys}_c${ctas})
 endmacro()
 
-# stof_mma(HEAD_DIM PARTS SLABS STAGES CTAS): see MmaShape. One more kernel, for packed masks, where PARTS is 1.
+# stof_mma(HEAD_DIM PARTS SLABS STAGES CTAS): see MmaShape. One more kernel for keys in pages, and two for packed masks,
+# where PARTS is 1.
 macro(stof_mma d parts slabs stages ctas)
+  set(shape "${parts}, ${slabs}, ${stages}, ${ctas}")
   foreach(element Half Bfloat)
     string(REPLACE Half f16 dtype ${element})
     string(REPLACE Bfloat bf16 dtype ${dtype})
     set(packed "")
     if(${parts} EQUAL 1)
       set(packed
-"struct PackedInstance : MmaTraits<${element}, ${d}, MmaShape{${parts}, ${slabs}, ${stages}, ${ctas}, true}> {};
+"struct PackedInstance : MmaTraits<${element}, ${d}, MmaShape{${shape}, true}> {};
+struct PagedPackedInstance : MmaTraits<${element}, ${d}, MmaShape{${shape}, true, true}> {};
 template __global__ void mma_attention_kernel<PackedInstance>(const __grid_constant__ MmaParams);
+template __global__ void mma_attention_kernel<PagedPackedInstance>(const __grid_constant__ MmaParams);
 ")
     endif()
     stof_kernel(mma_${dtype}_d${d}_p${parts}_w${slabs}_s${stages}_c${ctas}
 "#include \"kernels/cuda/mma_attention.cuh\"
 namespace stof::cuda {
-struct Instance : MmaTraits<${element}, ${d}, MmaShape{${parts}, ${slabs}, ${stages}, ${ctas}}> {};
+struct Instance : MmaTraits<${element}, ${d}, MmaShape{${shape}}> {};
+struct PagedInstance : MmaTraits<${element}, ${d}, MmaShape{${shape}, false, true}> {};
 template __global__ void mma_attention_kernel<Instance>(const __grid_constant__ MmaParams);
+template __global__ void mma_attention_kernel<PagedInstance>(const __grid_constant__ MmaParams);
 ${packed}${facts}}
 " sm_80 compute_80:sm_90)
   endforeach()

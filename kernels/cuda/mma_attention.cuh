@@ -9,10 +9,11 @@
 namespace stof::cuda {
 
 // parts: of 64 rows, in a row block. slabs: of 16 rows, a warp. stages: tiles of keys, and of values, in shared memory.
-// ctas: what fits an SM. packed: for masks that another kernel arranged.
+// ctas: what fits an SM. packed: for masks that another kernel arranged. paged: keys and values lie in pages.
 struct MmaShape {
   int parts, slabs, stages, ctas;
   bool packed = false;
+  bool paged = false;
 };
 
 template <class Element_, int kHeadDim_, MmaShape kShape>
@@ -20,7 +21,7 @@ struct MmaTraits {
   using Element = Element_;
   static constexpr int kHeadDim = kHeadDim_, kParts = kShape.parts, kSlabs = kShape.slabs, kStages = kShape.stages,
                        kCtas = kShape.ctas;
-  static constexpr bool kPacked = kShape.packed;
+  static constexpr bool kPacked = kShape.packed, kPaged = kShape.paged;
   static constexpr int kKeys = 64, kRows = 64 * kParts, kThreads = 32 * 4 * kParts / kSlabs;
   // Otherwise its fragments are read again for every tile.
   static constexpr bool kQueriesStay = kHeadDim * kSlabs <= 128;
@@ -46,7 +47,8 @@ struct MmaBlock {
   const Steps& steps;
   int lane, part, slab, first_row;  // slab: in its part; first_row: of the warp, in the row block
 
-  const unsigned short *k, *v;  // key 0
+  const unsigned short *k, *v;  // key 0, or that of page 0
+  const int* pages;             // of the item, where there are
   int stage = 0;
   SlabWords<kSlabs> ahead;  // of the step to come
   u32 q[Traits::kQueriesStay ? kSlabs : 1][Traits::kQueriesStay ? kHeadDim / 16 : 1][4];
@@ -62,8 +64,14 @@ struct MmaBlock {
     slab = warp * kSlabs % 4;
     first_row = 16 * kSlabs * warp;
     const int kv_head = block.head / p.call.shape.heads_per_kv;
-    k = at(p.k, kv_head, block.place.key_start);
-    v = at(p.v, kv_head, block.place.key_start);
+    if constexpr (Traits::kPaged) {
+      k = static_cast<const unsigned short*>(p.k.values) + kv_head * p.k.head_stride;
+      v = static_cast<const unsigned short*>(p.v.values) + kv_head * p.v.head_stride;
+      pages = p.pages.table + block.slice / p.call.shape.heads * p.pages.item_stride;
+    } else {
+      k = at(p.k, kv_head, block.place.key_start);
+      v = at(p.v, kv_head, block.place.key_start);
+    }
   }
 
   __device__ __forceinline__ const unsigned short* at(const AttentionInput& from, int head, int row) const {
@@ -71,23 +79,29 @@ struct MmaBlock {
            head * from.head_stride + row * from.row_stride;
   }
 
-  template <int kRows>
-  __device__ __forceinline__ void load_rows(unsigned char* to, const AttentionInput& from,
-                                            const RowSource& tile) const {
+  template <int kRows, class Source>
+  __device__ __forceinline__ void load_rows(unsigned char* to, const AttentionInput& from, const Source& tile) const {
     if (from.aligned) copy_rows<Rows, kRows, Traits::kThreads>(shared_address(to), tile, p.call.out.head_dim);
     else gather_rows<Rows, kRows, Traits::kThreads>(to, tile, p.call.out.head_dim);
   }
   __device__ __forceinline__ void load_q() {
     const unsigned short* first = at(p.q, block.head, block.place.query_start) + block.row * p.q.row_stride;
-    load_rows<Traits::kRows>(shared.q, p.q, {first, p.q.row_stride, -block.row, block.rows - block.row});
+    load_rows<Traits::kRows>(shared.q, p.q, RowSource{first, p.q.row_stride, -block.row, block.rows - block.row});
   }
   __device__ __forceinline__ void load_tile(unsigned char* to, const AttentionInput& from, const unsigned short* first,
-                                            int step) const {
-    const int start = steps.key_start(step);
-    load_rows<Traits::kKeys>(to, from, {first + start * from.row_stride, from.row_stride, 0, block.keys - start});
+                                            long long page_stride, int step) const {
+    const int start = steps.key_start(step), end = block.keys - start;
+    if constexpr (Traits::kPaged)
+      load_rows<Traits::kKeys>(to, from,
+                               PagedRowSource{first, from.row_stride, page_stride, pages, p.pages.shift, start, end});
+    else load_rows<Traits::kKeys>(to, from, RowSource{first + start * from.row_stride, from.row_stride, 0, end});
   }
-  __device__ __forceinline__ void load_keys(int step, int to) const { load_tile(shared.k[to], p.k, k, step); }
-  __device__ __forceinline__ void load_values(int step, int to) const { load_tile(shared.v[to], p.v, v, step); }
+  __device__ __forceinline__ void load_keys(int step, int to) const {
+    load_tile(shared.k[to], p.k, k, p.pages.k_stride, step);
+  }
+  __device__ __forceinline__ void load_values(int step, int to) const {
+    load_tile(shared.v[to], p.v, v, p.pages.v_stride, step);
+  }
 
   // The first step from `step` on of which there is a key.
   __device__ __forceinline__ int existing(int step) const {

@@ -126,7 +126,8 @@ __device__ __forceinline__ RowItem row_item(const ListedRowParams& p, int item) 
           place * p.lse_item + q * call.lse_stride.row,
           found.queries,
           found.keys,
-          0};
+          0,
+          item};
 }
 
 // The rows of the CTA's item that are its own.

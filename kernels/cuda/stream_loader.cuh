@@ -212,8 +212,9 @@ struct StreamLoader {
 
   __device__ __forceinline__ Steps before_steps(const RowBlock& block) const {
     Steps steps;
-    steps.first_key = {0, block.place.key_start, block.residue, quotient(block.head, p.call.shape.heads_per_kv),
-                       block.place.item};
+    const int kv_head = quotient(block.head, p.call.shape.heads_per_kv);
+    if constexpr (Traits::kPaged) steps.first_key = {0, 0, 0, kv_head, quotient(block.slice, p.call.shape.heads)};
+    else steps.first_key = {0, block.place.key_start, block.residue, kv_head, block.place.item};
     steps.at = p.layout.steps + block.first_step * Traits::kStepInts;
     return steps;
   }
@@ -247,34 +248,54 @@ struct StreamLoader {
   // late: the mark of all tiles of the step, or 0.
   __device__ __forceinline__ void load_keys(const Step& step, const Place& first_key, int keys, int late) {
     const u32 stage = ring.stage, full = shared_address(&team.k_full[stage]);
+    PagedTile paged;
+    if constexpr (Traits::kPaged) paged = look_up(step, first_key, keys);
     barrier_wait(shared_address(&team.k_empty[stage]), ring.parity ^ 1);
     if constexpr (Traits::kApart) wait_for_words(step);
-    if (!elected()) return;
+    if constexpr (Traits::kPaged) {
+      if (elected()) {
+        expect_keys(step, late, TileMark::kOthersBehind, keys);
+#pragma unroll
+        for (int tile = 0; tile < Traits::kTiles; ++tile) load_words(step, tile, full);
+      }
+      load_pages(shared_address(team.k[stage]), maps.k, paged, full);
+    } else {
+      if (!elected()) return;
+      const bool others_behind = first_key.row + keys < p.call.shape.map_keys;
+      expect_keys(step, late, others_behind ? TileMark::kOthersBehind : 0, keys);
+#pragma unroll
+      for (int tile = 0; tile < Traits::kTiles; ++tile) {
+        load_tile(shared_address(team.k[stage]), maps.k, place(first_key, step.entries[tile][0], keys), tile, full);
+        load_words(step, tile, full);
+      }
+    }
+  }
+
+  // Says how many bytes come, and what consumers read of a step's tiles. By one lane.
+  __device__ __forceinline__ void expect_keys(const Step& step, int late, int others, int keys) {
     u32 word_bytes = 0;
-    const int marks = late | (first_key.row + keys < p.call.shape.map_keys ? TileMark::kOthersBehind : 0);
+    const int marks = late | others;
 #pragma unroll
     for (int tile = 0; tile < Traits::kTiles; ++tile) {
       const int* entry = step.entries[tile];
-      team.steps[stage][tile][0] = entry[0] | marks;
+      team.steps[ring.stage][tile][0] = entry[0] | marks;
 #pragma unroll
       for (int i = 1; i <= Traits::kParts; ++i) {
         const bool multiplied = Traits::kTiles > 1 || entry[i] != TileState::kUnused;  // with the step's other tile
         const bool marked = multiplied && (late != 0 || entry[0] + 64 > keys);
-        team.steps[stage][tile][i] = entry[i] + (marked ? kMarkedState : 0);
+        team.steps[ring.stage][tile][i] = entry[i] + (marked ? kMarkedState : 0);
         if (entry[i] >= 0) word_bytes += 512;
       }
     }
-    barrier_expect(full, Traits::kTileBytes + word_bytes);
+    barrier_expect(shared_address(&team.k_full[ring.stage]), Traits::kTileBytes + word_bytes);
+  }
+  __device__ __forceinline__ void load_words(const Step& step, int tile, u32 barrier) {
+    const int* entry = step.entries[tile];
 #pragma unroll
-    for (int tile = 0; tile < Traits::kTiles; ++tile) {
-      const int* entry = step.entries[tile];
-      load_tile(shared_address(team.k[stage]), maps.k, place(first_key, entry[0], keys), tile, full);
-#pragma unroll
-      for (int i = 1; i <= Traits::kParts; ++i)
-        if (entry[i] >= 0)
-          load_bytes(shared_address(team.words[values().stage][i - 1][tile]), p.layout.words + entry[i] * 128, 512,
-                     full);
-    }
+    for (int i = 1; i <= Traits::kParts; ++i)
+      if (entry[i] >= 0)
+        load_bytes(shared_address(team.words[values().stage][i - 1][tile]), p.layout.words + entry[i] * 128, 512,
+                   barrier);
   }
 
   // Keys run ahead of the places for words by one step: the words of kStages steps before must have been read.
@@ -291,18 +312,55 @@ struct StreamLoader {
 
   __device__ __forceinline__ void load_values(const Step& step, const Place& first_key, int keys) {
     const u32 stage = values().stage, full = shared_address(&team.v_full[stage]);
+    PagedTile paged;
+    if constexpr (Traits::kPaged) paged = look_up(step, first_key, keys);
     barrier_wait(shared_address(&team.v_empty[stage]), values().parity ^ 1);
-    if (!elected()) return;
-    barrier_expect(full, Traits::kTileBytes);
+    if constexpr (Traits::kPaged) {
+      if (elected()) barrier_expect(full, Traits::kTileBytes);
+      load_pages(shared_address(team.v[stage]), maps.v, paged, full);
+    } else {
+      if (!elected()) return;
+      barrier_expect(full, Traits::kTileBytes);
 #pragma unroll
-    for (int tile = 0; tile < Traits::kTiles; ++tile)
-      load_tile(shared_address(team.v[stage]), maps.v, place(first_key, step.entries[tile][0], keys), tile, full);
+      for (int tile = 0; tile < Traits::kTiles; ++tile)
+        load_tile(shared_address(team.v[stage]), maps.v, place(first_key, step.entries[tile][0], keys), tile, full);
+    }
   }
 
   // A tile behind the item's last key, beside one that is not, is all zeros: so are rows that the tensor does not have.
   static __device__ __forceinline__ Place place(Place at, int key, int keys) {
     at.row = Traits::kTiles > 1 && key >= keys ? 1 << 30 : at.row + key;
     return at;
+  }
+
+  // The keys of a step that this lane copies, all of one page: where they lie, and their first row in the stage.
+  struct PagedTile {
+    Place at;
+    int row;  // of a step's; none where there are no more
+  };
+  // By all lanes, before the wait for the stage: that hides what the page table takes. Keys behind the item's last one
+  // are zeros, and their pages are not looked up.
+  __device__ __forceinline__ PagedTile look_up(const Step& step, const Place& item, int keys) const {
+    const int row = static_cast<int>(threadIdx.x) % 32 << p.pages.copied_log2;
+    int first = step.entries[0][0];
+    if (Traits::kTiles > 1 && row >= 64) first = step.entries[Traits::kTiles - 1][0];
+    const int key = first + row % 64;
+    PagedTile tile{{0, 1 << 30, 0, item.head, 0}, row};
+    if (row >= Traits::kKeys || key >= keys) return tile;
+    tile.at.row = key & ((1 << p.pages.shift) - 1);
+    tile.at.item = __ldg(p.pages.table + item.item * p.pages.item_stride + (key >> p.pages.shift));
+    return tile;
+  }
+  // Behind the lane that expects the bytes.
+  static __device__ __forceinline__ void load_pages(u32 target, const TensorMap& map, PagedTile tile, u32 barrier) {
+    static_assert(Traits::kTiles <= 2);
+    __syncwarp();
+    if (tile.row >= Traits::kKeys) return;
+#pragma unroll
+    for (int box = 0; box < Traits::kBoxes; ++box) {
+      tile.at.column = box * kBoxColumns;
+      load_box(target + (box * Traits::kKeys + tile.row) * kRowBytes, map, tile.at, barrier);
+    }
   }
 
   static __device__ __forceinline__ void load_tile(u32 target, const TensorMap& map, Place at, int tile, u32 barrier) {

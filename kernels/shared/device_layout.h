@@ -106,6 +106,17 @@ struct AttentionInput {
   int aligned;                                     // every row begins and ends at a multiple of 16 bytes
 };
 
+// Keys and values in pages of a pool, which maps of k and v have in place of items. Read by instances for pages.
+struct TilePages {
+  const int* table;       // of item 0 of the launch: the pages of its keys, 2^shift each
+  long long item_stride;  // between the rows of the table
+  int shift;
+  int copied_log2;  // keys of a copy: divides a page and where each tile begins
+};
+struct PagedStreamParams : StreamParams {
+  TilePages pages;
+};
+
 struct MmaParams {
   AttentionCall call;
   AttentionInput q, k, v;
@@ -115,6 +126,7 @@ struct MmaParams {
   int section, last_section;  // as in StreamParams, with partials and arrivals of 64 rows each
   float* partials;
   int* arrivals;
+  PageTable pages;  // read by instances for pages, with the items of the launch as places
 };
 
 // One row block of a band: its keys start at a multiple of 8, before the first key if need be.

@@ -189,9 +189,8 @@ struct Attention::State {
   // Lists that the device reads in front of the kernel: device_kv_lengths too, where the kernel does not read them.
   std::optional<DeviceLengths> lists_of(const AttentionArguments& arguments) const {
     const bool padded = arguments.cu_q.empty() && arguments.q_lengths.empty() && arguments.kv_lengths.empty();
-    if (arguments.device_lengths || !arguments.device_kv_lengths || arguments.page_table || !padded)
-      return arguments.device_lengths;
-    if (plain->choice.kernel->reads_device_lengths) return std::nullopt;
+    if (arguments.device_lengths || !arguments.device_kv_lengths || !padded) return arguments.device_lengths;
+    if (plain->choice.kernel->reads_device_lengths || (arguments.page_table && in_place)) return std::nullopt;
     const std::int64_t items = arguments.q.rank() == 0 ? 0 : arguments.q.dim(0);
     check_device_lengths(*arguments.device_kv_lengths, items);
     return DeviceLengths{.items = items, .kv_lengths = arguments.device_kv_lengths->as<std::int32_t>()};

@@ -234,8 +234,8 @@ void check_listed_forms(const AttentionArguments& a, const DeviceLengths& lists,
   if (!a.cu_q.empty() || !a.cu_kv.empty() || !a.q_lengths.empty() || !a.kv_lengths.empty() || a.rows ||
       (a.device_lengths && a.device_kv_lengths))
     fail(ErrorKind::invalid_argument, "attention: both device_lengths and other lengths, offsets or rows; give one");
-  if (a.page_table)
-    fail(ErrorKind::invalid_argument, "attention: device_lengths with a page table; accepted: device_kv_lengths");
+  if (a.page_table && packed)
+    fail(ErrorKind::invalid_argument, "attention: offsets on the device with a page table; accepted: lengths");
   if (packed && (lists.q_lengths != nullptr || lists.kv_lengths != nullptr))
     fail(ErrorKind::invalid_argument, "attention: both offsets and lengths on the device; give one of the two");
   if (packed && (lists.cu_q == nullptr || lists.cu_kv == nullptr))
@@ -247,9 +247,10 @@ void check_listed_forms(const AttentionArguments& a, const DeviceLengths& lists,
          most == shape.batch ? ", as planned" : "");
 }
 
-// Padded items are apart by the first stride.
+// Padded items are apart by the first stride; of keys in pages all begin where the pool does.
 void place_listed_items(const AttentionArguments& a, DeviceItems& items) {
-  items.q = a.q.strides[0], items.k = a.k.strides[0], items.v = a.v.strides[0], items.out = a.out.strides[0];
+  items.q = a.q.strides[0], items.out = a.out.strides[0];
+  if (!a.page_table) items.k = a.k.strides[0], items.v = a.v.strides[0];
   if (a.lse) items.lse = a.lse->strides[0];
 }
 
@@ -265,18 +266,20 @@ CheckedCall check_listed_call(const AttentionArguments& arguments, const DeviceL
   if (!packed && a.q.dim(0) != lists.items)
     fail(ErrorKind::invalid_argument, "attention: q has {} items; device_lengths have {}", a.q.dim(0), lists.items);
   if (!packed && lists.q_lengths == nullptr) check_length("the number of query rows", 0, a.q.dim(rows), shape.queries);
-  if (!packed && lists.kv_lengths == nullptr) check_length("the number of keys", 0, a.k.dim(rows), shape.keys);
+  if (a.page_table) check_page_table(*a.page_table, a.k, lists.items);
+  const std::int64_t keys = a.page_table ? a.page_table->dim(1) * a.k.dim(rows) : a.k.dim(rows);  // there is room for
+  if (!packed && lists.kv_lengths == nullptr) check_length("the number of keys", 0, keys, shape.keys);
   CheckedCall checked{.call = call_of(a, shape, packed), .items = Items(memory)};
   checked.call.memory = memory;
   checked.call.device_lengths = nullptr;  // they are among the lists
   // Offsets from 0 of items that are no longer than planned reach no further than that.
   const std::int64_t all = packed ? lists.items : 1;
   const AttentionItem longest{.queries = lists.items == 0 ? 0 : std::min(a.q.dim(rows), shape.queries),
-                              .keys = std::min(a.k.dim(rows), shape.keys)};
+                              .keys = std::min(keys, shape.keys)};
   if (longest.queries == 0 && lists.status == nullptr) return checked;
   checked.call.device_items = {.count = lists.items,
                                .rows = std::min(a.q.dim(rows), all * longest.queries),
-                               .keys = std::min(a.k.dim(rows), all * longest.keys),
+                               .keys = std::min(keys, all * longest.keys),
                                .q_lengths = lists.q_lengths,
                                .kv_lengths = lists.kv_lengths,
                                .cu_q = lists.cu_q,

@@ -22,8 +22,10 @@ class HostLists {
     return read(call_.pages.table + item.place * call_.pages.item_stride, count);
   }
   std::int64_t keys(const AttentionItem& item) {
-    if (call_.device_lengths == nullptr) return item.keys;
-    return std::clamp<std::int64_t>(read(call_.device_lengths + item.place, 1)[0], 0, item.keys);
+    const std::int32_t* const lengths =
+        call_.device_items.count > 0 ? call_.device_items.kv_lengths : call_.device_lengths;
+    if (lengths == nullptr) return item.keys;
+    return std::clamp<std::int64_t>(read(lengths + item.place, 1)[0], 0, item.keys);
   }
 
  private:
@@ -97,13 +99,19 @@ KeyPages key_pages(const TensorView& table, const TensorView& k, const TensorVie
 
 void check_pages(const AttentionCall& call, const Device& device) {
   HostLists lists(call, device);
-  for (const AttentionItem& item : call.items) {
+  const auto check = [&](const AttentionItem& item) {
     const std::span<const std::int32_t> pages = lists.pages(item, pages_of(lists.keys(item), call.pages));
     for (std::size_t i = 0; i < pages.size(); ++i)
       if (pages[i] < 0 || pages[i] >= call.pages.count)
         fail(ErrorKind::invalid_argument, "attention: page {} of item {} is {}; accepted: {}", i, item.place, pages[i],
              call.pages.count == 0 ? "none, there are no pages" : fmt::format("0..{}", call.pages.count - 1));
+  };
+  if (call.device_items.count == 0) {
+    std::for_each(call.items.begin(), call.items.end(), check);
+    return;
   }
+  AttentionItem listed = call.items.front();  // the longest
+  for (listed.place = 0; listed.place < call.device_items.count; ++listed.place) check(listed);
 }
 
 GatheredKeys::GatheredKeys(const AttentionCall& paged)

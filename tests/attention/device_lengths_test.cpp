@@ -137,20 +137,38 @@ TEST_P(DeviceLengthsCall, CountsOffsetsThatCannotBe) {
   EXPECT_EQ(problem.status().first_wrong, 2);
 }
 
+TEST_P(DeviceLengthsCall, EqualsTheDefinitionWhereKeysLieInPages) {
+  for (const BatchForm form : {BatchForm::heads_first, BatchForm::rows_first})
+    for (const std::int64_t page_size : {16, 64}) {
+      ProblemShape what = shape(form);
+      what.page_size = page_size;
+      const std::optional<Attention> attention = planned(what, parse("causal & window(70)"));
+      if (!attention) continue;
+      const Problem problem(what, 3);
+      AttentionArguments arguments = problem.arguments();
+      arguments.check_pages = page_size == 64;
+      run_host_tensors(*attention, arguments, device());
+      EXPECT_EQ(difference_from_definition(problem, parse("causal & window(70)")), "") << page_size;
+      EXPECT_EQ(problem.status().wrong_items, 0);
+    }
+}
+
 TEST_P(DeviceLengthsCall, TakesKeyLengthsAlone) {
-  ProblemShape what = shape(BatchForm::heads_first);
-  what.q_lengths = {};
-  what.lists_on_device = false, what.lengths_on_device = true;
-  what.kv_lengths = {200, 60, 0, 3, 199};
-  const std::optional<Attention> attention = planned(what, parse("window(30)"));
-  if (!attention) GTEST_SKIP() << "refused";
-  attention->prepare(what.shape.queries, 1);
-  what.q_lengths.assign(5, static_cast<std::int32_t>(what.shape.queries));
-  const Problem problem(what, 3);
-  AttentionArguments arguments = problem.arguments();
-  arguments.q_lengths = {};
-  run_host_tensors(*attention, arguments, device());
-  EXPECT_EQ(difference_from_definition(problem, parse("window(30)")), "");
+  for (const std::int64_t page_size : {0, 32}) {
+    ProblemShape what = shape(BatchForm::heads_first);
+    what.page_size = page_size;
+    what.lists_on_device = false, what.lengths_on_device = true;
+    what.q_lengths.assign(5, static_cast<std::int32_t>(what.shape.queries));
+    what.kv_lengths = {200, 60, 0, 3, 199};
+    const std::optional<Attention> attention = planned(what, parse("window(30)"));
+    if (!attention) GTEST_SKIP() << "refused";
+    attention->prepare(what.shape.queries, 1);
+    const Problem problem(what, 3);
+    AttentionArguments arguments = problem.arguments();
+    arguments.q_lengths = {};
+    run_host_tensors(*attention, arguments, device());
+    EXPECT_EQ(difference_from_definition(problem, parse("window(30)")), "") << page_size;
+  }
 }
 
 std::string name_of_case(const testing::TestParamInfo<KernelOfDevice>& the) { return std::get<1>(the.param); }

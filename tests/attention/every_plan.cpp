@@ -6,14 +6,22 @@
 
 #include "src/attention/describe.h"
 #include "src/attention/host_tensors.h"
-#include "src/attention/residue_items.h"
+#include "src/attention/pages.h"
+#include "src/attention/run_plan.h"
 #include "src/layout/pack.h"
 
 namespace stof {
 namespace {
 
-void run_plan(const Device& device, const AttentionKernel& kernel, const AttentionPlan& plan, const View& view,
-              const Problem& problem) {
+void put_in_pages(AttentionCall& call, std::span<AttentionItem> items, const AttentionArguments& a) {
+  call.pages = key_pages(*a.page_table, a.k, a.v);
+  call.k_strides = {.head = a.k.strides[1], .row = a.k.strides[2]};
+  call.v_strides = {.head = a.v.strides[1], .row = a.v.strides[2]};
+  for (AttentionItem& item : items) item.k = item.v = 0;
+}
+
+void run_on_view(const Device& device, const AttentionKernel& kernel, const AttentionPlan& plan, const View& view,
+                 const Problem& problem) {
   const BoundMask& mask = view.mask;
   PackedMask packed;
   packed.kind = plan.layout;
@@ -27,15 +35,19 @@ void run_plan(const Device& device, const AttentionKernel& kernel, const Attenti
   std::vector<AttentionItem> items = problem.items();
   if (mask.extent().batch == 1)
     for (AttentionItem& item : items) item.index = 0;
+  if (a.page_table) put_in_pages(call, items, a);
   call.items = items;
-  const ArrangedMask arranged = kernel.arrange(plan, std::move(packed), device);
-  for_each_class(call, view.residues, [&](const AttentionCall& part) { kernel.run(plan, arranged, part, device); });
+  Planned planned{.choice = {&kernel, plan, {}, {}}, .positions = {}, .arranged = {}};
+  planned.choice.plan.residues = view.residues;
+  planned.arranged = kernel.arrange(plan, std::move(packed), device);
+  run_plan(planned, call, device);
   there.copy_back();
 }
 
 }  // namespace
 
-Problem problem_of(const Batch& batch, AttentionShape shape, std::int64_t more_keys, float softcap) {
+Problem problem_of(const Batch& batch, AttentionShape shape, std::int64_t more_keys, float softcap,
+                   std::int64_t page_size) {
   shape.batch = std::ssize(batch.lengths);
   shape.queries = batch.lengths.front();
   shape.keys = shape.queries + more_keys;
@@ -45,6 +57,7 @@ Problem problem_of(const Batch& batch, AttentionShape shape, std::int64_t more_k
                     .row_padding = batch.form == BatchForm::packed ? 8 : 0,
                     .q_lengths = batch.lengths,
                     .kv_lengths = batch.lengths,
+                    .page_size = page_size,
                     .softcap = softcap};
   for (std::int32_t& keys : what.kv_lengths) keys += static_cast<std::int32_t>(more_keys);
   return Problem(what, 5);
@@ -62,7 +75,7 @@ int run_every_plan(const Device& device, const View& view, const Problem& proble
       for (AttentionPlan& plan : kernel.candidates(asked, device.caps)) {
         plan.format.row_origin = origin;
         problem.poison_outputs();
-        run_plan(device, kernel, plan, view, problem);
+        run_on_view(device, kernel, plan, view, problem);
         check(fmt::format("{} {} {}x{} from {}, {} heads stacked, {} splits, modulo {}", plan.kernel, plan.instance,
                           plan.format.block_q, plan.format.block_kv, name_of(origin), plan.stacked_heads, plan.splits,
                           view.residues));

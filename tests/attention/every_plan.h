@@ -20,7 +20,8 @@ struct Batch {
 
 // Of `shape` count heads, head_dim and dtype. Items have `more_keys` keys on top of as many as queries; rows of a
 // packed batch are apart.
-Problem problem_of(const Batch& batch, AttentionShape shape, std::int64_t more_keys, float softcap = 0);
+Problem problem_of(const Batch& batch, AttentionShape shape, std::int64_t more_keys, float softcap = 0,
+                   std::int64_t page_size = 0);
 
 // Runs the problem under the view's mask, which is bound to the problem's largest lengths, by every plan that any
 // kernel of the device has for it, outputs poisoned before each; then calls `check` with the plan in words. Returns how

@@ -28,9 +28,10 @@ using DeviceDimType = std::tuple<std::string, int, DType>;
 struct Tried {
   DeviceDimType with;
 
-  Problem make(const Batch& batch, std::int64_t more_keys, float softcap = 0) const {
+  Problem make(const Batch& batch, std::int64_t more_keys, float softcap = 0, std::int64_t page_size = 0) const {
     const auto& [device, head_dim, dtype] = with;
-    return problem_of(batch, {.heads = 2, .kv_heads = 1, .head_dim = head_dim, .dtype = dtype}, more_keys, softcap);
+    return problem_of(batch, {.heads = 2, .kv_heads = 1, .head_dim = head_dim, .dtype = dtype}, more_keys, softcap,
+                      page_size);
   }
 
   void expect_every_plan(const Problem& problem, const Mask& mask, const std::string& what) const {
@@ -43,6 +44,7 @@ struct Tried {
       EXPECT_GE(runs, 2) << what;
     };
     expect_view(plain_view(mask, s));
+    if (problem.what().page_size > 0) return;  // pages have no residue classes
     if (const std::optional<View> by_residue = view_by_residue(mask, s)) expect_view(*by_residue);
   }
 };
@@ -74,6 +76,18 @@ TEST_P(EveryPlanOfABatch, EqualsTheDefinitionWhereScoresAreCapped) {
     }
 }
 
+// Pages of fewer keys than a tile, and of as many and more; tiles that begin at multiples of 8 and of 64.
+TEST_P(EveryPlanOfABatch, EqualsTheDefinitionWhereKeysLieInPages) {
+  const auto expect = [&](std::int64_t page_size, const char* text, float softcap) {
+    tried_.expect_every_plan(tried_.make(batch_, 37, softcap, page_size), parse(text), batch_.name);
+  };
+  expect(16, "causal", 0);
+  expect(16, "window(16)", 0);
+  expect(64, "!window(70) & causal", 0);
+  expect(128, "heads(0: causal, *: window(20,3))", 0);
+  expect(32, "causal", 6);
+}
+
 class EveryPlan : public testing::TestWithParam<DeviceDimType> {
  protected:
   void SetUp() override { STOF_SKIP_WITHOUT(std::get<0>(tried_.with)); }
@@ -93,6 +107,11 @@ TEST_P(EveryPlan, EqualsTheDefinitionWhereKeysAreSplit) {
     tried_.expect_every_plan(tried_.make(batch, 0), parse(text), batch.name);
     if (HasFatalFailure()) return;
   }
+}
+
+TEST_P(EveryPlan, EqualsTheDefinitionWhereKeysAreSplitAndLieInPages) {
+  const Problem problem = tried_.make({"long", BatchForm::heads_first, {1111}}, 0, 0, 16);
+  tried_.expect_every_plan(problem, parse("window(20) | global(3)"), "long");
 }
 
 // More row blocks than a GPU works on at once, some of them without a key: teams take several, one after the other.

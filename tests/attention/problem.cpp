@@ -153,6 +153,7 @@ AttentionArguments Problem::arguments() const {
   };
   AttentionArguments arguments{.q = q, .k = paged ? k_pool_ : k, .v = paged ? v_pool_ : v, .out = out, .lse = lse_view};
   if (what_.softcap > 0) arguments.softcap = what_.softcap;
+  if (paged) arguments.page_table = view(page_table_, {batch, pages_of_item_});
   if (what_.lists_on_device) {
     DeviceLengths lists{.items = batch, .status = &status_};
     if (packed) lists.cu_q = cu_q_.data(), lists.cu_kv = cu_kv_.data();
@@ -162,7 +163,6 @@ AttentionArguments Problem::arguments() const {
   }
   if (packed) arguments.cu_q = cu_q_;
   else arguments.q_lengths = what_.q_lengths;
-  if (paged) arguments.page_table = view(page_table_, {batch, pages_of_item_});
   if (packed && !paged) arguments.cu_kv = cu_kv_;
   else if (what_.lengths_on_device) arguments.device_kv_lengths = view(what_.kv_lengths, {batch});
   else arguments.kv_lengths = what_.kv_lengths;

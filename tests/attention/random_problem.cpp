@@ -128,7 +128,10 @@ class RandomProblems {
     what.shape.capped = below(4) != 0;  // else a plan for others takes it
   }
 
-  void list_on_device(ProblemShape& what) { what.lists_on_device = what.page_size == 0 && below(4) == 0; }
+  void list_on_device(ProblemShape& what) {
+    const bool can_be = what.page_size == 0 || what.form != BatchForm::packed;
+    what.lists_on_device = can_be && below(4) == 0;
+  }
 
   void add_lengths(ProblemShape& what) {
     const bool same = what.shape.queries == what.shape.keys;

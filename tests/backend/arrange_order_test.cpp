@@ -69,6 +69,20 @@ TEST(ArrangeStream, FirstStepsAreThoseOfTheirItems) {
   EXPECT_GT(without, 0);
 }
 
+// The tile that fills an odd number of them up begins at the number of keys, whatever that is.
+TEST(ArrangeStream, KeyStepIsThatOfTilesWithKeys) {
+  const MaskExtent extent{.queries = 100, .keys = 187};
+  const StreamArrangement how{.parts = 2, .tiles = 2};
+  const auto arranged = [&](const char* text, int key_step) {
+    return arrange_stream(
+        pack_blocks(BoundMask(parse(text), extent), {.block_q = 128, .block_kv = 64, .key_step = key_step}), how);
+  };
+  const ArrangedStream every_64 = arranged("all", 64), every_8 = arranged("causal & window(70)", 8);
+  EXPECT_EQ(every_64.steps.size(), 2u * 4 * 3) << "of two row blocks, three tiles and one that fills them up";
+  EXPECT_EQ(key_step_of(every_64, 3, extent.keys), 64);
+  EXPECT_EQ(key_step_of(every_8, 3, extent.keys), 8);
+}
+
 // Rows of the item's row block that have a key in step `n`.
 std::set<int> rows_with_a_key(const ArrangedStream& arranged, const StreamArrangement& how, const StreamItem& item,
                               int n) {

@@ -57,8 +57,10 @@ std::vector<Unit> instance_units() {
   std::vector<Unit> units;
   for (const DType dtype : {DType::f16, DType::bf16}) {
     for (const StreamInstance& i : stream_instances()) {
-      Unit& unit = units.emplace_back(
-          Unit{name_of(i, dtype), "sm_90a", {std::string(kStreamEntry)}, 128 * (i.teams * i.parts * i.groups + 1)});
+      Unit& unit = units.emplace_back(Unit{name_of(i, dtype),
+                                           "sm_90a",
+                                           {std::string(kStreamEntry), std::string(kPagedStreamEntry)},
+                                           128 * (i.teams * i.parts * i.groups + 1)});
       if (i.takes_lists()) unit.entries.emplace_back(kListedStreamEntry);
     }
     for (const BandInstance& i : band_instances())
@@ -81,9 +83,13 @@ std::vector<Unit> instance_units() {
     }
     for (const MmaInstance& i : mma_instances())
       for (const char* target : {"sm_80", "sm_90"}) {
-        Unit& unit = units.emplace_back(
-            Unit{name_of(i, dtype), target, {std::string(kMmaEntry)}, i.threads(), i.shared_bytes()});
-        if (i.parts == 1) unit.entries.emplace_back(kPackedMmaEntry);
+        Unit& unit = units.emplace_back(Unit{name_of(i, dtype),
+                                             target,
+                                             {std::string(kMmaEntry), std::string(kPagedMmaEntry)},
+                                             i.threads(),
+                                             i.shared_bytes()});
+        if (i.parts == 1)
+          unit.entries.insert(unit.entries.end(), {std::string(kPackedMmaEntry), std::string(kPagedPackedMmaEntry)});
       }
   }
   for (const GemmInstance& i : gemm_built_ahead())
@@ -284,11 +290,10 @@ TEST_P(RunTimeCapped, ComesWholeFromTheRunTimeCompiler) {
   EXPECT_EQ(facts[1], 128 * (instance.teams * instance.parts * instance.groups + 1));
 }
 
-// What the build compiles, but for the kernel that takes lists of row blocks: no capped one does.
-std::string source_without_lists(const StreamInstance& instance, DType dtype) {
+// What the build compiles, but for the kernels of pages and of lists of row blocks: no capped one takes either.
+std::string source_of_plain_calls(const StreamInstance& instance, DType dtype) {
   std::string source(unit_source(name_of(instance, dtype)));
-  if (!instance.takes_lists()) return source;
-  const std::size_t begin = source.find("struct ListedInstance"), end = source.find("extern \"C\"");
+  const std::size_t begin = source.find("struct PagedInstance"), end = source.find("extern \"C\"");
   return source.erase(begin, end - begin);
 }
 
@@ -300,7 +305,7 @@ TEST(CappedUnits, SayNoMoreThanTheOthersAndThatTheyAre) {
     const std::string_view more = last && instance.queries == 2 ? ", 2, true" : ", true";
     ASSERT_NE(source.find(more), std::string::npos);
     source.replace(source.find(more), more.size(), last ? "" : ", false");
-    EXPECT_EQ(source, source_without_lists(instance, dtype));
+    EXPECT_EQ(source, source_of_plain_calls(instance, dtype));
     EXPECT_EQ(capped_name_of(instance, dtype), name_of(instance, dtype) + "_capped");
   }
 }

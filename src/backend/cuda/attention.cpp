@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::array<BlockSize, 4> kBlockSizes{{{64, 64}, {128, 64}, {192, 64}, {256, 64}}};
 
-// Every kernel reads pages: those that cannot pass such calls on to the row-wise one.
+// Every kernel reads pages, itself or by the mma kernel for masks that another one arranged; what neither takes goes to
+// the row-wise one.
 constexpr std::array<AttentionKernel, 6> kKernels{{
     {.name = kBandAttention,
      .refuses = band_refuses,

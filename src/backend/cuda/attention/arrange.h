@@ -41,6 +41,10 @@ ArrangedStream arrange_stream(const BlockLayout& layout, const StreamArrangement
 // Of each item the first of its steps, of step_ints numbers each; of one without steps zeros.
 std::vector<int> first_steps(const ArrangedStream& arranged, int step_ints);
 
+// The largest power of two, 64 at most, that divides where each tile begins, of tile_ints numbers each. Tiles from
+// `keys` on fill steps up and have no keys.
+int key_step_of(const ArrangedStream& arranged, int tile_ints, std::int64_t keys);
+
 struct ArrangedBand {
   std::vector<BandRow> rows;  // [groups][row_blocks]
   std::vector<std::uint32_t> words;

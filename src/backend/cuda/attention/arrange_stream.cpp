@@ -338,6 +338,13 @@ ArrangedStream arrange_stream(const BlockLayout& layout, const StreamArrangement
   return StreamArranger(layout, arrangement).run();
 }
 
+int key_step_of(const ArrangedStream& arranged, int tile_ints, std::int64_t keys) {
+  unsigned starts = 64;
+  for (std::size_t i = 0; i < arranged.steps.size(); i += static_cast<std::size_t>(tile_ints))
+    if (arranged.steps[i] < keys) starts |= static_cast<unsigned>(arranged.steps[i]);
+  return 1 << std::countr_zero(starts);
+}
+
 std::vector<int> first_steps(const ArrangedStream& arranged, int step_ints) {
   std::vector<int> first(arranged.items.size() * static_cast<std::size_t>(step_ints));
   auto at = first.begin();

@@ -31,7 +31,7 @@ std::int64_t place_of(const ItemRun& step, const AttentionItem& first, const Att
   const std::int64_t n = (item.out - first.out) / step.out;
   const bool even = item.q - first.q == n * step.q && item.k - first.k == n * step.k &&
                     item.v - first.v == n * step.v && item.out - first.out == n * step.out &&
-                    item.lse - first.lse == n * step.lse;
+                    item.lse - first.lse == n * step.lse && item.place - first.place == n * step.place;
   return even ? n : -1;
 }
 
@@ -46,6 +46,7 @@ ItemRun spaced_run(const stof::AttentionCall& call, std::span<const AttentionIte
     const AttentionItem& second = items[begin + 1];
     run.q = second.q - first.q, run.k = second.k - first.k, run.v = second.v - first.v;
     run.out = second.out - first.out, run.lse = second.lse - first.lse;
+    run.place = second.place - first.place;
   }
   run.query_rows = first.queries, run.key_rows = first.keys;
   for (; begin + run.count < items.size(); ++run.count) {
@@ -76,7 +77,8 @@ ItemRun run_in_a_row(const stof::AttentionCall& call, std::size_t begin, std::in
     const AttentionItem& item = call.items[begin + run.count];
     const std::int64_t q = rows_between(first.q, item.q, call.q_strides.row);
     const std::int64_t k = rows_between(first.k, item.k, call.k_strides.row);
-    if (q < 0 || k < 0 || rows_between(first.out, item.out, call.out_strides.row) != q ||
+    const bool next_pages = call.pages.table == nullptr || item.place - first.place == run.places;
+    if (!next_pages || q < 0 || k < 0 || rows_between(first.out, item.out, call.out_strides.row) != q ||
         rows_between(first.v, item.v, call.v_strides.row) != k)
       break;
     add_lengths(run, item);

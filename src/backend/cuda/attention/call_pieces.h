@@ -30,6 +30,7 @@ struct ItemRun {
   bool in_a_row = false;                      // one after another, without room of their own
   // Distance from item to item, where they are not in a row.
   std::int64_t q = 0, k = 0, v = 0, out = 0, lse = 0;
+  std::int64_t place = 1;                                                            // the same of AttentionItem::place
   std::int64_t residues = 1;                                                         // classes of each item
   std::int64_t q_class = 0, k_class = 0, v_class = 0, out_class = 0, lse_class = 0;  // distance from class to class
   // [places] each; starts of items in a row only.

@@ -14,6 +14,8 @@ inline constexpr std::string_view kStreamEntry =
     "_ZN4stof4cuda23stream_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENT_6ParamsE";
 inline constexpr std::string_view kListedStreamEntry =
     "_ZN4stof4cuda23stream_attention_kernelINS0_14ListedInstanceEEEvNS0_13AttentionMapsENT_6ParamsE";
+inline constexpr std::string_view kPagedStreamEntry =
+    "_ZN4stof4cuda23stream_attention_kernelINS0_13PagedInstanceEEEvNS0_13AttentionMapsENT_6ParamsE";
 inline constexpr std::string_view kBandEntry =
     "_ZN4stof4cuda21band_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENS0_10BandParamsE";
 inline constexpr std::string_view kGatherEntry =
@@ -25,6 +27,10 @@ inline constexpr std::string_view kRaggedBandEntry =
 inline constexpr std::string_view kMmaEntry = "_ZN4stof4cuda20mma_attention_kernelINS0_8InstanceEEEvNS0_9MmaParamsE";
 inline constexpr std::string_view kPackedMmaEntry =
     "_ZN4stof4cuda20mma_attention_kernelINS0_14PackedInstanceEEEvNS0_9MmaParamsE";
+inline constexpr std::string_view kPagedMmaEntry =
+    "_ZN4stof4cuda20mma_attention_kernelINS0_13PagedInstanceEEEvNS0_9MmaParamsE";
+inline constexpr std::string_view kPagedPackedMmaEntry =
+    "_ZN4stof4cuda20mma_attention_kernelINS0_19PagedPackedInstanceEEEvNS0_9MmaParamsE";
 
 inline constexpr std::string_view kDecodeEntry =
     "_ZN4stof4cuda23decode_attention_kernelINS0_8InstanceEEEvNS0_12DecodeParamsE";

@@ -115,6 +115,7 @@ void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, s
   mask.items = to_device<StreamItem>(gpu, arranged.items);
   mask.steps = to_device<int>(gpu, arranged.steps);
   mask.step_ints = shape.tiles * (1 + shape.parts);
+  mask.key_step = key_step_of(arranged, 1 + shape.parts, mask.extent.keys);
   mask.first_steps = to_device<int>(gpu, first_steps(arranged, mask.step_ints));
   mask.words = to_device<std::uint32_t>(gpu, arranged.words);
   mask.workspaces = std::make_unique<WorkspacePool>(gpu, workspace_size(mask, shape, teams));

@@ -72,6 +72,7 @@ ArrangedMask arrange_mma_mask(const AttentionPlan& plan, PackedMask packed, cons
   set_up(*mask, std::move(packed), gpu);
   set_up(*mask, std::move(arranged), shape, std::int64_t{device.caps.cores} * ctas_of(mask->instance, device.caps));
   mask->kernel = &instance_kernel(gpu, plan.instance, kMmaEntry);
+  mask->paged = &instance_kernel(gpu, plan.instance, kPagedMmaEntry);
   return mask;
 }
 
@@ -88,7 +89,8 @@ void run_mma(const AttentionPlan&, const ArrangedMask& arranged, const stof::Att
     params.layout = mask.layout(launch);
     params.section = std::min(mask.sections.width, launch.call.shape.slices);
     params.last_section = mask.sections.before_last(launch.call.shape.slices);
-    launch_mma(*mask.kernel, launch, std::int64_t{launch.call.shape.slices} * group.item_count, params);
+    const InstanceKernel& kernel = *(launch.pages.table != nullptr ? mask.paged : mask.kernel);
+    launch_mma(kernel, launch, std::int64_t{launch.call.shape.slices} * group.item_count, params);
   });
 }
 

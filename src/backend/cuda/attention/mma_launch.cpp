@@ -30,6 +30,7 @@ MmaParams mma_params(const TiledLaunch& launch) {
   params.aligned_out = aligned(launch.boxes.out);
   params.partials = launch.workspace.partials;
   params.arrivals = launch.workspace.arrivals;
+  params.pages = launch.pages;
   return params;
 }
 
@@ -39,12 +40,12 @@ void launch_mma(const InstanceKernel& kernel, const TiledLaunch& launch, std::in
   kernel.kernel.launch({.grid = {ctas}, .stream = launch.stream}, arguments);
 }
 
-const InstanceKernel& packed_mma_kernel(const Gpu& gpu, DType dtype, std::int64_t head_dim) {
+const InstanceKernel& packed_mma_kernel(const Gpu& gpu, DType dtype, std::int64_t head_dim, std::string_view entry) {
   const int rounded = rounded_head_dim(mma_instances(), head_dim).value();
   const auto instance = std::find_if(mma_instances().begin(), mma_instances().end(),
                                      [&](const MmaInstance& i) { return i.head_dim == rounded && i.parts == 1; });
   STOF_CHECK(instance != mma_instances().end());
-  return instance_kernel(gpu, name_of(*instance, dtype), kPackedMmaEntry);
+  return instance_kernel(gpu, name_of(*instance, dtype), entry);
 }
 
 void launch_packed_mma(const TiledLaunch& launch) {
@@ -52,7 +53,9 @@ void launch_packed_mma(const TiledLaunch& launch) {
   params.blocks = launch.mask.blocks->view();
   params.blocks.row_begin += std::int64_t{launch.heads.group} * (params.blocks.row_blocks + 1);
   const std::int64_t row_blocks = std::int64_t{params.blocks.row_blocks} * (params.blocks.block_q / 64);
-  launch_mma(*launch.mask.packed, launch, row_blocks * launch.call.shape.slices, params);
+  const bool paged = launch.pages.table != nullptr;
+  launch_mma(*(paged ? launch.mask.paged_packed : launch.mask.packed), launch, row_blocks * launch.call.shape.slices,
+             params);
 }
 
 }  // namespace stof::cuda

@@ -10,8 +10,8 @@ namespace stof::cuda {
 MmaParams mma_params(const TiledLaunch& launch);
 void launch_mma(const InstanceKernel& kernel, const TiledLaunch& launch, std::int64_t grid, MmaParams params);
 
-// On TiledMask::blocks, whose row blocks are multiples of 64 rows.
-const InstanceKernel& packed_mma_kernel(const Gpu& gpu, DType dtype, std::int64_t head_dim);
+// On TiledMask::blocks, whose row blocks are multiples of 64 rows. entry: for keys in rows or in pages.
+const InstanceKernel& packed_mma_kernel(const Gpu& gpu, DType dtype, std::int64_t head_dim, std::string_view entry);
 void launch_packed_mma(const TiledLaunch& launch);
 
 }  // namespace stof::cuda

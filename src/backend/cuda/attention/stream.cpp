@@ -60,6 +60,7 @@ std::vector<StreamInstance> instances_for(const AttentionProblem& problem) {
 // What the plan's calls launch. The form for capped scores comes beside the other one.
 void load_kernels(StreamMask& mask, const Gpu& gpu, const AttentionPlan& plan) {
   mask.kernel = &instance_kernel(gpu, plan.instance, kStreamEntry);
+  mask.paged = &instance_kernel(gpu, plan.instance, kPagedStreamEntry);
   const DType dtype = mask.shape.dtype;
   if (mask.shape.capped)
     mask.capped = &instance_kernel(
@@ -71,6 +72,16 @@ void load_kernels(StreamMask& mask, const Gpu& gpu, const AttentionPlan& plan) {
 
 std::int64_t teams_of(const StreamInstance& instance, const Device& device) {
   return std::int64_t{device.caps.cores} * instance.ctas * instance.teams;
+}
+
+void launch_paged(const TiledLaunch& launch, int grid, const StreamParams& params) {
+  const PageTable& pages = launch.pages;
+  PagedStreamParams paged{params,
+                          {.table = pages.table,
+                           .item_stride = pages.item_stride,
+                           .shift = pages.shift,
+                           .copied_log2 = std::countr_zero(static_cast<unsigned>(launch.page_box))}};
+  start(launch, grid, &paged);
 }
 
 void launch_stream(const StreamMask& mask, int cores, const TiledLaunch& launch) {
@@ -87,6 +98,7 @@ void launch_stream(const StreamMask& mask, int cores, const TiledLaunch& launch)
                              .queue = kRoundsDealt * at_once < total ? launch.workspace.queue : nullptr,
                              .positions_log2 = std::countr_zero(64u / static_cast<unsigned>(mask.stacked_heads))},
                             nullptr};
+  if (launch.pages.table != nullptr) return launch_paged(launch, grid, params);
   const bool can_list = mask.listed != nullptr && params.queue != nullptr && launch.call.cap_log2 == 0;
   if (!can_list || !list_pays(launch, params.layout, at_once)) return start(launch, grid, &params);
   params.list = list_row_blocks(mask, launch, params.layout, 64 * mask.instance.parts);

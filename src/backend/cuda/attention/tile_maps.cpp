@@ -14,15 +14,16 @@ struct Part {
   std::int64_t offset, item_stride, class_stride, rows, heads;
   AttentionStrides strides;
   int box_rows, box_heads = 1;
+  std::optional<std::int64_t> items = {};  // in place of the run's
 };
 
 TensorBox box_of(const stof::AttentionCall& call, const ItemRun& items, const Part& part) {
   constexpr int kColumns = 64;  // 128 bytes, one row of the swizzle
-  const bool one_item = items.in_a_row || items.places == 1;
+  const std::int64_t places = items.in_a_row ? 1 : items.places;
   return {.name = part.name,
           .element = call.dtype == DType::bf16 ? TensorElement::bf16 : TensorElement::f16,
           .base = static_cast<const std::uint16_t*>(part.base) + part.offset,
-          .sizes = {call.head_dim, part.rows, items.residues, part.heads, one_item ? 1 : items.places},
+          .sizes = {call.head_dim, part.rows, items.residues, part.heads, part.items.value_or(places)},
           .strides = {part.strides.row, part.class_stride, part.strides.head, part.item_stride},
           .box = {kColumns, part.box_rows, 1, part.box_heads, 1}};
 }
@@ -55,16 +56,21 @@ TileBoxes boxes_of(const stof::AttentionCall& call, const ItemRun& items, const 
                call.q_strides,
                positions,
                rows.stacked_heads};
-  const Part k{"k",      call.k,         from(first.k, kv_head, call.k_strides),
-               items.k,  items.k_class,  items.key_rows,
-               kv_heads, call.k_strides, rows.keys};
-  const Part v{"v",      call.v,         from(first.v, kv_head, call.v_strides),
-               items.v,  items.v_class,  items.key_rows,
-               kv_heads, call.v_strides, rows.keys};
+  Part k{"k",      call.k,         from(first.k, kv_head, call.k_strides),
+         items.k,  items.k_class,  items.key_rows,
+         kv_heads, call.k_strides, rows.keys};
+  Part v{"v",      call.v,         from(first.v, kv_head, call.v_strides),
+         items.v,  items.v_class,  items.key_rows,
+         kv_heads, call.v_strides, rows.keys};
+  if (const KeyPages& pages = call.pages; pages.table != nullptr) {
+    k.rows = v.rows = pages.size;
+    k.items = v.items = pages.count;
+    k.item_stride = pages.k_stride, v.item_stride = pages.v_stride;
+  }
   // Without keys nothing is loaded, k and v may be anywhere, and a map must have a row: one of q stands in.
   Part none = q;
   none.rows = 1, none.box_rows = rows.keys, none.box_heads = 1;
-  const bool has_keys = items.key_rows > 0;
+  const bool has_keys = items.key_rows > 0 && k.items != 0;
   return {.q = box_of(call, items, q),
           .k = box_of(call, items, has_keys ? k : none),
           .v = box_of(call, items, has_keys ? v : none),

@@ -14,7 +14,7 @@ struct TileBoxes {
   std::array<TensorBox, 4> all() const { return {q, k, v, out}; }
 };
 
-// Keys of one load, and heads that a load of q has rows of: as many of each as make 64 together.
+// Keys of one load, of pages at most one, and heads that a load of q has rows of: as many of each as make 64 together.
 struct BoxRows {
   int keys = 64, stacked_heads = 1;
 };

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "src/backend/cuda/attention/numbers.h"
+#include "src/backend/cuda/attention/rows.h"
 
 namespace stof::cuda {
 namespace {
@@ -90,7 +91,19 @@ bool TiledCall::all_boxes(const Visit& visit) const {
   return true;
 }
 
-BoxRows TiledCall::box_rows() const { return {.keys = mask_.key_box, .stacked_heads = mask_.stacked_heads}; }
+BoxRows TiledCall::box_rows() const {
+  const bool in_pages = call_.pages.table != nullptr;
+  return {.keys = in_pages ? static_cast<int>(std::min<std::int64_t>(mask_.key_step, call_.pages.size)) : mask_.key_box,
+          .stacked_heads = mask_.stacked_heads};
+}
+
+PageTable TiledCall::pages_of(const ItemRun& run) const {
+  PageTable pages = page_table_of(call_.pages);
+  if (pages.table == nullptr) return pages;
+  pages.table += call_.items[run.first].place * pages.item_stride;
+  pages.item_stride *= run.place;
+  return pages;
+}
 
 bool TiledCall::fits_maps() const { return all_boxes(fits); }
 
@@ -220,6 +233,8 @@ void TiledCall::launch_piece(const LaunchPiece& launch, const Piece& piece, Work
           .call = {shape_of(run, heads, numbers), out, scale.log2, scale.cap_log2},
           .heads = heads,
           .item = item_of(run),
+          .pages = pages_of(run),
+          .page_box = box_rows().keys,
           .workspace = workspace,
           .stream = stream_,
           .rows = numbers.rows.value_or(run.places * mask_.extent.queries),

@@ -30,6 +30,7 @@ class TiledCall {
   std::int64_t item_of(const ItemRun& run) const;
   bool is_alike(const ItemRun& run) const;
   BoxRows box_rows() const;
+  PageTable pages_of(const ItemRun& run) const;
   DeviceNumbers numbers_on_device(const ItemRun& run, Workspace& workspace) const;
   DeviceNumbers write_numbers(const ItemRun& run, Workspace& workspace) const;
   SliceShape shape_of(const ItemRun& run, const HeadRun& heads, const DeviceNumbers& numbers) const;

@@ -59,6 +59,7 @@ namespace {
 // Whether a kernel that copies by tensor maps takes the call. A branch for capped scores was tried in these kernels and
 // cost short lists 2 to 4 % (docs/kernels/attention-log.md): they have a form of their own, in plans for them.
 bool takes(const TiledMask& mask, const stof::AttentionCall& call, const TiledCall& tiled) {
+  if (call.pages.table != nullptr && (mask.paged == nullptr || call.softcap > 0)) return false;
   return (call.softcap == 0 || mask.capped != nullptr) && tiled.fits_maps();
 }
 
@@ -99,7 +100,10 @@ void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
     mask.head_runs.push_back(head_runs(groups, per_kv));
     mask.all_heads.push_back({.first = 0, .count = heads, .per_kv = per_kv, .group = static_cast<int>(item)});
   }
-  if (mask.stacked_heads == 1) mask.packed = &packed_mma_kernel(gpu, packed.shape.dtype, packed.shape.head_dim);
+  if (mask.stacked_heads == 1) {
+    mask.packed = &packed_mma_kernel(gpu, packed.shape.dtype, packed.shape.head_dim, kPackedMmaEntry);
+    mask.paged_packed = &packed_mma_kernel(gpu, packed.shape.dtype, packed.shape.head_dim, kPagedPackedMmaEntry);
+  }
   prepare_rows(gpu, packed.shape.dtype);
   prepare_numbers(gpu);
 }
@@ -119,7 +123,8 @@ void start_kernel(const InstanceKernel& kernel, const TileBoxes& boxes, Launch h
 void start(const TiledLaunch& launch, int grid, void* params) {
   const TiledMask& mask = launch.mask;
   const bool capped = launch.call.cap_log2 != 0, ragged = mask.ragged != nullptr && is_ragged(launch.call.shape);
-  const InstanceKernel& kernel = *(capped ? mask.capped : ragged ? mask.ragged : mask.kernel);
+  const bool paged = launch.pages.table != nullptr;
+  const InstanceKernel& kernel = *(paged ? mask.paged : capped ? mask.capped : ragged ? mask.ragged : mask.kernel);
   start_kernel(
       kernel, launch.boxes,
       {.grid = {static_cast<unsigned>(grid)}, .stream = launch.stream, .overlap_previous = launch.overlap_previous},
@@ -139,7 +144,7 @@ void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Dev
   if (call.workspace != nullptr) check_address(device, "workspace", call.workspace);
   const bool ordinary = tiles_take_scale(call.scale);
   const bool in_pages = call.pages.table != nullptr, alone = mask.blocks == nullptr;
-  if (!ordinary || in_pages || call.softcap > kMostTiledCap) {
+  if (!ordinary || (in_pages && alone) || call.softcap > kMostTiledCap) {
     if (alone)
       fail_alone(in_pages ? "the keys are in pages"
                  : !ordinary

@@ -32,6 +32,7 @@ struct TiledMask {
   std::vector<HeadRun> all_heads = {};  // of each item: those that one launch takes; made on the device: of all items
   bool by_maps = true;                  // the kernel loads through tensor maps
   int key_box = 64;                     // keys of one load
+  int key_step = 64;                    // divides where tiles begin: a load of a part of a page may have as many keys
   bool mixes_heads = false;             // the kernel's lists say which head: one launch takes them all
   int stacked_heads = 1;                // whose rows a tile has; others than one only where there are `blocks`
   const Gpu* gpu = nullptr;
@@ -41,6 +42,8 @@ struct TiledMask {
   const InstanceKernel* ragged = nullptr;  // for items with lengths or places of their own; null: `kernel` takes them
   const InstanceKernel* capped = nullptr;  // for calls with a softcap; null: `packed` takes them
   const InstanceKernel* packed = nullptr;  // works on `blocks`: takes calls that `kernel` does not; null: stacked heads
+  const InstanceKernel *paged = nullptr,
+                       *paged_packed = nullptr;  // both for keys in pages; null as well where it cannot
 };
 
 // Fills all but workspaces and kernel, and loads what launches need.
@@ -55,7 +58,9 @@ struct TiledLaunch {
   TileBoxes boxes;
   AttentionCall call;
   const HeadRun& heads;
-  std::int64_t item;  // the first one's index in the mask
+  std::int64_t item;     // the first one's index in the mask
+  PageTable pages = {};  // with the launch's items as places
+  int page_box = 0;      // keys of one load of a page
   Workspace& workspace;
   StreamHandle stream;
   std::int64_t rows;  // of q that all items have together, at most
