@@ -4,8 +4,7 @@
 set(facts "extern \"C\" __device__ int kernel_facts[2] = {sizeof(Instance::Shared), Instance::kThreads};\n")
 
 # stof_stream(HEAD_DIM TEAMS PARTS TILES STAGES CTAS GROUPS [QUERIES [MORE_KEYS]] [STACKED]): see StreamShape. One more
-# kernel for keys in pages, and one for row blocks that come by a list, where GROUPS is 1 and heads are not stacked:
-# others are for few row blocks.
+# kernel for keys in pages, and one for items that are shorter than planned.
 macro(stof_stream d teams parts tiles stages ctas groups)
   set(more "")
   set(suffix "")
@@ -25,14 +24,6 @@ macro(stof_stream d teams parts tiles stages ctas groups)
   foreach(element Half Bfloat)
     string(REPLACE Half f16 dtype ${element})
     string(REPLACE Bfloat bf16 dtype ${dtype})
-    set(listed "")
-    if(${groups} EQUAL 1 AND NOT suffix STREQUAL "_stacked")
-      set(listed
-"struct ListedInstance : StreamTraits<${element}, ${d}, listed(${shape})> {};
-template __global__ void stream_attention_kernel<ListedInstance>(const __grid_constant__ AttentionMaps,
-                                                                 const __grid_constant__ ListedStreamParams);
-")
-    endif()
     stof_kernel(stream_${dtype}_d${d}_t${teams}_p${parts}_k${tiles}_s${stages}_c${ctas}_g${groups}${suffix}
 "#include \"kernels/cuda/stream_attention.cuh\"
 namespace stof::cuda {
@@ -42,7 +33,10 @@ template __global__ void stream_attention_kernel<Instance>(const __grid_constant
 struct PagedInstance : StreamTraits<${element}, ${d}, paged(${shape})> {};
 template __global__ void stream_attention_kernel<PagedInstance>(const __grid_constant__ AttentionMaps,
                                                                 const __grid_constant__ PagedStreamParams);
-${listed}${facts}}
+struct ListedInstance : StreamTraits<${element}, ${d}, listed(${shape})> {};
+template __global__ void stream_attention_kernel<ListedInstance>(const __grid_constant__ AttentionMaps,
+                                                                 const __grid_constant__ ListedStreamParams);
+${facts}}
 " sm_90a)
   endforeach()
 endmacro()

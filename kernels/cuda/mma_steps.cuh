@@ -27,7 +27,13 @@ struct ArrangedSteps {
     const int per_section = p.layout.item_count * p.section;
     const int section = min(index / per_section, p.last_section), within = index - section * per_section;
     const int width = section < p.last_section ? p.section : p.call.shape.slices - section * p.section;
-    const int entry = within / width, slice = section * p.section + within - entry * width;
+    int entry = within / width;
+    const int slice = section * p.section + within - entry * width;
+    if (p.window.parts) entry = item_in_window(p.call.shape, p.window, slice, Traits::kRows, entry);
+    if (entry < 0) {
+      block = RowBlock{};  // without rows
+      return {nullptr, nullptr, 0, 0};
+    }
     const StreamItem item = p.layout.items[entry];
     block = row_block_of<true>(p.call.shape, slice, item.row);
     block.head += item.head, block.split = item.split;

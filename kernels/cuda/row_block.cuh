@@ -52,4 +52,11 @@ __device__ __forceinline__ RowBlock row_block_of(const SliceShape& s, int slice,
   return block;
 }
 
+// Where the n-th of the items that a slice's rows may need lies; -1 where there is none.
+__device__ __forceinline__ int item_in_window(const SliceShape& s, const RowWindow& window, int slice, int block_rows,
+                                              int n) {
+  const int first_row = -row_block_of<true>(s, slice, 0).row, block = first_row / block_rows + n / window.parts;
+  return block < window.row_blocks ? block * window.parts + n % window.parts : -1;
+}
+
 }  // namespace stof::cuda

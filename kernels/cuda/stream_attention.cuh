@@ -37,9 +37,9 @@ __device__ __forceinline__ int first_place(int team, const StreamParams& p) {
 // Grid: at most slices * items CTAs of kThreads, kCtas an SM; long lists of items are dealt from p.queue.
 // Needs: 16-byte aligned rows (tensor maps), keys past p.call.shape.keys forbidden by the words, or not those of an
 // item. Writes: the rows of every slice, each once, by the team that held the row block (or its last part). Listed
-// instances take the row blocks that p.list says there are, from the queue; paged ones find keys by p.pages. They are
-// kernels of their own: whatever is added to the others' way to a row block, were it a pointer that is not there, moves
-// registers about and costs short lists 2 to 5 % (docs/kernels/attention-log.md).
+// instances take the row blocks that p.list says there are, from the queue, or those of p.window; paged ones find keys
+// by p.pages, too. They are kernels of their own: whatever is added to the others' way to a row block, were it a
+// pointer that is not there, moves registers about and costs short lists 2 to 5 % (docs/kernels/attention-log.md).
 template <class Traits>
 __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
     stream_attention_kernel(const __grid_constant__ AttentionMaps maps,

@@ -21,10 +21,11 @@ struct StreamLoader {
     int total = p.call.shape.slices * p.layout.item_count, turn = 0;
     int behind = teams() - 1 - first;  // teams that the round has still to come to
     bool met = false;
-    if (Traits::kListed || p.call.shape.numbers_made || p.layout.group_of) {
+    if (listed() || p.call.shape.numbers_made || p.layout.group_of) {
       begin_together<Traits>(), met = true;
       wait_for_previous_grid();
-      if constexpr (Traits::kListed) total = __ldcg(p.list) * p.call.shape.heads;
+      if constexpr (Traits::kSelects)
+        if (listed()) total = __ldcg(p.list) * p.call.shape.heads;
     }
     // Without a queue every other round goes backwards: after two rounds who began with the dearest has the cheapest.
     const auto after = [&](int index) {
@@ -82,6 +83,10 @@ struct StreamLoader {
     u32 late;  // StreamItem::late_steps
   };
 
+  __device__ __forceinline__ bool listed() const {
+    if constexpr (Traits::kSelects) return p.list != nullptr;
+    else return false;
+  }
   static __device__ __forceinline__ int teams() { return static_cast<int>(gridDim.x) * Traits::kTeams; }  // of the grid
 
   __device__ __forceinline__ const RingPlace<Traits::kStages>& values() const {
@@ -106,10 +111,14 @@ struct StreamLoader {
   };
   // Sections of slices go through the items side by side; so did who made the list, item by item with all its heads.
   __device__ __forceinline__ WorkPlace work_place(int index) const {
-    if constexpr (Traits::kListed) {
+    if constexpr (Traits::kSelects) {
+      if (!listed()) return place_in_sections(index);
       const int heads = p.call.shape.heads, above = index / heads, listed = uniform(__ldcg(p.list + 1 + above));
       return {(listed >> 16) * heads + index - above * heads, listed & 0xffff};
     }
+    return place_in_sections(index);
+  }
+  __device__ __forceinline__ WorkPlace place_in_sections(int index) const {
     const int per_section = p.layout.item_count * p.section;
     const int section = p.last_section == 0 ? 0 : min(index / per_section, p.last_section);
     const int within = index - section * per_section;
@@ -147,7 +156,12 @@ struct StreamLoader {
   }
   __device__ __forceinline__ RowBlockSteps look(int index) const {
     const auto [slice, entry] = work_place(index);
-    const int at = (p.layout.group_of ? p.layout.group_of[slice] : 0) * p.layout.item_count + entry;
+    int at = (p.layout.group_of ? p.layout.group_of[slice] : 0) * p.layout.item_count + entry;
+    if constexpr (Traits::kSelects) {
+      const int rows = Traits::kParts * positions_of_part<Traits>(p);
+      if (p.window.parts) at = item_in_window(p.call.shape, p.window, slice, rows, entry);
+      if (at < 0) return {};
+    }
     const StreamItem item = p.layout.items[at];
     const Step first = read(p.layout.first_steps + at * Traits::kStepInts);  // which need not wait for the item
     RowBlockSteps found{row_block(slice, item), {}, item.late_steps};

@@ -15,8 +15,8 @@ namespace stof::cuda {
 // 1, which leaves room for stages, it comes as soon as the last scores of the one before are there, and out leaves
 // through memory of its own, in turns. capped: for calls with a softcap, and for no others. more_keys: 1 where keys
 // have a stage more than values, which are wanted a step later. stacked: a part's rows are those of several query heads
-// of one key head, for fewer positions than rows. listed: row blocks come by a list. paged: keys and
-// values lie in pages.
+// of one key head, for fewer positions than rows. listed: row blocks come by a list, or are looked
+// for near an item's rows. paged: keys and values lie in pages; row blocks come as they may.
 struct StreamShape {
   int teams, parts, tiles, stages, ctas, groups = 1, queries = 2;
   bool capped = false;
@@ -55,8 +55,8 @@ struct StreamTraits {
   static constexpr int kHeadDim = kHeadDim_, kBoxes = (kHeadDim + kBoxColumns - 1) / kBoxColumns;
   static constexpr int kTeams = kShape.teams, kParts = kShape.parts, kTiles = kShape.tiles, kStages = kShape.stages;
   static constexpr int kCtas = kShape.ctas, kGroups = kShape.groups, kQueries = kShape.queries;
-  static constexpr bool kCapped = kShape.capped, kStacked = kShape.stacked, kListed = kShape.listed,
-                        kPaged = kShape.paged;
+  static constexpr bool kCapped = kShape.capped, kStacked = kShape.stacked, kPaged = kShape.paged,
+                        kSelects = kShape.listed || kPaged;
   static constexpr int kKeyStages = kStages + kShape.more_keys;
   // Keys of steps this wide come late when they are asked for late; of others, letting go of them early costs more.
   static constexpr bool kLetsGoEarly = kHeadDim * kTiles >= 192;

@@ -106,6 +106,13 @@ struct AttentionInput {
   int aligned;                                     // every row begins and ends at a multiple of 16 bytes
 };
 
+// Items in the order of their rows, as many of each row block: of a slice those of `item_count` places from the row
+// block of its first row on are looked at. For layouts over many more positions than a slice has rows.
+struct RowWindow {
+  int parts;       // of a row block; 0: items are in no such order
+  int row_blocks;  // that there are
+};
+
 // Keys and values in pages of a pool, which maps of k and v have in place of items. Read by instances for pages.
 struct TilePages {
   const int* table;       // of item 0 of the launch: the pages of its keys, 2^shift each
@@ -113,10 +120,6 @@ struct TilePages {
   int shift;
   int copied_log2;  // keys of a copy: divides a page and where each tile begins
 };
-struct PagedStreamParams : StreamParams {
-  TilePages pages;
-};
-
 struct MmaParams {
   AttentionCall call;
   AttentionInput q, k, v;
@@ -126,7 +129,8 @@ struct MmaParams {
   int section, last_section;  // as in StreamParams, with partials and arrivals of 64 rows each
   float* partials;
   int* arrivals;
-  PageTable pages;  // read by instances for pages, with the items of the launch as places
+  PageTable pages;   // read by instances for pages, with the items of the launch as places
+  RowWindow window;  // of `layout`
 };
 
 // One row block of a band: its keys start at a multiple of 8, before the first key if need be.

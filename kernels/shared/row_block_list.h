@@ -19,9 +19,13 @@ struct RowBlockListing {
   int* list;                  // [1 + items * entry_count]: how many there are, then item << 16 | entry of each
 };
 
-// Of stream kernels that take a list.
+// Of stream kernels that find the row blocks of items that are short: by a list, or in a window.
 struct ListedStreamParams : StreamParams {
-  const int* list;
+  const int* list;  // or null
+  RowWindow window;
+};
+struct PagedStreamParams : ListedStreamParams {
+  TilePages pages;
 };
 
 }  // namespace stof::cuda

@@ -215,7 +215,7 @@ struct Attention::State {
     auto made = std::make_shared<const Planned>(
         by_length ? plan_attention(beginning_of(mask, extent.keys), extent, device,
                                    base == in_place ? base->choice.kernel->name : kernel)
-                  : replan(mask, extent, device, base->choice));
+                  : replan(mask, extent, device, base->choice, shape.queries));
     ++plans_made;
     others.emplace(std::pair(lengths, base), made);
     return made;

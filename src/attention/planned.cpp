@@ -27,10 +27,12 @@ void check_range(std::string_view name, std::int64_t value, std::int64_t first, 
     fail(ErrorKind::invalid_argument, "attention: {} = {}; accepted: {}..{}", name, value, first, last);
 }
 
-PackedMask pack(const BoundMask& mask, const AttentionShape& shape, const AttentionPlan& plan) {
+PackedMask pack(const BoundMask& mask, const AttentionShape& shape, const AttentionPlan& plan,
+                std::int64_t most_queries) {
   PackedMask packed;
   packed.kind = plan.layout;
   packed.shape = shape;
+  packed.most_queries = most_queries;
   if (plan.layout == LayoutKind::block) packed.blocks = pack_blocks(mask, plan.format);
   else packed.rows = pack_rows(mask);
   return packed;
@@ -45,10 +47,11 @@ View view_of_class(const ResidueView& view, const AttentionShape& shape) {
   return {view.residues, runs, of_class, BoundMask(view.of_class, extent_of(view.of_class, of_class))};
 }
 
-Planned arrange(const View& view, const AttentionShape& shape, Choice choice, const Device& device) {
+Planned arrange(const View& view, const AttentionShape& shape, Choice choice, const Device& device,
+                std::int64_t most_queries = 0) {
   Planned planned{.choice = std::move(choice), .positions = {shape.keys - shape.queries, shape.keys}, .arranged = {}};
-  planned.arranged =
-      planned.choice.kernel->arrange(planned.choice.plan, pack(view.mask, view.shape, planned.choice.plan), device);
+  planned.arranged = planned.choice.kernel->arrange(
+      planned.choice.plan, pack(view.mask, view.shape, planned.choice.plan, most_queries), device);
   return planned;
 }
 
@@ -211,15 +214,16 @@ Planned plan_plain(const Mask& mask, const AttentionShape& shape, const Device& 
   return arrange(plain, shape, choose_view(plain, device, kernel), device);
 }
 
-Planned replan(const Mask& mask, const AttentionShape& shape, const Device& device, const Choice& choice) {
+Planned replan(const Mask& mask, const AttentionShape& shape, const Device& device, const Choice& choice,
+               std::int64_t most_queries) {
   const std::int64_t residues = choice.plan.residues;
   if (!choice.plan.rest.empty()) {
     for (const SumView& view : views_as_sum(mask, shape))
       if (view.combs.residues == residues) return arrange_sum(view, shape, choice, device);
     bug("a sum that the mask is not", __FILE__, __LINE__);
   }
-  return arrange(residues > 1 ? view_of_class(residue_view(mask).value(), shape) : plain_view(mask, shape), shape,
-                 choice, device);
+  if (residues > 1) return arrange(view_of_class(residue_view(mask).value(), shape), shape, choice, device);
+  return arrange(plain_view(mask, shape), shape, choice, device, most_queries);
 }
 
 }  // namespace stof

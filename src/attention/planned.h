@@ -65,7 +65,8 @@ PlannedTable plan_table(const MaskTable& table, const Mask& limit, const Attenti
 std::shared_ptr<const Planned> pack_contents(const PlannedTable& table, const TableContents& contents,
                                              const AttentionShape& shape, const Device& device);
 
-// The same choice with a layout over other positions.
-Planned replan(const Mask& mask, const AttentionShape& shape, const Device& device, const Choice& choice);
+// The same choice with a layout over other positions. most_queries: PackedMask's.
+Planned replan(const Mask& mask, const AttentionShape& shape, const Device& device, const Choice& choice,
+               std::int64_t most_queries = 0);
 
 }  // namespace stof

@@ -66,6 +66,8 @@ struct PackedMask {
   BlockLayout blocks;
   RowLayout rows;
   AttentionShape shape = {};  // that was planned for
+  // Rows of an item at most, where the layout has more positions than any item has rows. 0: as many as positions.
+  std::int64_t most_queries = 0;
 };
 
 // What a kernel makes of a packed mask: its DeviceLayout, shared by runs. Only the kernel that made it looks inside.

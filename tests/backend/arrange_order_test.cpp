@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/backend/cuda/attention/arrange.h"
+#include "src/backend/cuda/attention/row_window.h"
 #include "src/layout/pack.h"
 #include "tests/backend/arranged_bits.h"
 #include "tests/mask/random_mask.h"
@@ -81,6 +82,40 @@ TEST(ArrangeStream, KeyStepIsThatOfTilesWithKeys) {
   EXPECT_EQ(every_64.steps.size(), 2u * 4 * 3) << "of two row blocks, three tiles and one that fills them up";
   EXPECT_EQ(key_step_of(every_64, 3, extent.keys), 64);
   EXPECT_EQ(key_step_of(every_8, 3, extent.keys), 8);
+}
+
+// Every item has a place of its own, found by its row, and no two parts that a slice may have rows of share a slot.
+TEST(RowWindow, HasItemsWhereTheirRowsSay) {
+  constexpr int kRows = 64, kQueries = 130;
+  const MaskExtent extent{.queries = 2000, .keys = 2000};
+  const StreamArrangement how{.parts = 1, .tiles = 1, .most_steps = 6};
+  const ArrangedStream before = arrange_stream(
+      pack_blocks(BoundMask(parse("causal"), extent), {.block_q = 64, .block_kv = 64, .key_step = 64}), how);
+  const WindowShape shape = window_shape(before, kRows, kQueries);
+  EXPECT_EQ(shape.row_blocks, 4) << "130 rows from the last one of a row block on";
+  EXPECT_EQ(shape.window.row_blocks, 32);
+  EXPECT_EQ(shape.window.parts, 6) << "32 tiles, at most 6 a part";
+  ArrangedStream after = before;
+  put_in_row_order(after, kRows, shape);
+  ASSERT_EQ(after.items.size(), 32u * 6);
+  std::size_t found = 0;
+  for (std::size_t at = 0; at < after.items.size(); ++at) {
+    const StreamItem& item = after.items[at];
+    const auto same = [&](const StreamItem& one) { return one.row == item.row && one.first_step == item.first_step; };
+    const auto was = std::find_if(before.items.begin(), before.items.end(), same);
+    if (was == before.items.end()) continue;
+    ++found;
+    EXPECT_EQ(item.row / kRows, static_cast<int>(at) / 6);
+    EXPECT_EQ(item.steps, was->steps);
+    EXPECT_EQ(item.split >> 16, was->split >> 16);
+    if (item.split != 0) {
+      EXPECT_EQ(item.split & 0xffff, item.row / kRows % 4 * 6);
+    }
+  }
+  EXPECT_EQ(found, before.items.size());
+  EXPECT_EQ(after.groups.front().slots, 4 * 6);
+  EXPECT_EQ(window_shape(before, kRows, 0).window.parts, 0);
+  EXPECT_EQ(window_shape(before, kRows, 1950).window.parts, 0) << "as many row blocks as there are";
 }
 
 // Rows of the item's row block that have a key in step `n`.

@@ -61,7 +61,7 @@ std::vector<Unit> instance_units() {
                                            "sm_90a",
                                            {std::string(kStreamEntry), std::string(kPagedStreamEntry)},
                                            128 * (i.teams * i.parts * i.groups + 1)});
-      if (i.takes_lists()) unit.entries.emplace_back(kListedStreamEntry);
+      unit.entries.emplace_back(kListedStreamEntry);
     }
     for (const BandInstance& i : band_instances())
       units.push_back(

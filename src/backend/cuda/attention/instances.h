@@ -15,11 +15,11 @@
 namespace stof::cuda {
 
 // StreamTraits<.., head_dim, StreamShape{teams, parts, tiles, stages, ctas, groups, queries, false, more_keys,
-// stacked}>. The unit of one that may have many row blocks has a kernel for lists of them too.
+// stacked}>. Its unit has kernels for items that are shorter than planned, and for keys in pages, too.
 struct StreamInstance {
   int head_dim, teams, parts, tiles, stages, ctas, groups, queries = 2, more_keys = 0;
   bool stacked = false;
-  bool takes_lists() const { return groups == 1 && !stacked; }
+  bool takes_lists() const { return groups == 1 && !stacked; }  // others are for few row blocks
   friend bool operator==(const StreamInstance&, const StreamInstance&) = default;
 };
 

@@ -43,11 +43,12 @@ Sections sections_for(const ListedMask& mask, const Stacks& stacks, const Arrang
   AttentionShape of_stacks = mask.shape;
   of_stacks.heads = stacks.of_item;
   const double average = std::max(1.0, steps) / std::max(1.0, items);
-  return sections_of(
-      of_stacks, {.tiles = tiles * average,
-                  .longest = std::max(1.0, longest / average),
-                  .items = static_cast<std::int64_t>(items) / std::max<std::int64_t>(1, std::ssize(stacks.group_of)),
-                  .teams = teams});
+  const std::int64_t of_stack =
+      static_cast<std::int64_t>(items) / std::max<std::int64_t>(1, std::ssize(stacks.group_of));
+  return sections_of(of_stacks, {.tiles = tiles * average,
+                                 .longest = std::max(1.0, longest / average),
+                                 .items = mask.window.window.parts > 0 ? mask.window.items() : of_stack,
+                                 .teams = teams});
 }
 
 // One list for all heads of an item, which go through it as slices would.
@@ -78,7 +79,7 @@ WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape, std
           .arrivals = parts,
           .queue = queued ? WorkspaceSize::kQueue : 0,
           .numbers = 4 * static_cast<std::size_t>(s.batch),
-          .list = queued && shape.listed ? list_ints(mask, s.batch, items) : 0};
+          .list = queued && shape.listed && mask.window.window.parts == 0 ? list_ints(mask, s.batch, items) : 0};
 }
 
 }  // namespace
@@ -108,9 +109,12 @@ ArrangedStream arrange_lists(const BlockLayout& layout, const ListShape& shape, 
 
 void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, std::int64_t teams) {
   const Gpu& gpu = *mask.gpu;
+  const int block_rows = 64 / shape.stacked_heads * shape.parts;
   const Stacks stacks = stacks_of(mask);
+  mask.window = window_shape(arranged, block_rows, mask.most_queries);
   mask.sections = sections_for(mask, stacks, arranged, shape.tiles, teams);
-  if (heads_differ(stacks.group_of, stacks.of_item)) put_heads_together(mask, stacks, arranged);
+  if (mask.window.window.parts > 0) put_in_row_order(arranged, block_rows, mask.window);
+  else if (heads_differ(stacks.group_of, stacks.of_item)) put_heads_together(mask, stacks, arranged);
   mask.groups = std::move(arranged.groups);
   mask.items = to_device<StreamItem>(gpu, arranged.items);
   mask.steps = to_device<int>(gpu, arranged.steps);
@@ -135,13 +139,13 @@ void set_up(ListedMask& mask, const TableProblem& problem, std::int64_t head_dim
   mask.workspaces = std::make_unique<WorkspacePool>(*mask.gpu, workspace_size(mask, shape, teams));
 }
 
-StreamLayout ListedMask::layout(const TiledLaunch& launch) const {
+StreamLayout ListedMask::layout(const TiledLaunch& launch, bool in_window) const {
   const StreamGroup& group = groups[static_cast<std::size_t>(launch.heads.group)];
   StreamLayout layout{.items = items.as<StreamItem>() + group.first_item,
                       .steps = steps.as<int>(),
                       .first_steps = first_steps.as<int>() + group.first_item * step_ints,
                       .words = words.as<unsigned>(),
-                      .item_count = group.item_count,
+                      .item_count = in_window && window.window.parts > 0 ? window.items() : group.item_count,
                       .slots = group.slots,
                       .group_of = nullptr};
   if (planner != nullptr) {

@@ -5,6 +5,7 @@
 
 #include "src/backend/cuda/attention/arrange.h"
 #include "src/backend/cuda/attention/cost.h"
+#include "src/backend/cuda/attention/row_window.h"
 #include "src/backend/cuda/attention/sections.h"
 #include "src/backend/cuda/attention/table_planner.h"
 #include "src/backend/cuda/attention/tiled_mask.h"
@@ -18,13 +19,14 @@ inline constexpr std::array kSplits = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 struct ListedMask : TiledMask {
   std::vector<StreamGroup> groups;  // of masks; where heads are mixed, of items
   Sections sections;                // of slices as the kernel counts them
+  WindowShape window;               // of each group's items
   DeviceMemory items, steps, first_steps, words;
   int step_ints = 0;                            // numbers that describe a step
   std::unique_ptr<const TablePlanner> planner;  // of lists that are made on the device
   DeviceMemory slice_groups;                    // then: of each slice
 
-  // Of the heads of a launch.
-  StreamLayout layout(const TiledLaunch& launch) const;
+  // Of the heads of a launch. in_window: for kernels that look at a window of the items where there is one.
+  StreamLayout layout(const TiledLaunch& launch, bool in_window) const;
 };
 
 // Rows of a row block, and keys of a step, that an instance takes.

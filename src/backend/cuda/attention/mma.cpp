@@ -84,13 +84,13 @@ void run_mma(const AttentionPlan&, const ArrangedMask& arranged, const stof::Att
              const Device& device) {
   const auto& mask = *static_cast<const MmaMask*>(arranged.get());
   run_tiles(mask, call, device, [&](const TiledLaunch& launch) {
-    const StreamGroup& group = mask.groups[static_cast<std::size_t>(launch.heads.group)];
     MmaParams params = mma_params(launch);
-    params.layout = mask.layout(launch);
+    params.layout = mask.layout(launch, true);
+    params.window = mask.window.window;
     params.section = std::min(mask.sections.width, launch.call.shape.slices);
     params.last_section = mask.sections.before_last(launch.call.shape.slices);
     const InstanceKernel& kernel = *(launch.pages.table != nullptr ? mask.paged : mask.kernel);
-    launch_mma(kernel, launch, std::int64_t{launch.call.shape.slices} * group.item_count, params);
+    launch_mma(kernel, launch, std::int64_t{launch.call.shape.slices} * params.layout.item_count, params);
   });
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 struct StreamMask : ListedMask {
   StreamInstance instance = {};
-  const InstanceKernel* listed = nullptr;  // null: no launch of the mask has a list
+  const InstanceKernel* listed = nullptr;  // null: no launch of the mask has a list or a window
 };
 
 ListShape list_shape(const StreamInstance& instance, std::int64_t stacked_heads) {
@@ -65,44 +65,55 @@ void load_kernels(StreamMask& mask, const Gpu& gpu, const AttentionPlan& plan) {
   if (mask.shape.capped)
     mask.capped = &instance_kernel(
         gpu, KernelUnit{capped_name_of(mask.instance, dtype), capped_source_of(mask.instance, dtype)}, kStreamEntry);
-  if (mask.workspaces->size().list == 0) return;
-  mask.listed = &instance_kernel(gpu, plan.instance, kListedStreamEntry);
-  prepare_row_block_lists(gpu);
+  const bool lists = mask.workspaces->size().list > 0;
+  if (lists || mask.window.window.parts > 0) mask.listed = &instance_kernel(gpu, plan.instance, kListedStreamEntry);
+  if (lists) prepare_row_block_lists(gpu);
 }
 
 std::int64_t teams_of(const StreamInstance& instance, const Device& device) {
   return std::int64_t{device.caps.cores} * instance.ctas * instance.teams;
 }
 
-void launch_paged(const TiledLaunch& launch, int grid, const StreamParams& params) {
-  const PageTable& pages = launch.pages;
-  PagedStreamParams paged{params,
-                          {.table = pages.table,
-                           .item_stride = pages.item_stride,
-                           .shift = pages.shift,
-                           .copied_log2 = std::countr_zero(static_cast<unsigned>(launch.page_box))}};
-  start(launch, grid, &paged);
+// By the kernel that the call's keys and row blocks need.
+void start_stream(const StreamMask& mask, const TiledLaunch& launch, int grid, ListedStreamParams& params) {
+  const auto with = [&](const InstanceKernel& kernel, void* of_kernel) {
+    if (params.list != nullptr) start_listed(launch, kernel, grid, of_kernel);
+    else start(launch, kernel, grid, of_kernel);
+  };
+  if (const PageTable& pages = launch.pages; pages.table != nullptr) {
+    PagedStreamParams paged{params,
+                            {.table = pages.table,
+                             .item_stride = pages.item_stride,
+                             .shift = pages.shift,
+                             .copied_log2 = std::countr_zero(static_cast<unsigned>(launch.page_box))}};
+    with(*mask.paged, &paged);
+  } else if (params.list != nullptr || params.window.parts > 0) {
+    with(*mask.listed, &params);
+  } else {
+    start(launch, grid, &params);
+  }
 }
 
 void launch_stream(const StreamMask& mask, int cores, const TiledLaunch& launch) {
-  const StreamGroup& group = mask.groups[static_cast<std::size_t>(launch.heads.group)];
-  const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * group.item_count, "row blocks of a launch");
+  const bool capped = launch.call.cap_log2 != 0, in_window = mask.window.window.parts > 0 && !capped;
+  const StreamLayout layout = mask.layout(launch, in_window);
+  const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * layout.item_count, "row blocks of a launch");
   // A row block has a multiprocessor to itself as long as there are some: its teams share what it has.
   const int grid = std::min(total, cores * mask.instance.ctas), at_once = grid * mask.instance.teams;
   ListedStreamParams params{{.call = launch.call,
-                             .layout = mask.layout(launch),
+                             .layout = layout,
                              .section = std::min(mask.sections.width, launch.call.shape.slices),
                              .last_section = mask.sections.before_last(launch.call.shape.slices),
                              .partials = launch.workspace.partials,
                              .arrivals = launch.workspace.arrivals,
                              .queue = kRoundsDealt * at_once < total ? launch.workspace.queue : nullptr,
                              .positions_log2 = std::countr_zero(64u / static_cast<unsigned>(mask.stacked_heads))},
-                            nullptr};
-  if (launch.pages.table != nullptr) return launch_paged(launch, grid, params);
-  const bool can_list = mask.listed != nullptr && params.queue != nullptr && launch.call.cap_log2 == 0;
-  if (!can_list || !list_pays(launch, params.layout, at_once)) return start(launch, grid, &params);
-  params.list = list_row_blocks(mask, launch, params.layout, 64 * mask.instance.parts);
-  start_listed(launch, *mask.listed, grid, &params);
+                            nullptr,
+                            in_window ? mask.window.window : RowWindow{}};
+  const bool can_list = mask.listed != nullptr && params.queue != nullptr && !capped && !in_window;
+  if (can_list && list_pays(launch, layout, at_once))
+    params.list = list_row_blocks(mask, launch, layout, 64 * mask.instance.parts);
+  start_stream(mask, launch, grid, params);
 }
 
 }  // namespace

@@ -88,6 +88,7 @@ void set_up(TiledMask& mask, const TableProblem& problem, const Gpu& gpu) {
 
 void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
   mask.shape = packed.shape;
+  mask.most_queries = packed.most_queries;
   mask.extent = packed.blocks.extent;
   mask.first_position = narrow<int>(packed.blocks.first_position, "first position");
   mask.gpu = &gpu;
@@ -123,8 +124,10 @@ void start_kernel(const InstanceKernel& kernel, const TileBoxes& boxes, Launch h
 void start(const TiledLaunch& launch, int grid, void* params) {
   const TiledMask& mask = launch.mask;
   const bool capped = launch.call.cap_log2 != 0, ragged = mask.ragged != nullptr && is_ragged(launch.call.shape);
-  const bool paged = launch.pages.table != nullptr;
-  const InstanceKernel& kernel = *(paged ? mask.paged : capped ? mask.capped : ragged ? mask.ragged : mask.kernel);
+  start(launch, *(capped ? mask.capped : ragged ? mask.ragged : mask.kernel), grid, params);
+}
+
+void start(const TiledLaunch& launch, const InstanceKernel& kernel, int grid, void* params) {
   start_kernel(
       kernel, launch.boxes,
       {.grid = {static_cast<unsigned>(grid)}, .stream = launch.stream, .overlap_previous = launch.overlap_previous},

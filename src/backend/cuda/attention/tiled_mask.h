@@ -25,6 +25,7 @@ Refusal refuses_tiles(const AttentionProblem& problem, const DeviceCaps& caps, i
 // A mask arranged for one of these kernels. Without a GPU it holds nothing.
 struct TiledMask {
   AttentionShape shape = {};
+  std::int64_t most_queries = 0;  // as PackedMask has it
   MaskExtent extent = {};
   int first_position = 0;
   std::vector<int> group_of = {};                    // [extent.batch * extent.heads]
@@ -75,6 +76,8 @@ std::size_t workspace_bytes(const TiledMask& mask);
 
 // Launches the kernel of the mask that the piece needs, with tensor maps and its parameters.
 void start(const TiledLaunch& launch, int grid, void* params);
+// Launches this one.
+void start(const TiledLaunch& launch, const InstanceKernel& kernel, int grid, void* params);
 // Launches the kernel right behind what makes it a list: it waits by itself before it reads any.
 void start_listed(const TiledLaunch& launch, const InstanceKernel& kernel, int grid, void* params);
 

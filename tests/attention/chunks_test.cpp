@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chunks of prompts: more queries than decoding has, at the end of items that are much shorter than planned, over keys
+// in rows and in pages.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/attention/devices.h"
+#include "tests/attention/expect_attention.h"
+
+namespace stof {
+namespace {
+
+using ChunkCase = std::tuple<std::string, std::string, int, DType>;  // device, kernel, head_dim, storage
+
+class Chunks : public testing::TestWithParam<ChunkCase> {
+ protected:
+  void SetUp() override { STOF_SKIP_WITHOUT(std::get<0>(GetParam())); }
+
+  static ProblemShape shape(std::int64_t queries, std::int64_t keys) {
+    const auto& [device, kernel, head_dim, dtype] = GetParam();
+    return {.shape = {.batch = 4,
+                      .heads = 8,
+                      .kv_heads = 2,
+                      .queries = queries,
+                      .keys = keys,
+                      .head_dim = head_dim,
+                      .dtype = dtype},
+            .q_lengths = {},
+            .kv_lengths = {}};
+  }
+  // The worst rows of every seventh row.
+  static void expect_definition(const ProblemShape& what, const Mask& mask) {
+    const auto& [name, kernel, head_dim, dtype] = GetParam();
+    const Device device = open_device(name);
+    const Attention attention(mask, what.shape, device, {.kernel = kernel});
+    attention.prepare(what.shape.queries, 1);
+    const Problem problem(what, 3);
+    run_on(device, attention, problem);
+    EXPECT_EQ(difference_from_definition(problem, mask, 7), "")
+        << mask.text() << ", " << what.shape.queries << " queries, pages of " << what.page_size;
+  }
+};
+
+// The same plan for items that begin anywhere, also inside a row block, and for ones without keys.
+TEST_P(Chunks, EqualTheDefinitionWhereItemsAreShort) {
+  for (const auto& [form, page_size] : {std::pair{BatchForm::heads_first, 0},
+                                        {BatchForm::packed, 16},
+                                        {BatchForm::rows_first, 64},
+                                        {BatchForm::packed, 0}})
+    for (const int queries : {24, 150}) {
+      ProblemShape what = shape(queries, 1300);
+      what.form = form;
+      what.page_size = page_size;
+      what.q_lengths = {queries, queries / 2, 1, queries};
+      what.kv_lengths = {1211, 700, 1, 803};
+      expect_definition(what, parse("causal"));
+      what.kv_lengths = {queries, 0, 1300, 333};
+      expect_definition(what, parse("causal & (window(300) | sink(2))"));
+    }
+}
+
+TEST_P(Chunks, EqualTheDefinitionWhereHeadsDifferAndScoresAreCapped) {
+  ProblemShape what = shape(90, 1800);
+  what.q_lengths = {90, 33, 90, 64};
+  what.kv_lengths = {1777, 500, 90, 1024};
+  for (const std::int64_t page_size : {0, 32}) {
+    what.page_size = page_size;
+    what.softcap = 0;
+    expect_definition(what, parse("heads(0-2: causal, *: causal & window(200,3))"));
+    what.softcap = 5;
+    expect_definition(what, parse("causal"));
+  }
+}
+
+// A plan of few long items splits their keys: parts of row blocks far apart share memory.
+TEST_P(Chunks, EqualTheDefinitionWhereKeysAreSplit) {
+  ProblemShape what = shape(40, 5000);
+  what.shape.batch = 1, what.shape.kv_heads = 1;
+  for (const int keys : {4975, 2444, 41})
+    for (const std::int64_t page_size : {0, 128}) {
+      what.page_size = page_size;
+      what.q_lengths = {40};
+      what.kv_lengths = {keys};
+      expect_definition(what, parse("all"));
+      expect_definition(what, parse("causal"));
+    }
+}
+
+std::string name_of_case(const testing::TestParamInfo<ChunkCase>& the) {
+  return fmt::format("{}_d{}_{}", std::get<1>(the.param), std::get<2>(the.param), name_of(std::get<3>(the.param)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Chunks,
+                         testing::Combine(testing::Values("cpu"), testing::Values("auto"), testing::Values(24),
+                                          testing::Values(DType::f32)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Cuda, Chunks,
+                         testing::Combine(testing::Values("cuda"), testing::Values("auto", "stream_attention"),
+                                          testing::Values(64, 128, 256), testing::Values(DType::f16)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(CudaMma, Chunks,
+                         testing::Combine(testing::Values("cuda"), testing::Values("mma_attention"),
+                                          testing::Values(64, 100, 128), testing::Values(DType::f16)),
+                         name_of_case);
+
+}  // namespace
+}  // namespace stof
