@@ -27,14 +27,41 @@ void check_range(std::string_view name, std::int64_t value, std::int64_t first, 
     fail(ErrorKind::invalid_argument, "attention: {} = {}; accepted: {}..{}", name, value, first, last);
 }
 
-PackedMask pack(const BoundMask& mask, const AttentionShape& shape, const AttentionPlan& plan,
-                std::int64_t most_queries) {
+PackedMask pack(const BoundMask& mask, const AttentionShape& shape, const AttentionPlan& plan) {
   PackedMask packed;
   packed.kind = plan.layout;
   packed.shape = shape;
-  packed.most_queries = most_queries;
   if (plan.layout == LayoutKind::block) packed.blocks = pack_blocks(mask, plan.format);
   else packed.rows = pack_rows(mask);
+  return packed;
+}
+
+// For items of so many queries at most, that begin anywhere among the positions.
+PackedMask pack_for_chunks(const Mask& mask, const AttentionShape& shape, BlockFormat format,
+                           std::int64_t most_queries) {
+  constexpr std::int64_t kMostQueries = 2048;   // of more, a row block that is not full is little
+  constexpr std::size_t kMostEntries = 300000;  // packed once more for each shift
+  constexpr int kShifts = 8, kRowStep = 8;
+  format.row_origin = RowOrigin::first_row;
+  const auto from_row = [&](std::int64_t row) {
+    AttentionShape rest = shape;
+    rest.queries -= row;
+    return pack_blocks(BoundMask(mask, extent_of(mask, rest)), format);
+  };
+  PackedMask packed{.blocks = from_row(0), .rows = {}, .shape = shape, .most_queries = most_queries};
+  const BlockLayout& first = packed.blocks;
+  const int step = std::max(kRowStep, format.block_q / kShifts / kRowStep * kRowStep);
+  const bool pays = most_queries <= kMostQueries && most_queries + 2 * format.block_q < shape.queries;
+  if (!pays || first.entries.size() > kMostEntries || format.block_q % step != 0) return packed;
+  for (int row = step; row < format.block_q; row += step) {
+    BlockLayout layout = from_row(row);
+    if (layout.first_position != first.first_position + row || layout.group_of != first.group_of) {
+      packed.shifted.clear();
+      return packed;
+    }
+    packed.shifted.push_back(std::move(layout));
+  }
+  packed.shift_rows = step;
   return packed;
 }
 
@@ -47,12 +74,15 @@ View view_of_class(const ResidueView& view, const AttentionShape& shape) {
   return {view.residues, runs, of_class, BoundMask(view.of_class, extent_of(view.of_class, of_class))};
 }
 
-Planned arrange(const View& view, const AttentionShape& shape, Choice choice, const Device& device,
-                std::int64_t most_queries = 0) {
+Planned arrange(PackedMask packed, const AttentionShape& shape, Choice choice, const Device& device) {
   Planned planned{.choice = std::move(choice), .positions = {shape.keys - shape.queries, shape.keys}, .arranged = {}};
-  planned.arranged = planned.choice.kernel->arrange(
-      planned.choice.plan, pack(view.mask, view.shape, planned.choice.plan, most_queries), device);
+  planned.arranged = planned.choice.kernel->arrange(planned.choice.plan, std::move(packed), device);
   return planned;
+}
+
+Planned arrange(const View& view, const AttentionShape& shape, Choice choice, const Device& device) {
+  PackedMask packed = pack(view.mask, view.shape, choice.plan);
+  return arrange(std::move(packed), shape, std::move(choice), device);
 }
 
 Choice choose_rows(const View& view, RowOrigin origin, const Device& device, std::string_view kernel) {
@@ -222,8 +252,10 @@ Planned replan(const Mask& mask, const AttentionShape& shape, const Device& devi
       if (view.combs.residues == residues) return arrange_sum(view, shape, choice, device);
     bug("a sum that the mask is not", __FILE__, __LINE__);
   }
-  if (residues > 1) return arrange(view_of_class(residue_view(mask).value(), shape), shape, choice, device);
-  return arrange(plain_view(mask, shape), shape, choice, device, most_queries);
+  if (most_queries > 0 && residues == 1 && choice.kernel->takes_shifted)
+    return arrange(pack_for_chunks(mask, shape, choice.plan.format, most_queries), shape, choice, device);
+  return arrange(residues > 1 ? view_of_class(residue_view(mask).value(), shape) : plain_view(mask, shape), shape,
+                 choice, device);
 }
 
 }  // namespace stof

@@ -66,8 +66,11 @@ struct PackedMask {
   BlockLayout blocks;
   RowLayout rows;
   AttentionShape shape = {};  // that was planned for
-  // Rows of an item at most, where the layout has more positions than any item has rows. 0: as many as positions.
+  // Rows of an item at most, where the layout has more positions than any item has rows; 0: as many as positions. Then
+  // there may be layouts beside it whose row blocks begin shift_rows, twice that, ... further, up to their height.
   std::int64_t most_queries = 0;
+  std::vector<BlockLayout> shifted = {};
+  int shift_rows = 0;
 };
 
 // What a kernel makes of a packed mask: its DeviceLayout, shared by runs. Only the kernel that made it looks inside.
@@ -152,6 +155,7 @@ struct AttentionKernel {
   std::size_t (*workspace_bytes)(const ArrangedMask&) = nullptr;  // of AttentionCall::workspace; null: none
   bool reads_pages = false;                                       // else calls come with keys in rows
   bool reads_device_lengths = false;
+  bool takes_shifted = false;  // PackedMask::most_queries and what comes with it
   // Masks made on a device with memory of its own: room for one, and new contents in the order of a stream. Null: none.
   ArrangedMask (*reserve)(const AttentionPlan&, const TableProblem&, const Device&) = nullptr;
   void (*update)(const ArrangedMask&, const TableContents&, const Device&) = nullptr;

@@ -158,7 +158,7 @@ ArrangedMask arrange_stream_mask(const AttentionPlan& plan, PackedMask packed, c
   mask->instance = instance_named(stream_instances(), plan.instance, packed.shape.dtype);
   mask->stacked_heads = static_cast<int>(plan.stacked_heads);
   const ListShape shape = list_shape(mask->instance, plan.stacked_heads);
-  ArrangedStream arranged = arrange_lists(packed.blocks, shape, plan.splits);
+  std::vector<ArrangedStream> arranged = arrange_lists(packed, shape, plan.splits);
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
   set_up(*mask, std::move(packed), gpu);

@@ -89,6 +89,7 @@ void set_up(TiledMask& mask, const TableProblem& problem, const Gpu& gpu) {
 void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
   mask.shape = packed.shape;
   mask.most_queries = packed.most_queries;
+  mask.shift_rows = packed.shift_rows;
   mask.extent = packed.blocks.extent;
   mask.first_position = narrow<int>(packed.blocks.first_position, "first position");
   mask.gpu = &gpu;

@@ -26,6 +26,7 @@ Refusal refuses_tiles(const AttentionProblem& problem, const DeviceCaps& caps, i
 struct TiledMask {
   AttentionShape shape = {};
   std::int64_t most_queries = 0;  // as PackedMask has it
+  int shift_rows = 0;
   MaskExtent extent = {};
   int first_position = 0;
   std::vector<int> group_of = {};                    // [extent.batch * extent.heads]
