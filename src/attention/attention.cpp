@@ -42,19 +42,23 @@ struct Attention::State {
         in_place(plan_in_place()) {}
 
   // Where a kernel that was not chosen reads pages and lengths where they lie, and the chosen one does not. Whether
-  // such a kernel takes a problem is known by its shape.
+  // such a kernel takes a problem is known by its shape. Of chunks, which are fewer queries than keys, one for pages
+  // alone.
   Plan plan_in_place() const {
     if (kernel != "auto" || plain->choice.kernel->reads_device_lengths) return nullptr;
     for (const AttentionKernel& other : device.backend->attention)
       if (other.reads_device_lengths && !other.refuses({.shape = shape}, device.caps))
         return std::make_shared<const Planned>(plan_plain(mask, shape, device, other.name));
-    return nullptr;
+    if (!plain->choice.kernel->passes_pages_on || shape.queries >= shape.keys) return nullptr;
+    return std::make_shared<const Planned>(plan_pages(mask, shape, device));
   }
+  bool lengths_in_place() const { return in_place && in_place->choice.kernel->reads_device_lengths; }
 
   // Keys in pages and lengths that the host does not know cannot be cut into residue classes.
   const Plan& base_of(const AttentionArguments& arguments) const {
     if (arguments.rows || arguments.device_lengths) return plain;
-    if (arguments.page_table || arguments.device_kv_lengths) return in_place ? in_place : plain;
+    if (arguments.device_kv_lengths) return lengths_in_place() ? in_place : plain;
+    if (arguments.page_table) return in_place ? in_place : plain;
     return planned;
   }
 
@@ -190,7 +194,7 @@ struct Attention::State {
   std::optional<DeviceLengths> lists_of(const AttentionArguments& arguments) const {
     const bool padded = arguments.cu_q.empty() && arguments.q_lengths.empty() && arguments.kv_lengths.empty();
     if (arguments.device_lengths || !arguments.device_kv_lengths || !padded) return arguments.device_lengths;
-    if (plain->choice.kernel->reads_device_lengths || (arguments.page_table && in_place)) return std::nullopt;
+    if (plain->choice.kernel->reads_device_lengths || (arguments.page_table && lengths_in_place())) return std::nullopt;
     const std::int64_t items = arguments.q.rank() == 0 ? 0 : arguments.q.dim(0);
     check_device_lengths(*arguments.device_kv_lengths, items);
     return DeviceLengths{.items = items, .kv_lengths = arguments.device_kv_lengths->as<std::int32_t>()};
@@ -238,7 +242,7 @@ struct Attention::State {
   std::optional<const PlannedTable> table;
   Plan planned;
   Plan plain;     // the same, unless that is by residue class or a sum, which is by class, too
-  Plan in_place;  // for pages and lengths of keys on the device, where plain is not made for them; or null
+  Plan in_place;  // for pages, and lengths of keys on the device, where plain is not made for them; or null
   std::mutex mutex;
   std::int64_t plans_made = 1;
   std::map<std::pair<Lengths, Plan>, Plan> others;  // made from the plan in the key

@@ -244,6 +244,19 @@ Planned plan_plain(const Mask& mask, const AttentionShape& shape, const Device& 
   return arrange(plain, shape, choose_view(plain, device, kernel), device);
 }
 
+Planned plan_pages(const Mask& mask, const AttentionShape& shape, const Device& device) {
+  const View plain = plain_view(mask, shape);
+  const AttentionProblem problem = problem_of(plain, device);
+  std::optional<Choice> best;
+  for (const AttentionKernel& kernel : device.backend->attention) {
+    if (!kernel.reads_pages || kernel.passes_pages_on || kernel.refuses(problem, device.caps)) continue;
+    Choice choice = choose_view(plain, device, kernel.name);
+    best = best ? better(std::move(*best), std::move(choice)) : std::move(choice);
+  }
+  STOF_CHECK(best.has_value());
+  return arrange(plain, shape, std::move(*best), device);
+}
+
 Planned replan(const Mask& mask, const AttentionShape& shape, const Device& device, const Choice& choice,
                std::int64_t most_queries) {
   const std::int64_t residues = choice.plan.residues;

@@ -54,6 +54,9 @@ Planned plan_attention(const Mask& mask, const AttentionShape& shape, const Devi
 // Never by residue class, nor as a sum.
 Planned plan_plain(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
 
+// The fastest of kernels that read keys in pages themselves. Never by residue class, nor as a sum.
+Planned plan_pages(const Mask& mask, const AttentionShape& shape, const Device& device);
+
 // A table as part of a plan. Its arranged mask has room for contents, or on a device that uses the host's memory is
 // null until some are packed.
 struct PlannedTable {

@@ -159,6 +159,23 @@ TEST(PlansInPlace, AreMadeWhereAnotherKernelWasChosen) {
   EXPECT_EQ(plans_of_a_length("auto", 40), 1) << "it takes at most 16 queries";
 }
 
+// A band's kernel passes pages on: chunks under a narrow window have a plan for pages beside it, full prompts have
+// none.
+TEST(PlansInPlace, AreMadeForPagesOfChunks) {
+  AttentionShape shape{
+      .batch = 1, .heads = 28, .kv_heads = 4, .queries = 380, .keys = 14169, .head_dim = 128, .dtype = DType::f16};
+  const auto plans = [&](const char* kernel) {
+    const Attention attention(causal() & window(128), shape, open_device("cuda:h200"), {.kernel = kernel});
+    EXPECT_EQ(attention.plan().kernel, "band_attention");
+    attention.prepare(shape.queries, 1);
+    return attention.plans_made() - 1;
+  };
+  EXPECT_EQ(plans("auto"), 2);
+  EXPECT_EQ(plans("band_attention"), 1);
+  shape.batch = 16, shape.kv_heads = 28, shape.queries = shape.keys = 512;
+  EXPECT_EQ(plans("auto"), 1);
+}
+
 constexpr auto kInvalid = ErrorKind::invalid_argument;
 
 struct PagedTensors {
