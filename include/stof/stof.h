@@ -182,7 +182,8 @@ typedef struct stof_call {
   /* Keys and values in pages, where page_table is not NULL: then k and v are [pages, kv_heads, page_size, head_dim],
    * batch_stride is from page to page, and key i of item b lies in row i % page_size of page
    * page_table[b * page_table_stride + i / page_size]. `keys` is how many the table has room for, a multiple of
-   * page_size; lengths are kv_lengths, with packed queries too. Nothing past an item's length is looked up or read. */
+   * page_size; lengths are kv_lengths, with packed queries too. No page past an item's length is looked up, and what
+   * the rest of its last page holds does not matter. */
   const int32_t* page_table; /* on the plan's device */
   int64_t page_table_stride; /* in elements */
   int64_t page_size;         /* 16, 32, 64, 128 or 256 */
