@@ -15,8 +15,8 @@ namespace stof::cuda {
 // 1, which leaves room for stages, it comes as soon as the last scores of the one before are there, and out leaves
 // through memory of its own, in turns. capped: for calls with a softcap, and for no others. more_keys: 1 where keys
 // have a stage more than values, which are wanted a step later. stacked: a part's rows are those of several query heads
-// of one key head, for fewer positions than rows. listed: row blocks come by a list, or are looked
-// for near an item's rows. paged: keys and values lie in pages; row blocks come as they may.
+// of one key head, for fewer positions than rows. listed: row blocks come by a list, or are looked for
+// near an item's rows. paged: keys and values lie in pages, and row blocks come in any of these ways.
 struct StreamShape {
   int teams, parts, tiles, stages, ctas, groups = 1, queries = 2;
   bool capped = false;

@@ -123,6 +123,7 @@ struct TilePages {
   int shift;
   int copied_log2;  // keys of a copy: divides a page and where each tile begins
 };
+
 struct MmaParams {
   AttentionCall call;
   AttentionInput q, k, v;

@@ -216,6 +216,10 @@ TEST(DeviceLengthsMessages, SayWhatDoesNotGoTogether) {
   run({.items = 2, .cu_q = offsets.data(), .cu_kv = offsets.data(), .status = &status});
   EXPECT_EQ(status.wrong_items, 0);
   EXPECT_EQ(status.first_wrong, -1);
+  std::vector<std::int32_t> pages{0, 1};
+  a.page_table = view_of(pages.data(), DType::i32, {2, 1});
+  EXPECT_ERROR(run({.items = 2, .cu_q = offsets.data(), .cu_kv = offsets.data()}), kInvalid,
+               "attention: offsets on the device with a page table; accepted: lengths");
 }
 
 }  // namespace

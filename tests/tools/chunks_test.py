@@ -6,9 +6,7 @@ that STOF reads as the peers do; tables say what bounds a row, what pages cost, 
 usage: chunks_test.py [STOF]  (the program, which says what a mask's text allows)
 """
 
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -20,6 +18,7 @@ with mock.patch.dict(sys.modules, torch=mock.MagicMock()):  # which these tests 
     import chunk_problems
     import decode_case
     import masks
+from problem_masks import allowed, said_by  # noqa: E402
 from report_tables import table_of  # noqa: E402
 
 STOF = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
@@ -27,20 +26,6 @@ STOF = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") 
 
 def drawn(count=72, seed=1):
     return chunk_problems.drawn_chunks(seed, count)
-
-
-def allowed(problem):
-    """Of the queries at the last positions, row after row."""
-    first = problem.keys - problem.queries
-    return bytes(bool(problem.mask.allows(first + i, key)) for i in range(problem.queries) for key in range(problem.keys))
-
-
-def said_by_stof(problem):
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "mask.npy"
-        subprocess.run([STOF, "mask", problem.mask.text, "--seq", f"{problem.queries}x{problem.keys}", "--out", str(out)],
-                       check=True, capture_output=True)  # fmt: skip
-        return out.read_bytes()[-problem.queries * problem.keys:]
 
 
 class Drawn(unittest.TestCase):
@@ -75,7 +60,7 @@ class Drawn(unittest.TestCase):
         short = [problem for problem in drawn(300) if problem.queries * problem.keys < 60000]
         self.assertEqual({problem.family for problem in short}, set(chunk_problems.FAMILIES))
         for problem in short:
-            self.assertEqual(said_by_stof(problem), allowed(problem), problem.name)
+            self.assertEqual(said_by(STOF, problem), allowed(problem), problem.name)
 
 
 class Fixed(unittest.TestCase):

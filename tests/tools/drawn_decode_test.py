@@ -6,9 +6,7 @@ those that are fixed keep their names, and tables tell the two apart.
 usage: drawn_decode_test.py [STOF]  (the program, which says what a mask's text allows)
 """
 
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -20,6 +18,7 @@ with mock.patch.dict(sys.modules, torch=mock.MagicMock()):  # which these tests 
     import decode_case
     import drawn_decode
     import masks
+from problem_masks import allowed, said_by  # noqa: E402
 from report_tables import table_of  # noqa: E402
 
 STOF = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
@@ -27,22 +26,6 @@ STOF = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") 
 
 def drawn(count=72, seed=1):
     return drawn_decode.drawn_problems(seed, count)
-
-
-def allowed(problem):
-    """Of the queries at the last positions, row by row."""
-    first = problem.keys - problem.queries
-    return [[bool(problem.mask.allows(first + i, key)) for key in range(problem.keys)] for i in range(problem.queries)]
-
-
-def said_by_stof(problem):
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "mask.npy"
-        subprocess.run([STOF, "mask", problem.mask.text, "--seq", f"{problem.queries}x{problem.keys}", "--out", str(out)],
-                       check=True, capture_output=True)  # fmt: skip
-        values = out.read_bytes()[-problem.queries * problem.keys:]
-    rows = (values[i * problem.keys:(i + 1) * problem.keys] for i in range(problem.queries))
-    return [[bool(value) for value in row] for row in rows]
 
 
 class Drawn(unittest.TestCase):
@@ -76,7 +59,7 @@ class Drawn(unittest.TestCase):
         self.assertEqual({problem.family for problem in short}, set(drawn_decode.FAMILIES))
         short += [decode_case.Problem(1, keys, 0, masks.sink_or_window(4, 4096)) for keys in (300, 8192)]
         for problem in short:
-            self.assertEqual(said_by_stof(problem), allowed(problem), problem.name)
+            self.assertEqual(said_by(STOF, problem), allowed(problem), problem.name)
 
     def test_documents_are_those_of_both_positions(self):
         allows = masks.few_documents([3, 7]).allows
