@@ -55,9 +55,8 @@ __device__ __forceinline__ RowBlock row_block_of(const SliceShape& s, int slice,
 // Where the n-th of the items that a slice's rows may need lies; -1 where there is none.
 __device__ __forceinline__ int item_in_window(const SliceShape& s, const RowWindow& window, int slice, int block_rows,
                                               int n) {
-  const int first_row = -row_block_of<true>(s, slice, 0).row, first = first_row / block_rows;
-  const int layout = (first_row - first * block_rows) / window.shift_rows, at = n / window.parts, block = first + at;
-  return block < window.row_blocks ? (layout * window.row_blocks + block) * window.parts + n - at * window.parts : -1;
+  const int first = -row_block_of<true>(s, slice, 0).row / block_rows, at = n / window.parts, block = first + at;
+  return block < window.row_blocks ? first * window.parts + n : -1;
 }
 
 }  // namespace stof::cuda

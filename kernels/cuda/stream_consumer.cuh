@@ -13,7 +13,7 @@ struct StreamConsumer {
   static constexpr int kHeadDim = Traits::kHeadDim, kKeys = Traits::kKeys, kTiles = Traits::kTiles;
   Team& team;
   const AttentionMaps& maps;
-  const StreamParams& p;
+  const typename Traits::Params& p;
   int part, rank, barrier_id, team_barrier_id, thread, warp, lane;
 
   RingPlace<Traits::kKeyStages> ring;  // the step at hand
@@ -26,7 +26,8 @@ struct StreamConsumer {
   u32 q;           // descriptor
   int to_release;  // slot of q whose output may still be on its way, or -1; of two
 
-  __device__ __forceinline__ StreamConsumer(Team& team, const AttentionMaps& maps, const StreamParams& p, int group)
+  __device__ __forceinline__ StreamConsumer(Team& team, const AttentionMaps& maps, const typename Traits::Params& p,
+                                            int group)
       : team(team), maps(maps), p(p) {
     part = group % Traits::kParts;
     rank = group % Traits::kGroups;
@@ -69,7 +70,7 @@ struct StreamConsumer {
     int n = rank;
     for (; n < listed || (n < steps && !holds); n += Traits::kGroups, next_step()) {
       barrier_wait(shared_address(&team.k_full[ring.stage]), ring.parity);
-      if (!read_step(team.blocks[slot].keys)) skip(slot);
+      if (!read_step(slot)) skip(slot);
       else if (!holds) first_step(slot);
       else settle<true>(step<true>());
       if (n == rank) release_q();
@@ -106,7 +107,10 @@ struct StreamConsumer {
   // The words of this part's scores; false when it needs none of the step. Rows that have their first scores here could
   // not trust their weights, so that the warp would multiply again (settle): with nothing held, the step looks for
   // maxima.
-  __device__ __forceinline__ bool read_step(int keys) {
+  __device__ __forceinline__ bool read_step(int slot) {
+    if constexpr (Traits::kSelects)
+      if (p.spans.rows != nullptr) return read_span_step(slot);
+    const int keys = team.blocks[slot].keys;
     bool used = false;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
@@ -124,6 +128,37 @@ struct StreamConsumer {
       }
     }
     return used;
+  }
+
+  // The same by what each row is allowed.
+  __device__ __forceinline__ bool read_span_step(int slot) {
+    const SpanReach& reach = Traits::spans_of(team, slot).parts[part];
+    const int keys = team.blocks[slot].keys;
+    bool used = false;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const int first = uniform(team.steps[ring.stage][tile][0]), key = first & TileMark::kKey, end = keys - key;
+      const bool touched = reach.touches(key);
+      used |= touched;
+      words[tile] = 0;
+      if (reach.fills(key)) words[tile] = ~0u;
+      else if (touched) words[tile] = span_words(span_at(slot, 0), span_at(slot, 8), reach, key, keys, lane);
+      // With the step's other tile a part multiplies also what it has no key of.
+      const bool multiplied = kTiles > 1 ? end > 0 : touched;
+      if ((first & TileMark::kOthersBehind) != 0 && end < 64 && multiplied) clear_values(tile, end);
+      if ((first & TileMark::kLate) != 0 && holds) flush();
+    }
+    return used;
+  }
+  // Of the thread's row, or of one below in its warp's 16. Of rows behind the item's last one, that one's.
+  __device__ __forceinline__ RowKeys span_at(int slot, int below) const {
+    const RowBlock& block = team.blocks[slot];
+    int at = 16 * warp + lane / 4 + below;
+    if constexpr (Traits::kStacked) at &= (1 << p.positions_log2) - 1;
+    const int row = min(block.row + positions_of_part<Traits>(p) * part + at, block.rows - 1);
+    const int4 span =
+        __ldg(reinterpret_cast<const int4*>(p.spans.rows + block.keys - block.rows + row - p.spans.first_position));
+    return {span.x, span.y, span.z, span.w};
   }
 
   // What lies behind the last key must not reach the result: its weight is 0, but 0 times NaN is NaN. Every part that

@@ -59,30 +59,53 @@ struct StreamLoader {
       barrier_wait(shared_address(&team.q_full[query_of(turn)]), round_of(turn));
       const RowBlock block = team.blocks[turn & 1];
       if (block.steps < 0) break;
+      SpanTiles tiles;
+      if constexpr (Traits::kSelects) tiles = Traits::spans_of(team, turn).tiles;
       __syncwarp();  // every lane has read the description, which the row block after the next one's will replace
       arrive_for_warp(shared_address(&team.q_empty[query_of(turn)]), elected());
-      for_each_step(block, steps_of(block),
+      for_each_step(block, steps_of(block, tiles),
                     [&](const Step& step, const Place& first_key) { load_values(step, first_key, block.keys); });
     }
   }
 
  private:
-  // What the layout says of a step: per tile its first key and the state of each part.
+  // Of the keys of a step, those of a page that this lane looked up: the page, and the first one's row in it.
+  struct PagedKeys {
+    int page, row;
+  };
+  // What the layout says of a step: per tile its first key and the state of each part; and, of keys in pages, where.
   struct Step {
     int entries[Traits::kTiles][1 + Traits::kParts];
+    PagedKeys paged;
   };
   // The steps that a row block has, before the first of them.
   struct Steps {
     Place first_key;  // of the slice
     const int* at;
     Step next;
+    SpanTiles tiles;  // by spans, in place of `at`
   };
   struct RowBlockSteps {
     RowBlock block;
     Steps steps;
-    u32 late;  // StreamItem::late_steps
+    u32 late;      // StreamItem::late_steps
+    int of_spans;  // FoundSpans::mine
   };
 
+  __device__ __forceinline__ bool by_spans() const {
+    if constexpr (Traits::kSelects) return p.spans.rows != nullptr;
+    else return false;
+  }
+
+  // With the items' numbers where they are.
+  __device__ __forceinline__ SliceShape shape() const {
+    SliceShape shape = p.call.shape;
+    if (p.numbers.given) {
+      shape.query_lengths = p.numbers.query_lengths, shape.key_lengths = p.numbers.key_lengths;
+      if (p.numbers.with_starts) shape.query_starts = p.numbers.query_starts, shape.key_starts = p.numbers.key_starts;
+    }
+    return shape;
+  }
   __device__ __forceinline__ bool listed() const {
     if constexpr (Traits::kSelects) return p.list != nullptr;
     else return false;
@@ -128,7 +151,9 @@ struct StreamLoader {
   }
 
   __device__ __forceinline__ RowBlock row_block(int slice, const StreamItem& item) const {
-    RowBlock block = row_block_of<true>(p.call.shape, slice, item.row);
+    RowBlock block;
+    if constexpr (Traits::kSelects) block = row_block_of<true>(shape(), slice, item.row);
+    else block = row_block_of<true>(p.call.shape, slice, item.row);
     block.head += item.head;
     if constexpr (Traits::kStacked) block.head <<= 6 - p.positions_log2;  // the first one of the stack
     block.first_step = item.first_step, block.steps = item.steps, block.full_steps = item.full_steps;
@@ -156,6 +181,8 @@ struct StreamLoader {
   }
   __device__ __forceinline__ RowBlockSteps look(int index) const {
     const auto [slice, entry] = work_place(index);
+    if constexpr (Traits::kSelects)
+      if (by_spans()) return look_by_spans(slice, entry);
     int at = (p.layout.group_of ? p.layout.group_of[slice] : 0) * p.layout.item_count + entry;
     if constexpr (Traits::kSelects) {
       const int rows = Traits::kParts * positions_of_part<Traits>(p);
@@ -177,28 +204,77 @@ struct StreamLoader {
     return found;
   }
 
+  // Row blocks of a slice from the last one's first row on: with causal masks that one has the most keys.
+  __device__ __forceinline__ RowBlockSteps look_by_spans(int slice, int entry) const {
+    constexpr int kTiles = Traits::kTiles;
+    const int positions = positions_of_part<Traits>(p), height = Traits::kParts * positions;
+    const int from_last = entry / p.spans.parts, part = entry - from_last * p.spans.parts;
+    RowBlockSteps found{row_block(slice, StreamItem{}), {}, 0, 0};
+    RowBlock& block = found.block;
+    const int number = (block.rows + height - 1) / height - 1 - from_last;
+    block.row = number * height;
+    if (number < 0) return {};
+    FoundSpans<Traits::kParts> spans;
+    spans.template look<kTiles, kTiles * Traits::kGroups>(p.spans, block, positions);
+    const int steps = (spans.all + kTiles - 1) / kTiles;
+    const int parts = max(1, min((steps + p.spans.part_steps - 1) / p.spans.part_steps, p.spans.parts));
+    if (part >= parts) return {};
+    const int end = steps * (part + 1) / parts;
+    block.first_step = steps * part / parts, block.steps = end - block.first_step;
+    block.full_steps = max(0, end - max(block.first_step, (spans.listed + kTiles - 1) / kTiles));
+    block.split = parts == 1 ? 0 : number * p.spans.parts | part << 16 | parts << 24;
+    found.of_spans = spans.mine;
+    found.steps = span_steps(block, spans.tiles);
+    return found;
+  }
+  __device__ __forceinline__ Steps span_steps(const RowBlock& block, const SpanTiles& tiles) const {
+    Steps steps = before_steps(block);
+    steps.tiles = tiles;
+    steps.next = span_step(steps, block.first_step, block.keys);
+    return steps;
+  }
+  __device__ __forceinline__ Step span_step(const Steps& steps, int number, int keys) const {
+    Step step;
+#pragma unroll
+    for (int tile = 0; tile < Traits::kTiles; ++tile) {
+      step.entries[tile][0] = steps.tiles.key(number * Traits::kTiles + tile, keys);
+#pragma unroll
+      for (int i = 1; i <= Traits::kParts; ++i) step.entries[tile][i] = TileState::kFull;
+    }
+    return step;
+  }
+
   // q, keys and, where no other lane does it, values. False: the row block has no row of the item.
   __device__ __forceinline__ bool load_row_block(const RowBlockSteps& found, int turn) {
     const RowBlock& block = found.block;
     if (!has_rows(block)) return false;
     // The only q is there until the last scores of the row block before are: the first keys need not wait for that.
     bool announced = Traits::kQueries > 1 || block.steps == 0;
-    if (announced) announce(block, turn);
+    if (announced) announce(found, turn);
     else wait_for_previous_grid();
     u32 late_steps = found.late;
     for_each_step(block, found.steps, [&](const Step& step, const Place& first_key) {
+      if constexpr (Traits::kSelects)
+        if (by_spans()) late_steps = step.entries[0][0] <= found.steps.tiles.late ? 1 : 0;
       load_keys(step, first_key, block.keys, (late_steps & 1) != 0 ? TileMark::kLate : 0);
       late_steps >>= 1;
       if constexpr (!Traits::kValueLoaders) load_values(step, first_key, block.keys);
-      if (!announced) announce(block, turn), announced = true;
+      if (!announced) announce(found, turn), announced = true;
     });
     return true;
   }
 
-  __device__ __forceinline__ void announce(const RowBlock& block, int turn) {
+  __device__ __forceinline__ void announce(const RowBlockSteps& found, int turn) {
+    const RowBlock& block = found.block;
     const int slot = query_of(turn);
     const u32 full = shared_address(&team.q_full[slot]);
     wait_for_query(turn);
+    if constexpr (Traits::kSelects) {
+      const int lane = static_cast<int>(threadIdx.x) % 32;
+      if (by_spans() && lane < FoundSpans<Traits::kParts>::kInts)
+        reinterpret_cast<int*>(&Traits::spans_of(team, turn))[lane] = found.of_spans;
+      __syncwarp();
+    }
     if (elected()) {
       team.blocks[turn & 1] = block;
       if constexpr (Traits::kInOrder) team.numbers[turn & 1] = turn + 1;
@@ -233,6 +309,12 @@ struct StreamLoader {
     return steps;
   }
 
+  // tiles: of spans, if row blocks go by these.
+  __device__ __forceinline__ Steps steps_of(const RowBlock& block, const SpanTiles& tiles) const {
+    if constexpr (Traits::kSelects)
+      if (by_spans()) return span_steps(block, tiles);
+    return steps_of(block);
+  }
   __device__ __forceinline__ Steps steps_of(const RowBlock& block) const {
     Steps steps = before_steps(block);
     if (block.steps == 0) return steps;
@@ -246,12 +328,18 @@ struct StreamLoader {
   template <class Load>
   __device__ __forceinline__ void for_each_step(const RowBlock& block, Steps steps, const Load& load) {
     const bool shorter = block.keys < p.call.shape.keys;
+    if constexpr (Traits::kPaged) look_up(steps.next, steps.first_key, block.keys);
     for (int n = 1; n <= block.steps; ++n) {
       const Step step = steps.next;
       if (n < block.steps) {
-        do steps.at += Traits::kStepInts;
-        while (shorter && !exists(steps.at, block.keys));
-        steps.next = read(steps.at);
+        if (by_spans()) {
+          steps.next = span_step(steps, block.first_step + n, block.keys);
+        } else {
+          do steps.at += Traits::kStepInts;
+          while (shorter && !exists(steps.at, block.keys));
+          steps.next = read(steps.at);
+        }
+        if constexpr (Traits::kPaged) look_up(steps.next, steps.first_key, block.keys);
       }
       load(step, steps.first_key);
       ring.advance();
@@ -262,8 +350,6 @@ struct StreamLoader {
   // late: the mark of all tiles of the step, or 0.
   __device__ __forceinline__ void load_keys(const Step& step, const Place& first_key, int keys, int late) {
     const u32 stage = ring.stage, full = shared_address(&team.k_full[stage]);
-    PagedTile paged;
-    if constexpr (Traits::kPaged) paged = look_up(step, first_key, keys);
     barrier_wait(shared_address(&team.k_empty[stage]), ring.parity ^ 1);
     if constexpr (Traits::kApart) wait_for_words(step);
     if constexpr (Traits::kPaged) {
@@ -272,7 +358,7 @@ struct StreamLoader {
 #pragma unroll
         for (int tile = 0; tile < Traits::kTiles; ++tile) load_words(step, tile, full);
       }
-      load_pages(shared_address(team.k[stage]), maps.k, paged, full);
+      load_pages(shared_address(team.k[stage]), maps.k, step.paged, first_key.head, full);
     } else {
       if (!elected()) return;
       const bool others_behind = first_key.row + keys < p.call.shape.map_keys;
@@ -326,12 +412,10 @@ struct StreamLoader {
 
   __device__ __forceinline__ void load_values(const Step& step, const Place& first_key, int keys) {
     const u32 stage = values().stage, full = shared_address(&team.v_full[stage]);
-    PagedTile paged;
-    if constexpr (Traits::kPaged) paged = look_up(step, first_key, keys);
     barrier_wait(shared_address(&team.v_empty[stage]), values().parity ^ 1);
     if constexpr (Traits::kPaged) {
       if (elected()) barrier_expect(full, Traits::kTileBytes);
-      load_pages(shared_address(team.v[stage]), maps.v, paged, full);
+      load_pages(shared_address(team.v[stage]), maps.v, step.paged, first_key.head, full);
     } else {
       if (!elected()) return;
       barrier_expect(full, Traits::kTileBytes);
@@ -347,33 +431,32 @@ struct StreamLoader {
     return at;
   }
 
-  // The keys of a step that this lane copies, all of one page: where they lie, and their first row in the stage.
-  struct PagedTile {
-    Place at;
-    int row;  // of a step's; none where there are no more
-  };
-  // By all lanes, before the wait for the stage: that hides what the page table takes. Keys behind the item's last one
-  // are zeros, and their pages are not looked up.
-  __device__ __forceinline__ PagedTile look_up(const Step& step, const Place& item, int keys) const {
+  // By all lanes, a step before it is copied: that hides what the page table takes. Keys behind the item's last one are
+  // zeros, and their pages are not looked up.
+  __device__ __forceinline__ void look_up(Step& step, const Place& item, int keys) const {
     const int row = static_cast<int>(threadIdx.x) % 32 << p.pages.copied_log2;
     int first = step.entries[0][0];
     if (Traits::kTiles > 1 && row >= 64) first = step.entries[Traits::kTiles - 1][0];
     const int key = first + row % 64;
-    PagedTile tile{{0, 1 << 30, 0, item.head, 0}, row};
-    if (row >= Traits::kKeys || key >= keys) return tile;
-    tile.at.row = key & ((1 << p.pages.shift) - 1);
-    tile.at.item = __ldg(p.pages.table + item.item * p.pages.item_stride + (key >> p.pages.shift));
-    return tile;
+    step.paged = {0, 1 << 30};
+    if (row >= Traits::kKeys || key >= keys) return;
+    step.paged.row = key & ((1 << p.pages.shift) - 1);
+    step.paged.page = __ldg(p.pages.table + item.item * p.pages.item_stride + (key >> p.pages.shift));
   }
-  // Behind the lane that expects the bytes.
-  static __device__ __forceinline__ void load_pages(u32 target, const TensorMap& map, PagedTile tile, u32 barrier) {
+  // By one lane, behind its expecting the bytes: of lanes that copy what they looked up the assembler makes a loop that
+  // takes longer than a step's products.
+  __device__ __forceinline__ void load_pages(u32 target, const TensorMap& map, PagedKeys mine, int head,
+                                             u32 barrier) const {
     static_assert(Traits::kTiles <= 2);
-    __syncwarp();
-    if (tile.row >= Traits::kKeys) return;
+    const int copied = 1 << p.pages.copied_log2;
+    for (int row = 0, lane = 0; row < Traits::kKeys; row += copied, ++lane) {
+      Place at{0, __shfl_sync(~0u, mine.row, lane), 0, head, __shfl_sync(~0u, mine.page, lane)};
+      if (!elected()) continue;
 #pragma unroll
-    for (int box = 0; box < Traits::kBoxes; ++box) {
-      tile.at.column = box * kBoxColumns;
-      load_box(target + (box * Traits::kKeys + tile.row) * kRowBytes, map, tile.at, barrier);
+      for (int box = 0; box < Traits::kBoxes; ++box) {
+        at.column = box * kBoxColumns;
+        load_box(target + (box * Traits::kKeys + row) * kRowBytes, map, at, barrier);
+      }
     }
   }
 

@@ -4,6 +4,7 @@
 #include "kernels/cuda/arrivals.cuh"
 #include "kernels/cuda/output.cuh"
 #include "kernels/cuda/ring.cuh"
+#include "kernels/cuda/row_spans.cuh"
 #include "kernels/shared/row_block_list.h"
 
 namespace stof::cuda {
@@ -106,6 +107,11 @@ struct StreamTraits {
     int last[kParts];     // whether this part completed a split row
     alignas(kQueries > 1 ? 1 : 1024) unsigned char out[kParts][kQueries > 1 ? 1 : kOutBoxes * 64 * kRowBytes];
   };
+  // Of row blocks that go by the spans of their rows: those of two, where others have words.
+  static __device__ __forceinline__ BlockSpans<kParts>& spans_of(Team& team, int turn) {
+    static_assert(2 * sizeof(BlockSpans<kParts>) <= sizeof(team.words));
+    return reinterpret_cast<BlockSpans<kParts>*>(team.words)[turn & 1];
+  }
   struct Shared {
     Team teams[kTeams];
   };

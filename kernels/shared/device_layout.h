@@ -107,13 +107,10 @@ struct AttentionInput {
 };
 
 // Items in the order of their rows, as many of each row block: of a slice those of `item_count` places from the row
-// block of its first row on are looked at. For layouts over many more positions than a slice has rows. There may be
-// several, one behind the other, whose row blocks begin shift_rows further each: a slice takes the one of which a row
-// block begins the fewest rows before its own.
+// block of its first row on are looked at. For layouts over many more positions than a slice has rows.
 struct RowWindow {
-  int parts;       // of a row block; 0: items are in no such order
-  int row_blocks;  // of each layout
-  int shift_rows;  // a row block has so many for each layout
+  int parts;  // of a row block; 0: items are in no such order
+  int row_blocks;
 };
 
 // Keys and values in pages of a pool, which maps of k and v have in place of items. Read by instances for pages.

@@ -2,6 +2,7 @@
 // Row blocks of a launch whose items are shorter than planned: a list of those that there are, made on the device.
 #pragma once
 #include "kernels/shared/device_layout.h"
+#include "kernels/shared/row_spans.h"
 
 namespace stof::cuda {
 
@@ -19,10 +20,20 @@ struct RowBlockListing {
   int* list;                  // [1 + items * entry_count]: how many there are, then item << 16 | entry of each
 };
 
-// Of stream kernels that find the row blocks of items that are short: by a list, or in a window.
+// Of few items what SliceShape has arrays of: it comes with the launch, which so waits for nothing that brings it.
+struct FewNumbers {
+  static constexpr int kMost = 32;
+  int given, with_starts;  // 0: SliceShape holds
+  int query_lengths[kMost], key_lengths[kMost], query_starts[kMost], key_starts[kMost];
+};
+
+// Of stream kernels that find the row blocks of items that are short: by a list, in a window, or by what each row is
+// allowed. Then the layout's items are counted, and it has no others.
 struct ListedStreamParams : StreamParams {
   const int* list;  // or null
   RowWindow window;
+  RowSpans spans;
+  FewNumbers numbers;
 };
 struct PagedStreamParams : ListedStreamParams {
   TilePages pages;

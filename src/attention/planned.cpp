@@ -39,30 +39,13 @@ PackedMask pack(const BoundMask& mask, const AttentionShape& shape, const Attent
 // For items of so many queries at most, that begin anywhere among the positions.
 PackedMask pack_for_chunks(const Mask& mask, const AttentionShape& shape, BlockFormat format,
                            std::int64_t most_queries) {
-  constexpr std::int64_t kMostQueries = 2048;   // of more, a row block that is not full is little
-  constexpr std::size_t kMostEntries = 300000;  // packed once more for each shift
-  constexpr int kShifts = 8, kRowStep = 8;
   format.row_origin = RowOrigin::first_row;
-  const auto from_row = [&](std::int64_t row) {
-    AttentionShape rest = shape;
-    rest.queries -= row;
-    return pack_blocks(BoundMask(mask, extent_of(mask, rest)), format);
-  };
-  PackedMask packed{.blocks = from_row(0), .rows = {}, .shape = shape, .most_queries = most_queries};
-  const BlockLayout& first = packed.blocks;
-  const int step = std::max(kRowStep, format.block_q / kShifts / kRowStep * kRowStep);
-  const bool pays = most_queries <= kMostQueries && most_queries + 2 * format.block_q < shape.queries;
-  if (!pays || first.entries.size() > kMostEntries || format.block_q % step != 0) return packed;
-  for (int row = step; row < format.block_q; row += step) {
-    BlockLayout layout = from_row(row);
-    if (layout.first_position != first.first_position + row || layout.group_of != first.group_of) {
-      packed.shifted.clear();
-      return packed;
-    }
-    packed.shifted.push_back(std::move(layout));
-  }
-  packed.shift_rows = step;
-  return packed;
+  const BoundMask bound(mask, extent_of(mask, shape));
+  return {.blocks = pack_blocks(bound, format),
+          .rows = {},
+          .shape = shape,
+          .most_queries = most_queries,
+          .spans = row_spans(bound).value_or(std::vector<RowSpan>{})};
 }
 
 View view_of_class(const ResidueView& view, const AttentionShape& shape) {
@@ -265,7 +248,7 @@ Planned replan(const Mask& mask, const AttentionShape& shape, const Device& devi
       if (view.combs.residues == residues) return arrange_sum(view, shape, choice, device);
     bug("a sum that the mask is not", __FILE__, __LINE__);
   }
-  if (most_queries > 0 && residues == 1 && choice.kernel->takes_shifted)
+  if (most_queries > 0 && residues == 1 && choice.kernel->takes_chunks)
     return arrange(pack_for_chunks(mask, shape, choice.plan.format, most_queries), shape, choice, device);
   return arrange(residues > 1 ? view_of_class(residue_view(mask).value(), shape) : plain_view(mask, shape), shape,
                  choice, device);

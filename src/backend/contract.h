@@ -18,6 +18,7 @@
 #include "src/layout/block_layout.h"
 #include "src/layout/key_pieces.h"
 #include "src/layout/key_tiles.h"
+#include "src/layout/row_spans.h"
 #include "src/layout/table_form.h"
 #include "src/mask/stats.h"
 #include "stof/attention.h"
@@ -67,10 +68,9 @@ struct PackedMask {
   RowLayout rows;
   AttentionShape shape = {};  // that was planned for
   // Rows of an item at most, where the layout has more positions than any item has rows; 0: as many as positions. Then
-  // there may be layouts beside it whose row blocks begin shift_rows, twice that, ... further, up to their height.
+  // there are spans of the rows beside it, if the mask has such.
   std::int64_t most_queries = 0;
-  std::vector<BlockLayout> shifted = {};
-  int shift_rows = 0;
+  std::vector<RowSpan> spans = {};
 };
 
 // What a kernel makes of a packed mask: its DeviceLayout, shared by runs. Only the kernel that made it looks inside.
@@ -156,7 +156,7 @@ struct AttentionKernel {
   bool reads_pages = false;                                       // else calls come with keys in rows
   bool passes_pages_on = false;                                   // to another kernel, which is slower
   bool reads_device_lengths = false;
-  bool takes_shifted = false;  // PackedMask::most_queries and what comes with it
+  bool takes_chunks = false;  // PackedMask::most_queries and what comes with it
   // Masks made on a device with memory of its own: room for one, and new contents in the order of a stream. Null: none.
   ArrangedMask (*reserve)(const AttentionPlan&, const TableProblem&, const Device&) = nullptr;
   void (*update)(const ArrangedMask&, const TableContents&, const Device&) = nullptr;

@@ -88,6 +88,32 @@ TEST_P(Chunks, EqualTheDefinitionWhereKeysAreSplit) {
     }
 }
 
+// Plans for these are of kernels that read no pages: calls over pages have another plan beside theirs.
+TEST_P(Chunks, EqualTheDefinitionUnderNarrowWindows) {
+  ProblemShape what = shape(130, 2100);
+  what.q_lengths = {130, 20, 65, 130};
+  what.kv_lengths = {2011, 700, 65, 1304};
+  for (const std::int64_t page_size : {0, 16, 64})
+    for (const char* mask : {"causal & window(64)", "causal & window(128)"}) {
+      what.page_size = page_size;
+      expect_definition(what, parse(mask));
+    }
+}
+
+// Rows that have a prefix, rows that have none, and rows whose ranges begin and end anywhere.
+TEST_P(Chunks, EqualTheDefinitionWhateverTheRowsSpans) {
+  for (const std::int64_t page_size : {0, 64}) {
+    ProblemShape what = shape(200, 1500);
+    what.page_size = page_size;
+    what.q_lengths = {200, 77, 200, 129};
+    what.kv_lengths = {1493, 1034, 205, 640};
+    for (const char* mask :
+         {"documents([0,300,333,400,1000]) & causal", "documents([0,301,1000])", "prefix(450) | causal",
+          "window(90,35) | sink(200)", "global(260) & window(400)", "window(3,3)"})
+      expect_definition(what, parse(mask));
+  }
+}
+
 std::string name_of_case(const testing::TestParamInfo<ChunkCase>& the) {
   return fmt::format("{}_d{}_{}", std::get<1>(the.param), std::get<2>(the.param), name_of(std::get<3>(the.param)));
 }

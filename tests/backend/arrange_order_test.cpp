@@ -91,13 +91,12 @@ TEST(RowWindow, HasItemsWhereTheirRowsSay) {
   const StreamArrangement how{.parts = 1, .tiles = 1, .most_steps = 6};
   const ArrangedStream before = arrange_stream(
       pack_blocks(BoundMask(parse("causal"), extent), {.block_q = 64, .block_kv = 64, .key_step = 64}), how);
-  const std::vector<ArrangedStream> one{before};
-  const TileSizes tiles{.rows = kRows, .ints = 2, .of_step = 1};
-  const WindowShape shape = window_shape(one, tiles, {kQueries, 0});
+  const WindowShape shape = window_shape(before, kRows, kQueries);
   EXPECT_EQ(shape.row_blocks, 4) << "130 rows from the last one of a row block on";
   EXPECT_EQ(shape.window.row_blocks, 32);
   EXPECT_EQ(shape.window.parts, 6) << "32 tiles, at most 6 a part";
-  const ArrangedStream after = in_row_order(one, tiles, shape);
+  ArrangedStream after = before;
+  put_in_row_order(after, kRows, shape);
   ASSERT_EQ(after.items.size(), 32u * 6);
   std::size_t found = 0;
   for (std::size_t at = 0; at < after.items.size(); ++at) {
@@ -115,48 +114,8 @@ TEST(RowWindow, HasItemsWhereTheirRowsSay) {
   }
   EXPECT_EQ(found, before.items.size());
   EXPECT_EQ(after.groups.front().slots, 4 * 6);
-  EXPECT_EQ(window_shape(one, tiles, {0, 0}).window.parts, 0);
-  EXPECT_EQ(window_shape(one, tiles, {1950, 0}).window.parts, 0) << "as many row blocks as there are";
-}
-
-// Of whatever row, the layout that is its own has a row block that begins fewer than shift_rows before it, with the
-// same steps as when it was arranged alone.
-TEST(RowWindow, ShiftedLayoutsBeginNearEveryRow) {
-  constexpr int kShift = 8;
-  const StreamArrangement how{.parts = 1, .tiles = 1, .most_steps = 6};
-  const TileSizes tiles{.rows = 64, .ints = 2, .of_step = 1};
-  std::vector<ArrangedStream> layouts;
-  for (int row = 0; row < tiles.rows; row += kShift) {
-    const MaskExtent extent{.queries = 1000 - row, .keys = 1000};
-    const BlockFormat format{.block_q = 64, .block_kv = 64, .key_step = 8, .row_origin = RowOrigin::first_row};
-    layouts.push_back(arrange_stream(pack_blocks(BoundMask(parse("causal & window(150)"), extent), format), how));
-  }
-  const WindowShape shape = window_shape(layouts, tiles, {40, kShift});
-  const ArrangedStream all = in_row_order(layouts, tiles, shape);
-  EXPECT_EQ(shape.row_blocks, 1) << "7 rows before the first, and 40";
-  for (int row = 0; row < 1000; ++row) {
-    const int layout = row % tiles.rows / kShift, block = row / tiles.rows;
-    const StreamItem& item =
-        all.items.at(static_cast<std::size_t>((layout * shape.window.row_blocks + block) * shape.window.parts));
-    ASSERT_EQ(item.row, block * tiles.rows + layout * kShift);
-    ASSERT_LT(row - item.row, kShift);
-    const ArrangedStream& alone = layouts[static_cast<std::size_t>(layout)];
-    const auto was = std::find_if(alone.items.begin(), alone.items.end(), [&](const StreamItem& a) {
-      return a.row == block * tiles.rows && (a.split >> 16 & 0xff) == 0;
-    });
-    ASSERT_NE(was, alone.items.end());
-    ASSERT_EQ(item.steps, was->steps);
-    for (int n = 0; n < item.steps; ++n) {
-      const auto at = static_cast<std::size_t>(2 * (item.first_step + n)),
-                 then = static_cast<std::size_t>(2 * (was->first_step + n));
-      ASSERT_EQ(all.steps[at], alone.steps[then]);
-      const int state = all.steps[at + 1], before = alone.steps[then + 1];
-      ASSERT_EQ(state < 0, before < 0);
-      if (state < 0) continue;
-      ASSERT_TRUE(std::equal(alone.words.begin() + before * 128, alone.words.begin() + before * 128 + 128,
-                             all.words.begin() + state * 128));
-    }
-  }
+  EXPECT_EQ(window_shape(before, kRows, 0).window.parts, 0);
+  EXPECT_EQ(window_shape(before, kRows, 1950).window.parts, 0) << "as many row blocks as there are";
 }
 
 // Rows of the item's row block that have a key in step `n`.

@@ -62,6 +62,7 @@ bool pays(const Launched& launched) {
   call.shape.query_lengths = launched.with_lengths ? lengths : nullptr;
   StreamLayout layout{};
   layout.item_count = 16;
+  const ItemRun items;
   const TiledLaunch launch{.mask = mask,
                            .boxes = {},
                            .call = call,
@@ -70,6 +71,7 @@ bool pays(const Launched& launched) {
                            .workspace = workspace,
                            .stream = {},
                            .rows = launched.rows,
+                           .items = items,
                            .overlap_previous = true};
   return list_pays(launch, layout, launched.at_once);
 }

@@ -258,6 +258,10 @@ const BlockStats* stats_of(const AttentionProblem& problem, const StreamInstance
 
 Pricing pricing_of(const DeviceCaps& caps) { return {caps, costs_for(caps.name).table}; }
 
+const ListCosts& costs_of(const StreamInstance& instance, const DeviceCaps& caps) {
+  return cost_of(pricing_of(caps).table.stream, stream_instances(), instance);
+}
+
 ListedTiles stream_tiles(const AttentionProblem& problem, const BlockStats& stats, int stacked_heads) {
   ListedTiles tiles = tiles_of(problem, stats, stats.partial > stats.full ? 8 : 64);
   tiles.stacked_heads = stacked_heads;

@@ -54,6 +54,7 @@ struct Pricing {
   const CostTable& table;
 };
 Pricing pricing_of(const DeviceCaps& caps);
+const ListCosts& costs_of(const StreamInstance& instance, const DeviceCaps& caps);
 
 double predict_stream(const AttentionProblem& problem, const Pricing& pricing, const StreamInstance& instance,
                       const SplitEstimate& split);

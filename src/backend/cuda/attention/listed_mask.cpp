@@ -93,9 +93,7 @@ bool partials_fit(const SplitEstimate& split, const ListShape& shape) {
          kMostPartialBytes;
 }
 
-namespace {
-
-ArrangedStream arrange_layout(const BlockLayout& layout, const ListShape& shape, int splits) {
+ArrangedStream arrange_lists(const BlockLayout& layout, const ListShape& shape, int splits) {
   std::int64_t heaviest = 0;
   for (std::int64_t row = 0; row < layout.groups * layout.row_blocks; ++row) {
     const std::int64_t* begin = layout.row_begin.data() + row / layout.row_blocks + row;
@@ -109,23 +107,13 @@ ArrangedStream arrange_layout(const BlockLayout& layout, const ListShape& shape,
                                  .stacked_heads = shape.stacked_heads});
 }
 
-}  // namespace
-
-std::vector<ArrangedStream> arrange_lists(const PackedMask& packed, const ListShape& shape, int splits) {
-  std::vector<ArrangedStream> layouts{arrange_layout(packed.blocks, shape, splits)};
-  for (const BlockLayout& layout : packed.shifted) layouts.push_back(arrange_layout(layout, shape, splits));
-  return layouts;
-}
-
-void set_up(ListedMask& mask, std::vector<ArrangedStream> layouts, const ListShape& shape, std::int64_t teams) {
+void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, std::int64_t teams) {
   const Gpu& gpu = *mask.gpu;
   const int block_rows = 64 / shape.stacked_heads * shape.parts;
   const Stacks stacks = stacks_of(mask);
-  const TileSizes tiles{.rows = block_rows, .ints = 1 + shape.parts, .of_step = shape.tiles};
-  ArrangedStream& arranged = layouts.front();
-  mask.window = window_shape(layouts, tiles, {mask.most_queries, mask.shift_rows});
+  mask.window = window_shape(arranged, block_rows, mask.most_queries);
   mask.sections = sections_for(mask, stacks, arranged, shape.tiles, teams);
-  if (mask.window.window.parts > 0) arranged = in_row_order(layouts, tiles, mask.window);
+  if (mask.window.window.parts > 0) put_in_row_order(arranged, block_rows, mask.window);
   else if (heads_differ(stacks.group_of, stacks.of_item)) put_heads_together(mask, stacks, arranged);
   mask.groups = std::move(arranged.groups);
   mask.items = to_device<StreamItem>(gpu, arranged.items);

@@ -42,11 +42,10 @@ struct ListShape {
 inline constexpr int kRoundsDealt = 2;
 
 int most_steps(int heaviest, int splits);
-// Row blocks with more steps than a `splits`-th of the heaviest one's are split. The mask's own layout, then shifted
-// ones.
-std::vector<ArrangedStream> arrange_lists(const PackedMask& packed, const ListShape& shape, int splits);
+// Row blocks with more steps than a `splits`-th of the heaviest one's are split.
+ArrangedStream arrange_lists(const BlockLayout& layout, const ListShape& shape, int splits);
 // All but the kernel. teams: row blocks that the device works on at once.
-void set_up(ListedMask& mask, std::vector<ArrangedStream> layouts, const ListShape& shape, std::int64_t teams);
+void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, std::int64_t teams);
 // The same with room for lists that will be made on the device, of one tile for one part a step.
 void set_up(ListedMask& mask, const TableProblem& problem, std::int64_t head_dim, std::int64_t teams);
 

@@ -66,7 +66,7 @@ ArrangedMask arrange_mma_mask(const AttentionPlan& plan, PackedMask packed, cons
   mask->instance = instance_named(mma_instances(), plan.instance, packed.shape.dtype);
   mask->by_maps = false;
   const ListShape shape = list_shape(mask->instance);
-  std::vector<ArrangedStream> arranged = arrange_lists(packed, shape, plan.splits);
+  ArrangedStream arranged = arrange_lists(packed.blocks, shape, plan.splits);
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
   set_up(*mask, std::move(packed), gpu);

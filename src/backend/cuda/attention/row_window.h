@@ -4,16 +4,10 @@
 // lie where a slice's first row says. Needs no GPU.
 #pragma once
 #include <cstdint>
-#include <span>
 
 #include "src/backend/cuda/attention/arrange.h"
 
 namespace stof::cuda {
-
-// Of an arrangement: rows of a row block, numbers of a tile, tiles of a step.
-struct TileSizes {
-  int rows, ints, of_step;
-};
 
 struct WindowShape {
   RowWindow window = {};  // without parts: all row blocks are looked at
@@ -21,18 +15,12 @@ struct WindowShape {
   int items() const { return row_blocks * window.parts; }
 };
 
-// Rows of a slice at most, and by how many the row blocks of each layout begin further than those of the one before; 0
-// where there is one layout.
-struct WindowRows {
-  std::int64_t most = 0;
-  int shift = 0;
-};
+// most: rows of a slice at most, 0 where it may have all. No window there, where it saves nothing, and where it takes
+// more slots than there are.
+WindowShape window_shape(const ArrangedStream& layout, int block_rows, std::int64_t most);
 
-// No window where slices may have all rows, where that saves nothing, or where it takes more slots than there are.
-WindowShape window_shape(std::span<const ArrangedStream> layouts, const TileSizes& tiles, const WindowRows& rows);
-
-// The items of each group in the order of layouts and their rows, with ones without rows where a row block has fewer
-// parts. Row blocks share slots with those that no slice has rows of at the same time.
-ArrangedStream in_row_order(std::span<const ArrangedStream> layouts, const TileSizes& tiles, const WindowShape& shape);
+// The items of each group in the order of their rows, with ones without rows where a row block has fewer parts. Row
+// blocks share slots with those that no slice has rows of at the same time.
+void put_in_row_order(ArrangedStream& layout, int block_rows, const WindowShape& shape);
 
 }  // namespace stof::cuda

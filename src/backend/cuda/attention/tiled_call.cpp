@@ -54,6 +54,7 @@ TiledCall::TiledCall(const TiledMask& mask, const stof::AttentionCall& call, Tog
       call_(call),
       stream_(static_cast<StreamHandle>(call.stream)),
       by_item_(mask.extent.batch > 1),
+      few_items_(together.few_items),
       mixed_(together.heads),
       items_(call.memory) {
   if (call.device_items.count > 0) {
@@ -159,9 +160,11 @@ TiledCall::DeviceNumbers TiledCall::numbers_on_device(const ItemRun& run, Worksp
 }
 
 TiledCall::DeviceNumbers TiledCall::write_numbers(const ItemRun& run, Workspace& workspace) const {
+  DeviceNumbers numbers;
+  numbers.rows = std::accumulate(run.query_lengths.begin(), run.query_lengths.end(), std::int64_t{0});
+  if (run.places <= few_items_ && run.residues == 1) return numbers;
   std::pmr::vector<int> values(call_.memory);
   values.reserve(4 * run.query_lengths.size());
-  DeviceNumbers numbers;
   const auto add = [&](const std::pmr::vector<int>& more) {
     const int* const place = workspace.numbers + values.size();
     values.insert(values.end(), more.begin(), more.end());
@@ -171,7 +174,6 @@ TiledCall::DeviceNumbers TiledCall::write_numbers(const ItemRun& run, Workspace&
     numbers.query_lengths = add(run.query_lengths);
     numbers.key_lengths = add(run.key_lengths);
   }
-  numbers.rows = std::accumulate(run.query_lengths.begin(), run.query_lengths.end(), std::int64_t{0});
   if (run.in_a_row && run.places > 1) {
     numbers.query_starts = add(run.query_starts);
     numbers.key_starts = add(run.key_starts);
@@ -238,6 +240,7 @@ void TiledCall::launch_piece(const LaunchPiece& launch, const Piece& piece, Work
           .workspace = workspace,
           .stream = stream_,
           .rows = numbers.rows.value_or(run.places * mask_.extent.queries),
+          .items = run,
           .overlap_previous = overlap});
 }
 

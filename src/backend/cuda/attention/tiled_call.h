@@ -9,6 +9,7 @@ namespace stof::cuda {
 struct Together {
   bool classes = false;  // residue classes of items, where they lie evenly
   bool heads = false;    // those with different masks
+  int few_items = 0;     // so many have their numbers beside the launch's parameters
 };
 
 class TiledCall {
@@ -43,7 +44,8 @@ class TiledCall {
   stof::AttentionCall call_;
   const StreamHandle stream_;
   const bool by_item_;  // the mask differs by item
-  const bool mixed_;    // a launch takes all heads, and its lists say which one a row block is of
+  const int few_items_;
+  const bool mixed_;  // a launch takes all heads, and its lists say which one a row block is of
   std::pmr::vector<ItemRun> items_;
 };
 

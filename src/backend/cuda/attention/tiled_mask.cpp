@@ -89,7 +89,6 @@ void set_up(TiledMask& mask, const TableProblem& problem, const Gpu& gpu) {
 void set_up(TiledMask& mask, PackedMask packed, const Gpu& gpu) {
   mask.shape = packed.shape;
   mask.most_queries = packed.most_queries;
-  mask.shift_rows = packed.shift_rows;
   mask.extent = packed.blocks.extent;
   mask.first_position = narrow<int>(packed.blocks.first_position, "first position");
   mask.gpu = &gpu;
@@ -157,7 +156,8 @@ void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Dev
     return launch_rows(*mask.blocks, call);
   }
   const bool arranged = mask.kernel != nullptr;
-  const TiledCall tiled(mask, call, {.classes = mask.by_maps && arranged, .heads = mask.mixes_heads});
+  const TiledCall tiled(mask, call,
+                        {.classes = mask.by_maps && arranged, .heads = mask.mixes_heads, .few_items = mask.few_items});
   const bool taken = !mask.by_maps || takes(mask, call, tiled);
   if (!taken && alone) fail_alone(refusal_of(mask, call, tiled));
   if (!taken && mask.stacked_heads > 1) return launch_rows(*mask.blocks, call);

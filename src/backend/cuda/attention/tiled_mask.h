@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/shared/device_layout.h"
@@ -26,7 +27,6 @@ Refusal refuses_tiles(const AttentionProblem& problem, const DeviceCaps& caps, i
 struct TiledMask {
   AttentionShape shape = {};
   std::int64_t most_queries = 0;  // as PackedMask has it
-  int shift_rows = 0;
   MaskExtent extent = {};
   int first_position = 0;
   std::vector<int> group_of = {};                    // [extent.batch * extent.heads]
@@ -35,6 +35,7 @@ struct TiledMask {
   bool by_maps = true;                  // the kernel loads through tensor maps
   int key_box = 64;                     // keys of one load
   int key_step = 64;                    // divides where tiles begin: a load of a part of a page may have as many keys
+  int few_items = 0;                    // launches of so many have numbers of items beside the parameters
   bool mixes_heads = false;             // the kernel's lists say which head: one launch takes them all
   int stacked_heads = 1;                // whose rows a tile has; others than one only where there are `blocks`
   const Gpu* gpu = nullptr;
@@ -65,7 +66,8 @@ struct TiledLaunch {
   int page_box = 0;      // keys of one load of a page
   Workspace& workspace;
   StreamHandle stream;
-  std::int64_t rows;  // of q that all items have together, at most
+  std::int64_t rows;     // of q that all items have together, at most
+  const ItemRun& items;  // its lengths are empty where the device alone knows
   // The kernel may start before the one in front of it ends. Not behind what makes numbers: kernels wait for it first.
   bool overlap_previous;
 };

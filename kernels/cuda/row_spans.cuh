@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row blocks that begin at any row of an item: which tiles of keys their rows need, by the rows' spans.
+#pragma once
+#include "kernels/cuda/row_block.cuh"
+#include "kernels/shared/row_spans.h"
+
+namespace stof::cuda {
+
+constexpr int kBehindAll = 1 << 30;  // all keys
+
+// Of some rows: no row needs keys outside [begin, end) and [0, prefix_end); all are allowed [full_begin, full_end) and
+// [0, full_prefix_end).
+struct SpanReach {
+  int begin = kBehindAll, end = 0, full_begin = 0, full_end = kBehindAll, prefix_end = 0, full_prefix_end = kBehindAll;
+
+  __device__ __forceinline__ void add(const RowKeys& row) {
+    if (row.begin < row.end) begin = min(begin, row.begin);
+    end = max(end, row.end);
+    full_begin = max(full_begin, row.begin), full_end = min(full_end, row.end);
+    prefix_end = max(prefix_end, row.prefix_end), full_prefix_end = min(full_prefix_end, row.prefix_end);
+  }
+  // Of all lanes together, below `keys`.
+  __device__ __forceinline__ void unite(int keys) {
+    begin = __reduce_min_sync(~0u, begin), full_begin = __reduce_max_sync(~0u, full_begin);
+    end = min(__reduce_max_sync(~0u, end), keys), full_end = min(__reduce_min_sync(~0u, full_end), keys);
+    prefix_end = min(__reduce_max_sync(~0u, prefix_end), keys);
+    full_prefix_end = min(__reduce_min_sync(~0u, full_prefix_end), keys);
+  }
+  // Of the tile of 64 keys from `key` on.
+  __device__ __forceinline__ bool touches(int key) const { return (key < end && key + 64 > begin) || key < prefix_end; }
+  __device__ __forceinline__ bool fills(int key) const {
+    return (key >= full_begin && key + 64 <= full_end) || key + 64 <= full_prefix_end;
+  }
+};
+
+// The tiles of a row block, in the order in which they are taken: first those of which a consumer reads what its rows
+// are allowed, then those that are full for all rows.
+struct SpanTiles {
+  int first, first_count;  // the full ones that rows meet first, so that all have scores, and on to the last key
+  int prefix_end;          // number of the first tile behind those and the prefix's
+  int base;                // key of the range's first tile, on to the full ones; tiles are 64 keys apart
+  int nothing;             // number of a tile without keys, which fills a step up
+  int late;                // rows may have their first key in tiles up to this key; not said where few tiles are such
+
+  __device__ __forceinline__ int key(int number, int keys) const {
+    if (number == nothing) return keys;
+    if (number > nothing) --number;
+    if (number < first_count) return first + 64 * number;
+    return number < prefix_end ? 64 * (number - first_count) : base + 64 * (number - prefix_end);
+  }
+};
+
+// What shared memory has of a row block, for the warps that load and consume it.
+template <int kParts>
+struct BlockSpans {
+  SpanTiles tiles;
+  SpanReach parts[kParts];
+};
+
+// The same while the loading warp looks for its next row block: each lane has a number of it.
+template <int kParts>
+struct FoundSpans {
+  static constexpr int kInts = sizeof(BlockSpans<kParts>) / sizeof(int);
+  SpanTiles tiles;
+  int mine = 0;    // of the lane
+  int listed = 0;  // tiles of which the consumers read what their rows are allowed
+  int all = 0;     // tiles
+
+  // By a warp. positions: of a part. covering: the first tiles should be so many full ones.
+  template <int kTiles, int kCovering>
+  __device__ __forceinline__ void look(const RowSpans& spans, const RowBlock& block, int positions) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    SpanReach reach;
+    bool all_have_rows = true;
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      const SpanReach of_part = reach_of(spans, block, block.row + positions * part, positions);
+      const int numbers[6] = {of_part.begin,    of_part.end,        of_part.full_begin,
+                              of_part.full_end, of_part.prefix_end, of_part.full_prefix_end};
+#pragma unroll
+      for (int i = 0; i < 6; ++i)
+        if (lane == 6 * (1 + part) + i) mine = numbers[i];
+      reach.begin = min(reach.begin, of_part.begin), reach.end = max(reach.end, of_part.end);
+      reach.full_begin = max(reach.full_begin, of_part.full_begin);
+      reach.full_end = min(reach.full_end, of_part.full_end);
+      reach.prefix_end = max(reach.prefix_end, of_part.prefix_end);
+      all_have_rows = all_have_rows && block.row + positions * part < block.rows;
+    }
+    order<kTiles, kCovering>(reach, all_have_rows, spans.key_step);
+    const int numbers[6] = {tiles.first, tiles.first_count, tiles.prefix_end, tiles.base, tiles.nothing, tiles.late};
+#pragma unroll
+    for (int i = 0; i < 6; ++i)
+      if (lane == i) mine = numbers[i];
+  }
+
+ private:
+  static __device__ __forceinline__ SpanReach reach_of(const RowSpans& spans, const RowBlock& block, int row,
+                                                       int positions) {
+    SpanReach reach;
+    const int end = min(row + positions, block.rows);
+    const RowKeys* const of_first = spans.rows + block.keys - block.rows - spans.first_position;
+    if (block.keys > 0)
+      for (int i = row + static_cast<int>(threadIdx.x) % 32; i < end; i += 32) reach.add(of_first[i]);
+    reach.unite(block.keys);
+    return reach;
+  }
+
+  // A part without rows takes no product of tiles that are looked at, and would of others.
+  template <int kTiles, int kCovering>
+  __device__ __forceinline__ void order(const SpanReach& reach, bool all_have_rows, int key_step) {
+    int of_prefix = (reach.prefix_end + 63) / 64, base = 0, range = 0;
+    if (reach.begin < reach.end) {
+      base = reach.begin & -key_step;
+      if (64 * of_prefix > base) of_prefix = base = 0;
+      range = (reach.end - base + 63) / 64;
+    }
+    int full_first = reach.full_begin <= base ? 0 : (reach.full_begin - base + 63) / 64;
+    int full_end = min(range, (reach.full_end - base) >> 6);
+    if (full_first >= full_end || !all_have_rows) full_first = full_end = range;
+    const int full = full_end - full_first;
+    int covering = min(full, kCovering);
+    if (kTiles == 2 && ((full - covering) & 1) != 0) ++covering;
+    tiles.first = base + 64 * (full_end - covering), tiles.first_count = covering + range - full_end;
+    tiles.prefix_end = tiles.first_count + of_prefix;
+    tiles.base = base;
+    const bool begin_near = reach.full_begin - reach.begin <= 64 * kParts;
+    tiles.late = covering == 0 && of_prefix == 0 && begin_near ? reach.full_begin : -1;
+    listed = tiles.prefix_end + full_first;
+    const bool odd = kTiles == 2 && (listed & 1) != 0;
+    tiles.nothing = odd ? listed++ : kBehindAll;
+    all = listed + full - covering;
+  }
+};
+
+// Bits of one row of a tile in the order of scores (keys_below of softmax.cuh): of both rows that a thread has, those
+// of keys below `keys`.
+__device__ __forceinline__ u32 columns_below(int keys, int lane) {
+  const int own = min(max(keys - lane % 4 * 2, 0), 64);  // of eights that begin at the thread's first column
+  const int whole = (own + 6) >> 3;                      // eights of which the thread has both columns
+  u32 below = whole == 8 ? ~0u : (1u << 4 * whole) - 1;
+  if ((own & 7) == 1) below |= 5u << 4 * whole;
+  return below;
+}
+// The thread's words of a tile from `key` on, of its rows a and b, which are among those of `reach`: what that says of
+// all rows is not computed.
+__device__ __forceinline__ u32 span_words(const RowKeys& a, const RowKeys& b, const SpanReach& reach, int key, int keys,
+                                          int lane) {
+  constexpr u32 kOfA = 0x33333333, kOfB = 0xcccccccc;
+  const auto below = [&](int of_a, int of_b) {
+    return (columns_below(min(of_a, keys) - key, lane) & kOfA) | (columns_below(min(of_b, keys) - key, lane) & kOfB);
+  };
+  u32 words = ~0u;
+  if (key + 64 > reach.full_end) words = below(a.end, b.end);
+  if (key < reach.full_begin) words &= ~below(a.begin, b.begin);
+  if (key < reach.prefix_end) words |= below(a.prefix_end, b.prefix_end);
+  return words;
+}
+
+}  // namespace stof::cuda

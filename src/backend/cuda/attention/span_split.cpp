@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/span_split.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "src/backend/cuda/attention/arrange.h"
+#include "src/backend/cuda/attention/listed_mask.h"
+
+namespace stof::cuda {
+namespace {
+
+// Of rows [first, end) of positions, about: with spans that lie between those of the first and the last one.
+int steps_of(const SpanForm& form, std::size_t first, std::size_t end, int keys) {
+  const RowSpan &a = form.rows[first], &b = form.rows[end - 1];
+  const int range_end = std::min(std::max(a.end, b.end), keys), begin = std::min({a.begin, b.begin, range_end});
+  const int prefix = std::min(std::max(a.prefix_end, b.prefix_end), begin);
+  return static_cast<int>(ceil_div(ceil_div(range_end - begin, 64) + ceil_div(prefix, 64), form.tiles));
+}
+
+// The steps of a launch's row blocks, of which each stands for `alike`. A call may not allocate: of many row blocks
+// every second or third is there.
+struct Sample {
+  static constexpr std::int64_t kMost = 256;
+  std::array<int, kMost> steps;
+  std::size_t count = 0;
+  double alike = 1;
+
+  std::span<const int> all() const { return std::span(steps).first(count); }
+};
+
+Sample sample_of(const SpanForm& form, const SpanItems& items) {
+  std::int64_t blocks = 0;
+  for (const int queries : items.queries) blocks += ceil_div(queries, form.block_rows);
+  const std::int64_t stride = std::max<std::int64_t>(1, ceil_div(blocks, Sample::kMost));
+  Sample sample;
+  sample.alike = static_cast<double>(stride) * items.slices_of_item;
+  std::int64_t next = 0;  // blocks until the next that is looked at
+  for (std::size_t i = 0; i < items.queries.size(); ++i) {
+    const int queries = items.queries[i], keys = items.keys[i];
+    const int first = keys - queries - form.first_position;
+    std::int64_t row = next * form.block_rows;
+    for (; row < queries; row += stride * form.block_rows) {
+      const auto begin = static_cast<std::size_t>(first + row),
+                 end = static_cast<std::size_t>(first + std::min<std::int64_t>(row + form.block_rows, queries));
+      sample.steps[sample.count++] = keys == 0 ? 0 : steps_of(form, begin, end, keys);
+    }
+    next = row / form.block_rows - ceil_div(queries, form.block_rows);
+  }
+  return sample;
+}
+
+// Teams take the next piece when they are done with one. Pieces that are alike come in rounds, and of others the
+// shortest ones, which are the last, even out how long the longer ones take.
+double predicted_us(const SpanForm& form, const Sample& sample, int part_steps) {
+  const ListCosts& costs = form.costs;
+  double count = 0, total = 0, longest = 0, shortest = 0, most_parts = 1;
+  const double teams = form.teams;
+  for (const int steps : sample.all()) count += sample.alike * static_cast<double>(ceil_div(steps, part_steps));
+  const double load = costs[ListTerm::alone] + (1 - costs[ListTerm::alone]) * std::min(1.0, count / teams);
+  count = 0;
+  for (const int steps : sample.all()) {
+    const double parts = std::max(1.0, static_cast<double>(ceil_div(steps, part_steps)));
+    const double us = costs[ListTerm::item] + (parts > 1 ? costs[ListTerm::part] : 0) +
+                      load * costs[ListTerm::full] * std::ceil(steps / parts);
+    count += sample.alike * parts, total += sample.alike * parts * us;
+    longest = std::max(longest, us), shortest = shortest == 0 ? us : std::min(shortest, us);
+    most_parts = std::max(most_parts, parts);
+  }
+  const double in_rounds = std::ceil(count / teams) * total / count;
+  return std::max(longest, std::min(in_rounds, total / teams + shortest)) + costs[ListTerm::merge] * (most_parts - 1);
+}
+
+}  // namespace
+
+SpanSplit split_spans(const SpanForm& form, const SpanItems& items) {
+  SpanSplit split;
+  const Sample sample = sample_of(form, items);
+  if (sample.count == 0) return split;
+  const int longest = *std::max_element(items.queries.begin(), items.queries.end());
+  split.row_blocks = static_cast<int>(ceil_div(longest, form.block_rows));
+  const int heaviest = std::max(1, *std::max_element(sample.all().begin(), sample.all().end()));
+  const std::int64_t in_launch =
+      std::int64_t{split.row_blocks} * items.slices_of_item * static_cast<std::int64_t>(items.queries.size());
+  split.part_steps = heaviest;
+  double best = predicted_us(form, sample, heaviest);
+  for (const int parts : kSplits) {
+    const bool fits = in_launch * parts <= form.slots && split.row_blocks * parts <= kMostSlots;
+    if (parts == 1 || !fits || heaviest < parts * kFewestSteps) continue;
+    const int part_steps = static_cast<int>(ceil_div(heaviest, parts));
+    const double us = predicted_us(form, sample, part_steps);
+    if (us >= best) continue;
+    best = us;
+    split.parts = parts, split.part_steps = part_steps;
+  }
+  return split;
+}
+
+}  // namespace stof::cuda

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// How row blocks that begin at an item's own first row are cut into parts, call by call: by the keys that there are.
+// Needs no GPU.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "src/backend/cuda/attention/cost_table.h"
+#include "src/layout/row_spans.h"
+
+namespace stof::cuda {
+
+// Rows of each position from the first on, and the kernel that takes them.
+struct SpanForm {
+  std::vector<RowSpan> rows;
+  int first_position = 0;
+  int block_rows = 64, tiles = 1;  // of a row block, of a step
+  ListCosts costs = {};
+  double teams = 1;        // that the device works with at once
+  std::int64_t slots = 0;  // partial results that a launch has room for
+};
+
+// Of the items of a launch: how many queries and keys each has, and slices.
+struct SpanItems {
+  std::span<const int> queries, keys;
+  int slices_of_item = 1;
+};
+
+struct SpanSplit {
+  int row_blocks = 1;  // of an item at most
+  int parts = 1;       // of a row block at most
+  int part_steps = 1;  // a row block of more has several
+  friend bool operator==(const SpanSplit&, const SpanSplit&) = default;
+};
+
+// The fewest parts that are done first.
+SpanSplit split_spans(const SpanForm& form, const SpanItems& items);
+
+}  // namespace stof::cuda

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Masks that allow each row a prefix of the keys and one range of them: a kernel needs no list of tiles for these.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "src/mask/bind.h"
+
+namespace stof {
+
+// Keys [0, prefix_end) and [begin, end), with prefix_end <= begin. A row without keys has zeros, and one of a single
+// range no prefix.
+struct RowSpan {
+  std::int32_t prefix_end = 0, begin = 0, end = 0;
+  friend bool operator==(const RowSpan&, const RowSpan&) = default;
+};
+
+// Of every row of the extent. Nothing where heads or items have masks of their own, and where a row is allowed more.
+std::optional<std::vector<RowSpan>> row_spans(const BoundMask& mask);
+
+}  // namespace stof

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row blocks of chunks are cut into parts where teams would have nothing to do, and only there.
+#include "src/backend/cuda/attention/span_split.h"
+
+#include <gtest/gtest.h>
+
+#include "src/backend/cuda/attention/listed_mask.h"
+
+namespace stof::cuda {
+namespace {
+
+constexpr int kPositions = 65536;
+
+SpanForm causal_form() {
+  SpanForm form{.rows = {}, .first_position = 0, .block_rows = 128, .tiles = 2};
+  for (int position = 0; position < kPositions; ++position) form.rows.push_back({.begin = 0, .end = position + 1});
+  form.costs[ListTerm::full] = 1, form.costs[ListTerm::alone] = 0.7, form.costs[ListTerm::item] = 2;
+  form.costs[ListTerm::part] = 1, form.costs[ListTerm::merge] = 0.5;
+  form.teams = 132, form.slots = 4 * 132;
+  return form;
+}
+
+SpanSplit split(const SpanForm& form, std::vector<int> queries, std::vector<int> keys, int slices) {
+  return split_spans(form, {.queries = queries, .keys = keys, .slices_of_item = slices});
+}
+
+TEST(SpanSplit, CutsFewRowBlocks) {
+  const SpanForm form = causal_form();
+  const SpanSplit few = split(form, {256}, {32768}, 8);
+  EXPECT_EQ(few.row_blocks, 2);
+  EXPECT_EQ(few.parts, 8) << "16 row blocks for 132 teams";
+  EXPECT_EQ(few.part_steps, 256 / 8);
+  const SpanSplit begun_inside = split(form, {256}, {32768 - 77}, 8);
+  EXPECT_EQ(begun_inside.row_blocks, 2) << "wherever the item begins";
+}
+
+TEST(SpanSplit, LeavesManyRowBlocksWhole) {
+  EXPECT_EQ(split(causal_form(), std::vector<int>(16, 1024), std::vector<int>(16, 32768), 32).parts, 1);
+}
+
+TEST(SpanSplit, HasPartsOfEnoughSteps) {
+  const SpanSplit brief = split(causal_form(), {128}, {1024}, 4);
+  EXPECT_LE(brief.parts, 8 / kFewestSteps);
+  EXPECT_EQ(split(causal_form(), {128}, {128}, 1).parts, 1);
+}
+
+TEST(SpanSplit, FitsTheRoomForResults) {
+  SpanForm form = causal_form();
+  form.slots = 64;
+  const SpanSplit little = split(form, {256}, {32768}, 8);
+  EXPECT_LE(little.row_blocks * little.parts * 8, 64);
+  EXPECT_GT(little.parts, 1);
+}
+
+TEST(SpanSplit, TakesItemsWithoutRowsOrKeys) {
+  const SpanForm form = causal_form();
+  EXPECT_EQ(split(form, {}, {}, 8), SpanSplit{});
+  EXPECT_EQ(split(form, {0, 0}, {100, 0}, 8), SpanSplit{});
+  EXPECT_EQ(split(form, {7}, {0}, 8), (SpanSplit{.row_blocks = 1, .parts = 1, .part_steps = 1}));
+}
+
+// Of long lists of items some row blocks are looked at: parts are those of as many items alike.
+TEST(SpanSplit, SamplesManyItems) {
+  SpanForm form = causal_form();
+  form.teams = 1320, form.slots = 1 << 20;
+  const SpanSplit many = split(form, std::vector<int>(300, 300), std::vector<int>(300, 30000), 1);
+  EXPECT_EQ(many.row_blocks, 3);
+  EXPECT_GT(many.parts, 1) << "900 row blocks for 1,320 teams";
+}
+
+}  // namespace
+}  // namespace stof::cuda
