@@ -269,12 +269,8 @@ struct StreamLoader {
     const int slot = query_of(turn);
     const u32 full = shared_address(&team.q_full[slot]);
     wait_for_query(turn);
-    if constexpr (Traits::kSelects) {
-      const int lane = static_cast<int>(threadIdx.x) % 32;
-      if (by_spans() && lane < FoundSpans<Traits::kParts>::kInts)
-        reinterpret_cast<int*>(&Traits::spans_of(team, turn))[lane] = found.of_spans;
-      __syncwarp();
-    }
+    if constexpr (Traits::kSelects)
+      if (by_spans()) put_spans(Traits::spans_of(team, turn), found.of_spans);
     if (elected()) {
       team.blocks[turn & 1] = block;
       if constexpr (Traits::kInOrder) team.numbers[turn & 1] = turn + 1;
@@ -290,6 +286,21 @@ struct StreamLoader {
                  {box * kBoxColumns, block.place.query_start + block.row + positions_of_part<Traits>(p) * part,
                   block.residue, block.head, block.place.item},
                  full);
+  }
+
+  // Before the lane that announces the row block arrives; racecheck asks that this lane write them itself.
+  static __device__ __forceinline__ void put_spans(BlockSpans<Traits::kParts>& spans, int mine) {
+    constexpr int kInts = FoundSpans<Traits::kParts>::kInts;
+    int* const to = reinterpret_cast<int*>(&spans);
+    if constexpr (kForRacecheck) {
+      for (int i = 0; i < kInts; ++i) {
+        const int number = __shfl_sync(~0u, mine, i);
+        if (elected()) to[i] = number;
+      }
+    } else {
+      if (const int lane = static_cast<int>(threadIdx.x) % 32; lane < kInts) to[lane] = mine;
+      __syncwarp();
+    }
   }
 
   static __device__ __forceinline__ Step read(const int* step) {
@@ -328,7 +339,8 @@ struct StreamLoader {
   template <class Load>
   __device__ __forceinline__ void for_each_step(const RowBlock& block, Steps steps, const Load& load) {
     const bool shorter = block.keys < p.call.shape.keys;
-    if constexpr (Traits::kPaged) look_up(steps.next, steps.first_key, block.keys);
+    if constexpr (Traits::kPaged)
+      if (block.steps > 0) look_up(steps.next, steps.first_key, block.keys);
     for (int n = 1; n <= block.steps; ++n) {
       const Step step = steps.next;
       if (n < block.steps) {
