@@ -60,7 +60,8 @@ struct StreamLoader {
       const RowBlock block = team.blocks[turn & 1];
       if (block.steps < 0) break;
       SpanTiles tiles;
-      if constexpr (Traits::kSelects) tiles = Traits::spans_of(team, turn).tiles;
+      if constexpr (Traits::kSelects)
+        if (by_spans()) tiles = Traits::spans_of(team, turn).tiles;
       __syncwarp();  // every lane has read the description, which the row block after the next one's will replace
       arrive_for_warp(shared_address(&team.q_empty[query_of(turn)]), elected());
       for_each_step(block, steps_of(block, tiles),
