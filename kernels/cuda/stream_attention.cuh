@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   if (group == Traits::kConsumers) {
     give_registers<Traits::kLoaderRegisters>();
     const int team = warp % Traits::kTeams, role = warp / Traits::kTeams;
-    StreamLoader<Traits> loader{shared.teams[team], maps, p, {}, {}};
+    StreamLoader<Traits> loader{{p}, shared.teams[team], maps, {}, {}};
     if (role == 0) {
       loader.run(first_place<Traits>(team, p));
     } else {
