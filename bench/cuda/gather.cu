@@ -40,6 +40,7 @@ void run_gather(const Problem& problem, int most_units) {
                             words.get(),
                             group.item_count,
                             group.long_items,
+                            group.item_count - group.long_items,
                             group.slots,
                             partials.get(),
                             arrivals.get()};

@@ -7,6 +7,7 @@
 #include "bench/cuda/problem.cuh"
 #include "kernels/cuda/stream_attention.cuh"
 #include "src/backend/cuda/attention/arrange.h"
+#include "src/backend/cuda/attention/sections.h"
 
 namespace stof::bench {
 
@@ -46,8 +47,7 @@ void run_stream(const Problem& problem, const StreamTuning& tuning) {
   const StreamParams params{
       {shape, output_of(problem), scale_log2(problem)},
       {items.get(), steps.get(), first_steps.get(), words.get(), int(arranged.items.size()), arranged.groups[0].slots},
-      tuning.section,
-      (shape.slices - 1) / tuning.section,
+      cuda::in_sections(tuning.section, (shape.slices - 1) / tuning.section, shape.slices, int(arranged.items.size())),
       partials.get(),
       arrivals.get(),
       tuning.queue && grid * Traits::kTeams < total ? queue.get() : nullptr};

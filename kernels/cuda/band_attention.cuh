@@ -70,7 +70,7 @@ struct BandBlock {
     next_key_start = __ldg(&p.rows[entry].key_start);
     next_wanted = __ldg(&p.rows[entry].patterns[part]);  // an index in a register would put the row into local memory
     next_block = row_block_of<Traits::kRagged>(p.call.shape, slice, entry * Traits::kRows);
-    next_kv_head = next_block.head / p.call.shape.heads_per_kv;  // a division, in front of the loads that need it
+    next_kv_head = next_block.head / p.call.shape.heads_per_kv;
   }
 
   // What the barriers of the next row block's loads wait for.

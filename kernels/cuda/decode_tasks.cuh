@@ -3,6 +3,7 @@
 // takes. Every CTA finds its own, so that lengths may come from the device.
 #pragma once
 #include "kernels/cuda/ptx.cuh"
+#include "kernels/cuda/quotient.cuh"
 #include "kernels/shared/decode_shares.h"
 
 namespace stof::cuda {
@@ -17,12 +18,6 @@ __device__ __forceinline__ void allow_overlap() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   allow_next_grid();
 #endif
-}
-
-// Of numbers below 2^18, by which half of one is more than the quotient errs. A division of integers takes forty
-// instructions.
-__device__ __forceinline__ int quick_quotient(int number, int by) {
-  return static_cast<int>(__fdividef(static_cast<float>(number) + 0.5f, static_cast<float>(by)));
 }
 
 struct DecodePlace {

@@ -91,8 +91,7 @@ struct GatherBlock {
     if (index < all_long) {
       slice = index / p.long_items, entry = index - slice * p.long_items;
     } else {
-      const int short_items = p.item_count - p.long_items;
-      slice = (index - all_long) / short_items, entry = p.long_items + (index - all_long) - slice * short_items;
+      slice = (index - all_long) / p.short_items, entry = p.long_items + (index - all_long) - slice * p.short_items;
     }
     const int4 item = __ldg(reinterpret_cast<const int4*>(p.items) + entry);
     next.block = row_block_of<Traits::kRagged>(p.call.shape, slice, item.x);
@@ -100,7 +99,7 @@ struct GatherBlock {
     next.left = item.z - 1;
     next.block.split = item.w;
     next.first = true;
-    next_kv_head = next.block.head / p.call.shape.heads_per_kv;  // a division, in front of the loads that need it
+    next_kv_head = next.block.head / p.call.shape.heads_per_kv;
     read_starts();
   }
   // Where the pieces begin that this warp asks for.

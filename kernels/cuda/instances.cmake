@@ -26,6 +26,7 @@ macro(stof_stream d teams parts tiles stages ctas groups)
     string(REPLACE Bfloat bf16 dtype ${dtype})
     stof_kernel(stream_${dtype}_d${d}_t${teams}_p${parts}_k${tiles}_s${stages}_c${ctas}_g${groups}${suffix}
 "#include \"kernels/cuda/stream_attention.cuh\"
+#include \"kernels/cuda/stream_sum.cuh\"
 namespace stof::cuda {
 struct Instance : StreamTraits<${element}, ${d}, ${shape}> {};
 template __global__ void stream_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
@@ -36,6 +37,7 @@ template __global__ void stream_attention_kernel<PagedInstance>(const __grid_con
 struct ListedInstance : StreamTraits<${element}, ${d}, listed(${shape})> {};
 template __global__ void stream_attention_kernel<ListedInstance>(const __grid_constant__ AttentionMaps,
                                                                  const __grid_constant__ ListedStreamParams);
+template __global__ void stream_sum_kernel<ListedInstance>(const __grid_constant__ ListedStreamParams);
 ${facts}}
 " sm_90a)
   endforeach()

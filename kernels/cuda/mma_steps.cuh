@@ -24,11 +24,7 @@ struct ArrangedSteps {
 
   // Row blocks in the order of StreamLoader: sections of slices go through the items side by side.
   static __device__ __forceinline__ ArrangedSteps find(const MmaParams& p, int index, RowBlock& block) {
-    const int per_section = p.layout.item_count * p.section;
-    const int section = min(index / per_section, p.last_section), within = index - section * per_section;
-    const int width = section < p.last_section ? p.section : p.call.shape.slices - section * p.section;
-    int entry = within / width;
-    const int slice = section * p.section + within - entry * width;
+    auto [slice, entry] = place_in_sections(p.sections, index);
     if (p.window.parts) entry = item_in_window(p.call.shape, p.window, slice, Traits::kRows, entry);
     if (entry < 0) {
       block = RowBlock{};  // without rows

@@ -2,6 +2,7 @@
 // A row block of one slice: which rows and keys of which item it has, and where they lie.
 #pragma once
 #include "kernels/cuda/ptx.cuh"
+#include "kernels/cuda/quotient.cuh"
 
 namespace stof::cuda {
 
@@ -18,21 +19,30 @@ struct RowBlock {
   ItemPlace place;
 };
 
-// A division takes a hundred cycles, in front of the first copies of a launch, and most divisors are 1.
-__device__ __forceinline__ int quotient(int number, int divisor) { return divisor == 1 ? number : number / divisor; }
-
-__device__ __forceinline__ int rows_of_residue(int rows, int residue, int residues) {
-  return quotient(rows + residues - 1 - residue, residues);
+__device__ __forceinline__ int rows_of_residue(int rows, int residue, const Divisor& residues) {
+  return (rows + residues - 1 - residue) / residues;
 }
 
 // Of the order in which slices are gone through.
 __device__ __forceinline__ int slice_of(const SliceShape& s, int place) { return s.first_slice + s.slice_step * place; }
 
+struct WorkPlace {
+  int slice, entry;
+};
+// Of the place in the order of all row blocks: the place of the slice, and which of its row blocks.
+__device__ __forceinline__ WorkPlace place_in_sections(const SliceSections& sections, int index) {
+  const int section = min(index / sections.row_blocks, sections.before_last),
+            within = index - section * sections.row_blocks;
+  const Divisor& width = section < sections.before_last ? sections.width : sections.last_width;
+  const int entry = within / width;
+  return {section * sections.width + within - entry * width, entry};
+}
+
 // The row block that begins at row `row` of the layout. kRagged: items may have lengths and starts of their own, others
 // are as planned.
 template <bool kRagged>
 __device__ __forceinline__ RowBlock row_block_of(const SliceShape& s, int slice, int row) {
-  const int over_residues = quotient(slice, s.residues), item = over_residues / s.heads;
+  const int over_residues = slice / s.residues, item = over_residues / s.heads;
   RowBlock block{};
   block.slice = slice;
   block.head = over_residues - item * s.heads;

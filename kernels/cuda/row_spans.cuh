@@ -8,6 +8,13 @@ namespace stof::cuda {
 
 constexpr int kBehindAll = 1 << 30;  // all keys
 
+__device__ __forceinline__ RowKeys row_keys(const RowSpans& spans, int position) {
+  if (spans.rows == nullptr)
+    return {spans.rule.prefix_end, max(position + spans.rule.begin, 0), position + spans.rule.end, 0};
+  const int4 keys = __ldg(reinterpret_cast<const int4*>(spans.rows + position - spans.first_position));
+  return {keys.x, keys.y, keys.z, keys.w};
+}
+
 // Of some rows: no row needs keys outside [begin, end) and [0, prefix_end); all are allowed [full_begin, full_end) and
 // [0, full_prefix_end).
 struct SpanReach {
@@ -19,12 +26,15 @@ struct SpanReach {
     full_begin = max(full_begin, row.begin), full_end = min(full_end, row.end);
     prefix_end = max(prefix_end, row.prefix_end), full_prefix_end = min(full_prefix_end, row.prefix_end);
   }
-  // Of all lanes together, below `keys`.
-  __device__ __forceinline__ void unite(int keys) {
+  // Of all lanes together.
+  __device__ __forceinline__ void unite() {
     begin = __reduce_min_sync(~0u, begin), full_begin = __reduce_max_sync(~0u, full_begin);
-    end = min(__reduce_max_sync(~0u, end), keys), full_end = min(__reduce_min_sync(~0u, full_end), keys);
-    prefix_end = min(__reduce_max_sync(~0u, prefix_end), keys);
-    full_prefix_end = min(__reduce_min_sync(~0u, full_prefix_end), keys);
+    end = __reduce_max_sync(~0u, end), full_end = __reduce_min_sync(~0u, full_end);
+    prefix_end = __reduce_max_sync(~0u, prefix_end), full_prefix_end = __reduce_min_sync(~0u, full_prefix_end);
+  }
+  __device__ __forceinline__ void cut_at(int keys) {
+    end = min(end, keys), full_end = min(full_end, keys);
+    prefix_end = min(prefix_end, keys), full_prefix_end = min(full_prefix_end, keys);
   }
   // Of the tile of 64 keys from `key` on.
   __device__ __forceinline__ bool touches(int key) const { return (key < end && key + 64 > begin) || key < prefix_end; }
@@ -94,14 +104,20 @@ struct FoundSpans {
   }
 
  private:
+  // By a rule the first row and the last one reach as far as any.
   static __device__ __forceinline__ SpanReach reach_of(const RowSpans& spans, const RowBlock& block, int row,
                                                        int positions) {
     SpanReach reach;
-    const int end = min(row + positions, block.rows);
-    const RowKeys* const of_first = spans.rows + block.keys - block.rows - spans.first_position;
-    if (block.keys > 0)
-      for (int i = row + static_cast<int>(threadIdx.x) % 32; i < end; i += 32) reach.add(of_first[i]);
-    reach.unite(block.keys);
+    const int end = min(row + positions, block.rows), before = block.keys - block.rows;
+    if (block.keys > 0 && row < end) {
+      if (spans.rows == nullptr) {
+        reach.add(row_keys(spans, before + row)), reach.add(row_keys(spans, before + end - 1));
+      } else {
+        for (int i = row + static_cast<int>(threadIdx.x) % 32; i < end; i += 32) reach.add(row_keys(spans, before + i));
+        reach.unite();
+      }
+    }
+    reach.cut_at(block.keys);
     return reach;
   }
 
@@ -110,9 +126,10 @@ struct FoundSpans {
   __device__ __forceinline__ void order(const SpanReach& reach, bool all_have_rows, int key_step) {
     int of_prefix = (reach.prefix_end + 63) / 64, base = 0, range = 0;
     if (reach.begin < reach.end) {
+      int end = reach.end;
       base = reach.begin & -key_step;
-      if (64 * of_prefix > base) of_prefix = base = 0;
-      range = (reach.end - base + 63) / 64;
+      if (64 * of_prefix > base) of_prefix = base = 0, end = max(end, reach.prefix_end);
+      range = (end - base + 63) / 64;
     }
     int full_first = reach.full_begin <= base ? 0 : (reach.full_begin - base + 63) / 64;
     int full_end = min(range, (reach.full_end - base) >> 6);

@@ -109,7 +109,7 @@ struct StreamConsumer {
   // maxima.
   __device__ __forceinline__ bool read_step(int slot) {
     if constexpr (Traits::kSelects)
-      if (p.spans.rows != nullptr) return read_span_step(slot);
+      if (p.spans.parts > 0) return read_span_step(slot);
     const int keys = team.blocks[slot].keys;
     bool used = false;
 #pragma unroll
@@ -156,9 +156,7 @@ struct StreamConsumer {
     int at = 16 * warp + lane / 4 + below;
     if constexpr (Traits::kStacked) at &= (1 << p.positions_log2) - 1;
     const int row = min(block.row + positions_of_part<Traits>(p) * part + at, block.rows - 1);
-    const int4 span =
-        __ldg(reinterpret_cast<const int4*>(p.spans.rows + block.keys - block.rows + row - p.spans.first_position));
-    return {span.x, span.y, span.z, span.w};
+    return row_keys(p.spans, block.keys - block.rows + row);
   }
 
   // What lies behind the last key must not reach the result: its weight is 0, but 0 times NaN is NaN. Every part that
@@ -331,6 +329,8 @@ struct StreamConsumer {
     else if (of != 0) {
       const SplitRows<kHeadDim> split({p.partials, p.arrivals, p.layout.slots}, block, part, Traits::kParts);
       split.publish(out, rows, thread);
+      if constexpr (Traits::kSelects)
+        if (p.spans.summed) return;
       named_barrier<128>(barrier_id);
       if (thread == 0) team.last[part] = split.arrive_last();
       named_barrier<128>(barrier_id);

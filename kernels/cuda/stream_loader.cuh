@@ -2,16 +2,17 @@
 // The loading warp of a team: takes row blocks from the queue, and brings q, keys, values and mask words, running ahead
 // of the consumers by as many steps as the ring has, across row blocks.
 #pragma once
-#include "kernels/cuda/stream_steps.cuh"
+#include "kernels/cuda/span_steps.cuh"
 
 namespace stof::cuda {
 
 template <class Traits>
-struct StreamLoader : StreamSteps<Traits> {
+struct StreamLoader : SpanSteps<Traits> {
   using Base = StreamSteps<Traits>;
-  using Base::p, Base::by_spans, Base::exists, Base::has_rows, Base::listed, Base::look, Base::read, Base::span_step,
+  using Base::p, Base::by_spans, Base::exists, Base::first_key, Base::has_rows, Base::listed, Base::look, Base::read,
       Base::steps_of, Base::teams;
   using typename Base::PagedKeys, typename Base::RowBlockSteps, typename Base::Step, typename Base::Steps;
+  using SpanStep = typename SpanSteps<Traits>::Step;
   using Team = typename Traits::Team;
   Team& team;
   const AttentionMaps& maps;
@@ -67,8 +68,12 @@ struct StreamLoader : StreamSteps<Traits> {
         if (by_spans()) tiles = Traits::spans_of(team, turn).tiles;
       __syncwarp();  // every lane has read the description, which the row block after the next one's will replace
       arrive_for_warp(shared_address(&team.q_empty[query_of(turn)]), elected());
-      for_each_step(block, steps_of(block, tiles),
-                    [&](const Step& step, const Place& first_key) { load_values(step, first_key, block.keys); });
+      if (by_spans()) {
+        for_each_span_step(block, tiles, [&](const SpanStep& step, const Place& first) { load_values(step, first); });
+        continue;
+      }
+      for_each_step(block, steps_of(block),
+                    [&](const Step& step, const Place& first) { load_values(step, first, block.keys); });
     }
   }
 
@@ -98,14 +103,23 @@ struct StreamLoader : StreamSteps<Traits> {
     bool announced = Traits::kQueries > 1 || block.steps == 0;
     if (announced) announce(found, turn);
     else wait_for_previous_grid();
-    u32 late_steps = found.late;
-    for_each_step(block, found.steps, [&](const Step& step, const Place& first_key) {
-      if constexpr (Traits::kSelects)
-        if (by_spans()) late_steps = step.entries[0][0] <= found.steps.tiles.late ? 1 : 0;
-      load_keys(step, first_key, block.keys, (late_steps & 1) != 0 ? TileMark::kLate : 0);
-      late_steps >>= 1;
-      if constexpr (!Traits::kValueLoaders) load_values(step, first_key, block.keys);
+    const auto announce_late = [&] {
       if (!announced) announce(found, turn), announced = true;
+    };
+    if (by_spans()) {
+      for_each_span_step(block, found.tiles, [&](const SpanStep& step, const Place& first) {
+        load_keys(step, first, step.keys[0] <= found.tiles.late ? TileMark::kLate : 0);
+        if constexpr (!Traits::kValueLoaders) load_values(step, first);
+        announce_late();
+      });
+      return true;
+    }
+    u32 late_steps = found.late;
+    for_each_step(block, found.steps, [&](const Step& step, const Place& first) {
+      load_keys(step, first, block.keys, (late_steps & 1) != 0 ? TileMark::kLate : 0);
+      late_steps >>= 1;
+      if constexpr (!Traits::kValueLoaders) load_values(step, first, block.keys);
+      announce_late();
     });
     return true;
   }
@@ -158,19 +172,26 @@ struct StreamLoader : StreamSteps<Traits> {
     for (int n = 1; n <= block.steps; ++n) {
       const Step step = steps.next;
       if (n < block.steps) {
-        if (by_spans()) {
-          steps.next = span_step(steps, block.first_step + n, block.keys);
-        } else {
-          do steps.at += Traits::kStepInts;
-          while (shorter && !exists(steps.at, block.keys));
-          steps.next = read(steps.at);
-        }
+        do steps.at += Traits::kStepInts;
+        while (shorter && !exists(steps.at, block.keys));
+        steps.next = read(steps.at);
         if constexpr (Traits::kPaged) look_up(steps.next, steps.first_key, block.keys);
       }
       load(step, steps.first_key);
-      ring.advance();
-      if constexpr (Traits::kApart) apart.advance();
+      advance();
     }
+  }
+  template <class Load>
+  __device__ __forceinline__ void for_each_span_step(const RowBlock& block, const SpanTiles& tiles, const Load& load) {
+    const Place first = first_key(block);
+    SpanSteps<Traits>::for_each_span_step(block, tiles, first, [&](const SpanStep& step) {
+      load(step, first);
+      advance();
+    });
+  }
+  __device__ __forceinline__ void advance() {
+    ring.advance();
+    if constexpr (Traits::kApart) apart.advance();
   }
 
   // late: the mark of all tiles of the step, or 0.
@@ -195,6 +216,26 @@ struct StreamLoader : StreamSteps<Traits> {
         load_words(step, tile, full);
       }
     }
+  }
+
+  // Of a row block that goes by spans, consumers read where tiles begin, and marks.
+  __device__ __forceinline__ void load_keys(const SpanStep& step, const Place& first, int late) {
+    const u32 stage = ring.stage, full = shared_address(&team.k_full[stage]);
+    const bool others_behind = Traits::kPaged || first.row + step.end < p.call.shape.map_keys;
+    barrier_wait(shared_address(&team.k_empty[stage]), ring.parity ^ 1);
+    if (elected()) {
+#pragma unroll
+      for (int tile = 0; tile < Traits::kTiles; ++tile)
+        team.steps[stage][tile][0] = step.keys[tile] | late | (others_behind ? TileMark::kOthersBehind : 0);
+      barrier_expect(full, Traits::kTileBytes);
+    }
+    this->copy(step, first, shared_address(team.k[stage]), maps.k, full);
+  }
+  __device__ __forceinline__ void load_values(const SpanStep& step, const Place& first) {
+    const u32 stage = values().stage, full = shared_address(&team.v_full[stage]);
+    barrier_wait(shared_address(&team.v_empty[stage]), values().parity ^ 1);
+    if (elected()) barrier_expect(full, Traits::kTileBytes);
+    this->copy(step, first, shared_address(team.v[stage]), maps.v, full);
   }
 
   // Says how many bytes come, and what consumers read of a step's tiles. By one lane.

@@ -23,17 +23,17 @@ struct StreamSteps {
     Place first_key;  // of the slice
     const int* at;
     Step next;
-    SpanTiles tiles;  // by spans, in place of `at`
   };
   struct RowBlockSteps {
     RowBlock block;
     Steps steps;
-    u32 late;      // StreamItem::late_steps
-    int of_spans;  // FoundSpans::mine
+    u32 late;         // StreamItem::late_steps
+    SpanTiles tiles;  // by spans, which have no steps
+    int of_spans;     // FoundSpans::mine
   };
 
   __device__ __forceinline__ bool by_spans() const {
-    if constexpr (Traits::kSelects) return p.spans.rows != nullptr;
+    if constexpr (Traits::kSelects) return p.spans.parts > 0;
     else return false;
   }
 
@@ -52,25 +52,19 @@ struct StreamSteps {
   }
   static __device__ __forceinline__ int teams() { return static_cast<int>(gridDim.x) * Traits::kTeams; }  // of the grid
 
-  struct WorkPlace {
-    int slice, entry;
-  };
   // Sections of slices go through the items side by side; so did who made the list, item by item with all its heads.
   __device__ __forceinline__ WorkPlace work_place(int index) const {
     if constexpr (Traits::kSelects) {
-      if (!listed()) return place_in_sections(index);
-      const int heads = p.call.shape.heads, above = index / heads, listed = uniform(__ldcg(p.list + 1 + above));
+      const Divisor& heads = p.call.shape.heads;
+      if (!listed()) return slice_place(index);
+      const int above = index / heads, listed = uniform(__ldcg(p.list + 1 + above));
       return {(listed >> 16) * heads + index - above * heads, listed & 0xffff};
     }
-    return place_in_sections(index);
+    return slice_place(index);
   }
-  __device__ __forceinline__ WorkPlace place_in_sections(int index) const {
-    const int per_section = p.layout.item_count * p.section;
-    const int section = p.last_section == 0 ? 0 : min(index / per_section, p.last_section);
-    const int within = index - section * per_section;
-    const int width = section < p.last_section ? p.section : p.call.shape.slices - section * p.section;
-    const int entry = within / width, slice = section * p.section + within - entry * width;
-    return {slice_of(p.call.shape, slice), entry};
+  __device__ __forceinline__ WorkPlace slice_place(int index) const {
+    const auto [place, entry] = place_in_sections(p.sections, index);
+    return {slice_of(p.call.shape, place), entry};
   }
 
   __device__ __forceinline__ RowBlock row_block(int slice, const StreamItem& item) const {
@@ -114,7 +108,7 @@ struct StreamSteps {
     }
     const StreamItem item = p.layout.items[at];
     const Step first = read(p.layout.first_steps + at * Traits::kStepInts);  // which need not wait for the item
-    RowBlockSteps found{row_block(slice, item), {}, item.late_steps};
+    RowBlockSteps found{row_block(slice, item), {}, item.late_steps, {}, 0};
     if (!has_rows(found.block)) return found;
     if (found.block.keys < p.call.shape.keys) {
       found.block.steps = steps_below(found.block.keys, item);
@@ -127,44 +121,34 @@ struct StreamSteps {
     return found;
   }
 
-  // Row blocks of a slice from the last one's first row on: with causal masks that one has the most keys.
+  // Parts of a slice's row blocks, first those that only row blocks of many keys have; of each the same part of all row
+  // blocks, which may read the same keys, from the one with the most keys on.
   __device__ __forceinline__ RowBlockSteps look_by_spans(int slice, int entry) const {
     constexpr int kTiles = Traits::kTiles;
     const int positions = positions_of_part<Traits>(p), height = Traits::kParts * positions;
-    const int from_last = entry / p.spans.parts, part = entry - from_last * p.spans.parts;
-    RowBlockSteps found{row_block(slice, StreamItem{}), {}, 0, 0};
+    const int positions_log2 = Traits::kStacked ? p.positions_log2 : 6;
+    const int behind = entry / p.spans.row_blocks, part = p.spans.parts - 1 - behind;
+    const int from_end = entry - behind * p.spans.row_blocks;  // in the order in which they are taken
+    RowBlockSteps found{row_block(slice, StreamItem{}), {}, 0, {}, 0};
     RowBlock& block = found.block;
-    const int number = (block.rows + height - 1) / height - 1 - from_last;
+    const int rows_of_parts = (block.rows + positions - 1) >> positions_log2;  // parts that have rows
+    const int count = (rows_of_parts + Traits::kParts - 1) / Traits::kParts;
+    const int number = p.spans.last_first ? count - 1 - from_end : from_end;
     block.row = number * height;
-    if (number < 0) return {};
+    if (number < 0 || number >= count) return {};
     FoundSpans<Traits::kParts> spans;
     spans.template look<kTiles, kTiles * Traits::kGroups>(p.spans, block, positions);
     const int steps = (spans.all + kTiles - 1) / kTiles;
     const int parts = max(1, min((steps + p.spans.part_steps - 1) / p.spans.part_steps, p.spans.parts));
     if (part >= parts) return {};
-    const int end = steps * (part + 1) / parts;
-    block.first_step = steps * part / parts, block.steps = end - block.first_step;
+    const auto begin_of = [&](int n) { return n == parts ? steps : quick_quotient(steps * n, parts); };
+    const int end = begin_of(part + 1);
+    block.first_step = begin_of(part), block.steps = end - block.first_step;
     block.full_steps = max(0, end - max(block.first_step, (spans.listed + kTiles - 1) / kTiles));
     block.split = parts == 1 ? 0 : number * p.spans.parts | part << 16 | parts << 24;
     found.of_spans = spans.mine;
-    found.steps = span_steps(block, spans.tiles);
+    found.tiles = spans.tiles;
     return found;
-  }
-  __device__ __forceinline__ Steps span_steps(const RowBlock& block, const SpanTiles& tiles) const {
-    Steps steps = before_steps(block);
-    steps.tiles = tiles;
-    steps.next = span_step(steps, block.first_step, block.keys);
-    return steps;
-  }
-  __device__ __forceinline__ Step span_step(const Steps& steps, int number, int keys) const {
-    Step step;
-#pragma unroll
-    for (int tile = 0; tile < Traits::kTiles; ++tile) {
-      step.entries[tile][0] = steps.tiles.key(number * Traits::kTiles + tile, keys);
-#pragma unroll
-      for (int i = 1; i <= Traits::kParts; ++i) step.entries[tile][i] = TileState::kFull;
-    }
-    return step;
   }
 
   static __device__ __forceinline__ Step read(const int* step) {
@@ -175,21 +159,19 @@ struct StreamSteps {
     return read;
   }
 
+  // Where the slice's keys lie.
+  __device__ __forceinline__ Place first_key(const RowBlock& block) const {
+    const int kv_head = block.head / p.call.shape.heads_per_kv;
+    if constexpr (Traits::kPaged) return {0, 0, 0, kv_head, block.slice / p.call.shape.heads};
+    else return {0, block.place.key_start, block.residue, kv_head, block.place.item};
+  }
   __device__ __forceinline__ Steps before_steps(const RowBlock& block) const {
     Steps steps;
-    const int kv_head = quotient(block.head, p.call.shape.heads_per_kv);
-    if constexpr (Traits::kPaged) steps.first_key = {0, 0, 0, kv_head, quotient(block.slice, p.call.shape.heads)};
-    else steps.first_key = {0, block.place.key_start, block.residue, kv_head, block.place.item};
+    steps.first_key = first_key(block);
     steps.at = p.layout.steps + block.first_step * Traits::kStepInts;
     return steps;
   }
 
-  // tiles: of spans, if row blocks go by these.
-  __device__ __forceinline__ Steps steps_of(const RowBlock& block, const SpanTiles& tiles) const {
-    if constexpr (Traits::kSelects)
-      if (by_spans()) return span_steps(block, tiles);
-    return steps_of(block);
-  }
   __device__ __forceinline__ Steps steps_of(const RowBlock& block) const {
     Steps steps = before_steps(block);
     if (block.steps == 0) return steps;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the block-wise CUDA kernels read: a mask arranged for one kernel, and the call's sizes, pointers and strides.
 #pragma once
+#include "kernels/shared/divisor.h"
 #include "kernels/shared/row_layout.h"
 
 namespace stof::cuda {
@@ -52,10 +53,10 @@ struct StreamLayout {
 // by StreamItem::head, it is one (item, residue class): heads is 1.
 struct SliceShape {
   int slices;
-  int heads, heads_per_kv, residues;  // heads: of an item; where they are stacked, stacks
-  int queries, keys;                  // rows and keys of a slice, as planned
-  int item_queries, item_keys;        // those that there are, where no list of each item's says it
-  int map_keys;                       // in the maps, of a slice or of all items in a row: behind them are zeros
+  Divisor heads, heads_per_kv, residues;  // heads: of an item; where they are stacked, stacks
+  int queries, keys;                      // rows and keys of a slice, as planned
+  int item_queries, item_keys;            // those that there are, where no list of each item's says it
+  int map_keys;                           // in the maps, of a slice or of all items in a row: behind them are zeros
   // Of the layout's row 0. Row i of an item has position i + keys - queries, with the item's own lengths.
   int first_position;
   int numbers_made;  // by the grid in front, which must have ended before lengths and starts are read
@@ -68,6 +69,13 @@ struct SliceShape {
   // last dimension of the maps.
   const int* query_starts;
   const int* key_starts;
+};
+
+// Slices in sections, each of which goes through the row blocks with its slices side by side: what fits the L2.
+struct SliceSections {
+  Divisor width, last_width;  // slices of each but the last one, and of that, which has all that are left
+  Divisor row_blocks;         // of a section but the last one
+  int before_last;            // sections
 };
 
 struct AttentionOutput {
@@ -89,11 +97,10 @@ struct AttentionCall {
 struct StreamParams {
   AttentionCall call;
   StreamLayout layout;
-  int section;       // slices that go through the items side by side: what fits the L2
-  int last_section;  // has all slices that are left
-  float* partials;   // of each place that SplitRows counts: [128][kHeadDim / 2 + 4], float4 vectors across 128 threads
-  int* arrivals;     // of each place, zero before and after
-  int* queue;        // {next, finished}, zero before and after; null: items are dealt round robin
+  SliceSections sections;
+  float* partials;  // of each place that SplitRows counts: [128][kHeadDim / 2 + 4], float4 vectors across 128 threads
+  int* arrivals;    // of each place, zero before and after
+  int* queue;       // {next, finished}, zero before and after; null: items are dealt round robin
   // Read by instances that stack heads, whose slices are stacks: the 64 rows of a part are 2^positions_log2 positions
   // of each of its 64 >> positions_log2 heads, head after head. Rows of items are positions.
   int positions_log2;
@@ -124,10 +131,10 @@ struct TilePages {
 struct MmaParams {
   AttentionCall call;
   AttentionInput q, k, v;
-  int aligned_out;            // as AttentionInput::aligned
-  StreamLayout layout;        // of one tile a step
-  RowLayoutView blocks;       // read in place of `layout` by instances for masks that another kernel arranged
-  int section, last_section;  // as in StreamParams, with partials and arrivals of 64 rows each
+  int aligned_out;         // as AttentionInput::aligned
+  StreamLayout layout;     // of one tile a step
+  RowLayoutView blocks;    // read in place of `layout` by instances for masks that another kernel arranged
+  SliceSections sections;  // as in StreamParams, with partials and arrivals of 64 rows each
   float* partials;
   int* arrivals;
   PageTable pages;   // read by instances for pages, with the items of the launch as places
@@ -144,7 +151,7 @@ struct BandParams {
   AttentionCall call;
   const BandRow* rows;  // [row_blocks]
   const unsigned* words;
-  int row_blocks;
+  Divisor row_blocks;
 };
 
 // What the gather kernel does at once: 32 keys from each of up to `pieces` starts. A unit is `pieces` ints, multiples
@@ -162,8 +169,9 @@ struct GatherParams {
   const int* units;
   const unsigned* words;
   int item_count;
-  int long_items;  // the first ones, of more than one unit: those of all slices go first
-  int slots;       // as in StreamLayout, with partials and arrivals of one part
+  Divisor long_items;   // the first ones, of more than one unit: those of all slices go first
+  Divisor short_items;  // the others
+  int slots;            // as in StreamLayout, with partials and arrivals of one part
   float* partials;
   int* arrivals;
 };

@@ -3,6 +3,7 @@
 // Their row blocks may begin at any row, so that a launch over chunks of prompts, which begin anywhere, has row blocks
 // from the first row of each on, cut into parts by the keys that there are.
 #pragma once
+#include "kernels/shared/divisor.h"
 
 namespace stof::cuda {
 
@@ -12,12 +13,22 @@ struct alignas(16) RowKeys {
   int prefix_end, begin, end, unused;
 };
 
+// The same of all positions at once: keys [0, prefix_end) and [position + begin, position + end), which may overlap.
+struct RowRule {
+  static constexpr int kNoBound = 1 << 29;  // further than any key
+  int prefix_end, begin, end;
+};
+
 struct RowSpans {
-  const RowKeys* rows;  // of consecutive positions; null: row blocks are those of a layout
-  int first_position;   // of rows[0]
-  int key_step;         // a power of two of which tiles begin at multiples
-  int parts;            // of a row block at most
-  int part_steps;       // a row block of more has several
+  const RowKeys* rows;  // of consecutive positions; null: `rule` says it
+  RowRule rule;
+  int first_position;  // of rows[0]
+  int key_step;        // a power of two of which tiles begin at multiples
+  Divisor row_blocks;  // of an item at most
+  int parts;           // of a row block at most; 0: row blocks are those of a layout
+  Divisor part_steps;  // a row block of more has several
+  int last_first;      // row blocks are taken from an item's last one on, which has the most keys
+  int summed;          // parts are left to the grid behind (stream_sum.cuh)
 };
 
 }  // namespace stof::cuda

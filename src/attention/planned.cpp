@@ -65,6 +65,8 @@ Planned arrange(PackedMask packed, const AttentionShape& shape, Choice choice, c
 
 Planned arrange(const View& view, const AttentionShape& shape, Choice choice, const Device& device) {
   PackedMask packed = pack(view.mask, view.shape, choice.plan);
+  if (choice.kernel->takes_chunks && view.residues == 1 && shape.queries < shape.keys)
+    packed.spans = row_spans(view.mask).value_or(std::vector<RowSpan>{});
   return arrange(std::move(packed), shape, std::move(choice), device);
 }
 

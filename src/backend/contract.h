@@ -67,9 +67,9 @@ struct PackedMask {
   BlockLayout blocks;
   RowLayout rows;
   AttentionShape shape = {};  // that was planned for
-  // Rows of an item at most, where the layout has more positions than any item has rows; 0: as many as positions. Then
-  // there are spans of the rows beside it, if the mask has such.
+  // Rows of an item at most, where the layout has more positions than any item has rows; 0: as many as positions.
   std::int64_t most_queries = 0;
+  // Where the mask has such, and rows are of chunks, which have fewer queries than keys.
   std::vector<RowSpan> spans = {};
 };
 

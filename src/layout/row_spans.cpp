@@ -1,9 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/layout/row_spans.h"
 
+#include <algorithm>
+
 #include "src/layout/row_intervals.h"
 
 namespace stof {
+namespace {
+
+RowSpan by_rule(const SpanRule& rule, std::int64_t position, std::int64_t keys) {
+  const auto within = [&](std::int64_t key) {
+    return static_cast<std::int32_t>(std::clamp<std::int64_t>(key, 0, keys));
+  };
+  const std::int32_t prefix_end = within(rule.prefix_end), begin = within(position + rule.begin),
+                     end = within(position + rule.end);
+  if (begin >= end) return {.end = prefix_end};
+  if (prefix_end >= begin) return {.end = std::max(prefix_end, end)};
+  return {.prefix_end = prefix_end, .begin = begin, .end = end};
+}
+
+}  // namespace
 
 std::optional<std::vector<RowSpan>> row_spans(const BoundMask& mask) {
   if (mask.groups() != 1) return std::nullopt;
@@ -19,6 +35,31 @@ std::optional<std::vector<RowSpan>> row_spans(const BoundMask& mask) {
   });
   if (!all) return std::nullopt;
   return spans;
+}
+
+std::optional<SpanRule> span_rule(std::span<const RowSpan> rows, std::int64_t first_position, std::int64_t keys) {
+  SpanRule rule;
+  const auto for_rows = [&](const auto& visit) {
+    std::int64_t position = first_position;
+    for (const RowSpan& row : rows) visit(row, position++);
+  };
+  bool begins = false;
+  for_rows([&](const RowSpan& row, std::int64_t position) {
+    if (row.begin >= row.end) return;
+    const auto begin = static_cast<std::int32_t>(row.begin - position),
+               end = static_cast<std::int32_t>(row.end - position);
+    if (row.begin > 0) rule.begin = begins ? std::max(rule.begin, begin) : begin, begins = true;
+    if (row.end < keys) rule.end = std::min(rule.end, end);
+    rule.prefix_end = std::max(rule.prefix_end, row.prefix_end);
+  });
+  // Where a prefix and the range meet, spans have no prefix.
+  for_rows([&](const RowSpan& row, std::int64_t position) {
+    if (row.begin == 0 && row.end < keys && row.end > position + rule.end)
+      rule.prefix_end = std::max(rule.prefix_end, row.end);
+  });
+  bool all = true;
+  for_rows([&](const RowSpan& row, std::int64_t position) { all = all && by_rule(rule, position, keys) == row; });
+  return all ? std::optional(rule) : std::nullopt;
 }
 
 }  // namespace stof

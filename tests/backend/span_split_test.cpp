@@ -52,6 +52,35 @@ TEST(SpanSplit, FitsTheRoomForResults) {
   EXPECT_GT(little.parts, 1);
 }
 
+// A causal mask's last rows have the most keys; of a long document that ends in a chunk the first ones have.
+TEST(SpanSplit, BeginsWithRowBlocksOfTheMostKeys) {
+  SpanForm form = causal_form();
+  EXPECT_TRUE(split(form, {1024}, {32768}, 8).last_first);
+  constexpr int kEnd = 32000;
+  for (int position = kEnd; position < kPositions; ++position)
+    form.rows[static_cast<std::size_t>(position)].begin = kEnd;
+  EXPECT_FALSE(split(form, {1024}, {32768}, 8).last_first);
+  EXPECT_TRUE(split(form, {1024}, {kEnd}, 8).last_first);
+}
+
+// Few parts are added up by the last one, many by a grid behind, unless it would read more than it is worth.
+TEST(SpanSplit, AddsManyPartsUpBehind) {
+  SpanForm form = causal_form();
+  EXPECT_TRUE(split(form, {128}, {65536}, 8).summed);
+  EXPECT_FALSE(split(form, {128}, {65536}, 66).summed) << "two parts";
+  form.slot_bytes = 1e6;
+  EXPECT_FALSE(split(form, {128}, {65536}, 8).summed);
+}
+
+// Where one row block of many needs parts, each of the others is looked at as often: that costs more than it gains.
+TEST(SpanSplit, LooksAtFewRowBlocksThatHaveNoSuchPart) {
+  SpanForm form = causal_form();
+  for (int position = 1024; position < kPositions; ++position)
+    form.rows[static_cast<std::size_t>(position)].begin = position - 100;
+  const std::vector<int> queries(64, 900), keys(64, 1500);
+  EXPECT_EQ(split(form, queries, keys, 32).parts, 1);
+}
+
 TEST(SpanSplit, TakesItemsWithoutRowsOrKeys) {
   const SpanForm form = causal_form();
   EXPECT_EQ(split(form, {}, {}, 8), SpanSplit{});

@@ -39,5 +39,40 @@ TEST(RowSpans, AreOfPrefixesAndOneRange) {
     EXPECT_FALSE(has_spans(text)) << text;
 }
 
+// A rule gives the span of each row, in words of its own, and masks whose rows are alike have one.
+TEST(RowSpans, OfAlikeRowsHaveARule) {
+  int with = 0;
+  for (const LayoutCase& of : layout_cases()) {
+    const auto spans = row_spans(BoundMask(parse(of.mask), of.extent));
+    const std::int64_t first = of.extent.offset(), keys = of.extent.keys;
+    const std::optional<SpanRule> rule = spans ? span_rule(*spans, first, keys) : std::nullopt;
+    if (!rule) continue;
+    ++with;
+    for (std::int64_t row = 0; row < of.extent.queries; ++row) {
+      const RowSpan& span = (*spans)[static_cast<std::size_t>(row)];
+      for (std::int64_t key = 0; key < keys; ++key)
+        ASSERT_EQ(key < span.prefix_end || (span.begin <= key && key < span.end),
+                  key < rule->prefix_end || (first + row + rule->begin <= key && key < first + row + rule->end))
+            << of << ", row " << row << ", key " << key;
+    }
+  }
+  EXPECT_GT(with, 40);
+}
+
+TEST(RowSpans, OfNamedMasksHaveARule) {
+  const MaskExtent extent{.queries = 300, .keys = 400, .heads = 2};
+  const auto rule_of = [&](const char* text) {
+    return span_rule(row_spans(BoundMask(parse(text), extent)).value(), extent.offset(), extent.keys);
+  };
+  constexpr std::int32_t kNone = SpanRule::kNoBound;
+  EXPECT_EQ(rule_of("all"), (SpanRule{0, -kNone, kNone}));
+  EXPECT_EQ(rule_of("causal"), (SpanRule{0, -kNone, 1}));
+  EXPECT_EQ(rule_of("causal & window(20)"), (SpanRule{0, -20, 1}));
+  EXPECT_EQ(rule_of("causal & (window(20) | sink(4))"), (SpanRule{4, -20, 1}));
+  EXPECT_EQ(rule_of("prefix(150) | causal"), (SpanRule{150, -kNone, 1}));
+  EXPECT_EQ(rule_of("documents([0,199]) & causal"), std::nullopt);
+  EXPECT_EQ(span_rule({}, 0, 0), SpanRule{});
+}
+
 }  // namespace
 }  // namespace stof

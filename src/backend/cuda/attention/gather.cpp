@@ -117,6 +117,7 @@ void run_gather(const AttentionPlan&, const ArrangedMask& arranged, const stof::
                         .words = mask.words.as<unsigned>(),
                         .item_count = group.item_count,
                         .long_items = group.long_items,
+                        .short_items = group.item_count - group.long_items,
                         .slots = group.slots,
                         .partials = launch.workspace.partials,
                         .arrivals = launch.workspace.arrivals};

@@ -14,6 +14,8 @@ inline constexpr std::string_view kStreamEntry =
     "_ZN4stof4cuda23stream_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENT_6ParamsE";
 inline constexpr std::string_view kListedStreamEntry =
     "_ZN4stof4cuda23stream_attention_kernelINS0_14ListedInstanceEEEvNS0_13AttentionMapsENT_6ParamsE";
+inline constexpr std::string_view kStreamSumEntry =
+    "_ZN4stof4cuda17stream_sum_kernelINS0_14ListedInstanceEEEvNT_6ParamsE";
 inline constexpr std::string_view kPagedStreamEntry =
     "_ZN4stof4cuda23stream_attention_kernelINS0_13PagedInstanceEEEvNS0_13AttentionMapsENT_6ParamsE";
 inline constexpr std::string_view kBandEntry =

@@ -87,8 +87,7 @@ void run_mma(const AttentionPlan&, const ArrangedMask& arranged, const stof::Att
     MmaParams params = mma_params(launch);
     params.layout = mask.layout(launch, true);
     params.window = mask.window.window;
-    params.section = std::min(mask.sections.width, launch.call.shape.slices);
-    params.last_section = mask.sections.before_last(launch.call.shape.slices);
+    params.sections = in_sections(mask.sections, launch.call.shape.slices, params.layout.item_count);
     const InstanceKernel& kernel = *(launch.pages.table != nullptr ? mask.paged : mask.kernel);
     launch_mma(kernel, launch, std::int64_t{launch.call.shape.slices} * params.layout.item_count, params);
   });

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/shared/device_layout.h"
 #include "stof/attention.h"
 
 namespace stof::cuda {
@@ -31,6 +32,14 @@ struct Sections {
     return {.width = items, .end = (end + heads - 1) / heads, .most = std::max(items, most / heads)};
   }
 };
+
+// Of a launch of so many slices, each of so many row blocks.
+inline SliceSections in_sections(int width, int before_last, int slices, int row_blocks) {
+  return {width, slices - before_last * width, width * row_blocks, before_last};
+}
+inline SliceSections in_sections(const Sections& sections, int slices, int row_blocks) {
+  return in_sections(std::min(sections.width, slices), sections.before_last(slices), slices, row_blocks);
+}
 
 // Dense lists read all of a slice's keys again and again: as many slices side by side as the L2 holds. Sparse ones go
 // slice by slice, unless there is so little to do that all must run at once. Row blocks of a section come longest

@@ -51,9 +51,28 @@ Sample sample_of(const SpanForm& form, const SpanItems& items) {
   return sample;
 }
 
+// What adding up takes: the last part of a row block to end reads the others' results one after the other; a grid
+// behind all reads them at once, and has to be launched.
+struct Sums {
+  double by_last = 0, by_grid = 0;
+  double least() const { return std::min(by_last, by_grid); }
+};
+Sums sums_of(const SpanForm& form, double pieces, double most_parts) {
+  constexpr double kLaunchUs = 2, kBytesAUs = 3e6;
+  if (most_parts <= 1) return {};
+  return {form.costs[ListTerm::merge] * (most_parts - 1), kLaunchUs + pieces * form.slot_bytes / kBytesAUs};
+}
+
+struct Prediction {
+  double us = 0;
+  bool summed = false;
+};
+
 // Teams take the next piece when they are done with one. Pieces that are alike come in rounds, and of others the
-// shortest ones, which are the last, even out how long the longer ones take.
-double predicted_us(const SpanForm& form, const Sample& sample, int part_steps) {
+// shortest ones, which are the last, even out how long the longer ones take. Row blocks with fewer parts than the
+// heaviest one are looked at as if they had as many.
+Prediction predict(const SpanForm& form, const Sample& sample, int part_steps) {
+  constexpr double kLookUs = 1.2;
   const ListCosts& costs = form.costs;
   double count = 0, total = 0, longest = 0, shortest = 0, most_parts = 1;
   const double teams = form.teams;
@@ -68,8 +87,27 @@ double predicted_us(const SpanForm& form, const Sample& sample, int part_steps) 
     longest = std::max(longest, us), shortest = shortest == 0 ? us : std::min(shortest, us);
     most_parts = std::max(most_parts, parts);
   }
+  const double looked_at = sample.alike * static_cast<double>(sample.count) * most_parts;
   const double in_rounds = std::ceil(count / teams) * total / count;
-  return std::max(longest, std::min(in_rounds, total / teams + shortest)) + costs[ListTerm::merge] * (most_parts - 1);
+  const Sums sums = sums_of(form, count, most_parts);
+  return {std::max(longest, std::min(in_rounds, total / teams + shortest)) + sums.least() +
+              kLookUs * (looked_at - count) / teams,
+          sums.by_grid < sums.by_last};
+}
+
+// Of the first items, whether their last row blocks have more steps than their first ones.
+bool last_have_most(const SpanForm& form, const SpanItems& items) {
+  constexpr std::size_t kLookedAt = 16;
+  std::int64_t more = 0;
+  for (std::size_t i = 0; i < std::min(items.queries.size(), kLookedAt); ++i) {
+    const int queries = items.queries[i], keys = items.keys[i];
+    if (queries == 0 || keys == 0) continue;
+    const auto first = static_cast<std::size_t>(keys - queries - form.first_position);
+    const auto height = static_cast<std::size_t>(std::min(form.block_rows, queries)),
+               end = first + static_cast<std::size_t>(queries);
+    more += steps_of(form, end - height, end, keys) - steps_of(form, first, first + height, keys);
+  }
+  return more >= 0;
 }
 
 }  // namespace
@@ -84,15 +122,16 @@ SpanSplit split_spans(const SpanForm& form, const SpanItems& items) {
   const std::int64_t in_launch =
       std::int64_t{split.row_blocks} * items.slices_of_item * static_cast<std::int64_t>(items.queries.size());
   split.part_steps = heaviest;
-  double best = predicted_us(form, sample, heaviest);
+  split.last_first = last_have_most(form, items);
+  double best = predict(form, sample, heaviest).us;
   for (const int parts : kSplits) {
     const bool fits = in_launch * parts <= form.slots && split.row_blocks * parts <= kMostSlots;
     if (parts == 1 || !fits || heaviest < parts * kFewestSteps) continue;
     const int part_steps = static_cast<int>(ceil_div(heaviest, parts));
-    const double us = predicted_us(form, sample, part_steps);
-    if (us >= best) continue;
-    best = us;
-    split.parts = parts, split.part_steps = part_steps;
+    const Prediction predicted = predict(form, sample, part_steps);
+    if (predicted.us >= best) continue;
+    best = predicted.us;
+    split.parts = parts, split.part_steps = part_steps, split.summed = predicted.summed;
   }
   return split;
 }

@@ -17,7 +17,8 @@ struct SpanForm {
   int block_rows = 64, tiles = 1;  // of a row block, of a step
   ListCosts costs = {};
   double teams = 1;        // that the device works with at once
-  std::int64_t slots = 0;  // partial results that a launch has room for
+  std::int64_t slots = 0;  // partial results that a launch has room for,
+  double slot_bytes = 0;   // and what each takes
 };
 
 // Of the items of a launch: how many queries and keys each has, and slices.
@@ -30,6 +31,9 @@ struct SpanSplit {
   int row_blocks = 1;  // of an item at most
   int parts = 1;       // of a row block at most
   int part_steps = 1;  // a row block of more has several
+  // Row blocks are taken from the last one of an item on, which has the most keys; else from the first one on.
+  bool last_first = true;
+  bool summed = false;  // a grid behind adds the parts up; else the last of a row block to end
   friend bool operator==(const SpanSplit&, const SpanSplit&) = default;
 };
 

@@ -6,7 +6,7 @@
 
 #include "src/backend/cuda/attention/cost.h"
 #include "src/backend/cuda/attention/row_block_list.h"
-#include "src/backend/cuda/attention/span_split.h"
+#include "src/backend/cuda/attention/span_mask.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/backend/cuda/memory.h"
 #include "src/base/narrow.h"
@@ -14,13 +14,19 @@
 namespace stof::cuda {
 namespace {
 
-constexpr std::int64_t kSpanParts = 4;  // of row blocks for each team, that a launch has room for the results of
+constexpr unsigned kSumThreads = 128;  // SumGrid
+constexpr int kSumColumns = 16;
 
 struct StreamMask : ListedMask {
   StreamInstance instance = {};
   const InstanceKernel* listed = nullptr;  // null: no launch of the mask has a list, a window or spans
-  std::optional<SpanForm> spans = {};      // then there are no lists
-  DeviceMemory span_rows;
+  const Kernel* sum = nullptr;             // of launches with spans
+  std::optional<SpanMask> spans = {};      // then there are lists only where no launch is of chunks
+
+  // Pages have boxes of keys that fill tiles from where spans begin them, wherever lists do.
+  bool goes_by_spans(const TiledLaunch& launch) const {
+    return spans && launch.call.cap_log2 == 0 && (most_queries > 0 || launch.pages.table != nullptr);
+  }
 };
 
 ListShape list_shape(const StreamInstance& instance, std::int64_t stacked_heads) {
@@ -73,6 +79,7 @@ void load_kernels(StreamMask& mask, const Gpu& gpu, const AttentionPlan& plan) {
   const bool lists = mask.workspaces->size().list > 0;
   if (lists || mask.window.window.parts > 0 || mask.spans)
     mask.listed = &instance_kernel(gpu, plan.instance, kListedStreamEntry);
+  if (mask.spans) mask.sum = &plain_kernel(gpu, plan.instance, kStreamSumEntry, kSumThreads);
   if (lists) prepare_row_block_lists(gpu);
 }
 
@@ -93,18 +100,18 @@ void start_stream(const StreamMask& mask, const TiledLaunch& launch, int grid, L
                              .shift = pages.shift,
                              .copied_log2 = std::countr_zero(static_cast<unsigned>(launch.page_box))}};
     with(*mask.paged, &paged);
-  } else if (params.list != nullptr || params.window.parts > 0 || params.spans.rows != nullptr) {
+  } else if (params.list != nullptr || params.window.parts > 0 || params.spans.parts > 0) {
     with(*mask.listed, &params);
   } else {
     start(launch, grid, &params);
   }
 }
 
-ListedStreamParams params_of(const StreamMask& mask, const TiledLaunch& launch, const StreamLayout& layout) {
+ListedStreamParams params_of(const StreamMask& mask, const Sections& sections, const TiledLaunch& launch,
+                             const StreamLayout& layout) {
   return {{.call = launch.call,
            .layout = layout,
-           .section = std::min(mask.sections.width, launch.call.shape.slices),
-           .last_section = mask.sections.before_last(launch.call.shape.slices),
+           .sections = in_sections(sections, launch.call.shape.slices, layout.item_count),
            .partials = launch.workspace.partials,
            .arrivals = launch.workspace.arrivals,
            .queue = nullptr,
@@ -134,7 +141,7 @@ void launch_stream(const StreamMask& mask, int cores, const TiledLaunch& launch,
   // A row block has a multiprocessor to itself as long as there are some: its teams share what it has.
   const int grid = std::min(total, cores * mask.instance.ctas), at_once = grid * mask.instance.teams;
   if (kRoundsDealt * at_once < total) params.queue = launch.workspace.queue;
-  const bool capped = launch.call.cap_log2 != 0, whole = params.window.parts == 0 && params.spans.rows == nullptr;
+  const bool capped = launch.call.cap_log2 != 0, whole = params.window.parts == 0 && params.spans.parts == 0;
   if (mask.listed != nullptr && params.queue != nullptr && !capped && whole &&
       list_pays(launch, params.layout, at_once))
     params.list = list_row_blocks(mask, launch, params.layout, 64 * mask.instance.parts);
@@ -143,67 +150,42 @@ void launch_stream(const StreamMask& mask, int cores, const TiledLaunch& launch,
 
 void launch_lists(const StreamMask& mask, int cores, const TiledLaunch& launch) {
   const bool in_window = mask.window.window.parts > 0 && launch.call.cap_log2 == 0;
-  ListedStreamParams params = params_of(mask, launch, mask.layout(launch, in_window));
+  ListedStreamParams params = params_of(mask, mask.sections, launch, mask.layout(launch, in_window));
   if (in_window) params.window = mask.window.window;
   launch_stream(mask, cores, launch, params);
 }
 
-// What the device alone knows is taken to be as long as it may be.
-void launch_spans(const StreamMask& mask, int cores, const TiledLaunch& launch) {
-  const SliceShape& s = launch.call.shape;
-  const auto most_queries = static_cast<int>(mask.most_queries);
-  const bool known = !launch.items.query_lengths.empty();
-  const int slices = known ? s.heads : s.slices;
-  const SpanSplit split = split_spans(
-      *mask.spans, {.queries = known ? std::span<const int>(launch.items.query_lengths) : std::span(&most_queries, 1),
-                    .keys = known ? std::span<const int>(launch.items.key_lengths) : std::span(&s.keys, 1),
-                    .slices_of_item = slices});
-  StreamLayout layout{};
-  layout.item_count = split.row_blocks * split.parts;
-  layout.slots = layout.item_count;
-  ListedStreamParams params = params_of(mask, launch, layout);
-  params.numbers = few_numbers(launch.items);
-  params.spans = {.rows = mask.span_rows.as<RowKeys>(),
-                  .first_position = mask.spans->first_position,
-                  .key_step = launch.pages.table != nullptr ? launch.page_box : 8,
-                  .parts = split.parts,
-                  .part_steps = split.part_steps};
-  launch_stream(mask, cores, launch, params);
+// The parts that the launch in front left.
+void launch_sum(const StreamMask& mask, const TiledLaunch& launch, ListedStreamParams params) {
+  const int row_blocks = params.spans.row_blocks * launch.call.shape.slices;
+  void* arguments[] = {&params};
+  mask.sum->launch({.grid = {static_cast<unsigned>(row_blocks * mask.instance.parts),
+                             static_cast<unsigned>(mask.instance.head_dim / kSumColumns)},
+                    .stream = launch.stream,
+                    .overlap_previous = true},
+                   arguments);
 }
 
-// Of positions that any item's rows may have.
+void launch_spans(const StreamMask& mask, int cores, const TiledLaunch& launch) {
+  const RowSpans spans = mask.spans->of(launch);
+  StreamLayout layout{};
+  layout.item_count = spans.row_blocks * spans.parts;
+  layout.slots = layout.item_count;
+  ListedStreamParams params = params_of(mask, mask.spans->sections, launch, layout);
+  params.numbers = few_numbers(launch.items);
+  params.spans = spans;
+  launch_stream(mask, cores, launch, params);
+  if (spans.summed) launch_sum(mask, launch, params);
+}
+
+// Launches of chunks and pages go by them, and what there was room for they have room for.
 void set_up_spans(StreamMask& mask, std::vector<RowSpan> rows, const Device& device) {
-  const StreamInstance& instance = mask.instance;
-  const std::int64_t teams = teams_of(instance, device);
-  const int block_rows = 64 / mask.stacked_heads * instance.parts;
-  std::vector<RowKeys> on_device;
-  double tiles = 0;
-  on_device.reserve(rows.size());
-  for (const RowSpan& row : rows) {
-    on_device.push_back({row.prefix_end, row.begin, row.end, 0});
-    tiles += static_cast<double>(row.prefix_end + row.end - row.begin) / 64;
-  }
-  mask.span_rows = to_device<RowKeys>(*mask.gpu, on_device);
-  AttentionShape of_stacks = mask.shape;
-  of_stacks.heads /= mask.stacked_heads;
-  mask.sections = sections_of(of_stacks, {.tiles = tiles / static_cast<double>(std::max<std::size_t>(1, rows.size())),
-                                          .items = ceil_div(mask.most_queries, block_rows),
-                                          .teams = teams});
-  const std::int64_t slots = kSpanParts * teams;
-  const auto parts = static_cast<std::size_t>(slots * instance.parts);
-  mask.workspaces = std::make_unique<WorkspacePool>(
-      *mask.gpu, WorkspaceSize{.partials = parts * partial_floats(instance.head_dim),
-                               .arrivals = parts,
-                               .queue = WorkspaceSize::kQueue,
-                               .numbers = 4 * static_cast<std::size_t>(mask.shape.batch)});
-  mask.few_items = FewNumbers::kMost;
-  mask.spans = SpanForm{.rows = std::move(rows),
-                        .first_position = narrow<int>(mask.extent.offset(), "first position"),
-                        .block_rows = block_rows,
-                        .tiles = instance.tiles,
-                        .costs = costs_of(instance, device.caps),
-                        .teams = static_cast<double>(teams),
-                        .slots = slots};
+  mask.spans = make_span_mask(mask, mask.instance, std::move(rows), device.caps);
+  const WorkspaceSize& size = mask.spans->workspace;
+  mask.workspaces =
+      std::make_unique<WorkspacePool>(*mask.gpu, mask.workspaces ? larger_of(mask.workspaces->size(), size) : size);
+  mask.key_step = 64;
+  if (mask.most_queries > 0) mask.few_items = FewNumbers::kMost;
 }
 
 }  // namespace
@@ -248,15 +230,16 @@ ArrangedMask arrange_stream_mask(const AttentionPlan& plan, PackedMask packed, c
   mask->instance = instance_named(stream_instances(), plan.instance, packed.shape.dtype);
   mask->stacked_heads = static_cast<int>(plan.stacked_heads);
   const ListShape shape = list_shape(mask->instance, plan.stacked_heads);
-  const bool by_spans = !packed.spans.empty() && !packed.shape.capped;
+  const bool has_spans = !packed.spans.empty() && !packed.shape.capped,
+             has_lists = !has_spans || packed.most_queries == 0;
   ArrangedStream arranged;
-  if (!by_spans) arranged = arrange_lists(packed.blocks, shape, plan.splits);
+  if (has_lists) arranged = arrange_lists(packed.blocks, shape, plan.splits);
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
   std::vector<RowSpan> spans = std::move(packed.spans);
   set_up(*mask, std::move(packed), gpu);
-  if (by_spans) set_up_spans(*mask, std::move(spans), device);
-  else set_up(*mask, std::move(arranged), shape, teams_of(mask->instance, device));
+  if (has_lists) set_up(*mask, std::move(arranged), shape, teams_of(mask->instance, device));
+  if (has_spans) set_up_spans(*mask, std::move(spans), device);
   load_kernels(*mask, gpu, plan);
   return mask;
 }
@@ -288,7 +271,7 @@ void run_stream(const AttentionPlan&, const ArrangedMask& arranged, const stof::
                 const Device& device) {
   const auto& mask = *static_cast<const StreamMask*>(arranged.get());
   run_tiles(mask, call, device, [&](const TiledLaunch& launch) {
-    if (mask.spans) launch_spans(mask, device.caps.cores, launch);
+    if (mask.goes_by_spans(launch)) launch_spans(mask, device.caps.cores, launch);
     else launch_lists(mask, device.caps.cores, launch);
   });
 }

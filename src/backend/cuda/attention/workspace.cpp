@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cuda/attention/workspace.h"
 
+#include <algorithm>
+
 #include "src/backend/cuda/driver/stream.h"
 
 namespace stof::cuda {
@@ -19,6 +21,15 @@ class OutsideCapture {
 };
 
 }  // namespace
+
+WorkspaceSize larger_of(const WorkspaceSize& a, const WorkspaceSize& b) {
+  return {.partials = std::max(a.partials, b.partials),
+          .arrivals = std::max(a.arrivals, b.arrivals),
+          .queue = std::max(a.queue, b.queue),
+          .numbers = std::max(a.numbers, b.numbers),
+          .lse = std::max(a.lse, b.lse),
+          .list = std::max(a.list, b.list)};
+}
 
 Workspace::Workspace(const Gpu& gpu, const WorkspaceSize& size) : memory_(gpu, size.bytes()) {
   place(memory_.as<void>(), size);

@@ -25,6 +25,9 @@ struct WorkspaceSize {
   static constexpr std::size_t kQueue = 2;
 };
 
+// With room for what either has room for.
+WorkspaceSize larger_of(const WorkspaceSize& a, const WorkspaceSize& b);
+
 struct Workspace {
   Workspace(const Gpu& gpu, const WorkspaceSize& size);
   // The caller's memory, size.bytes() of it, with whatever is in it: the counters are cleared on the stream. A launch

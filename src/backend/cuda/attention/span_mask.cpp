@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/backend/cuda/attention/span_mask.h"
+
+#include <algorithm>
+
+#include "src/backend/cuda/attention/cost.h"
+#include "src/backend/cuda/attention/listed_mask.h"
+#include "src/backend/cuda/memory.h"
+#include "src/base/narrow.h"
+
+namespace stof::cuda {
+namespace {
+
+// Results that a launch has room for: of so many parts for each team, which then work in rounds that are nearly full.
+constexpr std::int64_t kPartsOfTeam = 8, kPartialBytes = std::int64_t{128} << 20;
+
+std::int64_t most_queries(const TiledMask& mask) {
+  return mask.most_queries > 0 ? mask.most_queries : mask.extent.queries;
+}
+
+// Rows that no rule says.
+DeviceMemory rows_on_device(const Gpu& gpu, std::span<const RowSpan> rows) {
+  std::vector<RowKeys> on_device;
+  on_device.reserve(rows.size());
+  for (const RowSpan& row : rows) on_device.push_back({row.prefix_end, row.begin, row.end, 0});
+  return to_device<RowKeys>(gpu, on_device);
+}
+
+double tiles_of_row(std::span<const RowSpan> rows) {
+  double tiles = 0;
+  for (const RowSpan& row : rows) tiles += static_cast<double>(row.prefix_end + row.end - row.begin) / 64;
+  return tiles / static_cast<double>(std::max<std::size_t>(1, rows.size()));
+}
+
+}  // namespace
+
+RowSpans SpanMask::of(const TiledLaunch& launch) const {
+  const SliceShape& s = launch.call.shape;
+  const ItemRun& items = launch.items;
+  // What the device alone knows is taken to be as long as it may be.
+  const auto longest = narrow<int>(most_queries(launch.mask), "queries of an item");
+  const bool known = !items.query_lengths.empty();
+  const SpanSplit split =
+      split_spans(form, {.queries = known ? std::span<const int>(items.query_lengths) : std::span(&longest, 1),
+                         .keys = known ? std::span<const int>(items.key_lengths) : std::span(&s.keys, 1),
+                         .slices_of_item = known ? s.heads.value : s.slices});
+  return {.rows = rows.as<RowKeys>(),
+          .rule = rule,
+          .first_position = form.first_position,
+          .key_step = launch.pages.table != nullptr ? launch.page_box : 8,
+          .row_blocks = split.row_blocks,
+          .parts = split.parts,
+          .part_steps = split.part_steps,
+          .last_first = split.last_first ? 1 : 0,
+          .summed = split.summed ? 1 : 0};
+}
+
+SpanMask make_span_mask(const TiledMask& mask, const StreamInstance& instance, std::vector<RowSpan> rows,
+                        const DeviceCaps& caps) {
+  const int block_rows = 64 / mask.stacked_heads * instance.parts;
+  const std::int64_t teams = std::int64_t{caps.cores} * instance.ctas * instance.teams;
+  const std::int64_t row_blocks = ceil_div(most_queries(mask), block_rows);
+  AttentionShape of_stacks = mask.shape;
+  of_stacks.heads /= mask.stacked_heads;
+  const std::size_t slot_floats = static_cast<std::size_t>(instance.parts) * partial_floats(instance.head_dim);
+  const auto bytes = static_cast<std::int64_t>(slot_floats * sizeof(float));
+  const std::int64_t slots = std::min({kPartsOfTeam * teams, kPartialBytes / bytes,
+                                       row_blocks * of_stacks.batch * of_stacks.heads * std::int64_t{kSplits.back()}});
+  SpanMask made;
+  made.sections = sections_of(of_stacks, {.tiles = tiles_of_row(rows), .items = row_blocks, .teams = teams});
+  made.workspace = {.partials = static_cast<std::size_t>(slots) * slot_floats,
+                    .arrivals = static_cast<std::size_t>(slots * instance.parts),
+                    .queue = WorkspaceSize::kQueue,
+                    .numbers = 4 * static_cast<std::size_t>(mask.shape.batch)};
+  if (const auto rule = span_rule(rows, mask.extent.offset(), mask.extent.keys))
+    made.rule = {rule->prefix_end, rule->begin, rule->end};
+  else made.rows = rows_on_device(*mask.gpu, rows);
+  made.form = {.rows = std::move(rows),
+               .first_position = narrow<int>(mask.extent.offset(), "first position"),
+               .block_rows = block_rows,
+               .tiles = instance.tiles,
+               .costs = costs_of(instance, caps),
+               .teams = static_cast<double>(teams),
+               .slots = slots,
+               .slot_bytes = static_cast<double>(bytes)};
+  return made;
+}
+
+}  // namespace stof::cuda
