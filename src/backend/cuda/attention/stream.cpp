@@ -16,6 +16,9 @@ namespace {
 
 constexpr unsigned kSumThreads = 128;  // SumGrid
 constexpr int kSumColumns = 16;
+// Of adding parts up one after the other, from where on a grid behind does it sooner, and finding row blocks by spans,
+// which it takes, costs less than it gains.
+constexpr double kLongSumUs = 3;
 
 struct StreamMask : ListedMask {
   StreamInstance instance = {};
@@ -23,9 +26,11 @@ struct StreamMask : ListedMask {
   const Kernel* sum = nullptr;             // of launches with spans
   std::optional<SpanMask> spans = {};      // then there are lists only where no launch is of chunks
 
+  bool many_parts = false;  // which a grid behind adds up sooner, where launches go by spans
+
   // Pages have boxes of keys that fill tiles from where spans begin them, wherever lists do.
   bool goes_by_spans(const TiledLaunch& launch) const {
-    return spans && launch.call.cap_log2 == 0 && (most_queries > 0 || launch.pages.table != nullptr);
+    return spans && launch.call.cap_log2 == 0 && (most_queries > 0 || launch.pages.table != nullptr || many_parts);
   }
 };
 
@@ -229,6 +234,8 @@ ArrangedMask arrange_stream_mask(const AttentionPlan& plan, PackedMask packed, c
   auto mask = std::make_shared<StreamMask>();
   mask->instance = instance_named(stream_instances(), plan.instance, packed.shape.dtype);
   mask->stacked_heads = static_cast<int>(plan.stacked_heads);
+  const double sum_us = costs_of(mask->instance, device.caps)[ListTerm::merge] * (plan.splits - 1);
+  mask->many_parts = sum_us >= kLongSumUs;
   const ListShape shape = list_shape(mask->instance, plan.stacked_heads);
   const bool has_spans = !packed.spans.empty() && !packed.shape.capped,
              has_lists = !has_spans || packed.most_queries == 0;
