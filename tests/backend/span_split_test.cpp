@@ -81,6 +81,21 @@ TEST(SpanSplit, LooksAtFewRowBlocksThatHaveNoSuchPart) {
   EXPECT_EQ(split(form, queries, keys, 32).parts, 1);
 }
 
+// What a plan has room for, by one item with all slices, is what its launches of such items need.
+TEST(SpanSplit, CountsTheResultsThatItLeaves) {
+  SpanForm form = causal_form();
+  const auto slots = [&](int queries, int keys, int slices) {
+    return slots_of(form, {.queries = std::span(&queries, 1), .keys = std::span(&keys, 1), .slices_of_item = slices});
+  };
+  const SpanSplit planned = split(form, {256, 256}, {32768, 32768}, 4);
+  EXPECT_EQ(slots(256, 32768, 8), planned.row_blocks * planned.parts * 8);
+  form.slots = slots(256, 32768, 8);
+  EXPECT_EQ(split(form, {256, 256}, {32768, 32768}, 4), planned);
+  EXPECT_EQ(slots(128, 128, 8), 0);
+  form.slots = 0;
+  EXPECT_EQ(split(form, {256}, {32768}, 8).parts, 1) << "no room";
+}
+
 TEST(SpanSplit, TakesItemsWithoutRowsOrKeys) {
   const SpanForm form = causal_form();
   EXPECT_EQ(split(form, {}, {}, 8), SpanSplit{});

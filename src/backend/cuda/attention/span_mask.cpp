@@ -18,6 +18,14 @@ std::int64_t most_queries(const TiledMask& mask) {
   return mask.most_queries > 0 ? mask.most_queries : mask.extent.queries;
 }
 
+// Of plans whose items are not chunks: what as many items as planned, each as long, need.
+std::int64_t slots_as_planned(const SpanForm& form, const TiledMask& mask, std::int64_t slices) {
+  const auto queries = narrow<int>(mask.extent.queries, "queries"), keys = narrow<int>(mask.extent.keys, "keys");
+  return slots_of(form, {.queries = std::span(&queries, 1),
+                         .keys = std::span(&keys, 1),
+                         .slices_of_item = narrow<int>(slices, "slices of a launch")});
+}
+
 // Rows that no rule says.
 DeviceMemory rows_on_device(const Gpu& gpu, std::span<const RowSpan> rows) {
   std::vector<RowKeys> on_device;
@@ -59,19 +67,13 @@ SpanMask make_span_mask(const TiledMask& mask, const StreamInstance& instance, s
                         const DeviceCaps& caps) {
   const int block_rows = 64 / mask.stacked_heads * instance.parts;
   const std::int64_t teams = std::int64_t{caps.cores} * instance.ctas * instance.teams;
-  const std::int64_t row_blocks = ceil_div(most_queries(mask), block_rows);
   AttentionShape of_stacks = mask.shape;
   of_stacks.heads /= mask.stacked_heads;
   const std::size_t slot_floats = static_cast<std::size_t>(instance.parts) * partial_floats(instance.head_dim);
-  const auto bytes = static_cast<std::int64_t>(slot_floats * sizeof(float));
-  const std::int64_t slots = std::min({kPartsOfTeam * teams, kPartialBytes / bytes,
-                                       row_blocks * of_stacks.batch * of_stacks.heads * std::int64_t{kSplits.back()}});
+  const auto slot_bytes = static_cast<std::int64_t>(slot_floats * sizeof(float));
   SpanMask made;
-  made.sections = sections_of(of_stacks, {.tiles = tiles_of_row(rows), .items = row_blocks, .teams = teams});
-  made.workspace = {.partials = static_cast<std::size_t>(slots) * slot_floats,
-                    .arrivals = static_cast<std::size_t>(slots * instance.parts),
-                    .queue = WorkspaceSize::kQueue,
-                    .numbers = 4 * static_cast<std::size_t>(mask.shape.batch)};
+  made.sections = sections_of(
+      of_stacks, {.tiles = tiles_of_row(rows), .items = ceil_div(most_queries(mask), block_rows), .teams = teams});
   if (const auto rule = span_rule(rows, mask.extent.offset(), mask.extent.keys))
     made.rule = {rule->prefix_end, rule->begin, rule->end};
   else made.rows = rows_on_device(*mask.gpu, rows);
@@ -81,8 +83,14 @@ SpanMask make_span_mask(const TiledMask& mask, const StreamInstance& instance, s
                .tiles = instance.tiles,
                .costs = costs_of(instance, caps),
                .teams = static_cast<double>(teams),
-               .slots = slots,
-               .slot_bytes = static_cast<double>(bytes)};
+               .slots = std::min(kPartsOfTeam * teams, kPartialBytes / slot_bytes),
+               .slot_bytes = static_cast<double>(slot_bytes)};
+  if (mask.most_queries == 0) made.form.slots = slots_as_planned(made.form, mask, of_stacks.batch * of_stacks.heads);
+  const auto slots = static_cast<std::size_t>(made.form.slots);
+  made.workspace = {.partials = slots * slot_floats,
+                    .arrivals = slots * static_cast<std::size_t>(instance.parts),
+                    .queue = WorkspaceSize::kQueue,
+                    .numbers = 4 * static_cast<std::size_t>(mask.shape.batch)};
   return made;
 }
 

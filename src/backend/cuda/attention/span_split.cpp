@@ -110,7 +110,16 @@ bool last_have_most(const SpanForm& form, const SpanItems& items) {
   return more >= 0;
 }
 
+std::int64_t slices_in(const SpanItems& items) {
+  return static_cast<std::int64_t>(items.queries.size()) * items.slices_of_item;
+}
+
 }  // namespace
+
+std::int64_t slots_of(const SpanForm& form, const SpanItems& items) {
+  const SpanSplit split = split_spans(form, items);
+  return split.parts > 1 ? split.row_blocks * slices_in(items) * split.parts : 0;
+}
 
 SpanSplit split_spans(const SpanForm& form, const SpanItems& items) {
   SpanSplit split;
@@ -119,8 +128,7 @@ SpanSplit split_spans(const SpanForm& form, const SpanItems& items) {
   const int longest = *std::max_element(items.queries.begin(), items.queries.end());
   split.row_blocks = static_cast<int>(ceil_div(longest, form.block_rows));
   const int heaviest = std::max(1, *std::max_element(sample.all().begin(), sample.all().end()));
-  const std::int64_t in_launch =
-      std::int64_t{split.row_blocks} * items.slices_of_item * static_cast<std::int64_t>(items.queries.size());
+  const std::int64_t in_launch = split.row_blocks * slices_in(items);
   split.part_steps = heaviest;
   split.last_first = last_have_most(form, items);
   double best = predict(form, sample, heaviest).us;

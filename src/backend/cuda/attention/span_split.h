@@ -40,4 +40,7 @@ struct SpanSplit {
 // The fewest parts that are done first.
 SpanSplit split_spans(const SpanForm& form, const SpanItems& items);
 
+// Partial results that a launch of the items so split leaves.
+std::int64_t slots_of(const SpanForm& form, const SpanItems& items);
+
 }  // namespace stof::cuda
