@@ -128,12 +128,12 @@ struct StreamSteps {
     const int positions = positions_of_part<Traits>(p), height = Traits::kParts * positions;
     const int positions_log2 = Traits::kStacked ? p.positions_log2 : 6;
     const int behind = entry / p.spans.row_blocks, part = p.spans.parts - 1 - behind;
-    const int from_end = entry - behind * p.spans.row_blocks;  // in the order in which they are taken
+    const int nth = entry - behind * p.spans.row_blocks;  // in the order in which they are taken
     RowBlockSteps found{row_block(slice, StreamItem{}), {}, 0, {}, 0};
     RowBlock& block = found.block;
     const int rows_of_parts = (block.rows + positions - 1) >> positions_log2;  // parts that have rows
     const int count = (rows_of_parts + Traits::kParts - 1) / Traits::kParts;
-    const int number = p.spans.last_first ? count - 1 - from_end : from_end;
+    const int number = p.spans.last_first ? count - 1 - nth : nth;
     block.row = number * height;
     if (number < 0 || number >= count) return {};
     FoundSpans<Traits::kParts> spans;

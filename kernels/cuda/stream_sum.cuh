@@ -6,14 +6,10 @@
 
 namespace stof::cuda {
 
-struct SumGrid {
-  static constexpr int kThreads = 128, kVectors = 2;  // of a CTA: 8 columns each
-};
-
 template <class Traits>
 struct StreamSum {
   using Element = typename Traits::Element;
-  static constexpr int kVectors = SumGrid::kVectors, kBatch = 8;  // parts that a thread has on their way
+  static constexpr int kVectors = SpanSumGrid::kVectors, kBatch = 8;  // parts that a thread has on their way
   static_assert(Traits::kHeadDim % (8 * kVectors) == 0);
   const typename Traits::Params& p;
   const RowBlock& block;
@@ -101,18 +97,18 @@ struct StreamSum {
   }
 };
 
-// Rows whose row blocks were cut, by RowSpans::summed. Grid: {parts of 64 rows of all slices' row blocks, columns of
-// kHeadDim in SumGrid::kVectors vectors of 8}.
+// Rows whose row blocks were cut, by RowSpans::summed. Grid: {parts of 64 rows of all slices' row blocks,
+// SpanSumGrid::kColumns of kHeadDim each}.
 template <class Traits>
-__global__ void __launch_bounds__(SumGrid::kThreads, 4)
+__global__ void __launch_bounds__(SpanSumGrid::kThreads, 4)
     stream_sum_kernel(const __grid_constant__ typename Traits::Params p) {
   const StreamSteps<Traits> steps{p};
   if (p.call.shape.numbers_made) wait_for_previous_grid();
   const int at = static_cast<int>(blockIdx.x) / Traits::kParts, part = static_cast<int>(blockIdx.x) % Traits::kParts;
-  const int place = at / p.spans.row_blocks, from_end = at - place * p.spans.row_blocks;
+  const int place = at / p.spans.row_blocks, nth = at - place * p.spans.row_blocks;
   // Its first part, which comes with the last ones of the order.
   const RowBlock block =
-      steps.look_by_spans(slice_of(p.call.shape, place), (p.spans.parts - 1) * p.spans.row_blocks + from_end).block;
+      steps.look_by_spans(slice_of(p.call.shape, place), (p.spans.parts - 1) * p.spans.row_blocks + nth).block;
   wait_for_previous_grid();  // also where nothing is to do: who waits for this grid waits for that one
   allow_next_grid();
   if (block.split == 0 || !steps.has_rows(block)) return;

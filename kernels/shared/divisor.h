@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Division by a number that the host knows, as a multiplication: on a GPU a division of integers takes some 200 cycles,
-// and several of them stand in front of a launch's first copies.
+// Division by a number that the host knows, as a multiplication: on a GPU a division of integers takes some forty
+// instructions, and several of them stand in front of a launch's first copies.
 #pragma once
 
 #ifdef __CUDACC__

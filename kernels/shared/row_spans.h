@@ -31,4 +31,10 @@ struct RowSpans {
   int summed;          // parts are left to the grid behind (stream_sum.cuh)
 };
 
+// Of stream_sum_kernel.
+struct SpanSumGrid {
+  static constexpr int kThreads = 128;
+  static constexpr int kVectors = 2, kColumns = 8 * kVectors;  // of a CTA
+};
+
 }  // namespace stof::cuda

@@ -58,7 +58,7 @@ struct Sums {
   double least() const { return std::min(by_last, by_grid); }
 };
 Sums sums_of(const SpanForm& form, double pieces, double most_parts) {
-  constexpr double kLaunchUs = 2, kBytesAUs = 3e6;
+  constexpr double kLaunchUs = 2, kBytesAUs = 3e6;  // estimates, not calibrated
   if (most_parts <= 1) return {};
   return {form.costs[ListTerm::merge] * (most_parts - 1), kLaunchUs + pieces * form.slot_bytes / kBytesAUs};
 }
@@ -72,7 +72,7 @@ struct Prediction {
 // shortest ones, which are the last, even out how long the longer ones take. Row blocks with fewer parts than the
 // heaviest one are looked at as if they had as many.
 Prediction predict(const SpanForm& form, const Sample& sample, int part_steps) {
-  constexpr double kLookUs = 1.2;
+  constexpr double kLookUs = 1.2;  // an estimate, with the queue's atomic
   const ListCosts& costs = form.costs;
   double count = 0, total = 0, longest = 0, shortest = 0, most_parts = 1;
   const double teams = form.teams;

@@ -14,8 +14,6 @@
 namespace stof::cuda {
 namespace {
 
-constexpr unsigned kSumThreads = 128;  // SumGrid
-constexpr int kSumColumns = 16;
 // Of adding parts up one after the other, from where on a grid behind does it sooner, and finding row blocks by spans,
 // which it takes, costs less than it gains.
 constexpr double kLongSumUs = 3;
@@ -25,8 +23,7 @@ struct StreamMask : ListedMask {
   const InstanceKernel* listed = nullptr;  // null: no launch of the mask has a list, a window or spans
   const Kernel* sum = nullptr;             // of launches with spans
   std::optional<SpanMask> spans = {};      // then there are lists only where no launch is of chunks
-
-  bool many_parts = false;  // which a grid behind adds up sooner, where launches go by spans
+  bool many_parts = false;                 // which a grid behind adds up sooner, where launches go by spans
 
   // Pages have boxes of keys that fill tiles from where spans begin them, wherever lists do.
   bool goes_by_spans(const TiledLaunch& launch) const {
@@ -84,7 +81,7 @@ void load_kernels(StreamMask& mask, const Gpu& gpu, const AttentionPlan& plan) {
   const bool lists = mask.workspaces->size().list > 0;
   if (lists || mask.window.window.parts > 0 || mask.spans)
     mask.listed = &instance_kernel(gpu, plan.instance, kListedStreamEntry);
-  if (mask.spans) mask.sum = &plain_kernel(gpu, plan.instance, kStreamSumEntry, kSumThreads);
+  if (mask.spans) mask.sum = &plain_kernel(gpu, plan.instance, kStreamSumEntry, SpanSumGrid::kThreads);
   if (lists) prepare_row_block_lists(gpu);
 }
 
@@ -165,7 +162,7 @@ void launch_sum(const StreamMask& mask, const TiledLaunch& launch, ListedStreamP
   const int row_blocks = params.spans.row_blocks * launch.call.shape.slices;
   void* arguments[] = {&params};
   mask.sum->launch({.grid = {static_cast<unsigned>(row_blocks * mask.instance.parts),
-                             static_cast<unsigned>(mask.instance.head_dim / kSumColumns)},
+                             static_cast<unsigned>(mask.instance.head_dim / SpanSumGrid::kColumns)},
                     .stream = launch.stream,
                     .overlap_previous = true},
                    arguments);
