@@ -236,7 +236,19 @@ std::vector<GpuCase> gpu_grouped_grid() {
           in_bf16(sharing("causal", 1, {64, 8}, {40, 32768}, 128)),
           sharing("causal", 1, {64, 8}, {20, 32768}, 64),
           in_bf16(sharing("causal", 8, {16, 4}, {64, 2048}, 96)),
-          sharing("causal", 2, {16, 1}, {32, 32768}, 128)};
+          sharing("causal", 2, {16, 1}, {32, 32768}, 128),
+          sharing("causal", 1, {28, 4}, {24, 8192}, 128),
+          sharing("causal", 2, {28, 4}, {60, 8192}, 64),
+          sharing("causal", 1, {40, 8}, {76, 4096}, 128),
+          sharing("causal & window(128)", 4, {40, 8}, {85, 16384}, 128),
+          in_bf16(sharing("causal & window(128)", 8, {40, 8}, {194, 2048}, 128)),
+          in_bf16(sharing("all", 1, {40, 8}, {289, 16384}, 64)),
+          sharing("causal", 4, {24, 8}, {100, 4096}, 128),
+          sharing("causal & window(128)", 4, {64, 8}, {300, 8192}, 64),
+          sharing("causal", 1, {16, 2}, {28, 5045}, 256),
+          in_bf16(sharing("causal & window(2048)", 4, {28, 4}, {146, 8192}, 256)),
+          sharing("causal", 2, {8, 1}, {231, 1051}, 256),
+          sharing("causal", 1, {32, 8}, {400, 8192}, 128)};
 }
 
 }  // namespace stof::cli

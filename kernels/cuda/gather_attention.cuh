@@ -254,8 +254,7 @@ struct GatherBlock {
     float inverse[2];
     rows.invert(inverse);
     if (uniform(first) >= 0 && uniform(first) + 16 <= uniform(block.rows)) {
-      if (elected()) wait_stores_read();  // the store before has left its place
-      __syncwarp();
+      wait_for_way_out();  // the store before has left its place
       write_rows<Element, kHeadDim>(false, maps.out, block, out, inverse, first,
                                     shared_address(shared.out) + static_cast<u32>(warp) * (16 * kRowBytes));
     } else write_some_rows<Element, kHeadDim>(p.call, block, out, inverse, first);

@@ -106,40 +106,45 @@ struct SplitRows {
   }
 };
 
+// Where a row's values go, and its logarithm.
+__device__ __forceinline__ unsigned short* values_of(const AttentionOutput& to, const RowBlock& block, int head,
+                                                     int row) {
+  return static_cast<unsigned short*>(to.values) + block.place.item * to.item_stride + head * to.head_stride +
+         block.residue * to.residue_stride + (block.place.query_start + row) * to.row_stride;
+}
+__device__ __forceinline__ float* lse_of(const AttentionOutput& to, const RowBlock& block, int head, int row) {
+  return to.lse + block.place.item * to.lse_item_stride + head * to.lse_head_stride +
+         block.residue * to.lse_residue_stride + (block.place.query_start + row) * to.lse_row_stride;
+}
+
 // After the rows: the fence in front of their bulk store would wait for these stores as well. Of the warp's 16 rows,
-// which begin at `row`, halves of 8 from kFirst to before kEnd.
-template <int kFirst = 0, int kEnd = 2>
+// which begin at `row`.
 __device__ __forceinline__ void write_lse(const AttentionCall& call, const RowBlock& block, const RowStats& rows,
                                           int row) {
   if (!call.out.lse || threadIdx.x % 4) return;
-  const AttentionOutput& to = call.out;
-  float* lse = to.lse + block.place.item * to.lse_item_stride + block.head * to.lse_head_stride +
-               block.residue * to.lse_residue_stride + block.place.query_start * to.lse_row_stride;
+  float* lse = lse_of(call.out, block, block.head, 0);
 #pragma unroll
-  for (int i = kFirst; i < kEnd; ++i) {
+  for (int i = 0; i < 2; ++i) {
     const int at = row + static_cast<int>(threadIdx.x % 32 / 4) + 8 * i;
-    if (at >= 0 && at < block.rows) lse[at * to.lse_row_stride] = log_sum_exp(rows, i, call.scale_log2);
+    if (at >= 0 && at < block.rows) lse[at * call.out.lse_row_stride] = log_sum_exp(rows, i, call.scale_log2);
   }
 }
 
-// Element by element: for rows of which some lie past the slice's end. Halves as above.
-template <class Element, int kHeadDim, int kFirst = 0, int kEnd = 2>
+// Element by element: for rows of which some lie past the slice's end.
+template <class Element, int kHeadDim>
 __device__ __forceinline__ void write_some_rows(const AttentionCall& call, const RowBlock& block,
                                                 const float (&out)[kHeadDim / 2], const float (&inverse)[2], int row) {
-  const AttentionOutput& to = call.out;
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-  for (int i = kFirst; i < kEnd; ++i) {
+  for (int i = 0; i < 2; ++i) {
     const int at = row + lane / 4 + 8 * i;
     if (at < 0 || at >= block.rows) continue;
-    unsigned short* values = static_cast<unsigned short*>(to.values) + block.place.item * to.item_stride +
-                             block.head * to.head_stride + block.residue * to.residue_stride +
-                             (block.place.query_start + at) * to.row_stride;
+    unsigned short* const values = values_of(call.out, block, block.head, at);
 #pragma unroll
     for (int j = 0; j < kHeadDim / 8; ++j) {
       const int column = 8 * j + lane % 4 * 2;
       const u32 pair = Element::pack(out[4 * j + 2 * i] * inverse[i], out[4 * j + 2 * i + 1] * inverse[i]);
-      if (column < to.head_dim) *reinterpret_cast<u32*>(values + column) = pair;
+      if (column < call.out.head_dim) *reinterpret_cast<u32*>(values + column) = pair;
     }
   }
 }
@@ -150,12 +155,11 @@ __device__ __forceinline__ void wait_for_way_out() {
   __syncwarp();
 }
 
-// 16 whole rows through shared memory, one bulk store a box, as many boxes at a time as it has room for. staging: the
-// warp's 16 rows of the first box.
-template <class Element, int kHeadDim, int kBoxesAtOnce = (kHeadDim + kBoxColumns - 1) / kBoxColumns>
-__device__ __forceinline__ void write_rows(int read_next, const TensorMap& map, const RowBlock& block,
-                                           const float (&out)[kHeadDim / 2], const float (&inverse)[2], int row,
-                                           u32 staging) {
+// The warp's 16 rows as elements in shared memory, as many boxes of columns at a time as it has room for, each in the
+// places that the copy engine reads; then leave(the first of them, how many). staging: the 16 rows of the first box.
+template <class Element, int kHeadDim, int kBoxesAtOnce, class Leave>
+__device__ __forceinline__ void through_shared_memory(const float (&out)[kHeadDim / 2], const float (&inverse)[2],
+                                                      u32 staging, const Leave& leave) {
   constexpr int kPieces = kBoxColumns / 8 * kBoxesAtOnce;
   const int lane = static_cast<int>(threadIdx.x) % 32, r = lane % 16;
 #pragma unroll
@@ -173,19 +177,56 @@ __device__ __forceinline__ void write_rows(int read_next, const TensorMap& map, 
                    "r"(Element::pack(out[4 * j + 6] * inverse[1], out[4 * j + 7] * inverse[1]))
                    : "memory");
     }
+    leave(first, end - first);
+  }
+}
+
+template <int kHeadDim>
+constexpr int kAllBoxes = (kHeadDim + kBoxColumns - 1) / kBoxColumns;
+
+// 16 whole rows, one bulk store a box.
+template <class Element, int kHeadDim, int kBoxesAtOnce = kAllBoxes<kHeadDim>>
+__device__ __forceinline__ void write_rows(int read_next, const TensorMap& map, const RowBlock& block,
+                                           const float (&out)[kHeadDim / 2], const float (&inverse)[2], int row,
+                                           u32 staging) {
+  through_shared_memory<Element, kHeadDim, kBoxesAtOnce>(out, inverse, staging, [&](int first, int count) {
     fence_async_proxy();
     __syncwarp();
-    if (elected()) {
+    if (!elected()) return;
 #pragma unroll
-      for (int j = first; j < end; j += 8) {
-        const Place at{j * 8, block.place.query_start + row, block.residue, block.head, block.place.item};
-        const u32 source = staging + static_cast<u32>(j - first) / 8 * (64 * kRowBytes);
-        if (read_next) store_box(map, at, source, cache_policy(kReadAgain));
-        else store_box(map, at, source);
-      }
-      commit_stores();
+    for (int j = 0; j < count; j += 8) {
+      const Place at{(first + j) * 8, block.place.query_start + row, block.residue, block.head, block.place.item};
+      const u32 source = staging + static_cast<u32>(j) / 8 * (64 * kRowBytes);
+      if (read_next) store_box(map, at, source, cache_policy(kReadAgain));
+      else store_box(map, at, source);
     }
-  }
+    commit_stores();
+  });
+}
+
+// Rows that no box has, 16 bytes a lane. values_at(one of the 16): where it goes, or null. For whole launches of such
+// rows: where only the last ones of an item are, bands took longer by it than by write_some_rows.
+template <class Element, int kHeadDim, int kBoxesAtOnce, class ValuesAt>
+__device__ __forceinline__ void write_rows_apart(int head_dim, const float (&out)[kHeadDim / 2],
+                                                 const float (&inverse)[2], u32 staging, const ValuesAt& values_at) {
+  through_shared_memory<Element, kHeadDim, kBoxesAtOnce>(out, inverse, staging, [&](int first, int count) {
+    __syncwarp();
+#pragma unroll 2
+    for (int i = static_cast<int>(threadIdx.x) % 32; i < 16 * count; i += 32) {
+      const int row = i / count, piece = i - row * count, column = 8 * (first + piece);
+      unsigned short* const values = values_at(row);
+      if (values == nullptr || column >= head_dim) continue;
+      const u32 source =
+          staging + static_cast<u32>(piece / 8 * (64 * kRowBytes) + row * kRowBytes + ((piece % 8 ^ (row & 7)) << 4));
+      uint4 vector;
+      asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(vector.x), "=r"(vector.y), "=r"(vector.z), "=r"(vector.w)
+                   : "r"(source)
+                   : "memory");
+      *reinterpret_cast<uint4*>(values + column) = vector;
+    }
+    fence_async_proxy();  // the copy engine brings q there next, or a whole row block's rows leave from there
+  });
 }
 
 }  // namespace stof::cuda

@@ -50,7 +50,12 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
             warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
   // In front of the branch: within it the assembler spills more of what consumers keep.
   if (group < Traits::kConsumers) {
-    if (group % Traits::kTeamSize == 0) prepare<Traits>(shared.teams[group / Traits::kTeamSize], warp);
+    if (group % Traits::kTeamSize == 0) {
+      prepare<Traits>(shared.teams[group / Traits::kTeamSize], warp);
+      if constexpr (Traits::kStacked)
+        for (auto& parts : shared.teams[group / Traits::kTeamSize].q)
+          for (unsigned char* const q : parts) clear_rows_of_nothing<Traits, 128>(p, q);
+    }
     allow_next_grid();
   }
   if (group == Traits::kConsumers) {

@@ -153,9 +153,8 @@ struct StreamConsumer {
   // Of the thread's row, or of one below in its warp's 16. Of rows behind the item's last one, that one's.
   __device__ __forceinline__ RowKeys span_at(int slot, int below) const {
     const RowBlock& block = team.blocks[slot];
-    int at = 16 * warp + lane / 4 + below;
-    if constexpr (Traits::kStacked) at &= (1 << p.positions_log2) - 1;
-    const int row = min(block.row + positions_of_part<Traits>(p) * part + at, block.rows - 1);
+    const int at = 16 * warp + lane / 4 + below;
+    const int row = min(row_of_part<Traits>(p, block, part, at).row, block.rows - 1);
     return row_keys(p.spans, block.keys - block.rows + row);
   }
 
@@ -341,54 +340,48 @@ struct StreamConsumer {
     else wait_for_way_out();
     float inverse[2];
     rows.invert(inverse);
-    if constexpr (Traits::kStacked) write_stacked(block, inverse, slot);
-    else write_rows_of_head(block, inverse, slot);
+    const u32 staging = way_out(slot) + static_cast<u32>(warp) * (16 * kRowBytes);
+    if constexpr (Traits::kStacked) {
+      write_stacked(block, inverse, staging);
+      if (Traits::kQueries > 1 && warp == 3) clear_rows_of_nothing<Traits, 32>(p, team.q[slot][part]);
+    } else {
+      write_rows_of_head(block, inverse, staging);
+    }
   }
 
-  __device__ __forceinline__ void write_rows_of_head(const RowBlock& block, const float (&inverse)[2], int slot) const {
+  __device__ __forceinline__ void write_rows_of_head(const RowBlock& block, const float (&inverse)[2],
+                                                     u32 staging) const {
     const int row = uniform(block.row) + 64 * part + 16 * warp;
     if (row >= 0 && row + 16 <= uniform(block.rows))
       write_rows<Element, kHeadDim, Traits::kOutBoxes>(p.call.out.read_next, maps.out, block, out, inverse, row,
-                                                       way_out(slot) + static_cast<u32>(warp) * (16 * kRowBytes));
+                                                       staging);
     else write_some_rows<Element, kHeadDim>(p.call, block, out, inverse, row);
     write_lse(p.call, block, rows, row);
   }
 
-  // Of a stack: the head whose rows begin at row `at` of the part, or go on there, and the first of them.
-  __device__ __forceinline__ int stacked_head(const RowBlock& block, int at) const {
-    return uniform(block.head) + (at >> p.positions_log2);
-  }
-  __device__ __forceinline__ int stacked_row(const RowBlock& block, int at) const {
-    const int positions = 1 << p.positions_log2;
-    return uniform(block.row) + positions * part + (at & (positions - 1));
-  }
-
-  // A warp's rows are of one head, or of two: the box of the map is as high as there are positions of one.
-  __device__ __forceinline__ void write_stacked(const RowBlock& block, const float (&inverse)[2], int slot) const {
-    const int row = stacked_row(block, 16 * warp), height = min(16, 1 << p.positions_log2);
-    if (row >= 0 && row + height <= uniform(block.rows)) {
+  // Positions of a power of two: a warp's rows are of one head, or of two, and the box of the map is as high as there
+  // are positions of one. Of others no box has them.
+  __device__ __forceinline__ void write_stacked(const RowBlock& block, const float (&inverse)[2], u32 staging) const {
+    const int positions = p.positions, height = min(16, positions);
+    const RowOfPart from = row_of_part<Traits>(p, block, part, 16 * warp);
+    if ((positions & (positions - 1)) == 0 && from.row >= 0 && from.row + height <= uniform(block.rows)) {
       RowBlock first = block;
-      first.head = stacked_head(block, 16 * warp);
-      write_rows<Element, kHeadDim, Traits::kOutBoxes>(p.call.out.read_next, maps.out, first, out, inverse, row,
-                                                       way_out(slot) + static_cast<u32>(warp) * (16 * kRowBytes));
+      first.head = uniform(from.head);
+      write_rows<Element, kHeadDim, Traits::kOutBoxes>(p.call.out.read_next, maps.out, first, out, inverse,
+                                                       uniform(from.row), staging);
     } else {
-      for_half<0>(block, [&](const RowBlock& half, int from) {
-        write_some_rows<Element, kHeadDim, 0, 1>(p.call, half, out, inverse, from);
-      });
-      for_half<1>(block, [&](const RowBlock& half, int from) {
-        write_some_rows<Element, kHeadDim, 1, 2>(p.call, half, out, inverse, from);
+      write_rows_apart<Element, kHeadDim, Traits::kOutBoxes>(p.call.out.head_dim, out, inverse, staging, [&](int i) {
+        const RowOfPart at = row_of_part<Traits>(p, block, part, 16 * warp + i);
+        return is_written<Traits>(p, block, at) ? values_of(p.call.out, block, at.head, at.row) : nullptr;
       });
     }
-    for_half<0>(block, [&](const RowBlock& half, int from) { write_lse<0, 1>(p.call, half, rows, from); });
-    for_half<1>(block, [&](const RowBlock& half, int from) { write_lse<1, 2>(p.call, half, rows, from); });
-  }
-  // Calls write(the block as one of the half's head, what stands for row 0 of the warp's 16).
-  template <int kHalf, class Write>
-  __device__ __forceinline__ void for_half(const RowBlock& block, const Write& write) const {
-    const int at = 16 * warp + 8 * kHalf;
-    RowBlock half = block;
-    half.head = stacked_head(block, at);
-    write(half, stacked_row(block, at) - 8 * kHalf);
+    if (p.call.out.lse == nullptr || lane % 4 != 0) return;  // after the rows: see write_lse
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const RowOfPart at = row_of_part<Traits>(p, block, part, 16 * warp + lane / 4 + 8 * i);
+      if (is_written<Traits>(p, block, at))
+        *lse_of(p.call.out, block, at.head, at.row) = log_sum_exp(rows, i, p.call.scale_log2);
+    }
   }
 };
 

@@ -124,6 +124,12 @@ struct StreamLoader : SpanSteps<Traits> {
     return true;
   }
 
+  // Of q, as the box of its map has them.
+  __device__ __forceinline__ u32 bytes_of_part() const {
+    if constexpr (Traits::kStacked) return Traits::kBoxes * kRowBytes * static_cast<u32>(p.positions * p.stacked_heads);
+    else return Traits::kPartBytes;
+  }
+
   __device__ __forceinline__ void announce(const RowBlockSteps& found, int turn) {
     const RowBlock& block = found.block;
     const int slot = query_of(turn);
@@ -134,7 +140,7 @@ struct StreamLoader : SpanSteps<Traits> {
     if (elected()) {
       team.blocks[turn & 1] = block;
       if constexpr (Traits::kInOrder) team.numbers[turn & 1] = turn + 1;
-      barrier_expect(full, Traits::kParts * Traits::kPartBytes);
+      barrier_expect(full, Traits::kParts * bytes_of_part());
     }
     wait_for_previous_grid();  // its results may be q, k and v
     if (!elected()) return;

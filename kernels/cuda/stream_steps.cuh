@@ -72,7 +72,7 @@ struct StreamSteps {
     if constexpr (Traits::kSelects) block = row_block_of<true>(shape(), slice, item.row);
     else block = row_block_of<true>(p.call.shape, slice, item.row);
     block.head += item.head;
-    if constexpr (Traits::kStacked) block.head <<= 6 - p.positions_log2;  // the first one of the stack
+    if constexpr (Traits::kStacked) block.head *= p.stacked_heads;  // the first one of the stack
     block.first_step = item.first_step, block.steps = item.steps, block.full_steps = item.full_steps;
     block.split = item.split;
     return block;
@@ -121,17 +121,22 @@ struct StreamSteps {
     return found;
   }
 
+  // How many times a part's positions are in so many.
+  __device__ __forceinline__ int parts_of(int positions) const {
+    if constexpr (Traits::kStacked) return positions / p.positions;
+    else return positions / 64;
+  }
+
   // Parts of a slice's row blocks, first those that only row blocks of many keys have; of each the same part of all row
   // blocks, which may read the same keys, from the one with the most keys on.
   __device__ __forceinline__ RowBlockSteps look_by_spans(int slice, int entry) const {
     constexpr int kTiles = Traits::kTiles;
     const int positions = positions_of_part<Traits>(p), height = Traits::kParts * positions;
-    const int positions_log2 = Traits::kStacked ? p.positions_log2 : 6;
     const int behind = entry / p.spans.row_blocks, part = p.spans.parts - 1 - behind;
     const int nth = entry - behind * p.spans.row_blocks;  // in the order in which they are taken
     RowBlockSteps found{row_block(slice, StreamItem{}), {}, 0, {}, 0};
     RowBlock& block = found.block;
-    const int rows_of_parts = (block.rows + positions - 1) >> positions_log2;  // parts that have rows
+    const int rows_of_parts = parts_of(block.rows + positions - 1);  // parts that have rows
     const int count = (rows_of_parts + Traits::kParts - 1) / Traits::kParts;
     const int number = p.spans.last_first ? count - 1 - nth : nth;
     block.row = number * height;

@@ -76,10 +76,9 @@ struct StreamSum {
   __device__ __forceinline__ void write_row(int half, float inverse) const {
     const int lane = static_cast<int>(threadIdx.x) % 32,
               at = static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4 + 8 * half;
-    const int positions = positions_of_part<Traits>(p);
-    const int row = block.row + positions * part + (at & (positions - 1));
-    const int head = Traits::kStacked ? block.head + (at >> p.positions_log2) : block.head;
-    if (row < 0 || row >= block.rows) return;
+    const RowOfPart of = row_of_part<Traits>(p, block, part, at);
+    if (!is_written<Traits>(p, block, of)) return;
+    const auto [head, row] = of;
     const AttentionOutput& to = p.call.out;
     unsigned short* values = static_cast<unsigned short*>(to.values) + block.place.item * to.item_stride +
                              head * to.head_stride + block.residue * to.residue_stride +

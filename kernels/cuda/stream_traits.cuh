@@ -127,8 +127,37 @@ __device__ __forceinline__ void begin_together() {
 // Positions that a part has rows of.
 template <class Traits>
 __device__ __forceinline__ int positions_of_part(const StreamParams& p) {
-  if constexpr (Traits::kStacked) return 1 << p.positions_log2;
+  if constexpr (Traits::kStacked) return p.positions;
   else return 64;
+}
+
+// What a row of a part stands for: a row of the item, of one of the row block's heads.
+struct RowOfPart {
+  int head, row;
+};
+// Rows that stand for nothing are rows of heads behind the stack's.
+template <class Traits>
+__device__ __forceinline__ RowOfPart row_of_part(const StreamParams& p, const RowBlock& block, int part, int at) {
+  if constexpr (!Traits::kStacked) return {block.head, block.row + 64 * part + at};
+  const int of_stack = at / p.positions;
+  return {block.head + of_stack, block.row + p.positions * (part - of_stack) + at};
+}
+template <class Traits>
+__device__ __forceinline__ bool is_written(const StreamParams& p, const RowBlock& block, const RowOfPart& at) {
+  if (Traits::kStacked && at.head - block.head >= p.stacked_heads) return false;
+  return at.row >= 0 && at.row < block.rows;
+}
+
+// Rows that stand for nothing are zeros for all row blocks: what was there before could be anything, and what its
+// scores make a warp do again would not be the same in every launch. By so many threads; q: of a part.
+template <class Traits, int kThreads>
+__device__ __forceinline__ void clear_rows_of_nothing(const StreamParams& p, unsigned char* q) {
+  for (int at = p.positions * p.stacked_heads * kRowBytes + static_cast<int>(threadIdx.x) % kThreads * 16;
+       at < 64 * kRowBytes; at += 16 * kThreads)
+#pragma unroll
+    for (int box = 0; box < Traits::kBoxes; ++box)
+      *reinterpret_cast<uint4*>(q + box * (64 * kRowBytes) + at) = make_uint4(0, 0, 0, 0);
+  fence_async_proxy();
 }
 
 // Added by the loader to the states of a tile that reaches past the slice's keys, or that is kLate: who meets it reads

@@ -101,9 +101,10 @@ struct StreamParams {
   float* partials;  // of each place that SplitRows counts: [128][kHeadDim / 2 + 4], float4 vectors across 128 threads
   int* arrivals;    // of each place, zero before and after
   int* queue;       // {next, finished}, zero before and after; null: items are dealt round robin
-  // Read by instances that stack heads, whose slices are stacks: the 64 rows of a part are 2^positions_log2 positions
-  // of each of its 64 >> positions_log2 heads, head after head. Rows of items are positions.
-  int positions_log2;
+  // Read by instances that stack heads, whose slices are stacks: the rows of a part are so many positions of each of
+  // its heads, head after head, and as many more as make them 64, which stand for nothing. Rows of items are positions.
+  Divisor positions;
+  int stacked_heads;
 };
 
 // What a kernel without tensor maps reads itself.

@@ -16,8 +16,8 @@ bool share_masks(const BoundMask& mask, std::int64_t heads) {
 
 std::int64_t alike_heads(const BoundMask& mask, const AttentionShape& shape) {
   const std::int64_t of_key_head = shape.heads / shape.kv_heads;
-  std::int64_t heads = of_key_head & -of_key_head;  // its largest power of two
-  while (heads > 1 && !share_masks(mask, heads)) heads /= 2;
+  std::int64_t heads = of_key_head;
+  while (of_key_head % heads != 0 || !share_masks(mask, heads)) --heads;
   return heads;
 }
 

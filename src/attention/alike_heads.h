@@ -8,8 +8,8 @@
 
 namespace stof {
 
-// The largest power of two so that any so many query heads from a multiple of it on share their key head and, in every
-// item, their mask; 1 where heads have key heads of their own.
+// The largest number so that any so many query heads from a multiple of it on share their key head and, in every item,
+// their mask, and with it every divisor; 1 where heads have key heads of their own.
 std::int64_t alike_heads(const BoundMask& mask, const AttentionShape& shape);
 
 }  // namespace stof

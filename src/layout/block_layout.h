@@ -10,7 +10,7 @@
 namespace stof {
 
 struct BlockFormat {
-  int block_q = 64;   // rows per row-block; a multiple of 8 up to 256
+  int block_q = 64;   // rows per row-block; up to 256
   int block_kv = 64;  // keys per entry; a multiple of 8 up to 256
   // Keys per step of where an entry may start: block_kv for a fixed grid, 8 for entries that start where the mask does.
   int key_step = 64;

@@ -23,9 +23,9 @@ constexpr std::size_t kMostEntries = std::size_t{1} << 30;
 
 void check(const BlockFormat& format, const MaskExtent& extent) {
   const auto& [block_q, block_kv, key_step, row_origin] = format;
-  if (block_q < 8 || block_q > 256 || block_q % 8 != 0 || block_kv < 8 || block_kv > 256 || block_kv % 8 != 0)
-    fail(ErrorKind::invalid_argument, "block format {} x {}; accepted: multiples of 8 from 8 to 256", block_q,
-         block_kv);
+  if (block_q < 1 || block_q > 256 || block_kv < 8 || block_kv > 256 || block_kv % 8 != 0)
+    fail(ErrorKind::invalid_argument,
+         "block format {} x {}; accepted: 1 to 256 rows, multiples of 8 from 8 to 256 keys", block_q, block_kv);
   if (key_step < 8 || block_kv % key_step != 0 || (kCell % key_step != 0 && key_step % kCell != 0))
     fail(ErrorKind::invalid_argument,
          "key_step {} for blocks of {} keys; accepted: 8, 16, 32 or a multiple of 64 that divides {}", key_step,

@@ -18,10 +18,11 @@ class Chunks : public testing::TestWithParam<ChunkCase> {
  protected:
   void SetUp() override { STOF_SKIP_WITHOUT(std::get<0>(GetParam())); }
 
-  static ProblemShape shape(std::int64_t queries, std::int64_t keys) {
+  // per_key_head: query heads, of which plans may put the rows into one tile.
+  static ProblemShape shape(std::int64_t queries, std::int64_t keys, std::int64_t per_key_head = 4) {
     const auto& [device, kernel, head_dim, dtype] = GetParam();
     return {.shape = {.batch = 4,
-                      .heads = 8,
+                      .heads = 2 * per_key_head,
                       .kv_heads = 2,
                       .queries = queries,
                       .keys = keys,
@@ -50,7 +51,7 @@ TEST_P(Chunks, EqualTheDefinitionWhereItemsAreShort) {
                                         {BatchForm::rows_first, 64},
                                         {BatchForm::packed, 0}})
     for (const int queries : {24, 150}) {
-      ProblemShape what = shape(queries, 1300);
+      ProblemShape what = shape(queries, 1300, queries == 24 ? 7 : 4);
       what.form = form;
       what.page_size = page_size;
       what.q_lengths = {queries, queries / 2, 1, queries};
@@ -90,7 +91,7 @@ TEST_P(Chunks, EqualTheDefinitionWhereKeysAreSplit) {
 
 // Plans for these are of kernels that read no pages: calls over pages have another plan beside theirs.
 TEST_P(Chunks, EqualTheDefinitionUnderNarrowWindows) {
-  ProblemShape what = shape(130, 2100);
+  ProblemShape what = shape(130, 2100, 5);
   what.q_lengths = {130, 20, 65, 130};
   what.kv_lengths = {2011, 700, 65, 1304};
   for (const std::int64_t page_size : {0, 16, 64})
@@ -103,7 +104,7 @@ TEST_P(Chunks, EqualTheDefinitionUnderNarrowWindows) {
 // Rows that have a prefix, rows that have none, and rows whose ranges begin and end anywhere.
 TEST_P(Chunks, EqualTheDefinitionWhateverTheRowsSpans) {
   for (const std::int64_t page_size : {0, 64}) {
-    ProblemShape what = shape(200, 1500);
+    ProblemShape what = shape(200, 1500, 3);
     what.page_size = page_size;
     what.q_lengths = {200, 77, 200, 129};
     what.kv_lengths = {1493, 1034, 205, 640};

@@ -24,15 +24,17 @@ std::int64_t alike(std::string_view mask, std::int64_t heads, std::int64_t kv_he
 TEST(AlikeHeads, ShareTheirKeyHead) {
   EXPECT_EQ(alike("causal", 32, 32), 1);
   EXPECT_EQ(alike("causal", 32, 8), 4);
-  EXPECT_EQ(alike("causal", 28, 4), 1) << "7 heads of a key head";
-  EXPECT_EQ(alike("causal", 24, 4), 2) << "6 heads of a key head";
-  EXPECT_EQ(alike("causal", 24, 1), 8);
+  EXPECT_EQ(alike("causal", 28, 4), 7);
+  EXPECT_EQ(alike("causal", 24, 4), 6);
+  EXPECT_EQ(alike("causal", 24, 1), 24);
 }
 
 TEST(AlikeHeads, ShareTheirMask) {
   EXPECT_EQ(alike("heads(0: causal, *: all)", 8, 2), 1);
   EXPECT_EQ(alike("heads(0: causal, 1: causal, *: all)", 8, 2), 2);
   EXPECT_EQ(alike("heads(0: causal, 1: causal, 2: causal, 3: causal, *: all)", 16, 2), 4);
+  EXPECT_EQ(alike("heads(0: causal, 1: causal, 2: causal, *: all)", 12, 2), 3);
+  EXPECT_EQ(alike("heads(0: causal, 1: causal, 2: causal, *: all)", 10, 2), 1);
 }
 
 // What heads_to_stack says of 32 heads, 8 of them with keys.
@@ -47,10 +49,13 @@ TEST(StackedHeads, AreThoseOfNeitherFewNorManyQueries) {
   EXPECT_EQ(stacked(9, 8), 8);
   EXPECT_EQ(stacked(16, 32), 8);
   EXPECT_EQ(stacked(17, 4), 4);
-  EXPECT_EQ(stacked(256, 4), 4);
-  EXPECT_EQ(stacked(257, 4), 1);
+  EXPECT_EQ(stacked(512, 4), 4);
+  EXPECT_EQ(stacked(513, 4), 1);
   EXPECT_EQ(stacked(100, 1), 1);
   EXPECT_EQ(stacked(100, 32), 8) << "of which a tile has 8 positions";
+  EXPECT_EQ(stacked(100, 7), 7) << "of which a tile has 9 positions, and a row of none";
+  EXPECT_EQ(stacked(100, 12), 6);
+  EXPECT_EQ(stacked(100, 11), 1) << "more than 8, and no divisor";
 }
 
 TEST(StackedHeads, AreChosenWhereTilesWouldBeEmpty) {
@@ -82,7 +87,7 @@ TEST(StackedHeads, AreChosenWhereTilesWouldBeEmpty) {
 struct Heads {
   std::int64_t heads, kv_heads, stacked;
 };
-constexpr Heads kHeads[] = {{4, 2, 2}, {6, 1, 2}, {8, 2, 4}, {16, 1, 8}, {7, 1, 1}};
+constexpr Heads kHeads[] = {{4, 2, 2}, {6, 2, 3}, {8, 2, 4}, {16, 1, 8}, {7, 1, 7}, {10, 2, 5}, {12, 1, 6}, {11, 1, 1}};
 
 const Batch kBatches[] = {{"equal", BatchForm::heads_first, {64, 64}},
                           {"one", BatchForm::rows_first, {37}},
@@ -195,7 +200,7 @@ std::string name_of_batch_case(const testing::TestParamInfo<StackedRowsOfABatch:
 
 // The last of them with fewer columns than its instances.
 auto on_cuda() {
-  return testing::Combine(testing::Values("cuda"), testing::Values(64, 96, 128, 72),
+  return testing::Combine(testing::Values("cuda"), testing::Values(64, 96, 128, 256, 72),
                           testing::Values(DType::f16, DType::bf16));
 }
 auto each_batch() { return testing::Range(0, static_cast<int>(std::size(kBatches))); }

@@ -16,7 +16,8 @@ inline const std::vector<BlockFormat> kBlockFormats = {
     {.block_q = 64, .block_kv = 64, .key_step = 64},    {.block_q = 64, .block_kv = 64, .key_step = 8},
     {.block_q = 128, .block_kv = 128, .key_step = 128}, {.block_q = 192, .block_kv = 128, .key_step = 64},
     {.block_q = 128, .block_kv = 64, .key_step = 8},    {.block_q = 256, .block_kv = 256, .key_step = 32},
-    {.block_q = 8, .block_kv = 16, .key_step = 16},     {.block_q = 64, .block_kv = 96, .key_step = 8}};
+    {.block_q = 8, .block_kv = 16, .key_step = 16},     {.block_q = 64, .block_kv = 96, .key_step = 8},
+    {.block_q = 9, .block_kv = 64, .key_step = 8},      {.block_q = 24, .block_kv = 64, .key_step = 64}};
 
 inline constexpr BlockSize kBlockSizes[] = {{64, 64}, {64, 128}, {128, 128}, {192, 128}, {16, 16}, {64, 32}};
 

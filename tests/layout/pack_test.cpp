@@ -87,8 +87,8 @@ TEST(PackBlocks, BitmapsOfABandAreSharedByItsRowBlocks) {
 
 TEST(PackBlocks, RefusesFormatsByName) {
   const BoundMask mask(parse("causal"), {.queries = 64, .keys = 64});
-  EXPECT_ERROR(pack_blocks(mask, {.block_q = 60}), ErrorKind::invalid_argument,
-               "block format 60 x 64; accepted: multiples of 8 from 8 to 256");
+  EXPECT_ERROR(pack_blocks(mask, {.block_q = 300}), ErrorKind::invalid_argument,
+               "block format 300 x 64; accepted: 1 to 256 rows, multiples of 8 from 8 to 256 keys");
   EXPECT_ERROR(pack_blocks(mask, {.block_kv = 64, .key_step = 48}), ErrorKind::invalid_argument,
                "key_step 48 for blocks of 64 keys; accepted: 8, 16, 32 or a multiple of 64 that divides 64");
   const BoundMask huge(parse("causal"), {.queries = 1, .keys = std::int64_t{1} << 31});

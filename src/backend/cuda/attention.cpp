@@ -76,8 +76,8 @@ std::span<const AttentionKernel> attention_kernels() { return kKernels; }
 std::vector<BlockSize> attention_block_sizes(const AttentionShape& shape, std::int64_t alike_heads) {
   std::vector<BlockSize> sizes(kBlockSizes.begin(), kBlockSizes.end());
   const int heads = heads_to_stack(shape, alike_heads);
-  for (const int rows : {64, 128})
-    if (heads > 1 && rows / heads % 64 != 0) sizes.push_back({rows / heads, 64});
+  for (const int parts : {1, 2})
+    if (heads > 1 && 64 / heads * parts < 64) sizes.push_back({64 / heads * parts, 64});
   return sizes;
 }
 

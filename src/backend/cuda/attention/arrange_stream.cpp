@@ -91,6 +91,10 @@ class StreamArranger {
     return std::span(layout_.bitmaps).subspan(first, static_cast<std::size_t>(positions_));
   }
 
+  static std::uint32_t hash_of(std::span<const std::uint64_t> words) {
+    return static_cast<std::uint32_t>(hash64(words.data(), words.size_bytes()));
+  }
+
   // Hashes what part_of_bitmap will be asked for, in that order, and announces it to the pool.
   void hash_parts(std::span<const BlockEntry> entries, Range rows) {
     const bool remembered = rows.size() == layout_.format.block_q;
@@ -104,7 +108,7 @@ class StreamArranger {
         for (int part = 0; part < how_.parts; ++part) {
           if (!uses(entry, part)) continue;
           const std::span<const std::uint64_t> words = words_of(entry.bitmap, part);
-          hashes_.push_back(static_cast<std::uint32_t>(hash64(words.data(), words.size_bytes())));
+          hashes_.push_back(hash_of(words));
           pool_.announce(hashes_.back());
         }
       }
@@ -134,17 +138,27 @@ class StreamArranger {
   TileWords in_registers(std::span<const std::uint64_t> words) const {
     if (how_.stacked_heads == 1) return in_register_order(words.first<64>());
     TileRows rows;
-    for (auto at = rows.begin(); at != rows.end(); at += positions_) std::copy(words.begin(), words.end(), at);
+    for (std::size_t row = 0; row < rows.size(); ++row) rows[row] = words[row % words.size()];
     return in_register_order(rows);
   }
 
-  // Rows that do not exist are not written: whatever their bits, the tile may count as full. All heads have the bits of
-  // the first.
+  // Rows that do not exist are not written: whatever their bits, the tile may count as full. They have those of the
+  // nearest row that does: without keys until a step that is full for all, they would make their warp do that step
+  // twice (settle of kernels/cuda/stream_consumer.cuh).
+  std::span<const std::uint64_t> with_all_rows(std::span<const std::uint64_t> words, Range there) {
+    if (there.empty() || there.size() == positions_) return words;
+    const auto first = static_cast<std::size_t>(there.begin), last = static_cast<std::size_t>(there.end) - 1;
+    for (std::size_t row = 0; row < words.size(); ++row) filled_[row] = words[std::clamp(row, first, last)];
+    return std::span(filled_).first(words.size());
+  }
+
+  // All heads have the bits of the first, and so have rows that stand for nothing.
   PartOfTile part_of_bitmap(int bitmap, int part, Range rows) {
-    const std::span<const std::uint64_t> words = words_of(bitmap, part);
-    STOF_CHECK(next_hash_ != hashes_.end());
-    const std::uint32_t hash = *next_hash_++;
     const Range there = rows_of_part(part, rows);
+    const std::span<const std::uint64_t> words = with_all_rows(words_of(bitmap, part), there);
+    STOF_CHECK(next_hash_ != hashes_.end());
+    const std::uint32_t hash = words.data() == filled_.data() ? hash_of(words) : *next_hash_;
+    ++next_hash_;
     std::uint64_t every = ~std::uint64_t{0}, any = 0, covered = 0;
     for (const std::uint64_t word : words) any |= word;
     for (std::int64_t row = there.begin; row < there.end; ++row) {
@@ -324,6 +338,7 @@ class StreamArranger {
   PatternPool pool_{1};
   ArrangedStream out_;
   // Of the row block at work.
+  std::array<std::uint64_t, 64> filled_ = {};  // bits of a part of which some rows do not exist
   std::vector<std::uint32_t> hashes_;
   std::vector<std::uint32_t>::const_iterator next_hash_;
   // Its tiles in order, and behind them the keys of those that are full for every part.

@@ -237,10 +237,11 @@ std::string_view launches_in_words(const AttentionProblem& problem, ListsOf list
 }
 
 int heads_to_stack(const AttentionShape& shape, std::int64_t alike_heads) {
-  constexpr std::int64_t kOfDecode = 16, kMostQueries = 256;
+  constexpr std::int64_t kOfDecode = 16, kMostQueries = 512;
   constexpr std::int64_t kRowsOfTask = 64;  // of decode_attention, which reads the keys again for more
-  constexpr std::int64_t kMostHeads = 8;    // of a tile: the 8 rows that a thread's scores are apart are of one head
-  const std::int64_t heads = std::min(alike_heads, kMostHeads);
+  constexpr std::int64_t kMostHeads = 8;    // of a tile
+  std::int64_t heads = std::min(alike_heads, kMostHeads);
+  while (alike_heads % heads != 0) --heads;
   if (shape.queries > kMostQueries || (shape.queries <= kOfDecode && heads * shape.queries <= kRowsOfTask)) return 1;
   return static_cast<int>(heads);
 }

@@ -29,7 +29,8 @@ constexpr std::array kStream = {
     StreamInstance{256, 1, 2, 1, 2, 1, 1, 1}, stacked({64, 1, 1, 1, 8, 1, 4}),
     stacked({64, 2, 1, 1, 4, 1, 2}),          stacked({64, 2, 2, 1, 4, 1, 1}),
     stacked({96, 1, 2, 1, 4, 1, 1}),          stacked({128, 1, 1, 1, 4, 1, 2}),
-    stacked({128, 1, 2, 2, 2, 1, 1}),
+    stacked({128, 1, 2, 2, 2, 1, 1}),         stacked({256, 1, 1, 1, 2, 1, 1, 2, 1}),
+    stacked({256, 1, 2, 1, 2, 1, 1, 1}),
 };
 constexpr std::array kBand = {
     BandInstance{64, 1, 96, 5},   BandInstance{64, 1, 128, 4},  BandInstance{64, 1, 192, 3},
@@ -89,7 +90,7 @@ std::string capped_name_of(const StreamInstance& i, DType dtype) { return name_o
 std::string capped_source_of(const StreamInstance& i, DType dtype) {
   constexpr std::string_view kSource = R"(#include "kernels/cuda/stream_attention.cuh"
 namespace stof::cuda {{
-struct Instance : StreamTraits<{}, {}, StreamShape{{{}, {}, {}, {}, {}, {}, {}, true{}}}> {{}};
+struct Instance : StreamTraits<{}, {}, StreamShape{{{}, {}, {}, {}, {}, {}, {}, true, {}, {}}}> {{}};
 template __global__ void stream_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
                                                            const __grid_constant__ StreamParams);
 extern "C" __device__ int kernel_facts[2] = {{sizeof(Instance::Shared), Instance::kThreads}};
@@ -97,10 +98,7 @@ extern "C" __device__ int kernel_facts[2] = {{sizeof(Instance::Shared), Instance
 )";
   STOF_CHECK(dtype == DType::f16 || dtype == DType::bf16);
   return fmt::format(kSource, dtype == DType::f16 ? "Half" : "Bfloat", i.head_dim, i.teams, i.parts, i.tiles, i.stages,
-                     i.ctas, i.groups, i.queries,
-                     i.stacked          ? fmt::format(", {}, true", i.more_keys)
-                     : i.more_keys == 1 ? ", 1"
-                                        : "");
+                     i.ctas, i.groups, i.queries, i.more_keys, i.stacked);
 }
 
 std::string name_of(const BandInstance& i, DType dtype) {
