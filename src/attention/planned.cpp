@@ -13,6 +13,7 @@ namespace stof {
 namespace {
 
 constexpr std::int64_t kMaxLength = std::int64_t{1} << 30;  // keys and rows are 32-bit inside kernels
+constexpr std::int64_t kFewRows = 1024;                     // whose keys are cut into many parts
 
 // Items share one layout when the mask is the same for all.
 MaskExtent extent_of(const Mask& mask, const AttentionShape& shape) {
@@ -154,6 +155,8 @@ AttentionProblem problem_of(const View& view, const Device& device, RowOrigin or
     problem.band_widths = measure_bands(bands, problem.stats);
     problem.key_pieces = measure_pieces(bands, problem.stats);
     problem.key_tiles = measure_tiles(bands, problem.stats);
+    if (view.residues == 1 && view.shape.queries < std::min(view.shape.keys, kFewRows))
+      problem.spans = row_spans(view.mask).value_or(std::vector<RowSpan>{});
   }
   return problem;
 }

@@ -58,6 +58,11 @@ const ListCosts& costs_of(const StreamInstance& instance, const DeviceCaps& caps
 
 double predict_stream(const AttentionProblem& problem, const Pricing& pricing, const StreamInstance& instance,
                       const SplitEstimate& split);
+// Whether a grid behind adds so many parts up sooner than the last one of each row block to end.
+bool sums_behind(const ListCosts& costs, int splits);
+// Of plans with such sums, where rows have spans: row blocks are cut call by call (span_split.h), into however many
+// parts.
+double predict_spans(const AttentionProblem& problem, const Pricing& pricing, const StreamInstance& instance);
 double predict_band(const AttentionProblem& problem, const Pricing& pricing, const BandInstance& instance);
 // Row blocks of more than `most_units` units in parts of at most so many; 0: none is split.
 double predict_gather(const AttentionProblem& problem, const Pricing& pricing, const GatherInstance& instance,

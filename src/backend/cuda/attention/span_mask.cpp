@@ -11,9 +11,6 @@
 namespace stof::cuda {
 namespace {
 
-// Results that a launch has room for: of so many parts for each team, which then work in rounds that are nearly full.
-constexpr std::int64_t kPartsOfTeam = 8, kPartialBytes = std::int64_t{128} << 20;
-
 std::int64_t most_queries(const TiledMask& mask) {
   return mask.most_queries > 0 ? mask.most_queries : mask.extent.queries;
 }
@@ -65,30 +62,23 @@ RowSpans SpanMask::of(const TiledLaunch& launch) const {
 
 SpanMask make_span_mask(const TiledMask& mask, const StreamInstance& instance, std::vector<RowSpan> rows,
                         const DeviceCaps& caps) {
-  const int block_rows = 64 / mask.stacked_heads * instance.parts;
-  const std::int64_t teams = std::int64_t{caps.cores} * instance.ctas * instance.teams;
   AttentionShape of_stacks = mask.shape;
   of_stacks.heads /= mask.stacked_heads;
-  const std::size_t slot_floats = static_cast<std::size_t>(instance.parts) * partial_floats(instance.head_dim);
-  const auto slot_bytes = static_cast<std::int64_t>(slot_floats * sizeof(float));
   SpanMask made;
-  made.sections = sections_of(
-      of_stacks, {.tiles = tiles_of_row(rows), .items = ceil_div(most_queries(mask), block_rows), .teams = teams});
+  made.form = span_form(instance, mask.stacked_heads, costs_of(instance, caps), caps);
+  made.sections = sections_of(of_stacks, {.tiles = tiles_of_row(rows),
+                                          .items = ceil_div(most_queries(mask), made.form.block_rows),
+                                          .teams = static_cast<std::int64_t>(made.form.teams)});
   if (const auto rule = span_rule(rows, mask.extent.offset(), mask.extent.keys))
     made.rule = {rule->prefix_end, rule->begin, rule->end};
   else made.rows = rows_on_device(*mask.gpu, rows);
-  made.form = {.rows = std::move(rows),
-               .first_position = narrow<int>(mask.extent.offset(), "first position"),
-               .block_rows = block_rows,
-               .tiles = instance.tiles,
-               .costs = costs_of(instance, caps),
-               .teams = static_cast<double>(teams),
-               .slots = std::min(kPartsOfTeam * teams, kPartialBytes / slot_bytes),
-               .slot_bytes = static_cast<double>(slot_bytes)};
+  made.form.rows = std::move(rows);
+  made.form.first_position = narrow<int>(mask.extent.offset(), "first position");
   if (mask.most_queries == 0) made.form.slots = slots_as_planned(made.form, mask, of_stacks.batch * of_stacks.heads);
   const auto slots = static_cast<std::size_t>(made.form.slots);
-  made.workspace = {.partials = slots * slot_floats,
-                    .arrivals = slots * static_cast<std::size_t>(instance.parts),
+  const std::size_t parts = slots * static_cast<std::size_t>(instance.parts);
+  made.workspace = {.partials = parts * partial_floats(instance.head_dim),
+                    .arrivals = parts,
                     .queue = WorkspaceSize::kQueue,
                     .numbers = 4 * static_cast<std::size_t>(mask.shape.batch)};
   return made;

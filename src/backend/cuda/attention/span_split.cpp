@@ -114,17 +114,35 @@ std::int64_t slices_in(const SpanItems& items) {
   return static_cast<std::int64_t>(items.queries.size()) * items.slices_of_item;
 }
 
+// Results that a launch has room for: of so many parts for each team, which then work in rounds that are nearly full.
+constexpr std::int64_t kPartsOfTeam = 8, kPartialBytes = std::int64_t{128} << 20;
+
 }  // namespace
+
+SpanForm span_form(const StreamInstance& instance, int stacked_heads, const ListCosts& costs, const DeviceCaps& caps) {
+  const std::int64_t teams = std::int64_t{caps.cores} * instance.ctas * instance.teams;
+  const auto slot_bytes = static_cast<std::int64_t>(static_cast<std::size_t>(instance.parts) *
+                                                    partial_floats(instance.head_dim) * sizeof(float));
+  return {.rows = {},
+          .block_rows = 64 / stacked_heads * instance.parts,
+          .tiles = instance.tiles,
+          .costs = costs,
+          .teams = static_cast<double>(teams),
+          .slots = std::min(kPartsOfTeam * teams, kPartialBytes / slot_bytes),
+          .slot_bytes = static_cast<double>(slot_bytes)};
+}
 
 std::int64_t slots_of(const SpanForm& form, const SpanItems& items) {
   const SpanSplit split = split_spans(form, items);
   return split.parts > 1 ? split.row_blocks * slices_in(items) * split.parts : 0;
 }
 
-SpanSplit split_spans(const SpanForm& form, const SpanItems& items) {
+SpanSplit split_spans(const SpanForm& form, const SpanItems& items) { return time_split(form, items).split; }
+
+SplitTime time_split(const SpanForm& form, const SpanItems& items) {
   SpanSplit split;
   const Sample sample = sample_of(form, items);
-  if (sample.count == 0) return split;
+  if (sample.count == 0) return {};
   const int longest = *std::max_element(items.queries.begin(), items.queries.end());
   split.row_blocks = static_cast<int>(ceil_div(longest, form.block_rows));
   const int heaviest = std::max(1, *std::max_element(sample.all().begin(), sample.all().end()));
@@ -141,7 +159,7 @@ SpanSplit split_spans(const SpanForm& form, const SpanItems& items) {
     best = predicted.us;
     split.parts = parts, split.part_steps = part_steps, split.summed = predicted.summed;
   }
-  return split;
+  return {split, best};
 }
 
 }  // namespace stof::cuda

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/backend/cuda/attention/cost_table.h"
+#include "src/backend/cuda/attention/instances.h"
 #include "src/layout/row_spans.h"
 
 namespace stof::cuda {
@@ -20,6 +21,9 @@ struct SpanForm {
   std::int64_t slots = 0;  // partial results that a launch has room for,
   double slot_bytes = 0;   // and what each takes
 };
+
+// With room for as many results as any launch may have.
+SpanForm span_form(const StreamInstance& instance, int stacked_heads, const ListCosts& costs, const DeviceCaps& caps);
 
 // Of the items of a launch: how many queries and keys each has, and slices.
 struct SpanItems {
@@ -37,7 +41,12 @@ struct SpanSplit {
   friend bool operator==(const SpanSplit&, const SpanSplit&) = default;
 };
 
-// The fewest parts that are done first.
+// The fewest parts that are done first, and when that is, without the launch: us.
+struct SplitTime {
+  SpanSplit split;
+  double us = 0;
+};
+SplitTime time_split(const SpanForm& form, const SpanItems& items);
 SpanSplit split_spans(const SpanForm& form, const SpanItems& items);
 
 // Partial results that a launch of the items so split leaves.

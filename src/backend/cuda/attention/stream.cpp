@@ -14,15 +14,11 @@
 namespace stof::cuda {
 namespace {
 
-// Of adding parts up one after the other, from where on a grid behind does it sooner, and finding row blocks by spans,
-// which it takes, costs less than it gains.
-constexpr double kLongSumUs = 3;
-
 struct StreamMask : ListedMask {
   StreamInstance instance = {};
   const InstanceKernel* listed = nullptr;  // null: no launch of the mask has a list, a window or spans
   const Kernel* sum = nullptr;             // of launches with spans
-  std::optional<SpanMask> spans = {};      // then there are lists only where no launch is of chunks
+  std::optional<SpanMask> spans = {};      // then there are lists only where some launch goes by them
   bool many_parts = false;                 // which a grid behind adds up sooner, where launches go by spans
 
   // Pages have boxes of keys that fill tiles from where spans begin them, wherever lists do.
@@ -213,8 +209,15 @@ std::vector<AttentionPlan> stream_candidates(const AttentionProblem& problem, co
     const ListedTiles listed = stream_tiles(problem, *stats, heads);
     const std::int64_t heaviest = ceil_div(listed.heaviest, instance.tiles);
     const AttentionPlan plan = plan_of(problem, caps, instance, *stats, listed.key_step);
+    const bool by_spans = !problem.spans.empty() && !problem.shape.capped;
     for (const int splits : problem.from_table ? std::span(kSplits).first(1) : std::span(kSplits)) {
       if (splits > 1 && heaviest < splits * kFewestSteps) break;
+      if (by_spans && sums_behind(costs_of(instance, caps), splits)) {
+        AttentionPlan& added = plans.emplace_back(plan);
+        added.splits = splits;
+        added.predicted_us = predict_spans(problem, pricing, instance);
+        break;
+      }
       const SplitEstimate split = estimate_split(problem, listed, instance.tiles, splits);
       // In a second round stacks no longer read the keys that others read: in all rows of
       // bench/results/486b689-h200-grouped.json fewer parts were faster.
@@ -232,11 +235,10 @@ ArrangedMask arrange_stream_mask(const AttentionPlan& plan, PackedMask packed, c
   auto mask = std::make_shared<StreamMask>();
   mask->instance = instance_named(stream_instances(), plan.instance, packed.shape.dtype);
   mask->stacked_heads = static_cast<int>(plan.stacked_heads);
-  const double sum_us = costs_of(mask->instance, device.caps)[ListTerm::merge] * (plan.splits - 1);
-  mask->many_parts = sum_us >= kLongSumUs;
+  mask->many_parts = sums_behind(costs_of(mask->instance, device.caps), plan.splits);
   const ListShape shape = list_shape(mask->instance, plan.stacked_heads);
   const bool has_spans = !packed.spans.empty() && !packed.shape.capped,
-             has_lists = !has_spans || packed.most_queries == 0;
+             has_lists = !has_spans || (packed.most_queries == 0 && !mask->many_parts);
   ArrangedStream arranged;
   if (has_lists) arranged = arrange_lists(packed.blocks, shape, plan.splits);
   if (device.ordinal == kDescribed) return mask;
