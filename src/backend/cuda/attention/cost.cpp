@@ -190,21 +190,6 @@ bool has_several_row_blocks(const AttentionProblem& problem, const ListedTiles& 
   return row_blocks > static_cast<double>(extent.batch * extent.heads);
 }
 
-// Row blocks of a stack read the same keys, but far apart in the order of the grid; those of heads side by side share
-// their loads. Of the rows of bench/results/486b689-h200-grouped.json that memory bounds: 1.6 to 1.8 times.
-double times_from_memory(const AttentionProblem& problem, const ListedTiles& listed) {
-  constexpr double kAgain = 1.7;
-  if (listed.stacked_heads == 1 || traffic_bytes(problem) < kCacheBytes) return 1;
-  return has_several_row_blocks(problem, listed) ? kAgain : 1;
-}
-
-// What they read once more costs time even where the cache holds it, if a team's groups wait for the same loads: of
-// four such problems at d 128 of bench/results/h200-attention-cost.json and h200-attention-regret.json 6 to 13 %.
-double times_apart(const AttentionProblem& problem, const ListedTiles& listed, const StreamInstance& instance) {
-  constexpr double kApart = 1.1;
-  return listed.stacked_heads > 1 && instance.groups > 1 && has_several_row_blocks(problem, listed) ? kApart : 1;
-}
-
 // Of all measured heads. Few rows may lie in two row blocks of the grid, which see nearly the same keys: they are read
 // once.
 double decoded_tiles(const AttentionProblem& problem) {
@@ -287,35 +272,26 @@ SplitEstimate estimate_split(const AttentionProblem& problem, const ListedTiles&
   return estimate;
 }
 
-// What few queries take more than the costs say, which are of row blocks that are mostly full: rows of which not all
-// are there are written piece by piece, and no other row block hides it. By drawn decode problems
-// (bench/results/h200-decode-few-rows.txt) 0.6 to 1.8 us at d 128, once 2.9, and 2.8 to 5.1 at d 256.
-double few_rows_us(const AttentionProblem& problem) {
-  constexpr std::int64_t kFew = 16;
-  const double times_wider = static_cast<double>(problem.shape.head_dim) / 128;
-  return problem.shape.queries <= kFew ? 1.2 * std::pow(times_wider, 1.5) : 0;
-}
-
 double predict_stream(const AttentionProblem& problem, const Pricing& pricing, const StreamInstance& instance,
                       const SplitEstimate& split) {
   const int heads = heads_to_stack(problem, instance);
   const ListedTiles listed = stream_tiles(problem, *stats_of(problem, instance), heads);
+  const bool apart = heads > 1 && has_several_row_blocks(problem, listed);
   // Parts of stacks see nearly the same positions.
   const double used =
       heads > 1 ? 1 : used_parts(listed, stream_tiles(problem, *stats_of(problem, 1), 1), instance.parts);
-  const double few = heads == 1 ? few_rows_us(problem) : 0;
-  return few + predict_walk(problem, pieces_of(problem, listed, instance.tiles, split.most_steps),
-                            {.costs = cost_of(pricing.table.stream, stream_instances(), instance),
-                             .tiles = instance.tiles,
-                             .teams = static_cast<double>(pricing.caps.cores * instance.ctas * instance.teams),
-                             .crew = {pricing.caps.cores, instance.ctas, instance.teams},
-                             .shared = instance.ctas * instance.teams > 1,
-                             .dealt = true,
-                             .used = used,
-                             .cap_us = cap_us(problem, instance.parts * instance.tiles, instance.ctas * instance.teams),
-                             .stacked_heads = heads,
-                             .again = times_from_memory(problem, listed),
-                             .apart = times_apart(problem, listed, instance)});
+  return predict_walk(problem, pieces_of(problem, listed, instance.tiles, split.most_steps),
+                      {.costs = cost_of(pricing.table.stream, stream_instances(), instance),
+                       .tiles = instance.tiles,
+                       .teams = static_cast<double>(pricing.caps.cores * instance.ctas * instance.teams),
+                       .crew = {pricing.caps.cores, instance.ctas, instance.teams},
+                       .shared = instance.ctas * instance.teams > 1,
+                       .dealt = true,
+                       .used = used,
+                       .cap_us = cap_us(problem, instance.parts * instance.tiles, instance.ctas * instance.teams),
+                       .stacked_heads = heads,
+                       .again = apart ? times_from_memory(traffic_bytes(problem)) : 1,
+                       .apart = apart ? times_apart(instance) : 1});
 }
 
 double predict_mma(const AttentionProblem& problem, const Pricing& pricing, const MmaInstance& instance,

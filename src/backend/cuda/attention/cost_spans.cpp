@@ -26,8 +26,12 @@ double predict_spans(const AttentionProblem& problem, const Pricing& pricing, co
   const SplitTime time = time_split(form, {.queries = std::span(&queries, 1),
                                            .keys = std::span(&keys, 1),
                                            .slices_of_item = narrow<int>(s.batch * s.heads / heads, "slices")});
-  return costs[ListTerm::launch] +
-         together(time.us, costs[ListTerm::traffic] * traffic_us(problem), costs[ListTerm::overlap]);
+  // Row blocks take the same part of their keys one after the other.
+  const bool apart = heads > 1 && time.split.row_blocks > 1;
+  const double again = apart ? times_from_memory(traffic_bytes(problem) / time.split.parts) : 1;
+  return costs[ListTerm::launch] + together(time.us * (apart ? times_apart(instance) : 1),
+                                            costs[ListTerm::traffic] * again * traffic_us(problem),
+                                            costs[ListTerm::overlap]);
 }
 
 }  // namespace stof::cuda

@@ -47,6 +47,15 @@ inline double of_classes(const AttentionProblem& problem, double share, double u
   return problem.uneven ? us * (1 + share) : us;
 }
 
+// Row blocks of a stack read the same keys, but far apart in the order of the grid, so many bytes of keys in between;
+// those of heads side by side share their loads. Of the rows of bench/results/486b689-h200-grouped.json that memory
+// bounds: 1.6 to 1.8 times.
+inline double times_from_memory(double bytes) { return bytes < kCacheBytes ? 1 : 1.7; }
+
+// What they read once more costs time even where the cache holds it, if a team's groups wait for the same loads: of
+// four such problems at d 128 of bench/results/h200-attention-cost.json and h200-attention-regret.json 6 to 13 %.
+inline double times_apart(const StreamInstance& instance) { return instance.groups > 1 ? 1.1 : 1; }
+
 inline double together(double work, double traffic, double overlap) {
   return std::max(work, traffic) + overlap * std::min(work, traffic);
 }
