@@ -21,11 +21,12 @@ def floors_of(row):
     """us: q, keys, values and output, copied once; tiles of 64 rows of one head, and of stacked heads, multiplied."""
     batch, heads, kv_heads, queries, keys, head_dim = row["shape"]
     group = heads // kv_heads
-    positions = TILE // min(MOST_STACKED, group & -group)
+    stacked = max(n for n in range(1, MOST_STACKED + 1) if group % n == 0)
+    positions = TILE // stacked
     copied = 2 * batch * head_dim * (2 * heads * queries + 2 * kv_heads * keys) / COPY_TB_PER_S / 1e6
     per_row_us = 4 * keys * head_dim / MATMUL_TFLOPS / 1e6
-    rounded = lambda step: batch * heads * -(-queries // step) * step
-    return [copied, rounded(TILE) * per_row_us, rounded(positions) * per_row_us]
+    rows = lambda positions, heads_of_tile: batch * heads // heads_of_tile * -(-queries // positions) * TILE
+    return [copied, rows(TILE, 1) * per_row_us, rows(positions, stacked) * per_row_us]
 
 
 def least(plans, accepted):
