@@ -79,9 +79,21 @@ TEST(StackedHeads, AreChosenWhereTilesWouldBeEmpty) {
     return std::ranges::max(of.considered, {}, &AttentionPlan::stacked_heads).stacked_heads;
   };
   EXPECT_EQ(stacked_of(choice("causal", 8, 200)), 4);
+  EXPECT_EQ(stacked_of(choice("causal", 4, 200)), 8);
   EXPECT_EQ(stacked_of(choice("causal", 32, 32)), 1) << "no heads share keys";
   EXPECT_EQ(stacked_of(choice("causal", 8, 2048)), 1) << "tiles are full";
   EXPECT_EQ(stacked_of(choice("heads(0: window(4096), *: causal)", 8, 32)), 1) << "head 0 sees other keys";
+}
+
+// Two row blocks of a stack read the keys twice where the cache does not hold them in between: 60.3 us in place of 38.6
+// (bench/results/f5ebd8b-h200-few-rows.txt).
+TEST(StackedHeads, HaveOneRowBlockWhereKeysWouldBeReadAgain) {
+  const AttentionShape shape{
+      .batch = 16, .heads = 64, .kv_heads = 8, .queries = 10, .keys = 39730, .head_dim = 128, .dtype = DType::bf16};
+  const Choice chosen =
+      choose_attention(parse("causal & window(2000)"), shape, open_device("cuda:h200"), "stream_attention");
+  EXPECT_EQ(chosen.plan.stacked_heads, 8);
+  EXPECT_GE(chosen.plan.format.block_q, 10) << chosen.plan.instance;
 }
 
 struct Heads {
