@@ -33,11 +33,12 @@ inline double traffic_bytes(const AttentionProblem& problem) {
   return rows * static_cast<double>(s.batch * s.head_dim) * static_cast<double>(size_of(s.dtype));
 }
 
-// Of these bytes, copied. What fits the cache stays there from the kernel that wrote it, or from launch to launch.
+// Of these bytes, copied. What fits the cache stays there from the kernel that wrote it, or from launch to launch, and
+// of what is half as much again nothing does.
 inline double traffic_us(const AttentionProblem& problem) {
   constexpr double kBytesPerUs = 4.3e6, kFromCache = 0.75;  // of the time that DRAM takes
-  const double bytes = traffic_bytes(problem);
-  return bytes / kBytesPerUs * (bytes < kCacheBytes ? kFromCache : 1);
+  const double bytes = traffic_bytes(problem), past = (bytes - kCacheBytes) / (kCacheBytes / 2);
+  return bytes / kBytesPerUs * std::clamp(kFromCache + (1 - kFromCache) * past, kFromCache, 1.0);
 }
 
 // Launches of residue classes, rows of which the last row blocks lack, take longer than one of as many whole items, and
