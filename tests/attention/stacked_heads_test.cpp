@@ -162,7 +162,7 @@ class StackedRows : public testing::TestWithParam<DeviceDimType> {
 };
 
 TEST_P(StackedRows, EqualTheDefinitionWhereKeysAreSplit) {
-  for (const Heads& heads : {kHeads[0], kHeads[3]})
+  for (const Heads& heads : {kHeads[0], kHeads[3], kHeads[5]})
     for (const char* text : {"causal", "sink(4) | causal & window(600)", "dilated(300,2) | global(3)"}) {
       tried_.expect_definition(tried_.make(heads, {"long", BatchForm::rows_first, {40}}, 1000), parse(text),
                                heads.stacked, "long");
@@ -187,18 +187,22 @@ TEST_P(StackedRows, EqualTheDefinitionOfFewQueriesAndManyHeads) {
 TEST_P(StackedRows, EqualTheDefinitionWhereMasksDifferByHead) {
   const char* const mask = "heads(0: causal, 1: causal, *: window(20,3))";
   tried_.expect_definition(tried_.make({8, 2, 2}, kBatches[2], 37), parse(mask), 2, "pairs");
+  const char* const halves = "heads(0: causal, 1: causal, 2: causal, *: window(20,3))";
+  tried_.expect_definition(tried_.make({12, 2, 3}, kBatches[2], 37), parse(halves), 3, "halves of a key head");
 }
 
 TEST_P(StackedRows, EqualTheDefinitionWhereScoresAreCapped) {
   for (const Batch& batch : {kBatches[1], kBatches[3]})
-    tried_.expect_definition(tried_.make(kHeads[2], batch, 93, 6), parse("causal"), 4, batch.name);
+    for (const Heads& heads : {kHeads[2], kHeads[4]})
+      tried_.expect_definition(tried_.make(heads, batch, 93, 6), parse("causal"), heads.stacked, batch.name);
 }
 
 // More stacks than a GPU works on at once.
 TEST_P(StackedRows, EqualTheDefinitionOnManyRowBlocks) {
   Batch batch{"many", BatchForm::rows_first, {130}};
   while (batch.lengths.size() < 120) batch.lengths.push_back(std::array{70, 66, 0, 20, 130}[batch.lengths.size() % 5]);
-  tried_.expect_definition(tried_.make(kHeads[2], batch, 0), parse("causal"), 4, batch.name);
+  for (const Heads& heads : {kHeads[1], kHeads[2], kHeads[4]})
+    tried_.expect_definition(tried_.make(heads, batch, 0), parse("causal"), heads.stacked, batch.name);
 }
 
 std::string text_of(const DeviceDimType& with) {

@@ -120,31 +120,42 @@ void expect_stream(const BoundMask& mask, const StreamArrangement& how) {
   }
 }
 
-// Row `row` of a part's tile and the nearest one that exists: kernels must not find rows that begin later than others.
-void expect_nearest(const BlockLayout& layout, const ArrangedStream& arranged, const StreamItem& item, int state,
-                    int row) {
-  const std::int64_t first = layout.positions.begin - layout.first_position - item.row,
-                     last = layout.positions.end - layout.first_position - item.row - 1;
-  const int nearest = static_cast<int>(std::clamp<std::int64_t>(row, std::max<std::int64_t>(first, 0), last));
+// Rows of a part's tile have the bits of their position in the first head, and positions that do not exist those of the
+// nearest one that does: kernels must not find rows that begin later than others.
+void expect_nearest(const BlockLayout& layout, const ArrangedStream& arranged, const StreamArrangement& how,
+                    const StreamItem& item, int part, int state) {
+  const std::int64_t positions = 64 / how.stacked_heads,
+                     before = layout.first_position + item.row + positions * part;  // the part's first one
+  const std::int64_t first = std::max<std::int64_t>(layout.positions.begin - before, 0),
+                     last = std::min(layout.positions.end - before, positions) - 1;
   const std::uint32_t* words = arranged.words.data() + state * 128;
-  for (int key = 0; key < 64; ++key) EXPECT_EQ(bit(words, row, key), bit(words, nearest, key)) << row << " " << key;
+  for (int row = 0; row < 64; ++row) {
+    const int nearest = static_cast<int>(std::clamp(row % positions, first, last));
+    for (int key = 0; key < 64; ++key)
+      ASSERT_EQ(bit(words, row, key), bit(words, nearest, key)) << "part " << part << " row " << row << " key " << key;
+  }
 }
 
 TEST(ArrangeStream, GivesRowsThatDoNotExistTheBitsOfTheNearest) {
-  for (const std::int64_t queries : {1, 40, 75}) {
-    const BoundMask mask(parse("causal & !window(9,9)"), {.queries = queries, .keys = 200});
-    const BlockLayout layout = pack_blocks(mask, {.block_q = 64, .block_kv = 64, .key_step = 8});
-    const ArrangedStream arranged = arrange_stream(layout, {});
-    int partial = 0;
-    for (const StreamItem& item : arranged.items)
-      for (int n = 0; n < item.steps; ++n) {
-        const int state = arranged.steps[static_cast<std::size_t>((item.first_step + n) * 2 + 1)];
-        if (state < 0) continue;
-        ++partial;
-        for (int row = 0; row < 64; ++row) expect_nearest(layout, arranged, item, state, row);
-      }
-    EXPECT_GT(partial, 0) << queries;
-  }
+  for (const StreamArrangement& how :
+       {StreamArrangement{1, 1}, {2, 1}, {1, 1, 0, 0, 7}, {2, 1, 0, 0, 5}, {1, 1, 0, 0, 4}})
+    for (const std::int64_t queries : {1, 40, 75}) {
+      const BoundMask mask(parse("causal & !window(9,9)"), {.queries = queries, .keys = 200});
+      const BlockLayout layout =
+          pack_blocks(mask, {.block_q = 64 / how.stacked_heads * how.parts, .block_kv = 64, .key_step = 8});
+      const ArrangedStream arranged = arrange_stream(layout, how);
+      int partial = 0;
+      for (const StreamItem& item : arranged.items)
+        for (int at = item.first_step * (1 + how.parts); at < (item.first_step + item.steps) * (1 + how.parts);
+             at += 1 + how.parts)
+          for (int part = 0; part < how.parts; ++part)
+            if (const int state = arranged.steps[static_cast<std::size_t>(at + 1 + part)]; state >= 0) {
+              ++partial;
+              expect_nearest(layout, arranged, how, item, part, state);
+            }
+      EXPECT_GT(partial, 0) << queries;
+      if (HasFatalFailure()) return;
+    }
 }
 
 TEST(ArrangeStream, SaysWhatTheMaskSays) {

@@ -125,7 +125,7 @@ class Calibrate(unittest.TestCase):
             self.assertAlmostEqual(row["regret"], row["chosen_us"] / row["best_us"] - 1)
 
     def test_what_the_built_in_costs_choose_loses_little(self):
-        # Problems that no cost is fitted to, of every mask and of few queries whose heads share keys.
+        # Problems of every mask, which no cost is fitted to, and of few queries whose heads share keys, by which two terms were set.
         for name, mean, worst in (("h200-attention-regret.json", 0.02, 0.20), ("f5ebd8b-h200-grouped.json", 0.04, 0.15)):
             done = self.stof("calibrate", "--device", "cuda:h200", "--regret", "--times", str(RESULTS / name), "--json", "-")
             self.assertEqual(done.returncode, 0, done.stderr)

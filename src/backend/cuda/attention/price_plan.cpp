@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "src/backend/cuda/attention/band.h"
-#include "src/backend/cuda/attention/cost_terms.h"
 #include "src/backend/cuda/attention/decode.h"
 #include "src/backend/cuda/attention/gather.h"
 #include "src/backend/cuda/attention/listed_mask.h"
@@ -53,10 +52,10 @@ Prediction prediction_of(const AttentionProblem& problem, const NamedPlan& plan)
     const ListedTiles listed = stream_tiles(problem, *stats_of(problem, instance), heads_to_stack(problem, instance));
     const SplitEstimate split = estimate_split(problem, listed, instance.tiles, plan.splits);
     return [&problem, &instance, split, splits = plan.splits](const Pricing& p) {
-      const bool by_spans = !problem.spans.empty() && !problem.shape.capped;
-      return by_spans && sums_behind(cost_of(p.table.stream, stream_instances(), instance), splits)
-                 ? predict_spans(problem, p, instance)
-                 : predict_stream(problem, p, instance, split);
+      // Of the costs in use, which decide how it runs, not of those that are tried.
+      const bool by_spans =
+          !problem.spans.empty() && !problem.shape.capped && sums_behind(costs_of(instance, p.caps), splits);
+      return by_spans ? predict_spans(problem, p, instance) : predict_stream(problem, p, instance, split);
     };
   }
   if (plan.kernel == kMmaAttention) {
