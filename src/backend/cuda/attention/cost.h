@@ -60,8 +60,9 @@ double predict_stream(const AttentionProblem& problem, const Pricing& pricing, c
                       const SplitEstimate& split);
 // Whether a grid behind adds so many parts up sooner than the last one of each row block to end.
 bool sums_behind(const ListCosts& costs, int splits);
-// Of plans with such sums, where rows have spans: row blocks are cut call by call (span_split.h), into however many
-// parts.
+// Whether launches of such a plan of the problem have these sums: where rows have spans. Then row blocks are cut call
+// by call (span_split.h), into however many parts.
+bool cut_by_call(const AttentionProblem& problem, const StreamInstance& instance, const DeviceCaps& caps, int splits);
 double predict_spans(const AttentionProblem& problem, const Pricing& pricing, const StreamInstance& instance);
 double predict_band(const AttentionProblem& problem, const Pricing& pricing, const BandInstance& instance);
 // Row blocks of more than `most_units` units in parts of at most so many; 0: none is split.

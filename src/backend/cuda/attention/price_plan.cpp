@@ -53,9 +53,8 @@ Prediction prediction_of(const AttentionProblem& problem, const NamedPlan& plan)
     const SplitEstimate split = estimate_split(problem, listed, instance.tiles, plan.splits);
     return [&problem, &instance, split, splits = plan.splits](const Pricing& p) {
       // Of the costs in use, which decide how it runs, not of those that are tried.
-      const bool by_spans =
-          !problem.spans.empty() && !problem.shape.capped && sums_behind(costs_of(instance, p.caps), splits);
-      return by_spans ? predict_spans(problem, p, instance) : predict_stream(problem, p, instance, split);
+      return cut_by_call(problem, instance, p.caps, splits) ? predict_spans(problem, p, instance)
+                                                            : predict_stream(problem, p, instance, split);
     };
   }
   if (plan.kernel == kMmaAttention) {

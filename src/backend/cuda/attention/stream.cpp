@@ -209,10 +209,9 @@ std::vector<AttentionPlan> stream_candidates(const AttentionProblem& problem, co
     const ListedTiles listed = stream_tiles(problem, *stats, heads);
     const std::int64_t heaviest = ceil_div(listed.heaviest, instance.tiles);
     const AttentionPlan plan = plan_of(problem, caps, instance, *stats, listed.key_step);
-    const bool by_spans = !problem.spans.empty() && !problem.shape.capped;
     for (const int splits : problem.from_table ? std::span(kSplits).first(1) : std::span(kSplits)) {
       if (splits > 1 && heaviest < splits * kFewestSteps) break;
-      if (by_spans && sums_behind(costs_of(instance, caps), splits)) {
+      if (cut_by_call(problem, instance, caps, splits)) {
         AttentionPlan& added = plans.emplace_back(plan);
         added.splits = splits;
         added.predicted_us = predict_spans(problem, pricing, instance);
