@@ -23,8 +23,9 @@ struct StreamConsumer {
   float scores[kKeys / 2], out[kHeadDim / 2];
   u32 weights[kKeys / 4], words[kTiles];
   RowStats rows;
-  u32 q;           // descriptor
-  int to_release;  // slot of q whose output may still be on its way, or -1; of two
+  float origins[2];  // that hold_origins has
+  u32 q;             // descriptor
+  int to_release;    // slot of q whose output may still be on its way, or -1; of two
 
   __device__ __forceinline__ StreamConsumer(Team& team, const AttentionMaps& maps, const typename Traits::Params& p,
                                             int group)
@@ -82,6 +83,7 @@ struct StreamConsumer {
     for (; n < steps; n += Traits::kGroups, next_step()) {
       bool trusted;
       at_last = n >= end;
+      if constexpr (Traits::kSelects) hold_origins();
       while ((trusted = step<false>()) && !at_last) {
         settle<false>(true);
         n += Traits::kGroups, next_step();
@@ -224,6 +226,19 @@ struct StreamConsumer {
     hold();
   }
 
+  // For steps until the reference maxima change. In kernels that select row blocks the assembler left many loops two
+  // registers of one bank (pair_up), where in others it has each read once for many.
+  __device__ __forceinline__ void hold_origins() {
+    origins_of(rows, p.call.scale_log2, origins);
+    force_pair(origins);
+  }
+
+  template <bool kMasked>
+  __device__ __forceinline__ bool weigh_step() {
+    if constexpr (Traits::kSelects && !kMasked) return weigh_trusting(scores, rows, origins, p.call.scale_log2);
+    else return weigh_trusting(scores, rows, p.call.scale_log2);
+  }
+
   // Scores of this step are on their way before the values of the last one. Whether the weights are to be trusted; only
   // settle() knows then whether the keys are needed again. Who has read a mask has waited for the keys.
   template <bool kMasked>
@@ -236,7 +251,7 @@ struct StreamConsumer {
     pin(scores);
     cap();
     if constexpr (kMasked) forbid(scores, words);
-    const bool trusted = weigh_trusting(scores, rows, p.call.scale_log2);
+    const bool trusted = weigh_step<kMasked>();
     pin(scores);
     if (Traits::kLetsGoEarly && trusted) release_scored();
     matmul_wait<0>();

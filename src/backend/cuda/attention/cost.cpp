@@ -101,6 +101,7 @@ struct Walk {
   double used = 1;    // of a partial step's parts
   double cap_us = 0;  // of a step, while all teams work: they share what caps scores
   int stacked_heads = 1;
+  int parts = 1;     // of a row block
   double again = 1;  // how often the tensors come from memory
   double apart = 1;  // times what work takes
 };
@@ -146,10 +147,11 @@ double busiest(std::span<const Piece> pieces, const std::vector<SamePieces>& all
 }
 
 double predict_walk(const AttentionProblem& problem, std::span<const Piece> pieces, const Walk& walk) {
-  double count = 0, steps = 0, most = 0, most_parts = 1;
+  double count = 0, steps = 0, multiplied = 0, most = 0, most_parts = 1;
   for (const Piece& piece : pieces) {
     count += piece.count;
     steps += piece.count * (piece.full + piece.partial);
+    multiplied += piece.count * (piece.full + walk.used * piece.partial);
     most = std::max(most, piece.full + piece.partial);
     most_parts = std::max(most_parts, piece.parts);
   }
@@ -175,7 +177,8 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
     // Most of the time it is hidden even at its worst, and the schedule need not be followed.
     if (with(most_makespan(end, walk.teams)) > work) work = std::max(work, with(makespan(end, walk.teams)));
   }
-  work = work * walk.apart + costs[ListTerm::merge] * (most_parts - 1);
+  work = std::max(work * walk.apart, power_us(problem.shape, multiplied * walk.tiles * walk.parts)) +
+         costs[ListTerm::merge] * (most_parts - 1);
   const double us =
       together(work, costs[ListTerm::traffic] * walk.again * traffic_us(problem), costs[ListTerm::overlap]);
   return costs[ListTerm::launch] * static_cast<double>(launches(problem, ListsOf::all_heads)) +
@@ -290,6 +293,7 @@ double predict_stream(const AttentionProblem& problem, const Pricing& pricing, c
                        .used = used,
                        .cap_us = cap_us(problem, instance.parts * instance.tiles, instance.ctas * instance.teams),
                        .stacked_heads = heads,
+                       .parts = instance.parts,
                        .again = apart ? times_from_memory(traffic_bytes(problem)) : 1,
                        .apart = apart ? times_apart(instance) : 1});
 }
@@ -307,7 +311,8 @@ double predict_mma(const AttentionProblem& problem, const Pricing& pricing, cons
                        .shared = ctas > 1,
                        .dealt = false,
                        .used = used_parts(listed, mma_tiles(problem, *stats_of(problem, 1)), instance.parts),
-                       .cap_us = cap_us(problem, instance.parts, ctas)});
+                       .cap_us = cap_us(problem, instance.parts, ctas),
+                       .parts = instance.parts});
 }
 
 double predict_band(const AttentionProblem& problem, const Pricing& pricing, const BandInstance& instance) {

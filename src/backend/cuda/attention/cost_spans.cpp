@@ -33,9 +33,10 @@ double predict_spans(const AttentionProblem& problem, const Pricing& pricing, co
   // Row blocks take the same part of their keys one after the other.
   const bool apart = heads > 1 && time.split.row_blocks > 1;
   const double again = apart ? times_from_memory(traffic_bytes(problem) / time.split.parts) : 1;
-  return costs[ListTerm::launch] + together(time.us * (apart ? times_apart(instance) : 1),
-                                            costs[ListTerm::traffic] * again * traffic_us(problem),
-                                            costs[ListTerm::overlap]);
+  const double work = std::max(time.us * (apart ? times_apart(instance) : 1),
+                               power_us(s, time.steps * instance.tiles * instance.parts));
+  return costs[ListTerm::launch] +
+         together(work, costs[ListTerm::traffic] * again * traffic_us(problem), costs[ListTerm::overlap]);
 }
 
 }  // namespace stof::cuda

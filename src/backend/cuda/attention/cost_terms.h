@@ -41,6 +41,14 @@ inline double traffic_us(const AttentionProblem& problem) {
   return bytes / kBytesPerUs * std::clamp(kFromCache + (1 - kFromCache) * past, kFromCache, 1.0);
 }
 
+// Of so many tiles of 64 rows and keys: what the limit of power leaves the tensor cores in launches that fill the
+// device, however long or short, for random f16 values at d 128: 660 to 755 TFLOP/s on ten H200s, 1,024 products a
+// cycle and multiprocessor being 989 (docs/kernels/choice.md).
+inline double power_us(const AttentionShape& shape, double tiles) {
+  constexpr double kFlopsPerUs = 730e6;
+  return 4.0 * 64 * 64 * static_cast<double>(shape.head_dim) * tiles / kFlopsPerUs;
+}
+
 // Launches of residue classes, rows of which the last row blocks lack, take longer than one of as many whole items, and
 // more so by bands, which have a form of their own for items shorter than planned: `share` of it, by what the choice
 // loses on nine problems of bench/results/h200-attention-cost.json and h200-attention-regret.json.

@@ -15,17 +15,22 @@ double adding_here_us(const DecodeLoad& load, int ctas) {
   return (load.tasks < ctas ? 2 : 0) + turns * (0.9 + 0.045 * decode_parts(load, ctas));
 }
 
-// By blocks that take 16 parts of a row at a time, or where there are more as many groups of them as four columns leave
-// threads for; of nearly as many tasks as half of the CTAs, by more blocks than there is room for. They wait for the
-// end of CTAs that leave them no registers.
+// By blocks of threads with four columns each, that take 16 parts at a time of as many rows as they have threads for,
+// or where there are more parts, groups of them of one row. A multiprocessor has room for one beside a CTA, and the
+// others wait for the end of CTAs. By bench/results/h200-decode-parts-apart.txt.
 double adding_apart_us(const DecodeLoad& load, const DecodeDevice& device, int ctas) {
-  constexpr double kAtOnce = 16;
+  constexpr double kAtOnce = 16, kBytesAUs = 1.7e6, kRoundUs = 0.9, kRoundOfRowsUs = 2.4;
+  constexpr int kLeftOver = 20;  // multiprocessors that d 256 must leave for a block to begin beside its CTAs
   const double parts = decode_parts(load, ctas), groups = parts > kAtOnce ? 512.0 / load.head_dim : 1;
-  const double turns = std::ceil(parts / groups / kAtOnce) - 1;
-  const double crowded =
-      2.2 * static_cast<double>(load.tasks) >= ctas ? 0.05 * std::max(1.0, load.head_dim / 128.0) : 0;
-  const double waiting = load.head_dim > 128 && !load.form.of_warpgroups ? 2 : 0;
-  return 2.3 + load.rows * (0.015 + crowded) + turns + waiting + (load.alike ? 0 : 3.1) + (device.overlaps ? 0 : 3);
+  const double turns = 0.5 * (std::ceil(parts / groups / kAtOnce) - 1);
+  const double rows = static_cast<double>(load.tasks) * load.rows, blocks = rows * groups * load.head_dim / 512;
+  const double rounds = std::ceil(blocks / device.cores) - 1;
+  const double bytes = parts * rows * load.head_dim * sizeof(float);
+  const double crowded = load.head_dim > 128 && ctas > device.cores - kLeftOver ? 1.5 : 0;
+  const double waiting = load.head_dim > 128 && !load.form.of_warpgroups ? 0.5 : 0;
+  const double least = load.form.of_warpgroups ? 1.3 : 2;
+  return least + bytes / kBytesAUs + turns + rounds * (groups > 1 ? kRoundOfRowsUs : kRoundUs) + crowded + waiting +
+         (load.alike ? 0 : 3.1) + (device.overlaps ? 0 : 3);
 }
 
 double adding_us(const DecodeLoad& load, const DecodeDevice& device, const DecodeSplit& split) {
@@ -45,8 +50,8 @@ struct FormTimes {
   ByHeadDim begin, tile;
 };
 const FormTimes& times_of(const DecodeForm& form) {
-  static constexpr FormTimes kSixteen{{-0.5, 0, 0}, {0.40, 0.53, 1.37}}, kTwoWarps{{0.1, 0.9, 1.7}, {0.49, 0.68, 1.83}},
-      kFourWarps{{1, 2, 4}, {0.6, 1.2, 3.4}}, kWarpgroups{{0.3, 0.9, 1.5}, {0.44, 0.55, 1.14}};
+  static constexpr FormTimes kSixteen{{-0.5, 0, 0}, {0.40, 0.53, 1.37}}, kTwoWarps{{0.1, 0.5, 1.7}, {0.49, 0.7, 1.83}},
+      kFourWarps{{1, 2, 4}, {0.6, 1.2, 3.4}}, kWarpgroups{{0.9, 1.9, 1.6}, {0.39, 0.47, 1.13}};
   if (form.of_warpgroups) return kWarpgroups;
   return form.rows == 16 ? kSixteen : form.rows == 32 ? kTwoWarps : kFourWarps;
 }
@@ -76,13 +81,37 @@ double tiles_us(const DecodeLoad& load, double tiles, double ctas, double slower
   return tiles * std::max(slower * tile_us(load), kShareUs * load.head_dim / 128 * ctas);
 }
 
+// As many CTAs for each task as there may be, or fewer: of up to `most`, those to take where another launch adds up the
+// parts, and what tiles and adding take then. Fewer parts are less to add up.
+struct Apart {
+  int ctas;
+  double us;
+};
+Apart cut_apart(const DecodeLoad& load, const DecodeDevice& device, int most) {
+  const auto tasks = static_cast<int>(load.tasks);
+  const auto cut = [&](int ctas) {
+    const double tiles = std::ceil(static_cast<double>(load.tiles) * tasks / ctas);
+    return Apart{ctas, tiles_us(load, tiles, ctas) + adding_apart_us(load, device, ctas)};
+  };
+  Apart best = cut(most);
+  constexpr double kMostBytes = 40e6;  // more come from memory, which needs all that ask for it
+  constexpr int kFewRows = 16;         // of fewer, and several tasks, not measured
+  if (bytes_of(load) > kMostBytes || (load.rows < kFewRows && tasks > 1)) return best;
+  for (int ctas = most - tasks; ctas > tasks; ctas -= tasks)
+    if (const Apart fewer = cut(ctas); fewer.us < best.us) best = fewer;
+  return best;
+}
+
 // Whether tasks are so short that to cut them takes longer.
 bool better_whole(const DecodeLoad& load, const DecodeDevice& device) {
   if (load.tasks > device.cores) return false;
   const auto tiles = static_cast<double>(load.tiles), tasks = static_cast<double>(load.tasks);
-  const double parts = std::min(tiles, device.cores / tasks);
-  const double adding = std::min(adding_here_us(load, device.cores), adding_apart_us(load, device, device.cores));
-  return tiles_us(load, tiles, tasks) <= tiles_us(load, std::ceil(tiles / parts), tasks * parts) + adding;
+  const double parts = std::min(tiles, device.cores / tasks);  // not always as many of each task
+  const double cut = tiles_us(load, std::ceil(tiles / parts), tasks * parts);
+  const auto even = static_cast<int>(load.tasks * std::min<std::int64_t>(device.cores / load.tasks, load.tiles));
+  double us = cut + std::min(adding_here_us(load, device.cores), adding_apart_us(load, device, device.cores));
+  if (even > load.tasks) us = std::min(us, cut_apart(load, device, even).us);
+  return tiles_us(load, tiles, tasks) <= us;
 }
 
 // Whether so few tiles that two CTAs of a multiprocessor do not get in each other's way: then those of the next launch
@@ -101,30 +130,6 @@ bool better_by_twos(const DecodeLoad& load, const DecodeDevice& device) {
   const auto tiles = static_cast<double>(load.tiles), tasks = static_cast<double>(load.tasks);
   return tiles_us(load, tiles, tasks, kSlower) <=
          tiles_us(load, std::ceil(tiles * tasks / device.cores), device.cores) + kBeginUs;
-}
-
-// Of `ctas`, as many for each task, those to take where another launch adds up the parts. Fewer parts are less to add
-// up, and where multiprocessors are left over that launch is there when they are. Of two tasks and more that was
-// measured to pay at d 256 alone (bench/results/h200-decode-fewer-parts.txt).
-int fewer_ctas(const DecodeLoad& load, const DecodeDevice& device, int ctas) {
-  static constexpr ByHeadDim kRowUs{0.00032, 0.0005, 0.0012};  // of each part
-  static constexpr ByHeadDim kCrowdedUs{0.2, 0.3, 2.5};
-  constexpr double kPartUs = 0.006, kMostBytes = 40e6;  // more come from memory, which needs all that ask for it
-  constexpr int kLeftOver = 20, kTwelfths[] = {12, 9, 6, 4};
-  if ((load.head_dim <= 128 && load.tasks > 1) || bytes_of(load) > kMostBytes) return ctas;
-  const auto tasks = static_cast<int>(load.tasks);
-  const auto us = [&](int of) {
-    const int parts = of / tasks;
-    return tiles_us(load, std::ceil(static_cast<double>(load.tiles) / parts), of) +
-           kRowUs.of(load.head_dim) * load.rows * of + kPartUs * parts +
-           (of > device.cores - kLeftOver ? kCrowdedUs.of(load.head_dim) : 0);
-  };
-  int best = ctas;
-  for (const int twelfths : kTwelfths) {
-    const int of = std::max(ctas / tasks * twelfths / 12, 1) * tasks;
-    if (us(of) < us(best)) best = of;
-  }
-  return best;
 }
 
 }  // namespace
@@ -148,7 +153,7 @@ DecodeSplit split_decode(const DecodeLoad& load, const DecodeDevice& device) {
   if (load.alike && better_by_twos(load, device)) return {static_cast<int>(load.tasks), 0, false, false};
   if (const int ctas = load.alike ? even_ctas(load, device) : 0; ctas > 0) {
     const bool apart = load.tasks < ctas && adding_here_us(load, ctas) > adding_apart_us(load, device, ctas);
-    return {apart ? fewer_ctas(load, device, ctas) : ctas, 0, apart, true};
+    return {apart ? cut_apart(load, device, ctas).ctas : ctas, 0, apart, true};
   }
   const std::int64_t tiles = load.tasks * load.tiles;
   DecodeSplit split{.ctas = static_cast<int>(std::min<std::int64_t>(device.cores, tiles)),

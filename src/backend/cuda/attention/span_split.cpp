@@ -159,7 +159,9 @@ SplitTime time_split(const SpanForm& form, const SpanItems& items) {
     best = predicted.us;
     split.parts = parts, split.part_steps = part_steps, split.summed = predicted.summed;
   }
-  return {split, best};
+  double steps = 0;
+  for (const int of_block : sample.all()) steps += sample.alike * of_block;
+  return {split, best, steps};
 }
 
 }  // namespace stof::cuda

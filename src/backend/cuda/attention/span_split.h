@@ -41,10 +41,11 @@ struct SpanSplit {
   friend bool operator==(const SpanSplit&, const SpanSplit&) = default;
 };
 
-// The fewest parts that are done first, and when that is, without the launch: us.
+// The fewest parts that are done first, when that is, without the launch, and how many steps row blocks have together.
 struct SplitTime {
   SpanSplit split;
   double us = 0;
+  double steps = 0;
 };
 SplitTime time_split(const SpanForm& form, const SpanItems& items);
 SpanSplit split_spans(const SpanForm& form, const SpanItems& items);
