@@ -18,6 +18,7 @@ COPY_TB_PER_S = 4.3  # what a copy kernel reaches on an H200
 # of this floor end near 0.7.
 MATMUL_TFLOP_PER_S = 989
 MOST_QUERIES = 16  # an item, of decode_attention; more are a chunk
+MOST_ROWS = 64  # of a key head, whose keys it reads once
 CHECK_BYTES = 2**30  # of scores in fp32, of which the check has a few copies at a time
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
 BOUNDS = {"f16": 2e-3, "bf16": 1e-2}  # of the relative error
@@ -50,6 +51,11 @@ class Problem:
     def is_chunk(self) -> bool:
         """Of a prompt: more queries than decode_attention takes."""
         return self.queries > MOST_QUERIES
+
+    @property
+    def rows(self) -> int:
+        """Of a key head."""
+        return self.heads // self.kv_heads * self.queries
 
     def facts(self) -> dict:
         """As the row of results has them."""
@@ -172,8 +178,9 @@ class StofPlan:
         # Of pages whole ones; how many keys an item has is then its length.
         keys = case.keys if not case.page else -(-case.keys // case.page) * case.page
         shape = (case.batch, case.shape[1], case.kv_heads, case.queries, keys, case.head_dim, dtype)
-        # What the library chooses; of few queries over pages the kernel that is for these.
-        self.plan = library.plan(mask, shape, "cuda", "decode_attention" if case.page and not case.problem.is_chunk else None)
+        # What the library chooses; of few queries over pages, where it has two plans, says the one that these go by.
+        decoded = case.page and case.problem.rows <= MOST_ROWS
+        self.plan = library.plan(mask, shape, "cuda", "decode_attention" if decoded else None)
         library.library.stof_mask_destroy(mask)
         if keys != case.keys:
             library.prepare(self.plan, case.queries, case.keys)

@@ -233,12 +233,6 @@ struct StreamConsumer {
     force_pair(origins);
   }
 
-  template <bool kMasked>
-  __device__ __forceinline__ bool weigh_step() {
-    if constexpr (Traits::kSelects && !kMasked) return weigh_trusting(scores, rows, origins, p.call.scale_log2);
-    else return weigh_trusting(scores, rows, p.call.scale_log2);
-  }
-
   // Scores of this step are on their way before the values of the last one. Whether the weights are to be trusted; only
   // settle() knows then whether the keys are needed again. Who has read a mask has waited for the keys.
   template <bool kMasked>
@@ -251,7 +245,9 @@ struct StreamConsumer {
     pin(scores);
     cap();
     if constexpr (kMasked) forbid(scores, words);
-    const bool trusted = weigh_step<kMasked>();
+    bool trusted;
+    if constexpr (Traits::kSelects && !kMasked) trusted = weigh_trusting(scores, rows, origins, p.call.scale_log2);
+    else trusted = weigh_trusting(scores, rows, p.call.scale_log2);
     pin(scores);
     if (Traits::kLetsGoEarly && trusted) release_scored();
     matmul_wait<0>();

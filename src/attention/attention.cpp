@@ -52,13 +52,15 @@ struct Attention::State {
     if (!plain->choice.kernel->passes_pages_on || shape.queries >= shape.keys) return nullptr;
     return std::make_shared<const Planned>(plan_pages(mask, shape, device));
   }
+  // Of heads that share keys it has the rows in one tile, which a kernel for few queries takes in turns.
+  bool stacks_heads() const { return plain->choice.plan.stacked_heads > 1; }
   bool lengths_in_place() const { return in_place && in_place->choice.kernel->reads_device_lengths; }
 
   // Keys in pages and lengths that the host does not know cannot be cut into residue classes.
   const Plan& base_of(const AttentionArguments& arguments) const {
     if (arguments.rows || arguments.device_lengths) return plain;
     if (arguments.device_kv_lengths) return lengths_in_place() ? in_place : plain;
-    if (arguments.page_table) return in_place ? in_place : plain;
+    if (arguments.page_table) return in_place && !stacks_heads() ? in_place : plain;
     return planned;
   }
 

@@ -49,6 +49,21 @@ TEST_P(Decode, EqualsTheDefinitionForEveryMask) {
       expect_definition(shape(queries, 700), parse(text));
 }
 
+// More rows of a key head than decoding reads keys for at once: where a kernel is chosen, heads share tiles.
+TEST_P(Decode, EqualsTheDefinitionOfManyRowsOverPages) {
+  for (const std::int64_t size : {0, 16, 64})
+    for (const int queries : {9, 16}) {
+      ProblemShape what = shape(queries, 1100);
+      what.shape.heads = 24;
+      what.page_size = size;
+      what.q_lengths = {queries, 1, queries};
+      what.kv_lengths = {1063, 1, 330};
+      for (const char* text :
+           {"all", "causal", "causal & (window(300) | sink(2))", "heads(0-11: causal, *: window(90))"})
+        expect_definition(what, parse(text));
+    }
+}
+
 TEST_P(Decode, EqualsTheDefinitionForEveryPageSize) {
   for (const BatchForm form : {BatchForm::heads_first, BatchForm::rows_first, BatchForm::packed})
     for (const std::int64_t size : {0, 16, 32, 64, 128, 256}) {
