@@ -108,12 +108,13 @@ struct FoundSpans {
   static __device__ __forceinline__ SpanReach reach_of(const RowSpans& spans, const RowBlock& block, int row,
                                                        int positions) {
     SpanReach reach;
-    const int end = min(row + positions, block.rows), before = block.keys - block.rows;
-    if (block.keys > 0 && row < end) {
+    const int first = max(row, 0), end = min(row + positions, block.rows), before = block.keys - block.rows;
+    if (block.keys > 0 && first < end) {
       if (spans.rows == nullptr) {
-        reach.add(row_keys(spans, before + row)), reach.add(row_keys(spans, before + end - 1));
+        reach.add(row_keys(spans, before + first)), reach.add(row_keys(spans, before + end - 1));
       } else {
-        for (int i = row + static_cast<int>(threadIdx.x) % 32; i < end; i += 32) reach.add(row_keys(spans, before + i));
+        for (int i = first + static_cast<int>(threadIdx.x) % 32; i < end; i += 32)
+          reach.add(row_keys(spans, before + i));
         reach.unite();
       }
     }

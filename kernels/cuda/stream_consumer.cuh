@@ -152,11 +152,11 @@ struct StreamConsumer {
     }
     return used;
   }
-  // Of the thread's row, or of one below in its warp's 16. Of rows behind the item's last one, that one's.
+  // Of the thread's row, or of one below in its warp's 16. Of rows that do not exist, the nearest one's.
   __device__ __forceinline__ RowKeys span_at(int slot, int below) const {
     const RowBlock& block = team.blocks[slot];
     const int at = 16 * warp + lane / 4 + below;
-    const int row = min(row_of_part<Traits>(p, block, part, at).row, block.rows - 1);
+    const int row = min(max(row_of_part<Traits>(p, block, part, at).row, 0), block.rows - 1);
     return row_keys(p.spans, block.keys - block.rows + row);
   }
 

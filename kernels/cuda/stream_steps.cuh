@@ -127,6 +127,12 @@ struct StreamSteps {
     else return positions / 64;
   }
 
+  // Rows that an item's first row block has in front of it.
+  __device__ __forceinline__ int before_first_row(const RowBlock& block) const {
+    if constexpr (Traits::kStacked) return 0;
+    else return p.spans.aligned ? (block.keys - block.rows) & 63 : 0;
+  }
+
   // Parts of a slice's row blocks, first those that only row blocks of many keys have; of each the same part of all row
   // blocks, which may read the same keys, from the one with the most keys on.
   __device__ __forceinline__ RowBlockSteps look_by_spans(int slice, int entry) const {
@@ -136,10 +142,11 @@ struct StreamSteps {
     const int nth = entry - behind * p.spans.row_blocks;  // in the order in which they are taken
     RowBlockSteps found{row_block(slice, StreamItem{}), {}, 0, {}, 0};
     RowBlock& block = found.block;
-    const int rows_of_parts = parts_of(block.rows + positions - 1);  // parts that have rows
+    const int before = before_first_row(block);
+    const int rows_of_parts = parts_of(before + block.rows + positions - 1);  // parts that have rows
     const int count = (rows_of_parts + Traits::kParts - 1) / Traits::kParts;
     const int number = p.spans.last_first ? count - 1 - nth : nth;
-    block.row = number * height;
+    block.row = number * height - before;
     if (number < 0 || number >= count) return {};
     FoundSpans<Traits::kParts> spans;
     spans.template look<kTiles, kTiles * Traits::kGroups>(p.spans, block, positions);

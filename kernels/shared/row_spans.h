@@ -29,6 +29,7 @@ struct RowSpans {
   Divisor part_steps;  // a row block of more has several
   int last_first;      // row blocks are taken from an item's last one on, which has the most keys
   int summed;          // parts are left to the grid behind (stream_sum.cuh)
+  int aligned;  // row blocks begin at positions that 64 divides, an item's first one before its first row if need be
 };
 
 // Of stream_sum_kernel.

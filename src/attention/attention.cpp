@@ -52,15 +52,20 @@ struct Attention::State {
     if (!plain->choice.kernel->passes_pages_on || shape.queries >= shape.keys) return nullptr;
     return std::make_shared<const Planned>(plan_pages(mask, shape, device));
   }
-  // Of heads that share keys it has the rows in one tile, which a kernel for few queries takes in turns.
-  bool stacks_heads() const { return plain->choice.plan.stacked_heads > 1; }
+  // It has the rows of heads that share keys in one tile, where a kernel for few queries takes them in turns, but needs
+  // longer until the first key of a page.
+  bool stacks_in_pages() const {
+    constexpr double kPagesUs = 2.5;  // of the rows of bench/results/74577a0-h200-decode-over-pages.txt
+    const AttentionPlan& plan = plain->choice.plan;
+    return plan.stacked_heads > 1 && plan.predicted_us + kPagesUs < in_place->choice.plan.predicted_us;
+  }
   bool lengths_in_place() const { return in_place && in_place->choice.kernel->reads_device_lengths; }
 
   // Keys in pages and lengths that the host does not know cannot be cut into residue classes.
   const Plan& base_of(const AttentionArguments& arguments) const {
     if (arguments.rows || arguments.device_lengths) return plain;
     if (arguments.device_kv_lengths) return lengths_in_place() ? in_place : plain;
-    if (arguments.page_table) return in_place && !stacks_heads() ? in_place : plain;
+    if (arguments.page_table) return in_place && !stacks_in_pages() ? in_place : plain;
     return planned;
   }
 

@@ -94,8 +94,13 @@ TEST_P(Chunks, EqualTheDefinitionUnderNarrowWindows) {
   ProblemShape what = shape(130, 2100, 5);
   what.q_lengths = {130, 20, 65, 130};
   what.kv_lengths = {2011, 700, 65, 1304};
-  for (const std::int64_t page_size : {0, 16, 64})
-    for (const char* mask : {"causal & window(64)", "causal & window(128)"}) {
+  for (const auto& [form, page_size] : {std::pair{BatchForm::heads_first, 0},
+                                        {BatchForm::packed, 0},
+                                        {BatchForm::heads_first, 16},
+                                        {BatchForm::rows_first, 64},
+                                        {BatchForm::packed, 64}})
+    for (const char* mask : {"causal & window(64)", "causal & window(128)", "window(60,127)"}) {
+      what.form = form;
       what.page_size = page_size;
       expect_definition(what, parse(mask));
     }

@@ -63,6 +63,31 @@ TEST(SpanSplit, BeginsWithRowBlocksOfTheMostKeys) {
   EXPECT_TRUE(split(form, {1024}, {kEnd}, 8).last_first);
 }
 
+// Row blocks lie at positions that 64 divides where that saves tiles: a window of 127 keys, in pages, touches three
+// there, and four from almost anywhere else.
+TEST(SpanSplit, AlignsRowBlocksWhereTheyThenHaveFewerSteps) {
+  SpanForm window = causal_form();
+  window.block_rows = 64, window.tiles = 1;
+  for (int position = 127; position < kPositions; ++position)
+    window.rows[static_cast<std::size_t>(position)].begin = position - 127;
+  const auto of = [](const SpanForm& form, int queries, int keys, bool known = true, int slices = 64) {
+    return split_spans(form, {.queries = std::span(&queries, 1),
+                              .keys = std::span(&keys, 1),
+                              .slices_of_item = slices,
+                              .key_step = 64,
+                              .known = known});
+  };
+  EXPECT_TRUE(of(window, 900, 4000).aligned);
+  EXPECT_EQ(of(window, 900, 4000).row_blocks, 15) << "of 28 and 900 rows";
+  EXPECT_EQ(of(window, 900, 4000).part_steps, 3);
+  EXPECT_FALSE(of(window, 896, 4096).aligned) << "they lie so";
+  EXPECT_FALSE(of(window, 64, 4000, true, 132).aligned) << "two row blocks for one, and a team for each one";
+  EXPECT_FALSE(of(window, 900, 4000, false).aligned);
+  EXPECT_FALSE(of(causal_form(), 900, 40000).aligned);
+  window.stacked = true;
+  EXPECT_FALSE(of(window, 900, 4000).aligned);
+}
+
 // Few parts are added up by the last one, many by a grid behind, unless it would read more than it is worth.
 TEST(SpanSplit, AddsManyPartsUpBehind) {
   SpanForm form = causal_form();

@@ -45,19 +45,23 @@ RowSpans SpanMask::of(const TiledLaunch& launch) const {
   // What the device alone knows is taken to be as long as it may be.
   const auto longest = narrow<int>(most_queries(launch.mask), "queries of an item");
   const bool known = !items.query_lengths.empty();
+  const int key_step = launch.pages.table != nullptr ? launch.page_box : 8;
   const SpanSplit split =
       split_spans(form, {.queries = known ? std::span<const int>(items.query_lengths) : std::span(&longest, 1),
                          .keys = known ? std::span<const int>(items.key_lengths) : std::span(&s.keys, 1),
-                         .slices_of_item = known ? s.heads.value : s.slices});
+                         .slices_of_item = known ? s.heads.value : s.slices,
+                         .key_step = key_step,
+                         .known = known});
   return {.rows = rows.as<RowKeys>(),
           .rule = rule,
           .first_position = form.first_position,
-          .key_step = launch.pages.table != nullptr ? launch.page_box : 8,
+          .key_step = key_step,
           .row_blocks = split.row_blocks,
           .parts = split.parts,
           .part_steps = split.part_steps,
           .last_first = split.last_first ? 1 : 0,
-          .summed = split.summed ? 1 : 0};
+          .summed = split.summed ? 1 : 0,
+          .aligned = split.aligned ? 1 : 0};
 }
 
 SpanMask make_span_mask(const TiledMask& mask, const StreamInstance& instance, std::vector<RowSpan> rows,

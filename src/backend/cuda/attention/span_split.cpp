@@ -12,12 +12,37 @@ namespace stof::cuda {
 namespace {
 
 // Of rows [first, end) of positions, about: with spans that lie between those of the first and the last one.
-int steps_of(const SpanForm& form, std::size_t first, std::size_t end, int keys) {
+int steps_of(const SpanForm& form, std::size_t first, std::size_t end, int keys, int key_step) {
   const RowSpan &a = form.rows[first], &b = form.rows[end - 1];
-  const int range_end = std::min(std::max(a.end, b.end), keys), begin = std::min({a.begin, b.begin, range_end});
+  const int range_end = std::min(std::max(a.end, b.end), keys);
+  const int begin = std::min({a.begin, b.begin, range_end}) & -key_step;
   const int prefix = std::min(std::max(a.prefix_end, b.prefix_end), begin);
   return static_cast<int>(ceil_div(ceil_div(range_end - begin, 64) + ceil_div(prefix, 64), form.tiles));
 }
+
+// How row blocks lie: from an item's first row on, or at positions that 64 divides.
+struct Lie {
+  const SpanForm& form;
+  const SpanItems& items;
+  bool aligned;
+
+  // Rows that the first row block of an item has in front of its first row.
+  int before(std::size_t item) const {
+    return aligned && items.keys[item] > 0 ? (items.keys[item] - items.queries[item]) & 63 : 0;
+  }
+  std::int64_t row_blocks(std::size_t item) const {
+    return items.queries[item] == 0 ? 0 : ceil_div(before(item) + items.queries[item], form.block_rows);
+  }
+  // Of an item's n-th.
+  int steps(std::size_t item, std::int64_t n) const {
+    const int queries = items.queries[item], keys = items.keys[item], first = keys - queries - form.first_position;
+    if (keys == 0) return 0;
+    const std::int64_t row = n * form.block_rows - before(item);
+    const auto begin = static_cast<std::size_t>(first + std::max<std::int64_t>(row, 0)),
+               end = static_cast<std::size_t>(first + std::min<std::int64_t>(row + form.block_rows, queries));
+    return steps_of(form, begin, end, keys, items.key_step);
+  }
+};
 
 // The steps of a launch's row blocks, of which each stands for `alike`. A call may not allocate: of many row blocks
 // every second or third is there.
@@ -30,23 +55,18 @@ struct Sample {
   std::span<const int> all() const { return std::span(steps).first(count); }
 };
 
-Sample sample_of(const SpanForm& form, const SpanItems& items) {
+Sample sample_of(const Lie& lie) {
+  const std::size_t items = lie.items.queries.size();
   std::int64_t blocks = 0;
-  for (const int queries : items.queries) blocks += ceil_div(queries, form.block_rows);
+  for (std::size_t i = 0; i < items; ++i) blocks += lie.row_blocks(i);
   const std::int64_t stride = std::max<std::int64_t>(1, ceil_div(blocks, Sample::kMost));
   Sample sample;
-  sample.alike = static_cast<double>(stride) * items.slices_of_item;
+  sample.alike = static_cast<double>(stride) * lie.items.slices_of_item;
   std::int64_t next = 0;  // blocks until the next that is looked at
-  for (std::size_t i = 0; i < items.queries.size(); ++i) {
-    const int queries = items.queries[i], keys = items.keys[i];
-    const int first = keys - queries - form.first_position;
-    std::int64_t row = next * form.block_rows;
-    for (; row < queries; row += stride * form.block_rows) {
-      const auto begin = static_cast<std::size_t>(first + row),
-                 end = static_cast<std::size_t>(first + std::min<std::int64_t>(row + form.block_rows, queries));
-      sample.steps[sample.count++] = keys == 0 ? 0 : steps_of(form, begin, end, keys);
-    }
-    next = row / form.block_rows - ceil_div(queries, form.block_rows);
+  for (std::size_t i = 0; i < items; ++i) {
+    const std::int64_t count = lie.row_blocks(i);
+    for (; next < count; next += stride) sample.steps[sample.count++] = lie.steps(i, next);
+    next -= count;
   }
   return sample;
 }
@@ -96,17 +116,11 @@ Prediction predict(const SpanForm& form, const Sample& sample, int part_steps) {
 }
 
 // Of the first items, whether their last row blocks have more steps than their first ones.
-bool last_have_most(const SpanForm& form, const SpanItems& items) {
+bool last_have_most(const Lie& lie) {
   constexpr std::size_t kLookedAt = 16;
   std::int64_t more = 0;
-  for (std::size_t i = 0; i < std::min(items.queries.size(), kLookedAt); ++i) {
-    const int queries = items.queries[i], keys = items.keys[i];
-    if (queries == 0 || keys == 0) continue;
-    const auto first = static_cast<std::size_t>(keys - queries - form.first_position);
-    const auto height = static_cast<std::size_t>(std::min(form.block_rows, queries)),
-               end = first + static_cast<std::size_t>(queries);
-    more += steps_of(form, end - height, end, keys) - steps_of(form, first, first + height, keys);
-  }
+  for (std::size_t i = 0; i < std::min(lie.items.queries.size(), kLookedAt); ++i)
+    if (const std::int64_t count = lie.row_blocks(i); count > 0) more += lie.steps(i, count - 1) - lie.steps(i, 0);
   return more >= 0;
 }
 
@@ -128,6 +142,7 @@ SpanForm span_form(const StreamInstance& instance, int stacked_heads, const List
           .tiles = instance.tiles,
           .costs = costs,
           .teams = static_cast<double>(teams),
+          .stacked = stacked_heads > 1,
           .slots = std::min(kPartsOfTeam * teams, kPartialBytes / slot_bytes),
           .slot_bytes = static_cast<double>(slot_bytes)};
 }
@@ -139,16 +154,20 @@ std::int64_t slots_of(const SpanForm& form, const SpanItems& items) {
 
 SpanSplit split_spans(const SpanForm& form, const SpanItems& items) { return time_split(form, items).split; }
 
-SplitTime time_split(const SpanForm& form, const SpanItems& items) {
-  SpanSplit split;
-  const Sample sample = sample_of(form, items);
+namespace {
+
+SplitTime time_split(const Lie& lie) {
+  const auto& [form, items, aligned] = lie;
+  SpanSplit split{.aligned = aligned};
+  const Sample sample = sample_of(lie);
   if (sample.count == 0) return {};
-  const int longest = *std::max_element(items.queries.begin(), items.queries.end());
-  split.row_blocks = static_cast<int>(ceil_div(longest, form.block_rows));
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < items.queries.size(); ++i) most = std::max(most, lie.row_blocks(i));
+  split.row_blocks = static_cast<int>(most);
   const int heaviest = std::max(1, *std::max_element(sample.all().begin(), sample.all().end()));
   const std::int64_t in_launch = split.row_blocks * slices_in(items);
   split.part_steps = heaviest;
-  split.last_first = last_have_most(form, items);
+  split.last_first = last_have_most(lie);
   double best = predict(form, sample, heaviest).us;
   for (const int parts : kSplits) {
     const bool fits = in_launch * parts <= form.slots && split.row_blocks * parts <= kMostSlots;
@@ -162,6 +181,16 @@ SplitTime time_split(const SpanForm& form, const SpanItems& items) {
   double steps = 0;
   for (const int of_block : sample.all()) steps += sample.alike * of_block;
   return {split, best, steps};
+}
+
+}  // namespace
+
+SplitTime time_split(const SpanForm& form, const SpanItems& items) {
+  const SplitTime from_first = time_split(Lie{form, items, false});
+  if (form.stacked || !items.known) return from_first;
+  constexpr double kGain = 0.99;  // less is within what predictions are off
+  const SplitTime aligned = time_split(Lie{form, items, true});
+  return aligned.us < kGain * from_first.us ? aligned : from_first;
 }
 
 }  // namespace stof::cuda

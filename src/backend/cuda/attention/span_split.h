@@ -18,6 +18,7 @@ struct SpanForm {
   int block_rows = 64, tiles = 1;  // of a row block, of a step
   ListCosts costs = {};
   double teams = 1;        // that the device works with at once
+  bool stacked = false;    // heads share row blocks
   std::int64_t slots = 0;  // partial results that a launch has room for,
   double slot_bytes = 0;   // and what each takes
 };
@@ -29,6 +30,8 @@ SpanForm span_form(const StreamInstance& instance, int stacked_heads, const List
 struct SpanItems {
   std::span<const int> queries, keys;
   int slices_of_item = 1;
+  int key_step = 8;   // of which tiles begin at multiples
+  bool known = true;  // else the device alone knows, and these are the most that there may be
 };
 
 struct SpanSplit {
@@ -37,7 +40,8 @@ struct SpanSplit {
   int part_steps = 1;  // a row block of more has several
   // Row blocks are taken from the last one of an item on, which has the most keys; else from the first one on.
   bool last_first = true;
-  bool summed = false;  // a grid behind adds the parts up; else the last of a row block to end
+  bool summed = false;   // a grid behind adds the parts up; else the last of a row block to end
+  bool aligned = false;  // row blocks begin at positions that 64 divides: RowSpans::aligned
   friend bool operator==(const SpanSplit&, const SpanSplit&) = default;
 };
 
