@@ -222,6 +222,17 @@ TEST(Choose, OnAnH200CappedScoresGoByListsWhereTheirKernelCanBeCompiled) {
                                                     "wanted, and run-time compilation is off"}}));
 }
 
+// From bench/results/h200-register-banks.txt: where power is the limit, row blocks of 192 rows of which the last one
+// has a third lose what they multiply.
+TEST(Choose, OnAnH200LongChunksMultiplyNoMoreThanTheyNeed) {
+  const Device device = open_device("cuda:h200");
+  AttentionShape shape{
+      .batch = 8, .heads = 32, .kv_heads = 8, .queries = 512, .keys = 32768, .head_dim = 128, .dtype = DType::f16};
+  EXPECT_EQ(choose_attention(causal(), shape, device, "auto").plan.instance, "stream_f16_d128_t1_p2_k2_s2_c1_g1");
+  shape.queries = 576;  // three whole ones
+  EXPECT_EQ(choose_attention(causal(), shape, device, "auto").plan.format.block_q, 192);
+}
+
 // From the rows of bench/results/*-h200-decode.json.
 TEST(Choose, OnAnH200FewQueriesOverManyKeysAreDecoded) {
   const Device device = open_device("cuda:h200");

@@ -236,7 +236,7 @@ class Predictions(unittest.TestCase):
 
     def test_are_near_drawn_rows(self):
         # One row, 18.2 us, was timed before its task was cut into fewer parts; the others are within 1.4.
-        self.expect_near("h200-decode-drawn-1.json", 1.6, 0.12)
+        self.expect_near("h200-decode-drawn-1.json", 1.7, 0.12)
 
     def test_are_near_fixed_rows(self):
         self.expect_near("h200-decode.json", 1.25, 0.05)
