@@ -42,8 +42,7 @@ inline double traffic_us(const AttentionProblem& problem) {
 }
 
 // Of so many tiles of 64 rows and keys: what the limit of power leaves the tensor cores in launches that fill the
-// device, however long or short, for random f16 values at d 128: 660 to 755 TFLOP/s on ten H200s, 1,024 products a
-// cycle and multiprocessor being 989 (docs/kernels/choice.md).
+// device, for random f16 values at d 128; one H200 differs from another by a tenth and more (docs/kernels/choice.md).
 inline double power_us(const AttentionShape& shape, double tiles) {
   constexpr double kFlopsPerUs = 730e6;
   return 4.0 * 64 * 64 * static_cast<double>(shape.head_dim) * tiles / kFlopsPerUs;
