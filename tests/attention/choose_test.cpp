@@ -223,7 +223,7 @@ TEST(Choose, OnAnH200CappedScoresGoByListsWhereTheirKernelCanBeCompiled) {
 }
 
 // From bench/results/h200-register-banks.txt: where power is the limit, row blocks of 192 rows of which the last one
-// has a third lose what they multiply.
+// lacks a third lose what they multiply.
 TEST(Choose, OnAnH200LongChunksMultiplyNoMoreThanTheyNeed) {
   const Device device = open_device("cuda:h200");
   AttentionShape shape{
