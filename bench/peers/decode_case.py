@@ -178,7 +178,8 @@ class StofPlan:
         # Of pages whole ones; how many keys an item has is then its length.
         keys = case.keys if not case.page else -(-case.keys // case.page) * case.page
         shape = (case.batch, case.shape[1], case.kv_heads, case.queries, keys, case.head_dim, dtype)
-        # What the library chooses; of few queries over pages, where it has two plans, says the one that these go by.
+        # What the library chooses. Of few queries over pages it may have two plans: described is the one for pages, or,
+        # where both might take them, the one for rows.
         decoded = case.page and not case.problem.is_chunk and case.problem.rows <= MOST_ROWS
         self.plan = library.plan(mask, shape, "cuda", "decode_attention" if decoded else None)
         library.library.stof_mask_destroy(mask)

@@ -221,9 +221,9 @@ class Plan(unittest.TestCase):
 class Predictions(unittest.TestCase):
     """Of few queries, beside the times that are stored: what a changed model gets wrong shows here."""
 
-    def expect_near(self, file, most, mean):
+    def expect_near(self, file, most, mean, but=()):
         with open(os.path.join(RESULTS, file)) as stored:
-            rows = json.load(stored)["rows"]
+            rows = [row for row in json.load(stored)["rows"] if row["id"] not in but]
         errors = []
         for row in rows:
             shape = f"{row['batch']},{row['heads']},{row['queries']},{row['head_dim']}"
@@ -235,8 +235,9 @@ class Predictions(unittest.TestCase):
         self.assertLess(sum(errors) / len(errors), mean)
 
     def test_are_near_drawn_rows(self):
-        # One row, 18.2 us, was timed before its task was cut into fewer parts; the others are within 1.4.
-        self.expect_near("h200-decode-drawn-1.json", 1.7, 0.12)
+        # Timed at 7ede016, before its task was cut into fewer parts.
+        before = "batch 1 heads 8:1 d 256 bf16 queries 6 keys 31603 rows causal & window(8191)"
+        self.expect_near("h200-decode-drawn-1.json", 1.5, 0.12, but=(before,))
 
     def test_are_near_fixed_rows(self):
         self.expect_near("h200-decode.json", 1.25, 0.05)

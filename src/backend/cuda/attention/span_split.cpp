@@ -20,8 +20,8 @@ int steps_of(const SpanForm& form, std::size_t first, std::size_t end, int keys,
   return static_cast<int>(ceil_div(ceil_div(range_end - begin, 64) + ceil_div(prefix, 64), form.tiles));
 }
 
-// How row blocks lie: from an item's first row on, or at positions that 64 divides.
-struct Lie {
+// Where row blocks begin: from an item's first row on, or at positions that 64 divides.
+struct Placement {
   const SpanForm& form;
   const SpanItems& items;
   bool aligned;
@@ -55,17 +55,17 @@ struct Sample {
   std::span<const int> all() const { return std::span(steps).first(count); }
 };
 
-Sample sample_of(const Lie& lie) {
-  const std::size_t items = lie.items.queries.size();
+Sample sample_of(const Placement& placed) {
+  const std::size_t items = placed.items.queries.size();
   std::int64_t blocks = 0;
-  for (std::size_t i = 0; i < items; ++i) blocks += lie.row_blocks(i);
+  for (std::size_t i = 0; i < items; ++i) blocks += placed.row_blocks(i);
   const std::int64_t stride = std::max<std::int64_t>(1, ceil_div(blocks, Sample::kMost));
   Sample sample;
-  sample.alike = static_cast<double>(stride) * lie.items.slices_of_item;
+  sample.alike = static_cast<double>(stride) * placed.items.slices_of_item;
   std::int64_t next = 0;  // blocks until the next that is looked at
   for (std::size_t i = 0; i < items; ++i) {
-    const std::int64_t count = lie.row_blocks(i);
-    for (; next < count; next += stride) sample.steps[sample.count++] = lie.steps(i, next);
+    const std::int64_t count = placed.row_blocks(i);
+    for (; next < count; next += stride) sample.steps[sample.count++] = placed.steps(i, next);
     next -= count;
   }
   return sample;
@@ -116,11 +116,12 @@ Prediction predict(const SpanForm& form, const Sample& sample, int part_steps) {
 }
 
 // Of the first items, whether their last row blocks have more steps than their first ones.
-bool last_have_most(const Lie& lie) {
+bool last_have_most(const Placement& placed) {
   constexpr std::size_t kLookedAt = 16;
   std::int64_t more = 0;
-  for (std::size_t i = 0; i < std::min(lie.items.queries.size(), kLookedAt); ++i)
-    if (const std::int64_t count = lie.row_blocks(i); count > 0) more += lie.steps(i, count - 1) - lie.steps(i, 0);
+  for (std::size_t i = 0; i < std::min(placed.items.queries.size(), kLookedAt); ++i)
+    if (const std::int64_t count = placed.row_blocks(i); count > 0)
+      more += placed.steps(i, count - 1) - placed.steps(i, 0);
   return more >= 0;
 }
 
@@ -156,18 +157,18 @@ SpanSplit split_spans(const SpanForm& form, const SpanItems& items) { return tim
 
 namespace {
 
-SplitTime time_split(const Lie& lie) {
-  const auto& [form, items, aligned] = lie;
+SplitTime time_split(const Placement& placed) {
+  const auto& [form, items, aligned] = placed;
   SpanSplit split{.aligned = aligned};
-  const Sample sample = sample_of(lie);
+  const Sample sample = sample_of(placed);
   if (sample.count == 0) return {};
   std::int64_t most = 0;
-  for (std::size_t i = 0; i < items.queries.size(); ++i) most = std::max(most, lie.row_blocks(i));
+  for (std::size_t i = 0; i < items.queries.size(); ++i) most = std::max(most, placed.row_blocks(i));
   split.row_blocks = static_cast<int>(most);
   const int heaviest = std::max(1, *std::max_element(sample.all().begin(), sample.all().end()));
   const std::int64_t in_launch = split.row_blocks * slices_in(items);
   split.part_steps = heaviest;
-  split.last_first = last_have_most(lie);
+  split.last_first = last_have_most(placed);
   double best = predict(form, sample, heaviest).us;
   for (const int parts : kSplits) {
     const bool fits = in_launch * parts <= form.slots && split.row_blocks * parts <= kMostSlots;
@@ -186,10 +187,10 @@ SplitTime time_split(const Lie& lie) {
 }  // namespace
 
 SplitTime time_split(const SpanForm& form, const SpanItems& items) {
-  const SplitTime from_first = time_split(Lie{form, items, false});
+  const SplitTime from_first = time_split(Placement{form, items, false});
   if (form.stacked || !items.known) return from_first;
   constexpr double kGain = 0.99;  // less is within what predictions are off
-  const SplitTime aligned = time_split(Lie{form, items, true});
+  const SplitTime aligned = time_split(Placement{form, items, true});
   return aligned.us < kGain * from_first.us ? aligned : from_first;
 }
 
