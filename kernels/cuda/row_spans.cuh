@@ -2,6 +2,7 @@
 // Row blocks that begin at any row of an item: which tiles of keys their rows need, by the rows' spans.
 #pragma once
 #include "kernels/cuda/row_block.cuh"
+#include "kernels/shared/device_layout.h"
 #include "kernels/shared/row_spans.h"
 
 namespace stof::cuda {
@@ -36,10 +37,12 @@ struct SpanReach {
     end = min(end, keys), full_end = min(full_end, keys);
     prefix_end = min(prefix_end, keys), full_prefix_end = min(full_prefix_end, keys);
   }
-  // Of the tile of 64 keys from `key` on.
-  __device__ __forceinline__ bool touches(int key) const { return (key < end && key + 64 > begin) || key < prefix_end; }
-  __device__ __forceinline__ bool fills(int key) const {
-    return (key >= full_begin && key + 64 <= full_end) || key + 64 <= full_prefix_end;
+  // What the tile of 64 keys from `key` on is to the rows, in place of words of a layout: TileState.
+  static constexpr int kCut = 0, kCutPrefix = 1;
+  __device__ __forceinline__ int state(int key) const {
+    if ((key >= full_begin && key + 64 <= full_end) || key + 64 <= full_prefix_end) return TileState::kFull;
+    if (key < prefix_end) return kCutPrefix;
+    return key < end && key + 64 > begin ? kCut : TileState::kUnused;
   }
 };
 
@@ -60,36 +63,24 @@ struct SpanTiles {
   }
 };
 
-// What shared memory has of a row block, for the warps that load and consume it.
-template <int kParts>
-struct BlockSpans {
-  SpanTiles tiles;
-  SpanReach parts[kParts];
-};
-
-// The same while the loading warp looks for its next row block: each lane has a number of it.
+// A row block as a loading warp has it: each lane has a number, of what part's rows reach or of where tiles are.
 template <int kParts>
 struct FoundSpans {
-  static constexpr int kInts = sizeof(BlockSpans<kParts>) / sizeof(int);
-  SpanTiles tiles;
-  int mine = 0;    // of the lane
+  static constexpr int kOfTiles = 24;
+  int mine = 0;    // part i's from lane 6 * i on, those of tiles from lane kOfTiles on
   int listed = 0;  // tiles of which the consumers read what their rows are allowed
   int all = 0;     // tiles
 
   // By a warp. positions: of a part. covering: the first tiles should be so many full ones.
   template <int kTiles, int kCovering>
   __device__ __forceinline__ void look(const RowSpans& spans, const RowBlock& block, int positions) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
     SpanReach reach;
     bool all_have_rows = true;
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       const SpanReach of_part = reach_of(spans, block, block.row + positions * part, positions);
-      const int numbers[6] = {of_part.begin,    of_part.end,        of_part.full_begin,
-                              of_part.full_end, of_part.prefix_end, of_part.full_prefix_end};
-#pragma unroll
-      for (int i = 0; i < 6; ++i)
-        if (lane == 6 * (1 + part) + i) mine = numbers[i];
+      keep(6 * part, {of_part.begin, of_part.end, of_part.full_begin, of_part.full_end, of_part.prefix_end,
+                      of_part.full_prefix_end});
       reach.begin = min(reach.begin, of_part.begin), reach.end = max(reach.end, of_part.end);
       reach.full_begin = max(reach.full_begin, of_part.full_begin);
       reach.full_end = min(reach.full_end, of_part.full_end);
@@ -97,13 +88,45 @@ struct FoundSpans {
       all_have_rows = all_have_rows && block.row + positions * part < block.rows;
     }
     order<kTiles, kCovering>(reach, all_have_rows, spans.key_step);
-    const int numbers[6] = {tiles.first, tiles.first_count, tiles.prefix_end, tiles.base, tiles.nothing, tiles.late};
-#pragma unroll
-    for (int i = 0; i < 6; ++i)
-      if (lane == i) mine = numbers[i];
   }
 
+  static __device__ __forceinline__ SpanTiles tiles_of(int mine) {
+    const auto number = [&](int i) { return __shfl_sync(~0u, mine, kOfTiles + i); };
+    return {number(0), number(1), number(2), number(3), number(4), number(5)};
+  }
+  // What a warp has to have that looks for tiles alone.
+  static __device__ __forceinline__ int mine_of(const SpanTiles& tiles) {
+    const int i = static_cast<int>(threadIdx.x) % 32 - kOfTiles;
+    return i < 0 || i > 5 ? 0 : reinterpret_cast<const int*>(&tiles)[i];
+  }
+
+  // By a warp, whose lanes may ask for tiles of their own, from `key` on: for each part TileState, and whether rows may
+  // have their first key there, packed.
+  static __device__ __forceinline__ int states_of(int mine, const SpanTiles& tiles, int key) {
+    int states = key <= tiles.late ? kLate : 0;
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      const auto number = [&](int i) { return __shfl_sync(~0u, mine, 6 * part + i); };
+      const SpanReach reach{number(0), number(1), number(2), number(3), number(4), number(5)};
+      states |= (reach.state(key) - TileState::kUnused) << kBits * part;
+    }
+    return states;
+  }
+  static __device__ __forceinline__ int state_of_part(int states, int part) {
+    return (states >> kBits * part & ((1 << kBits) - 1)) + TileState::kUnused;
+  }
+  static __device__ __forceinline__ bool is_late(int states) { return (states & kLate) != 0; }
+
  private:
+  static constexpr int kBits = 2, kLate = 1 << kBits * kParts;
+  static_assert(6 * kParts <= kOfTiles);
+
+  __device__ __forceinline__ void keep(int from, const int (&numbers)[6]) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int i = 0; i < 6; ++i)
+      if (lane == from + i) mine = numbers[i];
+  }
   // By a rule the first row and the last one reach as far as any.
   static __device__ __forceinline__ SpanReach reach_of(const RowSpans& spans, const RowBlock& block, int row,
                                                        int positions) {
@@ -138,40 +161,16 @@ struct FoundSpans {
     const int full = full_end - full_first;
     int covering = min(full, kCovering);
     if (kTiles == 2 && ((full - covering) & 1) != 0) ++covering;
-    tiles.first = base + 64 * (full_end - covering), tiles.first_count = covering + range - full_end;
-    tiles.prefix_end = tiles.first_count + of_prefix;
-    tiles.base = base;
+    const int first = base + 64 * (full_end - covering), first_count = covering + range - full_end;
+    const int prefix_end = first_count + of_prefix;
     const bool begin_near = reach.full_begin - reach.begin <= 64 * kParts;
-    tiles.late = covering == 0 && of_prefix == 0 && begin_near ? reach.full_begin : -1;
-    listed = tiles.prefix_end + full_first;
+    const int late = covering == 0 && of_prefix == 0 && begin_near ? reach.full_begin : -1;
+    listed = prefix_end + full_first;
     const bool odd = kTiles == 2 && (listed & 1) != 0;
-    tiles.nothing = odd ? listed++ : kBehindAll;
+    const int nothing = odd ? listed++ : kBehindAll;
+    keep(kOfTiles, {first, first_count, prefix_end, base, nothing, late});
     all = listed + full - covering;
   }
 };
-
-// Bits of one row of a tile in the order of scores (keys_below of softmax.cuh): of both rows that a thread has, those
-// of keys below `keys`.
-__device__ __forceinline__ u32 columns_below(int keys, int lane) {
-  const int own = min(max(keys - lane % 4 * 2, 0), 64);  // of eights that begin at the thread's first column
-  const int whole = (own + 6) >> 3;                      // eights of which the thread has both columns
-  u32 below = whole == 8 ? ~0u : (1u << 4 * whole) - 1;
-  if ((own & 7) == 1) below |= 5u << 4 * whole;
-  return below;
-}
-// The thread's words of a tile from `key` on, of its rows a and b, which are among those of `reach`: what that says of
-// all rows is not computed.
-__device__ __forceinline__ u32 span_words(const RowKeys& a, const RowKeys& b, const SpanReach& reach, int key, int keys,
-                                          int lane) {
-  constexpr u32 kOfA = 0x33333333, kOfB = 0xcccccccc;
-  const auto below = [&](int of_a, int of_b) {
-    return (columns_below(min(of_a, keys) - key, lane) & kOfA) | (columns_below(min(of_b, keys) - key, lane) & kOfB);
-  };
-  u32 words = ~0u;
-  if (key + 64 > reach.full_end) words = below(a.end, b.end);
-  if (key < reach.full_begin) words &= ~below(a.begin, b.begin);
-  if (key < reach.prefix_end) words |= below(a.prefix_end, b.prefix_end);
-  return words;
-}
 
 }  // namespace stof::cuda

@@ -51,12 +51,18 @@ __device__ __forceinline__ void forbid(float (&scores)[kScores], const u32* word
   for (int i = 0; i < kScores; ++i) scores[i] = words[i / 32] & 1u << i % 32 ? scores[i] : kMinusInfinity;
 }
 
-// The bits of a tile's keys below `keys`, for the thread's columns.
+// A word has four bits of each eight keys of a tile, two of a row each: the thread's columns. Of one of its two rows,
+// how many bits come before those of keys from `keys` on; of keys that the tile has not, fewer than 0 or more than 32.
+__device__ __forceinline__ int bits_below(int keys, int row, int lane) {
+  const int own = keys - lane % 4 * 2;
+  return (own >> 3) * 4 + min(own & 7, 2) + 2 * row;
+}
+__device__ __forceinline__ u32 mask_of_rows(int bits_of_a, int bits_of_b) {
+  return (first_bits(bits_of_a) & 0x33333333) | (first_bits(bits_of_b) & 0xcccccccc);
+}
+// Of both rows, those of a tile's keys below `keys`.
 __device__ __forceinline__ u32 keys_below(int keys, int lane) {
-  u32 word = 0;
-  for (int i = 0; i < 32; ++i)
-    if (i / 4 * 8 + lane % 4 * 2 + (i & 1) < keys) word |= 1u << i;
-  return word;
+  return mask_of_rows(bits_below(keys, 0, lane), bits_below(keys, 1, lane));
 }
 
 // Of each row over all its columns.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One warpgroup and its 64 rows: scores, softmax, values, step by step, then the finished rows.
 #pragma once
-#include "kernels/cuda/stream_traits.cuh"
+#include "kernels/cuda/span_words.cuh"
 #include "kernels/cuda/warp_scores.cuh"
 
 namespace stof::cuda {
@@ -24,8 +24,9 @@ struct StreamConsumer {
   u32 weights[kKeys / 4], words[kTiles];
   RowStats rows;
   float origins[2];  // that hold_origins has
-  u32 q;             // descriptor
-  int to_release;    // slot of q whose output may still be on its way, or -1; of two
+  SpanWords<Traits> span_words;
+  u32 q;           // descriptor
+  int to_release;  // slot of q whose output may still be on its way, or -1; of two
 
   __device__ __forceinline__ StreamConsumer(Team& team, const AttentionMaps& maps, const typename Traits::Params& p,
                                             int group)
@@ -63,6 +64,8 @@ struct StreamConsumer {
     for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
     q = descriptor(shared_address(team.q[slot & (Traits::kQueries - 1)][part]));
     holds = at_last = false;
+    if constexpr (Traits::kSelects)
+      if (p.spans.parts > 0 && listed > 0) span_words.find(p, team.blocks[slot], my_rows());
     RingPlace<Traits::kKeyStages> next_block = ring;
     if constexpr (Traits::kGroups > 1) {
       next_block.advance(static_cast<u32>(steps));
@@ -110,55 +113,35 @@ struct StreamConsumer {
   // not trust their weights, so that the warp would multiply again (settle): with nothing held, the step looks for
   // maxima.
   __device__ __forceinline__ bool read_step(int slot) {
-    if constexpr (Traits::kSelects)
-      if (p.spans.parts > 0) return read_span_step(slot);
     const int keys = team.blocks[slot].keys;
     bool used = false;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
-      int state = uniform(team.steps[ring.stage][tile][1 + part]);
+      const int* const entry = team.steps[ring.stage][tile];
+      const int first = entry[0];  // beside the state: one wait for both
+      int state = uniform(entry[1 + part]);
       const bool marked = state >= kMarkedState - 2;
       if (marked) state -= kMarkedState;
       used |= state != TileState::kUnused;
       words[tile] = state == TileState::kFull ? ~0u : 0u;
-      if (state >= 0) words[tile] = team.words[values().stage][part][tile][thread];
+      if (state >= 0) words[tile] = words_of_cut(slot, tile, state, first & TileMark::kKey);
       if (marked) {
-        const int first = uniform(team.steps[ring.stage][tile][0]), end = keys - (first & TileMark::kKey);
+        const int marks = uniform(first), end = keys - (marks & TileMark::kKey);
         words[tile] &= keys_below(end, lane);
-        if ((first & TileMark::kOthersBehind) != 0 && end < 64 && (kTiles == 1 || end > 0)) clear_values(tile, end);
-        if ((first & TileMark::kLate) != 0 && holds) flush();
+        if ((marks & TileMark::kOthersBehind) != 0 && end < 64 && (kTiles == 1 || end > 0)) clear_values(tile, end);
+        if ((marks & TileMark::kLate) != 0 && holds) flush();
       }
     }
     return used;
   }
 
-  // The same by what each row is allowed.
-  __device__ __forceinline__ bool read_span_step(int slot) {
-    const SpanReach& reach = Traits::spans_of(team, slot).parts[part];
-    const int keys = team.blocks[slot].keys;
-    bool used = false;
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
-      const int first = uniform(team.steps[ring.stage][tile][0]), key = first & TileMark::kKey, end = keys - key;
-      const bool touched = reach.touches(key);
-      used |= touched;
-      words[tile] = 0;
-      if (reach.fills(key)) words[tile] = ~0u;
-      else if (touched) words[tile] = span_words(span_at(slot, 0), span_at(slot, 8), reach, key, keys, lane);
-      // With the step's other tile a part multiplies also what it has no key of.
-      const bool multiplied = kTiles > 1 ? end > 0 : touched;
-      if ((first & TileMark::kOthersBehind) != 0 && end < 64 && multiplied) clear_values(tile, end);
-      if ((first & TileMark::kLate) != 0 && holds) flush();
-    }
-    return used;
+  // The layout's, or by what each row is allowed of the tile from `key` on.
+  __device__ __forceinline__ u32 words_of_cut(int slot, int tile, int state, int key) const {
+    if constexpr (Traits::kSelects)
+      if (p.spans.parts > 0) return span_words.of_tile(p, team.blocks[slot], my_rows(), key, state);
+    return team.words[values().stage][part][tile][thread];
   }
-  // Of the thread's row, or of one below in its warp's 16. Of rows that do not exist, the nearest one's.
-  __device__ __forceinline__ RowKeys span_at(int slot, int below) const {
-    const RowBlock& block = team.blocks[slot];
-    const int at = 16 * warp + lane / 4 + below;
-    const int row = min(max(row_of_part<Traits>(p, block, part, at).row, 0), block.rows - 1);
-    return row_keys(p.spans, block.keys - block.rows + row);
-  }
+  __device__ __forceinline__ RowsOfThread my_rows() const { return {part, 16 * warp + lane / 4, lane}; }
 
   // What lies behind the last key must not reach the result: its weight is 0, but 0 times NaN is NaN. Every part that
   // multiplies the tile writes the same zeros, also where it has no key of it: the others may be late.

@@ -13,6 +13,7 @@ struct StreamLoader : SpanSteps<Traits> {
       Base::steps_of, Base::teams;
   using typename Base::PagedKeys, typename Base::RowBlockSteps, typename Base::Step, typename Base::Steps;
   using SpanStep = typename SpanSteps<Traits>::Step;
+  using Spans = typename SpanSteps<Traits>::Spans;
   using Team = typename Traits::Team;
   Team& team;
   const AttentionMaps& maps;
@@ -63,13 +64,14 @@ struct StreamLoader : SpanSteps<Traits> {
       barrier_wait(shared_address(&team.q_full[query_of(turn)]), round_of(turn));
       const RowBlock block = team.blocks[turn & 1];
       if (block.steps < 0) break;
-      SpanTiles tiles;
+      int of_spans = 0;
       if constexpr (Traits::kSelects)
-        if (by_spans()) tiles = Traits::spans_of(team, turn).tiles;
+        if (by_spans()) of_spans = Spans::mine_of(Traits::tiles_of(team, turn));
       __syncwarp();  // every lane has read the description, which the row block after the next one's will replace
       arrive_for_warp(shared_address(&team.q_empty[query_of(turn)]), elected());
       if (by_spans()) {
-        for_each_span_step(block, tiles, [&](const SpanStep& step, const Place& first) { load_values(step, first); });
+        for_each_span_step<false>(block, of_spans,
+                                  [&](const SpanStep& step, const Place& first) { load_values(step, first); });
         continue;
       }
       for_each_step(block, steps_of(block),
@@ -107,8 +109,8 @@ struct StreamLoader : SpanSteps<Traits> {
       if (!announced) announce(found, turn), announced = true;
     };
     if (by_spans()) {
-      for_each_span_step(block, found.tiles, [&](const SpanStep& step, const Place& first) {
-        load_keys(step, first, step.keys[0] <= found.tiles.late ? TileMark::kLate : 0);
+      for_each_span_step<true>(block, found.of_spans, [&](const SpanStep& step, const Place& first) {
+        load_keys(step, first);
         if constexpr (!Traits::kValueLoaders) load_values(step, first);
         announce_late();
       });
@@ -135,8 +137,11 @@ struct StreamLoader : SpanSteps<Traits> {
     const int slot = query_of(turn);
     const u32 full = shared_address(&team.q_full[slot]);
     wait_for_query(turn);
-    if constexpr (Traits::kSelects)
-      if (by_spans()) put_spans(Traits::spans_of(team, turn), found.of_spans);
+    if constexpr (Traits::kSelects && Traits::kValueLoaders)
+      if (by_spans()) {
+        const SpanTiles tiles = Spans::tiles_of(found.of_spans);
+        if (elected()) Traits::tiles_of(team, turn) = tiles;
+      }
     if (elected()) {
       team.blocks[turn & 1] = block;
       if constexpr (Traits::kInOrder) team.numbers[turn & 1] = turn + 1;
@@ -152,21 +157,6 @@ struct StreamLoader : SpanSteps<Traits> {
                  {box * kBoxColumns, block.place.query_start + block.row + positions_of_part<Traits>(p) * part,
                   block.residue, block.head, block.place.item},
                  full);
-  }
-
-  // Before the lane that announces the row block arrives; racecheck asks that this lane write them itself.
-  static __device__ __forceinline__ void put_spans(BlockSpans<Traits::kParts>& spans, int mine) {
-    constexpr int kInts = FoundSpans<Traits::kParts>::kInts;
-    int* const to = reinterpret_cast<int*>(&spans);
-    if constexpr (kForRacecheck) {
-      for (int i = 0; i < kInts; ++i) {
-        const int number = __shfl_sync(~0u, mine, i);
-        if (elected()) to[i] = number;
-      }
-    } else {
-      if (const int lane = static_cast<int>(threadIdx.x) % 32; lane < kInts) to[lane] = mine;
-      __syncwarp();
-    }
   }
 
   // load(step, place of key 0) for every step that the row block has; the next one is read beside it.
@@ -187,10 +177,10 @@ struct StreamLoader : SpanSteps<Traits> {
       advance();
     }
   }
-  template <class Load>
-  __device__ __forceinline__ void for_each_span_step(const RowBlock& block, const SpanTiles& tiles, const Load& load) {
+  template <bool kStates, class Load>
+  __device__ __forceinline__ void for_each_span_step(const RowBlock& block, int of_spans, const Load& load) {
     const Place first = first_key(block);
-    SpanSteps<Traits>::for_each_span_step(block, tiles, first, [&](const SpanStep& step) {
+    SpanSteps<Traits>::template for_each_span_step<kStates>(block, of_spans, first, [&](const SpanStep& step) {
       load(step, first);
       advance();
     });
@@ -224,43 +214,64 @@ struct StreamLoader : SpanSteps<Traits> {
     }
   }
 
-  // Of a row block that goes by spans, consumers read where tiles begin, and marks.
-  __device__ __forceinline__ void load_keys(const SpanStep& step, const Place& first, int late) {
+  __device__ __forceinline__ void load_keys(const SpanStep& step, const Place& first) {
     const u32 stage = ring.stage, full = shared_address(&team.k_full[stage]);
-    const bool others_behind = Traits::kPaged || first.row + step.end < p.call.shape.map_keys;
-    barrier_wait(shared_address(&team.k_empty[stage]), ring.parity ^ 1);
-    if (elected()) {
+    const auto pages = this->pages_of(step);
+    int states[Traits::kTiles];
 #pragma unroll
-      for (int tile = 0; tile < Traits::kTiles; ++tile)
-        team.steps[stage][tile][0] = step.keys[tile] | late | (others_behind ? TileMark::kOthersBehind : 0);
-      barrier_expect(full, Traits::kTileBytes);
+    for (int tile = 0; tile < Traits::kTiles; ++tile) states[tile] = step.listed ? this->states_of(step, tile) : 0;
+    barrier_wait(shared_address(&team.k_empty[stage]), ring.parity ^ 1);
+    if (!elected()) return;
+#pragma unroll
+    for (int tile = 0; tile < Traits::kTiles; ++tile) put_span_tile(step, tile, states[tile], first);
+    barrier_expect(full, Traits::kTileBytes);
+    this->copy(step, pages, first, shared_address(team.k[stage]), maps.k, full);
+  }
+  // Parts that have not begun read the states of full tiles too. By one lane.
+  __device__ __forceinline__ void put_span_tile(const SpanStep& step, int tile, int states, const Place& first) {
+    if (step.listed) {
+      const bool others_behind = Traits::kPaged || first.row + step.end < p.call.shape.map_keys;
+      put_tile(tile, step.keys[tile], step.end, Spans::is_late(states) ? TileMark::kLate : 0,
+               others_behind ? TileMark::kOthersBehind : 0,
+               [&](int part) { return Spans::state_of_part(states, part); });
+    } else {
+#pragma unroll
+      for (int part = 0; part < Traits::kParts; ++part) team.steps[ring.stage][tile][1 + part] = TileState::kFull;
     }
-    this->copy(step, first, shared_address(team.k[stage]), maps.k, full);
   }
   __device__ __forceinline__ void load_values(const SpanStep& step, const Place& first) {
     const u32 stage = values().stage, full = shared_address(&team.v_full[stage]);
+    const auto pages = this->pages_of(step);
     barrier_wait(shared_address(&team.v_empty[stage]), values().parity ^ 1);
-    if (elected()) barrier_expect(full, Traits::kTileBytes);
-    this->copy(step, first, shared_address(team.v[stage]), maps.v, full);
+    if (!elected()) return;
+    barrier_expect(full, Traits::kTileBytes);
+    this->copy(step, pages, first, shared_address(team.v[stage]), maps.v, full);
   }
 
   // Says how many bytes come, and what consumers read of a step's tiles. By one lane.
   __device__ __forceinline__ void expect_keys(const Step& step, int late, int others, int keys) {
     u32 word_bytes = 0;
-    const int marks = late | others;
 #pragma unroll
     for (int tile = 0; tile < Traits::kTiles; ++tile) {
-      const int* entry = step.entries[tile];
-      team.steps[ring.stage][tile][0] = entry[0] | marks;
+      const int* const entry = step.entries[tile];
+      put_tile(tile, entry[0], keys, late, others, [&](int part) { return entry[1 + part]; });
 #pragma unroll
-      for (int i = 1; i <= Traits::kParts; ++i) {
-        const bool multiplied = Traits::kTiles > 1 || entry[i] != TileState::kUnused;  // with the step's other tile
-        const bool marked = multiplied && (late != 0 || entry[0] + 64 > keys);
-        team.steps[ring.stage][tile][i] = entry[i] + (marked ? kMarkedState : 0);
-        if (entry[i] >= 0) word_bytes += 512;
-      }
+      for (int i = 1; i <= Traits::kParts; ++i) word_bytes += entry[i] >= 0 ? 512 : 0;
     }
     barrier_expect(shared_address(&team.k_full[ring.stage]), Traits::kTileBytes + word_bytes);
+  }
+  template <class StateOfPart>
+  __device__ __forceinline__ void put_tile(int tile, int key, int keys, int late, int others,
+                                           const StateOfPart& state_of_part) {
+    int(&to)[1 + Traits::kParts] = team.steps[ring.stage][tile];
+    to[0] = key | late | others;
+#pragma unroll
+    for (int part = 0; part < Traits::kParts; ++part) {
+      const int state = state_of_part(part);
+      const bool multiplied = Traits::kTiles > 1 || state != TileState::kUnused;  // with the step's other tile
+      const bool marked = multiplied && (late != 0 || key + 64 > keys);
+      to[1 + part] = state + (marked ? kMarkedState : 0);
+    }
   }
   __device__ __forceinline__ void load_words(const Step& step, int tile, u32 barrier) {
     const int* entry = step.entries[tile];

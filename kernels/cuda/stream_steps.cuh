@@ -27,9 +27,8 @@ struct StreamSteps {
   struct RowBlockSteps {
     RowBlock block;
     Steps steps;
-    u32 late;         // StreamItem::late_steps
-    SpanTiles tiles;  // by spans, which have no steps
-    int of_spans;     // FoundSpans::mine
+    u32 late;      // StreamItem::late_steps
+    int of_spans;  // FoundSpans::mine: row blocks that go by spans have no steps
   };
 
   __device__ __forceinline__ bool by_spans() const {
@@ -108,7 +107,7 @@ struct StreamSteps {
     }
     const StreamItem item = p.layout.items[at];
     const Step first = read(p.layout.first_steps + at * Traits::kStepInts);  // which need not wait for the item
-    RowBlockSteps found{row_block(slice, item), {}, item.late_steps, {}, 0};
+    RowBlockSteps found{row_block(slice, item), {}, item.late_steps, 0};
     if (!has_rows(found.block)) return found;
     if (found.block.keys < p.call.shape.keys) {
       found.block.steps = steps_below(found.block.keys, item);
@@ -140,7 +139,7 @@ struct StreamSteps {
     const int positions = positions_of_part<Traits>(p), height = Traits::kParts * positions;
     const int behind = entry / p.spans.row_blocks, part = p.spans.parts - 1 - behind;
     const int nth = entry - behind * p.spans.row_blocks;  // in the order in which they are taken
-    RowBlockSteps found{row_block(slice, StreamItem{}), {}, 0, {}, 0};
+    RowBlockSteps found{row_block(slice, StreamItem{}), {}, 0, 0};
     RowBlock& block = found.block;
     const int before = before_first_row(block);
     const int rows_of_parts = parts_of(before + block.rows + positions - 1);  // parts that have rows
@@ -159,7 +158,6 @@ struct StreamSteps {
     block.full_steps = max(0, end - max(block.first_step, (spans.listed + kTiles - 1) / kTiles));
     block.split = parts == 1 ? 0 : number * p.spans.parts | part << 16 | parts << 24;
     found.of_spans = spans.mine;
-    found.tiles = spans.tiles;
     return found;
   }
 

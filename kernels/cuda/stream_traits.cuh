@@ -77,12 +77,14 @@ struct StreamTraits {
   static constexpr u32 kTileBytes = kBoxes * 64 * kTiles * kRowBytes;   // the keys or the values of a step
   static constexpr int kOutBoxes = kQueries > 1 ? kBoxes : kBoxes / 2;  // that leave at once
 
-  // setmaxnreg deals in steps of 8 what the launch gave: 56 to the loading warpgroup where there are plenty, else 32,
-  // the rest to the consumers; 240 is the most that it takes.
+  // setmaxnreg deals in steps of 8 what the launch gave: 56 to the loading warpgroup where there are plenty, or where
+  // it looks for row blocks and each consumer has 152 left, else 32; the rest to the consumers. 240 is the most it
+  // takes.
   static constexpr int kShare = 65536 / (kThreads * kCtas) / 8 * 8;
   static constexpr int kLaunchRegisters = kShare > 240 ? 240 : kShare;
   static constexpr int kPool = kLaunchRegisters * (kConsumers + 1);
-  static constexpr int kMostRegisters = (kPool - (kPool > 200 * kConsumers ? 56 : 32)) / kConsumers / 8 * 8;
+  static constexpr bool kPlenty = kPool > 200 * kConsumers || (kSelects && kPool - 56 >= 152 * kConsumers);
+  static constexpr int kMostRegisters = (kPool - (kPlenty ? 56 : 32)) / kConsumers / 8 * 8;
   static constexpr int kConsumerRegisters = kMostRegisters > 240 ? 240 : kMostRegisters;
   static constexpr int kSpareRegisters = kPool - kConsumerRegisters * kConsumers;
   static constexpr int kLoaderRegisters = kSpareRegisters > kLaunchRegisters ? kLaunchRegisters : kSpareRegisters;
@@ -108,9 +110,9 @@ struct StreamTraits {
     alignas(kQueries > 1 ? 1 : 1024) unsigned char out[kParts][kQueries > 1 ? 1 : kOutBoxes * 64 * kRowBytes];
   };
   // Of row blocks that go by the spans of their rows: those of two, where others have words.
-  static __device__ __forceinline__ BlockSpans<kParts>& spans_of(Team& team, int turn) {
-    static_assert(2 * sizeof(BlockSpans<kParts>) <= sizeof(team.words));
-    return reinterpret_cast<BlockSpans<kParts>*>(team.words)[turn & 1];
+  static __device__ __forceinline__ SpanTiles& tiles_of(Team& team, int turn) {
+    static_assert(2 * sizeof(SpanTiles) <= sizeof(team.words));
+    return reinterpret_cast<SpanTiles*>(team.words)[turn & 1];
   }
   struct Shared {
     Team teams[kTeams];

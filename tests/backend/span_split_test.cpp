@@ -89,6 +89,21 @@ TEST(SpanSplit, AlignsRowBlocksWhereTheyThenHaveFewerSteps) {
 }
 
 // Few parts are added up by the last one, many by a grid behind, unless it would read more than it is worth.
+// Copies of fewer keys than 64 pay where they save tiles of a window, and not of long rows.
+TEST(SpanSplit, HasSmallerCopiesOfPagesForNarrowWindows) {
+  SpanForm form = causal_form();
+  EXPECT_EQ(key_step_in_pages(form), 64);
+  for (int position = 0; position < kPositions; ++position) form.rows[position].begin = std::max(0, position - 127);
+  form.tiles = 1, form.block_rows = 64;
+  EXPECT_EQ(key_step_in_pages(form), 64) << "at positions that 64 divides they touch three tiles";
+  form.stacked = true, form.block_rows = 8;
+  EXPECT_EQ(key_step_in_pages(form), 32) << "135 keys are in three tiles, and in up to four from multiples of 64 on";
+  form.block_rows = 48;
+  EXPECT_EQ(key_step_in_pages(form), 16) << "and so are 175, from a multiple of 16 on";
+  form.rows.resize(10);
+  EXPECT_EQ(key_step_in_pages(form), 64) << "no row block is whole";
+}
+
 TEST(SpanSplit, AddsManyPartsUpBehind) {
   SpanForm form = causal_form();
   EXPECT_TRUE(split(form, {128}, {65536}, 8).summed);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "src/backend/cuda/attention/arrange.h"
 #include "src/backend/cuda/attention/listed_mask.h"
@@ -146,6 +147,33 @@ SpanForm span_form(const StreamInstance& instance, int stacked_heads, const List
           .stacked = stacked_heads > 1,
           .slots = std::min(kPartsOfTeam * teams, kPartialBytes / slot_bytes),
           .slot_bytes = static_cast<double>(slot_bytes)};
+}
+
+int key_step_in_pages(const SpanForm& form) {
+  struct Step {
+    int keys;
+    double cost;  // of a tile, by pages of 16, 32 and 64 in bench/results/h200-paged-chunks.json
+  };
+  constexpr Step kSteps[] = {{64, 1}, {32, 1.03}, {16, 1.08}};
+  constexpr std::int64_t kLookedAt = 256;
+  const auto rows = static_cast<std::int64_t>(form.rows.size());
+  const std::int64_t begins = rows - form.block_rows + 1, stride = ceil_div(begins, kLookedAt) | 1;
+  if (begins <= 0) return kSteps[0].keys;
+  const auto mean = [&](int key_step, std::int64_t first, std::int64_t apart) {
+    double steps = 0, count = 0;
+    for (std::int64_t row = first; row < begins; row += apart, ++count)
+      steps += steps_of(form, static_cast<std::size_t>(row), static_cast<std::size_t>(row + form.block_rows),
+                        std::numeric_limits<int>::max(), key_step);
+    return count > 0 ? steps / count : std::numeric_limits<double>::infinity();
+  };
+  const auto cost_of = [&](const Step& step) {
+    const double anywhere = mean(step.keys, 0, stride);
+    // At positions that 64 divides, as Placement has them.
+    const double aligned =
+        form.stacked ? anywhere : mean(step.keys, -form.first_position & 63, ceil_div(stride, 64) * 64);
+    return step.cost * std::min(anywhere, aligned);
+  };
+  return std::ranges::min_element(kSteps, {}, cost_of)->keys;
 }
 
 std::int64_t slots_of(const SpanForm& form, const SpanItems& items) {

@@ -26,6 +26,10 @@ struct SpanForm {
 // With room for as many results as any launch may have.
 SpanForm span_form(const StreamInstance& instance, int stacked_heads, const ListCosts& costs, const DeviceCaps& caps);
 
+// Of which tiles in pages should begin at multiples: each copy brings as many keys, and tiles that begin nearer to a
+// row block's first key are fewer.
+int key_step_in_pages(const SpanForm& form);
+
 // Of the items of a launch: how many queries and keys each has, and slices.
 struct SpanItems {
   std::span<const int> queries, keys;

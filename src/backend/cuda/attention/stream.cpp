@@ -183,7 +183,7 @@ void set_up_spans(StreamMask& mask, std::vector<RowSpan> rows, const Device& dev
   const WorkspaceSize& size = mask.spans->workspace;
   mask.workspaces =
       std::make_unique<WorkspacePool>(*mask.gpu, mask.workspaces ? larger_of(mask.workspaces->size(), size) : size);
-  mask.key_step = 64;
+  mask.key_step = key_step_in_pages(mask.spans->form);
   if (mask.most_queries > 0) mask.few_items = FewNumbers::kMost;
 }
 
