@@ -55,9 +55,11 @@ struct Attention::State {
   // It has the rows of heads that share keys in one tile, where a kernel for few queries takes them in turns, but needs
   // longer until the first key of a page.
   bool stacks_in_pages() const {
-    constexpr double kPagesUs = 2.5;  // of the rows of bench/results/74577a0-h200-decode-over-pages.txt
+    // Of the rows of bench/results/h200-decode-or-stacks.txt, and in parts of 74577a0-h200-decode-over-pages.txt.
+    constexpr double kPagesUs = 1.2, kPagesInPartsUs = 2.5;
     const AttentionPlan& plan = plain->choice.plan;
-    return plan.stacked_heads > 1 && plan.predicted_us + kPagesUs < in_place->choice.plan.predicted_us;
+    const double later = plan.splits > 1 ? kPagesInPartsUs : kPagesUs;
+    return plan.stacked_heads > 1 && plan.predicted_us + later < in_place->choice.plan.predicted_us;
   }
   bool lengths_in_place() const { return in_place && in_place->choice.kernel->reads_device_lengths; }
 

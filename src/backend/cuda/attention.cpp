@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cuda/attention.h"
 
+#include <algorithm>
 #include <array>
 
 #include "src/backend/cuda/attention/band.h"
 #include "src/backend/cuda/attention/cost.h"
 #include "src/backend/cuda/attention/decode.h"
 #include "src/backend/cuda/attention/gather.h"
+#include "src/backend/cuda/attention/instances.h"
 #include "src/backend/cuda/attention/mma.h"
 #include "src/backend/cuda/attention/rows.h"
 #include "src/backend/cuda/attention/stream.h"
@@ -76,8 +78,12 @@ std::span<const AttentionKernel> attention_kernels() { return kKernels; }
 std::vector<BlockSize> attention_block_sizes(const AttentionShape& shape, std::int64_t alike_heads) {
   std::vector<BlockSize> sizes(kBlockSizes.begin(), kBlockSizes.end());
   const int heads = heads_to_stack(shape, alike_heads);
-  for (const int parts : {1, 2})
-    if (heads > 1 && 64 / heads * parts < 64) sizes.push_back({64 / heads * parts, 64});
+  const auto head_dim = rounded_head_dim(std::span(stream_instances()), shape.head_dim);
+  for (const StreamInstance& instance : stream_instances()) {
+    const BlockSize size{64 / heads * instance.parts, 64};
+    const bool is_new = std::ranges::find(sizes, size.block_q, &BlockSize::block_q) == sizes.end();
+    if (instance.stacked && heads > 1 && instance.head_dim == head_dim && is_new) sizes.push_back(size);
+  }
   return sizes;
 }
 

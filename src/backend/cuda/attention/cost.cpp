@@ -224,14 +224,21 @@ std::string_view launches_in_words(const AttentionProblem& problem, ListsOf list
   return problem.stats.extent.batch > 1 ? "; a launch for each item" : "; one launch for heads with different masks";
 }
 
+constexpr std::int64_t kOfDecode = 16;  // queries that decode_attention takes
+
 int heads_to_stack(const AttentionShape& shape, std::int64_t alike_heads) {
-  constexpr std::int64_t kOfDecode = 16, kMostQueries = 512;
-  constexpr std::int64_t kRowsOfTask = 64;  // of decode_attention, which reads the keys again for more
-  constexpr std::int64_t kMostHeads = 8;    // of a tile
+  constexpr std::int64_t kMostQueries = 512;
+  constexpr std::int64_t kFewRows = 16;   // which decode_attention takes as fast as their keys come
+  constexpr std::int64_t kMostHeads = 8;  // of a tile
   std::int64_t heads = std::min(alike_heads, kMostHeads);
   while (alike_heads % heads != 0) --heads;
-  if (shape.queries > kMostQueries || (shape.queries <= kOfDecode && heads * shape.queries <= kRowsOfTask)) return 1;
+  if (shape.queries > kMostQueries || (shape.queries <= kOfDecode && heads * shape.queries <= kFewRows)) return 1;
   return static_cast<int>(heads);
+}
+
+bool is_one_task(const AttentionShape& shape, int heads) {
+  constexpr std::int64_t kRowsOfTask = 64;
+  return shape.queries <= kOfDecode && heads * shape.queries <= kRowsOfTask;
 }
 
 int heads_to_stack(const AttentionProblem& problem, const StreamInstance& instance) {

@@ -18,10 +18,13 @@ std::int64_t launches(const AttentionProblem& problem, ListsOf lists);
 // The end of a plan's reason: nothing where heads and items share one mask.
 std::string_view launches_in_words(const AttentionProblem& problem, ListsOf lists);
 
-// Neighbouring query heads whose rows instances that stack heads put into one tile; 1 where that is not done: for few
-// rows, which decode_attention takes in one task, and for many queries, of which tiles are full without.
+// Neighbouring query heads whose rows instances that stack heads put into one tile; 1 where that is not done: for so
+// few rows that decode_attention waits for keys alone, and for many queries, of which tiles are full without.
 int heads_to_stack(const AttentionShape& shape, std::int64_t alike_heads);
 int heads_to_stack(const AttentionProblem& problem, const StreamInstance& instance);
+// Whether decode_attention has the rows of so many heads in one task, which reads keys once. It is the better one at
+// splitting these: in bench/results/h200-decode-or-stacks.txt stacks in parts took up to twice what is predicted.
+bool is_one_task(const AttentionShape& shape, int heads);
 
 // The statistics of row blocks of so many parts; null where there are none.
 const BlockStats* stats_of(const AttentionProblem& problem, int parts);

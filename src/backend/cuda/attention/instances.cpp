@@ -29,8 +29,8 @@ constexpr std::array kStream = {
     StreamInstance{256, 1, 2, 1, 2, 1, 1, 1}, stacked({64, 1, 1, 1, 8, 1, 4}),
     stacked({64, 2, 1, 1, 4, 1, 2}),          stacked({64, 2, 2, 1, 4, 1, 1}),
     stacked({96, 1, 2, 1, 4, 1, 1}),          stacked({128, 1, 1, 1, 4, 1, 2}),
-    stacked({128, 1, 2, 2, 2, 1, 1}),         stacked({256, 1, 1, 1, 2, 1, 1, 2, 1}),
-    stacked({256, 1, 2, 1, 2, 1, 1, 1}),
+    stacked({128, 1, 2, 2, 2, 1, 1}),         stacked({128, 1, 3, 1, 3, 1, 1}),
+    stacked({256, 1, 1, 1, 2, 1, 1, 2, 1}),   stacked({256, 1, 2, 1, 2, 1, 1, 1}),
 };
 constexpr std::array kBand = {
     BandInstance{64, 1, 96, 5},   BandInstance{64, 1, 128, 4},  BandInstance{64, 1, 192, 3},

@@ -210,7 +210,8 @@ std::vector<AttentionPlan> stream_candidates(const AttentionProblem& problem, co
     const std::int64_t heaviest = ceil_div(listed.heaviest, instance.tiles);
     const AttentionPlan plan = plan_of(problem, caps, instance, *stats, listed.key_step);
     for (const int splits : problem.from_table ? std::span(kSplits).first(1) : std::span(kSplits)) {
-      if (splits > 1 && heaviest < splits * kFewestSteps) break;
+      const bool too_short = heaviest < splits * kFewestSteps;
+      if (splits > 1 && (too_short || (heads > 1 && is_one_task(problem.shape, heads)))) break;
       if (cut_by_call(problem, instance, caps, splits)) {
         AttentionPlan& added = plans.emplace_back(plan);
         added.splits = splits;
