@@ -178,14 +178,13 @@ class StofPlan:
         # Of pages whole ones; how many keys an item has is then its length.
         keys = case.keys if not case.page else -(-case.keys // case.page) * case.page
         shape = (case.batch, case.shape[1], case.kv_heads, case.queries, keys, case.head_dim, dtype)
-        # What the library chooses. Of few queries over pages it may have two plans: described is the one for pages, or,
-        # where both might take them, the one for rows.
-        decoded = case.page and not case.problem.is_chunk and case.problem.rows <= MOST_ROWS
-        self.plan = library.plan(mask, shape, "cuda", "decode_attention" if decoded else None)
+        self.plan = library.plan(mask, shape, "cuda", None)
         library.library.stof_mask_destroy(mask)
         if keys != case.keys:
             library.prepare(self.plan, case.queries, case.keys)
         self.description = json.loads(library.library.stof_plan_description(self.plan))
+        if case.page and self.description.get("for_pages"):
+            self.description = self.description["for_pages"]
         self.call = c_library.Call(struct_size=c.sizeof(c_library.Call), dtype=dtype, batch=case.batch, queries=case.queries,
                                    keys=keys, q=tensor(case.q), k=tensor(case.k), v=tensor(case.v),
                                    out=tensor(self.out))  # fmt: skip

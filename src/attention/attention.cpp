@@ -61,13 +61,14 @@ struct Attention::State {
     const double later = plan.splits > 1 ? kPagesInPartsUs : kPagesUs;
     return plan.stacked_heads > 1 && plan.predicted_us + later < in_place->choice.plan.predicted_us;
   }
+  const Plan& for_pages() const { return in_place && !stacks_in_pages() ? in_place : plain; }
   bool lengths_in_place() const { return in_place && in_place->choice.kernel->reads_device_lengths; }
 
   // Keys in pages and lengths that the host does not know cannot be cut into residue classes.
   const Plan& base_of(const AttentionArguments& arguments) const {
     if (arguments.rows || arguments.device_lengths) return plain;
     if (arguments.device_kv_lengths) return lengths_in_place() ? in_place : plain;
-    if (arguments.page_table) return in_place && !stacks_in_pages() ? in_place : plain;
+    if (arguments.page_table) return for_pages();
     return planned;
   }
 
@@ -268,6 +269,7 @@ Attention::Attention(Attention&&) noexcept = default;
 Attention& Attention::operator=(Attention&&) noexcept = default;
 
 const AttentionPlan& Attention::plan() const { return state_->planned->choice.plan; }
+const AttentionPlan& Attention::plan_for_pages() const { return state_->for_pages()->choice.plan; }
 
 std::int64_t Attention::plans_made() const {
   const std::lock_guard lock(state_->mutex);

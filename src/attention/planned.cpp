@@ -149,6 +149,7 @@ AttentionProblem problem_of(const View& view, const Device& device, RowOrigin or
   const MaskBands bands(view.mask, origin);
   problem.stats = measure(bands, device.backend->attention_block_sizes(view.shape, problem.alike_heads));
   problem.why_not_compiled = why_not_compiled(view.shape, device);
+  problem.residues = view.residues;
   problem.uneven = view.runs > 1;
   if (device.backend->measures_live) problem.partial_live = partial_live_share(view.mask);
   if (device.backend->measures_keys) {

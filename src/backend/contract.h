@@ -38,7 +38,8 @@ struct AttentionProblem {
   KeyPieces key_pieces = {};     // src/layout/key_pieces.h
   KeyTiles key_tiles = {};       // src/layout/key_tiles.h
   std::string why_not_compiled = {};  // of capped shapes: kernels that the build lacks cannot be made now
-  bool uneven = false;                // items are residue classes of unequal lengths: those of one length are a launch
+  std::int64_t residues = 1;          // above 1: items are so many residue classes each
+  bool uneven = false;                // of unequal lengths: those of one length are a launch
   // Of rows that are few and fewer than keys, what each is allowed, where the mask says it so (src/layout/row_spans.h).
   std::vector<RowSpan> spans = {};
   bool from_table = false;  // the mask comes as a table, in blocks of 64 x 64; the statistics are of the fullest one

@@ -32,7 +32,10 @@ std::string description_of(const stof_plan& plan, const std::string& mask) {
   nlohmann::ordered_json json{{"mask", mask}, {"device", plan.device.caps.name}};
   json["shape"] = {{"batch", s.batch}, {"heads", s.heads},       {"kv_heads", s.kv_heads},    {"queries", s.queries},
                    {"keys", s.keys},   {"head_dim", s.head_dim}, {"dtype", name_of(s.dtype)}, {"capped", s.capped}};
-  json.update(stof::describe(plan.attention.plan()));
+  const stof::AttentionPlan &chosen = plan.attention.plan(), &for_pages = plan.attention.plan_for_pages();
+  json.update(stof::describe(chosen));
+  json["for_pages"] = nullptr;
+  if (&for_pages != &chosen) json["for_pages"] = stof::describe(for_pages);
   // A mask names files, and names of files may be any bytes.
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

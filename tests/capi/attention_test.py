@@ -220,7 +220,8 @@ class Attention(Plans):
     def test_description(self):
         found = json.loads(STOF.library.stof_plan_description(self.plan("causal", Problem(dtype=F16))))
         self.assertEqual(list(found), ["mask", "device", "shape", "layout", "kernel", "instance", "tiles", "splits", "stacked_heads",
-                                       "residues", "predicted_us", "reason", "rest"])  # fmt: skip
+                                       "residues", "predicted_us", "reason", "rest", "for_pages"])  # fmt: skip
+        self.assertIsNone(found["for_pages"])
         self.assertEqual(found["mask"], "causal")
         self.assertEqual(found["shape"], {"batch": 2, "heads": 4, "kv_heads": 2, "queries": 24, "keys": 28,
                                           "head_dim": 16, "dtype": "f16", "capped": False})  # fmt: skip

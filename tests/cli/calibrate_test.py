@@ -126,12 +126,14 @@ class Calibrate(unittest.TestCase):
 
     def test_what_the_built_in_costs_choose_loses_little(self):
         # Problems of every mask, which no cost is fitted to, and of few queries whose heads share keys, by which two terms were set.
-        for name, mean, worst in (("h200-attention-regret.json", 0.02, 0.20), ("f5ebd8b-h200-grouped.json", 0.04, 0.15)):
+        # judged: the share of problems that are; the others' choice nobody timed: of as many parts, and in the second file, whose
+        # times are of before stacks of three parts, five such.
+        files = (("h200-attention-regret.json", 0.95, 0.02, 0.20), ("f5ebd8b-h200-grouped.json", 0.8, 0.04, 0.15))
+        for name, judged, mean, worst in files:
             done = self.stof("calibrate", "--device", "cuda:h200", "--regret", "--times", str(RESULTS / name), "--json", "-")
             self.assertEqual(done.returncode, 0, done.stderr)
             results = json.loads(done.stdout)
-            # The others are chosen with as many parts as nobody timed.
-            self.assertGreater(len(results["regrets"]), 0.95 * len(results["rows"]), name)
+            self.assertGreater(len(results["regrets"]), judged * len(results["rows"]), name)
             self.assertLess(results["mean_regret"], mean, name)
             self.assertLess(results["worst_regret"], worst, name)
 
