@@ -18,7 +18,6 @@ COPY_TB_PER_S = 4.3  # what a copy kernel reaches on an H200
 # of this floor end near 0.7.
 MATMUL_TFLOP_PER_S = 989
 MOST_QUERIES = 16  # an item, of decode_attention; more are a chunk
-MOST_ROWS = 64  # of a key head, whose keys it reads once
 CHECK_BYTES = 2**30  # of scores in fp32, of which the check has a few copies at a time
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
 BOUNDS = {"f16": 2e-3, "bf16": 1e-2}  # of the relative error
@@ -51,11 +50,6 @@ class Problem:
     def is_chunk(self) -> bool:
         """Of a prompt: more queries than decode_attention takes."""
         return self.queries > MOST_QUERIES
-
-    @property
-    def rows(self) -> int:
-        """Of a key head."""
-        return self.heads // self.kv_heads * self.queries
 
     def facts(self) -> dict:
         """As the row of results has them."""

@@ -121,7 +121,7 @@ class Attention {
   Attention& operator=(Attention&&) noexcept;
 
   const AttentionPlan& plan() const;  // what was chosen and why, as `stof plan` prints it
-  // What calls over pages go by, as far as their lengths are as planned: often the same.
+  // Of calls over pages whose lengths the host knows; often the same one.
   const AttentionPlan& plan_for_pages() const;
   // Made so far: one, and more when items have fewer keys beside their queries than planned, or when a mask that
   // depends on length meets new lengths.

@@ -137,8 +137,8 @@ stof_status stof_plan_update(const stof_plan* plan, const stof_table_contents* c
  * no less than planned; others, and lengths when the mask depends on them (docs/masks.md), are prepared here. */
 stof_status stof_plan_prepare(stof_plan* plan, int64_t queries, int64_t keys);
 
-/* JSON on one line, keys as in `stof plan --json`, and `for_pages`: the plan that calls over pages go by, null where
- * that is the same. Valid as long as the plan; NULL for NULL. */
+/* JSON on one line, keys as in `stof plan --json`, and `for_pages`: the plan that calls over pages go by if the host
+ * knows their lengths, null where it is this one. Valid as long as the plan; NULL for NULL. */
 const char* stof_plan_description(const stof_plan* plan);
 
 /* Bytes of device memory for stof_call.workspace; 0 on the CPU. stof_plan_prepare may raise it. */

@@ -40,14 +40,16 @@ struct SpanReach {
   // What the tile of 64 keys from `key` on is to the rows, in place of words of a layout: TileState.
   static constexpr int kCut = 0, kCutPrefix = 1;
   __device__ __forceinline__ int state(int key) const {
+    const bool in_prefix = key < prefix_end;
+    if (!in_prefix && !(key < end && key + 64 > begin))
+      return TileState::kUnused;  // all tiles, where there are no rows
     if ((key >= full_begin && key + 64 <= full_end) || key + 64 <= full_prefix_end) return TileState::kFull;
-    if (key < prefix_end) return kCutPrefix;
-    return key < end && key + 64 > begin ? kCut : TileState::kUnused;
+    return in_prefix ? kCutPrefix : kCut;
   }
 };
 
-// The tiles of a row block, in the order in which they are taken: first those of which a consumer reads what its rows
-// are allowed, then those that are full for all rows.
+// The tiles of a row block, in the order in which they are taken: first those that have states, by which consumers read
+// what their rows are allowed, then those that are full for all rows.
 struct SpanTiles {
   int first, first_count;  // the full ones that rows meet first, so that all have scores, and on to the last key
   int prefix_end;          // number of the first tile behind those and the prefix's
@@ -68,7 +70,7 @@ template <int kParts>
 struct FoundSpans {
   static constexpr int kOfTiles = 24;
   int mine = 0;    // part i's from lane 6 * i on, those of tiles from lane kOfTiles on
-  int listed = 0;  // tiles of which the consumers read what their rows are allowed
+  int listed = 0;  // tiles of which the consumers read states
   int all = 0;     // tiles
 
   // By a warp. positions: of a part. covering: the first tiles should be so many full ones.

@@ -88,7 +88,6 @@ TEST(SpanSplit, AlignsRowBlocksWhereTheyThenHaveFewerSteps) {
   EXPECT_FALSE(of(window, 900, 4000).aligned);
 }
 
-// Few parts are added up by the last one, many by a grid behind, unless it would read more than it is worth.
 // Copies of fewer keys than 64 pay where they save tiles of a window, and not of long rows.
 TEST(SpanSplit, HasSmallerCopiesOfPagesForNarrowWindows) {
   SpanForm form = causal_form();
@@ -104,6 +103,15 @@ TEST(SpanSplit, HasSmallerCopiesOfPagesForNarrowWindows) {
   EXPECT_EQ(key_step_in_pages(form), 64) << "no row block is whole";
 }
 
+// The rows of positions from 40 on: at those that 64 divides windows touch three tiles as before.
+TEST(SpanSplit, CountsTilesAtPositionsThatRowsHave) {
+  SpanForm form = causal_form();
+  form.first_position = 40, form.tiles = 1, form.block_rows = 64;
+  for (int i = 0; i < kPositions; ++i) form.rows[i] = {.begin = std::max(0, 40 + i - 127), .end = 40 + i + 1};
+  EXPECT_EQ(key_step_in_pages(form), 64);
+}
+
+// Few parts are added up by the last one, many by a grid behind, unless it would read more than it is worth.
 TEST(SpanSplit, AddsManyPartsUpBehind) {
   SpanForm form = causal_form();
   EXPECT_TRUE(split(form, {128}, {65536}, 8).summed);

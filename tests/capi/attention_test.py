@@ -222,6 +222,10 @@ class Attention(Plans):
         self.assertEqual(list(found), ["mask", "device", "shape", "layout", "kernel", "instance", "tiles", "splits", "stacked_heads",
                                        "residues", "predicted_us", "reason", "rest", "for_pages"])  # fmt: skip
         self.assertIsNone(found["for_pages"])
+        plan = STOF.plan(STOF.parse("all"), (8, 32, 8, 6, 512, 64, F16), "cuda:h200")
+        self.addCleanup(STOF.library.stof_plan_destroy, plan)
+        of_few = json.loads(STOF.library.stof_plan_description(plan))
+        self.assertEqual((of_few["kernel"], of_few["for_pages"]["kernel"]), ("stream_attention", "decode_attention"))
         self.assertEqual(found["mask"], "causal")
         self.assertEqual(found["shape"], {"batch": 2, "heads": 4, "kv_heads": 2, "queries": 24, "keys": 28,
                                           "head_dim": 16, "dtype": "f16", "capped": False})  # fmt: skip

@@ -78,11 +78,12 @@ std::span<const AttentionKernel> attention_kernels() { return kKernels; }
 std::vector<BlockSize> attention_block_sizes(const AttentionShape& shape, std::int64_t alike_heads) {
   std::vector<BlockSize> sizes(kBlockSizes.begin(), kBlockSizes.end());
   const int heads = heads_to_stack(shape, alike_heads);
+  if (heads == 1) return sizes;
   const auto head_dim = rounded_head_dim(std::span(stream_instances()), shape.head_dim);
   for (const StreamInstance& instance : stream_instances()) {
+    if (!instance.stacked || instance.head_dim != head_dim) continue;
     const BlockSize size{64 / heads * instance.parts, 64};
-    const bool is_new = std::ranges::find(sizes, size.block_q, &BlockSize::block_q) == sizes.end();
-    if (instance.stacked && heads > 1 && instance.head_dim == head_dim && is_new) sizes.push_back(size);
+    if (std::ranges::find(sizes, size.block_q, &BlockSize::block_q) == sizes.end()) sizes.push_back(size);
   }
   return sizes;
 }

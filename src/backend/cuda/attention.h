@@ -8,8 +8,8 @@
 namespace stof::cuda {
 
 std::span<const AttentionKernel> attention_kernels();
-// Row-blocks of 1 to 4 warpgroups of 64 rows, and of fewer positions where heads may be stacked: what the statistics of
-// a mask are measured at.
+// Row-blocks of 1 to 4 warpgroups of 64 rows, and of as many positions as these have where heads may be stacked: what
+// the statistics of a mask are measured at.
 std::vector<BlockSize> attention_block_sizes(const AttentionShape& shape, std::int64_t alike_heads);
 
 }  // namespace stof::cuda

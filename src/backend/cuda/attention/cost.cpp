@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/shared/decode_layout.h"
 #include "src/backend/cuda/attention/cost_terms.h"
 #include "src/backend/cuda/attention/decode_split.h"
 #include "src/backend/cuda/attention/listed_mask.h"
@@ -224,11 +225,11 @@ std::string_view launches_in_words(const AttentionProblem& problem, ListsOf list
   return problem.stats.extent.batch > 1 ? "; a launch for each item" : "; one launch for heads with different masks";
 }
 
-constexpr std::int64_t kOfDecode = 16;  // queries that decode_attention takes
+constexpr std::int64_t kOfDecode = DecodeList::kPositions;  // queries that decode_attention takes
 
 int heads_to_stack(const AttentionShape& shape, std::int64_t alike_heads) {
   constexpr std::int64_t kMostQueries = 512;
-  constexpr std::int64_t kFewRows = 16;   // which decode_attention takes as fast as their keys come
+  constexpr std::int64_t kFewRows = 16;   // of a stack: decode_attention takes them as fast as their keys come
   constexpr std::int64_t kMostHeads = 8;  // of a tile
   std::int64_t heads = std::min(alike_heads, kMostHeads);
   while (alike_heads % heads != 0) --heads;
@@ -244,7 +245,7 @@ bool is_one_task(const AttentionShape& shape, int heads) {
 int heads_to_stack(const AttentionProblem& problem, const StreamInstance& instance) {
   if (!instance.stacked || problem.from_table) return 1;
   const int heads = heads_to_stack(problem.shape, problem.alike_heads);
-  // Classes of few rows are very many: 10,240 of 64 rows and 16 keys took 5 % longer so, predicted 4 % less
+  // Classes of few rows are very many: 10,240 of 64 rows and 16 keys took 6 % longer so, predicted 4 % less
   // (bench/results/h200-stacks-of-three-parts.txt).
   return problem.residues > 1 && is_one_task(problem.shape, heads) ? 1 : heads;
 }

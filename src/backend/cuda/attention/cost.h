@@ -22,8 +22,9 @@ std::string_view launches_in_words(const AttentionProblem& problem, ListsOf list
 // few rows that decode_attention waits for keys alone, and for many queries, of which tiles are full without.
 int heads_to_stack(const AttentionShape& shape, std::int64_t alike_heads);
 int heads_to_stack(const AttentionProblem& problem, const StreamInstance& instance);
-// Whether decode_attention has the rows of so many heads in one task, which reads keys once. It is the better one at
-// splitting these: in bench/results/h200-decode-or-stacks.txt stacks in parts took up to twice what is predicted.
+// Whether decode_attention has the rows of a stack of so many heads in one task, which reads keys once. It is the
+// better one at splitting these: in bench/results/h200-decode-or-stacks.txt stacks in parts took up to twice what is
+// predicted.
 bool is_one_task(const AttentionShape& shape, int heads);
 
 // The statistics of row blocks of so many parts; null where there are none.

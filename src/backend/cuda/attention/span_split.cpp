@@ -152,7 +152,9 @@ SpanForm span_form(const StreamInstance& instance, int stacked_heads, const List
 int key_step_in_pages(const SpanForm& form) {
   struct Step {
     int keys;
-    double cost;  // of a tile, by pages of 16, 32 and 64 in bench/results/h200-paged-chunks.json
+    // Of a tile, estimates: pages of 16 take 3 to 5 % longer than pages of 64 in bench/results/h200-paged-chunks.json,
+    // up to 7 % in h200-span-states.txt.
+    double cost;
   };
   constexpr Step kSteps[] = {{64, 1}, {32, 1.03}, {16, 1.08}};
   constexpr std::int64_t kLookedAt = 256;

@@ -92,6 +92,7 @@ void start_stream(const StreamMask& mask, const TiledLaunch& launch, int grid, L
     else start(launch, kernel, grid, of_kernel);
   };
   if (const PageTable& pages = launch.pages; pages.table != nullptr) {
+    STOF_CHECK(launch.page_box >= 16);  // a tile has four boxes at most
     PagedStreamParams paged{params,
                             {.table = pages.table,
                              .item_stride = pages.item_stride,
