@@ -92,7 +92,6 @@ void start_stream(const StreamMask& mask, const TiledLaunch& launch, int grid, L
     else start(launch, kernel, grid, of_kernel);
   };
   if (const PageTable& pages = launch.pages; pages.table != nullptr) {
-    STOF_CHECK(launch.page_box >= 16);  // a tile has four boxes at most
     PagedStreamParams paged{params,
                             {.table = pages.table,
                              .item_stride = pages.item_stride,
@@ -167,6 +166,7 @@ void launch_sum(const StreamMask& mask, const TiledLaunch& launch, ListedStreamP
 }
 
 void launch_spans(const StreamMask& mask, int cores, const TiledLaunch& launch) {
+  if (launch.pages.table != nullptr) STOF_CHECK(launch.page_box >= 16);  // a tile has four boxes at most
   const RowSpans spans = mask.spans->of(launch);
   StreamLayout layout{};
   layout.item_count = spans.row_blocks * spans.parts;
