@@ -38,27 +38,59 @@ __device__ __forceinline__ WorkPlace place_in_sections(const SliceSections& sect
   return {section * sections.width + within - entry * width, entry};
 }
 
-// The row block that begins at row `row` of the layout. kRagged: items may have lengths and starts of their own, others
-// are as planned.
-template <bool kRagged>
-__device__ __forceinline__ RowBlock row_block_of(const SliceShape& s, int slice, int row) {
+// Of a slice, before its rows and keys are known; place.item: of its item.
+__device__ __forceinline__ RowBlock block_of_slice(const SliceShape& s, int slice) {
   const int over_residues = slice / s.residues, item = over_residues / s.heads;
   RowBlock block{};
   block.slice = slice;
   block.head = over_residues - item * s.heads;
   block.residue = slice - over_residues * s.residues;
-  if constexpr (!kRagged) {
-    block.row = row + s.first_position - (s.keys - s.queries), block.rows = s.queries, block.keys = s.keys;
-    block.place = {item, 0, 0};
-    return block;
-  }
+  block.place.item = item;
+  return block;
+}
+// Items may have lengths and starts of their own, others are as planned.
+__device__ __forceinline__ void find_lengths(RowBlock& block, const SliceShape& s) {
+  const int item = block.place.item;
   block.rows = s.query_lengths ? rows_of_residue(s.query_lengths[item], block.residue, s.residues) : s.item_queries;
   block.keys = s.key_lengths ? rows_of_residue(s.key_lengths[item], block.residue, s.residues) : s.item_keys;
-  // An item without keys has no positions: its rows see nothing wherever they are.
+}
+__device__ __forceinline__ void find_starts(RowBlock& block, const SliceShape& s) {
+  const int item = block.place.item;
+  block.place = {s.query_starts ? 0 : item, s.query_starts ? s.query_starts[item] : 0,
+                 s.key_starts ? s.key_starts[item] : 0};
+}
+// By what comes with the launch, where it does. It is read where it is, all at once: through pointers, which may be to
+// it or to arrays, it would come by way of the memory.
+__device__ __forceinline__ void find_numbers(RowBlock& block, const SliceShape& s, const FewNumbers& few) {
+  const FewNumbers::Item item = few.items[few.given ? block.place.item : 0];
+  if (few.given) block.rows = item.queries, block.keys = item.keys;
+  else find_lengths(block, s);
+  if (few.given && few.with_starts) block.place = {0, item.query_start, item.key_start};
+  else find_starts(block, s);
+}
+// From row `row` of the layout on. An item without keys has no positions: its rows see nothing wherever they are.
+__device__ __forceinline__ void begin_at(RowBlock& block, const SliceShape& s, int row) {
   block.row = block.keys == 0 ? row : row + s.first_position - (block.keys - block.rows);
-  block.place.item = s.query_starts ? 0 : item;
-  block.place.query_start = s.query_starts ? s.query_starts[item] : 0;
-  block.place.key_start = s.key_starts ? s.key_starts[item] : 0;
+}
+
+// The row block that begins at row `row` of the layout. kRagged: see find_lengths.
+template <bool kRagged>
+__device__ __forceinline__ RowBlock row_block_of(const SliceShape& s, int slice, int row) {
+  RowBlock block = block_of_slice(s, slice);
+  if constexpr (kRagged) {
+    find_lengths(block, s), find_starts(block, s);
+    begin_at(block, s, row);
+  } else {
+    block.row = row + s.first_position - (s.keys - s.queries), block.rows = s.queries, block.keys = s.keys;
+  }
+  return block;
+}
+
+// Of items that may have come with the launch.
+__device__ __forceinline__ RowBlock row_block_of(const SliceShape& s, const FewNumbers& few, int slice, int row) {
+  RowBlock block = block_of_slice(s, slice);
+  find_numbers(block, s, few);
+  begin_at(block, s, row);
   return block;
 }
 

@@ -20,43 +20,44 @@ struct SpanSteps : StreamSteps<Traits> {
     int tile_key, states, page;
   };
   struct Step {
+    // Of a tile. The compiler knows it (visit_steps): a loading warp's instructions must not take longer than a step's
+    // products.
+    int boxes_log2;
     int keys[Traits::kTiles];  // the first one of each tile
     Box boxes;                 // the lane's, and those of the step from lane `first` on
     int first;
     bool listed;  // tiles have states
     int end;      // the item's keys
+
+    __device__ __forceinline__ int lane_of(int tile) const { return first + (tile << boxes_log2); }
   };
 
-  // visit(step) for each. One look finds the boxes of as many steps as a warp has lanes for, and is ahead by as many:
-  // page tables are read meanwhile. of_spans: Spans::mine; kStates: boxes should say what a listed step's tiles are.
+  // Of as many steps as a warp has lanes for, from the row block's n-th on. of_spans: Spans::mine; kStates: boxes
+  // should say what a listed step's tiles are.
+  template <bool kStates>
+  __device__ __forceinline__ Box boxes_from(const RowBlock& block, int of_spans, const Place& first_key, int n) const {
+    const SpanTiles tiles = Spans::tiles_of(of_spans);
+    Box box = box_of_lane(block, tiles, first_key, block.first_step + n);
+    if (kStates && n < block.steps - block.full_steps) box.states = Spans::states_of(of_spans, tiles, box.tile_key);
+    return box;
+  }
+
+  // visit(step) for each; `ahead`: boxes of the first ones. A look is ahead by as many steps as it finds boxes of: page
+  // tables are read meanwhile.
   template <bool kStates, class Visit>
   __device__ __forceinline__ void for_each_span_step(const RowBlock& block, int of_spans, const Place& first_key,
-                                                     const Visit& visit) const {
-    const int of_step_log2 = boxes_log2() + kTilesLog2, looked_at = 32 >> of_step_log2;
-    const int listed = block.steps - block.full_steps;
-    const auto boxes_from = [&](int n) {
-      const SpanTiles tiles = Spans::tiles_of(of_spans);
-      Box box = box_of_lane(block, tiles, first_key, block.first_step + n);
-      if (kStates && n < listed) box.states = Spans::states_of(of_spans, tiles, box.tile_key);
-      return box;
-    };
-    Box boxes = boxes_from(0), ahead = boxes;
-    for (int n = 0; n < block.steps; ++n) {
-      const int at = n & (looked_at - 1);
-      if (at == 0) boxes = ahead;
-      Step step{{}, boxes, at << of_step_log2, n < listed, block.keys};
-#pragma unroll
-      for (int tile = 0; tile < Traits::kTiles; ++tile)
-        step.keys[tile] = __shfl_sync(~0u, boxes.tile_key, lane_of(step, tile));
-      visit(step);
-      // Behind a step's copies: its place in the ring must not wait for the look.
-      if (at == 0 && n + looked_at < block.steps) ahead = boxes_from(n + looked_at);
+                                                     const Box& ahead, const Visit& visit) const {
+    const int log2 = boxes_log2();
+    if (log2 == 0) return visit_steps<0, kStates>(block, of_spans, first_key, ahead, visit);
+    if constexpr (Traits::kPaged) {
+      if (log2 == 1) return visit_steps<1, kStates>(block, of_spans, first_key, ahead, visit);
+      visit_steps<2, kStates>(block, of_spans, first_key, ahead, visit);
     }
   }
 
   // Spans::states_of a listed step's tile.
   __device__ __forceinline__ int states_of(const Step& step, int tile) const {
-    return __shfl_sync(~0u, step.boxes.states, lane_of(step, tile));
+    return __shfl_sync(~0u, step.boxes.states, step.lane_of(tile));
   }
 
   // Where the boxes of a step lie. By all lanes, before the step's place is free: copies follow at once then.
@@ -64,29 +65,38 @@ struct SpanSteps : StreamSteps<Traits> {
     int of[Traits::kTiles][kMostBoxes];
   };
   __device__ __forceinline__ Pages pages_of(const Step& step) const {
-    if constexpr (!Traits::kPaged) {
-      return {};
-    } else {
-      Pages pages;
-      const int boxes = 1 << boxes_log2();
+    Pages pages{};
+    if constexpr (Traits::kPaged)
 #pragma unroll
       for (int tile = 0; tile < Traits::kTiles; ++tile)
 #pragma unroll
         for (int i = 0; i < kMostBoxes; ++i)
-          if (i < boxes) pages.of[tile][i] = __shfl_sync(~0u, step.boxes.page, lane_of(step, tile) + i);
-      return pages;
-    }
+          if (i < 1 << step.boxes_log2) pages.of[tile][i] = __shfl_sync(~0u, step.boxes.page, step.lane_of(tile) + i);
+    return pages;
   }
 
   // Keys or values, by one lane: of lanes that copy what they looked up the assembler makes a loop that takes longer
   // than a step's products.
   __device__ __forceinline__ void copy(const Step& step, const Pages& pages, const Place& first_key, u32 target,
                                        const TensorMap& map, u32 barrier) const {
+    const int box_keys = 64 >> step.boxes_log2;
 #pragma unroll
     for (int tile = 0; tile < Traits::kTiles; ++tile) {
       const u32 to = target + tile * (64 * kRowBytes);
-      if constexpr (Traits::kPaged) copy_pages(step.keys[tile], pages.of[tile], first_key.head, to, map, barrier);
-      else copy_box(first_key, row_of(step, tile, first_key), to, map, barrier);
+      const int key = step.keys[tile];
+      if constexpr (!Traits::kPaged) {
+        // Rows that the tensor does not have are zeros: so is a tile behind the item's last key, beside one that is
+        // not.
+        const bool behind = Traits::kTiles > 1 && key >= step.end;
+        copy_box(first_key, behind ? 1 << 30 : first_key.row + key, to, map, barrier);
+      } else {
+        const int in_page = (1 << p.pages.shift) - 1;
+#pragma unroll
+        for (int i = 0; i < kMostBoxes; ++i)
+          if (i < 1 << step.boxes_log2)
+            copy_box({0, 0, 0, first_key.head, pages.of[tile][i]}, (key + i * box_keys) & in_page,
+                     to + i * box_keys * kRowBytes, map, barrier);
+      }
     }
   }
 
@@ -96,13 +106,25 @@ struct SpanSteps : StreamSteps<Traits> {
     else return 0;
   }
 
-  __device__ __forceinline__ int lane_of(const Step& step, int tile) const {
-    return step.first + (tile << boxes_log2());
-  }
-
-  // Rows that the tensor does not have are zeros: so is a tile behind the item's last key, beside one that is not.
-  static __device__ __forceinline__ int row_of(const Step& step, int tile, const Place& first_key) {
-    return Traits::kTiles > 1 && step.keys[tile] >= step.end ? 1 << 30 : first_key.row + step.keys[tile];
+  template <int kBoxesLog2, bool kStates, class Visit>
+  __device__ __forceinline__ void visit_steps(const RowBlock& block, int of_spans, const Place& first_key, Box ahead,
+                                              const Visit& visit) const {
+    constexpr int kLookedAt = 32 >> (kBoxesLog2 + kTilesLog2);
+    const int listed = block.steps - block.full_steps;
+    // Two loops: of one the assembler makes every step wait for what the look before it reads.
+    for (int from = 0; from < block.steps; from += kLookedAt) {
+      const Box boxes = ahead;
+      const int end = min(from + kLookedAt, block.steps);
+      for (int n = from; n < end; ++n) {
+        Step step{kBoxesLog2, {}, boxes, (n - from) << (kBoxesLog2 + kTilesLog2), n < listed, block.keys};
+#pragma unroll
+        for (int tile = 0; tile < Traits::kTiles; ++tile)
+          step.keys[tile] = __shfl_sync(~0u, boxes.tile_key, step.lane_of(tile));
+        visit(step);
+        // Behind a step's copies: its place in the ring must not wait for the look.
+        if (n == from && end < block.steps) ahead = boxes_from<kStates>(block, of_spans, first_key, end);
+      }
+    }
   }
 
   // Keys behind the item's last one are zeros, and their pages are not looked up.
@@ -118,20 +140,6 @@ struct SpanSteps : StreamSteps<Traits> {
     return box;
   }
 
-  __device__ __forceinline__ void copy_pages(int key, const int (&pages)[kMostBoxes], int head, u32 target,
-                                             const TensorMap& map, u32 barrier) const {
-    const int boxes = 1 << boxes_log2(), in_page = (1 << p.pages.shift) - 1;
-    const auto copy = [&](int i) {
-      copy_box({0, 0, 0, head, pages[i]}, (key + (i << p.pages.copied_log2)) & in_page,
-               target + (kRowBytes * i << p.pages.copied_log2), map, barrier);
-    };
-    // Branches: copies behind predicates of their own take 5 % longer with pages of 16.
-    copy(0);
-    if (boxes == 1) return;
-    copy(1);
-    if (boxes == 2) return;
-    copy(2), copy(3);
-  }
   static __device__ __forceinline__ void copy_box(Place at, int row, u32 target, const TensorMap& map, u32 barrier) {
     at.row = row;
 #pragma unroll

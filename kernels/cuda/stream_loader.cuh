@@ -70,8 +70,9 @@ struct StreamLoader : SpanSteps<Traits> {
       __syncwarp();  // every lane has read the description, which the row block after the next one's will replace
       arrive_for_warp(shared_address(&team.q_empty[query_of(turn)]), elected());
       if (by_spans()) {
-        for_each_span_step<false>(block, of_spans,
-                                  [&](const SpanStep& step, const Place& first) { load_values(step, first); });
+        const Place first = first_key(block);
+        for_each_span_step<false>(block, of_spans, first, this->template boxes_from<false>(block, of_spans, first, 0),
+                                  [&](const SpanStep& step) { load_values(step, first); });
         continue;
       }
       for_each_step(block, steps_of(block),
@@ -102,26 +103,31 @@ struct StreamLoader : SpanSteps<Traits> {
     const RowBlock& block = found.block;
     if (!has_rows(block)) return false;
     // The only q is there until the last scores of the row block before are: the first keys need not wait for that.
-    bool announced = Traits::kQueries > 1 || block.steps == 0;
-    if (announced) announce(found, turn);
-    else wait_for_previous_grid();
-    const auto announce_late = [&] {
+    bool announced = false;
+    const auto announce_once = [&] {
       if (!announced) announce(found, turn), announced = true;
     };
+    const bool at_once = Traits::kQueries > 1 || block.steps == 0;
+    if (by_spans() || !at_once) wait_for_previous_grid();
     if (by_spans()) {
-      for_each_span_step<true>(block, found.of_spans, [&](const SpanStep& step, const Place& first) {
+      const Place first = first_key(block);
+      // In front of q: the page table is read beside it.
+      const auto boxes = this->template boxes_from<true>(block, found.of_spans, first, 0);
+      if (at_once) announce_once();
+      for_each_span_step<true>(block, found.of_spans, first, boxes, [&](const SpanStep& step) {
         load_keys(step, first);
         if constexpr (!Traits::kValueLoaders) load_values(step, first);
-        announce_late();
+        announce_once();
       });
       return true;
     }
+    if (at_once) announce_once();
     u32 late_steps = found.late;
     for_each_step(block, found.steps, [&](const Step& step, const Place& first) {
       load_keys(step, first, block.keys, (late_steps & 1) != 0 ? TileMark::kLate : 0);
       late_steps >>= 1;
       if constexpr (!Traits::kValueLoaders) load_values(step, first, block.keys);
-      announce_late();
+      announce_once();
     });
     return true;
   }
@@ -178,10 +184,10 @@ struct StreamLoader : SpanSteps<Traits> {
     }
   }
   template <bool kStates, class Load>
-  __device__ __forceinline__ void for_each_span_step(const RowBlock& block, int of_spans, const Load& load) {
-    const Place first = first_key(block);
-    SpanSteps<Traits>::template for_each_span_step<kStates>(block, of_spans, first, [&](const SpanStep& step) {
-      load(step, first);
+  __device__ __forceinline__ void for_each_span_step(const RowBlock& block, int of_spans, const Place& first,
+                                                     const typename SpanSteps<Traits>::Box& boxes, const Load& load) {
+    SpanSteps<Traits>::template for_each_span_step<kStates>(block, of_spans, first, boxes, [&](const SpanStep& step) {
+      load(step);
       advance();
     });
   }

@@ -36,15 +36,6 @@ struct StreamSteps {
     else return false;
   }
 
-  // With the items' numbers where they are.
-  __device__ __forceinline__ SliceShape shape() const {
-    SliceShape shape = p.call.shape;
-    if (p.numbers.given) {
-      shape.query_lengths = p.numbers.query_lengths, shape.key_lengths = p.numbers.key_lengths;
-      if (p.numbers.with_starts) shape.query_starts = p.numbers.query_starts, shape.key_starts = p.numbers.key_starts;
-    }
-    return shape;
-  }
   __device__ __forceinline__ bool listed() const {
     if constexpr (Traits::kSelects) return p.list != nullptr;
     else return false;
@@ -68,7 +59,7 @@ struct StreamSteps {
 
   __device__ __forceinline__ RowBlock row_block(int slice, const StreamItem& item) const {
     RowBlock block;
-    if constexpr (Traits::kSelects) block = row_block_of<true>(shape(), slice, item.row);
+    if constexpr (Traits::kSelects) block = row_block_of(p.call.shape, p.numbers, slice, item.row);
     else block = row_block_of<true>(p.call.shape, slice, item.row);
     block.head += item.head;
     if constexpr (Traits::kStacked) block.head *= p.stacked_heads;  // the first one of the stack

@@ -71,6 +71,16 @@ struct SliceShape {
   const int* key_starts;
 };
 
+// Of few items what SliceShape has arrays of: it comes with the launch, which so waits for nothing that brings it.
+struct FewNumbers {
+  static constexpr int kMost = 32;
+  struct alignas(16) Item {
+    int queries, keys, query_start, key_start;
+  };
+  Item items[kMost];
+  int given, with_starts;  // 0: SliceShape holds
+};
+
 // Slices in sections, each of which goes through the row blocks with its slices side by side: what fits the L2.
 struct SliceSections {
   Divisor width, last_width;  // slices of each but the last one, and of that, which has all that are left
@@ -152,7 +162,17 @@ struct BandParams {
   AttentionCall call;
   const BandRow* rows;  // [row_blocks]
   const unsigned* words;
-  Divisor row_blocks;
+  Divisor row_blocks;  // of a slice
+};
+// Row blocks are gone through with slices side by side, each from its first row on: what a shorter one has not comes
+// last.
+struct RaggedBandParams : BandParams {
+  FewNumbers numbers;
+  Divisor slices;
+  int of_layout;  // row blocks that `rows` has
+};
+struct PagedBandParams : RaggedBandParams {
+  TilePages pages;
 };
 
 // What the gather kernel does at once: 32 keys from each of up to `pieces` starts. A unit is `pieces` ints, multiples

@@ -20,13 +20,6 @@ struct RowBlockListing {
   int* list;                  // [1 + items * entry_count]: how many there are, then item << 16 | entry of each
 };
 
-// Of few items what SliceShape has arrays of: it comes with the launch, which so waits for nothing that brings it.
-struct FewNumbers {
-  static constexpr int kMost = 32;
-  int given, with_starts;  // 0: SliceShape holds
-  int query_lengths[kMost], key_lengths[kMost], query_starts[kMost], key_starts[kMost];
-};
-
 // Of stream kernels that find the row blocks of items that are short: by a list, in a window, or by what each row is
 // allowed. Then the layout's items are counted, and it has no others.
 struct ListedStreamParams : StreamParams {

@@ -28,6 +28,19 @@ void prepare_numbers(const Gpu& gpu) {
   items_kernel(gpu);
 }
 
+FewNumbers few_numbers(const ItemRun& items) {
+  FewNumbers few{};
+  if (items.query_lengths.empty() || items.places > FewNumbers::kMost || items.residues > 1) return few;
+  few.given = 1;
+  few.with_starts = items.in_a_row && items.places > 1 ? 1 : 0;
+  for (std::size_t i = 0; i < items.query_lengths.size(); ++i) {
+    FewNumbers::Item& item = few.items[i];
+    item.queries = items.query_lengths[i], item.keys = items.key_lengths[i];
+    if (few.with_starts) item.query_start = items.query_starts[i], item.key_start = items.key_starts[i];
+  }
+  return few;
+}
+
 ItemLists item_lists(const stof::AttentionCall& call) {
   const stof::DeviceItems& items = call.device_items;
   const AttentionItem& longest = call.items.front();

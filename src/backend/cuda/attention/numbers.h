@@ -4,8 +4,10 @@
 #pragma once
 #include <span>
 
+#include "kernels/shared/device_layout.h"
 #include "kernels/shared/item_lists.h"
 #include "src/backend/contract.h"
+#include "src/backend/cuda/attention/call_pieces.h"
 #include "src/backend/cuda/driver/gpu.h"
 
 namespace stof::cuda {
@@ -13,6 +15,9 @@ namespace stof::cuda {
 // Compiles and loads, so that a later launch does not.
 void prepare_numbers(const Gpu& gpu);
 void write_numbers(const Gpu& gpu, int* to, std::span<const int> values, StreamHandle stream);
+
+// Of few items what would be brought: it goes with the launch.
+FewNumbers few_numbers(const ItemRun& items);
 
 // The call's device_items as kernels take them.
 ItemLists item_lists(const stof::AttentionCall& call);

@@ -2,9 +2,9 @@
 #include "src/backend/cuda/attention/stream.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "src/backend/cuda/attention/cost.h"
+#include "src/backend/cuda/attention/numbers.h"
 #include "src/backend/cuda/attention/row_block_list.h"
 #include "src/backend/cuda/attention/span_mask.h"
 #include "src/backend/cuda/driver/device.h"
@@ -91,12 +91,8 @@ void start_stream(const StreamMask& mask, const TiledLaunch& launch, int grid, L
     if (params.list != nullptr) start_listed(launch, kernel, grid, of_kernel);
     else start(launch, kernel, grid, of_kernel);
   };
-  if (const PageTable& pages = launch.pages; pages.table != nullptr) {
-    PagedStreamParams paged{params,
-                            {.table = pages.table,
-                             .item_stride = pages.item_stride,
-                             .shift = pages.shift,
-                             .copied_log2 = std::countr_zero(static_cast<unsigned>(launch.page_box))}};
+  if (launch.pages.table != nullptr) {
+    PagedStreamParams paged{params, tile_pages(launch)};
     with(*mask.paged, &paged);
   } else if (params.list != nullptr || params.window.parts > 0 || params.spans.parts > 0) {
     with(*mask.listed, &params);
@@ -119,19 +115,6 @@ ListedStreamParams params_of(const StreamMask& mask, const Sections& sections, c
           {},
           {},
           {}};
-}
-
-FewNumbers few_numbers(const ItemRun& items) {
-  FewNumbers few{};
-  if (items.query_lengths.empty() || items.places > FewNumbers::kMost || items.residues > 1) return few;
-  few.given = 1;
-  std::ranges::copy(items.query_lengths, few.query_lengths);
-  std::ranges::copy(items.key_lengths, few.key_lengths);
-  if (!items.in_a_row || items.places == 1) return few;
-  few.with_starts = 1;
-  std::ranges::copy(items.query_starts, few.query_starts);
-  std::ranges::copy(items.key_starts, few.key_starts);
-  return few;
 }
 
 void launch_stream(const StreamMask& mask, int cores, const TiledLaunch& launch, ListedStreamParams params) {

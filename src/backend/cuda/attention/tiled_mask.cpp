@@ -2,6 +2,7 @@
 #include "src/backend/cuda/attention/tiled_mask.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "src/backend/cuda/attention/mma_launch.h"
@@ -16,12 +17,6 @@ namespace stof::cuda {
 namespace {
 
 constexpr std::int64_t kMostRowBlocks = std::int64_t{1} << 31;
-
-// Kernels without lengths take every item to be as long as planned.
-bool is_ragged(const SliceShape& shape) {
-  return shape.query_lengths != nullptr || shape.key_lengths != nullptr || shape.query_starts != nullptr ||
-         shape.key_starts != nullptr || shape.item_queries != shape.queries || shape.item_keys != shape.keys;
-}
 
 }  // namespace
 
@@ -121,9 +116,29 @@ void start_kernel(const InstanceKernel& kernel, const TileBoxes& boxes, Launch h
 
 }  // namespace
 
+bool is_ragged(const TiledLaunch& launch) {
+  const SliceShape& shape = launch.call.shape;
+  const auto differ = [](const auto& lengths) {
+    return std::ranges::any_of(lengths, [&](int length) { return length != lengths.front(); });
+  };
+  const bool beside = launch.items.residues == 1 && launch.items.places <= launch.mask.few_items;
+  if (beside && (differ(launch.items.query_lengths) || differ(launch.items.key_lengths) ||
+                 (launch.items.in_a_row && launch.items.places > 1)))
+    return true;
+  return shape.query_lengths != nullptr || shape.key_lengths != nullptr || shape.query_starts != nullptr ||
+         shape.key_starts != nullptr || shape.item_queries != shape.queries || shape.item_keys != shape.keys;
+}
+
+TilePages tile_pages(const TiledLaunch& launch) {
+  return {.table = launch.pages.table,
+          .item_stride = launch.pages.item_stride,
+          .shift = launch.pages.shift,
+          .copied_log2 = std::countr_zero(static_cast<unsigned>(launch.page_box))};
+}
+
 void start(const TiledLaunch& launch, int grid, void* params) {
   const TiledMask& mask = launch.mask;
-  const bool capped = launch.call.cap_log2 != 0, ragged = mask.ragged != nullptr && is_ragged(launch.call.shape);
+  const bool capped = launch.call.cap_log2 != 0, ragged = mask.ragged != nullptr && is_ragged(launch);
   start(launch, *(capped ? mask.capped : ragged ? mask.ragged : mask.kernel), grid, params);
 }
 

@@ -72,11 +72,15 @@ struct TiledLaunch {
   bool overlap_previous;
 };
 
+TilePages tile_pages(const TiledLaunch& launch);
+
 using LaunchPiece = std::function<void(const TiledLaunch&)>;
 
 // Of a call's own workspace.
 std::size_t workspace_bytes(const TiledMask& mask);
 
+// Whether items differ from what is planned, which kernels without lengths take every item to be, or from each other.
+bool is_ragged(const TiledLaunch& launch);
 // Launches the kernel of the mask that the piece needs, with tensor maps and its parameters.
 void start(const TiledLaunch& launch, int grid, void* params);
 // Launches this one.
