@@ -50,28 +50,28 @@ ${facts}}
   endforeach()
 endmacro()
 
-# One kernel for equal items, one for ragged ones, of kernels/cuda/FILE_attention.cuh.
-macro(stof_even_and_ragged file name d numbers suffix)
+# stof_band(HEAD_DIM PARTS KEYS CTAS): see BandShape. One kernel for equal items, one for ragged ones, one for keys in
+# pages.
+macro(stof_band d parts keys ctas)
+  set(shape "BandShape{${parts}, ${keys}, ${ctas}}")
   foreach(element Half Bfloat)
     string(REPLACE Half f16 dtype ${element})
     string(REPLACE Bfloat bf16 dtype ${dtype})
-    stof_kernel(${file}_${dtype}_d${d}_${suffix}
-"#include \"kernels/cuda/${file}_attention.cuh\"
+    stof_kernel(band_${dtype}_d${d}_p${parts}_k${keys}_c${ctas}
+"#include \"kernels/cuda/band_attention.cuh\"
 namespace stof::cuda {
-struct Instance : ${name}Traits<${element}, ${d}, ${name}Shape{${numbers}}> {};
-struct RaggedInstance : ${name}Traits<${element}, ${d}, ${name}Shape{${numbers}, true}> {};
-template __global__ void ${file}_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
-                                                            const __grid_constant__ ${name}Params);
-template __global__ void ${file}_attention_kernel<RaggedInstance>(const __grid_constant__ AttentionMaps,
-                                                                  const __grid_constant__ ${name}Params);
+struct Instance : BandTraits<${element}, ${d}, ${shape}> {};
+template __global__ void band_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
+                                                         const __grid_constant__ BandParams);
+struct RaggedInstance : BandTraits<${element}, ${d}, ragged(${shape})> {};
+template __global__ void band_attention_kernel<RaggedInstance>(const __grid_constant__ AttentionMaps,
+                                                               const __grid_constant__ RaggedBandParams);
+struct PagedInstance : BandTraits<${element}, ${d}, paged(${shape})> {};
+template __global__ void band_attention_kernel<PagedInstance>(const __grid_constant__ AttentionMaps,
+                                                              const __grid_constant__ PagedBandParams);
 ${facts}}
 " sm_90a)
   endforeach()
-endmacro()
-
-# stof_band(HEAD_DIM PARTS KEYS CTAS): see BandShape
-macro(stof_band d parts keys ctas)
-  stof_even_and_ragged(band Band ${d} "${parts}, ${keys}, ${ctas}" p${parts}_k${keys}_c${ctas})
 endmacro()
 
 # stof_mma(HEAD_DIM PARTS SLABS STAGES CTAS): see MmaShape. One more kernel for keys in pages, and two for packed masks,
@@ -102,9 +102,23 @@ ${packed}${facts}}
   endforeach()
 endmacro()
 
-# stof_gather(HEAD_DIM PIECES CTAS): see GatherShape
+# stof_gather(HEAD_DIM PIECES CTAS): see GatherShape. One kernel for equal items, one for ragged ones.
 macro(stof_gather d pieces ctas)
-  stof_even_and_ragged(gather Gather ${d} "${pieces}, ${ctas}" n${pieces}_c${ctas})
+  foreach(element Half Bfloat)
+    string(REPLACE Half f16 dtype ${element})
+    string(REPLACE Bfloat bf16 dtype ${dtype})
+    stof_kernel(gather_${dtype}_d${d}_n${pieces}_c${ctas}
+"#include \"kernels/cuda/gather_attention.cuh\"
+namespace stof::cuda {
+struct Instance : GatherTraits<${element}, ${d}, GatherShape{${pieces}, ${ctas}}> {};
+struct RaggedInstance : GatherTraits<${element}, ${d}, GatherShape{${pieces}, ${ctas}, true}> {};
+template __global__ void gather_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
+                                                           const __grid_constant__ GatherParams);
+template __global__ void gather_attention_kernel<RaggedInstance>(const __grid_constant__ AttentionMaps,
+                                                                 const __grid_constant__ GatherParams);
+${facts}}
+" sm_90a)
+  endforeach()
 endmacro()
 
 # stof_decode(HEAD_DIM CTAS WARPGROUPS): one kernel each for tasks of up to 16, 32 and 64 rows, and one of up to 64 for

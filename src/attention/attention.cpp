@@ -49,7 +49,8 @@ struct Attention::State {
     for (const AttentionKernel& other : device.backend->attention)
       if (other.reads_device_lengths && !other.refuses({.shape = shape}, device.caps))
         return std::make_shared<const Planned>(plan_plain(mask, shape, device, other.name));
-    if (!plain->choice.kernel->passes_pages_on || shape.queries >= shape.keys) return nullptr;
+    const auto passes_on = plain->choice.kernel->passes_pages_on;
+    if (passes_on == nullptr || !passes_on(plain->arranged) || shape.queries >= shape.keys) return nullptr;
     return std::make_shared<const Planned>(plan_pages(mask, shape, device));
   }
   // It has the rows of heads that share keys in one tile, where a kernel for few queries takes them in turns, but needs

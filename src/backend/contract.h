@@ -157,7 +157,8 @@ struct AttentionKernel {
   void (*run)(const AttentionPlan&, const ArrangedMask&, const AttentionCall&, const Device&);
   std::size_t (*workspace_bytes)(const ArrangedMask&) = nullptr;  // of AttentionCall::workspace; null: none
   bool reads_pages = false;                                       // else calls come with keys in rows
-  bool passes_pages_on = false;                                   // to another kernel, which is slower
+  // Whether calls over pages go to another kernel, which is slower. Null: none does.
+  bool (*passes_pages_on)(const ArrangedMask&) = nullptr;
   bool reads_device_lengths = false;
   bool takes_chunks = false;  // PackedMask::most_queries and what comes with it
   // Masks made on a device with memory of its own: room for one, and new contents in the order of a stream. Null: none.

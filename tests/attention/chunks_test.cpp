@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <vector>
 
 #include "tests/attention/devices.h"
 #include "tests/attention/expect_attention.h"
@@ -89,21 +91,31 @@ TEST_P(Chunks, EqualTheDefinitionWhereKeysAreSplit) {
     }
 }
 
-// Plans for these are of kernels that read no pages: calls over pages have another plan beside theirs.
-TEST_P(Chunks, EqualTheDefinitionUnderNarrowWindows) {
+// Few keys a row, as bands take them at once.
+class NarrowChunks : public Chunks {};
+
+// Items that lie alike, and items of lengths of their own, which come with the launch; rows without keys; texts that
+// are shorter than a page.
+TEST_P(NarrowChunks, EqualTheDefinition) {
+  const bool few = std::get<2>(GetParam()) > 128;  // keys that a band holds
   ProblemShape what = shape(130, 2100, 5);
-  what.q_lengths = {130, 20, 65, 130};
-  what.kv_lengths = {2011, 700, 65, 1304};
-  for (const auto& [form, page_size] : {std::pair{BatchForm::heads_first, 0},
-                                        {BatchForm::packed, 0},
-                                        {BatchForm::heads_first, 16},
-                                        {BatchForm::rows_first, 64},
-                                        {BatchForm::packed, 64}})
-    for (const char* mask : {"causal & window(64)", "causal & window(128)", "window(60,127)"}) {
-      what.form = form;
-      what.page_size = page_size;
-      expect_definition(what, parse(mask));
-    }
+  for (const auto& [q_lengths, kv_lengths] :
+       {std::pair{std::vector{130, 20, 65, 130}, std::vector{2011, 700, 65, 1304}},
+        {std::vector{130, 130, 130, 130}, std::vector{2100, 2100, 2100, 2100}},
+        {std::vector{7, 0, 1, 64}, std::vector{7, 90, 0, 64}}}) {
+    what.q_lengths = q_lengths, what.kv_lengths = kv_lengths;
+    for (const auto& [form, page_size] : {std::pair{BatchForm::heads_first, 0},
+                                          {BatchForm::packed, 0},
+                                          {BatchForm::heads_first, 16},
+                                          {BatchForm::rows_first, 64},
+                                          {BatchForm::packed, 128}})
+      for (const char* mask : few ? std::array{"causal & window(64)", "causal & window(20)", "window(20,40)"}
+                                  : std::array{"causal & window(64)", "causal & window(128)", "window(60,127)"}) {
+        what.form = form;
+        what.page_size = page_size;
+        expect_definition(what, parse(mask));
+      }
+  }
 }
 
 // Rows that have a prefix, rows that have none, and rows whose ranges begin and end anywhere.
@@ -135,6 +147,12 @@ INSTANTIATE_TEST_SUITE_P(Cuda, Chunks,
 INSTANTIATE_TEST_SUITE_P(CudaMma, Chunks,
                          testing::Combine(testing::Values("cuda"), testing::Values("mma_attention"),
                                           testing::Values(64, 100, 128), testing::Values(DType::f16)),
+                         name_of_case);
+
+INSTANTIATE_TEST_SUITE_P(Cuda, NarrowChunks,
+                         testing::Combine(testing::Values("cuda"),
+                                          testing::Values("auto", "band_attention", "stream_attention"),
+                                          testing::Values(64, 80, 128, 256), testing::Values(DType::f16)),
                          name_of_case);
 
 }  // namespace

@@ -192,21 +192,43 @@ TEST(PlansInPlace, AreThoseOfPagesWhereStacksGainLittle) {
   EXPECT_EQ(kernels(1, 128), "decode_attention, decode_attention");
 }
 
-// Kernels for bands and pieces pass pages on: chunks under a narrow window have a plan for pages beside theirs, full
-// prompts have none.
+AttentionShape shape_of_chunks(std::int64_t queries, std::int64_t keys, std::int64_t head_dim) {
+  return {.batch = 4,
+          .heads = 12,
+          .kv_heads = 12,
+          .queries = queries,
+          .keys = keys,
+          .head_dim = head_dim,
+          .dtype = DType::f16};
+}
+
+// The kernel for pieces passes pages on: chunks have a plan for pages beside theirs, full prompts have none.
 TEST(PlansInPlace, AreMadeForPagesOfChunks) {
   const auto plans = [](const AttentionShape& shape, const char* kernel) {
-    const Attention attention(causal() & window(64), shape, open_device("cuda:h200"), {.kernel = kernel});
-    EXPECT_TRUE(attention.plan().kernel == "band_attention" || attention.plan().kernel == "gather_attention");
+    const Attention attention(causal() & (window(32) | sink(4)), shape, open_device("cuda:h200"), {.kernel = kernel});
+    EXPECT_EQ(attention.plan().kernel, "gather_attention");
     attention.prepare(shape.queries, 1);
     return attention.plans_made() - 1;
   };
-  AttentionShape shape{
-      .batch = 4, .heads = 12, .kv_heads = 12, .queries = 500, .keys = 8000, .head_dim = 64, .dtype = DType::f16};
-  EXPECT_EQ(plans(shape, "auto"), 2);
-  EXPECT_EQ(plans(shape, "band_attention"), 1);
-  shape.queries = shape.keys = 1024;
-  EXPECT_EQ(plans(shape, "auto"), 1);
+  EXPECT_EQ(plans(shape_of_chunks(500, 8000, 64), "auto"), 2);
+  EXPECT_EQ(plans(shape_of_chunks(500, 8000, 64), "gather_attention"), 1);
+  EXPECT_EQ(plans(shape_of_chunks(1024, 1024, 64), "auto"), 1);
+}
+
+// The one for bands does where a copy of sixteen keys could be of two pages, as rows use so many keys that they begin
+// at a multiple of eight alone, and where one CTA has all copies of a multiprocessor, for many row blocks.
+TEST(PlansInPlace, AreMadeForBandsThatCopiesOfPagesDelay) {
+  const auto kernels = [](std::int64_t keys, std::int64_t head_dim, std::int64_t batch = 2) {
+    AttentionShape shape = shape_of_chunks(500, keys, head_dim);
+    shape.batch = batch;
+    const Attention attention(causal() & window(60), shape, open_device("cuda:h200"));
+    return fmt::format("{}, {}", attention.plan().kernel, attention.plan_for_pages().kernel);
+  };
+  EXPECT_EQ(kernels(8004, 256, 3), "band_attention, stream_attention") << "288 row blocks";
+  EXPECT_EQ(kernels(8004, 128, 8), "band_attention, band_attention") << "two CTAs";
+  EXPECT_EQ(kernels(8004, 128), "band_attention, band_attention");
+  EXPECT_EQ(kernels(8004, 256), "band_attention, band_attention");
+  EXPECT_EQ(kernels(8012, 256), "band_attention, stream_attention");
 }
 
 constexpr auto kInvalid = ErrorKind::invalid_argument;

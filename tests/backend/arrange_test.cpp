@@ -244,6 +244,23 @@ TEST(ArrangeBand, FitsWhereTheMeasuredWidthDoesAndNowhereElse) {
       }
 }
 
+// Row blocks from the first row on begin anywhere; of what holds their keys the start with the largest step is taken.
+TEST(ArrangeBand, BeginsWhereCopiesOfPagesBringManyKeys) {
+  const auto step = [](std::int64_t reach, std::int64_t keys, int held, RowOrigin origin) {
+    const BoundMask mask(causal() & window(reach), {.queries = 500, .keys = keys});
+    const auto arranged =
+        arrange_band(pack_blocks(mask, {.block_q = 64, .block_kv = 64, .key_step = 8, .row_origin = origin}), 1, held);
+    return arranged ? arranged->key_step : 0;
+  };
+  EXPECT_EQ(step(64, 8008, 128, RowOrigin::zero), 64);
+  EXPECT_EQ(step(40, 8008, 128, RowOrigin::zero), 64);
+  EXPECT_EQ(step(16, 8008, 96, RowOrigin::zero), 32) << "96 keys are not boxes of 64";
+  EXPECT_EQ(step(60, 8008, 192, RowOrigin::first_row), 64);
+  EXPECT_EQ(step(60, 8004, 128, RowOrigin::first_row), 16);
+  EXPECT_EQ(step(60, 8012, 128, RowOrigin::first_row), 8);
+  EXPECT_EQ(step(72, 8012, 128, RowOrigin::first_row), 0) << "136 keys";
+}
+
 void expect_gather(const BoundMask& mask, const GatherArrangement& how) {
   const BlockLayout layout = pack_blocks(mask, {.block_q = 64, .block_kv = 64, .key_step = 64});
   const Tensor dense = unpack(layout);

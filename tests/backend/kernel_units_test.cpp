@@ -64,8 +64,10 @@ std::vector<Unit> instance_units() {
       unit.entries.emplace_back(kListedStreamEntry);
     }
     for (const BandInstance& i : band_instances())
-      units.push_back(
-          {name_of(i, dtype), "sm_90a", {std::string(kBandEntry), std::string(kRaggedBandEntry)}, 128 * i.parts});
+      units.push_back({name_of(i, dtype),
+                       "sm_90a",
+                       {std::string(kBandEntry), std::string(kRaggedBandEntry), std::string(kPagedBandEntry)},
+                       128 * i.parts});
     for (const GatherInstance& i : gather_instances())
       units.push_back({name_of(i, dtype), "sm_90a", {std::string(kGatherEntry), std::string(kRaggedGatherEntry)}, 128});
     for (const DecodeInstance& i : decode_instances()) {

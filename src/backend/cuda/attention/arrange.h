@@ -48,6 +48,7 @@ int key_step_of(const ArrangedStream& arranged, int tile_ints, std::int64_t keys
 struct ArrangedBand {
   std::vector<BandRow> rows;  // [groups][row_blocks]
   std::vector<std::uint32_t> words;
+  int key_step = 64;  // a power of two up to 64 that divides all key starts and the keys that are loaded at once
 };
 
 // Nothing when some row block's keys do not lie in a band of `keys` keys a part, part i's starting 64 i keys on. Needs

@@ -2,6 +2,7 @@
 // Row blocks as one stretch of keys each, with the bits of every part.
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "src/backend/cuda/attention/arrange.h"
 #include "src/backend/cuda/attention/register_order.h"
@@ -26,6 +27,8 @@ class BandArranger {
       before = bits.entries();
     }
     out_.words = pool_.take();
+    for (const BandRow& row : out_.rows) out_.key_step = std::gcd(out_.key_step, row.key_start);
+    out_.key_step = std::gcd(out_.key_step, keys_ + 64 * (parts_ - 1));
     return std::move(out_);
   }
 
@@ -70,12 +73,19 @@ class BandArranger {
       high = std::min(high, keys.begin - 64 * part);
     }
     if (high == kFree) low = high = 0;
-    const std::int64_t start = ceil_div(low, 8) * 8;
-    if (start > high) return false;
-    BandRow row{static_cast<int>(start), {}};
+    const std::optional<int> start = start_between(low, high);
+    if (!start) return false;
+    BandRow row{*start, {}};
     for (int part = 0; part < parts_; ++part) row.patterns[part] = pattern(bits, part, row.key_start + 64 * part);
     out_.rows.push_back(row);
     return true;
+  }
+
+  // At a multiple of 64 if there is one: so few copies bring keys that lie in pages.
+  static std::optional<int> start_between(std::int64_t low, std::int64_t high) {
+    for (const int step : {64, 32, 16, 8})
+      if (const std::int64_t start = ceil_div(low, step) * step; start <= high) return static_cast<int>(start);
+    return std::nullopt;
   }
 
   int pattern(const RowBlockBits& bits, int part, int start) {

@@ -6,6 +6,7 @@
 
 #include "src/backend/cuda/attention/arrange.h"
 #include "src/backend/cuda/attention/cost.h"
+#include "src/backend/cuda/attention/numbers.h"
 #include "src/backend/cuda/attention/tiled_mask.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/base/narrow.h"
@@ -15,12 +16,30 @@ namespace {
 
 struct BandMask : TiledMask {
   BandInstance instance = {};
+  bool serves_pages = false;  // sooner than another kernel
   DeviceMemory rows, words;
   int row_blocks = 0;
 };
 
+constexpr int kFewestPageKeys = 16;  // of any page; of more keys no copy brings what two have
+
 std::int64_t width(const AttentionProblem& problem, int parts) {
   return problem.band_widths.keys[static_cast<std::size_t>(parts - 1)];
+}
+
+// That its rows may touch, wherever among the layout's rows its first one is; all where the device alone knows how many
+// rows there are.
+int row_blocks_of_slice(const BandMask& mask, const ItemRun& items) {
+  if (items.query_lengths.empty()) return mask.row_blocks;
+  const int rows = 64 * mask.instance.parts, most = std::ranges::max(items.query_lengths);
+  return std::min(mask.row_blocks, most == 0 ? 0 : (most - 1 + rows - 1) / rows + 1);
+}
+
+// Whether another CTA of the multiprocessor works while one waits for the copies of pages, of which 192 keys of pages
+// of 16 have 48 and more, or there are not many of either (bench/results/h200-bands-over-pages.txt).
+bool hides_copies(const BandMask& mask, const AttentionShape& s, const DeviceCaps& caps) {
+  constexpr std::int64_t kFew = 2;
+  return mask.instance.ctas > 1 || s.batch * s.heads * mask.row_blocks <= kFew * caps.cores;
 }
 
 std::vector<BandInstance> instances_for(const AttentionProblem& problem) {
@@ -67,20 +86,29 @@ ArrangedMask arrange_band_mask(const AttentionPlan& plan, PackedMask packed, con
   mask->instance = instance_named(band_instances(), plan.instance, packed.shape.dtype);
   // Over more positions than were planned for, rows may need more keys: they go to mma_attention.
   const std::optional<ArrangedBand> arranged = arrange_band(packed.blocks, mask->instance.parts, mask->instance.keys);
+  const bool fits_pages = arranged && arranged->key_step >= kFewestPageKeys;
+  mask->row_blocks = narrow<int>(packed.blocks.row_blocks, "row blocks");
+  mask->serves_pages = fits_pages && hides_copies(*mask, packed.shape, device.caps);
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
-  mask->row_blocks = narrow<int>(packed.blocks.row_blocks, "row blocks");
   set_up(*mask, std::move(packed), gpu);
   const AttentionShape& s = mask->shape;
   mask->workspaces =
       std::make_unique<WorkspacePool>(gpu, WorkspaceSize{.numbers = 4 * static_cast<std::size_t>(s.batch)});
   if (!arranged) return mask;
   mask->key_box = mask->instance.loaded_keys();
+  mask->key_step = arranged->key_step;
+  mask->few_items = FewNumbers::kMost;
   mask->rows = to_device<BandRow>(gpu, arranged->rows);
   mask->words = to_device<std::uint32_t>(gpu, arranged->words);
   mask->kernel = &instance_kernel(gpu, plan.instance, kBandEntry);
   mask->ragged = &instance_kernel(gpu, plan.instance, kRaggedBandEntry);
+  if (fits_pages) mask->paged = &instance_kernel(gpu, plan.instance, kPagedBandEntry);
   return mask;
+}
+
+bool band_passes_pages_on(const ArrangedMask& arranged) {
+  return !static_cast<const BandMask*>(arranged.get())->serves_pages;
 }
 
 std::size_t band_workspace_bytes(const ArrangedMask& arranged) {
@@ -91,13 +119,22 @@ void run_band(const AttentionPlan&, const ArrangedMask& arranged, const stof::At
               const Device& device) {
   const auto& mask = *static_cast<const BandMask*>(arranged.get());
   run_tiles(mask, call, device, [&](const TiledLaunch& launch) {
-    BandParams params{.call = launch.call,
-                      .rows = mask.rows.as<BandRow>() + std::int64_t{launch.heads.group} * mask.row_blocks,
-                      .words = mask.words.as<unsigned>(),
-                      .row_blocks = mask.row_blocks};
-    const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * mask.row_blocks, "row blocks of a launch");
-    const int grid = std::min(total, device.caps.cores * mask.instance.ctas);
-    start(launch, grid, &params);
+    const InstanceKernel* const kernel = launch.pages.table != nullptr ? mask.paged
+                                         : is_ragged(launch)           ? mask.ragged
+                                                                       : mask.kernel;
+    const int row_blocks = kernel == mask.kernel ? mask.row_blocks : row_blocks_of_slice(mask, launch.items);
+    if (row_blocks == 0) return;
+    // Of all kernels: each reads what it has of this.
+    PagedBandParams params{{{.call = launch.call,
+                             .rows = mask.rows.as<BandRow>() + std::int64_t{launch.heads.group} * mask.row_blocks,
+                             .words = mask.words.as<unsigned>(),
+                             .row_blocks = row_blocks},
+                            few_numbers(launch.items),
+                            launch.call.shape.slices,
+                            mask.row_blocks},
+                           tile_pages(launch)};
+    const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * row_blocks, "row blocks of a launch");
+    start(launch, *kernel, std::min(total, device.caps.cores * mask.instance.ctas), &params);
   });
 }
 

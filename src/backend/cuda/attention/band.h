@@ -15,5 +15,7 @@ ArrangedMask arrange_band_mask(const AttentionPlan& plan, PackedMask mask, const
 void run_band(const AttentionPlan& plan, const ArrangedMask& mask, const stof::AttentionCall& call,
               const Device& device);
 std::size_t band_workspace_bytes(const ArrangedMask& arranged);
+// Where a copy could bring keys of two pages, or copies would take longer than the rest.
+bool band_passes_pages_on(const ArrangedMask& arranged);
 
 }  // namespace stof::cuda

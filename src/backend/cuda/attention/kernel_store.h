@@ -19,13 +19,15 @@ inline constexpr std::string_view kStreamSumEntry =
 inline constexpr std::string_view kPagedStreamEntry =
     "_ZN4stof4cuda23stream_attention_kernelINS0_13PagedInstanceEEEvNS0_13AttentionMapsENT_6ParamsE";
 inline constexpr std::string_view kBandEntry =
-    "_ZN4stof4cuda21band_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENS0_10BandParamsE";
+    "_ZN4stof4cuda21band_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENT_6ParamsE";
 inline constexpr std::string_view kGatherEntry =
     "_ZN4stof4cuda23gather_attention_kernelINS0_8InstanceEEEvNS0_13AttentionMapsENS0_12GatherParamsE";
 inline constexpr std::string_view kRaggedGatherEntry =
     "_ZN4stof4cuda23gather_attention_kernelINS0_14RaggedInstanceEEEvNS0_13AttentionMapsENS0_12GatherParamsE";
 inline constexpr std::string_view kRaggedBandEntry =
-    "_ZN4stof4cuda21band_attention_kernelINS0_14RaggedInstanceEEEvNS0_13AttentionMapsENS0_10BandParamsE";
+    "_ZN4stof4cuda21band_attention_kernelINS0_14RaggedInstanceEEEvNS0_13AttentionMapsENT_6ParamsE";
+inline constexpr std::string_view kPagedBandEntry =
+    "_ZN4stof4cuda21band_attention_kernelINS0_13PagedInstanceEEEvNS0_13AttentionMapsENT_6ParamsE";
 inline constexpr std::string_view kMmaEntry = "_ZN4stof4cuda20mma_attention_kernelINS0_8InstanceEEEvNS0_9MmaParamsE";
 inline constexpr std::string_view kPackedMmaEntry =
     "_ZN4stof4cuda20mma_attention_kernelINS0_14PackedInstanceEEEvNS0_9MmaParamsE";
