@@ -77,8 +77,9 @@ struct AttentionArguments {
   // Keys and values in pages: i32 [batch, pages of an item], on the device, where key i of item b lies in row
   // i % page_size of page page_table[b, i / page_size] of k and v, which are [pages, kv_heads, page_size, head_dim].
   // Page sizes are 16, 32, 64, 128 and 256. Lengths are kv_lengths, also of packed queries, which then have no cu_kv.
-  // Pages past an item's length are not looked up. On CUDA decode_attention and stream_attention read pages as they do
-  // rows; calls of other plans, and tensors off 16 bytes, go to mma_attention, which is slower.
+  // Pages past an item's length are not looked up. On CUDA decode_attention, stream_attention and most plans of
+  // band_attention read pages as they do rows (docs/c_api.md); calls of other plans, and tensors off 16 bytes, go to
+  // mma_attention, which is slower.
   std::optional<TensorView> page_table = {};
   // Looks at the pages of all items before anything is computed, for which the host waits. On the CPU it always does.
   bool check_pages = false;

@@ -154,7 +154,8 @@ struct BandBlock {
     if (key >= 0 && key < next_block.keys)
       next_page = __ldg(p.pages.table + item * p.pages.item_stride + (key >> p.pages.shift));
   }
-  // Keys or values of the next row block, each warp its share of the boxes.
+  // Keys or values of the next row block, each warp its share of the boxes. Some may be there before one thread says
+  // how many bytes come: the phase cannot end before it arrives.
   __device__ __forceinline__ void load_boxes(const TensorMap& map,
                                              unsigned char (&to)[Traits::kBoxes][Traits::kBoxBytes], u32 full) const {
     const int log2 = p.pages.copied_log2, in_page = (1 << p.pages.shift) - 1;
@@ -288,9 +289,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   extern __shared__ __align__(1024) unsigned char raw[];
   auto& shared = *reinterpret_cast<typename Traits::Shared*>(raw);
   const int thread = static_cast<int>(threadIdx.x);
-  BandBlock<Traits> block{
-      shared, maps, p, uniform(thread / 128), uniform(thread / 32 % 4), thread % 32, thread % 128, {}, {}, {}, {},
-      {},     {},   {}};
+  BandBlock<Traits> block{shared, maps, p, uniform(thread / 128), uniform(thread / 32 % 4), thread % 32, thread % 128};
   const int total = p.call.shape.slices * p.row_blocks, stride = static_cast<int>(gridDim.x);
   if (Traits::kRagged && p.call.shape.numbers_made) wait_for_previous_grid();
   int index = block.find_next(static_cast<int>(blockIdx.x), total);

@@ -108,7 +108,7 @@ struct StreamLoader : SpanSteps<Traits> {
       if (!announced) announce(found, turn), announced = true;
     };
     const bool at_once = Traits::kQueries > 1 || block.steps == 0;
-    if (by_spans() || !at_once) wait_for_previous_grid();
+    if ((Traits::kPaged && by_spans()) || !at_once) wait_for_previous_grid();
     if (by_spans()) {
       const Place first = first_key(block);
       // In front of q: the page table is read beside it.

@@ -160,9 +160,9 @@ struct BandRow {
 
 struct BandParams {
   AttentionCall call;
-  const BandRow* rows;  // [row_blocks]
+  const BandRow* rows;  // [row blocks of the layout]
   const unsigned* words;
-  Divisor row_blocks;  // of a slice
+  Divisor row_blocks;  // that are gone through of a slice
 };
 // Row blocks are gone through with slices side by side, each from its first row on: what a shorter one has not comes
 // last.

@@ -49,9 +49,12 @@ struct Attention::State {
     for (const AttentionKernel& other : device.backend->attention)
       if (other.reads_device_lengths && !other.refuses({.shape = shape}, device.caps))
         return std::make_shared<const Planned>(plan_plain(mask, shape, device, other.name));
-    const auto passes_on = plain->choice.kernel->passes_pages_on;
-    if (passes_on == nullptr || !passes_on(plain->arranged) || shape.queries >= shape.keys) return nullptr;
+    if (plain->choice.kernel->over_pages == nullptr || shape.queries >= shape.keys) return nullptr;
     return std::make_shared<const Planned>(plan_pages(mask, shape, device));
+  }
+  static OverPages over_pages(const Planned& plan) {
+    const auto of_kernel = plan.choice.kernel->over_pages;
+    return of_kernel == nullptr ? OverPages::reads : of_kernel(plan.arranged);
   }
   // It has the rows of heads that share keys in one tile, where a kernel for few queries takes them in turns, but needs
   // longer until the first key of a page.
@@ -62,7 +65,11 @@ struct Attention::State {
     const double later = plan.splits > 1 ? kPagesInPartsUs : kPagesUs;
     return plan.stacked_heads > 1 && plan.predicted_us + later < in_place->choice.plan.predicted_us;
   }
-  const Plan& for_pages() const { return in_place && !stacks_in_pages() ? in_place : plain; }
+  const Plan& for_pages() const {
+    if (!in_place) return plain;
+    const bool by_plain = lengths_in_place() ? stacks_in_pages() : over_pages(*plain) == OverPages::reads;
+    return by_plain ? plain : in_place;
+  }
   bool lengths_in_place() const { return in_place && in_place->choice.kernel->reads_device_lengths; }
 
   // Keys in pages and lengths that the host does not know cannot be cut into residue classes.
@@ -137,16 +144,25 @@ struct Attention::State {
     if (table) return plan_of_table();
     if (!lengths) return base;
     const std::lock_guard lock(mutex);
-    if (const auto found = others.find({*lengths, base}); found != others.end()) return found->second;
+    const Plan found = plan_of(*lengths, base, item, arguments);
+    // One that reads pages where rows are those that it was made for may not do so at other positions.
+    const bool passed_on = arguments.page_table && base == plain && over_pages(*found) == OverPages::passes_on;
+    return passed_on && in_place ? plan_of(*lengths, in_place, item, arguments) : found;
+  }
+
+  // Under the lock.
+  Plan plan_of(const Lengths& lengths, const Plan& base, const AttentionItem& item,
+               const AttentionArguments& arguments) {
+    if (const auto found = others.find({lengths, base}); found != others.end()) return found->second;
     // Where a run may plan, the bits of its results do not depend on what was planned before.
     const auto wider = by_length || arguments.may_plan ? others.end() : others.find({every_position(), base});
     if (wider != others.end()) return wider->second;
     if (!arguments.may_plan)
       fail(ErrorKind::invalid_argument,
            "attention: {} queries and {} keys need a plan of their own, which this call may not make; prepare them",
-           item.queries, on_device ? 1 : item.keys);
+           item.queries, arguments.device_kv_lengths ? 1 : item.keys);
     if (others.size() >= kMaxPlans) others.clear();
-    return make(*lengths, base);
+    return make(lengths, base);
   }
 
   void check_positions(const AttentionItem& item, bool planned_for) const {

@@ -238,7 +238,7 @@ Planned plan_pages(const Mask& mask, const AttentionShape& shape, const Device& 
   const AttentionProblem problem = problem_of(plain, device);
   std::optional<Choice> best;
   for (const AttentionKernel& kernel : device.backend->attention) {
-    if (!kernel.reads_pages || kernel.passes_pages_on != nullptr || kernel.refuses(problem, device.caps)) continue;
+    if (!kernel.reads_pages || kernel.over_pages != nullptr || kernel.refuses(problem, device.caps)) continue;
     Choice choice = choose_view(plain, device, kernel.name);
     best = best ? better(std::move(*best), std::move(choice)) : std::move(choice);
   }

@@ -148,6 +148,10 @@ struct TableProblem {
   const AttentionShape& shape;
 };
 
+// What a kernel does with calls over pages: reads them; reads them, but other kernels that do are sooner; or has
+// another one do it, which is slower.
+enum class OverPages { reads, reads_late, passes_on };
+
 struct AttentionKernel {
   std::string_view name;
   Refusal (*refuses)(const AttentionProblem&, const DeviceCaps&);
@@ -157,8 +161,7 @@ struct AttentionKernel {
   void (*run)(const AttentionPlan&, const ArrangedMask&, const AttentionCall&, const Device&);
   std::size_t (*workspace_bytes)(const ArrangedMask&) = nullptr;  // of AttentionCall::workspace; null: none
   bool reads_pages = false;                                       // else calls come with keys in rows
-  // Whether calls over pages go to another kernel, which is slower. Null: none does.
-  bool (*passes_pages_on)(const ArrangedMask&) = nullptr;
+  OverPages (*over_pages)(const ArrangedMask&) = nullptr;         // null: it reads them
   bool reads_device_lengths = false;
   bool takes_chunks = false;  // PackedMask::most_queries and what comes with it
   // Masks made on a device with memory of its own: room for one, and new contents in the order of a stream. Null: none.

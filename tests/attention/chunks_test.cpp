@@ -132,6 +132,22 @@ TEST_P(Chunks, EqualTheDefinitionWhateverTheRowsSpans) {
   }
 }
 
+// Of more items than come with a launch; of heads that differ, of which each has row blocks of its own.
+TEST_P(NarrowChunks, EqualTheDefinitionWhereItemsAreManyAndHeadsDiffer) {
+  ProblemShape what = shape(70, 400, 3);
+  what.shape.batch = 40;
+  for (int i = 0; i < 40; ++i) {
+    what.q_lengths.push_back(i % 5 == 0 ? 70 : i);
+    what.kv_lengths.push_back(std::max(what.q_lengths.back(), (37 * i) % 401));
+  }
+  for (const auto& [form, page_size] :
+       {std::pair{BatchForm::heads_first, 0}, {BatchForm::packed, 0}, {BatchForm::heads_first, 64}}) {
+    what.form = form;
+    what.page_size = page_size;
+    expect_definition(what, parse("heads(0-1: causal & window(20), *: causal & window(64))"));
+  }
+}
+
 std::string name_of_case(const testing::TestParamInfo<ChunkCase>& the) {
   return fmt::format("{}_d{}_{}", std::get<1>(the.param), std::get<2>(the.param), name_of(std::get<3>(the.param)));
 }
@@ -149,6 +165,10 @@ INSTANTIATE_TEST_SUITE_P(CudaMma, Chunks,
                                           testing::Values(64, 100, 128), testing::Values(DType::f16)),
                          name_of_case);
 
+INSTANTIATE_TEST_SUITE_P(Cpu, NarrowChunks,
+                         testing::Combine(testing::Values("cpu"), testing::Values("auto"), testing::Values(24),
+                                          testing::Values(DType::f32)),
+                         name_of_case);
 INSTANTIATE_TEST_SUITE_P(Cuda, NarrowChunks,
                          testing::Combine(testing::Values("cuda"),
                                           testing::Values("auto", "band_attention", "stream_attention"),

@@ -16,30 +16,32 @@ namespace {
 
 struct BandMask : TiledMask {
   BandInstance instance = {};
-  bool serves_pages = false;  // sooner than another kernel
+  OverPages over_pages = OverPages::passes_on;
   DeviceMemory rows, words;
   int row_blocks = 0;
 };
 
-constexpr int kFewestPageKeys = 16;  // of any page; of more keys no copy brings what two have
+constexpr int kSmallestPage = 16;  // a copy that begins at multiples of it, and brings no more, stays within a page
 
 std::int64_t width(const AttentionProblem& problem, int parts) {
   return problem.band_widths.keys[static_cast<std::size_t>(parts - 1)];
 }
 
-// That its rows may touch, wherever among the layout's rows its first one is; all where the device alone knows how many
-// rows there are.
-int row_blocks_of_slice(const BandMask& mask, const ItemRun& items) {
-  if (items.query_lengths.empty()) return mask.row_blocks;
-  const int rows = 64 * mask.instance.parts, most = std::ranges::max(items.query_lengths);
-  return std::min(mask.row_blocks, most == 0 ? 0 : (most - 1 + rows - 1) / rows + 1);
-}
-
 // Whether another CTA of the multiprocessor works while one waits for the copies of pages, of which 192 keys of pages
-// of 16 have 48 and more, or there are not many of either (bench/results/h200-bands-over-pages.txt).
+// of 16 have 48 and more, or there are few row blocks. Of pages of 16: up to 1.3 row blocks a CTA bands were sooner
+// than lists, with some six level or sooner, with twelve later (bench/results/h200-bands-over-pages.txt); between
+// nothing was timed.
 bool hides_copies(const BandMask& mask, const AttentionShape& s, const DeviceCaps& caps) {
   constexpr std::int64_t kFew = 2;
   return mask.instance.ctas > 1 || s.batch * s.heads * mask.row_blocks <= kFew * caps.cores;
+}
+
+// Of a launch whose items may be anywhere in the layout; all of the layout's where the device alone knows their
+// lengths.
+int row_blocks_of_slice(const BandMask& mask, const ItemRun& items) {
+  if (items.query_lengths.empty() || items.residues > 1) return mask.row_blocks;
+  return std::min(mask.row_blocks, touched_row_blocks(items.query_lengths, items.key_lengths, mask.first_position,
+                                                      64 * mask.instance.parts));
 }
 
 std::vector<BandInstance> instances_for(const AttentionProblem& problem) {
@@ -86,9 +88,10 @@ ArrangedMask arrange_band_mask(const AttentionPlan& plan, PackedMask packed, con
   mask->instance = instance_named(band_instances(), plan.instance, packed.shape.dtype);
   // Over more positions than were planned for, rows may need more keys: they go to mma_attention.
   const std::optional<ArrangedBand> arranged = arrange_band(packed.blocks, mask->instance.parts, mask->instance.keys);
-  const bool fits_pages = arranged && arranged->key_step >= kFewestPageKeys;
+  const bool fits_pages = arranged && arranged->key_step >= kSmallestPage;
   mask->row_blocks = narrow<int>(packed.blocks.row_blocks, "row blocks");
-  mask->serves_pages = fits_pages && hides_copies(*mask, packed.shape, device.caps);
+  if (fits_pages)
+    mask->over_pages = hides_copies(*mask, packed.shape, device.caps) ? OverPages::reads : OverPages::reads_late;
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
   set_up(*mask, std::move(packed), gpu);
@@ -107,8 +110,18 @@ ArrangedMask arrange_band_mask(const AttentionPlan& plan, PackedMask packed, con
   return mask;
 }
 
-bool band_passes_pages_on(const ArrangedMask& arranged) {
-  return !static_cast<const BandMask*>(arranged.get())->serves_pages;
+OverPages band_over_pages(const ArrangedMask& arranged) {
+  return static_cast<const BandMask*>(arranged.get())->over_pages;
+}
+
+int touched_row_blocks(std::span<const int> queries, std::span<const int> keys, int first_position, int rows) {
+  int most = 0;
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    if (queries[i] == 0) continue;
+    const int first = keys[i] == 0 ? 0 : std::max(keys[i] - queries[i] - first_position, 0);
+    most = std::max(most, (first % rows + queries[i] - 1) / rows + 1);
+  }
+  return most;
 }
 
 std::size_t band_workspace_bytes(const ArrangedMask& arranged) {
