@@ -42,8 +42,8 @@ struct Attention::State {
         in_place(plan_in_place()) {}
 
   // Where a kernel that was not chosen reads pages and lengths where they lie, and the chosen one does not. Whether
-  // such a kernel takes a problem is known by its shape. Of chunks, which are fewer queries than keys, one for pages
-  // alone.
+  // such a kernel takes a problem is known by its shape. Of chunks, which are fewer queries than keys, one for calls
+  // over pages that the chosen one may pass on or read late.
   Plan plan_in_place() const {
     if (kernel != "auto" || plain->choice.kernel->reads_device_lengths) return nullptr;
     for (const AttentionKernel& other : device.backend->attention)
