@@ -170,9 +170,9 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
                                                 .longest = std::max(1.0, most / average),
                                                 .items = static_cast<std::int64_t>(count / slices),
                                                 .teams = static_cast<std::int64_t>(walk.teams)});
-  const double before = sections.before_last(static_cast<int>(slices)),
-               last = (slices - before * sections.width) / slices;
-  if (before > 0 && count > walk.teams) {
+  const Sections::Front front = sections.front(static_cast<int>(slices));
+  const double last = front.last(static_cast<int>(slices)) / slices;
+  if (front.count > 0 && count > walk.teams) {
     const std::vector<SamePieces> end = priced(pieces, {costs, walk.cap_us, walk.used, costs[ListTerm::last]}, last);
     const auto with = [&](double us) { return total * (1 - last) / walk.teams + costs[ListTerm::tail] * us; };
     // Most of the time it is hidden even at its worst, and the schedule need not be followed.

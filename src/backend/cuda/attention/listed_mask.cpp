@@ -54,10 +54,9 @@ Sections sections_for(const ListedMask& mask, const Stacks& stacks, const Arrang
 // One list for all heads of an item, which go through it as slices would.
 void put_heads_together(ListedMask& mask, const Stacks& stacks, ArrangedStream& arranged) {
   const auto heads = narrow<int>(stacks.of_item, "heads");
-  std::optional<MixedHeads> mixed = mix_heads(arranged, {.group_of = stacks.group_of,
-                                                         .heads = heads,
-                                                         .width = mask.sections.width,
-                                                         .turns = mask.sections.before_last(heads)});
+  const Sections::Front front = mask.sections.front(heads);
+  std::optional<MixedHeads> mixed =
+      mix_heads(arranged, {.group_of = stacks.group_of, .heads = heads, .width = front.width, .turns = front.count});
   if (!mixed) return;
   mask.mixes_heads = true;
   mask.sections = mask.sections.of_items(heads);

@@ -39,12 +39,12 @@ const int* list_row_blocks(const ListedMask& mask, const TiledLaunch& launch, co
                            int block_rows) {
   const SliceShape& s = launch.call.shape;
   const int items = s.slices / s.heads;
-  const Sections sections = mask.sections.of_items(s.heads);
+  const Sections::Front front = mask.sections.of_items(s.heads).front(items);
   RowBlockListing listing{.shape = s,
                           .entries = layout.items,
                           .entry_count = layout.item_count,
-                          .section = std::min(sections.width, items),
-                          .last_section = sections.before_last(items),
+                          .section = front.width,
+                          .last_section = front.count,
                           .rows = block_rows,
                           .list = launch.workspace.list};
   void* arguments[] = {&listing};

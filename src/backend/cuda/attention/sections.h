@@ -17,14 +17,24 @@ struct ListLoad {
 };
 
 struct Sections {
-  int width = 1;  // slices
-  int end = 1;    // slices that the last one should have at least,
-  int most = 1;   // and at most; not below width
+  int width = 1;  // slices, about
+  int end = 1;    // slices that the last one should have,
+  int most = 1;   // and at most
 
-  // Sections in front of the last one, of so many slices.
-  int before_last(int slices) const {
-    const int fewest = slices > most ? (slices - most + width - 1) / width : 0;
-    return std::max(std::max(0, slices - end) / width, fewest);
+  // The sections in front of the last one, which has the slices that are left.
+  struct Front {
+    int width, count;
+    int last(int slices) const { return slices - width * count; }
+  };
+  // Wide ones leave it too many rather than too few; narrow ones are as even as brings it nearest to its length.
+  Front front(int slices) const {
+    const int longest = std::clamp(most, 1, slices), rest = slices - std::clamp(end, 1, longest);
+    const bool narrow = 2 * width <= slices - rest;
+    const int count =
+        std::max(narrow ? (rest + width - 1) / width : rest / width, (slices - longest + width - 1) / width);
+    if (count == 0) return {std::min(width, slices), 0};
+    const int least = (slices - longest + count - 1) / count, nearest = (2 * rest + count) / (2 * count);
+    return {std::max(1, std::min({width, std::max(least, nearest), (slices - 1) / count})), count};
   }
   // Where a list is of all heads of an item, so that slices are items.
   Sections of_items(int heads) const {
@@ -34,34 +44,66 @@ struct Sections {
 };
 
 // Of a launch of so many slices, each of so many row blocks.
-inline SliceSections in_sections(int width, int before_last, int slices, int row_blocks) {
-  return {width, slices - before_last * width, width * row_blocks, before_last};
-}
 inline SliceSections in_sections(const Sections& sections, int slices, int row_blocks) {
-  return in_sections(std::min(sections.width, slices), sections.before_last(slices), slices, row_blocks);
+  const Sections::Front front = sections.front(slices);
+  return {front.width, front.last(slices), front.width * row_blocks, front.count};
 }
 
-// Dense lists read all of a slice's keys again and again: as many slices side by side as the L2 holds. Sparse ones go
-// slice by slice, unless there is so little to do that all must run at once. Row blocks of a section come longest
-// first, so what evens out the end are the short ones of the last section: it has as many slices as keep all teams busy
-// for longer than its longest row block takes, as far as the L2 goes.
+// Dense lists read all of a slice's keys again and again, so that few slices go side by side: the L2 keeps them while
+// queries and results pass through. Lists of a launch's items have the heads of an item together, where these fit.
+// Sparse ones go slice by slice, unless there is so little to do that all must run at once. Row blocks of a section
+// come longest first, so what evens out the end are the short ones of the last section: it has as many slices as keep
+// all teams busy for longer than its longest row block takes, as far as the L2 goes.
+// Bounds by bench/results/h100-sections.txt.
+class SectionRule {
+ public:
+  SectionRule(const AttentionShape& shape, const ListLoad& load)
+      : slices_(shape.batch * shape.heads),
+        heads_(shape.heads),
+        of_kv_head_(std::max<std::int64_t>(1, shape.heads / shape.kv_heads)),
+        slice_bytes_(std::max<std::int64_t>(1, 4 * shape.keys * shape.head_dim * shape.kv_heads / shape.heads)),
+        dense_(4 * 64 * load.tiles > static_cast<double>(shape.keys)),
+        little_(load.items * slices_ < 16 * load.teams) {
+    constexpr double kEnd = 1.5;  // times the longest row block
+    const double end = std::ceil(kEnd * load.longest * static_cast<double>(load.teams) /
+                                 static_cast<double>(std::max<std::int64_t>(1, load.items)));
+    end_ = static_cast<std::int64_t>(std::clamp(end, 1.0, static_cast<double>(slices_)));
+  }
+  Sections sections() const {
+    const std::int64_t wide = width();
+    return {.width = static_cast<int>(wide), .end = static_cast<int>(end_), .most = static_cast<int>(most(wide))};
+  }
+
+ private:
+  // Of keys and values.
+  static constexpr std::int64_t kFrontBytes = 6'000'000;
+  static constexpr std::int64_t kHeldBytes = 22'000'000;  // stay in 50 MB beside everything else
+  static constexpr std::int64_t kAllBytes = 26'000'000;   // of all slices, which then go side by side
+  static constexpr std::int64_t kLastBytes = 40'000'000;  // something is lost of them
+
+  std::int64_t slices_in(std::int64_t bytes) const {
+    return std::clamp<std::int64_t>(bytes / slice_bytes_, 1, slices_);
+  }
+  std::int64_t width() const {
+    const std::int64_t side_by_side = slices_in(kAllBytes);
+    if (!dense_) return little_ ? side_by_side : 1;
+    if (side_by_side == slices_) return slices_;
+    const std::int64_t front = (slices_in(kFrontBytes) + of_kv_head_ - 1) / of_kv_head_ * of_kv_head_;
+    return std::min(side_by_side, heads_ <= side_by_side ? std::max(front, heads_) : front);
+  }
+  // More than the L2 holds pays at the end of twice as much, or where it takes all slices to even out.
+  std::int64_t most(std::int64_t wide) const {
+    const std::int64_t last = slices_in(kLastBytes);
+    if (!dense_) return little_ ? slices_ : std::max(wide, last);
+    return std::max({wide, slices_in(kHeldBytes), std::min(last, end_ == slices_ ? slices_ : slices_ / 2)});
+  }
+
+  std::int64_t slices_, heads_, of_kv_head_, slice_bytes_, end_ = 1;
+  bool dense_, little_;
+};
+
 inline Sections sections_of(const AttentionShape& shape, const ListLoad& load) {
-  constexpr std::int64_t kSectionBytes = 25'000'000;  // keys and values: what stays in 50 MB beside everything else
-  constexpr std::int64_t kLastBytes = 40'000'000;     // what may be lost from it at the end
-  constexpr double kEnd = 1.5;                        // times the longest row block
-  const std::int64_t slices = shape.batch * shape.heads;
-  const std::int64_t slice_bytes =
-      std::max<std::int64_t>(1, 4 * shape.keys * shape.head_dim * shape.kv_heads / shape.heads);
-  const auto slices_in = [&](std::int64_t bytes) { return std::clamp<std::int64_t>(bytes / slice_bytes, 1, slices); };
-  const bool dense = 4 * 64 * load.tiles > static_cast<double>(shape.keys);
-  const bool little = load.items * slices < 16 * load.teams;
-  const std::int64_t width = dense || little ? slices_in(kSectionBytes) : 1,
-                     most = little && !dense ? slices : std::max(width, slices_in(kLastBytes));
-  const double end = std::ceil(kEnd * load.longest * static_cast<double>(load.teams) /
-                               static_cast<double>(std::max<std::int64_t>(1, load.items)));
-  return {.width = static_cast<int>(width),
-          .end = static_cast<int>(std::clamp(end, 1.0, static_cast<double>(slices))),
-          .most = static_cast<int>(most)};
+  return SectionRule(shape, load).sections();
 }
 
 }  // namespace stof::cuda

@@ -15,6 +15,7 @@ struct Part {
   AttentionStrides strides;
   int box_rows, box_heads = 1;
   std::optional<std::int64_t> items = {};  // in place of the run's
+  TensorPromotion promotion = TensorPromotion::bytes_128;
 };
 
 TensorBox box_of(const stof::AttentionCall& call, const ItemRun& items, const Part& part) {
@@ -25,7 +26,8 @@ TensorBox box_of(const stof::AttentionCall& call, const ItemRun& items, const Pa
           .base = static_cast<const std::uint16_t*>(part.base) + part.offset,
           .sizes = {call.head_dim, part.rows, items.residues, part.heads, part.items.value_or(places)},
           .strides = {part.strides.row, part.class_stride, part.strides.head, part.item_stride},
-          .box = {kColumns, part.box_rows, 1, part.box_heads, 1}};
+          .box = {kColumns, part.box_rows, 1, part.box_heads, 1},
+          .promotion = part.promotion};
 }
 
 TensorMap map_of(const TensorBox& box) {
@@ -66,6 +68,9 @@ TileBoxes boxes_of(const stof::AttentionCall& call, const ItemRun& items, const 
     k.rows = v.rows = pages.size;
     k.items = v.items = pages.count;
     k.item_stride = pages.k_stride, v.item_stride = pages.v_stride;
+    // Long keys come from memory once: up to 2 % less by twice as much at a time, of which rows that stay in the L2
+    // lose up to 5 (bench/results/h100-promotion.txt).
+    k.promotion = v.promotion = TensorPromotion::bytes_256;
   }
   // Without keys nothing is loaded, k and v may be anywhere, and a map must have a row: one of q stands in.
   Part none = q;

@@ -91,7 +91,7 @@ TensorMapBytes encode(const TensorBox& tensor) {
   TensorMapBytes map{};
   driver().encode_tensor_map(&map, tensor.element, tensor.rank, const_cast<void*>(tensor.base), sizes.data(),
                              strides.data(), box.data(), steps.data(), TensorInterleave::none, tensor.swizzle,
-                             TensorPromotion::bytes_256, TensorFill::zero);
+                             tensor.promotion, TensorFill::zero);
   return map;
 }
 

@@ -23,7 +23,8 @@ struct TensorBox {
   std::array<std::int64_t, kRank - 1> strides = {};  // of the dimensions after the first, in elements
   std::array<int, kRank> box = {};
   TensorSwizzle swizzle = TensorSwizzle::bytes_128;
-  std::uint32_t rank = kRank;  // the dimensions after it have one element
+  TensorPromotion promotion = TensorPromotion::bytes_128;  // what the L2 reads from memory at a time
+  std::uint32_t rank = kRank;                              // the dimensions after it have one element
 };
 
 // Whether the copy engine takes a tensor with this address and these strides. Calls ask it: it allocates nothing.
