@@ -17,6 +17,13 @@ inline bool device_is_missing(const std::string& name) { return name == "cuda" &
 #define STOF_SKIP_WITHOUT(device) \
   if (::stof::device_is_missing(device)) GTEST_SKIP() << ::stof::cuda::missing_driver()
 
+// The CPU with two threads: the choice for problems as small as those of tests depends on how many there are.
+inline Device open_with_two_threads(const std::string& name) {
+  Device device = open_device(name);
+  if (name == "cpu") device.caps.cores = 2;
+  return device;
+}
+
 inline void run_on(const Device& device, const Attention& attention, const Problem& problem) {
   run_host_tensors(attention, problem.arguments(), device);
 }

@@ -131,16 +131,10 @@ TEST(ResidueItems, OfOneSharedRowNeedNoOrder) {
 class ByResidue : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { STOF_SKIP_WITHOUT(GetParam()); }
-  // More threads than two would choose other plans for problems as small as these.
-  static Device device() {
-    Device found = open_device(GetParam());
-    if (GetParam() == "cpu") found.caps.cores = 2;
-    return found;
-  }
 };
 
 TEST_P(ByResidue, EqualsTheDefinition) {
-  const Device device = ByResidue::device();
+  const Device device = open_with_two_threads(GetParam());
   const DType dtype = GetParam() == "cpu" ? DType::f32 : DType::f16;
   struct Batch {
     BatchForm form;
@@ -178,7 +172,7 @@ TEST_P(ByResidue, EqualsTheDefinition) {
 }
 
 TEST_P(ByResidue, ServesMoreItemsThanPlanned) {
-  const Device device = ByResidue::device();
+  const Device device = open_with_two_threads(GetParam());
   const Mask mask = parse("strided(2)");
   const DType dtype = GetParam() == "cpu" ? DType::f32 : DType::f16;
   ProblemShape what{
@@ -194,7 +188,7 @@ TEST_P(ByResidue, ServesMoreItemsThanPlanned) {
 }
 
 TEST_P(ByResidue, ServesDecoding) {
-  const Device device = ByResidue::device();
+  const Device device = open_with_two_threads(GetParam());
   const Mask mask = parse("dilated(40,4) & causal");
   const AttentionShape shape{.batch = 1, .heads = 2, .kv_heads = 2, .queries = 300, .keys = 300, .head_dim = 32};
   const Attention attention(mask, shape, device);

@@ -38,7 +38,7 @@ class Sums : public testing::TestWithParam<DeviceDType> {
             .q_lengths = {},
             .kv_lengths = {}};
   }
-  Device device() const { return open_device(std::get<0>(GetParam())); }
+  Device device() const { return open_with_two_threads(std::get<0>(GetParam())); }
 
   static void run_by(const Planned& planned, const Problem& problem, const Device& where) {
     const DeviceArguments there(problem.arguments(), where);
