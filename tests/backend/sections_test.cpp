@@ -62,6 +62,12 @@ TEST(Sections, EndWithWhatTheL2Holds) {
   EXPECT_EQ(last_of(sparse, 192), 192);
 }
 
+// Twelve heads of 4 MB each would even out together, of which half can stay.
+TEST(Sections, EndWithNoMoreThanCanStay) {
+  const ListLoad causal{.tiles = 32.5, .longest = 2, .items = 32, .teams = 264};
+  EXPECT_LE(last_of(sections_of(shape_of(1, 12, 4096, 256), causal), 12), 6);
+}
+
 // 38 MB of keys and values, each read eight times: side by side they took 62 us on an H100, 41 in sections.
 TEST(Sections, OfLittleMoreThanTheL2Holds) {
   const ListLoad bigbird{.tiles = 7, .longest = 1.2, .items = 8, .teams = 264};

@@ -77,25 +77,27 @@ class SectionRule {
  private:
   // Of keys and values.
   static constexpr std::int64_t kFrontBytes = 6'000'000;
-  static constexpr std::int64_t kHeldBytes = 22'000'000;  // stay in 50 MB beside everything else
-  static constexpr std::int64_t kAllBytes = 26'000'000;   // of all slices, which then go side by side
-  static constexpr std::int64_t kLastBytes = 40'000'000;  // something is lost of them
+  static constexpr std::int64_t kHeldBytes = 22'000'000;     // stay in 50 MB beside everything else
+  static constexpr std::int64_t kSectionBytes = 25'000'000;  // at most, in front of the last one
+  static constexpr std::int64_t kAllBytes = 26'000'000;      // of all slices, which then go side by side
+  static constexpr std::int64_t kLastBytes = 40'000'000;     // something is lost of them
 
   std::int64_t slices_in(std::int64_t bytes) const {
     return std::clamp<std::int64_t>(bytes / slice_bytes_, 1, slices_);
   }
   std::int64_t width() const {
-    const std::int64_t side_by_side = slices_in(kAllBytes);
+    const std::int64_t side_by_side = slices_in(kSectionBytes);
     if (!dense_) return little_ ? side_by_side : 1;
-    if (side_by_side == slices_) return slices_;
+    if (slices_in(kAllBytes) == slices_) return slices_;
     const std::int64_t front = (slices_in(kFrontBytes) + of_kv_head_ - 1) / of_kv_head_ * of_kv_head_;
     return std::min(side_by_side, heads_ <= side_by_side ? std::max(front, heads_) : front);
   }
-  // More than the L2 holds pays at the end of twice as much, or where it takes all slices to even out.
+  // More than the L2 holds pays at the end of twice as much, or where it takes all slices to even out and so many can.
   std::int64_t most(std::int64_t wide) const {
     const std::int64_t last = slices_in(kLastBytes);
     if (!dense_) return little_ ? slices_ : std::max(wide, last);
-    return std::max({wide, slices_in(kHeldBytes), std::min(last, end_ == slices_ ? slices_ : slices_ / 2)});
+    const bool all = end_ == slices_ && last == slices_;
+    return std::max({wide, slices_in(kHeldBytes), all ? slices_ : std::min(last, slices_ / 2)});
   }
 
   std::int64_t slices_, heads_, of_kv_head_, slice_bytes_, end_ = 1;
