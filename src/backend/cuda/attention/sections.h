@@ -17,16 +17,16 @@ struct ListLoad {
 };
 
 struct Sections {
-  int width = 1;  // slices, about
+  int width = 1;  // slices of one in front of the last one, at most
   int end = 1;    // slices that the last one should have,
-  int most = 1;   // and at most
+  int most = 1;   // and at most; not below width
 
   // The sections in front of the last one, which has the slices that are left.
   struct Front {
     int width, count;
     int last(int slices) const { return slices - width * count; }
   };
-  // Wide ones leave it too many rather than too few; narrow ones are as even as brings it nearest to its length.
+  // Wide ones leave the last one too many rather than too few, narrow ones what is nearest to `end`. There are slices.
   Front front(int slices) const {
     const int longest = std::clamp(most, 1, slices), rest = slices - std::clamp(end, 1, longest);
     const bool narrow = 2 * width <= slices - rest;
