@@ -165,14 +165,14 @@ class Case:
 class StofPlan:
     """launch(i) writes and gives the output, whatever i: there is one set of keys."""
 
-    def __init__(self, library: c_library.Stof, case: Case):
+    def __init__(self, library: c_library.Stof, case: Case, kernel=None):
         self.library, self.case = library, case
         self.out = torch.full_like(case.q, math.nan)
         mask, dtype = library.parse(case.mask.text), dtype_of(case.q)
         # Of pages whole ones; how many keys an item has is then its length.
         keys = case.keys if not case.page else -(-case.keys // case.page) * case.page
         shape = (case.batch, case.shape[1], case.kv_heads, case.queries, keys, case.head_dim, dtype)
-        self.plan = library.plan(mask, shape, "cuda", None)
+        self.plan = library.plan(mask, shape, "cuda", kernel)
         library.library.stof_mask_destroy(mask)
         if keys != case.keys:
             library.prepare(self.plan, case.queries, case.keys)

@@ -3,6 +3,7 @@
 FlexAttention), one over CuTe integers (FlashAttention 4), and what a native path would be called with."""
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Callable
 
@@ -184,3 +185,28 @@ def random_elements(length: int, share: float, seed: int = 0, device: str = "cud
     generator = torch.Generator().manual_seed(seed)
     bits = (torch.rand(length, length, generator=generator) < share).to(device)
     return MaskCase(f"bits, {100 * share:g} % at random", lambda q, k: bits[q, k], bits=bits)
+
+
+NAMED = {  # a text, N for each number and N... for any number of them: the mask for so many positions
+    "all": lambda length: everything(),
+    "causal": lambda length: causal(),
+    "window(N)": lambda length, w: window(w),
+    "causal & window(N)": lambda length, w: sliding(w),
+    "dilated(N,N)": lambda length, n, d: dilated(n, d),
+    "longformer(N,N)": lambda length, w, g: longformer(w, g),
+    "bigbird(N,N,N,N,N)": lambda length, *numbers: bigbird(length, *numbers),
+    "prefix(N)": lambda length, n: prefix(n),
+    "causal & (window(N) | sink(N))": lambda length, w, g: sink_and_window(g, w),
+    "documents([N...]) & causal": lambda length, first, *starts: few_documents(list(starts)),
+}
+
+
+def named(text: str, length: int) -> MaskCase:
+    """The case of this text. Raises ValueError where there is none."""
+    for form, make in NAMED.items():
+        pattern = re.escape(form).replace(r"N\.\.\.", r"\d+(?:,\d+)*").replace("N", r"\d+")
+        if re.fullmatch(pattern, text):
+            case = make(length, *map(int, re.findall(r"\d+", text)))
+            if case.text == text:
+                return case
+    raise ValueError(f"mask {text!r}; accepted: {'; '.join(NAMED)}")

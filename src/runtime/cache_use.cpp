@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/runtime/cache_use.h"
 
-#include <ranges>
-
 namespace stof {
 
 std::vector<CacheUse> cache_uses(const Graph& graph) {
@@ -16,9 +14,9 @@ std::vector<CacheUse> cache_uses(const Graph& graph) {
     }
   }
   // Turning writes over what it reads: what becomes of its result becomes of that.
-  for (const Node& node : std::views::reverse(graph.nodes))
-    if (std::holds_alternative<op::Rotate>(node.op))
-      uses[static_cast<std::size_t>(node.inputs[0])] = uses[static_cast<std::size_t>(node.output)];
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node)
+    if (std::holds_alternative<op::Rotate>(node->op))
+      uses[static_cast<std::size_t>(node->inputs[0])] = uses[static_cast<std::size_t>(node->output)];
   return uses;
 }
 

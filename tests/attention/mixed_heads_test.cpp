@@ -113,7 +113,7 @@ TEST_P(MixedHeads, EqualTheDefinitionWhereKeysAreSplit) {
 
 // More row blocks than a GPU works on at once, twice and many times: teams take several, of heavy and of light heads.
 TEST_P(MixedHeads, EqualTheDefinitionOnManyRowBlocks) {
-  for (const std::size_t items : {40, 160}) {
+  for (const std::size_t items : {40u, 160u}) {
     std::vector<std::int32_t> lengths{130};
     while (lengths.size() < items) lengths.push_back(std::array{70, 66, 0, 20, 130}[lengths.size() % 5]);
     tried_.expect_every_plan(tried_.make(BatchForm::rows_first, lengths, 3),

@@ -120,7 +120,7 @@ TEST(ItemRuns, PackedItemsNeedNoRowStrideWhereNothingLiesBetween) {
   stof::AttentionCall call = call_of(items, true);
   for (AttentionStrides* strides : {&call.q_strides, &call.k_strides, &call.v_strides, &call.out_strides})
     strides->row = 0;
-  const std::pmr::vector<ItemRun> found = item_runs(call, {10});
+  const std::pmr::vector<ItemRun> found = item_runs(call, 10);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].query_starts, (std::pmr::vector<int>{0, 0}));
 }
@@ -128,7 +128,7 @@ TEST(ItemRuns, PackedItemsNeedNoRowStrideWhereNothingLiesBetween) {
 TEST(ItemRuns, PackedItemsThatLieEvenlyRunAsPaddedOnes) {
   const std::vector<AttentionItem> items = packed_items({{5, 0}, {5, 5}, {5, 10}});
   const stof::AttentionCall call = call_of(items, true);
-  const std::pmr::vector<ItemRun> found = item_runs(call, {10});
+  const std::pmr::vector<ItemRun> found = item_runs(call, 10);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_FALSE(found[0].in_a_row);
   EXPECT_TRUE(found[0].query_starts.empty() && found[0].key_starts.empty()) << "nothing to bring to the device";

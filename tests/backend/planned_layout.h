@@ -53,7 +53,7 @@ class PlannedLayout {
     for (int i = 0; i < row_blocks_; ++i) {
       const StreamItem& item = items_[static_cast<std::size_t>(group * row_blocks_ + i)];
       if (const auto at = static_cast<std::size_t>(2 * (group * row_blocks_ + i)); item.steps > 0)
-        for (const std::size_t of : {0, 1})
+        for (const std::size_t of : {0u, 1u})
           if (first_steps_[at + of] != steps_[static_cast<std::size_t>(2 * item.first_step) + of])
             return fmt::format("row {}: its first step is not the one beside it", item.row);
       if (!by_row.emplace(item.row, &item).second) return fmt::format("row {} comes twice", item.row);

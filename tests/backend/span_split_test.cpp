@@ -92,7 +92,8 @@ TEST(SpanSplit, AlignsRowBlocksWhereTheyThenHaveFewerSteps) {
 TEST(SpanSplit, HasSmallerCopiesOfPagesForNarrowWindows) {
   SpanForm form = causal_form();
   EXPECT_EQ(key_step_in_pages(form), 64);
-  for (int position = 0; position < kPositions; ++position) form.rows[position].begin = std::max(0, position - 127);
+  for (int position = 0; position < kPositions; ++position)
+    form.rows[static_cast<std::size_t>(position)].begin = std::max(0, position - 127);
   form.tiles = 1, form.block_rows = 64;
   EXPECT_EQ(key_step_in_pages(form), 64) << "at positions that 64 divides they touch three tiles";
   form.stacked = true, form.block_rows = 8;
@@ -107,7 +108,8 @@ TEST(SpanSplit, HasSmallerCopiesOfPagesForNarrowWindows) {
 TEST(SpanSplit, CountsTilesAtPositionsThatRowsHave) {
   SpanForm form = causal_form();
   form.first_position = 40, form.tiles = 1, form.block_rows = 64;
-  for (int i = 0; i < kPositions; ++i) form.rows[i] = {.begin = std::max(0, 40 + i - 127), .end = 40 + i + 1};
+  for (int i = 0; i < kPositions; ++i)
+    form.rows[static_cast<std::size_t>(i)] = {.begin = std::max(0, 40 + i - 127), .end = 40 + i + 1};
   EXPECT_EQ(key_step_in_pages(form), 64);
 }
 

@@ -46,6 +46,13 @@ struct Loaded {
 
 using KernelName = std::tuple<int, std::string, std::string>;  // GPU, unit, entry point
 
+// Names beside views of their parts, which std::less<> compares with GCC alone.
+struct ByParts {
+  using is_transparent = void;
+  using Parts = std::tuple<int, std::string_view, std::string_view>;
+  bool operator()(const Parts& a, const Parts& b) const { return a < b; }
+};
+
 // The lock is held to look and to put away, not to compile or to load: calls want kernels meanwhile that are there.
 class Store {
  public:
@@ -83,7 +90,7 @@ class Store {
 
   std::mutex mutex_;
   std::map<std::pair<int, std::string>, Library> libraries_;
-  std::map<KernelName, std::unique_ptr<InstanceKernel>, std::less<>> kernels_;
+  std::map<KernelName, std::unique_ptr<InstanceKernel>, ByParts> kernels_;
 };
 
 // Never destroyed: the driver may be gone by then.
