@@ -74,7 +74,7 @@ class Store {
   const InstanceKernel& keep(const Gpu& gpu, std::string_view unit, std::string_view entry, InstanceKernel kernel) {
     const std::lock_guard lock(mutex_);
     std::unique_ptr<InstanceKernel>& place = kernels_[{gpu.ordinal, std::string(unit), std::string(entry)}];
-    if (!place) place = std::make_unique<InstanceKernel>(std::move(kernel));
+    if (!place) place = std::make_unique<InstanceKernel>(kernel);
     return *place;
   }
 
