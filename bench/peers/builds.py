@@ -7,7 +7,7 @@ change the quotient says what it does; between processes, days and GPUs times di
     python bench/peers/builds.py --builds before=old/libstof.so after=build/release/libstof.so --problems FILE --out FILE.json
     python bench/peers/builds.py --builds lists=build/release/libstof.so:stream_attention bands=build/release/libstof.so:band_attention ...
 
-A build may name a kernel, which then serves where it can. Problems are lines of given_problems.py, as in
+A build may name a kernel; where that cannot serve a problem the row says why. Problems are lines of given_problems.py, as in
     8x512x512 heads=12 d=128 bigbird(64,3,2,3,1)
     1x64x8192 page=64 heads=32:8 d=128 causal
 """
@@ -74,7 +74,11 @@ def options():
     parser.add_argument("--commits", nargs="*", default=[], metavar="NAME=ID", help="that builds were made from")
     parser.add_argument("--part", type=part_of, default=(0, 1), metavar="I/N", help="of the problems, for one of N GPUs")
     parser.add_argument("--seconds", type=float, default=240, help="until when problems are begun")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    names = [name for name, _, _ in arguments.builds]
+    if len(set(names)) < len(names):
+        parser.error(f"--builds {' '.join(names)}; accepted: a name of its own for each")
+    return arguments
 
 
 @torch.no_grad()

@@ -2,17 +2,11 @@
 // How many threads there may be, and how many the parallel regions of the calling thread take.
 #pragma once
 #include <omp.h>
-#include <sched.h>
 
 namespace stof {
 
-// Processors that the calling thread may run on. In a container or under taskset these are fewer than the machine has.
-// OpenMP's own count is that of now in one library, and that of the program's start in another.
-inline int usable_processors() {
-  cpu_set_t usable;
-  const bool fits = sched_getaffinity(0, sizeof usable, &usable) == 0;  // or there are more than 1024
-  return fits ? CPU_COUNT(&usable) : omp_get_num_procs();
-}
+// Processors that this process may run on. In a container or under taskset these are fewer than the machine has.
+inline int usable_processors() { return omp_get_num_procs(); }
 
 // Of the calling thread's parallel regions, for the life of the object.
 class ThreadCount {
