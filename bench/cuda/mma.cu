@@ -71,7 +71,7 @@ void run_mma(const Problem& problem, int most_steps, int section, bool aligned =
   const DeviceArray<float> partials = allocate<float>(parts * 128 * (Traits::kHeadDim / 2 + 4));
   const DeviceArray<int> arrivals = allocate<int>(parts);
   params.layout = {items.get(), steps.get(), nullptr, words.get(), int(arranged.items.size()), slots};
-  params.sections = cuda::in_sections(section, (slices - 1) / section, slices, params.layout.item_count);
+  params.sections = cuda::in_sections({section, 1, section}, slices, params.layout.item_count);
   params.partials = partials.get(), params.arrivals = arrivals.get();
   measure_mma<Traits>(problem, name, slices * int(arranged.items.size()), params);
 }

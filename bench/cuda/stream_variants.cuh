@@ -47,7 +47,7 @@ void run_stream(const Problem& problem, const StreamTuning& tuning) {
   const StreamParams params{
       {shape, output_of(problem), scale_log2(problem)},
       {items.get(), steps.get(), first_steps.get(), words.get(), int(arranged.items.size()), arranged.groups[0].slots},
-      cuda::in_sections(tuning.section, (shape.slices - 1) / tuning.section, shape.slices, int(arranged.items.size())),
+      cuda::in_sections({tuning.section, 1, tuning.section}, shape.slices, int(arranged.items.size())),
       partials.get(),
       arrivals.get(),
       tuning.queue && grid * Traits::kTeams < total ? queue.get() : nullptr};
