@@ -97,7 +97,7 @@ struct AttentionArguments {
   std::size_t workspace_bytes = 0;
   bool may_plan = true;  // false: lengths that need a plan of their own and were not prepared are refused
   // Takes, each once, what the work of this run reads: to be held as long as a graph that records the run is launched.
-  // Plans of a mask that depends on length may else be dropped for others (see prepare()).
+  // Plans that runs make, up to 256, may else be dropped for others.
   std::vector<std::shared_ptr<const void>>* plans_used = nullptr;
 };
 
@@ -128,8 +128,8 @@ class Attention {
   // depends on length meets new lengths.
   std::int64_t plans_made() const;
   // Makes the plan of its own that an item of these lengths needs, if it needs one. With device_lengths, items that
-  // have fewer keys more than queries than the longest one are right after prepare(longest queries, 1). Plans that were
-  // prepared for a mask that depends on length stay until a run has planned for more than 256 others. Thread-safe.
+  // have fewer keys more than queries than the longest one are right after prepare(longest queries, 1). Prepared
+  // plans stay; up to 256 pairs of lengths may be. Thread-safe.
   void prepare(std::int64_t queries, std::int64_t keys) const;
   // Of AttentionArguments::workspace, for every plan made so far; 0 on the CPU.
   std::size_t workspace_bytes() const;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "src/attention/call.h"
+#include "src/attention/other_plans.h"
 #include "src/attention/pages.h"
 #include "src/attention/planned.h"
 #include "src/attention/run_plan.h"
@@ -23,10 +24,8 @@
 namespace stof {
 
 struct Attention::State {
-  using Lengths = std::pair<std::int64_t, std::int64_t>;  // queries, keys
-  using Plan = std::shared_ptr<const Planned>;
-  // A mask that depends on length has a plan for each pair of lengths; beyond so many, all are made again.
-  static constexpr std::size_t kMaxPlans = 256;
+  using Lengths = OtherPlans::Lengths;
+  using Plan = OtherPlans::Plan;
 
   State(const Mask& the_mask, const AttentionShape& the_shape, const Device& the_device, std::string the_kernel)
       : mask(the_mask),
@@ -127,8 +126,8 @@ struct Attention::State {
     if (table) return plan_of_table();
     const Lengths lengths = shape.queries > 1 ? every_position() : Lengths{shape.keys, shape.keys};
     const std::lock_guard lock(mutex);
-    const auto found = others.find({lengths, plain});
-    return found != others.end() ? found->second : plain;
+    const Plan found = others.find(lengths, plain);
+    return found ? found : plain;
   }
 
   // The plan that the call's items have, as far as their lengths do not ask for others.
@@ -153,23 +152,24 @@ struct Attention::State {
   // Under the lock.
   Plan plan_of(const Lengths& lengths, const Plan& base, const AttentionItem& item,
                const AttentionArguments& arguments) {
-    if (const auto found = others.find({lengths, base}); found != others.end()) return found->second;
+    if (const Plan found = others.find(lengths, base)) return found;
     // Where a run may plan, the bits of its results do not depend on what was planned before.
-    const auto wider = by_length || arguments.may_plan ? others.end() : others.find({every_position(), base});
-    if (wider != others.end()) return wider->second;
+    if (const Plan wider = by_length || arguments.may_plan ? nullptr : others.find(every_position(), base))
+      return wider;
     if (!arguments.may_plan)
       fail(ErrorKind::invalid_argument,
            "attention: {} queries and {} keys need a plan of their own, which this call may not make; prepare them",
            item.queries, arguments.device_kv_lengths ? 1 : item.keys);
-    if (others.size() >= kMaxPlans) others.clear();
     return make(lengths, base);
   }
 
   void check_positions(const AttentionItem& item, bool planned_for) const {
-    if (!planned_for)
-      fail(ErrorKind::invalid_argument,
-           "attention: {} queries and {} keys; a plan of a table takes items that end as the longest does, {} and {}",
-           item.queries, item.keys, shape.queries, shape.keys);
+    if (planned_for) return;
+    const std::string accepted =
+        by_length ? fmt::format("{} and {}, as its limit depends on length", shape.queries, shape.keys)
+                  : fmt::format("keys - queries of {} and more", shape.keys - shape.queries);
+    fail(ErrorKind::invalid_argument, "attention: {} queries and {} keys with a plan of a table; accepted: {}",
+         item.queries, item.keys, accepted);
   }
 
   Plan plan_of_table() {
@@ -198,18 +198,10 @@ struct Attention::State {
     if (table) check_positions(item, !lengths);
     if (!lengths) return;
     const std::lock_guard lock(mutex);
-    if (planned->rest == nullptr) prepare(*lengths, planned);
-    if (plain != planned) prepare(*lengths, plain);
-    if (in_place) prepare(*lengths, in_place);
-  }
-
-  // Under the lock.
-  void prepare(const Lengths& lengths, const Plan& base) {
-    if (others.find({lengths, base}) != others.end()) return;
-    if (others.size() >= kMaxPlans)
-      fail(ErrorKind::unsupported, "attention: {} pairs of lengths are prepared, the most that there can be",
-           kMaxPlans);
-    make(lengths, base);
+    others.check_room(*lengths);
+    for (const Plan& base : {planned, plain, in_place})
+      if (base && base->rest == nullptr && !others.find(*lengths, base)) make(*lengths, base);
+    others.keep(*lengths);
   }
 
   static void check_length(std::string_view name, std::int64_t length, std::int64_t limit) {
@@ -229,12 +221,17 @@ struct Attention::State {
 
   CheckedCall check(const AttentionArguments& arguments, const std::optional<DeviceLengths>& lists,
                     std::pmr::memory_resource* list_memory) const {
+    if (table && arguments.softcap.value_or(0.f) > 0 && !shape.capped)
+      fail(ErrorKind::unsupported, "attention: softcap = {} with a plan of a table; accepted where the shape is capped",
+           *arguments.softcap);
     if (!arguments.rows && !lists) return check_call(arguments, shape, by_item, list_memory);
     // A table's rows are found by the item's place on the device.
     if (by_length || (by_item && !(table && lists)))
       fail(ErrorKind::invalid_argument, "attention: {} with a mask that depends on {}; accepted: {}",
-           arguments.rows ? "rows" : "device_lengths", by_length ? "length" : "the batch index",
-           arguments.rows ? "cu_q and cu_kv" : "lengths of the host");
+           arguments.rows                ? "rows"
+           : arguments.device_kv_lengths ? "device_kv_lengths"
+                                         : "device_lengths",
+           by_length ? "length" : "the batch index", arguments.rows ? "cu_q and cu_kv" : "lengths of the host");
     if (lists) return check_listed_call(arguments, *lists, shape, list_memory);
     return check_rows_call(arguments, shape, device.backend->memory == nullptr, list_memory);
   }
@@ -248,7 +245,7 @@ struct Attention::State {
                                    base == in_place ? base->choice.kernel->name : kernel)
                   : replan(mask, extent, device, base->choice, shape.queries));
     ++plans_made;
-    others.emplace(std::pair(lengths, base), made);
+    others.add(lengths, base, made);
     return made;
   }
 
@@ -256,7 +253,7 @@ struct Attention::State {
     const std::lock_guard lock(mutex);
     std::size_t most = std::max(workspace_bytes_of(*planned, shape, device), workspace_bytes_of(*plain, shape, device));
     if (in_place) most = std::max(most, workspace_bytes_of(*in_place, shape, device));
-    for (const auto& [which, plan] : others) most = std::max(most, workspace_bytes_of(*plan, shape, device));
+    others.for_each([&](const Planned& plan) { most = std::max(most, workspace_bytes_of(plan, shape, device)); });
     return most;
   }
 
@@ -272,8 +269,8 @@ struct Attention::State {
   Plan in_place;  // for pages, and lengths of keys on the device, where plain is not made for them; or null
   std::mutex mutex;
   std::int64_t plans_made = 1;
-  std::map<std::pair<Lengths, Plan>, Plan> others;  // made from the plan in the key
-  Plan updated;                                     // what runs of a table use; null before its first contents
+  OtherPlans others;
+  Plan updated;  // what runs of a table use; null before its first contents
 };
 
 Attention::Attention(const Mask& mask, const AttentionShape& shape, const Device& device,
@@ -314,12 +311,10 @@ void hold(const std::shared_ptr<const Planned>& planned, std::vector<std::shared
 
 // Lengths in memory that the host reads are as good as its own.
 std::optional<AttentionArguments> with_host_lengths(const AttentionArguments& arguments) {
-  const bool only_keys = arguments.device_kv_lengths && arguments.kv_lengths.empty();
-  if (!only_keys && !arguments.device_lengths) return std::nullopt;
+  if (!arguments.device_kv_lengths && !arguments.device_lengths) return std::nullopt;
   AttentionArguments same = arguments;
-  if (only_keys) {
-    const std::int64_t items = arguments.cu_q.empty() ? arguments.q.dim(0) : std::ssize(arguments.cu_q) - 1;
-    check_device_lengths(*arguments.device_kv_lengths, items);
+  if (arguments.device_kv_lengths) {
+    const std::int64_t items = arguments.device_kv_lengths->dim(0);
     same.kv_lengths = {arguments.device_kv_lengths->as<std::int32_t>(), static_cast<std::size_t>(items)};
     same.device_kv_lengths.reset();
     return same;
@@ -340,7 +335,7 @@ void Attention::run(const AttentionArguments& arguments) const {
   const bool on_host = state_->device.backend->memory == nullptr;
   state_->check_lengths_known(arguments);
   const std::optional<DeviceLengths> lists = on_host ? arguments.device_lengths : state_->lists_of(arguments);
-  if (on_host && lists)  // what is accepted does not depend on the device
+  if (on_host && (lists || arguments.device_kv_lengths))  // as it is given, before its lists are read
     static_cast<void>(state_->check(arguments, lists, std::pmr::get_default_resource()));
   if (const auto same = on_host ? with_host_lengths(arguments) : std::nullopt) {
     run(*same);

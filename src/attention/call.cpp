@@ -207,6 +207,10 @@ CheckedCall check_rows_call(const AttentionArguments& arguments, const Attention
   if (rows.items < 0 || rows.items > shape.batch)
     fail(ErrorKind::invalid_argument, "attention: {} items; accepted with rows: 0..{}, as planned", rows.items,
          shape.batch);
+  for (const auto& [name, list] : {std::pair("starts", rows.starts), {"lengths", rows.lengths}})
+    if (list == nullptr && rows.items > 0)
+      fail(ErrorKind::invalid_argument, "attention: {} of rows is null; accepted: the address of {} numbers", name,
+           rows.items);
   check_tensors(a, shape, true);
   if (a.k.dim(0) != a.q.dim(0))
     fail(ErrorKind::invalid_argument, "attention: k has {} rows; q has {}", a.k.dim(0), a.q.dim(0));

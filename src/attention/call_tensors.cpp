@@ -47,12 +47,6 @@ void check_tensor(const Expected& expected, std::int64_t head_dim) {
          to_string(tensor.strides));
 }
 
-void check_memory(std::string_view name, const TensorView& tensor) {
-  if (tensor.data == nullptr && element_count(tensor.shape) > 0)
-    fail(ErrorKind::invalid_argument, "attention: {} has no memory, its data is null; its shape is {}", name,
-         to_string(tensor.shape));
-}
-
 // No two places of what is written share memory: each stride steps over all that smaller strides reach. `row` elements
 // lie side by side at every place.
 void check_apart(std::string_view name, const TensorView& tensor, bool packed, std::int64_t row) {
@@ -101,6 +95,12 @@ void check_same_shape(const AttentionArguments& a, bool packed) {
 
 }  // namespace
 
+void check_has_memory(std::string_view name, const TensorView& tensor) {
+  if (tensor.data == nullptr && element_count(tensor.shape) > 0)
+    fail(ErrorKind::invalid_argument, "attention: {} has no memory, its data is null; its shape is {}", name,
+         to_string(tensor.shape));
+}
+
 void check_tensors(const AttentionArguments& a, const AttentionShape& shape, bool packed) {
   const bool paged = a.page_table.has_value(), packed_keys = packed && !paged;
   const std::string_view first = paged ? "pages" : "batch", rows = paged ? "page_size" : "rows";
@@ -111,9 +111,9 @@ void check_tensors(const AttentionArguments& a, const AttentionShape& shape, boo
     check_tensor(expected, shape.head_dim);
   check_same_shape(a, packed);
   for (const auto& [name, tensor] : {std::pair{"q", &a.q}, {"k", &a.k}, {"v", &a.v}, {"out", &a.out}})
-    check_memory(name, *tensor);
+    check_has_memory(name, *tensor);
   if (element_count(a.out.shape) > 0) check_apart("out", a.out, packed, shape.head_dim);
-  if (a.lse) check_memory("lse", *a.lse);
+  if (a.lse) check_has_memory("lse", *a.lse);
   if (a.lse && element_count(a.lse->shape) > 0) check_apart("lse", *a.lse, packed, 1);
   if (a.scale && !(std::abs(*a.scale) <= kMostFactor))
     fail(ErrorKind::invalid_argument, "attention: scale = {}; accepted: -1e18..1e18", *a.scale);

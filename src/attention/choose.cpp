@@ -31,8 +31,8 @@ Refusal refuses(const AttentionKernel& kernel, const AttentionProblem& problem, 
 
 }  // namespace
 
-Choice choose(std::span<const AttentionKernel> kernels, const AttentionProblem& problem, const DeviceCaps& device,
-              std::string_view wanted) {
+Choice consider(std::span<const AttentionKernel> kernels, const AttentionProblem& problem, const DeviceCaps& device,
+                std::string_view wanted) {
   const bool any = wanted == "auto";
   if (!any) check_wanted(kernels, wanted);
   Choice choice;
@@ -50,8 +50,34 @@ Choice choose(std::span<const AttentionKernel> kernels, const AttentionProblem& 
       choice.considered.push_back(std::move(plan));
     }
   }
+  return choice;
+}
+
+Choice better(Choice a, Choice b) {
+  if (a.kernel == nullptr || (b.kernel != nullptr && b.plan.predicted_us < a.plan.predicted_us))
+    std::swap(a.kernel, b.kernel), std::swap(a.plan, b.plan);
+  a.considered.insert(a.considered.end(), std::make_move_iterator(b.considered.begin()),
+                      std::make_move_iterator(b.considered.end()));
+  const auto refused = [&](std::string_view kernel) {
+    return std::any_of(a.refusals.begin(), a.refusals.end(), [&](const Refused& r) { return r.kernel == kernel; });
+  };
+  for (Refused& other : b.refusals)
+    if (!refused(other.kernel)) a.refusals.push_back(std::move(other));
+  std::erase_if(a.refusals, [&](const Refused& r) {
+    return std::any_of(a.considered.begin(), a.considered.end(),
+                       [&](const AttentionPlan& plan) { return plan.kernel == r.kernel; });
+  });
+  return a;
+}
+
+Choice settled(Choice choice) {
   if (choice.kernel == nullptr) nothing_left(choice.refusals);
   return choice;
+}
+
+Choice choose(std::span<const AttentionKernel> kernels, const AttentionProblem& problem, const DeviceCaps& device,
+              std::string_view wanted) {
+  return settled(consider(kernels, problem, device, wanted));
 }
 
 }  // namespace stof

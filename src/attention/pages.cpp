@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "src/attention/call_tensors.h"
 #include "src/base/error.h"
 #include "src/base/memory.h"
 
@@ -79,6 +80,7 @@ void check_page_table(const TensorView& table, const TensorView& k, std::int64_t
     fail(ErrorKind::invalid_argument,
          "attention: page_table is {} {} with strides {}; accepted: i32 [{}, pages of an item], the last stride 1",
          name_of(table.dtype), to_string(table.shape), to_string(table.strides), items);
+  check_has_memory("page_table", table);
 }
 
 void check_device_lengths(const TensorView& lengths, std::int64_t items) {
@@ -86,6 +88,7 @@ void check_device_lengths(const TensorView& lengths, std::int64_t items) {
       (items > 1 && lengths.strides[0] != 1))
     fail(ErrorKind::invalid_argument, "attention: device_kv_lengths is {} {}; accepted: i32 [{}], contiguous",
          name_of(lengths.dtype), to_string(lengths.shape), items);
+  check_has_memory("device_kv_lengths", lengths);
 }
 
 KeyPages key_pages(const TensorView& table, const TensorView& k, const TensorView& v) {

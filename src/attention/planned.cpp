@@ -73,7 +73,7 @@ Planned arrange(const View& view, const AttentionShape& shape, Choice choice, co
 
 Choice choose_rows(const View& view, RowOrigin origin, const Device& device, std::string_view kernel) {
   const AttentionProblem problem = problem_of(view, device, origin);
-  Choice choice = choose(device.backend->attention, problem, device.caps, kernel);
+  Choice choice = consider(device.backend->attention, problem, device.caps, kernel);
   const double more_launches = device.backend->launch_us * static_cast<double>(view.runs - 1);
   const auto as_viewed = [&](AttentionPlan& plan) {
     plan.format.row_origin = origin;
@@ -83,14 +83,6 @@ Choice choose_rows(const View& view, RowOrigin origin, const Device& device, std
   as_viewed(choice.plan);
   for (AttentionPlan& plan : choice.considered) as_viewed(plan);
   return choice;
-}
-
-// The choice with the smaller predicted time; it was considered beside all of the other's.
-Choice better(Choice a, Choice b) {
-  if (b.plan.predicted_us < a.plan.predicted_us) std::swap(a.kernel, b.kernel), std::swap(a.plan, b.plan);
-  a.considered.insert(a.considered.end(), std::make_move_iterator(b.considered.begin()),
-                      std::make_move_iterator(b.considered.end()));
-  return a;
 }
 
 Choice choose_view(const View& view, const Device& device, std::string_view kernel) {
@@ -105,7 +97,7 @@ Choice choose_view(const View& view, const Device& device, std::string_view kern
 Choice choose_between(const View& plain, const std::optional<View>& by_residue, const Device& device,
                       std::string_view kernel) {
   Choice choice = choose_view(plain, device, kernel);
-  return by_residue ? better(std::move(choice), choose_view(*by_residue, device, kernel)) : choice;
+  return settled(by_residue ? better(std::move(choice), choose_view(*by_residue, device, kernel)) : std::move(choice));
 }
 
 // Of a kernel that is asked for, it takes all of the mask.
@@ -199,7 +191,7 @@ std::vector<SumView> views_as_sum(const Mask& mask, const AttentionShape& shape)
 std::optional<Choice> choose_sum(const SumView& view, const AttentionShape& shape, const Device& device) {
   const SumOperations* const sums = device.backend->sums;
   if (sums == nullptr || sums->refuses(shape)) return std::nullopt;
-  Choice choice = choose_view(view.combs, device, "auto");
+  Choice choice = settled(choose_view(view.combs, device, "auto"));
   AttentionPlan& plan = choice.plan;
   plan.rest = {choose_single(view.rest, shape, device, "auto").plan};
   plan.predicted_us += plan.rest.front().predicted_us + sums->predicted_us(shape, device.caps);
@@ -230,7 +222,9 @@ Planned plan_attention(const Mask& mask, const AttentionShape& shape, const Devi
 Planned plan_plain(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
   check_shape(shape);
   const View plain = plain_view(mask, shape);
-  return arrange(plain, shape, choose_view(plain, device, kernel), device);
+  Choice choice = choose_view(plain, device, kernel);
+  if (choice.kernel == nullptr && view_by_residue(mask, shape)) choice = choose_view(plain, device, "auto");
+  return arrange(plain, shape, settled(std::move(choice)), device);
 }
 
 Planned plan_pages(const Mask& mask, const AttentionShape& shape, const Device& device) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 
+#include "src/base/memory.h"
 #include "src/mask/argument.h"
 #include "src/mask/expression.h"
 
@@ -72,6 +73,8 @@ Mask document_ids(const TensorView& ids, const std::string& file) {
   auto array = std::make_shared<term::DocumentIds::Array>();
   array->shape = ids.shape;
   const std::int64_t items = ids.rank() == 2 ? ids.shape[0] : 1, length = ids.shape.back();
+  check_memory(fmt::format("document_ids of {}", to_string(ids.shape)),
+               static_cast<double>(items) * static_cast<double>(length) * sizeof(std::int32_t));
   array->ids.reserve(static_cast<std::size_t>(items * length));
   std::map<Fingerprint, std::int64_t> seen;
   std::string text = to_string(ids.shape);

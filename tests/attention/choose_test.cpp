@@ -58,6 +58,42 @@ TEST(Choose, ForcesOneKernelByName) {
                "unknown attention kernel 'c'; accepted: auto, a, b");
 }
 
+TEST(Choose, RefusedIsWhoTakesNeitherOfTwoViews) {
+  const std::array kernels{kernel("a", takes_all, candidate<3>), kernel("b", takes_all, candidate<5>)};
+  const auto takes = [&](std::size_t which, std::vector<Refused> refusals) {
+    AttentionPlan plan = kernels[which].candidates({}, {}).front();
+    plan.kernel = kernels[which].name;
+    return Choice{&kernels[which], plan, {plan}, std::move(refusals)};
+  };
+  Choice nobody;
+  nobody.refusals = {{"c", "too odd"}};
+  const Choice both =
+      better(takes(1, {{"a", "too small"}, {"c", "too odd"}}), takes(0, {{"b", "too odd"}, {"c", "old"}}));
+  EXPECT_EQ(both.plan.kernel, "a");
+  EXPECT_EQ(both.considered.size(), 2u);
+  EXPECT_EQ(both.refusals, (std::vector<Refused>{{"c", "too odd"}}));
+  EXPECT_EQ(better(nobody, takes(1, {})).plan.kernel, "b");
+  EXPECT_EQ(better(takes(1, {}), nobody).plan.kernel, "b");
+  EXPECT_ERROR(settled(better(nobody, nobody)), ErrorKind::unsupported,
+               "no attention kernel takes this problem:\n  c: too odd");
+}
+
+// A kernel may take what is allowed by residue class, or row blocks that begin at the first row, and nothing else of
+// it.
+TEST(Choose, WhatIsChosenCanBeAskedFor) {
+  const Device device = open_device("cuda:h200");
+  AttentionShape by_class{
+      .heads = 8, .kv_heads = 8, .queries = 4096, .keys = 4096, .head_dim = 64, .dtype = DType::f16};
+  AttentionShape chunk = by_class;
+  chunk.queries = 64, chunk.keys = 4091;
+  for (const auto& [mask, shape] : {std::pair(dilated(8, 16), by_class), {window(192, 0), chunk}}) {
+    const Choice free = choose_attention(mask, shape, device, "auto");
+    EXPECT_EQ(free.plan.kernel, "band_attention");
+    for (const Refused& refused : free.refusals) EXPECT_NE(refused.kernel, "band_attention") << refused.why;
+    EXPECT_EQ(Attention(mask, shape, device, {.kernel = "band_attention"}).plan().instance, free.plan.instance);
+  }
+}
+
 // What only kernels of the host are priced by is not looked at for a GPU.
 TEST(Choose, LiveSharesAreMeasuredWhereTheyCount) {
   const AttentionShape shape{.heads = 1, .kv_heads = 1, .queries = 512, .keys = 512, .head_dim = 64};
@@ -198,6 +234,16 @@ TEST(Choose, OnAnH200WhatTheCopyEngineDoesNotTakeGoesByMmaAndFp32RowByRow) {
   EXPECT_EQ(choice.plan.instance, "mma_f16_d64_p1_w1_s2_c4");
   EXPECT_EQ(choice.refusals, but_one("mma_attention", device.backend->attention,
                                      "head_dim 60 is not a multiple of 8, which the copy engine needs"));
+}
+
+// 29 bits of a tile's mark are for its first key.
+TEST(Choose, OnAnH200TilesHaveHalfABillionKeysAtMost) {
+  const Device device = open_device("cuda:h200");
+  AttentionShape shape{.queries = 64, .keys = (1 << 29) + 1, .head_dim = 8, .dtype = DType::f16};
+  EXPECT_EQ(choose_attention(window(8), shape, device, "auto").refusals.back().why,
+            "536870913 keys are more than 536870912");
+  shape.keys = 1 << 29;
+  EXPECT_EQ(choose_attention(window(8), shape, device, "auto").plan.kernel, "band_attention");
 }
 
 TEST(Choose, OnAnH200CappedScoresGoByListsWhereTheirKernelCanBeCompiled) {

@@ -158,7 +158,8 @@ class Counting : public testing::TestWithParam<std::tuple<std::string, int, DTyp
   static int expect_every_term(const AttentionShape& s, std::string_view kernel, Seen& seen) {
     const Device device = open_device(std::get<0>(GetParam()));
     const Problem problem({.shape = s, .q_lengths = {}, .kv_lengths = {}}, 3);
-    std::fill_n(problem.q.as<std::byte>(), s.heads * s.queries * s.head_dim * size_of(s.dtype), std::byte{0});
+    std::fill_n(problem.q.as<std::byte>(),
+                static_cast<std::size_t>(s.heads * s.queries * s.head_dim) * size_of(s.dtype), std::byte{0});
     int runs = 0;
     for (const Term& term : terms(s)) {
       const BoundMask mask(term.mask, {.queries = s.queries, .keys = s.keys, .heads = s.heads});

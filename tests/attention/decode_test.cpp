@@ -264,6 +264,8 @@ TEST(PageMessages, NameWhatIsWrong) {
   EXPECT_ERROR(
       run_paged([](auto& a, auto& t) { a.page_table = view_of(t.pages.data(), DType::i32, {4}); }), kInvalid,
       "attention: page_table is i32 [4] with strides [1]; accepted: i32 [2, pages of an item], the last stride 1");
+  EXPECT_ERROR(run_paged([](auto& a, auto&) { a.page_table->data = nullptr; }), kInvalid,
+               "attention: page_table has no memory, its data is null; its shape is [2, 2]");
   EXPECT_ERROR(run_paged([](auto&, auto& t) { t.pages[2] = 6; }), kInvalid,
                "attention: page 0 of item 1 is 6; accepted: 0..5");
   EXPECT_ERROR(run_paged([](auto&, auto& t) { t.pages[1] = -1; }), kInvalid,

@@ -163,6 +163,8 @@ TEST(RunMessages, NameWhatHasNoMemory) {
                  a.lse = view_of(nullptr, DType::f32, {2, 4, 8});
                }),
                kInvalid, "attention: lse has no memory, its data is null; its shape is [2, 4, 8]");
+  EXPECT_ERROR(run_with([](auto& a) { a.device_kv_lengths = view_of(nullptr, DType::i32, {2}); }), kInvalid,
+               "attention: device_kv_lengths has no memory, its data is null; its shape is [2]");
 }
 
 TEST(RunMessages, NameWhatSharesMemory) {
@@ -223,6 +225,24 @@ TEST(RunMessages, LengthsOnTheDeviceThatThePlanIsMadeFor) {
                         1);
   EXPECT_ERROR(Attention(bigbird(8, 1, 3, 1, 2), problem.what().shape, open_device("cpu")).run(problem.arguments()),
                kInvalid, "attention: lengths on the device with a mask that depends on length; accepted: kv_lengths");
+}
+
+// What is wrong beside them is said in the words of the call.
+TEST(RunMessages, LengthsOnTheDeviceInACallThatIsWrong) {
+  std::vector<std::int32_t> lengths{3, 3}, offsets{0, 4, 8};
+  const Tensor packed_q(DType::f32, {8, 4, 16}), packed_k(DType::f32, {8, 2, 16});
+  const TensorView device_kv_lengths = view_of(lengths.data(), DType::i32, {2});
+  EXPECT_ERROR(run_with([&](auto& a) {
+                 a.q = a.out = packed_q.view(), a.k = a.v = packed_k.view();
+                 a.cu_q = a.cu_kv = offsets;
+                 a.device_kv_lengths = device_kv_lengths;
+               }),
+               kInvalid, "attention: device_kv_lengths of a packed batch; accepted with pages, or padded");
+  EXPECT_ERROR(run_with([&](auto& a) {
+                 a.q = TensorView{};
+                 a.device_kv_lengths = device_kv_lengths;
+               }),
+               kInvalid, "attention: q has shape []; this plan takes [batch, 4, rows, 16]");
 }
 
 TEST(RunMessages, ItemsPastAMaskThatDiffersByItem) {

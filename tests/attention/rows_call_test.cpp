@@ -155,7 +155,13 @@ TEST(RowsCall, SaysWhatItDoesNotTake) {
                "attention: both rows and lengths or offsets; give one of them");
   a.cu_q = {};
   const std::vector<std::int32_t> past{560, 0, 17, 400, 500};
-  a.rows->starts = past.data();
+  a.rows->starts = nullptr;
+  EXPECT_ERROR(attention.run(a), ErrorKind::invalid_argument,
+               "attention: starts of rows is null; accepted: the address of 5 numbers");
+  a.rows->starts = past.data(), a.rows->lengths = nullptr;
+  EXPECT_ERROR(attention.run(a), ErrorKind::invalid_argument,
+               "attention: lengths of rows is null; accepted: the address of 5 numbers");
+  a.rows->lengths = texts.lengths.data();
   EXPECT_ERROR(attention.run(a), ErrorKind::invalid_argument, "attention: item 0 has rows 560..760; q has 600");
 }
 

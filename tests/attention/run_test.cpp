@@ -154,6 +154,30 @@ TEST(Run, PlansOfLengthsOutliveOthersForWhoeverHoldsThem) {
       "attention: 10 queries and 10 keys need a plan of their own, which this call may not make; prepare them");
 }
 
+// A run takes no room from what was prepared, and what runs have made takes none from what is still to be prepared.
+TEST(Run, WhatIsPreparedStays) {
+  const AttentionShape shape{.queries = 600, .keys = 600, .head_dim = 8};
+  const Attention attention(random_blocks(8, 1, 1), shape, open_device("cpu"));
+  const auto run = [&](std::int32_t length, bool may_plan) {
+    const Problem problem({.shape = shape, .q_lengths = {length}, .kv_lengths = {length}}, 3);
+    AttentionArguments arguments = problem.arguments();
+    arguments.may_plan = may_plan;
+    attention.run(arguments);
+  };
+  for (std::int32_t length = 1; length <= 256; ++length) run(length, true);
+  attention.prepare(10, 10);  // made by a run before, and kept from here on
+  for (std::int32_t length = 301; length < 556; ++length) attention.prepare(length, length);
+  EXPECT_EQ(attention.plans_made(), 1 + 256 + 255);
+  EXPECT_ERROR(attention.prepare(556, 556), ErrorKind::unsupported,
+               "attention: 256 pairs of lengths are prepared, the most that there can be");
+  for (const std::int32_t length : {257, 258, 2, 3}) run(length, true);
+  const std::int64_t made = attention.plans_made();
+  for (const std::int32_t length : {10, 301, 555}) run(length, false);
+  EXPECT_EQ(attention.plans_made(), made);
+  EXPECT_ERROR(run(4, false), ErrorKind::invalid_argument,
+               "attention: 4 queries and 4 keys need a plan of their own, which this call may not make; prepare them");
+}
+
 // Arrays over positions are made for the longest item.
 TEST(Run, AShorterItemUsesTheBeginningOfAnArray) {
   const Problem problem(ragged(DType::f32), 9);

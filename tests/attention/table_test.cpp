@@ -133,8 +133,15 @@ TEST_P(Table, SaysWhatItCannotDo) {
                "attention: this plan was made for a mask, not for a table");
   attention.prepare(90, 118);
   EXPECT_ERROR(attention.prepare(100, 127), kInvalid,
-               "attention: 100 queries and 127 keys; a plan of a table takes items that end as the longest does, 100 "
-               "and 128");
+               "attention: 100 queries and 127 keys with a plan of a table; accepted: keys - queries of 28 and more");
+  const Attention with_length({.width = 1}, bigbird(8, 1, 3, 1, 2), shape, device());
+  EXPECT_ERROR(with_length.prepare(90, 118), kInvalid,
+               "attention: 90 queries and 118 keys with a plan of a table; accepted: 100 and 128, as its limit depends "
+               "on length");
+  ProblemShape capped = problem.what();
+  capped.softcap = 3;
+  EXPECT_ERROR(run_on(device(), attention, Problem(capped, 1)), ErrorKind::unsupported,
+               "attention: softcap = 3 with a plan of a table; accepted where the shape is capped");
 }
 
 TEST(TableMessages, NameEveryNumberOfItems) {

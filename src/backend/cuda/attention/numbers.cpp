@@ -75,6 +75,8 @@ void check_list_addresses(const stof::AttentionCall& call, const Device& device)
                                    {"device_kv_lengths", lists.kv_lengths},
                                    {"device_cu_q", lists.cu_q},
                                    {"device_cu_kv", lists.cu_kv},
+                                   {"starts of rows", lists.starts},
+                                   {"lengths of rows", lists.lengths},
                                    {"lengths_status", lists.status}})
     if (list != nullptr) check_address(device, name, list);
 }

@@ -17,6 +17,7 @@ namespace stof::cuda {
 namespace {
 
 constexpr std::int64_t kMostRowBlocks = std::int64_t{1} << 31;
+constexpr std::int64_t kMostKeys = std::int64_t{1} << 29;  // TileMark::kKey, RowRule::kNoBound
 
 }  // namespace
 
@@ -32,6 +33,7 @@ Refusal refuses_sizes(const AttentionProblem& problem, int most_head_dim) {
   if (s.head_dim > most_head_dim)
     return fmt::format("head_dim {} is above {}, the largest that it is built for", s.head_dim, most_head_dim);
   if (s.queries == 0 || s.keys == 0) return "there are no queries or no keys to load";
+  if (s.keys > kMostKeys) return fmt::format("{} keys are more than {}", s.keys, kMostKeys);
   if (s.heads > kMostInGrid) return fmt::format("{} heads are more than {}", s.heads, kMostInGrid);
   if (static_cast<double>(s.batch) * static_cast<double>(s.heads) * static_cast<double>(s.queries / 64 + 2) >
       static_cast<double>(kMostRowBlocks))
