@@ -166,7 +166,7 @@ def plan_table(data):
 
 def device_plan_table(data):
     """bench_device_plan."""
-    head = ["table", "limit", "length", "heads", "MB", "steps", "median us", "TB/s"]
+    head = ["table", "limit", "length", "heads", "MB", "steps", "median us", "TB/s of the table"]
     table = []
     for row in data["rows"]:
         megabytes, median = row["table_bytes"] / 1e6, row["median_us"]

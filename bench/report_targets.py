@@ -64,10 +64,26 @@ def stored(rows, named):
         for row in rows:
             if all(row[key] == figure[key] for key in ("shape", "dtype", "family")) and not grouped(row):
                 own = time_of(row["peers"]["stof"])
-                notes.append(f"stored, not measured here: {figure['peer']} {number(figure['us'])} us for {named(row)}, "
-                             f"{figure['us'] / own:.2f} times what STOF takes here")  # fmt: skip
+                notes.append(f"stored, of an {kept('attention_stored.json')['device']} before this comparison, at a clock that was not "
+                             f"kept: {figure['peer']} {number(figure['us'])} us for {named(row)}, {figure['us'] / own:.2f} times "
+                             "what STOF takes here")  # fmt: skip
+    return notes
+
+
+def errors(rows):
+    """The largest of outputs, which every timed peer was checked by."""
+    notes = []
+    for dtype in ("f16", "bf16"):
+        found = {"stof": [], "peers": []}
+        for row in rows:
+            for peer, result in row["peers"].items() if row["dtype"] == dtype else ():
+                if "frobenius" in result:
+                    found["stof" if peer == "stof" else "peers"].append(result["frobenius"])
+        if found["stof"] and found["peers"]:
+            notes.append(f"relative error of outputs in {dtype} (Frobenius, against fp32), at most: STOF {max(found['stof']):.1e}, "
+                         f"peers {max(found['peers']):.1e}")  # fmt: skip
     return notes
 
 
 def target_notes(rows, named):
-    return reached(rows, named) + wanted_ratio(rows) + stored(rows, named)
+    return reached(rows, named) + wanted_ratio(rows) + stored(rows, named) + errors(rows)

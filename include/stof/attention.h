@@ -33,9 +33,9 @@ struct AttentionRows {
   std::int64_t items = 0;  // at most the planned batch
   const std::int32_t* starts = nullptr;
   const std::int32_t* lengths = nullptr;
-  // They were in place before some work in front of the call began that did not itself begin before what precedes it
-  // had ended: a copy, or a kernel launched without programmatic serialization. Then the call's kernel may read them
-  // while the one in front of it ends.
+  // They were written before the last preceding work that does not overlap the work before it: a copy, or a kernel
+  // launched without programmatic serialization. Then the call's kernel may read them while the one in front of it
+  // ends.
   bool settled = false;
 };
 
