@@ -12,6 +12,7 @@
 #include "tests/attention/every_plan.h"
 #include "tests/attention/expect_attention.h"
 #include "tests/attention/tolerance.h"
+#include "tests/worst.h"
 
 namespace stof {
 namespace {
@@ -55,8 +56,8 @@ class CappedScores : public testing::TestWithParam<std::tuple<std::string, int, 
     run_every_plan(device, plain_view(mask, problem.what().shape), problem, [&](const std::string& plan) {
       const OutputErrors errors = errors_against_definition(problem, mask);
       OutputErrors& so_far = worst[plan.substr(0, plan.find(' '))];
-      const auto raise = [](double& most, double error) { most = error <= most ? most : error; };  // to NaN too
-      raise(so_far.all, errors.all), raise(so_far.worst_row, errors.worst_row), raise(so_far.lse, errors.lse);
+      keep_worst(so_far.all, errors.all), keep_worst(so_far.worst_row, errors.worst_row),
+          keep_worst(so_far.lse, errors.lse);
     });
     return worst;
   }

@@ -11,6 +11,7 @@
 #include "src/attention/reference.h"
 #include "src/mask/beginning.h"
 #include "tests/attention/tolerance.h"
+#include "tests/worst.h"
 
 namespace stof {
 namespace {
@@ -44,8 +45,8 @@ void add_row(const Problem& problem, const AttentionItem& item, std::int64_t hea
     return;
   }
   const double off = std::abs(lse - expected.lse), lse_error = off / std::max(1.0, std::abs(expected.lse));
-  if (!(lse_error <= errors.worst_lse)) errors.worst_lse = lse_error;  // max() would drop a NaN
-  if (!(off <= errors.absolute_lse)) errors.absolute_lse = off;
+  keep_worst(errors.worst_lse, lse_error);
+  keep_worst(errors.absolute_lse, off);
   errors.rows.emplace_back(difference, norm);
 }
 
@@ -55,7 +56,7 @@ double worst_row(const Errors& errors) {
   double worst = 0;
   for (const auto& [difference, norm] : errors.rows) {
     const double row = difference == 0 ? 0 : std::sqrt(difference / std::max(norm, usual));
-    if (!(row <= worst)) worst = row;
+    keep_worst(worst, row);
   }
   return worst;
 }

@@ -3,8 +3,10 @@
 // that are kept.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "tests/attention/devices.h"
 #include "tests/attention/expect_attention.h"
@@ -176,6 +178,24 @@ TEST(Run, WhatIsPreparedStays) {
   EXPECT_EQ(attention.plans_made(), made);
   EXPECT_ERROR(run(4, false), ErrorKind::invalid_argument,
                "attention: 4 queries and 4 keys need a plan of their own, which this call may not make; prepare them");
+}
+
+// What every test of results leans on: one value that is missing is seen, in whatever row.
+TEST(Run, TheComparisonSeesOneNaN) {
+  const AttentionShape shape{.heads = 2, .kv_heads = 2, .queries = 40, .keys = 40, .head_dim = 8};
+  const Problem problem({.shape = shape, .q_lengths = {}, .kv_lengths = {}}, 4);
+  Attention(causal(), shape, open_device("cpu")).run(problem.arguments());
+  ASSERT_EQ(difference_from_definition(problem, causal()), "");
+  const AttentionItem item = problem.items()[0];
+  float* const lse = problem.lse_view.as<float>() + item.lse + 17 * problem.lse_view.strides[2];
+  const float right = std::exchange(*lse, std::nanf(""));
+  EXPECT_NE(difference_from_definition(problem, causal()), "");
+  *lse = right;
+  const float value = problem.get(problem.out, item.out, 0, 17, 3);
+  problem.set(problem.out, item.out, 0, 17, 3, std::nanf(""));
+  EXPECT_NE(difference_from_definition(problem, causal()), "");
+  problem.set(problem.out, item.out, 0, 17, 3, value);
+  EXPECT_EQ(difference_from_definition(problem, causal()), "");
 }
 
 // Arrays over positions are made for the longest item.

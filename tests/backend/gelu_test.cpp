@@ -10,6 +10,7 @@
 
 #include "tests/backend/operands.h"
 #include "tests/backend/random_tensor.h"
+#include "tests/worst.h"
 
 namespace stof {
 namespace {
@@ -55,8 +56,7 @@ class Gelu : public testing::TestWithParam<std::tuple<DType, Activation>> {
       set_element(rounded, i, static_cast<float>(want));
       const double off = element(got, i) - want, rounding_off = element(rounded, i) - want;
       norm += want * want, square += off * off, of_rounding += rounding_off * rounding_off;
-      const double beyond = std::abs(off) - std::abs(rounding_off);
-      if (!(beyond <= errors.beyond_rounding)) errors.beyond_rounding = beyond;  // a NaN stays
+      keep_worst(errors.beyond_rounding, std::abs(off) - std::abs(rounding_off));
     }
     errors.of_all = std::sqrt(square / norm), errors.rounding_of_all = std::sqrt(of_rounding / norm);
     return errors;

@@ -12,6 +12,7 @@
 #include "tests/backend/gemm_problem.h"
 #include "tests/backend/operands.h"
 #include "tests/expect_error.h"
+#include "tests/worst.h"
 
 namespace stof {
 namespace {
@@ -65,8 +66,7 @@ class GemmTest : public testing::Test {
         row_error += distance * distance, row_norm += want * want;
       }
       error += row_error, norm += row_norm;
-      worst = std::max(worst, std::sqrt(row_error / row_norm));
-      if (std::isnan(row_error)) worst = std::numeric_limits<double>::infinity();
+      keep_worst(worst, std::sqrt(row_error / row_norm));
     }
     // Inputs are exact; weights, scaled by the norm of x or not, and the output are rounded.
     const double bound = 2.5 * rounding(the.dtype);
