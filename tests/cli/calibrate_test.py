@@ -93,7 +93,7 @@ class Calibrate(unittest.TestCase):
                       "residues": plan["residues"], "us": us_of(plan)} for plan in json.loads(done.stdout)["considered"]]
             rows.append({"id": mask, "mask": mask, "shape": shape, "dtype": "f16", "plans": plans})
         file = self.cache / "times.json"
-        file.write_text(json.dumps({"device": "NVIDIA H200 (described)", "day": "2026-01-02", "rows": rows}))
+        file.write_text(json.dumps({"device": "NVIDIA H200", "day": "2026-01-02", "rows": rows}))
         return str(file)
 
     def test_costs_of_a_gpu_come_from_its_times(self):
@@ -101,9 +101,11 @@ class Calibrate(unittest.TestCase):
         done = self.stof("calibrate", "--device", "cuda:h200", "--times", times)
         self.assertEqual(done.returncode, 0, done.stderr)
         kept = json.loads((self.cache / "stof/cuda-attention.json").read_text())
-        self.assertEqual((kept["device"], kept["day"]), ("NVIDIA H200 (described)", "2026-01-02"))
+        self.assertEqual((kept["device"], kept["day"]), ("NVIDIA H200", "2026-01-02"))
         done = self.stof("plan", "causal", "--shape", "1,2,512,64", "--dtype", "f16", "--device", "cuda:h200", "--json", "-")
-        plans = json.loads(done.stdout)["considered"]
+        planned = json.loads(done.stdout)
+        self.assertEqual(planned["costs"], f"measured here on 2026-01-02 ({self.cache}/stof/cuda-attention.json)")
+        plans = planned["considered"]
         rows = json.loads(Path(times).read_text())["rows"]
         measured = {(p["kernel"], p["instance"], p["splits"]): p["us"] for p in rows[0]["plans"]}
         for plan in plans:
