@@ -114,12 +114,18 @@ void check_of_device(const Json& times, const CalibrateOptions& options, const D
          options.times, measured, options.device, device.caps.name);
 }
 
+std::vector<GpuFit> fits_of(const Json& times, const Device& device) {
+  Progress progress("fitting", Progress::kUnknown);
+  return fit_gpu_costs(times.at("rows"), device,
+                       [&](std::int64_t done, std::int64_t total) { progress.set(done, total); });
+}
+
 void fit(const CalibrateOptions& options, Json times, const Device& device, bool print) {
   check_of_device(times, options, device);
   cuda::NamedCosts costs = cuda::of_instances(cuda::built_in_named_costs());
   Table table({"costs", "samples", "error"});
   times["fits"] = Json::array();
-  for (const GpuFit& one : fit_gpu_costs(times.at("rows"), device)) {
+  for (const GpuFit& one : fits_of(times, device)) {
     costs[one.name] = one.costs;
     times["fits"].push_back(
         {{"name", one.name}, {"samples", one.samples}, {"error", one.error}, {"microseconds", one.costs}});
@@ -137,7 +143,7 @@ void fit(const CalibrateOptions& options, Json times, const Device& device, bool
 
 void report_regret(Json times, const CalibrateOptions& options, const Device& device, bool print) {
   const std::string measured = times.at("device");
-  std::vector<GpuRegret> found = regret_of(times.at("rows"), device);
+  auto [found, not_judged] = regret_of(times.at("rows"), device);
   if (found.empty()) fail(ErrorKind::unsupported, "none of the choices is among the measured plans");
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.regret() > b.regret(); });
   double sum = 0;
@@ -156,10 +162,15 @@ void report_regret(Json times, const CalibrateOptions& options, const Device& de
                                 {"chosen_us", one.chosen_us},
                                 {"best", one.best},
                                 {"best_us", one.best_us}});
+  times["not_judged"] = Json::array();
+  for (const NotJudged& one : not_judged) times["not_judged"].push_back({{"id", one.id}, {"chosen", one.chosen}});
   if (!options.json.empty()) write_json(times, options.json);
   if (!print) return;
   fmt::print("times of {}; choices for {}, by costs {}\n", measured, device.caps.name,
              cuda::costs_for(device.caps.name).source);
+  if (!not_judged.empty())
+    fmt::print("{} of {} problems; of {} the chosen plan was not timed\n", found.size(),
+               found.size() + not_judged.size(), not_judged.size());
   fmt::print("{} problems, mean regret {:.1f} %, worst {:.1f} %:\n", found.size(), 100 * mean,
              100 * found.front().regret());
   Table table({"problem", "regret", "chosen us", "best us", "chosen", "best"});

@@ -115,6 +115,7 @@ class Calibrate(unittest.TestCase):
         for json_file in ("-", str(file)):
             done = self.stof("calibrate", "--device", "cuda:h200", "--times", times, "--out", str(costs), "--json", json_file)
             self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr, r"^fitting \[#{40}\] (\d+)/\1  [\d.]+ s\n$")
             fits = json.loads(done.stdout if json_file == "-" else file.read_text())["fits"]
             kept = json.loads(costs.read_text())["microseconds"]
             self.assertIn("decode", kept)
@@ -161,6 +162,15 @@ class Calibrate(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             results = json.loads(done.stdout)
             self.assertGreater(len(results["regrets"]), judged * len(results["rows"]), name)
+            self.assertEqual(len(results["regrets"]) + len(results["not_judged"]), len(results["rows"]))
+            self.assertGreater(len(results["not_judged"]), 0)
+            judged = {row["id"] for row in results["regrets"]}
+            for row in results["not_judged"]:
+                self.assertRegex(row["chosen"], r"^\w+ / \d+$")
+                self.assertNotIn(row["id"], judged)
+            said = self.stof("calibrate", "--device", "cuda:h200", "--regret", "--times", str(RESULTS / name)).stdout
+            counts = [len(results[key]) for key in ("regrets", "rows", "not_judged")]
+            self.assertIn("{} of {} problems; of {} the chosen plan was not timed\n".format(*counts), said)
             self.assertLess(results["mean_regret"], mean, name)
             self.assertLess(results["worst_regret"], worst, name)
 
