@@ -134,6 +134,7 @@ void run(const TuneCommand& command) {
   }
   if (options.device.ordinal == cuda::kDescribed)
     fail(ErrorKind::device, "{} is a description; accepted with it: --compile", options.device.caps.name);
+  check_matmuls_in(options.dtype, options.device);
   if (!command.random.empty()) check_call(described_model(command.random, command.seq), options);
   const Model model = command.random.empty() ? read_model(command.model) : random_model(command.random, command.seq, 1);
   const std::unique_ptr<KernelsAhead> ahead = kernels_ahead(model, options, command.compilers);

@@ -215,6 +215,11 @@ class Tune(unittest.TestCase):
         again = self.tune()
         self.assertEqual((again["search"]["measured"], again["search"]["kept"]), (0, False))
 
+    def test_a_dtype_without_matmuls_is_refused_before_anything_is_measured(self):
+        done = self.stof("tune", "--random", "gpt2", "--device", "cpu", "--dtype", "f16", code=3)
+        self.assertEqual(done.stderr, "stof: no matmul in f16 on the CPU; accepted: f32, bf16\n")
+        self.assertEqual(list(self.cache.rglob("*.times")), [])
+
     def test_no_gpu(self):
         done = subprocess.run([STOF, "tune", "--random", "gpt2", "--device", "cuda:h200"], capture_output=True, text=True,
                               timeout=120, check=False, env=self.environment())  # fmt: skip
