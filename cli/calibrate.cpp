@@ -143,8 +143,9 @@ void check_together(const CalibrateOptions& options) {
 }
 
 void calibrate(const CalibrateOptions& options) {
-  check_outputs({{"--json", options.json, true}, {"--out", options.out}, {"--source", options.source}},
-                {{"--times", options.times, "--json"}});
+  check_outputs(
+      {{"--json", options.json, true}, {"--out", options.out}, {"--source", options.source}},
+      {{"--times", options.times, options.only.empty() ? "--json" : ""}});  // --only would leave the other rows out
   Device device = open_device(options.device == "auto" ? "cpu" : options.device);
   if ((options.softcap || options.grouped) && (!options.regret || device.backend->memory == nullptr))
     fail(ErrorKind::invalid_argument,
