@@ -25,6 +25,8 @@
 namespace stof::cli {
 namespace {
 
+constexpr float kMostFactor = 1e18f;  // of scores, as attention takes
+
 struct AttentionCommand {
   std::string q, k, v, out, lse, lengths;
   std::string mask = "all", layout = "bhsd", kernel = "auto", dtype, device = "auto";
@@ -134,8 +136,8 @@ void add_attention(CLI::App& app) {
   sub->add_option("--k", command->k, "keys; their heads divide those of the queries")->required();
   sub->add_option("--v", command->v, "values, of the shape of the keys")->required();
   sub->add_option("--mask", command->mask, "who may attend, as in 'causal & window(256)'")->capture_default_str();
-  add_number(sub, "--scale", command->scale, "factor of the scores (default 1 / sqrt(head dimension))");
-  add_number(sub, "--softcap", command->softcap, "scores become X tanh(score / X) before the mask");
+  add_number(sub, "--scale", command->scale, "factor of the scores (default 1 / sqrt(head dimension))", kMostFactor);
+  add_number(sub, "--softcap", command->softcap, "scores become X tanh(score / X) before the mask", kMostFactor);
   sub->add_option("--lengths", command->lengths, "i4 or i8 [B], or [B,2] for queries and keys");
   sub->add_option("--layout", command->layout, "bhsd or bshd")->capture_default_str();
   sub->add_option("--kernel", command->kernel, "auto, or one kernel by name")->capture_default_str();

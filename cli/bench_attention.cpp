@@ -26,6 +26,7 @@
 #include "src/attention/describe.h"
 #include "src/attention/planned.h"
 #include "src/backend/contract.h"
+#include "src/backend/cuda/driver/device.h"
 #include "src/base/error.h"
 #include "src/base/threads.h"
 
@@ -78,7 +79,8 @@ std::vector<Case> cases_of(const BenchOptions& options, const Device& device) {
                           .dtype = dtype}});
   for (const Case& one : cases) {  // what is wrong with the last one is said before the first takes its time
     check_shape(one.shape);
-    parse(one.mask);
+    const Mask mask = parse(one.mask);
+    if (options.kernel != "auto") choose_attention(mask, one.shape, device, options.kernel);
   }
   return cases;
 }
@@ -179,6 +181,7 @@ void bench(const BenchOptions& options) {
     fail(ErrorKind::invalid_argument, "--seconds {}; accepted: above 0, to 60", options.seconds);
   const ThreadCount threads(options.threads);
   const Device device = open_device(options.device);
+  if (device.backend == &cuda_backend) cuda::gpu_of(device);  // not a description of one
   const std::vector<Case> cases = cases_of(options, device);
   BenchResults results(describe_run("bench attention", device), options.json, options.resume);
   for (const Case& one : cases) results.check(one.id(), cells_of);

@@ -17,6 +17,7 @@
 #include "cli/table.h"
 #include "cli/tuning_words.h"
 #include "src/backend/contract.h"
+#include "src/backend/cuda/driver/device.h"
 #include "src/base/error.h"
 #include "src/base/threads.h"
 #include "src/runtime/accepted.h"
@@ -47,6 +48,23 @@ std::array<std::int64_t, 2> parse_texts(const std::string& text) {
        kMostTokens);
 }
 
+// What would be ignored: options for parts that do not run.
+void check_part_has(const ModelOptions& options) {
+  const ModelBench& bench = options.bench;
+  const std::string& part = options.part;
+  const bool grid = part == "grid" || part == "more";
+  for (const auto& [is_there, name] :
+       {std::pair(!bench.ablations.empty(), "--ablation"), std::pair(!bench.only.empty(), "--only"),
+        std::pair(!options.budget.empty(), "--budget")})
+    if (is_there && !grid)
+      fail(ErrorKind::invalid_argument, "{} is of the grid's rows, which --part {} has not; accepted: grid, more", name,
+           part);
+  if (bench.batches.empty() || part == "sentences" || (part == "all" && !bench.model.empty())) return;
+  fail(ErrorKind::invalid_argument,
+       "--batch is of the sentences' rows, which --part {} has not{}; accepted: sentences, or all with --model", part,
+       part == "all" ? " without --model" : "");
+}
+
 ModelBench checked(const ModelOptions& options) {
   ModelBench bench = options.bench;
   // For all parts alike, what a session would choose.
@@ -64,6 +82,9 @@ ModelBench checked(const ModelOptions& options) {
     if (options.part != "all" && options.part != "encoder")
       fail(ErrorKind::invalid_argument, "{} is of the encoder's rows, which --part {} has not; accepted: all, encoder",
            bench.split ? "--split" : "--hidden-out", options.part);
+  check_part_has(options);
+  if (bench.split && options.json.empty())
+    fail(ErrorKind::invalid_argument, "--split goes into the JSON alone; accepted with it: --json");
   if ((options.part == "sentences" || options.part == "start") && bench.model.empty())
     fail(ErrorKind::invalid_argument, "sentences need a checkpoint: --model DIR");
   bench.beside_grid = options.part == "more";
@@ -122,6 +143,8 @@ void bench(const ModelOptions& options) {
   const ModelBench bench = checked(options);
   const ThreadCount threads(options.threads);
   const Device device = open_device(bench.device);
+  if (device.backend == &cuda_backend) cuda::gpu_of(device);  // not a description of one
+  for (const DType dtype : bench.dtypes) check_matmuls_in(dtype, device);
   BenchResults results(describe_run("bench model", device), options.json, options.resume);
   const bool all = options.part == "all", sentences = (all && !bench.model.empty()) || options.part == "sentences",
              encoder = all || options.part == "encoder", start = options.part == "start",

@@ -124,9 +124,28 @@ void report_regret(const Json& rows, Json& results, bool print) {
   fmt::print("{}", table.text());
 }
 
+// What would be ignored.
+void check_together(const CalibrateOptions& options) {
+  if (options.regret && !(options.out.empty() && options.source.empty()))
+    fail(ErrorKind::invalid_argument, "--regret keeps no costs; accepted with it: --json, not {}",
+         options.out.empty() ? "--source" : "--out");
+  if (!options.out.empty() && !options.source.empty())
+    fail(ErrorKind::invalid_argument, "--out and --source are of one table; accepted: one of them");
+  if (options.times.empty()) return;
+  for (const auto& [is_there, name] :
+       {std::pair(options.quick, "--quick"), std::pair(options.resume, "--resume"),
+        std::pair(options.grouped, "--grouped"), std::pair(options.softcap.has_value(), "--softcap")})
+    if (is_there)
+      fail(ErrorKind::invalid_argument,
+           "{} says what to measure, and --times what was; accepted with --times: --only, --regret, --out, --source, "
+           "--json",
+           name);
+}
+
 void calibrate(const CalibrateOptions& options) {
-  check_outputs({{"--json", options.json, true}, {"--out", options.out}, {"--source", options.source}},
-                {{"--times", options.times, "--json"}});
+  check_outputs(
+      {{"--json", options.json, true}, {"--out", options.out}, {"--source", options.source}},
+      {{"--times", options.times, options.only.empty() ? "--json" : ""}});  // --only would leave the other rows out
   Device device = open_device(options.device == "auto" ? "cpu" : options.device);
   if ((options.softcap || options.grouped) && (!options.regret || device.backend->memory == nullptr))
     fail(ErrorKind::invalid_argument,
@@ -136,6 +155,7 @@ void calibrate(const CalibrateOptions& options) {
     fail(ErrorKind::invalid_argument, "--softcap and --grouped are of other problems each; accepted: one of them");
   if (options.softcap && !(*options.softcap > 0))
     fail(ErrorKind::invalid_argument, "--softcap is {}; accepted: above 0", *options.softcap);
+  check_together(options);
   if (device.backend->memory != nullptr) {
     if (options.only_measures() && (options.json.empty() || !options.times.empty()))
       fail(ErrorKind::invalid_argument,

@@ -56,7 +56,7 @@ Json measured(const CalibrateOptions& options, const Device& device) {
     if (results.find(one.id()) == nullptr) results.add(time_plans(one, device));
     progress.advance(1);
   }
-  results.finish();
+  if (options.json != "-") results.finish();  // what is found besides is written with them
   return results.all();
 }
 
@@ -104,24 +104,46 @@ void write_source(const cuda::NamedCosts& costs, const cuda::CostSource& source,
   out.commit();
 }
 
-void fit(const CalibrateOptions& options, const Json& times, const Device& device, bool print) {
+// A prediction is of a GPU's multiprocessors and memory, and its costs are kept by its name.
+void check_of_device(const Json& times, const CalibrateOptions& options, const Device& device) {
+  const std::string measured = times.at("device");
+  if (cuda::driver_name(measured) != cuda::driver_name(device.caps.name))
+    fail(ErrorKind::invalid_argument,
+         "'{}' has times of {}, --device {} is {}: costs of one GPU are not fitted to times of another; accepted with "
+         "them: --regret",
+         options.times, measured, options.device, device.caps.name);
+}
+
+std::vector<GpuFit> fits_of(const Json& times, const Device& device) {
+  Progress progress("fitting", Progress::kUnknown);
+  return fit_gpu_costs(times.at("rows"), device,
+                       [&](std::int64_t done, std::int64_t total) { progress.set(done, total); });
+}
+
+void fit(const CalibrateOptions& options, Json times, const Device& device, bool print) {
+  check_of_device(times, options, device);
   cuda::NamedCosts costs = cuda::of_instances(cuda::built_in_named_costs());
   Table table({"costs", "samples", "error"});
-  for (const GpuFit& one : fit_gpu_costs(times.at("rows"), device)) {
+  times["fits"] = Json::array();
+  for (const GpuFit& one : fits_of(times, device)) {
     costs[one.name] = one.costs;
+    times["fits"].push_back(
+        {{"name", one.name}, {"samples", one.samples}, {"error", one.error}, {"microseconds", one.costs}});
     table.add({one.name, fmt::format("{}", one.samples), fmt::format("{:.1f} %", 100 * one.error)});
   }
   if (!options.source.empty()) write_source(costs, source_of(times), options.source);
   const std::filesystem::path file =
       options.out.empty() ? cuda::calibration_file() : std::filesystem::path(options.out);
   if (options.source.empty() && options.keeps()) cuda::write_calibration(costs, source_of(times), file);
+  if (!options.json.empty()) write_json(times, options.json);
   if (print)
     fmt::print("{}{}\n", table.text(),
                options.source.empty() ? kept_in(options, file) : fmt::format("kept in {}", options.source));
 }
 
 void report_regret(Json times, const CalibrateOptions& options, const Device& device, bool print) {
-  std::vector<GpuRegret> found = regret_of(times.at("rows"), device);
+  const std::string measured = times.at("device");
+  auto [found, not_judged] = regret_of(times.at("rows"), device);
   if (found.empty()) fail(ErrorKind::unsupported, "none of the choices is among the measured plans");
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.regret() > b.regret(); });
   double sum = 0;
@@ -130,6 +152,7 @@ void report_regret(Json times, const CalibrateOptions& options, const Device& de
   times["mean_regret"] = mean;
   times["worst_regret"] = found.front().regret();
   times["costs"] = cuda::costs_for(device.caps.name).source.starts_with("built in") ? "built in" : "measured here";
+  times["judged_device"] = device.caps.name;
   times["judged_commit"] = build_commit();  // whose choice it is; "commit" is of what was timed
   times["regrets"] = Json::array();
   for (const GpuRegret& one : found)
@@ -139,8 +162,15 @@ void report_regret(Json times, const CalibrateOptions& options, const Device& de
                                 {"chosen_us", one.chosen_us},
                                 {"best", one.best},
                                 {"best_us", one.best_us}});
+  times["not_judged"] = Json::array();
+  for (const NotJudged& one : not_judged) times["not_judged"].push_back({{"id", one.id}, {"chosen", one.chosen}});
   if (!options.json.empty()) write_json(times, options.json);
   if (!print) return;
+  fmt::print("times of {}; choices for {}, by costs {}\n", measured, device.caps.name,
+             cuda::costs_for(device.caps.name).source);
+  if (!not_judged.empty())
+    fmt::print("{} of {} problems; of {} the chosen plan was not timed\n", found.size(),
+               found.size() + not_judged.size(), not_judged.size());
   fmt::print("{} problems, mean regret {:.1f} %, worst {:.1f} %:\n", found.size(), 100 * mean,
              100 * found.front().regret());
   Table table({"problem", "regret", "chosen us", "best us", "chosen", "best"});
@@ -155,8 +185,8 @@ void use(const CalibrateOptions& options, const Json& times, const Device& devic
   const bool print = options.json != "-";
   if (options.regret) return report_regret(times, options, device, print);
   if (!options.only_measures()) return fit(options, times, device, print);
-  if (print)
-    fmt::print("{} problems measured, in {}; no costs are fitted to a part\n", times.at("rows").size(), options.json);
+  if (!print) return write_json(times, options.json);
+  fmt::print("{} problems measured, in {}; no costs are fitted to a part\n", times.at("rows").size(), options.json);
 }
 
 }  // namespace

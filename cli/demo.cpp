@@ -65,16 +65,19 @@ void add_demo(CLI::App& app) {
   auto model = std::make_shared<std::string>(), data = std::make_shared<std::string>("data");
   auto reference = std::make_shared<std::string>("tests/data/minilm_embeddings.npy");
   auto part = std::make_shared<std::string>("all"), device = std::make_shared<std::string>("auto");
-  command->add_option("--model", *model, "folder of a Hugging Face encoder")->required();
+  command->add_option("--model", *model, "folder of a Hugging Face encoder; not needed with --part masks");
   command->add_option("--data", *data, "folder with sentences.txt and queries.txt")->capture_default_str();
   CLI::Option* named = command->add_option("--reference", *reference, "embeddings of the sentences by another program")
                            ->capture_default_str();
   command->add_option("--part", *part, "text (1 to 3), masks (4) or all")->capture_default_str();
   command->add_option("--device", *device, "auto, cpu, cuda or cuda:N: where models run")->capture_default_str();
   command->callback([=] {
+    const Part wanted = parse_part(*part);
+    if (wanted != Part::masks && model->empty())
+      fail(ErrorKind::invalid_argument, "--part {} needs a model: --model DIR", *part);
     const std::filesystem::path folder = *data;
     if (named->count() > 0) static_cast<void>(read_npy(*reference));  // not after minutes of work
-    show({*model, folder / "sentences.txt", folder / "queries.txt", *reference, *device}, parse_part(*part));
+    show({*model, folder / "sentences.txt", folder / "queries.txt", *reference, *device}, wanted);
   });
 }
 

@@ -46,8 +46,12 @@ std::vector<Missing> find_missing(const Report& report) {
     missing.push_back({"cuBLASLt (libcublasLt.so)", "attention runs on the GPU, whole models run on the CPU",
                        "pip install nvidia-cublas, and put its folder lib on LD_LIBRARY_PATH"});
   if (report.costs.ignored)
-    missing.push_back(
-        {"calibration of this processor", "kernels are chosen by the costs of another one", "stof calibrate"});
+    missing.push_back({fmt::format("calibration that can be used ({})", report.costs.source),
+                       "kernels are chosen by the built-in costs", "stof calibrate"});
+  if (!report.cache.ignored_home.empty())
+    missing.push_back({fmt::format("absolute path in XDG_CACHE_HOME, which is '{}'", report.cache.ignored_home),
+                       fmt::format("it is ignored; the cache folder is {}", report.cache.folder.string()),
+                       "name an absolute path, or unset it"});
   const std::string& problem = report.cache.problem;
   if (!report.cache.writable)
     missing.push_back({(problem.empty() ? "cache folder" : "cache folder: " + problem),

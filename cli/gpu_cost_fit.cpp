@@ -191,22 +191,30 @@ bool same_plan(const AttentionPlan& plan, const Json& row) {
          row.at("residues") == plan.residues && row_origin_of(row) == name_of(plan.format.row_origin);
 }
 
+std::string name_of_plan(std::string_view instance, int splits) { return fmt::format("{} / {}", instance, splits); }
+
 }  // namespace
 
-std::vector<GpuFit> fit_gpu_costs(const Json& rows, const Device& device) {
+std::vector<GpuFit> fit_gpu_costs(const Json& rows, const Device& device,
+                                  const std::function<void(std::int64_t done, std::int64_t total)>& progress) {
   Samples samples;
   for (const Json& row : rows) add_samples(row, device, samples);
   std::vector<const Samples::value_type*> instances;
   for (const auto& one : samples) instances.push_back(&one);
   std::vector<GpuFit> fits(instances.size());
+  std::int64_t done = 0;
+  progress(done, std::ssize(instances));
 #pragma omp parallel for schedule(dynamic)
-  for (std::size_t i = 0; i < instances.size(); ++i)
+  for (std::size_t i = 0; i < instances.size(); ++i) {
     fits[i] = Search(instances[i]->first, instances[i]->second, device).run();
+#pragma omp critical
+    progress(++done, std::ssize(instances));
+  }
   return fits;
 }
 
-std::vector<GpuRegret> regret_of(const Json& rows, const Device& device) {
-  std::vector<GpuRegret> found;
+GpuRegrets regret_of(const Json& rows, const Device& device) {
+  GpuRegrets found;
   for (const Json& row : rows) {
     const GpuCase one = case_of(row);
     const Choice choice = choose_single(parse(one.mask), one.shape, device, "auto");
@@ -214,12 +222,12 @@ std::vector<GpuRegret> regret_of(const Json& rows, const Device& device) {
     for (const Json& plan : row.at("plans")) {
       if (!plan.contains("us")) continue;
       const double us = plan.at("us");
-      const std::string name =
-          fmt::format("{} / {}", plan.at("instance").get<std::string>(), plan.at("splits").get<int>());
+      const std::string name = name_of_plan(plan.at("instance").get<std::string>(), plan.at("splits").get<int>());
       if (us == regret.best_us) regret.best = name;
       if (same_plan(choice.plan, plan)) regret.chosen = name, regret.chosen_us = us;
     }
-    if (regret.chosen_us > 0) found.push_back(std::move(regret));
+    if (regret.chosen_us > 0) found.judged.push_back(std::move(regret));
+    else found.not_judged.push_back({regret.id, name_of_plan(choice.plan.instance, choice.plan.splits)});
   }
   return found;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the measured plans of a grid to the costs of every instance, and what a choice by given costs loses.
 #pragma once
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,7 +20,9 @@ struct GpuFit {
 };
 
 // rows: as time_plans writes them. Instances without samples keep the built-in costs and are not among the fits.
-std::vector<GpuFit> fit_gpu_costs(const Json& rows, const Device& device);
+// `progress` is called from several threads, one at a time.
+std::vector<GpuFit> fit_gpu_costs(const Json& rows, const Device& device,
+                                  const std::function<void(std::int64_t done, std::int64_t total)>& progress);
 
 struct GpuRegret {
   std::string id;
@@ -27,7 +31,15 @@ struct GpuRegret {
   double regret() const { return chosen_us / best_us - 1; }
 };
 
-// Of the choice that the device makes now. Rows whose choice was not measured are left out.
-std::vector<GpuRegret> regret_of(const Json& rows, const Device& device);
+struct NotJudged {
+  std::string id, chosen;
+};
+
+// Of the choice that the device makes now, in the order of the rows.
+struct GpuRegrets {
+  std::vector<GpuRegret> judged;
+  std::vector<NotJudged> not_judged;  // rows whose choice was not measured
+};
+GpuRegrets regret_of(const Json& rows, const Device& device);
 
 }  // namespace stof::cli

@@ -14,14 +14,15 @@
 
 namespace stof::cli {
 
-std::vector<CompileJob> kernels_of_search(const Model& model, const TuneOptions& options) {
-  std::vector<CompileJob> jobs;
+SearchKernels kernels_of_search(const Model& model, const TuneOptions& options) {
+  SearchKernels found;
   std::set<std::string> seen;
   for_each_setting(model, options, [&](const LinearSpec& spec, std::int64_t rows, const MatmulSetting& setting) {
+    found.all_cublaslt = found.all_cublaslt && setting.kernel == MatmulSetting::Kernel::cublaslt;
     if (std::optional<CompileJob> job = cuda::compile_job(spec, rows, setting); job && seen.insert(job->name).second)
-      jobs.push_back(*std::move(job));
+      found.jobs.push_back(*std::move(job));
   });
-  return jobs;
+  return found;
 }
 
 KernelsAhead::KernelsAhead(const std::vector<CompileJob>& jobs, int processes) {
@@ -39,7 +40,7 @@ std::unique_ptr<KernelsAhead> kernels_ahead(const Model& model, const TuneOption
     say(fmt::format("stof: {}: only kernels that were built with this program are searched\n", why_not));
     return nullptr;
   }
-  return std::make_unique<KernelsAhead>(kernels_of_search(model, options), processes);
+  return std::make_unique<KernelsAhead>(kernels_of_search(model, options).jobs, processes);
 }
 
 }  // namespace stof::cli

@@ -14,8 +14,12 @@ namespace stof::cli {
 // How this program is told to be a worker: `stof compile-worker NVRTC`, for nobody else to call.
 inline constexpr const char* kCompileWorker = "compile-worker";
 
-// In the order in which a search with these options asks for them; each once. Needs no GPU but its description.
-std::vector<CompileJob> kernels_of_search(const Model& model, const TuneOptions& options);
+struct SearchKernels {
+  std::vector<CompileJob> jobs;  // in the order in which the search asks for them; each once
+  bool all_cublaslt = true;      // no kernel of our own is among its settings, none that is built in either
+};
+// Of a search with these options. Needs no GPU but its description.
+SearchKernels kernels_of_search(const Model& model, const TuneOptions& options);
 
 class KernelsAhead {
  public:

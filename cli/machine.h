@@ -38,7 +38,8 @@ struct GpuFacts {
 struct CacheFacts {
   std::filesystem::path folder;
   bool writable = false;
-  std::string problem = {};  // why there is none
+  std::string problem = {};       // why there is none
+  std::string ignored_home = {};  // a relative XDG_CACHE_HOME
 };
 
 CpuFacts probe_cpu();

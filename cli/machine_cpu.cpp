@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The processor and its memory, from /proc, Highway and the compiler's cpuid wrappers; and the cache folder.
 #include <hwy/targets.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -53,6 +54,12 @@ bool has_bf16_dot() {
 #endif
 }
 
+// Tried: what may be done by its permissions a file system may still refuse. Nothing of it stays.
+bool takes_folders(const std::filesystem::path& folder) {
+  std::string draft = folder / ".stof-XXXXXX";
+  return mkdtemp(draft.data()) != nullptr && rmdir(draft.c_str()) == 0;
+}
+
 }  // namespace
 
 CpuFacts probe_cpu() {
@@ -73,8 +80,9 @@ CacheFacts probe_cache() {
   std::filesystem::path nearest = facts.folder;
   std::error_code ignored;
   while (nearest.has_relative_path() && !std::filesystem::exists(nearest, ignored)) nearest = nearest.parent_path();
-  facts.writable = std::filesystem::is_directory(nearest, ignored) && access(nearest.c_str(), W_OK | X_OK) == 0;
+  facts.writable = takes_folders(nearest);
   facts.problem = why_no_cache();
+  facts.ignored_home = ignored_cache_home();
   return facts;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
 #include <concepts>
 #include <limits>
 #include <optional>
@@ -14,15 +15,18 @@
 
 namespace stof::cli {
 
-// All of `text`. Throws invalid_argument that names the option.
+// All of `text`, at most `most` in size. Throws invalid_argument that names the option.
 template <class Number>
-Number parse_number(const std::string& option, const std::string& text) {
+Number parse_number(const std::string& option, const std::string& text,
+                    Number most = std::numeric_limits<Number>::max()) {
   Number number{};
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error == std::errc() && rest == end) return number;
   using Limits = std::numeric_limits<Number>;
-  const bool too_large = error == std::errc::result_out_of_range && rest == end;
+  bool too_large = error == std::errc::result_out_of_range && rest == end;
+  if constexpr (std::floating_point<Number>)
+    too_large = too_large || (std::isfinite(number) && std::abs(number) > most);
+  if (error == std::errc() && rest == end && !too_large) return number;
   if constexpr (std::integral<Number>) {
     if (too_large)
       fail(ErrorKind::invalid_argument, "{} {}; accepted: a whole number of at most {} in size", option, text,
@@ -31,7 +35,7 @@ Number parse_number(const std::string& option, const std::string& text) {
   } else {
     if (too_large)
       fail(ErrorKind::invalid_argument, "{} {}; accepted: 0, or a number of {:.2g} to {:.2g} in size", option, text,
-           Limits::min(), Limits::max());
+           Limits::min(), most);
     fail(ErrorKind::invalid_argument, "{} '{}'; accepted: a number, as in 12 or 0.5", option, text);
   }
 }
@@ -48,9 +52,9 @@ CLI::Option* add_number(CLI::App* command, const std::string& name, Number& numb
 
 template <class Number>
 CLI::Option* add_number(CLI::App* command, const std::string& name, std::optional<Number>& number,
-                        const std::string& what) {
-  const auto set = [&number, name](const CLI::results_t& texts) {
-    number = parse_number<Number>(name, texts.back());
+                        const std::string& what, Number most = std::numeric_limits<Number>::max()) {
+  const auto set = [&number, name, most](const CLI::results_t& texts) {
+    number = parse_number<Number>(name, texts.back(), most);
     return true;
   };
   return command->add_option(name, set, what)->type_name(std::integral<Number> ? "INT" : "FLOAT");

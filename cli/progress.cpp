@@ -17,11 +17,13 @@ constexpr std::int64_t kWidth = 40;
 
 }  // namespace
 
-Progress::Progress(std::string what, std::int64_t total)
+Progress::Progress(std::string what, std::int64_t total, Clock::duration between_lines)
     : what_(std::move(what)),
       total_(total),
       terminal_(isatty(STDERR_FILENO) == 1),
-      begin_(std::chrono::steady_clock::now()) {
+      between_lines_(between_lines),
+      begin_(Clock::now()),
+      told_(begin_) {
   if (terminal_) draw();
 }
 
@@ -32,19 +34,28 @@ Progress::~Progress() {
 
 void Progress::advance(std::int64_t by) {
   done_ = std::min(done_ + by, total_);
-  if (terminal_) draw();
+  show();
 }
 
 void Progress::set(std::int64_t done, std::int64_t total) {
   done_ = done;
   total_ = total;
-  if (terminal_) draw();
+  show();
+}
+
+void Progress::show() {
+  if (terminal_) return draw();
+  const Clock::time_point now = Clock::now();
+  if (now - told_ < between_lines_ || total_ == kUnknown || done_ == total_) return;
+  told_ = now;
+  draw();
+  std::fputc('\n', stderr);
 }
 
 void Progress::draw() const {
   if (total_ == kUnknown) return;
   const auto filled = static_cast<std::size_t>(total_ == 0 ? kWidth : kWidth * done_ / total_);
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+  const std::chrono::duration<double> elapsed = Clock::now() - begin_;
   if (terminal_) std::fputc('\r', stderr);
   say(fmt::format("{} [{:<{}}] {}/{}  {:.1f} s", what_, std::string(filled, '#'), kWidth, done_, total_,
                   elapsed.count()));

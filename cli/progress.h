@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A progress bar on stderr: redrawn in place on a terminal, one line at the end elsewhere.
+// A progress bar on stderr: redrawn in place on a terminal; elsewhere a line every half minute, and one at the end.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -11,7 +11,9 @@ class Progress {
  public:
   static constexpr std::int64_t kUnknown = -1;  // nothing is drawn until set() says more
 
-  Progress(std::string what, std::int64_t total);
+  // between_lines: of those that stay.
+  Progress(std::string what, std::int64_t total,
+           std::chrono::steady_clock::duration between_lines = std::chrono::seconds(30));
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress();  // ends the line
@@ -21,12 +23,15 @@ class Progress {
   void set(std::int64_t done, std::int64_t total);
 
  private:
+  using Clock = std::chrono::steady_clock;
+  void show();
   void draw() const;
 
   std::string what_;
   std::int64_t total_, done_ = 0;
   bool terminal_;
-  std::chrono::steady_clock::time_point begin_;
+  Clock::duration between_lines_;
+  Clock::time_point begin_, told_;  // told_: of the last line
 };
 
 }  // namespace stof::cli

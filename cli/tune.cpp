@@ -10,6 +10,7 @@
 
 #include "cli/build_commit.h"
 #include "cli/commands.h"
+#include "cli/compile_kernels.h"
 #include "cli/demo.h"
 #include "cli/float_dtype.h"
 #include "cli/json_output.h"
@@ -109,22 +110,6 @@ void print_text(const TuneResult& result) {
   if (result.kept) fmt::print("kept as   {}\n", result.plan.key.fingerprint().hex().substr(0, 8));
 }
 
-// What the search would begin with, and no more.
-void compile(const TuneCommand& command, const TuneOptions& options) {
-  if (const std::string why_not = machine_compiler().missing(); !why_not.empty())
-    fail(ErrorKind::unsupported, "nothing can be compiled here: {}", why_not);
-  const Model model = command.random.empty() ? read_model(command.model) : described_model(command.random, command.seq);
-  const std::vector<CompileJob> jobs = kernels_of_search(model, options);
-  const Stopwatch watch;
-  const KernelsAhead ahead(jobs, command.compilers);
-  machine_compiler().wait_beside();
-  const int compiled = machine_compiler().compiled();
-  if (!command.json.empty())
-    write_json({{"kernels", jobs.size()}, {"compiled", compiled}, {"seconds", watch.seconds()}}, command.json);
-  if (command.json != "-")
-    fmt::print("{} kernels, {} of them compiled now; {:.1f} s\n", jobs.size(), compiled, watch.seconds());
-}
-
 void run(const TuneCommand& command) {
   std::vector<InputFile> inputs = files_of_model("--model", command.model);
   std::ranges::move(files_of_mask("--mask", command.mask), std::back_inserter(inputs));
@@ -141,9 +126,15 @@ void run(const TuneCommand& command) {
          "--scheme with --ablation {}, where nothing is fused; accepted with it: both, fusion", command.ablation);
   const ThreadCount threads(command.threads);
   TuneOptions options = options_of(command);
-  if (command.compile) return compile(command, options);
+  if (command.compile) {
+    check_compiles(options);
+    const Model model =
+        command.random.empty() ? read_model(command.model) : described_model(command.random, command.seq);
+    return compile_kernels(model, options, command.compilers, command.json);
+  }
   if (options.device.ordinal == cuda::kDescribed)
     fail(ErrorKind::device, "{} is a description; accepted with it: --compile", options.device.caps.name);
+  check_matmuls_in(options.dtype, options.device);
   if (!command.random.empty()) check_call(described_model(command.random, command.seq), options);
   const Model model = command.random.empty() ? read_model(command.model) : random_model(command.random, command.seq, 1);
   const std::unique_ptr<KernelsAhead> ahead = kernels_ahead(model, options, command.compilers);
@@ -185,7 +176,7 @@ void add_tune(CLI::App& app) {
       ->capture_default_str();
   auto* compiled = tuned->add_flag(
       "--compile", command->compile,
-      "only compile the kernels that the search would begin with; needs no GPU with --device cuda:h200");
+      "only compile the kernels that the search would begin with; needs no GPU with --device cuda:h200 --dtype f16");
   add_number(tuned, "--compilers", command->compilers, "processes that compile; 0: all cores but one")
       ->capture_default_str();
   auto* explained = tuned->add_flag("--explain", command->explain, "print every move");

@@ -55,6 +55,11 @@ std::filesystem::path cache_folder_as_it_is() {
   return named_cache_folder().empty() && is_missing(folder) ? folder : cache_folder();
 }
 
+std::string ignored_cache_home() {
+  const char* value = std::getenv("XDG_CACHE_HOME");
+  return value == nullptr || std::filesystem::path(value).is_absolute() ? "" : value;
+}
+
 std::string why_no_cache() {
   const std::filesystem::path folder = temporary_cache_folder();
   if (!named_cache_folder().empty() || is_missing(folder) || is_ours_alone(folder)) return "";

@@ -15,6 +15,9 @@ std::filesystem::path cache_folder();
 // The same for who only looks: makes nothing.
 std::filesystem::path cache_folder_as_it_is();
 
+// A relative $XDG_CACHE_HOME; empty otherwise.
+std::string ignored_cache_home();
+
 // Why either is that name; empty otherwise.
 std::string why_no_cache();
 

@@ -245,6 +245,8 @@ TEST(GpuCosts, AreReadFromTheFileOfTheSameDevice) {
   EXPECT_FALSE(found.ignored);
   EXPECT_EQ(found.table.decode, (DecodeCosts{7, 8, 9}));
   EXPECT_EQ(found.table.source.commit, "abc");
+  EXPECT_EQ(read_costs(file, "NVIDIA H200 (described)").source, found.source);
+  EXPECT_TRUE(read_costs(file, "NVIDIA H100 SXM (described)").ignored);
   const CostsInUse other = read_costs(file, "NVIDIA H100");
   EXPECT_TRUE(other.ignored);
   EXPECT_EQ(other.source,

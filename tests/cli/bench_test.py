@@ -25,6 +25,7 @@ SHORT = ("--device", "cpu", "--seconds", "0.001")
 def stof(*arguments, environment=None):
     return subprocess.run([STOF, "bench", *arguments], capture_output=True, text=True, timeout=120, check=False, env=environment)
 
+DESCRIBED = "NVIDIA H200 (described) is a description to plan with; accepted for running: cuda, cuda:N"
 
 class Bench(unittest.TestCase):
     def setUp(self):
@@ -253,6 +254,17 @@ class Bench(unittest.TestCase):
              "mask: unknown term 'windw'; accepted: all, none, causal, window, dilated, strided, global, sink, prefix, "
              "documents, document_ids, segments, blocks, random_blocks, tree, bits, natten, where, heads, batch, "
              "longformer, bigbird\n  windw(3)\n  ^"),
+            (("attention", "--kernel", "nope", "--device", "cpu"), 2,
+             "unknown attention kernel 'nope'; accepted: auto, block_attention, row_attention"),
+            (("attention", "--device", "cuda:h200"), 4, DESCRIBED),
+            (("model", "--device", "cuda:h200"), 4, DESCRIBED),
+            (("model", "--device", "cpu", "--dtype", "f32", "--dtype", "f16"), 3, "no matmul in f16 on the CPU; accepted: f32, bf16"),
+            *((("model", *part, option, value), 2, f"{option} is of the grid's rows, which --part {name} has not; accepted: grid, more")
+              for part, name in (((), "all"), (("--part", "encoder"), "encoder"), (("--part", "start"), "start"))
+              for option, value in (("--ablation", "both"), ("--only", "gpt2"), ("--budget", "9s"))),
+            *((("model", *part, "--batch", "1"), 2, f"--batch is of the sentences' rows, which --part {name} has not{why}; accepted: sentences, or all with --model")
+              for part, name, why in (((), "all", " without --model"), (("--part", "grid"), "grid", ""), (("--part", "start"), "start", ""))),
+            (("model", "--split", "--device", "cpu"), 2, "--split goes into the JSON alone; accepted with it: --json"),
             (("model", "--part", "half"), 2, "--part half; accepted: all, sentences, encoder, start, grid, more"),
             (("model", "--part", "sentences"), 2, "sentences need a checkpoint: --model DIR"),
             ((*model, "--split", "--device", "cuda"), 2, "--split with --device cuda; accepted: cpu"),
@@ -266,7 +278,7 @@ class Bench(unittest.TestCase):
              "--part more has models of its own; --encoder goes with --part grid"),
             (("model", "--part", "grid", "--budget", "9"), 2, "--budget 9; accepted: a time as in 30s or 2m, at most 10080m"),
             ((*model, "--shape", "0,4"), 2, "--shape 0,4; accepted: B,S, as in 8,128, both at least 1, at most 16777216 tokens"),
-            ((*model, "--batch", "0"), 2, "--batch 0; accepted: 1 or more"),
+            (("model", "--part", "sentences", "--model", GPT2, "--batch", "0"), 2, "--batch 0; accepted: 1 or more"),
             ((*model, "--threads", "9999"), 2, "--threads 9999; accepted: 0 (all) to 1024"),
         ):  # fmt: skip
             done = stof(*arguments)

@@ -60,10 +60,6 @@ class Calibrate(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("not kept: of a few problems only; --out FILE keeps them\n", done.stdout)
         self.assertEqual(self.plan_costs(), "built in")
-        times = self.measured_on_a_gpu(lambda plan: plan["predicted_us"])
-        done = self.stof("calibrate", "--device", "cuda:h200", "--times", times, "--quick")
-        self.assertIn("not kept: ", done.stdout)
-        self.assertFalse((self.cache / "stof/cuda-attention.json").exists())
 
     def test_regret_keeps_nothing(self):
         done = self.stof("calibrate", "--regret", "--quick", "--json", "-")
@@ -93,7 +89,7 @@ class Calibrate(unittest.TestCase):
                       "residues": plan["residues"], "us": us_of(plan)} for plan in json.loads(done.stdout)["considered"]]
             rows.append({"id": mask, "mask": mask, "shape": shape, "dtype": "f16", "plans": plans})
         file = self.cache / "times.json"
-        file.write_text(json.dumps({"device": "NVIDIA H200 (described)", "day": "2026-01-02", "rows": rows}))
+        file.write_text(json.dumps({"device": "NVIDIA H200", "day": "2026-01-02", "rows": rows}))
         return str(file)
 
     def test_costs_of_a_gpu_come_from_its_times(self):
@@ -101,15 +97,47 @@ class Calibrate(unittest.TestCase):
         done = self.stof("calibrate", "--device", "cuda:h200", "--times", times)
         self.assertEqual(done.returncode, 0, done.stderr)
         kept = json.loads((self.cache / "stof/cuda-attention.json").read_text())
-        self.assertEqual((kept["device"], kept["day"]), ("NVIDIA H200 (described)", "2026-01-02"))
+        self.assertEqual((kept["device"], kept["day"]), ("NVIDIA H200", "2026-01-02"))
         done = self.stof("plan", "causal", "--shape", "1,2,512,64", "--dtype", "f16", "--device", "cuda:h200", "--json", "-")
-        plans = json.loads(done.stdout)["considered"]
+        planned = json.loads(done.stdout)
+        self.assertEqual(planned["costs"], f"measured here on 2026-01-02 ({self.cache}/stof/cuda-attention.json)")
+        plans = planned["considered"]
         rows = json.loads(Path(times).read_text())["rows"]
         measured = {(p["kernel"], p["instance"], p["splits"]): p["us"] for p in rows[0]["plans"]}
         for plan in plans:
             if plan["kernel"] == "stream_attention":
                 us = measured[plan["kernel"], plan["instance"], plan["splits"]]
                 self.assertLess(abs(plan["predicted_us"] / us - 1), 0.1, plan)
+
+    def test_a_fit_as_json(self):
+        times = self.measured_on_a_gpu(lambda plan: 2 * plan["predicted_us"])
+        file, costs = self.cache / "fits.json", self.cache / "costs.json"
+        for json_file in ("-", str(file)):
+            done = self.stof("calibrate", "--device", "cuda:h200", "--times", times, "--out", str(costs), "--json", json_file)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr, r"(?m)^fitting \[#{40}\] (\d+)/\1  [\d.]+ s\n$")
+            fits = json.loads(done.stdout if json_file == "-" else file.read_text())["fits"]
+            kept = json.loads(costs.read_text())["microseconds"]
+            self.assertIn("decode", kept)
+            self.assertGreater(len(fits), 3)
+            for fit in fits:
+                self.assertEqual(fit["microseconds"], kept[fit["name"]])
+                self.assertGreater(fit["samples"], 0)
+                self.assertLess(fit["error"], 1)
+
+    def test_times_of_another_gpu_are_judged_and_not_fitted(self):
+        times = self.measured_on_a_gpu(lambda plan: plan["predicted_us"])
+        costs = self.cache / "costs.json"
+        done = self.stof("calibrate", "--device", "cuda:a100", "--times", times, "--out", str(costs))
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, f"stof: '{times}' has times of NVIDIA H200, --device cuda:a100 is NVIDIA A100 (described): costs of one "
+                             "GPU are not fitted to times of another; accepted with them: --regret\n"))  # fmt: skip
+        self.assertFalse(costs.exists())
+        done = self.stof("calibrate", "--device", "cuda:h100", "--times", times, "--regret")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.startswith("times of NVIDIA H200; choices for NVIDIA H100 SXM (described), by costs built in, of an NVIDIA H200\n"))
+        done = self.stof("calibrate", "--device", "cuda:h100", "--times", times, "--regret", "--json", "-")
+        self.assertEqual(json.loads(done.stdout)["judged_device"], "NVIDIA H100 SXM (described)")
 
     def test_regret_on_a_gpu_is_against_the_fastest(self):
         times = self.measured_on_a_gpu(lambda plan: plan["predicted_us"])
@@ -134,6 +162,15 @@ class Calibrate(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             results = json.loads(done.stdout)
             self.assertGreater(len(results["regrets"]), judged * len(results["rows"]), name)
+            self.assertEqual(len(results["regrets"]) + len(results["not_judged"]), len(results["rows"]))
+            self.assertGreater(len(results["not_judged"]), 0)
+            judged = {row["id"] for row in results["regrets"]}
+            for row in results["not_judged"]:
+                self.assertRegex(row["chosen"], r"^\w+ / \d+$")
+                self.assertNotIn(row["id"], judged)
+            said = self.stof("calibrate", "--device", "cuda:h200", "--regret", "--times", str(RESULTS / name)).stdout
+            counts = [len(results[key]) for key in ("regrets", "rows", "not_judged")]
+            self.assertIn("{} of {} problems; of {} the chosen plan was not timed\n".format(*counts), said)
             self.assertLess(results["mean_regret"], mean, name)
             self.assertLess(results["worst_regret"], worst, name)
 
@@ -154,7 +191,7 @@ class Calibrate(unittest.TestCase):
         row = {"id": "capped", "mask": "causal", "shape": [1, 2, 2, 512, 512, 64], "dtype": "f16", "softcap": 50.0, "plans": plans}
         file = self.cache / "times.json"
         file.write_text(json.dumps({"device": "NVIDIA H200 (described)", "day": "2026-01-02", "rows": [row]}))
-        done = self.stof("calibrate", "--device", "cuda:h200", "--regret", "--softcap", "50", "--times", str(file), "--json", "-")
+        done = self.stof("calibrate", "--device", "cuda:h200", "--regret", "--times", str(file), "--json", "-")
         self.assertEqual(json.loads(done.stdout)["mean_regret"], 0, done.stderr)
 
     def test_costs_of_some_problems_are_kept_only_where_they_are_asked_for(self):
@@ -176,10 +213,10 @@ class Calibrate(unittest.TestCase):
     def test_rows_of_others_are_no_measurements(self):
         file = self.cache / "rows.json"
         for rows in ([{"plans": []}], [3], [{"id": 3, "plans": []}], [{"id": "a", "plans": [{"us": 1}]}], [{"id": "a"}]):
-            for words in ((), ("--regret",)):
+            for words in (("--out", str(self.cache / "costs.json")), ("--regret",)):
                 file.write_text(json.dumps({"device": "NVIDIA H200 (described)", "rows": rows}))
                 with self.subTest(rows, words=words):
-                    done = self.stof("calibrate", "--device", "cuda:h200", "--only", "a", "--out", str(self.cache / "costs.json"), "--times", str(file), *words)
+                    done = self.stof("calibrate", "--device", "cuda:h200", "--only", "a", "--times", str(file), *words)
                     self.assertEqual((done.returncode, done.stderr), (2, f"stof: '{file}' holds no measurements of `stof calibrate --device cuda --json`\n"))
 
     def test_errors(self):
@@ -204,6 +241,15 @@ class Calibrate(unittest.TestCase):
              "--times, --only, --source and --resume are of a GPU; accepted with them: --device cuda, cuda:N"),
             (("--device", "cuda:h200", "--times", self.measured_on_a_gpu(lambda plan: 1), "--only", "nothing", "--regret"), 2,
              "no problem has the text of --only in its name; names are like '(1,12,12,512,512,64) f16 causal'"),
+            (("--device", "cuda:h200", "--regret", "--source", "s.inc"), 2, "--regret keeps no costs; accepted with it: --json, not --source"),
+            (("--device", "cpu", "--regret", "--out", "costs"), 2, "--regret keeps no costs; accepted with it: --json, not --out"),
+            (("--device", "cuda:h200", "--times", __file__, "--source", "s.inc", "--out", "costs"), 2,
+             "--out and --source are of one table; accepted: one of them"),
+            *((("--device", "cuda:h200", "--times", __file__, *words), 2,
+               f"{words[-1]} says what to measure, and --times what was; accepted with --times: --only, --regret, --out, --source, --json")
+              for words in (("--quick",), ("--json", "fits.json", "--resume"), ("--regret", "--grouped"))),
+            (("--device", "cuda:h200", "--times", __file__, "--regret", "--softcap", "50"), 2,
+             "--softcap says what to measure, and --times what was; accepted with --times: --only, --regret, --out, --source, --json"),
             (("--out", "no/such/folder/file"), 2, "cannot write 'no/such/folder/file': No such file or directory"),
         ):  # fmt: skip
             done = self.stof("calibrate", *arguments)

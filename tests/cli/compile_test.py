@@ -16,6 +16,7 @@ import unittest
 from pathlib import Path
 
 STOF = sys.argv.pop(1)
+DONE = r"^(compiling \[[# ]{40}\] \d+/\d+  [\d.]+ s\n)+$"  # all that is said where all is well; slow, more than once
 MISSING = "stof: nothing can be compiled here: NVRTC (libnvrtc.so.13 or .12) is missing\n"
 
 
@@ -75,16 +76,53 @@ class Compile(unittest.TestCase):
                                  stderr=subprocess.PIPE, text=True) for _ in range(2)]  # fmt: skip
         for process in both:
             counts, said = process.communicate(timeout=120)
-            self.assertEqual((process.returncode, said), (0, ""))  # nothing is damaged
+            self.assertEqual(process.returncode, 0, said)
+            self.assertRegex(said, DONE)  # nothing is damaged
             self.assertLess(json.loads(counts)["compiled"], json.loads(counts)["kernels"])
         warm, said = self.compile()
         self.assertGreater(warm["kernels"], 3)
-        self.assertEqual((warm["compiled"], said), (0, ""))
+        self.assertEqual((warm["compiled"], warm["failed"]), (0, []))
+        self.assertRegex(said, DONE)
+
+    def test_kernels_that_could_not_be_compiled_are_named(self):
+        """Every process that compiles is killed as soon as it is there: each kernel costs two."""
+        with subprocess.Popen(self.command("--json", "-"), env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as process:  # fmt: skip
+            while process.poll() is None:
+                for worker in children(process.pid):
+                    try:
+                        os.kill(worker, signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
+                time.sleep(0.001)
+            counts, said = process.communicate(timeout=60)
+        if said == MISSING:
+            self.skipTest("no NVRTC on this machine")
+        self.assertEqual(process.returncode, 4, said)
+        counts = json.loads(counts)
+        self.assertGreater(len(counts["failed"]), 0)
+        for kernel in counts["failed"]:
+            self.assertRegex(kernel["name"], r"^gemm_f16_\d+x\d+_")
+            self.assertEqual(kernel["why"], f"{kernel['name']} is not compiled: the process that compiled it ended by signal 9 (Killed)")
+            self.assertIn(f"stof: {kernel['why']}\n", said)
+        self.assertTrue(said.endswith(f"stof: {len(counts['failed'])} of {counts['kernels']} kernels could not be compiled\n"), said)
 
     def test_errors(self):
         command = [STOF, "tune", "--random", "gpt2", "--device", "cpu", "--compilers", "-1"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=self.environment())
         self.assertEqual((done.returncode, done.stderr), (2, "stof: --compilers -1; accepted: 0 (all cores but one) to 1024\n"))
+
+    def test_searches_that_compile_nothing(self):
+        for arguments, code, message in (
+            (("--device", "cpu"), 2, "--compile with --device cpu, for which nothing is compiled; accepted: cuda, cuda:N, cuda:h200, cuda:h100"),
+            (("--device", "cuda:h200"), 2, "--compile with --dtype f32, whose matmuls are all left to cuBLASLt; accepted: f16, bf16"),
+            (("--device", "cuda:a100", "--dtype", "f16"), 3, "--compile: matmuls of NVIDIA A100 (described) are all left to cuBLASLt; "
+             "kernels are compiled for compute capability 9.0, as of cuda:h200, cuda:h100"),
+        ):  # fmt: skip
+            command = [STOF, "tune", "--compile", "--random", "bert-base", *arguments]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=self.environment())
+            if done.stderr != MISSING:
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (code, "", f"stof: {message}\n"))
 
 
 if __name__ == "__main__":

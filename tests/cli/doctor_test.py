@@ -75,11 +75,27 @@ class Doctor(unittest.TestCase):
                 {"folder": f"{folder}/.cache/stof", "writable": True},
             )
             self.assertEqual(list(Path(folder).iterdir()), [], "the doctor changes nothing")
+            self.assertIn({"what": "absolute path in XDG_CACHE_HOME, which is 'relative'",
+                           "effect": f"it is ignored; the cache folder is {folder}/.cache/stof",
+                           "remedy": "name an absolute path, or unset it"}, report(XDG_CACHE_HOME="relative", HOME=folder)["missing"])  # fmt: skip
+            self.assertEqual(report(XDG_CACHE_HOME="/proc")["cache"], {"folder": "/proc/stof", "writable": False})
             file = Path(folder, "file")
             file.touch()
             found = report(XDG_CACHE_HOME=str(file))
             self.assertFalse(found["cache"]["writable"])
             self.assertIn("cache folder", [item["what"] for item in found["missing"]])
+
+    def test_a_damaged_calibration(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "stof/cpu-attention.json")
+            file.parent.mkdir()
+            file.write_text("{")
+            found = report(XDG_CACHE_HOME=folder)
+            self.assertTrue(found["calibration"]["ignored"])
+            [item] = [item for item in found["missing"] if "calibration" in item["what"]]
+            self.assertRegex(item["what"], rf"^calibration that can be used \(built in: {file} is no calibration of format \d+; "
+                                           r"`stof calibrate` writes one\)$")  # fmt: skip
+            self.assertEqual(item["effect"], "kernels are chosen by the built-in costs")
 
     def test_without_a_home_the_cache_folder_is_ours_alone(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -127,7 +127,8 @@ class Main(unittest.TestCase):
             (("run", "--threads", "-2147483649"), "--threads -2147483649; accepted: a whole number of at most 2147483647 in size"),
             (("tune", "--seq", "0x8"), "--seq '0x8'; accepted: a whole number, as in 12"),
             (("bench", "model", "--batch", "1", "0x8"), "--batch '0x8'; accepted: a whole number, as in 12"),
-            (("attention", "--scale", "1e-400"), "--scale 1e-400; accepted: 0, or a number of 1.2e-38 to 3.4e+38 in size"),
+            *((("attention", option, value), f"{option} {value}; accepted: 0, or a number of 1.2e-38 to 1e+18 in size")
+              for option in ("--scale", "--softcap") for value in ("1e-400", "1e39", "1e30", "-2e18")),
             (("attention", "--scale", "1,5"), "--scale '1,5'; accepted: a number, as in 12 or 0.5"),
         ):
             with self.subTest(arguments):

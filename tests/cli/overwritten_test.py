@@ -54,6 +54,8 @@ class Overwritten(unittest.TestCase):
             ((*run, "--json", "m/vocab.txt"), "--model and --json are both 'm/vocab.txt'"),
             (("calibrate", "--device", "cuda:h200", "--times", "s.txt", "--source", "s.txt"),
              "--times and --source are both 's.txt'"),
+            (("calibrate", "--device", "cuda:h200", "--times", "s.txt", "--regret", "--only", "causal", "--json", "s.txt"),
+             "--times and --json are both 's.txt'"),
             (("calibrate", "--device", "cuda:h200", "--times", "s.txt", "--json", "s.txt", "--out", "s.txt"),
              "--json and --out both write 's.txt'"),
             (("mask", "causal & bits( q.npy )", "--seq", "2", "--out", "q.npy"), "mask and --out are both 'q.npy'"),

@@ -142,6 +142,18 @@ class Tune(unittest.TestCase):
         self.assertEqual(self.stof("plans", "import", carried).stdout, f"kept as {name}\n")
         self.assertEqual(file.read_bytes(), before)
 
+    def test_the_keys_of_a_list_are_documented(self):
+        self.tune()
+        listed = json.loads(self.stof("plans", "list", "--json", "-").stdout)
+        [row] = listed["plans"]
+        page = (Path(__file__).resolve().parents[2] / "docs/cli.md").read_text(encoding="utf-8")
+        page = page.split("\n## stof plans\n")[1].split("\n## ")[0]
+        plan = row["plan"]
+        for before, keys in (("", listed), ("plans[].", row), ("key.", plan["key"]), ("works[].", plan["works"][0])):
+            for key in keys:
+                self.assertIn(f"`{before}{key}`", page)
+        self.assertEqual(listed["folder"], str(self.cache / "stof/plans"))
+
     def test_foreign_and_damaged_plans_are_refused(self):
         self.tune()
         [file] = self.plans()
@@ -214,6 +226,11 @@ class Tune(unittest.TestCase):
             self.skipTest("this user may write everywhere")
         again = self.tune()
         self.assertEqual((again["search"]["measured"], again["search"]["kept"]), (0, False))
+
+    def test_a_dtype_without_matmuls_is_refused_before_anything_is_measured(self):
+        done = self.stof("tune", "--random", "gpt2", "--device", "cpu", "--dtype", "f16", code=3)
+        self.assertEqual(done.stderr, "stof: no matmul in f16 on the CPU; accepted: f32, bf16\n")
+        self.assertEqual(list(self.cache.rglob("*.times")), [])
 
     def test_no_gpu(self):
         done = subprocess.run([STOF, "tune", "--random", "gpt2", "--device", "cuda:h200"], capture_output=True, text=True,

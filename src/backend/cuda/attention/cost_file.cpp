@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "src/backend/cuda/attention/cost_table.h"
+#include "src/backend/cuda/driver/device.h"
 #include "src/base/atomic_file.h"
 #include "src/base/env.h"
 #include "src/base/error.h"
@@ -82,7 +83,7 @@ CostsInUse read_costs(const std::filesystem::path& file, std::string_view device
                     .clock = text_of(json, "clock"),
                     .commit = text_of(json, "commit"),
                     .day = text_of(json, "day")};
-  if (source.device != device)
+  if (driver_name(source.device) != driver_name(device))
     return built_in(fmt::format("{} was measured on {}, this is {}", file.string(), source.device, device));
   std::string said = fmt::format("measured here on {} ({})", source.day, file.string());
   return {.table = table_of(costs, std::move(source)), .source = std::move(said)};

@@ -88,6 +88,7 @@ struct CostsInUse {
   std::string source;    // "built in, of an NVIDIA H200", "measured here on 2026-11-21 (FILE)", or why FILE is not used
   bool ignored = false;  // there is a file, which is not used
 };
+// Those of a GPU are for a description of it, too.
 CostsInUse read_costs(const std::filesystem::path& file, std::string_view device);
 // For a device of this name, from calibration_file(), which is read when first asked for.
 const CostsInUse& costs_for(std::string_view device);

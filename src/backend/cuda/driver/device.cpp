@@ -12,13 +12,14 @@ namespace {
 struct Description {
   std::string_view name;
   const char* product;
+  std::string_view itself;  // what the driver calls it
   int multiprocessors, arch;
 };
 
 constexpr std::array<Description, 3> kDescriptions{{
-    {"cuda:h200", "NVIDIA H200 (described)", 132, 90},
-    {"cuda:h100", "NVIDIA H100 SXM (described)", 132, 90},
-    {"cuda:a100", "NVIDIA A100 (described)", 108, 80},
+    {"cuda:h200", "NVIDIA H200 (described)", "NVIDIA H200", 132, 90},
+    {"cuda:h100", "NVIDIA H100 SXM (described)", "NVIDIA H100 80GB HBM3", 132, 90},
+    {"cuda:a100", "NVIDIA A100 (described)", "NVIDIA A100-SXM4-80GB", 108, 80},
 }};
 
 }  // namespace
@@ -34,6 +35,12 @@ std::vector<std::string_view> described_names() {
   std::vector<std::string_view> names;
   for (const Description& description : kDescriptions) names.push_back(description.name);
   return names;
+}
+
+std::string_view driver_name(std::string_view device) {
+  for (const Description& description : kDescriptions)
+    if (description.product == device) return description.itself;
+  return device;
 }
 
 Device open(int ordinal) { return {.backend = &cuda_backend, .ordinal = ordinal, .caps = gpu(ordinal).caps}; }
