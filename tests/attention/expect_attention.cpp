@@ -78,7 +78,7 @@ Errors compare(const Problem& problem, const Mask& mask, std::int64_t rows_apart
   Errors errors;
   for (const AttentionItem& item : problem.items()) {
     if (item.queries == 0) continue;
-    const BoundMask bound(item.keys == 0 ? mask : beginning_of(mask, item.keys),
+    const BoundMask bound(item.keys == 0 ? all() : beginning_of(mask, item.keys),
                           {.queries = item.queries, .keys = item.keys, .batch = shape.batch, .heads = shape.heads});
     for (std::int64_t head = 0; head < shape.heads; ++head)
       for (const std::int64_t row : rows_to_compare(item, head, rows_apart))
