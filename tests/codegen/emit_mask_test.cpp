@@ -55,12 +55,9 @@ TEST(EmitMask, PredicatesAgreeWithTheirMasks) {
   const std::string library = (folder / "predicates.so").string();
   // Terms are joined without branches.
   const std::string command = fmt::format(
-      "{} -std=c++20 -O1 -Wall -Wextra -Werror -Wno-bitwise-instead-of-logical "
-      "-Wno-bitwise-conditional-parentheses       " -
-          shared - fPIC - I{} -
-          o{} {} ",
-          STOF_CXX,
-      STOF_SOURCE_DIR, library, (folder / "predicates.cpp").string());
+      "{} -std=c++20 -O1 -Wall -Wextra -Werror -Wno-bitwise-instead-of-logical -Wno-bitwise-conditional-parentheses "
+      "-shared -fPIC -I{} -o {} {}",
+      STOF_CXX, STOF_SOURCE_DIR, library, (folder / "predicates.cpp").string());
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
   void* const opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(opened, nullptr) << dlerror();
