@@ -17,11 +17,14 @@ struct PlanKey {
   std::string graph, mask;                        // fingerprints
   std::int64_t rows = 0, texts = 0, longest = 0;  // the bucket of calls
   std::string dtype = {}, device = {};            // "NVIDIA H200", "AMD EPYC 9B14 (AVX-512, bf16 dot product)"
+  std::string weights = {};                       // fingerprint of those that results were compared with
   int cores = 0;
   std::string driver = {}, cuda = {}, blas = {}, library = {};  // versions; empty where there is none
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
   Fingerprint fingerprint() const;
-  Fingerprint question() const;  // of graph, mask, dtype and bucket alone: what is asked, on whatever machine
+  // Of graph, mask, dtype and bucket alone: what is asked, of whatever weights and on whatever machine. The same in
+  // every format, so that a plan of another one is found and said to be.
+  Fingerprint question() const;
 };
 
 // Empty when they agree, else the first part in which they differ: "device is 'NVIDIA A100'; here it is 'NVIDIA H200'".

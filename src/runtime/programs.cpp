@@ -85,7 +85,10 @@ std::optional<ChosenPlan> Programs::kept_plan(const CostContext& call) const {
   const auto say = [&](const std::string& message) {
     if (options_.plans.log) options_.plans.log("plans: " + message);
   };
-  const PlanKey key = plan_key(simplified_, options_.mask, call);
+  PlanKey key = plan_key(simplified_, options_.mask, call);
+  if (!cache.has_answers(key)) return std::nullopt;
+  if (weights_.empty()) weights_ = weights_fingerprint(simplified_);
+  key.weights = weights_;
   const std::optional<FusionPlan> plan = cache.find(key);
   if (!plan) {
     if (!std::exchange(looked_for_others_, true))

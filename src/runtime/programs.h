@@ -56,6 +56,7 @@ class Programs {
   mutable bool looked_for_others_ = false;  // plans that are nearly what was asked for: said once
   mutable std::map<Bucket, const Program*> by_bucket_;
   mutable std::map<std::string, std::unique_ptr<Program>> by_plan_;
+  mutable std::string weights_;  // fingerprint; read when there is a plan to compare it with
   const Program* default_ = nullptr;
 };
 

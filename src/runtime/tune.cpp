@@ -69,10 +69,11 @@ class Tuning {
     const Stopwatch watch;
     TuneResult result;
     result.bucket = timed_.bucket;
-    const PlanKey key = plan_key(simplified_, options_.mask, call_);
+    PlanKey key = plan_key(simplified_, options_.mask, call_);
+    key.weights = weights_fingerprint(simplified_);
     TimeLog log({.folder = options_.folder,
                  .scope = scope_of(key),
-                 .weights = options_.folder.empty() ? "" : weights_fingerprint(simplified_),
+                 .weights = key.weights,
                  .again = options_.again,
                  .log = options_.log});
     MeasuredTimes times({.program = program_,

@@ -301,6 +301,18 @@ TEST_F(Tune, OtherWeightsAreComparedAndNotTimed) {
   EXPECT_EQ(again.measured, 0);
 }
 
+TEST_F(Tune, EachCheckpointKeepsItsOwnPlan) {
+  const TuneResult first = tune(model_, options(open_device("cpu")));
+  *first_weight("encoder.layer.0.attention.self.query.weight") += 1;
+  EXPECT_FALSE(programs_on(open_device("cpu")).plan_of(first.bucket).kept);
+  const TuneResult other = tune(model_, options(open_device("cpu")));
+  EXPECT_NE(other.plan.key.weights, first.plan.key.weights);
+  EXPECT_TRUE(programs_on(open_device("cpu")).plan_of(first.bucket).kept);
+  const PlanCache cache({.folder = folder_.path()});
+  EXPECT_EQ(cache.find(first.plan.key), first.plan);
+  EXPECT_EQ(cache.find(other.plan.key), other.plan);
+}
+
 // As a session does.
 TEST_F(Tune, AMaskThatDependsOnTheTextIsRefused) {
   TuneOptions by_text = options(open_device("cpu"));

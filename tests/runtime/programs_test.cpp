@@ -9,6 +9,7 @@
 #include "src/fusion/fuse.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
+#include "src/runtime/model_weights.h"
 #include "tests/expect_error.h"
 #include "tests/runtime/small_bert.h"
 #include "tests/temporary_folder.h"
@@ -40,8 +41,10 @@ class ProgramsTest : public ::testing::Test {
 
   void keep(const Scheme& scheme) const {
     const CostContext call{&device_, DType::f32, bucket_.rows, bucket_.texts, bucket_.longest};
+    PlanKey key = plan_key(graph_, {}, call);
+    key.weights = weights_fingerprint(graph_);
     ASSERT_TRUE(PlanCache({.folder = folder_.path()})
-                    .publish({.key = plan_key(graph_, {}, call),
+                    .publish({.key = key,
                               .model = "small",
                               .mask = "all",
                               .scheme = scheme,
@@ -52,12 +55,15 @@ class ProgramsTest : public ::testing::Test {
                               .when = {}}));
   }
   Programs programs() const {
-    return {
-        graph_,
-        {.program = {.device = device_, .longest = 96}, .mask = {}, .plans = {.folder = folder_.path(), .log = {}}}};
+    return {graph_,
+            {.program = {.device = device_, .longest = 96},
+             .mask = {},
+             .plans = {.folder = folder_.path(),
+                       .log = [this](std::string_view message) { said_.emplace_back(message); }}}};
   }
 
   TemporaryFolder folder_;
+  mutable std::vector<std::string> said_;
   Device device_ = open_device("cpu");
   Model model_ = small_bert();
   Graph graph_ = simplify(build_bert(model_));
@@ -79,6 +85,23 @@ TEST_F(ProgramsTest, AProgramThatCannotBeMadeLeavesNothingBehind) {
   memory_is_full() = false;
   EXPECT_NE(&programs.of(bucket_), &programs.by_default());
   EXPECT_EQ(programs.count(), 2U);
+}
+
+// What is right with the weights of one may be wrong with those of the other.
+TEST_F(ProgramsTest, APlanOfACheckpointOfTheSameSizesIsNotUsed) {
+  keep(detached_scheme(blocks_));
+  EXPECT_TRUE(programs().plan_of(bucket_).kept);
+  EXPECT_TRUE(said_.empty());
+  const std::string before = weights_fingerprint(graph_);
+  *const_cast<float*>(model_.weights.at("encoder.layer.0.output.dense.weight").as<float>()) += 1;
+  EXPECT_EQ(programs().plan_of(bucket_).origin, "default");
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_TRUE(said_.front().ends_with("is not used: its weights are '" + before + "'; here they are '" +
+                                      weights_fingerprint(graph_) + "'"))
+      << said_.front();
+  keep(default_scheme(blocks_));
+  EXPECT_TRUE(programs().plan_of(bucket_).kept);
+  EXPECT_EQ(PlanCache({.folder = folder_.path()}).entries().size(), 2U);
 }
 
 // A plan may be written by hand: one string is for the layers.
