@@ -111,6 +111,13 @@ std::string difference(const PlanKey& plan, const PlanKey& here) {
   return {};
 }
 
+std::map<std::string, std::string> settings_of(const FusionPlan& plan) {
+  std::map<std::string, std::string> settings;
+  for (const PlannedWork& work : plan.works)
+    if (!work.setting.empty()) settings[work.work] = work.setting;
+  return settings;
+}
+
 Ordered to_json(const FusionPlan& plan) {
   Ordered works = Ordered::array(), confirmed = Ordered::array();
   for (const PlannedWork& work : plan.works)

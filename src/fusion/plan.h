@@ -41,7 +41,9 @@ struct PlannedWork {
 
 // A whole model, end to end.
 struct ConfirmedTime {
-  std::string what;  // "default", "analytical", "tuned"; "tuned 2" is another scheme, "refined" has other settings
+  // "default", "analytical", "tuned"; "tuned 2" is another scheme, "refined" has other settings, "kept" is the plan
+  // that a search with a budget found kept.
+  std::string what;
   std::string scheme;
   double us = 0, spread = 0, error = 0;  // the error is against the unfused model
   int runs = 0;
@@ -58,6 +60,9 @@ struct FusionPlan {
   std::string commit, when;
   friend bool operator==(const FusionPlan&, const FusionPlan&) = default;
 };
+
+// By work, of those that have one.
+std::map<std::string, std::string> settings_of(const FusionPlan& plan);
 
 nlohmann::ordered_json to_json(const FusionPlan& plan);
 // Throws bad_file led by `name`: another version, something missing, a checksum that does not fit.

@@ -129,9 +129,7 @@ std::optional<ChosenPlan> Programs::kept_plan(const CostContext& call) const {
     told_of_others_ = why_not.has_value();
     return std::nullopt;
   }
-  ChosenPlan chosen{.scheme = {}, .settings = {}, .origin = plan->origin, .kept = true};
-  for (const PlannedWork& work : plan->works)
-    if (!work.setting.empty()) chosen.settings[work.work] = work.setting;
+  ChosenPlan chosen{.scheme = {}, .settings = settings_of(*plan), .origin = plan->origin, .kept = true};
   try {
     chosen.scheme = parse_scheme(plan->scheme.text(), blocks_->scheme_shape(), default_scheme_);
     check_settings(fuse(*blocks_, chosen.scheme), chosen, call);

@@ -184,6 +184,24 @@ class Tuning {
     return list;
   }
 
+  // What a search that may end too early would write over.
+  std::optional<Contender> kept_before(const PlanKey& key) const {
+    if (options_.budget_seconds <= 0 || options_.scheme || !options_.ablation.is_whole()) return std::nullopt;
+    const std::optional<FusionPlan> plan = PlanCache({.folder = options_.folder, .log = options_.log}).find(key);
+    if (!plan) return std::nullopt;
+    return Contender{"kept", plan->scheme, settings_of(*plan)};
+  }
+
+  void enter_kept(Contest& contest, const Contender& kept) const {
+    try {
+      Contender whole = kept;
+      whole.scheme = parse_scheme(kept.scheme.text(), blocks_.scheme_shape(), default_scheme(blocks_));
+      contest.enter(whole);
+    } catch (const Error& error) {
+      if (options_.log) options_.log(fmt::format("plans: the plan of before is not compared: {}", error.what()));
+    }
+  }
+
   // The best of the parts, and while there is time what else may be the best of the whole.
   void enter_all(Contest& contest, TuneResult& result, const SearchResult& analytical, MeasuredTimes& times) const {
     const bool free = !options_.scheme;
@@ -205,14 +223,16 @@ class Tuning {
   // End to end, in the same command: what wins is what was measured to be fastest as a whole, and computes the same.
   void confirm(TuneResult& result, const SearchResult& analytical, const TimeLog& log, MeasuredTimes& times) {
     const Stopwatch watch;
+    const std::optional<Contender> kept = kept_before(result.plan.key);
     Contest contest(blocks_, {.program = program_,
                               .call = timed_,
                               .vocabulary = vocabulary_,
                               .seconds = options_.confirming_seconds,
                               .seconds_a_change = options_.confirming_seconds / 4,
-                              .has_time = [&] { return times.has_time(); },
+                              .has_time = [&] { return kept || times.has_time(); },
                               .explain = options_.explain});
     enter_all(contest, result, analytical, times);
+    if (kept) enter_kept(contest, *kept);
     contest.race();
     result.race_seconds = watch.seconds();
     result.search.finished = result.search.finished && times.has_time();

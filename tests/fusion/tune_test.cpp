@@ -121,6 +121,30 @@ TEST_F(Tune, OutOfTimeItGoesOnLater) {
   EXPECT_GT(rest.measured, 0);
 }
 
+// It may be better than what there was time to find.
+TEST_F(Tune, OutOfTimeThePlanOfBeforeIsComparedWith) {
+  TuneOptions hurried = options(open_device("cpu"));
+  hurried.budget_seconds = 1e-6;
+  TuneResult before = tune(model_, hurried);
+  const Blocks blocks(simplify(build_bert(model_)));
+  before.plan.scheme = detached_scheme(blocks);
+  const PlanCache cache({.folder = folder_.path()});
+  ASSERT_TRUE(cache.publish(before.plan));
+  const TuneResult after = tune(model_, hurried);
+  ASSERT_EQ(after.plan.confirmed.size(), 2U);
+  EXPECT_EQ(after.plan.confirmed.back().what, "kept");
+  EXPECT_EQ(after.plan.confirmed.back().scheme, before.plan.scheme.text());
+  for (const ConfirmedTime& time : after.plan.confirmed) EXPECT_GE(time.runs, 5) << time.what;
+  const bool stays = after.plan.confirmed[1].us < 0.995 * after.plan.confirmed[0].us;
+  EXPECT_EQ(after.plan.origin, stays ? "kept" : "tuned");
+  before.plan.scheme = {{"0"}};
+  ASSERT_TRUE(cache.publish(before.plan));
+  said_.clear();
+  EXPECT_EQ(tune(model_, hurried).plan.confirmed.size(), 1U);
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_TRUE(said_.front().starts_with("plans: the plan of before is not compared: ")) << said_.front();
+}
+
 TEST_F(Tune, AWrongSettingIsFoundOutAndNeverWins) {
   const TuneResult result = tune(model_, options(norming_device()));
   EXPECT_GT(result.wrong, 0);
