@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/memory.h"
 #include "src/base/stopwatch.h"
+#include "src/codegen/compiler.h"
 #include "src/fusion/fuse.h"
 #include "src/fusion/plan_cache.h"
 #include "src/fusion/plan_model.h"
@@ -33,7 +34,8 @@ std::int64_t most_arena_bytes(const Blocks& blocks, DType dtype, std::int64_t ro
          static_cast<std::int64_t>(size_of(dtype));
 }
 
-// Besides activations, what the host holds: token, position and segment of each row, offset and length of each text.
+// Besides activations, what the host holds: token, position and segment of each row, offset and length of each text,
+// and the weights once. A scheme that packs some with another epilogue holds these again.
 double other_bytes(const Graph& simplified, const TuneOptions& options) {
   const double tokens = 3.0 * static_cast<double>(options.texts * options.longest),
                texts = 2.0 * static_cast<double>(options.texts);
@@ -142,13 +144,17 @@ class Tuning {
   }
 
   // All that the time of a work depends on, besides the work. On the host attention is planned for the longest text
-  // that the model takes, and tables are read as the checkpoint has them.
+  // that the model takes, and tables are read as the checkpoint has them; kernels there are the library's version's.
+  // Those of a GPU may change within a version, and are compiled by whatever NVRTC there is.
   std::string scope_of(const PlanKey& key) const {
+    std::string kernels;
+    if (!key.cuda.empty())
+      kernels = fmt::format(", compiler {}, kernels {}", machine_compiler().version(), kernels_fingerprint());
     return fmt::format(
         "{} x{}, driver {}, cuda {}, blas {}, library {}, {}, {} rows, {} texts of {}, asked {} of {}, {} positions, "
-        "tables {}",
+        "tables {}{}",
         key.device, key.cores, key.driver, key.cuda, key.blas, key.library, key.dtype, key.rows, key.texts, key.longest,
-        timed_.texts, timed_.length, program_.longest, tables_of(simplified_));
+        timed_.texts, timed_.length, program_.longest, tables_of(simplified_), kernels);
   }
 
   SearchResult searched(MeasuredTimes& times, const SearchResult& analytical) {

@@ -9,6 +9,8 @@
 #include <limits>
 #include <utility>
 
+#include "src/base/append_file.h"
+#include "src/codegen/compiler.h"
 #include "src/fusion/fuse.h"
 #include "src/fusion/plan_cache.h"
 #include "src/graph/build.h"
@@ -119,6 +121,46 @@ TEST_F(Tune, OutOfTimeItGoesOnLater) {
   EXPECT_TRUE(rest.search.finished);
   EXPECT_EQ(rest.remembered, first.measured);
   EXPECT_GT(rest.measured, 0);
+}
+
+// A compiler of another day may take it, and a kernel may have been mended.
+TEST_F(Tune, AKernelThatDoesNotCompileIsTriedAgain) {
+  static const Backend refusing = [] {
+    Backend made = norming_backend();
+    made.matmul.prepare = [](const PackedLinear&, const MatmulSetting& setting) {
+      if (setting == right_setting()) fail(ErrorKind::unsupported, "the kernel does not compile");
+    };
+    return made;
+  }();
+  Device device = norming_device();
+  device.backend = &refusing;
+  EXPECT_GT(tune(model_, options(device)).wrong, 0);
+  const TuneResult healed = tune(model_, options(norming_device()));
+  EXPECT_GT(healed.measured, 0);
+  EXPECT_GT(healed.remembered, 0);  // of the same scope
+}
+
+TEST_F(Tune, TimesOfOtherKernelsAreNotThese) {
+  static const Backend with_cuda = [] {
+    Backend made = norming_backend();
+    made.versions = [] { return SoftwareVersions{.driver = "1", .cuda = "2", .blas = "3"}; };
+    return made;
+  }();
+  Device device = norming_device();
+  device.backend = &with_cuda;
+  const TuneResult result = tune(model_, options(device));
+  const PlanKey& key = result.plan.key;
+  int logs = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder_.path())) {
+    if (file.path().extension() != ".times") continue;
+    ++logs;
+    const std::string line = whole_lines(file.path()).at(0);
+    EXPECT_NE(line.find(", compiler " + machine_compiler().version() + ", kernels " + kernels_fingerprint() + "\""),
+              std::string::npos)
+        << line;
+  }
+  EXPECT_EQ(logs, 1);
+  EXPECT_EQ(key.cuda, "2");
 }
 
 // It may be better than what there was time to find.
