@@ -103,6 +103,10 @@ class Tune(unittest.TestCase):
         if here > 1:
             self.stof(*tune, here - 1)
             self.assertRegex(self.stof("plans", "list").stdout, rf"(?m)  used with --threads {here - 1}$")
+            fewer = dict(self.environment(), OMP_NUM_THREADS=str(here - 1))  # that sessions take of their own choice
+            listed = subprocess.run([STOF, "plans", "list"], capture_output=True, text=True, check=True, env=fewer)
+            self.assertRegex(listed.stdout, rf"(?m)  used with --threads {here}$")
+            self.assertRegex(listed.stdout, r"(?m)  used$")
 
     def test_any_number_of_texts(self):
         for batch, length in ((33, 1), (3, 32)):
