@@ -73,7 +73,7 @@ class Tune(unittest.TestCase):
 
     def test_explain_leaves_json_alone(self):
         done = self.stof("tune", "--model", self.model, "--device", "cpu", "--seq", 8, "--threads", 1, "--explain", "--json", "-")
-        self.assertEqual(json.loads(done.stdout)["format"], 1)
+        self.assertEqual(json.loads(done.stdout)["format"], 2)
         self.assertRegex(done.stderr, r"(?m)^start +[\d.]+ us  0")
 
     def test_a_folder_whose_name_is_no_text(self):
