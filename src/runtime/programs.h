@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which program runs a call: the plan that was tuned for calls of its size on this device, else the one that is best by
-// prediction. Programs with equal plans are one, and all of them share their weights.
+// prediction. Programs with equal plans are one. They share the weights that they ask for in the same way: a matmul
+// with another epilogue has its own.
 #pragma once
 #include <map>
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights as a device reads them, made once however many programs of a model there are.
+// Weights as a device reads them, made once for all programs of a model that ask for them by the same key.
 #pragma once
 #include <functional>
 #include <map>
