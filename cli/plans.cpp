@@ -23,26 +23,36 @@ PlanCache cache() {
       {.folder = plan_folder(), .log = [](std::string_view message) { say(fmt::format("stof: {}\n", message)); }});
 }
 
-// Why no session of this machine uses the plan: it was made on another one, or names what there is not here.
-std::string problem_here(const FusionPlan& plan) {
+std::string problem_on(const Device& device, const FusionPlan& plan) {
   const PlanKey& key = plan.key;
-  const bool is_gpu = !key.cuda.empty();
-  try {
-    const Device device = open_device(is_gpu ? "cuda" : "cpu");
-    PlanKey here = on_device(key, device);
-    // A call takes fewer of a processor's cores where it is told to.
-    if (!is_gpu && key.cores <= usable_processors()) here.cores = key.cores;
-    const std::string other = difference(key, here);
-    return other.empty() ? wrong_setting(plan, device) : other;
-  } catch (const Error& error) {
-    return fmt::format("device is '{}'; here there is none: {}", key.device, error.what());
+  PlanKey here = on_device(key, device);
+  // A call takes other numbers of a processor's cores where it is told to.
+  if (key.cuda.empty() && key.cores <= usable_processors()) here.cores = key.cores;
+  const std::string other = difference(key, here);
+  return other.empty() ? wrong_setting(plan, device) : other;
+}
+
+// Why no session of this machine uses the plan: it was made on another one, or names what there is not here. Of several
+// GPUs one that has no problem with it is enough.
+std::string problem_here(const FusionPlan& plan) {
+  std::string first;
+  for (int ordinal = 0;; ++ordinal) {
+    try {
+      const bool is_gpu = !plan.key.cuda.empty();
+      const std::string problem = problem_on(open_device(is_gpu ? fmt::format("cuda:{}", ordinal) : "cpu"), plan);
+      if (problem.empty() || !is_gpu) return problem;
+      if (first.empty()) first = problem;
+    } catch (const Error& error) {
+      if (!first.empty()) return first;
+      return fmt::format("device is '{}'; here there is none: {}", plan.key.device, error.what());
+    }
   }
 }
 
 // What a plan without a problem is used by.
 std::string use_of(const PlanKey& key) {
-  const bool is_part = key.cuda.empty() && key.cores < usable_processors();
-  return is_part ? fmt::format("used with --threads {}", key.cores) : "used";
+  const bool is_default = !key.cuda.empty() || key.cores == omp_get_max_threads();
+  return is_default ? "used" : fmt::format("used with --threads {}", key.cores);
 }
 
 std::string problem_of(const PlanEntry& entry) { return entry.plan ? problem_here(*entry.plan) : entry.problem; }

@@ -66,8 +66,9 @@ struct MemoryPlan {
 
 struct SessionStatistics {
   std::int64_t calls = 0;
-  // Attention plans made since load(): one for each mask and shape of the model. New lengths make more only when the
-  // mask depends on length (docs/masks.md says which do), one for each length.
+  // Attention plans made since load(): one for each mask and shape of the model, by each program of it
+  // (docs/sessions.md, Planning). On the CPU new lengths make more only when the mask depends on length (docs/masks.md
+  // says which do), one for each length, or when they come to a program of their own.
   std::int64_t plans = 0;
   std::int64_t planned_bytes = 0;  // for activations, by memory_for the largest call
   std::int64_t held_bytes = 0;     // for activations, by the system: the same unless calls ran at the same time

@@ -38,7 +38,7 @@ std::string Compiler::missing() const {
 KernelKey Compiler::key_of(const CompileJob& job) const {
   return {.source = source_closure(job.source, kernel_headers()),
           .compiler = options_.nvrtc->version(),
-          .options = {},
+          .options = std::string(kCompileOption),
           .target = job.target,
           .library_version = STOF_VERSION};
 }
@@ -102,6 +102,13 @@ void Compiler::end_beside() {
 Compiler& machine_compiler() {
   static Compiler once(default_compiler_options());
   return once;
+}
+
+std::string kernels_fingerprint() {
+  std::string all;
+  for (const auto& files : {kernel_headers(), kernel_sources(), kernel_binaries()})
+    for (const EmbeddedFile& file : files) all += fmt::format("{} {}\n", file.name, fingerprint_of(file.bytes).hex());
+  return fingerprint_of(all).hex();
 }
 
 std::string_view embedded_cubin(std::string_view name, std::string_view target) {

@@ -42,6 +42,9 @@ class Compiler {
   // The same for another machine, whose NVRTC nobody knows: whether it is switched off.
   std::string missing_elsewhere() const;
 
+  // Of the NVRTC that compiles; empty where nothing does.
+  std::string version() const { return missing().empty() ? options_.nvrtc->version() : std::string(); }
+
   // Before the first kernel is asked for; `off` leaves those that were built with the library.
   void switch_jit(Jit jit) { options_.jit = jit; }
 
@@ -76,6 +79,10 @@ class Compiler {
 
 // The one of this process, by default_compiler_options().
 Compiler& machine_compiler();
+
+// Of the kernels that travel inside the library, with all that they include and as they were compiled with it; 32
+// digits.
+std::string kernels_fingerprint();
 
 // A kernel compiled with the library, or nothing.
 std::string_view embedded_cubin(std::string_view name, std::string_view target);

@@ -52,6 +52,19 @@ std::vector<Entry> entries_of(const fs::path& folder) {
   return entries;
 }
 
+// What a process has left that ended between the two removals of an entry.
+void remove_lone_sources(const fs::path& folder) {
+  std::error_code gone;
+  std::vector<fs::path> lone;
+  for (fs::directory_iterator it(folder, gone), end; !gone && it != end; it.increment(gone)) {
+    std::error_code failed;
+    const bool is_source = it->path().extension() == kSource;
+    if (is_source && !fs::exists(fs::path(it->path()).replace_extension(kBinary), failed) && !failed)
+      lone.push_back(it->path());
+  }
+  for (const fs::path& path : lone) fs::remove(path, gone);
+}
+
 }  // namespace
 
 Fingerprint KernelKey::fingerprint() const {
@@ -96,22 +109,25 @@ void KernelCache::publish(const KernelKey& key, std::string_view binary) const {
   header.key = key.fingerprint();
   header.content = fingerprint_of(binary);
   const fs::path path = path_of(key, kBinary);
+  std::string_view so = "the kernel is used and not kept";
   try {
     std::error_code failed;
     fs::create_directories(options_.folder, failed);
     if (failed) fail(ErrorKind::bad_file, "cannot make folder '{}': {}", options_.folder.string(), failed.message());
     const std::string about =
         fmt::format("// {}, {} {}, STOF {}\n", key.target, key.compiler, key.options, key.library_version);
-    write(path_of(key, kSource), {about, key.source});
     write(path, {{reinterpret_cast<const char*>(&header), sizeof header}, binary});
+    so = "the kernel is kept without it";
+    write(path_of(key, kSource), {about, key.source});  // after the binary, which it goes with
     evict(path);
   } catch (const Error& error) {
-    say(fmt::format("kernel cache: {}; the kernel is used and not kept", error.what()));
+    say(fmt::format("kernel cache: {}; {}", error.what(), so));
   }
 }
 
 void KernelCache::evict(const fs::path& keep) const {
   remove_abandoned_parts(options_.folder);
+  remove_lone_sources(options_.folder);
   const std::vector<Entry> entries = entries_of(options_.folder);
   std::uint64_t total = 0;
   for (const Entry& entry : entries) total += entry.bytes;

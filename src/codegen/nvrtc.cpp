@@ -92,8 +92,7 @@ std::string Nvrtc::compile(const CompileRequest& request) const {
   const auto destroy = [this](Program* made) { api_->destroy(made); };
   const std::unique_ptr<Program, decltype(destroy)> owner(&program, destroy);
 
-  std::vector<std::string> options = {"--gpu-architecture=" + request.target, "--std=c++20"};
-  options.insert(options.end(), request.options.begin(), request.options.end());
+  const std::vector<std::string> options = {"--gpu-architecture=" + request.target, std::string(kCompileOption)};
   const Status status = api_->compile(program, static_cast<int>(options.size()), pointers(options).data());
   if (status != 0) {
     std::size_t size = 0;

@@ -4,16 +4,19 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/codegen/embedded.h"
 
 namespace stof {
 
+// Besides the architecture; a part of the key that a compiled kernel is found by.
+inline constexpr std::string_view kCompileOption = "--std=c++20";
+
 struct CompileRequest {
   std::string source;  // CUDA C++; may include the headers by their names
   std::string target;  // "sm_90a": machine code of this architecture; "compute_80": PTX, which drivers translate
-  std::vector<std::string> options = {};  // further options of the compiler
   std::span<const EmbeddedFile> headers = {};
 };
 

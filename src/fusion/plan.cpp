@@ -15,7 +15,7 @@ namespace {
 
 using Ordered = nlohmann::ordered_json;
 
-constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kFormat = 2;  // 1 knew no weights
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
 struct TextField {
@@ -37,11 +37,17 @@ struct NumberField {
 constexpr std::array<NumberField, 3> kNumbers{
     {{"rows", &PlanKey::rows}, {"texts", &PlanKey::texts}, {"longest", &PlanKey::longest}}};
 
-Ordered json_of(const PlanKey& key) {
+Ordered without_weights(const PlanKey& key) {
   Ordered json = Ordered::object();
   for (const TextField& field : kTexts) json[field.name] = key.*field.value;
   for (const NumberField& field : kNumbers) json[field.name] = key.*field.value;
   json["cores"] = key.cores;
+  return json;
+}
+
+Ordered json_of(const PlanKey& key) {
+  Ordered json = without_weights(key);
+  json["weights"] = key.weights;
   return json;
 }
 
@@ -50,6 +56,7 @@ PlanKey key_of(const JsonObject& json) {
   for (const TextField& field : kTexts) key.*field.value = json.string(field.name);
   for (const NumberField& field : kNumbers) key.*field.value = json.integer(field.name, 1, kMost);
   key.cores = static_cast<int>(json.integer("cores", 1, kMost));
+  key.weights = json.string("weights");
   return key;
 }
 
@@ -88,7 +95,7 @@ Fingerprint PlanKey::question() const {
   PlanKey asked = *this;
   asked.device = asked.driver = asked.cuda = asked.blas = asked.library = "";
   asked.cores = 0;
-  return asked.fingerprint();
+  return fingerprint_of(without_weights(asked).dump());
 }
 
 std::string difference(const PlanKey& plan, const PlanKey& here) {
@@ -99,7 +106,16 @@ std::string difference(const PlanKey& plan, const PlanKey& here) {
     if (plan.*field.value != here.*field.value)
       return fmt::format("{} is {}; here it is {}", field.name, plan.*field.value, here.*field.value);
   if (plan.cores != here.cores) return fmt::format("cores is {}; here it is {}", plan.cores, here.cores);
+  if (plan.weights != here.weights)
+    return fmt::format("its weights are '{}'; here they are '{}'", plan.weights, here.weights);
   return {};
+}
+
+std::map<std::string, std::string> settings_of(const FusionPlan& plan) {
+  std::map<std::string, std::string> settings;
+  for (const PlannedWork& work : plan.works)
+    if (!work.setting.empty()) settings[work.work] = work.setting;
+  return settings;
 }
 
 Ordered to_json(const FusionPlan& plan) {

@@ -17,11 +17,14 @@ struct PlanKey {
   std::string graph, mask;                        // fingerprints
   std::int64_t rows = 0, texts = 0, longest = 0;  // the bucket of calls
   std::string dtype = {}, device = {};            // "NVIDIA H200", "AMD EPYC 9B14 (AVX-512, bf16 dot product)"
+  std::string weights = {};                       // fingerprint of those that results were compared with
   int cores = 0;
   std::string driver = {}, cuda = {}, blas = {}, library = {};  // versions; empty where there is none
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
   Fingerprint fingerprint() const;
-  Fingerprint question() const;  // of graph, mask, dtype and bucket alone: what is asked, on whatever machine
+  // Of graph, mask, dtype and bucket alone: what is asked, of whatever weights and on whatever machine. The same in
+  // every format, so that a plan of another one is found and said to be.
+  Fingerprint question() const;
 };
 
 // Empty when they agree, else the first part in which they differ: "device is 'NVIDIA A100'; here it is 'NVIDIA H200'".
@@ -38,7 +41,9 @@ struct PlannedWork {
 
 // A whole model, end to end.
 struct ConfirmedTime {
-  std::string what;  // "default", "analytical", "tuned"; "tuned 2" is another scheme, "refined" has other settings
+  // "default", "analytical", "tuned"; "tuned 2" is another scheme, "refined" has other settings, "kept" is the plan
+  // that a search with a budget found kept.
+  std::string what;
   std::string scheme;
   double us = 0, spread = 0, error = 0;  // the error is against the unfused model
   int runs = 0;
@@ -55,6 +60,9 @@ struct FusionPlan {
   std::string commit, when;
   friend bool operator==(const FusionPlan&, const FusionPlan&) = default;
 };
+
+// By work, of those that have one.
+std::map<std::string, std::string> settings_of(const FusionPlan& plan);
 
 nlohmann::ordered_json to_json(const FusionPlan& plan);
 // Throws bad_file led by `name`: another version, something missing, a checksum that does not fit.

@@ -56,11 +56,20 @@ std::optional<FusionPlan> PlanCache::find(const PlanKey& key) const {
   return std::move(entry.plan);
 }
 
+bool PlanCache::has_answers(const PlanKey& key) const { return !paths_ending(asked_part(key)).empty(); }
+
 std::optional<std::string> PlanCache::near_miss(const PlanKey& key) const {
-  for (const PlanEntry& entry : entries_ending(asked_part(key)))
-    if (entry.plan && entry.plan->key != key)
-      return fmt::format("plan {} is not used: {}", entry.name.substr(0, 8), difference(entry.plan->key, key));
-  return std::nullopt;
+  std::optional<std::string> said;
+  for (const PlanEntry& entry : entries_ending(asked_part(key))) {
+    if (entry.path.filename() == file_name_of(key)) continue;  // find() has said what is wrong with it
+    const std::string why_not = entry.plan ? difference(entry.plan->key, key) : entry.problem;
+    PlanKey with_weights = key;
+    if (entry.plan) with_weights.weights = entry.plan->key.weights;
+    const bool is_of_here = entry.plan && entry.plan->key == with_weights;
+    if (!said || is_of_here) said = fmt::format("plan {} is not used: {}", entry.name.substr(0, 8), why_not);
+    if (is_of_here) break;
+  }
+  return said;
 }
 
 void PlanCache::keep(const FusionPlan& plan) const {
@@ -90,12 +99,19 @@ bool PlanCache::publish(const FusionPlan& plan) const {
 
 std::vector<PlanEntry> PlanCache::entries() const { return entries_ending(kEnding); }
 
-std::vector<PlanEntry> PlanCache::entries_ending(std::string_view ending) const {
-  std::vector<PlanEntry> all;
+std::vector<fs::path> PlanCache::paths_ending(std::string_view ending) const {
+  std::vector<fs::path> all;
+  if (options_.folder.empty()) return all;
   std::error_code gone;
   for (fs::directory_iterator it(options_.folder, gone), end; !gone && it != end; it.increment(gone))
-    if (it->path().filename().string().ends_with(ending)) all.push_back(read(it->path()));
-  std::sort(all.begin(), all.end(), [](const PlanEntry& a, const PlanEntry& b) { return a.name < b.name; });
+    if (it->path().filename().string().ends_with(ending)) all.push_back(it->path());
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+std::vector<PlanEntry> PlanCache::entries_ending(std::string_view ending) const {
+  std::vector<PlanEntry> all;
+  for (const fs::path& path : paths_ending(ending)) all.push_back(read(path));
   return all;
 }
 

@@ -31,7 +31,10 @@ class PlanCache {
   explicit PlanCache(PlanCacheOptions options) : options_(std::move(options)) {}
 
   std::optional<FusionPlan> find(const PlanKey& key) const;
-  // Where there is no plan for the key but one for the same model, mask and call: why that one is not taken.
+  // Whether there is a file for the question of the key, of whatever weights and machine: else nobody need know them.
+  bool has_answers(const PlanKey& key) const;
+  // Where there is no plan for the key but one for the same model, mask and call: why that one is not taken. Of several
+  // one that was made on this machine is named.
   std::optional<std::string> near_miss(const PlanKey& key) const;
   // Keeps the plan; drops the oldest where there are too many. Throws what the disk has against it.
   void keep(const FusionPlan& plan) const;
@@ -46,7 +49,9 @@ class PlanCache {
 
  private:
   void say(std::string_view message) const;
-  std::vector<PlanEntry> entries_ending(std::string_view ending) const;  // of file names
+  // Of file names, in their order.
+  std::vector<std::filesystem::path> paths_ending(std::string_view ending) const;
+  std::vector<PlanEntry> entries_ending(std::string_view ending) const;
   void evict(const std::filesystem::path& keep) const;
 
   PlanCacheOptions options_;

@@ -13,7 +13,7 @@ namespace stof {
 // What is asked, as it is asked on this device of this machine.
 PlanKey on_device(PlanKey question, const Device& device);
 
-// Of a simplified graph, before it is restricted by the mask.
+// Of a simplified graph, before it is restricted by the mask. Without the weights: to know them, all are read.
 PlanKey plan_key(const Graph& simplified, const std::optional<Mask>& mask, const CostContext& call);
 
 // The first setting that the device has no words for; empty where there is none. Whether settings and scheme fit a

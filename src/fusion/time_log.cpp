@@ -106,7 +106,7 @@ void TimeLog::read() {
     if (line) take(*line);
   }
   if (skipped_ > 0)
-    say(fmt::format("times: {} of '{}': measured again",
+    say(fmt::format("times: {} of '{}' left out",
                     counted(static_cast<std::int64_t>(skipped_), "damaged line", "damaged lines"), path_.string()));
 }
 

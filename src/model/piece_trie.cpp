@@ -17,6 +17,10 @@ struct Branch {
   std::size_t first, last, depth;
 };
 
+// A free unit at which so many nodes did not fit is given up, so that each is tried a bounded number of times, whatever
+// holes a vocabulary leaves.
+constexpr std::uint8_t kMostFailures = 64;
+
 }  // namespace
 
 // Hands out room for the children of nodes; skips units in use by a chain that is shortened as it is followed.
@@ -36,9 +40,16 @@ class PieceTrie::Bases {
       base = unit - least;
       make_room(base);
       if (std::all_of(bytes.begin(), bytes.end(), is_free)) break;
+      if (++failures_[unit] == kMostFailures) ++next_[unit];
     }
     for (const char byte : bytes) ++next_[base + static_cast<unsigned char>(byte)];
+    largest_ = std::max(largest_, base);
     return narrow<std::int32_t>(base, "units of a trie");
+  }
+  // Drops what is behind the children of the last base.
+  void trim() {
+    units_.resize(largest_ + 257);
+    units_.shrink_to_fit();
   }
 
  private:
@@ -51,12 +62,15 @@ class PieceTrie::Bases {
     const std::size_t old_size = next_.size();
     units_.resize(2 * (base + 257));
     next_.resize(units_.size());
+    failures_.resize(units_.size());
     std::iota(next_.begin() + static_cast<std::ptrdiff_t>(old_size), next_.end(), old_size);
     if (old_size == 0) ++next_[kRoot];
   }
 
   std::vector<Unit>& units_;
-  std::vector<std::size_t> next_;  // of a free unit: itself; of one in use: some later unit
+  std::size_t largest_ = 0;
+  std::vector<std::size_t> next_;       // of a free unit: itself; of one in use: some later unit
+  std::vector<std::uint8_t> failures_;  // nodes that did not fit at the unit
 };
 
 PieceTrie::PieceTrie(std::span<const Piece> pieces) {
@@ -89,7 +103,7 @@ PieceTrie::PieceTrie(std::span<const Piece> pieces) {
       todo.push_back({.node = child_node, .first = begins[i], .last = begins[i + 1], .depth = depth + 1});
     }
   }
-  units_.shrink_to_fit();
+  bases.trim();
 }
 
 std::int32_t PieceTrie::walk(std::int32_t node, std::string_view text) const {

@@ -49,9 +49,11 @@ bool WordPiece::too_long(std::string_view word) const {
   return static_cast<std::size_t>(std::count_if(word.begin(), word.end(), begins_character)) > max_characters_;
 }
 
-// A word with a part that no piece begins is unknown as a whole.
+// A word with a part that no piece begins is unknown as a whole. A long one is not matched at all: with a piece of its
+// length in the vocabulary each of its characters may be looked at once for each.
 void WordPiece::append_word(std::string_view word, std::vector<std::int32_t>& ids) const {
   if (word.empty()) return;
+  if (too_long(word)) return ids.push_back(unknown_);
   const std::size_t before = ids.size();
   std::size_t begin = 0;
   for (std::int32_t from = PieceTrie::kRoot; begin < word.size() && from != PieceTrie::kNone; from = continuation_) {
@@ -60,7 +62,7 @@ void WordPiece::append_word(std::string_view word, std::vector<std::int32_t>& id
     ids.push_back(match.id);
     begin += match.bytes;
   }
-  if (begin == word.size() && !too_long(word)) return;
+  if (begin == word.size()) return;
   ids.resize(before);
   ids.push_back(unknown_);
 }

@@ -8,7 +8,7 @@
 namespace stof {
 namespace {
 
-constexpr std::size_t kMostTimers = 4;            // each has the work's weights and buffers
+constexpr std::size_t kMostTimers = 4;            // each has the work's buffers; weights stay packed
 constexpr double kWorstPrediction = 2.5;          // of the shortest: what should take longer is not tried
 constexpr std::size_t kMostCandidates = 10;       // of a work, besides
 constexpr std::string_view kAlways = "cublaslt";  // whatever is predicted for it, and early: it is compiled already

@@ -36,15 +36,26 @@ Programs::Programs(const Graph& simplified, const ProgramsOptions& options)
 }
 
 const Program& Programs::of(const Bucket& bucket) const {
+  if (const Program* program = known(bucket)) return *program;
+  const std::lock_guard one_at_a_time(making_);
+  if (const Program* program = known(bucket)) return *program;
+  const Program& program = made_for(bucket);
   const std::lock_guard lock(mutex_);
-  const Program*& program = by_bucket_[bucket];
-  if (program == nullptr) program = &made(choose(bucket));
-  return *program;
+  by_bucket_[bucket] = &program;
+  return program;
+}
+
+const Program* Programs::known(const Bucket& bucket) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_bucket_.find(bucket);
+  return found == by_bucket_.end() ? nullptr : found->second;
 }
 
 ChosenPlan Programs::plan_of(const Bucket& bucket) const {
-  const std::lock_guard lock(mutex_);
-  return choose(bucket);
+  const std::lock_guard one_at_a_time(making_);
+  const CostContext call = call_of(bucket);
+  if (std::optional<ChosenPlan> kept = kept_plan(call)) return *std::move(kept);
+  return predicted_plan(call);
 }
 
 std::int64_t Programs::plans_made() const {
@@ -66,9 +77,33 @@ std::size_t Programs::count() const {
   return by_plan_.size();
 }
 
-ChosenPlan Programs::choose(const Bucket& bucket) const {
-  const CostContext call{&options_.program.device, options_.program.dtype, bucket.rows, bucket.texts, bucket.longest};
-  if (std::optional<ChosenPlan> tuned = kept_plan(call)) return std::move(*tuned);
+void Programs::say(const std::string& message) const {
+  if (options_.plans.log) options_.plans.log("plans: " + message);
+}
+
+CostContext Programs::call_of(const Bucket& bucket) const {
+  return {&options_.program.device, options_.program.dtype, bucket.rows, bucket.texts, bucket.longest};
+}
+
+// What a plan needs may be there and not work: a kernel that does not compile or load, weights in an order of their own
+// that no memory is left for. The default program is there in any case.
+const Program& Programs::made_for(const Bucket& bucket) const {
+  const CostContext call = call_of(bucket);
+  if (const std::optional<ChosenPlan> kept = kept_plan(call)) try {
+      return made(*kept);
+    } catch (const Error& error) {
+      say(fmt::format("the plan of this model is not used: {}", error.what()));
+    }
+  try {
+    return made(predicted_plan(call));
+  } catch (const Error& error) {
+    if (!is_out_of_memory(error)) throw;
+    say(fmt::format("calls of {} rows run by the default plan: {}", bucket.rows, error.what()));
+    return *default_;
+  }
+}
+
+ChosenPlan Programs::predicted_plan(const CostContext& call) const {
   if (options_.program.device.backend->matmul.settings == nullptr)
     return {.scheme = default_scheme_, .settings = {}, .origin = "default"};
   // A call does not wait for a compiler: `stof tune` does.
@@ -82,19 +117,19 @@ ChosenPlan Programs::choose(const Bucket& bucket) const {
 std::optional<ChosenPlan> Programs::kept_plan(const CostContext& call) const {
   if (options_.plans.folder.empty()) return std::nullopt;
   const PlanCache cache(options_.plans);
-  const auto say = [&](const std::string& message) {
-    if (options_.plans.log) options_.plans.log("plans: " + message);
-  };
-  const PlanKey key = plan_key(simplified_, options_.mask, call);
+  PlanKey key = plan_key(simplified_, options_.mask, call);
+  if (!cache.has_answers(key)) return std::nullopt;
+  if (weights_.empty()) weights_ = weights_fingerprint(simplified_);
+  key.weights = weights_;
   const std::optional<FusionPlan> plan = cache.find(key);
   if (!plan) {
-    if (!std::exchange(looked_for_others_, true))
-      if (const auto why_not = cache.near_miss(key)) say(*why_not);
+    if (told_of_others_) return std::nullopt;
+    const std::optional<std::string> why_not = cache.near_miss(key);
+    if (why_not) say(*why_not);
+    told_of_others_ = why_not.has_value();
     return std::nullopt;
   }
-  ChosenPlan chosen{.scheme = {}, .settings = {}, .origin = plan->origin, .kept = true};
-  for (const PlannedWork& work : plan->works)
-    if (!work.setting.empty()) chosen.settings[work.work] = work.setting;
+  ChosenPlan chosen{.scheme = {}, .settings = settings_of(*plan), .origin = plan->origin, .kept = true};
   try {
     chosen.scheme = parse_scheme(plan->scheme.text(), blocks_->scheme_shape(), default_scheme_);
     check_settings(fuse(*blocks_, chosen.scheme), chosen, call);
@@ -127,18 +162,23 @@ void Programs::check_settings(const Graph& fused, const ChosenPlan& plan, const 
 
 const Program& Programs::made(const ChosenPlan& plan) const {
   const std::string text = text_of(plan);
-  if (const auto known = by_plan_.find(text); known != by_plan_.end()) return *known->second;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = by_plan_.find(text); known != by_plan_.end()) return *known->second;
+  }
   std::unique_ptr<Program> program;
   ProgramOptions options = options_.program;
   for (const auto& [work, setting] : plan.settings) options.settings[work] = matmul_setting_of(setting);
   try {
     program = std::make_unique<Program>(fuse(*blocks_, plan.scheme), options);
   } catch (const Error& error) {
+    options_.program.weights->drop_unused();
     if (!is_out_of_memory(error)) throw;
     fail(ErrorKind::device, "{}; the weights need {} bytes in {}{}", error.what(),
          weight_bytes(simplified_, options.dtype), name_of(options.dtype),
          options.dtype == DType::f32 ? ": 16-bit dtypes need half of it" : "");
   }
+  const std::lock_guard lock(mutex_);
   return *by_plan_.emplace(text, std::move(program)).first->second;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which program runs a call: the plan that was tuned for calls of its size on this device, else the one that is best by
-// prediction. Programs with equal plans are one, and all of them share their weights.
+// prediction. Programs with equal plans are one. They share the weights that they ask for in the same way: a matmul
+// with another epilogue has its own.
 #pragma once
 #include <map>
 #include <memory>
@@ -34,26 +35,34 @@ class Programs {
   // Of a simplified graph. Makes the program of the default scheme: what no device takes is refused here.
   Programs(const Graph& simplified, const ProgramsOptions& options);
 
-  // Thread-safe. A call of a size that was not seen before may make a program.
+  // Thread-safe. A call of a size that was not seen before may make a program, for which calls of known sizes do not
+  // wait. Where the chosen plan cannot be made, that is said, and calls of the size run by the next best from then on.
   const Program& of(const Bucket& bucket) const;
-  ChosenPlan plan_of(const Bucket& bucket) const;
+  ChosenPlan plan_of(const Bucket& bucket) const;  // that of() makes, where that is possible
   const Program& by_default() const { return *default_; }
   std::int64_t plans_made() const;                    // for attention, by all programs
   std::int64_t arena_bytes(std::int64_t rows) const;  // of the one that needs most
   std::size_t count() const;
 
  private:
-  ChosenPlan choose(const Bucket& bucket) const;
+  CostContext call_of(const Bucket& bucket) const;
+  const Program* known(const Bucket& bucket) const;
+  // These under making_.
   std::optional<ChosenPlan> kept_plan(const CostContext& call) const;
+  ChosenPlan predicted_plan(const CostContext& call) const;
+  const Program& made_for(const Bucket& bucket) const;
+  const Program& made(const ChosenPlan& plan) const;
   void check_settings(const Graph& fused, const ChosenPlan& plan, const CostContext& call) const;
-  const Program& made(const ChosenPlan& plan) const;  // under the lock
+  void say(const std::string& message) const;
 
   ProgramsOptions options_;
   Graph simplified_, restricted_;
   std::optional<Blocks> blocks_;
   Scheme default_scheme_;
-  mutable std::mutex mutex_;
-  mutable bool looked_for_others_ = false;  // plans that are nearly what was asked for: said once
+  mutable std::mutex making_;            // one at a time: the second may want what the first makes
+  mutable bool told_of_others_ = false;  // plans that are nearly what was asked for: said once
+  mutable std::string weights_;          // fingerprint; read when there is a plan to compare it with
+  mutable std::mutex mutex_;             // guards the next two; taken last, and for a look-up alone
   mutable std::map<Bucket, const Program*> by_bucket_;
   mutable std::map<std::string, std::unique_ptr<Program>> by_plan_;
   const Program* default_ = nullptr;

@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/memory.h"
 #include "src/base/stopwatch.h"
+#include "src/codegen/compiler.h"
 #include "src/fusion/fuse.h"
 #include "src/fusion/plan_cache.h"
 #include "src/fusion/plan_model.h"
@@ -33,7 +34,8 @@ std::int64_t most_arena_bytes(const Blocks& blocks, DType dtype, std::int64_t ro
          static_cast<std::int64_t>(size_of(dtype));
 }
 
-// Besides activations, what the host holds: token, position and segment of each row, offset and length of each text.
+// Besides activations, what the host holds: token, position and segment of each row, offset and length of each text,
+// and the weights once. A scheme that packs some with another epilogue holds these again.
 double other_bytes(const Graph& simplified, const TuneOptions& options) {
   const double tokens = 3.0 * static_cast<double>(options.texts * options.longest),
                texts = 2.0 * static_cast<double>(options.texts);
@@ -69,10 +71,11 @@ class Tuning {
     const Stopwatch watch;
     TuneResult result;
     result.bucket = timed_.bucket;
-    const PlanKey key = plan_key(simplified_, options_.mask, call_);
+    PlanKey key = plan_key(simplified_, options_.mask, call_);
+    key.weights = weights_fingerprint(simplified_);
     TimeLog log({.folder = options_.folder,
                  .scope = scope_of(key),
-                 .weights = options_.folder.empty() ? "" : weights_fingerprint(simplified_),
+                 .weights = key.weights,
                  .again = options_.again,
                  .log = options_.log});
     MeasuredTimes times({.program = program_,
@@ -141,13 +144,17 @@ class Tuning {
   }
 
   // All that the time of a work depends on, besides the work. On the host attention is planned for the longest text
-  // that the model takes, and tables are read as the checkpoint has them.
+  // that the model takes, and tables are read as the checkpoint has them; kernels there are the library's version's.
+  // Those of a GPU may change within a version, and are compiled by whatever NVRTC there is.
   std::string scope_of(const PlanKey& key) const {
+    std::string kernels;
+    if (!key.cuda.empty())
+      kernels = fmt::format(", compiler {}, kernels {}", machine_compiler().version(), kernels_fingerprint());
     return fmt::format(
         "{} x{}, driver {}, cuda {}, blas {}, library {}, {}, {} rows, {} texts of {}, asked {} of {}, {} positions, "
-        "tables {}",
+        "tables {}{}",
         key.device, key.cores, key.driver, key.cuda, key.blas, key.library, key.dtype, key.rows, key.texts, key.longest,
-        timed_.texts, timed_.length, program_.longest, tables_of(simplified_));
+        timed_.texts, timed_.length, program_.longest, tables_of(simplified_), kernels);
   }
 
   SearchResult searched(MeasuredTimes& times, const SearchResult& analytical) {
@@ -183,6 +190,24 @@ class Tuning {
     return list;
   }
 
+  // What a search that may end too early would write over.
+  std::optional<Contender> kept_before(const PlanKey& key) const {
+    if (options_.budget_seconds <= 0 || options_.scheme || !options_.ablation.is_whole()) return std::nullopt;
+    const std::optional<FusionPlan> plan = PlanCache({.folder = options_.folder, .log = options_.log}).find(key);
+    if (!plan) return std::nullopt;
+    return Contender{"kept", plan->scheme, settings_of(*plan)};
+  }
+
+  void enter_kept(Contest& contest, const Contender& kept) const {
+    try {
+      Contender whole = kept;
+      whole.scheme = parse_scheme(kept.scheme.text(), blocks_.scheme_shape(), default_scheme(blocks_));
+      contest.enter(whole);
+    } catch (const Error& error) {
+      if (options_.log) options_.log(fmt::format("plans: the plan of before is not compared: {}", error.what()));
+    }
+  }
+
   // The best of the parts, and while there is time what else may be the best of the whole.
   void enter_all(Contest& contest, TuneResult& result, const SearchResult& analytical, MeasuredTimes& times) const {
     const bool free = !options_.scheme;
@@ -204,14 +229,16 @@ class Tuning {
   // End to end, in the same command: what wins is what was measured to be fastest as a whole, and computes the same.
   void confirm(TuneResult& result, const SearchResult& analytical, const TimeLog& log, MeasuredTimes& times) {
     const Stopwatch watch;
+    const std::optional<Contender> kept = kept_before(result.plan.key);
     Contest contest(blocks_, {.program = program_,
                               .call = timed_,
                               .vocabulary = vocabulary_,
                               .seconds = options_.confirming_seconds,
                               .seconds_a_change = options_.confirming_seconds / 4,
-                              .has_time = [&] { return times.has_time(); },
+                              .has_time = [&] { return kept || times.has_time(); },
                               .explain = options_.explain});
     enter_all(contest, result, analytical, times);
+    if (kept) enter_kept(contest, *kept);
     contest.race();
     result.race_seconds = watch.seconds();
     result.search.finished = result.search.finished && times.has_time();

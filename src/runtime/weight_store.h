@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights as a device reads them, made once however many programs of a model there are.
+// Weights as a device reads them, made once for all programs of a model that ask for them by the same key.
 #pragma once
 #include <functional>
 #include <map>
@@ -14,9 +14,13 @@ class WeightStore {
   std::shared_ptr<const void> find_or_make(const std::string& key,
                                            const std::function<std::shared_ptr<const void>()>& make) {
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<const void>& kept = kept_[key];
-    if (!kept) kept = make();
-    return kept;
+    if (const auto kept = kept_.find(key); kept != kept_.end()) return kept->second;
+    return kept_.emplace(key, make()).first->second;
+  }
+  // What a program has left behind that could not be made whole.
+  void drop_unused() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(kept_, [](const auto& entry) { return entry.second.use_count() == 1; });
   }
   std::size_t size() const { return kept_.size(); }
 

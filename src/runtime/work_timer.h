@@ -13,7 +13,7 @@ namespace stof {
 
 struct WorkOutcome {
   std::string wrong;    // why it must not be used; empty: the time holds
-  bool lasting = true;  // false: another time it may do better, as where memory was short
+  bool lasting = true;  // false: another time it may do better, as where memory was short or a compiler refused it
   CallTime time = {};
   double error = 0;  // of sampled rows against the unfused work: Frobenius norm of the difference, relative
 };

@@ -73,7 +73,7 @@ class Tune(unittest.TestCase):
 
     def test_explain_leaves_json_alone(self):
         done = self.stof("tune", "--model", self.model, "--device", "cpu", "--seq", 8, "--threads", 1, "--explain", "--json", "-")
-        self.assertEqual(json.loads(done.stdout)["format"], 1)
+        self.assertEqual(json.loads(done.stdout)["format"], 2)
         self.assertRegex(done.stderr, r"(?m)^start +[\d.]+ us  0")
 
     def test_a_folder_whose_name_is_no_text(self):
@@ -103,6 +103,10 @@ class Tune(unittest.TestCase):
         if here > 1:
             self.stof(*tune, here - 1)
             self.assertRegex(self.stof("plans", "list").stdout, rf"(?m)  used with --threads {here - 1}$")
+            fewer = dict(self.environment(), OMP_NUM_THREADS=str(here - 1))  # that sessions take of their own choice
+            listed = subprocess.run([STOF, "plans", "list"], capture_output=True, text=True, check=True, env=fewer)
+            self.assertRegex(listed.stdout, rf"(?m)  used with --threads {here}$")
+            self.assertRegex(listed.stdout, r"(?m)  used$")
 
     def test_any_number_of_texts(self):
         for batch, length in ((33, 1), (3, 32)):

@@ -38,8 +38,12 @@ TEST_F(CompilerTest, MakesACubinOnceAndFindsItAgain) {
   EXPECT_EQ(first.substr(0, 4), "\177ELF");
   EXPECT_NE(first.find("twice"), std::string::npos);
   std::size_t entries = 0;
-  for (const auto& file : std::filesystem::directory_iterator(folder_.path()))
+  for (const auto& file : std::filesystem::directory_iterator(folder_.path())) {
     entries += file.is_regular_file() ? 1 : 0;
+    if (file.path().extension() != ".cu") continue;
+    const std::string about = read_bytes(file.path());
+    EXPECT_NE(about.find(" --std=c++20, STOF "), std::string::npos) << about.substr(0, about.find('\n'));
+  }
   EXPECT_EQ(entries, 2u);  // binary and source
   EXPECT_EQ(Compiler(options()).cubin(kKernel, "sm_90a"), first);
   EXPECT_NE(Compiler(options()).cubin(kKernel, "sm_80"), first);

@@ -114,6 +114,25 @@ TEST(KernelCache, DropsWhatWasNotUsedForLongest) {
   EXPECT_EQ(files_in(folder.path(), ".cu").size(), 3u);
 }
 
+// A process may end between the two files of an entry.
+TEST(KernelCache, ASourceWithoutItsBinaryGoes) {
+  const TemporaryFolder folder;
+  Listening log;
+  const KernelCache cache(log.options(folder.path()));
+  cache.publish(key("1"), "binary");
+  const fs::path lone = files_in(folder.path(), ".cu").at(0), binary = files_in(folder.path(), ".kernel").at(0);
+  fs::remove(binary);
+  cache.publish(key("2"), "binary");
+  EXPECT_FALSE(fs::exists(lone));
+  EXPECT_EQ(files_in(folder.path(), ".cu").size(), 1u);
+  // Where the source cannot be written the binary is there before it.
+  fs::create_directory(fs::path(lone));
+  cache.publish(key("1"), "binary");
+  EXPECT_TRUE(fs::exists(binary));
+  ASSERT_EQ(log.heard.size(), 1u);
+  EXPECT_TRUE(log.heard[0].ends_with("; the kernel is kept without it")) << log.heard[0];
+}
+
 TEST(KernelCache, AnEntryLargerThanTheLimitStaysUntilTheNext) {
   const TemporaryFolder folder;
   Listening log;
@@ -146,7 +165,8 @@ TEST(KernelCache, AFullDiskIsSaidAndLeavesNothing) {
     cache.publish(key("s"), "binary");
   }
   ASSERT_EQ(log.heard.size(), 1u);
-  EXPECT_EQ(log.heard[0], "kernel cache: cannot write '" + (folder / (key("s").fingerprint().hex() + ".cu")).string() +
+  EXPECT_EQ(log.heard[0], "kernel cache: cannot write '" +
+                              (folder / (key("s").fingerprint().hex() + ".kernel")).string() +
                               "': File too large; the kernel is used and not kept");
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }

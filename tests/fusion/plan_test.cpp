@@ -32,6 +32,7 @@ FusionPlan plan_of(const std::string& device) {
                   .longest = 128,
                   .dtype = "f16",
                   .device = device,
+                  .weights = "w",
                   .cores = 132,
                   .driver = "580.1",
                   .cuda = "13.0",
@@ -88,8 +89,8 @@ TEST_F(PlanCacheTest, ADamagedPlanIsNotUsedAndSaysWhy) {
   changed.replace(changed.find("3.25"), 4, "3.15");
   expect_said(changed, ": its checksum does not fit");
   changed = whole;
-  changed.replace(changed.find("\"format\": 1"), 11, "\"format\": 2");
-  expect_said(changed, ": a plan of format 2; accepted: 1");
+  changed.replace(changed.find("\"format\": 2"), 11, "\"format\": 1");
+  expect_said(changed, ": a plan of format 1; accepted: 2");
   write(file_, whole.substr(0, whole.size() / 2));
   said_.clear();
   EXPECT_FALSE(cache_.find(plan_.key));
@@ -143,6 +144,38 @@ TEST_F(PlanCacheTest, APlanOfAnotherDeviceSaysSo) {
   here = plan_.key;
   here.rows = 256;  // another question, not a near miss
   EXPECT_EQ(cache_.near_miss(here), std::nullopt);
+}
+
+// Of two checkpoints of the same sizes each keeps its own: what is right with one may be wrong with the other.
+TEST_F(PlanCacheTest, APlanOfOtherWeightsSaysSo) {
+  FusionPlan other = plan_, far = plan_;
+  other.key.weights = "v";
+  far.key.weights = "u";
+  far.key.device = "A100";
+  for (const FusionPlan& plan : {plan_, other, far}) EXPECT_TRUE(cache_.publish(plan));
+  EXPECT_EQ(cache_.find(plan_.key), plan_);
+  EXPECT_EQ(cache_.find(other.key), other);
+  fs::remove(file_);
+  EXPECT_FALSE(cache_.find(plan_.key));
+  EXPECT_EQ(cache_.near_miss(plan_.key), "plan " + other.key.fingerprint().hex().substr(0, 8) +
+                                             " is not used: its weights are 'v'; here they are 'w'");
+}
+
+// Its name is not that of a key of today; what it answers is.
+TEST_F(PlanCacheTest, APlanOfAnEarlierFormatSaysSo) {
+  EXPECT_FALSE(cache_.has_answers(plan_.key));
+  nlohmann::ordered_json json = to_json(plan_);
+  json["format"] = 1;
+  json["key"].erase("weights");
+  const std::string name = std::string(32, 'a') + "-" + plan_.key.question().hex() + ".plan";
+  write(folder_.path() / name, json.dump());
+  EXPECT_TRUE(cache_.has_answers(plan_.key));
+  EXPECT_FALSE(cache_.find(plan_.key));
+  EXPECT_EQ(cache_.near_miss(plan_.key), "plan aaaaaaaa is not used: " + name + ": a plan of format 1; accepted: 2");
+  nlohmann::ordered_json asked = json["key"];
+  for (const char* part : {"device", "driver", "cuda", "blas", "library"}) asked[part] = "";
+  asked["cores"] = 0;
+  EXPECT_EQ(plan_.key.question(), fingerprint_of(asked.dump()));
 }
 
 // Another processor with the same instructions and as many threads is another device.

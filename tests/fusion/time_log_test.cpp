@@ -143,7 +143,7 @@ TEST_F(TimeLogTest, AHalfWrittenLineCostsOnlyItself) {
   EXPECT_EQ(log.size(), 2U);
   EXPECT_EQ(log.skipped(), 1U);
   ASSERT_NE(log.find("work", "third"), nullptr);
-  EXPECT_EQ(said_.back(), "times: 1 damaged line of '" + path.string() + "': measured again");
+  EXPECT_EQ(said_.back(), "times: 1 damaged line of '" + path.string() + "' left out");
 }
 
 TEST_F(TimeLogTest, TimesThatCannotBeKeptAreUsed) {

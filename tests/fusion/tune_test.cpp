@@ -9,6 +9,8 @@
 #include <limits>
 #include <utility>
 
+#include "src/base/append_file.h"
+#include "src/codegen/compiler.h"
 #include "src/fusion/fuse.h"
 #include "src/fusion/plan_cache.h"
 #include "src/graph/build.h"
@@ -119,6 +121,70 @@ TEST_F(Tune, OutOfTimeItGoesOnLater) {
   EXPECT_TRUE(rest.search.finished);
   EXPECT_EQ(rest.remembered, first.measured);
   EXPECT_GT(rest.measured, 0);
+}
+
+// A compiler of another day may take it, and a kernel may have been mended.
+TEST_F(Tune, AKernelThatDoesNotCompileIsTriedAgain) {
+  static const Backend refusing = [] {
+    Backend made = norming_backend();
+    made.matmul.prepare = [](const PackedLinear&, const MatmulSetting& setting) {
+      if (setting == right_setting()) fail(ErrorKind::unsupported, "the kernel does not compile");
+    };
+    return made;
+  }();
+  Device device = norming_device();
+  device.backend = &refusing;
+  EXPECT_GT(tune(model_, options(device)).wrong, 0);
+  const TuneResult healed = tune(model_, options(norming_device()));
+  EXPECT_GT(healed.measured, 0);
+  EXPECT_GT(healed.remembered, 0);  // of the same scope
+}
+
+TEST_F(Tune, TimesOfOtherKernelsAreNotThese) {
+  static const Backend with_cuda = [] {
+    Backend made = norming_backend();
+    made.versions = [] { return SoftwareVersions{.driver = "1", .cuda = "2", .blas = "3"}; };
+    return made;
+  }();
+  Device device = norming_device();
+  device.backend = &with_cuda;
+  const TuneResult result = tune(model_, options(device));
+  const PlanKey& key = result.plan.key;
+  int logs = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder_.path())) {
+    if (file.path().extension() != ".times") continue;
+    ++logs;
+    const std::string line = whole_lines(file.path()).at(0);
+    EXPECT_NE(line.find(", compiler " + machine_compiler().version() + ", kernels " + kernels_fingerprint() + "\""),
+              std::string::npos)
+        << line;
+  }
+  EXPECT_EQ(logs, 1);
+  EXPECT_EQ(key.cuda, "2");
+}
+
+// It may be better than what there was time to find.
+TEST_F(Tune, OutOfTimeThePlanOfBeforeIsComparedWith) {
+  TuneOptions hurried = options(open_device("cpu"));
+  hurried.budget_seconds = 1e-6;
+  TuneResult before = tune(model_, hurried);
+  const Blocks blocks(simplify(build_bert(model_)));
+  before.plan.scheme = detached_scheme(blocks);
+  const PlanCache cache({.folder = folder_.path()});
+  ASSERT_TRUE(cache.publish(before.plan));
+  const TuneResult after = tune(model_, hurried);
+  ASSERT_EQ(after.plan.confirmed.size(), 2U);
+  EXPECT_EQ(after.plan.confirmed.back().what, "kept");
+  EXPECT_EQ(after.plan.confirmed.back().scheme, before.plan.scheme.text());
+  for (const ConfirmedTime& time : after.plan.confirmed) EXPECT_GE(time.runs, 5) << time.what;
+  const bool stays = after.plan.confirmed[1].us < 0.995 * after.plan.confirmed[0].us;
+  EXPECT_EQ(after.plan.origin, stays ? "kept" : "tuned");
+  before.plan.scheme = {{"0"}};
+  ASSERT_TRUE(cache.publish(before.plan));
+  said_.clear();
+  EXPECT_EQ(tune(model_, hurried).plan.confirmed.size(), 1U);
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_TRUE(said_.front().starts_with("plans: the plan of before is not compared: ")) << said_.front();
 }
 
 TEST_F(Tune, AWrongSettingIsFoundOutAndNeverWins) {
@@ -299,6 +365,18 @@ TEST_F(Tune, OtherWeightsAreComparedAndNotTimed) {
   const TuneResult again = tune(model_, options(norming_device()));
   EXPECT_EQ(again.compared, 0);
   EXPECT_EQ(again.measured, 0);
+}
+
+TEST_F(Tune, EachCheckpointKeepsItsOwnPlan) {
+  const TuneResult first = tune(model_, options(open_device("cpu")));
+  *first_weight("encoder.layer.0.attention.self.query.weight") += 1;
+  EXPECT_FALSE(programs_on(open_device("cpu")).plan_of(first.bucket).kept);
+  const TuneResult other = tune(model_, options(open_device("cpu")));
+  EXPECT_NE(other.plan.key.weights, first.plan.key.weights);
+  EXPECT_TRUE(programs_on(open_device("cpu")).plan_of(first.bucket).kept);
+  const PlanCache cache({.folder = folder_.path()});
+  EXPECT_EQ(cache.find(first.plan.key), first.plan);
+  EXPECT_EQ(cache.find(other.plan.key), other.plan);
 }
 
 // As a session does.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <random>
 
@@ -50,6 +51,21 @@ TEST(PieceTrie, AgreesWithAMap) {
       EXPECT_EQ(trie.longest(PieceTrie::kRoot, query, 0).id, longest.id);
     }
   }
+}
+
+// 160,000 prefixes, each with a, b and d behind it, leave a hole each, into which nothing of the rest fits.
+TEST(PieceTrie, AVocabularyOfHolesIsBuiltInTime) {
+  std::vector<Piece> pieces;
+  for (char first = '!'; pieces.size() < 480'000; ++first)
+    for (char second = '!'; second <= '~'; ++second)
+      for (char third = '!'; third <= '~'; ++third)
+        for (const char last : {'a', 'b', 'd'})
+          pieces.push_back({{first, second, third, last}, static_cast<std::int32_t>(pieces.size())});
+  const auto begin = std::chrono::steady_clock::now();
+  const PieceTrie trie(pieces);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));  // 0.3 s; 150 s with every hole tried
+  for (std::size_t i = 0; i < pieces.size(); i += 1001) EXPECT_EQ(trie.find(pieces[i].text), pieces[i].id);
+  EXPECT_EQ(trie.find("!!!c"), std::nullopt);
 }
 
 }  // namespace

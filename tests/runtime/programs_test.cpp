@@ -4,12 +4,20 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <latch>
+#include <thread>
+#include <utility>
+
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/fusion/fuse.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
+#include "src/runtime/model_weights.h"
 #include "tests/expect_error.h"
+#include "tests/fusion/norming_device.h"
 #include "tests/runtime/small_bert.h"
 #include "tests/temporary_folder.h"
 
@@ -21,12 +29,42 @@ bool& memory_is_full() {
   return full;
 }
 
+// Where one is set, whoever packs weights waits there.
+std::latch*& packing() {
+  static std::latch* begun = nullptr;
+  return begun;
+}
+std::atomic<bool>& may_pack() {
+  static std::atomic<bool> may = true;
+  return may;
+}
+void wait_to_pack() {
+  while (!may_pack()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 const Backend& filling_backend() {
   static const Backend backend = [] {
     Backend made = cpu_backend;
     made.matmul.pack = [](const LinearSpec& spec) {
       if (memory_is_full()) fail(ErrorKind::device, "out of memory: 1000 bytes wanted");
+      if (std::latch* const begun = std::exchange(packing(), nullptr)) {
+        begun->count_down();
+        wait_to_pack();
+      }
       return cpu_backend.matmul.pack(spec);
+    };
+    return made;
+  }();
+  return backend;
+}
+
+// With a kernel for each setting, of which one does not compile; the others take memory.
+const Backend& compiling_backend() {
+  static const Backend backend = [] {
+    Backend made = norming_backend();
+    made.matmul.prepare = [](const PackedLinear&, const MatmulSetting& setting) {
+      if (setting == right_setting()) fail(ErrorKind::unsupported, "the kernel does not compile for sm_90a");
+      if (memory_is_full()) fail(ErrorKind::device, "out of memory: 1000 bytes wanted");
     };
     return made;
   }();
@@ -38,26 +76,31 @@ class ProgramsTest : public ::testing::Test {
   ProgramsTest() { device_.backend = &filling_backend(); }
   ~ProgramsTest() override { memory_is_full() = false; }
 
-  void keep(const Scheme& scheme) const {
+  void keep(const Scheme& scheme, const std::vector<PlannedWork>& works = {}) const {
     const CostContext call{&device_, DType::f32, bucket_.rows, bucket_.texts, bucket_.longest};
+    PlanKey key = plan_key(graph_, {}, call);
+    key.weights = weights_fingerprint(graph_);
     ASSERT_TRUE(PlanCache({.folder = folder_.path()})
-                    .publish({.key = plan_key(graph_, {}, call),
+                    .publish({.key = key,
                               .model = "small",
                               .mask = "all",
                               .scheme = scheme,
                               .origin = "tuned",
-                              .works = {},
+                              .works = works,
                               .confirmed = {},
                               .commit = {},
                               .when = {}}));
   }
   Programs programs() const {
-    return {
-        graph_,
-        {.program = {.device = device_, .longest = 96}, .mask = {}, .plans = {.folder = folder_.path(), .log = {}}}};
+    return {graph_,
+            {.program = {.device = device_, .longest = 96},
+             .mask = {},
+             .plans = {.folder = folder_.path(),
+                       .log = [this](std::string_view message) { said_.emplace_back(message); }}}};
   }
 
   TemporaryFolder folder_;
+  mutable std::vector<std::string> said_;
   Device device_ = open_device("cpu");
   Model model_ = small_bert();
   Graph graph_ = simplify(build_bert(model_));
@@ -65,20 +108,113 @@ class ProgramsTest : public ::testing::Test {
   Bucket bucket_ = bucket_of({16, 1, 16}, 96);
 };
 
-// Memory may be short for a while: other calls go on, and this one is made later.
+// Memory may be short for a while: calls go on by what is there, those of other sizes get their own later.
 TEST_F(ProgramsTest, AProgramThatCannotBeMadeLeavesNothingBehind) {
   keep(detached_scheme(blocks_));
   const Programs programs = this->programs();
   const std::int64_t bytes = programs.arena_bytes(16), plans = programs.plans_made();
   memory_is_full() = true;
-  EXPECT_THROW(programs.of(bucket_), Error);
+  EXPECT_EQ(&programs.of(bucket_), &programs.by_default());
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_TRUE(said_.front().starts_with(
+      "plans: the plan of this model is not used: out of memory: 1000 bytes wanted; the weights need "))
+      << said_.front();
   EXPECT_EQ(programs.count(), 1U);
   EXPECT_EQ(programs.arena_bytes(16), bytes);
   EXPECT_EQ(programs.plans_made(), plans);
-  EXPECT_THROW(programs.of(bucket_), Error);
+  EXPECT_EQ(&programs.of(bucket_), &programs.by_default());
+  EXPECT_EQ(said_.size(), 1U);
+  EXPECT_THROW(this->programs(), Error);  // nothing is there to fall back to
   memory_is_full() = false;
+  bucket_ = bucket_of({32, 1, 32}, 96);
+  keep(detached_scheme(blocks_));
   EXPECT_NE(&programs.of(bucket_), &programs.by_default());
   EXPECT_EQ(programs.count(), 2U);
+}
+
+// That it does not is found out by the compiler alone.
+TEST_F(ProgramsTest, APlanWhoseKernelDoesNotCompileIsNotUsed) {
+  device_.backend = &compiling_backend();
+  keep(default_scheme(blocks_), {{.work = "linear 24>72", .setting = text_of(right_setting()), .count = 2}});
+  const Programs programs = this->programs();
+  EXPECT_TRUE(programs.plan_of(bucket_).kept);
+  const Program& program = programs.of(bucket_);
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_EQ(said_.front(), "plans: the plan of this model is not used: the kernel does not compile for sm_90a");
+  EXPECT_NE(&program, &programs.by_default());  // the analytical one
+  EXPECT_EQ(&programs.of(bucket_), &program);
+  EXPECT_EQ(said_.size(), 1U);
+}
+
+TEST_F(ProgramsTest, WithoutMemoryForThePredictedPlanCallsRunByTheDefaultOne) {
+  device_.backend = &compiling_backend();
+  const Programs programs = this->programs();
+  memory_is_full() = true;
+  EXPECT_EQ(&programs.of(bucket_), &programs.by_default());
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_TRUE(said_.front().starts_with(
+      "plans: calls of 16 rows run by the default plan: out of memory: 1000 bytes wanted; the weights need "))
+      << said_.front();
+  EXPECT_EQ(&programs.of(bucket_), &programs.by_default());
+  EXPECT_EQ(said_.size(), 1U);
+}
+
+TEST_F(ProgramsTest, CallsOfKnownSizesDoNotWaitForWhatIsMade) {
+  keep(detached_scheme(blocks_));
+  const Programs programs = this->programs();
+  const Bucket known = bucket_of({32, 1, 32}, 96);
+  EXPECT_EQ(&programs.of(known), &programs.by_default());
+  std::latch begun(1);
+  packing() = &begun;
+  may_pack() = false;
+  std::atomic<bool> is_made = false;
+  std::thread maker([&] {
+    programs.of(bucket_);
+    is_made = true;
+  });
+  std::thread release_late([&] {  // a call that waits would wait for ever
+    for (int i = 0; i < 1000 && !may_pack(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    may_pack() = true;
+  });
+  begun.wait();
+  EXPECT_EQ(&programs.of(known), &programs.by_default());
+  EXPECT_EQ(programs.count(), 1U);
+  EXPECT_FALSE(is_made);
+  may_pack() = true;
+  maker.join();
+  release_late.join();
+  EXPECT_TRUE(is_made);
+  EXPECT_EQ(programs.count(), 2U);
+}
+
+// Not of the first size of call alone.
+TEST_F(ProgramsTest, WhyAPlanIsNotUsedIsToldOfTheFirstThatThereIs) {
+  const Bucket other = std::exchange(bucket_, bucket_of({32, 1, 32}, 96));
+  keep(detached_scheme(blocks_));
+  device_.caps.name = "Another";
+  const Programs programs = this->programs();
+  programs.of(other);
+  EXPECT_TRUE(said_.empty());
+  programs.of(bucket_);
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_NE(said_.front().find("is not used: device is '"), std::string::npos) << said_.front();
+}
+
+// What is right with the weights of one may be wrong with those of the other.
+TEST_F(ProgramsTest, APlanOfACheckpointOfTheSameSizesIsNotUsed) {
+  keep(detached_scheme(blocks_));
+  EXPECT_TRUE(programs().plan_of(bucket_).kept);
+  EXPECT_TRUE(said_.empty());
+  const std::string before = weights_fingerprint(graph_);
+  *const_cast<float*>(model_.weights.at("encoder.layer.0.output.dense.weight").as<float>()) += 1;
+  EXPECT_EQ(programs().plan_of(bucket_).origin, "default");
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_TRUE(said_.front().ends_with("is not used: its weights are '" + before + "'; here they are '" +
+                                      weights_fingerprint(graph_) + "'"))
+      << said_.front();
+  keep(default_scheme(blocks_));
+  EXPECT_TRUE(programs().plan_of(bucket_).kept);
+  EXPECT_EQ(PlanCache({.folder = folder_.path()}).entries().size(), 2U);
 }
 
 // A plan may be written by hand: one string is for the layers.
