@@ -53,9 +53,16 @@ class Logs(unittest.TestCase):
         (self.folder / "commit").write_text("none")
         shutil.copy(SCRIPT, self.folder)
 
-    def check(self):
-        return subprocess.run(["bash", self.folder / "gpu_check.sh", "1", "1", "0", self.logs, "no such case"],
+    def check(self, only="no such case"):
+        return subprocess.run(["bash", self.folder / "gpu_check.sh", "1", "1", "0", self.logs, only],
                               capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+
+    def test_a_filter_that_finds_nothing_fails(self):
+        for name in ("attention_tests", "racecheck_tests"):
+            (self.folder / "bin" / name).write_text("#!/bin/sh\necho '[==========] 0 tests from 0 test suites ran. (0 ms total)'\n")
+            (self.folder / "bin" / name).chmod(0o755)
+        self.assertNotEqual(self.check("Cuda/MixedHeads").returncode, 0)
+        self.assertIn("FAIL", (self.logs / "summary.txt").read_text())
 
     def test_files_of_others_are_kept(self):
         for name, text in (("thesis.txt", "all of it"), ("summary.txt", "of the year")):
