@@ -54,8 +54,8 @@ AttentionHead head_of(const AttentionCall& call, const Piece& piece) {
   const AttentionItem& item = *piece.item;
   const std::int64_t kv_head = piece.head / (call.heads / call.kv_heads);
   const auto element = static_cast<std::int64_t>(size_of(call.dtype));
-  const auto at = [element](const void* base, std::int64_t offset) {
-    return static_cast<const std::byte*>(base) + offset * element;
+  const auto at = [element](const void* base, std::int64_t offset) {  // null where no item has keys
+    return base == nullptr ? nullptr : static_cast<const std::byte*>(base) + offset * element;
   };
   return {.q = at(call.q, item.q + piece.head * call.q_strides.head),
           .k = at(call.k, item.k + kv_head * call.k_strides.head),
