@@ -215,7 +215,7 @@ std::vector<double> TimedCall::host_times(const Work& call, double seconds) {
 std::vector<double> TimedCall::device_times(const Work& call, Caches caches, double seconds) {
   int count = 1;
   const auto recorded = [&](bool calls) {
-    return stream_->record([&] {
+    return stream_->record([&, calls] {
       for (int i = 0; i < count; ++i) {
         if (caches == Caches::cold) flush();
         if (calls) call();
