@@ -210,6 +210,8 @@ class Tune(unittest.TestCase):
         command = [STOF, "tune", "--model", self.model, "--device", "cpu", "--seq", "8", "--threads", "1"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=self.environment(),
                               preexec_fn=little_room)  # fmt: skip
+        if done.stderr.startswith("OMP: Error #179"):
+            self.skipTest("clang's OpenMP does not start without room for a file of its own")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("scheme ", done.stdout)
         self.assertIn("; what is measured from now on is used and not kept", done.stderr)
