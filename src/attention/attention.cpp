@@ -152,10 +152,9 @@ struct Attention::State {
   // Under the lock.
   Plan plan_of(const Lengths& lengths, const Plan& base, const AttentionItem& item,
                const AttentionArguments& arguments) {
-    if (const Plan found = others.find(lengths, base)) return found;
+    if (Plan found = others.find(lengths, base)) return found;
     // Where a run may plan, the bits of its results do not depend on what was planned before.
-    if (const Plan wider = by_length || arguments.may_plan ? nullptr : others.find(every_position(), base))
-      return wider;
+    if (Plan wider = by_length || arguments.may_plan ? nullptr : others.find(every_position(), base)) return wider;
     if (!arguments.may_plan)
       fail(ErrorKind::invalid_argument,
            "attention: {} queries and {} keys need a plan of their own, which this call may not make; prepare them",
