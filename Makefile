@@ -80,8 +80,10 @@ format:  ## format every C++ file in place
 tidy: build  ## run clang-tidy on the files that change most (ALL=1: on every file)
 	@tools/tidy.sh $(if $(ALL),all,20)
 
-# What failed runs once more, so that its output is the last thing printed; it has failed all the same.
-sanitize: install model  ## build and run every test under the address and undefined-behaviour sanitizers
+# clang's: GCC's take three times as long to compile. What failed runs once more, so that its output is the last thing
+# printed; it has failed all the same.
+sanitize: model  ## build and run every test under the address and undefined-behaviour sanitizers
+	@tools/install.sh sanitize
 	@echo "== sanitize: build/sanitize, $(JOBS) jobs$(if $(CCACHE), with ccache)"
 	@$(call CONFIGURE,sanitize)
 	@cmake --build --preset sanitize -j $(JOBS)
@@ -98,7 +100,7 @@ race: install  ## run what threads share (sessions, plans, the kernel cache) und
 
 SECONDS ?= 60
 fuzz:  ## feed the readers of files and masks broken input: SECONDS=60 each, with clang's libFuzzer
-	@tools/install.sh fuzz
+	@tools/install.sh sanitize
 	@echo "== fuzz: build/fuzz, $(JOBS) jobs$(if $(CCACHE), with ccache)"
 	@$(call CONFIGURE,fuzz)
 	@cmake --build --preset fuzz -j $(JOBS)

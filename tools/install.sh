@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian (or Ubuntu) packages that the project needs and that are missing.
-#   tools/install.sh build   what `make build`, `make test` and `make demo` need
-#   tools/install.sh lint    what `make format` and `make tidy` need
-#   tools/install.sh fuzz    what `make fuzz` needs
+#   tools/install.sh build     what `make build`, `make test` and `make demo` need
+#   tools/install.sh lint      what `make format` and `make tidy` need
+#   tools/install.sh sanitize  what `make sanitize` and `make fuzz` need
 # Does nothing, and needs neither root nor a network, when nothing is missing.
 set -euo pipefail
 
@@ -14,14 +14,14 @@ build_packages=(
   python3 python3-pip # source checks; fetching the checkpoint
 )
 lint_packages=(clang-format clang-tidy libomp-dev git)
-fuzz_packages=("${build_packages[@]}" clang libclang-rt-dev)
+sanitize_packages=("${build_packages[@]}" clang libclang-rt-dev libomp-dev)
 
 case "${1:-}" in
   build) wanted=("${build_packages[@]}") ;;
   lint) wanted=("${lint_packages[@]}") ;;
-  fuzz) wanted=("${fuzz_packages[@]}") ;;
+  sanitize) wanted=("${sanitize_packages[@]}") ;;
   *)
-    echo "usage: tools/install.sh build|lint|fuzz" >&2
+    echo "usage: tools/install.sh build|lint|sanitize" >&2
     exit 2
     ;;
 esac

@@ -159,7 +159,9 @@ struct Attention::State {
       fail(ErrorKind::invalid_argument,
            "attention: {} queries and {} keys need a plan of their own, which this call may not make; prepare them",
            item.queries, arguments.device_kv_lengths ? 1 : item.keys);
-    return make(lengths, base);
+    Plan made = make(lengths, base);
+    others.add(lengths, base, made);
+    return made;
   }
 
   void check_positions(const AttentionItem& item, bool planned_for) const {
@@ -198,9 +200,12 @@ struct Attention::State {
     if (!lengths) return;
     const std::lock_guard lock(mutex);
     others.check_room(*lengths);
+    std::map<Plan, Plan> made;  // all of them, or what is prepared stays as it was
     for (const Plan& base : {planned, plain, in_place})
-      if (base && base->rest == nullptr && !others.find(*lengths, base)) make(*lengths, base);
+      if (base && base->rest == nullptr && !others.find(*lengths, base) && !made.contains(base))
+        made.emplace(base, make(*lengths, base));
     others.keep(*lengths);
+    for (const auto& [base, plan] : made) others.add(*lengths, base, plan);
   }
 
   static void check_length(std::string_view name, std::int64_t length, std::int64_t limit) {
@@ -244,7 +249,6 @@ struct Attention::State {
                                    base == in_place ? base->choice.kernel->name : kernel)
                   : replan(mask, extent, device, base->choice, shape.queries));
     ++plans_made;
-    others.add(lengths, base, made);
     return made;
   }
 

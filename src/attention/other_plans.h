@@ -26,9 +26,9 @@ class OtherPlans {
     return found == plans_.end() ? nullptr : found->second;
   }
 
-  // One that a run has made.
+  // Of lengths that are not prepared: made by a run.
   void add(const Lengths& lengths, const Plan& base, Plan made) {
-    if (made_by_runs() >= kMost)
+    if (!prepared_.contains(lengths) && made_by_runs() >= kMost)
       std::erase_if(plans_, [this](const auto& entry) { return !prepared_.contains(entry.first.first); });
     plans_.emplace(std::pair(lengths, base), std::move(made));
   }
@@ -37,7 +37,7 @@ class OtherPlans {
     if (!prepared_.contains(lengths) && prepared_.size() >= kMost)
       fail(ErrorKind::unsupported, "attention: {} pairs of lengths are prepared, the most that there can be", kMost);
   }
-  // The lengths' plans stay from here on, those that runs have made too.
+  // The lengths' plans stay from here on, those that runs have made too, and those that come.
   void keep(const Lengths& lengths) { prepared_.insert(lengths); }
 
   template <class Function>

@@ -51,7 +51,8 @@ Choice choose_attention(const Mask& mask, const AttentionShape& shape, const Dev
 // Among plans that take all pairs.
 Choice choose_single(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
 Planned plan_attention(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
-// Never by residue class, nor as a sum.
+// Never by residue class, nor as a sum; by another kernel where the one that is asked for takes the mask by class
+// alone.
 Planned plan_plain(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
 
 // The fastest of kernels that read keys in pages themselves. Never by residue class, nor as a sum.
