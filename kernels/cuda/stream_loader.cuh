@@ -10,7 +10,7 @@ template <class Traits>
 struct StreamLoader : SpanSteps<Traits> {
   using Base = StreamSteps<Traits>;
   using Base::p, Base::by_spans, Base::exists, Base::first_key, Base::has_rows, Base::listed, Base::look, Base::read,
-      Base::steps_of, Base::teams;
+      Base::skip_step, Base::steps_of, Base::teams;
   using typename Base::PagedKeys, typename Base::RowBlockSteps, typename Base::Step, typename Base::Steps;
   using SpanStep = typename SpanSteps<Traits>::Step;
   using Spans = typename SpanSteps<Traits>::Spans;
@@ -75,8 +75,8 @@ struct StreamLoader : SpanSteps<Traits> {
                                   [&](const SpanStep& step) { load_values(step, first); });
         continue;
       }
-      for_each_step(block, steps_of(block),
-                    [&](const Step& step, const Place& first) { load_values(step, first, block.keys); });
+      for_each_step(block, steps_of(block, 0),
+                    [&](const Step& step, const Place& first, bool) { load_values(step, first, block.keys); });
     }
   }
 
@@ -122,10 +122,8 @@ struct StreamLoader : SpanSteps<Traits> {
       return true;
     }
     if (at_once) announce_once();
-    u32 late_steps = found.late;
-    for_each_step(block, found.steps, [&](const Step& step, const Place& first) {
-      load_keys(step, first, block.keys, (late_steps & 1) != 0 ? TileMark::kLate : 0);
-      late_steps >>= 1;
+    for_each_step(block, found.steps, [&](const Step& step, const Place& first, bool late) {
+      load_keys(step, first, block.keys, late ? TileMark::kLate : 0);
       if constexpr (!Traits::kValueLoaders) load_values(step, first, block.keys);
       announce_once();
     });
@@ -165,7 +163,8 @@ struct StreamLoader : SpanSteps<Traits> {
                  full);
   }
 
-  // load(step, place of key 0) for every step that the row block has; the next one is read beside it.
+  // load(step, place of key 0, whether it is late) for every step that the row block has; the next one is read beside
+  // it.
   template <class Load>
   __device__ __forceinline__ void for_each_step(const RowBlock& block, Steps steps, const Load& load) {
     const bool shorter = block.keys < p.call.shape.keys;
@@ -173,13 +172,14 @@ struct StreamLoader : SpanSteps<Traits> {
       if (block.steps > 0) look_up(steps.next, steps.first_key, block.keys);
     for (int n = 1; n <= block.steps; ++n) {
       const Step step = steps.next;
+      const bool late = (steps.late & 1) != 0;
       if (n < block.steps) {
-        do steps.at += Traits::kStepInts;
+        do skip_step(steps);
         while (shorter && !exists(steps.at, block.keys));
         steps.next = read(steps.at);
         if constexpr (Traits::kPaged) look_up(steps.next, steps.first_key, block.keys);
       }
-      load(step, steps.first_key);
+      load(step, steps.first_key, late);
       advance();
     }
   }

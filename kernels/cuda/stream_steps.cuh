@@ -22,12 +22,12 @@ struct StreamSteps {
   struct Steps {
     Place first_key;  // of the slice
     const int* at;
+    u32 late;  // StreamItem::late_steps from here on
     Step next;
   };
   struct RowBlockSteps {
     RowBlock block;
     Steps steps;
-    u32 late;      // StreamItem::late_steps
     int of_spans;  // FoundSpans::mine: row blocks that go by spans have no steps
   };
 
@@ -68,13 +68,13 @@ struct StreamSteps {
     return block;
   }
 
-  // Of a shorter item: steps of which some key exists. Full ones may reach past its end.
+  // Of a shorter item: steps of which some key exists. Full ones may reach past its end. By all lanes.
   __device__ __forceinline__ int steps_below(int keys, const StreamItem& item) const {
     const int* step = p.layout.steps + item.first_step * Traits::kStepInts;
     int count = 0;
-#pragma unroll 4
-    for (int n = 0; n < item.steps; ++n) count += exists(step + n * Traits::kStepInts, keys);
-    return count;
+    for (int n = static_cast<int>(threadIdx.x) % 32; n < item.steps; n += 32)
+      count += exists(step + n * Traits::kStepInts, keys);
+    return __reduce_add_sync(~0u, count);
   }
   static __device__ __forceinline__ bool exists(const int* step, int keys) {
     bool any = false;
@@ -98,14 +98,14 @@ struct StreamSteps {
     }
     const StreamItem item = p.layout.items[at];
     const Step first = read(p.layout.first_steps + at * Traits::kStepInts);  // which need not wait for the item
-    RowBlockSteps found{row_block(slice, item), {}, item.late_steps, 0};
+    RowBlockSteps found{row_block(slice, item), {}, 0};
     if (!has_rows(found.block)) return found;
     if (found.block.keys < p.call.shape.keys) {
       found.block.steps = steps_below(found.block.keys, item);
       found.block.full_steps = 0;
-      found.steps = steps_of(found.block);
+      found.steps = steps_of(found.block, item.late_steps);
     } else {
-      found.steps = before_steps(found.block);
+      found.steps = before_steps(found.block, item.late_steps);
       found.steps.next = first;
     }
     return found;
@@ -130,7 +130,7 @@ struct StreamSteps {
     const int positions = positions_of_part<Traits>(p), height = Traits::kParts * positions;
     const int behind = entry / p.spans.row_blocks, part = p.spans.parts - 1 - behind;
     const int nth = entry - behind * p.spans.row_blocks;  // in the order in which they are taken
-    RowBlockSteps found{row_block(slice, StreamItem{}), {}, 0, 0};
+    RowBlockSteps found{row_block(slice, StreamItem{}), {}, 0};
     RowBlock& block = found.block;
     const int before = before_first_row(block);
     const int rows_of_parts = parts_of(before + block.rows + positions - 1);  // parts that have rows
@@ -166,20 +166,25 @@ struct StreamSteps {
     if constexpr (Traits::kPaged) return {0, 0, 0, kv_head, block.slice / p.call.shape.heads};
     else return {0, block.place.key_start, block.residue, kv_head, block.place.item};
   }
-  __device__ __forceinline__ Steps before_steps(const RowBlock& block) const {
+  __device__ __forceinline__ Steps before_steps(const RowBlock& block, u32 late) const {
     Steps steps;
     steps.first_key = first_key(block);
+    steps.late = late;
     steps.at = p.layout.steps + block.first_step * Traits::kStepInts;
     return steps;
   }
 
-  __device__ __forceinline__ Steps steps_of(const RowBlock& block) const {
-    Steps steps = before_steps(block);
+  __device__ __forceinline__ Steps steps_of(const RowBlock& block, u32 late) const {
+    Steps steps = before_steps(block, late);
     if (block.steps == 0) return steps;
     if (block.keys < p.call.shape.keys)
-      while (!exists(steps.at, block.keys)) steps.at += Traits::kStepInts;
+      while (!exists(steps.at, block.keys)) skip_step(steps);
     steps.next = read(steps.at);
     return steps;
+  }
+  static __device__ __forceinline__ void skip_step(Steps& steps) {
+    steps.at += Traits::kStepInts;
+    steps.late >>= 1;
   }
 };
 
