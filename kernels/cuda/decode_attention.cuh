@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masked attention of few queries over many keys, which lie in rows or in pages: bound by the bandwidth of the memory.
-// Half of a CTA's threads copy, so that a tile's instructions are not between one tile's copies and the next one's.
+// Four warps of a CTA copy, so that a tile's instructions are not between one tile's copies and the next one's.
 // Queries of all heads of a key head are the rows of one matmul; the keys of all items are shared out evenly over the
 // CTAs. Where a task was cut each leaves a part, and the last of them adds up what are few or small; else a second
 // launch does (decode_sum.cuh).

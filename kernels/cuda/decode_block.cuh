@@ -23,6 +23,15 @@ struct GroupStats {
 template <>
 struct GroupStats<1> {};
 
+// Where two warps have the halves of the columns: what each finds of a score, twice, since the next ones may be written
+// while these are read.
+template <int kColumnWarps>
+struct ScoreHalves {
+  float4 score_halves[2][kColumnWarps][4][2][32];
+};
+template <>
+struct ScoreHalves<1> {};
+
 struct DecodeShape {
   int ctas;            // what fits an SM
   int row_warps;       // of the four warps that read, 16 rows each; the others take other keys of the same rows
@@ -35,7 +44,10 @@ struct DecodeTraits {
   static constexpr int kHeadDim = kHeadDim_, kRowWarps = kShape.row_warps, kWarpgroups = kShape.warpgroups;
   static_assert(kWarpgroups == 0 || kRowWarps == 4, "rows of a warpgroup");
   static constexpr int kGroups = kWarpgroups > 0 ? kWarpgroups : 1;  // of readers, which have tiles of their own
-  static constexpr int kReaders = 4 * kGroups, kKeyWarps = kReaders / kRowWarps, kRows = 16 * kRowWarps;
+  // Of wide heads each of the four warps is two, which have the same rows and keys, and half of the columns.
+  static constexpr int kColumnWarps = kWarpgroups == 0 && kHeadDim > 128 ? 2 : 1, kColumns = kHeadDim / kColumnWarps;
+  static constexpr int kTileReaders = 4 * kColumnWarps, kReaders = kTileReaders * kGroups;
+  static constexpr int kKeyWarps = 4 * kGroups / kRowWarps, kRows = 16 * kRowWarps;
   static constexpr int kReaderThreads = 32 * kReaders, kLoaderThreads = 128, kThreads = kReaderThreads + kLoaderThreads;
   // Whether a warp of a group has all keys of the group's tiles, for rows of its own.
   static constexpr bool kOwnRows = kRowWarps == 4;
@@ -49,24 +61,25 @@ struct DecodeTraits {
   static_assert(!kTrusts || kGroups > 1);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
   static constexpr int kCtas = 1;
+  static constexpr bool kDealsRegisters = false;
   static constexpr u32 kRingBytes = kHeadDim == 256 ? 128 * 1024 : 96 * 1024;
 #else
   static constexpr int kCtas = kShape.ctas;
+  static constexpr bool kDealsRegisters = kCtas == 2 || kWarpgroups > 0 || kColumnWarps > 1;
   static constexpr u32 kRingBytes = 192 * 1024 / kCtas;
 #endif
   // Registers are dealt as if there were more threads: what these would have is for CTAs of decode_sum_kernel, which
   // begin beside this one. Threads that load need few of theirs; setmaxnreg deals in steps of 8, up to 240.
-  static constexpr bool kDealsRegisters = kCtas == 2 || kWarpgroups > 0;
-  static constexpr int kBoundThreads = kWarpgroups > 0 ? kThreads + 128 : kThreads;
+  static constexpr int kBoundThreads = kDealsRegisters && kCtas == 1 ? kThreads + 128 : kThreads;
   static constexpr int kLoaderRegisters = kHeadDim == 256 ? 96 : 48;
   static constexpr int kLeft = 65536 / kCtas / kBoundThreads / 8 * 8 * kThreads - kLoaderRegisters * kLoaderThreads;
   static constexpr int kReaderRegisters = kLeft / kReaderThreads < 240 ? kLeft / kReaderThreads / 8 * 8 : 240;
   static constexpr int kStages = kRingBytes / (2 * kHalfBytes);
 
-  struct Shared : QueryTiles<kQueryBytes>, GroupStats<kGroups> {
+  struct Shared : QueryTiles<kQueryBytes>, GroupStats<kGroups>, ScoreHalves<kColumnWarps> {
     alignas(1024) unsigned char stages[kStages][2 * kHalfBytes];
     alignas(16) unsigned long long words[kStages][DecodeList::kRows];
-    DecodeRing<kStages> ring;
+    DecodeRing<kStages, kTileReaders> ring;
     float2 stats[kReaders][16];  // of the warps' shares
     int sums[4], found[2];
     int last;  // whether this CTA left the last part of a task
@@ -80,17 +93,18 @@ template <class Traits>
 struct DecodeBlock {
   using Element = typename Traits::Element;
   using Place = RingPlace<Traits::kStages>;
-  static constexpr int kHeadDim = Traits::kHeadDim, kWarpKeys = Traits::kWarpKeys, kGroups = Traits::kGroups;
+  static constexpr int kColumns = Traits::kColumns, kWarpKeys = Traits::kWarpKeys, kGroups = Traits::kGroups;
 
   typename Traits::Shared& shared;
   const DecodeParams& p;
   int thread, lane, group, row_warp, key_warp;
+  int first_column;    // of those that this warp has of the results
   Place at;            // of the first tile of the task to come
   u32 lasts[kGroups];  // stages of the groups' last tiles
   int groups;          // that had tiles
   DecodeMatmuls<Traits> matmuls;
   int bit_rows[2];  // of this thread's rows, in mask words
-  float out[kHeadDim / 2];
+  float out[kColumns / 2];
   RowStats rows;
 
   // By all that read.
@@ -98,9 +112,10 @@ struct DecodeBlock {
       : shared(memory), p(params), thread(static_cast<int>(threadIdx.x)), matmuls(memory, thread) {
     const int warp = thread / 32;
     lane = thread % 32;
-    group = warp / 4;
-    row_warp = Traits::kWarpgroups > 0 ? warp % 4 : warp / Traits::kKeyWarps;
+    group = Traits::kColumnWarps > 1 ? 0 : warp / 4;
+    row_warp = Traits::kWarpgroups > 0 ? warp % 4 : (Traits::kColumnWarps > 1 ? warp % 4 : warp) / Traits::kKeyWarps;
     key_warp = Traits::kWarpgroups > 0 ? group : warp % Traits::kKeyWarps;
+    first_column = Traits::kColumnWarps > 1 ? warp / 4 * kColumns : 0;
   }
 
   __device__ __forceinline__ void begin(const DecodeTask& task) {
@@ -112,7 +127,7 @@ struct DecodeBlock {
       bit_rows[i] = task.position + task.place_of(r < task.rows ? r : 0).query;
     }
 #pragma unroll
-    for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
+    for (int i = 0; i < kColumns / 2; ++i) out[i] = 0.f;
     matmuls.wait_for_queries();
   }
   // Of the task, this thread's i-th.
@@ -222,7 +237,7 @@ struct DecodeBlock {
   }
   // By a warp that is done with what lies there, as a second group is before the first.
   __device__ __forceinline__ void give_last_stages() {
-    if (group > 0) return;  // a stage waits for four warps
+    if (group > 0) return;  // a stage waits for the warps of one group
 #pragma unroll
     for (int i = 0; i < kGroups; ++i)
       if (i < groups) shared.ring.have_read(lasts[i], lane);

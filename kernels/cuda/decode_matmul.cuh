@@ -23,12 +23,19 @@ template <class Traits>
 struct DecodeMatmuls<Traits, false> {
   using Element = typename Traits::Element;
   using Rows = TileRows<Traits::kHeadDim>;
-  static constexpr int kHeadDim = Traits::kHeadDim, kWarpKeys = Traits::kWarpKeys;
-  int lane, row_warp, key_warp;
-  u32 queries[kHeadDim / 4];  // A operands of the scores
+  static constexpr int kColumns = Traits::kColumns, kWarpKeys = Traits::kWarpKeys;
+  typename Traits::Shared& shared;
+  int lane, of_four, row_warp, key_warp;
+  int column_warp, turn = 0;  // of score_halves
+  u32 queries[kColumns / 4];  // A operands of the scores
 
-  __device__ __forceinline__ DecodeMatmuls(typename Traits::Shared&, int thread)
-      : lane(thread % 32), row_warp(thread / 32 / Traits::kKeyWarps), key_warp(thread / 32 % Traits::kKeyWarps) {}
+  __device__ __forceinline__ DecodeMatmuls(typename Traits::Shared& memory, int thread)
+      : shared(memory),
+        lane(thread % 32),
+        of_four(Traits::kColumnWarps > 1 ? thread / 32 % 4 : thread / 32),
+        row_warp(of_four / Traits::kKeyWarps),
+        key_warp(of_four % Traits::kKeyWarps),
+        column_warp(Traits::kColumnWarps > 1 ? thread / 128 : 0) {}
 
   // Once the grid in front has ended. Rows and columns that are not there are 0.
   __device__ __forceinline__ void load_queries(const DecodeParams& p, const DecodeTask& task) {
@@ -37,21 +44,22 @@ struct DecodeMatmuls<Traits, false> {
     wait_for_inputs();
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const unsigned short* const row = rows[i] + lane % 4 * 2;
+      const unsigned short* const row = rows[i] + column_warp * kColumns + lane % 4 * 2;
+      const int columns = p.head_dim - column_warp * kColumns;
 #pragma unroll
-      for (int j = 0; j < kHeadDim / 8; ++j)
+      for (int j = 0; j < kColumns / 8; ++j)
         queries[2 * j + i] =
-            first + 8 * i < task.rows && 8 * j < p.head_dim ? *reinterpret_cast<const u32*>(row + 8 * j) : 0u;
+            first + 8 * i < task.rows && 8 * j < columns ? *reinterpret_cast<const u32*>(row + 8 * j) : 0u;
     }
   }
   __device__ __forceinline__ void wait_for_queries() const {}
 
-  __device__ __forceinline__ void score(float (&scores)[kWarpKeys / 2], u32 keys) const {
+  __device__ __forceinline__ void score(float (&scores)[kWarpKeys / 2], u32 keys) {
 #pragma unroll
     for (int i = 0; i < kWarpKeys / 2; ++i) scores[i] = 0.f;
-    const u32 first = keys + Rows::offset(key_warp * kWarpKeys + lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    const u32 first = my_columns(keys) + Rows::offset(key_warp * kWarpKeys + lane / 16 * 8 + lane % 8, lane / 8 % 2);
 #pragma unroll
-    for (int step = 0; step < kHeadDim / 16; ++step)
+    for (int step = 0; step < kColumns / 16; ++step)
 #pragma unroll
       for (int j = 0; j < kWarpKeys / 16; ++j) {
         u32 b[4];
@@ -59,20 +67,46 @@ struct DecodeMatmuls<Traits, false> {
         multiply_add<Element>(scores + 8 * j, queries + 4 * step, b[0], b[1]);
         multiply_add<Element>(scores + 8 * j + 4, queries + 4 * step, b[2], b[3]);
       }
+    if constexpr (Traits::kColumnWarps > 1) add_halves(scores);
   }
 
-  __device__ __forceinline__ void add_values(float (&out)[kHeadDim / 2], const u32 (&weights)[kWarpKeys / 4],
+  __device__ __forceinline__ void add_values(float (&out)[kColumns / 2], const u32 (&weights)[kWarpKeys / 4],
                                              u32 values) const {
-    const u32 first = values + Rows::offset(key_warp * kWarpKeys + lane / 8 % 2 * 8 + lane % 8, lane / 16);
+    const u32 first = my_columns(values) + Rows::offset(key_warp * kWarpKeys + lane / 8 % 2 * 8 + lane % 8, lane / 16);
 #pragma unroll
     for (int j = 0; j < kWarpKeys / 16; ++j)
 #pragma unroll
-      for (int column = 0; column < kHeadDim / 16; ++column) {
+      for (int column = 0; column < kColumns / 16; ++column) {
         u32 b[4];
         load_transposed_fragments(b, Rows::along(first, 2 * column) + static_cast<u32>(16 * j) * kRowBytes);
         multiply_add<Element>(out + 8 * column, weights + 4 * j, b[0], b[1]);
         multiply_add<Element>(out + 8 * column + 4, weights + 4 * j, b[2], b[3]);
       }
+  }
+
+ private:
+  // Of keys or values.
+  __device__ __forceinline__ u32 my_columns(u32 tile) const {
+    return tile + static_cast<u32>(column_warp) * (kColumns / kBoxColumns * Rows::kBoxBytes);
+  }
+  // Of both warps of these rows and keys, which come to the same sums.
+  __device__ __forceinline__ void add_halves(float (&scores)[kWarpKeys / 2]) {
+#pragma unroll
+    for (int i = 0; i < kWarpKeys / 2; i += 8, turn ^= 1) {
+      float4(&halves)[Traits::kColumnWarps][4][2][32] = shared.score_halves[turn];
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const float* const mine = scores + i + 4 * j;
+        halves[column_warp][of_four][j][lane] = make_float4(mine[0], mine[1], mine[2], mine[3]);
+      }
+      named_barrier<64>(2 + of_four);
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const float4 others = halves[column_warp ^ 1][of_four][j][lane];
+        float* const mine = scores + i + 4 * j;
+        mine[0] += others.x, mine[1] += others.y, mine[2] += others.z, mine[3] += others.w;
+      }
+    }
   }
 };
 

@@ -8,12 +8,12 @@ namespace stof::cuda {
 template <class Traits>
 struct DecodeResults : DecodeBlock<Traits> {
   using Block = DecodeBlock<Traits>;
-  using Block::group, Block::groups, Block::key_warp, Block::lane, Block::meet_readers, Block::out, Block::p,
-      Block::part_memory, Block::row_of, Block::row_warp, Block::rows, Block::shared, Block::thread;
+  using Block::first_column, Block::group, Block::groups, Block::key_warp, Block::lane, Block::meet_readers, Block::out,
+      Block::p, Block::part_memory, Block::row_of, Block::row_warp, Block::rows, Block::shared, Block::thread;
   using Element = typename Traits::Element;
   using Part = CtaPart<Traits::kRows, Traits::kHeadDim>;
   using Share = WarpPart<Traits::kHeadDim>;
-  static constexpr int kHeadDim = Traits::kHeadDim, kFours = kHeadDim / 4;
+  static constexpr int kHeadDim = Traits::kHeadDim, kColumns = Traits::kColumns, kFours = kHeadDim / 4;
 
   // By all readers, once their tiles are added. Of a whole task the rows are written, else this CTA leaves its part.
   __device__ __forceinline__ void finish(const DecodeTask& task, const Part& part, bool whole) {
@@ -68,11 +68,11 @@ struct DecodeResults : DecodeBlock<Traits> {
       if (r >= task.rows) break;
       const ResultRow row(p, task, r);
 #pragma unroll
-      for (int j = 0; j < kHeadDim / 8; ++j)
-        if (8 * j < p.head_dim)
-          *reinterpret_cast<u32*>(row.out + 8 * j + lane % 4 * 2) =
+      for (int j = 0; j < kColumns / 8; ++j)
+        if (first_column + 8 * j < p.head_dim)
+          *reinterpret_cast<u32*>(row.out + first_column + 8 * j + lane % 4 * 2) =
               Element::pack(out[4 * j + 2 * i] * inverse[i], out[4 * j + 2 * i + 1] * inverse[i]);
-      if (row.lse && lane % 4 == 0) *row.lse = log_sum_exp(rows, i, p.scale_log2);
+      if (row.lse && first_column == 0 && lane % 4 == 0) *row.lse = log_sum_exp(rows, i, p.scale_log2);
     }
   }
 
@@ -82,10 +82,11 @@ struct DecodeResults : DecodeBlock<Traits> {
       const int r = row_of(i);
       if (r >= task.rows) break;
 #pragma unroll
-      for (int j = 0; j < kHeadDim / 8; ++j)
-        __stcg(reinterpret_cast<float2*>(part.row(r) + 8 * j + lane % 4 * 2),
+      for (int j = 0; j < kColumns / 8; ++j)
+        __stcg(reinterpret_cast<float2*>(part.row(r) + first_column + 8 * j + lane % 4 * 2),
                make_float2(out[4 * j + 2 * i], out[4 * j + 2 * i + 1]));
-      if (lane % 4 == 0) __stcg(reinterpret_cast<float2*>(part.stats(r)), make_float2(rows.maximum[i], rows.sum[i]));
+      if (first_column == 0 && lane % 4 == 0)
+        __stcg(reinterpret_cast<float2*>(part.stats(r)), make_float2(rows.maximum[i], rows.sum[i]));
     }
   }
 
@@ -101,10 +102,10 @@ struct DecodeResults : DecodeBlock<Traits> {
       const int r = lane / 4 + 8 * i;
       if (16 * row_warp + r >= task.rows) break;
 #pragma unroll
-      for (int j = 0; j < kHeadDim / 8; ++j)
-        *reinterpret_cast<float2*>(mine.at(r, 8 * j) + lane % 4 * 2) =
+      for (int j = 0; j < kColumns / 8; ++j)
+        *reinterpret_cast<float2*>(mine.at(r, first_column + 8 * j) + lane % 4 * 2) =
             make_float2(out[4 * j + 2 * i], out[4 * j + 2 * i + 1]);
-      if (lane % 4 == 0) mine.stats[r] = make_float2(rows.maximum[i], rows.sum[i]);
+      if (first_column == 0 && lane % 4 == 0) mine.stats[r] = make_float2(rows.maximum[i], rows.sum[i]);
     }
   }
   // By how much the keys of each warp count in a row, and what the row has over all of them.
@@ -128,7 +129,7 @@ struct DecodeResults : DecodeBlock<Traits> {
   }
   // Neighbouring threads have a row, and find its shares once for all their columns.
   __device__ __forceinline__ void add_shares(const DecodeTask& task, const Part& part, bool whole) const {
-    constexpr int kReadersLog2 = 7;
+    constexpr int kReadersLog2 = Traits::kColumnWarps > 1 ? 8 : 7;
     static_assert(Traits::kReaderThreads == 1 << kReadersLog2 && Traits::kRows <= Traits::kReaderThreads);
     const int log2 = kReadersLog2 - (32 - __clz(task.rows - 1)), threads = 1 << log2;  // of a row
     const int r = thread >> log2, first = (thread & (threads - 1)) * 4;

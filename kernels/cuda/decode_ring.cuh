@@ -45,9 +45,10 @@ struct TileRows {
   }
 };
 
-template <int kStages>
+// kReaders: warps that read a tile.
+template <int kStages, int kReaders>
 struct DecodeRing {
-  static constexpr int kLoaders = 128, kReaders = 4;  // threads; warps, of a tile
+  static constexpr int kLoaders = 128;  // threads
   u64 full[kStages], empty[kStages];
   LoadedTile tiles[kStages];
 

@@ -30,7 +30,8 @@ std::string unit_of(const DecodeForm& form, const DecodeInstance& instance, DTyp
 }
 
 int readers_of(const DecodeForm& form, const DecodeInstance& instance) {
-  return form.of_warpgroups ? 128 * instance.warpgroups : 128;
+  if (form.of_warpgroups) return 128 * instance.warpgroups;
+  return instance.head_dim > 128 ? 256 : 128;  // two warps have the halves of wide heads
 }
 
 std::size_t form_for(std::span<const DecodeForm> forms, std::int64_t rows) {

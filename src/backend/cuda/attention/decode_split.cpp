@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times are as the kernels took them by themselves (bench/results/h200-decode-whole-or-cut.txt).
+// Times are as the kernels took them by themselves (bench/results/h200-decode-whole-or-cut.txt, those of d 256
+// h200-decode-d256.json).
 #include "src/backend/cuda/attention/decode_split.h"
 
 #include <algorithm>
@@ -20,16 +21,17 @@ double adding_here_us(const DecodeLoad& load, int ctas) {
 // others wait for the end of CTAs. By bench/results/h200-decode-parts-apart.txt.
 double adding_apart_us(const DecodeLoad& load, const DecodeDevice& device, int ctas) {
   constexpr double kAtOnce = 16, kBytesAUs = 1.7e6, kRoundUs = 0.9, kRoundOfRowsUs = 2.4;
-  constexpr int kLeftOver = 20;  // multiprocessors that d 256 must leave for a block to begin beside its CTAs
+  constexpr int kLeftOver =
+      20;  // multiprocessors that warpgroups of d 256 must leave for a block to begin beside their CTAs
   const double parts = decode_parts(load, ctas), groups = parts > kAtOnce ? 512.0 / load.head_dim : 1;
   const double turns = 0.5 * (std::ceil(parts / groups / kAtOnce) - 1);
   const double rows = static_cast<double>(load.tasks) * load.rows, blocks = rows * groups * load.head_dim / 512;
   const double rounds = std::ceil(blocks / device.cores) - 1;
   const double bytes = parts * rows * load.head_dim * sizeof(float);
-  const double crowded = load.head_dim > 128 && ctas > device.cores - kLeftOver ? 1.5 : 0;
-  const double waiting = load.head_dim > 128 && !load.form.of_warpgroups ? 0.5 : 0;
+  const bool is_wide = load.head_dim > 128 && load.form.of_warpgroups;
+  const double crowded = is_wide && ctas > device.cores - kLeftOver ? 1.5 : 0;
   const double least = load.form.of_warpgroups ? 1.3 : 2;
-  return least + bytes / kBytesAUs + turns + rounds * (groups > 1 ? kRoundOfRowsUs : kRoundUs) + crowded + waiting +
+  return least + bytes / kBytesAUs + turns + rounds * (groups > 1 ? kRoundOfRowsUs : kRoundUs) + crowded +
          (load.alike ? 0 : 3.1) + (device.overlaps ? 0 : 3);
 }
 
@@ -50,7 +52,7 @@ struct FormTimes {
   ByHeadDim begin, tile;
 };
 const FormTimes& times_of(const DecodeForm& form) {
-  static constexpr FormTimes kSixteen{{-0.5, 0, 0}, {0.40, 0.53, 1.37}}, kTwoWarps{{0.1, 0.5, 1.7}, {0.49, 0.7, 1.83}},
+  static constexpr FormTimes kSixteen{{-0.5, 0, 0}, {0.40, 0.53, 0.7}}, kTwoWarps{{0.1, 0.5, 1.7}, {0.49, 0.7, 1.83}},
       kFourWarps{{1, 2, 4}, {0.6, 1.2, 3.4}}, kWarpgroups{{0.9, 1.9, 1.6}, {0.39, 0.47, 1.13}};
   if (form.of_warpgroups) return kWarpgroups;
   return form.rows == 16 ? kSixteen : form.rows == 32 ? kTwoWarps : kFourWarps;
