@@ -98,6 +98,7 @@ checked() {  # RUNNER PROGRAM
   echo "$1 $2 Cuda/DeviceLengthsCall.*/stream_attention:-*.EqualsTheDefinition/*:*.ServesManyItems*"
   echo "$1 $2 Cuda/DeviceLengthsCall.*:-*stream_attention"
   echo "$1 $2 Cuda/Decode*d64*:TableOnCuda*"
+  echo "$1 $2 Cuda/Decode.EqualsTheDefinitionForEveryPageSize/*d256_f16"
 }
 # racecheck last: its kernels are compiled by then.
 sanitized() {
