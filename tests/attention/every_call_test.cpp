@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <set>
+#include <string>
 
 #include "tests/attention/devices.h"
 #include "tests/attention/every_plan.h"
@@ -56,10 +58,23 @@ class EveryCall : public testing::TestWithParam<CallCase> {
                     form.page_size);
   }
 
-  static void expect_definition(const Problem& problem, const Form& form, const std::string& what) {
+  // Of calls in every form none is left out but where it has no instance of the head dimension.
+  static std::set<std::string> kernels() {
+    const Device here = device();
+    std::set<std::string> names;
+    for (const AttentionKernel& kernel : here.backend->attention)
+      if (is_written_for(here, kernel.name)) names.emplace(kernel.name);
+    if (std::get<1>(GetParam()) > 64) names.erase("gather_attention");
+    return names;
+  }
+
+  // Adds to `ran` the kernels that there were.
+  static void expect_definition(const Problem& problem, const Form& form, const std::string& what,
+                                std::set<std::string>& ran) {
     const Mask mask = parse(form.mask);
     const auto expect_view = [&](const View& view) {
       const int runs = run_every_plan(device(), view, problem, [&](const std::string& plan) {
+        ran.insert(plan.substr(0, plan.find(' ')));
         ASSERT_EQ(difference_from_definition(problem, mask), "") << what << ", " << form.batch.name << ", " << plan;
       });
       EXPECT_GE(runs, 2) << what << ", " << form.batch.name;
@@ -72,12 +87,14 @@ class EveryCall : public testing::TestWithParam<CallCase> {
   // Of every form, as `change` makes it.
   template <class Change>
   static void expect_every_form(const std::string& name, const Change& change) {
+    std::set<std::string> ran;
     for (const Form& form : kForms) {
       ProblemShape what = shape(form);
       change(what);
-      expect_definition(Problem(what, 5), form, name);
+      expect_definition(Problem(what, 5), form, name, ran);
       if (HasFatalFailure()) return;
     }
+    EXPECT_EQ(ran, kernels()) << name;
   }
 };
 
@@ -101,17 +118,20 @@ TEST_P(EveryCall, EqualsTheDefinitionOfAnyScale) {
 }
 
 TEST_P(EveryCall, EqualsTheDefinitionWhereScoresAreScaledAndCapped) {
+  std::set<std::string> ran;
   for (const float scale : {0.4f, -0.3f}) {
     ProblemShape what = shape(kForms[2]);
     what.scale = scale, what.softcap = 6, what.shape.capped = true;
-    expect_definition(Problem(what, 5), kForms[2], fmt::format("scale {}, capped", scale));
+    expect_definition(Problem(what, 5), kForms[2], fmt::format("scale {}, capped", scale), ran);
     if (HasFatalFailure()) return;
   }
+  EXPECT_GE(ran.size(), 2u);
 }
 
 // Above what tiles of 16 bits take; the queries are as small as to leave ordinary scores.
 TEST_P(EveryCall, EqualsTheDefinitionOfALargeScale) {
   constexpr float kScale = 1 << 17, kSmall = 1.f / (1 << 20);
+  std::set<std::string> ran;
   for (const Form& form : {kForms[0], kForms[5]}) {
     ProblemShape what = shape(form);
     what.scale = kScale;
@@ -121,9 +141,10 @@ TEST_P(EveryCall, EqualsTheDefinitionOfALargeScale) {
         for (std::int64_t row = 0; row < item.queries; ++row)
           for (std::int64_t c = 0; c < what.shape.head_dim; ++c)
             problem.set(problem.q, item.q, head, row, c, kSmall * problem.get(problem.q, item.q, head, row, c));
-    expect_definition(problem, form, "large scale");
+    expect_definition(problem, form, "large scale", ran);
     if (HasFatalFailure()) return;
   }
+  EXPECT_GE(ran.size(), 2u);
 }
 
 std::string name_of_case(const testing::TestParamInfo<CallCase>& the) {
