@@ -193,13 +193,16 @@ TEST_P(Counting, EveryKernelTileAndTerm) {
 
 TEST_P(Counting, EveryTermWithHeadsThatShareKeys) {
   const auto& [device, head_dim, dtype] = GetParam();
-  if (device != "cuda" || dtype == DType::f32 || open_device(device).caps.arch != 90) return;
+  const bool stacks = device == "cuda" && dtype != DType::f32 && open_device(device).caps.arch == 90;
   Seen seen;
   for (const std::int64_t heads : {4, 8}) {
-    expect_every_term(shape(heads, 1, heads == 4 ? kLength : 50), "stream_attention", seen);
+    const int runs =
+        expect_every_term(shape(heads, 1, heads == 4 ? kLength : 50), stacks ? "stream_attention" : "", seen);
     if (HasFatalFailure()) FAIL() << heads << " heads";
+    EXPECT_GE(runs, 24 * 2);
   }
-  seen.expect_all(cuda::stream_instances(), head_dim, dtype, [](const auto& instance) { return instance.stacked; });
+  if (stacks)
+    seen.expect_all(cuda::stream_instances(), head_dim, dtype, [](const auto& instance) { return instance.stacked; });
 }
 
 TEST_P(Counting, EveryTermWithFewQueries) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 
 #include "src/attention/host_tensors.h"
 #include "src/backend/cuda/driver/api.h"
@@ -22,6 +23,12 @@ inline Device open_with_two_threads(const std::string& name) {
   Device device = open_device(name);
   if (name == "cpu") device.caps.cores = 2;
   return device;
+}
+
+// Whether a kernel that was asked for must take problems of its form: the others refuse this GPU.
+inline bool is_written_for(const Device& device, std::string_view kernel) {
+  const bool of_hopper = kernel == "stream_attention" || kernel == "band_attention" || kernel == "gather_attention";
+  return device.backend->memory == nullptr || !of_hopper || device.caps.arch == 90;
 }
 
 inline void run_on(const Device& device, const Attention& attention, const Problem& problem) {

@@ -31,7 +31,8 @@ void run_on_view(const Device& device, const AttentionKernel& kernel, const Atte
   const DeviceArguments there(problem.arguments(), device);
   AttentionCall call = problem.call();
   const AttentionArguments& a = there.arguments();
-  call.q = a.q.data, call.k = a.k.data, call.v = a.v.data, call.out = a.out.data, call.lse = a.lse->as<float>();
+  call.q = a.q.data, call.k = a.k.data, call.v = a.v.data, call.out = a.out.data;
+  call.lse = a.lse ? a.lse->as<float>() : nullptr;
   std::vector<AttentionItem> items = problem.items();
   if (mask.extent().batch == 1)
     for (AttentionItem& item : items) item.index = 0;
@@ -46,8 +47,8 @@ void run_on_view(const Device& device, const AttentionKernel& kernel, const Atte
 
 }  // namespace
 
-Problem problem_of(const Batch& batch, AttentionShape shape, std::int64_t more_keys, float softcap,
-                   std::int64_t page_size) {
+ProblemShape shape_of(const Batch& batch, AttentionShape shape, std::int64_t more_keys, float softcap,
+                      std::int64_t page_size) {
   shape.batch = std::ssize(batch.lengths);
   shape.queries = batch.lengths.front();
   shape.keys = shape.queries + more_keys;
@@ -60,7 +61,12 @@ Problem problem_of(const Batch& batch, AttentionShape shape, std::int64_t more_k
                     .page_size = page_size,
                     .softcap = softcap};
   for (std::int32_t& keys : what.kv_lengths) keys += static_cast<std::int32_t>(more_keys);
-  return Problem(what, 5);
+  return what;
+}
+
+Problem problem_of(const Batch& batch, const AttentionShape& shape, std::int64_t more_keys, float softcap,
+                   std::int64_t page_size) {
+  return Problem(shape_of(batch, shape, more_keys, softcap, page_size), 5);
 }
 
 int run_every_plan(const Device& device, const View& view, const Problem& problem,

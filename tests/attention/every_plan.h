@@ -20,7 +20,9 @@ struct Batch {
 
 // Of `shape` count heads, head_dim and dtype. Items have `more_keys` keys on top of as many as queries; rows of a
 // packed batch are apart.
-Problem problem_of(const Batch& batch, AttentionShape shape, std::int64_t more_keys, float softcap = 0,
+ProblemShape shape_of(const Batch& batch, AttentionShape shape, std::int64_t more_keys, float softcap = 0,
+                      std::int64_t page_size = 0);
+Problem problem_of(const Batch& batch, const AttentionShape& shape, std::int64_t more_keys, float softcap = 0,
                    std::int64_t page_size = 0);
 
 // Runs the problem under the view's mask, which is bound to the problem's largest lengths, by every plan that any

@@ -34,6 +34,7 @@ TEST_P(LongRows, EqualTheDefinition) {
   const Mask mask = parse(text);
   const Problem problem({.shape = shape, .q_lengths = {}, .kv_lengths = {}}, 11);
   const AttentionProblem asked = problem_of(plain_view(mask, shape), device);
+  int kernels = 0;
   for (const AttentionKernel& kernel : device.backend->attention) {
     // Differences of a period are dense tiles to a kernel that is given them as they are: gigabytes of bitmaps.
     const bool as_chosen = text.find("strided") != std::string::npos;
@@ -42,7 +43,9 @@ TEST_P(LongRows, EqualTheDefinition) {
     run_on(device, Attention(mask, shape, device, {.kernel = as_chosen ? "auto" : std::string(kernel.name)}), problem);
     EXPECT_EQ(difference_from_definition(problem, mask, kRowsApart), "") << kernel.name;
     if (as_chosen) return;
+    ++kernels;
   }
+  EXPECT_GE(kernels, is_written_for(device, "stream_attention") && name == "cuda" ? 4 : 2);
 }
 
 const std::string kLongMasks[] = {"window(100)", "causal & window(200)", "window(40) | global(2)",
@@ -172,14 +175,17 @@ TEST(FarTensorsOnCuda, EqualTheDefinition) {
     const auto head = [](int i) { return i * (FarTensors::kHeads - 1) / (kSamples - 1); };
     const auto row = [](int i) { return kLong - 1 - i * 2081 % kLong; };
     for (int i = 0; i < kSamples; ++i) expected.push_back(tensors.expected(bound, head(i), row(i), rows_first));
+    int kernels = 0;
     for (const AttentionKernel& kernel : device.backend->attention) {
       if (kernel.refuses(asked, device.caps)) continue;
+      ++kernels;
       SCOPED_TRACE(fmt::format("{}, {} first", kernel.name, rows_first ? "rows" : "heads"));
       const Attention attention(mask, shape, device, {.kernel = std::string(kernel.name)});
       attention.run(tensors.arguments(rows_first));
       for (int i = 0; i < kSamples; ++i)
         tensors.expect_row(expected[static_cast<std::size_t>(i)], head(i), row(i), rows_first);
     }
+    EXPECT_EQ(kernels, is_written_for(device, "stream_attention") ? 3 : 2);
   }
 }
 

@@ -24,6 +24,9 @@ void store(const TensorView& tensor, std::int64_t i, float value) {
   else tensor.as<float>()[i] = value;
 }
 
+// Of values whose strides are not those of the keys: a multiple of what the copy engine takes, for any storage.
+constexpr std::int64_t kMorePadding = 16;
+
 std::int64_t sum(const std::vector<std::int32_t>& lengths) {
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
 }
@@ -39,10 +42,10 @@ Problem::Problem(const ProblemShape& what, unsigned seed) : what_(what) {
   if (what_.q_lengths.empty()) what_.q_lengths.assign(batch, static_cast<std::int32_t>(s.queries));
   if (what_.kv_lengths.empty()) what_.kv_lengths.assign(batch, static_cast<std::int32_t>(s.keys));
   const std::int64_t total_q = sum(what_.q_lengths), total_kv = sum(what_.kv_lengths);
-  q = allocate(what.first.q, s.heads, s.queries, total_q);
-  k = allocate(what.first.k, s.kv_heads, s.keys, total_kv);
-  v = allocate(what.first.v, s.kv_heads, s.keys, total_kv);
-  out = allocate(what.first.out, s.heads, s.queries, total_q);
+  q = allocate({what.first.q, s.heads, s.queries, total_q});
+  k = allocate({what.first.k, s.kv_heads, s.keys, total_kv});
+  v = allocate({what.first.v, s.kv_heads, s.keys, total_kv}, what.values_apart);
+  out = allocate({what.first.out, s.heads, s.queries, total_q});
   const bool packed = what_.form == BatchForm::packed;
   lse_view =
       memory_.emplace_back(DType::f32, packed ? Shape{total_q, s.heads} : Shape{s.batch, s.heads, s.queries}).view();
@@ -76,12 +79,13 @@ void Problem::place_pages(std::mt19937& random) {
 }
 
 TensorView Problem::pool_of(const TensorView& tensor, bool keys) {
-  const std::int64_t heads = what_.shape.kv_heads, d = what_.shape.head_dim, wide = d + what_.row_padding;
-  const std::int64_t size = what_.page_size;
+  const bool apart = !keys && what_.values_apart;
+  const std::int64_t heads = what_.shape.kv_heads, d = what_.shape.head_dim, size = what_.page_size;
+  const std::int64_t wide = d + what_.row_padding + (apart ? kMorePadding : 0);
   TensorView pool = memory_from(keys ? what_.first.k : what_.first.v, pages_ * heads * size * wide);
   pool.shape = {pages_, heads, size, d};
   // Rows of a head side by side, or heads of a row.
-  if (what_.form == BatchForm::heads_first) pool.strides = {heads * size * wide, size * wide, wide, 1};
+  if ((what_.form == BatchForm::heads_first) != apart) pool.strides = {heads * size * wide, size * wide, wide, 1};
   else pool.strides = {heads * size * wide, wide, heads * wide, 1};
   for (const AttentionItem& item : items_)
     for (std::int64_t key = 0; key < item.keys; ++key) {
@@ -103,13 +107,16 @@ TensorView Problem::memory_from(std::int64_t first, std::int64_t count) {
   return view;
 }
 
-TensorView Problem::allocate(std::int64_t first, std::int64_t heads, std::int64_t rows, std::int64_t total) {
-  const std::int64_t d = what_.shape.head_dim, batch = what_.shape.batch, wide = d + what_.row_padding;
+TensorView Problem::allocate(const Extent& extent, bool apart) {
+  const auto& [first, heads, rows, total] = extent;
+  const std::int64_t d = what_.shape.head_dim, batch = what_.shape.batch;
+  const std::int64_t wide = d + what_.row_padding + (apart ? kMorePadding : 0);
   const bool packed = what_.form == BatchForm::packed;
   TensorView view = memory_from(first, (packed ? total : batch * rows) * heads * wide);
   view.shape = packed ? Shape{total, heads, d} : Shape{batch, heads, rows, d};
-  if (packed) view.strides = {heads * wide, wide, 1};
-  else if (what_.form == BatchForm::heads_first) view.strides = {heads * rows * wide, rows * wide, wide, 1};
+  if (packed && apart) view.strides = {wide, total * wide, 1};
+  else if (packed) view.strides = {heads * wide, wide, 1};
+  else if ((what_.form == BatchForm::heads_first) != apart) view.strides = {heads * rows * wide, rows * wide, wide, 1};
   else view.strides = {rows * heads * wide, wide, heads * wide, 1};
   return view;
 }
@@ -151,7 +158,9 @@ AttentionArguments Problem::arguments() const {
   const auto view = [](const std::vector<std::int32_t>& list, Shape shape) {
     return view_of(const_cast<std::int32_t*>(list.data()), DType::i32, std::move(shape));
   };
-  AttentionArguments arguments{.q = q, .k = paged ? k_pool_ : k, .v = paged ? v_pool_ : v, .out = out, .lse = lse_view};
+  AttentionArguments arguments{.q = q, .k = paged ? k_pool_ : k, .v = paged ? v_pool_ : v, .out = out};
+  if (!what_.without_lse) arguments.lse = lse_view;
+  arguments.scale = what_.scale;
   if (what_.softcap > 0) arguments.softcap = what_.softcap;
   if (paged) arguments.page_table = view(page_table_, {batch, pages_of_item_});
   if (what_.lists_on_device) {
@@ -175,7 +184,7 @@ AttentionCall Problem::call() const {
   call.k = k.data;
   call.v = v.data;
   call.out = out.data;
-  call.lse = lse_view.as<float>();
+  call.lse = what_.without_lse ? nullptr : lse_view.as<float>();
   call.q_strides = {head_stride(q), row_stride(q)};
   call.k_strides = {head_stride(k), row_stride(k)};
   call.v_strides = {head_stride(v), row_stride(v)};
@@ -186,7 +195,7 @@ AttentionCall Problem::call() const {
   call.kv_heads = what_.shape.kv_heads;
   call.head_dim = what_.shape.head_dim;
   call.dtype = what_.shape.dtype;
-  call.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(what_.shape.head_dim)));
+  call.scale = what_.scale.value_or(static_cast<float>(1 / std::sqrt(static_cast<double>(what_.shape.head_dim))));
   call.softcap = what_.softcap;
   call.items = items_;
   return call;
@@ -214,14 +223,22 @@ void Problem::poison_outputs() const {
 
 bool Problem::padding_is_untouched() const {
   std::vector<bool> owned(static_cast<std::size_t>(memory_[kOut].size()));
+  std::vector<bool> with_lse(static_cast<std::size_t>(memory_[kLse].size()));
+  const AttentionStrides strides = call().lse_strides;
   for (const AttentionItem& item : items_)
     for (std::int64_t head = 0; head < what_.shape.heads; ++head)
-      for (std::int64_t row = 0; row < item.queries; ++row)
+      for (std::int64_t row = 0; row < item.queries; ++row) {
+        with_lse[static_cast<std::size_t>(item.lse + head * strides.head + row * strides.row)] = !what_.without_lse;
         for (std::int64_t c = 0; c < what_.shape.head_dim; ++c)
           owned[static_cast<std::size_t>(what_.first.out + item.out + head * head_stride(out) + row * row_stride(out) +
                                          c)] = true;
-  const std::size_t size = size_of(out.dtype);
-  const auto* bytes = static_cast<const unsigned char*>(memory_[kOut].data());
+      }
+  return is_untouched(kOut, owned) && is_untouched(kLse, with_lse);
+}
+
+bool Problem::is_untouched(std::size_t memory, const std::vector<bool>& owned) const {
+  const std::size_t size = size_of(memory_[memory].dtype());
+  const auto* bytes = static_cast<const unsigned char*>(memory_[memory].data());
   for (std::size_t i = 0; i < owned.size(); ++i)
     for (std::size_t b = 0; !owned[i] && b < size; ++b)
       if (bytes[i * size + b] != 0xFF) return false;

@@ -3,6 +3,7 @@
 // belongs to no item is NaN.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -22,11 +23,14 @@ struct ProblemShape {
   AttentionShape shape;
   BatchForm form = BatchForm::heads_first;
   std::int64_t row_padding = 0;                     // elements between rows
+  bool values_apart = false;                        // v: heads before rows where k has rows first, and more padding
   std::vector<std::int32_t> q_lengths, kv_lengths;  // [batch], or empty for full lengths
   std::int64_t page_size = 0;                       // of what arguments() gives keys and values in; 0: rows
   bool lengths_on_device = false;                   // of keys, as arguments() gives them
   bool lists_on_device = false;                     // lengths or offsets of queries and keys; offsets not with pages
   float softcap = 0.f;                              // 0: none
+  std::optional<float> scale = {};                  // none: as the library has it
+  bool without_lse = false;                         // its memory then stays as it was
   FirstElements first = {};
 };
 
@@ -49,17 +53,22 @@ class Problem {
   const LengthsStatus& status() const { return status_; }
   // Fills out and lse with the pattern that untouched memory keeps.
   void poison_outputs() const;
-  // Rows of out that belong to no item still hold the pattern.
+  // Rows of out and of the logarithms that belong to no item still hold the pattern.
   bool padding_is_untouched() const;
 
   TensorView q, k, v, out, lse_view;
 
  private:
   TensorView memory_from(std::int64_t first, std::int64_t count);
-  TensorView allocate(std::int64_t first, std::int64_t heads, std::int64_t rows, std::int64_t total);
+  // Of a tensor's memory: for so many heads, rows of an item, and rows of all items of a packed batch.
+  struct Extent {
+    std::int64_t first, heads, rows, total;
+  };
+  TensorView allocate(const Extent& extent, bool apart = false);
   void place_items();
   void place_pages(std::mt19937& random);
   TensorView pool_of(const TensorView& tensor, bool keys);
+  bool is_untouched(std::size_t memory, const std::vector<bool>& owned) const;
   void fill(const TensorView& tensor, std::int64_t heads, bool queries, std::mt19937& random) const;
 
   ProblemShape what_;

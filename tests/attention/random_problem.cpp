@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "src/base/error.h"
@@ -40,6 +41,7 @@ class RandomProblems {
     if (below(2) == 0) add_lengths(what);
     if (below(3) == 0) what.page_size = 16 << below(5);
     add_softcap(what);
+    vary_call(what);
     misalign(what);
     list_on_device(what);
     return what;
@@ -77,6 +79,7 @@ class RandomProblems {
     if (below(2) == 0) add_lengths(what);
     if (below(4) == 0) what.page_size = 16 << below(5);
     add_softcap(what);
+    vary_call(what);
     list_on_device(what);
     return what;
   }
@@ -99,6 +102,7 @@ class RandomProblems {
     if (below(2) == 0) what.page_size = 16 << below(5);
     what.lengths_on_device = below(4) == 0 && (what.page_size > 0 || what.form != BatchForm::packed);
     add_softcap(what);
+    vary_call(what);
     misalign(what);
     return what;
   }
@@ -127,6 +131,13 @@ class RandomProblems {
     if (below(4) != 0) return;
     what.softcap = below(2) == 0 ? 0.5f : 5.f;
     what.shape.capped = below(4) != 0;  // else a plan for others takes it
+  }
+
+  void vary_call(ProblemShape& what) {
+    constexpr float kScales[] = {0.3f, 0.01f, -0.2f, 0.f};
+    if (below(4) == 0) what.scale = kScales[below(std::size(kScales))];
+    what.values_apart = below(4) == 0;
+    what.without_lse = below(6) == 0;
   }
 
   void list_on_device(ProblemShape& what) {
@@ -169,11 +180,13 @@ Mask random_mask(unsigned seed, const ProblemShape& what) {
 
 std::string name_of_problem(unsigned seed, const std::string& kernel, const ProblemShape& what) {
   const AttentionShape& s = what.shape;
-  return fmt::format("seed {} {} B {} H {}/{} N {} M {} d {} {} form {} pages of {} softcap {}{} from {} {} {} {}{}",
-                     seed, kernel, s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.head_dim, name_of(s.dtype),
-                     static_cast<int>(what.form), what.page_size, what.softcap, s.capped ? " planned" : "",
-                     what.first.q, what.first.k, what.first.v, what.first.out,
-                     what.lists_on_device ? " lists on the device" : "");
+  return fmt::format(
+      "seed {} {} B {} H {}/{} N {} M {} d {} {} form {} pages of {} softcap {}{} from {} {} {} {}{}{}{} scale {}",
+      seed, kernel, s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.head_dim, name_of(s.dtype),
+      static_cast<int>(what.form), what.page_size, what.softcap, s.capped ? " planned" : "", what.first.q, what.first.k,
+      what.first.v, what.first.out, what.lists_on_device ? " lists on the device" : "",
+      what.values_apart ? " values apart" : "", what.without_lse ? " without lse" : "",
+      what.scale.value_or(1 / std::sqrt(static_cast<float>(s.head_dim))));
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <string>
 #include <tuple>
 
 #include "src/backend/cuda/driver/stream.h"
@@ -24,6 +26,8 @@ class GemmTest : public testing::Test {
     device_ = open_device("cuda");
     if (device_.caps.arch != 90) GTEST_SKIP() << "the GEMM kernel is for compute capability 9.0";
   }
+  // A setting may refuse some of a test's cases, and none all of them.
+  void TearDown() override { EXPECT_EQ(ran_, asked_); }
 
   struct Result {
     Tensor out, moments;
@@ -85,12 +89,14 @@ class GemmTest : public testing::Test {
     }
   }
 
-  void expect_definition(const GemmCase& the, const std::vector<MatmulSetting>& settings, unsigned seed) const {
+  void expect_definition(const GemmCase& the, const std::vector<MatmulSetting>& settings, unsigned seed) {
     const GemmProblem problem(the, seed);
     const LinearSpec spec = problem.spec(device_);
     const PackedLinear packed = device_.backend->matmul.pack(spec);
     for (const MatmulSetting& setting : settings) {
+      asked_.insert(text_of(setting));
       if (device_.backend->matmul.refuses(spec, the.rows, setting)) continue;
+      ran_.insert(text_of(setting));
       SCOPED_TRACE(testing::Message() << text_of(setting) << ": " << the.rows << " rows, " << the.columns
                                       << " columns, inner " << the.inner << ", " << name_of(the.dtype) << ", "
                                       << name_of(the.activation) << ", bias " << the.bias << ", residual "
@@ -125,6 +131,7 @@ class GemmTest : public testing::Test {
 
   Device device_;
   DType dtype_ = DType::f16;
+  std::set<std::string> asked_, ran_;  // settings of expect_definition
 };
 
 class Gemm : public GemmTest, public testing::WithParamInterface<DType> {

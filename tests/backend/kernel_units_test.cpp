@@ -258,11 +258,13 @@ TEST(KernelUnits, OfOlderGpusComeAsPtx) {
   if (find_nvrtc() == nullptr) GTEST_SKIP() << "no NVRTC on this machine; `make cuda` fetches one";
   const TemporaryFolder folder;
   const Compiler compiler({.cache = {.folder = folder.path(), .log = {}}, .nvrtc = find_nvrtc()});
-  const std::string text = compiler.cubin(unit_source("decode_f16_d64_c2"), "compute_80");
-  EXPECT_NE(text.find(".target sm_80"), std::string::npos);
-  for (const std::string_view entry : {kDecodeEntry, kDecodeTwoEntry, kDecodeFourEntry, kDecodeSumFourEntry})
-    EXPECT_NE(text.find(entry), std::string::npos) << entry;
-  EXPECT_EQ(text.find("setmaxnreg"), std::string::npos);  // of 9.0
+  for (const char* unit : {"decode_f16_d64_c2", "decode_bf16_d64_c2"}) {
+    const std::string text = compiler.cubin(unit_source(unit), "compute_80");
+    EXPECT_NE(text.find(".target sm_80"), std::string::npos) << unit;
+    for (const std::string_view entry : {kDecodeEntry, kDecodeTwoEntry, kDecodeFourEntry, kDecodeSumFourEntry})
+      EXPECT_NE(text.find(entry), std::string::npos) << unit << " " << entry;
+    EXPECT_EQ(text.find("setmaxnreg"), std::string::npos) << unit;  // of 9.0
+  }
 }
 
 // Capped forms of the stream kernel differ from those of the build by a flag.
@@ -312,13 +314,16 @@ TEST(CappedUnits, SayNoMoreThanTheOthersAndThatTheyAre) {
   }
 }
 
-// Every tile with the fullest epilogue that it takes, and every activation.
+DType by_turns(const std::vector<GemmInstance>& before) { return before.size() % 2 == 0 ? DType::f16 : DType::bf16; }
+
+// Every tile with the fullest epilogue that it takes, and every activation. Of f16 and of bf16 by turns: both are in
+// each group, for as many compilations as one of them takes.
 std::vector<GemmInstance> gemms_to_compile() {
   const DeviceCaps hopper{.name = "", .cores = 132, .arch = 90};
   std::vector<GemmInstance> all;
   for (const MatmulSetting& setting : wgmma_settings()) {
     MatmulProblem problem{
-        .rows = 128, .columns = 768, .inner = 768, .dtype = DType::bf16, .bias = true, .residual = true};
+        .rows = 128, .columns = 768, .inner = 768, .dtype = by_turns(all), .bias = true, .residual = true};
     problem.x_norm = problem.residual_norm = problem.moments = true;
     if (refuses(problem, hopper, setting)) problem.moments = false;
     all.push_back(instance_of(problem, setting));
@@ -326,26 +331,30 @@ std::vector<GemmInstance> gemms_to_compile() {
   for (const char* text :
        {"wgmma 128x192 k64 s4 w1 t2 split1", "wgmma 64x48 k64 s7 w1 t1 split1", "mma 64x64 k32 s4 w2 t1 split1"})
     for (const Activation activation : {Activation::silu, Activation::gelu})
-      all.push_back(
-          {.setting = matmul_setting_of(text), .activation = activation, .bias = true, .x_norm = true, .gate = true});
+      all.push_back({.setting = matmul_setting_of(text),
+                     .dtype = by_turns(all),
+                     .activation = activation,
+                     .bias = true,
+                     .x_norm = true,
+                     .gate = true});
   // Boxes of one head with most sums, heads cut by tiles, shared sums, and without anything that precedes the turn.
   for (const char* text : {"wgmma 128x192 k64 s4 w1 t2 split1 share2", "wgmma 128x72 k64 s7 w2 t1 split1",
                            "wgmma 64x64 k64 s4 w1 t1 split4", "mma 128x128 k32 s4 w8 t1 split1"})
     all.push_back(
-        {.setting = matmul_setting_of(text), .dtype = DType::bf16, .bias = true, .x_norm = true, .turned = true});
+        {.setting = matmul_setting_of(text), .dtype = by_turns(all), .bias = true, .x_norm = true, .turned = true});
   all.push_back({.setting = matmul_setting_of("wgmma 128x256 k64 s3 w2 t1 split1"), .turned = true});
-  for (const MatmulSetting& setting : mma_settings())
-    for (const bool deferred : {false, true})
+  for (const bool deferred : {false, true})
+    for (const MatmulSetting& setting : mma_settings())
       all.push_back({.setting = setting,
-                     .dtype = DType::bf16,
+                     .dtype = by_turns(all),
                      .bias = true,
                      .residual = true,
                      .x_norm = deferred,
                      .residual_norm = deferred,
                      .moments = deferred});
-  for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu})
-    for (const MatmulSetting& setting : {wgmma_settings().front(), mma_settings().front()})
-      all.push_back({.setting = setting, .activation = activation, .bias = true});
+  for (const MatmulSetting& setting : {wgmma_settings().front(), mma_settings().front()})
+    for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu})
+      all.push_back({.setting = setting, .dtype = by_turns(all), .activation = activation, .bias = true});
   return those_to_compile(std::move(all));
 }
 

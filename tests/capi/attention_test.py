@@ -27,12 +27,23 @@ MASKS = {
     "batch(0: causal, *: all)": lambda b, h, p, j: j <= p or b > 0,
 }
 
+KERNELS = ("row_attention", "block_attention") if DEVICE == "cpu" else (
+    "row_attention", "stream_attention", "band_attention", "gather_attention", "mma_attention")  # fmt: skip
+KERNELS_OF_FEW = KERNELS if DEVICE == "cpu" else (*KERNELS, "decode_attention")
+OF_HOPPER = {"stream_attention", "band_attention", "gather_attention"}  # other GPUs may lack them, and no others
+
 
 class Attention(Plans):
     def check(self, problem, plan, allowed):
         call = problem.on(MEMORY)
         STOF.run(plan, call)
         self.assertLess(problem.worst(call, allowed), 1)
+
+    def by_every_kernel(self, kernels, text, problem):
+        """Pairs of kernel and plan, for those that this device has."""
+        plans = {kernel: self.plan_by(kernel, text, problem) for kernel in kernels}
+        self.assertLessEqual({kernel for kernel, plan in plans.items() if plan is None}, OF_HOPPER)
+        return [(kernel, plan) for kernel, plan in plans.items() if plan is not None]
 
     def test_masks_and_dtypes(self):
         for text, allowed in MASKS.items():
@@ -51,13 +62,8 @@ class Attention(Plans):
 
     def test_every_kernel_that_takes_it(self):
         problem = Problem(dtype=F16, queries=70, keys=70)
-        kernels = ("row_attention", "block_attention") if DEVICE == "cpu" else (
-            "row_attention", "stream_attention", "band_attention", "gather_attention", "mma_attention")
-        for kernel in kernels:
+        for kernel, plan in self.by_every_kernel(KERNELS, "causal & window(5)", problem):
             with self.subTest(kernel=kernel):
-                plan = self.plan_by(kernel, "causal & window(5)", problem)
-                if plan is None:
-                    continue
                 self.assertEqual(json.loads(STOF.library.stof_plan_description(plan))["kernel"], kernel)
                 self.check(problem, plan, MASKS["causal & window(5)"])
 
@@ -88,12 +94,8 @@ class Attention(Plans):
 
     def test_pages_for_every_kernel_that_takes_it(self):
         problem = Problem(batch=2, queries=2, keys=48, lengths=[(2, 48), (2, 33)], dtype=F16, page_size=16)
-        for kernel in ("row_attention", "block_attention") if DEVICE == "cpu" else (
-                "row_attention", "stream_attention", "band_attention", "gather_attention", "decode_attention"):  # fmt: skip
+        for kernel, plan in self.by_every_kernel(KERNELS_OF_FEW, "causal & window(5)", problem):
             with self.subTest(kernel=kernel):
-                plan = self.plan_by(kernel, "causal & window(5)", problem)
-                if plan is None:
-                    continue
                 STOF.prepare(plan, 2, 2)
                 self.check(problem, plan, MASKS["causal & window(5)"])
 
@@ -112,9 +114,7 @@ class Attention(Plans):
         lengths = [(2, 28), (2, 0), (2, 100)]
         for page_size in (0, 16):
             problem = Problem(batch=3, queries=2, keys=128, lengths=lengths, dtype=F16, page_size=page_size)
-            plan = self.plan_by("auto" if DEVICE == "cpu" else "decode_attention", "all", problem)
-            if plan is None:
-                continue
+            plan = self.plan("all", problem, kernel="auto" if DEVICE == "cpu" else "decode_attention")
             for keys in (1, 28, 100):
                 STOF.prepare(plan, 2, keys)
             call = problem.on(MEMORY)
@@ -132,9 +132,31 @@ class Attention(Plans):
         self.check(nobody, self.plan("all", Problem()), MASKS["all"])
 
     def test_scale_and_no_lse(self):
-        for scale in (0.3, -0.5):
-            problem = Problem(scale=scale, lse=False)
-            self.check(problem, self.plan("causal", problem), MASKS["causal"])
+        for dtype in (F32, F16, BF16):
+            for scale in (0.3, 0.0, -0.5):
+                for lse in (False, True):
+                    with self.subTest(dtype=dtype, scale=scale, lse=lse):
+                        problem = Problem(dtype=dtype, scale=scale, lse=lse)
+                        self.check(problem, self.plan("causal", problem), MASKS["causal"])
+
+    def test_scale_and_no_lse_by_every_kernel(self):
+        for queries, kernels in ((40, KERNELS), (2, KERNELS_OF_FEW)):
+            given = {"batch": 1, "queries": queries, "keys": 40, "dtype": F16}
+            for kernel, plan in self.by_every_kernel(kernels, "causal & window(5)", Problem(**given)):
+                for scale in (0.3, -0.5):
+                    with self.subTest(kernel=kernel, scale=scale, queries=queries):
+                        self.check(Problem(**given, scale=scale, lse=False), plan, MASKS["causal & window(5)"])
+
+    def test_values_that_lie_otherwise_than_keys(self):
+        lengths = [(24, 28), (3, 7)]
+        for order, values_order in (("bhsd", "gaps"), ("bshd", "bhsd"), ("gaps", "bshd")):
+            for given in ({}, {"lengths": lengths, "packed": True}, {"lengths": lengths, "page_size": 16}):
+                problem = Problem(order=order, values_order=values_order, dtype=F16, **given)
+                for kernel, plan in self.by_every_kernel(KERNELS, "causal & window(5)", problem):
+                    with self.subTest(kernel=kernel, order=order, values_order=values_order, **given):
+                        for queries, keys in problem.lengths:
+                            STOF.prepare(plan, queries, keys)
+                        self.check(problem, plan, MASKS["causal & window(5)"])
 
     def test_softcap(self):
         for dtype in (c_library.F32, c_library.F16, c_library.BF16):

@@ -25,9 +25,11 @@ class Problem:
     """batch items of heads x rows x d; with `lengths` [(queries, keys)] ragged, padded or packed."""
 
     def __init__(self, batch=2, heads=4, kv_heads=2, queries=24, keys=28, d=16, dtype=c_library.F32, order="bhsd",
-                 lengths=None, packed=False, lse=True, scale=None, softcap=None, capped=False, seed=1, page_size=0):  # fmt: skip
+                 lengths=None, packed=False, lse=True, scale=None, softcap=None, capped=False, seed=1, page_size=0,
+                 values_order=None):  # fmt: skip
         self.batch, self.heads, self.kv_heads, self.d, self.dtype = batch, heads, kv_heads, d, dtype
         self.queries, self.keys, self.order, self.packed = queries, keys, order, packed
+        self.values_order = values_order or order  # keys and values need not lie alike
         self.scale, self.softcap, self.capped = scale, softcap, capped
         self.ragged = lengths is not None
         self.lengths = lengths or [(queries, keys)] * batch
@@ -62,8 +64,8 @@ class Problem:
     def starts(self, side):
         return [sum(lengths[side] for lengths in self.lengths[:b]) for b in range(self.batch + 1)]
 
-    def distances(self, heads, side, d):
-        return ORDERS[self.order](heads, self.rows(side), d)
+    def distances(self, heads, side, d, order=None):
+        return ORDERS[order or self.order](heads, self.rows(side), d)
 
     def place(self, key, strides, side):
         b, h, row = key
@@ -71,8 +73,7 @@ class Problem:
             return h * strides[1] + (self.starts(side)[b] + row) * strides[2]
         return b * strides[0] + h * strides[1] + row * strides[2]
 
-    def laid_out(self, numbers, heads, side):
-        strides = self.distances(heads, side, self.d)
+    def laid_out(self, numbers, strides, side):
         values = [POISON] * max(1, (1 if self.packed else self.batch) * strides[0])
         for key, row in numbers.items():
             at = self.place(key, strides, side)
@@ -85,20 +86,20 @@ class Problem:
         return [self.pages[b * self.pages_of_item + page] if used(b, page) else 1 << 30
                 for b in range(self.batch) for page in range(self.pages_of_item)]  # fmt: skip
 
-    def pool(self, numbers):
-        """[pages, page_size, kv_heads, d]"""
-        values = [POISON] * (len(self.pages) * self.page_size * self.kv_heads * self.d)
+    def pool(self, numbers, strides):
+        values = [POISON] * (len(self.pages) * strides[0])
         table = self.table()
         for (b, h, key), row in numbers.items():
             page = table[b * self.pages_of_item + key // self.page_size]
-            at = ((page * self.page_size + key % self.page_size) * self.kv_heads + h) * self.d
+            at = page * strides[0] + h * strides[1] + key % self.page_size * strides[2]
             values[at : at + self.d] = row
         return memory.pack(values, self.dtype)
 
     def add_pages(self, call, device):
-        row = self.kv_heads * self.d
-        for name, numbers in (("k", self.k), ("v", self.v)):
-            self.add(call, device, name, self.pool(numbers), (self.page_size * row, self.d, row))
+        of_values = self.values_order if self.values_order != self.order else "bshd"
+        for name, numbers, order in (("k", self.k, "bshd"), ("v", self.v, of_values)):
+            strides = ORDERS[order](self.kv_heads, self.page_size, self.d)
+            self.add(call, device, name, self.pool(numbers, strides), strides)
         table = self.table()
         call.kept["page_table"] = device.allocate(struct.pack(f"<{len(table)}i", *table))
         call.page_table, call.page_table_stride = call.kept["page_table"].address, self.pages_of_item
@@ -111,12 +112,13 @@ class Problem:
         call.kept = {}
         tensor = lambda name, bytes_, strides: self.add(call, device, name, bytes_, strides)
         of_queries, of_keys = (self.distances(heads, side, self.d) for heads, side in ((self.heads, 0), (self.kv_heads, 1)))
-        tensor("q", self.laid_out(self.q, self.heads, 0), of_queries)
+        of_values = self.distances(self.kv_heads, 1, self.d, self.values_order)
+        tensor("q", self.laid_out(self.q, of_queries, 0), of_queries)
         if self.page_size:
             self.add_pages(call, device)
         else:
-            tensor("k", self.laid_out(self.k, self.kv_heads, 1), of_keys)
-            tensor("v", self.laid_out(self.v, self.kv_heads, 1), of_keys)
+            tensor("k", self.laid_out(self.k, of_keys, 1), of_keys)
+            tensor("v", self.laid_out(self.v, of_values, 1), of_values)
         size = call.kept["q"].size // memory.SIZES[self.dtype]
         tensor("out", memory.pack([UNTOUCHED] * size, self.dtype), of_queries)
         if self.with_lse:
