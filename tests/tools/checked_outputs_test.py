@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Outputs of contenders on a GPU (bench/peers): one that was not written, or is wrong in one row of many, has no time. What
+needs torch is skipped where there is none."""
+
+import sys
+import types
+import unittest
+from pathlib import Path
+from unittest import mock
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench/peers"))
+try:
+    import torch
+except ImportError:
+    torch = None
+with mock.patch.dict(sys.modules, {} if torch else {name: mock.MagicMock() for name in ("torch", "torch.nn", "torch.nn.functional")}):
+    import attention_row
+    import decode
+    import providers
+    import timing
+
+
+class Output:
+    """A tensor, as far as poisoning needs one."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def fill_(self, value):
+        self.value = value
+
+
+class Poisoned(unittest.TestCase):
+    def of(self, launch):
+        with mock.patch.object(attention_row, "poison") as poison, mock.patch.object(attention_row, "torch"):
+            out = attention_row.poisoned_output(providers.Contender(launch), (1,), "f16")
+        poison.assert_called_once_with((1,), "f16")
+        return out
+
+    def test_a_launch_that_writes_nothing_leaves_nan(self):
+        kept = Output(1.0)
+        self.assertNotEqual(self.of(lambda i: kept).value, 1.0)
+
+    def test_a_launch_that_writes_is_looked_at_afterwards(self):
+        kept = Output(0.0)
+
+        def launch(i):
+            kept.value = 1.0
+            return kept
+
+        self.assertEqual(self.of(launch).value, 1.0)
+
+
+class Judged(unittest.TestCase):
+    def test_the_whole_and_each_row_have_bounds(self):
+        self.assertEqual(timing.judged(1.9e-3, 1.9e-2, 2e-3), (1.9e-3, 1.9e-2))
+        for frobenius, worst in ((2e-3, 1e-3), (1e-3, 2e-2), (float("nan"), 1e-3), (1e-3, float("nan"))):
+            with self.assertRaisesRegex(timing.WrongOutput, "^relative error .*, worst row "):
+                timing.judged(frobenius, worst, 2e-3)
+
+
+@unittest.skipUnless(torch, "there is no torch")
+class Checked(unittest.TestCase):
+    """Decode, of whose items three are compared: [items, heads, queries, d]."""
+
+    def setUp(self):
+        torch.manual_seed(0)
+        self.want = torch.randn(5, 64, 16, 64)
+        self.expected = {item: self.want[item] for item in (0, 2, 4)}
+        self.out = self.want.half()
+
+    def test_a_right_output_has_both_errors(self):
+        found = decode.check(self.out, self.expected, "f16")
+        self.assertTrue(0 < found["error"] < found["worst_row"] < 1e-3, found)
+
+    def test_one_row_is_enough(self):
+        self.out[2, 7, 3] *= 1.03
+        with self.assertRaisesRegex(timing.WrongOutput, "worst row 3"):
+            decode.check(self.out, self.expected, "f16")
+
+    def test_items_that_are_not_compared_are_written_too(self):
+        self.out[1, 0, 0, 0] = float("nan")
+        with self.assertRaisesRegex(timing.WrongOutput, "NaN"):
+            decode.check(self.out, self.expected, "f16")
+
+    def test_rows_of_attention_that_are_not_compared_are_written_too(self):
+        rows = torch.arange(8)
+        self.assertEqual(len(timing.check(self.out, self.want[:, :, rows], rows, torch.float16)), 2)
+        self.out[1, 0, 9, 0] = float("nan")
+        with self.assertRaisesRegex(timing.WrongOutput, "NaN"):
+            timing.check(self.out, self.want[:, :, rows], rows, torch.float16)
+
+
+if __name__ == "__main__":
+    unittest.main()
