@@ -12,8 +12,6 @@
 namespace stof {
 namespace {
 
-// As bench/peers/timing.py has them for f16: of the whole, and ten times that of any row.
-constexpr double kBound = 2e-3, kRowBound = 10 * kBound;
 constexpr double kLeastNorm = 1e-6;  // of a row: one of zeros has no relative error
 
 struct Squares {
@@ -33,7 +31,8 @@ std::vector<Squares> squares_of_rows(std::span<const float> got, std::span<const
 
 }  // namespace
 
-Agreement agreement_of(std::span<const float> got, std::span<const float> want, std::int64_t columns) {
+Agreement agreement_of(std::span<const float> got, std::span<const float> want, std::int64_t columns, double bound) {
+  const double row_bound = 10 * bound;
   STOF_CHECK(got.size() == want.size() && columns > 0 && want.size() % static_cast<std::size_t>(columns) == 0);
   Agreement found;
   Squares all;
@@ -46,9 +45,9 @@ Agreement agreement_of(std::span<const float> got, std::span<const float> want, 
     ++row;
   }
   found.frobenius = std::sqrt(all.distance) / std::max(std::sqrt(all.norm), kLeastNorm);
-  if (!(found.frobenius < kBound) || !(found.worst_row < kRowBound))
+  if (!(found.frobenius < bound) || !(found.worst_row < row_bound))
     found.wrong = fmt::format("relative error {:.1e}, row {} {:.1e}; accepted: less than {:.0e} and {:.0e}",
-                              found.frobenius, worst, found.worst_row, kBound, kRowBound);
+                              found.frobenius, worst, found.worst_row, bound, row_bound);
   return found;
 }
 

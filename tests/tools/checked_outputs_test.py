@@ -21,6 +21,9 @@ with mock.patch.dict(sys.modules, {} if torch else {name: mock.MagicMock() for n
     import providers
     import timing
 
+    if torch:
+        import models
+
 
 class Output:
     """A tensor, as far as poisoning needs one."""
@@ -91,6 +94,37 @@ class Checked(unittest.TestCase):
         self.out[1, 0, 9, 0] = float("nan")
         with self.assertRaisesRegex(timing.WrongOutput, "NaN"):
             timing.check(self.out, self.want[:, :, rows], rows, torch.float16)
+
+
+@unittest.skipUnless(torch, "there is no torch")
+class Models(unittest.TestCase):
+    """[texts, tokens, hidden]; every text counts."""
+
+    def setUp(self):
+        self.check = models.check
+        torch.manual_seed(0)
+        self.want = torch.randn(4, 100, 64)
+        self.got = self.want.half()
+
+    def test_a_right_output_says_how_many_texts_are(self):
+        found = self.check(self.got, self.want, "cuda")
+        self.assertEqual(found["texts_checked"], 4)
+        self.assertTrue(0 < found["error"] < found["worst_row"] < 1e-3, found)
+
+    def test_the_last_text_counts(self):
+        self.got[3] *= 1.006
+        with self.assertRaisesRegex(timing.WrongOutput, "relative error 6"):
+            self.check(self.got, self.want, "cuda")
+
+    def test_one_row_of_it_counts(self):
+        self.got[3, 50] *= 1.06
+        with self.assertRaisesRegex(timing.WrongOutput, "worst row 6"):
+            self.check(self.got, self.want, "cuda")
+
+    def test_what_was_not_written_is_wrong(self):
+        self.got[3, 99, 63] = float("nan")
+        with self.assertRaisesRegex(timing.WrongOutput, "NaN"):
+            self.check(self.got, self.want, "cuda")
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ class Sessions(unittest.TestCase):
         session.close.assert_called_once_with()
 
     def test_it_is_closed_when_turns_fail(self):
-        session = mock.Mock(**{"plan.return_value": {"origin": "tuned"}})
+        session = mock.Mock(**{"plan.return_value": {"origin": "tuned", "error": 1e-3, "worst_row": 2e-3, "texts_checked": 1}})
         with mock.patch.object(models.turns, "in_turns", side_effect=RuntimeError("it ended")):
             self.assertEqual(self.run_case(session), ("it ended", 1))
         session.close.assert_called_once_with()
