@@ -14,6 +14,7 @@ A build may name a kernel; where that cannot serve a problem the row says why. P
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 import time
 
@@ -87,7 +88,9 @@ def main():
         problems = problems_in(file.read())
     libraries = {path: load(path) for _, path, _ in arguments.builds}
     builds = {name: (libraries[path], kernel) for name, path, kernel in arguments.builds}
-    head = {"command": "peers builds cuda", "commit": " ".join(arguments.commits) or "unknown", **environment()}
+    listed = hashlib.sha256("\n".join(text for text, _ in problems).encode()).hexdigest()[:12]  # a place is one of this list
+    head = {"command": "peers builds cuda", "commit": " ".join(arguments.commits) or "unknown", **environment(),
+            "cases": {"problems": listed}}  # fmt: skip
     results, (number, parts) = Results(arguments.out, head, False), arguments.part
     for place, (text, problem) in list(enumerate(problems))[number::parts]:
         if time.monotonic() - begin > arguments.seconds:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import engines
 from attention_cpu import splitmix64
-from cpu_run import ROOT, Results, environment, show, times_of
+from cpu_run import ROOT, SAME, Results, environment, show, times_of
 from rounds import ROUNDS, asked_again, joined, turns_of
 
 CACHE = ROOT / ".cache/peers"
@@ -114,8 +114,8 @@ class Comparison:
             engines.convert(checkpoint, to)
         self.stof = Stof(arguments.stof, self.model, self.encoder, self.threads)
         self.versions = {}
-        self.results = Results(arguments.out, {"command": "peers model cpu",
-                                               **environment(self.threads, self.versions)}, arguments.resume)  # fmt: skip
+        head = {"command": "peers model cpu", **environment(self.threads, self.versions), "model": self.model.name}
+        self.results = Results(arguments.out, head, arguments.resume, same=(*SAME, "model"))
 
     def engine(self, name, checkpoint):
         return Engine(name, checkpoint, self.converted[checkpoint], self.threads)

@@ -223,12 +223,20 @@ def failure(error):
 
 
 class Report:
-    def __init__(self, options):
+    def __init__(self, options, command="peers models"):
         self.path = Path(options.out)
-        self.content = {"device": torch.cuda.get_device_name() if options.device == "cuda" else "cpu",
-                        "torch": torch.__version__, "rows": []}  # fmt: skip
+        self.content = {"command": command, "device": torch.cuda.get_device_name() if options.device == "cuda" else "cpu",
+                        "torch": torch.__version__, "layers": options.layers, "rows": []}  # fmt: skip
         if options.resume and self.path.exists():
-            self.content = json.loads(self.path.read_text(encoding="utf-8"))
+            self.go_on_with(json.loads(self.path.read_text(encoding="utf-8")))
+
+    def go_on_with(self, earlier):
+        """Rows of one file are of one torch on one device, of models with the same layers. Older files do not say them all."""
+        for key, value in self.content.items():
+            if key != "rows" and earlier.get(key, value) != value:
+                raise SystemExit(f"{self.path} was measured with {key} {earlier[key]}; this run has {value}; accepted: the same, or "
+                                 "another file")  # fmt: skip
+        self.content = {**self.content, "rows": earlier["rows"]}
 
     def rows_of(self, key):
         return [row for row in self.content["rows"] if all(row[name] == value for name, value in key.items())]

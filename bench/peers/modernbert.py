@@ -180,7 +180,7 @@ def main():
     if options.one:
         run_one(options)
         return
-    compare(options, models.Report(options))
+    compare(options, models.Report(options, "peers modernbert"))
 
 
 if __name__ == "__main__":

@@ -46,6 +46,16 @@ class Resume(unittest.TestCase):
             wanted([("stof", "kept")], "eager")
 
 
+    def test_reports_of_other_models_or_devices_are_not_gone_on_with(self):
+        report = models.Report.__new__(models.Report)
+        report.path, report.content = Path("out.json"), {"command": "c", "device": "cpu", "torch": "2", "layers": None, "rows": []}
+        report.go_on_with({"device": "cpu", "torch": "2", "rows": [KEY]})  # as older ones have it
+        self.assertEqual(report.content["rows"], [KEY])
+        for other in ({"command": "d"}, {"device": "GPU"}, {"torch": "3"}, {"layers": 2}):
+            with self.assertRaisesRegex(SystemExit, rf"^out.json was measured with {next(iter(other))} .* accepted: the same, or another"):
+                report.go_on_with({"device": "cpu", "torch": "2", "rows": [], **other})
+
+
 class Sessions(unittest.TestCase):
     """Cases with a session; what torch would compile is counted."""
 
