@@ -23,6 +23,7 @@ with mock.patch.dict(sys.modules, {} if torch else {name: mock.MagicMock() for n
 
     if torch:
         import models
+        import ragged
 
 
 class Output:
@@ -125,6 +126,43 @@ class Models(unittest.TestCase):
         self.got[3, 99, 63] = float("nan")
         with self.assertRaisesRegex(timing.WrongOutput, "NaN"):
             self.check(self.got, self.want, "cuda")
+
+
+@unittest.skipUnless(torch, "there is no torch")
+class Ragged(unittest.TestCase):
+    """Items one after the other, or each with room for the longest."""
+
+    def batch(self, way, mask="causal & window(4)"):
+        torch.manual_seed(0)
+        batch = ragged.Batch.__new__(ragged.Batch)
+        batch.case = ragged.Case("few", mask, 300, [7, 300, 1], heads=4, kv_heads=2, dim=16)
+        batch.starts = [0, 7, 307, 308]
+        batch.q, batch.k, batch.v = (torch.randn(900, heads, 16).half() for heads in (4, 2, 2))
+        batch.out = torch.full((900, 4, 16), float("nan")).half()
+        for q, k, v, out in zip(*(batch.items(t, way) for t in (batch.q, batch.k, batch.v, batch.out))):
+            i = torch.arange(len(q))
+            allowed = (i[None] <= i[:, None]) & (i[:, None] - i[None] <= 4) if mask != "all" else torch.ones(len(q), len(q)) > 0
+            for head in range(4):
+                scores = (q[:, head].float() @ k[:, head // 2].float().T / 4).masked_fill(~allowed, float("-inf"))
+                out[:, head] = (torch.softmax(scores, 1) @ v[:, head // 2].float()).half()
+        return batch
+
+    def test_items_are_compared_wherever_they_lie(self):
+        for way in ("host", "padded host"):
+            for mask in ("causal & window(4)", "all"):
+                batch = self.batch(way, mask)
+                frobenius, row = batch.check(way, batch.expected(way))
+                self.assertTrue(0 < frobenius <= row < 2e-3, (frobenius, row))
+
+    def test_the_item_that_is_wrong_is_named(self):
+        batch = self.batch("host")
+        batch.items(batch.out, "host")[2][0, 3, 5] += 1
+        with self.assertRaisesRegex(timing.WrongOutput, "^item 2 of 1 rows: relative error "):
+            batch.check("host", batch.expected("host"))
+        batch = self.batch("padded host")
+        batch.items(batch.out, "padded host")[1][150] = float("nan")
+        with self.assertRaisesRegex(timing.WrongOutput, "^item 1 of 300 rows: output holds NaN"):
+            batch.check("padded host", batch.expected("padded host"))
 
 
 if __name__ == "__main__":
