@@ -188,6 +188,24 @@ class Tables(unittest.TestCase):
         self.assertEqual(lines[0][0], "(1,12:3,4096,64) f16 `causal`")
         self.assertTrue(any(note.startswith("heads that share keys: 1 rows") for note in notes), notes)
 
+    def test_peers_that_failed_are_named_with_why(self):
+        bad = {**row("window", 5, 10)}
+        bad["peers"] = {**bad["peers"], "flex64": {"failed": "WrongOutput: relative error 3.1e-02, worst row 1.0e+00"}}
+        other = {**row("window", 5, 10)}
+        other["peers"] = {**other["peers"], "flex64": {"failed": "WrongOutput: relative error 9.9e-03, worst row 2.0e+00\nmore"},
+                          "cudnn_flex": {"failed": "RuntimeError: a | b"}, "fa4_mask": {"refused": "no such mask"}}  # fmt: skip
+        _, _, notes = table_of({"rows": [bad, other]})
+        self.assertFalse(any(note.startswith("failed") for note in table_of({"rows": [row("window", 5, 10)]})[2]))
+        self.assertIn("failed or wrong in so many of the 2 rows: flex64 2 (WrongOutput: relative error ..., worst row ...); "
+                      "cudnn_flex 1 (RuntimeError: a \\| b)", notes)  # fmt: skip
+        self.assertFalse(any("fa4_mask" in note for note in notes), notes)
+
+    def test_the_floor_is_that_of_the_memory_of_the_device(self):
+        short = {**row("window", 10.0, 20.0), "density": 0.001}
+        of = lambda **device: float(table_of({"rows": [short], **device})[1][0][-1])
+        self.assertEqual(of(device="NVIDIA H200"), of())
+        self.assertAlmostEqual(of(device="NVIDIA H100 80GB HBM3") / of(device="NVIDIA H200"), 3.35 / 4.8, 1)
+
     def test_dtypes_have_a_mean_each(self):
         _, _, notes = table_of({"rows": [row("window", 5, 10), row("window", 5, 20, "bf16")]})
         self.assertTrue(any(note.startswith("masked, f16, together: 1 rows, best peer / STOF, geometric mean 2.00") for note in notes), notes)
