@@ -2,6 +2,7 @@
 #include "bench/gemm_operands.h"
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "src/backend/cuda/driver/device.h"
@@ -184,14 +185,36 @@ LinearCall GemmOperands::normalised(const LinearCall& call) const {
   return normal;
 }
 
-std::vector<float> GemmOperands::output(std::int64_t copy) const {
+std::vector<std::uint16_t> GemmOperands::stored_output(std::int64_t copy) const {
   const DeviceMemory& out = out_[static_cast<std::size_t>(copy)];
   std::vector<std::uint16_t> stored(out.bytes() / 2);
   copy_out(gpu_of(device_), std::as_writable_bytes(std::span(stored)), out.address());
+  return stored;
+}
+
+std::vector<float> GemmOperands::output(std::int64_t copy) const {
+  const std::vector<std::uint16_t> stored = stored_output(copy);
   std::vector<float> values(stored.size());
 #pragma omp parallel for
   for (std::size_t i = 0; i < stored.size(); ++i) values[i] = float_of_f16(stored[i]);
   return values;
+}
+
+void GemmOperands::poison() const {
+  out_.front().fill(0xFF);
+  moments_.front().fill(0xFF);
+}
+
+double GemmOperands::moments_error() const {
+  const std::vector<float> want = moments_of(stored_output(0), rows_, shape_.columns);
+  std::vector<float> got(want.size());
+  copy_out(gpu_of(device_), std::as_writable_bytes(std::span(got)), moments_.front().address());
+  double worst = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const double error = std::abs(double{got[i]} - want[i]) / (1 + std::abs(want[i]));
+    if (!std::isnan(worst) && !(error <= worst)) worst = error;
+  }
+  return worst;
 }
 
 std::int64_t GemmOperands::bytes() const {

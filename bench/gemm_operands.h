@@ -45,9 +45,14 @@ class GemmOperands {
   void norm_output(const LinearCall& call) const;
   LinearCall normalised(const LinearCall& call) const;
   std::vector<float> output(std::int64_t copy) const;
+  void poison() const;  // what the first copy's calls write, with NaN
+  // Of the moments that a call of the first copy has written, the furthest from those of its output: the difference
+  // over 1 + what it should be, or NaN.
+  double moments_error() const;
   std::int64_t bytes() const;  // of one copy
 
  private:
+  std::vector<std::uint16_t> stored_output(std::int64_t copy) const;
   RowShape rows_of(std::int64_t columns, const LinearCall& call) const;
 
   const Device& device_;

@@ -4,8 +4,10 @@
 
 usage: bench/gemm_table.py bench/results/COMMIT-CARD-gemm.json PREDICTED
 PREDICTED: what `bench_gemm --predict RESULT` prints
-Of an H100 only the sums over a layer.
+Of an H100 only the sums over a layer. Of a result that was wrong, or of which nothing says how far it is off, no table is made.
 """
+
+import sys
 
 from collections import defaultdict
 
@@ -13,6 +15,7 @@ from pasted import ROOT, link, markdown, paste, read, results_named
 
 PAGE = ROOT / "docs/kernels/gemm.md"
 BLAS = "cublaslt"
+BOUND = 2e-3  # of the relative error, as bench/agreement.cpp has it
 
 
 def best(rows):
@@ -97,6 +100,12 @@ def choices(groups, now):
     return markdown(head, lines)
 
 
+def wrong_in(rows):
+    """Results that have no time, or whose time would not count, in words."""
+    return [f"{row['rows']} rows, {row['shape']}, {row['pack']}, {row['setting']}: {row.get('wrong', 'relative error ' + str(row['error']))}"
+            for row in rows if "wrong" in row or row["error"] is None or not row["error"] < BOUND]  # fmt: skip
+
+
 def grouped(rows, there):
     groups = defaultdict(list)
     for row, still in zip(rows, there):
@@ -108,6 +117,8 @@ def grouped(rows, there):
 def main():
     path, predicted = results_named(__doc__, 2)
     report, now = read(path), read(predicted)["rows"]
+    if wrong := wrong_in(report["rows"]):
+        sys.exit("\n".join([f"{path} has wrong results:", *wrong]))
     # Of settings that were given up, results keep the times; those of the twin are not fitted to anything.
     there = ["predicted_us" in row and not row["setting"].startswith("mma") for row in now]
     groups = grouped(report["rows"], there)

@@ -2,6 +2,7 @@
 """Attention on a GPU: tables and plots of the comparison with peers, and of what the choice between kernels loses."""
 
 import math
+import re
 
 from report_targets import grouped, target_notes, target_of
 from report_values import best_peer, number, ratio, time_of
@@ -19,12 +20,21 @@ def pairs(row):
     return batch * heads * length * row.get("keys", length) * row["density"]
 
 
-def floor_us(row):
-    """No program takes less: every tensor from memory once, of keys and values those that some row sees, or every allowed product, or its exponential. Rates of an
-    H200, measured: 4.3 TB/s, 790 TFLOP/s, 16 exponentials a cycle on each of 132 multiprocessors at 1.98 GHz."""
+# Of the memory, TB/s: what a copy reaches on an H200, of 4.8 by its data sheet, and the same share of an H100's 3.35.
+COPY_TB_PER_S = {"H200": 4.3, "H100": 3.35 * 4.3 / 4.8}
+
+
+def copy_rate(device):
+    """Where the file does not name one of them, an H200's."""
+    return next((rate for name, rate in COPY_TB_PER_S.items() if name in device), COPY_TB_PER_S["H200"])
+
+
+def floor_us(row, device=""):
+    """No program takes less: every tensor from memory once, of keys and values those that some row sees, or every allowed product, or its exponential. Rates: of the
+    device's memory; of both GPUs, as measured on an H200, 790 TFLOP/s, 16 exponentials a cycle on each of 132 multiprocessors at 1.98 GHz."""
     batch, heads, length, dim = row["shape"]
     moved = 4 * batch * (heads * length + row.get("kv_heads", heads) * row.get("keys_used", length)) * dim
-    return max(moved / 4.3e6, 4 * dim * pairs(row) / 790e6, pairs(row) / (16 * 132 * 1980))
+    return max(moved / (1e6 * copy_rate(device)), 4 * dim * pairs(row) / 790e6, pairs(row) / (16 * 132 * 1980))
 
 
 def is_chunk(row):
@@ -64,11 +74,11 @@ def peers_table(data):
     head = ["problem", "density", "STOF us", "target", "cold", "steady", "best peer", "us", "next", "us", "best peer / STOF",
             "cold", "steady", "TFLOP/s", "x floor"]  # fmt: skip
     rows = [row for row in data["rows"] if ratio(row)]
-    table = [peers_line(row) for row in rows]
+    table = [peers_line(row, data.get("device", "")) for row in rows]
     used = [i for i in range(len(head)) if any(line[i] for line in table)]
     left = [f"without a time of STOF, or of any peer: {named(row)}" for row in data["rows"] if not ratio(row)]
     return ([head[i] for i in used], [[line[i] for i in used] for line in table],
-            summaries(rows) + target_notes(rows, named) + left + asked(data["rows"]))  # fmt: skip
+            summaries(rows) + target_notes(rows, named) + left + asked(data["rows"]) + failures(data["rows"]))  # fmt: skip
 
 
 def asked(rows):
@@ -81,14 +91,37 @@ def asked(rows):
     return [f"timed in so many of the {len(rows)} rows: {', '.join(counts)}"]
 
 
-def peers_line(row):
+COLOURS = re.compile(r"\x1b?\[\d+m")
+NUMBERS = re.compile(r"[\d.]+e[-+]\d+|(?<=\[)[\d, ]+(?=\])|\b\d{3,}\b")  # that differ from row to row
+WORDS = 60  # letters of a reason
+
+
+def reason_of(failed):
+    text = NUMBERS.sub("...", COLOURS.sub("", (failed.splitlines() or [""])[0]))
+    whole = text if len(text) <= WORDS else text[:WORDS].rsplit(" ", 1)[0]
+    return whole.rstrip(" :(").replace("|", "\\|").replace("<", "&lt;")
+
+
+def failures(rows):
+    """Who was asked and failed, or was wrong, in how many rows, and why, in short: a peer without a time cannot be the best."""
+    found = {}
+    for row in rows:
+        for name, peer in row["peers"].items():
+            if "failed" in peer:
+                names = found.setdefault(reason_of(peer["failed"]), {})
+                names[name] = names.get(name, 0) + 1
+    told = [", ".join(f"{name} {count}" for name, count in sorted(names.items())) + f" ({why})" for why, names in found.items()]
+    return [f"failed or wrong in so many of the {len(rows)} rows: {'; '.join(told)}"] if told else []
+
+
+def peers_line(row, device):
     ours, (best, us), other = row["peers"]["stof"], best_peer(row, False), runner_up(row)
     text = lambda value: number(value) if value else ""
     share = lambda value: f"{value:.2f}" if value else ""
     return [named(row), f"{100 * row['density']:.1f} %", number(time_of(ours)), text(target_of(row)), text(ours.get("cold_us")),
             text(ours.get("steady_us")), best, number(us), other[1] if other else "", number(other[0]) if other else "",
             share(ratio(row)), share(ratio_of(row, "cold_us")), share(ratio_of(row, "steady_us")),
-            number(4e-6 * row["shape"][3] * pairs(row) / time_of(ours)), f"{time_of(ours) / floor_us(row):.2f}"]  # fmt: skip
+            number(4e-6 * row["shape"][3] * pairs(row) / time_of(ours)), f"{time_of(ours) / floor_us(row, device):.2f}"]  # fmt: skip
 
 
 def groups_of(rows):

@@ -115,12 +115,12 @@ def times_of(row):
     return {f"stof {row['dtype']}": row["hot"]["median_us"] * 1e-3}
 
 
-def gpu_plots(rows):
+def gpu_plots(rows, device):
     """Time against length for each kind of mask; the ratio to the best peer; the share of the floor."""
     found = [line_plot(title, lines, "ms") for title, lines in report_gpu.series(rows).items()]
     name = lambda row: report_gpu.named(row).replace("`", "")  # noqa: E731
     found.append(bar_plot("time of the best peer / time of STOF", [(name(row), ratio(row)) for row in rows], 1))
-    shares = [(name(row), report_gpu.floor_us(row) / time_of(row["peers"]["stof"])) for row in rows]
+    shares = [(name(row), report_gpu.floor_us(row, device) / time_of(row["peers"]["stof"])) for row in rows]
     found.append(bar_plot("share of the floor: what memory, matmul or exponentials must take / time", shares, 1))
     return found
 
@@ -129,7 +129,7 @@ def plots(data):
     """Time against length for each mask and head dimension; the ratio to the best peer; the share of the floor."""
     rows, found = data["rows"], []
     if {"peers", "family", "shape"} <= rows[0].keys():
-        return gpu_plots(rows)
+        return gpu_plots(rows, data.get("device", ""))
     groups = {}
     for row in rows:
         if "mask" in row and len(row.get("shape", [])) == 4 and ("peers" in row or "hot" in row):

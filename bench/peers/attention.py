@@ -38,6 +38,12 @@ def asked_for(arguments):
     return cases_of(arguments.more, arguments.softcap, arguments.head_dim)
 
 
+def cases_said(arguments) -> dict:
+    """Which cases were asked for, as results say it: of other ones a place is another row. So many drawn ones begin as fewer do."""
+    said = {name: getattr(arguments, name) for name in ("more", "head_dim", "drawn", "chunks", "softcap")}
+    return {name: value for name, value in said.items() if value not in (None, False)}
+
+
 @torch.no_grad()
 def work(channel, arguments, indices):
     """Prepares rows until the parent wants times, then times one whenever it is told to."""
@@ -150,8 +156,8 @@ def options():
 
 def main():
     arguments, begin = options(), time.monotonic()
-    head = {"command": "peers attention cuda", "commit": arguments.commit, **environment()}
-    results = Results(arguments.out, head, arguments.resume, same=("commit", "device"))
+    head = {"command": "peers attention cuda", "commit": arguments.commit, **environment(), "cases": cases_said(arguments)}
+    results = Results(arguments.out, head, arguments.resume, same=("command", "commit", "device", "cases"))
     done = {row.get("place") for row in results.data["rows"]}
     every = asked_for(arguments)
     kinds, (number, parts) = [case.kind for case in every], arguments.part

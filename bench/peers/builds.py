@@ -14,16 +14,18 @@ A build may name a kernel; where that cannot serve a problem the row says why. P
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 import time
 
 import torch
 from attention import environment
-from attention_row import failure
+from attention_row import failure, poisoned_output
 from cpu_run import Results
-from decode import CHUNK_REPLAY_US, ROUNDS, error_of
-from decode_case import BOUNDS, Case, Problem, StofPlan
+from decode import CHUNK_REPLAY_US, ROUNDS, check
+from decode_case import Case, Problem, StofPlan
 from given_problems import build_of, problems_in
+from providers import Contender
 from replays import LAUNCHES, Replay, in_turns
 from shares import part_of
 from stof_library import load
@@ -38,10 +40,8 @@ class Line:
         for name, (library, kernel) in builds.items():
             try:
                 plan = self.plans[name] = StofPlan(library, self.case, kernel)
-                out = plan.launch(0)
-                torch.cuda.synchronize()
-                error = error_of(out, expected, BOUNDS[problem.dtype])
-                self.found[name] = {"error": error, **{key: plan.description[key] for key in ("kernel", "instance", "predicted_us")}}
+                found = check(poisoned_output(Contender(plan.launch), self.case.shape, self.case.q.dtype), expected, problem.dtype)
+                self.found[name] = {**found, **{key: plan.description[key] for key in ("kernel", "instance", "predicted_us")}}
             except Exception as reason:  # of one build, which the others are beside
                 self.found[name] = {"failed": failure(reason)}
 
@@ -88,7 +88,9 @@ def main():
         problems = problems_in(file.read())
     libraries = {path: load(path) for _, path, _ in arguments.builds}
     builds = {name: (libraries[path], kernel) for name, path, kernel in arguments.builds}
-    head = {"command": "peers builds cuda", "commit": " ".join(arguments.commits) or "unknown", **environment()}
+    listed = hashlib.sha256("\n".join(text for text, _ in problems).encode()).hexdigest()[:12]  # a place is one of this list
+    head = {"command": "peers builds cuda", "commit": " ".join(arguments.commits) or "unknown", **environment(),
+            "cases": {"problems": listed}}  # fmt: skip
     results, (number, parts) = Results(arguments.out, head, False), arguments.part
     for place, (text, problem) in list(enumerate(problems))[number::parts]:
         if time.monotonic() - begin > arguments.seconds:

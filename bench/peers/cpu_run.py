@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 REST_S = 0.08  # between contenders: threads that still spin slow down the next; those of ONNX Runtime do so for 45 ms
-SAME = ("commit", "processor", "threads")  # what rows of one file must have in common
+SAME = ("command", "commit", "processor", "threads")  # what rows of one file must have in common
 
 
 def git(*arguments) -> str:
@@ -70,7 +70,8 @@ class Results:
             earlier = json.loads(self.path.read_text(encoding="utf-8"))
             for key in same:
                 if earlier.get(key) != head[key]:
-                    raise SystemExit(f"{path} was measured with {key} {earlier.get(key)}; this run has {head[key]}")
+                    raise SystemExit(f"{path} was measured with {key} {earlier.get(key)}; this run has {head[key]}; accepted: the same, "
+                                     "or another file")  # fmt: skip
             self.data = {**earlier, **head, "rows": earlier["rows"]}  # the roofline of earlier rows stays
             for name, version in earlier.get("packages", {}).items():
                 self.data["packages"].setdefault(name, version)

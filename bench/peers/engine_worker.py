@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process with one engine in it, as a user would have it; model_cpu.py starts it and asks, a line of JSON each.
 
-    engine_worker.py NAME CHECKPOINT CONVERTED THREADS      {"do": "sentences", "texts": [...], "batch": 8, "seconds": 1}
+    engine_worker.py NAME CHECKPOINT CONVERTED THREADS      {"do": "sentences", "texts": [...], "batch": 8, "seconds": 1, "reference": FILE.npy, "first": 0}
+reference: embeddings, of which the first text's is number `first`
 """
 from __future__ import annotations
 
@@ -78,12 +79,8 @@ class Worker:
             peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
             return {"megabytes": int(peak.split()[1]) * 1024e-6, "version": self.version}
         if ask["do"] == "sentences":
-            want = numpy.load(ask["reference"]) if "reference" in ask else None
-            cosine = None
-            if want is not None:
-                cosine = float((self.embed(ask["texts"], ask["batch"]) * want).sum(1).min())
-            else:
-                self.embed(ask["texts"], ask["batch"])
+            want = numpy.load(ask["reference"])[ask["first"] :][: len(ask["texts"])]
+            cosine = float((self.embed(ask["texts"], ask["batch"]) * want).sum(1).min())
             return {"times": times_of(lambda: self.embed(ask["texts"], ask["batch"]), ask["seconds"]), "cosine": cosine}
         ids = numpy.array(ask["ids"])
         mask = numpy.ones_like(ids)

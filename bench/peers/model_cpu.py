@@ -19,7 +19,7 @@ from pathlib import Path
 
 import engines
 from attention_cpu import splitmix64
-from cpu_run import ROOT, Results, environment, show, times_of
+from cpu_run import ROOT, SAME, Results, environment, show, times_of
 from rounds import ROUNDS, asked_again, joined, turns_of
 
 CACHE = ROOT / ".cache/peers"
@@ -114,8 +114,8 @@ class Comparison:
             engines.convert(checkpoint, to)
         self.stof = Stof(arguments.stof, self.model, self.encoder, self.threads)
         self.versions = {}
-        self.results = Results(arguments.out, {"command": "peers model cpu",
-                                               **environment(self.threads, self.versions)}, arguments.resume)  # fmt: skip
+        head = {"command": "peers model cpu", **environment(self.threads, self.versions), "model": self.model.name}
+        self.results = Results(arguments.out, head, arguments.resume, same=(*SAME, "model"))
 
     def engine(self, name, checkpoint):
         return Engine(name, checkpoint, self.converted[checkpoint], self.threads)
@@ -167,17 +167,16 @@ class Comparison:
 
     def engine_sentences(self, name, engine, texts, middle, peers, rounds):
         reference = str(ROOT / "tests/data/minilm_embeddings.npy")
-        asks = {"sentences batch 8": (texts, 8), "sentences batch 32": (texts, 32), "one sentence": ([middle], 1)}
-        for what, (some, batch) in asks.items():
+        asks = {"sentences batch 8": (texts, 8, 0), "sentences batch 32": (texts, 32, 0),
+                "one sentence": ([middle], 1, texts.index(middle))}  # fmt: skip
+        for what, (some, batch, first) in asks.items():
             if not engines.is_of_use(name, batch):
                 continue
-            more = {"reference": reference} if len(some) > 1 else {}
-            found = engine.ask(do="sentences", texts=some, batch=batch, seconds=self.seconds, **more)
-            if found["cosine"] is not None and not found["cosine"] > COSINE[name.split()[1]]:
+            found = engine.ask(do="sentences", texts=some, batch=batch, seconds=self.seconds, reference=reference, first=first)
+            if not found["cosine"] > COSINE[name.split()[1]]:
                 peers[what][name] = {"failed": f"cosine {found['cosine']:.6f}"}
                 continue
-            if found["cosine"] is not None:
-                peers[what].setdefault(name, {})["cosine"] = found["cosine"]
+            peers[what].setdefault(name, {})["cosine"] = found["cosine"]
             rounds[what].setdefault(name, []).append(times_of(found["times"]))
 
     def own_sentences(self, dtype, peers, rounds):
@@ -187,7 +186,9 @@ class Comparison:
             what, row = f"sentences batch {batch}", rows[f"sentences {dtype} batch {batch}"]
             peers[what].setdefault(name, {})["cosine"] = row["cosine"]
             rounds[what].setdefault(name, []).append(row)
-            rounds["one sentence"].setdefault(name, []).append(rows[f"one sentence {dtype}"])
+            one = rows[f"one sentence {dtype}"]
+            peers["one sentence"].setdefault(name, {})["cosine"] = one["cosine"]
+            rounds["one sentence"].setdefault(name, []).append(one)
             first = rows[f"first embedding {dtype}"]
             if first["seconds"] < peers["first embedding"].setdefault(name, first)["seconds"]:
                 peers["first embedding"][name] = first

@@ -5,6 +5,8 @@ output is checked against fp32 eager with the same mask, dense.
     models.py OUT.json --stof STOF [--session bench_session_turns] [--modes default,reduce-overhead] [--resume] [--seconds N]
 Device times are taken in turns once the clock stays (turns.py): all variants of a case, and with --session the plan of STOF
 that was kept for it, in a process beside this one.
+Errors are the worst text's and the worst row's, of all texts of a call. STOF's session has weights of its own: it compares its plan
+with f32 and ends where one is wrong.
 Needs torch, stof for the masks, and a GPU (--device cpu: a try of the same steps, where the device's time is the wall's).
 Weights are random, biases zero, as those of `stof bench model --part grid`: time does not depend on them.
 --case MODEL;MASK;B,S (repeatable) in place of the grid; layers of it with --layers N.
@@ -16,6 +18,7 @@ import gc
 import json
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -35,6 +38,7 @@ GRID = [("bert-base", "all", 1, 128), ("bert-base", "all", 8, 512), ("bert-base"
         ("gpt2", "causal & window(64)", 8, 2048), ("bert-large", "longformer(32,32)", 1, 4096)]  # fmt: skip
 BOUND = 5e-3
 CALLS = 15
+CHECKED = ("error", "worst_row", "texts_checked")
 OWN_GRAPHS = ("reduce-overhead", "max-autotune")
 
 
@@ -89,6 +93,20 @@ class Model(nn.Module):
         return self.norm(x) if self.pre_norm else x
 
 
+def wanted_of(model, ids, attention):
+    """Of all texts [texts, tokens, hidden], one at a time."""
+    return torch.cat([model(ids[text : text + 1], attention) for text in range(len(ids))])
+
+
+def check(got, want, device):
+    """Relative errors of the worst text and of its or another's worst row, of all texts."""
+    if not torch.isfinite(got).all():
+        raise timing.WrongOutput("output holds NaN or infinity")
+    texts, rows = zip(*(timing.errors(one.float(), of) for one, of in zip(got, want, strict=True)))
+    text, row = timing.judged(max(texts), max(rows), BOUND if device == "cuda" else 10 * BOUND)
+    return {"error": text, "worst_row": row, "texts_checked": len(texts)}
+
+
 class Case:
     """A model, a mask and a size of call, with what every variant is compared with."""
 
@@ -99,7 +117,7 @@ class Case:
             self.model = Model(name, length, options.layers).eval()
         self.ids = torch.randint(0, 1000, (batch, length), device=options.device)
         self.mask = None if text == "all" else self.dense(options.stof)
-        self.want = self.model(self.ids[:1], self.masked)
+        self.want = wanted_of(self.model, self.ids, self.masked)
         self.dtype = torch.float16 if options.device == "cuda" else torch.bfloat16
         self.model = self.model.to(self.dtype)
         self.bytes = torch.cuda.memory_allocated() if options.device == "cuda" else 0
@@ -153,8 +171,8 @@ def compiled(model, mode):
 
 
 class Checked:
-    """A case's model under one attention, compiled in one mode and run once: its output is that of fp32 eager. `others`: bytes
-    that variants beside it hold."""
+    """A case's model under one attention, compiled in one mode and run: its output for every text is that of fp32
+    eager. `others`: bytes that variants beside it hold."""
 
     def __init__(self, case, attention, mode, others=0):
         self.mode, self.device = mode, case.device
@@ -167,19 +185,20 @@ class Checked:
             return call(case.ids, attention)
 
         self.run = run
-        got = run()[:1].float()
+        first = run()
         wait(self.device)
         self.seconds = time.monotonic() - begin
         self.memory = torch.cuda.max_memory_allocated() - others if self.device == "cuda" else None
-        self.error = ((got - case.want).norm() / case.want.norm()).item()
-        if not self.error < (BOUND if self.device == "cuda" else 10 * BOUND):
-            raise timing.WrongOutput(f"relative error {self.error:.2e}")
+        first.fill_(float("nan"))
+        del first
+        run().fill_(float("nan"))  # with graphs of its own this call records, and the next is one of those that are timed
+        self.errors = check(run(), case.want, self.device)
 
     def row(self):
         """What is known of it besides its device time."""
         for _ in range(3):
             self.run()
-        return {"wall_us": wall_us(self.run, self.device), "compile_s": self.seconds, "error": self.error,
+        return {"wall_us": wall_us(self.run, self.device), "compile_s": self.seconds, **self.errors,
                 "memory_bytes": self.memory}  # fmt: skip
 
     def rival(self):
@@ -204,12 +223,20 @@ def failure(error):
 
 
 class Report:
-    def __init__(self, options):
+    def __init__(self, options, command="peers models"):
         self.path = Path(options.out)
-        self.content = {"device": torch.cuda.get_device_name() if options.device == "cuda" else "cpu",
-                        "torch": torch.__version__, "rows": []}  # fmt: skip
+        self.content = {"command": command, "device": torch.cuda.get_device_name() if options.device == "cuda" else "cpu",
+                        "torch": torch.__version__, "layers": options.layers, "rows": []}  # fmt: skip
         if options.resume and self.path.exists():
-            self.content = json.loads(self.path.read_text(encoding="utf-8"))
+            self.go_on_with(json.loads(self.path.read_text(encoding="utf-8")))
+
+    def go_on_with(self, earlier):
+        """Rows of one file are of one torch on one device, of models with the same layers. Older files do not say them all."""
+        for key, value in self.content.items():
+            if key != "rows" and earlier.get(key, value) != value:
+                raise SystemExit(f"{self.path} was measured with {key} {earlier[key]}; this run has {value}; accepted: the same, or "
+                                 "another file")  # fmt: skip
+        self.content = {**self.content, "rows": earlier["rows"]}
 
     def rows_of(self, key):
         return [row for row in self.content["rows"] if all(row[name] == value for name, value in key.items())]
@@ -295,7 +322,8 @@ def run_case(options, report, place):
 
         ready, rows = made_of(case, pairs, row_of)
         if session:
-            ready.append(({**row_of("stof", plan["origin"]), "plan": plan}, None, session))
+            errors = {key: plan.pop(key) for key in CHECKED}  # against fp32, by the session itself: its weights are others
+            ready.append(({**row_of("stof", plan["origin"]), **errors, "plan": plan}, None, session))
         times, how = turns.in_turns([rival for _, _, rival in ready]) if ready else ([], {})
     finally:
         if session:
@@ -319,7 +347,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=float("inf"), help="after which nothing more is begun")
     parser.add_argument("--resume", action="store_true", help="go on with the rows that OUT.json has")
     options = parser.parse_args()
-    report, begin = Report(options), time.monotonic()
+    report, begin, lost = Report(options), time.monotonic(), []
     for place in cases_of(options):
         if time.monotonic() - begin > options.seconds:
             break
@@ -327,9 +355,12 @@ def main():
             run_case(options, report, place)
         except (RuntimeError, OSError) as error:  # OSError: of the session's process
             print(f"{place}: {failure(error)}", flush=True)
+            lost.append(place)
         gc.collect()
         if options.device == "cuda":
             torch.cuda.empty_cache()
+    if lost:
+        sys.exit(f"without rows: {lost}")
 
 
 if __name__ == "__main__":

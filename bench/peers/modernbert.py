@@ -75,7 +75,7 @@ class Case:
         near = self.near(torch.arange(length, device=options.device)[:, None], torch.arange(length, device=options.device))
         self.dense = near[None, None]
         forbidden = torch.zeros(near.shape, device=options.device).masked_fill_(~near, float("-inf"))[None, None]
-        self.want = self.model(self.ids[:1], {"full_attention": None, "sliding_attention": forbidden})
+        self.want = models.wanted_of(self.model, self.ids, {"full_attention": None, "sliding_attention": forbidden})
         self.dtype = torch.float16 if options.device == "cuda" else torch.bfloat16
         self.model = self.model.to(self.dtype)
         self.model.inner.config._attn_implementation = "given"
@@ -101,7 +101,7 @@ def run_one(options):
         if options.device == "cuda":
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
-        checked = models.Checked(case, case.masks(attention), mode)
+        checked = models.Checked(case, case.masks(attention), mode, case.want.nbytes)
         print(READY, flush=True)
         if not sys.stdin.readline():  # who would have said go is gone
             return
@@ -180,7 +180,7 @@ def main():
     if options.one:
         run_one(options)
         return
-    compare(options, models.Report(options))
+    compare(options, models.Report(options, "peers modernbert"))
 
 
 if __name__ == "__main__":

@@ -30,17 +30,29 @@ def reference(q, k, v, mask, rows, softcap=None):
     return out
 
 
-def check(out, want, rows, dtype):
-    """Frobenius and worst-row relative error against the protocol's bounds; returns both."""
-    got = out[:, :, rows].float()
-    if not torch.isfinite(got).all():
-        raise WrongOutput("output holds NaN or infinity")
-    bound = {torch.float16: 2e-3, torch.bfloat16: 1e-2}[dtype]
-    frobenius = ((got - want).norm() / want.norm()).item()
-    worst = ((got - want).norm(dim=-1) / want.norm(dim=-1).clamp_min(1e-6)).max().item()
+BOUNDS = {torch.float16: 2e-3, torch.bfloat16: 1e-2}  # of the relative error; ten times that of a row's
+
+
+def judged(frobenius: float, worst: float, bound: float) -> tuple[float, float]:
+    """The two errors, where an output that has them may be timed."""
     if not (frobenius < bound and worst < 10 * bound):
         raise WrongOutput(f"relative error {frobenius:.2e}, worst row {worst:.2e}")
     return frobenius, worst
+
+
+def errors(got, want) -> tuple[float, float]:
+    """Relative, of the whole and of the worst row."""
+    distance = got - want
+    worst = (distance.norm(dim=-1) / want.norm(dim=-1).clamp_min(1e-6)).max()
+    return (distance.norm() / want.norm()).item(), worst.item()
+
+
+def check(out, want, rows, dtype):
+    """Frobenius and worst-row relative error against the protocol's bounds; returns both."""
+    got = out[:, :, rows].float()
+    if not torch.isfinite(out).all():
+        raise WrongOutput("output holds NaN or infinity")
+    return judged(*errors(got, want), BOUNDS[dtype])
 
 
 def device_time_us(run, steady=False):

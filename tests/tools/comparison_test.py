@@ -5,12 +5,14 @@ where they belong together, and tables count targets and name what misses them."
 
 import argparse
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
 sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "bench"), str(ROOT / "bench/peers")]
+import cpu_run  # noqa: E402
 import engines  # noqa: E402
 import join_parts  # noqa: E402
 import report_targets  # noqa: E402
@@ -93,6 +95,31 @@ class Joining(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "r1 is there twice"):
             join_parts.joined({"a": self.part(1), "b": self.part(1)})
 
+    def test_other_cases_are_refused(self):
+        with self.assertRaisesRegex(ValueError, r"a was measured with cases {'drawn': 1}, b with {'drawn': 2}; accepted: the same"):
+            join_parts.joined({"a": self.part(1, cases={"drawn": 1}), "b": self.part(2, cases={"drawn": 2})})
+        with self.assertRaisesRegex(ValueError, "a was measured with cases None, b with {}"):
+            join_parts.joined({"a": self.part(1), "b": self.part(2, cases={})})
+        with self.assertRaisesRegex(ValueError, r"b was measured with cases {'drawn': 1}, c with {'more': True}"):
+            join_parts.renewed({"a": self.part(1), "b": self.part(1, cases={"drawn": 1}), "c": self.part(1, cases={"more": True})})
+
+    def test_a_place_is_one_case(self):
+        other = self.part(1)
+        other["rows"][0]["id"] = "another"
+        for join in (join_parts.joined, join_parts.renewed):
+            with self.assertRaisesRegex(ValueError, "place 1 is r1 in a, another in b; accepted: the same case"):
+                join({"a": self.part(1), "b": other})
+        other["rows"][0] |= {"id": "r1", "place": 5}
+        for join in (join_parts.joined, join_parts.renewed):
+            with self.assertRaisesRegex(ValueError, "r1 has place 1 in a, 5 in b; accepted: one place"):
+                join({"a": self.part(1), "b": other})
+
+    def test_files_of_before_cases_were_said_are_renewed_where_rows_are_in_common(self):
+        whole = join_parts.renewed({"old": self.part(0, 1), "b": self.part(1, cases={"drawn": 1})})
+        self.assertEqual(whole["cases"], {"drawn": 1})
+        with self.assertRaisesRegex(ValueError, "^old does not say its cases and has no row of the other files; accepted: "):
+            join_parts.renewed({"old": self.part(0), "b": self.part(1, cases={"drawn": 1})})
+
     def test_later_rows_stand_in_place_of_earlier_ones_and_say_their_commit_and_day(self):
         whole = join_parts.renewed({"a": self.part(0, 1, 2), "b": self.part(1, commit="d", day="Friday")})
         self.assertEqual([(one["place"], one["commit"], one["day"]) for one in whole["rows"]],
@@ -101,6 +128,36 @@ class Joining(unittest.TestCase):
         self.assertEqual(join_parts.renewed({"whole": whole, "e": self.part(0, 2, commit="d")})["commit"], "d")
         with self.assertRaisesRegex(ValueError, "a was measured with driver 1, b with 2"):
             join_parts.renewed({"a": self.part(1, driver=1), "b": self.part(1, driver=2)})
+
+
+class GoingOn(unittest.TestCase):
+    """With a file of results that is there."""
+
+    def setUp(self):
+        self.path = Path(self.enterContext(tempfile.TemporaryDirectory())) / "r.json"
+
+    def results(self, **head):
+        same = ("command", "commit", "cases")
+        return cpu_run.Results(str(self.path), {"command": "c", "commit": "1", "cases": {}, **head}, True, same)
+
+    def test_the_same_cases_are_gone_on_with(self):
+        self.results().add({"id": "r"})
+        self.assertTrue(self.results().has("r"))
+
+    def test_others_are_refused(self):
+        self.results(cases={"drawn": 1}).add({"id": "r"})
+        with self.assertRaisesRegex(SystemExit, r"was measured with cases {'drawn': 1}; this run has {'drawn': 2}; accepted: the same"):
+            self.results(cases={"drawn": 2})
+        with self.assertRaisesRegex(SystemExit, "was measured with command c; this run has d"):
+            self.results(command="d", cases={"drawn": 1})
+
+    def test_a_file_that_does_not_say_its_cases_is_refused(self):
+        self.path.write_text('{"command": "c", "commit": "1", "rows": []}')
+        with self.assertRaisesRegex(SystemExit, "was measured with cases None; this run has {}"):
+            self.results()
+
+    def test_runs_on_the_cpu_are_of_one_command(self):
+        self.assertIn("command", cpu_run.SAME)
 
 
 class Tables(unittest.TestCase):
@@ -130,6 +187,24 @@ class Tables(unittest.TestCase):
         self.assertNotIn("target", head)
         self.assertEqual(lines[0][0], "(1,12:3,4096,64) f16 `causal`")
         self.assertTrue(any(note.startswith("heads that share keys: 1 rows") for note in notes), notes)
+
+    def test_peers_that_failed_are_named_with_why(self):
+        bad = {**row("window", 5, 10)}
+        bad["peers"] = {**bad["peers"], "flex64": {"failed": "WrongOutput: relative error 3.1e-02, worst row 1.0e+00"}}
+        other = {**row("window", 5, 10)}
+        other["peers"] = {**other["peers"], "flex64": {"failed": "WrongOutput: relative error 9.9e-03, worst row 2.0e+00\nmore"},
+                          "cudnn_flex": {"failed": "RuntimeError: a | b"}, "fa4_mask": {"refused": "no such mask"}}  # fmt: skip
+        _, _, notes = table_of({"rows": [bad, other]})
+        self.assertFalse(any(note.startswith("failed") for note in table_of({"rows": [row("window", 5, 10)]})[2]))
+        self.assertIn("failed or wrong in so many of the 2 rows: flex64 2 (WrongOutput: relative error ..., worst row ...); "
+                      "cudnn_flex 1 (RuntimeError: a \\| b)", notes)  # fmt: skip
+        self.assertFalse(any("fa4_mask" in note for note in notes), notes)
+
+    def test_the_floor_is_that_of_the_memory_of_the_device(self):
+        short = {**row("window", 10.0, 20.0), "density": 0.001}
+        of = lambda **device: float(table_of({"rows": [short], **device})[1][0][-1])
+        self.assertEqual(of(device="NVIDIA H200"), of())
+        self.assertAlmostEqual(of(device="NVIDIA H100 80GB HBM3") / of(device="NVIDIA H200"), 3.35 / 4.8, 1)
 
     def test_dtypes_have_a_mean_each(self):
         _, _, notes = table_of({"rows": [row("window", 5, 10), row("window", 5, 20, "bf16")]})

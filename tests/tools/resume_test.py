@@ -46,6 +46,16 @@ class Resume(unittest.TestCase):
             wanted([("stof", "kept")], "eager")
 
 
+    def test_reports_of_other_models_or_devices_are_not_gone_on_with(self):
+        report = models.Report.__new__(models.Report)
+        report.path, report.content = Path("out.json"), {"command": "c", "device": "cpu", "torch": "2", "layers": None, "rows": []}
+        report.go_on_with({"device": "cpu", "torch": "2", "rows": [KEY]})  # as older ones have it
+        self.assertEqual(report.content["rows"], [KEY])
+        for other in ({"command": "d"}, {"device": "GPU"}, {"torch": "3"}, {"layers": 2}):
+            with self.assertRaisesRegex(SystemExit, rf"^out.json was measured with {next(iter(other))} .* accepted: the same, or another"):
+                report.go_on_with({"device": "cpu", "torch": "2", "rows": [], **other})
+
+
 class Sessions(unittest.TestCase):
     """Cases with a session; what torch would compile is counted."""
 
@@ -67,7 +77,7 @@ class Sessions(unittest.TestCase):
         session.close.assert_called_once_with()
 
     def test_it_is_closed_when_turns_fail(self):
-        session = mock.Mock(**{"plan.return_value": {"origin": "tuned"}})
+        session = mock.Mock(**{"plan.return_value": {"origin": "tuned", "error": 1e-3, "worst_row": 2e-3, "texts_checked": 1}})
         with mock.patch.object(models.turns, "in_turns", side_effect=RuntimeError("it ended")):
             self.assertEqual(self.run_case(session), ("it ended", 1))
         session.close.assert_called_once_with()
