@@ -16,6 +16,7 @@
 #include "cli/number_option.h"
 #include "cli/outputs.h"
 #include "cli/size_text.h"
+#include "cli/waiting.h"
 #include "src/attention/host_tensors.h"
 #include "src/base/error.h"
 #include "src/base/memory.h"
@@ -111,7 +112,9 @@ void attention(const AttentionCommand& command) {
   const Tensor out = filled(dtype, q.tensor.shape(), 0.f);
   const Tensor lse =
       filled(DType::f32, {shape.batch, shape.heads, shape.queries}, -std::numeric_limits<float>::infinity());
+  std::optional<Waiting> waiting(std::in_place, "planning");
   const Attention attend(mask, shape, device, {.kernel = command.kernel});
+  waiting->next("computing attention");
   run_host_tensors(attend,
                    {.q = q.view,
                     .k = k.view,
@@ -123,6 +126,7 @@ void attention(const AttentionCommand& command) {
                     .q_lengths = lengths.q,
                     .kv_lengths = lengths.kv},
                    device);
+  waiting->next("writing");
   write_npy(command.out, written == dtype ? out.view() : converted(out.view(), written).view());
   if (!command.lse.empty()) write_npy(command.lse, lse.view());
 }
