@@ -61,6 +61,11 @@ AttentionShape shape_of(const AttentionInput& q, const AttentionInput& k) {
 }
 
 void check_inputs(const AttentionInput& q, const AttentionInput& k, const AttentionInput& v) {
+  for (const AttentionInput* input : {&q, &k})
+    if (input->view.dim(0) == 0 || input->view.dim(1) == 0 || input->view.dim(3) == 0)
+      fail(ErrorKind::invalid_argument,
+           "'{}' has shape {}; accepted: an item, a head and a head dimension of 1 or more", input->file,
+           to_string(input->tensor.shape()));
   if (k.tensor.shape() != v.tensor.shape())
     fail(ErrorKind::invalid_argument, "'{}' has shape {} and '{}' has {}; keys and values must have the same", k.file,
          to_string(k.tensor.shape()), v.file, to_string(v.tensor.shape()));
