@@ -16,6 +16,7 @@
 #include "cli/number_option.h"
 #include "cli/outputs.h"
 #include "cli/size_text.h"
+#include "cli/waiting.h"
 #include "src/attention/host_tensors.h"
 #include "src/base/error.h"
 #include "src/base/memory.h"
@@ -60,6 +61,11 @@ AttentionShape shape_of(const AttentionInput& q, const AttentionInput& k) {
 }
 
 void check_inputs(const AttentionInput& q, const AttentionInput& k, const AttentionInput& v) {
+  for (const AttentionInput* input : {&q, &k})
+    if (input->view.dim(0) == 0 || input->view.dim(1) == 0 || input->view.dim(3) == 0)
+      fail(ErrorKind::invalid_argument,
+           "'{}' has shape {}; accepted: an item, a head and a head dimension of 1 or more", input->file,
+           to_string(input->tensor.shape()));
   if (k.tensor.shape() != v.tensor.shape())
     fail(ErrorKind::invalid_argument, "'{}' has shape {} and '{}' has {}; keys and values must have the same", k.file,
          to_string(k.tensor.shape()), v.file, to_string(v.tensor.shape()));
@@ -111,7 +117,9 @@ void attention(const AttentionCommand& command) {
   const Tensor out = filled(dtype, q.tensor.shape(), 0.f);
   const Tensor lse =
       filled(DType::f32, {shape.batch, shape.heads, shape.queries}, -std::numeric_limits<float>::infinity());
+  std::optional<Waiting> waiting(std::in_place, "planning");
   const Attention attend(mask, shape, device, {.kernel = command.kernel});
+  waiting->next("computing attention");
   run_host_tensors(attend,
                    {.q = q.view,
                     .k = k.view,
@@ -123,6 +131,7 @@ void attention(const AttentionCommand& command) {
                     .q_lengths = lengths.q,
                     .kv_lengths = lengths.kv},
                    device);
+  waiting->next("writing");
   write_npy(command.out, written == dtype ? out.view() : converted(out.view(), written).view());
   if (!command.lse.empty()) write_npy(command.lse, lse.view());
 }

@@ -97,11 +97,8 @@ struct Prepared {
 Prepared prepare(const Case& one, const Device& device, const std::string& kernel) {
   constexpr std::array kTile = {BlockSize{64, 64}};
   const Mask mask = parse(one.mask);
-  const MaskExtent extent{.queries = one.shape.queries,
-                          .keys = one.shape.keys,
-                          .batch = depends_on_batch(mask) ? one.shape.batch : 1,
-                          .heads = one.shape.heads};
-  BoundMask bound(mask, extent);
+  BoundMask bound = BoundMask::once_for_like_items(
+      mask, {.queries = one.shape.queries, .keys = one.shape.keys, .batch = one.shape.batch, .heads = one.shape.heads});
   MaskStats stats = measure(bound, kTile);
   const Stopwatch watch;
   Attention attention(mask, one.shape, device, {.kernel = kernel});

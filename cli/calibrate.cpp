@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "cli/bench_results.h"
@@ -25,6 +27,8 @@
 #include "src/backend/cpu/attention/blocks.h"
 #include "src/backend/cpu/attention/cost_table.h"
 #include "src/backend/cpu/attention/rows.h"
+#include "src/backend/cuda/attention/cost_table.h"
+#include "src/base/atomic_file.h"
 #include "src/base/error.h"
 
 namespace stof::cli {
@@ -142,6 +146,18 @@ void check_together(const CalibrateOptions& options) {
            name);
 }
 
+// Where costs are kept when nothing else is said: known before a minute of measuring, as --out is.
+void check_kept(const CalibrateOptions& options, const Device& device) {
+  const bool on_gpu = device.backend->memory != nullptr;
+  if (options.regret || !options.keeps() || !options.out.empty() || !options.source.empty() ||
+      (on_gpu && options.only_measures()))
+    return;
+  const std::filesystem::path file = on_gpu ? cuda::calibration_file() : cpu::calibration_file();
+  std::error_code said_by_the_file;
+  std::filesystem::create_directories(file.parent_path(), said_by_the_file);
+  const AtomicFile never_committed(file);
+}
+
 void calibrate(const CalibrateOptions& options) {
   check_outputs(
       {{"--json", options.json, true}, {"--out", options.out}, {"--source", options.source}},
@@ -161,11 +177,13 @@ void calibrate(const CalibrateOptions& options) {
       fail(ErrorKind::invalid_argument,
            "--only leaves too few problems for costs that every later choice is made by; accepted with it: --regret, "
            "--out, --source, or --json without --times, which keeps the measurements only");
+    check_kept(options, device);
     return calibrate_gpu(options, device);
   }
   if (!options.times.empty() || !options.source.empty() || !options.only.empty() || options.resume)
     fail(ErrorKind::invalid_argument,
          "--times, --only, --source and --resume are of a GPU; accepted with them: --device cuda, cuda:N");
+  check_kept(options, device);
   device.caps.cores = 1;
   const bool print = options.json != "-";
   Json results = describe_run(options.regret ? "calibrate --regret" : "calibrate", device);

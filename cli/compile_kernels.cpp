@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "cli/demo.h"
@@ -11,6 +12,7 @@
 #include "cli/messages.h"
 #include "cli/progress.h"
 #include "src/backend/contract.h"
+#include "src/base/env.h"
 #include "src/base/error.h"
 #include "src/codegen/compiler.h"
 
@@ -57,6 +59,13 @@ void check_has_kernels(const SearchKernels& kernels, const TuneOptions& options)
        "--compile: the matmuls of this model are all left to cuBLASLt; kernels take sizes that 8 divides");
 }
 
+// Compiled by this process or found, and lost to the next one.
+std::int64_t count_lost(const SearchKernels& kernels, const std::vector<Failure>& failures) {
+  const std::int64_t kept =
+      std::ranges::count_if(kernels.jobs, [](const CompileJob& job) { return machine_compiler().keeps(job); });
+  return std::ssize(kernels.jobs) - std::ssize(failures) - kept;
+}
+
 void say(const Failure& failure) {
   const bool is_named = failure.why.starts_with(failure.name);
   cli::say(fmt::format("stof: {}\n", shortened(is_named ? failure.why : failure.name + ": " + failure.why)));
@@ -95,6 +104,9 @@ void compile_kernels(const Model& model, const TuneOptions& options, int process
                failures.size(), watch.seconds());
   if (!failures.empty())
     fail(failures.front().kind, "{} of {} kernels could not be compiled", failures.size(), kernels.jobs.size());
+  if (const std::int64_t lost = count_lost(kernels, failures); lost > 0)
+    fail(ErrorKind::bad_file, "{} of {} kernels are not in the cache, '{}': compiled, they could not be kept", lost,
+         kernels.jobs.size(), (cache_folder() / "kernels").string());
 }
 
 }  // namespace stof::cli

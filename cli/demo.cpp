@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/text_lines.h"
@@ -29,6 +30,8 @@ void show_text(const DemoFiles& files) {
   check_data(files.sentences);
   check_data(files.queries);
   const DemoTexts texts{read_lines(files.sentences), read_lines(files.queries)};
+  for (const auto& [file, lines] : {std::pair(&files.sentences, &texts.sentences), {&files.queries, &texts.queries}})
+    if (lines->empty()) fail(ErrorKind::bad_file, "{} is empty; accepted: one text a line", file->string());
   const Stopwatch watch;
   const Session session = Session::load(files.model, {.device = files.device});
   fmt::print("1. Sentences to vectors, and the three nearest to a few queries\n");

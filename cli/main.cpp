@@ -136,6 +136,16 @@ CLI::RequiredError with_unknown_argument(const CLI::RequiredError& error, const 
   return {fmt::format("{}'{}'; {}", what, unknown.front(), error.what()), CLI::ExitCodes::RequiredError};
 }
 
+// CLI11 counts values: "--seq: At Most 1 required but received 2".
+std::optional<CLI::ArgumentMismatch> given_again(const CLI::ArgumentMismatch& error) {
+  constexpr std::string_view kWords = ": At Most 1 required but received ";
+  const std::string text = error.what();
+  const std::size_t at = text.find(kWords);
+  if (at == std::string::npos) return std::nullopt;
+  return CLI::ArgumentMismatch(
+      fmt::format("{} is given {} times; accepted: once", text.substr(0, at), text.substr(at + kWords.size())));
+}
+
 // Text of --help and --version goes where all other data goes, so that a full disk is noticed.
 int exit_of(const CLI::App& app, const CLI::Error& error) {
   std::ostringstream text;
@@ -178,6 +188,8 @@ int run(int argc, char** argv) {
     return exit_of(app, extras_error(app.remaining(true)));
   } catch (const CLI::RequiredError& error) {
     return exit_of(app, with_unknown_argument(error, app.remaining(true)));
+  } catch (const CLI::ArgumentMismatch& error) {
+    return exit_of(app, given_again(error).value_or(error));
   } catch (const CLI::CallForHelp& error) {
     if (!app.remaining().empty()) refuse_missing_command(app);
     return exit_of(app, error);

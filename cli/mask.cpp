@@ -12,6 +12,7 @@
 #include "cli/mask_report.h"
 #include "cli/number_option.h"
 #include "cli/outputs.h"
+#include "cli/waiting.h"
 #include "src/base/error.h"
 #include "src/mask/draw.h"
 
@@ -85,10 +86,14 @@ void run_mask(const MaskCommand& command) {
   const MaskExtent extent = extent_of(command);
   check_command(command, extent);
   const Mask mask = parse(command.mask);
+  std::optional<Waiting> waiting(std::in_place, "binding the mask");
   const BoundMask bound(mask, extent);
+  waiting->next("measuring the mask");
   const MaskReport report = study(mask, bound);
+  waiting->next("writing the mask");
   if (!command.out.empty()) write_mask_array(command.out, bound);
   if (!command.png.empty()) write_png(command.png, draw_image(bound));
+  waiting.reset();
   if (!command.json.empty()) write_json(json_of(report), command.json);
   if (command.json != "-") fmt::print("{}", text_of(report));
   if (command.draw) print_drawings(bound);

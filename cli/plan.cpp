@@ -12,6 +12,7 @@
 #include "cli/number_option.h"
 #include "cli/outputs.h"
 #include "cli/problem_shape.h"
+#include "cli/waiting.h"
 #include "src/attention/call.h"
 #include "src/attention/describe.h"
 #include "src/attention/planned.h"
@@ -126,7 +127,10 @@ void plan(const PlanOptions& options) {
   if (outcome.shape.heads > 0) check_items(outcome.shape.batch, outcome.shape.heads);  // as every such call
   const Mask mask = parse(options.mask);
   const auto begin = std::chrono::steady_clock::now();
-  outcome.planned = plan_attention(mask, outcome.shape, outcome.device, options.kernel);
+  {
+    const Waiting waiting("planning");
+    outcome.planned = plan_attention(mask, outcome.shape, outcome.device, options.kernel);
+  }
   outcome.plan_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
   if (!options.json.empty()) write_json(json_of(options, outcome), options.json);
   if (options.json != "-") print_text(options, outcome);

@@ -312,6 +312,17 @@ void hold(const std::shared_ptr<const Planned>& planned, std::vector<std::shared
   if (std::find(plans.begin(), plans.end(), planned) == plans.end()) plans.push_back(planned);
 }
 
+// As include/stof/stof.h has them.
+ListNames names_of_lists(const AttentionArguments& arguments) {
+  if (!arguments.device_lengths) return {.kv_lengths = "device_kv_lengths"};
+  return {.q_lengths = "device_q_lengths",
+          .kv_lengths = "device_kv_lengths",
+          .cu_q = "device_cu_q",
+          .cu_kv = "device_cu_kv",
+          .length_of_cu_q = "the length of device_cu_q",
+          .length_of_cu_kv = "the length of device_cu_kv"};
+}
+
 // Lengths in memory that the host reads are as good as its own.
 std::optional<AttentionArguments> with_host_lengths(const AttentionArguments& arguments) {
   if (!arguments.device_kv_lengths && !arguments.device_lengths) return std::nullopt;
@@ -341,6 +352,8 @@ void Attention::run(const AttentionArguments& arguments) const {
   if (on_host && (lists || arguments.device_kv_lengths))  // as it is given, before its lists are read
     static_cast<void>(state_->check(arguments, lists, std::pmr::get_default_resource()));
   if (const auto same = on_host ? with_host_lengths(arguments) : std::nullopt) {
+    static_cast<void>(
+        check_call(*same, state_->shape, state_->by_item, std::pmr::get_default_resource(), names_of_lists(arguments)));
     run(*same);
     if (arguments.device_lengths && arguments.device_lengths->status != nullptr) *arguments.device_lengths->status = {};
     return;

@@ -52,8 +52,9 @@ using Items = std::pmr::vector<AttentionItem>;
 void place_item(AttentionItem& item, std::size_t place) { item.index = item.place = static_cast<std::int64_t>(place); }
 
 // The queries of each item; keys are still to be placed.
-Items packed_queries(const AttentionArguments& a, const AttentionShape& shape, std::pmr::memory_resource* memory) {
-  check_offsets("cu_q", a.cu_q, a.q.dim(0));
+Items packed_queries(const AttentionArguments& a, const AttentionShape& shape, const ListNames& names,
+                     std::pmr::memory_resource* memory) {
+  check_offsets(names.cu_q, a.cu_q, a.q.dim(0));
   check_items(std::ssize(a.cu_q) - 1, shape.heads);
   Items items(a.cu_q.size() - 1, memory);
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -63,15 +64,16 @@ Items packed_queries(const AttentionArguments& a, const AttentionShape& shape, s
     items[i].q = q * a.q.strides[0];
     items[i].out = q * a.out.strides[0];
     items[i].lse = a.lse ? q * a.lse->strides[0] : 0;
-    check_length("the length of cu_q", i, items[i].queries, shape.queries);
+    check_length(names.length_of_cu_q, i, items[i].queries, shape.queries);
   }
   return items;
 }
 
-Items padded_queries(const AttentionArguments& a, const AttentionShape& shape, std::pmr::memory_resource* memory) {
+Items padded_queries(const AttentionArguments& a, const AttentionShape& shape, const ListNames& names,
+                     std::pmr::memory_resource* memory) {
   const std::int64_t batch = a.q.dim(0), queries = a.q.dim(2);
   if (a.q_lengths.empty()) check_length("the number of query rows", 0, queries, shape.queries);
-  check_lengths("q_lengths", a.q_lengths, batch);
+  check_lengths(names.q_lengths, a.q_lengths, batch);
   check_items(batch, shape.heads);
   Items items(static_cast<std::size_t>(batch), memory);
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -80,47 +82,49 @@ Items padded_queries(const AttentionArguments& a, const AttentionShape& shape, s
     items[i].q = items[i].place * a.q.strides[0];
     items[i].out = items[i].place * a.out.strides[0];
     items[i].lse = a.lse ? items[i].place * a.lse->strides[0] : 0;
-    check_length("q_lengths", i, items[i].queries, std::min(queries, shape.queries));
+    check_length(names.q_lengths, i, items[i].queries, std::min(queries, shape.queries));
   }
   return items;
 }
 
-void place_packed_keys(const AttentionArguments& a, const AttentionShape& shape, Items& items) {
-  check_offsets("cu_kv", a.cu_kv, a.k.dim(0));
+void place_packed_keys(const AttentionArguments& a, const AttentionShape& shape, const ListNames& names, Items& items) {
+  check_offsets(names.cu_kv, a.cu_kv, a.k.dim(0));
   if (a.cu_q.size() != a.cu_kv.size())
-    fail(ErrorKind::invalid_argument, "attention: cu_q has {} offsets; cu_kv has {}", a.cu_q.size(), a.cu_kv.size());
+    fail(ErrorKind::invalid_argument, "attention: {} has {} offsets; {} has {}", names.cu_q, a.cu_q.size(), names.cu_kv,
+         a.cu_kv.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::int64_t kv = a.cu_kv[i];
     items[i].keys = a.cu_kv[i + 1] - kv;
     items[i].k = kv * a.k.strides[0];
     items[i].v = kv * a.v.strides[0];
-    check_length("the length of cu_kv", i, items[i].keys, shape.keys);
+    check_length(names.length_of_cu_kv, i, items[i].keys, shape.keys);
   }
 }
 
 // room: for the keys of an item, in its rows or pages. Pages begin where k and v do.
-void place_keys(const AttentionArguments& a, const AttentionShape& shape, std::int64_t room, Items& items) {
+void place_keys(const AttentionArguments& a, const AttentionShape& shape, const ListNames& names, std::int64_t room,
+                Items& items) {
   const std::int64_t most = std::min(room, shape.keys);
   const bool known = a.kv_lengths.empty() && !a.device_kv_lengths;  // every item has what there is room for
   if (known) check_length("the number of keys", 0, room, shape.keys);
-  check_lengths("kv_lengths", a.kv_lengths, static_cast<std::int64_t>(items.size()));
+  check_lengths(names.kv_lengths, a.kv_lengths, static_cast<std::int64_t>(items.size()));
   for (std::size_t i = 0; i < items.size(); ++i) {
     items[i].keys = a.kv_lengths.empty() ? most : a.kv_lengths[i];
     if (!a.page_table) items[i].k = items[i].place * a.k.strides[0], items[i].v = items[i].place * a.v.strides[0];
-    check_length("kv_lengths", i, items[i].keys, most);
+    check_length(names.kv_lengths, i, items[i].keys, most);
   }
 }
 
-Items items_of(const AttentionArguments& a, const AttentionShape& shape, bool packed,
+Items items_of(const AttentionArguments& a, const AttentionShape& shape, bool packed, const ListNames& names,
                std::pmr::memory_resource* memory) {
-  Items items = packed ? packed_queries(a, shape, memory) : padded_queries(a, shape, memory);
+  Items items = packed ? packed_queries(a, shape, names, memory) : padded_queries(a, shape, names, memory);
   if (a.page_table) {
     check_page_table(*a.page_table, a.k, std::ssize(items));
-    place_keys(a, shape, a.page_table->dim(1) * a.k.dim(2), items);
+    place_keys(a, shape, names, a.page_table->dim(1) * a.k.dim(2), items);
   } else if (packed) {
-    place_packed_keys(a, shape, items);
+    place_packed_keys(a, shape, names, items);
   } else {
-    place_keys(a, shape, a.k.dim(2), items);
+    place_keys(a, shape, names, a.k.dim(2), items);
   }
   if (a.device_kv_lengths) check_device_lengths(*a.device_kv_lengths, std::ssize(items));
   return items;
@@ -295,12 +299,12 @@ CheckedCall check_listed_call(const AttentionArguments& arguments, const DeviceL
 }
 
 CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape& shape, bool batch_matters,
-                       std::pmr::memory_resource* memory) {
+                       std::pmr::memory_resource* memory, const ListNames& names) {
   const AttentionArguments& a = arguments;
   const bool packed = !a.cu_q.empty() || !a.cu_kv.empty();
   check_forms(a, packed);
   check_tensors(a, shape, packed);
-  CheckedCall checked{.call = call_of(a, shape, packed), .items = items_of(a, shape, packed, memory)};
+  CheckedCall checked{.call = call_of(a, shape, packed), .items = items_of(a, shape, packed, names, memory)};
   checked.call.memory = memory;
   if (batch_matters && std::cmp_greater(checked.items.size(), shape.batch))
     fail(ErrorKind::invalid_argument, "attention: {} items; the mask differs by item and was planned for {}",

@@ -20,10 +20,17 @@ struct CheckedCall {
 // takes no memory of the caller's, and may have any size. Throws invalid_argument above 2^24 heads of all items.
 void check_items(std::int64_t items, std::int64_t heads);
 
+// What messages call the lists of a call, which may have been given as lists on the device.
+struct ListNames {
+  std::string_view q_lengths = "q_lengths", kv_lengths = "kv_lengths", cu_q = "cu_q", cu_kv = "cu_kv";
+  std::string_view length_of_cu_q = "the length of cu_q", length_of_cu_kv = "the length of cu_kv";
+};
+
 // `batch_matters`: the mask differs by item, so that items past the planned batch have none. Lists are made in
 // `memory`. Throws invalid_argument naming the argument, what was got and what is accepted.
 CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape& shape, bool batch_matters,
-                       std::pmr::memory_resource* memory = std::pmr::get_default_resource());
+                       std::pmr::memory_resource* memory = std::pmr::get_default_resource(),
+                       const ListNames& names = {});
 
 // The same of a call with `rows`. `readable`: the host reads them, so that the call becomes an ordinary one.
 CheckedCall check_rows_call(const AttentionArguments& arguments, const AttentionShape& shape, bool readable,

@@ -16,11 +16,9 @@ constexpr std::int64_t kMaxLength = std::int64_t{1} << 30;  // keys and rows are
 constexpr std::int64_t kFewRows = 1024;                     // whose keys are cut into many parts
 
 // Items share one layout when the mask is the same for all.
-MaskExtent extent_of(const Mask& mask, const AttentionShape& shape) {
-  return {.queries = shape.queries,
-          .keys = shape.keys,
-          .batch = depends_on_batch(mask) ? shape.batch : 1,
-          .heads = shape.heads};
+BoundMask bind(const Mask& mask, const AttentionShape& shape) {
+  return BoundMask::once_for_like_items(
+      mask, {.queries = shape.queries, .keys = shape.keys, .batch = shape.batch, .heads = shape.heads});
 }
 
 void check_range(std::string_view name, std::int64_t value, std::int64_t first, std::int64_t last) {
@@ -41,7 +39,7 @@ PackedMask pack(const BoundMask& mask, const AttentionShape& shape, const Attent
 PackedMask pack_for_chunks(const Mask& mask, const AttentionShape& shape, BlockFormat format,
                            std::int64_t most_queries) {
   format.row_origin = RowOrigin::first_row;
-  const BoundMask bound(mask, extent_of(mask, shape));
+  const BoundMask bound = bind(mask, shape);
   return {.blocks = pack_blocks(bound, format),
           .rows = {},
           .shape = shape,
@@ -55,7 +53,7 @@ View view_of_class(const ResidueView& view, const AttentionShape& shape) {
   of_class.batch = shape.batch * view.residues;
   of_class.queries = extent.queries, of_class.keys = extent.keys;
   const std::int64_t runs = runs_of_classes(shape.queries, shape.keys, view.residues);
-  return {view.residues, runs, of_class, BoundMask(view.of_class, extent_of(view.of_class, of_class))};
+  return {view.residues, runs, of_class, bind(view.of_class, of_class)};
 }
 
 Planned arrange(PackedMask packed, const AttentionShape& shape, Choice choice, const Device& device) {
@@ -154,9 +152,7 @@ AttentionProblem problem_of(const View& view, const Device& device, RowOrigin or
   return problem;
 }
 
-View plain_view(const Mask& mask, const AttentionShape& shape) {
-  return {1, 1, shape, BoundMask(mask, extent_of(mask, shape))};
-}
+View plain_view(const Mask& mask, const AttentionShape& shape) { return {1, 1, shape, bind(mask, shape)}; }
 
 std::optional<View> view_by_residue(const Mask& mask, const AttentionShape& shape) {
   if (shape.queries == 0 || shape.keys == 0) return std::nullopt;

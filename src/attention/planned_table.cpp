@@ -34,9 +34,8 @@ AttentionProblem fullest_problem(const TableForm& form, const AttentionShape& sh
 
 PlannedTable plan_table(const MaskTable& table, const Mask& limit, const AttentionShape& shape, const Device& device) {
   check_shape(shape);
-  const bool by_item = table.batch != 1 || depends_on_batch(limit);
-  BoundMask bound(
-      limit, {.queries = shape.queries, .keys = shape.keys, .batch = by_item ? shape.batch : 1, .heads = shape.heads});
+  const MaskExtent extent{.queries = shape.queries, .keys = shape.keys, .batch = shape.batch, .heads = shape.heads};
+  BoundMask bound = table.batch == 1 ? BoundMask::once_for_like_items(limit, extent) : BoundMask(limit, extent);
   TableForm form = form_of(table, bound, shape.kv_heads);
   Planned planned{.choice = choose(device.backend->attention, fullest_problem(form, shape, device), device.caps),
                   .positions = {form.extent.offset(), form.extent.keys},

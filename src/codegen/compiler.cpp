@@ -65,6 +65,8 @@ std::string Compiler::cubin(const CompileJob& job) const {
   return made;
 }
 
+bool Compiler::keeps(const CompileJob& job) const { return cache_.find(key_of(job)).has_value(); }
+
 std::shared_ptr<CompilePool> Compiler::pool() const {
   const std::lock_guard lock(choosing_);
   return pool_;

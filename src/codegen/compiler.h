@@ -53,6 +53,9 @@ class Compiler {
   std::string cubin(std::string_view source, std::string_view target) const;
   std::string cubin(const CompileJob& job) const;
 
+  // Whether a later process finds it in the cache.
+  bool keeps(const CompileJob& job) const;
+
   // From now on processes compile, those of `jobs` that are in no cache at once and in their order; cubin() waits for
   // what it wants. `worker` need not say which NVRTC: that is its last argument. Nothing where there is no NVRTC.
   void begin_beside(std::span<const CompileJob> jobs, const CompileBeside& beside);

@@ -65,17 +65,28 @@ struct BoundMask::State {
   Range positions(Range rows) const { return {rows.begin + extent.offset(), rows.end + extent.offset()}; }
 };
 
-BoundMask::BoundMask(const Mask& mask, const MaskExtent& extent) : state_(std::make_unique<State>()) {
+BoundMask BoundMask::once_for_like_items(const Mask& mask, const MaskExtent& extent) {
+  MaskExtent once = extent;
+  if (!depends_on_batch(mask)) once.batch = 1;
+  return {mask, once, extent.batch};
+}
+
+BoundMask::BoundMask(const Mask& mask, const MaskExtent& extent) : BoundMask(mask, extent, extent.batch) {}
+
+BoundMask::BoundMask(const Mask& mask, const MaskExtent& extent, std::int64_t batch)
+    : state_(std::make_unique<State>()) {
   check_extent(extent);
   const MaskTraits traits = traits_of(mask);
   state_->extent = extent;
   state_->items = traits.batch ? extent.batch : 1;
   state_->heads = traits.head ? extent.heads : 1;
   const std::int64_t most = std::max<std::int64_t>(1, most_groups(mask, extent));
+  MaskExtent to_fit = extent;
+  to_fit.batch = batch;
   std::map<std::string, int> known;
   for (std::int64_t item = 0; item < state_->items; ++item)
     for (std::int64_t head = 0; head < state_->heads; ++head) {
-      const bound::Place place{.extent = extent, .item = item, .head = head};
+      const bound::Place place{.extent = to_fit, .item = item, .head = head};
       std::string key;
       bound::append_key(mask, place, key);
       const auto [it, added] = known.emplace(std::move(key), static_cast<int>(state_->groups.size()));

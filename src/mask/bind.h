@@ -23,6 +23,8 @@ class BoundMask {
  public:
   // Throws invalid_argument when an array, selection or grid does not fit the extent.
   BoundMask(const Mask& mask, const MaskExtent& extent);
+  // Of an extent with one item for all of them where the mask does not differ by item; what is refused names them all.
+  static BoundMask once_for_like_items(const Mask& mask, const MaskExtent& extent);
   ~BoundMask();
   BoundMask(BoundMask&&) noexcept;
   BoundMask& operator=(BoundMask&&) noexcept;
@@ -56,6 +58,9 @@ class BoundMask {
   StoredCell stored_cell(int group, std::int64_t row, std::int64_t key) const;
 
  private:
+  // batch: that arrays have to fit.
+  BoundMask(const Mask& mask, const MaskExtent& extent, std::int64_t batch);
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -38,14 +38,15 @@ Node bind_term(const term::Documents& term, const Place& place) {
 
 void check_fit(const term::DocumentIds& term, const MaskExtent& extent) {
   const Shape& shape = term.array->shape;
-  if (shape.back() != extent.keys || (shape.size() == 2 && shape[0] != extent.batch))
-    fail(ErrorKind::invalid_argument, "document_ids: {} is {}; accepted: [{}] or [{}, {}]",
+  if (shape.back() != extent.keys || (shape.size() == 2 && shape[0] != extent.batch && shape[0] != 1))
+    fail(ErrorKind::invalid_argument, "document_ids: {} is {}; accepted: [{}] or [{}, {}], where 1 fits every batch",
          term.array->source.subject(), to_string(shape), extent.keys, extent.batch, extent.keys);
 }
 
 std::int64_t slice_of(const term::DocumentIds& term, const Place& place) {
   check_fit(term, place.extent);
-  return term.array->shape.size() == 2 ? term.array->item_of[static_cast<std::size_t>(place.item)] : 0;
+  const std::vector<std::int64_t>& item_of = term.array->item_of;
+  return item_of.size() > 1 ? item_of[static_cast<std::size_t>(place.item)] : 0;
 }
 
 Node bind_term(const term::DocumentIds& term, const Place& place) {

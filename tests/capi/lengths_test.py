@@ -155,8 +155,8 @@ class Lengths(Plans):
                         continue
                     call = self.on_device(problem)
                     name, numbers, message = (
-                        ("device_cu_kv", (0, 70, 71, 60), "attention: cu_kv falls from 71 to 60 at offset 3") if packed else
-                        ("device_q_lengths", (70, 71, -1), "attention: q_lengths of item 1 is 71; accepted: 0..70"))  # fmt: skip
+                        ("device_cu_kv", (0, 70, 71, 60), "attention: device_cu_kv falls from 71 to 60 at offset 3") if packed else
+                        ("device_q_lengths", (70, 71, -1), "attention: device_q_lengths of item 1 is 71; accepted: 0..70"))  # fmt: skip
                     call.kept[name] = MEMORY.allocate(packed_numbers(numbers))
                     setattr(call, name, call.kept[name].address)
                     if DEVICE == "cpu":

@@ -220,6 +220,11 @@ class Attention(unittest.TestCase):
     def test_bad_shapes(self):
         bad = npy.write(self.folder / "flat.npy", (4,), (1, 2, 3, 4))
         self.refused(2, "'flat.npy' has shape [4]; accepted: [batch, heads, sequence, head_dim]", "--q", bad)
+        for shape in ((0, 4, 7, 16), (2, 0, 7, 16), (2, 4, 7, 0)):
+            empty = npy.write(self.folder / "empty.npy", shape, ())
+            for options in (("--q", empty), ("--k", empty, "--v", empty)):
+                self.refused(2, f"'empty.npy' has shape {list(shape)}; accepted: an item, a head and a head dimension of 1 or more",
+                             *options)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -55,6 +55,11 @@ class Calibrate(unittest.TestCase):
         self.assertTrue(doctor["calibration"]["ignored"])
         self.assertIn("stof calibrate", [item["remedy"] for item in doctor["missing"]])
 
+    def test_costs_that_cannot_be_kept_are_not_measured(self):
+        (self.cache / "stof").write_text("a file in the place of the folder")
+        done = self.stof("calibrate", "--device", "cpu")
+        self.assertEqual((done.returncode, done.stderr), (2, f"stof: cannot write '{self.file}': Not a directory\n"))
+
     def test_costs_of_a_few_problems_are_for_no_later_choice(self):
         done = self.stof("calibrate", "--quick")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -7,6 +7,7 @@ usage: compile_test.py STOF
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -106,6 +107,19 @@ class Compile(unittest.TestCase):
             self.assertEqual(kernel["why"], f"{kernel['name']} is not compiled: the process that compiled it ended by signal 9 (Killed)")
             self.assertIn(f"stof: {kernel['why']}\n", said)
         self.assertTrue(said.endswith(f"stof: {len(counts['failed'])} of {counts['kernels']} kernels could not be compiled\n"), said)
+
+    def test_kernels_that_cannot_be_kept_are_an_error(self):
+        (self.cache / "stof").mkdir(parents=True)
+        (self.cache / "stof/kernels").write_text("a file in the place of the folder")
+        done = subprocess.run(self.command(), capture_output=True, text=True, timeout=120, check=False,
+                              env=self.environment())  # fmt: skip
+        if done.stderr == MISSING:
+            self.skipTest("no NVRTC on this machine")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        count = re.match(r"(\d+) kernels, \1 of them compiled now, 0 failed; ", done.stdout)[1]
+        self.assertIn(f"stof: compiler: kernel cache: cannot make folder '{self.cache}/stof/kernels': ", done.stderr)
+        self.assertTrue(done.stderr.endswith(f"\nstof: {count} of {count} kernels are not in the cache, "
+                                             f"'{self.cache}/stof/kernels': compiled, they could not be kept\n"), done.stderr)  # fmt: skip
 
     def test_errors(self):
         command = [STOF, "tune", "--random", "gpt2", "--device", "cpu", "--compilers", "-1"]

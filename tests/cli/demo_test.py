@@ -114,6 +114,15 @@ class Demo(unittest.TestCase):
             done = subprocess.run([STOF, "demo", "--part", part, "--device", "tpu"], capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual((done.returncode, done.stderr), (code, f"stof: {message}\n"))
 
+    def test_data_without_a_text(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for empty, other in (("sentences.txt", "queries.txt"), ("queries.txt", "sentences.txt")):
+                Path(folder, empty).write_text("")
+                Path(folder, other).write_text("one\n")
+                done = demo(data=folder)
+                self.assertEqual((done.returncode, done.stdout, done.stderr),
+                                 (2, "", f"stof: {folder}/{empty} is empty; accepted: one text a line\n"))  # fmt: skip
+
     def test_missing_data(self):
         done = demo(data="nowhere")
         self.assertEqual(done.returncode, 2)

@@ -39,6 +39,13 @@ class Main(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn(f"stof {command} [OPTIONS]", done.stdout)
 
+    def test_an_option_that_is_given_twice(self):
+        for words, name, times in (("mask all --seq 8 --seq 9", "--seq", 2), ("run --model m --text a --text b --text c", "--text", 3),
+                                   ("mask all --seq 8 --heads 1 --heads 2", "--heads", 2)):  # fmt: skip
+            done = stof(*words.split())
+            self.assertEqual((done.returncode, done.stderr),
+                             (2, f"stof: {name} is given {times} times; accepted: once; --help lists what is accepted\n"))  # fmt: skip
+
     def test_help_of_a_command(self):
         for words in ((), ("mask",), ("bench", "model")):
             self.assertEqual(stof("help", *words).stdout, stof(*words, "--help").stdout)

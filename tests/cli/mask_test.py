@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -89,6 +90,23 @@ class Mask(unittest.TestCase):
         (self.folder / "mask.npy").rename(file)
         _, _, again = self.array(f"bits({file})", "--seq", "131x150")
         self.assertEqual(values, again)
+
+    def test_one_row_of_document_ids_is_of_every_item(self):
+        file = npy.write(self.folder / "ids.npy", (1, 4), [0, 0, 1, 1], "<i4")
+        found = report(f"document_ids({file})", "--seq", "4", "--batch", "2")
+        self.assertEqual((found["distinct"], found["allowed_pairs"]), (1, 2 * 8))
+
+    def test_what_takes_long_is_said(self):
+        """Numbers beyond 2^30, pair by pair: some seconds, on a slow machine more."""
+        size = 4096
+        while True:
+            began = time.monotonic()
+            done = stof("where(q * q * q * k % 1000003 % 7 < 3)", "--seq", str(size))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            if time.monotonic() - began > 4:
+                break
+            size = size * 3 // 2
+        self.assertRegex(done.stderr, r"\A(?:(?:binding|measuring|writing) the mask  \d+ s\n)+\Z")
 
     def test_a_file_whose_name_is_not_text(self):
         file = str(self.folder).encode() + b"/\xff.npy"

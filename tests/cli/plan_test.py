@@ -211,6 +211,9 @@ class Plan(unittest.TestCase):
             (("bits(table.npy)", "--shape", "1,1,64,64"), 2,
              "bits: the array 'table.npy' is [9, 9]; accepted: [64, 64], [1, 64, 64] or [1, 1, 64, 64], where 1 fits "
              "every size"),
+            (("bits(table.npy)", "--shape", "3,2,64,64"), 2,
+             "bits: the array 'table.npy' is [9, 9]; accepted: [64, 64], [2, 64, 64] or [3, 2, 64, 64], where 1 fits "
+             "every size"),
             (("causal", "--shape", "1,1,1000000000,64"), 3,
              "a mask of 1000000000 queries and 1000000000 keys has 2.44e+14 blocks of 64 x 64; at most 1.72e+10 are "
              "planned"),

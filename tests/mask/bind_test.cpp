@@ -32,11 +32,30 @@ TEST(Bind, RefusesWhatDoesNotFit) {
   expect_misfit(dense, square,
                 "bits: the array is [3, 4, 5]; accepted: [4, 4], [3, 4, 4] or [2, 3, 4, 4], where 1 fits every size");
   expect_misfit(table, square, "blocks: the array is [2, 2, 2]; accepted: [2, 2] or [3, 2, 2]");
-  expect_misfit(ids, square, "document_ids: the array is [3, 4]; accepted: [4] or [2, 4]");
+  expect_misfit(ids, square, "document_ids: the array is [3, 4]; accepted: [4] or [2, 4], where 1 fits every batch");
   expect_misfit(tree({-1, 0, 1}), square, "tree: 3 parents for 4 keys; accepted: one per key");
   expect_misfit(natten(2, 4, 1, 1), square, "natten: 4 queries and 4 keys; accepted: 2 x 4 = 8 of both");
   expect_misfit(causal() | (dense & parse("sink(2)")), square,
                 "bits: the array is [3, 4, 5]; accepted: [4, 4], [3, 4, 4] or [2, 3, 4, 4], where 1 fits every size");
+}
+
+TEST(Bind, WhatIsSharedByTheItemsIsRefusedWithAllOfThem) {
+  const MaskExtent square{.queries = 4, .keys = 4, .batch = 2, .heads = 3};
+  const auto bind = [&](const Mask& mask) { return BoundMask::once_for_like_items(mask, square); };
+  EXPECT_ERROR(bind(bits(zeros(DType::boolean, {4, 5}).view())), ErrorKind::invalid_argument,
+               "bits: the array is [4, 5]; accepted: [4, 4], [3, 4, 4] or [2, 3, 4, 4], where 1 fits every size");
+  EXPECT_ERROR(bind(document_ids(zeros(DType::i32, {5}).view())), ErrorKind::invalid_argument,
+               "document_ids: the array is [5]; accepted: [4] or [2, 4], where 1 fits every batch");
+  EXPECT_EQ(bind(bits(zeros(DType::boolean, {1, 1, 4, 4}).view())).extent().batch, 1);
+  EXPECT_EQ(bind(document_ids(zeros(DType::i32, {1, 4}).view())).extent().batch, 1);
+  EXPECT_EQ(bind(document_ids(zeros(DType::i32, {2, 4}).view())).extent().batch, 2);
+}
+
+TEST(Bind, OneRowOfDocumentIdsIsOfEveryItem) {
+  const BoundMask mask(document_ids(zeros(DType::i32, {1, 4}).view()),
+                       {.queries = 4, .keys = 4, .batch = 3, .heads = 2});
+  EXPECT_EQ(mask.groups(), 1);
+  EXPECT_TRUE(mask.allows(mask.group_of(2, 1), 3, 0));
 }
 
 TEST(Bind, SelectionsNameEachIndexOnce) {

@@ -131,7 +131,8 @@ TEST_F(TextFiles, ArraysThatDoNotFitTheExtentAreNamed) {
   expect_misfit(
       "causal & bits(m.npy)",
       "bits: the array 'm.npy' is [3, 4]; accepted: [4, 4], [1, 4, 4] or [1, 1, 4, 4], where 1 fits every size");
-  expect_misfit("document_ids(ids.npy)", "document_ids: the array 'ids.npy' is [3]; accepted: [4] or [1, 4]");
+  expect_misfit("document_ids(ids.npy)",
+                "document_ids: the array 'ids.npy' is [3]; accepted: [4] or [1, 4], where 1 fits every batch");
   expect_misfit("blocks(2,table.npy)", "blocks: the array 'table.npy' is [4, 4]; accepted: [2, 2] or [1, 2, 2]");
 }
 

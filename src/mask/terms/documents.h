@@ -25,7 +25,7 @@ struct Documents {
 
 struct DocumentIds {
   struct Array {
-    Shape shape;  // [M] or [B, M]
+    Shape shape;  // [M] or [B, M]; [1, M] is of every item
     std::vector<std::int32_t> ids;
     std::vector<std::int64_t> item_of;  // [B]: the first item with equal ids
     ArraySource source;
