@@ -81,7 +81,7 @@ std::vector<Unit> instance_units() {
              target,
              {std::string(kDecodeEntry), std::string(kDecodeTwoEntry), std::string(kDecodeFourEntry),
               std::string(kDecodeSumEntry), std::string(kDecodeSumTwoEntry), std::string(kDecodeSumFourEntry)},
-             256});
+             i.head_dim > 128 ? 384 : 256});
     }
     for (const MmaInstance& i : mma_instances())
       for (const char* target : {"sm_80", "sm_90"}) {

@@ -74,9 +74,9 @@ int ctas_of(const MmaInstance& instance, const DeviceCaps& caps) {
 }
 
 int ctas_of(const DecodeInstance& instance, const DeviceCaps& caps) {
-  constexpr int kBesideRing = 3;  // kilobytes, with the one that the multiprocessor keeps
+  const int beside = instance.head_dim > 128 ? 19 : 3;  // kilobytes, with the one that the multiprocessor keeps
   const int ring = caps.arch >= 90 ? 192 / instance.ctas : instance.head_dim == 256 ? 128 : 96;
-  return std::min(instance.ctas, shared_kilobytes(caps.arch) / (ring + kBesideRing));
+  return std::min(instance.ctas, shared_kilobytes(caps.arch) / (ring + beside));
 }
 
 std::string name_of(const StreamInstance& i, DType dtype) {
