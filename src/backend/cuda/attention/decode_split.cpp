@@ -21,8 +21,7 @@ double adding_here_us(const DecodeLoad& load, int ctas) {
 // others wait for the end of CTAs. By bench/results/h200-decode-parts-apart.txt.
 double adding_apart_us(const DecodeLoad& load, const DecodeDevice& device, int ctas) {
   constexpr double kAtOnce = 16, kBytesAUs = 1.7e6, kRoundUs = 0.9, kRoundOfRowsUs = 2.4;
-  constexpr int kLeftOver =
-      20;  // multiprocessors that warpgroups of d 256 must leave for a block to begin beside their CTAs
+  constexpr int kLeftOver = 20;  // multiprocessors that wide warpgroups leave for blocks to begin beside their CTAs
   const double parts = decode_parts(load, ctas), groups = parts > kAtOnce ? 512.0 / load.head_dim : 1;
   const double turns = 0.5 * (std::ceil(parts / groups / kAtOnce) - 1);
   const double rows = static_cast<double>(load.tasks) * load.rows, blocks = rows * groups * load.head_dim / 512;
