@@ -59,7 +59,7 @@ list() {
   echo "test attention_tests Run.*:RunMessages.*:DeviceMessages.*:PlanMessages.*:PageMessages.*:Choose.*:TableOnCuda.*"
   # As GPUs of compute capability 8.0 run it.
   echo "older attention_tests Cuda/Decode.*d64*:Cuda/Decode.*d128*"
-  echo "older attention_tests Cuda/Decode.*d72*:Cuda/Decode.*d256*"
+  echo "older attention_tests Cuda/Decode.*d72*:Cuda/Decode.*d136*:Cuda/Decode.*d256*"
   cases operations_tests '*cuda*:*Gemm*:*Gelu*'
   if [[ -e .cache/models/all-MiniLM-L6-v2/model.safetensors ]]; then cases cuda_session_tests '*'
   else cases cuda_session_tests '-*RealSentences*'; fi

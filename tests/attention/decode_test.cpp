@@ -142,7 +142,8 @@ INSTANTIATE_TEST_SUITE_P(Cpu, Decode,
                          name_of_case);
 INSTANTIATE_TEST_SUITE_P(Cuda, Decode,
                          testing::Combine(testing::Values("cuda"), testing::Values("decode_attention"),
-                                          testing::Values(64, 72, 128, 256), testing::Values(DType::f16, DType::bf16)),
+                                          testing::Values(64, 72, 128, 136, 256),
+                                          testing::Values(DType::f16, DType::bf16)),
                          name_of_case);
 // Plans of other kernels among them, beside which there is one for calls in pages.
 INSTANTIATE_TEST_SUITE_P(CudaChosen, Decode,
