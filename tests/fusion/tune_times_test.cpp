@@ -100,8 +100,8 @@ TEST_F(Tune, OutOfTimeThePlanOfBeforeIsComparedWith) {
   TuneOptions hurried = options(open_device("cpu"));
   hurried.budget_seconds = 1e-6;
   TuneResult before = tune(model_, hurried);
-  const Blocks blocks(simplify(build_bert(model_)));
-  before.plan.scheme = detached_scheme(blocks);
+  const Graph graph = simplify(build_bert(model_));
+  before.plan.scheme = detached_scheme(Blocks(graph));
   const PlanCache cache({.folder = folder_.path()});
   ASSERT_TRUE(cache.publish(before.plan));
   const TuneResult after = tune(model_, hurried);
