@@ -129,14 +129,17 @@ struct FoundSpans {
     for (int i = 0; i < 6; ++i)
       if (lane == from + i) mine = numbers[i];
   }
-  // By a rule the first row and the last one reach as far as any.
+  // By a rule the first row and the last one reach as far as any. A first row in front of all keys sees none, but rows
+  // between them may see keys in front of those of the last one: as many as begin where it would.
   static __device__ __forceinline__ SpanReach reach_of(const RowSpans& spans, const RowBlock& block, int row,
                                                        int positions) {
     SpanReach reach;
     const int first = max(row, 0), end = min(row + positions, block.rows), before = block.keys - block.rows;
     if (block.keys > 0 && first < end) {
       if (spans.rows == nullptr) {
-        reach.add(row_keys(spans, before + first)), reach.add(row_keys(spans, before + end - 1));
+        const RowKeys of_first = row_keys(spans, before + first);
+        reach.add(of_first), reach.add(row_keys(spans, before + end - 1));
+        if (reach.begin < reach.end) reach.begin = min(reach.begin, of_first.begin);
       } else {
         for (int i = first + static_cast<int>(threadIdx.x) % 32; i < end; i += 32)
           reach.add(row_keys(spans, before + i));

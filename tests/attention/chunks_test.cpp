@@ -91,6 +91,19 @@ TEST_P(Chunks, EqualTheDefinitionWhereKeysAreSplit) {
     }
 }
 
+// The first rows stand in front of all keys and see none, those behind them see the first keys.
+TEST_P(Chunks, EqualTheDefinitionWhereItemsHaveFewerKeysThanQueries) {
+  for (const std::int64_t per_key_head : {1, 2})
+    for (const std::int64_t page_size : {0, 16}) {
+      ProblemShape what = shape(128, 1500, per_key_head);
+      what.page_size = page_size;
+      what.q_lengths = {64, 100, 128, 30};
+      what.kv_lengths = {44, 80, 120, 12};
+      for (const char* mask : {"causal & window(20)", "window(3,3)", "causal & (window(8) | sink(2))"})
+        expect_definition(what, parse(mask));
+    }
+}
+
 // Few keys a row, as bands take them at once.
 class NarrowChunks : public Chunks {};
 
