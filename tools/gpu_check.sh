@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the tests of a package of tools/gpu_package.sh on a machine with a GPU: every case a process, the C API from
-# Python, and the memory and race checkers on small cases, JOBS at a time; then random problems. GPUs take turns. Prints
+# Runs the tests of a package of tools/gpu_package.sh on a machine with a GPU: every case a process, the C API and
+# the package for Python, and the memory and race checkers on small cases, JOBS at a time; then random problems. GPUs take turns. Prints
 # what did not pass; whole outputs lie in the folder LOGS (absent, empty or of an earlier run), and summary.txt there is what
 # bench/results keeps. Sentences through a real checkpoint are run where the package is given one, as
 # .cache/models/all-MiniLM-L6-v2.
@@ -70,6 +70,8 @@ list() {
   echo "capi attention_test.py"
   echo "capi lengths_test.py"
   echo "capi table_test.py"
+  echo "python torch_test.py"
+  echo "python transformers_test.py"
 }
 # Tests of every family of kernels, of stream_attention also the forms that hold q once. A checker takes 10 to 50 times as
 # long as a test: long suites are a test a job.
@@ -117,6 +119,7 @@ launch() {  # RUNNER PROGRAM FILTER, in the slot of xargs that is left to it
     test) timeout -k 5 "$limit" "$2" --gtest_filter="$3" --gtest_brief=1 ;;
     older) STOF_TEST_GPU=80 timeout -k 5 "$limit" "$2" --gtest_filter="$3" --gtest_brief=1 ;;
     capi) timeout -k 5 "$limit" python3 -B "tests/capi/$2" "$package/lib/libstof.so.0" cuda ;;
+    python) timeout -k 5 "$limit" python3 -B "tests/python/$2" "$package/lib/libstof.so.0" ;;
     *) timeout -k 5 "$limit" "$sanitizer" --tool "$1" --error-exitcode 9 "$(command -v "$2")" --gtest_filter="$3" --gtest_brief=1 ;;
   esac
 }
@@ -186,8 +189,8 @@ summary() {
   echo "# tools/gpu_check.sh: tests of $commit on $(nvidia-smi --query-gpu=name --format=csv,noheader | head -1), driver" \
     "$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -1), $(date -u +%F); $jobs at a time"
   echo "# group: cases that passed, were skipped, failed, took longer than $limit s or what was left, were not begun; seconds of all"
-  awk '$4 == "test" || $4 == "capi" {
-         group = $5 " " $6; sub(/[.].*/, "", group); if ($4 == "capi") group = "capi " $5
+  awk '$4 ~ /^(test|capi|python)$/ {
+         group = $5 " " $6; sub(/[.].*/, "", group); if ($4 != "test") group = $4 " " $5
          seen[group]; n[group, $1]++; ms[group] += $2
        }
        END {for (g in seen) printf "%s: %d passed, %d skipped, %d failed, %d over time, %d not begun; %.1f s\n", g,

@@ -20,8 +20,8 @@ import masks
 import timing
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/capi"))
-import c_library  # noqa: E402  (the binding that the tests of the C API use)
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+from stof import c_library  # noqa: E402
 
 TURN_US = 4000  # of a graph that is replayed
 SEEN = 48  # rows at each end of an item that are compared with fp32, and so many others

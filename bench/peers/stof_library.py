@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/capi"))
-import c_library  # noqa: E402  (the binding that the tests of the C API use)
+sys.path.insert(0, str(ROOT / "python"))
+from stof import c_library  # noqa: E402
 
 DTYPES = {torch.float32: c_library.F32, torch.float16: c_library.F16, torch.bfloat16: c_library.BF16}
 

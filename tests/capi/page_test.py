@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = sys.argv.pop(1)
+sys.path.insert(0, str(ROOT / "python"))
 
 
 class Page(unittest.TestCase):

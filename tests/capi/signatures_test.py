@@ -35,7 +35,7 @@ def fits(call, taken):
 class Signatures(unittest.TestCase):
     def test_every_call_fits(self):
         plans = methods(parsed("given.py"))["Plans"]
-        library = methods(parsed("c_library.py"))["Stof"]
+        library = methods(parsed("../../python/stof/c_library.py"))["Stof"]
         seen = 0
         for path in sorted(HERE.glob("*_test.py")):
             tree = parsed(path.name)

@@ -5,6 +5,7 @@
 usage: package_test.py CMAKE BUILD_FOLDER CONSUMER [CONFIGURE ARGUMENTS...]
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -40,6 +41,13 @@ class Package(unittest.TestCase):
         run(CMAKE, "--build", build)
         self.assertEqual(run(build / "from_cxx").stdout, "stof::stof works\n")
         self.assertEqual(run(build / "from_c").stdout, "stof::c 0.1.0: causal & window(256)\n")
+
+    def test_python_finds_the_library(self):
+        (package,) = self.prefix.glob("**/python/stof")
+        program = "import stof; print(stof.Mask.where(lambda b, h, q, k: q >= k), stof.library.library().library._name)"
+        environment = {name: value for name, value in os.environ.items() if name != "STOF_LIBRARY"} | {"PYTHONPATH": str(package.parent)}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False, env=environment)
+        self.assertEqual((done.stdout, done.stderr), (f"where(q >= k) {package.parents[1] / 'libstof.so'}\n", ""))
 
     def configure(self, languages, find_package, *more):
         """What a project of these languages is told, on one line, and whether it may go on."""

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Masked attention on arrays of NumPy and tensors of PyTorch: libstof.so, the C API of STOF, from Python.
+
+stof.attention(q, k, v, "causal & window(256)"); docs/python.md has the rest."""
+
+from stof.attention import Attention, attention, clear_plans
+from stof.c_library import DeviceFailure, Failure, InvalidArgument, Unsupported
+from stof.mask import Mask
+
+__all__ = ["Attention", "DeviceFailure", "Failure", "InvalidArgument", "Mask", "Unsupported", "attention", "clear_plans"]

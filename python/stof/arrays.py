@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of NumPy and tensors of PyTorch as the library takes them: where they lie, never copied."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from stof import c_library
+from stof.c_library import InvalidArgument
+
+NAMES = {"f32": c_library.F32, "f16": c_library.F16, "bf16": c_library.BF16}  # what attention computes with
+_TORCH = {"torch.float32": c_library.F32, "torch.float16": c_library.F16, "torch.bfloat16": c_library.BF16,
+          "torch.int32": c_library.I32, "torch.bool": c_library.BOOL}  # fmt: skip
+_NUMPY = {"<f4": c_library.F32, "<f2": c_library.F16, "<i4": c_library.I32, "|b1": c_library.BOOL}
+
+
+@dataclass(frozen=True)
+class View:
+    """An array where it lies. strides: in elements. device: "cpu" or "cuda:N"."""
+
+    of: Any  # the array itself, which has to live as long as the view is used
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: int  # of c_library
+    device: str
+
+    def on_host(self) -> bool:
+        return self.device == "cpu"
+
+    def tensor(self, order: tuple[int | None, int, int]) -> c_library.Tensor:
+        """For a call: which of the dimensions are items (None where they are packed), heads and rows."""
+        return c_library.Tensor(self.address, *(0 if i is None else self.strides[i] for i in order))
+
+    def array(self) -> c_library.Array:
+        """For a mask, which copies it."""
+        rank = len(self.shape)
+        size = ctypes.c_int64 * rank
+        return c_library.Array(self.address, size(*self.shape), size(*self.strides), rank, self.dtype)
+
+
+def view(array: Any, name: str) -> View:
+    """Of a tensor of PyTorch or of what has NumPy's array interface; `name` is what errors call it."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return _of_torch(torch, array, name)
+    if hasattr(array, "__array_interface__"):
+        return _of_numpy(array, name)
+    raise InvalidArgument(2, f"{name} is of type {type(array).__name__}; accepted: torch.Tensor, numpy.ndarray")
+
+
+def empty_like(like: View, shape: tuple[int, ...], dtype: int | None = None) -> Any:
+    """Of the same kind and on the same device, contiguous, with any contents."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(like.of, torch.Tensor):
+        return torch.empty(shape, dtype=torch.float32 if dtype == c_library.F32 else like.of.dtype, device=like.of.device)
+    import numpy
+
+    return numpy.empty(shape, numpy.float32 if dtype == c_library.F32 else like.of.__array_interface__["typestr"])
+
+
+def stream_of(like: View) -> int | None:
+    """The stream that PyTorch puts its own work on; None on the CPU."""
+    return None if like.on_host() else sys.modules["torch"].cuda.current_stream(like.of.device).cuda_stream
+
+
+def _of_torch(torch: Any, tensor: Any, name: str) -> View:
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise InvalidArgument(2, f"{name} requires a gradient, and there is no backward pass; call under torch.no_grad(), or detach it")
+    if tensor.device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
+        raise InvalidArgument(2, f"{name} is a tensor of device {tensor.device}, {tensor.layout}; accepted: strided ones of cpu or cuda")
+    return View(tensor, tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()), _known(_TORCH, str(tensor.dtype), name),
+                "cpu" if tensor.device.type == "cpu" else f"cuda:{tensor.device.index}")  # fmt: skip
+
+
+def _of_numpy(array: Any, name: str) -> View:
+    about = array.__array_interface__
+    dtype, shape = _known(_NUMPY, about["typestr"], name), tuple(about["shape"])
+    size = int(about["typestr"][2:])
+    strides = about.get("strides") or tuple(size * _product(shape[i + 1 :]) for i in range(len(shape)))
+    if any(step % size for step in strides):
+        raise InvalidArgument(2, f"{name} has strides of {strides} bytes, of elements of {size}")
+    return View(array, about["data"][0], shape, tuple(step // size for step in strides), dtype, "cpu")
+
+
+def _known(dtypes: dict[str, int], dtype: str, name: str) -> int:
+    if dtype not in dtypes:
+        raise InvalidArgument(2, f"{name} is of dtype {dtype}; accepted: f32, f16, {'bf16, ' if dtypes is _TORCH else ''}i32, bool")
+    return dtypes[dtype]
+
+
+def _product(numbers: tuple[int, ...]) -> int:
+    product = 1
+    for number in numbers:
+        product *= number
+    return product

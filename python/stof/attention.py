@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention under a mask: planned once for a shape, run often, on the arrays where they lie."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import weakref
+from typing import Any
+
+from stof import c_library
+from stof.arrays import NAMES, View, empty_like, stream_of, view
+from stof.c_library import InvalidArgument
+from stof.library import library
+from stof.mask import Mask, mask_of
+
+_PADDED, _PACKED = (0, 1, 2), (None, 1, 0)  # of [items, heads, rows, d] and [rows, heads, d]: items, heads, rows
+
+
+class Attention:
+    """A plan: the mask, measured and packed for the kernel that was chosen for this shape on this device. `queries` and
+    `keys` are those of the longest item; query i of N stands at position i + M - N among M keys. `dtype` is "f32", "f16"
+    or "bf16", `device` "cpu", "cuda", "cuda:N" or "auto"; `capped` says that calls will bring a softcap. Any number of
+    threads may run it. It serves shorter items whose keys - queries is no less than planned; `prepare` adds others."""
+
+    def __init__(self, mask: Mask | str, *, batch: int, heads: int, queries: int, keys: int, head_dim: int,
+                 kv_heads: int | None = None, dtype: str = "f16", device: str = "auto", capped: bool = False,
+                 kernel: str | None = None):  # fmt: skip
+        if dtype not in NAMES:
+            raise InvalidArgument(2, f"dtype {dtype!r}; accepted: {', '.join(NAMES)}")
+        self.heads, self.kv_heads, self.head_dim, self.dtype = heads, heads if kv_heads is None else kv_heads, head_dim, dtype
+        shape = (batch, heads, self.kv_heads, queries, keys, head_dim, NAMES[dtype], capped)
+        of_plan = mask_of(mask)  # has to live as long as its handle is used
+        self._plan = library().plan(of_plan.handle, shape, device, kernel)
+        self._prepared: set[tuple[int, int]] = set()
+        weakref.finalize(self, library().library.stof_plan_destroy, self._plan)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Kernel, tiles, predicted time and every refusal, with the keys of `stof plan --json`."""
+        return json.loads(library().library.stof_plan_description(self._plan))
+
+    def prepare(self, queries: int, keys: int) -> None:
+        """Makes what items of so many queries and keys need, where the plan does not serve them yet."""
+        if (queries, keys) not in self._prepared:
+            library().prepare(self._plan, queries, keys)
+            self._prepared.add((queries, keys))
+
+    def run(self, q: Any, k: Any, v: Any, *, out: Any = None, lse: Any = None, scale: float | None = None,
+            softcap: float | None = None, q_lengths: Any = None, kv_lengths: Any = None, cu_q: Any = None, cu_kv: Any = None,
+            page_table: Any = None, check_pages: bool = False) -> Any:  # fmt: skip
+        """out = softmax(scale q k^T, over the allowed keys) v, on the stream that PyTorch uses; scale is 1 / sqrt(D) unless
+        given. Padded: q and out [B, H, N, D], k and v [B, Hkv, M, D], lse f32 [B, H, N], and lengths [B] where items are
+        shorter. Packed: q and out [rows, H, D], k and v [rows, Hkv, D], lse f32 [H, rows], and offsets `cu_q`, `cu_kv`
+        [B + 1]. Paged: k and v [pages, Hkv, page size, D], `page_table` i32 [B, pages of an item] and `kv_lengths`. The
+        last dimension is contiguous, the others have any strides. Lengths and offsets are sequences, or int32 arrays of
+        the host or of the device; the latter are read when the kernels run. Rows without an allowed key give 0, and -inf
+        as logarithm; rows behind an item's length are not written."""
+        rows = _Rows(self, view(q, "q"), view(k, "k"), view(v, "v"), cu_q, None if page_table is None else view(page_table, "page_table"))
+        to = empty_like(rows.q, rows.q.shape) if out is None else out
+        call = rows.call(view(to, "out"), None if lse is None else view(lse, "lse"))
+        kept = [rows, _give(call, "q_lengths", q_lengths, rows.batch), _give(call, "kv_lengths", kv_lengths, rows.batch),
+                _give(call, "cu_q", cu_q, rows.batch + 1), _give(call, "cu_kv", cu_kv, rows.batch + 1)]  # fmt: skip
+        call.scale = None if scale is None else ctypes.pointer(ctypes.c_float(scale))
+        call.softcap = None if softcap is None else ctypes.pointer(ctypes.c_float(softcap))
+        call.stream, call.check_pages = stream_of(rows.q), check_pages
+        library().run(self._plan, call)
+        del kept
+        return to
+
+
+class _Rows:
+    """The tensors of a call, whose shapes fit each other and the plan."""
+
+    def __init__(self, plan: Attention, q: View, k: View, v: View, cu_q: Any, table: View | None):
+        self.q, self.k, self.v, self.table = q, k, v, table
+        self.packed = cu_q is not None
+        paged = table is not None
+        self.of_q, self.of_k = _PACKED if self.packed else _PADDED, _PACKED if self.packed and not paged else _PADDED
+        self.dtype = NAMES[plan.dtype]
+        _expect(q, "q", "[rows, H, D]" if self.packed else "[B, H, N, D]", self.of_q, (plan.heads, plan.head_dim))
+        wanted = "[pages, Hkv, page size, D]" if paged else "[rows, Hkv, D]" if self.packed else "[B, Hkv, M, D]"
+        for one, name in ((k, "k"), (v, "v")):
+            _expect(one, name, wanted, self.of_k, (plan.kv_heads, plan.head_dim))
+        for one, name in ((q, "q"), (k, "k"), (v, "v")):
+            if one.dtype != self.dtype or one.device != q.device:
+                raise InvalidArgument(2, f"{name} is {_name(one.dtype)} on {one.device}; accepted: {plan.dtype}, as planned, on {q.device}, where q is")
+        self.batch = len(cu_q) - 1 if self.packed else q.shape[0]
+        if v.shape != k.shape or not (paged or self.packed or k.shape[0] == self.batch):
+            raise InvalidArgument(2, f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}; accepted: k and v {wanted}, alike")
+        self.queries, self.keys = q.shape[self.of_q[2]], k.shape[self.of_k[2]]
+        if paged:
+            if len(table.shape) != 2 or table.shape[0] != self.batch or table.dtype != c_library.I32 or table.device != q.device:
+                raise InvalidArgument(2, f"page_table {list(table.shape)} of {_name(table.dtype)} on {table.device}; accepted: i32 "
+                                         f"[{self.batch}, pages of an item] on {q.device}")  # fmt: skip
+            self.keys *= table.shape[1]
+
+    def call(self, out: View, lse: View | None) -> c_library.Call:
+        if out.shape != self.q.shape or out.dtype != self.dtype or out.device != self.q.device:
+            raise InvalidArgument(2, f"out {list(out.shape)} of {_name(out.dtype)} on {out.device}; accepted: {list(self.q.shape)}, dtype and device of q")
+        _contiguous(out, "out")
+        call = c_library.Call(ctypes.sizeof(c_library.Call), self.dtype, self.batch, self.queries, self.keys, self.q.tensor(self.of_q),
+                              self.k.tensor(self.of_k), self.v.tensor(self.of_k), out.tensor(self.of_q))  # fmt: skip
+        if lse is not None:
+            shape = (self.q.shape[1], self.queries) if self.packed else self.q.shape[:3]
+            if lse.shape != shape or lse.dtype != c_library.F32 or lse.device != self.q.device:
+                raise InvalidArgument(2, f"lse {list(lse.shape)} of {_name(lse.dtype)} on {lse.device}; accepted: f32 {list(shape)} on {self.q.device}")
+            call.lse = lse.tensor((None, 0, 1) if self.packed else _PADDED)
+        if self.table is not None:
+            call.page_table, call.page_table_stride = self.table.address, self.table.strides[0]
+            call.page_size, call.pages = self.k.shape[2], self.k.shape[0]
+        return call
+
+
+def _expect(of: View, name: str, wanted: str, order: tuple[int | None, int, int], heads_and_dim: tuple[int, int]) -> None:
+    rank = 3 if order is _PACKED else 4
+    if len(of.shape) != rank or (of.shape[order[1]], of.shape[-1]) != heads_and_dim:
+        raise InvalidArgument(2, f"{name} is {list(of.shape)}; accepted: {wanted} with {heads_and_dim[0]} heads and D {heads_and_dim[1]}, as planned")
+    _contiguous(of, name)
+
+
+def _contiguous(of: View, name: str) -> None:
+    if of.shape[-1] > 1 and of.strides[-1] != 1:
+        raise InvalidArgument(2, f"{name} has strides {list(of.strides)}; accepted: any whose last is 1")
+
+
+def _give(call: c_library.Call, name: str, values: Any, count: int) -> Any:
+    """Lengths or offsets as the call takes them; what has to live until it returns."""
+    if values is None:
+        return None
+    if hasattr(values, "__array_interface__") or hasattr(values, "data_ptr"):
+        of = view(values, name)
+        if of.shape != (count,) or of.dtype != c_library.I32 or (count > 1 and of.strides != (1,)):
+            raise InvalidArgument(2, f"{name} {list(of.shape)} of {_name(of.dtype)}; accepted: i32 [{count}], contiguous")
+        setattr(call, name if of.on_host() else "device_" + name, of.address)
+        return of
+    if len(values) != count:
+        raise InvalidArgument(2, f"{name} has {len(values)} numbers; accepted: {count}")
+    listed = (ctypes.c_int32 * count)(*values)
+    setattr(call, name, ctypes.addressof(listed))
+    return listed
+
+
+def _name(dtype: int) -> str:
+    return ("f32", "f16", "bf16", "i32", "bool")[dtype]
+
+
+@functools.lru_cache(maxsize=128)
+def planned(mask: Mask, **shape: Any) -> Attention:
+    """As Attention, which it makes where none of the last 128 is that."""
+    return Attention(mask, **shape)
+
+
+def attention(q: Any, k: Any, v: Any, mask: Mask | str = "all", *, scale: float | None = None, softcap: float | None = None,
+              out: Any = None, return_lse: bool = False) -> Any:  # fmt: skip
+    """softmax(scale q k^T, over the keys that `mask` allows) v for q [B, H, N, D] and k, v [B, Hkv, M, D] of NumPy or
+    PyTorch; with `return_lse` also the logarithms of the sums, f32 [B, H, N]. Query i stands at position i + M - N. The
+    plan of the last 128 masks and shapes is kept (`clear_plans`); calls with lengths, offsets or pages: `Attention`."""
+    of_q, of_k = view(q, "q"), view(k, "k")
+    if len(of_q.shape) != 4 or len(of_k.shape) != 4:
+        raise InvalidArgument(2, f"q {list(of_q.shape)}, k {list(of_k.shape)}; accepted: [B, H, N, D], [B, Hkv, M, D]")
+    batch, heads, queries, dim = of_q.shape
+    if of_q.dtype not in NAMES.values():
+        raise InvalidArgument(2, f"q is of dtype {_name(of_q.dtype)}; accepted: {', '.join(NAMES)}")
+    plan = planned(mask_of(mask), batch=batch, heads=heads, kv_heads=of_k.shape[1], queries=queries, keys=of_k.shape[2],
+                   head_dim=dim, dtype=_name(of_q.dtype), device=of_q.device, capped=softcap is not None)  # fmt: skip
+    if not return_lse:
+        return plan.run(q, k, v, out=out, scale=scale, softcap=softcap)
+    lse = empty_like(of_q, (batch, heads, queries), c_library.F32)
+    return plan.run(q, k, v, out=out, lse=lse, scale=scale, softcap=softcap), lse
+
+
+def clear_plans() -> None:
+    """Lets go of the plans that `attention` and models keep, and of their memory."""
+    planned.cache_clear()

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""STOF as an attention implementation of Hugging Face transformers, under the masks that its models make."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import transformers
+from transformers import masking_utils
+
+from stof.attention import Attention, planned
+from stof.c_library import InvalidArgument, Unsupported
+from stof.mask import Mask, mask_of
+
+_user_masks: weakref.WeakKeyDictionary[torch.nn.Module, Mask] = weakref.WeakKeyDictionary()
+
+
+def register(name: str = "stof") -> None:
+    """Makes `name` an attention implementation: model.set_attn_implementation("stof"), or
+    from_pretrained(..., attn_implementation="stof"). For inference: there is no backward pass."""
+    transformers.AttentionInterface.register(name, attention_forward)
+    transformers.AttentionMaskInterface.register(name, made_mask)
+
+
+def use(model: transformers.PreTrainedModel, mask: Mask | str | None = None) -> None:
+    """Has a model's attention computed by STOF, and under `mask` besides the model's own where there is one: a pair is
+    allowed where both allow it. None takes an earlier one away. Of encoder-decoders, where one mask would have to do
+    for three kinds of attention, `mask` is refused."""
+    register()
+    if mask is not None and model.config.is_encoder_decoder:
+        raise Unsupported(3, f"a mask for {type(model).__name__}, an encoder-decoder; accepted: None, or another model")
+    model.set_attn_implementation("stof")
+    for module in model.modules():
+        if mask is None:
+            _user_masks.pop(module, None)
+        else:
+            _user_masks[module] = mask_of(mask)
+
+
+@dataclass
+class ModelMask:
+    """What a model's mask function said, and where there are tokens and no padding: bool [B, M], or None."""
+
+    mask: Mask
+    of_lengths: bool = False  # what it says of a query and a key depends on how many there are
+    tokens: torch.Tensor | None = None
+    of_keys_alone: bool = False  # every query may see every token: queries may be others, as of a decoder
+    _kept: dict[tuple[int, bool], Kept] = field(default_factory=dict)  # all layers of a call ask for the same
+
+    def kept(self, queries: int, are_tokens: bool) -> Kept:
+        """are_tokens: the queries are the last tokens, and padding where these are."""
+        if (queries, are_tokens) not in self._kept:
+            of_queries = self.tokens[:, -queries:] if are_tokens else self.tokens.new_ones(len(self.tokens), queries)
+            self._kept[queries, are_tokens] = Kept.of(of_queries, self.tokens)
+        return self._kept[queries, are_tokens]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Which rows of queries and keys are no padding, and where those of an item begin among them."""
+
+    rows: torch.Tensor
+    keys: torch.Tensor
+    lengths: list[tuple[int, int]]
+    offsets: list[list[int]]
+
+    @classmethod
+    def of(cls, of_queries: torch.Tensor, tokens: torch.Tensor) -> Kept:
+        rows, keys = (one.flatten().nonzero().flatten() for one in (of_queries, tokens))
+        lengths = torch.stack([of_queries.sum(1), tokens.sum(1)]).tolist()
+        return cls(rows, keys, list(zip(*lengths)), [[0, *itertools.accumulate(one)] for one in lengths])
+
+
+def made_mask(batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0, kv_offset: int = 0,
+              mask_function: Any = masking_utils.causal_mask_function, attention_mask: torch.Tensor | None = None,
+              **given: Any) -> torch.Tensor:  # fmt: skip
+    """A mask interface of transformers. A function of positions becomes an expression of the mask language; one that
+    looks at tensors, as for packed sequences, is evaluated for all pairs by transformers. What comes back is a tensor
+    of four dimensions without elements, for models to hand on, and has the ModelMask as `stof`."""
+    try:
+        tokens = _tokens(attention_mask, kv_length, kv_offset)
+        made = _of_positions(mask_function, (q_length, kv_length), (int(q_offset), int(kv_offset)), tokens)
+    except InvalidArgument:
+        allowed = masking_utils.sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset,
+                                          kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask,
+                                          **given | {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False})  # fmt: skip
+        made = ModelMask(Mask.bits(allowed.expand(batch_size, 1, q_length, kv_length).cpu()), of_lengths=True)
+    handed_on = torch.empty((batch_size, 1, q_length, 0), dtype=torch.uint8)
+    handed_on.stof = made
+    return handed_on
+
+
+def _tokens(attention_mask: torch.Tensor | None, keys: int, first: int) -> torch.Tensor | None:
+    if attention_mask is None:
+        return None
+    tokens = masking_utils.prepare_padding_mask(attention_mask, keys, first)[:, first : first + keys].bool()
+    return None if tokens.all() else tokens
+
+
+def _of_positions(function: Any, lengths: tuple[int, int], offsets: tuple[int, int], tokens: torch.Tensor | None) -> ModelMask:
+    """Positions are counted from the last query, which sees the last key. In a cache that is larger than what it holds
+    it does not: there the mask is one for these lengths. InvalidArgument where that is no function of positions."""
+    if function is masking_utils.bidirectional_mask_function:
+        return ModelMask(Mask("all"), tokens=tokens, of_keys_alone=True)
+    shift, first_key = offsets[0] - (lengths[1] - lengths[0]), offsets[1]
+    mask = Mask.where(lambda b, h, q, k: function(b, h, q + shift if shift else q, k + first_key if first_key else k))
+    if shift == first_key:
+        return ModelMask(mask, tokens=tokens)
+    held = offsets[0] + lengths[0] - first_key  # keys up to the last query
+    if tokens is None:
+        return ModelMask(mask, of_lengths=True)
+    if held < 1 or tokens[:, held:].any() or not tokens[:, :held].all():
+        raise InvalidArgument(2, "padding in a cache that is larger than what it holds")
+    return ModelMask(mask & f"where(k < {held})", of_lengths=True)
+
+
+def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+                      attention_mask: torch.Tensor | None, dropout: float = 0.0, scaling: float | None = None,
+                      sliding_window: int | None = None, softcap: float | None = None, is_causal: bool | None = None,
+                      s_aux: torch.Tensor | None = None, **given: Any) -> tuple[torch.Tensor, None]:  # fmt: skip
+    """An attention function of transformers: query [B, H, N, D], key and value [B, Hkv, M, D] to [B, N, H, D]."""
+    if given.get("position_bias") is not None or given.get("output_attentions"):
+        raise Unsupported(3, "attention by stof neither adds a position bias nor keeps weights; use another attn_implementation")
+    if dropout != 0 and module.training:
+        raise Unsupported(3, f"attention by stof is for inference: dropout {dropout} in training; call model.eval()")
+    of_model = _mask_of_model(module, attention_mask, sliding_window, is_causal)
+    users = _user_masks.get(module)
+    call = _Call(_joined(of_model.mask, users), query, key, value, scaling, softcap, s_aux is not None)
+    bound = of_model.of_lengths or users is not None
+    if of_model.tokens is None:
+        out, lse = call.whole(bound)
+    else:
+        out, lse = call.packed(of_model.kept(query.shape[2], users is not None or not of_model.of_keys_alone), bound)
+    if s_aux is not None:  # a sink: one more term in the sum of weights, without a value
+        out *= torch.sigmoid(lse - s_aux.reshape(1, -1, 1)).transpose(1, 2).unsqueeze(-1).to(out.dtype)
+    return out, None
+
+
+def _mask_of_model(module: Any, given: torch.Tensor | None, window: int | None, is_causal: bool | None) -> ModelMask:
+    if isinstance(of_model := getattr(given, "stof", None), ModelMask):
+        return of_model
+    if given is None:  # the model made none
+        causal = getattr(module, "is_causal", False) if is_causal is None else is_causal
+        if window is not None and not causal:
+            raise Unsupported(3, f"a sliding window of {window} that is not causal came without a mask")
+        return ModelMask(Mask(f"causal & window({window - 1})" if window else "causal" if causal else "all"))
+    if given.dtype != torch.bool or given.dim() != 4:
+        raise Unsupported(3, f"an attention mask of {given.dtype} {list(given.shape)}; accepted: bool [B, H, N, M], True where a query may "
+                          "attend to a key, and those that models make")  # fmt: skip
+    return ModelMask(Mask.bits(given.cpu()), of_lengths=True)
+
+
+@functools.lru_cache(maxsize=256)
+def _joined(mask: Mask, other: Mask | None) -> Mask:
+    return mask if other is None else mask & other
+
+
+@dataclass
+class _Call:
+    mask: Mask
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    scale: float | None
+    softcap: float | None
+    wants_lse: bool
+
+    def whole(self, bound: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Of items without padding. bound: the mask is for these lengths alone."""
+        batch, heads, queries, dim = self.q.shape
+        keys = self.k.shape[2]
+        plan = self._plan(batch, queries, keys, bound)
+        out = self.q.new_empty(batch, queries, heads, dim)
+        lse = self.q.new_empty(batch, heads, queries, dtype=torch.float32) if self.wants_lse else None
+        plan.run(self.q, self.k, self.v, out=out.transpose(1, 2), lse=lse, scale=self.scale, softcap=self.softcap)
+        return out, lse
+
+    def packed(self, kept: Kept, bound: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Of what is no padding, one after the other; the other rows are 0."""
+        batch, heads, queries, dim = self.q.shape
+        packed = lambda tensor, rows: tensor.transpose(1, 2).flatten(0, 1)[rows]  # noqa: E731
+        plan = self._plan(batch, queries, self.k.shape[2], bound)
+        for of_item in kept.lengths:
+            plan.prepare(*of_item)
+        lse = self.q.new_empty(heads, len(kept.rows), dtype=torch.float32) if self.wants_lse else None
+        made = plan.run(packed(self.q, kept.rows), packed(self.k, kept.keys), packed(self.v, kept.keys), lse=lse,
+                        scale=self.scale, softcap=self.softcap, cu_q=kept.offsets[0], cu_kv=kept.offsets[1])  # fmt: skip
+        out = self.q.new_zeros(batch * queries, heads, dim)
+        out[kept.rows] = made
+        if lse is None:
+            return out.view(batch, queries, heads, dim), None
+        padded = lse.new_zeros(heads, batch * queries)
+        padded[:, kept.rows] = lse
+        return out.view(batch, queries, heads, dim), padded.view(heads, batch, queries).transpose(0, 1)
+
+    def _plan(self, batch: int, queries: int, keys: int, bound: bool) -> Attention:
+        """Decoding, whose keys grow by one from call to call, has plans for so many keys as powers of two say."""
+        grows = queries < keys and not bound
+        of_plan = max(256, 1 << (keys - 1).bit_length()) if grows else keys
+        dtype = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}.get(self.q.dtype, str(self.q.dtype))
+        plan = planned(self.mask, batch=batch, heads=self.q.shape[1], kv_heads=self.k.shape[1], queries=queries, keys=of_plan,
+                       head_dim=self.q.shape[3], dtype=dtype, device=str(self.q.device), capped=self.softcap is not None)  # fmt: skip
+        if grows:
+            plan.prepare(queries, 1)
+        return plan

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Attention of python/stof against its definition, on arrays that have NumPy's interface.
+
+usage: attention_test.py LIBSTOF.SO
+"""
+
+import math
+import random
+import unittest
+
+from given import Array, attended, nothing
+
+import stof
+
+D = 8
+
+
+def columns(array, *place):
+    return [array[(*place, i)] for i in range(D)]
+
+
+class Attention(unittest.TestCase):
+    def setUp(self):
+        random.seed(1)
+
+    def expect(self, out, lse, want, *place):
+        values, logarithm = want
+        for got, wanted in zip(columns(out, *place[0]), values):
+            self.assertAlmostEqual(got, wanted, delta=2e-6)
+        if lse is not None:
+            got = lse[place[1]]
+            self.assertTrue(got == logarithm or abs(got - logarithm) < 2e-6, (got, logarithm))
+
+    def test_padded_items_of_any_length(self):
+        q, k, v = Array((2, 4, 6, D)), Array((2, 2, 9, D)), Array((2, 2, 9, D))
+        plan = stof.Attention("causal & window(3)", batch=2, heads=4, kv_heads=2, queries=6, keys=9, head_dim=D, dtype="f32", device="cpu")
+        self.assertIn(plan.description["kernel"], ("block_attention", "row_attention"))
+        plan.prepare(4, 7)
+        for q_lengths, kv_lengths in ((None, None), ([6, 4], [9, 7]), (Array((2,), [6, 4], "<i4"), Array((2,), [9, 7], "<i4"))):
+            out, lse = nothing(2, 4, 6, D), nothing(2, 4, 6)
+            given = plan.run(q, k, v, out=out, lse=lse, q_lengths=q_lengths, kv_lengths=kv_lengths, scale=0.5, softcap=2)
+            self.assertIs(given, out)
+            for b, rows, keys in ((0, 6, 9), (1, 6, 9) if q_lengths is None else (1, 4, 7)):
+                for h in range(4):
+                    for i in range(rows):
+                        seen = [j for j in range(keys) if 0 <= i + keys - rows - j <= 3]
+                        of = lambda array: [columns(array, b, h // 2, j) for j in seen]
+                        self.expect(out, lse, attended(columns(q, b, h, i), of(k), of(v), 0.5, 2), (b, h, i), (b, h, i))
+                    for i in range(rows, 6):
+                        self.assertTrue(all(math.isnan(x) for x in columns(out, b, h, i)))
+
+    def test_packed_items(self):
+        q, k, v, out, lse = Array((7, 2, D)), Array((9, 2, D)), Array((9, 2, D)), nothing(7, 2, D), nothing(2, 7)
+        plan = stof.Attention("causal", batch=2, heads=2, queries=4, keys=5, head_dim=D, dtype="f32", device="cpu")
+        plan.run(q, k, v, out=out, lse=lse, cu_q=[0, 3, 7], cu_kv=[0, 4, 9])
+        for begin, end, first, last in ((0, 3, 0, 4), (3, 7, 4, 9)):
+            for row in range(begin, end):
+                for h in range(2):
+                    seen = range(first, last - (end - row) + 1)
+                    of = lambda array: [columns(array, j, h) for j in seen]
+                    self.expect(out, lse, attended(columns(q, row, h), of(k), of(v), 1 / math.sqrt(D)), (row, h), (h, row))
+
+    def test_keys_in_pages(self):
+        q, k, v, out = Array((2, 2, 1, D)), Array((5, 1, 16, D)), Array((5, 1, 16, D)), nothing(2, 2, 1, D)
+        plan = stof.Attention("causal", batch=2, heads=2, kv_heads=1, queries=1, keys=32, head_dim=D, dtype="f32", device="cpu")
+        plan.prepare(1, 1)
+        table, lengths = [[3, 0], [4, 1]], [20, 3]
+        plan.run(q, k, v, out=out, kv_lengths=lengths, page_table=Array((2, 2), sum(table, []), "<i4"), check_pages=True)
+        for b in range(2):
+            for h in range(2):
+                of = lambda array: [columns(array, table[b][j // 16], 0, j % 16) for j in range(lengths[b])]
+                self.expect(out, None, attended(columns(q, b, h, 0), of(k), of(v), 1 / math.sqrt(D)), (b, h, 0))
+
+    def test_rows_first(self):
+        """[B, S, H, D] is a view of [B, H, S, D]."""
+        q, out = Array((1, 3, 2, D)), nothing(1, 3, 2, D)
+        turned = [Array((1, 3, 2, D), list(one.numbers), strides=None) for one in (q, out)]
+        for one in turned:
+            one.__array_interface__ |= {"shape": (1, 2, 3, D), "strides": (24 * D, 4 * D, 8 * D, 4)}
+        plan = stof.Attention("all", batch=1, heads=2, queries=3, keys=3, head_dim=D, dtype="f32", device="cpu")
+        plan.run(turned[0], turned[0], turned[0], out=turned[1])
+        for h in range(2):
+            for i in range(3):
+                seen = [columns(q, 0, j, h) for j in range(3)]
+                self.expect(turned[1], None, attended(columns(q, 0, i, h), seen, seen, 1 / math.sqrt(D)), (0, i, h))
+
+    def test_plans_are_kept(self):
+        q, k = Array((1, 2, 5, D)), Array((1, 1, 5, D))
+        stof.clear_plans()
+        from stof.attention import planned
+
+        for _ in range(2):
+            stof.attention(q, k, k, "causal", out=nothing(1, 2, 5, D))
+        stof.attention(q, k, k, stof.Mask("causal"), out=nothing(1, 2, 5, D), softcap=3.0)
+        self.assertEqual((planned.cache_info().hits, planned.cache_info().misses), (1, 2))
+        stof.clear_plans()
+
+    def test_errors(self):
+        plan = stof.Attention("all", batch=2, heads=2, kv_heads=1, queries=4, keys=4, head_dim=D, dtype="f32", device="cpu")
+        q, k, out = Array((2, 2, 4, D)), Array((2, 1, 4, D)), nothing(2, 2, 4, D)
+        table = Array((2, 1), [0, 0], "<i4")
+        for call, said in (
+            (lambda: plan.run([1], k, k), "q is of type list; accepted: torch.Tensor, numpy.ndarray"),
+            (lambda: plan.run(Array((2, 3, 4, D)), k, k, out=out), "q is [2, 3, 4, 8]; accepted: [B, H, N, D] with 2 heads and D 8, as planned"),
+            (lambda: plan.run(q, q, q, out=out), "k is [2, 2, 4, 8]; accepted: [B, Hkv, M, D] with 1 heads and D 8, as planned"),
+            (lambda: plan.run(q, k, Array((2, 1, 3, D)), out=out), "q [2, 2, 4, 8], k [2, 1, 4, 8], v [2, 1, 3, 8]; accepted: k and v [B, Hkv, M, D], alike"),
+            (lambda: plan.run(q, k, k, out=Array((2, 2, 3, D))), "out [2, 2, 3, 8] of f32 on cpu; accepted: [2, 2, 4, 8], dtype and device of q"),
+            (lambda: plan.run(q, k, k, out=out, lse=Array((2, 2, 3))), "lse [2, 2, 3] of f32 on cpu; accepted: f32 [2, 2, 4] on cpu"),
+            (lambda: plan.run(Array((2, 2, 4, D), [0] * 128, "<i4"), k, k, out=out), "q is i32 on cpu; accepted: f32, as planned, on cpu, where q is"),
+            (lambda: plan.run(q, k, k, out=out, q_lengths=[4]), "q_lengths has 1 numbers; accepted: 2"),
+            (lambda: plan.run(q, k, k, out=out, q_lengths=Array((2,), [1.0, 1.0])), "q_lengths [2] of f32; accepted: i32 [2], contiguous"),
+            (lambda: plan.run(q, k, k, out=out, q_lengths=[5, 4]), "attention: "),
+            (lambda: plan.run(q, Array((1, 1, 16, D)), Array((1, 1, 16, D)), out=out, page_table=Array((1, 1), [0], "<i4")),
+             "page_table [1, 1] of i32 on cpu; accepted: i32 [2, pages of an item] on cpu"),
+            (lambda: plan.run(q, Array((1, 1, 15, D)), Array((1, 1, 15, D)), out=out, page_table=table, kv_lengths=[1, 1]), "attention: "),
+            (lambda: plan.run(q, k, k, out=Array((2, 2, 4, D), strides=(64, 32, 1, 4))), "out has strides [64, 32, 1, 4]; accepted: any whose last is 1"),
+            (lambda: stof.Attention("all", batch=1, heads=1, queries=1, keys=1, head_dim=8, dtype="f64"), "dtype 'f64'; accepted: f32, f16, bf16"),
+            (lambda: stof.attention(Array((2, 4, D)), k, k), "q [2, 4, 8], k [2, 1, 4, 8]; accepted: [B, H, N, D], [B, Hkv, M, D]"),
+            (lambda: stof.attention(Array((2, 2, 4, D), [0] * 128, "<i4"), k, k), "q is of dtype i32; accepted: f32, f16, bf16"),
+        ):  # fmt: skip
+            with self.assertRaises(stof.InvalidArgument) as failed:
+                call()
+            self.assertTrue(str(failed.exception).startswith(said), failed.exception)
+
+
+if __name__ == "__main__":
+    unittest.main()

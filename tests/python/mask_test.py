@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Masks of python/stof: text, arrays, functions, and what they refuse.
+
+usage: mask_test.py LIBSTOF.SO
+"""
+
+import unittest
+
+from given import Array
+
+import stof
+
+
+class Masks(unittest.TestCase):
+    def test_text_and_what_is_made_of_it(self):
+        mask = stof.Mask("causal") & "window(8)"
+        self.assertEqual(str(mask), "causal & window(8)")
+        self.assertEqual(str("sink(1)" | ~mask), "!(causal & window(8)) | sink(1)")
+        self.assertEqual(mask, stof.Mask("window(8) & causal"))
+        self.assertEqual(len({mask, stof.Mask("causal & window(8)"), stof.Mask("causal")}), 2)
+        self.assertEqual(repr(stof.Mask("all")), "Mask('all')")
+
+    def test_arrays(self):
+        allowed = Array((2, 3), [1, 0, 0, 1, 1, 0], "|b1")
+        self.assertEqual(stof.Mask.bits(allowed), stof.Mask.bits(Array((2, 3), [1, 0, 0, 1, 1, 0], "|b1")))
+        self.assertNotEqual(stof.Mask.bits(allowed), stof.Mask.bits(Array((2, 3), [1, 0, 0, 1, 1, 1], "|b1")))
+        turned = Array((3, 2), [1, 0, 0, 1, 1, 0], "|b1")
+        turned.__array_interface__ |= {"shape": (2, 3), "strides": (1, 2)}
+        self.assertEqual(stof.Mask.bits(turned), stof.Mask.bits(Array((2, 3), [1, 0, 1, 0, 1, 0], "|b1")))
+        self.assertRegex(str(stof.Mask.blocks(64, Array((1, 1), [1], "|b1"))), r"^blocks\(64,#\w+\)$")
+        self.assertRegex(str(stof.Mask.document_ids(Array((3,), [0, 0, 1], "<i4"))), r"^document_ids\(#\w+\)$")
+
+    def test_functions_become_expressions(self):
+        for function, text in (
+            (lambda b, h, q, k: (q >= k) & (q - k < 256), "where(q >= k & q - k < 256)"),
+            (lambda b, h, q, k: (abs(q - k) <= 3) | ~(k > 5) | (q // 4 == k // 4), "where(abs(q - k) <= 3 | !(k > 5) | q / 4 == k / 4)"),
+            (lambda b, h, q, k: (2 * q + 1) % 3 != 1 - k, "where((2 * q + 1) % 3 != 1 - k)"),
+            (lambda b, h, q, k: (q > -k) ^ (h == 2), "where((q > 0 - k) != (h == 2))"),
+            (lambda b, h, q, k: 3 < k, "where(k > 3)"),
+            (lambda b, h, q, k: b < 2, "where(b < 2)"),
+            (lambda b, h, q, k: True, "where(1)"),
+        ):
+            self.assertEqual(str(stof.Mask.where(function)), text)
+
+    def test_functions_that_cannot(self):
+        for function, said in (
+            (lambda b, h, q, k: q >= k and q < 9, "a mask's function asks whether (q >= k); accepted: arithmetic with + - * // % abs(), "),
+            (lambda b, h, q, k: q / 2 > k, "a mask's function divides q by /; accepted: //"),
+            (lambda b, h, q, k: q < 2.5, "a mask's function computes with 2.5, of type float; accepted: integers. "),
+            (lambda b, h, q, k: ~q, "a mask's function inverts the number q by ~; accepted: truths, as comparisons make them"),
+            (lambda b, h, q, k: q ^ k, "a mask's function has q ^ k; accepted: truths, as comparisons make them"),
+            (lambda b, h, q, k: [1, 2][q], "a mask's function cannot be followed (list indices must be integers or slices, not Symbol); "),
+            (lambda b, h: True, "a mask's function cannot be followed ("),
+        ):
+            with self.assertRaises(stof.InvalidArgument) as failed:
+                stof.Mask.where(function)
+            self.assertTrue(str(failed.exception).startswith(said), failed.exception)
+
+    def test_errors(self):
+        for make, said in (
+            (lambda: stof.Mask("causl"), "mask: unknown term 'causl'; accepted: all, none, "),
+            (lambda: stof.Mask("all") & 3, "a mask of type int; accepted: stof.Mask, a string of the mask language"),
+            (lambda: stof.Mask.bits([[True]]), "Mask.bits: the array is of type list; accepted: torch.Tensor, numpy.ndarray"),
+            (lambda: stof.Mask.bits(Array((1, 1), [1.0])), "bits: the array is f32; accepted: bool"),
+            (lambda: stof.Mask.bits(Array((1, 1), [1.0], "<f8")), "Mask.bits: the array is of dtype <f8; accepted: f32, f16, i32, bool"),
+        ):
+            with self.assertRaises(ValueError) as failed:
+                make()
+            self.assertTrue(str(failed.exception).startswith(said), failed.exception)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Attention of python/stof on tensors of PyTorch, of the CPU and of a GPU where there is one, and on NumPy's arrays.
+
+usage: torch_test.py LIBSTOF.SO    exit status 77 where there is no PyTorch
+"""
+
+import math
+import re
+import sys
+import unittest
+from pathlib import Path
+
+import given  # noqa: F401  (finds the package)
+
+try:
+    import numpy
+    import torch
+except ImportError:
+    sys.exit(77)
+
+import stof
+
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+FAR = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.5e-2}
+
+
+def tensors(device, dtype, batch=2, heads=6, kv_heads=2, queries=130, keys=200, dim=64):
+    torch.manual_seed(0)
+    make = lambda *shape: torch.randn(shape, dtype=torch.float32).to(device, dtype)
+    return make(batch, heads, queries, dim), make(batch, kv_heads, keys, dim), make(batch, kv_heads, keys, dim)
+
+
+def defined(q, k, v, allowed):
+    """In double precision; rows without a key are 0."""
+    q, k, v = (one.double().cpu() for one in (q, k, v))
+    k, v = (one.repeat_interleave(q.shape[1] // k.shape[1], 1) for one in (k, v))
+    scores = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).masked_fill(~allowed, -math.inf)
+    return torch.nan_to_num(torch.softmax(scores, -1)) @ v, torch.logsumexp(scores, -1)
+
+
+def positions(queries, keys):
+    return torch.arange(queries)[:, None] + keys - queries, torch.arange(keys)[None]
+
+
+class Tensors(unittest.TestCase):
+    def expect(self, out, wanted, dtype):
+        error = (out.double().cpu() - wanted).norm() / wanted.norm()
+        self.assertLess(error.item(), FAR[dtype])
+
+    def test_every_dtype_and_device(self):
+        i, j = positions(130, 200)
+        for device in DEVICES:
+            for dtype in FAR:
+                with self.subTest(f"{device} {dtype}"):
+                    q, k, v = tensors(device, dtype)
+                    out, lse = stof.attention(q, k, v, "causal & window(40)", return_lse=True)
+                    wanted, logarithms = defined(q, k, v, (j <= i) & (i - j <= 40))
+                    self.assertEqual((out.dtype, out.device, lse.dtype), (dtype, q.device, torch.float32))
+                    self.expect(out, wanted, dtype)
+                    self.assertLess((lse.double().cpu() - logarithms).abs().max().item(), 1e-3)
+
+    def test_functions_and_arrays_as_masks(self):
+        i, j = positions(130, 200)
+        seen = torch.rand(130, 200) < 0.3
+        seen[7] = False
+        for device in DEVICES:
+            q, k, v = tensors(device, torch.float16)
+            for mask, allowed in (
+                (stof.Mask.where(lambda b, h, q, k: (q - k) % 3 == 0), (i - j) % 3 == 0),
+                (stof.Mask.where(lambda b, h, q, k: torch.logical_and(torch.abs(q - k) < 9, k <= q)), ((i - j).abs() < 9) & (j <= i)),
+                (stof.Mask.bits(seen), seen),
+                (stof.Mask.bits(seen.numpy()) | "sink(3)", seen | (j < 3)),
+            ):
+                self.expect(stof.attention(q, k, v, mask), defined(q, k, v, allowed)[0], torch.float16)
+
+    def test_any_strides_and_given_outputs(self):
+        for device in DEVICES:
+            q, k, v = tensors(device, torch.float16, queries=200)
+            packed = torch.cat([q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)], 2)  # [B, S, H + 2 Hkv, D]
+            out = torch.empty_like(packed[:, :, :6])
+            views = (packed[:, :, :6], packed[:, :, 6:8], packed[:, :, 8:])
+            made = stof.attention(*(one.transpose(1, 2) for one in views), "all", out=out.transpose(1, 2))
+            self.assertEqual(made.data_ptr(), out.data_ptr())
+            self.expect(out.transpose(1, 2), defined(q, k, v, torch.ones(200, 200, dtype=torch.bool))[0], torch.float16)
+
+    def test_lengths_of_the_device(self):
+        for device in DEVICES:
+            q, k, v = tensors(device, torch.float16, queries=1, keys=200)
+            plan = stof.Attention("all", batch=2, heads=6, kv_heads=2, queries=1, keys=200, head_dim=64, device=str(q.device))
+            plan.prepare(1, 1)
+            lengths = torch.tensor([200, 77], dtype=torch.int32, device=device)
+            allowed = torch.arange(200)[None, None, None] < lengths.cpu()[:, None, None, None]
+            self.expect(plan.run(q, k, v, kv_lengths=lengths), defined(q, k, v, allowed)[0], torch.float16)
+
+    def test_recorded_on_the_stream_of_torch(self):
+        if "cuda" not in DEVICES:
+            self.skipTest("no GPU")
+        i, j = positions(130, 200)
+        q, k, v = tensors("cuda", torch.float16)
+        stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        with torch.cuda.stream(stream):
+            out = stof.attention(q, k, v, "causal")
+            with torch.cuda.graph(graph, stream=stream):
+                stof.attention(q, k, v, "causal", out=out)
+            q.copy_(torch.randn_like(q))
+            graph.replay()
+        stream.synchronize()
+        self.expect(out, defined(q, k, v, j <= i)[0], torch.float16)
+
+    def test_numpy(self):
+        q, k, v = (one.numpy() for one in tensors("cpu", torch.float32))
+        out, lse = stof.attention(q, k, v, "all", return_lse=True)
+        self.assertIsInstance(out, numpy.ndarray)
+        wanted, logarithms = defined(*map(torch.from_numpy, (q, k, v)), torch.ones(130, 200, dtype=torch.bool))
+        self.expect(torch.from_numpy(out), wanted, torch.float32)
+        self.assertLess(numpy.abs(lse - logarithms.numpy()).max(), 1e-4)
+        self.assertEqual(stof.attention(q.astype(numpy.float16), k.astype(numpy.float16), v.astype(numpy.float16)).dtype, numpy.float16)
+
+    def test_the_page(self):
+        """The first program of docs/python.md, and its masks."""
+        page = (Path(__file__).resolve().parents[2] / "docs/python.md").read_text(encoding="utf-8")
+        first, masks, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+        names = {}
+        exec(first, names)  # noqa: S102: a page of this project
+        q, k, v = (names[name] for name in "qkv")
+        i, j = positions(1024, 1024)
+        scores = 30 * torch.tanh(q.double() @ k.double().transpose(-1, -2) / 8 / 30)
+        wanted = scores.masked_fill(j > i, -math.inf)
+        self.expect(names["out"], torch.softmax(wanted, -1) @ v.double(), torch.float32)
+        self.assertLess((names["lse"] - torch.logsumexp(wanted, -1)).abs().max().item(), 1e-4)
+        names |= {"allowed": torch.ones(4, 4, dtype=torch.bool), "table": torch.ones(2, 2, dtype=torch.bool),
+                  "ids": torch.zeros(4, dtype=torch.int32)}  # fmt: skip
+        made = [str(eval(line.split("  #")[0], names)) for line in masks.splitlines()]  # noqa: S307: as above
+        self.assertEqual((made[0], made[-1]), ("!strided(4) & causal", "where(q >= k & q - k < 256)"))
+
+    def test_errors(self):
+        q, k, v = tensors("cpu", torch.float32)
+        docs = torch.zeros(200, dtype=torch.int32)
+        for call, said in (
+            (lambda: stof.attention(q.clone().requires_grad_(), k, v), "q requires a gradient, and there is no backward pass; "),
+            (lambda: stof.attention(q.to("meta"), k, v), "q is a tensor of device meta, torch.strided; accepted: strided ones of cpu or cuda"),
+            (lambda: stof.attention(q, k.half(), v), "k is f16 on cpu; accepted: f32, as planned, on cpu, where q is"),
+            (lambda: stof.attention(q.double(), k, v), "q is of dtype torch.float64; accepted: f32, f16, bf16, i32, bool"),
+            (lambda: stof.Mask.where(lambda b, h, q, k: docs[q] == docs[k]), "a mask's function calls torch's __getitem__; "),
+        ):
+            with self.assertRaises(stof.InvalidArgument) as failed:
+                call()
+            self.assertTrue(str(failed.exception).startswith(said), failed.exception)
+
+
+if __name__ == "__main__":
+    unittest.main()
