@@ -14,6 +14,7 @@
 #include "cli/build_commit.h"
 #include "cli/call_times.h"
 #include "cli/kernels_ahead.h"
+#include "cli/loading.h"
 #include "cli/messages.h"
 #include "cli/random_model.h"
 #include "cli/tuning_words.h"
@@ -192,7 +193,7 @@ void bench_grid(const ModelBench& bench, BenchResults& results, Progress& progre
     if (results.find(one.id()) == nullptr) {
       const std::string wanted = bench.encoder.empty() ? fmt::format("{} {}", one.model, one.shape[1]) : one.model;
       if (held != wanted)
-        model = bench.encoder.empty() ? random_model(one.model, one.shape[1], 1) : read_model(bench.encoder);
+        model = bench.encoder.empty() ? random_model(one.model, one.shape[1], 1) : load_model(bench.encoder);
       held = wanted;
       results.add(measured(model, one, bench));
     }

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/float_dtype.h"
 #include "cli/json_output.h"
+#include "cli/loading.h"
 #include "cli/messages.h"
 #include "cli/number_option.h"
 #include "cli/outputs.h"
@@ -133,7 +134,7 @@ void run(const RunOptions& options) {
   check_outputs({{"--out", options.out}, {"--lengths-out", options.lengths_out}, {"--json", options.json, true}},
                 inputs);
   const std::vector<std::string> texts = texts_of(options);
-  const Session session = Session::load(options.model, chosen);
+  const Session session = load_session(options.model, chosen);
   check_room(options, session, pooling.value_or(session.pooling()), texts);
   const Stopwatch embedding;
   Took took;
