@@ -130,6 +130,7 @@ void run(const TuneCommand& command) {
          "--scheme with --ablation {}, where nothing is fused; accepted with it: both, fusion", command.ablation);
   const ThreadCount threads(command.threads);
   TuneOptions options = options_of(command);
+  const bool keeps = !command.forget && options.ablation.is_whole();
   if (command.compile) {
     check_compiles(options);
     const Model model =
@@ -142,6 +143,7 @@ void run(const TuneCommand& command) {
   if (!command.random.empty()) check_call(described_model(command.random, command.seq), options);
   std::optional<Waiting> waiting(std::in_place, kLoading);
   const Model model = command.random.empty() ? read_model(command.model) : random_model(command.random, command.seq, 1);
+  if (keeps) check_keeps("plans", options.folder);
   waiting->next("beginning the search");  // which reads all weights first
   const std::unique_ptr<KernelsAhead> ahead = kernels_ahead(model, options, command.compilers);
   TuneResult result;
@@ -156,6 +158,8 @@ void run(const TuneCommand& command) {
   waiting.reset();  // of a search without a step
   if (!command.json.empty()) write_json(json_of(result), command.json);
   if (command.json != "-") print_text(result);
+  if (keeps && !result.kept)
+    fail(ErrorKind::bad_file, "the plan could not be kept in '{}', so no session will use it", options.folder.string());
 }
 
 }  // namespace
