@@ -4,6 +4,7 @@
 import math
 import re
 
+from gpu_rates import MATMUL_TFLOP_PER_S, copy_rate
 from report_targets import grouped, target_notes, target_of
 from report_values import best_peer, number, ratio, time_of
 
@@ -20,21 +21,12 @@ def pairs(row):
     return batch * heads * length * row.get("keys", length) * row["density"]
 
 
-# Of the memory, TB/s: what a copy reaches on an H200, of 4.8 by its data sheet, and the same share of an H100's 3.35.
-COPY_TB_PER_S = {"H200": 4.3, "H100": 3.35 * 4.3 / 4.8}
-
-
-def copy_rate(device):
-    """Where the file does not name one of them, an H200's."""
-    return next((rate for name, rate in COPY_TB_PER_S.items() if name in device), COPY_TB_PER_S["H200"])
-
-
 def floor_us(row, device=""):
     """No program takes less: every tensor from memory once, of keys and values those that some row sees, or every allowed product, or its exponential. Rates: of the
-    device's memory; of both GPUs, as measured on an H200, 790 TFLOP/s, 16 exponentials a cycle on each of 132 multiprocessors at 1.98 GHz."""
+    device's memory; of both GPUs those of products, and 16 exponentials a cycle on each of 132 multiprocessors at 1.98 GHz."""
     batch, heads, length, dim = row["shape"]
     moved = 4 * batch * (heads * length + row.get("kv_heads", heads) * row.get("keys_used", length)) * dim
-    return max(moved / (1e6 * copy_rate(device)), 4 * dim * pairs(row) / 790e6, pairs(row) / (16 * 132 * 1980))
+    return max(moved / (1e6 * copy_rate(device)), 4 * dim * pairs(row) / (1e6 * MATMUL_TFLOP_PER_S), pairs(row) / (16 * 132 * 1980))
 
 
 def is_chunk(row):

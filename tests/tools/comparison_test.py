@@ -206,6 +206,25 @@ class Tables(unittest.TestCase):
         self.assertEqual(of(device="NVIDIA H200"), of())
         self.assertAlmostEqual(of(device="NVIDIA H100 80GB HBM3") / of(device="NVIDIA H200"), 3.35 / 4.8, 1)
 
+    def test_the_floor_of_decoding_is_that_of_the_memory_of_the_device(self):
+        """Whatever rate the file was written with; of a chunk the slower one of two, by that."""
+        moved, h100 = 34_400_000, "NVIDIA H100 80GB HBM3"
+        few = {**decoded(0, 16.0), "bytes": moved}
+        shown = lambda row, **data: table_of({"rows": [row], **data})[1][0]
+        self.assertEqual(shown(few, device="NVIDIA H200")[4:7], ["8.00", "16.0", "0.50"])
+        self.assertEqual(shown(few, device=h100)[4:7], ["11.5", "16.0", "0.72"])
+        self.assertEqual(shown({**few, "floor_us": moved / (3.35 * 4.3 / 4.8) / 1e6}, device=h100)[4:7], ["11.5", "16.0", "0.72"])
+        for floor, on_h200, on_h100 in ((9.0, ["9.00", "tensor cores"], ["11.5", "memory"]), (20.0, *[["20.0", "tensor cores"]] * 2)):
+            chunk = {**few, "queries": 100, "floor_us": floor, "floor_of": "tensor cores"}
+            self.assertEqual(shown(chunk, chunks="fixed", device="NVIDIA H200")[5:7], on_h200)
+            self.assertEqual(shown(chunk, chunks="fixed", device=h100)[5:7], on_h100)
+
+    def test_floors_of_variants_are_those_of_the_device(self):
+        one = {"problem": "p", "variant": "v", "passed": True, "burst_us": 16.0, "steady_us": 17.0, "dram_floor_us": 8.0, "tflops": 1,
+               "worst_row": 0.0}  # fmt: skip
+        of = lambda device: table_of({"rows": [one], "device": device})[1][0][3]
+        self.assertEqual((of("NVIDIA H200"), of("NVIDIA H100 PCIe")), ("2.00", "1.40"))
+
     def test_dtypes_have_a_mean_each(self):
         _, _, notes = table_of({"rows": [row("window", 5, 10), row("window", 5, 20, "bf16")]})
         self.assertTrue(any(note.startswith("masked, f16, together: 1 rows, best peer / STOF, geometric mean 2.00") for note in notes), notes)
