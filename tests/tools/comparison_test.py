@@ -200,6 +200,22 @@ class Tables(unittest.TestCase):
                       "cudnn_flex 1 (RuntimeError: a \\| b)", notes)  # fmt: skip
         self.assertFalse(any("fa4_mask" in note for note in notes), notes)
 
+    def test_peers_that_failed_on_a_cpu_are_named_alike(self):
+        wrong = {"failed": "ValueError: relative error 3.10e-02, worst row 1.00e+00"}
+        peers = {"stof": {"median_us": 5.0}, "stof bf16": {"median_us": 4.0}, "flex 32": {"median_us": 9.0}, "flex 64": wrong,
+                 "onnxruntime": {"refused": "f32 alone"}}  # fmt: skip
+        one = {"id": "a", "mask": "all", "shape": [1, 12, 512, 64], "dtype": "f32", "density": 1.0, "peers": peers}
+        note = "failed or wrong in so many of the 2 rows: flex 64 2 (ValueError: relative error ..., worst row ...)"
+        self.assertEqual(table_of({"rows": [one, one]})[2][-1], note)
+        self.assertFalse(any("failed" in said for said in table_of({"rows": [{**one, "peers": {**peers, "flex 64": {"median_us": 9.0}}}]})[2]))
+        lost = {**one, "peers": {**peers, "stof": wrong}}  # its own
+        _, lines, notes = table_of({"rows": [one, lost]})
+        self.assertEqual((lines[1][1], lines[1][-3:]), ("", ["", "", ""]))
+        self.assertTrue(notes[-1].startswith("failed or wrong in so many of the 2 rows: flex 64 2, stof 1 (ValueError: "), notes)
+        engine = {"id": "sentences", "peers": {"stof f32": {"median_us": 3.0}, "openvino f32": {"failed": "RuntimeError: out of memory"}}}
+        self.assertEqual(table_of({"rows": [engine]})[2],
+                         ["failed or wrong in so many of the 1 rows: openvino f32 1 (RuntimeError: out of memory)"])  # fmt: skip
+
     def test_the_floor_is_that_of_the_memory_of_the_device(self):
         short = {**row("window", 10.0, 20.0), "density": 0.001}
         of = lambda **device: float(table_of({"rows": [short], **device})[1][0][-1])
