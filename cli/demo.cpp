@@ -78,7 +78,7 @@ void add_demo(CLI::App& app) {
   command->callback([=] {
     const Part wanted = parse_part(*part);
     if (wanted != Part::masks && model->empty())
-      fail(ErrorKind::invalid_argument, "--part {} needs a model: --model DIR", *part);
+      fail(ErrorKind::invalid_argument, "--part {} needs a model: --model DIR; --part masks needs none", *part);
     const std::filesystem::path folder = *data;
     if (named->count() > 0) static_cast<void>(read_npy(*reference));  // not after minutes of work
     show({*model, folder / "sentences.txt", folder / "queries.txt", *reference, *device}, wanted);

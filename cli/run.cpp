@@ -184,7 +184,7 @@ void add_run(CLI::App& app) {
   add_number(command, "--batch", options->batch, "texts run together")->capture_default_str();
   command->add_option("--dtype", options->dtype, "f32, bf16; on a GPU also f16")->capture_default_str();
   command->add_option("--device", options->device, "auto, cpu, cuda, cuda:N")->capture_default_str();
-  add_number(command, "--threads", options->threads, "0: all")->capture_default_str();
+  add_number(command, "--threads", options->threads, "of the CPU; 0: all")->capture_default_str();
   command->add_flag("--no-truncate", options->no_truncate, "a text that is too long is an error");
   command->add_option("--out", options->out, "f4 [texts, hidden], or [all tokens, hidden] with --pooling none");
   command->add_flag("--force", options->force, "write a result above 4 GiB");

@@ -179,7 +179,7 @@ void add_tune(CLI::App& app) {
   tuned->add_option("--mask", command->mask, "restrict attention further, as in stof run");
   tuned->add_option("--dtype", command->dtype, "f32, bf16; on a GPU also f16")->capture_default_str();
   tuned->add_option("--device", command->device, "auto, cpu, cuda, cuda:N")->capture_default_str();
-  add_number(tuned, "--threads", command->threads, "0: all")->capture_default_str();
+  add_number(tuned, "--threads", command->threads, "of the CPU; 0: all")->capture_default_str();
   tuned->add_option("--scheme", command->scheme, "fuse by these bits (stof graph) and search their settings alone");
   add_number(tuned, "--seed", command->seed, "of what is drawn at random")->capture_default_str();
   auto* budget =
