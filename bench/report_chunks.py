@@ -2,7 +2,7 @@
 """Chunks of prompts on a GPU: the table of bench/peers/decode.py --chunks, with shares of the floor and the same keys in rows."""
 
 from report_decode import (drawn, floor_cell, kept_in, mask_cell, named, peer_cells, peer_notes, ratio_note, shape_of, share_notes,
-                           share_of)  # fmt: skip
+                           share_of, timed_rows)  # fmt: skip
 from report_targets import mean_of
 from report_values import number, ratio, time_of
 
@@ -10,7 +10,7 @@ from report_values import number, ratio, time_of
 def chunks_table(data):
     head = ["queries", "items", "keys", "in", "mask", "floor us", "of", "STOF us", "share of the floor", "in rows us", "best peer",
             "us", "best peer / STOF"]  # fmt: skip
-    rows = [row for row in data["rows"] if time_of(row["peers"]["stof"])]
+    rows = timed_rows(data)
     lines = [[f"{row['queries']:,}", *chunk_line(row)] for row in rows]
     if any(drawn(row) for row in rows):
         head, lines = ["heads", "d", "dtype", *head], [shape_of(row)[:3] + line for row, line in zip(rows, lines)]

@@ -1,17 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decode attention on a GPU: the table of bench/peers/decode.py, with shares of the bandwidth floor."""
 
+from gpu_rates import copy_rate
 from report_targets import mean_of
 from report_values import best_peer, is_ours, number, ratio, time_of
 
 
 def decode_table(data):
     head = ["items", "keys", "in", "mask", "floor us", "STOF us", "share of the floor", "best peer", "us", "best peer / STOF"]
-    rows = [row for row in data["rows"] if time_of(row["peers"]["stof"])]
+    rows = timed_rows(data)
     lines = [decode_line(row) for row in rows]
     if any(drawn(row) for row in rows):
         head, lines = ["heads", "d", "dtype", "queries", *head], [shape_of(row) + line for row, line in zip(rows, lines)]
     return head, lines, share_notes(rows) + ratio_notes(rows) + peer_notes(data["rows"])
+
+
+def timed_rows(data):
+    """Those with a time of STOF, with the floor that the memory of the file's GPU has: older files have an H200's."""
+    return [{**row, **floor_of(row, data.get("device", ""))} for row in data["rows"] if time_of(row["peers"]["stof"])]
+
+
+def floor_of(row, device):
+    """Of what the row has; a chunk's tensor cores may be the slower ones."""
+    if "bytes" not in row:
+        return {}
+    memory, of = row["bytes"] / copy_rate(device) / 1e6, row.get("floor_of", "memory")
+    return {} if of != "memory" and memory <= row["floor_us"] else {"floor_us": memory, "floor_of": "memory"}
 
 
 def drawn(row):

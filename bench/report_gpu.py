@@ -2,8 +2,9 @@
 """Attention on a GPU: tables and plots of the comparison with peers, and of what the choice between kernels loses."""
 
 import math
-import re
 
+from gpu_rates import MATMUL_TFLOP_PER_S, copy_rate
+from report_failures import failures
 from report_targets import grouped, target_notes, target_of
 from report_values import best_peer, number, ratio, time_of
 
@@ -20,21 +21,12 @@ def pairs(row):
     return batch * heads * length * row.get("keys", length) * row["density"]
 
 
-# Of the memory, TB/s: what a copy reaches on an H200, of 4.8 by its data sheet, and the same share of an H100's 3.35.
-COPY_TB_PER_S = {"H200": 4.3, "H100": 3.35 * 4.3 / 4.8}
-
-
-def copy_rate(device):
-    """Where the file does not name one of them, an H200's."""
-    return next((rate for name, rate in COPY_TB_PER_S.items() if name in device), COPY_TB_PER_S["H200"])
-
-
 def floor_us(row, device=""):
     """No program takes less: every tensor from memory once, of keys and values those that some row sees, or every allowed product, or its exponential. Rates: of the
-    device's memory; of both GPUs, as measured on an H200, 790 TFLOP/s, 16 exponentials a cycle on each of 132 multiprocessors at 1.98 GHz."""
+    device's memory; of both GPUs those of products, and 16 exponentials a cycle on each of 132 multiprocessors at 1.98 GHz."""
     batch, heads, length, dim = row["shape"]
     moved = 4 * batch * (heads * length + row.get("kv_heads", heads) * row.get("keys_used", length)) * dim
-    return max(moved / (1e6 * copy_rate(device)), 4 * dim * pairs(row) / 790e6, pairs(row) / (16 * 132 * 1980))
+    return max(moved / (1e6 * copy_rate(device)), 4 * dim * pairs(row) / (1e6 * MATMUL_TFLOP_PER_S), pairs(row) / (16 * 132 * 1980))
 
 
 def is_chunk(row):
@@ -89,29 +81,6 @@ def asked(rows):
             found[family] = found.get(family, 0) + 1
     counts = [f"{name} {found[name]}" for name in FAMILIES.values() if name in found and name != "stof"]
     return [f"timed in so many of the {len(rows)} rows: {', '.join(counts)}"]
-
-
-COLOURS = re.compile(r"\x1b?\[\d+m")
-NUMBERS = re.compile(r"[\d.]+e[-+]\d+|(?<=\[)[\d, ]+(?=\])|\b\d{3,}\b")  # that differ from row to row
-WORDS = 60  # letters of a reason
-
-
-def reason_of(failed):
-    text = NUMBERS.sub("...", COLOURS.sub("", (failed.splitlines() or [""])[0]))
-    whole = text if len(text) <= WORDS else text[:WORDS].rsplit(" ", 1)[0]
-    return whole.rstrip(" :(").replace("|", "\\|").replace("<", "&lt;")
-
-
-def failures(rows):
-    """Who was asked and failed, or was wrong, in how many rows, and why, in short: a peer without a time cannot be the best."""
-    found = {}
-    for row in rows:
-        for name, peer in row["peers"].items():
-            if "failed" in peer:
-                names = found.setdefault(reason_of(peer["failed"]), {})
-                names[name] = names.get(name, 0) + 1
-    told = [", ".join(f"{name} {count}" for name, count in sorted(names.items())) + f" ({why})" for why, names in found.items()]
-    return [f"failed or wrong in so many of the {len(rows)} rows: {'; '.join(told)}"] if told else []
 
 
 def peers_line(row, device):

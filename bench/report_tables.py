@@ -6,6 +6,8 @@ import math
 import report_chunks
 import report_decode
 import report_gpu
+from gpu_rates import H200_COPY_TB_PER_S, copy_rate
+from report_failures import failures
 from report_values import best_peer, is_bf16, is_ours, milliseconds, number, own, ratio, time_of
 
 # What statistics and packing together may take, us.
@@ -37,9 +39,10 @@ def summaries(rows, kinds):
 
 
 def gflops(row):
-    """Of STOF in fp32, over allowed pairs."""
+    """Of STOF in fp32, over allowed pairs; None where that has no time."""
     batch, heads, length, dim = row["shape"]
-    return 4e-3 * batch * heads * length * length * dim * row["density"] / own(row, False)
+    us = own(row, False)
+    return 4e-3 * batch * heads * length * length * dim * row["density"] / us if us else None
 
 
 SHARES = {"beside": "of the matmul beside it", "median": "of the best matmul", "fastest": "its fastest call"}
@@ -70,11 +73,11 @@ def attention_peers_table(data):
     rows, names, table = data["rows"], contenders(data["rows"]), []
     for row in rows:
         times = [time_of(row["peers"].get(name, {})) for name in names]
-        bf16 = own(row, True)
+        fp32, bf16 = own(row, False), own(row, True)
         table.append([f"({','.join(map(str, row['shape']))}) {shown(row['mask'])}", *(cell(us, milliseconds) for us in times),
-                      cell(ratio(row)), number(gflops(row)), cell(bf16 and own(row, False) / bf16)])  # fmt: skip
+                      cell(ratio(row)), cell(gflops(row)), cell(fp32 and bf16 and fp32 / bf16)])  # fmt: skip
     head = ["problem", *(f"{name}, ms" for name in names), "best peer / STOF", "GFLOP/s", "fp32 / bf16"]
-    return head, table, summaries(rows, {"fp32": False, "bf16": True})
+    return head, table, summaries(rows, {"fp32": False, "bf16": True}) + failures(rows)
 
 
 def without_dtype(name):
@@ -99,7 +102,7 @@ def models_table(data):
             table.append(line + [f"{found[share]:.2f}" if share in found else "" for share in columns])
     head = ["problem", *(["dtype"] if dtypes else []), *(f"{name}, ms" for name in names), "best peer / STOF",
             *(SHARES[share] for share in columns)]  # fmt: skip
-    return head, table, summaries(rows, kinds) + settings(rows)
+    return head, table, summaries(rows, kinds) + settings(rows) + failures(rows)
 
 
 def settings(rows):
@@ -176,8 +179,8 @@ def device_plan_table(data):
 
 
 def variants_table(data):
-    """bench/cuda: the best variant of each problem."""
-    best = {}
+    """bench/cuda: the best variant of each problem; its floors are an H200's whatever it ran on."""
+    best, slower = {}, H200_COPY_TB_PER_S / copy_rate(data.get("device", ""))
     for row in data["rows"]:
         if row["passed"] and row["burst_us"] > 0:
             known = best.get(row["problem"])
@@ -185,7 +188,7 @@ def variants_table(data):
                 best[row["problem"]] = row
     head = ["problem", "burst us", "steady us", "x DRAM floor", "TFLOP/s", "worst row", "variant"]
     table = [[row["problem"], f"{row['burst_us']:.2f}", f"{row['steady_us']:.2f}",
-              f"{row['burst_us'] / row['dram_floor_us']:.2f}", f"{row['tflops']:.0f}", f"{row['worst_row']:.1e}",
+              f"{row['burst_us'] / (row['dram_floor_us'] * slower):.2f}", f"{row['tflops']:.0f}", f"{row['worst_row']:.1e}",
               row["variant"]] for row in best.values()]  # fmt: skip
     return head, table, []
 

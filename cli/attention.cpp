@@ -141,14 +141,14 @@ void attention(const AttentionCommand& command) {
 void add_attention(CLI::App& app) {
   auto command = std::make_shared<AttentionCommand>();
   CLI::App* sub = app.add_subcommand("attention", "Compute masked attention of .npy files");
-  sub->add_option("--q", command->q, "queries, f4 or f2")->required();
-  sub->add_option("--k", command->k, "keys; their heads divide those of the queries")->required();
+  sub->add_option("--q", command->q, "queries [B,H,N,D], f4 or f2")->required();
+  sub->add_option("--k", command->k, "keys [B,H,M,D]; their heads divide those of the queries")->required();
   sub->add_option("--v", command->v, "values, of the shape of the keys")->required();
   sub->add_option("--mask", command->mask, "who may attend, as in 'causal & window(256)'")->capture_default_str();
   add_number(sub, "--scale", command->scale, "factor of the scores (default 1 / sqrt(head dimension))", kMostFactor);
   add_number(sub, "--softcap", command->softcap, "scores become X tanh(score / X) before the mask", kMostFactor);
   sub->add_option("--lengths", command->lengths, "i4 or i8 [B], or [B,2] for queries and keys");
-  sub->add_option("--layout", command->layout, "bhsd or bshd")->capture_default_str();
+  sub->add_option("--layout", command->layout, "bhsd, or bshd: [B,N,H,D]")->capture_default_str();
   sub->add_option("--kernel", command->kernel, "auto, or one kernel by name")->capture_default_str();
   sub->add_option("--dtype", command->dtype, "compute from f32, f16 or bf16 (default: that of the queries)");
   sub->add_option("--device", command->device, "auto, cpu, cuda or cuda:N")->capture_default_str();

@@ -216,7 +216,7 @@ void add_bench_attention(CLI::App& bench_app) {
              "heads of keys and values, of which H is a multiple (default H)");
   command->add_option("--kernel", options->kernel, "auto, or one kernel by name")->capture_default_str();
   command->add_option("--device", options->device, "auto, cpu, cuda, cuda:N")->capture_default_str();
-  add_number(command, "--threads", options->threads, "0: all")->capture_default_str();
+  add_number(command, "--threads", options->threads, "of the CPU; 0: all")->capture_default_str();
   add_number(command, "--seconds", options->seconds, "that a row is timed for, at least five calls")
       ->capture_default_str();
   command->add_option("--json", options->json, "write the results as JSON into FILE, row by row ('-': to stdout)");

@@ -9,8 +9,10 @@
 #include "cli/bench_model.h"
 #include "cli/call_times.h"
 #include "cli/encoder_split.h"
+#include "cli/loading.h"
 #include "cli/random_model.h"
 #include "cli/reference_encoder.h"
+#include "cli/waiting.h"
 #include "src/base/error.h"
 #include "src/base/hash.h"
 #include "src/base/median.h"
@@ -115,6 +117,7 @@ Json time_encoder(const std::function<void()>& call, double flop, const PeakMatm
 }
 
 Model model_of(const ModelBench& bench) {
+  const Waiting waiting(kLoading);
   if (!bench.encoder.empty()) return read_model(bench.encoder);
   std::int64_t longest = 1;
   for (const auto& shape : bench.shapes) longest = std::max(longest, shape[1]);
@@ -146,7 +149,10 @@ void bench_encoder(const ModelBench& bench, const Roofline& roofline, BenchResul
     const std::string wanted = fmt::format("{} {}", name_of(one.dtype), one.mask);
     const TokenBatch batch = tokens_of(one.shape, model.config.vocab_size);
     const double error = check_layer(model, one, options, batch);
-    if (built_for != wanted) session = std::make_unique<Session>(model, options);
+    if (built_for != wanted) {
+      const Waiting waiting(kLoading);  // packs the weights
+      session = std::make_unique<Session>(model, options);
+    }
     built_for = wanted;
     Tensor hidden;
     const PeakMatmul* const matmul = roofline.matmul(one.dtype);

@@ -14,6 +14,7 @@
 #include "cli/build_commit.h"
 #include "cli/call_times.h"
 #include "cli/kernels_ahead.h"
+#include "cli/loading.h"
 #include "cli/messages.h"
 #include "cli/random_model.h"
 #include "cli/tuning_words.h"
@@ -141,10 +142,11 @@ double best_us(const FusionPlan& plan) {
 
 void check(const GridCase& one, const TuneResult& result) {
   if (!result.f32_error) return;
-  const double bound = one.dtype == DType::f32 ? 1e-4 : one.dtype == DType::f16 ? 5e-3 : 5e-2;
-  if (!(*result.f32_error <= bound))
-    fail(ErrorKind::internal, "bug in STOF: {}: off from f32 by {:.1e}; accepted: {:.0e}", one.id(), *result.f32_error,
-         bound);
+  const double bound = one.dtype == DType::f32 ? 1e-4 : one.dtype == DType::f16 ? 5e-3 : 5e-2, of_a_row = 10 * bound;
+  const RowErrors& error = *result.f32_error;
+  if (!(error.all <= bound) || !(error.worst_row <= of_a_row))
+    fail(ErrorKind::internal, "bug in STOF: {}: off from f32 by {:.1e}, a row by {:.1e}; accepted: {:.0e}, {:.0e}",
+         one.id(), error.all, error.worst_row, bound, of_a_row);
 }
 
 Json measured(const Model& model, const GridCase& one, const ModelBench& bench) {
@@ -172,7 +174,10 @@ Json measured(const Model& model, const GridCase& one, const ModelBench& bench) 
            {"memory", {{"activations", result.arena_bytes}, {"weights", weight_bytes(model, one.dtype)}}},
            {"plan", to_json(result.plan)},
            {"moves", made.moves}};
-  if (result.f32_error) row["f32_error"] = *result.f32_error;
+  if (result.f32_error) {
+    row["f32_error"] = result.f32_error->all;
+    row["f32_worst_row"] = result.f32_error->worst_row;
+  }
   if (result.kept) row["wall"] = wall_of(model, one, bench);
   return row;
 }
@@ -192,7 +197,7 @@ void bench_grid(const ModelBench& bench, BenchResults& results, Progress& progre
     if (results.find(one.id()) == nullptr) {
       const std::string wanted = bench.encoder.empty() ? fmt::format("{} {}", one.model, one.shape[1]) : one.model;
       if (held != wanted)
-        model = bench.encoder.empty() ? random_model(one.model, one.shape[1], 1) : read_model(bench.encoder);
+        model = bench.encoder.empty() ? random_model(one.model, one.shape[1], 1) : load_model(bench.encoder);
       held = wanted;
       results.add(measured(model, one, bench));
     }

@@ -212,7 +212,7 @@ void add_bench_model(CLI::App& bench_app) {
   command->add_option("--dtype", options->dtypes,
                       "f32, bf16, on a GPU also f16; repeatable (default: f32 and bf16, on a GPU f16)");
   command->add_option("--device", to.device, "auto, cpu, cuda, cuda:N")->capture_default_str();
-  add_number(command, "--threads", options->threads, "0: all")->capture_default_str();
+  add_number(command, "--threads", options->threads, "of the CPU; 0: all")->capture_default_str();
   add_number(command, "--seconds", to.seconds, "that a row is timed for, at least five calls")->capture_default_str();
   command->add_flag("--split", to.split, "of the encoder's rows on the CPU: where their time goes, into --json");
   command->add_option("--hidden-out", to.hidden_out, "write the last encoder row's hidden states, f4 [tokens, hidden]");

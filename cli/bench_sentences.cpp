@@ -11,6 +11,7 @@
 #include "cli/bench_model.h"
 #include "cli/call_times.h"
 #include "cli/first_embedding.h"
+#include "cli/loading.h"
 #include "cli/reference_encoder.h"
 #include "cli/text_lines.h"
 #include "src/base/error.h"
@@ -83,7 +84,7 @@ double check_sentences(const Model& model, const Tokenizer& tokenizer, const Ses
 
 void bench_dtype(const ModelBench& bench, DType dtype, const std::vector<std::string>& sentences, BenchResults& results,
                  Progress& progress) {
-  const Session session = Session::load(bench.model, {.device = bench.device, .dtype = dtype});
+  const Session session = load_session(bench.model, {.device = bench.device, .dtype = dtype});
   const double distance =
       check_sentences(read_model(bench.model), Tokenizer::load(bench.model), session, sentences, dtype);
   const auto row = [&](const std::string& id, const CallTimes& times, const Json& more) {

@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "cli/demo.h"
 #include "cli/json_output.h"
 #include "cli/kernels_ahead.h"
 #include "cli/messages.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
 #include "src/backend/contract.h"
 #include "src/base/env.h"
@@ -59,11 +61,8 @@ void check_has_kernels(const SearchKernels& kernels, const TuneOptions& options)
        "--compile: the matmuls of this model are all left to cuBLASLt; kernels take sizes that 8 divides");
 }
 
-// Compiled by this process or found, and lost to the next one.
-std::int64_t count_lost(const SearchKernels& kernels, const std::vector<Failure>& failures) {
-  const std::int64_t kept =
-      std::ranges::count_if(kernels.jobs, [](const CompileJob& job) { return machine_compiler().keeps(job); });
-  return std::ssize(kernels.jobs) - std::ssize(failures) - kept;
+std::int64_t count_not_kept(const std::vector<CompileJob>& jobs) {
+  return std::ranges::count_if(jobs, [](const CompileJob& job) { return !machine_compiler().keeps(job); });
 }
 
 void say(const Failure& failure) {
@@ -85,6 +84,8 @@ void check_compiles(const TuneOptions& options) {
 void compile_kernels(const Model& model, const TuneOptions& options, int processes, const std::string& json) {
   const SearchKernels kernels = kernels_of_search(model, options);
   check_has_kernels(kernels, options);
+  const std::filesystem::path folder = cache_folder() / "kernels";
+  if (count_not_kept(kernels.jobs) > 0) check_keeps("kernels", folder);
   const Stopwatch watch;
   const std::vector<Failure> failures = compile(kernels.jobs, processes);
   const int compiled = machine_compiler().compiled();
@@ -104,9 +105,10 @@ void compile_kernels(const Model& model, const TuneOptions& options, int process
                failures.size(), watch.seconds());
   if (!failures.empty())
     fail(failures.front().kind, "{} of {} kernels could not be compiled", failures.size(), kernels.jobs.size());
-  if (const std::int64_t lost = count_lost(kernels, failures); lost > 0)
+  // Compiled by this process or found, and lost to the next one.
+  if (const std::int64_t lost = count_not_kept(kernels.jobs); lost > 0)
     fail(ErrorKind::bad_file, "{} of {} kernels are not in the cache, '{}': compiled, they could not be kept", lost,
-         kernels.jobs.size(), (cache_folder() / "kernels").string());
+         kernels.jobs.size(), folder.string());
 }
 
 }  // namespace stof::cli

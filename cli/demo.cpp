@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cli/commands.h"
+#include "cli/loading.h"
 #include "cli/text_lines.h"
 #include "src/base/error.h"
 #include "src/tensor/npy.h"
@@ -33,7 +34,7 @@ void show_text(const DemoFiles& files) {
   for (const auto& [file, lines] : {std::pair(&files.sentences, &texts.sentences), {&files.queries, &texts.queries}})
     if (lines->empty()) fail(ErrorKind::bad_file, "{} is empty; accepted: one text a line", file->string());
   const Stopwatch watch;
-  const Session session = Session::load(files.model, {.device = files.device});
+  const Session session = load_session(files.model, {.device = files.device});
   fmt::print("1. Sentences to vectors, and the three nearest to a few queries\n");
   fmt::print("  {} loaded in {:.2f} s\n", files.model.string(), watch.seconds());
   const Tensor embeddings = show_search(session, texts);
@@ -77,7 +78,7 @@ void add_demo(CLI::App& app) {
   command->callback([=] {
     const Part wanted = parse_part(*part);
     if (wanted != Part::masks && model->empty())
-      fail(ErrorKind::invalid_argument, "--part {} needs a model: --model DIR", *part);
+      fail(ErrorKind::invalid_argument, "--part {} needs a model: --model DIR; --part masks needs none", *part);
     const std::filesystem::path folder = *data;
     if (named->count() > 0) static_cast<void>(read_npy(*reference));  // not after minutes of work
     show({*model, folder / "sentences.txt", folder / "queries.txt", *reference, *device}, wanted);

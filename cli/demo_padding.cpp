@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/demo.h"
+#include "cli/loading.h"
 #include "cli/table.h"
 #include "src/model/tokenizer.h"
 
@@ -52,7 +53,7 @@ void show_padding(const DemoFiles& files, const Session& session, const DemoText
     batch.add(ids);
     longest = std::max(longest, ids.size());
   }
-  const Session padded_session = Session::load(files.model, {.device = files.device, .padded = true});
+  const Session padded_session = load_session(files.model, {.device = files.device, .padded = true});
   const Timed unpadded = embed_repeatedly(session, batch), padded = embed_repeatedly(padded_session, batch);
   Table table({"", "tokens computed", "time", "speed-up"});
   table.add({"padded to the longest", fmt::format("{}", batch.texts() * static_cast<std::int64_t>(longest)),

@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/json_output.h"
+#include "cli/loading.h"
 #include "cli/outputs.h"
 #include "src/fusion/fuse.h"
 #include "src/fusion/print.h"
@@ -78,7 +79,7 @@ Json json_of(const Blocks& blocks, const Scheme& scheme) {
 void run(const GraphOptions& options) {
   check_outputs({{"--dot", options.dot, true}, {"--json", options.json, true}},
                 files_of_model("--model", options.model));
-  const Model model = read_model(options.model);
+  const Model model = load_model(options.model);
   std::vector<Stage> stages = simplified_stages(model);
   const Graph simplified = stages.back().graph;
   const Device device = open_device("cpu");

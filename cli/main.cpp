@@ -146,6 +146,17 @@ std::optional<CLI::ArgumentMismatch> given_again(const CLI::ArgumentMismatch& er
       fmt::format("{} is given {} times; accepted: once", text.substr(0, at), text.substr(at + kWords.size())));
 }
 
+// CLI11 counts what is not there, too: "--seq: 1 required SIZES missing".
+std::optional<CLI::ArgumentMismatch> given_without_value(const CLI::ArgumentMismatch& error) {
+  constexpr std::string_view kBefore = ": 1 required ", kBehind = " missing";
+  const std::string text = error.what();
+  const std::size_t at = text.find(kBefore);
+  if (at == std::string::npos || !text.ends_with(kBehind)) return std::nullopt;
+  const std::size_t name = at + kBefore.size();
+  return CLI::ArgumentMismatch(fmt::format("{} is given without its value, {}", text.substr(0, at),
+                                           text.substr(name, text.size() - kBehind.size() - name)));
+}
+
 // Text of --help and --version goes where all other data goes, so that a full disk is noticed.
 int exit_of(const CLI::App& app, const CLI::Error& error) {
   std::ostringstream text;
@@ -189,7 +200,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::RequiredError& error) {
     return exit_of(app, with_unknown_argument(error, app.remaining(true)));
   } catch (const CLI::ArgumentMismatch& error) {
-    return exit_of(app, given_again(error).value_or(error));
+    return exit_of(app, given_again(error).value_or(given_without_value(error).value_or(error)));
   } catch (const CLI::CallForHelp& error) {
     if (!app.remaining().empty()) refuse_missing_command(app);
     return exit_of(app, error);

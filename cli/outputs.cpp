@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/outputs.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <system_error>
 
 #include "cli/size_text.h"
 #include "src/base/atomic_file.h"
@@ -113,6 +118,19 @@ void check_outputs(std::initializer_list<OutputFile> outputs, const std::vector<
   }
   for (const OutputFile& output : outputs)
     if (!output.file.empty() && output.file != "-") check_creatable(output.file);
+}
+
+void check_keeps(std::string_view what, const fs::path& folder) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  // Tried: what may be done by its permissions a file system may still refuse.
+  std::string draft = folder / ".stof-XXXXXX";
+  if (!failed && mkdtemp(draft.data()) == nullptr) failed.assign(errno, std::generic_category());
+  if (failed)
+    fail(ErrorKind::bad_file,
+         "{} cannot be kept in '{}': {}; accepted: XDG_CACHE_HOME with a folder that can be written", what,
+         folder.string(), failed.message());
+  rmdir(draft.c_str());
 }
 
 void check_space(const std::string& file, const Shape& shape, DType dtype) {

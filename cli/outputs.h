@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files that a command writes, checked before it works: a long run shall not end in a name that was mistyped.
 #pragma once
+#include <filesystem>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -32,6 +33,10 @@ std::vector<InputFile> files_of_masks(const std::vector<std::string>& texts);  /
 // Throws invalid_argument for "-", for a file or stdout that is named twice and for one of the inputs, bad_file for a
 // file that cannot be created.
 void check_outputs(std::initializer_list<OutputFile> outputs, const std::vector<InputFile>& inputs = {});
+
+// Makes a folder of the cache that a command will keep `what` in, as in "plans". Throws bad_file when it takes no file:
+// before minutes of work whose result would be lost.
+void check_keeps(std::string_view what, const std::filesystem::path& folder);
 
 bool is_large(const Shape& shape, DType dtype);  // above 4 GiB
 

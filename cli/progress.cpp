@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <system_error>
 #include <utility>
 
 #include "cli/messages.h"
@@ -25,19 +26,28 @@ Progress::Progress(std::string what, std::int64_t total, Clock::duration between
       begin_(Clock::now()),
       told_(begin_) {
   if (terminal_) draw();
+  if (terminal_ || between_lines_ == Clock::duration::zero()) return;
+  try {
+    thread_ = std::jthread([this](const std::stop_token& stop) { tell(stop); });
+  } catch (const std::system_error&) {  // where there is no room for a thread the work goes on all the same
+  }
 }
 
 Progress::~Progress() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
   if (!terminal_) draw();
   if (total_ != kUnknown) std::fputc('\n', stderr);
 }
 
 void Progress::advance(std::int64_t by) {
+  const std::lock_guard lock(mutex_);
   done_ = std::min(done_ + by, total_);
   show();
 }
 
 void Progress::set(std::int64_t done, std::int64_t total) {
+  const std::lock_guard lock(mutex_);
   done_ = done;
   total_ = total;
   show();
@@ -45,9 +55,20 @@ void Progress::set(std::int64_t done, std::int64_t total) {
 
 void Progress::show() {
   if (terminal_) return draw();
-  const Clock::time_point now = Clock::now();
-  if (now - told_ < between_lines_ || total_ == kUnknown || done_ == total_) return;
-  told_ = now;
+  if (Clock::now() - told_ >= between_lines_ && done_ != total_) draw_line();
+}
+
+void Progress::tell(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    changed_.wait_until(lock, stop, told_ + between_lines_, [] { return false; });
+    if (!stop.stop_requested() && Clock::now() - told_ >= between_lines_) draw_line();
+  }
+}
+
+void Progress::draw_line() {
+  told_ = Clock::now();
+  if (total_ == kUnknown) return;
   draw();
   std::fputc('\n', stderr);
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A progress bar on stderr: redrawn in place on a terminal; elsewhere a line every half minute, and one at the end.
+// A progress bar on stderr: redrawn in place on a terminal; elsewhere a line every half minute, however long a step
+// takes, and one at the end.
 #pragma once
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <string>
+#include <thread>
 
 namespace stof::cli {
 
@@ -25,6 +29,8 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
   void show();
+  void tell(const std::stop_token& stop);
+  void draw_line();
   void draw() const;
 
   std::string what_;
@@ -32,6 +38,9 @@ class Progress {
   bool terminal_;
   Clock::duration between_lines_;
   Clock::time_point begin_, told_;  // told_: of the last line
+  std::mutex mutex_;                // guards total_, done_ and told_
+  std::condition_variable_any changed_;
+  std::jthread thread_;  // says that a step is not over yet, where lines stay
 };
 
 }  // namespace stof::cli

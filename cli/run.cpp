@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/float_dtype.h"
 #include "cli/json_output.h"
+#include "cli/loading.h"
 #include "cli/messages.h"
 #include "cli/number_option.h"
 #include "cli/outputs.h"
@@ -133,7 +134,7 @@ void run(const RunOptions& options) {
   check_outputs({{"--out", options.out}, {"--lengths-out", options.lengths_out}, {"--json", options.json, true}},
                 inputs);
   const std::vector<std::string> texts = texts_of(options);
-  const Session session = Session::load(options.model, chosen);
+  const Session session = load_session(options.model, chosen);
   check_room(options, session, pooling.value_or(session.pooling()), texts);
   const Stopwatch embedding;
   Took took;
@@ -183,7 +184,7 @@ void add_run(CLI::App& app) {
   add_number(command, "--batch", options->batch, "texts run together")->capture_default_str();
   command->add_option("--dtype", options->dtype, "f32, bf16; on a GPU also f16")->capture_default_str();
   command->add_option("--device", options->device, "auto, cpu, cuda, cuda:N")->capture_default_str();
-  add_number(command, "--threads", options->threads, "0: all")->capture_default_str();
+  add_number(command, "--threads", options->threads, "of the CPU; 0: all")->capture_default_str();
   command->add_flag("--no-truncate", options->no_truncate, "a text that is too long is an error");
   command->add_option("--out", options->out, "f4 [texts, hidden], or [all tokens, hidden] with --pooling none");
   command->add_flag("--force", options->force, "write a result above 4 GiB");

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "cli/build_commit.h"
 #include "cli/commands.h"
@@ -15,6 +17,7 @@
 #include "cli/float_dtype.h"
 #include "cli/json_output.h"
 #include "cli/kernels_ahead.h"
+#include "cli/loading.h"
 #include "cli/messages.h"
 #include "cli/number_option.h"
 #include "cli/outputs.h"
@@ -22,6 +25,7 @@
 #include "cli/random_model.h"
 #include "cli/table.h"
 #include "cli/tuning_words.h"
+#include "cli/waiting.h"
 #include "src/backend/contract.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/base/error.h"
@@ -126,26 +130,36 @@ void run(const TuneCommand& command) {
          "--scheme with --ablation {}, where nothing is fused; accepted with it: both, fusion", command.ablation);
   const ThreadCount threads(command.threads);
   TuneOptions options = options_of(command);
+  const bool keeps = !command.forget && options.ablation.is_whole();
   if (command.compile) {
     check_compiles(options);
     const Model model =
-        command.random.empty() ? read_model(command.model) : described_model(command.random, command.seq);
+        command.random.empty() ? load_model(command.model) : described_model(command.random, command.seq);
     return compile_kernels(model, options, command.compilers, command.json);
   }
   if (options.device.ordinal == cuda::kDescribed)
     fail(ErrorKind::device, "{} is a description; accepted with it: --compile", options.device.caps.name);
   check_matmuls_in(options.dtype, options.device);
   if (!command.random.empty()) check_call(described_model(command.random, command.seq), options);
+  std::optional<Waiting> waiting(std::in_place, kLoading);
   const Model model = command.random.empty() ? read_model(command.model) : random_model(command.random, command.seq, 1);
+  if (keeps) check_keeps("plans", options.folder);
+  waiting->next("beginning the search");  // which reads all weights first
   const std::unique_ptr<KernelsAhead> ahead = kernels_ahead(model, options, command.compilers);
   TuneResult result;
   {
     Progress progress("tuning", Progress::kUnknown);
-    options.progress = [&](int done, int total) { progress.set(done, total); };
+    options.progress = [&](int done, int total) {
+      waiting.reset();
+      progress.set(done, total);
+    };
     result = tune(model, options);
   }
+  waiting.reset();  // of a search without a step
   if (!command.json.empty()) write_json(json_of(result), command.json);
   if (command.json != "-") print_text(result);
+  if (keeps && !result.kept)
+    fail(ErrorKind::bad_file, "the plan could not be kept in '{}', so no session will use it", options.folder.string());
 }
 
 }  // namespace
@@ -165,7 +179,7 @@ void add_tune(CLI::App& app) {
   tuned->add_option("--mask", command->mask, "restrict attention further, as in stof run");
   tuned->add_option("--dtype", command->dtype, "f32, bf16; on a GPU also f16")->capture_default_str();
   tuned->add_option("--device", command->device, "auto, cpu, cuda, cuda:N")->capture_default_str();
-  add_number(tuned, "--threads", command->threads, "0: all")->capture_default_str();
+  add_number(tuned, "--threads", command->threads, "of the CPU; 0: all")->capture_default_str();
   tuned->add_option("--scheme", command->scheme, "fuse by these bits (stof graph) and search their settings alone");
   add_number(tuned, "--seed", command->seed, "of what is drawn at random")->capture_default_str();
   auto* budget =

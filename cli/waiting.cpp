@@ -49,7 +49,8 @@ void Waiting::tell(const std::stop_token& stop) {
 void Waiting::draw() const {
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
   const std::string line = fmt::format("{}  {:.0f} s", what_, elapsed.count());
-  say(terminal_ ? fmt::format("\r{:<60}", line) : line + "\n");
+  if (terminal_) std::fputc('\r', stderr);  // say() would show it
+  say(terminal_ ? fmt::format("{:<72}", line) : line + "\n");
   std::fflush(stderr);
 }
 

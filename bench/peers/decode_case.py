@@ -7,16 +7,17 @@ import copy
 import ctypes as c
 import json
 import math
+import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import masks
 import torch
 from stof_library import c_library, dtype_of, tensor
 
-COPY_TB_PER_S = 4.3  # what a copy kernel reaches on an H200
-# Of dense f16 and bf16, the data sheet's number for an H200. Under its limit of power kernels reach 660 to 700, so that shares
-# of this floor end near 0.7.
-MATMUL_TFLOP_PER_S = 989
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from gpu_rates import SHEET_TFLOP_PER_S, copy_rate  # noqa: E402
+
 MOST_QUERIES = 16  # an item, of decode_attention; more are a chunk
 CHECK_BYTES = 2**30  # of scores in fp32, of which the check has a few copies at a time
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
@@ -147,9 +148,9 @@ class Case:
     def floors(self) -> dict[str, float]:
         """us that the memory must take, and of a chunk the tensor cores for the pairs that are allowed: few queries have
         little for them."""
-        found = {"memory": self.bytes() / COPY_TB_PER_S / 1e6}
+        found = {"memory": self.bytes() / copy_rate(torch.cuda.get_device_name()) / 1e6}
         if self.problem.is_chunk:
-            found["tensor cores"] = self.problem.flops_of(int(self.dense.sum().item())) / MATMUL_TFLOP_PER_S / 1e6
+            found["tensor cores"] = self.problem.flops_of(int(self.dense.sum().item())) / SHEET_TFLOP_PER_S / 1e6
         return found
 
     def run_of_keys(self) -> tuple[int, bool] | None:

@@ -92,7 +92,7 @@ bool PlanCache::publish(const FusionPlan& plan) const {
     keep(plan);
     return true;
   } catch (const Error& error) {
-    say(fmt::format("plans: {}; the plan is used and not kept", error.what()));
+    say(fmt::format("plans: {}; the plan is not kept", error.what()));
     return false;
   }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/model/file_map.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <cstring>
 
 #include "src/base/error.h"
+#include "src/base/open_file.h"
 
 namespace stof {
 namespace {
@@ -30,8 +30,7 @@ FileMap::FileMap(const std::filesystem::path& file) {
   const auto refuse_system = [&] {
     fail(ErrorKind::bad_file, "cannot read {}: {}", file.string(), std::strerror(errno));
   };
-  // O_NONBLOCK: opening a pipe that nobody writes to must fail below, not wait.
-  const Descriptor descriptor(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const Descriptor descriptor(open_to_read(file));
   struct stat status {};
   if (descriptor.number < 0 || fstat(descriptor.number, &status) != 0) refuse_system();
   if (!S_ISREG(status.st_mode)) fail(ErrorKind::bad_file, "cannot read {}: not a regular file", file.string());

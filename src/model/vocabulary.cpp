@@ -140,7 +140,10 @@ TokenizerFiles read_either(const fs::path& folder) {
          folder.string());
   if (is_there(folder / file_names::kVocabulary))
     return read_vocabulary(folder / file_names::kVocabulary, folder / file_names::kTokenizerConfig);
-  fail(ErrorKind::bad_file, "{}: neither tokenizer.json nor vocab.txt", folder.string());
+  fail(ErrorKind::bad_file, "{}: {}", folder.string(),
+       is_folder(folder)  ? "neither tokenizer.json nor vocab.txt"
+       : is_there(folder) ? "not a folder; accepted: one with tokenizer.json or vocab.txt"
+                          : "no such folder; accepted: one with tokenizer.json or vocab.txt");
 }
 
 // Where tokenizer_config.json names a side, that of tokenizer.json does not count.

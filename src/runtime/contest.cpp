@@ -90,14 +90,24 @@ class Contest::Whole {
       : program_(fused, program), call_(program_, options.call, options.vocabulary, &arena) {}
 
   // The first ones, as they were stored.
-  std::vector<float> rows() {
+  std::vector<float> first_rows() {
     call_.run();
-    const std::int64_t rows = std::min(kComparedRows, call_.rows()), columns = program_.result_columns();
-    std::vector<std::byte> bytes =
-        call_.read(program_.result(), 0, rows * columns * static_cast<std::int64_t>(size_of(program_.dtype())));
+    return rows_of_run(0, std::min(kComparedRows, count()));
+  }
+  std::vector<float> all_rows() {
+    call_.run();
+    return rows_of_run(0, count());
+  }
+  // Of what was run last.
+  std::vector<float> rows_of_run(std::int64_t first, std::int64_t rows) {
+    const std::int64_t columns = program_.result_columns(),
+                       row_bytes = columns * static_cast<std::int64_t>(size_of(program_.dtype()));
+    std::vector<std::byte> bytes = call_.read(program_.result(), first * row_bytes, rows * row_bytes);
     const Tensor exact = converted(view_of(bytes.data(), program_.dtype(), {rows, columns}), DType::f32);
     return {exact.as<float>(), exact.as<float>() + exact.size()};
   }
+  void run() { call_.run(); }
+  std::int64_t count() const { return call_.rows(); }
   OneTime timer() { return call_.timer(); }
   // Of the program with these settings. The host has them still to set when it is timed.
   OneTime timer(const Settings& settings) {
@@ -121,17 +131,21 @@ class Contest::Whole {
 };
 
 Contest::Contest(const Blocks& blocks, ContestOptions options)
-    : blocks_(blocks), options_(std::move(options)), want_(unfused(options_.program.dtype)) {
+    : blocks_(blocks), options_(std::move(options)), want_(unfused()) {
   if (const std::string why_not = why_not_finite(want_, fuse(blocks_, detached_scheme(blocks_))); !why_not.empty())
     fail(ErrorKind::unsupported, "the unfused model computes {}; accepted: finite numbers", why_not);
 }
 Contest::~Contest() = default;
 
-std::vector<float> Contest::unfused(DType dtype) const {
+ProgramOptions Contest::plain(DType dtype) const {
   ProgramOptions plain = options_.program;
   plain.dtype = dtype;
   if (dtype != options_.program.dtype) plain.weights = std::make_shared<WeightStore>();
-  return Whole(fuse(blocks_, detached_scheme(blocks_)), plain, options_, arena_).rows();
+  return plain;
+}
+
+std::vector<float> Contest::unfused() const {
+  return Whole(fuse(blocks_, detached_scheme(blocks_)), plain(options_.program.dtype), options_, arena_).first_rows();
 }
 
 ProgramOptions Contest::with(const Settings& settings) const {
@@ -151,7 +165,7 @@ Contest::Entry Contest::made(const Contender& contender) const {
       .contender = contender,
       .whole = std::make_shared<Whole>(fuse(blocks_, contender.scheme), with(contender.settings), options_, arena_),
       .rows = {}};
-  entry.rows = entry.whole->rows();
+  entry.rows = entry.whole->first_rows();
   entry.error = relative_difference(entry.rows, want_);
   return entry;
 }
@@ -237,7 +251,7 @@ void Contest::refine(const std::string& what, const std::vector<Change>& changes
   const std::array both{before.settings, changed.settings};
   times_of(both);
   whole.use(changed.settings);
-  Entry entry{.contender = changed, .whole = nullptr, .rows = whole.rows()};
+  Entry entry{.contender = changed, .whole = nullptr, .rows = whole.first_rows()};
   entry.error = relative_difference(entry.rows, want_);
   entry.time = last[1];
   entry.time.us = winner_->time.us * last[1].us / last[0].us;
@@ -255,6 +269,21 @@ const Contender& Contest::winner() const {
   return winner_->contender;
 }
 
-double Contest::error_against_f32() const { return relative_difference(winner_->rows, unfused(DType::f32)); }
+RowErrors Contest::error_against_f32() const {
+  constexpr std::int64_t kRowsAtATime = 4096;  // of those in f32
+  Whole& whole = *winner_->whole;
+  whole.use(winner_->contender.settings);  // changes that did not win were timed with it
+  const std::vector<float> got = whole.all_rows();
+  Whole exact(fuse(blocks_, detached_scheme(blocks_)), plain(DType::f32), options_, arena_);
+  exact.run();
+  RowDistances distances(std::ssize(got) / whole.count());
+  std::size_t compared = 0;
+  for (std::int64_t first = 0; first < exact.count(); first += kRowsAtATime) {
+    const std::vector<float> want = exact.rows_of_run(first, std::min(kRowsAtATime, exact.count() - first));
+    distances.add(std::span(got).subspan(compared, want.size()), want);
+    compared += want.size();
+  }
+  return distances.errors();
+}
 
 }  // namespace stof

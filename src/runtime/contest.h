@@ -14,6 +14,7 @@
 #include "src/fusion/search.h"
 #include "src/runtime/bucket.h"
 #include "src/runtime/program.h"
+#include "src/runtime/row_errors.h"
 #include "src/runtime/timed_call.h"
 
 namespace stof {
@@ -76,7 +77,7 @@ class Contest {
   // Throws unsupported where none that may win was right.
   const Contender& winner() const;
   std::int64_t arena_bytes() const { return arena_bytes_; }  // of the winner
-  double error_against_f32() const;                          // the winner's, relative, of the first rows
+  RowErrors error_against_f32() const;                       // the winner's, of every row: both run once more
 
  private:
   class Whole;
@@ -87,7 +88,8 @@ class Contest {
     double error = 0;
     CallTime time = {};
   };
-  std::vector<float> unfused(DType dtype) const;
+  ProgramOptions plain(DType dtype) const;
+  std::vector<float> unfused() const;  // the first rows
   ProgramOptions with(const Settings& settings) const;
   Entry made(const Contender& contender) const;
   static std::vector<CallTime> in_turns(const Whole& of, std::span<const OneTime> rivals, Turns turns);

@@ -10,6 +10,7 @@
 #include "src/fusion/search.h"
 #include "src/model/model.h"
 #include "src/runtime/bucket.h"
+#include "src/runtime/row_errors.h"
 #include "stof/device.h"
 
 namespace stof {
@@ -52,9 +53,9 @@ struct TuneResult {
   double parts_seconds = 0, race_seconds = 0,
          refining_seconds = 0;  // of that: nodes, whole models, changes of settings
   bool kept = false;
-  std::optional<double> f32_error = {};  // relative, of the first rows; where that was asked for
-  double f32_seconds = 0;                // that the comparison took, besides `seconds`
-  std::int64_t arena_bytes = 0;          // for activations of the call
+  std::optional<RowErrors> f32_error = {};  // of every row; where that was asked for
+  double f32_seconds = 0;                   // that the comparison took, besides `seconds`
+  std::int64_t arena_bytes = 0;             // for activations of the call
 };
 
 // Throws what tune() would of the size of the call; takes no memory and reads no weight. Of a model that is described

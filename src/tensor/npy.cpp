@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/tensor/npy.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 
 #include "src/base/atomic_file.h"
 #include "src/base/error.h"
+#include "src/base/open_file.h"
 #include "src/tensor/copy.h"
 #include "src/tensor/npy_header.h"
 
@@ -23,8 +23,7 @@ constexpr std::uint64_t kMaxHeader = 1 << 20;  // a shape of 32 dimensions needs
 // A regular file read from the front, whose size is known before anything is read.
 class InputFile {
  public:
-  explicit InputFile(const std::filesystem::path& path)
-      : name_(path.string()), file_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  explicit InputFile(const std::filesystem::path& path) : name_(path.string()), file_(open_to_read(path)) {
     struct stat status = {};
     if (file_ < 0 || fstat(file_, &status) != 0) refuse(std::strerror(errno));
     if (!S_ISREG(status.st_mode)) {

@@ -119,6 +119,7 @@ class HeaderParser {
     if (code.starts_with('>')) refuse("its dtype '{}' is big-endian; {}", code, kAccepted);
     if (code.find('O') != std::string_view::npos)
       refuse("its dtype '{}' is pickled Python objects; {}", code, kAccepted);
+    if (code == "<f8") refuse("its dtype is '<f8', what numpy makes unless told; {}, as of .astype('f4')", kAccepted);
     refuse("its dtype is '{}'; {}", code, kAccepted);
   }
 

@@ -193,6 +193,8 @@ class Bench(unittest.TestCase):
             self.assertEqual([row["ablation"] for row in rows], list(ablations))
         both, attention, fusion, none = rows
         self.assertLess(both["f32_error"], 1e-5)
+        self.assertLess(both["f32_worst_row"], 1e-4)
+        self.assertGreaterEqual(both["f32_worst_row"], both["f32_error"])
         self.assertNotIn("f32_error", fusion)  # all pairs: another result
         self.assertGreater(both["wall"]["median_us"], 0)
         self.assertGreater(both["tuning"]["measured"], 3)

@@ -108,8 +108,8 @@ class Demo(unittest.TestCase):
         # An unknown device ends it before minutes of measuring: after what else is needed was asked for.
         for part, code, message in (
             ("masks", 2, "unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N; to plan for: cuda:h200, cuda:h100, cuda:a100"),
-            ("text", 2, "--part text needs a model: --model DIR"),
-            ("all", 2, "--part all needs a model: --model DIR"),
+            ("text", 2, "--part text needs a model: --model DIR; --part masks needs none"),
+            ("all", 2, "--part all needs a model: --model DIR; --part masks needs none"),
         ):
             done = subprocess.run([STOF, "demo", "--part", part, "--device", "tpu"], capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual((done.returncode, done.stderr), (code, f"stof: {message}\n"))

@@ -39,6 +39,13 @@ class Main(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn(f"stof {command} [OPTIONS]", done.stdout)
 
+    def test_an_option_without_its_value(self):
+        for words, name, value in (("mask all --seq", "--seq", "SIZES"), ("run --text a --model", "--model", "DIR"),
+                                   ("mask all --seq 8 --heads", "--heads", "INT")):  # fmt: skip
+            done = stof(*words.split())
+            self.assertEqual((done.returncode, done.stderr),
+                             (2, f"stof: {name} is given without its value, {value}; --help lists what is accepted\n"))  # fmt: skip
+
     def test_an_option_that_is_given_twice(self):
         for words, name, times in (("mask all --seq 8 --seq 9", "--seq", 2), ("run --model m --text a --text b --text c", "--text", 3),
                                    ("mask all --seq 8 --heads 1 --heads 2", "--heads", 2)):  # fmt: skip

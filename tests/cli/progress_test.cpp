@@ -24,6 +24,17 @@ TEST(Progress, SaysHowFarItIsEveryNowAndThen) {
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 4) << lines;  // the end is said once
 }
 
+TEST(Progress, SaysThatAStepIsNotOverYet) {
+  testing::internal::CaptureStderr();
+  {
+    Progress progress("measuring", 4, std::chrono::milliseconds(50));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(lines.starts_with("measuring [                                        ] 0/4  0.")) << lines;
+  EXPECT_GE(std::count(lines.begin(), lines.end(), '\n'), 3) << lines;
+}
+
 TEST(Progress, SaysNoMoreThanTheEndOfWhatIsShort) {
   EXPECT_EQ(told(std::chrono::hours(1)), "measuring [########################################] 4/4  0.0 s\n");
 }

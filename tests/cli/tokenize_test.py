@@ -103,6 +103,9 @@ class Tokenize(unittest.TestCase):
         self.expect_error(self.tokenize(MODEL, missing), f"cannot read {missing}: No such file or directory")
         self.file.write_bytes(b"hello\n")
         self.expect_error(self.tokenize(self.folder.name, self.file), f"{self.folder.name}: neither tokenizer.json nor vocab.txt")
+        accepted = "; accepted: one with tokenizer.json or vocab.txt"
+        self.expect_error(self.tokenize(missing, self.file), f"{missing}: no such folder{accepted}")
+        self.expect_error(self.tokenize(self.file, self.file), f"{self.file}: not a folder{accepted}")
 
 
 if __name__ == "__main__":

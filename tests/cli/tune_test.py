@@ -196,9 +196,13 @@ class Tune(unittest.TestCase):
     def test_a_cache_that_cannot_be_written(self):
         blocked = self.folder / "file"
         blocked.write_text("x")
-        done = self.stof("tune", "--model", self.model, "--device", "cpu", "--seq", 8, "--threads", 1, cache=blocked)
-        self.assertIn("what is measured now is used and not kept", done.stderr)
-        self.assertIn("the plan is used and not kept", done.stderr)
+        tune = ("tune", "--model", self.model, "--device", "cpu", "--seq", 8, "--threads", 1)
+        done = self.stof(*tune, cache=blocked, code=2)  # before anything is measured
+        self.assertEqual((done.stdout, done.stderr),
+                         ("", f"stof: plans cannot be kept in '{blocked}/stof/plans': Not a directory; accepted: "
+                          "XDG_CACHE_HOME with a folder that can be written\n"))  # fmt: skip
+        for nothing_kept in (("--no-cache",), ("--ablation", "none")):
+            self.assertIn("scheme ", self.stof(*tune, *nothing_kept, cache=blocked).stdout)
 
     def test_a_full_disk(self):
         """No file may grow past a few hundred bytes, as on a disk that is nearly full."""
@@ -207,15 +211,17 @@ class Tune(unittest.TestCase):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writing fails, as on a full disk
             resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
 
-        command = [STOF, "tune", "--model", self.model, "--device", "cpu", "--seq", "8", "--threads", "1"]
+        command = [STOF, "tune", "--model", self.model, "--device", "cpu", "--seq", "8", "--threads", "1", "--json", "-"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=self.environment(),
                               preexec_fn=little_room)  # fmt: skip
         if done.stderr.startswith("OMP: Error #179"):
             self.skipTest("clang's OpenMP does not start without room for a file of its own")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("scheme ", done.stdout)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertFalse(json.loads(done.stdout)["search"]["kept"])
         self.assertIn("; what is measured from now on is used and not kept", done.stderr)
-        self.assertIn("; the plan is used and not kept", done.stderr)
+        self.assertIn("; the plan is not kept", done.stderr)
+        self.assertTrue(done.stderr.endswith(f"\nstof: the plan could not be kept in '{self.cache}/stof/plans', so no session "
+                                             "will use it\n"), done.stderr)  # fmt: skip
         self.assertEqual(self.plans(), [])
         rest = self.tune()  # with room again
         self.assertGreater(rest["search"]["remembered"], 0)
@@ -230,8 +236,8 @@ class Tune(unittest.TestCase):
         self.addCleanup(folder.chmod, 0o755)
         if os.access(folder, os.W_OK):
             self.skipTest("this user may write everywhere")
-        again = self.tune()
-        self.assertEqual((again["search"]["measured"], again["search"]["kept"]), (0, False))
+        done = self.stof("tune", "--model", self.model, "--device", "cpu", "--seq", 8, "--threads", 1, code=2)
+        self.assertIn(f"stof: plans cannot be kept in '{folder}': Permission denied; ", done.stderr)
 
     def test_a_dtype_without_matmuls_is_refused_before_anything_is_measured(self):
         done = self.stof("tune", "--random", "gpt2", "--device", "cpu", "--dtype", "f16", code=3)

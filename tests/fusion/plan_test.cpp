@@ -214,8 +214,8 @@ TEST_F(PlanCacheTest, AFolderThatCannotBeWrittenCostsThePlanAndSaysSo) {
   const PlanCache cache({.folder = blocked / "plans", .log = log_});
   EXPECT_FALSE(cache.publish(plan_));
   ASSERT_EQ(said_.size(), 1U);
-  EXPECT_EQ(said_[0], "plans: cannot make folder '" + (blocked / "plans").string() +
-                          "': Not a directory; the plan is used and not kept");
+  EXPECT_EQ(said_[0],
+            "plans: cannot make folder '" + (blocked / "plans").string() + "': Not a directory; the plan is not kept");
 }
 
 TEST_F(PlanCacheTest, TheOldestGoesWhenThereAreTooMany) {
@@ -252,7 +252,7 @@ TEST_F(PlanCacheTest, NoPlanIsLarge) {
   plan_.mask = std::string(1 << 20, 'm');
   EXPECT_FALSE(cache_.publish(plan_));
   ASSERT_EQ(said_.size(), 1U);
-  EXPECT_EQ(said_[0], fmt::format("plans: a plan of {} bytes; accepted: at most 1048576; the plan is used and not kept",
+  EXPECT_EQ(said_[0], fmt::format("plans: a plan of {} bytes; accepted: at most 1048576; the plan is not kept",
                                   to_json(plan_).dump(2).size() + 1));
   write(file_, to_json(plan_).dump());
   EXPECT_FALSE(cache_.find(plan_.key));

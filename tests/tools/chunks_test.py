@@ -84,7 +84,7 @@ class Fixed(unittest.TestCase):
 class Tables(unittest.TestCase):
     def row(self, problem, us, peer, in_rows=None, floor_of="tensor cores"):
         beside = {"stof_rows": {"median_us": in_rows}} if in_rows else {}
-        return {"id": problem.name, "place": 0, **problem.facts(), "bytes": 1, "in_l2": True, "floor_us": 8.0,
+        return {"id": problem.name, "place": 0, **problem.facts(), "bytes": 34_400_000 if floor_of == "memory" else 1, "in_l2": True, "floor_us": 8.0,
                 "floor_of": floor_of, "peers": {"stof": {"median_us": us}, **beside, "fa4": {"median_us": peer}}}  # fmt: skip
 
     def test_fixed_rows_say_what_bounds_them_and_what_pages_cost(self):

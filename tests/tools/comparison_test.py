@@ -200,11 +200,46 @@ class Tables(unittest.TestCase):
                       "cudnn_flex 1 (RuntimeError: a \\| b)", notes)  # fmt: skip
         self.assertFalse(any("fa4_mask" in note for note in notes), notes)
 
+    def test_peers_that_failed_on_a_cpu_are_named_alike(self):
+        wrong = {"failed": "ValueError: relative error 3.10e-02, worst row 1.00e+00"}
+        peers = {"stof": {"median_us": 5.0}, "stof bf16": {"median_us": 4.0}, "flex 32": {"median_us": 9.0}, "flex 64": wrong,
+                 "onnxruntime": {"refused": "f32 alone"}}  # fmt: skip
+        one = {"id": "a", "mask": "all", "shape": [1, 12, 512, 64], "dtype": "f32", "density": 1.0, "peers": peers}
+        note = "failed or wrong in so many of the 2 rows: flex 64 2 (ValueError: relative error ..., worst row ...)"
+        self.assertEqual(table_of({"rows": [one, one]})[2][-1], note)
+        self.assertFalse(any("failed" in said for said in table_of({"rows": [{**one, "peers": {**peers, "flex 64": {"median_us": 9.0}}}]})[2]))
+        lost = {**one, "peers": {**peers, "stof": wrong}}  # its own
+        _, lines, notes = table_of({"rows": [one, lost]})
+        self.assertEqual((lines[1][1], lines[1][-3:]), ("", ["", "", ""]))
+        self.assertTrue(notes[-1].startswith("failed or wrong in so many of the 2 rows: flex 64 2, stof 1 (ValueError: "), notes)
+        engine = {"id": "sentences", "peers": {"stof f32": {"median_us": 3.0}, "openvino f32": {"failed": "RuntimeError: out of memory"}}}
+        self.assertEqual(table_of({"rows": [engine]})[2],
+                         ["failed or wrong in so many of the 1 rows: openvino f32 1 (RuntimeError: out of memory)"])  # fmt: skip
+
     def test_the_floor_is_that_of_the_memory_of_the_device(self):
         short = {**row("window", 10.0, 20.0), "density": 0.001}
         of = lambda **device: float(table_of({"rows": [short], **device})[1][0][-1])
         self.assertEqual(of(device="NVIDIA H200"), of())
         self.assertAlmostEqual(of(device="NVIDIA H100 80GB HBM3") / of(device="NVIDIA H200"), 3.35 / 4.8, 1)
+
+    def test_the_floor_of_decoding_is_that_of_the_memory_of_the_device(self):
+        """Whatever rate the file was written with; of a chunk the slower one of two, by that."""
+        moved, h100 = 34_400_000, "NVIDIA H100 80GB HBM3"
+        few = {**decoded(0, 16.0), "bytes": moved}
+        shown = lambda row, **data: table_of({"rows": [row], **data})[1][0]
+        self.assertEqual(shown(few, device="NVIDIA H200")[4:7], ["8.00", "16.0", "0.50"])
+        self.assertEqual(shown(few, device=h100)[4:7], ["11.5", "16.0", "0.72"])
+        self.assertEqual(shown({**few, "floor_us": moved / (3.35 * 4.3 / 4.8) / 1e6}, device=h100)[4:7], ["11.5", "16.0", "0.72"])
+        for floor, on_h200, on_h100 in ((9.0, ["9.00", "tensor cores"], ["11.5", "memory"]), (20.0, *[["20.0", "tensor cores"]] * 2)):
+            chunk = {**few, "queries": 100, "floor_us": floor, "floor_of": "tensor cores"}
+            self.assertEqual(shown(chunk, chunks="fixed", device="NVIDIA H200")[5:7], on_h200)
+            self.assertEqual(shown(chunk, chunks="fixed", device=h100)[5:7], on_h100)
+
+    def test_floors_of_variants_are_those_of_the_device(self):
+        one = {"problem": "p", "variant": "v", "passed": True, "burst_us": 16.0, "steady_us": 17.0, "dram_floor_us": 8.0, "tflops": 1,
+               "worst_row": 0.0}  # fmt: skip
+        of = lambda device: table_of({"rows": [one], "device": device})[1][0][3]
+        self.assertEqual((of("NVIDIA H200"), of("NVIDIA H100 PCIe")), ("2.00", "1.40"))
 
     def test_dtypes_have_a_mean_each(self):
         _, _, notes = table_of({"rows": [row("window", 5, 10), row("window", 5, 20, "bf16")]})

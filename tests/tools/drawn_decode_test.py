@@ -85,7 +85,7 @@ class Fixed(unittest.TestCase):
 
 class Tables(unittest.TestCase):
     def row(self, problem, us, peer, in_l2=False):
-        return {"id": problem.name, "place": 0, **problem.facts(), "bytes": 1, "in_l2": in_l2, "floor_us": 8.0,
+        return {"id": problem.name, "place": 0, **problem.facts(), "bytes": 34_400_000, "in_l2": in_l2, "floor_us": 8.0,
                 "peers": {"stof": {"median_us": us}, "fa4": {"median_us": peer}}}  # fmt: skip
 
     def test_drawn_rows_say_their_shape_and_have_means_together(self):
