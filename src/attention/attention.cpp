@@ -369,12 +369,16 @@ void Attention::run(const AttentionArguments& arguments) const {
     if (has_rows) groups[lists ? state_->plan_of_lists() : state_->plan_for(item, base, arguments)].push_back(item);
   if (arguments.workspace != nullptr) check_workspace(arguments, workspace_bytes());
   if (!has_rows) return judge_lists(checked, state_->device);
+  if (checked.call.pages.table != nullptr && (on_host || arguments.check_pages)) {
+    AttentionCall whole = checked.call;
+    whole.items = checked.items;
+    check_pages(whole, state_->device);
+  }
   for (const auto& [planned, items] : groups) {
     if (arguments.plans_used != nullptr) hold(planned, *arguments.plans_used);
     AttentionCall call = checked.call;
     call.items = items;
     if (lists) call.device_items.least_first = planned->positions.begin;
-    if (call.pages.table != nullptr && (on_host || arguments.check_pages)) check_pages(call, state_->device);
     run_plan(*planned, call, state_->device);
   }
 }

@@ -72,7 +72,7 @@ Items packed_queries(const AttentionArguments& a, const AttentionShape& shape, c
 Items padded_queries(const AttentionArguments& a, const AttentionShape& shape, const ListNames& names,
                      std::pmr::memory_resource* memory) {
   const std::int64_t batch = a.q.dim(0), queries = a.q.dim(2);
-  if (a.q_lengths.empty()) check_length("the number of query rows", 0, queries, shape.queries);
+  if (batch > 0 && a.q_lengths.empty()) check_length("the number of query rows", 0, queries, shape.queries);
   check_lengths(names.q_lengths, a.q_lengths, batch);
   check_items(batch, shape.heads);
   Items items(static_cast<std::size_t>(batch), memory);
@@ -106,7 +106,7 @@ void place_keys(const AttentionArguments& a, const AttentionShape& shape, const 
                 Items& items) {
   const std::int64_t most = std::min(room, shape.keys);
   const bool known = a.kv_lengths.empty() && !a.device_kv_lengths;  // every item has what there is room for
-  if (known) check_length("the number of keys", 0, room, shape.keys);
+  if (known && !items.empty()) check_length("the number of keys", 0, room, shape.keys);
   check_lengths(names.kv_lengths, a.kv_lengths, static_cast<std::int64_t>(items.size()));
   for (std::size_t i = 0; i < items.size(); ++i) {
     items[i].keys = a.kv_lengths.empty() ? most : a.kv_lengths[i];

@@ -54,6 +54,10 @@ void Normalizer::append_ascii(std::string_view text, std::string& out) const {
   out.resize(size);
 }
 
+bool Normalizer::keeps_any(std::string_view ascii) const {
+  return std::ranges::any_of(ascii, [&](char c) { return ascii_[static_cast<unsigned char>(c)] != kDropped; });
+}
+
 void Normalizer::append_lowered(char32_t c, std::string& out) const {
   if (!options_.lowercase) return unicode::append(out, c);
   const unicode::Lower lower = unicode::lower(c);
@@ -80,8 +84,9 @@ void Normalizer::append(std::string_view text, std::string& out) const {
     std::size_t end = i;
     while (end < text.size() && static_cast<unsigned char>(text[end]) < 0x80) ++end;
     if (end > i) {
-      if (!marks.empty()) marks.flush(*this, out);
-      append_ascii(text.substr(i, end - i), out);
+      const std::string_view run = text.substr(i, end - i);
+      if (!marks.empty() && keeps_any(run)) marks.flush(*this, out);
+      append_ascii(run, out);
       i = end;
       continue;
     }

@@ -25,6 +25,7 @@ class Normalizer {
  private:
   class Marks;
   void append_ascii(std::string_view text, std::string& out) const;
+  bool keeps_any(std::string_view ascii) const;
   void append_scalar(char32_t c, std::string& out, Marks& marks) const;
   void append_lowered(char32_t c, std::string& out) const;
   char ascii(unsigned char byte) const;

@@ -72,6 +72,21 @@ class Attention(unittest.TestCase):
                 of = lambda array: [columns(array, table[b][j // 16], 0, j % 16) for j in range(lengths[b])]
                 self.expect(out, None, attended(columns(q, b, h, 0), of(k), of(v), 1 / math.sqrt(D)), (b, h, 0))
 
+    def test_a_wrong_page_is_found_before_anything_is_written(self):
+        """Also where items of other lengths have plans of their own."""
+        plan = stof.Attention("random_blocks(16,1,7)", batch=2, heads=1, queries=64, keys=64, head_dim=D, dtype="f32", device="cpu")
+        plan.prepare(32, 32)
+        for table in ([99, 1], [0, 99]):
+            q, pool, out = Array((2, 1, 64, D)), Array((4, 1, 64, D)), nothing(2, 1, 64, D)
+            with self.assertRaisesRegex(stof.InvalidArgument, r"^attention: page 0 of item \d is 99; accepted: 0..3$"):
+                plan.run(q, pool, pool, out=out, q_lengths=[64, 32], kv_lengths=[64, 32], page_table=Array((2, 1), table, "<i4"))
+            self.assertTrue(all(map(math.isnan, out.numbers)))
+
+    def test_no_items(self):
+        plan = stof.Attention("causal", batch=2, heads=1, queries=8, keys=8, head_dim=D, dtype="f32", device="cpu")
+        none = Array((0, 1, 16, D), [])
+        self.assertIs(plan.run(none, none, none, out=none, q_lengths=[], kv_lengths=[]), none)
+
     def test_rows_first(self):
         """[B, S, H, D] is a view of [B, H, S, D]."""
         q, out = Array((1, 3, 2, D)), nothing(1, 3, 2, D)
