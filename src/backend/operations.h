@@ -65,6 +65,10 @@ constexpr std::int64_t paired_column(std::int64_t i, std::int64_t head_dim) {
   return pair / 8 * 16 + pair % 2 * 8 + pair % 8 / 2 * 2 + half;
 }
 
+// Only the backend that made them looks inside.
+using PackedMatrix = std::shared_ptr<const void>;
+using PackedLinear = std::shared_ptr<const void>;
+
 // out = activation(norm(x) weight^T + bias) + norm(residual), with weights packed once for any number of rows. NaN
 // stays in its row; relu may make 0 of it.
 struct LinearSpec {
@@ -80,9 +84,8 @@ struct LinearSpec {
   bool moments = false;            // of the rows of out are written too, for a norm that a later matmul applies
   DType dtype = DType::f32;        // of x, out and residual
   const Device* device = nullptr;  // to run on; null: the host
+  PackedMatrix matrix = {};        // by pack_matrix(); null: pack() makes it
 };
-
-using PackedLinear = std::shared_ptr<const void>;  // only the backend that made it looks inside
 
 // What becomes of a matrix, for a cache to keep what is worth it: read once, soon or again and again, or not known. A
 // hint, which changes no result.
@@ -114,6 +117,9 @@ struct MatmulOperations {
   PackedLinear (*pack)(const LinearSpec&);
   // Whether it does not. Looks at no memory of the spec; the device may be a description.
   bool (*takes)(const LinearSpec&);
+  // What matmuls share that differ in their epilogue alone: those of the same weight, gate, turned heads, dtype,
+  // device, and scale and shift of x_norm. Throws as pack() does. Null: each has its own.
+  PackedMatrix (*pack_matrix)(const LinearSpec&) = nullptr;
   // Allocates nothing once prepare() was called: it may be captured in a graph. cuBLASLt needs more: a run with this
   // number of rows, addresses as aligned and as large a workspace, at which its algorithm is chosen.
   void (*run)(const PackedLinear&, const LinearCall&);

@@ -177,16 +177,28 @@ class ProgramBuilder {
     return {behind, graph_.value(value).moments};
   }
 
-  // All that a packed weight depends on.
-  static std::string text_of(const LinearSpec& spec) {
-    std::string text = fmt::format("{} {} {} {} {}", name_of(spec.dtype), stof::name_of(spec.activation), spec.gate,
-                                   spec.residual, spec.moments);
+  // All that a packed matrix depends on.
+  static std::string text_of_matrix(const LinearSpec& spec) {
+    std::string text = fmt::format("matrix {} {}", name_of(spec.dtype), spec.gate);
     if (spec.turned) text += fmt::format(" turned {} {}", spec.turned->heads, spec.turned->head_dim);
     for (const TensorView& part : spec.weight) text += fmt::format(" {}", part.data);
-    for (const TensorView& part : spec.bias) text += fmt::format(" b{}", part.data);
-    for (const auto& [name, norm] : {std::pair("x", spec.x_norm), std::pair("r", spec.residual_norm)})
-      if (norm) text += fmt::format(" {} {} {} {}", name, norm->scale.data, norm->shift.data, norm->epsilon);
+    if (spec.x_norm) text += fmt::format(" x {} {}", spec.x_norm->scale.data, spec.x_norm->shift.data);
     return text;
+  }
+  // All else that a packed linear depends on.
+  static std::string text_of_epilogue(const LinearSpec& spec) {
+    std::string text = fmt::format(" then {} {} {}", name_of(spec.activation), spec.residual, spec.moments);
+    for (const TensorView& part : spec.bias) text += fmt::format(" {}", part.data);
+    if (spec.x_norm) text += fmt::format(" x {}", spec.x_norm->epsilon);
+    if (const auto& norm = spec.residual_norm)
+      text += fmt::format(" r {} {} {}", norm->scale.data, norm->shift.data, norm->epsilon);
+    return text;
+  }
+  PackedLinear packed(LinearSpec spec) const {
+    const std::string matrix = text_of_matrix(spec);
+    if (backend_.matmul.pack_matrix != nullptr)
+      spec.matrix = options_.weights->find_or_make(matrix, [&] { return backend_.matmul.pack_matrix(spec); });
+    return options_.weights->find_or_make(matrix + text_of_epilogue(spec), [&] { return backend_.matmul.pack(spec); });
   }
 
   // Of the matmul that is built after this one: known then.
@@ -198,8 +210,7 @@ class ProgramBuilder {
 
   Step linear(const Node& node) {
     const LinearSpec spec = linear_spec(node, options_.dtype, on_host_ ? nullptr : &options_.device);
-    const PackedLinear packed =
-        options_.weights->find_or_make(text_of(spec), [&] { return backend_.matmul.pack(spec); });
+    const PackedLinear packed = this->packed(spec);
     const auto* op = std::get_if<op::Linear>(&node.op);
     const std::shared_ptr<const std::span<const std::byte>> next_weight = weight_after(packed);
     const std::shared_ptr<const void> turning =

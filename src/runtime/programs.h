@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which program runs a call: the plan that was tuned for calls of its size on this device, else the one that is best by
-// prediction. Programs with equal plans are one. They share the weights that they ask for in the same way: a matmul
-// with another epilogue has its own.
+// prediction. Programs with equal plans are one. They share the weights, but for matrices that they want in another
+// order (src/backend/operations.h: MatmulOperations::pack_matrix).
 #pragma once
 #include <map>
 #include <memory>

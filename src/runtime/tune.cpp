@@ -35,7 +35,7 @@ std::int64_t most_arena_bytes(const Blocks& blocks, DType dtype, std::int64_t ro
 }
 
 // Besides activations, what the host holds: token, position and segment of each row, offset and length of each text,
-// and the weights once. A scheme that packs some with another epilogue holds these again.
+// and the weights once. A scheme that fuses gates holds their matrices again, in another order.
 double other_bytes(const Graph& simplified, const TuneOptions& options) {
   const double tokens = 3.0 * static_cast<double>(options.texts * options.longest),
                texts = 2.0 * static_cast<double>(options.texts);

@@ -152,6 +152,27 @@ TEST(Linear, MultipliesAGateInPairs) {
   expect_gate({.in = 1540, .out = 70, .rows = 3}, DType::bf16, false, Words::pairs);
 }
 
+// oneDNN may like the weight in one order with this epilogue and in another with that.
+TEST(OneDnnLinear, TakesAMatrixThatWasPackedForAnotherEpilogue) {
+  std::mt19937 random(9);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    if (dtype == DType::bf16 && !open_device("cpu").caps.bf16_dot) continue;
+    const Tensor weight = random_tensor(DType::f32, {70, 40}, random), bias = random_tensor(DType::f32, {70}, random),
+                 x = random_tensor(dtype, {12, 40}, random), residual = random_tensor(dtype, {12, 70}, random),
+                 own(dtype, {12, 70}), shared(dtype, {12, 70});
+    LinearSpec spec{.weight = {weight.view()}, .bias = {}, .dtype = dtype};
+    const PackedMatrix matrix = cpu::pack_onednn(spec)->matrix();
+    spec.bias = {bias.view()}, spec.activation = Activation::gelu, spec.residual = true;
+    const LinearCall call{.x = x.data(), .out = own.data(), .residual = residual.data(), .rows = 12};
+    cpu::pack_onednn(spec)->run(call);
+    spec.matrix = matrix;
+    LinearCall again = call;
+    again.out = shared.data();
+    cpu::pack_onednn(spec)->run(again);
+    EXPECT_EQ(std::memcmp(shared.data(), own.data(), own.bytes()), 0) << name_of(dtype);
+  }
+}
+
 // What a session asks for: no processor is left without bf16.
 TEST_P(LinearOn, TakesBf16WithAGateWhereThereAreNoMatrixRegisters) {
   EXPECT_EQ(cpu_backend.matmul.takes({.weight = {}, .bias = {}, .gate = true, .dtype = DType::bf16}),

@@ -51,10 +51,19 @@ float rounded(float value, DType dtype) {
   return dtype == DType::f16 ? float_of_f16(f16_of_float(value)) : float_of_bf16(bf16_of_float(value));
 }
 
+struct Weights {
+  Tensor matrix;
+  std::vector<float> bias, column_sum;
+};
+Weights lay_out(const LinearSpec& spec) {
+  LaidOutMatrix matrix = lay_out_matrix(spec);
+  return {std::move(matrix.values), lay_out_bias(spec, matrix.shifted), std::move(matrix.column_sum)};
+}
+
 TEST(LaidOutWeights, PartsAreOneUnderTheOther) {
   const Operands operands;
   for (const DType dtype : {DType::f16, DType::bf16}) {
-    const LaidOutWeights weights = lay_out(operands.spec(dtype));
+    const Weights weights = lay_out(operands.spec(dtype));
     ASSERT_EQ(weights.matrix.shape(), (Shape{kColumns, kInner}));
     ASSERT_EQ(weights.matrix.dtype(), dtype);
     for (std::int64_t row = 0; row < kColumns; ++row) {
@@ -71,7 +80,7 @@ TEST(LaidOutWeights, ANormOfXIsFoldedIn) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     LinearSpec spec = operands.spec(dtype);
     spec.x_norm = DeferredNorm{operands.scale.view(), operands.shift.view()};
-    const LaidOutWeights weights = lay_out(spec);
+    const Weights weights = lay_out(spec);
     ASSERT_EQ(weights.matrix.dtype(), dtype);
     for (std::int64_t row = 0; row < kColumns; ++row) {
       double bias = operands.bias(row), sum = 0;
@@ -93,9 +102,9 @@ TEST(LaidOutWeights, AGateAndWhatItLetsThroughTakeTurns) {
   for (const bool normed : {false, true}) {
     LinearSpec spec = operands.spec(DType::f16);
     spec.gate = true;
-    const LaidOutWeights plain = lay_out(operands.spec(DType::f16));
+    const Weights plain = lay_out(operands.spec(DType::f16));
     if (normed) spec.x_norm = DeferredNorm{operands.scale.view(), operands.shift.view()};
-    const LaidOutWeights weights = lay_out(spec);
+    const Weights weights = lay_out(spec);
     for (std::int64_t row = 0; row < kColumns; ++row) {
       const std::int64_t from = row / 16 * 8 + row % 8 + (row % 16 >= 8 ? kColumns / 2 : 0);
       for (std::int64_t column = 0; column < kInner; ++column) {
@@ -118,7 +127,7 @@ TEST(LaidOutWeights, TurnedHeadsHaveTheirPairsBesideEachOther) {
     LinearSpec spec{
         .weight = {matrix.view()}, .bias = {bias.view()}, .turned = TurnedHeads{2, 16}, .dtype = DType::f16};
     if (normed) spec.x_norm = DeferredNorm{operands.scale.view(), operands.shift.view()};
-    const LaidOutWeights weights = lay_out(spec);
+    const Weights weights = lay_out(spec);
     for (std::int64_t row = 0; row < 40; ++row) {
       const std::int64_t from = row < 32 ? row / 16 * 16 + kOrder[row % 16] : row;
       for (std::int64_t column = 0; column < kInner; ++column) {

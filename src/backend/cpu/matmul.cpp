@@ -32,10 +32,12 @@ PackedLinear pack(const LinearSpec& spec) {
   return pack_panels(spec, multiplies_pairs(caps) ? Bf16Words::pairs : Bf16Words::widened);
 }
 
+PackedMatrix pack_matrix(const LinearSpec& spec) { return static_cast<const Linear*>(pack(spec).get())->matrix(); }
+
 void run(const PackedLinear& linear, const LinearCall& call) { static_cast<const Linear*>(linear.get())->run(call); }
 
 }  // namespace
 
-const MatmulOperations matmul_operations{.pack = pack, .takes = takes, .run = run};
+const MatmulOperations matmul_operations{.pack = pack, .takes = takes, .pack_matrix = pack_matrix, .run = run};
 
 }  // namespace stof::cpu

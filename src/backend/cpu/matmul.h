@@ -23,6 +23,7 @@ class Linear {
  public:
   virtual ~Linear() = default;
   virtual void run(const LinearCall& call) const = 0;
+  virtual PackedMatrix matrix() const = 0;  // LinearSpec::matrix of others by the same of the two
 };
 
 LinearActivation linear_activation(Activation activation);

@@ -96,6 +96,8 @@ class OneDnnLinear final : public Linear {
     }
   }
 
+  PackedMatrix matrix() const override { return weight_; }
+
   void run(const LinearCall& call) const override {
     const auto at = [&](const void* base, std::int64_t row, std::int64_t columns) {
       return const_cast<std::byte*>(static_cast<const std::byte*>(base)) + row * columns * element_bytes_;
@@ -118,7 +120,7 @@ class OneDnnLinear final : public Linear {
       return memory(description, engine(), const_cast<void*>(data));
     };
     std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, bind(rows_of(call.rows, in_), call.x)},
-                                              {DNNL_ARG_WEIGHTS, weight_},
+                                              {DNNL_ARG_WEIGHTS, *weight_},
                                               {DNNL_ARG_DST, bind(rows_of(call.rows, out_), call.out)}};
     if (!bias_.empty()) arguments.emplace(DNNL_ARG_BIAS, bind(bias_description(), bias_.data()));
     if (residual_)
@@ -160,21 +162,25 @@ class OneDnnLinear final : public Linear {
     }
   }
 
+  // What another linear packed is in the order that oneDNN liked best with its epilogue: with this one that may differ.
   void pack_weight(const LinearSpec& spec) {
+    const memory::desc any({in_, out_}, type_, Tag::any), liked = description(kPackingRows, any).weights_desc();
+    weight_ = std::static_pointer_cast<const memory>(spec.matrix);
+    if (weight_ && weight_->get_desc() == liked) return;
     Tensor stacked(DType::f32, {out_, in_});
     float* next = stacked.as<float>();
     for (const TensorView& part : spec.weight) {
       const Tensor values = converted(part, DType::f32);
       next = std::copy_n(values.as<float>(), values.size(), next);
     }
-    const memory::desc any({in_, out_}, type_, Tag::any);
-    weight_ = memory(description(kPackingRows, any).weights_desc(), engine());
+    memory packed(liked, engine());
     // The checkpoint's [out, in] is the transposed view of [in, out].
     memory plain({{in_, out_}, memory::data_type::f32, Tag::ba}, engine(), stacked.data());
     dnnl::stream stream(engine());
     find_room_for_code();
-    dnnl::reorder(plain, weight_).execute(stream, plain, weight_);
+    dnnl::reorder(plain, packed).execute(stream, plain, packed);
     stream.wait();
+    weight_ = std::make_shared<const memory>(std::move(packed));
   }
 
   struct Primitive {
@@ -186,7 +192,7 @@ class OneDnnLinear final : public Linear {
     const std::pair key(rows, omp_get_max_threads());
     if (const auto found = primitives_.find(key); found != primitives_.end()) return found->second;
     if (primitives_.size() >= kMaxPrimitives) primitives_.clear();
-    const dnnl::matmul::primitive_desc made = description(rows, weight_.get_desc());
+    const dnnl::matmul::primitive_desc made = description(rows, weight_->get_desc());
     find_room_for_code();
     return primitives_.emplace(key, Primitive{dnnl::matmul(made), made.scratchpad_desc()}).first->second;
   }
@@ -197,7 +203,7 @@ class OneDnnLinear final : public Linear {
   Activation activation_;
   std::int64_t in_ = 0, out_ = 0;
   std::vector<float> bias_;
-  memory weight_;
+  std::shared_ptr<const memory> weight_;
   mutable std::mutex mutex_;
   mutable std::map<std::pair<std::int64_t, int>, Primitive> primitives_;  // by rows and threads
 };

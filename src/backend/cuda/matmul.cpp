@@ -39,7 +39,11 @@ class Linear {
     else std::visit([&](const auto& launch) { launch.run(gemm_, call); }, launch_of(setting));
   }
 
-  std::span<const std::byte> weight() const { return {weights_.matrix.as<std::byte>(), weights_.matrix.bytes()}; }
+  PackedMatrix matrix() const { return weights_.matrix; }
+  std::span<const std::byte> weight() const {
+    const DeviceMemory& values = weights_.matrix->values;
+    return {values.as<std::byte>(), values.bytes()};
+  }
 
   void prepare(const MatmulSetting& setting) const {
     if (setting.kernel != MatmulSetting::Kernel::cublaslt) {
@@ -103,13 +107,13 @@ class Linear {
                          .epilogue = epilogue,
                          .residual = residual,
                          .x_alignment = alignment_of(call.x),
-                         .weight_alignment = alignment_of(weights_.matrix.as<void>()),
+                         .weight_alignment = alignment_of(weights_.matrix->values.as<void>()),
                          .residual_alignment = residual ? alignment_of(call.residual) : 256,
                          .out_alignment = alignment_of(call.out),
                          .workspace_bytes = call.queue.workspace == nullptr ? 0 : call.queue.workspace_bytes};
     return BlasDevice::of(gpu_).multiply(key,
                                          {.x = call.x,
-                                          .weight = weights_.matrix.as<void>(),
+                                          .weight = weights_.matrix->values.as<void>(),
                                           .bias = weights_.bias.as<void>(),
                                           .residual = residual ? call.residual : nullptr,
                                           .out = call.out},
@@ -138,6 +142,8 @@ PackedLinear pack(const LinearSpec& spec) {
   return std::make_shared<const Linear>(spec);
 }
 
+PackedMatrix pack_matrix(const LinearSpec& spec) { return static_cast<const Linear*>(pack(spec).get())->matrix(); }
+
 std::vector<MatmulChoice> settings(const LinearSpec& spec, std::int64_t rows) {
   return settings_of(problem_of(spec, rows), spec.device->caps);
 }
@@ -160,6 +166,7 @@ std::span<const std::byte> weight(const PackedLinear& linear) {
 
 const MatmulOperations matmul_operations{.pack = pack,
                                          .takes = takes,
+                                         .pack_matrix = pack_matrix,
                                          .run = run,
                                          .workspace_bytes = kWorkspaceBytes,
                                          .settings = settings,

@@ -49,8 +49,11 @@ class PanelLinear final : public Linear {
     for (const TensorView& part : spec.weight) numbers_.out += part.dim(0);
     panels_ = (numbers_.out_columns() + written_by_panel() - 1) / written_by_panel();
     pack_bias(spec);
-    pack_weight(spec);
+    weight_ = std::static_pointer_cast<const Tensor>(spec.matrix);
+    if (!weight_) pack_weight(spec);
   }
+
+  PackedMatrix matrix() const override { return weight_; }
 
   void run(const LinearCall& call) const override {
     if (call.rows == 0) return;
@@ -77,7 +80,7 @@ class PanelLinear final : public Linear {
   };
 
   const float* weight_of(std::int64_t panel) const {
-    return weight_.as<float>() + panel * linear_words(numbers_) * panel_;
+    return weight_->as<float>() + panel * linear_words(numbers_) * panel_;
   }
 
   void run_units(const LinearCall& call, const Cut& cut, Units units, void* scratch) const {
@@ -91,7 +94,7 @@ class PanelLinear final : public Linear {
       };
       multiply_panels(numbers_,
                       {.x = at(call.x, numbers_.in),
-                       .weight = weight_.as<float>(),
+                       .weight = weight_->as<float>(),
                        .bias = has_bias_ ? bias_.as<float>() : nullptr,
                        .residual = residual_ ? at(call.residual, numbers_.out) : nullptr,
                        .out = const_cast<std::byte*>(at(call.out, numbers_.out_columns())),
@@ -129,8 +132,8 @@ class PanelLinear final : public Linear {
   }
 
   void pack_weight(const LinearSpec& spec) {
-    weight_ = Tensor(DType::f32, {panels_, linear_words(numbers_), panel_});
-    std::fill(const_cast<float*>(weight_of(panels_ - 1)), weight_.as<float>() + weight_.size(), 0.f);
+    weight_ = std::make_shared<const Tensor>(DType::f32, Shape{panels_, linear_words(numbers_), panel_});
+    std::fill(const_cast<float*>(weight_of(panels_ - 1)), weight_->as<float>() + weight_->size(), 0.f);
     std::int64_t first = 0;
     for (const TensorView& part : spec.weight) {
       const bool as_it_lies = part.dtype == DType::f32 && (part.dim(1) <= 1 || part.strides[1] == 1);
@@ -171,7 +174,8 @@ class PanelLinear final : public Linear {
   bool residual_, has_bias_ = false;
   std::size_t element_bytes_;
   std::int64_t panel_ = linear_tiling().panel, panels_ = 0;
-  Tensor bias_, weight_;
+  Tensor bias_;
+  std::shared_ptr<const Tensor> weight_;  // also of others, whose epilogues differ
 };
 
 }  // namespace

@@ -105,7 +105,7 @@ GemmParams params_of(const GemmLinear& linear, const LinearCall& call, const Mat
           .section_inverse = inverse_of(kGemmSection),
           .last_inverse = inverse_of((across - 1) % kGemmSection + 1),
           .bias = linear.weights.exact_bias.as<float>(),
-          .column_sum = linear.weights.column_sum.as<float>(),
+          .column_sum = linear.weights.matrix->column_sum.as<float>(),
           .scale = linear.weights.scale.as<float>(),
           .shift = linear.weights.shift.as<float>(),
           .x_moments = call.x_moments,
@@ -125,7 +125,7 @@ GemmParams params_of(const GemmLinear& linear, const LinearCall& call, const Mat
 GemmLaunch::GemmLaunch(const GemmLinear& linear, const MatmulSetting& setting)
     : setting_(setting),
       kernel_(kernel_of(linear, setting, kGemmEntry)),
-      weight_(map_of({linear.gpu, "the weight", linear.weights.matrix.as<void>(), linear.problem.columns,
+      weight_(map_of({linear.gpu, "the weight", linear.weights.matrix->values.as<void>(), linear.problem.columns,
                       linear.problem.inner, setting.columns / setting.share},
                      linear.problem.dtype)),
       clusters_(std::int64_t{linear.gpu.caps.cores} * kernel_.kernel.blocks_per_multiprocessor() /

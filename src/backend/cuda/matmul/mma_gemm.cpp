@@ -27,7 +27,7 @@ void MmaGemmLaunch::run(const GemmLinear& linear, const LinearCall& call) const 
   MmaGemmParams params{};
   static_cast<GemmParams&>(params) = params_of(linear, call, setting_);
   params.x = call.x;
-  params.weight = linear.weights.matrix.as<void>();
+  params.weight = linear.weights.matrix->values.as<void>();
   const std::int64_t down = (call.rows + setting_.rows - 1) / setting_.rows,
                      across = (linear.problem.columns + setting_.columns - 1) / setting_.columns;
   void* arguments[] = {&params};

@@ -63,18 +63,11 @@ void pair_heads(std::byte* rows, std::size_t width, const TurnedHeads& turned) {
     }
 }
 
-// As the kernels want the rows of the matrix, and the bias like them.
-void put_in_order(const LinearSpec& spec, LaidOutWeights& to) {
-  const std::size_t row_bytes = static_cast<std::size_t>(to.matrix.shape()[1]) * size_of(to.matrix.dtype());
-  auto* const bias = reinterpret_cast<std::byte*>(to.bias.data());
-  if (spec.gate) {
-    pair_rows(to.matrix.as<std::byte>(), to.matrix.bytes(), row_bytes);
-    pair_rows(bias, to.bias.size() * sizeof(float), sizeof(float));
-  }
-  if (spec.turned) {
-    pair_heads(to.matrix.as<std::byte>(), row_bytes, *spec.turned);
-    if (!to.bias.empty()) pair_heads(bias, sizeof(float), *spec.turned);
-  }
+// Rows of `width` bytes as the kernels want them, of the matrix or of the bias.
+void put_in_order(const LinearSpec& spec, std::span<std::byte> rows, std::size_t width) {
+  if (rows.empty()) return;
+  if (spec.gate) pair_rows(rows.data(), rows.size(), width);
+  if (spec.turned) pair_heads(rows.data(), width, *spec.turned);
 }
 
 DeviceMemory padded(const Gpu& gpu, Floats values) {
@@ -93,57 +86,74 @@ float rounded(float value, DType dtype) {
   return value;
 }
 
-// The matrix times the norm's scale, in place; of each of its rows the sum as it will be stored; the bias with what the
-// norm's shift adds to it.
-void fold(const DeferredNorm& norm, const Tensor& matrix, DType dtype, LaidOutWeights& to) {
+// The values times the norm's scale, in place; of each of their rows the sum as it will be stored, and the product with
+// the norm's shift.
+void fold(const DeferredNorm& norm, DType dtype, LaidOutMatrix& to) {
   const Floats scale = floats_of(norm.scale), shift = floats_of(norm.shift);
   const std::size_t inner = scale.size(),
-                    columns = static_cast<std::size_t>(matrix.size()) / std::max<std::size_t>(inner, 1);
-  to.bias.resize(columns, 0.f);
+                    columns = static_cast<std::size_t>(to.values.size()) / std::max<std::size_t>(inner, 1);
   to.column_sum.resize(columns);
+  to.shifted.resize(columns);
 #pragma omp parallel for schedule(static)
   for (std::size_t column = 0; column < columns; ++column) {
-    float* const row = matrix.as<float>() + column * inner;
-    double shifted = to.bias[column], sum = 0;
+    float* const row = to.values.as<float>() + column * inner;
+    double shifted = 0, sum = 0;
     for (std::size_t i = 0; i < inner; ++i) {
       shifted += static_cast<double>(row[i]) * shift[i];
       row[i] = rounded(row[i] * scale[i], dtype);
       sum += row[i];
     }
-    to.bias[column] = static_cast<float>(shifted);
+    to.shifted[column] = shifted;
     to.column_sum[column] = static_cast<float>(sum);
   }
 }
 
 }  // namespace
 
-LaidOutWeights lay_out(const LinearSpec& spec) {
-  LaidOutWeights result{.matrix = stacked(spec.weight, spec.x_norm ? DType::f32 : spec.dtype),
-                        .bias = stacked_vectors(spec.bias),
-                        .column_sum = {}};
-  put_in_order(spec, result);
+LaidOutMatrix lay_out_matrix(const LinearSpec& spec) {
+  LaidOutMatrix result{
+      .values = stacked(spec.weight, spec.x_norm ? DType::f32 : spec.dtype), .column_sum = {}, .shifted = {}};
+  const Tensor& values = result.values;
+  const std::int64_t inner = values.shape()[1];
+  put_in_order(spec, {values.as<std::byte>(), values.bytes()},
+               static_cast<std::size_t>(inner) * size_of(values.dtype()));
   if (spec.x_norm) {
-    const std::int64_t inner = result.matrix.shape()[1];
     STOF_CHECK(spec.x_norm->scale.dim(0) == inner && spec.x_norm->shift.dim(0) == inner);
-    fold(*spec.x_norm, result.matrix, spec.dtype, result);
-    result.matrix = converted(result.matrix.view(), spec.dtype);
+    fold(*spec.x_norm, spec.dtype, result);
+    result.values = converted(values.view(), spec.dtype);
   }
   return result;
 }
 
+std::vector<float> lay_out_bias(const LinearSpec& spec, const std::vector<double>& shifted) {
+  Floats bias = stacked_vectors(spec.bias);
+  put_in_order(spec, std::as_writable_bytes(std::span(bias)), sizeof(float));
+  if (!shifted.empty()) bias.resize(shifted.size(), 0.f);
+  for (std::size_t column = 0; column < shifted.size(); ++column)
+    bias[column] = static_cast<float>(bias[column] + shifted[column]);
+  return bias;
+}
+
+DeviceMatrix::DeviceMatrix(const Gpu& gpu, const LinearSpec& spec) {
+  LaidOutMatrix host = lay_out_matrix(spec);
+  values = stored(gpu, host.values);
+  if (spec.x_norm) column_sum = padded(gpu, std::move(host.column_sum));
+  shifted = std::move(host.shifted);
+}
+
 PackedWeights::PackedWeights(const Gpu& gpu, const LinearSpec& spec) : inner(spec.weight.front().dim(1)) {
   for (const TensorView& part : spec.weight) columns += part.dim(0);
-  LaidOutWeights host = lay_out(spec);
-  if (spec.x_norm) column_sum = padded(gpu, std::move(host.column_sum));
+  matrix = std::static_pointer_cast<const DeviceMatrix>(spec.matrix);
+  if (!matrix) matrix = std::make_shared<const DeviceMatrix>(gpu, spec);
   if (spec.residual_norm) {
     STOF_CHECK(spec.residual_norm->scale.dim(0) == columns && spec.residual_norm->shift.dim(0) == columns);
     scale = padded(gpu, floats_of(spec.residual_norm->scale));
     shift = padded(gpu, floats_of(spec.residual_norm->shift));
   }
-  matrix = stored(gpu, host.matrix);
-  const auto biases = static_cast<std::int64_t>(host.bias.size());
-  bias = stored(gpu, converted(view_of(host.bias.data(), DType::f32, {biases}), spec.dtype));
-  exact_bias = padded(gpu, std::move(host.bias));
+  Floats exact = lay_out_bias(spec, matrix->shifted);
+  const auto biases = static_cast<std::int64_t>(exact.size());
+  bias = stored(gpu, converted(view_of(exact.data(), DType::f32, {biases}), spec.dtype));
+  exact_bias = padded(gpu, std::move(exact));
 }
 
 }  // namespace stof::cuda

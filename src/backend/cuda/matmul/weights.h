@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of a linear on a GPU, packed once for every setting: the matrix as it is multiplied, and vectors.
+// The weights of a linear on a GPU, packed once for every setting: the matrix as it is multiplied, which linears with
+// other epilogues share, and vectors.
 #pragma once
+#include <memory>
 #include <vector>
 
 #include "src/backend/cuda/driver/device_memory.h"
@@ -9,22 +11,33 @@
 namespace stof::cuda {
 
 // As the GPU will have them, without padding.
-struct LaidOutWeights {
-  Tensor matrix;
-  std::vector<float> bias, column_sum;
+struct LaidOutMatrix {
+  Tensor values;
+  // Where there is a norm of x: the sum of each row, and what the norm's shift adds to the bias.
+  std::vector<float> column_sum;
+  std::vector<double> shifted;
 };
-LaidOutWeights lay_out(const LinearSpec& spec);
+LaidOutMatrix lay_out_matrix(const LinearSpec& spec);
+std::vector<float> lay_out_bias(const LinearSpec& spec, const std::vector<double>& shifted);
+
+struct DeviceMatrix {
+  DeviceMatrix(const Gpu& gpu, const LinearSpec& spec);
+
+  // [columns, inner] in the product's dtype, scaled by the norm of x where there is one; with a gate, 8 rows of each
+  // half in turns, with heads that are turned, pairs beside each other, and the vectors as the rows.
+  DeviceMemory values;
+  DeviceMemory column_sum;  // as the vectors of PackedWeights
+  std::vector<double> shifted;
+};
 
 struct PackedWeights {
   PackedWeights(const Gpu& gpu, const LinearSpec& spec);
 
   std::int64_t inner = 0, columns = 0;
-  // [columns, inner] in the product's dtype, scaled by the norm of x where there is one; with a gate, 8 rows of each
-  // half in turns, with heads that are turned, pairs beside each other, and the vectors as the rows.
-  DeviceMemory matrix;
+  std::shared_ptr<const DeviceMatrix> matrix;
   DeviceMemory bias;  // [columns] in the product's dtype, or empty
   // fp32, [columns] and kGemmPadding zeros; see GemmParams.
-  DeviceMemory exact_bias, column_sum, scale, shift;
+  DeviceMemory exact_bias, scale, shift;
 };
 
 }  // namespace stof::cuda
