@@ -6,5 +6,6 @@ stof.attention(q, k, v, "causal & window(256)"); docs/python.md has the rest."""
 from stof.attention import Attention, attention, clear_plans
 from stof.c_library import DeviceFailure, Failure, InvalidArgument, Unsupported
 from stof.mask import Mask
+from stof.table import TableAttention
 
-__all__ = ["Attention", "DeviceFailure", "Failure", "InvalidArgument", "Mask", "Unsupported", "attention", "clear_plans"]
+__all__ = ["Attention", "DeviceFailure", "Failure", "InvalidArgument", "Mask", "TableAttention", "Unsupported", "attention", "clear_plans"]

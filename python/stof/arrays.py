@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +13,18 @@ from stof import c_library
 from stof.c_library import InvalidArgument
 
 NAMES = {"f32": c_library.F32, "f16": c_library.F16, "bf16": c_library.BF16}  # what attention computes with
-_TORCH = {"torch.float32": c_library.F32, "torch.float16": c_library.F16, "torch.bfloat16": c_library.BF16,
-          "torch.int32": c_library.I32, "torch.bool": c_library.BOOL}  # fmt: skip
-_NUMPY = {"<f4": c_library.F32, "<f2": c_library.F16, "<i4": c_library.I32, "|b1": c_library.BOOL}
+_NUMPY = {"<f4": c_library.F32, "<f2": c_library.F16, "<i4": c_library.I32, "|b1": c_library.BOOL, "|u1": c_library.BOOL}
 
 
-@dataclass(frozen=True)
+@functools.cache
+def _of_torch_dtypes(torch: Any) -> dict[Any, int]:
+    return {torch.float32: c_library.F32, torch.float16: c_library.F16, torch.bfloat16: c_library.BF16,
+            torch.int32: c_library.I32, torch.bool: c_library.BOOL, torch.uint8: c_library.BOOL}  # fmt: skip
+
+
+@dataclass(slots=True)
 class View:
-    """An array where it lies. strides: in elements. device: "cpu" or "cuda:N"."""
+    """An array where it lies. strides: in elements. dtype: a byte is a bool. device: "cpu" or "cuda:N"."""
 
     of: Any  # the array itself, which has to live as long as the view is used
     address: int
@@ -33,7 +38,9 @@ class View:
 
     def tensor(self, order: tuple[int | None, int, int]) -> c_library.Tensor:
         """For a call: which of the dimensions are items (None where they are packed), heads and rows."""
-        return c_library.Tensor(self.address, *(0 if i is None else self.strides[i] for i in order))
+        items, heads, rows = order
+        strides = self.strides
+        return c_library.Tensor(self.address, 0 if items is None else strides[items], strides[heads], strides[rows])
 
     def array(self) -> c_library.Array:
         """For a mask, which copies it."""
@@ -70,10 +77,11 @@ def stream_of(like: View) -> int | None:
 def _of_torch(torch: Any, tensor: Any, name: str) -> View:
     if tensor.requires_grad and torch.is_grad_enabled():
         raise InvalidArgument(2, f"{name} requires a gradient, and there is no backward pass; call under torch.no_grad(), or detach it")
-    if tensor.device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
-        raise InvalidArgument(2, f"{name} is a tensor of device {tensor.device}, {tensor.layout}; accepted: strided ones of cpu or cuda")
-    return View(tensor, tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()), _known(_TORCH, str(tensor.dtype), name),
-                "cpu" if tensor.device.type == "cpu" else f"cuda:{tensor.device.index}")  # fmt: skip
+    device = tensor.device
+    if device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
+        raise InvalidArgument(2, f"{name} is a tensor of device {device}, {tensor.layout}; accepted: strided ones of cpu or cuda")
+    return View(tensor, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), _known(_of_torch_dtypes(torch), tensor.dtype, name),
+                "cpu" if device.type == "cpu" else f"cuda:{device.index}")  # fmt: skip
 
 
 def _of_numpy(array: Any, name: str) -> View:
@@ -86,9 +94,9 @@ def _of_numpy(array: Any, name: str) -> View:
     return View(array, about["data"][0], shape, tuple(step // size for step in strides), dtype, "cpu")
 
 
-def _known(dtypes: dict[str, int], dtype: str, name: str) -> int:
+def _known(dtypes: dict[Any, int], dtype: Any, name: str) -> int:
     if dtype not in dtypes:
-        raise InvalidArgument(2, f"{name} is of dtype {dtype}; accepted: f32, f16, {'bf16, ' if dtypes is _TORCH else ''}i32, bool")
+        raise InvalidArgument(2, f"{name} is of dtype {dtype}; accepted: f32, f16, {'' if dtypes is _NUMPY else 'bf16, '}i32, bool")
     return dtypes[dtype]
 
 

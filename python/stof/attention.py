@@ -27,14 +27,21 @@ class Attention:
     def __init__(self, mask: Mask | str, *, batch: int, heads: int, queries: int, keys: int, head_dim: int,
                  kv_heads: int | None = None, dtype: str = "f16", device: str = "auto", capped: bool = False,
                  kernel: str | None = None):  # fmt: skip
+        of_plan = mask_of(mask)  # has to live as long as its handle is used
+        shape = self._shape(batch, heads, kv_heads, queries, keys, head_dim, dtype, capped)
+        self._keep(library().plan(of_plan.handle, shape, device, kernel))
+
+    def _shape(self, batch: int, heads: int, kv_heads: int | None, queries: int, keys: int, head_dim: int, dtype: str,
+               capped: bool) -> tuple[int, ...]:  # fmt: skip
         if dtype not in NAMES:
             raise InvalidArgument(2, f"dtype {dtype!r}; accepted: {', '.join(NAMES)}")
         self.heads, self.kv_heads, self.head_dim, self.dtype = heads, heads if kv_heads is None else kv_heads, head_dim, dtype
-        shape = (batch, heads, self.kv_heads, queries, keys, head_dim, NAMES[dtype], capped)
-        of_plan = mask_of(mask)  # has to live as long as its handle is used
-        self._plan = library().plan(of_plan.handle, shape, device, kernel)
+        return batch, heads, self.kv_heads, queries, keys, head_dim, NAMES[dtype], capped
+
+    def _keep(self, plan: c_library.P) -> None:
+        self._plan = plan
         self._prepared: set[tuple[int, int]] = set()
-        weakref.finalize(self, library().library.stof_plan_destroy, self._plan)
+        weakref.finalize(self, library().library.stof_plan_destroy, plan)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -85,27 +92,27 @@ class _Rows:
             _expect(one, name, wanted, self.of_k, (plan.kv_heads, plan.head_dim))
         for one, name in ((q, "q"), (k, "k"), (v, "v")):
             if one.dtype != self.dtype or one.device != q.device:
-                raise InvalidArgument(2, f"{name} is {_name(one.dtype)} on {one.device}; accepted: {plan.dtype}, as planned, on {q.device}, where q is")
+                raise InvalidArgument(2, f"{name} is {name_of(one.dtype)} on {one.device}; accepted: {plan.dtype}, as planned, on {q.device}, where q is")
         self.batch = len(cu_q) - 1 if self.packed else q.shape[0]
         if v.shape != k.shape or not (paged or self.packed or k.shape[0] == self.batch):
             raise InvalidArgument(2, f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}; accepted: k and v {wanted}, alike")
         self.queries, self.keys = q.shape[self.of_q[2]], k.shape[self.of_k[2]]
         if paged:
             if len(table.shape) != 2 or table.shape[0] != self.batch or table.dtype != c_library.I32 or table.device != q.device:
-                raise InvalidArgument(2, f"page_table {list(table.shape)} of {_name(table.dtype)} on {table.device}; accepted: i32 "
+                raise InvalidArgument(2, f"page_table {list(table.shape)} of {name_of(table.dtype)} on {table.device}; accepted: i32 "
                                          f"[{self.batch}, pages of an item] on {q.device}")  # fmt: skip
             self.keys *= table.shape[1]
 
     def call(self, out: View, lse: View | None) -> c_library.Call:
         if out.shape != self.q.shape or out.dtype != self.dtype or out.device != self.q.device:
-            raise InvalidArgument(2, f"out {list(out.shape)} of {_name(out.dtype)} on {out.device}; accepted: {list(self.q.shape)}, dtype and device of q")
+            raise InvalidArgument(2, f"out {list(out.shape)} of {name_of(out.dtype)} on {out.device}; accepted: {list(self.q.shape)}, dtype and device of q")
         _contiguous(out, "out")
         call = c_library.Call(ctypes.sizeof(c_library.Call), self.dtype, self.batch, self.queries, self.keys, self.q.tensor(self.of_q),
                               self.k.tensor(self.of_k), self.v.tensor(self.of_k), out.tensor(self.of_q))  # fmt: skip
         if lse is not None:
             shape = (self.q.shape[1], self.queries) if self.packed else self.q.shape[:3]
             if lse.shape != shape or lse.dtype != c_library.F32 or lse.device != self.q.device:
-                raise InvalidArgument(2, f"lse {list(lse.shape)} of {_name(lse.dtype)} on {lse.device}; accepted: f32 {list(shape)} on {self.q.device}")
+                raise InvalidArgument(2, f"lse {list(lse.shape)} of {name_of(lse.dtype)} on {lse.device}; accepted: f32 {list(shape)} on {self.q.device}")
             call.lse = lse.tensor((None, 0, 1) if self.packed else _PADDED)
         if self.table is not None:
             call.page_table, call.page_table_stride = self.table.address, self.table.strides[0]
@@ -132,7 +139,7 @@ def _give(call: c_library.Call, name: str, values: Any, count: int) -> Any:
     if hasattr(values, "__array_interface__") or hasattr(values, "data_ptr"):
         of = view(values, name)
         if of.shape != (count,) or of.dtype != c_library.I32 or (count > 1 and of.strides != (1,)):
-            raise InvalidArgument(2, f"{name} {list(of.shape)} of {_name(of.dtype)}; accepted: i32 [{count}], contiguous")
+            raise InvalidArgument(2, f"{name} {list(of.shape)} of {name_of(of.dtype)}; accepted: i32 [{count}], contiguous")
         setattr(call, name if of.on_host() else "device_" + name, of.address)
         return of
     if len(values) != count:
@@ -142,7 +149,7 @@ def _give(call: c_library.Call, name: str, values: Any, count: int) -> Any:
     return listed
 
 
-def _name(dtype: int) -> str:
+def name_of(dtype: int) -> str:
     return ("f32", "f16", "bf16", "i32", "bool")[dtype]
 
 
@@ -162,9 +169,9 @@ def attention(q: Any, k: Any, v: Any, mask: Mask | str = "all", *, scale: float 
         raise InvalidArgument(2, f"q {list(of_q.shape)}, k {list(of_k.shape)}; accepted: [B, H, N, D], [B, Hkv, M, D]")
     batch, heads, queries, dim = of_q.shape
     if of_q.dtype not in NAMES.values():
-        raise InvalidArgument(2, f"q is of dtype {_name(of_q.dtype)}; accepted: {', '.join(NAMES)}")
+        raise InvalidArgument(2, f"q is of dtype {name_of(of_q.dtype)}; accepted: {', '.join(NAMES)}")
     plan = planned(mask_of(mask), batch=batch, heads=heads, kv_heads=of_k.shape[1], queries=queries, keys=of_k.shape[2],
-                   head_dim=dim, dtype=_name(of_q.dtype), device=of_q.device, capped=softcap is not None)  # fmt: skip
+                   head_dim=dim, dtype=name_of(of_q.dtype), device=of_q.device, capped=softcap is not None)  # fmt: skip
     if not return_lse:
         return plan.run(q, k, v, out=out, scale=scale, softcap=softcap)
     lse = empty_like(of_q, (batch, heads, queries), c_library.F32)

@@ -100,6 +100,40 @@ class Attention(unittest.TestCase):
                 seen = [columns(q, 0, j, h) for j in range(3)]
                 self.expect(turned[1], None, attended(columns(q, 0, i, h), seen, seen, 1 / math.sqrt(D)), (0, i, h))
 
+    def test_tables(self):
+        """Two heads that share keys, each with blocks of its own: of the first 64 rows and of the other two."""
+        seen = [[{0}, {0, 1}], [{1}, set()]]
+        q, k = Array((1, 2, 66, D)), Array((1, 1, 70, D))
+        plans = {"table_heads": 2, "limit": "causal", "batch": 1, "heads": 2, "kv_heads": 1, "queries": 66, "keys": 70, "head_dim": D,
+                 "dtype": "f32", "device": "cpu"}  # fmt: skip
+        pairs = [[[j // 64 in seen[h][i // 64] for j in range(70)] for i in range(66)] for h in range(2)]
+        forms = {"lists": Array((1, 2, 2, 3), [0, -1, -1, 1, 0, 7, 1, -1, 1, -1, -1, -1], "<i4"),
+                 "blocks": Array((1, 2, 2, 2), [block in blocks for of_head in seen for blocks in of_head for block in (0, 1)], "|b1"),
+                 "bits": Array((1, 2, 66, 70), [pair for of_head in pairs for row in of_head for pair in row], "|b1"),
+                 "packed": Array((1, 2, 66, 9), [sum(row[8 * n + bit] << bit for bit in range(8) if 8 * n + bit < 70)
+                                                 for of_head in pairs for row in of_head for n in range(9)], "|u1")}  # fmt: skip
+        for kind, contents in forms.items():
+            plan = stof.TableAttention(kind, width=3 if kind == "lists" else 0, **plans)
+            out, status = nothing(1, 2, 66, D), Array((3,), [9, 9, 9], "<i4")
+            with self.assertRaisesRegex(stof.InvalidArgument, "attention: "):
+                plan.run(q, k, k, out=out)
+            plan.update(contents, status)
+            self.assertEqual((status[(0,)], status[(2,)]), (0, 1 if kind == "lists" else 0))
+            plan.run(q, k, k, out=out)
+            for h in range(2):
+                for i in range(66):
+                    keys = [columns(k, 0, 0, j) for j in range(70) if pairs[h][i][j] and j <= i + 4]
+                    self.expect(out, None, attended(columns(q, 0, h, i), keys, keys, 1 / math.sqrt(D)), (0, h, i))
+        for call, said in (
+            (lambda: plan.update(forms["bits"]), "contents [1, 2, 66, 70] of bool with strides [9240, 4620, 70, 1]; accepted: bool [1, 2, 66, 9], any strides whose last is 1"),
+            (lambda: plan.update(contents, Array((2,), [0, 0], "<i4")), "status [2] of i32 on cpu; accepted: i32 [3] on cpu"),
+            (lambda: stof.TableAttention("list", **plans), "a table of kind 'list'; accepted: lists, blocks, bits, packed"),
+            (lambda: stof.TableAttention("blocks", block_q=32, **plans), "table: block_q = 32; accepted: multiples of 64 up to "),
+        ):  # fmt: skip
+            with self.assertRaises(stof.InvalidArgument) as failed:
+                call()
+            self.assertTrue(str(failed.exception).startswith(said), failed.exception)
+
     def test_plans_are_kept(self):
         q, k = Array((1, 2, 5, D)), Array((1, 1, 5, D))
         stof.clear_plans()

@@ -11,7 +11,7 @@ from pathlib import Path
 os.environ["STOF_LIBRARY"] = sys.argv.pop(1)
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
-KINDS = {"<f4": ctypes.c_float, "<i4": ctypes.c_int32, "|b1": ctypes.c_uint8, "<f8": ctypes.c_double}
+KINDS = {"<f4": ctypes.c_float, "<i4": ctypes.c_int32, "|b1": ctypes.c_uint8, "|u1": ctypes.c_uint8, "<f8": ctypes.c_double}
 
 
 class Array:

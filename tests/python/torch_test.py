@@ -93,6 +93,20 @@ class Tensors(unittest.TestCase):
             allowed = torch.arange(200)[None, None, None] < lengths.cpu()[:, None, None, None]
             self.expect(plan.run(q, k, v, kv_lengths=lengths), defined(q, k, v, allowed)[0], torch.float16)
 
+    def test_blocks_that_were_selected(self):
+        for device in DEVICES:
+            q, k, v = tensors(device, torch.float16, queries=200)
+            scores = torch.randn(2, 2, 4, 4, device=device)  # of each key head, blocks of 64 queries and of 64 keys
+            plan = stof.TableAttention("lists", table_batch=2, table_heads=2, width=2, limit="causal", batch=2, heads=6, kv_heads=2,
+                                       queries=200, keys=200, head_dim=64, device=str(q.device))  # fmt: skip
+            i, j = positions(200, 200)
+            for turn in range(2):
+                chosen = (scores if turn == 0 else -scores).topk(2, -1).indices.to(torch.int32)
+                plan.update(chosen)
+                of_blocks = torch.zeros(2, 2, 4, 4, dtype=torch.bool).scatter_(-1, chosen.long().cpu(), True)
+                allowed = of_blocks.repeat_interleave(64, 2).repeat_interleave(64, 3)[:, :, :200, :200].repeat_interleave(3, 1) & (j <= i)
+                self.expect(plan.run(q, k, v), defined(q, k, v, allowed)[0], torch.float16)
+
     def test_recorded_on_the_stream_of_torch(self):
         if "cuda" not in DEVICES:
             self.skipTest("no GPU")
