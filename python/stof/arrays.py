@@ -32,6 +32,7 @@ class View:
     strides: tuple[int, ...]
     dtype: int  # of c_library
     device: str
+    read_only: bool = False
 
     def on_host(self) -> bool:
         return self.device == "cpu"
@@ -91,7 +92,8 @@ def _of_numpy(array: Any, name: str) -> View:
     strides = about.get("strides") or tuple(size * _product(shape[i + 1 :]) for i in range(len(shape)))
     if any(step % size for step in strides):
         raise InvalidArgument(2, f"{name} has strides of {strides} bytes, of elements of {size}")
-    return View(array, about["data"][0], shape, tuple(step // size for step in strides), dtype, "cpu")
+    address, read_only = about["data"]
+    return View(array, address, shape, tuple(step // size for step in strides), dtype, "cpu", read_only)
 
 
 def _known(dtypes: dict[Any, int], dtype: Any, name: str) -> int:

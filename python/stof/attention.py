@@ -101,12 +101,16 @@ class _Rows:
             if len(table.shape) != 2 or table.shape[0] != self.batch or table.dtype != c_library.I32 or table.device != q.device:
                 raise InvalidArgument(2, f"page_table {list(table.shape)} of {name_of(table.dtype)} on {table.device}; accepted: i32 "
                                          f"[{self.batch}, pages of an item] on {q.device}")  # fmt: skip
+            _contiguous(table, "page_table")
             self.keys *= table.shape[1]
 
     def call(self, out: View, lse: View | None) -> c_library.Call:
         if out.shape != self.q.shape or out.dtype != self.dtype or out.device != self.q.device:
             raise InvalidArgument(2, f"out {list(out.shape)} of {name_of(out.dtype)} on {out.device}; accepted: {list(self.q.shape)}, dtype and device of q")
         _contiguous(out, "out")
+        for one, name in ((out, "out"), (lse, "lse")):
+            if one is not None and one.read_only:
+                raise InvalidArgument(2, f"{name} may only be read")
         call = c_library.Call(ctypes.sizeof(c_library.Call), self.dtype, self.batch, self.queries, self.keys, self.q.tensor(self.of_q),
                               self.k.tensor(self.of_k), self.v.tensor(self.of_k), out.tensor(self.of_q))  # fmt: skip
         if lse is not None:

@@ -148,7 +148,8 @@ class Attention(unittest.TestCase):
     def test_errors(self):
         plan = stof.Attention("all", batch=2, heads=2, kv_heads=1, queries=4, keys=4, head_dim=D, dtype="f32", device="cpu")
         q, k, out = Array((2, 2, 4, D)), Array((2, 1, 4, D)), nothing(2, 2, 4, D)
-        table = Array((2, 1), [0, 0], "<i4")
+        table, fixed = Array((2, 1), [0, 0], "<i4"), Array((2, 2, 4, D))
+        fixed.__array_interface__["data"] = (fixed.__array_interface__["data"][0], True)
         for call, said in (
             (lambda: plan.run([1], k, k), "q is of type list; accepted: torch.Tensor, numpy.ndarray"),
             (lambda: plan.run(Array((2, 3, 4, D)), k, k, out=out), "q is [2, 3, 4, 8]; accepted: [B, H, N, D] with 2 heads and D 8, as planned"),
@@ -164,6 +165,9 @@ class Attention(unittest.TestCase):
              "page_table [1, 1] of i32 on cpu; accepted: i32 [2, pages of an item] on cpu"),
             (lambda: plan.run(q, Array((1, 1, 15, D)), Array((1, 1, 15, D)), out=out, page_table=table, kv_lengths=[1, 1]), "attention: "),
             (lambda: plan.run(q, k, k, out=Array((2, 2, 4, D), strides=(64, 32, 1, 4))), "out has strides [64, 32, 1, 4]; accepted: any whose last is 1"),
+            (lambda: plan.run(q, k, k, out=fixed), "out may only be read"),
+            (lambda: plan.run(q, Array((9, 1, 16, D)), Array((9, 1, 16, D)), out=out, page_table=Array((2, 2), [0] * 4, "<i4", (1, 2))),
+             "page_table has strides [1, 2]; accepted: any whose last is 1"),
             (lambda: stof.Attention("all", batch=1, heads=1, queries=1, keys=1, head_dim=8, dtype="f64"), "dtype 'f64'; accepted: f32, f16, bf16"),
             (lambda: stof.attention(Array((2, 4, D)), k, k), "q [2, 4, 8], k [2, 1, 4, 8]; accepted: [B, H, N, D], [B, Hkv, M, D]"),
             (lambda: stof.attention(Array((2, 2, 4, D), [0] * 128, "<i4"), k, k), "q is of dtype i32; accepted: f32, f16, bf16"),
