@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import itertools
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,20 +45,52 @@ def use(model: transformers.PreTrainedModel, mask: Mask | str | None = None) -> 
 
 @dataclass
 class ModelMask:
-    """What a model's mask function said, and where there are tokens and no padding: bool [B, M], or None."""
+    """What a model's mask function says of positions, and where there are tokens and no padding: bool [B, M], or None."""
 
     mask: Mask
     of_lengths: bool = False  # what it says of a query and a key depends on how many there are
     tokens: torch.Tensor | None = None
     of_keys_alone: bool = False  # every query may see every token: queries may be others, as of a decoder
-    _kept: dict[tuple[int, bool], Kept] = field(default_factory=dict)  # all layers of a call ask for the same
+    evaluated: Callable[[], Mask] | None = None  # pair by pair, with the padding
+    # All layers of a call ask for the same.
+    _kept: dict[int, Kept] = field(default_factory=dict)
+    _padded: dict[int, Padded] = field(default_factory=dict)
 
-    def kept(self, queries: int, are_tokens: bool) -> Kept:
-        """are_tokens: the queries are the last tokens, and padding where these are."""
-        if (queries, are_tokens) not in self._kept:
-            of_queries = self.tokens[:, -queries:] if are_tokens else self.tokens.new_ones(len(self.tokens), queries)
-            self._kept[queries, are_tokens] = Kept.of(of_queries, self.tokens)
-        return self._kept[queries, are_tokens]
+    def kept(self, queries: int) -> Kept:
+        """The queries are the last tokens, and padding where these are."""
+        if queries not in self._kept:
+            self._kept[queries] = Kept.of(self.tokens[:, -queries:], self.tokens)
+        return self._kept[queries]
+
+    def padded(self, queries: int) -> Padded:
+        if queries not in self._padded:
+            self._padded[queries] = self._make_padded(queries)
+        return self._padded[queries]
+
+    def _make_padded(self, queries: int) -> Padded:
+        if self.tokens is None:
+            return Padded(self.mask, self.of_lengths)
+        keys = self.tokens.shape[1]
+        numbers = self.tokens.int()
+        runs = torch.stack([numbers.argmax(1), keys - numbers.flip(1).argmax(1), numbers.sum(1)], 1).tolist()
+        runs = [(first, end) if count else (0, 0) for first, end, count in runs]
+        if sum(end - first for first, end in runs) != int(numbers.sum()):  # not one run each
+            return Padded(self.evaluated(), True)
+        if all(first == 0 for first, _ in runs) and (self.of_keys_alone or queries == keys):
+            lengths = [end for _, end in runs]
+            return Padded(self.mask, self.of_lengths, None if self.of_keys_alone else lengths, lengths)
+        of_items = ", ".join(f"{item}: where(k >= {first} & k < {end})" for item, (first, end) in enumerate(runs))
+        return Padded(self.mask & f"batch({of_items})", self.of_lengths)
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A mask that knows of the padding, or lengths that do."""
+
+    mask: Mask
+    of_lengths: bool
+    q_lengths: list[int] | None = None
+    kv_lengths: list[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,14 +115,18 @@ def made_mask(batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0,
     """A mask interface of transformers. A function of positions becomes an expression of the mask language; one that
     looks at tensors, as for packed sequences, is evaluated for all pairs by transformers. What comes back is a tensor
     of four dimensions without elements, for models to hand on, and has the ModelMask as `stof`."""
+    def evaluated() -> Mask:
+        pairs = masking_utils.sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset,
+                                        kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask,
+                                        **given | {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False})  # fmt: skip
+        return Mask.bits(pairs.expand(batch_size, 1, q_length, kv_length).cpu())
+
     try:
         tokens = _tokens(attention_mask, kv_length, kv_offset)
         made = _of_positions(mask_function, (q_length, kv_length), (int(q_offset), int(kv_offset)), tokens)
+        made.evaluated = evaluated
     except InvalidArgument:
-        allowed = masking_utils.sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset,
-                                          kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask,
-                                          **given | {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False})  # fmt: skip
-        made = ModelMask(Mask.bits(allowed.expand(batch_size, 1, q_length, kv_length).cpu()), of_lengths=True)
+        made = ModelMask(evaluated(), of_lengths=True)
     handed_on = torch.empty((batch_size, 1, q_length, 0), dtype=torch.uint8)
     handed_on.stof = made
     return handed_on
@@ -130,12 +167,13 @@ def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.T
         raise Unsupported(3, f"attention by stof is for inference: dropout {dropout} in training; call model.eval()")
     of_model = _mask_of_model(module, attention_mask, sliding_window, is_causal)
     users = _user_masks.get(module)
-    call = _Call(_joined(of_model.mask, users), query, key, value, scaling, softcap, s_aux is not None)
-    bound = of_model.of_lengths or users is not None
-    if of_model.tokens is None:
-        out, lse = call.whole(bound)
-    else:
-        out, lse = call.packed(of_model.kept(query.shape[2], users is not None or not of_model.of_keys_alone), bound)
+    call = _Call(query, key, value, scaling, softcap, s_aux is not None)
+    if users is None:
+        out, lse = call.padded(of_model.padded(query.shape[2]))
+    elif of_model.tokens is None:
+        out, lse = call.padded(Padded(_joined(of_model.mask, users), True))
+    else:  # positions of a user's mask are those of the tokens
+        out, lse = call.packed(_joined(of_model.mask, users), of_model.kept(query.shape[2]))
     if s_aux is not None:  # a sink: one more term in the sum of weights, without a value
         out *= torch.sigmoid(lse - s_aux.reshape(1, -1, 1)).transpose(1, 2).unsqueeze(-1).to(out.dtype)
     return out, None
@@ -156,13 +194,12 @@ def _mask_of_model(module: Any, given: torch.Tensor | None, window: int | None, 
 
 
 @functools.lru_cache(maxsize=256)
-def _joined(mask: Mask, other: Mask | None) -> Mask:
-    return mask if other is None else mask & other
+def _joined(mask: Mask, other: Mask) -> Mask:
+    return mask & other
 
 
 @dataclass
 class _Call:
-    mask: Mask
     q: torch.Tensor
     k: torch.Tensor
     v: torch.Tensor
@@ -170,22 +207,25 @@ class _Call:
     softcap: float | None
     wants_lse: bool
 
-    def whole(self, bound: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Of items without padding. bound: the mask is for these lengths alone."""
+    def padded(self, by: Padded) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Rows behind an item's length are 0."""
         batch, heads, queries, dim = self.q.shape
-        keys = self.k.shape[2]
-        plan = self._plan(batch, queries, keys, bound)
-        out = self.q.new_empty(batch, queries, heads, dim)
-        lse = self.q.new_empty(batch, heads, queries, dtype=torch.float32) if self.wants_lse else None
-        plan.run(self.q, self.k, self.v, out=out.transpose(1, 2), lse=lse, scale=self.scale, softcap=self.softcap)
+        plan = self._plan(by.mask, by.of_lengths)
+        for of_item in set(zip(by.q_lengths or [queries] * batch, by.kv_lengths or [])):
+            plan.prepare(*of_item)
+        new = self.q.new_empty if by.q_lengths is None else self.q.new_zeros
+        out = new(batch, queries, heads, dim)
+        lse = new(batch, heads, queries, dtype=torch.float32) if self.wants_lse else None
+        plan.run(self.q, self.k, self.v, out=out.transpose(1, 2), lse=lse, scale=self.scale, softcap=self.softcap,
+                 q_lengths=by.q_lengths, kv_lengths=by.kv_lengths)  # fmt: skip
         return out, lse
 
-    def packed(self, kept: Kept, bound: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def packed(self, mask: Mask, kept: Kept) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Of what is no padding, one after the other; the other rows are 0."""
         batch, heads, queries, dim = self.q.shape
         packed = lambda tensor, rows: tensor.transpose(1, 2).flatten(0, 1)[rows]  # noqa: E731
-        plan = self._plan(batch, queries, self.k.shape[2], bound)
-        for of_item in kept.lengths:
+        plan = self._plan(mask, True)
+        for of_item in set(kept.lengths):
             plan.prepare(*of_item)
         lse = self.q.new_empty(heads, len(kept.rows), dtype=torch.float32) if self.wants_lse else None
         made = plan.run(packed(self.q, kept.rows), packed(self.k, kept.keys), packed(self.v, kept.keys), lse=lse,
@@ -198,13 +238,16 @@ class _Call:
         padded[:, kept.rows] = lse
         return out.view(batch, queries, heads, dim), padded.view(heads, batch, queries).transpose(0, 1)
 
-    def _plan(self, batch: int, queries: int, keys: int, bound: bool) -> Attention:
-        """Decoding, whose keys grow by one from call to call, has plans for so many keys as powers of two say."""
-        grows = queries < keys and not bound
-        of_plan = max(256, 1 << (keys - 1).bit_length()) if grows else keys
+    def _plan(self, mask: Mask, of_lengths: bool) -> Attention:
+        """Decoding, whose keys grow by one from call to call, has plans for so many keys as powers of two say, unless
+        the mask is for these lengths alone."""
+        batch, heads, queries, dim = self.q.shape
+        keys = self.k.shape[2]
+        grows = queries < keys and not of_lengths
         dtype = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}.get(self.q.dtype, str(self.q.dtype))
-        plan = planned(self.mask, batch=batch, heads=self.q.shape[1], kv_heads=self.k.shape[1], queries=queries, keys=of_plan,
-                       head_dim=self.q.shape[3], dtype=dtype, device=str(self.q.device), capped=self.softcap is not None)  # fmt: skip
+        plan = planned(mask, batch=batch, heads=heads, kv_heads=self.k.shape[1], queries=queries,
+                       keys=max(256, 1 << (keys - 1).bit_length()) if grows else keys, head_dim=dim, dtype=dtype,
+                       device=str(self.q.device), capped=self.softcap is not None)  # fmt: skip
         if grows:
             plan.prepare(queries, 1)
         return plan

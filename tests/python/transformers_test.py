@@ -71,10 +71,12 @@ class Models(unittest.TestCase):
 
     def test_forward(self):
         ids = torch.randint(5, 99, (TOKENS, LENGTH))
+        inside = torch.ones_like(left_padding())
+        inside[1, 4:9] = 0
         for device in DEVICES:
             for name in MODELS:
                 model = self.made(name, device)
-                for mask in (None, left_padding(), left_padding().flip(1)):
+                for mask in (None, left_padding(), left_padding().flip(1), inside):
                     with self.subTest(f"{name} {device} padded {mask is not None}"):
                         given = {} if mask is None else {"attention_mask": mask.to(device)}
                         own, ours = self.both(model, lambda: model(ids.to(device), **given)[0])
