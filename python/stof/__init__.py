@@ -3,7 +3,7 @@
 
 stof.attention(q, k, v, "causal & window(256)"); docs/python.md has the rest."""
 
-from stof.attention import Attention, attention, clear_plans
+from stof.plans import Attention, attention, clear_plans
 from stof.c_library import DeviceFailure, Failure, InvalidArgument, Unsupported
 from stof.mask import Mask
 from stof.table import TableAttention

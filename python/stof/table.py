@@ -7,7 +7,7 @@ from typing import Any
 
 from stof import c_library
 from stof.arrays import stream_of, view
-from stof.attention import Attention, name_of
+from stof.plans import Attention, name_of
 from stof.c_library import InvalidArgument
 from stof.library import library
 from stof.mask import Mask, mask_of

@@ -14,7 +14,7 @@ import torch
 import transformers
 from transformers import masking_utils
 
-from stof.attention import Attention, planned
+from stof.plans import Attention, planned
 from stof.c_library import InvalidArgument, Unsupported
 from stof.mask import Mask, mask_of
 
@@ -36,11 +36,12 @@ def use(model: transformers.PreTrainedModel, mask: Mask | str | None = None) -> 
     if mask is not None and model.config.is_encoder_decoder:
         raise Unsupported(3, f"a mask for {type(model).__name__}, an encoder-decoder; accepted: None, or another model")
     model.set_attn_implementation("stof")
+    users = None if mask is None else mask_of(mask)
     for module in model.modules():
-        if mask is None:
+        if users is None:
             _user_masks.pop(module, None)
         else:
-            _user_masks[module] = mask_of(mask)
+            _user_masks[module] = users
 
 
 @dataclass
@@ -79,8 +80,9 @@ class ModelMask:
         if all(first == 0 for first, _ in runs) and (self.of_keys_alone or queries == keys):
             lengths = [end for _, end in runs]
             return Padded(self.mask, self.of_lengths, None if self.of_keys_alone else lengths, lengths)
-        of_items = ", ".join(f"{item}: where(k >= {first} & k < {end})" for item, (first, end) in enumerate(runs))
-        return Padded(self.mask & f"batch({of_items})", self.of_lengths)
+        # Of tokens up to the last key nothing is said of the end, which grows as they are made: the mask stays.
+        of_items = [f"{item}: where(k >= {first}{f' & k < {end}' if end < keys else ''})" for item, (first, end) in enumerate(runs)]
+        return Padded(self.mask & f"batch({', '.join(of_items)})", self.of_lengths)
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ class Attention(unittest.TestCase):
     def test_plans_are_kept(self):
         q, k = Array((1, 2, 5, D)), Array((1, 1, 5, D))
         stof.clear_plans()
-        from stof.attention import planned
+        from stof.plans import planned
 
         for _ in range(2):
             stof.attention(q, k, k, "causal", out=nothing(1, 2, 5, D))

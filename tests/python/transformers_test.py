@@ -18,6 +18,7 @@ except ImportError:
 
 import stof
 import stof.transformers
+from stof.plans import planned
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 SMALL = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100,
@@ -95,6 +96,15 @@ class Models(unittest.TestCase):
                                                           cache_implementation=cache, disable_compile=True)  # fmt: skip
                             own, ours = self.both(model, call)
                             self.assertTrue(torch.equal(own, ours))
+
+    def test_tokens_that_are_made_have_few_plans(self):
+        ids = torch.randint(5, 99, (TOKENS, LENGTH))
+        for mask in (torch.ones_like(left_padding()), left_padding()):
+            model = self.made("llama", "cpu")
+            model.set_attn_implementation("stof")
+            stof.clear_plans()
+            model.generate(ids, attention_mask=mask, min_new_tokens=20, max_new_tokens=20, do_sample=False)
+            self.assertEqual(planned.cache_info().misses, 2)  # of the prompt, and of up to 256 keys
 
     def test_encoder_decoders(self):
         config = {side + word: 1 if word == "layers" else 4 if "heads" in word else 64
