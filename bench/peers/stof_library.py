@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""STOF as any other program would call it: libstof.so through ctypes, on torch tensors of the host or of a GPU."""
+"""libstof.so on torch tensors of the host or of a GPU: several of it in one process, which python/stof is not for, and calls
+that are put together once, before they are timed."""
 from __future__ import annotations
 
 import ctypes as c
