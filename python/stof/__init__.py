@@ -3,9 +3,9 @@
 
 stof.attention(q, k, v, "causal & window(256)"); docs/python.md has the rest."""
 
-from stof.plans import Attention, attention, clear_plans
 from stof.c_library import DeviceFailure, Failure, InvalidArgument, Unsupported
 from stof.mask import Mask
+from stof.plans import Attention, attention, clear_plans
 from stof.table import TableAttention
 
 __all__ = ["Attention", "DeviceFailure", "Failure", "InvalidArgument", "Mask", "TableAttention", "Unsupported", "attention", "clear_plans"]

@@ -28,7 +28,8 @@ class Mask:
     def where(cls, function: Callable[[Any, Any, Any, Any], Any]) -> Mask:
         """From a function of item, head, and the positions of query and key, as FlexAttention has it in a mask_mod:
         Mask.where(lambda b, h, q, k: (q >= k) & (q - k < 256)). It is called once, with symbols in place of numbers, and
-        so becomes an expression of the mask language; `//` and `%` round towards minus infinity there, too."""
+        so becomes an expression of the mask language; `//` and `%` round towards minus infinity there, too. With fewer
+        queries than keys the last query stands at the last key, where FlexAttention counts queries from 0."""
         return cls(text_of(function))
 
     @classmethod

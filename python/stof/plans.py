@@ -67,13 +67,13 @@ class Attention:
         rows = _Rows(self, view(q, "q"), view(k, "k"), view(v, "v"), cu_q, None if page_table is None else view(page_table, "page_table"))
         to = empty_like(rows.q, rows.q.shape) if out is None else out
         call = rows.call(view(to, "out"), None if lse is None else view(lse, "lse"))
-        kept = [rows, _give(call, "q_lengths", q_lengths, rows.batch), _give(call, "kv_lengths", kv_lengths, rows.batch),
-                _give(call, "cu_q", cu_q, rows.batch + 1), _give(call, "cu_kv", cu_kv, rows.batch + 1)]  # fmt: skip
+        lists = [_give(call, "q_lengths", q_lengths, rows.batch), _give(call, "kv_lengths", kv_lengths, rows.batch),
+                 _give(call, "cu_q", cu_q, rows.batch + 1), _give(call, "cu_kv", cu_kv, rows.batch + 1)]  # fmt: skip
         call.scale = None if scale is None else ctypes.pointer(ctypes.c_float(scale))
         call.softcap = None if softcap is None else ctypes.pointer(ctypes.c_float(softcap))
         call.stream, call.check_pages = stream_of(rows.q), check_pages
         library().run(self._plan, call)
-        del kept
+        del lists  # which had to live until here
         return to
 
 

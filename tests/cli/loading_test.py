@@ -60,7 +60,7 @@ class Loading(unittest.TestCase):
         ):
             with self.subTest(arguments[0]):
                 done = self.slowly(*arguments, *(() if arguments[0] == "graph" else ("--device", "cpu")))
-                self.assertIn("loading the model  2 s\n", done.stderr)
+                self.assertRegex(done.stderr, r"loading the model  [23] s\n")
                 self.assertNotIn("loading the model", done.stdout)
 
     def test_a_file_that_opens_late_is_no_other(self):
@@ -75,7 +75,7 @@ class Loading(unittest.TestCase):
         self.slowly("run", "--model", self.model, "--text", "hello", "--device", "cpu", stderr=terminal)
         os.close(terminal)
         said = self.read_all(controller)
-        self.assertTrue(said.startswith("\rloading the model  2 s "), said)
+        self.assertRegex(said, r"^\rloading the model  [23] s ")
         self.assertRegex(said, r" \r\n\rembedding \[")  # the line is ended, and the bar has its own
 
 

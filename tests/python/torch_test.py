@@ -112,11 +112,13 @@ class Tensors(unittest.TestCase):
             self.skipTest("no GPU")
         i, j = positions(130, 200)
         q, k, v = tensors("cuda", torch.float16)
+        plan = stof.Attention("causal", batch=2, heads=6, kv_heads=2, queries=130, keys=200, head_dim=64, device=str(q.device))
         stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            out = stof.attention(q, k, v, "causal")
+            out = plan.run(q, k, v)
             with torch.cuda.graph(graph, stream=stream):
-                stof.attention(q, k, v, "causal", out=out)
+                plan.run(q, k, v, out=out)
             q.copy_(torch.randn_like(q))
             graph.replay()
         stream.synchronize()
