@@ -59,6 +59,10 @@ stof_status stof_mask_not(const stof_mask* a, stof_mask** mask);
  */
 const char* stof_mask_text(const stof_mask* mask);
 
+/* 1 where what a query and a key are allowed depends on how many keys there are, as of bits, natten, random_blocks and
+ * bigbird, so that a plan serves the lengths alone that it was made or prepared for; else, and for NULL, 0. */
+int32_t stof_mask_depends_on_length(const stof_mask* mask);
+
 void stof_mask_destroy(stof_mask* mask); /* NULL: nothing happens */
 
 /* ---- Plans: a mask, measured and packed for the kernel that was chosen for a shape on a device. ---- */

@@ -56,6 +56,7 @@ FUNCTIONS = {
     "stof_mask_or": (c.c_int, [P, P, c.POINTER(P)]),
     "stof_mask_not": (c.c_int, [P, c.POINTER(P)]),
     "stof_mask_text": (c.c_char_p, [P]),
+    "stof_mask_depends_on_length": (c.c_int32, [P]),
     "stof_mask_destroy": (None, [P]),
     "stof_plan_create": (c.c_int, [P, c.POINTER(Shape), c.c_char_p, c.c_char_p, c.POINTER(P)]),
     "stof_plan_create_table": (c.c_int, [c.POINTER(Table), P, c.POINTER(Shape), c.c_char_p, c.POINTER(P)]),

@@ -47,6 +47,12 @@ class Mask:
         """From an int32 array [M] or [B, M] of the host: positions with the same number see each other."""
         return cls._of_array("document_ids", ids)
 
+    @property
+    def depends_on_length(self) -> bool:
+        """Whether it is another mask for another number of keys, as bits, natten, random_blocks and bigbird are: plans of
+        such masks serve no other lengths."""
+        return bool(library().library.stof_mask_depends_on_length(self.handle))
+
     def __and__(self, other: Mask | str) -> Mask:
         return self._joined("and", mask_of(other))
 

@@ -15,6 +15,7 @@ from stof.c_library import InvalidArgument
 from stof.library import library
 from stof.mask import Mask, mask_of
 
+_DECODED = 16  # as many queries at most
 _PADDED, _PACKED = (0, 1, 2), (None, 1, 0)  # of [items, heads, rows, d] and [rows, heads, d]: items, heads, rows
 
 
@@ -163,6 +164,20 @@ def planned(mask: Mask, **shape: Any) -> Attention:
     return Attention(mask, **shape)
 
 
+def planned_for_more(mask: Mask, *, queries: int, keys: int, **shape: Any) -> Attention:
+    """As planned. Of decoding, whose keys grow from call to call, a plan for the next power of two of them, which serves
+    what comes before; not where the mask is another one for each length, or has arrays that fit these keys alone."""
+    if queries <= _DECODED and queries < keys and not mask.depends_on_length:
+        try:
+            plan = planned(mask, queries=queries, keys=max(256, 1 << (keys - 1).bit_length()), **shape)
+        except InvalidArgument:
+            pass
+        else:
+            plan.prepare(queries, 1)
+            return plan
+    return planned(mask, queries=queries, keys=keys, **shape)
+
+
 def attention(q: Any, k: Any, v: Any, mask: Mask | str = "all", *, scale: float | None = None, softcap: float | None = None,
               out: Any = None, return_lse: bool = False) -> Any:  # fmt: skip
     """softmax(scale q k^T, over the keys that `mask` allows) v for q [B, H, N, D] and k, v [B, Hkv, M, D] of NumPy or
@@ -174,7 +189,7 @@ def attention(q: Any, k: Any, v: Any, mask: Mask | str = "all", *, scale: float 
     batch, heads, queries, dim = of_q.shape
     if of_q.dtype not in NAMES.values():
         raise InvalidArgument(2, f"q is of dtype {name_of(of_q.dtype)}; accepted: {', '.join(NAMES)}")
-    plan = planned(mask_of(mask), batch=batch, heads=heads, kv_heads=of_k.shape[1], queries=queries, keys=of_k.shape[2],
+    plan = planned_for_more(mask_of(mask), batch=batch, heads=heads, kv_heads=of_k.shape[1], queries=queries, keys=of_k.shape[2],
                    head_dim=dim, dtype=name_of(of_q.dtype), device=of_q.device, capped=softcap is not None)  # fmt: skip
     if not return_lse:
         return plan.run(q, k, v, out=out, scale=scale, softcap=softcap)

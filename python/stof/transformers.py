@@ -14,7 +14,7 @@ import torch
 import transformers
 from transformers import masking_utils
 
-from stof.plans import Attention, planned
+from stof.plans import Attention, planned_for_more
 from stof.c_library import InvalidArgument, Unsupported
 from stof.mask import Mask, mask_of
 
@@ -49,10 +49,10 @@ class ModelMask:
     """What a model's mask function says of positions, and where there are tokens and no padding: bool [B, M], or None."""
 
     mask: Mask
-    of_lengths: bool = False  # what it says of a query and a key depends on how many there are
     tokens: torch.Tensor | None = None
     of_keys_alone: bool = False  # every query may see every token: queries may be others, as of a decoder
     evaluated: Callable[[], Mask] | None = None  # pair by pair, with the padding
+    held: int | None = None  # keys that a cache with room for more has
     # All layers of a call ask for the same.
     _kept: dict[int, Kept] = field(default_factory=dict)
     _padded: dict[int, Padded] = field(default_factory=dict)
@@ -70,19 +70,19 @@ class ModelMask:
 
     def _make_padded(self, queries: int) -> Padded:
         if self.tokens is None:
-            return Padded(self.mask, self.of_lengths)
+            return Padded(self.mask)
         keys = self.tokens.shape[1]
         numbers = self.tokens.int()
         runs = torch.stack([numbers.argmax(1), keys - numbers.flip(1).argmax(1), numbers.sum(1)], 1).tolist()
         runs = [(first, end) if count else (0, 0) for first, end, count in runs]
         if sum(end - first for first, end in runs) != int(numbers.sum()):  # not one run each
-            return Padded(self.evaluated(), True)
+            return Padded(self.evaluated())
         if all(first == 0 for first, _ in runs) and (self.of_keys_alone or queries == keys):
             lengths = [end for _, end in runs]
-            return Padded(self.mask, self.of_lengths, None if self.of_keys_alone else lengths, lengths)
+            return Padded(self.mask, None if self.of_keys_alone else lengths, lengths)
         # Of tokens up to the last key nothing is said of the end, which grows as they are made: the mask stays.
         of_items = [f"{item}: where(k >= {first}{f' & k < {end}' if end < keys else ''})" for item, (first, end) in enumerate(runs)]
-        return Padded(self.mask & f"batch({', '.join(of_items)})", self.of_lengths)
+        return Padded(self.mask & f"batch({', '.join(of_items)})")
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,6 @@ class Padded:
     """A mask that knows of the padding, or lengths that do."""
 
     mask: Mask
-    of_lengths: bool
     q_lengths: list[int] | None = None
     kv_lengths: list[int] | None = None
 
@@ -117,18 +116,17 @@ def made_mask(batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0,
     """A mask interface of transformers. A function of positions becomes an expression of the mask language; one that
     looks at tensors, as for packed sequences, is evaluated for all pairs by transformers. What comes back is a tensor
     of four dimensions without elements, for models to hand on, and has the ModelMask as `stof`."""
-    def evaluated() -> Mask:
+    def evaluated(held: int | None = None) -> Mask:
         pairs = masking_utils.sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset,
                                         kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask,
                                         **given | {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False})  # fmt: skip
-        return Mask.bits(pairs.expand(batch_size, 1, q_length, kv_length).cpu())
+        return Mask.bits(pairs.expand(batch_size, 1, q_length, kv_length)[..., :held].cpu())
 
     try:
-        tokens = _tokens(attention_mask, kv_length, kv_offset)
-        made = _of_positions(mask_function, (q_length, kv_length), (int(q_offset), int(kv_offset)), tokens)
-        made.evaluated = evaluated
+        made = _of_positions(mask_function, (q_length, kv_length), (int(q_offset), int(kv_offset)), attention_mask)
+        made.evaluated = functools.partial(evaluated, made.held)
     except InvalidArgument:
-        made = ModelMask(evaluated(), of_lengths=True)
+        made = ModelMask(evaluated())
     handed_on = torch.empty((batch_size, 1, q_length, 0), dtype=torch.uint8)
     handed_on.stof = made
     return handed_on
@@ -141,21 +139,17 @@ def _tokens(attention_mask: torch.Tensor | None, keys: int, first: int) -> torch
     return None if tokens.all() else tokens
 
 
-def _of_positions(function: Any, lengths: tuple[int, int], offsets: tuple[int, int], tokens: torch.Tensor | None) -> ModelMask:
-    """Positions are counted from the last query, which sees the last key. In a cache that is larger than what it holds
-    it does not: there the mask is one for these lengths. InvalidArgument where that is no function of positions."""
+def _of_positions(function: Any, lengths: tuple[int, int], offsets: tuple[int, int], of_tokens: torch.Tensor | None) -> ModelMask:
+    """Positions are counted from the last query, which sees the last key; of a cache with room for more, the last one that
+    it has. InvalidArgument where that is no function of positions."""
+    (queries, keys), first_key = lengths, offsets[1]
     if function is masking_utils.bidirectional_mask_function:
-        return ModelMask(Mask("all"), tokens=tokens, of_keys_alone=True)
-    shift, first_key = offsets[0] - (lengths[1] - lengths[0]), offsets[1]
-    mask = Mask.where(lambda b, h, q, k: function(b, h, q + shift if shift else q, k + first_key if first_key else k))
-    if shift == first_key:
-        return ModelMask(mask, tokens=tokens)
-    held = offsets[0] + lengths[0] - first_key  # keys up to the last query
-    if tokens is None:
-        return ModelMask(mask, of_lengths=True)
-    if held < 1 or tokens[:, held:].any() or not tokens[:, :held].all():
-        raise InvalidArgument(2, "padding in a cache that is larger than what it holds")
-    return ModelMask(mask & f"where(k < {held})", of_lengths=True)
+        return ModelMask(Mask("all"), tokens=_tokens(of_tokens, keys, first_key), of_keys_alone=True)
+    end = offsets[0] + queries - first_key  # behind the last query's position among the keys
+    if not 1 <= end <= keys:
+        raise InvalidArgument(2, f"the last query at position {end - 1} of {keys} keys")
+    mask = Mask.where(lambda b, h, q, k: function(b, h, q + first_key if first_key else q, k + first_key if first_key else k))
+    return ModelMask(mask, tokens=_tokens(of_tokens, end, first_key), held=end if end < keys else None)
 
 
 def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
@@ -169,11 +163,11 @@ def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.T
         raise Unsupported(3, f"attention by stof is for inference: dropout {dropout} in training; call model.eval()")
     of_model = _mask_of_model(module, attention_mask, sliding_window, is_causal)
     users = _user_masks.get(module)
-    call = _Call(query, key, value, scaling, softcap, s_aux is not None)
+    call = _Call(query, key[:, :, : of_model.held], value[:, :, : of_model.held], scaling, softcap, s_aux is not None)
     if users is None:
         out, lse = call.padded(of_model.padded(query.shape[2]))
     elif of_model.tokens is None:
-        out, lse = call.padded(Padded(_joined(of_model.mask, users), True))
+        out, lse = call.padded(Padded(_joined(of_model.mask, users)))
     else:  # positions of a user's mask are those of the tokens
         out, lse = call.packed(_joined(of_model.mask, users), of_model.kept(query.shape[2]))
     if s_aux is not None:  # a sink: one more term in the sum of weights, without a value
@@ -192,7 +186,7 @@ def _mask_of_model(module: Any, given: torch.Tensor | None, window: int | None, 
     if given.dtype != torch.bool or given.dim() != 4:
         raise Unsupported(3, f"an attention mask of {given.dtype} {list(given.shape)}; accepted: bool [B, H, N, M], True where a query may "
                           "attend to a key, and those that models make")  # fmt: skip
-    return ModelMask(Mask.bits(given.cpu()), of_lengths=True)
+    return ModelMask(Mask.bits(given.cpu()))
 
 
 @functools.lru_cache(maxsize=256)
@@ -212,7 +206,7 @@ class _Call:
     def padded(self, by: Padded) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Rows behind an item's length are 0."""
         batch, heads, queries, dim = self.q.shape
-        plan = self._plan(by.mask, by.of_lengths)
+        plan = self._plan(by.mask)
         for of_item in set(zip(by.q_lengths or [queries] * batch, by.kv_lengths or [])):
             plan.prepare(*of_item)
         new = self.q.new_empty if by.q_lengths is None else self.q.new_zeros
@@ -226,7 +220,7 @@ class _Call:
         """Of what is no padding, one after the other; the other rows are 0."""
         batch, heads, queries, dim = self.q.shape
         packed = lambda tensor, rows: tensor.transpose(1, 2).flatten(0, 1)[rows]  # noqa: E731
-        plan = self._plan(mask, True)
+        plan = self._plan(mask)
         for of_item in set(kept.lengths):
             plan.prepare(*of_item)
         lse = self.q.new_empty(heads, len(kept.rows), dtype=torch.float32) if self.wants_lse else None
@@ -240,16 +234,8 @@ class _Call:
         padded[:, kept.rows] = lse
         return out.view(batch, queries, heads, dim), padded.view(heads, batch, queries).transpose(0, 1)
 
-    def _plan(self, mask: Mask, of_lengths: bool) -> Attention:
-        """Decoding, whose keys grow by one from call to call, has plans for so many keys as powers of two say, unless
-        the mask is for these lengths alone."""
+    def _plan(self, mask: Mask) -> Attention:
         batch, heads, queries, dim = self.q.shape
-        keys = self.k.shape[2]
-        grows = queries < keys and not of_lengths
         dtype = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}.get(self.q.dtype, str(self.q.dtype))
-        plan = planned(mask, batch=batch, heads=heads, kv_heads=self.k.shape[1], queries=queries,
-                       keys=max(256, 1 << (keys - 1).bit_length()) if grows else keys, head_dim=dim, dtype=dtype,
-                       device=str(self.q.device), capped=self.softcap is not None)  # fmt: skip
-        if grows:
-            plan.prepare(queries, 1)
-        return plan
+        return planned_for_more(mask, batch=batch, heads=heads, kv_heads=self.k.shape[1], queries=queries, keys=self.k.shape[2],
+                                head_dim=dim, dtype=dtype, device=str(self.q.device), capped=self.softcap is not None)  # fmt: skip

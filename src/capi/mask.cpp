@@ -3,6 +3,7 @@
 #include "src/capi/array.h"
 #include "src/capi/boundary.h"
 #include "src/capi/handles.h"
+#include "src/mask/bind.h"
 
 namespace {
 
@@ -52,6 +53,10 @@ stof_status stof_mask_or(const stof_mask* a, const stof_mask* b, stof_mask** mas
 
 stof_status stof_mask_not(const stof_mask* a, stof_mask** mask) {
   return made(mask, "stof_mask_not: mask", [&] { return !given(a, "stof_mask_not: a").mask; });
+}
+
+int32_t stof_mask_depends_on_length(const stof_mask* mask) {
+  return mask != nullptr && stof::depends_on_length(mask->mask) ? 1 : 0;
 }
 
 const char* stof_mask_text(const stof_mask* mask) { return mask == nullptr ? nullptr : mask->text.c_str(); }

@@ -94,6 +94,7 @@ class Errors(unittest.TestCase):
         self.refused("stof_mask_or: b is NULL", lambda: STOF.mask("or", mask, None))
         self.refused("stof_mask_not: a is NULL", lambda: STOF.mask("not", None))
         self.assertIsNone(C.stof_mask_text(None))
+        self.assertEqual(C.stof_mask_depends_on_length(None), 0)
         C.stof_mask_destroy(None)
 
     def test_plans(self):

@@ -145,6 +145,23 @@ class Attention(unittest.TestCase):
         self.assertEqual((planned.cache_info().hits, planned.cache_info().misses), (1, 2))
         stof.clear_plans()
 
+    def test_decoding_has_a_plan_for_many_lengths(self):
+        from stof.plans import planned
+
+        q = Array((1, 2, 1, D))
+        ids = lambda keys: stof.Mask.document_ids(Array((keys,), [j // 200 for j in range(keys)], "<i4"))
+        for made, plans, allowed in ((lambda _: "causal & window(250)", 2, lambda j, last: last - j <= 250),
+                                     (ids, 4, lambda j, last: j // 200 == last // 200)):  # fmt: skip
+            stof.clear_plans()
+            for keys in (254, 256, 257, 303):
+                mask, k, out = made(keys), Array((1, 1, keys, D)), nothing(1, 2, 1, D)
+                stof.attention(q, k, k, mask, out=out)
+                seen = [columns(k, 0, 0, j) for j in range(keys) if allowed(j, keys - 1)]
+                for h in range(2):
+                    self.expect(out, None, attended(columns(q, 0, h, 0), seen, seen, 1 / math.sqrt(D)), (0, h, 0))
+            self.assertEqual(planned.cache_info().currsize, plans)
+        stof.clear_plans()
+
     def test_errors(self):
         plan = stof.Attention("all", batch=2, heads=2, kv_heads=1, queries=4, keys=4, head_dim=D, dtype="f32", device="cpu")
         q, k, out = Array((2, 2, 4, D)), Array((2, 1, 4, D)), nothing(2, 2, 4, D)

@@ -31,6 +31,12 @@ class Masks(unittest.TestCase):
         self.assertRegex(str(stof.Mask.blocks(64, Array((1, 1), [1], "|b1"))), r"^blocks\(64,#\w+\)$")
         self.assertRegex(str(stof.Mask.document_ids(Array((3,), [0, 0, 1], "<i4"))), r"^document_ids\(#\w+\)$")
 
+    def test_whether_it_depends_on_length(self):
+        for text, depends in (("causal & window(8)", False), ("global(4) | bigbird(64,3,2,3,1)", True), ("natten(8,8,3,3)", True),
+                              ("documents([0,5])", False)):  # fmt: skip
+            self.assertEqual(stof.Mask(text).depends_on_length, depends, text)
+        self.assertTrue(stof.Mask.bits(Array((1, 1), [1], "|b1")).depends_on_length)
+
     def test_functions_become_expressions(self):
         for function, text in (
             (lambda b, h, q, k: (q >= k) & (q - k < 256), "where(q >= k & q - k < 256)"),

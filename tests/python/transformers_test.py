@@ -99,12 +99,29 @@ class Models(unittest.TestCase):
 
     def test_tokens_that_are_made_have_few_plans(self):
         ids = torch.randint(5, 99, (TOKENS, LENGTH))
+        for name, users in (("llama", None), ("llama", "window(4) | sink(2)"), ("mistral, a window", None)):
+            for mask in (torch.ones_like(left_padding()), left_padding()):
+                for cache in ("dynamic", "static"):
+                    with self.subTest(f"{name} {users} {cache} padded {not mask.all()}"):
+                        model = self.made(name, "cpu")
+                        stof.transformers.use(model, users)
+                        stof.clear_plans()
+                        model.generate(ids, attention_mask=mask, min_new_tokens=20, max_new_tokens=20, do_sample=False,
+                                       cache_implementation=cache, disable_compile=True)  # fmt: skip
+                        self.assertEqual(planned.cache_info().misses, 2)  # of the prompt, and of up to 256 keys
+
+    def test_generate_under_a_mask_of_the_user(self):
+        ids = torch.randint(5, 99, (TOKENS, LENGTH))
         for mask in (torch.ones_like(left_padding()), left_padding()):
-            model = self.made("llama", "cpu")
-            model.set_attn_implementation("stof")
-            stof.clear_plans()
-            model.generate(ids, attention_mask=mask, min_new_tokens=20, max_new_tokens=20, do_sample=False)
-            self.assertEqual(planned.cache_info().misses, 2)  # of the prompt, and of up to 256 keys
+            for cache in ("dynamic", "static"):
+                made = []
+                for window, users in ((8, None), (None, "window(7)")):
+                    torch.manual_seed(0)
+                    model = transformers.MistralForCausalLM(transformers.MistralConfig(**GROUPED, sliding_window=window)).eval()
+                    stof.transformers.use(model, users)
+                    made.append(model.generate(ids, attention_mask=mask, max_new_tokens=20, do_sample=False,
+                                               cache_implementation=cache, disable_compile=True))  # fmt: skip
+                self.assertTrue(torch.equal(*made), f"{cache} padded {not mask.all()}")
 
     def test_encoder_decoders(self):
         config = {side + word: 1 if word == "layers" else 4 if "heads" in word else 64
