@@ -2,7 +2,7 @@
 # The one door: every task of this project is a target here. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build test demo model install cuda bench-cpu docs check format tidy sanitize race fuzz soak clean
+.PHONY: help build test demo model install wheel cuda bench-cpu docs check format tidy sanitize race fuzz soak clean
 
 JOBS ?= $(shell nproc)
 CCACHE := $(shell command -v ccache)
@@ -28,6 +28,10 @@ cuda: install  ## add the CUDA kernels to the program (fetches a CUDA compiler u
 	@nvcc=$$(tools/install_cuda.sh) && echo "== cuda: with $$nvcc" && \
 	$(call CONFIGURE,release,-DSTOF_CUDA=ON -DSTOF_NVCC="$$nvcc")
 	@cmake --build --preset release -j $(JOBS)
+
+wheel: build  ## pack the package for Python and what was built into a wheel, build/wheel/stof-*.whl (after `make cuda` with kernels for GPUs)
+	@cmake --build --preset release -j $(JOBS) --target stof_c
+	@tools/wheel.py build/release build/wheel
 
 model: install  ## fetch the checkpoint all-MiniLM-L6-v2 (84 MB) unless it is there or MODEL=dir names another
 	@if [ "$(MODEL)" = "$(FETCHED_MODEL)" ]; then tools/fetch_model.sh $(FETCHED_MODEL); \

@@ -14,9 +14,9 @@ _NAME = "libstof.so"
 
 
 def places() -> list[Path]:
-    """Where it is looked for, in this order, before the system's loader is asked: beside an installed package, and in a
-    checkout where `make build` or `make cuda` leave it."""
-    return [_HERE.parents[1] / _NAME, _HERE.parents[1] / "build/release" / _NAME]
+    """Where it is looked for, in this order, before the system's loader is asked: in a wheel, beside an installed package, and
+    in a checkout where `make build` or `make cuda` leave it."""
+    return [_HERE / "lib" / _NAME, _HERE.parents[1] / _NAME, _HERE.parents[1] / "build/release" / _NAME]
 
 
 @functools.cache

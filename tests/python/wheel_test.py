@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel, installed into a folder of its own: it computes, with the libraries that it brought.
+
+usage: wheel_test.py BUILD_FOLDER    exit status 77 where there is no pip
+"""
+
+import importlib.util
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT, BUILD = Path(__file__).resolve().parents[2], sys.argv.pop(1)
+if importlib.util.find_spec("pip") is None:
+    sys.exit(77)
+
+# Of a mask that allows a query its own key alone, the result is the values.
+USED = """
+import ctypes, stof
+kept, arrays = [], []
+for values in ([1.0] * 16, [2.0] * 16, [float(i) for i in range(16)], [0.0] * 16):
+    kept.append((ctypes.c_float * 16)(*values))
+    arrays.append(type("Array", (), {"__array_interface__": {"shape": (1, 1, 2, 8), "typestr": "<f4", "version": 3,
+                                                               "data": (ctypes.addressof(kept[-1]), False)}}))
+stof.attention(*arrays[:3], "window(0)", out=arrays[3])
+assert list(kept[3]) == [float(i) for i in range(16)], list(kept[3])
+print(stof.__file__, *sorted({line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}), sep="\\n")
+"""
+
+
+class Wheel(unittest.TestCase):
+    def test_installed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = subprocess.run([sys.executable, ROOT / "tools/wheel.py", BUILD, folder], capture_output=True, text=True, check=True)
+            wheel = Path(made.stdout.strip())
+            self.assertRegex(wheel.name, r"^stof-\d+\.\d+\.\d+-py3-none-manylinux_2_\d+_\w+\.whl$")
+            again = subprocess.run([sys.executable, ROOT / "tools/wheel.py", BUILD, folder + "/again"], capture_output=True, text=True, check=True)
+            self.assertEqual(Path(again.stdout.strip()).read_bytes(), wheel.read_bytes())
+            installed = Path(folder) / "installed"
+            subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--disable-pip-version-check",
+                            "--root-user-action=ignore", "--target", installed, wheel], check=True)  # fmt: skip
+            used = subprocess.run([sys.executable, "-c", USED], capture_output=True, text=True, cwd="/", env={"PYTHONPATH": str(installed)},
+                                  check=False)  # fmt: skip
+            self.assertEqual(used.returncode, 0, used.stderr)
+            package, *loaded = used.stdout.split()
+            self.assertEqual(Path(package), installed / "stof/__init__.py")
+            brought = {one.name for one in (installed / "stof/lib").iterdir()}
+            self.assertTrue({"libstof.so", "libfmt.so.9", "libdnnl.so.2"} <= brought or len(brought) > 2, brought)
+            for name in brought:
+                self.assertIn(str(installed / "stof/lib" / name), loaded)
+
+    def test_without_a_build(self):
+        made = subprocess.run([sys.executable, ROOT / "tools/wheel.py", "/nowhere", "/nowhere"], capture_output=True, text=True, check=False)
+        self.assertEqual(made.returncode, 1)
+        self.assertTrue(made.stderr.startswith("wheel: no /nowhere/libstof.so; `make build"), made.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
