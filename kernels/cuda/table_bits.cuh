@@ -132,13 +132,20 @@ struct BitsRow {
   __device__ __forceinline__ int rows() const { return pairs.rows; }
   __device__ __forceinline__ int first_pattern() const { return p.first_own_pattern + index * p.room; }
 
+  // By a warp: rows that do not exist are as the last one, as the host arranges them.
+  __device__ __forceinline__ void fill_up(u64 (&tile_rows)[64]) const {
+    for (int row = static_cast<int>(threadIdx.x) % 32; row < 64; row += 32)
+      if (row >= rows()) tile_rows[row] = tile_rows[rows() - 1];
+    __syncwarp();
+  }
+
   // By a warp, of the rows of one tile.
   __device__ __forceinline__ void settle(int tile, const u64 (&tile_rows)[64], const LimitTiles& limits) const {
     const int lane = static_cast<int>(threadIdx.x) % 32, keys = p.keys - 64 * tile;
     const u64 all = keys >= 64 ? ~0ull : (1ull << keys) - 1, upper = tile_rows[lane], lower = tile_rows[lane + 32];
     if (!__any_sync(~0u, (upper | lower) != 0)) return;
     const bool limited = limits.partial >> tile % 32 & 1;
-    const bool full = __all_sync(~0u, (upper == all || lane >= rows()) && (lower == all || lane + 32 >= rows()));
+    const bool full = __all_sync(~0u, upper == all && lower == all);
     if (full && !limited) {
       if (lane == 0) atomicOr(&shared.tiles.touched[tile / 32], 1u << tile % 32);
       return;
@@ -191,7 +198,10 @@ struct BitsRow {
       __syncwarp();
 #pragma unroll 1
       for (int i = 0; i < kTiles && tile + i < tiles; ++i)
-        if (touched >> i & 1) settle(tile + i, tile_rows[i], limits);
+        if (touched >> i & 1) {
+          if (rows() < 64) fill_up(tile_rows[i]);
+          settle(tile + i, tile_rows[i], limits);
+        }
       __syncwarp();
     }
     __syncthreads();

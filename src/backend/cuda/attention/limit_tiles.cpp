@@ -53,6 +53,7 @@ class LimitScan {
   int pattern_of(const CellRun& run) {
     TileRows rows{};
     const std::span<const std::uint64_t> bits = scan_.bits(run);
+    rows.fill(bits.back());  // those that do not exist are as the last one, as in arrange_stream
     std::copy(bits.begin(), bits.end(), rows.begin());
     const TileWords words = in_register_order(rows);
     return pool_.intern(words);
