@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masked attention for rows whose keys lie in one short band: all of them in one matmul, one softmax, no rescaling.
 #pragma once
+#include "kernels/cuda/band_spans.cuh"
 #include "kernels/cuda/output.cuh"
 
 namespace stof::cuda {
@@ -89,11 +90,16 @@ struct BandBlock {
     }
     return total;
   }
+  __device__ __forceinline__ bool by_spans() const {
+    if constexpr (Traits::kPaged) return p.spans.parts > 0;
+    else return false;
+  }
   __device__ __forceinline__ void describe(int index) {
     int entry;
     if constexpr (Traits::kRagged) {
       const int nth = index / p.slices, slice = slice_of(p.call.shape, index - nth * p.slices);
       next_block = row_block_of(p.call.shape, p.numbers, slice, 0);
+      if (by_spans()) return describe_by_spans(nth);
       entry = nth + max(-next_block.row, 0) / Traits::kRows;
       if (entry >= p.of_layout) entry = 0, next_block.rows = 0;
       next_block.row += entry * Traits::kRows;
@@ -105,6 +111,15 @@ struct BandBlock {
     next_key_start = __ldg(&p.rows[entry].key_start);
     next_wanted = __ldg(&p.rows[entry].patterns[part]);  // an index in a register would put the row into local memory
     next_kv_head = next_block.head / p.call.shape.heads_per_kv;
+  }
+  // The slice's n-th, from its first row on.
+  __device__ __forceinline__ void describe_by_spans(int nth) {
+    if constexpr (Traits::kPaged) {
+      next_block.row = nth * Traits::kRows;
+      next_key_start = band_key_start<Traits::kParts>(p.spans, next_block);
+      next_wanted = -1;
+      next_kv_head = next_block.head / p.call.shape.heads_per_kv;
+    }
   }
 
   // What the barriers of the next row block's loads wait for.
@@ -183,6 +198,10 @@ struct BandBlock {
   }
   // Most row blocks of a band have the pattern of the one before.
   __device__ __forceinline__ void read_words() {
+    if constexpr (Traits::kPaged)
+      if (by_spans())
+        return words_by_spans(words, p.spans, block, block.row + 64 * part + 16 * warp + lane / 4,
+                              key_start + 64 * part, lane);
     if (wanted != pattern) read_pattern(wanted);
   }
   __device__ __forceinline__ void forbid_keys() {
@@ -223,14 +242,17 @@ struct BandBlock {
   __device__ __forceinline__ int process(int index, int total, u32 parity) {
     block = next_block, key_start = next_key_start, wanted = next_wanted;
     constexpr u32 kOffset = 64 * kRowBytes / 16;
+    if constexpr (Traits::kPaged) {  // its pages are read beside the copies that are waited for
+      index = find_next(index, total);
+      if (index < total) look_up();
+    }
     barrier_wait(shared_address(&shared.qk_full), parity);
+    if constexpr (Traits::kPaged) forget(scores);
     issue_band_scores(descriptor(shared_address(shared.q[part])),
                       descriptor(shared_address(shared.k)) + part * kOffset);
     read_words();
-    index = find_next(index, total);
+    if constexpr (!Traits::kPaged) index = find_next(index, total);
     const bool more = index < total;
-    if constexpr (Traits::kPaged)
-      if (more) look_up();
     matmul_wait<0>();
     pin(scores);
     if (more) {
@@ -242,6 +264,7 @@ struct BandBlock {
     pack_weights<Element>(weights, scores);
     barrier_wait(shared_address(&shared.v_full), parity);
     if constexpr (Traits::kRagged) clear_values();
+    if constexpr (Traits::kPaged) forget(out);
     issue_values<Element, kHeadDim, kKeys, false>(
         out, weights, descriptor(shared_address(shared.v), Traits::kBoxBytes) + part * kOffset);
     rows.sum_over_columns();
@@ -293,7 +316,8 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
   const int total = p.call.shape.slices * p.row_blocks, stride = static_cast<int>(gridDim.x);
   if (Traits::kRagged && p.call.shape.numbers_made) wait_for_previous_grid();
   int index = block.find_next(static_cast<int>(blockIdx.x), total);
-  if (index < total) block.read_pattern(block.next_wanted);  // beside the wait for the grid and for q and keys
+  if (index < total && !block.by_spans())
+    block.read_pattern(block.next_wanted);  // beside the wait for the grid and for q and keys
   if (thread == 0 && index < total) {
     barrier_init(shared_address(&shared.qk_full), 1);
     barrier_init(shared_address(&shared.v_full), 1);

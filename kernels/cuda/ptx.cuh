@@ -166,5 +166,12 @@ __device__ __forceinline__ void pin(float (&values)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(values[i])::"memory");
 }
+// They hold nothing from here on. Matmuls that do not accumulate read what they replace, as far as the compiler knows:
+// it would keep that, through a loop around them too, and serialise matmuls for want of registers (ptxas C7512).
+template <int kCount>
+__device__ __forceinline__ void forget(float (&values)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "=f"(values[i]));
+}
 
 }  // namespace stof::cuda

@@ -3,6 +3,7 @@
 #pragma once
 #include "kernels/shared/divisor.h"
 #include "kernels/shared/row_layout.h"
+#include "kernels/shared/row_spans.h"
 
 namespace stof::cuda {
 
@@ -171,8 +172,11 @@ struct RaggedBandParams : BandParams {
   Divisor slices;
   int of_layout;  // row blocks that `rows` has
 };
+// By spans there are no `rows` and `words`: row blocks begin at an item's first row, their keys at the last multiple of
+// key_step in front of those that their rows are allowed.
 struct PagedBandParams : RaggedBandParams {
   TilePages pages;
+  RowSpans spans;
 };
 
 // What the gather kernel does at once: 32 keys from each of up to `pieces` starts. A unit is `pieces` ints, multiples

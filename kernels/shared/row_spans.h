@@ -8,9 +8,9 @@
 namespace stof::cuda {
 
 // Of the row of one position: keys [0, prefix_end) and [begin, end) are allowed. prefix_end <= begin; a row without
-// keys has zeros.
+// keys has zeros. band_begin: of bands, what the function of this name says of a row block from this row on.
 struct alignas(16) RowKeys {
-  int prefix_end, begin, end, unused;
+  int prefix_end, begin, end, band_begin;
 };
 
 // The same of all positions at once: keys [0, prefix_end) and [position + begin, position + end), which may overlap.
@@ -19,13 +19,20 @@ struct RowRule {
   int prefix_end, begin, end;
 };
 
+// Where the keys of a band's row block begin whose first row stands at `position`, at most: 64 i keys further on those
+// of its part i of 64 rows do. `rows`: that it has.
+STOF_ANYWHERE int band_begin(const RowRule& rule, int position, int rows) {
+  const int least = -((rows - 1) / 64 * 64), begin = rule.prefix_end > 0 ? least : position + rule.begin;
+  return begin > least ? begin : least;
+}
+
 struct RowSpans {
   const RowKeys* rows;  // of consecutive positions; null: `rule` says it
   RowRule rule;
   int first_position;  // of rows[0]
   int key_step;        // a power of two of which tiles begin at multiples
   Divisor row_blocks;  // of an item at most
-  int parts;           // of a row block at most; 0: row blocks are those of a layout
+  int parts;           // of a row block at most, of a band's one; 0: row blocks are those of a layout
   Divisor part_steps;  // a row block of more has several
   int last_first;      // row blocks are taken from an item's last one on, which has the most keys
   int summed;          // parts are left to the grid behind (stream_sum.cuh)

@@ -42,14 +42,17 @@ struct Attention::State {
 
   // Where a kernel that was not chosen reads pages and lengths where they lie, and the chosen one does not. Whether
   // such a kernel takes a problem is known by its shape. Of chunks, which are fewer queries than keys, one for calls
-  // over pages that the chosen one may pass on or read late.
+  // over pages that the chosen one may pass on or read late, or that is sooner than the chosen one over pages alone.
   Plan plan_in_place() const {
     if (kernel != "auto" || plain->choice.kernel->reads_device_lengths) return nullptr;
     for (const AttentionKernel& other : device.backend->attention)
       if (other.reads_device_lengths && !other.refuses({.shape = shape}, device.caps))
         return std::make_shared<const Planned>(plan_plain(mask, shape, device, other.name));
-    if (plain->choice.kernel->over_pages == nullptr || shape.queries >= shape.keys) return nullptr;
-    return std::make_shared<const Planned>(plan_pages(mask, shape, device));
+    if (shape.queries >= shape.keys) return nullptr;
+    if (plain->choice.kernel->over_pages != nullptr)
+      return std::make_shared<const Planned>(plan_pages(mask, shape, device));
+    std::optional<Planned> sooner = plan_sooner_in_pages(*plain, mask, shape, device);
+    return sooner ? std::make_shared<const Planned>(*std::move(sooner)) : nullptr;
   }
   static OverPages over_pages(const Planned& plan) {
     const auto of_kernel = plan.choice.kernel->over_pages;
@@ -58,16 +61,15 @@ struct Attention::State {
   // It has the rows of heads that share keys in one tile, where a kernel for few queries takes them in turns, but needs
   // longer until the first key of a page.
   bool stacks_in_pages() const {
-    // Of the rows of bench/results/h200-decode-or-stacks.txt, and in parts of 74577a0-h200-decode-over-pages.txt.
-    constexpr double kPagesUs = 1.2, kPagesInPartsUs = 2.5;
     const AttentionPlan& plan = plain->choice.plan;
-    const double later = plan.splits > 1 ? kPagesInPartsUs : kPagesUs;
-    return plan.stacked_heads > 1 && plan.predicted_us + later < in_place->choice.plan.predicted_us;
+    return plan.stacked_heads > 1 &&
+           plan.predicted_us + plain->choice.kernel->pages_us(plan) < in_place->choice.plan.predicted_us;
   }
   const Plan& for_pages() const {
     if (!in_place) return plain;
-    const bool by_plain = lengths_in_place() ? stacks_in_pages() : over_pages(*plain) == OverPages::reads;
-    return by_plain ? plain : in_place;
+    if (lengths_in_place()) return stacks_in_pages() ? plain : in_place;
+    const bool sooner = plain->choice.kernel->over_pages == nullptr;  // plan_sooner_in_pages
+    return !sooner && over_pages(*plain) <= OverPages::reads ? plain : in_place;
   }
   bool lengths_in_place() const { return in_place && in_place->choice.kernel->reads_device_lengths; }
 
@@ -145,8 +147,9 @@ struct Attention::State {
     const std::lock_guard lock(mutex);
     const Plan found = plan_of(*lengths, base, item, arguments);
     // One that reads pages where rows are those that it was made for may not do so at other positions.
-    const bool passed_on = arguments.page_table && base == plain && over_pages(*found) == OverPages::passes_on;
-    return passed_on && in_place ? plan_of(*lengths, in_place, item, arguments) : found;
+    const Plan& other = base == plain ? in_place : plain;
+    const bool passed_on = arguments.page_table && over_pages(*found) == OverPages::passes_on;
+    return passed_on && other ? plan_of(*lengths, other, item, arguments) : found;
   }
 
   // Under the lock.

@@ -62,11 +62,16 @@ Planned arrange(PackedMask packed, const AttentionShape& shape, Choice choice, c
   return planned;
 }
 
-Planned arrange(const View& view, const AttentionShape& shape, Choice choice, const Device& device) {
+// of_chunks: rows may be those of items that have fewer queries than keys.
+Planned arrange(const View& view, const AttentionShape& shape, Choice choice, const Device& device, bool of_chunks) {
   PackedMask packed = pack(view.mask, view.shape, choice.plan);
-  if (choice.kernel->takes_chunks && view.residues == 1 && shape.queries < shape.keys)
+  if ((choice.kernel->takes_chunks || choice.kernel->takes_spans) && view.residues == 1 && of_chunks)
     packed.spans = row_spans(view.mask).value_or(std::vector<RowSpan>{});
   return arrange(std::move(packed), shape, std::move(choice), device);
+}
+
+Planned arrange(const View& view, const AttentionShape& shape, Choice choice, const Device& device) {
+  return arrange(view, shape, std::move(choice), device, shape.queries < shape.keys);
 }
 
 Choice choose_rows(const View& view, RowOrigin origin, const Device& device, std::string_view kernel) {
@@ -236,6 +241,26 @@ Planned plan_pages(const Mask& mask, const AttentionShape& shape, const Device& 
   return arrange(plain, shape, std::move(*best), device);
 }
 
+std::optional<Planned> plan_sooner_in_pages(const Planned& plan, const Mask& mask, const AttentionShape& shape,
+                                            const Device& device) {
+  const auto us = [](const AttentionKernel& kernel, const AttentionPlan& of) {
+    return of.predicted_us + kernel.pages_us(of);
+  };
+  const Choice& choice = plan.choice;
+  if (choice.kernel->pages_us == nullptr || choice.plan.residues > 1) return std::nullopt;
+  const AttentionKernel* best = nullptr;
+  double best_us = us(*choice.kernel, choice.plan);
+  for (const AttentionPlan& other : choice.considered) {
+    const AttentionKernel& kernel = kernel_named(other.kernel, device);
+    if (kernel.over_pages == nullptr || kernel.pages_us == nullptr || other.residues > 1) continue;
+    if (const double other_us = us(kernel, other); other_us < best_us) best = &kernel, best_us = other_us;
+  }
+  if (best == nullptr) return std::nullopt;
+  Planned planned = plan_plain(mask, shape, device, best->name);
+  if (best->over_pages(planned.arranged) != OverPages::reads_anywhere) return std::nullopt;
+  return planned;
+}
+
 Planned replan(const Mask& mask, const AttentionShape& shape, const Device& device, const Choice& choice,
                std::int64_t most_queries) {
   const std::int64_t residues = choice.plan.residues;
@@ -247,7 +272,7 @@ Planned replan(const Mask& mask, const AttentionShape& shape, const Device& devi
   if (most_queries > 0 && residues == 1 && choice.kernel->takes_chunks)
     return arrange(pack_for_chunks(mask, shape, choice.plan.format, most_queries), shape, choice, device);
   return arrange(residues > 1 ? view_of_class(residue_view(mask).value(), shape) : plain_view(mask, shape), shape,
-                 choice, device);
+                 choice, device, most_queries > 0 || shape.queries < shape.keys);
 }
 
 }  // namespace stof

@@ -57,6 +57,9 @@ Planned plan_plain(const Mask& mask, const AttentionShape& shape, const Device& 
 
 // The fastest of kernels that read keys in pages themselves. Never by residue class, nor as a sum.
 Planned plan_pages(const Mask& mask, const AttentionShape& shape, const Device& device);
+// A plan that is predicted to be sooner than this one where keys lie in pages, for items of any length; or nothing.
+std::optional<Planned> plan_sooner_in_pages(const Planned& plan, const Mask& mask, const AttentionShape& shape,
+                                            const Device& device);
 
 // A table as part of a plan. Its arranged mask has room for contents, or on a device that uses the host's memory is
 // null until some are packed.

@@ -148,9 +148,9 @@ struct TableProblem {
   const AttentionShape& shape;
 };
 
-// What a kernel does with calls over pages: reads them; reads them, but other kernels that do are sooner; or has
-// another one do it, which is slower.
-enum class OverPages { reads, reads_late, passes_on };
+// What a kernel does with calls over pages: reads them, of items of any length as soon as of those planned; reads them;
+// reads them, but other kernels that do are sooner; or has another one do it, which is slower.
+enum class OverPages { reads_anywhere, reads, reads_late, passes_on };
 
 struct AttentionKernel {
   std::string_view name;
@@ -162,8 +162,11 @@ struct AttentionKernel {
   std::size_t (*workspace_bytes)(const ArrangedMask&) = nullptr;  // of AttentionCall::workspace; null: none
   bool reads_pages = false;                                       // else calls come with keys in rows
   OverPages (*over_pages)(const ArrangedMask&) = nullptr;         // null: it reads them
+  // What a call takes longer where keys lie in pages. Null: not known.
+  double (*pages_us)(const AttentionPlan&) = nullptr;
   bool reads_device_lengths = false;
   bool takes_chunks = false;  // PackedMask::most_queries and what comes with it
+  bool takes_spans = false;   // PackedMask::spans, with layouts over every position too
   // Masks made on a device with memory of its own: room for one, and new contents in the order of a stream. Null: none.
   ArrangedMask (*reserve)(const AttentionPlan&, const TableProblem&, const Device&) = nullptr;
   void (*update)(const ArrangedMask&, const TableContents&, const Device&) = nullptr;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <random>
 #include <vector>
 
 #include "tests/attention/devices.h"
@@ -129,6 +130,46 @@ TEST_P(NarrowChunks, EqualTheDefinition) {
         expect_definition(what, parse(mask));
       }
   }
+}
+
+// Row blocks from an item's first row on, wherever that is, and as the layout has them: items of any lengths, ones with
+// fewer keys than queries, with no keys and with no queries.
+TEST_P(NarrowChunks, EqualTheDefinitionWhereverRowsOverPagesBegin) {
+  std::mt19937 random(11);
+  const auto below = [&](int count) { return std::uniform_int_distribution(0, count - 1)(random); };
+  constexpr std::array kForms = {BatchForm::heads_first, BatchForm::packed, BatchForm::rows_first};
+  int calls = 0;
+  for (const auto& [mask, keys] : {std::pair{"causal", 128},
+                                   {"all", 112},
+                                   {"causal & (window(9) | sink(2))", 128},
+                                   {"prefix(50) | causal", 100},
+                                   {"documents([0,33,70,90]) & causal", 120},
+                                   {"documents([0,40,41,100])", 120},
+                                   {"causal & window(24)", 1300},
+                                   {"window(20,21)", 1300},
+                                   {"!window(15) & causal & window(60)", 900}})
+    for (const std::int64_t page_size : {16, 64, 128}) {
+      ProblemShape what = shape(70, keys, 3);
+      what.shape.batch = 7;
+      what.form = kForms[static_cast<std::size_t>(calls++ % 3)];
+      what.page_size = page_size;
+      for (int i = 0; i < 7; ++i) {
+        what.q_lengths.push_back(i == 2 ? 0 : 1 + below(70));
+        what.kv_lengths.push_back(i == 3 ? 0 : i == 4 ? below(what.q_lengths.back()) : 1 + below(keys));
+      }
+      expect_definition(what, parse(mask));
+    }
+}
+
+// One length of all items, few of them: what a server asks again and again.
+TEST_P(NarrowChunks, EqualTheDefinitionWhereItemsOverPagesAreAlike) {
+  for (const auto& [queries, keys] : {std::pair{18, 73}, {37, 104}, {31, 127}, {64, 65}, {65, 128}, {20, 128}})
+    for (const std::int64_t page_size : {16, 128}) {
+      ProblemShape what = shape(queries, 128, 5);
+      what.page_size = page_size;
+      what.q_lengths = std::vector(4, queries), what.kv_lengths = std::vector(4, keys);
+      expect_definition(what, parse("causal"));
+    }
 }
 
 // Rows that have a prefix, rows that have none, and rows whose ranges begin and end anywhere.

@@ -232,6 +232,20 @@ TEST(PlansInPlace, AreMadeForBandsThatCopiesOfPagesDelay) {
   EXPECT_EQ(kernels(8012, 256), "band_attention, stream_attention");
 }
 
+// Lists are predicted sooner where keys lie in rows, but need longer until the first key of a page than bands, which
+// are not taken where their row blocks lie otherwise than planned (bench/results/h100-bands-over-pages.txt).
+TEST(PlansInPlace, AreBandsWhereTheirFirstPageIsThereSooner) {
+  const auto kernels = [](const char* mask, std::int64_t queries, std::int64_t keys) {
+    const AttentionShape shape{
+        .batch = 16, .heads = 40, .kv_heads = 8, .queries = queries, .keys = keys, .head_dim = 64, .dtype = DType::f16};
+    const Attention attention(parse(mask), shape, open_device("cuda:h200"));
+    return fmt::format("{}, {}", attention.plan().kernel, attention.plan_for_pages().kernel);
+  };
+  EXPECT_EQ(kernels("causal", 37, 128), "stream_attention, band_attention");
+  EXPECT_EQ(kernels("causal & (window(100) | global([3]))", 37, 128), "stream_attention, stream_attention");
+  EXPECT_EQ(kernels("causal", 100, 200), "stream_attention, stream_attention");
+}
+
 constexpr auto kInvalid = ErrorKind::invalid_argument;
 
 struct PagedTensors {

@@ -22,14 +22,17 @@ struct Form {
   std::int64_t page_size = 0;
 };
 // Few queries are decode_attention's; of 900 keys are split.
-const Form kForms[] = {{{"equal", BatchForm::heads_first, {150, 150}}, 37, "causal"},
-                       {{"one", BatchForm::rows_first, {150}}, 37, "dilated(12,3)"},
-                       {{"ragged", BatchForm::rows_first, {130, 0, 65, 1}}, 37, "!window(70) & causal"},
-                       {{"packed", BatchForm::packed, {130, 5, 64, 0, 30}}, 0, "causal & window(20)"},
-                       {{"long", BatchForm::heads_first, {900}}, 0, "window(20) | global(3)"},
-                       {{"few", BatchForm::rows_first, {3, 1, 2}}, 330, "causal"},
-                       {{"pages", BatchForm::heads_first, {130, 65}}, 37, "causal", 32},
-                       {{"few in pages", BatchForm::rows_first, {3, 1, 2}}, 330, "causal & window(70)", 16}};
+const Form kForms[] = {
+    {{"equal", BatchForm::heads_first, {150, 150}}, 37, "causal"},
+    {{"one", BatchForm::rows_first, {150}}, 37, "dilated(12,3)"},
+    {{"ragged", BatchForm::rows_first, {130, 0, 65, 1}}, 37, "!window(70) & causal"},
+    {{"packed", BatchForm::packed, {130, 5, 64, 0, 30}}, 0, "causal & window(20)"},
+    {{"long", BatchForm::heads_first, {900}}, 0, "window(20) | global(3)"},
+    {{"few", BatchForm::rows_first, {3, 1, 2}}, 330, "causal"},
+    {{"pages", BatchForm::heads_first, {130, 65}}, 37, "causal", 32},
+    {{"few in pages", BatchForm::rows_first, {3, 1, 2}}, 330, "causal & window(70)", 16},
+    {{"window in pages", BatchForm::packed, {70, 64, 0, 18, 1}}, 51, "window(20,9)", 16},
+    {{"prefix in pages", BatchForm::rows_first, {40, 3, 37}}, 33, "causal & (window(9) | sink(3))", 64}};
 
 // How bf16 is multiplied by the CPU: by what it has, without matrix registers, without pairs either.
 enum class Bf16By : std::uint8_t { best, pairs, widening };

@@ -9,6 +9,7 @@
 #include "src/attention/pages.h"
 #include "src/attention/run_plan.h"
 #include "src/layout/pack.h"
+#include "src/layout/row_spans.h"
 
 namespace stof {
 namespace {
@@ -28,6 +29,8 @@ void run_on_view(const Device& device, const AttentionKernel& kernel, const Atte
   if (plan.layout == LayoutKind::block) packed.blocks = pack_blocks(mask, plan.format);
   else packed.rows = pack_rows(mask);
   packed.shape = view.shape;
+  if (kernel.takes_spans && view.residues == 1 && view.shape.queries < view.shape.keys)
+    packed.spans = row_spans(mask).value_or(std::vector<RowSpan>{});
   const DeviceArguments there(problem.arguments(), device);
   AttentionCall call = problem.call();
   const AttentionArguments& a = there.arguments();

@@ -265,11 +265,12 @@ TEST(ArrangeBand, BeginsWhereCopiesOfPagesBringManyKeys) {
 // A plan for one row block may hold what its rows use, and not what whole row blocks at other positions do.
 TEST(BandOverPages, IsThatOfTheLayout) {
   const auto over_pages = [](std::int64_t reach, std::int64_t queries, std::int64_t keys, std::int64_t batch,
-                             const char* instance) {
+                             const char* instance, bool with_spans = false) {
     const BoundMask mask(causal() & window(reach), {.queries = queries, .keys = keys});
     PackedMask packed;
     packed.kind = LayoutKind::block;
     packed.blocks = pack_blocks(mask, {.block_q = 64, .block_kv = 64, .key_step = 8});
+    if (with_spans) packed.spans = row_spans(mask).value();
     packed.shape = {.batch = batch,
                     .heads = 8,
                     .kv_heads = 8,
@@ -286,19 +287,8 @@ TEST(BandOverPages, IsThatOfTheLayout) {
   EXPECT_EQ(over_pages(40, 8192, 8192, 8, "band_f16_d128_p1_k128_c2"), OverPages::reads);
   EXPECT_EQ(over_pages(40, 256, 8192, 8, "band_f16_d128_p1_k192_c1"), OverPages::reads) << "256 row blocks";
   EXPECT_EQ(over_pages(40, 256, 8192, 9, "band_f16_d128_p1_k192_c1"), OverPages::reads_late);
-}
-
-TEST(TouchedRowBlocks, AreThoseOfTheItemThatHasMost) {
-  const auto touched = [](std::vector<int> queries, std::vector<int> keys, int first_position, int rows = 64) {
-    return touched_row_blocks(queries, keys, first_position, rows);
-  };
-  EXPECT_EQ(touched({20}, {120}, 0), 1) << "rows 100 to 119";
-  EXPECT_EQ(touched({20}, {140}, 0), 2) << "rows 120 to 139";
-  EXPECT_EQ(touched({20}, {140}, 0, 128), 2);
-  EXPECT_EQ(touched({20}, {140}, 120), 1) << "the layout begins there";
-  EXPECT_EQ(touched({0, 64, 1}, {500, 64, 0}, 0), 1);
-  EXPECT_EQ(touched({64, 65}, {100, 65}, 0), 2);
-  EXPECT_EQ(touched({0, 0}, {9, 0}, 0), 0);
+  EXPECT_EQ(over_pages(40, 20, 8192, 8, "band_f16_d128_p1_k96_c2", true), OverPages::reads_anywhere);
+  EXPECT_EQ(over_pages(40, 8192, 8192, 8, "band_f16_d128_p1_k96_c2", true), OverPages::passes_on);
 }
 
 void expect_gather(const BoundMask& mask, const GatherArrangement& how) {

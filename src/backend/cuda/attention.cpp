@@ -18,17 +18,21 @@ namespace {
 
 constexpr std::array<BlockSize, 4> kBlockSizes{{{64, 64}, {128, 64}, {192, 64}, {256, 64}}};
 
+constexpr AttentionKernel kBand{.name = kBandAttention,
+                                .refuses = band_refuses,
+                                .candidates = band_candidates,
+                                .arrange = arrange_band_mask,
+                                .run = run_band,
+                                .workspace_bytes = band_workspace_bytes,
+                                .reads_pages = true,
+                                .over_pages = band_over_pages,
+                                .pages_us = band_pages_us,
+                                .takes_spans = true};
+
 // Every kernel reads pages, itself or by the mma kernel for masks that another one arranged; what neither takes goes to
 // the row-wise one.
 constexpr std::array<AttentionKernel, 6> kKernels{{
-    {.name = kBandAttention,
-     .refuses = band_refuses,
-     .candidates = band_candidates,
-     .arrange = arrange_band_mask,
-     .run = run_band,
-     .workspace_bytes = band_workspace_bytes,
-     .reads_pages = true,
-     .over_pages = band_over_pages},
+    kBand,
     {.name = kDecodeAttention,
      .refuses = decode_refuses,
      .candidates = decode_candidates,
@@ -52,6 +56,7 @@ constexpr std::array<AttentionKernel, 6> kKernels{{
      .run = run_stream,
      .workspace_bytes = stream_workspace_bytes,
      .reads_pages = true,
+     .pages_us = stream_pages_us,
      .takes_chunks = true,
      .reserve = reserve_stream_mask,
      .update = update_stream_mask},

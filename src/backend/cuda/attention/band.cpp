@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "src/backend/cuda/attention/arrange.h"
+#include "src/backend/cuda/attention/band_spans.h"
 #include "src/backend/cuda/attention/cost.h"
 #include "src/backend/cuda/attention/numbers.h"
 #include "src/backend/cuda/attention/tiled_mask.h"
@@ -19,6 +21,8 @@ struct BandMask : TiledMask {
   OverPages over_pages = OverPages::passes_on;
   DeviceMemory rows, words;
   int row_blocks = 0;
+  std::optional<BandForm> form = {};  // of rows that have spans, where pages are read
+  DeviceMemory form_rows;             // those of the form, where no rule says them
 };
 
 constexpr int kSmallestPage = 16;  // a copy that begins at multiples of it, and brings no more, stays within a page
@@ -38,10 +42,58 @@ bool hides_copies(const BandMask& mask, const AttentionShape& s, const DeviceCap
 
 // Of a launch whose items may be anywhere in the layout; all of the layout's where the device alone knows their
 // lengths.
-int row_blocks_of_slice(const BandMask& mask, const ItemRun& items) {
-  if (items.query_lengths.empty() || items.residues > 1) return mask.row_blocks;
-  return std::min(mask.row_blocks, touched_row_blocks(items.query_lengths, items.key_lengths, mask.first_position,
-                                                      64 * mask.instance.parts));
+BandPlacement place_row_blocks(const BandMask& mask, const TiledLaunch& launch, int cores) {
+  const ItemRun& items = launch.items;
+  const SliceShape& s = launch.call.shape;
+  if (items.query_lengths.empty() || items.residues > 1) return {mask.row_blocks, launch.page_box, false};
+  BandPlacement placed{0, launch.page_box, false};
+  if (mask.form && launch.pages.table != nullptr)
+    placed = place_band(*mask.form, {.queries = items.query_lengths,
+                                     .keys = items.key_lengths,
+                                     .slices_of_item = s.heads,
+                                     .page = 1 << launch.pages.shift,
+                                     .layout_position = mask.first_position,
+                                     .layout_copy = launch.page_box,
+                                     .at_once = static_cast<double>(cores) * mask.instance.ctas});
+  else
+    placed.row_blocks =
+        touched_row_blocks(items.query_lengths, items.key_lengths, mask.first_position, 64 * mask.instance.parts);
+  if (!placed.from_first_row) placed.row_blocks = std::min(placed.row_blocks, mask.row_blocks);
+  return placed;
+}
+
+// What the kernel reads of rows whose row blocks begin at an item's first row.
+RowSpans spans_of(const BandMask& mask, const BandPlacement& placed) {
+  RowSpans spans{};
+  if (!placed.from_first_row) return spans;
+  spans.rows = mask.form_rows.as<RowKeys>();
+  if (mask.form->rule) spans.rule = *mask.form->rule;
+  spans.first_position = mask.form->first_position;
+  spans.key_step = placed.copy;
+  spans.parts = 1;
+  return spans;
+}
+
+void launch_band(const BandMask& mask, TiledLaunch launch, int cores) {
+  const bool in_pages = launch.pages.table != nullptr;
+  const InstanceKernel* const kernel = in_pages ? mask.paged : is_ragged(launch) ? mask.ragged : mask.kernel;
+  const bool as_planned = kernel == mask.kernel;
+  const BandPlacement placed =
+      as_planned ? BandPlacement{mask.row_blocks, launch.page_box, false} : place_row_blocks(mask, launch, cores);
+  if (placed.row_blocks == 0) return;
+  if (in_pages) launch.page_box = launch.boxes.k.box[1] = launch.boxes.v.box[1] = placed.copy;
+  // Of all kernels: each reads what it has of this.
+  PagedBandParams params{{{.call = launch.call,
+                           .rows = mask.rows.as<BandRow>() + std::int64_t{launch.heads.group} * mask.row_blocks,
+                           .words = mask.words.as<unsigned>(),
+                           .row_blocks = placed.row_blocks},
+                          few_numbers(launch.items),
+                          launch.call.shape.slices,
+                          mask.row_blocks},
+                         tile_pages(launch),
+                         spans_of(mask, placed)};
+  const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * placed.row_blocks, "row blocks of a launch");
+  start(launch, *kernel, std::min(total, cores * mask.instance.ctas), &params);
 }
 
 std::vector<BandInstance> instances_for(const AttentionProblem& problem) {
@@ -90,8 +142,13 @@ ArrangedMask arrange_band_mask(const AttentionPlan& plan, PackedMask packed, con
   const std::optional<ArrangedBand> arranged = arrange_band(packed.blocks, mask->instance.parts, mask->instance.keys);
   const bool fits_pages = arranged && arranged->key_step >= kSmallestPage;
   mask->row_blocks = narrow<int>(packed.blocks.row_blocks, "row blocks");
+  if (fits_pages && !packed.spans.empty())
+    mask->form = band_form(mask->instance, packed.spans, narrow<int>(packed.blocks.extent.offset(), "first position"),
+                           packed.blocks.extent.keys);
   if (fits_pages)
-    mask->over_pages = hides_copies(*mask, packed.shape, device.caps) ? OverPages::reads : OverPages::reads_late;
+    mask->over_pages = !hides_copies(*mask, packed.shape, device.caps) ? OverPages::reads_late
+                       : mask->form                                    ? OverPages::reads_anywhere
+                                                                       : OverPages::reads;
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
   set_up(*mask, std::move(packed), gpu);
@@ -107,6 +164,7 @@ ArrangedMask arrange_band_mask(const AttentionPlan& plan, PackedMask packed, con
   mask->kernel = &instance_kernel(gpu, plan.instance, kBandEntry);
   mask->ragged = &instance_kernel(gpu, plan.instance, kRaggedBandEntry);
   if (fits_pages) mask->paged = &instance_kernel(gpu, plan.instance, kPagedBandEntry);
+  if (mask->form && !mask->form->rule) mask->form_rows = to_device<RowKeys>(gpu, mask->form->rows);
   return mask;
 }
 
@@ -114,15 +172,8 @@ OverPages band_over_pages(const ArrangedMask& arranged) {
   return static_cast<const BandMask*>(arranged.get())->over_pages;
 }
 
-int touched_row_blocks(std::span<const int> queries, std::span<const int> keys, int first_position, int rows) {
-  int most = 0;
-  for (std::size_t i = 0; i < queries.size(); ++i) {
-    if (queries[i] == 0) continue;
-    const int first = keys[i] == 0 ? 0 : std::max(keys[i] - queries[i] - first_position, 0);
-    most = std::max(most, (first % rows + queries[i] - 1) / rows + 1);
-  }
-  return most;
-}
+// Of d 128, whose matmuls were never serialised, in bench/results/h100-bands-over-pages.txt.
+double band_pages_us(const AttentionPlan&) { return 0.6; }
 
 std::size_t band_workspace_bytes(const ArrangedMask& arranged) {
   return workspace_bytes(*static_cast<const BandMask*>(arranged.get()));
@@ -131,24 +182,7 @@ std::size_t band_workspace_bytes(const ArrangedMask& arranged) {
 void run_band(const AttentionPlan&, const ArrangedMask& arranged, const stof::AttentionCall& call,
               const Device& device) {
   const auto& mask = *static_cast<const BandMask*>(arranged.get());
-  run_tiles(mask, call, device, [&](const TiledLaunch& launch) {
-    const InstanceKernel* const kernel = launch.pages.table != nullptr ? mask.paged
-                                         : is_ragged(launch)           ? mask.ragged
-                                                                       : mask.kernel;
-    const int row_blocks = kernel == mask.kernel ? mask.row_blocks : row_blocks_of_slice(mask, launch.items);
-    if (row_blocks == 0) return;
-    // Of all kernels: each reads what it has of this.
-    PagedBandParams params{{{.call = launch.call,
-                             .rows = mask.rows.as<BandRow>() + std::int64_t{launch.heads.group} * mask.row_blocks,
-                             .words = mask.words.as<unsigned>(),
-                             .row_blocks = row_blocks},
-                            few_numbers(launch.items),
-                            launch.call.shape.slices,
-                            mask.row_blocks},
-                           tile_pages(launch)};
-    const int total = narrow<int>(std::int64_t{launch.call.shape.slices} * row_blocks, "row blocks of a launch");
-    start(launch, *kernel, std::min(total, device.caps.cores * mask.instance.ctas), &params);
-  });
+  run_tiles(mask, call, device, [&](const TiledLaunch& launch) { launch_band(mask, launch, device.caps.cores); });
 }
 
 }  // namespace stof::cuda

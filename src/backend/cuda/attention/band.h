@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel for rows with few keys (kernels/cuda/band_attention.cuh) as the contract wants it.
 #pragma once
-#include <span>
 #include <vector>
 
 #include "src/backend/contract.h"
@@ -18,7 +17,6 @@ void run_band(const AttentionPlan& plan, const ArrangedMask& mask, const stof::A
 std::size_t band_workspace_bytes(const ArrangedMask& arranged);
 // Passed on where a copy could bring keys of two pages; late where copies would take longer than the rest.
 OverPages band_over_pages(const ArrangedMask& arranged);
-// So many row blocks of `rows` rows the rows of any item touch, in a layout whose row 0 has this position.
-int touched_row_blocks(std::span<const int> queries, std::span<const int> keys, int first_position, int rows);
+double band_pages_us(const AttentionPlan& plan);
 
 }  // namespace stof::cuda

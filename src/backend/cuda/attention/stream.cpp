@@ -254,6 +254,12 @@ void update_stream_mask(const ArrangedMask& arranged, const TableContents& conte
   mask.planner->plan(contents);
 }
 
+// Of the rows of bench/results/h200-decode-or-stacks.txt, and in parts of 74577a0-h200-decode-over-pages.txt.
+double stream_pages_us(const AttentionPlan& plan) {
+  constexpr double kWholeUs = 1.2, kInPartsUs = 2.5;
+  return plan.splits > 1 ? kInPartsUs : kWholeUs;
+}
+
 std::size_t stream_workspace_bytes(const ArrangedMask& arranged) {
   return workspace_bytes(*static_cast<const StreamMask*>(arranged.get()));
 }

@@ -17,6 +17,7 @@ void run_stream(const AttentionPlan& plan, const ArrangedMask& mask, const stof:
 // The same for a mask that is made on the device, whose launches are one for all heads.
 ArrangedMask reserve_stream_mask(const AttentionPlan& plan, const TableProblem& problem, const Device& device);
 void update_stream_mask(const ArrangedMask& mask, const TableContents& contents, const Device& device);
+double stream_pages_us(const AttentionPlan& plan);
 std::size_t stream_workspace_bytes(const ArrangedMask& arranged);
 
 }  // namespace stof::cuda
