@@ -63,6 +63,12 @@ def cases():
         yield Case("nearly full", mask, 1024, drawn(32, 900, 1024))
         yield Case("half", mask, 1024, drawn(32, 400, 640))
         yield Case("few", mask, 1024, drawn(8, 64, 512))
+    yield Case("narrow", "window(32)", 4096, MIXED)
+    yield Case("narrow", "causal & window(64)", 4096, MIXED, **GROUPED)
+    yield Case("narrow", "window(32)", 1024, drawn(32, 400, 640))
+    yield Case("narrow", "window(64)", 512, drawn(64, 20, 512))
+    yield Case("narrow", "causal & window(127)", 1024, drawn(32, 900, 1024))
+    yield Case("narrow", "all", 128, drawn(64, 20, 128))
     yield Case("mixed", "all", 4096, MIXED)
     yield Case("short", "all", 4096, [128] * 64)
 
