@@ -46,6 +46,12 @@ class Masks(unittest.TestCase):
             (lambda b, h, q, k: 3 < k, "where(k > 3)"),
             (lambda b, h, q, k: b < 2, "where(b < 2)"),
             (lambda b, h, q, k: True, "where(1)"),
+            (lambda b, h, q, k: (q - k).abs().clamp(1, max=5) == 5, "where(min(max(abs(q - k), 1), 5) == 5)"),
+            (lambda b, h, q, k: (+q - k) ** 2 < k >> 3 << 1, "where((q - k) * (q - k) < k / 8 * 2)"),
+            (lambda b, h, q, k: b.new_ones((), dtype=bool) & (q >= k).to(q.device) & (b.new_zeros(()) | (k > 3)), "where(q >= k & k > 3)"),
+            (lambda b, h, q, k: (q + 37 >= k + 37) & (k + 37 > q + 37 - 8) & (k + 2 > 5), "where(q >= k & k > q - 8 & k > 3)"),
+            (lambda b, h, q, k: (q + 37) // 8 == (k + 37) // 8, "where((q + 5) / 8 == (k + 5) / 8)"),
+            (lambda b, h, q, k: (k - 1) % 3 == 5 - (q + 1), "where((k + 2) % 3 == 4 - q)"),
         ):
             self.assertEqual(str(stof.Mask.where(function)), text)
 
@@ -55,6 +61,8 @@ class Masks(unittest.TestCase):
             (lambda b, h, q, k: q / 2 > k, "a mask's function divides q by /; accepted: //"),
             (lambda b, h, q, k: q < 2.5, "a mask's function computes with 2.5, of type float; accepted: integers. "),
             (lambda b, h, q, k: ~q, "a mask's function inverts the number q by ~; accepted: truths, as comparisons make them"),
+            (lambda b, h, q, k: q**k < 9, "a mask's function raises q to the power of k; accepted: 1 to 8"),
+            (lambda b, h, q, k: q << 63 < k, "a mask's function shifts q by 63; accepted: 0 to 62"),
             (lambda b, h, q, k: q ^ k, "a mask's function has q ^ k; accepted: truths, as comparisons make them"),
             (lambda b, h, q, k: [1, 2][q], "a mask's function cannot be followed (list indices must be integers or slices, not Symbol); "),
             (lambda b, h: True, "a mask's function cannot be followed ("),
