@@ -175,11 +175,11 @@ def _chosen(condition: Any, a: Any, b: Any) -> Any:
     """torch.where."""
     condition = _truth(condition)
     if _is_truth(a) and _is_truth(b):
-        return (condition & a) | (_not(condition) & b)
-    return condition * a + _not(condition) * b
+        return (condition & a) | (negated(condition) & b)
+    return condition * a + negated(condition) * b
 
 
-def _not(value: Any) -> Any:
+def negated(value: Any) -> Any:
     return ~value if isinstance(value, Symbol) and value.is_truth else value == 0
 
 
@@ -232,7 +232,7 @@ for _name, _sign in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "
 _OF_TORCH: dict[str, Callable[..., Any]] = {
     "abs": abs, "minimum": least, "maximum": greatest, "clamp": Symbol.clamp, "where": _chosen,
     "logical_and": lambda a, b: _truth(a) & _truth(b), "logical_or": lambda a, b: _truth(a) | _truth(b),
-    "logical_xor": lambda a, b: _truth(a) ^ _truth(b), "logical_not": _not,
+    "logical_xor": lambda a, b: _truth(a) ^ _truth(b), "logical_not": negated,
     "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor, "bitwise_not": operator.invert,
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floor_divide": operator.floordiv, "remainder": operator.mod,
     "neg": operator.neg, "pow": operator.pow, "square": lambda a: a * a,
