@@ -5,6 +5,8 @@
 usage: mask_test.py LIBSTOF.SO
 """
 
+import copy
+import pickle
 import unittest
 
 from given import Array
@@ -30,6 +32,13 @@ class Masks(unittest.TestCase):
         self.assertEqual(stof.Mask.bits(turned), stof.Mask.bits(Array((2, 3), [1, 0, 1, 0, 1, 0], "|b1")))
         self.assertRegex(str(stof.Mask.blocks(64, Array((1, 1), [1], "|b1"))), r"^blocks\(64,#\w+\)$")
         self.assertRegex(str(stof.Mask.document_ids(Array((3,), [0, 0, 1], "<i4"))), r"^document_ids\(#\w+\)$")
+
+    def test_copies(self):
+        mask, of_array = stof.Mask("causal & window(8)"), stof.Mask.bits(Array((1, 1), [1], "|b1"))
+        for copied in (copy.copy, copy.deepcopy, lambda one: copy.deepcopy([one])[0]):
+            self.assertIs(copied(of_array), of_array)
+        self.assertEqual(pickle.loads(pickle.dumps(mask)), mask)
+        self.assertEqual(str(mask | (lambda b, h, q, k: k < 2)), "causal & window(8) | where(k < 2)")
 
     def test_whether_it_depends_on_length(self):
         for text, depends in (("causal & window(8)", False), ("global(4) | bigbird(64,3,2,3,1)", True), ("natten(8,8,3,3)", True),
@@ -74,10 +83,14 @@ class Masks(unittest.TestCase):
     def test_errors(self):
         for make, said in (
             (lambda: stof.Mask("causl"), "mask: unknown term 'causl'; accepted: all, none, "),
-            (lambda: stof.Mask("all") & 3, "a mask of type int; accepted: stof.Mask, a string of the mask language"),
+            (lambda: stof.Mask("all") & 3, "a mask of type int; accepted: stof.Mask, a string of the mask language, a function for Mask.where"),
+            (lambda: stof.Mask(None), "Mask of type NoneType; accepted: a string of the mask language, and Mask.where for functions"),
+            (lambda: pickle.dumps(stof.Mask.bits(Array((1, 1), [1], "|b1"))), "pickling Mask('bits(#"),
             (lambda: stof.Mask.bits([[True]]), "Mask.bits: the array is of type list; accepted: torch.Tensor, numpy.ndarray"),
             (lambda: stof.Mask.bits(Array((1, 1), [1.0])), "bits: the array is f32; accepted: bool"),
-            (lambda: stof.Mask.bits(Array((1, 1), [1.0], "<f8")), "Mask.bits: the array is of dtype <f8; accepted: f32, f16, i32, bool"),
+            (lambda: stof.Mask.bits(Array((1, 1), [1.0], "<f8")), "Mask.bits: the array is of dtype <f8; accepted: bool"),
+            (lambda: stof.Mask.document_ids(Array((1,), [1.0], "<f8")),
+             "Mask.document_ids: the array is of dtype <f8; accepted: i32, as .astype('int32') makes it"),
         ):
             with self.assertRaises(ValueError) as failed:
                 make()

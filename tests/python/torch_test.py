@@ -161,6 +161,12 @@ class Tensors(unittest.TestCase):
         self.assertLess(numpy.abs(lse - logarithms.numpy()).max(), 1e-4)
         self.assertEqual(stof.attention(q.astype(numpy.float16), k.astype(numpy.float16), v.astype(numpy.float16)).dtype, numpy.float16)
 
+    def test_no_items(self):
+        for device in DEVICES:
+            q, k, v = tensors(device, torch.float32, batch=0)
+            out, lse = stof.attention(q, k, v, "causal", return_lse=True)
+            self.assertEqual((out.shape, lse.shape), (q.shape, q.shape[:3]))
+
     def test_the_page(self):
         """The first program of docs/python.md, and its masks."""
         page = (Path(__file__).resolve().parents[2] / "docs/python.md").read_text(encoding="utf-8")
@@ -181,11 +187,14 @@ class Tensors(unittest.TestCase):
     def test_errors(self):
         q, k, v = tensors("cpu", torch.float32)
         docs = torch.zeros(200, dtype=torch.int32)
+        plan = stof.Attention("all", batch=2, heads=6, kv_heads=2, queries=130, keys=200, head_dim=64, dtype=q.dtype, device=q.device)
         for call, said in (
             (lambda: stof.attention(q.clone().requires_grad_(), k, v), "q requires a gradient, and there is no backward pass; "),
             (lambda: stof.attention(q.to("meta"), k, v), "q is a tensor of device meta, torch.strided; accepted: strided ones of cpu or cuda"),
             (lambda: stof.attention(q, k.half(), v), "k is f16 on cpu; accepted: f32, as planned, on cpu, where q is"),
-            (lambda: stof.attention(q.double(), k, v), "q is of dtype torch.float64; accepted: f32, f16, bf16, i32, bool"),
+            (lambda: stof.attention(q.double(), k, v), "q is of dtype torch.float64; accepted: f32, f16, bf16"),
+            (lambda: plan.run(q, k, v, kv_lengths=torch.tensor([1, 1])), "kv_lengths is of dtype torch.int64; accepted: i32, as .int() makes it"),
+            (lambda: plan.run(q, k, v, lse=torch.empty(2, 6, 130, dtype=torch.float64)), "lse is of dtype torch.float64; accepted: f32"),
             (lambda: stof.Mask.where(lambda b, h, q, k: docs[q] == docs[k]), "a mask's function asks for element q of a tensor [200] of torch.int32; "),
             (lambda: stof.Mask.where(lambda b, h, q, k: torch.sin(q) > 0), "a mask's function calls torch's sin; accepted: arithmetic with + - * // "),
         ):
