@@ -23,6 +23,7 @@ _TERMS: dict[str, Callable[..., Any]] = {
     "global": lambda q, k, *listed: _any(one == at for one in (q, k) for at in listed),
 }
 _OF_ORDER, _OF_DIFFERENCE, _SELECTIONS = ("all", "none", "causal"), ("window", "dilated", "strided"), ("heads", "batch")
+_BELOW_ZERO = re.compile(r"\([qk] ([=!<>]=|[<>]) -\d+\)")
 
 
 def shifted(mask: Mask, by: int) -> Mask:
@@ -41,7 +42,8 @@ def _shifted(mask: Mask, by: int) -> Mask:
             return f"global({listed})" if listed else "none"
         if name in ("sink", "prefix", "global"):
             return f"{name}({max(numbers[0] - by, 0)})"
-        return _expression(arguments, lambda x: x + by)
+        # What compares a position with less than 0 is known, and would else be another text for each `by`.
+        return _BELOW_ZERO.sub(lambda found: "0" if found[1] in ("<", "<=", "==") else "1", _expression(arguments, lambda x: x + by))
 
     return Mask(_rewritten(str(mask), term))
 

@@ -17,7 +17,7 @@ M = 24
 MASKS = (
     "all", "none", "causal", "window(3)", "window(4,1)", "dilated(3,2)", "strided(3)", "sink(4)", "sink(1) | window(2)", "global(3)",
     "global([0,6,9])", "prefix(7)", "!(causal & window(3)) | !sink(2)", "heads(0: sink(6) | window(1), 1: prefix(3))", "where(1)",
-    "where(k <= q & q - k < 4 | k % 3 == 0)", "where(abs(q - 2 * k) < 9 & !(k == 8))", "where(min(q, 9) >= max(-k, k - 3) & (q & 4) != h)",
+    "where(k < 2 | q > 9 & q != 3 & k != q)", "where(k <= q & q - k < 4 | k % 3 == 0)", "where(abs(q - 2 * k) < 9 & !(k == 8))", "where(min(q, 9) >= max(-k, k - 3) & (q & 4) != h)",
     "where((q >= k) == (q / 3 == (k + 1) / 3))", "where(1 - q + k * k % 7 < 3 - (2 - k))",
 )  # fmt: skip
 
@@ -53,6 +53,10 @@ class Positions(unittest.TestCase):
     def test_a_mask_of_differences_has_one_text(self):
         mask = stof.Mask.where(lambda b, h, q, k: (q >= k) & (q - k < 9) & (q // 4 == k // 4)) & "window(3) | sink(4)"
         self.assertEqual(str(shifted(mask, 8)), "(sink(0) | window(3)) & where(q >= k & q - k < 9 & q / 4 == k / 4)")
+
+    def test_what_is_left_behind_has_one_text(self):
+        mask = stof.Mask.where(lambda b, h, q, k: (k < 4) | (q - k <= 3) & (q != 2) & ~(k >= 3))
+        self.assertEqual({str(shifted(mask, by)) for by in (5, 6, 70)}, {"where(0 | q - k <= 3 & 1 & !1)"})
 
     def test_items(self):
         a, b = stof.Mask("causal"), stof.Mask("sink(1) | window(2)")
