@@ -204,26 +204,25 @@ def planned(mask: Mask, **shape: Any) -> Attention:
     return Attention(mask, **shape)
 
 
-@functools.lru_cache(maxsize=128)
-def _serves_more(mask: Mask, **shape: Any) -> bool:
-    """Whether there is a plan for so many keys. A mask that has none would else be tried anew for each token."""
-    try:
-        planned(mask, **shape)
-    except InvalidArgument:
-        return False
-    return True
-
-
 def planned_for_more(mask: Mask, *, queries: int, keys: int, **shape: Any) -> Attention:
     """As planned. Of decoding, whose keys grow from call to call, a plan for the next power of two of them, which serves
     what comes before; not where the mask is another one for each length, or has arrays that fit these keys alone."""
-    if queries <= _DECODED and queries < keys and not mask.depends_on_length:
-        more = shape | {"queries": queries, "keys": max(256, 1 << (keys - 1).bit_length())}
-        if _serves_more(mask, **more):
-            plan = planned(mask, **more)
+    more = max(256, 1 << (keys - 1).bit_length())
+    asked = (mask, queries, more, *shape.values())
+    if queries <= _DECODED and queries < keys and not mask.depends_on_length and asked not in _for_fewer:
+        try:
+            plan = planned(mask, queries=queries, keys=more, **shape)
+        except InvalidArgument:
+            if len(_for_fewer) == 128:
+                _for_fewer.clear()
+            _for_fewer.add(asked)
+        else:
             plan.prepare(queries, 1)
             return plan
     return planned(mask, queries=queries, keys=keys, **shape)
+
+
+_for_fewer: set[tuple[Any, ...]] = set()  # masks and shapes without such a plan, which would else be tried anew for each token
 
 
 def attention(q: Any, k: Any, v: Any, mask: Mask | str | Callable[..., Any] = "all", *, scale: float | None = None, softcap: float | None = None,
@@ -248,4 +247,4 @@ def attention(q: Any, k: Any, v: Any, mask: Mask | str | Callable[..., Any] = "a
 def clear_plans() -> None:
     """Lets go of the plans that `attention` and models keep, and of their memory."""
     planned.cache_clear()
-    _serves_more.cache_clear()
+    _for_fewer.clear()
