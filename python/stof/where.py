@@ -102,8 +102,15 @@ class Symbol:
         above = self if min is None else greatest(self, min)
         return above if max is None else least(above, max)
 
-    def to(self, *_: Any, **given: Any) -> Symbol:
-        """To another device; every truth and number has one type."""
+    def to(self, *of: Any, **given: Any) -> Any:
+        """To another device, or to truths or integers, of which there is one type."""
+        for kind in map(str, (*of, *given.values())):
+            if kind == "torch.bool":
+                return _truth(self)
+            if kind.startswith(("torch.int", "torch.uint")):
+                return Symbol(self.text, plus=self.plus)
+            if kind.startswith("torch."):
+                raise InvalidArgument(2, f"a mask's function makes {self.whole} {kind}; accepted: torch.bool, integers")
         return self
 
     def new_ones(self, *_: Any, **given: Any) -> Symbol:

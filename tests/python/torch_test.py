@@ -94,6 +94,7 @@ class Tensors(unittest.TestCase):
             lambda b, h, q, k: torch.where(h < 2, q >= k, torch.remainder(q - k, 3) == 0), lambda b, h, q, k: torch.where(b < 1, q, 9) < k,
             lambda b, h, q, k: (k < lengths[b]) & (q >= k), lambda b, h, q, k: which[b] | (two * k <= q), lambda b, h, q, k: two < q - k,
             lambda b, h, q, k: torch.logical_and(q - k, torch.floor_divide(k, two) % 2), lambda b, h, q, k: q - k < numpy.int64(9),
+            lambda b, h, q, k: (q - k).to(torch.bool) & ((q >= k).to(torch.int32) + 1 == 2),
         ):  # fmt: skip
             allowed = torch.as_tensor(function(b, h, i, j)).bool().expand(2, 6, 130, 200)
             mask = stof.Mask.where(function)
@@ -196,6 +197,7 @@ class Tensors(unittest.TestCase):
             (lambda: plan.run(q, k, v, kv_lengths=torch.tensor([1, 1])), "kv_lengths is of dtype torch.int64; accepted: i32, as .int() makes it"),
             (lambda: plan.run(q, k, v, lse=torch.empty(2, 6, 130, dtype=torch.float64)), "lse is of dtype torch.float64; accepted: f32"),
             (lambda: stof.Mask.where(lambda b, h, q, k: docs[q] == docs[k]), "a mask's function asks for element q of a tensor [200] of torch.int32; "),
+            (lambda: stof.Mask.where(lambda b, h, q, k: q.to(torch.float32) > k), "a mask's function makes q torch.float32; accepted: torch.bool, integers"),
             (lambda: stof.Mask.where(lambda b, h, q, k: torch.sin(q) > 0), "a mask's function calls torch's sin; accepted: arithmetic with + - * // "),
         ):
             with self.assertRaises(stof.InvalidArgument) as failed:
