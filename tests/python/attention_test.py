@@ -197,7 +197,8 @@ class Attention(unittest.TestCase):
             (lambda: plan.run(q, Array((9, 1, 16, D)), Array((9, 1, 16, D)), out=out, page_table=Array((2, 2), [0] * 4, "<i4", (1, 2))),
              "page_table has strides [1, 2]; accepted: any whose last is 1"),
             (lambda: stof.Attention("all", batch=1, heads=1, queries=1, keys=1, head_dim=8, dtype="f64"), "dtype 'f64'; accepted: f32, f16, bf16"),
-            (lambda: stof.Attention("all", batch=1, heads=1, queries=1, keys=1, head_dim=8, device=0), "device 0; accepted: cpu, cuda, cuda:N, auto, a torch.device"),
+            (lambda: stof.Attention("all", batch=1, heads=1, queries=1, keys=1, head_dim=8, device=0),
+             "device 0; accepted: cpu, cuda, cuda:N, auto, a torch.device"),
             (lambda: stof.attention(Array((2, 4, D)), k, k), "q [2, 4, 8], k [2, 1, 4, 8]; accepted: [B, H, N, D], [B, Hkv, M, D]"),
             (lambda: stof.attention(Array((2, 2, 4, D), [0] * 128, "<i4"), k, k), "q is of dtype i32; accepted: f32, f16, bf16"),
         ):  # fmt: skip

@@ -17,7 +17,8 @@ M = 24
 MASKS = (
     "all", "none", "causal", "window(3)", "window(4,1)", "dilated(3,2)", "strided(3)", "sink(4)", "sink(1) | window(2)", "global(3)",
     "global([0,6,9])", "prefix(7)", "!(causal & window(3)) | !sink(2)", "heads(0: sink(6) | window(1), 1: prefix(3))", "where(1)",
-    "where(k < 2 | q > 9 & q != 3 & k != q)", "where(k <= q & q - k < 4 | k % 3 == 0)", "where(abs(q - 2 * k) < 9 & !(k == 8))", "where(min(q, 9) >= max(-k, k - 3) & (q & 4) != h)",
+    "where(k < 2 | q > 9 & q != 3 & k != q)",
+    "where(k <= q & q - k < 4 | k % 3 == 0)", "where(abs(q - 2 * k) < 9 & !(k == 8))", "where(min(q, 9) >= max(-k, k - 3) & (q & 4) != h)",
     "where((q >= k) == (q / 3 == (k + 1) / 3))", "where(1 - q + k * k % 7 < 3 - (2 - k))",
 )  # fmt: skip
 
