@@ -50,13 +50,14 @@ class View:
         return c_library.Array(self.address, size(*self.shape), size(*self.strides), rank, self.dtype)
 
 
-def view(array: Any, name: str) -> View:
-    """Of a tensor of PyTorch or of what has NumPy's array interface; `name` is what errors call it."""
+def view(array: Any, name: str, accepted: tuple[int, ...] = tuple(NAMES.values())) -> View:
+    """Of a tensor of PyTorch or of what has NumPy's array interface; `name` is what errors call it, `accepted` the dtypes that
+    they name. What has another one of them is the caller's to refuse."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
-        return _of_torch(torch, array, name)
+        return _of_torch(torch, array, name, accepted)
     if hasattr(array, "__array_interface__"):
-        return _of_numpy(array, name)
+        return _of_numpy(array, name, accepted)
     raise InvalidArgument(2, f"{name} is of type {type(array).__name__}; accepted: torch.Tensor, numpy.ndarray")
 
 
@@ -75,19 +76,19 @@ def stream_of(like: View) -> int | None:
     return None if like.on_host() else sys.modules["torch"].cuda.current_stream(like.of.device).cuda_stream
 
 
-def _of_torch(torch: Any, tensor: Any, name: str) -> View:
+def _of_torch(torch: Any, tensor: Any, name: str, accepted: tuple[int, ...]) -> View:
     if tensor.requires_grad and torch.is_grad_enabled():
         raise InvalidArgument(2, f"{name} requires a gradient, and there is no backward pass; call under torch.no_grad(), or detach it")
     device = tensor.device
     if device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
         raise InvalidArgument(2, f"{name} is a tensor of device {device}, {tensor.layout}; accepted: strided ones of cpu or cuda")
-    return View(tensor, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), _known(_of_torch_dtypes(torch), tensor.dtype, name),
+    return View(tensor, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), _known(_of_torch_dtypes(torch), tensor.dtype, name, accepted),
                 "cpu" if device.type == "cpu" else f"cuda:{device.index}")  # fmt: skip
 
 
-def _of_numpy(array: Any, name: str) -> View:
+def _of_numpy(array: Any, name: str, accepted: tuple[int, ...]) -> View:
     about = array.__array_interface__
-    dtype, shape = _known(_NUMPY, about["typestr"], name), tuple(about["shape"])
+    dtype, shape = _known(_NUMPY, about["typestr"], name, accepted), tuple(about["shape"])
     size = int(about["typestr"][2:])
     strides = about.get("strides") or tuple(size * _product(shape[i + 1 :]) for i in range(len(shape)))
     if any(step % size for step in strides):
@@ -96,10 +97,16 @@ def _of_numpy(array: Any, name: str) -> View:
     return View(array, address, shape, tuple(step // size for step in strides), dtype, "cpu", read_only)
 
 
-def _known(dtypes: dict[Any, int], dtype: Any, name: str) -> int:
+def _known(dtypes: dict[Any, int], dtype: Any, name: str, accepted: tuple[int, ...]) -> int:
     if dtype not in dtypes:
-        raise InvalidArgument(2, f"{name} is of dtype {dtype}; accepted: f32, f16, {'' if dtypes is _NUMPY else 'bf16, '}i32, bool")
+        there = ", ".join(name_of(one) for one in accepted if one in dtypes.values())
+        make = "" if accepted != (c_library.I32,) else ", as .astype('int32') makes it" if dtypes is _NUMPY else ", as .int() makes it"
+        raise InvalidArgument(2, f"{name} is of dtype {dtype}; accepted: {there}{make}")
     return dtypes[dtype]
+
+
+def name_of(dtype: int) -> str:
+    return ("f32", "f16", "bf16", "i32", "bool")[dtype]
 
 
 def _product(numbers: tuple[int, ...]) -> int:

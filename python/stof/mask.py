@@ -22,6 +22,8 @@ class Mask:
     whose contents their text does not say."""
 
     def __init__(self, text: str, folder: str | os.PathLike | None = None):
+        if not isinstance(text, str):
+            raise InvalidArgument(2, f"Mask of type {type(text).__name__}; accepted: a string of the mask language, and Mask.where for functions")
         self._keep(library().mask("parse", text.encode(), None if folder is None else os.fsencode(folder)))
 
     @classmethod
@@ -53,10 +55,10 @@ class Mask:
         such masks serve no other lengths."""
         return bool(library().library.stof_mask_depends_on_length(self.handle))
 
-    def __and__(self, other: Mask | str) -> Mask:
+    def __and__(self, other: Mask | str | Callable[..., Any]) -> Mask:
         return self._joined("and", mask_of(other))
 
-    def __or__(self, other: Mask | str) -> Mask:
+    def __or__(self, other: Mask | str | Callable[..., Any]) -> Mask:
         return self._joined("or", mask_of(other))
 
     __rand__, __ror__ = __and__, __or__  # a string in front
@@ -76,6 +78,18 @@ class Mask:
     def __hash__(self) -> int:
         return hash(self._key)
 
+    def __copy__(self) -> Mask:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Mask:
+        return self
+
+    def __reduce__(self) -> tuple[type[Mask], tuple[str]]:
+        """By its text, which does not say what arrays hold."""
+        if "#" in str(self) or ".npy" in str(self):
+            raise InvalidArgument(2, f"pickling {self!r}, which has arrays; accepted: masks that their text says")
+        return Mask, (str(self),)
+
     def _keep(self, handle: c_library.P) -> None:
         self.handle = handle
         self._key = str(self) if ".npy" not in str(self) else object()
@@ -92,15 +106,17 @@ class Mask:
 
     @classmethod
     def _of_array(cls, kind: str, array: Any, *before: Any) -> Mask:
-        of = view(array, f"Mask.{kind}: the array")
+        of = view(array, f"Mask.{kind}: the array", (c_library.I32 if kind == "document_ids" else c_library.BOOL,))
         if not of.on_host():
             raise InvalidArgument(2, f"Mask.{kind}: the array is on {of.device}; accepted: arrays of the host, as .cpu() gives")
         return cls._of_handle(library().mask(kind, *before, ctypes.byref(of.array())))
 
 
-def mask_of(mask: Mask | str) -> Mask:
+def mask_of(mask: Mask | str | Callable[..., Any]) -> Mask:
     if isinstance(mask, str):
         return Mask(mask)
     if isinstance(mask, Mask):
         return mask
-    raise InvalidArgument(2, f"a mask of type {type(mask).__name__}; accepted: stof.Mask, a string of the mask language")
+    if callable(mask):
+        return Mask.where(mask)
+    raise InvalidArgument(2, f"a mask of type {type(mask).__name__}; accepted: stof.Mask, a string of the mask language, a function for Mask.where")

@@ -6,36 +6,42 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
+import operator
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from stof import c_library
-from stof.arrays import NAMES, View, empty_like, stream_of, view
+from stof.arrays import NAMES, View, empty_like, name_of, stream_of, view
 from stof.c_library import InvalidArgument
 from stof.library import library
 from stof.mask import Mask, mask_of
 
 _DECODED = 16  # as many queries at most
+_MOST = 2**31 - 1  # of a length or an offset
+_LONG_NAMES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}  # as dtypes of PyTorch and NumPy print
 _PADDED, _PACKED = (0, 1, 2), (None, 1, 0)  # of [items, heads, rows, d] and [rows, heads, d]: items, heads, rows
 
 
 class Attention:
     """A plan: the mask, measured and packed for the kernel that was chosen for this shape on this device. `queries` and
     `keys` are those of the longest item; query i of N stands at position i + M - N among M keys. `dtype` is "f32", "f16"
-    or "bf16", `device` "cpu", "cuda", "cuda:N" or "auto"; `capped` says that calls will bring a softcap. Any number of
-    threads may run it. It serves shorter items whose keys - queries is no less than planned; `prepare` adds others."""
+    or "bf16", `device` "cpu", "cuda", "cuda:N" or "auto", or they are PyTorch's; `capped` says that calls will bring a
+    softcap. Any number of threads may run it. It serves shorter items whose keys - queries is no less than planned;
+    `prepare` adds others."""
 
-    def __init__(self, mask: Mask | str, *, batch: int, heads: int, queries: int, keys: int, head_dim: int,
-                 kv_heads: int | None = None, dtype: str = "f16", device: str = "auto", capped: bool = False,
+    def __init__(self, mask: Mask | str | Callable[..., Any], *, batch: int, heads: int, queries: int, keys: int, head_dim: int,
+                 kv_heads: int | None = None, dtype: Any = "f16", device: Any = "auto", capped: bool = False,
                  kernel: str | None = None):  # fmt: skip
         of_plan = mask_of(mask)  # has to live as long as its handle is used
         shape = self._shape(batch, heads, kv_heads, queries, keys, head_dim, dtype, capped)
-        self._keep(library().plan(of_plan.handle, shape, device, kernel))
+        self._keep(library().plan(of_plan.handle, shape, device_name(device), kernel))
 
-    def _shape(self, batch: int, heads: int, kv_heads: int | None, queries: int, keys: int, head_dim: int, dtype: str,
+    def _shape(self, batch: int, heads: int, kv_heads: int | None, queries: int, keys: int, head_dim: int, dtype: Any,
                capped: bool) -> tuple[int, ...]:  # fmt: skip
+        dtype, given = _LONG_NAMES.get(str(dtype).removeprefix("torch."), dtype), dtype
         if dtype not in NAMES:
-            raise InvalidArgument(2, f"dtype {dtype!r}; accepted: {', '.join(NAMES)}")
+            raise InvalidArgument(2, f"dtype {given!r}; accepted: {', '.join(NAMES)}")
         self.heads, self.kv_heads, self.head_dim, self.dtype = heads, heads if kv_heads is None else kv_heads, head_dim, dtype
         return batch, heads, self.kv_heads, queries, keys, head_dim, NAMES[dtype], capped
 
@@ -65,13 +71,13 @@ class Attention:
         last dimension is contiguous, the others have any strides. Lengths and offsets are sequences, or int32 arrays of
         the host or of the device; the latter are read when the kernels run. Rows without an allowed key give 0, and -inf
         as logarithm; rows behind an item's length are not written."""
-        rows = _Rows(self, view(q, "q"), view(k, "k"), view(v, "v"), cu_q, None if page_table is None else view(page_table, "page_table"))
+        rows = _Rows(self, view(q, "q"), view(k, "k"), view(v, "v"), cu_q,
+                     None if page_table is None else view(page_table, "page_table", (c_library.I32,)))  # fmt: skip
         to = empty_like(rows.q, rows.q.shape) if out is None else out
-        call = rows.call(view(to, "out"), None if lse is None else view(lse, "lse"))
+        call = rows.call(view(to, "out"), None if lse is None else view(lse, "lse", (c_library.F32,)))
         lists = [_give(call, "q_lengths", q_lengths, rows.batch), _give(call, "kv_lengths", kv_lengths, rows.batch),
                  _give(call, "cu_q", cu_q, rows.batch + 1), _give(call, "cu_kv", cu_kv, rows.batch + 1)]  # fmt: skip
-        call.scale = None if scale is None else ctypes.pointer(ctypes.c_float(scale))
-        call.softcap = None if softcap is None else ctypes.pointer(ctypes.c_float(softcap))
+        call.scale, call.softcap = _number("scale", scale), _number("softcap", softcap)
         call.stream, call.check_pages = stream_of(rows.q), check_pages
         library().run(self._plan, call)
         del lists  # which had to live until here
@@ -94,7 +100,7 @@ class _Rows:
         for one, name in ((q, "q"), (k, "k"), (v, "v")):
             if one.dtype != self.dtype or one.device != q.device:
                 raise InvalidArgument(2, f"{name} is {name_of(one.dtype)} on {one.device}; accepted: {plan.dtype}, as planned, on {q.device}, where q is")
-        self.batch = len(cu_q) - 1 if self.packed else q.shape[0]
+        self.batch = _length("cu_q", cu_q) - 1 if self.packed else q.shape[0]
         if v.shape != k.shape or not (paged or self.packed or k.shape[0] == self.batch):
             raise InvalidArgument(2, f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}; accepted: k and v {wanted}, alike")
         self.queries, self.keys = q.shape[self.of_q[2]], k.shape[self.of_k[2]]
@@ -142,20 +148,54 @@ def _give(call: c_library.Call, name: str, values: Any, count: int) -> Any:
     if values is None:
         return None
     if hasattr(values, "__array_interface__") or hasattr(values, "data_ptr"):
-        of = view(values, name)
+        of = view(values, name, (c_library.I32,))
         if of.shape != (count,) or of.dtype != c_library.I32 or (count > 1 and of.strides != (1,)):
             raise InvalidArgument(2, f"{name} {list(of.shape)} of {name_of(of.dtype)}; accepted: i32 [{count}], contiguous")
         setattr(call, name if of.on_host() else "device_" + name, of.address)
         return of
-    if len(values) != count:
+    if _length(name, values) != count:
         raise InvalidArgument(2, f"{name} has {len(values)} numbers; accepted: {count}")
-    listed = (ctypes.c_int32 * count)(*values)
+    listed = (ctypes.c_int32 * count)(*(_whole(name, i, values[i]) for i in range(count)))
     setattr(call, name, ctypes.addressof(listed))
     return listed
 
 
-def name_of(dtype: int) -> str:
-    return ("f32", "f16", "bf16", "i32", "bool")[dtype]
+def _length(name: str, values: Any) -> int:
+    try:
+        return len(values)
+    except TypeError:
+        raise InvalidArgument(2, f"{name} is of type {type(values).__name__}; accepted: a sequence of integers, an array of int32") from None
+
+
+def _whole(name: str, place: int, value: Any) -> int:
+    """ctypes would take what does not fit 32 bits by its last ones."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= _MOST:
+        raise InvalidArgument(2, f"{name}[{place}] is {value!r}; accepted: integers from 0 to {_MOST}")
+    return number
+
+
+def _number(name: str, value: Any) -> Any:
+    """A pointer to it as the call has it, or None."""
+    if value is None:
+        return None
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        return ctypes.pointer(ctypes.c_float(float(value)))
+    except (TypeError, ValueError):
+        raise InvalidArgument(2, f"{name} is {value!r}, of type {type(value).__name__}; accepted: a number") from None
+
+
+def device_name(device: Any) -> str:
+    """Of PyTorch's torch.device, too."""
+    name = device if isinstance(device, str) else str(device) if type(device).__name__ == "device" else None
+    if name is None:
+        raise InvalidArgument(2, f"device {device!r}; accepted: cpu, cuda, cuda:N, auto, a torch.device")
+    return name
 
 
 @functools.lru_cache(maxsize=128)
@@ -167,18 +207,25 @@ def planned(mask: Mask, **shape: Any) -> Attention:
 def planned_for_more(mask: Mask, *, queries: int, keys: int, **shape: Any) -> Attention:
     """As planned. Of decoding, whose keys grow from call to call, a plan for the next power of two of them, which serves
     what comes before; not where the mask is another one for each length, or has arrays that fit these keys alone."""
-    if queries <= _DECODED and queries < keys and not mask.depends_on_length:
+    more = max(256, 1 << (keys - 1).bit_length())
+    asked = (mask, queries, more, *shape.values())
+    if queries <= _DECODED and queries < keys and not mask.depends_on_length and asked not in _for_fewer:
         try:
-            plan = planned(mask, queries=queries, keys=max(256, 1 << (keys - 1).bit_length()), **shape)
+            plan = planned(mask, queries=queries, keys=more, **shape)
         except InvalidArgument:
-            pass
+            if len(_for_fewer) == 128:
+                _for_fewer.clear()
+            _for_fewer.add(asked)
         else:
             plan.prepare(queries, 1)
             return plan
     return planned(mask, queries=queries, keys=keys, **shape)
 
 
-def attention(q: Any, k: Any, v: Any, mask: Mask | str = "all", *, scale: float | None = None, softcap: float | None = None,
+_for_fewer: set[tuple[Any, ...]] = set()  # masks and shapes without such a plan, which would else be tried anew for each token
+
+
+def attention(q: Any, k: Any, v: Any, mask: Mask | str | Callable[..., Any] = "all", *, scale: float | None = None, softcap: float | None = None,
               out: Any = None, return_lse: bool = False) -> Any:  # fmt: skip
     """softmax(scale q k^T, over the keys that `mask` allows) v for q [B, H, N, D] and k, v [B, Hkv, M, D] of NumPy or
     PyTorch; with `return_lse` also the logarithms of the sums, f32 [B, H, N]. Query i stands at position i + M - N. The
@@ -189,7 +236,7 @@ def attention(q: Any, k: Any, v: Any, mask: Mask | str = "all", *, scale: float 
     batch, heads, queries, dim = of_q.shape
     if of_q.dtype not in NAMES.values():
         raise InvalidArgument(2, f"q is of dtype {name_of(of_q.dtype)}; accepted: {', '.join(NAMES)}")
-    plan = planned_for_more(mask_of(mask), batch=batch, heads=heads, kv_heads=of_k.shape[1], queries=queries, keys=of_k.shape[2],
+    plan = planned_for_more(mask_of(mask), batch=max(batch, 1), heads=heads, kv_heads=of_k.shape[1], queries=queries, keys=of_k.shape[2],
                    head_dim=dim, dtype=name_of(of_q.dtype), device=of_q.device, capped=softcap is not None)  # fmt: skip
     if not return_lse:
         return plan.run(q, k, v, out=out, scale=scale, softcap=softcap)
@@ -200,3 +247,4 @@ def attention(q: Any, k: Any, v: Any, mask: Mask | str = "all", *, scale: float 
 def clear_plans() -> None:
     """Lets go of the plans that `attention` and models keep, and of their memory."""
     planned.cache_clear()
+    _for_fewer.clear()

@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from stof import c_library
-from stof.arrays import stream_of, view
-from stof.plans import Attention, name_of
+from stof.arrays import name_of, stream_of, view
 from stof.c_library import InvalidArgument
 from stof.library import library
 from stof.mask import Mask, mask_of
+from stof.plans import Attention, device_name
 
 _KINDS = {"lists": c_library.TABLE_LISTS, "blocks": c_library.TABLE_BLOCKS, "bits": c_library.TABLE_BITS, "packed": c_library.TABLE_PACKED}
 
@@ -38,7 +38,7 @@ class TableAttention(Attention):
         of_limit = None if limit is None else mask_of(limit)  # has to live as long as its handle is used
         self._keep(library().table_plan(
             self._shape(batch, heads, kv_heads, queries, keys, head_dim, dtype, capped),
-            limit=None if of_limit is None else of_limit.handle, device=device, kind=_KINDS[kind], batch=table_batch,
+            limit=None if of_limit is None else of_limit.handle, device=device_name(device), kind=_KINDS[kind], batch=table_batch,
             heads=table_heads, block_q=block_q, block_kv=block_kv, width=width, capacity=capacity))  # fmt: skip
         rows = queries if kind in ("bits", "packed") else -(-queries // block_q)
         columns = {"lists": width, "blocks": -(-keys // block_kv), "bits": keys, "packed": -(-keys // 8)}[kind]
@@ -49,12 +49,12 @@ class TableAttention(Attention):
         GPU this plans on PyTorch's current stream, without a copy to the host or a wait, and can be recorded; what
         overlaps with it on other streams is the caller's to order. `status`, int32 [3] on that device: 64 rows with more
         tiles than there is room for, the most tiles that some 64 rows use, entries of lists that are no block."""
-        of = view(contents, "contents")
         dtype = c_library.I32 if self.kind == "lists" else c_library.BOOL
+        of = view(contents, "contents", (dtype,))
         if of.shape != self.table_shape or of.dtype != dtype or (of.shape[3] > 1 and of.strides[3] != 1):
             raise InvalidArgument(2, f"contents {list(of.shape)} of {name_of(of.dtype)} with strides {list(of.strides)}; accepted: {name_of(dtype)} "
                                      f"{list(self.table_shape)}, any strides whose last is 1")  # fmt: skip
-        to = None if status is None else view(status, "status")
+        to = None if status is None else view(status, "status", (c_library.I32,))
         if to is not None and (to.shape != (3,) or to.strides != (1,) or to.dtype != c_library.I32 or to.device != of.device):
             raise InvalidArgument(2, f"status {list(to.shape)} of {name_of(to.dtype)} on {to.device}; accepted: i32 [3] on {of.device}")
         strides = [0 if length == 1 else step for length, step in zip(of.shape[:3], of.strides)]

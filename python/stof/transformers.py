@@ -3,22 +3,20 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
-import weakref
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import transformers
-from transformers import masking_utils
 
-from stof.plans import Attention, planned_for_more
-from stof.c_library import InvalidArgument, Unsupported
+from stof.c_library import Unsupported
 from stof.mask import Mask, mask_of
+from stof.model_masks import Kept, ModelMask, Padded, made_mask, of_given
+from stof.plans import Attention, planned_for_more
 
-_user_masks: weakref.WeakKeyDictionary[torch.nn.Module, Mask] = weakref.WeakKeyDictionary()
+_WIDEST = 256  # heads
 
 
 def register(name: str = "stof") -> None:
@@ -28,128 +26,47 @@ def register(name: str = "stof") -> None:
     transformers.AttentionMaskInterface.register(name, made_mask)
 
 
-def use(model: transformers.PreTrainedModel, mask: Mask | str | None = None) -> None:
+def use(model: transformers.PreTrainedModel, mask: Mask | str | Callable[..., Any] | None = None) -> None:
     """Has a model's attention computed by STOF, and under `mask` besides the model's own where there is one: a pair is
-    allowed where both allow it. None takes an earlier one away. Of encoder-decoders, where one mask would have to do
-    for three kinds of attention, `mask` is refused."""
-    register()
-    if mask is not None and model.config.is_encoder_decoder:
-        raise Unsupported(3, f"a mask for {type(model).__name__}, an encoder-decoder; accepted: None, or another model")
-    model.set_attn_implementation("stof")
+    allowed where both allow it. None takes an earlier one away. `mask` is refused where one would have to do for several kinds of
+    attention, in encoder-decoders and models with cross-attention; models of which a part computes attention by itself are
+    refused. What is refused leaves the model as it was. A copy of the model has its mask, too."""
     users = None if mask is None else mask_of(mask)
+    if users is not None:
+        _refuse_cross_attention(model)
+    _set_implementation(model)
     for module in model.modules():
         if users is None:
-            _user_masks.pop(module, None)
+            vars(module).pop("stof_mask", None)
         else:
-            _user_masks[module] = users
+            module.stof_mask = users
 
 
-@dataclass
-class ModelMask:
-    """What a model's mask function says of positions, and where there are tokens and no padding: bool [B, M], or None."""
-
-    mask: Mask
-    tokens: torch.Tensor | None = None
-    of_keys_alone: bool = False  # every query may see every token: queries may be others, as of a decoder
-    evaluated: Callable[[], Mask] | None = None  # pair by pair, with the padding
-    held: int | None = None  # keys that a cache with room for more has
-    # All layers of a call ask for the same.
-    _kept: dict[int, Kept] = field(default_factory=dict)
-    _padded: dict[int, Padded] = field(default_factory=dict)
-
-    def kept(self, queries: int) -> Kept:
-        """The queries are the last tokens, and padding where these are."""
-        if queries not in self._kept:
-            self._kept[queries] = Kept.of(self.tokens[:, -queries:], self.tokens)
-        return self._kept[queries]
-
-    def padded(self, queries: int) -> Padded:
-        if queries not in self._padded:
-            self._padded[queries] = self._make_padded(queries)
-        return self._padded[queries]
-
-    def _make_padded(self, queries: int) -> Padded:
-        if self.tokens is None:
-            return Padded(self.mask)
-        keys = self.tokens.shape[1]
-        numbers = self.tokens.int()
-        runs = torch.stack([numbers.argmax(1), keys - numbers.flip(1).argmax(1), numbers.sum(1)], 1).tolist()
-        runs = [(first, end) if count else (0, 0) for first, end, count in runs]
-        if sum(end - first for first, end in runs) != int(numbers.sum()):  # not one run each
-            return Padded(self.evaluated())
-        if all(first == 0 for first, _ in runs) and (self.of_keys_alone or queries == keys):
-            lengths = [end for _, end in runs]
-            return Padded(self.mask, None if self.of_keys_alone else lengths, lengths)
-        # Of tokens up to the last key nothing is said of the end, which grows as they are made: the mask stays.
-        of_items = [f"{item}: where(k >= {first}{f' & k < {end}' if end < keys else ''})" for item, (first, end) in enumerate(runs)]
-        return Padded(self.mask & f"batch({', '.join(of_items)})")
+def _refuse_cross_attention(model: transformers.PreTrainedModel) -> None:
+    for module in model.modules():
+        config = getattr(module, "config", None)
+        for what, name in (("is_encoder_decoder", "an encoder-decoder"), ("add_cross_attention", "which has cross-attention")):
+            if getattr(config, what, False):
+                raise Unsupported(3, f"a mask for {type(module).__name__}, {name}; accepted: None, or another model")
 
 
-@dataclass(frozen=True)
-class Padded:
-    """A mask that knows of the padding, or lengths that do."""
-
-    mask: Mask
-    q_lengths: list[int] | None = None
-    kv_lengths: list[int] | None = None
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Which rows of queries and keys are no padding, and where those of an item begin among them."""
-
-    rows: torch.Tensor
-    keys: torch.Tensor
-    lengths: list[tuple[int, int]]
-    offsets: list[list[int]]
-
-    @classmethod
-    def of(cls, of_queries: torch.Tensor, tokens: torch.Tensor) -> Kept:
-        rows, keys = (one.flatten().nonzero().flatten() for one in (of_queries, tokens))
-        lengths = torch.stack([of_queries.sum(1), tokens.sum(1)]).tolist()
-        return cls(rows, keys, list(zip(*lengths)), [[0, *itertools.accumulate(one)] for one in lengths])
-
-
-def made_mask(batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0, kv_offset: int = 0,
-              mask_function: Any = masking_utils.causal_mask_function, attention_mask: torch.Tensor | None = None,
-              **given: Any) -> torch.Tensor:  # fmt: skip
-    """A mask interface of transformers. A function of positions becomes an expression of the mask language; one that
-    looks at tensors, as for packed sequences, is evaluated for all pairs by transformers. What comes back is a tensor
-    of four dimensions without elements, for models to hand on, and has the ModelMask as `stof`."""
-    def evaluated(held: int | None = None) -> Mask:
-        pairs = masking_utils.sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset,
-                                        kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask,
-                                        **given | {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False})  # fmt: skip
-        return Mask.bits(pairs.expand(batch_size, 1, q_length, kv_length)[..., :held].cpu())
-
+def _set_implementation(model: transformers.PreTrainedModel) -> None:
+    """All of it or, with an exception, nothing."""
+    register()
+    parts = {name or "itself": part for name, part in model.named_modules() if isinstance(part, transformers.PreTrainedModel)}
+    configs = [part.config for part in parts.values()]
+    configs += [sub for config in configs for name in config.sub_configs if (sub := getattr(config, name, None)) is not None]
+    earlier = [(config, config._attn_implementation_internal) for config in configs]
     try:
-        made = _of_positions(mask_function, (q_length, kv_length), (int(q_offset), int(kv_offset)), attention_mask)
-        made.evaluated = functools.partial(evaluated, made.held)
-    except InvalidArgument:
-        made = ModelMask(evaluated())
-    handed_on = torch.empty((batch_size, 1, q_length, 0), dtype=torch.uint8)
-    handed_on.stof = made
-    return handed_on
-
-
-def _tokens(attention_mask: torch.Tensor | None, keys: int, first: int) -> torch.Tensor | None:
-    if attention_mask is None:
-        return None
-    tokens = masking_utils.prepare_padding_mask(attention_mask, keys, first)[:, first : first + keys].bool()
-    return None if tokens.all() else tokens
-
-
-def _of_positions(function: Any, lengths: tuple[int, int], offsets: tuple[int, int], of_tokens: torch.Tensor | None) -> ModelMask:
-    """Positions are counted from the last query, which sees the last key; of a cache with room for more, the last one that
-    it has. InvalidArgument where that is no function of positions."""
-    (queries, keys), first_key = lengths, offsets[1]
-    if function is masking_utils.bidirectional_mask_function:
-        return ModelMask(Mask("all"), tokens=_tokens(of_tokens, keys, first_key), of_keys_alone=True)
-    end = offsets[0] + queries - first_key  # behind the last query's position among the keys
-    if not 1 <= end <= keys:
-        raise InvalidArgument(2, f"the last query at position {end - 1} of {keys} keys")
-    mask = Mask.where(lambda b, h, q, k: function(b, h, q + first_key if first_key else q, k + first_key if first_key else k))
-    return ModelMask(mask, tokens=_tokens(of_tokens, end, first_key), held=end if end < keys else None)
+        model.set_attn_implementation("stof")
+        for name, part in parts.items():
+            if part.config._attn_implementation != "stof":
+                raise Unsupported(3, f"{type(model).__name__}, of which {type(part).__name__} ({name}) stays at {part.config._attn_implementation!r}; "
+                                  "accepted: models all of whose parts take an attention implementation")  # fmt: skip
+    except BaseException:
+        for config, implementation in earlier:
+            config._attn_implementation_internal = implementation
+        raise
 
 
 def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
@@ -161,37 +78,25 @@ def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.T
         raise Unsupported(3, "attention by stof neither adds a position bias nor keeps weights; use another attn_implementation")
     if dropout != 0 and module.training:
         raise Unsupported(3, f"attention by stof is for inference: dropout {dropout} in training; call model.eval()")
-    of_model = _mask_of_model(module, attention_mask, sliding_window, is_causal)
-    users = _user_masks.get(module)
+    of_model = of_given(attention_mask, sliding_window, getattr(module, "is_causal", False) if is_causal is None else is_causal)
     call = _Call(query, key[:, :, : of_model.held], value[:, :, : of_model.held], scaling, softcap, s_aux is not None)
-    if users is None:
-        out, lse = call.padded(of_model.padded(query.shape[2]))
-    elif of_model.tokens is None:
-        out, lse = call.padded(Padded(_joined(of_model.mask, users)))
-    else:  # positions of a user's mask are those of the tokens
-        out, lse = call.packed(_joined(of_model.mask, users), of_model.kept(query.shape[2]))
+    out, lse = _under(getattr(module, "stof_mask", None), of_model, call)
+    out = out[..., : value.shape[3]]
     if s_aux is not None:  # a sink: one more term in the sum of weights, without a value
         out *= torch.sigmoid(lse - s_aux.reshape(1, -1, 1)).transpose(1, 2).unsqueeze(-1).to(out.dtype)
     return out, None
 
 
-def _mask_of_model(module: Any, given: torch.Tensor | None, window: int | None, is_causal: bool | None) -> ModelMask:
-    if isinstance(of_model := getattr(given, "stof", None), ModelMask):
-        return of_model
-    if given is None:  # the model made none
-        causal = getattr(module, "is_causal", False) if is_causal is None else is_causal
-        if window is not None and not causal:
-            raise Unsupported(3, f"a sliding window of {window} that is not causal came without a mask")
-        return ModelMask(Mask(f"causal & window({window - 1})" if window else "causal" if causal else "all"))
-    if given.dtype != torch.bool or given.dim() != 4:
-        raise Unsupported(3, f"an attention mask of {given.dtype} {list(given.shape)}; accepted: bool [B, H, N, M], True where a query may "
-                          "attend to a key, and those that models make")  # fmt: skip
-    return ModelMask(Mask.bits(given.cpu()))
-
-
-@functools.lru_cache(maxsize=256)
-def _joined(mask: Mask, other: Mask) -> Mask:
-    return mask & other
+def _under(users: Mask | None, of_model: ModelMask, call: _Call) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Of a model's mask, and a user's where there is one."""
+    items, _, queries, _ = call.q.shape
+    if users is None:
+        return call.padded(of_model.padded(queries))
+    if not of_model.placed or (of_model.of_keys_alone and queries != call.k.shape[2]):
+        raise Unsupported(3, f"a user's mask for attention of {queries} queries to {call.k.shape[2]} keys of which they are not the last, as in "
+                          "cross-attention; accepted: None, or another model")  # fmt: skip
+    joined, packs = of_model.beside(users, items)
+    return call.packed(joined, of_model.kept(queries)) if packs else call.padded(Padded(joined))
 
 
 @dataclass
@@ -202,6 +107,16 @@ class _Call:
     scale: float | None
     softcap: float | None
     wants_lse: bool
+
+    def __post_init__(self) -> None:
+        """Where values are wider or narrower than keys, the narrower has zeros beside it, which change nothing."""
+        of_keys, of_values = self.q.shape[3], self.v.shape[3]
+        if max(of_keys, of_values) > _WIDEST:
+            raise Unsupported(3, f"heads of {of_keys}, values of {of_values}; accepted: up to {_WIDEST}, or another attn_implementation")
+        if of_keys != of_values:
+            self.scale = 1 / math.sqrt(of_keys) if self.scale is None else self.scale
+            width = max(of_keys, of_values)
+            self.q, self.k, self.v = (torch.nn.functional.pad(one, (0, width - one.shape[3])) for one in (self.q, self.k, self.v))
 
     def padded(self, by: Padded) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Rows behind an item's length are 0."""
@@ -237,5 +152,5 @@ class _Call:
     def _plan(self, mask: Mask) -> Attention:
         batch, heads, queries, dim = self.q.shape
         dtype = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}.get(self.q.dtype, str(self.q.dtype))
-        return planned_for_more(mask, batch=batch, heads=heads, kv_heads=self.k.shape[1], queries=queries, keys=self.k.shape[2],
+        return planned_for_more(mask, batch=max(batch, 1), heads=heads, kv_heads=self.k.shape[1], queries=queries, keys=self.k.shape[2],
                                 head_dim=dim, dtype=dtype, device=str(self.q.device), capped=self.softcap is not None)  # fmt: skip

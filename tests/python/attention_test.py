@@ -161,6 +161,11 @@ class Attention(unittest.TestCase):
                     self.expect(out, None, attended(columns(q, 0, h, 0), seen, seen, 1 / math.sqrt(D)), (0, h, 0))
             self.assertEqual(planned.cache_info().currsize, plans)
         stof.clear_plans()
+        mask, k = ids(303), Array((1, 1, 303, D))
+        for _ in range(3):  # what is no mask of 512 keys is tried once
+            stof.attention(q, k, k, mask, out=nothing(1, 2, 1, D))
+        self.assertEqual((planned.cache_info().misses, planned.cache_info().hits), (2, 2))
+        stof.clear_plans()
 
     def test_errors(self):
         plan = stof.Attention("all", batch=2, heads=2, kv_heads=1, queries=4, keys=4, head_dim=D, dtype="f32", device="cpu")
@@ -178,6 +183,12 @@ class Attention(unittest.TestCase):
             (lambda: plan.run(q, k, k, out=out, q_lengths=[4]), "q_lengths has 1 numbers; accepted: 2"),
             (lambda: plan.run(q, k, k, out=out, q_lengths=Array((2,), [1.0, 1.0])), "q_lengths [2] of f32; accepted: i32 [2], contiguous"),
             (lambda: plan.run(q, k, k, out=out, q_lengths=[5, 4]), "attention: "),
+            (lambda: plan.run(q, k, k, out=out, kv_lengths=[4, 2**32 + 3]), "kv_lengths[1] is 4294967299; accepted: integers from 0 to 2147483647"),
+            (lambda: plan.run(q, k, k, out=out, q_lengths=[4.0, 4]), "q_lengths[0] is 4.0; accepted: integers from 0 to 2147483647"),
+            (lambda: plan.run(q, k, k, out=out, q_lengths=4), "q_lengths is of type int; accepted: a sequence of integers, an array of int32"),
+            (lambda: plan.run(Array((4, 2, D)), Array((4, 1, D)), Array((4, 1, D)), out=out, cu_q=3), "cu_q is of type int; accepted: "),
+            (lambda: plan.run(q, k, k, out=out, scale="1"), "scale is '1', of type str; accepted: a number"),
+            (lambda: plan.run(q, k, k, out=out, softcap=[1]), "softcap is [1], of type list; accepted: a number"),
             (lambda: plan.run(q, Array((1, 1, 16, D)), Array((1, 1, 16, D)), out=out, page_table=Array((1, 1), [0], "<i4")),
              "page_table [1, 1] of i32 on cpu; accepted: i32 [2, pages of an item] on cpu"),
             (lambda: plan.run(q, Array((1, 1, 15, D)), Array((1, 1, 15, D)), out=out, page_table=table, kv_lengths=[1, 1]), "attention: "),
@@ -186,6 +197,8 @@ class Attention(unittest.TestCase):
             (lambda: plan.run(q, Array((9, 1, 16, D)), Array((9, 1, 16, D)), out=out, page_table=Array((2, 2), [0] * 4, "<i4", (1, 2))),
              "page_table has strides [1, 2]; accepted: any whose last is 1"),
             (lambda: stof.Attention("all", batch=1, heads=1, queries=1, keys=1, head_dim=8, dtype="f64"), "dtype 'f64'; accepted: f32, f16, bf16"),
+            (lambda: stof.Attention("all", batch=1, heads=1, queries=1, keys=1, head_dim=8, device=0),
+             "device 0; accepted: cpu, cuda, cuda:N, auto, a torch.device"),
             (lambda: stof.attention(Array((2, 4, D)), k, k), "q [2, 4, 8], k [2, 1, 4, 8]; accepted: [B, H, N, D], [B, Hkv, M, D]"),
             (lambda: stof.attention(Array((2, 2, 4, D), [0] * 128, "<i4"), k, k), "q is of dtype i32; accepted: f32, f16, bf16"),
         ):  # fmt: skip

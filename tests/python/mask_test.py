@@ -5,6 +5,8 @@
 usage: mask_test.py LIBSTOF.SO
 """
 
+import copy
+import pickle
 import unittest
 
 from given import Array
@@ -31,6 +33,13 @@ class Masks(unittest.TestCase):
         self.assertRegex(str(stof.Mask.blocks(64, Array((1, 1), [1], "|b1"))), r"^blocks\(64,#\w+\)$")
         self.assertRegex(str(stof.Mask.document_ids(Array((3,), [0, 0, 1], "<i4"))), r"^document_ids\(#\w+\)$")
 
+    def test_copies(self):
+        mask, of_array = stof.Mask("causal & window(8)"), stof.Mask.bits(Array((1, 1), [1], "|b1"))
+        for copied in (copy.copy, copy.deepcopy, lambda one: copy.deepcopy([one])[0]):
+            self.assertIs(copied(of_array), of_array)
+        self.assertEqual(pickle.loads(pickle.dumps(mask)), mask)
+        self.assertEqual(str(mask | (lambda b, h, q, k: k < 2)), "causal & window(8) | where(k < 2)")
+
     def test_whether_it_depends_on_length(self):
         for text, depends in (("causal & window(8)", False), ("global(4) | bigbird(64,3,2,3,1)", True), ("natten(8,8,3,3)", True),
                               ("documents([0,5])", False)):  # fmt: skip
@@ -46,6 +55,12 @@ class Masks(unittest.TestCase):
             (lambda b, h, q, k: 3 < k, "where(k > 3)"),
             (lambda b, h, q, k: b < 2, "where(b < 2)"),
             (lambda b, h, q, k: True, "where(1)"),
+            (lambda b, h, q, k: (q - k).abs().clamp(1, max=5) == 5, "where(min(max(abs(q - k), 1), 5) == 5)"),
+            (lambda b, h, q, k: (+q - k) ** 2 < k >> 3 << 1, "where((q - k) * (q - k) < k / 8 * 2)"),
+            (lambda b, h, q, k: b.new_ones((), dtype=bool) & (q >= k).to(q.device) & (b.new_zeros(()) | (k > 3)), "where(q >= k & k > 3)"),
+            (lambda b, h, q, k: (q + 37 >= k + 37) & (k + 37 > q + 37 - 8) & (k + 2 > 5), "where(q >= k & k > q - 8 & k > 3)"),
+            (lambda b, h, q, k: (q + 37) // 8 == (k + 37) // 8, "where((q + 5) / 8 == (k + 5) / 8)"),
+            (lambda b, h, q, k: (k - 1) % 3 == 5 - (q + 1), "where((k + 2) % 3 == 4 - q)"),
         ):
             self.assertEqual(str(stof.Mask.where(function)), text)
 
@@ -55,6 +70,8 @@ class Masks(unittest.TestCase):
             (lambda b, h, q, k: q / 2 > k, "a mask's function divides q by /; accepted: //"),
             (lambda b, h, q, k: q < 2.5, "a mask's function computes with 2.5, of type float; accepted: integers. "),
             (lambda b, h, q, k: ~q, "a mask's function inverts the number q by ~; accepted: truths, as comparisons make them"),
+            (lambda b, h, q, k: q**k < 9, "a mask's function raises q to the power of k; accepted: 1 to 8"),
+            (lambda b, h, q, k: q << 63 < k, "a mask's function shifts q by 63; accepted: 0 to 62"),
             (lambda b, h, q, k: q ^ k, "a mask's function has q ^ k; accepted: truths, as comparisons make them"),
             (lambda b, h, q, k: [1, 2][q], "a mask's function cannot be followed (list indices must be integers or slices, not Symbol); "),
             (lambda b, h: True, "a mask's function cannot be followed ("),
@@ -66,10 +83,14 @@ class Masks(unittest.TestCase):
     def test_errors(self):
         for make, said in (
             (lambda: stof.Mask("causl"), "mask: unknown term 'causl'; accepted: all, none, "),
-            (lambda: stof.Mask("all") & 3, "a mask of type int; accepted: stof.Mask, a string of the mask language"),
+            (lambda: stof.Mask("all") & 3, "a mask of type int; accepted: stof.Mask, a string of the mask language, a function for Mask.where"),
+            (lambda: stof.Mask(None), "Mask of type NoneType; accepted: a string of the mask language, and Mask.where for functions"),
+            (lambda: pickle.dumps(stof.Mask.bits(Array((1, 1), [1], "|b1"))), "pickling Mask('bits(#"),
             (lambda: stof.Mask.bits([[True]]), "Mask.bits: the array is of type list; accepted: torch.Tensor, numpy.ndarray"),
             (lambda: stof.Mask.bits(Array((1, 1), [1.0])), "bits: the array is f32; accepted: bool"),
-            (lambda: stof.Mask.bits(Array((1, 1), [1.0], "<f8")), "Mask.bits: the array is of dtype <f8; accepted: f32, f16, i32, bool"),
+            (lambda: stof.Mask.bits(Array((1, 1), [1.0], "<f8")), "Mask.bits: the array is of dtype <f8; accepted: bool"),
+            (lambda: stof.Mask.document_ids(Array((1,), [1.0], "<f8")),
+             "Mask.document_ids: the array is of dtype <f8; accepted: i32, as .astype('int32') makes it"),
         ):
             with self.assertRaises(ValueError) as failed:
                 make()

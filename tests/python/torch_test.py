@@ -74,6 +74,35 @@ class Tensors(unittest.TestCase):
             ):
                 self.expect(stof.attention(q, k, v, mask), defined(q, k, v, allowed)[0], torch.float16)
 
+    def test_functions_that_others_made(self):
+        """In the words of torch, FlexAttention and attention-gym, against what they say of numbers."""
+        from torch.nn.attention import flex_attention as flex
+
+        causal, near = lambda b, h, q, k: q >= k, lambda b, h, q, k: torch.lt(q - k, 40)
+        lengths, two, which = torch.tensor([30, 190]), torch.tensor(2), torch.tensor([True, False])
+        div = lambda one: torch.div(one, 7, rounding_mode="floor")
+
+        def natten(b, h, q, k):
+            x, y = (q % 20).clamp(1, 18) - k % 20, torch.clamp(q // 20, min=1, max=8) - k // 20
+            return (x.abs() <= 1) & (y.abs() <= 1)
+
+        b, h = torch.arange(2)[:, None, None, None], torch.arange(6)[:, None, None]
+        i, j = positions(130, 200)
+        q, k, v = tensors("cpu", torch.float32)
+        for function in (
+            flex.and_masks(causal, near), flex.or_masks(causal, near), flex.noop_mask, natten, lambda b, h, q, k: div(q) == div(k),
+            lambda b, h, q, k: torch.where(h < 2, q >= k, torch.remainder(q - k, 3) == 0), lambda b, h, q, k: torch.where(b < 1, q, 9) < k,
+            lambda b, h, q, k: (k < lengths[b]) & (q >= k), lambda b, h, q, k: which[b] | (two * k <= q), lambda b, h, q, k: two < q - k,
+            lambda b, h, q, k: torch.logical_and(q - k, torch.floor_divide(k, two) % 2), lambda b, h, q, k: q - k < numpy.int64(9),
+            lambda b, h, q, k: (q - k).to(torch.bool) & ((q >= k).to(torch.int32) + 1 == 2),
+        ):  # fmt: skip
+            allowed = torch.as_tensor(function(b, h, i, j)).bool().expand(2, 6, 130, 200)
+            mask = stof.Mask.where(function)
+            with self.subTest(str(mask)):
+                self.expect(stof.attention(q, k, v, mask), defined(q, k, v, allowed)[0], torch.float32)
+        with self.assertRaisesRegex(stof.InvalidArgument, "by zero"):  # as an index beyond the end
+            stof.attention(*(one.repeat(2, 1, 1, 1) for one in (q, k, v)), stof.Mask.where(lambda b, h, q, k: k < lengths[b]))
+
     def test_any_strides_and_given_outputs(self):
         for device in DEVICES:
             q, k, v = tensors(device, torch.float16, queries=200)
@@ -133,6 +162,12 @@ class Tensors(unittest.TestCase):
         self.assertLess(numpy.abs(lse - logarithms.numpy()).max(), 1e-4)
         self.assertEqual(stof.attention(q.astype(numpy.float16), k.astype(numpy.float16), v.astype(numpy.float16)).dtype, numpy.float16)
 
+    def test_no_items(self):
+        for device in DEVICES:
+            q, k, v = tensors(device, torch.float32, batch=0)
+            out, lse = stof.attention(q, k, v, "causal", return_lse=True)
+            self.assertEqual((out.shape, lse.shape), (q.shape, q.shape[:3]))
+
     def test_the_page(self):
         """The first program of docs/python.md, and its masks."""
         page = (Path(__file__).resolve().parents[2] / "docs/python.md").read_text(encoding="utf-8")
@@ -153,12 +188,17 @@ class Tensors(unittest.TestCase):
     def test_errors(self):
         q, k, v = tensors("cpu", torch.float32)
         docs = torch.zeros(200, dtype=torch.int32)
+        plan = stof.Attention("all", batch=2, heads=6, kv_heads=2, queries=130, keys=200, head_dim=64, dtype=q.dtype, device=q.device)
         for call, said in (
             (lambda: stof.attention(q.clone().requires_grad_(), k, v), "q requires a gradient, and there is no backward pass; "),
             (lambda: stof.attention(q.to("meta"), k, v), "q is a tensor of device meta, torch.strided; accepted: strided ones of cpu or cuda"),
             (lambda: stof.attention(q, k.half(), v), "k is f16 on cpu; accepted: f32, as planned, on cpu, where q is"),
-            (lambda: stof.attention(q.double(), k, v), "q is of dtype torch.float64; accepted: f32, f16, bf16, i32, bool"),
-            (lambda: stof.Mask.where(lambda b, h, q, k: docs[q] == docs[k]), "a mask's function calls torch's __getitem__; "),
+            (lambda: stof.attention(q.double(), k, v), "q is of dtype torch.float64; accepted: f32, f16, bf16"),
+            (lambda: plan.run(q, k, v, kv_lengths=torch.tensor([1, 1])), "kv_lengths is of dtype torch.int64; accepted: i32, as .int() makes it"),
+            (lambda: plan.run(q, k, v, lse=torch.empty(2, 6, 130, dtype=torch.float64)), "lse is of dtype torch.float64; accepted: f32"),
+            (lambda: stof.Mask.where(lambda b, h, q, k: docs[q] == docs[k]), "a mask's function asks for element q of a tensor [200] of torch.int32; "),
+            (lambda: stof.Mask.where(lambda b, h, q, k: q.to(torch.float32) > k), "a mask's function makes q torch.float32; accepted: torch.bool, integers"),
+            (lambda: stof.Mask.where(lambda b, h, q, k: torch.sin(q) > 0), "a mask's function calls torch's sin; accepted: arithmetic with + - * // "),
         ):
             with self.assertRaises(stof.InvalidArgument) as failed:
                 call()
