@@ -14,9 +14,10 @@ if(STOF_CUDA)
   find_program(STOF_NVCC nvcc REQUIRED
     PATHS /usr/local/cuda/bin ${PROJECT_SOURCE_DIR}/.toolchain/cuda/nvidia/cu13/bin
     DOC "The CUDA compiler; tools/install_cuda.sh fetches one")
-  set(nvcc_flags -std=c++20 -O3 -I${PROJECT_SOURCE_DIR} -ccbin ${CMAKE_CXX_COMPILER})
+  set(nvcc ${STOF_NVCC} -std=c++20 -O3 -I${PROJECT_SOURCE_DIR} -ccbin ${CMAKE_CXX_COMPILER})
   if(STOF_WERROR)
-    list(APPEND nvcc_flags --Werror=all-warnings)
+    list(PREPEND nvcc ${PROJECT_SOURCE_DIR}/cmake/strict_nvcc.sh)
+    list(APPEND nvcc --Werror=all-warnings)
   endif()
 endif()
 set(STOF_SOURCE_NAMES "")
@@ -41,7 +42,7 @@ function(stof_kernel name code)
     string(REPLACE sm_ compute_ virtual ${virtual})
     set(cubin ${PROJECT_BINARY_DIR}/cubin/${name}.${machine}.cubin)
     add_custom_command(OUTPUT ${cubin}
-      COMMAND ${STOF_NVCC} ${nvcc_flags} -gencode arch=${virtual},code=${machine} -cubin
+      COMMAND ${nvcc} -gencode arch=${virtual},code=${machine} -cubin
               -MD -MF ${cubin}.d -o ${cubin} ${source}
       DEPENDS ${source} DEPFILE ${cubin}.d
       COMMENT "nvcc ${name} for ${machine}" VERBATIM)

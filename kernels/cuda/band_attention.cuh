@@ -247,7 +247,7 @@ struct BandBlock {
       if (index < total) look_up();
     }
     barrier_wait(shared_address(&shared.qk_full), parity);
-    forget(scores);
+    if constexpr (Traits::kRagged) forget(scores);
     issue_band_scores(descriptor(shared_address(shared.q[part])),
                       descriptor(shared_address(shared.k)) + part * kOffset);
     read_words();
@@ -264,7 +264,7 @@ struct BandBlock {
     pack_weights<Element>(weights, scores);
     barrier_wait(shared_address(&shared.v_full), parity);
     if constexpr (Traits::kRagged) clear_values();
-    forget(out);
+    if constexpr (Traits::kRagged) forget(out);
     issue_values<Element, kHeadDim, kKeys, false>(
         out, weights, descriptor(shared_address(shared.v), Traits::kBoxBytes) + part * kOffset);
     rows.sum_over_columns();

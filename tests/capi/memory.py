@@ -114,6 +114,7 @@ class CudaBytes:
 
     def write(self, data):
         self.cuda.call("cuMemcpyHtoD_v2", c.c_uint64(self.address), data, c.c_size_t(self.size))
+        self.cuda.synchronize()  # it may return before the last bytes are there, and some streams do not wait for it
 
     def read(self):
         data = (c.c_uint8 * self.size)()
