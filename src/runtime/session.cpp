@@ -5,6 +5,7 @@
 #include <atomic>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
@@ -115,8 +116,11 @@ struct Session::State {
 };
 
 Session Session::load(const std::filesystem::path& folder, const SessionOptions& options) {
-  Session session(read_model(folder), options);
-  session.state_->tokenizer.emplace(Tokenizer::load(folder));
+  const Model model = read_model(folder);
+  Tokenizer tokenizer =
+      Tokenizer::load(folder);  // a missing one is said before weights are packed, which takes seconds
+  Session session(model, options);
+  session.state_->tokenizer.emplace(std::move(tokenizer));
   return session;
 }
 
