@@ -117,8 +117,8 @@ struct Session::State {
 
 Session Session::load(const std::filesystem::path& folder, const SessionOptions& options) {
   const Model model = read_model(folder);
-  Tokenizer tokenizer =
-      Tokenizer::load(folder);  // a missing one is said before weights are packed, which takes seconds
+  // A missing one is said before weights are packed, which takes seconds.
+  Tokenizer tokenizer = Tokenizer::load(folder);
   Session session(model, options);
   session.state_->tokenizer.emplace(std::move(tokenizer));
   return session;
