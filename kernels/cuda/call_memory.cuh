@@ -20,6 +20,7 @@ extern "C" __global__ void place_items_kernel(const __grid_constant__ ItemPlacem
   for (int item = thread; item < p.items; item += threads) {
     const ItemNumbers found = numbers_of(p.lists, item);
     if (found.wrong) atomicAdd(&wrong, 1), atomicMin(&first_wrong, item);
+    if (p.list != nullptr) p.list[item] = row_item(p.steps, found, item);
     if (p.numbers == nullptr) continue;
     p.numbers[item] = found.queries;
     p.numbers[p.items + item] = found.keys;

@@ -31,9 +31,24 @@ __device__ __forceinline__ ItemNumbers numbers_of(const ItemLists& lists, int it
     found.keys = lists.kv_lengths ? lists.kv_lengths[item] : lists.keys;
     right = found.queries >= 0 && found.queries <= lists.queries && found.keys >= 0 && found.keys <= lists.keys;
   }
+  const bool from_first_key = found.keys == 0 || found.keys >= found.queries;
+  if (right && found.queries < lists.least_queries && from_first_key) return {};
   // Rows at other positions have none in the layout.
   right = right && (found.queries == 0 || found.keys == 0 || found.keys - found.queries >= lists.least_first);
   return right ? found : ItemNumbers{0, 0, 0, 0, true};
+}
+
+__device__ __forceinline__ RowItem row_item(const ItemSteps& steps, const ItemNumbers& found, int item) {
+  const auto place = [item](const ItemStep& step, int start) { return item * step.item + start * step.row; };
+  return {place(steps.q, found.query_start),
+          place(steps.k, found.key_start),
+          place(steps.v, found.key_start),
+          place(steps.out, found.query_start),
+          place(steps.lse, found.query_start),
+          found.queries,
+          found.keys,
+          0,
+          item};
 }
 
 }  // namespace stof::cuda

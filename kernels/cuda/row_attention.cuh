@@ -115,21 +115,6 @@ __device__ __forceinline__ RowItem row_item(const RowAttentionParams& p, int ite
           0};
 }
 
-__device__ __forceinline__ RowItem row_item(const ListedRowParams& p, int item) {
-  const ItemNumbers found = numbers_of(p.lists, item);
-  const RowAttentionParams& call = p.call;
-  const long long place = item, q = found.query_start, k = found.key_start;
-  return {place * p.q_item + q * call.q_stride.row,
-          place * p.k_item + k * call.k_stride.row,
-          place * p.v_item + k * call.v_stride.row,
-          place * p.out_item + q * call.out_stride.row,
-          place * p.lse_item + q * call.lse_stride.row,
-          found.queries,
-          found.keys,
-          0,
-          item};
-}
-
 // The rows of the CTA's item that are its own.
 template <class Storage>
 __device__ __forceinline__ void attend_rows(const RowAttentionParams& p, const RowItem& item) {
@@ -165,7 +150,8 @@ __global__ void __launch_bounds__(32 * kRowWarps, 3)
 template <class Storage>
 __global__ void __launch_bounds__(32 * kRowWarps, 3)
     listed_row_attention_kernel(const __grid_constant__ ListedRowParams p) {
-  attend_rows<Storage>(p.call, row_item(p, static_cast<int>(blockIdx.z)));
+  const int item = static_cast<int>(blockIdx.z);
+  attend_rows<Storage>(p.call, row_item(p.steps, numbers_of(p.lists, item), item));
 }
 
 }  // namespace stof::cuda

@@ -9,7 +9,7 @@ namespace stof::cuda {
 struct ListedRowParams {
   RowAttentionParams call;  // but for its items
   ItemLists lists;
-  long long q_item, k_item, v_item, out_item, lse_item;  // from item to item, where they are padded
+  ItemSteps steps;
 };
 
 }  // namespace stof::cuda

@@ -5,278 +5,21 @@
 #include <algorithm>
 #include <map>
 #include <memory_resource>
-#include <mutex>
 #include <optional>
-#include <tuple>
 #include <utility>
 
-#include "src/attention/call.h"
-#include "src/attention/other_plans.h"
+#include "src/attention/call_plans.h"
+#include "src/attention/host_lists.h"
 #include "src/attention/pages.h"
-#include "src/attention/planned.h"
 #include "src/attention/run_plan.h"
-#include "src/backend/even_items.h"
 #include "src/base/call_memory.h"
-#include "src/base/error.h"
 #include "src/base/pool.h"
-#include "src/mask/beginning.h"
 
 namespace stof {
 
-struct Attention::State {
-  using Lengths = OtherPlans::Lengths;
-  using Plan = OtherPlans::Plan;
-
-  State(const Mask& the_mask, const AttentionShape& the_shape, const Device& the_device, std::string the_kernel)
-      : mask(the_mask),
-        shape(the_shape),
-        device(the_device),
-        kernel(std::move(the_kernel)),
-        by_length(depends_on_length(mask)),
-        by_item(depends_on_batch(mask)),
-        planned(std::make_shared<const Planned>(plan_attention(mask, shape, device, kernel))),
-        plain(planned->choice.plan.residues == 1
-                  ? planned
-                  : std::make_shared<const Planned>(plan_plain(mask, shape, device, kernel))),
-        in_place(plan_in_place()) {}
-
-  // Where a kernel that was not chosen reads pages and lengths where they lie, and the chosen one does not. Whether
-  // such a kernel takes a problem is known by its shape. Of chunks, which are fewer queries than keys, one for calls
-  // over pages that the chosen one may pass on or read late, or that is sooner than the chosen one over pages alone.
-  Plan plan_in_place() const {
-    if (kernel != "auto" || plain->choice.kernel->reads_device_lengths) return nullptr;
-    for (const AttentionKernel& other : device.backend->attention)
-      if (other.reads_device_lengths && !other.refuses({.shape = shape}, device.caps))
-        return std::make_shared<const Planned>(plan_plain(mask, shape, device, other.name));
-    if (shape.queries >= shape.keys) return nullptr;
-    if (plain->choice.kernel->over_pages != nullptr)
-      return std::make_shared<const Planned>(plan_pages(mask, shape, device));
-    std::optional<Planned> sooner = plan_sooner_in_pages(*plain, mask, shape, device);
-    return sooner ? std::make_shared<const Planned>(*std::move(sooner)) : nullptr;
-  }
-  static OverPages over_pages(const Planned& plan) {
-    const auto of_kernel = plan.choice.kernel->over_pages;
-    return of_kernel == nullptr ? OverPages::reads : of_kernel(plan.arranged);
-  }
-  // It has the rows of heads that share keys in one tile, where a kernel for few queries takes them in turns, but needs
-  // longer until the first key of a page.
-  bool stacks_in_pages() const {
-    const AttentionPlan& plan = plain->choice.plan;
-    return plan.stacked_heads > 1 &&
-           plan.predicted_us + plain->choice.kernel->pages_us(plan) < in_place->choice.plan.predicted_us;
-  }
-  const Plan& for_pages() const {
-    if (!in_place) return plain;
-    if (lengths_in_place()) return stacks_in_pages() ? plain : in_place;
-    const bool sooner = plain->choice.kernel->over_pages == nullptr;  // plan_sooner_in_pages
-    return !sooner && over_pages(*plain) <= OverPages::reads ? plain : in_place;
-  }
-  bool lengths_in_place() const { return in_place && in_place->choice.kernel->reads_device_lengths; }
-
-  // Keys in pages and lengths that the host does not know cannot be cut into residue classes.
-  const Plan& base_of(const AttentionArguments& arguments) const {
-    if (arguments.rows || arguments.device_lengths) return plain;
-    if (arguments.device_kv_lengths) return lengths_in_place() ? in_place : plain;
-    if (arguments.page_table) return for_pages();
-    return planned;
-  }
-
-  // A plan that adds two results was chosen for all of its rows: a fourth of them or more, of items that lie evenly and
-  // at the planned positions.
-  bool serves(const Plan& plan, std::span<const AttentionItem> items) const {
-    if (plan->rest == nullptr) return true;
-    if (std::cmp_greater(items.size(), shape.batch) || !items_lie_evenly(items)) return false;
-    const AttentionItem& item = items.front();
-    return !lengths_of(item, false) && 4 * std::ssize(items) * item.queries >= shape.batch * shape.queries;
-  }
-
-  State(const MaskTable& the_table, const Mask& limit, const AttentionShape& the_shape, const Device& the_device)
-      : mask(limit),
-        shape(the_shape),
-        device(the_device),
-        by_length(depends_on_length(mask)),
-        by_item(the_table.batch > 1 || depends_on_batch(mask)),
-        table(plan_table(the_table, limit, shape, device)),
-        planned(table->planned),
-        plain(planned) {}
-
-  // The lengths of the plan of its own that an item needs; nothing when the first plan has its positions.
-  std::optional<Lengths> lengths_of(const AttentionItem& item, bool on_device) const {
-    if (item.keys == 0) return std::nullopt;
-    if (by_length) {
-      if (item.queries == shape.queries && item.keys == shape.keys) return std::nullopt;
-      return Lengths{item.queries, item.keys};
-    }
-    const std::int64_t first = (on_device ? 1 : item.keys) - item.queries;
-    if (first >= shape.keys - shape.queries) return std::nullopt;
-    // Decoding an item shorter than planned, for one: a layout over every position that could come.
-    return first < 0 ? every_position() : Lengths{shape.keys, shape.keys};
-  }
-
-  Lengths every_position() const { return {shape.keys + shape.queries, shape.keys}; }
-
-  // The plan of such a mask is made for the lengths, by the host.
-  void check_lengths_known(const AttentionArguments& arguments) const {
-    if (by_length && arguments.device_kv_lengths)
-      fail(ErrorKind::invalid_argument,
-           "attention: lengths on the device with a mask that depends on length; accepted: kv_lengths");
-  }
-
-  // Of a call with device_lengths. Who prepared for few keys has a plan for every position; of others items that begin
-  // before the planned ones are wrong.
-  Plan plan_of_lists() {
-    if (table) return plan_of_table();
-    const Lengths lengths = shape.queries > 1 ? every_position() : Lengths{shape.keys, shape.keys};
-    const std::lock_guard lock(mutex);
-    const Plan found = others.find(lengths, plain);
-    return found ? found : plain;
-  }
-
-  // The plan that the call's items have, as far as their lengths do not ask for others.
-  const Plan& base_for(std::span<const AttentionItem> items, const AttentionArguments& arguments) const {
-    const Plan& base = base_of(arguments);
-    return items.empty() || serves(base, items) ? base : plain;
-  }
-
-  Plan plan_for(const AttentionItem& item, const Plan& base, const AttentionArguments& arguments) {
-    const bool on_device = arguments.device_kv_lengths.has_value();
-    const std::optional<Lengths> lengths = lengths_of(item, on_device);
-    if (table) check_positions(item, !lengths);
-    if (table) return plan_of_table();
-    if (!lengths) return base;
-    const std::lock_guard lock(mutex);
-    const Plan found = plan_of(*lengths, base, item, arguments);
-    // One that reads pages where rows are those that it was made for may not do so at other positions.
-    const Plan& other = base == plain ? in_place : plain;
-    const bool passed_on = arguments.page_table && over_pages(*found) == OverPages::passes_on;
-    return passed_on && other ? plan_of(*lengths, other, item, arguments) : found;
-  }
-
-  // Under the lock.
-  Plan plan_of(const Lengths& lengths, const Plan& base, const AttentionItem& item,
-               const AttentionArguments& arguments) {
-    if (Plan found = others.find(lengths, base)) return found;
-    // Where a run may plan, the bits of its results do not depend on what was planned before.
-    if (Plan wider = by_length || arguments.may_plan ? nullptr : others.find(every_position(), base)) return wider;
-    if (!arguments.may_plan)
-      fail(ErrorKind::invalid_argument,
-           "attention: {} queries and {} keys need a plan of their own, which this call may not make; prepare them",
-           item.queries, arguments.device_kv_lengths ? 1 : item.keys);
-    Plan made = make(lengths, base);
-    others.add(lengths, base, made);
-    return made;
-  }
-
-  void check_positions(const AttentionItem& item, bool planned_for) const {
-    if (planned_for) return;
-    const std::string accepted =
-        by_length ? fmt::format("{} and {}, as its limit depends on length", shape.queries, shape.keys)
-                  : fmt::format("keys - queries of {} and more", shape.keys - shape.queries);
-    fail(ErrorKind::invalid_argument, "attention: {} queries and {} keys with a plan of a table; accepted: {}",
-         item.queries, item.keys, accepted);
-  }
-
-  Plan plan_of_table() {
-    const std::lock_guard lock(mutex);
-    if (!updated) fail(ErrorKind::invalid_argument, "attention: the plan's table has no contents; update it first");
-    return updated;
-  }
-
-  void update(const TableContents& contents) {
-    if (!table) fail(ErrorKind::invalid_argument, "attention: this plan was made for a mask, not for a table");
-    check_contents(table->form, contents);
-    const auto on_device = planned->choice.kernel->update;
-    if (on_device != nullptr) on_device(planned->arranged, contents, device);
-    auto now = on_device != nullptr ? planned : pack_contents(*table, contents, shape, device);
-    const std::lock_guard lock(mutex);
-    updated = std::move(now);
-  }
-
-  void prepare(std::int64_t queries, std::int64_t keys) {
-    check_length("queries", queries, shape.queries);
-    check_length("keys", keys, shape.keys);
-    AttentionItem item;
-    item.queries = queries;
-    item.keys = keys;
-    const std::optional<Lengths> lengths = lengths_of(item, false);
-    if (table) check_positions(item, !lengths);
-    if (!lengths) return;
-    const std::lock_guard lock(mutex);
-    others.check_room(*lengths);
-    std::map<Plan, Plan> made;  // all of them, or what is prepared stays as it was
-    for (const Plan& base : {planned, plain, in_place})
-      if (base && base->rest == nullptr && !others.find(*lengths, base) && !made.contains(base))
-        made.emplace(base, make(*lengths, base));
-    others.keep(*lengths);
-    for (const auto& [base, plan] : made) others.add(*lengths, base, plan);
-  }
-
-  static void check_length(std::string_view name, std::int64_t length, std::int64_t limit) {
-    if (length < 0 || length > limit)
-      fail(ErrorKind::invalid_argument, "attention: {} {} to prepare for; accepted: 0..{}", length, name, limit);
-  }
-
-  // Lists that the device reads in front of the kernel: device_kv_lengths too, where the kernel does not read them.
-  std::optional<DeviceLengths> lists_of(const AttentionArguments& arguments) const {
-    const bool padded = arguments.cu_q.empty() && arguments.q_lengths.empty() && arguments.kv_lengths.empty();
-    if (arguments.device_lengths || !arguments.device_kv_lengths || !padded) return arguments.device_lengths;
-    if (plain->choice.kernel->reads_device_lengths || (arguments.page_table && lengths_in_place())) return std::nullopt;
-    const std::int64_t items = arguments.q.rank() == 0 ? 0 : arguments.q.dim(0);
-    check_device_lengths(*arguments.device_kv_lengths, items);
-    return DeviceLengths{.items = items, .kv_lengths = arguments.device_kv_lengths->as<std::int32_t>()};
-  }
-
-  CheckedCall check(const AttentionArguments& arguments, const std::optional<DeviceLengths>& lists,
-                    std::pmr::memory_resource* list_memory) const {
-    if (table && arguments.softcap.value_or(0.f) > 0 && !shape.capped)
-      fail(ErrorKind::unsupported, "attention: softcap = {} with a plan of a table; accepted where the shape is capped",
-           *arguments.softcap);
-    if (!arguments.rows && !lists) return check_call(arguments, shape, by_item, list_memory);
-    // A table's rows are found by the item's place on the device.
-    if (by_length || (by_item && !(table && lists)))
-      fail(ErrorKind::invalid_argument, "attention: {} with a mask that depends on {}; accepted: {}",
-           arguments.rows                ? "rows"
-           : arguments.device_kv_lengths ? "device_kv_lengths"
-                                         : "device_lengths",
-           by_length ? "length" : "the batch index", arguments.rows ? "cu_q and cu_kv" : "lengths of the host");
-    if (lists) return check_listed_call(arguments, *lists, shape, list_memory);
-    return check_rows_call(arguments, shape, device.backend->memory == nullptr, list_memory);
-  }
-
-  // Under the lock.
-  Plan make(const Lengths& lengths, const Plan& base) {
-    AttentionShape extent = shape;
-    std::tie(extent.queries, extent.keys) = lengths;
-    auto made = std::make_shared<const Planned>(
-        by_length ? plan_attention(beginning_of(mask, extent.keys), extent, device,
-                                   base == in_place ? base->choice.kernel->name : kernel)
-                  : replan(mask, extent, device, base->choice, shape.queries));
-    ++plans_made;
-    return made;
-  }
-
-  std::size_t workspace_bytes() {
-    const std::lock_guard lock(mutex);
-    std::size_t most = std::max(workspace_bytes_of(*planned, shape, device), workspace_bytes_of(*plain, shape, device));
-    if (in_place) most = std::max(most, workspace_bytes_of(*in_place, shape, device));
-    others.for_each([&](const Planned& plan) { most = std::max(most, workspace_bytes_of(plan, shape, device)); });
-    return most;
-  }
-
+struct Attention::State : CallPlans {
+  using CallPlans::CallPlans;
   Pool<CallMemory> memory;
-  Mask mask;
-  AttentionShape shape;
-  Device device;
-  std::string kernel;
-  bool by_length, by_item;
-  std::optional<const PlannedTable> table;
-  Plan planned;
-  Plan plain;     // the same, unless that is by residue class or a sum, which is by class, too
-  Plan in_place;  // for pages, and lengths of keys on the device, where plain is not made for them; or null
-  std::mutex mutex;
-  std::int64_t plans_made = 1;
-  OtherPlans others;
-  Plan updated;  // what runs of a table use; null before its first contents
 };
 
 Attention::Attention(const Mask& mask, const AttentionShape& shape, const Device& device,
@@ -288,13 +31,10 @@ Attention::~Attention() = default;
 Attention::Attention(Attention&&) noexcept = default;
 Attention& Attention::operator=(Attention&&) noexcept = default;
 
-const AttentionPlan& Attention::plan() const { return state_->planned->choice.plan; }
+const AttentionPlan& Attention::plan() const { return state_->first()->choice.plan; }
 const AttentionPlan& Attention::plan_for_pages() const { return state_->for_pages()->choice.plan; }
 
-std::int64_t Attention::plans_made() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->plans_made;
-}
+std::int64_t Attention::plans_made() const { return state_->made(); }
 
 void Attention::prepare(std::int64_t queries, std::int64_t keys) const { state_->prepare(queries, keys); }
 
@@ -315,48 +55,61 @@ void hold(const std::shared_ptr<const Planned>& planned, std::vector<std::shared
   if (std::find(plans.begin(), plans.end(), planned) == plans.end()) plans.push_back(planned);
 }
 
-// As include/stof/stof.h has them.
-ListNames names_of_lists(const AttentionArguments& arguments) {
-  if (!arguments.device_lengths) return {.kv_lengths = "device_kv_lengths"};
-  return {.q_lengths = "device_q_lengths",
-          .kv_lengths = "device_kv_lengths",
-          .cu_q = "device_cu_q",
-          .cu_kv = "device_cu_kv",
-          .length_of_cu_q = "the length of device_cu_q",
-          .length_of_cu_kv = "the length of device_cu_kv"};
+// What one plan has of a call: its items, or of lists of the device the longest item that it may have.
+struct PartOfCall {
+  CallPlans::Plan plan;
+  std::pmr::vector<AttentionItem> items;
+  DeviceItems lists;
+};
+using PartsOfCall = std::pmr::vector<PartOfCall>;
+
+PartsOfCall parts_of_items(CallPlans& plans, const CheckedCall& checked, const AttentionArguments& arguments,
+                           std::pmr::memory_resource* memory) {
+  std::pmr::map<CallPlans::Plan, std::pmr::vector<AttentionItem>> groups(memory);
+  const CallPlans::Plan& base = plans.base_for(checked.items, arguments);
+  const CallPlans::Plan few = plans.plan_of_few(checked.items, arguments);
+  for (const AttentionItem& item : checked.items)
+    groups[few && plans.are_few(item) ? few : plans.plan_for(item, base, arguments)].push_back(item);
+  PartsOfCall parts(memory);
+  parts.reserve(groups.size());
+  for (auto& [plan, items] : groups) parts.push_back({plan, std::move(items), checked.call.device_items});
+  return parts;
 }
 
-// Lengths in memory that the host reads are as good as its own.
-std::optional<AttentionArguments> with_host_lengths(const AttentionArguments& arguments) {
-  if (!arguments.device_kv_lengths && !arguments.device_lengths) return std::nullopt;
-  AttentionArguments same = arguments;
-  if (arguments.device_kv_lengths) {
-    const std::int64_t items = arguments.device_kv_lengths->dim(0);
-    same.kv_lengths = {arguments.device_kv_lengths->as<std::int32_t>(), static_cast<std::size_t>(items)};
-    same.device_kv_lengths.reset();
-    return same;
-  }
-  const DeviceLengths& lists = *arguments.device_lengths;
-  const auto list = [&](const std::int32_t* first, std::int64_t count) {
-    return std::span(first, first == nullptr ? 0 : static_cast<std::size_t>(count));
+// Which items are of few queries the device alone knows: of two launches each leaves the other's.
+PartsOfCall parts_of_lists(CallPlans& plans, const CheckedCall& checked, std::pmr::memory_resource* memory) {
+  PartsOfCall parts(memory);
+  if (checked.items.empty()) return parts;
+  parts.reserve(2);
+  const auto add = [&](const CallPlans::Plan& plan, std::int64_t most_queries) -> DeviceItems& {
+    AttentionItem longest = checked.items.front();
+    longest.queries = std::min(longest.queries, most_queries);
+    DeviceItems& lists = parts.emplace_back(PartOfCall{plan, {{longest}, memory}, checked.call.device_items}).lists;
+    lists.least_first = plan->positions.begin;
+    return lists;
   };
-  same.q_lengths = list(lists.q_lengths, lists.items), same.kv_lengths = list(lists.kv_lengths, lists.items);
-  same.cu_q = list(lists.cu_q, lists.items + 1), same.cu_kv = list(lists.cu_kv, lists.items + 1);
-  same.device_lengths.reset();
-  return same;
+  DeviceItems& others = add(plans.plan_of_lists(), checked.items.front().queries);
+  const auto [few, most] = plans.few_of_lists();
+  const bool one_by_one = others.q_lengths != nullptr || others.cu_q != nullptr;
+  if (few == nullptr || (!one_by_one && checked.items.front().queries > most)) return parts;
+  others.least_queries = most + 1;
+  add(few, most).status = nullptr;
+  return parts;
 }
 
 }  // namespace
 
 void Attention::run(const AttentionArguments& arguments) const {
-  const bool on_host = state_->device.backend->memory == nullptr;
-  state_->check_lengths_known(arguments);
-  const std::optional<DeviceLengths> lists = on_host ? arguments.device_lengths : state_->lists_of(arguments);
+  CallPlans& plans = *state_;
+  const Device& device = plans.where();
+  const bool on_host = device.backend->memory == nullptr;
+  plans.check_lengths_known(arguments);
+  const std::optional<DeviceLengths> lists = on_host ? arguments.device_lengths : plans.lists_of(arguments);
   if (on_host && (lists || arguments.device_kv_lengths))  // as it is given, before its lists are read
-    static_cast<void>(state_->check(arguments, lists, std::pmr::get_default_resource()));
+    static_cast<void>(plans.check(arguments, lists, std::pmr::get_default_resource()));
   if (const auto same = on_host ? with_host_lengths(arguments) : std::nullopt) {
-    static_cast<void>(
-        check_call(*same, state_->shape, state_->by_item, std::pmr::get_default_resource(), names_of_lists(arguments)));
+    static_cast<void>(check_call(*same, plans.extent(), plans.differ_by_item(), std::pmr::get_default_resource(),
+                                 names_of_lists(arguments)));
     run(*same);
     if (arguments.device_lengths && arguments.device_lengths->status != nullptr) *arguments.device_lengths->status = {};
     return;
@@ -364,25 +117,24 @@ void Attention::run(const AttentionArguments& arguments) const {
   const Pool<CallMemory>::Lease lease(state_->memory);
   CallMemory& memory = *lease;
   memory.reset();
-  const CheckedCall checked = state_->check(arguments, lists, &memory);
-  std::pmr::map<std::shared_ptr<const Planned>, std::pmr::vector<AttentionItem>> groups(&memory);
+  const CheckedCall checked = plans.check(arguments, lists, &memory);
   const bool has_rows = checked.items.empty() || checked.items.front().queries > 0;
-  const State::Plan& base = state_->base_for(checked.items, arguments);
-  for (const AttentionItem& item : checked.items)
-    if (has_rows) groups[lists ? state_->plan_of_lists() : state_->plan_for(item, base, arguments)].push_back(item);
-  if (arguments.workspace != nullptr) check_workspace(arguments, workspace_bytes());
-  if (!has_rows) return judge_lists(checked, state_->device);
+  PartsOfCall parts(&memory);
+  if (has_rows)
+    parts = lists ? parts_of_lists(plans, checked, &memory) : parts_of_items(plans, checked, arguments, &memory);
+  if (arguments.workspace != nullptr) check_workspace(arguments, plans.workspace_bytes());
+  if (!has_rows) return judge_lists(checked, device);
   if (checked.call.pages.table != nullptr && (on_host || arguments.check_pages)) {
     AttentionCall whole = checked.call;
     whole.items = checked.items;
-    check_pages(whole, state_->device);
+    check_pages(whole, device);
   }
-  for (const auto& [planned, items] : groups) {
-    if (arguments.plans_used != nullptr) hold(planned, *arguments.plans_used);
+  for (const PartOfCall& part : parts) {
+    if (arguments.plans_used != nullptr) hold(part.plan, *arguments.plans_used);
     AttentionCall call = checked.call;
-    call.items = items;
-    if (lists) call.device_items.least_first = planned->positions.begin;
-    run_plan(*planned, call, state_->device);
+    call.items = part.items;
+    call.device_items = part.lists;
+    run_plan(*part.plan, call, device);
   }
 }
 

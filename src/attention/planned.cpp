@@ -228,6 +228,13 @@ Planned plan_plain(const Mask& mask, const AttentionShape& shape, const Device& 
   return arrange(plain, shape, settled(std::move(choice)), device);
 }
 
+Planned plan_every_position(const Mask& mask, const AttentionShape& shape, const Device& device,
+                            std::string_view kernel) {
+  AttentionShape positions = shape;
+  positions.queries = shape.keys;
+  return replan(mask, positions, device, settled(choose_view(plain_view(mask, shape), device, kernel)));
+}
+
 Planned plan_pages(const Mask& mask, const AttentionShape& shape, const Device& device) {
   const View plain = plain_view(mask, shape);
   const AttentionProblem problem = problem_of(plain, device);

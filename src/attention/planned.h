@@ -55,6 +55,9 @@ Planned plan_attention(const Mask& mask, const AttentionShape& shape, const Devi
 // alone.
 Planned plan_plain(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
 
+// By the named kernel, chosen for items of shape.queries at the end of all keys; its layout is over every position.
+Planned plan_every_position(const Mask& mask, const AttentionShape& shape, const Device& device,
+                            std::string_view kernel);
 // The fastest of kernels that read keys in pages themselves. Never by residue class, nor as a sum.
 Planned plan_pages(const Mask& mask, const AttentionShape& shape, const Device& device);
 // A plan that is predicted to be sooner than this one where keys lie in pages, for items of any length; or nothing.

@@ -101,6 +101,7 @@ struct DeviceItems {
   const std::int32_t *q_lengths = nullptr, *kv_lengths = nullptr, *cu_q = nullptr, *cu_kv = nullptr;
   std::int32_t* status = nullptr;
   std::int64_t least_first = 0;                        // keys - queries that the arranged layout begins at
+  std::int64_t least_queries = 0;                      // items of fewer, from the first key on, are another call's
   std::int64_t q = 0, k = 0, v = 0, out = 0, lse = 0;  // from item to item, where they are padded
 };
 
@@ -165,8 +166,9 @@ struct AttentionKernel {
   // What a call takes longer where keys lie in pages. Null: not known.
   double (*pages_us)(const AttentionPlan&) = nullptr;
   bool reads_device_lengths = false;
-  bool takes_chunks = false;  // PackedMask::most_queries and what comes with it
-  bool takes_spans = false;   // PackedMask::spans, with layouts over every position too
+  std::int64_t few_queries = 0;  // for items of so many at most, also out of calls of a plan for more; 0: for any
+  bool takes_chunks = false;     // PackedMask::most_queries and what comes with it
+  bool takes_spans = false;      // PackedMask::spans, with layouts over every position too
   // Masks made on a device with memory of its own: room for one, and new contents in the order of a stream. Null: none.
   ArrangedMask (*reserve)(const AttentionPlan&, const TableProblem&, const Device&) = nullptr;
   void (*update)(const ArrangedMask&, const TableContents&, const Device&) = nullptr;

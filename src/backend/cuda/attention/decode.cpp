@@ -23,7 +23,6 @@
 namespace stof::cuda {
 namespace {
 
-constexpr std::int64_t kMostQueries = 16;
 constexpr unsigned kSumThreads = 128;
 constexpr unsigned kMostSumBlocks = 2048;
 // More than half of what a multiprocessor has. Where CTAs of the launch in front still have places, or none are in some
@@ -106,9 +105,9 @@ const char* why_by_rows(const DecodeMask& mask, const stof::AttentionCall& call)
   static_assert(kMostTiledCap == 1024);
   if (call.softcap > kMostTiledCap) return "a softcap of at most 1024";
   if (!is_aligned(call)) return "tensors and strides at multiples of 16 bytes";
-  if (call.device_items.count > 0) return "lengths of keys alone";
+  if (call.device_items.starts != nullptr) return "lengths, not rows";
   // A plan for every position has many queries, of which calls bring few.
-  const std::int64_t tasks = std::int64_t{mask.sets.sets} * chunks_of(mask, std::min(mask.shape.queries, kMostQueries));
+  const std::int64_t tasks = std::int64_t{mask.sets.sets} * chunks_of(mask, std::min(mask.shape.queries, kMostDecoded));
   return decode_items_of_launch(tasks, mask.most_tiles) < 1 ? "fewer heads with masks of their own" : nullptr;
 }
 
@@ -131,9 +130,15 @@ class Launcher {
     // The list of items has room for as many as were planned for.
     const std::int64_t most = std::min(decode_items_of_launch(tasks, mask_.most_tiles),
                                        std::max<std::int64_t>(mask_.shape.batch, DecodeParams::kMostItems));
+    if (const std::int64_t listed = call_.device_items.count; listed > 0) {
+      place_items(mask_.rows->gpu(), call_, nullptr, item_list());
+      for (std::int64_t first = 0; first < listed; first += most)
+        launch_listed(item_list() + first, std::min(most, listed - first));
+      return;
+    }
     for (std::size_t first = 0; first < call_.items.size(); first += static_cast<std::size_t>(most))
-      launch(call_.items.subspan(first,
-                                 std::min<std::size_t>(static_cast<std::size_t>(most), call_.items.size() - first)));
+      launch_items(call_.items.subspan(
+          first, std::min<std::size_t>(static_cast<std::size_t>(most), call_.items.size() - first)));
   }
 
  private:
@@ -162,17 +167,30 @@ class Launcher {
     return params;
   }
 
-  void launch(std::span<const AttentionItem> items) {
+  void launch_items(std::span<const AttentionItem> items) {
     DecodeParams params = this->params();
     params.item_count = narrow<int>(items.size(), "items of a launch");
     if (params.item_count <= DecodeParams::kMostItems)
       std::transform(items.begin(), items.end(), params.items, row_item);
     else params.item_list = write_items(items);
     params.alike = mask_.sets.heads.empty() && call_.device_lengths == nullptr && is_alike(items);
-    const DecodeLoad load = load_of(params, row_item(items.front()));
+    launch(params, row_item(items.front()));
+  }
+
+  // What the device alone knows.
+  void launch_listed(const RowItem* list, std::int64_t count) {
+    DecodeParams params = this->params();
+    params.item_count = narrow<int>(count, "items of a launch");
+    params.item_list = list;
+    launch(params, {});
+  }
+
+  // first: of the items, where they are alike.
+  void launch(DecodeParams& params, const RowItem& first) {
+    const DecodeLoad load = load_of(params, first);
     const DecodeSplit split = split_decode(load, device_);
     params.ctas = split.ctas, params.start = split.start;
-    if (params.alike) give_list(params, row_item(items.front()));
+    if (params.alike) give_list(params, first);
     params.sums_of_tasks = split.apart && params.alike && params.item_list == nullptr && load.tasks <= split.ctas;
     if (!split.apart) params.arrivals = workspace_.arrivals;
     else if (!params.sums_of_tasks) params.cuts = reinterpret_cast<DecodeCut*>(workspace_.numbers);
@@ -227,15 +245,17 @@ class Launcher {
             .overlap_previous = device_.overlaps};
   }
 
+  // Behind the partial results.
+  RowItem* item_list() const { return reinterpret_cast<RowItem*>(workspace_.partials + partial_floats(mask_)); }
+
   const RowItem* write_items(std::span<const AttentionItem> items) const {
     std::pmr::vector<int> values(items.size() * kItemInts, call_.memory);
     for (std::size_t i = 0; i < items.size(); ++i) {
       const RowItem item = row_item(items[i]);
       std::memcpy(values.data() + i * kItemInts, &item, sizeof item);
     }
-    int* const to = reinterpret_cast<int*>(workspace_.partials + partial_floats(mask_));
-    write_numbers(mask_.rows->gpu(), to, values, stream_);
-    return reinterpret_cast<const RowItem*>(to);
+    write_numbers(mask_.rows->gpu(), reinterpret_cast<int*>(item_list()), values, stream_);
+    return item_list();
   }
 
   const DecodeMask& mask_;
@@ -251,7 +271,7 @@ class Launcher {
 
 Refusal decode_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
   const AttentionShape& s = problem.shape;
-  if (s.queries > kMostQueries) return fmt::format("it takes at most {} queries, not {}", kMostQueries, s.queries);
+  if (s.queries > kMostDecoded) return fmt::format("it takes at most {} queries, not {}", kMostDecoded, s.queries);
   if (caps.arch < 80)
     return fmt::format("it needs compute capability 8.0; this device has {}.{}", caps.arch / 10, caps.arch % 10);
   if (s.dtype != DType::f16 && s.dtype != DType::bf16)
@@ -294,7 +314,7 @@ ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, c
   mask->sets = head_sets(packed.blocks.group_of, s.heads, s.heads / s.kv_heads);
   mask->ctas = device.caps.cores * ctas_of(mask->instance, device.caps);
   const std::span<const DecodeForm> forms = decode_forms(mask->instance, device.caps.arch);
-  mask->forms = forms.first(1 + form_for(forms, rows_of(*mask, std::min(s.queries, kMostQueries))));
+  mask->forms = forms.first(1 + form_for(forms, rows_of(*mask, std::min(s.queries, kMostDecoded))));
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
   mask->rows = std::make_unique<const DeviceBlocks>(gpu, packed.blocks);

@@ -9,6 +9,7 @@
 namespace stof::cuda {
 
 inline constexpr std::string_view kDecodeAttention = "decode_attention";
+inline constexpr std::int64_t kMostDecoded = 16;  // queries of an item
 
 Refusal decode_refuses(const AttentionProblem& problem, const DeviceCaps& caps);
 std::vector<AttentionPlan> decode_candidates(const AttentionProblem& problem, const DeviceCaps& caps);

@@ -52,13 +52,25 @@ ItemLists item_lists(const stof::AttentionCall& call) {
           .keys = narrow<int>(longest.keys, "keys"),
           .q_rows = narrow<int>(items.rows, "rows of a packed batch"),
           .kv_rows = narrow<int>(items.keys, "keys of a packed batch"),
-          .least_first = narrow<int>(items.least_first, "first position")};
+          .least_first = narrow<int>(items.least_first, "first position"),
+          .least_queries = narrow<int>(items.least_queries, "queries")};
 }
 
-void place_items(const Gpu& gpu, const stof::AttentionCall& call, int* numbers) {
+ItemSteps item_steps(const stof::AttentionCall& call) {
+  const stof::DeviceItems& items = call.device_items;
+  return {.q = {items.q, call.q_strides.row},
+          .k = {items.k, call.k_strides.row},
+          .v = {items.v, call.v_strides.row},
+          .out = {items.out, call.out_strides.row},
+          .lse = {items.lse, call.lse_strides.row}};
+}
+
+void place_items(const Gpu& gpu, const stof::AttentionCall& call, int* numbers, RowItem* list) {
   ItemPlacement placement{.lists = item_lists(call),
+                          .steps = item_steps(call),
                           .items = narrow<int>(call.device_items.count, "items"),
                           .numbers = numbers,
+                          .list = list,
                           .status = call.device_items.status};
   void* arguments[] = {&placement};
   items_kernel(gpu).launch({.grid = {}, .stream = static_cast<StreamHandle>(call.stream)}, arguments);

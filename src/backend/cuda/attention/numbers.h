@@ -21,8 +21,10 @@ FewNumbers few_numbers(const ItemRun& items);
 
 // The call's device_items as kernels take them.
 ItemLists item_lists(const stof::AttentionCall& call);
-// Puts on the call's stream what makes ItemPlacement::numbers, or null, and the status that the call asks for.
-void place_items(const Gpu& gpu, const stof::AttentionCall& call, int* numbers);
+ItemSteps item_steps(const stof::AttentionCall& call);
+// Puts on the call's stream what makes ItemPlacement::numbers and list, each unless it is null, and the status that
+// the call asks for.
+void place_items(const Gpu& gpu, const stof::AttentionCall& call, int* numbers, RowItem* list = nullptr);
 // As the contract wants it: the status alone.
 void judge_lists(const stof::AttentionCall& call, const Device& device);
 // Throws invalid_argument naming the list of the call's device_items that is not memory of the device.

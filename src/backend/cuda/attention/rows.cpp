@@ -134,16 +134,9 @@ Launch row_launch(RowAttentionParams& params, const stof::AttentionCall& call, s
 }
 
 void launch_listed_rows(const DeviceBlocks& blocks, const stof::AttentionCall& call) {
-  const stof::DeviceItems& there = call.device_items;
-  if (there.status != nullptr) place_items(blocks.gpu(), call, nullptr);
-  ListedRowParams params{.call = params_of(call, blocks.view()),
-                         .lists = item_lists(call),
-                         .q_item = there.q,
-                         .k_item = there.k,
-                         .v_item = there.v,
-                         .out_item = there.out,
-                         .lse_item = there.lse};
-  const Launch launch = row_launch(params.call, call, there.count, call.items.front().queries);
+  if (call.device_items.status != nullptr) place_items(blocks.gpu(), call, nullptr);
+  ListedRowParams params{.call = params_of(call, blocks.view()), .lists = item_lists(call), .steps = item_steps(call)};
+  const Launch launch = row_launch(params.call, call, call.device_items.count, call.items.front().queries);
   void* arguments[] = {&params};
   plain_kernel(blocks.gpu(), kUnit, listed_row_entry(call.dtype), kThreads).launch(launch, arguments);
 }

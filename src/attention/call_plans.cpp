@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/attention/call_plans.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "src/attention/pages.h"
+#include "src/attention/run_plan.h"
+#include "src/backend/even_items.h"
+#include "src/base/error.h"
+#include "src/mask/beginning.h"
+
+namespace stof {
+namespace {
+
+OverPages over_pages(const Planned& plan) {
+  const auto of_kernel = plan.choice.kernel->over_pages;
+  return of_kernel == nullptr ? OverPages::reads : of_kernel(plan.arranged);
+}
+
+void check_length(std::string_view name, std::int64_t length, std::int64_t limit) {
+  if (length < 0 || length > limit)
+    fail(ErrorKind::invalid_argument, "attention: {} {} to prepare for; accepted: 0..{}", length, name, limit);
+}
+
+}  // namespace
+
+CallPlans::CallPlans(const Mask& the_mask, const AttentionShape& the_shape, const Device& the_device,
+                     std::string the_kernel)
+    : mask(the_mask),
+      shape(the_shape),
+      device(the_device),
+      kernel(std::move(the_kernel)),
+      by_length(depends_on_length(mask)),
+      by_item(depends_on_batch(mask)),
+      planned(std::make_shared<const Planned>(plan_attention(mask, shape, device, kernel))),
+      plain(planned->choice.plan.residues == 1
+                ? planned
+                : std::make_shared<const Planned>(plan_plain(mask, shape, device, kernel))),
+      in_place(plan_in_place()) {}
+
+// Where a kernel that was not chosen reads pages and lengths where they lie, and the chosen one does not. Whether
+// such a kernel takes a problem is known by its shape. Of chunks, which are fewer queries than keys, one for calls
+// over pages that the chosen one may pass on or read late, or that is sooner than the chosen one over pages alone.
+CallPlans::Plan CallPlans::plan_in_place() const {
+  if (kernel != "auto" || plain->choice.kernel->reads_device_lengths) return nullptr;
+  for (const AttentionKernel& other : device.backend->attention)
+    if (other.reads_device_lengths && !other.refuses({.shape = shape}, device.caps))
+      return std::make_shared<const Planned>(plan_plain(mask, shape, device, other.name));
+  if (shape.queries >= shape.keys) return nullptr;
+  if (plain->choice.kernel->over_pages != nullptr)
+    return std::make_shared<const Planned>(plan_pages(mask, shape, device));
+  std::optional<Planned> sooner = plan_sooner_in_pages(*plain, mask, shape, device);
+  return sooner ? std::make_shared<const Planned>(*std::move(sooner)) : nullptr;
+}
+// It has the rows of heads that share keys in one tile, where a kernel for few queries takes them in turns, but needs
+// longer until the first key of a page.
+bool CallPlans::stacks_in_pages() const {
+  const AttentionPlan& plan = plain->choice.plan;
+  return plan.stacked_heads > 1 &&
+         plan.predicted_us + plain->choice.kernel->pages_us(plan) < in_place->choice.plan.predicted_us;
+}
+const CallPlans::Plan& CallPlans::for_pages() const {
+  if (!in_place) return plain;
+  if (lengths_in_place()) return stacks_in_pages() ? plain : in_place;
+  const bool sooner = plain->choice.kernel->over_pages == nullptr;  // plan_sooner_in_pages
+  return !sooner && over_pages(*plain) <= OverPages::reads ? plain : in_place;
+}
+// Keys in pages and lengths that the host does not know cannot be cut into residue classes.
+const CallPlans::Plan& CallPlans::base_of(const AttentionArguments& arguments) const {
+  if (arguments.rows || arguments.device_lengths) return plain;
+  if (arguments.device_kv_lengths) return lengths_in_place() ? in_place : plain;
+  if (arguments.page_table) return for_pages();
+  return planned;
+}
+
+// A plan that adds two results was chosen for all of its rows: a fourth of them or more, of items that lie evenly and
+// at the planned positions.
+bool CallPlans::serves(const Plan& plan, std::span<const AttentionItem> items) const {
+  if (plan->rest == nullptr) return true;
+  if (std::cmp_greater(items.size(), shape.batch) || !items_lie_evenly(items)) return false;
+  const AttentionItem& item = items.front();
+  return !lengths_of(item, false) && 4 * std::ssize(items) * item.queries >= shape.batch * shape.queries;
+}
+
+CallPlans::CallPlans(const MaskTable& the_table, const Mask& limit, const AttentionShape& the_shape,
+                     const Device& the_device)
+    : mask(limit),
+      shape(the_shape),
+      device(the_device),
+      by_length(depends_on_length(mask)),
+      by_item(the_table.batch > 1 || depends_on_batch(mask)),
+      table(plan_table(the_table, limit, shape, device)),
+      planned(table->planned),
+      plain(planned) {}
+
+// The lengths of the plan of its own that an item needs; nothing when the first plan has its positions.
+std::optional<CallPlans::Lengths> CallPlans::lengths_of(const AttentionItem& item, bool on_device) const {
+  if (item.keys == 0) return std::nullopt;
+  if (by_length) {
+    if (item.queries == shape.queries && item.keys == shape.keys) return std::nullopt;
+    return Lengths{item.queries, item.keys};
+  }
+  const std::int64_t first = (on_device ? 1 : item.keys) - item.queries;
+  if (first >= shape.keys - shape.queries) return std::nullopt;
+  // Decoding an item shorter than planned, for one: a layout over every position that could come.
+  return first < 0 ? every_position() : Lengths{shape.keys, shape.keys};
+}
+
+void CallPlans::check_lengths_known(const AttentionArguments& arguments) const {
+  if (by_length && arguments.device_kv_lengths)
+    fail(ErrorKind::invalid_argument,
+         "attention: lengths on the device with a mask that depends on length; accepted: kv_lengths");
+}
+
+CallPlans::Plan CallPlans::plan_of_lists() {
+  if (table) return plan_of_table();
+  const Lengths lengths = shape.queries > 1 ? every_position() : Lengths{shape.keys, shape.keys};
+  const std::lock_guard lock(mutex);
+  const Plan found = others.find(lengths, plain);
+  return found ? found : plain;
+}
+
+const CallPlans::Plan& CallPlans::base_for(std::span<const AttentionItem> items,
+                                           const AttentionArguments& arguments) const {
+  const Plan& base = base_of(arguments);
+  return items.empty() || serves(base, items) ? base : plain;
+}
+
+CallPlans::Plan CallPlans::plan_for(const AttentionItem& item, const Plan& base, const AttentionArguments& arguments) {
+  const bool on_device = arguments.device_kv_lengths.has_value();
+  const std::optional<Lengths> lengths = lengths_of(item, on_device);
+  if (table) check_positions(item, !lengths);
+  if (table) return plan_of_table();
+  if (!lengths) return base;
+  const std::lock_guard lock(mutex);
+  const Plan found = plan_of(*lengths, base, item, arguments);
+  // One that reads pages where rows are those that it was made for may not do so at other positions.
+  const Plan& other = base == plain ? in_place : plain;
+  const bool passed_on = arguments.page_table && over_pages(*found) == OverPages::passes_on;
+  return passed_on && other ? plan_of(*lengths, other, item, arguments) : found;
+}
+
+CallPlans::Plan CallPlans::plan_of_few(std::span<const AttentionItem> items, const AttentionArguments& arguments) {
+  if (by_length || arguments.rows || arguments.device_kv_lengths || !few_queries.pays(items)) return nullptr;
+  const std::lock_guard lock(mutex);
+  if (arguments.may_plan) make_few();
+  return few;
+}
+
+std::pair<CallPlans::Plan, std::int64_t> CallPlans::few_of_lists() {
+  const std::lock_guard lock(mutex);
+  return {few, prepared_few};
+}
+
+void CallPlans::make_few() {
+  if (few) return;
+  few = std::make_shared<const Planned>(few_queries.plan(mask, device));
+  ++plans_made;
+}
+
+CallPlans::Plan CallPlans::plan_of(const Lengths& lengths, const Plan& base, const AttentionItem& item,
+                                   const AttentionArguments& arguments) {
+  if (Plan found = others.find(lengths, base)) return found;
+  // Where a run may plan, the bits of its results do not depend on what was planned before.
+  if (Plan wider = by_length || arguments.may_plan ? nullptr : others.find(every_position(), base)) return wider;
+  if (!arguments.may_plan)
+    fail(ErrorKind::invalid_argument,
+         "attention: {} queries and {} keys need a plan of their own, which this call may not make; prepare them",
+         item.queries, arguments.device_kv_lengths ? 1 : item.keys);
+  Plan made = make(lengths, base);
+  others.add(lengths, base, made);
+  return made;
+}
+
+void CallPlans::check_positions(const AttentionItem& item, bool planned_for) const {
+  if (planned_for) return;
+  const std::string accepted = by_length
+                                   ? fmt::format("{} and {}, as its limit depends on length", shape.queries, shape.keys)
+                                   : fmt::format("keys - queries of {} and more", shape.keys - shape.queries);
+  fail(ErrorKind::invalid_argument, "attention: {} queries and {} keys with a plan of a table; accepted: {}",
+       item.queries, item.keys, accepted);
+}
+
+CallPlans::Plan CallPlans::plan_of_table() {
+  const std::lock_guard lock(mutex);
+  if (!updated) fail(ErrorKind::invalid_argument, "attention: the plan's table has no contents; update it first");
+  return updated;
+}
+
+void CallPlans::update(const TableContents& contents) {
+  if (!table) fail(ErrorKind::invalid_argument, "attention: this plan was made for a mask, not for a table");
+  check_contents(table->form, contents);
+  const auto on_device = planned->choice.kernel->update;
+  if (on_device != nullptr) on_device(planned->arranged, contents, device);
+  auto now = on_device != nullptr ? planned : pack_contents(*table, contents, shape, device);
+  const std::lock_guard lock(mutex);
+  updated = std::move(now);
+}
+
+void CallPlans::prepare(std::int64_t queries, std::int64_t keys) {
+  check_length("queries", queries, shape.queries);
+  check_length("keys", keys, shape.keys);
+  AttentionItem item;
+  item.queries = queries;
+  item.keys = keys;
+  const std::optional<Lengths> lengths = lengths_of(item, false);
+  if (table) check_positions(item, !lengths);
+  const std::lock_guard lock(mutex);
+  if (!by_length && few_queries.are(queries)) {
+    make_few();
+    prepared_few = std::max(prepared_few, queries);
+  }
+  if (!lengths) return;
+  others.check_room(*lengths);
+  std::map<Plan, Plan> made;  // all of them, or what is prepared stays as it was
+  for (const Plan& base : {planned, plain, in_place})
+    if (base && base->rest == nullptr && !others.find(*lengths, base) && !made.contains(base))
+      made.emplace(base, make(*lengths, base));
+  others.keep(*lengths);
+  for (const auto& [base, plan] : made) others.add(*lengths, base, plan);
+}
+
+std::optional<DeviceLengths> CallPlans::lists_of(const AttentionArguments& arguments) const {
+  const bool padded = arguments.cu_q.empty() && arguments.q_lengths.empty() && arguments.kv_lengths.empty();
+  if (arguments.device_lengths || !arguments.device_kv_lengths || !padded) return arguments.device_lengths;
+  if (plain->choice.kernel->reads_device_lengths || (arguments.page_table && lengths_in_place())) return std::nullopt;
+  const std::int64_t items = arguments.q.rank() == 0 ? 0 : arguments.q.dim(0);
+  check_device_lengths(*arguments.device_kv_lengths, items);
+  return DeviceLengths{.items = items, .kv_lengths = arguments.device_kv_lengths->as<std::int32_t>()};
+}
+
+CheckedCall CallPlans::check(const AttentionArguments& arguments, const std::optional<DeviceLengths>& lists,
+                             std::pmr::memory_resource* list_memory) const {
+  if (table && arguments.softcap.value_or(0.f) > 0 && !shape.capped)
+    fail(ErrorKind::unsupported, "attention: softcap = {} with a plan of a table; accepted where the shape is capped",
+         *arguments.softcap);
+  if (!arguments.rows && !lists) return check_call(arguments, shape, by_item, list_memory);
+  // A table's rows are found by the item's place on the device.
+  if (by_length || (by_item && !(table && lists)))
+    fail(ErrorKind::invalid_argument, "attention: {} with a mask that depends on {}; accepted: {}",
+         arguments.rows                ? "rows"
+         : arguments.device_kv_lengths ? "device_kv_lengths"
+                                       : "device_lengths",
+         by_length ? "length" : "the batch index", arguments.rows ? "cu_q and cu_kv" : "lengths of the host");
+  if (lists) return check_listed_call(arguments, *lists, shape, list_memory);
+  return check_rows_call(arguments, shape, device.backend->memory == nullptr, list_memory);
+}
+
+CallPlans::Plan CallPlans::make(const Lengths& lengths, const Plan& base) {
+  AttentionShape extent = shape;
+  std::tie(extent.queries, extent.keys) = lengths;
+  auto made =
+      std::make_shared<const Planned>(by_length ? plan_attention(beginning_of(mask, extent.keys), extent, device,
+                                                                 base == in_place ? base->choice.kernel->name : kernel)
+                                                : replan(mask, extent, device, base->choice, shape.queries));
+  ++plans_made;
+  return made;
+}
+
+std::int64_t CallPlans::made() {
+  const std::lock_guard lock(mutex);
+  return plans_made;
+}
+
+std::size_t CallPlans::workspace_bytes() {
+  const std::lock_guard lock(mutex);
+  std::size_t most = std::max(workspace_bytes_of(*planned, shape, device), workspace_bytes_of(*plain, shape, device));
+  for (const Plan& plan : {in_place, few})
+    if (plan) most = std::max(most, workspace_bytes_of(*plan, shape, device));
+  others.for_each([&](const Planned& plan) { most = std::max(most, workspace_bytes_of(plan, shape, device)); });
+  return most;
+}
+
+}  // namespace stof

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plans of an Attention, and which of them an item of a call goes by: the first ones, those of other lengths, those
+// of items of few queries, and what a table holds.
+#pragma once
+#include <memory_resource>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "src/attention/call.h"
+#include "src/attention/few_queries.h"
+#include "src/attention/other_plans.h"
+#include "src/attention/planned.h"
+
+namespace stof {
+
+class CallPlans {
+ public:
+  using Plan = OtherPlans::Plan;
+
+  CallPlans(const Mask& the_mask, const AttentionShape& the_shape, const Device& the_device, std::string the_kernel);
+  CallPlans(const MaskTable& the_table, const Mask& limit, const AttentionShape& the_shape, const Device& the_device);
+
+  void prepare(std::int64_t queries, std::int64_t keys);
+  void update(const TableContents& contents);
+
+  const AttentionShape& extent() const { return shape; }
+  const Device& where() const { return device; }
+  bool differ_by_item() const { return by_item; }
+  const Plan& first() const { return planned; }
+  // Of calls over pages whose lengths the host knows.
+  const Plan& for_pages() const;
+  std::int64_t made();  // plans so far
+  std::size_t workspace_bytes();
+
+  // Lists that the device reads in front of the kernel: device_kv_lengths too, where the kernel does not read them.
+  std::optional<DeviceLengths> lists_of(const AttentionArguments& arguments) const;
+  CheckedCall check(const AttentionArguments& arguments, const std::optional<DeviceLengths>& lists,
+                    std::pmr::memory_resource* list_memory) const;
+  // The plan of a mask that depends on length is made for the lengths, by the host.
+  void check_lengths_known(const AttentionArguments& arguments) const;
+
+  // The plan that the call's items have, as far as their lengths do not ask for others.
+  const Plan& base_for(std::span<const AttentionItem> items, const AttentionArguments& arguments) const;
+  Plan plan_for(const AttentionItem& item, const Plan& base, const AttentionArguments& arguments);
+  bool are_few(const AttentionItem& item) const { return few_queries.are_of(item); }
+  // Of a call whose items of few queries go in a launch of their own. Null: they do not, or it was not prepared.
+  Plan plan_of_few(std::span<const AttentionItem> items, const AttentionArguments& arguments);
+
+  // Of a call with device_lengths. Who prepared for few keys has a plan for every position; of others items that begin
+  // before the planned ones are wrong.
+  Plan plan_of_lists();
+  // Its items of few queries go by the first, as far as they have no more than the second, for which was prepared.
+  std::pair<Plan, std::int64_t> few_of_lists();
+
+ private:
+  using Lengths = OtherPlans::Lengths;
+  Plan plan_in_place() const;
+  bool stacks_in_pages() const;
+  bool lengths_in_place() const { return in_place && in_place->choice.kernel->reads_device_lengths; }
+  const Plan& base_of(const AttentionArguments& arguments) const;
+  bool serves(const Plan& plan, std::span<const AttentionItem> items) const;
+  std::optional<Lengths> lengths_of(const AttentionItem& item, bool on_device) const;
+  Lengths every_position() const { return {shape.keys + shape.queries, shape.keys}; }
+  void check_positions(const AttentionItem& item, bool planned_for) const;
+  Plan plan_of_table();
+  // Under the lock.
+  void make_few();
+  Plan plan_of(const Lengths& lengths, const Plan& base, const AttentionItem& item,
+               const AttentionArguments& arguments);
+  Plan make(const Lengths& lengths, const Plan& base);
+
+  Mask mask;
+  AttentionShape shape;
+  Device device;
+  std::string kernel;
+  bool by_length, by_item;
+  std::optional<const PlannedTable> table;
+  Plan planned;
+  Plan plain;     // the same, unless that is by residue class or a sum, which is by class, too
+  Plan in_place;  // for pages, and lengths of keys on the device, where plain is not made for them; or null
+  FewQueries few_queries{shape, device, kernel};
+  std::mutex mutex;
+  std::int64_t plans_made = 1;
+  Plan few;  // at every position, of items that few_queries says; null before such are prepared
+  std::int64_t prepared_few = 0;
+  OtherPlans others;
+  Plan updated;  // what runs of a table use; null before its first contents
+};
+
+}  // namespace stof
