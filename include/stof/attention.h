@@ -48,7 +48,8 @@ struct LengthsStatus {
 // Lengths of the items of a padded call, or offsets of a packed one, where the device reads them when the call runs: a
 // CUDA graph that recorded it serves whatever they are when it is launched. An item is wrong, and none of its rows are
 // written, if a length is below 0 or above what the tensors and the plan have, if offsets fall, do not begin with 0 or
-// leave the tensors, or if it has fewer keys for its queries than planned (see Attention::prepare).
+// leave the tensors, or if it has fewer keys for its queries than planned (see Attention::prepare). Over pages packed
+// queries have cu_q, and kv_lengths in place of cu_kv: null is as many keys as the page table has room for.
 struct DeviceLengths {
   std::int64_t items = 0;                                          // at most the planned batch
   const std::int32_t *q_lengths = nullptr, *kv_lengths = nullptr;  // padded: [items] each; null: full length
@@ -71,8 +72,8 @@ struct AttentionArguments {
   std::span<const std::int32_t> q_lengths = {}, kv_lengths = {};  // [batch] each, or empty for full length
   std::span<const std::int32_t> cu_q = {}, cu_kv = {};            // [batch + 1] each, or empty when padded
   std::optional<AttentionRows> rows = {};  // for masks that depend neither on length nor on the batch index; no lse
-  // For masks that depend neither on length nor, but for those of tables, on the batch index. Lengths, not offsets,
-  // where keys lie in pages. Plans of decode_attention go row by row with them: for those there is device_kv_lengths.
+  // For masks that depend neither on length nor, but for those of tables, on the batch index. Plans of
+  // decode_attention go row by row with them: for those there is device_kv_lengths.
   std::optional<DeviceLengths> device_lengths = {};
   // Keys and values in pages: i32 [batch, pages of an item], on the device, where key i of item b lies in row
   // i % page_size of page page_table[b, i / page_size] of k and v, which are [pages, kv_heads, page_size, head_dim].

@@ -205,7 +205,9 @@ typedef struct stof_call {
 
   /* On the plan's device, in place of the lists of the host, and read when the kernels run: a recorded graph follows
    * them. Padded: [batch], with device_kv_lengths or alone; packed: [batch + 1] each, ascending from 0, where `queries`
-   * and `keys` are the rows that there is room for. For at most as many items as planned. */
+   * and `keys` are the rows that there is room for. With pages packed queries have device_cu_q, and device_kv_lengths
+   * in place of device_cu_kv, or neither of the two: as many keys as the table has room for. For at most as many items
+   * as planned. */
   const int32_t* device_q_lengths;
   const int32_t *device_cu_q, *device_cu_kv;
   stof_lengths_status* lengths_status; /* on the plan's device, too; or NULL */

@@ -20,17 +20,20 @@ __device__ __forceinline__ bool read_offsets(const int* offsets, int item, int m
   return acceptable;
 }
 
+// The same of lengths, or of `most` where there are none.
+__device__ __forceinline__ bool read_length(const int* lengths, int item, int most, int& length) {
+  length = lengths ? lengths[item] : most;
+  return length >= 0 && length <= most;
+}
+
 __device__ __forceinline__ ItemNumbers numbers_of(const ItemLists& lists, int item) {
   ItemNumbers found{};
-  bool right;
-  if (lists.cu_q) {
-    right = read_offsets(lists.cu_q, item, lists.queries, lists.q_rows, found.query_start, found.queries);
-    right = read_offsets(lists.cu_kv, item, lists.keys, lists.kv_rows, found.key_start, found.keys) && right;
-  } else {
-    found.queries = lists.q_lengths ? lists.q_lengths[item] : lists.queries;
-    found.keys = lists.kv_lengths ? lists.kv_lengths[item] : lists.keys;
-    right = found.queries >= 0 && found.queries <= lists.queries && found.keys >= 0 && found.keys <= lists.keys;
-  }
+  bool right = lists.cu_q
+                   ? read_offsets(lists.cu_q, item, lists.queries, lists.q_rows, found.query_start, found.queries)
+                   : read_length(lists.q_lengths, item, lists.queries, found.queries);
+  right = (lists.cu_kv ? read_offsets(lists.cu_kv, item, lists.keys, lists.kv_rows, found.key_start, found.keys)
+                       : read_length(lists.kv_lengths, item, lists.keys, found.keys)) &&
+          right;
   const bool from_first_key = found.keys == 0 || found.keys >= found.queries;
   if (right && found.queries < lists.least_queries && from_first_key) return {};
   // Rows at other positions have none in the layout.

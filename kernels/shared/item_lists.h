@@ -6,8 +6,8 @@
 namespace stof::cuda {
 
 struct ItemLists {
-  const int *q_lengths, *kv_lengths;  // padded, [items] each; null: `queries`, `keys`
-  const int *cu_q, *cu_kv;            // packed, [items + 1] each, ascending from 0; null: padded
+  const int *q_lengths, *kv_lengths;  // [items] each, where there are no offsets; null: `queries`, `keys`
+  const int *cu_q, *cu_kv;            // packed, [items + 1] each, ascending from 0; cu_kv: null for keys in pages, too
   int queries, keys;                  // the most that an item may have
   int q_rows, kv_rows;                // that a packed batch may reach
   int least_first;                    // position of an item's first row, keys - queries, at least

@@ -67,8 +67,8 @@ class Attention:
         """out = softmax(scale q k^T, over the allowed keys) v, on the stream that PyTorch uses; scale is 1 / sqrt(D) unless
         given. Padded: q and out [B, H, N, D], k and v [B, Hkv, M, D], lse f32 [B, H, N], and lengths [B] where items are
         shorter. Packed: q and out [rows, H, D], k and v [rows, Hkv, D], lse f32 [H, rows], and offsets `cu_q`, `cu_kv`
-        [B + 1]. Paged: k and v [pages, Hkv, page size, D], `page_table` i32 [B, pages of an item] and `kv_lengths`. The
-        last dimension is contiguous, the others have any strides. Lengths and offsets are sequences, or int32 arrays of
+        [B + 1]. Paged: k and v [pages, Hkv, page size, D], `page_table` i32 [B, pages of an item] and `kv_lengths`, with
+        `cu_q` too. The last dimension is contiguous, the others have any strides. Lengths and offsets are sequences, or int32 arrays of
         the host or of the device; the latter are read when the kernels run. Rows without an allowed key give 0, and -inf
         as logarithm; rows behind an item's length are not written."""
         rows = _Rows(self, view(q, "q"), view(k, "k"), view(v, "v"), cu_q,

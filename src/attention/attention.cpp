@@ -88,7 +88,7 @@ PartsOfCall parts_of_lists(CallPlans& plans, const CheckedCall& checked, std::pm
     lists.least_first = plan->positions.begin;
     return lists;
   };
-  DeviceItems& others = add(plans.plan_of_lists(), checked.items.front().queries);
+  DeviceItems& others = add(plans.plan_of_lists(checked.call.pages.table != nullptr), checked.items.front().queries);
   const auto [few, most] = plans.few_of_lists();
   const bool one_by_one = others.q_lengths != nullptr || others.cu_q != nullptr;
   if (few == nullptr || (!one_by_one && checked.items.front().queries > most)) return parts;

@@ -236,19 +236,30 @@ CheckedCall check_rows_call(const AttentionArguments& arguments, const Attention
 
 namespace {
 
+// Of a packed batch: keys in pages have lengths, others have offsets as queries have.
+void check_paged_offsets(const DeviceLengths& lists) {
+  if (lists.cu_kv != nullptr)
+    fail(ErrorKind::invalid_argument, "attention: device_cu_kv with a page table; accepted: device_kv_lengths");
+  if (lists.q_lengths != nullptr)
+    fail(ErrorKind::invalid_argument, "attention: device_q_lengths and device_cu_q; give one of the two");
+}
+
+void check_offsets_of_rows(const DeviceLengths& lists) {
+  if (lists.q_lengths != nullptr || lists.kv_lengths != nullptr)
+    fail(ErrorKind::invalid_argument, "attention: both offsets and lengths on the device; give one of the two");
+  if (lists.cu_q == nullptr || lists.cu_kv == nullptr)
+    fail(ErrorKind::invalid_argument, "attention: device_lengths have {} only; accepted: both cu_q and cu_kv",
+         lists.cu_q != nullptr ? "cu_q" : "cu_kv");
+}
+
 // Which ways of giving lengths go together with lists on the device.
 void check_listed_forms(const AttentionArguments& a, const DeviceLengths& lists, const AttentionShape& shape,
                         bool packed) {
   if (!a.cu_q.empty() || !a.cu_kv.empty() || !a.q_lengths.empty() || !a.kv_lengths.empty() || a.rows ||
       (a.device_lengths && a.device_kv_lengths))
     fail(ErrorKind::invalid_argument, "attention: both device_lengths and other lengths, offsets or rows; give one");
-  if (a.page_table && packed)
-    fail(ErrorKind::invalid_argument, "attention: offsets on the device with a page table; accepted: lengths");
-  if (packed && (lists.q_lengths != nullptr || lists.kv_lengths != nullptr))
-    fail(ErrorKind::invalid_argument, "attention: both offsets and lengths on the device; give one of the two");
-  if (packed && (lists.cu_q == nullptr || lists.cu_kv == nullptr))
-    fail(ErrorKind::invalid_argument, "attention: device_lengths have {} only; accepted: both cu_q and cu_kv",
-         lists.cu_q != nullptr ? "cu_q" : "cu_kv");
+  if (packed && a.page_table) check_paged_offsets(lists);
+  if (packed && !a.page_table) check_offsets_of_rows(lists);
   constexpr std::int64_t kMostItems = 65535;  // of a launch
   if (const std::int64_t most = std::min(shape.batch, kMostItems); lists.items < 0 || lists.items > most)
     fail(ErrorKind::invalid_argument, "attention: {} items; accepted with device_lengths: 0..{}{}", lists.items, most,
@@ -270,24 +281,25 @@ CheckedCall check_listed_call(const AttentionArguments& arguments, const DeviceL
   const bool packed = lists.cu_q != nullptr || lists.cu_kv != nullptr;
   check_listed_forms(a, lists, shape, packed);
   check_tensors(a, shape, packed);
-  const std::size_t rows = packed ? 0 : 2;  // which dimension
+  const bool packed_keys = packed && !a.page_table;
+  const std::size_t rows = packed ? 0 : 2, key_rows = packed_keys ? 0 : 2;  // which dimension
   if (!packed && a.q.dim(0) != lists.items)
     fail(ErrorKind::invalid_argument, "attention: q has {} items; device_lengths have {}", a.q.dim(0), lists.items);
   if (!packed && lists.q_lengths == nullptr) check_length("the number of query rows", 0, a.q.dim(rows), shape.queries);
   if (a.page_table) check_page_table(*a.page_table, a.k, lists.items);
-  const std::int64_t keys = a.page_table ? a.page_table->dim(1) * a.k.dim(rows) : a.k.dim(rows);  // there is room for
-  if (!packed && lists.kv_lengths == nullptr) check_length("the number of keys", 0, keys, shape.keys);
+  const std::int64_t keys = (a.page_table ? a.page_table->dim(1) : 1) * a.k.dim(key_rows);  // there is room for
+  if (!packed_keys && lists.kv_lengths == nullptr) check_length("the number of keys", 0, keys, shape.keys);
   CheckedCall checked{.call = call_of(a, shape, packed), .items = Items(memory)};
   checked.call.memory = memory;
   checked.call.device_lengths = nullptr;  // they are among the lists
   // Offsets from 0 of items that are no longer than planned reach no further than that.
-  const std::int64_t all = packed ? lists.items : 1;
+  const std::int64_t all = packed ? lists.items : 1, all_keys = packed_keys ? lists.items : 1;
   const AttentionItem longest{.queries = lists.items == 0 ? 0 : std::min(a.q.dim(rows), shape.queries),
                               .keys = std::min(keys, shape.keys)};
   if (longest.queries == 0 && lists.status == nullptr) return checked;
   checked.call.device_items = {.count = lists.items,
                                .rows = std::min(a.q.dim(rows), all * longest.queries),
-                               .keys = std::min(keys, all * longest.keys),
+                               .keys = std::min(keys, all_keys * longest.keys),
                                .q_lengths = lists.q_lengths,
                                .kv_lengths = lists.kv_lengths,
                                .cu_q = lists.cu_q,

@@ -14,7 +14,7 @@
 namespace stof {
 namespace {
 
-OverPages over_pages(const Planned& plan) {
+OverPages over_pages_of(const Planned& plan) {
   const auto of_kernel = plan.choice.kernel->over_pages;
   return of_kernel == nullptr ? OverPages::reads : of_kernel(plan.arranged);
 }
@@ -65,7 +65,7 @@ const CallPlans::Plan& CallPlans::for_pages() const {
   if (!in_place) return plain;
   if (lengths_in_place()) return stacks_in_pages() ? plain : in_place;
   const bool sooner = plain->choice.kernel->over_pages == nullptr;  // plan_sooner_in_pages
-  return !sooner && over_pages(*plain) <= OverPages::reads ? plain : in_place;
+  return !sooner && over_pages_of(*plain) <= OverPages::reads ? plain : in_place;
 }
 // Keys in pages and lengths that the host does not know cannot be cut into residue classes.
 const CallPlans::Plan& CallPlans::base_of(const AttentionArguments& arguments) const {
@@ -114,12 +114,17 @@ void CallPlans::check_lengths_known(const AttentionArguments& arguments) const {
          "attention: lengths on the device with a mask that depends on length; accepted: kv_lengths");
 }
 
-CallPlans::Plan CallPlans::plan_of_lists() {
+CallPlans::Plan CallPlans::plan_of_lists(bool over_pages) {
   if (table) return plan_of_table();
   const Lengths lengths = shape.queries > 1 ? every_position() : Lengths{shape.keys, shape.keys};
   const std::lock_guard lock(mutex);
-  const Plan found = others.find(lengths, plain);
-  return found ? found : plain;
+  const auto at_positions = [&](const Plan& base) {
+    const Plan found = others.find(lengths, base);
+    return found ? found : base;
+  };
+  const Plan chosen = at_positions(plain);
+  const bool passed_on = over_pages && in_place && over_pages_of(*chosen) == OverPages::passes_on;
+  return passed_on ? at_positions(in_place) : chosen;
 }
 
 const CallPlans::Plan& CallPlans::base_for(std::span<const AttentionItem> items,
@@ -138,7 +143,7 @@ CallPlans::Plan CallPlans::plan_for(const AttentionItem& item, const Plan& base,
   const Plan found = plan_of(*lengths, base, item, arguments);
   // One that reads pages where rows are those that it was made for may not do so at other positions.
   const Plan& other = base == plain ? in_place : plain;
-  const bool passed_on = arguments.page_table && over_pages(*found) == OverPages::passes_on;
+  const bool passed_on = arguments.page_table && over_pages_of(*found) == OverPages::passes_on;
   return passed_on && other ? plan_of(*lengths, other, item, arguments) : found;
 }
 

@@ -49,9 +49,9 @@ class CallPlans {
   // Of a call whose items of few queries go in a launch of their own. Null: they do not, or it was not prepared.
   Plan plan_of_few(std::span<const AttentionItem> items, const AttentionArguments& arguments);
 
-  // Of a call with device_lengths. Who prepared for few keys has a plan for every position; of others items that begin
-  // before the planned ones are wrong.
-  Plan plan_of_lists();
+  // Of a call with device_lengths, over pages or not. Who prepared for few keys has a plan for every position; of others
+  // items that begin before the planned ones are wrong.
+  Plan plan_of_lists(bool over_pages);
   // Its items of few queries go by the first, as far as they have no more than the second, for which was prepared.
   std::pair<Plan, std::int64_t> few_of_lists();
 

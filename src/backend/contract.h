@@ -95,7 +95,7 @@ struct AttentionStrides {
 // Items whose rows the device alone knows.
 struct DeviceItems {
   std::int64_t count = 0;           // 0: the call's own list holds
-  std::int64_t rows = 0, keys = 0;  // of q and out, of k and v: of a padded item, or of all that are packed
+  std::int64_t rows = 0, keys = 0;  // of q and out, of k and v: of an item, padded or in pages, or of all in a row
   const std::int32_t *starts = nullptr, *lengths = nullptr;  // AttentionRows; else what DeviceLengths says
   bool settled = false;                                      // of AttentionRows
   const std::int32_t *q_lengths = nullptr, *kv_lengths = nullptr, *cu_q = nullptr, *cu_kv = nullptr;

@@ -59,9 +59,12 @@ class Checker {
     check_range("batch", call_.batch, packed_ ? 1 : 0, kMostRows - 1);
     check_range("queries", call_.queries, 0, kMostRows);
     check_range("keys", call_.keys, 0, kMostRows);
-    if (paged_) check_pages();
-    else check_offsets("cu_q", call_.cu_q, "cu_kv", call_.cu_kv);
-    check_offsets("device_cu_q", call_.device_cu_q, "device_cu_kv", call_.device_cu_kv);
+    if (paged_) {
+      check_pages();
+    } else {
+      check_offsets("cu_q", call_.cu_q, "cu_kv", call_.cu_kv);
+      check_offsets("device_cu_q", call_.device_cu_q, "device_cu_kv", call_.device_cu_kv);
+    }
     if (on_cpu_ && call_.stream != nullptr)
       fail(ErrorKind::invalid_argument, "stof_plan_run: call.stream is {}; accepted on the CPU: NULL", call_.stream);
   }

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/attention/devices.h"
 #include "tests/attention/expect_attention.h"
 #include "tests/expect_error.h"
@@ -32,6 +34,19 @@ class DeviceLengthsCall : public testing::TestWithParam<KernelOfDevice> {
     if (std::get<1>(GetParam()) == "decode_attention") {
       what.shape.queries = 3;
       what.q_lengths = {3, 1, 0, 2, 3};
+    }
+    return what;
+  }
+  // Much shorter than planned, but for one.
+  static ProblemShape many_short_items() {
+    ProblemShape what = shape(BatchForm::packed);
+    what.shape.batch = 64, what.shape.heads = 8;
+    if (std::get<1>(GetParam()) != "decode_attention") what.shape.queries = what.shape.keys = 1024;
+    what.q_lengths.clear(), what.kv_lengths.clear();
+    for (int item = 0; item < 64; ++item) {
+      const int rows = item == 40 ? 900 : item * 37 % 70;
+      what.q_lengths.push_back(static_cast<std::int32_t>(std::min<std::int64_t>(rows, what.shape.queries)));
+      what.kv_lengths.push_back(static_cast<std::int32_t>(std::min<std::int64_t>(rows, what.shape.keys)));
     }
     return what;
   }
@@ -90,16 +105,8 @@ TEST_P(DeviceLengthsCall, ServesManyItemsThatAreMuchShorterThanPlanned) {
     int taken = 0;
     for (const char* text : {"causal", "window(40) | sink(3)", "longformer(30,5)",
                              "heads(0-2: causal, *: window(20,3))", "causal & window(70)"}) {
-      ProblemShape what = shape(BatchForm::packed);
-      what.shape.batch = 64, what.shape.heads = 8;
+      ProblemShape what = many_short_items();
       what.lists_on_device = on_device;
-      if (std::get<1>(GetParam()) != "decode_attention") what.shape.queries = what.shape.keys = 1024;
-      what.q_lengths.clear(), what.kv_lengths.clear();
-      for (int item = 0; item < 64; ++item) {
-        const int rows = item == 40 ? 900 : item * 37 % 70;
-        what.q_lengths.push_back(static_cast<std::int32_t>(std::min<std::int64_t>(rows, what.shape.queries)));
-        what.kv_lengths.push_back(static_cast<std::int32_t>(std::min<std::int64_t>(rows, what.shape.keys)));
-      }
       const std::optional<Attention> attention = planned_if_taken(what, parse(text));
       if (!attention) continue;
       ++taken;
@@ -108,6 +115,18 @@ TEST_P(DeviceLengthsCall, ServesManyItemsThatAreMuchShorterThanPlanned) {
       EXPECT_EQ(difference_from_definition(problem, parse(text), 7), "") << text << (on_device ? " listed" : "");
     }
     EXPECT_GT(taken, 0) << (on_device ? "listed" : "of the host");
+  }
+}
+
+TEST_P(DeviceLengthsCall, ServesManyShortItemsOverPages) {
+  for (const char* text : {"causal", "longformer(30,5)"}) {
+    ProblemShape what = many_short_items();
+    what.page_size = 64;
+    const std::optional<Attention> attention = planned_if_taken(what, parse(text));
+    if (!attention) continue;
+    const Problem problem(what, 3);
+    run_on(device(), *attention, problem);
+    EXPECT_EQ(difference_from_definition(problem, parse(text), 7), "") << text;
   }
 }
 
@@ -145,7 +164,7 @@ TEST_P(DeviceLengthsCall, CountsOffsetsThatCannotBe) {
 }
 
 TEST_P(DeviceLengthsCall, EqualsTheDefinitionWhereKeysLieInPages) {
-  for (const BatchForm form : {BatchForm::heads_first, BatchForm::rows_first})
+  for (const BatchForm form : kForms)
     for (const std::int64_t page_size : {16, 64}) {
       ProblemShape what = shape(form);
       what.page_size = page_size;
@@ -157,6 +176,68 @@ TEST_P(DeviceLengthsCall, EqualsTheDefinitionWhereKeysLieInPages) {
       EXPECT_EQ(difference_from_definition(problem, parse("causal & window(70)")), "") << page_size;
       EXPECT_EQ(problem.status().wrong_items, 0);
     }
+}
+
+// As engines that serve models have them: offsets of queries, lengths of keys.
+TEST_P(DeviceLengthsCall, ServesPackedQueriesOverMoreKeysInPages) {
+  for (const char* text : {"causal", "window(30)", "longformer(30,5)"}) {
+    ProblemShape what = shape(BatchForm::packed);
+    what.shape.keys = 420, what.page_size = 32;
+    what.q_lengths[1] = 3;
+    what.kv_lengths = {420, 1, 7, 300, 0};
+    const std::optional<Attention> attention = planned_if_taken(what, parse(text));
+    if (!attention) continue;
+    const Problem problem(what, 3);
+    run_on(device(), *attention, problem);
+    EXPECT_EQ(difference_from_definition(problem, parse(text)), "") << text;
+    EXPECT_EQ(problem.status().wrong_items, 0);
+  }
+}
+
+TEST_P(DeviceLengthsCall, TakesPackedQueriesAloneWherePagesAreFull) {
+  ProblemShape what = shape(BatchForm::packed);
+  what.shape.keys = 208, what.page_size = 16;
+  what.kv_lengths.assign(5, 208);
+  const Attention attention = planned(what, parse("causal"));
+  const Problem problem(what, 3);
+  AttentionArguments arguments = problem.arguments();
+  arguments.device_lengths->kv_lengths = nullptr;
+  run_host_tensors(attention, arguments, device());
+  EXPECT_EQ(difference_from_definition(problem, parse("causal")), "");
+  EXPECT_EQ(problem.status().wrong_items, 0);
+}
+
+TEST_P(DeviceLengthsCall, CountsOffsetsAndLengthsOfPagesThatCannotBe) {
+  if (!on_gpu()) GTEST_SKIP() << "an error on the CPU";
+  ProblemShape what = shape(BatchForm::packed);
+  what.page_size = 16;  // with room for 208 keys of an item, of which 200 were planned
+  what.q_lengths = {3, 2, 0, 0, 0}, what.kv_lengths = {90, 80, 0, 0, 0};
+  const Attention attention = planned(what, parse("causal"));
+  const Problem problem(what, 3);
+  AttentionArguments arguments = problem.arguments();
+  const std::vector<std::int32_t> falling{0, 3, 5, 4, 4, 4}, lengths{90, 80, 0, 201, -1};
+  arguments.device_lengths->cu_q = falling.data(), arguments.device_lengths->kv_lengths = lengths.data();
+  run_host_tensors(attention, arguments, device());
+  EXPECT_EQ(difference_from_definition(problem, parse("causal")), "");
+  EXPECT_EQ(problem.status().wrong_items, 3) << "one falls, one has too many keys, one fewer than none";
+  EXPECT_EQ(problem.status().first_wrong, 2);
+}
+
+// Planned for as many keys as queries, an item has fewer: of its rows none is written.
+TEST_P(DeviceLengthsCall, CountsItemsOfPagesThatBeginBeforeThePlan) {
+  if (!on_gpu()) GTEST_SKIP() << "an error on the CPU, or planned for";
+  ProblemShape what = shape(BatchForm::packed);
+  if (what.shape.queries < what.shape.keys) GTEST_SKIP() << "items may begin anywhere";
+  what.page_size = 16;
+  what.q_lengths = {0, 0, 2, 0, 0}, what.kv_lengths = {90, 80, 1, 0, 0};
+  const Attention attention = planned(what, parse("causal"));
+  const Problem problem(what, 3);
+  run_on(device(), attention, problem);
+  for (std::int64_t head = 0; head < what.shape.heads; ++head)
+    for (std::int64_t row = 0; row < 2; ++row)
+      EXPECT_TRUE(std::isnan(problem.get(problem.out, problem.items()[2].out, head, row, 0))) << head << ", " << row;
+  EXPECT_EQ(problem.status().wrong_items, 1);
+  EXPECT_EQ(problem.status().first_wrong, 2);
 }
 
 TEST_P(DeviceLengthsCall, TakesKeyLengthsAlone) {
@@ -224,7 +305,29 @@ TEST(DeviceLengthsMessages, SayWhatDoesNotGoTogether) {
   std::vector<std::int32_t> pages{0, 1};
   a.page_table = view_of(pages.data(), DType::i32, {2, 1});
   EXPECT_ERROR(run({.items = 2, .cu_q = offsets.data(), .cu_kv = offsets.data()}), kInvalid,
-               "attention: offsets on the device with a page table; accepted: lengths");
+               "attention: device_cu_kv with a page table; accepted: device_kv_lengths");
+  EXPECT_ERROR(run({.items = 2, .cu_kv = offsets.data()}), kInvalid,
+               "attention: device_cu_kv with a page table; accepted: device_kv_lengths");
+  EXPECT_ERROR(run({.items = 2, .q_lengths = lengths.data(), .cu_q = offsets.data()}), kInvalid,
+               "attention: device_q_lengths and device_cu_q; give one of the two");
+}
+
+TEST(DeviceLengthsMessages, NameTheListsOfPackedQueriesOverPages) {
+  const AttentionShape shape{.batch = 2, .heads = 1, .kv_heads = 1, .queries = 8, .keys = 16, .head_dim = 8};
+  const Device device = open_device("cpu");
+  const Tensor packed(DType::f32, {16, 1, 8}), pool(DType::f32, {2, 1, 16, 8});
+  std::vector<std::int32_t> pages{0, 1};
+  AttentionArguments a{.q = packed.view(), .k = pool.view(), .v = pool.view(), .out = packed.view()};
+  a.page_table = view_of(pages.data(), DType::i32, {2, 1});
+  const Attention attention(all(), shape, device);
+  const auto run = [&](const std::vector<std::int32_t>& cu_q, const std::vector<std::int32_t>& keys) {
+    a.device_lengths = {.items = 2, .kv_lengths = keys.data(), .cu_q = cu_q.data()};
+    attention.run(a);
+  };
+  run({0, 8, 13}, {16, 9});
+  EXPECT_ERROR(run({0, 8, 7}, {16, 9}), kInvalid, "attention: device_cu_q falls from 8 to 7 at offset 2");
+  EXPECT_ERROR(run({0, 8, 13}, {16, 17}), kInvalid, "attention: device_kv_lengths of item 1 is 17; accepted: 0..16");
+  EXPECT_ERROR(run({0, 8, 13}, {-1, 9}), kInvalid, "attention: device_kv_lengths of item 0 is -1; accepted: 0..16");
 }
 
 }  // namespace

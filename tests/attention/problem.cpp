@@ -165,8 +165,10 @@ AttentionArguments Problem::arguments() const {
   if (paged) arguments.page_table = view(page_table_, {batch, pages_of_item_});
   if (what_.lists_on_device) {
     DeviceLengths lists{.items = batch, .status = &status_};
-    if (packed) lists.cu_q = cu_q_.data(), lists.cu_kv = cu_kv_.data();
-    else lists.q_lengths = what_.q_lengths.data(), lists.kv_lengths = what_.kv_lengths.data();
+    if (packed) lists.cu_q = cu_q_.data();
+    else lists.q_lengths = what_.q_lengths.data();
+    if (packed && !paged) lists.cu_kv = cu_kv_.data();
+    else lists.kv_lengths = what_.kv_lengths.data();
     arguments.device_lengths = lists;
     return arguments;
   }

@@ -27,7 +27,7 @@ struct ProblemShape {
   std::vector<std::int32_t> q_lengths, kv_lengths;  // [batch], or empty for full lengths
   std::int64_t page_size = 0;                       // of what arguments() gives keys and values in; 0: rows
   bool lengths_on_device = false;                   // of keys, as arguments() gives them
-  bool lists_on_device = false;                     // lengths or offsets of queries and keys; offsets not with pages
+  bool lists_on_device = false;                     // lengths or offsets of queries and keys
   float softcap = 0.f;                              // 0: none
   std::optional<float> scale = {};                  // none: as the library has it
   bool without_lse = false;                         // its memory then stays as it was

@@ -43,7 +43,7 @@ class RandomProblems {
     add_softcap(what);
     vary_call(what);
     misalign(what);
-    list_on_device(what);
+    what.lists_on_device = below(4) == 0;
     return what;
   }
 
@@ -80,7 +80,7 @@ class RandomProblems {
     if (below(4) == 0) what.page_size = 16 << below(5);
     add_softcap(what);
     vary_call(what);
-    list_on_device(what);
+    what.lists_on_device = below(4) == 0;
     return what;
   }
 
@@ -138,11 +138,6 @@ class RandomProblems {
     if (below(4) == 0) what.scale = kScales[below(std::size(kScales))];
     what.values_apart = below(4) == 0;
     what.without_lse = below(6) == 0;
-  }
-
-  void list_on_device(ProblemShape& what) {
-    const bool can_be = what.page_size == 0 || what.form != BatchForm::packed;
-    what.lists_on_device = can_be && below(4) == 0;
   }
 
   void add_lengths(ProblemShape& what) {

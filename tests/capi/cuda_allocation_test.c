@@ -87,6 +87,12 @@ static void much_room(stof_call* call) {
   offsets_there(call);
   call->queries = call->keys = kItems * kLength;
 }
+static void pages_there(stof_call* call) {
+  offsets_there(call);
+  call->keys = kLength, call->device_cu_kv = NULL, call->device_kv_lengths = numbers;
+  call->page_table = numbers, call->page_table_stride = kLength / 64, call->page_size = 64;
+  call->pages = kItems * kLength / 64, call->k.batch_stride = call->v.batch_stride = 64 * kKeyHeads * kDim;
+}
 static void keys_there(stof_call* call) { call->device_kv_lengths = numbers; }
 
 static const struct {
@@ -104,6 +110,7 @@ static const struct {
             {"lengths on the device", lengths_there},
             {"offsets on the device", offsets_there},
             {"offsets on the device, for full length", much_room},
+            {"offsets and pages on the device", pages_there},
             {"key lengths on the device", keys_there}};
 
 static stof_call padded(int64_t rows) {

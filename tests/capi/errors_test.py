@@ -260,9 +260,23 @@ class Errors(unittest.TestCase):
             (("page_table", 6), "stof_plan_run: call.page_table is at 0x6; accepted for i32: a multiple of 4"),
             (("keys", 20), "stof_plan_run: call.keys is 20; accepted with pages: a multiple of 16"),
             (("cu_kv", 64), "attention: both cumulative offsets and lengths; give one of the two"),
+            (("device_cu_kv", 64), "attention: both device_lengths and other lengths, offsets or rows; give one"),
             (("device_kv_lengths", 6), "stof_plan_run: call.device_kv_lengths is at 0x6; accepted for i32: a multiple of 4"),
         ):
             self.refused(message, lambda: run_with(lambda call: setattr(call, *change)))
+
+        for lists, message in (
+            (("device_cu_q", "device_cu_kv"), "attention: device_cu_kv with a page table; accepted: device_kv_lengths"),
+            (("device_cu_kv", "device_kv_lengths"), "attention: device_cu_kv with a page table; accepted: device_kv_lengths"),
+            (("device_q_lengths", "device_cu_q"), "attention: device_q_lengths and device_cu_q; give one of the two"),
+        ):
+
+            def give(call):
+                call.q_lengths = call.kv_lengths = None
+                for name in lists:
+                    setattr(call, name, 64)
+
+            self.refused(message, lambda: run_with(give))
 
         def odd(call):
             call.page_size, call.keys = 8, 32

@@ -25,10 +25,10 @@ KERNELS = ("auto",) if DEVICE == "cpu" else (
 
 def lists_of(problem):
     """Numbers of the problem's items, by the names of fields of a call."""
-    if problem.packed:
-        return {"device_cu_q": problem.starts(0), "device_cu_kv": problem.starts(1)}
     queries, keys = zip(*problem.lengths)
-    return {"device_q_lengths": queries, "device_kv_lengths": keys}
+    offsets_of_keys = problem.packed and not problem.page_size
+    of_queries = {"device_cu_q": problem.starts(0)} if problem.packed else {"device_q_lengths": queries}
+    return of_queries | ({"device_cu_kv": problem.starts(1)} if offsets_of_keys else {"device_kv_lengths": keys})
 
 
 def packed_numbers(numbers):
@@ -67,17 +67,48 @@ class Lengths(Plans):
                             self.assertLess(problem.worst(call, allowed), 1)
                             self.assertEqual(self.status(call), (0, -1))
 
+    def test_pages(self):
+        lengths = [(70, 70), (3, 7), (0, 5), (9, 9), (65, 66)]
+        for kernel in KERNELS:
+            for packed in (False, True):
+                for text, allowed in MASKS.items():
+                    with self.subTest(kernel=kernel, packed=packed, mask=text):
+                        problem = Problem(batch=5, queries=70, keys=70, lengths=lengths, packed=packed, page_size=16,
+                                          dtype=F32 if DEVICE == "cpu" else F16)  # fmt: skip
+                        plan = self.plan_by(kernel, text, problem)
+                        if plan is None:
+                            continue
+                        call = self.on_device(problem)
+                        STOF.run(plan, call)
+                        self.assertLess(problem.worst(call, allowed), 1)
+                        self.assertEqual(self.status(call), (0, -1))
+
+    def test_packed_queries_over_full_pages(self):
+        lengths = [(20, 32), (0, 32), (32, 32)]
+        for kernel in KERNELS:
+            with self.subTest(kernel=kernel):
+                problem = Problem(batch=3, queries=32, keys=32, lengths=lengths, packed=True, page_size=16, dtype=F16)
+                plan = self.plan_by(kernel, "causal & window(5)", problem)
+                if plan is None:
+                    continue
+                call = self.on_device(problem)
+                call.device_kv_lengths = None
+                STOF.run(plan, call)
+                self.assertLess(problem.worst(call, MASKS["causal & window(5)"]), 1)
+                self.assertEqual(self.status(call), (0, -1))
+
     @unittest.skipUnless(DEVICE == "cuda", "graphs are of CUDA")
     def test_a_graph_follows_them(self):
         for kernel in KERNELS:
             for packed in (False, True):
-                with self.subTest(kernel=kernel, packed=packed):
-                    self.replay(kernel, packed)
+                for page_size in (0, 64):
+                    with self.subTest(kernel=kernel, packed=packed, page_size=page_size):
+                        self.replay(kernel, packed, page_size)
 
-    def replay(self, kernel, packed):
+    def replay(self, kernel, packed, page_size):
         text, allowed = "causal & window(5)", MASKS["causal & window(5)"]
         make = lambda lengths: Problem(batch=3, queries=300, keys=300, heads=2, kv_heads=1, d=64, lengths=lengths,
-                                       packed=packed, dtype=F16, order="bshd", seed=len(lengths))  # fmt: skip
+                                       packed=packed, page_size=page_size, dtype=F16, order="bshd")  # fmt: skip
         first = make([(300, 300), (300, 300), (300, 300)])
         plan = self.plan_by(kernel, text, first)
         if plan is None:
@@ -123,6 +154,8 @@ class Lengths(Plans):
         there = problem.on(MEMORY)
         for name in ("q", "k", "v"):
             call.kept[name].write(there.kept[name].read().ljust(call.kept[name].size, b"\xff"))  # NaN behind them
+        if problem.page_size:
+            call.kept["page_table"].write(there.kept["page_table"].read())
         call.kept["out"].write(pack([UNTOUCHED] * (call.kept["out"].size // 2), F16))
         call.kept["lse"].write(pack([UNTOUCHED] * (call.kept["lse"].size // 4), F32))
         for name, numbers in lists_of(problem).items():
@@ -147,14 +180,16 @@ class Lengths(Plans):
     def test_lists_that_cannot_be(self):
         lengths = [(70, 70), (0, 0), (0, 0)]
         for kernel in KERNELS:
-            for packed in (False, True):
-                with self.subTest(kernel=kernel, packed=packed):
-                    problem = Problem(batch=3, queries=70, keys=70, lengths=lengths, packed=packed, dtype=F16)
+            for packed, page_size in ((False, 0), (True, 0), (True, 16)):
+                with self.subTest(kernel=kernel, packed=packed, page_size=page_size):
+                    problem = Problem(batch=3, queries=70, keys=70, lengths=lengths, packed=packed, page_size=page_size,
+                                      dtype=F16)  # fmt: skip
                     plan = self.plan_by(kernel, "causal & window(5)", problem)
                     if plan is None:
                         continue
                     call = self.on_device(problem)
                     name, numbers, message = (
+                        ("device_kv_lengths", (70, 71, -1), "attention: device_kv_lengths of item 1 is 71; accepted: 0..70") if page_size else
                         ("device_cu_kv", (0, 70, 71, 60), "attention: device_cu_kv falls from 71 to 60 at offset 3") if packed else
                         ("device_q_lengths", (70, 71, -1), "attention: device_q_lengths of item 1 is 71; accepted: 0..70"))  # fmt: skip
                     call.kept[name] = MEMORY.allocate(packed_numbers(numbers))

@@ -72,6 +72,18 @@ class Attention(unittest.TestCase):
                 of = lambda array: [columns(array, table[b][j // 16], 0, j % 16) for j in range(lengths[b])]
                 self.expect(out, None, attended(columns(q, b, h, 0), of(k), of(v), 1 / math.sqrt(D)), (b, h, 0))
 
+    def test_packed_queries_over_pages(self):
+        q, k, v, out = Array((3, 2, D)), Array((5, 1, 16, D)), Array((5, 1, 16, D)), nothing(3, 2, D)
+        plan = stof.Attention("causal", batch=2, heads=2, kv_heads=1, queries=2, keys=32, head_dim=D, dtype="f32", device="cpu")
+        plan.prepare(2, 1)
+        table, lengths, offsets = [[3, 0], [4, 1]], [20, 3], [0, 2, 3]
+        plan.run(q, k, v, out=out, cu_q=offsets, kv_lengths=lengths, page_table=Array((2, 2), sum(table, []), "<i4"))
+        for b in range(2):
+            for row in range(offsets[b], offsets[b + 1]):
+                of = lambda array: [columns(array, table[b][j // 16], 0, j % 16) for j in range(lengths[b] - offsets[b + 1] + row + 1)]
+                for h in range(2):
+                    self.expect(out, None, attended(columns(q, row, h), of(k), of(v), 1 / math.sqrt(D)), (row, h))
+
     def test_a_wrong_page_is_found_before_anything_is_written(self):
         """Also where items of other lengths have plans of their own."""
         plan = stof.Attention("random_blocks(16,1,7)", batch=2, heads=1, queries=64, keys=64, head_dim=D, dtype="f32", device="cpu")

@@ -122,6 +122,18 @@ class Tensors(unittest.TestCase):
             allowed = torch.arange(200)[None, None, None] < lengths.cpu()[:, None, None, None]
             self.expect(plan.run(q, k, v, kv_lengths=lengths), defined(q, k, v, allowed)[0], torch.float16)
 
+    def test_packed_queries_over_pages(self):
+        for device in DEVICES:
+            q, k, v = tensors(device, torch.float16, queries=2, keys=64)
+            plan = stof.Attention("causal", batch=2, heads=6, kv_heads=2, queries=2, keys=64, head_dim=64, device=str(q.device))
+            plan.prepare(2, 1)
+            of = lambda *numbers: torch.tensor(numbers, dtype=torch.int32, device=device)
+            lengths, pool = of(64, 23), lambda one: one.unflatten(2, (4, 16)).transpose(1, 2).flatten(0, 1)
+            out = plan.run(q.transpose(1, 2).flatten(0, 1), pool(k), pool(v), cu_q=of(0, 2, 4), kv_lengths=lengths,
+                           page_table=of(*range(8)).view(2, 4))  # fmt: skip
+            last = lengths.cpu()[:, None, None, None] - 2 + torch.arange(2)[:, None]
+            self.expect(out.unflatten(0, (2, 2)).transpose(1, 2), defined(q, k, v, torch.arange(64) <= last)[0], torch.float16)
+
     def test_blocks_that_were_selected(self):
         for device in DEVICES:
             q, k, v = tensors(device, torch.float16, queries=200)
