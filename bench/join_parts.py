@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Joins the files that parts of one comparison wrote (bench/peers/attention.py --part, bench/peers/decode.py --part), each
+"""Joins the files that parts of one comparison wrote (bench/peers/attention.py --part, decode.py and steps.py there), each
 measured on a GPU of its own, into one, with its rows in the order of the cases.
 
-Files belong together where command, GPU, driver, libraries and the cases asked for ("cases", "drawn", "chunks") are the same, and a
-place is one case: the same id in every file, and no other place's.
+Files belong together where command, GPU, driver, libraries and the cases asked for ("cases", "drawn", "chunks", "steps") are the
+same, and a place is one case: the same id in every file, and no other place's.
 
 usage: bench/join_parts.py [--renew] OUT.json PART.json...
 --renew: files may be of several commits and days. Rows of later files stand in place of those that earlier ones have, each with its own. What "cases" a file is of may

@@ -98,7 +98,7 @@ def ratio_notes(rows):
     return [note for name, belongs in groups if (note := ratio_note(name, [row for row in rows if belongs(row)]))]
 
 
-def ratio_note(name, rows):
+def ratio_note(name, rows, named=named):
     """None where no row has a peer."""
     found = [(ratio(row), named(row)) for row in rows if ratio(row)]
     if not found:
@@ -110,12 +110,13 @@ def ratio_note(name, rows):
 
 
 def peer_notes(rows):
-    """For each peer, in how many rows it was timed, and why not in the others."""
-    notes = []
-    for name in dict.fromkeys(name for row in rows for name in row["peers"]):
-        timed = sum(time_of(row["peers"].get(name, {})) is not None for row in rows)
-        reasons = dict.fromkeys(reason.splitlines()[0][:80].rstrip(' :') for row in rows for key in ("refused", "failed")
-                                if (reason := row["peers"].get(name, {}).get(key)))  # fmt: skip
-        if not is_ours(name):
-            notes.append(f"{name}: timed in {timed} of {len(rows)} rows" + (f"; else {'; '.join(reasons)}" if reasons else ""))
-    return notes
+    names = dict.fromkeys(name for row in rows for name in row["peers"])
+    return [asked_note(name, rows) for name in names if not is_ours(name)]
+
+
+def asked_note(name, rows):
+    """In how many rows it was timed, and why not in the others."""
+    timed = sum(time_of(row["peers"].get(name, {})) is not None for row in rows)
+    reasons = dict.fromkeys(reason.splitlines()[0][:80].rstrip(' :') for row in rows for key in ("refused", "failed")
+                            if (reason := row["peers"].get(name, {}).get(key)))  # fmt: skip
+    return f"{name}: timed in {timed} of {len(rows)} rows" + (f"; else {'; '.join(reasons)}" if reasons else "")

@@ -17,8 +17,9 @@ def milliseconds(us):
 
 
 def is_ours(name):
-    """stof_rows: of chunks in pages, the same keys in rows."""
-    return name.split()[0] in ("stof", "stof_rows")
+    """stof_rows: of chunks in pages, the same keys in rows. stof_two, stof_device: of steps of a server, by two calls, and by
+    lists on the device."""
+    return name.split()[0] in ("stof", "stof_rows", "stof_two", "stof_device")
 
 
 def is_bf16(name):

@@ -46,7 +46,7 @@ def check(out, expected, dtype) -> dict:
     return {"error": frobenius, "worst_row": worst}
 
 
-def prepared(providers, case, peers):
+def prepared(providers, case, peers, check=check):
     """Contenders by name, checked; `peers` gets their errors, or why there is none."""
     expected, contenders = case.expected(), {}
     for name, provider in providers.items():
@@ -74,14 +74,8 @@ def ours(library, problem, plans):
     return {"stof": planned, **beside}
 
 
-def measure(library, place, problem, without=()):
-    case = Case(problem)
-    moved, floors, plans, peers = case.bytes(), case.floors(), [], {}
-    limit, floor = max(floors.items(), key=lambda one: one[1])
-    every = {**decode_providers.providers_of(problem.queries), **decode_flashinfer.PROVIDERS}
-    asked = {name: provider for name, provider in every.items() if not name.startswith(tuple(without))}
-    contenders = prepared({**ours(library, problem, plans), **asked}, case, peers)
-    count = max(2, min(LAUNCHES, int((CHUNK_REPLAY_US if problem.is_chunk else REPLAY_US) / floor)))
+def time_in_turns(contenders, count, peers):
+    """Graphs of so many launches; `peers` gets the medians, or why there is none."""
     replays = {}
     for name, contender in contenders.items():
         try:
@@ -90,7 +84,17 @@ def measure(library, place, problem, without=()):
             peers[name] = {"failed": failure(error)}
     for name, us in in_turns(replays, ROUNDS).items():
         peers[name] |= {"median_us": us, "replays": ROUNDS, "launches": count}
-    replays.clear()
+
+
+def measure(library, place, problem, without=()):
+    case = Case(problem)
+    moved, floors, plans, peers = case.bytes(), case.floors(), [], {}
+    limit, floor = max(floors.items(), key=lambda one: one[1])
+    every = {**decode_providers.providers_of(problem.queries), **decode_flashinfer.PROVIDERS}
+    asked = {name: provider for name, provider in every.items() if not name.startswith(tuple(without))}
+    contenders = prepared({**ours(library, problem, plans), **asked}, case, peers)
+    count = max(2, min(LAUNCHES, int((CHUNK_REPLAY_US if problem.is_chunk else REPLAY_US) / floor)))
+    time_in_turns(contenders, count, peers)
     for plan in plans:
         plan.close()
     hot = moved <= torch.cuda.get_device_properties(0).L2_cache_size  # which keeps them from one launch to the next

@@ -123,24 +123,41 @@ def of_any_mask(provider, case: Case):
 def cudnn_graph(case: Case):
     """cuDNN's own graph of attention, which takes keys in rows and in pages."""
     import cudnn
-    band, kinds = band_of(case), cudnn.data_type
-    handle, out = cudnn.create_handle(), torch.full_like(case.q, math.nan)
-    kind = kinds.HALF if case.q.dtype == torch.float16 else kinds.BFLOAT16
-    graph = cudnn.pygraph(handle=handle, io_data_type=kind, intermediate_data_type=kinds.FLOAT,
-                          compute_data_type=kinds.FLOAT)  # fmt: skip
-    given = {name: (graph.tensor_like(value), value) for name, value in inputs_of(case, band).items()}
-    options = {name: made for name, (made, _) in given.items()}
+    band = band_of(case)
+    options = {}
     if case.page:
         options |= {"use_padding_mask": True, "paged_attention_max_seq_len_kv": case.keys}
     if band.causal or band.left is not None:
         options |= {"diagonal_alignment": cudnn.diagonal_alignment.BOTTOM_RIGHT, "diagonal_band_right_bound": 0}
     if band.left is not None:
         options["diagonal_band_left_bound"] = band.left + 1  # with the query's own position
-    made, _ = graph.sdpa(name="decode", generate_stats=False, attn_scale=case.head_dim**-0.5, **options)
-    made.set_output(True).set_dim(list(out.shape)).set_stride(list(out.stride()))
+    return cudnn_launched(inputs_of(case, band), torch.full_like(case.q, math.nan), options)
+
+
+def cudnn_launched(inputs: dict, out, options: dict, packed=None):
+    """inputs: by the names that cuDNN's graph has for them. packed: of q and out [rows, heads, d] the element that each item begins
+    with, [items + 1, 1, 1, 1], and the most rows of one."""
+    import cudnn
+    kinds, q = cudnn.data_type, inputs["q"]
+    handle = cudnn.create_handle()
+    kind = kinds.HALF if q.dtype == torch.float16 else kinds.BFLOAT16
+    graph = cudnn.pygraph(handle=handle, io_data_type=kind, intermediate_data_type=kinds.FLOAT,
+                          compute_data_type=kinds.FLOAT)  # fmt: skip
+    dims, strides, begins = list(out.shape), list(out.stride()), {}
+    if packed:
+        offsets, most = packed
+        dims = [offsets.shape[0] - 1, q.shape[1], most, q.shape[2]]
+        strides = [most * q.stride(0), q.stride(1), q.stride(0), 1]
+        begins = {name: graph.tensor_like(offsets) for name in ("q", "out")}
+    given = {name: graph.tensor(dim=dims, stride=strides, data_type=kind, ragged_offset=begins[name]) if name in begins
+             else graph.tensor_like(value) for name, value in inputs.items()}  # fmt: skip
+    made, _ = graph.sdpa(name="attention", generate_stats=False, attn_scale=q.shape[-1]**-0.5, **given, **options)
+    made.set_output(True).set_dim(dims).set_stride(strides)
+    if packed:
+        made.set_ragged_offset(begins["out"])
     graph.build([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
     workspace = torch.empty(max(1, graph.get_workspace_size()), dtype=torch.uint8, device="cuda")
-    pack = {made: out, **dict(given.values())}
+    pack = {made: out, **{given[name]: value for name, value in inputs.items()}, **{begin: packed[0] for begin in begins.values()}}
 
     def launch(i):
         cudnn.set_stream(handle, torch.cuda.current_stream().cuda_stream)
