@@ -120,8 +120,9 @@ class StofStep:
         shape = (len(problem.items), problem.heads, problem.kv_heads, queries, case.room, problem.head_dim, dtype)
         self.plan = library.plan(mask, shape, case.device)
         library.library.stof_mask_destroy(mask)
-        for least in (1, queries):
-            library.prepare(self.plan, least, 1)
+        decoded = max((item.queries for item in problem.items if item.decodes), default=1)
+        for prepared in (decoded, queries):
+            library.prepare(self.plan, prepared, 1)
         said = json.loads(library.library.stof_plan_description(self.plan))
         self.description = said.get("for_pages") or said
         packed = lambda rows: tensor(rows.transpose(0, 1)[None])

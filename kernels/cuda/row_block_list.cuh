@@ -63,11 +63,17 @@ extern "C" __global__ void __launch_bounds__(kListThreads)
       rows[RowBlockListing::kMostEntries];
   const int thread = static_cast<int>(threadIdx.x), items = p.shape.slices / p.shape.heads;
   allow_next_grid();
-  for (int i = thread; i < p.entry_count; i += kListThreads) rows[i] = p.entries[i].row;
+  for (int i = thread; i < p.entry_count; i += kListThreads)
+    rows[i] = p.entries ? p.entries[i].row : i % p.span_row_blocks * p.rows;
   wait_for_previous_grid();  // which may have made the lengths, or have read the list
   for (int item = thread; item < items; item += kListThreads) {
     const RowBlock at_zero = row_block_of<true>(p.shape, item * p.shape.heads, 0);
-    first_row[item] = 1 - p.rows - at_zero.row, end_row[item] = at_zero.rows - at_zero.row;
+    if (p.entries) {
+      first_row[item] = 1 - p.rows - at_zero.row, end_row[item] = at_zero.rows - at_zero.row;
+    } else {  // the n-th that is taken is one of so many rows, whichever
+      const int before = p.aligned ? (at_zero.keys - at_zero.rows) & 63 : 0;
+      first_row[item] = 0, end_row[item] = at_zero.rows == 0 ? 0 : before + at_zero.rows;
+    }
   }
   __syncthreads();
   const int places = items * p.entry_count, each = (places + kListThreads - 1) / kListThreads;

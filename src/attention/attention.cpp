@@ -66,8 +66,8 @@ using PartsOfCall = std::pmr::vector<PartOfCall>;
 PartsOfCall parts_of_items(CallPlans& plans, const CheckedCall& checked, const AttentionArguments& arguments,
                            std::pmr::memory_resource* memory) {
   std::pmr::map<CallPlans::Plan, std::pmr::vector<AttentionItem>> groups(memory);
-  const CallPlans::Plan& base = plans.base_for(checked.items, arguments);
   const CallPlans::Plan few = plans.plan_of_few(checked.items, arguments);
+  const CallPlans::Plan base = plans.base_for(checked.items, arguments, few != nullptr);
   for (const AttentionItem& item : checked.items)
     groups[few && plans.are_few(item) ? few : plans.plan_for(item, base, arguments)].push_back(item);
   PartsOfCall parts(memory);

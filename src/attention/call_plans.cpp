@@ -127,10 +127,14 @@ CallPlans::Plan CallPlans::plan_of_lists(bool over_pages) {
   return passed_on ? at_positions(in_place) : chosen;
 }
 
-const CallPlans::Plan& CallPlans::base_for(std::span<const AttentionItem> items,
-                                           const AttentionArguments& arguments) const {
+CallPlans::Plan CallPlans::base_for(std::span<const AttentionItem> items, const AttentionArguments& arguments,
+                                    bool beside_few) {
   const Plan& base = base_of(arguments);
-  return items.empty() || serves(base, items) ? base : plain;
+  const Plan& chosen = items.empty() || serves(base, items) ? base : plain;
+  if (!beside_few || chosen != plain) return chosen;
+  const auto longer = std::ranges::count_if(items, [this](const AttentionItem& item) { return !are_few(item); });
+  const std::lock_guard lock(mutex);
+  return one && longer == 1 ? one : chosen;
 }
 
 CallPlans::Plan CallPlans::plan_for(const AttentionItem& item, const Plan& base, const AttentionArguments& arguments) {
@@ -162,7 +166,23 @@ std::pair<CallPlans::Plan, std::int64_t> CallPlans::few_of_lists() {
 void CallPlans::make_few() {
   if (few) return;
   few = std::make_shared<const Planned>(few_queries.plan(mask, device));
-  ++plans_made;
+  one = plan_of_one();
+  plans_made += one ? 2 : 1;
+  if (one) others.for_each_prepared([&](const Lengths& lengths) { others.add(lengths, one, make(lengths, one)); });
+}
+
+// The first one was chosen for as many items as long as the longest, of which all but one may have few queries.
+CallPlans::Plan CallPlans::plan_of_one() const {
+  if (by_item || shape.batch == 1) return nullptr;
+  AttentionShape of_one = shape;
+  of_one.batch = 1;
+  const auto same = [](const AttentionPlan& a, const AttentionPlan& b) {
+    return a.kernel == b.kernel && a.instance == b.instance && a.format == b.format;
+  };
+  const Choice choice = choose_plain(mask, of_one, device, kernel);
+  const bool reads_pages = choice.kernel->reads_pages && choice.kernel->over_pages == nullptr;
+  if (!reads_pages || same(choice.plan, plain->choice.plan)) return nullptr;
+  return std::make_shared<const Planned>(replan(mask, of_one, device, choice));
 }
 
 CallPlans::Plan CallPlans::plan_of(const Lengths& lengths, const Plan& base, const AttentionItem& item,
@@ -220,7 +240,7 @@ void CallPlans::prepare(std::int64_t queries, std::int64_t keys) {
   if (!lengths) return;
   others.check_room(*lengths);
   std::map<Plan, Plan> made;  // all of them, or what is prepared stays as it was
-  for (const Plan& base : {planned, plain, in_place})
+  for (const Plan& base : {planned, plain, in_place, one})
     if (base && base->rest == nullptr && !others.find(*lengths, base) && !made.contains(base))
       made.emplace(base, make(*lengths, base));
   others.keep(*lengths);
@@ -256,6 +276,7 @@ CheckedCall CallPlans::check(const AttentionArguments& arguments, const std::opt
 CallPlans::Plan CallPlans::make(const Lengths& lengths, const Plan& base) {
   AttentionShape extent = shape;
   std::tie(extent.queries, extent.keys) = lengths;
+  if (base == one) extent.batch = 1;
   auto made =
       std::make_shared<const Planned>(by_length ? plan_attention(beginning_of(mask, extent.keys), extent, device,
                                                                  base == in_place ? base->choice.kernel->name : kernel)
@@ -272,7 +293,7 @@ std::int64_t CallPlans::made() {
 std::size_t CallPlans::workspace_bytes() {
   const std::lock_guard lock(mutex);
   std::size_t most = std::max(workspace_bytes_of(*planned, shape, device), workspace_bytes_of(*plain, shape, device));
-  for (const Plan& plan : {in_place, few})
+  for (const Plan& plan : {in_place, few, one})
     if (plan) most = std::max(most, workspace_bytes_of(*plan, shape, device));
   others.for_each([&](const Planned& plan) { most = std::max(most, workspace_bytes_of(plan, shape, device)); });
   return most;

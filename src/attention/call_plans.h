@@ -42,15 +42,16 @@ class CallPlans {
   // The plan of a mask that depends on length is made for the lengths, by the host.
   void check_lengths_known(const AttentionArguments& arguments) const;
 
-  // The plan that the call's items have, as far as their lengths do not ask for others.
-  const Plan& base_for(std::span<const AttentionItem> items, const AttentionArguments& arguments) const;
+  // The plan that the call's items have, as far as their lengths do not ask for others. beside_few: those of few
+  // queries have another one.
+  Plan base_for(std::span<const AttentionItem> items, const AttentionArguments& arguments, bool beside_few);
   Plan plan_for(const AttentionItem& item, const Plan& base, const AttentionArguments& arguments);
   bool are_few(const AttentionItem& item) const { return few_queries.are_of(item); }
   // Of a call whose items of few queries go in a launch of their own. Null: they do not, or it was not prepared.
   Plan plan_of_few(std::span<const AttentionItem> items, const AttentionArguments& arguments);
 
-  // Of a call with device_lengths, over pages or not. Who prepared for few keys has a plan for every position; of others
-  // items that begin before the planned ones are wrong.
+  // Of a call with device_lengths, over pages or not. Who prepared for few keys has a plan for every position; of
+  // others items that begin before the planned ones are wrong.
   Plan plan_of_lists(bool over_pages);
   // Its items of few queries go by the first, as far as they have no more than the second, for which was prepared.
   std::pair<Plan, std::int64_t> few_of_lists();
@@ -68,6 +69,7 @@ class CallPlans {
   Plan plan_of_table();
   // Under the lock.
   void make_few();
+  Plan plan_of_one() const;
   Plan plan_of(const Lengths& lengths, const Plan& base, const AttentionItem& item,
                const AttentionArguments& arguments);
   Plan make(const Lengths& lengths, const Plan& base);
@@ -85,6 +87,7 @@ class CallPlans {
   std::mutex mutex;
   std::int64_t plans_made = 1;
   Plan few;  // at every position, of items that few_queries says; null before such are prepared
+  Plan one;  // beside it, chosen for one item, where the first one is of another kernel or form; or null
   std::int64_t prepared_few = 0;
   OtherPlans others;
   Plan updated;  // what runs of a table use; null before its first contents

@@ -41,6 +41,10 @@ class OtherPlans {
   void keep(const Lengths& lengths) { prepared_.insert(lengths); }
 
   template <class Function>
+  void for_each_prepared(const Function& function) const {
+    for (const Lengths& lengths : prepared_) function(lengths);
+  }
+  template <class Function>
   void for_each(const Function& function) const {
     for (const auto& [which, plan] : plans_) function(*plan);
   }

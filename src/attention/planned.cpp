@@ -220,12 +220,16 @@ Planned plan_attention(const Mask& mask, const AttentionShape& shape, const Devi
   return arrange(viewed ? *by_residue : plain, shape, std::move(choice), device);
 }
 
-Planned plan_plain(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
+Choice choose_plain(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
   check_shape(shape);
   const View plain = plain_view(mask, shape);
   Choice choice = choose_view(plain, device, kernel);
   if (choice.kernel == nullptr && view_by_residue(mask, shape)) choice = choose_view(plain, device, "auto");
-  return arrange(plain, shape, settled(std::move(choice)), device);
+  return settled(std::move(choice));
+}
+
+Planned plan_plain(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel) {
+  return arrange(plain_view(mask, shape), shape, choose_plain(mask, shape, device, kernel), device);
 }
 
 Planned plan_every_position(const Mask& mask, const AttentionShape& shape, const Device& device,

@@ -55,6 +55,8 @@ Planned plan_attention(const Mask& mask, const AttentionShape& shape, const Devi
 // alone.
 Planned plan_plain(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
 
+// What plan_plain arranges.
+Choice choose_plain(const Mask& mask, const AttentionShape& shape, const Device& device, std::string_view kernel);
 // By the named kernel, chosen for items of shape.queries at the end of all keys; its layout is over every position.
 Planned plan_every_position(const Mask& mask, const AttentionShape& shape, const Device& device,
                             std::string_view kernel);

@@ -38,7 +38,7 @@ TEST(RowBlockList, HasRoomWhereHeadsAreSideBySideAndOneCtaSeesAll) {
     mask.stacked_heads = sized.stacked;
     mask.mixes_heads = sized.mixed;
     mask.sections.width = sized.width;
-    EXPECT_EQ(list_ints(mask, sized.items, sized.entries), sized.ints) << sized.what;
+    EXPECT_EQ(list_ints(mask, mask.sections, sized.items, sized.entries), sized.ints) << sized.what;
   }
 }
 
@@ -48,10 +48,13 @@ struct Launched {
   std::int64_t at_once = 100;
   int residues = 1;
   bool with_lengths = true, with_room = true;
+  int row_blocks = 16;
+  std::int64_t most_queries = 0;  // of a plan with more positions
 };
 
 bool pays(const Launched& launched) {
   ListedMask mask;
+  mask.most_queries = launched.most_queries;
   const HeadRun heads;
   const int lengths[16] = {};
   int room[1] = {};
@@ -61,7 +64,7 @@ bool pays(const Launched& launched) {
   call.shape.queries = call.shape.keys = 1024;
   call.shape.query_lengths = launched.with_lengths ? lengths : nullptr;
   StreamLayout layout{};
-  layout.item_count = 16;
+  layout.item_count = launched.row_blocks;
   const ItemRun items;
   const TiledLaunch launch{.mask = mask,
                            .boxes = {},
@@ -73,7 +76,7 @@ bool pays(const Launched& launched) {
                            .rows = launched.rows,
                            .items = items,
                            .overlap_previous = true};
-  return list_pays(launch, layout, launched.at_once);
+  return list_pays(launch, {layout, nullptr, mask.sections, 64}, launched.at_once);
 }
 
 TEST(RowBlockList, PaysWhereMoreThanFourRoundsAreMissing) {
@@ -91,6 +94,12 @@ TEST(RowBlockList, IsOfCallsWithLengthsAndRoomAndOneResidueClass) {
   EXPECT_FALSE(pays({.rows = 64, .with_lengths = false}));
   EXPECT_FALSE(pays({.rows = 64, .with_room = false}));
   EXPECT_FALSE(pays({.rows = 64, .residues = 2}));
+  EXPECT_FALSE(pays({.rows = 64, .row_blocks = 1025})) << "more places than one CTA looks at";
+}
+
+TEST(RowBlockList, KnowsHowManyRowsAnItemHasAtMost) {
+  EXPECT_TRUE(pays({.rows = 16 * 512})) << "of 1024 each";
+  EXPECT_FALSE(pays({.rows = 16 * 512, .most_queries = 512}));
 }
 
 }  // namespace

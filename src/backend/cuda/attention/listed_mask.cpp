@@ -78,7 +78,9 @@ WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape, std
           .arrivals = parts,
           .queue = queued ? WorkspaceSize::kQueue : 0,
           .numbers = 4 * static_cast<std::size_t>(s.batch),
-          .list = queued && shape.listed && mask.window.window.parts == 0 ? list_ints(mask, s.batch, items) : 0};
+          .list = queued && shape.listed && mask.window.window.parts == 0
+                      ? list_ints(mask, mask.sections, s.batch, items)
+                      : 0};
 }
 
 }  // namespace

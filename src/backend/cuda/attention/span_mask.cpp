@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "src/backend/cuda/attention/cost.h"
-#include "src/backend/cuda/attention/listed_mask.h"
+#include "src/backend/cuda/attention/row_block_list.h"
 #include "src/backend/cuda/memory.h"
 #include "src/base/narrow.h"
 
@@ -29,6 +29,14 @@ DeviceMemory rows_on_device(const Gpu& gpu, std::span<const RowSpan> rows) {
   on_device.reserve(rows.size());
   for (const RowSpan& row : rows) on_device.push_back({row.prefix_end, row.begin, row.end, 0});
   return to_device<RowKeys>(gpu, on_device);
+}
+
+// Of as many places as a launch may have, or the kernel that makes the list looks at.
+std::size_t most_of_list(const ListedMask& mask, const SpanMask& spans) {
+  const std::int64_t row_blocks =
+      ceil_div(most_queries(mask), std::int64_t{spans.form.block_rows}) + 1;  // aligned ones
+  const std::int64_t most = RowBlockListing::kMostPlaces, items = std::min<std::int64_t>(mask.shape.batch, most);
+  return list_ints(mask, spans.sections, items, std::min(row_blocks * kSplits.back(), most / items));
 }
 
 double tiles_of_row(std::span<const RowSpan> rows) {
@@ -64,7 +72,7 @@ RowSpans SpanMask::of(const TiledLaunch& launch) const {
           .aligned = split.aligned ? 1 : 0};
 }
 
-SpanMask make_span_mask(const TiledMask& mask, const StreamInstance& instance, std::vector<RowSpan> rows,
+SpanMask make_span_mask(const ListedMask& mask, const StreamInstance& instance, std::vector<RowSpan> rows,
                         const DeviceCaps& caps) {
   AttentionShape of_stacks = mask.shape;
   of_stacks.heads /= mask.stacked_heads;
@@ -84,7 +92,8 @@ SpanMask make_span_mask(const TiledMask& mask, const StreamInstance& instance, s
   made.workspace = {.partials = parts * partial_floats(instance.head_dim),
                     .arrivals = parts,
                     .queue = WorkspaceSize::kQueue,
-                    .numbers = 4 * static_cast<std::size_t>(mask.shape.batch)};
+                    .numbers = 4 * static_cast<std::size_t>(mask.shape.batch),
+                    .list = most_of_list(mask, made)};
   return made;
 }
 

@@ -5,9 +5,9 @@
 
 #include "kernels/shared/row_spans.h"
 #include "src/backend/cuda/attention/instances.h"
+#include "src/backend/cuda/attention/listed_mask.h"
 #include "src/backend/cuda/attention/sections.h"
 #include "src/backend/cuda/attention/span_split.h"
-#include "src/backend/cuda/attention/tiled_mask.h"
 
 namespace stof::cuda {
 
@@ -23,7 +23,7 @@ struct SpanMask {
 };
 
 // Of positions that any item's rows may have. The mask is set up but for workspaces.
-SpanMask make_span_mask(const TiledMask& mask, const StreamInstance& instance, std::vector<RowSpan> rows,
+SpanMask make_span_mask(const ListedMask& mask, const StreamInstance& instance, std::vector<RowSpan> rows,
                         const DeviceCaps& caps);
 
 }  // namespace stof::cuda

@@ -8,6 +8,7 @@
 
 #include "src/backend/cuda/attention/arrange.h"
 #include "src/backend/cuda/attention/listed_mask.h"
+#include "src/backend/cuda/attention/team_times.h"
 
 namespace stof::cuda {
 namespace {
@@ -45,15 +46,33 @@ struct Placement {
   }
 };
 
-// The steps of a launch's row blocks, of which each stands for `alike`. A call may not allocate: of many row blocks
-// every second or third is there.
+// Of the first items, whether their last row blocks have more steps than their first ones.
+bool last_have_most(const Placement& placed) {
+  constexpr std::size_t kLookedAt = 16;
+  std::int64_t more = 0;
+  for (std::size_t i = 0; i < std::min(placed.items.queries.size(), kLookedAt); ++i)
+    if (const std::int64_t count = placed.row_blocks(i); count > 0)
+      more += placed.steps(i, count - 1) - placed.steps(i, 0);
+  return more >= 0;
+}
+
+// A launch's row blocks in the order in which they are taken, each of which stands for `alike`. A call may not
+// allocate: of many every second or third is there.
 struct Sample {
+  struct Block {
+    int steps;
+    std::int64_t turn;  // of those of its item
+    std::size_t item;
+  };
   static constexpr std::int64_t kMost = 256;
-  std::array<int, kMost> steps;
+  std::array<Block, kMost> blocks;
   std::size_t count = 0;
   double alike = 1;
+  bool last_first = true;  // SpanSplit's
+  bool uneven = false;     // items differ by more than their last rows do
 
-  std::span<const int> all() const { return std::span(steps).first(count); }
+  std::span<const Block> all() const { return std::span(blocks).first(count); }
+  int heaviest() const { return std::ranges::max_element(all(), {}, &Block::steps)->steps; }
 };
 
 Sample sample_of(const Placement& placed) {
@@ -63,12 +82,20 @@ Sample sample_of(const Placement& placed) {
   const std::int64_t stride = std::max<std::int64_t>(1, ceil_div(blocks, Sample::kMost));
   Sample sample;
   sample.alike = static_cast<double>(stride) * placed.items.slices_of_item;
+  sample.last_first = last_have_most(placed);
   std::int64_t next = 0;  // blocks until the next that is looked at
   for (std::size_t i = 0; i < items; ++i) {
     const std::int64_t count = placed.row_blocks(i);
-    for (; next < count; next += stride) sample.steps[sample.count++] = placed.steps(i, next);
+    for (; next < count; next += stride)
+      sample.blocks[sample.count++] = {placed.steps(i, next), sample.last_first ? count - 1 - next : next, i};
     next -= count;
   }
+  if (!placed.items.known || items == 1 || sample.count == 0) return sample;
+  const auto [least, most] = std::ranges::minmax(sample.all(), {}, &Sample::Block::steps);
+  sample.uneven = 2 * most.steps > 3 * least.steps;
+  if (sample.uneven)
+    std::ranges::sort(sample.blocks.begin(), sample.blocks.begin() + static_cast<std::ptrdiff_t>(sample.count), {},
+                      [](const Sample::Block& block) { return std::pair(block.turn, block.item); });
   return sample;
 }
 
@@ -89,6 +116,29 @@ struct Prediction {
   bool summed = false;
 };
 
+// Row blocks as they are cut.
+struct Cut {
+  const ListCosts& costs;
+  int part_steps;
+  double load;  // of steps, by how many teams have work
+
+  double parts(int steps) const { return std::max(1.0, static_cast<double>(ceil_div(steps, part_steps))); }
+  // Of a part.
+  double us(int steps) const {
+    return costs[ListTerm::item] + (parts(steps) > 1 ? costs[ListTerm::part] : 0) +
+           load * costs[ListTerm::full] * std::ceil(steps / parts(steps));
+  }
+};
+
+// Until the last team is done, of pieces that differ: one part of all row blocks is taken after the other.
+double us_of_uneven(const Sample& sample, const Cut& cut, double teams, double most_parts) {
+  TeamTimes times(teams);
+  for (double part = most_parts - 1; part >= 0; --part)
+    for (const Sample::Block& block : sample.all())
+      if (part < cut.parts(block.steps)) times.take(sample.alike, cut.us(block.steps));
+  return times.last();
+}
+
 // Teams take the next piece when they are done with one. Pieces that are alike come in rounds, and of others the
 // shortest ones, which are the last, even out how long the longer ones take. Row blocks with fewer parts than the
 // heaviest one are looked at as if they had as many.
@@ -97,33 +147,23 @@ Prediction predict(const SpanForm& form, const Sample& sample, int part_steps) {
   const ListCosts& costs = form.costs;
   double count = 0, total = 0, longest = 0, shortest = 0, most_parts = 1;
   const double teams = form.teams;
-  for (const int steps : sample.all()) count += sample.alike * static_cast<double>(ceil_div(steps, part_steps));
+  for (const auto& [steps, turn, item] : sample.all())
+    count += sample.alike * static_cast<double>(ceil_div(steps, part_steps));
   const double load = costs[ListTerm::alone] + (1 - costs[ListTerm::alone]) * std::min(1.0, count / teams);
+  const Cut cut{costs, part_steps, load};
   count = 0;
-  for (const int steps : sample.all()) {
-    const double parts = std::max(1.0, static_cast<double>(ceil_div(steps, part_steps)));
-    const double us = costs[ListTerm::item] + (parts > 1 ? costs[ListTerm::part] : 0) +
-                      load * costs[ListTerm::full] * std::ceil(steps / parts);
+  for (const auto& [steps, turn, item] : sample.all()) {
+    const double parts = cut.parts(steps), us = cut.us(steps);
     count += sample.alike * parts, total += sample.alike * parts * us;
     longest = std::max(longest, us), shortest = shortest == 0 ? us : std::min(shortest, us);
     most_parts = std::max(most_parts, parts);
   }
   const double looked_at = sample.alike * static_cast<double>(sample.count) * most_parts;
   const double in_rounds = std::ceil(count / teams) * total / count;
+  const double work = sample.uneven ? us_of_uneven(sample, cut, teams, most_parts)
+                                    : std::max(longest, std::min(in_rounds, total / teams + shortest));
   const Sums sums = sums_of(form, count, most_parts);
-  return {std::max(longest, std::min(in_rounds, total / teams + shortest)) + sums.least() +
-              kLookUs * (looked_at - count) / teams,
-          sums.by_grid < sums.by_last};
-}
-
-// Of the first items, whether their last row blocks have more steps than their first ones.
-bool last_have_most(const Placement& placed) {
-  constexpr std::size_t kLookedAt = 16;
-  std::int64_t more = 0;
-  for (std::size_t i = 0; i < std::min(placed.items.queries.size(), kLookedAt); ++i)
-    if (const std::int64_t count = placed.row_blocks(i); count > 0)
-      more += placed.steps(i, count - 1) - placed.steps(i, 0);
-  return more >= 0;
+  return {work + sums.least() + kLookUs * (looked_at - count) / teams, sums.by_grid < sums.by_last};
 }
 
 std::int64_t slices_in(const SpanItems& items) {
@@ -195,10 +235,10 @@ SplitTime time_split(const Placement& placed) {
   std::int64_t most = 0;
   for (std::size_t i = 0; i < items.queries.size(); ++i) most = std::max(most, placed.row_blocks(i));
   split.row_blocks = static_cast<int>(most);
-  const int heaviest = std::max(1, *std::max_element(sample.all().begin(), sample.all().end()));
+  const int heaviest = std::max(1, sample.heaviest());
   const std::int64_t in_launch = split.row_blocks * slices_in(items);
   split.part_steps = heaviest;
-  split.last_first = last_have_most(placed);
+  split.last_first = sample.last_first;
   double best = predict(form, sample, heaviest).us;
   for (const int parts : kSplits) {
     const bool fits = in_launch * parts <= form.slots && split.row_blocks * parts <= kMostSlots;
@@ -210,7 +250,7 @@ SplitTime time_split(const Placement& placed) {
     split.parts = parts, split.part_steps = part_steps, split.summed = predicted.summed;
   }
   double steps = 0;
-  for (const int of_block : sample.all()) steps += sample.alike * of_block;
+  for (const Sample::Block& block : sample.all()) steps += sample.alike * block.steps;
   return {split, best, steps};
 }
 

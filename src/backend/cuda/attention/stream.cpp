@@ -117,16 +117,16 @@ ListedStreamParams params_of(const StreamMask& mask, const Sections& sections, c
           {}};
 }
 
-void launch_stream(const StreamMask& mask, int cores, const TiledLaunch& launch, ListedStreamParams params) {
+void launch_stream(const StreamMask& mask, int cores, const TiledLaunch& launch, ListedStreamParams params,
+                   const ListedBlocks& blocks) {
   const int total =
       narrow<int>(std::int64_t{launch.call.shape.slices} * params.layout.item_count, "row blocks of a launch");
   // A row block has a multiprocessor to itself as long as there are some: its teams share what it has.
   const int grid = std::min(total, cores * mask.instance.ctas), at_once = grid * mask.instance.teams;
   if (kRoundsDealt * at_once < total) params.queue = launch.workspace.queue;
-  const bool capped = launch.call.cap_log2 != 0, whole = params.window.parts == 0 && params.spans.parts == 0;
-  if (mask.listed != nullptr && params.queue != nullptr && !capped && whole &&
-      list_pays(launch, params.layout, at_once))
-    params.list = list_row_blocks(mask, launch, params.layout, 64 * mask.instance.parts);
+  const bool capped = launch.call.cap_log2 != 0, in_window = params.window.parts > 0;
+  if (mask.listed != nullptr && params.queue != nullptr && !capped && !in_window && list_pays(launch, blocks, at_once))
+    params.list = list_row_blocks(mask, launch, blocks);
   start_stream(mask, launch, grid, params);
 }
 
@@ -134,7 +134,7 @@ void launch_lists(const StreamMask& mask, int cores, const TiledLaunch& launch) 
   const bool in_window = mask.window.window.parts > 0 && launch.call.cap_log2 == 0;
   ListedStreamParams params = params_of(mask, mask.sections, launch, mask.layout(launch, in_window));
   if (in_window) params.window = mask.window.window;
-  launch_stream(mask, cores, launch, params);
+  launch_stream(mask, cores, launch, params, {params.layout, nullptr, mask.sections, 64 * mask.instance.parts});
 }
 
 // The parts that the launch in front left.
@@ -157,7 +157,7 @@ void launch_spans(const StreamMask& mask, int cores, const TiledLaunch& launch) 
   ListedStreamParams params = params_of(mask, mask.spans->sections, launch, layout);
   params.numbers = few_numbers(launch.items);
   params.spans = spans;
-  launch_stream(mask, cores, launch, params);
+  launch_stream(mask, cores, launch, params, {layout, &spans, mask.spans->sections, mask.spans->form.block_rows});
   if (spans.summed) launch_sum(mask, launch, params);
 }
 
