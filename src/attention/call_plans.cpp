@@ -26,231 +26,232 @@ void check_length(std::string_view name, std::int64_t length, std::int64_t limit
 
 }  // namespace
 
-CallPlans::CallPlans(const Mask& the_mask, const AttentionShape& the_shape, const Device& the_device,
-                     std::string the_kernel)
-    : mask(the_mask),
-      shape(the_shape),
-      device(the_device),
-      kernel(std::move(the_kernel)),
-      by_length(depends_on_length(mask)),
-      by_item(depends_on_batch(mask)),
-      planned(std::make_shared<const Planned>(plan_attention(mask, shape, device, kernel))),
-      plain(planned->choice.plan.residues == 1
-                ? planned
-                : std::make_shared<const Planned>(plan_plain(mask, shape, device, kernel))),
-      in_place(plan_in_place()) {}
+CallPlans::CallPlans(const Mask& mask, const AttentionShape& shape, const Device& device, std::string kernel)
+    : mask_(mask),
+      shape_(shape),
+      device_(device),
+      kernel_(std::move(kernel)),
+      by_length_(depends_on_length(mask_)),
+      by_item_(depends_on_batch(mask_)),
+      planned_(std::make_shared<const Planned>(plan_attention(mask_, shape_, device_, kernel_))),
+      plain_(planned_->choice.plan.residues == 1
+                 ? planned_
+                 : std::make_shared<const Planned>(plan_plain(mask_, shape_, device_, kernel_))),
+      in_place_(plan_in_place()) {}
 
 // Where a kernel that was not chosen reads pages and lengths where they lie, and the chosen one does not. Whether
 // such a kernel takes a problem is known by its shape. Of chunks, which are fewer queries than keys, one for calls
 // over pages that the chosen one may pass on or read late, or that is sooner than the chosen one over pages alone.
 CallPlans::Plan CallPlans::plan_in_place() const {
-  if (kernel != "auto" || plain->choice.kernel->reads_device_lengths) return nullptr;
-  for (const AttentionKernel& other : device.backend->attention)
-    if (other.reads_device_lengths && !other.refuses({.shape = shape}, device.caps))
-      return std::make_shared<const Planned>(plan_plain(mask, shape, device, other.name));
-  if (shape.queries >= shape.keys) return nullptr;
-  if (plain->choice.kernel->over_pages != nullptr)
-    return std::make_shared<const Planned>(plan_pages(mask, shape, device));
-  std::optional<Planned> sooner = plan_sooner_in_pages(*plain, mask, shape, device);
+  if (kernel_ != "auto" || plain_->choice.kernel->reads_device_lengths) return nullptr;
+  for (const AttentionKernel& other : device_.backend->attention)
+    if (other.reads_device_lengths && !other.refuses({.shape = shape_}, device_.caps))
+      return std::make_shared<const Planned>(plan_plain(mask_, shape_, device_, other.name));
+  if (shape_.queries >= shape_.keys) return nullptr;
+  if (plain_->choice.kernel->over_pages != nullptr)
+    return std::make_shared<const Planned>(plan_pages(mask_, shape_, device_));
+  std::optional<Planned> sooner = plan_sooner_in_pages(*plain_, mask_, shape_, device_);
   return sooner ? std::make_shared<const Planned>(*std::move(sooner)) : nullptr;
 }
+
 // It has the rows of heads that share keys in one tile, where a kernel for few queries takes them in turns, but needs
 // longer until the first key of a page.
 bool CallPlans::stacks_in_pages() const {
-  const AttentionPlan& plan = plain->choice.plan;
+  const AttentionPlan& plan = plain_->choice.plan;
   return plan.stacked_heads > 1 &&
-         plan.predicted_us + plain->choice.kernel->pages_us(plan) < in_place->choice.plan.predicted_us;
+         plan.predicted_us + plain_->choice.kernel->pages_us(plan) < in_place_->choice.plan.predicted_us;
 }
+
 const CallPlans::Plan& CallPlans::for_pages() const {
-  if (!in_place) return plain;
-  if (lengths_in_place()) return stacks_in_pages() ? plain : in_place;
-  const bool sooner = plain->choice.kernel->over_pages == nullptr;  // plan_sooner_in_pages
-  return !sooner && over_pages_of(*plain) <= OverPages::reads ? plain : in_place;
+  if (!in_place_) return plain_;
+  if (lengths_in_place()) return stacks_in_pages() ? plain_ : in_place_;
+  const bool sooner = plain_->choice.kernel->over_pages == nullptr;  // plan_sooner_in_pages
+  return !sooner && over_pages_of(*plain_) <= OverPages::reads ? plain_ : in_place_;
 }
+
 // Keys in pages and lengths that the host does not know cannot be cut into residue classes.
 const CallPlans::Plan& CallPlans::base_of(const AttentionArguments& arguments) const {
-  if (arguments.rows || arguments.device_lengths) return plain;
-  if (arguments.device_kv_lengths) return lengths_in_place() ? in_place : plain;
+  if (arguments.rows || arguments.device_lengths) return plain_;
+  if (arguments.device_kv_lengths) return lengths_in_place() ? in_place_ : plain_;
   if (arguments.page_table) return for_pages();
-  return planned;
+  return planned_;
 }
 
 // A plan that adds two results was chosen for all of its rows: a fourth of them or more, of items that lie evenly and
 // at the planned positions.
 bool CallPlans::serves(const Plan& plan, std::span<const AttentionItem> items) const {
   if (plan->rest == nullptr) return true;
-  if (std::cmp_greater(items.size(), shape.batch) || !items_lie_evenly(items)) return false;
+  if (std::cmp_greater(items.size(), shape_.batch) || !items_lie_evenly(items)) return false;
   const AttentionItem& item = items.front();
-  return !lengths_of(item, false) && 4 * std::ssize(items) * item.queries >= shape.batch * shape.queries;
+  return !lengths_of(item, false) && 4 * std::ssize(items) * item.queries >= shape_.batch * shape_.queries;
 }
 
-CallPlans::CallPlans(const MaskTable& the_table, const Mask& limit, const AttentionShape& the_shape,
-                     const Device& the_device)
-    : mask(limit),
-      shape(the_shape),
-      device(the_device),
-      by_length(depends_on_length(mask)),
-      by_item(the_table.batch > 1 || depends_on_batch(mask)),
-      table(plan_table(the_table, limit, shape, device)),
-      planned(table->planned),
-      plain(planned) {}
+CallPlans::CallPlans(const MaskTable& table, const Mask& limit, const AttentionShape& shape, const Device& device)
+    : mask_(limit),
+      shape_(shape),
+      device_(device),
+      by_length_(depends_on_length(mask_)),
+      by_item_(table.batch > 1 || depends_on_batch(mask_)),
+      table_(plan_table(table, limit, shape_, device_)),
+      planned_(table_->planned),
+      plain_(planned_) {}
 
 // The lengths of the plan of its own that an item needs; nothing when the first plan has its positions.
 std::optional<CallPlans::Lengths> CallPlans::lengths_of(const AttentionItem& item, bool on_device) const {
   if (item.keys == 0) return std::nullopt;
-  if (by_length) {
-    if (item.queries == shape.queries && item.keys == shape.keys) return std::nullopt;
+  if (by_length_) {
+    if (item.queries == shape_.queries && item.keys == shape_.keys) return std::nullopt;
     return Lengths{item.queries, item.keys};
   }
   const std::int64_t first = (on_device ? 1 : item.keys) - item.queries;
-  if (first >= shape.keys - shape.queries) return std::nullopt;
+  if (first >= shape_.keys - shape_.queries) return std::nullopt;
   // Decoding an item shorter than planned, for one: a layout over every position that could come.
-  return first < 0 ? every_position() : Lengths{shape.keys, shape.keys};
+  return first < 0 ? every_position() : Lengths{shape_.keys, shape_.keys};
 }
 
 void CallPlans::check_lengths_known(const AttentionArguments& arguments) const {
-  if (by_length && arguments.device_kv_lengths)
+  if (by_length_ && arguments.device_kv_lengths)
     fail(ErrorKind::invalid_argument,
          "attention: lengths on the device with a mask that depends on length; accepted: kv_lengths");
 }
 
 CallPlans::Plan CallPlans::plan_of_lists(bool over_pages) {
-  if (table) return plan_of_table();
-  const Lengths lengths = shape.queries > 1 ? every_position() : Lengths{shape.keys, shape.keys};
-  const std::lock_guard lock(mutex);
+  if (table_) return plan_of_table();
+  const Lengths lengths = shape_.queries > 1 ? every_position() : Lengths{shape_.keys, shape_.keys};
+  const std::lock_guard lock(mutex_);
   const auto at_positions = [&](const Plan& base) {
-    const Plan found = others.find(lengths, base);
+    const Plan found = others_.find(lengths, base);
     return found ? found : base;
   };
-  const Plan chosen = at_positions(plain);
-  const bool passed_on = over_pages && in_place && over_pages_of(*chosen) == OverPages::passes_on;
-  return passed_on ? at_positions(in_place) : chosen;
+  const Plan chosen = at_positions(plain_);
+  const bool passed_on = over_pages && in_place_ && over_pages_of(*chosen) == OverPages::passes_on;
+  return passed_on ? at_positions(in_place_) : chosen;
 }
 
 CallPlans::Plan CallPlans::base_for(std::span<const AttentionItem> items, const AttentionArguments& arguments,
                                     bool beside_few) {
   const Plan& base = base_of(arguments);
-  const Plan& chosen = items.empty() || serves(base, items) ? base : plain;
-  if (!beside_few || chosen != plain) return chosen;
+  const Plan& chosen = items.empty() || serves(base, items) ? base : plain_;
+  if (!beside_few || chosen != plain_) return chosen;
   const auto longer = std::ranges::count_if(items, [this](const AttentionItem& item) { return !are_few(item); });
-  const std::lock_guard lock(mutex);
-  return one && longer == 1 ? one : chosen;
+  const std::lock_guard lock(mutex_);
+  return one_ && longer == 1 ? one_ : chosen;
 }
 
 CallPlans::Plan CallPlans::plan_for(const AttentionItem& item, const Plan& base, const AttentionArguments& arguments) {
   const bool on_device = arguments.device_kv_lengths.has_value();
   const std::optional<Lengths> lengths = lengths_of(item, on_device);
-  if (table) check_positions(item, !lengths);
-  if (table) return plan_of_table();
+  if (table_) check_positions(item, !lengths);
+  if (table_) return plan_of_table();
   if (!lengths) return base;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(mutex_);
   const Plan found = plan_of(*lengths, base, item, arguments);
   // One that reads pages where rows are those that it was made for may not do so at other positions.
-  const Plan& other = base == plain ? in_place : plain;
+  const Plan& other = base == plain_ ? in_place_ : plain_;
   const bool passed_on = arguments.page_table && over_pages_of(*found) == OverPages::passes_on;
   return passed_on && other ? plan_of(*lengths, other, item, arguments) : found;
 }
 
 CallPlans::Plan CallPlans::plan_of_few(std::span<const AttentionItem> items, const AttentionArguments& arguments) {
-  if (by_length || arguments.rows || arguments.device_kv_lengths || !few_queries.pays(items)) return nullptr;
-  const std::lock_guard lock(mutex);
+  if (by_length_ || arguments.rows || arguments.device_kv_lengths || !few_queries_.pays(items)) return nullptr;
+  const std::lock_guard lock(mutex_);
   if (arguments.may_plan) make_few();
-  return few;
+  return few_;
 }
 
 std::pair<CallPlans::Plan, std::int64_t> CallPlans::few_of_lists() {
-  const std::lock_guard lock(mutex);
-  return {few, prepared_few};
+  const std::lock_guard lock(mutex_);
+  return {few_, prepared_few_};
 }
 
 void CallPlans::make_few() {
-  if (few) return;
-  few = std::make_shared<const Planned>(few_queries.plan(mask, device));
-  one = plan_of_one();
-  plans_made += one ? 2 : 1;
-  if (one) others.for_each_prepared([&](const Lengths& lengths) { others.add(lengths, one, make(lengths, one)); });
+  if (few_) return;
+  few_ = std::make_shared<const Planned>(few_queries_.plan(mask_, device_));
+  one_ = plan_of_one();
+  plans_made_ += one_ ? 2 : 1;
+  if (one_) others_.for_each_prepared([&](const Lengths& lengths) { others_.add(lengths, one_, make(lengths, one_)); });
 }
 
 // The first one was chosen for as many items as long as the longest, of which all but one may have few queries.
 CallPlans::Plan CallPlans::plan_of_one() const {
-  if (by_item || shape.batch == 1) return nullptr;
-  AttentionShape of_one = shape;
+  if (by_item_ || shape_.batch == 1) return nullptr;
+  AttentionShape of_one = shape_;
   of_one.batch = 1;
   const auto same = [](const AttentionPlan& a, const AttentionPlan& b) {
     return a.kernel == b.kernel && a.instance == b.instance && a.format == b.format;
   };
-  const Choice choice = choose_plain(mask, of_one, device, kernel);
+  const Choice choice = choose_plain(mask_, of_one, device_, kernel_);
   const bool reads_pages = choice.kernel->reads_pages && choice.kernel->over_pages == nullptr;
-  if (!reads_pages || same(choice.plan, plain->choice.plan)) return nullptr;
-  return std::make_shared<const Planned>(replan(mask, of_one, device, choice));
+  if (!reads_pages || same(choice.plan, plain_->choice.plan)) return nullptr;
+  return std::make_shared<const Planned>(replan(mask_, of_one, device_, choice));
 }
 
 CallPlans::Plan CallPlans::plan_of(const Lengths& lengths, const Plan& base, const AttentionItem& item,
                                    const AttentionArguments& arguments) {
-  if (Plan found = others.find(lengths, base)) return found;
+  if (Plan found = others_.find(lengths, base)) return found;
   // Where a run may plan, the bits of its results do not depend on what was planned before.
-  if (Plan wider = by_length || arguments.may_plan ? nullptr : others.find(every_position(), base)) return wider;
+  if (Plan wider = by_length_ || arguments.may_plan ? nullptr : others_.find(every_position(), base)) return wider;
   if (!arguments.may_plan)
     fail(ErrorKind::invalid_argument,
          "attention: {} queries and {} keys need a plan of their own, which this call may not make; prepare them",
          item.queries, arguments.device_kv_lengths ? 1 : item.keys);
   Plan made = make(lengths, base);
-  others.add(lengths, base, made);
+  others_.add(lengths, base, made);
   return made;
 }
 
 void CallPlans::check_positions(const AttentionItem& item, bool planned_for) const {
   if (planned_for) return;
-  const std::string accepted = by_length
-                                   ? fmt::format("{} and {}, as its limit depends on length", shape.queries, shape.keys)
-                                   : fmt::format("keys - queries of {} and more", shape.keys - shape.queries);
+  const std::string accepted =
+      by_length_ ? fmt::format("{} and {}, as its limit depends on length", shape_.queries, shape_.keys)
+                 : fmt::format("keys - queries of {} and more", shape_.keys - shape_.queries);
   fail(ErrorKind::invalid_argument, "attention: {} queries and {} keys with a plan of a table; accepted: {}",
        item.queries, item.keys, accepted);
 }
 
 CallPlans::Plan CallPlans::plan_of_table() {
-  const std::lock_guard lock(mutex);
-  if (!updated) fail(ErrorKind::invalid_argument, "attention: the plan's table has no contents; update it first");
-  return updated;
+  const std::lock_guard lock(mutex_);
+  if (!updated_) fail(ErrorKind::invalid_argument, "attention: the plan's table has no contents; update it first");
+  return updated_;
 }
 
 void CallPlans::update(const TableContents& contents) {
-  if (!table) fail(ErrorKind::invalid_argument, "attention: this plan was made for a mask, not for a table");
-  check_contents(table->form, contents);
-  const auto on_device = planned->choice.kernel->update;
-  if (on_device != nullptr) on_device(planned->arranged, contents, device);
-  auto now = on_device != nullptr ? planned : pack_contents(*table, contents, shape, device);
-  const std::lock_guard lock(mutex);
-  updated = std::move(now);
+  if (!table_) fail(ErrorKind::invalid_argument, "attention: this plan was made for a mask, not for a table");
+  check_contents(table_->form, contents);
+  const auto on_device = planned_->choice.kernel->update;
+  if (on_device != nullptr) on_device(planned_->arranged, contents, device_);
+  auto now = on_device != nullptr ? planned_ : pack_contents(*table_, contents, shape_, device_);
+  const std::lock_guard lock(mutex_);
+  updated_ = std::move(now);
 }
 
 void CallPlans::prepare(std::int64_t queries, std::int64_t keys) {
-  check_length("queries", queries, shape.queries);
-  check_length("keys", keys, shape.keys);
+  check_length("queries", queries, shape_.queries);
+  check_length("keys", keys, shape_.keys);
   AttentionItem item;
   item.queries = queries;
   item.keys = keys;
   const std::optional<Lengths> lengths = lengths_of(item, false);
-  if (table) check_positions(item, !lengths);
-  const std::lock_guard lock(mutex);
-  if (!by_length && few_queries.are(queries)) {
+  if (table_) check_positions(item, !lengths);
+  const std::lock_guard lock(mutex_);
+  if (!by_length_ && few_queries_.are(queries)) {
     make_few();
-    prepared_few = std::max(prepared_few, queries);
+    prepared_few_ = std::max(prepared_few_, queries);
   }
   if (!lengths) return;
-  others.check_room(*lengths);
+  others_.check_room(*lengths);
   std::map<Plan, Plan> made;  // all of them, or what is prepared stays as it was
-  for (const Plan& base : {planned, plain, in_place, one})
-    if (base && base->rest == nullptr && !others.find(*lengths, base) && !made.contains(base))
+  for (const Plan& base : {planned_, plain_, in_place_, one_})
+    if (base && base->rest == nullptr && !others_.find(*lengths, base) && !made.contains(base))
       made.emplace(base, make(*lengths, base));
-  others.keep(*lengths);
-  for (const auto& [base, plan] : made) others.add(*lengths, base, plan);
+  others_.keep(*lengths);
+  for (const auto& [base, plan] : made) others_.add(*lengths, base, plan);
 }
 
 std::optional<DeviceLengths> CallPlans::lists_of(const AttentionArguments& arguments) const {
   const bool padded = arguments.cu_q.empty() && arguments.q_lengths.empty() && arguments.kv_lengths.empty();
   if (arguments.device_lengths || !arguments.device_kv_lengths || !padded) return arguments.device_lengths;
-  if (plain->choice.kernel->reads_device_lengths || (arguments.page_table && lengths_in_place())) return std::nullopt;
+  if (plain_->choice.kernel->reads_device_lengths || (arguments.page_table && lengths_in_place())) return std::nullopt;
   const std::int64_t items = arguments.q.rank() == 0 ? 0 : arguments.q.dim(0);
   check_device_lengths(*arguments.device_kv_lengths, items);
   return DeviceLengths{.items = items, .kv_lengths = arguments.device_kv_lengths->as<std::int32_t>()};
@@ -258,44 +259,45 @@ std::optional<DeviceLengths> CallPlans::lists_of(const AttentionArguments& argum
 
 CheckedCall CallPlans::check(const AttentionArguments& arguments, const std::optional<DeviceLengths>& lists,
                              std::pmr::memory_resource* list_memory) const {
-  if (table && arguments.softcap.value_or(0.f) > 0 && !shape.capped)
+  if (table_ && arguments.softcap.value_or(0.f) > 0 && !shape_.capped)
     fail(ErrorKind::unsupported, "attention: softcap = {} with a plan of a table; accepted where the shape is capped",
          *arguments.softcap);
-  if (!arguments.rows && !lists) return check_call(arguments, shape, by_item, list_memory);
+  if (!arguments.rows && !lists) return check_call(arguments, shape_, by_item_, list_memory);
   // A table's rows are found by the item's place on the device.
-  if (by_length || (by_item && !(table && lists)))
+  if (by_length_ || (by_item_ && !(table_ && lists)))
     fail(ErrorKind::invalid_argument, "attention: {} with a mask that depends on {}; accepted: {}",
          arguments.rows                ? "rows"
          : arguments.device_kv_lengths ? "device_kv_lengths"
                                        : "device_lengths",
-         by_length ? "length" : "the batch index", arguments.rows ? "cu_q and cu_kv" : "lengths of the host");
-  if (lists) return check_listed_call(arguments, *lists, shape, list_memory);
-  return check_rows_call(arguments, shape, device.backend->memory == nullptr, list_memory);
+         by_length_ ? "length" : "the batch index", arguments.rows ? "cu_q and cu_kv" : "lengths of the host");
+  if (lists) return check_listed_call(arguments, *lists, shape_, list_memory);
+  return check_rows_call(arguments, shape_, device_.backend->memory == nullptr, list_memory);
 }
 
 CallPlans::Plan CallPlans::make(const Lengths& lengths, const Plan& base) {
-  AttentionShape extent = shape;
+  AttentionShape extent = shape_;
   std::tie(extent.queries, extent.keys) = lengths;
-  if (base == one) extent.batch = 1;
-  auto made =
-      std::make_shared<const Planned>(by_length ? plan_attention(beginning_of(mask, extent.keys), extent, device,
-                                                                 base == in_place ? base->choice.kernel->name : kernel)
-                                                : replan(mask, extent, device, base->choice, shape.queries));
-  ++plans_made;
+  if (base == one_) extent.batch = 1;
+  auto made = std::make_shared<const Planned>(
+      by_length_ ? plan_attention(beginning_of(mask_, extent.keys), extent, device_,
+                                  base == in_place_ ? base->choice.kernel->name : kernel_)
+                 : replan(mask_, extent, device_, base->choice, shape_.queries));
+  ++plans_made_;
   return made;
 }
 
 std::int64_t CallPlans::made() {
-  const std::lock_guard lock(mutex);
-  return plans_made;
+  const std::lock_guard lock(mutex_);
+  return plans_made_;
 }
 
 std::size_t CallPlans::workspace_bytes() {
-  const std::lock_guard lock(mutex);
-  std::size_t most = std::max(workspace_bytes_of(*planned, shape, device), workspace_bytes_of(*plain, shape, device));
-  for (const Plan& plan : {in_place, few, one})
-    if (plan) most = std::max(most, workspace_bytes_of(*plan, shape, device));
-  others.for_each([&](const Planned& plan) { most = std::max(most, workspace_bytes_of(plan, shape, device)); });
+  const std::lock_guard lock(mutex_);
+  std::size_t most =
+      std::max(workspace_bytes_of(*planned_, shape_, device_), workspace_bytes_of(*plain_, shape_, device_));
+  for (const Plan& plan : {in_place_, few_, one_})
+    if (plan) most = std::max(most, workspace_bytes_of(*plan, shape_, device_));
+  others_.for_each([&](const Planned& plan) { most = std::max(most, workspace_bytes_of(plan, shape_, device_)); });
   return most;
 }
 

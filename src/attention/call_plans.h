@@ -20,16 +20,16 @@ class CallPlans {
  public:
   using Plan = OtherPlans::Plan;
 
-  CallPlans(const Mask& the_mask, const AttentionShape& the_shape, const Device& the_device, std::string the_kernel);
-  CallPlans(const MaskTable& the_table, const Mask& limit, const AttentionShape& the_shape, const Device& the_device);
+  CallPlans(const Mask& mask, const AttentionShape& shape, const Device& device, std::string kernel);
+  CallPlans(const MaskTable& table, const Mask& limit, const AttentionShape& shape, const Device& device);
 
   void prepare(std::int64_t queries, std::int64_t keys);
   void update(const TableContents& contents);
 
-  const AttentionShape& extent() const { return shape; }
-  const Device& where() const { return device; }
-  bool differ_by_item() const { return by_item; }
-  const Plan& first() const { return planned; }
+  const AttentionShape& extent() const { return shape_; }
+  const Device& where() const { return device_; }
+  bool differ_by_item() const { return by_item_; }
+  const Plan& first() const { return planned_; }
   // Of calls over pages whose lengths the host knows.
   const Plan& for_pages() const;
   std::int64_t made();  // plans so far
@@ -46,7 +46,7 @@ class CallPlans {
   // queries have another one.
   Plan base_for(std::span<const AttentionItem> items, const AttentionArguments& arguments, bool beside_few);
   Plan plan_for(const AttentionItem& item, const Plan& base, const AttentionArguments& arguments);
-  bool are_few(const AttentionItem& item) const { return few_queries.are_of(item); }
+  bool are_few(const AttentionItem& item) const { return few_queries_.are_of(item); }
   // Of a call whose items of few queries go in a launch of their own. Null: they do not, or it was not prepared.
   Plan plan_of_few(std::span<const AttentionItem> items, const AttentionArguments& arguments);
 
@@ -60,11 +60,11 @@ class CallPlans {
   using Lengths = OtherPlans::Lengths;
   Plan plan_in_place() const;
   bool stacks_in_pages() const;
-  bool lengths_in_place() const { return in_place && in_place->choice.kernel->reads_device_lengths; }
+  bool lengths_in_place() const { return in_place_ && in_place_->choice.kernel->reads_device_lengths; }
   const Plan& base_of(const AttentionArguments& arguments) const;
   bool serves(const Plan& plan, std::span<const AttentionItem> items) const;
   std::optional<Lengths> lengths_of(const AttentionItem& item, bool on_device) const;
-  Lengths every_position() const { return {shape.keys + shape.queries, shape.keys}; }
+  Lengths every_position() const { return {shape_.keys + shape_.queries, shape_.keys}; }
   void check_positions(const AttentionItem& item, bool planned_for) const;
   Plan plan_of_table();
   // Under the lock.
@@ -74,23 +74,23 @@ class CallPlans {
                const AttentionArguments& arguments);
   Plan make(const Lengths& lengths, const Plan& base);
 
-  Mask mask;
-  AttentionShape shape;
-  Device device;
-  std::string kernel;
-  bool by_length, by_item;
-  std::optional<const PlannedTable> table;
-  Plan planned;
-  Plan plain;     // the same, unless that is by residue class or a sum, which is by class, too
-  Plan in_place;  // for pages, and lengths of keys on the device, where plain is not made for them; or null
-  FewQueries few_queries{shape, device, kernel};
-  std::mutex mutex;
-  std::int64_t plans_made = 1;
-  Plan few;  // at every position, of items that few_queries says; null before such are prepared
-  Plan one;  // beside it, chosen for one item, where the first one is of another kernel or form; or null
-  std::int64_t prepared_few = 0;
-  OtherPlans others;
-  Plan updated;  // what runs of a table use; null before its first contents
+  Mask mask_;
+  AttentionShape shape_;
+  Device device_;
+  std::string kernel_;
+  bool by_length_, by_item_;
+  std::optional<const PlannedTable> table_;
+  Plan planned_;
+  Plan plain_;     // the same, unless that is by residue class or a sum, which is by class, too
+  Plan in_place_;  // for pages, and lengths of keys on the device, where plain is not made for them; or null
+  FewQueries few_queries_{shape_, device_, kernel_};
+  std::mutex mutex_;
+  std::int64_t plans_made_ = 1;
+  Plan few_;  // at every position, of items that few_queries says; null before such are prepared
+  Plan one_;  // beside it, chosen for one item, where the first one is of another kernel or form; or null
+  std::int64_t prepared_few_ = 0;
+  OtherPlans others_;
+  Plan updated_;  // what runs of a table use; null before its first contents
 };
 
 }  // namespace stof

@@ -123,6 +123,17 @@ TEST_P(Steps, EqualTheDefinition) {
       expect_definition(step(form, page_size), parse(mask));
 }
 
+// A plan of its own, where the first one was chosen for more.
+TEST_P(Steps, EqualTheDefinitionWhereOneChunkIsThere) {
+  for (const auto& [form, page_size] : {std::pair{BatchForm::packed, 64}, {BatchForm::rows_first, 0}})
+    for (const std::int32_t keys : {3000, 777}) {
+      ProblemShape what = step(form, page_size);
+      what.q_lengths[5] = 1, what.kv_lengths[1] = keys;
+      expect_definition(what, parse("causal"));
+      expect_definition(what, parse("causal & (window(300) | sink(2))"));
+    }
+}
+
 TEST_P(Steps, EqualTheDefinitionUnderMasksOfHeadsAndItems) {
   expect_definition(step(BatchForm::packed, 64), parse("heads(0-2: causal, *: causal & window(200,3))"));
   expect_definition(step(BatchForm::packed, 0), parse("causal & where(b % 2 == 0 | k % 3 != 1)"));
