@@ -3,6 +3,7 @@
 #include "stof/attention.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory_resource>
 #include <optional>
@@ -63,13 +64,30 @@ struct PartOfCall {
 };
 using PartsOfCall = std::pmr::vector<PartOfCall>;
 
+// The item that begins at the earliest position: what serves it serves all, in one launch. Null: all go apart.
+template <class GoesApart>
+const AttentionItem* first_of(std::span<const AttentionItem> items, const GoesApart& goes_apart) {
+  const auto position = [](const AttentionItem& item) {  // without keys, any
+    return item.keys == 0 ? std::numeric_limits<std::int64_t>::max() : item.keys - item.queries;
+  };
+  const AttentionItem* first = nullptr;
+  for (const AttentionItem& item : items)
+    if (!goes_apart(item) && (first == nullptr || position(item) < position(*first))) first = &item;
+  return first;
+}
+
 PartsOfCall parts_of_items(CallPlans& plans, const CheckedCall& checked, const AttentionArguments& arguments,
                            std::pmr::memory_resource* memory) {
   std::pmr::map<CallPlans::Plan, std::pmr::vector<AttentionItem>> groups(memory);
   const CallPlans::Plan few = plans.plan_of_few(checked.items, arguments);
   const CallPlans::Plan base = plans.base_for(checked.items, arguments, few != nullptr);
+  const auto goes_apart = [&](const AttentionItem& item) { return few && plans.are_few(item); };
+  CallPlans::Plan of_all;
+  if (!plans.differ_by_length())
+    if (const AttentionItem* const first = first_of(checked.items, goes_apart))
+      of_all = plans.plan_for(*first, base, arguments);
   for (const AttentionItem& item : checked.items)
-    groups[few && plans.are_few(item) ? few : plans.plan_for(item, base, arguments)].push_back(item);
+    groups[goes_apart(item) ? few : of_all ? of_all : plans.plan_for(item, base, arguments)].push_back(item);
   PartsOfCall parts(memory);
   parts.reserve(groups.size());
   for (auto& [plan, items] : groups) parts.push_back({plan, std::move(items), checked.call.device_items});

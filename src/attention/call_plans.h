@@ -29,6 +29,7 @@ class CallPlans {
   const AttentionShape& extent() const { return shape_; }
   const Device& where() const { return device_; }
   bool differ_by_item() const { return by_item_; }
+  bool differ_by_length() const { return by_length_; }
   const Plan& first() const { return planned_; }
   // Of calls over pages whose lengths the host knows.
   const Plan& for_pages() const;

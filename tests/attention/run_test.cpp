@@ -92,6 +92,23 @@ TEST(Run, MoreQueriesThanKeys) {
   EXPECT_EQ(attention.plans_made(), 2);  // one more for items with fewer keys beside their queries
 }
 
+// The one that has the positions of all: so they go in one launch.
+TEST(Run, ItemsThatBeginAtSeveralPositionsGoByOnePlan) {
+  const AttentionShape shape{.batch = 3, .queries = 90, .keys = 300, .head_dim = 8};
+  for (const auto& [lengths, made] :
+       {std::pair{std::vector<std::int32_t>{300, 90, 200}, 2}, {{300, 80, 200}, 2}, {{300, 300, 0}, 1}}) {
+    const Problem problem({.shape = shape, .q_lengths = {90, 90, 20}, .kv_lengths = lengths}, 5);
+    const Attention attention(causal(), shape, open_device("cpu"));
+    AttentionArguments arguments = problem.arguments();
+    std::vector<std::shared_ptr<const void>> plans;
+    arguments.plans_used = &plans;
+    attention.run(arguments);
+    EXPECT_EQ(difference_from_definition(problem, causal()), "");
+    EXPECT_EQ(plans.size(), 1U);
+    EXPECT_EQ(attention.plans_made(), made);
+  }
+}
+
 // A run that may plan makes the same plans whatever was prepared, and so the same bits.
 TEST(Run, WhatIsPreparedForEveryPositionServesWhereNothingMayBePlanned) {
   const AttentionShape shape{.queries = 64, .keys = 100, .head_dim = 8};

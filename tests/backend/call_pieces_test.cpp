@@ -115,6 +115,23 @@ TEST(ItemRuns, PackedItemsFollowEachOtherByRows) {
   EXPECT_EQ(item_runs(call_of(items, true), 2).size(), 2u);
 }
 
+// Those that go by another plan have their rows of the page table between them.
+TEST(ItemRuns, PackedItemsOverPagesMayHavePlacesBetween) {
+  std::vector<AttentionItem> items = packed_items({{5, 0}, {7, 7}, {2, 40}});
+  const int table = 0;
+  stof::AttentionCall call = call_of(items, true);
+  call.pages.table = &table;
+  items[0].place = 3, items[1].place = 6, items[2].place = 40;
+  const std::pmr::vector<ItemRun> found = item_runs(call, 100);
+  ASSERT_EQ(found.size(), 2u) << "a launch of its own is sooner than 33 items without rows";
+  EXPECT_EQ(found[0].places, 4);
+  EXPECT_EQ(found[0].count, 2u);
+  EXPECT_EQ(found[0].query_lengths, (std::pmr::vector<int>{5, 0, 0, 7}));
+  EXPECT_EQ(found[0].query_starts, (std::pmr::vector<int>{0, 0, 0, 7}));
+  EXPECT_EQ(found[0].key_lengths.size(), 4u);
+  EXPECT_EQ(item_runs(call, 3).size(), 3u) << "no room for four";
+}
+
 TEST(ItemRuns, PackedItemsNeedNoRowStrideWhereNothingLiesBetween) {
   const std::vector<AttentionItem> items = packed_items({{1, 0}, {1, 0}});
   stof::AttentionCall call = call_of(items, true);

@@ -69,6 +69,15 @@ std::int64_t rows_between(std::int64_t from, std::int64_t to, std::int64_t row) 
   return row > 0 && to >= from && (to - from) % row == 0 ? (to - from) / row : -1;
 }
 
+constexpr std::int64_t kMostSkipped = 16;  // places without rows; more of them take longer than a launch of their own
+
+void skip_places(ItemRun& run, std::int64_t count) {
+  for (std::pmr::vector<int>* const numbers :
+       {&run.query_lengths, &run.key_lengths, &run.query_starts, &run.key_starts})
+    numbers->resize(numbers->size() + static_cast<std::size_t>(count), 0);
+  run.places += count;
+}
+
 ItemRun run_in_a_row(const stof::AttentionCall& call, std::size_t begin, std::int64_t most) {
   const AttentionItem& first = call.items[begin];
   ItemRun run = empty_run(call, begin);
@@ -77,10 +86,13 @@ ItemRun run_in_a_row(const stof::AttentionCall& call, std::size_t begin, std::in
     const AttentionItem& item = call.items[begin + run.count];
     const std::int64_t q = rows_between(first.q, item.q, call.q_strides.row);
     const std::int64_t k = rows_between(first.k, item.k, call.k_strides.row);
-    const bool next_pages = call.pages.table == nullptr || item.place - first.place == run.places;
-    if (!next_pages || q < 0 || k < 0 || rows_between(first.out, item.out, call.out_strides.row) != q ||
+    // In pages an item's place is its row of the table: those of others between them have no rows here.
+    const std::int64_t skipped = call.pages.table == nullptr ? 0 : item.place - first.place - run.places;
+    const bool near = skipped >= 0 && skipped <= kMostSkipped && run.places + skipped < most;
+    if (!near || q < 0 || k < 0 || rows_between(first.out, item.out, call.out_strides.row) != q ||
         rows_between(first.v, item.v, call.v_strides.row) != k)
       break;
+    skip_places(run, skipped);
     add_lengths(run, item);
     run.query_starts.push_back(narrow<int>(q, "rows of a packed batch"));
     run.key_starts.push_back(narrow<int>(k, "keys of a packed batch"));
