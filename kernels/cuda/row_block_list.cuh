@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(kListThreads)
   const int thread = static_cast<int>(threadIdx.x), items = p.shape.slices / p.shape.heads;
   allow_next_grid();
   for (int i = thread; i < p.entry_count; i += kListThreads)
-    rows[i] = p.entries ? p.entries[i].row : i % p.span_row_blocks * p.rows;
+    rows[i] = p.entries ? p.entries[i].row : (i < p.more_parts ? i % p.split_blocks : i - p.more_parts) * p.rows;
   wait_for_previous_grid();  // which may have made the lengths, or have read the list
   for (int item = thread; item < items; item += kListThreads) {
     const RowBlock at_zero = row_block_of<true>(p.shape, item * p.shape.heads, 0);

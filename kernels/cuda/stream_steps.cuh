@@ -128,8 +128,10 @@ struct StreamSteps {
   __device__ __forceinline__ RowBlockSteps look_by_spans(int slice, int entry) const {
     constexpr int kTiles = Traits::kTiles;
     const int positions = positions_of_part<Traits>(p), height = Traits::kParts * positions;
-    const int behind = entry / p.spans.row_blocks, part = p.spans.parts - 1 - behind;
-    const int nth = entry - behind * p.spans.row_blocks;  // in the order in which they are taken
+    const int behind = entry / p.spans.split_blocks, from_first = entry - p.spans.more_parts;
+    const int part = from_first < 0 ? p.spans.parts - 1 - behind : 0;
+    // In the order in which they are taken.
+    const int nth = from_first < 0 ? entry - behind * p.spans.split_blocks : from_first;
     RowBlockSteps found{row_block(slice, StreamItem{}), {}, 0};
     RowBlock& block = found.block;
     const int before = before_first_row(block);
@@ -141,13 +143,14 @@ struct StreamSteps {
     FoundSpans<Traits::kParts> spans;
     spans.template look<kTiles, kTiles * Traits::kGroups>(p.spans, block, positions);
     const int steps = (spans.all + kTiles - 1) / kTiles;
-    const int parts = max(1, min((steps + p.spans.part_steps - 1) / p.spans.part_steps, p.spans.parts));
+    const int most_parts = nth < p.spans.split_blocks ? p.spans.parts : 1;
+    const int parts = max(1, min((steps + p.spans.part_steps - 1) / p.spans.part_steps, most_parts));
     if (part >= parts) return {};
     const auto begin_of = [&](int n) { return n == parts ? steps : quick_quotient(steps * n, parts); };
     const int end = begin_of(part + 1);
     block.first_step = begin_of(part), block.steps = end - block.first_step;
     block.full_steps = max(0, end - max(block.first_step, (spans.listed + kTiles - 1) / kTiles));
-    block.split = parts == 1 ? 0 : number * p.spans.parts | part << 16 | parts << 24;
+    block.split = parts == 1 ? 0 : nth * p.spans.parts | part << 16 | parts << 24;
     found.of_spans = spans.mine;
     return found;
   }

@@ -96,7 +96,7 @@ struct StreamSum {
   }
 };
 
-// Rows whose row blocks were cut, by RowSpans::summed. Grid: {parts of 64 rows of all slices' row blocks,
+// Rows whose row blocks were cut, by RowSpans::summed. Grid: {parts of 64 rows of all slices' row blocks that may be,
 // SpanSumGrid::kColumns of kHeadDim each}.
 template <class Traits>
 __global__ void __launch_bounds__(SpanSumGrid::kThreads, 4)
@@ -104,10 +104,8 @@ __global__ void __launch_bounds__(SpanSumGrid::kThreads, 4)
   const StreamSteps<Traits> steps{p};
   if (p.call.shape.numbers_made) wait_for_previous_grid();
   const int at = static_cast<int>(blockIdx.x) / Traits::kParts, part = static_cast<int>(blockIdx.x) % Traits::kParts;
-  const int place = at / p.spans.row_blocks, nth = at - place * p.spans.row_blocks;
-  // Its first part, which comes with the last ones of the order.
-  const RowBlock block =
-      steps.look_by_spans(slice_of(p.call.shape, place), (p.spans.parts - 1) * p.spans.row_blocks + nth).block;
+  const int place = at / p.spans.split_blocks, nth = at - place * p.spans.split_blocks;
+  const RowBlock block = steps.look_by_spans(slice_of(p.call.shape, place), p.spans.more_parts + nth).block;
   wait_for_previous_grid();  // also where nothing is to do: who waits for this grid waits for that one
   allow_next_grid();
   if (block.split == 0 || !steps.has_rows(block)) return;

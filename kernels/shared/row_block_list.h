@@ -15,7 +15,7 @@ struct RowBlockListing {
   SliceShape shape;           // of one residue class, and of lengths
   const StreamItem* entries;  // [entry_count]; null: parts of row blocks from an item's first row on, as RowSpans says
   int entry_count;
-  int span_row_blocks, aligned;  // RowSpans'
+  int split_blocks, more_parts, aligned;  // RowSpans'
   int section, last_section;  // items that go through the entries side by side; the last section has all that are left
   int rows;                   // of a row block
   int* list;                  // [1 + items * entry_count]: how many there are, then item << 16 | entry of each

@@ -32,6 +32,10 @@ struct RowSpans {
   int first_position;  // of rows[0]
   int key_step;        // a power of two of which tiles begin at multiples
   Divisor row_blocks;  // of an item at most
+  // So many of them, in the order in which they are taken, may have several parts, which come in front of all first
+  // ones: split_blocks * (parts - 1) of an item.
+  Divisor split_blocks;
+  int more_parts;
   int parts;           // of a row block at most, of a band's one; 0: row blocks are those of a layout
   Divisor part_steps;  // a row block of more has several
   int last_first;      // row blocks are taken from an item's last one on, which has the most keys

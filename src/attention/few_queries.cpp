@@ -2,8 +2,7 @@
 #include "src/attention/few_queries.h"
 
 #include <algorithm>
-
-#include "src/mask/range.h"
+#include <cmath>
 
 namespace stof {
 
@@ -17,22 +16,35 @@ FewQueries::FewQueries(const AttentionShape& shape, const Device& device, std::s
   }
 }
 
-// In units of one step, the 64 keys of a row block, of which a multiprocessor has one at a time: what their row blocks
-// would add to the launch of the others, and the longest of them to its end. By bench/results/h200-few-queries.txt.
+// Estimates by bench/results/h200-few-queries.txt, of d 128 and in us: a step is the 64 keys of a row block, of which a
+// multiprocessor has one at a time.
 bool FewQueries::pays(std::span<const AttentionItem> items) const {
-  constexpr double kRowBlock = 6, kLaunch = 24, kLongest = 40, kAlone = 3;
-  double steps = 0, longest = 0;
+  constexpr double kBegin = 6, kStep = 0.36, kStepAlone = 0.55, kLaunch = 8, kFlops = 5e8, kBytes = 4.3e6;
+  constexpr double kTilesRead = 0.8;  // of that rate by tiles of 64 rows
+  constexpr double kFewestSteps = 3;  // where there are no other items
+  double steps = 0, longest = 0, bytes = 0, pairs = 0;
   bool alone = true;
+  const auto heads = static_cast<double>(shape_.heads), kv_heads = static_cast<double>(shape_.kv_heads),
+             dim = static_cast<double>(shape_.head_dim);
   for (const AttentionItem& item : items) {
+    const auto queries = static_cast<double>(item.queries), keys = static_cast<double>(item.keys);
     if (!are_of(item)) {
       alone = false;
+      pairs += heads * queries * std::max(0.0, keys - queries / 2);
       continue;
     }
-    const auto of_item = static_cast<double>(ceil_div(item.keys, std::int64_t{64}));
-    steps += static_cast<double>(shape_.heads) * (kRowBlock + of_item) / cores_;
+    const double of_item = std::ceil(keys / 64);
+    steps += heads * (kBegin + of_item);
+    bytes += kv_heads * keys * dim * 4;
     longest = std::max(longest, of_item);
   }
-  return alone ? longest >= kAlone : steps >= kLaunch || longest >= kLongest;
+  if (alone || steps == 0) return alone && longest >= kFewestSteps;
+  const double of_step = (64 + dim) / 192, others = pairs * 4 * dim / kFlops;
+  double together = others + steps * kStep * of_step / cores_;
+  // Row blocks as long as theirs are begun when others are nearly done.
+  if (longest * kStepAlone * of_step > others / 2)
+    together = std::max(together, others + longest * kStepAlone * of_step);
+  return others + kLaunch + bytes / kBytes < std::max(together, bytes / kBytes / kTilesRead);
 }
 
 Planned FewQueries::plan(const Mask& mask, const Device& device) const {

@@ -53,6 +53,11 @@ TEST(FewQueries, GoApartWhereThatIsSooner) {
   EXPECT_TRUE(few.pays(items_of(1, 1, 512))) << "alone, 10.6 us by tiles of 64 rows, 5.7 by a kernel for few";
   EXPECT_FALSE(few.pays(items_of(1, 1, 128))) << "alone, 3.6 us and 4.2";
   EXPECT_FALSE(few.pays(items_of(8, 17, 4096)));
+  // Heads with keys of their own: what the one reads takes as long as what the other multiplies, and both at once less.
+  shape.heads = shape.kv_heads = 12;
+  std::vector<AttentionItem> step = items_of(8, 1, 2126);
+  step.push_back({.queries = 1139, .keys = 1139});
+  EXPECT_FALSE(FewQueries(shape, open_device("cuda:h200"), "auto").pays(step));
   EXPECT_FALSE(few.are_of({.queries = 4, .keys = 3})) << "its first row is in front of the first key";
 }
 

@@ -63,6 +63,19 @@ TEST(SpanSplit, CutsLongRowBlocksAmongShorterOnes) {
   EXPECT_LT(chunks.part_steps, 25958 / 64 / 2 + 1);
 }
 
+// A long prompt's row blocks, which are whole, need no room for results.
+TEST(SpanSplit, HasRoomForPartsOfThoseThatHaveSeveral) {
+  SpanForm form = causal_form();
+  form.slots = 8 * 132;
+  const SpanSplit both = split(form, {1631, 62}, {6467, 25042}, 28);
+  EXPECT_EQ(both.row_blocks, 13);
+  EXPECT_GT(both.parts, 1) << "the 62 queries' steps are four times as many as the prompt's last ones";
+  EXPECT_LT(both.split_blocks, 13);
+  EXPECT_LE(both.split_blocks * both.parts * 56, form.slots);
+  const SpanSplit alike = split(form, {487, 487}, {25984, 25984}, 8);
+  EXPECT_EQ(alike.split_blocks, alike.row_blocks) << "every one of them has parts";
+}
+
 TEST(TeamTimes, AreOfAQueue) {
   TeamTimes times(3);
   times.take(4, 2);  // the last begins at 2

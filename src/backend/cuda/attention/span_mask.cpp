@@ -65,6 +65,8 @@ RowSpans SpanMask::of(const TiledLaunch& launch) const {
           .first_position = form.first_position,
           .key_step = key_step,
           .row_blocks = split.row_blocks,
+          .split_blocks = split.split_blocks,
+          .more_parts = split.split_blocks * (split.parts - 1),
           .parts = split.parts,
           .part_steps = split.part_steps,
           .last_first = split.last_first ? 1 : 0,

@@ -68,10 +68,18 @@ struct Sample {
   std::array<Block, kMost> blocks;
   std::size_t count = 0;
   double alike = 1;
+  std::int64_t stride = 1;
   bool last_first = true;  // SpanSplit's
   bool uneven = false;     // items differ by more than their last rows do
 
   std::span<const Block> all() const { return std::span(blocks).first(count); }
+  // How many turns there are until no row block has more steps than that.
+  std::int64_t split_blocks(int part_steps) const {
+    std::int64_t turns = 1;
+    for (const Block& block : all())
+      if (block.steps > part_steps) turns = std::max(turns, block.turn + stride);
+    return turns;
+  }
   int heaviest() const { return std::ranges::max_element(all(), {}, &Block::steps)->steps; }
 };
 
@@ -81,6 +89,7 @@ Sample sample_of(const Placement& placed) {
   for (std::size_t i = 0; i < items; ++i) blocks += placed.row_blocks(i);
   const std::int64_t stride = std::max<std::int64_t>(1, ceil_div(blocks, Sample::kMost));
   Sample sample;
+  sample.stride = stride;
   sample.alike = static_cast<double>(stride) * placed.items.slices_of_item;
   sample.last_first = last_have_most(placed);
   std::int64_t next = 0;  // blocks until the next that is looked at
@@ -220,7 +229,7 @@ int key_step_in_pages(const SpanForm& form) {
 
 std::int64_t slots_of(const SpanForm& form, const SpanItems& items) {
   const SpanSplit split = split_spans(form, items);
-  return split.parts > 1 ? split.row_blocks * slices_in(items) * split.parts : 0;
+  return split.parts > 1 ? split.split_blocks * slices_in(items) * split.parts : 0;
 }
 
 SpanSplit split_spans(const SpanForm& form, const SpanItems& items) { return time_split(form, items).split; }
@@ -236,18 +245,19 @@ SplitTime time_split(const Placement& placed) {
   for (std::size_t i = 0; i < items.queries.size(); ++i) most = std::max(most, placed.row_blocks(i));
   split.row_blocks = static_cast<int>(most);
   const int heaviest = std::max(1, sample.heaviest());
-  const std::int64_t in_launch = split.row_blocks * slices_in(items);
   split.part_steps = heaviest;
   split.last_first = sample.last_first;
   double best = predict(form, sample, heaviest).us;
   for (const int parts : kSplits) {
-    const bool fits = in_launch * parts <= form.slots && split.row_blocks * parts <= kMostSlots;
-    if (parts == 1 || !fits || heaviest < parts * kFewestSteps) continue;
     const int part_steps = static_cast<int>(ceil_div(heaviest, parts));
+    const std::int64_t slots = std::min<std::int64_t>(most, sample.split_blocks(part_steps)) * parts;
+    const bool fits = slots * slices_in(items) <= form.slots && slots <= kMostSlots;
+    if (parts == 1 || !fits || heaviest < parts * kFewestSteps) continue;
     const Prediction predicted = predict(form, sample, part_steps);
     if (predicted.us >= best) continue;
     best = predicted.us;
     split.parts = parts, split.part_steps = part_steps, split.summed = predicted.summed;
+    split.split_blocks = static_cast<int>(slots / parts);
   }
   double steps = 0;
   for (const Sample::Block& block : sample.all()) steps += sample.alike * block.steps;

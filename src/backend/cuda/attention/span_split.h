@@ -39,9 +39,10 @@ struct SpanItems {
 };
 
 struct SpanSplit {
-  int row_blocks = 1;  // of an item at most
-  int parts = 1;       // of a row block at most
-  int part_steps = 1;  // a row block of more has several
+  int row_blocks = 1;    // of an item at most
+  int split_blocks = 1;  // of these, in the order in which they are taken, those that may have several parts
+  int parts = 1;         // of a row block at most
+  int part_steps = 1;    // a row block of more has several
   // Row blocks are taken from the last one of an item on, which has the most keys; else from the first one on.
   bool last_first = true;
   bool summed = false;   // a grid behind adds the parts up; else the last of a row block to end

@@ -139,7 +139,7 @@ void launch_lists(const StreamMask& mask, int cores, const TiledLaunch& launch) 
 
 // The parts that the launch in front left.
 void launch_sum(const StreamMask& mask, const TiledLaunch& launch, ListedStreamParams params) {
-  const int row_blocks = params.spans.row_blocks * launch.call.shape.slices;
+  const int row_blocks = params.spans.split_blocks * launch.call.shape.slices;
   void* arguments[] = {&params};
   mask.sum->launch({.grid = {static_cast<unsigned>(row_blocks * mask.instance.parts),
                              static_cast<unsigned>(mask.instance.head_dim / SpanSumGrid::kColumns)},
@@ -152,8 +152,8 @@ void launch_spans(const StreamMask& mask, int cores, const TiledLaunch& launch) 
   if (launch.pages.table != nullptr) STOF_CHECK(launch.page_box >= 16);  // a tile has four boxes at most
   const RowSpans spans = mask.spans->of(launch);
   StreamLayout layout{};
-  layout.item_count = spans.row_blocks * spans.parts;
-  layout.slots = layout.item_count;
+  layout.item_count = spans.more_parts + spans.row_blocks;
+  layout.slots = spans.split_blocks * spans.parts;
   ListedStreamParams params = params_of(mask, mask.spans->sections, launch, layout);
   params.numbers = few_numbers(launch.items);
   params.spans = spans;
