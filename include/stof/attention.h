@@ -129,8 +129,9 @@ class Attention {
   // depends on length meets new lengths.
   std::int64_t plans_made() const;
   // Makes the plan of its own that an item of these lengths needs, if it needs one. With device_lengths, items that
-  // have fewer keys more than queries than the longest one are right after prepare(longest queries, 1). Prepared
-  // plans stay; up to 256 pairs of lengths may be. Thread-safe.
+  // have fewer keys more than queries than the longest one are right after prepare(longest queries, 1). For up to 16
+  // queries, of a plan for more on CUDA, also makes what items of so few go by beside chunks of prompts, where the
+  // kernel for few queries takes the problem. Prepared plans stay; up to 256 pairs of lengths may be. Thread-safe.
   void prepare(std::int64_t queries, std::int64_t keys) const;
   // Of AttentionArguments::workspace, for every plan made so far; 0 on the CPU.
   std::size_t workspace_bytes() const;

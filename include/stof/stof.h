@@ -138,7 +138,9 @@ stof_status stof_plan_update(const stof_plan* plan, const stof_table_contents* c
 /* ---- About plans ---- */
 
 /* Makes, if it has to, what items of so many queries and keys need. A new plan serves items of which keys - queries is
- * no less than planned; others, and lengths when the mask depends on them (docs/masks.md), are prepared here. */
+ * no less than planned; others, and lengths when the mask depends on them (docs/masks.md), are prepared here. For up to
+ * 16 queries, of a plan for more on CUDA, it also makes what items of so few go by beside chunks of prompts
+ * (docs/c_api.md, Steps of a server). */
 stof_status stof_plan_prepare(stof_plan* plan, int64_t queries, int64_t keys);
 
 /* JSON on one line, keys as in `stof plan --json`, and `for_pages`: the plan that calls over pages go by if the host
