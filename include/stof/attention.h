@@ -51,10 +51,11 @@ struct LengthsStatus {
 // leave the tensors, or if it has fewer keys for its queries than planned (see Attention::prepare). Over pages packed
 // queries have cu_q, and kv_lengths in place of cu_kv: null is as many keys as the page table has room for.
 struct DeviceLengths {
-  std::int64_t items = 0;                                          // at most the planned batch
-  const std::int32_t *q_lengths = nullptr, *kv_lengths = nullptr;  // padded: [items] each; null: full length
-  const std::int32_t *cu_q = nullptr, *cu_kv = nullptr;            // packed: [items + 1] each, ascending from 0
-  LengthsStatus* status = nullptr;                                 // of the device too; or null
+  std::int64_t items = 0;  // at most the planned batch
+  // Padded: [items] each; null: full length. Of packed queries over pages kv_lengths, too.
+  const std::int32_t *q_lengths = nullptr, *kv_lengths = nullptr;
+  const std::int32_t *cu_q = nullptr, *cu_kv = nullptr;  // packed: [items + 1] each, ascending from 0
+  LengthsStatus* status = nullptr;                       // of the device too; or null
 };
 
 // One call. Either padded: q [batch, heads, queries, head_dim], k and v [batch, kv_heads, keys, head_dim], out like q,
@@ -73,7 +74,7 @@ struct AttentionArguments {
   std::span<const std::int32_t> cu_q = {}, cu_kv = {};            // [batch + 1] each, or empty when padded
   std::optional<AttentionRows> rows = {};  // for masks that depend neither on length nor on the batch index; no lse
   // For masks that depend neither on length nor, but for those of tables, on the batch index. Plans of
-  // decode_attention go row by row with them: for those there is device_kv_lengths.
+  // decode_attention have a launch more with them than with device_kv_lengths.
   std::optional<DeviceLengths> device_lengths = {};
   // Keys and values in pages: i32 [batch, pages of an item], on the device, where key i of item b lies in row
   // i % page_size of page page_table[b, i / page_size] of k and v, which are [pages, kv_heads, page_size, head_dim].
@@ -125,8 +126,8 @@ class Attention {
   const AttentionPlan& plan() const;  // what was chosen and why, as `stof plan` prints it
   // Of calls over pages whose lengths the host knows; often the same one.
   const AttentionPlan& plan_for_pages() const;
-  // Made so far: one, and more when items have fewer keys beside their queries than planned, or when a mask that
-  // depends on length meets new lengths.
+  // Made so far: one, and more when items have fewer keys beside their queries than planned, when a mask that depends
+  // on length meets new lengths, and on CUDA when items of up to 16 queries come in a call of a plan for more.
   std::int64_t plans_made() const;
   // Makes the plan of its own that an item of these lengths needs, if it needs one. With device_lengths, items that
   // have fewer keys more than queries than the longest one are right after prepare(longest queries, 1). For up to 16

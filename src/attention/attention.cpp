@@ -106,10 +106,16 @@ PartsOfCall parts_of_lists(CallPlans& plans, const CheckedCall& checked, std::pm
     lists.least_first = plan->positions.begin;
     return lists;
   };
-  DeviceItems& others = add(plans.plan_of_lists(checked.call.pages.table != nullptr), checked.items.front().queries);
+  const std::int64_t queries = checked.items.front().queries;
   const auto [few, most] = plans.few_of_lists();
-  const bool one_by_one = others.q_lengths != nullptr || others.cu_q != nullptr;
-  if (few == nullptr || (!one_by_one && checked.items.front().queries > most)) return parts;
+  const DeviceItems& lists = checked.call.device_items;
+  const bool one_by_one = lists.q_lengths != nullptr || lists.cu_q != nullptr;
+  if (few && !one_by_one && queries == 1) {  // with a key or without, all of them
+    add(few, most);
+    return parts;
+  }
+  DeviceItems& others = add(plans.plan_of_lists(checked.call.pages.table != nullptr), queries);
+  if (few == nullptr || (!one_by_one && queries > most)) return parts;
   others.least_queries = most + 1;
   add(few, most).status = nullptr;
   return parts;

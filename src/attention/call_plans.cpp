@@ -134,8 +134,13 @@ CallPlans::Plan CallPlans::base_for(std::span<const AttentionItem> items, const 
   const Plan& chosen = items.empty() || serves(base, items) ? base : plain_;
   if (!beside_few || chosen != plain_) return chosen;
   const auto longer = std::ranges::count_if(items, [this](const AttentionItem& item) { return !are_few(item); });
+  if (longer != 1) return chosen;
+  const auto& item = *std::ranges::find_if(items, [this](const AttentionItem& of) { return !are_few(of); });
+  const std::optional<Lengths> lengths = lengths_of(item, false);
   const std::lock_guard lock(mutex_);
-  return one_ && longer == 1 ? one_ : chosen;
+  const auto made_for = [&](const Lengths& of) { return others_.find(of, one_) != nullptr; };
+  const bool serves_it = !lengths || arguments.may_plan || made_for(*lengths) || made_for(every_position());
+  return one_ && serves_it ? one_ : chosen;
 }
 
 CallPlans::Plan CallPlans::plan_for(const AttentionItem& item, const Plan& base, const AttentionArguments& arguments) {
@@ -166,10 +171,13 @@ std::pair<CallPlans::Plan, std::int64_t> CallPlans::few_of_lists() {
 
 void CallPlans::make_few() {
   if (few_) return;
-  few_ = std::make_shared<const Planned>(few_queries_.plan(mask_, device_));
-  one_ = plan_of_one();
+  Plan few = std::make_shared<const Planned>(few_queries_.plan(mask_, device_)), one = plan_of_one();
+  std::map<Lengths, Plan> at_positions;
+  const auto add = [&](const Lengths& lengths) { at_positions.emplace(lengths, make(lengths, one, 1)); };
+  if (one) others_.for_each_prepared(add);
+  few_ = std::move(few), one_ = std::move(one);
   plans_made_ += one_ ? 2 : 1;
-  if (one_) others_.for_each_prepared([&](const Lengths& lengths) { others_.add(lengths, one_, make(lengths, one_)); });
+  for (const auto& [lengths, plan] : at_positions) others_.add(lengths, one_, plan);
 }
 
 // The first one was chosen for as many items as long as the longest, of which all but one may have few queries.
@@ -195,7 +203,7 @@ CallPlans::Plan CallPlans::plan_of(const Lengths& lengths, const Plan& base, con
     fail(ErrorKind::invalid_argument,
          "attention: {} queries and {} keys need a plan of their own, which this call may not make; prepare them",
          item.queries, arguments.device_kv_lengths ? 1 : item.keys);
-  Plan made = make(lengths, base);
+  Plan made = make(lengths, base, batch_of(base));
   others_.add(lengths, base, made);
   return made;
 }
@@ -243,7 +251,7 @@ void CallPlans::prepare(std::int64_t queries, std::int64_t keys) {
   std::map<Plan, Plan> made;  // all of them, or what is prepared stays as it was
   for (const Plan& base : {planned_, plain_, in_place_, one_})
     if (base && base->rest == nullptr && !others_.find(*lengths, base) && !made.contains(base))
-      made.emplace(base, make(*lengths, base));
+      made.emplace(base, make(*lengths, base, batch_of(base)));
   others_.keep(*lengths);
   for (const auto& [base, plan] : made) others_.add(*lengths, base, plan);
 }
@@ -274,10 +282,10 @@ CheckedCall CallPlans::check(const AttentionArguments& arguments, const std::opt
   return check_rows_call(arguments, shape_, device_.backend->memory == nullptr, list_memory);
 }
 
-CallPlans::Plan CallPlans::make(const Lengths& lengths, const Plan& base) {
+CallPlans::Plan CallPlans::make(const Lengths& lengths, const Plan& base, std::int64_t batch) {
   AttentionShape extent = shape_;
   std::tie(extent.queries, extent.keys) = lengths;
-  if (base == one_) extent.batch = 1;
+  extent.batch = batch;
   auto made = std::make_shared<const Planned>(
       by_length_ ? plan_attention(beginning_of(mask_, extent.keys), extent, device_,
                                   base == in_place_ ? base->choice.kernel->name : kernel_)

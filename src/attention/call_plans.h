@@ -73,7 +73,8 @@ class CallPlans {
   Plan plan_of_one() const;
   Plan plan_of(const Lengths& lengths, const Plan& base, const AttentionItem& item,
                const AttentionArguments& arguments);
-  Plan make(const Lengths& lengths, const Plan& base);
+  Plan make(const Lengths& lengths, const Plan& base, std::int64_t batch);
+  std::int64_t batch_of(const Plan& base) const { return base == one_ ? 1 : shape_.batch; }
 
   Mask mask_;
   AttentionShape shape_;

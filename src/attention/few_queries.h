@@ -18,7 +18,7 @@ class FewQueries {
   // Whether such items of the plan's calls have a kernel of their own.
   bool possible() const { return kernel_ != nullptr; }
   bool are(std::int64_t queries) const { return possible() && queries > 0 && queries <= kernel_->few_queries; }
-  // An item that begins at a position behind the first key.
+  // An item that begins at the first key or behind it.
   bool are_of(const AttentionItem& item) const { return are(item.queries) && item.keys >= item.queries; }
 
   // Whether a launch for them is sooner than leaving them beside the call's other items.

@@ -86,6 +86,20 @@ TEST_P(DeviceLengthsCall, EqualsTheDefinition) {
     }
 }
 
+// Rows of later items at no multiple of 16 bytes, which the lists do not say.
+TEST_P(DeviceLengthsCall, ServesItemsThatAreApartByAnyDistance) {
+  for (const BatchForm form : {BatchForm::heads_first, BatchForm::rows_first}) {
+    ProblemShape what = shape(form);
+    what.item_padding = 4;
+    const Attention attention = planned(what, parse("causal & window(30)"));
+    const Problem problem(what, 3);
+    run_on(device(), attention, problem);
+    EXPECT_EQ(difference_from_definition(problem, parse("causal & window(30)")), "")
+        << "form " << static_cast<int>(form);
+    EXPECT_EQ(problem.status().wrong_items, 0);
+  }
+}
+
 TEST_P(DeviceLengthsCall, ServesItemsWithFewerKeysAfterPreparing) {
   for (const BatchForm form : kForms) {
     ProblemShape what = shape(form);

@@ -112,12 +112,13 @@ TensorView Problem::allocate(const Extent& extent, bool apart) {
   const std::int64_t d = what_.shape.head_dim, batch = what_.shape.batch;
   const std::int64_t wide = d + what_.row_padding + (apart ? kMorePadding : 0);
   const bool packed = what_.form == BatchForm::packed;
-  TensorView view = memory_from(first, (packed ? total : batch * rows) * heads * wide);
+  const std::int64_t item = rows * heads * wide + what_.item_padding;
+  TensorView view = memory_from(first, packed ? total * heads * wide : batch * item);
   view.shape = packed ? Shape{total, heads, d} : Shape{batch, heads, rows, d};
   if (packed && apart) view.strides = {wide, total * wide, 1};
   else if (packed) view.strides = {heads * wide, wide, 1};
-  else if ((what_.form == BatchForm::heads_first) != apart) view.strides = {heads * rows * wide, rows * wide, wide, 1};
-  else view.strides = {rows * heads * wide, wide, heads * wide, 1};
+  else if ((what_.form == BatchForm::heads_first) != apart) view.strides = {item, rows * wide, wide, 1};
+  else view.strides = {item, wide, heads * wide, 1};
   return view;
 }
 

@@ -23,6 +23,7 @@ struct ProblemShape {
   AttentionShape shape;
   BatchForm form = BatchForm::heads_first;
   std::int64_t row_padding = 0;                     // elements between rows
+  std::int64_t item_padding = 0;                    // and between padded items
   bool values_apart = false;                        // v: heads before rows where k has rows first, and more padding
   std::vector<std::int32_t> q_lengths, kv_lengths;  // [batch], or empty for full lengths
   std::int64_t page_size = 0;                       // of what arguments() gives keys and values in; 0: rows

@@ -132,6 +132,18 @@ TEST(ItemRuns, PackedItemsOverPagesMayHavePlacesBetween) {
   EXPECT_EQ(item_runs(call, 3).size(), 3u) << "no room for four";
 }
 
+// Padded ones may have any number between them, so that those that follow each other go with them.
+TEST(ItemRuns, PaddedItemsMayHaveOthersBetween) {
+  std::vector<AttentionItem> items;
+  for (const int place : {0, 3, 4, 7, 8}) items.push_back(item(place, 5, 9));
+  for (AttentionItem& one : items) one.place = one.q / 1000;
+  const std::pmr::vector<ItemRun> found = item_runs(call_of(items, false), 10);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].places, 9);
+  EXPECT_EQ(found[0].place, 1);
+  EXPECT_EQ(found[0].query_lengths, (std::pmr::vector<int>{5, 0, 0, 5, 5, 0, 0, 5, 5}));
+}
+
 TEST(ItemRuns, PackedItemsNeedNoRowStrideWhereNothingLiesBetween) {
   const std::vector<AttentionItem> items = packed_items({{1, 0}, {1, 0}});
   stof::AttentionCall call = call_of(items, true);

@@ -50,6 +50,7 @@ struct Launched {
   bool with_lengths = true, with_room = true;
   int row_blocks = 16;
   std::int64_t most_queries = 0;  // of a plan with more positions
+  std::size_t room = 1 << 20;     // ints
 };
 
 bool pays(const Launched& launched) {
@@ -76,7 +77,7 @@ bool pays(const Launched& launched) {
                            .rows = launched.rows,
                            .items = items,
                            .overlap_previous = true};
-  return list_pays(launch, {layout, nullptr, mask.sections, 64}, launched.at_once);
+  return list_pays(launch, {layout, nullptr, mask.sections, 64, launched.room}, launched.at_once);
 }
 
 TEST(RowBlockList, PaysWhereMoreThanFourRoundsAreMissing) {
@@ -95,6 +96,8 @@ TEST(RowBlockList, IsOfCallsWithLengthsAndRoomAndOneResidueClass) {
   EXPECT_FALSE(pays({.rows = 64, .with_room = false}));
   EXPECT_FALSE(pays({.rows = 64, .residues = 2}));
   EXPECT_FALSE(pays({.rows = 64, .row_blocks = 1025})) << "more places than one CTA looks at";
+  EXPECT_TRUE(pays({.rows = 64, .room = 1 + 16 * 16}));
+  EXPECT_FALSE(pays({.rows = 64, .room = 16 * 16})) << "no room for how many there are";
 }
 
 TEST(RowBlockList, KnowsHowManyRowsAnItemHasAtMost) {

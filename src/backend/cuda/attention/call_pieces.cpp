@@ -35,6 +35,19 @@ std::int64_t place_of(const ItemRun& step, const AttentionItem& first, const Att
   return even ? n : -1;
 }
 
+// Places without rows between two items, which others of the call have that go by another plan. An estimate: each takes
+// some tenths of a microsecond for every head and row block, a launch of its own several whole ones.
+constexpr std::int64_t kMostSkipped = 16;
+
+// Where the first two items are not neighbours, others that are may follow.
+void step_by_one_place(ItemRun& run) {
+  const std::int64_t places = run.place;
+  if (places < 2 || places > kMostSkipped) return;
+  for (const std::int64_t distance : {run.q, run.k, run.v, run.out, run.lse})
+    if (distance % places != 0) return;
+  for (std::int64_t* const distance : {&run.q, &run.k, &run.v, &run.out, &run.lse, &run.place}) *distance /= places;
+}
+
 // Of items[begin] and those after it.
 ItemRun spaced_run(const stof::AttentionCall& call, std::span<const AttentionItem> items, std::size_t begin,
                    std::int64_t most) {
@@ -47,6 +60,7 @@ ItemRun spaced_run(const stof::AttentionCall& call, std::span<const AttentionIte
     run.q = second.q - first.q, run.k = second.k - first.k, run.v = second.v - first.v;
     run.out = second.out - first.out, run.lse = second.lse - first.lse;
     run.place = second.place - first.place;
+    step_by_one_place(run);
   }
   run.query_rows = first.queries, run.key_rows = first.keys;
   for (; begin + run.count < items.size(); ++run.count) {
@@ -68,8 +82,6 @@ std::int64_t rows_between(std::int64_t from, std::int64_t to, std::int64_t row) 
   if (from == to) return 0;
   return row > 0 && to >= from && (to - from) % row == 0 ? (to - from) / row : -1;
 }
-
-constexpr std::int64_t kMostSkipped = 16;  // places without rows; more of them take longer than a launch of their own
 
 void skip_places(ItemRun& run, std::int64_t count) {
   for (std::pmr::vector<int>* const numbers :

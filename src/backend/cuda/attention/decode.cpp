@@ -78,7 +78,8 @@ bool is_aligned(const stof::AttentionCall& call) {
     if (reinterpret_cast<std::uintptr_t>(address) % kBytes != 0) return false;
   for (const AttentionStrides& s : {call.q_strides, call.k_strides, call.v_strides, call.out_strides})
     if (!all_whole(kElements, s.head, s.row)) return false;
-  return all_whole(kElements, call.pages.k_stride, call.pages.v_stride) &&
+  const stof::DeviceItems& listed = call.device_items;
+  return all_whole(kElements, call.pages.k_stride, call.pages.v_stride, listed.q, listed.k, listed.v, listed.out) &&
          std::all_of(call.items.begin(), call.items.end(),
                      [](const AttentionItem& item) { return all_whole(kElements, item.q, item.k, item.v, item.out); });
 }

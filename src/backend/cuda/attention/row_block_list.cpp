@@ -2,6 +2,7 @@
 #include "src/backend/cuda/attention/row_block_list.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace stof::cuda {
 namespace {
@@ -35,7 +36,8 @@ bool list_pays(const TiledLaunch& launch, const ListedBlocks& blocks, std::int64
   const SliceShape& s = launch.call.shape;
   const StreamLayout& layout = blocks.layout;
   if (launch.workspace.list == nullptr || s.query_lengths == nullptr || s.residues > 1) return false;
-  if (!fits(s.slices / s.heads, layout.item_count)) return false;
+  const std::int64_t items = s.slices / s.heads;
+  if (!fits(items, layout.item_count) || std::cmp_greater(1 + items * layout.item_count, blocks.room)) return false;
   const std::int64_t queries = launch.mask.most_queries > 0 ? launch.mask.most_queries : s.queries;
   const std::int64_t planned = std::int64_t{s.slices / s.heads} * queries;
   const double missing = 1 - static_cast<double>(launch.rows) / static_cast<double>(std::max<std::int64_t>(1, planned));

@@ -14,12 +14,14 @@ void prepare_row_block_lists(const Gpu& gpu);
 // looks at, of heads that were too many to read their keys side by side.
 std::size_t list_ints(const ListedMask& mask, const Sections& sections, std::int64_t items, std::int64_t entries);
 
-// Row blocks of a launch: those of a layout, or of `spans` (null: the former), so many positions high.
+// Row blocks of a launch: those of a layout, or of `spans` (null: the former), so many positions high. room: ints that
+// a list of them may have.
 struct ListedBlocks {
   const StreamLayout& layout;
   const RowSpans* spans;
   const Sections& sections;
   int rows;
+  std::size_t room;
 };
 
 // Whether the launch has so many row blocks without rows, for certain, that a list of the others pays. at_once: row

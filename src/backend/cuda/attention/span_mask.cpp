@@ -31,12 +31,13 @@ DeviceMemory rows_on_device(const Gpu& gpu, std::span<const RowSpan> rows) {
   return to_device<RowKeys>(gpu, on_device);
 }
 
-// Of as many places as a launch may have, or the kernel that makes the list looks at.
+// For as many places as a launch may have, or the kernel that makes the list looks at.
 std::size_t most_of_list(const ListedMask& mask, const SpanMask& spans) {
+  if (list_ints(mask, spans.sections, mask.shape.batch, 1) == 0) return 0;
   const std::int64_t row_blocks =
       ceil_div(most_queries(mask), std::int64_t{spans.form.block_rows}) + 1;  // aligned ones
-  const std::int64_t most = RowBlockListing::kMostPlaces, items = std::min<std::int64_t>(mask.shape.batch, most);
-  return list_ints(mask, spans.sections, items, std::min(row_blocks * kSplits.back(), most / items));
+  const std::int64_t entries = std::min<std::int64_t>(row_blocks * kSplits.back(), RowBlockListing::kMostEntries);
+  return 1 + static_cast<std::size_t>(std::min<std::int64_t>(mask.shape.batch * entries, RowBlockListing::kMostPlaces));
 }
 
 double tiles_of_row(std::span<const RowSpan> rows) {

@@ -64,13 +64,13 @@ struct Sample {
     std::int64_t turn;  // of those of its item
     std::size_t item;
   };
-  static constexpr std::int64_t kMost = 256;
+  static constexpr std::int64_t kMost = 64;
   std::array<Block, kMost> blocks;
   std::size_t count = 0;
   double alike = 1;
   std::int64_t stride = 1;
   bool last_first = true;  // SpanSplit's
-  bool uneven = false;     // items differ by more than their last rows do
+  bool uneven = false;     // the heaviest row blocks of two items differ by more than half
 
   std::span<const Block> all() const { return std::span(blocks).first(count); }
   // How many turns there are until no row block has more steps than that.
@@ -92,16 +92,19 @@ Sample sample_of(const Placement& placed) {
   sample.stride = stride;
   sample.alike = static_cast<double>(stride) * placed.items.slices_of_item;
   sample.last_first = last_have_most(placed);
-  std::int64_t next = 0;  // blocks until the next that is looked at
+  std::int64_t next = 0;                                  // blocks until the next that is looked at
+  int least = std::numeric_limits<int>::max(), most = 0;  // of the heaviest of each item
   for (std::size_t i = 0; i < items; ++i) {
     const std::int64_t count = placed.row_blocks(i);
-    for (; next < count; next += stride)
+    int heaviest = -1;
+    for (; next < count; next += stride) {
       sample.blocks[sample.count++] = {placed.steps(i, next), sample.last_first ? count - 1 - next : next, i};
+      heaviest = std::max(heaviest, sample.blocks[sample.count - 1].steps);
+    }
     next -= count;
+    if (heaviest >= 0) least = std::min(least, heaviest), most = std::max(most, heaviest);
   }
-  if (!placed.items.known || items == 1 || sample.count == 0) return sample;
-  const auto [least, most] = std::ranges::minmax(sample.all(), {}, &Sample::Block::steps);
-  sample.uneven = 2 * most.steps > 3 * least.steps;
+  sample.uneven = placed.items.known && sample.count > 0 && 2 * most > 3 * least;
   if (sample.uneven)
     std::ranges::sort(sample.blocks.begin(), sample.blocks.begin() + static_cast<std::ptrdiff_t>(sample.count), {},
                       [](const Sample::Block& block) { return std::pair(block.turn, block.item); });
@@ -139,10 +142,11 @@ struct Cut {
   }
 };
 
-// Until the last team is done, of pieces that differ: one part of all row blocks is taken after the other.
-double us_of_uneven(const Sample& sample, const Cut& cut, double teams, double most_parts) {
+// Until the last team is done, of pieces that differ: one part of all row blocks is taken after the other. No less than
+// `best` is not of interest.
+double us_of_uneven(const Sample& sample, const Cut& cut, double teams, double most_parts, double best) {
   TeamTimes times(teams);
-  for (double part = most_parts - 1; part >= 0; --part)
+  for (double part = most_parts - 1; part >= 0 && times.last() < best; --part)
     for (const Sample::Block& block : sample.all())
       if (part < cut.parts(block.steps)) times.take(sample.alike, cut.us(block.steps));
   return times.last();
@@ -151,7 +155,8 @@ double us_of_uneven(const Sample& sample, const Cut& cut, double teams, double m
 // Teams take the next piece when they are done with one. Pieces that are alike come in rounds, and of others the
 // shortest ones, which are the last, even out how long the longer ones take. Row blocks with fewer parts than the
 // heaviest one are looked at as if they had as many.
-Prediction predict(const SpanForm& form, const Sample& sample, int part_steps) {
+Prediction predict(const SpanForm& form, const Sample& sample, int part_steps,
+                   double best = std::numeric_limits<double>::infinity()) {
   constexpr double kLookUs = 1.2;  // an estimate, with the queue's atomic
   const ListCosts& costs = form.costs;
   double count = 0, total = 0, longest = 0, shortest = 0, most_parts = 1;
@@ -169,8 +174,10 @@ Prediction predict(const SpanForm& form, const Sample& sample, int part_steps) {
   }
   const double looked_at = sample.alike * static_cast<double>(sample.count) * most_parts;
   const double in_rounds = std::ceil(count / teams) * total / count;
-  const double work = sample.uneven ? us_of_uneven(sample, cut, teams, most_parts)
-                                    : std::max(longest, std::min(in_rounds, total / teams + shortest));
+  const double least = std::max(longest, total / teams);
+  const double work = !sample.uneven  ? std::max(longest, std::min(in_rounds, total / teams + shortest))
+                      : least >= best ? least
+                                      : us_of_uneven(sample, cut, teams, most_parts, best);
   const Sums sums = sums_of(form, count, most_parts);
   return {work + sums.least() + kLookUs * (looked_at - count) / teams, sums.by_grid < sums.by_last};
 }
@@ -253,7 +260,7 @@ SplitTime time_split(const Placement& placed) {
     const std::int64_t slots = std::min<std::int64_t>(most, sample.split_blocks(part_steps)) * parts;
     const bool fits = slots * slices_in(items) <= form.slots && slots <= kMostSlots;
     if (parts == 1 || !fits || heaviest < parts * kFewestSteps) continue;
-    const Prediction predicted = predict(form, sample, part_steps);
+    const Prediction predicted = predict(form, sample, part_steps, best);
     if (predicted.us >= best) continue;
     best = predicted.us;
     split.parts = parts, split.part_steps = part_steps, split.summed = predicted.summed;

@@ -134,7 +134,8 @@ void launch_lists(const StreamMask& mask, int cores, const TiledLaunch& launch) 
   const bool in_window = mask.window.window.parts > 0 && launch.call.cap_log2 == 0;
   ListedStreamParams params = params_of(mask, mask.sections, launch, mask.layout(launch, in_window));
   if (in_window) params.window = mask.window.window;
-  launch_stream(mask, cores, launch, params, {params.layout, nullptr, mask.sections, 64 * mask.instance.parts});
+  launch_stream(mask, cores, launch, params,
+                {params.layout, nullptr, mask.sections, 64 * mask.instance.parts, mask.workspaces->size().list});
 }
 
 // The parts that the launch in front left.
@@ -157,7 +158,8 @@ void launch_spans(const StreamMask& mask, int cores, const TiledLaunch& launch) 
   ListedStreamParams params = params_of(mask, mask.spans->sections, launch, layout);
   params.numbers = few_numbers(launch.items);
   params.spans = spans;
-  launch_stream(mask, cores, launch, params, {layout, &spans, mask.spans->sections, mask.spans->form.block_rows});
+  launch_stream(mask, cores, launch, params,
+                {layout, &spans, mask.spans->sections, mask.spans->form.block_rows, mask.workspaces->size().list});
   if (spans.summed) launch_sum(mask, launch, params);
 }
 
