@@ -54,7 +54,7 @@ TEST(SpanSplit, FitsTheRoomForResults) {
 }
 
 // Whole ones would be begun in the order of items, the longest when others are nearly done: of 224 row blocks 64 have
-// three times as many steps as most (517 us by the H200's measurement, 405 in parts).
+// three times as many steps as most.
 TEST(SpanSplit, CutsLongRowBlocksAmongShorterOnes) {
   SpanForm form = causal_form();
   form.block_rows = 192, form.tiles = 1, form.slots = 8 * 132;
