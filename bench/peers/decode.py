@@ -110,6 +110,14 @@ def show(row):
             print(f"    {name}: {peer['failed'][:150]}", flush=True)
 
 
+def ended(results, begin) -> bool:
+    """Writes them and says what is there. Whether STOF has no time in some row."""
+    results.write()
+    wrong = [row["id"] for row in results.data["rows"] if "median_us" not in row["peers"]["stof"]]
+    print(f"{len(results.data['rows'])} rows, {time.monotonic() - begin:.0f} s, without a time of STOF: {wrong}", flush=True)
+    return bool(wrong)
+
+
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True)
@@ -156,10 +164,7 @@ def main():
         torch.cuda.empty_cache()
         results.add(row)
         show(row)
-    results.write()
-    wrong = [row["id"] for row in results.data["rows"] if "median_us" not in row["peers"]["stof"]]
-    print(f"{len(results.data['rows'])} rows, {time.monotonic() - begin:.0f} s, without a time of STOF: {wrong}", flush=True)
-    return bool(wrong)
+    return ended(results, begin)
 
 
 if __name__ == "__main__":

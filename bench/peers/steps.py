@@ -24,7 +24,7 @@ import step_providers
 import torch
 from attention import environment
 from cpu_run import Results
-from decode import CHUNK_REPLAY_US, prepared, show, time_in_turns
+from decode import CHUNK_REPLAY_US, ended, prepared, show, time_in_turns
 from providers import Contender, NotTaken
 from replays import LAUNCHES
 from shares import part_of
@@ -161,10 +161,7 @@ def main():
         torch.cuda.empty_cache()
         results.add(row)
         show(row)
-    results.write()
-    wrong = [row["id"] for row in results.data["rows"] if "median_us" not in row["peers"]["stof"]]
-    print(f"{len(results.data['rows'])} rows, {time.monotonic() - begin:.0f} s, without a time of STOF: {wrong}", flush=True)
-    return int(bool(wrong))
+    return int(ended(results, begin))
 
 
 if __name__ == "__main__":

@@ -136,11 +136,13 @@ CallPlans::Plan CallPlans::base_for(std::span<const AttentionItem> items, const 
   const auto longer = std::ranges::count_if(items, [this](const AttentionItem& item) { return !are_few(item); });
   if (longer != 1) return chosen;
   const auto& item = *std::ranges::find_if(items, [this](const AttentionItem& of) { return !are_few(of); });
-  const std::optional<Lengths> lengths = lengths_of(item, false);
   const std::lock_guard lock(mutex_);
-  const auto made_for = [&](const Lengths& of) { return others_.find(of, one_) != nullptr; };
-  const bool serves_it = !lengths || arguments.may_plan || made_for(*lengths) || made_for(every_position());
-  return one_ && serves_it ? one_ : chosen;
+  return one_ && has_plan(item, one_, arguments) ? one_ : chosen;
+}
+
+bool CallPlans::has_plan(const AttentionItem& item, const Plan& base, const AttentionArguments& arguments) const {
+  const std::optional<Lengths> lengths = lengths_of(item, false);
+  return !lengths || arguments.may_plan || others_.find(*lengths, base) || others_.find(every_position(), base);
 }
 
 CallPlans::Plan CallPlans::plan_for(const AttentionItem& item, const Plan& base, const AttentionArguments& arguments) {
@@ -158,15 +160,19 @@ CallPlans::Plan CallPlans::plan_for(const AttentionItem& item, const Plan& base,
 }
 
 CallPlans::Plan CallPlans::plan_of_few(std::span<const AttentionItem> items, const AttentionArguments& arguments) {
-  if (by_length_ || arguments.rows || arguments.device_kv_lengths || !few_queries_.pays(items)) return nullptr;
+  if (by_length_ || arguments.rows || arguments.device_kv_lengths) return nullptr;
   const std::lock_guard lock(mutex_);
+  const auto has_no_other = [&](const AttentionItem& item) {
+    return are_few(item) && !has_plan(item, plain_, arguments);
+  };
+  if (!few_queries_.pays(items) && std::ranges::none_of(items, has_no_other)) return nullptr;
   if (arguments.may_plan) make_few();
   return few_;
 }
 
 std::pair<CallPlans::Plan, std::int64_t> CallPlans::few_of_lists() {
   const std::lock_guard lock(mutex_);
-  return {few_, prepared_few_};
+  return {prepared_few_ > 0 ? few_ : nullptr, prepared_few_};  // runs make one, too
 }
 
 void CallPlans::make_few() {

@@ -48,13 +48,15 @@ class CallPlans {
   Plan base_for(std::span<const AttentionItem> items, const AttentionArguments& arguments, bool beside_few);
   Plan plan_for(const AttentionItem& item, const Plan& base, const AttentionArguments& arguments);
   bool are_few(const AttentionItem& item) const { return few_queries_.are_of(item); }
-  // Of a call whose items of few queries go in a launch of their own. Null: they do not, or it was not prepared.
+  // Of a call whose items of few queries go in a launch of their own, as it is sooner or no other plan has their
+  // positions. Null: they do not, or it was not prepared.
   Plan plan_of_few(std::span<const AttentionItem> items, const AttentionArguments& arguments);
 
   // Of a call with device_lengths, over pages or not. Who prepared for few keys has a plan for every position; of
   // others items that begin before the planned ones are wrong.
   Plan plan_of_lists(bool over_pages);
   // Its items of few queries go by the first, as far as they have no more than the second, for which was prepared.
+  // Null: it was not.
   std::pair<Plan, std::int64_t> few_of_lists();
 
  private:
@@ -68,7 +70,8 @@ class CallPlans {
   Lengths every_position() const { return {shape_.keys + shape_.queries, shape_.keys}; }
   void check_positions(const AttentionItem& item, bool planned_for) const;
   Plan plan_of_table();
-  // Under the lock.
+  // Under the lock. Whether an item has a plan made from `base`, or may have one made.
+  bool has_plan(const AttentionItem& item, const Plan& base, const AttentionArguments& arguments) const;
   void make_few();
   Plan plan_of_one() const;
   Plan plan_of(const Lengths& lengths, const Plan& base, const AttentionItem& item,

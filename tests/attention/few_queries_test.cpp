@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/attention/call_plans.h"
 #include "tests/attention/devices.h"
 #include "tests/attention/expect_attention.h"
 
@@ -77,6 +78,30 @@ TEST(FewQueries, ArePreparedByTheirNumber) {
   EXPECT_EQ(plans(512, 1, 8), 1);
   EXPECT_EQ(plans(0, 0, 8), 0);
   EXPECT_EQ(plans(1, 100, 8, bigbird(64, 1, 3, 1, 2)), 1) << "of this length alone";
+}
+
+// Lists of the device bring no items of few queries to a plan that a run made by chance.
+TEST(FewQueries, OfListsGoByWhatWasPrepared) {
+  CallPlans plans(causal(), shape_of(512, 4096, 128, DType::f16), open_device("cuda:h200"), "auto");
+  EXPECT_NE(plans.plan_of_few(items_of(8, 1, 4096), {}), nullptr);
+  EXPECT_EQ(plans.few_of_lists(), std::pair(CallPlans::Plan(), std::int64_t{0}));
+  plans.prepare(4, 1);
+  EXPECT_NE(plans.few_of_lists().first, nullptr);
+  EXPECT_EQ(plans.few_of_lists().second, 4);
+}
+
+// Whether a call is refused does not hang on what it is estimated to take.
+TEST(FewQueries, GoApartWhereNoOtherPlanHasTheirPositions) {
+  CallPlans plans(causal(), shape_of(512, 4096, 128, DType::f16), open_device("cuda:h200"), "auto");
+  std::vector<AttentionItem> items = items_of(1, 1, 100);
+  items.push_back({.queries = 512, .keys = 4096});
+  AttentionArguments arguments;
+  arguments.may_plan = false;
+  EXPECT_EQ(plans.plan_of_few(items, arguments), nullptr) << "not prepared";
+  plans.prepare(1, 4096);
+  EXPECT_NE(plans.plan_of_few(items, arguments), nullptr);
+  plans.prepare(512, 1);
+  EXPECT_EQ(plans.plan_of_few(items, arguments), nullptr) << "one launch is sooner";
 }
 
 using StepCase = std::tuple<std::string, int, DType>;  // device, head_dim, storage
