@@ -23,6 +23,8 @@ struct AttentionShape {
   DType dtype = DType::f32;                         // f32, f16, bf16: storage; accumulation is fp32
   // Calls will bring a softcap, and the plan is made for them. Plans of tables take one only then, others either way.
   bool capped = false;
+  // Calls will bring draft trees (AttentionArguments::tree) of up to so many queries, 0..queries; 0: none will.
+  std::int64_t tree_queries = 0;
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 };
 
@@ -89,6 +91,11 @@ struct AttentionArguments {
   // them. Read by decode_attention, cut to 0..keys; needs prepare(queries, 1), and a mask that does not depend on
   // length. For other kernels it is device_lengths of full queries.
   std::optional<TensorView> device_kv_lengths = {};
+  // Draft trees of speculative decoding: i32 [batch or 1, T, ceil(T / 32)], on the device and read when the kernel
+  // runs, T at most the planned tree_queries. Bit j % 32 of word [b, i, j / 32] says whether query i of item b may see
+  // the key of its query j, which is key keys - queries + j of the item; the mask still holds besides. Keys in front of
+  // those, and items of more than T queries, know no tree. Not with `rows`.
+  std::optional<TensorView> tree = {};
   // For a GPU's cache; results are the same bits. Kernels may go from the last item to the first: where q, k and v of
   // the last ones were written last, they are still there. And what the call gives is kept, as the next kernel reads
   // it.

@@ -78,6 +78,8 @@ typedef struct stof_shape {
   int32_t dtype;           /* STOF_F32, STOF_F16, STOF_BF16: storage; accumulation is fp32 */
   /* A struct_size that ends here is accepted, too. */
   int64_t capped; /* not 0: calls will bring a softcap, and the plan is made for them; a table's takes one only then */
+  /* A struct_size that ends here is accepted, too. */
+  int64_t tree_queries; /* calls will bring draft trees of up to so many queries, 0..queries; 0: none will */
 } stof_shape;
 
 /* device: "cpu", "cuda", "cuda:N", or "auto" (CUDA where there is one). kernel: one by name, as the description of a
@@ -213,6 +215,15 @@ typedef struct stof_call {
   const int32_t* device_q_lengths;
   const int32_t *device_cu_q, *device_cu_kv;
   stof_lengths_status* lengths_status; /* on the plan's device, too; or NULL */
+  /* A struct_size that ends here is accepted, too. */
+
+  /* Draft trees of speculative decoding, on the plan's device and read when the kernels run, or NULL. Whether query i
+   * of item b sees the key of its query j, which is key keys - queries + j of the item, says bit j % 32 of tree[b *
+   * tree_batch_stride + i * tree_row_stride + j / 32]; the mask holds besides. Keys in front of those, and items of
+   * more than tree_queries queries, know no tree. docs/c_api.md, Draft trees. */
+  const int32_t* tree;
+  int64_t tree_batch_stride, tree_row_stride; /* in elements; a batch stride of 0: one tree for all items */
+  int64_t tree_queries;                       /* that a tree has, 1..the shape's; a row has ceil(tree_queries / 32) */
 } stof_call;
 
 /* out = softmax(scale * q k^T, over the allowed keys) v. On CUDA it returns when the work is on the stream, and can be

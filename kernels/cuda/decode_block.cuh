@@ -104,6 +104,7 @@ struct DecodeBlock {
   int groups;          // that had tiles
   DecodeMatmuls<Traits> matmuls;
   int bit_rows[2];  // of this thread's rows, in mask words
+  int tree_begin;   // from this key on a tree may cut tiles; of tasks without one the last key's end
   float out[kColumns / 2];
   RowStats rows;
 
@@ -126,6 +127,7 @@ struct DecodeBlock {
       const int r = row_of(i);
       bit_rows[i] = task.position + task.place_of(r < task.rows ? r : 0).query;
     }
+    tree_begin = keys_before_tree(p.trees, task.item->queries, task.keys);
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) out[i] = 0.f;
     matmuls.wait_for_queries();
@@ -133,14 +135,16 @@ struct DecodeBlock {
   // Of the task, this thread's i-th.
   __device__ __forceinline__ int row_of(int i) const { return 16 * row_warp + lane / 4 + 8 * i; }
 
-  __device__ __forceinline__ void forbid_keys(float (&scores)[kWarpKeys / 2], u32 stage, int keys) const {
+  __device__ __forceinline__ void forbid_keys(float (&scores)[kWarpKeys / 2], u32 stage, const DecodeTask& task) const {
     const LoadedTile tile = shared.ring.tiles[stage];
-    const int left = keys - tile.key_start;
-    if (tile.bitmap < 0 && left >= Traits::kTileKeys) return;
+    const bool in_front = tile.key_start + Traits::kTileKeys <= tree_begin;
+    if (tile.bitmap < 0 && in_front) return;
+    const int left = task.keys - tile.key_start;
     const u64 existing = left >= 64 ? ~0ull : (1ull << left) - 1;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       u64 word = tile.bitmap < 0 ? existing : existing & shared.words[stage][bit_rows[i]];
+      if (!in_front && tree_begin < task.keys) word &= tree_of_row(task, i, tile.key_start);
       word >>= (Traits::kWarpgroups > 0 ? 0 : key_warp * kWarpKeys) + lane % 4 * 2;
 #pragma unroll
       for (int j = 0; j < kWarpKeys / 8; ++j)
@@ -150,19 +154,23 @@ struct DecodeBlock {
     }
   }
 
-  __device__ __forceinline__ void add_tile(u32 stage, int keys) {
+  __device__ __forceinline__ u64 tree_of_row(const DecodeTask& task, int i, int key) const {
+    return tree_bits(p.trees, task.item->place, bit_rows[i] - task.position, key - tree_begin);
+  }
+
+  __device__ __forceinline__ void add_tile(u32 stage, const DecodeTask& task) {
     const u32 tile = shared_address(shared.stages[stage]);
     float scores[kWarpKeys / 2], factor[2];
     matmuls.score(scores, tile);
-    prepare(scores, stage, keys);
+    prepare(scores, stage, task);
     if (weigh<true>(scores, rows, factor, p.scale_log2)) rescale(out, factor);
     u32 weights[kWarpKeys / 4];
     pack_weights<Element>(weights, scores);
     matmuls.add_values(out, weights, tile + Traits::kHalfBytes);
   }
-  __device__ __forceinline__ void prepare(float (&scores)[kWarpKeys / 2], u32 stage, int keys) const {
+  __device__ __forceinline__ void prepare(float (&scores)[kWarpKeys / 2], u32 stage, const DecodeTask& task) const {
     cap_scores(scores, p.cap_log2);
-    forbid_keys(scores, stage, keys);
+    forbid_keys(scores, stage, task);
   }
 
   // A group's tiles from `mine` on, of `left` that both have. Scores of a tile are made, and weighed by the maxima so
@@ -183,7 +191,7 @@ struct DecodeBlock {
         matmul_wait<0>();
       }
       pin(scores);
-      prepare(scores, mine.stage, task.keys);
+      prepare(scores, mine.stage, task);
       const bool weighed = !first && weigh_trusting(scores, rows, p.scale_log2);
       pin(scores);
       matmul_wait<0>();
@@ -192,7 +200,7 @@ struct DecodeBlock {
       if (!weighed) {
         if (!first) {
           matmuls.score_again(scores, tile);
-          prepare(scores, mine.stage, task.keys);
+          prepare(scores, mine.stage, task);
         }
         if (weigh<true>(scores, rows, factor, p.scale_log2)) rescale(out, factor);
       }
@@ -207,7 +215,7 @@ struct DecodeBlock {
 #pragma unroll 1
     for (; left > 0; left -= kGroups) {
       shared.ring.wait_until_full(mine);
-      add_tile(mine.stage, task.keys);
+      add_tile(mine.stage, task);
       if (left <= kGroups) break;
       shared.ring.have_read(mine.stage, lane);
       if constexpr (kGroups == 1) mine.advance();

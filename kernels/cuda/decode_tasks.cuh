@@ -2,6 +2,7 @@
 // The work of a decode launch: tasks of a few rows and many keys, and the equal share of all their tiles that each CTA
 // takes. Every CTA finds its own, so that lengths may come from the device.
 #pragma once
+#include "kernels/cuda/draft_trees.cuh"
 #include "kernels/cuda/ptx.cuh"
 #include "kernels/cuda/quotient.cuh"
 #include "kernels/shared/decode_shares.h"

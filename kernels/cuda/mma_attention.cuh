@@ -214,11 +214,21 @@ struct MmaBlock {
     if (!ahead.used) return;
     const int left = block.keys - steps.key_start(step);
     const u32 there = left < Traits::kKeys ? keys_below(left, lane) : ~0u;
+    const int of_queries = steps.key_start(step) - (block.keys - block.rows);
+    const bool cut_by_tree = has_tree(p.trees, block.rows) && of_queries > -64;
 #pragma unroll
     for (int s = 0; s < kSlabs; ++s) {
-      const u32 words[1] = {ahead.words[s] & there};
+      u32 words[1] = {ahead.words[s] & there};
+      if (cut_by_tree) words[0] &= words_of_tree(s, of_queries);
       forbid(scores[s], words);
     }
+  }
+
+  // first: the query whose key is the step's first.
+  __device__ __forceinline__ u32 words_of_tree(int s, int first) const {
+    const int place = block.slice / p.call.shape.heads, row = block.row + first_row + 16 * s + lane / 4;
+    const auto bits = [&](int of) { return tree_bits(p.trees, place, min(max(of, 0), block.rows - 1), first); };
+    return in_register_order(bits(row), bits(row + 8), lane);
   }
 
   template <bool kMasked>

@@ -2,6 +2,7 @@
 // What the mma kernel works through for a row block: tiles of 64 keys and which of their pairs are allowed, as it was
 // arranged for the kernel, or as the mask was packed for another one.
 #pragma once
+#include "kernels/cuda/draft_trees.cuh"
 #include "kernels/cuda/row_block.cuh"
 #include "kernels/cuda/softmax.cuh"
 
@@ -33,10 +34,10 @@ struct ArrangedSteps {
     const StreamItem item = p.layout.items[entry];
     block = row_block_of<true>(p.call.shape, slice, item.row);
     block.head += item.head, block.split = item.split;
-    // Full tiles may reach past the end of a shorter item.
-    const bool shorter = block.keys < p.call.shape.keys;
+    // Full tiles may reach past the end of a shorter item, or among the keys of a tree.
+    const bool all = block.keys < p.call.shape.keys || has_tree(p.trees, block.rows);
     return {p.layout.steps + static_cast<long long>(item.first_step) * kStepInts, p.layout.words, item.steps,
-            shorter ? item.steps : item.steps - item.full_steps};
+            all ? item.steps : item.steps - item.full_steps};
   }
 
   __device__ __forceinline__ int key_start(int step) const { return __ldg(first + step * kStepInts); }
@@ -54,20 +55,6 @@ struct ArrangedSteps {
     return read;
   }
 };
-
-// Bits of two rows' 64 keys to those of a thread's 32 scores.
-__device__ __forceinline__ u32 in_register_order(u64 upper, u64 lower, int lane) {
-  u32 word = 0;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int shift = 32 * half + lane % 4 * 2;
-    u32 nibbles = (static_cast<u32>(upper >> shift) & 0x03030303) | (static_cast<u32>(lower >> shift) & 0x03030303)
-                                                                        << 2;
-    nibbles = (nibbles | nibbles >> 4) & 0x00ff00ff;
-    word |= ((nibbles | nibbles >> 8) & 0xffff) << 16 * half;
-  }
-  return word;
-}
 
 // A packed mask as it is, 64 rows at a time; its row blocks may have more.
 template <class Traits>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masked attention row by row, in fp32, for every storage, size and alignment: what runs where no other kernel can.
 #pragma once
+#include "kernels/cuda/draft_trees.cuh"
 #include "kernels/cuda/item_lists.cuh"
 #include "kernels/cuda/storage.cuh"
 #include "kernels/shared/row_lists.h"
@@ -78,7 +79,7 @@ struct RowWarp {
   __device__ __forceinline__ void attend(int row, int group) {
     if (item.keys == 0) return;
     const RowLayoutView& layout = p.layout;
-    const int at = row + item.keys - item.queries - layout.first_position;
+    const int before = item.keys - item.queries, at = row + before - layout.first_position;
     const int block = at / layout.block_q, within = at - block * layout.block_q;
     const long long* begin = layout.row_begin + static_cast<long long>(group) * (layout.row_blocks + 1) + block;
 #pragma unroll 1
@@ -86,6 +87,8 @@ struct RowWarp {
       const RowEntry entry = layout.entries[e];
       unsigned long long bits = existing(entry.key_start);
       if (entry.bitmap >= 0) bits &= layout.bitmaps[static_cast<long long>(entry.bitmap) * layout.block_q + within];
+      if (const int of_queries = entry.key_start - before; has_tree(p.trees, item.queries) && of_queries > -64)
+        bits &= tree_bits(p.trees, item.place, row, of_queries);
       add_keys(entry.key_start, static_cast<unsigned>(bits));
       add_keys(entry.key_start + 32, static_cast<unsigned>(bits >> 32));
     }

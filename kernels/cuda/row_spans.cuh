@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Row blocks that begin at any row of an item: which tiles of keys their rows need, by the rows' spans.
 #pragma once
+#include "kernels/cuda/draft_trees.cuh"
 #include "kernels/cuda/row_block.cuh"
 #include "kernels/shared/device_layout.h"
 #include "kernels/shared/row_spans.h"
@@ -36,6 +37,9 @@ struct SpanReach {
   __device__ __forceinline__ void cut_at(int keys) {
     end = min(end, keys), full_end = min(full_end, keys);
     prefix_end = min(prefix_end, keys), full_prefix_end = min(full_prefix_end, keys);
+  }
+  __device__ __forceinline__ void cut_full_at(int keys) {
+    full_end = min(full_end, keys), full_prefix_end = min(full_prefix_end, keys);
   }
   // What the tile of 64 keys from `key` on is to the rows, in place of words of a layout: TileState.
   static constexpr int kCut = 0, kCutPrefix = 1;
@@ -147,6 +151,7 @@ struct FoundSpans {
       }
     }
     reach.cut_at(block.keys);
+    if (has_tree(spans.trees, block.rows)) reach.cut_full_at(block.keys - block.rows);
     return reach;
   }
 

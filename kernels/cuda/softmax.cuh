@@ -65,6 +65,20 @@ __device__ __forceinline__ u32 keys_below(int keys, int lane) {
   return mask_of_rows(bits_below(keys, 0, lane), bits_below(keys, 1, lane));
 }
 
+// Bits of two rows' 64 keys to a word.
+__device__ __forceinline__ u32 in_register_order(u64 upper, u64 lower, int lane) {
+  u32 word = 0;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int shift = 32 * half + lane % 4 * 2;
+    u32 nibbles = (static_cast<u32>(upper >> shift) & 0x03030303) | (static_cast<u32>(lower >> shift) & 0x03030303)
+                                                                        << 2;
+    nibbles = (nibbles | nibbles >> 4) & 0x00ff00ff;
+    word |= ((nibbles | nibbles >> 8) & 0xffff) << 16 * half;
+  }
+  return word;
+}
+
 // Of each row over all its columns.
 template <int kScores>
 __device__ __forceinline__ void row_maxima(float (&highest)[2], const float (&scores)[kScores]) {

@@ -32,7 +32,9 @@ struct SpanWords {
     const int first = key >> 1;
     const u32 of_range =
         mask_of_rows(end[0] - first, end[1] - first) & ~mask_of_rows(begin[0] - first, begin[1] - first);
-    return state == SpanReach::kCutPrefix ? of_range | of_prefix(p, block, rows, key) : of_range;
+    const u32 word = state == SpanReach::kCutPrefix ? of_range | of_prefix(p, block, rows, key) : of_range;
+    const bool cut_by_tree = has_tree(p.spans.trees, block.rows) && key + 64 > block.keys - block.rows;
+    return cut_by_tree ? word & of_tree(p, block, rows, key) : word;
   }
 
  private:
@@ -44,11 +46,22 @@ struct SpanWords {
     };
     return mask_of_rows(bits(0), bits(1));
   }
-  // Of rows that do not exist, the nearest one's.
+  // Of the last tiles of an item that has a tree.
+  static __device__ __forceinline__ u32 of_tree(const Params& p, const RowBlock& block, const RowsOfThread& rows,
+                                                int key) {
+    const int place = block.slice / p.call.shape.heads, first = key - (block.keys - block.rows);
+    const auto bits = [&](int row) { return tree_bits(p.spans.trees, place, row_of_item(p, block, rows, row), first); };
+    return in_register_order(bits(0), bits(1), rows.lane);
+  }
   static __device__ __forceinline__ RowKeys keys_of(const Params& p, const RowBlock& block, const RowsOfThread& rows,
                                                     int row) {
+    return row_keys(p.spans, block.keys - block.rows + row_of_item(p, block, rows, row));
+  }
+  // Of rows that do not exist, the nearest one.
+  static __device__ __forceinline__ int row_of_item(const Params& p, const RowBlock& block, const RowsOfThread& rows,
+                                                    int row) {
     const int of_item = row_of_part<Traits>(p, block, rows.part, rows.at + 8 * row).row;
-    return row_keys(p.spans, block.keys - block.rows + min(max(of_item, 0), block.rows - 1));
+    return min(max(of_item, 0), block.rows - 1);
   }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the decode kernel reads: for rows at neighbouring positions their keys as runs of tiles, and a call of few rows.
 #pragma once
+#include "kernels/shared/draft_trees.h"
 #include "kernels/shared/row_layout.h"
 
 namespace stof::cuda {
@@ -67,6 +68,7 @@ struct DecodeParams {
   float scale_log2;   // as in AttentionCall
   float cap_log2;
   PageTable pages;
+  DraftTrees trees;
   DecodeLayout layout;
   DecodeList list;           // of each task, where there are `units`
   const int* key_lengths;    // [items of the call] in the memory of the device, or null: what items say

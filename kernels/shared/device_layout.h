@@ -150,6 +150,7 @@ struct MmaParams {
   float* partials;
   int* arrivals;
   PageTable pages;   // read by instances for pages, with the items of the launch as places
+  DraftTrees trees;  // of the same
   RowWindow window;  // of `layout`
 };
 

@@ -2,6 +2,7 @@
 // What the row-wise CUDA kernel and the kernels around a call read: a packed mask as it is, sizes, pointers and
 // strides.
 #pragma once
+#include "kernels/shared/draft_trees.h"
 
 namespace stof::cuda {
 
@@ -50,6 +51,7 @@ struct RowAttentionParams {
   float scale;
   float softcap;  // 0: scores are not capped
   PageTable pages;
+  DraftTrees trees;
   RowLayoutView layout;
   // [items of the grid] each: rows of q, k, v and out alike, in place of the list below; or null.
   const int *starts, *lengths;

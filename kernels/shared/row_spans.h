@@ -4,6 +4,7 @@
 // from the first row of each on, cut into parts by the keys that there are.
 #pragma once
 #include "kernels/shared/divisor.h"
+#include "kernels/shared/draft_trees.h"
 
 namespace stof::cuda {
 
@@ -40,6 +41,7 @@ struct RowSpans {
   Divisor part_steps;  // a row block of more has several
   int last_first;      // row blocks are taken from an item's last one on, which has the most keys
   int summed;          // parts are left to the grid behind (stream_sum.cuh)
+  DraftTrees trees;    // of the launch's items
   int aligned;  // row blocks begin at positions that 64 divides, an item's first one before its first row if need be
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/attention/call_tensors.h"
+#include "src/attention/draft_trees.h"
 #include "src/attention/pages.h"
 #include "src/base/error.h"
 
@@ -204,6 +205,7 @@ CheckedCall check_rows_call(const AttentionArguments& arguments, const Attention
     fail(ErrorKind::invalid_argument, "attention: both rows and lengths or offsets; give one of them");
   if (a.page_table || a.device_kv_lengths)
     fail(ErrorKind::invalid_argument, "attention: rows with pages or device_kv_lengths; give one of them");
+  if (a.tree) fail(ErrorKind::invalid_argument, "attention: a tree with rows; accepted: cu_q and cu_kv with a tree");
   if (a.lse) fail(ErrorKind::invalid_argument, "attention: lse with rows; accepted: cu_q and cu_kv with an lse");
   if (shape.queries != shape.keys)
     fail(ErrorKind::invalid_argument, "attention: rows for a plan of {} queries and {} keys; accepted: as many of both",
@@ -292,6 +294,7 @@ CheckedCall check_listed_call(const AttentionArguments& arguments, const DeviceL
   CheckedCall checked{.call = call_of(a, shape, packed), .items = Items(memory)};
   checked.call.memory = memory;
   checked.call.device_lengths = nullptr;  // they are among the lists
+  checked.call.trees = draft_trees(a, shape, lists.items);
   // Offsets from 0 of items that are no longer than planned reach no further than that.
   const std::int64_t all = packed ? lists.items : 1, all_keys = packed_keys ? lists.items : 1;
   const AttentionItem longest{.queries = lists.items == 0 ? 0 : std::min(a.q.dim(rows), shape.queries),
@@ -318,6 +321,7 @@ CheckedCall check_call(const AttentionArguments& arguments, const AttentionShape
   check_tensors(a, shape, packed);
   CheckedCall checked{.call = call_of(a, shape, packed), .items = items_of(a, shape, packed, names, memory)};
   checked.call.memory = memory;
+  checked.call.trees = draft_trees(a, shape, std::ssize(checked.items));
   if (batch_matters && std::cmp_greater(checked.items.size(), shape.batch))
     fail(ErrorKind::invalid_argument, "attention: {} items; the mask differs by item and was planned for {}",
          checked.items.size(), shape.batch);

@@ -71,7 +71,7 @@ Planned arrange(const View& view, const AttentionShape& shape, Choice choice, co
 }
 
 Planned arrange(const View& view, const AttentionShape& shape, Choice choice, const Device& device) {
-  return arrange(view, shape, std::move(choice), device, shape.queries < shape.keys);
+  return arrange(view, shape, std::move(choice), device, shape.queries < shape.keys || shape.tree_queries > 0);
 }
 
 Choice choose_rows(const View& view, RowOrigin origin, const Device& device, std::string_view kernel) {
@@ -146,6 +146,7 @@ AttentionProblem problem_of(const View& view, const Device& device, RowOrigin or
   problem.why_not_compiled = why_not_compiled(view.shape, device);
   problem.residues = view.residues;
   problem.uneven = view.runs > 1;
+  problem.by_spans = view.shape.tree_queries > 0 && row_spans(view.mask).has_value();
   if (device.backend->measures_live) problem.partial_live = partial_live_share(view.mask);
   if (device.backend->measures_keys) {
     problem.band_widths = measure_bands(bands, problem.stats);
@@ -160,7 +161,7 @@ AttentionProblem problem_of(const View& view, const Device& device, RowOrigin or
 View plain_view(const Mask& mask, const AttentionShape& shape) { return {1, 1, shape, bind(mask, shape)}; }
 
 std::optional<View> view_by_residue(const Mask& mask, const AttentionShape& shape) {
-  if (shape.queries == 0 || shape.keys == 0) return std::nullopt;
+  if (shape.queries == 0 || shape.keys == 0 || shape.tree_queries > 0) return std::nullopt;
   const std::optional<ResidueView> view = residue_view(mask);
   if (!view || shape.batch > kMaxLength / view->residues) return std::nullopt;
   return view_of_class(*view, shape);
@@ -173,6 +174,7 @@ void check_shape(const AttentionShape& shape) {
   check_range("queries", shape.queries, 0, kMaxLength);
   check_range("keys", shape.keys, 0, kMaxLength);
   check_range("head_dim", shape.head_dim, 1, kMaxHeadDim);
+  check_range("tree_queries", shape.tree_queries, 0, shape.queries);
   if (shape.heads % shape.kv_heads != 0)
     fail(ErrorKind::invalid_argument, "attention: heads = {} is not a multiple of kv_heads = {}", shape.heads,
          shape.kv_heads);
@@ -182,7 +184,7 @@ void check_shape(const AttentionShape& shape) {
 
 std::vector<SumView> views_as_sum(const Mask& mask, const AttentionShape& shape) {
   std::vector<SumView> views;
-  if (shape.queries == 0 || shape.keys == 0) return views;
+  if (shape.queries == 0 || shape.keys == 0 || shape.tree_queries > 0) return views;
   for (const CombSplit& split : comb_splits(mask))
     if (shape.batch <= kMaxLength / split.combs.residues)
       views.push_back({view_of_class(split.combs, shape), split.rest});

@@ -34,6 +34,9 @@ AttentionProblem fullest_problem(const TableForm& form, const AttentionShape& sh
 
 PlannedTable plan_table(const MaskTable& table, const Mask& limit, const AttentionShape& shape, const Device& device) {
   check_shape(shape);
+  if (shape.tree_queries > 0)
+    fail(ErrorKind::unsupported, "attention: tree_queries = {} with a plan of a table; accepted: 0",
+         shape.tree_queries);
   const MaskExtent extent{.queries = shape.queries, .keys = shape.keys, .batch = shape.batch, .heads = shape.heads};
   BoundMask bound = table.batch == 1 ? BoundMask::once_for_like_items(limit, extent) : BoundMask(limit, extent);
   TableForm form = form_of(table, bound, shape.kv_heads);

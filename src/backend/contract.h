@@ -42,6 +42,7 @@ struct AttentionProblem {
   bool uneven = false;                // of unequal lengths: those of one length are a launch
   // Of rows that are few and fewer than keys, what each is allowed, where the mask says it so (src/layout/row_spans.h).
   std::vector<RowSpan> spans = {};
+  bool by_spans = false;    // of shapes with draft trees: whether spans say all rows, however many there are
   bool from_table = false;  // the mask comes as a table, in blocks of 64 x 64; the statistics are of the fullest one
 };
 
@@ -115,6 +116,14 @@ struct KeyPages {
   std::int64_t k_stride = 0, v_stride = 0;  // between pages, in elements
 };
 
+// Which of an item's last keys, those of its own queries, each query may see, besides what the mask says: of query i of
+// the item at `place` the bits of the words from words[place * item_stride + i * row_stride] on.
+struct DraftTrees {
+  const std::int32_t* words = nullptr;  // of the device
+  std::int64_t item_stride = 0, row_stride = 0;
+  std::int64_t queries = 0;  // items of more know no tree; 0: none does
+};
+
 // A call as kernels see it: padded and packed batches differ only in their items and strides. Checked.
 struct AttentionCall {
   const void* q = nullptr;
@@ -128,6 +137,7 @@ struct AttentionCall {
   float scale = 1.f;
   float softcap = 0.f;  // above 0: scores become softcap * tanh(scale * q k^T / softcap)
   KeyPages pages = {};
+  DraftTrees trees = {};
   // Of the device: the keys of each place; what items say is then the most there may be. Null: what items say.
   const std::int32_t* device_lengths = nullptr;
   bool packed = false;         // items follow each other: none has memory past its own rows

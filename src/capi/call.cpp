@@ -101,6 +101,17 @@ class Checker {
     if (shape.size() == 1) view->strides = {1};
   }
 
+  // One for all items where they are no distance apart.
+  void tree(std::optional<TensorView>& view) const {
+    if (call_.tree == nullptr) return view.reset();
+    check_range("tree_queries", call_.tree_queries, 1, kMostRows);
+    check_range("tree_row_stride", call_.tree_row_stride, 0, kMostRows);
+    check_range("tree_batch_stride", call_.tree_batch_stride, 0, kMostBytes / std::max<std::int64_t>(1, call_.batch));
+    const std::int64_t words = (call_.tree_queries + 31) / 32;
+    device_list("tree", call_.tree, {call_.batch, call_.tree_queries, words}, 1, view);
+    view->strides = {call_.tree_batch_stride, call_.tree_row_stride, 1};
+  }
+
   // A list in the host's memory; empty when there is none.
   std::span<const std::int32_t> list(std::string_view name, const std::int32_t* first, std::int64_t count) const {
     if (first == nullptr) return {};
@@ -204,6 +215,7 @@ void convert(const stof_call& call, const stof_plan& plan, AttentionArguments& a
   checker.device_lengths(arguments.device_lengths);
   const std::int32_t* const kv_lengths = arguments.device_lengths ? nullptr : call.device_kv_lengths;
   checker.device_list("device_kv_lengths", kv_lengths, {call.batch}, 1, arguments.device_kv_lengths);
+  checker.tree(arguments.tree);
   arguments.check_pages = call.check_pages != 0;
   arguments.stream = call.stream;
   arguments.workspace = call.workspace;
@@ -218,9 +230,10 @@ stof_status stof_plan_run(const stof_plan* plan, const stof_call* call) {
   return capi::guarded([&] {
     const stof_plan& of_plan = capi::given(plan, "stof_plan_run: plan");
     constexpr std::size_t kWithoutPages = offsetof(stof_call, page_table), kWithoutCap = offsetof(stof_call, softcap),
-                          kWithoutLists = offsetof(stof_call, device_q_lengths);
+                          kWithoutLists = offsetof(stof_call, device_q_lengths),
+                          kWithoutTree = offsetof(stof_call, tree);
     const stof_call given_call =
-        capi::given_grown(call, {kWithoutPages, kWithoutCap, kWithoutLists}, "stof_plan_run: call");
+        capi::given_grown(call, {kWithoutPages, kWithoutCap, kWithoutLists, kWithoutTree}, "stof_plan_run: call");
     const stof::Pool<stof::AttentionArguments>::Lease arguments(of_plan.arguments);
     capi::convert(given_call, of_plan, *arguments);
     of_plan.attention.run(*arguments);

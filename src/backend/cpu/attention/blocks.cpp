@@ -48,7 +48,10 @@ void add_pieces(const ArrangedBlocks& blocks, const AttentionItem& item, std::in
 
 }  // namespace
 
-Refusal blocks_refuse(const AttentionProblem&, const DeviceCaps&) { return std::nullopt; }
+Refusal blocks_refuse(const AttentionProblem& problem, const DeviceCaps&) {
+  if (problem.shape.tree_queries > 0) return "calls will bring draft trees, which it does not read";
+  return std::nullopt;
+}
 
 std::vector<AttentionPlan> block_candidates(const AttentionProblem& problem, const DeviceCaps& caps) {
   std::vector<AttentionPlan> plans;

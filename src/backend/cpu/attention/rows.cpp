@@ -60,6 +60,7 @@ void add_pieces(const ArrangedRows& layout, const AttentionItem& item, std::int6
 }  // namespace
 
 Refusal rows_refuse(const AttentionProblem& problem, const DeviceCaps&) {
+  if (problem.shape.tree_queries > 0) return "calls will bring draft trees, which it does not read";
   if (problem.from_table) return "it takes intervals of keys; a table is packed in blocks";
   const double rows = static_cast<double>(problem.stats.extent.queries) * problem.stats.groups;
   if (rows > kMostRows)

@@ -156,6 +156,7 @@ class Launcher {
     const ScoreScale scale = score_scale(call_);
     params.scale_log2 = scale.log2, params.cap_log2 = scale.cap_log2;
     params.pages = page_table_of(call_.pages);
+    params.trees = draft_trees_of(call_);
     params.layout = {.lists = mask_.lists.as<DecodeList>(),
                      .runs = mask_.runs.as<DecodeRun>(),
                      .words = mask_.words.as<unsigned long long>(),

@@ -50,6 +50,7 @@ int most_units_of(const AttentionProblem& problem, const GatherInstance& instanc
 Refusal gather_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
   if (Refusal why = refuses_tiles(problem, caps, largest_head_dim(gather_instances()))) return why;
   if (Refusal why = refuses_capped(problem)) return why;
+  if (Refusal why = refuses_trees(problem)) return why;
   if (!problem.key_pieces.measured)
     return fmt::format("most 64 rows touch more than {} tiles of 64 keys", KeyPieces::kMostTypicalTiles);
   return std::nullopt;

@@ -31,6 +31,7 @@ MmaParams mma_params(const TiledLaunch& launch) {
   params.partials = launch.workspace.partials;
   params.arrivals = launch.workspace.arrivals;
   params.pages = launch.pages;
+  params.trees = launch.trees;
   return params;
 }
 

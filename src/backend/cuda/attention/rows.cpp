@@ -32,6 +32,7 @@ RowAttentionParams params_of(const stof::AttentionCall& call, const RowLayoutVie
   params.head_dim = narrow<int>(call.head_dim, "head_dim");
   params.scale = call.scale, params.softcap = call.softcap;
   params.pages = page_table_of(call.pages);
+  params.trees = draft_trees_of(call);
   params.layout = layout;
   return params;
 }
@@ -49,6 +50,14 @@ PageTable page_table_of(const KeyPages& pages) {
           .k_stride = pages.k_stride,
           .v_stride = pages.v_stride,
           .shift = std::countr_zero(static_cast<std::uint64_t>(pages.size))};
+}
+
+DraftTrees draft_trees_of(const stof::AttentionCall& call) {
+  const stof::DraftTrees& trees = call.trees;
+  return {.words = reinterpret_cast<const unsigned*>(trees.words),
+          .item_stride = trees.item_stride,
+          .row_stride = narrow<int>(trees.row_stride, "words between rows of a tree"),
+          .queries = narrow<int>(trees.queries, "queries of a tree")};
 }
 
 RowItem row_item(const AttentionItem& item) {
@@ -112,6 +121,7 @@ void check_addresses(const stof::AttentionCall& call, const Device& device) {
   if (call.lse != nullptr) check_address(device, "lse", call.lse);
   if (keys && call.pages.table != nullptr) check_address(device, "page_table", call.pages.table);
   if (call.device_lengths != nullptr) check_address(device, "device_kv_lengths", call.device_lengths);
+  if (call.trees.queries > 0) check_address(device, "tree", call.trees.words);
   check_list_addresses(call, device);
 }
 

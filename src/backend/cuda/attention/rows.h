@@ -23,6 +23,7 @@ std::string_view listed_row_entry(DType dtype);
 // As kernels take them.
 RowStride stride_of(const AttentionStrides& strides);
 RowItem row_item(const AttentionItem& item);
+DraftTrees draft_trees_of(const stof::AttentionCall& call);
 PageTable page_table_of(const KeyPages& pages);
 
 // On a mask that another kernel arranged too.

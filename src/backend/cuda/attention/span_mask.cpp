@@ -72,6 +72,7 @@ RowSpans SpanMask::of(const TiledLaunch& launch) const {
           .part_steps = split.part_steps,
           .last_first = split.last_first ? 1 : 0,
           .summed = split.summed ? 1 : 0,
+          .trees = launch.trees,
           .aligned = split.aligned ? 1 : 0};
 }
 

@@ -23,7 +23,8 @@ struct StreamMask : ListedMask {
 
   // Pages have boxes of keys that fill tiles from where spans begin them, wherever lists do.
   bool goes_by_spans(const TiledLaunch& launch) const {
-    return spans && launch.call.cap_log2 == 0 && (most_queries > 0 || launch.pages.table != nullptr || many_parts);
+    const bool wanted = most_queries > 0 || launch.pages.table != nullptr || many_parts || launch.trees.queries > 0;
+    return spans && launch.call.cap_log2 == 0 && wanted;
   }
 };
 
@@ -170,6 +171,7 @@ void set_up_spans(StreamMask& mask, std::vector<RowSpan> rows, const Device& dev
   mask.workspaces =
       std::make_unique<WorkspacePool>(*mask.gpu, mask.workspaces ? larger_of(mask.workspaces->size(), size) : size);
   mask.key_step = key_step_in_pages(mask.spans->form);
+  mask.takes_trees = true;
   if (mask.most_queries > 0) mask.few_items = FewNumbers::kMost;
 }
 
@@ -177,6 +179,9 @@ void set_up_spans(StreamMask& mask, std::vector<RowSpan> rows, const Device& dev
 
 Refusal stream_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
   if (Refusal why = refuses_tiles(problem, caps, largest_head_dim(stream_instances()))) return why;
+  if (problem.shape.tree_queries > 0 && (problem.shape.capped || !problem.by_spans))
+    return problem.shape.capped ? "it takes no draft trees beside scores with a cap"
+                                : "it takes draft trees where the mask allows each row a prefix and one range of keys";
   if (!problem.why_not_compiled.empty())
     return fmt::format("its form for capped scores is compiled when it is first wanted, and {}",
                        problem.why_not_compiled);

@@ -106,6 +106,13 @@ PageTable TiledCall::pages_of(const ItemRun& run) const {
   return pages;
 }
 
+DraftTrees TiledCall::trees_of(const ItemRun& run) const {
+  DraftTrees trees = draft_trees_of(call_);
+  trees.words += call_.items[run.first].place * trees.item_stride;
+  trees.item_stride *= run.place;
+  return trees;
+}
+
 bool TiledCall::fits_maps() const { return all_boxes(fits); }
 
 Refusal TiledCall::refuses_maps() const {
@@ -237,6 +244,7 @@ void TiledCall::launch_piece(const LaunchPiece& launch, const Piece& piece, Work
           .item = item_of(run),
           .pages = pages_of(run),
           .page_box = box_rows().keys,
+          .trees = trees_of(run),
           .workspace = workspace,
           .stream = stream_,
           .rows = numbers.rows.value_or(run.places * mask_.extent.queries),

@@ -32,6 +32,7 @@ class TiledCall {
   bool is_alike(const ItemRun& run) const;
   BoxRows box_rows() const;
   PageTable pages_of(const ItemRun& run) const;
+  DraftTrees trees_of(const ItemRun& run) const;
   DeviceNumbers numbers_on_device(const ItemRun& run, Workspace& workspace) const;
   DeviceNumbers write_numbers(const ItemRun& run, Workspace& workspace) const;
   SliceShape shape_of(const ItemRun& run, const HeadRun& heads, const DeviceNumbers& numbers) const;

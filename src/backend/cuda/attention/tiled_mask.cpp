@@ -26,6 +26,11 @@ Refusal refuses_capped(const AttentionProblem& problem) {
   return std::nullopt;
 }
 
+Refusal refuses_trees(const AttentionProblem& problem) {
+  if (problem.shape.tree_queries > 0) return "calls will bring draft trees, which it does not read";
+  return std::nullopt;
+}
+
 Refusal refuses_sizes(const AttentionProblem& problem, int most_head_dim) {
   const AttentionShape& s = problem.shape;
   if (s.dtype != DType::f16 && s.dtype != DType::bf16)
@@ -57,6 +62,7 @@ namespace {
 // cost short lists 2 to 4 % (docs/kernels/attention-log.md): they have a form of their own, in plans for them.
 bool takes(const TiledMask& mask, const stof::AttentionCall& call, const TiledCall& tiled) {
   if (call.pages.table != nullptr && (mask.paged == nullptr || call.softcap > 0)) return false;
+  if (call.trees.queries > 0 && (!mask.takes_trees || call.softcap > 0)) return false;
   return (call.softcap == 0 || mask.capped != nullptr) && tiled.fits_maps();
 }
 

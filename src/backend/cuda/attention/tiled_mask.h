@@ -18,6 +18,8 @@ namespace stof::cuda {
 
 // Of calls with a softcap, where the kernel is for others.
 Refusal refuses_capped(const AttentionProblem& problem);
+// Of calls with draft trees, likewise.
+Refusal refuses_trees(const AttentionProblem& problem);
 // Of sizes and dtype, with the head dimensions that there are instances of.
 Refusal refuses_sizes(const AttentionProblem& problem, int most_head_dim);
 // And of what tensor maps take.
@@ -36,6 +38,7 @@ struct TiledMask {
   int key_box = 64;                     // keys of one load
   int key_step = 64;                    // divides where tiles begin: a load of a part of a page may have as many keys
   int few_items = 0;                    // launches of so many have numbers of items beside the parameters
+  bool takes_trees = false;             // the kernel takes calls with draft trees, whose scores have no cap
   bool mixes_heads = false;             // the kernel's lists say which head: one launch takes them all
   int stacked_heads = 1;                // whose rows a tile has; others than one only where there are `blocks`
   const Gpu* gpu = nullptr;
@@ -64,6 +67,7 @@ struct TiledLaunch {
   std::int64_t item;     // the first one's index in the mask
   PageTable pages = {};  // with the launch's items as places
   int page_box = 0;      // keys of one load of a page
+  DraftTrees trees;      // with the same places
   Workspace& workspace;
   StreamHandle stream;
   std::int64_t rows;     // of q that all items have together, at most
