@@ -79,6 +79,7 @@ struct DecodeTraits {
   struct Shared : QueryTiles<kQueryBytes>, GroupStats<kGroups>, ScoreHalves<kColumnWarps> {
     alignas(1024) unsigned char stages[kStages][2 * kHalfBytes];
     alignas(16) unsigned long long words[kStages][DecodeList::kRows];
+    u64 tree_words[kReaders][DecodeList::kRows];  // in calls with trees: of the warp's tile, what both allow
     DecodeRing<kStages, kTileReaders> ring;
     float2 stats[kReaders][16];  // of the warps' shares
     int sums[4], found[2];
@@ -104,7 +105,6 @@ struct DecodeBlock {
   int groups;          // that had tiles
   DecodeMatmuls<Traits> matmuls;
   int bit_rows[2];  // of this thread's rows, in mask words
-  int tree_begin;   // from this key on a tree may cut tiles; of tasks without one the last key's end
   float out[kColumns / 2];
   RowStats rows;
 
@@ -127,7 +127,6 @@ struct DecodeBlock {
       const int r = row_of(i);
       bit_rows[i] = task.position + task.place_of(r < task.rows ? r : 0).query;
     }
-    tree_begin = keys_before_tree(p.trees, task.item->queries, task.keys);
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) out[i] = 0.f;
     matmuls.wait_for_queries();
@@ -135,16 +134,14 @@ struct DecodeBlock {
   // Of the task, this thread's i-th.
   __device__ __forceinline__ int row_of(int i) const { return 16 * row_warp + lane / 4 + 8 * i; }
 
-  __device__ __forceinline__ void forbid_keys(float (&scores)[kWarpKeys / 2], u32 stage, const DecodeTask& task) const {
+  __device__ __forceinline__ void forbid_keys(float (&scores)[kWarpKeys / 2], u32 stage, int keys) const {
     const LoadedTile tile = shared.ring.tiles[stage];
-    const bool in_front = tile.key_start + Traits::kTileKeys <= tree_begin;
-    if (tile.bitmap < 0 && in_front) return;
-    const int left = task.keys - tile.key_start;
+    const int left = keys - tile.key_start;
+    if (tile.bitmap < 0 && left >= Traits::kTileKeys) return;
     const u64 existing = left >= 64 ? ~0ull : (1ull << left) - 1;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      u64 word = tile.bitmap < 0 ? existing : existing & shared.words[stage][bit_rows[i]];
-      if (!in_front && tree_begin < task.keys) word &= tree_of_row(task, i, tile.key_start);
+      u64 word = tile.bitmap < 0 ? existing : existing & words_of(stage)[bit_rows[i]];
       word >>= (Traits::kWarpgroups > 0 ? 0 : key_warp * kWarpKeys) + lane % 4 * 2;
 #pragma unroll
       for (int j = 0; j < kWarpKeys / 8; ++j)
@@ -154,23 +151,39 @@ struct DecodeBlock {
     }
   }
 
-  __device__ __forceinline__ u64 tree_of_row(const DecodeTask& task, int i, int key) const {
-    return tree_bits(p.trees, task.item->place, bit_rows[i] - task.position, key - tree_begin);
+  __device__ __forceinline__ const u64* words_of(u32 stage) const {
+    return p.trees.queries > 0 ? shared.tree_words[threadIdx.x / 32] : shared.words[stage];
+  }
+  // In front of a tile's scores, when registers are free. By a warp, a row of the list a lane. Tiles that a tree may
+  // cut have words: arrange_decode.
+  __device__ __forceinline__ void find_words(const DecodeTask& task, u32 stage) const {
+    static_assert(DecodeList::kRows == 32);
+    if (p.trees.queries == 0) return;
+    const LoadedTile tile = shared.ring.tiles[stage];
+    if (tile.bitmap < 0) return;
+    const RowItem& item = *task.item;
+    const int query = lane - task.position;
+    u64 word = shared.words[stage][lane];
+    if (has_tree(p.trees, item.queries) && 0 <= query && query < item.queries)
+      word &= wide_tree_bits(p.trees, item.place, query, tile.key_start - (task.keys - item.queries));
+    __syncwarp();
+    shared.tree_words[threadIdx.x / 32][lane] = word;
+    __syncwarp();
   }
 
-  __device__ __forceinline__ void add_tile(u32 stage, const DecodeTask& task) {
+  __device__ __forceinline__ void add_tile(u32 stage, int keys) {
     const u32 tile = shared_address(shared.stages[stage]);
     float scores[kWarpKeys / 2], factor[2];
     matmuls.score(scores, tile);
-    prepare(scores, stage, task);
+    prepare(scores, stage, keys);
     if (weigh<true>(scores, rows, factor, p.scale_log2)) rescale(out, factor);
     u32 weights[kWarpKeys / 4];
     pack_weights<Element>(weights, scores);
     matmuls.add_values(out, weights, tile + Traits::kHalfBytes);
   }
-  __device__ __forceinline__ void prepare(float (&scores)[kWarpKeys / 2], u32 stage, const DecodeTask& task) const {
+  __device__ __forceinline__ void prepare(float (&scores)[kWarpKeys / 2], u32 stage, int keys) const {
     cap_scores(scores, p.cap_log2);
-    forbid_keys(scores, stage, task);
+    forbid_keys(scores, stage, keys);
   }
 
   // A group's tiles from `mine` on, of `left` that both have. Scores of a tile are made, and weighed by the maxima so
@@ -181,6 +194,7 @@ struct DecodeBlock {
 #pragma unroll 1
     for (; left > 0; left -= kGroups, mine.advance(kGroups)) {
       shared.ring.wait_until_full(mine);
+      find_words(task, mine.stage);
       const u32 tile = shared_address(shared.stages[mine.stage]);
       float scores[kWarpKeys / 2], factor[2];
       matmuls.issue_scores(scores, tile);
@@ -191,7 +205,7 @@ struct DecodeBlock {
         matmul_wait<0>();
       }
       pin(scores);
-      prepare(scores, mine.stage, task);
+      prepare(scores, mine.stage, task.keys);
       const bool weighed = !first && weigh_trusting(scores, rows, p.scale_log2);
       pin(scores);
       matmul_wait<0>();
@@ -200,7 +214,7 @@ struct DecodeBlock {
       if (!weighed) {
         if (!first) {
           matmuls.score_again(scores, tile);
-          prepare(scores, mine.stage, task);
+          prepare(scores, mine.stage, task.keys);
         }
         if (weigh<true>(scores, rows, factor, p.scale_log2)) rescale(out, factor);
       }
@@ -215,7 +229,8 @@ struct DecodeBlock {
 #pragma unroll 1
     for (; left > 0; left -= kGroups) {
       shared.ring.wait_until_full(mine);
-      add_tile(mine.stage, task);
+      find_words(task, mine.stage);
+      add_tile(mine.stage, task.keys);
       if (left <= kGroups) break;
       shared.ring.have_read(mine.stage, lane);
       if constexpr (kGroups == 1) mine.advance();

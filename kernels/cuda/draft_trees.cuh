@@ -5,27 +5,21 @@
 
 namespace stof::cuda {
 
-// Of an item with so many queries, at `place` of the call.
+// Of an item with so many queries.
 __device__ __forceinline__ bool has_tree(const DraftTrees& trees, int queries) { return queries <= trees.queries; }
 
-// The keys that all its rows are allowed as far as the tree goes; `keys` where there is no tree.
-__device__ __forceinline__ int keys_before_tree(const DraftTrees& trees, int queries, int keys) {
-  return has_tree(trees, queries) ? keys - queries : keys;
-}
-
-// Of 64 keys, the j-th of which is that of query `first` + j: those that a query may see. Keys in front of the first
+// Of 32 keys, the j-th of which is that of query `first` + j: those that a query may see. Keys in front of the first
 // query's are allowed, what lies behind the last one's is not said.
-__device__ __forceinline__ unsigned long long tree_bits(const DraftTrees& trees, int place, int query, int first) {
+__device__ __forceinline__ unsigned tree_bits(const DraftTrees& trees, int place, int query, int first) {
   const unsigned* const words = trees.words + place * trees.item_stride + query * trees.row_stride;
-  const int word = first >> 5, count = (trees.queries + 31) / 32;  // rounds towards minus infinity
-  unsigned three[3];
-#pragma unroll
-  for (int i = 0; i < 3; ++i) {
-    const int at = word + i;
-    three[i] = at >= 0 && at < count ? __ldcg(words + at) : ~0u;
-  }
-  const unsigned low = __funnelshift_r(three[0], three[1], first), high = __funnelshift_r(three[1], three[2], first);
-  return static_cast<unsigned long long>(high) << 32 | low;
+  const int at = first >> 5, count = (trees.queries + 31) / 32;  // rounds towards minus infinity
+  const auto word = [&](int i) { return i >= 0 && i < count ? __ldcg(words + i) : ~0u; };
+  return __funnelshift_r(word(at), word(at + 1), first);
+}
+// Of 64 keys.
+__device__ __forceinline__ unsigned long long wide_tree_bits(const DraftTrees& trees, int place, int query, int first) {
+  return static_cast<unsigned long long>(tree_bits(trees, place, query, first + 32)) << 32 |
+         tree_bits(trees, place, query, first);
 }
 
 }  // namespace stof::cuda

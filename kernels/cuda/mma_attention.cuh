@@ -227,7 +227,7 @@ struct MmaBlock {
   // first: the query whose key is the step's first.
   __device__ __forceinline__ u32 words_of_tree(int s, int first) const {
     const int place = block.slice / p.call.shape.heads, row = block.row + first_row + 16 * s + lane / 4;
-    const auto bits = [&](int of) { return tree_bits(p.trees, place, min(max(of, 0), block.rows - 1), first); };
+    const auto bits = [&](int of) { return wide_tree_bits(p.trees, place, min(max(of, 0), block.rows - 1), first); };
     return in_register_order(bits(row), bits(row + 8), lane);
   }
 

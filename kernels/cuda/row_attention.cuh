@@ -88,7 +88,7 @@ struct RowWarp {
       unsigned long long bits = existing(entry.key_start);
       if (entry.bitmap >= 0) bits &= layout.bitmaps[static_cast<long long>(entry.bitmap) * layout.block_q + within];
       if (const int of_queries = entry.key_start - before; has_tree(p.trees, item.queries) && of_queries > -64)
-        bits &= tree_bits(p.trees, item.place, row, of_queries);
+        bits &= wide_tree_bits(p.trees, item.place, row, of_queries);
       add_keys(entry.key_start, static_cast<unsigned>(bits));
       add_keys(entry.key_start + 32, static_cast<unsigned>(bits >> 32));
     }

@@ -50,7 +50,9 @@ struct SpanWords {
   static __device__ __forceinline__ u32 of_tree(const Params& p, const RowBlock& block, const RowsOfThread& rows,
                                                 int key) {
     const int place = block.slice / p.call.shape.heads, first = key - (block.keys - block.rows);
-    const auto bits = [&](int row) { return tree_bits(p.spans.trees, place, row_of_item(p, block, rows, row), first); };
+    const auto bits = [&](int row) {
+      return wide_tree_bits(p.spans.trees, place, row_of_item(p, block, rows, row), first);
+    };
     return in_register_order(bits(0), bits(1), rows.lane);
   }
   static __device__ __forceinline__ RowKeys keys_of(const Params& p, const RowBlock& block, const RowsOfThread& rows,

@@ -47,17 +47,26 @@ void expect_valid(const ArrangedDecode& arranged, const DecodeList& list) {
   EXPECT_LE(list.tiles, arranged.most_tiles);
 }
 
-void expect_lists(const Mask& mask, const MaskExtent& extent) {
+// Of every tile with keys that rows of the list may have queries' keys among.
+void expect_words(const ArrangedDecode& arranged, const DecodeList& list, std::int64_t position) {
+  for (int i = list.first_run; i < list.first_run + list.runs; ++i) {
+    const DecodeRun& run = arranged.runs[static_cast<std::size_t>(i)];
+    if (run.key_start + 64 * run.tiles > position) EXPECT_GE(run.bitmap, 0) << "keys from " << run.key_start;
+  }
+}
+
+void expect_lists(const Mask& mask, const MaskExtent& extent, bool for_trees) {
   const BlockLayout layout = packed(mask, extent);
   const BoundMask bound(mask, extent);
   const Tensor dense = unpack(layout);
-  const ArrangedDecode arranged = arrange_decode(layout, extent.queries);
+  const ArrangedDecode arranged = arrange_decode(layout, extent.queries, for_trees);
   ASSERT_EQ(arranged.lists.size(), static_cast<std::size_t>(layout.groups * 2 * layout.row_blocks));
   for (int group = 0; group < layout.groups; ++group)
     for (int wide = 0; wide < (extent.queries > 1 ? 2 : 1); ++wide)
       for (int block = 0; block < arranged.blocks; ++block) {
         const DecodeList& list = arranged.lists[static_cast<std::size_t>((group * 2 + wide) * arranged.blocks + block)];
         expect_valid(arranged, list);
+        if (for_trees) expect_words(arranged, list, layout.first_position + 16 * block);
         for (int row = 0; row < 16 * (wide + 1); ++row) {
           const std::int64_t query = layout.first_position + 16 * block + row - layout.positions.begin;
           if (query < 0 || query >= extent.queries) continue;
@@ -74,14 +83,15 @@ TEST(ArrangeDecode, SaysTheSameAsTheMask) {
   for (const char* text :
        {"all", "!all", "causal", "window(30) | sink(3)", "strided(3)", "heads(0: causal, *: window(9))"})
     for (const auto& [queries, keys] : {std::pair{1, 200}, {5, 333}, {64, 64}, {20, 7}})
-      expect_lists(parse(text), {.queries = queries, .keys = keys, .heads = 2});
+      for (const bool for_trees : {false, true})
+        expect_lists(parse(text), {.queries = queries, .keys = keys, .heads = 2}, for_trees);
 }
 
 TEST(ArrangeDecode, SaysTheSameAsRandomMasks) {
   for (unsigned seed = 0; seed < 40; ++seed) {
     const MaskExtent extent{.queries = 1 + seed % 17, .keys = 17 + 13 * seed, .heads = 2};
     try {
-      expect_lists(RandomMask(seed, extent, true).expression(2), extent);
+      expect_lists(RandomMask(seed, extent, true).expression(2), extent, seed % 2 == 0);
     } catch (const Error&) {  // the mask does not fit these lengths
     }
   }

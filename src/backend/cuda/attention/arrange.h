@@ -86,7 +86,9 @@ struct ArrangedDecode {
 };
 
 // Needs block_q = 16, block_kv = key_step = 64. Lists of 32 rows are empty when there are not more queries than one.
-ArrangedDecode arrange_decode(const BlockLayout& layout, std::int64_t queries);
+// for_trees: tiles that a draft tree may cut, of keys behind the first row's position, have words even where all pairs
+// are allowed.
+ArrangedDecode arrange_decode(const BlockLayout& layout, std::int64_t queries, bool for_trees = false);
 
 // Heads that share a key head and a mask; as many sets for every item of the mask, empty ones behind the others. No
 // sets where they are the key heads, all of one mask.

@@ -16,7 +16,7 @@ constexpr int kFull = -1;
 
 class DecodeArranger {
  public:
-  explicit DecodeArranger(const BlockLayout& layout) : layout_(layout) {
+  DecodeArranger(const BlockLayout& layout, bool for_trees) : layout_(layout), for_trees_(for_trees) {
     STOF_CHECK(layout.format.block_q == kPositions && layout.format.block_kv == kTileKeys &&
                layout.format.key_step == kTileKeys);
   }
@@ -51,7 +51,8 @@ class DecodeArranger {
       const BlockEntry *of_a = takes_a ? &*a++ : nullptr, *of_b = takes_b ? &*b++ : nullptr;
       const bool full = of_a != nullptr && of_a->full() && (!two || (of_b != nullptr && of_b->full()));
       const int key = of_a != nullptr ? of_a->key_start : of_b->key_start;
-      add_tile(list, key, full ? kFull : bitmap_of({&upper, of_a}, {&lower, of_b}));
+      const bool has_words = !full || (for_trees_ && key + kTileKeys > layout_.first_position + first * kPositions);
+      add_tile(list, key, has_words ? bitmap_of({&upper, of_a}, {&lower, of_b}) : kFull);
     }
     out_.most_tiles = std::max(out_.most_tiles, list.tiles);
     out_.lists.push_back(list);
@@ -83,14 +84,15 @@ class DecodeArranger {
   }
 
   const BlockLayout& layout_;
+  const bool for_trees_;
   BitmapPool pool_{kRows};
   ArrangedDecode out_;
 };
 
 }  // namespace
 
-ArrangedDecode arrange_decode(const BlockLayout& layout, std::int64_t queries) {
-  return DecodeArranger(layout).run(queries > 1);
+ArrangedDecode arrange_decode(const BlockLayout& layout, std::int64_t queries, bool for_trees) {
+  return DecodeArranger(layout, for_trees).run(queries > 1);
 }
 
 HeadSets head_sets(std::span<const int> group_of, std::int64_t heads, std::int64_t heads_per_kv) {

@@ -307,7 +307,8 @@ ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, c
   auto mask = std::make_shared<DecodeMask>();
   mask->shape = packed.shape;
   mask->instance = instance_named(decode_instances(), plan.instance, packed.shape.dtype);
-  const ArrangedDecode arranged = arrange_decode(packed.blocks, packed.blocks.extent.queries);
+  const ArrangedDecode arranged =
+      arrange_decode(packed.blocks, packed.blocks.extent.queries, packed.shape.tree_queries > 0);
   mask->first_position = narrow<int>(packed.blocks.first_position, "first position");
   mask->blocks = arranged.blocks;
   mask->most_tiles = arranged.most_tiles;
