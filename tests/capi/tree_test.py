@@ -6,6 +6,7 @@ and over pages; on a GPU also from a recorded graph whose trees change.
 usage: tree_test.py LIBSTOF.SO cpu|cuda    exit status 77 when the device is not there
 """
 
+import json
 import random
 import unittest
 
@@ -75,25 +76,26 @@ class DraftTrees(Plans):
         self.assertLess(problem.worst(call, trees.beside(MASKS[text], problem.lengths)), 1)
 
     def test_every_kernel_and_mask(self):
-        """Items with a tree of all its queries and of some, of more queries than it has, of none, and of no other keys."""
-        lengths = [(40, 140), (7, 90), (64, 130), (0, 5), (33, 33), (1, 64)]
+        """Items with a tree of all its queries and of some, of more queries than it has, of none, and of no other keys or
+        not even all of its own."""
+        lengths = [(40, 140), (7, 90), (64, 130), (0, 5), (33, 33), (1, 64), (9, 6)]
         for kernel in KERNELS:
             for packed, page_size in ((False, 0), (True, 0), (False, 16), (True, 16)):
-                problem = Problem(batch=6, heads=2, kv_heads=1, queries=64, keys=144, lengths=lengths, packed=packed,
+                problem = Problem(batch=7, heads=2, kv_heads=1, queries=64, keys=144, lengths=lengths, packed=packed,
                                   page_size=page_size, dtype=DTYPE, tree_queries=40)  # fmt: skip
                 for text in MASKS:
                     plan = self.tree_plan(kernel, text, problem)
-                    for lists, trees in ((False, Trees(40, 6, gap=3)), (True, Trees(33, seed=2))) if plan is not None else ():
+                    for lists, trees in ((False, Trees(40, 7, gap=3)), (True, Trees(33, seed=2))) if plan is not None else ():
                         with self.subTest(kernel=kernel, packed=packed, page_size=page_size, mask=text, lists=lists):
                             self.expect(plan, problem, trees, text, lists)
 
     def test_few_queries(self):
-        """As a step of a server that verifies has them: decode_attention on a GPU."""
+        """As a step of a server that verifies has them: on a GPU of decode_attention, and of stacked heads."""
         for lengths, queries in (([(1, 60), (8, 200), (16, 16), (5, 37)], 16), ([(32, 100), (3, 3), (31, 95), (8, 8)], 32)):
             for page_size in (0, 16, 64):
                 for text in ("causal", "causal & window(16)"):
-                    problem = Problem(batch=4, queries=queries, keys=256, lengths=lengths, packed=page_size > 0, page_size=page_size,
-                                      dtype=DTYPE, d=64 if DEVICE == "cuda" else 16, order="bshd", tree_queries=queries)  # fmt: skip
+                    problem = Problem(batch=4, heads=8 if DEVICE == "cuda" else 4, queries=queries, keys=256, lengths=lengths, packed=page_size > 0,
+                                      page_size=page_size, dtype=DTYPE, d=64 if DEVICE == "cuda" else 16, order="bshd", tree_queries=queries)  # fmt: skip
                     plan = self.tree_plan("auto", text, problem)
                     for lists, trees in ((False, Trees(queries, 4)), (True, Trees(queries, 4, gap=1)), (False, Trees(8))):
                         with self.subTest(queries=queries, page_size=page_size, mask=text, lists=lists, trees=trees.items):
@@ -145,6 +147,17 @@ class DraftTrees(Plans):
             call.kept["lse"].write(pack([UNTOUCHED] * (call.kept["lse"].size // 4), F32))
             launch()
             self.assertLess(problem.worst(call, trees.beside(MASKS["causal"], problem.lengths)), 1)
+
+    def test_which_kernels_take_them(self):
+        """As docs/c_api.md says it."""
+        for text, queries, dtype, capped, kernel in (
+            ("causal", 16, F16, 0, "decode_attention"), ("!strided(3)", 16, F16, 0, "decode_attention"), ("causal", 17, F16, 0, "stream_attention"),
+            ("causal & (window(64) | sink(4))", 64, F16, 0, "stream_attention"), ("!strided(3)", 64, F16, 0, "mma_attention"),
+            ("causal", 16, F16, 1, "decode_attention"), ("causal", 64, F16, 1, "mma_attention"), ("causal", 16, F32, 0, "row_attention"),
+        ):  # fmt: skip
+            plan = STOF.plan(self.parse(text), (4, 32, 8, queries, 4096, 128, dtype, capped, queries), "cuda:h200")
+            self.addCleanup(STOF.library.stof_plan_destroy, plan)
+            self.assertEqual(json.loads(STOF.library.stof_plan_description(plan))["kernel"], kernel, (text, queries))
 
     def refused(self, message, work):
         with self.assertRaises(c_library.InvalidArgument) as failed:

@@ -151,6 +151,8 @@ class Trees(unittest.TestCase):
                 for mask, allowed in MASKS.items():
                     plan = stof.Attention(mask, tree_queries=40, **items.sizes)
                     plan.prepare(40, 1)
+                    if count == 12:  # items of few queries have a kernel of their own beside the longer ones
+                        plan.prepare(12, 1)
                     of_items, of_one = items.defined(allowed, seen), items.defined(allowed, one)
                     for on_device in (False, True):
                         with self.subTest(f"{device} {mask} {count} {on_device}"):
