@@ -22,7 +22,7 @@ MASKS = {
     "all": lambda b, h, p, j: True,
     "!strided(3)": lambda b, h, p, j: (p - j) % 3 != 0,
 }
-KERNELS = ("auto",) if DEVICE == "cpu" else ("auto", "row_attention", "stream_attention", "mma_attention")
+KERNELS = ("auto", "row_attention", *(("block_attention",) if DEVICE == "cpu" else ("stream_attention", "mma_attention")))
 DTYPE = F32 if DEVICE == "cpu" else F16
 
 
@@ -111,6 +111,15 @@ class DraftTrees(Plans):
             for lists in (False, True):
                 with self.subTest(mask=text, lists=lists):
                     self.expect(plan, problem, Trees(8, 5), text, lists)
+
+    def test_masks_that_depend_on_length(self):
+        """Whose items have plans of their own, for fewer queries than a tree may have."""
+        lengths = [(64, 128), (9, 70), (0, 5), (64, 128)]
+        problem = Problem(batch=4, queries=64, keys=128, lengths=lengths, dtype=DTYPE, tree_queries=40)
+        plan = self.plan("causal & (random_blocks(16,1,7) | !random_blocks(16,1,7))", problem)
+        for queries, keys in lengths[1:3]:
+            STOF.prepare(plan, queries, keys)
+        self.expect(plan, problem, Trees(40, 4), "causal")
 
     def test_calls_without_one(self):
         problem = Problem(dtype=DTYPE, tree_queries=24)
