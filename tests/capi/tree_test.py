@@ -168,10 +168,10 @@ class DraftTrees(Plans):
             self.addCleanup(STOF.library.stof_plan_destroy, plan)
             self.assertEqual(json.loads(STOF.library.stof_plan_description(plan))["kernel"], kernel, (text, queries))
 
-    def refused(self, message, work):
-        with self.assertRaises(c_library.InvalidArgument) as failed:
+    def refused(self, message, work, status=2):
+        with self.assertRaises(c_library.Failure) as failed:
             work()
-        self.assertEqual(failed.exception.text, message)
+        self.assertEqual((failed.exception.status, failed.exception.text), (status, message))
 
     def test_errors(self):
         problem = Problem(dtype=DTYPE, tree_queries=20)
@@ -192,6 +192,8 @@ class DraftTrees(Plans):
         for queries in (-1, 25):
             self.refused(f"attention: tree_queries = {queries}; accepted: 0..24",
                          lambda: self.plan("causal", Problem(tree_queries=queries)))  # fmt: skip
+        self.refused("attention: tree_queries = 20 with a plan of a table; accepted: 0",
+                     lambda: STOF.table_plan(problem.shape, device=DEVICE, kind=c_library.TABLE_BITS), status=3)  # fmt: skip
 
 
 if __name__ == "__main__":
