@@ -107,7 +107,7 @@ def function_length(tree, source):
         return
     opened, in_type = None, False
     for number, line in enumerate(source.lines, 1):
-        if line.startswith(("class", "struct")) and line.endswith("{"):
+        if line.startswith(("class", "struct", "typedef struct")) and line.endswith("{"):
             in_type = True
         elif in_type:
             in_type = not line.startswith("}")

@@ -29,8 +29,11 @@ class QueryRow {
   static constexpr int kMaxDepth = 256;  // a multiple of the lanes
 
  public:
-  QueryRow(const AttentionNumbers& numbers, const AttentionHead& head)
-      : head_(head), head_dim_(numbers.head_dim), depth_((numbers.head_dim + kLanes - 1) / kLanes * kLanes) {
+  QueryRow(const AttentionNumbers& numbers, const AttentionHead& head, const RowTree& tree)
+      : head_(head),
+        tree_(tree),
+        head_dim_(numbers.head_dim),
+        depth_((numbers.head_dim + kLanes - 1) / kLanes * kLanes) {
     constexpr float kLog2E = 1.44269504088896341f;
     scale_ = numbers.scale * kLog2E;  // scores in units of log2
     cap_ = numbers.softcap * kLog2E;
@@ -44,16 +47,26 @@ class QueryRow {
     sum_ = 0.f;
     for (const KeyInterval* interval = begin; interval != end; ++interval) {
       const int last = std::min(interval->end, head_.keys);
-      for (int key = interval->begin; key < last; ++key) {
-        keys_[count_++] = key;
-        if (count_ == kChunk) attend_chunk();
-      }
+      const int before_tree = std::min(last, tree_.begin);
+      for (int key = interval->begin; key < before_tree; ++key) add_key(key);
+      for (int key = std::max(interval->begin, tree_.begin); key < last; ++key)
+        if (tree_allows(row, key)) add_key(key);
     }
     if (count_ > 0) attend_chunk();
     write(row);
   }
 
  private:
+  HWY_INLINE void add_key(int key) {
+    keys_[count_++] = key;
+    if (count_ == kChunk) attend_chunk();
+  }
+
+  bool tree_allows(std::int64_t row, int key) const {
+    const auto bit = static_cast<unsigned>(key - tree_.begin);
+    return ((tree_.words[row * tree_.row_stride + bit / 32] >> (bit % 32)) & 1u) != 0;
+  }
+
   const T* key(int index) const { return static_cast<const T*>(head_.k) + keys_[index] * head_.k_stride; }
   const T* value(int index) const { return static_cast<const T*>(head_.v) + keys_[index] * head_.v_stride; }
 
@@ -150,6 +163,7 @@ class QueryRow {
   }
 
   AttentionHead head_;
+  RowTree tree_;
   int head_dim_, depth_;  // depth_: head_dim_ rounded up to whole vectors
   float scale_ = 1.f, cap_ = 0.f, top_ = 0.f, sum_ = 0.f;
   int count_ = 0;  // keys in the chunk
@@ -161,7 +175,7 @@ class QueryRow {
 
 template <class T>
 void attend_rows_of(const AttentionNumbers& numbers, const RowTask& task) {
-  QueryRow<T> query(numbers, task.head);
+  QueryRow<T> query(numbers, task.head, task.tree);
   for (int i = 0; i < task.rows; ++i)
     query.run(task.row + i, task.intervals + task.row_begin[i], task.intervals + task.row_begin[i + 1]);
 }

@@ -7,5 +7,7 @@ from stof.c_library import DeviceFailure, Failure, InvalidArgument, Unsupported
 from stof.mask import Mask
 from stof.plans import Attention, attention, clear_plans
 from stof.table import TableAttention
+from stof.trees import pack_tree, tree_of_parents
 
-__all__ = ["Attention", "DeviceFailure", "Failure", "InvalidArgument", "Mask", "TableAttention", "Unsupported", "attention", "clear_plans"]
+__all__ = ["Attention", "DeviceFailure", "Failure", "InvalidArgument", "Mask", "TableAttention", "Unsupported", "attention", "clear_plans",
+           "pack_tree", "tree_of_parents"]  # fmt: skip

@@ -16,6 +16,7 @@ from stof.arrays import NAMES, View, empty_like, name_of, stream_of, view
 from stof.c_library import InvalidArgument
 from stof.library import library
 from stof.mask import Mask, mask_of
+from stof.trees import words_of
 
 _DECODED = 16  # as many queries at most
 _MOST = 2**31 - 1  # of a length or an offset
@@ -27,23 +28,24 @@ class Attention:
     """A plan: the mask, measured and packed for the kernel that was chosen for this shape on this device. `queries` and
     `keys` are those of the longest item; query i of N stands at position i + M - N among M keys. `dtype` is "f32", "f16"
     or "bf16", `device` "cpu", "cuda", "cuda:N" or "auto", or they are PyTorch's; `capped` says that calls will bring a
-    softcap. Any number of threads may run it. It serves shorter items whose keys - queries is no less than planned;
+    softcap, `tree_queries` that they will bring draft trees of up to so many queries. Any number of threads may run it. It serves shorter items whose keys - queries is no less than planned;
     `prepare` adds others."""
 
     def __init__(self, mask: Mask | str | Callable[..., Any], *, batch: int, heads: int, queries: int, keys: int, head_dim: int,
                  kv_heads: int | None = None, dtype: Any = "f16", device: Any = "auto", capped: bool = False,
-                 kernel: str | None = None):  # fmt: skip
+                 kernel: str | None = None, tree_queries: int = 0):  # fmt: skip
         of_plan = mask_of(mask)  # has to live as long as its handle is used
-        shape = self._shape(batch, heads, kv_heads, queries, keys, head_dim, dtype, capped)
+        shape = self._shape(batch, heads, kv_heads, queries, keys, head_dim, dtype, capped, tree_queries)
         self._keep(library().plan(of_plan.handle, shape, device_name(device), kernel))
 
     def _shape(self, batch: int, heads: int, kv_heads: int | None, queries: int, keys: int, head_dim: int, dtype: Any,
-               capped: bool) -> tuple[int, ...]:  # fmt: skip
+               capped: bool, tree_queries: int = 0) -> tuple[int, ...]:  # fmt: skip
         dtype, given = _LONG_NAMES.get(str(dtype).removeprefix("torch."), dtype), dtype
         if dtype not in NAMES:
             raise InvalidArgument(2, f"dtype {given!r}; accepted: {', '.join(NAMES)}")
         self.heads, self.kv_heads, self.head_dim, self.dtype = heads, heads if kv_heads is None else kv_heads, head_dim, dtype
-        return batch, heads, self.kv_heads, queries, keys, head_dim, NAMES[dtype], capped
+        self.tree_queries = tree_queries
+        return batch, heads, self.kv_heads, queries, keys, head_dim, NAMES[dtype], capped, tree_queries
 
     def _keep(self, plan: c_library.P) -> None:
         self._plan = plan
@@ -63,14 +65,19 @@ class Attention:
 
     def run(self, q: Any, k: Any, v: Any, *, out: Any = None, lse: Any = None, scale: float | None = None,
             softcap: float | None = None, q_lengths: Any = None, kv_lengths: Any = None, cu_q: Any = None, cu_kv: Any = None,
-            page_table: Any = None, check_pages: bool = False) -> Any:  # fmt: skip
+            page_table: Any = None, check_pages: bool = False, tree: Any = None) -> Any:  # fmt: skip
         """out = softmax(scale q k^T, over the allowed keys) v, on the stream that PyTorch uses; scale is 1 / sqrt(D) unless
         given. Padded: q and out [B, H, N, D], k and v [B, Hkv, M, D], lse f32 [B, H, N], and lengths [B] where items are
         shorter. Packed: q and out [rows, H, D], k and v [rows, Hkv, D], lse f32 [H, rows], and offsets `cu_q`, `cu_kv`
         [B + 1]. Paged: k and v [pages, Hkv, page size, D], `page_table` i32 [B, pages of an item] and `kv_lengths`, with
         `cu_q` too. The last dimension is contiguous, the others have any strides. Lengths and offsets are sequences, or int32 arrays of
         the host or of the device; the latter are read when the kernels run. Rows without an allowed key give 0, and -inf
-        as logarithm; rows behind an item's length are not written."""
+        as logarithm; rows behind an item's length are not written.
+
+        `tree`, a draft tree of speculative decoding: bool [T, T], or [B, T, T] with one for each item; element [i, j] says
+        whether query i may see the key of query j, the item's keys being its last ones, besides what the mask says. Or int32
+        words of its bits, as pack_tree and tree_of_parents make them, which a recorded graph follows. Items of more than T
+        queries know no tree; those of fewer use its first rows."""
         rows = _Rows(self, view(q, "q"), view(k, "k"), view(v, "v"), cu_q,
                      None if page_table is None else view(page_table, "page_table", (c_library.I32,)))  # fmt: skip
         to = empty_like(rows.q, rows.q.shape) if out is None else out
@@ -79,6 +86,7 @@ class Attention:
                  _give(call, "cu_q", cu_q, rows.batch + 1), _give(call, "cu_kv", cu_kv, rows.batch + 1)]  # fmt: skip
         call.scale, call.softcap = _number("scale", scale), _number("softcap", softcap)
         call.stream, call.check_pages = stream_of(rows.q), check_pages
+        lists.append(_give_tree(call, tree, self.tree_queries, rows.q.device))
         library().run(self._plan, call)
         del lists  # which had to live until here
         return to
@@ -158,6 +166,17 @@ def _give(call: c_library.Call, name: str, values: Any, count: int) -> Any:
     listed = (ctypes.c_int32 * count)(*(_whole(name, i, values[i]) for i in range(count)))
     setattr(call, name, ctypes.addressof(listed))
     return listed
+
+
+def _give_tree(call: c_library.Call, tree: Any, most: int, device: str) -> Any:
+    """As the call takes it; what has to live until it returns."""
+    if tree is None:
+        return None
+    of = words_of(tree, call.batch, most, device)
+    call.tree, call.tree_queries = of.address, of.shape[-2]
+    call.tree_row_stride = of.strides[-2]
+    call.tree_batch_stride = of.strides[0] if len(of.shape) == 3 and of.shape[0] > 1 else 0
+    return of
 
 
 def _length(name: str, values: Any) -> int:

@@ -292,6 +292,7 @@ CallPlans::Plan CallPlans::make(const Lengths& lengths, const Plan& base, std::i
   AttentionShape extent = shape_;
   std::tie(extent.queries, extent.keys) = lengths;
   extent.batch = batch;
+  extent.tree_queries = std::min(extent.tree_queries, extent.queries);
   auto made = std::make_shared<const Planned>(
       by_length_ ? plan_attention(beginning_of(mask_, extent.keys), extent, device_,
                                   base == in_place_ ? base->choice.kernel->name : kernel_)

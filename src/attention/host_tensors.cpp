@@ -32,6 +32,7 @@ DeviceArguments::DeviceArguments(const AttentionArguments& host, const Device& d
   if (host.lse) there_.lse = copied(*host.lse);
   if (host.page_table) there_.page_table = copied(*host.page_table);
   if (host.device_kv_lengths) there_.device_kv_lengths = copied(*host.device_kv_lengths);
+  if (host.tree) there_.tree = copied(*host.tree);
   copy_lists();
   if (!host.rows) return;
   there_.rows->starts = copied(host.rows->starts, host.rows->items);

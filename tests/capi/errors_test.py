@@ -106,7 +106,7 @@ class Errors(unittest.TestCase):
         self.refused("stof_plan_create: mask is NULL", lambda: create(None, whole, b"cpu", None, out))
         self.refused("stof_plan_create: shape is NULL", lambda: create(mask, None, b"cpu", None, out))
         self.refused("stof_plan_create: device is NULL", lambda: create(mask, whole, None, None, out))
-        self.refused("stof_plan_create: shape.struct_size is 0; accepted: 64, 72", lambda: create(mask, Shape(), b"cpu", None, out))
+        self.refused("stof_plan_create: shape.struct_size is 0; accepted: 64, 72, 80", lambda: create(mask, Shape(), b"cpu", None, out))
         for at, value, message in (
             (0, -1, "attention: batch = -1; accepted: 1..1073741824"),
             (1, 0, "attention: heads = 0; accepted: 1..1073741824"),
@@ -197,7 +197,7 @@ class Errors(unittest.TestCase):
         self.refused("stof_plan_run: call is NULL", lambda: STOF.run(plan, None))
         for change, message in (
             (("struct_size", 8), f"stof_plan_run: call.struct_size is 8; accepted: {Call.page_table.offset}, "
-                                      f"{Call.softcap.offset}, {Call.device_q_lengths.offset}, {c.sizeof(Call)}"),
+                                      f"{Call.softcap.offset}, {Call.device_q_lengths.offset}, {Call.tree.offset}, {c.sizeof(Call)}"),
             (("dtype", 99), "stof_plan_run: call.dtype is 99; accepted: 0..4, a stof_dtype"),
             (("dtype", F16), "stof_plan_run: call.dtype is f16; this plan takes f32"),
             (("batch", -2), "stof_plan_run: call.batch is -2; accepted: 0..2147483646"),
@@ -231,16 +231,19 @@ class Errors(unittest.TestCase):
 
     def test_shapes_of_callers_that_know_of_less(self):
         problem = Problem(batch=2, heads=4, queries=24, keys=28, d=16)
-        plan, shape = c.c_void_p(), Shape(Shape.capped.offset, *problem.shape)
-        shape.capped = 1  # not looked at
-        create = STOF.library.stof_plan_create
-        self.assertEqual(create(STOF.parse("causal"), c.byref(shape), b"cpu", None, c.byref(plan)), 0)
-        self.addCleanup(STOF.library.stof_plan_destroy, plan)
-        self.assertIn('"capped":false', STOF.library.stof_plan_description(plan).decode())
+        for size, capped in ((Shape.capped.offset, "false"), (Shape.tree_queries.offset, "true")):
+            plan, shape = c.c_void_p(), Shape(size, *problem.shape)
+            shape.capped, shape.tree_queries = 1, 1 << 40  # not looked at where the size ends before them
+            self.assertEqual(C.stof_plan_create(self.mask(), c.byref(shape), b"cpu", None, c.byref(plan)), 0)
+            self.addCleanup(C.stof_plan_destroy, plan)
+            self.assertIn(f'"capped":{capped},"tree_queries":0', C.stof_plan_description(plan).decode())
 
     def test_callers_that_know_of_less(self):
         problem = Problem(batch=2, heads=4, queries=24, keys=28, d=16)
         call = problem.on(Host())
+        call.tree, call.tree_queries = 3, -1
+        call.struct_size = Call.tree.offset
+        STOF.run(self.plan(problem), call)
         call.device_cu_q = call.lengths_status = 3
         call.struct_size = Call.device_q_lengths.offset
         STOF.run(self.plan(problem), call)

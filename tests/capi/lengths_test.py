@@ -12,7 +12,7 @@ import unittest
 import c_library
 from c_library import F16, F32
 from given import DEVICE, MEMORY, STOF, Plans
-from memory import pack
+from memory import pack, pack_i32
 from problem import UNTOUCHED, Problem
 
 MASKS = {
@@ -23,30 +23,7 @@ KERNELS = ("auto",) if DEVICE == "cpu" else (
     "row_attention", "stream_attention", "band_attention", "gather_attention", "mma_attention")  # fmt: skip
 
 
-def lists_of(problem):
-    """Numbers of the problem's items, by the names of fields of a call."""
-    queries, keys = zip(*problem.lengths)
-    offsets_of_keys = problem.packed and not problem.page_size
-    of_queries = {"device_cu_q": problem.starts(0)} if problem.packed else {"device_q_lengths": queries}
-    return of_queries | ({"device_cu_kv": problem.starts(1)} if offsets_of_keys else {"device_kv_lengths": keys})
-
-
-def packed_numbers(numbers):
-    return struct.pack(f"<{len(numbers)}i", *numbers)
-
-
 class Lengths(Plans):
-    def on_device(self, problem):
-        """A call that knows its lengths from lists on the device."""
-        call = problem.on(MEMORY)
-        call.q_lengths = call.kv_lengths = call.cu_q = call.cu_kv = None
-        for name, numbers in lists_of(problem).items():
-            call.kept[name] = MEMORY.allocate(packed_numbers(numbers))
-            setattr(call, name, call.kept[name].address)
-        call.kept["status"] = MEMORY.allocate(packed_numbers((-7, -7)))
-        call.lengths_status = call.kept["status"].address
-        return call
-
     def status(self, call):
         return struct.unpack("<2i", call.kept["status"].read())
 
@@ -62,7 +39,7 @@ class Lengths(Plans):
                             plan = self.plan_by(kernel, text, problem)
                             if plan is None:
                                 continue
-                            call = self.on_device(problem)
+                            call = problem.on_with_lists(MEMORY)
                             STOF.run(plan, call)
                             self.assertLess(problem.worst(call, allowed), 1)
                             self.assertEqual(self.status(call), (0, -1))
@@ -78,7 +55,7 @@ class Lengths(Plans):
                         plan = self.plan_by(kernel, text, problem)
                         if plan is None:
                             continue
-                        call = self.on_device(problem)
+                        call = problem.on_with_lists(MEMORY)
                         STOF.run(plan, call)
                         self.assertLess(problem.worst(call, allowed), 1)
                         self.assertEqual(self.status(call), (0, -1))
@@ -91,7 +68,7 @@ class Lengths(Plans):
                 plan = self.plan_by(kernel, "causal & window(5)", problem)
                 if plan is None:
                     continue
-                call = self.on_device(problem)
+                call = problem.on_with_lists(MEMORY)
                 call.device_kv_lengths = None
                 STOF.run(plan, call)
                 self.assertLess(problem.worst(call, MASKS["causal & window(5)"]), 1)
@@ -113,7 +90,7 @@ class Lengths(Plans):
         plan = self.plan_by(kernel, text, first)
         if plan is None:
             return
-        call = self.on_device(first)
+        call = first.on_with_lists(MEMORY)
         size = STOF.workspace_size(plan)
         workspace = MEMORY.allocate(b"\xff" * size)
         call.workspace, call.workspace_bytes = workspace.address if size else None, size
@@ -138,7 +115,7 @@ class Lengths(Plans):
         plan = self.plan_by("stream_attention", "causal & window(5)", first)
         if plan is None:
             return
-        call = self.on_device(first)
+        call = first.on_with_lists(MEMORY)
         call.stream = MEMORY.stream().value
         STOF.run(plan, call)
         launch = MEMORY.recorded(call.stream, lambda: STOF.run(plan, call))
@@ -158,8 +135,8 @@ class Lengths(Plans):
             call.kept["page_table"].write(there.kept["page_table"].read())
         call.kept["out"].write(pack([UNTOUCHED] * (call.kept["out"].size // 2), F16))
         call.kept["lse"].write(pack([UNTOUCHED] * (call.kept["lse"].size // 4), F32))
-        for name, numbers in lists_of(problem).items():
-            call.kept[name].write(packed_numbers(numbers))
+        for name, numbers in problem.lists().items():
+            call.kept[name].write(pack_i32(numbers))
         MEMORY.synchronize()
 
     def test_no_rows_and_no_items(self):
@@ -170,7 +147,7 @@ class Lengths(Plans):
                     plan = self.plan_by(kernel, "causal & window(5)", problem)
                     if plan is None:
                         continue
-                    call = self.on_device(problem)
+                    call = problem.on_with_lists(MEMORY)
                     if field:
                         setattr(call, field, 0)
                     STOF.run(plan, call)
@@ -187,12 +164,12 @@ class Lengths(Plans):
                     plan = self.plan_by(kernel, "causal & window(5)", problem)
                     if plan is None:
                         continue
-                    call = self.on_device(problem)
+                    call = problem.on_with_lists(MEMORY)
                     name, numbers, message = (
                         ("device_kv_lengths", (70, 71, -1), "attention: device_kv_lengths of item 1 is 71; accepted: 0..70") if page_size else
                         ("device_cu_kv", (0, 70, 71, 60), "attention: device_cu_kv falls from 71 to 60 at offset 3") if packed else
                         ("device_q_lengths", (70, 71, -1), "attention: device_q_lengths of item 1 is 71; accepted: 0..70"))  # fmt: skip
-                    call.kept[name] = MEMORY.allocate(packed_numbers(numbers))
+                    call.kept[name] = MEMORY.allocate(pack_i32(numbers))
                     setattr(call, name, call.kept[name].address)
                     if DEVICE == "cpu":
                         with self.assertRaises(c_library.Failure) as failed:

@@ -17,6 +17,10 @@ def pack(values, dtype):
     return struct.pack(f"<{len(values)}{'fe'[dtype]}", *values)
 
 
+def pack_i32(numbers):
+    return struct.pack(f"<{len(numbers)}i", *numbers)
+
+
 def unpack(data, dtype):
     if dtype == c_library.BF16:
         halves = struct.unpack(f"<{len(data) // 2}H", data)

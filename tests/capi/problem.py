@@ -26,11 +26,11 @@ class Problem:
 
     def __init__(self, batch=2, heads=4, kv_heads=2, queries=24, keys=28, d=16, dtype=c_library.F32, order="bhsd",
                  lengths=None, packed=False, lse=True, scale=None, softcap=None, capped=False, seed=1, page_size=0,
-                 values_order=None):  # fmt: skip
+                 values_order=None, tree_queries=0):  # fmt: skip
         self.batch, self.heads, self.kv_heads, self.d, self.dtype = batch, heads, kv_heads, d, dtype
         self.queries, self.keys, self.order, self.packed = queries, keys, order, packed
         self.values_order = values_order or order  # keys and values need not lie alike
-        self.scale, self.softcap, self.capped = scale, softcap, capped
+        self.scale, self.softcap, self.capped, self.tree_queries = scale, softcap, capped, tree_queries
         self.ragged = lengths is not None
         self.lengths = lengths or [(queries, keys)] * batch
         self.with_lse = lse
@@ -53,7 +53,8 @@ class Problem:
     @property
     def shape(self):
         """For a plan."""
-        return self.batch, self.heads, self.kv_heads, self.queries, self.keys, self.d, self.dtype, self.capped
+        sizes = self.batch, self.heads, self.kv_heads, self.queries, self.keys, self.d
+        return *sizes, self.dtype, self.capped, self.tree_queries
 
     def rows(self, side):
         """Rows in memory of each item, or of all together."""
@@ -134,6 +135,25 @@ class Problem:
             values = self.starts(side) if name.startswith("cu_") else [lengths[side] for lengths in self.lengths]
             call.kept[name] = (c.c_int32 * len(values))(*values)
             setattr(call, name, c.addressof(call.kept[name]))
+        return call
+
+    def lists(self):
+        """Numbers of the items, by the names of a call's fields for lists on the device."""
+        queries, keys = zip(*self.lengths)
+        of_queries = {"device_cu_q": self.starts(0)} if self.packed else {"device_q_lengths": queries}
+        if self.packed and not self.page_size:
+            return of_queries | {"device_cu_kv": self.starts(1)}
+        return of_queries | {"device_kv_lengths": keys}
+
+    def on_with_lists(self, device):
+        """A call that knows its lengths from lists on the device."""
+        call = self.on(device)
+        call.q_lengths = call.kv_lengths = call.cu_q = call.cu_kv = None
+        for name, numbers in self.lists().items():
+            call.kept[name] = device.allocate(memory.pack_i32(numbers))
+            setattr(call, name, call.kept[name].address)
+        call.kept["status"] = device.allocate(memory.pack_i32((-7, -7)))
+        call.lengths_status = call.kept["status"].address
         return call
 
     def add(self, call, device, name, data, strides):

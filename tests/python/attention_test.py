@@ -146,6 +146,23 @@ class Attention(unittest.TestCase):
                 call()
             self.assertTrue(str(failed.exception).startswith(said), failed.exception)
 
+    def test_draft_trees(self):
+        """Words for items of 3 and of 4 queries, each behind other keys; and one tree of 3 queries, of which the longer item
+        knows nothing."""
+        q, k = Array((2, 2, 4, D)), Array((2, 1, 9, D))
+        plan = stof.Attention("causal", batch=2, heads=2, kv_heads=1, queries=4, keys=9, head_dim=D, dtype="f32", device="cpu", tree_queries=4)
+        plan.prepare(4, 1)
+        own, one = [[1, 2, 0, 0], [1, 3, 5, 9]], [1, -1, 6]
+        for words, rows in ((Array((2, 4, 1), sum(own, []), "<i4"), own), (Array((3, 1), one, "<i4"), [one, [-1] * 4])):
+            out, lse = nothing(2, 2, 4, D), nothing(2, 2, 4)
+            plan.run(q, k, k, out=out, lse=lse, q_lengths=[3, 4], kv_lengths=[9, 6], tree=words)
+            for b, (queries, before) in enumerate(((3, 6), (4, 2))):
+                for i in range(queries):
+                    seen = [*range(before), *(before + j for j in range(i + 1) if rows[b][i] >> j & 1)]
+                    keys = [columns(k, b, 0, j) for j in seen]
+                    for h in range(2):
+                        self.expect(out, lse, attended(columns(q, b, h, i), keys, keys, 1 / math.sqrt(D)), (b, h, i), (b, h, i))
+
     def test_plans_are_kept(self):
         q, k = Array((1, 2, 5, D)), Array((1, 1, 5, D))
         stof.clear_plans()

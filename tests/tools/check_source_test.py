@@ -17,7 +17,8 @@ BODY = "  work();\n"
 
 SOUND = {
     "include/stof/mask.h": HEADER + "#include <memory>\n",
-    "include/stof/c.h": HEADER + "#include <stdint.h>\n#ifdef __cplusplus\n#endif\n",
+    "include/stof/c.h": HEADER + "#include <stdint.h>\n#ifdef __cplusplus\n#endif\n"
+    "typedef struct call {\n" + "  int field;\n" * (check_source.FUNCTION_LIMIT + 1) + "} call;\n",
     "src/base/error.h": HEADER + '#include "stof/mask.h"\n',
     "src/mask/bind.h": HEADER + '#include "src/base/error.h"\n',
     "src/mask/bind.cpp": SPDX + '#include "src/mask/bind.h"\n\n// The parent of b; see bind.h.\n//   bind(1, 2);\n'
