@@ -15,7 +15,7 @@ class Array(c.Structure):
 class Shape(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("batch", c.c_int64), ("heads", c.c_int64), ("kv_heads", c.c_int64),
                 ("queries", c.c_int64), ("keys", c.c_int64), ("head_dim", c.c_int64), ("dtype", c.c_int32),
-                ("capped", c.c_int64)]  # fmt: skip
+                ("capped", c.c_int64), ("tree_queries", c.c_int64)]  # fmt: skip
 
 
 class Tensor(c.Structure):
@@ -29,7 +29,8 @@ class Call(c.Structure):
                 ("stream", P), ("workspace", P), ("workspace_bytes", c.c_size_t),
                 ("page_table", P), ("page_table_stride", c.c_int64), ("page_size", c.c_int64), ("pages", c.c_int64),
                 ("check_pages", c.c_int32), ("device_kv_lengths", P), ("softcap", c.POINTER(c.c_float)),
-                ("device_q_lengths", P), ("device_cu_q", P), ("device_cu_kv", P), ("lengths_status", P)]  # fmt: skip
+                ("device_q_lengths", P), ("device_cu_q", P), ("device_cu_kv", P), ("lengths_status", P),
+                ("tree", P), ("tree_batch_stride", c.c_int64), ("tree_row_stride", c.c_int64), ("tree_queries", c.c_int64)]  # fmt: skip
 
 
 TABLE_LISTS, TABLE_BLOCKS, TABLE_BITS, TABLE_PACKED = range(4)
