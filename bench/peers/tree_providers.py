@@ -7,19 +7,15 @@ import functools
 import math
 
 import torch
+import tree_parts
 from providers import Contender, NotTaken, block_lists, by_tile, code_of_its_own, sdpa_launched
 from step_providers import WORKSPACE_BYTES, pages_listed
 from tree_case import TreeCase
+from tree_parts import TILE_ROOM, few_rows, tree_tensors
 
 MOST_MASK_BYTES = 4e9
 IN_ROWS = {"keys_lie": "in rows"}
 MOST_TILE = 128 * 128  # numbers of k in one: there are two of k, two of v and one of q
-TILE_ROOM = 256  # queries and keys behind the last ones that a mask_mod may be asked about
-
-
-def few_rows(problem) -> bool:
-    """Drafts of all heads that share keys: a tile of 64 rows holds them."""
-    return problem.drafts * problem.heads // problem.kv_heads <= 64
 
 
 def small_mask(count: int, each: int):
@@ -79,12 +75,6 @@ def flex(whole, case: TreeCase):
     return Contender(lambda i: compiled(case.padded_q, *keys, blocks), facts=IN_ROWS)
 
 
-def tree_tensors(case: TreeCase):
-    """As tree_mask_mod.py reads them."""
-    rows, words = case.words.shape[1:]
-    return [case.first, torch.nn.functional.pad(case.words, (0, TILE_ROOM // 32 + 1, 0, TILE_ROOM))]
-
-
 def flash4_pages(tile, case: TreeCase):
     """Asks its mask of every pair: lists of blocks it has for keys in rows alone. tile: None leaves the choice to the library."""
     if not case.problem.page:
@@ -96,7 +86,7 @@ def flash4_pages(tile, case: TreeCase):
     problem, k, v = case.problem, case.k.transpose(1, 2), case.v.transpose(1, 2)
     options = {"cu_seqlens_q": case.starts_there, "seqused_k": case.lengths_there, "page_table": case.table,
                "max_seqlen_q": problem.drafts, "max_seqlen_k": problem.longest.keys, "tile_mn": tile, "mask_mod": draft_tree,
-               "aux_tensors": tree_tensors(case)}  # fmt: skip
+               "aux_tensors": tree_tensors(case.first, case.words)}  # fmt: skip
     return Contender(lambda i: _flash_attn_fwd(case.q, k, v, **options)[0])
 
 
@@ -118,7 +108,7 @@ def flash4_rows(tile, case: TreeCase):
                                       full_block_idx=full, block_size=tile)  # fmt: skip
     q = case.q.unflatten(0, (case.batch, case.problem.drafts))
     k, v = (rows.transpose(1, 2) for rows in case.in_rows)
-    options = {"tile_mn": tile, "mask_mod": draft_tree, "aux_tensors": tree_tensors(case), "block_sparse_tensors": tensors}
+    options = {"tile_mn": tile, "mask_mod": draft_tree, "aux_tensors": tree_tensors(case.first, case.words), "block_sparse_tensors": tensors}
     return Contender(lambda i: _flash_attn_fwd(q, k, v, **options)[0], lambda out: out.transpose(1, 2), facts=IN_ROWS)
 
 
@@ -174,4 +164,5 @@ PROVIDERS = {
     **by_tile("fa4_rows", functools.partial(flash4_for, flash4_rows, True), FEW_ROWS),
     **by_tile("fa4_rows", functools.partial(flash4_for, flash4_rows, False), MORE_ROWS),
     "flashinfer": flashinfer,
+    **tree_parts.PROVIDERS,
 }

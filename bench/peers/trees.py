@@ -10,7 +10,8 @@ goes on. Of peers that have no pages the keys are copied into rows before, which
     python bench/peers/trees.py --library build/release/libstof.so --out FILE.json --drawn SEED [--count 24]
 
 stof: one call, lengths on the host, trees on the device. stof_causal: a causal chunk of as many queries over the same keys, which
-says what trees cost. Rows that there was no time for are listed as "not_run"; --resume goes on with FILE.json.
+says what trees cost. fa4_parts, flashinfer_parts: keys in front of the drafts and those of the drafts apart (tree_parts.py). Rows
+that there was no time for are listed as "not_run"; --resume goes on with FILE.json.
 """
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ with mock.patch.dict(sys.modules, {} if torch else {name: mock.MagicMock() for n
     import providers
     import timing
     import tree_case
+    import tree_parts
     import tree_problems
     import tree_providers
     import trees
@@ -164,6 +165,33 @@ class Cases(unittest.TestCase):
                 own = k[pages[begins[number]:begins[number + 1]].long()]
                 self.assertTrue(0 <= len(own) * size - keys < size)
                 self.assertTrue(torch.equal(own.transpose(0, 1).flatten(1, 2)[:, :keys].float(), case.keys_of(case.k, number)))
+
+    def test_parts_are_the_whole(self):
+        """Keys before the drafts without a mask, the drafts' own with it, put together."""
+        items = (Item(5, 21), Item(5, 46), Item(5, 37))
+        for page in (16, 0):
+            case = tree_case.TreeCase(replace(small(page), items=items), "cpu")
+            k, v = tree_parts.draft_keys(case)
+            outs, lses = ([], []), ([], [])
+            for number, keys in enumerate(case.lengths):
+                q = case.of_each(case.q)[number].float().unflatten(0, (2, 2))
+                own = [rows[number * 5:number * 5 + 5].transpose(0, 1).float() for rows in (k, v)]
+                before = [case.keys_of(pool, number)[:, :keys - 5] for pool in (case.k, case.v)]
+                for part, (part_k, part_v), hidden in ((0, before, None), (1, own, ~case.seen[number])):
+                    scores = q @ part_k[:, None].transpose(2, 3) / 4
+                    scores = scores if hidden is None else scores.masked_fill(hidden, -torch.inf)
+                    outs[part].append((torch.softmax(scores, -1) @ part_v[:, None]).flatten(0, 1).transpose(0, 1).half())
+                    lses[part].append(torch.logsumexp(scores, -1).flatten(0, 1))
+            parts = (torch.cat(outs[0]), torch.cat(lses[0], 1), torch.cat(outs[1]), torch.cat(lses[1], 1))
+            case.check(tree_parts.merge(*parts), case.expected(), "f16")
+        with self.assertRaisesRegex(providers.NotTaken, "^an item without keys in front"):
+            tree_parts.has_keys_before(tree_case.TreeCase(small(), "cpu"))
+
+    def test_pages_before_drafts_end_there(self):
+        case = tree_case.TreeCase(replace(small(), items=(Item(5, 21), Item(5, 38))), "cpu")
+        begins, pages, rest = tree_parts.pages_before(case)
+        self.assertEqual((begins.tolist(), rest.tolist()), ([0, 1, 4], [16, 1]))
+        self.assertEqual(pages.tolist(), [*case.table[0, :1].tolist(), *case.table[1, :3].tolist()])
 
     def test_who_has_no_path_says_why(self):
         case = tree_case.TreeCase(small(0), "cpu")
