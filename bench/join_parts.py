@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Joins the files that parts of one comparison wrote (bench/peers/attention.py --part, decode.py and steps.py there), each
+"""Joins the files that parts of one comparison wrote (bench/peers/attention.py --part, decode.py, steps.py and trees.py there), each
 measured on a GPU of its own, into one, with its rows in the order of the cases.
 
-Files belong together where command, GPU, driver, libraries and the cases asked for ("cases", "drawn", "chunks", "steps") are the
+Files belong together where command, GPU, driver, libraries and the cases asked for ("cases", "drawn", "chunks", "steps", "trees") are the
 same, and a place is one case: the same id in every file, and no other place's.
 
 usage: bench/join_parts.py [--renew] OUT.json PART.json...
@@ -15,7 +15,8 @@ import json
 import sys
 from pathlib import Path
 
-DIFFERS = ("rows", "clocks")  # of the clocks one is that of a GPU at rest
+LEFT = "not_run"  # names of rows that there was no time for
+DIFFERS = ("rows", "clocks", LEFT)  # of the clocks one is that of a GPU at rest
 CASES = "cases"  # which ones were asked for
 OF_ROWS = ("commit", "day")  # that each row of a renewed file has for itself
 
@@ -61,7 +62,8 @@ def joined(parts):
             raise ValueError(f"{row['id']} is there twice")
         rows[row["place"]] = row
     check_cases(parts)
-    return {**next(iter(parts.values())), "rows": [rows[place] for place in sorted(rows)]}
+    left = {LEFT: [name for part in parts.values() for name in part[LEFT]]} if all(LEFT in part for part in parts.values()) else {}
+    return {**next(iter(parts.values())), **left, "rows": [rows[place] for place in sorted(rows)]}
 
 
 def renewed(parts):

@@ -7,6 +7,7 @@ import report_chunks
 import report_decode
 import report_gpu
 import report_steps
+import report_trees
 from gpu_rates import H200_COPY_TB_PER_S, copy_rate
 from report_failures import failures
 from report_values import best_peer, is_bf16, is_ours, milliseconds, number, own, ratio, time_of
@@ -201,6 +202,8 @@ def table_of(data):
         return report_gpu.regret_table(data)
     if "steps" in data:
         return report_steps.steps_table(data)
+    if "trees" in data:
+        return report_trees.trees_table(data)
     if "chunks" in data:
         return report_chunks.chunks_table(data)
     if "page_size" in first:

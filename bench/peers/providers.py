@@ -126,7 +126,7 @@ def _mask_mod(source, first):
     return module.mask_mod
 
 
-def _block_lists(dense, tile_m, tile_n):
+def block_lists(dense, tile_m, tile_n):
     """Counts and ascending indices of partial and full tiles, [1, 1, rows] and [1, 1, rows, columns]. Full are those in
     which all rows that there are see all keys."""
     queries, keys = dense.shape
@@ -148,7 +148,7 @@ def flash4_mask(tile, sets, mask, dense):
     from flash_attn.cute.interface import _flash_attn_fwd
     if mask.cute_source is None:
         raise NotTaken("no CuTe form of this mask")
-    partial_count, partial, full_count, full = _block_lists(dense, *tile)
+    partial_count, partial, full_count, full = block_lists(dense, *tile)
     tensors = BlockSparseTensorsTorch(mask_block_cnt=partial_count, mask_block_idx=partial, full_block_cnt=full_count,
                                       full_block_idx=full, block_size=tile)
     options = {"mask_mod": _mask_mod(mask.cute_source, sets.first_position), "block_sparse_tensors": tensors, "tile_mn": tile,

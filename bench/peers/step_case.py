@@ -25,7 +25,7 @@ class StepCase:
         dtype = DTYPES[problem.dtype]
         torch.manual_seed(1)
         self.q = torch.randn(problem.rows, problem.heads, problem.head_dim, device=device, dtype=dtype)
-        pool = (sum(problem.pages), problem.kv_heads, problem.page, problem.head_dim)
+        pool = (sum(problem.pages), problem.kv_heads, problem.page_keys, problem.head_dim)
         self.k, self.v = (torch.empty(pool, device=device, dtype=dtype).normal_() for _ in range(2))
         order = torch.randperm(pool[0], device=device).int()
         self.table = torch.zeros(len(problem.items), max(problem.pages), device=device, dtype=torch.int32)
@@ -49,7 +49,7 @@ class StepCase:
     @property
     def room(self) -> int:
         """Keys of the page table."""
-        return self.table.shape[1] * self.problem.page
+        return self.table.shape[1] * self.problem.page_keys
 
     def of_items(self, begin: int, end: int) -> StepCase:
         """Some items where they lie, as a case of its own that is planned for its own longest."""
@@ -83,12 +83,17 @@ class StepCase:
             self.kept = [self.expected_of(number) for number in range(len(self.lengths))]
         return self.kept
 
+    def allowed_of(self, number: int):
+        """bool [queries, keys] of an item"""
+        item = self.problem.items[number]
+        return self.problem.mask.dense(item.keys, device=self.device, queries=item.queries)
+
     def expected_of(self, number: int):
         """So many queries at a time as CHECK_BYTES have room for."""
         problem, item = self.problem, self.problem.items[number]
         q = self.of_each(self.q)[number].float().unflatten(0, (problem.kv_heads, -1))
         keys, values = (self.keys_of(pool, number)[:, None] for pool in (self.k, self.v))
-        allowed = problem.mask.dense(item.keys, device=self.device, queries=item.queries)
+        allowed = self.allowed_of(number)
         step, parts = max(1, CHECK_BYTES // (4 * problem.heads * item.keys)), []
         for begin in range(0, item.queries, step):
             scores = q[:, :, begin:begin + step] @ keys.transpose(2, 3) / math.sqrt(problem.head_dim)

@@ -69,7 +69,12 @@ class StepProblem:
     @property
     def pages(self) -> tuple[int, ...]:
         """Of each item."""
-        return tuple(-(-item.keys // self.page) for item in self.items)
+        return tuple(-(-item.keys // self.page_keys) for item in self.items)
+
+    @property
+    def page_keys(self) -> int:
+        """That a page has room for."""
+        return self.page
 
     @property
     def name(self) -> str:
@@ -183,7 +188,7 @@ def drawn_items(draw: random.Random) -> tuple[Item, ...]:
 
 
 def fits(problem: StepProblem) -> bool:
-    kept = 2 * problem.kv_heads * sum(problem.pages) * problem.page * problem.head_dim
+    kept = 2 * problem.kv_heads * sum(problem.pages) * problem.page_keys * problem.head_dim
     return 2 * kept <= MOST_BYTES and kept < 2**32 and problem.flops() <= MOST_FLOPS
 
 
