@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace stof::cpu {
 
@@ -49,6 +50,11 @@ struct BlockTask {
   AttentionHead head;
   const BlockVisit* visits = nullptr;
   std::int64_t visit_count = 0;
+  // Behind those: what a draft tree leaves of visits that reach among its keys, with masks that lie as those of
+  // BlockTiles do.
+  const BlockVisit* tree_visits = nullptr;
+  std::int64_t tree_visit_count = 0;
+  const std::uint8_t* tree_masks = nullptr;
   std::int64_t row = 0;
   int rows = 0, lane = 0;
   const BlockTask* following = nullptr;  // probably the next one of this thread: what it begins with is brought near
@@ -58,6 +64,14 @@ struct KeyInterval {
   std::int32_t begin, end;  // half-open
 };
 
+// What a draft tree leaves of a head's intervals: of keys from `begin` on row i sees key begin + j only where bit j %
+// 32 of words[i * row_stride + j / 32] is 1. There is a bit for every key of the head.
+struct RowTree {
+  const std::uint32_t* words = nullptr;
+  std::int64_t row_stride = 0;
+  int begin = std::numeric_limits<int>::max();  // below 0 where the first bits are of no key
+};
+
 // Rows [row, row + rows) of the head; row row + i has intervals [row_begin[i], row_begin[i + 1]).
 struct RowTask {
   AttentionHead head;
@@ -65,6 +79,7 @@ struct RowTask {
   const std::int64_t* row_begin = nullptr;
   std::int64_t row = 0;
   int rows = 0;
+  RowTree tree;
 };
 
 }  // namespace stof::cpu

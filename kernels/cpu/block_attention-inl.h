@@ -100,12 +100,28 @@ class RowBlock {
  private:
   void attend_all() {
     pack_queries();
-    for (std::int64_t i = 0; has_visit(task_, i); ++i) visit(task_.visits[i], ahead_of(i));
+    for (std::int64_t i = 0; has_visit(task_, i); ++i) visit(visit_at(task_, i), ahead_of(i));
     write();
   }
 
+  static const BlockVisit& entry_at(const BlockTask& task, std::int64_t i) {
+    return i < task.visit_count ? task.visits[i] : task.tree_visits[i - task.visit_count];
+  }
+
   static bool has_visit(const BlockTask& task, std::int64_t i) {
-    return i < task.visit_count && task.visits[i].key_start < task.head.keys;
+    return i < task.visit_count + task.tree_visit_count && entry_at(task, i).key_start < task.head.keys;
+  }
+
+  struct Visit {
+    int key_start;
+    const std::uint8_t* mask;  // null: all keys are allowed
+  };
+  Visit visit_at(const BlockTask& task, std::int64_t i) const {
+    const BlockVisit& entry = entry_at(task, i);
+    if (entry.mask < 0) return {.key_start = entry.key_start, .mask = nullptr};
+    const std::uint8_t* const masks = i < task.visit_count ? tiles_.masks : task.tree_masks;
+    return {.key_start = entry.key_start,
+            .mask = masks + std::int64_t{entry.mask} * tiles_.block_kv * tiles_.mask_row_bytes()};
   }
 
   void add_keys(Ahead& ahead, const AttentionHead& head, int key_start) const {
@@ -119,13 +135,13 @@ class RowBlock {
     Ahead ahead{.lines = static_cast<int>(sizeof(T)) * numbers_.head_dim / 64};
     if (!numbers_.far) return ahead;
     if (has_visit(task_, i + 1)) {
-      add_keys(ahead, task_.head, task_.visits[i + 1].key_start);
+      add_keys(ahead, task_.head, entry_at(task_, i + 1).key_start);
       return ahead;
     }
     ahead.add(rows_at(task_.head.out, task_.row, task_.head.out_stride), task_.rows);
     if (const BlockTask* const next = task_.following; next != nullptr) {
       ahead.add(rows_at(next->head.q, next->row, next->head.q_stride), next->rows);
-      if (has_visit(*next, 0)) add_keys(ahead, next->head, next->visits[0].key_start);
+      if (has_visit(*next, 0)) add_keys(ahead, next->head, entry_at(*next, 0).key_start);
     }
     return ahead;
   }
@@ -220,7 +236,7 @@ class RowBlock {
     }
   }
 
-  void visit(const BlockVisit& entry, const Ahead& ahead) {
+  void visit(const Visit& entry, const Ahead& ahead) {
     const int keys = std::min(tiles_.block_kv, task_.head.keys - entry.key_start);
     Block block{.k = key_rows(entry.key_start, keys),
                 .v = value_rows(entry.key_start, keys),
@@ -231,12 +247,12 @@ class RowBlock {
                 .panels = last_panel_ - first_panel_ + 1,
                 .unit = scale_of_scores()};
     if (numbers_.softcap > 0) block.cap = cap(), block.to_cap = block.unit / cap(), block.unit = 1.f;
-    if (entry.mask < 0) {
+    if (entry.mask == nullptr) {
       for (int panel = first_panel_; panel <= last_panel_; ++panel) attend<Words, false>(block, panel_at(panel));
       return;
     }
     block.mask_row_bytes = tiles_.mask_row_bytes();
-    block.mask = tiles_.masks + std::int64_t{entry.mask} * tiles_.block_kv * block.mask_row_bytes;
+    block.mask = entry.mask;
     if (!all_finite<Words>(block.v, (keys + Words::kEach - 1) / Words::kEach, depth_))
       return visit_not_finite(block, entry.key_start);
     for (int panel = first_panel_; panel <= last_panel_; ++panel) attend<Words, true>(block, panel_at(panel));

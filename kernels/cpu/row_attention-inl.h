@@ -29,8 +29,12 @@ class QueryRow {
   static constexpr int kMaxDepth = 256;  // a multiple of the lanes
 
  public:
-  QueryRow(const AttentionNumbers& numbers, const AttentionHead& head)
-      : head_(head), head_dim_(numbers.head_dim), depth_((numbers.head_dim + kLanes - 1) / kLanes * kLanes) {
+  QueryRow(const AttentionNumbers& numbers, const AttentionHead& head, const RowTree& tree)
+      : head_(head),
+        tree_(tree),
+        before_tree_(std::min(head.keys, tree.begin)),
+        head_dim_(numbers.head_dim),
+        depth_((numbers.head_dim + kLanes - 1) / kLanes * kLanes) {
     constexpr float kLog2E = 1.44269504088896341f;
     scale_ = numbers.scale * kLog2E;  // scores in units of log2
     cap_ = numbers.softcap * kLog2E;
@@ -43,17 +47,32 @@ class QueryRow {
     top_ = -std::numeric_limits<float>::infinity();
     sum_ = 0.f;
     for (const KeyInterval* interval = begin; interval != end; ++interval) {
-      const int last = std::min(interval->end, head_.keys);
+      const int last = std::min(interval->end, before_tree_);
       for (int key = interval->begin; key < last; ++key) {
         keys_[count_++] = key;
         if (count_ == kChunk) attend_chunk();
       }
     }
+    if (before_tree_ < head_.keys) add_keys_of_tree(row, begin, end);
     if (count_ > 0) attend_chunk();
     write(row);
   }
 
  private:
+  // Apart from the keys in front of the tree, whose loop is the same without one.
+  HWY_NOINLINE void add_keys_of_tree(std::int64_t row, const KeyInterval* begin, const KeyInterval* end) {
+    const std::uint32_t* const words = tree_.words + row * tree_.row_stride;
+    for (const KeyInterval* interval = begin; interval != end; ++interval) {
+      const int last = std::min(interval->end, head_.keys);
+      for (int key = std::max(interval->begin, tree_.begin); key < last; ++key) {
+        const auto bit = static_cast<unsigned>(key - tree_.begin);
+        if (((words[bit / 32] >> (bit % 32)) & 1u) == 0) continue;
+        keys_[count_++] = key;
+        if (count_ == kChunk) attend_chunk();
+      }
+    }
+  }
+
   const T* key(int index) const { return static_cast<const T*>(head_.k) + keys_[index] * head_.k_stride; }
   const T* value(int index) const { return static_cast<const T*>(head_.v) + keys_[index] * head_.v_stride; }
 
@@ -150,6 +169,8 @@ class QueryRow {
   }
 
   AttentionHead head_;
+  RowTree tree_;
+  int before_tree_;       // keys that no tree takes
   int head_dim_, depth_;  // depth_: head_dim_ rounded up to whole vectors
   float scale_ = 1.f, cap_ = 0.f, top_ = 0.f, sum_ = 0.f;
   int count_ = 0;  // keys in the chunk
@@ -161,7 +182,7 @@ class QueryRow {
 
 template <class T>
 void attend_rows_of(const AttentionNumbers& numbers, const RowTask& task) {
-  QueryRow<T> query(numbers, task.head);
+  QueryRow<T> query(numbers, task.head, task.tree);
   for (int i = 0; i < task.rows; ++i)
     query.run(task.row + i, task.intervals + task.row_begin[i], task.intervals + task.row_begin[i + 1]);
 }

@@ -18,6 +18,13 @@ double element(const void* base, DType dtype, std::int64_t index) {
   }
 }
 
+bool tree_allows(const DraftTrees& trees, const AttentionItem& item, std::int64_t row, std::int64_t key) {
+  const std::int64_t of_query = key - (item.keys - item.queries);
+  if (item.queries > trees.queries || of_query < 0) return true;
+  const std::int32_t* const words = trees.words + item.place * trees.item_stride + row * trees.row_stride;
+  return ((static_cast<std::uint32_t>(words[of_query / 32]) >> (of_query % 32)) & 1u) != 0;
+}
+
 }  // namespace
 
 ReferenceRow reference_attention(const BoundMask& mask, const AttentionCall& call, const AttentionItem& item,
@@ -28,7 +35,7 @@ ReferenceRow reference_attention(const BoundMask& mask, const AttentionCall& cal
   std::vector<std::int64_t> keys;
   std::vector<double> scores;
   for (std::int64_t key = 0; key < item.keys; ++key) {
-    if (!mask.allows(group, row, key)) continue;
+    if (!mask.allows(group, row, key) || !tree_allows(call.trees, item, row, key)) continue;
     const std::int64_t k = item.k + kv_head * call.k_strides.head + key * call.k_strides.row;
     double dot = 0;
     for (std::int64_t c = 0; c < call.head_dim; ++c)

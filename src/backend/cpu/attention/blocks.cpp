@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/block_attention.h"
 #include "src/backend/cpu/attention/cost.h"
+#include "src/backend/cpu/attention/trees.h"
 #include "src/backend/cpu/attention/work_list.h"
 #include "src/backend/cpu/layout.h"
 #include "src/base/error.h"
@@ -48,10 +49,7 @@ void add_pieces(const ArrangedBlocks& blocks, const AttentionItem& item, std::in
 
 }  // namespace
 
-Refusal blocks_refuse(const AttentionProblem& problem, const DeviceCaps&) {
-  if (problem.shape.tree_queries > 0) return "calls will bring draft trees, which it does not read";
-  return std::nullopt;
-}
+Refusal blocks_refuse(const AttentionProblem&, const DeviceCaps&) { return std::nullopt; }
 
 std::vector<AttentionPlan> block_candidates(const AttentionProblem& problem, const DeviceCaps& caps) {
   std::vector<AttentionPlan> plans;
@@ -78,13 +76,21 @@ void run_blocks(const AttentionPlan&, const ArrangedMask& mask, const AttentionC
   const auto& blocks = *static_cast<const ArrangedBlocks*>(mask.get());
   const PieceCost cost = piece_cost(blocks.tiles, call);
   std::pmr::vector<Piece> pieces(call.memory);
+  TreeMasks trees(blocks, call);
   for (const AttentionItem& item : call.items)
-    for (std::int64_t head = 0; head < call.heads; ++head) add_pieces(blocks, item, head, cost, pieces);
+    for (std::int64_t head = 0; head < call.heads; ++head) {
+      const std::size_t first = pieces.size();
+      add_pieces(blocks, item, head, cost, pieces);
+      if (has_tree(call, item)) trees.cut(pieces, first);
+    }
   const AttentionNumbers numbers = numbers_of(call, device.caps);
   const auto task_of = [&](const Piece& piece) {
     return BlockTask{.head = head_of(call, piece),
                      .visits = blocks.visits.data() + piece.begin,
                      .visit_count = piece.end - piece.begin,
+                     .tree_visits = trees.visits() + piece.tree_begin,
+                     .tree_visit_count = piece.tree_end - piece.tree_begin,
+                     .tree_masks = trees.masks(),
                      .row = piece.row,
                      .rows = static_cast<int>(piece.rows),
                      .lane = piece.lane};

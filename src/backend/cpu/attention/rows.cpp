@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/row_attention.h"
 #include "src/backend/cpu/attention/cost.h"
+#include "src/backend/cpu/attention/trees.h"
 #include "src/backend/cpu/attention/work_list.h"
 
 namespace stof::cpu {
@@ -60,7 +61,6 @@ void add_pieces(const ArrangedRows& layout, const AttentionItem& item, std::int6
 }  // namespace
 
 Refusal rows_refuse(const AttentionProblem& problem, const DeviceCaps&) {
-  if (problem.shape.tree_queries > 0) return "calls will bring draft trees, which it does not read";
   if (problem.from_table) return "it takes intervals of keys; a table is packed in blocks";
   const double rows = static_cast<double>(problem.stats.extent.queries) * problem.stats.groups;
   if (rows > kMostRows)
@@ -115,7 +115,8 @@ void run_rows(const AttentionPlan&, const ArrangedMask& mask, const AttentionCal
                             .intervals = layout.intervals.data(),
                             .row_begin = piece.item->keys == 0 ? kNoKeys : layout.row_begin.data() + piece.begin,
                             .row = piece.row,
-                            .rows = static_cast<int>(piece.rows)});
+                            .rows = static_cast<int>(piece.rows),
+                            .tree = tree_of(call, *piece.item)});
   });
 }
 

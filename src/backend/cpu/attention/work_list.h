@@ -15,9 +15,10 @@ namespace stof::cpu {
 struct Piece {
   const AttentionItem* item = nullptr;
   std::int64_t head = 0;
-  std::int64_t row = 0, rows = 0;   // of the item
-  std::int64_t begin = 0, end = 0;  // into what the kernel made of the layout
-  int lane = 0;                     // of `row` in its row-block
+  std::int64_t row = 0, rows = 0;             // of the item
+  std::int64_t begin = 0, end = 0;            // into what the kernel made of the layout
+  std::int64_t tree_begin = 0, tree_end = 0;  // and into what it made of draft trees for this call
+  int lane = 0;                               // of `row` in its row-block
   double cost_ns = 0;
 };
 
