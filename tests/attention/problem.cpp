@@ -36,6 +36,13 @@ std::int64_t row_stride(const TensorView& tensor) { return tensor.strides[tensor
 
 }  // namespace
 
+TensorView ProblemTrees::view() const {
+  // Trees are not written; views do not say so.
+  TensorView view = view_of(const_cast<std::int32_t*>(words.data()), DType::i32, {items, queries, (queries + 31) / 32});
+  view.strides = {queries * row_words, row_words, 1};
+  return view;
+}
+
 Problem::Problem(const ProblemShape& what, unsigned seed) : what_(what) {
   const AttentionShape& s = what_.shape;
   const auto batch = static_cast<std::size_t>(s.batch);
@@ -163,6 +170,7 @@ AttentionArguments Problem::arguments() const {
   if (!what_.without_lse) arguments.lse = lse_view;
   arguments.scale = what_.scale;
   if (what_.softcap > 0) arguments.softcap = what_.softcap;
+  if (!what_.trees.words.empty()) arguments.tree = what_.trees.view();
   if (paged) arguments.page_table = view(page_table_, {batch, pages_of_item_});
   if (what_.lists_on_device) {
     DeviceLengths lists{.items = batch, .status = &status_};
@@ -200,6 +208,11 @@ AttentionCall Problem::call() const {
   call.dtype = what_.shape.dtype;
   call.scale = what_.scale.value_or(static_cast<float>(1 / std::sqrt(static_cast<double>(what_.shape.head_dim))));
   call.softcap = what_.softcap;
+  if (const ProblemTrees& trees = what_.trees; !trees.words.empty())
+    call.trees = {.words = trees.words.data(),
+                  .item_stride = trees.items == 1 ? 0 : trees.queries * trees.row_words,
+                  .row_stride = trees.row_words,
+                  .queries = trees.queries};
   call.items = items_;
   return call;
 }

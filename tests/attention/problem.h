@@ -19,6 +19,14 @@ struct FirstElements {
   std::int64_t q = 0, k = 0, v = 0, out = 0;
 };
 
+// AttentionArguments::tree of a problem: a row of so many words for each query of each tree.
+struct ProblemTrees {
+  std::int64_t items = 0, queries = 0, row_words = 0;  // items: 1 for a tree of all, or as many as the batch
+  std::vector<std::int32_t> words = {};                // none: calls bring no trees
+
+  TensorView view() const;
+};
+
 struct ProblemShape {
   AttentionShape shape;
   BatchForm form = BatchForm::heads_first;
@@ -33,6 +41,7 @@ struct ProblemShape {
   std::optional<float> scale = {};                  // none: as the library has it
   bool without_lse = false;                         // its memory then stays as it was
   FirstElements first = {};
+  ProblemTrees trees = {};
 };
 
 class Problem {

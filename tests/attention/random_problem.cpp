@@ -12,6 +12,7 @@
 #include "stof/error.h"
 #include "tests/attention/devices.h"
 #include "tests/attention/expect_attention.h"
+#include "tests/attention/random_trees.h"
 #include "tests/mask/random_mask.h"
 
 namespace stof {
@@ -108,6 +109,15 @@ class RandomProblems {
   }
 
   ProblemShape of_kind(RandomKind kind) {
+    ProblemShape what = without_trees(kind);
+    add_trees(what);
+    return what;
+  }
+
+ private:
+  static constexpr std::int64_t kLargeAmongAny = 64, kLargeElements = 3'000'000;
+
+  ProblemShape without_trees(RandomKind kind) {
     switch (kind) {
       case RandomKind::any: return below(kLargeAmongAny) == 0 ? large() : shape();
       case RandomKind::few_queries: return few_queries();
@@ -116,8 +126,15 @@ class RandomProblems {
     STOF_CHECK(false);
   }
 
- private:
-  static constexpr std::int64_t kLargeAmongAny = 64, kLargeElements = 3'000'000;
+  // Last of all: what else a seed draws is what it was without them.
+  void add_trees(ProblemShape& what) {
+    constexpr std::int64_t kMostQueries = 140;
+    if (below(4) != 0) return;
+    what.shape.tree_queries = 1 + below(std::min(what.shape.queries, kMostQueries));
+    const TreeForm form{
+        .one_for_all = below(3) == 0, .queries = 1 + below(what.shape.tree_queries), .more_words = below(3)};
+    what.trees = random_trees(what, form, static_cast<unsigned>(below(1000)));
+  }
 
   // Tensors that do not begin where the copy engine could read them.
   void misalign(ProblemShape& what) {
@@ -176,11 +193,12 @@ Mask random_mask(unsigned seed, const ProblemShape& what) {
 std::string name_of_problem(unsigned seed, const std::string& kernel, const ProblemShape& what) {
   const AttentionShape& s = what.shape;
   return fmt::format(
-      "seed {} {} B {} H {}/{} N {} M {} d {} {} form {} pages of {} softcap {}{} from {} {} {} {}{}{}{} scale {}",
+      "seed {} {} B {} H {}/{} N {} M {} d {} {} form {} pages of {} softcap {}{} from {} {} {} {}{}{}{}{} scale {}",
       seed, kernel, s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.head_dim, name_of(s.dtype),
       static_cast<int>(what.form), what.page_size, what.softcap, s.capped ? " planned" : "", what.first.q, what.first.k,
       what.first.v, what.first.out, what.lists_on_device ? " lists on the device" : "",
       what.values_apart ? " values apart" : "", what.without_lse ? " without lse" : "",
+      what.trees.queries > 0 ? fmt::format(" trees of {}/{}", what.trees.queries, s.tree_queries) : "",
       what.scale.value_or(1 / std::sqrt(static_cast<float>(s.head_dim))));
 }
 
