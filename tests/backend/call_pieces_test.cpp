@@ -132,6 +132,20 @@ TEST(ItemRuns, PackedItemsOverPagesMayHavePlacesBetween) {
   EXPECT_EQ(item_runs(call, 3).size(), 3u) << "no room for four";
 }
 
+// Likewise of trees, of which each place has its own.
+TEST(ItemRuns, PackedItemsWithTreesMayHavePlacesBetween) {
+  std::vector<AttentionItem> items = packed_items({{5, 0}, {7, 5}, {2, 12}});
+  stof::AttentionCall call = call_of(items, true);
+  items[1].place = 2, items[2].place = 3;
+  call.trees = {.item_stride = 7, .row_stride = 1, .queries = 7};
+  const std::pmr::vector<ItemRun> found = item_runs(call, 100);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].query_lengths, (std::pmr::vector<int>{5, 0, 7, 2}));
+  EXPECT_EQ(found[0].query_starts, (std::pmr::vector<int>{0, 0, 5, 12}));
+  call.trees.item_stride = 0;
+  EXPECT_EQ(item_runs(call, 100)[0].query_lengths, (std::pmr::vector<int>{5, 7, 2})) << "one tree for all";
+}
+
 // Padded ones may have any number between them, so that those that follow each other go with them.
 TEST(ItemRuns, PaddedItemsMayHaveOthersBetween) {
   std::vector<AttentionItem> items;

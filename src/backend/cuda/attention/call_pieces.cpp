@@ -94,12 +94,14 @@ ItemRun run_in_a_row(const stof::AttentionCall& call, std::size_t begin, std::in
   const AttentionItem& first = call.items[begin];
   ItemRun run = empty_run(call, begin);
   run.in_a_row = true;
+  // An item's place is its row of the page table, and says which tree it has: those of others between them have no rows
+  // here.
+  const bool has_places = call.pages.table != nullptr || call.trees.item_stride != 0;
   for (; begin + run.count < call.items.size() && run.places < most; ++run.count) {
     const AttentionItem& item = call.items[begin + run.count];
     const std::int64_t q = rows_between(first.q, item.q, call.q_strides.row);
     const std::int64_t k = rows_between(first.k, item.k, call.k_strides.row);
-    // In pages an item's place is its row of the table: those of others between them have no rows here.
-    const std::int64_t skipped = call.pages.table == nullptr ? 0 : item.place - first.place - run.places;
+    const std::int64_t skipped = has_places ? item.place - first.place - run.places : 0;
     const bool near = skipped >= 0 && skipped <= kMostSkipped && run.places + skipped < most;
     if (!near || q < 0 || k < 0 || rows_between(first.out, item.out, call.out_strides.row) != q ||
         rows_between(first.v, item.v, call.v_strides.row) != k)
