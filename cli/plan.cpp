@@ -26,6 +26,7 @@ struct PlanOptions {
   std::string mask, shape, dtype = "f32", device = "auto", kernel = "auto", json;
   std::optional<std::int64_t> kv_heads, seq_kv;  // as many as heads, as long as the queries
   bool softcap = false;
+  std::int64_t tree_queries = 0;
 };
 
 struct Outcome {
@@ -45,6 +46,7 @@ AttentionShape shape_of(const PlanOptions& options) {
                        .head_dim = head_dim};
   shape.dtype = parse_float_dtype(options.dtype);
   shape.capped = options.softcap;
+  shape.tree_queries = options.tree_queries;
   return shape;
 }
 
@@ -99,9 +101,10 @@ void print_text(const PlanOptions& options, const Outcome& outcome) {
   const AttentionPlan& plan = outcome.planned.choice.plan;
   const auto line = [](std::string_view label, std::string_view text) { fmt::print("{:<11}{}\n", label, text); };
   line("mask", options.mask);
-  line("shape", fmt::format("batch {}, heads {} ({} for keys), queries {}, keys {}, head_dim {}, {}{}", s.batch,
+  const std::string trees = s.tree_queries > 0 ? fmt::format(", draft trees of {}", s.tree_queries) : "";
+  line("shape", fmt::format("batch {}, heads {} ({} for keys), queries {}, keys {}, head_dim {}, {}{}{}", s.batch,
                             s.heads, s.kv_heads, s.queries, s.keys, s.head_dim, stof::name_of(s.dtype),
-                            s.capped ? ", capped scores" : ""));
+                            s.capped ? ", capped scores" : "", trees));
   line("device", fmt::format("{}: {}, {} cores", outcome.device.backend->name, outcome.device.caps.name,
                              outcome.device.caps.cores));
   line("kernel", named(plan));
@@ -147,6 +150,7 @@ void add_plan(CLI::App& app) {
              "heads of keys and values, of which H is a multiple (default H)");
   add_number(command, "--seq-kv", options->seq_kv, "number of keys (default S)");
   command->add_flag("--softcap", options->softcap, "for calls that cap their scores");
+  add_number(command, "--tree-queries", options->tree_queries, "for calls that bring draft trees of up to T queries");
   command->add_option("--dtype", options->dtype, "f32, f16 or bf16")->capture_default_str();
   command
       ->add_option("--device", options->device,

@@ -50,7 +50,8 @@ struct BlockTask {
   AttentionHead head;
   const BlockVisit* visits = nullptr;
   std::int64_t visit_count = 0;
-  // Behind those: of keys of a draft tree, whose masks lie as those of BlockTiles do.
+  // Behind those: what a draft tree leaves of visits that reach among its keys, with masks that lie as those of
+  // BlockTiles do.
   const BlockVisit* tree_visits = nullptr;
   std::int64_t tree_visit_count = 0;
   const std::uint8_t* tree_masks = nullptr;
@@ -63,8 +64,8 @@ struct KeyInterval {
   std::int32_t begin, end;  // half-open
 };
 
-// Of keys from `begin` on, row i of the head sees key begin + j where bit j % 32 of words[i * row_stride + j / 32] is
-// 1, too. There is a bit for every key of the head.
+// What a draft tree leaves of a head's intervals: of keys from `begin` on row i sees key begin + j only where bit j %
+// 32 of words[i * row_stride + j / 32] is 1. There is a bit for every key of the head.
 struct RowTree {
   const std::uint32_t* words = nullptr;
   std::int64_t row_stride = 0;

@@ -32,6 +32,7 @@ class QueryRow {
   QueryRow(const AttentionNumbers& numbers, const AttentionHead& head, const RowTree& tree)
       : head_(head),
         tree_(tree),
+        before_tree_(std::min(head.keys, tree.begin)),
         head_dim_(numbers.head_dim),
         depth_((numbers.head_dim + kLanes - 1) / kLanes * kLanes) {
     constexpr float kLog2E = 1.44269504088896341f;
@@ -46,25 +47,30 @@ class QueryRow {
     top_ = -std::numeric_limits<float>::infinity();
     sum_ = 0.f;
     for (const KeyInterval* interval = begin; interval != end; ++interval) {
-      const int last = std::min(interval->end, head_.keys);
-      const int before_tree = std::min(last, tree_.begin);
-      for (int key = interval->begin; key < before_tree; ++key) add_key(key);
-      for (int key = std::max(interval->begin, tree_.begin); key < last; ++key)
-        if (tree_allows(row, key)) add_key(key);
+      const int last = std::min(interval->end, before_tree_);
+      for (int key = interval->begin; key < last; ++key) {
+        keys_[count_++] = key;
+        if (count_ == kChunk) attend_chunk();
+      }
     }
+    if (before_tree_ < head_.keys) add_keys_of_tree(row, begin, end);
     if (count_ > 0) attend_chunk();
     write(row);
   }
 
  private:
-  HWY_INLINE void add_key(int key) {
-    keys_[count_++] = key;
-    if (count_ == kChunk) attend_chunk();
-  }
-
-  bool tree_allows(std::int64_t row, int key) const {
-    const auto bit = static_cast<unsigned>(key - tree_.begin);
-    return ((tree_.words[row * tree_.row_stride + bit / 32] >> (bit % 32)) & 1u) != 0;
+  // Apart from the keys in front of the tree, whose loop is the same without one.
+  HWY_NOINLINE void add_keys_of_tree(std::int64_t row, const KeyInterval* begin, const KeyInterval* end) {
+    const std::uint32_t* const words = tree_.words + row * tree_.row_stride;
+    for (const KeyInterval* interval = begin; interval != end; ++interval) {
+      const int last = std::min(interval->end, head_.keys);
+      for (int key = std::max(interval->begin, tree_.begin); key < last; ++key) {
+        const auto bit = static_cast<unsigned>(key - tree_.begin);
+        if (((words[bit / 32] >> (bit % 32)) & 1u) == 0) continue;
+        keys_[count_++] = key;
+        if (count_ == kChunk) attend_chunk();
+      }
+    }
   }
 
   const T* key(int index) const { return static_cast<const T*>(head_.k) + keys_[index] * head_.k_stride; }
@@ -164,6 +170,7 @@ class QueryRow {
 
   AttentionHead head_;
   RowTree tree_;
+  int before_tree_;       // keys that no tree takes
   int head_dim_, depth_;  // depth_: head_dim_ rounded up to whole vectors
   float scale_ = 1.f, cap_ = 0.f, top_ = 0.f, sum_ = 0.f;
   int count_ = 0;  // keys in the chunk

@@ -79,9 +79,11 @@ class CallsWithTrees : public testing::TestWithParam<TreeCase> {
       return;
     }
     ++taken_;
-    if (what.lists_on_device) attention->prepare(what.shape.queries, 1);
+    if (what.lists_on_device || what.lengths_on_device) attention->prepare(what.shape.queries, 1);
     const Problem problem(what, seed_);
-    run_on(device(), *attention, problem);
+    AttentionArguments arguments = problem.arguments();
+    if (what.lengths_on_device) arguments.q_lengths = {};  // full ones
+    run_host_tensors(*attention, arguments, device());
     EXPECT_EQ(difference_from_definition(problem, mask, rows_apart), "")
         << text << ", " << what.shape.queries << " queries, form " << static_cast<int>(what.form) << ", pages of "
         << what.page_size << (what.lists_on_device ? ", lists on the device" : "")
@@ -137,6 +139,20 @@ TEST_P(CallsWithTrees, StandBesideItemsThatHaveNone) {
         what.kv_lengths = {77, most + 9, 40, queries + 1, 150, 0, 64 + queries};
         expect_definition(what, kMasks[static_cast<std::size_t>(number++ % 3)], {.queries = queries}, 7);
       }
+}
+
+// What a recorded graph follows: where the keys of the queries lie, the device alone knows.
+TEST_P(CallsWithTrees, FollowKeyLengthsOfTheDevice) {
+  const int queries = takes_few_queries_only() ? 9 : 33;
+  for (int number = 0; number < 6; ++number) {
+    ProblemShape what = shape(queries, 160);
+    what.lengths_on_device = true;
+    what.page_size = number % 2 == 0 ? 0 : 32;
+    what.q_lengths = {queries, queries, queries};
+    what.kv_lengths = {160, 70 + number, number == 3 ? queries - 2 : queries};
+    const TreeForm form{.one_for_all = number == 2, .queries = queries, .more_words = number % 3};
+    expect_definition(what, kMasks[static_cast<std::size_t>(number)], form, 3);
+  }
 }
 
 // The first bits of rows are then of no key.

@@ -158,6 +158,23 @@ class Plan(unittest.TestCase):
         done = stof("causal", "--shape", "4,16,4096,64", "--device", "cuda:h200", "--dtype", "f16", "--softcap")
         self.assertIn("head_dim 64, f16, capped scores\n", done.stdout)
 
+    def test_calls_with_draft_trees_are_planned_for(self):
+        def planned(mask, shape):
+            arguments = ("--seq-kv", "8192", "--device", "cuda:h200", "--dtype", "f16", "--tree-queries", shape.split(",")[2])
+            return json.loads(stof(mask, "--shape", shape, *arguments, "--json", "-").stdout)
+
+        self.assertEqual(planned("causal", "4,32,64,128")["kernel"], "stream_attention")
+        self.assertEqual(planned("causal", "4,32,8,128")["kernel"], "decode_attention")
+        dilated = planned("causal & dilated(64,2)", "4,32,64,128")
+        self.assertEqual((dilated["kernel"], dilated["residues"]), ("mma_attention", 1))
+        why = "it takes draft trees where the mask allows each row a prefix and one range of keys"
+        self.assertIn({"kernel": "stream_attention", "reason": why}, dilated["refusals"])
+        why = "calls will bring draft trees, which it does not read"
+        self.assertIn({"kernel": "band_attention", "reason": why}, planned("causal & window(8)", "4,32,64,128")["refusals"])
+        done = stof("causal", "--shape", "4,16,64,64", "--device", "cpu", "--tree-queries", "65")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("tree_queries = 65; accepted: 0..64", done.stderr)
+
     def test_without_run_time_compilation_other_kernels_are_chosen(self):
         def planned(jit):
             done = stof("causal", "--shape", "4,16,4096,64", "--device", "cuda:h200", "--dtype", "f16", "--softcap",

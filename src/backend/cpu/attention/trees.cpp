@@ -7,7 +7,9 @@
 
 namespace stof::cpu {
 
-bool has_tree(const AttentionCall& call, const AttentionItem& item) { return item.queries <= call.trees.queries; }
+bool has_tree(const AttentionCall& call, const AttentionItem& item) {
+  return item.queries > 0 && item.queries <= call.trees.queries;
+}
 
 RowTree tree_of(const AttentionCall& call, const AttentionItem& item) {
   if (!has_tree(call, item)) return {};

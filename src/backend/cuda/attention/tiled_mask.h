@@ -64,10 +64,10 @@ struct TiledLaunch {
   TileBoxes boxes;
   AttentionCall call;
   const HeadRun& heads;
-  std::int64_t item;     // the first one's index in the mask
-  PageTable pages = {};  // with the launch's items as places
-  int page_box = 0;      // keys of one load of a page
-  DraftTrees trees;      // with the same places
+  std::int64_t item;      // the first one's index in the mask
+  PageTable pages = {};   // with the launch's items as places
+  int page_box = 0;       // keys of one load of a page
+  DraftTrees trees = {};  // with the same places
   Workspace& workspace;
   StreamHandle stream;
   std::int64_t rows;     // of q that all items have together, at most
