@@ -76,7 +76,7 @@ list() {
 # Tests of every family of kernels, of stream_attention also the forms that hold q once. A checker takes 10 to 50 times as
 # long as a test: long suites are a test a job.
 checked() {  # RUNNER PROGRAM
-  local head_dim batch
+  local head_dim batch kernel
   for batch in equal one ragged packed; do
     echo "$1 $2 Cuda/EveryPlanOfABatch.EqualsTheDefinition/d64_bf16_$batch"
     echo "$1 $2 Cuda/EveryPlanOfABatch.*Capped/d64_bf16_$batch"
@@ -99,6 +99,9 @@ checked() {  # RUNNER PROGRAM
   echo "$1 $2 Cuda/DeviceLengthsCall.ServesManyItems*/stream_attention"
   echo "$1 $2 Cuda/DeviceLengthsCall.*/stream_attention:-*.EqualsTheDefinition/*:*.ServesManyItems*"
   echo "$1 $2 Cuda/DeviceLengthsCall.*:-*stream_attention"
+  for kernel in auto stream_attention mma_attention; do
+    echo "$1 $2 Cuda/CallsWithTrees.*Any*/${kernel}_d64_f16:Cuda/CallsWithTrees.*Few*/${kernel}_d64_f16"
+  done
   echo "$1 $2 Cuda/Decode*d64*:TableOnCuda*"
   echo "$1 $2 Cuda/Decode.EqualsTheDefinitionForEveryPageSize/*d256_f16"
 }

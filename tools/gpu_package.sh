@@ -31,5 +31,5 @@ cp tools/gpu_check.sh "$stage/"
 cp -r --parents data python docs/python.md tests/data tests/capi tests/python "$stage/"
 sed -n 's/^#define STOF_COMMIT "\(.*\)"$/\1/p' build/release/commit/stof_commit.h >"$stage/commit"  # what was built
 # Every program has the kernels: a dictionary as long as all programs keeps them once.
-tar -C "$stage" -c . | xz --lzma2=preset=6,dict=256MiB >"$package"
+tar -C "$stage" -c . | xz --lzma2=preset=1,dict=256MiB,mf=hc4,mode=fast,nice=64 >"$package"
 echo "gpu_package: $package, $(du -h "$package" | cut -f1)"
