@@ -23,6 +23,13 @@ __device__ __forceinline__ void add_share(RowPart& to, const RowPart& part, floa
   to.values.z += part.values.z * share, to.values.w += part.values.w * share;
 }
 
+__device__ __forceinline__ void add_part(RowPart& to, const RowPart& part, float scale_log2) {
+  const float maximum = fmaxf(to.maximum, part.maximum), before = share_of(to.maximum, maximum, scale_log2);
+  to.maximum = maximum, to.sum *= before;
+  to.values.x *= before, to.values.y *= before, to.values.z *= before, to.values.w *= before;
+  add_share(to, part, share_of(part.maximum, maximum, scale_log2));
+}
+
 // Of one CTA in global memory, each row's stats behind its columns.
 template <int kRows, int kHeadDim>
 struct CtaPart {
@@ -36,6 +43,13 @@ struct CtaPart {
 
   __device__ __forceinline__ float* row(int r) const { return values + r * kRowFloats; }
   __device__ __forceinline__ float* stats(int r) const { return row(r) + kHeadDim; }
+  // Of the n-th four columns, row after row.
+  __device__ __forceinline__ RowPart read(int n) const {
+    constexpr int kFours = kHeadDim / 4;
+    const float* const of_row = row(n / kFours);
+    const float2 stats = __ldcg(reinterpret_cast<const float2*>(of_row + kHeadDim));
+    return {stats.x, stats.y, __ldcg(reinterpret_cast<const float4*>(of_row + n % kFours * 4))};
+  }
 };
 
 // The 16 rows of a warp in shared memory, in pieces of 8 columns that are swapped so that rows lie in different banks.

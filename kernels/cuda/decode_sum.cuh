@@ -61,19 +61,14 @@ struct TaskSum {
       const int r = first + group / groups, safe = r < task.rows ? r : 0;
       const bool there = ready && r < task.rows;
       const ResultRow row(p, task, safe);
-      if (!ready) prefetch(Traits::Part::of(p, cut.first + begin, true).row(safe) + column);
+      // For the translation of the address.
+      if (!ready) prefetch_line(Traits::Part::of(p, cut.first + begin, true).row(safe) + column);
       RowPart total = sum_of_parts<typename Traits::Part, 4 * Traits::kFours>(p, cut, shared.shares, safe, column,
                                                                               begin, there ? end : begin, most);
       if (groups > 1) total = of_groups(total, mine, groups);
       if (there && mine == 0 && column < p.head_dim) row.write<Element>(column, total, p.scale_log2);
       first += static_cast<int>(gridDim.y) * rows;
     } while (ready && first < task.rows);
-  }
-
- private:
-  // For the translation of the address.
-  __device__ __forceinline__ static void prefetch(const float* from) {
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
   }
 };
 

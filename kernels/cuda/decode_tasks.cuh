@@ -21,6 +21,11 @@ __device__ __forceinline__ void allow_overlap() {
 #endif
 }
 
+// To the L2.
+__device__ __forceinline__ void prefetch_line(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
 struct DecodePlace {
   int head, query;
 };
@@ -134,10 +139,15 @@ __device__ __forceinline__ DecodeShare share_of_cta(const DecodeTasks& tasks, in
     __syncthreads();
     return share;
   }
+  // Each task takes loads that depend on each other: as many tasks as there are threads at once.
+#pragma unroll 2
+  for (int task = thread; task < count; task += static_cast<int>(blockDim.x)) units[task] = tasks.at(task).units;
+  __syncthreads();
   const bool counts = thread < 128;
-  const int each = (count + 127) / 128, first = min(thread * each, count), last = min(first + each, count);
+  const int each = (count + 127) / 128, first = min(thread * each, count),
+            last = counts ? min(first + each, count) : first;
   int mine = 0;
-  for (int task = first; task < last; ++task) mine += units[task] = tasks.at(task).units;
+  for (int task = first; task < last; ++task) mine += units[task];
   int before = mine;
 #pragma unroll
   for (int step = 1; step < 32; step *= 2) {
