@@ -36,6 +36,7 @@ struct DecodeShape {
   int ctas;            // what fits an SM
   int row_warps;       // of the four warps that read, 16 rows each; the others take other keys of the same rows
   int warpgroups = 0;  // where there are, each has the rows of four warps, and they take the tiles in turns
+  bool trees = true;   // reads draft trees
 };
 
 template <class Element_, int kHeadDim_, DecodeShape kShape>
@@ -43,6 +44,8 @@ struct DecodeTraits {
   using Element = Element_;
   static constexpr int kHeadDim = kHeadDim_, kRowWarps = kShape.row_warps, kWarpgroups = kShape.warpgroups;
   static_assert(kWarpgroups == 0 || kRowWarps == 4, "rows of a warpgroup");
+  // Code for them costs 1 to 2 % where warpgroups have all registers; in other forms nothing.
+  static constexpr bool kTrees = kShape.trees;
   static constexpr int kGroups = kWarpgroups > 0 ? kWarpgroups : 1;  // of readers, which have tiles of their own
   // Of wide heads each of the four warps is two, which have the same rows and keys, and half of the columns.
   static constexpr int kColumnWarps = kWarpgroups == 0 && kHeadDim > 128 ? 2 : 1, kColumns = kHeadDim / kColumnWarps;
@@ -152,13 +155,13 @@ struct DecodeBlock {
   }
 
   __device__ __forceinline__ const u64* words_of(u32 stage) const {
-    return p.trees.queries > 0 ? shared.tree_words[threadIdx.x / 32] : shared.words[stage];
+    return Traits::kTrees && p.trees.queries > 0 ? shared.tree_words[threadIdx.x / 32] : shared.words[stage];
   }
   // In front of a tile's scores, when registers are free. By a warp, a row of the list a lane. Tiles that a tree may
   // cut have words: arrange_decode.
   __device__ __forceinline__ void find_words(const DecodeTask& task, u32 stage) const {
     static_assert(DecodeList::kRows == 32);
-    if (p.trees.queries == 0) return;
+    if (!Traits::kTrees || p.trees.queries == 0) return;
     const LoadedTile tile = shared.ring.tiles[stage];
     if (tile.bitmap < 0) return;
     const RowItem& item = *task.item;

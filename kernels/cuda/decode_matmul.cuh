@@ -122,12 +122,10 @@ struct DecodeMatmuls<Traits, true> {
       : thread(reader), queries(shared_address(shared.queries)) {}
 
   // Once the grid in front has ended. Rows and columns that are not there are 0. All readers have left the queries of
-  // before. By the last group, while the first one may still write the results of the task before. A lane finds where
-  // one of its warp's rows begins, for all.
+  // before. A lane finds where one of its warp's rows begins, for all.
   __device__ __forceinline__ void load_queries(const DecodeParams& p, const DecodeTask& task) {
-    constexpr int kPieces = kHeadDim / 8, kAtOnce = 32 / kPieces, kOfWarp = Traits::kRows / 4;
-    if (thread < kThreads - 128) return wait_for_inputs();
-    const int lane = thread % 32, first = thread % 128 / 32 * kOfWarp, piece = lane % kPieces;
+    constexpr int kPieces = kHeadDim / 8, kAtOnce = 32 / kPieces, kOfWarp = Traits::kRows / (kThreads / 32);
+    const int lane = thread % 32, first = thread / 32 * kOfWarp, piece = lane % kPieces;
     const auto row_of_lane = reinterpret_cast<u64>(query_row(p, task, first + lane % kOfWarp));
     wait_for_inputs();
 #pragma unroll

@@ -121,8 +121,8 @@ ${facts}}
   endforeach()
 endmacro()
 
-# stof_decode(HEAD_DIM CTAS WARPGROUPS): one kernel each for tasks of up to 16, 32 and 64 rows, and one of up to 64 for
-# warpgroups
+# stof_decode(HEAD_DIM CTAS WARPGROUPS): one kernel each for tasks of up to 16, 32 and 64 rows, and two of up to 64 for
+# warpgroups, one of them for calls with draft trees
 macro(stof_decode d ctas warpgroups)
   foreach(element Half Bfloat)
     string(REPLACE Half f16 dtype ${element})
@@ -146,8 +146,10 @@ ${facts}}
 "#include \"kernels/cuda/decode_attention.cuh\"
 #include \"kernels/cuda/decode_sum.cuh\"
 namespace stof::cuda {
-struct Instance : DecodeTraits<${element}, ${d}, DecodeShape{1, 4, ${warpgroups}}> {};
+struct Instance : DecodeTraits<${element}, ${d}, DecodeShape{1, 4, ${warpgroups}, false}> {};
+struct TreeInstance : DecodeTraits<${element}, ${d}, DecodeShape{1, 4, ${warpgroups}}> {};
 template __global__ void decode_attention_kernel<Instance>(const __grid_constant__ DecodeParams);
+template __global__ void decode_attention_kernel<TreeInstance>(const __grid_constant__ DecodeParams);
 template __global__ void decode_sum_kernel<Instance>(const __grid_constant__ DecodeParams);
 ${facts}}
 " sm_90a)

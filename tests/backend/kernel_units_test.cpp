@@ -73,7 +73,7 @@ std::vector<Unit> instance_units() {
     for (const DecodeInstance& i : decode_instances()) {
       units.push_back({wide_name_of(i, dtype),
                        "sm_90a",
-                       {std::string(kDecodeEntry), std::string(kDecodeSumEntry)},
+                       {std::string(kDecodeEntry), std::string(kDecodeTreeEntry), std::string(kDecodeSumEntry)},
                        128 * (i.warpgroups + 1)});
       for (const char* target : {"sm_80", "sm_90a"})
         units.push_back(

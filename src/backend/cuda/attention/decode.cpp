@@ -41,7 +41,8 @@ struct DecodeMask {
   HeadSets sets;
   std::unique_ptr<const DeviceBlocks> rows = {};  // for calls that go row by row
   std::unique_ptr<WorkspacePool> workspaces = {};
-  std::vector<const InstanceKernel*> kernels = {};  // of the forms
+  std::vector<const InstanceKernel*> kernels = {};   // of the forms
+  std::vector<const InstanceKernel*> of_trees = {};  // the same, of shapes whose calls bring draft trees
   std::vector<const Kernel*> sums = {};
   DeviceMemory lists, runs, words, heads;
 };
@@ -197,11 +198,12 @@ class Launcher {
     if (!split.apart) params.arrivals = workspace_.arrivals;
     else if (!params.sums_of_tasks) params.cuts = reinterpret_cast<DecodeCut*>(workspace_.numbers);
     void* arguments[] = {&params};
-    mask_.kernels[form_]->kernel.launch({.grid = {static_cast<unsigned>(split.ctas)},
-                                         .stream = stream_,
-                                         .overlap_previous = device_.overlaps,
-                                         .least_shared_bytes = split.alone && device_.overlaps ? kAloneBytes : 0},
-                                        arguments);
+    const auto& kernels = params.trees.queries > 0 ? mask_.of_trees : mask_.kernels;
+    kernels[form_]->kernel.launch({.grid = {static_cast<unsigned>(split.ctas)},
+                                   .stream = stream_,
+                                   .overlap_previous = device_.overlaps,
+                                   .least_shared_bytes = split.alone && device_.overlaps ? kAloneBytes : 0},
+                                  arguments);
     if (split.apart) mask_.sums[form_]->launch(sum_grid(params, load), arguments);
   }
 
@@ -327,9 +329,14 @@ ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, c
   mask->heads = to_device<DecodeHeads>(gpu, mask->sets.heads);
   for (const DecodeForm& form : mask->forms) {
     const std::string unit = unit_of(form, mask->instance, s.dtype);
-    const InstanceKernel& kernel = *mask->kernels.emplace_back(&instance_kernel(gpu, unit, form.entry));
-    if (decode_device(device.caps, mask->instance, form).overlaps)
-      kernel.kernel.allow_shared_bytes(std::max(kAloneBytes, kernel.shared_bytes));
+    const auto load = [&](std::string_view entry) {
+      const InstanceKernel& kernel = instance_kernel(gpu, unit, entry);
+      if (decode_device(device.caps, mask->instance, form).overlaps)
+        kernel.kernel.allow_shared_bytes(std::max(kAloneBytes, kernel.shared_bytes));
+      return &kernel;
+    };
+    mask->kernels.push_back(load(form.entry));
+    if (s.tree_queries > 0) mask->of_trees.push_back(load(form.tree_entry));
     mask->sums.push_back(&plain_kernel(gpu, unit, form.sum_entry, kSumThreads));
   }
   prepare_rows(gpu, s.dtype);

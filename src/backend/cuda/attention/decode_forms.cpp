@@ -8,10 +8,10 @@
 namespace stof::cuda {
 namespace {
 
-constexpr DecodeForm kSixteen{16, false, kDecodeEntry, kDecodeSumEntry};
-constexpr DecodeForm kTwoWarps{32, false, kDecodeTwoEntry, kDecodeSumTwoEntry};
-constexpr DecodeForm kFourWarps{64, false, kDecodeFourEntry, kDecodeSumFourEntry};
-constexpr DecodeForm kWarpgroups{64, true, kDecodeEntry, kDecodeSumEntry};
+constexpr DecodeForm kSixteen{16, false, kDecodeEntry, kDecodeSumEntry, kDecodeEntry};
+constexpr DecodeForm kTwoWarps{32, false, kDecodeTwoEntry, kDecodeSumTwoEntry, kDecodeTwoEntry};
+constexpr DecodeForm kFourWarps{64, false, kDecodeFourEntry, kDecodeSumFourEntry, kDecodeFourEntry};
+constexpr DecodeForm kWarpgroups{64, true, kDecodeEntry, kDecodeSumEntry, kDecodeTreeEntry};
 
 constexpr std::array kForms = {kSixteen, kTwoWarps, kFourWarps};
 constexpr std::array kHopperForms = {kSixteen, kTwoWarps, kWarpgroups};

@@ -13,6 +13,7 @@ struct DecodeForm {
   int rows;            // of a task
   bool of_warpgroups;  // wgmma, which reads keys once for all rows; else each warp reads them for its 16
   std::string_view entry, sum_entry;
+  std::string_view tree_entry;  // of calls with draft trees
 };
 
 // Those of a device, by their rows.

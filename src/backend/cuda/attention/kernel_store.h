@@ -42,6 +42,8 @@ inline constexpr std::string_view kDecodeTwoEntry =
     "_ZN4stof4cuda23decode_attention_kernelINS0_11TwoRowWarpsEEEvNS0_12DecodeParamsE";
 inline constexpr std::string_view kDecodeFourEntry =
     "_ZN4stof4cuda23decode_attention_kernelINS0_12FourRowWarpsEEEvNS0_12DecodeParamsE";
+inline constexpr std::string_view kDecodeTreeEntry =
+    "_ZN4stof4cuda23decode_attention_kernelINS0_12TreeInstanceEEEvNS0_12DecodeParamsE";
 inline constexpr std::string_view kDecodeSumEntry =
     "_ZN4stof4cuda17decode_sum_kernelINS0_8InstanceEEEvNS0_12DecodeParamsE";
 inline constexpr std::string_view kDecodeSumTwoEntry =
