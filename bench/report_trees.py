@@ -12,7 +12,8 @@ FEW = 16  # drafts that decode_attention takes
 
 def trees_table(data):
     head = ["heads", "d", "dtype", "drafts", "tree", "items", "keys of an item", "in", "floor us", "of", "STOF us",
-            "share of the floor", "causal us", "trees / causal", "best peer", "us", "best peer / STOF"]  # fmt: skip
+            "share of the floor", "causal us", "trees / causal", "best peer", "us", "best peer / STOF", "on the same keys", "us",
+            "/ STOF"]  # fmt: skip
     rows = timed_rows(data)
     return head, [tree_line(row) for row in rows], own_notes(data["rows"]) + share_notes(rows) + tree_notes(rows) + cost_notes(
         rows, data["rows"]) + peer_notes(data["rows"]) + not_run(data)  # fmt: skip
@@ -24,13 +25,24 @@ def cost_of(row):
     return beside(row, "stof") / causal if causal else None
 
 
+def lie_elsewhere(row, peer):
+    """Where keys lie for this one, where that is not as in the call; else None."""
+    lie = peer.get("keys_lie")
+    return lie if lie != f"in {kept_in(row)}" else None
+
+
+def on_same_keys(row):
+    """The row without peers that had the keys brought to another place first."""
+    return {**row, "peers": {name: peer for name, peer in row["peers"].items() if not lie_elsewhere(row, peer)}}
+
+
 def peer_cells_of(row):
-    """With where keys lie for the best one, where that is not as in the call."""
+    """With where keys lie for the best one, and behind it the best one of those that read them where they lie."""
     cells, peer = peer_cells(row), best_peer(row, False)
-    lie = peer and row["peers"][peer[0]].get("keys_lie")
-    if lie and lie != f"in {kept_in(row)}":
+    lie = peer and lie_elsewhere(row, row["peers"][peer[0]])
+    if lie:
         cells[0] += f", {lie}"
-    return cells
+    return cells + peer_cells(on_same_keys(row))
 
 
 def tree_line(row):
@@ -62,9 +74,11 @@ def tree_notes(rows):
     groups = [(f"up to {FEW} drafts", lambda row: row["drafts"] <= FEW), ("more drafts", lambda row: row["drafts"] > FEW),
               ("keys in pages", lambda row: row["page_size"]), ("keys in rows", lambda row: not row["page_size"]),
               ("together", lambda row: True)]  # fmt: skip
+    groups = [(name, [row for row in rows if belongs(row)]) for name, belongs in groups]
+    groups.append(("beside peers on the same keys", [on_same_keys(row) for row in rows]))
     notes = []
-    for name, belongs in groups:
-        found = [row for row in rows if belongs(row) and ratio(row)]
+    for name, members in groups:
+        found = [row for row in members if ratio(row)]
         if found:
             notes.append(f"{ratio_note(name, found, named)}; behind in {sum(ratio(row) < 1 for row in found)}")
     return notes

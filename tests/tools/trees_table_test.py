@@ -44,9 +44,9 @@ class Trees(unittest.TestCase):
         head, lines, _ = table_of(data(first, second))
         self.assertEqual({len(line) for line in lines}, {len(head)})
         self.assertEqual(lines[0], ["32:8", "128", "f16", "16", "random", "2", "3,000 to 4,096", "pages of 64", "10.0", "memory", "20.0",
-                                    "0.50", "16.0", "1.25", "flex, in rows", "30.0", "1.50"])  # fmt: skip
+                                    "0.50", "16.0", "1.25", "flex, in rows", "30.0", "1.50", "fa4_pages", "35.0", "1.75"])  # fmt: skip
         self.assertEqual(lines[1], ["16:16", "64", "bf16", "64", "wide", "1", "900", "rows", "12.0", "tensor cores", "20.0", "0.60", "", "",
-                                    "flex", "10.0", "0.50"])  # fmt: skip
+                                    "flex", "10.0", "0.50", "flex", "10.0", "0.50"])  # fmt: skip
 
     def test_notes_are_by_drafts_and_by_where_keys_lie(self):
         _, _, notes = table_of(data(row(PAGED, {"stof": 20.0, "stof_causal": 16.0, "flex": 40.0}),
@@ -60,6 +60,7 @@ class Trees(unittest.TestCase):
         self.assertIn(f"up to 16 drafts: 2 rows with a peer, best peer / STOF, geometric mean 1.41, least 1.00 ({chain}); behind in 0", notes)
         self.assertIn(f"keys in rows: 1 rows with a peer, best peer / STOF, geometric mean 0.50, least 0.50 ({rows}); behind in 1", notes)
         self.assertIn(f"together: 3 rows with a peer, best peer / STOF, geometric mean 1.00, least 0.50 ({rows}); behind in 1", notes)
+        self.assertTrue(any(note.startswith("beside peers on the same keys: 3 rows with a peer") for note in notes), notes)
         self.assertIn("STOF with trees / a causal chunk of as many queries: 2 rows, geometric mean 1.12, most 1.25 "
                       f"({paged})", notes)  # fmt: skip
         self.assertIn("stof_causal: timed in 2 of 3 rows", notes)
