@@ -70,7 +70,9 @@ list() {
   echo "capi attention_test.py"
   echo "capi lengths_test.py"
   echo "capi table_test.py"
+  echo "capi tree_test.py"
   echo "python torch_test.py"
+  echo "python tree_test.py"
   echo "python transformers_test.py"
 }
 # Tests of every family of kernels, of stream_attention also the forms that hold q once. A checker takes 10 to 50 times as

@@ -82,7 +82,7 @@ struct DecodeTraits {
   struct Shared : QueryTiles<kQueryBytes>, GroupStats<kGroups>, ScoreHalves<kColumnWarps> {
     alignas(1024) unsigned char stages[kStages][2 * kHalfBytes];
     alignas(16) unsigned long long words[kStages][DecodeList::kRows];
-    u64 tree_words[kReaders][DecodeList::kRows];  // in calls with trees: of the warp's tile, what both allow
+    u64 tree_words[kReaders][DecodeList::kPositions];  // in calls with trees: of each query, by the warp's tile
     DecodeRing<kStages, kTileReaders> ring;
     float2 stats[kReaders][16];  // of the warps' shares
     int sums[4], found[2];
@@ -107,7 +107,7 @@ struct DecodeBlock {
   u32 lasts[kGroups];  // stages of the groups' last tiles
   int groups;          // that had tiles
   DecodeMatmuls<Traits> matmuls;
-  int bit_rows[2];  // of this thread's rows, in mask words
+  int bit_rows[2];  // of this thread's rows, in words_of
   float out[kColumns / 2];
   RowStats rows;
 
@@ -125,10 +125,11 @@ struct DecodeBlock {
   __device__ __forceinline__ void begin(const DecodeTask& task) {
     matmuls.load_queries(p, task);
     rows.reset();
+    const int first_bits = has_tree_words() ? 0 : task.position;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int r = row_of(i);
-      bit_rows[i] = task.position + task.place_of(r < task.rows ? r : 0).query;
+      bit_rows[i] = first_bits + task.place_of(r < task.rows ? r : 0).query;
     }
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) out[i] = 0.f;
@@ -154,23 +155,25 @@ struct DecodeBlock {
     }
   }
 
+  // Whether words are those of the item's queries, which find_words makes, and not those of the list's rows.
+  __device__ __forceinline__ bool has_tree_words() const { return Traits::kTrees && p.trees.queries > 0; }
   __device__ __forceinline__ const u64* words_of(u32 stage) const {
-    return Traits::kTrees && p.trees.queries > 0 ? shared.tree_words[threadIdx.x / 32] : shared.words[stage];
+    return has_tree_words() ? shared.tree_words[threadIdx.x / 32] : shared.words[stage];
   }
-  // In front of a tile's scores, when registers are free. By a warp, a row of the list a lane. Tiles that a tree may
-  // cut have words: arrange_decode.
+  // In front of a tile's scores, when registers are free. By a warp, a query a lane. Tiles that a tree may cut have
+  // words: arrange_decode.
   __device__ __forceinline__ void find_words(const DecodeTask& task, u32 stage) const {
-    static_assert(DecodeList::kRows == 32);
-    if (!Traits::kTrees || p.trees.queries == 0) return;
+    if (!has_tree_words()) return;
     const LoadedTile tile = shared.ring.tiles[stage];
     if (tile.bitmap < 0) return;
     const RowItem& item = *task.item;
-    const int query = lane - task.position;
-    u64 word = shared.words[stage][lane];
-    if (has_tree(p.trees, item.queries) && 0 <= query && query < item.queries)
-      word &= wide_tree_bits(p.trees, item.place, query, tile.key_start - (task.keys - item.queries));
+    const bool is_query = lane < item.queries;  // of which there are no more than DecodeList::kPositions
+    u64 word = 0;
+    if (is_query) word = shared.words[stage][task.position + lane];
+    if (is_query && has_tree(p.trees, item.queries))
+      word &= wide_tree_bits(p.trees, item.place, lane, tile.key_start - (task.keys - item.queries));
     __syncwarp();
-    shared.tree_words[threadIdx.x / 32][lane] = word;
+    if (is_query) shared.tree_words[threadIdx.x / 32][lane] = word;
     __syncwarp();
   }
 

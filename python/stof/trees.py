@@ -37,7 +37,7 @@ def words_of(tree: Any, batch: int, most: int, device: str) -> View:
     of = view(tree, "tree", (BOOL, I32))
     count = of.shape[-2] if len(of.shape) in (2, 3) else 0
     columns = count if of.dtype == BOOL else -(-count // _BITS)
-    items_fit = len(of.shape) == 2 or of.shape[0] in (1, batch)
+    items_fit = len(of.shape) == 2 or (len(of.shape) == 3 and of.shape[0] in (1, batch))
     if of.dtype not in (BOOL, I32) or not 1 <= count <= most or of.shape[-1] != columns or not items_fit or of.device != device:
         raise InvalidArgument(2, f"tree {list(of.shape)} of {name_of(of.dtype)} on {of.device}; accepted: bool [T, T] or i32 [T, ceil(T / 32)] with T of "
                                  f"1..{most}, or {batch} or 1 of them, on {device}")  # fmt: skip
@@ -67,7 +67,7 @@ def _packed_array(tree: Any) -> Any:
 
     array = numpy.asarray(tree)
     room = [(0, 0)] * (array.ndim - 1) + [(0, -array.shape[-1] % _BITS)]
-    return numpy.packbits(numpy.pad(array, room), axis=-1, bitorder="little").view("<i4")
+    return numpy.ascontiguousarray(numpy.packbits(numpy.pad(array, room), axis=-1, bitorder="little")).view("<i4")
 
 
 def _check_parents(parents: Any) -> None:

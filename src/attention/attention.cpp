@@ -123,6 +123,16 @@ PartsOfCall parts_of_lists(CallPlans& plans, const CheckedCall& checked, std::pm
 
 }  // namespace
 
+namespace {
+
+// Chunks alone go as they go without trees.
+bool may_have_trees(const PartOfCall& part, const DraftTrees& trees) {
+  if (part.lists.count > 0) return true;
+  return std::ranges::any_of(part.items, [&](const AttentionItem& item) { return item.queries <= trees.queries; });
+}
+
+}  // namespace
+
 void Attention::run(const AttentionArguments& arguments) const {
   CallPlans& plans = *state_;
   const Device& device = plans.where();
@@ -158,6 +168,7 @@ void Attention::run(const AttentionArguments& arguments) const {
     AttentionCall call = checked.call;
     call.items = part.items;
     call.device_items = part.lists;
+    if (!may_have_trees(part, call.trees)) call.trees = {};
     run_plan(*part.plan, call, device);
   }
 }

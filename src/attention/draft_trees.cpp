@@ -24,8 +24,9 @@ void check_tree(const TensorView& tree, const AttentionShape& shape, std::int64_
   constexpr std::int64_t kMostStride = std::numeric_limits<std::int32_t>::max();
   if ((tree.dim(2) > 1 && tree.strides[2] != 1) || tree.strides[0] < 0 || tree.strides[1] < 0 ||
       tree.strides[1] > kMostStride)
-    fail(ErrorKind::invalid_argument, "attention: tree has strides {}; accepted: 0 and more, the last one 1",
-         to_string(tree.strides));
+    fail(ErrorKind::invalid_argument,
+         "attention: tree has strides {}; accepted: 0 and more, from row to row at most {}, the last one 1",
+         to_string(tree.strides), kMostStride);
   check_has_memory("tree", tree);
 }
 

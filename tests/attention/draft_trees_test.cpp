@@ -196,12 +196,13 @@ TEST_P(CallsWithTrees, CutScoresOfTensorsThatBeginAnywhere) {
   }
 }
 
-// As a draft has it: many texts, a tree of each, and one text whose keys are cut into parts.
+// Many texts, more than come with a launch of decode_attention, a tree of each, and one text whose keys are cut into
+// parts.
 TEST_P(CallsWithTrees, OfManyAndOfLongItemsEqualTheDefinition) {
   const int queries = takes_few_queries_only() ? 16 : 26;
   ProblemShape what = shape(queries, 300);
-  what.shape.batch = 40;
-  for (int i = 0; i < 40; ++i) {
+  what.shape.batch = 70;
+  for (int i = 0; i < 70; ++i) {
     what.q_lengths.push_back(1 + 11 * i % queries);
     what.kv_lengths.push_back(what.q_lengths.back() + 53 * i % (300 - queries));
   }
@@ -320,7 +321,9 @@ TEST(DraftTreeMessages, NameWhatIsAccepted) {
   EXPECT_ERROR(run_with([](auto& a, auto&) {
                  a.tree->strides = {6, -1, 1};
                }),
-               kInvalid, "attention: tree has strides [6, -1, 1]; accepted: 0 and more, the last one 1");
+               kInvalid,
+               "attention: tree has strides [6, -1, 1]; accepted: 0 and more, from row to row at most 2147483647, the "
+               "last one 1");
   EXPECT_ERROR(run_with([](auto& a, auto&) { a.tree->data = nullptr; }), kInvalid,
                "attention: tree has no memory, its data is null; its shape is [2, 6, 1]");
 }
@@ -335,7 +338,8 @@ TEST(DraftTreeMessages, NameStridesOfWords) {
   a.tree = view_of(words.data(), DType::i32, {2, 40, 2});
   a.tree->strides = {160, 4, 2};
   EXPECT_ERROR(Attention(causal(), shape, open_device("cpu")).run(a), kInvalid,
-               "attention: tree has strides [160, 4, 2]; accepted: 0 and more, the last one 1");
+               "attention: tree has strides [160, 4, 2]; accepted: 0 and more, from row to row at most 2147483647, the "
+               "last one 1");
 }
 
 TEST(DraftTreeMessages, NameWhatDoesNotGoTogether) {

@@ -11,116 +11,8 @@
 
 #include "stof/stof.h"
 #include "tests/capi/counted_memory.h"
+#include "tests/capi/cuda_calls.h"
 #include "tests/capi/fake_driver.h"
-
-int cuMemAlloc_v2(unsigned long long* address, size_t bytes);
-
-enum { kItems = 60, kHeads = 4, kKeyHeads = 2, kLength = 1024, kDim = 64, kRuns = 4, kKept = 2 };
-enum { kBytes = 2 * kItems * kHeads * kLength * kDim };
-
-static void check(stof_status status) {
-  if (status == STOF_OK) return;
-  fprintf(stderr, "%s\n", stof_last_error());
-  exit(1);
-}
-
-static void* device_memory(size_t bytes) {
-  unsigned long long address = 0;
-  if (cuMemAlloc_v2(&address, bytes) != 0) exit(1);
-  memset((void*)(uintptr_t)address, 0, bytes);
-  return (void*)(uintptr_t)address;
-}
-
-static int32_t lengths[kItems], offsets[kItems + 1];
-static char *q, *k, *v, *out;
-static float* lse;
-static int32_t* numbers; /* of the device */
-static void* workspace;
-static size_t workspace_bytes;
-
-/* Ways to call a plan: each a change to a padded call of full length. */
-typedef void Change(stof_call* call);
-
-static void plain(stof_call* call) { (void)call; }
-static void with_lengths(stof_call* call) { call->q_lengths = call->kv_lengths = lengths; }
-static void packed(stof_call* call) {
-  call->cu_q = call->cu_kv = offsets;
-  call->queries = call->keys = offsets[kItems];
-}
-static void strided_lse(stof_call* call) {
-  with_lengths(call);
-  call->lse = (stof_tensor){lse, kHeads * kLength, 1, kHeads};
-}
-static void misaligned(stof_call* call) {
-  with_lengths(call);
-  call->k.data = k + 2;
-}
-static void with_softcap(stof_call* call) {
-  static const float cap = 20;
-  call->softcap = &cap;
-}
-static void negative_scale(stof_call* call) {
-  static const float scale = -1;
-  with_lengths(call);
-  call->scale = &scale;
-}
-static void steep_scale(stof_call* call) {
-  static const float scale = 1e7f;
-  plain(call);
-  call->scale = &scale;
-}
-static void with_workspace(stof_call* call) {
-  packed(call);
-  call->workspace = workspace;
-  call->workspace_bytes = workspace_bytes;
-}
-static void lengths_there(stof_call* call) {
-  call->device_q_lengths = call->device_kv_lengths = numbers;
-  call->lengths_status = (stof_lengths_status*)(numbers + 2 * kItems);
-}
-static void offsets_there(stof_call* call) {
-  call->device_cu_q = call->device_cu_kv = numbers;
-  call->queries = call->keys = kItems * kLength / 4;
-  call->lse = (stof_tensor){lse, 0, 1, kHeads};
-}
-static void much_room(stof_call* call) {
-  offsets_there(call);
-  call->queries = call->keys = kItems * kLength;
-}
-static void pages_there(stof_call* call) {
-  offsets_there(call);
-  call->keys = kLength, call->device_cu_kv = NULL, call->device_kv_lengths = numbers;
-  call->page_table = numbers, call->page_table_stride = kLength / 64, call->page_size = 64;
-  call->pages = kItems * kLength / 64, call->k.batch_stride = call->v.batch_stride = 64 * kKeyHeads * kDim;
-}
-static void keys_there(stof_call* call) { call->device_kv_lengths = numbers; }
-
-static const struct {
-  const char* name;
-  Change* change;
-} ways[] = {{"full length", plain},
-            {"lengths", with_lengths},
-            {"offsets", packed},
-            {"LSE by strides", strided_lse},
-            {"misaligned", misaligned},
-            {"softcap", with_softcap},
-            {"negative scale", negative_scale},
-            {"steep scale", steep_scale},
-            {"workspace", with_workspace},
-            {"lengths on the device", lengths_there},
-            {"offsets on the device", offsets_there},
-            {"offsets on the device, for full length", much_room},
-            {"offsets and pages on the device", pages_there},
-            {"key lengths on the device", keys_there}};
-
-static stof_call padded(int64_t rows) {
-  stof_call call = {.struct_size = sizeof call, .dtype = STOF_F16, .batch = kItems, .queries = rows, .keys = kLength};
-  call.q = (stof_tensor){q, kHeads * rows * kDim, kDim, kHeads * kDim};
-  call.out = (stof_tensor){out, kHeads * rows * kDim, kDim, kHeads * kDim};
-  call.k = (stof_tensor){k, kKeyHeads * kLength * kDim, kDim, kKeyHeads * kDim};
-  call.v = (stof_tensor){v, kKeyHeads * kLength * kDim, kDim, kKeyHeads * kDim};
-  return call;
-}
 
 /* Allocations of runs after the first two, which make what is kept; below 0: nothing was launched. */
 static long allocations_of(const stof_plan* plan, const stof_call* call) {
@@ -379,6 +271,30 @@ static void expect_tiles_for_short_item(void) {
   stof_plan_destroy(plan);
 }
 
+/* Calls with draft trees, whose items' lengths the host knows. */
+static void try_trees(const char* kernel, int64_t rows) {
+  enum { kDrafts = 4, kWords = 1 };
+  const char* text = "causal & window(20)";
+  const stof_shape shape = {sizeof shape, kItems, kHeads, kKeyHeads, rows, kLength, kDim, STOF_F16, 0, kDrafts};
+  stof_mask* mask = NULL;
+  stof_plan* plan = NULL;
+  check(stof_mask_parse(text, NULL, &mask));
+  check(stof_plan_create(mask, &shape, "cuda", kernel, &plan));
+  stof_mask_destroy(mask);
+  check(stof_plan_prepare(plan, rows, 1));
+  stof_call call = padded(rows);
+  call.kv_lengths = lengths;
+  call.tree = numbers; /* which nothing reads here */
+  call.tree_row_stride = kWords, call.tree_queries = kDrafts;
+  for (int each = 0; each < 2; ++each) {
+    call.tree_batch_stride = each ? kDrafts * kWords : 0;
+    fake_forget();
+    expect_none(text, kernel, each ? "a tree for each item" : "one tree", allocations_of(plan, &call));
+    expect_launched(text, kernel, "a tree", kernel);
+  }
+  stof_plan_destroy(plan);
+}
+
 int main(void) {
   static const char* const kernels[] = {"stream_attention", "band_attention", "gather_attention", "mma_attention",
                                         "row_attention"};
@@ -395,6 +311,8 @@ int main(void) {
   try_plan("window(8) | strided(32)", "auto", kLength);
   try_plan("all", "decode_attention", 4);
   expect_tiles_for_short_item();
+  try_trees("stream_attention", 40), try_trees("mma_attention", 40), try_trees("row_attention", 40);
+  try_trees("decode_attention", 4);
   printf("%d failures of %zu kernels\n", failures, sizeof kernels / sizeof kernels[0] + 1);
   return failures == 0 ? 0 : 1;
 }

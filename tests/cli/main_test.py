@@ -134,7 +134,7 @@ class Main(unittest.TestCase):
                             self.assertEqual(done.returncode, 2)
                             self.assertRegex(done.stderr, f"^stof: {option} '?{value}'?; accepted: {accepted}\n$")
         self.assertEqual(found, {"--batch", "--compilers", "--heads", "--kv-heads", "--scale", "--seconds", "--seed", "--seq-kv",
-                                 "--softcap", "--threads"})  # fmt: skip
+                                 "--softcap", "--threads", "--tree-queries"})  # fmt: skip
         for arguments, message in (
             (("mask", "--heads", "12 "), "--heads '12 '; accepted: a whole number, as in 12"),
             (("run", "--batch", "9" * 20), f"--batch {'9' * 20}; accepted: a whole number of at most 9223372036854775807 in size"),

@@ -63,6 +63,14 @@ class Packing(unittest.TestCase):
             self.assertTrue(numpy.array_equal(of_array, words.cpu().numpy()))
             self.assertTrue(torch.equal(stof.pack_tree(seen[0]), words[0].cpu()))
 
+    def test_arrays_in_any_order(self):
+        seen = numpy.random.default_rng(0).random((3, 33, 33)) < 0.5
+        for of in (seen.transpose(0, 2, 1), seen.transpose(2, 1, 0)[:3, :3], seen[0].T, numpy.asfortranarray(seen), seen[:, ::-1]):
+            count = min(of.shape[-2:])
+            of = of[..., :count, :count]
+            words = torch.from_numpy(stof.pack_tree(of))
+            self.assertTrue(torch.equal(unpacked(words, count), torch.from_numpy(of.copy())))
+
     def test_trees_of_parents(self):
         for count in (1, 2, 3, 16, 32, 33, 100):
             parents = random_parents(3, count)
@@ -212,6 +220,7 @@ class Trees(unittest.TestCase):
             (seen(5, 4), "tree [5, 4] of bool on cpu" + accepted),
             (seen(3, 5, 5), "tree [3, 5, 5] of bool on cpu" + accepted),
             (seen(5), "tree [5] of bool on cpu" + accepted),
+            (seen(), "tree [] of bool on cpu" + accepted),
             (words(2, 5, 2), "tree [2, 5, 2] of i32 on cpu" + accepted),
             (words(0, 1), "tree [0, 1] of i32 on cpu" + accepted),
             (seen(5, 5).float(), "tree [5, 5] of f32 on cpu" + accepted),
