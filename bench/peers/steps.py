@@ -119,12 +119,13 @@ def measure(library, place, problem, without, broke):
             "floor_of": limit, "peers": peers}  # fmt: skip
 
 
-def options(words=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parser_of(description):
+    """Of programs that measure rows of their own beside peers, one after the other."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True)
     parser.add_argument("--out", required=True)
     parser.add_argument("--commit", default="unknown", help="that the library was built from")
-    parser.add_argument("--drawn", type=int, metavar="SEED", help="steps drawn by this number in place of the fixed")
+    parser.add_argument("--drawn", type=int, metavar="SEED", help="rows drawn by this number in place of the fixed")
     parser.add_argument("--rows", type=int, default=36, help="of those that are drawn")
     parser.add_argument("--only", default="", help="rows whose name contains this text")
     parser.add_argument("--part", type=part_of, default=(0, 1), metavar="I/N", help="of the rows, for one of N GPUs")
@@ -132,7 +133,11 @@ def options(words=None):
     parser.add_argument("--seconds", type=float, default=480, help="until when rows are begun")
     parser.add_argument("--broke", action="append", default=[], metavar="NAME=TEXT",
                         help="a peer that is not asked, since it left the GPU unusable, and what it said; goes on with FILE.json")  # fmt: skip
-    return parser.parse_args(words)
+    return parser
+
+
+def options(words=None):
+    return parser_of(__doc__).parse_args(words)
 
 
 def gone_on(words, broken, seconds) -> int:

@@ -7,7 +7,7 @@ timed; a peer that fails or takes no such batch is recorded with its reason. Whe
 goes on. Of peers that have no pages the keys are copied into rows before, which results say.
 
     python bench/peers/trees.py --library build/release/libstof.so --out FILE.json [--commit ID] [--only TEXT] [--part 1/4]
-    python bench/peers/trees.py --library build/release/libstof.so --out FILE.json --drawn SEED [--count 24]
+    python bench/peers/trees.py --library build/release/libstof.so --out FILE.json --drawn SEED [--rows 36]
 
 stof: one call, lengths on the host, trees on the device. stof_causal: a causal chunk of as many queries over the same keys, which
 says what trees cost. fa4_parts, flashinfer_parts: keys in front of the drafts and those of the drafts apart (tree_parts.py). Rows
@@ -15,7 +15,6 @@ that there was no time for are listed as "not_run"; --resume goes on with FILE.j
 """
 from __future__ import annotations
 
-import argparse
 import functools
 import math
 import sys
@@ -28,8 +27,7 @@ from cpu_run import Results
 from decode import CHUNK_REPLAY_US, ended, show, time_in_turns
 from providers import Contender
 from replays import LAUNCHES
-from shares import part_of
-from steps import SAID, Broken, contenders_of, gone_on
+from steps import SAID, Broken, contenders_of, gone_on, parser_of
 from stof_library import load
 from tree_case import StofTrees, TreeCase
 from tree_problems import drawn_trees, fixed_trees
@@ -69,19 +67,8 @@ def measure(library, place, problem, without, broke):
 
 
 def options(words=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--library", required=True)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--commit", default="unknown", help="that the library was built from")
-    parser.add_argument("--drawn", type=int, metavar="SEED", help="problems drawn by this number in place of the fixed")
-    parser.add_argument("--count", type=int, default=24, help="of those that are drawn")
-    parser.add_argument("--only", default="", help="rows whose name contains this text")
-    parser.add_argument("--part", type=part_of, default=(0, 1), metavar="I/N", help="of the rows, for one of N GPUs")
-    parser.add_argument("--without", nargs="+", default=[], metavar="NAME", help="peers whose names begin so are not asked")
-    parser.add_argument("--seconds", type=float, default=480, help="until when rows are begun")
+    parser = parser_of(__doc__)
     parser.add_argument("--resume", action="store_true", help="rows that FILE.json has are not measured again")
-    parser.add_argument("--broke", action="append", default=[], metavar="NAME=TEXT",
-                        help="a peer that is not asked, since it left the GPU unusable, and what it said; goes on with FILE.json")  # fmt: skip
     return parser.parse_args(words)
 
 
@@ -96,7 +83,7 @@ def wanted(arguments, problems, results):
 def main():
     arguments, begin = options(), time.monotonic()
     fixed = arguments.drawn is None
-    problems = fixed_trees() if fixed else drawn_trees(arguments.drawn, arguments.count)
+    problems = fixed_trees() if fixed else drawn_trees(arguments.drawn, arguments.rows)
     head = {"command": "peers trees cuda", "commit": arguments.commit, **environment(), "trees": "fixed" if fixed else arguments.drawn}
     results = Results(arguments.out, head, arguments.resume or bool(arguments.broke), ("command", "commit", "device", "trees"))
     library, broke = load(arguments.library), dict(text.split("=", 1) for text in arguments.broke)
