@@ -115,7 +115,19 @@ class StepCase:
         return dict(zip(("error", "worst_row"), worst))
 
 
-class StofStep:
+class StofCall:
+    """Has a `case`, a `library`, a `plan` of its own and a `call`."""
+
+    def launch(self):
+        if self.case.device != "cpu":
+            self.call.stream = torch.cuda.current_stream().cuda_stream
+        self.library.run(self.plan, self.call)
+
+    def close(self):
+        self.library.library.stof_plan_destroy(self.plan)
+
+
+class StofStep(StofCall):
     """launch() writes into `out`, rows of packed queries. listed: where the lists of lengths are, "host" or "device"."""
 
     def __init__(self, library: c_library.Stof, case: StepCase, out, listed: str = "host"):
@@ -141,11 +153,3 @@ class StofStep:
             numbers = lambda values: (c.c_int32 * len(values))(*values)
             self.lists = numbers(case.starts), numbers(case.lengths)  # the call has their addresses alone
             self.call.cu_q, self.call.kv_lengths = map(c.addressof, self.lists)
-
-    def launch(self):
-        if self.case.device != "cpu":
-            self.call.stream = torch.cuda.current_stream().cuda_stream
-        self.library.run(self.plan, self.call)
-
-    def close(self):
-        self.library.library.stof_plan_destroy(self.plan)

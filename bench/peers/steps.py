@@ -105,18 +105,24 @@ def contenders_of(providers, case, peers, broke):
     return found
 
 
-def measure(library, place, problem, without, broke):
-    case, plans, peers = StepCase(problem), [], {}
+def measured(place, problem, checked):
+    """The row of a problem. checked(plans, peers): contenders, whose plans it adds, and to peers what became of each."""
+    plans, peers = [], {}
     floors = problem.floors(torch.cuda.get_device_name())
     limit, floor = max(floors.items(), key=lambda one: one[1])
-    asked = {name: provider for name, provider in step_providers.PROVIDERS.items() if not name.startswith(tuple(without))}
-    contenders = contenders_of({**ours(library, plans), **asked}, case, peers, broke)
+    contenders = checked(plans, peers)
     time_in_turns(contenders, max(2, min(LAUNCHES, int(CHUNK_REPLAY_US / floor))), peers)
     for plan in plans:
         plan.close()
     hot = problem.bytes() <= torch.cuda.get_device_properties(0).L2_cache_size  # which keeps them from launch to launch
     return {"id": problem.name, "place": place, **problem.facts(), "in_l2": hot, "floors_us": floors, "floor_us": floor,
             "floor_of": limit, "peers": peers}  # fmt: skip
+
+
+def measure(library, place, problem, without, broke):
+    case = StepCase(problem)
+    asked = {name: provider for name, provider in step_providers.PROVIDERS.items() if not name.startswith(tuple(without))}
+    return measured(place, problem, lambda plans, peers: contenders_of({**ours(library, plans), **asked}, case, peers, broke))
 
 
 def parser_of(description):

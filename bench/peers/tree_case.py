@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 
 import torch
-from step_case import StepCase
+from step_case import StepCase, StofCall
 from stof_library import c_library, dtype_of, tensor
 from tree_problems import TreeProblem, words_of
 
@@ -74,7 +74,7 @@ class TreeCase(StepCase):
         return tuple(pool[pages].transpose(1, 2).flatten(2, 3) for pool in (self.k, self.v))
 
 
-class StofTrees:
+class StofTrees(StofCall):
     """launch() writes into `out`, rows of packed queries, by lengths of the host. with_trees: else a causal chunk."""
 
     def __init__(self, library: c_library.Stof, case: TreeCase, out, with_trees: bool = True):
@@ -110,11 +110,3 @@ class StofTrees:
         padded = lambda rows: tensor(rows.unflatten(0, (case.batch, drafts)).transpose(1, 2))
         return c_library.Call(struct_size=c.sizeof(c_library.Call), dtype=dtype_of(case.q), batch=case.batch, queries=drafts,
                               keys=case.room, q=padded(case.q), k=tensor(case.k), v=tensor(case.v), out=padded(self.out))  # fmt: skip
-
-    def launch(self):
-        if self.case.device != "cpu":
-            self.call.stream = torch.cuda.current_stream().cuda_stream
-        self.library.run(self.plan, self.call)
-
-    def close(self):
-        self.library.library.stof_plan_destroy(self.plan)

@@ -24,10 +24,9 @@ import torch
 import tree_providers
 from attention import environment
 from cpu_run import Results
-from decode import CHUNK_REPLAY_US, ended, show, time_in_turns
+from decode import ended, show
 from providers import Contender
-from replays import LAUNCHES
-from steps import SAID, Broken, contenders_of, gone_on, parser_of
+from steps import SAID, Broken, contenders_of, gone_on, measured, parser_of
 from stof_library import load
 from tree_case import StofTrees, TreeCase
 from tree_problems import drawn_trees, fixed_trees
@@ -54,16 +53,8 @@ def contenders_for(library, plans, case, peers, without, broke):
 
 
 def measure(library, place, problem, without, broke):
-    case, plans, peers = TreeCase(problem), [], {}
-    floors = problem.floors(torch.cuda.get_device_name())
-    limit, floor = max(floors.items(), key=lambda one: one[1])
-    contenders = contenders_for(library, plans, case, peers, without, broke)
-    time_in_turns(contenders, max(2, min(LAUNCHES, int(CHUNK_REPLAY_US / floor))), peers)
-    for plan in plans:
-        plan.close()
-    hot = problem.bytes() <= torch.cuda.get_device_properties(0).L2_cache_size  # which keeps them from launch to launch
-    return {"id": problem.name, "place": place, **problem.facts(), "in_l2": hot, "floors_us": floors, "floor_us": floor,
-            "floor_of": limit, "peers": peers}  # fmt: skip
+    case = TreeCase(problem)
+    return measured(place, problem, lambda plans, peers: contenders_for(library, plans, case, peers, without, broke))
 
 
 def options(words=None):
