@@ -15,5 +15,6 @@ if(STOF_SANITIZE)
   add_link_options(-fsanitize=${STOF_SANITIZE})
   if(CMAKE_C_COMPILER_ID STREQUAL Clang)  # for programs in C that load what is in C++
     set(STOF_SANITIZE_CXX_FROM_C -fsanitize-link-c++-runtime -lstdc++)
+    target_sources(stof_build INTERFACE ${CMAKE_CURRENT_LIST_DIR}/sanitized_openmp.cpp)
   endif()
 endif()
