@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/halves.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "kernels/cpu/targets.h"
@@ -39,19 +40,46 @@ HWY_INLINE void store(FloatVec v, T* to, int count) {
   else store_tail(d, v, to, count);
 }
 
+// 1 / the root mean square of a head.
 template <class T>
+HWY_INLINE float inverse_size(const T* x, int head_dim, float epsilon) {
+  const Floats d;
+  FloatVec sum = hn::Zero(d);
+  for_each_vector(head_dim, [&](int i, int count) {
+    const FloatVec values = load(x + i, count);  // 0 past its end
+    sum = hn::MulAdd(values, values, sum);
+  });
+  return 1.f / std::sqrt(hn::GetLane(hn::SumOfLanes(d, sum)) / static_cast<float>(head_dim) + epsilon);
+}
+
+// kNorm: heads are normalised first.
+template <bool kNorm, class T>
 void rotate(const RotateTask& task) {
+  const Floats d;
   const int half = task.head_dim / 2;
   const T* x = static_cast<const T*>(task.x);
   T* out = static_cast<T*>(task.out);
-  for (int head = 0; head < task.heads; ++head, x += task.head_dim, out += task.head_dim)
+  for (int head = 0; head < task.heads; ++head, x += task.head_dim, out += task.head_dim) {
+    [[maybe_unused]] const float* const scale = head < task.q_heads ? task.q_scale : task.k_scale;
+    const FloatVec factor = hn::Set(d, kNorm ? inverse_size(x, task.head_dim, task.epsilon) : 1.f);
+    const auto value = [&](int i, int count) {
+      const FloatVec stored = load(x + i, count);
+      if constexpr (kNorm) return hn::Mul(hn::Mul(stored, factor), load(scale + i, count));
+      else return stored;
+    };
     for_each_vector(half, [&](int i, int count) {
-      const FloatVec a = load(x + i, count), b = load(x + half + i, count);
+      const FloatVec a = value(i, count), b = value(half + i, count);
       const FloatVec cosine = load(task.angles + i, count), sine = load(task.angles + half + i, count);
       store(hn::NegMulAdd(b, sine, hn::Mul(a, cosine)), out + i, count);
       store(hn::MulAdd(a, sine, hn::Mul(b, cosine)), out + half + i, count);
     });
+  }
   if (out != x) std::memcpy(out, x, sizeof(T) * static_cast<std::size_t>(task.rest));
+}
+
+template <class T>
+void rotate(const RotateTask& task) {
+  return task.q_scale != nullptr ? rotate<true, T>(task) : rotate<false, T>(task);
 }
 
 template <class T, class Activate>

@@ -63,26 +63,23 @@ float moment(const float* HWY_RESTRICT x, int columns, float shift) {
   return total;
 }
 
-template <class T>
+// kShift: around the mean and with a shift; else around 0.
+template <bool kShift, class T>
 void write_normalised(const SumTask& task, float mean, float inverse, T* HWY_RESTRICT out) {
   const Floats d;
   const int lanes = static_cast<int>(hn::Lanes(d));
   const auto center = hn::Set(d, mean), factor = hn::Set(d, inverse);
-  const auto apply = [&](auto x, auto scale, auto shift) {
-    return hn::MulAdd(hn::Mul(hn::Sub(x, center), factor), scale, shift);
+  const RowNorm& norm = *task.norm;
+  const auto apply = [&](int i, const auto& load) {
+    const auto x = load(task.scratch + i), scale = load(norm.scale + i);
+    if constexpr (kShift) return hn::MulAdd(hn::Mul(hn::Sub(x, center), factor), scale, load(norm.shift + i));
+    else return hn::Mul(hn::Mul(x, factor), scale);
   };
   int i = 0;
   for (; i + lanes <= task.columns; i += lanes)
-    store_row(
-        d,
-        apply(hn::LoadU(d, task.scratch + i), hn::LoadU(d, task.norm->scale + i), hn::LoadU(d, task.norm->shift + i)),
-        out + i);
-  const int rest = task.columns - i;
-  if (rest > 0)
-    store_tail(d,
-               apply(load_tail(d, task.scratch + i, rest), load_tail(d, task.norm->scale + i, rest),
-                     load_tail(d, task.norm->shift + i, rest)),
-               out + i, rest);
+    store_row(d, apply(i, [&](const float* from) { return hn::LoadU(d, from); }), out + i);
+  if (const int rest = task.columns - i; rest > 0)
+    store_tail(d, apply(i, [&](const float* from) { return load_tail(d, from, rest); }), out + i, rest);
 }
 
 template <class T>
@@ -99,9 +96,11 @@ void finish(const SumTask& task) {
   T* out = static_cast<T*>(task.out);
   if (!task.norm) return write_row(task, out);
   const auto columns = static_cast<float>(task.columns);
-  const float mean = moment<1>(task.scratch, task.columns, 0.f) / columns;
+  const bool shifts = task.norm->shift != nullptr;
+  const float mean = shifts ? moment<1>(task.scratch, task.columns, 0.f) / columns : 0.f;
   const float variance = moment<2>(task.scratch, task.columns, mean) / columns;
-  write_normalised(task, mean, 1.f / std::sqrt(variance + task.norm->epsilon), out);
+  const float inverse = 1.f / std::sqrt(variance + task.norm->epsilon);
+  return shifts ? write_normalised<true>(task, mean, inverse, out) : write_normalised<false>(task, 0.f, inverse, out);
 }
 
 void sum_row(const SumTask& task) {

@@ -9,7 +9,7 @@ enum class RowType : std::uint8_t { f32, f16, bf16 };
 
 struct RowNorm {
   const float* scale;  // [columns]
-  const float* shift;  // [columns]
+  const float* shift;  // [columns]; null: by the root mean square, around 0
   float epsilon;
 };
 
@@ -18,7 +18,7 @@ struct RowSource {
   RowType type;
 };
 
-// out = sum of the sources, layer-normalised when norm is not null: mean and variance over the columns, in two passes.
+// out = sum of the sources, normalised when norm is not null: mean and variance over the columns, in two passes.
 // `scratch` holds `columns` floats. out may be one of the sources.
 struct SumTask {
   const RowSource* sources;

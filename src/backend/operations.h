@@ -153,9 +153,10 @@ struct RowShape {
   WorkQueue queue = {};
 };
 
+// Without a shift it is a root mean square norm (Zhang and Sennrich 2019): no mean is taken off either.
 struct NormWeights {
   const float* scale = nullptr;  // [columns]
-  const float* shift = nullptr;  // [columns]
+  const float* shift = nullptr;  // [columns], or null
   float epsilon = 1e-12f;
 };
 
@@ -177,12 +178,20 @@ struct PoolCall {
   float* out = nullptr;                   // [texts, columns]
 };
 
+// Heads of q, which come first, and of k that are divided by their root mean square before they are turned.
+struct HeadNorms {
+  const float *q_scale = nullptr, *k_scale = nullptr;  // [head_dim] each; null: none
+  std::int64_t q_heads = 0;
+  float epsilon = 1e-6f;
+};
+
 // Heads of a row that are turned by the position of the row: see op::Rotate (src/graph/graph.h).
 struct RotaryHeads {
   const float* angles = nullptr;            // [positions][2][head_dim / 2]: cosines, sines; on the device
   std::span<const std::int32_t> positions;  // [rows], in range
   std::int64_t heads = 0;                   // the first of each row
   std::int64_t head_dim = 0;
+  HeadNorms norms = {};
 };
 
 // What is added to rows: [rows, columns] of their dtype, [columns] f32 where it is a bias, or nothing where it is null.
@@ -195,11 +204,11 @@ struct Addend {
 struct RowOperations {
   // out = sum of the rows looked up, normalised when there is a norm.
   void (*lookup)(const RowShape&, std::span<const LookupTable>, const NormWeights* norm, void* out);
-  // out = layer_norm(x + residual); residual may be null.
+  // out = norm(x + residual); residual may be null.
   void (*layer_norm)(const RowShape&, const void* x, const void* residual, const NormWeights&, void* out);
   // out = activation(x + y); y may be nothing.
   void (*add)(const RowShape&, const void* x, const Addend& y, Activation, void* out);
-  // out = x with some of its heads turned.
+  // out = x with some of its heads turned, and normalised before where there are norms.
   void (*rotate)(const RowShape&, const RotaryHeads&, const void* x, void* out);
   // out = activation(a) * b, [a, b] being a row of x, [rows, 2 * columns].
   void (*gate)(const RowShape&, const void* x, Activation, void* out);

@@ -130,7 +130,11 @@ void rotate(const RowShape& shape, const RotaryHeads& heads, const void* x, void
   RotateTask task{.x = x,
                   .out = out,
                   .angles = heads.angles,
+                  .q_scale = heads.norms.q_scale,
+                  .k_scale = heads.norms.k_scale,
+                  .epsilon = heads.norms.epsilon,
                   .heads = narrow<int>(heads.heads, "heads"),
+                  .q_heads = narrow<int>(heads.norms.q_heads, "heads"),
                   .head_dim = narrow<int>(heads.head_dim, "head_dim"),
                   .rest = narrow<int>(shape.columns - turned, "columns"),
                   .type = row_type(shape.dtype)};
