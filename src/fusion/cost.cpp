@@ -49,7 +49,8 @@ double row_bytes(const Work& work, const CostContext& context) {
   // Rows of a table: those of tokens; those of positions and segments are few and stay near.
   if (std::holds_alternative<op::Embed>(work.node.op) || std::holds_alternative<op::Lookup>(work.node.op)) columns *= 2;
   // Of q, k and v only q and k are read and written: v stays where it is.
-  if (std::holds_alternative<op::Rotate>(work.node.op)) columns *= 2.0 / 3;
+  if (const auto* rotate = std::get_if<op::Rotate>(&work.node.op))
+    columns *= static_cast<double>(rotate->heads + rotate->kv_heads) / static_cast<double>(packed_heads(*rotate));
   return columns * static_cast<double>(context.rows) * static_cast<double>(size_of(context.dtype));
 }
 
@@ -61,11 +62,10 @@ double matmul_flops(const Work& work, const CostContext& context) {
          static_cast<double>(work.graph.value(work.node.output).columns);
 }
 
-template <class Attend>
-double attention_us(const Attend& attend, const Work& work, const CostContext& context) {
+double attention_us(const op::AttendPacked& attend, const Work& work, const CostContext& context) {
   const AttentionShape shape{.batch = context.texts,
                              .heads = attend.heads,
-                             .kv_heads = attend.heads,
+                             .kv_heads = attend.kv_heads,
                              .queries = context.longest,
                              .keys = context.longest,
                              .head_dim = work.graph.value(work.node.output).columns / attend.heads,
@@ -84,7 +84,7 @@ std::vector<Candidate> candidates_of(const Work& work, const CostContext& contex
   const Rates rates = is_lone_norm(work, context) ? norm_rates_of(*context.device) : rates_of(*context.device);
   const double rows_us = pass_us(rates, row_bytes(work, context));
   if (const auto* attend = std::get_if<op::Attend>(&work.node.op))
-    return {{.setting = {}, .predicted_us = attention_us(*attend, work, context)}};
+    return {{.setting = {}, .predicted_us = attention_us({attend->heads, attend->heads, attend->mask}, work, context)}};
   if (const auto* attend = std::get_if<op::AttendPacked>(&work.node.op))
     return {{.setting = {}, .predicted_us = attention_us(*attend, work, context)}};
   if (!is_matmul(work.node)) return {{.setting = {}, .predicted_us = rows_us}};

@@ -50,7 +50,8 @@ LinearSpec linear_spec(const Node& node, DType dtype, const Device* device) {
   if (linear->turned) {
     std::int64_t columns = 0;
     for (const TensorView& part : spec.weight) columns += part.dim(0);
-    spec.turned = TurnedHeads{2 * linear->turned->heads, columns / 3 / linear->turned->heads};
+    const op::Rotate& turned = *linear->turned;
+    spec.turned = TurnedHeads{turned.heads + turned.kv_heads, packed_head_dim(turned, columns)};
   }
   spec.residual = node.inputs.size() == 2;
   spec.x_norm = norm_at(node, norms, linear->x_norm);

@@ -16,5 +16,6 @@ Graph build_bert(const Model& model);  // RoBERTa, too
 Graph build_distilbert(const Model& model);
 Graph build_gpt2(const Model& model, GraphResult result = GraphResult::hidden);
 Graph build_modernbert(const Model& model);
+Graph build_llama(const Model& model, GraphResult result = GraphResult::hidden);  // Mistral, Qwen2 and Qwen3, too
 
 }  // namespace stof

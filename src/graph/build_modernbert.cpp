@@ -31,11 +31,12 @@ class ModernEncoder {
   ValueId attention(ValueId x, const RotaryLayer& layer) {
     const std::int64_t hidden = config_.hidden_size;
     const ValueId qkv = linear("attn.Wqkv", x, 3 * hidden, hidden, config_.attention_bias);
-    const ValueId turned =
-        builder_.node(prefix_ + "attn.rotary", op::Rotate{.heads = config_.heads, .theta = layer.theta}, {qkv}, {});
+    const std::int64_t heads = config_.heads;
+    const ValueId turned = builder_.node(
+        prefix_ + "attn.rotary", op::Rotate{.heads = heads, .kv_heads = heads, .theta = layer.theta}, {qkv}, {});
     const Mask mask = layer.reach ? window(*layer.reach) : all();
-    const ValueId context =
-        builder_.node(prefix_ + "attn", op::AttendPacked{.heads = config_.heads, .mask = mask}, {turned}, {});
+    const ValueId context = builder_.node(
+        prefix_ + "attn", op::AttendPacked{.heads = heads, .kv_heads = heads, .mask = mask}, {turned}, {});
     return linear("attn.Wo", context, hidden, hidden, config_.attention_bias);
   }
 

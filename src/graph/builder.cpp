@@ -10,7 +10,8 @@ Activation activation_of(const std::string& name) {
   if (name == "gelu") return Activation::gelu;
   if (name == "gelu_new") return Activation::gelu_tanh;
   if (name == "relu") return Activation::relu;
-  fail(ErrorKind::unsupported, "activation '{}'; accepted: gelu, gelu_new, relu", name);
+  if (name == "silu") return Activation::silu;
+  fail(ErrorKind::unsupported, "activation '{}'; accepted: gelu, gelu_new, relu, silu", name);
 }
 
 // The shift of a norm that has none: one zero, seen as all of them.
@@ -34,6 +35,11 @@ ValueId GraphBuilder::norm(const std::string& name, ValueId x) {
   return node(name, op::LayerNorm{model_.config.norm_epsilon}, {x},
               {weight(name + ".weight", columns),
                model_.config.norm_bias ? weight(shift, columns) : Weight{shift, zeros(columns[0])}});
+}
+
+ValueId GraphBuilder::rms_norm(const std::string& name, ValueId x) {
+  return node(name, op::RmsNorm{model_.config.norm_epsilon}, {x},
+              {weight(name + ".weight", {model_.config.hidden_size})});
 }
 
 ValueId GraphBuilder::linear(const std::string& name, ValueId x, std::int64_t out, std::int64_t in) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/backend/operations.h"
+#include "src/model/rotary.h"
 #include "stof/mask.h"
 #include "stof/tensor.h"
 
@@ -30,6 +31,9 @@ struct Add {};      // x, y
 struct LayerNorm {  // x; weights: scale, shift
   double epsilon = 1e-12;
 };
+struct RmsNorm {  // x; weights: scale. By the root of the mean square (Zhang and Sennrich 2019)
+  double epsilon = 1e-6;
+};
 struct MatMul {};                            // x; weights: [out, in], or several stacked
 struct AddBias {                             // x; weights: [columns], or several in a row
   Activation activation = Activation::none;  // other than none: as fusion makes it
@@ -41,10 +45,12 @@ struct Gate {  // x [tokens, 2 * columns]: activation(its first half) * its seco
   Activation activation = Activation::none;
 };
 // q and k of each head are turned by the position of their token inside its text: the halves (a, b) of a head become
-// (a cos - b sin, b cos + a sin), element i by position * theta^(-2i / head_dim).
-struct Rotate {  // qkv [tokens, 3 * columns]
-  std::int64_t heads = 1;
+// (a cos - b sin, b cos + a sin), element i by position * theta^(-2i / head_dim), unless that is scaled.
+struct Rotate {  // qkv [tokens, (heads + 2 kv_heads) * head_dim]
+  std::int64_t heads = 1, kv_heads = 1;
   double theta = 1e4;
+  RotaryScaling scaling = {};
+  std::optional<double> norm = {};  // epsilon of an RmsNorm of each head before; weights: its scales of q and of k
 };
 struct Attend {  // q, k, v
   std::int64_t heads = 1;
@@ -67,14 +73,25 @@ struct Linear {  // x, and a residual to add or none; weights: matrices, as many
 struct AddLayerNorm {  // x, residual; weights: scale, shift
   double epsilon = 1e-12;
 };
-struct AttendPacked {  // qkv [tokens, 3 * columns]
-  std::int64_t heads = 1;
+struct AttendPacked {  // qkv [tokens, (heads + 2 kv_heads) * head_dim]
+  std::int64_t heads = 1, kv_heads = 1;
   Mask mask = all();
 };
 }  // namespace op
 
-using Op = std::variant<op::Input, op::Lookup, op::Add, op::LayerNorm, op::MatMul, op::AddBias, op::Activate, op::Gate,
-                        op::Rotate, op::Attend, op::Embed, op::Linear, op::AddLayerNorm, op::AttendPacked>;
+// Of Rotate and AttendPacked: heads of q, k and v beside each other, and the columns of each.
+template <class Packed>
+constexpr std::int64_t packed_heads(const Packed& op) {
+  return op.heads + 2 * op.kv_heads;
+}
+template <class Packed>
+constexpr std::int64_t packed_head_dim(const Packed& op, std::int64_t columns) {
+  return columns / packed_heads(op);
+}
+
+using Op =
+    std::variant<op::Input, op::Lookup, op::Add, op::LayerNorm, op::RmsNorm, op::MatMul, op::AddBias, op::Activate,
+                 op::Gate, op::Rotate, op::Attend, op::Embed, op::Linear, op::AddLayerNorm, op::AttendPacked>;
 
 using ValueId = int;
 

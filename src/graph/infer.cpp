@@ -40,6 +40,15 @@ struct Site {
   void expect_heads(std::int64_t heads, std::int64_t hidden) const {
     if (heads < 1 || hidden % heads != 0) refuse("{} heads for {} columns", heads, hidden);
   }
+  // Of q, k and v in one row: the columns of a head.
+  template <class Packed>
+  std::int64_t expect_packed(const Packed& op, std::int64_t total) const {
+    if (op.heads < 1 || op.kv_heads < 1 || op.heads % op.kv_heads != 0)
+      refuse("{} heads of {} for keys; accepted: a multiple", op.heads, op.kv_heads);
+    if (total % packed_heads(op) != 0)
+      refuse("{} columns for {} heads of q, k and v; accepted: a multiple", total, packed_heads(op));
+    return packed_head_dim(op, total);
+  }
   std::int64_t stacked_rows(std::size_t matrices) const {
     std::int64_t rows = 0;
     for (std::size_t w = 0; w < matrices; ++w) {
@@ -76,6 +85,12 @@ std::int64_t infer(const op::LayerNorm&, const Site& site) {
   return site.columns[0];
 }
 
+std::int64_t infer(const op::RmsNorm&, const Site& site) {
+  site.expect_counts(1, 1);
+  site.expect_shape(0, {site.columns[0]});
+  return site.columns[0];
+}
+
 std::int64_t infer(const op::MatMul&, const Site& site) {
   site.expect_counts(1, site.node.weights.size());
   return site.stacked_rows(site.node.weights.size());
@@ -101,11 +116,10 @@ std::int64_t infer(const op::Gate&, const Site& site) {
 }
 
 std::int64_t infer(const op::Rotate& rotate, const Site& site) {
-  site.expect_counts(1, 0);
-  if (site.columns[0] % 3 != 0) site.refuse("input 0 has {} columns; accepted: a multiple of 3", site.columns[0]);
-  site.expect_heads(rotate.heads, site.columns[0] / 3);
-  if (site.columns[0] / 3 / rotate.heads % 2 != 0)
-    site.refuse("heads of {} columns; accepted: a multiple of 2", site.columns[0] / 3 / rotate.heads);
+  site.expect_counts(1, rotate.norm ? 2 : 0);
+  const std::int64_t head_dim = site.expect_packed(rotate, site.columns[0]);
+  if (head_dim % 2 != 0) site.refuse("heads of {} columns; accepted: a multiple of 2", head_dim);
+  for (std::size_t scale = 0; rotate.norm && scale < 2; ++scale) site.expect_shape(scale, {head_dim});
   return site.columns[0];
 }
 
@@ -113,10 +127,9 @@ std::int64_t infer(const op::Rotate& rotate, const Site& site) {
 void expect_turned(const op::Linear& linear, const Site& site, std::int64_t columns) {
   if (linear.gate || linear.activation != Activation::none || linear.moments || site.node.inputs.size() != 1)
     site.refuse("turned heads with a gate, an activation, moments or a residual; accepted: none of them");
-  if (columns % 3 != 0) site.refuse("a product of {} columns is turned; accepted: a multiple of 3", columns);
-  site.expect_heads(linear.turned->heads, columns / 3);
-  if (columns / 3 / linear.turned->heads % 16 != 0)
-    site.refuse("turned heads of {} columns; accepted: a multiple of 16", columns / 3 / linear.turned->heads);
+  if (linear.turned->norm) site.refuse("turned heads with norms of their own; accepted: none of them");
+  if (const std::int64_t head_dim = site.expect_packed(*linear.turned, columns); head_dim % 16 != 0)
+    site.refuse("turned heads of {} columns; accepted: a multiple of 16", head_dim);
 }
 
 std::int64_t infer(const op::Attend& attend, const Site& site) {
@@ -166,9 +179,7 @@ std::int64_t infer(const op::AddLayerNorm&, const Site& site) {
 
 std::int64_t infer(const op::AttendPacked& attend, const Site& site) {
   site.expect_counts(1, 0);
-  if (site.columns[0] % 3 != 0) site.refuse("input 0 has {} columns; accepted: a multiple of 3", site.columns[0]);
-  site.expect_heads(attend.heads, site.columns[0] / 3);
-  return site.columns[0] / 3;
+  return attend.heads * site.expect_packed(attend, site.columns[0]);
 }
 
 }  // namespace

@@ -15,9 +15,10 @@ std::string_view name_of(TokenIndex index) {
   return "";
 }
 
-template <class Attend>
-std::string attend_detail(const Attend& op) {
-  return fmt::format("heads={} mask={}", op.heads, op.mask.text());
+template <class Packed>
+std::string heads_detail(const Packed& op) {
+  const std::string heads = fmt::format("heads={}", op.heads);
+  return op.kv_heads == op.heads ? heads : heads + fmt::format(" kv_heads={}", op.kv_heads);
 }
 
 // What an op's own fields say; each overload beside its op, so that a new op without one does not compile.
@@ -25,6 +26,7 @@ std::string detail(const op::Input& op) { return op.moments ? "moments" : ""; }
 std::string detail(const op::Lookup& op) { return std::string(name_of(op.index)); }
 std::string detail(const op::Add&) { return {}; }
 std::string detail(const op::LayerNorm& op) { return fmt::format("epsilon={}", op.epsilon); }
+std::string detail(const op::RmsNorm& op) { return fmt::format("epsilon={}", op.epsilon); }
 std::string detail(const op::MatMul&) { return {}; }
 std::string applied(Activation activation) {
   return activation == Activation::none ? "" : std::string(stof::name_of(activation));
@@ -32,8 +34,12 @@ std::string applied(Activation activation) {
 std::string detail(const op::AddBias& op) { return applied(op.activation); }
 std::string detail(const op::Activate& op) { return std::string(stof::name_of(op.activation)); }
 std::string detail(const op::Gate& op) { return std::string(stof::name_of(op.activation)); }
-std::string detail(const op::Rotate& op) { return fmt::format("heads={} theta={}", op.heads, op.theta); }
-std::string detail(const op::Attend& op) { return attend_detail(op); }
+std::string detail(const op::Rotate& op) {
+  std::string text = fmt::format("{} theta={}", heads_detail(op), op.theta);
+  if (const std::string scaling = text_of(op.scaling); !scaling.empty()) text += fmt::format(" scaling=({})", scaling);
+  return op.norm ? text + fmt::format(" norm={}", *op.norm) : text;
+}
+std::string detail(const op::Attend& op) { return fmt::format("heads={} mask={}", op.heads, op.mask.text()); }
 std::string detail(const op::Embed& op) {
   std::string text;
   for (const TokenIndex index : op.indices) text += fmt::format("{}{}", text.empty() ? "" : "+", name_of(index));
@@ -53,13 +59,14 @@ std::string detail(const op::Linear& op) {
   return text;
 }
 std::string detail(const op::AddLayerNorm& op) { return fmt::format("epsilon={}", op.epsilon); }
-std::string detail(const op::AttendPacked& op) { return attend_detail(op); }
+std::string detail(const op::AttendPacked& op) { return fmt::format("{} mask={}", heads_detail(op), op.mask.text()); }
 
 struct Named {
   std::string_view operator()(const op::Input&) const { return "input"; }
   std::string_view operator()(const op::Lookup&) const { return "lookup"; }
   std::string_view operator()(const op::Add&) const { return "add"; }
   std::string_view operator()(const op::LayerNorm&) const { return "layer_norm"; }
+  std::string_view operator()(const op::RmsNorm&) const { return "rms_norm"; }
   std::string_view operator()(const op::MatMul&) const { return "matmul"; }
   std::string_view operator()(const op::AddBias&) const { return "add_bias"; }
   std::string_view operator()(const op::Activate&) const { return "activate"; }

@@ -9,6 +9,7 @@
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/base/file_status.h"
+#include "src/model/config_llama.h"
 #include "src/model/config_modernbert.h"
 #include "src/model/file_names.h"
 #include "src/model/json.h"
@@ -60,6 +61,15 @@ constexpr std::array<std::string_view, 6> kModernBert{
     "ModernBertForQuestionAnswering",
     "ModernBertForMultipleChoice",
 };
+constexpr std::array<std::string_view, 4> kLlama{"LlamaModel", "LlamaForCausalLM", "LlamaForSequenceClassification",
+                                                 "LlamaForTokenClassification"};
+constexpr std::array<std::string_view, 5> kMistral{"MistralModel", "MistralForCausalLM",
+                                                   "MistralForSequenceClassification", "MistralForTokenClassification",
+                                                   "MistralForQuestionAnswering"};
+constexpr std::array<std::string_view, 5> kQwen2{"Qwen2Model", "Qwen2ForCausalLM", "Qwen2ForSequenceClassification",
+                                                 "Qwen2ForTokenClassification", "Qwen2ForQuestionAnswering"};
+constexpr std::array<std::string_view, 5> kQwen3{"Qwen3Model", "Qwen3ForCausalLM", "Qwen3ForSequenceClassification",
+                                                 "Qwen3ForTokenClassification", "Qwen3ForQuestionAnswering"};
 
 // How a family's config.json calls things.
 struct FamilyKeys {
@@ -68,7 +78,14 @@ struct FamilyKeys {
   std::span<const std::string_view> architectures;
   std::string_view hidden_size, layers, heads, intermediate_size, positions, activation;
 };
-constexpr std::array<FamilyKeys, 5> kFamilies{{
+constexpr FamilyKeys llama_keys(std::string_view model_type, std::span<const std::string_view> architectures) {
+  return {Family::llama,       model_type,
+          architectures,       "hidden_size",
+          "num_hidden_layers", "num_attention_heads",
+          "intermediate_size", "max_position_embeddings",
+          "hidden_act"};
+}
+constexpr std::array<FamilyKeys, 9> kFamilies{{
     {Family::bert, "bert", kBert, "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
      "max_position_embeddings", "hidden_act"},
     {Family::roberta, "roberta", kRoberta, "hidden_size", "num_hidden_layers", "num_attention_heads",
@@ -78,16 +95,21 @@ constexpr std::array<FamilyKeys, 5> kFamilies{{
     {Family::gpt2, "gpt2", kGpt2, "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "activation_function"},
     {Family::modernbert, "modernbert", kModernBert, "hidden_size", "num_hidden_layers", "num_attention_heads",
      "intermediate_size", "max_position_embeddings", "hidden_activation"},
+    llama_keys("llama", kLlama),
+    llama_keys("mistral", kMistral),
+    llama_keys("qwen2", kQwen2),
+    llama_keys("qwen3", kQwen3),
 }};
 
 struct Activation {
   std::string_view in_file, ours;
 };
-constexpr std::array<Activation, 4> kActivations{{
+constexpr std::array<Activation, 5> kActivations{{
     {"gelu", "gelu"},
     {"gelu_new", "gelu_new"},
     {"gelu_pytorch_tanh", "gelu_new"},  // the same formula
     {"relu", "relu"},
+    {"silu", "silu"},
 }};
 
 [[noreturn]] void refuse(const JsonObject& object, std::string_view key, std::string_view accepted) {
@@ -98,7 +120,8 @@ const FamilyKeys& read_family(const JsonObject& object) {
   const std::string type = object.string("model_type", "bert");
   const auto named = [&](const FamilyKeys& keys) { return keys.model_type == type; };
   const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), named);
-  if (found == kFamilies.end()) refuse(object, "model_type", "bert, roberta, distilbert, gpt2, modernbert");
+  if (found == kFamilies.end())
+    refuse(object, "model_type", "bert, roberta, distilbert, gpt2, modernbert, llama, mistral, qwen2, qwen3");
   return *found;
 }
 
@@ -117,7 +140,7 @@ std::string read_activation(const JsonObject& object, std::string_view key, std:
   const std::string name = object.string(key, otherwise);
   for (const Activation& known : kActivations)
     if (name == known.in_file) return std::string(known.ours);
-  refuse(object, key, "gelu, gelu_new, gelu_pytorch_tanh, relu");
+  refuse(object, key, "gelu, gelu_new, gelu_pytorch_tanh, relu, silu");
 }
 
 void check_kind(const JsonObject& object) {
@@ -128,8 +151,12 @@ void check_kind(const JsonObject& object) {
   if (!object.boolean("scale_attn_weights", true)) refuse(object, "scale_attn_weights", "true");
 }
 
-// Two, for what the tokenizer puts around a text; GPT-2's puts nothing.
-std::int64_t least_positions(Family family) { return family == Family::gpt2 ? 1 : 2; }
+// Two, for what the tokenizer puts around a text; those of decoders put nothing behind it.
+std::int64_t least_positions(Family family) { return is_decoder(family) ? 1 : 2; }
+
+std::string_view usual_activation(Family family) {
+  return family == Family::gpt2 ? "gelu_new" : family == Family::llama ? "silu" : "gelu";
+}
 
 ModelConfig read_sizes(const JsonObject& object, const FamilyKeys& keys) {
   return {.family = keys.family,
@@ -139,7 +166,7 @@ ModelConfig read_sizes(const JsonObject& object, const FamilyKeys& keys) {
           .layers = object.integer(keys.layers, 0, kMost),
           .heads = object.integer(keys.heads, 1, kMost),
           .max_positions = object.integer(keys.positions, least_positions(keys.family), kMost),
-          .activation = read_activation(object, keys.activation, keys.family == Family::gpt2 ? "gelu_new" : "gelu")};
+          .activation = read_activation(object, keys.activation, usual_activation(keys.family))};
 }
 
 // What only some families have.
@@ -187,6 +214,7 @@ ModelConfig read_config(const std::filesystem::path& folder) {
     case Family::distilbert: break;
     case Family::gpt2: read_gpt2(object, config); break;
     case Family::modernbert: read_modernbert(object, config); break;
+    case Family::llama: read_llama(object, keys.model_type, config); return config;
   }
   if (config.hidden_size % config.heads != 0)
     object.refuse(keys.hidden_size, fmt::format("a multiple of {}, {}", keys.heads, config.heads));

@@ -3,21 +3,25 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "src/model/rotary.h"
 #include "stof/session.h"
 
 namespace stof {
 
-enum class Family : std::uint8_t { bert, roberta, distilbert, gpt2, modernbert };
-
-// Of a layer that turns q and k by their positions (RoPE).
-struct RotaryLayer {
-  std::optional<std::int64_t> reach;  // how many keys to either side a query sees; nothing: all of them
-  double theta = 1e4;
+enum class Family : std::uint8_t {
+  bert,
+  roberta,
+  distilbert,
+  gpt2,
+  modernbert,
+  llama,  // Mistral, Qwen2 and Qwen3, too
 };
+
+// Whether it is a decoder: a token sees what is before it, and logits are those of the next one.
+constexpr bool is_decoder(Family family) { return family == Family::gpt2 || family == Family::llama; }
 
 struct ModelConfig {
   Family family = Family::bert;
@@ -25,20 +29,24 @@ struct ModelConfig {
   std::int64_t vocab_size = 0, hidden_size = 0, layers = 0, heads = 0, intermediate_size = 0;
   std::int64_t max_positions = 0;    // tokens of the longest text
   std::int64_t type_vocab_size = 0;  // 0: the family has no token types
-  std::string activation;            // "gelu", "gelu_new", "relu"
+  std::string activation;            // "gelu", "gelu_new", "relu", "silu"
   double norm_epsilon = 1e-12;
   // The row of the table of positions that a text's first token takes. Where it is not 0, the token whose id is one
   // less is padding, which takes the row before and is not counted (RoBERTa).
   std::int64_t first_position = 0;
-  bool tied_head = true;                 // GPT-2: logits are products with the table of tokens
-  std::vector<RotaryLayer> rotary = {};  // ModernBERT: each layer's
+  bool tied_head = true;                 // of decoders: logits are products with the table of tokens
+  std::vector<RotaryLayer> rotary = {};  // ModernBERT, Llama: each layer's
   bool attention_bias = true, mlp_bias = true, norm_bias = true;
+  // Llama alone.
+  std::int64_t kv_heads = 0, head_dim = 0;
+  bool attention_out_bias = false;
+  bool head_norms = false;  // heads of q and k are normalised before they are turned
 
   std::int64_t position_rows() const { return first_position + max_positions; }
 };
 
 struct PoolingConfig {
-  Pooling pooling = Pooling::cls;  // when nothing says otherwise; GPT-2: last
+  Pooling pooling = Pooling::cls;  // when nothing says otherwise; of decoders: last
   bool normalize = false;
   std::int64_t max_tokens = 0;  // max_seq_length of sentence_bert_config.json, else max_positions
 };

@@ -4,15 +4,12 @@
 #include <limits>
 
 #include "src/base/error.h"
+#include "src/model/config_rotary.h"
 
 namespace stof {
 namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kMostLayers = 10'000;      // each is described; no checkpoint has a hundredth of it
-constexpr std::int64_t kMostPositions = 1 << 20;  // each has its angles in memory; checkpoints have 8192
-
-bool is_said(const JsonObject& object, std::string_view key) { return object.has(key) && !object.at(key).is_null(); }
 
 struct Thetas {
   double global, local;
@@ -44,30 +41,17 @@ Thetas read_thetas(const JsonObject& object) {
 
 // Of each layer, whether it sees everything.
 std::vector<bool> read_layers(const JsonObject& object, std::int64_t layers) {
+  if (std::optional<std::vector<bool>> said = read_layer_types(object, layers)) return *std::move(said);
+  const std::int64_t every = object.integer("global_attn_every_n_layers", 1, kMost, 3);
   std::vector<bool> global;
-  if (!is_said(object, "layer_types")) {
-    const std::int64_t every = object.integer("global_attn_every_n_layers", 1, kMost, 3);
-    for (std::int64_t layer = 0; layer < layers; ++layer) global.push_back(layer % every == 0);
-    return global;
-  }
-  const nlohmann::json& types = object.at("layer_types");
-  if (!types.is_array() || static_cast<std::int64_t>(types.size()) != layers)
-    object.refuse("layer_types", fmt::format("an array of num_hidden_layers strings, {}", layers));
-  for (const nlohmann::json& type : types) {
-    global.push_back(type == "full_attention");
-    if (!global.back() && type != "sliding_attention")
-      fail(ErrorKind::unsupported, "{}: 'layer_types' has {}; accepted: \"full_attention\", \"sliding_attention\"",
-           object.where(), excerpt(type));
-  }
+  for (std::int64_t layer = 0; layer < layers; ++layer) global.push_back(layer % every == 0);
   return global;
 }
 
 }  // namespace
 
 void read_modernbert(const JsonObject& object, ModelConfig& config) {
-  if (config.layers > kMostLayers) object.refuse("num_hidden_layers", fmt::format("0 to {}", kMostLayers));
-  if (config.max_positions > kMostPositions)
-    object.refuse("max_position_embeddings", fmt::format("2 to {}", kMostPositions));
+  check_rotary_sizes(object, config);
   config.norm_epsilon = object.positive_number("norm_eps", 1e-5);
   config.norm_bias = object.boolean("norm_bias", false);
   config.attention_bias = object.boolean("attention_bias", false);

@@ -16,7 +16,8 @@ std::string_view prefix_of(Family family) {
     case Family::roberta: return "roberta.";
     case Family::distilbert: return "distilbert.";
     case Family::gpt2: return "transformer.";
-    case Family::modernbert: return "model.";
+    case Family::modernbert:
+    case Family::llama: return "model.";
   }
   return "";
 }

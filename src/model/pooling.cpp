@@ -126,7 +126,7 @@ void check_no_prompt(const fs::path& folder) {
 }  // namespace
 
 PoolingConfig read_pooling(const fs::path& folder, const ModelConfig& config) {
-  PoolingConfig result{.pooling = config.family == Family::gpt2 ? Pooling::last : Pooling::cls};
+  PoolingConfig result{.pooling = is_decoder(config.family) ? Pooling::last : Pooling::cls};
   if (is_there(folder / file_names::kModules)) read_modules(folder, config, result);
   check_no_prompt(folder);
   result.max_tokens = read_max_tokens(folder, config.max_positions);

@@ -52,7 +52,7 @@ const AttentionPlans& Program::plans(std::int64_t texts, std::int64_t longest) c
     plans.push_back(std::make_shared<const Attention>(site.mask,
                                                       AttentionShape{.batch = texts,
                                                                      .heads = site.heads,
-                                                                     .kv_heads = site.heads,
+                                                                     .kv_heads = site.kv_heads,
                                                                      .queries = positions,
                                                                      .keys = positions,
                                                                      .head_dim = site.head_dim,

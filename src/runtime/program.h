@@ -90,7 +90,7 @@ class Program {
   // What a plan is made for, besides the sizes of a call.
   struct AttentionSite {
     Mask mask;
-    std::int64_t heads, head_dim;
+    std::int64_t heads, kv_heads, head_dim;
     bool any_length;  // false: planned for the longest text, whatever a call brings
   };
 

@@ -79,9 +79,11 @@ class ProgramBuilder {
               .epsilon = epsilon};
     }
   };
+  // Scale and shift, or a scale alone, are the last weights.
   std::shared_ptr<const Norm> norm(const Node& node, std::size_t first, double epsilon) const {
+    const bool shifts = first + 1 < node.weights.size();
     return std::make_shared<const Norm>(Norm{placed(node.weights[first].tensor, DType::f32),
-                                             placed(node.weights[first + 1].tensor, DType::f32),
+                                             shifts ? placed(node.weights[first + 1].tensor, DType::f32) : nullptr,
                                              static_cast<float>(epsilon)});
   }
 
@@ -136,24 +138,34 @@ class ProgramBuilder {
     };
   }
   std::shared_ptr<const void> angles(const op::Rotate& op, std::int64_t head_dim, AngleOrder order) const {
-    const RotaryShape shape{.positions = options_.longest, .head_dim = head_dim, .theta = op.theta, .order = order};
+    const RotaryShape shape{
+        .positions = options_.longest, .head_dim = head_dim, .theta = op.theta, .scaling = op.scaling, .order = order};
     return options_.weights->find_or_make(stof::text_of(shape), [&] { return brought(rotary_angles(shape)); });
   }
   Step step(const op::Rotate& op, const Node& node) const {
-    const std::int64_t columns = this->columns(node.output), head_dim = columns / 3 / op.heads;
-    return [rotate = backend_.rows.rotate, angles = angles(op, head_dim, AngleOrder::cosines_then_sines),
-            heads = 2 * op.heads, head_dim, x = slot(node.inputs[0]), out = slot(node.output), columns,
+    const std::int64_t columns = this->columns(node.output), head_dim = packed_head_dim(op, columns);
+    std::vector<std::shared_ptr<const void>> scales;
+    for (const Weight& scale : node.weights) scales.push_back(placed(scale.tensor, DType::f32));
+    HeadNorms norms;
+    if (op.norm)
+      norms = {.q_scale = static_cast<const float*>(scales[0].get()),
+               .k_scale = static_cast<const float*>(scales[1].get()),
+               .q_heads = op.heads,
+               .epsilon = static_cast<float>(*op.norm)};
+    return [rotate = backend_.rows.rotate, angles = angles(op, head_dim, AngleOrder::cosines_then_sines), scales, norms,
+            heads = op.heads + op.kv_heads, head_dim, x = slot(node.inputs[0]), out = slot(node.output), columns,
             dtype = options_.dtype](const Frame& frame) {
       rotate({frame.rows, columns, dtype, frame.queue},
              {.angles = static_cast<const float*>(angles.get()),
               .positions = frame.indices[static_cast<std::size_t>(TokenIndex::position)],
               .heads = heads,
-              .head_dim = head_dim},
+              .head_dim = head_dim,
+              .norms = norms},
              x.at(frame), out.at(frame));
     };
   }
 
-  Step layer_norm(const Node& node, double epsilon) const {
+  Step normalise(const Node& node, double epsilon) const {
     const bool two = node.inputs.size() == 2;
     return [operations = backend_.rows, x = slot(node.inputs[0]), y = slot(node.inputs.back()), two,
             norm = norm(node, 0, epsilon), out = slot(node.output), columns = columns(node.output),
@@ -162,8 +174,9 @@ class ProgramBuilder {
                             norm->weights(), out.at(frame));
     };
   }
-  Step step(const op::LayerNorm& op, const Node& node) const { return layer_norm(node, op.epsilon); }
-  Step step(const op::AddLayerNorm& op, const Node& node) const { return layer_norm(node, op.epsilon); }
+  Step step(const op::LayerNorm& op, const Node& node) const { return normalise(node, op.epsilon); }
+  Step step(const op::RmsNorm& op, const Node& node) const { return normalise(node, op.epsilon); }
+  Step step(const op::AddLayerNorm& op, const Node& node) const { return normalise(node, op.epsilon); }
 
   // Behind the value.
   struct Moments {
@@ -257,14 +270,15 @@ class ProgramBuilder {
   }
 
   // Layers with one mask and shape share a site.
-  std::size_t site(const Mask& mask, std::int64_t heads, std::int64_t head_dim) {
+  std::size_t site(const op::AttendPacked& op, std::int64_t head_dim) {
     auto& sites = program_.sites_;
     const auto found = std::find_if(sites.begin(), sites.end(), [&](const Program::AttentionSite& site) {
-      return site.mask.fingerprint() == mask.fingerprint() && site.heads == heads && site.head_dim == head_dim;
+      return site.mask.fingerprint() == op.mask.fingerprint() && site.heads == op.heads &&
+             site.kv_heads == op.kv_heads && site.head_dim == head_dim;
     });
     if (found != sites.end()) return static_cast<std::size_t>(found - sites.begin());
-    const bool by_length = depends_on_length(mask);
-    sites.push_back({mask, heads, head_dim, !by_length && takes_any_length(mask, heads)});
+    const bool by_length = depends_on_length(op.mask);
+    sites.push_back({op.mask, op.heads, op.kv_heads, head_dim, !by_length && takes_any_length(op.mask, op.heads)});
     program_.plans_by_length_ = program_.plans_by_length_ || by_length;
     return sites.size() - 1;
   }
@@ -297,18 +311,18 @@ class ProgramBuilder {
     std::array<std::int64_t, 3> first_column;
     std::int64_t stride;
   };
-  Step attend(const AttendInputs& inputs, const Mask& mask, std::int64_t heads, const Node& node) {
-    const std::int64_t hidden = columns(node.output);
-    return [inputs, heads, hidden, out = slot(node.output), dtype = options_.dtype,
-            site = site(mask, heads, hidden / heads)](const Frame& frame) {
-      const auto view = [&](const Slot& slot, std::int64_t column, std::int64_t stride) {
+  Step attend(const AttendInputs& inputs, const op::AttendPacked& op, const Node& node) {
+    const std::int64_t hidden = columns(node.output), head_dim = hidden / op.heads;
+    return [inputs, heads = op.heads, kv_heads = op.kv_heads, hidden, head_dim, out = slot(node.output),
+            dtype = options_.dtype, site = site(op, head_dim)](const Frame& frame) {
+      const auto view = [&](const Slot& slot, std::int64_t column, std::int64_t of_heads, std::int64_t stride) {
         auto* data = static_cast<std::byte*>(slot.at(frame)) + static_cast<std::size_t>(column) * size_of(dtype);
-        return heads_of(data, {dtype, heads, hidden / heads, stride}, frame);
+        return heads_of(data, {dtype, of_heads, head_dim, stride}, frame);
       };
-      AttentionArguments arguments{.q = view(inputs.qkv[0], inputs.first_column[0], inputs.stride),
-                                   .k = view(inputs.qkv[1], inputs.first_column[1], inputs.stride),
-                                   .v = view(inputs.qkv[2], inputs.first_column[2], inputs.stride),
-                                   .out = view(out, 0, hidden)};
+      AttentionArguments arguments{.q = view(inputs.qkv[0], inputs.first_column[0], heads, inputs.stride),
+                                   .k = view(inputs.qkv[1], inputs.first_column[1], kv_heads, inputs.stride),
+                                   .v = view(inputs.qkv[2], inputs.first_column[2], kv_heads, inputs.stride),
+                                   .out = view(out, 0, heads, hidden)};
       if (frame.texts) arguments.rows = settled(*frame.texts);
       else if (frame.batch->padded) arguments.q_lengths = arguments.kv_lengths = frame.batch->lengths;
       else arguments.cu_q = arguments.cu_kv = frame.batch->offsets;
@@ -323,12 +337,13 @@ class ProgramBuilder {
   Step step(const op::Attend& op, const Node& node) {
     const AttendInputs inputs{
         {slot(node.inputs[0]), slot(node.inputs[1]), slot(node.inputs[2])}, {0, 0, 0}, columns(node.output)};
-    return attend(inputs, op.mask, op.heads, node);
+    return attend(inputs, {.heads = op.heads, .kv_heads = op.heads, .mask = op.mask}, node);
   }
   Step step(const op::AttendPacked& op, const Node& node) {
     const Slot qkv = slot(node.inputs[0]);
-    const std::int64_t hidden = columns(node.output);
-    return attend({{qkv, qkv, qkv}, {0, hidden, 2 * hidden}, 3 * hidden}, op.mask, op.heads, node);
+    const std::int64_t stride = columns(node.inputs[0]), head_dim = packed_head_dim(op, stride);
+    const std::int64_t k = op.heads * head_dim, v = k + op.kv_heads * head_dim;
+    return attend({{qkv, qkv, qkv}, {0, k, v}, stride}, op, node);
   }
 
   const Graph& graph_;

@@ -3,18 +3,67 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <vector>
 
 namespace stof {
+namespace {
+
+// How often a pair of this frequency turns within the texts of the training.
+double turns_of(double frequency, const RotaryScaling& scaling) {
+  return scaling.trained_positions * frequency / (2 * std::numbers::pi);
+}
+
+// The pair that turns so often, as a number between pairs.
+double pair_of(double turns, const RotaryShape& shape) {
+  const double dim = static_cast<double>(shape.head_dim);
+  return dim * std::log(shape.scaling.trained_positions / (turns * 2 * std::numbers::pi)) / (2 * std::log(shape.theta));
+}
+
+// From 0 at `many` turns to 1 at `few`: how much of the slowing pair i gets. As YaRN's authors have it, with ends at
+// whole pairs unless the checkpoint says otherwise.
+double slowing_by_pair(std::int64_t i, const RotaryShape& shape) {
+  double low = pair_of(shape.scaling.many, shape), high = pair_of(shape.scaling.few, shape);
+  if (shape.scaling.whole_pairs) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0), high = std::min(high, static_cast<double>(shape.head_dim - 1));
+  if (low == high) high += 0.001;
+  return std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+}
+
+float scaled(float frequency, std::int64_t i, const RotaryShape& shape) {
+  const RotaryScaling& scaling = shape.scaling;
+  const auto factor = static_cast<float>(scaling.factor);
+  const auto between = [&](double slowing) {
+    return static_cast<float>(slowing * (double{frequency} / scaling.factor) + (1 - slowing) * double{frequency});
+  };
+  switch (scaling.kind) {
+    case RotaryScaling::Kind::none: return frequency;
+    case RotaryScaling::Kind::linear: return frequency / factor;
+    case RotaryScaling::Kind::llama3:
+      return between(
+          std::clamp((scaling.many - turns_of(frequency, scaling)) / (scaling.many - scaling.few), 0.0, 1.0));
+    case RotaryScaling::Kind::yarn: return between(slowing_by_pair(i, shape));
+  }
+  return frequency;
+}
+
+std::vector<float> frequencies_of(const RotaryShape& shape) {
+  std::vector<float> frequencies;
+  for (std::int64_t i = 0; i < shape.head_dim / 2; ++i) {
+    const float power = static_cast<float>(2 * i) / static_cast<float>(shape.head_dim);
+    frequencies.push_back(scaled(1.f / static_cast<float>(std::pow(shape.theta, double{power})), i, shape));
+  }
+  return frequencies;
+}
+
+}  // namespace
 
 Tensor rotary_angles(const RotaryShape& shape) {
   const std::int64_t half = shape.head_dim / 2;
-  std::vector<float> frequencies;
-  for (std::int64_t i = 0; i < half; ++i) {
-    const float power = static_cast<float>(2 * i) / static_cast<float>(shape.head_dim);
-    frequencies.push_back(1.f / static_cast<float>(std::pow(shape.theta, double{power})));
-  }
+  const std::vector<float> frequencies = frequencies_of(shape);
+  const double amplitude = shape.scaling.amplitude;
   const bool pairs = shape.order == AngleOrder::pairs;
   Tensor angles(DType::f32, pairs ? Shape{shape.positions, half, 2} : Shape{shape.positions, 2, half});
   const std::int64_t step = pairs ? 2 : 1, sines = pairs ? 1 : half;
@@ -23,15 +72,15 @@ Tensor rotary_angles(const RotaryShape& shape) {
     float* const of_position = angles.as<float>() + position * shape.head_dim;
     for (std::int64_t i = 0; i < half; ++i) {
       const double angle = static_cast<float>(position) * frequencies[static_cast<std::size_t>(i)];
-      of_position[step * i] = static_cast<float>(std::cos(angle));
-      of_position[step * i + sines] = static_cast<float>(std::sin(angle));
+      of_position[step * i] = static_cast<float>(std::cos(angle) * amplitude);
+      of_position[step * i + sines] = static_cast<float>(std::sin(angle) * amplitude);
     }
   }
   return angles;
 }
 
 std::string text_of(const RotaryShape& shape) {
-  return fmt::format("rotary {} {} {} {}", shape.positions, shape.head_dim, shape.theta,
+  return fmt::format("rotary {} {} {} ({}) {}", shape.positions, shape.head_dim, shape.theta, text_of(shape.scaling),
                      shape.order == AngleOrder::pairs ? "pairs" : "cosines, sines");
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 
+#include "src/model/rotary.h"
 #include "stof/tensor.h"
 
 namespace stof {
@@ -17,6 +18,7 @@ enum class AngleOrder {
 struct RotaryShape {
   std::int64_t positions = 0, head_dim = 0;
   double theta = 1e4;
+  RotaryScaling scaling = {};
   AngleOrder order = AngleOrder::cosines_then_sines;
 };
 

@@ -79,9 +79,13 @@ TEST(Infer, NamesWhatDoesNotFit) {
       "linear 'encoder.layer.0.attention.output.dense': weight 'encoder.layer.0.attention.output.dense.weight' has "
       "shape "
       "[24, 23]; accepted: [n, 24]");
-  expect_refused([](Graph& g) { g.nodes[2].op = op::Rotate{.heads = 5}; },
-                 "rope 'encoder.layer.0.attention.self': 5 heads for 24 columns");
-  expect_refused([](Graph& g) { g.nodes[2].op = op::Rotate{.heads = 8}; },
+  expect_refused([](Graph& g) { g.nodes[2].op = op::Rotate{.heads = 5, .kv_heads = 5}; },
+                 "rope 'encoder.layer.0.attention.self': 72 columns for 15 heads of q, k and v; accepted: a multiple");
+  expect_refused([](Graph& g) { g.nodes[2].op = op::Rotate{.heads = 3, .kv_heads = 2}; },
+                 "rope 'encoder.layer.0.attention.self': 3 heads of 2 for keys; accepted: a multiple");
+  expect_refused([](Graph& g) { g.nodes[2].op = op::Rotate{.heads = 4, .kv_heads = 2, .norm = 1e-6}; },
+                 "rope 'encoder.layer.0.attention.self': 0 weights; accepted: 2");
+  expect_refused([](Graph& g) { g.nodes[2].op = op::Rotate{.heads = 8, .kv_heads = 8}; },
                  "rope 'encoder.layer.0.attention.self': heads of 3 columns; accepted: a multiple of 2");
   expect_refused([](Graph& g) { g.nodes[2] = {.op = op::Rotate{}, .inputs = {5}, .weights = {}, .output = 2}; },
                  "rope 'encoder.layer.0.attention.self': input 5 is used before it is made");
@@ -90,20 +94,23 @@ TEST(Infer, NamesWhatDoesNotFit) {
                  "multiple of 2, and 1");
   const std::string turned = "linear 'encoder.layer.0.attention.self.qkv': ";
   const auto turn = [](Graph& g, std::int64_t heads) -> op::Linear& {
-    return std::get<op::Linear>(g.nodes[1].op = op::Linear{.turned = op::Rotate{.heads = heads}});
+    return std::get<op::Linear>(g.nodes[1].op = op::Linear{.turned = op::Rotate{.heads = heads, .kv_heads = heads}});
   };
   expect_refused([&](Graph& g) { turn(g, 3); }, turned + "turned heads of 8 columns; accepted: a multiple of 16");
-  expect_refused([&](Graph& g) { turn(g, 5); }, turned + "5 heads for 24 columns");
+  expect_refused([&](Graph& g) { turn(g, 5); }, turned + "72 columns for 15 heads of q, k and v; accepted: a multiple");
+  expect_refused([&](Graph& g) { turn(g, 1).turned->norm = 1e-6; },
+                 turned + "turned heads with norms of their own; accepted: none of them");
   expect_refused([&](Graph& g) { turn(g, 3).activation = Activation::relu; },
                  turned + "turned heads with a gate, an activation, moments or a residual; accepted: none of them");
   expect_refused([](Graph& g) { g.nodes[5].op = op::Linear{.turned = op::Rotate{}}; },
-                 "linear 'encoder.layer.0.intermediate.activation': a product of 40 columns is turned; accepted: a "
-                 "multiple of 3");
+                 "linear 'encoder.layer.0.intermediate.activation': 40 columns for 3 heads of q, k and v; accepted: a "
+                 "multiple");
   expect_refused([](Graph& g) { g.nodes[5].op = op::Gate{}, g.nodes[5].weights.clear(); },
                  "linear 'encoder.layer.0.output.dense': weight 'encoder.layer.0.output.dense.weight' has shape [24, "
                  "40]; accepted: [n, 12]");
-  expect_refused([](Graph& g) { g.nodes[2].op = op::AttendPacked{.heads = 5}; },
-                 "attend_packed 'encoder.layer.0.attention.self': 5 heads for 24 columns");
+  expect_refused([](Graph& g) { g.nodes[2].op = op::AttendPacked{.heads = 5, .kv_heads = 5}; },
+                 "attend_packed 'encoder.layer.0.attention.self': 72 columns for 15 heads of q, k and v; accepted: "
+                 "a multiple");
   expect_refused([](Graph& g) { g.result = 99; }, "the result is not made");
 }
 

@@ -56,7 +56,8 @@ TEST_F(Config, HasTheDefaultsOfTheFamily) {
 
 TEST_F(Config, RefusesOtherModels) {
   expect("model_type", "t5", ErrorKind::unsupported,
-         R"('model_type' is "t5"; accepted: bert, roberta, distilbert, gpt2, modernbert)");
+         R"('model_type' is "t5"; accepted: bert, roberta, distilbert, gpt2, modernbert, llama, mistral, qwen2, )"
+         "qwen3");
   expect("architectures", {"BertLMHeadModel"}, ErrorKind::unsupported,
          R"('architectures' is ["BertLMHeadModel"]; accepted: BertModel, BertForMaskedLM, BertForPreTraining, )"
          "BertForNextSentencePrediction, BertForSequenceClassification, BertForTokenClassification, "
@@ -64,7 +65,7 @@ TEST_F(Config, RefusesOtherModels) {
   expect("architectures", "BertModel", ErrorKind::bad_file,
          R"('architectures' is "BertModel"; accepted: an array of one string)");
   expect("hidden_act", "swish", ErrorKind::unsupported,
-         R"('hidden_act' is "swish"; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu)");
+         R"('hidden_act' is "swish"; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu, silu)");
   expect("position_embedding_type", "relative_key", ErrorKind::unsupported,
          R"('position_embedding_type' is "relative_key"; accepted: absolute)");
   expect("is_decoder", true, ErrorKind::unsupported, "'is_decoder' is true; accepted: false");

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoders of Llama's kind (Touvron et al. 2023): pre-norm by the root mean square, positions by turning q and k, heads
+// that share keys, a gate in the feed-forward part. Mistral adds a window, Qwen2 biases of q, k and v, Qwen3 norms of
+// heads.
+#include <fmt/format.h>
+
+#include "src/graph/build.h"
+#include "src/graph/builder.h"
+
+namespace stof {
+namespace {
+
+class LlamaDecoder {
+ public:
+  explicit LlamaDecoder(const Model& model) : config_(model.config), builder_(model) {}
+
+  Graph build(GraphResult result) {
+    ValueId hidden = builder_.lookup("embed_tokens", TokenIndex::token, config_.vocab_size);
+    for (std::size_t layer = 0; layer < config_.rotary.size(); ++layer) {
+      prefix_ = fmt::format("layers.{}.", layer);
+      const ValueId context = attention(builder_.rms_norm(prefix_ + "input_layernorm", hidden), config_.rotary[layer]);
+      hidden = builder_.add(prefix_ + "self_attn.residual", context, hidden);
+      const ValueId fed = feed_forward(builder_.rms_norm(prefix_ + "post_attention_layernorm", hidden));
+      hidden = builder_.add(prefix_ + "mlp.residual", fed, hidden);
+    }
+    hidden = builder_.rms_norm("norm", hidden);
+    return builder_.finish(result == GraphResult::logits ? logits(hidden) : hidden);
+  }
+
+ private:
+  struct Part {
+    std::string_view name;
+    std::int64_t out;
+  };
+  // One product with all of the parts' matrices, stacked.
+  ValueId projection(const std::string& name, std::span<const Part> parts, ValueId x, std::int64_t in, bool bias) {
+    std::vector<Weight> matrices, biases;
+    for (const Part& part : parts) {
+      const std::string full = prefix_ + std::string(part.name);
+      matrices.push_back(builder_.weight(full + ".weight", {part.out, in}));
+      if (bias) biases.push_back(builder_.weight(full + ".bias", {part.out}));
+    }
+    const std::string own = prefix_ + name;
+    const ValueId product = builder_.node(bias ? own + ".product" : own, op::MatMul{}, {x}, std::move(matrices));
+    return bias ? builder_.node(own, op::AddBias{}, {product}, std::move(biases)) : product;
+  }
+
+  ValueId attention(ValueId x, const RotaryLayer& layer) {
+    const std::int64_t heads = config_.heads, kv_heads = config_.kv_heads, head_dim = config_.head_dim;
+    const std::array<Part, 3> parts{{{"self_attn.q_proj", heads * head_dim},
+                                     {"self_attn.k_proj", kv_heads * head_dim},
+                                     {"self_attn.v_proj", kv_heads * head_dim}}};
+    const ValueId qkv = projection("self_attn.qkv", parts, x, config_.hidden_size, config_.attention_bias);
+    op::Rotate rotate{.heads = heads, .kv_heads = kv_heads, .theta = layer.theta, .scaling = layer.scaling};
+    std::vector<Weight> scales;
+    if (config_.head_norms) {
+      rotate.norm = config_.norm_epsilon;
+      for (const std::string_view name : {"self_attn.q_norm.weight", "self_attn.k_norm.weight"})
+        scales.push_back(builder_.weight(prefix_ + std::string(name), {head_dim}));
+    }
+    const ValueId turned = builder_.node(prefix_ + "self_attn.rotary", rotate, {qkv}, std::move(scales));
+    const Mask mask = layer.reach ? causal() & window(*layer.reach) : causal();
+    const ValueId context = builder_.node(
+        prefix_ + "self_attn", op::AttendPacked{.heads = heads, .kv_heads = kv_heads, .mask = mask}, {turned}, {});
+    const Part out{"self_attn.o_proj", config_.hidden_size};
+    return projection("self_attn.o_proj", {&out, 1}, context, heads * head_dim, config_.attention_out_bias);
+  }
+
+  ValueId feed_forward(ValueId x) {
+    const std::int64_t intermediate = config_.intermediate_size;
+    const std::array<Part, 2> parts{{{"mlp.gate_proj", intermediate}, {"mlp.up_proj", intermediate}}};
+    const ValueId expanded = projection("mlp.gate_up", parts, x, config_.hidden_size, config_.mlp_bias);
+    const Part down{"mlp.down_proj", config_.hidden_size};
+    return projection("mlp.down_proj", {&down, 1}, builder_.gate(prefix_ + "mlp.gate", expanded), intermediate,
+                      config_.mlp_bias);
+  }
+
+  ValueId logits(ValueId hidden) {
+    const std::string table = config_.tied_head ? "embed_tokens.weight" : "lm_head.weight";
+    return builder_.node("logits", op::MatMul{}, {hidden},
+                         {builder_.weight(table, {config_.vocab_size, config_.hidden_size})});
+  }
+
+  const ModelConfig& config_;
+  std::string prefix_;
+  GraphBuilder builder_;
+};
+
+}  // namespace
+
+Graph build_llama(const Model& model, GraphResult result) { return LlamaDecoder(model).build(result); }
+
+}  // namespace stof

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/model/config_llama.h"
+
+#include <limits>
+
+#include "src/backend/contract.h"
+#include "src/base/error.h"
+#include "src/model/config_rotary.h"
+
+namespace stof {
+namespace {
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+
+void read_heads(const JsonObject& object, std::string_view model_type, ModelConfig& config) {
+  config.kv_heads = config.heads;
+  if (is_said(object, "num_key_value_heads")) config.kv_heads = object.integer("num_key_value_heads", 1, kMost);
+  else if (model_type == "mistral" && !object.has("num_key_value_heads")) config.kv_heads = 8;  // its default
+  if (config.heads % config.kv_heads != 0)
+    object.refuse("num_key_value_heads", fmt::format("a divisor of num_attention_heads, {}", config.heads));
+  if (is_said(object, "head_dim")) {
+    config.head_dim = object.integer("head_dim", 1, kMost);
+  } else if (model_type == "qwen3") {
+    config.head_dim = 128;
+  } else {
+    if (config.hidden_size % config.heads != 0)
+      object.refuse("hidden_size", fmt::format("a multiple of num_attention_heads, {}", config.heads));
+    config.head_dim = config.hidden_size / config.heads;
+  }
+  if (config.head_dim > kMaxHeadDim || config.head_dim % 2 != 0)
+    fail(ErrorKind::unsupported, "{}: heads of {} columns; accepted: an even number up to {}", object.where(),
+         config.head_dim, kMaxHeadDim);
+}
+
+// Of each layer how far back a query sees, itself not counted.
+std::vector<std::optional<std::int64_t>> read_windows(const JsonObject& object, std::string_view model_type,
+                                                      const ModelConfig& config) {
+  std::vector<std::optional<std::int64_t>> windows(static_cast<std::size_t>(config.layers));
+  const bool qwen = model_type == "qwen2" || model_type == "qwen3";
+  if (model_type == "llama" || (qwen && !object.boolean("use_sliding_window", false))) return windows;
+  std::optional<std::int64_t> window;
+  if (is_said(object, "sliding_window")) window = object.integer("sliding_window", 1, kMost) - 1;
+  else if (!object.has("sliding_window")) window = 4095;  // the default of all of them
+  if (!window) return windows;
+  const std::int64_t first = qwen ? object.integer("max_window_layers", 0, kMost, 28) : 0;
+  const std::optional<std::vector<bool>> sees_all = qwen ? read_layer_types(object, config.layers) : std::nullopt;
+  for (std::size_t layer = 0; layer < windows.size(); ++layer)
+    if (sees_all ? !(*sees_all)[layer] : static_cast<std::int64_t>(layer) >= first) windows[layer] = window;
+  return windows;
+}
+
+}  // namespace
+
+void read_llama(const JsonObject& object, std::string_view model_type, ModelConfig& config) {
+  check_rotary_sizes(object, config);
+  read_heads(object, model_type, config);
+  config.norm_epsilon = object.positive_number("rms_norm_eps", 1e-6);
+  config.tied_head = object.boolean("tie_word_embeddings", false);
+  const bool biased = (model_type == "llama" || model_type == "qwen3") && object.boolean("attention_bias", false);
+  config.attention_bias = biased || model_type == "qwen2";
+  config.attention_out_bias = biased;
+  config.mlp_bias = model_type == "llama" && object.boolean("mlp_bias", false);
+  config.head_norms = model_type == "qwen3";
+  RotaryLayer layer = read_rotary(object, config);
+  for (const std::optional<std::int64_t> window : read_windows(object, model_type, config)) {
+    layer.reach = window;
+    config.rotary.push_back(layer);
+  }
+}
+
+}  // namespace stof

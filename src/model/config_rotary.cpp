@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/model/config_rotary.h"
+
+#include <cmath>
+#include <limits>
+
+#include "src/base/error.h"
+
+namespace stof {
+namespace {
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMostLayers = 10'000;      // each is described; no checkpoint has a hundredth of it
+constexpr std::int64_t kMostPositions = 1 << 20;  // each has its angles in memory
+
+double factor_of(const JsonObject& parameters) {
+  const double factor = parameters.positive_number("factor");
+  if (factor < 1) parameters.refuse("factor", "a number of at least 1");
+  return factor;
+}
+
+double trained_positions(const JsonObject& parameters, const ModelConfig& config) {
+  constexpr std::string_view kKey = "original_max_position_embeddings";
+  if (!is_said(parameters, kKey)) return static_cast<double>(config.max_positions);
+  return static_cast<double>(parameters.integer(kKey, 1, kMost));
+}
+
+RotaryScaling read_llama3(const JsonObject& parameters, const ModelConfig& config) {
+  parameters.allow_only({"rope_type", "type", "rope_theta", "factor", "low_freq_factor", "high_freq_factor",
+                         "original_max_position_embeddings"});
+  const RotaryScaling scaling{.kind = RotaryScaling::Kind::llama3,
+                              .factor = factor_of(parameters),
+                              .trained_positions = trained_positions(parameters, config),
+                              .few = parameters.positive_number("low_freq_factor"),
+                              .many = parameters.positive_number("high_freq_factor")};
+  if (scaling.many <= scaling.few)
+    parameters.refuse("high_freq_factor", fmt::format("more than low_freq_factor, {}", scaling.few));
+  return scaling;
+}
+
+// What the paper suggests where the file says nothing.
+double suggested_amplitude(double factor) { return factor <= 1 ? 1 : 0.1 * std::log(factor) + 1; }
+
+RotaryScaling read_yarn(const JsonObject& parameters, const ModelConfig& config) {
+  parameters.allow_only({"rope_type", "type", "rope_theta", "factor", "attention_factor", "beta_fast", "beta_slow",
+                         "truncate", "original_max_position_embeddings"});
+  const double factor = factor_of(parameters);
+  const auto number = [&](std::string_view key, double otherwise) {
+    return is_said(parameters, key) ? parameters.positive_number(key) : otherwise;
+  };
+  const RotaryScaling scaling{.kind = RotaryScaling::Kind::yarn,
+                              .factor = factor,
+                              .trained_positions = trained_positions(parameters, config),
+                              .few = number("beta_slow", 1),
+                              .many = number("beta_fast", 32),
+                              .amplitude = number("attention_factor", suggested_amplitude(factor)),
+                              .whole_pairs = parameters.boolean("truncate", true)};
+  if (scaling.many < scaling.few) parameters.refuse("beta_fast", fmt::format("at least beta_slow, {}", scaling.few));
+  return scaling;
+}
+
+RotaryScaling read_scaling(const JsonObject& parameters, const ModelConfig& config) {
+  const std::string_view key = parameters.has("rope_type") || !parameters.has("type") ? "rope_type" : "type";
+  const std::string type = parameters.string(key, "default");
+  if (type == "llama3") return read_llama3(parameters, config);
+  if (type == "yarn") return read_yarn(parameters, config);
+  if (type == "linear") {
+    parameters.allow_only({"rope_type", "type", "rope_theta", "factor"});
+    return {.kind = RotaryScaling::Kind::linear, .factor = factor_of(parameters)};
+  }
+  if (type != "default")
+    fail(ErrorKind::unsupported, "{}: '{}' is \"{}\"; accepted: \"default\", \"linear\", \"llama3\", \"yarn\"",
+         parameters.where(), key, type);
+  parameters.allow_only({"rope_type", "type", "rope_theta"});
+  return {};
+}
+
+}  // namespace
+
+std::string text_of(const RotaryScaling& scaling) {
+  const auto& s = scaling;
+  switch (s.kind) {
+    case RotaryScaling::Kind::none: return {};
+    case RotaryScaling::Kind::linear: return fmt::format("linear {}", s.factor);
+    case RotaryScaling::Kind::llama3:
+      return fmt::format("llama3 {} {} {} {}", s.factor, s.trained_positions, s.few, s.many);
+    case RotaryScaling::Kind::yarn:
+      return fmt::format("yarn {} {} {} {} {} {}", s.factor, s.trained_positions, s.few, s.many, s.amplitude,
+                         s.whole_pairs ? "pairs" : "between");
+  }
+  return {};
+}
+
+bool is_said(const JsonObject& object, std::string_view key) { return object.has(key) && !object.at(key).is_null(); }
+
+void check_rotary_sizes(const JsonObject& object, const ModelConfig& config) {
+  if (config.layers > kMostLayers) object.refuse("num_hidden_layers", fmt::format("0 to {}", kMostLayers));
+  if (config.max_positions > kMostPositions)
+    object.refuse("max_position_embeddings", fmt::format("2 to {}", kMostPositions));
+}
+
+std::optional<std::vector<bool>> read_layer_types(const JsonObject& object, std::int64_t layers) {
+  if (!is_said(object, "layer_types")) return std::nullopt;
+  const nlohmann::json& types = object.at("layer_types");
+  if (!types.is_array() || static_cast<std::int64_t>(types.size()) != layers)
+    object.refuse("layer_types", fmt::format("an array of num_hidden_layers strings, {}", layers));
+  std::vector<bool> sees_all;
+  for (const nlohmann::json& type : types) {
+    sees_all.push_back(type == "full_attention");
+    if (!sees_all.back() && type != "sliding_attention")
+      fail(ErrorKind::unsupported, "{}: 'layer_types' has {}; accepted: \"full_attention\", \"sliding_attention\"",
+           object.where(), excerpt(type));
+  }
+  return sees_all;
+}
+
+RotaryLayer read_rotary(const JsonObject& object, const ModelConfig& config) {
+  RotaryLayer layer{.reach = {}, .theta = 1e4, .scaling = {}};
+  if (is_said(object, "rope_theta")) layer.theta = object.positive_number("rope_theta");
+  for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
+    if (!is_said(object, key)) continue;
+    const JsonObject parameters = object.object(key);
+    if (is_said(parameters, "rope_theta")) layer.theta = parameters.positive_number("rope_theta");
+    layer.scaling = read_scaling(parameters, config);
+  }
+  return layer;
+}
+
+}  // namespace stof

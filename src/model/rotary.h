@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Angles of positions (RoPE, Su et al. 2021): what a checkpoint says of them, for each layer.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace stof {
+
+// How pairs of columns turn more slowly than they were first trained to, so that longer texts are met by angles that
+// are known. The number of times that a pair turns within the texts of that training decides: up to `few` turns it is
+// slowed by the factor, from `many` on it is not.
+struct RotaryScaling {
+  enum class Kind : std::uint8_t {
+    none,
+    linear,  // all pairs are slowed
+    llama3,  // between few and many by a line in the number of turns (Llama 3.1)
+    yarn,    // by a line in the number of the pair (YaRN, Peng et al. 2023)
+  };
+  Kind kind = Kind::none;
+  double factor = 1;
+  double trained_positions = 0;  // llama3, yarn
+  double few = 1, many = 4;      // turns
+  double amplitude = 1;          // yarn: of cosines and sines
+  bool whole_pairs = true;       // yarn: the line begins and ends at a pair
+  friend bool operator==(const RotaryScaling&, const RotaryScaling&) = default;
+};
+
+// Of a layer that turns q and k by their positions.
+struct RotaryLayer {
+  std::optional<std::int64_t> reach;  // how many keys to either side a query may see; nothing: all of them
+  double theta = 1e4;
+  RotaryScaling scaling = {};
+};
+
+// Equal for equal values only; empty where nothing is scaled.
+std::string text_of(const RotaryScaling& scaling);
+
+}  // namespace stof
