@@ -174,6 +174,46 @@ def modernbert_with_biases(tokens):
     return transformers.ModernBertForMaskedLM(model.config)
 
 
+def decoder_sizes(tokens, **more):
+    s = SIZES
+    return dict(vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=3, num_attention_heads=s["heads"],
+                intermediate_size=48, max_position_embeddings=s["positions"], **more)  # fmt: skip
+
+
+def llama(tokens):
+    """Two heads a key head; angles as Llama 3.1's, with pairs of all three kinds: slowed, between, as they were."""
+    rope = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64}  # fmt: skip
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        num_key_value_heads=2, head_dim=16, rope_parameters=rope, **decoder_sizes(tokens)))  # fmt: skip
+
+
+def llama_with_biases(tokens):
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        attention_bias=True, mlp_bias=True, rope_parameters={"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0},
+        **decoder_sizes(tokens)))  # fmt: skip
+
+
+def mistral(tokens):
+    """A window, one key head for all, heads wider together than the model."""
+    return transformers.MistralForCausalLM(transformers.MistralConfig(
+        num_key_value_heads=1, head_dim=12, sliding_window=10, **decoder_sizes(tokens)))  # fmt: skip
+
+
+def qwen2(tokens):
+    """Windows from the second layer on, angles scaled as YaRN's, one table for tokens and logits."""
+    rope = {"rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0, "original_max_position_embeddings": 50}
+    return transformers.Qwen2ForCausalLM(transformers.Qwen2Config(
+        num_key_value_heads=2, use_sliding_window=True, sliding_window=16, max_window_layers=1, rope_parameters=rope,
+        tie_word_embeddings=True, **decoder_sizes(tokens)))  # fmt: skip
+
+
+def qwen3(tokens):
+    return transformers.Qwen3ForCausalLM(transformers.Qwen3Config(
+        num_key_value_heads=2, head_dim=20, rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+        tie_word_embeddings=True, **decoder_sizes(tokens)))  # fmt: skip
+
+
 def randomise(model, spread):
     """Large enough for attention to choose, and for every bias and norm to matter."""
     for name, parameter in model.named_parameters():
@@ -190,6 +230,8 @@ def state_of(model):
     """What a checkpoint holds: a tied head has no tensor of its own."""
     kept = {}
     for name, tensor in model.state_dict().items():
+        if name == "lm_head.weight" and not model.config.tie_word_embeddings:
+            kept[name] = tensor.clone()
         if name in ("lm_head.weight", "lm_head.decoder.weight", "lm_head.decoder.bias", "vocab_projector.weight",
                     "decoder.weight"):
             continue
@@ -249,7 +291,14 @@ FAMILIES = {
     "modernbert": (modernbert, modernbert_tokenizer, lambda folder, model: write_one_file(folder, model, torch.float16)),
     "modernbert_with_biases": (modernbert_with_biases, modernbert_tokenizer,
                                lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
+    "llama": (llama, llama3_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
+    "llama_with_biases": (llama_with_biases, mistral_tokenizer,
+                          lambda folder, model: write_one_file(folder, model, torch.float16)),
+    "mistral": (mistral, mistral_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
+    "qwen2": (qwen2, qwen_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
+    "qwen3": (qwen3, qwen_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
 }  # fmt: skip
+DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3")
 
 
 def main():
@@ -265,13 +314,13 @@ def main():
             tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
             model = build(tokenizer.get_vocab_size())
             # A gate squares what comes in: rounding in fp32 alone would take most of the bound.
-            randomise(model, spread=0.18 if family.startswith("modernbert") else 0.25)
+            randomise(model, spread=0.18 if family not in ("roberta", "distilbert", "gpt2") else 0.25)
             model.config.save_pretrained(folder)
             config = json.loads((folder / "config.json").read_text())
             config["architectures"] = [type(model).__name__]
             (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
             write(folder, model)
-            run(folder, tokenizer, with_logits=family == "gpt2")
+            run(folder, tokenizer, with_logits=family in DECODERS)
     made = {"made_by": "tools/make_small_models.py", "torch": torch.__version__,
             "transformers": transformers.__version__, "tokenizers": tokenizers.__version__}  # fmt: skip
     (out / "origin.json").write_text(json.dumps(made, indent=2) + "\n")

@@ -151,7 +151,7 @@ inline const Backend& norming_backend() {
     Backend made = cpu_backend;
     made.matmul = {
         .pack = [](const LinearSpec& spec) -> PackedLinear { return std::make_shared<const NaiveLinear>(spec); },
-        .takes = [](const LinearSpec&) { return true; },
+        .takes = [](const LinearSpec& spec) { return !spec.turned || spec.turned->head_dim % 16 == 0; },
         .run = [](const PackedLinear& linear,
                   const LinearCall& call) { static_cast<const NaiveLinear*>(linear.get())->run(call); },
         .settings =

@@ -48,6 +48,22 @@ TEST(Graph, LayersHaveMasksOfTheirOwn) {
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
 }
 
+// Heads that share keys, a window from the second layer on, angles of longer texts, norms of heads.
+TEST(Graph, DecodersOfLlamasKindDifferInWhatTheirConfigsSay) {
+  const auto text_of = [](const char* family) {
+    return to_text(
+        simplify(build_graph(read_model(std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families" / family))));
+  };
+  const auto expect_line = [](const std::string& text, const std::string& line) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+  };
+  expect_line(text_of("llama"), "rope(%2) heads=4 kv_heads=2 theta=500 scaling=(llama3 8 64 1 4) [tokens, 128]");
+  expect_line(text_of("mistral"), "attend_packed(%3) heads=4 kv_heads=1 mask=causal & window(9) [tokens, 48]");
+  expect_line(text_of("qwen2"), "attend_packed(%4) heads=4 kv_heads=2 mask=causal ");
+  expect_line(text_of("qwen2"), "attend_packed(%16) heads=4 kv_heads=2 mask=causal & window(15) ");
+  expect_line(text_of("qwen3"), "rope(%2) heads=4 kv_heads=2 theta=1000000 norm=1e-06  [tokens, 160]");
+}
+
 TEST(Graph, DotNamesEveryEdge) {
   const Model model = small_bert(1);
   const std::string dot = to_dot(fused_by_default(build_bert(model)));

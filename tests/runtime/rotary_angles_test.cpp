@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace stof {
 namespace {
@@ -33,7 +35,63 @@ TEST(RotaryAngles, HaveTheSameNumbersInEitherOrder) {
 }
 
 // Sessions keep one table for each text.
-TEST(RotaryAngles, OfEitherOrderHaveTextsOfTheirOwn) { EXPECT_NE(text_of(kHalves), text_of(kPairs)); }
+TEST(RotaryAngles, OfEitherOrderHaveTextsOfTheirOwn) {
+  EXPECT_NE(text_of(kHalves), text_of(kPairs));
+  RotaryShape scaled = kHalves;
+  scaled.scaling = {.kind = RotaryScaling::Kind::linear, .factor = 2};
+  EXPECT_NE(text_of(kHalves), text_of(scaled));
+}
+
+// How often each pair turns in the positions of its table, over how often it would without the scaling.
+std::vector<double> slowed(const RotaryScaling& scaling) {
+  RotaryShape shape{.positions = 2, .head_dim = 32, .theta = 10'000};
+  const Tensor plain = rotary_angles(shape);
+  shape.scaling = scaling;
+  const Tensor scaled = rotary_angles(shape);
+  std::vector<double> ratios;
+  for (int i = 0; i < 16; ++i) {
+    const auto angle = [&](const Tensor& angles) {
+      return std::atan2(angles.as<float>()[32 + 16 + i], angles.as<float>()[32 + i]);
+    };
+    ratios.push_back(angle(scaled) / angle(plain));
+  }
+  return ratios;
+}
+
+// Pair i turns 1000 / (2 pi) * 10^(-i / 4) times in 1000 positions: more than 4 times up to pair 6, less than once from
+// pair 9 on.
+TEST(RotaryAngles, AreSlowedByTheNumberOfTurns) {
+  for (const double ratio : slowed({.kind = RotaryScaling::Kind::linear, .factor = 8})) EXPECT_NEAR(ratio, 0.125, 1e-5);
+  const std::vector<double> llama3 =
+      slowed({.kind = RotaryScaling::Kind::llama3, .factor = 8, .trained_positions = 1000, .few = 1, .many = 4});
+  for (std::size_t i = 0; i < 16; ++i) {
+    const double turns = 1000 / (2 * M_PI) * std::pow(10, -0.25 * static_cast<double>(i));
+    const double kept = std::clamp((turns - 1) / 3, 0., 1.);
+    EXPECT_NEAR(llama3[i], kept + (1 - kept) / 8, 1e-5) << i;
+  }
+  EXPECT_NEAR(llama3[5], 1, 1e-6);
+  EXPECT_NEAR(llama3[10], 0.125, 1e-6);
+}
+
+// The line of YaRN goes from pair floor(2.79) to pair ceil(8.82) where 32 turns and 1 turn are asked for.
+TEST(RotaryAngles, AreSlowedByTheNumberOfThePair) {
+  RotaryScaling scaling{
+      .kind = RotaryScaling::Kind::yarn, .factor = 4, .trained_positions = 1000, .few = 1, .many = 32};
+  const auto expect = [&](double low, double high) {
+    const std::vector<double> yarn = slowed(scaling);
+    for (std::size_t i = 0; i < 16; ++i) {
+      const double slowing = std::clamp((static_cast<double>(i) - low) / (high - low), 0., 1.);
+      EXPECT_NEAR(yarn[i], slowing / 4 + (1 - slowing), 1e-5) << i;
+    }
+  };
+  expect(2, 9);
+  scaling.whole_pairs = false;
+  const auto pair_of = [](double turns) { return 4 * std::log10(1000 / (2 * M_PI * turns)); };
+  expect(pair_of(32), pair_of(1));
+  scaling.amplitude = 1.5;
+  RotaryShape shape{.positions = 2, .head_dim = 32, .theta = 10'000, .scaling = scaling};
+  EXPECT_NEAR(rotary_angles(shape).as<float>()[0], 1.5, 1e-6);  // cos 0
+}
 
 }  // namespace
 }  // namespace stof
