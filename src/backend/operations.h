@@ -194,6 +194,18 @@ struct RotaryHeads {
   HeadNorms norms = {};
 };
 
+// Row from[i] of x, or row i, becomes row to[i] of out, or row i. Which rows are in range the caller knows; x and out
+// do not overlap.
+struct RowCopies {
+  std::int64_t rows = 0;
+  std::int64_t bytes = 0;  // of a row
+  const void* x = nullptr;
+  void* out = nullptr;
+  std::int64_t x_stride = 0, out_stride = 0;         // bytes from one row to the next
+  std::span<const std::int32_t> from = {}, to = {};  // [rows], or empty
+  WorkQueue queue = {};
+};
+
 // What is added to rows: [rows, columns] of their dtype, [columns] f32 where it is a bias, or nothing where it is null.
 struct Addend {
   const void* data = nullptr;
@@ -212,6 +224,7 @@ struct RowOperations {
   void (*rotate)(const RowShape&, const RotaryHeads&, const void* x, void* out);
   // out = activation(a) * b, [a, b] being a row of x, [rows, 2 * columns].
   void (*gate)(const RowShape&, const void* x, Activation, void* out);
+  void (*copy)(const RowCopies&) = nullptr;
   // Null where the host pools (src/runtime/pooling.h).
   void (*pool)(const PoolCall&) = nullptr;
 };

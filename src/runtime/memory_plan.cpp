@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 namespace stof {
 namespace {
@@ -61,32 +62,68 @@ struct Placed {
   std::int64_t begin, end, last;
 };
 
+// First fit among what is alive at a step.
+std::int64_t place(std::vector<Placed>& alive, const Life& life, std::int64_t size) {
+  std::erase_if(alive, [&](const Placed& placed) { return placed.last < life.first; });
+  std::int64_t begin = 0;
+  auto before = alive.begin();
+  for (; before != alive.end() && before->begin - begin < size; ++before) begin = std::max(begin, before->end);
+  alive.insert(before, {.begin = begin, .end = begin + size, .last = life.last});
+  return begin;
+}
+
+// Of a range of nodes, before whose first some values are there.
+ArenaPlan plan_nodes(const Graph& graph, Life nodes, const std::vector<Life>& lives, std::span<const ValueId> there) {
+  ArenaPlan plan{.offset = std::vector<std::int64_t>(graph.values.size(), 0)};
+  std::vector<Placed> alive;  // ascending by begin
+  const auto add = [&](ValueId value, const Life& life) {
+    const std::int64_t size = graph.value(value).arena_columns(), begin = place(alive, life, size);
+    plan.offset[static_cast<std::size_t>(value)] = begin;
+    plan.columns = std::max(plan.columns, begin + size);
+  };
+  for (const ValueId value : there) add(value, {nodes.first, lives[static_cast<std::size_t>(value)].last});
+  for (std::int64_t n = nodes.first; n < nodes.last; ++n) {
+    const Node& node = graph.nodes[static_cast<std::size_t>(n)];
+    const Life& life = lives[static_cast<std::size_t>(node.output)];
+    const std::optional<ValueId> input = overwritten(graph, node, lives, life.first);
+    if (!input) {
+      add(node.output, life);
+      continue;
+    }
+    const std::int64_t begin = plan.offset[static_cast<std::size_t>(*input)];
+    plan.offset[static_cast<std::size_t>(node.output)] = begin;
+    std::find_if(alive.begin(), alive.end(), [&](const Placed& placed) {
+      return placed.begin == begin && placed.last >= life.first;
+    })->last = life.last;
+  }
+  return plan;
+}
+
+bool attends(const Node& node) {
+  return std::holds_alternative<op::Attend>(node.op) || std::holds_alternative<op::AttendPacked>(node.op);
+}
+
 }  // namespace
 
 ArenaPlan plan_arena(const Graph& graph) {
-  const std::vector<Life> lives = lives_of(graph);
-  ArenaPlan plan{.offset = std::vector<std::int64_t>(graph.values.size(), 0)};
-  std::vector<Placed> alive;  // ascending by begin
-  for (const Node& node : graph.nodes) {
-    const Life& life = lives[static_cast<std::size_t>(node.output)];
-    if (const std::optional<ValueId> input = overwritten(graph, node, lives, life.first)) {
-      const std::int64_t begin = plan.offset[static_cast<std::size_t>(*input)];
-      plan.offset[static_cast<std::size_t>(node.output)] = begin;
-      std::find_if(alive.begin(), alive.end(), [&](const Placed& placed) {
-        return placed.begin == begin && placed.last >= life.first;
-      })->last = life.last;
-      continue;
-    }
-    std::erase_if(alive, [&](const Placed& placed) { return placed.last < life.first; });
-    const std::int64_t size = graph.value(node.output).arena_columns();
-    std::int64_t begin = 0;
-    auto before = alive.begin();
-    for (; before != alive.end() && before->begin - begin < size; ++before) begin = std::max(begin, before->end);
-    alive.insert(before, {.begin = begin, .end = begin + size, .last = life.last});
-    plan.offset[static_cast<std::size_t>(node.output)] = begin;
-    plan.columns = std::max(plan.columns, begin + size);
-  }
-  return plan;
+  return plan_nodes(graph, {.first = 0, .last = std::ssize(graph.nodes)}, lives_of(graph), {});
+}
+
+SplitArena split_arena(const Graph& graph) {
+  SplitArena split{.cut = graph.nodes.size(), .live = {}, .body = {}, .tail = {}};
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+    if (attends(graph.nodes[n])) split.cut = n + 1;
+  const auto cut = static_cast<std::int64_t>(split.cut), end = std::ssize(graph.nodes);
+  std::vector<Life> lives = lives_of(graph);
+  for (ValueId value = 0; value < std::ssize(graph.values); ++value)
+    if (const Life& life = lives[static_cast<std::size_t>(value)];
+        life.first >= 0 && life.first < cut && life.last >= cut)
+      split.live.push_back(value);
+  split.tail = plan_nodes(graph, {.first = cut, .last = end}, lives, split.live);
+  // None of them may be overwritten before it is copied.
+  for (const ValueId value : split.live) lives[static_cast<std::size_t>(value)].last = end;
+  split.body = plan_nodes(graph, {.first = 0, .last = cut}, lives, {});
+  return split;
 }
 
 std::int64_t live_columns(const Graph& graph) {

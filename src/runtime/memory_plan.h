@@ -21,6 +21,15 @@ struct ArenaPlan {
 // of the residual of a matmul, where nothing else reads that input later.
 ArenaPlan plan_arena(const Graph& graph);
 
+// For calls whose result is wanted of some rows alone: behind the last attention no row reads another, and the others
+// are dropped there. Steps from `cut` on, the tail, have an arena of as many rows as are kept.
+struct SplitArena {
+  std::size_t cut = 0;        // nodes
+  std::vector<ValueId> live;  // what the tail reads of what was made before: copied from the body's arena to the tail's
+  ArenaPlan body, tail;       // of values that are not theirs, no offset
+};
+SplitArena split_arena(const Graph& graph);
+
 // The most columns that are alive at once: no plan can do with less.
 std::int64_t live_columns(const Graph& graph);
 

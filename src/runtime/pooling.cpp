@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "src/base/error.h"
+#include "src/base/narrow.h"
 
 namespace stof {
 namespace {
@@ -24,6 +25,16 @@ void pool_text(const float* rows, std::int64_t count, std::int64_t columns, Pool
 }
 
 }  // namespace
+
+std::vector<std::int32_t> rows_wanted(const RowBatch& batch, Pooling pooling) {
+  std::vector<std::int32_t> rows;
+  if ((pooling != Pooling::cls && pooling != Pooling::last) || batch.rows == batch.texts) return rows;
+  for (std::int64_t text = 0; text < batch.texts; ++text) {
+    const std::int64_t behind = batch.lengths[static_cast<std::size_t>(text)] - 1;
+    rows.push_back(narrow<std::int32_t>(batch.first_row(text) + (pooling == Pooling::last ? behind : 0), "row"));
+  }
+  return rows;
+}
 
 Tensor pool(const RowBatch& batch, const float* hidden, std::int64_t columns, Pooling pooling) {
   STOF_CHECK(pooling != Pooling::none);

@@ -5,6 +5,9 @@
 
 namespace stof {
 
+// The rows that the result is of, where it is of one token of each text and not of all, ascending; else none.
+std::vector<std::int32_t> rows_wanted(const RowBatch& batch, Pooling pooling);
+
 // hidden is [rows, columns] f32; the result [texts, columns]. Pooling::none is refused by a bug check.
 Tensor pool(const RowBatch& batch, const float* hidden, std::int64_t columns, Pooling pooling);
 // Divides each row by its length; a row of zeros stays.

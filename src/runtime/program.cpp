@@ -17,9 +17,14 @@ constexpr std::int64_t kCachedBytes = std::int64_t{12} << 20;
 Program::Program(const Graph& graph, const ProgramOptions& options)
     : options_(options),
       arena_(plan_arena(graph)),
+      split_(split_arena(graph)),
       result_(graph.result),
       result_columns_(graph.value(graph.result).columns) {
   if (!options_.weights) options_.weights = std::make_shared<WeightStore>();
+  for (const ValueId value : split_.live) {
+    const Value& live = graph.value(value);
+    live_columns_.push_back({.values = live.columns, .moments = live.arena_columns() - live.columns});
+  }
   add_steps(graph);
   for (const auto& [work, setting] : options.settings) use(work, setting);
   plans(1, options_.longest);  // what no kernel takes is refused here
@@ -34,8 +39,23 @@ void Program::use(const std::string& work, const std::optional<MatmulSetting>& s
   *tunable->second.setting = setting;
 }
 
-std::int64_t Program::arena_bytes(std::int64_t rows) const {
-  return arena_.elements(row_capacity(rows)) * static_cast<std::int64_t>(size_of(options_.dtype));
+namespace {
+
+// Arenas begin at multiples of it.
+constexpr std::int64_t kAlignment = 256;
+std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+std::int64_t Program::arena_bytes(std::int64_t rows, std::int64_t kept) const {
+  const auto element = static_cast<std::int64_t>(size_of(options_.dtype));
+  if (kept == 0) return arena_.elements(row_capacity(rows)) * element;
+  return aligned(split_.body.elements(row_capacity(rows)) * element) +
+         split_.tail.elements(row_capacity(kept)) * element;
+}
+
+std::int64_t Program::cache_bytes(std::int64_t slots, std::int64_t capacity) const {
+  return cache_columns_ * slots * capacity * static_cast<std::int64_t>(size_of(options_.dtype));
 }
 
 std::int64_t Program::place_of(ValueId value, std::int64_t row_capacity) const {
@@ -62,21 +82,41 @@ const AttentionPlans& Program::plans(std::int64_t texts, std::int64_t longest) c
   return plans;
 }
 
+const AttentionPlans& Program::step_plans(std::int64_t texts, std::int64_t capacity) const {
+  const std::lock_guard lock(planning_);
+  AttentionPlans& plans = step_plans_[{texts, capacity}];
+  while (plans.size() < sites_.size()) {
+    const AttentionSite& site = sites_[plans.size()];
+    plans.push_back(std::make_shared<const Attention>(site.mask,
+                                                      AttentionShape{.batch = texts,
+                                                                     .heads = site.heads,
+                                                                     .kv_heads = site.kv_heads,
+                                                                     .queries = 1,
+                                                                     .keys = capacity,
+                                                                     .head_dim = site.head_dim,
+                                                                     .dtype = options_.dtype},
+                                                      options_.device));
+  }
+  return plans;
+}
+
 std::int64_t Program::plans_made() const {
   const std::lock_guard lock(planning_);
   std::int64_t made = 0;
-  for (const auto& [sizes, plans] : plans_)
-    for (const auto& attention : plans) made += attention->plans_made();
+  for (const auto* of_calls : {&plans_, &step_plans_})
+    for (const auto& [sizes, plans] : *of_calls)
+      for (const auto& attention : plans) made += attention->plans_made();
   return made;
 }
 
-const void* Program::run(const RowBatch& batch, std::byte* arena) const {
+const void* Program::run(const RowBatch& batch, std::byte* arena, std::span<const std::int32_t> kept) const {
   return run({.rows = batch.rows,
               .row_capacity = row_capacity(batch.rows),
               .arena = arena,
               .indices = {batch.tokens, batch.positions, batch.segments},
               .batch = &batch,
-              .attention = &plans(1, options_.longest)});
+              .attention = &plans(1, options_.longest),
+              .kept = kept});
 }
 
 void Program::run_steps(const Frame& frame, std::size_t first, std::size_t last) const {
@@ -91,10 +131,43 @@ void Program::run_steps(const Frame& frame, std::size_t first, std::size_t last)
   }
 }
 
+// From the arena of all rows to that of those that are kept.
+void Program::keep_rows(const Frame& frame) const {
+  const auto element = static_cast<std::int64_t>(size_of(options_.dtype));
+  const auto copy = [&](std::int64_t from, std::int64_t to, std::int64_t columns) {
+    if (columns == 0) return;
+    options_.device.backend->rows.copy({.rows = std::ssize(frame.kept),
+                                        .bytes = columns * element,
+                                        .x = frame.arena + from * frame.row_capacity * element,
+                                        .out = frame.tail + to * frame.tail_capacity * element,
+                                        .x_stride = columns * element,
+                                        .out_stride = columns * element,
+                                        .from = frame.kept,
+                                        .queue = frame.queue});
+  };
+  for (std::size_t i = 0; i < split_.live.size(); ++i) {
+    const auto value = static_cast<std::size_t>(split_.live[i]);
+    const auto& [values, moments] = live_columns_[i];
+    copy(split_.body.offset[value], split_.tail.offset[value], values);
+    copy(split_.body.offset[value] + values, split_.tail.offset[value] + values, moments);
+  }
+}
+
 const void* Program::run(const Frame& frame) const {
-  run_steps(frame, 0, steps_.size());
-  return frame.arena + static_cast<std::size_t>(arena_.offset[static_cast<std::size_t>(result_)] * frame.row_capacity) *
-                           size_of(options_.dtype);
+  const auto result = static_cast<std::size_t>(result_);
+  const std::size_t element = size_of(options_.dtype);
+  if (frame.kept.empty()) {
+    run_steps(frame, 0, steps_.size());
+    return frame.arena + static_cast<std::size_t>(arena_.offset[result] * frame.row_capacity) * element;
+  }
+  Frame split = frame;
+  split.tail = frame.arena + aligned(split_.body.elements(frame.row_capacity) * static_cast<std::int64_t>(element));
+  split.tail_capacity = row_capacity(std::ssize(frame.kept));
+  run_steps(split, 0, split_.cut);
+  keep_rows(split);
+  split.rows = std::ssize(frame.kept);
+  run_steps(split, split_.cut, steps_.size());
+  return split.tail + static_cast<std::size_t>(split_.tail.offset[result] * split.tail_capacity) * element;
 }
 
 }  // namespace stof

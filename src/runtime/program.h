@@ -25,6 +25,16 @@ using AttentionPlans = std::vector<std::shared_ptr<const Attention>>;
 // What Attention has planned for the lengths of a call.
 using HeldPlans = std::vector<std::shared_ptr<const void>>;
 
+// Keys and values of texts that go on: rows of each layer behind each other, [slots][capacity], a text a slot, with k
+// of all heads and then v in each.
+struct CachedKeys {
+  std::byte* memory = nullptr;
+  std::int64_t slots = 0, capacity = 0;
+  std::span<const std::int32_t> places = {};   // [rows]: slot * capacity + position, where the device reads them
+  bool continues = false;                      // one row a text, slot by slot, which sees the keys that are there
+  std::span<const std::int32_t> lengths = {};  // [rows], of the host: keys of each, its own row's included
+};
+
 // What the steps of one call read and write.
 struct Frame {
   std::int64_t rows = 0;
@@ -37,6 +47,12 @@ struct Frame {
   WorkQueue queue = {};
   bool outgrows_cache = false;  // what the call writes: then steps say what is worth keeping, and take turns in order
   HeldPlans* plans = nullptr;   // where the call is recorded: takes what it reads, and nothing is planned meanwhile
+  const CachedKeys* cached = nullptr;  // where keys are kept
+  // The rows, where the device reads their numbers, that the result is wanted of, ascending; empty: all of them.
+  std::span<const std::int32_t> kept = {};
+  // Of the steps behind the last attention, where rows are dropped: set by run().
+  std::byte* tail = nullptr;
+  std::int64_t tail_capacity = 0;
 };
 
 struct ProgramOptions {
@@ -55,20 +71,25 @@ class Program {
   // How matmuls of this work are run from now on; nothing: as the backend chooses. Not while calls run.
   void use(const std::string& work, const std::optional<MatmulSetting>& setting);
 
-  std::int64_t arena_bytes(std::int64_t rows) const;
+  // Of a call whose result is wanted of all rows (0), or of `kept` of them.
+  std::int64_t arena_bytes(std::int64_t rows, std::int64_t kept = 0) const;
+  // Of CachedKeys, 0 for a model whose keys cannot be kept.
+  std::int64_t cache_bytes(std::int64_t slots, std::int64_t capacity) const;
   // Runs every step; the arena has arena_bytes(frame.rows) of the device's memory, 64-byte aligned. Returns the result
-  // inside the arena, [rows, columns] of the program's dtype.
+  // inside the arena, [rows, columns] of the program's dtype, or [kept, columns].
   const void* run(const Frame& frame) const;
   // The steps [first, last) alone, of as many as the graph has nodes: for their times. What they read has been made by
   // those before them. Run again without those, a step may read what it wrote itself.
   void run_steps(const Frame& frame, std::size_t first, std::size_t last) const;
   std::size_t steps() const { return steps_.size(); }
   // The same on the host, of a device that does its work at once.
-  const void* run(const RowBatch& batch, std::byte* arena) const;
+  const void* run(const RowBatch& batch, std::byte* arena, std::span<const std::int32_t> kept = {}) const;
 
   // For so many texts of at most `longest` tokens, where the masks are the same for shorter texts. Made when they are
   // first asked for, and kept. Thread-safe.
   const AttentionPlans& plans(std::int64_t texts, std::int64_t longest) const;
+  // For one token each of so many texts, whose keys are cached.
+  const AttentionPlans& step_plans(std::int64_t texts, std::int64_t capacity) const;
   // Attention plans made since this program was: one for each mask, shape and pair of sizes, and more only as Attention
   // says.
   std::int64_t plans_made() const;
@@ -86,6 +107,7 @@ class Program {
   using Step = std::function<void(const Frame&)>;
   friend class ProgramBuilder;         // program_steps.cpp
   void add_steps(const Graph& graph);  // one for each node, with all that it needs
+  void keep_rows(const Frame& frame) const;
 
   // What a plan is made for, besides the sizes of a call.
   struct AttentionSite {
@@ -101,6 +123,12 @@ class Program {
 
   ProgramOptions options_;
   ArenaPlan arena_;
+  SplitArena split_;
+  struct LiveColumns {
+    std::int64_t values, moments;
+  };
+  std::vector<LiveColumns> live_columns_;  // of split_.live
+  std::int64_t cache_columns_ = 0;         // of all layers
   ValueId result_ = 0;
   std::int64_t result_columns_ = 0;
   std::vector<Step> steps_;
@@ -108,7 +136,8 @@ class Program {
   bool plans_by_length_ = false;
   std::map<std::string, Tunable> tunables_;
   mutable std::mutex planning_;
-  mutable std::map<std::pair<std::int64_t, std::int64_t>, AttentionPlans> plans_;  // by texts and longest
+  mutable std::map<std::pair<std::int64_t, std::int64_t>, AttentionPlans> plans_;       // by texts and longest
+  mutable std::map<std::pair<std::int64_t, std::int64_t>, AttentionPlans> step_plans_;  // by texts and capacity
 };
 
 }  // namespace stof

@@ -6,6 +6,7 @@
 #include "src/base/error.h"
 #include "src/fusion/work.h"
 #include "src/mask/bind.h"
+#include "src/runtime/attention_step.h"
 #include "src/runtime/cache_use.h"
 #include "src/runtime/program.h"
 #include "src/runtime/rotary_angles.h"
@@ -20,28 +21,29 @@ class ProgramBuilder {
       : graph_(graph),
         program_(program),
         options_(program.options_),
-        arena_(program.arena_),
         cache_uses_(cache_uses(graph)),
         backend_(*options_.device.backend),
         on_host_(backend_.memory == nullptr) {}
 
   void build() {
-    for (const Node& node : graph_.nodes)
+    for (const Node& node : graph_.nodes) {
+      in_tail_ = program_.steps_.size() >= program_.split_.cut;
       program_.steps_.push_back(std::visit([&](const auto& op) { return step(op, node); }, node.op));
+    }
   }
 
  private:
   using Step = Program::Step;
 
-  // A value's place in the arena of a call.
-  struct Slot {
-    std::int64_t offset = 0;  // in columns
-    std::size_t element = 4;
-    void* at(const Frame& frame) const {
-      return frame.arena + static_cast<std::size_t>(offset * frame.row_capacity) * element;
-    }
-  };
-  Slot slot(ValueId value) const { return {arena_.offset[static_cast<std::size_t>(value)], size_of(options_.dtype)}; }
+  // As the node that is being built sees it.
+  Slot slot(ValueId value) const {
+    const auto v = static_cast<std::size_t>(value);
+    const SplitArena& split = program_.split_;
+    return {.whole = program_.arena_.offset[v],
+            .split = (in_tail_ ? split.tail : split.body).offset[v],
+            .in_tail = in_tail_,
+            .element = size_of(options_.dtype)};
+  }
   std::int64_t columns(ValueId value) const { return graph_.value(value).columns; }
 
   // A weight in this dtype where the device reads it.
@@ -184,11 +186,7 @@ class ProgramBuilder {
     bool are_there = false;
     float* at(const Frame& frame) const { return are_there ? static_cast<float*>(slot.at(frame)) : nullptr; }
   };
-  Moments moments(ValueId value) const {
-    Slot behind = slot(value);
-    behind.offset += columns(value);
-    return {behind, graph_.value(value).moments};
-  }
+  Moments moments(ValueId value) const { return {slot(value).behind(columns(value)), graph_.value(value).moments}; }
 
   // All that a packed matrix depends on.
   static std::string text_of_matrix(const LinearSpec& spec) {
@@ -283,77 +281,46 @@ class ProgramBuilder {
     return sites.size() - 1;
   }
 
-  // A [tokens, heads * d] slice of rows that are `stride` elements apart, as attention wants it.
-  struct HeadsShape {
-    DType dtype;
-    std::int64_t heads, head_dim, stride;
-  };
-  static TensorView heads_of(void* data, const HeadsShape& shape, const Frame& frame) {
-    if (!frame.texts && frame.batch->padded)
-      return {.data = data,
-              .dtype = shape.dtype,
-              .shape = {frame.batch->texts, shape.heads, frame.batch->longest, shape.head_dim},
-              .strides = {frame.batch->longest * shape.stride, shape.head_dim, shape.stride, 1}};
-    return {.data = data,
-            .dtype = shape.dtype,
-            .shape = {frame.rows, shape.heads, shape.head_dim},
-            .strides = {shape.stride, shape.head_dim, 1}};
-  }
-
-  // Copied to the device before the look-up of the call's embeddings, which overlaps nothing in front of it.
-  static AttentionRows settled(AttentionRows texts) {
-    texts.settled = true;
-    return texts;
-  }
-
-  struct AttendInputs {
-    std::array<Slot, 3> qkv;
-    std::array<std::int64_t, 3> first_column;
-    std::int64_t stride;
-  };
-  Step attend(const AttendInputs& inputs, const op::AttendPacked& op, const Node& node) {
-    const std::int64_t hidden = columns(node.output), head_dim = hidden / op.heads;
-    return [inputs, heads = op.heads, kv_heads = op.kv_heads, hidden, head_dim, out = slot(node.output),
-            dtype = options_.dtype, site = site(op, head_dim)](const Frame& frame) {
-      const auto view = [&](const Slot& slot, std::int64_t column, std::int64_t of_heads, std::int64_t stride) {
-        auto* data = static_cast<std::byte*>(slot.at(frame)) + static_cast<std::size_t>(column) * size_of(dtype);
-        return heads_of(data, {dtype, of_heads, head_dim, stride}, frame);
-      };
-      AttentionArguments arguments{.q = view(inputs.qkv[0], inputs.first_column[0], heads, inputs.stride),
-                                   .k = view(inputs.qkv[1], inputs.first_column[1], kv_heads, inputs.stride),
-                                   .v = view(inputs.qkv[2], inputs.first_column[2], kv_heads, inputs.stride),
-                                   .out = view(out, 0, heads, hidden)};
-      if (frame.texts) arguments.rows = settled(*frame.texts);
-      else if (frame.batch->padded) arguments.q_lengths = arguments.kv_lengths = frame.batch->lengths;
-      else arguments.cu_q = arguments.cu_kv = frame.batch->offsets;
-      arguments.stream = frame.queue.stream;
-      arguments.backwards = frame.queue.backwards;
-      arguments.out_read_next = frame.outgrows_cache;
-      arguments.may_plan = frame.plans == nullptr;
-      arguments.plans_used = frame.plans;
-      (*frame.attention)[site]->run(arguments);
-    };
-  }
   Step step(const op::Attend& op, const Node& node) {
-    const AttendInputs inputs{
-        {slot(node.inputs[0]), slot(node.inputs[1]), slot(node.inputs[2])}, {0, 0, 0}, columns(node.output)};
-    return attend(inputs, {.heads = op.heads, .kv_heads = op.heads, .mask = op.mask}, node);
+    const std::int64_t hidden = columns(node.output);
+    return AttentionStep{.qkv = {slot(node.inputs[0]), slot(node.inputs[1]), slot(node.inputs[2])},
+                         .first_column = {0, 0, 0},
+                         .stride = hidden,
+                         .out = slot(node.output),
+                         .heads = op.heads,
+                         .kv_heads = op.heads,
+                         .head_dim = hidden / op.heads,
+                         .dtype = options_.dtype,
+                         .site = site({.heads = op.heads, .kv_heads = op.heads, .mask = op.mask}, hidden / op.heads),
+                         .copy = backend_.rows.copy};
   }
   Step step(const op::AttendPacked& op, const Node& node) {
     const Slot qkv = slot(node.inputs[0]);
     const std::int64_t stride = columns(node.inputs[0]), head_dim = packed_head_dim(op, stride);
     const std::int64_t k = op.heads * head_dim, v = k + op.kv_heads * head_dim;
-    return attend({{qkv, qkv, qkv}, {0, k, v}, stride}, op, node);
+    const AttentionStep step{.qkv = {qkv, qkv, qkv},
+                             .first_column = {0, k, v},
+                             .stride = stride,
+                             .out = slot(node.output),
+                             .heads = op.heads,
+                             .kv_heads = op.kv_heads,
+                             .head_dim = head_dim,
+                             .dtype = options_.dtype,
+                             .site = site(op, head_dim),
+                             .cache_column = program_.cache_columns_,
+                             .copy = backend_.rows.copy};
+    program_.cache_columns_ += step.cache_width();
+    return step;
   }
 
   const Graph& graph_;
   Program& program_;
   const ProgramOptions& options_;
-  const ArenaPlan& arena_;
   const std::vector<CacheUse> cache_uses_;
   std::shared_ptr<std::span<const std::byte>> last_next_weight_;
   const Backend& backend_;
   const bool on_host_;
+  bool in_tail_ = false;
 };
 
 void Program::add_steps(const Graph& graph) { ProgramBuilder(graph, *this).build(); }

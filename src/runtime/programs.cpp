@@ -65,10 +65,10 @@ std::int64_t Programs::plans_made() const {
   return sum;
 }
 
-std::int64_t Programs::arena_bytes(std::int64_t rows) const {
+std::int64_t Programs::arena_bytes(std::int64_t rows, std::int64_t kept) const {
   const std::lock_guard lock(mutex_);
   std::int64_t most = 0;
-  for (const auto& [plan, program] : by_plan_) most = std::max(most, program->arena_bytes(rows));
+  for (const auto& [plan, program] : by_plan_) most = std::max(most, program->arena_bytes(rows, kept));
   return most;
 }
 

@@ -40,8 +40,9 @@ class Programs {
   const Program& of(const Bucket& bucket) const;
   ChosenPlan plan_of(const Bucket& bucket) const;  // that of() makes, where that is possible
   const Program& by_default() const { return *default_; }
-  std::int64_t plans_made() const;                    // for attention, by all programs
-  std::int64_t arena_bytes(std::int64_t rows) const;  // of the one that needs most
+  std::int64_t plans_made() const;  // for attention, by all programs
+  // Of the one that needs most, whose result is wanted of all rows, or of `kept` of them.
+  std::int64_t arena_bytes(std::int64_t rows, std::int64_t kept = 0) const;
   std::size_t count() const;
 
  private:

@@ -72,7 +72,8 @@ struct Session::State {
         bucket_of({.rows = result.batch.rows, .texts = result.batch.texts, .longest = result.batch.longest},
                   config.max_positions);
     const Program& chosen = programs.of(bucket);
-    const std::int64_t bytes = activation_bytes(result.batch.rows);
+    const std::int64_t bytes =
+        activation_bytes(result.batch.rows, on_device ? 0 : std::ssize(rows_wanted(result.batch, how)));
     ++calls;
     for (std::int64_t most = planned_bytes; bytes > most && !planned_bytes.compare_exchange_weak(most, bytes);) {
     }
@@ -81,22 +82,25 @@ struct Session::State {
     return result;
   }
 
-  // What one call of so many rows holds: enough for each of the programs so far.
-  std::int64_t activation_bytes(std::int64_t rows) const {
-    return programs.arena_bytes(on_device ? bucket_rows(rows) : rows);
+  // What one call of so many rows holds, whose result is wanted of all of them, or of `kept`: enough for each of the
+  // programs so far.
+  std::int64_t activation_bytes(std::int64_t rows, std::int64_t kept = 0) const {
+    return programs.arena_bytes(on_device ? bucket_rows(rows) : rows, kept);
   }
   std::int64_t bytes_held() const { return on_device ? on_device->bytes_held() : arenas.bytes_held(); }
 
   Tensor run_here(const Program& chosen, const RowBatch& batch, Pooling how) {
-    const std::int64_t bytes = programs.arena_bytes(batch.rows);
+    const std::vector<std::int32_t> kept = rows_wanted(batch, how);
+    const std::int64_t results = kept.empty() ? batch.rows : std::ssize(kept);
+    const std::int64_t bytes = activation_bytes(batch.rows, std::ssize(kept));
     check_memory(fmt::format("a call of {} tokens, its hidden states included", batch.rows),
                  static_cast<double>(bytes) +
-                     static_cast<double>(sizeof(float)) * static_cast<double>(batch.rows * program.result_columns()));
+                     static_cast<double>(sizeof(float)) * static_cast<double>(results * program.result_columns()));
     const ArenaPool::Lease arena = arenas.take(bytes);
-    void* const values = const_cast<void*>(chosen.run(batch, arena.data()));
-    Tensor hidden = converted(view_of(values, program.dtype(), {batch.rows, program.result_columns()}), DType::f32);
+    void* const values = const_cast<void*>(chosen.run(batch, arena.data(), kept));
+    Tensor hidden = converted(view_of(values, program.dtype(), {results, program.result_columns()}), DType::f32);
     if (how == Pooling::none) return hidden;
-    Tensor pooled = pool(batch, hidden.as<float>(), program.result_columns(), how);
+    Tensor pooled = kept.empty() ? pool(batch, hidden.as<float>(), program.result_columns(), how) : std::move(hidden);
     if (normalizes(how)) normalize_rows(pooled);
     return pooled;
   }

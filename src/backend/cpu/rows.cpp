@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "kernels/cpu/halves.h"
@@ -161,6 +162,17 @@ void gate(const RowShape& shape, const void* x, Activation activation, void* out
   }
 }
 
+void copy(const RowCopies& copies) {
+  const auto row = [](std::span<const std::int32_t> rows, std::int64_t i) {
+    return rows.empty() ? i : std::int64_t{rows[static_cast<std::size_t>(i)]};
+  };
+#pragma omp parallel for schedule(static) if (copies.rows >= 2 * kRowsPerThread)
+  for (std::int64_t i = 0; i < copies.rows; ++i)
+    std::memcpy(static_cast<std::byte*>(copies.out) + row(copies.to, i) * copies.out_stride,
+                static_cast<const std::byte*>(copies.x) + row(copies.from, i) * copies.x_stride,
+                static_cast<std::size_t>(copies.bytes));
+}
+
 }  // namespace
 
 RowType row_type(DType dtype) {
@@ -169,6 +181,6 @@ RowType row_type(DType dtype) {
 }
 
 const RowOperations row_operations{
-    .lookup = lookup, .layer_norm = layer_norm, .add = add, .rotate = rotate, .gate = gate};
+    .lookup = lookup, .layer_norm = layer_norm, .add = add, .rotate = rotate, .gate = gate, .copy = copy};
 
 }  // namespace stof::cpu

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/attention_step.h"
+
+#include "src/base/error.h"
+
+namespace stof {
+namespace {
+
+// Copied to the device before the look-up of the call's embeddings, which overlaps nothing in front of it.
+AttentionRows settled(AttentionRows texts) {
+  texts.settled = true;
+  return texts;
+}
+
+// Heads of rows that are `stride` elements apart, as attention wants them.
+struct HeadsShape {
+  DType dtype;
+  std::int64_t heads, head_dim, stride;
+};
+TensorView heads_of(void* data, const HeadsShape& shape, const Frame& frame) {
+  if (!frame.texts && frame.batch->padded)
+    return {.data = data,
+            .dtype = shape.dtype,
+            .shape = {frame.batch->texts, shape.heads, frame.batch->longest, shape.head_dim},
+            .strides = {frame.batch->longest * shape.stride, shape.head_dim, shape.stride, 1}};
+  return {.data = data,
+          .dtype = shape.dtype,
+          .shape = {frame.rows, shape.heads, shape.head_dim},
+          .strides = {shape.stride, shape.head_dim, 1}};
+}
+
+// Of texts that have one row each.
+TensorView one_row_each(void* data, const HeadsShape& shape, const Frame& frame) {
+  return {.data = data,
+          .dtype = shape.dtype,
+          .shape = {frame.rows, shape.heads, 1, shape.head_dim},
+          .strides = {shape.stride, shape.head_dim, shape.stride, 1}};
+}
+
+}  // namespace
+
+TensorView AttentionStep::rows_of(int which, const Frame& frame) const {
+  const auto i = static_cast<std::size_t>(which);
+  auto* const data =
+      static_cast<std::byte*>(qkv[i].at(frame)) + static_cast<std::size_t>(first_column[i]) * size_of(dtype);
+  const HeadsShape shape{dtype, which == 0 ? heads : kv_heads, head_dim, stride};
+  return which == 0 && frame.cached != nullptr && frame.cached->continues ? one_row_each(data, shape, frame)
+                                                                          : heads_of(data, shape, frame);
+}
+
+std::byte* AttentionStep::cached_rows(const Frame& frame) const {
+  const CachedKeys& cached = *frame.cached;
+  return cached.memory + static_cast<std::size_t>(cache_column * cached.slots * cached.capacity) * size_of(dtype);
+}
+
+void AttentionStep::keep_keys(const Frame& frame) const {
+  STOF_CHECK(cache_column >= 0 && std::ssize(frame.cached->places) >= frame.rows);
+  const auto element = static_cast<std::int64_t>(size_of(dtype));
+  copy({.rows = frame.rows,
+        .bytes = cache_width() * element,
+        .x = rows_of(1, frame).data,
+        .out = cached_rows(frame),
+        .x_stride = stride * element,
+        .out_stride = cache_width() * element,
+        .to = frame.cached->places,
+        .queue = frame.queue});
+}
+
+AttentionArguments AttentionStep::among_themselves(const Frame& frame) const {
+  AttentionArguments arguments{.q = rows_of(0, frame),
+                               .k = rows_of(1, frame),
+                               .v = rows_of(2, frame),
+                               .out = heads_of(out.at(frame), {dtype, heads, head_dim, heads * head_dim}, frame)};
+  if (frame.texts) arguments.rows = settled(*frame.texts);
+  else if (frame.batch->padded) arguments.q_lengths = arguments.kv_lengths = frame.batch->lengths;
+  else arguments.cu_q = arguments.cu_kv = frame.batch->offsets;
+  return arguments;
+}
+
+AttentionArguments AttentionStep::with_cached_keys(const Frame& frame) const {
+  const CachedKeys& cached = *frame.cached;
+  const auto keys = [&](std::int64_t first) {
+    return TensorView{.data = cached_rows(frame) + static_cast<std::size_t>(first) * size_of(dtype),
+                      .dtype = dtype,
+                      .shape = {frame.rows, kv_heads, cached.capacity, head_dim},
+                      .strides = {cached.capacity * cache_width(), head_dim, cache_width(), 1}};
+  };
+  return {.q = rows_of(0, frame),
+          .k = keys(0),
+          .v = keys(kv_heads * head_dim),
+          .out = one_row_each(out.at(frame), {dtype, heads, head_dim, heads * head_dim}, frame),
+          .kv_lengths = cached.lengths};
+}
+
+void AttentionStep::operator()(const Frame& frame) const {
+  if (frame.cached != nullptr) keep_keys(frame);
+  AttentionArguments arguments =
+      frame.cached != nullptr && frame.cached->continues ? with_cached_keys(frame) : among_themselves(frame);
+  arguments.stream = frame.queue.stream;
+  arguments.backwards = frame.queue.backwards;
+  arguments.out_read_next = frame.outgrows_cache;
+  arguments.may_plan = frame.plans == nullptr;
+  arguments.plans_used = frame.plans;
+  (*frame.attention)[site]->run(arguments);
+}
+
+}  // namespace stof

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The step of a program that attends: to the rows of the call, or to keys that a cache has of the calls before.
+#pragma once
+#include <array>
+#include <functional>
+
+#include "src/runtime/slot.h"
+
+namespace stof {
+
+struct AttentionStep {
+  std::array<Slot, 3> qkv;
+  std::array<std::int64_t, 3> first_column;  // of each, in rows that are `stride` elements apart
+  std::int64_t stride = 0;
+  Slot out;
+  std::int64_t heads = 1, kv_heads = 1, head_dim = 0;
+  DType dtype = DType::f32;
+  std::size_t site = 0;  // whose plan it goes by
+  // k and v beside each other in one row go into a cache, as columns of all layers before this one; -1: they are apart.
+  std::int64_t cache_column = -1;
+  void (*copy)(const RowCopies&) = nullptr;
+
+  std::int64_t cache_width() const { return 2 * kv_heads * head_dim; }
+  void operator()(const Frame& frame) const;
+
+ private:
+  TensorView rows_of(int which, const Frame& frame) const;
+  std::byte* cached_rows(const Frame& frame) const;
+  void keep_keys(const Frame& frame) const;
+  AttentionArguments among_themselves(const Frame& frame) const;
+  AttentionArguments with_cached_keys(const Frame& frame) const;
+};
+
+}  // namespace stof
