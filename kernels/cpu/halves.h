@@ -7,12 +7,12 @@
 namespace stof::cpu {
 
 // The halves (a, b) of each of `heads` heads in a row become (a cos - b sin, b cos + a sin); `rest` columns behind them
-// are copied. Where there are scales, a head is first divided by its root mean square and multiplied by that of q, which
-// the first `q_heads` are of, or of k. out may be x.
+// are copied. Where there are scales, a head is first divided by its root mean square and multiplied by that of q,
+// which the first `q_heads` are of, or of k. out may be x.
 struct RotateTask {
   const void* x;
   void* out;
-  const float* angles;              // [2][head_dim / 2]: cosines, sines
+  const float* angles;             // [2][head_dim / 2]: cosines, sines
   const float *q_scale, *k_scale;  // [head_dim] each, or null
   float epsilon;
   int heads, q_heads, head_dim, rest;
