@@ -10,15 +10,16 @@ namespace stof::cuda {
 
 constexpr int kHalfThreads = HalvesGrid::kThreads;
 
+// The halves of a head, by the angles of a position.
 template <int kCount>
-__device__ __forceinline__ void load_floats(const float* from, float (&x)[kCount]) {
-  if constexpr (kCount == 1) x[0] = *from;
-  else
+__device__ __forceinline__ void turn(float (&a)[kCount], float (&b)[kCount], const float (&cosine)[kCount],
+                                     const float (&sine)[kCount]) {
 #pragma unroll
-    for (int i = 0; i < kCount; i += 4) {
-      const float4 four = *reinterpret_cast<const float4*>(from + i);
-      x[i] = four.x, x[i + 1] = four.y, x[i + 2] = four.z, x[i + 3] = four.w;
-    }
+  for (int i = 0; i < kCount; ++i) {
+    const float first = __fmaf_rn(-b[i], sine[i], a[i] * cosine[i]);
+    b[i] = __fmaf_rn(a[i], sine[i], b[i] * cosine[i]);
+    a[i] = first;
+  }
 }
 
 // kVectors: columns and half are multiples of Vector::kCount, and addresses of 16.
@@ -48,12 +49,7 @@ __global__ void __launch_bounds__(kHalfThreads) rotate_kernel(const __grid_const
   load_floats(angles + p.half, sine);
   V::load(x + at, a);
   V::load(x + at + p.half, b);
-#pragma unroll
-  for (int i = 0; i < V::kCount; ++i) {
-    const float first = __fmaf_rn(-b[i], sine[i], a[i] * cosine[i]);
-    b[i] = __fmaf_rn(a[i], sine[i], b[i] * cosine[i]);
-    a[i] = first;
-  }
+  turn(a, b, cosine, sine);
   V::store(out + at, a);
   V::store(out + at + p.half, b);
 }

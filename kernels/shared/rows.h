@@ -11,7 +11,7 @@ struct RowsView {
   const int* indices;  // or null
 };
 
-// out = sum of the sources, normalised when there is a scale.
+// out = sum of the sources, normalised when there is a scale: by the root mean square where there is no shift.
 struct SumNormParams {
   static constexpr int kMostSources = 4;
   static constexpr int kMostInWarp = 1024;  // columns of a row that a warp holds
@@ -22,7 +22,7 @@ struct SumNormParams {
   int count;  // of sources
   int columns;
   int rows;
-  int backwards = 0;  // rows from the last to the first; only row_norm_kernel asks
+  int backwards = 0;  // rows from the last to the first; only row_norm_kernel and rms_norm_kernel ask
 };
 
 // Of sum_norm_kernel, a warp a row, and of wide_sum_norm_kernel, a CTA a row.
@@ -39,6 +39,18 @@ struct RowNormGrid {
   static constexpr int kCtas[kMostVectors + 1] = {0, 4, 4, 4, 3};
   static_assert(kVectorColumns * kMostVectors == SumNormParams::kMostInWarp,
                 "every row that a warp holds has its count");
+};
+
+// CTAs of rms_norm_kernel, which has a row in registers: its threads, and the vectors of each. The first that holds a
+// row takes it; few vectors a thread leave room for other rows' CTAs on an SM, so that loads of one hide sums of
+// another.
+struct RmsNormCta {
+  int threads, vectors;
+};
+struct RmsNormGrid {
+  static constexpr int kMostColumns = 16384, kMostSources = 2;
+  static constexpr RmsNormCta kCtas[] = {{128, 1}, {256, 1}, {256, 2}, {256, 4}, {512, 4}, {512, 8}};
+  static_assert(kCtas[5].threads * kCtas[5].vectors * 4 == kMostColumns, "every such row has its CTA, in f32 too");
 };
 
 // out = activation(x + y), y being rows, one row for all (a bias, in fp32), or nothing.
@@ -66,6 +78,20 @@ struct RotateParams {
   int heads, half;
   int columns;
   int rows;
+};
+
+// The same of heads that are first divided by their root mean square and multiplied by the scale of q, which the first
+// q_heads are of, or of k.
+struct NormedHeadsParams {
+  RotateParams heads;
+  const float *q_scale, *k_scale;  // [2 * half] each
+  float epsilon, inverse_dim;      // 1 / (2 * half)
+  int q_heads;
+  int heads_of_row;  // with what follows the heads, where it is copied
+  int lane_bits;     // a head's lanes: 1 << lane_bits, up to 32
+};
+struct NormedHeadsGrid {
+  static constexpr int kThreads = 128, kMostHalf = 128;
 };
 
 // Of rotate_kernel and gate_kernel.

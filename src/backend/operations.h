@@ -178,7 +178,8 @@ struct PoolCall {
   float* out = nullptr;                   // [texts, columns]
 };
 
-// Heads of q, which come first, and of k that are divided by their root mean square before they are turned.
+// Heads of q, which come first, and of k that are divided by their root mean square before they are turned; on a GPU of
+// up to 256 columns.
 struct HeadNorms {
   const float *q_scale = nullptr, *k_scale = nullptr;  // [head_dim] each; null: none
   std::int64_t q_heads = 0;

@@ -110,18 +110,24 @@ std::vector<Unit> instance_units() {
 
 std::vector<Unit> units() {
   std::vector<Unit> units = instance_units();
-  std::vector<std::string> rows, sums, norms, additions, halves, results, pooling{std::string(kNormalizeEntry)};
+  std::vector<std::string> rows, sums, norms, rms_norms, additions, halves, heads, results,
+      pooling{std::string(kNormalizeEntry)};
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     rows.emplace_back(row_entry(dtype));
     rows.emplace_back(listed_row_entry(dtype));
     for (const int sources : {0, 1, 2, 3}) sums.push_back(sum_norm_entry(dtype, sources));
     for (int vectors = 1; dtype != DType::f32 && vectors <= RowNormGrid::kMostVectors; ++vectors)
       norms.push_back(row_norm_entry(dtype, vectors));
-    for (const bool vectors : {false, true}) additions.push_back(add_rows_entry(dtype, vectors));
+    for (const RmsNormCta& cta : RmsNormGrid::kCtas)
+      for (const int sources : {1, 2})
+        if (cta.threads * cta.vectors * 16 / static_cast<int>(size_of(dtype)) <= RmsNormGrid::kMostColumns)
+          rms_norms.push_back(rms_norm_entry(dtype, cta, sources));
+    rms_norms.push_back(wide_rms_norm_entry(dtype));
     for (const bool vectors : {false, true}) {
+      additions.push_back(add_rows_entry(dtype, vectors));
       results.push_back(add_results_entry(dtype, vectors));
-      halves.push_back(rotate_entry(dtype, vectors));
-      halves.push_back(gate_entry(dtype, vectors));
+      halves.insert(halves.end(), {rotate_entry(dtype, vectors), gate_entry(dtype, vectors)});
+      heads.push_back(rotate_normed_entry(dtype, vectors));
     }
     pooling.push_back(pool_rows_entry(dtype));
   }
@@ -130,8 +136,10 @@ std::vector<Unit> units() {
     units.push_back({"call_memory", target, {"write_numbers_kernel", "place_items_kernel"}});
     units.push_back({"sum_norm", target, sums});
     units.push_back({"row_norm", target, norms});
+    units.push_back({"rms_norm", target, rms_norms});
     units.push_back({"add_rows", target, additions});
     units.push_back({"halves", target, halves});
+    units.push_back({"normed_heads", target, heads});
     units.push_back({"pool_rows", target, pooling});
     units.push_back({"add_results", target, results});
   }
@@ -144,10 +152,8 @@ std::vector<Unit> units() {
 }
 
 TEST(KernelUnits, AreThoseThatTheHostKnows) {
-  std::set<std::string> known = {"row_attention", "call_memory", "sum_norm",   "row_norm",       "add_rows",
-                                 "halves",        "pool_rows",   "table_plan", "row_block_list", "add_results"},
-                        embedded;
-  for (const Unit& unit : instance_units()) known.insert(unit.name);
+  std::set<std::string> known, embedded;
+  for (const Unit& unit : units()) known.insert(unit.name);
   for (const EmbeddedFile& file : kernel_sources()) embedded.emplace(file.name);
   EXPECT_EQ(known, embedded);
   EXPECT_ERROR(unit_source("no_unit"), ErrorKind::internal, "no kernel unit is called no_unit");

@@ -5,6 +5,7 @@
 
 #include "src/backend/contract.h"
 #include "tests/backend/operands.h"
+#include "tests/backend/random_tensor.h"
 
 namespace stof {
 
@@ -36,6 +37,16 @@ inline const auto kPlaces =
                     Place{"cuda", DType::f32}, Place{"cuda", DType::f16}, Place{"cuda", DType::bf16});
 inline std::string name_of_place(const testing::TestParamInfo<Place>& the) {
   return the.param.device + "_" + std::string(name_of(the.param.dtype));
+}
+
+// Of one row of many: `want` but for `bound` and the roundings of the dtype.
+inline void expect_row(const Tensor& out, std::int64_t row, const std::vector<double>& want, double bound) {
+  const auto columns = std::ssize(want);
+  for (std::int64_t c = 0; c < columns; ++c) {
+    const double value = want[static_cast<std::size_t>(c)];
+    ASSERT_NEAR(element(out, row * columns + c), value, bound + 2 * rounding(out.dtype()) * std::abs(value))
+        << "columns " << columns << ", row " << row << ", column " << c;
+  }
 }
 
 }  // namespace stof

@@ -101,5 +101,16 @@ TEST(RowOperations, RefuseMoreColumnsThanAGridHas) {
                ErrorKind::unsupported, "rows of 4194241 columns on CUDA; accepted: at most 4194240");
 }
 
+TEST(RowOperations, RefuseNormsOfWiderHeadsThanWarpsHold) {
+  const Device described = open_device("cuda:h200");
+  const std::vector<float> scale(258);
+  RotaryHeads heads;
+  heads.heads = 2, heads.head_dim = 258;
+  heads.norms = {.q_scale = scale.data(), .k_scale = scale.data(), .q_heads = 1};
+  const RowShape shape{.rows = 1, .columns = 516, .dtype = DType::f16, .queue = {.device = &described}};
+  EXPECT_ERROR(cuda_backend.rows.rotate(shape, heads, nullptr, nullptr), ErrorKind::unsupported,
+               "norms of heads of 258 on CUDA; accepted: at most 256");
+}
+
 }  // namespace
 }  // namespace stof

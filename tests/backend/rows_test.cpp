@@ -43,15 +43,6 @@ void normalise(std::vector<double>& row, const Norm& norm) {
              norm.shift.as<float>()[c];
 }
 
-void expect_row(const Tensor& out, std::int64_t row, const std::vector<double>& want, double bound) {
-  const auto columns = std::ssize(want);
-  for (std::int64_t c = 0; c < columns; ++c) {
-    const double value = want[static_cast<std::size_t>(c)];
-    ASSERT_NEAR(element(out, row * columns + c), value, bound + 2 * rounding(out.dtype()) * std::abs(value))
-        << "columns " << columns << ", row " << row << ", column " << c;
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Dtypes, RowOperationsOf, kPlaces, name_of_place);
 
 // The row operations of the CPU that give back what is in the table, converted.

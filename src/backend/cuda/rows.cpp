@@ -2,6 +2,7 @@
 #include "src/backend/cuda/rows.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "kernels/shared/rows.h"
 #include "src/backend/cuda/attention/kernel_store.h"
@@ -52,17 +53,24 @@ void launch(const WorkQueue& queue, const KernelName& name, Dimensions grid, Par
               arguments);
 }
 
-bool takes_vectors(const SumNormParams& params, DType dtype) {
-  bool takes = params.columns % vector_of(dtype) == 0 && params.columns <= SumNormParams::kMostInWarp &&
-               params.count <= 3 && aligned(params.out) && aligned(params.scale) && aligned(params.shift);
+struct MostOf {
+  int columns, sources;
+};
+
+bool takes_vectors(const SumNormParams& params, DType dtype, MostOf most) {
+  bool takes = params.columns % vector_of(dtype) == 0 && params.columns <= most.columns &&
+               params.count <= most.sources && aligned(params.out) && aligned(params.scale) && aligned(params.shift);
   for (int s = 0; s < params.count; ++s) takes = takes && aligned(params.sources[s].base);
   return takes;
+}
+bool takes_warps(const SumNormParams& params, DType dtype) {
+  return takes_vectors(params, dtype, {.columns = SumNormParams::kMostInWarp, .sources = 3});
 }
 
 // Rows as they lie, in 16 bits: by warps that stay.
 bool takes_rows(const SumNormParams& params, DType dtype) {
   return dtype != DType::f32 && params.count == 1 && params.sources[0].indices == nullptr && params.scale != nullptr &&
-         takes_vectors(params, dtype);
+         takes_warps(params, dtype);
 }
 
 void row_norm(const RowShape& shape, const SumNormParams& params) {
@@ -74,6 +82,22 @@ void row_norm(const RowShape& shape, const SumNormParams& params) {
          {.x = std::min(blocks, resident)}, params);
 }
 
+RmsNormCta rms_norm_cta(int columns, DType dtype) {
+  return *std::ranges::find_if(RmsNormGrid::kCtas, [&](const RmsNormCta& cta) {
+    return cta.threads * cta.vectors * vector_of(dtype) >= columns;
+  });
+}
+
+void rms_norm(const RowShape& shape, const SumNormParams& params, bool follows_kernel) {
+  KernelName name{"rms_norm", wide_rms_norm_entry(shape.dtype), SumNormGrid::kWideThreads, follows_kernel};
+  if (takes_vectors(params, shape.dtype, {RmsNormGrid::kMostColumns, RmsNormGrid::kMostSources})) {
+    const RmsNormCta cta = rms_norm_cta(params.columns, shape.dtype);
+    name.entry = rms_norm_entry(shape.dtype, cta, params.count);
+    name.threads = static_cast<unsigned>(cta.threads);
+  }
+  launch(shape.queue, name, {.x = static_cast<unsigned>(params.rows)}, params);
+}
+
 void sum_norm(const RowShape& shape, SumNormParams params, const NormWeights* norm, void* out) {
   params.out = out;
   params.columns = narrow<int>(shape.columns, "columns");
@@ -82,8 +106,9 @@ void sum_norm(const RowShape& shape, SumNormParams params, const NormWeights* no
   if (norm != nullptr) params.scale = norm->scale, params.shift = norm->shift, params.epsilon = norm->epsilon;
   if (shape.rows == 0 || shape.columns == 0) return;
   const bool follows_kernel = params.sources[0].indices == nullptr;  // indices come by a copy
-  if (takes_rows(params, shape.dtype)) row_norm(shape, params);
-  else if (takes_vectors(params, shape.dtype))
+  if (norm != nullptr && norm->shift == nullptr) rms_norm(shape, params, follows_kernel);
+  else if (takes_rows(params, shape.dtype)) row_norm(shape, params);
+  else if (takes_warps(params, shape.dtype))
     launch(shape.queue,
            {"sum_norm", sum_norm_entry(shape.dtype, params.count), 32 * SumNormGrid::kWarps, follows_kernel},
            {.x = ceil_div(shape.rows, SumNormGrid::kWarps)}, params);
@@ -134,6 +159,34 @@ void launch_halves(const RowShape& shape, std::string entry, std::int64_t pieces
          {.x = narrow<unsigned>((pieces - 1) / HalvesGrid::kThreads, "blocks")}, params);
 }
 
+// A head's lanes: the power of two that has a piece of either half each, or a warp, whose lanes have several.
+void rotate_normed(const RowShape& shape, const RotaryHeads& heads, const RotateParams& params) {
+  const HeadNorms& norms = heads.norms;
+  if (params.half > NormedHeadsGrid::kMostHalf)
+    fail(ErrorKind::unsupported, "norms of heads of {} on CUDA; accepted: at most {}", heads.head_dim,
+         2 * NormedHeadsGrid::kMostHalf);
+  if (shape.rows == 0 || shape.columns == 0 || params.half == 0) return;
+  const int vector = vector_of(shape.dtype);
+  bool vectors = params.half % vector == 0 && params.columns % vector == 0;
+  for (const void* address : {params.x, static_cast<const void*>(params.out), static_cast<const void*>(params.angles),
+                              static_cast<const void*>(norms.q_scale), static_cast<const void*>(norms.k_scale)})
+    vectors = vectors && aligned(address);
+  const auto pieces = static_cast<unsigned>(params.half / (vectors ? vector : 1));
+  const std::int64_t copied = params.x == params.out ? 0 : shape.columns - heads.heads * heads.head_dim;
+  const std::int64_t of_row = heads.heads + (copied + heads.head_dim - 1) / heads.head_dim;
+  const NormedHeadsParams normed{.heads = params,
+                                 .q_scale = norms.q_scale,
+                                 .k_scale = norms.k_scale,
+                                 .epsilon = norms.epsilon,
+                                 .inverse_dim = 1.f / static_cast<float>(heads.head_dim),
+                                 .q_heads = narrow<int>(norms.q_heads, "heads"),
+                                 .heads_of_row = narrow<int>(of_row, "heads"),
+                                 .lane_bits = std::min(static_cast<int>(std::bit_width(pieces - 1)), 5)};
+  const int of_cta = NormedHeadsGrid::kThreads >> normed.lane_bits;
+  launch(shape.queue, {"normed_heads", rotate_normed_entry(shape.dtype, vectors), NormedHeadsGrid::kThreads},
+         {.x = ceil_div(narrow<int>(shape.rows * of_row, "rows * heads"), of_cta)}, normed);
+}
+
 void rotate(const RowShape& shape, const RotaryHeads& heads, const void* x, void* out) {
   const std::int64_t half = heads.head_dim / 2, turned = 2 * heads.heads * half;
   STOF_CHECK(turned <= shape.columns && heads.head_dim % 2 == 0);
@@ -145,6 +198,7 @@ void rotate(const RowShape& shape, const RotaryHeads& heads, const void* x, void
                             .half = narrow<int>(half, "head_dim"),
                             .columns = narrow<int>(shape.columns, "columns"),
                             .rows = narrow<int>(shape.rows, "rows")};
+  if (heads.norms.q_scale != nullptr) return rotate_normed(shape, heads, params);
   const int vector = vector_of(shape.dtype);
   const bool vectors = half % vector == 0 && shape.columns % vector == 0 && aligned(x) && aligned(out);
   const std::int64_t values = turned / 2 + (x == out ? 0 : shape.columns - turned);  // of a row, a pair being one
@@ -212,6 +266,15 @@ std::string row_norm_entry(DType dtype, int vectors) {
   return fmt::format("_ZN4stof4cuda15row_norm_kernelINS0_{}ELi{}EEEvNS0_13SumNormParamsE", storage_of(dtype), vectors);
 }
 
+std::string rms_norm_entry(DType dtype, RmsNormCta cta, int sources) {
+  return fmt::format("_ZN4stof4cuda15rms_norm_kernelINS0_{}ELi{}ELi{}ELi{}EEEvNS0_13SumNormParamsE", storage_of(dtype),
+                     cta.threads, cta.vectors, sources);
+}
+
+std::string wide_rms_norm_entry(DType dtype) {
+  return fmt::format("_ZN4stof4cuda20wide_rms_norm_kernelINS0_{}EEEvNS0_13SumNormParamsE", storage_of(dtype));
+}
+
 std::string add_rows_entry(DType dtype, bool vectors) {
   return fmt::format("_ZN4stof4cuda{}INS0_{}EEEvNS0_9AddParamsE",
                      vectors ? "15add_rows_kernel" : "19add_any_rows_kernel", storage_of(dtype));
@@ -219,6 +282,11 @@ std::string add_rows_entry(DType dtype, bool vectors) {
 
 std::string rotate_entry(DType dtype, bool vectors) {
   return fmt::format("_ZN4stof4cuda13rotate_kernelINS0_{}ELb{:d}EEEvNS0_12RotateParamsE", storage_of(dtype), vectors);
+}
+
+std::string rotate_normed_entry(DType dtype, bool vectors) {
+  return fmt::format("_ZN4stof4cuda20rotate_normed_kernelINS0_{}ELb{:d}EEEvNS0_17NormedHeadsParamsE", storage_of(dtype),
+                     vectors);
 }
 
 std::string gate_entry(DType dtype, bool vectors) {
