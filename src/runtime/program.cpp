@@ -55,7 +55,21 @@ std::int64_t Program::arena_bytes(std::int64_t rows, std::int64_t kept) const {
 }
 
 std::int64_t Program::cache_bytes(std::int64_t slots, std::int64_t capacity) const {
-  return cache_columns_ * slots * capacity * static_cast<std::int64_t>(size_of(options_.dtype));
+  std::int64_t bytes = 0;
+  for_each_cached_layer(slots, capacity, [&](std::int64_t begin, std::int64_t row_bytes) {
+    bytes = begin + slots * capacity * row_bytes;
+  });
+  return bytes;
+}
+
+void Program::for_each_cached_layer(std::int64_t slots, std::int64_t capacity,
+                                    const std::function<void(std::int64_t, std::int64_t)>& body) const {
+  std::int64_t begin = 0;
+  for (const std::int64_t width : cache_widths_) {
+    const std::int64_t row_bytes = width * static_cast<std::int64_t>(size_of(options_.dtype));
+    body(begin, row_bytes);
+    begin += slots * capacity * row_bytes;
+  }
 }
 
 std::int64_t Program::place_of(ValueId value, std::int64_t row_capacity) const {

@@ -75,6 +75,9 @@ class Program {
   std::int64_t arena_bytes(std::int64_t rows, std::int64_t kept = 0) const;
   // Of CachedKeys, 0 for a model whose keys cannot be kept.
   std::int64_t cache_bytes(std::int64_t slots, std::int64_t capacity) const;
+  // Calls body(where the layer begins, bytes of a row) for each.
+  void for_each_cached_layer(std::int64_t slots, std::int64_t capacity,
+                             const std::function<void(std::int64_t, std::int64_t)>& body) const;
   // Runs every step; the arena has arena_bytes(frame.rows) of the device's memory, 64-byte aligned. Returns the result
   // inside the arena, [rows, columns] of the program's dtype, or [kept, columns].
   const void* run(const Frame& frame) const;
@@ -127,8 +130,8 @@ class Program {
   struct LiveColumns {
     std::int64_t values, moments;
   };
-  std::vector<LiveColumns> live_columns_;  // of split_.live
-  std::int64_t cache_columns_ = 0;         // of all layers
+  std::vector<LiveColumns> live_columns_;   // of split_.live
+  std::vector<std::int64_t> cache_widths_;  // of k and v of each layer whose keys can be kept
   ValueId result_ = 0;
   std::int64_t result_columns_ = 0;
   std::vector<Step> steps_;

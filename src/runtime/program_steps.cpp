@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each operation of a graph becomes: weights brought and packed once, and a step that runs in each call.
 #include <algorithm>
+#include <numeric>
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
@@ -298,6 +299,7 @@ class ProgramBuilder {
     const Slot qkv = slot(node.inputs[0]);
     const std::int64_t stride = columns(node.inputs[0]), head_dim = packed_head_dim(op, stride);
     const std::int64_t k = op.heads * head_dim, v = k + op.kv_heads * head_dim;
+    std::vector<std::int64_t>& widths = program_.cache_widths_;
     const AttentionStep step{.qkv = {qkv, qkv, qkv},
                              .first_column = {0, k, v},
                              .stride = stride,
@@ -307,9 +309,9 @@ class ProgramBuilder {
                              .head_dim = head_dim,
                              .dtype = options_.dtype,
                              .site = site(op, head_dim),
-                             .cache_column = program_.cache_columns_,
+                             .cache_column = std::reduce(widths.begin(), widths.end()),
                              .copy = backend_.rows.copy};
-    program_.cache_columns_ += step.cache_width();
+    widths.push_back(step.cache_width());
     return step;
   }
 

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory and copies where a program runs: on a device that works beside the host, or on the host itself.
+#pragma once
+#include <memory>
+#include <span>
+
+#include "src/backend/contract.h"
+#include "src/backend/device_stream.h"
+#include "src/runtime/growing_memory.h"
+#include "stof/tensor.h"
+
+namespace stof {
+
+class DeviceSide {
+ public:
+  explicit DeviceSide(const Device& device);
+  ~DeviceSide();  // waits for the device
+  DeviceSide(const DeviceSide&) = delete;
+  DeviceSide& operator=(const DeviceSide&) = delete;
+
+  WorkQueue queue() const;
+  std::shared_ptr<void> memory(std::int64_t bytes);  // zeroed
+  // The numbers as the device reads them, until the next ones are brought; `numbers` stay where they are until then.
+  std::span<const std::int32_t> bring(std::span<const std::int32_t> numbers);
+  void copy(void* to, const void* from, std::int64_t bytes);  // within the device; no overlap
+  // f32, of what the work so far has made of values of this dtype.
+  Tensor fetch(const void* values, DType dtype, const Shape& shape);
+
+ private:
+  const Device& device_;
+  std::unique_ptr<DeviceStream> stream_;  // null: the host
+  std::shared_ptr<void> workspace_;
+  GrowingMemory numbers_, host_numbers_;
+};
+
+}  // namespace stof

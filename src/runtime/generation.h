@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts of a decoder that go on: keys and values of what was seen are kept, so that each token is computed once.
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "src/runtime/batch.h"
+#include "src/runtime/device_side.h"
+#include "src/runtime/program.h"
+
+namespace stof {
+
+class Generation {
+ public:
+  // For so many texts of at most `capacity` tokens each, those to come included. Throws unsupported where keys cannot
+  // be kept, device where there is no memory for them.
+  Generation(const Program& program, std::int64_t texts, std::int64_t capacity);
+
+  // What is asked for of each text is the program's result for its last token, f32 [texts, columns].
+  Tensor begin(const RowBatch& prompts);
+  // One token more for each text that is left; first_position as in ModelConfig.
+  Tensor go_on(std::span<const std::int32_t> tokens, std::int64_t first_position);
+  // The text is done, and the last one takes its number.
+  void drop(std::int64_t text);
+
+  std::int64_t texts() const { return std::ssize(lengths_); }
+  std::int64_t length(std::int64_t text) const { return lengths_[static_cast<std::size_t>(text)]; }
+
+ private:
+  // Numbers of a call, behind each other as the device gets them.
+  struct Inputs {
+    std::vector<std::int32_t> tokens, positions, segments, places, kept;
+  };
+  Tensor run(const Inputs& inputs, Frame frame, CachedKeys cached);
+  void reserve(std::int64_t rows, std::int64_t kept);
+
+  const Program& program_;
+  std::int64_t slots_, capacity_;
+  DeviceSide side_;
+  std::shared_ptr<void> keys_;
+  GrowingMemory activations_;
+  std::vector<std::int32_t> lengths_;  // tokens of each text that is left
+};
+
+}  // namespace stof
