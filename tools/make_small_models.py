@@ -9,6 +9,7 @@ needs: torch, transformers, tokenizers, safetensors, numpy
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import torch
 import transformers
 from nasty_strings import REAL, SENTENCES
 from safetensors.torch import save_file
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 SIZES = {"hidden": 32, "layers": 2, "heads": 4, "intermediate": 64, "positions": 200}
 TOKENS = 800
@@ -74,6 +75,65 @@ def wordpiece():
         vocab_size=TOKENS, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False))  # fmt: skip
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])  # fmt: skip
+    return tokenizer
+
+
+# The expressions by which Llama 3 and Qwen 2 split text differ in how many digits go together.
+SPLIT = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+         r"|\s+(?!\S)|\s+")  # fmt: skip
+
+
+def split_byte_level(digits, special, **options):
+    """As byte_level, by another expression; special tokens come behind the vocabulary."""
+    tokenizer = Tokenizer(models.BPE(**options))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(SPLIT.replace("DIGITS", digits)), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])  # fmt: skip
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(corpus(), trainers.BpeTrainer(
+        vocab_size=TOKENS - len(special), show_progress=False,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))  # fmt: skip
+    tokenizer.add_special_tokens(special)
+    return tokenizer
+
+
+def llama3_tokenizer():
+    """As Llama 3's: <|begin_of_text|> before a text, and words that are tokens are not merged."""
+    tokenizer = split_byte_level(r"\p{N}{1,3}", ["<|begin_of_text|>", "<|end_of_text|>"], ignore_merges=True)
+    begin = ("<|begin_of_text|>", tokenizer.token_to_id("<|begin_of_text|>"))
+    tokenizer.post_processor = processors.Sequence([
+        processors.ByteLevel(trim_offsets=False),
+        processors.TemplateProcessing(single="<|begin_of_text|> $A", special_tokens=[begin])])  # fmt: skip
+    return tokenizer
+
+
+def qwen_tokenizer():
+    """As Qwen 2's and 3's: form NFC first, no token around a text."""
+    tokenizer = split_byte_level(r"\p{N}", ["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    return tokenizer
+
+
+def mistral_tokenizer():
+    """As Mistral 7B's: a text is one word of characters, spaces are U+2581, and rare characters become their bytes."""
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.Metaspace()  # a word at a time, so that no token reaches into the next
+    control = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    counts = Counter("".join(corpus()).replace(" ", "\u2581"))
+    alphabet = sorted(character for character, count in counts.items() if count >= 4)
+    learner.train_from_iterator(corpus(), trainers.BpeTrainer(
+        vocab_size=TOKENS - len(control), show_progress=False, initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet)))  # fmt: skip
+    model = json.loads(learner.to_str())["model"]
+    ids = {token: i for i, token in enumerate([*control, *sorted(model["vocab"], key=model["vocab"].get)])}
+    tokenizer = Tokenizer(models.BPE(
+        ids, [tuple(pair) for pair in model["merges"]], unk_token="<unk>", fuse_unk=True, byte_fallback=True))  # fmt: skip
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(),
+                                           decoders.Strip(" ", 1, 0)])  # fmt: skip
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     return tokenizer
 
 
