@@ -25,16 +25,19 @@ WordSplit read_split(const JsonObject& splitter) {
   const json& pattern = splitter.at("pattern");
   if (pattern == json{{"Regex", kLlama3Expression}}) return WordSplit::llama3;
   if (pattern == json{{"Regex", kQwen2Expression}}) return WordSplit::qwen2;
-  // Differences are deep inside, and so shown in full.
+  // Expressions differ deep inside, and are shown in full.
+  constexpr std::size_t kLongest = 500;
   fail(ErrorKind::unsupported, "{}: 'pattern' is {}; accepted: Llama 3's {{\"Regex\":{}}}, Qwen 2's {{\"Regex\":{}}}",
-       splitter.where(), pattern.dump(), json(kLlama3Expression).dump(), json(kQwen2Expression).dump());
+       splitter.where(), excerpt(pattern, kLongest), json(kLlama3Expression).dump(), json(kQwen2Expression).dump());
 }
 
 // Split, which makes the words, and ByteLevel, which only says that their bytes are merged.
 WordSplit read_sequence(const JsonObject& sequence) {
   sequence.allow_only({"type", "pretokenizers"});
   const json& list = sequence.at("pretokenizers");
-  if (!list.is_array() || list.size() != 2) sequence.refuse("pretokenizers", "an array of a Split and a ByteLevel");
+  constexpr std::string_view kAccepted = "an array of a Split and a ByteLevel";
+  if (!list.is_array()) sequence.refuse("pretokenizers", kAccepted);
+  if (list.size() != 2) refuse(sequence, "pretokenizers", kAccepted);
   const auto part = [&](std::size_t i) {
     return JsonObject(list[i], fmt::format("{}: pretokenizer {}", sequence.where(), i));
   };

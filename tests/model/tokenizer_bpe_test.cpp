@@ -144,6 +144,8 @@ TEST_F(Llama3Json, RefusesOtherSplits) {
          where + R"('pattern' is {"Regex":"\\p{N}{1,3}|\\w+"})" + accepted);
   expect(split + "/pattern", {{"String", " "}}, ErrorKind::unsupported,
          where + R"('pattern' is {"String":" "})" + accepted);
+  expect(split + "/pattern/Regex", std::string(600, 'x'), ErrorKind::unsupported,
+         where + R"('pattern' is {"Regex":")" + std::string(490, 'x') + "..." + accepted);
   expect(split + "/behavior", "Removed", ErrorKind::unsupported,
          where + R"('behavior' is "Removed"; accepted: Isolated)");
   expect(split + "/invert", true, ErrorKind::unsupported, where + "'invert' is true; accepted: false");
@@ -163,8 +165,10 @@ TEST_F(Llama3Json, RefusesOtherSequences) {
   defaulted.erase("use_regex");
   expect(bytes, defaulted, ErrorKind::bad_file, where + "'use_regex' is missing");
   expect(bytes + "/type", "Metaspace", ErrorKind::unsupported, where + "type Metaspace; accepted: ByteLevel");
-  expect("/pre_tokenizer/pretokenizers", json::array(), ErrorKind::bad_file,
+  expect("/pre_tokenizer/pretokenizers", json::array(), ErrorKind::unsupported,
          "pre_tokenizer: 'pretokenizers' is []; accepted: an array of a Split and a ByteLevel");
+  expect("/pre_tokenizer/pretokenizers", 1, ErrorKind::bad_file,
+         "pre_tokenizer: 'pretokenizers' is 1; accepted: an array of a Split and a ByteLevel");
   expect("/pre_tokenizer/behavior", 1, ErrorKind::unsupported,
          "pre_tokenizer: 'behavior' is not understood; accepted: type, pretokenizers");
   expect("/normalizer", {{"type", "Lowercase"}}, ErrorKind::unsupported,

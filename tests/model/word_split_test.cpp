@@ -63,6 +63,7 @@ TEST(WordSplit, LineBreaksEndWhatIsBeforeThem) {
   EXPECT_EQ(llama3(" \n !"), (Words{" \n", " !"}));
   EXPECT_EQ(llama3("a \n \t"), (Words{"a", " \n", " \t"}));
   EXPECT_EQ(llama3("a   1"), (Words{"a", "  ", " ", "1"}));
+  EXPECT_EQ(llama3("\ra\nb"), (Words{"\r", "a", "\n", "b"}));
   EXPECT_EQ(qwen2("a  \r"), (Words{"a", "  \r"}));
 }
 
