@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/model/byte_level.h"
 
-#include <algorithm>
-
 #include "src/model/unicode.h"
 
 namespace stof {
@@ -21,6 +19,14 @@ constexpr std::array<char32_t, 256> characters() {
   return result;
 }
 constexpr std::array<char32_t, 256> kCharacters = characters();
+
+// And the byte of each character, or -1.
+constexpr auto kBytes = [] {
+  std::array<int, 0x100 + 68> result{};
+  result.fill(-1);
+  for (std::size_t byte = 0; byte < kCharacters.size(); ++byte) result[kCharacters[byte]] = static_cast<int>(byte);
+  return result;
+}();
 
 }  // namespace
 
@@ -65,9 +71,8 @@ std::optional<std::string> ByteLevel::bytes_of(std::string_view token) {
   std::string bytes;
   while (!token.empty()) {
     const auto [c, size] = unicode::decode(token.data());
-    const auto byte = std::ranges::find(kCharacters, c);
-    if (byte == kCharacters.end()) return {};
-    bytes += static_cast<char>(byte - kCharacters.begin());
+    if (c >= kBytes.size() || kBytes[c] < 0) return {};
+    bytes += static_cast<char>(kBytes[c]);
     token.remove_prefix(size);
   }
   return bytes;
