@@ -61,7 +61,7 @@ VARIANTS = [
     {"file": "tokenizers/llama3.json", "split": "llama3", "pattern": BREAKS, "merges": 60, "changes": []},
     {"file": "tokenizers/llama3.json", "split": "llama3", "pattern": "%\n% the%", "merges": 60,
      "changes": [put("/model/ignore_merges", False), {"op": "move", "from": "/post_processor/processors/1", "path": "/post_processor"}]},
-    {"file": "tokenizers/qwen2.json", "split": "qwen2", "pattern": BREAKS, "changes": []},
+    {"file": "tokenizers/qwen2.json", "split": "qwen2", "pattern": "%12%%%'%z \n%\n", "changes": []},
     {"file": "tokenizers/qwen2.json", "split": "qwen2", "pattern": "%x\u0301% wow\u0301%<|im_start|> %\n",
      "changes": [put("/post_processor", {"type": "Sequence", "processors": [OFFSETS, BEHIND_WORDS]}), *adding(
          added("wow", 800), added("Wow\u00c9", 801, normalized=True), added("x\u0301", 802, normalized=True, lstrip=True))]},
