@@ -6,41 +6,7 @@
 namespace stof {
 namespace {
 
-enum class Kind : std::uint8_t { letter, number, space, other };
-
 constexpr bool in(char32_t c, char32_t first, char32_t last) { return first <= c && c <= last; }
-
-Kind kind_of(char32_t c) {
-  if (c < 0x80) {
-    if (in(c | 0x20, 'a', 'z')) return Kind::letter;
-    if (in(c, '0', '9')) return Kind::number;
-    return c == ' ' || in(c, '\t', '\r') ? Kind::space : Kind::other;
-  }
-  if (unicode::is_letter(c)) return Kind::letter;
-  if (unicode::is_number(c)) return Kind::number;
-  return unicode::is_white_space(c) ? Kind::space : Kind::other;
-}
-
-// The characters of one kind from `begin` on: where they end, and where the last of them begins.
-struct Run {
-  std::size_t last, end;
-};
-Run run_of(std::string_view text, std::size_t begin, Kind kind) {
-  Run run{begin, begin};
-  while (run.end < text.size()) {
-    const auto [c, bytes] = unicode::decode(text.data() + run.end);
-    if (kind_of(c) != kind) break;
-    run = {run.end, run.end + bytes};
-  }
-  return run;
-}
-
-// 's 't 're 've 'm 'll 'd: their bytes, or 0.
-std::size_t contraction(std::string_view text) {
-  for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"})
-    if (text.starts_with(ending)) return ending.size();
-  return 0;
-}
 
 // Printable characters of Latin-1: not a control, a space or the soft hyphen.
 constexpr bool stands_for_itself(char32_t c) { return in(c, 0x21, 0x7E) || in(c, 0xA1, 0xAC) || in(c, 0xAE, 0xFF); }
@@ -54,17 +20,22 @@ constexpr std::array<char32_t, 256> characters() {
 }
 constexpr std::array<char32_t, 256> kCharacters = characters();
 
+// And the byte of each character, or -1.
+constexpr auto kBytes = [] {
+  std::array<int, 0x100 + 68> result{};
+  result.fill(-1);
+  for (std::size_t byte = 0; byte < kCharacters.size(); ++byte) result[kCharacters[byte]] = static_cast<int>(byte);
+  return result;
+}();
+
 }  // namespace
 
-std::size_t first_word(std::string_view text) {
-  if (const std::size_t bytes = contraction(text)) return bytes;
-  const std::size_t begin = text[0] == ' ' && text.size() > 1 ? 1 : 0;
-  const Kind kind = kind_of(unicode::decode(text.data() + begin).scalar);
-  if (kind != Kind::space) return run_of(text, begin, kind).end;
-  // Of spaces before a word the last one is the word's, or stands alone.
-  const Run spaces = run_of(text, 0, Kind::space);
-  return spaces.end == text.size() || spaces.last == 0 ? spaces.end : spaces.last;
-}
+ByteLevel::ByteLevel(ByteLevelOptions options)
+    : bytes_(options.bytes),
+      add_prefix_space_(options.add_prefix_space),
+      split_(options.split),
+      words_(std::move(options.words)),
+      pairs_(options.merges) {}
 
 void ByteLevel::append_ids(std::string_view text, std::vector<std::int32_t>& ids) const {
   if (text.empty()) return;
@@ -74,10 +45,19 @@ void ByteLevel::append_ids(std::string_view text, std::vector<std::int32_t>& ids
     text = prefixed;
   }
   BytePairs::Work work;
+  std::string key;
   while (!text.empty()) {
-    const std::size_t bytes = first_word(text);
-    pairs_.append_ids(text.substr(0, bytes), work, ids);
-    text.remove_prefix(bytes);
+    const std::string_view word = text.substr(0, first_word(text, split_));
+    text.remove_prefix(word.size());
+    if (!words_.empty()) {
+      key.assign(word);
+      if (const auto found = words_.find(key); found != words_.end()) {
+        ids.push_back(found->second);
+        continue;
+      }
+    }
+    for (const char byte : word) work.add(bytes_[static_cast<unsigned char>(byte)]);
+    pairs_.append_ids(work, ids);
   }
 }
 
@@ -85,6 +65,17 @@ std::string ByteLevel::token_of(unsigned char byte) {
   std::string token;
   unicode::append(token, kCharacters[byte]);
   return token;
+}
+
+std::optional<std::string> ByteLevel::bytes_of(std::string_view token) {
+  std::string bytes;
+  while (!token.empty()) {
+    const auto [c, size] = unicode::decode(token.data());
+    if (c >= kBytes.size() || kBytes[c] < 0) return {};
+    bytes += static_cast<char>(kBytes[c]);
+    token.remove_prefix(size);
+  }
+  return bytes;
 }
 
 }  // namespace stof

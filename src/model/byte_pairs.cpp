@@ -10,8 +10,7 @@
 
 namespace stof {
 
-BytePairs::BytePairs(const std::array<std::int32_t, 256>& bytes, const std::vector<Merge>& merges)
-    : bytes_(bytes), rules_(std::bit_ceil(2 * merges.size() + 2)) {
+BytePairs::BytePairs(const std::vector<Merge>& merges) : rules_(std::bit_ceil(2 * merges.size() + 2)) {
   for (std::size_t i = 0; i < merges.size(); ++i) {
     const std::uint64_t pair = pair_of(merges[i].left, merges[i].right);
     rules_[slot_of(pair)] = {.pair = pair, .rank = narrow<std::int32_t>(i, "merge"), .merged = merges[i].merged};
@@ -49,15 +48,15 @@ void BytePairs::consider(Work& work, std::int32_t place) const {
   std::push_heap(work.candidates.begin(), work.candidates.end(), comes_later);
 }
 
-void BytePairs::append_ids(std::string_view word, Work& work, std::vector<std::int32_t>& ids) const {
-  work.symbols.clear();
-  work.candidates.clear();
-  const auto count = narrow<std::int32_t>(word.size(), "bytes of a word");
-  for (std::int32_t i = 0; i < count; ++i)
-    work.symbols.push_back({.id = bytes_[static_cast<unsigned char>(word[static_cast<std::size_t>(i)])],
-                            .previous = i - 1,
-                            .next = i + 1 < count ? i + 1 : kNone});
-  for (std::int32_t i = 0; i < count; ++i) consider(work, i);
+void BytePairs::Work::add(std::int32_t id) {
+  const auto place = narrow<std::int32_t>(symbols.size(), "symbols of a word");
+  symbols.push_back({.id = id, .previous = place - 1, .next = place + 1});
+}
+
+void BytePairs::append_ids(Work& work, std::vector<std::int32_t>& ids) const {
+  if (work.symbols.empty()) return;
+  work.symbols.back().next = kNone;
+  for (std::int32_t i = 0; i < std::ssize(work.symbols); ++i) consider(work, i);
   while (!work.candidates.empty()) {
     std::pop_heap(work.candidates.begin(), work.candidates.end(), comes_later);
     const Work::Candidate candidate = work.candidates.back();
@@ -76,6 +75,7 @@ void BytePairs::append_ids(std::string_view word, Work& work, std::vector<std::i
   }
   for (const Work::Symbol& symbol : work.symbols)
     if (symbol.id != kNone) ids.push_back(symbol.id);
+  work.symbols.clear();
 }
 
 }  // namespace stof

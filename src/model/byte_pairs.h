@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte pair encoding (Sennrich et al. 2016) on bytes: of all neighbours that may merge, those that come first in the
-// list of merges do, the leftmost of equals, until none may.
+// Byte pair encoding (Sennrich et al. 2016) on symbols, which stand for bytes or characters: of all neighbours that may
+// merge, those that come first in the list of merges do, the leftmost of equals, until none may.
 #pragma once
-#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 namespace stof {
@@ -15,11 +14,16 @@ struct Merge {
 
 class BytePairs {
  public:
-  // `bytes`: the id of each byte. A pair that is listed twice has its later place.
-  BytePairs(const std::array<std::int32_t, 256>& bytes, const std::vector<Merge>& merges);
+  // A pair that is listed twice has its later place.
+  explicit BytePairs(const std::vector<Merge>& merges);
 
-  // What one word after another is merged in; kept by the caller, so that a text allocates once.
+  // What one word after another is put and merged in; kept by the caller, so that a text allocates once.
   class Work {
+   public:
+    // One more symbol of the word.
+    void add(std::int32_t id);
+
+   private:
     friend class BytePairs;
     struct Symbol {
       std::int32_t id, previous, next;  // neighbours: places, or kNone
@@ -30,7 +34,8 @@ class BytePairs {
     std::vector<Symbol> symbols;
     std::vector<Candidate> candidates;  // a heap
   };
-  void append_ids(std::string_view word, Work& work, std::vector<std::int32_t>& ids) const;
+  // Leaves `work` empty.
+  void append_ids(Work& work, std::vector<std::int32_t>& ids) const;
 
  private:
   static constexpr std::int32_t kNone = -1;
@@ -45,7 +50,6 @@ class BytePairs {
   const Rule* find(std::int32_t left, std::int32_t right) const;
   void consider(Work& work, std::int32_t place) const;
 
-  std::array<std::int32_t, 256> bytes_;
   std::vector<Rule> rules_;  // a hash table with at least half of its slots free; their number is a power of two
 };
 

@@ -91,12 +91,11 @@ json read_json(const std::filesystem::path& file, const JsonLimits& limits) {
   return parse_json(map.text(), file.string(), limits);
 }
 
-std::string excerpt(const json& value) {
-  constexpr std::size_t kLongest = 60;
-  if (value.is_structured() && value.size() > kLongest)
+std::string excerpt(const json& value, std::size_t longest) {
+  if (value.is_structured() && value.size() > longest)
     return fmt::format("{} of {} entries", value.type_name(), value.size());
   std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
-  if (text.size() > kLongest) text.replace(kLongest, std::string::npos, "...");
+  if (text.size() > longest) text.replace(longest, std::string::npos, "...");
   return text;
 }
 

@@ -24,7 +24,7 @@ nlohmann::json parse_json(std::string_view text, std::string_view name, const Js
 nlohmann::json read_json(const std::filesystem::path& file, const JsonLimits& limits = {});
 
 // As it stands in the file, cut to a length that a message can carry.
-std::string excerpt(const nlohmann::json& value);
+std::string excerpt(const nlohmann::json& value, std::size_t longest = 60);
 
 // A view of one object; `where` leads its messages: the file, then the way to the object.
 class JsonObject {

@@ -2,12 +2,15 @@
 #include "src/model/tokenizer.h"
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <variant>
 
 #include "src/base/error.h"
 #include "src/model/added_tokens.h"
 #include "src/model/byte_level.h"
+#include "src/model/character_level.h"
+#include "src/model/marked_spaces.h"
 #include "src/model/normalizer.h"
 #include "src/model/tokenizer_files.h"
 #include "src/model/unicode.h"
@@ -20,12 +23,25 @@ namespace {
 using Normalize = std::function<void(std::string_view text, std::string& out)>;
 
 Normalize normalize_of(const TokenizerFiles& files) {
-  if (!files.byte_level)
+  if (!files.byte_level && !files.character_level)
     return [normalizer = Normalizer(files.normalizer)](std::string_view text, std::string& out) {
       normalizer.append(text, out);
     };
-  if (files.composes) return [](std::string_view text, std::string& out) { unicode::append_composed(out, text); };
-  return {};
+  switch (files.form) {
+    case TextForm::as_is: return {};
+    case TextForm::composed:
+      return [](std::string_view text, std::string& out) { unicode::append_composed(out, text); };
+    case TextForm::marked: return [](std::string_view text, std::string& out) { append_marked(text, true, out); };
+  }
+  STOF_CHECK(false);
+}
+
+using Model = std::variant<WordPiece, ByteLevel, CharacterLevel>;
+
+Model model_of(TokenizerFiles& files) {
+  if (files.byte_level) return ByteLevel(*std::move(files.byte_level));
+  if (files.character_level) return CharacterLevel(*std::move(files.character_level));
+  return WordPiece(files.pieces, files.wordpiece);
 }
 
 }  // namespace
@@ -33,17 +49,23 @@ Normalize normalize_of(const TokenizerFiles& files) {
 // Added tokens are found twice, as in the definition: in the text as it is, and in the normalised text.
 struct Tokenizer::State {
   Normalize normalize;
-  std::variant<WordPiece, ByteLevel> model;
+  std::optional<Prepend> metaspace;
+  Model model;
   AddedTokens in_text, in_normalized;
   std::vector<std::int32_t> before, behind;
   std::string cuts_left;
 
   void append_ids(std::string_view text, std::vector<std::int32_t>& ids) const {
     const auto push = [&](std::int32_t id) { ids.push_back(id); };
+    std::string normalized, marked;
     const auto append = [&](std::string_view words) {
+      if (metaspace) {
+        marked.clear();
+        append_marked(words, needs_mark(words, *metaspace, words.data() == text.data()), marked);
+        words = marked;
+      }
       std::visit([&](const auto& pieces) { pieces.append_ids(words, ids); }, model);
     };
-    std::string normalized;
     in_text.split(
         text,
         [&](std::string_view part) {
@@ -100,16 +122,14 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
   TokenizerFiles files = read_tokenizer_files(folder);
   check_bytes(files, folder);
   const Normalize normalize = normalize_of(files);
-  using Pieces = std::variant<WordPiece, ByteLevel>;
-  return Tokenizer(
-      std::make_unique<State>(State{.normalize = normalize,
-                                    .model = files.byte_level ? Pieces(ByteLevel(*files.byte_level))
-                                                              : Pieces(WordPiece(files.pieces, files.wordpiece)),
-                                    .in_text = AddedTokens(patterns(files.added, normalize, false)),
-                                    .in_normalized = AddedTokens(patterns(files.added, normalize, true)),
-                                    .before = std::move(files.before),
-                                    .behind = std::move(files.behind),
-                                    .cuts_left = std::move(files.cuts_left)}));
+  return Tokenizer(std::make_unique<State>(State{.normalize = normalize,
+                                                 .metaspace = files.metaspace,
+                                                 .model = model_of(files),
+                                                 .in_text = AddedTokens(patterns(files.added, normalize, false)),
+                                                 .in_normalized = AddedTokens(patterns(files.added, normalize, true)),
+                                                 .before = std::move(files.before),
+                                                 .behind = std::move(files.behind),
+                                                 .cuts_left = std::move(files.cuts_left)}));
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {

@@ -10,20 +10,27 @@
 
 #include "src/model/added_tokens.h"
 #include "src/model/byte_level.h"
+#include "src/model/character_level.h"
+#include "src/model/marked_spaces.h"
 #include "src/model/normalizer.h"
 #include "src/model/piece_trie.h"
 #include "src/model/wordpiece.h"
 
 namespace stof {
 
+// What the normalizer of a tokenizer with BPE does: nothing, compose (form NFC), or mark each space and the beginning.
+enum class TextForm : std::uint8_t { as_is, composed, marked };
+
 struct TokenizerFiles {
   NormalizerOptions normalizer;
   WordPieceOptions wordpiece;
   std::vector<Piece> pieces;
-  std::optional<ByteLevelOptions> byte_level;  // in place of the three above
-  bool composes = false;                       // with byte_level: texts are brought to form NFC first
-  std::vector<AddedToken> added;               // contents as in the file
-  std::vector<std::int32_t> before, behind;    // ids put around every text: [CLS], [SEP]
+  std::optional<ByteLevelOptions> byte_level = {};            // in place of the three above
+  std::optional<CharacterLevelOptions> character_level = {};  // in place of the same
+  TextForm form = TextForm::as_is;                            // with one of these two: what texts are brought to first
+  std::optional<Prepend> metaspace = {};                      // with character_level: spaces are marked behind that
+  std::vector<AddedToken> added;                              // contents as in the file
+  std::vector<std::int32_t> before, behind;                   // ids put around every text: [CLS], [SEP]
   // "FILE: 'KEY' is VALUE", where it says that texts which are too long lose their beginning; else empty.
   std::string cuts_left = {};
 };

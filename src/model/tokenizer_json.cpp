@@ -101,57 +101,6 @@ void read_added_tokens(const JsonObject& root, TokenizerFiles& files) {
   }
 }
 
-// "single": the sequence A once, special tokens around it, all of type 0.
-void read_template(const JsonObject& object, TokenizerFiles& files) {
-  object.allow_only({"type", "single", "pair", "special_tokens"});
-  const JsonObject tokens = object.object("special_tokens");
-  const json& parts = object.at("single");
-  if (!parts.is_array()) object.refuse("single", "an array");
-  bool seen_text = false;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const JsonObject part(parts[i], fmt::format("{}: single: part {}", object.where(), i));
-    part.allow_only({"SpecialToken", "Sequence"});
-    const bool is_text = part.has("Sequence");
-    const JsonObject inner = part.object(is_text ? "Sequence" : "SpecialToken");
-    inner.integer("type_id", 0, 0);
-    const std::string name = inner.string("id");
-    if (is_text) {
-      if (name != "A" || seen_text) inner.refuse("id", "A, once");
-      seen_text = true;
-      continue;
-    }
-    const JsonObject token = tokens.object(name);
-    if (!token.at("ids").is_array()) token.refuse("ids", "an array of ids");
-    for (const json& id : token.at("ids"))
-      (seen_text ? files.behind : files.before).push_back(read_id(id, token.where()));
-  }
-  if (!seen_text) object.refuse("single", "a template with the sequence A");
-}
-
-// ["[SEP]", 102]
-std::int32_t read_named_id(const JsonObject& object, std::string_view key) {
-  const json& pair = object.at(key);
-  if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string())
-    object.refuse(key, "an array of a token and its id");
-  return read_id(pair[1], object.where());
-}
-
-void read_post_processor(const JsonObject& root, TokenizerFiles& files) {
-  if (root.at("post_processor").is_null()) return;
-  const JsonObject object = root.object("post_processor");
-  const std::string type = object.string("type");
-  if (type == "TemplateProcessing") return read_template(object, files);
-  if (type == "ByteLevel") return object.allow_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
-  if (type == "BertProcessing") object.allow_only({"type", "sep", "cls"});
-  else if (type == "RobertaProcessing") object.allow_only({"type", "sep", "cls", "trim_offsets", "add_prefix_space"});
-  else
-    fail(ErrorKind::unsupported,
-         "{}: type {}; accepted: TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel", object.where(),
-         type);
-  files.before.push_back(read_named_id(object, "cls"));
-  files.behind.push_back(read_named_id(object, "sep"));
-}
-
 void read_truncation(const JsonObject& root, TokenizerFiles& files) {
   if (!root.has("truncation") || root.at("truncation").is_null()) return;
   const JsonObject object = root.object("truncation");
@@ -171,7 +120,7 @@ TokenizerFiles read_tokenizer_json(const std::filesystem::path& file) {
   const JsonObject model = root.object("model");
   const std::string type = model.string("type");
   if (type == "WordPiece") read_wordpiece(root, files);
-  else if (type == "BPE") files.composes = reads_composed(root), files.byte_level = read_byte_level(root);
+  else if (type == "BPE") read_bpe(root, files);
   else fail(ErrorKind::unsupported, "{}: type {}; accepted: WordPiece, BPE", model.where(), type);
   read_added_tokens(root, files);
   read_post_processor(root, files);

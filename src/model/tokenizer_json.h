@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "src/model/byte_level.h"
 #include "src/model/json.h"
+#include "src/model/tokenizer_files.h"
 
 namespace stof {
 
@@ -15,9 +15,13 @@ bool is_id(const nlohmann::json& value);
 // Throws bad_file naming `where`.
 std::int32_t read_id(const nlohmann::json& value, std::string_view where);
 
-// Of a tokenizer whose model is BPE: whether texts are brought to form NFC; nothing else may be done to them.
-bool reads_composed(const JsonObject& root);
-// The same: that the split is byte-level, and the merges.
-ByteLevelOptions read_byte_level(const JsonObject& root);
+// Throws unsupported: the value is understood, and not done.
+[[noreturn]] void refuse(const JsonObject& object, std::string_view key, std::string_view accepted);
+
+// Of a tokenizer whose model is BPE.
+void read_bpe(const JsonObject& root, TokenizerFiles& files);
+// normalizer and pre_tokenizer, by which it is byte_level or character_level.
+void read_bpe_text(const JsonObject& root, TokenizerFiles& files);
+void read_post_processor(const JsonObject& root, TokenizerFiles& files);
 
 }  // namespace stof

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of tokenizer.json that byte-level BPE has in place of BERT's.
+// The model BPE of tokenizer.json: of bytes, or of characters.
+#include <optional>
 #include <unordered_map>
 
 #include "src/base/error.h"
 #include "src/model/tokenizer_json.h"
+#include "src/model/unicode.h"
 
 namespace stof {
 namespace {
@@ -11,25 +13,12 @@ namespace {
 using nlohmann::json;
 using Ids = std::unordered_map<std::string_view, std::int32_t>;
 
-void refuse(const JsonObject& object, std::string_view key, std::string_view accepted) {
-  fail(ErrorKind::unsupported, "{}: '{}' is {}; accepted: {}", object.where(), key, excerpt(object.at(key)), accepted);
-}
-
 // Options that change ids, each with the values that mean "not used".
 void check_unused(const JsonObject& model) {
   const auto is_null = [&](std::string_view key) { return !model.has(key) || model.at(key).is_null(); };
   if (!is_null("dropout") && model.at("dropout") != 0) refuse(model, "dropout", "null, 0");
   for (const std::string_view key : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (!is_null(key) && model.at(key) != "") refuse(model, key, R"(null, "")");
-  for (const std::string_view key : {"byte_fallback", "ignore_merges"})
-    if (model.boolean(key, false)) refuse(model, key, "false");
-}
-
-bool read_split(const JsonObject& splitter) {
-  check_type(splitter, "ByteLevel");
-  splitter.allow_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
-  if (!splitter.boolean("use_regex", true)) refuse(splitter, "use_regex", "true");
-  return splitter.boolean("add_prefix_space");
 }
 
 Ids read_vocabulary(const JsonObject& vocabulary, const json& tokens) {
@@ -55,11 +44,17 @@ std::array<std::int32_t, 256> read_bytes(const JsonObject& vocabulary, const Ids
   return bytes;
 }
 
+// Of a token that is not empty.
+Ends ends_of(std::string_view token) {
+  return {.first = unicode::decode(token.data()).scalar, .last = unicode::decode_last(token).scalar};
+}
+
 class MergeReader {
  public:
   MergeReader(const JsonObject& model, const Ids& ids) : model_(model), ids_(ids) {}
 
-  std::vector<Merge> read() {
+  // Tells `joints`, if there are any, where merges join tokens.
+  std::vector<Merge> read(Joints* joints = nullptr) {
     const json& list = model_.at("merges");
     if (!list.is_array()) model_.refuse("merges", "an array");
     std::vector<Merge> merges;
@@ -67,6 +62,7 @@ class MergeReader {
     for (; merges.size() < list.size(); ++line_) {
       const auto [left, right] = pair_of(list[merges.size()]);
       merged_.assign(left).append(right);
+      if (joints && !left.empty() && !right.empty()) joints->add(ends_of(left).last, ends_of(right).first);
       merges.push_back({.left = id(left), .right = id(right), .merged = id(merged_)});
     }
     return merges;
@@ -97,28 +93,63 @@ class MergeReader {
   std::string merged_;
 };
 
-}  // namespace
-
-bool reads_composed(const JsonObject& root) {
-  const json& normalizer = root.at("normalizer");
-  if (normalizer.is_null()) return false;
-  if (normalizer != json{{"type", "NFC"}})
-    refuse(root, "normalizer", R"(null, {"type":"NFC"} with a model of type BPE)");
-  return true;
+// Of tokens that are bytes of text; all of them are found, also those that no merge makes.
+std::unordered_map<std::string, std::int32_t> words_of(const Ids& ids) {
+  std::unordered_map<std::string, std::int32_t> words;
+  words.reserve(ids.size());
+  for (const auto& [token, id] : ids)
+    if (const std::optional<std::string> bytes = ByteLevel::bytes_of(token)) words.emplace(*bytes, id);
+  return words;
 }
 
-ByteLevelOptions read_byte_level(const JsonObject& root) {
-  const bool add_prefix_space = read_split(root.object("pre_tokenizer"));
+void read_byte_level(const JsonObject& model, const Ids& ids, ByteLevelOptions& options) {
+  if (model.boolean("byte_fallback", false)) refuse(model, "byte_fallback", "false");
+  options.bytes = read_bytes(model.object("vocab"), ids);
+  options.merges = MergeReader(model, ids).read();
+  if (model.boolean("ignore_merges", false)) options.words = words_of(ids);
+}
+
+// None: dropped.
+std::optional<UnknownToken> read_unknown(const JsonObject& model, const Ids& ids) {
+  if (!model.has("unk_token") || model.at("unk_token").is_null()) return {};
+  const std::string token = model.string("unk_token");
+  if (token.empty()) model.refuse("unk_token", "null, or a token that is not empty");
+  if (const auto found = ids.find(token); found != ids.end())
+    return UnknownToken{.id = found->second, .ends = ends_of(token)};
+  fail(ErrorKind::bad_file, "{}: vocab: the unk_token '{}' is not in it", model.where(), token);
+}
+
+void read_character_level(const JsonObject& model, const Ids& ids, CharacterLevelOptions& options) {
+  if (model.boolean("ignore_merges", false)) refuse(model, "ignore_merges", "false");
+  for (const auto& [token, id] : ids)
+    if (!token.empty() && unicode::decode(token.data()).bytes == token.size())
+      options.characters.emplace(unicode::decode(token.data()).scalar, id);
+  const bool falls_back = model.boolean("byte_fallback", false);
+  for (std::size_t byte = 0; byte < options.bytes.size(); ++byte) {
+    const auto found = falls_back ? ids.find(fmt::format("<0x{:02X}>", byte)) : ids.end();
+    options.bytes[byte] = found == ids.end() ? CharacterLevelOptions::kMissing : found->second;
+  }
+  options.unknown = read_unknown(model, ids);
+  options.fuse_unknown = model.boolean("fuse_unk", false);
+  options.merges = MergeReader(model, ids).read(&options.joints);
+}
+
+}  // namespace
+
+void refuse(const JsonObject& object, std::string_view key, std::string_view accepted) {
+  fail(ErrorKind::unsupported, "{}: '{}' is {}; accepted: {}", object.where(), key, excerpt(object.at(key)), accepted);
+}
+
+void read_bpe(const JsonObject& root, TokenizerFiles& files) {
+  read_bpe_text(root, files);
   const JsonObject model = root.object("model");
-  // The first two say what becomes of characters that have no token; every byte has one.
+  // With bytes unk_token and fuse_unk say nothing: every byte has a token.
   model.allow_only({"type", "unk_token", "fuse_unk", "dropout", "continuing_subword_prefix", "end_of_word_suffix",
                     "byte_fallback", "ignore_merges", "vocab", "merges"});
   check_unused(model);
-  const JsonObject vocabulary = model.object("vocab");
-  const Ids ids = read_vocabulary(vocabulary, model.at("vocab"));
-  return {.bytes = read_bytes(vocabulary, ids),
-          .merges = MergeReader(model, ids).read(),
-          .add_prefix_space = add_prefix_space};
+  const Ids ids = read_vocabulary(model.object("vocab"), model.at("vocab"));
+  if (files.byte_level) read_byte_level(model, ids, *files.byte_level);
+  else read_character_level(model, ids, *files.character_level);
 }
 
 }  // namespace stof

@@ -107,13 +107,8 @@ TokenizerFiles read_vocabulary(const fs::path& vocabulary, const fs::path& confi
   const JsonObject config(tree, config_file.string());
   check_understood(config);
   const Ids ids = read_lines(vocabulary);
-  TokenizerFiles files{.normalizer = read_normalizer(config),
-                       .wordpiece = {},
-                       .pieces = {},
-                       .byte_level = {},
-                       .added = {},
-                       .before = {},
-                       .behind = {}};
+  TokenizerFiles files{
+      .normalizer = read_normalizer(config), .wordpiece = {}, .pieces = {}, .added = {}, .before = {}, .behind = {}};
   for (const auto& [text, id] : ids) files.pieces.push_back({text, id});
   for (const auto& [key, otherwise] : kSpecialTokens) {
     AddedToken token = read_special(config, key, otherwise);

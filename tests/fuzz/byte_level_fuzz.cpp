@@ -33,10 +33,10 @@ std::string with_bytes(std::string_view json, const std::string& bytes) {
   return result;
 }
 
-void split(std::string_view text) {
+void split(std::string_view text, WordSplit by) {
   if (unicode::find_invalid(text) != std::string_view::npos) return;
   while (!text.empty()) {
-    const std::size_t bytes = first_word(text);
+    const std::size_t bytes = first_word(text, by);
     fuzz::require(bytes > 0 && bytes <= text.size());
     fuzz::require(unicode::find_invalid(text.substr(0, bytes)) == std::string_view::npos);
     text.remove_prefix(bytes);
@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const Files files;
   std::string_view text = fuzz::text_of(data, size);
   files.tokenizer.write(with_bytes(fuzz::next_part(text), files.bytes));
-  split(text);
+  for (const WordSplit by : {WordSplit::gpt2, WordSplit::llama3, WordSplit::qwen2}) split(text, by);
   try {
     const std::vector<std::int32_t> ids = Tokenizer::load(files.folder.path()).encode(text);
     fuzz::require(std::all_of(ids.begin(), ids.end(), [](std::int32_t id) { return id >= 0; }));

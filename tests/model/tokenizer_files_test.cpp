@@ -82,8 +82,9 @@ TEST_F(TokenizerJson, RefusesOtherParts) {
   expect("/model/dropout", 0.1, ErrorKind::unsupported,
          "model: 'dropout' is not understood; accepted: type, unk_token, continuing_subword_prefix, "
          "max_input_chars_per_word, vocab");
-  expect("/post_processor/type", "Sequence", ErrorKind::unsupported,
-         "post_processor: type Sequence; accepted: TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel");
+  expect("/post_processor/type", "Lowercase", ErrorKind::unsupported,
+         "post_processor: type Lowercase; accepted: TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel, "
+         "Sequence");
   expect("/version", "2.0", ErrorKind::bad_file, R"('version' is "2.0"; accepted: 1.0)");
   expect("/extra", 1, ErrorKind::unsupported,
          "'extra' is not understood; accepted: version, truncation, padding, added_tokens, normalizer, pre_tokenizer, "

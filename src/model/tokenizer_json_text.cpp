@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The normalizer and the pre_tokenizer that stand before BPE in tokenizer.json: bytes of words, as GPT-2, Llama 3 or
+// Qwen 2 split them, or characters of a text whose spaces are marked.
+#include "src/base/error.h"
+#include "src/model/tokenizer_json.h"
+
+namespace stof {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kMark = "\xe2\x96\x81";
+
+bool read_prefix(const JsonObject& splitter) {
+  check_type(splitter, "ByteLevel");
+  splitter.allow_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+  return splitter.boolean("add_prefix_space");
+}
+
+WordSplit read_split(const JsonObject& splitter) {
+  check_type(splitter, "Split");
+  splitter.allow_only({"type", "pattern", "behavior", "invert"});
+  if (splitter.string("behavior") != "Isolated") refuse(splitter, "behavior", "Isolated");
+  if (splitter.boolean("invert")) refuse(splitter, "invert", "false");
+  const json& pattern = splitter.at("pattern");
+  if (pattern == json{{"Regex", kLlama3Expression}}) return WordSplit::llama3;
+  if (pattern == json{{"Regex", kQwen2Expression}}) return WordSplit::qwen2;
+  // Expressions differ deep inside, and are shown in full.
+  constexpr std::size_t kLongest = 500;
+  fail(ErrorKind::unsupported, "{}: 'pattern' is {}; accepted: Llama 3's {{\"Regex\":{}}}, Qwen 2's {{\"Regex\":{}}}",
+       splitter.where(), excerpt(pattern, kLongest), json(kLlama3Expression).dump(), json(kQwen2Expression).dump());
+}
+
+// Split, which makes the words, and ByteLevel, which only says that their bytes are merged.
+WordSplit read_sequence(const JsonObject& sequence) {
+  sequence.allow_only({"type", "pretokenizers"});
+  const json& list = sequence.at("pretokenizers");
+  constexpr std::string_view kAccepted = "an array of a Split and a ByteLevel";
+  if (!list.is_array()) sequence.refuse("pretokenizers", kAccepted);
+  if (list.size() != 2) refuse(sequence, "pretokenizers", kAccepted);
+  const auto part = [&](std::size_t i) {
+    return JsonObject(list[i], fmt::format("{}: pretokenizer {}", sequence.where(), i));
+  };
+  const WordSplit split = read_split(part(0));
+  const JsonObject bytes = part(1);
+  if (read_prefix(bytes)) refuse(bytes, "add_prefix_space", "false behind a Split");
+  if (bytes.boolean("use_regex")) refuse(bytes, "use_regex", "false behind a Split");
+  return split;
+}
+
+ByteLevelOptions read_words(const JsonObject& splitter) {
+  ByteLevelOptions options;
+  if (splitter.string("type") == "Sequence") {
+    options.split = read_sequence(splitter);
+    return options;
+  }
+  options.add_prefix_space = read_prefix(splitter);
+  if (!splitter.boolean("use_regex", true)) refuse(splitter, "use_regex", "true");
+  return options;
+}
+
+TextForm read_form_of_words(const JsonObject& root) {
+  const json& normalizer = root.at("normalizer");
+  if (normalizer.is_null()) return TextForm::as_is;
+  if (normalizer != json{{"type", "NFC"}})
+    refuse(root, "normalizer", R"(null, {"type":"NFC"} with a model of type BPE)");
+  return TextForm::composed;
+}
+
+Prepend read_metaspace(const JsonObject& splitter) {
+  splitter.allow_only({"type", "replacement", "prepend_scheme", "split"});
+  if (splitter.string("replacement") != kMark) refuse(splitter, "replacement", kMark);
+  if (splitter.boolean("split")) refuse(splitter, "split", "false");
+  const std::string scheme = splitter.string("prepend_scheme", "always");
+  if (scheme == "never") return Prepend::never;
+  if (scheme == "first") return Prepend::first;
+  if (scheme == "always") return Prepend::always;
+  refuse(splitter, "prepend_scheme", "always, first, never");
+}
+
+// Without a pre_tokenizer the normalizer marks spaces.
+void check_marks(const JsonObject& root) {
+  const json prepend = {{"type", "Prepend"}, {"prepend", kMark}};
+  const json replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kMark}};
+  const json marks = {{"type", "Sequence"}, {"normalizers", {prepend, replace}}};
+  if (root.at("normalizer") != marks)
+    refuse(root, "normalizer", fmt::format("{} where 'pre_tokenizer' is null", marks.dump()));
+}
+
+}  // namespace
+
+void read_bpe_text(const JsonObject& root, TokenizerFiles& files) {
+  if (root.at("pre_tokenizer").is_null()) {
+    check_marks(root);
+    files.form = TextForm::marked;
+    files.character_level.emplace();
+    return;
+  }
+  const JsonObject splitter = root.object("pre_tokenizer");
+  const std::string type = splitter.string("type");
+  if (type == "Metaspace") {
+    if (!root.at("normalizer").is_null()) refuse(root, "normalizer", "null before a Metaspace");
+    files.metaspace = read_metaspace(splitter);
+    files.character_level.emplace();
+    return;
+  }
+  if (type != "ByteLevel" && type != "Sequence")
+    fail(ErrorKind::unsupported, "{}: type {}; accepted: ByteLevel, Sequence, Metaspace", splitter.where(), type);
+  files.form = read_form_of_words(root);
+  files.byte_level = read_words(splitter);
+}
+
+}  // namespace stof
