@@ -22,6 +22,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 SIZES = {"hidden": 32, "layers": 2, "heads": 4, "intermediate": 64, "positions": 200}
 TOKENS = 800
+GENERATED = 12  # tokens that decoders put behind each text, always the likeliest one
 TEXTS = [
     "A storm is coming; don't leave the harbour.", "It's 20:45, and we'll be late.", "x", "",
     "Two  spaces,   three; a tab\there and a trailing space ", REAL[0], REAL[3], REAL[12], REAL[26], REAL[35],
@@ -214,8 +215,9 @@ def qwen3(tokens):
         tie_word_embeddings=True, **decoder_sizes(tokens)))  # fmt: skip
 
 
-def randomise(model, spread):
-    """Large enough for attention to choose, and for every bias and norm to matter."""
+def randomise(model, spread, table=1):
+    """Large enough for attention to choose, and for every bias and norm to matter. A decoder of one table repeats its
+    last token where that is large beside what layers add."""
     for name, parameter in model.named_parameters():
         values = torch.randn(parameter.shape)
         if "norm" in name.lower() or ".ln_" in name:
@@ -223,7 +225,7 @@ def randomise(model, spread):
         elif parameter.dim() == 1:
             parameter.data = 0.2 * values
         else:
-            parameter.data = (1 if "embed" in name or "wte" in name or "wpe" in name else spread) * values
+            parameter.data = (table if "embed" in name or "wte" in name or "wpe" in name else spread) * values
 
 
 def state_of(model):
@@ -265,7 +267,7 @@ def write_shards(folder, model, count=3):
 def run(folder, tokenizer, with_logits):
     auto = transformers.AutoModelForCausalLM if with_logits else transformers.AutoModel
     model = auto.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
-    hidden, logits, lengths = [], [], []
+    hidden, logits, lengths, generated = [], [], [], []
     last = []  # what the final norm gives, which is not always among the hidden states
     base = model.base_model if with_logits else model
     base.register_forward_hook(lambda _, __, out: last.append(out.last_hidden_state))
@@ -278,10 +280,15 @@ def run(folder, tokenizer, with_logits):
         hidden.append(last.pop()[0].numpy())
         if with_logits:
             logits.append(out.logits[0, -1].numpy())
+            # Nothing ends them, so that all are equally long.
+            more = model.generate(torch.tensor([ids]), attention_mask=torch.ones(1, len(ids)), do_sample=False,
+                                  max_new_tokens=GENERATED, eos_token_id=None, pad_token_id=0)  # fmt: skip
+            generated.append(more[0, len(ids):].numpy())
     np.save(folder / "hidden.npy", np.concatenate(hidden).astype("<f4"))
     np.save(folder / "lengths.npy", np.array(lengths, "<i4"))
     if with_logits:
         np.save(folder / "logits.npy", np.stack(logits).astype("<f4"))  # of each text's last token
+        np.save(folder / "generated.npy", np.stack(generated).astype("<i4"))
 
 
 FAMILIES = {
@@ -314,7 +321,8 @@ def main():
             tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
             model = build(tokenizer.get_vocab_size())
             # A gate squares what comes in: rounding in fp32 alone would take most of the bound.
-            randomise(model, spread=0.18 if family not in ("roberta", "distilbert", "gpt2") else 0.25)
+            randomise(model, spread=0.18 if family not in ("roberta", "distilbert", "gpt2") else 0.25,
+                      table=0.1 if family.startswith("qwen") else 1)  # fmt: skip
             model.config.save_pretrained(folder)
             config = json.loads((folder / "config.json").read_text())
             config["architectures"] = [type(model).__name__]

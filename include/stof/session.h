@@ -38,7 +38,7 @@ struct SessionOptions {
   std::optional<Mask> mask = {};  // attention allows what the model's own mask and this one allow
   int threads = 0;  // per call, at most kMostThreads; 0: as many as OpenMP would take. Attention is planned for them
   bool padded = false;  // pad every batch to its longest text, to compare: results are the same
-  bool logits = false;  // GPT-2: results are scores of every token of the vocabulary in place of hidden states
+  bool logits = false;  // decoders: results are scores of every token of the vocabulary in place of hidden states
   // Plans that `stof tune` has kept for this model and device are used for calls of their size (docs/fusion.md).
   bool tuned = true;
   std::function<void(std::string_view)> log = {};  // told, for a person, why a plan that is there is not used
@@ -56,6 +56,19 @@ struct Embeddings {
   Tensor values;                      // f32 [texts, columns()], or [all tokens, columns()] with Pooling::none
   std::vector<std::int32_t> lengths;  // tokens of each text
   std::int64_t truncated = 0;         // texts that were cut
+};
+
+// How texts go on; see Session::generate.
+struct GenerateOptions {
+  std::int64_t tokens = 128;  // at most, behind each text; fewer where the model has no more positions
+  double temperature = 0;     // 0: always the likeliest token; else by chance, the more even the higher
+  std::int64_t top_k = 0;     // by chance among so many of the likeliest; 0: all
+  double top_p = 1;           // among the likeliest that have so much of the probability together
+  std::uint64_t seed = 0;     // of the chances; what a text becomes does not depend on those beside it
+  std::optional<std::vector<std::int32_t>> ends = {};  // tokens behind which a text ends; default: the checkpoint's
+  std::int64_t batch = 32;                             // texts run together
+  bool truncate = false;                               // true: of a text that is too long the end is left out
+  std::function<void(std::int64_t text, std::int32_t token)> token = {};  // called for each as it is made
 };
 
 // Memory for the activations of one call; see Session::memory_for.
@@ -105,6 +118,13 @@ class Session {
   Tensor embed(const TokenBatch& batch, Pooling pooling) const;
   // Texts in any order and of any length: they are tokenised, run in batches of similar length, returned in order.
   Embeddings embed(std::span<const std::string> texts, const EmbedOptions& options = {}) const;
+  // What a decoder says behind each text, the token that ends it included; keys and values of what was seen are kept,
+  // and texts that have ended take no more time. The session is one with logits, else invalid_argument. Positions and
+  // the mask are those of the whole text, as if it were run at once. Throws invalid_argument for options out of range
+  // and for a text that leaves no position for a token.
+  std::vector<std::vector<std::int32_t>> generate(const TokenBatch& prompts, const GenerateOptions& options = {}) const;
+  std::vector<std::vector<std::int32_t>> generate(std::span<const std::string> texts,
+                                                  const GenerateOptions& options = {}) const;
 
  private:
   struct State;

@@ -34,6 +34,7 @@ struct ModelConfig {
   // The row of the table of positions that a text's first token takes. Where it is not 0, the token whose id is one
   // less is padding, which takes the row before and is not counted (RoBERTa).
   std::int64_t first_position = 0;
+  std::vector<std::int32_t> ends = {};   // of decoders: tokens behind which a text ends
   bool tied_head = true;                 // of decoders: logits are products with the table of tokens
   std::vector<RotaryLayer> rotary = {};  // ModernBERT, Llama: each layer's
   bool attention_bias = true, mlp_bias = true, norm_bias = true;

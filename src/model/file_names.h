@@ -10,8 +10,9 @@ inline constexpr std::string_view kConfig = "config.json", kWeightIndex = "model
                                   kTokenizer = "tokenizer.json", kVocabulary = "vocab.txt",
                                   kTokenizerConfig = "tokenizer_config.json", kAddedTokens = "added_tokens.json",
                                   kModules = "modules.json", kSentenceConfig = "sentence_bert_config.json",
-                                  kPrompts = "config_sentence_transformers.json";
+                                  kPrompts = "config_sentence_transformers.json",
+                                  kGeneration = "generation_config.json";
 inline constexpr std::array kAll{kConfig,      kWeightIndex, kTokenizer,      kVocabulary, kTokenizerConfig,
-                                 kAddedTokens, kModules,     kSentenceConfig, kPrompts};
+                                 kAddedTokens, kModules,     kSentenceConfig, kPrompts,    kGeneration};
 
 }  // namespace stof::file_names

@@ -39,13 +39,13 @@ TensorView one_row_each(void* data, const HeadsShape& shape, const Frame& frame)
 
 }  // namespace
 
-TensorView AttentionStep::rows_of(int which, const Frame& frame) const {
+std::byte* AttentionStep::data_of(int which, const Frame& frame) const {
   const auto i = static_cast<std::size_t>(which);
-  auto* const data =
-      static_cast<std::byte*>(qkv[i].at(frame)) + static_cast<std::size_t>(first_column[i]) * size_of(dtype);
-  const HeadsShape shape{dtype, which == 0 ? heads : kv_heads, head_dim, stride};
-  return which == 0 && frame.cached != nullptr && frame.cached->continues ? one_row_each(data, shape, frame)
-                                                                          : heads_of(data, shape, frame);
+  return static_cast<std::byte*>(qkv[i].at(frame)) + static_cast<std::size_t>(first_column[i]) * size_of(dtype);
+}
+
+TensorView AttentionStep::rows_of(int which, const Frame& frame) const {
+  return heads_of(data_of(which, frame), {dtype, which == 0 ? heads : kv_heads, head_dim, stride}, frame);
 }
 
 std::byte* AttentionStep::cached_rows(const Frame& frame) const {
@@ -58,7 +58,7 @@ void AttentionStep::keep_keys(const Frame& frame) const {
   const auto element = static_cast<std::int64_t>(size_of(dtype));
   copy({.rows = frame.rows,
         .bytes = cache_width() * element,
-        .x = rows_of(1, frame).data,
+        .x = data_of(1, frame),
         .out = cached_rows(frame),
         .x_stride = stride * element,
         .out_stride = cache_width() * element,
@@ -85,7 +85,7 @@ AttentionArguments AttentionStep::with_cached_keys(const Frame& frame) const {
                       .shape = {frame.rows, kv_heads, cached.capacity, head_dim},
                       .strides = {cached.capacity * cache_width(), head_dim, cache_width(), 1}};
   };
-  return {.q = rows_of(0, frame),
+  return {.q = one_row_each(data_of(0, frame), {dtype, heads, head_dim, stride}, frame),
           .k = keys(0),
           .v = keys(kv_heads * head_dim),
           .out = one_row_each(out.at(frame), {dtype, heads, head_dim, heads * head_dim}, frame),

@@ -24,6 +24,7 @@ struct AttentionStep {
   void operator()(const Frame& frame) const;
 
  private:
+  std::byte* data_of(int which, const Frame& frame) const;
   TensorView rows_of(int which, const Frame& frame) const;
   std::byte* cached_rows(const Frame& frame) const;
   void keep_keys(const Frame& frame) const;

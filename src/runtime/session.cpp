@@ -19,6 +19,7 @@
 #include "src/runtime/arena_pool.h"
 #include "src/runtime/batch.h"
 #include "src/runtime/device_calls.h"
+#include "src/runtime/generate.h"
 #include "src/runtime/pooling.h"
 #include "src/runtime/program.h"
 #include "src/runtime/programs.h"
@@ -103,6 +104,22 @@ struct Session::State {
     Tensor pooled = kept.empty() ? pool(batch, hidden.as<float>(), program.result_columns(), how) : std::move(hidden);
     if (normalizes(how)) normalize_rows(pooled);
     return pooled;
+  }
+  std::vector<std::vector<std::int32_t>> generate(const TokenBatch& prompts, std::span<const std::int64_t> numbers,
+                                                  const GenerateOptions& wanted) {
+    if (!options.logits)
+      fail(ErrorKind::invalid_argument, "this session gives hidden states; accepted for generating: one with logits");
+    const ThreadCount threads(options.threads);
+    ++calls;
+    // Programs may differ in the order of a key's columns: of those that share keys there is one.
+    return generate_tokens({.program = program,
+                            .limits = {.vocabulary = config.vocab_size,
+                                       .longest = config.max_positions,
+                                       .first_position = config.first_position},
+                            .prompts = prompts,
+                            .numbers = numbers,
+                            .ends = wanted.ends ? *wanted.ends : config.ends,
+                            .options = wanted});
   }
   bool normalizes(Pooling how) const { return how != Pooling::none && pooling.normalize && !options.logits; }
 
@@ -246,6 +263,38 @@ Embeddings Session::embed(std::span<const std::string> texts, const EmbedOptions
       next += count * columns;
     }
     if (options.progress) options.progress(static_cast<std::int64_t>(end));
+  }
+  return result;
+}
+
+std::vector<std::vector<std::int32_t>> Session::generate(const TokenBatch& prompts,
+                                                         const GenerateOptions& options) const {
+  check(options);
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(std::max<std::int64_t>(prompts.texts(), 0)));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return state_->generate(prompts, numbers, options);
+}
+
+std::vector<std::vector<std::int32_t>> Session::generate(std::span<const std::string> texts,
+                                                         const GenerateOptions& options) const {
+  if (!state_->tokenizer) fail(ErrorKind::invalid_argument, "this session has no tokenizer: give it token ids");
+  check(options);
+  const std::int64_t longest = std::min(max_tokens(), state_->config.max_positions - 1);  // and a place for one more
+  const Tokenized tokens =
+      tokenize(*state_->tokenizer, texts, {.vocabulary = state_->config.vocab_size, .longest = longest},
+               {.truncate = options.truncate});
+  std::vector<std::vector<std::int32_t>> result(texts.size());
+  const std::vector<std::size_t> order = by_length(tokens.ids);
+  for (std::size_t begin = 0; begin < order.size(); begin += static_cast<std::size_t>(options.batch)) {
+    const std::size_t end = std::min(order.size(), begin + static_cast<std::size_t>(options.batch));
+    TokenBatch batch;
+    std::vector<std::int64_t> numbers;
+    for (std::size_t i = begin; i < end; ++i) {
+      batch.add(tokens.ids[order[i]]);
+      numbers.push_back(static_cast<std::int64_t>(order[i]));
+    }
+    std::vector<std::vector<std::int32_t>> made = state_->generate(batch, numbers, options);
+    for (std::size_t i = begin; i < end; ++i) result[order[i]] = std::move(made[i - begin]);
   }
   return result;
 }

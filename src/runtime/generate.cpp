@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/generate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "src/base/error.h"
+#include "src/runtime/bucket.h"
+#include "src/runtime/generation.h"
+#include "src/runtime/sampling.h"
+
+namespace stof {
+namespace {
+
+class Texts {
+ public:
+  explicit Texts(const GenerateCall& call)
+      : call_(call),
+        prompts_(make_rows(call.prompts, call.limits, false)),
+        made_(static_cast<std::size_t>(prompts_.texts)) {
+    who_.resize(made_.size());
+    std::iota(who_.begin(), who_.end(), std::size_t{0});
+    for (const std::int32_t length : prompts_.lengths) {
+      const std::int64_t room = std::min(call.options.tokens, call.limits.longest - length);
+      if (room < 1)
+        fail(ErrorKind::invalid_argument, "text {} has {} tokens, and no room for one more; accepted: at most {}",
+             room_.size(), length, call.limits.longest - 1);
+      room_.push_back(room);
+    }
+  }
+
+  std::vector<std::vector<std::int32_t>> run() {
+    Generation generation(call_.program, prompts_.texts, capacity());
+    Tensor scores = generation.begin(prompts_);
+    while (true) {
+      std::vector<std::int32_t> tokens = next(scores);
+      // From the last one on: what takes the place of one that is dropped has been looked at.
+      for (std::size_t i = who_.size(); i-- > 0;) {
+        if (!has_ended(who_[i])) continue;
+        generation.drop(static_cast<std::int64_t>(i));
+        who_[i] = who_.back(), tokens[i] = tokens.back();
+        who_.pop_back(), tokens.pop_back();
+      }
+      if (who_.empty()) return std::move(made_);
+      scores = generation.go_on(tokens, call_.limits.first_position);
+    }
+  }
+
+ private:
+  // Rounded up, so that plans serve other calls.
+  std::int64_t capacity() const {
+    std::int64_t most = 0;
+    for (std::size_t i = 0; i < room_.size(); ++i) most = std::max(most, prompts_.lengths[i] + room_[i]);
+    return bucket_rows(most);
+  }
+
+  std::vector<std::int32_t> next(const Tensor& scores) {
+    const GenerateOptions& options = call_.options;
+    const Sampling sampling{options.temperature, options.top_k, options.top_p};
+    const auto columns = static_cast<std::size_t>(scores.shape()[1]);
+    std::vector<std::int32_t> tokens;
+    for (std::size_t i = 0; i < who_.size(); ++i) {
+      const std::int64_t number = call_.numbers[who_[i]];
+      std::vector<std::int32_t>& made = made_[who_[i]];
+      tokens.push_back(next_token({scores.as<float>() + i * columns, columns}, sampling,
+                                  chance_of(options.seed, number, std::ssize(made))));
+      made.push_back(tokens.back());
+      if (options.token) options.token(number, tokens.back());
+    }
+    return tokens;
+  }
+
+  bool has_ended(std::size_t text) const {
+    const std::vector<std::int32_t>& made = made_[text];
+    return std::ssize(made) >= room_[text] ||
+           std::find(call_.ends.begin(), call_.ends.end(), made.back()) != call_.ends.end();
+  }
+
+  const GenerateCall& call_;
+  RowBatch prompts_;
+  std::vector<std::vector<std::int32_t>> made_;
+  std::vector<std::int64_t> room_;
+  std::vector<std::size_t> who_;  // texts that have not ended, as the generation numbers them
+};
+
+}  // namespace
+
+void check(const GenerateOptions& options) {
+  if (options.tokens < 1) fail(ErrorKind::invalid_argument, "tokens = {}; accepted: 1 or more", options.tokens);
+  if (options.batch < 1) fail(ErrorKind::invalid_argument, "batch = {}; accepted: 1 or more", options.batch);
+  if (!(options.temperature >= 0) || std::isinf(options.temperature))
+    fail(ErrorKind::invalid_argument, "temperature = {}; accepted: 0 or more", options.temperature);
+  if (options.top_k < 0) fail(ErrorKind::invalid_argument, "top_k = {}; accepted: 0 (all) or more", options.top_k);
+  if (!(options.top_p > 0) || options.top_p > 1)
+    fail(ErrorKind::invalid_argument, "top_p = {}; accepted: above 0, up to 1", options.top_p);
+}
+
+std::vector<std::vector<std::int32_t>> generate_tokens(const GenerateCall& call) {
+  if (call.prompts.texts() == 0) return {};
+  return Texts(call).run();
+}
+
+}  // namespace stof

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Token after token for a batch of texts, until each has ended.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/runtime/batch.h"
+#include "src/runtime/program.h"
+#include "stof/session.h"
+
+namespace stof {
+
+struct GenerateCall {
+  const Program& program;  // whose result are scores
+  TextLimits limits;
+  const TokenBatch& prompts;
+  std::span<const std::int64_t> numbers;  // of the texts, for the options' calls and chances
+  std::span<const std::int32_t> ends;     // tokens behind which a text ends
+  const GenerateOptions& options;
+};
+
+// Throws invalid_argument for options out of range, and for a text without room for a token more.
+void check(const GenerateOptions& options);
+// What comes behind each prompt, the token that ends it included.
+std::vector<std::vector<std::int32_t>> generate_tokens(const GenerateCall& call);
+
+}  // namespace stof

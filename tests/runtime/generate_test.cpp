@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts that go on: as transformers continues them, and as the whole text would be scored at once.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include "src/base/hash.h"
+#include "src/tensor/npy.h"
+#include "stof/session.h"
+#include "tests/expect_error.h"
+#include "tests/source_folder.h"
+
+namespace stof {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+const std::filesystem::path kFamilies = source_folder() / "tests/data/families";
+
+Session session_of(const std::string& family, SessionOptions options = {}) {
+  options.device = "cpu";
+  options.logits = true;
+  return Session::load(kFamilies / family, options);
+}
+
+std::vector<std::string> texts_of(const std::string& family) {
+  const Tensor lengths = read_npy(kFamilies / family / "lengths.npy");
+  std::ifstream file(kFamilies / "texts.txt");
+  std::vector<std::string> texts;
+  std::int64_t line = 0;
+  for (std::string text; std::getline(file, text); ++line)
+    if (lengths.as<std::int32_t>()[line] > 0) texts.push_back(text);
+  return texts;
+}
+
+TokenBatch prompts_of(const std::vector<std::int64_t>& lengths, std::uint64_t seed = 1) {
+  TokenBatch batch;
+  for (const std::int64_t length : lengths) {
+    Ids ids;
+    for (std::int64_t i = 0; i < length; ++i)
+      ids.push_back(static_cast<std::int32_t>(splitmix64(seed += 0x9E3779B97F4A7C15ull) % 800));
+    batch.add(ids);
+  }
+  return batch;
+}
+
+// Without a cache: the whole text is scored again for each token.
+Ids gone_on(const Session& session, std::span<const std::int32_t> prompt, std::int64_t tokens) {
+  Ids text(prompt.begin(), prompt.end());
+  for (std::int64_t i = 0; i < tokens; ++i) {
+    TokenBatch batch;
+    batch.add(text);
+    const Tensor scores = session.embed(batch, Pooling::last);
+    const float* const begin = scores.as<float>();
+    text.push_back(static_cast<std::int32_t>(std::max_element(begin, begin + scores.size()) - begin));
+  }
+  return {text.begin() + std::ssize(prompt), text.end()};
+}
+
+class Decoder : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Families, Decoder,
+                         testing::Values("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3"),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(Decoder, GoesOnAsInTransformers) {
+  const Session session = session_of(GetParam());
+  const Tensor want = read_npy(kFamilies / GetParam() / "generated.npy");
+  const std::vector<std::string> texts = texts_of(GetParam());
+  const std::int64_t tokens = want.shape()[1];
+  ASSERT_EQ(want.shape()[0], std::ssize(texts));
+  for (const std::int64_t batch : {1, 5, 32}) {
+    const std::vector<Ids> got = session.generate(texts, {.tokens = tokens, .ends = Ids{}, .batch = batch});
+    ASSERT_EQ(got.size(), texts.size());
+    for (std::size_t text = 0; text < got.size(); ++text) {
+      const std::int32_t* const row = want.as<std::int32_t>() + static_cast<std::int64_t>(text) * tokens;
+      EXPECT_EQ(got[text], Ids(row, row + tokens)) << "text " << text << ", batches of " << batch;
+    }
+  }
+}
+
+// Masks beside the model's own, of which some depend on the length of the text so far.
+TEST_P(Decoder, GoesOnAsIfTheTextWereRunAtOnce) {
+  const TokenBatch prompts = prompts_of({20, 1, 7, 64, 33});
+  for (const char* mask : {"all", "window(4) | sink(2)", "dilated(3,2)", "bigbird(8,3,1,1,5)",
+                           "heads(0: window(3), *: all)", "where((q - k) % 3 != 1)"}) {
+    const Session session = session_of(GetParam(), {.mask = parse(mask)});
+    const std::vector<Ids> got = session.generate(prompts, {.tokens = 9, .ends = Ids{}});
+    for (std::size_t text = 0; text < got.size(); ++text) {
+      const std::span ids(prompts.ids.data() + prompts.offsets[text], prompts.ids.data() + prompts.offsets[text + 1]);
+      EXPECT_EQ(got[text], gone_on(session, ids, 9)) << mask << ", text " << text;
+    }
+  }
+}
+
+// Those that have ended make room: what is left is what it would have been.
+TEST_P(Decoder, TextsEndApartFromEachOther) {
+  const Session session = session_of(GetParam());
+  const TokenBatch prompts = prompts_of({5, 9, 2, 14, 8, 3}, 7);
+  const std::vector<Ids> whole = session.generate(prompts, {.tokens = 24, .ends = Ids{}});
+  Ids ends;  // of each text its token after some steps
+  for (std::size_t text = 0; text < whole.size(); ++text) ends.push_back(whole[text][(5 * text + 3) % 24]);
+  const std::vector<Ids> got = session.generate(prompts, {.tokens = 24, .ends = ends});
+  std::size_t shorter = 0;
+  for (std::size_t text = 0; text < got.size(); ++text) {
+    const auto end = std::find_first_of(whole[text].begin(), whole[text].end(), ends.begin(), ends.end());
+    EXPECT_EQ(got[text], Ids(whole[text].begin(), end + 1)) << "text " << text;
+    shorter += got[text].size() < 24 ? 1 : 0;
+  }
+  EXPECT_GE(shorter, 3U);
+}
+
+TEST(Generate, EndsWhereThereAreNoMorePositions) {
+  const Session session = session_of("llama");  // of 200
+  EXPECT_EQ(session.generate(prompts_of({199, 190, 1}), {.tokens = 50, .ends = Ids{}})[0].size(), 1U);
+  const std::vector<Ids> got = session.generate(prompts_of({195, 20}), {.tokens = 50, .ends = Ids{}});
+  EXPECT_EQ(got[0].size(), 5U);
+  EXPECT_EQ(got[1].size(), 50U);
+  EXPECT_ERROR(session.generate(prompts_of({3, 200})), ErrorKind::invalid_argument,
+               "text 1 has 200 tokens, and no room for one more; accepted: at most 199");
+  EXPECT_TRUE(session.generate(TokenBatch{}).empty());
+}
+
+TEST(Generate, IsByChanceWhereItIsAskedFor) {
+  const Session session = session_of("mistral");
+  const TokenBatch prompts = prompts_of({6, 11, 4});
+  const GenerateOptions options{.tokens = 20, .temperature = 0.8, .top_k = 50, .top_p = 0.95, .seed = 3, .ends = Ids{}};
+  const std::vector<Ids> first = session.generate(prompts, options);
+  EXPECT_EQ(session.generate(prompts, options), first);
+  EXPECT_NE(first, session.generate(prompts, {.tokens = 20, .ends = Ids{}}));
+  GenerateOptions other = options;
+  other.seed = 4;
+  EXPECT_NE(session.generate(prompts, other), first);
+  // The likeliest one alone is left.
+  GenerateOptions likeliest = options;
+  likeliest.top_k = 1;
+  EXPECT_EQ(session.generate(prompts, likeliest), session.generate(prompts, {.tokens = 20, .ends = Ids{}}));
+}
+
+TEST(Generate, TellsOfEachTokenAsItIsMade) {
+  const Session session = session_of("qwen3");
+  const std::vector<std::string> texts{"a mask", "a longer text about masks", "x"};
+  std::vector<Ids> told(texts.size());
+  const std::vector<Ids> got =
+      session.generate(texts, {.tokens = 6, .batch = 2, .token = [&](std::int64_t text, std::int32_t token) {
+                                 told[static_cast<std::size_t>(text)].push_back(token);
+                               }});
+  EXPECT_EQ(told, got);
+}
+
+TEST(Generate, RefusesWhatHasNoMeaning) {
+  const Session session = session_of("llama");
+  const TokenBatch prompts = prompts_of({3});
+  const auto expect = [&](const GenerateOptions& options, const std::string& message) {
+    EXPECT_ERROR(session.generate(prompts, options), ErrorKind::invalid_argument, message);
+  };
+  expect({.tokens = 0}, "tokens = 0; accepted: 1 or more");
+  expect({.temperature = -1}, "temperature = -1; accepted: 0 or more");
+  expect({.temperature = NAN}, "temperature = nan; accepted: 0 or more");
+  expect({.top_k = -1}, "top_k = -1; accepted: 0 (all) or more");
+  expect({.top_p = 0}, "top_p = 0; accepted: above 0, up to 1");
+  expect({.batch = 0}, "batch = 0; accepted: 1 or more");
+  EXPECT_ERROR(Session::load(kFamilies / "llama", {.device = "cpu"}).generate(prompts), ErrorKind::invalid_argument,
+               "this session gives hidden states; accepted for generating: one with logits");
+  TokenBatch wrong;
+  wrong.add(Ids{1, 800});
+  EXPECT_ERROR(session.generate(wrong), ErrorKind::invalid_argument, "token 1 has id 800; accepted: 0 to 799");
+}
+
+}  // namespace
+}  // namespace stof

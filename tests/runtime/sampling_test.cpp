@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/sampling.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "tests/expect_error.h"
+
+namespace stof {
+namespace {
+
+constexpr float kLarge = 3;
+
+// How often each token is chosen over evenly spaced chances.
+std::map<std::int32_t, double> shares(std::span<const float> scores, const Sampling& sampling) {
+  constexpr int kCount = 10'000;
+  std::map<std::int32_t, double> shares;
+  for (int i = 0; i < kCount; ++i) shares[next_token(scores, sampling, (i + 0.5) / kCount)] += 1. / kCount;
+  return shares;
+}
+
+TEST(Sampling, TakesTheFirstOfTheHighest) {
+  const std::array<float, 5> scores{1, kLarge, -2, kLarge, 0};
+  EXPECT_EQ(next_token(scores, {}, 0.9), 1);
+  const std::array<float, 3> none{-INFINITY, -INFINITY, -INFINITY}, one{-INFINITY, INFINITY, 2};
+  EXPECT_EQ(next_token(none, {.temperature = 1}, 0.5), 0);
+  EXPECT_EQ(next_token(one, {.temperature = 1}, 0.5), 1);
+}
+
+TEST(Sampling, ChoosesBySoftmaxAtTheTemperature) {
+  const std::array<float, 3> scores{std::log(1.f), std::log(2.f), std::log(5.f)};
+  std::map<std::int32_t, double> found = shares(scores, {.temperature = 1});
+  EXPECT_NEAR(found[0], 1 / 8., 2e-4);
+  EXPECT_NEAR(found[1], 2 / 8., 2e-4);
+  EXPECT_NEAR(found[2], 5 / 8., 2e-4);
+  found = shares(scores, {.temperature = 0.5});  // squares
+  EXPECT_NEAR(found[0], 1 / 30., 2e-4);
+  EXPECT_NEAR(found[2], 25 / 30., 2e-4);
+}
+
+TEST(Sampling, KeepsTheLikeliest) {
+  const std::array<float, 4> scores{std::log(4.f), std::log(1.f), std::log(3.f), std::log(2.f)};
+  std::map<std::int32_t, double> found = shares(scores, {.temperature = 1, .top_k = 2});
+  EXPECT_EQ(found.size(), 2U);
+  EXPECT_NEAR(found[0], 4 / 7., 2e-4);
+  EXPECT_NEAR(found[2], 3 / 7., 2e-4);
+  found = shares(scores, {.temperature = 1, .top_p = 0.71});  // 0.4 and 0.3 are less
+  EXPECT_EQ(found.size(), 3U);
+  EXPECT_NEAR(found[3], 2 / 9., 2e-4);
+  EXPECT_EQ(shares(scores, {.temperature = 1, .top_p = 0.69}).size(), 2U);
+  EXPECT_EQ(shares(scores, {.temperature = 1, .top_p = 1e-9}).size(), 1U);
+  EXPECT_EQ(shares(scores, {.temperature = 1, .top_k = 100}).size(), 4U);
+}
+
+TEST(Sampling, NamesAScoreThatIsNoNumber) {
+  const std::array<float, 3> scores{0, NAN, 1};
+  EXPECT_ERROR(next_token(scores, {}, 0), ErrorKind::invalid_argument, "the score of token 1 is NaN");
+}
+
+TEST(Sampling, ChancesDifferByTextAndTokenAndAreEven) {
+  double sum = 0;
+  for (std::int64_t text = 0; text < 100; ++text)
+    for (std::int64_t token = 0; token < 100; ++token) {
+      const double chance = chance_of(5, text, token);
+      EXPECT_TRUE(chance >= 0 && chance < 1);
+      EXPECT_NE(chance, chance_of(5, text, token + 1));
+      EXPECT_NE(chance, chance_of(6, text, token));
+      sum += chance;
+    }
+  EXPECT_NEAR(sum / 10'000, 0.5, 0.02);
+  EXPECT_EQ(chance_of(5, 1, 2), chance_of(5, 1, 2));
+}
+
+}  // namespace
+}  // namespace stof
