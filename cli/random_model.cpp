@@ -94,6 +94,57 @@ std::vector<Weight> list_modernbert_weights(const ModelConfig& config) {
   return weights;
 }
 
+// Names as in checkpoints of Hugging Face's LlamaModel and Qwen3Model.
+std::vector<Weight> list_llama_weights(const ModelConfig& config) {
+  const std::int64_t hidden = config.hidden_size, head_dim = config.head_dim, intermediate = config.intermediate_size;
+  std::vector<Weight> weights = {{"embed_tokens.weight", {config.vocab_size, hidden}, Fill::random}};
+  const auto matrix = [&](const std::string& name, std::int64_t out, std::int64_t in) {
+    weights.push_back({name + ".weight", {out, in}, Fill::random});
+  };
+  const auto scale = [&](const std::string& name, std::int64_t columns) {
+    weights.push_back({name + ".weight", {columns}, Fill::one});
+  };
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string prefix = fmt::format("layers.{}.", layer);
+    scale(prefix + "input_layernorm", hidden);
+    matrix(prefix + "self_attn.q_proj", config.heads * head_dim, hidden);
+    for (const char* part : {"k", "v"})
+      matrix(prefix + fmt::format("self_attn.{}_proj", part), config.kv_heads * head_dim, hidden);
+    for (const char* part : {"q", "k"})
+      if (config.head_norms) scale(prefix + fmt::format("self_attn.{}_norm", part), head_dim);
+    matrix(prefix + "self_attn.o_proj", hidden, config.heads * head_dim);
+    scale(prefix + "post_attention_layernorm", hidden);
+    matrix(prefix + "mlp.gate_proj", intermediate, hidden);
+    matrix(prefix + "mlp.up_proj", intermediate, hidden);
+    matrix(prefix + "mlp.down_proj", hidden, intermediate);
+  }
+  scale("norm", hidden);
+  return weights;
+}
+
+// As Llama 3.2 1B and Qwen3 0.6B, whose tables are those of the scores, too.
+ModelConfig llama_named(const std::string& name) {
+  const bool qwen = name == "qwen3-0.6b";
+  ModelConfig config{.family = Family::llama,
+                     .architecture = qwen ? "Qwen3Model" : "LlamaModel",
+                     .vocab_size = 1000,
+                     .hidden_size = qwen ? 1024 : 2048,
+                     .layers = qwen ? 28 : 16,
+                     .heads = qwen ? 16 : 32,
+                     .intermediate_size = qwen ? 3072 : 8192,
+                     .activation = "silu",
+                     .norm_epsilon = qwen ? 1e-6 : 1e-5};
+  config.attention_bias = config.mlp_bias = false;
+  config.kv_heads = 8;
+  config.head_dim = qwen ? 128 : 64;
+  config.head_norms = qwen;
+  const RotaryScaling of_llama{
+      .kind = RotaryScaling::Kind::llama3, .factor = 32, .trained_positions = 8192, .few = 1, .many = 4};
+  const RotaryLayer layer{.reach = {}, .theta = qwen ? 1e6 : 5e5, .scaling = qwen ? RotaryScaling{} : of_llama};
+  config.rotary.assign(static_cast<std::size_t>(config.layers), layer);
+  return config;
+}
+
 // As ModernBERT-base and -large.
 ModelConfig modernbert_named(const std::string& name) {
   const bool large = name == "modernbert-large";
@@ -116,6 +167,7 @@ ModelConfig modernbert_named(const std::string& name) {
 // Vocabularies of 1000: looking up costs nothing that grows with them.
 ModelConfig config_named(const std::string& name) {
   if (name == "modernbert-base" || name == "modernbert-large") return modernbert_named(name);
+  if (name == "llama-3.2-1b" || name == "qwen3-0.6b") return llama_named(name);
   ModelConfig config{.family = Family::bert, .architecture = "BertModel", .vocab_size = 1000, .activation = "gelu"};
   config.hidden_size = name == "bert-large" ? 1024 : 768;
   config.layers = name == "bert-large" ? 24 : 12;
@@ -130,7 +182,9 @@ ModelConfig config_named(const std::string& name) {
     config.type_vocab_size = 0;
   } else if (name != "bert-base" && name != "bert-large") {
     fail(ErrorKind::invalid_argument,
-         "random model '{}'; accepted: bert-base, bert-large, gpt2, modernbert-base, modernbert-large", name);
+         "random model '{}'; accepted: bert-base, bert-large, gpt2, modernbert-base, modernbert-large, llama-3.2-1b, "
+         "qwen3-0.6b",
+         name);
   }
   return config;
 }
@@ -156,15 +210,21 @@ void fill(const Weight& weight, float* values, std::uint64_t seed) {
 
 namespace {
 
+std::vector<Weight> weights_of(const ModelConfig& config) {
+  switch (config.family) {
+    case Family::gpt2: return list_gpt2_weights(config);
+    case Family::modernbert: return list_modernbert_weights(config);
+    case Family::llama: return list_llama_weights(config);
+    default: return list_weights(config);
+  }
+}
+
 Model model_of(const std::string& name, std::int64_t max_positions, std::optional<std::uint64_t> seed) {
   Model model;
   model.config = config_named(name);
   model.config.max_positions = max_positions;
   model.pooling = {.pooling = Pooling::mean, .normalize = false, .max_tokens = max_positions};
-  const auto list = model.config.family == Family::gpt2         ? list_gpt2_weights
-                    : model.config.family == Family::modernbert ? list_modernbert_weights
-                                                                : list_weights;
-  const std::vector<Weight> weights = list(model.config);
+  const std::vector<Weight> weights = weights_of(model.config);
   std::int64_t total = 0;
   for (const Weight& weight : weights) total += element_count(weight.shape);
   const auto memory = std::make_shared<Tensor>(DType::f32, Shape{total});

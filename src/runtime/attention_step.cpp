@@ -85,11 +85,15 @@ AttentionArguments AttentionStep::with_cached_keys(const Frame& frame) const {
                       .shape = {frame.rows, kv_heads, cached.capacity, head_dim},
                       .strides = {cached.capacity * cache_width(), head_dim, cache_width(), 1}};
   };
-  return {.q = one_row_each(data_of(0, frame), {dtype, heads, head_dim, stride}, frame),
-          .k = keys(0),
-          .v = keys(kv_heads * head_dim),
-          .out = one_row_each(out.at(frame), {dtype, heads, head_dim, heads * head_dim}, frame),
-          .kv_lengths = cached.lengths};
+  AttentionArguments arguments{.q = one_row_each(data_of(0, frame), {dtype, heads, head_dim, stride}, frame),
+                               .k = keys(0),
+                               .v = keys(kv_heads * head_dim),
+                               .out = one_row_each(out.at(frame), {dtype, heads, head_dim, heads * head_dim}, frame),
+                               .kv_lengths = cached.lengths};
+  if (!cached.device_lengths.empty())
+    arguments.device_kv_lengths = view_of(const_cast<std::int32_t*>(cached.device_lengths.data()), DType::i32,
+                                          {std::ssize(cached.device_lengths)});
+  return arguments;
 }
 
 void AttentionStep::operator()(const Frame& frame) const {

@@ -37,14 +37,16 @@ std::shared_ptr<void> DeviceSide::memory(std::int64_t bytes) {
   return {tensor, tensor->data()};
 }
 
-std::span<const std::int32_t> DeviceSide::bring(std::span<const std::int32_t> numbers) {
-  if (!stream_ || numbers.empty()) return numbers;
-  const auto bytes = std::ssize(numbers) * static_cast<std::int64_t>(sizeof(std::int32_t));
-  host_numbers_.reserve(bytes, [this](std::size_t size) { return stream_->host_memory(size); });
-  numbers_.reserve(bytes, [this](std::size_t size) { return stream_->device_memory(size); });
-  std::memcpy(host_numbers_.data(), numbers.data(), numbers.size_bytes());
-  stream_->copy_in(numbers_.data(), host_numbers_.data(), numbers.size_bytes());
+std::span<const std::int32_t> DeviceSide::put(std::span<const std::int32_t> numbers) {
+  const auto bytes = static_cast<std::int64_t>(numbers.size_bytes());
+  numbers_.reserve(bytes, [this](std::size_t size) { return memory(static_cast<std::int64_t>(size)); });
+  if (stream_) host_numbers_.reserve(bytes, [this](std::size_t size) { return stream_->host_memory(size); });
+  std::memcpy((stream_ ? host_numbers_ : numbers_).data(), numbers.data(), numbers.size_bytes());
   return {reinterpret_cast<const std::int32_t*>(numbers_.data()), numbers.size()};
+}
+
+void DeviceSide::bring(std::span<const std::int32_t> put) {
+  if (stream_) stream_->copy_in(numbers_.data(), host_numbers_.data(), put.size_bytes());
 }
 
 void DeviceSide::copy(void* to, const void* from, std::int64_t bytes) {

@@ -20,8 +20,12 @@ class DeviceSide {
 
   WorkQueue queue() const;
   std::shared_ptr<void> memory(std::int64_t bytes);  // zeroed
-  // The numbers as the device reads them, until the next ones are brought; `numbers` stay where they are until then.
-  std::span<const std::int32_t> bring(std::span<const std::int32_t> numbers);
+  // Whether work is done beside the host, and can be recorded.
+  bool records() const { return stream_ != nullptr; }
+  std::unique_ptr<RecordedWork> record(const std::function<void()>& work) { return stream_->record(work); }
+  // Where the device reads these numbers once bring() is done, until the next ones are put there.
+  std::span<const std::int32_t> put(std::span<const std::int32_t> numbers);
+  void bring(std::span<const std::int32_t> put);              // in the order of the queue
   void copy(void* to, const void* from, std::int64_t bytes);  // within the device; no overlap
   // f32, of what the work so far has made of values of this dtype.
   Tensor fetch(const void* values, DType dtype, const Shape& shape);
@@ -30,7 +34,7 @@ class DeviceSide {
   const Device& device_;
   std::unique_ptr<DeviceStream> stream_;  // null: the host
   std::shared_ptr<void> workspace_;
-  GrowingMemory numbers_, host_numbers_;
+  GrowingMemory numbers_, host_numbers_;  // on the host one of them is both
 };
 
 }  // namespace stof

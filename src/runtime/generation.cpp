@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/runtime/generation.h"
 
+#include <algorithm>
+
 #include "src/base/error.h"
 #include "src/base/memory.h"
 #include "src/base/narrow.h"
+#include "src/base/out_of_memory.h"
+#include "src/runtime/bucket.h"
 #include "src/runtime/pooling.h"
 
 namespace stof {
@@ -13,7 +17,7 @@ Generation::Generation(const Program& program, std::int64_t texts, std::int64_t 
   const Device& device = program.options().device;
   const std::int64_t bytes = program.cache_bytes(slots_, capacity_);
   if (device.backend->rows.copy == nullptr || bytes == 0)
-    fail(ErrorKind::unsupported, "keys cannot be kept for this model on {}; accepted: a decoder, on the CPU",
+    fail(ErrorKind::unsupported, "keys cannot be kept for this model on {}; accepted: a decoder",
          device.caps.name);
   narrow<std::int32_t>(slots_ * capacity_, "tokens whose keys are kept");
   if (device.backend->open_stream == nullptr)
@@ -22,32 +26,41 @@ Generation::Generation(const Program& program, std::int64_t texts, std::int64_t 
   keys_ = side_.memory(bytes);
 }
 
+// Steps of all texts find in it the memory that they will have.
 void Generation::reserve(std::int64_t rows, std::int64_t kept) {
-  const std::int64_t bytes = program_.arena_bytes(rows, kept);
+  const std::int64_t bytes = std::max(program_.arena_bytes(rows, kept), program_.arena_bytes(slots_));
   if (program_.options().device.backend->open_stream == nullptr)
     check_memory(fmt::format("a call of {} tokens", rows), static_cast<double>(bytes));
-  activations_.reserve(bytes, [this](std::size_t size) { return side_.memory(static_cast<std::int64_t>(size)); });
+  const auto allocate = [this](std::size_t size) { return side_.memory(static_cast<std::int64_t>(size)); };
+  activations_.reserve(bytes, allocate);
 }
 
-Tensor Generation::run(const Inputs& inputs, Frame frame, CachedKeys cached) {
+// Of steps all memory is where it was: prompts have as many rows, and more numbers.
+Generation::Work Generation::prepared(const Inputs& inputs, Frame frame, CachedKeys cached) {
   const std::size_t rows = inputs.tokens.size();
   std::vector<std::int32_t> numbers;
-  for (const auto* part : {&inputs.tokens, &inputs.positions, &inputs.segments, &inputs.places, &inputs.kept})
+  for (const auto* part : {&inputs.tokens, &inputs.positions, &inputs.segments, &inputs.places, &inputs.of_texts})
     numbers.insert(numbers.end(), part->begin(), part->end());
-  const std::span<const std::int32_t> there = side_.bring(numbers);
+  const std::span<const std::int32_t> there = side_.put(numbers), of_texts = there.subspan(4 * rows);
   frame.rows = static_cast<std::int64_t>(rows);
-  reserve(frame.rows, std::ssize(inputs.kept));
   frame.row_capacity = row_capacity(frame.rows);
-  frame.arena = activations_.data();
   frame.indices = {there.subspan(0, rows), there.subspan(rows, rows), there.subspan(2 * rows, rows)};
   frame.queue = side_.queue();
   cached.memory = static_cast<std::byte*>(keys_.get());
   cached.slots = slots_;
   cached.capacity = capacity_;
   cached.places = there.subspan(3 * rows, rows);
-  frame.cached = &cached;
-  frame.kept = there.subspan(4 * rows);
-  return side_.fetch(program_.run(frame), program_.dtype(), {texts(), program_.result_columns()});
+  if (!cached.continues) frame.kept = of_texts;
+  else if (cached.lengths.empty()) cached.device_lengths = of_texts;
+  reserve(frame.rows, std::ssize(frame.kept));
+  frame.arena = activations_.data();
+  return [this, frame, cached, there](HeldPlans* plans) {
+    side_.bring(there);
+    Frame now = frame;
+    now.cached = &cached;
+    now.plans = plans;
+    return program_.run(now);
+  };
 }
 
 Tensor Generation::begin(const RowBatch& prompts) {
@@ -57,17 +70,21 @@ Tensor Generation::begin(const RowBatch& prompts) {
                 .positions = prompts.positions,
                 .segments = prompts.segments,
                 .places = {},
-                .kept = rows_wanted(prompts, Pooling::last)};
+                .of_texts = rows_wanted(prompts, Pooling::last)};
   for (std::int64_t text = 0; text < prompts.texts; ++text)
     for (std::int32_t i = 0; i < lengths_[static_cast<std::size_t>(text)]; ++i)
       inputs.places.push_back(static_cast<std::int32_t>(text * capacity_) + i);
   const std::int64_t longest = program_.options().longest;
-  return run(inputs, {.batch = &prompts, .attention = &program_.plans(1, longest)}, {});
+  const Bucket bucket = bucket_of({.rows = prompts.rows, .texts = slots_, .longest = prompts.longest}, longest);
+  const AttentionPlans& plans =
+      side_.records() ? program_.plans(bucket.texts, bucket.longest) : program_.plans(1, longest);
+  return fetched(prepared(inputs, {.batch = &prompts, .attention = &plans}, {})(nullptr));
 }
 
 Tensor Generation::go_on(std::span<const std::int32_t> tokens, std::int64_t first_position) {
   STOF_CHECK(std::ssize(tokens) == texts());
-  Inputs inputs{.tokens = {tokens.begin(), tokens.end()}, .positions = {}, .segments = {}, .places = {}, .kept = {}};
+  Inputs inputs{
+      .tokens = {tokens.begin(), tokens.end()}, .positions = {}, .segments = {}, .places = {}, .of_texts = {}};
   inputs.segments.assign(tokens.size(), 0);
   for (std::int64_t text = 0; text < texts(); ++text) {
     std::int32_t& length = lengths_[static_cast<std::size_t>(text)];
@@ -76,7 +93,41 @@ Tensor Generation::go_on(std::span<const std::int32_t> tokens, std::int64_t firs
     inputs.places.push_back(static_cast<std::int32_t>(text * capacity_) + length);
     ++length;
   }
-  return run(inputs, {.attention = &program_.step_plans(slots_, capacity_)}, {.continues = true, .lengths = lengths_});
+  const bool known_to_device = side_.records() && !program_.plans_by_length();
+  CachedKeys cached{.continues = true, .lengths = lengths_};
+  if (known_to_device) cached.lengths = {}, inputs.of_texts = lengths_;
+  const Work work = prepared(inputs, {.attention = &program_.step_plans(slots_, capacity_)}, cached);
+  return fetched(known_to_device ? done(work) : work(nullptr));
+}
+
+Tensor Generation::fetched(const void* result) {
+  return side_.fetch(result, program_.dtype(), {texts(), program_.result_columns()});
+}
+
+// The first step of so many texts loads and chooses what a recording must not; the second one is recorded.
+const void* Generation::done(const Work& work) {
+  const auto [found, is_new] = recorded_.try_emplace(texts());
+  Recorded& recorded = found->second;
+  if (recorded.work) {
+    recorded.work->launch();
+    return recorded.result;
+  }
+  const void* const result = work(nullptr);
+  if (!is_new && !recorded.refused) record(work, result);
+  return result;
+}
+
+void Generation::record(const Work& work, const void* result) {
+  Recorded& recorded = recorded_[texts()];
+  recorded.refused = true;
+  try {
+    const auto plans = std::make_shared<HeldPlans>();
+    recorded.work = side_.record([work, plans] { work(plans.get()); });
+    recorded.plans = *plans;
+    recorded.result = result;
+  } catch (const Error& error) {  // the result is there without it
+    if (!is_out_of_memory(error)) throw;
+  }
 }
 
 void Generation::drop(std::int64_t text) {

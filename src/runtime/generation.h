@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts of a decoder that go on: keys and values of what was seen are kept, so that each token is computed once.
 #pragma once
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -28,12 +30,25 @@ class Generation {
   std::int64_t length(std::int64_t text) const { return lengths_[static_cast<std::size_t>(text)]; }
 
  private:
-  // Numbers of a call, behind each other as the device gets them.
+  // Numbers of a call, behind each other as the device gets them: of each row, and then of each text.
   struct Inputs {
-    std::vector<std::int32_t> tokens, positions, segments, places, kept;
+    std::vector<std::int32_t> tokens, positions, segments, places, of_texts;
   };
-  Tensor run(const Inputs& inputs, Frame frame, CachedKeys cached);
+  // What is done for a call, as often as it is asked for.
+  using Work = std::function<const void*(HeldPlans*)>;
+  Work prepared(const Inputs& inputs, Frame frame, CachedKeys cached);
+  const void* done(const Work& work);
+  Tensor fetched(const void* result);
+  void record(const Work& work, const void* result);
   void reserve(std::int64_t rows, std::int64_t kept);
+
+  // Steps of so many texts, where the device reads their lengths.
+  struct Recorded {
+    std::unique_ptr<RecordedWork> work;
+    const void* result = nullptr;
+    HeldPlans plans;
+    bool refused = false;
+  };
 
   const Program& program_;
   std::int64_t slots_, capacity_;
@@ -41,6 +56,7 @@ class Generation {
   std::shared_ptr<void> keys_;
   GrowingMemory activations_;
   std::vector<std::int32_t> lengths_;  // tokens of each text that is left
+  std::map<std::int64_t, Recorded> recorded_;
 };
 
 }  // namespace stof

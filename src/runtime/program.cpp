@@ -110,6 +110,7 @@ const AttentionPlans& Program::step_plans(std::int64_t texts, std::int64_t capac
                                                                      .head_dim = site.head_dim,
                                                                      .dtype = options_.dtype},
                                                       options_.device));
+    if (site.any_length) plans.back()->prepare(1, 1);  // where the device alone knows how many there are
   }
   return plans;
 }

@@ -30,9 +30,10 @@ using HeldPlans = std::vector<std::shared_ptr<const void>>;
 struct CachedKeys {
   std::byte* memory = nullptr;
   std::int64_t slots = 0, capacity = 0;
-  std::span<const std::int32_t> places = {};   // [rows]: slot * capacity + position, where the device reads them
-  bool continues = false;                      // one row a text, slot by slot, which sees the keys that are there
-  std::span<const std::int32_t> lengths = {};  // [rows], of the host: keys of each, its own row's included
+  std::span<const std::int32_t> places = {};  // [rows]: slot * capacity + position, where the device reads them
+  bool continues = false;                     // one row a text, slot by slot, which sees the keys that are there
+  // [rows]: keys of each, its own row's included; where the host reads them, or the device.
+  std::span<const std::int32_t> lengths = {}, device_lengths = {};
 };
 
 // What the steps of one call read and write.

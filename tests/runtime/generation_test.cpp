@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts that go on where a device works beside the host, played by the CPU: steps are recorded once for each number of
+// texts, and give what a plain session gives.
+#include "src/runtime/generation.h"
+
+#include <gtest/gtest.h>
+
+#include "src/base/hash.h"
+#include "src/fusion/fuse.h"
+#include "src/graph/build.h"
+#include "src/graph/infer.h"
+#include "src/graph/simplify.h"
+#include "tests/expect_error.h"
+#include "tests/runtime/recording_device.h"
+#include "tests/runtime/small_bert.h"
+#include "tests/source_folder.h"
+
+namespace stof {
+namespace {
+
+constexpr std::int64_t kTokens = 800, kLongest = 200;
+
+TokenBatch prompts_of(const std::vector<std::int64_t>& lengths) {
+  TokenBatch batch;
+  std::uint64_t seed = 1;
+  for (const std::int64_t length : lengths) {
+    std::vector<std::int32_t> ids;
+    for (std::int64_t i = 0; i < length; ++i)
+      ids.push_back(static_cast<std::int32_t>(splitmix64(seed += 0x9E3779B97F4A7C15ull) % kTokens));
+    batch.add(ids);
+  }
+  return batch;
+}
+
+// A model with its texts, here and in a plain session that scores each text as a whole.
+struct Played {
+  explicit Played(const std::string& family, const std::string& mask = "all")
+      : model(read_model(source_folder() / "tests/data/families" / family)),
+        program(restrict_attention(fused_by_default(build_graph(model, GraphResult::logits)), parse(mask)),
+                {.device = recording_device(), .longest = kLongest}),
+        host(model, {.device = "cpu", .mask = parse(mask), .logits = true}) {}
+
+  void begin(const std::vector<std::int64_t>& lengths) {
+    const TokenBatch prompts = prompts_of(lengths);
+    for (std::size_t text = 0; text < lengths.size(); ++text)
+      texts.emplace_back(prompts.ids.begin() + prompts.offsets[text], prompts.ids.begin() + prompts.offsets[text + 1]);
+    generation.emplace(program, std::ssize(lengths), 96);
+    expect_scores(generation->begin(make_rows(prompts, {.vocabulary = kTokens, .longest = kLongest}, false)));
+  }
+  void go_on(std::int32_t first_token) {
+    std::vector<std::int32_t> tokens;
+    for (auto& text : texts) {
+      tokens.push_back(first_token++ % kTokens);
+      text.push_back(tokens.back());
+    }
+    expect_scores(generation->go_on(tokens, 0));
+  }
+  void drop(std::size_t text) {
+    generation->drop(static_cast<std::int64_t>(text));
+    texts[text] = texts.back();
+    texts.pop_back();
+  }
+  void expect_scores(const Tensor& got) const {
+    TokenBatch whole;
+    for (const auto& text : texts) whole.add(text);
+    const Tensor want = host.embed(whole, Pooling::last);
+    ASSERT_EQ(got.shape(), want.shape());
+    for (std::int64_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(got.as<float>()[i], want.as<float>()[i], 5e-5) << "component " << i;
+  }
+
+  Model model;
+  Program program;
+  Session host;
+  std::vector<std::vector<std::int32_t>> texts;
+  std::optional<Generation> generation;
+};
+
+TEST(Generation, HasTheScoresOfTheWholeTextAtEachStep) {
+  for (const char* family : {"llama", "mistral", "qwen2", "qwen3", "gpt2"}) {
+    SCOPED_TRACE(family);
+    Played played(family);
+    played.begin({17, 1, 40, 5});
+    const int before = stream_counts().recordings;
+    for (int step = 0; step < 6; ++step) played.go_on(31 * step);
+    EXPECT_EQ(stream_counts().recordings, before + 1);
+    played.drop(1);
+    for (int step = 0; step < 4; ++step) played.go_on(17 * step);
+    played.drop(2);
+    played.drop(0);
+    for (int step = 0; step < 4; ++step) played.go_on(13 * step);
+    EXPECT_EQ(stream_counts().recordings, before + 3);  // of four texts, of three and of one
+    EXPECT_EQ(played.generation->texts(), 1);
+  }
+}
+
+// Plans by length are the host's: nothing is recorded.
+TEST(Generation, PlansByLengthStepByStep) {
+  Played played("llama", "bigbird(8,3,1,1,5)");
+  played.begin({30, 9});
+  const int before = stream_counts().recordings;
+  for (int step = 0; step < 5; ++step) played.go_on(step);
+  EXPECT_EQ(stream_counts().recordings, before);
+}
+
+TEST(Generation, GoesOnWithoutMemoryForRecordings) {
+  Played played("qwen3", "window(6) | sink(2)");
+  played.begin({12, 20});
+  recordings_fit() = false;
+  for (int step = 0; step < 4; ++step) played.go_on(7 * step);
+  recordings_fit() = true;
+}
+
+TEST(Generation, NeedsKeysThatCanBeKept) {
+  const Model model = small_bert();
+  Graph detached = build_bert(model);
+  infer(detached);
+  const Program program(detached, {.device = open_device("cpu"), .longest = 96});
+  const std::string device = program.options().device.caps.name;
+  EXPECT_ERROR(Generation(program, 1, 8), ErrorKind::unsupported,
+               "keys cannot be kept for this model on " + device + "; accepted: a decoder");
+}
+
+}  // namespace
+}  // namespace stof
