@@ -11,6 +11,7 @@ void add_bench(CLI::App& app);
 void add_calibrate(CLI::App& app);
 void add_demo(CLI::App& app);
 void add_doctor(CLI::App& app);
+void add_generate(CLI::App& app);
 void add_graph(CLI::App& app);
 void add_mask(CLI::App& app);
 void add_plan(CLI::App& app);

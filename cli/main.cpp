@@ -180,6 +180,7 @@ int run(int argc, char** argv) {
   stof::cli::add_calibrate(app);
   stof::cli::add_demo(app);
   stof::cli::add_doctor(app);
+  stof::cli::add_generate(app);
   stof::cli::add_graph(app);
   stof::cli::add_mask(app);
   stof::cli::add_plan(app);

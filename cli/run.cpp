@@ -180,7 +180,7 @@ void add_run(CLI::App& app) {
       ->add_option("--pooling", options->pooling,
                    "auto (as the checkpoint says), cls, mean, max, last, or none: every token")
       ->capture_default_str();
-  command->add_flag("--logits", options->logits, "GPT-2: scores of the vocabulary in place of hidden states");
+  command->add_flag("--logits", options->logits, "of decoders: scores of the vocabulary in place of hidden states");
   add_number(command, "--batch", options->batch, "texts run together")->capture_default_str();
   command->add_option("--dtype", options->dtype, "f32, bf16; on a GPU also f16")->capture_default_str();
   command->add_option("--device", options->device, "auto, cpu, cuda, cuda:N")->capture_default_str();

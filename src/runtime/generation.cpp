@@ -17,8 +17,7 @@ Generation::Generation(const Program& program, std::int64_t texts, std::int64_t 
   const Device& device = program.options().device;
   const std::int64_t bytes = program.cache_bytes(slots_, capacity_);
   if (device.backend->rows.copy == nullptr || bytes == 0)
-    fail(ErrorKind::unsupported, "keys cannot be kept for this model on {}; accepted: a decoder",
-         device.caps.name);
+    fail(ErrorKind::unsupported, "keys cannot be kept for this model on {}; accepted: a decoder", device.caps.name);
   narrow<std::int32_t>(slots_ * capacity_, "tokens whose keys are kept");
   if (device.backend->open_stream == nullptr)
     check_memory(fmt::format("keys and values of {} texts of {} tokens", slots_, capacity_),

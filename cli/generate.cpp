@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// stof generate: what a decoder says behind texts.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <iterator>
+#include <memory>
+#include <optional>
+
+#include "cli/commands.h"
+#include "cli/float_dtype.h"
+#include "cli/json_output.h"
+#include "cli/loading.h"
+#include "cli/messages.h"
+#include "cli/number_option.h"
+#include "cli/outputs.h"
+#include "cli/progress.h"
+#include "cli/text_lines.h"
+#include "src/base/counted.h"
+#include "src/base/error.h"
+#include "src/base/stopwatch.h"
+#include "src/model/token_stream.h"
+#include "stof/session.h"
+
+namespace stof::cli {
+namespace {
+
+struct GenerateCommand {
+  std::string model, text, input, mask, dtype = "f32", device = "auto", json;
+  std::int64_t tokens = 128, batch = 32, top_k = 0, seed = 0;
+  double temperature = 0, top_p = 1;
+  int threads = 0;
+  bool special = false, go_on = false, truncate = false;
+};
+
+SessionOptions session_options(const GenerateCommand& command) {
+  if (command.threads < 0 || command.threads > kMostThreads)
+    fail(ErrorKind::invalid_argument, "--threads {}; accepted: 0 (all) to {}", command.threads, kMostThreads);
+  SessionOptions result{
+      .device = command.device, .dtype = parse_float_dtype(command.dtype), .threads = command.threads, .logits = true};
+  if (!command.mask.empty()) result.mask = parse(command.mask);
+  result.log = [](std::string_view message) { say(fmt::format("stof: {}\n", message)); };
+  return result;
+}
+
+GenerateOptions generate_options(const GenerateCommand& command) {
+  if (command.seed < 0) fail(ErrorKind::invalid_argument, "--seed {}; accepted: 0 or more", command.seed);
+  if (command.tokens < 1) fail(ErrorKind::invalid_argument, "--tokens {}; accepted: 1 or more", command.tokens);
+  if (command.batch < 1) fail(ErrorKind::invalid_argument, "--batch {}; accepted: 1 or more", command.batch);
+  GenerateOptions options{.tokens = command.tokens,
+                          .temperature = command.temperature,
+                          .top_k = command.top_k,
+                          .top_p = command.top_p,
+                          .seed = static_cast<std::uint64_t>(command.seed),
+                          .batch = command.batch,
+                          .truncate = command.truncate};
+  if (command.go_on) options.ends.emplace();
+  return options;
+}
+
+// As one line: what would end it, and the backslash itself, behind a backslash.
+std::string on_one_line(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    if (c == '\n') line += "\\n";
+    else if (c == '\r') line += "\\r";
+    else if (c == '\\') line += "\\\\";
+    else line += c;
+  }
+  return line;
+}
+
+// One text is printed as it grows; of several each has a line, once all are there.
+class Output {
+ public:
+  Output(const GenerateCommand& command, const Tokenizer& tokenizer, std::int64_t texts)
+      : command_(command),
+        tokenizer_(tokenizer),
+        prints_(command.json != "-"),
+        grows_(prints_ && command.input.empty()),
+        stream_(tokenizer, decoding()) {
+    if (!grows_) progress_.emplace("generating", texts * command.tokens);
+  }
+
+  void add(std::int32_t token) {
+    if (progress_) progress_->advance(1);
+    if (!grows_) return;
+    fmt::print("{}", stream_.add(token));
+    std::fflush(stdout);
+  }
+  std::vector<std::string> finish(const std::vector<std::vector<std::int32_t>>& made) {
+    progress_.reset();
+    std::vector<std::string> texts;
+    for (const auto& ids : made) texts.push_back(tokenizer_.decode(ids, decoding()));
+    if (grows_) fmt::print("{}\n", stream_.finish());
+    else if (prints_)
+      for (const std::string& text : texts) fmt::print("{}\n", on_one_line(text));
+    return texts;
+  }
+
+ private:
+  DecodeOptions decoding() const {
+    return {.special = command_.special ? SpecialTokens::kept : SpecialTokens::skipped};
+  }
+
+  const GenerateCommand& command_;
+  const Tokenizer& tokenizer_;
+  bool prints_, grows_;
+  TokenStream stream_;
+  std::optional<Progress> progress_;
+};
+
+struct Took {
+  double seconds = 0, first = 0;  // until the first token, loading not included
+  std::int64_t tokens = 0;
+};
+
+void write_took(const GenerateCommand& command, const Session& session, const Took& took,
+                const std::vector<std::vector<std::int32_t>>& made, const std::vector<std::string>& texts) {
+  if (command.json.empty()) return;
+  nlohmann::json list = nlohmann::json::array();
+  for (std::size_t i = 0; i < made.size(); ++i) list.push_back({{"text", texts[i]}, {"ids", made[i]}});
+  write_json({{"device", session.device().caps.name},
+              {"seconds", took.seconds},
+              {"first_seconds", took.first},
+              {"tokens", took.tokens},
+              {"texts", list}},
+             command.json);
+}
+
+void generate(const GenerateCommand& command) {
+  const SessionOptions chosen = session_options(command);
+  GenerateOptions options = generate_options(command);
+  std::vector<InputFile> inputs = files_of_model("--model", command.model);
+  std::ranges::move(files_of_mask("--mask", command.mask), std::back_inserter(inputs));
+  inputs.push_back({"--input", command.input});
+  check_outputs({{"--json", command.json, true}}, inputs);
+  const std::vector<std::string> texts =
+      command.input.empty() ? std::vector<std::string>{command.text} : read_input(command.input);
+  const Tokenizer tokenizer = Tokenizer::load(command.model);
+  const Session session = load_session(command.model, chosen);
+  Output output(command, tokenizer, std::ssize(texts));
+  const Stopwatch since_start;
+  Took took;
+  options.token = [&](std::int64_t, std::int32_t token) {
+    if (took.tokens++ == 0) took.first = since_start.seconds();
+    output.add(token);
+  };
+  const std::vector<std::vector<std::int32_t>> made = session.generate(texts, options);
+  took.seconds = since_start.seconds();
+  const std::vector<std::string> said = output.finish(made);
+  say(fmt::format("{} in {:.2f} s on {}, the first after {:.2f} s\n", counted(took.tokens, "token", "tokens"),
+                  took.seconds, session.device().caps.name, took.first));
+  write_took(command, session, took, made, said);
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app) {
+  auto* command =
+      app.add_subcommand("generate", "Let a decoder go on behind texts, under its own mask or a narrower one");
+  const auto options = std::make_shared<GenerateCommand>();
+  command->add_option("--model", options->model, "folder with config.json, model.safetensors and tokenizer.json")
+      ->required();
+  auto* text = command->add_option("--text", options->text, "one text, which is printed as it grows");
+  auto* input = command->add_option("--input", options->input, "a file with one text a line; -: stdin");
+  text->excludes(input);
+  add_number(command, "--tokens", options->tokens, "at most, behind each text")->capture_default_str();
+  command->add_option("--mask", options->mask, "restrict attention further, e.g. 'sink(4) | window(1024)'");
+  add_number(command, "--temperature", options->temperature, "0: always the likeliest token; else by chance")
+      ->capture_default_str();
+  add_number(command, "--top-k", options->top_k, "by chance among so many of the likeliest; 0: all")
+      ->capture_default_str();
+  add_number(command, "--top-p", options->top_p, "among the likeliest that have so much of the probability")
+      ->capture_default_str();
+  add_number(command, "--seed", options->seed, "of the chances")->capture_default_str();
+  add_number(command, "--batch", options->batch, "texts run together")->capture_default_str();
+  command->add_flag("--go-on", options->go_on, "past tokens that end a text");
+  command->add_flag("--special", options->special, "print special tokens, too");
+  command->add_flag("--truncate", options->truncate, "of a text that is too long leave the end out");
+  command->add_option("--dtype", options->dtype, "f32, bf16; on a GPU also f16")->capture_default_str();
+  command->add_option("--device", options->device, "auto, cpu, cuda, cuda:N")->capture_default_str();
+  add_number(command, "--threads", options->threads, "of the CPU; 0: all")->capture_default_str();
+  command->add_option("--json", options->json,
+                      "texts, ids and what it took as JSON, into a file ('-': to stdout alone)");
+  command->callback([options, text, input] {
+    if (text->empty() && input->empty()) throw CLI::RequiredError("--text or --input");
+    generate(*options);
+  });
+}
+
+}  // namespace stof::cli
