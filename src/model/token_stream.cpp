@@ -69,8 +69,12 @@ std::string TokenStream::add(std::int32_t id) {
 
 std::string TokenStream::finish() {
   std::string text;
-  if (std::holds_alternative<decoding::ByteFallback>(decoder_->decoding)) append_pending_bytes(text);
-  else if (!pending_.empty()) text = unicode::kReplacement;
+  if (const auto* kind = std::get_if<decoding::ByteFallback>(&decoder_->decoding)) {
+    append_pending_bytes(text);
+    begin(*kind, text);
+  } else if (!pending_.empty()) {
+    text = unicode::kReplacement;
+  }
   pending_.clear();
   first_token_ = true;
   begun_ = false;
@@ -95,6 +99,10 @@ void TokenStream::append(const decoding::ByteFallback& kind, std::string_view to
   }
   append_pending_bytes(text);
   append_unmarked(token, " ", text);
+  begin(kind, text);
+}
+
+void TokenStream::begin(const decoding::ByteFallback& kind, std::string& text) {
   if (begun_ || text.empty()) return;
   begun_ = true;
   if (kind.strips_space && text[0] == ' ') text.erase(0, 1);

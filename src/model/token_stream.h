@@ -31,6 +31,7 @@ class TokenStream {
   void append(const decoding::Metaspace&, std::string_view token, std::string& text);
   void append(const decoding::Pieces&, std::string_view token, std::string& text);
   void append_pending_bytes(std::string& text);
+  void begin(const decoding::ByteFallback& kind, std::string& text);  // `text` comes next
 
   const TokenDecoder* decoder_;
   SpecialTokens special_;
