@@ -19,6 +19,7 @@ struct AddedToken {
   bool lstrip = false;       // takes the white space before it
   bool rstrip = false;       // takes the white space behind it
   bool normalized = false;   // is normalised, and looked for in the normalised text
+  bool special = false;      // may be left out of texts that are made of ids
 };
 
 class AddedTokens {

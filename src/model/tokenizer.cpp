@@ -12,6 +12,8 @@
 #include "src/model/character_level.h"
 #include "src/model/marked_spaces.h"
 #include "src/model/normalizer.h"
+#include "src/model/token_decoder.h"
+#include "src/model/token_stream.h"
 #include "src/model/tokenizer_files.h"
 #include "src/model/unicode.h"
 #include "src/model/wordpiece.h"
@@ -54,6 +56,7 @@ struct Tokenizer::State {
   AddedTokens in_text, in_normalized;
   std::vector<std::int32_t> before, behind;
   std::string cuts_left;
+  TokenDecoder decoder;
 
   void append_ids(std::string_view text, std::vector<std::int32_t>& ids) const {
     const auto push = [&](std::int32_t id) { ids.push_back(id); };
@@ -129,7 +132,8 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
                                                  .in_normalized = AddedTokens(patterns(files.added, normalize, true)),
                                                  .before = std::move(files.before),
                                                  .behind = std::move(files.behind),
-                                                 .cuts_left = std::move(files.cuts_left)}));
+                                                 .cuts_left = std::move(files.cuts_left),
+                                                 .decoder = std::move(files.decoder)}));
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
@@ -163,5 +167,14 @@ Tokenizer::Truncated Tokenizer::encode(std::string_view text, std::int64_t max_t
             result.ids.end() - static_cast<std::ptrdiff_t>(state_->behind.size()));
   return result;
 }
+
+std::string Tokenizer::decode(std::span<const std::int32_t> ids, DecodeOptions options) const {
+  TokenStream stream(*this, options);
+  std::string text;
+  for (const std::int32_t id : ids) text += stream.add(id);
+  return text += stream.finish();
+}
+
+const TokenDecoder& Tokenizer::decoder() const { return state_->decoder; }
 
 }  // namespace stof

@@ -14,6 +14,7 @@
 #include "src/model/marked_spaces.h"
 #include "src/model/normalizer.h"
 #include "src/model/piece_trie.h"
+#include "src/model/token_decoder.h"
 #include "src/model/wordpiece.h"
 
 namespace stof {
@@ -33,6 +34,7 @@ struct TokenizerFiles {
   std::vector<std::int32_t> before, behind;                   // ids put around every text: [CLS], [SEP]
   // "FILE: 'KEY' is VALUE", where it says that texts which are too long lose their beginning; else empty.
   std::string cuts_left = {};
+  TokenDecoder decoder = {};
 };
 
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder);

@@ -69,13 +69,13 @@ void read_wordpiece(const JsonObject& root, TokenizerFiles& files) {
 
 AddedToken read_added_token(const JsonObject& object) {
   object.allow_only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
-  object.boolean("special");  // matters when ids become text, and must be there all the same
   return {.content = object.string("content"),
           .id = read_id(object.at("id"), object.where()),
           .single_word = object.boolean("single_word"),
           .lstrip = object.boolean("lstrip"),
           .rstrip = object.boolean("rstrip"),
-          .normalized = object.boolean("normalized")};
+          .normalized = object.boolean("normalized"),
+          .special = object.boolean("special")};
 }
 
 // The definition numbers the tokens that are not in the vocabulary from its size on, in order of appearance, whatever
@@ -124,6 +124,7 @@ TokenizerFiles read_tokenizer_json(const std::filesystem::path& file) {
   else fail(ErrorKind::unsupported, "{}: type {}; accepted: WordPiece, BPE", model.where(), type);
   read_added_tokens(root, files);
   read_post_processor(root, files);
+  read_decoder(root, files);
   read_truncation(root, files);
   return files;
 }

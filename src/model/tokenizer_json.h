@@ -23,5 +23,7 @@ void read_bpe(const JsonObject& root, TokenizerFiles& files);
 // normalizer and pre_tokenizer, by which it is byte_level or character_level.
 void read_bpe_text(const JsonObject& root, TokenizerFiles& files);
 void read_post_processor(const JsonObject& root, TokenizerFiles& files);
+// Of a decoder that is not understood only the reason: texts become ids all the same.
+void read_decoder(const JsonObject& root, TokenizerFiles& files);
 
 }  // namespace stof

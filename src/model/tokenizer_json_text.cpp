@@ -9,8 +9,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kMark = "\xe2\x96\x81";
-
 bool read_prefix(const JsonObject& splitter) {
   check_type(splitter, "ByteLevel");
   splitter.allow_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
@@ -69,7 +67,7 @@ TextForm read_form_of_words(const JsonObject& root) {
 
 Prepend read_metaspace(const JsonObject& splitter) {
   splitter.allow_only({"type", "replacement", "prepend_scheme", "split"});
-  if (splitter.string("replacement") != kMark) refuse(splitter, "replacement", kMark);
+  if (splitter.string("replacement") != kSpaceMark) refuse(splitter, "replacement", kSpaceMark);
   if (splitter.boolean("split")) refuse(splitter, "split", "false");
   const std::string scheme = splitter.string("prepend_scheme", "always");
   if (scheme == "never") return Prepend::never;
@@ -80,8 +78,8 @@ Prepend read_metaspace(const JsonObject& splitter) {
 
 // Without a pre_tokenizer the normalizer marks spaces.
 void check_marks(const JsonObject& root) {
-  const json prepend = {{"type", "Prepend"}, {"prepend", kMark}};
-  const json replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kMark}};
+  const json prepend = {{"type", "Prepend"}, {"prepend", kSpaceMark}};
+  const json replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpaceMark}};
   const json marks = {{"type", "Sequence"}, {"normalizers", {prepend, replace}}};
   if (root.at("normalizer") != marks)
     refuse(root, "normalizer", fmt::format("{} where 'pre_tokenizer' is null", marks.dump()));

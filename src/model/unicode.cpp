@@ -74,6 +74,15 @@ constexpr Lead lead_of(unsigned char lead) {
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
+// How many of the first bytes begin a character; at least one counts.
+std::size_t bytes_of_beginning(const Lead& lead, std::string_view bytes) {
+  const std::size_t most = std::min(lead.bytes, bytes.size());
+  if (most < 2 || !in(static_cast<unsigned char>(bytes[1]), lead.second_least, lead.second_most)) return 1;
+  std::size_t count = 2;
+  while (count < most && is_continuation(bytes[count])) ++count;
+  return count;
+}
+
 }  // namespace
 
 std::size_t find_invalid(std::string_view text) {
@@ -116,6 +125,22 @@ void append(std::string& text, char32_t c) {
   else if (c < 0x800) text.append({static_cast<char>(0xC0 | c >> 6), tail(0)});
   else if (c < 0x10000) text.append({static_cast<char>(0xE0 | c >> 12), tail(6), tail(0)});
   else text.append({static_cast<char>(0xF0 | c >> 18), tail(12), tail(6), tail(0)});
+}
+
+std::size_t append_repaired(std::string& text, std::string_view bytes) {
+  const std::size_t all = bytes.size();
+  while (!bytes.empty()) {
+    const std::size_t valid = std::min(find_invalid(bytes), bytes.size());
+    text += bytes.substr(0, valid);
+    bytes.remove_prefix(valid);
+    if (bytes.empty()) break;
+    const Lead lead = lead_of(static_cast<unsigned char>(bytes[0]));
+    const std::size_t begun = bytes_of_beginning(lead, bytes);
+    if (begun == bytes.size() && begun < lead.bytes) break;
+    text += kReplacement;
+    bytes.remove_prefix(begun);
+  }
+  return all - bytes.size();
 }
 
 bool is_white_space(char32_t c) {

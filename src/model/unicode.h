@@ -22,6 +22,11 @@ Decoded decode(const char* at);
 Decoded decode_last(std::string_view text);
 void append(std::string& text, char32_t scalar);
 
+inline constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
+// Appends bytes as text: each longest part of a character that no character goes on with becomes U+FFFD (Unicode 15,
+// section 3.9, maximal subparts). Returns how many of them: less than all where the last may become a character yet.
+std::size_t append_repaired(std::string& text, std::string_view bytes);
+
 bool is_white_space(char32_t c);      // the property White_Space
 bool is_dropped(char32_t c);          // by clean_text: NUL, U+FFFD, control, format and private-use characters
 bool is_chinese(char32_t c);          // the ideographs that BERT puts spaces around

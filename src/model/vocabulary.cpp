@@ -100,6 +100,15 @@ constexpr std::array<SpecialToken, 5> kSpecialTokens{{{"unk_token", "[UNK]"},
                                                       {"cls_token", "[CLS]"},
                                                       {"mask_token", "[MASK]"}}};
 
+TokenTexts texts_of(const TokenizerFiles& files) {
+  std::vector<TokenTexts::Token> tokens;
+  tokens.reserve(files.pieces.size() + files.added.size());
+  for (const Piece& piece : files.pieces) tokens.push_back({.text = piece.text, .id = piece.id});
+  for (const AddedToken& token : files.added)
+    tokens.push_back({.text = token.content, .id = token.id, .special = true});
+  return TokenTexts(std::move(tokens));
+}
+
 }  // namespace
 
 TokenizerFiles read_vocabulary(const fs::path& vocabulary, const fs::path& config_file) {
@@ -123,6 +132,7 @@ TokenizerFiles read_vocabulary(const fs::path& vocabulary, const fs::path& confi
     if (std::none_of(files.added.begin(), files.added.end(), same)) files.added.push_back(token);
   }
   check_no_others(config, files);
+  files.decoder = {.texts = texts_of(files), .decoding = decoding::Pieces{}, .refusal = {}};
   return files;
 }
 
