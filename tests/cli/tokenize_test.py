@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""stof tokenize from the outside: lines, ends of lines, bytes that are not UTF-8, exit codes.
+"""stof tokenize from the outside: lines, ends of lines, bytes that are not UTF-8, ids to texts, exit codes.
 
 usage: tokenize_test.py STOF MODEL
 """
@@ -27,6 +27,28 @@ class OfStdin(unittest.TestCase):
                                       capture_output=True, check=True)  # fmt: skip
                 self.assertEqual(len(done.stdout.splitlines()), 2)
 
+    def test_ids_to_texts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = small_model.write(Path(folder, "model"), vocabulary=[*small_model.VOCABULARY, "##s", "."])
+
+            def decode(data, *options):
+                done = subprocess.run([STOF, "tokenize", "--model", model, "--input", "-", *options], input=data,
+                                      timeout=60, capture_output=True, text=True, check=False)  # fmt: skip
+                return done.returncode, done.stdout, done.stderr
+
+            ids = decode("hello worlds.\n\na")[1]
+            self.assertEqual(ids, "2 5 6 8 9 3\n2 3\n2 7 3\n")
+            self.assertEqual(decode(ids, "--decode"), (0, "hello worlds.\n\na\n", ""))
+            self.assertEqual(decode(ids, "--decode", "--special"),
+                             (0, "[CLS] hello worlds. [SEP]\n[CLS] [SEP]\n[CLS] a [SEP]\n", ""))  # fmt: skip
+            self.assertEqual(decode("  5   6 \n", "--decode"), (0, "hello world\n", ""))
+            self.assertEqual(decode("5\n5 10\n", "--decode"), (
+                2, "", "stof: stdin: line 2: id 10 has no token; accepted: ids of the 10 tokens of the vocabulary, up to 9\n"))
+            for word in ("x", "5,", "+5", "2147483648", "5\t6"):
+                code, text, error = decode(f"5\n\n5 {word}\n", "--decode")
+                self.assertEqual((code, text), (2, ""))
+                self.assertRegex(error, "stof: stdin: line 3: '.*' is no id; accepted: integers with spaces between them\n")
+            self.assertIn("--special requires --decode", decode("", "--special")[2])
 
     def test_what_is_no_file(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "src/model/byte_level.h"
+#include "src/model/token_decoder.h"
 #include "src/model/tokenizer.h"
 #include "src/model/unicode.h"
 #include "stof/error.h"
@@ -51,8 +52,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   files.tokenizer.write(with_bytes(fuzz::next_part(text), files.bytes));
   for (const WordSplit by : {WordSplit::gpt2, WordSplit::llama3, WordSplit::qwen2}) split(text, by);
   try {
-    const std::vector<std::int32_t> ids = Tokenizer::load(files.folder.path()).encode(text);
+    const Tokenizer tokenizer = Tokenizer::load(files.folder.path());
+    const std::vector<std::int32_t> ids = tokenizer.encode(text);
     fuzz::require(std::all_of(ids.begin(), ids.end(), [](std::int32_t id) { return id >= 0; }));
+    if (tokenizer.decoder().refusal.empty())
+      fuzz::require(unicode::find_invalid(tokenizer.decode(ids)) == std::string::npos);
   } catch (const Error& error) {
     fuzz::require(error.kind() != ErrorKind::internal);
   }

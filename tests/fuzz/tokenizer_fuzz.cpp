@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tokenizer.json, or a vocab.txt with its tokenizer_config.json, and a text that goes through it.
+// A tokenizer.json, or a vocab.txt with its tokenizer_config.json, and a text that goes through it, to ids and back;
+// its bytes, as ids, become text, too.
 #include <algorithm>
 
-#include "src/model/tokenizer.h"
+#include "src/model/token_stream.h"
+#include "src/model/unicode.h"
 #include "stof/error.h"
 #include "tests/fuzz/fuzzed_file.h"
 
@@ -30,6 +32,32 @@ void encode(const Tokenizer& tokenizer, std::string_view text) {
   }
 }
 
+void decode(const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids) {
+  for (const SpecialTokens special : {SpecialTokens::skipped, SpecialTokens::kept}) {
+    TokenStream stream(tokenizer, {.special = special});
+    std::string text;
+    for (const std::int32_t id : ids) {
+      const std::string more = stream.add(id);
+      fuzz::require(unicode::find_invalid(more) == std::string::npos);
+      text += more;
+    }
+    text += stream.finish();
+    fuzz::require(text == tokenizer.decode(ids, {.special = special}));
+    fuzz::require(unicode::find_invalid(text) == std::string::npos);
+  }
+}
+
+void encode_and_decode(const Tokenizer& tokenizer, std::string_view text) {
+  std::vector<std::int32_t> of_bytes;
+  for (const char byte : text.substr(0, 1000)) {
+    const auto id = static_cast<std::int32_t>(static_cast<unsigned char>(byte));
+    if (tokenizer.decoder().texts.find(id)) of_bytes.push_back(id);
+  }
+  if (tokenizer.decoder().refusal.empty()) decode(tokenizer, of_bytes);
+  encode(tokenizer, text);
+  if (tokenizer.decoder().refusal.empty()) decode(tokenizer, tokenizer.encode(text.substr(0, 1000)));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -40,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!json) files.config.write(fuzz::next_part(text));
   (json ? files.tokenizer : files.vocabulary).write(first);
   try {
-    encode(Tokenizer::load((json ? files.of_json : files.of_text).path()), text);
+    encode_and_decode(Tokenizer::load((json ? files.of_json : files.of_text).path()), text);
   } catch (const Error& error) {
     fuzz::require(error.kind() != ErrorKind::internal);
   }

@@ -47,6 +47,25 @@ TEST(Utf8, FindsTheFirstInvalidByte) {
   EXPECT_EQ(find_invalid("\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf\xef\xbf\xbf"), std::string::npos);
 }
 
+// Of Unicode 15, section 3.9, tables 3-8 to 3-11.
+TEST(Utf8, RepairsMaximalSubparts) {
+  const auto repaired = [](std::string_view bytes, std::size_t left) {
+    std::string text;
+    EXPECT_EQ(unicode::append_repaired(text, bytes), bytes.size() - left);
+    for (std::size_t at; (at = text.find(unicode::kReplacement)) != text.npos;) text.replace(at, 3, "?");
+    return text;
+  };
+  EXPECT_EQ(repaired("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41", 0), "????????A");
+  EXPECT_EQ(repaired("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41", 0), "????????A");
+  EXPECT_EQ(repaired("\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42", 0), "?????A??B");
+  EXPECT_EQ(repaired("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41", 0), "????A");
+  EXPECT_EQ(repaired("abcdefgh\xC3\xA9\xC3", 1), "abcdefgh\xC3\xA9");
+  EXPECT_EQ(repaired("\xE2\xE2\x96", 2), "?");
+  EXPECT_EQ(repaired("\xF0\x90\x80", 3), "");
+  EXPECT_EQ(repaired("\xF0\x80", 0), "??");
+  EXPECT_EQ(repaired("", 0), "");
+}
+
 TEST(Unicode, Properties) {
   EXPECT_TRUE(is_white_space(0x3000));
   EXPECT_FALSE(is_white_space(0x200B));
