@@ -71,12 +71,12 @@ class Program {
   // How matmuls of this work are run from now on; nothing: as the backend chooses. Not while calls run.
   void use(const std::string& work, const std::optional<MatmulSetting>& setting);
 
-  // Of a call whose result is wanted of all rows (0), or of `kept` of them.
+  // Of a call whose result is wanted of all rows (0), or of `kept` of them: either may be more.
   std::int64_t arena_bytes(std::int64_t rows, std::int64_t kept = 0) const;
   // Of CachedKeys, 0 for a model whose keys cannot be kept.
   std::int64_t cache_bytes(std::int64_t slots, std::int64_t capacity) const;
-  // Runs every step; the arena has arena_bytes(frame.rows) of the device's memory, 64-byte aligned. Returns the result
-  // inside the arena, [rows, columns] of the program's dtype, or [kept, columns].
+  // Runs every step; the arena has arena_bytes(frame.rows, kept) of the device's memory, 64-byte aligned. Returns the
+  // result inside the arena, [rows, columns] of the program's dtype, or [kept, columns].
   const void* run(const Frame& frame) const;
   // The steps [first, last) alone, of as many as the graph has nodes: for their times. What they read has been made by
   // those before them. Run again without those, a step may read what it wrote itself.
@@ -124,11 +124,11 @@ class Program {
   ProgramOptions options_;
   ArenaPlan arena_;
   SplitArena split_;
-  struct LiveColumns {
-    std::int64_t values, moments;
+  struct LiveRow {
+    std::int64_t columns, moments_bytes;
   };
-  std::vector<LiveColumns> live_columns_;  // of split_.live
-  std::int64_t cache_columns_ = 0;         // of all layers
+  std::vector<LiveRow> live_rows_;  // of split_.live
+  std::int64_t cache_columns_ = 0;  // of all layers
   ValueId result_ = 0;
   std::int64_t result_columns_ = 0;
   std::vector<Step> steps_;
