@@ -44,8 +44,8 @@ class DeviceLane {
   // Where the numbers of a call lie in the memory of its inputs.
   struct Inputs {
     std::span<std::int32_t> tokens, positions, segments, starts, lengths;
-    std::span<std::int32_t> kept;  // the row of each text that is wanted, and of the rows that are kept so
-    std::span<std::int32_t> kept_starts, kept_lengths;  // texts of one row each
+    std::span<std::int32_t> kept;                       // the row of each text that is wanted
+    std::span<std::int32_t> kept_starts, kept_lengths;  // as starts and lengths, where the others are gone
     Inputs(std::int32_t* begin, const Bucket& bucket);
     static std::int64_t count(const Bucket& bucket) { return 3 * bucket.rows + 5 * bucket.texts; }
   };

@@ -48,7 +48,7 @@ struct Frame {
   bool outgrows_cache = false;  // what the call writes: then steps say what is worth keeping, and take turns in order
   HeldPlans* plans = nullptr;   // where the call is recorded: takes what it reads, and nothing is planned meanwhile
   const CachedKeys* cached = nullptr;  // where keys are kept
-  // The rows, where the device reads their numbers, that the result is wanted of, ascending; empty: all of them.
+  // The rows, where the device reads their numbers, that the result is wanted of, in its order; empty: all of them.
   std::span<const std::int32_t> kept = {};
   // Of the steps behind the last attention, where rows are dropped: set by run().
   std::byte* tail = nullptr;
