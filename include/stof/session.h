@@ -83,7 +83,7 @@ struct SessionStatistics {
   // (docs/sessions.md, Planning). On the CPU new lengths make more only when the mask depends on length (docs/masks.md
   // says which do), one for each length, or when they come to a program of their own.
   std::int64_t plans = 0;
-  std::int64_t planned_bytes = 0;  // for activations, by memory_for the largest call
+  std::int64_t planned_bytes = 0;  // for activations, by the call so far that needs most
   std::int64_t held_bytes = 0;     // for activations, by the system: the same unless calls ran at the same time
 };
 
@@ -106,7 +106,8 @@ class Session {
   bool normalizes() const;          // whether pooled vectors have length 1, as the checkpoint says
   const Device& device() const;     // where calls run
   // Planned arena for a call of so many tokens: exactly what run() uses for activations, by the plans made so far. A
-  // call whose size has not been seen may make one that needs more.
+  // call whose size has not been seen may make one that needs more. embed() by the first or last token of each text
+  // uses other memory behind the last attention (docs/sessions.md, Memory).
   MemoryPlan memory_for(std::int64_t tokens) const;
   SessionStatistics statistics() const;
 

@@ -108,6 +108,21 @@ struct GateParams {
   int rows;
 };
 
+// Row from[i] of x, or row i, becomes row to[i] of out, or row i. Rows are cut into pieces of 1, 2, 4 or 16 bytes,
+// which divide addresses and strides, too.
+struct CopyRowsParams {
+  const char* x;
+  char* out;
+  const int *from, *to;  // [rows] each, or null
+  long long x_stride, out_stride;
+  unsigned of_row;  // pieces
+  unsigned pieces;  // of all rows; at least 1, below 2^31
+};
+// A thread has as many pieces as leave something to do for every SM, up to kPieces.
+struct CopyRowsGrid {
+  static constexpr int kThreads = 256, kPieces = 4;
+};
+
 // One vector a text from the rows [starts[i], starts[i] + lengths[i]) of text i; zeros for a text without rows.
 struct PoolParams {
   enum Kind { kFirst, kLast, kMean, kMax };

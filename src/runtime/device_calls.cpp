@@ -2,13 +2,20 @@
 #include "src/runtime/device_calls.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/base/out_of_memory.h"
+#include "src/runtime/pooling.h"
 #include "src/tensor/convert.h"
 
 namespace stof {
+
+// Buckets of texts that are hardly longer than a token may have as many of them as rows: then nothing is saved.
+std::int64_t rows_kept(const Bucket& bucket, Pooling pooling, const Backend& backend) {
+  return wants_one_row(pooling) && backend.rows.copy != nullptr && bucket.texts < bucket.rows ? bucket.texts : 0;
+}
 
 DeviceLane::Inputs::Inputs(std::int32_t* begin, const Bucket& bucket) {
   const auto take = [&](std::int64_t count) {
@@ -21,6 +28,9 @@ DeviceLane::Inputs::Inputs(std::int32_t* begin, const Bucket& bucket) {
   segments = take(bucket.rows);
   starts = take(bucket.texts);
   lengths = take(bucket.texts);
+  kept = take(bucket.texts);
+  kept_starts = take(bucket.texts);
+  kept_lengths = take(bucket.texts);
 }
 
 DeviceLane::DeviceLane(const Program& program, ProgramChoice choice)
@@ -36,12 +46,13 @@ DeviceLane::~DeviceLane() {
   }
 }
 
-void DeviceLane::reserve(const Bucket& bucket) {
+void DeviceLane::reserve(const Bucket& bucket, Pooling pooling) {
   const auto on_device = [this](std::size_t bytes) { return stream_->device_memory(bytes); };
   const auto on_host = [this](std::size_t bytes) { return stream_->host_memory(bytes); };
   const std::int64_t input_bytes = Inputs::count(bucket) * static_cast<std::int64_t>(sizeof(std::int32_t));
   const std::int64_t pooled_bytes = bucket.texts * program_.result_columns() * static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t activation_bytes = choice_.arena_bytes(bucket.rows);
+  const std::int64_t activation_bytes =
+      choice_.arena_bytes(bucket.rows, rows_kept(bucket, pooling, *program_.options().device.backend));
   // Addresses of memory that moves are in every recording.
   if (std::max(
           {input_bytes - inputs_.bytes(), pooled_bytes - pooled_.bytes(), activation_bytes - activations_.bytes()}) > 0)
@@ -58,8 +69,8 @@ void DeviceLane::reserve(const Bucket& bucket) {
   }
 }
 
-// Rows and texts past the call's own are token 0 at position 0, and texts without rows.
-void DeviceLane::fill_inputs(const RowBatch& batch, const Bucket& bucket) const {
+// Rows and texts past the call's own are token 0 at position 0, and texts without rows; of these row 0 is kept.
+void DeviceLane::fill_inputs(const RowBatch& batch, const Bucket& bucket, Pooling pooling) const {
   const Inputs inputs(reinterpret_cast<std::int32_t*>(host_inputs_.data()), bucket);
   const auto fill = [](std::span<std::int32_t> to, const std::vector<std::int32_t>& from) {
     std::fill(std::copy(from.begin(), from.end(), to.begin()), to.end(), 0);
@@ -71,6 +82,12 @@ void DeviceLane::fill_inputs(const RowBatch& batch, const Bucket& bucket) const 
   fill(inputs.starts, {});
   for (std::int64_t text = 0; text < batch.texts; ++text)
     inputs.starts[static_cast<std::size_t>(text)] = static_cast<std::int32_t>(batch.first_row(text));
+  std::iota(inputs.kept_starts.begin(), inputs.kept_starts.end(), 0);
+  for (std::size_t text = 0; text < inputs.kept.size(); ++text) {
+    const std::int32_t behind = pooling == Pooling::last ? std::max(inputs.lengths[text] - 1, 0) : 0;
+    inputs.kept[text] = inputs.starts[text] + behind;
+    inputs.kept_lengths[text] = std::min(inputs.lengths[text], 1);
+  }
 }
 
 std::shared_ptr<const RowBatch> DeviceLane::known_texts(const RowBatch& batch) const {
@@ -80,7 +97,7 @@ std::shared_ptr<const RowBatch> DeviceLane::known_texts(const RowBatch& batch) c
   return std::make_shared<const RowBatch>(std::move(known));
 }
 
-Frame DeviceLane::frame_of(const Bucket& bucket, const RowBatch* texts) const {
+Frame DeviceLane::frame_of(const Bucket& bucket, Pooling pooling, const RowBatch* texts) const {
   const Inputs there(reinterpret_cast<std::int32_t*>(inputs_.data()), bucket);
   const ProgramOptions& options = program_.options();
   std::optional<AttentionRows> rows;
@@ -95,23 +112,25 @@ Frame DeviceLane::frame_of(const Bucket& bucket, const RowBatch* texts) const {
           .queue = {.device = &options.device,
                     .stream = stream_->handle(),
                     .workspace = workspace_.get(),
-                    .workspace_bytes = options.device.backend->matmul.workspace_bytes}};
+                    .workspace_bytes = options.device.backend->matmul.workspace_bytes},
+          .kept = there.kept.first(static_cast<std::size_t>(rows_kept(bucket, pooling, *options.device.backend)))};
 }
 
 const void* DeviceLane::enqueue(const Bucket& bucket, const ResultForm& form, const RowBatch* texts,
                                 HeldPlans* plans) const {
   const Inputs there(reinterpret_cast<std::int32_t*>(inputs_.data()), bucket);
-  Frame frame = frame_of(bucket, texts);
+  Frame frame = frame_of(bucket, form.pooling, texts);
   frame.plans = plans;
   stream_->copy_in(inputs_.data(), host_inputs_.data(),
                    static_cast<std::size_t>(Inputs::count(bucket)) * sizeof(std::int32_t));
   const void* const hidden = choice_.of(bucket).run(frame);
   if (form.pooling == Pooling::none) return hidden;
+  const bool keeps = !frame.kept.empty();
   program_.options().device.backend->rows.pool(
-      {.rows = {frame.rows, program_.result_columns(), program_.dtype(), frame.queue},
+      {.rows = {keeps ? std::ssize(frame.kept) : frame.rows, program_.result_columns(), program_.dtype(), frame.queue},
        .hidden = hidden,
-       .starts = there.starts,
-       .lengths = there.lengths,
+       .starts = keeps ? there.kept_starts : there.starts,
+       .lengths = keeps ? there.kept_lengths : there.lengths,
        .pooling = form.pooling,
        .normalize = form.normalize,
        .out = reinterpret_cast<float*>(pooled_.data())});
@@ -129,8 +148,8 @@ Tensor DeviceLane::fetch(const void* result, const RowBatch& batch, const Result
 Tensor DeviceLane::run(const RowBatch& batch, const ResultForm& form) {
   const Bucket bucket =
       bucket_of({.rows = batch.rows, .texts = batch.texts, .longest = batch.longest}, program_.options().longest);
-  reserve(bucket);
-  fill_inputs(batch, bucket);
+  reserve(bucket, form.pooling);
+  fill_inputs(batch, bucket, form.pooling);
   const std::shared_ptr<const RowBatch> texts = known_texts(batch);
   CallKind kind{.bucket = bucket, .form = form};
   if (texts) kind.lengths = texts->lengths, kind.padded = texts->padded;
@@ -165,7 +184,7 @@ void DeviceLane::record(const CallKind& kind, const void* result, const std::sha
 DeviceCalls::DeviceCalls(const Program& program, ProgramChoice choice) : program_(program), choice_(std::move(choice)) {
   if (choice_.of) return;
   choice_.of = [this](const Bucket&) -> const Program& { return program_; };
-  choice_.arena_bytes = [this](std::int64_t rows) { return program_.arena_bytes(rows); };
+  choice_.arena_bytes = [this](std::int64_t rows, std::int64_t kept) { return program_.arena_bytes(rows, kept); };
 }
 
 std::unique_ptr<DeviceLane> DeviceCalls::take() {

@@ -21,8 +21,12 @@ namespace stof {
 // Which program runs calls of a size, and the memory that any of them needs; of one model, for one device.
 struct ProgramChoice {
   std::function<const Program&(const Bucket&)> of;
-  std::function<std::int64_t(std::int64_t rows)> arena_bytes;
+  std::function<std::int64_t(std::int64_t rows, std::int64_t kept)> arena_bytes;
 };
+
+// How many rows a call of a bucket keeps behind the last attention: one of each text where no more is wanted, else all
+// (0).
+std::int64_t rows_kept(const Bucket& bucket, Pooling pooling, const Backend& backend);
 
 class DeviceLane {
  public:
@@ -40,16 +44,18 @@ class DeviceLane {
   // Where the numbers of a call lie in the memory of its inputs.
   struct Inputs {
     std::span<std::int32_t> tokens, positions, segments, starts, lengths;
+    std::span<std::int32_t> kept;                       // the row of each text that is wanted
+    std::span<std::int32_t> kept_starts, kept_lengths;  // as starts and lengths, where the others are gone
     Inputs(std::int32_t* begin, const Bucket& bucket);
-    static std::int64_t count(const Bucket& bucket) { return 3 * bucket.rows + 2 * bucket.texts; }
+    static std::int64_t count(const Bucket& bucket) { return 3 * bucket.rows + 5 * bucket.texts; }
   };
 
-  void reserve(const Bucket& bucket);
-  void fill_inputs(const RowBatch& batch, const Bucket& bucket) const;
+  void reserve(const Bucket& bucket, Pooling pooling);
+  void fill_inputs(const RowBatch& batch, const Bucket& bucket, Pooling pooling) const;
   // What of the call the host has to know besides its bucket, or null where the device reads that: attention is planned
   // by length.
   std::shared_ptr<const RowBatch> known_texts(const RowBatch& batch) const;
-  Frame frame_of(const Bucket& bucket, const RowBatch* texts) const;
+  Frame frame_of(const Bucket& bucket, Pooling pooling, const RowBatch* texts) const;
   // From the inputs on the host to the result on the device; returns where the result's rows are. `plans`: see Frame.
   const void* enqueue(const Bucket& bucket, const ResultForm& form, const RowBatch* texts, HeldPlans* plans) const;
   void record(const CallKind& kind, const void* result, const std::shared_ptr<const RowBatch>& texts);

@@ -99,8 +99,14 @@ ArenaPlan plan_nodes(const Graph& graph, Life nodes, const std::vector<Life>& li
   return plan;
 }
 
-bool attends(const Node& node) {
-  return std::holds_alternative<op::Attend>(node.op) || std::holds_alternative<op::AttendPacked>(node.op);
+// Reads other rows than its own, or what there is one of for each row of the call: tokens, positions, what lies there
+// before it.
+bool needs_all_rows(const Node& node) {
+  const auto* linear = std::get_if<op::Linear>(&node.op);
+  return std::holds_alternative<op::Attend>(node.op) || std::holds_alternative<op::AttendPacked>(node.op) ||
+         std::holds_alternative<op::Input>(node.op) || std::holds_alternative<op::Lookup>(node.op) ||
+         std::holds_alternative<op::Embed>(node.op) || std::holds_alternative<op::Rotate>(node.op) ||
+         (linear != nullptr && linear->turned);
 }
 
 }  // namespace
@@ -112,17 +118,15 @@ ArenaPlan plan_arena(const Graph& graph) {
 SplitArena split_arena(const Graph& graph) {
   SplitArena split{.cut = graph.nodes.size(), .live = {}, .body = {}, .tail = {}};
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
-    if (attends(graph.nodes[n])) split.cut = n + 1;
+    if (needs_all_rows(graph.nodes[n])) split.cut = n + 1;
   const auto cut = static_cast<std::int64_t>(split.cut), end = std::ssize(graph.nodes);
-  std::vector<Life> lives = lives_of(graph);
+  const std::vector<Life> lives = lives_of(graph);
   for (ValueId value = 0; value < std::ssize(graph.values); ++value)
     if (const Life& life = lives[static_cast<std::size_t>(value)];
         life.first >= 0 && life.first < cut && life.last >= cut)
       split.live.push_back(value);
-  split.tail = plan_nodes(graph, {.first = cut, .last = end}, lives, split.live);
-  // None of them may be overwritten before it is copied.
-  for (const ValueId value : split.live) lives[static_cast<std::size_t>(value)].last = end;
   split.body = plan_nodes(graph, {.first = 0, .last = cut}, lives, {});
+  split.tail = plan_nodes(graph, {.first = cut, .last = end}, lives, split.live);
   return split;
 }
 

@@ -21,8 +21,8 @@ struct ArenaPlan {
 // of the residual of a matmul, where nothing else reads that input later.
 ArenaPlan plan_arena(const Graph& graph);
 
-// For calls whose result is wanted of some rows alone: behind the last attention no row reads another, and the others
-// are dropped there. Steps from `cut` on, the tail, have an arena of as many rows as are kept.
+// For calls whose result is wanted of some rows alone: behind the last step that reads other rows, or numbers of the
+// call's rows, the others are dropped. Steps from `cut` on, the tail, have an arena of as many rows as are kept.
 struct SplitArena {
   std::size_t cut = 0;        // nodes
   std::vector<ValueId> live;  // what the tail reads of what was made before: copied from the body's arena to the tail's

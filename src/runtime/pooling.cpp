@@ -16,7 +16,7 @@ float larger(float x, float y) { return std::isnan(y) || x < y ? y : x; }
 // Rows are taken in order, whatever the number of threads: threads share the texts.
 void pool_text(const float* rows, std::int64_t count, std::int64_t columns, Pooling pooling, float* out) {
   std::copy_n(pooling == Pooling::last ? rows + (count - 1) * columns : rows, columns, out);
-  if (pooling == Pooling::cls || pooling == Pooling::last) return;
+  if (wants_one_row(pooling)) return;
   for (std::int64_t r = 1; r < count; ++r)
     for (std::int64_t c = 0; c < columns; ++c)
       out[c] = pooling == Pooling::mean ? out[c] + rows[r * columns + c] : larger(out[c], rows[r * columns + c]);
@@ -26,9 +26,11 @@ void pool_text(const float* rows, std::int64_t count, std::int64_t columns, Pool
 
 }  // namespace
 
+bool wants_one_row(Pooling pooling) { return pooling == Pooling::cls || pooling == Pooling::last; }
+
 std::vector<std::int32_t> rows_wanted(const RowBatch& batch, Pooling pooling) {
   std::vector<std::int32_t> rows;
-  if ((pooling != Pooling::cls && pooling != Pooling::last) || batch.rows == batch.texts) return rows;
+  if (!wants_one_row(pooling) || batch.rows == batch.texts) return rows;
   for (std::int64_t text = 0; text < batch.texts; ++text) {
     const std::int64_t behind = batch.lengths[static_cast<std::size_t>(text)] - 1;
     rows.push_back(narrow<std::int32_t>(batch.first_row(text) + (pooling == Pooling::last ? behind : 0), "row"));

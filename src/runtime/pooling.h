@@ -5,6 +5,8 @@
 
 namespace stof {
 
+// One token of each text is all that is wanted: its first or its last.
+bool wants_one_row(Pooling pooling);
 // The rows that the result is of, where it is of one token of each text and not of all, ascending; else none.
 std::vector<std::int32_t> rows_wanted(const RowBatch& batch, Pooling pooling);
 

@@ -23,7 +23,7 @@ Program::Program(const Graph& graph, const ProgramOptions& options)
   if (!options_.weights) options_.weights = std::make_shared<WeightStore>();
   for (const ValueId value : split_.live) {
     const Value& live = graph.value(value);
-    live_columns_.push_back({.values = live.columns, .moments = live.arena_columns() - live.columns});
+    live_rows_.push_back({.columns = live.columns, .moments_bytes = live.moments ? moments_bytes(1, live.columns) : 0});
   }
   add_steps(graph);
   for (const auto& [work, setting] : options.settings) use(work, setting);
@@ -148,23 +148,26 @@ void Program::run_steps(const Frame& frame, std::size_t first, std::size_t last)
 
 // From the arena of all rows to that of those that are kept.
 void Program::keep_rows(const Frame& frame) const {
+  const auto copy = options_.device.backend->rows.copy;
+  STOF_CHECK(copy != nullptr);
   const auto element = static_cast<std::int64_t>(size_of(options_.dtype));
-  const auto copy = [&](std::int64_t from, std::int64_t to, std::int64_t columns) {
-    if (columns == 0) return;
-    options_.device.backend->rows.copy({.rows = std::ssize(frame.kept),
-                                        .bytes = columns * element,
-                                        .x = frame.arena + from * frame.row_capacity * element,
-                                        .out = frame.tail + to * frame.tail_capacity * element,
-                                        .x_stride = columns * element,
-                                        .out_stride = columns * element,
-                                        .from = frame.kept,
-                                        .queue = frame.queue});
+  const auto keep = [&](std::int64_t from_column, std::int64_t to_column, std::int64_t bytes) {
+    if (bytes == 0) return;
+    copy({.rows = std::ssize(frame.kept),
+          .bytes = bytes,
+          .x = frame.arena + from_column * frame.row_capacity * element,
+          .out = frame.tail + to_column * frame.tail_capacity * element,
+          .x_stride = bytes,
+          .out_stride = bytes,
+          .from = frame.kept,
+          .queue = frame.queue});
   };
   for (std::size_t i = 0; i < split_.live.size(); ++i) {
     const auto value = static_cast<std::size_t>(split_.live[i]);
-    const auto& [values, moments] = live_columns_[i];
-    copy(split_.body.offset[value], split_.tail.offset[value], values);
-    copy(split_.body.offset[value] + values, split_.tail.offset[value] + values, moments);
+    const std::int64_t from = split_.body.offset[value], to = split_.tail.offset[value];
+    const auto& [columns, moments_bytes] = live_rows_[i];
+    keep(from, to, columns * element);
+    keep(from + columns, to + columns, moments_bytes);
   }
 }
 

@@ -49,7 +49,7 @@ struct Frame {
   bool outgrows_cache = false;  // what the call writes: then steps say what is worth keeping, and take turns in order
   HeldPlans* plans = nullptr;   // where the call is recorded: takes what it reads, and nothing is planned meanwhile
   const CachedKeys* cached = nullptr;  // where keys are kept
-  // The rows, where the device reads their numbers, that the result is wanted of, ascending; empty: all of them.
+  // The rows, where the device reads their numbers, that the result is wanted of, in its order; empty: all of them.
   std::span<const std::int32_t> kept = {};
   // Of the steps behind the last attention, where rows are dropped: set by run().
   std::byte* tail = nullptr;
@@ -72,15 +72,15 @@ class Program {
   // How matmuls of this work are run from now on; nothing: as the backend chooses. Not while calls run.
   void use(const std::string& work, const std::optional<MatmulSetting>& setting);
 
-  // Of a call whose result is wanted of all rows (0), or of `kept` of them.
+  // Of a call whose result is wanted of all rows (0), or of `kept` of them: either may be more.
   std::int64_t arena_bytes(std::int64_t rows, std::int64_t kept = 0) const;
   // Of CachedKeys, 0 for a model whose keys cannot be kept.
   std::int64_t cache_bytes(std::int64_t slots, std::int64_t capacity) const;
   // Calls body(where the layer begins, bytes of a row) for each.
   void for_each_cached_layer(std::int64_t slots, std::int64_t capacity,
                              const std::function<void(std::int64_t, std::int64_t)>& body) const;
-  // Runs every step; the arena has arena_bytes(frame.rows) of the device's memory, 64-byte aligned. Returns the result
-  // inside the arena, [rows, columns] of the program's dtype, or [kept, columns].
+  // Runs every step; the arena has arena_bytes(frame.rows, kept) of the device's memory, 64-byte aligned. Returns the
+  // result inside the arena, [rows, columns] of the program's dtype, or [kept, columns].
   const void* run(const Frame& frame) const;
   // The steps [first, last) alone, of as many as the graph has nodes: for their times. What they read has been made by
   // those before them. Run again without those, a step may read what it wrote itself.
@@ -128,10 +128,10 @@ class Program {
   ProgramOptions options_;
   ArenaPlan arena_;
   SplitArena split_;
-  struct LiveColumns {
-    std::int64_t values, moments;
+  struct LiveRow {
+    std::int64_t columns, moments_bytes;
   };
-  std::vector<LiveColumns> live_columns_;   // of split_.live
+  std::vector<LiveRow> live_rows_;          // of split_.live
   std::vector<std::int64_t> cache_widths_;  // of k and v of each layer whose keys can be kept
   ValueId result_ = 0;
   std::int64_t result_columns_ = 0;

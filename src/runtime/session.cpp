@@ -49,8 +49,10 @@ struct Session::State {
         program(programs.by_default()) {
     if (device.backend->open_stream != nullptr)
       on_device = std::make_unique<DeviceCalls>(
-          program, ProgramChoice{.of = [this](const Bucket& bucket) -> const Program& { return programs.of(bucket); },
-                                 .arena_bytes = [this](std::int64_t rows) { return programs.arena_bytes(rows); }});
+          program,
+          ProgramChoice{.of = [this](const Bucket& bucket) -> const Program& { return programs.of(bucket); },
+                        .arena_bytes = [this](std::int64_t rows,
+                                              std::int64_t kept) { return programs.arena_bytes(rows, kept); }});
   }
 
   struct Result {
@@ -74,7 +76,8 @@ struct Session::State {
                   config.max_positions);
     const Program& chosen = programs.of(bucket);
     const std::int64_t bytes =
-        activation_bytes(result.batch.rows, on_device ? 0 : std::ssize(rows_wanted(result.batch, how)));
+        activation_bytes(result.batch.rows, on_device ? rows_kept(bucket, how, *device.backend)
+                                                      : std::ssize(rows_wanted(result.batch, how)));
     ++calls;
     for (std::int64_t most = planned_bytes; bytes > most && !planned_bytes.compare_exchange_weak(most, bytes);) {
     }

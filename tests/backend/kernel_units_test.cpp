@@ -110,7 +110,7 @@ std::vector<Unit> instance_units() {
 
 std::vector<Unit> units() {
   std::vector<Unit> units = instance_units();
-  std::vector<std::string> rows, sums, norms, rms_norms, additions, halves, heads, results,
+  std::vector<std::string> rows, sums, norms, rms_norms, additions, halves, heads, results, copies,
       pooling{std::string(kNormalizeEntry)};
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     rows.emplace_back(row_entry(dtype));
@@ -131,17 +131,14 @@ std::vector<Unit> units() {
     }
     pooling.push_back(pool_rows_entry(dtype));
   }
+  for (const int piece_bytes : {1, 2, 4, 16}) copies.push_back(copy_rows_entry(piece_bytes));
+  const std::vector<std::pair<const char*, std::vector<std::string>>> of_rows{
+      {"row_attention", rows}, {"sum_norm", sums},      {"row_norm", norms},     {"rms_norm", rms_norms},
+      {"add_rows", additions}, {"halves", halves},      {"normed_heads", heads}, {"pool_rows", pooling},
+      {"copy_rows", copies},   {"add_results", results}};
   for (const char* target : {"sm_80", "sm_90a"}) {
-    units.push_back({"row_attention", target, rows});
     units.push_back({"call_memory", target, {"write_numbers_kernel", "place_items_kernel"}});
-    units.push_back({"sum_norm", target, sums});
-    units.push_back({"row_norm", target, norms});
-    units.push_back({"rms_norm", target, rms_norms});
-    units.push_back({"add_rows", target, additions});
-    units.push_back({"halves", target, halves});
-    units.push_back({"normed_heads", target, heads});
-    units.push_back({"pool_rows", target, pooling});
-    units.push_back({"add_results", target, results});
+    for (const auto& [name, entries] : of_rows) units.push_back({name, target, entries});
   }
   std::vector<std::string> plan = {"order_items_kernel"};
   for (const TableKind kind : {TableKind::lists, TableKind::blocks, TableKind::bits, TableKind::packed})

@@ -116,6 +116,10 @@ TEST_F(CudaSession, HoldsTheMemoryThatThePlanSays) {
     EXPECT_EQ(session.statistics().planned_bytes, most);
     EXPECT_EQ(session.statistics().held_bytes, most);
   }
+  for (const Pooling pooling : {Pooling::cls, Pooling::last, Pooling::mean}) {
+    session.embed(texts_of({96, 96, 70}), pooling);
+    EXPECT_EQ(session.statistics().held_bytes, session.statistics().planned_bytes);
+  }
 }
 
 // Attention planned by length: what is recorded when lengths come again is of these lengths, and serves other tokens.

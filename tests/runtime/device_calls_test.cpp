@@ -21,8 +21,8 @@ namespace {
 constexpr std::int64_t kLongest = 96;
 
 struct Played {
-  explicit Played(const std::string& mask = "all", DType dtype = DType::f32)
-      : model(small_bert()),
+  explicit Played(const std::string& mask = "all", DType dtype = DType::f32, Model the_model = small_bert())
+      : model(std::move(the_model)),
         program(restrict_attention(fused_by_default(build_bert(model)), parse(mask)),
                 {.device = recording_device(), .dtype = dtype, .longest = kLongest}),
         calls(program),
@@ -65,6 +65,50 @@ TEST(DeviceCalls, GiveWhatAPlainSessionGives) {
     }
     played.expect_same({12, 90, 40}, {}, true);
   }
+}
+
+// By one token of each text, whose rows are kept, and by all of them: ragged, padded, texts of one token, and other
+// numbers of texts than a bucket has.
+TEST(DeviceCalls, PoolAsTheHostDoes) {
+  const std::vector<std::vector<std::int64_t>> calls{{96, 7, 1, 33, 64, 2, 50},
+                                                     {5, 80},
+                                                     {3},
+                                                     {1},
+                                                     {1, 1, 1},
+                                                     {2, 1, 1},
+                                                     {40, 40, 40},
+                                                     std::vector<std::int64_t>(17, 1),
+                                                     {1, 96},
+                                                     std::vector<std::int64_t>(9, 2),
+                                                     std::vector<std::int64_t>(33, 1)};  // 64 texts to 48 rows
+  for (const char* mask : {"all", "causal", "bigbird(16,3,2,1,5)"}) {
+    SCOPED_TRACE(mask);
+    Played played(mask);
+    for (const Pooling pooling : {Pooling::cls, Pooling::last, Pooling::mean, Pooling::max})
+      for (const bool padded : {false, true})
+        for (const std::vector<std::int64_t>& lengths : calls)
+          for (int repeat = 0; repeat < 3; ++repeat)  // recorded at the latest, then launched
+            played.expect_same(lengths, {pooling, true}, padded);
+  }
+}
+
+TEST(DeviceCalls, PoolAModelWithoutLayers) {
+  Played played("all", DType::f32, small_bert(0));
+  for (const Pooling pooling : {Pooling::cls, Pooling::last, Pooling::mean, Pooling::none})
+    for (int repeat = 0; repeat < 2; ++repeat) played.expect_same({12, 90, 1, 40}, {pooling, pooling != Pooling::none});
+}
+
+TEST(DeviceCalls, KeepNoRowsWhereTheDeviceCannotCopyThem) {
+  const Bucket bucket{.rows = 128, .texts = 4, .longest = 64};
+  EXPECT_EQ(rows_kept(bucket, Pooling::cls, recording_backend()), 4);
+  EXPECT_EQ(rows_kept(bucket, Pooling::last, recording_backend()), 4);
+  for (const Pooling pooling : {Pooling::none, Pooling::mean, Pooling::max})
+    EXPECT_EQ(rows_kept(bucket, pooling, recording_backend()), 0);
+  EXPECT_EQ(rows_kept({.rows = 16, .texts = 16, .longest = 64}, Pooling::cls, recording_backend()), 0);
+  EXPECT_EQ(rows_kept({.rows = 48, .texts = 64, .longest = 64}, Pooling::cls, recording_backend()), 0);
+  Backend without = recording_backend();
+  without.rows.copy = nullptr;
+  EXPECT_EQ(rows_kept(bucket, Pooling::cls, without), 0);
 }
 
 // A language model: causal by itself, and as many columns as there are words.
@@ -166,6 +210,16 @@ TEST(DeviceCalls, HoldWhatIsPlanned) {
   EXPECT_EQ(played.calls.bytes_held(), played.program.arena_bytes(bucket_rows(120)));
   played.expect_same({96, 96, 96});
   EXPECT_EQ(played.calls.bytes_held(), played.program.arena_bytes(bucket_rows(288)));
+}
+
+// As much as is wanted of it, whichever is more.
+TEST(DeviceCalls, HoldWhatIsPlannedForKeptRows) {
+  Played played;
+  played.expect_same({60, 60, 60}, {Pooling::cls, true});
+  EXPECT_EQ(played.calls.bytes_held(), played.program.arena_bytes(bucket_rows(180), 4));
+  const std::int64_t whole = played.program.arena_bytes(bucket_rows(180));
+  played.expect_same({60, 60, 60});
+  EXPECT_EQ(played.calls.bytes_held(), std::max(whole, played.program.arena_bytes(bucket_rows(180), 4)));
 }
 
 TEST(DeviceCalls, SayWhatDoesNotFit) {

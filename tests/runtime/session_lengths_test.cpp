@@ -70,6 +70,22 @@ TEST(NewLengths, HoldTheMemoryThatThePlanSays) {
   }
 }
 
+TEST(NewLengths, HoldWhatTokensThatAreWantedNeed) {
+  const Session session = session_of("all");
+  for (const Pooling pooling : {Pooling::last, Pooling::cls, Pooling::mean})
+    for (const auto& lengths : ragged_batches()) {
+      session.embed(texts_of(lengths), pooling);
+      EXPECT_EQ(session.statistics().held_bytes, session.statistics().planned_bytes);
+    }
+  const std::filesystem::path decoder = std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families/gpt2";
+  const Session scores = Session::load(decoder, {.device = "cpu", .logits = true});
+  scores.embed(texts_of({96, 50}), Pooling::last);
+  EXPECT_LT(4 * scores.statistics().held_bytes, scores.memory_for(146).bytes);
+  EXPECT_EQ(scores.statistics().held_bytes, scores.statistics().planned_bytes);
+  scores.run(texts_of({96, 50}));
+  EXPECT_EQ(scores.statistics().held_bytes, scores.memory_for(146).bytes);
+}
+
 // The plan is a peak: its last byte is written, and none after it.
 TEST(NewLengths, WriteThePlannedMemoryToItsLastByte) {
   const Model model = small_bert();

@@ -216,6 +216,32 @@ void gate(const RowShape& shape, const void* x, Activation activation, void* out
   launch_halves(shape, gate_entry(shape.dtype, vectors), shape.columns / (vectors ? vector : 1), params);
 }
 
+// Of the pieces that rows are copied in, the largest that everything is a multiple of.
+int piece_of(const RowCopies& copies) {
+  const std::uint64_t all = reinterpret_cast<std::uintptr_t>(copies.x) | reinterpret_cast<std::uintptr_t>(copies.out) |
+                            static_cast<std::uint64_t>(copies.bytes | copies.x_stride | copies.out_stride);
+  return all % 16 == 0 ? 16 : all % 4 == 0 ? 4 : all % 2 == 0 ? 2 : 1;
+}
+
+void copy(const RowCopies& copies) {
+  if (copies.rows == 0 || copies.bytes == 0) return;
+  constexpr int kThreads = CopyRowsGrid::kThreads;
+  const int piece = piece_of(copies), of_row = narrow<int>(copies.bytes / piece, "bytes of a row"),
+            pieces = narrow<int>(std::int64_t{of_row} * copies.rows, "rows * pieces of a row");
+  const CopyRowsParams params{.x = static_cast<const char*>(copies.x),
+                              .out = static_cast<char*>(copies.out),
+                              .from = copies.from.empty() ? nullptr : copies.from.data(),
+                              .to = copies.to.empty() ? nullptr : copies.to.data(),
+                              .x_stride = copies.x_stride,
+                              .out_stride = copies.out_stride,
+                              .of_row = static_cast<unsigned>(of_row),
+                              .pieces = static_cast<unsigned>(pieces)};
+  const unsigned one_each = ceil_div(pieces, kThreads), fewest = ceil_div(pieces, kThreads * CopyRowsGrid::kPieces);
+  const auto cores = static_cast<unsigned>(gpu_running(copies.queue).caps.cores);
+  launch(copies.queue, {"copy_rows", copy_rows_entry(piece), kThreads},
+         {.x = std::max(fewest, std::min(one_each, cores))}, params);
+}
+
 int pooling_kind(Pooling pooling) {
   switch (pooling) {
     case Pooling::cls: return PoolParams::kFirst;
@@ -297,7 +323,12 @@ std::string pool_rows_entry(DType dtype) {
   return fmt::format("_ZN4stof4cuda16pool_rows_kernelINS0_{}EEEvNS0_10PoolParamsE", storage_of(dtype));
 }
 
+std::string copy_rows_entry(int piece_bytes) {
+  const char* const word = piece_bytes == 16 ? "5uint4" : piece_bytes == 4 ? "j" : piece_bytes == 2 ? "t" : "h";
+  return fmt::format("_ZN4stof4cuda16copy_rows_kernelI{}EEvNS0_14CopyRowsParamsE", word);
+}
+
 const RowOperations row_operations{
-    .lookup = lookup, .layer_norm = layer_norm, .add = add, .rotate = rotate, .gate = gate, .pool = pool};
+    .lookup = lookup, .layer_norm = layer_norm, .add = add, .rotate = rotate, .gate = gate, .copy = copy, .pool = pool};
 
 }  // namespace stof::cuda
