@@ -70,43 +70,57 @@ std::string on_one_line(const std::string& text) {
   return line;
 }
 
+// What comes behind a text, which it goes on from: of tokens that stand for a space and a word the space is there. Ids
+// of the model that the tokenizer has nothing for are left out.
+class Continuation {
+ public:
+  Continuation(const Tokenizer& tokenizer, const std::string& text, const DecodeOptions& options)
+      : tokenizer_(tokenizer), stream_(tokenizer, options) {
+    for (const std::int32_t id : tokenizer.encode(text)) stream_.add(id);
+  }
+  std::string add(std::int32_t id) { return tokenizer_.decoder().texts->find(id) ? stream_.add(id) : std::string(); }
+  std::string finish() { return stream_.finish(); }
+
+ private:
+  const Tokenizer& tokenizer_;
+  TokenStream stream_;
+};
+
 // One text is printed as it grows; of several each has a line, once all are there.
 class Output {
  public:
-  Output(const GenerateCommand& command, const Tokenizer& tokenizer, std::int64_t texts)
-      : command_(command),
-        tokenizer_(tokenizer),
-        prints_(command.json != "-"),
-        grows_(prints_ && command.input.empty()),
-        stream_(tokenizer, decoding()) {
-    if (!grows_) progress_.emplace("generating", texts * command.tokens);
+  Output(const GenerateCommand& command, const Tokenizer& tokenizer, const std::vector<std::string>& prompts)
+      : prints_(command.json != "-"), grows_(prints_ && command.input.empty()), texts_(prompts.size()) {
+    const DecodeOptions options{.special = command.special ? SpecialTokens::kept : SpecialTokens::skipped};
+    for (const std::string& prompt : prompts) continuations_.emplace_back(tokenizer, prompt, options);
+    if (!grows_) progress_.emplace("generating", std::ssize(prompts) * command.tokens);
   }
 
-  void add(std::int32_t token) {
+  void add(std::int64_t text, std::int32_t token) {
+    const auto i = static_cast<std::size_t>(text);
+    append(i, continuations_[i].add(token));
     if (progress_) progress_->advance(1);
-    if (!grows_) return;
-    fmt::print("{}", stream_.add(token));
-    std::fflush(stdout);
   }
-  std::vector<std::string> finish(const std::vector<std::vector<std::int32_t>>& made) {
+  const std::vector<std::string>& finish() {
     progress_.reset();
-    std::vector<std::string> texts;
-    for (const auto& ids : made) texts.push_back(tokenizer_.decode(ids, decoding()));
-    if (grows_) fmt::print("{}\n", stream_.finish());
+    for (std::size_t i = 0; i < texts_.size(); ++i) append(i, continuations_[i].finish());
+    if (grows_) fmt::print("\n");
     else if (prints_)
-      for (const std::string& text : texts) fmt::print("{}\n", on_one_line(text));
-    return texts;
+      for (const std::string& text : texts_) fmt::print("{}\n", on_one_line(text));
+    return texts_;
   }
 
  private:
-  DecodeOptions decoding() const {
-    return {.special = command_.special ? SpecialTokens::kept : SpecialTokens::skipped};
+  void append(std::size_t text, const std::string& more) {
+    texts_[text] += more;
+    if (!grows_) return;
+    fmt::print("{}", more);
+    std::fflush(stdout);
   }
 
-  const GenerateCommand& command_;
-  const Tokenizer& tokenizer_;
   bool prints_, grows_;
-  TokenStream stream_;
+  std::vector<Continuation> continuations_;
+  std::vector<std::string> texts_;
   std::optional<Progress> progress_;
 };
 
@@ -139,16 +153,16 @@ void generate(const GenerateCommand& command) {
       command.input.empty() ? std::vector<std::string>{command.text} : read_input(command.input);
   const Tokenizer tokenizer = Tokenizer::load(command.model);
   const Session session = load_session(command.model, chosen);
-  Output output(command, tokenizer, std::ssize(texts));
+  Output output(command, tokenizer, texts);
   const Stopwatch since_start;
   Took took;
-  options.token = [&](std::int64_t, std::int32_t token) {
+  options.token = [&](std::int64_t text, std::int32_t token) {
     if (took.tokens++ == 0) took.first = since_start.seconds();
-    output.add(token);
+    output.add(text, token);
   };
   const std::vector<std::vector<std::int32_t>> made = session.generate(texts, options);
   took.seconds = since_start.seconds();
-  const std::vector<std::string> said = output.finish(made);
+  const std::vector<std::string>& said = output.finish();
   say(fmt::format("{} in {:.2f} s on {}, the first after {:.2f} s\n", counted(took.tokens, "token", "tokens"),
                   took.seconds, session.device().caps.name, took.first));
   write_took(command, session, took, made, said);

@@ -45,17 +45,14 @@ void ByteLevel::append_ids(std::string_view text, std::vector<std::int32_t>& ids
     text = prefixed;
   }
   BytePairs::Work work;
-  std::string key;
   while (!text.empty()) {
     const std::string_view word = text.substr(0, first_word(text, split_));
     text.remove_prefix(word.size());
-    if (!words_.empty()) {
-      key.assign(word);
-      if (const auto found = words_.find(key); found != words_.end()) {
-        ids.push_back(found->second);
+    if (!words_.empty())
+      if (const std::optional<std::int32_t> id = words_.find(word)) {
+        ids.push_back(*id);
         continue;
       }
-    }
     for (const char byte : word) work.add(bytes_[static_cast<unsigned char>(byte)]);
     pairs_.append_ids(work, ids);
   }
@@ -67,15 +64,28 @@ std::string ByteLevel::token_of(unsigned char byte) {
   return token;
 }
 
-std::optional<std::string> ByteLevel::bytes_of(std::string_view token) {
-  std::string bytes;
+bool ByteLevel::append_bytes(std::string_view token, std::string& bytes) {
+  const std::size_t before = bytes.size();
   while (!token.empty()) {
     const auto [c, size] = unicode::decode(token.data());
-    if (c >= kBytes.size() || kBytes[c] < 0) return {};
+    if (c >= kBytes.size() || kBytes[c] < 0) {
+      bytes.resize(before);
+      return false;
+    }
     bytes += static_cast<char>(kBytes[c]);
     token.remove_prefix(size);
   }
-  return bytes;
+  return true;
+}
+
+bool ByteLevel::stands_for(std::string_view token, std::string_view bytes) {
+  for (const char byte : bytes) {
+    if (token.empty()) return false;
+    const auto [c, size] = unicode::decode(token.data());
+    if (c != kCharacters[static_cast<unsigned char>(byte)]) return false;
+    token.remove_prefix(size);
+  }
+  return token.empty();
 }
 
 }  // namespace stof

@@ -4,13 +4,12 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "src/model/byte_pairs.h"
+#include "src/model/byte_words.h"
 #include "src/model/word_split.h"
 
 namespace stof {
@@ -20,7 +19,7 @@ struct ByteLevelOptions {
   std::vector<Merge> merges;              // first come, first merged
   bool add_prefix_space = false;          // before a text that does not begin with one
   WordSplit split = WordSplit::gpt2;
-  std::unordered_map<std::string, std::int32_t> words = {};  // bytes of words that are not merged, but have an id
+  ByteWords words = {};  // that are not merged, but have an id
 };
 
 class ByteLevel {
@@ -33,14 +32,16 @@ class ByteLevel {
   // Vocabularies write bytes as characters that can be seen: printable ones of Latin-1 as they are, the other 68 as
   // U+0100 on.
   static std::string token_of(unsigned char byte);
-  // None for a token with other characters; it stands for no text.
-  static std::optional<std::string> bytes_of(std::string_view token);
+  // Appends the bytes that a token stands for; nothing, and false, for a token with other characters.
+  static bool append_bytes(std::string_view token, std::string& bytes);
+  // Whether these are its bytes.
+  static bool stands_for(std::string_view token, std::string_view bytes);
 
  private:
   std::array<std::int32_t, 256> bytes_;
   bool add_prefix_space_;
   WordSplit split_;
-  std::unordered_map<std::string, std::int32_t> words_;
+  ByteWords words_;
   BytePairs pairs_;
 };
 

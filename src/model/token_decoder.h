@@ -2,6 +2,7 @@
 // What makes a text of tokens: their texts, and what is done with them, by the `decoder` of tokenizer.json. The Python
 // package `tokenizers` defines each kind.
 #pragma once
+#include <memory>
 #include <string>
 #include <variant>
 
@@ -34,7 +35,7 @@ using Decoding =
     std::variant<decoding::Spaced, decoding::Bytes, decoding::ByteFallback, decoding::Metaspace, decoding::Pieces>;
 
 struct TokenDecoder {
-  TokenTexts texts = {};
+  std::shared_ptr<const TokenTexts> texts = {};
   Decoding decoding = {};
   std::string refusal = {};  // why it is not understood; else empty
 };

@@ -56,10 +56,10 @@ TokenStream::TokenStream(const Tokenizer& tokenizer, DecodeOptions options)
 }
 
 std::string TokenStream::add(std::int32_t id) {
-  const std::optional<TokenTexts::Token> token = decoder_->texts.find(id);
+  const std::optional<TokenTexts::Token> token = decoder_->texts->find(id);
   if (!token)
     fail(ErrorKind::invalid_argument, "id {} has no token; accepted: ids of the {} tokens of the vocabulary, up to {}",
-         id, decoder_->texts.size(), decoder_->texts.last_id());
+         id, decoder_->texts->size(), decoder_->texts->last_id());
   std::string text;
   if (token->special && special_ == SpecialTokens::skipped) return text;
   std::visit([&](const auto& kind) { append(kind, token->text, text); }, decoder_->decoding);
@@ -87,8 +87,7 @@ void TokenStream::append(const decoding::Spaced&, std::string_view token, std::s
 }
 
 void TokenStream::append(const decoding::Bytes&, std::string_view token, std::string& text) {
-  if (const std::optional<std::string> bytes = ByteLevel::bytes_of(token)) pending_ += *bytes;
-  else pending_ += token;
+  if (!ByteLevel::append_bytes(token, pending_)) pending_ += token;
   pending_.erase(0, unicode::append_repaired(text, pending_));
 }
 

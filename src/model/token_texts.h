@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +19,7 @@ class TokenTexts {
   };
   TokenTexts() = default;
   // Copies the texts. Of tokens with one id the last counts; it is special if one of them is.
-  explicit TokenTexts(std::vector<Token> tokens);
+  explicit TokenTexts(std::span<const Token> tokens);
 
   std::optional<Token> find(std::int32_t id) const;
   std::size_t size() const { return places_.empty() ? 0 : places_.size() - 1; }

@@ -125,6 +125,7 @@ TokenizerFiles read_tokenizer_json(const std::filesystem::path& file) {
   read_added_tokens(root, files);
   read_post_processor(root, files);
   read_decoder(root, files);
+  read_words(root, files);
   read_truncation(root, files);
   return files;
 }

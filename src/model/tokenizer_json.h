@@ -23,7 +23,11 @@ void read_bpe(const JsonObject& root, TokenizerFiles& files);
 // normalizer and pre_tokenizer, by which it is byte_level or character_level.
 void read_bpe_text(const JsonObject& root, TokenizerFiles& files);
 void read_post_processor(const JsonObject& root, TokenizerFiles& files);
+// Of a vocabulary whose ids have been checked; views of it.
+std::vector<TokenTexts::Token> tokens_of(const nlohmann::json& vocabulary);
 // Of a decoder that is not understood only the reason: texts become ids all the same.
 void read_decoder(const JsonObject& root, TokenizerFiles& files);
+// All tokens of byte_level, also those that no merge makes, if words that are tokens are not merged.
+void read_words(const JsonObject& root, TokenizerFiles& files);
 
 }  // namespace stof

@@ -93,20 +93,10 @@ class MergeReader {
   std::string merged_;
 };
 
-// Of tokens that are bytes of text; all of them are found, also those that no merge makes.
-std::unordered_map<std::string, std::int32_t> words_of(const Ids& ids) {
-  std::unordered_map<std::string, std::int32_t> words;
-  words.reserve(ids.size());
-  for (const auto& [token, id] : ids)
-    if (const std::optional<std::string> bytes = ByteLevel::bytes_of(token)) words.emplace(*bytes, id);
-  return words;
-}
-
 void read_byte_level(const JsonObject& model, const Ids& ids, ByteLevelOptions& options) {
   if (model.boolean("byte_fallback", false)) refuse(model, "byte_fallback", "false");
   options.bytes = read_bytes(model.object("vocab"), ids);
   options.merges = MergeReader(model, ids).read();
-  if (model.boolean("ignore_merges", false)) options.words = words_of(ids);
 }
 
 // None: dropped.
@@ -150,6 +140,17 @@ void read_bpe(const JsonObject& root, TokenizerFiles& files) {
   const Ids ids = read_vocabulary(model.object("vocab"), model.at("vocab"));
   if (files.byte_level) read_byte_level(model, ids, *files.byte_level);
   else read_character_level(model, ids, *files.character_level);
+}
+
+void read_words(const JsonObject& root, TokenizerFiles& files) {
+  const JsonObject model = root.object("model");
+  if (!files.byte_level || !model.boolean("ignore_merges", false)) return;
+  const std::vector<TokenTexts::Token> tokens = tokens_of(model.at("vocab"));
+  for (const TokenTexts::Token& token : tokens)
+    if (const std::string_view text = files.decoder.texts->find(token.id)->text; text != token.text)
+      fail(ErrorKind::bad_file, "{}: vocab: '{}' has id {}, as '{}' has; accepted: an id of its own", model.where(),
+           token.text, token.id, text);
+  files.byte_level->words = ByteWords(files.decoder.texts, tokens);
 }
 
 }  // namespace stof

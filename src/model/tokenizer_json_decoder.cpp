@@ -50,19 +50,23 @@ Decoding read_decoding(const JsonObject& root) {
 }
 
 TokenTexts read_texts(const JsonObject& root, const std::vector<AddedToken>& added) {
-  const json& vocabulary = root.at("model").at("vocab");
-  std::vector<TokenTexts::Token> tokens;
-  tokens.reserve(vocabulary.size() + added.size());
-  for (const auto& [text, id] : vocabulary.items()) tokens.push_back({.text = text, .id = id.get<std::int32_t>()});
+  std::vector<TokenTexts::Token> tokens = tokens_of(root.at("model").at("vocab"));
   for (const AddedToken& token : added)
     tokens.push_back({.text = token.content, .id = token.id, .special = token.special});
-  return TokenTexts(std::move(tokens));
+  return TokenTexts(tokens);
 }
 
 }  // namespace
 
+std::vector<TokenTexts::Token> tokens_of(const json& vocabulary) {
+  std::vector<TokenTexts::Token> tokens;
+  tokens.reserve(vocabulary.size());
+  for (const auto& [text, id] : vocabulary.items()) tokens.push_back({.text = text, .id = id.get<std::int32_t>()});
+  return tokens;
+}
+
 void read_decoder(const JsonObject& root, TokenizerFiles& files) {
-  files.decoder.texts = read_texts(root, files.added);
+  files.decoder.texts = std::make_shared<const TokenTexts>(read_texts(root, files.added));
   try {
     files.decoder.decoding = read_decoding(root);
   } catch (const Error& error) {

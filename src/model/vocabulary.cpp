@@ -106,7 +106,7 @@ TokenTexts texts_of(const TokenizerFiles& files) {
   for (const Piece& piece : files.pieces) tokens.push_back({.text = piece.text, .id = piece.id});
   for (const AddedToken& token : files.added)
     tokens.push_back({.text = token.content, .id = token.id, .special = true});
-  return TokenTexts(std::move(tokens));
+  return TokenTexts(tokens);
 }
 
 }  // namespace
@@ -132,7 +132,8 @@ TokenizerFiles read_vocabulary(const fs::path& vocabulary, const fs::path& confi
     if (std::none_of(files.added.begin(), files.added.end(), same)) files.added.push_back(token);
   }
   check_no_others(config, files);
-  files.decoder = {.texts = texts_of(files), .decoding = decoding::Pieces{}, .refusal = {}};
+  files.decoder = {
+      .texts = std::make_shared<const TokenTexts>(texts_of(files)), .decoding = decoding::Pieces{}, .refusal = {}};
   return files;
 }
 

@@ -51,7 +51,7 @@ void encode_and_decode(const Tokenizer& tokenizer, std::string_view text) {
   std::vector<std::int32_t> of_bytes;
   for (const char byte : text.substr(0, 1000)) {
     const auto id = static_cast<std::int32_t>(static_cast<unsigned char>(byte));
-    if (tokenizer.decoder().texts.find(id)) of_bytes.push_back(id);
+    if (tokenizer.decoder().texts->find(id)) of_bytes.push_back(id);
   }
   if (tokenizer.decoder().refusal.empty()) decode(tokenizer, of_bytes);
   encode(tokenizer, text);

@@ -27,14 +27,36 @@ TEST(ByteLevel, NamesEveryByteOnce) {
 }
 
 TEST(ByteLevel, FindsTheBytesOfATokenAgain) {
+  const auto bytes_of = [](std::string_view token) {
+    std::string bytes = "before ";
+    const bool are_there = ByteLevel::append_bytes(token, bytes);
+    EXPECT_EQ(are_there, ByteLevel::stands_for(token, bytes.substr(7)));
+    return are_there ? bytes : bytes + "none";
+  };
   for (int byte = 0; byte < 256; ++byte)
-    EXPECT_EQ(ByteLevel::bytes_of(ByteLevel::token_of(static_cast<unsigned char>(byte))),
-              std::string(1, static_cast<char>(byte)));
-  EXPECT_EQ(ByteLevel::bytes_of("\xc4\xa0"
-                                "ab"),
-            " ab");
-  EXPECT_EQ(ByteLevel::bytes_of("a b"), std::nullopt);
-  EXPECT_EQ(ByteLevel::bytes_of("\xe2\x96\x81"), std::nullopt);
+    EXPECT_EQ(bytes_of(ByteLevel::token_of(static_cast<unsigned char>(byte))),
+              std::string("before ") + static_cast<char>(byte));
+  EXPECT_EQ(bytes_of("\xc4\xa0"
+                     "ab"),
+            "before  ab");
+  EXPECT_EQ(bytes_of("a b"), "before none");
+  EXPECT_EQ(bytes_of("\xe2\x96\x81"), "before none");
+  EXPECT_FALSE(ByteLevel::stands_for("ab", "a"));
+  EXPECT_FALSE(ByteLevel::stands_for("a", "ab"));
+  EXPECT_FALSE(ByteLevel::stands_for("ab", "ac"));
+}
+
+TEST(ByteWords, AreFoundByTheirBytes) {
+  std::vector<std::string> words;
+  for (int i = 0; i < 1000; ++i) words.push_back("\xc4\xa0" + std::to_string(i * i));  // U+0120 for a space
+  words.emplace_back("\xe2\x96\x81");
+  std::vector<TokenTexts::Token> tokens;
+  for (const std::string& word : words)
+    tokens.push_back({.text = word, .id = 3 * static_cast<std::int32_t>(tokens.size())});
+  const ByteWords found(std::make_shared<const TokenTexts>(tokens), tokens);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(found.find(" " + std::to_string(i * i)), 3 * i);
+  for (const char* other : {"", " ", "4", " 5", "\xe2\x96\x81"}) EXPECT_EQ(found.find(other), std::nullopt);
+  EXPECT_TRUE(ByteWords().empty());
 }
 
 BytePairs pairs(const std::vector<Merge>& merges) { return BytePairs(merges); }

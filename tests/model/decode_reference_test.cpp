@@ -60,7 +60,7 @@ class EveryDecoder : public testing::TestWithParam<std::size_t> {
   void each_of_group(std::size_t first, See&& see) {
     for (std::size_t i = first; i < std::min(first + kGroup, texts_.size()); ++i) {
       const Ids ids = tokenizer_->encode(texts_[i]);
-      see(ids, mutated(random_, ids, tokenizer_->decoder().texts.last_id() + 1));
+      see(ids, mutated(random_, ids, tokenizer_->decoder().texts->last_id() + 1));
     }
   }
   json tree_ = json::parse(read_bytes(kData / "decode.json"));

@@ -194,12 +194,18 @@ TEST_F(DecoderJson, OfVocabularyFile) {
 }
 
 TEST(TokenTexts, LastTokenOfAnIdCounts) {
-  const TokenTexts texts({{.text = "long", .id = 7}, {.text = "a", .id = 3, .special = true}, {.text = "b", .id = 7}});
-  EXPECT_EQ(texts.find(7)->text, "b");
-  EXPECT_FALSE(texts.find(7)->special);
-  EXPECT_TRUE(texts.find(3)->special);
-  EXPECT_EQ(texts.size(), 2u);
-  EXPECT_EQ(texts.last_id(), 7);
+  for (const std::int32_t id : {4, 2000}) {  // without large gaps and with
+    const std::vector<TokenTexts::Token> tokens = {
+        {.text = "long", .id = id}, {.text = "a", .id = 3, .special = true}, {.text = "b", .id = id}};
+    const TokenTexts texts(tokens);
+    EXPECT_EQ(texts.find(id)->text, "b");
+    EXPECT_FALSE(texts.find(id)->special);
+    EXPECT_EQ(texts.find(3)->text, "a");
+    EXPECT_TRUE(texts.find(3)->special);
+    EXPECT_FALSE(texts.find(2));
+    EXPECT_EQ(texts.size(), 2u);
+    EXPECT_EQ(texts.last_id(), id);
+  }
 }
 
 }  // namespace

@@ -175,6 +175,8 @@ TEST_F(Llama3Json, RefusesOtherSequences) {
          R"('normalizer' is {"type":"Lowercase"}; accepted: null, {"type":"NFC"} with a model of type BPE)");
   expect("/model/byte_fallback", true, ErrorKind::unsupported, "model: 'byte_fallback' is true; accepted: false");
   expect("/model/ignore_merges", 1, ErrorKind::bad_file, "model: 'ignore_merges' is 1; accepted: true, false");
+  expect("/model/vocab/12", 256, ErrorKind::bad_file,
+         "model: vocab: '12' has id 256, as 'ab' has; accepted: an id of its own");
 }
 
 TEST_F(Llama3Json, RefusesOtherPostProcessors) {

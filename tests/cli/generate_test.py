@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""stof generate from the outside: texts as transformers continues them, options, messages, exit codes.
+
+usage: generate_test.py STOF FAMILIES     FAMILIES: small checkpoints, tests/data/families
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import npy
+
+FAMILIES = os.path.abspath(sys.argv.pop(2))
+STOF = os.path.abspath(sys.argv.pop(1))
+DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3")
+
+
+def stof(*arguments, stdin=None):
+    return subprocess.run([STOF, "generate", "--device", "cpu", *map(str, arguments)], input=stdin, capture_output=True,
+                          text=True, encoding="utf-8", timeout=120, check=False)  # fmt: skip
+
+
+def model(family):
+    return os.path.join(FAMILIES, family)
+
+
+def texts_of(family):
+    lengths = npy.read(os.path.join(model(family), "lengths.npy"))[2]
+    with open(os.path.join(FAMILIES, "texts.txt"), encoding="utf-8", newline="") as file:
+        lines = file.read().split("\n")
+    return [line for line, length in zip(lines, lengths) if length > 0]
+
+
+class Generate(unittest.TestCase):
+    def expect_error(self, done, code, message):
+        self.assertEqual((done.returncode, done.stderr), (code, f"stof: {message}\n"))
+
+    def test_goes_on_as_transformers_does(self):
+        for family in DECODERS:
+            with self.subTest(family=family):
+                (_, tokens), _, want = npy.read(os.path.join(model(family), "generated.npy"))
+                done = stof("--model", model(family), "--input", "-", "--tokens", tokens, "--go-on", "--json", "-",
+                            stdin="\n".join(texts_of(family)) + "\n")  # fmt: skip
+                self.assertEqual(done.returncode, 0, done.stderr)
+                found = json.loads(done.stdout)
+                self.assertEqual(sum((text["ids"] for text in found["texts"]), []), list(want))
+                self.assertEqual(found["tokens"], len(want))
+                self.assertGreater(found["seconds"], found["first_seconds"])
+
+    def test_a_text_is_printed_as_it_grows_and_several_have_a_line_each(self):
+        arguments = ("--model", model("llama"), "--tokens", 20, "--go-on")
+        one = stof(*arguments, "--text", "The bread rises")
+        self.assertEqual(one.returncode, 0, one.stderr)
+        self.assertIn("20 tokens in ", one.stderr)
+        several = stof(*arguments, "--input", "-", stdin="The bread rises\nx\nThe bread rises\n")
+        lines = several.stdout.split("\n")
+        self.assertEqual(len(lines), 4)
+        self.assertEqual(lines[0], lines[2])
+        self.assertEqual(lines[0], one.stdout[:-1].replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r"))
+
+    def test_the_space_between_text_and_continuation_is_there(self):
+        # Of a tokenizer that drops the space in front of a whole text.
+        arguments = ("--model", model("mistral"), "--tokens", 1, "--go-on", "--json", "-")
+        pieces = set()
+        for seed in range(40):
+            done = stof(*arguments, "--text", "The bread rises", "--temperature", 3, "--seed", seed)
+            pieces.add(json.loads(done.stdout)["texts"][0]["text"])
+        self.assertTrue(any(piece.startswith(" ") for piece in pieces), pieces)
+
+    def test_chance_is_by_seed(self):
+        arguments = ("--model", model("qwen3"), "--text", "masks", "--tokens", 12, "--temperature", 1)
+        first, again, other = (stof(*arguments, "--seed", seed).stdout for seed in (1, 1, 2))
+        self.assertEqual(first, again)
+        self.assertNotEqual(first, other)
+        greedy = stof("--model", model("qwen3"), "--text", "masks", "--tokens", 12).stdout
+        self.assertEqual(stof(*arguments, "--top-k", 1).stdout, greedy)
+        self.assertEqual(stof(*arguments, "--top-p", 1e-6).stdout, greedy)
+
+    def test_a_mask_changes_what_is_said(self):
+        arguments = ("--model", model("llama"), "--text", "The bread rises slowly in a cold kitchen", "--tokens", 10)
+        self.assertNotEqual(stof(*arguments).stdout, stof(*arguments, "--mask", "window(2)").stdout)
+
+    def test_ends_are_those_of_the_checkpoint(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in os.listdir(model("llama")):
+                os.symlink(os.path.join(model("llama"), name), os.path.join(folder, name))
+            arguments = ("--model", folder, "--text", "The bread rises", "--tokens", 8, "--json", "-")
+            ids = json.loads(stof(*arguments).stdout)["texts"][0]["ids"]
+            self.assertEqual(len(ids), 8)
+            for ends in (ids[3], [799, ids[3]]):
+                with open(os.path.join(folder, "generation_config.json"), "w", encoding="utf-8") as file:
+                    json.dump({"eos_token_id": ends}, file)
+                self.assertEqual(json.loads(stof(*arguments).stdout)["texts"][0]["ids"], ids[:ids.index(ids[3]) + 1])
+                self.assertEqual(json.loads(stof(*arguments, "--go-on").stdout)["texts"][0]["ids"], ids)
+            with open(os.path.join(folder, "generation_config.json"), "w", encoding="utf-8") as file:
+                json.dump({"eos_token_id": [1, 800]}, file)
+            self.expect_error(stof(*arguments), 2,
+                              f"{folder}/generation_config.json: 'eos_token_id' is [1,800]; accepted: null, an id or several, "
+                              "of 0 to 799")  # fmt: skip
+
+    def test_errors(self):
+        llama = ("--model", model("llama"), "--text", "a")
+        for arguments, code, message in (
+            (("--model", model("roberta"), "--text", "a"), 3,
+             "no logits of RobertaForMaskedLM; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3"),
+            ((*llama, "--tokens", 0), 2, "--tokens 0; accepted: 1 or more"),
+            ((*llama, "--seed", -1), 2, "--seed -1; accepted: 0 or more"),
+            ((*llama, "--batch", 0), 2, "--batch 0; accepted: 1 or more"),
+            ((*llama, "--temperature", -1), 2, "temperature = -1; accepted: 0 or more"),
+            ((*llama, "--top-p", 0), 2, "top_p = 0; accepted: above 0, up to 1"),
+            ((*llama, "--top-k", -3), 2, "top_k = -3; accepted: 0 (all) or more"),
+            (("--model", model("llama")), 2, "--text or --input is required; --help lists what is accepted"),
+        ):  # fmt: skip
+            with self.subTest(arguments=arguments):
+                self.expect_error(stof(*arguments), code, message)
+        long = stof("--model", model("llama"), "--text", "bread " * 300)
+        self.assertEqual(long.returncode, 2)
+        self.assertRegex(long.stderr, r"text 1 has \d+ tokens; accepted without truncation: at most 199")
+        cut = stof("--model", model("llama"), "--text", "bread " * 300, "--truncate", "--go-on", "--json", "-")
+        self.assertEqual(len(json.loads(cut.stdout)["texts"][0]["ids"]), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
