@@ -126,6 +126,9 @@ class Session {
   std::vector<std::vector<std::int32_t>> generate(const TokenBatch& prompts, const GenerateOptions& options = {}) const;
   std::vector<std::vector<std::int32_t>> generate(std::span<const std::string> texts,
                                                   const GenerateOptions& options = {}) const;
+  // The text of tokens, by the tokenizer's decoder, without special ones and ids that the tokenizer has nothing for.
+  // Throws invalid_argument without a tokenizer, unsupported where its decoder is not understood.
+  std::string decode(std::span<const std::int32_t> ids) const;
 
  private:
   struct State;

@@ -14,6 +14,7 @@
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
 #include "src/model/model.h"
+#include "src/model/token_decoder.h"
 #include "src/model/tokenizer.h"
 #include "src/runtime/accepted.h"
 #include "src/runtime/arena_pool.h"
@@ -300,6 +301,14 @@ std::vector<std::vector<std::int32_t>> Session::generate(std::span<const std::st
     for (std::size_t i = begin; i < end; ++i) result[order[i]] = std::move(made[i - begin]);
   }
   return result;
+}
+
+std::string Session::decode(std::span<const std::int32_t> ids) const {
+  if (!state_->tokenizer) fail(ErrorKind::invalid_argument, "this session has no tokenizer: ids have no text");
+  const TokenTexts& texts = *state_->tokenizer->decoder().texts;
+  std::vector<std::int32_t> known;
+  std::ranges::copy_if(ids, std::back_inserter(known), [&](std::int32_t id) { return texts.find(id).has_value(); });
+  return state_->tokenizer->decode(known);
 }
 
 }  // namespace stof

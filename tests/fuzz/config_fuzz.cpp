@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small JSON files of a checkpoint: config.json, modules.json, the pooling's config and the two that bound the
-// length. A part that is absent is a file that is absent.
+// The small JSON files of a checkpoint: config.json, modules.json, the pooling's config, the two that bound the
+// length, and what ends a text. A part that is absent is a file that is absent.
 #include <array>
 
 #include "src/model/config.h"
@@ -11,8 +11,18 @@ namespace {
 
 using namespace stof;
 
-constexpr std::array<const char*, 5> kNames{"config.json", "modules.json", "1_Pooling/config.json",
-                                            "sentence_bert_config.json", "tokenizer_config.json"};
+constexpr std::array<const char*, 6> kNames{"config.json",           "modules.json",
+                                            "1_Pooling/config.json", "sentence_bert_config.json",
+                                            "tokenizer_config.json", "generation_config.json"};
+
+void check_layers(const ModelConfig& config) {
+  fuzz::require(std::ssize(config.rotary) == config.layers);
+  for (const RotaryLayer& layer : config.rotary) {
+    const RotaryScaling& scaling = layer.scaling;
+    fuzz::require(layer.theta > 0 && (!layer.reach || *layer.reach >= 0));
+    fuzz::require(scaling.factor >= 1 && scaling.few > 0 && scaling.many >= scaling.few && scaling.amplitude > 0);
+  }
+}
 
 void read(const std::filesystem::path& folder) {
   const ModelConfig config = read_config(folder);
@@ -21,12 +31,17 @@ void read(const std::filesystem::path& folder) {
     fuzz::require(size >= 1 && size <= INT32_MAX);
   fuzz::require(config.type_vocab_size >= 0 && config.type_vocab_size <= INT32_MAX);
   fuzz::require(config.first_position >= 0);
-  fuzz::require(config.hidden_size % config.heads == 0);
+  fuzz::require(config.family == Family::llama || config.hidden_size % config.heads == 0);
   if (config.family == Family::modernbert) {
-    fuzz::require(std::ssize(config.rotary) == config.layers && config.hidden_size / config.heads % 2 == 0);
-    for (const RotaryLayer& layer : config.rotary)
-      fuzz::require(layer.theta > 0 && (!layer.reach || *layer.reach >= 0));
+    check_layers(config);
+    fuzz::require(config.hidden_size / config.heads % 2 == 0);
   }
+  if (config.family == Family::llama) {
+    check_layers(config);
+    fuzz::require(config.kv_heads >= 1 && config.heads % config.kv_heads == 0);
+    fuzz::require(config.head_dim >= 2 && config.head_dim <= 256 && config.head_dim % 2 == 0);
+  }
+  for (const std::int32_t end : config.ends) fuzz::require(end >= 0 && end < config.vocab_size);
   const PoolingConfig pooling = read_pooling(folder, config);
   fuzz::require(pooling.max_tokens >= 1 && pooling.max_tokens <= config.max_positions);
 }

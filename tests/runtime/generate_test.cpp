@@ -149,6 +149,14 @@ TEST(Generate, TellsOfEachTokenAsItIsMade) {
   EXPECT_EQ(told, got);
 }
 
+TEST(Generate, IsTextByTheTokenizer) {
+  const Session session = session_of("llama");
+  const Ids ids = Ids{0, 38, 80, 81, 799, 5000};
+  EXPECT_EQ(session.decode(ids), session.decode(Ids{38, 80, 81, 799}));  // without <|begin_of_text|> and what has none
+  EXPECT_FALSE(session.decode(ids).empty());
+  EXPECT_EQ(session.decode(Ids{}), "");
+}
+
 TEST(Generate, RefusesWhatHasNoMeaning) {
   const Session session = session_of("llama");
   const TokenBatch prompts = prompts_of({3});

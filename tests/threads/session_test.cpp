@@ -52,10 +52,33 @@ TEST_P(SharedSession, RunsAtOnce) {
   EXPECT_EQ(session.statistics().calls, kThreads * 10);
 }
 
+// Each goes on with texts of its own, beside scores of others.
+TEST(Sessions, GoOnAtOnce) {
+  const std::filesystem::path folder = std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families/qwen2";
+  const SessionOptions options{.device = "cpu", .threads = 1, .logits = true};
+  const GenerateOptions by_chance{.tokens = 6, .temperature = 1, .ends = std::vector<std::int32_t>{}};
+  const auto prompts = [](int t) { return std::vector<std::string>{"The bread rises", std::string(1 + 3 * t, 'x')}; };
+  std::vector<std::vector<std::vector<std::int32_t>>> want;
+  {
+    const Session alone = Session::load(folder, options);
+    for (int t = 0; t < kThreads; ++t) want.push_back(alone.generate(prompts(t), by_chance));
+  }
+  const Session session = Session::load(folder, options);
+  std::vector<int> wrong(kThreads, 0);
+  at_once(kThreads, [&](int t) {
+    const auto i = static_cast<std::size_t>(t);
+    for (int run = 0; run < 3; ++run) {
+      wrong[i] += session.generate(prompts(t), by_chance) == want[i] ? 0 : 1;
+      wrong[i] += session.embed(prompts(t)).values.shape() == Shape{2, 800} ? 0 : 1;
+    }
+  });
+  EXPECT_EQ(wrong, std::vector<int>(kThreads, 0));
+}
+
 TEST(Sessions, LoadAndEmbedAtOnce) {
   const std::filesystem::path folder = std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families";
   const std::vector<std::string> texts{"The bread rises slowly.", "It's late; a storm is coming.", "x"};
-  for (const char* family : {"roberta", "distilbert", "gpt2"}) {
+  for (const char* family : {"roberta", "distilbert", "gpt2", "qwen3"}) {
     const SessionOptions options{.device = "cpu", .threads = 1};
     const Tensor want = Session::load(folder / family, options).embed(texts).values;
     std::vector<int> wrong(kThreads, 0);
