@@ -30,11 +30,16 @@ WorkQueue DeviceSide::queue() const {
           .workspace_bytes = device_.backend->matmul.workspace_bytes};
 }
 
-std::shared_ptr<void> DeviceSide::memory(std::int64_t bytes) {
+std::shared_ptr<void> DeviceSide::unset_memory(std::int64_t bytes) {
   if (stream_) return stream_->device_memory(static_cast<std::size_t>(bytes));
   const auto tensor = std::make_shared<Tensor>(DType::boolean, Shape{bytes});
-  if (bytes > 0) std::memset(tensor->data(), 0, tensor->bytes());
   return {tensor, tensor->data()};
+}
+
+std::shared_ptr<void> DeviceSide::memory(std::int64_t bytes) {
+  std::shared_ptr<void> memory = unset_memory(bytes);
+  if (!stream_ && bytes > 0) std::memset(memory.get(), 0, static_cast<std::size_t>(bytes));
+  return memory;
 }
 
 std::span<const std::int32_t> DeviceSide::put(std::span<const std::int32_t> numbers) {

@@ -19,7 +19,8 @@ class DeviceSide {
   DeviceSide& operator=(const DeviceSide&) = delete;
 
   WorkQueue queue() const;
-  std::shared_ptr<void> memory(std::int64_t bytes);  // zeroed
+  std::shared_ptr<void> memory(std::int64_t bytes);        // zeroed
+  std::shared_ptr<void> unset_memory(std::int64_t bytes);  // to be written before it is read
   // Whether work is done beside the host, and can be recorded.
   bool records() const { return stream_ != nullptr; }
   std::unique_ptr<RecordedWork> record(const std::function<void()>& work) { return stream_->record(work); }

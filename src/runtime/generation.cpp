@@ -12,7 +12,7 @@
 
 namespace stof {
 
-Generation::Generation(const Program& program, std::int64_t texts, std::int64_t capacity)
+Generation::Generation(const Program& program, std::int64_t texts, std::int64_t capacity) try
     : program_(program), slots_(texts), capacity_(capacity), side_(program.options().device) {
   const Device& device = program.options().device;
   const std::int64_t bytes = program.cache_bytes(slots_, capacity_);
@@ -22,7 +22,12 @@ Generation::Generation(const Program& program, std::int64_t texts, std::int64_t 
   if (device.backend->open_stream == nullptr)
     check_memory(fmt::format("keys and values of {} texts of {} tokens", slots_, capacity_),
                  static_cast<double>(bytes));
-  keys_ = side_.memory(bytes);
+  keys_ = side_.unset_memory(bytes);
+} catch (const Error& error) {
+  if (!is_out_of_memory(error)) throw;
+  fail(ErrorKind::device,
+       "{}; keys and values of {} texts of {} tokens need {} bytes: run fewer texts together, or fewer tokens",
+       error.what(), texts, capacity, program.cache_bytes(texts, capacity));
 }
 
 // Steps of all texts find in it the memory that they will have.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <vector>
 
 #include "src/base/error.h"
@@ -21,19 +20,61 @@ std::int32_t highest(std::span<const float> scores) {
   return static_cast<std::int32_t>(best);
 }
 
-// The tokens to choose from, from the likeliest on; of equal ones the first is first.
-std::vector<std::int32_t> candidates(std::span<const float> scores, std::int64_t top_k) {
-  std::vector<std::int32_t> tokens(scores.size());
-  std::iota(tokens.begin(), tokens.end(), 0);
-  const auto before = [&](std::int32_t a, std::int32_t b) {
-    const float x = scores[static_cast<std::size_t>(a)], y = scores[static_cast<std::size_t>(b)];
-    return x != y ? x > y : a < b;
+// Tokens with their weights by softmax, of which the largest is 1, sorted no further than is asked for: vocabularies
+// have 150,000 tokens, and a few of them most of the probability.
+class Candidates {
+ public:
+  Candidates(std::span<const float> scores, double most, double temperature) {
+    all_.reserve(scores.size());
+    for (std::size_t i = 0; i < scores.size(); ++i)
+      all_.push_back({std::exp((scores[i] - most) / temperature), static_cast<std::int32_t>(i)});
+  }
+
+  // Drops all but the first so many.
+  void keep(std::size_t count) {
+    sort(count);
+    all_.resize(std::min(count, all_.size()));
+  }
+  // Drops all behind the first that have this share of the weights together.
+  void keep_share(double share) {
+    const double wanted = share * weight();
+    double kept = 0;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (i == sorted_) sort(std::max<std::size_t>(256, 8 * sorted_));
+      kept += all_[i].weight;
+      if (kept >= wanted) return all_.resize(i + 1);
+    }
+  }
+  std::int32_t at(double chance) const {
+    double left = chance * weight();
+    for (const Candidate& candidate : all_)
+      if ((left -= candidate.weight) < 0) return candidate.token;
+    // By rounding: the last one that can be chosen at all.
+    return std::find_if(all_.rbegin(), all_.rend(), [](const Candidate& c) { return c.weight > 0; })->token;
+  }
+
+ private:
+  struct Candidate {
+    double weight;
+    std::int32_t token;
   };
-  const auto count = top_k > 0 ? std::min(top_k, std::ssize(tokens)) : std::ssize(tokens);
-  std::partial_sort(tokens.begin(), tokens.begin() + count, tokens.end(), before);
-  tokens.resize(static_cast<std::size_t>(count));
-  return tokens;
-}
+  double weight() const {
+    double sum = 0;
+    for (const Candidate& candidate : all_) sum += candidate.weight;
+    return sum;
+  }
+  // So that the first so many are the likeliest, in order; of equal ones the first token is first.
+  void sort(std::size_t count) {
+    sorted_ = std::min(count, all_.size());
+    std::partial_sort(all_.begin(), all_.begin() + static_cast<std::ptrdiff_t>(sorted_), all_.end(),
+                      [](const Candidate& a, const Candidate& b) {
+                        return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
+                      });
+  }
+
+  std::vector<Candidate> all_;
+  std::size_t sorted_ = 0;
+};
 
 }  // namespace
 
@@ -41,18 +82,10 @@ std::int32_t next_token(std::span<const float> scores, const Sampling& sampling,
   const std::int32_t best = highest(scores);
   const double most = scores[static_cast<std::size_t>(best)];
   if (sampling.temperature == 0 || std::isinf(most)) return best;
-  const std::vector<std::int32_t> tokens = candidates(scores, sampling.top_k);
-  std::vector<double> weights;
-  for (const std::int32_t token : tokens)
-    weights.push_back(std::exp((scores[static_cast<std::size_t>(token)] - most) / sampling.temperature));
-  const double wanted = sampling.top_p * std::accumulate(weights.begin(), weights.end(), 0.0);
-  std::size_t count = 0;
-  double kept = 0;
-  while (count < weights.size() && (count == 0 || kept < wanted)) kept += weights[count++];
-  double left = chance * kept;
-  for (std::size_t i = 0; i + 1 < count; ++i)
-    if ((left -= weights[i]) < 0) return tokens[i];
-  return tokens[count - 1];
+  Candidates candidates(scores, most, sampling.temperature);
+  if (sampling.top_k > 0) candidates.keep(static_cast<std::size_t>(sampling.top_k));
+  if (sampling.top_p < 1) candidates.keep_share(sampling.top_p);
+  return candidates.at(chance);
 }
 
 double chance_of(std::uint64_t seed, std::int64_t text, std::int64_t token) {

@@ -111,6 +111,16 @@ TEST(Generation, GoesOnWithoutMemoryForRecordings) {
   recordings_fit() = true;
 }
 
+TEST(Generation, SaysWhatKeysNeedWhereThereIsNoMemory) {
+  const Played played("llama");
+  most_device_bytes() = 1000;
+  EXPECT_ERROR(
+      Generation(played.program, 3, 96), ErrorKind::device,
+      "out of memory: 221184 bytes wanted; keys and values of 3 texts of 96 tokens need 221184 bytes: run fewer "
+      "texts together, or fewer tokens");
+  most_device_bytes() = SIZE_MAX;
+}
+
 TEST(Generation, NeedsKeysThatCanBeKept) {
   const Model model = small_bert();
   Graph detached = build_bert(model);

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
+#include <vector>
 
 #include "tests/expect_error.h"
 
@@ -53,6 +55,29 @@ TEST(Sampling, KeepsTheLikeliest) {
   EXPECT_EQ(shares(scores, {.temperature = 1, .top_p = 0.69}).size(), 2U);
   EXPECT_EQ(shares(scores, {.temperature = 1, .top_p = 1e-9}).size(), 1U);
   EXPECT_EQ(shares(scores, {.temperature = 1, .top_k = 100}).size(), 4U);
+}
+
+// Sorted a part at a time: the same as sorted at once.
+TEST(Sampling, KeepsTheLikeliestOfALargeVocabulary) {
+  std::vector<float> scores;
+  for (int i = 0; i < 20'000; ++i) scores.push_back(static_cast<float>(std::fmod(i * 0.618034, 1.0)) * 6);
+  std::vector<double> weights;
+  double total = 0;
+  for (const float score : scores) total += weights.emplace_back(std::exp(double{score} - 6));
+  std::vector<double> sorted = weights;
+  std::sort(sorted.rbegin(), sorted.rend());
+  for (const double top_p : {0.01, 0.3, 0.9}) {
+    double kept = 0;
+    std::size_t count = 0;
+    while (kept < top_p * total) kept += sorted[count++];
+    const double least = sorted[count - 1];
+    for (int i = 0; i < 50; ++i) {
+      const std::int32_t token = next_token(scores, {.temperature = 1, .top_p = top_p}, (i + 0.5) / 50);
+      EXPECT_GE(weights[static_cast<std::size_t>(token)], least * (1 - 1e-6)) << top_p;
+    }
+    const std::int32_t last = next_token(scores, {.temperature = 1, .top_p = top_p}, 1 - 1e-12);
+    EXPECT_NEAR(weights[static_cast<std::size_t>(last)], least, 1e-3 * least) << top_p;
+  }
 }
 
 TEST(Sampling, NamesAScoreThatIsNoNumber) {
