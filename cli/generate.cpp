@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // stof generate: what a decoder says behind texts.
+#include "src/runtime/generate.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -45,8 +50,6 @@ SessionOptions session_options(const GenerateCommand& command) {
 
 GenerateOptions generate_options(const GenerateCommand& command) {
   if (command.seed < 0) fail(ErrorKind::invalid_argument, "--seed {}; accepted: 0 or more", command.seed);
-  if (command.tokens < 1) fail(ErrorKind::invalid_argument, "--tokens {}; accepted: 1 or more", command.tokens);
-  if (command.batch < 1) fail(ErrorKind::invalid_argument, "--batch {}; accepted: 1 or more", command.batch);
   GenerateOptions options{.tokens = command.tokens,
                           .temperature = command.temperature,
                           .top_k = command.top_k,
@@ -55,6 +58,7 @@ GenerateOptions generate_options(const GenerateCommand& command) {
                           .batch = command.batch,
                           .truncate = command.truncate};
   if (command.go_on) options.ends.emplace();
+  check(options);
   return options;
 }
 
@@ -89,11 +93,13 @@ class Continuation {
 // One text is printed as it grows; of several each has a line, once all are there.
 class Output {
  public:
-  Output(const GenerateCommand& command, const Tokenizer& tokenizer, const std::vector<std::string>& prompts)
+  // At most `most` tokens behind each.
+  Output(const GenerateCommand& command, const Tokenizer& tokenizer, const std::vector<std::string>& prompts,
+         std::int64_t most)
       : prints_(command.json != "-"), grows_(prints_ && command.input.empty()), texts_(prompts.size()) {
     const DecodeOptions options{.special = command.special ? SpecialTokens::kept : SpecialTokens::skipped};
     for (const std::string& prompt : prompts) continuations_.emplace_back(tokenizer, prompt, options);
-    if (!grows_) progress_.emplace("generating", std::ssize(prompts) * command.tokens);
+    if (!grows_) progress_.emplace("generating", std::ssize(prompts) * most);
   }
 
   void add(std::int64_t text, std::int32_t token) {
@@ -115,7 +121,7 @@ class Output {
     texts_[text] += more;
     if (!grows_) return;
     fmt::print("{}", more);
-    std::fflush(stdout);
+    if (std::fflush(stdout) != 0) fail(ErrorKind::bad_file, "cannot write to stdout: {}", std::strerror(errno));
   }
 
   bool prints_, grows_;
@@ -151,9 +157,8 @@ void generate(const GenerateCommand& command) {
   check_outputs({{"--json", command.json, true}}, inputs);
   const std::vector<std::string> texts =
       command.input.empty() ? std::vector<std::string>{command.text} : read_input(command.input);
-  const Tokenizer tokenizer = Tokenizer::load(command.model);
   const Session session = load_session(command.model, chosen);
-  Output output(command, tokenizer, texts);
+  Output output(command, *session.tokenizer(), texts, std::min(command.tokens, session.max_tokens()));
   const Stopwatch since_start;
   Took took;
   options.token = [&](std::int64_t text, std::int32_t token) {

@@ -17,7 +17,8 @@
 
 namespace stof {
 
-struct Model;  // src/model/model.h
+class Tokenizer;  // src/model/tokenizer.h
+struct Model;     // src/model/model.h
 
 enum class Pooling : std::uint8_t { none, cls, mean, max, last };  // cls: the first token; last: the last one
 
@@ -66,8 +67,9 @@ struct GenerateOptions {
   double top_p = 1;           // among the likeliest that have so much of the probability together
   std::uint64_t seed = 0;     // of the chances; what a text becomes does not depend on those beside it
   std::optional<std::vector<std::int32_t>> ends = {};  // tokens behind which a text ends; default: the checkpoint's
-  std::int64_t batch = 32;                             // texts run together
-  bool truncate = false;                               // true: of a text that is too long the end is left out
+  // Of texts that are not tokens yet:
+  std::int64_t batch = 32;  // run together
+  bool truncate = false;    // true: of a text that leaves no position for a token the end is left out, but for one
   std::function<void(std::int64_t text, std::int32_t token)> token = {};  // called for each as it is made
 };
 
@@ -120,15 +122,17 @@ class Session {
   // Texts in any order and of any length: they are tokenised, run in batches of similar length, returned in order.
   Embeddings embed(std::span<const std::string> texts, const EmbedOptions& options = {}) const;
   // What a decoder says behind each text, the token that ends it included; keys and values of what was seen are kept,
-  // and texts that have ended take no more time. The session is one with logits, else invalid_argument. Positions and
-  // the mask are those of the whole text, as if it were run at once. Throws invalid_argument for options out of range
-  // and for a text that leaves no position for a token.
+  // and texts that have ended take no more time. Positions and the mask are those of the whole text, as if it were run
+  // at once. Throws invalid_argument for a session without logits, options out of range, and a text that leaves no
+  // position for a token; unsupported for masks that depend on length (docs/masks.md), of which kept keys would be of
+  // other ones. Statistics count the call, and not its memory.
   std::vector<std::vector<std::int32_t>> generate(const TokenBatch& prompts, const GenerateOptions& options = {}) const;
   std::vector<std::vector<std::int32_t>> generate(std::span<const std::string> texts,
                                                   const GenerateOptions& options = {}) const;
   // The text of tokens, by the tokenizer's decoder, without special ones and ids that the tokenizer has nothing for.
   // Throws invalid_argument without a tokenizer, unsupported where its decoder is not understood.
   std::string decode(std::span<const std::int32_t> ids) const;
+  const Tokenizer* tokenizer() const;  // null without one
 
  private:
   struct State;

@@ -15,7 +15,8 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 void read_heads(const JsonObject& object, std::string_view model_type, ModelConfig& config) {
   config.kv_heads = config.heads;
   if (is_said(object, "num_key_value_heads")) config.kv_heads = object.integer("num_key_value_heads", 1, kMost);
-  else if (model_type == "mistral" && !object.has("num_key_value_heads")) config.kv_heads = 8;  // its default
+  else if (!object.has("num_key_value_heads") && model_type != "llama")
+    config.kv_heads = model_type == "mistral" ? 8 : 32;  // what transformers takes
   if (config.heads % config.kv_heads != 0)
     object.refuse("num_key_value_heads", fmt::format("a divisor of num_attention_heads, {}", config.heads));
   if (is_said(object, "head_dim")) {

@@ -19,18 +19,19 @@ double factor_of(const JsonObject& parameters) {
   return factor;
 }
 
-double trained_positions(const JsonObject& parameters, const ModelConfig& config) {
+double trained_positions(const JsonObject& object, const JsonObject& parameters, const ModelConfig& config) {
   constexpr std::string_view kKey = "original_max_position_embeddings";
-  if (!is_said(parameters, kKey)) return static_cast<double>(config.max_positions);
-  return static_cast<double>(parameters.integer(kKey, 1, kMost));
+  for (const JsonObject* said : {&object, &parameters})  // in this order, as transformers has it
+    if (is_said(*said, kKey)) return static_cast<double>(said->integer(kKey, 1, kMost));
+  return static_cast<double>(config.max_positions);
 }
 
-RotaryScaling read_llama3(const JsonObject& parameters, const ModelConfig& config) {
+RotaryScaling read_llama3(const JsonObject& object, const JsonObject& parameters, const ModelConfig& config) {
   parameters.allow_only({"rope_type", "type", "rope_theta", "factor", "low_freq_factor", "high_freq_factor",
                          "original_max_position_embeddings"});
   const RotaryScaling scaling{.kind = RotaryScaling::Kind::llama3,
                               .factor = factor_of(parameters),
-                              .trained_positions = trained_positions(parameters, config),
+                              .trained_positions = trained_positions(object, parameters, config),
                               .few = parameters.positive_number("low_freq_factor"),
                               .many = parameters.positive_number("high_freq_factor")};
   if (scaling.many <= scaling.few)
@@ -41,7 +42,7 @@ RotaryScaling read_llama3(const JsonObject& parameters, const ModelConfig& confi
 // What the paper suggests where the file says nothing.
 double suggested_amplitude(double factor) { return factor <= 1 ? 1 : 0.1 * std::log(factor) + 1; }
 
-RotaryScaling read_yarn(const JsonObject& parameters, const ModelConfig& config) {
+RotaryScaling read_yarn(const JsonObject& object, const JsonObject& parameters, const ModelConfig& config) {
   parameters.allow_only({"rope_type", "type", "rope_theta", "factor", "attention_factor", "beta_fast", "beta_slow",
                          "truncate", "original_max_position_embeddings"});
   const double factor = factor_of(parameters);
@@ -50,20 +51,22 @@ RotaryScaling read_yarn(const JsonObject& parameters, const ModelConfig& config)
   };
   const RotaryScaling scaling{.kind = RotaryScaling::Kind::yarn,
                               .factor = factor,
-                              .trained_positions = trained_positions(parameters, config),
+                              .trained_positions = trained_positions(object, parameters, config),
                               .few = number("beta_slow", 1),
                               .many = number("beta_fast", 32),
                               .amplitude = number("attention_factor", suggested_amplitude(factor)),
                               .whole_pairs = parameters.boolean("truncate", true)};
   if (scaling.many < scaling.few) parameters.refuse("beta_fast", fmt::format("at least beta_slow, {}", scaling.few));
+  constexpr double kMostAmplitude = 1000;  // scores grow by its square
+  if (scaling.amplitude > kMostAmplitude) parameters.refuse("attention_factor", "at most 1000");
   return scaling;
 }
 
-RotaryScaling read_scaling(const JsonObject& parameters, const ModelConfig& config) {
+RotaryScaling read_scaling(const JsonObject& object, const JsonObject& parameters, const ModelConfig& config) {
   const std::string_view key = parameters.has("rope_type") || !parameters.has("type") ? "rope_type" : "type";
   const std::string type = parameters.string(key, "default");
-  if (type == "llama3") return read_llama3(parameters, config);
-  if (type == "yarn") return read_yarn(parameters, config);
+  if (type == "llama3") return read_llama3(object, parameters, config);
+  if (type == "yarn") return read_yarn(object, parameters, config);
   if (type == "linear") {
     parameters.allow_only({"rope_type", "type", "rope_theta", "factor"});
     return {.kind = RotaryScaling::Kind::linear, .factor = factor_of(parameters)};
@@ -96,7 +99,8 @@ bool is_said(const JsonObject& object, std::string_view key) { return object.has
 void check_rotary_sizes(const JsonObject& object, const ModelConfig& config) {
   if (config.layers > kMostLayers) object.refuse("num_hidden_layers", fmt::format("0 to {}", kMostLayers));
   if (config.max_positions > kMostPositions)
-    object.refuse("max_position_embeddings", fmt::format("2 to {}", kMostPositions));
+    object.refuse("max_position_embeddings",
+                  fmt::format("{} to {}", is_decoder(config.family) ? 1 : 2, kMostPositions));
 }
 
 std::optional<std::vector<bool>> read_layer_types(const JsonObject& object, std::int64_t layers) {
@@ -117,12 +121,15 @@ std::optional<std::vector<bool>> read_layer_types(const JsonObject& object, std:
 RotaryLayer read_rotary(const JsonObject& object, const ModelConfig& config) {
   RotaryLayer layer{.reach = {}, .theta = 1e4, .scaling = {}};
   if (is_said(object, "rope_theta")) layer.theta = object.positive_number("rope_theta");
-  for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
-    if (!is_said(object, key)) continue;
+  for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {  // the first that says anything, alone
+    if (!is_said(object, key) || object.at(key).empty()) continue;
     const JsonObject parameters = object.object(key);
     if (is_said(parameters, "rope_theta")) layer.theta = parameters.positive_number("rope_theta");
-    layer.scaling = read_scaling(parameters, config);
+    layer.scaling = read_scaling(object, parameters, config);
+    break;
   }
+  if (layer.scaling.kind == RotaryScaling::Kind::yarn && layer.theta <= 1)
+    fail(ErrorKind::bad_file, "{}: 'rope_theta' is {}; accepted with yarn: more than 1", object.where(), layer.theta);
   return layer;
 }
 

@@ -82,7 +82,7 @@ AttentionArguments AttentionStep::with_cached_keys(const Frame& frame) const {
   const auto keys = [&](std::int64_t first) {
     return TensorView{.data = cached_rows(frame) + static_cast<std::size_t>(first) * size_of(dtype),
                       .dtype = dtype,
-                      .shape = {frame.rows, kv_heads, cached.capacity, head_dim},
+                      .shape = {frame.rows, kv_heads, cached.keys, head_dim},
                       .strides = {cached.capacity * cache_width(), head_dim, cache_width(), 1}};
   };
   AttentionArguments arguments{.q = one_row_each(data_of(0, frame), {dtype, heads, head_dim, stride}, frame),

@@ -97,6 +97,10 @@ void check(const GenerateOptions& options) {
 }
 
 std::vector<std::vector<std::int32_t>> generate_tokens(const GenerateCall& call) {
+  for (const std::int32_t end : call.ends)
+    if (end < 0 || end >= call.limits.vocabulary)
+      fail(ErrorKind::invalid_argument, "a text is to end behind token {}; accepted: 0 to {}", end,
+           call.limits.vocabulary - 1);
   if (call.prompts.texts() == 0) return {};
   return Texts(call).run();
 }

@@ -2,6 +2,7 @@
 #include "src/runtime/generation.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "src/base/error.h"
 #include "src/base/memory.h"
@@ -13,10 +14,19 @@
 namespace stof {
 
 Generation::Generation(const Program& program, std::int64_t texts, std::int64_t capacity) try
-    : program_(program), slots_(texts), capacity_(capacity), side_(program.options().device) {
+    : program_(program),
+      slots_(texts),
+      capacity_(capacity),
+      planned_texts_(bucket_of({.rows = texts, .texts = texts, .longest = 1}, capacity).texts),
+      side_(program.options().device) {
   const Device& device = program.options().device;
   const std::int64_t bytes = program.cache_bytes(slots_, capacity_);
-  if (device.backend->rows.copy == nullptr || bytes == 0)
+  if (const std::string mask = program.mask_by_length(); !mask.empty())
+    fail(ErrorKind::unsupported,
+         "the mask {} is another one for each length, and keys that are kept are of the lengths before; accepted for "
+         "going on: masks that do not depend on length",
+         mask);
+  if (device.backend->rows.copy == nullptr || !program.keeps_keys())
     fail(ErrorKind::unsupported, "keys cannot be kept for this model on {}; accepted: a decoder", device.caps.name);
   narrow<std::int32_t>(slots_ * capacity_, "tokens whose keys are kept");
   if (device.backend->open_stream == nullptr)
@@ -33,6 +43,7 @@ Generation::Generation(const Program& program, std::int64_t texts, std::int64_t 
 // Steps of all texts find in it the memory that they will have.
 void Generation::reserve(std::int64_t rows, std::int64_t kept) {
   const std::int64_t bytes = std::max(program_.arena_bytes(rows, kept), program_.arena_bytes(slots_));
+  if (bytes <= activations_.bytes()) return;
   if (program_.options().device.backend->open_stream == nullptr)
     check_memory(fmt::format("a call of {} tokens", rows), static_cast<double>(bytes));
   const auto allocate = [this](std::size_t size) { return side_.memory(static_cast<std::int64_t>(size)); };
@@ -97,11 +108,20 @@ Tensor Generation::go_on(std::span<const std::int32_t> tokens, std::int64_t firs
     inputs.places.push_back(static_cast<std::int32_t>(text * capacity_) + length);
     ++length;
   }
-  const bool known_to_device = side_.records() && !program_.plans_by_length();
-  CachedKeys cached{.continues = true, .lengths = lengths_};
-  if (known_to_device) cached.lengths = {}, inputs.of_texts = lengths_;
-  const Work work = prepared(inputs, {.attention = &program_.step_plans(slots_, capacity_)}, cached);
-  return fetched(known_to_device ? done(work) : work(nullptr));
+  plan_for(*std::max_element(lengths_.begin(), lengths_.end()));
+  CachedKeys cached{.continues = true, .keys = planned_keys_, .lengths = lengths_};
+  if (side_.records()) cached.lengths = {}, inputs.of_texts = lengths_;  // the device reads them
+  const Work work = prepared(inputs, {.attention = &program_.step_plans(planned_texts_, planned_keys_)}, cached);
+  return fetched(side_.records() ? done(work) : work(nullptr));
+}
+
+// Plans are for as many keys as there are, rounded up, and not for all that may come: some take time and memory.
+void Generation::plan_for(std::int64_t keys) {
+  if (keys <= planned_keys_) return;
+  constexpr std::uint64_t kLeast = 64;
+  const auto rounded = std::bit_ceil(std::max(kLeast, static_cast<std::uint64_t>(keys)));
+  planned_keys_ = std::min(capacity_, static_cast<std::int64_t>(rounded));
+  recorded_.clear();
 }
 
 Tensor Generation::fetched(const void* result) {

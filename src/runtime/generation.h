@@ -16,7 +16,7 @@ namespace stof {
 class Generation {
  public:
   // For so many texts of at most `capacity` tokens each, those to come included. Throws unsupported where keys cannot
-  // be kept, device where there is no memory for them.
+  // be kept or are others for each length, device where there is no memory for them.
   Generation(const Program& program, std::int64_t texts, std::int64_t capacity);
 
   // What is asked for of each text is the program's result for its last token, f32 [texts, columns].
@@ -41,6 +41,7 @@ class Generation {
   Tensor fetched(const void* result);
   void record(const Work& work, const void* result);
   void reserve(std::int64_t rows, std::int64_t kept);
+  void plan_for(std::int64_t keys);
 
   // Steps of so many texts, where the device reads their lengths.
   struct Recorded {
@@ -52,6 +53,8 @@ class Generation {
 
   const Program& program_;
   std::int64_t slots_, capacity_;
+  std::int64_t planned_texts_;     // slots, rounded up so that plans serve other calls
+  std::int64_t planned_keys_ = 0;  // of steps
   DeviceSide side_;
   std::shared_ptr<void> keys_;
   GrowingMemory activations_;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/runtime/program.h"
 
+#include <algorithm>
+
 #include "src/backend/contract.h"
 #include "src/base/error.h"
+#include "src/mask/bind.h"
 
 namespace stof {
 namespace {
@@ -54,6 +57,14 @@ std::int64_t Program::arena_bytes(std::int64_t rows, std::int64_t kept) const {
          split_.tail.elements(row_capacity(kept)) * element;
 }
 
+bool Program::keeps_keys() const { return std::ssize(cache_widths_) == attention_steps_; }
+
+std::string Program::mask_by_length() const {
+  const auto found = std::find_if(sites_.begin(), sites_.end(),
+                                  [](const AttentionSite& site) { return depends_on_length(site.mask); });
+  return found == sites_.end() ? std::string() : found->mask.text();
+}
+
 std::int64_t Program::cache_bytes(std::int64_t slots, std::int64_t capacity) const {
   std::int64_t bytes = 0;
   for_each_cached_layer(slots, capacity, [&](std::int64_t begin, std::int64_t row_bytes) {
@@ -77,46 +88,45 @@ std::int64_t Program::place_of(ValueId value, std::int64_t row_capacity) const {
          static_cast<std::int64_t>(size_of(options_.dtype));
 }
 
+std::shared_ptr<const Attention> Program::planned(const AttentionSite& site, std::int64_t texts, std::int64_t queries,
+                                                  std::int64_t keys) const {
+  return std::make_shared<const Attention>(site.mask,
+                                           AttentionShape{.batch = texts,
+                                                          .heads = site.heads,
+                                                          .kv_heads = site.kv_heads,
+                                                          .queries = queries,
+                                                          .keys = keys,
+                                                          .head_dim = site.head_dim,
+                                                          .dtype = options_.dtype},
+                                           options_.device);
+}
+
 const AttentionPlans& Program::plans(std::int64_t texts, std::int64_t longest) const {
   const std::lock_guard lock(planning_);
   AttentionPlans& plans = plans_[{texts, longest}];
   while (plans.size() < sites_.size()) {
     const AttentionSite& site = sites_[plans.size()];
     const std::int64_t positions = site.any_length ? longest : options_.longest;
-    plans.push_back(std::make_shared<const Attention>(site.mask,
-                                                      AttentionShape{.batch = texts,
-                                                                     .heads = site.heads,
-                                                                     .kv_heads = site.kv_heads,
-                                                                     .queries = positions,
-                                                                     .keys = positions,
-                                                                     .head_dim = site.head_dim,
-                                                                     .dtype = options_.dtype},
-                                                      options_.device));
+    plans.push_back(planned(site, texts, positions, positions));
   }
   return plans;
 }
 
 const AttentionPlans& Program::step_plans(std::int64_t texts, std::int64_t capacity) const {
-  const std::lock_guard lock(planning_);
+  const std::lock_guard lock(planning_steps_);
   AttentionPlans& plans = step_plans_[{texts, capacity}];
   while (plans.size() < sites_.size()) {
     const AttentionSite& site = sites_[plans.size()];
-    plans.push_back(std::make_shared<const Attention>(site.mask,
-                                                      AttentionShape{.batch = texts,
-                                                                     .heads = site.heads,
-                                                                     .kv_heads = site.kv_heads,
-                                                                     .queries = 1,
-                                                                     .keys = capacity,
-                                                                     .head_dim = site.head_dim,
-                                                                     .dtype = options_.dtype},
-                                                      options_.device));
+    // Arrays over positions are of the longest text, and what is planned for all its rows serves any one of them.
+    if (site.any_length) plans.push_back(planned(site, texts, 1, capacity));
+    else plans.push_back(planned(site, texts, options_.longest, options_.longest));
     if (site.any_length) plans.back()->prepare(1, 1);  // where the device alone knows how many there are
   }
   return plans;
 }
 
 std::int64_t Program::plans_made() const {
-  const std::lock_guard lock(planning_);
+  const std::scoped_lock lock(planning_, planning_steps_);
   std::int64_t made = 0;
   for (const auto* of_calls : {&plans_, &step_plans_})
     for (const auto& [sizes, plans] : *of_calls)

@@ -32,6 +32,7 @@ struct CachedKeys {
   std::int64_t slots = 0, capacity = 0;
   std::span<const std::int32_t> places = {};  // [rows]: slot * capacity + position, where the device reads them
   bool continues = false;                     // one row a text, slot by slot, which sees the keys that are there
+  std::int64_t keys = 0;                      // that a row sees at most: planned for
   // [rows]: keys of each, its own row's included; where the host reads them, or the device.
   std::span<const std::int32_t> lengths = {}, device_lengths = {};
 };
@@ -74,7 +75,9 @@ class Program {
 
   // Of a call whose result is wanted of all rows (0), or of `kept` of them: either may be more.
   std::int64_t arena_bytes(std::int64_t rows, std::int64_t kept = 0) const;
-  // Of CachedKeys, 0 for a model whose keys cannot be kept.
+  // Whether k and v of every attention lie beside each other.
+  bool keeps_keys() const;
+  // Of CachedKeys.
   std::int64_t cache_bytes(std::int64_t slots, std::int64_t capacity) const;
   // Calls body(where the layer begins, bytes of a row) for each.
   void for_each_cached_layer(std::int64_t slots, std::int64_t capacity,
@@ -92,13 +95,14 @@ class Program {
   // For so many texts of at most `longest` tokens, where the masks are the same for shorter texts. Made when they are
   // first asked for, and kept. Thread-safe.
   const AttentionPlans& plans(std::int64_t texts, std::int64_t longest) const;
-  // For one token each of so many texts, whose keys are cached.
+  // For one token each of so many texts, whose keys are cached; kept, too.
   const AttentionPlans& step_plans(std::int64_t texts, std::int64_t capacity) const;
   // Attention plans made since this program was: one for each mask, shape and pair of sizes, and more only as Attention
   // says.
   std::int64_t plans_made() const;
   // Some mask depends on length: every text is planned for by itself.
   bool plans_by_length() const { return plans_by_length_; }
+  std::string mask_by_length() const;  // that one, or nothing
 
   // Where a value lies in the arena of a call with room for so many rows, in bytes.
   std::int64_t place_of(ValueId value, std::int64_t row_capacity) const;
@@ -120,6 +124,9 @@ class Program {
     bool any_length;  // false: planned for the longest text, whatever a call brings
   };
 
+  std::shared_ptr<const Attention> planned(const AttentionSite& site, std::int64_t texts, std::int64_t queries,
+                                           std::int64_t keys) const;
+
   struct Tunable {
     std::vector<PackedLinear> packed;
     std::shared_ptr<std::optional<MatmulSetting>> setting = std::make_shared<std::optional<MatmulSetting>>();
@@ -139,7 +146,8 @@ class Program {
   std::vector<AttentionSite> sites_;
   bool plans_by_length_ = false;
   std::map<std::string, Tunable> tunables_;
-  mutable std::mutex planning_;
+  std::int64_t attention_steps_ = 0;
+  mutable std::mutex planning_, planning_steps_;  // calls do not wait for plans of steps
   mutable std::map<std::pair<std::int64_t, std::int64_t>, AttentionPlans> plans_;       // by texts and longest
   mutable std::map<std::pair<std::int64_t, std::int64_t>, AttentionPlans> step_plans_;  // by texts and capacity
 };

@@ -283,6 +283,7 @@ class ProgramBuilder {
   }
 
   Step step(const op::Attend& op, const Node& node) {
+    ++program_.attention_steps_;
     const std::int64_t hidden = columns(node.output);
     return AttentionStep{.qkv = {slot(node.inputs[0]), slot(node.inputs[1]), slot(node.inputs[2])},
                          .first_column = {0, 0, 0},
@@ -299,6 +300,7 @@ class ProgramBuilder {
     const Slot qkv = slot(node.inputs[0]);
     const std::int64_t stride = columns(node.inputs[0]), head_dim = packed_head_dim(op, stride);
     const std::int64_t k = op.heads * head_dim, v = k + op.kv_heads * head_dim;
+    ++program_.attention_steps_;
     std::vector<std::int64_t>& widths = program_.cache_widths_;
     const AttentionStep step{.qkv = {qkv, qkv, qkv},
                              .first_column = {0, k, v},

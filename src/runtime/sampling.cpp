@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "src/base/error.h"
@@ -20,59 +21,61 @@ std::int32_t highest(std::span<const float> scores) {
   return static_cast<std::int32_t>(best);
 }
 
-// Tokens with their weights by softmax, of which the largest is 1, sorted no further than is asked for: vocabularies
-// have 150,000 tokens, and a few of them most of the probability.
+// The tokens to choose from, sorted no further than is asked for: vocabularies have 150,000 tokens, and a few of them
+// most of the probability. Weights are by softmax, of which the largest is 1.
 class Candidates {
  public:
-  Candidates(std::span<const float> scores, double most, double temperature) {
-    all_.reserve(scores.size());
-    for (std::size_t i = 0; i < scores.size(); ++i)
-      all_.push_back({std::exp((scores[i] - most) / temperature), static_cast<std::int32_t>(i)});
+  Candidates(std::span<const float> scores, double most, double temperature)
+      : scores_(scores), most_(most), temperature_(temperature), tokens_(scores.size()) {
+    std::iota(tokens_.begin(), tokens_.end(), 0);
   }
 
-  // Drops all but the first so many.
+  // Drops all but the likeliest ones, so many.
   void keep(std::size_t count) {
-    sort(count);
-    all_.resize(std::min(count, all_.size()));
+    sort(std::min(count, tokens_.size()));
+    tokens_.resize(sorted_);
   }
-  // Drops all behind the first that have this share of the weights together.
+  // Drops all but the likeliest that have this share of the weights together.
   void keep_share(double share) {
     const double wanted = share * weight();
     double kept = 0;
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      if (i == sorted_) sort(std::max<std::size_t>(256, 8 * sorted_));
-      kept += all_[i].weight;
-      if (kept >= wanted) return all_.resize(i + 1);
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      if (i == sorted_) sort(std::min(std::max<std::size_t>(256, 8 * sorted_), tokens_.size()));
+      kept += weight(tokens_[i]);
+      if (kept >= wanted) return tokens_.resize(i + 1);
     }
   }
   std::int32_t at(double chance) const {
     double left = chance * weight();
-    for (const Candidate& candidate : all_)
-      if ((left -= candidate.weight) < 0) return candidate.token;
-    // By rounding: the last one that can be chosen at all.
-    return std::find_if(all_.rbegin(), all_.rend(), [](const Candidate& c) { return c.weight > 0; })->token;
+    std::int32_t last = tokens_.front();  // that can be chosen at all: by rounding the sum may end before the chance
+    for (const std::int32_t token : tokens_) {
+      const double of_token = weight(token);
+      if (of_token > 0) last = token;
+      if ((left -= of_token) < 0) break;
+    }
+    return last;
   }
 
  private:
-  struct Candidate {
-    double weight;
-    std::int32_t token;
-  };
+  float score(std::int32_t token) const { return scores_[static_cast<std::size_t>(token)]; }
+  double weight(std::int32_t token) const { return std::exp((score(token) - most_) / temperature_); }
   double weight() const {
     double sum = 0;
-    for (const Candidate& candidate : all_) sum += candidate.weight;
+    for (const std::int32_t token : tokens_) sum += weight(token);
     return sum;
   }
   // So that the first so many are the likeliest, in order; of equal ones the first token is first.
   void sort(std::size_t count) {
-    sorted_ = std::min(count, all_.size());
-    std::partial_sort(all_.begin(), all_.begin() + static_cast<std::ptrdiff_t>(sorted_), all_.end(),
-                      [](const Candidate& a, const Candidate& b) {
-                        return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
-                      });
+    std::partial_sort(
+        tokens_.begin() + static_cast<std::ptrdiff_t>(sorted_), tokens_.begin() + static_cast<std::ptrdiff_t>(count),
+        tokens_.end(),
+        [this](std::int32_t a, std::int32_t b) { return score(a) != score(b) ? score(a) > score(b) : a < b; });
+    sorted_ = count;
   }
 
-  std::vector<Candidate> all_;
+  std::span<const float> scores_;
+  double most_, temperature_;
+  std::vector<std::int32_t> tokens_;
   std::size_t sorted_ = 0;
 };
 

@@ -109,10 +109,13 @@ struct Session::State {
     if (normalizes(how)) normalize_rows(pooled);
     return pooled;
   }
-  std::vector<std::vector<std::int32_t>> generate(const TokenBatch& prompts, std::span<const std::int64_t> numbers,
-                                                  const GenerateOptions& wanted) {
+  void check_generates(const GenerateOptions& wanted) const {
     if (!options.logits)
       fail(ErrorKind::invalid_argument, "this session gives hidden states; accepted for generating: one with logits");
+    check(wanted);
+  }
+  std::vector<std::vector<std::int32_t>> generate(const TokenBatch& prompts, std::span<const std::int64_t> numbers,
+                                                  const GenerateOptions& wanted) {
     const ThreadCount threads(options.threads);
     ++calls;
     // Programs may differ in the order of a key's columns: of those that share keys there is one.
@@ -273,7 +276,7 @@ Embeddings Session::embed(std::span<const std::string> texts, const EmbedOptions
 
 std::vector<std::vector<std::int32_t>> Session::generate(const TokenBatch& prompts,
                                                          const GenerateOptions& options) const {
-  check(options);
+  state_->check_generates(options);
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(std::max<std::int64_t>(prompts.texts(), 0)));
   std::iota(numbers.begin(), numbers.end(), 0);
   return state_->generate(prompts, numbers, options);
@@ -282,8 +285,11 @@ std::vector<std::vector<std::int32_t>> Session::generate(const TokenBatch& promp
 std::vector<std::vector<std::int32_t>> Session::generate(std::span<const std::string> texts,
                                                          const GenerateOptions& options) const {
   if (!state_->tokenizer) fail(ErrorKind::invalid_argument, "this session has no tokenizer: give it token ids");
-  check(options);
+  state_->check_generates(options);
   const std::int64_t longest = std::min(max_tokens(), state_->config.max_positions - 1);  // and a place for one more
+  if (longest < 1)
+    fail(ErrorKind::unsupported, "a model of {} positions; accepted for going on: 2 or more",
+         state_->config.max_positions);
   const Tokenized tokens =
       tokenize(*state_->tokenizer, texts, {.vocabulary = state_->config.vocab_size, .longest = longest},
                {.truncate = options.truncate});
@@ -302,6 +308,8 @@ std::vector<std::vector<std::int32_t>> Session::generate(std::span<const std::st
   }
   return result;
 }
+
+const Tokenizer* Session::tokenizer() const { return state_->tokenizer ? &*state_->tokenizer : nullptr; }
 
 std::string Session::decode(std::span<const std::int32_t> ids) const {
   if (!state_->tokenizer) fail(ErrorKind::invalid_argument, "this session has no tokenizer: ids have no text");

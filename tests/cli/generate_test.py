@@ -84,6 +84,13 @@ class Generate(unittest.TestCase):
         arguments = ("--model", model("llama"), "--text", "The bread rises slowly in a cold kitchen", "--tokens", 10)
         self.assertNotEqual(stof(*arguments).stdout, stof(*arguments, "--mask", "window(2)").stdout)
 
+    def test_a_closed_output_ends_it(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([STOF, "generate", "--device", "cpu", "--model", model("llama"), "--text", "a"],
+                                  stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)  # fmt: skip
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("cannot write to stdout: No space left on device", done.stderr)
+
     def test_ends_are_those_of_the_checkpoint(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in os.listdir(model("llama")):
@@ -98,21 +105,28 @@ class Generate(unittest.TestCase):
                 self.assertEqual(json.loads(stof(*arguments, "--go-on").stdout)["texts"][0]["ids"], ids)
             with open(os.path.join(folder, "generation_config.json"), "w", encoding="utf-8") as file:
                 json.dump({"eos_token_id": [1, 800]}, file)
+            wrong = stof(*arguments)
+            self.assertEqual(wrong.returncode, 2)
+            self.assertTrue(wrong.stderr.endswith("stof: a text is to end behind token 800; accepted: 0 to 799\n"), wrong.stderr)
+            with open(os.path.join(folder, "generation_config.json"), "w", encoding="utf-8") as file:
+                json.dump({"eos_token_id": "</s>"}, file)
             self.expect_error(stof(*arguments), 2,
-                              f"{folder}/generation_config.json: 'eos_token_id' is [1,800]; accepted: null, an id or several, "
-                              "of 0 to 799")  # fmt: skip
+                              f"{folder}/generation_config.json: 'eos_token_id' is \"</s>\"; accepted: null, an id or several")
 
     def test_errors(self):
         llama = ("--model", model("llama"), "--text", "a")
         for arguments, code, message in (
             (("--model", model("roberta"), "--text", "a"), 3,
              "no logits of RobertaForMaskedLM; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3"),
-            ((*llama, "--tokens", 0), 2, "--tokens 0; accepted: 1 or more"),
+            ((*llama, "--tokens", 0), 2, "tokens = 0; accepted: 1 or more"),
             ((*llama, "--seed", -1), 2, "--seed -1; accepted: 0 or more"),
-            ((*llama, "--batch", 0), 2, "--batch 0; accepted: 1 or more"),
+            ((*llama, "--batch", 0), 2, "batch = 0; accepted: 1 or more"),
             ((*llama, "--temperature", -1), 2, "temperature = -1; accepted: 0 or more"),
             ((*llama, "--top-p", 0), 2, "top_p = 0; accepted: above 0, up to 1"),
             ((*llama, "--top-k", -3), 2, "top_k = -3; accepted: 0 (all) or more"),
+            ((*llama, "--mask", "bigbird(4,1,2,1,9)"), 3,
+             "the mask bigbird(4,1,2,1,9) & causal is another one for each length, and keys that are kept are of the "
+             "lengths before; accepted for going on: masks that do not depend on length"),
             (("--model", model("llama")), 2, "--text or --input is required; --help lists what is accepted"),
         ):  # fmt: skip
             with self.subTest(arguments=arguments):

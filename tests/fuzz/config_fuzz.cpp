@@ -41,7 +41,7 @@ void read(const std::filesystem::path& folder) {
     fuzz::require(config.kv_heads >= 1 && config.heads % config.kv_heads == 0);
     fuzz::require(config.head_dim >= 2 && config.head_dim <= 256 && config.head_dim % 2 == 0);
   }
-  for (const std::int32_t end : config.ends) fuzz::require(end >= 0 && end < config.vocab_size);
+  for (const std::int32_t end : config.ends) fuzz::require(end >= 0);
   const PoolingConfig pooling = read_pooling(folder, config);
   fuzz::require(pooling.max_tokens >= 1 && pooling.max_tokens <= config.max_positions);
 }

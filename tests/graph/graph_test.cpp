@@ -95,6 +95,9 @@ TEST(Infer, NamesWhatDoesNotFit) {
       "linear 'encoder.layer.0.attention.output.dense': weight 'encoder.layer.0.attention.output.dense.weight' has "
       "shape "
       "[24, 23]; accepted: [n, 24]");
+}
+
+TEST(Infer, NamesWhatDoesNotFitOfHeadsAndGates) {
   expect_refused([](Graph& g) { g.nodes[2].op = op::Rotate{.heads = 5, .kv_heads = 5}; },
                  "rope 'encoder.layer.0.attention.self': 72 columns for 15 heads of q, k and v; accepted: a multiple");
   expect_refused([](Graph& g) { g.nodes[2].op = op::Rotate{.heads = 3, .kv_heads = 2}; },

@@ -334,6 +334,11 @@ TEST_F(LlamaConfig, ReadsTheWordsOfBothVersions) {
   json yarn = {{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 50}};
   EXPECT_EQ(text_of(read("qwen2", {{"rope_scaling", yarn}, {"rope_parameters", "absent"}}).rotary[0].scaling),
             text_of(read("qwen2").rotary[0].scaling));
+  // What stands beside the others comes first, and rope_scaling before rope_parameters.
+  EXPECT_EQ(read("llama", {{"original_max_position_embeddings", 100}}).rotary[0].scaling.trained_positions, 100);
+  const json both = {{"rope_scaling", {{"type", "linear"}, {"factor", 3}}}};
+  EXPECT_EQ(text_of(read("qwen2", both).rotary[0].scaling), "linear 3");
+  EXPECT_EQ(read("qwen2", both).rotary[0].theta, 1e4);
   yarn["attention_factor"] = 1.25, yarn["beta_fast"] = 20, yarn["beta_slow"] = 2, yarn["truncate"] = false;
   EXPECT_EQ(text_of(read("qwen2", {{"rope_parameters", yarn}}).rotary[0].scaling), "yarn 4 50 2 20 1.25 between");
 }
@@ -357,6 +362,10 @@ TEST_F(LlamaConfig, RefusesWhatIsNotUnderstood) {
   expect("qwen2", rope({{"rope_type", "yarn"}, {"factor", 4}, {"beta_fast", 1}, {"beta_slow", 2}}), ErrorKind::bad_file,
          ": rope_parameters: 'beta_fast' is 1; accepted: at least beta_slow, 2");
   EXPECT_THROW(read("qwen2", rope({{"rope_type", "yarn"}, {"factor", 4}, {"mscale", 1}})), Error);
+  expect("qwen2", rope({{"rope_type", "yarn"}, {"factor", 4}, {"rope_theta", 1}}), ErrorKind::bad_file,
+         ": 'rope_theta' is 1; accepted with yarn: more than 1");
+  expect("qwen2", rope({{"rope_type", "yarn"}, {"factor", 4}, {"attention_factor", 3e38}}), ErrorKind::bad_file,
+         ": rope_parameters: 'attention_factor' is 3e+38; accepted: at most 1000");
   EXPECT_THROW(read("llama", rope({{"rope_type", "default"}, {"partial_rotary_factor", 0.5}})), Error);
   expect("qwen2", {{"layer_types", {"full_attention"}}}, ErrorKind::bad_file,
          R"(: 'layer_types' is ["full_attention"]; accepted: an array of num_hidden_layers strings, 3)");

@@ -202,6 +202,33 @@ TEST_F(CudaSession, RunsEveryFamilyAsTheCpuDoes) {
     }
 }
 
+// By the likeliest token in f32, where the highest score is well above the others; recorded steps of fewer and fewer
+// texts.
+TEST_F(CudaSession, GoesOnAsTheCpuDoes) {
+  const std::filesystem::path families = source_folder() / "tests/data/families";
+  const std::vector<std::string> texts{"a", "the mask decides who may attend", "rows, keys and blocks: 1, 2, 3",
+                                       "x y z"};
+  for (const char* family : {"gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3"})
+    for (const char* mask : {"all", "window(6) | sink(2)"}) {
+      SCOPED_TRACE(std::string(family) + " " + mask);
+      const Session cpu = Session::load(families / family, {.device = "cpu", .mask = parse(mask), .logits = true});
+      const auto whole = cpu.generate(texts, {.tokens = 40, .ends = std::vector<std::int32_t>{}});
+      const std::vector<std::int32_t> ends{whole[0][5], whole[1][11], whole[2][20]};
+      const auto want = cpu.generate(texts, {.tokens = 40, .ends = ends});
+      for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+        const Session gpu =
+            Session::load(families / family, {.device = "cuda", .dtype = dtype, .mask = parse(mask), .logits = true});
+        for (int repeat = 0; repeat < 2; ++repeat) {
+          const auto got = gpu.generate(texts, {.tokens = 40, .ends = ends});
+          for (std::size_t text = 0; text < texts.size(); ++text) {
+            if (dtype == DType::f32) EXPECT_EQ(got[text], want[text]) << "text " << text;
+            else EXPECT_EQ(got[text].front(), want[text].front()) << name_of(dtype) << ", text " << text;
+          }
+        }
+      }
+    }
+}
+
 // Windows of 64 and layers that see everything, positions that are turned, a gate.
 TEST_F(CudaSession, RunsModernBertOfLongTextsAsTheCpuDoes) {
   const Model model = small_modernbert();

@@ -80,10 +80,10 @@ TEST_P(Decoder, GoesOnAsInTransformers) {
   }
 }
 
-// Masks beside the model's own, of which some depend on the length of the text so far.
+// Masks beside the model's own, of which some have arrays over positions.
 TEST_P(Decoder, GoesOnAsIfTheTextWereRunAtOnce) {
   const TokenBatch prompts = prompts_of({20, 1, 7, 64, 33});
-  for (const char* mask : {"all", "window(4) | sink(2)", "dilated(3,2)", "bigbird(8,3,1,1,5)",
+  for (const char* mask : {"all", "window(4) | sink(2)", "dilated(3,2)", "documents([0,5,30,150])",
                            "heads(0: window(3), *: all)", "where((q - k) % 3 != 1)"}) {
     const Session session = session_of(GetParam(), {.mask = parse(mask)});
     const std::vector<Ids> got = session.generate(prompts, {.tokens = 9, .ends = Ids{}});
@@ -171,6 +171,13 @@ TEST(Generate, RefusesWhatHasNoMeaning) {
   expect({.batch = 0}, "batch = 0; accepted: 1 or more");
   EXPECT_ERROR(Session::load(kFamilies / "llama", {.device = "cpu"}).generate(prompts), ErrorKind::invalid_argument,
                "this session gives hidden states; accepted for generating: one with logits");
+  expect({.ends = Ids{3, 800}}, "a text is to end behind token 800; accepted: 0 to 799");
+  expect({.ends = Ids{-5}}, "a text is to end behind token -5; accepted: 0 to 799");
+  for (const char* mask : {"bigbird(8,3,1,1,5)", "heads(0: random_blocks(4,2,3), *: all)"})
+    EXPECT_ERROR(session_of("llama", {.mask = parse(mask)}).generate(prompts), ErrorKind::unsupported,
+                 "the mask " + (causal() & parse(mask)).text() +
+                     " is another one for each length, and keys that are kept are of the lengths before; accepted for "
+                     "going on: masks that do not depend on length");
   TokenBatch wrong;
   wrong.add(Ids{1, 800});
   EXPECT_ERROR(session.generate(wrong), ErrorKind::invalid_argument, "token 1 has id 800; accepted: 0 to 799");

@@ -40,11 +40,11 @@ struct Played {
                 {.device = recording_device(), .longest = kLongest}),
         host(model, {.device = "cpu", .mask = parse(mask), .logits = true}) {}
 
-  void begin(const std::vector<std::int64_t>& lengths) {
+  void begin(const std::vector<std::int64_t>& lengths, std::int64_t capacity = 96) {
     const TokenBatch prompts = prompts_of(lengths);
     for (std::size_t text = 0; text < lengths.size(); ++text)
       texts.emplace_back(prompts.ids.begin() + prompts.offsets[text], prompts.ids.begin() + prompts.offsets[text + 1]);
-    generation.emplace(program, std::ssize(lengths), 96);
+    generation.emplace(program, std::ssize(lengths), capacity);
     expect_scores(generation->begin(make_rows(prompts, {.vocabulary = kTokens, .longest = kLongest}, false)));
   }
   void go_on(std::int32_t first_token) {
@@ -94,13 +94,17 @@ TEST(Generation, HasTheScoresOfTheWholeTextAtEachStep) {
   }
 }
 
-// Plans by length are the host's: nothing is recorded.
-TEST(Generation, PlansByLengthStepByStep) {
-  Played played("llama", "bigbird(8,3,1,1,5)");
-  played.begin({30, 9});
+// More keys than were planned for are planned for anew, and recorded anew.
+TEST(Generation, PlansForMoreKeysAsTextsGrow) {
+  Played played("llama", "window(20) | sink(2)");
+  played.begin({58, 9}, 200);
   const int before = stream_counts().recordings;
-  for (int step = 0; step < 5; ++step) played.go_on(step);
-  EXPECT_EQ(stream_counts().recordings, before);
+  for (int step = 0; step < 6; ++step) played.go_on(7 * step);  // up to 64 keys
+  EXPECT_EQ(stream_counts().recordings, before + 1);
+  const std::int64_t plans = played.program.plans_made();
+  for (int step = 0; step < 20; ++step) played.go_on(3 * step);
+  EXPECT_EQ(stream_counts().recordings, before + 2);
+  EXPECT_GT(played.program.plans_made(), plans);
 }
 
 TEST(Generation, GoesOnWithoutMemoryForRecordings) {
