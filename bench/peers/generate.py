@@ -17,9 +17,12 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from continuations import Stof, Transformers, checked, summed_up
-from cpu_run import FAR_BEHIND, REST_S, ROOT, SAME, Results, environment
-from decoders import SIZES, prompts_of, random_decoder
+# As STOF's program has it: where others use the cores, threads that spin longer slow transformers down several times.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+from continuations import Stof, Transformers, checked, summed_up  # noqa: E402  (OpenMP reads the environment)
+from cpu_run import FAR_BEHIND, REST_S, ROOT, SAME, Results, environment  # noqa: E402
+from decoders import SIZES, prompts_of, random_decoder  # noqa: E402
 
 CASES = [(texts, prompt, dtype) for prompt in (64, 512) for texts in (1, 8) for dtype in ("f32", "bf16")]
 EAGER, COMPILED = "transformers", "transformers static, compiled"
@@ -34,8 +37,8 @@ def name_of(case):
 class Line:
     """One case: its contenders, asked in turns."""
 
-    def __init__(self, case, tokens, contenders, gap):
-        self.case, self.dtype, self.tokens, self.gap = case, case[2], tokens, gap
+    def __init__(self, case, contenders, gap):
+        self.case, self.dtype, self.gap = case, case[2], gap
         self.contenders, self.runs, self.facts = contenders, {name: [] for name in contenders}, {}
         self.expected = None
 
@@ -110,18 +113,20 @@ class Comparison:
         contenders = {"stof": lambda: self.stof.go_on(prompts, tokens, dtype), EAGER: lambda: peer.go_on(ids, tokens)}
         if self.arguments.device != "cpu":
             contenders[COMPILED] = lambda: peer.go_on_compiled(ids, tokens)
-        return Line(case, tokens, contenders, lambda made: peer.gap(ids, made))
+        return Line(case, contenders, lambda made: peer.gap(ids, made))
 
 
 def head_of(arguments, threads):
     packages = {name: version(name) for name in ("torch", "transformers")}
     asked = {"model": arguments.size, "generated": arguments.tokens, "rounds": arguments.rounds}
     if arguments.device == "cpu":
-        return {"command": "peers generate cpu", **environment(threads, packages), **asked}, (*SAME, *asked)
+        found = environment(threads, packages)
+        return {"command": "peers generate cpu", **found, "commit": arguments.commit or found["commit"], **asked}, (*SAME, *asked)
     from attention import environment as gpu_environment  # asks torch and nvidia-smi
     found = gpu_environment()
     found["packages"] = {**found["packages"], **packages}
-    return {"command": "peers generate cuda", "commit": arguments.commit, **found, **asked}, ("command", "commit", "device", *asked)
+    commit = arguments.commit or "unknown"
+    return {"command": "peers generate cuda", "commit": commit, **found, **asked}, ("command", "commit", "device", *asked)
 
 
 def show(row):
@@ -145,7 +150,7 @@ def options():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", action="append", help="rows whose name, as (8,512) bf16, contains this text")
     parser.add_argument("--seconds", type=float, default=3600, help="until when rows are begun")
-    parser.add_argument("--commit", default="unknown", help="on a GPU: that the program was built from")
+    parser.add_argument("--commit", help="that the program was built from; on the CPU this tree's, if not given")
     parser.add_argument("--out", required=True)
     parser.add_argument("--resume", action="store_true", help="rows that the file has are not measured again")
     return parser.parse_args()
