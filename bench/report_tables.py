@@ -5,6 +5,7 @@ import math
 
 import report_chunks
 import report_decode
+import report_generate
 import report_gpu
 import report_steps
 import report_trees
@@ -202,6 +203,8 @@ def table_of(data):
         return report_gpu.regret_table(data)
     if "steps" in data:
         return report_steps.steps_table(data)
+    if "generated" in data:
+        return report_generate.generate_table(data)
     if "trees" in data:
         return report_trees.trees_table(data)
     if "chunks" in data:
