@@ -16,8 +16,8 @@ from pathlib import Path
 import npy
 
 STOF = sys.argv.pop()
-COMMANDS = ["attention", "bench", "calibrate", "demo", "doctor", "graph", "mask", "plan", "plans", "run", "tokenize",
-            "tune"]
+COMMANDS = ["attention", "bench", "calibrate", "demo", "doctor", "generate", "graph", "mask", "plan", "plans", "run",
+            "tokenize", "tune"]
 
 
 def stof(*arguments):
@@ -133,8 +133,9 @@ class Main(unittest.TestCase):
                             done = stof(*words, option, value)
                             self.assertEqual(done.returncode, 2)
                             self.assertRegex(done.stderr, f"^stof: {option} '?{value}'?; accepted: {accepted}\n$")
-        self.assertEqual(found, {"--batch", "--compilers", "--heads", "--kv-heads", "--scale", "--seconds", "--seed", "--seq-kv",
-                                 "--softcap", "--threads", "--tree-queries"})  # fmt: skip
+        self.assertEqual(found, {"--batch", "--compilers", "--heads", "--kv-heads", "--scale", "--seconds", "--seed",
+                                 "--seq-kv", "--softcap", "--temperature", "--threads", "--tokens", "--top-k",
+                                 "--top-p", "--tree-queries"})  # fmt: skip
         for arguments, message in (
             (("mask", "--heads", "12 "), "--heads '12 '; accepted: a whole number, as in 12"),
             (("run", "--batch", "9" * 20), f"--batch {'9' * 20}; accepted: a whole number of at most 9223372036854775807 in size"),
