@@ -57,7 +57,9 @@ TEST(Sessions, GoOnAtOnce) {
   const std::filesystem::path folder = std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families/qwen2";
   const SessionOptions options{.device = "cpu", .threads = 1, .logits = true};
   const GenerateOptions by_chance{.tokens = 6, .temperature = 1, .ends = std::vector<std::int32_t>{}};
-  const auto prompts = [](int t) { return std::vector<std::string>{"The bread rises", std::string(1 + 3 * t, 'x')}; };
+  const auto prompts = [](int t) {
+    return std::vector<std::string>{"The bread rises", std::string(static_cast<std::size_t>(1 + 3 * t), 'x')};
+  };
   std::vector<std::vector<std::vector<std::int32_t>>> want;
   {
     const Session alone = Session::load(folder, options);
