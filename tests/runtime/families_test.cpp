@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints of every family, in one file and in shards, of f32, f16 and a mix of three dtypes, against transformers
 // in fp32 (tools/make_small_models.py).
+#include "tests/runtime/families.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 
 #include "src/tensor/npy.h"
 #include "stof/session.h"
@@ -14,24 +15,12 @@
 namespace stof {
 namespace {
 
-const std::filesystem::path kFamilies = std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families";
 constexpr double kBound = 2e-5;        // of a hidden state, whose components are of size 1
 constexpr double kLogitsBound = 4e-5;  // of scores up to 23: 2e-6 of the largest
 
-// Some tokenizers give an empty text no tokens: such texts are left out, as in their references.
-std::vector<std::string> texts_of(const std::string& family) {
-  const Tensor lengths = read_npy(kFamilies / family / "lengths.npy");
-  std::ifstream file(kFamilies / "texts.txt");
-  std::vector<std::string> texts;
-  std::int64_t line = 0;
-  for (std::string text; std::getline(file, text); ++line)
-    if (lengths.as<std::int32_t>()[line] > 0) texts.push_back(text);
-  return texts;
-}
-
 Session session_of(const std::string& family, SessionOptions options) {
   options.device = "cpu";
-  return Session::load(kFamilies / family, options);
+  return Session::load(family_folder(family), options);
 }
 
 void expect_near(const Tensor& got, const Tensor& want, double bound) {
@@ -42,9 +31,10 @@ void expect_near(const Tensor& got, const Tensor& want, double bound) {
 
 class EveryFamily : public testing::TestWithParam<std::string> {
  protected:
-  Tensor reference(const std::string& name) const { return read_npy(kFamilies / GetParam() / name); }
+  Tensor reference(const std::string& name) const { return read_npy(family_folder(GetParam()) / name); }
   Embeddings hidden(const SessionOptions& options, std::int64_t batch) const {
-    return session_of(GetParam(), options).embed(texts_of(GetParam()), {.pooling = Pooling::none, .batch = batch});
+    return session_of(GetParam(), options)
+        .embed(texts_of_family(GetParam()), {.pooling = Pooling::none, .batch = batch});
   }
 };
 INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
@@ -81,7 +71,7 @@ TEST_P(EveryFamily, IsRestrictedByAMask) {
   };
   EXPECT_LE(farthest("window(200)"), kBound);
   EXPECT_GT(farthest("window(1)"), 0.05);
-  const bool decodes = std::filesystem::exists(kFamilies / GetParam() / "logits.npy");
+  const bool decodes = std::filesystem::exists(family_folder(GetParam()) / "logits.npy");
   if (decodes) EXPECT_LE(farthest("causal"), kBound);  // within its own mask
   else EXPECT_GT(farthest("causal"), 0.05);
 }
@@ -91,9 +81,9 @@ TEST_P(EveryDecoder, HasTheLogitsOfTransformers) {
   EXPECT_EQ(session.columns(), 800);
   EXPECT_EQ(session.hidden_size(), 32);
   EXPECT_EQ(session.pooling(), Pooling::last);
-  const Embeddings last = session.embed(texts_of(GetParam()));
+  const Embeddings last = session.embed(texts_of_family(GetParam()));
   expect_near(last.values, reference("logits.npy"), kLogitsBound);
-  const Embeddings all = session.embed(texts_of(GetParam()), {.pooling = Pooling::none});
+  const Embeddings all = session.embed(texts_of_family(GetParam()), {.pooling = Pooling::none});
   std::int64_t row = -1;
   for (std::size_t text = 0; text < all.lengths.size(); ++text) {
     row += all.lengths[text];

@@ -4,35 +4,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 
 #include "src/base/hash.h"
 #include "src/tensor/npy.h"
 #include "stof/session.h"
 #include "tests/expect_error.h"
-#include "tests/source_folder.h"
+#include "tests/runtime/families.h"
 
 namespace stof {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-const std::filesystem::path kFamilies = source_folder() / "tests/data/families";
-
 Session session_of(const std::string& family, SessionOptions options = {}) {
   options.device = "cpu";
   options.logits = true;
-  return Session::load(kFamilies / family, options);
-}
-
-std::vector<std::string> texts_of(const std::string& family) {
-  const Tensor lengths = read_npy(kFamilies / family / "lengths.npy");
-  std::ifstream file(kFamilies / "texts.txt");
-  std::vector<std::string> texts;
-  std::int64_t line = 0;
-  for (std::string text; std::getline(file, text); ++line)
-    if (lengths.as<std::int32_t>()[line] > 0) texts.push_back(text);
-  return texts;
+  return Session::load(family_folder(family), options);
 }
 
 TokenBatch prompts_of(const std::vector<std::int64_t>& lengths, std::uint64_t seed = 1) {
@@ -66,8 +53,8 @@ INSTANTIATE_TEST_SUITE_P(Families, Decoder,
 
 TEST_P(Decoder, GoesOnAsInTransformers) {
   const Session session = session_of(GetParam());
-  const Tensor want = read_npy(kFamilies / GetParam() / "generated.npy");
-  const std::vector<std::string> texts = texts_of(GetParam());
+  const Tensor want = read_npy(family_folder(GetParam()) / "generated.npy");
+  const std::vector<std::string> texts = texts_of_family(GetParam());
   const std::int64_t tokens = want.shape()[1];
   ASSERT_EQ(want.shape()[0], std::ssize(texts));
   for (const std::int64_t batch : {1, 5, 32}) {
@@ -169,7 +156,7 @@ TEST(Generate, RefusesWhatHasNoMeaning) {
   expect({.top_k = -1}, "top_k = -1; accepted: 0 (all) or more");
   expect({.top_p = 0}, "top_p = 0; accepted: above 0, up to 1");
   expect({.batch = 0}, "batch = 0; accepted: 1 or more");
-  EXPECT_ERROR(Session::load(kFamilies / "llama", {.device = "cpu"}).generate(prompts), ErrorKind::invalid_argument,
+  EXPECT_ERROR(Session::load(family_folder("llama"), {.device = "cpu"}).generate(prompts), ErrorKind::invalid_argument,
                "this session gives hidden states; accepted for generating: one with logits");
   expect({.ends = Ids{3, 800}}, "a text is to end behind token 800; accepted: 0 to 799");
   expect({.ends = Ids{-5}}, "a text is to end behind token -5; accepted: 0 to 799");
