@@ -50,7 +50,7 @@ void Generation::reserve(std::int64_t rows, std::int64_t kept) {
   activations_.reserve(bytes, allocate);
 }
 
-// Of steps all memory is where it was: prompts have as many rows, and more numbers.
+// From the first step on, which is of all texts, all memory is where it was: later ones have no more rows and numbers.
 Generation::Work Generation::prepared(const Inputs& inputs, Frame frame, CachedKeys cached) {
   const std::size_t rows = inputs.tokens.size();
   std::vector<std::int32_t> numbers;

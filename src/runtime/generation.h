@@ -27,7 +27,6 @@ class Generation {
   void drop(std::int64_t text);
 
   std::int64_t texts() const { return std::ssize(lengths_); }
-  std::int64_t length(std::int64_t text) const { return lengths_[static_cast<std::size_t>(text)]; }
 
  private:
   // Numbers of a call, behind each other as the device gets them: of each row, and then of each text.

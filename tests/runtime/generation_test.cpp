@@ -107,6 +107,15 @@ TEST(Generation, PlansForMoreKeysAsTextsGrow) {
   EXPECT_GT(played.program.plans_made(), plans);
 }
 
+// Planned for the longest text there may be, whatever a step has.
+TEST(Generation, HoldsArraysOverPositions) {
+  Played played("llama", "documents([0,5,30,150])");
+  played.begin({33, 1, 12});
+  for (int step = 0; step < 8; ++step) played.go_on(11 * step);
+  played.drop(0);
+  for (int step = 0; step < 4; ++step) played.go_on(5 * step);
+}
+
 TEST(Generation, GoesOnWithoutMemoryForRecordings) {
   Played played("qwen3", "window(6) | sink(2)");
   played.begin({12, 20});
