@@ -10,7 +10,7 @@ namespace stof {
 namespace {
 
 constexpr std::string_view kShare = " share";  // where more than one do
-constexpr std::string_view kCublaslt = "cublaslt", kWgmma = "wgmma", kMma = "mma";
+constexpr std::string_view kCublaslt = "cublaslt", kGemv = "gemv", kWgmma = "wgmma", kMma = "mma";
 
 struct Field {
   std::string_view before;  // what stands in front of the number
@@ -38,6 +38,7 @@ bool take(std::string_view& rest, std::string_view before, int& value) {
 
 std::string text_of(const MatmulSetting& setting) {
   if (setting.kernel == MatmulSetting::Kernel::cublaslt) return std::string(kCublaslt);
+  if (setting.kernel == MatmulSetting::Kernel::gemv) return std::string(kGemv);
   std::string text(setting.kernel == MatmulSetting::Kernel::mma ? kMma : kWgmma);
   for (const Field& field : kFields) text += fmt::format("{}{}", field.before, setting.*field.value);
   if (setting.share > 1) text += fmt::format("{}{}", kShare, setting.share);
@@ -46,6 +47,7 @@ std::string text_of(const MatmulSetting& setting) {
 
 MatmulSetting matmul_setting_of(std::string_view text) {
   if (text == kCublaslt) return {};
+  if (text == kGemv) return {.kernel = MatmulSetting::Kernel::gemv};
   const bool is_mma = text.starts_with(kMma);
   MatmulSetting setting{.kernel = is_mma ? MatmulSetting::Kernel::mma : MatmulSetting::Kernel::wgmma};
   std::string_view rest = text;
@@ -55,7 +57,8 @@ MatmulSetting matmul_setting_of(std::string_view text) {
   if (good && !rest.empty()) good = take(rest, kShare, setting.share) && setting.share > 1;
   if (!good || !rest.empty())
     fail(ErrorKind::invalid_argument,
-         "matmul setting '{}'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 t1 split1', with ' share2' "
+         "matmul setting '{}'; accepted: cublaslt, gemv, or one like 'wgmma 128x192 k64 s4 w2 t1 split1', with ' "
+         "share2' "
          "behind it or not, or 'mma 128x128 k32 s4 w8 t1 split1'",
          text);
   return setting;

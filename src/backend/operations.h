@@ -51,6 +51,13 @@ struct DeferredNorm {
   float epsilon = 1e-12f;
 };
 
+// A norm of an operand that the matmul computes itself, from whole rows: without a shift by the root mean square.
+struct OwnNorm {
+  TensorView scale;                 // [columns]; f32, f16 or bf16
+  std::optional<TensorView> shift;  // the same
+  float epsilon = 1e-6f;
+};
+
 // Of the columns of a product, heads that are turned by the position of their row before they are stored, as op::Rotate
 // says (src/graph/graph.h), and that are stored in another order, see paired_column: scores of q and k that are ordered
 // alike are what they were.
@@ -81,6 +88,10 @@ struct LinearSpec {
   bool residual = false;
   std::optional<TurnedHeads> turned = {};
   std::optional<DeferredNorm> x_norm = {}, residual_norm = {};
+  // For calls of at most MatmulOperations::few_rows rows. The matrix is then packed as without a gate, and what needs
+  // it is there: a norm of x that nothing in front has prepared, instead of x_norm.
+  bool few_rows = false;
+  std::optional<OwnNorm> own_norm = {};
   bool moments = false;            // of the rows of out are written too, for a norm that a later matmul applies
   DType dtype = DType::f32;        // of x, out and residual
   const Device* device = nullptr;  // to run on; null: the host
@@ -117,12 +128,14 @@ struct MatmulOperations {
   PackedLinear (*pack)(const LinearSpec&);
   // Whether it does not. Looks at no memory of the spec; the device may be a description.
   bool (*takes)(const LinearSpec&);
-  // What matmuls share that differ in their epilogue alone: those of the same weight, gate, turned heads, dtype,
-  // device, and scale and shift of x_norm. Throws as pack() does. Null: each has its own.
+  // What matmuls share that differ in their epilogue alone: those of the same weight, gate (but of few_rows), turned
+  // heads, dtype, device, and scale and shift of x_norm. Throws as pack() does. Null: each has its own.
   PackedMatrix (*pack_matrix)(const LinearSpec&) = nullptr;
   // Allocates nothing once prepare() was called: it may be captured in a graph. cuBLASLt needs more: a run with this
   // number of rows, addresses as aligned and as large a workspace, at which its algorithm is chosen.
   void (*run)(const PackedLinear&, const LinearCall&);
+  // Rows that LinearSpec::few_rows may have; 0: no such matmuls.
+  std::int64_t few_rows = 0;
   // Of a queue's workspace, for the best choice of algorithms; less is taken too.
   std::size_t workspace_bytes = 0;
   // The settings to choose from for a matmul of so many rows, the one with the shortest predicted time first; others

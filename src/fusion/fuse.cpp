@@ -80,6 +80,12 @@ Scheme default_scheme(const Blocks& blocks) {
   return scheme_of_templates(blocks, std::span(kNames).first(at_once ? kNames.size() : kNames.size() - 2));
 }
 
+Scheme few_rows_scheme(const Blocks& blocks) {
+  constexpr std::array<std::string_view, 7> kNames{"embedding_norm",   "linear_activation", "linear_residual", "linear",
+                                                   "product_residual", "norm_linear",       "add_norm"};
+  return scheme_of_templates(blocks, kNames);
+}
+
 Scheme detached_scheme(const Blocks& blocks) { return scheme_of_templates(blocks, {}); }
 
 Graph fused_by_default(Graph built) {

@@ -15,6 +15,10 @@ Scheme scheme_of_templates(const Blocks& blocks, std::span<const std::string_vie
 // else by itself.
 Scheme default_scheme(const Blocks& blocks);
 
+// Of a target of few rows, where reading weights is what takes time: matmuls do what stands in front of them and
+// behind.
+Scheme few_rows_scheme(const Blocks& blocks);
+
 // Nothing fused.
 Scheme detached_scheme(const Blocks& blocks);
 

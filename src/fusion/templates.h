@@ -26,7 +26,8 @@ struct Template {
   Node (*fuse)(const SegmentView&);               // stands where the operator stood whose output it has
   bool (*matches)(const SegmentView&) = nullptr;  // null: the operators are what `covers` says
   bool needs_moments = false;  // of a matmul that writes those of its rows, for a norm that others apply
-  bool asks_device = false;    // for a matmul that ends so, which not every one has
+  bool asks_device = false;    // for a matmul like that, which not every one has
+  bool few_rows = false;       // for calls of few rows alone
   bool covers_all(const SegmentView& segment) const;
 };
 
@@ -36,11 +37,12 @@ std::span<const Template> templates();
 struct FusionTarget {
   const Device* device = nullptr;  // null: nothing but what every device does
   DType dtype = DType::f32;
+  bool few_rows = false;                 // of calls of at most MatmulOperations::few_rows rows
   bool applies_norms() const;            // of a matmul's operands, by moments
   bool takes(const Node& linear) const;  // as one matmul
 };
 
 // The one that covers the operators, or null.
-const Template* template_for(const SegmentView& segment, bool applies_norms);
+const Template* template_for(const SegmentView& segment, bool applies_norms, bool few_rows);
 
 }  // namespace stof

@@ -57,6 +57,11 @@ LinearSpec linear_spec(const Node& node, DType dtype, const Device* device) {
   spec.x_norm = norm_at(node, norms, linear->x_norm);
   spec.residual_norm = norm_at(node, norms + (linear->x_norm ? 2 : 0), linear->residual_norm);
   spec.moments = linear->moments;
+  spec.few_rows = linear->few_rows;
+  if (const auto& own = linear->own_norm) {
+    spec.own_norm = OwnNorm{node.weights[norms].tensor, {}, static_cast<float>(own->epsilon)};
+    if (own->shifts) spec.own_norm->shift = node.weights[norms + 1].tensor;
+  }
   return spec;
 }
 

@@ -62,6 +62,11 @@ struct Embed {  // weights: the tables, then scale, shift where it normalises
   std::optional<double> epsilon;
 };
 // A norm may be left to those who read the value: it is then stored as it was before, with the moments of its rows.
+// Or, in calls of few rows, the matmul computes the norm of x itself.
+struct OwnNorm {
+  double epsilon = 1e-6;
+  bool shifts = false;  // no: by the root mean square, and without a shift among the weights
+};
 struct Linear {  // x, and a residual to add or none; weights: matrices, as many biases, scale and shift of the norms
   Activation activation = Activation::none;
   bool bias = true;                   // false: no biases among the weights
@@ -69,6 +74,8 @@ struct Linear {  // x, and a residual to add or none; weights: matrices, as many
   std::optional<Rotate> turned = {};  // q and k, whose columns are then stored as paired_column says
   std::optional<double> x_norm = {}, residual_norm = {};  // epsilon of what has to be normalised first
   bool moments = false;                                   // of the output are written, too
+  bool few_rows = false;                                  // see LinearSpec
+  std::optional<OwnNorm> own_norm = {};
 };
 struct AddLayerNorm {  // x, residual; weights: scale, shift
   double epsilon = 1e-12;
@@ -135,9 +142,15 @@ inline std::size_t norms_begin(const op::Linear& linear, std::size_t matrices) {
   return linear.bias ? 2 * matrices : matrices;
 }
 
+// Scales and shifts of all norms.
+inline std::size_t norm_weights(const op::Linear& linear) {
+  const std::size_t own = linear.own_norm ? (linear.own_norm->shifts ? 2U : 1U) : 0U;
+  return (linear.x_norm ? 2U : 0U) + (linear.residual_norm ? 2U : 0U) + own;
+}
+
 inline std::size_t matrices_of(const op::Linear& linear, const Node& node) {
-  const std::size_t norms = (linear.x_norm ? 1U : 0U) + (linear.residual_norm ? 1U : 0U);
-  return (node.weights.size() - std::min(node.weights.size(), 2 * norms)) / (linear.bias ? 2 : 1);
+  const std::size_t of_norms = norm_weights(linear);
+  return (node.weights.size() - std::min(node.weights.size(), of_norms)) / (linear.bias ? 2 : 1);
 }
 
 }  // namespace stof

@@ -153,9 +153,10 @@ std::int64_t infer(const op::Embed& embed, const Site& site) {
 std::int64_t infer(const op::Linear& linear, const Site& site) {
   const std::size_t inputs = linear.residual_norm || site.node.inputs.size() == 2 ? 2 : 1;
   const std::size_t matrices = matrices_of(linear, site.node);
-  const std::size_t norms = (linear.x_norm ? 1 : 0) + (linear.residual_norm ? 1 : 0);
-  const std::size_t norm = norms_begin(linear, matrices);
-  site.expect_counts(inputs, norm + 2 * norms);
+  const std::size_t norm = norms_begin(linear, matrices), of_norms = norm_weights(linear);
+  site.expect_counts(inputs, norm + of_norms);
+  if (linear.own_norm && (linear.x_norm || linear.residual_norm || linear.turned || !linear.few_rows))
+    site.refuse("a norm of its own beside deferred ones, turned heads, or for any number of rows; accepted: neither");
   const std::int64_t rows = site.stacked_rows(matrices);
   if (linear.gate && (inputs == 2 || rows % 2 != 0))
     site.refuse("a gate of {} columns and {} inputs; accepted: a multiple of 2, and 1", rows, inputs);
@@ -164,7 +165,9 @@ std::int64_t infer(const op::Linear& linear, const Site& site) {
   if (linear.x_norm) site.expect_moments(0);
   if (linear.residual_norm) site.expect_moments(1);
   if (linear.x_norm) site.expect_norm(norm, site.columns[0]);
-  if (linear.residual_norm) site.expect_norm(norm + 2 * norms - 2, rows);
+  if (linear.residual_norm) site.expect_norm(norm + of_norms - 2, rows);
+  if (linear.own_norm) site.expect_shape(norm, {site.columns[0]});
+  if (linear.own_norm && linear.own_norm->shifts) site.expect_shape(norm + 1, {site.columns[0]});
   for (std::size_t w = 0; linear.bias && w < matrices; ++w)
     site.expect_shape(matrices + w, {site.node.weights[w].tensor.dim(0)});
   return linear.gate ? rows / 2 : rows;

@@ -56,6 +56,8 @@ std::string detail(const op::Linear& op) {
   add(op.x_norm.has_value(), "x_norm");
   add(op.residual_norm.has_value(), "residual_norm");
   add(op.moments, "moments");
+  add(op.few_rows, "few_rows");
+  if (op.own_norm) add(true, fmt::format("{}={}", op.own_norm->shifts ? "norm" : "rms_norm", op.own_norm->epsilon));
   return text;
 }
 std::string detail(const op::AddLayerNorm& op) { return fmt::format("epsilon={}", op.epsilon); }

@@ -31,7 +31,7 @@ class Texts {
   }
 
   std::vector<std::vector<std::int32_t>> run() {
-    Generation generation(call_.program, prompts_.texts, capacity());
+    Generation generation(call_.program, call_.few_rows, prompts_.texts, capacity());
     Tensor scores = generation.begin(prompts_);
     while (true) {
       std::vector<std::int32_t> tokens = next(scores);

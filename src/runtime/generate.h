@@ -12,7 +12,8 @@
 namespace stof {
 
 struct GenerateCall {
-  const Program& program;  // whose result are scores
+  const Program& program;   // whose result are scores
+  const Program& few_rows;  // the same, for steps of at most MatmulOperations::few_rows texts
   TextLimits limits;
   const TokenBatch& prompts;
   std::span<const std::int64_t> numbers;  // of the texts, for the options' calls and chances

@@ -13,8 +13,9 @@
 
 namespace stof {
 
-Generation::Generation(const Program& program, std::int64_t texts, std::int64_t capacity) try
+Generation::Generation(const Program& program, const Program& few_rows, std::int64_t texts, std::int64_t capacity) try
     : program_(program),
+      few_rows_(few_rows),
       slots_(texts),
       capacity_(capacity),
       planned_texts_(bucket_of({.rows = texts, .texts = texts, .longest = 1}, capacity).texts),
@@ -42,7 +43,8 @@ Generation::Generation(const Program& program, std::int64_t texts, std::int64_t 
 
 // Steps of all texts find in it the memory that they will have.
 void Generation::reserve(std::int64_t rows, std::int64_t kept) {
-  const std::int64_t bytes = std::max(program_.arena_bytes(rows, kept), program_.arena_bytes(slots_));
+  const std::int64_t bytes =
+      std::max({program_.arena_bytes(rows, kept), program_.arena_bytes(slots_), few_rows_.arena_bytes(slots_)});
   if (bytes <= activations_.bytes()) return;
   if (program_.options().device.backend->open_stream == nullptr)
     check_memory(fmt::format("a call of {} tokens", rows), static_cast<double>(bytes));
@@ -51,7 +53,7 @@ void Generation::reserve(std::int64_t rows, std::int64_t kept) {
 }
 
 // From the first step on, which is of all texts, all memory is where it was: later ones have no more rows and numbers.
-Generation::Work Generation::prepared(const Inputs& inputs, Frame frame, CachedKeys cached) {
+Generation::Work Generation::prepared(const Program& program, const Inputs& inputs, Frame frame, CachedKeys cached) {
   const std::size_t rows = inputs.tokens.size();
   std::vector<std::int32_t> numbers;
   for (const auto* part : {&inputs.tokens, &inputs.positions, &inputs.segments, &inputs.places, &inputs.of_texts})
@@ -69,12 +71,12 @@ Generation::Work Generation::prepared(const Inputs& inputs, Frame frame, CachedK
   else if (cached.lengths.empty()) cached.device_lengths = of_texts;
   reserve(frame.rows, std::ssize(frame.kept));
   frame.arena = activations_.data();
-  return [this, frame, cached, there](HeldPlans* plans) {
+  return [this, &program, frame, cached, there](HeldPlans* plans) {
     side_.bring(there);
     Frame now = frame;
     now.cached = &cached;
     now.plans = plans;
-    return program_.run(now);
+    return program.run(now);
   };
 }
 
@@ -93,7 +95,7 @@ Tensor Generation::begin(const RowBatch& prompts) {
   const Bucket bucket = bucket_of({.rows = prompts.rows, .texts = slots_, .longest = prompts.longest}, longest);
   const AttentionPlans& plans =
       side_.records() ? program_.plans(bucket.texts, bucket.longest) : program_.plans(1, longest);
-  return fetched(prepared(inputs, {.batch = &prompts, .attention = &plans}, {})(nullptr));
+  return fetched(prepared(program_, inputs, {.batch = &prompts, .attention = &plans}, {})(nullptr));
 }
 
 Tensor Generation::go_on(std::span<const std::int32_t> tokens, std::int64_t first_position) {
@@ -111,8 +113,14 @@ Tensor Generation::go_on(std::span<const std::int32_t> tokens, std::int64_t firs
   plan_for(*std::max_element(lengths_.begin(), lengths_.end()));
   CachedKeys cached{.continues = true, .keys = planned_keys_, .lengths = lengths_};
   if (side_.records()) cached.lengths = {}, inputs.of_texts = lengths_;  // the device reads them
-  const Work work = prepared(inputs, {.attention = &program_.step_plans(planned_texts_, planned_keys_)}, cached);
+  const Program& program = step_program();
+  const Work work =
+      prepared(program, inputs, {.attention = &program.step_plans(planned_texts_, planned_keys_)}, cached);
   return fetched(side_.records() ? done(work) : work(nullptr));
+}
+
+const Program& Generation::step_program() const {
+  return texts() <= program_.options().device.backend->matmul.few_rows ? few_rows_ : program_;
 }
 
 // Plans are for as many keys as there are, rounded up, and not for all that may come: some take time and memory.

@@ -17,7 +17,8 @@ class Generation {
  public:
   // For so many texts of at most `capacity` tokens each, those to come included. Throws unsupported where keys cannot
   // be kept or are others for each length, device where there is no memory for them.
-  Generation(const Program& program, std::int64_t texts, std::int64_t capacity);
+  // few_rows: as GenerateCall has it.
+  Generation(const Program& program, const Program& few_rows, std::int64_t texts, std::int64_t capacity);
 
   // What is asked for of each text is the program's result for its last token, f32 [texts, columns].
   Tensor begin(const RowBatch& prompts);
@@ -35,7 +36,8 @@ class Generation {
   };
   // What is done for a call, as often as it is asked for.
   using Work = std::function<const void*(HeldPlans*)>;
-  Work prepared(const Inputs& inputs, Frame frame, CachedKeys cached);
+  Work prepared(const Program& program, const Inputs& inputs, Frame frame, CachedKeys cached);
+  const Program& step_program() const;
   const void* done(const Work& work);
   Tensor fetched(const void* result);
   void record(const Work& work, const void* result);
@@ -50,7 +52,7 @@ class Generation {
     bool refused = false;
   };
 
-  const Program& program_;
+  const Program &program_, &few_rows_;
   std::int64_t slots_, capacity_;
   std::int64_t planned_texts_;     // slots, rounded up so that plans serve other calls
   std::int64_t planned_keys_ = 0;  // of steps

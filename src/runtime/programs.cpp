@@ -45,6 +45,16 @@ const Program& Programs::of(const Bucket& bucket) const {
   return program;
 }
 
+const Program& Programs::of_few_rows() const {
+  const ProgramOptions& options = options_.program;
+  if (options.device.backend->matmul.few_rows == 0) return *default_;
+  const std::lock_guard one_at_a_time(making_);
+  if (few_rows_) return *few_rows_;
+  const Blocks blocks(restricted_, {.device = &options.device, .dtype = options.dtype, .few_rows = true});
+  few_rows_ = std::make_unique<Program>(fuse(blocks, few_rows_scheme(blocks)), options);
+  return *few_rows_;
+}
+
 const Program* Programs::known(const Bucket& bucket) const {
   const std::lock_guard lock(mutex_);
   const auto found = by_bucket_.find(bucket);

@@ -40,6 +40,9 @@ class Programs {
   const Program& of(const Bucket& bucket) const;
   ChosenPlan plan_of(const Bucket& bucket) const;  // that of() makes, where that is possible
   const Program& by_default() const { return *default_; }
+  // For calls of at most MatmulOperations::few_rows rows, whose keys lie as the default program's: by_default() itself
+  // where the device has nothing for so few. Thread-safe; made at the first call.
+  const Program& of_few_rows() const;
   std::int64_t plans_made() const;  // for attention, by all programs
   // Of the one that needs most, whose result is wanted of all rows, or of `kept` of them.
   std::int64_t arena_bytes(std::int64_t rows, std::int64_t kept = 0) const;
@@ -67,6 +70,7 @@ class Programs {
   mutable std::map<Bucket, const Program*> by_bucket_;
   mutable std::map<std::string, std::unique_ptr<Program>> by_plan_;
   const Program* default_ = nullptr;
+  mutable std::unique_ptr<Program> few_rows_;  // under making_; null: not asked for, or the default
 };
 
 }  // namespace stof

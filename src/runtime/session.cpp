@@ -120,6 +120,7 @@ struct Session::State {
     ++calls;
     // Programs may differ in the order of a key's columns: of those that share keys there is one.
     return generate_tokens({.program = program,
+                            .few_rows = programs.of_few_rows(),
                             .limits = {.vocabulary = config.vocab_size,
                                        .longest = config.max_positions,
                                        .first_position = config.first_position},

@@ -15,7 +15,8 @@ struct GemmCase {
   Activation activation = Activation::none;
   bool bias = true, residual = false, x_norm = false, residual_norm = false, moments = false, gate = false;
   TurnedHeads turned = {};
-  float mean = 0.3f;  // of rows that have a norm; their deviation is about 1
+  bool few_rows = false, own_norm = false, own_shift = false;  // a norm that the matmul computes
+  float mean = 0.3f;                                           // of rows that have a norm; their deviation is about 1
 };
 
 // Of each row, by pieces: what LinearCall::moments describes.
@@ -47,7 +48,7 @@ class GemmProblem {
     x_shift = random_tensor(DType::f32, {the.inner}, random_, 0.f, 0.5f);
     scale_ = random_tensor(DType::f32, {the.columns}, random_, 1.f, 0.5f);
     shift_ = random_tensor(DType::f32, {the.columns}, random_, 0.f, 0.5f);
-    x = rows_of(the.inner, the.x_norm ? the.mean : 0.f);
+    x = rows_of(the.inner, the.x_norm || the.own_norm ? the.mean : 0.f);
     residual = rows_of(the.columns, the.residual_norm ? the.mean : 0.f);
     x_moments = moments_of(x, the.rows, the.inner);
     residual_moments = moments_of(residual, the.rows, the.columns);
@@ -62,10 +63,13 @@ class GemmProblem {
                     .gate = the_.gate,
                     .residual = the_.residual,
                     .turned = the_.turned.heads > 0 ? std::optional(the_.turned) : std::nullopt,
+                    .few_rows = the_.few_rows,
                     .moments = the_.moments,
                     .dtype = the_.dtype,
                     .device = &device};
     if (the_.bias) spec.bias = {bias.view()};
+    if (the_.own_norm) spec.own_norm = OwnNorm{x_scale.view(), std::nullopt, kEpsilon};
+    if (the_.own_shift) spec.own_norm->shift = x_shift.view();
     if (the_.x_norm) spec.x_norm = DeferredNorm{x_scale.view(), x_shift.view(), kEpsilon};
     if (the_.residual_norm) spec.residual_norm = DeferredNorm{scale_.view(), shift_.view(), kEpsilon};
     return spec;
@@ -96,6 +100,13 @@ class GemmProblem {
       row[i] = (row[i] - mean) * factor * scale.as<float>()[i] + shift.as<float>()[i];
   }
 
+  void divide_by_root_mean_square(std::vector<double>& row) const {
+    double squares = 0;
+    for (const double value : row) squares += value * value;
+    const double factor = 1 / std::sqrt(squares / static_cast<double>(the_.inner) + kEpsilon);
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] *= factor * x_scale.as<float>()[i];
+  }
+
   void draw_turns() {
     angles = random_tensor(DType::f32, {kPositions, the_.turned.head_dim / 2, 2}, random_);
     for (std::int64_t row = 0; row < the_.rows; ++row)
@@ -122,7 +133,8 @@ class GemmProblem {
     for (std::int64_t r = 0; r < the_.rows; ++r) {
       std::vector<double> in(static_cast<std::size_t>(the_.inner)), added(static_cast<std::size_t>(the_.columns));
       for (std::int64_t i = 0; i < the_.inner; ++i) in[static_cast<std::size_t>(i)] = element(x, r * the_.inner + i);
-      if (the_.x_norm) normalise(in.data(), the_.inner, x_scale, x_shift);
+      if (the_.x_norm || the_.own_shift) normalise(in.data(), the_.inner, x_scale, x_shift);
+      else if (the_.own_norm) divide_by_root_mean_square(in);
       for (std::int64_t c = 0; c < the_.columns; ++c)
         added[static_cast<std::size_t>(c)] = the_.residual ? element(residual, r * the_.columns + c) : 0.0;
       if (the_.residual_norm) normalise(added.data(), the_.columns, scale_, shift_);

@@ -128,7 +128,7 @@ TEST(Generation, SaysWhatKeysNeedWhereThereIsNoMemory) {
   const Played played("llama");
   most_device_bytes() = 1000;
   EXPECT_ERROR(
-      Generation(played.program, 3, 96), ErrorKind::device,
+      Generation(played.program, played.program, 3, 96), ErrorKind::device,
       "out of memory: 221184 bytes wanted; keys and values of 3 texts of 96 tokens need 221184 bytes: run fewer "
       "texts together, or fewer tokens");
   most_device_bytes() = SIZE_MAX;
@@ -140,7 +140,7 @@ TEST(Generation, NeedsKeysThatCanBeKept) {
   infer(detached);
   const Program program(detached, {.device = open_device("cpu"), .longest = 96});
   const std::string device = program.options().device.caps.name;
-  EXPECT_ERROR(Generation(program, 1, 8), ErrorKind::unsupported,
+  EXPECT_ERROR(Generation(program, program, 1, 8), ErrorKind::unsupported,
                "keys cannot be kept for this model on " + device + "; accepted: a decoder");
 }
 

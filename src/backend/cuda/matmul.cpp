@@ -9,6 +9,7 @@
 #include "src/backend/cuda/matmul/compile_ahead.h"
 #include "src/backend/cuda/matmul/epilogue.h"
 #include "src/backend/cuda/matmul/gemm.h"
+#include "src/backend/cuda/matmul/gemv.h"
 #include "src/backend/cuda/matmul/mma_gemm.h"
 #include "src/backend/cuda/matmul/product.h"
 #include "src/backend/cuda/matmul/settings.h"
@@ -29,12 +30,14 @@ class Linear {
         gemm_{.gpu = gpu_,
               .weights = weights_,
               .problem = problem_of(spec, 0),
-              .x_epsilon = spec.x_norm ? spec.x_norm->epsilon : 0.f,
+              .x_epsilon = spec.x_norm     ? spec.x_norm->epsilon
+                           : spec.own_norm ? spec.own_norm->epsilon
+                                           : 0.f,
               .residual_epsilon = spec.residual_norm ? spec.residual_norm->epsilon : 0.f} {}
 
   void run(const LinearCall& call) const {
     if (call.rows == 0 || weights_.columns == 0) return;
-    const MatmulSetting setting = call.setting != nullptr ? *call.setting : own_choice(call.rows);
+    const MatmulSetting setting = call.setting != nullptr ? *call.setting : own_choice(call);
     if (setting.kernel == MatmulSetting::Kernel::cublaslt) run_blas(call);
     else std::visit([&](const auto& launch) { launch.run(gemm_, call); }, launch_of(setting));
   }
@@ -56,14 +59,17 @@ class Linear {
   }
 
  private:
-  MatmulSetting own_choice(std::int64_t rows) const {
+  MatmulSetting own_choice(const LinearCall& call) const {
     MatmulProblem problem = gemm_.problem;
-    problem.rows = rows;
+    problem.rows = call.rows;
+    const MatmulSetting gemv{.kernel = MatmulSetting::Kernel::gemv};
+    if (!refuses(problem, gpu_.caps, gemv) && gemv_takes_addresses(call)) return gemv;
     if (!refuses(problem, gpu_.caps, {})) return {};
+    if (problem.few_rows) fail(ErrorKind::unsupported, "a matmul for few rows: {}", *refuses(problem, gpu_.caps, gemv));
     return settings_of(problem, gpu_.caps).front().setting;
   }
 
-  using AnyLaunch = std::variant<GemmLaunch, MmaGemmLaunch>;
+  using AnyLaunch = std::variant<GemmLaunch, MmaGemmLaunch, GemvLaunch>;
 
   const AnyLaunch& launch_of(const MatmulSetting& setting) const {
     const std::lock_guard lock(mutex_);
@@ -72,7 +78,11 @@ class Linear {
       MatmulProblem problem = gemm_.problem;
       problem.rows = 1;
       if (const auto why_not = refuses(problem, gpu_.caps, setting)) fail(ErrorKind::unsupported, "{}", *why_not);
-      place = setting.kernel == MatmulSetting::Kernel::mma ? made<MmaGemmLaunch>(setting) : made<GemmLaunch>(setting);
+      switch (setting.kernel) {
+        case MatmulSetting::Kernel::mma: place = made<MmaGemmLaunch>(setting); break;
+        case MatmulSetting::Kernel::gemv: place = made<GemvLaunch>(setting); break;
+        default: place = made<GemmLaunch>(setting);
+      }
     }
     return *place;
   }
@@ -168,6 +178,7 @@ const MatmulOperations matmul_operations{.pack = pack,
                                          .takes = takes,
                                          .pack_matrix = pack_matrix,
                                          .run = run,
+                                         .few_rows = GemvGrid::kMostRows,
                                          .workspace_bytes = kWorkspaceBytes,
                                          .settings = settings,
                                          .refuses = refuses_setting,

@@ -9,7 +9,7 @@
 namespace stof::cuda {
 
 bool is_built_in(const LinearSpec& spec, std::int64_t rows, const MatmulSetting& setting) {
-  if (setting.kernel == MatmulSetting::Kernel::cublaslt) return true;
+  if (setting.kernel == MatmulSetting::Kernel::cublaslt || setting.kernel == MatmulSetting::Kernel::gemv) return true;
   const GemmInstance instance = instance_of(problem_of(spec, rows), setting);
   return !embedded_cubin(name_of(instance), target_of(spec.device->caps.arch)).empty();
 }

@@ -140,6 +140,12 @@ double mma_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSett
          std::max(static_cast<double>(of_busiest) * (steps * step + write / kMmaCtas), bytes_us(p));
 }
 
+// A kernel that reads the weight once: predicted, and not fitted to any measurement yet.
+double gemv_us(const MatmulProblem& p) {
+  constexpr double kGemvLaunchUs = 1.5;
+  return kGemvLaunchUs + bytes_us(p);
+}
+
 // As our best tile, and what row kernels do after it.
 double cublaslt_us(MatmulProblem p, const DeviceCaps& device) {
   const bool after = p.activation == Activation::gelu || p.activation == Activation::silu;
@@ -157,6 +163,7 @@ double cublaslt_us(MatmulProblem p, const DeviceCaps& device) {
 double predicted_us(const MatmulProblem& problem, const DeviceCaps& device, const MatmulSetting& setting) {
   if (problem.rows == 0 || problem.columns == 0) return kLaunchUs;
   if (setting.kernel == MatmulSetting::Kernel::cublaslt) return cublaslt_us(problem, device);
+  if (setting.kernel == MatmulSetting::Kernel::gemv) return gemv_us(problem);
   if (setting.kernel == MatmulSetting::Kernel::mma) return mma_us(problem, device, setting);
   return tile_us(problem, device, setting);
 }

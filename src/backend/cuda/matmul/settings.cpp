@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/shared/gemv.h"
 #include "src/base/error.h"
 
 namespace stof::cuda {
@@ -65,16 +66,38 @@ std::optional<std::string> absence(const std::vector<MatmulSetting>& all, const 
   return fmt::format("there is no kernel for '{}'", text_of(setting));
 }
 
+// By all other kernels.
+std::optional<std::string> few_rows_refusal(const MatmulProblem& problem, std::string_view kernel) {
+  if (!problem.few_rows && !problem.own_norm) return std::nullopt;
+  return fmt::format("{} takes no matmul that is for few rows alone", kernel);
+}
+
 std::optional<std::string> mma_refuses(const MatmulProblem& problem, const DeviceCaps& device,
                                        const MatmulSetting& setting) {
   if (device.arch < 80) return capability_refusal(device, "mma needs compute capability 8.0");
   if (auto why_not = operands_refusal(problem, "mma")) return why_not;
+  if (auto why_not = few_rows_refusal(problem, "mma")) return why_not;
   return absence(mma_settings(), setting);
 }
 
 bool deferred(const MatmulProblem& problem) { return problem.x_norm || problem.residual_norm || problem.moments; }
 
+std::optional<std::string> gemv_refuses(const MatmulProblem& problem, const DeviceCaps& device) {
+  if (device.arch < 80) return capability_refusal(device, "gemv needs compute capability 8.0");
+  if (problem.rows > GemvGrid::kMostRows)
+    return fmt::format("gemv takes up to {} rows, not {}", GemvGrid::kMostRows, problem.rows);
+  if (auto why_not = operands_refusal(problem, "gemv")) return why_not;
+  if (deferred(problem)) return "gemv has no layer norm of operands by their moments, and no moments";
+  if (problem.turned.heads > 0) return "gemv turns no heads";
+  if (problem.gate && !problem.few_rows) return "gemv takes a gate of matmuls that are for few rows alone";
+  if (own_norm_bytes(problem) > GemvGrid::kMostNormBytes)
+    return fmt::format("gemv has {} bytes for a norm's vectors, which need {}", GemvGrid::kMostNormBytes,
+                       own_norm_bytes(problem));
+  return std::nullopt;
+}
+
 std::optional<std::string> cublaslt_refuses(const MatmulProblem& problem) {
+  if (auto why_not = few_rows_refusal(problem, "cublaslt")) return why_not;
   if (problem.inner < 1) return fmt::format("cublaslt takes an inner dimension from 1 on; in is {}", problem.inner);
   if (deferred(problem)) return "cublaslt has no layer norm of operands and no moments";
   if (problem.gate) return "cublaslt has no product of a gate with what it lets through";
@@ -99,6 +122,9 @@ MatmulProblem problem_of(const LinearSpec& spec, std::int64_t rows) {
                         .residual_norm = spec.residual_norm.has_value(),
                         .moments = spec.moments,
                         .gate = spec.gate,
+                        .few_rows = spec.few_rows,
+                        .own_norm = spec.own_norm.has_value(),
+                        .own_shift = spec.own_norm && spec.own_norm->shift,
                         .turned = spec.turned.value_or(TurnedHeads{})};
   for (const TensorView& part : spec.weight) problem.columns += part.dim(0);
   return problem;
@@ -120,6 +146,22 @@ int most_ctas_of(const MatmulSetting& setting) {
 int ctas_of(const MatmulSetting& setting) {
   const bool small = setting.warpgroups * setting.teams == 1 || setting.rows * setting.columns <= 128 * 64;
   return small && most_ctas_of(setting) >= 2 ? 2 : 1;
+}
+
+std::int64_t own_norm_bytes(const MatmulProblem& problem) {
+  return problem.own_norm ? problem.inner * (problem.own_shift ? 8 : 4) : 0;
+}
+
+int gemv_tiles(const MatmulProblem& problem, int cores) {
+  int best = 0;
+  std::int64_t least = 0;
+  for (int tiles = GemvGrid::kMostTiles; tiles > (problem.gate ? 1 : 0); tiles /= 2) {
+    const int of_out = problem.gate ? tiles / 2 : tiles;
+    const std::int64_t ctas = ceil_div(problem.out_columns(), GemvGrid::kTile * of_out);
+    const std::int64_t of_busiest = ceil_div(ctas, cores) * of_out;
+    if (best == 0 || of_busiest < least) best = tiles, least = of_busiest;
+  }
+  return best;
 }
 
 std::vector<MatmulSetting> wgmma_settings() {
@@ -159,8 +201,10 @@ std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCap
                                    const MatmulSetting& setting) {
   if (setting.kernel == Kernel::cublaslt) return cublaslt_refuses(problem);
   if (setting.kernel == Kernel::mma) return mma_refuses(problem, device, setting);
+  if (setting.kernel == Kernel::gemv) return gemv_refuses(problem, device);
   if (device.arch != 90) return capability_refusal(device, "wgmma needs compute capability 9.0");
   if (auto why_not = operands_refusal(problem, "wgmma")) return why_not;
+  if (auto why_not = few_rows_refusal(problem, "wgmma")) return why_not;
   if (auto why_not = absence(wgmma_settings(), setting)) return why_not;
   if (problem.gate && (setting.split > 1 || setting.columns % 16 != 0))
     return fmt::format("the tiles of '{}' do not hold a gate and what it lets through", text_of(setting));
@@ -173,7 +217,8 @@ std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCap
 
 std::string refusals_of(const MatmulProblem& problem, const DeviceCaps& device) {
   std::string lines;
-  for (const MatmulSetting& setting : {MatmulSetting{}, wgmma_settings().front()})
+  for (const MatmulSetting& setting :
+       {MatmulSetting{}, wgmma_settings().front(), MatmulSetting{.kernel = Kernel::gemv}})
     if (const auto why_not = refuses(problem, device, setting)) lines += "\n  " + *why_not;
   return lines;
 }
@@ -182,6 +227,7 @@ std::vector<MatmulChoice> settings_of(const MatmulProblem& problem, const Device
   std::vector<MatmulSetting> all = wgmma_settings();
   for (const MatmulSetting& setting : mma_settings()) all.push_back(setting);
   all.push_back({});
+  all.push_back({.kernel = Kernel::gemv});
   std::vector<MatmulChoice> choices;
   for (const MatmulSetting& setting : all)
     if (!refuses(problem, device, setting) && is_listed(setting))

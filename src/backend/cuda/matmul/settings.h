@@ -16,6 +16,7 @@ struct MatmulProblem {
   DType dtype = DType::f32;
   Activation activation = Activation::none;
   bool bias = false, residual = false, x_norm = false, residual_norm = false, moments = false, gate = false;
+  bool few_rows = false, own_norm = false, own_shift = false;
   TurnedHeads turned = {};  // none: no heads
   std::int64_t out_columns() const { return gate ? columns / 2 : columns; }
 };
@@ -25,6 +26,12 @@ MatmulProblem problem_of(const LinearSpec& spec, std::int64_t rows);
 std::int64_t shared_bytes_of(const MatmulSetting& setting);
 int most_ctas_of(const MatmulSetting& setting);
 int ctas_of(const MatmulSetting& setting);
+
+// Of the vectors of a norm that the matmul computes, fp32.
+std::int64_t own_norm_bytes(const MatmulProblem& problem);
+
+// Tiles of a CTA of kernels/cuda/gemv.cuh, as leave the busiest of so many SMs least.
+int gemv_tiles(const MatmulProblem& problem, int cores);
 
 // Every tile that kernels/cuda/gemm.cuh is made for, each with every split and every share.
 std::vector<MatmulSetting> wgmma_settings();

@@ -66,7 +66,7 @@ void pair_heads(std::byte* rows, std::size_t width, const TurnedHeads& turned) {
 // Rows of `width` bytes as the kernels want them, of the matrix or of the bias.
 void put_in_order(const LinearSpec& spec, std::span<std::byte> rows, std::size_t width) {
   if (rows.empty()) return;
-  if (spec.gate) pair_rows(rows.data(), rows.size(), width);
+  if (spec.gate && !spec.few_rows) pair_rows(rows.data(), rows.size(), width);
   if (spec.turned) pair_heads(rows.data(), width, *spec.turned);
 }
 
@@ -149,6 +149,11 @@ PackedWeights::PackedWeights(const Gpu& gpu, const LinearSpec& spec) : inner(spe
     STOF_CHECK(spec.residual_norm->scale.dim(0) == columns && spec.residual_norm->shift.dim(0) == columns);
     scale = padded(gpu, floats_of(spec.residual_norm->scale));
     shift = padded(gpu, floats_of(spec.residual_norm->shift));
+  }
+  if (const auto& norm = spec.own_norm) {
+    STOF_CHECK(norm->scale.dim(0) == inner && (!norm->shift || norm->shift->dim(0) == inner));
+    own_scale = to_device<float>(gpu, floats_of(norm->scale));
+    if (norm->shift) own_shift = to_device<float>(gpu, floats_of(*norm->shift));
   }
   Floats exact = lay_out_bias(spec, matrix->shifted);
   const auto biases = static_cast<std::int64_t>(exact.size());

@@ -23,8 +23,8 @@ std::vector<float> lay_out_bias(const LinearSpec& spec, const std::vector<double
 struct DeviceMatrix {
   DeviceMatrix(const Gpu& gpu, const LinearSpec& spec);
 
-  // [columns, inner] in the product's dtype, scaled by the norm of x where there is one; with a gate, 8 rows of each
-  // half in turns, with heads that are turned, pairs beside each other, and the vectors as the rows.
+  // [columns, inner] in the product's dtype, scaled by the norm of x where there is one; with a gate, but for few rows,
+  // 8 rows of each half in turns, with heads that are turned, pairs beside each other, and the vectors as the rows.
   DeviceMemory values;
   DeviceMemory column_sum;  // as the vectors of PackedWeights
   std::vector<double> shifted;
@@ -38,6 +38,7 @@ struct PackedWeights {
   DeviceMemory bias;  // [columns] in the product's dtype, or empty
   // fp32, [columns] and kGemmPadding zeros; see GemmParams.
   DeviceMemory exact_bias, scale, shift;
+  DeviceMemory own_scale, own_shift;  // [inner], fp32, of the norm that the matmul computes
 };
 
 }  // namespace stof::cuda

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel for products of few rows reads. Matrices are contiguous, of 16 bits, at multiples of 16 bytes.
+#pragma once
+#include "kernels/shared/activation.h"
+
+namespace stof::cuda {
+
+// out = activation(norm(x) weight^T + bias) + residual; or, of a gate, activation(its half) * the other half.
+struct GemvParams {
+  const void* x;         // [rows, inner]
+  const void* weight;    // [columns, inner]; of a gate [2 * columns, inner]: all of it, and then what it lets through
+  const float* bias;     // as many as the weight has rows, or null
+  const void* residual;  // [rows, columns], or null; may be out
+  void* out;             // [rows, columns]
+  const float* scale;    // [inner], of the norm of x
+  const float* shift;    // [inner], or null: the norm is by the root mean square
+  float epsilon;
+  int activation;  // ActivationCode
+  int rows, columns, inner;
+};
+
+struct GemvGrid {
+  static constexpr int kMostRows = 16;
+  static constexpr int kWarps = 8, kThreads = 32 * kWarps;
+  static constexpr int kTile = 8;       // rows of the weight
+  static constexpr int kChunk = 64;     // elements of each that a warp takes at a time
+  static constexpr int kMostTiles = 4;  // of a CTA: a power of two
+  // A warp has 8 / tiles chunks on their way together; those of all warps take this much shared memory.
+  static constexpr int kChunkBytes = kWarps * 8 * kTile * kChunk * 2;
+  static constexpr int kMostNormBytes = 32768;  // of the norm's vectors, which lie behind the chunks
+};
+
+}  // namespace stof::cuda
