@@ -21,7 +21,6 @@
 #include "src/backend/cuda/driver/device_memory.h"
 #include "src/backend/cuda/rows.h"
 #include "src/base/error.h"
-#include "src/base/median.h"
 #include "src/tensor/half.h"
 
 namespace stof::cuda {
@@ -30,7 +29,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr DType kDType = DType::f16;
-constexpr int kReplays = 15, kLaunches = 64;  // of a graph; in it
+constexpr int kReplays = 15;
 constexpr std::int64_t kMostPairs = 32, kRotatedBytes = std::int64_t{400} << 20;
 constexpr unsigned kSumThreads = 128, kSumRows = 4;  // of sum_norm_kernel, as src/backend/cuda/rows.cpp launches it
 constexpr int kGrids[] = {1, 2, 3, 4};               // CTAs an SM
@@ -41,14 +40,6 @@ struct Size {
 };
 constexpr Size kSizes[] = {{128, 768},   {1024, 768}, {4096, 384},  {4096, 768},
                            {4096, 1024}, {8192, 768}, {16384, 768}, {32768, 768}};
-
-// How a launch reads: `pair` of the n-th one.
-struct State {
-  const char* name;
-  bool to_and_fro;  // each reads what the one in front wrote
-  bool rotates;
-};
-constexpr State kStates[] = {{"hot_us", false, false}, {"to_and_fro_us", true, false}, {"rotating_us", false, true}};
 
 unsigned ceil_div(int a, int b) { return static_cast<unsigned>((a + b - 1) / b); }
 
@@ -93,16 +84,13 @@ class Norms {
  private:
   Json time(const Kernel& kernel, unsigned grid) {
     Json times;
-    for (const State& state : kStates) {
-      const std::vector<double> us = replay_us(gpu_, {.count = kReplays, .warm = 3}, [&](StreamHandle stream) {
-        for (int i = 0; i < kLaunches; ++i) {
-          const auto pair = state.rotates ? static_cast<std::size_t>(i) % x_.size() : 0;
-          const bool back = state.to_and_fro && i % 2 == 1;
-          launch(kernel, grid, stream, back ? out_[pair] : x_[pair], back ? x_[pair] : out_[pair]);
-        }
-      });
-      times[state.name] = median_of(us) / kLaunches;
-      if (state.to_and_fro) copy_in(gpu_, x_[0].address(), std::as_bytes(std::span(first_)));
+    for (const Reuse& reuse : kReuses) {
+      times[reuse.name] =
+          launch_us(gpu_, {.count = kReplays}, reuse, x_.size(), [&](StreamHandle stream, const Turn& turn) {
+            const DeviceMemory &x = x_[turn.buffers], &out = out_[turn.buffers];
+            launch(kernel, grid, stream, turn.back ? out : x, turn.back ? x : out);
+          });
+      if (reuse.to_and_fro) copy_in(gpu_, x_[0].address(), std::as_bytes(std::span(first_)));
     }
     out_[0].fill(0xff);
     const Stream stream(gpu_);

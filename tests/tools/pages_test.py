@@ -40,6 +40,9 @@ WRITERS = {
     ("docs/kernels/ragged.md", "ragged"): ["bench/ragged_table.py"],
     ("docs/kernels/session.md", "table"): ["bench/model_table.py"],
     ("docs/kernels/session.md", "norms"): ["bench/norm_table.py"],
+    ("docs/kernels/session.md", "norms-of-decoders"): ["bench/row_table.py"],
+    ("docs/kernels/session.md", "halves-and-sums"): ["bench/row_table.py"],
+    ("docs/kernels/session.md", "copies"): ["bench/row_table.py"],
     ("docs/kernels/stacked-heads.md", "stacked"): ["bench/stacked_table.py"],
 }
 
