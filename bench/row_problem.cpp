@@ -151,7 +151,8 @@ RowValues values_of(const RowProblem& the) {
                    .floats = std::vector<float>(static_cast<std::size_t>(sizes.floats)),
                    .places = shuffled(sizes.places, is_copy(the.kind) ? 2 * the.rows : sizes.places, random)};
   for (float& value : values.floats) value = scales(random);
-  if (turns(the.kind)) fill_angles(std::span(values.floats).last(sizes.places * kRowHeadDim), random);
+  if (turns(the.kind))
+    fill_angles(std::span(values.floats).last(static_cast<std::size_t>(sizes.places * kRowHeadDim)), random);
   return values;
 }
 
