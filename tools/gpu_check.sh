@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the tests of a package of tools/gpu_package.sh on a machine with a GPU: every case a process, the C API and
 # the package for Python, and the memory and race checkers on small cases, JOBS at a time; then random problems. GPUs take turns. Prints
-# what did not pass; whole outputs lie in the folder LOGS (absent, empty or of an earlier run), and summary.txt there is what
-# bench/results keeps. Sentences through a real checkpoint are run where the package is given one, as
+# what did not pass, at the end; table.txt in the folder LOGS (absent, empty or of an earlier run) has every job, beside whole outputs,
+# and summary.txt there is what bench/results keeps. Sentences through a real checkpoint are run where the package is given one, as
 # .cache/models/all-MiniLM-L6-v2.
 #   gpu_check.sh [JOBS=8] [SECONDS of one case=100] [SECONDS of random problems=60] [LOGS=gpu_check_logs] [ONLY=.] \
 #     [SECONDS of all cases]
-# ONLY: of what `gpu_check.sh list` prints, the lines that this extended regular expression finds. Cases that have no
+# ONLY: of what `gpu_check.sh list` prints, on any machine, the lines that this extended regular expression finds. Cases that have no
 # time left are not begun, and counted.
 set -uo pipefail
 package=$(cd "$(dirname "$0")" && pwd)
@@ -44,28 +44,28 @@ export sanitizer
 bad=0
 
 # A job is a line: what runs it, then a program of the package and a filter, or a Python test of the C API.
-cases() {  # PROGRAM FILTER: a job for each case
-  "$1" --gtest_filter="$2" --gtest_list_tests |
-    awk -v p="$1" '/^[^ ]/ {suite = $1; next} /^ / {print "test " p " " suite $1}' | grep -v ' Running'
+cases() {  # RUNNER PROGRAM FILTER: a job for each case
+  "$2" --gtest_filter="$3" --gtest_list_tests |
+    awk -v job="$1 $2" '/^[^ ]/ {suite = $1; next} /^ / {print job " " suite $1}' | grep -v ' Running'
 }
 # The longest first, behind what compiles the kernels that racecheck is given. What reads a whole checkout, or runs its
 # compiler or its program, is left to the machine that has it.
 list() {
   checked test racecheck_tests
-  [[ -z $sanitizer ]] || sanitized
-  cases attention_tests 'FarTensors*:Cuda/LongRows*:Cuda/SameBits*'
-  cases attention_tests 'Cuda/RandomProblem*'
-  cases attention_tests 'Cuda*:*cuda*:OnTwoGpus*:-Cuda/RandomProblem*:Cuda/LongRows*:Cuda/SameBits*'
+  [[ -z $sanitizer && $only_list == 0 ]] || sanitized
+  cases test attention_tests 'FarTensors*:Cuda/LongRows*:Cuda/SameBits*'
+  cases test attention_tests 'Cuda/RandomProblem*'
+  cases test attention_tests 'Cuda*:*cuda*:OnTwoGpus*:-Cuda/RandomProblem*:Cuda/LongRows*:Cuda/SameBits*'
   echo "test attention_tests Run.*:RunMessages.*:DeviceMessages.*:PlanMessages.*:PageMessages.*:Choose.*:TableOnCuda.*"
   # As GPUs of compute capability 8.0 run it.
   echo "older attention_tests Cuda/Decode.*d64*:Cuda/Decode.*d128*"
   echo "older attention_tests Cuda/Decode.*d72*:Cuda/Decode.*d136*:Cuda/Decode.*d256*"
-  cases operations_tests '*cuda*:*Gemm*:*Gelu*'
-  if [[ -e .cache/models/all-MiniLM-L6-v2/model.safetensors ]]; then cases cuda_session_tests '*'
-  else cases cuda_session_tests '-*RealSentences*'; fi
+  cases test operations_tests '*cuda*:*Gemm*:*Gelu*'
+  if [[ -e .cache/models/all-MiniLM-L6-v2/model.safetensors ]]; then cases test cuda_session_tests '*'
+  else cases test cuda_session_tests '-*RealSentences*'; fi
   echo "test backend_test *:-Every/*:*BestOfAllThatWereMeasured"
   echo "test backend_test Every/CompiledUnit.*"
-  cases backend_test 'Every/RunTimeUnit.*'
+  cases test backend_test 'Every/RunTimeUnit.*'
   echo "test codegen_test *:-*CompilePoolTest*:Embedded.*:EmitMask.Predicates*"
   echo "capi attention_test.py"
   echo "capi lengths_test.py"
@@ -76,45 +76,56 @@ list() {
   echo "python transformers_test.py"
 }
 # Tests of every family of kernels, of stream_attention also the forms that hold q once. A checker takes 10 to 50 times as
-# long as a test: long suites are a test a job.
+# long as a test, racecheck up to 100 times: its long suites are a test a job. The longest first, as racecheck took on an
+# H200 (bench/results/*-h200-tests.txt).
 checked() {  # RUNNER PROGRAM
-  local head_dim batch kernel
-  for batch in equal one ragged packed; do
-    echo "$1 $2 Cuda/EveryPlanOfABatch.EqualsTheDefinition/d64_bf16_$batch"
-    echo "$1 $2 Cuda/EveryPlanOfABatch.*Capped/d64_bf16_$batch"
+  local batch dtype head_dim kernel test
+  local -a decode=('') lengths=(':-*stream_attention')
+  [[ $1 != racecheck ]] || {
+    decode=(LongItems ForManyRows EveryMask EveryPageSize RowsOverPages ManyItems BitsTwice)
+    lengths=(/{mma,gather,band,decode,row}_attention)
+  }
+  echo "$1 $2 Cuda/StackedRows.*WhereKeysAreSplit/d64_f16"
+  for test in OnManyRowBlocks WhereKeysAreSplit SplitAndScoresCapped; do echo "$1 $2 Cuda/EveryPlan.*$test/d64_bf16"; done
+  for batch in packed ragged equal one; do
     echo "$1 $2 Cuda/StackedRowsOfABatch.*/d64_f16_$batch"
     [[ $batch == one ]] || echo "$1 $2 Cuda/MixedHeadsOfABatch.*/d64_bf16_$batch"
+    echo "$1 $2 Cuda/EveryPlanOfABatch.EqualsTheDefinition/d64_bf16_$batch"
+    echo "$1 $2 Cuda/EveryPlanOfABatch.*Capped/d64_bf16_$batch"
   done
-  for head_dim in 256 192 128 96; do
-    echo "$1 $2 Cuda/UnevenScores.OfRowsThatShareSteps*/d${head_dim}_bf16"
-    for batch in one ragged; do
-      echo "$1 $2 Cuda/EveryPlanOfABatch.EqualsTheDefinition/d${head_dim}_bf16_$batch"
-    done
+  for test in "${decode[@]}"; do
+    for dtype in f16 bf16; do echo "$1 $2 Cuda/Decode.*$test/*d64_$dtype"; done
   done
   echo "$1 $2 CudaOthers/Counting.EveryKernelTileAndTerm/d16_f16"
-  echo "$1 $2 Cuda/EveryPlan.*OnManyRowBlocks/d64_bf16"
-  echo "$1 $2 Cuda/EveryPlan.*WhereKeysAreSplit/d64_bf16"
-  echo "$1 $2 Cuda/EveryPlan.*SplitAndScoresCapped/d64_bf16"
+  for kernel in "${lengths[@]}"; do echo "$1 $2 Cuda/DeviceLengthsCall.*$kernel"; done
+  for head_dim in 256 192 128 96; do
+    for batch in ragged one; do
+      echo "$1 $2 Cuda/EveryPlanOfABatch.EqualsTheDefinition/d${head_dim}_bf16_$batch"
+    done
+    echo "$1 $2 Cuda/UnevenScores.OfRowsThatShareSteps*/d${head_dim}_bf16"
+  done
   echo "$1 $2 Cuda/MixedHeads.*WhereItemsDifferToo/d64_bf16"
-  echo "$1 $2 Cuda/StackedRows.*WhereKeysAreSplit/d64_f16"
-  echo "$1 $2 Cuda/DeviceLengthsCall.EqualsTheDefinition/stream_attention"
   echo "$1 $2 Cuda/DeviceLengthsCall.ServesManyItems*/stream_attention"
   echo "$1 $2 Cuda/DeviceLengthsCall.*/stream_attention:-*.EqualsTheDefinition/*:*.ServesManyItems*"
-  echo "$1 $2 Cuda/DeviceLengthsCall.*:-*stream_attention"
+  echo "$1 $2 Cuda/DeviceLengthsCall.EqualsTheDefinition/stream_attention"
+  echo "$1 $2 Cuda/Decode.EqualsTheDefinitionForEveryPageSize/*d256_f16"
   for kernel in auto stream_attention mma_attention; do
     echo "$1 $2 Cuda/CallsWithTrees.*Any*/${kernel}_d64_f16:Cuda/CallsWithTrees.*Few*/${kernel}_d64_f16"
   done
-  echo "$1 $2 Cuda/Decode*d64*:TableOnCuda*"
-  echo "$1 $2 Cuda/Decode.EqualsTheDefinitionForEveryPageSize/*d256_f16"
+  echo "$1 $2 TableOnCuda*"
 }
-# racecheck last: its kernels are compiled by then.
+# racecheck last: its kernels are compiled by then. Of row operations it is given those of kernels that share memory, a case a
+# job, and no matmuls of cuBLASLt.
 sanitized() {
   local tool
-  for tool in memcheck initcheck synccheck racecheck; do
-    [[ $tool == racecheck ]] && checked racecheck racecheck_tests || checked "$tool" attention_tests
-    echo "$tool operations_tests *PoolTexts*cuda_f16:*CopyRows*/cuda:*Norm*cuda_f16:*Matmul*/cuda"
-    echo "$tool operations_tests *Gemm.*LargeMean*/f16:*Gemm.*SameBits*/f16"
+  for tool in memcheck initcheck synccheck; do
+    checked "$tool" attention_tests
+    echo "$tool operations_tests *Pool*cuda_f16:*CopyRows*/cuda:*Norm*cuda_f16:*Matmul*/cuda"
+    echo "$tool operations_tests *Gemm.*LargeMean*/f16:*GemmSameBits*_f16"
   done
+  checked racecheck racecheck_tests
+  cases racecheck operations_tests '*GemmSameBits*_f16:*Gemm.*LargeMean*/f16'
+  cases racecheck operations_tests '*Pool*cuda_f16:*RmsNormOf.*/cuda_f16:*RowOperationsOf.L*Norm*/cuda_f16:-*NoRows*'
 }
 launch() {  # RUNNER PROGRAM FILTER, in the slot of xargs that is left to it
   local -a each
@@ -155,13 +166,6 @@ if ((only_list)); then
 fi
 echo "== $(nvidia-smi --query-gpu=name,driver_version,clocks.sm --format=csv,noheader | paste -sd';'), package of $(cat "$package/commit")"
 list | grep -E -- "$only" | xargs -d '\n' --process-slot-var=slot -P "$jobs" -I{} bash -c 'set -f; one {}' >"$logs/table.txt"
-echo "== cases: $(cut -d' ' -f1 "$logs/table.txt" | sort | uniq -c | tr '\n' ' ')"
-grep -v '^pass' "$logs/table.txt" | sort
-sort -k2,2nr "$logs/table.txt" | head -3
-grep -h -m3 -A6 -E 'Failure|C\+\+ exception' "$logs"/*.log | head -60
-grep -E 'SUMMARY' "$logs/table.txt"
-grep -qE '^(FAIL|time|left)' "$logs/table.txt" && bad=1
-
 # Chunks of 40 problems in each process until the time is over; a kernel's processes have seeds of their own.
 soak() {  # KERNEL FIRST_SEED GPU
   local seed=$2
@@ -172,8 +176,10 @@ soak() {  # KERNEL FIRST_SEED GPU
     seed=$((seed + 40 * 60))
   done
 }
+count_cases() { echo "== cases: $(cut -d' ' -f1 "$logs/table.txt" | sort | uniq -c | tr '\n' ' ')"; }
 random_problems() { wc -l "$logs"/soak_done_* | awk '{sub(".*soak_done_", "", $2); sub(".txt", "", $2); printf "%s %s  ", $2, $1}'; }
 if ((random_seconds)); then
+  count_cases
   deadline=$((SECONDS + random_seconds))
   seed=50000000
   IFS=, read -ra each <<<"${gpus:-0}"
@@ -183,28 +189,44 @@ if ((random_seconds)); then
     soak "$kernel" "$seed" "${each[seed / 1000000 % ${#each[@]}]}" &
   done
   wait
-  echo "== random problems, 40 each: $(random_problems)"
-  [[ ! -e $logs/soak_failed.txt ]] || { bad=1; head -20 "$logs/soak_failed.txt" "$logs/soak.txt"; }
+  [[ ! -e $logs/soak_failed.txt ]] || bad=1
 fi
+grep -qE '^(FAIL|time|left)' "$logs/table.txt" && bad=1
 
-# Cases of a group are added up; a checker's verdict stands alone.
-summary() {
-  local commit
-  commit=$(cat "$package/commit")
-  echo "# tools/gpu_check.sh: tests of $commit on $(nvidia-smi --query-gpu=name --format=csv,noheader | head -1), driver" \
-    "$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -1), $(date -u +%F); $jobs at a time"
-  echo "# group: cases that passed, were skipped, failed, took longer than $limit s or what was left, were not begun; seconds of all"
-  awk '$4 ~ /^(test|capi|python)$/ {
-         group = $5 " " $6; sub(/[.].*/, "", group); if ($4 != "test") group = $4 " " $5
-         seen[group]; n[group, $1]++; ms[group] += $2
+# A program's passed cases of each suite, the others in brackets; then what failed or took too long, by name.
+totals() {
+  awk '{
+         runner = $4 == "test" ? "" : $4 " "
+         program = runner ~ /^(capi|python) $/ ? $4 : runner $5; suite = runner ~ /^(capi|python) $/ ? $5 : $6
+         sub(/[.].*/, "", suite); key = program "\t" suite
+         seen[key]; n[key, $1]++; ms[program] += $2
        }
-       END {for (g in seen) printf "%s: %d passed, %d skipped, %d failed, %d over time, %d not begun; %.1f s\n", g,
-              n[g, "pass"], n[g, "skip"], n[g, "FAIL"], n[g, "time"], n[g, "left"], ms[g] / 1000}' "$logs/table.txt" | sort
-  grep -E ' ms  (racecheck|memcheck|initcheck|synccheck) ' "$logs/table.txt" | sort -k4,6 |
-    sed -E 's/^(\w+) +([0-9]+) ms +/\1 in \2 ms: /'
+       END {for (key in seen) {
+         others = ""; split("skip skipped FAIL failed time over_time left not_begun", word, " ")
+         for (i = 1; i < 8; i += 2)
+           if (n[key, word[i]]) others = others (others ? ", " : "") n[key, word[i]] " " word[i + 1]
+         gsub("_", " ", others); split(key, part, "\t")
+         printf "%s\t%s %d%s\t%.0f\n", part[1], part[2], n[key, "pass"], others ? " (" others ")" : "", ms[part[1]] / 1000
+       }}' "$logs/table.txt" | LC_ALL=C sort |
+    awk -F '\t' '$1 != last {if (last != "") print "; " s " s"; printf "%s: %s", $1, $2; last = $1; s = $3; next}
+       {printf ", %s", $2} END {if (last != "") print "; " s " s"}'
+}
+not_passed() { grep -E '^(FAIL|time)' "$logs/table.txt" | sort -r | head -40; }
+summary() {
+  echo "# tools/gpu_check.sh: tests of $(cat "$package/commit") on $(nvidia-smi --query-gpu=name --format=csv,noheader | head -1), driver" \
+    "$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -1), $(date -u +%F); $jobs at a time, $limit s a case"
+  totals
   [[ -n $sanitizer ]] || echo "no compute-sanitizer here"
-  grep -E '^(FAIL|time)' "$logs/table.txt" | grep -vE ' ms  (race|mem|init|sync)check ' | sort
+  not_passed
   ! ((random_seconds)) || echo "random problems, 40 each: $(random_problems)"
 }
 summary >"$logs/summary.txt"
+
+# The end is what is seen of a long output: what matters most comes last.
+grep -h -m3 -A6 -E 'Failure|C\+\+ exception' "$logs"/*.log | head -60
+sort -k2,2nr "$logs/table.txt" | head -3
+! ((random_seconds)) || echo "== random problems, 40 each: $(random_problems)"
+[[ ! -e $logs/soak_failed.txt ]] || head -20 "$logs/soak_failed.txt" "$logs/soak.txt"
+not_passed
+count_cases
 exit $bad

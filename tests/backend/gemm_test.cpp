@@ -155,6 +155,7 @@ class GemmSetting : public GemmTest, public testing::WithParamInterface<DTypeAnd
   MatmulSetting setting_;
 };
 class GemmEpilogue : public GemmSetting {};
+class GemmSameBits : public GemmSetting {};
 
 std::string name_of_test(const testing::TestParamInfo<DTypeAndSetting>& test) {
   std::string name = text_of(std::get<1>(test.param)) + "_" + std::string(name_of(std::get<0>(test.param)));
@@ -185,6 +186,13 @@ INSTANTIATE_TEST_SUITE_P(Every, GemmEpilogue,
                                                                                   "wgmma 64x96 k64 s8 w1 t1 split4",
                                                                                   "mma 128x64 k32 s4 w4 t1 split1"}))),
                          name_of_test);
+INSTANTIATE_TEST_SUITE_P(
+    Every, GemmSameBits,
+    testing::Combine(kDtypes, testing::ValuesIn(settings_of(
+                                  {"wgmma 64x64 k64 s4 w1 t1 split4", "wgmma 128x64 k64 s3 w2 t1 split8",
+                                   "wgmma 128x128 k64 s5 w1 t2 split1", "wgmma 128x192 k64 s4 w1 t2 split1",
+                                   "wgmma 128x192 k64 s4 w1 t2 split1 share2", "mma 64x64 k32 s4 w2 t1 split1"}))),
+    name_of_test);
 
 // Ragged in every direction, whole tiles, one row, and several waves of tiles.
 TEST_P(GemmSetting, TakesEveryShape) {
@@ -339,20 +347,15 @@ TEST_P(Gemm, RowsWithALargeMeanStayAccurate) {
 }
 
 // Also from the last row to the first; several rounds of tiles, the last of them not full.
-TEST_P(Gemm, GivesTheSameBitsEachTime) {
+TEST_P(GemmSameBits, EachTime) {
   const GemmCase the = everything(2300, 1544, 520);
   const GemmProblem problem(the, 9);
   const PackedLinear packed = device_.backend->matmul.pack(problem.spec(device_));
-  for (const char* text : {"wgmma 64x64 k64 s4 w1 t1 split4", "wgmma 128x64 k64 s3 w2 t1 split8",
-                           "wgmma 128x128 k64 s5 w1 t2 split1", "wgmma 128x192 k64 s4 w1 t2 split1",
-                           "wgmma 128x192 k64 s4 w1 t2 split1 share2", "mma 64x64 k32 s4 w2 t1 split1"}) {
-    const MatmulSetting setting = matmul_setting_of(text);
-    const Result first = run(the, problem, packed, setting);
-    for (int i = 0; i < 3; ++i) {
-      const Result again = run(the, problem, packed, setting, i % 2 == 0);
-      EXPECT_EQ(std::memcmp(first.out.data(), again.out.data(), first.out.bytes()), 0) << text;
-      EXPECT_EQ(std::memcmp(first.moments.data(), again.moments.data(), first.moments.bytes()), 0) << text;
-    }
+  const Result first = run(the, problem, packed, setting_);
+  for (int i = 0; i < 3; ++i) {
+    const Result again = run(the, problem, packed, setting_, i % 2 == 0);
+    EXPECT_EQ(std::memcmp(first.out.data(), again.out.data(), first.out.bytes()), 0);
+    EXPECT_EQ(std::memcmp(first.moments.data(), again.moments.data(), first.moments.bytes()), 0);
   }
 }
 
