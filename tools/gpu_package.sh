@@ -10,7 +10,7 @@ package=$(realpath -m "${1:?usage: tools/gpu_package.sh PACKAGE.tar.xz}")
 programs=(
   stof tests/attention/attention_tests tests/attention/attention_soak tests/attention/racecheck_tests
   tests/backend/backend_test tests/backend/operations_tests tests/codegen/codegen_test tests/runtime/cuda_session_tests
-  tests/capi/capi_allocation_test bench/bench_device_plan bench/bench_gemm bench/bench_model bench/bench_norms
+  tests/capi/capi_allocation_test bench/bench_device_plan bench/bench_gemm bench/bench_gemv bench/bench_model bench/bench_norms
   bench/bench_rows bench/bench_session_turns
 )
 

@@ -18,7 +18,8 @@ struct GemvTraits {
   using Element = Element_;
   static constexpr int kTiles = kTiles_, kStages = 8 / kTiles;  // as GemvGrid says
   static constexpr bool kNorms = kNorms_, kGate = kGate_;
-  static constexpr int kSlabs = kSlabs_, kAhead = kSlabs == 1 ? 3 : 2;  // chunks of x that are asked for early
+  static constexpr int kSlabs = kSlabs_, kAhead = kSlabs == 1 ? 2 : 1;  // chunks of x that are asked for early
+  static constexpr int kCtas = kTiles == 4 || kSlabs == 2 ? 2 : 3;      // of an SM
   static constexpr int kOutTiles = kGate ? kTiles / 2 : kTiles;  // of a gate, every second tile is what it lets through
   static_assert(!kGate || kTiles % 2 == 0);
 };
@@ -278,7 +279,7 @@ __device__ __forceinline__ void store_sums(const float (&sums)[4 * Traits::kTile
 // Grid: {columns / (kTile * kOutTiles)}. Shared memory: kChunkBytes, and a norm's vectors.
 // Needs: columns and inner multiples of 8, at most kMostRows rows.
 template <class Traits>
-__global__ void __launch_bounds__(GemvGrid::kThreads, 2) gemv_kernel(const __grid_constant__ GemvParams p) {
+__global__ void __launch_bounds__(GemvGrid::kThreads, Traits::kCtas) gemv_kernel(const __grid_constant__ GemvParams p) {
   extern __shared__ __align__(128) unsigned char raw[];
   __shared__ float partial[GemvGrid::kMostRows][GemvGrid::kWarps], means[GemvGrid::kMostRows];
   constexpr int kRingBytes = GemvGrid::kChunkBytes / GemvGrid::kWarps;

@@ -38,7 +38,7 @@ bool take(std::string_view& rest, std::string_view before, int& value) {
 
 std::string text_of(const MatmulSetting& setting) {
   if (setting.kernel == MatmulSetting::Kernel::cublaslt) return std::string(kCublaslt);
-  if (setting.kernel == MatmulSetting::Kernel::gemv) return std::string(kGemv);
+  if (setting.kernel == MatmulSetting::Kernel::gemv) return fmt::format("{} {}", kGemv, setting.columns);
   std::string text(setting.kernel == MatmulSetting::Kernel::mma ? kMma : kWgmma);
   for (const Field& field : kFields) text += fmt::format("{}{}", field.before, setting.*field.value);
   if (setting.share > 1) text += fmt::format("{}{}", kShare, setting.share);
@@ -47,7 +47,10 @@ std::string text_of(const MatmulSetting& setting) {
 
 MatmulSetting matmul_setting_of(std::string_view text) {
   if (text == kCublaslt) return {};
-  if (text == kGemv) return {.kernel = MatmulSetting::Kernel::gemv};
+  if (MatmulSetting gemv{.kernel = MatmulSetting::Kernel::gemv}; text.starts_with(kGemv)) {
+    std::string_view rest = text.substr(kGemv.size());
+    if (take(rest, " ", gemv.columns) && rest.empty()) return gemv;
+  }
   const bool is_mma = text.starts_with(kMma);
   MatmulSetting setting{.kernel = is_mma ? MatmulSetting::Kernel::mma : MatmulSetting::Kernel::wgmma};
   std::string_view rest = text;
@@ -57,9 +60,9 @@ MatmulSetting matmul_setting_of(std::string_view text) {
   if (good && !rest.empty()) good = take(rest, kShare, setting.share) && setting.share > 1;
   if (!good || !rest.empty())
     fail(ErrorKind::invalid_argument,
-         "matmul setting '{}'; accepted: cublaslt, gemv, or one like 'wgmma 128x192 k64 s4 w2 t1 split1', with ' "
+         "matmul setting '{}'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 t1 split1', with ' "
          "share2' "
-         "behind it or not, or 'mma 128x128 k32 s4 w8 t1 split1'",
+         "behind it or not, 'mma 128x128 k32 s4 w8 t1 split1', or 'gemv 16'",
          text);
   return setting;
 }

@@ -11,7 +11,7 @@ namespace stof {
 struct MatmulSetting {
   enum class Kernel : std::uint8_t { cublaslt, wgmma, mma, gemv };
   Kernel kernel = Kernel::cublaslt;
-  // The rest is of wgmma and mma, and 0 for cuBLASLt and gemv, which choose by themselves.
+  // The rest is of wgmma and mma, and 0 for cuBLASLt, which chooses by itself; gemv has columns alone.
   int rows = 0, columns = 0;  // of a tile of the output
   int depth = 0;              // of a step along the inner dimension
   int stages = 0;             // steps in flight
@@ -22,8 +22,8 @@ struct MatmulSetting {
   friend auto operator<=>(const MatmulSetting&, const MatmulSetting&) = default;
 };
 
-// "cublaslt", "gemv", or "wgmma 128x192 k64 s4 w2 t1 split1" with " share2" after it where CTAs do, or "mma 128x128 k32
-// s4 w8 t1 split1".
+// "cublaslt", "gemv 16", or "wgmma 128x192 k64 s4 w2 t1 split1" with " share2" after it where CTAs do, or "mma 128x128
+// k32 s4 w8 t1 split1".
 std::string text_of(const MatmulSetting& setting);
 
 // The inverse; throws invalid_argument. Whether a device takes it is another question (MatmulOperations::refuses).

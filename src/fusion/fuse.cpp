@@ -6,6 +6,7 @@
 
 #include "src/backend/contract.h"
 #include "src/fusion/defer_norms.h"
+#include "src/fusion/few_rows.h"
 #include "src/graph/infer.h"
 #include "src/graph/simplify.h"
 
@@ -56,6 +57,7 @@ Graph fuse(const Blocks& blocks, const Scheme& scheme) {
       }
   drop_unused_nodes(fused);
   if (blocks.applies_norms()) fused = defer_norms(std::move(fused), deferrable_norms(blocks, scheme), blocks.target());
+  if (blocks.target().few_rows) fused = norms_into_matmuls(std::move(fused), blocks.target());
   fused = drop_unused(std::move(fused));
   infer(fused);
   return fused;
@@ -81,8 +83,9 @@ Scheme default_scheme(const Blocks& blocks) {
 }
 
 Scheme few_rows_scheme(const Blocks& blocks) {
-  constexpr std::array<std::string_view, 7> kNames{"embedding_norm",   "linear_activation", "linear_residual", "linear",
-                                                   "product_residual", "norm_linear",       "add_norm"};
+  constexpr std::array<std::string_view, 8> kNames{"embedding_norm", "linear_activation", "linear_residual",
+                                                   "linear",         "product_residual",  "product_gate",
+                                                   "linear_gate",    "add_norm"};
   return scheme_of_templates(blocks, kNames);
 }
 

@@ -73,7 +73,7 @@ Blocks::Blocks(const Graph& graph, const FusionTarget& target)
 }
 
 const Template* Blocks::template_for(const SegmentView& segment) const {
-  const Template* found = stof::template_for(segment, applies_norms_, target_.few_rows);
+  const Template* found = stof::template_for(segment, applies_norms_);
   const bool missing = found != nullptr && found->asks_device && !target_.takes(found->fuse(segment));
   return missing ? nullptr : found;
 }
@@ -104,8 +104,7 @@ std::string words_of(const Rule& rule, const Blocks& blocks) {
   std::string words(rule.words), covered;
   if (rule.holds != has_a_template) return words;
   for (const Template& known : templates())
-    if ((!known.needs_moments || blocks.applies_norms()) && (!known.asks_device || blocks.target().device != nullptr) &&
-        (!known.few_rows || blocks.target().few_rows))
+    if ((!known.needs_moments || blocks.applies_norms()) && (!known.asks_device || blocks.target().device != nullptr))
       covered += fmt::format("; {}", known.covers);
   return words + "; templates: " + covered.substr(2);
 }

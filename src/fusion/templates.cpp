@@ -17,10 +17,6 @@ template <class OpKind>
 const OpKind& op_of(const Node& node) {
   return std::get<OpKind>(node.op);
 }
-template <class OpKind>
-OpKind& op_of(Node& node) {
-  return std::get<OpKind>(node.op);
-}
 
 // Of a sum, the value that is not `made`.
 ValueId other_input(const Node& sum, ValueId made) { return sum.inputs[0] == made ? sum.inputs[1] : sum.inputs[0]; }
@@ -136,32 +132,7 @@ Node fuse_add_norm(const SegmentView& segment) {
           .output = segment.nodes[1].output};
 }
 
-// A norm, and a matmul that computes it from the rows that it reads, with all that another template puts behind it.
-constexpr std::array<std::string_view, 5> kBehindNorm{"matmul", "matmul, bias", "matmul, bias, activate",
-                                                      "matmul, gate", "matmul, bias, gate"};
-SegmentView behind_norm(const SegmentView& segment) {
-  return {.operators = segment.operators.subspan(1), .nodes = segment.nodes.subspan(1)};
-}
-bool is_norm_linear(const SegmentView& segment) {
-  const std::string_view first = segment.operators.front().name;
-  if ((first != "norm" && first != "rms_norm") || segment.operators.size() == 1) return false;
-  return std::ranges::find(kBehindNorm, behind_norm(segment).names()) != kBehindNorm.end();
-}
-Node fuse_norm_linear(const SegmentView& segment) {
-  const SegmentView rest = behind_norm(segment);
-  const Node& norm = segment.nodes.front();
-  const std::string_view last = rest.operators.back().name;
-  Node fused = last == "gate" ? fuse_gate(rest) : last == "activate" ? fuse_activated(rest) : fuse_linear(rest);
-  auto& linear = op_of<op::Linear>(fused);
-  linear.few_rows = true;
-  if (const auto* by_mean = std::get_if<op::LayerNorm>(&norm.op)) linear.own_norm = {by_mean->epsilon, true};
-  else linear.own_norm = {op_of<op::RmsNorm>(norm).epsilon, false};
-  fused.inputs[0] = norm.inputs[0];
-  fused.weights.insert(fused.weights.end(), norm.weights.begin(), norm.weights.end());
-  return fused;
-}
-
-constexpr std::array<Template, 16> kTemplates{{
+constexpr std::array<Template, 15> kTemplates{{
     {"single", "one operator, or the five of attention", keep, is_single},
     {"embedding", "2 to 4 lookups, their sums", fuse_embedding, is_embedding},
     {"embedding_norm", "1 to 4 lookups, their sums, norm", fuse_embedding, is_normalised_embedding},
@@ -180,12 +151,6 @@ constexpr std::array<Template, 16> kTemplates{{
     {.name = "linear_rope", .covers = "matmul, bias, rope", .fuse = fuse_turned, .asks_device = true},
     {"bias_activation", "bias, activate", fuse_bias_activation},
     {"add_norm", "add, norm", fuse_add_norm},
-    {.name = "norm_linear",
-     .covers = "norm or rms_norm, matmul, bias or none, activate or gate or none",
-     .fuse = fuse_norm_linear,
-     .matches = is_norm_linear,
-     .asks_device = true,
-     .few_rows = true},
 }};
 
 }  // namespace
@@ -214,18 +179,23 @@ bool FusionTarget::applies_norms() const {
   return !device->backend->matmul.settings(spec, 64).empty();
 }
 
+Node FusionTarget::adapted(Node linear) const {
+  if (auto* op = std::get_if<op::Linear>(&linear.op); few_rows && op != nullptr && (op->gate || op->own_norm))
+    op->few_rows = true;
+  return linear;
+}
+
 bool FusionTarget::takes(const Node& linear) const {
-  return device != nullptr && device->backend->matmul.takes(linear_spec(linear, dtype, device));
+  return device != nullptr && device->backend->matmul.takes(linear_spec(adapted(linear), dtype, device));
 }
 
 bool Template::covers_all(const SegmentView& segment) const {
   return matches != nullptr ? matches(segment) : segment.names() == covers;
 }
 
-const Template* template_for(const SegmentView& segment, bool applies_norms, bool few_rows) {
+const Template* template_for(const SegmentView& segment, bool applies_norms) {
   const auto found = std::find_if(kTemplates.begin(), kTemplates.end(), [&](const Template& candidate) {
-    return candidate.covers_all(segment) && (!candidate.needs_moments || applies_norms) &&
-           (!candidate.few_rows || few_rows);
+    return candidate.covers_all(segment) && (!candidate.needs_moments || applies_norms);
   });
   return found == kTemplates.end() ? nullptr : &*found;
 }

@@ -26,8 +26,7 @@ struct Template {
   Node (*fuse)(const SegmentView&);               // stands where the operator stood whose output it has
   bool (*matches)(const SegmentView&) = nullptr;  // null: the operators are what `covers` says
   bool needs_moments = false;  // of a matmul that writes those of its rows, for a norm that others apply
-  bool asks_device = false;    // for a matmul like that, which not every one has
-  bool few_rows = false;       // for calls of few rows alone
+  bool asks_device = false;    // for a matmul that ends so, which not every one has
   bool covers_all(const SegmentView& segment) const;
 };
 
@@ -40,9 +39,10 @@ struct FusionTarget {
   bool few_rows = false;                 // of calls of at most MatmulOperations::few_rows rows
   bool applies_norms() const;            // of a matmul's operands, by moments
   bool takes(const Node& linear) const;  // as one matmul
+  Node adapted(Node linear) const;       // as it is run: for few rows, where only then it can be
 };
 
 // The one that covers the operators, or null.
-const Template* template_for(const SegmentView& segment, bool applies_norms, bool few_rows);
+const Template* template_for(const SegmentView& segment, bool applies_norms);
 
 }  // namespace stof

@@ -11,10 +11,8 @@
 
 #include "src/backend/cuda/driver/stream.h"
 #include "src/backend/cuda/matmul/settings.h"
-#include "tests/backend/gemm_problem.h"
-#include "tests/backend/operands.h"
+#include "tests/backend/gemm_runs.h"
 #include "tests/expect_error.h"
-#include "tests/worst.h"
 
 namespace stof {
 namespace {
@@ -29,64 +27,9 @@ class GemmTest : public testing::Test {
   // A setting may refuse some of a test's cases, and none all of them.
   void TearDown() override { EXPECT_EQ(ran_, asked_); }
 
-  struct Result {
-    Tensor out, moments;
-  };
-  // Out and moments begin as NaN, rows past the case's included. The weight itself stands for that of the next matmul.
-  Result run(const GemmCase& the, const GemmProblem& problem, const PackedLinear& packed, const MatmulSetting& setting,
-             bool backwards = false) const {
-    Result result{Tensor(the.dtype, {row_capacity(the.rows), the.columns}),
-                  Tensor(DType::f32, {row_capacity(the.rows), moment_pieces(the.columns), 2})};
-    for (const Tensor* tensor : {&result.out, &result.moments})
-      for (std::int64_t i = 0; i < tensor->size(); ++i)
-        set_element(*tensor, i, std::numeric_limits<float>::quiet_NaN());
-    Operands there(device_);
-    WorkQueue queue = there.queue();
-    queue.backwards = backwards;
-    device_.backend->matmul.run(
-        packed, {.x = there.in(problem.x),
-                 .out = there.result(result.out),
-                 .residual = the.residual ? there.in(problem.residual) : nullptr,
-                 .rows = the.rows,
-                 .out_use = backwards ? CacheUse::again : CacheUse::unknown,
-                 .next_weight = device_.backend->matmul.weight(packed),
-                 .queue = queue,
-                 .setting = &setting,
-                 .x_moments = the.x_norm ? there.floats(problem.x_moments) : nullptr,
-                 .residual_moments = the.residual_norm ? there.floats(problem.residual_moments) : nullptr,
-                 .moments = static_cast<float*>(there.result(result.moments)),
-                 .angles = the.turned.heads > 0 ? there.floats(problem.angles) : nullptr,
-                 .positions = there.in(std::span<const std::int32_t>(problem.positions))});
-    there.finish();
-    return result;
-  }
-
-  static void expect_near_definition(const GemmCase& the, const GemmProblem& problem, const Result& result) {
-    double error = 0, norm = 0, worst = 0;
-    for (std::int64_t row = 0; row < the.rows; ++row) {
-      double row_error = 0, row_norm = 0;
-      for (std::int64_t i = row * the.columns; i < (row + 1) * the.columns; ++i) {
-        const double want = problem.want[static_cast<std::size_t>(i)], distance = element(result.out, i) - want;
-        row_error += distance * distance, row_norm += want * want;
-      }
-      error += row_error, norm += row_norm;
-      keep_worst(worst, std::sqrt(row_error / row_norm));
-    }
-    // Inputs are exact; weights, scaled by the norm of x or not, and the output are rounded.
-    const double bound = 2.5 * rounding(the.dtype);
-    EXPECT_LT(std::sqrt(error / norm), bound);
-    EXPECT_LT(worst, 2 * bound);
-    if (the.moments) expect_moments(the, result);
-    for (std::int64_t i = the.rows * the.columns; i < result.out.size(); ++i)
-      ASSERT_TRUE(std::isnan(element(result.out, i))) << "row " << i / the.columns << " was written";
-  }
-
-  static void expect_moments(const GemmCase& the, const Result& result) {
-    const Tensor want = moments_of(result.out, the.rows, the.columns);
-    for (std::int64_t i = 0; i < want.size(); ++i) {
-      const double expected = want.as<float>()[i];
-      ASSERT_NEAR(result.moments.as<float>()[i], expected, 1e-5 * (1 + std::abs(expected))) << "moment " << i;
-    }
+  GemmResult run(const GemmCase& the, const GemmProblem& problem, const PackedLinear& packed,
+                 const MatmulSetting& setting, bool backwards = false) const {
+    return GemmRuns(device_).run(the, problem, packed, setting, backwards);
   }
 
   void expect_definition(const GemmCase& the, const std::vector<MatmulSetting>& settings, unsigned seed) {
@@ -257,7 +200,7 @@ TEST_P(Gemm, TheResidualMayBeOut) {
         "wgmma 64x64 k64 s4 w1 t1 split4", "wgmma 128x64 k64 s3 w2 t1 split8", "mma 128x64 k32 s4 w4 t1 split1"}) {
     SCOPED_TRACE(text);
     const MatmulSetting setting = matmul_setting_of(text);
-    const Result result{Tensor(the.dtype, problem.residual.shape()), Tensor()};
+    const GemmResult result{Tensor(the.dtype, problem.residual.shape()), Tensor()};
     std::memcpy(result.out.data(), problem.residual.data(), result.out.bytes());
     Operands there(device_);
     void* const out = there.result(result.out);
@@ -327,7 +270,7 @@ TEST_P(Gemm, ColumnsBehindTurnedHeadsMayOverflow) {
   for (std::int64_t i = 0; i < the.rows * 64; ++i) set_element(problem.x, i, 4.f);
   const PackedLinear packed = device_.backend->matmul.pack(problem.spec(device_));
   for (const char* text : {"wgmma 64x64 k64 s6 w1 t1 split1", "mma 64x64 k32 s4 w2 t1 split1"}) {
-    const Result result = run(the, problem, packed, matmul_setting_of(text));
+    const GemmResult result = run(the, problem, packed, matmul_setting_of(text));
     for (std::int64_t row = 0; row < the.rows; ++row)
       for (std::int64_t column = 128; column < 192; ++column)
         ASSERT_EQ(element(result.out, row * 192 + column), std::numeric_limits<double>::infinity()) << text;
@@ -351,9 +294,9 @@ TEST_P(GemmSameBits, EachTime) {
   const GemmCase the = everything(2300, 1544, 520);
   const GemmProblem problem(the, 9);
   const PackedLinear packed = device_.backend->matmul.pack(problem.spec(device_));
-  const Result first = run(the, problem, packed, setting_);
+  const GemmResult first = run(the, problem, packed, setting_);
   for (int i = 0; i < 3; ++i) {
-    const Result again = run(the, problem, packed, setting_, i % 2 == 0);
+    const GemmResult again = run(the, problem, packed, setting_, i % 2 == 0);
     EXPECT_EQ(std::memcmp(first.out.data(), again.out.data(), first.out.bytes()), 0);
     EXPECT_EQ(std::memcmp(first.moments.data(), again.moments.data(), first.moments.bytes()), 0);
   }

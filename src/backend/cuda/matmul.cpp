@@ -62,10 +62,12 @@ class Linear {
   MatmulSetting own_choice(const LinearCall& call) const {
     MatmulProblem problem = gemm_.problem;
     problem.rows = call.rows;
-    const MatmulSetting gemv{.kernel = MatmulSetting::Kernel::gemv};
-    if (!refuses(problem, gpu_.caps, gemv) && gemv_takes_addresses(call)) return gemv;
+    const std::optional<MatmulSetting> gemv = best_gemv(problem, gpu_.caps);
+    if (gemv && gemv_takes_addresses(call)) return *gemv;
     if (!refuses(problem, gpu_.caps, {})) return {};
-    if (problem.few_rows) fail(ErrorKind::unsupported, "a matmul for few rows: {}", *refuses(problem, gpu_.caps, gemv));
+    if (problem.few_rows)
+      fail(ErrorKind::unsupported, "a matmul for few rows: {}",
+           refuses(problem, gpu_.caps, gemv_settings().back()).value_or("operands at odd addresses"));
     return settings_of(problem, gpu_.caps).front().setting;
   }
 

@@ -45,8 +45,8 @@ bool gemv_takes_addresses(const LinearCall& call) {
   return true;
 }
 
-GemvLaunch::GemvLaunch(const GemmLinear& linear, const MatmulSetting&)
-    : tiles_(gemv_tiles(linear.problem, linear.gpu.caps.cores)) {
+GemvLaunch::GemvLaunch(const GemmLinear& linear, const MatmulSetting& setting)
+    : tiles_(setting.columns / GemvGrid::kTile) {
   const MatmulProblem& problem = linear.problem;
   shared_bytes_ = narrow<unsigned>(GemvGrid::kChunkBytes + own_norm_bytes(problem), "bytes");
   for (const int slabs : {1, 2}) {

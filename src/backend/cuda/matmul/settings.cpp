@@ -82,7 +82,8 @@ std::optional<std::string> mma_refuses(const MatmulProblem& problem, const Devic
 
 bool deferred(const MatmulProblem& problem) { return problem.x_norm || problem.residual_norm || problem.moments; }
 
-std::optional<std::string> gemv_refuses(const MatmulProblem& problem, const DeviceCaps& device) {
+std::optional<std::string> gemv_refuses(const MatmulProblem& problem, const DeviceCaps& device,
+                                        const MatmulSetting& setting) {
   if (device.arch < 80) return capability_refusal(device, "gemv needs compute capability 8.0");
   if (problem.rows > GemvGrid::kMostRows)
     return fmt::format("gemv takes up to {} rows, not {}", GemvGrid::kMostRows, problem.rows);
@@ -93,7 +94,9 @@ std::optional<std::string> gemv_refuses(const MatmulProblem& problem, const Devi
   if (own_norm_bytes(problem) > GemvGrid::kMostNormBytes)
     return fmt::format("gemv has {} bytes for a norm's vectors, which need {}", GemvGrid::kMostNormBytes,
                        own_norm_bytes(problem));
-  return std::nullopt;
+  if (problem.gate && setting.columns < 2 * GemvGrid::kTile)
+    return fmt::format("'{}' does not hold a gate and what it lets through", text_of(setting));
+  return absence(gemv_settings(), setting);
 }
 
 std::optional<std::string> cublaslt_refuses(const MatmulProblem& problem) {
@@ -152,18 +155,6 @@ std::int64_t own_norm_bytes(const MatmulProblem& problem) {
   return problem.own_norm ? problem.inner * (problem.own_shift ? 8 : 4) : 0;
 }
 
-int gemv_tiles(const MatmulProblem& problem, int cores) {
-  int best = 0;
-  std::int64_t least = 0;
-  for (int tiles = GemvGrid::kMostTiles; tiles > (problem.gate ? 1 : 0); tiles /= 2) {
-    const int of_out = problem.gate ? tiles / 2 : tiles;
-    const std::int64_t ctas = ceil_div(problem.out_columns(), GemvGrid::kTile * of_out);
-    const std::int64_t of_busiest = ceil_div(ctas, cores) * of_out;
-    if (best == 0 || of_busiest < least) best = tiles, least = of_busiest;
-  }
-  return best;
-}
-
 std::vector<MatmulSetting> wgmma_settings() {
   std::vector<MatmulSetting> all;
   for (const Tile& tile : kTiles)
@@ -195,13 +186,29 @@ std::vector<MatmulSetting> mma_settings() {
   return all;
 }
 
+std::vector<MatmulSetting> gemv_settings() {
+  std::vector<MatmulSetting> all;
+  for (int tiles = 1; tiles <= GemvGrid::kMostTiles; tiles *= 2)
+    all.push_back({.kernel = Kernel::gemv, .columns = tiles * GemvGrid::kTile});
+  return all;
+}
+
+std::optional<MatmulSetting> best_gemv(const MatmulProblem& problem, const DeviceCaps& device) {
+  std::optional<MatmulSetting> best;
+  for (const MatmulSetting& setting : gemv_settings())
+    if (!refuses(problem, device, setting) &&
+        (!best || predicted_us(problem, device, setting) < predicted_us(problem, device, *best)))
+      best = setting;
+  return best;
+}
+
 bool is_listed(const MatmulSetting& setting) { return setting.kernel != Kernel::mma; }
 
 std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCaps& device,
                                    const MatmulSetting& setting) {
   if (setting.kernel == Kernel::cublaslt) return cublaslt_refuses(problem);
   if (setting.kernel == Kernel::mma) return mma_refuses(problem, device, setting);
-  if (setting.kernel == Kernel::gemv) return gemv_refuses(problem, device);
+  if (setting.kernel == Kernel::gemv) return gemv_refuses(problem, device, setting);
   if (device.arch != 90) return capability_refusal(device, "wgmma needs compute capability 9.0");
   if (auto why_not = operands_refusal(problem, "wgmma")) return why_not;
   if (auto why_not = few_rows_refusal(problem, "wgmma")) return why_not;
@@ -217,8 +224,7 @@ std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCap
 
 std::string refusals_of(const MatmulProblem& problem, const DeviceCaps& device) {
   std::string lines;
-  for (const MatmulSetting& setting :
-       {MatmulSetting{}, wgmma_settings().front(), MatmulSetting{.kernel = Kernel::gemv}})
+  for (const MatmulSetting& setting : {MatmulSetting{}, wgmma_settings().front(), gemv_settings().back()})
     if (const auto why_not = refuses(problem, device, setting)) lines += "\n  " + *why_not;
   return lines;
 }
@@ -226,8 +232,8 @@ std::string refusals_of(const MatmulProblem& problem, const DeviceCaps& device) 
 std::vector<MatmulChoice> settings_of(const MatmulProblem& problem, const DeviceCaps& device) {
   std::vector<MatmulSetting> all = wgmma_settings();
   for (const MatmulSetting& setting : mma_settings()) all.push_back(setting);
+  for (const MatmulSetting& setting : gemv_settings()) all.push_back(setting);
   all.push_back({});
-  all.push_back({.kernel = Kernel::gemv});
   std::vector<MatmulChoice> choices;
   for (const MatmulSetting& setting : all)
     if (!refuses(problem, device, setting) && is_listed(setting))

@@ -30,14 +30,14 @@ int ctas_of(const MatmulSetting& setting);
 // Of the vectors of a norm that the matmul computes, fp32.
 std::int64_t own_norm_bytes(const MatmulProblem& problem);
 
-// Tiles of a CTA of kernels/cuda/gemv.cuh, as leave the busiest of so many SMs least.
-int gemv_tiles(const MatmulProblem& problem, int cores);
-
 // Every tile that kernels/cuda/gemm.cuh is made for, each with every split and every share.
 std::vector<MatmulSetting> wgmma_settings();
 
-// The same of kernels/cuda/mma_gemm.cuh.
+// The same of kernels/cuda/mma_gemm.cuh, and of kernels/cuda/gemv.cuh.
 std::vector<MatmulSetting> mma_settings();
+std::vector<MatmulSetting> gemv_settings();
+// The one of them that takes the problem in the shortest predicted time; nothing where none takes it.
+std::optional<MatmulSetting> best_gemv(const MatmulProblem& problem, const DeviceCaps& device);
 
 std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCaps& device,
                                    const MatmulSetting& setting);
