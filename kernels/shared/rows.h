@@ -137,6 +137,25 @@ struct PoolGrid {
   static constexpr int kColumns = 64;  // of a CTA
 };
 
+// The first column of each row's highest values; -1 for a row that has NaN. Where several CTAs share a row each leaves
+// what it has found in `parts`, [rows][CTAs], which the second kernel reads.
+struct HighestParams {
+  const void* x;
+  unsigned long long* parts;
+  int* out;
+  int columns;  // 1 or more
+};
+struct MergeHighestParams {
+  const unsigned long long* parts;
+  int* out;
+  int rows, count;  // of parts of each row
+};
+struct HighestGrid {
+  static constexpr int kThreads = 256, kAhead = 4;
+  static constexpr int kCtas = 4;        // for each SM, where rows are long enough: what hides the way to the cache
+  static constexpr int kMergedRows = 4;  // of a CTA
+};
+
 // Divides each row by its length; a row of zeros stays.
 struct NormalizeParams {
   float* rows;

@@ -241,6 +241,9 @@ struct RowOperations {
   void (*copy)(const RowCopies&) = nullptr;
   // Null where the host pools (src/runtime/pooling.h).
   void (*pool)(const PoolCall&) = nullptr;
+  // out[i] = the first column of the highest values of row i of x, -1 where the row has NaN; of 1 column and more. Long
+  // rows are shared among more cores where the queue has a workspace. Null where the host looks for it.
+  void (*highest)(const RowShape&, const void* x, std::int32_t* out) = nullptr;
 };
 
 }  // namespace stof

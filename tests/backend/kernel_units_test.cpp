@@ -111,7 +111,7 @@ std::vector<Unit> instance_units() {
 std::vector<Unit> units() {
   std::vector<Unit> units = instance_units();
   std::vector<std::string> rows, sums, norms, rms_norms, additions, halves, heads, results, copies,
-      pooling{std::string(kNormalizeEntry)};
+      pooling{std::string(kNormalizeEntry)}, highest{std::string(kMergeHighestEntry)};
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     rows.emplace_back(row_entry(dtype));
     rows.emplace_back(listed_row_entry(dtype));
@@ -128,14 +128,15 @@ std::vector<Unit> units() {
       results.push_back(add_results_entry(dtype, vectors));
       halves.insert(halves.end(), {rotate_entry(dtype, vectors), gate_entry(dtype, vectors)});
       heads.push_back(rotate_normed_entry(dtype, vectors));
+      highest.push_back(highest_entry(dtype, vectors));
     }
     pooling.push_back(pool_rows_entry(dtype));
   }
   for (const int piece_bytes : {1, 2, 4, 16}) copies.push_back(copy_rows_entry(piece_bytes));
   const std::vector<std::pair<const char*, std::vector<std::string>>> of_rows{
-      {"row_attention", rows}, {"sum_norm", sums},      {"row_norm", norms},     {"rms_norm", rms_norms},
-      {"add_rows", additions}, {"halves", halves},      {"normed_heads", heads}, {"pool_rows", pooling},
-      {"copy_rows", copies},   {"add_results", results}};
+      {"row_attention", rows}, {"sum_norm", sums},   {"row_norm", norms},     {"rms_norm", rms_norms},
+      {"add_rows", additions}, {"halves", halves},   {"normed_heads", heads}, {"pool_rows", pooling},
+      {"copy_rows", copies},   {"highest", highest}, {"add_results", results}};
   for (const char* target : {"sm_80", "sm_90a"}) {
     units.push_back({"call_memory", target, {"write_numbers_kernel", "place_items_kernel"}});
     for (const auto& [name, entries] : of_rows) units.push_back({name, target, entries});

@@ -270,6 +270,36 @@ void pool(const PoolCall& call) {
            {.x = static_cast<unsigned>(texts)}, NormalizeParams{.rows = call.out, .columns = columns});
 }
 
+// CTAs that share a row: as many as leave several for each SM, and each thread something to do.
+std::int64_t parts_of_row(const RowShape& shape, std::int64_t pieces) {
+  const std::int64_t wanted = std::int64_t{gpu_running(shape.queue).caps.cores} * HighestGrid::kCtas / shape.rows;
+  const std::int64_t useful = (pieces + HighestGrid::kThreads - 1) / HighestGrid::kThreads;
+  const std::size_t room = shape.queue.workspace == nullptr ? 0 : shape.queue.workspace_bytes;
+  const std::int64_t kept = static_cast<std::int64_t>(room / sizeof(unsigned long long)) / shape.rows;
+  return std::max<std::int64_t>(1, std::min({wanted, useful, kept}));
+}
+
+void highest(const RowShape& shape, const void* x, std::int32_t* out) {
+  const HighestParams params{.x = x,
+                             .parts = static_cast<unsigned long long*>(shape.queue.workspace),
+                             .out = out,
+                             .columns = narrow<int>(shape.columns, "columns")};
+  STOF_CHECK(params.columns > 0);
+  if (shape.rows == 0) return;
+  const int vector = vector_of(shape.dtype);
+  const bool vectors = params.columns % vector == 0 && aligned(x);
+  const std::int64_t parts = parts_of_row(shape, shape.columns / (vectors ? vector : 1));
+  launch(shape.queue, {"highest", highest_entry(shape.dtype, vectors), HighestGrid::kThreads},
+         {.x = narrow<unsigned>(shape.rows, "rows"), .y = static_cast<unsigned>(parts)}, params);
+  if (parts == 1) return;
+  launch(shape.queue, {"highest", std::string(kMergeHighestEntry), 32 * HighestGrid::kMergedRows},
+         {.x = ceil_div(shape.rows, HighestGrid::kMergedRows)},
+         MergeHighestParams{.parts = params.parts,
+                            .out = out,
+                            .rows = narrow<int>(shape.rows, "rows"),
+                            .count = static_cast<int>(parts)});
+}
+
 }  // namespace
 
 std::string_view storage_of(DType dtype) {
@@ -328,7 +358,17 @@ std::string copy_rows_entry(int piece_bytes) {
   return fmt::format("_ZN4stof4cuda16copy_rows_kernelI{}EEvNS0_14CopyRowsParamsE", word);
 }
 
-const RowOperations row_operations{
-    .lookup = lookup, .layer_norm = layer_norm, .add = add, .rotate = rotate, .gate = gate, .copy = copy, .pool = pool};
+std::string highest_entry(DType dtype, bool vectors) {
+  return fmt::format("_ZN4stof4cuda14highest_kernelINS0_{}ELb{:d}EEEvNS0_13HighestParamsE", storage_of(dtype), vectors);
+}
+
+const RowOperations row_operations{.lookup = lookup,
+                                   .layer_norm = layer_norm,
+                                   .add = add,
+                                   .rotate = rotate,
+                                   .gate = gate,
+                                   .copy = copy,
+                                   .pool = pool,
+                                   .highest = highest};
 
 }  // namespace stof::cuda
