@@ -86,7 +86,9 @@ struct SessionStatistics {
   // says which do), one for each length, or when they come to a program of their own.
   std::int64_t plans = 0;
   std::int64_t planned_bytes = 0;  // for activations, by the call so far that needs most
-  std::int64_t held_bytes = 0;     // for activations, by the system: the same unless calls ran at the same time
+  // For activations, by the system: the same unless calls ran at the same time. Of generate() on a GPU also for keys
+  // and values, which stay for the next call (docs/sessions.md, Going on).
+  std::int64_t held_bytes = 0;
 };
 
 class Session {

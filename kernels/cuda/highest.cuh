@@ -29,19 +29,18 @@ __device__ __forceinline__ Ranked warp_highest(Ranked x) {
   return x;
 }
 
-// Of the columns that one thread sees, in ascending order.
+// Of the columns that one thread sees, in ascending order, the first of which is known: it is what there is where all
+// are -inf.
 struct HighestSeen {
+  int column;
   float best = __uint_as_float(0xff800000u);
-  int column = -1;  // none yet
   bool has_nan = false;
 
   __device__ __forceinline__ void see(float value, int at) {
     has_nan |= value != value;
-    if (value > best || column < 0) best = value, column = at;
+    if (value > best) best = value, column = at;
   }
-  __device__ __forceinline__ Ranked result() const {
-    return has_nan ? kRankedNan : column < 0 ? kNothingRanked : ranked(best, column);
-  }
+  __device__ __forceinline__ Ranked result() const { return has_nan ? kRankedNan : ranked(best, column); }
 };
 
 // A thread asks for kAhead pieces of its row together, past L1 where they are 16 bytes; those past the last are the
@@ -55,8 +54,9 @@ __global__ void __launch_bounds__(HighestGrid::kThreads) highest_kernel(const __
   const auto* row = static_cast<const typename Storage::Stored*>(p.x) + static_cast<long long>(blockIdx.x) * p.columns;
   const unsigned pieces = static_cast<unsigned>(p.columns) / P::kCount, step = gridDim.y * kThreads;
   follow_previous_grid();
-  HighestSeen seen;
-  for (unsigned first = blockIdx.y * kThreads + threadIdx.x; first < pieces; first += step * kAhead) {
+  const unsigned own = blockIdx.y * kThreads + threadIdx.x;
+  HighestSeen seen{static_cast<int>(own * P::kCount)};
+  for (unsigned first = own; first < pieces; first += step * kAhead) {
     typename P::Words words[kAhead];
     unsigned at[kAhead];
 #pragma unroll
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(HighestGrid::kThreads) highest_kernel(const __
       for (int i = 0; i < P::kCount; ++i) seen.see(x[i], static_cast<int>(at[n]) + i);
     }
   }
-  const Ranked of_warp = warp_highest(seen.result());
+  const Ranked of_warp = warp_highest(own < pieces ? seen.result() : kNothingRanked);
   if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = of_warp;
   __syncthreads();
   if (threadIdx.x != 0) return;

@@ -15,9 +15,8 @@ DeviceSide::DeviceSide(const Device& device) : device_(device) {
 }
 
 DeviceSide::~DeviceSide() {
-  if (!stream_) return;
   try {
-    stream_->synchronize();
+    wait();
   } catch (const Error&) {  // the call that put the work there has said it
   }
 }
@@ -34,6 +33,10 @@ std::shared_ptr<void> DeviceSide::unset_memory(std::int64_t bytes) {
   if (stream_) return stream_->device_memory(static_cast<std::size_t>(bytes));
   const auto tensor = std::make_shared<Tensor>(DType::boolean, Shape{bytes});
   return {tensor, tensor->data()};
+}
+
+std::shared_ptr<void> DeviceSide::host_memory(std::int64_t bytes) {
+  return stream_->host_memory(static_cast<std::size_t>(bytes));
 }
 
 std::shared_ptr<void> DeviceSide::memory(std::int64_t bytes) {
@@ -57,6 +60,14 @@ void DeviceSide::bring(std::span<const std::int32_t> put) {
 void DeviceSide::copy(void* to, const void* from, std::int64_t bytes) {
   if (stream_) stream_->copy(to, from, static_cast<std::size_t>(bytes));
   else std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+void DeviceSide::bring_back(void* to, const void* from, std::int64_t bytes) {
+  stream_->copy_out(to, from, static_cast<std::size_t>(bytes));
+}
+
+void DeviceSide::wait() {
+  if (stream_) stream_->synchronize();
 }
 
 Tensor DeviceSide::fetch(const void* values, DType dtype, const Shape& shape) {

@@ -21,13 +21,18 @@ class DeviceSide {
   WorkQueue queue() const;
   std::shared_ptr<void> memory(std::int64_t bytes);        // zeroed
   std::shared_ptr<void> unset_memory(std::int64_t bytes);  // to be written before it is read
+  std::shared_ptr<void> host_memory(std::int64_t bytes);   // zeroed, for bring_back(); of a device beside the host
   // Whether work is done beside the host, and can be recorded.
   bool records() const { return stream_ != nullptr; }
   std::unique_ptr<RecordedWork> record(const std::function<void()>& work) { return stream_->record(work); }
   // Where the device reads these numbers once bring() is done, until the next ones are put there.
   std::span<const std::int32_t> put(std::span<const std::int32_t> numbers);
-  void bring(std::span<const std::int32_t> put);              // in the order of the queue
-  void copy(void* to, const void* from, std::int64_t bytes);  // within the device; no overlap
+  std::int64_t number_bytes() const { return numbers_.bytes(); }  // that there is room for, where it is
+  void bring(std::span<const std::int32_t> put);                  // in the order of the queue
+  void copy(void* to, const void* from, std::int64_t bytes);      // within the device; no overlap
+  // In the order of the queue, to host_memory(): there once wait() is done.
+  void bring_back(void* to, const void* from, std::int64_t bytes);
+  void wait();  // until the work so far is done
   // f32, of what the work so far has made of values of this dtype.
   Tensor fetch(const void* values, DType dtype, const Shape& shape);
 

@@ -30,11 +30,12 @@ class Texts {
     }
   }
 
-  std::vector<std::vector<std::int32_t>> run() {
-    Generation generation(call_.program, call_.few_rows, prompts_.texts, capacity());
-    Tensor scores = generation.begin(prompts_);
+  std::vector<std::vector<std::int32_t>> run(GenerationLane& lane) {
+    const Asked asked = call_.options.temperature == 0 ? Asked::likeliest : Asked::scores;
+    Generation generation(call_.programs, lane, prompts_.texts, capacity(), asked);
+    Tensor found = generation.begin(prompts_);
     while (true) {
-      std::vector<std::int32_t> tokens = next(scores);
+      std::vector<std::int32_t> tokens = next(found);
       // From the last one on: what takes the place of one that is dropped has been looked at.
       for (std::size_t i = who_.size(); i-- > 0;) {
         if (!has_ended(who_[i])) continue;
@@ -43,7 +44,7 @@ class Texts {
         who_.pop_back(), tokens.pop_back();
       }
       if (who_.empty()) return std::move(made_);
-      scores = generation.go_on(tokens, call_.limits.first_position);
+      found = generation.go_on(tokens, call_.limits.first_position);
     }
   }
 
@@ -55,20 +56,23 @@ class Texts {
     return bucket_rows(most);
   }
 
-  std::vector<std::int32_t> next(const Tensor& scores) {
-    const GenerateOptions& options = call_.options;
-    const Sampling sampling{options.temperature, options.top_k, options.top_p};
-    const auto columns = static_cast<std::size_t>(scores.shape()[1]);
+  // By what the generation has found of each text: all scores, or the likeliest token.
+  std::vector<std::int32_t> next(const Tensor& found) {
     std::vector<std::int32_t> tokens;
     for (std::size_t i = 0; i < who_.size(); ++i) {
       const std::int64_t number = call_.numbers[who_[i]];
-      std::vector<std::int32_t>& made = made_[who_[i]];
-      tokens.push_back(next_token({scores.as<float>() + i * columns, columns}, sampling,
-                                  chance_of(options.seed, number, std::ssize(made))));
-      made.push_back(tokens.back());
-      if (options.token) options.token(number, tokens.back());
+      tokens.push_back(found.dtype() == DType::i32 ? found.as<std::int32_t>()[i] : chosen(found, i));
+      if (tokens.back() < 0) fail(ErrorKind::invalid_argument, "a score of text {} is NaN", number);
+      made_[who_[i]].push_back(tokens.back());
+      if (call_.options.token) call_.options.token(number, tokens.back());
     }
     return tokens;
+  }
+  std::int32_t chosen(const Tensor& scores, std::size_t i) const {
+    const GenerateOptions& options = call_.options;
+    const auto columns = static_cast<std::size_t>(scores.shape()[1]);
+    return next_token({scores.as<float>() + i * columns, columns}, {options.temperature, options.top_k, options.top_p},
+                      chance_of(options.seed, call_.numbers[who_[i]], std::ssize(made_[who_[i]])));
   }
 
   bool has_ended(std::size_t text) const {
@@ -102,7 +106,11 @@ std::vector<std::vector<std::int32_t>> generate_tokens(const GenerateCall& call)
       fail(ErrorKind::invalid_argument, "a text is to end behind token {}; accepted: 0 to {}", end,
            call.limits.vocabulary - 1);
   if (call.prompts.texts() == 0) return {};
-  return Texts(call).run();
+  Texts texts(call);
+  GenerationLanes::Lease lane = call.lanes.take();
+  std::vector<std::vector<std::int32_t>> made = texts.run(*lane);
+  lane.keep();
+  return made;
 }
 
 }  // namespace stof

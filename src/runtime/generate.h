@@ -6,14 +6,15 @@
 #include <vector>
 
 #include "src/runtime/batch.h"
+#include "src/runtime/generation_lanes.h"
 #include "src/runtime/program.h"
 #include "stof/session.h"
 
 namespace stof {
 
 struct GenerateCall {
-  const Program& program;   // whose result are scores
-  const Program& few_rows;  // the same, for steps of at most MatmulOperations::few_rows texts
+  GenerationPrograms programs;  // whose result are scores
+  GenerationLanes& lanes;       // of the programs' device
   TextLimits limits;
   const TokenBatch& prompts;
   std::span<const std::int64_t> numbers;  // of the texts, for the options' calls and chances

@@ -13,43 +13,47 @@
 
 namespace stof {
 
-Generation::Generation(const Program& program, const Program& few_rows, std::int64_t texts, std::int64_t capacity) try
-    : program_(program),
-      few_rows_(few_rows),
+Generation::Generation(const GenerationPrograms& programs, GenerationLane& lane, std::int64_t texts,
+                       std::int64_t capacity, Asked asked) try
+    : program_(programs.any_rows),
+      few_rows_(programs.few_rows),
       slots_(texts),
       capacity_(capacity),
       planned_texts_(bucket_of({.rows = texts, .texts = texts, .longest = 1}, capacity).texts),
-      side_(program.options().device) {
-  const Device& device = program.options().device;
-  const std::int64_t bytes = program.cache_bytes(slots_, capacity_);
-  if (const std::string mask = program.mask_by_length(); !mask.empty())
+      lane_(lane),
+      side_(lane.side()),
+      picks_(asked == Asked::likeliest && side_.records() &&
+             program_.options().device.backend->rows.highest != nullptr) {
+  const Device& device = program_.options().device;
+  const std::int64_t bytes = program_.cache_bytes(slots_, capacity_);
+  if (const std::string mask = program_.mask_by_length(); !mask.empty())
     fail(ErrorKind::unsupported,
          "the mask {} is another one for each length, and keys that are kept are of the lengths before; accepted for "
          "going on: masks that do not depend on length",
          mask);
-  if (device.backend->rows.copy == nullptr || !program.keeps_keys())
+  if (device.backend->rows.copy == nullptr || !program_.keeps_keys())
     fail(ErrorKind::unsupported, "keys cannot be kept for this model on {}; accepted: a decoder", device.caps.name);
   narrow<std::int32_t>(slots_ * capacity_, "tokens whose keys are kept");
   if (device.backend->open_stream == nullptr)
     check_memory(fmt::format("keys and values of {} texts of {} tokens", slots_, capacity_),
                  static_cast<double>(bytes));
-  keys_ = side_.unset_memory(bytes);
+  lane_.reserve_keys(bytes);
+  if (picks_) lane_.reserve_picked(slots_);
 } catch (const Error& error) {
   if (!is_out_of_memory(error)) throw;
   fail(ErrorKind::device,
        "{}; keys and values of {} texts of {} tokens need {} bytes: run fewer texts together, or fewer tokens",
-       error.what(), texts, capacity, program.cache_bytes(texts, capacity));
+       error.what(), texts, capacity, programs.any_rows.cache_bytes(texts, capacity));
 }
 
 // Steps of all texts find in it the memory that they will have.
 void Generation::reserve(std::int64_t rows, std::int64_t kept) {
   const std::int64_t bytes =
       std::max({program_.arena_bytes(rows, kept), program_.arena_bytes(slots_), few_rows_.arena_bytes(slots_)});
-  if (bytes <= activations_.bytes()) return;
+  if (bytes <= lane_.activation_bytes()) return;
   if (program_.options().device.backend->open_stream == nullptr)
     check_memory(fmt::format("a call of {} tokens", rows), static_cast<double>(bytes));
-  const auto allocate = [this](std::size_t size) { return side_.memory(static_cast<std::int64_t>(size)); };
-  activations_.reserve(bytes, allocate);
+  lane_.reserve_activations(bytes);
 }
 
 // From the first step on, which is of all texts, all memory is where it was: later ones have no more rows and numbers.
@@ -63,20 +67,23 @@ Generation::Work Generation::prepared(const Program& program, const Inputs& inpu
   frame.row_capacity = row_capacity(frame.rows);
   frame.indices = {there.subspan(0, rows), there.subspan(rows, rows), there.subspan(2 * rows, rows)};
   frame.queue = side_.queue();
-  cached.memory = static_cast<std::byte*>(keys_.get());
+  cached.memory = lane_.keys();
   cached.slots = slots_;
   cached.capacity = capacity_;
   cached.places = there.subspan(3 * rows, rows);
   if (!cached.continues) frame.kept = of_texts;
   else if (cached.lengths.empty()) cached.device_lengths = of_texts;
   reserve(frame.rows, std::ssize(frame.kept));
-  frame.arena = activations_.data();
-  return [this, &program, frame, cached, there](HeldPlans* plans) {
-    side_.bring(there);
+  frame.arena = lane_.activations();
+  const RowShape scores{texts(), program_.result_columns(), program_.dtype(), frame.queue};
+  // Nothing of this call: what is recorded may be done in later ones.
+  return [&program, &lane = lane_, picks = picks_, frame, cached, there, scores](HeldPlans* plans) {
+    lane.side().bring(there);
     Frame now = frame;
     now.cached = &cached;
     now.plans = plans;
-    return program.run(now);
+    const void* const result = program.run(now);
+    return picks ? lane.pick(scores, result) : result;
   };
 }
 
@@ -129,34 +136,38 @@ void Generation::plan_for(std::int64_t keys) {
   constexpr std::uint64_t kLeast = 64;
   const auto rounded = std::bit_ceil(std::max(kLeast, static_cast<std::uint64_t>(keys)));
   planned_keys_ = std::min(capacity_, static_cast<std::int64_t>(rounded));
-  recorded_.clear();
 }
 
 Tensor Generation::fetched(const void* result) {
+  if (picks_) {
+    side_.wait();
+    Tensor tokens(DType::i32, {texts()});
+    std::copy_n(static_cast<const std::int32_t*>(result), texts(), tokens.as<std::int32_t>());
+    return tokens;
+  }
   return side_.fetch(result, program_.dtype(), {texts(), program_.result_columns()});
 }
 
-// The first step of so many texts loads and chooses what a recording must not; the second one is recorded.
+// The first step of a kind loads and chooses what a recording must not; the second one is recorded.
 const void* Generation::done(const Work& work) {
-  const auto [found, is_new] = recorded_.try_emplace(texts());
-  Recorded& recorded = found->second;
-  if (recorded.work) {
-    recorded.work->launch();
-    return recorded.result;
+  bool is_new = false;
+  RecordedStep& step = lane_.step({&step_program(), slots_, capacity_, planned_keys_, texts(), picks_}, is_new);
+  if (step.work) {
+    step.work->launch();
+    return step.result;
   }
   const void* const result = work(nullptr);
-  if (!is_new && !recorded.refused) record(work, result);
+  if (!is_new && !step.refused) record(step, work, result);
   return result;
 }
 
-void Generation::record(const Work& work, const void* result) {
-  Recorded& recorded = recorded_[texts()];
-  recorded.refused = true;
+void Generation::record(RecordedStep& step, const Work& work, const void* result) {
+  step.refused = true;
   try {
     const auto plans = std::make_shared<HeldPlans>();
-    recorded.work = side_.record([work, plans] { work(plans.get()); });
-    recorded.plans = *plans;
-    recorded.result = result;
+    step.work = side_.record([work, plans] { work(plans.get()); });
+    step.plans = *plans;
+    step.result = result;
   } catch (const Error& error) {  // the result is there without it
     if (!is_out_of_memory(error)) throw;
   }
@@ -166,7 +177,7 @@ void Generation::drop(std::int64_t text) {
   const std::int64_t last = texts() - 1;
   STOF_CHECK(text >= 0 && text <= last);
   if (text != last) {
-    auto* const keys = static_cast<std::byte*>(keys_.get());
+    std::byte* const keys = lane_.keys();
     program_.for_each_cached_layer(slots_, capacity_, [&](std::int64_t begin, std::int64_t row_bytes) {
       side_.copy(keys + begin + text * capacity_ * row_bytes, keys + begin + last * capacity_ * row_bytes,
                  lengths_.back() * row_bytes);

@@ -2,25 +2,35 @@
 // Texts of a decoder that go on: keys and values of what was seen are kept, so that each token is computed once.
 #pragma once
 #include <functional>
-#include <map>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "src/runtime/batch.h"
-#include "src/runtime/device_side.h"
+#include "src/runtime/generation_lanes.h"
 #include "src/runtime/program.h"
 
 namespace stof {
 
+// Of the program's result for the last token of each text: all of it, or where the highest score stands. That is asked
+// for in vain where the host would have to look for it: then it gets all.
+enum class Asked : std::uint8_t { scores, likeliest };
+
+// Of one model, with keys that lie alike: for any number of rows, and for steps of at most MatmulOperations::few_rows.
+struct GenerationPrograms {
+  GenerationPrograms(const Program& both) : any_rows(both), few_rows(both) {}
+  GenerationPrograms(const Program& any_rows, const Program& few_rows) : any_rows(any_rows), few_rows(few_rows) {}
+  const Program &any_rows, &few_rows;
+};
+
 class Generation {
  public:
-  // For so many texts of at most `capacity` tokens each, those to come included. Throws unsupported where keys cannot
-  // be kept or are others for each length, device where there is no memory for them.
-  // few_rows: as GenerateCall has it.
-  Generation(const Program& program, const Program& few_rows, std::int64_t texts, std::int64_t capacity);
+  // For so many texts of at most `capacity` tokens each, those to come included, in the memory of a lane of the
+  // programs' device. Throws unsupported where keys cannot be kept or are others for each length, device where there is
+  // no memory for them.
+  Generation(const GenerationPrograms& programs, GenerationLane& lane, std::int64_t texts, std::int64_t capacity,
+             Asked asked = Asked::scores);
 
-  // What is asked for of each text is the program's result for its last token, f32 [texts, columns].
+  // f32 [texts, columns], or i32 [texts] of the likeliest, -1 for a text of which a score is NaN.
   Tensor begin(const RowBatch& prompts);
   // One token more for each text that is left; first_position as in ModelConfig.
   Tensor go_on(std::span<const std::int32_t> tokens, std::int64_t first_position);
@@ -40,27 +50,18 @@ class Generation {
   const Program& step_program() const;
   const void* done(const Work& work);
   Tensor fetched(const void* result);
-  void record(const Work& work, const void* result);
+  void record(RecordedStep& step, const Work& work, const void* result);
   void reserve(std::int64_t rows, std::int64_t kept);
   void plan_for(std::int64_t keys);
-
-  // Steps of so many texts, where the device reads their lengths.
-  struct Recorded {
-    std::unique_ptr<RecordedWork> work;
-    const void* result = nullptr;
-    HeldPlans plans;
-    bool refused = false;
-  };
 
   const Program &program_, &few_rows_;
   std::int64_t slots_, capacity_;
   std::int64_t planned_texts_;     // slots, rounded up so that plans serve other calls
   std::int64_t planned_keys_ = 0;  // of steps
-  DeviceSide side_;
-  std::shared_ptr<void> keys_;
-  GrowingMemory activations_;
+  GenerationLane& lane_;
+  DeviceSide& side_;
+  bool picks_;                         // the likeliest tokens come to the host, and no scores
   std::vector<std::int32_t> lengths_;  // tokens of each text that is left
-  std::map<std::int64_t, Recorded> recorded_;
 };
 
 }  // namespace stof

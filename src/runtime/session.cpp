@@ -10,6 +10,7 @@
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/base/memory.h"
+#include "src/base/out_of_memory.h"
 #include "src/base/threads.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
@@ -47,7 +48,8 @@ struct Session::State {
                  {.program = {.device = device, .dtype = options.dtype, .longest = config.max_positions},
                   .mask = options.mask,
                   .plans = {.folder = options.tuned ? plan_folder() : "", .log = options.log}}),
-        program(programs.by_default()) {
+        program(programs.by_default()),
+        lanes(device) {
     if (device.backend->open_stream != nullptr)
       on_device = std::make_unique<DeviceCalls>(
           program,
@@ -82,8 +84,7 @@ struct Session::State {
     ++calls;
     for (std::int64_t most = planned_bytes; bytes > most && !planned_bytes.compare_exchange_weak(most, bytes);) {
     }
-    result.values =
-        on_device ? on_device->run(result.batch, {how, normalizes(how)}) : run_here(chosen, result.batch, how);
+    result.values = on_device ? run_there(result.batch, how) : run_here(chosen, result.batch, how);
     return result;
   }
 
@@ -92,8 +93,19 @@ struct Session::State {
   std::int64_t activation_bytes(std::int64_t rows, std::int64_t kept = 0) const {
     return programs.arena_bytes(on_device ? bucket_rows(rows) : rows, kept);
   }
-  std::int64_t bytes_held() const { return on_device ? on_device->bytes_held() : arenas.bytes_held(); }
+  std::int64_t bytes_held() const {
+    return (on_device ? on_device->bytes_held() : arenas.bytes_held()) + lanes.bytes_held();
+  }
 
+  // Lanes of generate() that wait for a call give up their memory where it is wanted.
+  Tensor run_there(const RowBatch& batch, Pooling how) {
+    try {
+      return on_device->run(batch, {how, normalizes(how)});
+    } catch (const Error& error) {
+      if (!is_out_of_memory(error) || !lanes.drop_waiting()) throw;
+    }
+    return on_device->run(batch, {how, normalizes(how)});
+  }
   Tensor run_here(const Program& chosen, const RowBatch& batch, Pooling how) {
     const std::vector<std::int32_t> kept = rows_wanted(batch, how);
     const std::int64_t results = kept.empty() ? batch.rows : std::ssize(kept);
@@ -119,8 +131,8 @@ struct Session::State {
     const ThreadCount threads(options.threads);
     ++calls;
     // Programs may differ in the order of a key's columns: of those that share keys there is one.
-    return generate_tokens({.program = program,
-                            .few_rows = programs.of_few_rows(),
+    return generate_tokens({.programs = {program, programs.of_few_rows()},
+                            .lanes = lanes,
                             .limits = {.vocabulary = config.vocab_size,
                                        .longest = config.max_positions,
                                        .first_position = config.first_position},
@@ -141,6 +153,7 @@ struct Session::State {
   const Program& program;                  // what all of them have in common
   ArenaPool arenas;                        // of a device that does its work at once
   std::unique_ptr<DeviceCalls> on_device;  // of one that works beside the host
+  GenerationLanes lanes;
   std::atomic<std::int64_t> calls = 0, planned_bytes = 0;
 };
 

@@ -203,7 +203,7 @@ TEST_F(CudaSession, RunsEveryFamilyAsTheCpuDoes) {
 }
 
 // By the likeliest token in f32, where the highest score is well above the others; recorded steps of fewer and fewer
-// texts.
+// texts, which later calls find; and where all scores come to the host.
 TEST_F(CudaSession, GoesOnAsTheCpuDoes) {
   const std::filesystem::path families = source_folder() / "tests/data/families";
   const std::vector<std::string> texts{"a", "the mask decides who may attend", "rows, keys and blocks: 1, 2, 3",
@@ -224,6 +224,16 @@ TEST_F(CudaSession, GoesOnAsTheCpuDoes) {
             if (dtype == DType::f32) EXPECT_EQ(got[text], want[text]) << "text " << text;
             else EXPECT_EQ(got[text].front(), want[text].front()) << name_of(dtype) << ", text " << text;
           }
+        }
+        const std::int64_t held = gpu.statistics().held_bytes;
+        const std::vector<std::string> longer(6, texts[2] + texts[1] + texts[2]);
+        const GenerateOptions by_chance{.tokens = 40, .temperature = 1, .top_k = 1, .ends = ends};
+        if (dtype == DType::f32) {
+          EXPECT_EQ(gpu.generate(texts, by_chance), want);
+          EXPECT_EQ(gpu.statistics().held_bytes, held);
+          EXPECT_EQ(gpu.generate(longer, {.tokens = 12}), cpu.generate(longer, {.tokens = 12}));
+          EXPECT_GT(gpu.statistics().held_bytes, held);
+          EXPECT_EQ(gpu.generate(texts, {.tokens = 40, .ends = ends}), want);
         }
       }
     }

@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -15,7 +16,7 @@ namespace stof {
 
 struct StreamCounts {
   std::atomic<int> streams = 0, recordings = 0, launches = 0, copies_out = 0, waits = 0;
-  std::atomic<std::size_t> bytes_in = 0;
+  std::atomic<std::size_t> bytes_in = 0, bytes_out = 0;
 };
 
 inline StreamCounts& stream_counts() {
@@ -71,6 +72,7 @@ class RecordingStream final : public DeviceStream {
   void copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void copy_out(void* to, const void* from, std::size_t bytes) override {
     ++stream_counts().copies_out;
+    stream_counts().bytes_out += bytes;
     std::memcpy(to, from, bytes);
   }
   std::unique_ptr<RecordedWork> record(const std::function<void()>& work) override {
@@ -112,6 +114,14 @@ inline void pool_here(const PoolCall& call) {
   }
 }
 
+inline void highest_here(const RowShape& shape, const void* x, std::int32_t* out) {
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    const float* const begin = static_cast<const float*>(x) + row * shape.columns;
+    const bool has_nan = std::any_of(begin, begin + shape.columns, [](float value) { return std::isnan(value); });
+    out[row] = has_nan ? -1 : static_cast<std::int32_t>(std::max_element(begin, begin + shape.columns) - begin);
+  }
+}
+
 inline const Backend& recording_backend() {
   static const Backend backend = [] {
     Backend made = cpu_backend;
@@ -119,6 +129,7 @@ inline const Backend& recording_backend() {
       return std::make_unique<RecordingStream>();
     };
     made.rows.pool = pool_here;
+    made.rows.highest = highest_here;
     return made;
   }();
   return backend;
