@@ -32,7 +32,7 @@ namespace {
 
 struct GenerateCommand {
   std::string model, text, input, mask, dtype = "f32", device = "auto", json;
-  std::int64_t tokens = 128, batch = 32, top_k = 0, seed = 0;
+  std::int64_t tokens = 128, batch = 32, top_k = 0, seed = 0, passes = 1;
   double temperature = 0, top_p = 1;
   int threads = 0;
   bool special = false, go_on = false, truncate = false;
@@ -50,6 +50,7 @@ SessionOptions session_options(const GenerateCommand& command) {
 
 GenerateOptions generate_options(const GenerateCommand& command) {
   if (command.seed < 0) fail(ErrorKind::invalid_argument, "--seed {}; accepted: 0 or more", command.seed);
+  if (command.passes < 1) fail(ErrorKind::invalid_argument, "--passes {}; accepted: 1 or more", command.passes);
   GenerateOptions options{.tokens = command.tokens,
                           .temperature = command.temperature,
                           .top_k = command.top_k,
@@ -99,13 +100,17 @@ class Output {
       : prints_(command.json != "-"), grows_(prints_ && command.input.empty()), texts_(prompts.size()) {
     const DecodeOptions options{.special = command.special ? SpecialTokens::kept : SpecialTokens::skipped};
     for (const std::string& prompt : prompts) continuations_.emplace_back(tokenizer, prompt, options);
-    if (!grows_) progress_.emplace("generating", std::ssize(prompts) * most);
+    if (!grows_) progress_.emplace("generating", command.passes * std::ssize(prompts) * most);
   }
 
+  // Of a pass that is not the last one: not printed.
+  void count() {
+    if (progress_) progress_->advance(1);
+  }
   void add(std::int64_t text, std::int32_t token) {
     const auto i = static_cast<std::size_t>(text);
     append(i, continuations_[i].add(token));
-    if (progress_) progress_->advance(1);
+    count();
   }
   const std::vector<std::string>& finish() {
     progress_.reset();
@@ -130,22 +135,26 @@ class Output {
   std::optional<Progress> progress_;
 };
 
+// Of one pass.
 struct Took {
   double seconds = 0, first = 0;  // until the first token, loading not included
   std::int64_t tokens = 0;
 };
 
-void write_took(const GenerateCommand& command, const Session& session, const Took& took,
+Json json_of(const Took& took) {
+  return {{"seconds", took.seconds}, {"first_seconds", took.first}, {"tokens", took.tokens}};
+}
+
+void write_took(const GenerateCommand& command, const Session& session, const std::vector<Took>& passes,
                 const std::vector<std::vector<std::int32_t>>& made, const std::vector<std::string>& texts) {
   if (command.json.empty()) return;
-  nlohmann::json list = nlohmann::json::array();
+  Json list = Json::array(), times = Json::array(), result{{"device", session.device().caps.name}};
   for (std::size_t i = 0; i < made.size(); ++i) list.push_back({{"text", texts[i]}, {"ids", made[i]}});
-  write_json({{"device", session.device().caps.name},
-              {"seconds", took.seconds},
-              {"first_seconds", took.first},
-              {"tokens", took.tokens},
-              {"texts", list}},
-             command.json);
+  for (const Took& took : passes) times.push_back(json_of(took));
+  result.update(json_of(passes.back()));
+  result["passes"] = times;
+  result["texts"] = list;
+  write_json(result, command.json);
 }
 
 void generate(const GenerateCommand& command) {
@@ -159,18 +168,24 @@ void generate(const GenerateCommand& command) {
       command.input.empty() ? std::vector<std::string>{command.text} : read_input(command.input);
   const Session session = load_session(command.model, chosen);
   Output output(command, *session.tokenizer(), texts, std::min(command.tokens, session.max_tokens()));
-  const Stopwatch since_start;
-  Took took;
-  options.token = [&](std::int64_t text, std::int32_t token) {
-    if (took.tokens++ == 0) took.first = since_start.seconds();
-    output.add(text, token);
-  };
-  const std::vector<std::vector<std::int32_t>> made = session.generate(texts, options);
-  took.seconds = since_start.seconds();
+  std::vector<Took> passes;
+  std::vector<std::vector<std::int32_t>> made;
+  for (std::int64_t pass = 1; pass <= command.passes; ++pass) {
+    Took& took = passes.emplace_back();
+    const Stopwatch since_start;
+    options.token = [&](std::int64_t text, std::int32_t token) {
+      if (took.tokens++ == 0) took.first = since_start.seconds();
+      if (pass == command.passes) output.add(text, token);
+      else output.count();
+    };
+    made = session.generate(texts, options);
+    took.seconds = since_start.seconds();
+  }
   const std::vector<std::string>& said = output.finish();
+  const Took& took = passes.back();
   say(fmt::format("{} in {:.2f} s on {}, the first after {:.2f} s\n", counted(took.tokens, "token", "tokens"),
                   took.seconds, session.device().caps.name, took.first));
-  write_took(command, session, took, made, said);
+  write_took(command, session, passes, made, said);
 }
 
 }  // namespace
@@ -194,6 +209,8 @@ void add_generate(CLI::App& app) {
       ->capture_default_str();
   add_number(command, "--seed", options->seed, "of the chances")->capture_default_str();
   add_number(command, "--batch", options->batch, "texts run together")->capture_default_str();
+  add_number(command, "--passes", options->passes, "go over the texts so often; the last one is printed")
+      ->capture_default_str();
   command->add_flag("--go-on", options->go_on, "past tokens that end a text");
   command->add_flag("--special", options->special, "print special tokens, too");
   command->add_flag("--truncate", options->truncate, "of a text that is too long leave the end out");

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who goes on behind texts, by the likeliest token, and what is right: STOF by its program, a process for each call, and
-transformers in this process, whose model is loaded once. Times are of generating alone."""
+"""Who goes on behind texts, by the likeliest token, and what is right: STOF by its program, a process for each of its calls and the one
+in front of it, and transformers in this process, whose model is loaded once. Times are of generating alone."""
 from __future__ import annotations
 
 import json
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cpu_run import times_of
@@ -24,6 +24,7 @@ class Continued:
     ids: list  # of each text, the tokens behind it
     first_s: float  # until the first token of each text is there
     seconds: float
+    cold: Continued | None = None  # the first call of the process, where another one came behind it
 
     @property
     def each_s(self):
@@ -32,18 +33,25 @@ class Continued:
 
 
 class Stof:
+    """Two calls of a process: in the first one plans are made, and on a GPU kernels are loaded and steps recorded."""
+
+    PASSES = 2
+
     def __init__(self, program, model, device, threads):
         self.command = [program, "generate", "--model", model, "--device", device, "--threads", threads, "--go-on"]
 
     def go_on(self, texts, tokens, dtype):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "texts").write_text("\n".join(texts) + "\n", encoding="utf-8")
-            more = ["--input", f"{folder}/texts", "--tokens", tokens, "--batch", len(texts), "--dtype", dtype, "--json", f"{folder}/out"]
+            more = ["--input", f"{folder}/texts", "--tokens", tokens, "--batch", len(texts), "--dtype", dtype,
+                    "--passes", self.PASSES, "--json", f"{folder}/out"]  # fmt: skip
             done = subprocess.run([str(part) for part in self.command + more], capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 raise RuntimeError((done.stderr.splitlines() or [f"ended with {done.returncode}"])[-1])
             found = json.loads((Path(folder) / "out").read_text(encoding="utf-8"))
-        return Continued([text["ids"] for text in found["texts"]], found["first_seconds"], found["seconds"])
+        ids = [text["ids"] for text in found["texts"]]
+        first, *_, last = (Continued(ids, one["first_seconds"], one["seconds"]) for one in found["passes"])
+        return replace(last, cold=first)
 
 
 class Transformers:
@@ -125,6 +133,8 @@ def spread_of(seconds: list) -> dict:
 
 
 def summed_up(runs: list) -> dict:
-    """Of one contender's calls: all of a call, the first token, and each behind it."""
-    return {**spread_of([run.seconds for run in runs]), "first": spread_of([run.first_s for run in runs]),
-            "each": spread_of([run.each_s for run in runs])}  # fmt: skip
+    """Of one contender's calls: all of a call, the first token, and each behind it; and of the calls in front of them, where a
+    process begins with them."""
+    found = {**spread_of([run.seconds for run in runs]), "first": spread_of([run.first_s for run in runs]),
+             "each": spread_of([run.each_s for run in runs])}  # fmt: skip
+    return {**found, "cold": summed_up([run.cold for run in runs])} if all(run.cold for run in runs) else found

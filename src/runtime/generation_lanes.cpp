@@ -3,9 +3,6 @@
 
 #include <utility>
 
-#include "src/base/error.h"
-#include "src/base/out_of_memory.h"
-
 namespace stof {
 
 GenerationLane::GenerationLane(GenerationLanes& lanes) : lanes_(lanes), side_(lanes.device_) {}
@@ -24,16 +21,8 @@ void GenerationLane::reserve(GrowingMemory& memory, std::int64_t bytes, bool zer
     const auto count = static_cast<std::int64_t>(size);
     return zeroed ? side_.memory(count) : side_.unset_memory(count);
   };
-  const auto allocate_or_drop = [&](std::size_t size) {
-    try {
-      return allocate(size);
-    } catch (const Error& error) {
-      if (!is_out_of_memory(error) || !lanes_.drop_waiting()) throw;
-    }
-    return allocate(size);
-  };
   try {
-    memory.reserve(bytes, allocate_or_drop);
+    memory.reserve(bytes, [&](std::size_t size) { return lanes_.with_room([&] { return allocate(size); }); });
   } catch (...) {  // nothing is held now
     lanes_.held_ -= before;
     throw;

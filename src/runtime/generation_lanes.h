@@ -11,6 +11,8 @@
 #include <mutex>
 #include <vector>
 
+#include "src/base/error.h"
+#include "src/base/out_of_memory.h"
 #include "src/runtime/device_side.h"
 #include "src/runtime/program.h"
 
@@ -89,6 +91,16 @@ class GenerationLanes {
   Lease take();
   // Frees the memory of lanes that wait for a call; whether there was one.
   bool drop_waiting();
+  // What work() gives; of work for which there was no memory, with that of lanes that wait.
+  template <class Work>
+  auto with_room(const Work& work) {
+    try {
+      return work();
+    } catch (const Error& error) {
+      if (!is_out_of_memory(error) || !drop_waiting()) throw;
+    }
+    return work();
+  }
   // For keys, values and activations, of every lane.
   std::int64_t bytes_held() const { return held_; }
 

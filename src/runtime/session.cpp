@@ -10,7 +10,6 @@
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/base/memory.h"
-#include "src/base/out_of_memory.h"
 #include "src/base/threads.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
@@ -99,12 +98,7 @@ struct Session::State {
 
   // Lanes of generate() that wait for a call give up their memory where it is wanted.
   Tensor run_there(const RowBatch& batch, Pooling how) {
-    try {
-      return on_device->run(batch, {how, normalizes(how)});
-    } catch (const Error& error) {
-      if (!is_out_of_memory(error) || !lanes.drop_waiting()) throw;
-    }
-    return on_device->run(batch, {how, normalizes(how)});
+    return lanes.with_room([&] { return on_device->run(batch, {how, normalizes(how)}); });
   }
   Tensor run_here(const Program& chosen, const RowBatch& batch, Pooling how) {
     const std::vector<std::int32_t> kept = rows_wanted(batch, how);

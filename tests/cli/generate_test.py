@@ -80,6 +80,19 @@ class Generate(unittest.TestCase):
         self.assertEqual(stof(*arguments, "--top-k", 1).stdout, greedy)
         self.assertEqual(stof(*arguments, "--top-p", 1e-6).stdout, greedy)
 
+    def test_passes_say_the_same_and_have_times_of_their_own(self):
+        arguments = ("--model", model("llama"), "--tokens", 6, "--temperature", 1, "--text", "masks")
+        once, often = stof(*arguments), stof(*arguments, "--passes", 3)
+        self.assertEqual((often.returncode, often.stdout), (0, once.stdout))
+        self.assertRegex(often.stderr, r"\n?6 tokens in \d+\.\d\d s on .*, the first after \d+\.\d\d s\n$")
+        found = json.loads(stof(*arguments, "--passes", 3, "--json", "-").stdout)
+        self.assertEqual([one["tokens"] for one in found["passes"]], [6, 6, 6])
+        self.assertEqual({key: found[key] for key in ("seconds", "first_seconds", "tokens")}, found["passes"][2])
+        for one in found["passes"]:
+            self.assertGreater(one["seconds"], one["first_seconds"])
+        self.assertEqual(len(found["texts"]), 1)
+        self.assertEqual(len(json.loads(stof(*arguments, "--json", "-").stdout)["passes"]), 1)
+
     def test_a_mask_changes_what_is_said(self):
         arguments = ("--model", model("llama"), "--text", "The bread rises slowly in a cold kitchen", "--tokens", 10)
         self.assertNotEqual(stof(*arguments).stdout, stof(*arguments, "--mask", "window(2)").stdout)
@@ -121,6 +134,7 @@ class Generate(unittest.TestCase):
             ((*llama, "--tokens", 0), 2, "tokens = 0; accepted: 1 or more"),
             ((*llama, "--seed", -1), 2, "--seed -1; accepted: 0 or more"),
             ((*llama, "--batch", 0), 2, "batch = 0; accepted: 1 or more"),
+            ((*llama, "--passes", 0), 2, "--passes 0; accepted: 1 or more"),
             ((*llama, "--temperature", -1), 2, "temperature = -1; accepted: 0 or more"),
             ((*llama, "--top-p", 0), 2, "top_p = 0; accepted: above 0, up to 1"),
             ((*llama, "--top-k", -3), 2, "top_k = -3; accepted: 0 (all) or more"),

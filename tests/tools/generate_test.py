@@ -27,7 +27,8 @@ if at("--dtype") == "f16":
     sys.exit("stof: loading\\nstof: error: --dtype f16")
 texts = open(at("--input")).read().splitlines()
 made = [{"text": "", "ids": [len(text)] * int(at("--tokens"))} for text in texts]
-json.dump({"seconds": 5.0, "first_seconds": 2.0, "texts": made, "given": sys.argv}, open(at("--json"), "w"))
+passes = [{"seconds": 5.0 + 9 * cold, "first_seconds": 2.0 + cold} for cold in reversed(range(int(at("--passes"))))]
+json.dump({**passes[-1], "passes": passes, "texts": made, "given": sys.argv}, open(at("--json"), "w"))
 """
 
 
@@ -69,8 +70,16 @@ class Program(unittest.TestCase):
 
     def test_goes_on_behind_all_texts_together(self):
         done = self.stof.go_on(["ab", "abc"], 4, "bf16")
-        self.assertEqual(done, Continued([[2] * 4, [3] * 4], 2.0, 5.0))
-        self.assertEqual(done.each_s, 1.0)
+        ids = [[2] * 4, [3] * 4]
+        self.assertEqual(done, Continued(ids, 2.0, 5.0, Continued(ids, 3.0, 14.0)))
+        self.assertEqual((done.each_s, done.cold.each_s), (1.0, 11.0 / 3))
+
+    def test_first_calls_of_processes_are_summed_up_beside_those_behind_them(self):
+        runs = [self.stof.go_on(["ab"], 4, "f32") for _ in range(3)]
+        found = continuations.summed_up(runs)
+        self.assertEqual((found["first"]["median_us"], found["cold"]["first"]["median_us"], found["cold"]["calls"]), (2e6, 3e6, 3))
+        self.assertNotIn("cold", found["cold"])
+        self.assertNotIn("cold", continuations.summed_up([Continued([[1]], 1.0, 1.0)]))
 
     def test_its_last_words_are_the_reason_of_a_failure(self):
         with self.assertRaisesRegex(RuntimeError, "^stof: error: --dtype f16$"):
@@ -190,6 +199,16 @@ class Table(unittest.TestCase):
             "far behind, so timed less often than 3 times: transformers (1,64) bf16",
             "stof, the slowest call less the fastest, over the median, at most: first token 50 %, each behind it 10 %",
             "transformers, the slowest call less the fastest, over the median, at most: first token 50 %, each behind it 10 %"])  # fmt: skip
+
+    def test_first_calls_of_processes_are_beside_the_others_and_not_compared(self):
+        stof = self.peer(2e5, 1e5, same_tokens=[64], cold=self.peer(9e5, 2e5))
+        head, lines, notes = self.table(self.row("(1,64) f32", stof=stof, transformers=self.peer(4e5, 3e5, same_tokens=[64])))
+        self.assertEqual(head[3:7], ["first token: stof, ms", "first token: stof (first call of a process), ms",
+                                     "first token: transformers, ms", "best peer / STOF"])  # fmt: skip
+        self.assertEqual(lines[0][3:], ["200", "900", "400", "2.00", "100", "200", "300", "3.00", "64"])
+        self.assertIn("first token: best peer / STOF, geometric mean 2.00, least 2.00 ((1,64) f32)", notes)
+        self.assertIn("stof (first call of a process), the slowest call less the fastest, over the median, at most: first token 50 %, "
+                      "each behind it 10 %", notes)  # fmt: skip
 
     def test_what_is_wrong_has_no_time(self):
         _, lines, notes = self.table(self.row("(1,64) f32", stof={"failed": "ValueError: other"}, transformers=self.peer(4e5, 3e5)))
