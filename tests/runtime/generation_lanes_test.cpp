@@ -5,68 +5,17 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <stdexcept>
-#include <thread>
+#include <utility>
 
-#include "src/base/hash.h"
-#include "src/fusion/fuse.h"
-#include "src/graph/build.h"
-#include "src/runtime/generate.h"
 #include "tests/expect_error.h"
-#include "tests/runtime/recording_device.h"
-#include "tests/source_folder.h"
+#include "tests/runtime/played_calls.h"
 
 namespace stof {
 namespace {
 
-using Ids = std::vector<std::int32_t>;
-constexpr std::int64_t kTokens = 800, kLongest = 200;
-
-TokenBatch prompts_of(const std::vector<std::int64_t>& lengths) {
-  TokenBatch batch;
-  std::uint64_t seed = 3;
-  for (const std::int64_t length : lengths) {
-    Ids ids;
-    for (std::int64_t i = 0; i < length; ++i)
-      ids.push_back(static_cast<std::int32_t>(splitmix64(seed += 0x9E3779B97F4A7C15ull) % kTokens));
-    batch.add(ids);
-  }
-  return batch;
-}
-
-// A model on the played device, and in a plain session.
-struct Played {
-  explicit Played(const Device& on = recording_device())
-      : model(read_model(source_folder() / "tests/data/families/llama")),
-        program(fused_by_default(build_graph(model, GraphResult::logits)), {.device = on, .longest = kLongest}),
-        host(model, {.device = "cpu", .logits = true}) {}
-
-  std::vector<Ids> generate(const std::vector<std::int64_t>& lengths, const GenerateOptions& options) {
-    const TokenBatch prompts = prompts_of(lengths);
-    std::vector<std::int64_t> numbers(lengths.size());
-    std::iota(numbers.begin(), numbers.end(), 0);
-    return generate_tokens({.program = program,
-                            .lanes = lanes,
-                            .limits = {.vocabulary = kTokens, .longest = kLongest},
-                            .prompts = prompts,
-                            .numbers = numbers,
-                            .ends = {},
-                            .options = options});
-  }
-  void expect_right(const std::vector<std::int64_t>& lengths, GenerateOptions options = {.tokens = 9}) {
-    options.ends = Ids{};
-    EXPECT_EQ(generate(lengths, options), host.generate(prompts_of(lengths), options));
-  }
-
-  Model model;
-  Program program;
-  Session host;
-  GenerationLanes lanes{program.options().device};
-};
-
 TEST(GenerationLanes, KeepStreamMemoryAndRecordingsForTheNextCall) {
-  Played played;
+  PlayedCalls played;
   const int streams = stream_counts().streams, recordings = stream_counts().recordings;
   played.expect_right({17, 5, 30});
   const std::int64_t held = played.lanes.bytes_held();
@@ -80,7 +29,7 @@ TEST(GenerationLanes, KeepStreamMemoryAndRecordingsForTheNextCall) {
 }
 
 TEST(GenerationLanes, RecordAgainWhatHadOtherSizesOrAddresses) {
-  Played played;
+  PlayedCalls played;
   played.expect_right({9, 4});
   int recordings = stream_counts().recordings;
   const auto recorded = [&] {
@@ -100,27 +49,9 @@ TEST(GenerationLanes, RecordAgainWhatHadOtherSizesOrAddresses) {
   EXPECT_EQ(recorded(), 2);
 }
 
-TEST(GenerationLanes, AreOneForEachCallAtATime) {
-  Played played;
-  const int streams = stream_counts().streams;
-  constexpr int kThreads = 4;
-  std::vector<std::vector<Ids>> got(kThreads);
-  for (int round = 0; round < 3; ++round) {
-    std::vector<std::thread> threads;
-    threads.reserve(kThreads);
-    for (int t = 0; t < kThreads; ++t)
-      threads.emplace_back([&, t] { got[static_cast<std::size_t>(t)] = played.generate({5 + t, 20}, {.tokens = 12}); });
-    for (std::thread& thread : threads) thread.join();
-    for (int t = 0; t < kThreads; ++t)
-      EXPECT_EQ(got[static_cast<std::size_t>(t)],
-                played.host.generate(prompts_of({5 + t, 20}), {.tokens = 12, .ends = Ids{}}));
-  }
-  EXPECT_LE(stream_counts().streams, streams + kThreads);
-}
-
 // Nobody knows what such a call has left.
 TEST(GenerationLanes, AreLostWithAnError) {
-  Played played;
+  PlayedCalls played;
   played.expect_right({11, 6});
   int token = 0;
   const auto ends_it = [&](std::int64_t, std::int32_t) {
@@ -141,14 +72,14 @@ TEST(GenerationLanes, AreLostWithScoresThatAreNan) {
   };
   Device device = recording_device();
   device.backend = &backend;
-  Played played(device);
+  PlayedCalls played(device);
   EXPECT_ERROR(played.generate({5, 2, 8}, {.tokens = 4}), ErrorKind::invalid_argument, "a score of text 2 is NaN");
   EXPECT_EQ(played.lanes.bytes_held(), 0);
 }
 
 // Lanes that wait make room for those that work.
 TEST(GenerationLanes, GiveUpTheirMemoryWhereItIsWanted) {
-  Played played;
+  PlayedCalls played;
   {
     GenerationLanes::Lease first = played.lanes.take(), second = played.lanes.take();
     (*first).reserve_keys(100000), (*second).reserve_keys(300000);
