@@ -59,7 +59,9 @@ void rotate(const RotateTask& task) {
   const int half = task.head_dim / 2;
   const T* x = static_cast<const T*>(task.x);
   T* out = static_cast<T*>(task.out);
+  T* const kept = static_cast<T*>(task.kept);
   for (int head = 0; head < task.heads; ++head, x += task.head_dim, out += task.head_dim) {
+    if (kept != nullptr && head == task.first_kept) out = kept;
     [[maybe_unused]] const float* const scale = head < task.q_heads ? task.q_scale : task.k_scale;
     const FloatVec factor = hn::Set(d, kNorm ? inverse_size(x, task.head_dim, task.epsilon) : 1.f);
     const auto value = [&](int i, int count) {
@@ -74,6 +76,7 @@ void rotate(const RotateTask& task) {
       store(hn::MulAdd(a, sine, hn::Mul(b, cosine)), out + half + i, count);
     });
   }
+  if (kept != nullptr && task.first_kept == task.heads) out = kept;
   if (out != x) std::memcpy(out, x, sizeof(T) * static_cast<std::size_t>(task.rest));
 }
 

@@ -8,7 +8,8 @@ namespace stof::cpu {
 
 // The halves (a, b) of each of `heads` heads in a row become (a cos - b sin, b cos + a sin); `rest` columns behind them
 // are copied. Where there are scales, a head is first divided by its root mean square and multiplied by that of q,
-// which the first `q_heads` are of, or of k. out may be x.
+// which the first `q_heads` are of, or of k. Where there is a row to keep, heads from `first_kept` on and the rest go
+// there. out may be x.
 struct RotateTask {
   const void* x;
   void* out;
@@ -17,6 +18,8 @@ struct RotateTask {
   float epsilon;
   int heads, q_heads, head_dim, rest;
   RowType type;
+  void* kept = nullptr;  // of the columns from the first kept head on, apart from x; or null
+  int first_kept = 0;    // of the heads, or their number
 };
 void rotate_row(const RotateTask& task);
 

@@ -22,6 +22,15 @@ __device__ __forceinline__ void turn(float (&a)[kCount], float (&b)[kCount], con
   }
 }
 
+// Where columns of a row from `column` on go: to its place in what is kept, or to the result.
+template <class Stored>
+__device__ __forceinline__ Stored* place_of_columns(const RotateParams& p, int row, int column) {
+  const bool kept = column >= p.kept_from;
+  Stored* const to = static_cast<Stored*>(kept ? p.kept : p.out);
+  const long long index = kept ? p.places[row] : row;
+  return kept ? to + index * (p.columns - p.kept_from) + (column - p.kept_from) : to + index * p.columns + column;
+}
+
 // kVectors: columns and half are multiples of Vector::kCount, and addresses of 16.
 // Grid: {threads / kHalfThreads}, each row taking heads * half pieces, and what follows the heads where it is copied.
 template <class Storage, bool kVectors>
@@ -29,29 +38,31 @@ __global__ void __launch_bounds__(kHalfThreads) rotate_kernel(const __grid_const
   using V = Piece<Storage, kVectors>;
   using Stored = typename Storage::Stored;
   const int of_head = p.half / V::kCount, turned = p.heads * of_head;
-  const int copied = p.x == p.out ? 0 : p.columns / V::kCount - 2 * turned, of_row = turned + copied;
+  const int copied = p.x == p.out && p.kept == nullptr ? 0 : p.columns / V::kCount - 2 * turned,
+            of_row = turned + copied;
   const int index = static_cast<int>(blockIdx.x) * kHalfThreads + static_cast<int>(threadIdx.x);
   const int row = index / of_row, piece = index - row * of_row;
   follow_previous_grid();
   if (row >= p.rows) return;
   const Stored* const x = static_cast<const Stored*>(p.x) + static_cast<long long>(row) * p.columns;
-  Stored* const out = static_cast<Stored*>(p.out) + static_cast<long long>(row) * p.columns;
   float a[V::kCount], b[V::kCount], cosine[V::kCount], sine[V::kCount];
   if (piece >= turned) {
     const int at = (piece + turned) * V::kCount;
+    Stored* const to = place_of_columns<Stored>(p, row, at);
     V::load(x + at, a);
-    V::store(out + at, a);
+    V::store(to, a);
     return;
   }
   const int head = piece / of_head, within = (piece - head * of_head) * V::kCount, at = 2 * head * p.half + within;
   const float* const angles = p.angles + static_cast<long long>(p.positions[row]) * 2 * p.half + within;
+  Stored* const to = place_of_columns<Stored>(p, row, at);  // asked for together with all else
   load_floats(angles, cosine);
   load_floats(angles + p.half, sine);
   V::load(x + at, a);
   V::load(x + at + p.half, b);
   turn(a, b, cosine, sine);
-  V::store(out + at, a);
-  V::store(out + at + p.half, b);
+  V::store(to, a);
+  V::store(to + p.half, b);
 }
 
 // kVectors: columns are a multiple of Vector::kCount, and addresses of 16. Grid: {pieces of all rows / kHalfThreads}.

@@ -46,11 +46,11 @@ struct HeadOfLanes {
       load_floats(from + p.half + within(n), of_b[n]);
     }
   }
-  __device__ __forceinline__ void store(Stored* row) const {
+  __device__ __forceinline__ void store(Stored* head) const {
 #pragma unroll
     for (int n = 0; n < kPieces; ++n) {
-      if (has(n, 0)) V::store(row + first + within(n), a[n]);
-      if (has(n, 1)) V::store(row + first + p.half + within(n), b[n]);
+      if (has(n, 0)) V::store(head + within(n), a[n]);
+      if (has(n, 1)) V::store(head + p.half + within(n), b[n]);
     }
   }
 
@@ -95,13 +95,13 @@ __global__ void __launch_bounds__(NormedHeadsGrid::kThreads)
   if (turns) work.load_weights(head < p.q_heads ? p.q_scale : p.k_scale, work.scale_a, work.scale_b);
   follow_previous_grid();
   const int position = turns ? heads.positions[row] : 0;
-  const long long start = static_cast<long long>(row) * heads.columns;
-  work.load(static_cast<const Stored*>(heads.x) + start);
+  Stored* const to = exists ? place_of_columns<Stored>(heads, static_cast<int>(row), work.first) : nullptr;
+  work.load(static_cast<const Stored*>(heads.x) + static_cast<long long>(row) * heads.columns);
   if (turns)
     work.load_weights(heads.angles + static_cast<long long>(position) * 2 * heads.half, work.cosine, work.sine);
   const float squares = work.squares();
   if (turns) work.scale_and_turn(rsqrtf(__fmaf_rn(squares, p.inverse_dim, p.epsilon)));
-  work.store(static_cast<Stored*>(heads.out) + start);
+  if (exists) work.store(to);
 }
 
 }  // namespace stof::cuda

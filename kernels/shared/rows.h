@@ -69,7 +69,8 @@ struct AddGrid {
 };
 
 // The halves (a, b) of the first `heads` heads of row i become (a cos - b sin, b cos + a sin), by the angles of
-// positions[i]; what follows them is copied where out is not x.
+// positions[i]; what follows them is copied where it goes elsewhere than it lies. Columns from kept_from on become row
+// places[i] of `kept` and not of out.
 struct RotateParams {
   const void* x;
   void* out;
@@ -78,6 +79,9 @@ struct RotateParams {
   int heads, half;
   int columns;
   int rows;
+  int kept_from;      // a multiple of 2 * half, or `columns`: none
+  void* kept;         // of columns - kept_from columns, apart from x; or null
+  const int* places;  // [rows], or null
 };
 
 // The same of heads that are first divided by their root mean square and multiplied by the scale of q, which the first

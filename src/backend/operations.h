@@ -199,6 +199,14 @@ struct HeadNorms {
   float epsilon = 1e-6f;
 };
 
+// Heads of a row from `first_head` on, and what follows all heads, that become row places[i] of `rows` and not of the
+// call's result, whose columns for them are left as they are: k and v of a step, where a cache keeps them.
+struct KeptHeads {
+  void* rows = nullptr;                  // of the columns from first_head on, contiguous, apart from x; null: none
+  std::span<const std::int32_t> places;  // [rows], each once; which are in range the caller knows
+  std::int64_t first_head = 0;           // at most the heads that are turned
+};
+
 // Heads of a row that are turned by the position of the row: see op::Rotate (src/graph/graph.h).
 struct RotaryHeads {
   const float* angles = nullptr;            // [positions][2][head_dim / 2]: cosines, sines; on the device
@@ -206,6 +214,7 @@ struct RotaryHeads {
   std::int64_t heads = 0;                   // the first of each row
   std::int64_t head_dim = 0;
   HeadNorms norms = {};
+  KeptHeads kept = {};
 };
 
 // Row from[i] of x, or row i, becomes row to[i] of out, or row i. Which rows are in range the caller knows; x and out

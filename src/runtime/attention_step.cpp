@@ -49,19 +49,24 @@ TensorView AttentionStep::rows_of(int which, const Frame& frame) const {
 }
 
 std::byte* AttentionStep::cached_rows(const Frame& frame) const {
-  const CachedKeys& cached = *frame.cached;
-  return cached.memory + static_cast<std::size_t>(cache_column * cached.slots * cached.capacity) * size_of(dtype);
+  STOF_CHECK(layer.has_value());
+  return layer->rows(*frame.cached, dtype);
+}
+
+// Those of a prompt are read from the call's rows, and are in the cache besides.
+bool AttentionStep::copies_keys(const Frame& frame) const {
+  return frame.cached != nullptr && !(frame.cached->continues && layer && layer->by_rotation);
 }
 
 void AttentionStep::keep_keys(const Frame& frame) const {
-  STOF_CHECK(cache_column >= 0 && std::ssize(frame.cached->places) >= frame.rows);
+  STOF_CHECK(layer && std::ssize(frame.cached->places) >= frame.rows);
   const auto element = static_cast<std::int64_t>(size_of(dtype));
   copy({.rows = frame.rows,
-        .bytes = cache_width() * element,
+        .bytes = layer->width * element,
         .x = data_of(1, frame),
         .out = cached_rows(frame),
         .x_stride = stride * element,
-        .out_stride = cache_width() * element,
+        .out_stride = layer->width * element,
         .to = frame.cached->places,
         .queue = frame.queue});
 }
@@ -83,7 +88,7 @@ AttentionArguments AttentionStep::with_cached_keys(const Frame& frame) const {
     return TensorView{.data = cached_rows(frame) + static_cast<std::size_t>(first) * size_of(dtype),
                       .dtype = dtype,
                       .shape = {frame.rows, kv_heads, cached.keys, head_dim},
-                      .strides = {cached.capacity * cache_width(), head_dim, cache_width(), 1}};
+                      .strides = {cached.capacity * layer->width, head_dim, layer->width, 1}};
   };
   AttentionArguments arguments{.q = one_row_each(data_of(0, frame), {dtype, heads, head_dim, stride}, frame),
                                .k = keys(0),
@@ -97,7 +102,7 @@ AttentionArguments AttentionStep::with_cached_keys(const Frame& frame) const {
 }
 
 void AttentionStep::operator()(const Frame& frame) const {
-  if (frame.cached != nullptr) keep_keys(frame);
+  if (copies_keys(frame)) keep_keys(frame);
   AttentionArguments arguments =
       frame.cached != nullptr && frame.cached->continues ? with_cached_keys(frame) : among_themselves(frame);
   arguments.stream = frame.queue.stream;

@@ -3,7 +3,9 @@
 #pragma once
 #include <array>
 #include <functional>
+#include <optional>
 
+#include "src/runtime/cache_layer.h"
 #include "src/runtime/slot.h"
 
 namespace stof {
@@ -15,18 +17,17 @@ struct AttentionStep {
   Slot out;
   std::int64_t heads = 1, kv_heads = 1, head_dim = 0;
   DType dtype = DType::f32;
-  std::size_t site = 0;  // whose plan it goes by
-  // k and v beside each other in one row go into a cache, as columns of all layers before this one; -1: they are apart.
-  std::int64_t cache_column = -1;
+  std::size_t site = 0;                  // whose plan it goes by
+  std::optional<CacheLayer> layer = {};  // k and v beside each other in one row can be kept; nothing: they are apart
   void (*copy)(const RowCopies&) = nullptr;
 
-  std::int64_t cache_width() const { return 2 * kv_heads * head_dim; }
   void operator()(const Frame& frame) const;
 
  private:
   std::byte* data_of(int which, const Frame& frame) const;
   TensorView rows_of(int which, const Frame& frame) const;
   std::byte* cached_rows(const Frame& frame) const;
+  bool copies_keys(const Frame& frame) const;
   void keep_keys(const Frame& frame) const;
   AttentionArguments among_themselves(const Frame& frame) const;
   AttentionArguments with_cached_keys(const Frame& frame) const;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each operation of a graph becomes: weights brought and packed once, and a step that runs in each call.
 #include <algorithm>
-#include <numeric>
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/fusion/work.h"
 #include "src/mask/bind.h"
 #include "src/runtime/attention_step.h"
+#include "src/runtime/cache_layer.h"
 #include "src/runtime/cache_use.h"
 #include "src/runtime/program.h"
 #include "src/runtime/rotary_angles.h"
@@ -23,6 +23,7 @@ class ProgramBuilder {
         program_(program),
         options_(program.options_),
         cache_uses_(cache_uses(graph)),
+        cache_layers_(cache_layers(graph)),
         backend_(*options_.device.backend),
         on_host_(backend_.memory == nullptr) {}
 
@@ -46,6 +47,8 @@ class ProgramBuilder {
             .element = size_of(options_.dtype)};
   }
   std::int64_t columns(ValueId value) const { return graph_.value(value).columns; }
+  // Of the node that is being built.
+  const std::optional<CacheLayer>& layer() const { return cache_layers_[program_.steps_.size()]; }
 
   // A weight in this dtype where the device reads it.
   std::shared_ptr<const void> placed(const TensorView& weight, DType dtype) const {
@@ -156,14 +159,18 @@ class ProgramBuilder {
                .q_heads = op.heads,
                .epsilon = static_cast<float>(*op.norm)};
     return [rotate = backend_.rows.rotate, angles = angles(op, head_dim, AngleOrder::cosines_then_sines), scales, norms,
-            heads = op.heads + op.kv_heads, head_dim, x = slot(node.inputs[0]), out = slot(node.output), columns,
-            dtype = options_.dtype](const Frame& frame) {
+            q_heads = op.heads, heads = op.heads + op.kv_heads, head_dim, layer = layer(), x = slot(node.inputs[0]),
+            out = slot(node.output), columns, dtype = options_.dtype](const Frame& frame) {
+      KeptHeads kept;
+      if (layer && frame.cached != nullptr && frame.cached->continues)
+        kept = {.rows = layer->rows(*frame.cached, dtype), .places = frame.cached->places, .first_head = q_heads};
       rotate({frame.rows, columns, dtype, frame.queue},
              {.angles = static_cast<const float*>(angles.get()),
               .positions = frame.indices[static_cast<std::size_t>(TokenIndex::position)],
               .heads = heads,
               .head_dim = head_dim,
-              .norms = norms},
+              .norms = norms,
+              .kept = kept},
              x.at(frame), out.at(frame));
     };
   }
@@ -304,7 +311,6 @@ class ProgramBuilder {
     const std::int64_t stride = columns(node.inputs[0]), head_dim = packed_head_dim(op, stride);
     const std::int64_t k = op.heads * head_dim, v = k + op.kv_heads * head_dim;
     ++program_.attention_steps_;
-    std::vector<std::int64_t>& widths = program_.cache_widths_;
     const AttentionStep step{.qkv = {qkv, qkv, qkv},
                              .first_column = {0, k, v},
                              .stride = stride,
@@ -314,9 +320,9 @@ class ProgramBuilder {
                              .head_dim = head_dim,
                              .dtype = options_.dtype,
                              .site = site(op, head_dim),
-                             .cache_column = std::reduce(widths.begin(), widths.end()),
+                             .layer = layer(),
                              .copy = backend_.rows.copy};
-    widths.push_back(step.cache_width());
+    program_.cache_widths_.push_back(step.layer->width);
     return step;
   }
 
@@ -324,6 +330,7 @@ class ProgramBuilder {
   Program& program_;
   const ProgramOptions& options_;
   const std::vector<CacheUse> cache_uses_;
+  const std::vector<std::optional<CacheLayer>> cache_layers_;
   std::shared_ptr<std::span<const std::byte>> last_next_weight_;
   const Backend& backend_;
   const bool on_host_;

@@ -121,6 +121,26 @@ TEST(Generation, FindsTheLikeliestTokensThere) {
   }
 }
 
+// Rotations write keys and values of steps where they are kept; without them, and in prompts, each layer copies them.
+TEST(Generation, CopiesKeysOnlyWhereNothingElseMovesThem) {
+  for (const char* family : {"llama", "qwen3", "gpt2"}) {
+    SCOPED_TRACE(family);
+    Played played(family);
+    const std::int64_t layers = played.model.config.layers;
+    auto copies = [before = stream_counts().row_copies.load()]() mutable {
+      const int more = stream_counts().row_copies - before;
+      before += more;
+      return more;
+    };
+    played.begin({9, 21, 4});
+    EXPECT_GT(copies(), layers);  // and rows that are wanted
+    for (int step = 0; step < 3; ++step) {
+      played.go_on(5 * step);
+      EXPECT_EQ(copies(), family == std::string("gpt2") ? layers : 0);
+    }
+  }
+}
+
 // More keys than were planned for are planned for anew, and recorded anew.
 TEST(Generation, PlansForMoreKeysAsTextsGrow) {
   Played played("llama", "window(20) | sink(2)");

@@ -15,7 +15,7 @@
 namespace stof {
 
 struct StreamCounts {
-  std::atomic<int> streams = 0, recordings = 0, launches = 0, copies_out = 0, waits = 0;
+  std::atomic<int> streams = 0, recordings = 0, launches = 0, copies_out = 0, row_copies = 0, waits = 0;
   std::atomic<std::size_t> bytes_in = 0, bytes_out = 0;
 };
 
@@ -130,6 +130,10 @@ inline const Backend& recording_backend() {
     };
     made.rows.pool = pool_here;
     made.rows.highest = highest_here;
+    made.rows.copy = [](const RowCopies& copies) {
+      ++stream_counts().row_copies;
+      cpu_backend.rows.copy(copies);
+    };
     return made;
   }();
   return backend;

@@ -128,6 +128,8 @@ void add(const RowShape& shape, const void* x, const Addend& y, Activation activ
 void rotate(const RowShape& shape, const RotaryHeads& heads, const void* x, void* out) {
   const std::int64_t turned = heads.heads * heads.head_dim;
   STOF_CHECK(turned <= shape.columns && heads.head_dim % 2 == 0);
+  const KeptHeads& kept = heads.kept;
+  STOF_CHECK(kept.rows == nullptr || (kept.first_head <= heads.heads && std::ssize(kept.places) >= shape.rows));
   RotateTask task{.x = x,
                   .out = out,
                   .angles = heads.angles,
@@ -138,12 +140,17 @@ void rotate(const RowShape& shape, const RotaryHeads& heads, const void* x, void
                   .q_heads = narrow<int>(heads.norms.q_heads, "heads"),
                   .head_dim = narrow<int>(heads.head_dim, "head_dim"),
                   .rest = narrow<int>(shape.columns - turned, "columns"),
-                  .type = row_type(shape.dtype)};
+                  .type = row_type(shape.dtype),
+                  .first_kept = narrow<int>(kept.first_head, "heads")};
+  const std::int64_t kept_columns = shape.columns - kept.first_head * heads.head_dim;
 #pragma omp parallel for schedule(static) firstprivate(task) if (shape.rows >= 2 * kRowsPerThread)
   for (std::int64_t row = 0; row < shape.rows; ++row) {
     task.x = row_at(x, shape.dtype, row, shape.columns);
     task.out = const_cast<void*>(row_at(out, shape.dtype, row, shape.columns));
     task.angles = heads.angles + heads.positions[static_cast<std::size_t>(row)] * heads.head_dim;
+    if (kept.rows != nullptr)
+      task.kept =
+          const_cast<void*>(row_at(kept.rows, shape.dtype, kept.places[static_cast<std::size_t>(row)], kept_columns));
     rotate_row(task);
   }
 }

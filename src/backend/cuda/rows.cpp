@@ -159,6 +159,12 @@ void launch_halves(const RowShape& shape, std::string entry, std::int64_t pieces
          {.x = narrow<unsigned>((pieces - 1) / HalvesGrid::kThreads, "blocks")}, params);
 }
 
+// Of a row, behind its heads.
+std::int64_t copied_columns(const RotateParams& params) {
+  const bool stays = params.x == params.out && params.kept == nullptr;
+  return stays ? 0 : params.columns - std::int64_t{2} * params.heads * params.half;
+}
+
 // A head's lanes: the power of two that has a piece of either half each, or a warp, whose lanes have several.
 void rotate_normed(const RowShape& shape, const RotaryHeads& heads, const RotateParams& params) {
   const HeadNorms& norms = heads.norms;
@@ -169,10 +175,11 @@ void rotate_normed(const RowShape& shape, const RotaryHeads& heads, const Rotate
   const int vector = vector_of(shape.dtype);
   bool vectors = params.half % vector == 0 && params.columns % vector == 0;
   for (const void* address : {params.x, static_cast<const void*>(params.out), static_cast<const void*>(params.angles),
-                              static_cast<const void*>(norms.q_scale), static_cast<const void*>(norms.k_scale)})
+                              static_cast<const void*>(norms.q_scale), static_cast<const void*>(norms.k_scale),
+                              static_cast<const void*>(params.kept)})
     vectors = vectors && aligned(address);
   const auto pieces = static_cast<unsigned>(params.half / (vectors ? vector : 1));
-  const std::int64_t copied = params.x == params.out ? 0 : shape.columns - heads.heads * heads.head_dim;
+  const std::int64_t copied = copied_columns(params);
   const std::int64_t of_row = heads.heads + (copied + heads.head_dim - 1) / heads.head_dim;
   const NormedHeadsParams normed{.heads = params,
                                  .q_scale = norms.q_scale,
@@ -190,18 +197,26 @@ void rotate_normed(const RowShape& shape, const RotaryHeads& heads, const Rotate
 void rotate(const RowShape& shape, const RotaryHeads& heads, const void* x, void* out) {
   const std::int64_t half = heads.head_dim / 2, turned = 2 * heads.heads * half;
   STOF_CHECK(turned <= shape.columns && heads.head_dim % 2 == 0);
-  const RotateParams params{.x = x,
-                            .out = out,
-                            .angles = heads.angles,
-                            .positions = heads.positions.data(),
-                            .heads = narrow<int>(heads.heads, "heads"),
-                            .half = narrow<int>(half, "head_dim"),
-                            .columns = narrow<int>(shape.columns, "columns"),
-                            .rows = narrow<int>(shape.rows, "rows")};
+  const KeptHeads& kept = heads.kept;
+  const bool keeps = kept.rows != nullptr;
+  STOF_CHECK(!keeps || (kept.first_head <= heads.heads && std::ssize(kept.places) >= shape.rows));
+  const RotateParams params{
+      .x = x,
+      .out = out,
+      .angles = heads.angles,
+      .positions = heads.positions.data(),
+      .heads = narrow<int>(heads.heads, "heads"),
+      .half = narrow<int>(half, "head_dim"),
+      .columns = narrow<int>(shape.columns, "columns"),
+      .rows = narrow<int>(shape.rows, "rows"),
+      .kept_from = narrow<int>(keeps ? kept.first_head * heads.head_dim : shape.columns, "columns"),
+      .kept = kept.rows,
+      .places = keeps ? kept.places.data() : nullptr};
   if (heads.norms.q_scale != nullptr) return rotate_normed(shape, heads, params);
   const int vector = vector_of(shape.dtype);
-  const bool vectors = half % vector == 0 && shape.columns % vector == 0 && aligned(x) && aligned(out);
-  const std::int64_t values = turned / 2 + (x == out ? 0 : shape.columns - turned);  // of a row, a pair being one
+  const bool vectors =
+      half % vector == 0 && shape.columns % vector == 0 && aligned(x) && aligned(out) && aligned(kept.rows);
+  const std::int64_t values = turned / 2 + copied_columns(params);  // of a row, a pair being one
   launch_halves(shape, rotate_entry(shape.dtype, vectors), values / (vectors ? vector : 1), params);
 }
 
