@@ -6,6 +6,7 @@
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/mask/bind.h"
+#include "src/runtime/step_attention.h"
 
 namespace stof {
 namespace {
@@ -88,17 +89,14 @@ std::int64_t Program::place_of(ValueId value, std::int64_t row_capacity) const {
          static_cast<std::int64_t>(size_of(options_.dtype));
 }
 
-std::shared_ptr<const Attention> Program::planned(const AttentionSite& site, std::int64_t texts, std::int64_t queries,
-                                                  std::int64_t keys) const {
-  return std::make_shared<const Attention>(site.mask,
-                                           AttentionShape{.batch = texts,
-                                                          .heads = site.heads,
-                                                          .kv_heads = site.kv_heads,
-                                                          .queries = queries,
-                                                          .keys = keys,
-                                                          .head_dim = site.head_dim,
-                                                          .dtype = options_.dtype},
-                                           options_.device);
+AttentionShape Program::shape_of(const AttentionSite& site, std::int64_t texts, std::int64_t positions) const {
+  return {.batch = texts,
+          .heads = site.heads,
+          .kv_heads = site.kv_heads,
+          .queries = positions,
+          .keys = positions,
+          .head_dim = site.head_dim,
+          .dtype = options_.dtype};
 }
 
 const AttentionPlans& Program::plans(std::int64_t texts, std::int64_t longest) const {
@@ -107,7 +105,7 @@ const AttentionPlans& Program::plans(std::int64_t texts, std::int64_t longest) c
   while (plans.size() < sites_.size()) {
     const AttentionSite& site = sites_[plans.size()];
     const std::int64_t positions = site.any_length ? longest : options_.longest;
-    plans.push_back(planned(site, texts, positions, positions));
+    plans.push_back(std::make_shared<const Attention>(site.mask, shape_of(site, texts, positions), options_.device));
   }
   return plans;
 }
@@ -118,8 +116,9 @@ const AttentionPlans& Program::step_plans(std::int64_t texts, std::int64_t capac
   while (plans.size() < sites_.size()) {
     const AttentionSite& site = sites_[plans.size()];
     // Arrays over positions are of the longest text, and what is planned for all its rows serves any one of them.
-    if (site.any_length) plans.push_back(planned(site, texts, 1, capacity));
-    else plans.push_back(planned(site, texts, options_.longest, options_.longest));
+    AttentionShape shape = shape_of(site, texts, site.any_length ? capacity : options_.longest);
+    if (site.any_length) shape.queries = 1;
+    plans.push_back(std::make_shared<const Attention>(plan_step(site.mask, shape, options_.device)));
     if (site.any_length) plans.back()->prepare(1, 1);  // where the device alone knows how many there are
   }
   return plans;

@@ -124,8 +124,7 @@ class Program {
     bool any_length;  // false: planned for the longest text, whatever a call brings
   };
 
-  std::shared_ptr<const Attention> planned(const AttentionSite& site, std::int64_t texts, std::int64_t queries,
-                                           std::int64_t keys) const;
+  AttentionShape shape_of(const AttentionSite& site, std::int64_t texts, std::int64_t positions) const;
 
   struct Tunable {
     std::vector<PackedLinear> packed;

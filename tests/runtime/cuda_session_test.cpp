@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole models on a GPU equal the same models on the CPU. Skipped where there is no GPU, or none that models run on.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "src/runtime/tune.h"
 #include "tests/expect_error.h"
 #include "tests/model/checkpoint.h"
+#include "tests/runtime/going_on.h"
 #include "tests/runtime/small_bert.h"
 #include "tests/runtime/small_modernbert.h"
 #include "tests/source_folder.h"
@@ -237,6 +239,25 @@ TEST_F(CudaSession, GoesOnAsTheCpuDoes) {
         }
       }
     }
+}
+
+// Scores of each step, of one text and of several, done at once, recorded and replayed: keys and values that rotations
+// or copies have put into the cache, and lengths that have grown since the step was recorded.
+TEST_F(CudaSession, HasTheScoresOfTheWholeTextAtEachStep) {
+  const Device device = open_device("cuda");
+  const std::vector<std::pair<DType, double>> bounds{{DType::f32, 1e-4}, {DType::f16, 1e-2}, {DType::bf16, 8e-2}};
+  for (const char* family : {"gpt2", "llama", "mistral", "qwen2", "qwen3"})
+    for (const char* mask : {"all", "window(6) | sink(2)", "documents([0,5,30,150])"})
+      for (const auto& [dtype, bound] : bounds)
+        for (const std::vector<std::int64_t>& lengths : {std::vector<std::int64_t>{19}, {17, 1, 58, 5}}) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", family, mask, name_of(dtype), lengths.size()));
+          GoingOn texts(family, mask, device, dtype, bound);
+          texts.begin(lengths);
+          for (int step = 0; step < 12; ++step) texts.go_on(31 * step);  // past the 64 keys that are planned for first
+          if (lengths.size() == 1) continue;
+          texts.drop(1);
+          for (int step = 0; step < 4; ++step) texts.go_on(17 * step);
+        }
 }
 
 // Windows of 64 and layers that see everything, positions that are turned, a gate.

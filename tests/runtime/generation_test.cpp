@@ -5,87 +5,20 @@
 
 #include <gtest/gtest.h>
 
-#include "src/base/hash.h"
-#include "src/fusion/fuse.h"
 #include "src/graph/build.h"
 #include "src/graph/infer.h"
-#include "src/graph/simplify.h"
 #include "tests/expect_error.h"
+#include "tests/runtime/going_on.h"
 #include "tests/runtime/recording_device.h"
 #include "tests/runtime/small_bert.h"
-#include "tests/source_folder.h"
 
 namespace stof {
 namespace {
 
-constexpr std::int64_t kTokens = 800, kLongest = 200;
-
-TokenBatch prompts_of(const std::vector<std::int64_t>& lengths) {
-  TokenBatch batch;
-  std::uint64_t seed = 1;
-  for (const std::int64_t length : lengths) {
-    std::vector<std::int32_t> ids;
-    for (std::int64_t i = 0; i < length; ++i)
-      ids.push_back(static_cast<std::int32_t>(splitmix64(seed += 0x9E3779B97F4A7C15ull) % kTokens));
-    batch.add(ids);
-  }
-  return batch;
-}
-
-// A model with its texts, here and in a plain session that scores each text as a whole.
-struct Played {
+// On a device played by the CPU.
+struct Played : GoingOn {
   explicit Played(const std::string& family, const std::string& mask = "all")
-      : model(read_model(source_folder() / "tests/data/families" / family)),
-        program(restrict_attention(fused_by_default(build_graph(model, GraphResult::logits)), parse(mask)),
-                {.device = recording_device(), .longest = kLongest}),
-        host(model, {.device = "cpu", .mask = parse(mask), .logits = true}) {}
-
-  void begin(const std::vector<std::int64_t>& lengths, std::int64_t capacity = 96, Asked asked = Asked::scores) {
-    const TokenBatch prompts = prompts_of(lengths);
-    for (std::size_t text = 0; text < lengths.size(); ++text)
-      texts.emplace_back(prompts.ids.begin() + prompts.offsets[text], prompts.ids.begin() + prompts.offsets[text + 1]);
-    generation.emplace(program, *lane, std::ssize(lengths), capacity, asked);
-    expect_scores(generation->begin(make_rows(prompts, {.vocabulary = kTokens, .longest = kLongest}, false)));
-  }
-  void go_on(std::int32_t first_token) {
-    std::vector<std::int32_t> tokens;
-    for (auto& text : texts) {
-      tokens.push_back(first_token++ % kTokens);
-      text.push_back(tokens.back());
-    }
-    expect_scores(generation->go_on(tokens, 0));
-  }
-  void drop(std::size_t text) {
-    generation->drop(static_cast<std::int64_t>(text));
-    texts[text] = texts.back();
-    texts.pop_back();
-  }
-  void expect_scores(const Tensor& got) const {
-    TokenBatch whole;
-    for (const auto& text : texts) whole.add(text);
-    const Tensor want = host.embed(whole, Pooling::last);
-    if (got.dtype() == DType::i32) return expect_likeliest(got, want);
-    ASSERT_EQ(got.shape(), want.shape());
-    for (std::int64_t i = 0; i < want.size(); ++i)
-      ASSERT_NEAR(got.as<float>()[i], want.as<float>()[i], 5e-5) << "component " << i;
-  }
-
-  static void expect_likeliest(const Tensor& got, const Tensor& scores) {
-    const std::int64_t columns = scores.shape()[1];
-    ASSERT_EQ(got.shape(), Shape{scores.shape()[0]});
-    for (std::int64_t text = 0; text < got.size(); ++text) {
-      const float* const row = scores.as<float>() + text * columns;
-      EXPECT_EQ(got.as<std::int32_t>()[text], std::max_element(row, row + columns) - row) << "text " << text;
-    }
-  }
-
-  Model model;
-  Program program;
-  Session host;
-  GenerationLanes lanes{program.options().device};
-  GenerationLanes::Lease lane = lanes.take();
-  std::vector<std::vector<std::int32_t>> texts;
-  std::optional<Generation> generation;
+      : GoingOn(family, mask, recording_device(), DType::f32, 2e-5) {}
 };
 
 TEST(Generation, HasTheScoresOfTheWholeTextAtEachStep) {
@@ -118,6 +51,15 @@ TEST(Generation, FindsTheLikeliestTokensThere) {
     played.drop(1);
     for (int step = 0; step < 3; ++step) played.go_on(17 * step);
     EXPECT_EQ(stream_counts().bytes_out, before + 4 * (4 * 6 + 3 * 3));
+  }
+}
+
+TEST(Generation, IsNearThemInBf16) {
+  for (const char* family : {"llama", "mistral", "qwen2", "qwen3", "gpt2"}) {
+    SCOPED_TRACE(family);
+    GoingOn texts(family, "window(6) | sink(2)", recording_device(), DType::bf16, 8e-2);
+    texts.begin({17, 1, 40, 5});
+    for (int step = 0; step < 4; ++step) texts.go_on(31 * step);
   }
 }
 
