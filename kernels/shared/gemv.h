@@ -20,14 +20,17 @@ struct GemvParams {
 };
 
 struct GemvGrid {
-  static constexpr int kMostRows = 16;
+  static constexpr int kMostRows = 16, kSlabRows = 8;
   static constexpr int kWarps = 8, kThreads = 32 * kWarps;
   static constexpr int kTile = 8;       // rows of the weight
+  static constexpr int kMostTiles = 4;  // of a CTA at a time: a power of two
   static constexpr int kChunk = 64;     // elements of each that a warp takes at a time
-  static constexpr int kMostTiles = 4;  // of a CTA: a power of two
   // A warp has 8 / tiles chunks on their way together; those of all warps take this much shared memory.
   static constexpr int kChunkBytes = kWarps * 8 * kTile * kChunk * 2;
-  static constexpr int kMostNormBytes = 32768;  // of the norm's vectors, which lie behind the chunks
+  // Behind them lie x, what warps have summed up of the tiles, and the vectors of a norm.
+  static constexpr int kMostCtas = 3;  // of an SM
+  static constexpr int x_bytes(int rows, int inner) { return rows * ((inner + kChunk - 1) / kChunk * kChunk) * 2; }
+  static constexpr int sum_bytes(int tiles, int slabs) { return kWarps * tiles * slabs * kSlabRows * kTile * 4; }
 };
 
 }  // namespace stof::cuda

@@ -7,7 +7,6 @@
 
 #include "src/base/error.h"
 #include "src/runtime/bucket.h"
-#include "src/runtime/generation.h"
 #include "src/runtime/sampling.h"
 
 namespace stof {

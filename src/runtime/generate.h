@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/runtime/batch.h"
-#include "src/runtime/generation_lanes.h"
+#include "src/runtime/generation.h"
 #include "src/runtime/program.h"
 #include "stof/session.h"
 

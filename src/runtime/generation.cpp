@@ -126,9 +126,7 @@ Tensor Generation::go_on(std::span<const std::int32_t> tokens, std::int64_t firs
   return fetched(side_.records() ? done(work) : work(nullptr));
 }
 
-const Program& Generation::step_program() const {
-  return texts() <= program_.options().device.backend->matmul.few_rows ? few_rows_ : program_;
-}
+const Program& Generation::step_program() const { return texts() <= few_rows_.most_rows() ? few_rows_ : program_; }
 
 // Plans are for as many keys as there are, rounded up, and not for all that may come: some take time and memory.
 void Generation::plan_for(std::int64_t keys) {

@@ -15,10 +15,10 @@ namespace stof {
 // for in vain where the host would have to look for it: then it gets all.
 enum class Asked : std::uint8_t { scores, likeliest };
 
-// Of one model, with keys that lie alike: for any number of rows, and for steps of at most MatmulOperations::few_rows.
+// Of one model, with keys that lie alike: for any number of rows, and for steps of at most its most_rows().
 struct GenerationPrograms {
-  GenerationPrograms(const Program& both) : any_rows(both), few_rows(both) {}
-  GenerationPrograms(const Program& any_rows, const Program& few_rows) : any_rows(any_rows), few_rows(few_rows) {}
+  GenerationPrograms(const Program& both) : GenerationPrograms(both, both) {}
+  GenerationPrograms(const Program& any, const Program& few) : any_rows(any), few_rows(few) {}
   const Program &any_rows, &few_rows;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -89,6 +90,8 @@ class Program {
   // those before them. Run again without those, a step may read what it wrote itself.
   void run_steps(const Frame& frame, std::size_t first, std::size_t last) const;
   std::size_t steps() const { return steps_.size(); }
+  // Of a call: fewer than any number where matmuls are for few rows (LinearSpec::few_rows).
+  std::int64_t most_rows() const { return most_rows_; }
   // The same on the host, of a device that does its work at once.
   const void* run(const RowBatch& batch, std::byte* arena, std::span<const std::int32_t> kept = {}) const;
 
@@ -146,6 +149,7 @@ class Program {
   bool plans_by_length_ = false;
   std::map<std::string, Tunable> tunables_;
   std::int64_t attention_steps_ = 0;
+  std::int64_t most_rows_ = std::numeric_limits<std::int64_t>::max();
   mutable std::mutex planning_, planning_steps_;  // calls do not wait for plans of steps
   mutable std::map<std::pair<std::int64_t, std::int64_t>, AttentionPlans> plans_;       // by texts and longest
   mutable std::map<std::pair<std::int64_t, std::int64_t>, AttentionPlans> step_plans_;  // by texts and capacity

@@ -230,8 +230,16 @@ class ProgramBuilder {
     return last_next_weight_;
   }
 
+  // That all of the program's matmuls take.
+  void limit_rows(const LinearSpec& spec) {
+    std::int64_t& most = program_.most_rows_;
+    if (spec.few_rows) most = std::min(most, backend_.matmul.few_rows);
+    while (spec.few_rows && most > 0 && backend_.matmul.settings(spec, most).empty()) --most;
+  }
+
   Step linear(const Node& node) {
     const LinearSpec spec = linear_spec(node, options_.dtype, on_host_ ? nullptr : &options_.device);
+    limit_rows(spec);
     const PackedLinear packed = this->packed(spec);
     const auto* op = std::get_if<op::Linear>(&node.op);
     const std::shared_ptr<const std::span<const std::byte>> next_weight = weight_after(packed);

@@ -40,8 +40,8 @@ class Programs {
   const Program& of(const Bucket& bucket) const;
   ChosenPlan plan_of(const Bucket& bucket) const;  // that of() makes, where that is possible
   const Program& by_default() const { return *default_; }
-  // For calls of at most MatmulOperations::few_rows rows, whose keys lie as the default program's: by_default() itself
-  // where the device has nothing for so few. Thread-safe; made at the first call.
+  // For calls of at most its most_rows(), whose keys lie as the default program's: by_default() itself where the device
+  // has nothing for few rows. Thread-safe; made at the first call.
   const Program& of_few_rows() const;
   std::int64_t plans_made() const;  // for attention, by all programs
   // Of the one that needs most, whose result is wanted of all rows, or of `kept` of them.

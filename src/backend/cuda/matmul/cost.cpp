@@ -140,15 +140,13 @@ double mma_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSett
          std::max(static_cast<double>(of_busiest) * (steps * step + write / kMmaCtas), bytes_us(p));
 }
 
-// A kernel that reads the weight once, at the rate of memory or of the busiest SM; CTAs that find no place wait for
-// others to end. Not fitted to any measurement yet.
+// A kernel that reads the weight once, at the rate of memory or of the busiest SM. Not fitted to any measurement yet.
 double gemv_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSetting& s) {
-  constexpr double kGemvLaunchUs = 1.5, kGemvSmBytesPerUs = 34e3, kGemvRoundUs = 1.5;
-  constexpr std::int64_t kGemvCtas = 3;
-  const std::int64_t ctas = ceil_div(p.columns, s.columns), of_busiest = ceil_div(ctas, device.cores);
+  constexpr double kGemvLaunchUs = 1.5, kGemvSmBytesPerUs = 34e3, kGemvTileUs = 0.15;
+  const std::int64_t of_busiest = ceil_div(ceil_div(p.columns, s.columns), device.cores);
   const double bytes = static_cast<double>(of_busiest * s.columns) * 2 * static_cast<double>(p.inner);
-  return kGemvLaunchUs + std::max(bytes / kGemvSmBytesPerUs, bytes_us(p)) +
-         kGemvRoundUs * static_cast<double>(std::min<std::int64_t>(ceil_div(of_busiest, kGemvCtas) - 1, 1));
+  return kGemvLaunchUs + kGemvTileUs * static_cast<double>(of_busiest) +
+         std::max(bytes / kGemvSmBytesPerUs, bytes_us(p));
 }
 
 // As our best tile, and what row kernels do after it.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cuda/matmul/gemv.h"
 
+#include <algorithm>
+
 #include "src/backend/cuda/matmul/activation_code.h"
 #include "src/backend/cuda/rows.h"
 #include "src/base/error.h"
@@ -9,7 +11,7 @@
 namespace stof::cuda {
 namespace {
 
-constexpr int kSlabRows = 8;
+constexpr unsigned kStaticBytes = 1024;  // of shared memory, at most
 
 GemvParams gemv_params(const GemmLinear& linear, const LinearCall& call) {
   const MatmulProblem& problem = linear.problem;
@@ -45,33 +47,32 @@ bool gemv_takes_addresses(const LinearCall& call) {
   return true;
 }
 
-GemvLaunch::GemvLaunch(const GemmLinear& linear, const MatmulSetting& setting)
-    : tiles_(setting.columns / GemvGrid::kTile) {
-  const MatmulProblem& problem = linear.problem;
-  shared_bytes_ = narrow<unsigned>(GemvGrid::kChunkBytes + own_norm_bytes(problem), "bytes");
+GemvLaunch::GemvLaunch(const GemmLinear& linear, const MatmulSetting& setting) : setting_(setting) {
   for (const int slabs : {1, 2}) {
     const Kernel& kernel =
-        plain_kernel(linear.gpu, gemv_unit(problem.dtype), gemv_entry(problem, tiles_, slabs), GemvGrid::kThreads);
-    kernel.allow_shared_bytes(GemvGrid::kChunkBytes + GemvGrid::kMostNormBytes);  // whichever matmul runs it
+        plain_kernel(linear.gpu, gemv_unit(linear.problem.dtype),
+                     gemv_entry(linear.problem, setting.columns / GemvGrid::kTile, slabs), GemvGrid::kThreads);
+    kernel.allow_shared_bytes(static_cast<unsigned>(linear.gpu.shared_bytes_per_block) - kStaticBytes);
     kernels_[static_cast<std::size_t>(slabs - 1)] = &kernel;
   }
 }
 
 void GemvLaunch::run(const GemmLinear& linear, const LinearCall& call) const {
-  if (call.rows > GemvGrid::kMostRows)
-    fail(ErrorKind::unsupported, "a matmul for few rows of {} rows; accepted: up to {}", call.rows,
-         GemvGrid::kMostRows);
   if (!gemv_takes_addresses(call))
     fail(ErrorKind::unsupported, "gemv reads and writes at multiples of 16 bytes; x {}, out {}, residual {}", call.x,
          call.out, call.residual);
+  MatmulProblem problem = linear.problem;
+  problem.rows = call.rows;
+  if (const auto why_not = refuses(problem, linear.gpu.caps, setting_)) fail(ErrorKind::unsupported, "{}", *why_not);
   GemvParams params = gemv_params(linear, call);
-  const int of_out = linear.problem.gate ? tiles_ / 2 : tiles_, columns = GemvGrid::kTile * of_out;
+  const std::int64_t tiles = (problem.columns + setting_.columns - 1) / setting_.columns,
+                     resident = std::int64_t{linear.gpu.caps.cores} * gemv_ctas(problem, setting_);
   void* arguments[] = {&params};
-  kernels_[call.rows > kSlabRows ? 1 : 0]->launch(
-      {.grid = {.x = static_cast<unsigned>((params.columns + columns - 1) / columns)},
+  kernels_[call.rows > GemvGrid::kSlabRows ? 1 : 0]->launch(
+      {.grid = {.x = static_cast<unsigned>(std::min(tiles, resident))},
        .stream = static_cast<StreamHandle>(call.queue.stream),
        .overlap_previous = linear.gpu.caps.arch >= 90,
-       .least_shared_bytes = shared_bytes_},
+       .least_shared_bytes = static_cast<unsigned>(gemv_shared_bytes(problem, setting_))},
       arguments);
 }
 

@@ -18,8 +18,7 @@ class GemvLaunch {
   void run(const GemmLinear& linear, const LinearCall& call) const;
 
  private:
-  int tiles_;
-  unsigned shared_bytes_;
+  MatmulSetting setting_;
   std::array<const Kernel*, 2> kernels_;  // by slabs
 };
 

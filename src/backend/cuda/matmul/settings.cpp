@@ -82,6 +82,12 @@ std::optional<std::string> mma_refuses(const MatmulProblem& problem, const Devic
 
 bool deferred(const MatmulProblem& problem) { return problem.x_norm || problem.residual_norm || problem.moments; }
 
+// That a CTA may have, by compute capability.
+std::int64_t shared_limit(int arch) {
+  constexpr std::int64_t kStatic = 1024;
+  return (arch == 80 || arch == 87 ? 163 : arch < 90 || arch >= 120 ? 99 : 227) * 1024 - kStatic;
+}
+
 std::optional<std::string> gemv_refuses(const MatmulProblem& problem, const DeviceCaps& device,
                                         const MatmulSetting& setting) {
   if (device.arch < 80) return capability_refusal(device, "gemv needs compute capability 8.0");
@@ -91,12 +97,13 @@ std::optional<std::string> gemv_refuses(const MatmulProblem& problem, const Devi
   if (deferred(problem)) return "gemv has no layer norm of operands by their moments, and no moments";
   if (problem.turned.heads > 0) return "gemv turns no heads";
   if (problem.gate && !problem.few_rows) return "gemv takes a gate of matmuls that are for few rows alone";
-  if (own_norm_bytes(problem) > GemvGrid::kMostNormBytes)
-    return fmt::format("gemv has {} bytes for a norm's vectors, which need {}", GemvGrid::kMostNormBytes,
-                       own_norm_bytes(problem));
+  if (auto why_not = absence(gemv_settings(), setting)) return why_not;
   if (problem.gate && setting.columns < 2 * GemvGrid::kTile)
     return fmt::format("'{}' does not hold a gate and what it lets through", text_of(setting));
-  return absence(gemv_settings(), setting);
+  const std::int64_t bytes = gemv_shared_bytes(problem, setting), limit = shared_limit(device.arch);
+  if (bytes <= limit) return std::nullopt;
+  return fmt::format("'{}' keeps {} rows of {} in {} bytes of shared memory; {} has {}", text_of(setting), problem.rows,
+                     problem.inner, bytes, device.name, limit);
 }
 
 std::optional<std::string> cublaslt_refuses(const MatmulProblem& problem) {
@@ -151,8 +158,18 @@ int ctas_of(const MatmulSetting& setting) {
   return small && most_ctas_of(setting) >= 2 ? 2 : 1;
 }
 
-std::int64_t own_norm_bytes(const MatmulProblem& problem) {
-  return problem.own_norm ? problem.inner * (problem.own_shift ? 8 : 4) : 0;
+std::int64_t gemv_shared_bytes(const MatmulProblem& problem, const MatmulSetting& setting) {
+  const auto rows = static_cast<int>(problem.rows), inner = static_cast<int>(problem.inner);
+  const std::int64_t norm = problem.own_norm ? problem.inner * (problem.own_shift ? 8 : 4) : 0;
+  return GemvGrid::kChunkBytes + GemvGrid::x_bytes(rows, inner) + norm +
+         GemvGrid::sum_bytes(setting.columns / GemvGrid::kTile, rows > GemvGrid::kSlabRows ? 2 : 1);
+}
+
+int gemv_ctas(const MatmulProblem& problem, const MatmulSetting& setting) {
+  const bool many_sums =
+      setting.columns == GemvGrid::kTile * GemvGrid::kMostTiles && problem.rows > GemvGrid::kSlabRows;
+  const std::int64_t most = kSharedOfSm / (gemv_shared_bytes(problem, setting) + 2048);
+  return static_cast<int>(std::clamp<std::int64_t>(most, 1, many_sums ? 2 : GemvGrid::kMostCtas));
 }
 
 std::vector<MatmulSetting> wgmma_settings() {

@@ -27,8 +27,9 @@ std::int64_t shared_bytes_of(const MatmulSetting& setting);
 int most_ctas_of(const MatmulSetting& setting);
 int ctas_of(const MatmulSetting& setting);
 
-// Of the vectors of a norm that the matmul computes, fp32.
-std::int64_t own_norm_bytes(const MatmulProblem& problem);
+// Shared memory of a CTA of kernels/cuda/gemv.cuh, and how many of them an SM has.
+std::int64_t gemv_shared_bytes(const MatmulProblem& problem, const MatmulSetting& setting);
+int gemv_ctas(const MatmulProblem& problem, const MatmulSetting& setting);
 
 // Every tile that kernels/cuda/gemm.cuh is made for, each with every split and every share.
 std::vector<MatmulSetting> wgmma_settings();
