@@ -19,8 +19,12 @@ struct GemvParams {
   int rows, columns, inner;
 };
 
+// What a kernel is compiled with: a norm of x, and a gate.
+enum GemvParts { kGemvNorm = 1, kGemvGate = 2 };
+
 struct GemvGrid {
   static constexpr int kMostRows = 16, kSlabRows = 8;
+  static constexpr int kMostX = 57344;  // numbers: with more, CTAs take as long to bring x as to read weights
   static constexpr int kWarps = 8, kThreads = 32 * kWarps;
   static constexpr int kTile = 8;       // rows of the weight
   static constexpr int kMostTiles = 4;  // of a CTA at a time: a power of two
@@ -29,8 +33,6 @@ struct GemvGrid {
   static constexpr int kChunkBytes = kWarps * 8 * kTile * kChunk * 2;
   // Behind them lie x, what warps have summed up of the tiles, and the vectors of a norm.
   static constexpr int kMostCtas = 3;  // of an SM
-  static constexpr int x_bytes(int rows, int inner) { return rows * ((inner + kChunk - 1) / kChunk * kChunk) * 2; }
-  static constexpr int sum_bytes(int tiles, int slabs) { return kWarps * tiles * slabs * kSlabRows * kTile * 4; }
 };
 
 }  // namespace stof::cuda

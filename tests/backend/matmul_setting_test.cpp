@@ -13,7 +13,7 @@ namespace {
 
 TEST(MatmulSetting, IsReadBackFromItsText) {
   for (const char* text : {"cublaslt", "wgmma 128x192 k64 s4 w2 t1 split1", "wgmma 64x64 k64 s6 w1 t2 split8",
-                           "wgmma 128x192 k64 s4 w1 t2 split1 share2", "mma 128x128 k32 s4 w8 t1 split1"}) {
+                           "wgmma 128x192 k64 s4 w1 t2 split1 share2", "mma 128x128 k32 s4 w8 t1 split1", "gemv 16"}) {
     EXPECT_EQ(text_of(matmul_setting_of(text)), text);
   }
   EXPECT_EQ(matmul_setting_of("cublaslt"), MatmulSetting{});
@@ -33,11 +33,12 @@ TEST(MatmulSetting, RefusesOtherText) {
                            "wgmma 128x192 k64 s4 w2 t1 split1 ", "wgmma 128x192 k64 s4 w2 t1 split-1",
                            "wgmma  128x192 k64 s4 w2 t1 split1", "wgmma 128x99999999999 k64 s4 w2 t1 split1", "mma",
                            "mm 128x128 k32 s4 w8 t1 split1", "wgmma 128x192 k64 s4 w2 t1 split1 share1",
-                           "wgmma 128x192 k64 s4 w2 t1 split1 share", "wgmma 128x192 k64 s4 w2 t1 split1 share2 "})
+                           "wgmma 128x192 k64 s4 w2 t1 split1 share", "gemv", "gemv 0", "gemv 16 ",
+                           "wgmma 128x192 k64 s4 w2 t1 split1 share2 "})
     EXPECT_ERROR(matmul_setting_of(text), ErrorKind::invalid_argument,
                  "matmul setting '" + std::string(text) +
                      "'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 t1 split1', with ' share2' behind it "
-                     "or not, or 'mma 128x128 k32 s4 w8 t1 split1'");
+                     "or not, 'mma 128x128 k32 s4 w8 t1 split1', or 'gemv 16'");
 }
 
 // A problem of BERT-base; nothing looks at the weights themselves.

@@ -141,16 +141,21 @@ class Linear {
   mutable std::map<MatmulSetting, std::unique_ptr<AnyLaunch>> launches_;
 };
 
-bool takes(const LinearSpec& spec) { return !settings_of(problem_of(spec, 1), spec.device->caps).empty(); }
+// Of calls of so many rows as every matmul has to take.
+MatmulProblem least_problem(const LinearSpec& spec) {
+  return problem_of(spec, spec.few_rows ? 1 : GemvGrid::kMostRows + 1);
+}
+
+bool takes(const LinearSpec& spec) { return !settings_of(least_problem(spec), spec.device->caps).empty(); }
 
 PackedLinear pack(const LinearSpec& spec) {
   STOF_CHECK(!spec.weight.empty() && spec.device != nullptr);
   if (spec.dtype != DType::f32 && spec.dtype != DType::f16 && spec.dtype != DType::bf16)
     fail(ErrorKind::unsupported, "no matmul in {} on CUDA; accepted: f32, f16, bf16", name_of(spec.dtype));
   if (spec.residual_norm) STOF_CHECK(spec.residual);
-  const MatmulProblem problem = problem_of(spec, 1);
   if (!takes(spec))
-    fail(ErrorKind::unsupported, "no matmul on CUDA takes this:{}", refusals_of(problem, spec.device->caps));
+    fail(ErrorKind::unsupported, "no matmul on CUDA takes this:{}",
+         refusals_of(least_problem(spec), spec.device->caps));
   return std::make_shared<const Linear>(spec);
 }
 

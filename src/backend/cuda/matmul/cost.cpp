@@ -140,13 +140,22 @@ double mma_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSett
          std::max(static_cast<double>(of_busiest) * (steps * step + write / kMmaCtas), bytes_us(p));
 }
 
-// A kernel that reads the weight once, at the rate of memory or of the busiest SM. Not fitted to any measurement yet.
+// A kernel that reads the weight once: at the rate of memory, and a little at that of the busiest SM, which reads more
+// than its share; less where an SM has one CTA. Each CTA brings x first. Fitted to bench/results/h200-gemv.json as it
+// was at its first measurement.
 double gemv_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSetting& s) {
-  constexpr double kGemvLaunchUs = 1.5, kGemvSmBytesPerUs = 34e3, kGemvTileUs = 0.15;
-  const std::int64_t of_busiest = ceil_div(ceil_div(p.columns, s.columns), device.cores);
-  const double bytes = static_cast<double>(of_busiest * s.columns) * 2 * static_cast<double>(p.inner);
-  return kGemvLaunchUs + kGemvTileUs * static_cast<double>(of_busiest) +
-         std::max(bytes / kGemvSmBytesPerUs, bytes_us(p));
+  constexpr double kGemvLaunchUs = 1.5, kGemvBytesPerUs = 4.27e6, kGemvCtaBytesPerUs = 170e3, kGemvTileUs = 0.09;
+  constexpr double kGemvXBytesPerUs = 60e3, kGemvBusiestShare = 0.21, kGemvLone = 0.07;
+  const std::int64_t tiles = ceil_div(p.columns, s.columns),
+                     ctas = std::min(tiles, std::int64_t{device.cores} * gemv_ctas(p, s)),
+                     rounds = ceil_div(tiles, ctas), of_sm = ceil_div(ctas, device.cores);
+  const double of_column = 2 * static_cast<double>(p.inner), all = of_column * static_cast<double>(p.columns),
+               of_cta = of_column * static_cast<double>(rounds * s.columns),
+               busiest = of_cta * static_cast<double>(of_sm * device.cores),
+               x = of_column * static_cast<double>(p.rows * of_sm);
+  const double memory = ((1 - kGemvBusiestShare) * all + kGemvBusiestShare * busiest) / kGemvBytesPerUs;
+  return kGemvLaunchUs + (of_sm == 1 ? 1 + kGemvLone : 1) * std::max(memory, of_cta / kGemvCtaBytesPerUs) +
+         kGemvTileUs * static_cast<double>(rounds) + x / kGemvXBytesPerUs;
 }
 
 // As our best tile, and what row kernels do after it.

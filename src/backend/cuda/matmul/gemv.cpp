@@ -35,10 +35,9 @@ GemvParams gemv_params(const GemmLinear& linear, const LinearCall& call) {
 std::string gemv_unit(DType dtype) { return fmt::format("gemv_{}", name_of(dtype)); }
 
 std::string gemv_entry(const MatmulProblem& problem, int tiles, int slabs) {
-  return fmt::format(
-      "_ZN4stof4cuda11gemv_kernelINS0_10GemvTraitsINS0_{}ENS0_{}ELi{}ELi{}ELb{:d}ELb{:d}EEEEEvNS0_10GemvParamsE",
-      storage_of(problem.dtype), problem.dtype == DType::f16 ? "4Half" : "6Bfloat", tiles, slabs, problem.own_norm,
-      problem.gate);
+  const int parts = (problem.own_norm ? kGemvNorm : 0) | (problem.gate ? kGemvGate : 0);
+  return fmt::format("_ZN4stof4cuda11gemv_kernelINS0_10GemvTraitsINS0_{}ELi{}ELi{}ELi{}EEEEEvNS0_10GemvParamsE",
+                     storage_of(problem.dtype), tiles, slabs, parts);
 }
 
 bool gemv_takes_addresses(const LinearCall& call) {

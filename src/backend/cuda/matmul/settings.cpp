@@ -93,6 +93,9 @@ std::optional<std::string> gemv_refuses(const MatmulProblem& problem, const Devi
   if (device.arch < 80) return capability_refusal(device, "gemv needs compute capability 8.0");
   if (problem.rows > GemvGrid::kMostRows)
     return fmt::format("gemv takes up to {} rows, not {}", GemvGrid::kMostRows, problem.rows);
+  if (problem.rows * problem.inner > GemvGrid::kMostX)
+    return fmt::format("gemv takes up to {} numbers of x, not {} rows of {}", GemvGrid::kMostX, problem.rows,
+                       problem.inner);
   if (auto why_not = operands_refusal(problem, "gemv")) return why_not;
   if (deferred(problem)) return "gemv has no layer norm of operands by their moments, and no moments";
   if (problem.turned.heads > 0) return "gemv turns no heads";
@@ -158,18 +161,20 @@ int ctas_of(const MatmulSetting& setting) {
   return small && most_ctas_of(setting) >= 2 ? 2 : 1;
 }
 
+// Chunks, x, what warps have summed up, a norm's vectors. Rows of x are zeros up to the end of a chunk, and 64 bytes
+// apart: lanes of two rows find them in different banks.
 std::int64_t gemv_shared_bytes(const MatmulProblem& problem, const MatmulSetting& setting) {
-  const auto rows = static_cast<int>(problem.rows), inner = static_cast<int>(problem.inner);
-  const std::int64_t norm = problem.own_norm ? problem.inner * (problem.own_shift ? 8 : 4) : 0;
-  return GemvGrid::kChunkBytes + GemvGrid::x_bytes(rows, inner) + norm +
-         GemvGrid::sum_bytes(setting.columns / GemvGrid::kTile, rows > GemvGrid::kSlabRows ? 2 : 1);
+  const std::int64_t padded = ceil_div(problem.inner, GemvGrid::kChunk) * GemvGrid::kChunk,
+                     slabs = problem.rows > GemvGrid::kSlabRows ? 2 : 1,
+                     norm = problem.own_norm ? problem.inner * (problem.own_shift ? 8 : 4) : 0;
+  return GemvGrid::kChunkBytes + problem.rows * (2 * padded + 64) + norm +
+         std::int64_t{GemvGrid::kWarps} * setting.columns * slabs * GemvGrid::kSlabRows * 4;
 }
 
 int gemv_ctas(const MatmulProblem& problem, const MatmulSetting& setting) {
-  const bool many_sums =
-      setting.columns == GemvGrid::kTile * GemvGrid::kMostTiles && problem.rows > GemvGrid::kSlabRows;
-  const std::int64_t most = kSharedOfSm / (gemv_shared_bytes(problem, setting) + 2048);
-  return static_cast<int>(std::clamp<std::int64_t>(most, 1, many_sums ? 2 : GemvGrid::kMostCtas));
+  const int most = setting.columns == GemvGrid::kTile * GemvGrid::kMostTiles ? 2 : GemvGrid::kMostCtas;  // by registers
+  return static_cast<int>(
+      std::clamp<std::int64_t>(kSharedOfSm / (gemv_shared_bytes(problem, setting) + 2048), 1, most));
 }
 
 std::vector<MatmulSetting> wgmma_settings() {
@@ -241,7 +246,9 @@ std::optional<std::string> refuses(const MatmulProblem& problem, const DeviceCap
 
 std::string refusals_of(const MatmulProblem& problem, const DeviceCaps& device) {
   std::string lines;
-  for (const MatmulSetting& setting : {MatmulSetting{}, wgmma_settings().front(), gemv_settings().back()})
+  std::vector<MatmulSetting> some{{}, wgmma_settings().front()};
+  if (problem.few_rows) some = {gemv_settings().back()};
+  for (const MatmulSetting& setting : some)
     if (const auto why_not = refuses(problem, device, setting)) lines += "\n  " + *why_not;
   return lines;
 }

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Units of kernels/cuda/instances.cmake as the host knows them, and what each must hold.
+#pragma once
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "kernels/shared/rows.h"
+#include "src/backend/cuda/attention/instances.h"
+#include "src/backend/cuda/attention/kernel_store.h"
+#include "src/backend/cuda/attention/rows.h"
+#include "src/backend/cuda/attention/sums.h"
+#include "src/backend/cuda/attention/table_planner.h"
+#include "src/backend/cuda/matmul/gemv.h"
+#include "src/backend/cuda/matmul/instances.h"
+#include "src/backend/cuda/rows.h"
+
+namespace stof::cuda {
+
+inline int threads_of(const GemmInstance& i) {
+  if (i.setting.kernel == MatmulSetting::Kernel::mma) return 32 * i.setting.warpgroups;
+  return 128 * (i.setting.warpgroups * i.setting.teams + 1);
+}
+
+// What kernels/cuda/instances.cmake has: the layers of an encoder, for few rows and for many.
+inline std::vector<GemmInstance> gemm_built_ahead() {
+  std::vector<GemmInstance> built;
+  for (const char* tile : {"wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x192 k64 s4 w2 t1 split1"}) {
+    const MatmulSetting setting = matmul_setting_of(tile);
+    built.push_back({.setting = setting, .residual = true, .moments = true});
+    built.push_back({.setting = setting, .activation = Activation::gelu, .bias = true, .x_norm = true, .gate = true});
+    for (const bool deferred : {false, true}) {
+      GemmInstance instance{.setting = setting, .bias = true, .x_norm = deferred};
+      built.push_back(instance);
+      instance.activation = Activation::gelu;
+      built.push_back(instance);
+      built.push_back(
+          {.setting = setting, .bias = true, .residual = true, .residual_norm = deferred, .moments = deferred});
+    }
+  }
+  return built;
+}
+
+// Machine code of one unit for one architecture, and what it must hold.
+struct Unit {
+  std::string name, target;
+  std::vector<std::string> entries;
+  int threads = 0;           // 0: the unit states no facts
+  int shared_bytes = 0;      // 0: whatever the unit says
+  int most_kilobytes = 227;  // that a CTA may have
+};
+
+// GPUs of 8.6 and 8.9 run what is compiled for 8.0, with 99 KB a CTA.
+template <class Instance>
+int kilobytes_on_smallest(const Instance& instance) {
+  return ctas_of(instance, {.name = "", .cores = 1, .arch = 86}) > 0 ? 99 : 227;
+}
+
+inline std::vector<Unit> instance_units() {
+  std::vector<Unit> units;
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const StreamInstance& i : stream_instances()) {
+      Unit& unit = units.emplace_back(Unit{name_of(i, dtype),
+                                           "sm_90a",
+                                           {std::string(kStreamEntry), std::string(kPagedStreamEntry)},
+                                           128 * (i.teams * i.parts * i.groups + 1)});
+      unit.entries.emplace_back(kListedStreamEntry);
+    }
+    for (const BandInstance& i : band_instances())
+      units.push_back({name_of(i, dtype),
+                       "sm_90a",
+                       {std::string(kBandEntry), std::string(kRaggedBandEntry), std::string(kPagedBandEntry)},
+                       128 * i.parts});
+    for (const GatherInstance& i : gather_instances())
+      units.push_back({name_of(i, dtype), "sm_90a", {std::string(kGatherEntry), std::string(kRaggedGatherEntry)}, 128});
+    for (const DecodeInstance& i : decode_instances()) {
+      units.push_back({wide_name_of(i, dtype),
+                       "sm_90a",
+                       {std::string(kDecodeEntry), std::string(kDecodeTreeEntry), std::string(kDecodeSumEntry)},
+                       128 * (i.warpgroups + 1)});
+      for (const char* target : {"sm_80", "sm_90a"})
+        units.push_back(
+            {name_of(i, dtype),
+             target,
+             {std::string(kDecodeEntry), std::string(kDecodeTwoEntry), std::string(kDecodeFourEntry),
+              std::string(kDecodeSumEntry), std::string(kDecodeSumTwoEntry), std::string(kDecodeSumFourEntry)},
+             i.head_dim > 128 ? 384 : 256,
+             0,
+             target == std::string_view("sm_80") ? kilobytes_on_smallest(i) : 227});
+    }
+    for (const MmaInstance& i : mma_instances())
+      for (const char* target : {"sm_80", "sm_90"}) {
+        Unit& unit = units.emplace_back(Unit{name_of(i, dtype),
+                                             target,
+                                             {std::string(kMmaEntry), std::string(kPagedMmaEntry)},
+                                             i.threads(),
+                                             i.shared_bytes()});
+        if (i.parts == 1)
+          unit.entries.insert(unit.entries.end(), {std::string(kPackedMmaEntry), std::string(kPagedPackedMmaEntry)});
+      }
+  }
+  for (const GemmInstance& i : gemm_built_ahead())
+    units.push_back({name_of(i), "sm_90a", {std::string(kGemmEntry)}, threads_of(i)});
+  return units;
+}
+
+inline std::vector<std::string> gemv_entries(DType dtype) {
+  std::vector<std::string> entries;
+  for (const MatmulSetting& setting : gemv_settings())
+    for (const int slabs : {1, 2})
+      for (const bool norm : {false, true})
+        for (const bool gate : {false, true}) {
+          if (gate && setting.columns < 2 * GemvGrid::kTile) continue;
+          const MatmulProblem problem{.dtype = dtype, .gate = gate, .own_norm = norm};
+          entries.push_back(gemv_entry(problem, setting.columns / GemvGrid::kTile, slabs));
+        }
+  return entries;
+}
+
+inline std::vector<Unit> units() {
+  std::vector<Unit> units = instance_units();
+  std::vector<std::string> rows, sums, norms, rms_norms, additions, halves, heads, results, copies,
+      pooling{std::string(kNormalizeEntry)}, highest{std::string(kMergeHighestEntry)};
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    rows.emplace_back(row_entry(dtype));
+    rows.emplace_back(listed_row_entry(dtype));
+    for (const int sources : {0, 1, 2, 3}) sums.push_back(sum_norm_entry(dtype, sources));
+    for (int vectors = 1; dtype != DType::f32 && vectors <= RowNormGrid::kMostVectors; ++vectors)
+      norms.push_back(row_norm_entry(dtype, vectors));
+    for (const RmsNormCta& cta : RmsNormGrid::kCtas)
+      for (const int sources : {1, 2})
+        if (cta.threads * cta.vectors * 16 / static_cast<int>(size_of(dtype)) <= RmsNormGrid::kMostColumns)
+          rms_norms.push_back(rms_norm_entry(dtype, cta, sources));
+    rms_norms.push_back(wide_rms_norm_entry(dtype));
+    for (const bool vectors : {false, true}) {
+      additions.push_back(add_rows_entry(dtype, vectors));
+      results.push_back(add_results_entry(dtype, vectors));
+      halves.insert(halves.end(), {rotate_entry(dtype, vectors), gate_entry(dtype, vectors)});
+      heads.push_back(rotate_normed_entry(dtype, vectors));
+      highest.push_back(highest_entry(dtype, vectors));
+    }
+    pooling.push_back(pool_rows_entry(dtype));
+  }
+  for (const int piece_bytes : {1, 2, 4, 16}) copies.push_back(copy_rows_entry(piece_bytes));
+  const std::vector<std::pair<const char*, std::vector<std::string>>> of_rows{
+      {"row_attention", rows}, {"sum_norm", sums},   {"row_norm", norms},     {"rms_norm", rms_norms},
+      {"add_rows", additions}, {"halves", halves},   {"normed_heads", heads}, {"pool_rows", pooling},
+      {"copy_rows", copies},   {"highest", highest}, {"add_results", results}};
+  for (const char* target : {"sm_80", "sm_90a"}) {
+    units.push_back({"call_memory", target, {"write_numbers_kernel", "place_items_kernel"}});
+    for (const auto& [name, entries] : of_rows) units.push_back({name, target, entries});
+  }
+  for (const char* target : {"sm_80", "sm_90a"})
+    for (const DType dtype : {DType::f16, DType::bf16})
+      units.push_back({gemv_unit(dtype), target, gemv_entries(dtype)});
+  std::vector<std::string> plan = {"order_items_kernel"};
+  for (const TableKind kind : {TableKind::lists, TableKind::blocks, TableKind::bits, TableKind::packed})
+    plan.emplace_back(plan_entry(kind));
+  units.push_back({"table_plan", "sm_90a", plan});
+  units.push_back({"row_block_list", "sm_90a", {"list_row_blocks_kernel"}});
+  return units;
+}
+
+}  // namespace stof::cuda
