@@ -37,6 +37,7 @@ WRITERS = {
     ("docs/kernels/gemm.md", "layer"): None,
     ("docs/kernels/gemm.md", "layer-h100"): None,
     ("docs/kernels/gemm.md", "choices"): None,
+    ("docs/kernels/gemv.md", "gemv"): ["bench/gemv_table.py"],
     ("docs/kernels/ragged.md", "ragged"): ["bench/ragged_table.py"],
     ("docs/kernels/session.md", "table"): ["bench/model_table.py"],
     ("docs/kernels/session.md", "norms"): ["bench/norm_table.py"],
