@@ -81,7 +81,7 @@ TEST_F(FewRows, AreLeftAloneWhereNothingTakesThem) {
   EXPECT_EQ(count(encoder, "add_layer_norm") + count(encoder, "layer_norm"), 2 * model_.config.layers);
 }
 
-TEST_F(FewRows, ShareTheMatrixOfAGate) {
+TEST_F(FewRows, AreTakenByOneKernelAlone) {
   LinearSpec spec{.weight = {view_of(nullptr, DType::f16, {64, 32})}, .bias = {}, .gate = true, .dtype = DType::f16};
   spec.device = &device_;
   const MatmulOperations& matmul = device_.backend->matmul;
