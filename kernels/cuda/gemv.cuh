@@ -32,7 +32,7 @@ struct GemvTraits {
   static constexpr int kSlabs = kSlabs_;
   static constexpr int kOutTiles = kGate ? kTiles / 2 : kTiles;  // of a gate, every second tile is what it lets through
   static constexpr int kColumns = kOutTiles * GemvGrid::kTile;   // of out
-  static constexpr int kCtas = kTiles == 4 ? 2 : GemvGrid::kMostCtas;  // of an SM
+  static constexpr int kCtas = GemvGrid::kCtas[kTiles];
   static_assert(!kGate || kTiles % 2 == 0);
 };
 
@@ -186,6 +186,31 @@ struct GemvAccumulator {
   }
 };
 
+// All of the CTA's tiles, with x at hand. total: of shared memory; chunks: of the warp, in a row of the weight.
+template <class Traits>
+__device__ __forceinline__ void go_through_tiles(const GemvParams& p, const GemvRows<Traits>& rows,
+                                                 GemvWeight<Traits>& weight, const GemvSums<Traits>& total,
+                                                 int chunks) {
+  const int first_column = static_cast<int>(blockIdx.x) * Traits::kColumns;
+  const int step = static_cast<int>(gridDim.x) * Traits::kColumns;
+  for (int column = first_column; column < p.columns; column += step) {
+    GemvResult<Traits> result{p};
+    result.read(column);
+    if (rows.factor_is_late()) result.factor = rows.factor_of(result.row % GemvGrid::kMostRows);
+    GemvAccumulator<Traits> sums;
+    for (int n = 0; n < chunks; ++n) {
+      wait_for_copies_but<Traits::kStages - 1>();
+      sums.multiply(weight, rows, rows.warp + n * GemvGrid::kWarps);
+      weight.leave();
+      weight.ask();
+    }
+    if (column != first_column) __syncthreads();  // whoever still reads the sums of the tiles before
+    total.store(rows.warp, rows.lane, sums.all());
+    __syncthreads();
+    result.write(total);
+  }
+}
+
 // Grid: at most {columns / kColumns}. Shared memory: chunks, sums, x, and a norm's vectors, as GemvGrid has them.
 // Needs: columns and inner multiples of 8, at most kSlabs * 8 rows.
 template <class Traits>
@@ -222,23 +247,7 @@ __global__ void __launch_bounds__(GemvGrid::kThreads, Traits::kCtas) gemv_kernel
       rows.norm();
       __syncthreads();
     }
-  const int step = static_cast<int>(gridDim.x) * Traits::kColumns;
-  for (int column = first_column; column < p.columns; column += step) {
-    GemvResult<Traits> result{p};
-    result.read(column);
-    if (rows.factor_is_late()) result.factor = rows.factor_of(result.row % GemvGrid::kMostRows);
-    GemvAccumulator<Traits> sums;
-    for (int n = 0; n < chunks; ++n) {
-      wait_for_copies_but<Traits::kStages - 1>();
-      sums.multiply(weight, rows, warp + n * GemvGrid::kWarps);
-      weight.leave();
-      weight.ask();
-    }
-    if (column != first_column) __syncthreads();  // whoever still reads the sums of the tiles before
-    total.store(warp, lane, sums.all());
-    __syncthreads();
-    result.write(total);
-  }
+  go_through_tiles<Traits>(p, rows, weight, total, chunks);
 }
 
 }  // namespace stof::cuda

@@ -29,6 +29,7 @@ constexpr int kHalfChunk = GemvGrid::kChunk / 2;
 struct GemvMoments {
   float partial[GemvGrid::kMostRows][GemvGrid::kWarps], means[GemvGrid::kMostRows];
 };
+static_assert(sizeof(GemvMoments) <= GemvGrid::kStaticBytes);
 
 // A row is brought by a warp, or by several where rows are fewer than warps. A norm is x - mean, times a factor of the
 // row, times a scale, plus a shift. By the root mean square there is no mean: where numbers have the range of fp32, x

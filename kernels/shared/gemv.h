@@ -31,8 +31,10 @@ struct GemvGrid {
   static constexpr int kChunk = 64;     // elements of each that a warp takes at a time
   // A warp has 8 / tiles chunks on their way together; those of all warps take this much shared memory.
   static constexpr int kChunkBytes = kWarps * 8 * kTile * kChunk * 2;
-  // Behind them lie x, what warps have summed up of the tiles, and the vectors of a norm.
-  static constexpr int kMostCtas = 3;  // of an SM
+  // Behind them lie what warps have summed up of the tiles, x, and the vectors of a norm: gemv_shared_bytes of the
+  // host.
+  static constexpr int kStaticBytes = 1024;                      // beside all that, at most
+  static constexpr int kCtas[kMostTiles + 1] = {0, 3, 3, 0, 2};  // of an SM, by tiles: what registers allow
 };
 
 }  // namespace stof::cuda

@@ -60,9 +60,9 @@ MatmulSetting matmul_setting_of(std::string_view text) {
   if (good && !rest.empty()) good = take(rest, kShare, setting.share) && setting.share > 1;
   if (!good || !rest.empty())
     fail(ErrorKind::invalid_argument,
-         "matmul setting '{}'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 t1 split1', with ' "
-         "share2' "
-         "behind it or not, 'mma 128x128 k32 s4 w8 t1 split1', or 'gemv 16'",
+         "matmul setting '{}'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 t1 split1', with ' share2' "
+         "behind "
+         "it or not, 'mma 128x128 k32 s4 w8 t1 split1', or 'gemv 16'",
          text);
   return setting;
 }

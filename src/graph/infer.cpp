@@ -156,7 +156,9 @@ std::int64_t infer(const op::Linear& linear, const Site& site) {
   const std::size_t norm = norms_begin(linear, matrices), of_norms = norm_weights(linear);
   site.expect_counts(inputs, norm + of_norms);
   if (linear.own_norm && (linear.x_norm || linear.residual_norm || linear.turned || !linear.few_rows))
-    site.refuse("a norm of its own beside deferred ones, turned heads, or for any number of rows; accepted: neither");
+    site.refuse(
+        "a norm of its own beside deferred ones, beside turned heads, or in a matmul for any rows; accepted: for few "
+        "rows, alone");
   const std::int64_t rows = site.stacked_rows(matrices);
   if (linear.gate && (inputs == 2 || rows % 2 != 0))
     site.refuse("a gate of {} columns and {} inputs; accepted: a multiple of 2, and 1", rows, inputs);

@@ -17,7 +17,7 @@ enum class Asked : std::uint8_t { scores, likeliest };
 
 // Of one model, with keys that lie alike: for any number of rows, and for steps of at most its most_rows().
 struct GenerationPrograms {
-  GenerationPrograms(const Program& both) : GenerationPrograms(both, both) {}
+  explicit GenerationPrograms(const Program& both) : GenerationPrograms(both, both) {}
   GenerationPrograms(const Program& any, const Program& few) : any_rows(any), few_rows(few) {}
   const Program &any_rows, &few_rows;
 };

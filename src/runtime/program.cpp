@@ -31,7 +31,7 @@ Program::Program(const Graph& graph, const ProgramOptions& options)
   }
   add_steps(graph);
   for (const auto& [work, setting] : options.settings) use(work, setting);
-  plans(1, options_.longest);  // what no kernel takes is refused here
+  if (options_.runs_prompts) plans(1, options_.longest);  // what no kernel takes is refused here
 }
 
 void Program::use(const std::string& work, const std::optional<MatmulSetting>& setting) {

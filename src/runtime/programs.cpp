@@ -46,13 +46,32 @@ const Program& Programs::of(const Bucket& bucket) const {
 }
 
 const Program& Programs::of_few_rows() const {
-  const ProgramOptions& options = options_.program;
-  if (options.device.backend->matmul.few_rows == 0) return *default_;
   const std::lock_guard one_at_a_time(making_);
-  if (few_rows_) return *few_rows_;
+  if (!asked_for_few_rows_) make_few_rows();
+  asked_for_few_rows_ = true;
+  return few_rows_ ? *few_rows_ : *default_;
+}
+
+void Programs::make_few_rows() const {
+  ProgramOptions options = options_.program;
+  if (options.device.backend->matmul.few_rows == 0) return;
   const Blocks blocks(restricted_, {.device = &options.device, .dtype = options.dtype, .few_rows = true});
-  few_rows_ = std::make_unique<Program>(fuse(blocks, few_rows_scheme(blocks)), options);
-  return *few_rows_;
+  const Graph fused = fuse(blocks, few_rows_scheme(blocks));
+  const bool gains = std::ranges::any_of(fused.nodes, [](const Node& node) {
+    const auto* linear = std::get_if<op::Linear>(&node.op);
+    return linear != nullptr && linear->few_rows;
+  });
+  if (!gains) return;
+  options.runs_prompts = false;
+  try {
+    auto program = std::make_unique<Program>(fused, options);
+    const std::lock_guard lock(mutex_);
+    few_rows_ = std::move(program);
+  } catch (const Error& error) {
+    options_.program.weights->drop_unused();
+    if (!is_out_of_memory(error)) throw;
+    say(fmt::format("steps of few texts run by the default plan: {}", error.what()));
+  }
 }
 
 const Program* Programs::known(const Bucket& bucket) const {
@@ -72,6 +91,7 @@ std::int64_t Programs::plans_made() const {
   const std::lock_guard lock(mutex_);
   std::int64_t sum = 0;
   for (const auto& [plan, program] : by_plan_) sum += program->plans_made();
+  if (few_rows_) sum += few_rows_->plans_made();
   return sum;
 }
 

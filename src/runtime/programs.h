@@ -41,7 +41,7 @@ class Programs {
   ChosenPlan plan_of(const Bucket& bucket) const;  // that of() makes, where that is possible
   const Program& by_default() const { return *default_; }
   // For calls of at most its most_rows(), whose keys lie as the default program's: by_default() itself where the device
-  // has nothing for few rows. Thread-safe; made at the first call.
+  // has nothing for few rows, or no memory left. Thread-safe; made at the first call.
   const Program& of_few_rows() const;
   std::int64_t plans_made() const;  // for attention, by all programs
   // Of the one that needs most, whose result is wanted of all rows, or of `kept` of them.
@@ -56,6 +56,7 @@ class Programs {
   ChosenPlan predicted_plan(const CostContext& call) const;
   const Program& made_for(const Bucket& bucket) const;
   const Program& made(const ChosenPlan& plan) const;
+  void make_few_rows() const;
   void check_settings(const Graph& fused, const ChosenPlan& plan, const CostContext& call) const;
   void say(const std::string& message) const;
 
@@ -70,7 +71,8 @@ class Programs {
   mutable std::map<Bucket, const Program*> by_bucket_;
   mutable std::map<std::string, std::unique_ptr<Program>> by_plan_;
   const Program* default_ = nullptr;
-  mutable std::unique_ptr<Program> few_rows_;  // under making_; null: not asked for, or the default
+  mutable bool asked_for_few_rows_ = false;    // under making_
+  mutable std::unique_ptr<Program> few_rows_;  // null: the default; written under mutex_ too
 };
 
 }  // namespace stof

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "src/backend/cuda/matmul/settings.h"
@@ -116,17 +117,47 @@ TEST_P(Gemv, MultipliesAGateWithWhatItLetsThrough) {
                           ++seed);
 }
 
-TEST_P(Gemv, GivesTheSameBitsEachTimeAndForAnyOtherRows) {
-  GemmCase the{.rows = 16, .columns = 776, .inner = 1096, .few_rows = true, .own_norm = true};
+// As many tiles as leave some CTAs more of them than others.
+TEST_P(Gemv, GoesThroughTilesInSeveralRounds) {
+  unsigned seed = 600;
+  for (const std::int64_t columns : {10024, 18008})
+    for (const bool gate : {false, true})
+      for (const bool own_norm : {false, true})
+        for (const std::int64_t rows : {1, 3, 11})
+          expect_definition({.rows = rows,
+                             .columns = gate ? columns / 16 * 8 : columns,
+                             .inner = 136,
+                             .activation = gate ? Activation::silu : Activation::none,
+                             .bias = !gate,
+                             .residual = !gate,
+                             .gate = gate,
+                             .few_rows = true,
+                             .own_norm = own_norm},
+                            ++seed);
+}
+
+TEST_P(Gemv, GivesTheSameBitsEachTimeAlsoWhereTheResidualIsOut) {
+  GemmCase the{.rows = 9, .columns = 776, .inner = 1096, .residual = true, .few_rows = true, .own_norm = true};
   the.dtype = GetParam();
   const GemmProblem problem(the, 7);
   const PackedLinear packed = device_.backend->matmul.pack(problem.spec(device_));
-  const GemmRuns runs(device_);
-  const Tensor first = runs.run(the, problem, packed, kGemv).out, second = runs.run(the, problem, packed, kGemv).out;
-  for (std::int64_t i = 0; i < first.size(); ++i) ASSERT_EQ(element(first, i), element(second, i)) << i;
-  the.rows = 9;  // as many warps have a row
-  const Tensor fewer = runs.run(the, problem, packed, kGemv).out;
-  for (std::int64_t i = 0; i < the.rows * the.columns; ++i) ASSERT_EQ(element(first, i), element(fewer, i)) << i;
+  for (const MatmulSetting& setting : cuda::gemv_settings()) {
+    const Tensor want = GemmRuns(device_).run(the, problem, packed, setting).out;
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      Tensor out(the.dtype, problem.residual.shape());
+      std::memcpy(out.data(), problem.residual.data(), out.bytes());
+      Operands there(device_);
+      void* const both = there.result(out);
+      device_.backend->matmul.run(packed, {.x = there.in(problem.x),
+                                           .out = both,
+                                           .residual = both,
+                                           .rows = the.rows,
+                                           .queue = there.queue(),
+                                           .setting = &setting});
+      there.finish();
+      for (std::int64_t i = 0; i < the.rows * the.columns; ++i) ASSERT_EQ(element(out, i), element(want, i)) << i;
+    }
+  }
 }
 
 TEST_P(Gemv, RefusesMoreRowsAndOddAddresses) {

@@ -203,7 +203,7 @@ TEST_F(PlanCacheTest, SettingsThatADeviceHasNoWordsForAreWrong) {
   EXPECT_EQ(
       wrong_setting(plan_, device),
       "'linear 8>8 gelu': matmul setting 'nosuchkernel'; accepted: cublaslt, or one like 'wgmma 128x192 k64 s4 w2 "
-      "t1 split1', with ' share2' behind it or not, or 'mma 128x128 k32 s4 w8 t1 split1'");
+      "t1 split1', with ' share2' behind it or not, 'mma 128x128 k32 s4 w8 t1 split1', or 'gemv 16'");
   plan_.works.front().setting.clear();
   EXPECT_EQ(wrong_setting(plan_, host), "");
 }

@@ -117,7 +117,7 @@ TEST(Generation, SaysWhatKeysNeedWhereThereIsNoMemory) {
   const Played played("llama");
   most_device_bytes() = 1000;
   EXPECT_ERROR(
-      Generation(played.program, *played.lane, 3, 96), ErrorKind::device,
+      Generation(GenerationPrograms(played.program), *played.lane, 3, 96), ErrorKind::device,
       "out of memory: 221184 bytes wanted; keys and values of 3 texts of 96 tokens need 221184 bytes: run fewer "
       "texts together, or fewer tokens");
   most_device_bytes() = SIZE_MAX;
@@ -130,7 +130,7 @@ TEST(Generation, NeedsKeysThatCanBeKept) {
   const Program program(detached, {.device = open_device("cpu"), .longest = 96});
   const std::string device = program.options().device.caps.name;
   GenerationLanes lanes(program.options().device);
-  EXPECT_ERROR(Generation(program, *lanes.take(), 1, 8), ErrorKind::unsupported,
+  EXPECT_ERROR(Generation(GenerationPrograms(program), *lanes.take(), 1, 8), ErrorKind::unsupported,
                "keys cannot be kept for this model on " + device + "; accepted: a decoder");
 }
 

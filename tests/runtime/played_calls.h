@@ -41,7 +41,7 @@ struct PlayedCalls {
     const TokenBatch prompts = random_prompts(lengths);
     std::vector<std::int64_t> numbers(lengths.size());
     std::iota(numbers.begin(), numbers.end(), 0);
-    return generate_tokens({.programs = program,
+    return generate_tokens({.programs = GenerationPrograms(program),
                             .lanes = lanes,
                             .limits = {.vocabulary = kTokens, .longest = kLongest},
                             .prompts = prompts,

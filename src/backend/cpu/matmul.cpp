@@ -12,15 +12,16 @@ bool panels_take(DType dtype, const DeviceCaps& caps) { return dtype == DType::f
 // oneDNN has no gate.
 bool takes(const LinearSpec& spec) {
   if (spec.dtype != DType::f32 && spec.dtype != DType::bf16) return false;
-  if (spec.x_norm || spec.residual_norm || spec.moments || spec.turned) return false;
+  if (spec.x_norm || spec.residual_norm || spec.own_norm || spec.moments || spec.turned || spec.few_rows) return false;
   return !spec.gate || (panels_take(spec.dtype, open_device("cpu").caps) && !spec.residual);
 }
 
 PackedLinear pack(const LinearSpec& spec) {
   if (spec.dtype != DType::f32 && spec.dtype != DType::bf16)
     fail(ErrorKind::unsupported, "no matmul in {} on the CPU; accepted: f32, bf16", name_of(spec.dtype));
-  if (spec.x_norm || spec.residual_norm || spec.moments)
+  if (spec.x_norm || spec.residual_norm || spec.own_norm || spec.moments)
     fail(ErrorKind::unsupported, "no matmul with a layer norm of its operands on the CPU; accepted: none");
+  if (spec.few_rows) fail(ErrorKind::unsupported, "no matmul for few rows alone on the CPU; accepted: for any number");
   if (spec.turned) fail(ErrorKind::unsupported, "no matmul that turns heads on the CPU; accepted: none turned");
   if (spec.gate && !takes(spec))
     fail(ErrorKind::unsupported, "no matmul with a gate{} in {} on this CPU; accepted: {}",

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/shared/gemv.h"
 #include "src/backend/cuda/matmul/settings.h"
 
 namespace stof::cuda {
@@ -141,8 +142,8 @@ double mma_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSett
 }
 
 // A kernel that reads the weight once: at the rate of memory, and a little at that of the busiest SM, which reads more
-// than its share; less where an SM has one CTA. Each CTA brings x first. Fitted to bench/results/h200-gemv.json as it
-// was at its first measurement.
+// than its share; less where an SM has one CTA. Each CTA brings x first. Fitted to a measurement like
+// bench/results/h200-gemv.json, of the kernel one step before, to 2 % of time lost by its choices, 14 at most.
 double gemv_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSetting& s) {
   constexpr double kGemvLaunchUs = 1.5, kGemvBytesPerUs = 4.27e6, kGemvCtaBytesPerUs = 170e3, kGemvTileUs = 0.09;
   constexpr double kGemvXBytesPerUs = 60e3, kGemvBusiestShare = 0.21, kGemvLone = 0.07;
@@ -158,6 +159,12 @@ double gemv_us(const MatmulProblem& p, const DeviceCaps& device, const MatmulSet
          kGemvTileUs * static_cast<double>(rounds) + x / kGemvXBytesPerUs;
 }
 
+// Of few rows: as bench/results/h200-gemv.json has cuBLASLt by itself, within a third but for its worst choices.
+double blas_few_rows_us(const MatmulProblem& p) {
+  constexpr double kBlasFewRowsUs = 3.6, kBlasBytesPerUs = 4.05e6;
+  return kBlasFewRowsUs + 2 * static_cast<double>(p.columns) * static_cast<double>(p.inner) / kBlasBytesPerUs;
+}
+
 // As our best tile, and what row kernels do after it.
 double cublaslt_us(MatmulProblem p, const DeviceCaps& device) {
   const bool after = p.activation == Activation::gelu || p.activation == Activation::silu;
@@ -166,6 +173,7 @@ double cublaslt_us(MatmulProblem p, const DeviceCaps& device) {
   for (const MatmulSetting& like : wgmma_settings())
     if (like.split <= ceil_div(p.inner, like.depth)) best = std::min(best, tile_us(p, device, like));
   best += kBlasLaunchUs;
+  if (p.rows <= GemvGrid::kMostRows) best = blas_few_rows_us(p);
   if (!after) return best;
   return best + kRowKernelUs + 4 * static_cast<double>(p.rows) * static_cast<double>(p.columns) / kRowKernelBytesPerUs;
 }

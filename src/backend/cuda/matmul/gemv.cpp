@@ -11,8 +11,6 @@
 namespace stof::cuda {
 namespace {
 
-constexpr unsigned kStaticBytes = 1024;  // of shared memory, at most
-
 GemvParams gemv_params(const GemmLinear& linear, const LinearCall& call) {
   const MatmulProblem& problem = linear.problem;
   const PackedWeights& weights = linear.weights;
@@ -51,7 +49,7 @@ GemvLaunch::GemvLaunch(const GemmLinear& linear, const MatmulSetting& setting) :
     const Kernel& kernel =
         plain_kernel(linear.gpu, gemv_unit(linear.problem.dtype),
                      gemv_entry(linear.problem, setting.columns / GemvGrid::kTile, slabs), GemvGrid::kThreads);
-    kernel.allow_shared_bytes(static_cast<unsigned>(linear.gpu.shared_bytes_per_block) - kStaticBytes);
+    kernel.allow_shared_bytes(static_cast<unsigned>(linear.gpu.shared_bytes_per_block - GemvGrid::kStaticBytes));
     kernels_[static_cast<std::size_t>(slabs - 1)] = &kernel;
   }
 }

@@ -84,8 +84,7 @@ bool deferred(const MatmulProblem& problem) { return problem.x_norm || problem.r
 
 // That a CTA may have, by compute capability.
 std::int64_t shared_limit(int arch) {
-  constexpr std::int64_t kStatic = 1024;
-  return (arch == 80 || arch == 87 ? 163 : arch < 90 || arch >= 120 ? 99 : 227) * 1024 - kStatic;
+  return (arch == 80 || arch == 87 ? 163 : arch < 90 || arch >= 120 ? 99 : 227) * 1024 - GemvGrid::kStaticBytes;
 }
 
 std::optional<std::string> gemv_refuses(const MatmulProblem& problem, const DeviceCaps& device,
@@ -161,8 +160,8 @@ int ctas_of(const MatmulSetting& setting) {
   return small && most_ctas_of(setting) >= 2 ? 2 : 1;
 }
 
-// Chunks, x, what warps have summed up, a norm's vectors. Rows of x are zeros up to the end of a chunk, and 64 bytes
-// apart: lanes of two rows find them in different banks.
+// Chunks, what warps have summed up, x, a norm's vectors, as gemv_kernel has them. Rows of x are zeros up to the end of
+// a chunk, and 64 bytes apart: lanes of two rows find them in different banks.
 std::int64_t gemv_shared_bytes(const MatmulProblem& problem, const MatmulSetting& setting) {
   const std::int64_t padded = ceil_div(problem.inner, GemvGrid::kChunk) * GemvGrid::kChunk,
                      slabs = problem.rows > GemvGrid::kSlabRows ? 2 : 1,
@@ -172,9 +171,8 @@ std::int64_t gemv_shared_bytes(const MatmulProblem& problem, const MatmulSetting
 }
 
 int gemv_ctas(const MatmulProblem& problem, const MatmulSetting& setting) {
-  const int most = setting.columns == GemvGrid::kTile * GemvGrid::kMostTiles ? 2 : GemvGrid::kMostCtas;  // by registers
-  return static_cast<int>(
-      std::clamp<std::int64_t>(kSharedOfSm / (gemv_shared_bytes(problem, setting) + 2048), 1, most));
+  const std::int64_t by_memory = kSharedOfSm / (gemv_shared_bytes(problem, setting) + 2 * GemvGrid::kStaticBytes);
+  return static_cast<int>(std::clamp<std::int64_t>(by_memory, 1, GemvGrid::kCtas[setting.columns / GemvGrid::kTile]));
 }
 
 std::vector<MatmulSetting> wgmma_settings() {
