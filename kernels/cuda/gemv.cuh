@@ -6,27 +6,17 @@
 // brought into shared memory first, and normed there where there is a norm.
 #pragma once
 #include "kernels/cuda/add_rows.cuh"
+#include "kernels/cuda/gemm_traits.cuh"
 #include "kernels/cuda/gemv_rows.cuh"
 #include "kernels/shared/gemv.h"
 
 namespace stof::cuda {
 
-template <class Storage>
-struct ElementOf;  // that tensor cores multiply
-template <>
-struct ElementOf<StoredHalf> {
-  using Type = Half;
-};
-template <>
-struct ElementOf<StoredBfloat> {
-  using Type = Bfloat;
-};
-
 // kSlabs: of 8 rows of x. kParts: bits of GemvParts.
-template <class Storage_, int kTiles_, int kSlabs_, int kParts>
+template <class Element_, int kTiles_, int kSlabs_, int kParts>
 struct GemvTraits {
-  using Storage = Storage_;
-  using Element = typename ElementOf<Storage>::Type;
+  using Element = Element_;
+  using Storage = typename StorageOf<Element>::Type;
   static constexpr int kTiles = kTiles_, kStages = 8 / kTiles;  // as GemvGrid says
   static constexpr bool kNorms = kParts & kGemvNorm, kGate = kParts & kGemvGate;
   static constexpr int kSlabs = kSlabs_;

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/base/hash.h"
 #include "src/tensor/npy.h"
 #include "stof/session.h"
 #include "tests/expect_error.h"
 #include "tests/runtime/families.h"
+#include "tests/runtime/random_prompts.h"
 
 namespace stof {
 namespace {
@@ -20,17 +20,6 @@ Session session_of(const std::string& family, SessionOptions options = {}) {
   options.device = "cpu";
   options.logits = true;
   return Session::load(family_folder(family), options);
-}
-
-TokenBatch prompts_of(const std::vector<std::int64_t>& lengths, std::uint64_t seed = 1) {
-  TokenBatch batch;
-  for (const std::int64_t length : lengths) {
-    Ids ids;
-    for (std::int64_t i = 0; i < length; ++i)
-      ids.push_back(static_cast<std::int32_t>(splitmix64(seed += 0x9E3779B97F4A7C15ull) % 800));
-    batch.add(ids);
-  }
-  return batch;
 }
 
 // Without a cache: the whole text is scored again for each token.
@@ -69,7 +58,7 @@ TEST_P(Decoder, GoesOnAsInTransformers) {
 
 // Masks beside the model's own, of which some have arrays over positions.
 TEST_P(Decoder, GoesOnAsIfTheTextWereRunAtOnce) {
-  const TokenBatch prompts = prompts_of({20, 1, 7, 64, 33});
+  const TokenBatch prompts = random_prompts({20, 1, 7, 64, 33}, 1);
   for (const char* mask : {"all", "window(4) | sink(2)", "dilated(3,2)", "documents([0,5,30,150])",
                            "heads(0: window(3), *: all)", "where((q - k) % 3 != 1)"}) {
     const Session session = session_of(GetParam(), {.mask = parse(mask)});
@@ -84,7 +73,7 @@ TEST_P(Decoder, GoesOnAsIfTheTextWereRunAtOnce) {
 // Those that have ended make room: what is left is what it would have been.
 TEST_P(Decoder, TextsEndApartFromEachOther) {
   const Session session = session_of(GetParam());
-  const TokenBatch prompts = prompts_of({5, 9, 2, 14, 8, 3}, 7);
+  const TokenBatch prompts = random_prompts({5, 9, 2, 14, 8, 3}, 7);
   const std::vector<Ids> whole = session.generate(prompts, {.tokens = 24, .ends = Ids{}});
   Ids ends;  // of each text its token after some steps
   for (std::size_t text = 0; text < whole.size(); ++text) ends.push_back(whole[text][(5 * text + 3) % 24]);
@@ -100,18 +89,18 @@ TEST_P(Decoder, TextsEndApartFromEachOther) {
 
 TEST(Generate, EndsWhereThereAreNoMorePositions) {
   const Session session = session_of("llama");  // of 200
-  EXPECT_EQ(session.generate(prompts_of({199, 190, 1}), {.tokens = 50, .ends = Ids{}})[0].size(), 1U);
-  const std::vector<Ids> got = session.generate(prompts_of({195, 20}), {.tokens = 50, .ends = Ids{}});
+  EXPECT_EQ(session.generate(random_prompts({199, 190, 1}, 1), {.tokens = 50, .ends = Ids{}})[0].size(), 1U);
+  const std::vector<Ids> got = session.generate(random_prompts({195, 20}, 1), {.tokens = 50, .ends = Ids{}});
   EXPECT_EQ(got[0].size(), 5U);
   EXPECT_EQ(got[1].size(), 50U);
-  EXPECT_ERROR(session.generate(prompts_of({3, 200})), ErrorKind::invalid_argument,
+  EXPECT_ERROR(session.generate(random_prompts({3, 200}, 1)), ErrorKind::invalid_argument,
                "text 1 has 200 tokens, and no room for one more; accepted: at most 199");
   EXPECT_TRUE(session.generate(TokenBatch{}).empty());
 }
 
 TEST(Generate, IsByChanceWhereItIsAskedFor) {
   const Session session = session_of("mistral");
-  const TokenBatch prompts = prompts_of({6, 11, 4});
+  const TokenBatch prompts = random_prompts({6, 11, 4}, 1);
   const GenerateOptions options{.tokens = 20, .temperature = 0.8, .top_k = 50, .top_p = 0.95, .seed = 3, .ends = Ids{}};
   const std::vector<Ids> first = session.generate(prompts, options);
   EXPECT_EQ(session.generate(prompts, options), first);
@@ -146,7 +135,7 @@ TEST(Generate, IsTextByTheTokenizer) {
 
 TEST(Generate, RefusesWhatHasNoMeaning) {
   const Session session = session_of("llama");
-  const TokenBatch prompts = prompts_of({3});
+  const TokenBatch prompts = random_prompts({3}, 1);
   const auto expect = [&](const GenerateOptions& options, const std::string& message) {
     EXPECT_ERROR(session.generate(prompts, options), ErrorKind::invalid_argument, message);
   };

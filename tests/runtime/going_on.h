@@ -9,29 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "src/base/hash.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
 #include "src/runtime/generation.h"
 #include "src/runtime/programs.h"
 #include "stof/session.h"
+#include "tests/runtime/random_prompts.h"
 #include "tests/source_folder.h"
 
 namespace stof {
-
-constexpr std::int64_t kTokens = 800, kLongest = 200;
-
-inline TokenBatch prompts_of(const std::vector<std::int64_t>& lengths) {
-  TokenBatch batch;
-  std::uint64_t seed = 1;
-  for (const std::int64_t length : lengths) {
-    std::vector<std::int32_t> ids;
-    for (std::int64_t i = 0; i < length; ++i)
-      ids.push_back(static_cast<std::int32_t>(splitmix64(seed += 0x9E3779B97F4A7C15ull) % kTokens));
-    batch.add(ids);
-  }
-  return batch;
-}
 
 // Scores may be away from the session's by `bound` of the largest one.
 struct GoingOn {
@@ -43,7 +29,7 @@ struct GoingOn {
         host(model, {.device = "cpu", .mask = parse(mask), .logits = true}) {}
 
   void begin(const std::vector<std::int64_t>& lengths, std::int64_t capacity = 96, Asked asked = Asked::scores) {
-    const TokenBatch prompts = prompts_of(lengths);
+    const TokenBatch prompts = random_prompts(lengths, 1);
     for (std::size_t text = 0; text < lengths.size(); ++text)
       texts.emplace_back(prompts.ids.begin() + prompts.offsets[text], prompts.ids.begin() + prompts.offsets[text + 1]);
     const GenerationPrograms both(program, programs.of_few_rows());

@@ -6,31 +6,18 @@
 
 #include <numeric>
 
-#include "src/base/hash.h"
 #include "src/fusion/fuse.h"
 #include "src/graph/build.h"
 #include "src/runtime/generate.h"
+#include "tests/runtime/random_prompts.h"
 #include "tests/runtime/recording_device.h"
 #include "tests/source_folder.h"
 
 namespace stof {
 
-inline TokenBatch random_prompts(const std::vector<std::int64_t>& lengths) {
-  TokenBatch batch;
-  std::uint64_t seed = 3;
-  for (const std::int64_t length : lengths) {
-    std::vector<std::int32_t> ids;
-    for (std::int64_t i = 0; i < length; ++i)
-      ids.push_back(static_cast<std::int32_t>(splitmix64(seed += 0x9E3779B97F4A7C15ull) % 800));
-    batch.add(ids);
-  }
-  return batch;
-}
-
 // A model on the played device, and in a plain session.
 struct PlayedCalls {
   using Ids = std::vector<std::int32_t>;
-  static constexpr std::int64_t kTokens = 800, kLongest = 200;  // of the checkpoint
 
   explicit PlayedCalls(const Device& on = recording_device())
       : model(read_model(source_folder() / "tests/data/families/llama")),
@@ -38,7 +25,7 @@ struct PlayedCalls {
         host(model, {.device = "cpu", .logits = true}) {}
 
   std::vector<Ids> generate(const std::vector<std::int64_t>& lengths, const GenerateOptions& options) {
-    const TokenBatch prompts = random_prompts(lengths);
+    const TokenBatch prompts = random_prompts(lengths, 3);
     std::vector<std::int64_t> numbers(lengths.size());
     std::iota(numbers.begin(), numbers.end(), 0);
     return generate_tokens({.programs = GenerationPrograms(program),
@@ -51,7 +38,7 @@ struct PlayedCalls {
   }
   void expect_right(const std::vector<std::int64_t>& lengths, GenerateOptions options = {.tokens = 9}) {
     options.ends = Ids{};
-    EXPECT_EQ(generate(lengths, options), host.generate(random_prompts(lengths), options));
+    EXPECT_EQ(generate(lengths, options), host.generate(random_prompts(lengths, 3), options));
   }
 
   Model model;

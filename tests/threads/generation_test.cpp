@@ -21,8 +21,9 @@ TEST(GenerationLanes, AreOneForEachCallAtATime) {
       threads.emplace_back([&, t] { got[static_cast<std::size_t>(t)] = played.generate({5 + t, 20}, {.tokens = 12}); });
     for (std::thread& thread : threads) thread.join();
     for (int t = 0; t < kThreads; ++t)
-      EXPECT_EQ(got[static_cast<std::size_t>(t)],
-                played.host.generate(random_prompts({5 + t, 20}), {.tokens = 12, .ends = std::vector<std::int32_t>{}}));
+      EXPECT_EQ(
+          got[static_cast<std::size_t>(t)],
+          played.host.generate(random_prompts({5 + t, 20}, 3), {.tokens = 12, .ends = std::vector<std::int32_t>{}}));
   }
   EXPECT_LE(stream_counts().streams, streams + kThreads);
 }

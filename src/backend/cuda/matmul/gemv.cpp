@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "src/backend/cuda/matmul/activation_code.h"
-#include "src/backend/cuda/rows.h"
 #include "src/base/error.h"
 #include "src/base/narrow.h"
 
@@ -35,7 +34,7 @@ std::string gemv_unit(DType dtype) { return fmt::format("gemv_{}", name_of(dtype
 std::string gemv_entry(const MatmulProblem& problem, int tiles, int slabs) {
   const int parts = (problem.own_norm ? kGemvNorm : 0) | (problem.gate ? kGemvGate : 0);
   return fmt::format("_ZN4stof4cuda11gemv_kernelINS0_10GemvTraitsINS0_{}ELi{}ELi{}ELi{}EEEEEvNS0_10GemvParamsE",
-                     storage_of(problem.dtype), tiles, slabs, parts);
+                     problem.dtype == DType::f16 ? "4Half" : "6Bfloat", tiles, slabs, parts);
 }
 
 bool gemv_takes_addresses(const LinearCall& call) {
