@@ -13,11 +13,34 @@ __device__ __forceinline__ void cluster_arrive() {
 }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
+// By whole warps: what any thread of the cluster wrote before is seen by all behind it.
+__device__ __forceinline__ void cluster_meet() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  cluster_wait();
+}
+
 // The address, in the cluster's window, of what another CTA has at this address.
 __device__ __forceinline__ u32 address_of_rank(u32 address, int rank) {
   u32 there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
   return there;
+}
+// What another CTA has at this address, behind a meeting.
+__device__ __forceinline__ float2 pair_of_rank(u32 address, int rank) {
+  float2 x;
+  asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];"
+               : "=f"(x.x), "=f"(x.y)
+               : "r"(address_of_rank(address, rank))
+               : "memory");
+  return x;
+}
+__device__ __forceinline__ float4 four_of_rank(u32 address, int rank) {
+  float4 x;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+               : "r"(address_of_rank(address, rank))
+               : "memory");
+  return x;
 }
 // For those who have read and not written: a release at the cluster's scope would wait for all of this thread's memory
 // (MEMBAR.ALL.GPU, by each arrival).

@@ -7,20 +7,6 @@
 
 namespace stof::cuda {
 
-__device__ __forceinline__ uint4 shared_piece(u32 address) {
-  uint4 words;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-               : "r"(address)
-               : "memory");
-  return words;
-}
-__device__ __forceinline__ void store_piece(u32 address, const uint4& words) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words.x), "r"(words.y), "r"(words.z),
-               "r"(words.w)
-               : "memory");
-}
-
 // Of a chunk, a lane multiplies 8 elements from 8 (lane % 4) on, and as many half a chunk behind them, of row lane / 4
 // of either operand: products do not see the order of the inner dimension, as long as both have the same one.
 constexpr int kHalfChunk = GemvGrid::kChunk / 2;

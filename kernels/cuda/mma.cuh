@@ -37,6 +37,21 @@ __device__ __forceinline__ void load_transposed_fragments(u32 (&to)[4], u32 addr
                : "memory");
 }
 
+// 16 bytes of shared memory.
+__device__ __forceinline__ uint4 shared_piece(u32 address) {
+  uint4 words;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+               : "r"(address)
+               : "memory");
+  return words;
+}
+__device__ __forceinline__ void store_piece(u32 address, const uint4& words) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words.x), "r"(words.y), "r"(words.z),
+               "r"(words.w)
+               : "memory");
+}
+
 // 16 bytes, both addresses at multiples of 16; zeros, and nothing is read, unless `there`.
 __device__ __forceinline__ void copy_piece(u32 target, const void* source, bool there) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(there ? 16 : 0)

@@ -14,6 +14,7 @@
 
 #include "src/backend/device_stream.h"
 #include "src/backend/operations.h"
+#include "src/backend/token_attention.h"
 #include "src/layout/band_widths.h"
 #include "src/layout/block_layout.h"
 #include "src/layout/key_pieces.h"
@@ -230,8 +231,9 @@ struct Backend {
   // Writes the status of a call's lists, in the order of its stream, and computes nothing. Null: no lists but the
   // host's.
   void (*judge_lists)(const AttentionCall&, const Device&) = nullptr;
-  const SumOperations* sums = nullptr;  // null: one plan takes all pairs
-  double launch_us = 0;                 // what a second run of a kernel costs besides its work
+  const SumOperations* sums = nullptr;              // null: one plan takes all pairs
+  const TokenAttention* token_attention = nullptr;  // null: steps of decoders do one thing after the other
+  double launch_us = 0;                             // what a second run of a kernel costs besides its work
 };
 
 extern const Backend cpu_backend;   // backend/cpu/backend.cpp

@@ -55,20 +55,20 @@ std::byte* AttentionStep::cached_rows(const Frame& frame) const {
 
 // Those of a prompt are read from the call's rows, and are in the cache besides.
 bool AttentionStep::copies_keys(const Frame& frame) const {
-  return frame.cached != nullptr && !(frame.cached->continues && layer && layer->by_rotation);
+  return frame.cached != nullptr && !(frame.cached->continues && layer && layer->rotation);
 }
 
 void AttentionStep::keep_keys(const Frame& frame) const {
   STOF_CHECK(layer && std::ssize(frame.cached->places) >= frame.rows);
   const auto element = static_cast<std::int64_t>(size_of(dtype));
-  copy({.rows = frame.rows,
-        .bytes = layer->width * element,
-        .x = data_of(1, frame),
-        .out = cached_rows(frame),
-        .x_stride = stride * element,
-        .out_stride = layer->width * element,
-        .to = frame.cached->places,
-        .queue = frame.queue});
+  backend->rows.copy({.rows = frame.rows,
+                      .bytes = layer->width * element,
+                      .x = data_of(1, frame),
+                      .out = cached_rows(frame),
+                      .x_stride = stride * element,
+                      .out_stride = layer->width * element,
+                      .to = frame.cached->places,
+                      .queue = frame.queue});
 }
 
 AttentionArguments AttentionStep::among_themselves(const Frame& frame) const {
@@ -101,7 +101,26 @@ AttentionArguments AttentionStep::with_cached_keys(const Frame& frame) const {
   return arguments;
 }
 
+// Of a shape that was planned for more texts, maybe.
+void AttentionStep::join(const Frame& frame, TokenAttentionShape shape) const {
+  const CachedKeys& cached = *frame.cached;
+  shape.texts = frame.rows;
+  backend->token_attention->run(
+      shape, {.x = in_front ? in_front->x.at(frame) : qkv[0].at(frame),
+              .out = out.at(frame),
+              .heads = {.angles = in_front ? static_cast<const float*>(in_front->turning.angles.get()) : nullptr,
+                        .positions = frame.indices[static_cast<std::size_t>(TokenIndex::position)],
+                        .heads = heads + kv_heads,
+                        .head_dim = head_dim,
+                        .norms = in_front ? in_front->turning.norms : HeadNorms{},
+                        .kept = {.rows = cached_rows(frame), .places = cached.places, .first_head = heads}},
+              .capacity = cached.capacity,
+              .lengths = cached.device_lengths,
+              .queue = frame.queue});
+}
+
 void AttentionStep::operator()(const Frame& frame) const {
+  if (const TokenAttentionShape* const joined = joined_at(frame, site)) return join(frame, *joined);
   if (copies_keys(frame)) keep_keys(frame);
   AttentionArguments arguments =
       frame.cached != nullptr && frame.cached->continues ? with_cached_keys(frame) : among_themselves(frame);

@@ -3,12 +3,33 @@
 #pragma once
 #include <array>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <vector>
 
+#include "src/backend/contract.h"
 #include "src/runtime/cache_layer.h"
 #include "src/runtime/slot.h"
 
 namespace stof {
+
+// By what heads of q and k are turned, and normed before.
+struct Turning {
+  std::shared_ptr<const void> angles;
+  std::vector<std::shared_ptr<const void>> scales;  // that the norms point to
+  HeadNorms norms = {};
+};
+// Of what an attention reads: what it was before.
+struct TurnedInFront {
+  Slot x;
+  Turning turning;
+};
+
+// Whether a step of the frame does what stands in front of a site's attention together with it.
+inline const TokenAttentionShape* joined_at(const Frame& frame, std::size_t site) {
+  if (frame.joined == nullptr || !(*frame.joined)[site]) return nullptr;
+  return &*(*frame.joined)[site];
+}
 
 struct AttentionStep {
   std::array<Slot, 3> qkv;
@@ -19,7 +40,8 @@ struct AttentionStep {
   DType dtype = DType::f32;
   std::size_t site = 0;                  // whose plan it goes by
   std::optional<CacheLayer> layer = {};  // k and v beside each other in one row can be kept; nothing: they are apart
-  void (*copy)(const RowCopies&) = nullptr;
+  std::optional<TurnedInFront> in_front = {};  // where a Rotate writes the layer's keys
+  const Backend* backend = nullptr;
 
   void operator()(const Frame& frame) const;
 
@@ -29,6 +51,7 @@ struct AttentionStep {
   std::byte* cached_rows(const Frame& frame) const;
   bool copies_keys(const Frame& frame) const;
   void keep_keys(const Frame& frame) const;
+  void join(const Frame& frame, TokenAttentionShape shape) const;
   AttentionArguments among_themselves(const Frame& frame) const;
   AttentionArguments with_cached_keys(const Frame& frame) const;
 };

@@ -12,8 +12,8 @@ std::size_t uses(const Graph& graph, ValueId value) {
   return count;
 }
 
-// The Rotate that makes what the attention reads, and nothing else does. As many as there are nodes: none.
-std::size_t rotation_of(const Graph& graph, const Node& attention) {
+// The Rotate that makes what the attention reads, and nothing else does.
+std::optional<std::size_t> rotation_of(const Graph& graph, const Node& attention) {
   const ValueId qkv = attention.inputs[0];
   const auto& packed = std::get<op::AttendPacked>(attention.op);
   const auto makes = [&](const Node& node) {
@@ -21,8 +21,9 @@ std::size_t rotation_of(const Graph& graph, const Node& attention) {
     return node.output == qkv && rotate != nullptr && rotate->heads == packed.heads &&
            rotate->kv_heads == packed.kv_heads;
   };
-  if (uses(graph, qkv) != 1) return graph.nodes.size();
-  return static_cast<std::size_t>(std::ranges::find_if(graph.nodes, makes) - graph.nodes.begin());
+  const auto found = std::ranges::find_if(graph.nodes, makes);
+  if (uses(graph, qkv) != 1 || found == graph.nodes.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - graph.nodes.begin());
 }
 
 }  // namespace
@@ -39,11 +40,11 @@ std::vector<std::optional<CacheLayer>> cache_layers(const Graph& graph) {
     const auto* packed = std::get_if<op::AttendPacked>(&node.op);
     if (packed == nullptr) continue;
     const std::int64_t head_dim = packed_head_dim(*packed, graph.value(node.inputs[0]).columns);
-    const std::size_t rotation = rotation_of(graph, node);
-    const bool is_rotated = rotation < graph.nodes.size();
-    const CacheLayer layer{.column = column, .width = 2 * packed->kv_heads * head_dim, .by_rotation = is_rotated};
+    const std::optional<std::size_t> rotation = rotation_of(graph, node);
+    const CacheLayer layer{
+        .column = column, .width = 2 * packed->kv_heads * head_dim, .attention = i, .rotation = rotation};
     layers[i] = layer;
-    if (is_rotated) layers[rotation] = layer;
+    if (rotation) layers[*rotation] = layer;
     column += layer.width;
   }
   return layers;

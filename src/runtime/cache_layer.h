@@ -12,8 +12,9 @@ namespace stof {
 struct CacheLayer {
   std::int64_t column = 0;  // of all layers before this one
   std::int64_t width = 0;
-  // A Rotate writes them in steps, for nothing but this layer reads what it turns; else attention copies them.
-  bool by_rotation = false;
+  std::size_t attention = 0;  // the node that reads them
+  // The Rotate that writes them in steps, for nothing but this layer reads what it turns; else attention copies them.
+  std::optional<std::size_t> rotation = {};
 
   std::byte* rows(const CachedKeys& cached, DType dtype) const;
 };

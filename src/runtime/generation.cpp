@@ -121,8 +121,9 @@ Tensor Generation::go_on(std::span<const std::int32_t> tokens, std::int64_t firs
   CachedKeys cached{.continues = true, .keys = planned_keys_, .lengths = lengths_};
   if (side_.records()) cached.lengths = {}, inputs.of_texts = lengths_;  // the device reads them
   const Program& program = step_program();
-  const Work work =
-      prepared(program, inputs, {.attention = &program.step_plans(planned_texts_, planned_keys_)}, cached);
+  const StepPlans& plans = program.step_plans(planned_texts_, planned_keys_);
+  const Work work = prepared(
+      program, inputs, {.attention = &plans.attention, .joined = side_.records() ? &plans.joined : nullptr}, cached);
   return fetched(side_.records() ? done(work) : work(nullptr));
 }
 

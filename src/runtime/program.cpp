@@ -110,16 +110,20 @@ const AttentionPlans& Program::plans(std::int64_t texts, std::int64_t longest) c
   return plans;
 }
 
-const AttentionPlans& Program::step_plans(std::int64_t texts, std::int64_t capacity) const {
+const StepPlans& Program::step_plans(std::int64_t texts, std::int64_t capacity) const {
   const std::lock_guard lock(planning_steps_);
-  AttentionPlans& plans = step_plans_[{texts, capacity}];
-  while (plans.size() < sites_.size()) {
-    const AttentionSite& site = sites_[plans.size()];
+  StepPlans& plans = step_plans_[{texts, capacity}];
+  while (plans.joined.size() < sites_.size()) {
+    const AttentionSite& site = sites_[plans.joined.size()];
     // Arrays over positions are of the longest text, and what is planned for all its rows serves any one of them.
     AttentionShape shape = shape_of(site, texts, site.any_length ? capacity : options_.longest);
     if (site.any_length) shape.queries = 1;
-    plans.push_back(std::make_shared<const Attention>(plan_step(site.mask, shape, options_.device)));
-    if (site.any_length) plans.back()->prepare(1, 1);  // where the device alone knows how many there are
+    if (plans.attention.size() == plans.joined.size())
+      plans.attention.push_back(std::make_shared<const Attention>(plan_step(site.mask, shape, options_.device)));
+    const Attention& apart = *plans.attention.back();
+    if (site.any_length) apart.prepare(1, 1);  // where the device alone knows how many there are
+    plans.joined.push_back(site.any_length ? join_step(site.mask, shape, apart.plan().predicted_us, options_.device)
+                                           : std::nullopt);
   }
   return plans;
 }
@@ -127,9 +131,11 @@ const AttentionPlans& Program::step_plans(std::int64_t texts, std::int64_t capac
 std::int64_t Program::plans_made() const {
   const std::scoped_lock lock(planning_, planning_steps_);
   std::int64_t made = 0;
-  for (const auto* of_calls : {&plans_, &step_plans_})
-    for (const auto& [sizes, plans] : *of_calls)
-      for (const auto& attention : plans) made += attention->plans_made();
+  const auto count = [&](const AttentionPlans& plans) {
+    for (const auto& attention : plans) made += attention->plans_made();
+  };
+  for (const auto& [sizes, plans] : plans_) count(plans);
+  for (const auto& [sizes, plans] : step_plans_) count(plans.attention);
   return made;
 }
 

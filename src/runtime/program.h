@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "src/backend/token_attention.h"
 #include "src/graph/graph.h"
 #include "src/runtime/batch.h"
 #include "src/runtime/memory_plan.h"
@@ -22,6 +23,14 @@ namespace stof {
 
 // One plan for each mask and head shape of the program: layers share them.
 using AttentionPlans = std::vector<std::shared_ptr<const Attention>>;
+
+// How one token of each text attends, by site: as planned, or, where there is a shape, in one launch with what stands
+// between two products (src/backend/token_attention.h).
+using JoinedSteps = std::vector<std::optional<TokenAttentionShape>>;
+struct StepPlans {
+  AttentionPlans attention;
+  JoinedSteps joined;
+};
 
 // What Attention has planned for the lengths of a call.
 using HeldPlans = std::vector<std::shared_ptr<const void>>;
@@ -47,6 +56,7 @@ struct Frame {
   const RowBatch* batch = nullptr;                            // where the texts lie, as the host knows it
   std::optional<AttentionRows> texts = {};                    // the same, as the device reads it; before `batch`
   const AttentionPlans* attention = nullptr;
+  const JoinedSteps* joined = nullptr;  // of a step: where the device reads all its numbers
   WorkQueue queue = {};
   bool outgrows_cache = false;  // what the call writes: then steps say what is worth keeping, and take turns in order
   HeldPlans* plans = nullptr;   // where the call is recorded: takes what it reads, and nothing is planned meanwhile
@@ -100,7 +110,7 @@ class Program {
   // first asked for, and kept. Thread-safe.
   const AttentionPlans& plans(std::int64_t texts, std::int64_t longest) const;
   // For one token each of so many texts, whose keys are cached; kept, too.
-  const AttentionPlans& step_plans(std::int64_t texts, std::int64_t capacity) const;
+  const StepPlans& step_plans(std::int64_t texts, std::int64_t capacity) const;
   // Attention plans made since this program was: one for each mask, shape and pair of sizes, and more only as Attention
   // says.
   std::int64_t plans_made() const;
@@ -152,8 +162,8 @@ class Program {
   std::int64_t attention_steps_ = 0;
   std::int64_t most_rows_ = std::numeric_limits<std::int64_t>::max();
   mutable std::mutex planning_, planning_steps_;  // calls do not wait for plans of steps
-  mutable std::map<std::pair<std::int64_t, std::int64_t>, AttentionPlans> plans_;       // by texts and longest
-  mutable std::map<std::pair<std::int64_t, std::int64_t>, AttentionPlans> step_plans_;  // by texts and capacity
+  mutable std::map<std::pair<std::int64_t, std::int64_t>, AttentionPlans> plans_;  // by texts and longest
+  mutable std::map<std::pair<std::int64_t, std::int64_t>, StepPlans> step_plans_;  // by texts and capacity
 };
 
 }  // namespace stof

@@ -148,28 +148,34 @@ class ProgramBuilder {
         .positions = options_.longest, .head_dim = head_dim, .theta = op.theta, .scaling = op.scaling, .order = order};
     return options_.weights->find_or_make(stof::text_of(shape), [&] { return brought(rotary_angles(shape)); });
   }
-  Step step(const op::Rotate& op, const Node& node) const {
-    const std::int64_t columns = this->columns(node.output), head_dim = packed_head_dim(op, columns);
-    std::vector<std::shared_ptr<const void>> scales;
-    for (const Weight& scale : node.weights) scales.push_back(placed(scale.tensor, DType::f32));
-    HeadNorms norms;
+  Turning turning(const op::Rotate& op, const Node& node) const {
+    const std::int64_t head_dim = packed_head_dim(op, columns(node.output));
+    Turning turning{.angles = angles(op, head_dim, AngleOrder::cosines_then_sines), .scales = {}};
+    for (const Weight& scale : node.weights) turning.scales.push_back(placed(scale.tensor, DType::f32));
     if (op.norm)
-      norms = {.q_scale = static_cast<const float*>(scales[0].get()),
-               .k_scale = static_cast<const float*>(scales[1].get()),
-               .q_heads = op.heads,
-               .epsilon = static_cast<float>(*op.norm)};
-    return [rotate = backend_.rows.rotate, angles = angles(op, head_dim, AngleOrder::cosines_then_sines), scales, norms,
-            q_heads = op.heads, heads = op.heads + op.kv_heads, head_dim, layer = layer(), x = slot(node.inputs[0]),
+      turning.norms = {.q_scale = static_cast<const float*>(turning.scales[0].get()),
+                       .k_scale = static_cast<const float*>(turning.scales[1].get()),
+                       .q_heads = op.heads,
+                       .epsilon = static_cast<float>(*op.norm)};
+    return turning;
+  }
+  Step step(const op::Rotate& op, const Node& node) {
+    const std::int64_t columns = this->columns(node.output), head_dim = packed_head_dim(op, columns);
+    std::optional<std::size_t> joins;  // the site of the attention that may do this, too
+    if (layer()) joins = site(std::get<op::AttendPacked>(graph_.nodes[layer()->attention].op), head_dim);
+    return [rotate = backend_.rows.rotate, turning = turning(op, node), q_heads = op.heads,
+            heads = op.heads + op.kv_heads, head_dim, layer = layer(), joins, x = slot(node.inputs[0]),
             out = slot(node.output), columns, dtype = options_.dtype](const Frame& frame) {
+      if (joins && joined_at(frame, *joins) != nullptr) return;
       KeptHeads kept;
       if (layer && frame.cached != nullptr && frame.cached->continues)
         kept = {.rows = layer->rows(*frame.cached, dtype), .places = frame.cached->places, .first_head = q_heads};
       rotate({frame.rows, columns, dtype, frame.queue},
-             {.angles = static_cast<const float*>(angles.get()),
+             {.angles = static_cast<const float*>(turning.angles.get()),
               .positions = frame.indices[static_cast<std::size_t>(TokenIndex::position)],
               .heads = heads,
               .head_dim = head_dim,
-              .norms = norms,
+              .norms = turning.norms,
               .kept = kept},
              x.at(frame), out.at(frame));
     };
@@ -312,7 +318,15 @@ class ProgramBuilder {
                          .head_dim = hidden / op.heads,
                          .dtype = options_.dtype,
                          .site = site({.heads = op.heads, .kv_heads = op.heads, .mask = op.mask}, hidden / op.heads),
-                         .copy = backend_.rows.copy};
+                         .backend = &backend_};
+  }
+  // Of the attention that is being built. What it reads lies where the turn found it.
+  std::optional<TurnedInFront> in_front() const {
+    if (!layer()->rotation) return std::nullopt;
+    const Node& rotate = graph_.nodes[*layer()->rotation];
+    const Slot x = slot(rotate.inputs[0]), turned = slot(rotate.output);
+    STOF_CHECK(x.whole == turned.whole && x.split == turned.split);
+    return TurnedInFront{.x = x, .turning = turning(std::get<op::Rotate>(rotate.op), rotate)};
   }
   Step step(const op::AttendPacked& op, const Node& node) {
     const Slot qkv = slot(node.inputs[0]);
@@ -329,7 +343,8 @@ class ProgramBuilder {
                              .dtype = options_.dtype,
                              .site = site(op, head_dim),
                              .layer = layer(),
-                             .copy = backend_.rows.copy};
+                             .in_front = in_front(),
+                             .backend = &backend_};
     program_.cache_widths_.push_back(step.layer->width);
     return step;
   }

@@ -5,8 +5,15 @@
 #include <string>
 
 #include "src/backend/contract.h"
+#include "src/mask/bind.h"
 
 namespace stof {
+namespace {
+
+// Keys of a text, beyond which nobody looks at the mask's rows one by one.
+constexpr std::int64_t kMostJoined = 1 << 15;
+
+}  // namespace
 
 Attention plan_step(const Mask& mask, const AttentionShape& shape, const Device& device) {
   const Backend& backend = *device.backend;
@@ -20,6 +27,29 @@ Attention plan_step(const Mask& mask, const AttentionShape& shape, const Device&
     if (reading.plan().predicted_us < chosen.plan().predicted_us + backend.launch_us) return reading;
   }
   return chosen;
+}
+
+std::optional<TokenAttentionShape> join_step(const Mask& mask, const AttentionShape& shape, double apart_us,
+                                             const Device& device) {
+  const TokenAttention* const joins = device.backend->token_attention;
+  if (joins == nullptr || shape.keys > kMostJoined) return std::nullopt;
+  const BoundMask bound(mask, {.queries = shape.keys, .keys = shape.keys, .batch = 1, .heads = shape.heads});
+  const std::optional<std::vector<RowSpan>> rows = row_spans(bound);
+  const std::optional<SpanRule> rule = rows ? span_rule(*rows, 0, shape.keys) : std::nullopt;
+  if (!rule) return std::nullopt;
+  const TokenAttentionShape joined{.texts = shape.batch,
+                                   .heads = shape.heads,
+                                   .kv_heads = shape.kv_heads,
+                                   .head_dim = shape.head_dim,
+                                   .keys = shape.keys,
+                                   .allowed = *rule,
+                                   .dtype = shape.dtype};
+  // Norms, turns and copies of a row are a launch of their own where they stand apart.
+  const double launch_us = device.backend->launch_us;
+  if (joins->refuses(joined, device.caps) || joins->predicted_us(joined, device.caps) > apart_us + launch_us)
+    return std::nullopt;
+  joins->prepare(joined, device);
+  return joined;
 }
 
 }  // namespace stof

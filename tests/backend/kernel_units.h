@@ -11,6 +11,7 @@
 #include "src/backend/cuda/attention/rows.h"
 #include "src/backend/cuda/attention/sums.h"
 #include "src/backend/cuda/attention/table_planner.h"
+#include "src/backend/cuda/attention/token_attention.h"
 #include "src/backend/cuda/matmul/gemv.h"
 #include "src/backend/cuda/matmul/instances.h"
 #include "src/backend/cuda/rows.h"
@@ -153,6 +154,10 @@ inline std::vector<Unit> units() {
   for (const char* target : {"sm_80", "sm_90a"})
     for (const DType dtype : {DType::f16, DType::bf16})
       units.push_back({gemv_unit(dtype), target, gemv_entries(dtype)});
+  std::vector<std::string> tokens;
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const std::int64_t head_dim : {64, 128}) tokens.push_back(token_attention_entry(dtype, head_dim));
+  for (const char* target : {"sm_80", "sm_90a"}) units.push_back({kTokenAttentionUnit, target, tokens});
   std::vector<std::string> plan = {"order_items_kernel"};
   for (const TableKind kind : {TableKind::lists, TableKind::blocks, TableKind::bits, TableKind::packed})
     plan.emplace_back(plan_entry(kind));

@@ -38,7 +38,10 @@ TEST(CacheLayers, AreWrittenByTheRotationInFrontOfEachAttention) {
       const auto& packed = std::get<op::AttendPacked>(node.op);
       const auto layer = layers[attentions[i]], written = layers[rotations[i]];
       ASSERT_TRUE(layer && written);
-      EXPECT_TRUE(layer->by_rotation && written->by_rotation);
+      for (const auto& of : {layer, written}) {
+        EXPECT_EQ(of->rotation, rotations[i]);
+        EXPECT_EQ(of->attention, attentions[i]);
+      }
       EXPECT_EQ(layer->column, column);
       EXPECT_EQ(written->column, column);
       EXPECT_EQ(layer->width, 2 * packed.kv_heads * packed_head_dim(packed, graph.value(node.inputs[0]).columns));
@@ -52,7 +55,8 @@ TEST(CacheLayers, AreWrittenByTheRotationInFrontOfEachAttention) {
 TEST(CacheLayers, AreCopiedWhereNothingIsTurned) {
   const Graph graph = graph_of("gpt2");
   const auto layers = cache_layers(graph);
-  for (const std::size_t node : nodes_of<op::AttendPacked>(graph)) EXPECT_FALSE(layers[node].value().by_rotation);
+  for (const std::size_t node : nodes_of<op::AttendPacked>(graph))
+    EXPECT_FALSE(layers[node].value().rotation.has_value());
 }
 
 // Of the second layer, whose columns stay behind those of the first.
@@ -62,7 +66,7 @@ TEST(CacheLayers, AreCopiedWhereSomethingElseReadsWhatIsTurned) {
   const auto expect_copied = [&](const Graph& changed) {
     const auto layers = cache_layers(changed);
     EXPECT_FALSE(layers[rotation].has_value());
-    EXPECT_FALSE(layers[attention].value().by_rotation);
+    EXPECT_FALSE(layers[attention].value().rotation.has_value());
     EXPECT_EQ(layers[attention]->column, cache_layers(graph)[attention]->column);
     EXPECT_TRUE(layers[nodes_of<op::Rotate>(graph)[0]].has_value());
   };

@@ -8,6 +8,7 @@
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/numbers.h"
 #include "src/backend/cuda/attention/sums.h"
+#include "src/backend/cuda/attention/token_attention.h"
 #include "src/backend/cuda/driver/api.h"
 #include "src/backend/cuda/driver/blas.h"
 #include "src/backend/cuda/driver/work_stream.h"
@@ -49,6 +50,7 @@ const Backend cuda_backend{.name = "cuda",
                            .why_not_compiled = cuda::why_not_compiled,
                            .judge_lists = cuda::judge_lists,
                            .sums = &cuda::sum_operations,
+                           .token_attention = &cuda::token_attention,
                            .launch_us = 2};
 
 }  // namespace stof
