@@ -11,7 +11,7 @@ programs=(
   stof tests/attention/attention_tests tests/attention/attention_soak tests/attention/racecheck_tests
   tests/backend/backend_test tests/backend/operations_tests tests/codegen/codegen_test tests/runtime/cuda_session_tests
   tests/capi/capi_allocation_test bench/bench_device_plan bench/bench_gemm bench/bench_gemv bench/bench_model bench/bench_norms
-  bench/bench_rows bench/bench_session_turns
+  bench/bench_rows bench/bench_session_turns bench/bench_token_attention
 )
 
 stage=$(mktemp -d)

@@ -24,7 +24,7 @@ struct TokenAttentionShape {
 
 // Of these, how many a token sees at most.
 constexpr std::int64_t keys_seen(const TokenAttentionShape& shape) {
-  const std::int64_t range = std::int64_t{shape.allowed.end} - shape.allowed.begin;
+  const std::int64_t range = std::min<std::int64_t>(shape.allowed.end, 1) - shape.allowed.begin;
   return std::min(shape.keys, shape.allowed.prefix_end + std::max<std::int64_t>(range, 0));
 }
 

@@ -37,7 +37,11 @@ std::optional<std::vector<RowSpan>> row_spans(const BoundMask& mask) {
   return spans;
 }
 
-std::optional<SpanRule> span_rule(std::span<const RowSpan> rows, std::int64_t first_position, std::int64_t keys) {
+namespace {
+
+// keys_of(position): how many there are of a row there.
+template <class KeysOf>
+std::optional<SpanRule> rule_of(std::span<const RowSpan> rows, std::int64_t first_position, const KeysOf& keys_of) {
   SpanRule rule;
   const auto for_rows = [&](const auto& visit) {
     std::int64_t position = first_position;
@@ -49,17 +53,39 @@ std::optional<SpanRule> span_rule(std::span<const RowSpan> rows, std::int64_t fi
     const auto begin = static_cast<std::int32_t>(row.begin - position),
                end = static_cast<std::int32_t>(row.end - position);
     if (row.begin > 0) rule.begin = begins ? std::max(rule.begin, begin) : begin, begins = true;
-    if (row.end < keys) rule.end = std::min(rule.end, end);
+    if (row.end < keys_of(position)) rule.end = std::min(rule.end, end);
     rule.prefix_end = std::max(rule.prefix_end, row.prefix_end);
   });
   // Where a prefix and the range meet, spans have no prefix.
   for_rows([&](const RowSpan& row, std::int64_t position) {
-    if (row.begin == 0 && row.end < keys && row.end > position + rule.end)
+    if (row.begin == 0 && row.end < keys_of(position) && row.end > position + rule.end)
       rule.prefix_end = std::max(rule.prefix_end, row.end);
   });
   bool all = true;
-  for_rows([&](const RowSpan& row, std::int64_t position) { all = all && by_rule(rule, position, keys) == row; });
+  for_rows([&](const RowSpan& row, std::int64_t position) {
+    all = all && by_rule(rule, position, keys_of(position)) == row;
+  });
   return all ? std::optional(rule) : std::nullopt;
+}
+
+// Of the row's keys those below `keys`.
+RowSpan cut(RowSpan row, std::int32_t keys) {
+  row.prefix_end = std::min(row.prefix_end, keys), row.end = std::min(row.end, keys);
+  if (row.begin < row.end) return row;
+  return {.prefix_end = 0, .begin = 0, .end = row.prefix_end};
+}
+
+}  // namespace
+
+std::optional<SpanRule> span_rule(std::span<const RowSpan> rows, std::int64_t first_position, std::int64_t keys) {
+  return rule_of(rows, first_position, [=](std::int64_t) { return keys; });
+}
+
+std::optional<SpanRule> last_row_rule(std::span<const RowSpan> rows) {
+  std::vector<RowSpan> last;
+  last.reserve(rows.size());
+  for (const RowSpan& row : rows) last.push_back(cut(row, static_cast<std::int32_t>(last.size()) + 1));
+  return rule_of(last, 0, [](std::int64_t position) { return position + 1; });
 }
 
 }  // namespace stof

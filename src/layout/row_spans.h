@@ -31,4 +31,7 @@ struct SpanRule {
 // Of spans of rows at consecutive positions from `first_position` on; nothing where no rule gives them.
 std::optional<SpanRule> span_rule(std::span<const RowSpan> rows, std::int64_t first_position, std::int64_t keys);
 
+// Of spans of rows from position 0 on, each as the last one of a text that ends with it.
+std::optional<SpanRule> last_row_rule(std::span<const RowSpan> rows);
+
 }  // namespace stof

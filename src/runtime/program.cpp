@@ -124,6 +124,8 @@ const StepPlans& Program::step_plans(std::int64_t texts, std::int64_t capacity) 
     if (site.any_length) apart.prepare(1, 1);  // where the device alone knows how many there are
     plans.joined.push_back(site.any_length ? join_step(site.mask, shape, apart.plan().predicted_us, options_.device)
                                            : std::nullopt);
+    if (const auto& joined = plans.joined.back())
+      options_.device.backend->token_attention->prepare(*joined, options_.device);
   }
   return plans;
 }

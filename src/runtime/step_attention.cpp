@@ -35,7 +35,7 @@ std::optional<TokenAttentionShape> join_step(const Mask& mask, const AttentionSh
   if (joins == nullptr || shape.keys > kMostJoined) return std::nullopt;
   const BoundMask bound(mask, {.queries = shape.keys, .keys = shape.keys, .batch = 1, .heads = shape.heads});
   const std::optional<std::vector<RowSpan>> rows = row_spans(bound);
-  const std::optional<SpanRule> rule = rows ? span_rule(*rows, 0, shape.keys) : std::nullopt;
+  const std::optional<SpanRule> rule = rows ? last_row_rule(*rows) : std::nullopt;
   if (!rule) return std::nullopt;
   const TokenAttentionShape joined{.texts = shape.batch,
                                    .heads = shape.heads,
@@ -48,7 +48,6 @@ std::optional<TokenAttentionShape> join_step(const Mask& mask, const AttentionSh
   const double launch_us = device.backend->launch_us;
   if (joins->refuses(joined, device.caps) || joins->predicted_us(joined, device.caps) > apart_us + launch_us)
     return std::nullopt;
-  joins->prepare(joined, device);
   return joined;
 }
 

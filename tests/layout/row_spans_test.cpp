@@ -74,5 +74,30 @@ TEST(RowSpans, OfNamedMasksHaveARule) {
   EXPECT_EQ(span_rule({}, 0, 0), SpanRule{});
 }
 
+// Rows see what their mask allows of the keys up to their own, whatever it allows of later ones.
+TEST(RowSpans, OfLastRowsHaveARule) {
+  constexpr std::int64_t kKeys = 300;
+  constexpr std::int32_t kNone = SpanRule::kNoBound;
+  const auto rule_of = [&](const char* text) -> std::optional<SpanRule> {
+    const BoundMask mask(parse(text), {.queries = kKeys, .keys = kKeys, .heads = 2});
+    const auto rows = row_spans(mask);
+    const std::optional<SpanRule> rule = rows ? last_row_rule(*rows) : std::nullopt;
+    for (std::int64_t p = 0; rule && p < kKeys; ++p)
+      for (std::int64_t key = 0; key <= p; ++key)
+        EXPECT_EQ(mask.allows(0, p, key), key < rule->prefix_end || (key >= p + rule->begin && key < p + rule->end))
+            << text << ", row " << p << ", key " << key;
+    return rule;
+  };
+  EXPECT_EQ(rule_of("all"), (SpanRule{0, -kNone, kNone}));
+  EXPECT_EQ(rule_of("causal"), (SpanRule{0, -kNone, kNone}));
+  EXPECT_EQ(rule_of("window(20)"), (SpanRule{0, -20, kNone}));
+  EXPECT_EQ(rule_of("causal & (window(20) | sink(4))"), (SpanRule{4, -20, kNone}));
+  EXPECT_EQ(rule_of("causal & (window(2) | sink(100))"), (SpanRule{100, -2, kNone}));
+  EXPECT_EQ(rule_of("causal & !window(3)"), (SpanRule{0, -kNone, -3}));
+  EXPECT_EQ(rule_of("causal & dilated(8,2)"), std::nullopt);
+  EXPECT_EQ(rule_of("documents([0,199]) & causal"), std::nullopt);
+  EXPECT_EQ(last_row_rule({}), SpanRule{});
+}
+
 }  // namespace
 }  // namespace stof

@@ -49,5 +49,33 @@ TEST(StepAttention, IsElseAsChosen) {
   }
 }
 
+// Where keys are few, and a rule says which.
+TEST(StepAttention, IsJoinedWithWhatStandsAroundIt) {
+  const Device h200 = open_device("cuda:h200");
+  const auto joined = [&](const char* mask, const AttentionShape& shape) {
+    return join_step(parse(mask), shape, plan_step(parse(mask), shape, h200).plan().predicted_us, h200);
+  };
+  const auto causal = joined("causal", step_of(2, 256));
+  ASSERT_TRUE(causal.has_value());
+  EXPECT_EQ(*causal, (TokenAttentionShape{.texts = 2,
+                                          .heads = 32,
+                                          .kv_heads = 8,
+                                          .head_dim = 128,
+                                          .keys = 256,
+                                          .allowed = SpanRule{},
+                                          .dtype = DType::f16}));
+  EXPECT_EQ(keys_seen(*causal), 256);
+  const auto windowed = joined("causal & (window(100) | sink(4))", step_of(1, 8192));
+  ASSERT_TRUE(windowed.has_value());
+  EXPECT_EQ(windowed->allowed, (SpanRule{.prefix_end = 4, .begin = -100}));
+  EXPECT_EQ(keys_seen(*windowed), 105);
+  EXPECT_EQ(joined("causal & dilated(8,2)", step_of(2, 256)), std::nullopt);
+  EXPECT_EQ(joined("causal", step_of(64, 8192)), std::nullopt);
+  AttentionShape other = step_of(2, 256);
+  other.dtype = DType::f32;
+  EXPECT_EQ(joined("causal", other), std::nullopt);
+  EXPECT_EQ(join_step(parse("causal"), step_of(2, 256), 1e9, open_device("cpu")), std::nullopt);
+}
+
 }  // namespace
 }  // namespace stof
