@@ -2,10 +2,10 @@
 #include "src/backend/cuda/attention/token_attention.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "kernels/shared/token_attention.h"
+#include "src/backend/cuda/attention/cost.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/base/error.h"
@@ -45,11 +45,33 @@ std::optional<std::string> refuses(const TokenAttentionShape& s, const DeviceCap
   return std::nullopt;
 }
 
+struct Cluster {
+  int ranks;
+  double us;  // that it takes longer than one CTA
+};
+constexpr Cluster kClusters[] = {{1, 0}, {2, 0.8}, {4, 1.15}, {8, 1.95}};
+static_assert(kClusters[3].ranks == Grid::kMostRanks);
+
+// Of a launch by so many ranks: fitted by hand to bench/results/h200-token-attention-ranks.txt. A round is a group of
+// keys of every warp. Clusters meet twice, are begun later where they need most multiprocessors, and one after the
+// other where not all of them find enough of these near each other.
+std::optional<double> us_of(const TokenSplit& split, double of_cluster, const TokenAttentionShape& s,
+                            const DeviceCaps& caps) {
+  constexpr double kCrowdedUs = 0.6, kBeginUs = 1.9, kRoundUs = 0.97, kSecondRoundUs = 0.67, kMemoryUs = 1.5;
+  const auto ctas = static_cast<double>(s.texts * s.kv_heads * split.ranks), cores = static_cast<double>(caps.cores);
+  if (split.ranks > 1 && (caps.arch < 90 || ctas > (split.ranks == 2 ? 1 : 0.75) * cores)) return std::nullopt;
+  const double waves = std::max(1., std::ceil(ctas / (cores * ctas_of(s.head_dim, split.stages)))),
+               rounds = split.rounds * waves - 1, width = static_cast<double>(s.head_dim) / 128;
+  const double of_rounds = rounds > 0 ? kSecondRoundUs + kRoundUs * (rounds - 1) : 0;
+  const double us =
+      kBeginUs + width * (kRoundUs + of_rounds) + of_cluster + (split.ranks > 1 && ctas > cores / 2 ? kCrowdedUs : 0);
+  const double megabytes = 1e-6 * static_cast<double>(s.texts * keys_seen(s) * 2 * s.kv_heads * s.head_dim) *
+                           static_cast<double>(size_of(s.dtype));
+  return std::max(us, kMemoryUs + megabytes * pricing_of(caps).table.decode[DecodeTerm::memory]);
+}
+
 double predicted_us(const TokenAttentionShape& s, const DeviceCaps& caps) {
-  const TokenSplit split = split_token_attention(s, caps);
-  const double waves = std::ceil(static_cast<double>(s.texts * s.kv_heads * split.ranks) /
-                                 (ctas_of(s.head_dim, split.stages) * caps.cores));
-  return 2.5 + (split.ranks > 1 ? 0.5 : 0.) + 0.7 * (split.rounds * waves - 1);
+  return split_token_attention(s, caps).predicted_us;
 }
 
 const Kernel& kernel_of(const TokenAttentionShape& s, const Gpu& gpu) {
@@ -108,19 +130,17 @@ std::string token_attention_entry(DType dtype, std::int64_t head_dim) {
 }
 
 TokenSplit split_token_attention(const TokenAttentionShape& shape, const DeviceCaps& caps) {
-  const std::int64_t groups = std::max<std::int64_t>(ceil_div(keys_seen(shape), Grid::kGroup), 1),
-                     ctas = std::max<std::int64_t>(shape.texts * shape.kv_heads, 1);
-  const auto split_by = [&](int ranks) {
+  const std::int64_t groups = std::max<std::int64_t>(ceil_div(keys_seen(shape), Grid::kGroup), 1);
+  std::optional<TokenSplit> best;
+  for (const auto& [ranks, of_cluster] : kClusters) {
     const auto rounds = static_cast<int>(ceil_div(groups, std::int64_t{ranks} * Grid::kWarps));
-    return TokenSplit{.ranks = ranks, .stages = std::min(rounds, most_stages(caps)), .rounds = rounds};
-  };
-  TokenSplit split = split_by(1);
-  while (caps.arch >= 90 && split.ranks < Grid::kMostRanks && split.rounds > 1) {
-    const TokenSplit more = split_by(2 * split.ranks);
-    if (more.ranks * ctas > std::int64_t{caps.cores} * ctas_of(shape.head_dim, more.stages)) break;
-    split = more;
+    TokenSplit split{.ranks = ranks, .stages = std::min(rounds, most_stages(caps)), .rounds = rounds};
+    const std::optional<double> us = us_of(split, of_cluster, shape, caps);
+    if (!us || (best && *us >= best->predicted_us)) continue;
+    split.predicted_us = *us;
+    best = split;
   }
-  return split;
+  return best.value();
 }
 
 const TokenAttention token_attention{.refuses = refuses, .predicted_us = predicted_us, .prepare = prepare, .run = run};
