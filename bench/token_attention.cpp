@@ -138,12 +138,9 @@ class Steps {
     return times;
   }
   Json predicted() const {
-    const TokenSplit split = split_token_attention(joined_, device_.caps);
     return {{"joined_us", token_attention.predicted_us(joined_, device_.caps)},
             {"attention_us", apart_.plan().predicted_us},
-            {"attention", apart_.plan().kernel},
-            {"ranks", split.ranks},
-            {"rounds", split.rounds}};
+            {"attention", apart_.plan().kernel}};
   }
 
  private:

@@ -5,15 +5,8 @@
 namespace stof::cuda {
 
 struct TokenAttentionGrid {
-  static constexpr int kWarps = 8, kThreads = 32 * kWarps;
-  static constexpr int kGroup = 16;        // keys that a warp takes at a time
   static constexpr int kMostHeads = 8;     // of q for one of k
-  static constexpr int kMostRanks = 8;     // CTAs, a cluster, that share the keys of a text's key head
-  static constexpr int kMostStages = 2;    // groups of a warp that are on their way
   static constexpr int kMostKeys = 32768;  // of a text that its token sees
-  // Of a CTA for each column of a head: groups of all warps, k and v, for each stage; then rows of q, k and v of the
-  // token, and a result of every head.
-  static constexpr int kStageBytes = kWarps * 4 * kGroup, kRowBytes = 2 * (kMostHeads + 2) + 4 * kMostHeads;
 };
 
 // Row i of x, a token, becomes row i of out. Its own key and value, row places[i] of `cache`, are the last of

@@ -106,6 +106,42 @@ TEST_P(Decode, EqualsTheDefinitionForManyRows) {
     }
 }
 
+// Few keys, which another kernel reads then; more, and masks and calls that it does not take.
+TEST_P(Decode, EqualsTheDefinitionForLengthsOnTheDevice) {
+  const Device device = open_device(std::get<0>(GetParam()));
+  const auto expect_right = [&](ProblemShape what, const char* text) {
+    what.lengths_on_device = true;
+    const auto keys = static_cast<std::int32_t>(what.shape.keys);
+    what.q_lengths.assign(3, static_cast<std::int32_t>(what.shape.queries));
+    what.kv_lengths = {keys, keys / 2, keys / 9};
+    const Attention attention = planned(what, parse(text));
+    attention.prepare(what.shape.queries, 1);
+    const Problem problem(what, 5);
+    AttentionArguments arguments = problem.arguments();
+    arguments.q_lengths = {};
+    run_host_tensors(attention, arguments, device);
+    EXPECT_EQ(difference_from_definition(problem, parse(text)), "")
+        << text << ", " << what.shape.queries << " queries of " << what.shape.heads << " heads, " << keys << " keys";
+    EXPECT_TRUE(problem.padding_is_untouched());
+  };
+  for (const std::int64_t queries : {1, 2, 3, 16})
+    for (const std::int64_t keys : {20, 300, 1100, 2500}) {
+      ProblemShape what = shape(queries, keys);
+      for (const char* text : {"all", "causal", "causal & (window(100) | sink(4))", "causal & !window(8)",
+                               "strided(3) & causal", "heads(0-2: causal, *: window(20,3))"})
+        expect_right(what, text);
+      what.form = BatchForm::rows_first, what.page_size = keys < 1000 ? 16 : 64;
+      expect_right(what, "causal & (window(200) | sink(20))");
+      what.softcap = 15.f, what.without_lse = true;
+      expect_right(what, "causal");
+    }
+  for (const std::int64_t heads : {2, 6, 14, 34}) {
+    ProblemShape what = shape(1, 200);
+    what.shape.heads = heads;
+    expect_right(what, "causal & window(150)");
+  }
+}
+
 // More tasks than multiprocessors, each of another number of tiles.
 TEST_P(Decode, EqualsTheDefinitionForManyItems) {
   ProblemShape what = shape(12, 400);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/shared/rows.h"
+#include "src/backend/cuda/attention/few_keys.h"
 #include "src/backend/cuda/attention/instances.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/rows.h"
@@ -157,7 +158,15 @@ inline std::vector<Unit> units() {
   std::vector<std::string> tokens;
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const std::int64_t head_dim : {64, 128}) tokens.push_back(token_attention_entry(dtype, head_dim));
-  for (const char* target : {"sm_80", "sm_90a"}) units.push_back({kTokenAttentionUnit, target, tokens});
+  for (const char* target : {"sm_80", "sm_90a"}) {
+    units.push_back({kTokenAttentionUnit, target, tokens});
+    for (const DType dtype : {DType::f16, DType::bf16}) {
+      std::vector<std::string> entries;
+      for (const std::int64_t head_dim : {64, 128, 256})
+        for (const std::int64_t slabs : {1, 2}) entries.push_back(few_keys_entry(dtype, head_dim, slabs));
+      units.push_back({few_keys_unit(dtype), target, entries});
+    }
+  }
   std::vector<std::string> plan = {"order_items_kernel"};
   for (const TableKind kind : {TableKind::lists, TableKind::blocks, TableKind::bits, TableKind::packed})
     plan.emplace_back(plan_entry(kind));

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -156,7 +155,6 @@ void expect_right(const Step& step, const Device& device, std::mt19937& random) 
   SCOPED_TRACE(testing::Message() << step);
   const Problem problem(step, random);
   const TokenAttention& joined = *device.backend->token_attention;
-  ASSERT_EQ(joined.refuses(step.shape, device.caps), std::nullopt);
   const Rows want = apart(problem, device);
   const Tensor cache = copy_of(problem.cache),
                out =
@@ -301,33 +299,11 @@ TEST(TokenAttention, SaysWhatItDoesNotTake) {
   EXPECT_EQ(with([](auto& s) { s.head_dim = 80; }), "it takes heads of 64 and 128, not 80");
   EXPECT_EQ(with([](auto& s) { s.kv_heads = 1; }), "it takes up to 8 heads for each key head, not 16 for 1");
   EXPECT_EQ(with([](auto& s) { s.keys = 32769; }), "it takes up to 32768 keys, not 32769");
+  EXPECT_EQ(with([](auto& s) { s.keys = 4096; }),
+            "4 texts of 4096 keys take 16 rounds of keys, one after the other; accepted: 8, or one text");
+  EXPECT_EQ(with([](auto& s) { s.keys = 32768, s.texts = 1; }), "");
   EXPECT_EQ(with([](auto& s) { s.keys = 1 << 20, s.allowed = {.prefix_end = 4, .begin = -1023, .end = 1}; }), "");
   EXPECT_EQ(with([](auto& s) { s.texts = 65536; }), "it takes up to 65535 texts and key heads, not 65536 and 8");
-}
-
-// What takes least of clusters, rounds and waves.
-TEST(TokenAttention, SharesKeysOutByHowManyThereAre) {
-  const auto split = [](std::int64_t texts, std::int64_t keys, int arch = 90) {
-    const cuda::TokenSplit chosen = cuda::split_token_attention({.texts = texts,
-                                                                 .heads = 16,
-                                                                 .kv_heads = 8,
-                                                                 .head_dim = 128,
-                                                                 .keys = keys,
-                                                                 .allowed = kCausal,
-                                                                 .dtype = DType::bf16},
-                                                                {.name = "", .cores = 132, .arch = arch});
-    return std::array{chosen.ranks, chosen.stages, chosen.rounds};
-  };
-  EXPECT_EQ(split(1, 128), (std::array{1, 1, 1}));
-  EXPECT_EQ(split(1, 256), (std::array{1, 2, 2}));
-  EXPECT_EQ(split(1, 512), (std::array{4, 1, 1}));
-  EXPECT_EQ(split(1, 1024), (std::array{4, 2, 2}));
-  EXPECT_EQ(split(1, 2048), (std::array{8, 2, 2}));
-  EXPECT_EQ(split(1, 4096), (std::array{8, 2, 4}));
-  EXPECT_EQ(split(4, 1024), (std::array{2, 2, 4}));
-  EXPECT_EQ(split(1, 1024, 80), (std::array{1, 2, 8}));
-  EXPECT_EQ(split(1, 1024, 86), (std::array{1, 1, 8}));
-  EXPECT_EQ(split(16, 1024), (std::array{1, 2, 8}));
 }
 
 }  // namespace

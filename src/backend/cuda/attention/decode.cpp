@@ -9,6 +9,7 @@
 #include "src/backend/cuda/attention/arrange.h"
 #include "src/backend/cuda/attention/call_pieces.h"
 #include "src/backend/cuda/attention/cost.h"
+#include "src/backend/cuda/attention/decode_few_keys.h"
 #include "src/backend/cuda/attention/decode_split.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/numbers.h"
@@ -41,6 +42,7 @@ struct DecodeMask {
   HeadSets sets;
   std::unique_ptr<const DeviceBlocks> rows = {};  // for calls that go row by row
   std::unique_ptr<WorkspacePool> workspaces = {};
+  std::optional<FewKeysMask> few_keys = {};
   std::vector<const InstanceKernel*> kernels = {};   // of the forms
   std::vector<const InstanceKernel*> of_trees = {};  // the same, of shapes whose calls bring draft trees
   std::vector<const Kernel*> sums = {};
@@ -117,12 +119,12 @@ class Launcher {
  public:
   Launcher(const DecodeMask& mask, const stof::AttentionCall& call, Workspace& workspace)
       : mask_(mask), call_(call), workspace_(workspace), stream_(static_cast<StreamHandle>(call.stream)) {
-    std::int64_t queries = 0;
-    for (const AttentionItem& item : call.items) queries = std::max(queries, item.queries);
-    const int rows = rows_of(mask, queries);
+    for (const AttentionItem& item : call.items)
+      queries_ = std::max(queries_, item.queries), keys_ = std::max(keys_, item.keys);
+    const int rows = rows_of(mask, queries_);
     form_ = form_for(mask.forms, rows);
     device_ = decode_device(mask.rows->gpu().caps, mask.instance, mask.forms[form_]);
-    chunks_ = chunks_of(mask, queries);
+    chunks_ = chunks_of(mask, queries_);
     rows_ = chunks_ > 0 ? (rows + chunks_ - 1) / chunks_ : 0;
   }
 
@@ -190,6 +192,11 @@ class Launcher {
 
   // first: of the items, where they are alike.
   void launch(DecodeParams& params, const RowItem& first) {
+    // Counting the tiles of tasks whose lengths are on the device takes longer than few keys do.
+    const bool reads_lengths = call_.device_lengths != nullptr || call_.device_items.count > 0;
+    if (reads_lengths && mask_.few_keys)
+      if (const auto split = mask_.few_keys->split(params, queries_, keys_))
+        return mask_.few_keys->launch(params, *split, queries_, stream_);
     const DecodeLoad load = load_of(params, first);
     const DecodeSplit split = split_decode(load, device_);
     params.ctas = split.ctas, params.start = split.start;
@@ -268,7 +275,8 @@ class Launcher {
   const StreamHandle stream_;
   std::size_t form_ = 0;
   DecodeDevice device_ = {};
-  int rows_ = 0, chunks_ = 1;  // of a task; tasks of a set of heads
+  std::int64_t queries_ = 0, keys_ = 0;  // of an item at most
+  int rows_ = 0, chunks_ = 1;            // of a task; tasks of a set of heads
 };
 
 }  // namespace
@@ -323,6 +331,7 @@ ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, c
   if (device.ordinal == kDescribed) return mask;
   const Gpu& gpu = gpu_of(device);
   mask->rows = std::make_unique<const DeviceBlocks>(gpu, packed.blocks);
+  mask->few_keys = FewKeysMask::of(gpu, packed, mask->instance.head_dim);
   mask->lists = to_device<DecodeList>(gpu, arranged.lists);
   mask->runs = to_device<DecodeRun>(gpu, arranged.runs);
   mask->words = to_device<std::uint64_t>(gpu, arranged.words);

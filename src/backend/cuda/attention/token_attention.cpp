@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "kernels/shared/token_attention.h"
-#include "src/backend/cuda/attention/cost.h"
+#include "src/backend/cuda/attention/few_keys.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/base/error.h"
@@ -16,17 +16,13 @@ namespace {
 
 using Grid = TokenAttentionGrid;
 
-unsigned shared_bytes(std::int64_t head_dim, int stages) {
-  return static_cast<unsigned>(head_dim) * static_cast<unsigned>(stages * Grid::kStageBytes + Grid::kRowBytes);
+FewKeysLoad load_of(const TokenAttentionShape& s) {
+  return {.tasks = s.texts * s.kv_heads,
+          .keys = keys_seen(s),
+          .head_dim = s.head_dim,
+          .bytes = static_cast<double>(s.texts * keys_seen(s) * 2 * s.kv_heads * s.head_dim) *
+                   static_cast<double>(size_of(s.dtype))};
 }
-
-// CTAs that a multiprocessor holds.
-int ctas_of(std::int64_t head_dim, int stages) { return head_dim > 64 && stages > 1 ? 1 : 2; }
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// GPUs of 8.6 and 8.9 have 99 KB a CTA.
-int most_stages(const DeviceCaps& caps) { return caps.arch == 80 || caps.arch >= 90 ? Grid::kMostStages : 1; }
 
 std::optional<std::string> refuses(const TokenAttentionShape& s, const DeviceCaps& caps) {
   if (caps.arch < 80)
@@ -42,44 +38,24 @@ std::optional<std::string> refuses(const TokenAttentionShape& s, const DeviceCap
   constexpr std::int64_t kMostBlocks = 65535;  // of a grid's second and third dimension
   if (s.texts > kMostBlocks || s.kv_heads > kMostBlocks)
     return fmt::format("it takes up to {} texts and key heads, not {} and {}", kMostBlocks, s.texts, s.kv_heads);
+  // A text that is longer than the others is read by as few CTAs as they are.
+  const int most_rounds = 8, rounds = split_few_keys(load_of(s), caps).rounds;
+  if (s.texts > 1 && rounds > most_rounds)
+    return fmt::format("{} texts of {} keys take {} rounds of keys, one after the other; accepted: {}, or one text",
+                       s.texts, keys_seen(s), rounds, most_rounds);
   return std::nullopt;
 }
 
-struct Cluster {
-  int ranks;
-  double us;  // that it takes longer than one CTA
-};
-constexpr Cluster kClusters[] = {{1, 0}, {2, 0.8}, {4, 1.15}, {8, 1.95}};
-static_assert(kClusters[3].ranks == Grid::kMostRanks);
-
-// Of a launch by so many ranks: fitted by hand to bench/results/h200-token-attention-ranks.txt. A round is a group of
-// keys of every warp. Clusters meet twice, are begun later where they need most multiprocessors, and one after the
-// other where not all of them find enough of these near each other.
-std::optional<double> us_of(const TokenSplit& split, double of_cluster, const TokenAttentionShape& s,
-                            const DeviceCaps& caps) {
-  constexpr double kCrowdedUs = 0.6, kBeginUs = 1.9, kRoundUs = 0.97, kSecondRoundUs = 0.67, kMemoryUs = 1.5;
-  const auto ctas = static_cast<double>(s.texts * s.kv_heads * split.ranks), cores = static_cast<double>(caps.cores);
-  if (split.ranks > 1 && (caps.arch < 90 || ctas > (split.ranks == 2 ? 1 : 0.75) * cores)) return std::nullopt;
-  const double waves = std::max(1., std::ceil(ctas / (cores * ctas_of(s.head_dim, split.stages)))),
-               rounds = split.rounds * waves - 1, width = static_cast<double>(s.head_dim) / 128;
-  const double of_rounds = rounds > 0 ? kSecondRoundUs + kRoundUs * (rounds - 1) : 0;
-  const double us =
-      kBeginUs + width * (kRoundUs + of_rounds) + of_cluster + (split.ranks > 1 && ctas > cores / 2 ? kCrowdedUs : 0);
-  const double megabytes = 1e-6 * static_cast<double>(s.texts * keys_seen(s) * 2 * s.kv_heads * s.head_dim) *
-                           static_cast<double>(size_of(s.dtype));
-  return std::max(us, kMemoryUs + megabytes * pricing_of(caps).table.decode[DecodeTerm::memory]);
-}
-
 double predicted_us(const TokenAttentionShape& s, const DeviceCaps& caps) {
-  return split_token_attention(s, caps).predicted_us;
+  return split_few_keys(load_of(s), caps).predicted_us;
 }
 
 const Kernel& kernel_of(const TokenAttentionShape& s, const Gpu& gpu) {
-  return plain_kernel(gpu, kTokenAttentionUnit, token_attention_entry(s.dtype, s.head_dim), Grid::kThreads);
+  return plain_kernel(gpu, kTokenAttentionUnit, token_attention_entry(s.dtype, s.head_dim), FewKeysGrid::kThreads);
 }
 
 void prepare(const TokenAttentionShape& s, const Device& device) {
-  kernel_of(s, gpu_of(device)).allow_shared_bytes(shared_bytes(s.head_dim, most_stages(device.caps)));
+  kernel_of(s, gpu_of(device)).allow_shared_bytes(static_cast<unsigned>(most_shared_bytes(s.head_dim, 1, device.caps)));
 }
 
 bool aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
@@ -87,11 +63,11 @@ bool aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(addr
 void run(const TokenAttentionShape& s, const TokenAttentionCall& call) {
   const Gpu& gpu = gpu_of(*call.queue.device);
   if (s.texts == 0) return;
-  STOF_CHECK(!refuses(s, gpu.caps) && aligned(call.x) && aligned(call.out) && aligned(call.heads.kept.rows));
+  STOF_CHECK(aligned(call.x) && aligned(call.out) && aligned(call.heads.kept.rows));
   const auto texts = static_cast<std::size_t>(s.texts);
   STOF_CHECK(call.lengths.size() >= texts && call.heads.kept.places.size() >= texts);
   STOF_CHECK(call.heads.angles == nullptr || call.heads.positions.size() >= texts);
-  const TokenSplit split = split_token_attention(s, gpu.caps);
+  const FewKeysSplit split = split_few_keys(load_of(s), gpu.caps);
   TokenAttentionParams params{.x = call.x,
                               .out = call.out,
                               .cache = call.heads.kept.rows,
@@ -117,30 +93,15 @@ void run(const TokenAttentionShape& s, const TokenAttentionCall& call) {
                             .stream = static_cast<StreamHandle>(call.queue.stream),
                             .cluster = static_cast<unsigned>(split.ranks),
                             .overlap_previous = gpu.caps.arch >= 90,
-                            .least_shared_bytes = shared_bytes(s.head_dim, split.stages)},
+                            .least_shared_bytes = static_cast<unsigned>(split.shared_bytes)},
                            arguments);
 }
 
 }  // namespace
 
 std::string token_attention_entry(DType dtype, std::int64_t head_dim) {
-  return fmt::format(
-      "_ZN4stof4cuda22token_attention_kernelINS0_11TokenTraitsINS0_{}ELi{}EEEEEvNS0_20TokenAttentionParamsE",
-      dtype == DType::f16 ? "4Half" : "6Bfloat", head_dim);
-}
-
-TokenSplit split_token_attention(const TokenAttentionShape& shape, const DeviceCaps& caps) {
-  const std::int64_t groups = std::max<std::int64_t>(ceil_div(keys_seen(shape), Grid::kGroup), 1);
-  std::optional<TokenSplit> best;
-  for (const auto& [ranks, of_cluster] : kClusters) {
-    const auto rounds = static_cast<int>(ceil_div(groups, std::int64_t{ranks} * Grid::kWarps));
-    TokenSplit split{.ranks = ranks, .stages = std::min(rounds, most_stages(caps)), .rounds = rounds};
-    const std::optional<double> us = us_of(split, of_cluster, shape, caps);
-    if (!us || (best && *us >= best->predicted_us)) continue;
-    split.predicted_us = *us;
-    best = split;
-  }
-  return best.value();
+  return fmt::format("_ZN4stof4cuda22token_attention_kernelI{}EEvNS0_20TokenAttentionParamsE",
+                     few_keys_traits(dtype, head_dim, 1));
 }
 
 const TokenAttention token_attention{.refuses = refuses, .predicted_us = predicted_us, .prepare = prepare, .run = run};

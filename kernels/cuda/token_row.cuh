@@ -1,37 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // The row of one token: its heads of q for one of k, that key and its value, on their way from a product to
-// token_attention.cuh; which keys it sees; and its result.
+// token_attention.cuh; and which keys it sees.
 #pragma once
-#include "kernels/cuda/gemm_traits.cuh"
+#include "kernels/cuda/few_keys.cuh"
 #include "kernels/cuda/halves.cuh"
-#include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/warp_sum.cuh"
 #include "kernels/shared/token_attention.h"
 
 namespace stof::cuda {
-
-template <class Element_, int kHeadDim_>
-struct TokenTraits {
-  using Element = Element_;
-  using Storage = typename StorageOf<Element>::Type;
-  static constexpr int kHeadDim = kHeadDim_;
-  static constexpr int kPitch = kHeadDim + 4;  // floats of a head's sums: those of two heads lie in other banks
-  static_assert(kPitch * 4 * TokenAttentionGrid::kMostHeads <= 4 * TokenAttentionGrid::kGroup * kHeadDim,
-                "a warp leaves its sums where its groups were");
-  static_assert(TokenAttentionGrid::kMostHeads * kHeadDim / 4 <= TokenAttentionGrid::kThreads);
-};
 
 struct TokenPlace {
   int text, kv_head, group;  // heads of q for one of k
 };
 
 // Which keys the token sees, as one sequence: a prefix, and a range behind it.
+template <class Traits>
 struct TokenKeys {
+  const unsigned short* cache;  // k of the text's first row, of this key head
+  long long row_stride;         // elements
+  int values;                   // elements from a key to its value
   int prefix, range, count;
   int own;  // the token's place in the sequence, or -1
 
-  __device__ __forceinline__ TokenKeys(const TokenAttentionParams& p, int length) {
-    const int position = length - 1;
+  __device__ __forceinline__ TokenKeys(const TokenAttentionParams& p, const TokenPlace& place)
+      : cache(static_cast<const unsigned short*>(p.cache) + place.text * p.text_stride +
+              place.kv_head * Traits::kHeadDim),
+        row_stride(2ll * p.kv_heads * Traits::kHeadDim),
+        values(p.kv_heads * Traits::kHeadDim) {
+    const int length = __ldcg(p.lengths + place.text), position = length - 1;
     const auto within = [&](int key) { return min(max(key, 0), length); };
     prefix = within(p.prefix_end), range = within(position + p.begin);
     const int end = within(position + p.end);
@@ -42,7 +38,13 @@ struct TokenKeys {
     }
     own = position < prefix ? position : position >= range && position < end ? position - range + prefix : -1;
   }
-  __device__ __forceinline__ long long key(int index) const { return index < prefix ? index : index - prefix + range; }
+  // The token's own row is not there yet.
+  __device__ __forceinline__ KeyPlace place(int index) const {
+    const bool there = index < count && index != own;
+    const int key = index < prefix ? index : index - prefix + range;
+    const unsigned short* const k = cache + (there ? key : 0) * row_stride;
+    return {k, k + values, there};
+  }
 };
 
 // Rows of q in shared memory, and behind them k and v. A head has a lane for each 16 of its columns, 8 of either half.
@@ -80,7 +82,7 @@ struct TokenRow {
       load_floats(angles + kHalf, sine);
     }
     const int missing = place.group + static_cast<int>(threadIdx.x) / (2 * kLanes);
-    if (missing < TokenAttentionGrid::kMostHeads)
+    if (missing < Traits::kRows)
       reinterpret_cast<uint4*>(shared)[missing * 2 * kLanes + static_cast<int>(threadIdx.x) % (2 * kLanes)] = uint4{};
   }
 
@@ -113,7 +115,7 @@ struct TokenRow {
       V::store(reinterpret_cast<unsigned short*>(row + Rows::offset(head, (within + kHalf) / 8)), b);
       return;
     }
-    unsigned short* const row = shared + (TokenAttentionGrid::kMostHeads + (is_value() ? 1 : 0)) * Traits::kHeadDim;
+    unsigned short* const row = shared + (Traits::kRows + (is_value() ? 1 : 0)) * Traits::kHeadDim;
     V::store(row + within, a), V::store(row + kHalf + within, b);
     if (!keeps) return;
     unsigned short* const kept = static_cast<unsigned short*>(p.cache) +
@@ -121,18 +123,19 @@ struct TokenRow {
                                  (column - p.heads) * Traits::kHeadDim;
     V::store(kept + within, a), V::store(kept + kHalf + within, b);
   }
-};
 
-// The second operand of all scores.
-template <class Traits>
-__device__ __forceinline__ void load_token_queries(u32 (&q)[Traits::kHeadDim / 8], u32 rows, int lane) {
-#pragma unroll
-  for (int piece = 0; piece < Traits::kHeadDim / 8; piece += 4) {
-    u32 four[4];
-    load_fragments(four, rows + SwizzledRows<Traits::kHeadDim>::offset(lane % 8, piece + lane / 8));
-#pragma unroll
-    for (int i = 0; i < 4; ++i) q[piece + i] = four[i];
+  // The token's own key and value, to the group that has them. By a whole warp.
+  template <class Groups>
+  __device__ __forceinline__ void add_own(const Groups& groups, int group, int at) const {
+    const int own = groups.keys.own;
+    if (own < 0 || own / Groups::kKeys != group) return;
+    const unsigned short* const rows = shared + Traits::kRows * Traits::kHeadDim;
+    for (int i = groups.lane; i < 2 * Groups::kRowPieces; i += 32)
+      store_piece((i < Groups::kRowPieces ? groups.k(at) : groups.v(at)) +
+                      Rows::offset(own % Groups::kKeys, i % Groups::kRowPieces),
+                  *reinterpret_cast<const uint4*>(rows + i * 8));
+    __syncwarp();
   }
-}
+};
 
 }  // namespace stof::cuda
