@@ -59,6 +59,8 @@ struct Embeddings {
   std::int64_t truncated = 0;         // texts that were cut
 };
 
+enum class Stop : std::uint8_t { nothing, text, all };  // what ends behind a token: its text, or every one of the call
+
 // How texts go on; see Session::generate.
 struct GenerateOptions {
   std::int64_t tokens = 128;  // at most, behind each text; fewer where the model has no more positions
@@ -67,10 +69,10 @@ struct GenerateOptions {
   double top_p = 1;           // among the likeliest that have so much of the probability together
   std::uint64_t seed = 0;     // of the chances; what a text becomes does not depend on those beside it
   std::optional<std::vector<std::int32_t>> ends = {};  // tokens behind which a text ends; default: the checkpoint's
-  // Of texts that are not tokens yet:
-  std::int64_t batch = 32;  // run together
-  bool truncate = false;    // true: of a text that leaves no position for a token the end is left out, but for one
+  std::int64_t batch = 32;                             // texts run together; those of a TokenBatch all are
+  bool truncate = false;  // true: of a text, not yet tokens, that leaves no position for one its end is left out
   std::function<void(std::int64_t text, std::int32_t token)> token = {};  // called for each as it is made
+  std::function<Stop(std::int64_t text, std::int32_t token)> stop = {};   // asked behind each, what ends there
 };
 
 // Memory for the activations of one call; see Session::memory_for.
@@ -106,6 +108,8 @@ class Session {
   std::int64_t hidden_size() const;
   std::int64_t columns() const;     // of results: hidden_size(), or the vocabulary's size for logits
   std::int64_t max_tokens() const;  // of one text, special tokens included
+  std::int64_t positions() const;   // tokens that a text may have which is given as such
+  std::int64_t vocabulary() const;  // ids are below it
   Pooling pooling() const;          // what the checkpoint says
   bool normalizes() const;          // whether pooled vectors have length 1, as the checkpoint says
   const Device& device() const;     // where calls run
@@ -123,6 +127,8 @@ class Session {
   Tensor embed(const TokenBatch& batch, Pooling pooling) const;
   // Texts in any order and of any length: they are tokenised, run in batches of similar length, returned in order.
   Embeddings embed(std::span<const std::string> texts, const EmbedOptions& options = {}) const;
+  // The same of texts that are tokens, of up to positions() each: none is cut.
+  Embeddings embed(std::span<const std::vector<std::int32_t>> texts, const EmbedOptions& options = {}) const;
   // What a decoder says behind each text, the token that ends it included; keys and values of what was seen are kept,
   // and texts that have ended take no more time. Positions and the mask are those of the whole text, as if it were run
   // at once. Throws invalid_argument for a session without logits, options out of range, and a text that leaves no
@@ -130,6 +136,8 @@ class Session {
   // other ones. Statistics count the call, and not its memory.
   std::vector<std::vector<std::int32_t>> generate(const TokenBatch& prompts, const GenerateOptions& options = {}) const;
   std::vector<std::vector<std::int32_t>> generate(std::span<const std::string> texts,
+                                                  const GenerateOptions& options = {}) const;
+  std::vector<std::vector<std::int32_t>> generate(std::span<const std::vector<std::int32_t>> texts,
                                                   const GenerateOptions& options = {}) const;
   // The text of tokens, by the tokenizer's decoder, without special ones and ids that the tokenizer has nothing for.
   // Throws invalid_argument without a tokenizer, unsupported where its decoder is not understood.

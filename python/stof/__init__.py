@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masked attention on arrays of NumPy and tensors of PyTorch: libstof.so, the C API of STOF, from Python.
+"""Transformers under any attention mask: libstof.so, the C API of STOF, from Python.
 
-stof.attention(q, k, v, "causal & window(256)"); docs/python.md has the rest."""
+stof.Session(folder).embed(["a sentence"]) is a whole model, stof.attention(q, k, v, "causal & window(256)") attention alone, on
+arrays of NumPy and tensors of PyTorch; docs/python.md has the rest."""
 
 from stof.c_library import DeviceFailure, Failure, InvalidArgument, Unsupported
 from stof.mask import Mask
 from stof.plans import Attention, attention, clear_plans
+from stof.session import Session
 from stof.table import TableAttention
 from stof.trees import pack_tree, tree_of_parents
 
-__all__ = ["Attention", "DeviceFailure", "Failure", "InvalidArgument", "Mask", "TableAttention", "Unsupported", "attention", "clear_plans",
-           "pack_tree", "tree_of_parents"]  # fmt: skip
+__all__ = ["Attention", "DeviceFailure", "Failure", "InvalidArgument", "Mask", "Session", "TableAttention", "Unsupported", "attention",
+           "clear_plans", "pack_tree", "tree_of_parents"]  # fmt: skip

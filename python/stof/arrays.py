@@ -6,13 +6,16 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 from stof import c_library
 from stof.c_library import InvalidArgument
 
 NAMES = {"f32": c_library.F32, "f16": c_library.F16, "bf16": c_library.BF16}  # what attention computes with
+_LONG_NAMES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}  # as dtypes of PyTorch and NumPy print
 _NUMPY = {"<f4": c_library.F32, "<f2": c_library.F16, "<i4": c_library.I32, "|b1": c_library.BOOL, "|u1": c_library.BOOL}
 
 
@@ -20,6 +23,14 @@ _NUMPY = {"<f4": c_library.F32, "<f2": c_library.F16, "<i4": c_library.I32, "|b1
 def _of_torch_dtypes(torch: Any) -> dict[Any, int]:
     return {torch.float32: c_library.F32, torch.float16: c_library.F16, torch.bfloat16: c_library.BF16,
             torch.int32: c_library.I32, torch.bool: c_library.BOOL, torch.uint8: c_library.BOOL}  # fmt: skip
+
+
+def float_dtype(dtype: Any) -> str:
+    """One of NAMES, as it is, or as PyTorch or NumPy call it."""
+    name = _LONG_NAMES.get(str(dtype).removeprefix("torch."), dtype)
+    if name not in NAMES:
+        raise InvalidArgument(2, f"dtype {dtype!r}; accepted: {', '.join(NAMES)}")
+    return name
 
 
 @dataclass(slots=True)
@@ -69,6 +80,28 @@ def empty_like(like: View, shape: tuple[int, ...], dtype: int | None = None) -> 
     import numpy
 
     return numpy.empty(shape, numpy.float32 if dtype == c_library.F32 else like.of.__array_interface__["typestr"])
+
+
+def floats(rows: int, columns: int) -> tuple[Any, int]:
+    """f32 [rows, columns] to be written, and its address: an array of NumPy, or where that is not installed a memoryview."""
+    try:
+        import numpy
+    except ImportError:
+        data = (ctypes.c_float * max(1, rows * columns))()
+        of_none = memoryview((ctypes.c_float * columns * 0)())  # cast() makes none without elements
+        return memoryview(data).cast("B").cast("f", (rows, columns)) if rows else of_none, ctypes.addressof(data)
+    array = numpy.empty((rows, columns), numpy.float32)
+    return array, array.ctypes.data
+
+
+def split(array: Any, lengths: Sequence[int]) -> list[Any]:
+    """Of floats(): so many rows each, where they lie."""
+    ends = list(accumulate(lengths, initial=0))
+    if not isinstance(array, memoryview):
+        return [array[begin:end] for begin, end in pairwise(ends)]
+    columns = array.shape[1]
+    flat, row = array.cast("B"), 4 * columns
+    return [flat[row * begin : row * end].cast("f", (end - begin, columns)) for begin, end in pairwise(ends)]
 
 
 def stream_of(like: View) -> int | None:

@@ -2,6 +2,8 @@
 """libstof.so through ctypes: structures and functions as docs/c_api.md describes them, without a header."""
 
 import ctypes as c
+from array import array as numbers_of
+from itertools import accumulate, chain, pairwise
 
 F32, F16, BF16, I32, BOOL = range(5)
 P = c.c_void_p
@@ -46,6 +48,63 @@ class TableContents(c.Structure):
                 ("row_stride", c.c_int64), ("status", P), ("stream", P)]  # fmt: skip
 
 
+POOLINGS = ("of the model", "none", "cls", "mean", "max", "last")  # a stof_pooling by its number
+STOP_NOTHING, STOP_TEXT, STOP_ALL = range(3)
+TOKEN = c.CFUNCTYPE(c.c_int32, P, c.c_int64, c.c_int32)
+LOG = c.CFUNCTYPE(None, P, c.c_char_p)
+
+
+class SessionOptions(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("device", c.c_char_p), ("dtype", c.c_int32), ("logits", c.c_int32), ("mask", P),
+                ("threads", c.c_int32), ("untuned", c.c_int32), ("log", LOG), ("log_user", P)]  # fmt: skip
+
+
+class SessionInfo(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("hidden_size", c.c_int64), ("columns", c.c_int64), ("max_tokens", c.c_int64),
+                ("positions", c.c_int64), ("vocabulary", c.c_int64), ("pooling", c.c_int32), ("normalizes", c.c_int32),
+                ("device", c.c_char_p), ("device_name", c.c_char_p)]  # fmt: skip
+
+
+class Statistics(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("calls", c.c_int64), ("plans", c.c_int64), ("planned_bytes", c.c_int64),
+                ("held_bytes", c.c_int64)]  # fmt: skip
+
+
+class Texts(c.Structure):
+    _fields_ = [("data", c.POINTER(c.c_char_p)), ("sizes", c.POINTER(c.c_int64)), ("count", c.c_int64)]
+
+
+class Tokens(c.Structure):
+    _fields_ = [("ids", P), ("offsets", P), ("count", c.c_int64)]
+
+
+class TokenBuffer(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("ids", P), ("capacity", c.c_int64), ("offsets", P), ("truncated", c.c_int64)]
+
+
+class TextBuffer(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("data", P), ("capacity", c.c_int64), ("size", c.c_int64)]
+
+
+class EmbedOptions(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("pooling", c.c_int32), ("refuse_long", c.c_int32), ("batch", c.c_int64)]
+
+
+class Embeddings(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("values", P), ("capacity", c.c_int64), ("lengths", P), ("rows", c.c_int64),
+                ("truncated", c.c_int64)]  # fmt: skip
+
+
+class GenerateOptions(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("tokens", c.c_int64), ("temperature", c.c_double), ("top_k", c.c_int64),
+                ("top_p", c.c_double), ("seed", c.c_uint64), ("ends", P), ("end_count", c.c_int64), ("batch", c.c_int64),
+                ("truncate", c.c_int32), ("token", TOKEN), ("user", P)]  # fmt: skip
+
+
+class Generated(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("ids", P), ("capacity", c.c_int64), ("offsets", P), ("needed", c.c_int64)]
+
+
 FUNCTIONS = {
     "stof_version": (c.c_char_p, []),
     "stof_last_error": (c.c_char_p, []),
@@ -67,6 +126,21 @@ FUNCTIONS = {
     "stof_plan_workspace_size": (c.c_int, [P, c.POINTER(c.c_size_t)]),
     "stof_plan_destroy": (None, [P]),
     "stof_plan_run": (c.c_int, [P, c.POINTER(Call)]),
+    "stof_session_load": (c.c_int, [c.c_char_p, c.POINTER(SessionOptions), c.POINTER(P)]),
+    "stof_session_describe": (c.c_int, [P, c.POINTER(SessionInfo)]),
+    "stof_session_statistics": (c.c_int, [P, c.POINTER(Statistics)]),
+    "stof_session_destroy": (None, [P]),
+    "stof_session_tokenize": (c.c_int, [P, c.POINTER(Texts), c.c_int64, c.POINTER(TokenBuffer)]),
+    "stof_session_decode": (c.c_int, [P, P, c.c_int64, c.POINTER(TextBuffer)]),
+    "stof_text_stream_create": (c.c_int, [P, P, c.c_int64, c.POINTER(P)]),
+    "stof_text_stream_add": (c.c_int, [P, c.c_int32, c.POINTER(P), c.POINTER(c.c_int64)]),
+    "stof_text_stream_finish": (c.c_int, [P, c.POINTER(P), c.POINTER(c.c_int64)]),
+    "stof_text_stream_destroy": (None, [P]),
+    "stof_session_embed_texts": (c.c_int, [P, c.POINTER(Texts), c.POINTER(EmbedOptions), c.POINTER(Embeddings)]),
+    "stof_session_embed": (c.c_int, [P, c.POINTER(Tokens), c.POINTER(EmbedOptions), c.POINTER(Embeddings)]),
+    "stof_session_run": (c.c_int, [P, c.POINTER(Tokens), P, c.c_int64]),
+    "stof_session_generate_texts": (c.c_int, [P, c.POINTER(Texts), c.POINTER(GenerateOptions), c.POINTER(Generated)]),
+    "stof_session_generate": (c.c_int, [P, c.POINTER(Tokens), c.POINTER(GenerateOptions), c.POINTER(Generated)]),
 }
 
 
@@ -87,6 +161,32 @@ def array(values, shape, dtype, strides=None):
     found = Array(c.cast(data, P), dims, steps, len(shape), dtype)
     found.kept = data
     return found
+
+
+def texts(encoded):
+    """Texts of bytes, which have to live as long as they are used: they do in what is returned."""
+    found = Texts((c.c_char_p * len(encoded))(*encoded), (c.c_int64 * len(encoded))(*map(len, encoded)), len(encoded))
+    found.kept = encoded
+    return found
+
+
+def int32s(numbers):
+    """Raises OverflowError for one that is none, and TypeError for what is no integer."""
+    listed = numbers_of("i", numbers)
+    return (c.c_int32 * len(listed)).from_buffer(listed) if listed else (c.c_int32 * 0)()
+
+
+def tokens(lists):
+    """Tokens of lists of ids, and what they point to."""
+    ids, offsets = int32s(chain.from_iterable(lists)), int32s(accumulate(map(len, lists), initial=0))
+    found = Tokens(c.cast(ids, P), c.cast(offsets, P), len(lists))
+    found.kept = ids, offsets
+    return found
+
+
+def lists_of(ids, offsets):
+    """Texts that lie one after the other in arrays of ctypes, as lists."""
+    return [ids[begin:end] for begin, end in pairwise(offsets)]
 
 
 class Failure(Exception):
@@ -159,3 +259,69 @@ class Stof:
 
     def run(self, plan, call):
         self.check(self.library.stof_plan_run(plan, call))
+
+    def load_session(self, folder, **options):
+        handle = P()
+        self.check(self.library.stof_session_load(folder, SessionOptions(c.sizeof(SessionOptions), **options), handle))
+        return handle
+
+    def describe(self, session):
+        info = SessionInfo(c.sizeof(SessionInfo))
+        self.check(self.library.stof_session_describe(session, info))
+        return info
+
+    def statistics(self, session):
+        found = Statistics(c.sizeof(Statistics))
+        self.check(self.library.stof_session_statistics(session, found))
+        return found
+
+    def tokenize(self, session, of_texts, most=0):
+        """The ids of each text, and how many texts were cut."""
+        offsets = (c.c_int32 * (of_texts.count + 1))()
+        to = TokenBuffer(c.sizeof(TokenBuffer), None, 0, c.cast(offsets, P))
+        self.check(self.library.stof_session_tokenize(session, of_texts, most, to))
+        ids = (c.c_int32 * offsets[-1])()
+        to.ids, to.capacity = c.cast(ids, P), len(ids)
+        self.check(self.library.stof_session_tokenize(session, of_texts, most, to))
+        return lists_of(ids, offsets), to.truncated
+
+    def decode(self, session, ids):
+        listed = int32s(ids)
+        to = TextBuffer(c.sizeof(TextBuffer))
+        self.check(self.library.stof_session_decode(session, c.cast(listed, P), len(listed), to))
+        data = c.create_string_buffer(max(1, to.size))
+        to.data, to.capacity = c.addressof(data), to.size
+        self.check(self.library.stof_session_decode(session, c.cast(listed, P), len(listed), to))
+        return data.raw[: to.size].decode()
+
+    def text_stream(self, session, ids=()):
+        handle, listed = P(), int32s(ids)
+        self.check(self.library.stof_text_stream_create(session, c.cast(listed, P), len(listed), handle))
+        return handle
+
+    def add_to_stream(self, stream, token):
+        return self._text(self.library.stof_text_stream_add, stream, token)
+
+    def finish_stream(self, stream):
+        return self._text(self.library.stof_text_stream_finish, stream)
+
+    def _text(self, function, *given):
+        text, size = P(), c.c_int64()
+        self.check(function(*given, text, size))
+        return c.string_at(text, size.value).decode()
+
+    def embed(self, session, given, options, to):
+        """Of Texts or Tokens, into Embeddings."""
+        named = "stof_session_embed_texts" if isinstance(given, Texts) else "stof_session_embed"
+        self.check(getattr(self.library, named)(session, given, options, to))
+
+    def run_session(self, session, of_tokens, address, capacity):
+        self.check(self.library.stof_session_run(session, of_tokens, address, capacity))
+
+    def generate(self, session, given, options, room):
+        """What comes behind Texts or Tokens, in room for so many ids of all together, as lists."""
+        ids, offsets = (c.c_int32 * max(1, room))(), (c.c_int32 * (given.count + 1))()
+        to = Generated(c.sizeof(Generated), c.cast(ids, P), room, c.cast(offsets, P))
+        named = "stof_session_generate_texts" if isinstance(given, Texts) else "stof_session_generate"
+        self.check(getattr(self.library, named)(session, given, options, to))
+        return lists_of(ids, offsets)

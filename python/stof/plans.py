@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stof import c_library
-from stof.arrays import NAMES, View, empty_like, name_of, stream_of, view
+from stof.arrays import NAMES, View, empty_like, float_dtype, name_of, stream_of, view
 from stof.c_library import InvalidArgument
 from stof.library import library
 from stof.mask import Mask, mask_of
@@ -20,7 +20,6 @@ from stof.trees import words_of
 
 _DECODED = 16  # as many queries at most
 _MOST = 2**31 - 1  # of a length or an offset
-_LONG_NAMES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}  # as dtypes of PyTorch and NumPy print
 _PADDED, _PACKED = (0, 1, 2), (None, 1, 0)  # of [items, heads, rows, d] and [rows, heads, d]: items, heads, rows
 
 
@@ -40,12 +39,9 @@ class Attention:
 
     def _shape(self, batch: int, heads: int, kv_heads: int | None, queries: int, keys: int, head_dim: int, dtype: Any,
                capped: bool, tree_queries: int = 0) -> tuple[int, ...]:  # fmt: skip
-        dtype, given = _LONG_NAMES.get(str(dtype).removeprefix("torch."), dtype), dtype
-        if dtype not in NAMES:
-            raise InvalidArgument(2, f"dtype {given!r}; accepted: {', '.join(NAMES)}")
-        self.heads, self.kv_heads, self.head_dim, self.dtype = heads, heads if kv_heads is None else kv_heads, head_dim, dtype
+        self.heads, self.kv_heads, self.head_dim, self.dtype = heads, heads if kv_heads is None else kv_heads, head_dim, float_dtype(dtype)
         self.tree_queries = tree_queries
-        return batch, heads, self.kv_heads, queries, keys, head_dim, NAMES[dtype], capped, tree_queries
+        return batch, heads, self.kv_heads, queries, keys, head_dim, NAMES[self.dtype], capped, tree_queries
 
     def _keep(self, plan: c_library.P) -> None:
         self._plan = plan

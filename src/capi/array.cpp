@@ -38,6 +38,12 @@ DType dtype_of(std::string_view name, std::int32_t dtype) {
   return kDTypes[static_cast<std::size_t>(dtype)];
 }
 
+void check_aligned(std::string_view name, const void* address, DType dtype) {
+  if (reinterpret_cast<std::uintptr_t>(address) % size_of(dtype) != 0)
+    fail(ErrorKind::invalid_argument, "{} is at {}; accepted for {}: a multiple of {}", name, address, name_of(dtype),
+         size_of(dtype));
+}
+
 TensorView view_of(const stof_array* array, std::string_view name) {
   const stof_array& given_array = given(array, name);
   TensorView view;
@@ -51,9 +57,7 @@ TensorView view_of(const stof_array* array, std::string_view name) {
   else view.strides = contiguous_strides(view.shape);
   if (!empty) check_strides(view, name, given_array.strides != nullptr);
   view.data = const_cast<void*>(given_array.data);  // masks copy from it
-  if (reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) != 0)
-    fail(ErrorKind::invalid_argument, "{}.data is at {}; accepted for {}: a multiple of {}", name, view.data,
-         name_of(view.dtype), size_of(view.dtype));
+  check_aligned(fmt::format("{}.data", name), view.data, view.dtype);
   check_host_address(name, ".data", view.data);
   return view;
 }

@@ -45,6 +45,19 @@ const Structure& given_sized(const Structure* structure, std::string_view name) 
   return found;
 }
 
+// The same of one that the library writes into.
+template <class Structure>
+Structure& written_sized(Structure* structure, std::string_view name) {
+  given_sized(structure, name);
+  return *structure;
+}
+
+// Of a structure that may be NULL, which is all defaults.
+template <class Structure>
+Structure given_or_defaults(const Structure* structure, std::string_view name) {
+  return structure == nullptr ? Structure{} : given_sized(structure, name);
+}
+
 // One that grew: as it is now, with zeros where its caller does not know of what came after one of the `earlier` sizes.
 template <class Structure, std::size_t kEarlier>
 Structure given_grown(const Structure* structure, const std::size_t (&earlier)[kEarlier], std::string_view name) {

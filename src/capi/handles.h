@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the opaque handles of stof.h hold: nothing in them changes but what is guarded inside.
+// What the opaque handles hold. But for a text stream's, nothing in them changes that is not guarded inside.
 #pragma once
+#include <memory>
 #include <string>
 
 #include "src/base/pool.h"
+#include "src/model/token_stream.h"
 #include "stof/attention.h"
-#include "stof/stof.h"
+#include "stof/session.h"
+#include "stof/stof_session.h"
 
 struct stof_mask {
   explicit stof_mask(stof::Mask the_mask) : mask(std::move(the_mask)), text(mask.text()) {}
@@ -23,4 +26,15 @@ struct stof_plan {
   const stof::Attention attention;
   const std::string description;
   mutable stof::Pool<stof::AttentionArguments> arguments;  // of calls, whose lists keep their memory
+};
+
+struct stof_session {
+  const std::shared_ptr<const stof::Session> session;
+  const std::string device;  // as stof_session_load takes it
+};
+
+struct stof_text_stream {
+  const std::shared_ptr<const stof::Session> session;  // whose tokenizer the stream reads
+  stof::TokenStream stream;
+  std::string text;  // what the last call gave
 };

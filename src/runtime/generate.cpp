@@ -21,11 +21,8 @@ class Texts {
     who_.resize(made_.size());
     std::iota(who_.begin(), who_.end(), std::size_t{0});
     for (const std::int32_t length : prompts_.lengths) {
-      const std::int64_t room = std::min(call.options.tokens, call.limits.longest - length);
-      if (room < 1)
-        fail(ErrorKind::invalid_argument, "text {} has {} tokens, and no room for one more; accepted: at most {}",
-             room_.size(), length, call.limits.longest - 1);
-      room_.push_back(room);
+      check_room(std::ssize(room_), length, call.limits);
+      room_.push_back(std::min(call.options.tokens, call.limits.longest - length));
     }
   }
 
@@ -35,6 +32,7 @@ class Texts {
     Tensor found = generation.begin(prompts_);
     while (true) {
       std::vector<std::int32_t> tokens = next(found);
+      if (all_end_) return std::move(made_);
       // From the last one on: what takes the place of one that is dropped has been looked at.
       for (std::size_t i = who_.size(); i-- > 0;) {
         if (!has_ended(who_[i])) continue;
@@ -55,17 +53,25 @@ class Texts {
     return bucket_rows(most);
   }
 
-  // By what the generation has found of each text: all scores, or the likeliest token.
+  // By what the generation has found of each text: all scores, or the likeliest token. None after one that ends all.
   std::vector<std::int32_t> next(const Tensor& found) {
     std::vector<std::int32_t> tokens;
-    for (std::size_t i = 0; i < who_.size(); ++i) {
+    for (std::size_t i = 0; i < who_.size() && !all_end_; ++i) {
       const std::int64_t number = call_.numbers[who_[i]];
       tokens.push_back(found.dtype() == DType::i32 ? found.as<std::int32_t>()[i] : chosen(found, i));
       if (tokens.back() < 0) fail(ErrorKind::invalid_argument, "a score of text {} is NaN", number);
       made_[who_[i]].push_back(tokens.back());
       if (call_.options.token) call_.options.token(number, tokens.back());
+      if (call_.options.stop) heed(call_.options.stop(number, tokens.back()), who_[i]);
     }
     return tokens;
+  }
+  void heed(Stop stop, std::size_t text) {
+    switch (stop) {
+      case Stop::nothing: return;
+      case Stop::text: room_[text] = std::ssize(made_[text]); return;
+      case Stop::all: all_end_ = true; return;
+    }
   }
   std::int32_t chosen(const Tensor& scores, std::size_t i) const {
     const GenerateOptions& options = call_.options;
@@ -85,6 +91,7 @@ class Texts {
   std::vector<std::vector<std::int32_t>> made_;
   std::vector<std::int64_t> room_;
   std::vector<std::size_t> who_;  // texts that have not ended, as the generation numbers them
+  bool all_end_ = false;
 };
 
 }  // namespace
@@ -97,6 +104,12 @@ void check(const GenerateOptions& options) {
   if (options.top_k < 0) fail(ErrorKind::invalid_argument, "top_k = {}; accepted: 0 (all) or more", options.top_k);
   if (!(options.top_p > 0) || options.top_p > 1)
     fail(ErrorKind::invalid_argument, "top_p = {}; accepted: above 0, up to 1", options.top_p);
+}
+
+void check_room(std::int64_t text, std::int64_t length, const TextLimits& limits) {
+  if (length >= limits.longest)
+    fail(ErrorKind::invalid_argument, "text {} has {} tokens, and no room for one more; accepted: at most {}", text,
+         length, limits.longest - 1);
 }
 
 std::vector<std::vector<std::int32_t>> generate_tokens(const GenerateCall& call) {

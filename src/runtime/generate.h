@@ -24,6 +24,8 @@ struct GenerateCall {
 
 // Throws invalid_argument for options out of range, and for a text without room for a token more.
 void check(const GenerateOptions& options);
+// Throws invalid_argument for a text, whose number this is, without a position for one token more.
+void check_room(std::int64_t text, std::int64_t length, const TextLimits& limits);
 // What comes behind each prompt, the token that ends it included.
 std::vector<std::vector<std::int32_t>> generate_tokens(const GenerateCall& call);
 

@@ -24,6 +24,7 @@
 #include "src/runtime/pooling.h"
 #include "src/runtime/program.h"
 #include "src/runtime/programs.h"
+#include "src/runtime/text_batches.h"
 #include "src/tensor/convert.h"
 
 namespace stof {
@@ -63,12 +64,7 @@ struct Session::State {
   };
   Result run(const TokenBatch& tokens, Pooling how) {
     const ThreadCount threads(options.threads);
-    Result result{
-        .batch = make_rows(
-            tokens,
-            {.vocabulary = config.vocab_size, .longest = config.max_positions, .first_position = config.first_position},
-            options.padded),
-        .values = {}};
+    Result result{.batch = make_rows(tokens, limits(config.max_positions), options.padded), .values = {}};
     if (result.batch.texts == 0) {
       result.values = Tensor(DType::f32, {0, program.result_columns()});
       return result;
@@ -85,6 +81,10 @@ struct Session::State {
     }
     result.values = on_device ? run_there(result.batch, how) : run_here(chosen, result.batch, how);
     return result;
+  }
+
+  TextLimits limits(std::int64_t longest) const {
+    return {.vocabulary = config.vocab_size, .longest = longest, .first_position = config.first_position};
   }
 
   // What one call of so many rows holds, whose result is wanted of all of them, or of `kept`: enough for each of the
@@ -120,16 +120,14 @@ struct Session::State {
       fail(ErrorKind::invalid_argument, "this session gives hidden states; accepted for generating: one with logits");
     check(wanted);
   }
-  std::vector<std::vector<std::int32_t>> generate(const TokenBatch& prompts, std::span<const std::int64_t> numbers,
+  std::vector<std::vector<std::int32_t>> generate(const TokenBatch& prompts, const std::vector<std::int64_t>& numbers,
                                                   const GenerateOptions& wanted) {
     const ThreadCount threads(options.threads);
     ++calls;
     // Programs may differ in the order of a key's columns: of those that share keys there is one.
     return generate_tokens({.programs = {program, programs.of_few_rows()},
                             .lanes = lanes,
-                            .limits = {.vocabulary = config.vocab_size,
-                                       .longest = config.max_positions,
-                                       .first_position = config.first_position},
+                            .limits = limits(config.max_positions),
                             .prompts = prompts,
                             .numbers = numbers,
                             .ends = wanted.ends ? *wanted.ends : config.ends,
@@ -174,6 +172,8 @@ Session& Session::operator=(Session&&) noexcept = default;
 std::int64_t Session::hidden_size() const { return state_->config.hidden_size; }
 std::int64_t Session::columns() const { return state_->program.result_columns(); }
 std::int64_t Session::max_tokens() const { return state_->pooling.max_tokens; }
+std::int64_t Session::positions() const { return state_->config.max_positions; }
+std::int64_t Session::vocabulary() const { return state_->config.vocab_size; }
 Pooling Session::pooling() const { return state_->pooling.pooling; }
 bool Session::normalizes() const { return state_->pooling.normalize; }
 const Device& Session::device() const { return state_->device; }
@@ -212,73 +212,24 @@ Tensor Session::embed(const TokenBatch& batch, Pooling pooling) const {
   return state_->run(batch, pooling).values;
 }
 
-namespace {
-
-struct Tokenized {
-  std::vector<std::vector<std::int32_t>> ids;
-  std::int64_t truncated = 0;
-};
-
-// Refuses what a batch would, too: here texts have their names and their order.
-Tokenized tokenize(const Tokenizer& tokenizer, std::span<const std::string> texts, const TextLimits& limits,
-                   const EmbedOptions& options) {
-  Tokenized result;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    Tokenizer::Truncated tokens = tokenizer.encode(texts[i], limits.longest);
-    if (tokens.truncated && !options.truncate)
-      fail(ErrorKind::invalid_argument, "{} {} has {} tokens; accepted without truncation: at most {}",
-           options.text_name, i + 1, tokenizer.encode(texts[i]).size(), limits.longest);
-    if (tokens.ids.empty())
-      fail(ErrorKind::invalid_argument, "{} {} has no tokens; accepted: 1 or more", options.text_name, i + 1);
-    const auto outside = std::ranges::find_if(tokens.ids, [&](std::int32_t id) { return id >= limits.vocabulary; });
-    if (outside != tokens.ids.end())
-      fail(ErrorKind::invalid_argument, "{} {}: its token {} has id {}; accepted: 0 to {}, by the model's vocab_size",
-           options.text_name, i + 1, outside - tokens.ids.begin() + 1, *outside, limits.vocabulary - 1);
-    result.truncated += tokens.truncated;
-    result.ids.push_back(std::move(tokens.ids));
-  }
+Embeddings Session::embed(std::span<const std::string> texts, const EmbedOptions& options) const {
+  if (!state_->tokenizer) fail(ErrorKind::invalid_argument, "this session has no tokenizer: give it token ids");
+  check_batch(options.batch);
+  const TokenizedTexts tokens = tokenize(
+      *state_->tokenizer, texts,
+      {.limits = state_->limits(max_tokens()), .truncate = options.truncate, .name = options.text_name, .first = 1});
+  Embeddings result = embed(tokens.ids, options);
+  result.truncated = tokens.truncated;
   return result;
 }
 
-// Indices of texts from the longest to the shortest, so that a batch holds texts of similar length.
-std::vector<std::size_t> by_length(const std::vector<std::vector<std::int32_t>>& ids) {
-  std::vector<std::size_t> order(ids.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return ids[a].size() > ids[b].size(); });
-  return order;
-}
-
-}  // namespace
-
-Embeddings Session::embed(std::span<const std::string> texts, const EmbedOptions& options) const {
-  if (!state_->tokenizer) fail(ErrorKind::invalid_argument, "this session has no tokenizer: give it token ids");
-  if (options.batch < 1) fail(ErrorKind::invalid_argument, "batch = {}; accepted: 1 or more", options.batch);
-  const Pooling pooling = options.pooling.value_or(state_->pooling.pooling);
-  const Tokenized tokens =
-      tokenize(*state_->tokenizer, texts, {.vocabulary = state_->config.vocab_size, .longest = max_tokens()}, options);
-  Embeddings result{.values = {}, .lengths = {}, .truncated = tokens.truncated};
-  std::vector<std::int64_t> first_row{0};  // of each text in the result
-  for (const auto& ids : tokens.ids) {
-    result.lengths.push_back(static_cast<std::int32_t>(ids.size()));
-    first_row.push_back(first_row.back() + (pooling == Pooling::none ? std::ssize(ids) : 1));
-  }
-  const std::int64_t columns = this->columns();
-  result.values = Tensor(DType::f32, {first_row.back(), columns});
-  const std::vector<std::size_t> order = by_length(tokens.ids);
-  for (std::size_t begin = 0; begin < order.size(); begin += static_cast<std::size_t>(options.batch)) {
-    const std::size_t end = std::min(order.size(), begin + static_cast<std::size_t>(options.batch));
-    TokenBatch batch;
-    for (std::size_t i = begin; i < end; ++i) batch.add(tokens.ids[order[i]]);
-    const Tensor rows = embed(batch, pooling);
-    const float* next = rows.as<float>();
-    for (std::size_t i = begin; i < end; ++i) {
-      const std::int64_t count = first_row[order[i] + 1] - first_row[order[i]];
-      std::copy_n(next, count * columns, result.values.as<float>() + first_row[order[i]] * columns);
-      next += count * columns;
-    }
-    if (options.progress) options.progress(static_cast<std::int64_t>(end));
-  }
+Embeddings Session::embed(std::span<const std::vector<std::int32_t>> texts, const EmbedOptions& options) const {
+  check_batch(options.batch);
+  check(texts, state_->limits(positions()));
+  const Pooling how = options.pooling.value_or(pooling());
+  Embeddings result{.values = Tensor(DType::f32, {rows_of_results(texts, how), columns()}), .lengths = {}};
+  for (const auto& ids : texts) result.lengths.push_back(static_cast<std::int32_t>(ids.size()));
+  embed_into(result.values.as<float>(), *this, texts, options);
   return result;
 }
 
@@ -294,25 +245,34 @@ std::vector<std::vector<std::int32_t>> Session::generate(std::span<const std::st
                                                          const GenerateOptions& options) const {
   if (!state_->tokenizer) fail(ErrorKind::invalid_argument, "this session has no tokenizer: give it token ids");
   state_->check_generates(options);
-  const std::int64_t longest = std::min(max_tokens(), state_->config.max_positions - 1);  // and a place for one more
-  if (longest < 1)
-    fail(ErrorKind::unsupported, "a model of {} positions; accepted for going on: 2 or more",
-         state_->config.max_positions);
-  const Tokenized tokens =
-      tokenize(*state_->tokenizer, texts, {.vocabulary = state_->config.vocab_size, .longest = longest},
-               {.truncate = options.truncate});
+  const std::int64_t longest = longest_prompt(*this);
+  return generate(
+      tokenize(*state_->tokenizer, texts,
+               {.limits = state_->limits(longest), .truncate = options.truncate, .name = "text", .first = 1})
+          .ids,
+      options);
+}
+
+std::vector<std::vector<std::int32_t>> Session::generate(std::span<const std::vector<std::int32_t>> texts,
+                                                         const GenerateOptions& options) const {
+  state_->check_generates(options);
+  const TextLimits limits = state_->limits(positions());
+  check(texts, limits);
+  for (std::size_t i = 0; i < texts.size(); ++i) check_room(static_cast<std::int64_t>(i), std::ssize(texts[i]), limits);
+  bool all_end = false;
+  GenerateOptions watched = options;
+  if (options.stop)
+    watched.stop = [&](std::int64_t text, std::int32_t token) {
+      const Stop stop = options.stop(text, token);
+      all_end = stop == Stop::all;
+      return stop;
+    };
   std::vector<std::vector<std::int32_t>> result(texts.size());
-  const std::vector<std::size_t> order = by_length(tokens.ids);
-  for (std::size_t begin = 0; begin < order.size(); begin += static_cast<std::size_t>(options.batch)) {
-    const std::size_t end = std::min(order.size(), begin + static_cast<std::size_t>(options.batch));
-    TokenBatch batch;
-    std::vector<std::int64_t> numbers;
-    for (std::size_t i = begin; i < end; ++i) {
-      batch.add(tokens.ids[order[i]]);
-      numbers.push_back(static_cast<std::int64_t>(order[i]));
-    }
-    std::vector<std::vector<std::int32_t>> made = state_->generate(batch, numbers, options);
-    for (std::size_t i = begin; i < end; ++i) result[order[i]] = std::move(made[i - begin]);
+  for (const std::vector<std::size_t>& together : batches_of_similar_length(texts, options.batch)) {
+    std::vector<std::vector<std::int32_t>> made =
+        state_->generate(batch_of(texts, together), {together.begin(), together.end()}, watched);
+    for (std::size_t i = 0; i < together.size(); ++i) result[together[i]] = std::move(made[i]);
+    if (all_end) break;
   }
   return result;
 }
