@@ -96,6 +96,8 @@ def floats(rows: int, columns: int) -> tuple[Any, int]:
 
 def split(array: Any, lengths: Sequence[int]) -> list[Any]:
     """Of floats(): so many rows each, where they lie."""
+    if not lengths:
+        return []
     ends = list(accumulate(lengths, initial=0))
     if not isinstance(array, memoryview):
         return [array[begin:end] for begin, end in pairwise(ends)]

@@ -40,7 +40,7 @@ class Told:
         self.as_it_is_made = c_library.TOKEN() if token is None else c_library.TOKEN(self._tell)
 
     def _tell(self, user: Any, number: int, token: int) -> int:
-        try:
+        try:  # True alone ends a text: sys.stdout.write gives how much it wrote
             return c_library.STOP_TEXT if self._heard(number, token) is True else c_library.STOP_NOTHING
         except BaseException as error:
             self.raised = error

@@ -2,7 +2,6 @@
 // Texts and tokens to vectors, in C.
 #include <algorithm>
 
-#include "src/capi/array.h"
 #include "src/capi/boundary.h"
 #include "src/capi/handles.h"
 #include "src/capi/session_inputs.h"
@@ -38,15 +37,15 @@ void embed(const stof::Session& session, stof::TokensOfTexts texts, const Wanted
   const std::int64_t rows = stof::rows_of_results(texts, how.options.pooling.value_or(session.pooling()));
   how.to.rows = rows;
   if (how.to.lengths != nullptr)
-    std::ranges::transform(texts, how.to.lengths,
+    std::ranges::transform(texts,
+                           stof::capi::written(how.to.lengths, fmt::format("{}: embeddings.lengths", how.function)),
                            [](const auto& ids) { return static_cast<std::int32_t>(ids.size()); });
   if (how.to.values == nullptr) return;
-  stof::capi::check_aligned(fmt::format("{}: embeddings.values", how.function), how.to.values, stof::DType::f32);
-  stof::capi::check_host_address(how.function, ": embeddings.values", how.to.values);
   if (how.to.capacity < rows * session.columns())
     fail(ErrorKind::invalid_argument, "{}: embeddings.capacity is {}; accepted for {} rows of {}: {} floats or more",
          how.function, how.to.capacity, rows, session.columns(), rows * session.columns());
-  stof::embed_into(how.to.values, session, texts, how.options);
+  float* const values = stof::capi::written(how.to.values, fmt::format("{}: embeddings.values", how.function));
+  stof::embed_into(values, session, texts, how.options);
 }
 
 }  // namespace
@@ -91,8 +90,7 @@ stof_status stof_session_run(const stof_session* session, const stof_tokens* tok
            "stof_session_run: capacity is {}; accepted for {} rows of {}: {} floats or more", capacity, rows,
            of_session.columns(), needed);
     if (rows == 0) return;
-    stof::capi::check_aligned("stof_session_run: out", &given(out, "stof_session_run: out"), stof::DType::f32);
-    stof::capi::check_host_address("stof_session_run: ", "out", out);
+    stof::capi::written(out, "stof_session_run: out");
     stof::TokenBatch batch;
     for (const auto& ids : texts) batch.add(ids);
     std::ranges::copy_n(of_session.run(batch).as<float>(), needed, out);

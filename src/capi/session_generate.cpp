@@ -45,10 +45,8 @@ Wanted wanted(const stof_generate_options* options, stof_generated* generated, s
                             .truncate = o.truncate != 0},
                 .to = to,
                 .function = function};
-  if (o.end_count < 0) fail(ErrorKind::invalid_argument, "{}.end_count is {}; accepted: 0 or more", name, o.end_count);
-  if (o.ends == nullptr && o.end_count > 0)
-    fail(ErrorKind::invalid_argument, "{}.ends is NULL and end_count {}; accepted: 0", name, o.end_count);
-  if (o.ends != nullptr) result.options.ends = stof::capi::ids_of(o.ends, o.end_count, name + ".ends");
+  if (o.ends != nullptr || o.end_count != 0)
+    result.options.ends = stof::capi::ids_of(o.ends, o.end_count, name + ".ends");
   if (o.token != nullptr)
     result.options.stop = [token = o.token, user = o.user](std::int64_t text, std::int32_t id) {
       return stop_of(token(user, text, id));
@@ -77,10 +75,12 @@ void generate(const stof::Session& session, stof::TokensOfTexts texts, const Wan
   if (how.to.capacity < how.to.needed)
     fail(ErrorKind::invalid_argument, "{}: generated.capacity is {}; accepted: {} or more", how.function,
          how.to.capacity, how.to.needed);
-  std::int32_t* const offsets = &given(how.to.offsets, fmt::format("{}: generated.offsets", how.function));
+  using stof::capi::written;
+  std::int32_t* const ids = written(how.to.ids, fmt::format("{}: generated.ids", how.function));
+  std::int32_t* const offsets = written(how.to.offsets, fmt::format("{}: generated.offsets", how.function));
   const std::vector<std::vector<std::int32_t>> made = session.generate(texts, how.options);
   stof::capi::write_offsets(made, offsets);
-  stof::capi::write_ids(made, how.to.ids);
+  stof::capi::write_ids(made, ids);
 }
 
 }  // namespace

@@ -24,6 +24,11 @@ void check_count(std::int64_t count, std::string_view name) {
     fail(ErrorKind::invalid_argument, "{}.count is {}; accepted: 0..{}", name, count, kMostTexts);
 }
 
+void check_numbers(const void* first, std::string_view name, DType dtype) {
+  check_aligned(name, &given(static_cast<const char*>(first), name), dtype);
+  check_host_address(name, "", first);
+}
+
 std::string text_of(const stof_texts& texts, std::size_t i, std::string_view name) {
   const char* const data = &given(texts.data[i], fmt::format("{}.data[{}]", name, i));
   if (texts.sizes != nullptr && (texts.sizes[i] < 0 || texts.sizes[i] > kMostBytes))
@@ -63,10 +68,8 @@ std::vector<std::int32_t> ids_of(const std::int32_t* ids, std::int64_t count, st
     fail(ErrorKind::invalid_argument, "{}: their count is {}; accepted: 0..{}", name, count,
          std::numeric_limits<std::int32_t>::max());
   if (count == 0) return {};
-  const std::int32_t* const first = &given(ids, name);
-  check_aligned(name, first, DType::i32);
-  check_host_address(name, "", first);
-  return {first, first + count};
+  check_numbers(ids, name, DType::i32);
+  return {ids, ids + count};
 }
 
 std::vector<std::vector<std::int32_t>> tokens_of(const stof_tokens* tokens, std::string_view name) {
@@ -84,6 +87,16 @@ std::vector<std::vector<std::int32_t>> tokens_of(const stof_tokens* tokens, std:
   for (std::size_t i = 0; i + 1 < offsets.size(); ++i)
     result.emplace_back(ids.begin() + offsets[i], ids.begin() + offsets[i + 1]);
   return result;
+}
+
+float* written(float* values, std::string_view name) {
+  check_numbers(values, name, DType::f32);
+  return values;
+}
+
+std::int32_t* written(std::int32_t* numbers, std::string_view name) {
+  check_numbers(numbers, name, DType::i32);
+  return numbers;
 }
 
 void write_offsets(const std::vector<std::vector<std::int32_t>>& texts, std::int32_t* offsets) {

@@ -19,6 +19,10 @@ std::vector<std::string> texts_of(const stof_texts* texts, std::string_view name
 std::vector<std::vector<std::int32_t>> tokens_of(const stof_tokens* tokens, std::string_view name);
 std::vector<std::int32_t> ids_of(const std::int32_t* ids, std::int64_t count, std::string_view name);
 
+// Where results go, as it is.
+float* written(float* values, std::string_view name);
+std::int32_t* written(std::int32_t* numbers, std::string_view name);
+
 // Empty: as the checkpoint says.
 std::optional<Pooling> pooling_of(std::int32_t pooling, std::string_view name);
 std::int32_t number_of(Pooling pooling);  // a stof_pooling

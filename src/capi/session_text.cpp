@@ -43,7 +43,7 @@ stof_status stof_session_tokenize(const stof_session* session, const stof_texts*
   return guarded([&] {
     const stof::Session& of_session = *given(session, "stof_session_tokenize: session").session;
     stof_token_buffer& to = stof::capi::written_sized(tokens, "stof_session_tokenize: tokens");
-    std::int32_t* const offsets = &given(to.offsets, "stof_session_tokenize: tokens.offsets");
+    std::int32_t* const offsets = stof::capi::written(to.offsets, "stof_session_tokenize: tokens.offsets");
     if (most < 0)
       fail(ErrorKind::invalid_argument, "stof_session_tokenize: most is {}; accepted: 0 (all tokens) or more", most);
     const stof::Tokenizer& tokenizer = stof::capi::tokenizer_of(of_session);
@@ -61,7 +61,7 @@ stof_status stof_session_tokenize(const stof_session* session, const stof_texts*
     if (const std::int32_t count = offsets[ids.size()]; to.capacity < count)
       fail(ErrorKind::invalid_argument, "stof_session_tokenize: tokens.capacity is {}; accepted: {} or more",
            to.capacity, count);
-    stof::capi::write_ids(ids, to.ids);
+    stof::capi::write_ids(ids, stof::capi::written(to.ids, "stof_session_tokenize: tokens.ids"));
   });
 }
 

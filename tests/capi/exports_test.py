@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""libstof.so exports the functions that its header declares, and nothing else.
+"""libstof.so exports the functions that its headers declare, and nothing else.
 
-usage: exports_test.py NM LIBSTOF.SO STOF.H VERSION
+usage: exports_test.py NM LIBSTOF.SO VERSION HEADER...
 """
 
 import re
@@ -13,12 +13,13 @@ from pathlib import Path
 
 import c_library
 
-VERSION, HEADER, LIBRARY, NM = sys.argv.pop(), sys.argv.pop(), sys.argv.pop(), sys.argv.pop()
+NM, LIBRARY, VERSION, *HEADERS = sys.argv[1:]
+del sys.argv[1:]
 
 
 class Exports(unittest.TestCase):
     def test_symbols(self):
-        declared = set(re.findall(r"\b(stof_\w+)\(", Path(HEADER).read_text(encoding="utf-8")))
+        declared = {name for header in HEADERS for name in re.findall(r"\b(stof_\w+)\(", Path(header).read_text(encoding="utf-8"))}
         listed = subprocess.run([NM, "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True).stdout
         exported = {line.split()[-1] for line in listed.splitlines()}
         self.assertGreater(len(declared), 10)

@@ -34,13 +34,13 @@ def fits(call, taken):
 
 class Signatures(unittest.TestCase):
     def test_every_call_fits(self):
-        plans = methods(parsed("given.py"))["Plans"]
+        inherited = methods(parsed("given.py"))["Plans"] | methods(parsed("models.py"))["Sessions"]
         library = methods(parsed("../../python/stof/c_library.py"))["Stof"]
         seen = 0
         for path in sorted(HERE.glob("*_test.py")):
             tree = parsed(path.name)
             own = {name: taken for of_class in methods(tree).values() for name, taken in of_class.items()}
-            known = {"self": {**plans, **own}, "STOF": library}
+            known = {"self": {**inherited, **own}, "STOF": library}
             for call in ast.walk(tree):
                 match call:
                     case ast.Call(func=ast.Attribute(value=ast.Name(id=who), attr=name)) if name in known.get(who, {}):

@@ -125,6 +125,59 @@ TEST(Generate, TellsOfEachTokenAsItIsMade) {
   EXPECT_EQ(told, got);
 }
 
+TEST(Generate, EndsATextWhereItIsTold) {
+  const Session session = session_of("qwen3");
+  const TokenBatch prompts = random_prompts({6, 3, 11, 5}, 1);
+  const std::vector<Ids> whole = session.generate(prompts, {.tokens = 8, .ends = Ids{}});
+  std::vector<std::size_t> seen(whole.size());
+  const auto after_as_many_as_its_number = [&](std::int64_t text, std::int32_t) {
+    return ++seen[static_cast<std::size_t>(text)] == static_cast<std::size_t>(text) + 1 ? Stop::text : Stop::nothing;
+  };
+  const std::vector<Ids> got =
+      session.generate(prompts, {.tokens = 8, .ends = Ids{}, .stop = after_as_many_as_its_number});
+  for (std::size_t text = 0; text < whole.size(); ++text)
+    EXPECT_EQ(got[text], Ids(whole[text].begin(), whole[text].begin() + std::ssize(got[text]))) << "text " << text;
+  EXPECT_EQ(seen, (std::vector<std::size_t>{1, 2, 3, 4}));
+  for (std::size_t text = 0; text < whole.size(); ++text) EXPECT_EQ(got[text].size(), text + 1);
+}
+
+// Texts of batches to come are not begun.
+TEST(Generate, EndsAltogetherWhereItIsTold) {
+  const Session session = session_of("llama");
+  const TokenBatch prompts = random_prompts({9, 8, 7, 6, 5}, 1);
+  std::vector<Ids> texts;
+  for (std::size_t i = 0; i + 1 < prompts.offsets.size(); ++i)
+    texts.emplace_back(prompts.ids.begin() + prompts.offsets[i], prompts.ids.begin() + prompts.offsets[i + 1]);
+  const std::vector<Ids> whole = session.generate(texts, {.tokens = 6, .ends = Ids{}, .batch = 2});
+  EXPECT_EQ(whole, session.generate(prompts, {.tokens = 6, .ends = Ids{}}));
+  for (const int last : {1, 3, 12, 17}) {
+    int told = 0;
+    const auto stop = [&](std::int64_t, std::int32_t) { return ++told == last ? Stop::all : Stop::nothing; };
+    const std::int64_t calls = session.statistics().calls;
+    const std::vector<Ids> got = session.generate(texts, {.tokens = 6, .ends = Ids{}, .batch = 2, .stop = stop});
+    ASSERT_EQ(got.size(), texts.size());
+    std::ptrdiff_t made = 0;
+    for (std::size_t text = 0; text < got.size(); ++text) {
+      made += std::ssize(got[text]);
+      EXPECT_EQ(got[text], Ids(whole[text].begin(), whole[text].begin() + std::ssize(got[text])));
+    }
+    EXPECT_EQ(made, last);
+    EXPECT_EQ(session.statistics().calls - calls, (last + 11) / 12);
+  }
+}
+
+TEST(Generate, SaysWhichOfTheTokenListsIsWrong) {
+  const Session session = session_of("llama");
+  const auto expect = [&](const std::vector<Ids>& texts, const std::string& message) {
+    EXPECT_ERROR(session.generate(texts), ErrorKind::invalid_argument, message);
+  };
+  expect({{1, 2}, {1, 2, 800}}, "text 1: its token 2 has id 800; accepted: 0 to 799");
+  expect({{1}, {-1}}, "text 1: its token 0 has id -1; accepted: 0 to 799");
+  expect({{1}, {}}, "text 1 has 0 tokens; accepted: 1 to 200");
+  expect({{1}, Ids(200, 5)}, "text 1 has 200 tokens, and no room for one more; accepted: at most 199");
+  EXPECT_TRUE(session.generate(std::vector<Ids>()).empty());
+}
+
 TEST(Generate, IsTextByTheTokenizer) {
   const Session session = session_of("llama");
   const Ids ids{798, 38, 80, 81, 799, 5000};

@@ -64,6 +64,19 @@ TEST(GenerationLanes, AreLostWithAnError) {
   EXPECT_EQ(stream_counts().streams, streams + 1);
 }
 
+TEST(GenerationLanes, AreKeptWhereACallIsStopped) {
+  PlayedCalls played;
+  played.expect_right({11, 6});
+  int token = 0;
+  const auto ends_it = [&](std::int64_t, std::int32_t) { return ++token == 7 ? Stop::all : Stop::nothing; };
+  played.generate({11, 6}, {.tokens = 9, .stop = ends_it});
+  EXPECT_EQ(token, 7);
+  const int streams = stream_counts().streams, recordings = stream_counts().recordings;
+  played.expect_right({11, 6});
+  EXPECT_EQ(stream_counts().streams, streams);
+  EXPECT_EQ(stream_counts().recordings, recordings);
+}
+
 TEST(GenerationLanes, AreLostWithScoresThatAreNan) {
   Backend backend = recording_backend();
   backend.rows.highest = [](const RowShape& shape, const void*, std::int32_t* out) {

@@ -88,6 +88,35 @@ TEST(Session, PoolsAsAsked) {
   }
 }
 
+TEST(Session, EmbedsTokenListsInTheirOrder) {
+  const Session session(small_bert(), {.device = "cpu"});
+  std::vector<std::vector<std::int32_t>> texts;
+  for (std::size_t i = 0; i < kLengths.size(); ++i) texts.push_back(ids_of(kLengths[i], i));
+  for (const Pooling pooling : {Pooling::none, Pooling::mean}) {
+    const Tensor want = session.embed(ragged(), pooling);
+    for (const std::int64_t batch : {1, 3, 32}) {
+      std::vector<std::int64_t> done;
+      const Embeddings got = session.embed(
+          texts,
+          {.pooling = pooling, .batch = batch, .progress = [&](std::int64_t so_far) { done.push_back(so_far); }});
+      ASSERT_EQ(got.values.shape(), want.shape());
+      for (std::int64_t i = 0; i < want.size(); ++i)
+        ASSERT_NEAR(got.values.as<float>()[i], want.as<float>()[i], 2e-6) << "batches of " << batch << ", " << i;
+      EXPECT_EQ(got.lengths, std::vector<std::int32_t>(kLengths.begin(), kLengths.end()));
+      EXPECT_EQ(got.truncated, 0);
+      EXPECT_EQ(std::ssize(done), (7 + batch - 1) / batch);
+      EXPECT_EQ(done.back(), 7);
+    }
+  }
+  texts[3].clear();
+  EXPECT_ERROR(session.embed(texts), ErrorKind::invalid_argument, "text 3 has 0 tokens; accepted: 1 to 96");
+  texts[3] = {1, 2, 50};
+  EXPECT_ERROR(session.embed(texts), ErrorKind::invalid_argument, "text 3: its token 2 has id 50; accepted: 0 to 49");
+  EXPECT_ERROR(session.embed(texts, {.batch = 0}), ErrorKind::invalid_argument, "batch = 0; accepted: 1 or more");
+  EXPECT_EQ(session.vocabulary(), 50);
+  EXPECT_EQ(session.positions(), 96);
+}
+
 TEST(Session, OfNoTextsGivesNoRows) {
   for (const bool padded : {false, true}) {
     const Session session(small_bert(), {.device = "cpu", .padded = padded});
