@@ -14,12 +14,17 @@ import unittest
 from pathlib import Path
 
 ROOT, BUILD = Path(__file__).resolve().parents[2], sys.argv.pop(1)
+LLAMA = ROOT / "tests/data/families/llama"
+sys.path.insert(0, str(ROOT / "tests/cli"))
+import npy  # noqa: E402
+
 if importlib.util.find_spec("pip") is None:
     sys.exit(77)
 
 # Of a mask that allows a query its own key alone, the result is the values.
+# And what a decoder says behind a text is what transformers computed.
 USED = """
-import ctypes, stof
+import ctypes, stof, sys
 kept, arrays = [], []
 for values in ([1.0] * 16, [2.0] * 16, [float(i) for i in range(16)], [0.0] * 16):
     kept.append((ctypes.c_float * 16)(*values))
@@ -27,6 +32,10 @@ for values in ([1.0] * 16, [2.0] * 16, [float(i) for i in range(16)], [0.0] * 16
                                                                "data": (ctypes.addressof(kept[-1]), False)}}))
 stof.attention(*arrays[:3], "window(0)", out=arrays[3])
 assert list(kept[3]) == [float(i) for i in range(16)], list(kept[3])
+session = stof.Session(sys.argv[1], "cpu", logits=True)
+made = session.generate(["A storm is coming; don't leave the harbour."], len(sys.argv) - 2, ends=[], token=lambda *of_token: kept.append(of_token))
+assert session.generate(session.tokenize(["A storm is coming; don't leave the harbour."]), len(sys.argv) - 2, ends=[]) == [list(map(int, sys.argv[2:]))]
+assert made == ["".join(piece for _, piece in kept[4:])], (made, kept[4:])
 print(stof.__file__, *sorted({line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}), sep="\\n")
 """
 
@@ -42,7 +51,8 @@ class Wheel(unittest.TestCase):
             installed = Path(folder) / "installed"
             subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--disable-pip-version-check",
                             "--root-user-action=ignore", "--target", installed, wheel], check=True)  # fmt: skip
-            used = subprocess.run([sys.executable, "-c", USED], capture_output=True, text=True, cwd="/", env={"PYTHONPATH": str(installed)},
+            (_, count), _, ids = npy.read(LLAMA / "generated.npy")
+            used = subprocess.run([sys.executable, "-c", USED, LLAMA, *map(str, ids[:count])], capture_output=True, text=True, cwd="/", env={"PYTHONPATH": str(installed)},
                                   check=False)  # fmt: skip
             self.assertEqual(used.returncode, 0, used.stderr)
             package, *loaded = used.stdout.split()
