@@ -46,7 +46,8 @@ def program(*arguments, stdin=""):
 
 class Sessions(unittest.TestCase):
     def load(self, family, **options):
-        session = STOF.load_session(str(FAMILIES / family).encode(), device=DEVICE.encode(), **options)
+        asked = {"device": DEVICE.encode(), "threads": 1, **options}  # others may keep the cores
+        session = STOF.load_session(str(FAMILIES / family).encode(), **asked)
         self.addCleanup(STOF.library.stof_session_destroy, session)
         return session
 

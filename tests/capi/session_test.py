@@ -52,7 +52,7 @@ class Session(Sessions):
                 self.expect_close(self.embedded(session, c_library.tokens(ids), pooling=NUMBER["none"])[0], want)
 
     def test_vectors_are_pooled_by_definition(self):
-        session, texts = self.load("roberta"), c_library.texts(texts_of("roberta"))
+        session, texts = self.load("roberta", threads=2), c_library.texts(texts_of("roberta"))
         normalizes, of_model = (getattr(STOF.describe(session), name) for name in ("normalizes", "pooling"))
         ids = STOF.tokenize(session, texts)[0]
         tokens = split(self.hidden(session, ids), list(map(len, ids)))
@@ -146,7 +146,7 @@ class Session(Sessions):
             self.assertGreater(sum(x * y for x, y in zip(a, b)) / math.hypot(*a) / math.hypot(*b), 0.99)
 
     def test_threads_share_a_session(self):
-        session = self.load("llama", logits=1, threads=1)
+        session = self.load("llama", logits=1)
         texts = c_library.texts(texts_of("llama"))
         ids = STOF.tokenize(session, texts)[0]
         alone = self.embedded(session, texts, pooling=NUMBER["last"])[0], self.generated(session, c_library.tokens(ids), tokens=8)
@@ -178,7 +178,7 @@ class Session(Sessions):
             told = []
             log = c_library.LOG(lambda user, message: told.append((user, message.decode())))
             for options in ({}, {"untuned": 1}):
-                session = self.load("roberta", threads=1, log=log, log_user=5, **options)
+                session = self.load("roberta", log=log, log_user=5, **options)
                 self.hidden(session, [[5] * 8])
                 self.assertEqual(len(told), 1, told)
             self.assertEqual(told[0][0], 5)
