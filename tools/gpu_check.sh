@@ -71,6 +71,8 @@ list() {
   echo "capi lengths_test.py"
   echo "capi table_test.py"
   echo "capi tree_test.py"
+  echo "capi session_test.py"
+  echo "capi generate_test.py"
   echo "python torch_test.py"
   echo "python tree_test.py"
   echo "python transformers_test.py"
@@ -128,13 +130,14 @@ sanitized() {
   cases racecheck operations_tests '*Pool*cuda_f16:*HighestOf*cuda_f16:*Gemv.TakesAnyFewRows/f16_cuda:*Gemv.Mult*/f16_cuda:*RmsNormOf.*/cuda_f16:*RowOperationsOf.L*Norm*/cuda_f16:-*NoRows*'
 }
 launch() {  # RUNNER PROGRAM FILTER, in the slot of xargs that is left to it
-  local -a each
+  local -a each beside=()
   IFS=, read -ra each <<<"$gpus"
+  [[ $2 != session_test.py && $2 != generate_test.py ]] || beside=("$package/bin/stof")  # to compare with
   [[ ${#each[@]} -lt 2 || $3 == OnTwoGpus* ]] || export CUDA_VISIBLE_DEVICES=${each[slot % ${#each[@]}]}
   case $1 in
     test) timeout -k 5 "$limit" "$2" --gtest_filter="$3" --gtest_brief=1 ;;
     older) STOF_TEST_GPU=80 timeout -k 5 "$limit" "$2" --gtest_filter="$3" --gtest_brief=1 ;;
-    capi) timeout -k 5 "$limit" python3 -B "tests/capi/$2" "$package/lib/libstof.so.0" cuda ;;
+    capi) timeout -k 5 "$limit" python3 -B "tests/capi/$2" "$package/lib/libstof.so.0" "${beside[@]}" cuda ;;
     python) timeout -k 5 "$limit" python3 -B "tests/python/$2" "$package/lib/libstof.so.0" ;;
     *) timeout -k 5 "$limit" "$sanitizer" --tool "$1" --error-exitcode 9 "$(command -v "$2")" --gtest_filter="$3" --gtest_brief=1 ;;
   esac

@@ -28,7 +28,7 @@ ln -s libstof.so.0 "$stage/lib/libstof.so"
 ldd "$stage"/bin/* | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
   grep -vE '/(libc|libm|libstdc\+\+|libgcc_s|libdl|libpthread|librt|libstof)\.so' | xargs -I{} cp -L {} "$stage/lib/"
 cp tools/gpu_check.sh "$stage/"
-cp -r --parents data python docs/python.md tests/data tests/capi tests/python "$stage/"
+cp -r --parents data python docs/python.md tests/data tests/capi tests/cli/npy.py tests/python "$stage/"
 sed -n 's/^#define STOF_COMMIT "\(.*\)"$/\1/p' build/release/commit/stof_commit.h >"$stage/commit"  # what was built
 # Every program has the kernels: a dictionary as long as all programs keeps them once.
 tar -C "$stage" -c . | xz --lzma2=preset=1,dict=256MiB,mf=hc4,mode=fast,nice=64 >"$package"

@@ -70,7 +70,7 @@ struct GenerateOptions {
   std::uint64_t seed = 0;     // of the chances; what a text becomes does not depend on those beside it
   std::optional<std::vector<std::int32_t>> ends = {};  // tokens behind which a text ends; default: the checkpoint's
   std::int64_t batch = 32;                             // texts run together; those of a TokenBatch all are
-  bool truncate = false;  // true: of a text, not yet tokens, that leaves no position for one its end is left out
+  bool truncate = false;  // true: a text, not of tokens, that leaves no position for one more loses its end
   std::function<void(std::int64_t text, std::int32_t token)> token = {};  // called for each as it is made
   std::function<Stop(std::int64_t text, std::int32_t token)> stop = {};   // asked behind each, what ends there
 };
@@ -108,7 +108,7 @@ class Session {
   std::int64_t hidden_size() const;
   std::int64_t columns() const;     // of results: hidden_size(), or the vocabulary's size for logits
   std::int64_t max_tokens() const;  // of one text, special tokens included
-  std::int64_t positions() const;   // tokens that a text may have which is given as such
+  std::int64_t positions() const;   // the same of one that is given as ids
   std::int64_t vocabulary() const;  // ids are below it
   Pooling pooling() const;          // what the checkpoint says
   bool normalizes() const;          // whether pooled vectors have length 1, as the checkpoint says

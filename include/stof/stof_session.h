@@ -178,7 +178,7 @@ typedef struct stof_generate_options {
   int64_t batch;       /* texts run together; 0: 32 */
   int32_t truncate;    /* not 0: of a text that leaves no position for a token the end is left out; 0: an error */
   /* Called for each token as it is made, in the thread of the call, which waits for it; NULL: none is. It gives a
-   * stof_stop. It may call other sessions, not leave by longjmp or an exception. */
+   * stof_stop. It may call the library, with this session too, and has to return: no exception, no longjmp. */
   int32_t (*token)(void* user, int64_t text, int32_t id);
   void* user;
 } stof_generate_options;

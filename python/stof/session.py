@@ -9,6 +9,7 @@ import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from stof import c_library
@@ -138,11 +139,12 @@ class Session:
     def run(self, texts: Sequence[str] | Sequence[Sequence[int]]) -> list[Any]:
         """The last hidden states, or logits, of every token: float32 [tokens, columns] for each text, computed in one call."""
         loaded, given = self._loaded(), _given("texts", texts)
-        ids = library().tokenize(loaded.handle, given)[0] if isinstance(given, c_library.Texts) else texts
-        of_ids = c_library.tokens(ids)
-        lengths = [len(one) for one in ids]
-        values, address = floats(sum(lengths), loaded.info.columns)
-        library().run_session(loaded.handle, of_ids, address, sum(lengths) * loaded.info.columns)
+        if isinstance(given, c_library.Texts):
+            given = c_library.tokens(library().tokenize(loaded.handle, given)[0])
+        ids, offsets = given.kept
+        values, address = floats(len(ids), loaded.info.columns)
+        library().run_session(loaded.handle, given, address, len(ids) * loaded.info.columns)
+        lengths = [end - begin for begin, end in pairwise(offsets)]
         return split(values, lengths)
 
     def tokenize(self, texts: Sequence[str], most: int | None = None) -> list[list[int]]:

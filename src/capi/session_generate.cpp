@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts that go on, in C.
 #include <algorithm>
-#include <limits>
 
+#include "src/base/narrow.h"
 #include "src/capi/boundary.h"
 #include "src/capi/handles.h"
 #include "src/capi/session_inputs.h"
@@ -67,10 +67,7 @@ void generate(const stof::Session& session, stof::TokensOfTexts texts, const Wan
     stof::check_room(static_cast<std::int64_t>(i), std::ssize(texts[i]), limits);
     how.to.needed += std::min(how.options.tokens, limits.longest - std::ssize(texts[i]));
   }
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // that offsets can say
-  if (how.to.needed > kMost)
-    fail(ErrorKind::invalid_argument, "{}: {} tokens that may come; accepted in one call: {}", how.function,
-         how.to.needed, kMost);
+  stof::narrow<std::int32_t>(how.to.needed, fmt::format("{}: generated.needed", how.function));  // as offsets are
   if (how.to.ids == nullptr) return;
   if (how.to.capacity < how.to.needed)
     fail(ErrorKind::invalid_argument, "{}: generated.capacity is {}; accepted: {} or more", how.function,

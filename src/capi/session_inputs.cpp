@@ -5,6 +5,7 @@
 #include <array>
 #include <limits>
 
+#include "src/base/narrow.h"
 #include "src/capi/array.h"
 #include "src/capi/boundary.h"
 #include "src/model/unicode.h"
@@ -30,7 +31,8 @@ void check_numbers(const void* first, std::string_view name, DType dtype) {
 }
 
 std::string text_of(const stof_texts& texts, std::size_t i, std::string_view name) {
-  const char* const data = &given(texts.data[i], fmt::format("{}.data[{}]", name, i));
+  const char* const data = texts.data[i];
+  if (data == nullptr) fail(ErrorKind::invalid_argument, "{}.data[{}] is NULL", name, i);
   if (texts.sizes != nullptr && (texts.sizes[i] < 0 || texts.sizes[i] > kMostBytes))
     fail(ErrorKind::invalid_argument, "{}.sizes[{}] is {}; accepted: 0..{}", name, i, texts.sizes[i], kMostBytes);
   std::string text = texts.sizes == nullptr ? data : std::string(data, static_cast<std::size_t>(texts.sizes[i]));
@@ -103,10 +105,7 @@ void write_offsets(const std::vector<std::vector<std::int32_t>>& texts, std::int
   *offsets = 0;
   for (const auto& ids : texts) {
     const std::int64_t end = *offsets + std::ssize(ids);
-    if (end > std::numeric_limits<std::int32_t>::max())
-      fail(ErrorKind::invalid_argument, "texts of more than {} tokens together; accepted: fewer texts",
-           std::numeric_limits<std::int32_t>::max());
-    *++offsets = static_cast<std::int32_t>(end);
+    *++offsets = narrow<std::int32_t>(end, "tokens of all texts together");
   }
 }
 

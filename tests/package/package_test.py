@@ -33,7 +33,7 @@ class Package(unittest.TestCase):
 
     def test_a_consumer_builds_and_runs(self):
         installed = {path.relative_to(self.prefix).as_posix() for path in self.prefix.rglob("*")}
-        self.assertLessEqual({"include/stof/stof.h", "include/stof/attention.h", "bin/stof"}, installed)
+        self.assertLessEqual({"include/stof/stof.h", "include/stof/stof_session.h", "include/stof/attention.h", "bin/stof"}, installed)
         for path in self.prefix.rglob("*.cmake"):
             self.assertNotIn(str(Path(BUILD).parent.parent), path.read_text(encoding="utf-8"))
         build = self.folder / "build"
