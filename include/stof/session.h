@@ -137,6 +137,7 @@ class Session {
   std::vector<std::vector<std::int32_t>> generate(const TokenBatch& prompts, const GenerateOptions& options = {}) const;
   std::vector<std::vector<std::int32_t>> generate(std::span<const std::string> texts,
                                                   const GenerateOptions& options = {}) const;
+  // The same of texts that are tokens, in batches of similar length; those of a TokenBatch run all together.
   std::vector<std::vector<std::int32_t>> generate(std::span<const std::vector<std::int32_t>> texts,
                                                   const GenerateOptions& options = {}) const;
   // The text of tokens, by the tokenizer's decoder, without special ones and ids that the tokenizer has nothing for.

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
+import signal
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -36,17 +38,44 @@ class Told:
         self.pieces = None if fronts is None or token is None else [Pieces(session, front) for front in fronts]
         self.texts = [""] * len(fronts or ())
         self.raised: BaseException | None = None
-        # Where nobody listens nothing is called.
-        self.as_it_is_made = c_library.TOKEN() if token is None else c_library.TOKEN(self._tell)
+        self.telling = self.interrupted = False
+        self.minds_interrupts = _is_interrupted_by_default()
+        listens = token is not None or self.minds_interrupts
+        self.as_it_is_made = c_library.TOKEN(self._tell) if listens else c_library.TOKEN()
+
+    @contextlib.contextmanager
+    def told_of_interrupts(self) -> Iterator[None]:
+        """Python would raise KeyboardInterrupt at the first line of what the library calls, where it is lost: it is noted, and
+        ends the call with the next token. The user's own function is interrupted at once."""
+        if not self.minds_interrupts:
+            yield
+            return
+
+        def note(number: int, frame: Any) -> None:
+            if self.telling:
+                raise KeyboardInterrupt
+            self.interrupted = True
+
+        signal.signal(signal.SIGINT, note)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _tell(self, user: Any, number: int, token: int) -> int:
-        try:  # True alone ends a text: sys.stdout.write gives how much it wrote
-            return c_library.STOP_TEXT if self._heard(number, token) is True else c_library.STOP_NOTHING
+        try:
+            self.telling = True
+            heard = self._heard(number, token)
+            self.telling = False
         except BaseException as error:
-            self.raised = error
+            self.telling, self.raised = False, error
+        if self.interrupted or self.raised is not None:
             return c_library.STOP_ALL
+        return c_library.STOP_TEXT if heard is True else c_library.STOP_NOTHING  # sys.stdout.write gives how much it wrote
 
     def _heard(self, number: int, token: int) -> Any:
+        if self.token is None:
+            return None
         if self.pieces is None:
             return self.token(number, token)
         piece = self.pieces[number].add(token)
@@ -56,6 +85,8 @@ class Told:
     def raise_what_was_raised(self) -> None:
         if self.raised is not None:
             raise self.raised
+        if self.interrupted:
+            raise KeyboardInterrupt
 
     def texts_of(self, made: list[list[int]]) -> list[str]:
         """What stayed incomplete is told of last."""
@@ -66,6 +97,11 @@ class Told:
                 self.texts[number] += rest
                 self.token(number, rest)
         return self.texts
+
+
+def _is_interrupted_by_default() -> bool:
+    """Others' handlers stay; a handler is the main thread's to set."""
+    return threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def _whole(pieces: Pieces, ids: list[int]) -> str:

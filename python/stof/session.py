@@ -185,10 +185,9 @@ class Session:
         told = Told(loaded.handle, fronts, token)
         options.token = told.as_it_is_made
         room = given.count * min(tokens, loaded.info.positions)
-        try:
+        with told.told_of_interrupts():
             made = library().generate(loaded.handle, given, options, room)
-        finally:
-            told.raise_what_was_raised()
+        told.raise_what_was_raised()
         return made if fronts is None else told.texts_of(made)
 
     def stream(self, prompt: str | Sequence[int], tokens: int = 128, temperature: float = 0.0, **options: Any) -> Iterator[Any]:

@@ -5,6 +5,7 @@ ends with exit status 77."""
 
 import ctypes as c
 import itertools
+import os
 import subprocess
 import sys
 import unittest
@@ -40,7 +41,9 @@ def texts_of(family):
 
 
 def program(*arguments, stdin=""):
-    done = subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, capture_output=True, text=True, encoding="utf-8", timeout=120, check=True)
+    alone = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # of a program with sanitizers of its own
+    done = subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, capture_output=True, text=True, encoding="utf-8", timeout=120, check=True,
+                          env=alone)  # fmt: skip
     return done.stdout
 
 

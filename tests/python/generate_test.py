@@ -6,7 +6,10 @@ usage: generate_test.py LIBSTOF.SO STOF MODEL    MODEL: all-MiniLM-L6-v2
 """
 
 import gc
+import os
+import signal
 import threading
+import time
 import unittest
 
 from models import TEXTS, Models, generated, texts_of
@@ -75,6 +78,25 @@ class Generating(Models):
             self.assertEqual(len(told), 5)
             self.assertEqual(session.generate(TEXTS, 8, ends=[]), whole)
 
+    def test_ctrl_c_ends_a_call(self):
+        session, prompts, asked = self.load("llama", logits=True), [[5]] * 1600, {"tokens": 150, "ends": [], "batch": 8}
+        (want,) = session.generate([[5]], 150, ends=[])
+        for token in (None, lambda number, token: None, lambda number, token: time.sleep(60 if number == 0 else 0)):
+            calls = session.statistics["calls"]
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            with self.assertRaises(KeyboardInterrupt):
+                session.generate(prompts, token=token, **asked)
+            self.assertLess(session.statistics["calls"] - calls, 200)  # of as many batches
+            self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+            self.assertEqual(session.generate([[5]], 150, ends=[]), [want])
+
+    def test_handlers_of_others_stay(self):
+        session, noted = self.load("llama", logits=True), []
+        signal.signal(signal.SIGINT, lambda *_: noted.append(1))
+        self.addCleanup(signal.signal, signal.SIGINT, signal.default_int_handler)
+        session.generate([[5]], 3, ends=[], token=lambda number, token: signal.raise_signal(signal.SIGINT))
+        self.assertEqual(len(noted), 3)
+
     def test_a_stream(self):
         session = self.load("llama", logits=True)
         (want,) = session.generate(TEXTS[:1], 20, ends=[])
@@ -89,6 +111,7 @@ class Generating(Models):
 
     def test_a_stream_that_is_left(self):
         session, threads = self.load("llama", logits=True), threading.active_count()
+        want = session.generate(["a"], 150, ends=[])
         for leave in (lambda stream: stream.close(), lambda stream: None):
             calls = session.statistics["calls"]
             stream = session.stream("a", 150, ends=[])
@@ -101,7 +124,7 @@ class Generating(Models):
         for number, _ in enumerate(session.stream("a", 150, ends=[])):
             if number == 3:
                 break
-        self.assertEqual(session.generate(["a"], 4, ends=[]), session.generate(["a"], 4, ends=[]))
+        self.assertEqual(session.generate(["a"], 150, ends=[]), want)
 
     def test_what_a_stream_raises(self):
         session = self.load("llama")

@@ -3,6 +3,7 @@
 what transformers computed (tests/data/families), and the program."""
 
 import json
+import os
 import subprocess
 import sys
 import unittest
@@ -19,6 +20,7 @@ import stof  # noqa: E402
 MODEL, STOF = Path(sys.argv.pop()), sys.argv.pop()
 FAMILIES = ROOT / "tests/data/families"
 BOUND = 4e-5
+ALONE = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # of a program with sanitizers of its own
 TEXTS = ["The bread rises", "x", "A storm is coming; don't leave the harbour."]
 
 
@@ -39,7 +41,7 @@ def texts_of(family):
 def generated(family, texts, *arguments):
     """What the program says."""
     done = subprocess.run([STOF, "generate", "--device", "cpu", "--model", FAMILIES / family, "--input", "-", "--json", "-", *map(str, arguments)],
-                          input="\n".join(texts), capture_output=True, text=True, encoding="utf-8", timeout=120, check=True)  # fmt: skip
+                          input="\n".join(texts), capture_output=True, text=True, encoding="utf-8", timeout=120, check=True, env=ALONE)  # fmt: skip
     return json.loads(done.stdout)["texts"]
 
 

@@ -18,7 +18,7 @@ import unittest
 import warnings
 from pathlib import Path
 
-from models import FAMILIES, MODEL, ROOT, STOF, TEXTS, Models, npy, reference, rows, texts_of
+from models import ALONE, FAMILIES, MODEL, ROOT, STOF, TEXTS, Models, npy, reference, rows, texts_of
 
 import small_model
 import stof
@@ -124,8 +124,7 @@ class Living(Models):
         def work():
             for _ in range(4):
                 told = []
-                found.append((session.generate(TEXTS, 10, ends=[], token=lambda *one: told.append(one)), rows(session.embed(TEXTS))))
-                self.assertGreaterEqual(len(told), 30)
+                found.append((session.generate(TEXTS, 10, ends=[], token=lambda *one: told.append(one)), rows(session.embed(TEXTS)), len(told)))
 
         threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads:
@@ -133,8 +132,9 @@ class Living(Models):
         for thread in threads:
             thread.join()
         self.assertEqual(len(found), 16)
-        for texts, values in found:
+        for texts, values, told in found:
             self.assertEqual(texts, want[0])
+            self.assertGreaterEqual(told, 30)
             self.expect_close(values, want[1], 1e-5)
 
     def test_closing_waits_for_no_one_and_breaks_no_call(self):
@@ -182,7 +182,7 @@ class Living(Models):
             self.addCleanup(os.environ.__setitem__ if before else os.environ.pop, "XDG_CACHE_HOME", before)
             model = small_model.write(Path(folder) / "model")
             subprocess.run([STOF, "tune", "--model", model, "--device", "cpu", "--seq", "8", "--threads", "1", "--json", "-"],
-                           capture_output=True, check=True, timeout=120)  # fmt: skip
+                           capture_output=True, check=True, timeout=120, env={**ALONE, "XDG_CACHE_HOME": folder})  # fmt: skip
             (plan,) = Path(folder).glob("stof/plans/*.plan")
             plan.write_text("{")
             with self.assertLogs("stof", logging.WARNING) as logged:
