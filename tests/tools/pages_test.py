@@ -45,6 +45,7 @@ WRITERS = {
     ("docs/kernels/session.md", "halves-and-sums"): ["bench/row_table.py"],
     ("docs/kernels/session.md", "copies"): ["bench/row_table.py"],
     ("docs/kernels/stacked-heads.md", "stacked"): ["bench/stacked_table.py"],
+    ("docs/kernels/token-attention.md", "tokens"): ["bench/token_attention_table.py"],
 }
 
 FIGURES = {"attention-gpu": "h200-attention-peers.json", "attention-cpu": "cpu-attention-peers.json"}
