@@ -2,7 +2,7 @@
 // What stands between two products of a decoder's step, in one launch and in several: norms and turns of heads, their
 // way into a cache, attention. Device time by replaying a graph of many; a result that differs from the other's has no
 // time.
-//   bench_token_attention COMMIT [CASES] >bench/results/COMMIT-h200-token-attention.json
+//   bench_token_attention COMMIT >bench/results/COMMIT-h200-token-attention.json
 #include "src/backend/cuda/attention/token_attention.h"
 
 #include <fmt/format.h>

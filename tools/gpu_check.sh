@@ -122,12 +122,13 @@ sanitized() {
   local tool
   for tool in memcheck initcheck synccheck; do
     checked "$tool" attention_tests
-    echo "$tool operations_tests *Pool*cuda_f16:*CopyRows*/cuda:*HighestOf*cuda_f16:*Gemv.TakesAnyFewRows/f16_cuda:*Gemv.Mult*/f16_cuda:*Norm*cuda_f16:*Matmul*/cuda"
+    echo "$tool operations_tests *Pool*cuda_f16:*CopyRows*/cuda:*HighestOf*cuda_f16:*Gemv.TakesAnyFewRows/f16_cuda:*Gemv.Mult*/f16_cuda:*Norm*cuda_f16:*TokenAttentionOf.[HN]*cuda_f16:*Matmul*/cuda"
     echo "$tool operations_tests *Gemm.*LargeMean*/f16:*GemmSameBits*_f16"
   done
   checked racecheck racecheck_tests
   cases racecheck operations_tests '*GemmSameBits*_f16:*Gemm.*LargeMean*/f16'
-  cases racecheck operations_tests '*Pool*cuda_f16:*HighestOf*cuda_f16:*Gemv.TakesAnyFewRows/f16_cuda:*Gemv.Mult*/f16_cuda:*RmsNormOf.*/cuda_f16:*RowOperationsOf.L*Norm*/cuda_f16:-*NoRows*'
+  echo "racecheck attention_tests Cuda/Decode.EqualsTheDefinitionForLengthsOnTheDevice/*d64_f16"
+  cases racecheck operations_tests '*Pool*cuda_f16:*HighestOf*cuda_f16:*Gemv.TakesAnyFewRows/f16_cuda:*Gemv.Mult*/f16_cuda:*RmsNormOf.*/cuda_f16:*RowOperationsOf.L*Norm*/cuda_f16:*TokenAttentionOf.[HN]*cuda_f16:-*NoRows*'
 }
 launch() {  # RUNNER PROGRAM FILTER, in the slot of xargs that is left to it
   local -a each beside=()

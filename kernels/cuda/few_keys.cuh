@@ -120,7 +120,7 @@ struct KeySums {
     for (int slab = 0; slab < kSlabs; ++slab) maximum[slab][0] = maximum[slab][1] = kMinusInfinity;
   }
 
-  // sees(slab, e, key): whether the lane's e-th row sees a key of the group.
+  // sees(key): whether the rows see a key of the group.
   template <class Sees>
   __device__ __forceinline__ void add(u32 k, u32 v, const KeyQueries<Traits>& q, const Sees& sees) {
     float scores[kSlabs][2][4] = {};  // two chains
@@ -147,7 +147,7 @@ struct KeySums {
       cap_scores(weights, cap_log2);
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        if (!sees(slab, i % 2, lane / 4 + i / 2 * 8)) weights[i] = kMinusInfinity;
+        if (!sees(lane / 4 + i / 2 * 8)) weights[i] = kMinusInfinity;
       weigh(weights, slab);
       low[slab] = turned_matrix(Element::pack(weights[0], weights[1]));
       high[slab] = turned_matrix(Element::pack(weights[2], weights[3]));

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(FewKeysGrid::kThreads, Traits::kCtas)
                            .all_stats = all_stats,
                            .memory = raw,
                            .stages = p.stages,
-                           .warp_bytes = static_cast<int>(p.stages * Groups::kBytes),
+                           .warp_bytes = p.warp_bytes,
                            .scale_log2 = p.scale_log2,
                            .rank = static_cast<int>(blockIdx.x),
                            .ranks = static_cast<int>(gridDim.x),
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(FewKeysGrid::kThreads, Traits::kCtas)
   KeySums<Traits> sums(lane, p.scale_log2, 0.f);
   cta.add_groups(
       groups, sums, warp, [&](int group, int at) { row.add_own(groups, group, at); },
-      [&](int group) { return [left = keys.count - group * Grid::kGroup](int, int, int key) { return key < left; }; });
+      [&](int group) { return [left = keys.count - group * Grid::kGroup](int key) { return key < left; }; });
   __syncthreads();
   auto* const out = static_cast<unsigned short*>(p.out) +
                     (static_cast<long long>(place.text) * p.heads + place.kv_head * place.group) * kHeadDim;

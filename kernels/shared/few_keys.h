@@ -22,15 +22,14 @@ struct KeySpan {
   int prefix_end, begin, end, unused;
 };
 
-// Rows of an item's key head run through queries first, then through heads; a CTA has up to kSlab or twice as many.
+// One query of each item; a CTA has the heads of q for one of k, up to kSlab or twice as many.
 struct FewKeysParams {
   static constexpr int kMostItems = 64;  // given by value: parameters end at 4 KB
   const void *q, *k, *v;
   void* out;
   float* lse;  // or null
   RowStride q_stride, k_stride, v_stride, out_stride, lse_stride;
-  int heads_per_kv, kv_heads, head_dim;
-  int chunks;              // CTAs, or clusters, of a key head
+  int heads_per_kv, head_dim;
   int stages, warp_bytes;  // of shared memory, of a warp's groups and then its sums: a multiple of 128
   float scale_log2, cap_log2;
   int first_position, positions;  // of the spans

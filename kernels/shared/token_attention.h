@@ -22,7 +22,7 @@ struct TokenAttentionParams {
   float epsilon, scale_log2;
   int heads, kv_heads;
   int prefix_end, begin, end;
-  int stages;
+  int stages, warp_bytes;  // as of FewKeysParams
 };
 
 }  // namespace stof::cuda

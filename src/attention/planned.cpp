@@ -285,7 +285,9 @@ Planned replan(const Mask& mask, const AttentionShape& shape, const Device& devi
   if (most_queries > 0 && residues == 1 && choice.kernel->takes_chunks)
     return arrange(pack_for_chunks(mask, shape, choice.plan.format, most_queries), shape, choice, device);
   return arrange(residues > 1 ? view_of_class(residue_view(mask).value(), shape) : plain_view(mask, shape), shape,
-                 choice, device, most_queries > 0 || shape.queries < shape.keys || shape.tree_queries > 0);
+                 choice, device,
+                 most_queries > 0 || shape.queries < shape.keys || shape.tree_queries > 0 ||
+                     choice.kernel->few_queries > 0);  // whose layouts over every position are of few rows
 }
 
 }  // namespace stof

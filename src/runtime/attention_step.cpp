@@ -120,7 +120,8 @@ void AttentionStep::join(const Frame& frame, TokenAttentionShape shape) const {
 }
 
 void AttentionStep::operator()(const Frame& frame) const {
-  if (const TokenAttentionShape* const joined = joined_at(frame, site)) return join(frame, *joined);
+  if (const TokenAttentionShape* const joined = joined_at(frame, site); joined != nullptr && may_join)
+    return join(frame, *joined);
   if (copies_keys(frame)) keep_keys(frame);
   AttentionArguments arguments =
       frame.cached != nullptr && frame.cached->continues ? with_cached_keys(frame) : among_themselves(frame);

@@ -41,6 +41,7 @@ struct AttentionStep {
   std::size_t site = 0;                  // whose plan it goes by
   std::optional<CacheLayer> layer = {};  // k and v beside each other in one row can be kept; nothing: they are apart
   std::optional<TurnedInFront> in_front = {};  // where a Rotate writes the layer's keys
+  bool may_join = false;                       // all that a step does between two products in one launch
   const Backend* backend = nullptr;
 
   void operator()(const Frame& frame) const;

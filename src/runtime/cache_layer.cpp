@@ -12,7 +12,8 @@ std::size_t uses(const Graph& graph, ValueId value) {
   return count;
 }
 
-// The Rotate that makes what the attention reads, and nothing else does.
+// The Rotate that makes what the attention reads, and nothing else does; nor does anything but this Rotate read what it
+// turns, which therefore lies in the same place.
 std::optional<std::size_t> rotation_of(const Graph& graph, const Node& attention) {
   const ValueId qkv = attention.inputs[0];
   const auto& packed = std::get<op::AttendPacked>(attention.op);
@@ -22,7 +23,7 @@ std::optional<std::size_t> rotation_of(const Graph& graph, const Node& attention
            rotate->kv_heads == packed.kv_heads;
   };
   const auto found = std::ranges::find_if(graph.nodes, makes);
-  if (uses(graph, qkv) != 1 || found == graph.nodes.end()) return std::nullopt;
+  if (uses(graph, qkv) != 1 || found == graph.nodes.end() || uses(graph, found->inputs[0]) != 1) return std::nullopt;
   return static_cast<std::size_t>(found - graph.nodes.begin());
 }
 

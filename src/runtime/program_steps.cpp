@@ -162,7 +162,8 @@ class ProgramBuilder {
   Step step(const op::Rotate& op, const Node& node) {
     const std::int64_t columns = this->columns(node.output), head_dim = packed_head_dim(op, columns);
     std::optional<std::size_t> joins;  // the site of the attention that may do this, too
-    if (layer()) joins = site(std::get<op::AttendPacked>(graph_.nodes[layer()->attention].op), head_dim);
+    if (layer() && may_join(*layer()))
+      joins = site(std::get<op::AttendPacked>(graph_.nodes[layer()->attention].op), head_dim);
     return [rotate = backend_.rows.rotate, turning = turning(op, node), q_heads = op.heads,
             heads = op.heads + op.kv_heads, head_dim, layer = layer(), joins, x = slot(node.inputs[0]),
             out = slot(node.output), columns, dtype = options_.dtype](const Frame& frame) {
@@ -320,6 +321,16 @@ class ProgramBuilder {
                          .site = site({.heads = op.heads, .kv_heads = op.heads, .mask = op.mask}, hidden / op.heads),
                          .backend = &backend_};
   }
+  // Whether what a layer's attention reads and gives lies at multiples of 16 bytes, for any number of rows.
+  bool may_join(const CacheLayer& layer) const {
+    constexpr std::int64_t kElements = 8;  // of 16 bits
+    const Node& attention = graph_.nodes[layer.attention];
+    const auto is_aligned = [&](ValueId value) {
+      const Slot of = slot(value);
+      return of.whole % kElements == 0 && of.split % kElements == 0;
+    };
+    return is_aligned(attention.inputs[0]) && is_aligned(attention.output);
+  }
   // Of the attention that is being built. What it reads lies where the turn found it.
   std::optional<TurnedInFront> in_front() const {
     if (!layer()->rotation) return std::nullopt;
@@ -344,6 +355,7 @@ class ProgramBuilder {
                              .site = site(op, head_dim),
                              .layer = layer(),
                              .in_front = in_front(),
+                             .may_join = may_join(*layer()),
                              .backend = &backend_};
     program_.cache_widths_.push_back(step.layer->width);
     return step;

@@ -11,7 +11,7 @@ namespace stof {
 namespace {
 
 // Keys of a text, beyond which nobody looks at the mask's rows one by one.
-constexpr std::int64_t kMostJoined = 1 << 15;
+constexpr std::int64_t kMostLooked = 1 << 15;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ Attention plan_step(const Mask& mask, const AttentionShape& shape, const Device&
 std::optional<TokenAttentionShape> join_step(const Mask& mask, const AttentionShape& shape, double apart_us,
                                              const Device& device) {
   const TokenAttention* const joins = device.backend->token_attention;
-  if (joins == nullptr || shape.keys > kMostJoined) return std::nullopt;
+  if (joins == nullptr || shape.keys > kMostLooked) return std::nullopt;
   const BoundMask bound(mask, {.queries = shape.keys, .keys = shape.keys, .batch = 1, .heads = shape.heads});
   const std::optional<std::vector<RowSpan>> rows = row_spans(bound);
   const std::optional<SpanRule> rule = rows ? last_row_rule(*rows) : std::nullopt;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/backend/cuda/attention/few_keys.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
+
+#include "src/backend/cuda/attention/decode_few_keys.h"
 
 namespace stof::cuda {
 namespace {
@@ -50,6 +50,29 @@ TEST(FewKeys, HaveTheMemoryThatTheyNeed) {
   EXPECT_TRUE(fits_few_keys(128, 1, rtx));
   EXPECT_FALSE(fits_few_keys(256, 1, rtx));
   EXPECT_EQ(most_shared_bytes(128, 1, rtx), 8 * 64 * 128 + 128 * (10 * 2 + 8 * 4));
+}
+
+// Of decode_attention's calls those of one query, few keys, and no more CTAs than run at once.
+TEST(FewKeys, TakeTheCallsThatTheyAreSoonerFor) {
+  const DeviceCaps h200{.name = "", .cores = 132, .arch = 90};
+  const FewKeysCall taken{.items = 16, .heads = 32, .kv_heads = 8, .queries = 1, .keys = 256, .head_dim = 128};
+  EXPECT_TRUE(split_few_keys(taken, h200).has_value());
+  const auto takes = [&](auto change, const DeviceCaps& caps) {
+    FewKeysCall call = taken;
+    change(call);
+    return split_few_keys(call, caps).has_value();
+  };
+  EXPECT_FALSE(takes([](auto& c) { c.queries = 2; }, h200));
+  EXPECT_FALSE(takes([](auto& c) { c.trees = true; }, h200));
+  EXPECT_TRUE(takes([](auto& c) { c.items = 1, c.keys = 2048; }, h200));
+  EXPECT_FALSE(takes([](auto& c) { c.items = 1, c.keys = 2049; }, h200));
+  EXPECT_FALSE(takes([](auto& c) { c.keys = 1024; }, h200)) << "eight rounds";
+  EXPECT_FALSE(takes([](auto& c) { c.items = 64; }, h200)) << "four waves";
+  EXPECT_TRUE(takes([](auto& c) { c.heads = 128; }, h200));
+  EXPECT_FALSE(takes([](auto& c) { c.heads = 136; }, h200)) << "17 heads for a key head";
+  EXPECT_TRUE(takes([](auto& c) { c.head_dim = 256, c.items = 1; }, h200));
+  EXPECT_FALSE(takes([](auto& c) { c.head_dim = 256, c.items = 1; }, {.name = "", .cores = 128, .arch = 89}));
+  EXPECT_FALSE(takes([](auto& c) { c.head_dim = 256, c.items = 1; }, {.name = "", .cores = 170, .arch = 120}));
 }
 
 }  // namespace

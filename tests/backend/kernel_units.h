@@ -119,6 +119,22 @@ inline std::vector<std::string> gemv_entries(DType dtype) {
   return entries;
 }
 
+inline std::vector<Unit> few_keys_units() {
+  std::vector<Unit> units;
+  for (const char* target : {"sm_80", "sm_90a"}) {
+    Unit tokens{kTokenAttentionUnit, target, {}};
+    for (const DType dtype : {DType::f16, DType::bf16}) {
+      Unit unit{few_keys_unit(dtype), target, {}};
+      for (const std::int64_t head_dim : {64, 128, 256})
+        for (const std::int64_t slabs : {1, 2}) unit.entries.push_back(few_keys_entry(dtype, head_dim, slabs));
+      units.push_back(unit);
+      for (const std::int64_t head_dim : {64, 128}) tokens.entries.push_back(token_attention_entry(dtype, head_dim));
+    }
+    units.push_back(tokens);
+  }
+  return units;
+}
+
 inline std::vector<Unit> units() {
   std::vector<Unit> units = instance_units();
   std::vector<std::string> rows, sums, norms, rms_norms, additions, halves, heads, results, copies,
@@ -155,18 +171,8 @@ inline std::vector<Unit> units() {
   for (const char* target : {"sm_80", "sm_90a"})
     for (const DType dtype : {DType::f16, DType::bf16})
       units.push_back({gemv_unit(dtype), target, gemv_entries(dtype)});
-  std::vector<std::string> tokens;
-  for (const DType dtype : {DType::f16, DType::bf16})
-    for (const std::int64_t head_dim : {64, 128}) tokens.push_back(token_attention_entry(dtype, head_dim));
-  for (const char* target : {"sm_80", "sm_90a"}) {
-    units.push_back({kTokenAttentionUnit, target, tokens});
-    for (const DType dtype : {DType::f16, DType::bf16}) {
-      std::vector<std::string> entries;
-      for (const std::int64_t head_dim : {64, 128, 256})
-        for (const std::int64_t slabs : {1, 2}) entries.push_back(few_keys_entry(dtype, head_dim, slabs));
-      units.push_back({few_keys_unit(dtype), target, entries});
-    }
-  }
+  const std::vector<Unit> few = few_keys_units();
+  units.insert(units.end(), few.begin(), few.end());
   std::vector<std::string> plan = {"order_items_kernel"};
   for (const TableKind kind : {TableKind::lists, TableKind::blocks, TableKind::bits, TableKind::packed})
     plan.emplace_back(plan_entry(kind));

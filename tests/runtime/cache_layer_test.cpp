@@ -79,6 +79,12 @@ TEST(CacheLayers, AreCopiedWhereSomethingElseReadsWhatIsTurned) {
                               .weights = {},
                               .output = read_twice.add_value("more")});
   expect_copied(read_twice);
+  Graph read_before = graph;
+  read_before.nodes.push_back({.op = op::Activate{},
+                               .inputs = {graph.nodes[rotation].inputs[0]},
+                               .weights = {},
+                               .output = read_before.add_value("more")});
+  expect_copied(read_before);
   Graph other_heads = graph;
   std::get<op::Rotate>(other_heads.nodes[rotation].op).heads += 2;
   std::get<op::Rotate>(other_heads.nodes[rotation].op).kv_heads -= 1;

@@ -19,6 +19,7 @@
 #include "tests/model/checkpoint.h"
 #include "tests/runtime/going_on.h"
 #include "tests/runtime/small_bert.h"
+#include "tests/runtime/small_decoder.h"
 #include "tests/runtime/small_modernbert.h"
 #include "tests/source_folder.h"
 
@@ -262,12 +263,37 @@ TEST_F(CudaSession, HasTheScoresOfTheWholeTextAtEachStep) {
         }
 }
 
+// Heads that all of a step's attention is one launch for, with and without norms, and their texts past what was planned
+// for first; masks that a rule says, and one that none does.
+TEST_F(CudaSession, GoesOnWithAllOfAttentionInOneLaunch) {
+  const Device device = open_device("cuda");
+  const std::vector<DecoderHeads> heads{{4, 2, 64, false}, {8, 1, 64, true}, {2, 2, 128, true}, {6, 2, 128, false}};
+  for (const DecoderHeads& of : heads)
+    for (const char* mask : {"all", "window(6) | sink(2)", "dilated(9,2)"})
+      for (const auto& [dtype, bound] : {std::pair{DType::f16, 1e-2}, std::pair{DType::bf16, 8e-2}})
+        for (const std::vector<std::int64_t>& lengths : {std::vector<std::int64_t>{19}, {17, 1, 58, 5}}) {
+          SCOPED_TRACE(fmt::format("{}:{} heads of {} {} {} {}", of.heads, of.kv_heads, of.head_dim, mask,
+                                   name_of(dtype), lengths.size()));
+          GoingOn texts(small_decoder(of), mask, device, dtype, bound);
+          texts.begin(lengths);
+          for (int step = 0; step < 12; ++step) texts.go_on(31 * step);
+          const auto& joined = texts.programs.of_few_rows().step_plans(std::ssize(lengths), 64).joined;
+          ASSERT_EQ(joined.size(), 1u);
+          EXPECT_EQ(joined[0].has_value(), std::string(mask) != "dilated(9,2)" && device.caps.arch >= 80);
+          if (lengths.size() == 1) continue;
+          texts.drop(1);
+          for (int step = 0; step < 4; ++step) texts.go_on(17 * step);
+        }
+}
+
 // More texts than the program of few rows takes, and then as many and fewer: keys that one program kept serve the
 // other.
 TEST_F(CudaSession, GoesOnAcrossPrograms) {
-  for (const char* family : {"qwen3", "gpt2"}) {
-    SCOPED_TRACE(family);
-    GoingOn texts(family, "all", open_device("cuda"), DType::f16, 1e-2);
+  const auto families = source_folder() / "tests/data/families";
+  for (const auto& model :
+       {read_model(families / "qwen3"), read_model(families / "gpt2"), small_decoder({6, 2, 128, true})}) {
+    SCOPED_TRACE(model.config.architecture);
+    GoingOn texts(model, "all", open_device("cuda"), DType::f16, 1e-2);
     EXPECT_EQ(texts.programs.of_few_rows().most_rows(), 16);
     std::vector<std::int64_t> lengths;
     for (std::int64_t text = 0; text < 19; ++text) lengths.push_back(1 + text * 7 % 23);

@@ -22,8 +22,10 @@ namespace stof {
 // Scores may be away from the session's by `bound` of the largest one.
 struct GoingOn {
   GoingOn(const std::string& family, const std::string& mask, const Device& device, DType dtype, double allowed)
+      : GoingOn(read_model(source_folder() / "tests/data/families" / family), mask, device, dtype, allowed) {}
+  GoingOn(Model decoder, const std::string& mask, const Device& device, DType dtype, double allowed)
       : bound(allowed),
-        model(read_model(source_folder() / "tests/data/families" / family)),
+        model(std::move(decoder)),
         programs(simplify(build_graph(model, GraphResult::logits)),
                  {.program = {.device = device, .dtype = dtype, .longest = kLongest}, .mask = parse(mask)}),
         host(model, {.device = "cpu", .mask = parse(mask), .logits = true}) {}

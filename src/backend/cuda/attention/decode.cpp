@@ -196,7 +196,7 @@ class Launcher {
     const bool reads_lengths = call_.device_lengths != nullptr || call_.device_items.count > 0;
     if (reads_lengths && mask_.few_keys)
       if (const auto split = mask_.few_keys->split(params, queries_, keys_))
-        return mask_.few_keys->launch(params, *split, queries_, stream_);
+        return mask_.few_keys->launch(params, *split, stream_);
     const DecodeLoad load = load_of(params, first);
     const DecodeSplit split = split_decode(load, device_);
     params.ctas = split.ctas, params.start = split.start;

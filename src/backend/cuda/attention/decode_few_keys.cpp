@@ -15,13 +15,32 @@ namespace {
 // longer than the others is read by as few CTAs as they are: rounds bound what that costs.
 constexpr std::int64_t kMostKeys = 2048;
 constexpr int kMostRounds = 4;
+constexpr std::int64_t kMostBlocks = 65535;  // of a grid's second and third dimension
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+// Rows of q of a CTA: those of the heads of one key head.
+std::int64_t slabs_of(std::int64_t rows) { return rows > FewKeysGrid::kSlab ? 2 : 1; }
 
 }  // namespace
 
+std::optional<FewKeysSplit> split_few_keys(const FewKeysCall& call, const DeviceCaps& caps) {
+  const std::int64_t rows = call.heads / call.kv_heads, slabs = slabs_of(rows);
+  if (call.trees || call.queries != 1 || rows > FewKeysGrid::kMostSlabs * FewKeysGrid::kSlab || call.keys > kMostKeys ||
+      !fits_few_keys(call.head_dim, slabs, caps) || call.kv_heads > kMostBlocks || call.items > kMostBlocks)
+    return std::nullopt;
+  const FewKeysSplit split =
+      split_few_keys({.tasks = call.items * call.kv_heads,
+                      .keys = call.keys,
+                      .slabs = slabs,
+                      .head_dim = call.head_dim,
+                      .bytes = static_cast<double>(call.items * call.keys * 4 * call.kv_heads * call.head_dim)},
+                     caps);
+  return split.rounds <= kMostRounds && split.waves == 1 ? std::optional(split) : std::nullopt;
+}
+
 std::optional<FewKeysMask> FewKeysMask::of(const Gpu& gpu, const PackedMask& packed, std::int64_t head_dim) {
-  if (packed.spans.empty() || !fits_few_keys(head_dim, 1, gpu.caps)) return std::nullopt;
+  const std::int64_t slabs = slabs_of(packed.shape.heads / packed.shape.kv_heads);
+  if (packed.spans.empty() || slabs > FewKeysGrid::kMostSlabs || !fits_few_keys(head_dim, slabs, gpu.caps))
+    return std::nullopt;
   FewKeysMask mask;
   mask.gpu_ = &gpu;
   mask.shape_ = packed.shape;
@@ -33,42 +52,25 @@ std::optional<FewKeysMask> FewKeysMask::of(const Gpu& gpu, const PackedMask& pac
     mask.most_keys_ = std::max<std::int64_t>(mask.most_keys_, row.prefix_end + std::max(row.end - row.begin, 0));
   }
   mask.spans_ = to_device<KeySpan>(gpu, spans);
-  for (std::int64_t slabs = 1; slabs <= FewKeysGrid::kMostSlabs; ++slabs) {
-    if (!fits_few_keys(head_dim, slabs, gpu.caps)) break;
-    const Kernel& kernel = plain_kernel(gpu, few_keys_unit(packed.shape.dtype),
-                                        few_keys_entry(packed.shape.dtype, head_dim, slabs), FewKeysGrid::kThreads);
-    kernel.allow_shared_bytes(static_cast<unsigned>(most_shared_bytes(head_dim, slabs, gpu.caps)));
-    mask.kernels_[static_cast<std::size_t>(slabs - 1)] = &kernel;
-  }
+  mask.kernel_ = &plain_kernel(gpu, few_keys_unit(packed.shape.dtype),
+                               few_keys_entry(packed.shape.dtype, head_dim, slabs), FewKeysGrid::kThreads);
+  mask.kernel_->allow_shared_bytes(static_cast<unsigned>(most_shared_bytes(head_dim, slabs, gpu.caps)));
   return mask;
 }
 
 std::optional<FewKeysSplit> FewKeysMask::split(const DecodeParams& call, std::int64_t queries,
                                                std::int64_t keys) const {
-  const std::int64_t rows = call.heads_per_kv * queries, of_cta = slabs(rows);
-  constexpr std::int64_t kMostBlocks = 65535;  // of a grid's second and third dimension
-  const std::int64_t chunks = ceil_div(rows, of_cta * FewKeysGrid::kSlab), kv_heads = shape_.kv_heads;
-  if (call.trees.queries > 0 || kernels_[static_cast<std::size_t>(of_cta - 1)] == nullptr ||
-      kv_heads * chunks > kMostBlocks || call.item_count > kMostBlocks)
-    return std::nullopt;
-  // Rows of one item see ranges that begin and end as far apart as they are.
-  const std::int64_t seen = std::min(keys, most_keys_ + queries - 1);
-  if (seen > kMostKeys) return std::nullopt;
-  const FewKeysSplit split =
-      split_few_keys({.tasks = call.item_count * kv_heads * chunks,
-                      .keys = seen,
-                      .slabs = of_cta,
-                      .head_dim = head_dim_,
-                      .bytes = static_cast<double>(call.item_count * seen * 2 * kv_heads * call.head_dim) *
-                               static_cast<double>(size_of(shape_.dtype))},
-                     gpu_->caps);
-  return split.rounds <= kMostRounds ? std::optional(split) : std::nullopt;
+  return split_few_keys({.items = call.item_count,
+                         .heads = shape_.heads,
+                         .kv_heads = shape_.kv_heads,
+                         .queries = queries,
+                         .keys = std::min(keys, most_keys_),
+                         .head_dim = head_dim_,
+                         .trees = call.trees.queries > 0},
+                        gpu_->caps);
 }
 
-void FewKeysMask::launch(const DecodeParams& call, const FewKeysSplit& split, std::int64_t queries,
-                         StreamHandle stream) const {
-  const std::int64_t rows = call.heads_per_kv * queries, of_cta = slabs(rows),
-                     chunks = ceil_div(rows, of_cta * FewKeysGrid::kSlab);
+void FewKeysMask::launch(const DecodeParams& call, const FewKeysSplit& split, StreamHandle stream) const {
   FewKeysParams params{.q = call.q,
                        .k = call.k,
                        .v = call.v,
@@ -80,9 +82,7 @@ void FewKeysMask::launch(const DecodeParams& call, const FewKeysSplit& split, st
                        .out_stride = call.out_stride,
                        .lse_stride = call.lse_stride,
                        .heads_per_kv = call.heads_per_kv,
-                       .kv_heads = narrow<int>(shape_.kv_heads, "key heads"),
                        .head_dim = call.head_dim,
-                       .chunks = narrow<int>(chunks, "parts of rows"),
                        .stages = split.stages,
                        .warp_bytes = split.warp_bytes,
                        .scale_log2 = call.scale_log2,
@@ -97,15 +97,14 @@ void FewKeysMask::launch(const DecodeParams& call, const FewKeysSplit& split, st
   static_assert(FewKeysParams::kMostItems == DecodeParams::kMostItems);
   if (call.item_list == nullptr) std::copy_n(call.items, call.item_count, params.items);
   void* arguments[] = {&params};
-  kernels_[static_cast<std::size_t>(of_cta - 1)]->launch(
-      {.grid = {.x = static_cast<unsigned>(split.ranks),
-                .y = static_cast<unsigned>(shape_.kv_heads * chunks),
-                .z = static_cast<unsigned>(call.item_count)},
-       .stream = stream,
-       .cluster = static_cast<unsigned>(split.ranks),
-       .overlap_previous = gpu_->caps.arch >= 90,
-       .least_shared_bytes = static_cast<unsigned>(split.shared_bytes)},
-      arguments);
+  kernel_->launch({.grid = {.x = static_cast<unsigned>(split.ranks),
+                            .y = static_cast<unsigned>(shape_.kv_heads),
+                            .z = static_cast<unsigned>(call.item_count)},
+                   .stream = stream,
+                   .cluster = static_cast<unsigned>(split.ranks),
+                   .overlap_previous = gpu_->caps.arch >= 90,
+                   .least_shared_bytes = static_cast<unsigned>(split.shared_bytes)},
+                  arguments);
 }
 
 }  // namespace stof::cuda

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of decode_attention whose items have few keys, by another kernel: kernels/cuda/few_keys_attention.cuh.
 #pragma once
-#include <array>
 #include <optional>
 
 #include "kernels/shared/decode_layout.h"
@@ -12,27 +11,35 @@
 
 namespace stof::cuda {
 
+// A call of decode_attention_kernel, as few_keys_attention_kernel would have it.
+struct FewKeysCall {
+  std::int64_t items, heads, kv_heads;
+  std::int64_t queries, keys;  // of an item, at most
+  std::int64_t head_dim;       // of the instance
+  bool trees = false;
+};
+// How the launch is shared out; nothing where it may take longer than decode_attention_kernel, or was not measured:
+// where an item's rows are those of several queries or of several CTAs, CTAs do not all run at once, or the call brings
+// draft trees.
+std::optional<FewKeysSplit> split_few_keys(const FewKeysCall& call, const DeviceCaps& caps);
+
 // What a mask that allows each row a prefix and one range looks like there.
 class FewKeysMask {
  public:
   // Nothing of other masks. head_dim: of the instance.
   static std::optional<FewKeysMask> of(const Gpu& gpu, const PackedMask& packed, std::int64_t head_dim);
 
-  // How a launch for items of at most so many queries and keys is shared out; nothing where it may take longer than
-  // decode_attention_kernel, and where the call brings draft trees.
   std::optional<FewKeysSplit> split(const DecodeParams& call, std::int64_t queries, std::int64_t keys) const;
-  void launch(const DecodeParams& call, const FewKeysSplit& split, std::int64_t queries, StreamHandle stream) const;
+  void launch(const DecodeParams& call, const FewKeysSplit& split, StreamHandle stream) const;
 
  private:
-  std::int64_t slabs(std::int64_t rows) const { return rows > FewKeysGrid::kSlab ? 2 : 1; }
-
   const Gpu* gpu_ = nullptr;
   AttentionShape shape_ = {};
   std::int64_t head_dim_ = 0;
   std::int64_t most_keys_ = 0;  // that a row sees
   int first_position_ = 0;
   DeviceMemory spans_;
-  std::array<const Kernel*, FewKeysGrid::kMostSlabs> kernels_ = {};
+  const Kernel* kernel_ = nullptr;
 };
 
 }  // namespace stof::cuda

@@ -8,17 +8,23 @@
 #include <optional>
 
 #include "src/backend/cuda/attention/cost.h"
+#include "src/backend/cuda/attention/instances.h"
+#include "src/mask/range.h"
 
 namespace stof::cuda {
 namespace {
 
 using Grid = FewKeysGrid;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+// Of a CTA beside its dynamic memory.
+constexpr int kStaticBytes = 2048;
 
-// Of a CTA, but for what is not dynamic; GPUs of 8.6 and 8.9 have 99 KB.
-int shared_bytes_of(const DeviceCaps& caps) {
-  return caps.arch == 80 || caps.arch == 87 ? 160 << 10 : caps.arch < 90 ? 96 << 10 : 224 << 10;
+int shared_bytes_of(const DeviceCaps& caps) { return (shared_kilobytes(caps.arch) - 1) * 1024 - kStaticBytes; }
+
+// CTAs that a multiprocessor holds, by its memory and by registers: FewKeysTraits::kCtas.
+int resident(const FewKeysSplit& split, const FewKeysLoad& load, const DeviceCaps& caps) {
+  const int by_memory = shared_kilobytes(caps.arch) * 1024 / (split.shared_bytes + kStaticBytes + 1024);
+  return std::max(1, std::min(by_memory, load.slabs * load.head_dim <= 128 ? 2 : 1));
 }
 
 int warp_bytes(std::int64_t head_dim, std::int64_t slabs, int stages) {
@@ -49,10 +55,7 @@ std::optional<double> us_of(const FewKeysSplit& split, double of_cluster, const 
   constexpr double kCrowdedUs = 0.6, kBeginUs = 1.9, kRoundUs = 0.97, kSecondRoundUs = 0.67, kMemoryUs = 1.5;
   const auto ctas = static_cast<double>(load.tasks * split.ranks), cores = static_cast<double>(caps.cores);
   if (split.ranks > 1 && (caps.arch < 90 || ctas > (split.ranks == 2 ? 1 : 0.75) * cores)) return std::nullopt;
-  const int resident =
-      2 * (split.shared_bytes + 2048) <= shared_bytes_of(caps) + 2048 && load.slabs * load.head_dim <= 128 ? 2 : 1;
-  const double waves = std::max(1., std::ceil(ctas / (cores * resident))), rounds = split.rounds * waves - 1,
-               width = static_cast<double>(load.head_dim) / 128;
+  const double rounds = split.rounds * split.waves - 1, width = static_cast<double>(load.head_dim) / 128;
   const double of_rounds = rounds > 0 ? kSecondRoundUs + kRoundUs * (rounds - 1) : 0;
   const double us =
       kBeginUs + width * (kRoundUs + of_rounds) + of_cluster + (split.ranks > 1 && ctas > cores / 2 ? kCrowdedUs : 0);
@@ -81,6 +84,8 @@ FewKeysSplit split_few_keys(const FewKeysLoad& load, const DeviceCaps& caps) {
     split.stages = split.rounds > 1 && two <= most ? 2 : 1;
     split.warp_bytes = warp_bytes(load.head_dim, load.slabs, split.stages);
     split.shared_bytes = shared_bytes(load.head_dim, load.slabs, split.stages);
+    split.waves = static_cast<int>(std::max<std::int64_t>(
+        1, ceil_div(load.tasks * ranks, std::int64_t{caps.cores} * resident(split, load, caps))));
     const std::optional<double> us = us_of(split, of_cluster, load, caps);
     if (!us || (best && *us >= best->predicted_us)) continue;
     split.predicted_us = *us;

@@ -25,6 +25,7 @@ struct FewKeysSplit {
   int ranks = 1;   // CTAs
   int stages = 1;  // groups of keys that a warp has on their way
   int rounds = 1;  // groups of a warp, one after the other
+  int waves = 1;   // of CTAs
   double predicted_us = 0;
   int warp_bytes = 0;    // FewKeysParams
   int shared_bytes = 0;  // of a CTA

@@ -49,7 +49,8 @@ constexpr std::array kMma = {
 
 constexpr std::array kDecode = {DecodeInstance{64, 2, 2}, DecodeInstance{128, 2, 2}, DecodeInstance{256, 1, 1}};
 
-// Of a multiprocessor, which keeps 1 KB of it for every CTA.
+}  // namespace
+
 int shared_kilobytes(int arch) {
   switch (arch) {
     case 80:
@@ -60,8 +61,6 @@ int shared_kilobytes(int arch) {
     default: return 100;
   }
 }
-
-}  // namespace
 
 std::span<const StreamInstance> stream_instances() { return kStream; }
 std::span<const BandInstance> band_instances() { return kBand; }

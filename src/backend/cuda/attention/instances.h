@@ -52,6 +52,9 @@ struct DecodeInstance {
   friend bool operator==(const DecodeInstance&, const DecodeInstance&) = default;
 };
 
+// Shared memory of a multiprocessor, which keeps 1 KB of it for every CTA.
+int shared_kilobytes(int arch);
+
 std::span<const StreamInstance> stream_instances();
 std::span<const BandInstance> band_instances();
 std::span<const GatherInstance> gather_instances();

@@ -85,7 +85,8 @@ void run(const TokenAttentionShape& s, const TokenAttentionCall& call) {
                               .prefix_end = s.allowed.prefix_end,
                               .begin = s.allowed.begin,
                               .end = s.allowed.end,
-                              .stages = split.stages};
+                              .stages = split.stages,
+                              .warp_bytes = split.warp_bytes};
   void* arguments[] = {&params};
   kernel_of(s, gpu).launch({.grid = {.x = static_cast<unsigned>(split.ranks),
                                      .y = static_cast<unsigned>(s.kv_heads),
