@@ -143,7 +143,7 @@ class Session {
   // The text of tokens, by the tokenizer's decoder, without special ones and ids that the tokenizer has nothing for.
   // Throws invalid_argument without a tokenizer, unsupported where its decoder is not understood.
   std::string decode(std::span<const std::int32_t> ids) const;
-  const Tokenizer* tokenizer() const;  // null without one
+  std::shared_ptr<const Tokenizer> tokenizer() const;  // null without one; may outlive the session
 
  private:
   struct State;

@@ -188,8 +188,9 @@ typedef struct stof_generated {
   size_t struct_size; /* sizeof(stof_generated) */
   int32_t* ids;       /* [capacity], written; may be NULL, to learn `needed` */
   int64_t capacity;
-  int32_t* offsets; /* [texts + 1], written */
-  int64_t needed;   /* written, before anything is computed: ids that may come, by tokens and positions */
+  int32_t* offsets;  /* [texts + 1], written; with ids NULL only where there are no texts */
+  int64_t needed;    /* written, before anything is computed: ids that may come, by tokens and positions */
+  int64_t truncated; /* written, so too: texts that were cut */
 } stof_generated;
 
 /* options: NULL is all defaults. Text by stof_text_stream, behind the ids of stof_session_tokenize. */

@@ -102,7 +102,8 @@ class GenerateOptions(c.Structure):
 
 
 class Generated(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("ids", P), ("capacity", c.c_int64), ("offsets", P), ("needed", c.c_int64)]
+    _fields_ = [("struct_size", c.c_size_t), ("ids", P), ("capacity", c.c_int64), ("offsets", P), ("needed", c.c_int64),
+                ("truncated", c.c_int64)]  # fmt: skip
 
 
 FUNCTIONS = {
@@ -319,9 +320,9 @@ class Stof:
         self.check(self.library.stof_session_run(session, of_tokens, address, capacity))
 
     def generate(self, session, given, options, room):
-        """What comes behind Texts or Tokens, in room for so many ids of all together, as lists."""
+        """What comes behind Texts or Tokens, in room for so many ids of all together, as lists, and how many texts were cut."""
         ids, offsets = (c.c_int32 * max(1, room))(), (c.c_int32 * (given.count + 1))()
         to = Generated(c.sizeof(Generated), c.cast(ids, P), room, c.cast(offsets, P))
         named = "stof_session_generate_texts" if isinstance(given, Texts) else "stof_session_generate"
         self.check(getattr(self.library, named)(session, given, options, to))
-        return lists_of(ids, offsets)
+        return lists_of(ids, offsets), to.truncated

@@ -186,7 +186,7 @@ class Session:
         options.token = told.as_it_is_made
         room = given.count * min(tokens, loaded.info.positions)
         with told.told_of_interrupts():
-            made = library().generate(loaded.handle, given, options, room)
+            made = library().generate(loaded.handle, given, options, room)[0]
         told.raise_what_was_raised()
         return made if fronts is None else told.texts_of(made)
 

@@ -34,7 +34,7 @@ struct stof_session {
 };
 
 struct stof_text_stream {
-  const std::shared_ptr<const stof::Session> session;  // whose tokenizer the stream reads
+  const std::shared_ptr<const stof::Tokenizer> tokenizer;  // of the session, which may be gone
   stof::TokenStream stream;
   std::string text;  // what the last call gave
 };

@@ -34,7 +34,9 @@ Wanted wanted(const stof_embed_options* options, stof_embeddings* embeddings, st
 
 void embed(const stof::Session& session, stof::TokensOfTexts texts, const Wanted& how) {
   stof::check_batch(how.options.batch);
-  const std::int64_t rows = stof::rows_of_results(texts, how.options.pooling.value_or(session.pooling()));
+  const stof::Pooling pooling = how.options.pooling.value_or(session.pooling());
+  session.embed(stof::TokenBatch(), pooling);  // refuses what it does not pool by, before a size is told
+  const std::int64_t rows = stof::rows_of_results(texts, pooling);
   how.to.rows = rows;
   if (how.to.lengths != nullptr)
     std::ranges::transform(texts,
@@ -57,7 +59,7 @@ stof_status stof_session_embed_texts(const stof_session* session, const stof_tex
     const Wanted how = wanted(options, embeddings, "stof_session_embed_texts");
     const std::vector<std::string> of_texts = stof::capi::texts_of(texts, "stof_session_embed_texts: texts");
     const stof::TokenizedTexts tokens =
-        stof::tokenize(stof::capi::tokenizer_of(of_session), of_texts,
+        stof::tokenize(*stof::capi::tokenizer_of(of_session), of_texts,
                        {.limits = {.vocabulary = of_session.vocabulary(), .longest = of_session.max_tokens()},
                         .truncate = how.options.truncate,
                         .name = "text",

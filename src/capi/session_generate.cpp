@@ -35,6 +35,7 @@ Wanted wanted(const stof_generate_options* options, stof_generated* generated, s
   const std::string name = fmt::format("{}: options", function);
   const stof_generate_options o = stof::capi::given_or_defaults(options, name);
   stof_generated& to = stof::capi::written_sized(generated, fmt::format("{}: generated", function));
+  to.needed = to.truncated = 0;
   const stof::GenerateOptions defaults;
   Wanted result{.options = {.tokens = stof::capi::or_default(o.tokens, defaults.tokens),
                             .temperature = o.temperature,
@@ -62,19 +63,20 @@ void check_options(const stof::Session& session, const Wanted& how) {
 void generate(const stof::Session& session, stof::TokensOfTexts texts, const Wanted& how) {
   const stof::TextLimits limits{.vocabulary = session.vocabulary(), .longest = session.positions()};
   stof::check(texts, limits);
-  how.to.needed = 0;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     stof::check_room(static_cast<std::int64_t>(i), std::ssize(texts[i]), limits);
     how.to.needed += std::min(how.options.tokens, limits.longest - std::ssize(texts[i]));
   }
   stof::narrow<std::int32_t>(how.to.needed, fmt::format("{}: generated.needed", how.function));  // as offsets are
+  using stof::capi::written;
+  const std::string of_offsets = fmt::format("{}: generated.offsets", how.function);
+  if (texts.empty() && how.to.offsets != nullptr) stof::capi::write_offsets({}, written(how.to.offsets, of_offsets));
   if (how.to.ids == nullptr) return;
   if (how.to.capacity < how.to.needed)
     fail(ErrorKind::invalid_argument, "{}: generated.capacity is {}; accepted: {} or more", how.function,
          how.to.capacity, how.to.needed);
-  using stof::capi::written;
   std::int32_t* const ids = written(how.to.ids, fmt::format("{}: generated.ids", how.function));
-  std::int32_t* const offsets = written(how.to.offsets, fmt::format("{}: generated.offsets", how.function));
+  std::int32_t* const offsets = written(how.to.offsets, of_offsets);
   const std::vector<std::vector<std::int32_t>> made = session.generate(texts, how.options);
   stof::capi::write_offsets(made, offsets);
   stof::capi::write_ids(made, ids);
@@ -90,11 +92,12 @@ stof_status stof_session_generate_texts(const stof_session* session, const stof_
     check_options(of_session, how);
     const std::vector<std::string> of_texts = stof::capi::texts_of(texts, "stof_session_generate_texts: texts");
     const stof::TokenizedTexts tokens =
-        stof::tokenize(stof::capi::tokenizer_of(of_session), of_texts,
+        stof::tokenize(*stof::capi::tokenizer_of(of_session), of_texts,
                        {.limits = {.vocabulary = of_session.vocabulary(), .longest = stof::longest_prompt(of_session)},
                         .truncate = how.options.truncate,
                         .name = "text",
                         .first = 0});
+    how.to.truncated = tokens.truncated;
     generate(of_session, tokens.ids, how);
   });
 }

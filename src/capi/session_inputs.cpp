@@ -113,9 +113,10 @@ void write_ids(const std::vector<std::vector<std::int32_t>>& texts, std::int32_t
   for (const auto& text : texts) ids = std::ranges::copy(text, ids).out;
 }
 
-const Tokenizer& tokenizer_of(const Session& session) {
-  STOF_CHECK(session.tokenizer() != nullptr);
-  return *session.tokenizer();
+std::shared_ptr<const Tokenizer> tokenizer_of(const Session& session) {
+  std::shared_ptr<const Tokenizer> tokenizer = session.tokenizer();
+  STOF_CHECK(tokenizer != nullptr);
+  return tokenizer;
 }
 
 }  // namespace stof::capi

@@ -2,6 +2,7 @@
 // Texts and tokens as C gives them, checked before anything is read through them; and where results go.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,7 +35,7 @@ inline std::int64_t or_default(std::int64_t value, std::int64_t of_zero) { retur
 void write_offsets(const std::vector<std::vector<std::int32_t>>& texts, std::int32_t* offsets);
 void write_ids(const std::vector<std::vector<std::int32_t>>& texts, std::int32_t* ids);
 
-// Of the session's, which has one as every session that was loaded from a folder.
-const Tokenizer& tokenizer_of(const Session& session);
+// The session's, which has one as every session that was loaded from a folder.
+std::shared_ptr<const Tokenizer> tokenizer_of(const Session& session);
 
 }  // namespace stof::capi

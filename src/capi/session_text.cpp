@@ -18,7 +18,7 @@ using stof::capi::guarded;
 
 // Ids of the model that the tokenizer has nothing for are left out.
 std::string added(stof_text_stream& stream, std::int32_t id) {
-  const stof::TokenDecoder& decoder = stof::capi::tokenizer_of(*stream.session).decoder();
+  const stof::TokenDecoder& decoder = stream.tokenizer->decoder();
   return decoder.texts->find(id) ? stream.stream.add(id) : std::string();
 }
 
@@ -46,13 +46,13 @@ stof_status stof_session_tokenize(const stof_session* session, const stof_texts*
     std::int32_t* const offsets = stof::capi::written(to.offsets, "stof_session_tokenize: tokens.offsets");
     if (most < 0)
       fail(ErrorKind::invalid_argument, "stof_session_tokenize: most is {}; accepted: 0 (all tokens) or more", most);
-    const stof::Tokenizer& tokenizer = stof::capi::tokenizer_of(of_session);
+    const std::shared_ptr<const stof::Tokenizer> tokenizer = stof::capi::tokenizer_of(of_session);
     std::vector<std::vector<std::int32_t>> ids;
     to.truncated = 0;
     for (const std::string& text : stof::capi::texts_of(texts, "stof_session_tokenize: texts")) {
       stof::Tokenizer::Truncated of_text{};
-      if (most == 0) of_text.ids = tokenizer.encode(text);
-      else of_text = tokenizer.encode(text, most);
+      if (most == 0) of_text.ids = tokenizer->encode(text);
+      else of_text = tokenizer->encode(text, most);
       to.truncated += of_text.truncated ? 1 : 0;
       ids.push_back(std::move(of_text.ids));
     }
@@ -85,10 +85,10 @@ stof_status stof_text_stream_create(const stof_session* session, const int32_t* 
   if (stream != nullptr) *stream = nullptr;
   return guarded([&] {
     stof_text_stream*& handle = given(stream, "stof_text_stream_create: stream");
-    const std::shared_ptr<const stof::Session> of_session = given(session, "stof_text_stream_create: session").session;
+    const stof::Session& of_session = *given(session, "stof_text_stream_create: session").session;
     const std::vector<std::int32_t> before = stof::capi::ids_of(ids, count, "stof_text_stream_create: ids");
-    auto made = std::make_unique<stof_text_stream>(
-        stof_text_stream{of_session, stof::TokenStream(stof::capi::tokenizer_of(*of_session)), {}});
+    const std::shared_ptr<const stof::Tokenizer> tokenizer = stof::capi::tokenizer_of(of_session);
+    auto made = std::make_unique<stof_text_stream>(stof_text_stream{tokenizer, stof::TokenStream(*tokenizer), {}});
     for (const std::int32_t id : before) added(*made, id);
     handle = made.release();
   });

@@ -140,7 +140,7 @@ struct Session::State {
   ModelConfig config;
   PoolingConfig pooling;
   std::shared_ptr<const void> mapping;  // embedding tables are read where the file is mapped
-  std::optional<Tokenizer> tokenizer;
+  std::shared_ptr<const Tokenizer> tokenizer;
   Programs programs;
   const Program& program;                  // what all of them have in common
   ArenaPool arenas;                        // of a device that does its work at once
@@ -154,7 +154,7 @@ Session Session::load(const std::filesystem::path& folder, const SessionOptions&
   // A missing one is said before weights are packed, which takes seconds.
   Tokenizer tokenizer = Tokenizer::load(folder);
   Session session(model, options);
-  session.state_->tokenizer.emplace(std::move(tokenizer));
+  session.state_->tokenizer = std::make_shared<const Tokenizer>(std::move(tokenizer));
   return session;
 }
 
@@ -277,7 +277,7 @@ std::vector<std::vector<std::int32_t>> Session::generate(std::span<const std::ve
   return result;
 }
 
-const Tokenizer* Session::tokenizer() const { return state_->tokenizer ? &*state_->tokenizer : nullptr; }
+std::shared_ptr<const Tokenizer> Session::tokenizer() const { return state_->tokenizer; }
 
 std::string Session::decode(std::span<const std::int32_t> ids) const {
   if (!state_->tokenizer) fail(ErrorKind::invalid_argument, "this session has no tokenizer: ids have no text");

@@ -11,6 +11,7 @@ import json
 import random
 import threading
 import unittest
+from pathlib import Path
 
 import c_library
 from c_library import POOLINGS, STOP_ALL, STOP_NOTHING, STOP_TEXT
@@ -140,6 +141,28 @@ class Generate(Sessions):
             self.assertEqual(failed.exception.text, f"options.token gives {wrong}; accepted: 0..2, a stof_stop")
         self.assertEqual(self.generated(session, texts, tokens=3), whole)
 
+    def test_cut_texts_are_counted(self):
+        session, texts = self.load("llama", logits=1), c_library.texts([b"a", b"masks " * 300])
+        how = c_library.GenerateOptions(c.sizeof(c_library.GenerateOptions), tokens=4, truncate=1)
+        made, truncated = STOF.generate(session, texts, how, 8)
+        self.assertEqual((list(map(len, made)), truncated), ([4, 1], 1))
+        to = c_library.Generated(c.sizeof(c_library.Generated), truncated=-5)
+        STOF.check(C.stof_session_generate_texts(session, texts, how, to))  # asks for the size only
+        self.assertEqual((to.needed, to.truncated), (5, 1))
+        ids = c_library.tokens([[5], [6]])
+        STOF.check(C.stof_session_generate(session, ids, how, to))
+        self.assertEqual((to.needed, to.truncated), (8, 0))
+
+    def test_of_no_texts_there_are_offsets_without_room_for_ids(self):
+        session = self.load("llama", logits=1)
+        for function, none in (("stof_session_generate_texts", c_library.texts([])), ("stof_session_generate", c_library.tokens([]))):
+            offsets = (c.c_int32 * 2)(-5, -5)
+            to = c_library.Generated(c.sizeof(c_library.Generated), offsets=c.addressof(offsets), needed=-5)
+            STOF.check(getattr(C, function)(session, none, None, to))
+            self.assertEqual((to.needed, list(offsets)), (0, [0, -5]))
+            to.offsets = None
+            STOF.check(getattr(C, function)(session, none, None, to))
+
     def test_streams_say_what_the_program_prints(self):
         for family in ("llama", "mistral", "qwen3"):
             session = self.load(family, logits=1)
@@ -159,7 +182,10 @@ class Generate(Sessions):
         ids = STOF.tokenize(session, c_library.texts([PROMPTS[2]]))[0][0]
         stream = STOF.text_stream(session)
         self.addCleanup(C.stof_text_stream_destroy, stream)
+        mapped = lambda: (FAMILIES / "llama").as_posix() in Path("/proc/self/maps").read_text(encoding="utf-8")
+        self.assertTrue(mapped() or DEVICE == "cuda")
         C.stof_session_destroy(session)
+        self.assertFalse(mapped())  # the stream keeps the tokenizer only
         self.assertEqual("".join([*(STOF.add_to_stream(stream, one) for one in ids), STOF.finish_stream(stream)]), PROMPTS[2].decode())
 
 

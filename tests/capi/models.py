@@ -82,7 +82,7 @@ class Sessions(unittest.TestCase):
         listed = c_library.int32s([*(ends or ()), 0])
         if ends is not None:
             how.ends, how.end_count = c.addressof(listed), len(ends)
-        return STOF.generate(session, given, how, most)
+        return STOF.generate(session, given, how, most)[0]
 
     def expect_close(self, got, want, bound=BOUND):
         self.assertEqual(len(got), len(want))

@@ -200,8 +200,9 @@ class Errors(Sessions):
             self.refuses(f"{function}: embeddings.values is at {to.values:#x}; accepted for f32: a multiple of 4", *call(to))
             to.values = c.addressof(values)
             scores = (c.c_float * 1600)()
-            self.refuses("logits of a text; accepted: those of every token (none) and of the last one", function, self.session, given,
-                         sized(EmbedOptions, pooling=3), sized(Embeddings, values=c.addressof(scores), capacity=1600))  # fmt: skip
+            for room in ({"values": c.addressof(scores), "capacity": 1600}, {}):  # also where only the size is asked for
+                self.refuses("logits of a text; accepted: those of every token (none) and of the last one", function, self.session, given,
+                             sized(EmbedOptions, pooling=3), sized(Embeddings, **room))  # fmt: skip
         long = len(STOF.tokenize(self.session, texts)[0][1])
         self.refuses(f"text 1 has {long} tokens; accepted without truncation: at most 200", "stof_session_embed_texts", self.session, texts,
                      sized(EmbedOptions, refuse_long=1), sized(Embeddings))  # fmt: skip
