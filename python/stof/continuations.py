@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import queue
-import signal
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -30,63 +30,26 @@ class Pieces:
 
 
 class Told:
-    """Of one call: tells `token` what each text grows by, which is text where there are `fronts`, the prompts' ids, and keeps
-    what it raises: nothing may go through the library."""
+    """Of one call: tells `token` what each text grows by, which is text where there are `fronts`, the prompts' ids."""
 
     def __init__(self, session: c_library.P, fronts: list[list[int]] | None, token: Callable[[int, Any], Any] | None):
         self.session, self.fronts, self.token = session, fronts, token
         self.pieces = None if fronts is None or token is None else [Pieces(session, front) for front in fronts]
         self.texts = [""] * len(fronts or ())
-        self.raised: BaseException | None = None
-        self.telling = self.interrupted = False
-        self.minds_interrupts = _is_interrupted_by_default()
-        listens = token is not None or self.minds_interrupts
-        self.as_it_is_made = c_library.TOKEN(self._tell) if listens else c_library.TOKEN()
+        self.ended: set[int] = set()  # by `token`
 
-    @contextlib.contextmanager
-    def told_of_interrupts(self) -> Iterator[None]:
-        """Python would raise KeyboardInterrupt at the first line of what the library calls, where it is lost: it is noted, and
-        ends the call with the next token. The user's own function is interrupted at once."""
-        if not self.minds_interrupts:
-            yield
-            return
-
-        def note(number: int, frame: Any) -> None:
-            if self.telling:
-                raise KeyboardInterrupt
-            self.interrupted = True
-
-        signal.signal(signal.SIGINT, note)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def _tell(self, user: Any, number: int, token: int) -> int:
-        try:
-            self.telling = True
-            heard = self._heard(number, token)
-            self.telling = False
-        except BaseException as error:
-            self.telling, self.raised = False, error
-        if self.interrupted or self.raised is not None:
-            return c_library.STOP_ALL
-        return c_library.STOP_TEXT if heard is True else c_library.STOP_NOTHING  # sys.stdout.write gives how much it wrote
-
-    def _heard(self, number: int, token: int) -> Any:
-        if self.token is None:
-            return None
+    def tell(self, number: int, token: int) -> int:
+        """Gives a stof_stop."""
         if self.pieces is None:
-            return self.token(number, token)
-        piece = self.pieces[number].add(token)
-        self.texts[number] += piece
-        return self.token(number, piece)
-
-    def raise_what_was_raised(self) -> None:
-        if self.raised is not None:
-            raise self.raised
-        if self.interrupted:
-            raise KeyboardInterrupt
+            heard = self.token(number, token)
+        else:
+            piece = self.pieces[number].add(token)
+            self.texts[number] += piece
+            heard = self.token(number, piece)
+        if not _is_true(heard):
+            return c_library.STOP_NOTHING
+        self.ended.add(number)
+        return c_library.STOP_TEXT
 
     def texts_of(self, made: list[list[int]]) -> list[str]:
         """What stayed incomplete is told of last."""
@@ -95,17 +58,73 @@ class Told:
         for number, pieces in enumerate(self.pieces):
             if rest := pieces.finish():
                 self.texts[number] += rest
-                self.token(number, rest)
+                if number not in self.ended:
+                    self.token(number, rest)
         return self.texts
 
 
-def _is_interrupted_by_default() -> bool:
-    """Others' handlers stay; a handler is the main thread's to set."""
-    return threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+def _is_true(heard: Any) -> bool:
+    """NumPy's too, and no number: sys.stdout.write gives how much it wrote."""
+    return type(heard).__name__ in ("bool", "bool_") and bool(heard)
 
 
 def _whole(pieces: Pieces, ids: list[int]) -> str:
     return "".join(map(pieces.add, ids)) + pieces.finish()
+
+
+Tell = Callable[[int, int], int]  # of a text's number and a token; gives a stof_stop
+Call = Callable[[Any], Any]  # of the library, with a c_library.TOKEN
+
+
+def told(call: Call, tell: Tell | None) -> Any:
+    """What call(token) gives, which asks `tell` in this thread. What that raises, and in the main thread what handlers of signals do,
+    ends the call with the next token and is raised here: nothing may go through the library."""
+    if threading.current_thread() is threading.main_thread():
+        return _told_beside(call, tell)
+    return call(c_library.TOKEN()) if tell is None else _told_here(call, tell)
+
+
+def _told_here(call: Call, tell: Tell) -> Any:
+    raised: list[BaseException] = []
+
+    def as_it_is_made(user: Any, number: int, token: int) -> int:
+        try:
+            return tell(number, token)
+        except BaseException as error:
+            raised.append(error)
+            return c_library.STOP_ALL
+
+    try:
+        made = call(c_library.TOKEN(as_it_is_made))
+        if raised:
+            raise raised[0]
+        return made
+    finally:
+        raised.clear()  # an exception that its own traceback comes to would stay until garbage is collected
+
+
+def _told_beside(call: Call, tell: Tell | None) -> Any:
+    """The call has a thread of its own: no handler of a signal runs in that one, where what it raises would be lost."""
+    came: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+    said: queue.SimpleQueue[int] = queue.SimpleQueue()
+    left = threading.Event()
+
+    def as_it_is_made(user: Any, number: int, token: int) -> int:
+        if left.is_set():
+            return c_library.STOP_ALL
+        if tell is None:
+            return c_library.STOP_NOTHING
+        came.put(("token", (number, token)))
+        return said.get()
+
+    def leave() -> None:
+        left.set()
+        said.put(c_library.STOP_ALL)
+
+    with _working("stof.generate", lambda: call(c_library.TOKEN(as_it_is_made)), came, leave):
+        while (one := _next(came))[0] == "token":
+            said.put(tell(*one[1]))
+        return one[1]
 
 
 class _Left(Exception):
@@ -114,30 +133,58 @@ class _Left(Exception):
 
 def streamed(generate: Callable[[Callable[[int, Any], Any]], Any]) -> Iterator[Any]:
     """What generate(token) tells of, made in a thread from the first reading on. What it raises is raised here."""
-    came: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()  # is it a piece; else what was raised, or None at the end
+    came: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
     left = threading.Event()
 
     def tell(number: int, piece: Any) -> None:
         if left.is_set():
             raise _Left
-        came.put((True, piece))
+        came.put(("piece", piece))
 
-    def work() -> None:
+    with _working("stof.stream", lambda: generate(tell), came, left.set):
+        while (one := _next(came))[0] == "piece":
+            if one[1] != "":
+                yield one[1]
+
+
+@contextlib.contextmanager
+def _working(name: str, work: Callable[[], Any], came: queue.SimpleQueue[tuple[str, Any]], leave: Callable[[], None]) -> Iterator[None]:
+    """A thread that works, and puts what it has made or what was raised behind what came. leave() has it end soon, as it does at the
+    end of the program: one that comes back from the library later would be ended in the middle of it."""
+
+    def run() -> None:
         try:
-            generate(tell)
-            came.put((False, None))
+            came.put(("made", work()))
         except BaseException as error:
-            came.put((False, error))
+            came.put(("raised", error))
 
-    thread = threading.Thread(target=work, name="stof.stream")
-    thread.start()
-    try:
-        while (next_one := came.get())[0]:
-            if next_one[1] != "":
-                yield next_one[1]
-        if next_one[1] is not None:
-            raise next_one[1]
-    finally:
-        left.set()
-        if threading.current_thread() is not thread:  # where it is the one that collects garbage
+    thread = threading.Thread(target=run, name=name, daemon=True)
+
+    def end() -> None:
+        leave()
+        if thread.is_alive() and threading.current_thread() is not thread:  # where it is the one that collects garbage
             thread.join()
+
+    atexit.register(end)
+    try:
+        thread.start()
+        yield
+    finally:
+        end()
+        atexit.unregister(end)
+        while not came.empty():  # an exception in there would stay until garbage is collected
+            came.get()
+
+
+def _next(came: queue.SimpleQueue[tuple[str, Any]]) -> tuple[str, Any]:
+    """Raises what was raised, and what handlers of signals raise, of one that another thread got too: that one wakes nobody."""
+    while True:
+        with contextlib.suppress(queue.Empty):
+            what, value = came.get(timeout=0.1)
+            break
+    if what != "raised":
+        return what, value
+    try:
+        raise value
+    finally:
+        del value  # as above

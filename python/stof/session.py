@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import math
 import os
 import warnings
 import weakref
@@ -15,7 +16,7 @@ from typing import Any
 from stof import c_library
 from stof.arrays import NAMES, float_dtype, floats, split
 from stof.c_library import InvalidArgument
-from stof.continuations import Told, streamed
+from stof.continuations import Told, streamed, told
 from stof.library import library
 from stof.mask import Mask, mask_of
 from stof.plans import device_name
@@ -34,6 +35,7 @@ class _Loaded:
         # At the end of the process another thread may still be in a call.
         weakref.finalize(self, library().library.stof_session_destroy, self.handle).atexit = False
         self.info = library().describe(self.handle)
+        self.device, self.device_name = self.info.device.decode(), self.info.device_name.decode()
 
 
 class Session:
@@ -102,17 +104,18 @@ class Session:
     @property
     def device(self) -> str:
         """ "cpu", or "cuda:0"."""
-        return self._loaded().info.device.decode()
+        return self._loaded().device
 
     @property
     def device_name(self) -> str:
         """What it is: "NVIDIA H200"."""
-        return self._loaded().info.device_name.decode()
+        return self._loaded().device_name
 
     @property
     def statistics(self) -> dict[str, int]:
         """Calls, plans of attention made since loading, and bytes of activations: docs/sessions.md."""
-        found = library().statistics(self._loaded().handle)
+        loaded = self._loaded()
+        found = library().statistics(loaded.handle)
         return {name: getattr(found, name) for name, _ in found._fields_[1:]}
 
     def embed(self, texts: Sequence[str] | Sequence[Sequence[int]], pooling: str | None = None, batch: int = 32, truncate: bool = True) -> Any:
@@ -149,10 +152,10 @@ class Session:
 
     def tokenize(self, texts: Sequence[str], most: int | None = None) -> list[list[int]]:
         """The token ids of each text, special ones included; of more than `most` the end is left out."""
-        given = _given("texts", texts)
+        loaded, given = self._loaded(), _given("texts", texts)
         if not isinstance(given, c_library.Texts):
             raise InvalidArgument(2, "texts are lists of ids; accepted: a list of str")
-        return library().tokenize(self._loaded().handle, given, 0 if most is None else _whole("most", most, 1))[0]
+        return library().tokenize(loaded.handle, given, 0 if most is None else _whole("most", most, 1))[0]
 
     def decode(self, ids: Sequence[int] | Sequence[Sequence[int]]) -> Any:
         """The text of ids, or of each list of them, without special tokens and ids that the tokenizer has nothing for."""
@@ -168,27 +171,29 @@ class Session:
         ids, the one that ends it included. At most `tokens` each. A temperature of 0 takes the likeliest token, another draws
         among the `top_k` likeliest (0: all), of which those count that have `top_p` of the probability together, by `seed`. A text
         ends behind one of `ends`, by default the checkpoint's; [] is none. `batch` prompts run together; a prompt that leaves no
-        position for a token is refused, or with `truncate` cut.
+        position for a token is refused, or with `truncate` cut, and a warning says how many were.
 
         `token(number, piece)` is called as each token is made: with the prompt's number and what its text grows by, which is
-        "" while bytes of a character are missing, or the id. Where it gives True, that text ends; what it raises ends the call
-        and is raised by it, and the session is as good as before. All pieces of a text together are its result."""
+        "" while bytes of a character are missing, or the id. Where it gives True, that text ends, and it is not called for it again;
+        what it raises ends the call and is raised by it, as is what handlers of signals raise, and the session is as good as
+        before. All pieces of a text together are its result, to which belongs what stayed incomplete of one that it ended."""
         loaded, given = self._loaded(), _given("prompts", prompts)
-        options = c_library.GenerateOptions(
-            ctypes.sizeof(c_library.GenerateOptions), _whole("tokens", tokens, 1), _number("temperature", temperature),
-            _whole("top_k", top_k, 0), _share(top_p), _whole("seed", seed, 0, 2**64 - 1), None, 0, _whole("batch", batch, 1), truncate)  # fmt: skip
-        if ends is not None:
-            of_ends = _ids("ends", ends)
-            room_for_one = of_ends if len(of_ends) else (ctypes.c_int32 * 1)()  # NULL would be the checkpoint's
-            options.ends, options.end_count = ctypes.addressof(room_for_one), len(of_ends)
+        options = _generate_options(tokens, temperature, top_k=top_k, top_p=top_p, seed=seed, ends=ends, batch=batch, truncate=truncate)
+        if token is not None and not callable(token):
+            raise InvalidArgument(2, f"token of type {type(token).__name__}; accepted: a function")
         fronts = library().tokenize(loaded.handle, given)[0] if isinstance(given, c_library.Texts) else None
-        told = Told(loaded.handle, fronts, token)
-        options.token = told.as_it_is_made
-        room = given.count * min(tokens, loaded.info.positions)
-        with told.told_of_interrupts():
-            made = library().generate(loaded.handle, given, options, room)[0]
-        told.raise_what_was_raised()
-        return made if fronts is None else told.texts_of(made)
+        of_call = Told(loaded.handle, fronts, token)
+        room = given.count * min(options.tokens, loaded.info.positions)
+
+        def call(as_it_is_made: Any) -> tuple[list[list[int]], int]:
+            options.token = as_it_is_made
+            return library().generate(loaded.handle, given, options, room)
+
+        made, cut = told(call, None if token is None else of_call.tell)
+        if cut:
+            longest = min(loaded.info.max_tokens, loaded.info.positions - 1)
+            warnings.warn(f"{cut} of {given.count} prompts cut to {longest} tokens", stacklevel=2)
+        return made if fronts is None else of_call.texts_of(made)
 
     def stream(self, prompt: str | Sequence[int], tokens: int = 128, temperature: float = 0.0, **options: Any) -> Iterator[Any]:
         """What generate() says behind one prompt, piece by piece: text behind a text, ids behind ids. A thread makes them ahead of
@@ -196,6 +201,8 @@ class Session:
         if "token" in options:
             raise InvalidArgument(2, "stream has no token=; accepted: generate(..., token=)")
         prompts = [prompt] if isinstance(prompt, str) else [_ids("prompt", prompt)]
+        loaded, _, how = self._loaded(), _given("prompts", prompts), _generate_options(tokens, temperature, **options)
+        library().generate(loaded.handle, c_library.tokens([]), how, 0)  # what is wrong is said at once
         return streamed(lambda token: self.generate(prompts, tokens, temperature, token=token, **options))
 
     def _loaded(self) -> _Loaded:
@@ -205,19 +212,36 @@ class Session:
         return kept
 
 
+def _generate_options(tokens: int, temperature: float, *, top_k: int = 0, top_p: float = 1.0, seed: int = 0, ends: Sequence[int] | None = None,
+                      batch: int = 32, truncate: bool = False) -> c_library.GenerateOptions:  # fmt: skip
+    """As Session.generate takes them, and checked as far as that needs no model."""
+    options = c_library.GenerateOptions(
+        ctypes.sizeof(c_library.GenerateOptions), _whole("tokens", tokens, 1), _number("temperature", temperature),
+        _whole("top_k", top_k, 0), _share(top_p), _whole("seed", seed, 0, 2**64 - 1), None, 0, _whole("batch", batch, 1), bool(truncate))  # fmt: skip
+    if ends is not None:
+        of_ends = _ids("ends", ends)
+        options.kept = of_ends if len(of_ends) else (ctypes.c_int32 * 1)()  # NULL would be the checkpoint's
+        options.ends, options.end_count = ctypes.addressof(options.kept), len(of_ends)
+    return options
+
+
 def _given(name: str, values: Any) -> c_library.Texts | c_library.Tokens:
     """Texts, or lists of ids, as the library takes them."""
     accepted = "accepted: a list of str, or of lists of token ids"
     if not _is_sequence(values):
         raise InvalidArgument(2, f"{name} of type {type(values).__name__}; {accepted}")
-    if all(isinstance(one, str) for one in values):
-        return c_library.texts([_encoded(name, i, one) for i, one in enumerate(values)])
-    return c_library.tokens([_ids(f"{name}[{i}]", one, accepted) for i, one in enumerate(values)])
+    listed = list(values)
+    if listed and not isinstance(listed[0], str):
+        return c_library.tokens([_ids(f"{name}[{i}]", one, accepted) for i, one in enumerate(listed)])
+    for i, one in enumerate(listed):
+        if not isinstance(one, str):
+            raise InvalidArgument(2, f"{name}[{i}] of type {type(one).__name__}, and {name}[0] is a str; {accepted}")
+    return c_library.texts([_encoded(name, i, one) for i, one in enumerate(listed)])
 
 
 def _is_sequence(values: Any) -> bool:
     """Not of characters; an element of a tensor is none, which has a length all the same."""
-    return hasattr(values, "__len__") and not isinstance(values, (str, bytes)) and getattr(values, "shape", None) != ()
+    return hasattr(values, "__len__") and not isinstance(values, (str, bytes, bytearray)) and getattr(values, "shape", None) != ()
 
 
 def _encoded(name: str, place: int, text: str) -> bytes:
@@ -255,7 +279,13 @@ def _whole(name: str, value: Any, least: int, most: int = _MOST) -> int:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
         raise InvalidArgument(2, f"{name} is {value!r}, of type {type(value).__name__}; accepted: a number")
-    return float(value)
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgument(2, f"{name}: {error}; accepted: a finite number") from None
+    if not math.isfinite(found):
+        raise InvalidArgument(2, f"{name} = {found}; accepted: a finite number")
+    return found
 
 
 def _share(top_p: Any) -> float:

@@ -8,13 +8,17 @@ usage: generate_test.py LIBSTOF.SO STOF MODEL    MODEL: all-MiniLM-L6-v2
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import unittest
+import unittest.mock
 
-from models import TEXTS, Models, generated, texts_of
+from models import FAMILIES, ROOT, TEXTS, Models, generated, texts_of
 
 import stof
+from stof.continuations import Told
 
 
 class Generating(Models):
@@ -61,6 +65,30 @@ class Generating(Models):
         for odd in (1, "yes", [1], None, False):  # what is merely like True goes on
             self.assertEqual(session.generate(ids, 3, ends=[], token=lambda number, token, odd=odd: odd), [one[:3] for one in whole])
 
+    def test_true_of_numpy_ends_a_text(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("no NumPy")
+        session = self.load("gpt2", logits=True)
+        for said, count in ((numpy.True_, 1), (numpy.False_, 3), (numpy.int32(1), 3)):
+            (made,) = session.generate([[5]], 3, ends=[], token=lambda number, token, said=said: said)
+            self.assertEqual(len(made), count)
+
+    def test_a_text_that_was_ended_is_not_told_of_again(self):
+        session, told = self.load("llama", logits=True), []
+        ids = session.generate(session.tokenize(TEXTS[:1]), 20, ends=[])[0]
+
+        def token(number, piece):
+            told.append(piece)
+            return piece == ""  # while bytes are missing
+
+        (text,) = session.generate(TEXTS[:1], 20, ends=[], token=token)
+        self.assertEqual((told[-1], told.count("")), ("", 1))
+        self.assertEqual(text[: len("".join(told))], "".join(told))
+        self.assertEqual(text, "".join(told) + "\ufffd")
+        self.assertLess(len(told), len(ids))
+
     def test_what_is_raised_comes_out_and_the_session_is_as_before(self):
         session = self.load("qwen3", logits=True)
         whole = session.generate(TEXTS, 8, ends=[])
@@ -89,6 +117,45 @@ class Generating(Models):
             self.assertLess(session.statistics["calls"] - calls, 200)  # of as many batches
             self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
             self.assertEqual(session.generate([[5]], 150, ends=[]), [want])
+
+    def test_what_a_handler_raises_ends_a_call(self):
+        class Late(Exception):
+            pass
+
+        def handle(*_):
+            raise Late
+
+        session, prompts = self.load("llama", logits=True), [[5]] * 1600
+        for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT):
+            self.addCleanup(signal.signal, number, signal.signal(number, handle))
+        for token in (None, lambda number, token: None, lambda number, token: time.sleep(60 if number == 0 else 0)):
+            for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT):
+                calls, threads = session.statistics["calls"], threading.active_count()
+                late = threading.Timer(0.1, os.kill, (os.getpid(), number))
+                late.start()
+                with self.assertRaises(Late):
+                    session.generate(prompts, 150, ends=[], batch=8, token=token)
+                late.join()
+                self.assertLess(session.statistics["calls"] - calls, 200)  # of as many batches
+                self.assertEqual(threading.active_count(), threads)
+        session.generate([[5]], 3, ends=[])
+
+    def test_a_signal_that_another_thread_gets_ends_a_call(self):
+        session = self.load("llama", logits=True)
+        threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,)).start()
+        calls = session.statistics["calls"]
+        with self.assertRaises(KeyboardInterrupt):
+            session.generate([[5]] * 1600, 150, ends=[], batch=8)
+        self.assertLess(session.statistics["calls"] - calls, 200)
+
+    def test_who_is_told_is_in_the_thread_that_calls(self):
+        session, seen = self.load("llama", logits=True), []
+        work = lambda: session.generate([[5]], 2, ends=[], token=lambda number, token: seen.append(threading.current_thread()))
+        work()
+        other = threading.Thread(target=work)
+        other.start()
+        other.join()
+        self.assertEqual(seen, [threading.main_thread()] * 2 + [other] * 2)
 
     def test_handlers_of_others_stay(self):
         session, noted = self.load("llama", logits=True), []
@@ -126,10 +193,52 @@ class Generating(Models):
                 break
         self.assertEqual(session.generate(["a"], 150, ends=[]), want)
 
+    def test_a_stream_that_is_left_stops_its_call(self):
+        session, times = self.load("llama", logits=True), []
+        real = Told.tell
+
+        def slow(of_call, number, token):
+            times.append(time.sleep(0.01))
+            return real(of_call, number, token)
+
+        with unittest.mock.patch.object(Told, "tell", slow):
+            for _ in session.stream("a", 150, ends=[]):
+                left = len(times)
+                break
+            gc.collect()
+            self.assertLessEqual(len(times), left + 3)
+            told = len(times)
+            time.sleep(0.05)
+            self.assertEqual(len(times), told)
+
+    def test_a_stream_that_cannot_begin(self):
+        session = self.load("llama", logits=True)
+        with unittest.mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("no threads")):
+            for call in (lambda: next(session.stream("a")), lambda: session.generate(["a"])):
+                with self.assertRaisesRegex(RuntimeError, "^no threads$"):
+                    call()
+
+    def test_a_stream_does_not_hold_up_the_end_of_the_program(self):
+        program = f"""if True:
+            import atexit, threading, time, stof
+            from stof.continuations import Told
+            real, told = Told.tell, []
+            Told.tell = lambda *all: (time.sleep(0.05), told.append(1), real(*all))[-1]
+            atexit.register(lambda: print(len(told) < 20, threading.active_count()))
+            session = stof.Session({str(FAMILIES / "llama")!r}, "cpu", threads=1, logits=True)
+            stream = session.stream([1, 2, 3], 150, ends=[])
+            next(stream)"""
+        for end in ("", "\n            raise SystemExit(0)"):
+            begun = time.monotonic()
+            done = subprocess.run([sys.executable, "-c", program + end], capture_output=True, text=True, timeout=120, check=False,
+                                  env={**os.environ, "PYTHONPATH": str(ROOT / "python")})  # fmt: skip
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "True 1\n", ""))
+            self.assertLess(time.monotonic() - begun, 6)
+
     def test_what_a_stream_raises(self):
         session = self.load("llama")
         with self.assertRaisesRegex(stof.InvalidArgument, "^this session gives hidden states; accepted for generating: one with logits$"):
-            list(session.stream("a"))
+            session.stream("a")
         with self.assertRaisesRegex(stof.InvalidArgument, r"^stream has no token=; accepted: generate\(\.\.\., token=\)$"):
             session.stream("a", token=print)
 

@@ -5,6 +5,7 @@
 usage: session_errors_test.py LIBSTOF.SO STOF MODEL    MODEL: all-MiniLM-L6-v2
 """
 
+import math
 import unittest
 
 from models import Models
@@ -21,6 +22,7 @@ class Errors(Models):
     def test_loading(self):
         for options, said in (
             ({"dtype": "f8"}, "dtype 'f8'; accepted: f32, f16, bf16"),
+            ({"device": "cpu\0x"}, "device 'cpu\\x00x' has a 0 character; accepted: cpu, cuda, cuda:N, auto, a torch.device"),
             ({"device": 3}, "device 3; accepted: cpu, cuda, cuda:N, auto, a torch.device"),
             ({"mask": 3}, "a mask of type int; accepted: stof.Mask, a string of the mask language, a function for Mask.where"),
             ({"threads": 1.5}, "threads is 1.5, of type float; accepted: an integer"),
@@ -43,7 +45,10 @@ class Errors(Models):
             (5, f"texts of type int; {accepted}"),
             (iter(["a"]), f"texts of type list_iterator; {accepted}"),
             ([5, 6], f"texts[0] of type int; {accepted}"),
-            (["a", [5]], f"texts[0] of type str; {accepted}"),
+            (["a", [5]], f"texts[1] of type list, and texts[0] is a str; {accepted}"),
+            (["a", "b", None], f"texts[2] of type NoneType, and texts[0] is a str; {accepted}"),
+            ([b"ab"], f"texts[0] of type bytes; {accepted}"),
+            ([bytearray(b"ab")], f"texts[0] of type bytearray; {accepted}"),
             ([[5], "a"], f"texts[1] of type str; {accepted}"),
             ([[5], [1.5]], "texts[1]: 'float' object cannot be interpreted as an integer; accepted: integers of 32 bits"),
             ([[2**31]], "texts[0]: signed integer is greater than maximum; accepted: integers of 32 bits"),
@@ -76,6 +81,9 @@ class Errors(Models):
             ({"batch": 0}, "batch = 0; accepted: 1 or more"),
             ({"temperature": -1}, "temperature = -1; accepted: 0 or more"),
             ({"temperature": "hot"}, "temperature is 'hot', of type str; accepted: a number"),
+            ({"temperature": math.nan}, "temperature = nan; accepted: a finite number"),
+            ({"temperature": math.inf}, "temperature = inf; accepted: a finite number"),
+            ({"temperature": 10**400}, "temperature: int too large to convert to float; accepted: a finite number"),
             ({"top_k": -1}, "top_k = -1; accepted: 0 or more"),
             ({"top_p": 0}, "top_p = 0; accepted: above 0, up to 1"),
             ({"top_p": 1.5}, "top_p = 1.5; accepted: above 0, up to 1"),
@@ -84,10 +92,22 @@ class Errors(Models):
             ({"ends": [800]}, "a text is to end behind token 800; accepted: 0 to 799"),
         ):
             self.refused(said, lambda: session.generate(["a"], **options))
+            if "800" not in said:  # of the vocabulary, which is said when the call begins
+                self.refused(said, lambda: session.stream("a", **options))  # before anything is read
+        calls = session.statistics["calls"]
+        self.refused("token of type int; accepted: a function", lambda: session.generate(["a"], token=5))
+        self.refused("token of type bytes; accepted: a function", lambda: session.generate([], token=b""))
+        self.assertEqual(session.statistics["calls"], calls)
+        self.refused("ids of type bytearray; accepted: a list of token ids", lambda: session.decode(bytearray(b"ab")))
+        self.refused("prompts[0] has the lone surrogate '\\ud800' at 1; accepted: text of Unicode", lambda: session.stream("b\ud800"))
+        with self.assertRaises(TypeError):
+            session.stream("a", most=3)
         self.refused("this session gives hidden states; accepted for generating: one with logits", lambda: self.load("llama").generate(["a"]))
         with self.assertRaisesRegex(stof.InvalidArgument, r"^text 1 has \d+ tokens; accepted without truncation: at most 199$"):
             session.generate(["a", "masks " * 300])
-        (cut,) = session.generate(["masks " * 300], ends=[], truncate=True, token=lambda number, piece: None)
+        with self.assertWarnsRegex(UserWarning, "^1 of 2 prompts cut to 199 tokens$") as warned:
+            cut, _ = session.generate(["masks " * 300, "a"], ends=[], truncate=["yes"], token=lambda number, piece: None)
+        self.assertEqual(warned.filename, __file__)
         self.assertEqual(cut, session.decode(session.generate(session.tokenize(["masks " * 300], most=199), ends=[])[0]))
 
 

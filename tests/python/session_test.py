@@ -15,13 +15,16 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 import warnings
+import weakref
 from pathlib import Path
 
 from models import ALONE, FAMILIES, MODEL, ROOT, STOF, TEXTS, Models, npy, reference, rows, texts_of
 
 import small_model
 import stof
+from stof.c_library import Stof
 
 
 class Embedding(Models):
@@ -154,6 +157,67 @@ class Living(Models):
             with self.assertRaises(stof.InvalidArgument) as failed:
                 use()
             self.assertEqual(str(failed.exception), f"this session of {str(FAMILIES / 'llama')!r} is closed")
+
+    def test_closing_from_another_thread_while_tokenizing(self):
+        for use in (lambda session: session.tokenize(["masks " * 200000]), lambda session: session.statistics, lambda session: session.device,
+                    lambda session: session.device_name):  # fmt: skip
+            session = self.load("llama")
+            loaded, inside = session._loaded, []
+
+            def closed_behind(session=session, loaded=loaded, inside=inside):
+                kept = loaded()
+                inside.append(weakref.ref(kept))
+                session.close()  # as another thread would
+                return kept
+
+            session._loaded = closed_behind
+            alive = []
+            for name in ("tokenize", "statistics"):
+                real = getattr(Stof, name)
+                told = lambda *all, real=real: (alive.append(inside[0]() is not None), real(*all))[1]
+                patched = unittest.mock.patch.object(Stof, name, told)
+                patched.start()
+                self.addCleanup(patched.stop)
+            self.assertTrue(use(session))
+            self.assertTrue(all(alive))
+            self.assertIsNone(inside[0]())
+
+    def test_what_is_closed_is_freed_at_once(self):
+        def left(session):
+            for _ in session.stream("The bread", tokens=150):
+                break
+
+        def raises(*_):
+            raise ValueError
+
+        def fails(session, work):
+            with self.assertRaises(ValueError):
+                work(session)
+
+        token = lambda number, piece: None
+        other = lambda work: (thread := threading.Thread(target=work), thread.start(), thread.join())
+        mapped = lambda: str(FAMILIES / "qwen3") in Path("/proc/self/maps").read_text(encoding="utf-8")
+        gc.collect()
+        gc.disable()  # cycles of references would stay
+        self.addCleanup(gc.enable)
+        for use in (
+            lambda session: session.generate(["The bread"], 4),
+            lambda session: session.generate(["The bread"], 4, token=token),
+            lambda session: session.generate([[1, 2]], 4, token=token),
+            lambda session: list(session.stream("The bread", tokens=4)),
+            left,
+            lambda session: fails(session, lambda one: one.generate([[1, 2]], 4, token=raises)),
+            lambda session: other(lambda: fails(session, lambda one: one.generate(["a"], 4, token=raises))),
+            lambda session: other(lambda: session.generate(["a"], 4, token=token)),
+            lambda session: fails(session, lambda one: list(one.stream([5] * 500))),
+        ):
+            session = stof.Session(FAMILIES / "qwen3", "cpu", threads=1, logits=True)
+            self.assertTrue(mapped())
+            use(session)
+            kept = weakref.ref(session._kept)
+            session.close()
+            self.assertIsNone(kept())
+            self.assertFalse(mapped())
 
     def test_a_context(self):
         with stof.Session(str(FAMILIES / "roberta"), device="cpu", dtype="bfloat16") as session:
