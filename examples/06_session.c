@@ -9,7 +9,7 @@
 
 enum { kMostTokens = 32, kEnough = 60 /* characters */ };
 
-/* What is printed behind a text. */
+/* What is printed behind a text. Whole characters come, so their first bytes count them. */
 struct printed {
   stof_text_stream* stream;
   int64_t characters;
@@ -19,6 +19,18 @@ static void check(stof_status status) {
   if (status == STOF_OK) return;
   fprintf(stderr, "stof %s: %s\n", stof_version(), stof_last_error());
   exit((int)status);
+}
+
+static void* allocated(size_t bytes) {
+  void* const found = malloc(bytes);
+  if (found != NULL || bytes == 0) return found;
+  fprintf(stderr, "no memory for %zu bytes\n", bytes);
+  exit(1);
+}
+
+static void show(struct printed* of_text, const char* piece, int64_t size) {
+  fwrite(piece, 1, (size_t)size, stdout);
+  for (int64_t i = 0; i < size; ++i) of_text->characters += ((unsigned char)piece[i] & 0xC0) != 0x80; /* UTF-8 */
 }
 
 /* For each token as it is made. What fails in here is said, and ends the call. */
@@ -31,8 +43,7 @@ static int32_t print(void* user, int64_t text, int32_t id) {
     fprintf(stderr, "%s\n", stof_last_error());
     return STOF_STOP_ALL;
   }
-  fwrite(piece, 1, (size_t)size, stdout);
-  of_text->characters += size;
+  show(of_text, piece, size);
   return of_text->characters < kEnough ? STOF_STOP_NOTHING : STOF_STOP_TEXT;
 }
 
@@ -41,7 +52,7 @@ static stof_text_stream* stream_behind(const stof_session* session, const stof_t
   int32_t offsets[2];
   stof_token_buffer tokens = {.struct_size = sizeof tokens, .offsets = offsets};
   check(stof_session_tokenize(session, texts, 0, &tokens)); /* how many */
-  int32_t* const ids = malloc(sizeof *ids * (size_t)offsets[1]);
+  int32_t* const ids = allocated(sizeof *ids * (size_t)offsets[1]);
   tokens.ids = ids;
   tokens.capacity = offsets[1];
   check(stof_session_tokenize(session, texts, 0, &tokens));
@@ -55,7 +66,7 @@ static stof_text_stream* stream_behind(const stof_session* session, const stof_t
 static int32_t likeliest(const stof_session* session, const stof_texts* texts) {
   stof_session_info info = {.struct_size = sizeof info};
   check(stof_session_describe(session, &info));
-  float* const scores = malloc(sizeof *scores * (size_t)info.columns);
+  float* const scores = allocated(sizeof *scores * (size_t)info.columns);
   const stof_embed_options options = {.struct_size = sizeof options, .pooling = STOF_POOLING_LAST};
   stof_embeddings to = {.struct_size = sizeof to, .values = scores, .capacity = info.columns};
   check(stof_session_embed_texts(session, texts, &options, &to));
@@ -85,7 +96,11 @@ int main(int argc, char** argv) {
       .struct_size = sizeof how, .tokens = kMostTokens, .token = print, .user = &printed};
   stof_generated made = {.struct_size = sizeof made, .ids = ids, .capacity = kMostTokens, .offsets = offsets};
   check(stof_session_generate_texts(session, &texts, &how, &made));
-  printf("\n%d tokens\n", (int)offsets[1]);
+  const char* rest = NULL; /* of a character whose bytes did not all come */
+  int64_t size = 0;
+  check(stof_text_stream_finish(printed.stream, &rest, &size));
+  show(&printed, rest, size);
+  printf("\n%d characters, %d tokens\n", (int)printed.characters, (int)offsets[1]);
 
   const int right = ids[0] == likeliest(session, &texts);
   stof_text_stream_destroy(printed.stream);

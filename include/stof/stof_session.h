@@ -111,7 +111,7 @@ typedef struct stof_text_buffer {
 /* UTF-8, without special tokens and ids that the tokenizer has nothing for. */
 stof_status stof_session_decode(const stof_session* session, const int32_t* ids, int64_t count, stof_text_buffer* text);
 
-/* The same id by id, for one thread at a time. The session may be destroyed before. */
+/* The same id by id, for one thread at a time. The session may be destroyed before: the stream keeps its tokenizer. */
 typedef struct stof_text_stream stof_text_stream;
 
 /* Behind these ids, the prompt's for one, whose own text does not come: a space between the two does. */
@@ -176,7 +176,7 @@ typedef struct stof_generate_options {
   const int32_t* ends; /* [end_count], tokens behind which a text ends; NULL: the checkpoint's */
   int64_t end_count;   /* 0 with ends that are not NULL: none ends a text */
   int64_t batch;       /* texts run together; 0: 32 */
-  int32_t truncate;    /* not 0: of a text that leaves no position for a token the end is left out; 0: an error */
+  int32_t truncate;    /* not 0: a text above max_tokens, or that leaves no position, loses its end; 0: an error */
   /* Called for each token as it is made, in the thread of the call, which waits for it; NULL: none is. It gives a
    * stof_stop. It may call the library, with this session too, and has to return: no exception, no longjmp. */
   int32_t (*token)(void* user, int64_t text, int32_t id);
