@@ -167,7 +167,9 @@ class Living(Models):
             def closed_behind(session=session, loaded=loaded, inside=inside):
                 kept = loaded()
                 inside.append(weakref.ref(kept))
-                session.close()  # as another thread would
+                thread = threading.Thread(target=session.close)
+                thread.start()
+                thread.join()
                 return kept
 
             session._loaded = closed_behind
