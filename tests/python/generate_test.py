@@ -32,6 +32,13 @@ class Generating(Models):
             texts = texts_of(family)
             self.assertEqual(session.generate(texts, 12, ends=[]), [one["text"] for one in generated(family, texts, "--tokens", 12, "--go-on")])
 
+    def test_whatever_is_an_integer_counts_tokens(self):
+        class Two:
+            def __index__(self):
+                return 2
+
+        self.assertEqual(list(map(len, self.load("llama", logits=True).generate([[5]], Two(), ends=[]))), [2])
+
     def test_chance_is_as_in_the_program(self):
         session = self.load("qwen2", logits=True)
         want = generated("qwen2", TEXTS, "--tokens", 9, "--temperature", 0.8, "--top-k", 30, "--top-p", 0.9, "--seed", 5, "--go-on")
