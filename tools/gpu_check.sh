@@ -84,7 +84,7 @@ checked() {  # RUNNER PROGRAM
   local batch dtype head_dim kernel test
   local -a decode=('') lengths=(':-*stream_attention')
   [[ $1 != racecheck ]] || {
-    decode=(LongItems ForManyRows EveryMask EveryPageSize RowsOverPages ManyItems BitsTwice)
+    decode=(LengthsOnTheDevice LongItems ForManyRows EveryMask EveryPageSize RowsOverPages ManyItems BitsTwice)
     lengths=(/{mma,gather,band,decode,row}_attention)
   }
   echo "$1 $2 Cuda/StackedRows.*WhereKeysAreSplit/d64_f16"
@@ -122,13 +122,12 @@ sanitized() {
   local tool
   for tool in memcheck initcheck synccheck; do
     checked "$tool" attention_tests
-    echo "$tool operations_tests *Pool*cuda_f16:*CopyRows*/cuda:*HighestOf*cuda_f16:*Gemv.TakesAnyFewRows/f16_cuda:*Gemv.Mult*/f16_cuda:*Norm*cuda_f16:*TokenAttentionOf.[HN]*cuda_f16:*Matmul*/cuda"
+    echo "$tool operations_tests *Pool*cuda_f16:*CopyRows*/cuda:*HighestOf*cuda_f16:*Gemv.TakesAnyFewRows/f16_cuda:*Gemv.Mult*/f16_cuda:*Norm*cuda_f16:*TokenAttentionOf.Has*cuda_f16:*TokenAttentionOf.Need*cuda_f16:*Matmul*/cuda"
     echo "$tool operations_tests *Gemm.*LargeMean*/f16:*GemmSameBits*_f16"
   done
   checked racecheck racecheck_tests
   cases racecheck operations_tests '*GemmSameBits*_f16:*Gemm.*LargeMean*/f16'
-  echo "racecheck attention_tests Cuda/Decode.EqualsTheDefinitionForLengthsOnTheDevice/*d64_f16"
-  cases racecheck operations_tests '*Pool*cuda_f16:*HighestOf*cuda_f16:*Gemv.TakesAnyFewRows/f16_cuda:*Gemv.Mult*/f16_cuda:*RmsNormOf.*/cuda_f16:*RowOperationsOf.L*Norm*/cuda_f16:*TokenAttentionOf.[HN]*cuda_f16:-*NoRows*'
+  cases racecheck operations_tests '*Pool*cuda_f16:*HighestOf*cuda_f16:*Gemv.TakesAnyFewRows/f16_cuda:*Gemv.Mult*/f16_cuda:*RmsNormOf.*/cuda_f16:*RowOperationsOf.L*Norm*/cuda_f16:*TokenAttentionOf.Has*cuda_f16:*TokenAttentionOf.Need*cuda_f16:-*NoRows*'
 }
 launch() {  # RUNNER PROGRAM FILTER, in the slot of xargs that is left to it
   local -a each beside=()
