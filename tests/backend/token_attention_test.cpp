@@ -18,7 +18,7 @@ namespace stof {
 namespace {
 
 constexpr std::int64_t kPositions = 40;
-constexpr DeviceCaps kH200{.name = "H200", .cores = 132, .arch = 90};
+const DeviceCaps kH200{.name = "H200", .cores = 132, .arch = 90};
 
 class TokenAttentionOf : public RowOperationsOf {};
 INSTANTIATE_TEST_SUITE_P(Dtypes, TokenAttentionOf,
