@@ -18,9 +18,9 @@ struct FewKeysCall {
   std::int64_t head_dim;       // of the instance
   bool trees = false;
 };
-// How the launch is shared out; nothing where it may take longer than decode_attention_kernel, or was not measured:
-// where an item's rows are those of several queries or of several CTAs, CTAs do not all run at once, or the call brings
-// draft trees.
+// How the launch is shared out; nothing where it may take longer than decode_attention_kernel, or was not measured: for
+// several queries, more heads than a CTA has rows for, many keys, CTAs that do not all run at once. Nor with draft
+// trees.
 std::optional<FewKeysSplit> split_few_keys(const FewKeysCall& call, const DeviceCaps& caps);
 
 // What a mask that allows each row a prefix and one range looks like there.

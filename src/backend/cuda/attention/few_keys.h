@@ -13,7 +13,7 @@ namespace stof::cuda {
 
 // What a launch has to do.
 struct FewKeysLoad {
-  std::int64_t tasks;  // CTAs, or clusters: of each item's key heads, and of every so many rows
+  std::int64_t tasks;  // CTAs, or clusters: one for each key head of each item
   std::int64_t keys;   // that one has, at most
   std::int64_t slabs = 1;
   std::int64_t head_dim;  // of the instance: 64, 128 or 256

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cuda/attention/token_attention.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "kernels/shared/token_attention.h"
