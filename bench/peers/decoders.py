@@ -13,6 +13,8 @@ LAYER = {"hidden_act": "silu", "tie_word_embeddings": True, "rms_norm_eps": 1e-6
 SIZES = {
     "Qwen3-0.6B": {"vocab_size": 151936, "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "head_dim": 128,
                    "num_attention_heads": 16, "num_key_value_heads": 8, "max_position_embeddings": 40960, **LAYER},
+    "Qwen3-8B": {"vocab_size": 151936, "hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 36, "head_dim": 128,
+                 "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 40960, **LAYER, "tie_word_embeddings": False},
     "small": {"vocab_size": 1000, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "head_dim": 32,
               "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 2048, **LAYER},
 }  # fmt: skip
@@ -30,9 +32,10 @@ def random_decoder(folder: Path, size: str) -> Path:
         torch.manual_seed(0)
         std = SIZES[size]["hidden_size"] ** -0.5
         config = Qwen3Config(rope_parameters={"rope_type": "default", "rope_theta": THETA}, initializer_range=std, **SIZES[size])
-        model = Qwen3ForCausalLM(config)
+        with torch.device("cuda" if torch.cuda.is_available() else "cpu"):  # billions of numbers by chance
+            model = Qwen3ForCausalLM(config)
         model.get_input_embeddings().weight.data *= EMBEDDING_STD / std
-        model.to(torch.bfloat16).save_pretrained(folder)
+        model.to(torch.bfloat16).save_pretrained(folder, max_shard_size="100GB")  # one file
         shutil.copy(TOKENIZER, folder)
     found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     for key, wanted in SIZES[size].items():

@@ -60,9 +60,11 @@ void Generation::reserve(std::int64_t rows, std::int64_t kept) {
 Generation::Work Generation::prepared(const Program& program, const Inputs& inputs, Frame frame, CachedKeys cached) {
   const std::size_t rows = inputs.tokens.size();
   std::vector<std::int32_t> numbers;
-  for (const auto* part : {&inputs.tokens, &inputs.positions, &inputs.segments, &inputs.places, &inputs.of_texts})
+  for (const auto* part : {&inputs.tokens, &inputs.positions, &inputs.segments, &inputs.places, &inputs.kept,
+                           &inputs.starts, &inputs.lengths})
     numbers.insert(numbers.end(), part->begin(), part->end());
   const std::span<const std::int32_t> there = side_.put(numbers), of_texts = there.subspan(4 * rows);
+  const auto kept = of_texts.first(inputs.kept.size()), lengths = of_texts.last(inputs.lengths.size());
   frame.rows = static_cast<std::int64_t>(rows);
   frame.row_capacity = row_capacity(frame.rows);
   frame.indices = {there.subspan(0, rows), there.subspan(rows, rows), there.subspan(2 * rows, rows)};
@@ -71,8 +73,12 @@ Generation::Work Generation::prepared(const Program& program, const Inputs& inpu
   cached.slots = slots_;
   cached.capacity = capacity_;
   cached.places = there.subspan(3 * rows, rows);
-  if (!cached.continues) frame.kept = of_texts;
-  else if (cached.lengths.empty()) cached.device_lengths = of_texts;
+  frame.kept = kept;
+  if (cached.continues) cached.device_lengths = lengths;
+  else if (!lengths.empty())
+    frame.texts = AttentionRows{.items = std::ssize(lengths),
+                                .starts = of_texts.subspan(kept.size(), inputs.starts.size()).data(),
+                                .lengths = lengths.data()};
   reserve(frame.rows, std::ssize(frame.kept));
   frame.arena = lane_.activations();
   const RowShape scores{texts(), program_.result_columns(), program_.dtype(), frame.queue};
@@ -87,28 +93,54 @@ Generation::Work Generation::prepared(const Program& program, const Inputs& inpu
   };
 }
 
-Tensor Generation::begin(const RowBatch& prompts) {
-  STOF_CHECK(prompts.texts == slots_ && prompts.longest <= capacity_ && !prompts.padded);
-  lengths_ = prompts.lengths;
-  Inputs inputs{.tokens = prompts.tokens,
-                .positions = prompts.positions,
-                .segments = prompts.segments,
-                .places = {},
-                .of_texts = rows_wanted(prompts, Pooling::last)};
+Generation::Inputs Generation::inputs_of(const RowBatch& prompts) const {
+  Inputs inputs{.tokens = prompts.tokens, .positions = prompts.positions, .segments = prompts.segments, .places = {}};
   for (std::int64_t text = 0; text < prompts.texts; ++text)
     for (std::int32_t i = 0; i < lengths_[static_cast<std::size_t>(text)]; ++i)
       inputs.places.push_back(static_cast<std::int32_t>(text * capacity_) + i);
+  return inputs;
+}
+
+// Whether a prompt is recorded for others of its bucket. Keys of rows that it is rounded up by need a place.
+bool Generation::rounds_up(std::int64_t rows) const {
+  return side_.records() && program_.runs_sooner_than_launched(rows) && lengths_.front() < capacity_;
+}
+
+// Rows past the prompts' own are token 0 at position 0 and of no text. Their keys go where the first text's next token
+// puts its own before anything reads them. Texts past the call's own have no rows.
+void Generation::round_up(Inputs& inputs, const RowBatch& prompts, const Bucket& bucket) const {
+  for (auto* numbers : {&inputs.tokens, &inputs.positions, &inputs.segments})
+    numbers->resize(static_cast<std::size_t>(bucket.rows), 0);
+  inputs.places.resize(static_cast<std::size_t>(bucket.rows), lengths_.front());
+  inputs.lengths = lengths_;
+  for (std::int64_t text = 0; text < prompts.texts; ++text) {
+    inputs.starts.push_back(static_cast<std::int32_t>(prompts.first_row(text)));
+    inputs.kept.push_back(inputs.starts.back() + lengths_[static_cast<std::size_t>(text)] - 1);
+  }
+  inputs.starts.resize(static_cast<std::size_t>(bucket.texts), 0);
+  inputs.lengths.resize(static_cast<std::size_t>(bucket.texts), 0);
+}
+
+Tensor Generation::begin(const RowBatch& prompts) {
+  STOF_CHECK(prompts.texts == slots_ && prompts.longest <= capacity_ && !prompts.padded);
+  lengths_ = prompts.lengths;
   const std::int64_t longest = program_.options().longest;
   const Bucket bucket = bucket_of({.rows = prompts.rows, .texts = slots_, .longest = prompts.longest}, longest);
   const AttentionPlans& plans =
       side_.records() ? program_.plans(bucket.texts, bucket.longest) : program_.plans(1, longest);
+  Inputs inputs = inputs_of(prompts);
+  if (rounds_up(bucket.rows)) {
+    round_up(inputs, prompts, bucket);
+    return fetched(done({&program_, slots_, capacity_, bucket.rows, bucket.longest, slots_, picks_},
+                        prepared(program_, inputs, {.attention = &plans}, {})));
+  }
+  inputs.kept = rows_wanted(prompts, Pooling::last);
   return fetched(prepared(program_, inputs, {.batch = &prompts, .attention = &plans}, {})(nullptr));
 }
 
 Tensor Generation::go_on(std::span<const std::int32_t> tokens, std::int64_t first_position) {
   STOF_CHECK(std::ssize(tokens) == texts());
-  Inputs inputs{
-      .tokens = {tokens.begin(), tokens.end()}, .positions = {}, .segments = {}, .places = {}, .of_texts = {}};
+  Inputs inputs{.tokens = {tokens.begin(), tokens.end()}, .positions = {}, .segments = {}, .places = {}};
   inputs.segments.assign(tokens.size(), 0);
   for (std::int64_t text = 0; text < texts(); ++text) {
     std::int32_t& length = lengths_[static_cast<std::size_t>(text)];
@@ -119,12 +151,13 @@ Tensor Generation::go_on(std::span<const std::int32_t> tokens, std::int64_t firs
   }
   plan_for(*std::max_element(lengths_.begin(), lengths_.end()));
   CachedKeys cached{.continues = true, .keys = planned_keys_, .lengths = lengths_};
-  if (side_.records()) cached.lengths = {}, inputs.of_texts = lengths_;  // the device reads them
+  if (side_.records()) cached.lengths = {}, inputs.lengths = lengths_;  // the device reads them
   const Program& program = step_program();
   const StepPlans& plans = program.step_plans(planned_texts_, planned_keys_);
   const Work work = prepared(
       program, inputs, {.attention = &plans.attention, .joined = side_.records() ? &plans.joined : nullptr}, cached);
-  return fetched(side_.records() ? done(work) : work(nullptr));
+  if (!side_.records()) return fetched(work(nullptr));
+  return fetched(done({&program, slots_, capacity_, 0, planned_keys_, texts(), picks_}, work));
 }
 
 const Program& Generation::step_program() const { return texts() <= few_rows_.most_rows() ? few_rows_ : program_; }
@@ -147,10 +180,10 @@ Tensor Generation::fetched(const void* result) {
   return side_.fetch(result, program_.dtype(), {texts(), program_.result_columns()});
 }
 
-// The first step of a kind loads and chooses what a recording must not; the second one is recorded.
-const void* Generation::done(const Work& work) {
+// The first one of a kind loads and chooses what a recording must not; the second one is recorded.
+const void* Generation::done(const StepKind& kind, const Work& work) {
   bool is_new = false;
-  RecordedStep& step = lane_.step({&step_program(), slots_, capacity_, planned_keys_, texts(), picks_}, is_new);
+  RecordedStep& step = lane_.step(kind, is_new);
   if (step.work) {
     step.work->launch();
     return step.result;

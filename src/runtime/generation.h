@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/runtime/batch.h"
+#include "src/runtime/bucket.h"
 #include "src/runtime/generation_lanes.h"
 #include "src/runtime/program.h"
 
@@ -40,15 +41,21 @@ class Generation {
   std::int64_t texts() const { return std::ssize(lengths_); }
 
  private:
-  // Numbers of a call, behind each other as the device gets them: of each row, and then of each text.
+  // Numbers of a call, behind each other as the device gets them.
   struct Inputs {
-    std::vector<std::int32_t> tokens, positions, segments, places, of_texts;
+    std::vector<std::int32_t> tokens, positions, segments, places;  // of each row
+    // Of a prompt: the rows whose result is wanted; and where texts begin and how long they are, if the device is to
+    // read that. Of a step: how many keys each text has, likewise.
+    std::vector<std::int32_t> kept = {}, starts = {}, lengths = {};
   };
   // What is done for a call, as often as it is asked for.
   using Work = std::function<const void*(HeldPlans*)>;
   Work prepared(const Program& program, const Inputs& inputs, Frame frame, CachedKeys cached);
   const Program& step_program() const;
-  const void* done(const Work& work);
+  Inputs inputs_of(const RowBatch& prompts) const;
+  bool rounds_up(std::int64_t rows) const;
+  void round_up(Inputs& inputs, const RowBatch& prompts, const Bucket& bucket) const;
+  const void* done(const StepKind& kind, const Work& work);
   Tensor fetched(const void* result);
   void record(RecordedStep& step, const Work& work, const void* result);
   void reserve(std::int64_t rows, std::int64_t kept);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/runtime/generation_lanes.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace stof {
@@ -47,10 +48,12 @@ const std::int32_t* GenerationLane::pick(const RowShape& shape, const void* scor
 
 RecordedStep& GenerationLane::step(const StepKind& kind, bool& is_new) {
   const std::array<std::int64_t, 4> now{keys_.bytes(), activations_.bytes(), picked_.bytes(), side_.number_bytes()};
-  if (std::exchange(recorded_with_, now) != now || (steps_.size() >= kMostSteps && !steps_.contains(kind)))
-    steps_.clear();
+  if (std::exchange(recorded_with_, now) != now) steps_.clear();
+  if (steps_.size() >= kMostSteps && !steps_.contains(kind))
+    steps_.erase(std::ranges::min_element(steps_, {}, [](const auto& known) { return known.second.used; }));
   const auto [found, added] = steps_.try_emplace(kind);
   is_new = added;
+  found->second.used = ++now_;
   return found->second;
 }
 

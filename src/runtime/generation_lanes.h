@@ -18,10 +18,12 @@
 
 namespace stof {
 
-// Steps that one recording serves.
+// Prompts, or steps behind them, that one recording serves.
 struct StepKind {
   const Program* program = nullptr;
-  std::int64_t slots = 0, capacity = 0, planned_keys = 0, texts = 0;
+  std::int64_t slots = 0, capacity = 0;
+  std::int64_t prompt_rows = 0;  // rounded up; of a step none
+  std::int64_t planned_keys = 0, texts = 0;
   bool picks = false;
   friend auto operator<=>(const StepKind&, const StepKind&) = default;
 };
@@ -31,6 +33,7 @@ struct RecordedStep {
   const void* result = nullptr;
   HeldPlans plans = {};
   bool refused = false;
+  std::int64_t used = 0;  // when, last
 };
 
 class GenerationLanes;
@@ -55,11 +58,11 @@ class GenerationLane {
   // once the work is done; -1 for a row with NaN.
   const std::int32_t* pick(const RowShape& shape, const void* scores);
 
-  // The recording of steps of this kind, or what says that there is none yet; is_new: there was none of such a step.
-  // All memory is where it will be.
+  // The recording of this kind, or what says that there is none yet; is_new: nothing was known of it. All memory is
+  // where it will be.
   RecordedStep& step(const StepKind& kind, bool& is_new);
 
-  static constexpr std::size_t kMostSteps = 64;  // that are recorded; with one more they begin anew
+  static constexpr std::size_t kMostSteps = 64;  // of which something is known; what was not wanted for longest goes
 
  private:
   void reserve(GrowingMemory& memory, std::int64_t bytes, bool zeroed);
@@ -69,6 +72,7 @@ class GenerationLane {
   GrowingMemory keys_, activations_, picked_, host_picked_;  // the last two of equal size
   std::array<std::int64_t, 4> recorded_with_ = {};           // bytes of all memory: it moves when it grows
   std::map<StepKind, RecordedStep> steps_;
+  std::int64_t now_ = 0;
 };
 
 // Thread-safe.

@@ -16,6 +16,10 @@ namespace {
 // measured (bench/results/h200-cache-use.txt).
 constexpr std::int64_t kCachedBytes = std::int64_t{12} << 20;
 
+// Of a step that the host launches by itself: it takes 6 to 9 us (first tokens behind 64, 2.3 ms for some 250 steps,
+// bench/results/20dbe8c-h200-generate.json), in which an H200 multiplies by so many weights.
+constexpr std::int64_t kWeightsOfLaunch = std::int64_t{2} << 30;
+
 }  // namespace
 
 Program::Program(const Graph& graph, const ProgramOptions& options)
@@ -56,6 +60,10 @@ std::int64_t Program::arena_bytes(std::int64_t rows, std::int64_t kept) const {
   if (kept == 0) return arena_.elements(row_capacity(rows)) * element;
   return aligned(split_.body.elements(row_capacity(rows)) * element) +
          split_.tail.elements(row_capacity(kept)) * element;
+}
+
+bool Program::runs_sooner_than_launched(std::int64_t rows) const {
+  return weights_of_rows_ * rows < kWeightsOfLaunch * std::ssize(steps_);
 }
 
 bool Program::keeps_keys() const { return std::ssize(cache_widths_) == attention_steps_; }

@@ -101,6 +101,9 @@ class Program {
   // those before them. Run again without those, a step may read what it wrote itself.
   void run_steps(const Frame& frame, std::size_t first, std::size_t last) const;
   std::size_t steps() const { return steps_.size(); }
+  // Whether a device beside the host does a call of so many rows in less time than the host takes to ask for its steps:
+  // then rows may be rounded up, so that one recording serves many calls.
+  bool runs_sooner_than_launched(std::int64_t rows) const;
   // Of a call: fewer than any number where matmuls are for few rows (LinearSpec::few_rows).
   std::int64_t most_rows() const { return most_rows_; }
   // The same on the host, of a device that does its work at once.
@@ -160,6 +163,7 @@ class Program {
   bool plans_by_length_ = false;
   std::map<std::string, Tunable> tunables_;
   std::int64_t attention_steps_ = 0;
+  std::int64_t weights_of_rows_ = 0;  // elements of the matrices by which every row is multiplied
   std::int64_t most_rows_ = std::numeric_limits<std::int64_t>::max();
   mutable std::mutex planning_, planning_steps_;  // calls do not wait for plans of steps
   mutable std::map<std::pair<std::int64_t, std::int64_t>, AttentionPlans> plans_;  // by texts and longest

@@ -247,6 +247,8 @@ class ProgramBuilder {
   Step linear(const Node& node) {
     const LinearSpec spec = linear_spec(node, options_.dtype, on_host_ ? nullptr : &options_.device);
     limit_rows(spec);
+    if (!in_tail_)
+      for (const TensorView& part : spec.weight) program_.weights_of_rows_ += element_count(part.shape);
     const PackedLinear packed = this->packed(spec);
     const auto* op = std::get_if<op::Linear>(&node.op);
     const std::shared_ptr<const std::span<const std::byte>> next_weight = weight_after(packed);

@@ -286,6 +286,24 @@ TEST_F(CudaSession, GoesOnWithAllOfAttentionInOneLaunch) {
         }
 }
 
+// Prompts that are rounded up to one size: done at once, recorded, and launched again for other texts.
+TEST_F(CudaSession, RecordsPromptsOfOneSize) {
+  const auto families = source_folder() / "tests/data/families";
+  for (const auto& model : {read_model(families / "llama"), read_model(families / "gpt2"),
+                            small_decoder({4, 2, 64, false}), small_decoder({2, 2, 128, true})})
+    for (const char* mask : {"all", "window(6) | sink(2)"})
+      for (const auto& [dtype, bound] :
+           {std::pair{DType::f32, 1e-4}, std::pair{DType::f16, 1e-2}, std::pair{DType::bf16, 8e-2}}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", model.config.architecture, mask, name_of(dtype)));
+        GoingOn texts(model, mask, open_device("cuda"), dtype, bound);
+        for (const std::vector<std::int64_t>& lengths :
+             {std::vector<std::int64_t>{17, 1, 40}, {5, 44, 9}, {1, 1, 57}, {60, 3, 1}}) {
+          texts.begin(lengths);
+          for (int step = 0; step < 3; ++step) texts.go_on(31 * step);
+        }
+      }
+}
+
 // More texts than the program of few rows takes, and then as many and fewer: keys that one program kept serve the
 // other.
 TEST_F(CudaSession, GoesOnAcrossPrograms) {

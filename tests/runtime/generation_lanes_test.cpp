@@ -20,11 +20,11 @@ TEST(GenerationLanes, KeepStreamMemoryAndRecordingsForTheNextCall) {
   played.expect_right({17, 5, 30});
   const std::int64_t held = played.lanes.bytes_held();
   EXPECT_GT(held, 0);
-  EXPECT_EQ(stream_counts().recordings, recordings + 1);
+  EXPECT_EQ(stream_counts().recordings, recordings + 1);  // of steps; prompts come for the first time
   for (int call = 0; call < 3; ++call) played.expect_right({17, 5, 30});
   played.expect_right({16, 30, 3});  // others of these sizes
   EXPECT_EQ(stream_counts().streams, streams + 1);
-  EXPECT_EQ(stream_counts().recordings, recordings + 1);
+  EXPECT_EQ(stream_counts().recordings, recordings + 2);
   EXPECT_EQ(played.lanes.bytes_held(), held);
 }
 
@@ -40,6 +40,8 @@ TEST(GenerationLanes, RecordAgainWhatHadOtherSizesOrAddresses) {
   played.expect_right({3});
   EXPECT_EQ(recorded(), 1);  // of one text
   played.expect_right({9, 4}), played.expect_right({9, 4}, {.tokens = 9, .temperature = 0.7, .seed = 6});
+  EXPECT_EQ(recorded(), 2);  // prompts, each for the second time
+  played.expect_right({9, 4}), played.expect_right({9, 4}, {.tokens = 9, .temperature = 0.7, .seed = 7});
   EXPECT_EQ(recorded(), 0);
   const std::int64_t held = played.lanes.bytes_held();
   played.expect_right({70, 90, 12}, {.tokens = 30});  // more of everything
@@ -47,6 +49,24 @@ TEST(GenerationLanes, RecordAgainWhatHadOtherSizesOrAddresses) {
   EXPECT_EQ(recorded(), 1);
   played.expect_right({9, 4}), played.expect_right({3});
   EXPECT_EQ(recorded(), 2);
+}
+
+TEST(GenerationLanes, ForgetWhatWasNotWantedForLongest) {
+  const Device device = recording_device();
+  GenerationLanes lanes(device);
+  GenerationLanes::Lease lane = lanes.take();
+  const auto is_new = [&](std::int64_t texts) {
+    bool found = false;
+    (*lane).step({.texts = texts}, found);
+    return found;
+  };
+  constexpr auto kMost = static_cast<std::int64_t>(GenerationLane::kMostSteps);
+  for (std::int64_t texts = 1; texts <= kMost; ++texts) EXPECT_TRUE(is_new(texts));
+  EXPECT_FALSE(is_new(1));
+  EXPECT_TRUE(is_new(kMost + 1));
+  EXPECT_FALSE(is_new(1));
+  EXPECT_TRUE(is_new(2));
+  EXPECT_FALSE(is_new(4));
 }
 
 // Nobody knows what such a call has left.

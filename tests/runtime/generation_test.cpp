@@ -39,6 +39,43 @@ TEST(Generation, HasTheScoresOfTheWholeTextAtEachStep) {
   }
 }
 
+// Of one bucket, whatever their lengths; what rows are rounded up by is in no text's way.
+TEST(Generation, RecordsPromptsOfOneSize) {
+  for (const char* family : {"llama", "qwen3", "gpt2"}) {
+    SCOPED_TRACE(family);
+    Played played(family, "window(9) | sink(2)");
+    const auto texts = [&](const std::vector<std::int64_t>& lengths) {
+      played.begin(lengths);
+      for (int step = 0; step < 3; ++step) played.go_on(31 * step);
+    };
+    const int recordings = stream_counts().recordings, launches = stream_counts().launches;
+    texts({17, 1, 40});
+    EXPECT_EQ(stream_counts().recordings, recordings + 1);  // of steps
+    EXPECT_EQ(stream_counts().launches, launches + 1);
+    texts({5, 44, 9});
+    EXPECT_EQ(stream_counts().recordings, recordings + 2);
+    EXPECT_EQ(stream_counts().launches, launches + 4);
+    texts({1, 1, 57}), texts({60, 3, 1});
+    EXPECT_EQ(stream_counts().recordings, recordings + 2);
+    EXPECT_EQ(stream_counts().launches, launches + 12);
+  }
+}
+
+// Whose keys would have no place, or which take the device longer than the host.
+TEST(Generation, RoundsNoPromptUpInVain) {
+  Played played("llama");
+  for (int call = 0; call < 3; ++call) {
+    const std::size_t before = stream_counts().bytes_in;
+    played.begin({60, 20}, 60);
+    EXPECT_EQ(stream_counts().bytes_in, before + 4 * (4 * 80 + 2));
+  }
+  const std::size_t before = stream_counts().bytes_in;
+  played.begin({59, 20}, 60);
+  EXPECT_EQ(stream_counts().bytes_in, before + 4 * (4 * 80 + 3 * 2));
+  EXPECT_TRUE(played.program.runs_sooner_than_launched(1 << 20));
+  EXPECT_FALSE(played.program.runs_sooner_than_launched(std::int64_t{1} << 32));
+}
+
 // No scores come to the host, and a step's tokens in the same work.
 TEST(Generation, FindsTheLikeliestTokensThere) {
   for (const char* family : {"llama", "qwen3", "gpt2"}) {

@@ -32,6 +32,7 @@ struct GoingOn {
 
   void begin(const std::vector<std::int64_t>& lengths, std::int64_t capacity = 96, Asked asked = Asked::scores) {
     const TokenBatch prompts = random_prompts(lengths, 1);
+    texts.clear();
     for (std::size_t text = 0; text < lengths.size(); ++text)
       texts.emplace_back(prompts.ids.begin() + prompts.offsets[text], prompts.ids.begin() + prompts.offsets[text + 1]);
     const GenerationPrograms both(program, programs.of_few_rows());
