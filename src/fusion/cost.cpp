@@ -4,6 +4,7 @@
 #include "kernels/shared/rows.h"
 #include "src/attention/planned.h"
 #include "src/backend/contract.h"
+#include "src/base/error.h"
 #include "src/fusion/work.h"
 
 namespace stof {
@@ -70,8 +71,14 @@ double attention_us(const op::AttendPacked& attend, const Work& work, const Cost
                              .keys = context.longest,
                              .head_dim = work.graph.value(work.node.output).columns / attend.heads,
                              .dtype = context.dtype};
-  // A sum is for items of one length, which a session's texts seldom are.
-  return choose_single(attend.mask, shape, *context.device, "auto").plan.predicted_us;
+  try {
+    // A sum is for items of one length, which a session's texts seldom are.
+    return choose_single(attend.mask, shape, *context.device, "auto").plan.predicted_us;
+  } catch (const Error& error) {
+    // Arrays over the positions of longer texts: the time is not known, and the same in every scheme.
+    if (error.kind() != ErrorKind::invalid_argument) throw;
+    return 0;
+  }
 }
 
 bool is_matmul(const Node& node) {

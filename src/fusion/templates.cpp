@@ -186,6 +186,8 @@ Node FusionTarget::adapted(Node linear) const {
 }
 
 bool FusionTarget::takes(const Node& linear) const {
+  const auto* op = std::get_if<op::Linear>(&linear.op);
+  if (keeps_keys && op != nullptr && op->turned) return false;
   return device != nullptr && device->backend->matmul.takes(linear_spec(adapted(linear), dtype, device));
 }
 

@@ -36,8 +36,9 @@ std::span<const Template> templates();
 struct FusionTarget {
   const Device* device = nullptr;  // null: nothing but what every device does
   DType dtype = DType::f32;
-  bool few_rows = false;                 // of calls of at most MatmulOperations::few_rows rows
-  bool applies_norms() const;            // of a matmul's operands, by moments
+  bool few_rows = false;       // of calls of at most MatmulOperations::few_rows rows
+  bool keeps_keys = false;     // for what others compute: no matmul turns heads, whose columns lie otherwise then
+  bool applies_norms() const;  // of a matmul's operands, by moments
   bool takes(const Node& linear) const;  // as one matmul
   Node adapted(Node linear) const;       // as it is run: for few rows, where only then it can be
 };

@@ -17,6 +17,7 @@ Generation::Generation(const GenerationPrograms& programs, GenerationLane& lane,
                        std::int64_t capacity, Asked asked) try
     : program_(programs.any_rows),
       few_rows_(programs.few_rows),
+      of_prompts_(programs.of_prompts),
       slots_(texts),
       capacity_(capacity),
       planned_texts_(bucket_of({.rows = texts, .texts = texts, .longest = 1}, capacity).texts),
@@ -47,9 +48,9 @@ Generation::Generation(const GenerationPrograms& programs, GenerationLane& lane,
 }
 
 // Steps of all texts find in it the memory that they will have.
-void Generation::reserve(std::int64_t rows, std::int64_t kept) {
+void Generation::reserve(const Program& program, std::int64_t rows, std::int64_t kept) {
   const std::int64_t bytes =
-      std::max({program_.arena_bytes(rows, kept), program_.arena_bytes(slots_), few_rows_.arena_bytes(slots_)});
+      std::max({program.arena_bytes(rows, kept), program_.arena_bytes(slots_), few_rows_.arena_bytes(slots_)});
   if (bytes <= lane_.activation_bytes()) return;
   if (program_.options().device.backend->open_stream == nullptr)
     check_memory(fmt::format("a call of {} tokens", rows), static_cast<double>(bytes));
@@ -79,7 +80,7 @@ Generation::Work Generation::prepared(const Program& program, const Inputs& inpu
     frame.texts = AttentionRows{.items = std::ssize(lengths),
                                 .starts = of_texts.subspan(kept.size(), inputs.starts.size()).data(),
                                 .lengths = lengths.data()};
-  reserve(frame.rows, std::ssize(frame.kept));
+  reserve(program, frame.rows, std::ssize(frame.kept));
   frame.arena = lane_.activations();
   const RowShape scores{texts(), program_.result_columns(), program_.dtype(), frame.queue};
   // Nothing of this call: what is recorded may be done in later ones.
@@ -101,9 +102,13 @@ Generation::Inputs Generation::inputs_of(const RowBatch& prompts) const {
   return inputs;
 }
 
+const Program& Generation::prompt_program(const Bucket& bucket) const {
+  return side_.records() && of_prompts_ ? of_prompts_(bucket) : program_;
+}
+
 // Whether a prompt is recorded for others of its bucket. Keys of rows that it is rounded up by need a place.
-bool Generation::rounds_up(std::int64_t rows) const {
-  return side_.records() && program_.runs_sooner_than_launched(rows) && lengths_.front() < capacity_;
+bool Generation::rounds_up(const Program& program, std::int64_t rows) const {
+  return side_.records() && program.runs_sooner_than_launched(rows) && lengths_.front() < capacity_;
 }
 
 // Rows past the prompts' own are token 0 at position 0 and of no text. Their keys go where the first text's next token
@@ -126,16 +131,17 @@ Tensor Generation::begin(const RowBatch& prompts) {
   lengths_ = prompts.lengths;
   const std::int64_t longest = program_.options().longest;
   const Bucket bucket = bucket_of({.rows = prompts.rows, .texts = slots_, .longest = prompts.longest}, longest);
+  const Program& program = prompt_program(bucket);
   const AttentionPlans& plans =
-      side_.records() ? program_.plans(bucket.texts, bucket.longest) : program_.plans(1, longest);
+      side_.records() ? program.plans(bucket.texts, bucket.longest) : program.plans(1, longest);
   Inputs inputs = inputs_of(prompts);
-  if (rounds_up(bucket.rows)) {
+  if (rounds_up(program, bucket.rows)) {
     round_up(inputs, prompts, bucket);
-    return fetched(done({&program_, slots_, capacity_, bucket.rows, bucket.longest, slots_, picks_},
-                        prepared(program_, inputs, {.attention = &plans}, {})));
+    return fetched(done({&program, slots_, capacity_, bucket.rows, bucket.longest, slots_, picks_},
+                        prepared(program, inputs, {.attention = &plans}, {})));
   }
   inputs.kept = rows_wanted(prompts, Pooling::last);
-  return fetched(prepared(program_, inputs, {.batch = &prompts, .attention = &plans}, {})(nullptr));
+  return fetched(prepared(program, inputs, {.batch = &prompts, .attention = &plans}, {})(nullptr));
 }
 
 Tensor Generation::go_on(std::span<const std::int32_t> tokens, std::int64_t first_position) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "src/runtime/batch.h"
@@ -16,11 +17,15 @@ namespace stof {
 // for in vain where the host would have to look for it: then it gets all.
 enum class Asked : std::uint8_t { scores, likeliest };
 
-// Of one model, with keys that lie alike: for any number of rows, and for steps of at most its most_rows().
+// Of one model, with keys that lie alike: for any number of rows, for steps of at most its most_rows(), and for prompts
+// of a size.
 struct GenerationPrograms {
-  explicit GenerationPrograms(const Program& both) : GenerationPrograms(both, both) {}
-  GenerationPrograms(const Program& any, const Program& few) : any_rows(any), few_rows(few) {}
+  using OfPrompts = std::function<const Program&(const Bucket&)>;
+  explicit GenerationPrograms(const Program& all) : GenerationPrograms(all, all) {}
+  GenerationPrograms(const Program& any, const Program& few, OfPrompts of = {})
+      : any_rows(any), few_rows(few), of_prompts(std::move(of)) {}
   const Program &any_rows, &few_rows;
+  OfPrompts of_prompts;  // none: any_rows. Asked where a device works beside the host
 };
 
 class Generation {
@@ -53,15 +58,17 @@ class Generation {
   Work prepared(const Program& program, const Inputs& inputs, Frame frame, CachedKeys cached);
   const Program& step_program() const;
   Inputs inputs_of(const RowBatch& prompts) const;
-  bool rounds_up(std::int64_t rows) const;
+  const Program& prompt_program(const Bucket& bucket) const;
+  bool rounds_up(const Program& program, std::int64_t rows) const;
   void round_up(Inputs& inputs, const RowBatch& prompts, const Bucket& bucket) const;
   const void* done(const StepKind& kind, const Work& work);
   Tensor fetched(const void* result);
   void record(RecordedStep& step, const Work& work, const void* result);
-  void reserve(std::int64_t rows, std::int64_t kept);
+  void reserve(const Program& program, std::int64_t rows, std::int64_t kept);
   void plan_for(std::int64_t keys);
 
   const Program &program_, &few_rows_;
+  GenerationPrograms::OfPrompts of_prompts_;
   std::int64_t slots_, capacity_;
   std::int64_t planned_texts_;     // slots, rounded up so that plans serve other calls
   std::int64_t planned_keys_ = 0;  // of steps

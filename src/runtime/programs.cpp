@@ -36,12 +36,31 @@ Programs::Programs(const Graph& simplified, const ProgramsOptions& options)
 }
 
 const Program& Programs::of(const Bucket& bucket) const {
-  if (const Program* program = known(bucket)) return *program;
+  if (const Program* program = known(by_bucket_, bucket)) return *program;
   const std::lock_guard one_at_a_time(making_);
-  if (const Program* program = known(bucket)) return *program;
+  if (const Program* program = known(by_bucket_, bucket)) return *program;
   const Program& program = made_for(bucket);
   const std::lock_guard lock(mutex_);
   by_bucket_[bucket] = &program;
+  return program;
+}
+
+const Program& Programs::of_prompts(const Bucket& bucket) const {
+  const ProgramOptions& options = options_.program;
+  if (options.device.backend->matmul.settings == nullptr) return *default_;
+  if (const Program* program = known(prompts_by_bucket_, bucket)) return *program;
+  const std::lock_guard one_at_a_time(making_);
+  if (const Program* program = known(prompts_by_bucket_, bucket)) return *program;
+  if (!prompt_blocks_)
+    prompt_blocks_.emplace(restricted_,
+                           FusionTarget{.device = &options.device, .dtype = options.dtype, .keeps_keys = true});
+  ChosenPlan plan = predicted_plan(*prompt_blocks_, call_of(bucket));
+  // Scores are of one row a text, whatever the size of the call: for those the backend chooses.
+  const Graph fused = fuse(*blocks_, plan.scheme);
+  plan.settings.erase(work_text(fused, *std::ranges::find(fused.nodes, fused.result, &Node::output)));
+  const Program& program = made_or_default(plan, bucket.rows);
+  const std::lock_guard lock(mutex_);
+  prompts_by_bucket_[bucket] = &program;
   return program;
 }
 
@@ -74,17 +93,17 @@ void Programs::make_few_rows() const {
   }
 }
 
-const Program* Programs::known(const Bucket& bucket) const {
+const Program* Programs::known(const ByBucket& programs, const Bucket& bucket) const {
   const std::lock_guard lock(mutex_);
-  const auto found = by_bucket_.find(bucket);
-  return found == by_bucket_.end() ? nullptr : found->second;
+  const auto found = programs.find(bucket);
+  return found == programs.end() ? nullptr : found->second;
 }
 
 ChosenPlan Programs::plan_of(const Bucket& bucket) const {
   const std::lock_guard one_at_a_time(making_);
   const CostContext call = call_of(bucket);
   if (std::optional<ChosenPlan> kept = kept_plan(call)) return *std::move(kept);
-  return predicted_plan(call);
+  return predicted_plan(*blocks_, call);
 }
 
 std::int64_t Programs::plans_made() const {
@@ -124,22 +143,26 @@ const Program& Programs::made_for(const Bucket& bucket) const {
     } catch (const Error& error) {
       say(fmt::format("the plan of this model is not used: {}", error.what()));
     }
+  return made_or_default(predicted_plan(*blocks_, call), call.rows);
+}
+
+const Program& Programs::made_or_default(const ChosenPlan& plan, std::int64_t rows) const {
   try {
-    return made(predicted_plan(call));
+    return made(plan);
   } catch (const Error& error) {
     if (!is_out_of_memory(error)) throw;
-    say(fmt::format("calls of {} rows run by the default plan: {}", bucket.rows, error.what()));
+    say(fmt::format("calls of {} rows run by the default plan: {}", rows, error.what()));
     return *default_;
   }
 }
 
-ChosenPlan Programs::predicted_plan(const CostContext& call) const {
+ChosenPlan Programs::predicted_plan(const Blocks& blocks, const CostContext& call) const {
   if (options_.program.device.backend->matmul.settings == nullptr)
     return {.scheme = default_scheme_, .settings = {}, .origin = "default"};
   // A call does not wait for a compiler: `stof tune` does.
   CostContext at_once = call;
   at_once.built_in_only = true;
-  SearchResult found = analytical_search(*blocks_, at_once);
+  SearchResult found = analytical_search(blocks, at_once);
   return {.scheme = std::move(found.scheme), .settings = std::move(found.settings), .origin = "analytical"};
 }
 

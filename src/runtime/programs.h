@@ -40,6 +40,8 @@ class Programs {
   const Program& of(const Bucket& bucket) const;
   ChosenPlan plan_of(const Bucket& bucket) const;  // that of() makes, where that is possible
   const Program& by_default() const { return *default_; }
+  // The same for prompts whose keys lie as the default program's, by prediction alone. Thread-safe.
+  const Program& of_prompts(const Bucket& bucket) const;
   // For calls of at most its most_rows(), whose keys lie as the default program's: by_default() itself where the device
   // has nothing for few rows, or no memory left. Thread-safe; made at the first call.
   const Program& of_few_rows() const;
@@ -50,11 +52,13 @@ class Programs {
 
  private:
   CostContext call_of(const Bucket& bucket) const;
-  const Program* known(const Bucket& bucket) const;
+  using ByBucket = std::map<Bucket, const Program*>;
+  const Program* known(const ByBucket& programs, const Bucket& bucket) const;
   // These under making_.
   std::optional<ChosenPlan> kept_plan(const CostContext& call) const;
-  ChosenPlan predicted_plan(const CostContext& call) const;
+  ChosenPlan predicted_plan(const Blocks& blocks, const CostContext& call) const;
   const Program& made_for(const Bucket& bucket) const;
+  const Program& made_or_default(const ChosenPlan& plan, std::int64_t rows) const;
   const Program& made(const ChosenPlan& plan) const;
   void make_few_rows() const;
   void check_settings(const Graph& fused, const ChosenPlan& plan, const CostContext& call) const;
@@ -63,12 +67,13 @@ class Programs {
   ProgramsOptions options_;
   Graph simplified_, restricted_;
   std::optional<Blocks> blocks_;
+  mutable std::optional<Blocks> prompt_blocks_;  // under making_
   Scheme default_scheme_;
   mutable std::mutex making_;            // one at a time: the second may want what the first makes
   mutable bool told_of_others_ = false;  // plans that are nearly what was asked for: said once
   mutable std::string weights_;          // fingerprint; read when there is a plan to compare it with
-  mutable std::mutex mutex_;             // guards the next two; taken last, and for a look-up alone
-  mutable std::map<Bucket, const Program*> by_bucket_;
+  mutable std::mutex mutex_;             // guards the next three; taken last, and for a look-up alone
+  mutable ByBucket by_bucket_, prompts_by_bucket_;
   mutable std::map<std::string, std::unique_ptr<Program>> by_plan_;
   const Program* default_ = nullptr;
   mutable bool asked_for_few_rows_ = false;    // under making_

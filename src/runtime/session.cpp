@@ -124,14 +124,16 @@ struct Session::State {
                                                   const GenerateOptions& wanted) {
     const ThreadCount threads(options.threads);
     ++calls;
-    // Programs may differ in the order of a key's columns: of those that share keys there is one.
-    return generate_tokens({.programs = {program, programs.of_few_rows()},
-                            .lanes = lanes,
-                            .limits = limits(config.max_positions),
-                            .prompts = prompts,
-                            .numbers = numbers,
-                            .ends = wanted.ends ? *wanted.ends : config.ends,
-                            .options = wanted});
+    // Programs may differ in the order of a key's columns: these do not.
+    return generate_tokens(
+        {.programs = {program, programs.of_few_rows(),
+                      [this](const Bucket& bucket) -> const Program& { return programs.of_prompts(bucket); }},
+         .lanes = lanes,
+         .limits = limits(config.max_positions),
+         .prompts = prompts,
+         .numbers = numbers,
+         .ends = wanted.ends ? *wanted.ends : config.ends,
+         .options = wanted});
   }
   bool normalizes(Pooling how) const { return how != Pooling::none && pooling.normalize && !options.logits; }
 

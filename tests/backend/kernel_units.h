@@ -24,9 +24,33 @@ inline int threads_of(const GemmInstance& i) {
   return 128 * (i.setting.warpgroups * i.setting.teams + 1);
 }
 
-// What kernels/cuda/instances.cmake has: the layers of an encoder, for few rows and for many.
-inline std::vector<GemmInstance> gemm_built_ahead() {
+// What kernels/cuda/instances.cmake has of a decoder's prompts.
+inline std::vector<GemmInstance> decoder_gemms() {
   std::vector<GemmInstance> built;
+  const auto add = [&](std::initializer_list<const char*> tiles, const GemmInstance& epilogue) {
+    for (const char* tile : tiles)
+      for (const DType dtype : {DType::f16, DType::bf16}) {
+        built.push_back(epilogue);
+        built.back().setting = matmul_setting_of(tile);
+        built.back().dtype = dtype;
+      }
+  };
+  add({"wgmma 64x48 k64 s7 w1 t1 split1", "wgmma 64x96 k64 s8 w1 t1 split1", "wgmma 128x96 k64 s6 w2 t1 split1 share2",
+       "wgmma 128x128 k64 s5 w1 t2 split1 share2"},
+      {});
+  add({"wgmma 64x48 k64 s7 w1 t1 split1", "wgmma 64x64 k64 s4 w1 t1 split4", "wgmma 64x64 k64 s8 w1 t1 split4",
+       "wgmma 64x96 k64 s8 w1 t1 split1", "wgmma 128x64 k64 s8 w2 t1 split1 share2",
+       "wgmma 128x128 k64 s5 w1 t2 split1 share2"},
+      {.residual = true});
+  add({"wgmma 64x48 k64 s7 w1 t1 split1", "wgmma 64x96 k64 s8 w1 t1 split1", "wgmma 128x128 k64 s5 w1 t2 split1 share2",
+       "wgmma 128x192 k64 s4 w1 t2 split1 share2"},
+      {.activation = Activation::silu, .gate = true});
+  return built;
+}
+
+// What kernels/cuda/instances.cmake has: the layers of an encoder, for few rows and for many, and those.
+inline std::vector<GemmInstance> gemm_built_ahead() {
+  std::vector<GemmInstance> built = decoder_gemms();
   for (const char* tile : {"wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x192 k64 s4 w2 t1 split1"}) {
     const MatmulSetting setting = matmul_setting_of(tile);
     built.push_back({.setting = setting, .residual = true, .moments = true});

@@ -35,8 +35,10 @@ struct GoingOn {
     texts.clear();
     for (std::size_t text = 0; text < lengths.size(); ++text)
       texts.emplace_back(prompts.ids.begin() + prompts.offsets[text], prompts.ids.begin() + prompts.offsets[text + 1]);
-    const GenerationPrograms both(program, programs.of_few_rows());
-    generation.emplace(both, *lane, std::ssize(lengths), capacity, asked);
+    const GenerationPrograms all(program, programs.of_few_rows(), [this](const Bucket& bucket) -> const Program& {
+      return programs.of_prompts(bucket);
+    });
+    generation.emplace(all, *lane, std::ssize(lengths), capacity, asked);
     expect_scores(generation->begin(make_rows(prompts, {.vocabulary = kTokens, .longest = kLongest}, false)));
   }
   void go_on(std::int32_t first_token) {

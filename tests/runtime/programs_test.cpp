@@ -19,6 +19,7 @@
 #include "tests/expect_error.h"
 #include "tests/fusion/norming_device.h"
 #include "tests/runtime/small_bert.h"
+#include "tests/runtime/small_decoder.h"
 #include "tests/temporary_folder.h"
 
 namespace stof {
@@ -157,6 +158,39 @@ TEST_F(ProgramsTest, WithoutMemoryForThePredictedPlanCallsRunByTheDefaultOne) {
       << said_.front();
   EXPECT_EQ(&programs.of(bucket_), &programs.by_default());
   EXPECT_EQ(said_.size(), 1U);
+}
+
+// What multiplies rows of one call and scores of the last ones is in the settings of a call that wants all of them.
+TEST_F(ProgramsTest, PromptsKeepKeysInOrderAndLeaveScoresToTheBackend) {
+  device_.backend = &norming_backend();
+  const Model decoder = small_decoder({4, 2, 64, false});
+  const Programs programs(simplify(build_graph(decoder, GraphResult::logits)),
+                          {.program = {.device = device_, .longest = kLongest}});
+  const auto settles = [](const Program& program, std::string_view work) {
+    return std::ranges::any_of(program.options().settings,
+                               [&](const auto& setting) { return setting.first.find(work) != std::string::npos; });
+  };
+  const Program &any = programs.of(bucket_), &prompts = programs.of_prompts(bucket_);
+  EXPECT_TRUE(settles(any, "96>800"));
+  EXPECT_TRUE(settles(any, "rope"));
+  EXPECT_TRUE(settles(prompts, "96>512"));
+  EXPECT_FALSE(settles(prompts, "96>800"));
+  EXPECT_FALSE(settles(prompts, "rope"));
+  EXPECT_EQ(&programs.of_prompts(bucket_), &prompts);
+  device_.backend = &filling_backend();  // has no settings
+  const Programs plain = this->programs();
+  EXPECT_EQ(&plain.of_prompts(bucket_), &plain.by_default());
+}
+
+// An array over positions is as long as the longest text, and a call's are shorter.
+TEST_F(ProgramsTest, PredictPlansUnderArraysOverPositions) {
+  device_.backend = &norming_backend();
+  const Model decoder = small_decoder({4, 2, 64, false});
+  const Programs programs(
+      simplify(build_graph(decoder, GraphResult::logits)),
+      {.program = {.device = device_, .longest = kLongest}, .mask = parse("documents([0,5,30,150])")});
+  EXPECT_NE(&programs.of(bucket_), &programs.by_default());
+  EXPECT_NE(&programs.of_prompts(bucket_), &programs.by_default());
 }
 
 TEST_F(ProgramsTest, CallsOfKnownSizesDoNotWaitForWhatIsMade) {
