@@ -24,7 +24,7 @@ inline int threads_of(const GemmInstance& i) {
   return 128 * (i.setting.warpgroups * i.setting.teams + 1);
 }
 
-// What kernels/cuda/instances.cmake has of a decoder's prompts.
+// What kernels/cuda/gemm_instances.cmake has of a decoder's prompts.
 inline std::vector<GemmInstance> decoder_gemms() {
   std::vector<GemmInstance> built;
   const auto add = [&](std::initializer_list<const char*> tiles, const GemmInstance& epilogue) {
@@ -48,7 +48,7 @@ inline std::vector<GemmInstance> decoder_gemms() {
   return built;
 }
 
-// What kernels/cuda/instances.cmake has: the layers of an encoder, for few rows and for many, and those.
+// What kernels/cuda/gemm_instances.cmake has: the layers of an encoder, for few rows and for many, and those.
 inline std::vector<GemmInstance> gemm_built_ahead() {
   std::vector<GemmInstance> built = decoder_gemms();
   for (const char* tile : {"wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x192 k64 s4 w2 t1 split1"}) {

@@ -100,7 +100,7 @@ TEST(GemmUnits, AreWhatTheRunTimeCompilerIsGiven) {
   for (const GemmInstance& i : gemm_built_ahead()) EXPECT_EQ(unit_source(name_of(i)), source_of(i));
 }
 
-// A line is what instances.cmake reads: settings that differ in any number must not print the same one.
+// A line is what gemm_instances.cmake reads: settings that differ in any number must not print the same one.
 TEST(GemmUnits, HaveLinesOfTheirOwn) {
   const MatmulProblem problem{.rows = 128, .columns = 768, .inner = 768, .dtype = DType::bf16, .bias = true};
   std::set<std::string> names, lines;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The instances of the GEMM kernel: one for each setting and epilogue, as a unit to compile. Some are built ahead
-// (kernels/cuda/instances.cmake, under the same names); the others when they are first wanted.
+// (kernels/cuda/gemm_instances.cmake, under the same names); the others when they are first wanted.
 #pragma once
 #include <string>
 #include <string_view>
@@ -27,7 +27,7 @@ GemmInstance instance_of(const MatmulProblem& problem, const MatmulSetting& sett
 
 // "gemm_f16_128x192_s4_w2_t1_p1_gelu_b1_r0_x0_n0_m0", "mma_gemm_f16_..."
 std::string name_of(const GemmInstance& instance);
-// Its line of instances.cmake.
+// Its line of gemm_instances.cmake.
 std::string line_of(const GemmInstance& instance);
 std::string source_of(const GemmInstance& instance);
 

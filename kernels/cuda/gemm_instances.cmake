@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+# The instances of the matmul kernel that are built ahead, by the names of src/backend/cuda/matmul/instances.cpp; the others are
+# compiled when they are first wanted. A test compares the two.
+# stof_gemm(DTYPES ROWS COLUMNS STAGES WARPGROUPS TEAMS SPLIT ACTIVATION BIAS RESIDUAL X_NORM RESIDUAL_NORM
+# MOMENTS GATE TURNED SHARE): see GemmShape and GemmEpilogue; the text is that of src/backend/cuda/matmul/instances.cpp.
+macro(stof_gemm dtypes rows columns stages warpgroups teams split activation b r x n m gate turned share)
+  set(activations none gelu gelu_tanh silu relu)
+  list(FIND activations ${activation} number)
+  set(flags ${b} ${r} ${x} ${n} ${m} ${gate} ${turned})
+  list(TRANSFORM flags REPLACE 0 false)
+  list(TRANSFORM flags REPLACE 1 true)
+  list(JOIN flags ", " flags)
+  set(shape "${rows}, ${columns}, ${stages}, ${warpgroups}, ${teams}, ${split}")
+  set(suffix "")
+  if(${gate})
+    string(APPEND suffix _g1)
+  endif()
+  if(${turned})
+    string(APPEND suffix _h1)
+  endif()
+  if(${share} GREATER 1)
+    string(APPEND shape ", ${share}")
+    string(APPEND suffix _c${share})
+  endif()
+  foreach(dtype ${dtypes})
+    string(REPLACE bf16 Bfloat element ${dtype})
+    string(REPLACE f16 Half element ${element})
+    set(tile ${rows}x${columns}_s${stages}_w${warpgroups}_t${teams}_p${split})
+    stof_kernel(gemm_${dtype}_${tile}_${activation}_b${b}_r${r}_x${x}_n${n}_m${m}${suffix}
+"#include \"kernels/cuda/gemm.cuh\"
+namespace stof::cuda {
+struct Instance : GemmTraits<${element}, GemmShape{${shape}}, GemmEpilogue{${number}, ${flags}}> {};
+template __global__ void gemm_kernel<Instance>(const __grid_constant__ Instance::Maps,
+                                               const __grid_constant__ GemmParams);
+${facts}}
+" sm_90a)
+  endforeach()
+endmacro()
+
+# The linears of an encoder's layer, with their norms before them or deferred to them; the last two of an
+# encoder without biases that normalises before and has a gate (the norm's shift is a bias).
+macro(stof_encoder_gemms)
+  stof_gemm(f16 ${ARGN} none 1 0 0 0 0 0 0 1)
+  stof_gemm(f16 ${ARGN} gelu 1 0 0 0 0 0 0 1)
+  stof_gemm(f16 ${ARGN} none 1 1 0 0 0 0 0 1)
+  stof_gemm(f16 ${ARGN} none 1 0 1 0 0 0 0 1)
+  stof_gemm(f16 ${ARGN} gelu 1 0 1 0 0 0 0 1)
+  stof_gemm(f16 ${ARGN} none 1 1 0 1 1 0 0 1)
+  stof_gemm(f16 ${ARGN} none 0 1 0 0 1 0 0 1)
+  stof_gemm(f16 ${ARGN} gelu 1 0 1 0 0 1 0 1)
+endmacro()
+# stof_decoder_gemm("ROWS COLUMNS STAGES WARPGROUPS TEAMS SPLIT SHARE" ACTIVATION RESIDUAL GATE)
+macro(stof_decoder_gemm tile activation residual gate)
+  string(REPLACE " " ";" sizes ${tile})
+  list(POP_BACK sizes share)
+  stof_gemm("f16;bf16" ${sizes} ${activation} 0 ${residual} 0 0 0 ${gate} 0 ${share})
+endmacro()
+stof_encoder_gemms(64 64 6 1 1 1)
+stof_encoder_gemms(128 192 4 2 1 1)
+# The matmuls of a decoder's prompts, without biases: of q, k and v, those that add what they are given, and gates.
+foreach(tile "64 48 7 1 1 1 1" "64 96 8 1 1 1 1" "128 96 6 2 1 1 2" "128 128 5 1 2 1 2")
+  stof_decoder_gemm(${tile} none 0 0)
+endforeach()
+foreach(tile "64 48 7 1 1 1 1" "64 64 4 1 1 4 1" "64 64 8 1 1 4 1" "64 96 8 1 1 1 1" "128 64 8 2 1 1 2"
+             "128 128 5 1 2 1 2")
+  stof_decoder_gemm(${tile} none 1 0)
+endforeach()
+foreach(tile "64 48 7 1 1 1 1" "64 96 8 1 1 1 1" "128 128 5 1 2 1 2" "128 192 4 1 2 1 2")
+  stof_decoder_gemm(${tile} silu 0 1)
+endforeach()
+
+# Further units for who wants to do without the run-time compiler: a file of such lines.
+set(STOF_MORE_KERNELS "" CACHE FILEPATH "A file of stof_gemm(...) lines: kernels to compile ahead")
+if(STOF_MORE_KERNELS)
+  include(${STOF_MORE_KERNELS})
+endif()
