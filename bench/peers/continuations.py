@@ -33,9 +33,10 @@ class Continued:
 
 
 class Stof:
-    """Two calls of a process: in the first one plans are made, and on a GPU kernels are loaded and steps recorded."""
+    """Calls of a process: in the first one plans are made, and on a GPU kernels are loaded and steps recorded; prompts in the second one,
+    which the third one brings to the device."""
 
-    PASSES = 2
+    PASSES = 4
 
     def __init__(self, program, model, device, threads):
         self.command = [program, "generate", "--model", model, "--device", device, "--threads", threads, "--go-on"]

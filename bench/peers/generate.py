@@ -7,8 +7,8 @@ counts: in f32 they are the same, and where 16 bits lead to another text, every 
     python bench/peers/generate.py --out results.json [--device cuda --commit ID] [--model-folder DIR] [--resume]
 
 Times are until the first token of each text is there, and for each token behind it. STOF is a process for each call, whose loading is
-not counted: it goes over the texts twice, and the second time is compared; the first one, in which its plans are made, is kept beside it.
-transformers has made a call of the same sizes before, too.
+not counted: it goes over the texts four times, and the last time is compared; the first one, in which its plans are made, is kept beside it.
+transformers has made calls of the same sizes before, too.
 """
 from __future__ import annotations
 

@@ -57,15 +57,18 @@ macro(stof_decoder_gemm tile activation residual gate)
 endmacro()
 stof_encoder_gemms(64 64 6 1 1 1)
 stof_encoder_gemms(128 192 4 2 1 1)
-# The matmuls of a decoder's prompts, without biases: of q, k and v, those that add what they are given, and gates.
+# The matmuls of a decoder's prompts, without biases: of q, k and v, those that add what they are given, and gates. Chosen
+# one after the other, each the one that brings most by predicted times of layers of 0.6 to 8 billion weights and of 16 to 8,192
+# rows; by these times what all other tiles would bring together is 2 %.
 foreach(tile "64 48 7 1 1 1 1" "64 96 8 1 1 1 1" "128 96 6 2 1 1 2" "128 128 5 1 2 1 2")
   stof_decoder_gemm(${tile} none 0 0)
 endforeach()
-foreach(tile "64 48 7 1 1 1 1" "64 64 4 1 1 4 1" "64 64 8 1 1 4 1" "64 96 8 1 1 1 1" "128 64 8 2 1 1 2"
-             "128 128 5 1 2 1 2")
+foreach(tile "64 48 7 1 1 1 1" "64 64 4 1 1 4 1" "64 64 8 1 1 4 1" "64 96 8 1 1 1 1" "64 96 8 1 1 1 2"
+             "128 64 8 2 1 1 2" "128 96 6 2 1 1 2" "128 128 5 1 2 1 2")
   stof_decoder_gemm(${tile} none 1 0)
 endforeach()
-foreach(tile "64 48 7 1 1 1 1" "64 96 8 1 1 1 1" "128 128 5 1 2 1 2" "128 192 4 1 2 1 2")
+foreach(tile "64 48 7 1 1 1 1" "64 96 8 1 1 1 1" "64 192 6 1 1 1 1" "128 96 6 2 1 1 2" "128 128 5 1 2 1 2"
+             "128 192 4 1 2 1 1" "128 192 4 1 2 1 2")
   stof_decoder_gemm(${tile} silu 0 1)
 endforeach()
 
