@@ -13,8 +13,10 @@
 #include "src/backend/contract.h"
 #include "src/backend/cpu/matmul.h"
 #include "src/base/threads.h"
+#include "src/tensor/copy.h"
 #include "tests/backend/random_tensor.h"
 #include "tests/only_target.h"
+#include "tests/room_for_memory.h"
 
 namespace stof {
 namespace {
@@ -249,6 +251,87 @@ TEST(Linear, BitsDoNotDependOnThreadsOrOtherRows) {
       }
   }
 }
+
+// Checkpoints come in 16 bits, and GPT-2's transposed.
+TEST(Linear, ReadsWeightsOfEveryDtypeAsTheyLie) {
+  constexpr std::int64_t kIn = 77, kOut = 70, kRows = 3;
+  for (const DType stored : {DType::f32, DType::f16, DType::bf16})
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const Words words : {Words::widened, Words::pairs}) {
+        if (words == Words::pairs && (dtype != DType::bf16 || !has_pairs())) continue;
+        std::mt19937 random(11);
+        const Tensor weight = random_tensor(stored, {kOut, kIn}, random),
+                     x = random_tensor(dtype, {kRows, kIn}, random), exact = converted(weight.view(), DType::f32),
+                     turned(stored, {kIn, kOut});
+        TensorView transposed = turned.view();
+        transposed.shape = {kOut, kIn}, transposed.strides = {1, kOut};
+        copy(weight.view(), transposed);
+        const auto product = [&](const TensorView& matrix) {
+          Tensor out(dtype, {kRows, kOut});
+          const PackedLinear packed = panels_of({.weight = {matrix}, .bias = {}, .dtype = dtype}, words);
+          cpu_backend.matmul.run(packed, {.x = x.data(), .out = out.data(), .rows = kRows});
+          return std::vector<std::byte>(out.as<std::byte>(), out.as<std::byte>() + out.bytes());
+        };
+        EXPECT_EQ(product(weight.view()), product(exact.view())) << name_of(stored) << " for " << name_of(dtype);
+        EXPECT_EQ(product(transposed), product(exact.view())) << name_of(stored) << " for " << name_of(dtype);
+      }
+}
+
+// The same of what packs by itself in another order.
+TEST(OneDnnLinear, ReadsWeightsOfEveryDtype) {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const DType stored : {DType::f32, DType::f16, DType::bf16}) {
+      if (dtype == DType::bf16 && !open_device("cpu").caps.bf16_dot) continue;
+      std::mt19937 random(12);
+      const Tensor above = random_tensor(stored, {40, 24}, random), below = random_tensor(stored, {30, 24}, random),
+                   x = random_tensor(dtype, {12, 24}, random), out(dtype, {12, 70}), want(dtype, {12, 70}),
+                   exact_above = converted(above.view(), DType::f32), exact_below = converted(below.view(), DType::f32);
+      const LinearCall call{.x = x.data(), .out = out.data(), .rows = 12};
+      cpu::pack_onednn({.weight = {above.view(), below.view()}, .bias = {}, .dtype = dtype})->run(call);
+      const PackedLinear exact =
+          panels_of({.weight = {exact_above.view(), exact_below.view()}, .bias = {}, .dtype = dtype}, Words::widened);
+      cpu_backend.matmul.run(exact, {.x = x.data(), .out = want.data(), .rows = 12});
+      for (std::int64_t i = 0; i < out.size(); ++i)
+        ASSERT_NEAR(element(out, i), element(want, i), 4 * rounding(dtype) * (1 + std::abs(element(want, i))))
+            << name_of(stored) << " for " << name_of(dtype) << ", element " << i;
+    }
+}
+
+#ifndef STOF_SANITIZED
+// A vocabulary's matrix of 256,000 rows of 8192 has 4 GB in 16 bits: there is no room for it in fp32 besides.
+constexpr std::int64_t kWide = 2048;
+Tensor wide_zeros(std::int64_t rows) {
+  Tensor weight(DType::bf16, {rows, kWide});
+  std::memset(weight.data(), 0, weight.bytes());
+  return weight;
+}
+
+TEST(Linear, PacksAMatrixInTheMemoryThatItTakes) {
+  constexpr std::int64_t kOut = 16384;
+  constexpr std::size_t kPacked = std::size_t{4} * kWide * kOut, kBeside = std::size_t{32} << 20;
+  const auto packed = [](const Tensor& weight) {
+    return panels_of({.weight = {weight.view()}, .bias = {}, .dtype = DType::f32}, Words::widened);
+  };
+  packed(wide_zeros(64));  // threads have their stacks
+  const Tensor weight = wide_zeros(kOut);
+  const RoomForMemory room(kPacked + kBeside);
+  EXPECT_NE(packed(weight), nullptr);
+}
+
+TEST(OneDnnLinear, PacksAMatrixInTheMemoryThatItTakes) {
+  if (!open_device("cpu").caps.bf16_dot) GTEST_SKIP() << "no dot product of bf16";
+  constexpr std::int64_t kOut = 65536;
+  // Code is written where 64 MB are found to be free.
+  constexpr std::size_t kPacked = std::size_t{2} * kWide * kOut, kBeside = std::size_t{128} << 20;
+  const auto packed = [](const Tensor& weight) {
+    return cpu::pack_onednn({.weight = {weight.view()}, .bias = {}, .dtype = DType::bf16});
+  };
+  packed(wide_zeros(64));
+  const Tensor weight = wide_zeros(kOut);
+  const RoomForMemory room(2 * kPacked + kBeside);
+  EXPECT_NE(packed(weight), nullptr);
+}
+#endif
 
 }  // namespace
 }  // namespace stof

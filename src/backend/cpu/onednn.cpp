@@ -82,7 +82,8 @@ void append_activation(dnnl::post_ops& post, Activation activation) {
 class OneDnnLinear final : public Linear {
  public:
   explicit OneDnnLinear(const LinearSpec& spec)
-      : type_(type_of(spec.dtype)),
+      : dtype_(spec.dtype),
+        type_(type_of(spec.dtype)),
         element_bytes_(static_cast<std::int64_t>(size_of(spec.dtype))),
         residual_(spec.residual),
         activation_(spec.activation) {
@@ -167,15 +168,16 @@ class OneDnnLinear final : public Linear {
     const memory::desc any({in_, out_}, type_, Tag::any), liked = description(kPackingRows, any).weights_desc();
     weight_ = std::static_pointer_cast<const memory>(spec.matrix);
     if (weight_ && weight_->get_desc() == liked) return;
-    Tensor stacked(DType::f32, {out_, in_});
-    float* next = stacked.as<float>();
+    // In the type that is multiplied: of a vocabulary's matrix fp32 would be twice as much again.
+    Tensor stacked(dtype_, {out_, in_});
+    auto* next = stacked.as<std::byte>();
     for (const TensorView& part : spec.weight) {
-      const Tensor values = converted(part, DType::f32);
-      next = std::copy_n(values.as<float>(), values.size(), next);
+      convert(part, view_of(next, dtype_, part.shape));
+      next += static_cast<std::size_t>(element_count(part.shape)) * size_of(dtype_);
     }
     memory packed(liked, engine());
     // The checkpoint's [out, in] is the transposed view of [in, out].
-    memory plain({{in_, out_}, memory::data_type::f32, Tag::ba}, engine(), stacked.data());
+    memory plain({{in_, out_}, type_, Tag::ba}, engine(), stacked.data());
     dnnl::stream stream(engine());
     find_room_for_code();
     dnnl::reorder(plain, packed).execute(stream, plain, packed);
@@ -197,6 +199,7 @@ class OneDnnLinear final : public Linear {
     return primitives_.emplace(key, Primitive{dnnl::matmul(made), made.scratchpad_desc()}).first->second;
   }
 
+  DType dtype_;
   memory::data_type type_;
   std::int64_t element_bytes_;
   bool residual_;

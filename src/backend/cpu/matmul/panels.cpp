@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 #include <vector>
@@ -136,36 +137,55 @@ class PanelLinear final : public Linear {
     std::fill(const_cast<float*>(weight_of(panels_ - 1)), weight_->as<float>() + weight_->size(), 0.f);
     std::int64_t first = 0;
     for (const TensorView& part : spec.weight) {
-      const bool as_it_lies = part.dtype == DType::f32 && (part.dim(1) <= 1 || part.strides[1] == 1);
-      const Tensor values = as_it_lies ? Tensor() : converted(part, DType::f32);
-      pack_columns(as_it_lies ? part : values.view(), first);
+      const bool has_rows = part.dim(1) <= 1 || part.strides[1] == 1;
+      const Tensor values = has_rows ? Tensor() : converted(part, DType::f32);
+      pack_columns(has_rows ? part : values.view(), first);
       first += part.dim(0);
     }
   }
 
   // Rows of a matrix become columns of panels, from `first` on. By short pieces of depth, which stay in the first-level
-  // cache while a panel's columns are written side by side.
+  // cache while a panel's columns are written side by side, and which alone are held as fp32 beside the panels: all of
+  // a vocabulary's matrix would be twice what the checkpoint has of it.
   void pack_columns(const TensorView& rows, std::int64_t first) {
     constexpr std::int64_t kPiece = 32;
-    const std::int64_t words = linear_words(numbers_), end = first + rows.dim(0);
+    const std::int64_t words = linear_words(numbers_), end = first + rows.dim(0), of_word = numbers_.pairs ? 2 : 1;
 #pragma omp parallel for
     for (std::int64_t panel = 0; panel < panels_; ++panel)
       for (std::int64_t word = 0; word < words; word += kPiece)
         for (std::int64_t place = 0; place < panel_; ++place)
-          if (const std::int64_t column = column_of(panel, place); column >= first && column < end)
-            pack_words(rows.as<float>() + (column - first) * rows.strides[0], word, std::min(words, word + kPiece),
-                       const_cast<float*>(weight_of(panel)) + place);
+          if (const std::int64_t column = column_of(panel, place); column >= first && column < end) {
+            std::array<float, 2 * kPiece> piece{};
+            const std::int64_t last = std::min(words, word + kPiece);
+            read_row({rows, column - first}, word * of_word, std::min(numbers_.in, last * of_word), piece.data());
+            pack_words(piece.data(), last - word, const_cast<float*>(weight_of(panel)) + word * panel_ + place);
+          }
   }
-  void pack_words(const float* row, std::int64_t begin, std::int64_t end, float* to) const {
+
+  struct Row {
+    const TensorView& matrix;
+    std::int64_t index;
+  };
+  static void read_row(const Row& row, std::int64_t begin, std::int64_t end, float* to) {
+    const std::int64_t first = row.index * row.matrix.strides[0] + begin;
+    const auto read = [&](const auto* values, auto&& float_of) {
+      for (std::int64_t i = 0; i < end - begin; ++i) to[i] = float_of(values[first + i]);
+    };
+    switch (row.matrix.dtype) {
+      case DType::f16: return read(row.matrix.as<std::uint16_t>(), float_of_f16);
+      case DType::bf16: return read(row.matrix.as<std::uint16_t>(), float_of_bf16);
+      default: return read(row.matrix.as<float>(), [](float value) { return value; });
+    }
+  }
+  void pack_words(const float* piece, std::int64_t words, float* to) const {
     if (!numbers_.pairs) {
       const bool rounds = numbers_.type == LinearType::bf16;
-      for (std::int64_t word = begin; word < end; ++word)
-        to[word * panel_] = rounds ? float_of_bf16(bf16_of_float(row[word])) : row[word];
+      for (std::int64_t word = 0; word < words; ++word)
+        to[word * panel_] = rounds ? float_of_bf16(bf16_of_float(piece[word])) : piece[word];
       return;
     }
-    for (std::int64_t word = begin; word < end; ++word) {
-      const std::uint32_t low = bf16_of_float(row[2 * word]);
-      const std::uint32_t high = 2 * word + 1 < numbers_.in ? bf16_of_float(row[2 * word + 1]) : 0;
+    for (std::int64_t word = 0; word < words; ++word) {
+      const std::uint32_t low = bf16_of_float(piece[2 * word]), high = bf16_of_float(piece[2 * word + 1]);
       to[word * panel_] = std::bit_cast<float>(high << 16 | low);
     }
   }
