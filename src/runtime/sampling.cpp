@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <numeric>
 #include <vector>
 
@@ -89,6 +90,24 @@ std::int32_t next_token(std::span<const float> scores, const Sampling& sampling,
   if (sampling.top_k > 0) candidates.keep(static_cast<std::size_t>(sampling.top_k));
   if (sampling.top_p < 1) candidates.keep_share(sampling.top_p);
   return candidates.at(chance);
+}
+
+std::vector<std::int32_t> next_tokens(std::span<const float> scores, const Sampling& sampling,
+                                      std::span<const double> chances) {
+  // To wake threads costs what a few thousand scores take.
+  [[maybe_unused]] constexpr std::size_t kWorthThreads = 1 << 14;
+  const std::size_t columns = chances.empty() ? 0 : scores.size() / chances.size();
+  std::vector<std::int32_t> tokens(chances.size());
+  std::vector<std::exception_ptr> errors(chances.size());  // none may leave the parallel region
+#pragma omp parallel for schedule(dynamic) if (scores.size() >= kWorthThreads)
+  for (std::size_t row = 0; row < chances.size(); ++row) try {
+      tokens[row] = next_token(scores.subspan(row * columns, columns), sampling, chances[row]);
+    } catch (...) {
+      errors[row] = std::current_exception();
+    }
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  return tokens;
 }
 
 double chance_of(std::uint64_t seed, std::int64_t text, std::int64_t token) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace stof {
 
@@ -14,6 +15,11 @@ struct Sampling {
 
 // By a number in [0, 1), where there is something to choose. Throws invalid_argument for scores that are NaN.
 std::int32_t next_token(std::span<const float> scores, const Sampling& sampling, double chance);
+
+// The same of each row of scores, [chances][columns], by its chance; rows are gone through side by side. Of those that
+// next_token would throw for, the first one decides.
+std::vector<std::int32_t> next_tokens(std::span<const float> scores, const Sampling& sampling,
+                                      std::span<const double> chances);
 
 // In [0, 1), the same for equal arguments: what a text becomes does not depend on those that run beside it.
 double chance_of(std::uint64_t seed, std::int64_t text, std::int64_t token);

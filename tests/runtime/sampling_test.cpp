@@ -99,5 +99,26 @@ TEST(Sampling, ChancesDifferByTextAndTokenAndAreEven) {
   EXPECT_EQ(chance_of(5, 1, 2), chance_of(5, 1, 2));
 }
 
+// Enough rows and columns for several threads: each as it would be by itself.
+TEST(Sampling, ChoosesForManyTextsAtOnce) {
+  constexpr std::size_t kTexts = 64, kColumns = 999;
+  std::vector<float> scores(kTexts * kColumns);
+  for (std::size_t i = 0; i < scores.size(); ++i)
+    scores[i] = static_cast<float>(3 * chance_of(5, 0, std::ssize(scores) - static_cast<std::int64_t>(i)));
+  std::vector<double> chances;
+  for (std::size_t text = 0; text < kTexts; ++text) chances.push_back(chance_of(6, static_cast<std::int64_t>(text), 0));
+  for (const Sampling& sampling :
+       {Sampling{.temperature = 0.7}, Sampling{.temperature = 1, .top_k = 20, .top_p = 0.9}}) {
+    const std::vector<std::int32_t> found = next_tokens(scores, sampling, chances);
+    ASSERT_EQ(found.size(), kTexts);
+    for (std::size_t text = 0; text < kTexts; ++text)
+      EXPECT_EQ(found[text], next_token(std::span(scores).subspan(text * kColumns, kColumns), sampling, chances[text]));
+  }
+  scores[17 * kColumns + 3] = scores[40 * kColumns + 5] = NAN;
+  EXPECT_ERROR(next_tokens(scores, {.temperature = 1}, chances), ErrorKind::invalid_argument,
+               "the score of token 3 is NaN");
+  EXPECT_TRUE(next_tokens({}, {.temperature = 1}, {}).empty());
+}
+
 }  // namespace
 }  // namespace stof
