@@ -147,7 +147,8 @@ struct MatmulOperations {
   // Loads, and compiles where it is not part of the build, what run() launches for this setting; of cuBLASLt the
   // library and what may follow it.
   void (*prepare)(const PackedLinear&, const MatmulSetting&) = nullptr;
-  // Where the weight lies on the device. Null: nobody asks for it before it is multiplied by.
+  // Where the weight lies on the device; of one matrix without a gate, turned heads and x_norm as [out, in] of the
+  // spec's dtype, for others to read. Null: nobody asks for it before it is multiplied by.
   std::span<const std::byte> (*weight)(const PackedLinear&) = nullptr;
   // Whether nothing has to be compiled for it.
   bool (*is_built_in)(const LinearSpec&, std::int64_t rows, const MatmulSetting&) = nullptr;

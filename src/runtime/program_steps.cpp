@@ -56,7 +56,9 @@ class ProgramBuilder {
     return options_.weights->find_or_make(key, [&] { return copied(weight, dtype); });
   }
   std::shared_ptr<const void> copied(const TensorView& weight, DType dtype) const {
-    return brought(converted(weight, dtype));
+    const bool as_it_lies = !on_host_ && weight.dtype == dtype && weight.contiguous();
+    return as_it_lies ? backend_.memory->copy_in(options_.device, stored_bytes(weight), 0)
+                      : brought(converted(weight, dtype));
   }
   std::shared_ptr<const void> brought(Tensor tensor) const {
     auto values = std::make_shared<const Tensor>(std::move(tensor));
@@ -100,8 +102,24 @@ class ProgramBuilder {
   };
   Table table(const TensorView& weight) const {
     if (on_host_) return {weight, nullptr};
-    std::shared_ptr<const void> memory = placed(weight, options_.dtype);
+    std::shared_ptr<const void> memory = as_multiplied(weight);
+    if (!memory) memory = placed(weight, options_.dtype);
     return {view_of(const_cast<void*>(memory.get()), options_.dtype, weight.shape), memory};
+  }
+  // The table where a matmul of this program reads the same values as a matrix: tied embeddings are there once.
+  std::shared_ptr<const void> as_multiplied(const TensorView& table) const {
+    if (backend_.matmul.weight == nullptr) return nullptr;
+    for (const Node& node : graph_.nodes) {
+      if (!std::holds_alternative<op::MatMul>(node.op) && !std::holds_alternative<op::Linear>(node.op)) continue;
+      const LinearSpec spec = linear_spec(node, options_.dtype, &options_.device);
+      const TensorView& first = spec.weight.front();
+      const bool is_table = spec.weight.size() == 1 && first.data == table.data && first.shape == table.shape &&
+                            first.strides == table.strides;
+      if (!is_table || spec.gate || spec.turned || spec.x_norm) continue;
+      const PackedLinear packed = this->packed(spec);
+      return {packed, backend_.matmul.weight(packed).data()};
+    }
+    return nullptr;
   }
   Step lookup(const std::vector<TokenIndex>& which, const Node& node, const std::shared_ptr<const Norm>& norm) const {
     std::vector<Table> tables;

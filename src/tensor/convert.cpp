@@ -74,4 +74,10 @@ Tensor converted(const TensorView& from, DType to) {
   return result;
 }
 
+std::span<const std::byte> stored_bytes(const TensorView& tensor) {
+  STOF_CHECK(tensor.contiguous());
+  return {static_cast<const std::byte*>(tensor.data),
+          static_cast<std::size_t>(element_count(tensor.shape)) * size_of(tensor.dtype)};
+}
+
 }  // namespace stof

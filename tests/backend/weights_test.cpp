@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "src/base/hash.h"
 #include "src/tensor/convert.h"
 #include "src/tensor/half.h"
@@ -139,6 +141,34 @@ TEST(LaidOutWeights, TurnedHeadsHaveTheirPairsBesideEachOther) {
       EXPECT_EQ(weights.bias.at(static_cast<std::size_t>(row)), bias.as<float>()[from]);
     }
   }
+}
+
+// 16 GB that lie on disk as the GPU wants them are not copied on the host.
+TEST(LaidOutWeights, WhatIsStoredAsItIsMultipliedComesFromTheCheckpoint) {
+  const Operands operands;
+  const Tensor above = converted(operands.above.view(), DType::bf16);
+  LinearSpec spec = operands.spec(DType::bf16);
+  spec.weight[0] = above.view();
+  const Tensor want = lay_out(spec).matrix;
+  for (const bool few_rows : {false, true}) {  // where a gate is in the order of its halves
+    spec.gate = spec.few_rows = few_rows;
+    ASSERT_TRUE(is_as_stored(spec));
+    std::vector<std::byte> all;
+    std::vector<const std::byte*> from;
+    for_each_part(spec, [&](std::span<const std::byte> part) {
+      from.push_back(part.data());
+      all.insert(all.end(), part.begin(), part.end());
+    });
+    ASSERT_EQ(from.size(), 2U);
+    EXPECT_EQ(from[0], above.as<std::byte>());
+    EXPECT_TRUE(std::ranges::equal(all, stored_bytes(want.view())));
+  }
+  spec.few_rows = false;
+  EXPECT_FALSE(is_as_stored(spec));
+  spec.gate = false, spec.turned = TurnedHeads{2, 16};
+  EXPECT_FALSE(is_as_stored(spec));
+  spec.turned = {}, spec.x_norm = DeferredNorm{operands.scale.view(), operands.shift.view()};
+  EXPECT_FALSE(is_as_stored(spec));
 }
 
 }  // namespace

@@ -134,7 +134,29 @@ std::vector<float> lay_out_bias(const LinearSpec& spec, const std::vector<double
   return bias;
 }
 
+bool is_as_stored(const LinearSpec& spec) {
+  return !spec.x_norm && !spec.turned && !(spec.gate && !spec.few_rows);  // as put_in_order says
+}
+
+void for_each_part(const LinearSpec& spec, const std::function<void(std::span<const std::byte>)>& take) {
+  for (const TensorView& part : spec.weight) {
+    STOF_CHECK(part.dim(1) == spec.weight.front().dim(1));
+    if (part.dtype == spec.dtype && part.contiguous()) take(stored_bytes(part));
+    else take(stored_bytes(converted(part, spec.dtype).view()));
+  }
+}
+
 DeviceMatrix::DeviceMatrix(const Gpu& gpu, const LinearSpec& spec) {
+  if (is_as_stored(spec)) {
+    std::size_t rows = 0, bytes = 0;
+    for (const TensorView& part : spec.weight) rows += static_cast<std::size_t>(part.dim(0));
+    values = DeviceMemory(gpu, rows * static_cast<std::size_t>(spec.weight.front().dim(1)) * size_of(spec.dtype));
+    for_each_part(spec, [&](std::span<const std::byte> part) {
+      copy_in(gpu, values.address() + bytes, part);
+      bytes += part.size();
+    });
+    return;
+  }
   LaidOutMatrix host = lay_out_matrix(spec);
   values = stored(gpu, host.values);
   if (spec.x_norm) column_sum = padded(gpu, std::move(host.column_sum));

@@ -2,7 +2,9 @@
 // The weights of a linear on a GPU, packed once for every setting: the matrix as it is multiplied, which linears with
 // other epilogues share, and vectors.
 #pragma once
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "src/backend/cuda/driver/device_memory.h"
@@ -18,6 +20,10 @@ struct LaidOutMatrix {
   std::vector<double> shifted;
 };
 LaidOutMatrix lay_out_matrix(const LinearSpec& spec);
+// Whether the parts' rows stand one under the other as they are. Then nothing is laid out on the host: `take` gets them
+// part by part, in the spec's dtype, from where the checkpoint is mapped if it has them so.
+bool is_as_stored(const LinearSpec& spec);
+void for_each_part(const LinearSpec& spec, const std::function<void(std::span<const std::byte>)>& take);
 std::vector<float> lay_out_bias(const LinearSpec& spec, const std::vector<double>& shifted);
 
 struct DeviceMatrix {
