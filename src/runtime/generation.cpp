@@ -54,7 +54,14 @@ void Generation::reserve(const Program& program, std::int64_t rows, std::int64_t
   if (bytes <= lane_.activation_bytes()) return;
   if (program_.options().device.backend->open_stream == nullptr)
     check_memory(fmt::format("a call of {} tokens", rows), static_cast<double>(bytes));
-  lane_.reserve_activations(bytes);
+  try {
+    lane_.reserve_activations(bytes);
+  } catch (const Error& error) {
+    if (!is_out_of_memory(error)) throw;
+    fail(ErrorKind::device,
+         "{}; activations of {} tokens of {} texts need {} bytes: run fewer texts together, or shorter ones",
+         error.what(), rows, texts(), bytes);
+  }
 }
 
 // From the first step on, which is of all texts, all memory is where it was: later ones have no more rows and numbers.

@@ -3,6 +3,7 @@
 // texts, and give what a plain session gives.
 #include "src/runtime/generation.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "src/graph/build.h"
@@ -157,6 +158,21 @@ TEST(Generation, SaysWhatKeysNeedWhereThereIsNoMemory) {
       Generation(GenerationPrograms(played.program), *played.lane, 3, 96), ErrorKind::device,
       "out of memory: 221184 bytes wanted; keys and values of 3 texts of 96 tokens need 221184 bytes: run fewer "
       "texts together, or fewer tokens");
+  most_device_bytes() = SIZE_MAX;
+}
+
+// Prompts are run whole: 64 of 32,768 tokens are two million rows.
+TEST(Generation, SaysWhatPromptsNeedWhereThereIsNoMemory) {
+  Played played("llama");
+  Generation generation(GenerationPrograms(played.program), *played.lane, 3, 96);
+  const RowBatch prompts =
+      make_rows(random_prompts({90, 90, 20}, 1), {.vocabulary = kTokens, .longest = kLongest}, false);
+  const std::int64_t bytes = played.program.arena_bytes(200, 3);
+  most_device_bytes() = static_cast<std::size_t>(bytes) - 1;
+  EXPECT_ERROR(generation.begin(prompts), ErrorKind::device,
+               fmt::format("out of memory: {0} bytes wanted; activations of 200 tokens of 3 texts need {0} bytes: run "
+                           "fewer texts together, or shorter ones",
+                           bytes));
   most_device_bytes() = SIZE_MAX;
 }
 
