@@ -205,6 +205,8 @@ struct MemoryOperations {
   void (*copy_out)(const Device&, std::span<std::byte> to, const void* from);
   // The ordinal of the device whose memory this is, if the host cannot read it. Null: not asked.
   std::optional<int> (*owner)(const void* address) = nullptr;
+  // Bytes that nobody holds now. Null: not asked.
+  std::int64_t (*left)(const Device&) = nullptr;
 };
 
 // Of what is below a device, and is not its name: times measured with one say little about another.

@@ -9,7 +9,10 @@
 #include <map>
 #include <numeric>
 
+#include "src/backend/contract.h"
+#include "src/base/error.h"
 #include "src/base/hash.h"
+#include "src/base/memory.h"
 #include "src/tensor/convert.h"
 
 namespace stof {
@@ -33,18 +36,42 @@ const float* first_not_finite(std::span<const float> values) {
   return found == values.end() ? nullptr : &*found;
 }
 
-}  // namespace
-
-std::int64_t weight_bytes(const Graph& graph, DType dtype) {
+// Of the weights of some nodes, each once.
+template <class Counts>
+std::int64_t bytes_of(const Graph& graph, DType dtype, const Counts& counts) {
   std::map<const void*, std::int64_t> values;
-  for (const Node& node : graph.nodes)
+  for (const Node& node : graph.nodes) {
+    if (!counts(node)) continue;
     for (const auto& weight : node.weights) {
       const Shape& shape = weight.tensor.shape;
       values[weight.tensor.data] = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies());
     }
+  }
   std::int64_t sum = 0;
   for (const auto& [data, count] : values) sum += count;
   return sum * static_cast<std::int64_t>(size_of(dtype));
+}
+
+}  // namespace
+
+std::int64_t weight_bytes(const Graph& graph, DType dtype) {
+  return bytes_of(graph, dtype, [](const Node&) { return true; });
+}
+
+void check_weights_fit(const Graph& graph, DType dtype, const Device& device) {
+  const MemoryOperations* const memory = device.backend->memory;
+  if (memory == nullptr) {
+    const auto is_product = [](const Node& node) { return std::holds_alternative<op::MatMul>(node.op); };
+    check_memory(fmt::format("the matrices of this model in {}", name_of(dtype)),
+                 static_cast<double>(bytes_of(graph, dtype, is_product)));
+    return;
+  }
+  if (memory->left == nullptr) return;
+  const std::int64_t bytes = weight_bytes(graph, dtype), left = memory->left(device);
+  if (bytes > left)
+    fail(ErrorKind::device,
+         "out of memory on {}: the weights need {} bytes in {}; accepted: at most {}, which are left{}",
+         device.caps.name, bytes, name_of(dtype), left, dtype == DType::f32 ? ": 16-bit dtypes need half of it" : "");
 }
 
 std::string weights_fingerprint(const Graph& graph) {

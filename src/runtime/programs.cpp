@@ -29,6 +29,7 @@ Programs::Programs(const Graph& simplified, const ProgramsOptions& options)
     : options_(options),
       simplified_(simplified),
       restricted_(options.mask ? restrict_attention(simplified, *options.mask) : simplified) {
+  check_weights_fit(simplified_, options_.program.dtype, options_.program.device);
   blocks_.emplace(restricted_, FusionTarget{&options_.program.device, options_.program.dtype});
   default_scheme_ = default_scheme(*blocks_);
   options_.program.weights = std::make_shared<WeightStore>();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a device beside the host gets of a checkpoint, played by the CPU with memory of its own.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,10 +8,14 @@
 #include <vector>
 
 #include "src/backend/contract.h"
+#include "src/base/memory.h"
 #include "src/fusion/fuse.h"
 #include "src/graph/build.h"
+#include "src/graph/simplify.h"
 #include "src/runtime/program.h"
+#include "src/runtime/programs.h"
 #include "src/tensor/convert.h"
+#include "tests/expect_error.h"
 #include "tests/runtime/small_decoder.h"
 
 namespace stof {
@@ -95,6 +100,42 @@ TEST_F(WeightsOnDevice, WhatIsToBeAsItLiesIsNotCopiedOnTheHost) {
   brought().clear();
   logits(device_);
   EXPECT_TRUE(was_brought("embed_tokens.weight"));
+}
+
+// 70 billion parameters are 140 GB, of which 80 were read before a GPU was found to be full.
+TEST_F(WeightsOnDevice, MoreThanIsLeftIsRefusedBeforeItIsRead) {
+  static const MemoryOperations full{
+      .copy_in = bring, .copy_out = nullptr, .left = [](const Device&) -> std::int64_t { return 1000; }};
+  static const Backend backend = [] {
+    Backend made = playing_backend();
+    made.memory = &full;
+    return made;
+  }();
+  device_.backend = &backend;
+  device_.caps.name = "a small GPU";
+  const Graph graph = simplify(build_graph(model_, GraphResult::logits));
+  std::int64_t values = 0;
+  for (const auto& [name, tensor] : model_.weights) values += element_count(tensor.shape);
+  EXPECT_ERROR(Programs(graph, {.program = {.device = device_, .dtype = DType::bf16, .longest = kLongest}}),
+               ErrorKind::device,
+               fmt::format("out of memory on a small GPU: the weights need {} bytes in bf16; accepted: at most 1000, "
+                           "which are left",
+                           2 * values));
+  EXPECT_TRUE(brought().empty());
+}
+
+TEST(WeightsOnHost, MoreThanTheMachineHasIsRefusedBeforeItIsRead) {
+  constexpr std::int64_t kVocabulary = 2'000'000'000;
+  Model model = small_decoder({});
+  model.config.tied_head = true, model.config.vocab_size = kVocabulary;
+  TensorView& table = model.weights.find("embed_tokens.weight")->second;
+  table = view_of(table.data, DType::f32, {kVocabulary, model.config.hidden_size});  // of which a little is there
+  const Graph graph = simplify(build_graph(model, GraphResult::logits));
+  EXPECT_ERROR(
+      Programs(graph, {.program = {.device = open_device("cpu"), .longest = kLongest}}), ErrorKind::device,
+      fmt::format("the matrices of this model in f32: 7.68e+11 bytes; accepted: at most {}, the memory of this "
+                  "machine",
+                  memory_limit()));
 }
 
 }  // namespace

@@ -20,9 +20,17 @@ void copy_back(const Device& device, std::span<std::byte> to, const void* from) 
   copy_out(gpu_of(device), to, reinterpret_cast<DevicePointer>(from));
 }
 
+std::int64_t left_on(const Device& device) {
+  const CurrentGpu current(gpu_of(device));
+  std::size_t left = 0, total = 0;
+  driver().memory_left(&left, &total);
+  return static_cast<std::int64_t>(left);
+}
+
 }  // namespace
 
-const MemoryOperations memory_operations{.copy_in = copy_to, .copy_out = copy_back, .owner = gpu_behind};
+const MemoryOperations memory_operations{
+    .copy_in = copy_to, .copy_out = copy_back, .owner = gpu_behind, .left = left_on};
 
 void check_address(const Device& device, std::string_view name, const void* address) {
   if (address == nullptr) fail(ErrorKind::invalid_argument, "attention: {} is a null pointer", name);
