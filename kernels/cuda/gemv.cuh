@@ -27,10 +27,11 @@ struct GemvTraits {
 };
 
 // The weight, as a warp reads it: its chunks of the CTA's first tiles, those of the next ones, and so on. Of tiles that
-// end behind the last column the last row stands for what does not exist.
+// end behind the last column the last row stands for what does not exist; of a gate, the last tile of it.
 template <class Traits>
 struct GemvWeight {
-  static constexpr int kLanePieceBytes = 16, kStageBytes = 2 * Traits::kTiles * 32 * kLanePieceBytes;
+  static constexpr int kTile = GemvGrid::kTile, kLanePieceBytes = 16,
+                       kStageBytes = 2 * Traits::kTiles * 32 * kLanePieceBytes;
   const GemvParams& p;
   int lane, first;          // element of a row that the lane begins at
   u32 ring;                 // this lane's part of the warp's
@@ -45,8 +46,12 @@ struct GemvWeight {
     has_chunks = first - lane % 4 * 8 < p.inner && column < p.columns;
 #pragma unroll
     for (int tile = 0; tile < Traits::kTiles; ++tile) {
-      const int of_out = min(column + (Traits::kGate ? tile / 2 : tile) * GemvGrid::kTile + lane / 4, p.columns - 1);
-      const int row = of_out + (Traits::kGate && tile % 2 == 1 ? p.columns : 0);
+      if (Traits::kGate && tile % 2 == 1) {  // what the tile in front lets through lies right behind it
+        rows[tile] = rows[tile - 1] + kTile * static_cast<long long>(p.inner);
+        continue;
+      }
+      const int row = Traits::kGate ? min(2 * column + tile * kTile, 2 * (p.columns - kTile)) + lane / 4
+                                    : min(column + tile * kTile + lane / 4, p.columns - 1);
       rows[tile] = static_cast<const unsigned short*>(p.weight) + static_cast<long long>(row) * p.inner;
     }
   }
@@ -127,8 +132,9 @@ struct GemvResult {
     if (p.residual != nullptr)
       residual = *reinterpret_cast<const u32*>(static_cast<const unsigned short*>(p.residual) + place());
     if (p.bias == nullptr) return;
-    bias = *reinterpret_cast<const float2*>(p.bias + column);
-    if constexpr (Traits::kGate) other_bias = *reinterpret_cast<const float2*>(p.bias + p.columns + column);
+    const float* const from = p.bias + column + (Traits::kGate ? column / GemvGrid::kTile * GemvGrid::kTile : 0);
+    bias = *reinterpret_cast<const float2*>(from);
+    if constexpr (Traits::kGate) other_bias = *reinterpret_cast<const float2*>(from + GemvGrid::kTile);
   }
   __device__ __forceinline__ void write(const GemvSums<Traits>& sums) const {
     if (!exists()) return;

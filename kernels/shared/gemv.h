@@ -8,8 +8,8 @@ namespace stof::cuda {
 // out = activation(norm(x) weight^T + bias) + residual; or, of a gate, activation(its half) * the other half.
 struct GemvParams {
   const void* x;         // [rows, inner]
-  const void* weight;    // [columns, inner]; of a gate [2 * columns, inner]: all of it, and then what it lets through
-  const float* bias;     // as many as the weight has rows, or null
+  const void* weight;    // [columns, inner]; of a gate [columns / kTile][2][kTile, inner]: it, what it lets through
+  const float* bias;     // in the order of the weight's rows, or null
   const void* residual;  // [rows, columns], or null; may be out
   void* out;             // [rows, columns]
   const float* scale;    // [inner], of the norm of x

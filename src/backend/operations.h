@@ -72,6 +72,10 @@ constexpr std::int64_t paired_column(std::int64_t i, std::int64_t head_dim) {
   return pair / 8 * 16 + pair % 2 * 8 + pair % 8 / 2 * 2 + half;
 }
 
+// Rows of a gate's weight, and columns of its product, that lie beside as many of what it lets through, where halves
+// are paired: GPUs have both of a pair in one thread.
+constexpr std::int64_t kPairedColumns = 8;
+
 // Only the backend that made them looks inside.
 using PackedMatrix = std::shared_ptr<const void>;
 using PackedLinear = std::shared_ptr<const void>;
@@ -85,11 +89,15 @@ struct LinearSpec {
   // Weight and bias are two halves of equal size, a gate and what it lets through: out = activation(gate) * other, with
   // half as many columns as the weight has rows.
   bool gate = false;
+  // Such halves of a product whose gate comes after it, by RowOperations::gate: kPairedColumns columns of either in
+  // turns, which a gate reads as rows of so few columns. With MatmulOperations::pairs_gates the matrix is that of a
+  // matmul with the gate inside.
+  bool paired = false;
   bool residual = false;
   std::optional<TurnedHeads> turned = {};
   std::optional<DeferredNorm> x_norm = {}, residual_norm = {};
-  // For calls of at most MatmulOperations::few_rows rows. The matrix is then packed as without a gate, and what needs
-  // it is there: a norm of x that nothing in front has prepared, instead of x_norm.
+  // For calls of at most MatmulOperations::few_rows rows. What needs it is there: a gate by another kernel, a norm of x
+  // that nothing in front has prepared, instead of x_norm.
   bool few_rows = false;
   std::optional<OwnNorm> own_norm = {};
   bool moments = false;            // of the rows of out are written too, for a norm that a later matmul applies
@@ -128,12 +136,14 @@ struct MatmulOperations {
   PackedLinear (*pack)(const LinearSpec&);
   // Whether it does not. Looks at no memory of the spec; the device may be a description.
   bool (*takes)(const LinearSpec&);
-  // What matmuls share that differ in their epilogue alone: those of the same weight, gate (but of few_rows), turned
+  // What matmuls share that differ in their epilogue alone: those of the same weight, gate or paired halves, turned
   // heads, dtype, device, and scale and shift of x_norm. Throws as pack() does. Null: each has its own.
   PackedMatrix (*pack_matrix)(const LinearSpec&) = nullptr;
   // Allocates nothing once prepare() was called: it may be captured in a graph. cuBLASLt needs more: a run with this
   // number of rows, addresses as aligned and as large a workspace, at which its algorithm is chosen.
   void (*run)(const PackedLinear&, const LinearCall&);
+  // Whether there is LinearSpec::paired, so that a gate inside a matmul and one after it need one matrix.
+  bool pairs_gates = false;
   // Rows that LinearSpec::few_rows may have; 0: no such matmuls.
   std::int64_t few_rows = 0;
   // Of a queue's workspace, for the best choice of algorithms; less is taken too.
@@ -246,7 +256,7 @@ struct RowOperations {
   void (*add)(const RowShape&, const void* x, const Addend& y, Activation, void* out);
   // out = x with some of its heads turned, and normalised before where there are norms.
   void (*rotate)(const RowShape&, const RotaryHeads&, const void* x, void* out);
-  // out = activation(a) * b, [a, b] being a row of x, [rows, 2 * columns].
+  // out = activation(a) * b, [a, b] being a row of x, [rows, 2 * columns]. Of paired halves, rows have kPairedColumns.
   void (*gate)(const RowShape&, const void* x, Activation, void* out);
   void (*copy)(const RowCopies&) = nullptr;
   // Null where the host pools (src/runtime/pooling.h).

@@ -103,14 +103,14 @@ TEST_P(Gemv, FinishesItsProducts) {
 
 TEST_P(Gemv, MultipliesAGateWithWhatItLetsThrough) {
   unsigned seed = 400;
-  for (const std::int64_t columns : {8, 24, 1048})
+  for (const std::int64_t columns : {8, 16, 24, 40, 1048})
     for (const bool own_norm : {false, true})
       for (const std::int64_t rows : {1, 4, 12})
         expect_definition({.rows = rows,
                            .columns = columns,
                            .inner = 192,
                            .activation = Activation::silu,
-                           .bias = rows == 4,
+                           .bias = rows != 1,
                            .gate = true,
                            .few_rows = true,
                            .own_norm = own_norm},
@@ -128,7 +128,7 @@ TEST_P(Gemv, GoesThroughTilesInSeveralRounds) {
                              .columns = gate ? columns / 16 * 8 : columns,
                              .inner = 136,
                              .activation = gate ? Activation::silu : Activation::none,
-                             .bias = !gate,
+                             .bias = !gate || rows == 3,
                              .residual = !gate,
                              .gate = gate,
                              .few_rows = true,

@@ -151,6 +151,10 @@ TEST(MatmulSettings, OfTurnedHeadsAreOurs) {
   EXPECT_FALSE(cpu_backend.matmul.takes(spec));
   EXPECT_ERROR(cpu_backend.matmul.pack(spec), ErrorKind::unsupported,
                "no matmul that turns heads on the CPU; accepted: none turned");
+  spec.turned = std::nullopt, spec.paired = true;
+  EXPECT_FALSE(cpu_backend.matmul.takes(spec));
+  EXPECT_ERROR(cpu_backend.matmul.pack(spec), ErrorKind::unsupported,
+               "no matmul with paired halves on the CPU; accepted: one after the other");
 }
 
 TEST(MatmulSettings, OfAGateAreThoseWhoseTilesHoldBothHalves) {

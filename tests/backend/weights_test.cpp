@@ -98,12 +98,17 @@ TEST(LaidOutWeights, ANormOfXIsFoldedIn) {
   }
 }
 
-// Rows 0 to 7 of the gate, then 0 to 7 of what it lets through, then 8 to 15 of the gate.
+// Rows 0 to 7 of the gate, then 0 to 7 of what it lets through, then 8 to 15 of the gate: whoever multiplies by it, and
+// whoever gates the product.
 TEST(LaidOutWeights, AGateAndWhatItLetsThroughTakeTurns) {
   const Operands operands;
-  for (const bool normed : {false, true}) {
+  struct Way {
+    bool gate = false, few_rows = false, paired = false, normed = false;
+  };
+  for (const auto& [gate, few_rows, paired, normed] : {Way{.gate = true}, Way{.gate = true, .few_rows = true},
+                                                       Way{.paired = true}, Way{.gate = true, .normed = true}}) {
     LinearSpec spec = operands.spec(DType::f16);
-    spec.gate = true;
+    spec.gate = gate, spec.few_rows = few_rows, spec.paired = paired;
     const Weights plain = lay_out(operands.spec(DType::f16));
     if (normed) spec.x_norm = DeferredNorm{operands.scale.view(), operands.shift.view()};
     const Weights weights = lay_out(spec);

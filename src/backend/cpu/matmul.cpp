@@ -12,7 +12,8 @@ bool panels_take(DType dtype, const DeviceCaps& caps) { return dtype == DType::f
 // oneDNN has no gate.
 bool takes(const LinearSpec& spec) {
   if (spec.dtype != DType::f32 && spec.dtype != DType::bf16) return false;
-  if (spec.x_norm || spec.residual_norm || spec.own_norm || spec.moments || spec.turned || spec.few_rows) return false;
+  if (spec.x_norm || spec.residual_norm || spec.own_norm || spec.moments || spec.turned || spec.few_rows || spec.paired)
+    return false;
   return !spec.gate || (panels_take(spec.dtype, open_device("cpu").caps) && !spec.residual);
 }
 
@@ -22,6 +23,8 @@ PackedLinear pack(const LinearSpec& spec) {
   if (spec.x_norm || spec.residual_norm || spec.own_norm || spec.moments)
     fail(ErrorKind::unsupported, "no matmul with a layer norm of its operands on the CPU; accepted: none");
   if (spec.few_rows) fail(ErrorKind::unsupported, "no matmul for few rows alone on the CPU; accepted: for any number");
+  if (spec.paired)
+    fail(ErrorKind::unsupported, "no matmul with paired halves on the CPU; accepted: one after the other");
   if (spec.turned) fail(ErrorKind::unsupported, "no matmul that turns heads on the CPU; accepted: none turned");
   if (spec.gate && !takes(spec))
     fail(ErrorKind::unsupported, "no matmul with a gate{} in {} on this CPU; accepted: {}",

@@ -42,10 +42,10 @@ Tensor stacked(std::span<const TensorView> parts, DType dtype) {
   return all;
 }
 
-// Rows of `width` bytes: 8 of the first half, 8 of the second, and so on: a thread of a kernel has both of a pair.
+// Rows of `width` bytes: kPairedColumns of the first half, as many of the second, and so on: a thread of a kernel has
+// both of a pair.
 void pair_rows(std::byte* rows, std::size_t bytes, std::size_t width) {
-  constexpr std::size_t kRows = 8;
-  const std::size_t half = bytes / 2, block = kRows * width;
+  const std::size_t half = bytes / 2, block = static_cast<std::size_t>(kPairedColumns) * width;
   STOF_CHECK(half % block == 0);
   const std::vector<std::byte> before(rows, rows + bytes);
   for (std::size_t i = 0; i < half; i += block)
@@ -66,7 +66,7 @@ void pair_heads(std::byte* rows, std::size_t width, const TurnedHeads& turned) {
 // Rows of `width` bytes as the kernels want them, of the matrix or of the bias.
 void put_in_order(const LinearSpec& spec, std::span<std::byte> rows, std::size_t width) {
   if (rows.empty()) return;
-  if (spec.gate && !spec.few_rows) pair_rows(rows.data(), rows.size(), width);
+  if (spec.gate || spec.paired) pair_rows(rows.data(), rows.size(), width);
   if (spec.turned) pair_heads(rows.data(), width, *spec.turned);
 }
 

@@ -29,8 +29,9 @@ std::vector<float> lay_out_bias(const LinearSpec& spec, const std::vector<double
 struct DeviceMatrix {
   DeviceMatrix(const Gpu& gpu, const LinearSpec& spec);
 
-  // [columns, inner] in the product's dtype, scaled by the norm of x where there is one; with a gate, but for few rows,
-  // 8 rows of each half in turns, with heads that are turned, pairs beside each other, and the vectors as the rows.
+  // [columns, inner] in the product's dtype, scaled by the norm of x where there is one; with a gate, or where one
+  // follows, kPairedColumns rows of each half in turns, with heads that are turned, pairs beside each other, and the
+  // vectors as the rows.
   DeviceMemory values;
   DeviceMemory column_sum;  // as the vectors of PackedWeights
   std::vector<double> shifted;
