@@ -9,6 +9,7 @@
 #include "src/runtime/attention_step.h"
 #include "src/runtime/cache_layer.h"
 #include "src/runtime/cache_use.h"
+#include "src/runtime/paired_products.h"
 #include "src/runtime/program.h"
 #include "src/runtime/rotary_angles.h"
 #include "src/tensor/convert.h"
@@ -25,6 +26,7 @@ class ProgramBuilder {
         cache_uses_(cache_uses(graph)),
         cache_layers_(cache_layers(graph)),
         backend_(*options_.device.backend),
+        paired_(backend_.matmul.pairs_gates ? paired_products(graph) : std::vector<bool>(graph.values.size())),
         on_host_(backend_.memory == nullptr) {}
 
   void build() {
@@ -155,10 +157,12 @@ class ProgramBuilder {
   }
   Step step(const op::Activate& op, const Node& node) const { return add(node, nullptr, op.activation); }
 
+  bool is_paired(ValueId value) const { return paired_[static_cast<std::size_t>(value)]; }
   Step step(const op::Gate& op, const Node& node) const {
-    return [gate = backend_.rows.gate, x = slot(node.inputs[0]), op, out = slot(node.output),
-            columns = columns(node.output), dtype = options_.dtype](const Frame& frame) {
-      gate({frame.rows, columns, dtype, frame.queue}, x.at(frame), op.activation, out.at(frame));
+    const std::int64_t all = columns(node.output), columns = is_paired(node.inputs[0]) ? kPairedColumns : all;
+    return [gate = backend_.rows.gate, x = slot(node.inputs[0]), op, out = slot(node.output), rows = all / columns,
+            columns, dtype = options_.dtype](const Frame& frame) {
+      gate({frame.rows * rows, columns, dtype, frame.queue}, x.at(frame), op.activation, out.at(frame));
     };
   }
   std::shared_ptr<const void> angles(const op::Rotate& op, std::int64_t head_dim, AngleOrder order) const {
@@ -264,7 +268,8 @@ class ProgramBuilder {
   }
 
   Step linear(const Node& node) {
-    const LinearSpec spec = linear_spec(node, options_.dtype, on_host_ ? nullptr : &options_.device);
+    LinearSpec spec = linear_spec(node, options_.dtype, on_host_ ? nullptr : &options_.device);
+    spec.paired = is_paired(node.output);
     limit_rows(spec);
     if (!in_tail_)
       for (const TensorView& part : spec.weight) program_.weights_of_rows_ += element_count(part.shape);
@@ -389,6 +394,7 @@ class ProgramBuilder {
   const std::vector<std::optional<CacheLayer>> cache_layers_;
   std::shared_ptr<std::span<const std::byte>> last_next_weight_;
   const Backend& backend_;
+  const std::vector<bool> paired_;  // of each value: whether its halves are (LinearSpec::paired)
   const bool on_host_;
   bool in_tail_ = false;
 };

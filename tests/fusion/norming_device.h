@@ -30,6 +30,7 @@ class NaiveLinear {
   explicit NaiveLinear(const LinearSpec& spec)
       : activation_(spec.activation),
         gate_(spec.gate),
+        paired_(spec.paired),
         turned_(spec.turned.value_or(TurnedHeads{})),
         in_(spec.weight.front().dim(1)),
         weight_(in_a_row(spec.weight)),
@@ -51,8 +52,8 @@ class NaiveLinear {
       const std::int64_t written = gate_ ? out_ / 2 : out_;
       float* const out = static_cast<float*>(call.out) + row * written;
       for (std::int64_t o = 0; o < written; ++o)
-        out[o] = static_cast<float>(activated(sum(o, x)) * (gate_ ? sum(written + o, x) : 1) +
-                                    residual[static_cast<std::size_t>(o)] + (wrong ? 0.5 : 0));
+        out[place(o)] = static_cast<float>(activated(sum(o, x)) * (gate_ ? sum(written + o, x) : 1) +
+                                           residual[static_cast<std::size_t>(o)] + (wrong ? 0.5 : 0));
       if (turned_.heads > 0) turn(out, call.angles + call.positions[static_cast<std::size_t>(row)] * turned_.head_dim);
       if (call.moments != nullptr) write_moments(out, call.moments + row * moment_pieces(out_) * 2);
     }
@@ -97,6 +98,13 @@ class NaiveLinear {
     }
   };
 
+  // Of a column of out.
+  std::int64_t place(std::int64_t column) const {
+    if (!paired_) return column;
+    const std::int64_t half = column / (out_ / 2), of_half = column % (out_ / 2), within = of_half % kPairedColumns;
+    return 2 * (of_half - within) + half * kPairedColumns + within;
+  }
+
   double activated(double x) const {
     switch (activation_) {
       case Activation::none: return x;
@@ -139,7 +147,7 @@ class NaiveLinear {
   }
 
   Activation activation_;
-  bool gate_;
+  bool gate_, paired_;
   TurnedHeads turned_;
   std::int64_t in_, out_ = 0;
   std::vector<double> weight_, bias_;
@@ -154,6 +162,7 @@ inline const Backend& norming_backend() {
         .takes = [](const LinearSpec& spec) { return !spec.turned || spec.turned->head_dim % 16 == 0; },
         .run = [](const PackedLinear& linear,
                   const LinearCall& call) { static_cast<const NaiveLinear*>(linear.get())->run(call); },
+        .pairs_gates = true,
         .settings =
             [](const LinearSpec&, std::int64_t) {
               return std::vector<MatmulChoice>{{wrong_setting(), 1}, {right_setting(), 2}, {MatmulSetting{}, 3}};
