@@ -125,11 +125,14 @@ class Product {
   LinearSpec spec() const {
     LinearSpec spec = plain();
     spec.activation = shape_.gate ? Activation::silu : Activation::none;
-    spec.gate = shape_.gate, spec.residual = shape_.residual, spec.few_rows = shape_.gate || shape_.norm;
+    spec.gate = shape_.gate, spec.paired = false, spec.residual = shape_.residual;
+    spec.few_rows = shape_.gate || shape_.norm;
     if (shape_.norm) spec.own_norm = OwnNorm{scale_.view(), {}, kEpsilon};
     return spec;
   }
-  LinearSpec plain() const { return {.weight = {weight_.view()}, .bias = {}, .dtype = kDType, .device = &device_}; }
+  LinearSpec plain() const {
+    return {.weight = {weight_.view()}, .bias = {}, .paired = shape_.gate, .dtype = kDType, .device = &device_};
+  }
   MatmulProblem problem() const { return problem_of(spec(), rows_); }
 
   void pack() {
@@ -175,7 +178,9 @@ class Product {
                       {.scale = scale_there_.as<float>(), .epsilon = kEpsilon}, normed_.as<void>());
     blas(i, shape_.norm ? normed_.as<void>() : x_.as<void>(), stream);
     const RowShape out{rows_, shape_.columns, kDType, queue(stream)};
-    if (shape_.gate) rows.gate(out, product_.as<void>(), Activation::silu, out_.as<void>());
+    if (shape_.gate)
+      rows.gate({rows_ * shape_.columns / kPairedColumns, kPairedColumns, kDType, queue(stream)}, product_.as<void>(),
+                Activation::silu, out_.as<void>());
     if (shape_.residual) rows.add(out, product_.as<void>(), {residual_.as<void>()}, Activation::none, out_.as<void>());
   }
 

@@ -47,6 +47,8 @@ std::vector<RowProblem> problems() {
     add(kind, 1024, {1, 8, 64, 4096});
     add(kind, 3072, {1, 8, 64, 4096});
   }
+  // Rows of 3,072 columns, as a product whose halves are paired leaves them.
+  for (const std::int64_t count : {1, 8, 64, 4096}) add(RowKind::gate, kPairedColumns, {count * 3072 / kPairedColumns});
   add(RowKind::copy_from, 1536, {8});
   add(RowKind::copy_from, 32768, {256});
   add(RowKind::copy_to, 4096, {1, 8, 64, 4096});
