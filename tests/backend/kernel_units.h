@@ -44,8 +44,9 @@ inline std::vector<GemmInstance> decoder_gemms() {
        "wgmma 128x128 k64 s5 w1 t2 split1 share2"},
       {.setting = {}, .residual = true});
   add({"wgmma 64x48 k64 s7 w1 t1 split1", "wgmma 64x96 k64 s8 w1 t1 split1", "wgmma 64x192 k64 s6 w1 t1 split1",
-       "wgmma 128x96 k64 s6 w2 t1 split1 share2", "wgmma 128x128 k64 s5 w1 t2 split1 share2",
-       "wgmma 128x192 k64 s4 w1 t2 split1", "wgmma 128x192 k64 s4 w1 t2 split1 share2"},
+       "wgmma 128x96 k64 s6 w2 t1 split1 share2", "wgmma 128x128 k64 s5 w1 t2 split1",
+       "wgmma 128x128 k64 s5 w1 t2 split1 share2", "wgmma 128x192 k64 s4 w1 t2 split1",
+       "wgmma 128x192 k64 s4 w1 t2 split1 share2"},
       {.setting = {}, .activation = Activation::silu, .gate = true});
   return built;
 }

@@ -155,9 +155,9 @@ TEST(LaidOutWeights, WhatIsStoredAsItIsMultipliedComesFromTheCheckpoint) {
   LinearSpec spec = operands.spec(DType::bf16);
   spec.weight[0] = above.view();
   const Tensor want = lay_out(spec).matrix;
-  for (const bool few_rows : {false, true}) {  // where a gate is in the order of its halves
-    spec.gate = spec.few_rows = few_rows;
-    ASSERT_TRUE(is_as_stored(spec));
+  for (const bool gate : {false, true}) {  // whose rows the device puts in order
+    spec.gate = gate;
+    ASSERT_TRUE(has_stored_rows(spec));
     std::vector<std::byte> all;
     std::vector<const std::byte*> from;
     for_each_part(spec, [&](std::span<const std::byte> part) {
@@ -168,12 +168,10 @@ TEST(LaidOutWeights, WhatIsStoredAsItIsMultipliedComesFromTheCheckpoint) {
     EXPECT_EQ(from[0], above.as<std::byte>());
     EXPECT_TRUE(std::ranges::equal(all, stored_bytes(want.view())));
   }
-  spec.few_rows = false;
-  EXPECT_FALSE(is_as_stored(spec));
   spec.gate = false, spec.turned = TurnedHeads{2, 16};
-  EXPECT_FALSE(is_as_stored(spec));
+  EXPECT_FALSE(has_stored_rows(spec));
   spec.turned = {}, spec.x_norm = DeferredNorm{operands.scale.view(), operands.shift.view()};
-  EXPECT_FALSE(is_as_stored(spec));
+  EXPECT_FALSE(has_stored_rows(spec));
 }
 
 }  // namespace

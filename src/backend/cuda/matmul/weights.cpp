@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "kernels/shared/gemm.h"
+#include "src/backend/cuda/driver/api.h"
+#include "src/backend/cuda/rows.h"
 #include "src/base/error.h"
 #include "src/tensor/convert.h"
 #include "src/tensor/half.h"
@@ -134,9 +136,7 @@ std::vector<float> lay_out_bias(const LinearSpec& spec, const std::vector<double
   return bias;
 }
 
-bool is_as_stored(const LinearSpec& spec) {
-  return !spec.x_norm && !spec.turned && !(spec.gate && !spec.few_rows);  // as put_in_order says
-}
+bool has_stored_rows(const LinearSpec& spec) { return !spec.x_norm && !spec.turned; }
 
 void for_each_part(const LinearSpec& spec, const std::function<void(std::span<const std::byte>)>& take) {
   for (const TensorView& part : spec.weight) {
@@ -146,15 +146,45 @@ void for_each_part(const LinearSpec& spec, const std::function<void(std::span<co
   }
 }
 
+namespace {
+
+DeviceMemory brought_as_stored(const Gpu& gpu, const LinearSpec& spec) {
+  std::size_t rows = 0, bytes = 0;
+  for (const TensorView& part : spec.weight) rows += static_cast<std::size_t>(part.dim(0));
+  DeviceMemory values(gpu, rows * static_cast<std::size_t>(spec.weight.front().dim(1)) * size_of(spec.dtype));
+  for_each_part(spec, [&](std::span<const std::byte> part) {
+    copy_in(gpu, values.address() + bytes, part);
+    bytes += part.size();
+  });
+  return values;
+}
+
+// As pair_rows does: the host would read and write gigabytes once more.
+DeviceMemory paired_there(const Gpu& gpu, const LinearSpec& spec, const DeviceMemory& rows) {
+  const auto width = static_cast<std::int64_t>(size_of(spec.dtype)) * spec.weight.front().dim(1);
+  const std::int64_t half = static_cast<std::int64_t>(rows.bytes()) / 2, block = kPairedColumns * width;
+  STOF_CHECK(half % block == 0);
+  DeviceMemory paired(gpu, rows.bytes());
+  const WorkQueue queue{.device = spec.device};  // of no stream of its own: in the order of the copies
+  for (const std::int64_t which : {0, 1})
+    row_operations.copy({.rows = half / block,
+                         .bytes = block,
+                         .x = rows.as<std::byte>() + which * half,
+                         .out = paired.as<std::byte>() + which * block,
+                         .x_stride = block,
+                         .out_stride = 2 * block,
+                         .queue = queue});
+  const CurrentGpu current(gpu);
+  driver().synchronize_stream(nullptr);  // no other stream waits for that one
+  return paired;
+}
+
+}  // namespace
+
 DeviceMatrix::DeviceMatrix(const Gpu& gpu, const LinearSpec& spec) {
-  if (is_as_stored(spec)) {
-    std::size_t rows = 0, bytes = 0;
-    for (const TensorView& part : spec.weight) rows += static_cast<std::size_t>(part.dim(0));
-    values = DeviceMemory(gpu, rows * static_cast<std::size_t>(spec.weight.front().dim(1)) * size_of(spec.dtype));
-    for_each_part(spec, [&](std::span<const std::byte> part) {
-      copy_in(gpu, values.address() + bytes, part);
-      bytes += part.size();
-    });
+  if (has_stored_rows(spec)) {
+    values = brought_as_stored(gpu, spec);
+    if (spec.gate || spec.paired) values = paired_there(gpu, spec, values);
     return;
   }
   LaidOutMatrix host = lay_out_matrix(spec);

@@ -20,9 +20,9 @@ struct LaidOutMatrix {
   std::vector<double> shifted;
 };
 LaidOutMatrix lay_out_matrix(const LinearSpec& spec);
-// Whether the parts' rows stand one under the other as they are. Then nothing is laid out on the host: `take` gets them
-// part by part, in the spec's dtype, from where the checkpoint is mapped if it has them so.
-bool is_as_stored(const LinearSpec& spec);
+// Whether the parts' rows are what the checkpoint has, in whatever order. Then nothing is laid out on the host: `take`
+// gets them part by part, in the spec's dtype, from where the checkpoint is mapped if it has them so.
+bool has_stored_rows(const LinearSpec& spec);
 void for_each_part(const LinearSpec& spec, const std::function<void(std::span<const std::byte>)>& take);
 std::vector<float> lay_out_bias(const LinearSpec& spec, const std::vector<double>& shifted);
 
