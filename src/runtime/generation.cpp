@@ -59,7 +59,7 @@ void Generation::reserve(const Program& program, std::int64_t rows, std::int64_t
   } catch (const Error& error) {
     if (!is_out_of_memory(error)) throw;
     fail(ErrorKind::device,
-         "{}; activations of {} tokens of {} texts need {} bytes: run fewer texts together, or shorter ones",
+         "{}; activations of {} rows, rounded up, of {} texts need {} bytes: run fewer texts together, or shorter ones",
          error.what(), rows, texts(), bytes);
   }
 }

@@ -74,7 +74,7 @@ struct ProgramOptions {
   std::int64_t longest = 0;                            // tokens of the longest text
   std::map<std::string, MatmulSetting> settings = {};  // by the matmul's work (src/fusion/work.h); the others choose
   std::shared_ptr<WeightStore> weights = {};           // shared with other programs of the model; null: its own
-  bool runs_prompts = true;  // false: steps alone, of a model that another program has made sure of
+  bool runs_prompts = true;  // false: another program of the model has made sure that every text is taken
 };
 
 class Program {

@@ -222,6 +222,8 @@ const Program& Programs::made(const ChosenPlan& plan) const {
   }
   std::unique_ptr<Program> program;
   ProgramOptions options = options_.program;
+  options.runs_prompts =
+      default_ == nullptr;  // whose attention is planned for the longest text, at once: for all of them
   for (const auto& [work, setting] : plan.settings) options.settings[work] = matmul_setting_of(setting);
   try {
     program = std::make_unique<Program>(fuse(*blocks_, plan.scheme), options);

@@ -167,12 +167,13 @@ TEST(Generation, SaysWhatPromptsNeedWhereThereIsNoMemory) {
   Generation generation(GenerationPrograms(played.program), *played.lane, 3, 96);
   const RowBatch prompts =
       make_rows(random_prompts({90, 90, 20}, 1), {.vocabulary = kTokens, .longest = kLongest}, false);
-  const std::int64_t bytes = played.program.arena_bytes(200, 3);
+  const std::int64_t bytes = played.program.arena_bytes(208, 3);
   most_device_bytes() = static_cast<std::size_t>(bytes) - 1;
-  EXPECT_ERROR(generation.begin(prompts), ErrorKind::device,
-               fmt::format("out of memory: {0} bytes wanted; activations of 200 tokens of 3 texts need {0} bytes: run "
-                           "fewer texts together, or shorter ones",
-                           bytes));
+  EXPECT_ERROR(
+      generation.begin(prompts), ErrorKind::device,
+      fmt::format("out of memory: {0} bytes wanted; activations of 208 rows, rounded up, of 3 texts need {0} bytes: "
+                  "run fewer texts together, or shorter ones",
+                  bytes));
   most_device_bytes() = SIZE_MAX;
 }
 

@@ -210,7 +210,7 @@ PackedWeights::PackedWeights(const Gpu& gpu, const LinearSpec& spec) : inner(spe
   Floats exact = lay_out_bias(spec, matrix->shifted);
   const auto biases = static_cast<std::int64_t>(exact.size());
   bias = stored(gpu, converted(view_of(exact.data(), DType::f32, {biases}), spec.dtype));
-  exact_bias = padded(gpu, std::move(exact));
+  if (biases > 0) exact_bias = padded(gpu, std::move(exact));
 }
 
 }  // namespace stof::cuda
