@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/model/config_llama.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "src/backend/contract.h"
@@ -33,10 +34,25 @@ void read_heads(const JsonObject& object, std::string_view model_type, ModelConf
          config.head_dim, kMaxHeadDim);
 }
 
+// Of each layer, whether it sees everything, where the file says so. Files of type mistral that do are Ministral's:
+// transformers takes them for that, which is Mistral with a window in some layers.
+std::optional<std::vector<bool>> read_kinds(const JsonObject& object, std::string_view model_type,
+                                            const ModelConfig& config) {
+  std::optional<std::vector<bool>> sees_all = read_layer_types(object, config.layers);
+  const bool windowed = sees_all && std::find(sees_all->begin(), sees_all->end(), false) != sees_all->end();
+  if (windowed && model_type == "llama")
+    fail(ErrorKind::unsupported, "{}: 'layer_types' has \"sliding_attention\"; accepted of llama: \"full_attention\"",
+         object.where());
+  if (windowed && model_type == "mistral" && object.has("sliding_window") && !is_said(object, "sliding_window"))
+    object.refuse("sliding_window", "a number where layer_types has \"sliding_attention\"");
+  return sees_all;
+}
+
 // Of each layer how far back a query sees, itself not counted.
 std::vector<std::optional<std::int64_t>> read_windows(const JsonObject& object, std::string_view model_type,
                                                       const ModelConfig& config) {
   std::vector<std::optional<std::int64_t>> windows(static_cast<std::size_t>(config.layers));
+  const std::optional<std::vector<bool>> sees_all = read_kinds(object, model_type, config);
   const bool qwen = model_type == "qwen2" || model_type == "qwen3";
   if (model_type == "llama" || (qwen && !object.boolean("use_sliding_window", false))) return windows;
   std::optional<std::int64_t> window;
@@ -44,7 +60,6 @@ std::vector<std::optional<std::int64_t>> read_windows(const JsonObject& object, 
   else if (!object.has("sliding_window")) window = 4095;  // the default of all of them
   if (!window) return windows;
   const std::int64_t first = qwen ? object.integer("max_window_layers", 0, kMost, 28) : 0;
-  const std::optional<std::vector<bool>> sees_all = qwen ? read_layer_types(object, config.layers) : std::nullopt;
   for (std::size_t layer = 0; layer < windows.size(); ++layer)
     if (sees_all ? !(*sees_all)[layer] : static_cast<std::int64_t>(layer) >= first) windows[layer] = window;
   return windows;

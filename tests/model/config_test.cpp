@@ -343,6 +343,27 @@ TEST_F(LlamaConfig, ReadsTheWordsOfBothVersions) {
   EXPECT_EQ(text_of(read("qwen2", {{"rope_parameters", yarn}}).rotary[0].scaling), "yarn 4 50 2 20 1.25 between");
 }
 
+// Transformers takes files of type mistral with layer_types for Ministral's, and the others do not look at them.
+TEST_F(LlamaConfig, MistralHasWindowsByLayer) {
+  const json mixed = {"full_attention", "sliding_attention", "full_attention"};
+  const json whole = {"full_attention", "full_attention", "full_attention"};
+  EXPECT_EQ(rotary_text(read("mistral", {{"layer_types", mixed}})), "all 10000, 9 10000, all 10000");
+  EXPECT_EQ(rotary_text(read("mistral", {{"layer_types", whole}, {"sliding_window", nullptr}})),
+            "all 10000, all 10000, all 10000");
+  EXPECT_EQ(rotary_text(read("mistral", {{"layer_types", nullptr}})), "9 10000, 9 10000, 9 10000");
+  expect("mistral", {{"layer_types", mixed}, {"sliding_window", nullptr}}, ErrorKind::bad_file,
+         R"(: 'sliding_window' is null; accepted: a number where layer_types has "sliding_attention")");
+  expect("llama", {{"layer_types", mixed}}, ErrorKind::unsupported,
+         R"(: 'layer_types' has "sliding_attention"; accepted of llama: "full_attention")");
+  EXPECT_EQ(rotary_text(read("llama", {{"layer_types", whole}})), "all 500, all 500, all 500");
+  for (const char* family : {"llama", "mistral", "qwen2", "qwen3"}) {
+    expect(family, {{"layer_types", "full_attention"}}, ErrorKind::bad_file,
+           R"(: 'layer_types' is "full_attention"; accepted: an array of num_hidden_layers strings, 3)");
+    expect(family, {{"layer_types", {"full_attention", 1, "full_attention"}}}, ErrorKind::unsupported,
+           R"(: 'layer_types' has 1; accepted: "full_attention", "sliding_attention")");
+  }
+}
+
 TEST_F(LlamaConfig, RefusesWhatIsNotUnderstood) {
   expect("llama", {{"num_key_value_heads", 3}}, ErrorKind::bad_file,
          ": 'num_key_value_heads' is 3; accepted: a divisor of num_attention_heads, 4");
