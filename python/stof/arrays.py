@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of NumPy and tensors of PyTorch as the library takes them: where they lie, never copied."""
+"""Arrays of NumPy and tensors of PyTorch as the library takes them: where they lie, never copied but for PyTorch's negative bit."""
 
 from __future__ import annotations
 
@@ -61,25 +61,27 @@ class View:
         return c_library.Array(self.address, size(*self.shape), size(*self.strides), rank, self.dtype)
 
 
-def view(array: Any, name: str, accepted: tuple[int, ...] = tuple(NAMES.values())) -> View:
+def view(array: Any, name: str, accepted: tuple[int, ...] = tuple(NAMES.values()), written: bool = False) -> View:
     """Of a tensor of PyTorch or of what has NumPy's array interface; `name` is what errors call it, `accepted` the dtypes that
-    they name. What has another one of them is the caller's to refuse."""
+    they name. What has another one of them is the caller's to refuse. `written`: the library writes it."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
-        return _of_torch(torch, array, name, accepted)
+        return _of_torch(torch, _with_signs(array, name, written), name, accepted)
     if hasattr(array, "__array_interface__"):
         return _of_numpy(array, name, accepted)
     raise InvalidArgument(2, f"{name} is of type {type(array).__name__}; accepted: torch.Tensor, numpy.ndarray")
 
 
-def empty_like(like: View, shape: tuple[int, ...], dtype: int | None = None) -> Any:
-    """Of the same kind and on the same device, contiguous, with any contents."""
+def empty_like(like: View, shape: tuple[int, ...], dtype: int | None = None, zeros: bool = False) -> Any:
+    """Of the same kind and on the same device, contiguous, with any contents or with zeros."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(like.of, torch.Tensor):
-        return torch.empty(shape, dtype=torch.float32 if dtype == c_library.F32 else like.of.dtype, device=like.of.device)
+        make = torch.zeros if zeros else torch.empty
+        return make(shape, dtype=torch.float32 if dtype == c_library.F32 else like.of.dtype, device=like.of.device)
     import numpy
 
-    return numpy.empty(shape, numpy.float32 if dtype == c_library.F32 else like.of.__array_interface__["typestr"])
+    make = numpy.zeros if zeros else numpy.empty
+    return make(shape, numpy.float32 if dtype == c_library.F32 else like.of.__array_interface__["typestr"])
 
 
 def floats(rows: int, columns: int) -> tuple[Any, int]:
@@ -119,6 +121,15 @@ def _of_torch(torch: Any, tensor: Any, name: str, accepted: tuple[int, ...]) -> 
         raise InvalidArgument(2, f"{name} is a tensor of device {device}, {tensor.layout}; accepted: strided ones of cpu or cuda")
     return View(tensor, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), _known(_of_torch_dtypes(torch), tensor.dtype, name, accepted),
                 "cpu" if device.type == "cpu" else f"cuda:{device.index}")  # fmt: skip
+
+
+def _with_signs(tensor: Any, name: str, written: bool) -> Any:
+    """A view like torch.conj(z).imag has its numbers in memory without their sign, and a bit that says so."""
+    if not tensor.is_neg():
+        return tensor
+    if written:
+        raise InvalidArgument(2, f"{name} has PyTorch's negative bit, so that what is written would be seen negated; accepted: tensors without it")
+    return tensor.resolve_neg()
 
 
 def _of_numpy(array: Any, name: str, accepted: tuple[int, ...]) -> View:

@@ -68,7 +68,7 @@ class Attention:
         [B + 1]. Paged: k and v [pages, Hkv, page size, D], `page_table` i32 [B, pages of an item] and `kv_lengths`, with
         `cu_q` too. The last dimension is contiguous, the others have any strides. Lengths and offsets are sequences, or int32 arrays of
         the host or of the device; the latter are read when the kernels run. Rows without an allowed key give 0, and -inf
-        as logarithm; rows behind an item's length are not written.
+        as logarithm; rows behind an item's length, or behind the last offset, are not written: they are 0 where `out` is not given.
 
         `tree`, a draft tree of speculative decoding: bool [T, T], or [B, T, T] with one for each item; element [i, j] says
         whether query i may see the key of query j, the item's keys being its last ones, besides what the mask says. Or int32
@@ -76,8 +76,8 @@ class Attention:
         queries know no tree; those of fewer use its first rows."""
         rows = _Rows(self, view(q, "q"), view(k, "k"), view(v, "v"), cu_q,
                      None if page_table is None else view(page_table, "page_table", (c_library.I32,)))  # fmt: skip
-        to = empty_like(rows.q, rows.q.shape) if out is None else out
-        call = rows.call(view(to, "out"), None if lse is None else view(lse, "lse", (c_library.F32,)))
+        to = empty_like(rows.q, rows.q.shape, zeros=rows.leaves_some(q_lengths, cu_q)) if out is None else out
+        call = rows.call(view(to, "out", written=True), None if lse is None else view(lse, "lse", (c_library.F32,), written=True))
         lists = [_give(call, "q_lengths", q_lengths, rows.batch), _give(call, "kv_lengths", kv_lengths, rows.batch),
                  _give(call, "cu_q", cu_q, rows.batch + 1), _give(call, "cu_kv", cu_kv, rows.batch + 1)]  # fmt: skip
         call.scale, call.softcap = _number("scale", scale), _number("softcap", softcap)
@@ -114,6 +114,12 @@ class _Rows:
                                          f"[{self.batch}, pages of an item] on {q.device}")  # fmt: skip
             _contiguous(table, "page_table")
             self.keys *= table.shape[1]
+
+    def leaves_some(self, q_lengths: Any, cu_q: Any) -> bool:
+        """Whether there may be rows that belong to no item. Offsets of an array are not read here: it may lie on a GPU."""
+        if q_lengths is not None or not self.packed:
+            return q_lengths is not None
+        return not (isinstance(cu_q, (list, tuple)) and self.batch >= 0 and (cu_q[0], cu_q[-1]) == (0, self.queries))
 
     def call(self, out: View, lse: View | None) -> c_library.Call:
         if out.shape != self.q.shape or out.dtype != self.dtype or out.device != self.q.device:

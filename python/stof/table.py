@@ -54,7 +54,7 @@ class TableAttention(Attention):
         if of.shape != self.table_shape or of.dtype != dtype or (of.shape[3] > 1 and of.strides[3] != 1):
             raise InvalidArgument(2, f"contents {list(of.shape)} of {name_of(of.dtype)} with strides {list(of.strides)}; accepted: {name_of(dtype)} "
                                      f"{list(self.table_shape)}, any strides whose last is 1")  # fmt: skip
-        to = None if status is None else view(status, "status", (c_library.I32,))
+        to = None if status is None else view(status, "status", (c_library.I32,), written=True)
         if to is not None and (to.shape != (3,) or to.strides != (1,) or to.dtype != c_library.I32 or to.device != of.device):
             raise InvalidArgument(2, f"status {list(to.shape)} of {name_of(to.dtype)} on {to.device}; accepted: i32 [3] on {of.device}")
         strides = [0 if length == 1 else step for length, step in zip(of.shape[:3], of.strides)]

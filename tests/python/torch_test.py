@@ -113,6 +113,35 @@ class Tensors(unittest.TestCase):
             self.assertEqual(made.data_ptr(), out.data_ptr())
             self.expect(out.transpose(1, 2), defined(q, k, v, torch.ones(200, 200, dtype=torch.bool))[0], torch.float16)
 
+    def test_the_negative_bit(self):
+        """Of views whose memory has the numbers without their sign."""
+        for device in DEVICES:
+            q, k, v = tensors(device, torch.float32)
+            for name, one in (("a view", torch._neg_view(-q)), ("a conjugate", torch.complex(q, -q).conj().imag)):
+                with self.subTest(f"{device} {name}"):
+                    self.assertTrue(one.is_neg())
+                    self.assertTrue(torch.equal(stof.attention(one, k, v, "causal"), stof.attention(q, k, v, "causal")))
+            with self.assertRaisesRegex(stof.InvalidArgument, "^out has PyTorch's negative bit, so that what is written would be seen negated; "):
+                stof.attention(q, k, v, out=torch._neg_view(torch.empty_like(q)))
+
+    def test_rows_of_no_item_are_zero(self):
+        """Where the library makes the result; memory is NaN before."""
+        torch.use_deterministic_algorithms(True)  # with it torch.empty fills
+        self.addCleanup(torch.use_deterministic_algorithms, False)
+        for device in DEVICES:
+            of = lambda *numbers: torch.tensor(numbers, dtype=torch.int32, device=device)
+            q, k, v = tensors(device, torch.float32, queries=9, keys=9)
+            self.assertTrue(torch.empty_like(q).isnan().all())
+            plan = stof.Attention("causal", batch=2, heads=6, kv_heads=2, queries=9, keys=9, head_dim=64, dtype=q.dtype, device=str(q.device))
+            plan.prepare(4, 4)
+            for lengths in ([9, 4], of(9, 4)):
+                out = plan.run(q, k, v, q_lengths=lengths, kv_lengths=lengths)
+                self.assertEqual((out[1, :, 4:].abs().max().item(), out.isfinite().all().item()), (0, True))
+            packed = [one.transpose(1, 2).flatten(0, 1) for one in (q, k, v)]
+            for offsets in ([0, 9, 13], of(0, 9, 13)):
+                out = plan.run(*packed, cu_q=offsets, cu_kv=offsets)
+                self.assertEqual((out[13:].abs().max().item(), out.isfinite().all().item()), (0, True))
+
     def test_lengths_of_the_device(self):
         for device in DEVICES:
             q, k, v = tensors(device, torch.float16, queries=1, keys=200)
