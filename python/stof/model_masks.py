@@ -125,13 +125,15 @@ class HandedOn(torch.Tensor):
         name = function.__name__
         if name in cls.KEPT:
             return arguments[0]
-        if name == "__get__" or name in cls.ASKED:
+        # torch.compile makes a stand-in of it, by names of its own; what it traces a model to do comes here all the same.
+        if name == "__get__" or name in cls.ASKED or torch._guards.TracingContext.try_get() is not None:
             with torch._C.DisableTorchFunctionSubclass():
                 return function(*arguments, **(words or {}))
         raise Unsupported(3, f"a model that computes with the mask that it has from stof, by {name}; accepted: models that hand it on to their "
                           "attention, or another attn_implementation")  # fmt: skip
 
 
+@torch.compiler.disable  # what is compiled ends in front of it: it looks at numbers, and its result is another one each time
 def made_mask(batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0, kv_offset: Any = 0,
               mask_function: Any = masking_utils.causal_mask_function, attention_mask: torch.Tensor | None = None,
               **given: Any) -> torch.Tensor:  # fmt: skip

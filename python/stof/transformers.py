@@ -69,6 +69,7 @@ def _set_implementation(model: transformers.PreTrainedModel) -> None:
         raise
 
 
+@torch.compiler.disable  # what is compiled ends in front of it, and begins again behind it
 def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
                       attention_mask: torch.Tensor | None, dropout: float = 0.0, scaling: float | None = None,
                       sliding_window: int | None = None, softcap: float | None = None, is_causal: bool | None = None,

@@ -137,6 +137,30 @@ class Models(unittest.TestCase):
                                                cache_implementation=cache, disable_compile=True))  # fmt: skip
                 self.assertTrue(torch.equal(*made), f"{cache} padded {not mask.all()}")
 
+    def test_compiled(self):
+        """Between attention and attention: what is compiled ends there, and knows another mask when it comes."""
+        ids = torch.randint(5, 99, (TOKENS, LENGTH))
+        for device in DEVICES:
+            model = self.made("mistral, a window", device)
+            self.addCleanup(torch._dynamo.reset)
+            for users in (None, "window(5) | sink(2)"):
+                stof.transformers.use(model, users)
+                compiled = torch.compile(model, backend="eager")
+                for mask in (torch.ones_like(left_padding()), left_padding()):
+                    for length in (LENGTH, 9):
+                        with self.subTest(f"{device} {users} {length} padded {not mask.all()}"):
+                            given = {"input_ids": ids[:, :length].to(device), "attention_mask": mask[:, :length].to(device)}
+                            self.assertTrue(torch.equal(compiled(**given)[0], model(**given)[0]))
+            how = transformers.CompileConfig(backend="eager", mode=None)
+            how._compile_all_devices = True  # as on a GPU by default
+            call = lambda **compile: model.generate(ids.to(device), attention_mask=left_padding().to(device), max_new_tokens=4, do_sample=False,
+                                                    cache_implementation="static", **compile)  # fmt: skip
+            self.assertTrue(torch.equal(call(compile_config=how), call(disable_compile=True)))
+        doge = transformers.DogeForCausalLM(transformers.DogeConfig(**GROUPED)).eval()
+        stof.transformers.use(doge)
+        with self.assertRaisesRegex(stof.Unsupported, "a model that computes with the mask that it has from stof, by __getitem__; "):
+            torch.compile(doge, backend="eager")(ids)
+
     def test_encoder_decoders(self):
         config = {side + word: 1 if word == "layers" else 4 if "heads" in word else 64
                   for side in ("encoder_", "decoder_") for word in ("layers", "attention_heads", "ffn_dim")}  # fmt: skip
