@@ -179,10 +179,23 @@ def int32s(numbers):
 
 def tokens(lists):
     """Tokens of lists of ids, and what they point to."""
-    ids, offsets = int32s(chain.from_iterable(lists)), int32s(accumulate(map(len, lists), initial=0))
-    found = Tokens(c.cast(ids, P), c.cast(offsets, P), len(lists))
+    return tokens_in(int32s(chain.from_iterable(lists)), int32s(accumulate(map(len, lists), initial=0)))
+
+
+def tokens_in(ids, offsets):
+    """Of arrays of ctypes."""
+    found = Tokens(c.cast(ids, P), c.cast(offsets, P), len(offsets) - 1)
     found.kept = ids, offsets
     return found
+
+
+def some_of(of_tokens, texts):
+    """Tokens of these texts, in this order."""
+    ids, offsets = of_tokens.kept
+    data = memoryview(ids).cast("B")
+    chosen = bytearray().join(data[4 * offsets[text] : 4 * offsets[text + 1]] for text in texts)
+    counts = accumulate((offsets[text + 1] - offsets[text] for text in texts), initial=0)
+    return tokens_in((c.c_int32 * (len(chosen) // 4)).from_buffer(chosen), int32s(counts))
 
 
 def lists_of(ids, offsets):
@@ -278,13 +291,21 @@ class Stof:
 
     def tokenize(self, session, of_texts, most=0):
         """The ids of each text, and how many texts were cut."""
+        ids, offsets, cut = self.tokens_of(session, of_texts, most)
+        return lists_of(ids, offsets), cut
+
+    def tokens_of(self, session, of_texts, most=0):
+        """The same in arrays: ids, where those of each text begin, and how many texts were cut."""
         offsets = (c.c_int32 * (of_texts.count + 1))()
-        to = TokenBuffer(c.sizeof(TokenBuffer), None, 0, c.cast(offsets, P))
-        self.check(self.library.stof_session_tokenize(session, of_texts, most, to))
-        ids = (c.c_int32 * offsets[-1])()
-        to.ids, to.capacity = c.cast(ids, P), len(ids)
-        self.check(self.library.stof_session_tokenize(session, of_texts, most, to))
-        return lists_of(ids, offsets), to.truncated
+        room = sum(of_texts.sizes[: of_texts.count]) + 8 * of_texts.count  # nearly always enough: a token has a byte or more
+        while True:
+            ids = (c.c_int32 * room)()
+            to = TokenBuffer(c.sizeof(TokenBuffer), c.cast(ids, P), room, c.cast(offsets, P))
+            status = self.library.stof_session_tokenize(session, of_texts, most, to)
+            if status == 0 or offsets[-1] <= room:
+                self.check(status)
+                return (c.c_int32 * offsets[-1]).from_buffer(ids), offsets, to.truncated
+            room = offsets[-1]
 
     def decode(self, session, ids):
         listed = int32s(ids)

@@ -15,6 +15,7 @@ from typing import Any
 
 from stof import c_library
 from stof.arrays import NAMES, float_dtype, floats, split
+from stof.batches import embed_in_batches, tokens_of
 from stof.c_library import InvalidArgument
 from stof.continuations import Told, streamed, told
 from stof.library import library
@@ -121,26 +122,23 @@ class Session:
     def embed(self, texts: Sequence[str] | Sequence[Sequence[int]], pooling: str | None = None, batch: int = 32, truncate: bool = True) -> Any:
         """A vector for each text, float32 [texts, columns] of NumPy (without NumPy a memoryview of that shape), of length 1 where
         the checkpoint says so. `pooling` is "mean", "cls", "max" or "last", by default what the checkpoint says; with "none" there
-        is a list of float32 [tokens, columns], one for each text. `batch` texts of similar length run together. Of texts with more
+        is a list of float32 [tokens, columns], one for each text. `batch` texts of similar length run together, and between batches
+        handlers of signals run: what they raise, Ctrl-C for one, ends the call. Of texts with more
         than max_tokens the end is left out, and a warning says of how many; `truncate=False` refuses them. Lists of ids may have
         as many as there are positions."""
         loaded, given = self._loaded(), _given("texts", texts)
         options = c_library.EmbedOptions(ctypes.sizeof(c_library.EmbedOptions), _pooling(pooling), not truncate, _whole("batch", batch, 1))
-        lengths = (ctypes.c_int32 * max(1, given.count))()
-        to = c_library.Embeddings(ctypes.sizeof(c_library.Embeddings), None, 0, ctypes.addressof(lengths))
-        to.rows = given.count
+        tokens, cut = tokens_of(loaded.handle, given, options, loaded.info) if isinstance(given, c_library.Texts) else (given, 0)
         of_tokens = (pooling or c_library.POOLINGS[loaded.info.pooling]) == "none"
-        if of_tokens:
-            library().embed(loaded.handle, given, options, to)  # how many
-        values, to.values = floats(to.rows, loaded.info.columns)
-        to.capacity = to.rows * loaded.info.columns
-        library().embed(loaded.handle, given, options, to)
-        if to.truncated:
-            warnings.warn(f"{to.truncated} of {given.count} texts cut to {loaded.info.max_tokens} tokens", stacklevel=2)
-        return split(values, lengths[: given.count]) if of_tokens else values
+        lengths = [end - begin for begin, end in pairwise(tokens.kept[1])]
+        values = embed_in_batches(loaded.handle, tokens, options, loaded.info.columns, lengths if of_tokens else [1] * len(lengths))
+        if cut:
+            warnings.warn(f"{cut} of {given.count} texts cut to {loaded.info.max_tokens} tokens", stacklevel=2)
+        return split(values, lengths) if of_tokens else values
 
     def run(self, texts: Sequence[str] | Sequence[Sequence[int]]) -> list[Any]:
-        """The last hidden states, or logits, of every token: float32 [tokens, columns] for each text, computed in one call."""
+        """The last hidden states, or logits, of every token: float32 [tokens, columns] for each text, computed in one call, which
+        signals wait for. embed(pooling="none") gives them in batches."""
         loaded, given = self._loaded(), _given("texts", texts)
         if isinstance(given, c_library.Texts):
             given = c_library.tokens(library().tokenize(loaded.handle, given)[0])

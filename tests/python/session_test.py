@@ -10,10 +10,12 @@ import gc
 import logging
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 import unittest.mock
 import warnings
@@ -118,7 +120,41 @@ class Embedding(Models):
         self.assertEqual(session.decode(numpy.array(session.tokenize(["a mask"])[0])), session.decode(session.tokenize(["a mask"])[0]))
 
 
+    def test_batches_give_what_one_call_gives(self):
+        """Bit for bit, in the order of the texts."""
+        session, texts = self.load("roberta"), texts_of("roberta") * 3
+        ids = session.tokenize(texts, most=session.max_tokens)
+        listed = lambda made: [one.tolist() for one in made] if isinstance(made, list) else made.tolist()
+        for pooling in ("cls", "mean", "none"):
+            want = [listed(session.embed([one], pooling))[0] for one in ids]
+            for given in (texts, ids):
+                for batch in (1, 4, len(texts), 1000):
+                    self.assertEqual(listed(session.embed(given, pooling, batch=batch)), want)
+        calls = session.statistics["calls"]
+        session.embed(ids, batch=4)
+        self.assertEqual(session.statistics["calls"] - calls, -(-len(ids) // 4))
+
+
 class Living(Models):
+    def test_signals_are_heard_between_batches(self):
+        session, texts = self.load("llama"), [[5] * 150] * 3000
+        want = session.embed(texts[:1], "last").tolist()
+
+        def interrupt(calls):
+            while session.statistics["calls"] == calls:
+                time.sleep(0.001)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        for pooling in ("last", "none"):
+            calls = session.statistics["calls"]
+            thread = threading.Thread(target=interrupt, args=(calls,))
+            thread.start()
+            with self.assertRaises(KeyboardInterrupt):
+                session.embed(texts, pooling, batch=1)
+            thread.join()
+            self.assertLess(session.statistics["calls"] - calls, 3000)  # of as many batches
+            self.assertEqual(session.embed(texts[:1], "last").tolist(), want)
+
     def test_threads_share_a_session(self):
         session = self.load("llama", logits=True)
         want = session.generate(TEXTS, 10, ends=[]), rows(session.embed(TEXTS))
