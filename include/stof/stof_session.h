@@ -167,12 +167,12 @@ typedef enum stof_stop {
 } stof_stop;
 
 typedef struct stof_generate_options {
-  size_t struct_size;  /* sizeof(stof_generate_options) */
-  int64_t tokens;      /* at most, behind each text; fewer where the model has no more positions; 0: 128 */
-  double temperature;  /* 0: always the likeliest token; else by chance, the more even the higher */
-  int64_t top_k;       /* by chance among so many of the likeliest; 0: all */
-  double top_p;        /* among the likeliest that have so much of the probability together, up to 1, which 0 is too */
-  uint64_t seed;       /* of the chances; what a text becomes does not depend on those beside it */
+  size_t struct_size; /* sizeof(stof_generate_options) */
+  int64_t tokens;     /* at most, behind each text; fewer where the model has no more positions; 0: 128 */
+  double temperature; /* 0: always the likeliest token; else by chance, the more even the higher */
+  int64_t top_k;      /* by chance among so many of the likeliest; 0: all */
+  double top_p;       /* among the likeliest that have so much of the probability together, up to 1, which 0 is too */
+  uint64_t seed; /* of the chances, with a text's place in the call and a token's number; not with texts beside it */
   const int32_t* ends; /* [end_count], tokens behind which a text ends; NULL: the checkpoint's */
   int64_t end_count;   /* 0 with ends that are not NULL: none ends a text */
   int64_t batch;       /* texts run together; 0: 32 */

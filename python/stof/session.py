@@ -167,9 +167,10 @@ class Session:
                  token: Callable[[int, Any], Any] | None = None) -> list[Any]:  # fmt: skip
         """What a decoder says behind each prompt, of a session with `logits`: texts behind texts, lists of ids behind lists of
         ids, the one that ends it included. At most `tokens` each. A temperature of 0 takes the likeliest token, another draws
-        among the `top_k` likeliest (0: all), of which those count that have `top_p` of the probability together, by `seed`. A text
-        ends behind one of `ends`, by default the checkpoint's; [] is none. `batch` prompts run together; a prompt that leaves no
-        position for a token is refused, or with `truncate` cut, and a warning says how many were.
+        among the `top_k` likeliest (0: all), of which those count that have `top_p` of the probability together, by `seed` and by
+        the prompt's place in the list: equal prompts become different texts. A text ends behind one of `ends`, by default the
+        checkpoint's; [] is none. `batch` prompts run together; a prompt that leaves no position for a token is refused, or with
+        `truncate` cut, and a warning says how many were.
 
         `token(number, piece)` is called as each token is made: with the prompt's number and what its text grows by, which is
         "" while bytes of a character are missing, or the id. Where it gives True, that text ends, and it is not called for it again;

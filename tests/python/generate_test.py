@@ -113,6 +113,14 @@ class Generating(Models):
             self.assertEqual(len(told), 5)
             self.assertEqual(session.generate(TEXTS, 8, ends=[]), whole)
 
+    def test_chances_go_by_the_place_of_a_prompt(self):
+        session, drawn = self.load("llama", logits=True), {"tokens": 12, "temperature": 1.5, "seed": 3, "ends": []}
+        first, second, third = session.generate(["a", "a", "b"], **drawn)
+        self.assertNotEqual(first, second)
+        self.assertEqual(session.generate(["a"], **drawn), [first])
+        self.assertEqual(session.generate(["b", "a"], **drawn)[1], second)
+        self.assertNotEqual(session.generate(["b"], **drawn), [third])
+
     def test_ctrl_c_ends_a_call(self):
         session, prompts, asked = self.load("llama", logits=True), [[5]] * 1600, {"tokens": 150, "ends": [], "batch": 8}
         (want,) = session.generate([[5]], 150, ends=[])
