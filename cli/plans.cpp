@@ -59,7 +59,7 @@ std::string problem_of(const PlanEntry& entry) { return entry.plan ? problem_her
 
 void list(const std::string& json) {
   const std::vector<PlanEntry> entries = cache().entries();
-  Table table({"name", "model", "call", "dtype", "mask", "device", "us", "origin", "state"});
+  Table table({"name", "model", "up to", "dtype", "mask", "device", "us", "origin", "state"});
   Json rows = Json::array();
   for (const PlanEntry& entry : entries) {
     const std::string problem = problem_of(entry);
@@ -123,7 +123,9 @@ void add_plans(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   CLI::App* plans = app.add_subcommand("plans", "List, show, verify, export and import what `stof tune` has kept");
   plans->require_subcommand(0, 1);  // without one: main.cpp says which there are
-  CLI::App* listed = plans->add_subcommand("list", "Show every plan, and why one is not used here");
+  CLI::App* listed = plans->add_subcommand(
+      "list",
+      "Show every plan with its bucket of calls, texts x tokens of the longest at most, and why one is not used here");
   listed->add_option("--json", options->json, "as JSON, into a file, or - for stdout");
   listed->callback([options] { list(options->json); });
   CLI::App* shown = plans->add_subcommand("show", "Show one plan as JSON");

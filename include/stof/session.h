@@ -141,8 +141,9 @@ class Session {
   // The same of texts that are tokens, in batches of similar length; those of a TokenBatch run all together.
   std::vector<std::vector<std::int32_t>> generate(std::span<const std::vector<std::int32_t>> texts,
                                                   const GenerateOptions& options = {}) const;
-  // The text of tokens, by the tokenizer's decoder, without special ones and ids that the tokenizer has nothing for.
-  // Throws invalid_argument without a tokenizer, unsupported where its decoder is not understood.
+  // The text of tokens, by the tokenizer's decoder, without special ones and ids of the model that the tokenizer has
+  // nothing for. Throws invalid_argument without a tokenizer and for ids that the vocabulary has not, unsupported where
+  // its decoder is not understood.
   std::string decode(std::span<const std::int32_t> ids) const;
   std::shared_ptr<const Tokenizer> tokenizer() const;  // null without one; may outlive the session
 

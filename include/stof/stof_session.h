@@ -108,7 +108,7 @@ typedef struct stof_text_buffer {
   int64_t size; /* written, also when there is too little room */
 } stof_text_buffer;
 
-/* UTF-8, without special tokens and ids that the tokenizer has nothing for. */
+/* UTF-8, without special tokens and ids of the model that the tokenizer has nothing for; others are refused. */
 stof_status stof_session_decode(const stof_session* session, const int32_t* ids, int64_t count, stof_text_buffer* text);
 
 /* The same id by id, for one thread at a time. The session may be destroyed before: the stream keeps its tokenizer. */

@@ -297,7 +297,8 @@ class Stof:
     def tokens_of(self, session, of_texts, most=0):
         """The same in arrays: ids, where those of each text begin, and how many texts were cut."""
         offsets = (c.c_int32 * (of_texts.count + 1))()
-        room = sum(of_texts.sizes[: of_texts.count]) + 8 * of_texts.count  # nearly always enough: a token has a byte or more
+        bytes_of_texts = sum(of_texts.sizes[: of_texts.count]) if of_texts.sizes else 0
+        room = bytes_of_texts + 8 * of_texts.count  # nearly always enough: a token has a byte or more
         while True:
             ids = (c.c_int32 * room)()
             to = TokenBuffer(c.sizeof(TokenBuffer), c.cast(ids, P), room, c.cast(offsets, P))

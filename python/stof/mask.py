@@ -119,4 +119,5 @@ def mask_of(mask: Mask | str | Callable[..., Any]) -> Mask:
         return mask
     if callable(mask):
         return Mask.where(mask)
-    raise InvalidArgument(2, f"a mask of type {type(mask).__name__}; accepted: stof.Mask, a string of the mask language, a function for Mask.where")
+    of_array = ", and of an array stof.Mask.bits(it)" if hasattr(mask, "__array_interface__") or hasattr(mask, "data_ptr") else ""
+    raise InvalidArgument(2, f"a mask of type {type(mask).__name__}; accepted: stof.Mask, a string of the mask language, a function for Mask.where{of_array}")

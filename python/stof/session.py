@@ -156,7 +156,7 @@ class Session:
         return library().tokenize(loaded.handle, given, 0 if most is None else _whole("most", most, 1))[0]
 
     def decode(self, ids: Sequence[int] | Sequence[Sequence[int]]) -> Any:
-        """The text of ids, or of each list of them, without special tokens and ids that the tokenizer has nothing for."""
+        """The text of ids, or of each list of them, without special tokens and ids of the vocabulary that the tokenizer has nothing for."""
         loaded = self._loaded()
         if _is_sequence(ids) and len(ids) > 0 and _is_sequence(ids[0]):
             return [library().decode(loaded.handle, _ids(f"ids[{i}]", one)) for i, one in enumerate(ids)]
@@ -176,7 +176,7 @@ class Session:
         "" while bytes of a character are missing, or the id. Where it gives True, that text ends, and it is not called for it again;
         what it raises ends the call and is raised by it, as is what handlers of signals raise, and the session is as good as
         before. All pieces of a text together are its result, to which belongs what stayed incomplete of one that it ended."""
-        loaded, given = self._loaded(), _given("prompts", prompts)
+        loaded, given = self._of_logits(), _given("prompts", prompts)
         options = _generate_options(tokens, temperature, top_k=top_k, top_p=top_p, seed=seed, ends=ends, batch=batch, truncate=truncate)
         if token is not None and not callable(token):
             raise InvalidArgument(2, f"token of type {type(token).__name__}; accepted: a function")
@@ -200,9 +200,14 @@ class Session:
         if "token" in options:
             raise InvalidArgument(2, "stream has no token=; accepted: generate(..., token=)")
         prompts = [prompt] if isinstance(prompt, str) else [_ids("prompt", prompt)]
-        loaded, _, how = self._loaded(), _given("prompts", prompts), _generate_options(tokens, temperature, **options)
+        loaded, _, how = self._of_logits(), _given("prompts", prompts), _generate_options(tokens, temperature, **options)
         library().generate(loaded.handle, c_library.tokens([]), how, 0)  # what is wrong is said at once
         return streamed(lambda token: self.generate(prompts, tokens, temperature, token=token, **options))
+
+    def _of_logits(self) -> _Loaded:
+        if not self.logits:
+            raise InvalidArgument(2, "this session gives hidden states; accepted for generating: a decoder's, loaded with logits=True")
+        return self._loaded()
 
     def _loaded(self) -> _Loaded:
         """What a call keeps while it runs."""

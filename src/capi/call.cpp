@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/capi/call.h"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -137,9 +139,9 @@ class Checker {
   }
 
   void check_pages() const {
-    constexpr std::int64_t kLargestPage = 256;
+    constexpr std::array<std::int64_t, 5> kPageSizes{16, 32, 64, 128, 256};
     check_range("pages", call_.pages, 0, kMostRows);
-    if (call_.page_size < 1 || call_.page_size > kLargestPage)
+    if (std::ranges::find(kPageSizes, call_.page_size) == kPageSizes.end())
       fail(ErrorKind::invalid_argument, "stof_plan_run: call.page_size is {}; accepted: 16, 32, 64, 128, 256",
            call_.page_size);
     check_range("page_table_stride", call_.page_table_stride, 0, kMostRows);

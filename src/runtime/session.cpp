@@ -117,7 +117,8 @@ struct Session::State {
   }
   void check_generates(const GenerateOptions& wanted) const {
     if (!options.logits)
-      fail(ErrorKind::invalid_argument, "this session gives hidden states; accepted for generating: one with logits");
+      fail(ErrorKind::invalid_argument,
+           "this session gives hidden states; accepted for generating: a decoder's, loaded with logits");
     check(wanted);
   }
   std::vector<std::vector<std::int32_t>> generate(const TokenBatch& prompts, const std::vector<std::int64_t>& numbers,
@@ -210,7 +211,9 @@ Tensor Session::run(const TokenBatch& batch) const {
 Tensor Session::embed(const TokenBatch& batch, Pooling pooling) const {
   if (pooling == Pooling::none) return run(batch);
   if (state_->options.logits && pooling != Pooling::last)
-    fail(ErrorKind::invalid_argument, "logits of a text; accepted: those of every token (none) and of the last one");
+    fail(ErrorKind::invalid_argument,
+         "logits are not pooled; accepted: those of the last token (last), of every one (none), or a session without "
+         "logits, for vectors");
   return state_->run(batch, pooling).values;
 }
 
@@ -285,7 +288,11 @@ std::string Session::decode(std::span<const std::int32_t> ids) const {
   if (!state_->tokenizer) fail(ErrorKind::invalid_argument, "this session has no tokenizer: ids have no text");
   const TokenTexts& texts = *state_->tokenizer->decoder().texts;
   std::vector<std::int32_t> known;
-  std::ranges::copy_if(ids, std::back_inserter(known), [&](std::int32_t id) { return texts.find(id).has_value(); });
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (texts.find(ids[i])) known.push_back(ids[i]);
+    else if (ids[i] < 0 || ids[i] >= vocabulary())
+      fail(ErrorKind::invalid_argument, "token {} has id {}; accepted: 0 to {}", i, ids[i], vocabulary() - 1);
+  }
   return state_->tokenizer->decode(known);
 }
 

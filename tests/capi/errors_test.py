@@ -282,9 +282,10 @@ class Errors(unittest.TestCase):
             self.refused(message, lambda: run_with(give))
 
         def odd(call):
-            call.page_size, call.keys = 8, 32
+            call.page_size, call.keys = size, 64
 
-        self.refused("attention: pages of 8 keys; accepted: 16, 32, 64, 128, 256", lambda: run_with(odd))
+        for size in (8, 17, 257):  # and not what 64 is a multiple of
+            self.refused(f"stof_plan_run: call.page_size is {size}; accepted: 16, 32, 64, 128, 256", lambda: run_with(odd))
 
     def test_tensors(self):
         problem = Problem(batch=2, heads=4, queries=24, keys=28, d=16)

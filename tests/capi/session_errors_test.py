@@ -201,7 +201,7 @@ class Errors(Sessions):
             to.values = c.addressof(values)
             scores = (c.c_float * 1600)()
             for room in ({"values": c.addressof(scores), "capacity": 1600}, {}):  # also where only the size is asked for
-                self.refuses("logits of a text; accepted: those of every token (none) and of the last one", function, self.session, given,
+                self.refuses("logits are not pooled; accepted: those of the last token (last), of every one (none), or a session without logits, for vectors", function, self.session, given,
                              sized(EmbedOptions, pooling=3), sized(Embeddings, **room))  # fmt: skip
         long = len(STOF.tokenize(self.session, texts)[0][1])
         self.refuses(f"text 1 has {long} tokens; accepted without truncation: at most 200", "stof_session_embed_texts", self.session, texts,
@@ -224,7 +224,7 @@ class Errors(Sessions):
         for function, given in (("stof_session_generate_texts", texts), ("stof_session_generate", ids)):
             call = lambda to, **options: (function, self.session, given, sized(GenerateOptions, **options), to)
             to = lambda **more: sized(Generated, **{"ids": c.addressof(room), "capacity": 8, "offsets": c.addressof(offsets), **more})
-            self.refuses("this session gives hidden states; accepted for generating: one with logits", function, self.of_hidden, given, None, to())
+            self.refuses("this session gives hidden states; accepted for generating: a decoder's, loaded with logits", function, self.of_hidden, given, None, to())
             for options, message in (
                 ({"tokens": -1}, "tokens = -1; accepted: 1 or more"),
                 ({"batch": -1}, "batch = -1; accepted: 1 or more"),

@@ -186,7 +186,7 @@ class Run(unittest.TestCase):
         done = run("--input", self.input, "--logits", "--pooling", "none", "--out", out)
         self.assertEqual((done.returncode, npy.read(out)[0]), (0, (546, 800)), done.stderr)
         self.expect_error(run("--text", "a", "--logits", "--pooling", "mean"), 2,
-                          "logits of a text; accepted: those of every token (none) and of the last one")  # fmt: skip
+                          "logits are not pooled; accepted: those of the last token (last), of every one (none), or a session without logits, for vectors")  # fmt: skip
         self.expect_error(run("--text", ""), 2, "text 1 has no tokens; accepted: 1 or more")
         self.input.write_text("a\n\nb\n")
         self.expect_error(run("--input", self.input), 2, f"{self.input}: line 2 has no tokens; accepted: 1 or more")

@@ -249,7 +249,7 @@ class Generating(Models):
 
     def test_what_a_stream_raises(self):
         session = self.load("llama")
-        with self.assertRaisesRegex(stof.InvalidArgument, "^this session gives hidden states; accepted for generating: one with logits$"):
+        with self.assertRaisesRegex(stof.InvalidArgument, "^this session gives hidden states; accepted for generating: a decoder's, loaded with logits=True$"):
             session.stream("a")
         with self.assertRaisesRegex(stof.InvalidArgument, r"^stream has no token=; accepted: generate\(\.\.\., token=\)$"):
             session.stream("a", token=print)

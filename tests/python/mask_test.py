@@ -84,6 +84,8 @@ class Masks(unittest.TestCase):
         for make, said in (
             (lambda: stof.Mask("causl"), "mask: unknown term 'causl'; accepted: all, none, "),
             (lambda: stof.Mask("all") & 3, "a mask of type int; accepted: stof.Mask, a string of the mask language, a function for Mask.where"),
+            (lambda: stof.Mask("all") & Array((1, 1), [1], "|b1"), "a mask of type Array; accepted: stof.Mask, a string of the mask language, "
+             "a function for Mask.where, and of an array stof.Mask.bits(it)"),
             (lambda: stof.Mask(None), "Mask of type NoneType; accepted: a string of the mask language, and Mask.where for functions"),
             (lambda: pickle.dumps(stof.Mask.bits(Array((1, 1), [1], "|b1"))), "pickling Mask('bits(#"),
             (lambda: stof.Mask.bits([[True]]), "Mask.bits: the array is of type list; accepted: torch.Tensor, numpy.ndarray"),

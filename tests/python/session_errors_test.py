@@ -63,6 +63,8 @@ class Errors(Models):
         self.refused("texts are lists of ids; accepted: a list of str", lambda: session.tokenize([[5]]))
         self.refused("ids of type int; accepted: a list of token ids", lambda: session.decode(5))
         self.refused("ids[1] of type int; accepted: a list of token ids", lambda: session.decode([[5], 5]))
+        for wrong in (-1, 800):
+            self.refused(f"token 1 has id {wrong}; accepted: 0 to 799", lambda wrong=wrong: session.decode([5, wrong]))
         self.refused("prompt of type int; accepted: a list of token ids", lambda: session.stream(5))
         self.refused("most = 0; accepted: 1 or more", lambda: session.tokenize(["a"], most=0))
         self.refused("text 0 has 201 tokens; accepted: 1 to 200", lambda: session.run([[5] * 201]))
@@ -73,7 +75,7 @@ class Errors(Models):
             ({"pooling": "sum"}, "pooling 'sum'; accepted: none, cls, mean, max, last"),
             ({"batch": 0}, "batch = 0; accepted: 1 or more"),
             ({"batch": "a"}, "batch is 'a', of type str; accepted: an integer"),
-            ({"pooling": "mean"}, "logits of a text; accepted: those of every token (none) and of the last one"),
+            ({"pooling": "mean"}, "logits are not pooled; accepted: those of the last token (last), of every one (none), or a session without logits, for vectors"),
         ):
             self.refused(said, lambda: session.embed(["a"], **options))
         for options, said in (
@@ -102,7 +104,7 @@ class Errors(Models):
         self.refused("prompts[0] has the lone surrogate '\\ud800' at 1; accepted: text of Unicode", lambda: session.stream("b\ud800"))
         with self.assertRaises(TypeError):
             session.stream("a", most=3)
-        self.refused("this session gives hidden states; accepted for generating: one with logits", lambda: self.load("llama").generate(["a"]))
+        self.refused("this session gives hidden states; accepted for generating: a decoder's, loaded with logits=True", lambda: self.load("llama").generate(["a"]))
         with self.assertRaisesRegex(stof.InvalidArgument, r"^text 1 has \d+ tokens; accepted without truncation: at most 199$"):
             session.generate(["a", "masks " * 300])
         with self.assertWarnsRegex(UserWarning, "^1 of 2 prompts cut to 199 tokens$") as warned:

@@ -98,7 +98,8 @@ TEST(Gpt2, RefusesWhatHasNoMeaning) {
   const std::vector<std::string> texts{"a", ""};
   EXPECT_ERROR(session.embed(texts), ErrorKind::invalid_argument, "text 2 has no tokens; accepted: 1 or more");
   EXPECT_ERROR(session.embed(std::span(texts).first(1), {.pooling = Pooling::mean}), ErrorKind::invalid_argument,
-               "logits of a text; accepted: those of every token (none) and of the last one");
+               "logits are not pooled; accepted: those of the last token (last), of every one (none), or a session "
+               "without logits, for vectors");
   EXPECT_ERROR(session_of("roberta", {.logits = true}), ErrorKind::unsupported,
                "no logits of RobertaForMaskedLM; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3");
 }

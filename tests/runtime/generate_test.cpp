@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts that go on: as transformers continues them, and as the whole text would be scored at once.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -180,8 +181,11 @@ TEST(Generate, SaysWhichOfTheTokenListsIsWrong) {
 
 TEST(Generate, IsTextByTheTokenizer) {
   const Session session = session_of("llama");
-  const Ids ids{798, 38, 80, 81, 799, 5000};
-  EXPECT_EQ(session.decode(ids), session.decode(Ids{38, 80, 81}));  // without special tokens, and without what is none
+  const Ids ids{798, 38, 80, 81, 799};
+  EXPECT_EQ(session.decode(ids), session.decode(Ids{38, 80, 81}));  // without special tokens
+  for (const std::int32_t none : {-1, 800, 5000})
+    EXPECT_ERROR(session.decode(Ids{38, none}), ErrorKind::invalid_argument,
+                 fmt::format("token 1 has id {}; accepted: 0 to 799", none));
   EXPECT_FALSE(session.decode(ids).empty());
   EXPECT_EQ(session.decode(Ids{}), "");
 }
@@ -199,7 +203,7 @@ TEST(Generate, RefusesWhatHasNoMeaning) {
   expect({.top_p = 0}, "top_p = 0; accepted: above 0, up to 1");
   expect({.batch = 0}, "batch = 0; accepted: 1 or more");
   EXPECT_ERROR(Session::load(family_folder("llama"), {.device = "cpu"}).generate(prompts), ErrorKind::invalid_argument,
-               "this session gives hidden states; accepted for generating: one with logits");
+               "this session gives hidden states; accepted for generating: a decoder's, loaded with logits");
   expect({.ends = Ids{3, 800}}, "a text is to end behind token 800; accepted: 0 to 799");
   expect({.ends = Ids{-5}}, "a text is to end behind token -5; accepted: 0 to 799");
   for (const char* mask : {"bigbird(8,3,1,1,5)", "heads(0: random_blocks(4,2,3), *: all)"})
