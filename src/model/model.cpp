@@ -73,12 +73,34 @@ const TensorView& Model::weight(std::string_view name, const Shape& shape) const
   return view;
 }
 
+namespace {
+
+// As `owner/name` is: two words of letters, digits, dots, dashes and underscores, and no folder begins so.
+bool looks_like_a_hub_name(const fs::path& folder) {
+  const std::string text = folder.string();
+  const std::size_t slash = text.find('/');
+  if (slash == std::string::npos || slash == 0 || text[0] == '.' || is_there(text.substr(0, slash))) return false;
+  const std::string_view name = std::string_view(text).substr(slash + 1);
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  return !name.empty() && text.substr(0, slash).find_first_not_of(kLetters) == std::string::npos &&
+         name.find_first_not_of(kLetters) == std::string_view::npos;
+}
+
+[[noreturn]] void refuse_folder(const fs::path& folder) {
+  constexpr std::string_view kAModel =
+      "a model is a folder with config.json, model.safetensors, and tokenizer.json or vocab.txt";
+  if (folder.empty()) fail(ErrorKind::bad_file, "the folder of the model has no name, it is ''; {}", kAModel);
+  fail(ErrorKind::bad_file, "{}: {}; {}{}", folder.string(), is_there(folder) ? "not a folder" : "no such folder",
+       kAModel,
+       looks_like_a_hub_name(folder)
+           ? "; names of the Hugging Face Hub are not taken: download it, into a folder (docs/sessions.md, Models)"
+           : "");
+}
+
+}  // namespace
+
 Model read_model(const fs::path& folder) {
-  if (!is_folder(folder))
-    fail(ErrorKind::bad_file,
-         "{}: {}; a model is a folder with config.json, model.safetensors, and tokenizer.json or "
-         "vocab.txt",
-         folder.string(), is_there(folder) ? "not a folder" : "no such folder");
+  if (!is_folder(folder)) refuse_folder(folder);
   Model model;
   model.folder = folder;
   model.config = read_config(folder);

@@ -212,6 +212,15 @@ TEST_F(Config, RefusesFoldersThatAreNoModel) {
                path +
                    "/none: no such folder; a model is a folder with config.json, model.safetensors, and tokenizer.json "
                    "or vocab.txt");
+  const std::string model = "a model is a folder with config.json, model.safetensors, and tokenizer.json or vocab.txt";
+  EXPECT_ERROR(read_model(""), ErrorKind::bad_file, "the folder of the model has no name, it is ''; " + model);
+  for (const char* name : {"Qwen/Qwen3-0.6B", "no_owner/all-MiniLM-L6-v2"})
+    EXPECT_ERROR(read_model(name), ErrorKind::bad_file,
+                 std::string(name) + ": no such folder; " + model +
+                     "; names of the Hugging Face Hub are not taken: download it, into a folder (docs/sessions.md, "
+                     "Models)");
+  for (const char* name : {"/usr/none", "./none/none", "none", "a/b/c", "none/", "a b/c"})
+    EXPECT_ERROR(read_model(name), ErrorKind::bad_file, std::string(name) + ": no such folder; " + model);
   write_bytes(folder_ / "file", "");
   EXPECT_ERROR(read_model(folder_ / "file"), ErrorKind::bad_file,
                path +
