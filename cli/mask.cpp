@@ -15,6 +15,7 @@
 #include "cli/waiting.h"
 #include "src/base/error.h"
 #include "src/mask/draw.h"
+#include "src/mask/text/usages.h"
 
 namespace stof::cli {
 namespace {
@@ -99,6 +100,23 @@ void run_mask(const MaskCommand& command) {
   if (command.draw) print_drawings(bound);
 }
 
+// For --help: what a mask is made of.
+std::string terms() {
+  constexpr std::size_t kColumns = 100;
+  std::string text = "Terms, which & | ! and parentheses join; docs/masks.md says what each allows:\n ";
+  std::size_t column = 1;
+  for (const std::string_view usage : usages_of_terms()) {
+    if (column + usage.size() + 2 > kColumns) {
+      text += "\n ";
+      column = 1;
+    }
+    text += fmt::format(" {};", usage);
+    column += usage.size() + 2;
+  }
+  text.back() = '.';
+  return text;
+}
+
 }  // namespace
 
 void add_mask(CLI::App& app) {
@@ -113,6 +131,7 @@ void add_mask(CLI::App& app) {
   sub->add_option("--out", command->out, "write it as bool [N,M], or [B,H,N,M] for more than one head or item");
   sub->add_option("--json", command->json, "write the findings as JSON to this file, or - for stdout in place of text");
   sub->add_flag("--force", command->force, "write an array above 4 GiB");
+  sub->footer(terms());
   sub->callback([command] { run_mask(*command); });
 }
 

@@ -38,7 +38,7 @@ class Errors(unittest.TestCase):
         handle = c.c_void_p()
         self.refused("stof_mask_parse: mask is NULL", lambda: STOF.check(C.stof_mask_parse(b"all", None, None)))
         self.refused("stof_mask_parse: text is NULL", lambda: STOF.mask("parse", None, None))
-        self.refused(f"mask: unknown term 'casual'; accepted: {TERMS}\n  casual\n  ^", lambda: STOF.parse("casual"))
+        self.refused(f"mask: unknown term 'casual' (did you mean 'causal'?); accepted: {TERMS}\n  casual\n  ^", lambda: STOF.parse("casual"))
         self.assertEqual(C.stof_mask_parse(b"casual", None, c.byref(handle)), 2)
         self.assertIsNone(handle.value)
         self.refused("mask: cannot read 'none/no.npy': No such file or directory\n  bits('no.npy')\n       ^",

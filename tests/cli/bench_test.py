@@ -253,7 +253,7 @@ class Bench(unittest.TestCase):
             (("attention", "--shape", "1,1,8,300", "--device", "cpu"), 2,
              "attention: head_dim = 300; accepted: 1..256"),
             (("attention", "--shape", "1,1,8,16", "--mask", "causal", "--mask", "windw(3)", "--device", "cpu"), 2,
-             "mask: unknown term 'windw'; accepted: all, none, causal, window, dilated, strided, global, sink, prefix, "
+             "mask: unknown term 'windw' (did you mean 'window'?); accepted: all, none, causal, window, dilated, strided, global, sink, prefix, "
              "documents, document_ids, segments, blocks, random_blocks, tree, bits, natten, where, heads, batch, "
              "longformer, bigbird\n  windw(3)\n  ^"),
             (("attention", "--kernel", "nope", "--device", "cpu"), 2,

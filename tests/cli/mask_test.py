@@ -7,6 +7,7 @@ usage: mask_test.py STOF
 
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -163,6 +164,16 @@ class Mask(unittest.TestCase):
         done = stof("window(3)", "--seq", "100", "--json", str(file))
         self.assertIn("window(3)", done.stdout)
         self.assertEqual(json.loads(file.read_text())["mask"], "window(3)")
+
+    def test_help_names_every_term(self):
+        page = (Path(__file__).resolve().parents[2] / "docs/masks.md").read_text(encoding="utf-8")
+        rows = re.findall(r"^\| `(.*?)\|", page[page.index("## Terms") : page.index("`!` binds")], re.MULTILINE)
+        names = {re.match(r"\w+", name)[0] for row in rows for name in row.split("`, `")}
+        self.assertGreater(len(names), 20)
+        said = stof("mask", "--help").stdout
+        self.assertTrue(all(len(line) <= 110 for line in said.splitlines()))
+        of_terms = said[said.index("Terms, which & | ! and parentheses join; docs/masks.md says what each allows:") :]
+        self.assertEqual(names, {re.match(r"\s*(\w+)", name)[1] for usage in re.split(r";\s+", of_terms.split("allows:\n")[1]) for name in usage.split(" or ")})
 
     def test_errors(self):
         accepted = "accepted: N, or NxM for N queries and M keys, each at least 1"

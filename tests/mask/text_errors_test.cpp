@@ -37,8 +37,9 @@ TEST(TextErrors, Grammar) {
       {"(causal", "", "expected ')' after a mask in parentheses; got the end"},
       {"causal)", ")", "expected '&', '|' or the end; got ')'"},
       {"causal window(3)", "window", "expected '&', '|' or the end; got 'window'"},
-      {"causal & windw(4)", "windw", std::string("unknown term 'windw'; accepted: ") + kAccepted},
-      {"Causal", "Causal", std::string("unknown term 'Causal'; accepted: ") + kAccepted},
+      {"causal & windw(4)", "windw",
+       std::string("unknown term 'windw' (did you mean 'window'?); accepted: ") + kAccepted},
+      {"Causal", "Causal", std::string("unknown term 'Causal' (did you mean 'causal'?); accepted: ") + kAccepted},
       {"causal()", "(", "expected '&', '|' or the end; got '('"},
       {"causal & (window(3) | sink(1)", "", "expected ')' after a mask in parentheses; got the end"},
       {"window(3.5)", ".", "expected ')' in window(w) or window(l,r); got '.'"},
@@ -63,6 +64,52 @@ TEST(TextErrors, Grammar) {
       {"heads(0 causal)", "causal", "expected ':' in heads(0-3: MASK, *: MASK); got 'causal'"},
       {"heads(*: all, *: none)", "*", "a second '*'"},
       {"batch()", ")", "expected a number in batch(0-3: MASK, *: MASK); got ')'"}};
+  for (const Refused& refused : cases) expect_refused(refused);
+}
+
+TEST(TextErrors, NamesThatAreNear) {
+  const auto said = [](const std::string& name) {
+    try {
+      parse(name);
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      return text.substr(0, text.find("; accepted: "));
+    }
+    return std::string();
+  };
+  for (const auto& [written, meant] : {std::pair{"casual", "causal"},
+                                       {"CASUAL", "causal"},
+                                       {"widnow", "window"},
+                                       {"siink", "sink"},
+                                       {"document_id", "document_ids"},
+                                       {"bird", ""},
+                                       {"bigbrd", "bigbird"},
+                                       {"long_former", "longformer"},
+                                       {"nona", "none"},
+                                       {"head", "heads"},
+                                       {"xyz", ""},
+                                       {"ALL", "all"},
+                                       {"al", ""},
+                                       {"sliding_window", ""}})
+    EXPECT_EQ(said(written), fmt::format("mask: unknown term '{}'{}", written,
+                                         *meant ? fmt::format(" (did you mean '{}'?)", meant) : ""));
+  EXPECT_EQ(said(std::string(1 << 20, 'c')).find("did you mean"), std::string::npos);
+}
+
+TEST(TextErrors, OperatorsOfOtherLanguages) {
+  const Refused cases[] = {
+      {"~causal", "~", "'~' is written '!'"},
+      {"causal & ~window(3)", "~", "'~' is written '!'"},
+      {"not causal", "not", "'not' is written '!'"},
+      {"causal and window(3)", "and", "'and' is written '&'"},
+      {"causal AND window(3)", "AND", "'AND' is written '&'"},
+      {"(sink(1) or causal) & all", "or", "'or' is written '|'"},
+      {"heads(0: sink(1) or causal)", "or", "'or' is written '|'"},
+      {"where(q > k and q > 3)", "and", "'and' is written '&'"},
+      {"where(not q > k)", "not", "'not' is written '!'"},
+      {"where(~(q > k))", "~", "'~' is written '!'"},
+      {"where(Q > k)", "Q",
+       "unknown name 'Q' (did you mean 'q'?) in where(EXPR); accepted: b, h, q, k, abs, min, max"}};
   for (const Refused& refused : cases) expect_refused(refused);
 }
 
@@ -135,7 +182,8 @@ TEST(TextErrors, FunctionsSayTheSameWithoutAPlace) {
 
 TEST(TextErrors, LongAndManyLinedTextsShowThePlace) {
   EXPECT_ERROR(parse("causal &\n\tsink(1) |\n  windw(3)\n"), ErrorKind::invalid_argument,
-               std::string("mask: unknown term 'windw'; accepted: ") + kAccepted + "\n    windw(3)\n    ^");
+               std::string("mask: unknown term 'windw' (did you mean 'window'?); accepted: ") + kAccepted +
+                   "\n    windw(3)\n    ^");
   std::string text;
   for (int i = 0; i < 20; ++i) text += "sink(1) | ";
   EXPECT_ERROR(parse(text + "sink(x) | all" + text), ErrorKind::invalid_argument,

@@ -82,7 +82,7 @@ class Masks(unittest.TestCase):
 
     def test_errors(self):
         for make, said in (
-            (lambda: stof.Mask("causl"), "mask: unknown term 'causl'; accepted: all, none, "),
+            (lambda: stof.Mask("causl"), "mask: unknown term 'causl' (did you mean 'causal'?); accepted: all, none, "),
             (lambda: stof.Mask("all") & 3, "a mask of type int; accepted: stof.Mask, a string of the mask language, a function for Mask.where"),
             (lambda: stof.Mask("all") & Array((1, 1), [1], "|b1"), "a mask of type Array; accepted: stof.Mask, a string of the mask language, "
              "a function for Mask.where, and of an array stof.Mask.bits(it)"),

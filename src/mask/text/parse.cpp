@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text to mask: the grammar, and one row per term.
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <string>
 
 #include "src/mask/expression.h"
 #include "src/mask/named_arrays.h"
 #include "src/mask/text/arguments.h"
+#include "src/mask/text/hints.h"
+#include "src/mask/text/usages.h"
 
 namespace stof {
 namespace {
@@ -100,21 +105,23 @@ constexpr TermSyntax kTerms[] = {
     {"bigbird", "bigbird(b,w,g,r,seed)", read_bigbird},
 };
 
-std::string accepted_terms() {
-  std::string names;
-  for (const TermSyntax& term : kTerms) names += fmt::format("{}{}", names.empty() ? "" : ", ", term.name);
+constexpr auto kNames = [] {
+  std::array<std::string_view, std::size(kTerms)> names;
+  std::ranges::transform(kTerms, names.begin(), &TermSyntax::name);
   return names;
-}
+}();
 
 Mask parse_term(Cursor& cursor, const std::filesystem::path& folder) {
   cursor.count_term();
+  refuse_other_operators(cursor);
   const std::size_t place = cursor.place();
   const std::string_view name = cursor.word();
   if (name.empty()) cursor.fail_here(fmt::format("expected a term, '!' or '('; got {}", cursor.got()));
   const auto* syntax =
       std::find_if(std::begin(kTerms), std::end(kTerms), [&](const TermSyntax& term) { return term.name == name; });
   if (syntax == std::end(kTerms))
-    cursor.fail_at(place, fmt::format("unknown term '{}'; accepted: {}", name, accepted_terms()));
+    cursor.fail_at(place, fmt::format("unknown term '{}'{}; accepted: {}", name, nearest_name(name, kNames),
+                                      fmt::join(kNames, ", ")));
   Arguments arguments(cursor, syntax->usage, folder);
   try {
     Mask mask = syntax->read(arguments);
@@ -145,10 +152,17 @@ bool eat_operator(Cursor& cursor, std::string_view symbol) {
 Mask parse_conjunction(Cursor& cursor, const std::filesystem::path& folder) {
   std::vector<Mask> masks{parse_factor(cursor, folder)};
   while (eat_operator(cursor, "&")) masks.push_back(parse_factor(cursor, folder));
+  refuse_other_operators(cursor);
   return conjunction(std::move(masks));
 }
 
 }  // namespace
+
+std::vector<std::string_view> usages_of_terms() {
+  std::vector<std::string_view> usages;
+  for (const TermSyntax& term : kTerms) usages.push_back(term.usage);
+  return usages;
+}
 
 Mask parse_expression(Cursor& cursor, const std::filesystem::path& folder) {
   std::vector<Mask> masks{parse_conjunction(cursor, folder)};

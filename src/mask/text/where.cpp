@@ -9,6 +9,7 @@
 #include "src/base/error.h"
 #include "src/mask/expression.h"
 #include "src/mask/text/arguments.h"
+#include "src/mask/text/hints.h"
 
 namespace stof {
 namespace {
@@ -58,6 +59,7 @@ class WhereReader {
         cursor_.fail_here(fmt::format("'{0}{0}' is written '{0}' in where(EXPR)", twice));
     for (const Operator& candidate : operators)
       if (cursor_.eat(candidate.text)) return candidate.op;
+    refuse_other_operators(cursor_);
     return {};
   }
 
@@ -77,6 +79,7 @@ class WhereReader {
   }
 
   Symbol primary() {
+    refuse_other_operators(cursor_);
     const std::size_t place = cursor_.place();
     if (const std::string_view digits = cursor_.digits(); !digits.empty()) {
       std::int64_t value = 0;
@@ -95,7 +98,9 @@ class WhereReader {
     if (name.empty())
       cursor_.fail_here(fmt::format("expected a number, b, h, q, k, abs, min, max, -, ! or '(' in where(EXPR); got {}",
                                     cursor_.got()));
-    cursor_.fail_at(place, fmt::format("unknown name '{}' in where(EXPR); accepted: b, h, q, k, abs, min, max", name));
+    constexpr std::string_view kNames[] = {"b", "h", "q", "k", "abs", "min", "max"};
+    cursor_.fail_at(place, fmt::format("unknown name '{}'{} in where(EXPR); accepted: b, h, q, k, abs, min, max", name,
+                                       nearest_name(name, kNames)));
   }
 
   Symbol call_of_one(WhereOp op) {

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/model/config_llama.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/model/changed_config.h"
+
+namespace stof {
+namespace {
+
+using nlohmann::json;
+
+using LlamaConfig = ChangedConfig;
+
+TEST_F(LlamaConfig, ReadsTheFamilies) {
+  const ModelConfig llama = read("llama");
+  EXPECT_EQ(llama.family, Family::llama);
+  EXPECT_EQ(llama.architecture, "LlamaForCausalLM");
+  EXPECT_EQ(llama.activation, "silu");
+  EXPECT_EQ(std::tuple(llama.heads, llama.kv_heads, llama.head_dim), std::tuple(4, 2, 16));
+  EXPECT_EQ(rotary_text(llama), "all 500, all 500, all 500");
+  EXPECT_EQ(text_of(llama.rotary[2].scaling), "llama3 8 64 1 4");
+  EXPECT_FALSE(llama.attention_bias || llama.attention_out_bias || llama.mlp_bias || llama.head_norms ||
+               llama.tied_head);
+  const ModelConfig biased = read("llama_with_biases");
+  EXPECT_TRUE(biased.attention_bias && biased.attention_out_bias && biased.mlp_bias);
+  const ModelConfig mistral = read("mistral");
+  EXPECT_EQ(std::tuple(mistral.heads, mistral.kv_heads, mistral.head_dim), std::tuple(4, 1, 12));
+  EXPECT_EQ(rotary_text(mistral), "9 10000, 9 10000, 9 10000");
+  const ModelConfig qwen2 = read("qwen2");
+  EXPECT_TRUE(qwen2.attention_bias && qwen2.tied_head && !qwen2.attention_out_bias);
+  EXPECT_EQ(rotary_text(qwen2), "all 1000, 15 1000, 15 1000");
+  const ModelConfig qwen3 = read("qwen3");
+  EXPECT_TRUE(qwen3.head_norms && !qwen3.attention_bias);
+  EXPECT_EQ(std::tuple(qwen3.heads, qwen3.kv_heads, qwen3.head_dim), std::tuple(4, 2, 20));
+}
+
+// Where newer files have rope_parameters, layer_types and every key, older ones leave their defaults out.
+TEST_F(LlamaConfig, ReadsTheWordsOfBothVersions) {
+  const json of_4 = {{"rope_parameters", "absent"},
+                     {"rope_theta", 5e5},
+                     {"rope_scaling", {{"type", "linear"}, {"factor", 2}}},
+                     {"head_dim", "absent"},
+                     {"num_key_value_heads", "absent"}};
+  const ModelConfig llama = read("llama", of_4);
+  EXPECT_EQ(std::tuple(llama.kv_heads, llama.head_dim), std::tuple(4, 8));
+  EXPECT_EQ(rotary_text(llama), "all 500000, all 500000, all 500000");
+  EXPECT_EQ(text_of(llama.rotary[0].scaling), "linear 2");
+  const json plain = {{"rope_parameters", nullptr}, {"rope_scaling", nullptr}};
+  EXPECT_EQ(read("llama", plain).rotary[0].theta, 1e4);
+  EXPECT_EQ(text_of(read("llama", plain).rotary[0].scaling), "");
+  EXPECT_EQ(rotary_text(read("mistral", {{"sliding_window", nullptr}})), "all 10000, all 10000, all 10000");
+  EXPECT_EQ(rotary_text(read("mistral", {{"sliding_window", "absent"}})), "4095 10000, 4095 10000, 4095 10000");
+  EXPECT_EQ(read("mistral", {{"num_attention_heads", 8}, {"num_key_value_heads", "absent"}}).kv_heads, 8);
+  EXPECT_EQ(rotary_text(read("qwen2", {{"layer_types", "absent"}, {"max_window_layers", 2}})),
+            "all 1000, all 1000, 15 1000");
+  EXPECT_EQ(rotary_text(read("qwen2", {{"use_sliding_window", false}})), "all 1000, all 1000, all 1000");
+  EXPECT_EQ(read("qwen3", {{"head_dim", "absent"}}).head_dim, 128);
+  json yarn = {{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 50}};
+  EXPECT_EQ(text_of(read("qwen2", {{"rope_scaling", yarn}, {"rope_parameters", "absent"}}).rotary[0].scaling),
+            text_of(read("qwen2").rotary[0].scaling));
+  // What stands beside the others comes first, and rope_scaling before rope_parameters.
+  EXPECT_EQ(read("llama", {{"original_max_position_embeddings", 100}}).rotary[0].scaling.trained_positions, 100);
+  const json both = {{"rope_scaling", {{"type", "linear"}, {"factor", 3}}}};
+  EXPECT_EQ(text_of(read("qwen2", both).rotary[0].scaling), "linear 3");
+  EXPECT_EQ(read("qwen2", both).rotary[0].theta, 1e4);
+  yarn["attention_factor"] = 1.25, yarn["beta_fast"] = 20, yarn["beta_slow"] = 2, yarn["truncate"] = false;
+  EXPECT_EQ(text_of(read("qwen2", {{"rope_parameters", yarn}}).rotary[0].scaling), "yarn 4 50 2 20 1.25 between");
+}
+
+// Transformers takes files of type mistral with layer_types for Ministral's, and the others do not look at them.
+TEST_F(LlamaConfig, MistralHasWindowsByLayer) {
+  const json mixed = {"full_attention", "sliding_attention", "full_attention"};
+  const json whole = {"full_attention", "full_attention", "full_attention"};
+  EXPECT_EQ(rotary_text(read("mistral", {{"layer_types", mixed}})), "all 10000, 9 10000, all 10000");
+  EXPECT_EQ(rotary_text(read("mistral", {{"layer_types", whole}, {"sliding_window", nullptr}})),
+            "all 10000, all 10000, all 10000");
+  EXPECT_EQ(rotary_text(read("mistral", {{"layer_types", nullptr}})), "9 10000, 9 10000, 9 10000");
+  expect("mistral", {{"layer_types", mixed}, {"sliding_window", nullptr}}, ErrorKind::bad_file,
+         R"(: 'sliding_window' is null; accepted: a number where layer_types has "sliding_attention")");
+  expect("llama", {{"layer_types", mixed}}, ErrorKind::unsupported,
+         R"(: 'layer_types' has "sliding_attention"; accepted of llama: "full_attention")");
+  EXPECT_EQ(rotary_text(read("llama", {{"layer_types", whole}})), "all 500, all 500, all 500");
+  for (const char* family : {"llama", "mistral", "qwen2", "qwen3"}) {
+    expect(family, {{"layer_types", "full_attention"}}, ErrorKind::bad_file,
+           R"(: 'layer_types' is "full_attention"; accepted: an array of num_hidden_layers strings, 3)");
+    expect(family, {{"layer_types", {"full_attention", 1, "full_attention"}}}, ErrorKind::unsupported,
+           R"(: 'layer_types' has 1; accepted: "full_attention", "sliding_attention")");
+  }
+}
+
+TEST_F(LlamaConfig, RefusesWhatIsNotUnderstood) {
+  expect("llama", {{"num_key_value_heads", 3}}, ErrorKind::bad_file,
+         ": 'num_key_value_heads' is 3; accepted: a divisor of num_attention_heads, 4");
+  expect("llama", {{"head_dim", 7}}, ErrorKind::unsupported,
+         ": heads of 7 columns; accepted: an even number up to 256");
+  expect("qwen3", {{"head_dim", 512}}, ErrorKind::unsupported,
+         ": heads of 512 columns; accepted: an even number up to 256");
+  expect("llama", {{"head_dim", nullptr}, {"hidden_size", 30}}, ErrorKind::bad_file,
+         ": 'hidden_size' is 30; accepted: a multiple of num_attention_heads, 4");
+  const auto rope = [](json parameters) { return json{{"rope_parameters", std::move(parameters)}}; };
+  expect("llama", rope({{"rope_type", "dynamic"}, {"factor", 2}}), ErrorKind::unsupported,
+         R"(: rope_parameters: 'rope_type' is "dynamic"; accepted: "default", "linear", "llama3", "yarn")");
+  expect("llama", rope({{"rope_type", "linear"}, {"factor", 0.5}}), ErrorKind::bad_file,
+         ": rope_parameters: 'factor' is 0.5; accepted: a number of at least 1");
+  expect("llama", rope({{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}}),
+         ErrorKind::bad_file, ": rope_parameters: 'high_freq_factor' is 4; accepted: more than low_freq_factor, 4");
+  expect("qwen2", rope({{"rope_type", "yarn"}, {"factor", 4}, {"beta_fast", 1}, {"beta_slow", 2}}), ErrorKind::bad_file,
+         ": rope_parameters: 'beta_fast' is 1; accepted: at least beta_slow, 2");
+  EXPECT_THROW(read("qwen2", rope({{"rope_type", "yarn"}, {"factor", 4}, {"mscale", 1}})), Error);
+  expect("qwen2", rope({{"rope_type", "yarn"}, {"factor", 4}, {"rope_theta", 1}}), ErrorKind::bad_file,
+         ": 'rope_theta' is 1; accepted with yarn: more than 1");
+  expect("qwen2", rope({{"rope_type", "yarn"}, {"factor", 4}, {"attention_factor", 3e38}}), ErrorKind::bad_file,
+         ": rope_parameters: 'attention_factor' is 3e+38; accepted: at most 1000");
+  EXPECT_THROW(read("llama", rope({{"rope_type", "default"}, {"partial_rotary_factor", 0.5}})), Error);
+  expect("qwen2", {{"layer_types", {"full_attention"}}}, ErrorKind::bad_file,
+         R"(: 'layer_types' is ["full_attention"]; accepted: an array of num_hidden_layers strings, 3)");
+  EXPECT_THROW(read("llama", {{"max_position_embeddings", (1 << 20) + 1}}), Error);
+  EXPECT_THROW(read("llama", {{"architectures", {"LlamaForQuestionAnswering"}}}), Error);
+}
+
+}  // namespace
+}  // namespace stof
