@@ -18,6 +18,7 @@
 #include "cli/loading.h"
 #include "cli/messages.h"
 #include "cli/number_option.h"
+#include "cli/one_line.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/text_lines.h"
@@ -35,7 +36,7 @@ struct GenerateCommand {
   std::int64_t tokens = 128, batch = 32, top_k = 0, seed = 0, passes = 1;
   double temperature = 0, top_p = 1;
   int threads = 0;
-  bool special = false, go_on = false, truncate = false;
+  bool escaped = false, special = false, go_on = false, truncate = false;
 };
 
 SessionOptions session_options(const GenerateCommand& command) {
@@ -63,16 +64,21 @@ GenerateOptions generate_options(const GenerateCommand& command) {
   return options;
 }
 
-// As one line: what would end it, and the backslash itself, behind a backslash.
-std::string on_one_line(const std::string& text) {
-  std::string line;
-  for (const char c : text) {
-    if (c == '\n') line += "\\n";
-    else if (c == '\r') line += "\\r";
-    else if (c == '\\') line += "\\\\";
-    else line += c;
+std::vector<std::string> read_prompts(const GenerateCommand& command) {
+  if (command.input.empty()) return {command.text};
+  std::vector<std::string> prompts = read_input(command.input);
+  for (std::size_t i = 0; command.escaped && i < prompts.size(); ++i) {
+    try {
+      prompts[i] = of_one_line(prompts[i]);
+    } catch (const Error& error) {
+      fail(error.kind(), "{}: line {}: {}", input_name(command.input), i + 1, error.what());
+    }
   }
-  return line;
+  return prompts;
+}
+
+void flush_stdout() {
+  if (std::fflush(stdout) != 0) fail(ErrorKind::bad_file, "cannot write to stdout: {}", std::strerror(errno));
 }
 
 // What comes behind a text, which it goes on from: of tokens that stand for a space and a word the space is there. Ids
@@ -118,6 +124,7 @@ class Output {
     if (grows_) fmt::print("\n");
     else if (prints_)
       for (const std::string& text : texts_) fmt::print("{}\n", on_one_line(text));
+    flush_stdout();  // what is said on stderr comes behind it
     return texts_;
   }
 
@@ -126,7 +133,7 @@ class Output {
     texts_[text] += more;
     if (!grows_) return;
     fmt::print("{}", more);
-    if (std::fflush(stdout) != 0) fail(ErrorKind::bad_file, "cannot write to stdout: {}", std::strerror(errno));
+    flush_stdout();
   }
 
   bool prints_, grows_;
@@ -164,8 +171,7 @@ void generate(const GenerateCommand& command) {
   std::ranges::move(files_of_mask("--mask", command.mask), std::back_inserter(inputs));
   inputs.push_back({"--input", command.input});
   check_outputs({{"--json", command.json, true}}, inputs);
-  const std::vector<std::string> texts =
-      command.input.empty() ? std::vector<std::string>{command.text} : read_input(command.input);
+  const std::vector<std::string> texts = read_prompts(command);
   const Session session = load_session(command.model, chosen);
   Output output(command, *session.tokenizer(), texts, std::min(command.tokens, session.max_tokens()));
   std::vector<Took> passes;
@@ -199,6 +205,8 @@ void add_generate(CLI::App& app) {
   auto* text = command->add_option("--text", options->text, "one text, which is printed as it grows");
   auto* input = command->add_option("--input", options->input, "a file with one text a line; -: stdin");
   text->excludes(input);
+  command->add_flag("--escaped", options->escaped, "in the input \\n, \\r and \\\\ are what they are in the output")
+      ->needs(input);
   add_number(command, "--tokens", options->tokens, "at most, behind each text")->capture_default_str();
   command->add_option("--mask", options->mask, "restrict attention further, e.g. 'sink(4) | window(1024)'");
   add_number(command, "--temperature", options->temperature, "0: always the likeliest token; else by chance")

@@ -36,7 +36,10 @@ Progress::Progress(std::string what, std::int64_t total, Clock::duration between
 Progress::~Progress() {
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
-  if (!terminal_) draw();
+  if (!terminal_) {
+    if (!told_once_) return;
+    draw();
+  }
   if (total_ != kUnknown) std::fputc('\n', stderr);
 }
 
@@ -69,6 +72,7 @@ void Progress::tell(const std::stop_token& stop) {
 void Progress::draw_line() {
   told_ = Clock::now();
   if (total_ == kUnknown) return;
+  told_once_ = true;
   draw();
   std::fputc('\n', stderr);
 }

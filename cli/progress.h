@@ -38,7 +38,8 @@ class Progress {
   bool terminal_;
   Clock::duration between_lines_;
   Clock::time_point begin_, told_;  // told_: of the last line
-  std::mutex mutex_;                // guards total_, done_ and told_
+  bool told_once_ = false;          // where lines stay, what is over before the first one has none
+  std::mutex mutex_;                // guards total_, done_, told_ and told_once_
   std::condition_variable_any changed_;
   std::jthread thread_;  // says that a step is not over yet, where lines stay
 };

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/text_lines.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string_view>
 
 #include "src/base/error.h"
@@ -37,15 +40,26 @@ std::vector<std::string> lines_of(std::string_view text, const std::string& name
 }
 
 // It may have no end.
-std::string read_stdin() {
+std::string read_stream(std::FILE* stream, const std::string& name) {
   std::string text;
   std::array<char, 1 << 16> piece;
-  while (const std::size_t size = std::fread(piece.data(), 1, piece.size(), stdin)) {
-    if (text.size() + size > text.capacity()) check_memory("stdin", 3.0 * static_cast<double>(text.size()));
+  while (const std::size_t size = std::fread(piece.data(), 1, piece.size(), stream)) {
+    if (text.size() + size > text.capacity()) check_memory(name, 3.0 * static_cast<double>(text.size()));
     text.append(piece.data(), size);
   }
-  if (std::ferror(stdin) != 0) fail(ErrorKind::bad_file, "cannot read stdin: {}", std::strerror(errno));
+  if (std::ferror(stream) != 0) fail(ErrorKind::bad_file, "cannot read {}: {}", name, std::strerror(errno));
   return text;
+}
+
+// Also what a shell has in place of a file for `<(command)`. Waits for who writes.
+std::string read_pipe(const std::string& name) {
+  struct Close {
+    void operator()(std::FILE* stream) const { std::fclose(stream); }
+  };
+  const int descriptor = open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  const std::unique_ptr<std::FILE, Close> stream(descriptor < 0 ? nullptr : fdopen(descriptor, "rb"));
+  if (!stream) fail(ErrorKind::bad_file, "cannot read {}: {}", name, std::strerror(errno));
+  return read_stream(stream.get(), name);
 }
 
 }  // namespace
@@ -55,11 +69,13 @@ std::vector<std::string> read_lines(const std::filesystem::path& file) {
 }
 
 std::vector<std::string> read_input(const std::string& input) {
-  if (input == "-") return lines_of(read_stdin(), "stdin");
+  if (input == "-") return lines_of(read_stream(stdin, "stdin"), "stdin");
   std::error_code unknown;  // reading says more
   const std::filesystem::file_status status = std::filesystem::status(input, unknown);
+  if (std::filesystem::is_fifo(status)) return lines_of(read_pipe(input), input);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    fail(ErrorKind::bad_file, "cannot read {}: not a regular file; accepted: a regular file, or - for stdin", input);
+    fail(ErrorKind::bad_file, "cannot read {}: not a regular file; accepted: a regular file, a pipe, or - for stdin",
+         input);
   return read_lines(input);
 }
 

@@ -224,7 +224,7 @@ class Bench(unittest.TestCase):
         sentences.write_text("\n")
         done = stof("model", "--part", "start", "--model", GPT2, "--input", str(sentences), "--dtype", "f32", *SHORT)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("\nstof: 'stof run' of the sentence of median length ended with exit code 2:\n", done.stderr)
+        self.assertIn("stof: 'stof run' of the sentence of median length ended with exit code 2:\n", done.stderr)
         self.assertTrue(done.stderr.endswith("\nstof: stdin: line 1 has no tokens; accepted: 1 or more\n"), done.stderr)
 
     def test_without_a_device_it_is_that_of_a_session(self):

@@ -62,6 +62,27 @@ class Generate(unittest.TestCase):
         self.assertEqual(lines[0], lines[2])
         self.assertEqual(lines[0], one.stdout[:-1].replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r"))
 
+    def test_statistics_come_behind_the_texts(self):
+        for given, stdin in ((("--text", "masks"), None), (("--input", "-"), "masks\nx\n")):
+            done = subprocess.run([STOF, "generate", "--device", "cpu", "--model", model("llama"), "--tokens", "3", *given], input=stdin,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=True)  # fmt: skip
+            self.assertRegex(done.stdout, r"(?s)^(?!\d tokens).*\n\d tokens in .* s\n$")
+
+    def test_prompts_of_several_lines(self):
+        arguments = ("--model", model("llama"), "--tokens", 8, "--go-on")
+        prompts = ["a\nb", "a\\nb", "a\\\nb\r", "c"]
+        want = [json.loads(stof(*arguments, "--text", prompt, "--json", "-").stdout)["texts"][0]["ids"] for prompt in prompts]
+        self.assertNotEqual(want[0], want[1])
+        lines = "a\\nb\na\\\\nb\na\\\\\\nb\\r\nc\n"
+        found = json.loads(stof(*arguments, "--input", "-", "--escaped", "--json", "-", stdin=lines).stdout)
+        self.assertEqual([one["ids"] for one in found["texts"]], want)
+        as_it_is = json.loads(stof(*arguments, "--input", "-", "--json", "-", stdin="a\\nb\n").stdout)
+        self.assertEqual(as_it_is["texts"][0]["ids"], want[1])
+        for line, place in (("a\\t", 1), ("ab\\", 2), ("\\\\\\N", 2)):
+            self.expect_error(stof(*arguments, "--input", "-", "--escaped", stdin=f"fine\n{line}\n"), 2,
+                              f"stdin: line 2: the backslash at byte {place} is none of '\\n', '\\r', '\\\\', which --escaped accepts")
+        self.assertIn("--escaped requires --input", stof(*arguments, "--text", "a", "--escaped").stderr)
+
     def test_the_space_between_text_and_continuation_is_there(self):
         # Of a tokenizer that drops the space in front of a whole text.
         arguments = ("--model", model("mistral"), "--tokens", 1, "--go-on", "--json", "-")

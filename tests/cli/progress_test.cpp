@@ -35,9 +35,7 @@ TEST(Progress, SaysThatAStepIsNotOverYet) {
   EXPECT_GE(std::count(lines.begin(), lines.end(), '\n'), 3) << lines;
 }
 
-TEST(Progress, SaysNoMoreThanTheEndOfWhatIsShort) {
-  EXPECT_EQ(told(std::chrono::hours(1)), "measuring [########################################] 4/4  0.0 s\n");
-}
+TEST(Progress, SaysNothingOfWhatIsShort) { EXPECT_EQ(told(std::chrono::hours(1)), ""); }
 
 }  // namespace
 }  // namespace stof::cli

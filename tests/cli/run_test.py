@@ -84,7 +84,7 @@ class Run(unittest.TestCase):
     def test_one_text_is_the_line_of_a_file(self):
         done = self.run_stof("--text", TEXTS[2])
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, r"\n1 text in [0-9.]+ s on ")
+        self.assertRegex(done.stderr, r"^1 text in [0-9.]+ s on ")
         rows = [[float(x) for x in line.split(" ")] for line in done.stdout.splitlines()]
         self.expect_close(rows, [self.embed()[2]], 1e-6)
 
@@ -93,7 +93,7 @@ class Run(unittest.TestCase):
         rows = [[float(x) for x in line.split(" ")] for line in done.stdout.splitlines()]
         self.assertEqual(rows, [list(map(float, row)) for row in rows])
         self.expect_close(rows, self.embed(), 1e-6)
-        self.assertRegex(done.stderr, r"^embedding \[#{40}\] 5/5  [0-9.]+ s\n5 texts in [0-9.]+ s on .+\n"
+        self.assertRegex(done.stderr, r"^5 texts in [0-9.]+ s on .+\n"
                                       r"the first vectors after [0-9.]+ s, loading included\n$")  # fmt: skip
 
     def test_vectors_have_length_one(self):
@@ -142,7 +142,7 @@ class Run(unittest.TestCase):
         out = self.folder / "out.npy"
         done = self.run_stof("--input", self.input, "--out", out)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("\n2 of 3 texts cut to 256 tokens\n", done.stderr)
+        self.assertIn("2 of 3 texts cut to 256 tokens\n", done.stderr)
         rows = rows_of(npy.read(out)[2])
         self.expect_close([rows[0]], [rows[2]], 1e-6)
         self.expect_error(self.run_stof("--input", self.input, "--no-truncate"), 2,
@@ -159,7 +159,7 @@ class Run(unittest.TestCase):
     def test_a_file_without_texts(self):
         self.input.write_text("")
         self.assertEqual(self.embed(), [])
-        self.assertIn(f"embedding [{'#' * 40}] 0/0 ", self.run_stof("--input", self.input).stderr)
+        self.assertIn("0 texts in ", self.run_stof("--input", self.input).stderr)
 
     def test_line_ends_do_not_matter(self):
         want = self.embed()

@@ -5,6 +5,7 @@
 usage: tokenize_test.py STOF MODEL
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -58,7 +59,26 @@ class OfStdin(unittest.TestCase):
                     done = subprocess.run([STOF, command, "--model", model, "--input", name], timeout=60, text=True,
                                           capture_output=True, check=False)  # fmt: skip
                     self.assertEqual((done.returncode, done.stderr),
-                                     (2, f"stof: cannot read {name}: not a regular file; accepted: a regular file, or - for stdin\n"))
+                                     (2, f"stof: cannot read {name}: not a regular file; accepted: a regular file, a pipe, or - for stdin\n"))
+
+
+    def test_pipes(self):
+        """As a shell gives them for `<(command)`, and by name."""
+        with tempfile.TemporaryDirectory() as folder:
+            model, file, pipe = small_model.write(Path(folder, "model")), Path(folder, "lines"), Path(folder, "pipe")
+            text = "a b\n" * 30000  # more than a pipe holds
+            file.write_text(text)
+            os.mkfifo(pipe)
+            call = lambda name, **options: subprocess.run([STOF, "tokenize", "--model", model, "--input", name], timeout=60, text=True,
+                                                          capture_output=True, check=True, **options).stdout  # fmt: skip
+            want = call(file)
+            self.assertEqual(want.count("\n"), 30000)
+            writer = subprocess.Popen(["sh", "-c", f"cat '{file}' > '{pipe}'"])
+            self.assertEqual(call(pipe), want)
+            writer.wait()
+            with subprocess.Popen(["cat", file], stdout=subprocess.PIPE) as writer:
+                end = writer.stdout.fileno()
+                self.assertEqual(call(f"/dev/fd/{end}", pass_fds=[end]), want)
 
 
 class Tokenize(unittest.TestCase):
