@@ -53,7 +53,8 @@ def version_of(library: Path) -> str:
 def contents(library: Path, version: str, tag: str, scratch: Path) -> dict[str, Path | str]:
     """Names in the wheel, and files or texts."""
     info = f"stof-{version}.dist-info"
-    files: dict[str, Path | str] = {f"stof/{one.name}": one for one in sorted((ROOT / "python/stof").glob("*.py"))}
+    package = ROOT / "python/stof"
+    files: dict[str, Path | str] = {f"stof/{one.name}": one for one in sorted([*package.glob("*.py"), package / "py.typed"])}
     files[f"{info}/licenses/LICENSE"] = ROOT / "LICENSE"
     for name, place in {"libstof.so": library, **needed(library)}.items():
         stripped = scratch / name

@@ -207,21 +207,32 @@ class Failure(Exception):
     """A call that failed, with the library's code and its text; InvalidArgument, Unsupported and DeviceFailure are the
     usual ones, one that is none of them is a bug of the library."""
 
+    __module__ = "stof"  # as its users have it
+
     def __init__(self, status, text):
         super().__init__(text)
         self.status, self.text = status, text
+
+    def __reduce__(self):
+        return type(self), (self.status, self.text)
 
 
 class InvalidArgument(Failure, ValueError):
     """What was given is wrong; the text names what was got and what is accepted."""
 
+    __module__ = "stof"
+
 
 class Unsupported(Failure, NotImplementedError):
     """A valid request that nothing here can serve."""
 
+    __module__ = "stof"
+
 
 class DeviceFailure(Failure, RuntimeError):
     """The device, its driver, or memory."""
+
+    __module__ = "stof"
 
 
 FAILURES = {2: InvalidArgument, 3: Unsupported, 4: DeviceFailure}

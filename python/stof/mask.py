@@ -12,6 +12,7 @@ from typing import Any
 from stof import c_library
 from stof.arrays import view
 from stof.c_library import InvalidArgument
+from stof.given_numbers import MOST, whole
 from stof.library import library
 from stof.where import text_of
 
@@ -24,7 +25,13 @@ class Mask:
     def __init__(self, text: str, folder: str | os.PathLike | None = None):
         if not isinstance(text, str):
             raise InvalidArgument(2, f"Mask of type {type(text).__name__}; accepted: a string of the mask language, and Mask.where for functions")
-        self._keep(library().mask("parse", text.encode(), None if folder is None else os.fsencode(folder)))
+        if folder is not None and not isinstance(folder, (str, os.PathLike)):
+            raise InvalidArgument(2, f"folder of type {type(folder).__name__}; accepted: None, a str, a path")
+        try:
+            encoded = text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidArgument(2, f"Mask of a text with the lone surrogate {text[error.start]!a} at {error.start}; accepted: text of Unicode") from None
+        self._keep(library().mask("parse", encoded, None if folder is None else os.fsencode(folder)))
 
     @classmethod
     def where(cls, function: Callable[[Any, Any, Any, Any], Any]) -> Mask:
@@ -42,7 +49,7 @@ class Mask:
     @classmethod
     def blocks(cls, size: int, table: Any) -> Mask:
         """From a bool array [R, R] or [H, R, R] of the host, an element for `size` queries and as many keys."""
-        return cls._of_array("blocks", table, ctypes.c_int64(size))
+        return cls._of_array("blocks", table, ctypes.c_int64(whole("Mask.blocks: size", size, -MOST)))
 
     @classmethod
     def document_ids(cls, ids: Any) -> Mask:

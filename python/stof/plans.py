@@ -14,6 +14,7 @@ from typing import Any
 from stof import c_library
 from stof.arrays import NAMES, View, empty_like, float_dtype, name_of, stream_of, view
 from stof.c_library import InvalidArgument
+from stof.given_numbers import MOST, whole
 from stof.library import library
 from stof.mask import Mask, mask_of
 from stof.trees import words_of
@@ -35,18 +36,25 @@ class Attention:
                  kernel: str | None = None, tree_queries: int = 0):  # fmt: skip
         of_plan = mask_of(mask)  # has to live as long as its handle is used
         shape = self._shape(batch, heads, kv_heads, queries, keys, head_dim, dtype, capped, tree_queries)
+        if kernel is not None and not isinstance(kernel, str):
+            raise InvalidArgument(2, f"kernel of type {type(kernel).__name__}; accepted: None, the name of one")
         self._keep(library().plan(of_plan.handle, shape, device_name(device), kernel))
 
     def _shape(self, batch: int, heads: int, kv_heads: int | None, queries: int, keys: int, head_dim: int, dtype: Any,
                capped: bool, tree_queries: int = 0) -> tuple[int, ...]:  # fmt: skip
-        self.heads, self.kv_heads, self.head_dim, self.dtype = heads, heads if kv_heads is None else kv_heads, head_dim, float_dtype(dtype)
-        self.tree_queries = tree_queries
-        return batch, heads, self.kv_heads, queries, keys, head_dim, NAMES[self.dtype], capped, tree_queries
+        numbers = {"batch": batch, "heads": heads, "kv_heads": heads if kv_heads is None else kv_heads, "queries": queries, "keys": keys,
+                   "head_dim": head_dim, "tree_queries": tree_queries}  # fmt: skip
+        batch, heads, kv_heads, queries, keys, head_dim, tree_queries = (whole(name, value, -MOST) for name, value in numbers.items())
+        self.heads, self.kv_heads, self.head_dim, self.tree_queries, self.dtype = heads, kv_heads, head_dim, tree_queries, float_dtype(dtype)
+        return batch, heads, kv_heads, queries, keys, head_dim, NAMES[self.dtype], bool(capped), tree_queries
 
     def _keep(self, plan: c_library.P) -> None:
         self._plan = plan
         self._prepared: set[tuple[int, int]] = set()
         weakref.finalize(self, library().library.stof_plan_destroy, plan)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"a stof.{type(self).__name__} is neither copied nor pickled: any number of threads may run one, and its mask and shape make another")
 
     @property
     def description(self) -> dict[str, Any]:
@@ -55,6 +63,7 @@ class Attention:
 
     def prepare(self, queries: int, keys: int) -> None:
         """Makes what items of so many queries and keys need, where the plan does not serve them yet."""
+        queries, keys = whole("queries", queries, -MOST), whole("keys", keys, -MOST)
         if (queries, keys) not in self._prepared:
             library().prepare(self._plan, queries, keys)
             self._prepared.add((queries, keys))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import math
 import os
 import warnings
 import weakref
@@ -18,12 +17,12 @@ from stof.arrays import NAMES, float_dtype, floats, split
 from stof.batches import embed_in_batches, tokens_of
 from stof.c_library import InvalidArgument
 from stof.continuations import Told, streamed, told
+from stof.given_numbers import number, whole
 from stof.library import library
 from stof.mask import Mask, mask_of
 from stof.plans import device_name
 
 _LOG = logging.getLogger("stof")
-_MOST = 2**63 - 1
 
 
 class _Loaded:
@@ -56,7 +55,7 @@ class Session:
             raise InvalidArgument(2, f"folder {folder!r} has a 0 character; accepted: the name of a folder")
         self.folder, self.dtype, self.logits = os.fspath(folder), float_dtype(dtype), bool(logits)
         options = {"device": device_name(device).encode(), "dtype": NAMES[self.dtype], "logits": self.logits, "untuned": not tuned,
-                   "threads": _whole("threads", threads, -(2**31), 2**31 - 1)}  # fmt: skip
+                   "threads": whole("threads", threads, -(2**31), 2**31 - 1)}  # fmt: skip
         self._kept: _Loaded | None = _Loaded(path, None if mask is None else mask_of(mask), options)
 
     def close(self) -> None:
@@ -68,6 +67,9 @@ class Session:
 
     def __exit__(self, *error: Any) -> None:
         self.close()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("a stof.Session is neither copied nor pickled: any number of threads may call one, and another process loads its own")
 
     def __repr__(self) -> str:
         about = "closed" if self._kept is None else f"device={self.device!r}, dtype={self.dtype!r}"
@@ -127,7 +129,7 @@ class Session:
         than max_tokens the end is left out, and a warning says of how many; `truncate=False` refuses them. Lists of ids may have
         as many as there are positions."""
         loaded, given = self._loaded(), _given("texts", texts)
-        options = c_library.EmbedOptions(ctypes.sizeof(c_library.EmbedOptions), _pooling(pooling), not truncate, _whole("batch", batch, 1))
+        options = c_library.EmbedOptions(ctypes.sizeof(c_library.EmbedOptions), _pooling(pooling), not truncate, whole("batch", batch, 1))
         tokens, cut = tokens_of(loaded.handle, given, options, loaded.info) if isinstance(given, c_library.Texts) else (given, 0)
         of_tokens = (pooling or c_library.POOLINGS[loaded.info.pooling]) == "none"
         lengths = [end - begin for begin, end in pairwise(tokens.kept[1])]
@@ -153,7 +155,7 @@ class Session:
         loaded, given = self._loaded(), _given("texts", texts)
         if not isinstance(given, c_library.Texts):
             raise InvalidArgument(2, "texts are lists of ids; accepted: a list of str")
-        return library().tokenize(loaded.handle, given, 0 if most is None else _whole("most", most, 1))[0]
+        return library().tokenize(loaded.handle, given, 0 if most is None else whole("most", most, 1))[0]
 
     def decode(self, ids: Sequence[int] | Sequence[Sequence[int]]) -> Any:
         """The text of ids, or of each list of them, without special tokens and ids of the vocabulary that the tokenizer has nothing for."""
@@ -220,8 +222,8 @@ def _generate_options(tokens: int, temperature: float, *, top_k: int = 0, top_p:
                       batch: int = 32, truncate: bool = False) -> c_library.GenerateOptions:  # fmt: skip
     """As Session.generate takes them, and checked as far as that needs no model."""
     options = c_library.GenerateOptions(
-        ctypes.sizeof(c_library.GenerateOptions), _whole("tokens", tokens, 1), _number("temperature", temperature),
-        _whole("top_k", top_k, 0), _share(top_p), _whole("seed", seed, 0, 2**64 - 1), None, 0, _whole("batch", batch, 1), bool(truncate))  # fmt: skip
+        ctypes.sizeof(c_library.GenerateOptions), whole("tokens", tokens, 1), number("temperature", temperature),
+        whole("top_k", top_k, 0), _share(top_p), whole("seed", seed, 0, 2**64 - 1), None, 0, whole("batch", batch, 1), bool(truncate))  # fmt: skip
     if ends is not None:
         of_ends = _ids("ends", ends)
         options.kept = of_ends if len(of_ends) else (ctypes.c_int32 * 1)()  # NULL would be the checkpoint's
@@ -272,28 +274,8 @@ def _pooling(pooling: str | None) -> int:
     return c_library.POOLINGS.index(pooling)
 
 
-def _whole(name: str, value: Any, least: int, most: int = _MOST) -> int:
-    if not hasattr(value, "__index__"):
-        raise InvalidArgument(2, f"{name} is {value!r}, of type {type(value).__name__}; accepted: an integer")
-    if not least <= value.__index__() <= most:
-        raise InvalidArgument(2, f"{name} = {value}; accepted: {least} {'or more' if most == _MOST else f'to {most}'}")
-    return value.__index__()
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
-        raise InvalidArgument(2, f"{name} is {value!r}, of type {type(value).__name__}; accepted: a number")
-    try:
-        found = float(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgument(2, f"{name}: {error}; accepted: a finite number") from None
-    if not math.isfinite(found):
-        raise InvalidArgument(2, f"{name} = {found}; accepted: a finite number")
-    return found
-
-
 def _share(top_p: Any) -> float:
     """In C 0 is the default, and here it is wrong."""
-    if (found := _number("top_p", top_p)) == 0:
+    if (found := number("top_p", top_p)) == 0:
         raise InvalidArgument(2, "top_p = 0; accepted: above 0, up to 1")
     return found

@@ -8,6 +8,7 @@ from typing import Any
 from stof import c_library
 from stof.arrays import name_of, stream_of, view
 from stof.c_library import InvalidArgument
+from stof.given_numbers import MOST, whole
 from stof.library import library
 from stof.mask import Mask, mask_of
 from stof.plans import Attention, device_name
@@ -35,6 +36,9 @@ class TableAttention(Attention):
         if kind not in _KINDS:
             raise InvalidArgument(2, f"a table of kind {kind!r}; accepted: {', '.join(_KINDS)}")
         self.kind = kind
+        numbers = {"table_batch": table_batch, "table_heads": table_heads, "block_q": block_q, "block_kv": block_kv, "width": width, "capacity": capacity}
+        for name, value in numbers.items():
+            whole(name, value, -MOST)
         of_limit = None if limit is None else mask_of(limit)  # has to live as long as its handle is used
         self._keep(library().table_plan(
             self._shape(batch, heads, kv_heads, queries, keys, head_dim, dtype, capped),

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import transformers
 
-from stof.c_library import Unsupported
+from stof.c_library import InvalidArgument, Unsupported
 from stof.mask import Mask, mask_of
 from stof.model_masks import Kept, ModelMask, Padded, made_mask, of_given
 from stof.plans import Attention, planned_for_more
@@ -31,6 +31,8 @@ def use(model: transformers.PreTrainedModel, mask: Mask | str | Callable[..., An
     allowed where both allow it. None takes an earlier one away. `mask` is refused where one would have to do for several kinds of
     attention, in encoder-decoders and models with cross-attention; models of which a part computes attention by itself are
     refused. What is refused leaves the model as it was. A copy of the model has its mask, too."""
+    if not isinstance(model, transformers.PreTrainedModel):
+        raise InvalidArgument(2, f"a model of type {type(model).__name__}; accepted: a transformers.PreTrainedModel")
     users = None if mask is None else mask_of(mask)
     if users is not None:
         _refuse_cross_attention(model)

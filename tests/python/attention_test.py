@@ -5,8 +5,11 @@
 usage: attention_test.py LIBSTOF.SO
 """
 
+import copy
 import math
+import pickle
 import random
+import traceback
 import unittest
 
 from given import Array, attended, nothing
@@ -229,12 +232,39 @@ class Attention(unittest.TestCase):
             (lambda: stof.Attention("all", batch=1, heads=1, queries=1, keys=1, head_dim=8, dtype="f64"), "dtype 'f64'; accepted: f32, f16, bf16"),
             (lambda: stof.Attention("all", batch=1, heads=1, queries=1, keys=1, head_dim=8, device=0),
              "device 0; accepted: cpu, cuda, cuda:N, auto, a torch.device"),
+            (lambda: stof.Attention("all", batch=1.0, heads=1, queries=1, keys=1, head_dim=8), "batch is 1.0, of type float; accepted: an integer"),
+            (lambda: stof.Attention("all", batch=1, heads=1, queries=2**63, keys=1, head_dim=8), f"queries = {2**63}; accepted: -{2**63 - 1} or more"),
+            (lambda: stof.Attention("all", batch=1, heads=1, queries=1, keys=1, head_dim=8, kernel=3), "kernel of type int; accepted: None, the name of one"),
+            (lambda: plan.prepare("1", 1), "queries is '1', of type str; accepted: an integer"),
+            (lambda: stof.TableAttention("bits", table_heads=None, batch=1, heads=1, queries=1, keys=1, head_dim=8),
+             "table_heads is None, of type NoneType; accepted: an integer"),
             (lambda: stof.attention(Array((2, 4, D)), k, k), "q [2, 4, 8], k [2, 1, 4, 8]; accepted: [B, H, N, D], [B, Hkv, M, D]"),
             (lambda: stof.attention(Array((2, 2, 4, D), [0] * 128, "<i4"), k, k), "q is of dtype i32; accepted: f32, f16, bf16"),
         ):  # fmt: skip
             with self.assertRaises(stof.InvalidArgument) as failed:
                 call()
             self.assertTrue(str(failed.exception).startswith(said), failed.exception)
+
+    def test_a_plan_is_not_copied(self):
+        """A copy would be of the library's address, which the first of both frees."""
+        shape = {"batch": 1, "heads": 1, "queries": 1, "keys": 1, "head_dim": 8, "dtype": "f32", "device": "cpu"}
+        for plan in (stof.Attention("all", **shape), stof.TableAttention("bits", **shape)):
+            for work in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(TypeError, f"^a stof.{type(plan).__name__} is neither copied nor pickled: any number of threads may run one, "):
+                    work(plan)
+
+    def test_exceptions_have_the_name_that_users_have(self):
+        with self.assertRaises(stof.InvalidArgument) as failed:
+            stof.Mask("casual")
+        said = "".join(traceback.format_exception_only(failed.exception))
+        self.assertTrue(said.startswith("stof.InvalidArgument: mask: unknown term 'casual'"), said)
+        for kind in (stof.Failure, stof.InvalidArgument, stof.Unsupported, stof.DeviceFailure):
+            again = pickle.loads(pickle.dumps(kind(2, "what")))  # as other processes send it
+            self.assertEqual((type(again), again.status, again.text, str(again), kind.__module__), (kind, 2, "what", "what", "stof"))
+
+    def test_the_version(self):
+        self.assertRegex(stof.__version__, r"^\d+\.\d+\.\d+$")
+        self.assertFalse(hasattr(stof, "none"))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ How long they live, and who may use them.
 usage: session_test.py LIBSTOF.SO STOF MODEL    MODEL: all-MiniLM-L6-v2
 """
 
+import copy
 import gc
 import logging
 import math
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -270,6 +272,12 @@ class Living(Models):
             self.assertEqual(session.statistics["calls"], 1)
         with self.assertRaises(stof.InvalidArgument):
             session.embed(["a"])
+
+    def test_a_session_is_not_copied(self):
+        session = self.load("roberta")
+        for work in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.assertRaisesRegex(TypeError, "^a stof.Session is neither copied nor pickled: any number of threads may call one, "):
+                work(session)
 
     def test_ids_to_texts(self):
         session = self.load("mistral")

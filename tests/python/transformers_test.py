@@ -295,6 +295,9 @@ class Models(unittest.TestCase):
                 stof.transformers.use(model, mask)
             self.assertEqual((model.config._attn_implementation, hasattr(model, "stof_mask")), (before, False))
 
+        with self.assertRaisesRegex(stof.InvalidArgument, "^a model of type str; accepted: a transformers.PreTrainedModel$"):
+            stof.transformers.use("x")
+
     def test_a_position_bias_is_refused(self):
         """By use where the parts keep configurations of their own, as in 5.17, else by the first call."""
         config = {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 1, "num_heads": 4, "vocab_size": 100}

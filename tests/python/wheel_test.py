@@ -57,6 +57,8 @@ class Wheel(unittest.TestCase):
             self.assertEqual(used.returncode, 0, used.stderr)
             package, *loaded = used.stdout.split()
             self.assertEqual(Path(package), installed / "stof/__init__.py")
+            self.assertTrue((installed / "stof/py.typed").exists())
+            self.assertIn(f"stof-{wheel.name.split('-')[1]}.dist-info", {one.name for one in installed.iterdir()})
             brought = {one.name for one in (installed / "stof/lib").iterdir()}
             self.assertIn("libstof.so", brought)
             of_these = sorted(one for one in loaded if Path(one).name in brought)
