@@ -13,13 +13,16 @@
 #include "cli/attention_inputs.h"
 #include "cli/commands.h"
 #include "cli/float_dtype.h"
+#include "cli/json_output.h"
 #include "cli/number_option.h"
 #include "cli/outputs.h"
 #include "cli/size_text.h"
 #include "cli/waiting.h"
+#include "src/attention/describe.h"
 #include "src/attention/host_tensors.h"
 #include "src/base/error.h"
 #include "src/base/memory.h"
+#include "src/base/stopwatch.h"
 #include "src/tensor/convert.h"
 #include "src/tensor/npy.h"
 
@@ -29,7 +32,7 @@ namespace {
 constexpr float kMostFactor = 1e18f;  // of scores, as attention takes
 
 struct AttentionCommand {
-  std::string q, k, v, out, lse, lengths;
+  std::string q, k, v, out, lse, lengths, json;
   std::string mask = "all", layout = "bhsd", kernel = "auto", dtype, device = "auto";
   std::optional<float> scale, softcap;
   bool force = false, allow_nan = false;
@@ -89,15 +92,14 @@ void check_memory(const AttentionCommand& command) {
          size_text(bytes), size_text(most));
 }
 
-void attention(const AttentionCommand& command) {
-  const TensorLayout layout = parse_layout(command.layout);
-  std::vector<InputFile> inputs = files_of_mask("--mask", command.mask);
-  inputs.insert(inputs.end(),
-                {{"--q", command.q}, {"--k", command.k}, {"--v", command.v}, {"--lengths", command.lengths}});
-  check_outputs({{"--out", command.out}, {"--lse", command.lse}}, inputs);
-  check_memory(command);
-  const Mask mask = parse(command.mask);
-  const Device device = open_device(command.device);
+// As attention is to have them: of `dtype`, and `written` is that of the result's file.
+struct Inputs {
+  AttentionInput q, k, v;
+  InputLengths lengths;
+  DType dtype, written;
+};
+
+Inputs read_inputs(const AttentionCommand& command, TensorLayout layout) {
   AttentionInput q = read_input(command.q, layout), k = read_input(command.k, layout),
                  v = read_input(command.v, layout);
   check_inputs(q, k, v);
@@ -111,29 +113,63 @@ void attention(const AttentionCommand& command) {
   const DType written = dtype == DType::bf16 ? DType::f32 : q.tensor.dtype();
   if (!command.force) check_size(command.out, q.tensor.shape(), written);
   for (AttentionInput* input : {&q, &k, &v}) convert_to(dtype, *input, layout);
+  return {std::move(q), std::move(k), std::move(v), lengths, dtype, written};
+}
 
-  AttentionShape shape = shape_of(q, k);
+struct Took {
+  double plan_us = 0, run_us = 0;  // on a GPU the way there and back is part of the run
+};
+
+void write_found(const AttentionCommand& command, const AttentionShape& shape, const Device& device,
+                 const AttentionPlan& plan, const Took& took) {
+  if (command.json.empty()) return;
+  Json found{{"mask", command.mask},     {"device", device.caps.name}, {"dtype", name_of(shape.dtype)},
+             {"batch", shape.batch},     {"heads", shape.heads},       {"kv_heads", shape.kv_heads},
+             {"queries", shape.queries}, {"keys", shape.keys},         {"head_dim", shape.head_dim},
+             {"plan_us", took.plan_us},  {"run_us", took.run_us}};
+  found.update(describe(plan));
+  write_json(found, command.json);
+}
+
+void attention(const AttentionCommand& command) {
+  const TensorLayout layout = parse_layout(command.layout);
+  std::vector<InputFile> files = files_of_mask("--mask", command.mask);
+  files.insert(files.end(),
+               {{"--q", command.q}, {"--k", command.k}, {"--v", command.v}, {"--lengths", command.lengths}});
+  check_outputs({{"--out", command.out}, {"--lse", command.lse}, {"--json", command.json, true}}, files);
+  check_memory(command);
+  const Mask mask = parse(command.mask);
+  const Device device = open_device(command.device);
+  const Inputs inputs = read_inputs(command, layout);
+
+  AttentionShape shape = shape_of(inputs.q, inputs.k);
   shape.capped = command.softcap.has_value();
-  const Tensor out = filled(dtype, q.tensor.shape(), 0.f);
+  const Tensor out = filled(inputs.dtype, inputs.q.tensor.shape(), 0.f);
   const Tensor lse =
       filled(DType::f32, {shape.batch, shape.heads, shape.queries}, -std::numeric_limits<float>::infinity());
   std::optional<Waiting> waiting(std::in_place, "planning");
+  Took took;
+  const Stopwatch since_planning;
   const Attention attend(mask, shape, device, {.kernel = command.kernel});
+  took.plan_us = since_planning.seconds() * 1e6;
   waiting->next("computing attention");
+  const Stopwatch since_run;
   run_host_tensors(attend,
-                   {.q = q.view,
-                    .k = k.view,
-                    .v = v.view,
+                   {.q = inputs.q.view,
+                    .k = inputs.k.view,
+                    .v = inputs.v.view,
                     .out = heads_first(out, layout),
                     .lse = lse.view(),
                     .scale = command.scale,
                     .softcap = command.softcap,
-                    .q_lengths = lengths.q,
-                    .kv_lengths = lengths.kv},
+                    .q_lengths = inputs.lengths.q,
+                    .kv_lengths = inputs.lengths.kv},
                    device);
+  took.run_us = since_run.seconds() * 1e6;
   waiting->next("writing");
-  write_npy(command.out, written == dtype ? out.view() : converted(out.view(), written).view());
+  write_npy(command.out, inputs.written == inputs.dtype ? out.view() : converted(out.view(), inputs.written).view());
   if (!command.lse.empty()) write_npy(command.lse, lse.view());
+  write_found(command, shape, device, attend.plan(), took);
 }
 
 }  // namespace
@@ -154,6 +190,7 @@ void add_attention(CLI::App& app) {
   sub->add_option("--device", command->device, "auto, cpu, cuda or cuda:N")->capture_default_str();
   sub->add_option("--out", command->out, "result, of the shape and dtype of the queries (bf16: f4)")->required();
   sub->add_option("--lse", command->lse, "f4 [B,H,N]: natural logarithm of the sum of exponentials of the scores");
+  sub->add_option("--json", command->json, "the plan and what it took as JSON, into a file or - for stdout");
   sub->add_flag(
       "--allow-nan", command->allow_nan,
       "compute with NaN and infinities in the inputs, or what --dtype has no room for, instead of refusing it");

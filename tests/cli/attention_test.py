@@ -5,6 +5,7 @@
 usage: attention_test.py STOF
 """
 
+import json
 import math
 import os
 import random
@@ -94,6 +95,17 @@ class Attention(unittest.TestCase):
         for mask in ("all", "causal", "window(2)", "none"):
             self.ok("--mask", mask)
             self.check(mask)
+
+    def test_json_has_the_plan_and_the_times(self):
+        done = self.run_stof("--mask", "causal", "--kernel", "row_attention", "--json", "-")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.check("causal")
+        found = json.loads(done.stdout)
+        self.assertEqual([found[key] for key in ("mask", "dtype", "batch", "heads", "queries", "keys", "head_dim", "kernel")],
+                         ["causal", "f32", B, H, N, M, D, "row_attention"])  # fmt: skip
+        self.assertTrue(found["plan_us"] > 0 and found["run_us"] > 0 and found["predicted_us"] > 0, found)
+        same = self.run_stof("--json", self.out)
+        self.assertEqual(same.returncode, 2, same.stderr)
 
     def test_every_kernel(self):
         for kernel in ("auto", "block_attention", "row_attention"):
