@@ -107,9 +107,7 @@ class BadModel(unittest.TestCase):
         for option, value, name in (("--text", "hello world", "text 1"), ("--input", texts, f"{texts}: line 2")):
             done = self.stof("run", option, value, "--batch", "1")
             self.assertEqual((done.returncode, done.stdout), (2, ""))
-            progress, error = done.stderr.splitlines()
-            self.assertIn("] 0/", progress)  # nothing was computed
-            self.assertEqual(error, f"stof: {name}: its token 3 has id 6; {accepted}")
+            self.assertEqual(done.stderr, f"stof: {name}: its token 3 has id 6; {accepted}\n")
 
     def test_names_out_of_files_are_shown_not_obeyed(self):
         name = "\x1b[31m\x00\x9b"
