@@ -177,14 +177,17 @@ struct DecodeBlock {
     __syncwarp();
   }
 
-  __device__ __forceinline__ void add_tile(u32 stage, int keys) {
-    const u32 tile = shared_address(shared.stages[stage]);
+  // Whose keys are there.
+  __device__ __forceinline__ void add_tile(const Place& mine, int keys) {
+    const u32 tile = shared_address(shared.stages[mine.stage]);
     float scores[kWarpKeys / 2], factor[2];
     matmuls.score(scores, tile);
-    prepare(scores, stage, keys);
+    prepare(scores, mine.stage, keys);
     if (weigh<true>(scores, rows, factor, p.scale_log2)) rescale(out, factor);
     u32 weights[kWarpKeys / 4];
     pack_weights<Element>(weights, scores);
+    shared.ring.wait_for_values(mine);
+    matmuls.see_copies();
     matmuls.add_values(out, weights, tile + Traits::kHalfBytes);
   }
   __device__ __forceinline__ void prepare(float (&scores)[kWarpKeys / 2], u32 stage, int keys) const {
@@ -193,16 +196,18 @@ struct DecodeBlock {
   }
 
   // A group's tiles from `mine` on, of `left` that both have. Scores of a tile are made, and weighed by the maxima so
-  // far, while the values of the one before are multiplied.
+  // far, while the values of the one before are multiplied. These were copied before the tile's keys: who waits for
+  // them first waits no longer.
   __device__ __forceinline__ void add_trusting(const DecodeTask& task, Place mine, int left) {
     u32 weights[kWarpKeys / 4], held = 0;  // of the tile before, and its stage
     bool first = true;
 #pragma unroll 1
     for (; left > 0; left -= kGroups, mine.advance(kGroups)) {
-      shared.ring.wait_until_full(mine);
+      shared.ring.wait_for_keys(mine);
       find_words(task, mine.stage);
       const u32 tile = shared_address(shared.stages[mine.stage]);
       float scores[kWarpKeys / 2], factor[2];
+      matmuls.see_copies();
       matmuls.issue_scores(scores, tile);
       if (!first) {
         matmuls.issue_values(out, weights, shared_address(shared.stages[held]) + Traits::kHalfBytes);
@@ -225,18 +230,21 @@ struct DecodeBlock {
         if (weigh<true>(scores, rows, factor, p.scale_log2)) rescale(out, factor);
       }
       pack_weights<Element>(weights, scores);
+      shared.ring.wait_for_values(mine);
       held = mine.stage, first = false;
     }
-    if (!first) matmuls.add_values(out, weights, shared_address(shared.stages[held]) + Traits::kHalfBytes);
+    if (first) return;
+    matmuls.see_copies();
+    matmuls.add_values(out, weights, shared_address(shared.stages[held]) + Traits::kHalfBytes);
   }
 
   // The same, a tile after the other; `mine` becomes the last one's place.
   __device__ __forceinline__ void add_plainly(const DecodeTask& task, Place& mine, int left) {
 #pragma unroll 1
     for (; left > 0; left -= kGroups) {
-      shared.ring.wait_until_full(mine);
+      shared.ring.wait_for_keys(mine);
       find_words(task, mine.stage);
-      add_tile(mine.stage, task.keys);
+      add_tile(mine, task.keys);
       if (left <= kGroups) break;
       shared.ring.have_read(mine.stage, lane);
       if constexpr (kGroups == 1) mine.advance();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings the tiles of a decode task into a ring of stages, several ahead of their use: keys, values, mask words. Rows
-// past the last key become zeros and are not read, nor are their pages looked up.
+// Brings the tiles of a decode task into a ring of stages, several ahead of their use: mask words and keys, then
+// values. Rows past the last key become zeros and are not read, nor are their pages looked up.
 #pragma once
 #include "kernels/cuda/decode_ring.cuh"
 #include "kernels/cuda/decode_tasks.cuh"
@@ -56,24 +56,37 @@ struct DecodeLoader {
       copy_piece(shared_address(&shared.words[stage][2 * thread]),
                  p.layout.words + static_cast<long long>(run.bitmap) * DecodeList::kRows + 2 * thread, true);
     const u32 to = shared_address(shared.stages[stage]) + place;
-    const bool whole = key_start + Traits::kTileKeys <= task.keys;
-    if (whole && !small_pages) {
-      load_rows<Traits::kTileKeys>(to, key_start, pages[0]);
-    } else if (whole) {
-#pragma unroll
-      for (int i = 0; i < kKeyGroups; ++i)
-        load_rows<kGroupKeys>(to + i * kGroupKeys * kRowBytes, key_start + i * kGroupKeys, pages[i]);
-    } else {
-#pragma unroll
-      for (int i = 0; i < kKeyGroups; ++i)
-        load_rows<kGroupKeys, true>(to + i * kGroupKeys * kRowBytes, key_start + i * kGroupKeys,
-                                    small_pages ? pages[i] : pages[0]);
-    }
-    shared.ring.loads(stage, thread == 0, {key_start, run.bitmap});
+    load_half(to, {k, p.k_stride.row, p.pages.k_stride});
+    shared.ring.bring_keys(stage, thread == 0, {key_start, run.bitmap});
+    load_half(to + Traits::kHalfBytes, {v, p.v_stride.row, p.pages.v_stride});
+    shared.ring.bring_values(stage);
     advance();
   }
 
  private:
+  // Keys or values of the task.
+  struct Half {
+    const unsigned short* first;
+    long long row_stride, page_stride;
+  };
+
+  // Of the tile to come.
+  __device__ __forceinline__ void load_half(u32 to, const Half& half) const {
+    const bool whole = key_start + Traits::kTileKeys <= task.keys;
+    if (whole && !small_pages) {
+      load_rows<Traits::kTileKeys>(to, half, key_start, pages[0]);
+    } else if (whole) {
+#pragma unroll
+      for (int i = 0; i < kKeyGroups; ++i)
+        load_rows<kGroupKeys>(to + i * kGroupKeys * kRowBytes, half, key_start + i * kGroupKeys, pages[i]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kKeyGroups; ++i)
+        load_rows<kGroupKeys, true>(to + i * kGroupKeys * kRowBytes, half, key_start + i * kGroupKeys,
+                                    small_pages ? pages[i] : pages[0]);
+    }
+  }
+
   __device__ __forceinline__ void begin_run() {
     key_start = run.key_start;
     last_start = run.key_start + (run.tiles - 1) * Traits::kTileKeys;
@@ -104,19 +117,16 @@ struct DecodeLoader {
 
   // This thread's of kCount rows from `key` on, which lie in one page. kLast: some may be behind the last key.
   template <int kCount, bool kLast = false>
-  __device__ __forceinline__ void load_rows(u32 to, int key, int page) const {
+  __device__ __forceinline__ void load_rows(u32 to, const Half& half, int key, int page) const {
     const u64 of_table = static_cast<u32>(page), in_page = static_cast<u32>(key) & ((1u << p.pages.shift) - 1);
-    const unsigned short* k_row = k + of_table * p.pages.k_stride + in_page * p.k_stride.row;
-    const unsigned short* v_row = v + of_table * p.pages.v_stride + in_page * p.v_stride.row;
+    const unsigned short* from = half.first + of_table * half.page_stride + in_page * half.row_stride;
 #pragma unroll
     for (int i = 0; i < kCount; i += kRowsAtOnce) {
       const bool there = has_columns && (!kLast || key + row + i < task.keys);
       // Eight rows on, the swizzle is the same; four rows on, the other half's.
       const u32 target = (kRowsAtOnce % 8 != 0 && i % 8 != 0 ? to ^ 4 << 4 : to) + i * kRowBytes;
-      copy_piece(target, !kLast || there ? k_row : k, there);
-      copy_piece(target + Traits::kHalfBytes, !kLast || there ? v_row : v, there);
-      k_row += kRowsAtOnce * p.k_stride.row;
-      v_row += kRowsAtOnce * p.v_stride.row;
+      copy_piece(target, !kLast || there ? from : half.first, there);
+      from += kRowsAtOnce * half.row_stride;
     }
   }
 };

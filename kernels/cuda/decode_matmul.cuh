@@ -53,6 +53,7 @@ struct DecodeMatmuls<Traits, false> {
     }
   }
   __device__ __forceinline__ void wait_for_queries() const {}
+  __device__ __forceinline__ void see_copies() const {}
 
   __device__ __forceinline__ void score(float (&scores)[kWarpKeys / 2], u32 keys) {
 #pragma unroll
@@ -142,12 +143,15 @@ struct DecodeMatmuls<Traits, true> {
     named_barrier<1, kThreads>();
   }
 
+  // Before products of keys or values, which are copied piece by piece, and once these are there.
+  __device__ __forceinline__ void see_copies() const { fence_async_proxy(); }
+
   // Without waiting for the products.
   __device__ __forceinline__ void issue_scores(float (&scores)[kKeys / 2], u32 keys) const {
-    fence_async_proxy();  // the tile was copied piece by piece
     cuda::issue_scores<Element, kHeadDim, kKeys>(scores, descriptor(queries), descriptor(keys));
   }
   __device__ __forceinline__ void score(float (&scores)[kKeys / 2], u32 keys) const {
+    see_copies();
     issue_scores(scores, keys);
     matmul_wait<0>();
     pin(scores);

@@ -45,35 +45,43 @@ struct TileRows {
   }
 };
 
+// A tile's keys and its values have barriers of their own, so that scores are made while values are on their way. The
+// barriers of a stage go from phase to phase together: who reads a tile waits for its keys, then for its values, and
+// gives the stage back once it needs neither; nothing is copied there before.
 // kReaders: warps that read a tile.
 template <int kStages, int kReaders>
 struct DecodeRing {
   static constexpr int kLoaders = 128;  // threads
-  u64 full[kStages], empty[kStages];
+  u64 keys[kStages], values[kStages], empty[kStages];
   LoadedTile tiles[kStages];
 
   // By one thread; a barrier of the CTA makes it everybody's.
   __device__ __forceinline__ void make() {
 #pragma unroll
     for (int i = 0; i < kStages; ++i) {
-      barrier_init(shared_address(&full[i]), kLoaders + 1);  // whose copies are there, and one for the tile's facts
+      barrier_init(shared_address(&keys[i]), kLoaders + 1);  // whose copies are there, and one for the tile's facts
+      barrier_init(shared_address(&values[i]), kLoaders);
       barrier_init(shared_address(&empty[i]), kReaders * kArrivalsOfWarp);
     }
   }
   __device__ __forceinline__ void wait_until_empty(const RingPlace<kStages>& at) {
     wait_for(shared_address(&empty[at.stage]), at.parity ^ 1);
   }
-  // By each loader, after its copies.
-  __device__ __forceinline__ void loads(u32 stage, bool first, const LoadedTile& tile) {
-    const u32 barrier = shared_address(&full[stage]);
+  // By each loader, after its copies of keys and of mask words; then after those of values.
+  __device__ __forceinline__ void bring_keys(u32 stage, bool first, const LoadedTile& tile) {
+    const u32 barrier = shared_address(&keys[stage]);
     if (first) {
       tiles[stage] = tile;
       barrier_arrive(barrier);
     }
     arrive_when_copied(barrier);
   }
-  __device__ __forceinline__ void wait_until_full(const RingPlace<kStages>& at) {
-    wait_for(shared_address(&full[at.stage]), at.parity);
+  __device__ __forceinline__ void bring_values(u32 stage) { arrive_when_copied(shared_address(&values[stage])); }
+  __device__ __forceinline__ void wait_for_keys(const RingPlace<kStages>& at) {
+    wait_for(shared_address(&keys[at.stage]), at.parity);
+  }
+  __device__ __forceinline__ void wait_for_values(const RingPlace<kStages>& at) {
+    wait_for(shared_address(&values[at.stage]), at.parity);
   }
   // By each reading warp.
   __device__ __forceinline__ void have_read(u32 stage, int lane) {
