@@ -43,7 +43,7 @@ struct DecodeLoader {
     v = static_cast<const unsigned short*>(p.v) + item.v + task.kv_head * p.v_stride.head + row * p.v_stride.row +
         column;
     run_index = tasks.run_of_tile(task.list, first_tile);
-    run = tasks.run(run_index);
+    run = tasks.run(task.list, run_index);
     begin_run();
     key_start += (first_tile - run.before) * Traits::kTileKeys;
     wait_for_inputs();
@@ -91,7 +91,7 @@ struct DecodeLoader {
     key_start = run.key_start;
     last_start = run.key_start + (run.tiles - 1) * Traits::kTileKeys;
     // Read well before it is needed; the last run of a list has none after it.
-    next_run = run_index + 1 < task.list.first_run + task.list.runs ? tasks.run(run_index + 1) : run;
+    next_run = run_index + 1 < task.list.runs ? tasks.run(task.list, run_index + 1) : run;
   }
 
   __device__ __forceinline__ void advance() {

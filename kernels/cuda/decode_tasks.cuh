@@ -84,47 +84,63 @@ struct DecodeTasks {
     const int4 list =
         __ldg(reinterpret_cast<const int4*>(p.layout.lists) + (2ll * heads.group + wide) * p.layout.blocks + block);
     task.list = {list.x, list.y, list.z, list.w};
-    task.tiles = task.list.last_key < task.keys ? task.list.tiles : tiles_below(list.x, list.y, task.keys);
+    task.tiles = task.list.last_key < task.keys ? task.list.tiles : tiles_below(task.list, task.keys);
     if (task.tiles > 0) task.units = task.tiles + p.start;
     return task;
   }
 
-  __device__ __forceinline__ DecodeRun run(int index) const {
-    const int4 run = __ldg(reinterpret_cast<const int4*>(p.layout.runs) + index);
-    return {run.x, run.y, run.z, run.w};
+  // The list's i-th. Those that the parameters have are there before memory would answer.
+  __device__ __forceinline__ DecodeRun run(const DecodeList& list, int i) const {
+    return i < p.given_runs ? p.first_runs[i] : run_in_memory(list, i);
   }
 
-  // The run that has this tile of a list.
+  // Which of a list's runs has this tile. None is empty, so that no more than `tile` are before it.
   __device__ __forceinline__ int run_of_tile(const DecodeList& list, int tile) const {
-    int low = 0, high = list.runs - 1;
+    int low = 0, high = min(list.runs - 1, tile);
     while (low < high) {
       const int middle = (low + high + 1) / 2;
-      if (run(list.first_run + middle).before <= tile) low = middle;
+      if (run(list, middle).before <= tile) low = middle;
       else high = middle - 1;
     }
-    return list.first_run + low;
+    return low;
   }
 
  private:
+  __device__ __forceinline__ DecodeRun run_in_memory(const DecodeList& list, int i) const {
+    const int4 run = __ldg(reinterpret_cast<const int4*>(p.layout.runs) + list.first_run + i);
+    return {run.x, run.y, run.z, run.w};
+  }
+
   __device__ __forceinline__ DecodeHeads heads_of(const RowItem& item, int set) const {
     if (p.layout.heads == nullptr) return {set * p.heads_per_kv, p.heads_per_kv, 0};
     return p.layout.heads[static_cast<long long>(item.index) * p.layout.sets + set];
   }
 
-  // Of these runs, that start before this key.
-  __device__ __forceinline__ int tiles_below(int first_run, int runs, int keys) const {
-    int low = 0, high = runs;  // the first run that starts at `keys` or later
+  // Of the list's, that start before this key.
+  __device__ __forceinline__ int tiles_below(const DecodeList& list, int keys) const {
+    int low = 0, high = list.runs;  // the first run that starts at `keys` or later
     while (low < high) {
       const int middle = (low + high) / 2;
-      if (run(first_run + middle).key_start < keys) low = middle + 1;
+      if (run_in_memory(list, middle).key_start < keys) low = middle + 1;
       else high = middle;
     }
     if (low == 0) return 0;
-    const DecodeRun last = run(first_run + low - 1);
+    const DecodeRun last = run_in_memory(list, low - 1);
     const int left = (keys - last.key_start + DecodeList::kTileKeys - 1) / DecodeList::kTileKeys;
     return last.before + min(last.tiles, left);
   }
 };
+
+// Where the host knows what each task has: no thread counts, and where shares are even none divides.
+__device__ __forceinline__ DecodeShare share_of_alike(const DecodeTasks& tasks) {
+  const DecodeParams& p = tasks.p;
+  const int count = tasks.count(), cta = static_cast<int>(blockIdx.x);
+  DecodeShare share{};
+  share.total = count * p.units, share.ctas = min(share.total, p.ctas), share.each = p.each, share.rest = p.rest;
+  share.take(cta);
+  share.find_task(quick_quotient(cta * count, share.ctas), p.units);
+  return share;
+}
 
 // By all threads, of which 128 count. units: memory for one number a task; sums, found: of the CTA. The first is free
 // again afterwards.
@@ -132,8 +148,12 @@ __device__ __forceinline__ DecodeShare share_of_cta(const DecodeTasks& tasks, in
                                                     int (&found)[2]) {
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, count = tasks.count();
   const int cta = static_cast<int>(blockIdx.x);
+  if (tasks.p.units > 0) {
+    __syncthreads();
+    return share_of_alike(tasks);
+  }
   if (tasks.p.alike) {
-    const int each = tasks.p.units > 0 ? tasks.p.units : tasks.at(0).units;
+    const int each = tasks.at(0).units;
     DecodeShare share = cut_share(count * each, tasks.p.ctas, cta);
     share.task = share.begin / each, share.offset = share.begin - share.task * each;
     __syncthreads();

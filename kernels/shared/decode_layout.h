@@ -52,6 +52,7 @@ struct DecodeParams {
   // Of work, which is counted in int: tiles, and with each task at most kMostStart more, as `start`.
   static constexpr int kMostUnits = 0x7fffffff;
   static constexpr int kMostStart = 8;
+  static constexpr int kMostGiven = 6;  // runs of a list
   const void *q, *k, *v;
   void* out;
   float* lse;  // or null
@@ -63,14 +64,21 @@ struct DecodeParams {
   int start;      // units of beginning a task beside others of the same CTA; 0: no CTA has parts of two
   int ctas;       // of the launch that reads the keys
   int alike;      // whether all tasks have as many tiles: items are as long as each other, and heads have one mask
-  int units;      // of each task, where all are alike and each tile of their list begins before the last key; else 0
+  // Of each task, where all are alike, as the host knows, and each tile of their list begins before the last key; else
+  // 0.
+  int units;
   int sums_of_tasks;  // whether decode_sum_kernel has a block a task, which are alike and no list's, and not one a CTA
   float scale_log2;   // as in AttentionCall
   float cap_log2;
   PageTable pages;
   DraftTrees trees;
   DecodeLayout layout;
-  DecodeList list;           // of each task, where there are `units`
+  // Of each task, where there are `units`: its list, the first of its runs, and how the units of all are shared out, as
+  // DecodeShare has it.
+  DecodeList list;
+  int each, rest;
+  int given_runs;  // else 0
+  DecodeRun first_runs[kMostGiven];
   const int* key_lengths;    // [items of the call] in the memory of the device, or null: what items say
   const RowItem* item_list;  // in the memory of the device, or null: `items`
   float* partials;           // [CTAs][2][rows that the kernel has room for][kHeadDim + 4]

@@ -18,7 +18,17 @@ struct DecodeShare {
   int total, ctas, each, rest;  // total = ctas * each + rest
   int task, offset;
 
-  STOF_ON_BOTH int begin_of(int cta) const { return cta * each + cta * rest / ctas; }
+  STOF_ON_BOTH int begin_of(int cta) const { return cta * each + (rest > 0 ? cta * rest / ctas : 0); }
+  STOF_ON_BOTH void take(int cta) {
+    begin = begin_of(cta < ctas ? cta : ctas);
+    end = begin_of(cta + 1 < ctas ? cta + 1 : ctas);
+  }
+  // Where each task has so many. guess: the task, or one off.
+  STOF_ON_BOTH void find_task(int guess, int units) {
+    task = guess, offset = begin - task * units;
+    if (offset < 0) --task, offset += units;
+    if (offset >= units) ++task, offset -= units;
+  }
   STOF_ON_BOTH int cta_of(int unit) const {
     int cta = static_cast<int>(static_cast<float>(unit) / static_cast<float>(total) * static_cast<float>(ctas));
     if (cta > ctas - 1) cta = ctas - 1;
@@ -34,8 +44,7 @@ STOF_ON_BOTH DecodeShare cut_share(int total, int most_ctas, int cta) {
   share.total = total, share.ctas = total < most_ctas ? total : most_ctas;
   if (share.ctas < 1) share.ctas = 1;
   share.each = total / share.ctas, share.rest = total - share.each * share.ctas;
-  share.begin = share.begin_of(cta < share.ctas ? cta : share.ctas);
-  share.end = share.begin_of(cta + 1 < share.ctas ? cta + 1 : share.ctas);
+  share.take(cta);
   return share;
 }
 

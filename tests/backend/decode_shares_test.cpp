@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -100,6 +101,21 @@ TEST(DecodeShares, EvenOnesCutNoTaskBesideAnother) {
         }
       }
     }
+}
+
+// As share_of_alike of decode_tasks.cuh finds it, whose quotient may be one off.
+TEST(DecodeShares, OfAlikeTasksHaveTheirFirstTaskByAQuotient) {
+  for (const int units : {1, 2, 5, 64, 1000})
+    for (const int count : {1, 3, 128, 132, 500})
+      for (const int ctas : {1, 2, 97, 132, 264})
+        for (int cta = 0; cta < std::min(ctas, units * count); ++cta) {
+          DecodeShare share = cut_share(units * count, ctas, cta);
+          for (const int off : {-1, 0, 1}) {
+            share.find_task(cta * count / share.ctas + off, units);
+            EXPECT_EQ(share.task, share.begin / units);
+            EXPECT_EQ(share.offset, share.begin % units);
+          }
+        }
 }
 
 TEST(DecodeShares, OfNothingAreEmpty) {

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
+#include "kernels/shared/decode_shares.h"
 #include "src/backend/cuda/attention/arrange.h"
 #include "src/backend/cuda/attention/call_pieces.h"
 #include "src/backend/cuda/attention/cost.h"
@@ -39,6 +41,7 @@ struct DecodeMask {
   std::span<const DecodeForm> forms = {};  // that its calls may want
   int first_position = 0, blocks = 0, most_tiles = 0, ctas = 0;
   std::vector<DecodeList> of_positions = {};  // as the device has them
+  std::vector<DecodeRun> runs_of_lists = {};  // the same
   HeadSets sets;
   std::unique_ptr<const DeviceBlocks> rows = {};  // for calls that go row by row
   std::unique_ptr<WorkspacePool> workspaces = {};
@@ -232,6 +235,11 @@ class Launcher {
     if (list == nullptr || list->tiles == 0 || list->last_key >= item.keys) return;
     params.list = *list;
     params.units = list->tiles + params.start;
+    const std::int64_t tasks = std::int64_t{mask_.sets.sets} * chunks_ * params.item_count;
+    const DecodeShare cut = cut_share(narrow<int>(tasks * params.units, "units of a launch"), params.ctas, 0);
+    params.each = cut.each, params.rest = cut.rest;
+    params.given_runs = std::min(list->runs, DecodeParams::kMostGiven);
+    std::copy_n(mask_.runs_of_lists.begin() + list->first_run, params.given_runs, params.first_runs);
   }
 
   DecodeLoad load_of(const DecodeParams& params, const RowItem& first) const {
@@ -317,8 +325,7 @@ ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, c
   auto mask = std::make_shared<DecodeMask>();
   mask->shape = packed.shape;
   mask->instance = instance_named(decode_instances(), plan.instance, packed.shape.dtype);
-  const ArrangedDecode arranged =
-      arrange_decode(packed.blocks, packed.blocks.extent.queries, packed.shape.tree_queries > 0);
+  ArrangedDecode arranged = arrange_decode(packed.blocks, packed.blocks.extent.queries, packed.shape.tree_queries > 0);
   mask->first_position = narrow<int>(packed.blocks.first_position, "first position");
   mask->blocks = arranged.blocks;
   mask->most_tiles = arranged.most_tiles;
@@ -336,6 +343,7 @@ ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, c
   mask->runs = to_device<DecodeRun>(gpu, arranged.runs);
   mask->words = to_device<std::uint64_t>(gpu, arranged.words);
   mask->heads = to_device<DecodeHeads>(gpu, mask->sets.heads);
+  mask->runs_of_lists = std::move(arranged.runs);
   for (const DecodeForm& form : mask->forms) {
     const std::string unit = unit_of(form, mask->instance, s.dtype);
     const auto load = [&](std::string_view entry) {
