@@ -125,11 +125,12 @@ struct DecodeBlock {
   __device__ __forceinline__ void begin(const DecodeTask& task) {
     matmuls.load_queries(p, task);
     rows.reset();
+    const RowItem item = item_of(p, task);
     const int first_bits = has_tree_words() ? 0 : task.position;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int r = row_of(i);
-      bit_rows[i] = first_bits + task.place_of(r < task.rows ? r : 0).query;
+      bit_rows[i] = first_bits + task.place_of(r < task.rows ? r : 0, item).query;
     }
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) out[i] = 0.f;
@@ -166,7 +167,7 @@ struct DecodeBlock {
     if (!has_tree_words()) return;
     const LoadedTile tile = shared.ring.tiles[stage];
     if (tile.bitmap < 0) return;
-    const RowItem& item = *task.item;
+    const RowItem item = item_of(p, task);
     const bool is_query = lane < item.queries;  // of which there are no more than DecodeList::kPositions
     u64 word = 0;
     if (is_query) word = shared.words[stage][task.position + lane];

@@ -11,9 +11,9 @@ namespace stof::cuda {
 
 // Where row r of a task begins, or of its first row if there is none.
 __device__ __forceinline__ const unsigned short* query_row(const DecodeParams& p, const DecodeTask& task, int r) {
-  const DecodePlace place = task.place_of(r < task.rows ? r : 0);
-  return static_cast<const unsigned short*>(p.q) + task.item->q + place.head * p.q_stride.head +
-         place.query * p.q_stride.row;
+  const RowItem item = item_of(p, task);
+  const DecodePlace place = task.place_of(r < task.rows ? r : 0, item);
+  return static_cast<const unsigned short*>(p.q) + item.q + place.head * p.q_stride.head + place.query * p.q_stride.row;
 }
 
 template <class Traits, bool kOfWarpgroups = (Traits::kWarpgroups > 0)>

@@ -174,8 +174,8 @@ struct ResultRow {
   float* lse;  // or null
 
   __device__ __forceinline__ ResultRow(const DecodeParams& p, const DecodeTask& task, int r) {
-    const DecodePlace place = task.place_of(r);
-    const RowItem& item = *task.item;
+    const RowItem item = item_of(p, task);
+    const DecodePlace place = task.place_of(r, item);
     out = static_cast<unsigned short*>(p.out) + item.out + place.head * p.out_stride.head +
           place.query * p.out_stride.row;
     lse = p.lse ? p.lse + item.lse + place.head * p.lse_stride.head + place.query * p.lse_stride.row : nullptr;

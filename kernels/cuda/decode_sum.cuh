@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(128, 4) decode_sum_kernel(const __grid_constan
   const int block = static_cast<int>(blockIdx.x);
   const DecodeTasks tasks{p};
   DecodeCut cut{0, 0, 0, 0};
-  DecodeTask task{p.items, 0, 0, 0, 1, 0, 0, {}, 0, 0};  // of no work
+  DecodeTask task{0, 0, 0, 0, 1, 0, 0, {}, 0, 0};  // of no work
   if (p.sums_of_tasks) {
     task = tasks.at(block);
     if (task.tiles > 0)

@@ -31,7 +31,7 @@ struct DecodePlace {
 };
 
 struct DecodeTask {
-  const RowItem* item;
+  int place;  // of the item in the launch
   int first_head, kv_head;
   int first_row, rows;  // of the set; rows of this task
   int keys;
@@ -42,12 +42,19 @@ struct DecodeTask {
   // written, 0 when the task has no row.
   int units;
 
-  // Of a row of the task.
-  __device__ __forceinline__ DecodePlace place_of(int row) const {
-    const int at = first_row + row, head = quick_quotient(at, item->queries);
-    return {first_head + head, at - head * item->queries};
+  // Of a row of the task, whose item is this.
+  __device__ __forceinline__ DecodePlace place_of(int row, const RowItem& item) const {
+    const int at = first_row + row, head = quick_quotient(at, item.queries);
+    return {first_head + head, at - head * item.queries};
   }
 };
+
+// Of a task that all threads have. Of items among the parameters a constant is read: by their address no cache has them
+// at the beginning.
+__device__ __forceinline__ RowItem item_of(const DecodeParams& p, const DecodeTask& task) {
+  if (p.item_list) return p.item_list[task.place];
+  return p.items[task.place];
+}
 
 struct DecodeTasks {
   const DecodeParams& p;
@@ -58,29 +65,19 @@ struct DecodeTasks {
   // keys then read them at the same time, most from the L2.
   __device__ __forceinline__ DecodeTask at(int index) const {
     static_assert(DecodeParams::kMostTasks <= 1 << 18);
-    const int of_chunk = p.item_count * p.layout.sets, chunk = quick_quotient(index, of_chunk);
+    const int of_chunk = p.item_count * p.layout.sets, chunk = p.chunks > 1 ? quick_quotient(index, of_chunk) : 0;
     const int in_chunk = index - chunk * of_chunk, place = quick_quotient(in_chunk, p.layout.sets);
     const int set = in_chunk - place * p.layout.sets;
-    DecodeTask task;
-    task.item = (p.item_list ? p.item_list : p.items) + place;
-    const RowItem& item = *task.item;
+    if (p.units > 0) return alike_at(place, set, chunk);
+    const RowItem& item = (p.item_list ? p.item_list : p.items)[place];
     const DecodeHeads heads = heads_of(item, set);
-    task.first_head = heads.first, task.kv_head = quick_quotient(heads.first, p.heads_per_kv);
-    task.first_row = chunk * p.task_rows;
-    task.rows = min(heads.count * item.queries - task.first_row, p.task_rows);
-    task.tiles = task.units = 0;
+    DecodeTask task = of_rows(place, heads, item.queries, chunk);
+    task.kv_head = quick_quotient(heads.first, p.heads_per_kv);
     if (task.rows <= 0) return task;
     task.units = 1;
     task.keys = p.key_lengths ? min(max(p.key_lengths[item.place], 0), item.keys) : item.keys;
     if (task.keys == 0) return task;
-    const int at = task.keys - item.queries - p.layout.first_position, block = at / DecodeList::kPositions;
-    task.position = at - block * DecodeList::kPositions;
-    const int wide = task.position + item.queries > DecodeList::kPositions;
-    if (p.units > 0) {
-      task.list = p.list;
-      task.tiles = p.list.tiles, task.units = p.units;
-      return task;
-    }
+    const int block = find_position(task, item.queries), wide = task.position + item.queries > DecodeList::kPositions;
     const int4 list =
         __ldg(reinterpret_cast<const int4*>(p.layout.lists) + (2ll * heads.group + wide) * p.layout.blocks + block);
     task.list = {list.x, list.y, list.z, list.w};
@@ -106,6 +103,35 @@ struct DecodeTasks {
   }
 
  private:
+  // Without its keys.
+  __device__ __forceinline__ DecodeTask of_rows(int place, const DecodeHeads& heads, int queries, int chunk) const {
+    DecodeTask task;
+    task.place = place, task.first_head = heads.first;
+    task.first_row = chunk * p.task_rows;
+    task.rows = min(heads.count * queries - task.first_row, p.task_rows);
+    task.tiles = task.units = 0;
+    return task;
+  }
+
+  // Where the host knows what each has: as many queries and keys as the first item.
+  __device__ __forceinline__ DecodeTask alike_at(int place, int set, int chunk) const {
+    const DecodeHeads heads{set * p.heads_per_kv, p.heads_per_kv, 0};
+    DecodeTask task = of_rows(place, heads, p.items[0].queries, chunk);
+    task.kv_head = set;
+    if (task.rows <= 0) return task;
+    task.keys = p.items[0].keys;
+    find_position(task, p.items[0].queries);
+    task.list = p.list, task.tiles = p.list.tiles, task.units = p.units;
+    return task;
+  }
+
+  // In its block of positions, which is the answer.
+  __device__ __forceinline__ int find_position(DecodeTask& task, int queries) const {
+    const int at = task.keys - queries - p.layout.first_position, block = at / DecodeList::kPositions;
+    task.position = at - block * DecodeList::kPositions;
+    return block;
+  }
+
   __device__ __forceinline__ DecodeRun run_in_memory(const DecodeList& list, int i) const {
     const int4 run = __ldg(reinterpret_cast<const int4*>(p.layout.runs) + list.first_run + i);
     return {run.x, run.y, run.z, run.w};

@@ -238,6 +238,7 @@ class Launcher {
     const std::int64_t tasks = std::int64_t{mask_.sets.sets} * chunks_ * params.item_count;
     const DecodeShare cut = cut_share(narrow<int>(tasks * params.units, "units of a launch"), params.ctas, 0);
     params.each = cut.each, params.rest = cut.rest;
+    params.items[0] = item;
     params.given_runs = std::min(list->runs, DecodeParams::kMostGiven);
     std::copy_n(mask_.runs_of_lists.begin() + list->first_run, params.given_runs, params.first_runs);
   }
