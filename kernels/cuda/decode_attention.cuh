@@ -21,7 +21,8 @@ template <class Traits>
 struct DecodeReader : DecodeResults<Traits> {
   using Results = DecodeResults<Traits>;
   using Results::add_tiles, Results::begin, Results::finish, Results::give_last_stages, Results::kHeadDim,
-      Results::meet_readers, Results::p, Results::part_memory, Results::shared, Results::thread, Results::write_nothing;
+      Results::meet_readers, Results::p, Results::part_memory, Results::result_row, Results::shared, Results::thread,
+      Results::write_nothing;
   using Element = typename Traits::Element;
   using Part = typename Results::Part;
   const DecodeShare& share;
@@ -77,7 +78,7 @@ struct DecodeReader : DecodeResults<Traits> {
     for (int at = thread; at - thread < task.rows * kFours; at += Traits::kReaderThreads) {
       const bool there = at < task.rows * kFours;
       const int r = there ? at / kFours : 0, column = at % kFours * 4;
-      const ResultRow row(p, task, r);
+      const ResultRow row = result_row(task, r);
       const RowPart total = sum_of_parts<Part, kHeadDim>(p, cut, part_memory(0), r, column, 0, cut.count, cut.count);
       if (there && column < p.head_dim) row.write<Element>(column, total, p.scale_log2);
     }
@@ -104,7 +105,7 @@ struct DecodeReader : DecodeResults<Traits> {
       for (int j = 0; j < kAtOnce; ++j) {
         const int at = from + j * Traits::kReaderThreads, column = at % kFours * 4;
         if (at < places && column < p.head_dim)
-          ResultRow(p, task, at / kFours).template write<Element>(column, totals[j], p.scale_log2);
+          result_row(task, at / kFours).template write<Element>(column, totals[j], p.scale_log2);
       }
     }
   }
@@ -116,7 +117,7 @@ __device__ __forceinline__ void ask_for_queries(const DecodeParams& p, const Dec
   constexpr int kOfLine = 64, kLines = Traits::kHeadDim / kOfLine;  // elements; lines of a row
   for (int i = static_cast<int>(threadIdx.x) - Traits::kReaderThreads; i < task.rows * kLines;
        i += Traits::kLoaderThreads)
-    if (i % kLines * kOfLine < p.head_dim) prefetch_line(query_row(p, task, i / kLines) + i % kLines * kOfLine);
+    if (i % kLines * kOfLine < p.head_dim) prefetch_line(query_row<Traits>(p, task, i / kLines) + i % kLines * kOfLine);
 }
 
 template <class Traits>
@@ -134,12 +135,12 @@ __device__ __forceinline__ void load_piece(typename Traits::Shared& shared, cons
 }
 
 // Calls each(piece) for what the share has of each task.
-template <class Each>
+template <bool kConstants, class Each>
 __device__ __forceinline__ void for_pieces(const DecodeTasks& tasks, const DecodeShare& share, const Each& each) {
   int at = share.begin, begin = share.begin - share.offset;
 #pragma unroll 1
   for (int index = share.task; at < share.end; ++index) {
-    const DecodeTask task = tasks.at(index);
+    const DecodeTask task = tasks.at<kConstants>(index);
     const DecodeTiles tiles = tiles_of(share, at, begin, task.tiles, tasks.p.start);
     if (task.units > 0 && (tiles.count > 0 || task.tiles == 0))
       each(DecodePiece{task, index, begin, tiles.first, tiles.count, at == share.begin});
@@ -165,11 +166,12 @@ __global__ void __launch_bounds__(Traits::kBoundThreads, Traits::kCtas)
   if (threadIdx.x >= Traits::kReaderThreads) {
     if constexpr (Traits::kDealsRegisters) give_registers<Traits::kLoaderRegisters>();
     RingPlace<Traits::kStages> at;
-    for_pieces(tasks, share, [&](const DecodePiece& piece) { load_piece<Traits>(shared, p, piece, at); });
+    for_pieces<Traits::kConstantItems>(tasks, share,
+                                       [&](const DecodePiece& piece) { load_piece<Traits>(shared, p, piece, at); });
   } else {
     if constexpr (Traits::kDealsRegisters) take_registers<Traits::kReaderRegisters>();
     DecodeReader<Traits> reader{{{shared, p}}, share};
-    for_pieces(tasks, share, [&](const DecodePiece& piece) { reader.read(piece); });
+    for_pieces<Traits::kConstantItems>(tasks, share, [&](const DecodePiece& piece) { reader.read(piece); });
     reader.say_no_cut();
   }
 }

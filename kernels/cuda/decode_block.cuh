@@ -52,6 +52,8 @@ struct DecodeTraits {
   static constexpr int kTileReaders = 4 * kColumnWarps, kReaders = kTileReaders * kGroups;
   static constexpr int kKeyWarps = 4 * kGroups / kRowWarps, kRows = 16 * kRowWarps;
   static constexpr int kReaderThreads = 32 * kReaders, kLoaderThreads = 128, kThreads = kReaderThreads + kLoaderThreads;
+  // Two warpgroups have no registers to read items as constants.
+  static constexpr bool kConstantItems = kGroups == 1;
   // Whether a warp of a group has all keys of the group's tiles, for rows of its own.
   static constexpr bool kOwnRows = kRowWarps == 4;
   static constexpr int kTileKeys = DecodeList::kTileKeys, kWarpKeys = kTileKeys * kGroups / kKeyWarps;
@@ -125,7 +127,7 @@ struct DecodeBlock {
   __device__ __forceinline__ void begin(const DecodeTask& task) {
     matmuls.load_queries(p, task);
     rows.reset();
-    const RowItem item = item_of(p, task);
+    const RowItem item = item_of<Traits::kConstantItems>(p, task);
     const int first_bits = has_tree_words() ? 0 : task.position;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -167,7 +169,7 @@ struct DecodeBlock {
     if (!has_tree_words()) return;
     const LoadedTile tile = shared.ring.tiles[stage];
     if (tile.bitmap < 0) return;
-    const RowItem item = item_of(p, task);
+    const RowItem item = item_of<Traits::kConstantItems>(p, task);
     const bool is_query = lane < item.queries;  // of which there are no more than DecodeList::kPositions
     u64 word = 0;
     if (is_query) word = shared.words[stage][task.position + lane];

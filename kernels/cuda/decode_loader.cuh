@@ -36,7 +36,7 @@ struct DecodeLoader {
     has_columns = piece * 8 < p.head_dim;
     small_pages = p.pages.table && 1u << p.pages.shift < Traits::kTileKeys;
     place = TileRows<Traits::kHeadDim>::offset(row, piece);
-    const RowItem item = item_of(p, task);
+    const RowItem item = item_of<Traits::kConstantItems>(p, task);
     const int column = has_columns ? piece * 8 : 0;
     k = static_cast<const unsigned short*>(p.k) + item.k + task.kv_head * p.k_stride.head + row * p.k_stride.row +
         column;
@@ -108,7 +108,7 @@ struct DecodeLoader {
   __device__ __forceinline__ void look_up() {
     pages[0] = 0;
     if (p.pages.table == nullptr) return;
-    const int* const table = p.pages.table + item_of(p, task).place * p.pages.item_stride;
+    const int* const table = p.pages.table + item_of<Traits::kConstantItems>(p, task).place * p.pages.item_stride;
 #pragma unroll
     for (int i = 0; i < kKeyGroups; ++i)
       if (i == 0 || small_pages)

@@ -10,8 +10,9 @@
 namespace stof::cuda {
 
 // Where row r of a task begins, or of its first row if there is none.
+template <class Traits>
 __device__ __forceinline__ const unsigned short* query_row(const DecodeParams& p, const DecodeTask& task, int r) {
-  const RowItem item = item_of(p, task);
+  const RowItem item = item_of<Traits::kConstantItems>(p, task);
   const DecodePlace place = task.place_of(r < task.rows ? r : 0, item);
   return static_cast<const unsigned short*>(p.q) + item.q + place.head * p.q_stride.head + place.query * p.q_stride.row;
 }
@@ -40,7 +41,7 @@ struct DecodeMatmuls<Traits, false> {
   // Once the grid in front has ended. Rows and columns that are not there are 0.
   __device__ __forceinline__ void load_queries(const DecodeParams& p, const DecodeTask& task) {
     const int first = 16 * row_warp + lane / 4;
-    const unsigned short* const rows[2] = {query_row(p, task, first), query_row(p, task, first + 8)};
+    const unsigned short* const rows[2] = {query_row<Traits>(p, task, first), query_row<Traits>(p, task, first + 8)};
     wait_for_inputs();
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -127,7 +128,7 @@ struct DecodeMatmuls<Traits, true> {
   __device__ __forceinline__ void load_queries(const DecodeParams& p, const DecodeTask& task) {
     constexpr int kPieces = kHeadDim / 8, kAtOnce = 32 / kPieces, kOfWarp = Traits::kRows / (kThreads / 32);
     const int lane = thread % 32, first = thread / 32 * kOfWarp, piece = lane % kPieces;
-    const auto row_of_lane = reinterpret_cast<u64>(query_row(p, task, first + lane % kOfWarp));
+    const auto row_of_lane = reinterpret_cast<u64>(query_row<Traits>(p, task, first + lane % kOfWarp));
     wait_for_inputs();
 #pragma unroll
     for (int i = 0; i < kOfWarp; i += kAtOnce) {

@@ -173,8 +173,8 @@ struct ResultRow {
   unsigned short* out;
   float* lse;  // or null
 
-  __device__ __forceinline__ ResultRow(const DecodeParams& p, const DecodeTask& task, int r) {
-    const RowItem item = item_of(p, task);
+  // item: the task's.
+  __device__ __forceinline__ ResultRow(const DecodeParams& p, const DecodeTask& task, const RowItem& item, int r) {
     const DecodePlace place = task.place_of(r, item);
     out = static_cast<unsigned short*>(p.out) + item.out + place.head * p.out_stride.head +
           place.query * p.out_stride.row;

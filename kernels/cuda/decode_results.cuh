@@ -15,6 +15,10 @@ struct DecodeResults : DecodeBlock<Traits> {
   using Share = WarpPart<Traits::kHeadDim>;
   static constexpr int kHeadDim = Traits::kHeadDim, kColumns = Traits::kColumns, kFours = kHeadDim / 4;
 
+  __device__ __forceinline__ ResultRow result_row(const DecodeTask& task, int r) const {
+    return {p, task, item_of<Traits::kConstantItems>(p, task), r};
+  }
+
   // By all readers, once their tiles are added. Of a whole task the rows are written, else this CTA leaves its part.
   __device__ __forceinline__ void finish(const DecodeTask& task, const Part& part, bool whole) {
     rows.sum_over_columns();
@@ -34,9 +38,8 @@ struct DecodeResults : DecodeBlock<Traits> {
 
   // Of a task without keys.
   __device__ __forceinline__ void write_nothing(const DecodeTask& task) const {
-    for_columns(task, [&](int r, int column) {
-      ResultRow(p, task, r).template write<Element>(column, no_part(), p.scale_log2);
-    });
+    for_columns(
+        task, [&](int r, int column) { result_row(task, r).template write<Element>(column, no_part(), p.scale_log2); });
   }
 
  private:
@@ -66,7 +69,7 @@ struct DecodeResults : DecodeBlock<Traits> {
     for (int i = 0; i < 2; ++i) {
       const int r = row_of(i);
       if (r >= task.rows) break;
-      const ResultRow row(p, task, r);
+      const ResultRow row = result_row(task, r);
 #pragma unroll
       for (int j = 0; j < kColumns / 8; ++j)
         if (first_column + 8 * j < p.head_dim)
@@ -134,7 +137,7 @@ struct DecodeResults : DecodeBlock<Traits> {
     const int log2 = kReadersLog2 - (32 - __clz(task.rows - 1)), threads = 1 << log2;  // of a row
     const int r = thread >> log2, first = (thread & (threads - 1)) * 4;
     if (r >= task.rows) return;
-    const ResultRow row(p, task, r);
+    const ResultRow row = result_row(task, r);
     const RowShares found = shares_of_row(r);
     // Of a row without a key the sum is 0, and so are its values.
     const float factor = !whole ? 1.f : found.sum > 0.f ? reciprocal_approx(found.sum) : found.sum;

@@ -60,7 +60,7 @@ struct TaskSum {
     do {
       const int r = first + group / groups, safe = r < task.rows ? r : 0;
       const bool there = ready && r < task.rows;
-      const ResultRow row(p, task, safe);
+      const ResultRow row(p, task, item_of<true>(p, task), safe);
       // For the translation of the address.
       if (!ready) prefetch_line(Traits::Part::of(p, cut.first + begin, true).row(safe) + column);
       RowPart total = sum_of_parts<typename Traits::Part, 4 * Traits::kFours>(p, cut, shared.shares, safe, column,
@@ -81,9 +81,9 @@ __global__ void __launch_bounds__(128, 4) decode_sum_kernel(const __grid_constan
   const int block = static_cast<int>(blockIdx.x);
   const DecodeTasks tasks{p};
   DecodeCut cut{0, 0, 0, 0};
-  DecodeTask task{0, 0, 0, 0, 1, 0, 0, {}, 0, 0};  // of no work
+  DecodeTask task{p.items, 0, 0, 0, 0, 1, 0, 0, {}, 0, 0};  // of no work
   if (p.sums_of_tasks) {
-    task = tasks.at(block);
+    task = tasks.at<true>(block);
     if (task.tiles > 0)
       cut = cut_of(cut_share(task.units * tasks.count(), p.ctas, 0), block, block * task.units, task.units, p.start);
   }
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(128, 4) decode_sum_kernel(const __grid_constan
         cut = {left.x, left.y, left.z, left.w};
       }
       if (cut.count < 2) return;
-      if (!p.sums_of_tasks) task = tasks.at(cut.task);
+      if (!p.sums_of_tasks) task = tasks.at<true>(cut.task);
     }
     TaskSum<Sum>{shared, p}.template run<typename Traits::Element>(task, cut, turn == 1);
   }

@@ -31,7 +31,8 @@ struct DecodePlace {
 };
 
 struct DecodeTask {
-  int place;  // of the item in the launch
+  const RowItem* item;  // unless it is read as a constant: item_of
+  int place;            // of the item in the launch
   int first_head, kv_head;
   int first_row, rows;  // of the set; rows of this task
   int keys;
@@ -49,9 +50,11 @@ struct DecodeTask {
   }
 };
 
-// Of a task that all threads have. Of items among the parameters a constant is read: by their address no cache has them
-// at the beginning.
+// Of a task that all threads have. kConstants: of items among the parameters constants are read, since by their address
+// no cache has them at the beginning.
+template <bool kConstants>
 __device__ __forceinline__ RowItem item_of(const DecodeParams& p, const DecodeTask& task) {
+  if constexpr (!kConstants) return *task.item;
   if (p.item_list) return p.item_list[task.place];
   return p.items[task.place];
 }
@@ -62,22 +65,28 @@ struct DecodeTasks {
   __device__ __forceinline__ int count() const { return p.item_count * p.layout.sets * p.chunks; }
 
   // Behind the tasks with the first rows of all sets come those with the next rows: CTAs whose shares are of the same
-  // keys then read them at the same time, most from the L2.
+  // keys then read them at the same time, most from the L2. kConstants: as of item_of.
+  template <bool kConstants>
   __device__ __forceinline__ DecodeTask at(int index) const {
     static_assert(DecodeParams::kMostTasks <= 1 << 18);
     const int of_chunk = p.item_count * p.layout.sets, chunk = p.chunks > 1 ? quick_quotient(index, of_chunk) : 0;
     const int in_chunk = index - chunk * of_chunk, place = quick_quotient(in_chunk, p.layout.sets);
     const int set = in_chunk - place * p.layout.sets;
-    if (p.units > 0) return alike_at(place, set, chunk);
+    if constexpr (kConstants)
+      if (p.units > 0) return alike_at(place, set, chunk);
     const RowItem& item = (p.item_list ? p.item_list : p.items)[place];
     const DecodeHeads heads = heads_of(item, set);
     DecodeTask task = of_rows(place, heads, item.queries, chunk);
+    if constexpr (!kConstants) task.item = &item;
     task.kv_head = quick_quotient(heads.first, p.heads_per_kv);
     if (task.rows <= 0) return task;
     task.units = 1;
     task.keys = p.key_lengths ? min(max(p.key_lengths[item.place], 0), item.keys) : item.keys;
     if (task.keys == 0) return task;
-    const int block = find_position(task, item.queries), wide = task.position + item.queries > DecodeList::kPositions;
+    const int block = find_position(task, item.queries);
+    if constexpr (!kConstants)
+      if (p.units > 0) return take_list(task);
+    const int wide = task.position + item.queries > DecodeList::kPositions;
     const int4 list =
         __ldg(reinterpret_cast<const int4*>(p.layout.lists) + (2ll * heads.group + wide) * p.layout.blocks + block);
     task.list = {list.x, list.y, list.z, list.w};
@@ -121,6 +130,9 @@ struct DecodeTasks {
     if (task.rows <= 0) return task;
     task.keys = p.items[0].keys;
     find_position(task, p.items[0].queries);
+    return take_list(task);
+  }
+  __device__ __forceinline__ DecodeTask take_list(DecodeTask task) const {
     task.list = p.list, task.tiles = p.list.tiles, task.units = p.units;
     return task;
   }
@@ -179,7 +191,7 @@ __device__ __forceinline__ DecodeShare share_of_cta(const DecodeTasks& tasks, in
     return share_of_alike(tasks);
   }
   if (tasks.p.alike) {
-    const int each = tasks.at(0).units;
+    const int each = tasks.at<true>(0).units;
     DecodeShare share = cut_share(count * each, tasks.p.ctas, cta);
     share.task = share.begin / each, share.offset = share.begin - share.task * each;
     __syncthreads();
@@ -187,7 +199,7 @@ __device__ __forceinline__ DecodeShare share_of_cta(const DecodeTasks& tasks, in
   }
   // Each task takes loads that depend on each other: as many tasks as there are threads at once.
 #pragma unroll 2
-  for (int task = thread; task < count; task += static_cast<int>(blockDim.x)) units[task] = tasks.at(task).units;
+  for (int task = thread; task < count; task += static_cast<int>(blockDim.x)) units[task] = tasks.at<true>(task).units;
   __syncthreads();
   const bool counts = thread < 128;
   const int each = (count + 127) / 128, first = min(thread * each, count),
