@@ -97,7 +97,9 @@ struct DecodeTasks {
 
   // The list's i-th. Those that the parameters have are there before memory would answer.
   __device__ __forceinline__ DecodeRun run(const DecodeList& list, int i) const {
-    return i < p.given_runs ? p.first_runs[i] : run_in_memory(list, i);
+    static_assert(DecodeParams::kMostGiven == 2);
+    if (i >= p.given_runs) return run_in_memory(list, i);
+    return i == 0 ? p.first_runs[0] : p.first_runs[1];
   }
 
   // Which of a list's runs has this tile. None is empty, so that no more than `tile` are before it.

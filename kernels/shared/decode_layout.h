@@ -52,7 +52,7 @@ struct DecodeParams {
   // Of work, which is counted in int: tiles, and with each task at most kMostStart more, as `start`.
   static constexpr int kMostUnits = 0x7fffffff;
   static constexpr int kMostStart = 8;
-  static constexpr int kMostGiven = 6;  // runs of a list
+  static constexpr int kMostGiven = 2;  // runs of a list
   const void *q, *k, *v;
   void* out;
   float* lse;  // or null
