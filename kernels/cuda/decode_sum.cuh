@@ -83,9 +83,8 @@ __global__ void __launch_bounds__(128, 4) decode_sum_kernel(const __grid_constan
   DecodeCut cut{0, 0, 0, 0};
   DecodeTask task{p.items, 0, 0, 0, 0, 1, 0, 0, {}, 0, 0};  // of no work
   if (p.sums_of_tasks) {
-    task = tasks.at<true>(block);
-    if (task.tiles > 0)
-      cut = cut_of(cut_share(task.units * tasks.count(), p.ctas, 0), block, block * task.units, task.units, p.start);
+    task = tasks.alike_at(block);
+    if (task.tiles > 0) cut = cut_of(shares_of_alike(tasks), block, block * task.units, task.units, p.start);
   }
 #pragma unroll 1
   for (int turn = 0; turn < 2; ++turn) {

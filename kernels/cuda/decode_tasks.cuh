@@ -68,15 +68,12 @@ struct DecodeTasks {
   // keys then read them at the same time, most from the L2. kConstants: as of item_of.
   template <bool kConstants>
   __device__ __forceinline__ DecodeTask at(int index) const {
-    static_assert(DecodeParams::kMostTasks <= 1 << 18);
-    const int of_chunk = p.item_count * p.layout.sets, chunk = p.chunks > 1 ? quick_quotient(index, of_chunk) : 0;
-    const int in_chunk = index - chunk * of_chunk, place = quick_quotient(in_chunk, p.layout.sets);
-    const int set = in_chunk - place * p.layout.sets;
+    const Place in_launch = place_of(index);
     if constexpr (kConstants)
-      if (p.units > 0) return alike_at(place, set, chunk);
-    const RowItem& item = (p.item_list ? p.item_list : p.items)[place];
-    const DecodeHeads heads = heads_of(item, set);
-    DecodeTask task = of_rows(place, heads, item.queries, chunk);
+      if (p.units > 0) return alike_at(in_launch);
+    const RowItem& item = (p.item_list ? p.item_list : p.items)[in_launch.item];
+    const DecodeHeads heads = heads_of(item, in_launch.set);
+    DecodeTask task = of_rows(in_launch, heads, item.queries);
     if constexpr (!kConstants) task.item = &item;
     task.kv_head = quick_quotient(heads.first, p.heads_per_kv);
     if (task.rows <= 0) return task;
@@ -94,6 +91,9 @@ struct DecodeTasks {
     if (task.tiles > 0) task.units = task.tiles + p.start;
     return task;
   }
+
+  // The same where there are `units`.
+  __device__ __forceinline__ DecodeTask alike_at(int index) const { return alike_at(place_of(index)); }
 
   // The list's i-th. Those that the parameters have are there before memory would answer.
   __device__ __forceinline__ DecodeRun run(const DecodeList& list, int i) const {
@@ -114,21 +114,32 @@ struct DecodeTasks {
   }
 
  private:
+  // Of a task in the launch.
+  struct Place {
+    int item, set, chunk;
+  };
+  __device__ __forceinline__ Place place_of(int index) const {
+    static_assert(DecodeParams::kMostTasks <= 1 << 18);
+    const int of_chunk = p.item_count * p.layout.sets, chunk = p.chunks > 1 ? quick_quotient(index, of_chunk) : 0;
+    const int in_chunk = index - chunk * of_chunk, item = quick_quotient(in_chunk, p.layout.sets);
+    return {item, in_chunk - item * p.layout.sets, chunk};
+  }
+
   // Without its keys.
-  __device__ __forceinline__ DecodeTask of_rows(int place, const DecodeHeads& heads, int queries, int chunk) const {
+  __device__ __forceinline__ DecodeTask of_rows(const Place& at, const DecodeHeads& heads, int queries) const {
     DecodeTask task;
-    task.place = place, task.first_head = heads.first;
-    task.first_row = chunk * p.task_rows;
+    task.place = at.item, task.first_head = heads.first;
+    task.first_row = at.chunk * p.task_rows;
     task.rows = min(heads.count * queries - task.first_row, p.task_rows);
     task.tiles = task.units = 0;
     return task;
   }
 
   // Where the host knows what each has: as many queries and keys as the first item.
-  __device__ __forceinline__ DecodeTask alike_at(int place, int set, int chunk) const {
-    const DecodeHeads heads{set * p.heads_per_kv, p.heads_per_kv, 0};
-    DecodeTask task = of_rows(place, heads, p.items[0].queries, chunk);
-    task.kv_head = set;
+  __device__ __forceinline__ DecodeTask alike_at(const Place& at) const {
+    const DecodeHeads heads{at.set * p.heads_per_kv, p.heads_per_kv, 0};
+    DecodeTask task = of_rows(at, heads, p.items[0].queries);
+    task.kv_head = at.set;
     if (task.rows <= 0) return task;
     task.keys = p.items[0].keys;
     find_position(task, p.items[0].queries);
@@ -171,14 +182,20 @@ struct DecodeTasks {
   }
 };
 
-// Where the host knows what each task has: no thread counts, and where shares are even none divides.
-__device__ __forceinline__ DecodeShare share_of_alike(const DecodeTasks& tasks) {
+// Where the host knows what each task has: no thread counts, and where shares are even none divides. First of all CTAs,
+// without what one of them has.
+__device__ __forceinline__ DecodeShare shares_of_alike(const DecodeTasks& tasks) {
   const DecodeParams& p = tasks.p;
-  const int count = tasks.count(), cta = static_cast<int>(blockIdx.x);
   DecodeShare share{};
-  share.total = count * p.units, share.ctas = min(share.total, p.ctas), share.each = p.each, share.rest = p.rest;
+  share.total = tasks.count() * p.units, share.ctas = min(share.total, p.ctas), share.each = p.each,
+  share.rest = p.rest;
+  return share;
+}
+__device__ __forceinline__ DecodeShare share_of_alike(const DecodeTasks& tasks) {
+  const int cta = static_cast<int>(blockIdx.x);
+  DecodeShare share = shares_of_alike(tasks);
   share.take(cta);
-  share.find_task(quick_quotient(cta * count, share.ctas), p.units);
+  share.find_task(quick_quotient(cta * tasks.count(), share.ctas), tasks.p.units);
   return share;
 }
 

@@ -67,7 +67,8 @@ struct DecodeParams {
   // Of each task, where all are alike, as the host knows, and each tile of their list begins before the last key; else
   // 0.
   int units;
-  int sums_of_tasks;  // whether decode_sum_kernel has a block a task, which are alike and no list's, and not one a CTA
+  int sums_of_tasks;  // whether decode_sum_kernel has a block a task, which have `units` and are no list's, and not one
+                      // a CTA
   float scale_log2;   // as in AttentionCall
   float cap_log2;
   PageTable pages;

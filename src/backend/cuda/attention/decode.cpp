@@ -204,7 +204,7 @@ class Launcher {
     const DecodeSplit split = split_decode(load, device_);
     params.ctas = split.ctas, params.start = split.start;
     if (params.alike) give_list(params, first);
-    params.sums_of_tasks = split.apart && params.alike && params.item_list == nullptr && load.tasks <= split.ctas;
+    params.sums_of_tasks = split.apart && params.units > 0 && params.item_list == nullptr && load.tasks <= split.ctas;
     if (!split.apart) params.arrivals = workspace_.arrivals;
     else if (!params.sums_of_tasks) params.cuts = reinterpret_cast<DecodeCut*>(workspace_.numbers);
     void* arguments[] = {&params};
