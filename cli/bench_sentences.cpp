@@ -112,7 +112,7 @@ void bench_dtype(const ModelBench& bench, DType dtype, const std::vector<std::st
 std::vector<std::string> sentences_of(const ModelBench& bench) {
   if (!std::filesystem::exists(bench.input))
     fail(ErrorKind::bad_file, "there is no {}; --input names a file with one sentence a line", bench.input);
-  std::vector<std::string> sentences = read_lines(bench.input);
+  std::vector<std::string> sentences = read_input(bench.input);
   if (sentences.empty()) fail(ErrorKind::bad_file, "{}: no sentence in it", bench.input);
   return sentences;
 }

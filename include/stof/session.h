@@ -67,8 +67,8 @@ struct GenerateOptions {
   double temperature = 0;     // 0: always the likeliest token; else by chance, the more even the higher
   std::int64_t top_k = 0;     // by chance among so many of the likeliest; 0: all
   double top_p = 1;           // among the likeliest that have so much of the probability together
-  std::uint64_t seed =
-      0;  // of the chances, with a text's place in the call and a token's number; not with texts beside it
+  // Of the chances, with a text's place in the call and a token's number; not with the texts beside it.
+  std::uint64_t seed = 0;
   std::optional<std::vector<std::int32_t>> ends = {};  // tokens behind which a text ends; default: the checkpoint's
   std::int64_t batch = 32;                             // texts run together; those of a TokenBatch all are
   bool truncate = false;  // true: a text, not of tokens, that leaves no position for one more loses its end

@@ -31,7 +31,7 @@ struct DecodePlace {
 };
 
 struct DecodeTask {
-  const RowItem* item;  // unless it is read as a constant: item_of
+  const RowItem* item;  // not set where it is read as a constant: item_of
   int place;            // of the item in the launch
   int first_head, kv_head;
   int first_row, rows;  // of the set; rows of this task

@@ -75,7 +75,8 @@ struct DecodeParams {
   DraftTrees trees;
   DecodeLayout layout;
   // Of each task, where there are `units`: its list, the first of its runs, and how the units of all are shared out, as
-  // DecodeShare has it. The first of `items` then says how many queries and keys each has, if they lie in a list too.
+  // DecodeShare has it. The first of `items` then says how many queries and keys each has, even where they lie in
+  // item_list.
   DecodeList list;
   int each, rest;
   int given_runs;  // else 0

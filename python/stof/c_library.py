@@ -316,7 +316,7 @@ class Stof:
             status = self.library.stof_session_tokenize(session, of_texts, most, to)
             if status == 0 or offsets[-1] <= room:
                 self.check(status)
-                return (c.c_int32 * offsets[-1]).from_buffer(ids), offsets, to.truncated
+                return (c.c_int32 * offsets[-1]).from_buffer_copy(ids), offsets, to.truncated  # not all that there was room for
             room = offsets[-1]
 
     def decode(self, session, ids):

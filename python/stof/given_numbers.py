@@ -18,7 +18,7 @@ def whole(name: str, value: Any, least: int, most: int = MOST) -> int:
     except TypeError:
         raise InvalidArgument(2, f"{name} is {value!r}, of type {type(value).__name__}; accepted: an integer") from None
     if not least <= found <= most:
-        raise InvalidArgument(2, f"{name} = {found}; accepted: {least} {'or more' if most == MOST else f'to {most}'}")
+        raise InvalidArgument(2, f"{name} = {found}; accepted: {least} {'or more' if most == MOST and found < least else f'to {most}'}")
     return found
 
 

@@ -31,6 +31,8 @@ def use(model: transformers.PreTrainedModel, mask: Mask | str | Callable[..., An
     allowed where both allow it. None takes an earlier one away. `mask` is refused where one would have to do for several kinds of
     attention, in encoder-decoders and models with cross-attention; models of which a part computes attention by itself are
     refused. What is refused leaves the model as it was. A copy of the model has its mask, too."""
+    model = getattr(model, "_orig_mod", model)  # of one that torch.compile has wrapped
+    model = model.get_base_model() if hasattr(model, "get_base_model") else model  # of one with adapters (PEFT)
     if not isinstance(model, transformers.PreTrainedModel):
         raise InvalidArgument(2, f"a model of type {type(model).__name__}; accepted: a transformers.PreTrainedModel")
     users = None if mask is None else mask_of(mask)

@@ -107,11 +107,22 @@ AttentionShape Program::shape_of(const AttentionSite& site, std::int64_t texts, 
           .dtype = options_.dtype};
 }
 
+// Of a site that is planned for the longest text whatever comes: one that another length has asked for.
+std::shared_ptr<const Attention> Program::known_plan(std::int64_t texts, std::size_t site) const {
+  for (const auto& [sizes, plans] : plans_)
+    if (sizes.first == texts && plans.size() > site) return plans[site];
+  return nullptr;
+}
+
 const AttentionPlans& Program::plans(std::int64_t texts, std::int64_t longest) const {
   const std::lock_guard lock(planning_);
   AttentionPlans& plans = plans_[{texts, longest}];
   while (plans.size() < sites_.size()) {
     const AttentionSite& site = sites_[plans.size()];
+    if (const auto known = site.any_length ? nullptr : known_plan(texts, plans.size())) {
+      plans.push_back(known);
+      continue;
+    }
     const std::int64_t positions = site.any_length ? longest : options_.longest;
     plans.push_back(std::make_shared<const Attention>(site.mask, shape_of(site, texts, positions), options_.device));
   }

@@ -141,6 +141,7 @@ class Program {
     bool any_length;  // false: planned for the longest text, whatever a call brings
   };
 
+  std::shared_ptr<const Attention> known_plan(std::int64_t texts, std::size_t site) const;  // under planning_
   AttentionShape shape_of(const AttentionSite& site, std::int64_t texts, std::int64_t positions) const;
 
   struct Tunable {

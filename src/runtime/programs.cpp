@@ -56,18 +56,36 @@ const Program& Programs::of_prompts(const Bucket& bucket) const {
     prompt_blocks_.emplace(restricted_,
                            FusionTarget{.device = &options.device, .dtype = options.dtype, .keeps_keys = true});
   ChosenPlan plan = predicted_plan(*prompt_blocks_, call_of(bucket));
-  // Scores are of one row a text, whatever the size of the call: for those the backend chooses.
-  const Graph fused = fuse(*blocks_, plan.scheme);
-  plan.settings.erase(work_text(fused, *std::ranges::find(fused.nodes, fused.result, &Node::output)));
+  leave_scores(plan, bucket);
   const Program& program = made_or_default(plan, bucket.rows);
   const std::lock_guard lock(mutex_);
   prompts_by_bucket_[bucket] = &program;
   return program;
 }
 
+// Scores are of one row a text, whatever the size of the call: where it can, the backend chooses for those.
+void Programs::leave_scores(ChosenPlan& plan, const Bucket& bucket) const {
+  const Graph fused = fuse(*blocks_, plan.scheme);
+  const Node& scores = *std::ranges::find(fused.nodes, fused.result, &Node::output);
+  const auto chosen = plan.settings.find(work_text(fused, scores));
+  if (chosen == plan.settings.end()) return;
+  const ProgramOptions& options = options_.program;
+  const auto refuses = options.device.backend->matmul.refuses;
+  const LinearSpec spec = linear_spec(scores, options.dtype, &options.device);
+  if (refuses == nullptr || !refuses(spec, bucket.texts, {})) plan.settings.erase(chosen);
+}
+
 const Program& Programs::of_few_rows() const {
+  const auto known = [&]() -> const Program* {
+    const std::lock_guard lock(mutex_);
+    if (!asked_for_few_rows_) return nullptr;
+    return few_rows_ ? few_rows_.get() : default_;
+  };
+  if (const Program* program = known()) return *program;
   const std::lock_guard one_at_a_time(making_);
-  if (!asked_for_few_rows_) make_few_rows();
+  if (const Program* program = known()) return *program;
+  make_few_rows();
+  const std::lock_guard lock(mutex_);
   asked_for_few_rows_ = true;
   return few_rows_ ? *few_rows_ : *default_;
 }
@@ -82,7 +100,8 @@ void Programs::make_few_rows() const {
     return linear != nullptr && linear->few_rows;
   });
   if (!gains) return;
-  options.runs_prompts = false;
+  // The default program has made sure that every text is taken, by planning attention for the longest.
+  options.runs_prompts = default_ == nullptr;
   try {
     auto program = std::make_unique<Program>(fused, options);
     const std::lock_guard lock(mutex_);

@@ -58,6 +58,7 @@ class Programs {
   std::optional<ChosenPlan> kept_plan(const CostContext& call) const;
   ChosenPlan predicted_plan(const Blocks& blocks, const CostContext& call) const;
   const Program& made_for(const Bucket& bucket) const;
+  void leave_scores(ChosenPlan& plan, const Bucket& bucket) const;
   const Program& made_or_default(const ChosenPlan& plan, std::int64_t rows) const;
   const Program& made(const ChosenPlan& plan) const;
   void make_few_rows() const;
@@ -76,7 +77,7 @@ class Programs {
   mutable ByBucket by_bucket_, prompts_by_bucket_;
   mutable std::map<std::string, std::unique_ptr<Program>> by_plan_;
   const Program* default_ = nullptr;
-  mutable bool asked_for_few_rows_ = false;    // under making_
+  mutable bool asked_for_few_rows_ = false;    // under mutex_
   mutable std::unique_ptr<Program> few_rows_;  // null: the default; written under mutex_ too
 };
 

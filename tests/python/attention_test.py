@@ -233,7 +233,7 @@ class Attention(unittest.TestCase):
             (lambda: stof.Attention("all", batch=1, heads=1, queries=1, keys=1, head_dim=8, device=0),
              "device 0; accepted: cpu, cuda, cuda:N, auto, a torch.device"),
             (lambda: stof.Attention("all", batch=1.0, heads=1, queries=1, keys=1, head_dim=8), "batch is 1.0, of type float; accepted: an integer"),
-            (lambda: stof.Attention("all", batch=1, heads=1, queries=2**63, keys=1, head_dim=8), f"queries = {2**63}; accepted: -{2**63 - 1} or more"),
+            (lambda: stof.Attention("all", batch=1, heads=1, queries=2**63, keys=1, head_dim=8), f"queries = {2**63}; accepted: -{2**63 - 1} to {2**63 - 1}"),
             (lambda: stof.Attention("all", batch=1, heads=1, queries=1, keys=1, head_dim=8, kernel=3), "kernel of type int; accepted: None, the name of one"),
             (lambda: plan.prepare("1", 1), "queries is '1', of type str; accepted: an integer"),
             (lambda: stof.TableAttention("bits", table_heads=None, batch=1, heads=1, queries=1, keys=1, head_dim=8),

@@ -151,6 +151,11 @@ class Models(unittest.TestCase):
                         with self.subTest(f"{device} {users} {length} padded {not mask.all()}"):
                             given = {"input_ids": ids[:, :length].to(device), "attention_mask": mask[:, :length].to(device)}
                             self.assertTrue(torch.equal(compiled(**given)[0], model(**given)[0]))
+            wider = model(**given)[0]
+            stof.transformers.use(compiled, "window(2)")  # of the model that it has wrapped
+            self.assertFalse(torch.equal(model(**given)[0], wider))
+            self.assertTrue(torch.equal(compiled(**given)[0], model(**given)[0]))
+            stof.transformers.use(model, "window(5) | sink(2)")
             how = transformers.CompileConfig(backend="eager", mode=None)
             how._compile_all_devices = True  # as on a GPU by default
             call = lambda **compile: model.generate(ids.to(device), attention_mask=left_padding().to(device), max_new_tokens=4, do_sample=False,

@@ -59,6 +59,11 @@ TEST(Generation, RecordsPromptsOfOneSize) {
     texts({1, 1, 57}), texts({60, 3, 1});
     EXPECT_EQ(stream_counts().recordings, recordings + 2);
     EXPECT_EQ(stream_counts().launches, launches + 12);
+    for (const std::vector<std::int64_t>& lengths : {std::vector<std::int64_t>{30, 3, 9}, {9, 3, 30}}) {
+      played.begin(lengths);  // the keys of rows beyond are behind the first text's
+      played.drop(0);
+      for (int step = 0; step < 3; ++step) played.go_on(31 * step);
+    }
   }
 }
 
