@@ -2,7 +2,6 @@
 #include "src/attention/pages.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "src/attention/call_tensors.h"
@@ -11,8 +10,6 @@
 
 namespace stof {
 namespace {
-
-constexpr std::array<std::int64_t, 5> kPageSizes = {16, 32, 64, 128, 256};
 
 // Lists of the device, as the host reads them.
 class HostLists {

@@ -2,12 +2,16 @@
 // Keys and values in pages: what a call may say of them, which pages it uses, and rows of them for kernels that read
 // nothing else.
 #pragma once
+#include <array>
 #include <memory_resource>
 
 #include "src/backend/contract.h"
 #include "stof/tensor.h"
 
 namespace stof {
+
+// Keys that a page may have.
+inline constexpr std::array<std::int64_t, 5> kPageSizes = {16, 32, 64, 128, 256};
 
 // Throw invalid_argument naming what was got and what is accepted.
 void check_page_table(const TensorView& table, const TensorView& k, std::int64_t items);

@@ -2,13 +2,13 @@
 #include "src/capi/call.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "src/attention/pages.h"
 #include "src/backend/contract.h"
 #include "src/capi/array.h"
 #include "src/capi/boundary.h"
@@ -139,7 +139,6 @@ class Checker {
   }
 
   void check_pages() const {
-    constexpr std::array<std::int64_t, 5> kPageSizes{16, 32, 64, 128, 256};
     check_range("pages", call_.pages, 0, kMostRows);
     if (std::ranges::find(kPageSizes, call_.page_size) == kPageSizes.end())
       fail(ErrorKind::invalid_argument, "stof_plan_run: call.page_size is {}; accepted: 16, 32, 64, 128, 256",

@@ -166,6 +166,19 @@ class Models(unittest.TestCase):
         with self.assertRaisesRegex(stof.Unsupported, "a model that computes with the mask that it has from stof, by __getitem__; "):
             torch.compile(doge, backend="eager")(ids)
 
+    def test_adapters(self):
+        """PEFT is not needed here: what has adapters is a module that gives its model so."""
+        model = self.made("mistral, a window", "cpu")
+        adapted = torch.nn.Module()
+        adapted.get_base_model = lambda: model
+        ids = torch.randint(5, 99, (TOKENS, LENGTH))
+        stof.transformers.use(model)
+        wider = model(ids)[0]
+        stof.transformers.use(adapted, "window(2)")
+        self.assertFalse(torch.equal(model(ids)[0], wider))
+        with self.assertRaisesRegex(stof.InvalidArgument, "a model of type Linear; accepted: a transformers.PreTrainedModel"):
+            stof.transformers.use(torch.nn.Linear(2, 2))
+
     def test_encoder_decoders(self):
         config = {side + word: 1 if word == "layers" else 4 if "heads" in word else 64
                   for side in ("encoder_", "decoder_") for word in ("layers", "attention_heads", "ffn_dim")}  # fmt: skip
