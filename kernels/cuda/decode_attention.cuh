@@ -31,7 +31,7 @@ struct DecodeReader : DecodeResults<Traits> {
   __device__ __forceinline__ void read(const DecodePiece& piece) {
     const DecodeTask& task = piece.task;
     if (task.tiles == 0) {
-      wait_for_inputs();
+      wait_for_inputs(p);
       return write_nothing(task);
     }
     begin(task);
@@ -55,7 +55,7 @@ struct DecodeReader : DecodeResults<Traits> {
   // At the end.
   __device__ __forceinline__ void say_no_cut() const {
     if (!p.cuts || has_cut) return;
-    wait_for_inputs();
+    wait_for_inputs(p);
     if (thread == 0) p.cuts[blockIdx.x].count = 0;
   }
 
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(Traits::kBoundThreads, Traits::kCtas)
   extern __shared__ __align__(1024) unsigned char raw[];
   auto& shared = *reinterpret_cast<typename Traits::Shared*>(raw);
   // What the plan made may be read before the previous grid ends, what calls bring may not.
-  if (p.key_lengths || p.item_list) wait_for_inputs();
+  if (p.key_lengths || p.item_list) wait_for_inputs(p);
   allow_overlap();
   if (threadIdx.x == 0) shared.ring.make();
   const DecodeTasks tasks{p};
@@ -174,6 +174,9 @@ __global__ void __launch_bounds__(Traits::kBoundThreads, Traits::kCtas)
     for_pieces<Traits::kConstantItems>(tasks, share, [&](const DecodePiece& piece) { reader.read(piece); });
     reader.say_no_cut();
   }
+  // Who waits for this grid waits for the one beside it. One CTA stays for that: others of this grid may want the
+  // places.
+  if (p.follows && blockIdx.x == 0) wait_for_inputs();
 }
 
 }  // namespace stof::cuda

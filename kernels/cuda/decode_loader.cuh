@@ -46,7 +46,7 @@ struct DecodeLoader {
     run = tasks.run(task.list, run_index);
     begin_run();
     key_start += (first_tile - run.before) * Traits::kTileKeys;
-    wait_for_inputs();
+    wait_for_inputs(p);
     look_up();
   }
 

@@ -42,7 +42,7 @@ struct DecodeMatmuls<Traits, false> {
   __device__ __forceinline__ void load_queries(const DecodeParams& p, const DecodeTask& task) {
     const int first = 16 * row_warp + lane / 4;
     const unsigned short* const rows[2] = {query_row<Traits>(p, task, first), query_row<Traits>(p, task, first + 8)};
-    wait_for_inputs();
+    wait_for_inputs(p);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const unsigned short* const row = rows[i] + column_warp * kColumns + lane % 4 * 2;
@@ -129,7 +129,7 @@ struct DecodeMatmuls<Traits, true> {
     constexpr int kPieces = kHeadDim / 8, kAtOnce = 32 / kPieces, kOfWarp = Traits::kRows / (kThreads / 32);
     const int lane = thread % 32, first = thread / 32 * kOfWarp, piece = lane % kPieces;
     const auto row_of_lane = reinterpret_cast<u64>(query_row<Traits>(p, task, first + lane % kOfWarp));
-    wait_for_inputs();
+    wait_for_inputs(p);
 #pragma unroll
     for (int i = 0; i < kOfWarp; i += kAtOnce) {
       const int at = i + lane / kPieces;

@@ -15,6 +15,10 @@ __device__ __forceinline__ void wait_for_inputs() {
   wait_for_previous_grid();
 #endif
 }
+// Of a launch beside another one, which began when inputs were there, none.
+__device__ __forceinline__ void wait_for_inputs(const DecodeParams& p) {
+  if (!p.follows) wait_for_inputs();
+}
 __device__ __forceinline__ void allow_overlap() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   allow_next_grid();

@@ -33,6 +33,10 @@ __device__ __forceinline__ int first_place(int team, const StreamParams& p) {
   return team * ctas + (once && team % 2 != 0 ? ctas - 1 - cta : cta);
 }
 
+// Then the loading warps let the next grid begin.
+__device__ __forceinline__ constexpr bool leads(const StreamParams&) { return false; }
+__device__ __forceinline__ bool leads(const ListedStreamParams& p) { return p.leads != 0; }
+
 // out = softmax(scale q k^T, over the allowed keys) v, per slice; rows without a key give 0 and LSE -inf.
 // Grid: at most slices * items CTAs of kThreads, kCtas an SM; long lists of items are dealt from p.queue.
 // Needs: 16-byte aligned rows (tensor maps), keys past p.call.shape.keys forbidden by the words, or not those of an
@@ -56,7 +60,7 @@ __global__ void __launch_bounds__(Traits::kThreads, Traits::kCtas)
         for (auto& parts : shared.teams[group / Traits::kTeamSize].q)
           for (unsigned char* const q : parts) clear_rows_of_nothing<Traits, 128>(p, q);
     }
-    allow_next_grid();
+    if (!leads(p)) allow_next_grid();
   }
   if (group == Traits::kConsumers) {
     give_registers<Traits::kLoaderRegisters>();

@@ -23,6 +23,8 @@ struct StreamLoader : SpanSteps<Traits> {
   // Where the SM was taken until now, everything waits for the first copies: this warp looks for its first row block
   // before it meets the others, unless the grid in front makes what says where that is.
   __device__ __forceinline__ void run(int first) {
+    if constexpr (Traits::kSelects)
+      if (p.leads) wait_for_previous_grid(), allow_next_grid();
     int total = p.call.shape.slices * p.layout.item_count, turn = 0;
     int behind = teams() - 1 - first;  // teams that the round has still to come to
     bool met = false;

@@ -67,6 +67,7 @@ struct DecodeParams {
   // Of each task, where all are alike, as the host knows, and each tile of their list begins before the last key; else
   // 0.
   int units;
+  int follows;        // the launch in front works beside this one: what is in front of both is done
   int sums_of_tasks;  // whether decode_sum_kernel has a block a task, which have `units` and are no list's, and not one
                       // a CTA
   float scale_log2;   // as in AttentionCall

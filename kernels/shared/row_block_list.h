@@ -28,6 +28,7 @@ struct ListedStreamParams : StreamParams {
   RowWindow window;
   RowSpans spans;
   FewNumbers numbers;
+  int leads;  // the launch behind works beside this one, once what is in front of both is done
 };
 struct PagedStreamParams : ListedStreamParams {
   TilePages pages;

@@ -121,14 +121,46 @@ PartsOfCall parts_of_lists(CallPlans& plans, const CheckedCall& checked, std::pm
   return parts;
 }
 
-}  // namespace
-
-namespace {
-
 // Chunks alone go as they go without trees.
 bool may_have_trees(const PartOfCall& part, const DraftTrees& trees) {
   if (part.lists.count > 0) return true;
   return std::ranges::any_of(part.items, [&](const AttentionItem& item) { return item.queries <= trees.queries; });
+}
+
+AttentionCall call_of(const PartOfCall& part, const AttentionCall& whole) {
+  AttentionCall call = whole;
+  call.items = part.items;
+  call.device_items = part.lists;
+  if (!may_have_trees(part, call.trees)) call.trees = {};
+  return call;
+}
+
+// Whether the first began, with the second beside it; else neither did.
+bool run_side_by_side(const PartOfCall& first, const PartOfCall& second, const AttentionCall& whole,
+                      const Device& device) {
+  const auto is_one_launch = [](const Planned& plan) { return plan.rest == nullptr && plan.choice.plan.residues == 1; };
+  if (device.backend->share_cores == nullptr || !is_one_launch(*first.plan) || !is_one_launch(*second.plan))
+    return false;
+  AttentionCall leading = call_of(first, whole), following = call_of(second, whole);
+  const auto planned = [](const PartOfCall& part, const AttentionCall& call) {
+    return PlannedCall{*part.plan->choice.kernel, part.plan->arranged, call};
+  };
+  const std::optional<CoreShares> shares =
+      device.backend->share_cores(planned(first, leading), planned(second, following), device);
+  if (!shares) return false;
+  bool leads = false;
+  leading.beside = {shares->leading, &leads};
+  run_plan(*first.plan, leading, device);
+  if (leads) following.beside = {shares->following, nullptr};
+  run_plan(*second.plan, following, device);
+  return true;
+}
+
+void run_parts(std::span<const PartOfCall> parts, const AttentionCall& whole, const Device& device) {
+  if (parts.size() == 2 &&
+      (run_side_by_side(parts[0], parts[1], whole, device) || run_side_by_side(parts[1], parts[0], whole, device)))
+    return;
+  for (const PartOfCall& part : parts) run_plan(*part.plan, call_of(part, whole), device);
 }
 
 }  // namespace
@@ -163,14 +195,9 @@ void Attention::run(const AttentionArguments& arguments) const {
     whole.items = checked.items;
     check_pages(whole, device);
   }
-  for (const PartOfCall& part : parts) {
-    if (arguments.plans_used != nullptr) hold(part.plan, *arguments.plans_used);
-    AttentionCall call = checked.call;
-    call.items = part.items;
-    call.device_items = part.lists;
-    if (!may_have_trees(part, call.trees)) call.trees = {};
-    run_plan(*part.plan, call, device);
-  }
+  if (arguments.plans_used != nullptr)
+    for (const PartOfCall& part : parts) hold(part.plan, *arguments.plans_used);
+  run_parts(parts, checked.call, device);
 }
 
 }  // namespace stof

@@ -16,13 +16,14 @@ FewQueries::FewQueries(const AttentionShape& shape, const Device& device, std::s
   }
 }
 
-// Estimates by bench/results/h200-few-queries.txt, of d 128 and in us: a step is the 64 keys of a row block, of which a
-// multiprocessor has one at a time.
-bool FewQueries::pays(std::span<const AttentionItem> items) const {
-  constexpr double kBegin = 6, kStep = 0.36, kStepAlone = 0.55, kLaunch = 8, kFlops = 5e8, kBytes = 4.3e6;
-  constexpr double kTilesRead = 0.8;  // of that rate by tiles of 64 rows
-  constexpr double kFewestSteps = 3;  // where there are no other items
-  double steps = 0, longest = 0, bytes = 0, pairs = 0;
+// Estimates by bench/results/h200-few-queries.txt and, side by side, h200-side-by-side.txt, in us: a step is the 64
+// keys of a row block at d 128, of which a multiprocessor has one at a time.
+bool FewQueries::pays(std::span<const AttentionItem> items, bool side_by_side) const {
+  constexpr double kBegin = 6, kStep = 0.42, kStepAlone = 0.55, kFlops = 5e8, kBytes = 4.3e6;
+  constexpr double kTilesRead = 0.8;    // of that rate by tiles of 64 rows
+  constexpr double kBytesOfTask = 6e4;  // that could be read while a task begins
+  constexpr double kFewestSteps = 3;    // where there are no other items
+  double steps = 0, longest = 0, bytes = 0, tasks = 0, pairs = 0;
   bool alone = true;
   const auto heads = static_cast<double>(shape_.heads), kv_heads = static_cast<double>(shape_.kv_heads),
              dim = static_cast<double>(shape_.head_dim);
@@ -36,15 +37,18 @@ bool FewQueries::pays(std::span<const AttentionItem> items) const {
     const double of_item = std::ceil(keys / 64);
     steps += heads * (kBegin + of_item);
     bytes += kv_heads * keys * dim * 4;
+    tasks += kv_heads;
     longest = std::max(longest, of_item);
   }
   if (alone || steps == 0) return alone && longest >= kFewestSteps;
   const double of_step = (64 + dim) / 192, others = pairs * 4 * dim / kFlops;
   double together = others + steps * kStep * of_step / cores_;
-  // Row blocks as long as theirs are begun when others are nearly done.
-  if (longest * kStepAlone * of_step > others / 2)
+  // Row blocks as long as theirs are begun when others are well on their way.
+  if (longest * kStepAlone * of_step > 0.3 * others)
     together = std::max(together, others + longest * kStepAlone * of_step);
-  return others + kLaunch + bytes / kBytes < std::max(together, bytes / kBytes / kTilesRead);
+  const double few = (bytes + tasks * kBytesOfTask) / kBytes;
+  const double apart = side_by_side ? std::max(others, few) + 2 : others + few + 8;
+  return apart < std::max(together, bytes / kBytes / kTilesRead);
 }
 
 Planned FewQueries::plan(const Mask& mask, const Device& device) const {

@@ -21,8 +21,9 @@ class FewQueries {
   // An item that begins at the first key or behind it.
   bool are_of(const AttentionItem& item) const { return are(item.queries) && item.keys >= item.queries; }
 
-  // Whether a launch for them is sooner than leaving them beside the call's other items.
-  bool pays(std::span<const AttentionItem> items) const;
+  // Whether a launch for them is sooner than leaving them among the call's other items: side by side with theirs, or
+  // behind it.
+  bool pays(std::span<const AttentionItem> items, bool side_by_side) const;
 
   // Of them, at every position.
   Planned plan(const Mask& mask, const Device& device) const;

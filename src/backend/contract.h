@@ -125,6 +125,14 @@ struct DraftTrees {
   std::int64_t queries = 0;  // items of more know no tree; 0: none does
 };
 
+// One of two calls whose launches work at the same time, each on some of the device's cores, with nothing launched
+// between them. The first says whether the second may begin beside it, once what is in front of both is done; that
+// then does not end before the first.
+struct Beside {
+  int cores = 0;          // that the call has; 0: all, and it has no other beside it
+  bool* leads = nullptr;  // of the first: to be set where it does; null: of the second
+};
+
 // A call as kernels see it: padded and packed batches differ only in their items and strides. Checked.
 struct AttentionCall {
   const void* q = nullptr;
@@ -149,6 +157,7 @@ struct AttentionCall {
   std::span<const AttentionItem> items;
   // Above 1: items are those of so many residue classes, class after class, each with the same items in the same order.
   std::int64_t residues = 1;
+  Beside beside = {};
   DeviceItems device_items;  // where it has lists, `items` has one: the longest, at the beginning
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();  // for the lists of this call
 };
@@ -183,6 +192,17 @@ struct AttentionKernel {
   // Masks made on a device with memory of its own: room for one, and new contents in the order of a stream. Null: none.
   ArrangedMask (*reserve)(const AttentionPlan&, const TableProblem&, const Device&) = nullptr;
   void (*update)(const ArrangedMask&, const TableContents&, const Device&) = nullptr;
+};
+
+// What a plan has of a call, and the cores of a device that two of them have beside each other.
+struct PlannedCall {
+  const AttentionKernel& kernel;
+  const ArrangedMask& arranged;
+  const AttentionCall& call;
+};
+struct CoreShares {
+  int leading = 0, following = 0;
+  friend bool operator==(const CoreShares&, const CoreShares&) = default;
 };
 
 // Two results for the same rows, of keys that they do not share, become one, as if all had been seen together.
@@ -233,6 +253,10 @@ struct Backend {
   // Writes the status of a call's lists, in the order of its stream, and computes nothing. Null: no lists but the
   // host's.
   void (*judge_lists)(const AttentionCall&, const Device&) = nullptr;
+  // How two calls that differ in what they wait for share the device, where side by side, AttentionCall::beside, they
+  // are predicted to be done sooner. Null, or nothing: one runs behind the other.
+  std::optional<CoreShares> (*share_cores)(const PlannedCall& leading, const PlannedCall& following,
+                                           const Device&) = nullptr;
   const SumOperations* sums = nullptr;              // null: one plan takes all pairs
   const TokenAttention* token_attention = nullptr;  // null: steps of decoders do one thing after the other
   double launch_us = 0;                             // what a second run of a kernel costs besides its work

@@ -44,22 +44,43 @@ TEST(FewQueries, GoApartWhereThatIsSooner) {
   const auto beside_a_chunk = [&](std::int64_t count, std::int64_t keys) {
     std::vector<AttentionItem> items = items_of(count, 1, keys);
     items.push_back({.queries = 512, .keys = 4096});
-    return few.pays(items);
+    return few.pays(items, false);
   };
   EXPECT_FALSE(beside_a_chunk(1, 1024)) << "60.7 us together, 60.9 apart";
   EXPECT_TRUE(beside_a_chunk(1, 4096)) << "89.6 us together, 66.7 apart";
   EXPECT_FALSE(beside_a_chunk(4, 512)) << "58.1 us together, 64.2 apart";
   EXPECT_TRUE(beside_a_chunk(4, 4096)) << "91.3 us together, 81.0 apart";
   EXPECT_TRUE(beside_a_chunk(16, 128)) << "68.5 us together, 58.7 apart";
-  EXPECT_TRUE(few.pays(items_of(1, 1, 512))) << "alone, 10.6 us by tiles of 64 rows, 5.7 by a kernel for few";
-  EXPECT_FALSE(few.pays(items_of(1, 1, 128))) << "alone, 3.6 us and 4.2";
-  EXPECT_FALSE(few.pays(items_of(8, 17, 4096)));
+  EXPECT_TRUE(few.pays(items_of(1, 1, 512), false)) << "alone, 10.6 us by tiles of 64 rows, 5.7 by a kernel for few";
+  EXPECT_FALSE(few.pays(items_of(1, 1, 128), false)) << "alone, 3.6 us and 4.2";
+  EXPECT_FALSE(few.pays(items_of(8, 17, 4096), false));
   // Heads with keys of their own: what the one reads takes as long as what the other multiplies, and both at once less.
   shape.heads = shape.kv_heads = 12;
   std::vector<AttentionItem> step = items_of(8, 1, 2126);
   step.push_back({.queries = 1139, .keys = 1139});
-  EXPECT_FALSE(FewQueries(shape, open_device("cuda:h200"), "auto").pays(step));
+  EXPECT_FALSE(FewQueries(shape, open_device("cuda:h200"), "auto").pays(step, false));
   EXPECT_FALSE(few.are_of({.queries = 4, .keys = 3})) << "its first row is in front of the first key";
+}
+
+// By bench/results/h200-side-by-side.txt: what one call takes, and two launches beside each other.
+TEST(FewQueries, GoApartMoreOftenSideBySide) {
+  const auto pays = [](const AttentionShape& shape, std::vector<AttentionItem> items, bool side_by_side = true) {
+    return FewQueries(shape, open_device("cuda:h200"), "auto").pays(items, side_by_side);
+  };
+  AttentionShape shape = shape_of(2048, 32768, 128, DType::bf16);
+  shape.heads = shape.kv_heads = 12;
+  const std::vector<AttentionItem> step = {{.queries = 1, .keys = 195}, {.queries = 1, .keys = 230},
+                                           {.queries = 1, .keys = 260}, {.queries = 1, .keys = 300},
+                                           {.queries = 1, .keys = 323}, {.queries = 993, .keys = 2197}};
+  EXPECT_TRUE(pays(shape, step)) << "44.6 us in one, 32.4 side by side";
+  EXPECT_FALSE(pays(shape, step, false)) << "48.6 us one behind the other";
+  shape.heads = 16, shape.kv_heads = 2;
+  EXPECT_FALSE(pays(shape, {{.queries = 1, .keys = 247},
+                            {.queries = 111, .keys = 963},
+                            {.queries = 48, .keys = 48},
+                            {.queries = 218, .keys = 343},
+                            {.queries = 1578, .keys = 1858}}))
+      << "38.4 us in one, 46.2 side by side";
 }
 
 TEST(FewQueries, ArePreparedByTheirNumber) {
@@ -173,6 +194,21 @@ TEST_P(Steps, EqualTheDefinitionWhereScoresAreCapped) {
   ProblemShape what = step(BatchForm::packed, 64);
   what.softcap = 5;
   expect_definition(what, parse("causal"));
+}
+
+// More items of few queries than a launch has parameters for, and rows of a task for each form of their kernel, beside
+// chunks.
+TEST_P(Steps, EqualTheDefinitionOfManyItems) {
+  for (const std::int32_t most : {1, 5, 16}) {
+    ProblemShape what = step(BatchForm::packed, most == 5 ? 16 : 64);
+    what.shape.batch = 150;
+    what.q_lengths.clear(), what.kv_lengths.clear();
+    for (std::int32_t item = 0; item < 150; ++item) {
+      what.q_lengths.push_back(item % 70 == 69 ? 200 - item : 1 + item % most);
+      what.kv_lengths.push_back(200 + 37 * item % 1500);
+    }
+    expect_definition(what, parse("causal"));
+  }
 }
 
 // No chunk is there; and no key of any item.

@@ -7,6 +7,7 @@
 #include "src/backend/cuda/attention.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/numbers.h"
+#include "src/backend/cuda/attention/side_by_side.h"
 #include "src/backend/cuda/attention/sums.h"
 #include "src/backend/cuda/attention/token_attention.h"
 #include "src/backend/cuda/driver/api.h"
@@ -49,6 +50,7 @@ const Backend cuda_backend{.name = "cuda",
                            .versions = versions,
                            .why_not_compiled = cuda::why_not_compiled,
                            .judge_lists = cuda::judge_lists,
+                           .share_cores = cuda::share_cores,
                            .sums = &cuda::sum_operations,
                            .token_attention = &cuda::token_attention,
                            .launch_us = 2};

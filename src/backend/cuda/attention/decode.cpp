@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,7 @@
 #include "src/backend/cuda/attention/arrange.h"
 #include "src/backend/cuda/attention/call_pieces.h"
 #include "src/backend/cuda/attention/cost.h"
-#include "src/backend/cuda/attention/decode_few_keys.h"
+#include "src/backend/cuda/attention/decode_mask.h"
 #include "src/backend/cuda/attention/decode_split.h"
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/numbers.h"
@@ -31,37 +32,12 @@ constexpr unsigned kMostSumBlocks = 2048;
 // More than half of what a multiprocessor has. Where CTAs of the launch in front still have places, or none are in some
 // multiprocessors, the next ones would else come two to one and none to another.
 constexpr unsigned kAloneBytes = 120 * 1024;
-constexpr int kStatFloats = 4;  // behind the columns of a partial row
 constexpr int kItemInts = sizeof(RowItem) / sizeof(int);
-
-// A mask arranged for this kernel. Without a GPU it holds nothing.
-struct DecodeMask {
-  AttentionShape shape = {};
-  DecodeInstance instance = {};
-  std::span<const DecodeForm> forms = {};  // that its calls may want
-  int first_position = 0, blocks = 0, most_tiles = 0, ctas = 0;
-  std::vector<DecodeList> of_positions = {};  // as the device has them
-  std::vector<DecodeRun> runs_of_lists = {};  // the same
-  HeadSets sets;
-  std::unique_ptr<const DeviceBlocks> rows = {};  // for calls that go row by row
-  std::unique_ptr<WorkspacePool> workspaces = {};
-  std::optional<FewKeysMask> few_keys = {};
-  std::vector<const InstanceKernel*> kernels = {};   // of the forms
-  std::vector<const InstanceKernel*> of_trees = {};  // the same, of shapes whose calls bring draft trees
-  std::vector<const Kernel*> sums = {};
-  DeviceMemory lists, runs, words, heads;
-};
 
 const DecodeInstance& instance_for(std::int64_t head_dim) {
   const int rounded = rounded_head_dim(decode_instances(), head_dim).value();
   return *std::find_if(decode_instances().begin(), decode_instances().end(),
                        [&](const DecodeInstance& i) { return i.head_dim == rounded; });
-}
-
-// Partial results, two a CTA, and behind them the items that parameters have no room for.
-std::size_t partial_floats(const DecodeMask& mask) {
-  return static_cast<std::size_t>(2 * mask.ctas * mask.forms.back().rows) *
-         static_cast<std::size_t>(mask.instance.head_dim + kStatFloats);
 }
 
 WorkspaceSize workspace_size(const DecodeMask& mask) {
@@ -72,50 +48,11 @@ WorkspaceSize workspace_size(const DecodeMask& mask) {
           .numbers = static_cast<std::size_t>(kCutInts * mask.ctas)};
 }
 
-template <class... Integers>
-bool all_whole(std::int64_t unit, Integers... values) {
-  return ((values % unit == 0) && ...);
-}
-
-// Whether every row of the call begins at a multiple of 16 bytes.
-bool is_aligned(const stof::AttentionCall& call) {
-  constexpr std::int64_t kBytes = 16, kElements = 8;
-  for (const void* address : {call.q, call.k, call.v, static_cast<const void*>(call.out)})
-    if (reinterpret_cast<std::uintptr_t>(address) % kBytes != 0) return false;
-  for (const AttentionStrides& s : {call.q_strides, call.k_strides, call.v_strides, call.out_strides})
-    if (!all_whole(kElements, s.head, s.row)) return false;
-  const stof::DeviceItems& listed = call.device_items;
-  return all_whole(kElements, call.pages.k_stride, call.pages.v_stride, listed.q, listed.k, listed.v, listed.out) &&
-         std::all_of(call.items.begin(), call.items.end(),
-                     [](const AttentionItem& item) { return all_whole(kElements, item.q, item.k, item.v, item.out); });
-}
-
 // Whether the queries and keys of all items are as many.
 bool is_alike(std::span<const AttentionItem> items) {
   return std::all_of(items.begin(), items.end(), [&](const AttentionItem& item) {
     return item.queries == items.front().queries && item.keys == items.front().keys;
   });
-}
-
-// Of a key head under one mask, of an item with so many queries.
-int rows_of(const DecodeMask& mask, std::int64_t queries) {
-  return narrow<int>(mask.sets.most_heads * queries, "rows of a key head");
-}
-int chunks_of(const DecodeMask& mask, std::int64_t queries) {
-  return static_cast<int>(ceil_div(std::int64_t{rows_of(mask, queries)}, std::int64_t{mask.forms.back().rows}));
-}
-
-// Why the kernel does not take a call, which then goes row by row; null: it does.
-const char* why_by_rows(const DecodeMask& mask, const stof::AttentionCall& call) {
-  static_assert(kMostTiledScale == 65536);
-  if (!tiles_take_scale(call.scale)) return "a positive scale of at most 65536";
-  static_assert(kMostTiledCap == 1024);
-  if (call.softcap > kMostTiledCap) return "a softcap of at most 1024";
-  if (!is_aligned(call)) return "tensors and strides at multiples of 16 bytes";
-  if (call.device_items.starts != nullptr) return "lengths, not rows";
-  // A plan for every position has many queries, of which calls bring few.
-  const std::int64_t tasks = std::int64_t{mask.sets.sets} * chunks_of(mask, std::min(mask.shape.queries, kMostDecoded));
-  return decode_items_of_launch(tasks, mask.most_tiles) < 1 ? "fewer heads with masks of their own" : nullptr;
 }
 
 class Launcher {
@@ -143,12 +80,16 @@ class Launcher {
         launch_listed(item_list() + first, std::min(most, listed - first));
       return;
     }
-    for (std::size_t first = 0; first < call_.items.size(); first += static_cast<std::size_t>(most))
+    if (is_beside()) launches_ = narrow<int>(launches_beside(mask_, call_, queries_), "launches");
+    const std::int64_t at_once = is_beside() ? ceil_div(std::ssize(call_.items), std::int64_t{launches_}) : most;
+    for (std::size_t first = 0; first < call_.items.size(); first += static_cast<std::size_t>(at_once), ++launched_)
       launch_items(call_.items.subspan(
-          first, std::min<std::size_t>(static_cast<std::size_t>(most), call_.items.size() - first)));
+          first, std::min<std::size_t>(static_cast<std::size_t>(at_once), call_.items.size() - first)));
   }
 
  private:
+  bool is_beside() const { return call_.beside.cores > 0; }
+
   DecodeParams params() const {
     DecodeParams params{};
     params.q = call_.q, params.k = call_.k, params.v = call_.v, params.out = call_.out, params.lse = call_.lse;
@@ -172,6 +113,7 @@ class Launcher {
                      .first_position = mask_.first_position};
     params.key_lengths = call_.device_lengths;
     params.partials = workspace_.partials;
+    params.follows = is_beside() ? 1 : 0;
     return params;
   }
 
@@ -201,11 +143,15 @@ class Launcher {
       if (const auto split = mask_.few_keys->split(params, queries_, keys_))
         return mask_.few_keys->launch(params, *split, stream_);
     const DecodeLoad load = load_of(params, first);
-    const DecodeSplit split = split_decode(load, device_);
+    // Launches beside another one work at the same time, too.
+    const int places = device_.ctas * call_.beside.cores / launches_;
+    const DecodeSplit split = is_beside() ? split_beside(load, places) : split_decode(load, device_);
     params.ctas = split.ctas, params.start = split.start;
     if (params.alike) give_list(params, first);
     params.sums_of_tasks = split.apart && params.units > 0 && params.item_list == nullptr && load.tasks <= split.ctas;
-    if (!split.apart) params.arrivals = workspace_.arrivals;
+    const auto before = static_cast<std::size_t>(launched_ * places);
+    if (is_beside()) params.partials += before * (partial_floats(mask_) / static_cast<std::size_t>(mask_.ctas));
+    if (!split.apart) params.arrivals = workspace_.arrivals + (is_beside() ? before : 0);
     else if (!params.sums_of_tasks) params.cuts = reinterpret_cast<DecodeCut*>(workspace_.numbers);
     void* arguments[] = {&params};
     const auto& kernels = params.trees.queries > 0 ? mask_.of_trees : mask_.kernels;
@@ -217,21 +163,9 @@ class Launcher {
     if (split.apart) mask_.sums[form_]->launch(sum_grid(params, load), arguments);
   }
 
-  // Of items that are alike, whose heads have one mask. Null: it has no key.
-  const DecodeList* list_of(const RowItem& item) const {
-    constexpr int kPositions = DecodeList::kPositions;
-    const int at = item.keys - item.queries - mask_.first_position, block = at / kPositions;
-    if (item.keys == 0 || item.queries == 0 || at < 0 || block >= mask_.blocks) return nullptr;
-    const bool wide = at - block * kPositions + item.queries > kPositions;
-    return &mask_.of_positions[static_cast<std::size_t>(block) + (wide ? static_cast<std::size_t>(mask_.blocks) : 0)];
-  }
-  int tiles_of(const RowItem& item) const {
-    const DecodeList* const list = list_of(item);
-    return list == nullptr ? 0 : list->tiles;
-  }
   // What CTAs would else read one after the other before their first key.
   void give_list(DecodeParams& params, const RowItem& item) const {
-    const DecodeList* const list = list_of(item);
+    const DecodeList* const list = list_of(mask_, item);
     if (list == nullptr || list->tiles == 0 || list->last_key >= item.keys) return;
     params.list = *list;
     params.units = list->tiles + params.start;
@@ -245,7 +179,7 @@ class Launcher {
 
   DecodeLoad load_of(const DecodeParams& params, const RowItem& first) const {
     return {.tasks = std::int64_t{mask_.sets.sets} * chunks_ * params.item_count,
-            .tiles = std::max(params.alike != 0 ? tiles_of(first) : mask_.most_tiles, 1),
+            .tiles = std::max(params.alike != 0 ? tiles_of(mask_, first) : mask_.most_tiles, 1),
             .rows = rows_,
             .form = mask_.forms[form_],
             .readers = readers_of(mask_.forms[form_], mask_.instance),
@@ -286,6 +220,7 @@ class Launcher {
   DecodeDevice device_ = {};
   std::int64_t queries_ = 0, keys_ = 0;  // of an item at most
   int rows_ = 0, chunks_ = 1;            // of a task; tasks of a set of heads
+  int launches_ = 1, launched_ = 0;      // of the call
 };
 
 }  // namespace
@@ -361,11 +296,6 @@ ArrangedMask arrange_decode_mask(const AttentionPlan& plan, PackedMask packed, c
   prepare_numbers(gpu);
   mask->workspaces = std::make_unique<WorkspacePool>(gpu, workspace_size(*mask));
   return mask;
-}
-
-std::int64_t decode_items_of_launch(std::int64_t tasks, std::int64_t most_tiles) {
-  return std::min(DecodeParams::kMostTasks / tasks,
-                  DecodeParams::kMostUnits / (tasks * (most_tiles + DecodeParams::kMostStart)));
 }
 
 std::size_t decode_workspace_bytes(const ArrangedMask& arranged) {

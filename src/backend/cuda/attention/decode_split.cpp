@@ -168,6 +168,19 @@ DecodeSplit split_decode(const DecodeLoad& load, const DecodeDevice& device) {
   return split;
 }
 
+double decode_bytes_us(const DecodeForm& form, int head_dim, int ctas) {
+  constexpr double kMost = 8.4e4, kOfTile = 1.12 * 64 * 2 * 2;  // bytes; the latter times the head dimension
+  const double us = times_of(form).tile.of(head_dim);
+  return std::min(kMost, kOfTile * head_dim * (ctas > 1 ? ctas / kSlower : 1) / us);
+}
+
+DecodeSplit split_beside(const DecodeLoad& load, int places) {
+  return {.ctas = static_cast<int>(std::min<std::int64_t>(std::max(places, 1), load.tasks * load.tiles)),
+          .start = 512 / load.head_dim,
+          .apart = false,
+          .alone = false};
+}
+
 DecodeTimes decode_times(const DecodeLoad& load, const DecodeDevice& device) {
   const DecodeSplit split = split_decode(load, device);
   const double tiles = std::ceil(static_cast<double>(load.tasks * load.tiles) / split.ctas);

@@ -33,6 +33,12 @@ struct DecodeSplit {
 // tasks and tiles at least 1.
 DecodeSplit split_decode(const DecodeLoad& load, const DecodeDevice& device);
 
+// Beside another launch, by a CTA in each of so many places.
+DecodeSplit split_beside(const DecodeLoad& load, int places);
+
+// Bytes of keys and values that a multiprocessor of an H200 takes in a microsecond, if the memory gives them.
+double decode_bytes_us(const DecodeForm& form, int head_dim, int ctas);
+
 // Parts of a task, on the average.
 double decode_parts(const DecodeLoad& load, int ctas);
 

@@ -48,7 +48,7 @@ double tiles_of_row(std::span<const RowSpan> rows) {
 
 }  // namespace
 
-RowSpans SpanMask::of(const TiledLaunch& launch) const {
+RowSpans SpanMask::of(const TiledLaunch& launch, double share) const {
   const SliceShape& s = launch.call.shape;
   const ItemRun& items = launch.items;
   // What the device alone knows is taken to be as long as it may be.
@@ -60,7 +60,8 @@ RowSpans SpanMask::of(const TiledLaunch& launch) const {
                          .keys = known ? std::span<const int>(items.key_lengths) : std::span(&s.keys, 1),
                          .slices_of_item = known ? s.heads.value : s.slices,
                          .key_step = key_step,
-                         .known = known});
+                         .known = known,
+                         .share = share});
   return {.rows = rows.as<RowKeys>(),
           .rule = rule,
           .first_position = form.first_position,

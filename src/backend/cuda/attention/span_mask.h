@@ -18,8 +18,8 @@ struct SpanMask {
   Sections sections;
   WorkspaceSize workspace;  // that its launches need
 
-  // What a launch's kernel reads, with its items' row blocks cut into parts.
-  RowSpans of(const TiledLaunch& launch) const;
+  // What a launch's kernel reads, with its items' row blocks cut into parts. share: of the device's teams that it has.
+  RowSpans of(const TiledLaunch& launch, double share) const;
 };
 
 // Of positions that any item's rows may have. The mask is set up but for workspaces.

@@ -117,10 +117,13 @@ struct Sums {
   double by_last = 0, by_grid = 0;
   double least() const { return std::min(by_last, by_grid); }
 };
-Sums sums_of(const SpanForm& form, double pieces, double most_parts) {
+Sums sums_of(const Placement& placed, double pieces, double most_parts) {
   constexpr double kLaunchUs = 2, kBytesAUs = 3e6;  // estimates, not calibrated
   if (most_parts <= 1) return {};
-  return {form.costs[ListTerm::merge] * (most_parts - 1), kLaunchUs + pieces * form.slot_bytes / kBytesAUs};
+  const SpanForm& form = placed.form;
+  const bool has_grid = placed.items.share == 1;
+  return {form.costs[ListTerm::merge] * (most_parts - 1),
+          has_grid ? kLaunchUs + pieces * form.slot_bytes / kBytesAUs : std::numeric_limits<double>::infinity()};
 }
 
 struct Prediction {
@@ -155,12 +158,13 @@ double us_of_uneven(const Sample& sample, const Cut& cut, double teams, double m
 // Teams take the next piece when they are done with one. Pieces that are alike come in rounds, and of others the
 // shortest ones, which are the last, even out how long the longer ones take. Row blocks with fewer parts than the
 // heaviest one are looked at as if they had as many.
-Prediction predict(const SpanForm& form, const Sample& sample, int part_steps,
+Prediction predict(const Placement& placed, const Sample& sample, int part_steps,
                    double best = std::numeric_limits<double>::infinity()) {
   constexpr double kLookUs = 1.2;  // an estimate, with the queue's atomic
+  const SpanForm& form = placed.form;
   const ListCosts& costs = form.costs;
   double count = 0, total = 0, longest = 0, shortest = 0, most_parts = 1;
-  const double teams = form.teams;
+  const double teams = form.teams * placed.items.share;
   for (const auto& [steps, turn, item] : sample.all())
     count += sample.alike * static_cast<double>(ceil_div(steps, part_steps));
   const double load = costs[ListTerm::alone] + (1 - costs[ListTerm::alone]) * std::min(1.0, count / teams);
@@ -178,7 +182,7 @@ Prediction predict(const SpanForm& form, const Sample& sample, int part_steps,
   const double work = !sample.uneven  ? std::max(longest, std::min(in_rounds, total / teams + shortest))
                       : least >= best ? least
                                       : us_of_uneven(sample, cut, teams, most_parts, best);
-  const Sums sums = sums_of(form, count, most_parts);
+  const Sums sums = sums_of(placed, count, most_parts);
   return {work + sums.least() + kLookUs * (looked_at - count) / teams, sums.by_grid < sums.by_last};
 }
 
@@ -254,13 +258,13 @@ SplitTime time_split(const Placement& placed) {
   const int heaviest = std::max(1, sample.heaviest());
   split.part_steps = heaviest;
   split.last_first = sample.last_first;
-  double best = predict(form, sample, heaviest).us;
+  double best = predict(placed, sample, heaviest).us;
   for (const int parts : kSplits) {
     const int part_steps = static_cast<int>(ceil_div(heaviest, parts));
     const std::int64_t slots = std::min<std::int64_t>(most, sample.split_blocks(part_steps)) * parts;
     const bool fits = slots * slices_in(items) <= form.slots && slots <= kMostSlots;
     if (parts == 1 || !fits || heaviest < parts * kFewestSteps) continue;
-    const Prediction predicted = predict(form, sample, part_steps, best);
+    const Prediction predicted = predict(placed, sample, part_steps, best);
     if (predicted.us >= best) continue;
     best = predicted.us;
     split.parts = parts, split.part_steps = part_steps, split.summed = predicted.summed;

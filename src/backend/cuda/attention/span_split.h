@@ -36,6 +36,8 @@ struct SpanItems {
   int slices_of_item = 1;
   int key_step = 8;   // of which tiles begin at multiples
   bool known = true;  // else the device alone knows, and these are the most that there may be
+  // Of the device's teams that the launch has. Of less than all no grid behind adds parts up: another launch comes.
+  double share = 1;
 };
 
 struct SpanSplit {

@@ -6,6 +6,7 @@
 #include "src/backend/cuda/attention/cost.h"
 #include "src/backend/cuda/attention/numbers.h"
 #include "src/backend/cuda/attention/row_block_list.h"
+#include "src/backend/cuda/attention/side_by_side.h"
 #include "src/backend/cuda/attention/span_mask.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/backend/cuda/memory.h"
@@ -115,7 +116,8 @@ ListedStreamParams params_of(const StreamMask& mask, const Sections& sections, c
           nullptr,
           {},
           {},
-          {}};
+          {},
+          0};
 }
 
 void launch_stream(const StreamMask& mask, int cores, const TiledLaunch& launch, ListedStreamParams params,
@@ -152,13 +154,17 @@ void launch_sum(const StreamMask& mask, const TiledLaunch& launch, ListedStreamP
 
 void launch_spans(const StreamMask& mask, int cores, const TiledLaunch& launch) {
   if (launch.pages.table != nullptr) STOF_CHECK(launch.page_box >= 16);  // a tile has four boxes at most
-  const RowSpans spans = mask.spans->of(launch);
+  const bool leads = launch.beside.leads != nullptr;
+  const RowSpans spans =
+      mask.spans->of(launch, leads ? static_cast<double>(launch.beside.cores) / static_cast<double>(cores) : 1);
+  if (leads) cores = launch.beside.cores, *launch.beside.leads = true;
   StreamLayout layout{};
   layout.item_count = spans.more_parts + spans.row_blocks;
   layout.slots = spans.split_blocks * spans.parts;
   ListedStreamParams params = params_of(mask, mask.spans->sections, launch, layout);
   params.numbers = few_numbers(launch.items);
   params.spans = spans;
+  params.leads = leads ? 1 : 0;
   launch_stream(mask, cores, launch, params,
                 {layout, &spans, mask.spans->sections, mask.spans->form.block_rows, mask.workspaces->size().list});
   if (spans.summed) launch_sum(mask, launch, params);
@@ -269,6 +275,19 @@ double stream_pages_us(const AttentionPlan& plan) {
 
 std::size_t stream_workspace_bytes(const ArrangedMask& arranged) {
   return workspace_bytes(*static_cast<const StreamMask*>(arranged.get()));
+}
+
+std::optional<LeadingWork> leading_of_stream(const ArrangedMask& arranged, const stof::AttentionCall& call) {
+  const auto& mask = *static_cast<const StreamMask*>(arranged.get());
+  const bool in_pages = call.pages.table != nullptr, is_wanted = in_pages || mask.most_queries > 0 || mask.many_parts;
+  const bool is_known = call.device_items.count == 0 && call.workspace == nullptr;
+  if (!mask.spans || !is_wanted || call.softcap > 0 || !is_known) return std::nullopt;
+  LeadingWork work{mask.spans->form, mask.instance, call.memory};
+  for (const AttentionItem& item : call.items)
+    work.queries.push_back(narrow<int>(item.queries, "queries")), work.keys.push_back(narrow<int>(item.keys, "keys"));
+  work.slices_of_item = static_cast<int>(call.heads / mask.stacked_heads);
+  work.key_step = in_pages ? static_cast<int>(std::min<std::int64_t>(mask.key_step, call.pages.size)) : 8;
+  return work;
 }
 
 void run_stream(const AttentionPlan&, const ArrangedMask& arranged, const stof::AttentionCall& call,

@@ -249,7 +249,8 @@ void TiledCall::launch_piece(const LaunchPiece& launch, const Piece& piece, Work
           .stream = stream_,
           .rows = numbers.rows.value_or(run.places * mask_.extent.queries),
           .items = run,
-          .overlap_previous = overlap});
+          .overlap_previous = overlap,
+          .beside = items_.size() == 1 && heads_of(run).size() == 1 ? call_.beside : Beside{}});
 }
 
 }  // namespace stof::cuda

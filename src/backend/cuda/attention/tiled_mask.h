@@ -74,6 +74,7 @@ struct TiledLaunch {
   const ItemRun& items;  // its lengths are empty where the device alone knows
   // The kernel may start before the one in front of it ends. Not behind what makes numbers: kernels wait for it first.
   bool overlap_previous;
+  Beside beside = {};  // the call's, where this is its only launch
 };
 
 TilePages tile_pages(const TiledLaunch& launch);
