@@ -139,14 +139,14 @@ AttentionCall call_of(const PartOfCall& part, const AttentionCall& whole) {
 bool run_side_by_side(const PartOfCall& first, const PartOfCall& second, const AttentionCall& whole,
                       const Device& device) {
   const auto is_one_launch = [](const Planned& plan) { return plan.rest == nullptr && plan.choice.plan.residues == 1; };
-  if (device.backend->share_cores == nullptr || !is_one_launch(*first.plan) || !is_one_launch(*second.plan))
-    return false;
+  const SideBySide* const side_by_side = device.backend->side_by_side;
+  if (side_by_side == nullptr || !is_one_launch(*first.plan) || !is_one_launch(*second.plan)) return false;
   AttentionCall leading = call_of(first, whole), following = call_of(second, whole);
   const auto planned = [](const PartOfCall& part, const AttentionCall& call) {
     return PlannedCall{*part.plan->choice.kernel, part.plan->arranged, call};
   };
   const std::optional<CoreShares> shares =
-      device.backend->share_cores(planned(first, leading), planned(second, following), device);
+      side_by_side->share(planned(first, leading), planned(second, following), device);
   if (!shares) return false;
   bool leads = false;
   leading.beside = {shares->leading, &leads};

@@ -165,7 +165,8 @@ CallPlans::Plan CallPlans::plan_of_few(std::span<const AttentionItem> items, con
   const auto has_no_other = [&](const AttentionItem& item) {
     return are_few(item) && !has_plan(item, plain_, arguments);
   };
-  const bool side_by_side = device_.backend->share_cores != nullptr && arguments.workspace == nullptr;
+  const SideBySide* const beside = device_.backend->side_by_side;
+  const bool side_by_side = beside != nullptr && beside->possible(device_.caps) && arguments.workspace == nullptr;
   if (!few_queries_.pays(items, side_by_side) && std::ranges::none_of(items, has_no_other)) return nullptr;
   if (arguments.may_plan) make_few();
   return few_;

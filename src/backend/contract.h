@@ -205,6 +205,13 @@ struct CoreShares {
   friend bool operator==(const CoreShares&, const CoreShares&) = default;
 };
 
+// Calls that differ in what they wait for, at the same time (AttentionCall::beside).
+struct SideBySide {
+  bool (*possible)(const DeviceCaps&);
+  // How they share the device where that is predicted to be sooner than one behind the other; else nothing.
+  std::optional<CoreShares> (*share)(const PlannedCall& leading, const PlannedCall& following, const Device&);
+};
+
 // Two results for the same rows, of keys that they do not share, become one, as if all had been seen together.
 struct SumOperations {
   Refusal (*refuses)(const AttentionShape&);                         // the second result would be too large to be kept
@@ -253,10 +260,7 @@ struct Backend {
   // Writes the status of a call's lists, in the order of its stream, and computes nothing. Null: no lists but the
   // host's.
   void (*judge_lists)(const AttentionCall&, const Device&) = nullptr;
-  // How two calls that differ in what they wait for share the device, where side by side, AttentionCall::beside, they
-  // are predicted to be done sooner. Null, or nothing: one runs behind the other.
-  std::optional<CoreShares> (*share_cores)(const PlannedCall& leading, const PlannedCall& following,
-                                           const Device&) = nullptr;
+  const SideBySide* side_by_side = nullptr;         // null: calls run one behind the other
   const SumOperations* sums = nullptr;              // null: one plan takes all pairs
   const TokenAttention* token_attention = nullptr;  // null: steps of decoders do one thing after the other
   double launch_us = 0;                             // what a second run of a kernel costs besides its work

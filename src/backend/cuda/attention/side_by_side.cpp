@@ -53,11 +53,9 @@ double side_by_side_us(const LeadingTime& leading, const FollowingWork& followin
 
 std::optional<FollowingWork> following_of_decode(const ArrangedMask& arranged, const stof::AttentionCall& call,
                                                  const Device& device) {
-  constexpr int kHopper = 90;
   const auto& mask = *static_cast<const DecodeMask*>(arranged.get());
   const bool is_known = call.device_items.count == 0 && call.device_lengths == nullptr && call.workspace == nullptr;
-  if (!is_known || device.caps.arch < kHopper || !mask.sets.heads.empty() || why_by_rows(mask, call))
-    return std::nullopt;
+  if (!is_known || !mask.sets.heads.empty() || why_by_rows(mask, call)) return std::nullopt;
   std::int64_t queries = 0, tiles = 0;
   for (const AttentionItem& item : call.items)
     queries = std::max(queries, item.queries), tiles += tiles_of(mask, row_item(item));
@@ -76,26 +74,38 @@ std::optional<FollowingWork> following_of_decode(const ArrangedMask& arranged, c
 
 std::optional<CoreShares> share_cores(const LeadingWork& leading, const FollowingWork& following, int cores) {
   constexpr double kGain = 0.95;
-  // Of the one that leads. Half are one of each two multiprocessors that share a way to the L2: with shares that are
-  // near it, but not half, the same calls took up to a fifth longer.
+  // Of the one that leads. With shares near a half some calls took up to a fifth longer, others a few percent less.
   constexpr std::array kShares{1. / 2, 2. / 3, 3. / 4, 5. / 6};
-  double best = kGain * (time_on(leading, cores, cores).us + following_us(following, cores * following.alone_bytes_us));
+  constexpr double kLeast = 0.85;  // of the time on all cores, times how many more these are: what a share takes
+  const double alone = time_on(leading, cores, cores).us;
+  double best = kGain * (alone + following_us(following, cores * following.alone_bytes_us));
   std::optional<CoreShares> chosen;
   for (const double share : kShares) {
     const int of_leading = static_cast<int>(std::lround(share * cores)), rest = cores - of_leading;
     if (rest < 1 || following_us(following, rest * following.core_bytes_us) >= best) break;
+    if (kLeast * alone / share >= best) continue;
     const double us = side_by_side_us(time_on(leading, of_leading, cores), following, rest);
     if (us < best) best = us, chosen = CoreShares{of_leading, rest};
   }
   return chosen;
 }
 
-std::optional<CoreShares> share_cores(const PlannedCall& leading, const PlannedCall& following, const Device& device) {
-  if (leading.kernel.name != kStreamAttention || following.kernel.name != kDecodeAttention) return std::nullopt;
+namespace {
+
+// Launches that depend on each other.
+bool possible(const DeviceCaps& caps) { return caps.arch >= 90; }
+
+std::optional<CoreShares> share(const PlannedCall& leading, const PlannedCall& following, const Device& device) {
+  if (leading.kernel.name != kStreamAttention || following.kernel.name != kDecodeAttention || !possible(device.caps))
+    return std::nullopt;
   const auto work = leading_of_stream(leading.arranged, leading.call);
   if (!work) return std::nullopt;
   const auto beside = following_of_decode(following.arranged, following.call, device);
   return beside ? share_cores(*work, *beside, device.caps.cores) : std::nullopt;
 }
+
+}  // namespace
+
+const SideBySide side_by_side{.possible = possible, .share = share};
 
 }  // namespace stof::cuda

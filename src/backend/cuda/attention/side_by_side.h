@@ -37,6 +37,6 @@ std::optional<FollowingWork> following_of_decode(const ArrangedMask& arranged, c
 
 // Where that is predicted to be sooner than one behind the other, by so many multiprocessors.
 std::optional<CoreShares> share_cores(const LeadingWork& leading, const FollowingWork& following, int cores);
-std::optional<CoreShares> share_cores(const PlannedCall& leading, const PlannedCall& following, const Device& device);
+extern const SideBySide side_by_side;
 
 }  // namespace stof::cuda
