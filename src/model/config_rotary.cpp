@@ -94,8 +94,6 @@ std::string text_of(const RotaryScaling& scaling) {
   return {};
 }
 
-bool is_said(const JsonObject& object, std::string_view key) { return object.has(key) && !object.at(key).is_null(); }
-
 void check_rotary_sizes(const JsonObject& object, const ModelConfig& config) {
   if (config.layers > kMostLayers) object.refuse("num_hidden_layers", fmt::format("0 to {}", kMostLayers));
   if (config.max_positions > kMostPositions)

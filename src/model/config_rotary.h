@@ -9,9 +9,6 @@
 
 namespace stof {
 
-// Whether a key is there and not null.
-bool is_said(const JsonObject& object, std::string_view key);
-
 // Throws bad_file where layers or positions are more than memory is for.
 void check_rotary_sizes(const JsonObject& object, const ModelConfig& config);
 

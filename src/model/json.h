@@ -55,4 +55,7 @@ class JsonObject {
   std::string where_;
 };
 
+// Whether a key is there and not null.
+bool is_said(const JsonObject& object, std::string_view key);
+
 }  // namespace stof

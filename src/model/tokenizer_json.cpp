@@ -81,6 +81,7 @@ AddedToken read_added_token(const JsonObject& object) {
 // The definition numbers the tokens that are not in the vocabulary from its size on, in order of appearance, whatever
 // the file says; a file that says something else has been edited.
 void read_added_tokens(const JsonObject& root, TokenizerFiles& files) {
+  if (!is_said(root, "added_tokens")) return;
   const json& list = root.at("added_tokens");
   const json& vocabulary = root.at("model").at("vocab");
   if (!list.is_array()) root.refuse("added_tokens", "an array");
@@ -101,8 +102,18 @@ void read_added_tokens(const JsonObject& root, TokenizerFiles& files) {
   }
 }
 
+// The files of bert-base-uncased, gpt2 and roberta-base are from before models had a type: what else stands in them
+// tells, as in the definition.
+std::string model_type(const JsonObject& model) {
+  if (model.has("type")) return model.string("type");
+  if (model.has("vocab") && model.at("vocab").is_array()) return "Unigram";
+  if (model.has("merges")) return "BPE";
+  if (model.has("max_input_chars_per_word") || model.has("continuing_subword_prefix")) return "WordPiece";
+  return model.string("type");  // throws
+}
+
 void read_truncation(const JsonObject& root, TokenizerFiles& files) {
-  if (!root.has("truncation") || root.at("truncation").is_null()) return;
+  if (!is_said(root, "truncation")) return;
   const JsonObject object = root.object("truncation");
   if (object.string("direction", "Right") != "Right")
     files.cuts_left = fmt::format("{}: 'direction' is {}", object.where(), excerpt(object.at("direction")));
@@ -118,7 +129,7 @@ TokenizerFiles read_tokenizer_json(const std::filesystem::path& file) {
   if (root.string("version") != "1.0") root.refuse("version", "1.0");
   TokenizerFiles files;
   const JsonObject model = root.object("model");
-  const std::string type = model.string("type");
+  const std::string type = model_type(model);
   if (type == "WordPiece") read_wordpiece(root, files);
   else if (type == "BPE") read_bpe(root, files);
   else fail(ErrorKind::unsupported, "{}: type {}; accepted: WordPiece, BPE", model.where(), type);

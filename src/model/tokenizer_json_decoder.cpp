@@ -36,7 +36,7 @@ decoding::Pieces read_pieces(const JsonObject& object) {
 }
 
 Decoding read_decoding(const JsonObject& root) {
-  if (!root.has("decoder") || root.at("decoder").is_null()) return decoding::Spaced{};
+  if (!is_said(root, "decoder")) return decoding::Spaced{};
   const JsonObject object = root.object("decoder");
   const std::string type = object.string("type");
   if (type == "Sequence") return read_sequence(object);

@@ -80,7 +80,7 @@ void read_sequence(const JsonObject& object, TokenizerFiles& files) {
 }  // namespace
 
 void read_post_processor(const JsonObject& root, TokenizerFiles& files) {
-  if (root.at("post_processor").is_null()) return;
+  if (!is_said(root, "post_processor")) return;
   const JsonObject object = root.object("post_processor");
   if (object.string("type") == "Sequence") read_sequence(object, files);
   else read_processor(object, files);

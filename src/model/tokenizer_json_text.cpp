@@ -9,6 +9,12 @@ namespace {
 
 using nlohmann::json;
 
+// None, null, or a Sequence of nothing.
+bool is_without_normalizer(const JsonObject& root) {
+  if (!is_said(root, "normalizer")) return true;
+  return root.at("normalizer") == json{{"type", "Sequence"}, {"normalizers", json::array()}};
+}
+
 bool read_prefix(const JsonObject& splitter) {
   check_type(splitter, "ByteLevel");
   splitter.allow_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
@@ -58,9 +64,8 @@ ByteLevelOptions read_words(const JsonObject& splitter) {
 }
 
 TextForm read_form_of_words(const JsonObject& root) {
-  const json& normalizer = root.at("normalizer");
-  if (normalizer.is_null()) return TextForm::as_is;
-  if (normalizer != json{{"type", "NFC"}})
+  if (is_without_normalizer(root)) return TextForm::as_is;
+  if (root.at("normalizer") != json{{"type", "NFC"}})
     refuse(root, "normalizer", R"(null, {"type":"NFC"} with a model of type BPE)");
   return TextForm::composed;
 }
@@ -88,7 +93,7 @@ void check_marks(const JsonObject& root) {
 }  // namespace
 
 void read_bpe_text(const JsonObject& root, TokenizerFiles& files) {
-  if (root.at("pre_tokenizer").is_null()) {
+  if (!is_said(root, "pre_tokenizer")) {
     check_marks(root);
     files.form = TextForm::marked;
     files.character_level.emplace();
@@ -97,7 +102,7 @@ void read_bpe_text(const JsonObject& root, TokenizerFiles& files) {
   const JsonObject splitter = root.object("pre_tokenizer");
   const std::string type = splitter.string("type");
   if (type == "Metaspace") {
-    if (!root.at("normalizer").is_null()) refuse(root, "normalizer", "null before a Metaspace");
+    if (!is_without_normalizer(root)) refuse(root, "normalizer", "null before a Metaspace");
     files.metaspace = read_metaspace(splitter);
     files.character_level.emplace();
     return;
