@@ -291,6 +291,15 @@ def run(folder, tokenizer, with_logits):
         np.save(folder / "generated.npy", np.stack(generated).astype("<i4"))
 
 
+def run_on_both_sides(folder, tokenizer):
+    """What a decoder computes whose tokens see what is behind them, too, as models of embeddings have it."""
+    config = transformers.AutoConfig.from_pretrained(folder)
+    config.is_causal = False
+    model = transformers.AutoModel.from_pretrained(folder, config=config, dtype=torch.float32, attn_implementation="eager")
+    hidden = model.eval()(torch.tensor([tokenizer.encode(TEXTS[-1]).ids])).last_hidden_state
+    np.save(folder / "both_sides.npy", hidden[0].numpy().astype("<f4"))
+
+
 FAMILIES = {
     "roberta": (roberta, roberta_tokenizer, lambda folder, model: write_one_file(folder, model, torch.float32)),
     "distilbert": (distilbert, wordpiece, lambda folder, model: write_one_file(folder, model, torch.float16)),
@@ -329,6 +338,8 @@ def main():
             (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
             write(folder, model)
             run(folder, tokenizer, with_logits=family in DECODERS)
+            if family in DECODERS:
+                run_on_both_sides(folder, tokenizer)
     made = {"made_by": "tools/make_small_models.py", "torch": torch.__version__,
             "transformers": transformers.__version__, "tokenizers": tokenizers.__version__}  # fmt: skip
     (out / "origin.json").write_text(json.dumps(made, indent=2) + "\n")

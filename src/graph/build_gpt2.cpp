@@ -28,9 +28,9 @@ class Decoder {
   ValueId attention(const std::string& prefix, ValueId x) {
     const std::int64_t hidden = config_.hidden_size;
     const ValueId qkv = linear(prefix + "attn.c_attn", builder_.norm(prefix + "ln_1", x), 3 * hidden, hidden);
-    const ValueId context =
-        builder_.node(prefix + "attn",
-                      op::AttendPacked{.heads = config_.heads, .kv_heads = config_.heads, .mask = causal()}, {qkv}, {});
+    const Mask mask = config_.causal ? causal() : all();
+    const ValueId context = builder_.node(
+        prefix + "attn", op::AttendPacked{.heads = config_.heads, .kv_heads = config_.heads, .mask = mask}, {qkv}, {});
     return builder_.add(prefix + "attn.residual", linear(prefix + "attn.c_proj", context, hidden, hidden), x);
   }
 

@@ -59,7 +59,8 @@ class LlamaDecoder {
         scales.push_back(builder_.weight(prefix_ + std::string(name), {head_dim}));
     }
     const ValueId turned = builder_.node(prefix_ + "self_attn.rotary", rotate, {qkv}, std::move(scales));
-    const Mask mask = layer.reach ? causal() & window(*layer.reach) : causal();
+    const Mask side = config_.causal ? causal() : all();
+    const Mask mask = layer.reach ? side & window(*layer.reach) : side;
     const ValueId context = builder_.node(
         prefix_ + "self_attn", op::AttendPacked{.heads = heads, .kv_heads = kv_heads, .mask = mask}, {turned}, {});
     const Part out{"self_attn.o_proj", config_.hidden_size};

@@ -151,6 +151,15 @@ void check_kind(const JsonObject& object) {
   if (!object.boolean("scale_attn_weights", true)) refuse(object, "scale_attn_weights", "true");
 }
 
+// With false a decoder sees both sides, as models of embeddings do that were made of one; null is false to
+// transformers.
+bool read_causal(const JsonObject& object, Family family) {
+  constexpr std::string_view kKey = "is_causal";
+  const bool causal = object.has(kKey) ? object.optional_boolean(kKey).value_or(false) : is_decoder(family);
+  if (causal && !is_decoder(family)) refuse(object, kKey, "false for an encoder");
+  return causal;
+}
+
 // Two, for what the tokenizer puts around a text; those of decoders put nothing behind it.
 std::int64_t least_positions(Family family) { return is_decoder(family) ? 1 : 2; }
 
@@ -228,6 +237,7 @@ ModelConfig read_config(const std::filesystem::path& folder) {
   const FamilyKeys& keys = read_family(object);
   check_kind(object);
   ModelConfig config = read_sizes(object, keys);
+  config.causal = read_causal(object, config.family);
   if (is_decoder(config.family)) config.ends = read_ends(folder, object);
   if (config.family != Family::gpt2) config.intermediate_size = object.integer(keys.intermediate_size, 1, kMost);
   switch (config.family) {

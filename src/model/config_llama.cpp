@@ -48,7 +48,8 @@ std::optional<std::vector<bool>> read_kinds(const JsonObject& object, std::strin
   return sees_all;
 }
 
-// Of each layer how far back a query sees, itself not counted.
+// Of each layer how far back a query sees, itself not counted. Transformers counts it where models are causal, and does
+// not where they see both sides.
 std::vector<std::optional<std::int64_t>> read_windows(const JsonObject& object, std::string_view model_type,
                                                       const ModelConfig& config) {
   std::vector<std::optional<std::int64_t>> windows(static_cast<std::size_t>(config.layers));
@@ -56,8 +57,9 @@ std::vector<std::optional<std::int64_t>> read_windows(const JsonObject& object, 
   const bool qwen = model_type == "qwen2" || model_type == "qwen3";
   if (model_type == "llama" || (qwen && !object.boolean("use_sliding_window", false))) return windows;
   std::optional<std::int64_t> window;
-  if (is_said(object, "sliding_window")) window = object.integer("sliding_window", 1, kMost) - 1;
-  else if (!object.has("sliding_window")) window = 4095;  // the default of all of them
+  const std::int64_t itself = config.causal ? 1 : 0;
+  if (is_said(object, "sliding_window")) window = object.integer("sliding_window", 1, kMost) - itself;
+  else if (!object.has("sliding_window")) window = 4096 - itself;  // the default of all of them
   if (!window) return windows;
   const std::int64_t first = qwen ? object.integer("max_window_layers", 0, kMost, 28) : 0;
   for (std::size_t layer = 0; layer < windows.size(); ++layer)

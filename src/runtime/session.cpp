@@ -119,6 +119,10 @@ struct Session::State {
     if (!options.logits)
       fail(ErrorKind::invalid_argument,
            "this session gives hidden states; accepted for generating: a decoder's, loaded with logits");
+    if (!config.causal)
+      fail(ErrorKind::unsupported,
+           "'is_causal' is false in config.json of this model, whose tokens see what is behind them; accepted for "
+           "generating: true");
     check(wanted);
   }
   std::vector<std::vector<std::int32_t>> generate(const TokenBatch& prompts, const std::vector<std::int64_t>& numbers,

@@ -91,6 +91,20 @@ TEST_F(LlamaConfig, MistralHasWindowsByLayer) {
   }
 }
 
+TEST_F(LlamaConfig, SeesBothSidesWhereItSaysSo) {
+  for (const char* family : {"gpt2", "llama", "mistral", "qwen2", "qwen3"}) {
+    EXPECT_TRUE(read(family).causal) << family;
+    EXPECT_TRUE(read(family, {{"is_causal", true}}).causal) << family;
+    EXPECT_FALSE(read(family, {{"is_causal", false}}).causal) << family;
+    EXPECT_FALSE(read(family, {{"is_causal", nullptr}}).causal) << family;
+  }
+  // Transformers does not count the query itself there.
+  EXPECT_EQ(rotary_text(read("mistral", {{"is_causal", false}})), "10 10000, 10 10000, 10 10000");
+  EXPECT_EQ(rotary_text(read("qwen2", {{"is_causal", false}})), "all 1000, 16 1000, 16 1000");
+  const json of_default = {{"is_causal", false}, {"sliding_window", "absent"}};
+  EXPECT_EQ(rotary_text(read("mistral", of_default)), "4096 10000, 4096 10000, 4096 10000");
+}
+
 TEST_F(LlamaConfig, RefusesWhatIsNotUnderstood) {
   expect("llama", {{"num_key_value_heads", 3}}, ErrorKind::bad_file,
          ": 'num_key_value_heads' is 3; accepted: a divisor of num_attention_heads, 4");

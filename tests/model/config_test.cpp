@@ -73,6 +73,13 @@ TEST_F(Config, RefusesOtherModels) {
   expect("add_cross_attention", true, ErrorKind::unsupported, "'add_cross_attention' is true; accepted: false");
 }
 
+TEST_F(Config, EncodersSeeBothSides) {
+  EXPECT_FALSE(read("is_causal", false).causal);
+  EXPECT_FALSE(read("is_causal", nullptr).causal);
+  expect("is_causal", true, ErrorKind::unsupported, "'is_causal' is true; accepted: false for an encoder");
+  expect("is_causal", 0, ErrorKind::bad_file, "'is_causal' is 0; accepted: true, false, null");
+}
+
 TEST_F(Config, ReadsEveryFamily) {
   const std::filesystem::path folder = std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families";
   const ModelConfig roberta = read_config(folder / "roberta");

@@ -10,6 +10,7 @@
 #include "src/tensor/npy.h"
 #include "stof/session.h"
 #include "tests/expect_error.h"
+#include "tests/runtime/changed_family.h"
 #include "tests/worst.h"
 
 namespace stof {
@@ -91,6 +92,23 @@ TEST_P(EveryDecoder, HasTheLogitsOfTransformers) {
       ASSERT_EQ(all.values.as<float>()[row * 800 + c],
                 last.values.as<float>()[static_cast<std::int64_t>(text) * 800 + c]);
   }
+}
+
+TEST_P(EveryDecoder, SeesBothSidesWhereItIsNotCausal) {
+  const ChangedFamily folder(GetParam(), {{"is_causal", false}});
+  const std::vector<std::string> texts{texts_of_family(GetParam()).back()};
+  const Session session = Session::load(folder.path(), {.device = "cpu"});
+  expect_near(session.embed(texts, {.pooling = Pooling::none}).values, reference("both_sides.npy"), kBound);
+}
+
+TEST_P(EveryDecoder, OnlyOneThatIsCausalGoesOn) {
+  const ChangedFamily folder(GetParam(), {{"is_causal", false}});
+  const Session session = Session::load(folder.path(), {.device = "cpu", .logits = true});
+  const std::vector<std::string> texts{"The bread"};
+  EXPECT_EQ(session.embed(texts).values.shape(), (Shape{1, 800}));
+  EXPECT_ERROR(session.generate(texts), ErrorKind::unsupported,
+               "'is_causal' is false in config.json of this model, whose tokens see what is behind them; accepted for "
+               "generating: true");
 }
 
 TEST(Gpt2, RefusesWhatHasNoMeaning) {
