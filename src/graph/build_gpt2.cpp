@@ -21,7 +21,7 @@ class Decoder {
       hidden = feed_forward(prefix, attention(prefix, hidden));
     }
     hidden = builder_.norm("ln_f", hidden);
-    return builder_.finish(result == GraphResult::logits ? logits(hidden) : hidden);
+    return builder_.finish(result == GraphResult::logits ? builder_.logits("wte.weight", hidden) : hidden);
   }
 
  private:
@@ -39,12 +39,6 @@ class Decoder {
     const ValueId expanded = linear(prefix + "mlp.c_fc", builder_.norm(prefix + "ln_2", x), intermediate, hidden);
     const ValueId activated = builder_.activate(prefix + "mlp.activation", expanded);
     return builder_.add(prefix + "mlp.residual", linear(prefix + "mlp.c_proj", activated, hidden, intermediate), x);
-  }
-
-  ValueId logits(ValueId hidden) {
-    const std::string table = config_.tied_head ? "wte.weight" : "lm_head.weight";
-    return builder_.node("logits", op::MatMul{}, {hidden},
-                         {builder_.weight(table, {config_.vocab_size, config_.hidden_size})});
   }
 
   // Its matrices are stored as [in, out]: the view of [out, in] is their transpose.

@@ -24,7 +24,7 @@ class LlamaDecoder {
       hidden = builder_.add(prefix_ + "mlp.residual", fed, hidden);
     }
     hidden = builder_.rms_norm("norm", hidden);
-    return builder_.finish(result == GraphResult::logits ? logits(hidden) : hidden);
+    return builder_.finish(result == GraphResult::logits ? builder_.logits("embed_tokens.weight", hidden) : hidden);
   }
 
  private:
@@ -74,12 +74,6 @@ class LlamaDecoder {
     const Part down{"mlp.down_proj", config_.hidden_size};
     return projection("mlp.down_proj", {&down, 1}, builder_.gate(prefix_ + "mlp.gate", expanded), intermediate,
                       config_.mlp_bias);
-  }
-
-  ValueId logits(ValueId hidden) {
-    const std::string table = config_.tied_head ? "embed_tokens.weight" : "lm_head.weight";
-    return builder_.node("logits", op::MatMul{}, {hidden},
-                         {builder_.weight(table, {config_.vocab_size, config_.hidden_size})});
   }
 
   const ModelConfig& config_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/graph/builder.h"
 
+#include <cstring>
+
 #include "src/base/error.h"
 
 namespace stof {
@@ -12,6 +14,11 @@ Activation activation_of(const std::string& name) {
   if (name == "relu") return Activation::relu;
   if (name == "silu") return Activation::silu;
   fail(ErrorKind::unsupported, "activation '{}'; accepted: gelu, gelu_new, relu, silu", name);
+}
+
+bool has_the_same_bytes(const TensorView& a, const TensorView& b) {
+  const std::size_t bytes = static_cast<std::size_t>(element_count(a.shape)) * size_of(a.dtype);
+  return a.dtype == b.dtype && (a.data == b.data || std::memcmp(a.data, b.data, bytes) == 0);
 }
 
 // The shift of a norm that has none: one zero, seen as all of them.
@@ -53,6 +60,17 @@ ValueId GraphBuilder::product(const std::string& name, ValueId x, std::int64_t o
 
 ValueId GraphBuilder::gate(const std::string& name, ValueId x) {
   return node(name, op::Gate{activation_of(model_.config.activation)}, {x}, {});
+}
+
+// Where a head that is tied stands in the file, too, and is another matrix, transformers takes that one. Where it is
+// the same one the tokens' is taken, which is then in memory once.
+ValueId GraphBuilder::logits(const std::string& table, ValueId x) {
+  const std::string head = "lm_head.weight";
+  const Shape shape{model_.config.vocab_size, model_.config.hidden_size};
+  Weight matrix = weight(model_.config.tied_head ? table : head, shape);
+  if (model_.config.tied_head && model_.has(head))
+    if (Weight own = weight(head, shape); !has_the_same_bytes(own.tensor, matrix.tensor)) matrix = std::move(own);
+  return node("logits", op::MatMul{}, {x}, {std::move(matrix)});
 }
 
 ValueId GraphBuilder::activate(const std::string& name, ValueId x) {

@@ -22,6 +22,7 @@ class GraphBuilder {
   ValueId product(const std::string& name, ValueId x, std::int64_t out, std::int64_t in);  // linear() without a bias
   ValueId activate(const std::string& name, ValueId x);                                    // as the config says
   ValueId gate(const std::string& name, ValueId x);                                        // the same, of a gate
+  ValueId logits(const std::string& table, ValueId x);  // `table`: the name of the tokens' own
 
   // Throws bad_file naming what is missing or has another shape.
   Weight weight(const std::string& name, const Shape& shape) const { return {name, model_.weight(name, shape)}; }

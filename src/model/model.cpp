@@ -45,12 +45,21 @@ void add_canonical(std::map<std::string, Value, std::less<>>& tensors, const Mod
   }
 }
 
+// A table that is tied to the head may stand in the file under the head's name alone.
+void share_head(Model& model) {
+  if (!is_decoder(model.config.family) || !model.config.tied_head) return;
+  const std::string_view table = model.config.family == Family::gpt2 ? "wte.weight" : "embed_tokens.weight";
+  const auto head = model.weights.find("lm_head.weight");
+  if (head != model.weights.end() && !model.has(table)) model.weights.emplace(table, TensorView(head->second));
+}
+
 void read_weights(Model& model) {
   WeightFiles files = read_weight_files(model.folder);
   model.weights_file = files.file;
   add_canonical(files.tensors.tensors, model, model.weights);
   add_canonical(files.tensors.others, model, model.others);
   model.mapping = std::move(files.tensors.mapping);
+  share_head(model);
 }
 
 }  // namespace
