@@ -78,8 +78,7 @@ std::vector<InputFile> files_of_model(std::string_view option, const std::string
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, unreadable)) {
     const fs::path& path = entry.path();
     if (entry.is_directory(unreadable)) files.push_back({option, path / file_names::kConfig});  // of a pooling
-    else if (path.extension() == ".safetensors" ||
-             std::ranges::find(file_names::kAll, path.filename()) != file_names::kAll.end())
+    else if (path.extension() == ".safetensors" || file_names::is_read(path.filename().string()))
       files.push_back({option, path});
   }
   return files;

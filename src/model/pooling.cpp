@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sentence-transformers put beside a checkpoint: modules.json, the pooling's own config.json, the length, prompts.
+// What sentence-transformers put beside a checkpoint: modules.json, the pooling's own config.json, prompts.
 #include <array>
 #include <optional>
 
@@ -8,6 +8,7 @@
 #include "src/model/config.h"
 #include "src/model/file_names.h"
 #include "src/model/json.h"
+#include "src/model/sentence_config.h"
 
 namespace stof {
 namespace {
@@ -34,10 +35,15 @@ Pooling supported(const JsonObject& object, const PoolingMode& mode) {
   fail(ErrorKind::unsupported, "{}: pooling {}; accepted: cls, mean, max, lasttoken", object.where(), mode.name);
 }
 
+// A name, or a list of names, whose vectors stand one after the other; of one here.
 Pooling read_named_mode(const JsonObject& object) {
-  const std::string name = object.string("pooling_mode");
+  const json& said = object.at("pooling_mode");
+  if (said.is_array() && said.size() != 1)
+    fail(ErrorKind::unsupported, "{}: 'pooling_mode' is {}; accepted: one of cls, mean, max, lasttoken", object.where(),
+         excerpt(said));
+  const json& name = said.is_array() ? said[0] : said;
   for (const PoolingMode& mode : kModes)
-    if (name == mode.name) return supported(object, mode);
+    if (name == json(mode.name)) return supported(object, mode);
   object.refuse("pooling_mode", "cls, mean, max, lasttoken");
 }
 
@@ -50,10 +56,7 @@ Pooling read_flags(const JsonObject& object) {
            chosen->key, mode.key);
     chosen = &mode;
   }
-  if (!chosen)
-    fail(ErrorKind::bad_file, "{}: no pooling mode is true; accepted: one of cls, mean, max, lasttoken",
-         object.where());
-  return supported(object, *chosen);
+  return chosen ? supported(object, *chosen) : Pooling::mean;  // as sentence-transformers does
 }
 
 Pooling read_pooling_module(const fs::path& folder, const ModelConfig& config) {
@@ -84,30 +87,6 @@ void read_modules(const fs::path& folder, const ModelConfig& config, PoolingConf
     if (i == 2) result.normalize = true;
   }
   if (tree.size() < 2) fail(ErrorKind::unsupported, "{}: {} modules; accepted: 2 or 3", file.string(), tree.size());
-}
-
-// The tokenizer's own limit counts only where no sentence-transformers file gives one. Files without a limit of
-// their own carry 1e30 there.
-std::int64_t tokenizer_limit(const fs::path& folder, std::int64_t max_positions) {
-  const fs::path file = folder / file_names::kTokenizerConfig;
-  if (!is_there(file)) return max_positions;
-  const json tree = read_json(file);
-  const JsonObject object(tree, file.string());
-  if (!object.has("model_max_length") || object.at("model_max_length").is_null()) return max_positions;
-  if (object.positive_number("model_max_length") >= static_cast<double>(max_positions)) return max_positions;
-  return object.integer("model_max_length", 2, max_positions);
-}
-
-std::int64_t read_max_tokens(const fs::path& folder, std::int64_t max_positions) {
-  const fs::path file = folder / file_names::kSentenceConfig;
-  if (!is_there(file)) return tokenizer_limit(folder, max_positions);
-  const json tree = read_json(file);
-  const JsonObject object(tree, file.string());
-  if (object.boolean("do_lower_case", false))
-    fail(ErrorKind::unsupported, "{}: 'do_lower_case' is true; accepted: false", object.where());
-  if (!object.has("max_seq_length") || object.at("max_seq_length").is_null())
-    return tokenizer_limit(folder, max_positions);
-  return object.integer("max_seq_length", 2, max_positions);  // [CLS] and [SEP] at least
 }
 
 // A prompt that sentence-transformers would put before every text that it is given without one.

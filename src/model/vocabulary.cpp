@@ -10,6 +10,7 @@
 #include "src/model/file_map.h"
 #include "src/model/file_names.h"
 #include "src/model/json.h"
+#include "src/model/sentence_config.h"
 #include "src/model/tokenizer_files.h"
 #include "src/model/unicode.h"
 
@@ -167,6 +168,7 @@ void read_truncation_side(const fs::path& file, TokenizerFiles& files) {
 
 TokenizerFiles read_tokenizer_files(const fs::path& folder) {
   TokenizerFiles files = read_either(folder);
+  check_lower_case(folder, !files.byte_level && !files.character_level && files.normalizer.lowercase);
   read_truncation_side(folder / file_names::kTokenizerConfig, files);
   return files;
 }

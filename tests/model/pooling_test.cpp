@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "src/model/config.h"
@@ -58,6 +59,12 @@ TEST_F(PoolingFiles, Modes) {
   EXPECT_EQ(read().pooling, Pooling::mean);
   pooling(R"({"pooling_mode_lasttoken":true})");
   EXPECT_EQ(read().pooling, Pooling::last);
+  pooling(R"({"pooling_mode":["max"]})");
+  EXPECT_EQ(read().pooling, Pooling::max);
+  for (const char* none : {"{}", R"({"pooling_mode_cls_token":false,"pooling_mode_max_tokens":false})"}) {
+    pooling(none);
+    EXPECT_EQ(read().pooling, Pooling::mean);
+  }
   modules("[" + kTransformer + "," + kPooling + "," + kNormalize + "]");
   EXPECT_TRUE(read().normalize);
 }
@@ -67,9 +74,9 @@ TEST_F(PoolingFiles, RefusesModes) {
   pooling(R"({"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":true})");
   expect("1_Pooling/config.json", ErrorKind::unsupported,
          "both pooling_mode_cls_token and pooling_mode_mean_tokens; accepted: one of cls, mean, max, lasttoken");
-  pooling("{}");
-  expect("1_Pooling/config.json", ErrorKind::bad_file,
-         "no pooling mode is true; accepted: one of cls, mean, max, lasttoken");
+  pooling(R"({"pooling_mode":["mean","max"]})");
+  expect("1_Pooling/config.json", ErrorKind::unsupported,
+         R"('pooling_mode' is ["mean","max"]; accepted: one of cls, mean, max, lasttoken)");
   pooling(R"({"pooling_mode":"weightedmean"})");
   expect("1_Pooling/config.json", ErrorKind::unsupported, "pooling weightedmean; accepted: cls, mean, max, lasttoken");
   pooling(R"({"pooling_mode":"sum"})");
@@ -139,14 +146,73 @@ TEST_F(PoolingFiles, Lengths) {
   EXPECT_EQ(read().max_tokens, 512);
   write_bytes(folder_ / "tokenizer_config.json", R"({"model_max_length":null})");
   EXPECT_EQ(read().max_tokens, 512);
-  lengths(R"({"max_seq_length":513})");
-  expect("sentence_bert_config.json", ErrorKind::bad_file,
-         "'max_seq_length' is 513; accepted: an integer from 2 to 512");
-  lengths(R"({"do_lower_case":true})");
-  expect("sentence_bert_config.json", ErrorKind::unsupported, "'do_lower_case' is true; accepted: false");
+  lengths(R"({"max_seq_length":514})");  // of a RoBERTa, whose positions begin with the third
+  EXPECT_EQ(read().max_tokens, 512);
+  lengths(R"({"max_seq_length":1})");
+  expect("sentence_bert_config.json", ErrorKind::bad_file, "'max_seq_length' is 1; accepted: an integer from 2 to 512");
+  lengths(R"({"do_lower_case":true})");  // the tokenizer's concern
+  EXPECT_EQ(read().max_tokens, 512);
   std::filesystem::remove(folder_ / "sentence_bert_config.json");
   write_bytes(folder_ / "tokenizer_config.json", R"({"model_max_length":"long"})");
   expect("tokenizer_config.json", ErrorKind::bad_file, R"('model_max_length' is "long"; accepted: a number above 0)");
+}
+
+// The names of before, in the order in which sentence-transformers looks for them; those that say nothing are passed
+// over.
+TEST_F(PoolingFiles, LengthsUnderOlderNames) {
+  std::int64_t length = 10;
+  for (const char* name : {"xlnet", "xlm-roberta", "albert", "camembert", "distilbert", "roberta", "bert"}) {
+    write_bytes(folder_ / fmt::format("sentence_{}_config.json", name),
+                fmt::format("{{\"max_seq_length\":{}}}", ++length));
+    EXPECT_EQ(read().max_tokens, length) << name;
+  }
+  lengths("{}");
+  EXPECT_EQ(read().max_tokens, length - 1);
+  write_bytes(folder_ / "sentence_roberta_config.json", R"({"max_seq_length":1})");
+  expect("sentence_roberta_config.json", ErrorKind::bad_file,
+         "'max_seq_length' is 1; accepted: an integer from 2 to 512");
+}
+
+TEST_F(PoolingFiles, TakesWhatChangesNothing) {
+  for (const char* text : {
+           R"({"transformer_task":"feature-extraction","modality_config":{"text":{"method":"forward",)"
+           R"("method_output_name":"last_hidden_state"}},"module_output_name":"token_embeddings"})",  // as 6.2 saves it
+           R"({"modality_config":{"text":{"method":"forward","method_output_name":"last_hidden_state"},"message":)"
+           R"({"method":"forward","method_output_name":"last_hidden_state","format":"flat"}}})",
+           R"({"model_args":{"trust_remote_code":true},"tokenizer_args":null,"config_kwargs":{}})",
+           R"({"processing_kwargs":{"text":{},"image":{"size":1}},"unpad_inputs":true,"document_length":8})",
+       }) {
+    lengths(text);
+    EXPECT_EQ(read().max_tokens, 512) << text;
+  }
+}
+
+TEST_F(PoolingFiles, RefusesWhatChangesResults) {
+  const auto expect_refused = [&](const std::string& text, const std::string& message) {
+    lengths(text);
+    expect("sentence_bert_config.json", ErrorKind::unsupported, message);
+  };
+  for (const std::string key :
+       {"model_args", "model_kwargs", "tokenizer_args", "processor_kwargs", "config_args", "config_kwargs"})
+    expect_refused("{\"" + key + R"(":{"model_max_length":8}})",
+                   "'" + key + R"(' is {"model_max_length":8}; accepted: null or nothing in it)");
+  expect_refused(R"({"config_args":{"trust_remote_code":true,"is_causal":false}})",
+                 R"('config_args' is {"is_causal":false,"trust_remote_code":true}; accepted: null or nothing in it)");
+  expect_refused(R"({"tokenizer_name_or_path":"bert-base-cased"})",
+                 R"('tokenizer_name_or_path' is "bert-base-cased"; accepted: null)");
+  expect_refused(R"({"processing_kwargs":{"text":{"max_length":8}}})",
+                 R"(processing_kwargs: 'text' is {"max_length":8}; accepted: null or nothing in it)");
+  expect_refused(R"({"processing_kwargs":{"common":{"padding":"max_length"}}})",
+                 R"(processing_kwargs: 'common' is {"padding":"max_length"}; accepted: null or nothing in it)");
+  expect_refused(R"({"transformer_task":"fill-mask"})",
+                 R"('transformer_task' is "fill-mask"; accepted: feature-extraction)");
+  expect_refused(R"({"modality_config":{"text":{"method":"forward","method_output_name":"x"}}})",
+                 R"(modality_config: 'text' is {"method":"forward","method_output_name":"x"}; accepted: )"
+                 R"({"method":"forward","method_output_name":"last_hidden_state"})");
+  expect_refused(R"({"module_output_name":"sentence_embedding"})",
+                 R"('module_output_name' is "sentence_embedding"; accepted: token_embeddings)");
+  lengths(R"({"modality_config":{"image":{}}})");
+  expect("sentence_bert_config.json", ErrorKind::bad_file, "modality_config: 'text' is missing");
 }
 
 }  // namespace
