@@ -104,29 +104,55 @@ constexpr std::array<FamilyKeys, 9> kFamilies{{
 struct Activation {
   std::string_view in_file, ours;
 };
-constexpr std::array<Activation, 5> kActivations{{
+constexpr std::array<Activation, 6> kActivations{{
     {"gelu", "gelu"},
     {"gelu_new", "gelu_new"},
     {"gelu_pytorch_tanh", "gelu_new"},  // the same formula
     {"relu", "relu"},
     {"silu", "silu"},
+    {"swish", "silu"},  // its other name
 }};
 
 [[noreturn]] void refuse(const JsonObject& object, std::string_view key, std::string_view accepted) {
   fail(ErrorKind::unsupported, "{}: '{}' is {}; accepted: {}", object.where(), key, excerpt(object.at(key)), accepted);
 }
 
-const FamilyKeys& read_family(const JsonObject& object) {
-  const std::string type = object.string("model_type", "bert");
+// Older files of BERT have no model_type; transformers finds them by their architectures.
+std::string read_model_type(const JsonObject& object) {
+  if (object.has("model_type")) return object.string("model_type");
+  const nlohmann::json bert = nlohmann::json(kBert);
+  if (is_said(object, "architectures") && object.at("architectures").is_array())
+    for (const nlohmann::json& name : object.at("architectures"))
+      if (std::find(bert.begin(), bert.end(), name) != bert.end()) return "bert";
+  fail(ErrorKind::bad_file, "{}: 'model_type' is missing; accepted without it: 'architectures' of BERT",
+       object.where());
+}
+
+// Transformers takes the names of most families for those of GPT-2 and DistilBERT, too.
+void take_other_name(const JsonObject& object, std::string_view other, std::string_view& key) {
+  if (other == key || !object.has(other)) return;
+  if (object.has(key) && object.at(key) != object.at(other))
+    fail(ErrorKind::bad_file, "{}: '{}' is {}, and '{}' is {}; accepted: one of them, or the same twice",
+         object.where(), key, excerpt(object.at(key)), other, excerpt(object.at(other)));
+  key = other;
+}
+
+FamilyKeys read_family(const JsonObject& object) {
+  const std::string type = read_model_type(object);
   const auto named = [&](const FamilyKeys& keys) { return keys.model_type == type; };
   const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), named);
   if (found == kFamilies.end())
     refuse(object, "model_type", "bert, roberta, distilbert, gpt2, modernbert, llama, mistral, qwen2, qwen3");
-  return *found;
+  FamilyKeys keys = *found;
+  take_other_name(object, "hidden_size", keys.hidden_size);
+  take_other_name(object, "num_hidden_layers", keys.layers);
+  take_other_name(object, "num_attention_heads", keys.heads);
+  take_other_name(object, "max_position_embeddings", keys.positions);
+  return keys;
 }
 
 std::string read_architecture(const JsonObject& object, std::span<const std::string_view> accepted) {
-  if (!object.has("architectures")) return std::string(accepted.front());
+  if (!is_said(object, "architectures")) return std::string(accepted.front());
   const nlohmann::json& list = object.at("architectures");
   if (!list.is_array() || list.size() != 1 || !list[0].is_string())
     object.refuse("architectures", "an array of one string");
@@ -140,14 +166,18 @@ std::string read_activation(const JsonObject& object, std::string_view key, std:
   const std::string name = object.string(key, otherwise);
   for (const Activation& known : kActivations)
     if (name == known.in_file) return std::string(known.ours);
-  refuse(object, key, "gelu, gelu_new, gelu_pytorch_tanh, relu, silu");
+  refuse(object, key, "gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish");
 }
 
-void check_kind(const JsonObject& object) {
-  if (object.string("position_embedding_type", "absolute") != "absolute")
+// What changes results in transformers, and what says that the weights are not simply those of the layers.
+void check_kind(const JsonObject& object, Family family) {
+  const bool has_positions = family == Family::bert || family == Family::roberta;  // ModernBERT's has "sans_pos"
+  if (has_positions && object.string("position_embedding_type", "absolute") != "absolute")
     refuse(object, "position_embedding_type", "absolute");
   for (const std::string_view key : {"is_decoder", "add_cross_attention", "scale_attn_by_inverse_layer_idx"})
-    if (object.boolean(key, false)) refuse(object, key, "false");
+    if (object.boolean(key, false) && !(key == "is_decoder" && is_decoder(family))) refuse(object, key, "false");
+  for (const std::string_view key : {"quantization_config", "per_layer_config", "transformers_weights"})
+    if (is_said(object, key)) refuse(object, key, "null");
   if (!object.boolean("scale_attn_weights", true)) refuse(object, "scale_attn_weights", "true");
 }
 
@@ -232,10 +262,13 @@ ModelConfig read_config(const std::filesystem::path& folder) {
          "{}: no config.json; a model is a folder with config.json, model.safetensors, and "
          "tokenizer.json or vocab.txt",
          folder.string());
+  if (is_there(folder / file_names::kAdapter))
+    fail(ErrorKind::unsupported, "{}: an adapter is not applied; accepted: a checkpoint that it is merged into",
+         (folder / file_names::kAdapter).string());
   const nlohmann::json tree = read_json(file);
   const JsonObject object(tree, file.string());
-  const FamilyKeys& keys = read_family(object);
-  check_kind(object);
+  const FamilyKeys keys = read_family(object);
+  check_kind(object, keys.family);
   ModelConfig config = read_sizes(object, keys);
   config.causal = read_causal(object, config.family);
   if (is_decoder(config.family)) config.ends = read_ends(folder, object);

@@ -34,16 +34,20 @@ void read_heads(const JsonObject& object, std::string_view model_type, ModelConf
          config.head_dim, kMaxHeadDim);
 }
 
+bool is_windowed(const std::optional<std::vector<bool>>& sees_all) {
+  return sees_all && std::find(sees_all->begin(), sees_all->end(), false) != sees_all->end();
+}
+
 // Of each layer, whether it sees everything, where the file says so. Files of type mistral that do are Ministral's:
 // transformers takes them for that, which is Mistral with a window in some layers.
 std::optional<std::vector<bool>> read_kinds(const JsonObject& object, std::string_view model_type,
                                             const ModelConfig& config) {
   std::optional<std::vector<bool>> sees_all = read_layer_types(object, config.layers);
-  const bool windowed = sees_all && std::find(sees_all->begin(), sees_all->end(), false) != sees_all->end();
+  const bool windowed = is_windowed(sees_all);
   if (windowed && model_type == "llama")
     fail(ErrorKind::unsupported, "{}: 'layer_types' has \"sliding_attention\"; accepted of llama: \"full_attention\"",
          object.where());
-  if (windowed && model_type == "mistral" && object.has("sliding_window") && !is_said(object, "sliding_window"))
+  if (windowed && object.has("sliding_window") && !is_said(object, "sliding_window"))
     object.refuse("sliding_window", "a number where layer_types has \"sliding_attention\"");
   return sees_all;
 }
@@ -55,6 +59,10 @@ std::vector<std::optional<std::int64_t>> read_windows(const JsonObject& object, 
   std::vector<std::optional<std::int64_t>> windows(static_cast<std::size_t>(config.layers));
   const std::optional<std::vector<bool>> sees_all = read_kinds(object, model_type, config);
   const bool qwen = model_type == "qwen2" || model_type == "qwen3";
+  if (qwen && is_windowed(sees_all) && !object.boolean("use_sliding_window", false))
+    fail(ErrorKind::unsupported,
+         "{}: 'layer_types' has \"sliding_attention\" and 'use_sliding_window' is not true; accepted: one of both",
+         object.where());
   if (model_type == "llama" || (qwen && !object.boolean("use_sliding_window", false))) return windows;
   std::optional<std::int64_t> window;
   const std::int64_t itself = config.causal ? 1 : 0;

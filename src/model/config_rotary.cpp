@@ -118,11 +118,11 @@ std::optional<std::vector<bool>> read_layer_types(const JsonObject& object, std:
 
 RotaryLayer read_rotary(const JsonObject& object, const ModelConfig& config) {
   RotaryLayer layer{.reach = {}, .theta = 1e4, .scaling = {}};
-  if (is_said(object, "rope_theta")) layer.theta = object.positive_number("rope_theta");
+  if (object.has("rope_theta")) layer.theta = object.positive_number("rope_theta");
   for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {  // the first that says anything, alone
     if (!is_said(object, key) || object.at(key).empty()) continue;
     const JsonObject parameters = object.object(key);
-    if (is_said(parameters, "rope_theta")) layer.theta = parameters.positive_number("rope_theta");
+    if (parameters.has("rope_theta")) layer.theta = parameters.positive_number("rope_theta");
     layer.scaling = read_scaling(object, parameters, config);
     break;
   }

@@ -56,7 +56,8 @@ TEST_F(LlamaConfig, ReadsTheWordsOfBothVersions) {
   EXPECT_EQ(read("mistral", {{"num_attention_heads", 8}, {"num_key_value_heads", "absent"}}).kv_heads, 8);
   EXPECT_EQ(rotary_text(read("qwen2", {{"layer_types", "absent"}, {"max_window_layers", 2}})),
             "all 1000, all 1000, 15 1000");
-  EXPECT_EQ(rotary_text(read("qwen2", {{"use_sliding_window", false}})), "all 1000, all 1000, all 1000");
+  EXPECT_EQ(rotary_text(read("qwen2", {{"use_sliding_window", false}, {"layer_types", "absent"}})),
+            "all 1000, all 1000, all 1000");
   EXPECT_EQ(read("qwen3", {{"head_dim", "absent"}}).head_dim, 128);
   json yarn = {{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 50}};
   EXPECT_EQ(text_of(read("qwen2", {{"rope_scaling", yarn}, {"rope_parameters", "absent"}}).rotary[0].scaling),
@@ -105,6 +106,18 @@ TEST_F(LlamaConfig, SeesBothSidesWhereItSaysSo) {
   EXPECT_EQ(rotary_text(read("mistral", of_default)), "4096 10000, 4096 10000, 4096 10000");
 }
 
+TEST_F(LlamaConfig, RefusesWindowsThatContradictEachOther) {
+  const std::string both = R"(: 'layer_types' has "sliding_attention" and 'use_sliding_window' is not true; accepted: )"
+                           "one of both";
+  expect("qwen2", {{"use_sliding_window", false}}, ErrorKind::unsupported, both);
+  expect("qwen2", {{"use_sliding_window", "absent"}}, ErrorKind::unsupported, both);
+  expect("qwen2", {{"sliding_window", nullptr}}, ErrorKind::bad_file,
+         R"(: 'sliding_window' is null; accepted: a number where layer_types has "sliding_attention")");
+  const json whole = {"full_attention", "full_attention", "full_attention"};
+  EXPECT_EQ(rotary_text(read("qwen2", {{"use_sliding_window", false}, {"layer_types", whole}})),
+            "all 1000, all 1000, all 1000");
+}
+
 TEST_F(LlamaConfig, RefusesWhatIsNotUnderstood) {
   expect("llama", {{"num_key_value_heads", 3}}, ErrorKind::bad_file,
          ": 'num_key_value_heads' is 3; accepted: a divisor of num_attention_heads, 4");
@@ -128,6 +141,9 @@ TEST_F(LlamaConfig, RefusesWhatIsNotUnderstood) {
          ": 'rope_theta' is 1; accepted with yarn: more than 1");
   expect("qwen2", rope({{"rope_type", "yarn"}, {"factor", 4}, {"attention_factor", 3e38}}), ErrorKind::bad_file,
          ": rope_parameters: 'attention_factor' is 3e+38; accepted: at most 1000");
+  expect("llama", {{"rope_theta", nullptr}}, ErrorKind::bad_file, ": 'rope_theta' is null; accepted: a number above 0");
+  expect("llama", rope({{"rope_type", "default"}, {"rope_theta", nullptr}}), ErrorKind::bad_file,
+         ": rope_parameters: 'rope_theta' is null; accepted: a number above 0");
   EXPECT_THROW(read("llama", rope({{"rope_type", "default"}, {"partial_rotary_factor", 0.5}})), Error);
   expect("qwen2", {{"layer_types", {"full_attention"}}}, ErrorKind::bad_file,
          R"(: 'layer_types' is ["full_attention"]; accepted: an array of num_hidden_layers strings, 3)");

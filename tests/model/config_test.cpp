@@ -53,6 +53,8 @@ TEST_F(Config, HasTheDefaultsOfTheFamily) {
   EXPECT_EQ(config.activation, "gelu");
   EXPECT_EQ(config.norm_epsilon, 1e-12);
   EXPECT_EQ(read("hidden_act", "gelu_pytorch_tanh").activation, "gelu_new");
+  EXPECT_EQ(read("hidden_act", "swish").activation, "silu");
+  EXPECT_EQ(read("architectures", nullptr).architecture, "BertModel");
 }
 
 TEST_F(Config, RefusesOtherModels) {
@@ -65,12 +67,41 @@ TEST_F(Config, RefusesOtherModels) {
          "BertForQuestionAnswering, BertForMultipleChoice");
   expect("architectures", "BertModel", ErrorKind::bad_file,
          R"('architectures' is "BertModel"; accepted: an array of one string)");
-  expect("hidden_act", "swish", ErrorKind::unsupported,
-         R"('hidden_act' is "swish"; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu, silu)");
+  expect("hidden_act", "mish", ErrorKind::unsupported,
+         R"('hidden_act' is "mish"; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish)");
   expect("position_embedding_type", "relative_key", ErrorKind::unsupported,
          R"('position_embedding_type' is "relative_key"; accepted: absolute)");
   expect("is_decoder", true, ErrorKind::unsupported, "'is_decoder' is true; accepted: false");
   expect("add_cross_attention", true, ErrorKind::unsupported, "'add_cross_attention' is true; accepted: false");
+}
+
+TEST_F(Config, RefusesWeightsThatAreNotSimplyTheLayers) {
+  expect("quantization_config", {{"quant_method", "gptq"}}, ErrorKind::unsupported,
+         R"('quantization_config' is {"quant_method":"gptq"}; accepted: null)");
+  expect("per_layer_config", {{"1", 1}}, ErrorKind::unsupported, R"('per_layer_config' is {"1":1}; accepted: null)");
+  expect("transformers_weights", "other.safetensors", ErrorKind::unsupported,
+         R"('transformers_weights' is "other.safetensors"; accepted: null)");
+  EXPECT_EQ(read("quantization_config", nullptr).layers, 1);
+  EXPECT_EQ(read("auto_map", {{"AutoModel", "modeling.Model"}}).layers, 1);  // transformers alone leaves it, too
+  write_bytes(folder_ / "adapter_config.json", "{}");
+  EXPECT_ERROR(read(), ErrorKind::unsupported,
+               (folder_ / "adapter_config.json").string() +
+                   ": an adapter is not applied; accepted: a checkpoint that it is merged into");
+}
+
+TEST_F(Config, KnowsBertByItsArchitectures) {
+  const auto read_without_type = [&](const json& architectures) {
+    json tree = json::parse((read(), read_bytes(folder_ / "config.json")));
+    tree.erase("model_type");
+    tree["architectures"] = architectures;
+    write_bytes(folder_ / "config.json", tree.dump());
+    return read_config(folder_.path());
+  };
+  EXPECT_EQ(read_without_type({"BertForMaskedLM"}).family, Family::bert);
+  for (const json& other : {json::array({"RobertaModel"}), json(nullptr), json("BertModel")})
+    EXPECT_ERROR(
+        read_without_type(other), ErrorKind::bad_file,
+        (folder_ / "config.json").string() + ": 'model_type' is missing; accepted without it: 'architectures' of BERT");
 }
 
 TEST_F(Config, EncodersSeeBothSides) {
@@ -100,6 +131,42 @@ TEST_F(Config, ReadsEveryFamily) {
   EXPECT_EQ(gpt2.activation, "gelu_new");
   EXPECT_EQ(gpt2.norm_epsilon, 1e-5);
   EXPECT_TRUE(gpt2.tied_head);
+}
+
+class OtherNames : public ChangedConfig {};
+
+// As transformers has it (attribute_map).
+TEST_F(OtherNames, StandForThoseOfGpt2AndDistilBert) {
+  const ModelConfig gpt2 = read("gpt2", {{"n_embd", "absent"},
+                                         {"n_layer", "absent"},
+                                         {"n_head", "absent"},
+                                         {"n_positions", "absent"},
+                                         {"hidden_size", 48},
+                                         {"num_hidden_layers", 5},
+                                         {"num_attention_heads", 6},
+                                         {"max_position_embeddings", 70}});
+  EXPECT_EQ(std::tuple(gpt2.hidden_size, gpt2.layers, gpt2.heads, gpt2.max_positions), std::tuple(48, 5, 6, 70));
+  EXPECT_EQ(gpt2.intermediate_size, 4 * 48);
+  const ModelConfig distilbert = read("distilbert", {{"dim", "absent"},
+                                                     {"n_layers", "absent"},
+                                                     {"n_heads", 4},
+                                                     {"hidden_size", 48},
+                                                     {"num_hidden_layers", 5},
+                                                     {"num_attention_heads", 4}});
+  EXPECT_EQ(std::tuple(distilbert.hidden_size, distilbert.layers, distilbert.heads), std::tuple(48, 5, 4));
+  const std::string accepted = "; accepted: one of them, or the same twice";
+  expect("gpt2", {{"num_attention_heads", 2}}, ErrorKind::bad_file,
+         ": 'n_head' is 4, and 'num_attention_heads' is 2" + accepted);
+  expect("distilbert", {{"num_hidden_layers", 1}}, ErrorKind::bad_file,
+         ": 'n_layers' is 2, and 'num_hidden_layers' is 1" + accepted);
+}
+
+TEST_F(OtherNames, PositionsOfAKindAreBertsAlone) {
+  EXPECT_EQ(read("modernbert", {{"position_embedding_type", "sans_pos"}}).family, Family::modernbert);
+  expect("roberta", {{"position_embedding_type", "relative_key"}}, ErrorKind::unsupported,
+         R"(: 'position_embedding_type' is "relative_key"; accepted: absolute)");
+  for (const char* decoder : {"gpt2", "llama"}) EXPECT_TRUE(read(decoder, {{"is_decoder", true}}).causal);
+  expect("roberta", {{"is_decoder", true}}, ErrorKind::unsupported, ": 'is_decoder' is true; accepted: false");
 }
 
 class ModernConfig : public ChangedConfig {
