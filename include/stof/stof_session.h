@@ -33,7 +33,8 @@ typedef struct stof_session_options {
   const stof_mask* mask; /* attention allows what the model's own mask and this one allow; NULL: the model's */
   int32_t threads;       /* of a call, 0..1024; 0: as many as OpenMP would take */
   int32_t untuned;       /* not 0: plans that `stof tune` has kept are left alone */
-  /* Told, for a person, why a plan that is there is not used: at loading, and from any thread that calls. */
+  /* Told, for a person, why a plan that is there is not used, and what of generation_config.json is not applied: at
+     loading, and from any thread that calls. */
   void (*log)(void* user, const char* message);
   void* log_user;
 } stof_session_options;

@@ -12,6 +12,7 @@
 #include "src/model/config_llama.h"
 #include "src/model/config_modernbert.h"
 #include "src/model/file_names.h"
+#include "src/model/generation_config.h"
 #include "src/model/json.h"
 
 namespace stof {
@@ -232,27 +233,6 @@ void read_gpt2(const JsonObject& object, ModelConfig& config) {
     object.refuse("n_embd", fmt::format("at most {} where n_inner is not given", kMost / 4));
 }
 
-// A number, several, or null. Whether they are tokens is asked where they are used.
-std::vector<std::int32_t> read_ids(const JsonObject& object, std::string_view key) {
-  std::vector<std::int32_t> ids;
-  if (!object.has(key) || object.at(key).is_null()) return ids;
-  const nlohmann::json list = object.at(key).is_array() ? object.at(key) : nlohmann::json::array({object.at(key)});
-  for (const nlohmann::json& id : list) {
-    if (!id.is_number_integer() || id < 0 || id > kMost) object.refuse(key, "null, an id or several");
-    ids.push_back(id.get<std::int32_t>());
-  }
-  return ids;
-}
-
-// What generation_config.json says comes first, as in transformers.
-std::vector<std::int32_t> read_ends(const std::filesystem::path& folder, const JsonObject& config) {
-  constexpr std::string_view kKey = "eos_token_id";
-  const std::filesystem::path file = folder / file_names::kGeneration;
-  if (!is_there(file)) return read_ids(config, kKey);
-  const nlohmann::json tree = read_json(file);
-  return read_ids(JsonObject(tree, file.string()), kKey);
-}
-
 }  // namespace
 
 ModelConfig read_config(const std::filesystem::path& folder) {
@@ -271,7 +251,7 @@ ModelConfig read_config(const std::filesystem::path& folder) {
   check_kind(object, keys.family);
   ModelConfig config = read_sizes(object, keys);
   config.causal = read_causal(object, config.family);
-  if (is_decoder(config.family)) config.ends = read_ends(folder, object);
+  if (is_decoder(config.family)) read_generation(folder, object, config);
   if (config.family != Family::gpt2) config.intermediate_size = object.integer(keys.intermediate_size, 1, kMost);
   switch (config.family) {
     case Family::bert: read_bert(object, config); break;

@@ -35,6 +35,7 @@ struct ModelConfig {
   // less is padding, which takes the row before and is not counted (RoBERTa).
   std::int64_t first_position = 0;
   std::vector<std::int32_t> ends = {};   // of decoders: tokens behind which a text ends
+  std::string not_applied = {};          // "FILE: 'KEY' is VALUE, ...": what would change the texts that are made
   bool causal = true;                    // of decoders: a token sees what is before it; else what is behind it, too
   bool tied_head = true;                 // of decoders: logits are products with the table of tokens
   std::vector<RotaryLayer> rotary = {};  // ModernBERT, Llama: each layer's

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <mutex>
 #include <numeric>
 #include <utility>
 
@@ -115,7 +116,7 @@ struct Session::State {
     if (normalizes(how)) normalize_rows(pooled);
     return pooled;
   }
-  void check_generates(const GenerateOptions& wanted) const {
+  void check_generates(const GenerateOptions& wanted) {
     if (!options.logits)
       fail(ErrorKind::invalid_argument,
            "this session gives hidden states; accepted for generating: a decoder's, loaded with logits");
@@ -124,6 +125,8 @@ struct Session::State {
            "'is_causal' is false in config.json of this model, whose tokens see what is behind them; accepted for "
            "generating: true");
     check(wanted);
+    if (options.log && !config.not_applied.empty())
+      std::call_once(said_not_applied, options.log, config.not_applied + "; not applied");
   }
   std::vector<std::vector<std::int32_t>> generate(const TokenBatch& prompts, const std::vector<std::int64_t>& numbers,
                                                   const GenerateOptions& wanted) {
@@ -154,6 +157,7 @@ struct Session::State {
   std::unique_ptr<DeviceCalls> on_device;  // of one that works beside the host
   GenerationLanes lanes;
   std::atomic<std::int64_t> calls = 0, planned_bytes = 0;
+  std::once_flag said_not_applied;
 };
 
 Session Session::load(const std::filesystem::path& folder, const SessionOptions& options) {

@@ -9,6 +9,7 @@
 #include "src/tensor/npy.h"
 #include "stof/session.h"
 #include "tests/expect_error.h"
+#include "tests/runtime/changed_family.h"
 #include "tests/runtime/families.h"
 #include "tests/runtime/random_prompts.h"
 
@@ -188,6 +189,20 @@ TEST(Generate, IsTextByTheTokenizer) {
                  fmt::format("token 1 has id {}; accepted: 0 to 799", none));
   EXPECT_FALSE(session.decode(ids).empty());
   EXPECT_EQ(session.decode(Ids{}), "");
+}
+
+TEST(Generate, SaysOnceWhatIsNotApplied) {
+  ChangedFamily folder("qwen3");
+  folder.replace("generation_config.json", R"({"repetition_penalty": 1.1})");
+  std::vector<std::string> said;
+  SessionOptions options{.device = "cpu", .logits = true};
+  options.log = [&](std::string_view message) { said.emplace_back(message); };
+  const Session session = Session::load(folder.path(), options);
+  const std::vector<std::string> texts{"The bread"};
+  EXPECT_TRUE(said.empty());
+  for (int call = 0; call < 2; ++call) session.generate(texts, {.tokens = 2});
+  EXPECT_EQ(said,
+            std::vector{folder.file("generation_config.json").string() + ": 'repetition_penalty' is 1.1; not applied"});
 }
 
 TEST(Generate, RefusesWhatHasNoMeaning) {
