@@ -114,10 +114,6 @@ constexpr std::array<Activation, 6> kActivations{{
     {"swish", "silu"},  // its other name
 }};
 
-[[noreturn]] void refuse(const JsonObject& object, std::string_view key, std::string_view accepted) {
-  fail(ErrorKind::unsupported, "{}: '{}' is {}; accepted: {}", object.where(), key, excerpt(object.at(key)), accepted);
-}
-
 // Older files of BERT have no model_type; transformers finds them by their architectures.
 std::string read_model_type(const JsonObject& object) {
   if (object.has("model_type")) return object.string("model_type");

@@ -10,7 +10,8 @@ namespace stof::file_names {
 inline constexpr std::string_view kConfig = "config.json", kWeightIndex = "model.safetensors.index.json",
                                   kTokenizer = "tokenizer.json", kVocabulary = "vocab.txt",
                                   kTokenizerConfig = "tokenizer_config.json", kAddedTokens = "added_tokens.json",
-                                  kModules = "modules.json", kPrompts = "config_sentence_transformers.json",
+                                  kSpecialTokens = "special_tokens_map.json", kModules = "modules.json",
+                                  kPrompts = "config_sentence_transformers.json",
                                   kGeneration = "generation_config.json", kAdapter = "adapter_config.json";
 // In the order in which they are looked for.
 inline constexpr std::array<std::string_view, 7> kSentenceConfigs{
@@ -20,8 +21,8 @@ inline constexpr std::array<std::string_view, 7> kSentenceConfigs{
 };
 
 constexpr bool is_read(std::string_view name) {
-  constexpr std::array kOthers{kConfig,      kWeightIndex, kTokenizer, kVocabulary, kTokenizerConfig,
-                               kAddedTokens, kModules,     kPrompts,   kGeneration};
+  constexpr std::array kOthers{kConfig,      kWeightIndex,   kTokenizer, kVocabulary, kTokenizerConfig,
+                               kAddedTokens, kSpecialTokens, kModules,   kPrompts,    kGeneration};
   const auto has = [&](const auto& names) { return std::find(names.begin(), names.end(), name) != names.end(); };
   return has(kOthers) || has(kSentenceConfigs);
 }

@@ -160,6 +160,10 @@ std::string JsonObject::string(std::string_view key, std::optional<std::string_v
 
 bool is_said(const JsonObject& object, std::string_view key) { return object.has(key) && !object.at(key).is_null(); }
 
+void refuse(const JsonObject& object, std::string_view key, std::string_view accepted) {
+  fail(ErrorKind::unsupported, "{}: '{}' is {}; accepted: {}", object.where(), key, excerpt(object.at(key)), accepted);
+}
+
 void JsonObject::allow_only(std::initializer_list<std::string_view> keys) const {
   for (const auto& [key, value] : value_->items())
     if (std::find(keys.begin(), keys.end(), key) == keys.end())

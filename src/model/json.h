@@ -57,5 +57,7 @@ class JsonObject {
 
 // Whether a key is there and not null.
 bool is_said(const JsonObject& object, std::string_view key);
+// Throws unsupported: the value is understood, and not done.
+[[noreturn]] void refuse(const JsonObject& object, std::string_view key, std::string_view accepted);
 
 }  // namespace stof

@@ -46,10 +46,6 @@ std::int64_t tokenizer_limit(const fs::path& folder, std::int64_t max_positions)
   return is_said(object, "model_max_length") ? limit_of(object, "model_max_length", max_positions) : max_positions;
 }
 
-[[noreturn]] void refuse(const JsonObject& object, std::string_view key, std::string_view accepted) {
-  fail(ErrorKind::unsupported, "{}: '{}' is {}; accepted: {}", object.where(), key, excerpt(object.at(key)), accepted);
-}
-
 // What is given to from_pretrained of transformers, under the names of today and of before, and to each call of the
 // tokenizer. The first may say trust_remote_code, which sentence-transformers drops.
 void check_arguments(const JsonObject& object) {

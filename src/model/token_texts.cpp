@@ -62,4 +62,11 @@ std::optional<TokenTexts::Token> TokenTexts::find(std::int32_t id) const {
                .special = place->special != 0};
 }
 
+bool TokenTexts::has(std::string_view text) const {
+  const std::string_view all = bytes_;
+  for (std::size_t i = 0; i < size(); ++i)
+    if (all.substr(places_[i].begin, places_[i + 1].begin - places_[i].begin) == text) return true;
+  return false;
+}
+
 }  // namespace stof

@@ -22,6 +22,7 @@ class TokenTexts {
   explicit TokenTexts(std::span<const Token> tokens);
 
   std::optional<Token> find(std::int32_t id) const;
+  bool has(std::string_view text) const;  // looks at all of them
   std::size_t size() const { return places_.empty() ? 0 : places_.size() - 1; }
   std::int32_t last_id() const { return size() == 0 ? -1 : places_[size() - 1].id; }
 

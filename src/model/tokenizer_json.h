@@ -15,9 +15,6 @@ bool is_id(const nlohmann::json& value);
 // Throws bad_file naming `where`.
 std::int32_t read_id(const nlohmann::json& value, std::string_view where);
 
-// Throws unsupported: the value is understood, and not done.
-[[noreturn]] void refuse(const JsonObject& object, std::string_view key, std::string_view accepted);
-
 // Of a tokenizer whose model is BPE.
 void read_bpe(const JsonObject& root, TokenizerFiles& files);
 // normalizer and pre_tokenizer, by which it is byte_level or character_level.

@@ -126,10 +126,6 @@ void read_character_level(const JsonObject& model, const Ids& ids, CharacterLeve
 
 }  // namespace
 
-void refuse(const JsonObject& object, std::string_view key, std::string_view accepted) {
-  fail(ErrorKind::unsupported, "{}: '{}' is {}; accepted: {}", object.where(), key, excerpt(object.at(key)), accepted);
-}
-
 void read_bpe(const JsonObject& root, TokenizerFiles& files) {
   read_bpe_text(root, files);
   const JsonObject model = root.object("model");

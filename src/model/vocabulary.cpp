@@ -11,6 +11,7 @@
 #include "src/model/file_names.h"
 #include "src/model/json.h"
 #include "src/model/sentence_config.h"
+#include "src/model/tokenizer_config.h"
 #include "src/model/tokenizer_files.h"
 #include "src/model/unicode.h"
 
@@ -145,8 +146,10 @@ TokenizerFiles read_either(const fs::path& folder) {
   if (is_there(folder / file_names::kAddedTokens))
     fail(ErrorKind::unsupported, "{}: added_tokens.json beside vocab.txt is not read; accepted: tokenizer.json",
          folder.string());
-  if (is_there(folder / file_names::kVocabulary))
+  if (is_there(folder / file_names::kVocabulary)) {
+    check_class_of_vocabulary(folder);
     return read_vocabulary(folder / file_names::kVocabulary, folder / file_names::kTokenizerConfig);
+  }
   fail(ErrorKind::bad_file, "{}: {}", folder.string(),
        is_folder(folder)  ? "neither tokenizer.json nor vocab.txt"
        : is_there(folder) ? "not a folder; accepted: one with tokenizer.json or vocab.txt"
@@ -168,6 +171,7 @@ void read_truncation_side(const fs::path& file, TokenizerFiles& files) {
 
 TokenizerFiles read_tokenizer_files(const fs::path& folder) {
   TokenizerFiles files = read_either(folder);
+  check_tokenizer_config(folder, files);
   check_lower_case(folder, !files.byte_level && !files.character_level && files.normalizer.lowercase);
   read_truncation_side(folder / file_names::kTokenizerConfig, files);
   return files;
