@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/model/tokenizer.h"
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <set>
@@ -52,6 +53,7 @@ Model model_of(TokenizerFiles& files) {
 struct Tokenizer::State {
   Normalize normalize;
   std::optional<Prepend> metaspace;
+  bool splits_at_marks;
   Model model;
   AddedTokens in_text, in_normalized;
   std::vector<std::int32_t> before, behind;
@@ -67,7 +69,10 @@ struct Tokenizer::State {
         append_marked(words, needs_mark(words, *metaspace, words.data() == text.data()), marked);
         words = marked;
       }
-      std::visit([&](const auto& pieces) { pieces.append_ids(words, ids); }, model);
+      for (std::size_t end = 0; !words.empty(); words.remove_prefix(end)) {
+        end = splits_at_marks ? std::min(words.find(kSpaceMark, 1), words.size()) : words.size();
+        std::visit([&](const auto& pieces) { pieces.append_ids(words.substr(0, end), ids); }, model);
+      }
     };
     in_text.split(
         text,
@@ -127,6 +132,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
   const Normalize normalize = normalize_of(files);
   return Tokenizer(std::make_unique<State>(State{.normalize = normalize,
                                                  .metaspace = files.metaspace,
+                                                 .splits_at_marks = files.splits_at_marks,
                                                  .model = model_of(files),
                                                  .in_text = AddedTokens(patterns(files.added, normalize, false)),
                                                  .in_normalized = AddedTokens(patterns(files.added, normalize, true)),

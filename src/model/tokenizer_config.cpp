@@ -61,6 +61,7 @@ class Checks {
         special_(folder / file_names::kSpecialTokens),
         added_(folder / file_names::kAddedTokens),
         class_(class_of(tokenizer_, NamedTree(folder / file_names::kConfig))) {
+    if (class_.empty() && !is_json_) class_ = "BertTokenizer";
     for (const AddedToken& token : files.added) known_.insert(token.content);
     // Where it is there, transformers does not read the two files besides.
     if (!tokenizer_.object().has("added_tokens_decoder")) return;

@@ -30,6 +30,7 @@ struct TokenizerFiles {
   std::optional<CharacterLevelOptions> character_level = {};  // in place of the same
   TextForm form = TextForm::as_is;                            // with one of these two: what texts are brought to first
   std::optional<Prepend> metaspace = {};                      // with character_level: spaces are marked behind that
+  bool splits_at_marks = false;                               // then: a word begins at each mark
   std::vector<AddedToken> added;                              // contents as in the file
   std::vector<std::int32_t> before, behind;                   // ids put around every text: [CLS], [SEP]
   // "FILE: 'KEY' is VALUE", where it says that texts which are too long lose their beginning; else empty.

@@ -2,6 +2,7 @@
 // What the readers of the parts of tokenizer.json share.
 #pragma once
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "src/model/json.h"
@@ -19,6 +20,8 @@ std::int32_t read_id(const nlohmann::json& value, std::string_view where);
 void read_bpe(const JsonObject& root, TokenizerFiles& files);
 // normalizer and pre_tokenizer, by which it is byte_level or character_level.
 void read_bpe_text(const JsonObject& root, TokenizerFiles& files);
+// Of a Metaspace with U+2581: always, first, never.
+std::string read_prepend_scheme(const JsonObject& metaspace);
 void read_post_processor(const JsonObject& root, TokenizerFiles& files);
 // Of a vocabulary whose ids have been checked; views of it.
 std::vector<TokenTexts::Token> tokens_of(const nlohmann::json& vocabulary);

@@ -22,12 +22,7 @@ decoding::ByteFallback read_sequence(const JsonObject& object) {
 }
 
 decoding::Metaspace read_metaspace(const JsonObject& object) {
-  object.allow_only({"type", "replacement", "prepend_scheme", "split"});
-  if (object.string("replacement") != kSpaceMark) refuse(object, "replacement", kSpaceMark);
-  const std::string scheme = object.string("prepend_scheme", "always");
-  if (scheme != "always" && scheme != "first" && scheme != "never")
-    refuse(object, "prepend_scheme", "always, first, never");
-  return {.drops_first = scheme != "never"};
+  return {.drops_first = read_prepend_scheme(object) != "never"};
 }
 
 decoding::Pieces read_pieces(const JsonObject& object) {

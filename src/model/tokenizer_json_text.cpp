@@ -71,14 +71,9 @@ TextForm read_form_of_words(const JsonObject& root) {
 }
 
 Prepend read_metaspace(const JsonObject& splitter) {
-  splitter.allow_only({"type", "replacement", "prepend_scheme", "split"});
-  if (splitter.string("replacement") != kSpaceMark) refuse(splitter, "replacement", kSpaceMark);
-  if (splitter.boolean("split")) refuse(splitter, "split", "false");
-  const std::string scheme = splitter.string("prepend_scheme", "always");
+  const std::string scheme = read_prepend_scheme(splitter);
   if (scheme == "never") return Prepend::never;
-  if (scheme == "first") return Prepend::first;
-  if (scheme == "always") return Prepend::always;
-  refuse(splitter, "prepend_scheme", "always, first, never");
+  return scheme == "first" ? Prepend::first : Prepend::always;
 }
 
 // Without a pre_tokenizer the normalizer marks spaces.
@@ -92,6 +87,19 @@ void check_marks(const JsonObject& root) {
 
 }  // namespace
 
+// Older files say add_prefix_space beside the scheme, or in its place; false is never, and the definition refuses
+// others.
+std::string read_prepend_scheme(const JsonObject& metaspace) {
+  metaspace.allow_only({"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"});
+  if (metaspace.string("replacement") != kSpaceMark) refuse(metaspace, "replacement", kSpaceMark);
+  const std::string scheme = metaspace.string("prepend_scheme", "always");
+  if (scheme != "always" && scheme != "first" && scheme != "never")
+    refuse(metaspace, "prepend_scheme", "always, first, never");
+  if (!metaspace.optional_boolean("add_prefix_space").value_or(true) && scheme != "never")
+    refuse(metaspace, "add_prefix_space", "true, unless prepend_scheme is never");
+  return scheme;
+}
+
 void read_bpe_text(const JsonObject& root, TokenizerFiles& files) {
   if (!is_said(root, "pre_tokenizer")) {
     check_marks(root);
@@ -104,6 +112,7 @@ void read_bpe_text(const JsonObject& root, TokenizerFiles& files) {
   if (type == "Metaspace") {
     if (!is_without_normalizer(root)) refuse(root, "normalizer", "null before a Metaspace");
     files.metaspace = read_metaspace(splitter);
+    files.splits_at_marks = splitter.boolean("split", true);  // as the definition has it where nothing is said
     files.character_level.emplace();
     return;
   }

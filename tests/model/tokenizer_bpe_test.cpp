@@ -211,6 +211,19 @@ TEST_F(MistralJson, Reads) {
   EXPECT_EQ(load("/model/byte_fallback", false).encode("\n"), (Ids{1, 4, 0}));
 }
 
+// As older files have it. A word begins at each mark, so that no merge joins what is on both sides of one.
+TEST_F(MistralJson, SplitsAtMarksUnlessItSaysNot) {
+  json& vocab = tree_["model"]["vocab"];
+  vocab["b" MARK] = 8;
+  tree_["model"]["merges"] = json::array({"b " MARK, "a b", MARK " ab"});
+  EXPECT_EQ(load().encode("ab  ab"), (Ids{1, 4, 2, 8, 6}));
+  const json old = {{"type", "Metaspace"}, {"replacement", MARK}, {"add_prefix_space", true}};
+  EXPECT_EQ(load("/pre_tokenizer", old).encode("ab  ab"), (Ids{1, 6, 4, 6}));
+  EXPECT_EQ(load("/pre_tokenizer/split", true).encode("ab  ab "), (Ids{1, 6, 4, 6, 4}));
+  tree_["pre_tokenizer"]["prepend_scheme"] = "never";
+  EXPECT_EQ(load("/pre_tokenizer/add_prefix_space", false).encode("ab"), (Ids{1, 5}));
+}
+
 // Tokens join across a mark, too, where merges say so, and empty ones do no harm.
 TEST_F(MistralJson, ReadsAnyMerges) {
   json& vocab = tree_["model"]["vocab"];
@@ -245,14 +258,14 @@ TEST_F(MistralJson, ReadsTheFormWithANormalizer) {
 TEST_F(MistralJson, RefusesOtherParts) {
   expect("/pre_tokenizer/replacement", "_", ErrorKind::unsupported,
          "pre_tokenizer: 'replacement' is \"_\"; accepted: " MARK);
-  expect("/pre_tokenizer/split", true, ErrorKind::unsupported, "pre_tokenizer: 'split' is true; accepted: false");
   expect("/pre_tokenizer/prepend_scheme", "last", ErrorKind::unsupported,
          "pre_tokenizer: 'prepend_scheme' is \"last\"; accepted: always, first, never");
-  expect("/pre_tokenizer/add_prefix_space", true, ErrorKind::unsupported,
-         "pre_tokenizer: 'add_prefix_space' is not understood; accepted: type, replacement, prepend_scheme, split");
-  json defaulted = tree_["pre_tokenizer"];
-  defaulted.erase("split");
-  expect("/pre_tokenizer", defaulted, ErrorKind::bad_file, "pre_tokenizer: 'split' is missing");
+  expect("/pre_tokenizer/add_prefix_space", false, ErrorKind::unsupported,
+         "pre_tokenizer: 'add_prefix_space' is false; accepted: true, unless prepend_scheme is never");
+  expect(
+      "/pre_tokenizer/mark", true, ErrorKind::unsupported,
+      "pre_tokenizer: 'mark' is not understood; accepted: type, replacement, add_prefix_space, prepend_scheme, split, "
+      "str_rep");
   expect("/pre_tokenizer/type", "Split", ErrorKind::unsupported,
          "pre_tokenizer: type Split; accepted: ByteLevel, Sequence, Metaspace");
   expect("/normalizer", {{"type", "NFC"}}, ErrorKind::unsupported,
