@@ -92,7 +92,7 @@ void check_lower_case(const fs::path& folder, bool tokenizer_lowercases) {
   if (!file) return;
   const JsonObject object(file->tree, file->path.string());
   if (object.boolean("do_lower_case", false) && !tokenizer_lowercases)
-    refuse(object, "do_lower_case", "false, or a tokenizer that makes its texts small by itself");
+    refuse(object, "do_lower_case", "false, or a tokenizer that lowercases by itself");
 }
 
 }  // namespace stof

@@ -10,7 +10,7 @@ namespace stof {
 // At most max_positions. What else of the file changes results is refused by name.
 std::int64_t read_max_tokens(const std::filesystem::path& folder, std::int64_t max_positions);
 
-// sentence-transformers makes texts small first where the file has `do_lower_case` and the tokenizer does not do so by
+// sentence-transformers lowercases texts first where the file has `do_lower_case` and the tokenizer does not do so by
 // itself. Throws unsupported there.
 void check_lower_case(const std::filesystem::path& folder, bool tokenizer_lowercases);
 

@@ -171,14 +171,13 @@ TEST_F(TokenizerJson, RefusesToCutTheBeginning) {
   EXPECT_EQ(load("/truncation", left).encode("a ab a", 4).ids, (Ids{1, 3, 4, 2}));
 }
 
-// As BAAI/bge-small-en has it, whose tokenizer makes texts small in any case.
-TEST_F(TokenizerJson, TextsAreMadeSmallByTheTokenizerAlone) {
+// As BAAI/bge-small-en has it, whose tokenizer lowercases in any case.
+TEST_F(TokenizerJson, LowercasesByItselfOrNotAtAll) {
   const std::filesystem::path file = folder_ / "sentence_bert_config.json";
   write_bytes(file, R"({"max_seq_length":512,"do_lower_case":true})");
   EXPECT_EQ(load(small_tokenizer()).encode("AB"), (Ids{1, 4, 2}));
   EXPECT_ERROR(load("/normalizer/lowercase", false), ErrorKind::unsupported,
-               file.string() +
-                   ": 'do_lower_case' is true; accepted: false, or a tokenizer that makes its texts small by itself");
+               file.string() + ": 'do_lower_case' is true; accepted: false, or a tokenizer that lowercases by itself");
   write_bytes(file, R"({"do_lower_case":false})");
   EXPECT_EQ(load("/normalizer/lowercase", false).encode("AB ab"), (Ids{1, 0, 4, 2}));
 }
