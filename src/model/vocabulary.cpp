@@ -87,7 +87,7 @@ void check_no_others(const JsonObject& config, const TokenizerFiles& files) {
 
 NormalizerOptions read_normalizer(const JsonObject& config) {
   const bool lowercase = config.boolean("do_lower_case", true);
-  return {.clean_text = config.boolean("clean_text", true),
+  return {.clean_text = true,  // whatever `clean_text` says: transformers does not look at it
           .handle_chinese_chars = config.boolean("tokenize_chinese_chars", true),
           .strip_accents = config.optional_boolean("strip_accents").value_or(lowercase),
           .lowercase = lowercase};

@@ -216,6 +216,10 @@ TEST_F(VocabularyFile, Options) {
   EXPECT_EQ(Tokenizer::load(folder_.path()).encode("a Ab \xc3\xa9 [MASK]"), (Ids{2, 5, 5, 7, 1, 4, 3}));
   EXPECT_EQ(load(R"({"do_lower_case": false})").encode("a Ab \xc3\xa9"), (Ids{2, 5, 6, 7, 8, 3}));
   EXPECT_EQ(load(R"({"strip_accents": false})").encode("\xc3\x89"), (Ids{2, 8, 3}));
+  EXPECT_EQ(load(R"({"clean_text": false})")
+                .encode("\xe2\x80\x8b"
+                        "a"),
+            (Ids{2, 5, 3}));
   EXPECT_EQ(load(R"({"cls_token": {"content": "a", "lstrip": true}, "pad_token": "[UNK]"})").encode("A a"),
             (Ids{5, 5, 5, 3}));
 }
