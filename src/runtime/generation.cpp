@@ -163,7 +163,7 @@ Tensor Generation::go_on(std::span<const std::int32_t> tokens, std::int64_t firs
     ++length;
   }
   plan_for(*std::max_element(lengths_.begin(), lengths_.end()));
-  CachedKeys cached{.continues = true, .keys = planned_keys_, .lengths = lengths_};
+  CachedKeys cached{.continues = true, .keys = std::min(capacity_, planned_keys_), .lengths = lengths_};
   if (side_.records()) cached.lengths = {}, inputs.lengths = lengths_;  // the device reads them
   const Program& program = step_program();
   const StepPlans& plans = program.step_plans(planned_texts_, planned_keys_);
@@ -175,12 +175,12 @@ Tensor Generation::go_on(std::span<const std::int32_t> tokens, std::int64_t firs
 
 const Program& Generation::step_program() const { return texts() <= few_rows_.most_rows() ? few_rows_ : program_; }
 
-// Plans are for as many keys as there are, rounded up, and not for all that may come: some take time and memory.
+// Plans are for as many keys as there are, rounded up, and not for all that may come: some take time and memory. To a
+// power of two, though the texts may have less room: capacities are many, and plans stay as long as the program.
 void Generation::plan_for(std::int64_t keys) {
   if (keys <= planned_keys_) return;
   constexpr std::uint64_t kLeast = 64;
-  const auto rounded = std::bit_ceil(std::max(kLeast, static_cast<std::uint64_t>(keys)));
-  planned_keys_ = std::min(capacity_, static_cast<std::int64_t>(rounded));
+  planned_keys_ = static_cast<std::int64_t>(std::bit_ceil(std::max(kLeast, static_cast<std::uint64_t>(keys))));
 }
 
 Tensor Generation::fetched(const void* result) {

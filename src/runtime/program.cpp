@@ -129,31 +129,34 @@ const AttentionPlans& Program::plans(std::int64_t texts, std::int64_t longest) c
   return plans;
 }
 
-const StepPlans& Program::step_plans(std::int64_t texts, std::int64_t capacity) const {
+const StepPlans& Program::step_plans(std::int64_t texts, std::int64_t keys) const {
   const std::lock_guard lock(planning_steps_);
-  StepPlans& plans = step_plans_[{texts, capacity}];
-  while (plans.joined.size() < sites_.size()) {
-    const AttentionSite& site = sites_[plans.joined.size()];
+  StepPlans& plans = step_plans_[{texts, keys}];
+  while (plans.attention.size() < sites_.size()) {
+    const AttentionSite& site = sites_[plans.attention.size()];
     // Arrays over positions are of the longest text, and what is planned for all its rows serves any one of them.
-    AttentionShape shape = shape_of(site, texts, site.any_length ? capacity : options_.longest);
+    AttentionShape shape = shape_of(site, texts, site.any_length ? keys : options_.longest);
     if (site.any_length) shape.queries = 1;
-    if (plans.attention.size() == plans.joined.size())
-      plans.attention.push_back(std::make_shared<const Attention>(plan_step(site.mask, shape, options_.device)));
-    const Attention& apart = *plans.attention.back();
-    if (site.any_length) apart.prepare(1, 1);  // where the device alone knows how many there are
-    plans.joined.push_back(site.any_length ? join_step(site.mask, shape, apart.plan().predicted_us, options_.device)
-                                           : std::nullopt);
-    if (const auto& joined = plans.joined.back())
-      options_.device.backend->token_attention->prepare(*joined, options_.device);
+    if (plans.joined.size() == plans.attention.size())
+      plans.joined.push_back(site.any_length ? join_step(site.mask, shape, options_.device) : std::nullopt);
+    const auto& joined = plans.joined.back();
+    if (joined) options_.device.backend->token_attention->prepare(*joined, options_.device);
+    plans.attention.push_back(joined && site.all_join ? nullptr : step_apart(site, shape));
   }
   return plans;
+}
+
+std::shared_ptr<const Attention> Program::step_apart(const AttentionSite& site, const AttentionShape& shape) const {
+  auto apart = std::make_shared<const Attention>(plan_step(site.mask, shape, options_.device));
+  if (site.any_length) apart->prepare(1, 1);  // where the device alone knows how many there are
+  return apart;
 }
 
 std::int64_t Program::plans_made() const {
   const std::scoped_lock lock(planning_, planning_steps_);
   std::int64_t made = 0;
   const auto count = [&](const AttentionPlans& plans) {
-    for (const auto& attention : plans) made += attention->plans_made();
+    for (const auto& attention : plans) made += attention ? attention->plans_made() : 0;
   };
   for (const auto& [sizes, plans] : plans_) count(plans);
   for (const auto& [sizes, plans] : step_plans_) count(plans.attention);

@@ -25,7 +25,7 @@ namespace stof {
 using AttentionPlans = std::vector<std::shared_ptr<const Attention>>;
 
 // How one token of each text attends, by site: as planned, or, where there is a shape, in one launch with what stands
-// between two products (src/backend/token_attention.h).
+// between two products (src/backend/token_attention.h). What is always joined has no plan: null.
 using JoinedSteps = std::vector<std::optional<TokenAttentionShape>>;
 struct StepPlans {
   AttentionPlans attention;
@@ -42,7 +42,7 @@ struct CachedKeys {
   std::int64_t slots = 0, capacity = 0;
   std::span<const std::int32_t> places = {};  // [rows]: slot * capacity + position, where the device reads them
   bool continues = false;                     // one row a text, slot by slot, which sees the keys that are there
-  std::int64_t keys = 0;                      // that a row sees at most: planned for
+  std::int64_t keys = 0;                      // that a row sees at most: no more than were planned for
   // [rows]: keys of each, its own row's included; where the host reads them, or the device.
   std::span<const std::int32_t> lengths = {}, device_lengths = {};
 };
@@ -112,8 +112,8 @@ class Program {
   // For so many texts of at most `longest` tokens, where the masks are the same for shorter texts. Made when they are
   // first asked for, and kept. Thread-safe.
   const AttentionPlans& plans(std::int64_t texts, std::int64_t longest) const;
-  // For one token each of so many texts, whose keys are cached; kept, too.
-  const StepPlans& step_plans(std::int64_t texts, std::int64_t capacity) const;
+  // For one token each of so many texts, whose cached keys are so many at most, the token's included; kept, too.
+  const StepPlans& step_plans(std::int64_t texts, std::int64_t keys) const;
   // Attention plans made since this program was: one for each mask, shape and pair of sizes, and more only as Attention
   // says.
   std::int64_t plans_made() const;
@@ -138,10 +138,12 @@ class Program {
   struct AttentionSite {
     Mask mask;
     std::int64_t heads, kv_heads, head_dim;
-    bool any_length;  // false: planned for the longest text, whatever a call brings
+    bool any_length;       // false: planned for the longest text, whatever a call brings
+    bool all_join = true;  // AttentionStep::may_join of all its steps
   };
 
   std::shared_ptr<const Attention> known_plan(std::int64_t texts, std::size_t site) const;  // under planning_
+  std::shared_ptr<const Attention> step_apart(const AttentionSite& site, const AttentionShape& shape) const;
   AttentionShape shape_of(const AttentionSite& site, std::int64_t texts, std::int64_t positions) const;
 
   struct Tunable {
@@ -168,7 +170,7 @@ class Program {
   std::int64_t most_rows_ = std::numeric_limits<std::int64_t>::max();
   mutable std::mutex planning_, planning_steps_;  // calls do not wait for plans of steps
   mutable std::map<std::pair<std::int64_t, std::int64_t>, AttentionPlans> plans_;  // by texts and longest
-  mutable std::map<std::pair<std::int64_t, std::int64_t>, StepPlans> step_plans_;  // by texts and capacity
+  mutable std::map<std::pair<std::int64_t, std::int64_t>, StepPlans> step_plans_;  // by texts and keys
 };
 
 }  // namespace stof

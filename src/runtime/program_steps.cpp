@@ -315,16 +315,18 @@ class ProgramBuilder {
 
   Step step(const op::Attend& op, const Node& node) {
     ++program_.attention_steps_;
-    const std::int64_t hidden = columns(node.output);
+    const std::int64_t hidden = columns(node.output), head_dim = hidden / op.heads;
+    const std::size_t of = site({.heads = op.heads, .kv_heads = op.heads, .mask = op.mask}, head_dim);
+    program_.sites_[of].all_join = false;
     return AttentionStep{.qkv = {slot(node.inputs[0]), slot(node.inputs[1]), slot(node.inputs[2])},
                          .first_column = {0, 0, 0},
                          .stride = hidden,
                          .out = slot(node.output),
                          .heads = op.heads,
                          .kv_heads = op.heads,
-                         .head_dim = hidden / op.heads,
+                         .head_dim = head_dim,
                          .dtype = options_.dtype,
-                         .site = site({.heads = op.heads, .kv_heads = op.heads, .mask = op.mask}, hidden / op.heads),
+                         .site = of,
                          .backend = &backend_};
   }
   // Whether what a layer's attention reads and gives lies at multiples of 16 bytes, for any number of rows.
@@ -364,6 +366,8 @@ class ProgramBuilder {
                              .may_join = may_join(*layer()),
                              .backend = &backend_};
     program_.cache_widths_.push_back(step.layer->width);
+    bool& all_join = program_.sites_[step.site].all_join;
+    all_join = all_join && step.may_join;
     return step;
   }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "src/attention/planned.h"
 #include "src/backend/contract.h"
 #include "src/mask/bind.h"
 
@@ -15,22 +16,27 @@ constexpr std::int64_t kMostLooked = 1 << 15;
 
 }  // namespace
 
-Attention plan_step(const Mask& mask, const AttentionShape& shape, const Device& device) {
+StepChoice choose_step(const Mask& mask, const AttentionShape& shape, const Device& device) {
   const Backend& backend = *device.backend;
-  Attention chosen(mask, shape, device);
-  if (backend.open_stream == nullptr) return chosen;
-  const auto chosen_kernel = std::ranges::find(backend.attention, chosen.plan().kernel, &AttentionKernel::name);
-  if (chosen_kernel->reads_device_lengths) return chosen;
+  const Choice chosen = choose_attention(mask, shape, device, "auto");
+  StepChoice step{.predicted_us = chosen.plan.predicted_us};
+  const auto reads = std::ranges::find(backend.attention, chosen.plan.kernel, &AttentionKernel::name);
+  if (backend.open_stream == nullptr || reads->reads_device_lengths) return step;
   for (const AttentionKernel& kernel : backend.attention) {
     if (!kernel.reads_device_lengths || kernel.refuses({.shape = shape}, device.caps)) continue;
-    Attention reading(mask, shape, device, {.kernel = std::string(kernel.name)});
-    if (reading.plan().predicted_us < chosen.plan().predicted_us + backend.launch_us) return reading;
+    const double us = choose_attention(mask, shape, device, kernel.name).plan.predicted_us;
+    if (us < chosen.plan.predicted_us + backend.launch_us)
+      return {.kernel = std::string(kernel.name), .predicted_us = us};
   }
-  return chosen;
+  return step;
 }
 
-std::optional<TokenAttentionShape> join_step(const Mask& mask, const AttentionShape& shape, double apart_us,
-                                             const Device& device) {
+Attention plan_step(const Mask& mask, const AttentionShape& shape, const Device& device) {
+  if (device.backend->open_stream == nullptr) return Attention(mask, shape, device);
+  return Attention(mask, shape, device, {.kernel = choose_step(mask, shape, device).kernel});
+}
+
+std::optional<TokenAttentionShape> join_step(const Mask& mask, const AttentionShape& shape, const Device& device) {
   const TokenAttention* const joins = device.backend->token_attention;
   if (joins == nullptr || shape.keys > kMostLooked) return std::nullopt;
   const BoundMask bound(mask, {.queries = shape.keys, .keys = shape.keys, .batch = 1, .heads = shape.heads});
@@ -44,10 +50,10 @@ std::optional<TokenAttentionShape> join_step(const Mask& mask, const AttentionSh
                                    .keys = shape.keys,
                                    .allowed = *rule,
                                    .dtype = shape.dtype};
+  if (joins->refuses(joined, device.caps)) return std::nullopt;
   // Norms, turns and copies of a row are a launch of their own where they stand apart.
-  const double launch_us = device.backend->launch_us;
-  if (joins->refuses(joined, device.caps) || joins->predicted_us(joined, device.caps) > apart_us + launch_us)
-    return std::nullopt;
+  const double apart_us = choose_step(mask, shape, device).predicted_us + device.backend->launch_us;
+  if (joins->predicted_us(joined, device.caps) > apart_us) return std::nullopt;
   return joined;
 }
 

@@ -2,6 +2,7 @@
 // Which plan attention of a step goes by: one token for each text, of lengths that a device reads for itself.
 #pragma once
 #include <optional>
+#include <string>
 
 #include "src/backend/token_attention.h"
 #include "stof/attention.h"
@@ -10,11 +11,15 @@ namespace stof {
 
 // Kernels that do not read lengths where they lie need a launch in front of each call, which no prediction has: of a
 // device beside the host, one that reads them is taken where it is slower by less than that.
+struct StepChoice {
+  std::string kernel = "auto";
+  double predicted_us = 0;
+};
+StepChoice choose_step(const Mask& mask, const AttentionShape& shape, const Device& device);
 Attention plan_step(const Mask& mask, const AttentionShape& shape, const Device& device);
 
 // Whether the device does all that stands between two products of a step in one launch, and sooner than in several, of
-// which attention takes apart_us. Of masks that are the same for all lengths.
-std::optional<TokenAttentionShape> join_step(const Mask& mask, const AttentionShape& shape, double apart_us,
-                                             const Device& device);
+// which attention goes as chosen above. Of masks that are the same for all lengths.
+std::optional<TokenAttentionShape> join_step(const Mask& mask, const AttentionShape& shape, const Device& device);
 
 }  // namespace stof

@@ -51,6 +51,20 @@ TEST(GenerationLanes, RecordAgainWhatHadOtherSizesOrAddresses) {
   EXPECT_EQ(recorded(), 2);
 }
 
+// Texts of as many capacities as prompts have lengths, of which eight an octave differ: plans are for powers of two.
+TEST(GenerationLanes, PlanForPowersOfTwoWhateverTextsHaveRoomFor) {
+  PlayedCalls played;
+  played.expect_right({66}, {.tokens = 4}), played.expect_right({130}, {.tokens = 4});
+  played.expect_right({100}, {.tokens = 4});  // whose prompt is longer than 64, and no longer than 128
+  played.expect_right({192}, {.tokens = 4});  // up to 200, the model's positions
+  const std::int64_t plans = played.program.plans_made();
+  for (std::int64_t length = 67; length < 196; length += 7) {
+    SCOPED_TRACE(length);
+    played.expect_right({length}, {.tokens = 4});
+  }
+  EXPECT_EQ(played.program.plans_made(), plans);
+}
+
 TEST(GenerationLanes, ForgetWhatWasNotWantedForLongest) {
   const Device device = recording_device();
   GenerationLanes lanes(device);

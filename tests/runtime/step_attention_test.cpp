@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include "src/fusion/fuse.h"
+#include "src/graph/build.h"
+#include "src/graph/simplify.h"
+#include "src/runtime/program.h"
 #include "stof/mask.h"
 #include "tests/runtime/recording_device.h"
+#include "tests/runtime/small_decoder.h"
 
 namespace stof {
 namespace {
@@ -49,11 +54,25 @@ TEST(StepAttention, IsElseAsChosen) {
   }
 }
 
+// What stands for a plan where none is made.
+TEST(StepAttention, IsPredictedAsPlanned) {
+  for (const char* name : {"cuda:h200", "cuda:a100"})
+    for (const char* mask : {"causal", "causal & window(100)", "causal & dilated(8,2)"})
+      for (const std::int64_t texts : {1, 8})
+        for (const std::int64_t keys : {64, 1024}) {
+          const Device device = open_device(name);
+          const AttentionShape shape = step_of(texts, keys);
+          EXPECT_EQ(choose_step(parse(mask), shape, device).predicted_us,
+                    plan_step(parse(mask), shape, device).plan().predicted_us)
+              << name << " " << mask << ", " << texts << " of " << keys;
+        }
+}
+
 // Where keys are few, and a rule says which.
 TEST(StepAttention, IsJoinedWithWhatStandsAroundIt) {
   const Device h200 = open_device("cuda:h200");
   const auto joined = [&](const char* mask, const AttentionShape& shape) {
-    return join_step(parse(mask), shape, plan_step(parse(mask), shape, h200).plan().predicted_us, h200);
+    return join_step(parse(mask), shape, h200);
   };
   const auto causal = joined("causal", step_of(2, 256));
   ASSERT_TRUE(causal.has_value());
@@ -74,7 +93,46 @@ TEST(StepAttention, IsJoinedWithWhatStandsAroundIt) {
   AttentionShape other = step_of(2, 256);
   other.dtype = DType::f32;
   EXPECT_EQ(joined("causal", other), std::nullopt);
-  EXPECT_EQ(join_step(parse("causal"), step_of(2, 256), 1e9, open_device("cpu")), std::nullopt);
+  EXPECT_EQ(join_step(parse("causal"), step_of(2, 256), open_device("cpu")), std::nullopt);
+}
+
+// Which takes every step of a mask that a rule describes.
+const TokenAttention& joining() {
+  static const TokenAttention all{
+      .refuses = [](const TokenAttentionShape&, const DeviceCaps&) { return std::optional<std::string>(); },
+      .predicted_us = [](const TokenAttentionShape&, const DeviceCaps&) { return 0.; },
+      .prepare = [](const TokenAttentionShape&, const Device&) {},
+      .run = nullptr};
+  return all;
+}
+
+TEST(StepAttention, IsNotPlannedApartWhereItIsJoined) {
+  Backend backend = recording_backend();
+  backend.token_attention = &joining();
+  Device device = recording_device();
+  device.backend = &backend;
+  const Model model = small_decoder({4, 2, 64, false});
+  const Graph graph = fused_by_default(build_graph(model, GraphResult::logits));
+  const auto steps_under = [&](const char* mask, auto expect) {
+    const Program program(restrict_attention(graph, parse(mask)), {.device = device, .longest = kLongest});
+    const std::int64_t before = program.plans_made();
+    const StepPlans& plans = program.step_plans(4, 64);
+    ASSERT_EQ(plans.attention.size(), 1U);
+    ASSERT_EQ(plans.joined.size(), 1U);
+    expect(plans, program.plans_made() - before);
+  };
+  for (const char* mask : {"all", "window(6) | sink(2)"})
+    steps_under(mask, [](const StepPlans& plans, std::int64_t made) {
+      EXPECT_TRUE(plans.joined[0].has_value());
+      EXPECT_EQ(plans.attention[0], nullptr);
+      EXPECT_EQ(made, 0);
+    });
+  for (const char* mask : {"dilated(9,2)", "documents([0,5,30,150])"})
+    steps_under(mask, [](const StepPlans& plans, std::int64_t made) {
+      EXPECT_FALSE(plans.joined[0].has_value());
+      EXPECT_NE(plans.attention[0], nullptr);
+      EXPECT_GT(made, 0);
+    });
 }
 
 }  // namespace
