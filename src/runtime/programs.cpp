@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
@@ -127,10 +128,14 @@ ChosenPlan Programs::plan_of(const Bucket& bucket) const {
 }
 
 std::int64_t Programs::plans_made() const {
-  const std::lock_guard lock(mutex_);
+  std::vector<const Program*> programs;  // which stay: to be asked where no call waits for the answer
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [plan, program] : by_plan_) programs.push_back(program.get());
+    if (few_rows_) programs.push_back(few_rows_.get());
+  }
   std::int64_t sum = 0;
-  for (const auto& [plan, program] : by_plan_) sum += program->plans_made();
-  if (few_rows_) sum += few_rows_->plans_made();
+  for (const Program* const program : programs) sum += program->plans_made();
   return sum;
 }
 

@@ -18,6 +18,7 @@
 #include "src/runtime/model_weights.h"
 #include "tests/expect_error.h"
 #include "tests/fusion/norming_device.h"
+#include "tests/runtime/held_planner.h"
 #include "tests/runtime/small_bert.h"
 #include "tests/runtime/small_decoder.h"
 #include "tests/temporary_folder.h"
@@ -219,6 +220,28 @@ TEST_F(ProgramsTest, CallsOfKnownSizesDoNotWaitForWhatIsMade) {
   release_late.join();
   EXPECT_TRUE(is_made);
   EXPECT_EQ(programs.count(), 2U);
+}
+
+// Whoever counts plans may wait for one that is made, and calls for neither.
+TEST_F(ProgramsTest, CallsDoNotWaitWherePlansAreCounted) {
+  const Backend backend = HeldPlanner::backend(cpu_backend);
+  device_.backend = &backend;
+  const Programs programs = this->programs();
+  EXPECT_EQ(&programs.of(bucket_), &programs.by_default());
+  const std::int64_t plans = programs.plans_made();
+  HeldPlanner planner([&] { programs.by_default().plans(4, 64); });
+  std::atomic<bool> begun = false;
+  std::thread counting([&] {
+    begun = true;
+    EXPECT_GE(programs.plans_made(), plans);
+  });
+  while (!begun) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(&programs.of(bucket_), &programs.by_default());
+  EXPECT_GT(programs.arena_bytes(16), 0);
+  EXPECT_TRUE(planner.release());
+  counting.join();
+  EXPECT_EQ(programs.plans_made(), plans + 1);
 }
 
 // Not of the first size of call alone.
