@@ -303,11 +303,6 @@ CallPlans::Plan CallPlans::make(const Lengths& lengths, const Plan& base, std::i
   return made;
 }
 
-std::int64_t CallPlans::made() {
-  const std::lock_guard lock(mutex_);
-  return plans_made_;
-}
-
 std::size_t CallPlans::workspace_bytes() {
   const std::lock_guard lock(mutex_);
   std::size_t most =

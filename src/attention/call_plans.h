@@ -2,6 +2,7 @@
 // The plans of an Attention, and which of them an item of a call goes by: the first ones, those of other lengths, those
 // of items of few queries, and what a table holds.
 #pragma once
+#include <atomic>
 #include <memory_resource>
 #include <mutex>
 #include <optional>
@@ -33,7 +34,7 @@ class CallPlans {
   const Plan& first() const { return planned_; }
   // Of calls over pages whose lengths the host knows.
   const Plan& for_pages() const;
-  std::int64_t made();  // plans so far
+  std::int64_t made() const { return plans_made_; }  // plans so far: waits for none
   std::size_t workspace_bytes();
 
   // Lists that the device reads in front of the kernel: device_kv_lengths too, where the kernel does not read them.
@@ -90,7 +91,7 @@ class CallPlans {
   Plan in_place_;  // for pages, and lengths of keys on the device, where plain is not made for them; or null
   FewQueries few_queries_{shape_, device_, kernel_};
   std::mutex mutex_;
-  std::int64_t plans_made_ = 1;
+  std::atomic<std::int64_t> plans_made_ = 1;
   Plan few_;  // at every position, of items that few_queries says; null before such are prepared
   Plan one_;  // beside it, chosen for one item, where the first one is of another kernel or form; or null
   std::int64_t prepared_few_ = 0;

@@ -2,6 +2,7 @@
 #include "src/runtime/program.h"
 
 #include <algorithm>
+#include <set>
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
@@ -107,43 +108,51 @@ AttentionShape Program::shape_of(const AttentionSite& site, std::int64_t texts, 
           .dtype = options_.dtype};
 }
 
-// Of a site that is planned for the longest text whatever comes: one that another length has asked for.
-std::shared_ptr<const Attention> Program::known_plan(std::int64_t texts, std::size_t site) const {
-  for (const auto& [sizes, plans] : plans_)
-    if (sizes.first == texts && plans.size() > site) return plans[site];
-  return nullptr;
+namespace {
+
+const AttentionPlans& attention_of(const AttentionPlans& plans) { return plans; }
+const AttentionPlans& attention_of(const StepPlans& plans) { return plans.attention; }
+
+}  // namespace
+
+// Those of sites that are planned for the longest text whatever comes: other sizes have asked for them. Others null.
+template <class Plans>
+AttentionPlans Program::for_longest_text(KeptPlans<Plans>& kept, std::int64_t texts) const {
+  AttentionPlans known(sites_.size());
+  kept.for_each([&](const auto& sizes, const Plans& plans) {
+    for (std::size_t i = 0; i < sites_.size(); ++i)
+      if (sizes.first == texts && !sites_[i].any_length) known[i] = attention_of(plans)[i];
+  });
+  return known;
 }
 
 const AttentionPlans& Program::plans(std::int64_t texts, std::int64_t longest) const {
-  const std::lock_guard lock(planning_);
-  AttentionPlans& plans = plans_[{texts, longest}];
-  while (plans.size() < sites_.size()) {
-    const AttentionSite& site = sites_[plans.size()];
-    if (const auto known = site.any_length ? nullptr : known_plan(texts, plans.size())) {
-      plans.push_back(known);
-      continue;
-    }
-    const std::int64_t positions = site.any_length ? longest : options_.longest;
-    plans.push_back(std::make_shared<const Attention>(site.mask, shape_of(site, texts, positions), options_.device));
-  }
-  return plans;
+  return plans_.of({texts, longest}, [&] {
+    AttentionPlans plans = for_longest_text(plans_, texts);
+    for (std::size_t i = 0; i < sites_.size(); ++i)
+      if (const AttentionSite& site = sites_[i]; !plans[i])
+        plans[i] = std::make_shared<const Attention>(
+            site.mask, shape_of(site, texts, site.any_length ? longest : options_.longest), options_.device);
+    return plans;
+  });
 }
 
 const StepPlans& Program::step_plans(std::int64_t texts, std::int64_t keys) const {
-  const std::lock_guard lock(planning_steps_);
-  StepPlans& plans = step_plans_[{texts, keys}];
-  while (plans.attention.size() < sites_.size()) {
-    const AttentionSite& site = sites_[plans.attention.size()];
-    // Arrays over positions are of the longest text, and what is planned for all its rows serves any one of them.
-    AttentionShape shape = shape_of(site, texts, site.any_length ? keys : options_.longest);
-    if (site.any_length) shape.queries = 1;
-    if (plans.joined.size() == plans.attention.size())
-      plans.joined.push_back(site.any_length ? join_step(site.mask, shape, options_.device) : std::nullopt);
-    const auto& joined = plans.joined.back();
-    if (joined) options_.device.backend->token_attention->prepare(*joined, options_.device);
-    plans.attention.push_back(joined && site.all_join ? nullptr : step_apart(site, shape));
-  }
-  return plans;
+  return step_plans_.of({texts, keys}, [&] {
+    StepPlans plans{.attention = for_longest_text(step_plans_, texts), .joined = JoinedSteps(sites_.size())};
+    for (std::size_t i = 0; i < sites_.size(); ++i) {
+      const AttentionSite& site = sites_[i];
+      if (plans.attention[i]) continue;
+      // Arrays over positions are of the longest text, and what is planned for all its rows serves any one of them.
+      AttentionShape shape = shape_of(site, texts, site.any_length ? keys : options_.longest);
+      if (site.any_length) shape.queries = 1;
+      auto& joined = plans.joined[i];
+      if (site.any_length) joined = join_step(site.mask, shape, options_.device);
+      if (joined) options_.device.backend->token_attention->prepare(*joined, options_.device);
+      if (!joined || !site.all_join) plans.attention[i] = step_apart(site, shape);
+    }
+    return plans;
+  });
 }
 
 std::shared_ptr<const Attention> Program::step_apart(const AttentionSite& site, const AttentionShape& shape) const {
@@ -153,13 +162,14 @@ std::shared_ptr<const Attention> Program::step_apart(const AttentionSite& site, 
 }
 
 std::int64_t Program::plans_made() const {
-  const std::scoped_lock lock(planning_, planning_steps_);
-  std::int64_t made = 0;
-  const auto count = [&](const AttentionPlans& plans) {
-    for (const auto& attention : plans) made += attention ? attention->plans_made() : 0;
+  std::set<std::shared_ptr<const Attention>> all;  // some are of several sizes
+  const auto add = [&](const auto&, const auto& plans) {
+    all.insert(attention_of(plans).begin(), attention_of(plans).end());
   };
-  for (const auto& [sizes, plans] : plans_) count(plans);
-  for (const auto& [sizes, plans] : step_plans_) count(plans.attention);
+  plans_.for_each(add);
+  step_plans_.for_each(add);
+  std::int64_t made = 0;
+  for (const auto& attention : all) made += attention ? attention->plans_made() : 0;
   return made;
 }
 

@@ -6,7 +6,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 #include "src/backend/token_attention.h"
 #include "src/graph/graph.h"
 #include "src/runtime/batch.h"
+#include "src/runtime/kept_plans.h"
 #include "src/runtime/memory_plan.h"
 #include "src/runtime/weight_store.h"
 #include "stof/attention.h"
@@ -110,12 +110,12 @@ class Program {
   const void* run(const RowBatch& batch, std::byte* arena, std::span<const std::int32_t> kept = {}) const;
 
   // For so many texts of at most `longest` tokens, where the masks are the same for shorter texts. Made when they are
-  // first asked for, and kept. Thread-safe.
+  // first asked for, and kept. Thread-safe: those that are there are had while others are made.
   const AttentionPlans& plans(std::int64_t texts, std::int64_t longest) const;
   // For one token each of so many texts, whose cached keys are so many at most, the token's included; kept, too.
   const StepPlans& step_plans(std::int64_t texts, std::int64_t keys) const;
   // Attention plans made since this program was: one for each mask, shape and pair of sizes, and more only as Attention
-  // says.
+  // says. Waits for none that is being made.
   std::int64_t plans_made() const;
   // Some mask depends on length: every text is planned for by itself.
   bool plans_by_length() const { return plans_by_length_; }
@@ -142,7 +142,8 @@ class Program {
     bool all_join = true;  // AttentionStep::may_join of all its steps
   };
 
-  std::shared_ptr<const Attention> known_plan(std::int64_t texts, std::size_t site) const;  // under planning_
+  template <class Plans>
+  AttentionPlans for_longest_text(KeptPlans<Plans>& kept, std::int64_t texts) const;
   std::shared_ptr<const Attention> step_apart(const AttentionSite& site, const AttentionShape& shape) const;
   AttentionShape shape_of(const AttentionSite& site, std::int64_t texts, std::int64_t positions) const;
 
@@ -168,9 +169,8 @@ class Program {
   std::int64_t attention_steps_ = 0;
   std::int64_t weights_of_rows_ = 0;  // elements of the matrices by which every row is multiplied
   std::int64_t most_rows_ = std::numeric_limits<std::int64_t>::max();
-  mutable std::mutex planning_, planning_steps_;  // calls do not wait for plans of steps
-  mutable std::map<std::pair<std::int64_t, std::int64_t>, AttentionPlans> plans_;  // by texts and longest
-  mutable std::map<std::pair<std::int64_t, std::int64_t>, StepPlans> step_plans_;  // by texts and keys
+  mutable KeptPlans<AttentionPlans> plans_;  // by texts and longest
+  mutable KeptPlans<StepPlans> step_plans_;  // by texts and keys
 };
 
 }  // namespace stof

@@ -5,10 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <stdexcept>
 #include <utility>
 
 #include "tests/expect_error.h"
+#include "tests/runtime/held_planner.h"
 #include "tests/runtime/played_calls.h"
 
 namespace stof {
@@ -63,6 +65,23 @@ TEST(GenerationLanes, PlanForPowersOfTwoWhateverTextsHaveRoomFor) {
     played.expect_right({length}, {.tokens = 4});
   }
   EXPECT_EQ(played.program.plans_made(), plans);
+}
+
+// Neither for plans of prompts nor of steps, by which this call begins and goes on.
+TEST(GenerationLanes, DoNotWaitForPlansOfOtherSizes) {
+  const Backend backend = HeldPlanner::backend(recording_backend());
+  Device device = recording_device();
+  device.backend = &backend;
+  PlayedCalls played(device);
+  played.expect_right({11, 6});
+  const auto of_prompts = [&] { played.program.plans(8, 128); };
+  const auto of_steps = [&] { played.program.step_plans(8, 128); };
+  for (const std::function<void()>& plan : {std::function<void()>(of_prompts), std::function<void()>(of_steps)}) {
+    HeldPlanner planner(plan);
+    played.expect_right({11, 6});
+    EXPECT_GT(played.program.plans_made(), 0);
+    EXPECT_TRUE(planner.release());
+  }
 }
 
 TEST(GenerationLanes, ForgetWhatWasNotWantedForLongest) {

@@ -146,6 +146,11 @@ TEST(Generation, HoldsArraysOverPositions) {
   for (int step = 0; step < 8; ++step) played.go_on(11 * step);
   played.drop(0);
   for (int step = 0; step < 4; ++step) played.go_on(5 * step);
+  const StepPlans& few = played.program.step_plans(4, 64);
+  const std::int64_t plans = played.program.plans_made();
+  ASSERT_EQ(few.attention.size(), 1U);
+  EXPECT_EQ(played.program.step_plans(4, 128).attention, few.attention);
+  EXPECT_EQ(played.program.plans_made(), plans);
 }
 
 TEST(Generation, GoesOnWithoutMemoryForRecordings) {
