@@ -106,7 +106,8 @@ struct AttentionArguments {
   std::size_t workspace_bytes = 0;
   bool may_plan = true;  // false: lengths that need a plan of their own and were not prepared are refused
   // Takes, each once, what the work of this run reads: to be held as long as a graph that records the run is launched.
-  // Plans that runs make, up to 256, may else be dropped for others.
+  // Plans that runs make, up to 256, may else be dropped for others; and memory of a plan's own that the recorded work
+  // writes goes with it.
   std::vector<std::shared_ptr<const void>>* plans_used = nullptr;
 };
 

@@ -197,7 +197,9 @@ void Attention::run(const AttentionArguments& arguments) const {
   }
   if (arguments.plans_used != nullptr)
     for (const PartOfCall& part : parts) hold(part.plan, *arguments.plans_used);
-  run_parts(parts, checked.call, device);
+  AttentionCall call = checked.call;
+  call.held = arguments.plans_used;
+  run_parts(parts, call, device);
 }
 
 }  // namespace stof

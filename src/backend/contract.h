@@ -154,6 +154,8 @@ struct AttentionCall {
   bool out_read_next = false;  // a GPU's cache keeps the result: AttentionArguments
   void* stream = nullptr;      // of the device; null: its default stream
   void* workspace = nullptr;   // of the device, as large as the kernel wants it; null: the arranged mask's own
+  // Of a call that may be recorded: takes, each once, memory that the graph needs. Null: nobody holds it for the graph.
+  std::vector<std::shared_ptr<const void>>* held = nullptr;
   std::span<const AttentionItem> items;
   // Above 1: items are those of so many residue classes, class after class, each with the same items in the same order.
   std::int64_t residues = 1;

@@ -31,7 +31,7 @@ struct CallKind {
 struct Recording {
   std::unique_ptr<RecordedWork> work;
   const void* result = nullptr;
-  std::vector<std::shared_ptr<const void>> plans = {};  // that it reads, and others may drop
+  std::vector<std::shared_ptr<const void>> plans = {};  // that it reads, and others may drop; and what these write
 };
 
 class Recordings {
@@ -49,7 +49,7 @@ class Recordings {
   std::size_t size() const { return kept_.size(); }
 
   static constexpr std::size_t kMost = 64;        // recordings
-  static constexpr std::size_t kMostPlans = 256;  // of all recordings together
+  static constexpr std::size_t kMostPlans = 512;  // of all recordings together, workspaces included
   static constexpr std::size_t kMostSeen = 256;   // kinds of calls that came once, and those that were refused
 
  private:

@@ -5,9 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "tests/expect_error.h"
 #include "tests/runtime/held_planner.h"
@@ -100,6 +103,48 @@ TEST(GenerationLanes, ForgetWhatWasNotWantedForLongest) {
   EXPECT_FALSE(is_new(1));
   EXPECT_TRUE(is_new(2));
   EXPECT_FALSE(is_new(4));
+}
+
+std::vector<std::weak_ptr<const int>>& written() {
+  static std::vector<std::weak_ptr<const int>> by_graphs;
+  return by_graphs;
+}
+
+// Whose kernels write memory besides their results, as those of GPUs do.
+Backend writing_backend() {
+  static const std::vector<AttentionKernel> kernels = [] {
+    std::vector<AttentionKernel> made(cpu_backend.attention.begin(), cpu_backend.attention.end());
+    for (AttentionKernel& kernel : made)
+      kernel.run = [](const AttentionPlan& plan, const ArrangedMask& mask, const AttentionCall& call,
+                      const Device& device) {
+        if (call.held != nullptr) {
+          const auto memory = std::make_shared<const int>(0);
+          written().push_back(memory);
+          call.held->push_back(memory);
+        }
+        std::ranges::find(cpu_backend.attention, plan.kernel, &AttentionKernel::name)->run(plan, mask, call, device);
+      };
+    return made;
+  }();
+  Backend backend = recording_backend();
+  backend.attention = kernels;
+  return backend;
+}
+
+// What graphs write is theirs, and goes with the lane.
+TEST(GenerationLanes, HoldWhatTheirRecordingsWrite) {
+  const Backend backend = writing_backend();
+  Device device = recording_device();
+  device.backend = &backend;
+  PlayedCalls played(device);
+  const auto held = [] {
+    return std::ranges::count_if(written(), [](const auto& memory) { return !memory.expired(); });
+  };
+  for (int call = 0; call < 2; ++call) played.expect_right({11, 6});
+  EXPECT_GT(held(), 0);
+  const auto ends_it = [](std::int64_t, std::int32_t) { throw std::runtime_error("enough"); };
+  EXPECT_THROW(played.generate({11, 6}, {.tokens = 9, .token = ends_it}), std::runtime_error);
+  EXPECT_EQ(held(), 0);
 }
 
 // Nobody knows what such a call has left.

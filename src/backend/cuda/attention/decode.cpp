@@ -315,10 +315,8 @@ void run_decode(const AttentionPlan&, const ArrangedMask& arranged, const stof::
       fail(ErrorKind::unsupported, "attention: lengths on the device need {} here", why);
     return launch_rows(*mask.rows, call);
   }
-  const auto stream = static_cast<StreamHandle>(call.stream);
   const CurrentGpu current(mask.rows->gpu());
-  with_workspace(*mask.workspaces, call.workspace, stream,
-                 [&](Workspace& workspace) { Launcher(mask, call, workspace).run(); });
+  with_workspace(*mask.workspaces, call, [&](Workspace& workspace) { Launcher(mask, call, workspace).run(); });
 }
 
 }  // namespace stof::cuda

@@ -111,7 +111,7 @@ void run(const std::shared_ptr<const void>& room_of_plan, const AttentionCall& c
   if (call.lse != nullptr) check_address(device, "lse", call.lse);
   if (call.workspace != nullptr) check_address(device, "workspace", call.workspace);
   const Room& room = *static_cast<const Room*>(room_of_plan.get());
-  with_workspace(room.memory, call.workspace, static_cast<StreamHandle>(call.stream), [&](Workspace& workspace) {
+  with_workspace(room.memory, call, [&](Workspace& workspace) {
     TwoResults results(call, {workspace.lse, workspace.lse + room.memory.size().lse / 2, workspace.partials});
     if (call.workspace != nullptr)
       results.first.workspace = results.second.workspace =

@@ -123,8 +123,7 @@ Refusal TiledCall::refuses_maps() const {
 
 void TiledCall::run(const LaunchPiece& launch) const {
   const CurrentGpu current(*mask_.gpu);  // encoding a map needs one too
-  with_workspace(*mask_.workspaces, call_.workspace, stream_,
-                 [&](Workspace& workspace) { launch_all(launch, workspace); });
+  with_workspace(*mask_.workspaces, call_, [&](Workspace& workspace) { launch_all(launch, workspace); });
 }
 
 void TiledCall::launch_all(const LaunchPiece& launch, Workspace& workspace) const {

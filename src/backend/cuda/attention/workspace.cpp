@@ -56,23 +56,19 @@ void Workspace::place(void* memory, const WorkspaceSize& size) {
 }
 
 WorkspacePool::WorkspacePool(const Gpu& gpu, const WorkspaceSize& size)
-    : gpu_(gpu), size_(size), spare_(std::make_unique<Workspace>(gpu, size)) {}
+    : gpu_(gpu), size_(size), spare_(std::make_shared<Workspace>(gpu, size)) {}
 
 // The driver does not tell the number of a stream that records: it is the one that the stream had when it last ran, or
 // one made up, from the other end.
-WorkspacePool::Taken& WorkspacePool::place_of(StreamHandle stream) {
+WorkspacePool::Taken& WorkspacePool::place_of(StreamHandle stream, bool recording) {
   const auto per_thread = reinterpret_cast<StreamHandle>(std::uintptr_t{2});
   unsigned long long& number =
       numbers_[{stream, stream == per_thread ? std::this_thread::get_id() : std::thread::id()}];
-  int recording = 0;
-  driver().is_capturing(stream, &recording);
   const unsigned long long before = number;
-  if (recording == 0) driver().stream_id(stream, &number);
+  if (!recording) driver().stream_id(stream, &number);
   else if (number == 0) number = --last_made_up_;
   if (before != 0 && number != before) forget(before);
-  Taken& taken = taken_[number];
-  taken.recorded |= recording != 0;
-  return taken;
+  return taken_[number];
 }
 
 // A stream that is no more: its handle is another's. The driver frees memory when what it has begun is done.
@@ -84,16 +80,26 @@ void WorkspacePool::forget(unsigned long long number) {
   taken_.erase(found);
 }
 
-Workspace& WorkspacePool::of(StreamHandle stream) {
+std::shared_ptr<Workspace> WorkspacePool::made() {
+  if (spare_) return std::move(spare_);
+  const CurrentGpu current(gpu_);
+  const OutsideCapture outside;
+  return std::make_shared<Workspace>(gpu_, size_);
+}
+
+std::shared_ptr<Workspace> WorkspacePool::of(StreamHandle stream, HeldByGraph* held) {
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<Workspace>& place = place_of(stream).workspace;
-  if (!place && spare_) place = std::move(spare_);
-  if (!place) {
-    const CurrentGpu current(gpu_);
-    const OutsideCapture outside;
-    place = std::make_unique<Workspace>(gpu_, size_);
-  }
-  return *place;
+  int recording = 0;
+  driver().is_capturing(stream, &recording);
+  Taken& taken = place_of(stream, recording != 0);
+  std::shared_ptr<Workspace> workspace = taken.workspace ? taken.workspace : taken.of_graphs.lock();
+  if (!workspace) workspace = taken.workspace = made();
+  if (recording == 0) return workspace;
+  taken.recorded |= held == nullptr;
+  if (held == nullptr) taken.workspace = workspace;
+  else if (std::find(held->begin(), held->end(), workspace) == held->end()) held->push_back(workspace);
+  if (!taken.recorded) taken.of_graphs = workspace, taken.workspace.reset();
+  return workspace;
 }
 
 }  // namespace stof::cuda

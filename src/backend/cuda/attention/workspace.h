@@ -7,7 +7,9 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "src/backend/contract.h"
 #include "src/backend/cuda/driver/device_memory.h"
 
 namespace stof::cuda {
@@ -47,25 +49,32 @@ struct Workspace {
 
 class WorkspacePool {
  public:
+  // What holds together all that a graph reads (AttentionArguments::plans_used).
+  using HeldByGraph = std::vector<std::shared_ptr<const void>>;
+
   // Makes one workspace, for the first stream that asks.
   WorkspacePool(const Gpu& gpu, const WorkspaceSize& size);
   // Allocates for a stream that is seen for the first time after the first one, also while it records a graph, and
-  // frees what an earlier stream of its handle had, unless a graph has it. The GPU is current.
-  Workspace& of(StreamHandle stream);
+  // frees what an earlier stream of its handle had, unless a graph has it. Of a stream that records, `held` takes it,
+  // and it goes with the last graph that holds it; of graphs that hold nothing it stays as long as this. The GPU is
+  // current.
+  std::shared_ptr<Workspace> of(StreamHandle stream, HeldByGraph* held = nullptr);
   const WorkspaceSize& size() const { return size_; }
 
  private:
   struct Taken {
-    std::unique_ptr<Workspace> workspace;
-    bool recorded = false;  // by a graph, which may run when the stream is no more
+    std::shared_ptr<Workspace> workspace;
+    std::weak_ptr<Workspace> of_graphs;  // that hold it: then nobody else does
+    bool recorded = false;               // by a graph that holds nothing, and may run when the stream is no more
   };
-  Taken& place_of(StreamHandle stream);
+  Taken& place_of(StreamHandle stream, bool recording);
   void forget(unsigned long long number);
+  std::shared_ptr<Workspace> made();
 
   const Gpu& gpu_;
   WorkspaceSize size_;
   std::mutex mutex_;
-  std::unique_ptr<Workspace> spare_;
+  std::shared_ptr<Workspace> spare_;
   // By the stream's number: one handle, cudaStreamPerThread, is a stream of its own in each thread, and that of a
   // stream which is no more may become another's.
   std::map<unsigned long long, Taken> taken_;
@@ -75,15 +84,16 @@ class WorkspacePool {
 
 // Calls use(workspace): the caller's memory, or that of the stream while no other call enqueues with it.
 template <class Use>
-void with_workspace(WorkspacePool& pool, void* borrowed, StreamHandle stream, const Use& use) {
-  if (borrowed != nullptr) {
-    Workspace workspace(borrowed, pool.size(), stream);
+void with_workspace(WorkspacePool& pool, const stof::AttentionCall& call, const Use& use) {
+  const auto stream = static_cast<StreamHandle>(call.stream);
+  if (call.workspace != nullptr) {
+    Workspace workspace(call.workspace, pool.size(), stream);
     use(workspace);
     return;
   }
-  Workspace& workspace = pool.of(stream);
-  const std::lock_guard lock(workspace.enqueuing);
-  use(workspace);
+  const std::shared_ptr<Workspace> workspace = pool.of(stream, call.held);
+  const std::lock_guard lock(workspace->enqueuing);
+  use(*workspace);
 }
 
 }  // namespace stof::cuda
