@@ -46,6 +46,27 @@ TEST(Epilogue, LeavesNothingUndone) {
     }
 }
 
+TEST(ProductChoices, AreThoseThatWereWantedLast) {
+  ProductChoices choices;
+  const auto of_rows = [](std::size_t rows) { return ProductKey{.rows = static_cast<std::int64_t>(rows)}; };
+  constexpr std::size_t kMost = ProductChoices::kMost;
+  for (std::size_t rows = 0; rows < 3 * kMost; ++rows) {
+    EXPECT_EQ(choices.find(of_rows(rows)), nullptr);
+    std::optional<BlasChoice> choice;
+    if (rows % 2 == 0) choice.emplace().workspace_bytes = rows;
+    EXPECT_EQ(choices.keep(of_rows(rows), choice).has_value(), rows % 2 == 0);
+    ASSERT_LE(choices.size(), kMost);
+    ASSERT_NE(choices.find(of_rows(0)), nullptr) << rows;  // which every call wants
+    ASSERT_NE(choices.find(of_rows(rows - rows % 2)), nullptr) << rows;
+  }
+  EXPECT_EQ(choices.find(of_rows(1)), nullptr);
+  for (std::size_t rows = 3 * kMost - kMost / 2; rows < 3 * kMost; ++rows) {
+    const std::optional<BlasChoice>* const known = choices.find(of_rows(rows));
+    ASSERT_NE(known, nullptr) << rows;
+    EXPECT_EQ(known->has_value() ? (*known)->workspace_bytes : 0, rows % 2 == 0 ? rows : 0);
+  }
+}
+
 TEST(ProductKey, DiffersWhereAnAlgorithmCould) {
   const ProductKey key{.rows = 128, .columns = 768, .inner = 3072, .dtype = DType::f16};
   std::set<ProductKey> keys{key};

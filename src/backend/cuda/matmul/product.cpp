@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "src/backend/cuda/matmul/epilogue.h"
 #include "src/base/error.h"
@@ -60,6 +61,24 @@ struct BlasDevice::Description {
   Matrix weight, x, out;
 };
 
+const std::optional<BlasChoice>* ProductChoices::find(const ProductKey& key) {
+  const auto found = known_.find(key);
+  if (found == known_.end()) return nullptr;
+  found->second.used = ++now_;
+  return &found->second.choice;
+}
+
+const std::optional<BlasChoice>& ProductChoices::keep(const ProductKey& key, const std::optional<BlasChoice>& choice) {
+  if (known_.size() >= kMost) {
+    std::vector<std::int64_t> times;
+    for (const auto& [of, known] : known_) times.push_back(known.used);
+    const auto middle = times.begin() + std::ssize(times) / 2;
+    std::nth_element(times.begin(), middle, times.end());
+    std::erase_if(known_, [before = *middle](const auto& entry) { return entry.second.used < before; });
+  }
+  return known_.insert_or_assign(key, Known{choice, ++now_}).first->second.choice;
+}
+
 std::uint32_t alignment_of(const void* address) {
   const auto bits = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(address)) | 256U;
   return bits & (~bits + 1);
@@ -82,7 +101,7 @@ BlasDevice& BlasDevice::of(const Gpu& gpu) {
 
 std::optional<BlasChoice> BlasDevice::choice(const ProductKey& key, const Description& description) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = choices_.find(key); found != choices_.end()) return found->second;
+  if (const auto* const known = choices_.find(key)) return *known;
   const Blas& api = blas();
   Preference preference;
   api.create_preference(&preference.handle);
@@ -101,7 +120,7 @@ std::optional<BlasChoice> BlasDevice::choice(const ProductKey& key, const Descri
                          description.out.handle, description.out.handle, preference.handle, 1, &best, &found);
   if (status != kBlasSuccess && status != kBlasNotSupported) fail_blas_call("cublasLtMatmulAlgoGetHeuristic", status);
   const bool usable = status == kBlasSuccess && found > 0 && best.status == kBlasSuccess;
-  return choices_.emplace(key, usable ? std::optional(best) : std::nullopt).first->second;
+  return choices_.keep(key, usable ? std::optional(best) : std::nullopt);
 }
 
 bool BlasDevice::multiply(const ProductKey& key, const ProductOperands& operands, const ProductSpace& space) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One product out[rows, columns] = x[rows, inner] w[columns, inner]^T of cuBLASLt, with the algorithm that its
-// heuristic chose for the shape, asked once.
+// heuristic chose for the shape, asked once as long as that is known.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -34,6 +34,25 @@ struct ProductKey {
   friend auto operator<=>(const ProductKey&, const ProductKey&) = default;
 };
 
+// What cuBLASLt has said of keys; nothing: it has no algorithm. Prompts that are not rounded up bring any number of
+// rows, so that of very many keys half go, those that were not wanted for longest.
+class ProductChoices {
+ public:
+  static constexpr std::size_t kMost = 4096;
+  // Null: it was not asked, as far as is known.
+  const std::optional<BlasChoice>* find(const ProductKey& key);
+  const std::optional<BlasChoice>& keep(const ProductKey& key, const std::optional<BlasChoice>& choice);
+  std::size_t size() const { return known_.size(); }
+
+ private:
+  struct Known {
+    std::optional<BlasChoice> choice;
+    std::int64_t used = 0;  // when, last
+  };
+  std::map<ProductKey, Known> known_;
+  std::int64_t now_ = 0;
+};
+
 // The largest power of two, up to 256, that divides an address.
 std::uint32_t alignment_of(const void* address);
 
@@ -52,7 +71,7 @@ class BlasDevice {
   // False when cuBLASLt has no algorithm for the key: nothing was done. The key says what the operands and the space
   // are.
   bool multiply(const ProductKey& key, const ProductOperands& operands, const ProductSpace& space);
-  // Shapes that algorithms were chosen for.
+  // Shapes that algorithms were chosen for, and are known.
   std::size_t choices() const;
 
  private:
@@ -63,7 +82,7 @@ class BlasDevice {
   const Gpu& gpu_;
   BlasHandle handle_ = nullptr;
   mutable std::mutex mutex_;
-  std::map<ProductKey, std::optional<BlasChoice>> choices_;
+  ProductChoices choices_;
 };
 
 }  // namespace stof::cuda
