@@ -174,10 +174,11 @@ void DeviceLane::record(const CallKind& kind, const void* result, const std::sha
     recording.plans = *plans;
     recorded_.keep(kind, std::move(recording));
   } catch (const Error& error) {
-    // Memory that a recording lacks is no reason to lose the result, which is there.
-    if (is_out_of_memory(error)) return recorded_.refuse(kind);
+    // Why a recording is not made is no reason to lose the result, which is there. What is wrong with the device the
+    // next call is told.
+    if (error.kind() == ErrorKind::internal) throw;
     // So many lengths come at this time that one of these has lost its plan again.
-    if (error.kind() != ErrorKind::invalid_argument) throw;
+    if (error.kind() != ErrorKind::invalid_argument) recorded_.refuse(kind);
   }
 }
 

@@ -214,7 +214,7 @@ void Generation::record(RecordedStep& step, const Work& work, const void* result
     step.plans = *plans;
     step.result = result;
   } catch (const Error& error) {  // the result is there without it
-    if (!is_out_of_memory(error)) throw;
+    if (error.kind() == ErrorKind::internal) throw;
   }
 }
 

@@ -273,6 +273,18 @@ TEST(DeviceCalls, DoWithoutARecordingThatDoesNotFit) {
   EXPECT_EQ(counts.recordings, recordings + 1);
 }
 
+TEST(DeviceCalls, DoWithoutARecordingThatFails) {
+  Played played;
+  StreamCounts& counts = stream_counts();
+  const int recordings = counts.recordings;
+  recordings_work() = false;
+  for (int call = 0; call < 3; ++call) played.expect_same({60, 60});
+  recordings_work() = true;
+  played.expect_same({60, 60});  // is not tried again
+  EXPECT_EQ(played.calls.lanes(), 1U);
+  EXPECT_EQ(counts.recordings, recordings);
+}
+
 TEST(Programs, SayWhatTheirWeightsNeed) {
   static const Backend full = [] {
     Backend made = recording_backend();

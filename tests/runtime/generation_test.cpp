@@ -161,6 +161,17 @@ TEST(Generation, GoesOnWithoutMemoryForRecordings) {
   recordings_fit() = true;
 }
 
+TEST(Generation, GoesOnWhereRecordingsFail) {
+  Played played("qwen3", "window(6) | sink(2)");
+  played.begin({12, 20});
+  const int recordings = stream_counts().recordings;
+  recordings_work() = false;
+  for (int step = 0; step < 4; ++step) played.go_on(7 * step);
+  recordings_work() = true;
+  for (int step = 0; step < 2; ++step) played.go_on(7 * step);  // is not tried again
+  EXPECT_EQ(stream_counts().recordings, recordings);
+}
+
 TEST(Generation, SaysWhatKeysNeedWhereThereIsNoMemory) {
   const Played played("llama");
   most_device_bytes() = 1000;

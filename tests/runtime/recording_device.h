@@ -46,6 +46,12 @@ inline std::atomic<bool>& recordings_fit() {
   return fit;
 }
 
+// Whether what is recorded can be.
+inline std::atomic<bool>& recordings_work() {
+  static std::atomic<bool> work = true;
+  return work;
+}
+
 class RecordingStream final : public DeviceStream {
  public:
   RecordingStream() { ++stream_counts().streams; }
@@ -86,6 +92,7 @@ class RecordingStream final : public DeviceStream {
     };
     if (!recordings_fit())
       fail(ErrorKind::device, "out of memory: cuGraphInstantiateWithFlags: CUDA_ERROR_OUT_OF_MEMORY (out of memory)");
+    if (!recordings_work()) fail(ErrorKind::device, "cuStreamEndCapture: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED");
     ++stream_counts().recordings;
     // As a graph does, it keeps addresses and sizes, and not what is in the caller's variables later.
     return std::make_unique<Recorded>(work);
