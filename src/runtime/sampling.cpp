@@ -7,16 +7,16 @@
 #include <numeric>
 #include <vector>
 
-#include "src/base/error.h"
 #include "src/base/hash.h"
 
 namespace stof {
 namespace {
 
+// -1: some are NaN.
 std::int32_t highest(std::span<const float> scores) {
   std::size_t best = 0;
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    if (std::isnan(scores[i])) fail(ErrorKind::invalid_argument, "the score of token {} is NaN", i);
+    if (std::isnan(scores[i])) return -1;
     if (scores[i] > scores[best]) best = i;
   }
   return static_cast<std::int32_t>(best);
@@ -84,6 +84,7 @@ class Candidates {
 
 std::int32_t next_token(std::span<const float> scores, const Sampling& sampling, double chance) {
   const std::int32_t best = highest(scores);
+  if (best < 0) return best;
   const double most = scores[static_cast<std::size_t>(best)];
   if (sampling.temperature == 0 || std::isinf(most)) return best;
   Candidates candidates(scores, most, sampling.temperature);

@@ -13,11 +13,10 @@ struct Sampling {
   double top_p = 1;        // of the likeliest ones that have so much of the probability together
 };
 
-// By a number in [0, 1), where there is something to choose. Throws invalid_argument for scores that are NaN.
+// By a number in [0, 1), where there is something to choose. -1 where a score is NaN, as RowOperations::highest has it.
 std::int32_t next_token(std::span<const float> scores, const Sampling& sampling, double chance);
 
-// The same of each row of scores, [chances][columns], by its chance; rows are gone through side by side. Of those that
-// next_token would throw for, the first one decides.
+// The same of each row of scores, [chances][columns], by its chance; rows are gone through side by side.
 std::vector<std::int32_t> next_tokens(std::span<const float> scores, const Sampling& sampling,
                                       std::span<const double> chances);
 

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts that go on: as transformers continues them, and as the whole text would be scored at once.
+#include "src/runtime/generate.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "src/fusion/fuse.h"
+#include "src/graph/build.h"
 #include "src/tensor/npy.h"
 #include "stof/session.h"
 #include "tests/expect_error.h"
 #include "tests/runtime/changed_family.h"
 #include "tests/runtime/families.h"
 #include "tests/runtime/random_prompts.h"
+#include "tests/runtime/small_decoder.h"
 
 namespace stof {
 namespace {
@@ -178,6 +183,27 @@ TEST(Generate, SaysWhichOfTheTokenListsIsWrong) {
   expect({{1}, {}}, "text 1 has 0 tokens; accepted: 1 to 200");
   expect({{1}, Ids(200, 5)}, "text 1 has 200 tokens, and no room for one more; accepted: at most 199");
   EXPECT_TRUE(session.generate(std::vector<Ids>()).empty());
+}
+
+// By its number, wherever the token is chosen; GenerationLanes has that of a device.
+TEST(Generate, SaysWhichTextHasScoresThatAreNan) {
+  const Model model = small_decoder({});
+  const_cast<float*>(model.weights.at("embed_tokens.weight").as<float>())[0] = NAN;  // of token 0, in every text
+  const Program program(fused_by_default(build_graph(model, GraphResult::logits)),
+                        {.device = open_device("cpu"), .longest = kLongest});
+  GenerationLanes lanes(program.options().device);
+  const TokenBatch prompts = random_prompts({6, 3}, 1);
+  for (const double temperature : {0., 0.8}) {
+    const GenerateOptions options{.tokens = 4, .temperature = temperature};
+    EXPECT_ERROR(generate_tokens({.programs = GenerationPrograms(program),
+                                  .lanes = lanes,
+                                  .limits = {.vocabulary = kTokens, .longest = kLongest},
+                                  .prompts = prompts,
+                                  .numbers = std::vector<std::int64_t>{7, 9},
+                                  .ends = {},
+                                  .options = options}),
+                 ErrorKind::invalid_argument, "a score of text 7 is NaN");
+  }
 }
 
 TEST(Generate, IsTextByTheTokenizer) {
