@@ -208,6 +208,25 @@ void DeviceCalls::lose(std::int64_t bytes, bool for_want_of_memory) {
   freed_.notify_all();
 }
 
+bool DeviceCalls::drop_free() {
+  std::vector<std::unique_ptr<DeviceLane>> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    dropped.swap(free_);
+  }
+  if (dropped.empty()) return false;
+  const std::size_t count = dropped.size();
+  std::int64_t bytes = 0;
+  for (const auto& lane : dropped) bytes += lane->activation_bytes();
+  dropped.clear();  // their memory is there for others before they are told
+  const std::lock_guard lock(mutex_);
+  held_ -= bytes;
+  lanes_ -= count;
+  full_ = full_ && lanes_ > 0;
+  freed_.notify_all();
+  return true;
+}
+
 Tensor DeviceCalls::run(const RowBatch& batch, const ResultForm& form) {
   for (;;) {
     std::unique_ptr<DeviceLane> lane = take();

@@ -76,6 +76,8 @@ class DeviceCalls {
   // `choice`: empty where there is one program.
   explicit DeviceCalls(const Program& program, ProgramChoice choice = {});
   Tensor run(const RowBatch& batch, const ResultForm& form);
+  // Frees lanes that wait for a call; whether there was one.
+  bool drop_free();
   // For activations, of every lane.
   std::int64_t bytes_held() const { return held_; }
   std::size_t lanes() const { return lanes_; }

@@ -139,8 +139,9 @@ Tensor Generation::begin(const RowBatch& prompts) {
   const std::int64_t longest = program_.options().longest;
   const Bucket bucket = bucket_of({.rows = prompts.rows, .texts = slots_, .longest = prompts.longest}, longest);
   const Program& program = prompt_program(bucket);
-  const AttentionPlans& plans =
-      side_.records() ? program.plans(bucket.texts, bucket.longest) : program.plans(1, longest);
+  const AttentionPlans& plans = lane_.with_room([&]() -> const AttentionPlans& {
+    return side_.records() ? program.plans(bucket.texts, bucket.longest) : program.plans(1, longest);
+  });
   Inputs inputs = inputs_of(prompts);
   if (rounds_up(program, bucket.rows)) {
     round_up(inputs, prompts, bucket);
@@ -148,7 +149,7 @@ Tensor Generation::begin(const RowBatch& prompts) {
                         prepared(program, inputs, {.attention = &plans}, {})));
   }
   inputs.kept = rows_wanted(prompts, Pooling::last);
-  return fetched(prepared(program, inputs, {.batch = &prompts, .attention = &plans}, {})(nullptr));
+  return fetched(run(prepared(program, inputs, {.batch = &prompts, .attention = &plans}, {})));
 }
 
 Tensor Generation::go_on(std::span<const std::int32_t> tokens, std::int64_t first_position) {
@@ -166,10 +167,11 @@ Tensor Generation::go_on(std::span<const std::int32_t> tokens, std::int64_t firs
   CachedKeys cached{.continues = true, .keys = std::min(capacity_, planned_keys_), .lengths = lengths_};
   if (side_.records()) cached.lengths = {}, inputs.lengths = lengths_;  // the device reads them
   const Program& program = step_program();
-  const StepPlans& plans = program.step_plans(planned_texts_, planned_keys_);
+  const StepPlans& plans =
+      lane_.with_room([&]() -> const StepPlans& { return program.step_plans(planned_texts_, planned_keys_); });
   const Work work = prepared(
       program, inputs, {.attention = &plans.attention, .joined = side_.records() ? &plans.joined : nullptr}, cached);
-  if (!side_.records()) return fetched(work(nullptr));
+  if (!side_.records()) return fetched(run(work));
   return fetched(done({&program, slots_, capacity_, 0, planned_keys_, texts(), picks_}, work));
 }
 
@@ -193,6 +195,11 @@ Tensor Generation::fetched(const void* result) {
   return side_.fetch(result, program_.dtype(), {texts(), program_.result_columns()});
 }
 
+// Kernels and what they write besides may be wanted for the first time. Done once more it writes the same.
+const void* Generation::run(const Work& work) {
+  return lane_.with_room([&] { return work(nullptr); });
+}
+
 // The first one of a kind loads and chooses what a recording must not; the second one is recorded.
 const void* Generation::done(const StepKind& kind, const Work& work) {
   bool is_new = false;
@@ -201,7 +208,7 @@ const void* Generation::done(const StepKind& kind, const Work& work) {
     step.work->launch();
     return step.result;
   }
-  const void* const result = work(nullptr);
+  const void* const result = run(work);
   if (!is_new && !step.refused) record(step, work, result);
   return result;
 }

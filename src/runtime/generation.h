@@ -61,6 +61,7 @@ class Generation {
   const Program& prompt_program(const Bucket& bucket) const;
   bool rounds_up(const Program& program, std::int64_t rows) const;
   void round_up(Inputs& inputs, const RowBatch& prompts, const Bucket& bucket) const;
+  const void* run(const Work& work);
   const void* done(const StepKind& kind, const Work& work);
   Tensor fetched(const void* result);
   void record(RecordedStep& step, const Work& work, const void* result);

@@ -66,7 +66,7 @@ GenerationLanes::Lease GenerationLanes::take() {
       return {*this, std::move(lane)};
     }
   }
-  return {*this, std::make_unique<GenerationLane>(*this)};
+  return {*this, with_room([this] { return std::make_unique<GenerationLane>(*this); })};
 }
 
 void GenerationLanes::Lease::keep() {
@@ -82,6 +82,11 @@ bool GenerationLanes::drop_waiting() {
   const bool some = !dropped.empty();
   dropped.clear();  // before others are told
   return some;
+}
+
+bool GenerationLanes::make_room() {
+  const bool some = drop_waiting();
+  return (others_ && others_()) || some;
 }
 
 }  // namespace stof

@@ -6,9 +6,11 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -54,6 +56,9 @@ class GenerationLane {
   void reserve_activations(std::int64_t bytes);
   // For the tokens of so many texts, where a device finds them.
   void reserve_picked(std::int64_t texts);
+  // As GenerationLanes has it.
+  template <class Work>
+  decltype(auto) with_room(const Work& work);
   // Puts on the stream: the likeliest token of each row of scores, and its way to the host. Where the host reads them
   // once the work is done; -1 for a row with NaN.
   const std::int32_t* pick(const RowShape& shape, const void* scores);
@@ -78,8 +83,10 @@ class GenerationLane {
 // Thread-safe.
 class GenerationLanes {
  public:
-  // Of a device that outlives them.
-  explicit GenerationLanes(const Device& device) : device_(device) {}
+  // Of a device that outlives them. others: frees memory of the device that nobody needs at this time; whether there
+  // was some.
+  explicit GenerationLanes(const Device& device, std::function<bool()> others = {})
+      : device_(device), others_(std::move(others)) {}
 
   // A lane of one call, which is lost with the lease unless it is kept: after an error nobody knows what is in it.
   class Lease {
@@ -95,13 +102,15 @@ class GenerationLanes {
   Lease take();
   // Frees the memory of lanes that wait for a call; whether there was one.
   bool drop_waiting();
-  // What work() gives; of work for which there was no memory, with that of lanes that wait.
+  // The same, and of others.
+  bool make_room();
+  // What work() gives; of work for which there was no memory, once more where room was made.
   template <class Work>
-  auto with_room(const Work& work) {
+  decltype(auto) with_room(const Work& work) {
     try {
       return work();
     } catch (const Error& error) {
-      if (!is_out_of_memory(error) || !drop_waiting()) throw;
+      if (!is_out_of_memory(error) || !make_room()) throw;
     }
     return work();
   }
@@ -111,9 +120,15 @@ class GenerationLanes {
  private:
   friend class GenerationLane;
   const Device& device_;
+  std::function<bool()> others_;
   std::mutex mutex_;
   std::atomic<std::int64_t> held_ = 0;
   std::vector<std::unique_ptr<GenerationLane>> waiting_;
 };
+
+template <class Work>
+decltype(auto) GenerationLane::with_room(const Work& work) {
+  return lanes_.with_room(work);
+}
 
 }  // namespace stof

@@ -104,11 +104,10 @@ void Programs::make_few_rows() const {
   // The default program has made sure that every text is taken, by planning attention for the longest.
   options.runs_prompts = default_ == nullptr;
   try {
-    auto program = std::make_unique<Program>(fused, options);
+    auto program = program_of(fused, options);
     const std::lock_guard lock(mutex_);
     few_rows_ = std::move(program);
   } catch (const Error& error) {
-    options_.program.weights->drop_unused();
     if (!is_out_of_memory(error)) throw;
     say(fmt::format("steps of few texts run by the default plan: {}", error.what()));
   }
@@ -238,6 +237,25 @@ void Programs::check_settings(const Graph& fused, const ChosenPlan& plan, const 
   }
 }
 
+// Weights that were packed for one that is not made go with it.
+std::unique_ptr<Program> Programs::program_of(const Graph& fused, const ProgramOptions& options) const {
+  const auto attempt = [&] {
+    try {
+      return std::make_unique<Program>(fused, options);
+    } catch (...) {
+      options_.program.weights->drop_unused();
+      throw;
+    }
+  };
+  try {
+    return attempt();
+  } catch (const Error& error) {
+    const bool may_have_room = default_ != nullptr && options_.make_room;  // at first there is nobody else
+    if (!is_out_of_memory(error) || !may_have_room || !options_.make_room()) throw;
+  }
+  return attempt();
+}
+
 const Program& Programs::made(const ChosenPlan& plan) const {
   const std::string text = text_of(plan);
   {
@@ -250,9 +268,8 @@ const Program& Programs::made(const ChosenPlan& plan) const {
       default_ == nullptr;  // whose attention is planned for the longest text, at once: for all of them
   for (const auto& [work, setting] : plan.settings) options.settings[work] = matmul_setting_of(setting);
   try {
-    program = std::make_unique<Program>(fuse(*blocks_, plan.scheme), options);
+    program = program_of(fuse(*blocks_, plan.scheme), options);
   } catch (const Error& error) {
-    options_.program.weights->drop_unused();
     if (!is_out_of_memory(error)) throw;
     fail(ErrorKind::device, "{}; the weights need {} bytes in {}{}", error.what(),
          weight_bytes(simplified_, options.dtype), name_of(options.dtype),

@@ -3,6 +3,7 @@
 // prediction. Programs with equal plans are one. They share the weights, but for matrices that they want in another
 // order (src/backend/operations.h: MatmulOperations::pack_matrix).
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,6 +21,9 @@ struct ProgramsOptions {
   ProgramOptions program;
   std::optional<Mask> mask = {};  // that the model's own is restricted by
   PlanCacheOptions plans = {};    // no folder: predictions alone
+  // Where a program beside the default one finds no memory: frees what nobody needs at this time; whether there was
+  // some. It does not come back here.
+  std::function<bool()> make_room = {};
 };
 
 // What was decided for calls of one size.
@@ -61,6 +65,7 @@ class Programs {
   void leave_scores(ChosenPlan& plan, const Bucket& bucket) const;
   const Program& made_or_default(const ChosenPlan& plan, std::int64_t rows) const;
   const Program& made(const ChosenPlan& plan) const;
+  std::unique_ptr<Program> program_of(const Graph& fused, const ProgramOptions& options) const;
   void make_few_rows() const;
   void check_settings(const Graph& fused, const ChosenPlan& plan, const CostContext& call) const;
   void say(const std::string& message) const;

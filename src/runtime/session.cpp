@@ -48,9 +48,10 @@ struct Session::State {
         programs(graph_of(the_model, options),
                  {.program = {.device = device, .dtype = options.dtype, .longest = config.max_positions},
                   .mask = options.mask,
-                  .plans = {.folder = options.tuned ? plan_folder() : "", .log = options.log}}),
+                  .plans = {.folder = options.tuned ? plan_folder() : "", .log = options.log},
+                  .make_room = [this] { return lanes.make_room(); }}),
         program(programs.by_default()),
-        lanes(device) {
+        lanes(device, [this] { return on_device && on_device->drop_free(); }) {
     if (device.backend->open_stream != nullptr)
       on_device = std::make_unique<DeviceCalls>(
           program,
@@ -97,7 +98,7 @@ struct Session::State {
     return (on_device ? on_device->bytes_held() : arenas.bytes_held()) + lanes.bytes_held();
   }
 
-  // Lanes of generate() that wait for a call give up their memory where it is wanted.
+  // Lanes that wait for a call give up their memory where it is wanted.
   Tensor run_there(const RowBatch& batch, Pooling how) {
     return lanes.with_room([&] { return on_device->run(batch, {how, normalizes(how)}); });
   }

@@ -258,6 +258,21 @@ TEST(DeviceCalls, WaitForALaneWhereThereIsNoMemoryForAnother) {
   EXPECT_EQ(played.calls.lanes(), 1U);
 }
 
+TEST(DeviceCalls, GiveUpLanesThatWaitWhereOthersWantTheirMemory) {
+  Played played;
+  EXPECT_FALSE(played.calls.drop_free());
+  const std::size_t held = device_bytes_held();
+  played.expect_same({60, 60});
+  EXPECT_GT(device_bytes_held(), held);
+  EXPECT_TRUE(played.calls.drop_free());
+  EXPECT_EQ(device_bytes_held(), held);
+  EXPECT_EQ(played.calls.bytes_held(), 0);
+  EXPECT_EQ(played.calls.lanes(), 0U);
+  EXPECT_FALSE(played.calls.drop_free());
+  played.expect_same({60, 60});
+  EXPECT_EQ(played.calls.lanes(), 1U);
+}
+
 // The result is there by then.
 TEST(DeviceCalls, DoWithoutARecordingThatDoesNotFit) {
   Played played;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -205,6 +206,73 @@ TEST(GenerationLanes, GiveUpTheirMemoryWhereItIsWanted) {
   EXPECT_EQ(played.lanes.bytes_held(), 350000);
   most_device_bytes_together() = SIZE_MAX;
   EXPECT_FALSE(played.lanes.drop_waiting());
+}
+
+// Of the device, for plans: more is out of memory.
+std::atomic<std::size_t>& most_device_bytes_beside_plans() {
+  static std::atomic<std::size_t> bytes = SIZE_MAX;
+  return bytes;
+}
+Backend planning_backend() {
+  Backend backend = recording_backend();
+  backend.attention_block_sizes = [](const AttentionShape& shape, std::int64_t alike_heads) {
+    if (device_bytes_held() > most_device_bytes_beside_plans()) fail(ErrorKind::device, "out of memory: for a plan");
+    return cpu_backend.attention_block_sizes(shape, alike_heads);
+  };
+  return backend;
+}
+
+TEST(GenerationLanes, GiveUpTheirMemoryForPlans) {
+  const Backend backend = planning_backend();
+  Device device = recording_device();
+  device.backend = &backend;
+  PlayedCalls played(device);
+  played.expect_right({150}), played.expect_right({60}, {.tokens = 1});
+  {
+    GenerationLanes::Lease first = played.lanes.take(), second = played.lanes.take();
+    (*second).reserve_keys(10'000'000);
+    second.keep(), first.keep();
+  }
+  most_device_bytes_beside_plans() = device_bytes_held() - 5'000'000;
+  played.expect_right({70});  // of a prompt
+  EXPECT_LT(device_bytes_held(), most_device_bytes_beside_plans());
+  {
+    GenerationLanes::Lease first = played.lanes.take(), second = played.lanes.take();
+    (*second).reserve_keys(10'000'000);
+    second.keep(), first.keep();
+  }
+  EXPECT_GT(device_bytes_held(), most_device_bytes_beside_plans());
+  played.expect_right({50}, {.tokens = 4});  // of steps: there was a prompt of the size
+  EXPECT_LT(device_bytes_held(), most_device_bytes_beside_plans());
+  most_device_bytes_beside_plans() = 0;
+  EXPECT_ERROR(played.generate({20, 20}, {.tokens = 9}), ErrorKind::device, "out of memory: for a plan");
+  most_device_bytes_beside_plans() = SIZE_MAX;
+}
+
+// Of what is not theirs.
+TEST(GenerationLanes, HaveOthersMakeRoom) {
+  const Device device = recording_device();
+  int asked = 0;
+  bool there = true;
+  GenerationLanes lanes(device, [&] {
+    ++asked;
+    return std::exchange(there, false);
+  });
+  int tried = 0;
+  const auto work = [&] {
+    if (++tried < 3) fail(ErrorKind::device, "out of memory: 9 bytes wanted");
+    return tried;
+  };
+  EXPECT_ERROR(lanes.with_room(work), ErrorKind::device, "out of memory: 9 bytes wanted");
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(lanes.with_room(work), 3);
+  EXPECT_EQ(asked, 1);
+  tried = 1, there = true;
+  EXPECT_EQ(lanes.with_room(work), 3);
+  EXPECT_EQ(asked, 2);
+  const auto fails = []() -> int { fail(ErrorKind::device, "a kernel failed"); };
+  EXPECT_ERROR(lanes.with_room(fails), ErrorKind::device, "a kernel failed");
+  EXPECT_EQ(asked, 2);
 }
 
 }  // namespace

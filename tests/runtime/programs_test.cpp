@@ -93,13 +93,13 @@ class ProgramsTest : public ::testing::Test {
                               .commit = {},
                               .when = {}}));
   }
-  Programs programs() const {
-    return {graph_,
-            {.program = {.device = device_, .longest = 96},
-             .mask = {},
-             .plans = {.folder = folder_.path(),
-                       .log = [this](std::string_view message) { said_.emplace_back(message); }}}};
+  ProgramsOptions options() const {
+    return {
+        .program = {.device = device_, .longest = 96},
+        .mask = {},
+        .plans = {.folder = folder_.path(), .log = [this](std::string_view message) { said_.emplace_back(message); }}};
   }
+  Programs programs() const { return {graph_, options()}; }
 
   TemporaryFolder folder_;
   mutable std::vector<std::string> said_;
@@ -159,6 +159,32 @@ TEST_F(ProgramsTest, WithoutMemoryForThePredictedPlanCallsRunByTheDefaultOne) {
       << said_.front();
   EXPECT_EQ(&programs.of(bucket_), &programs.by_default());
   EXPECT_EQ(said_.size(), 1U);
+}
+
+// What others hold and do not need is had first; the default program cannot be helped, as there is nobody else yet.
+TEST_F(ProgramsTest, AreMadeWithTheMemoryThatOthersGiveUp) {
+  keep(detached_scheme(blocks_));
+  int asked = 0;
+  bool helps = false;
+  ProgramsOptions options = this->options();
+  options.make_room = [&] {
+    ++asked;
+    if (helps) memory_is_full() = false;
+    return helps;
+  };
+  memory_is_full() = true;
+  EXPECT_THROW(Programs(graph_, options), Error);
+  EXPECT_EQ(asked, 0);
+  memory_is_full() = false;
+  const Programs programs(graph_, options), later(graph_, options);
+  memory_is_full() = true;
+  EXPECT_EQ(&programs.of(bucket_), &programs.by_default());
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(std::exchange(said_, {}).size(), 1U);
+  helps = true;
+  EXPECT_NE(&later.of(bucket_), &later.by_default());
+  EXPECT_EQ(asked, 2);
+  EXPECT_TRUE(said_.empty());
 }
 
 // What multiplies rows of one call and scores of the last ones is in the settings of a call that wants all of them.
