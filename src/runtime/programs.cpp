@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -37,31 +38,59 @@ Programs::Programs(const Graph& simplified, const ProgramsOptions& options)
   default_ = &made({.scheme = default_scheme_, .settings = {}, .origin = "default"});
 }
 
+// What work() gives, with making_ held. What there is to say is said when that is over: who is told may call the
+// session.
+template <class Work>
+auto Programs::alone(const Work& work) const {
+  std::optional<decltype(work())> result;
+  std::vector<std::string> said;
+  std::exception_ptr error;
+  {
+    const std::lock_guard one_at_a_time(making_);
+    try {
+      result = work();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    said.swap(to_say_);
+  }
+  for (const std::string& message : said)
+    if (options_.plans.log) options_.plans.log(message);
+  if (error) std::rethrow_exception(error);
+  return *std::move(result);
+}
+
 const Program& Programs::of(const Bucket& bucket) const {
   if (const Program* program = known(by_bucket_, bucket)) return *program;
-  const std::lock_guard one_at_a_time(making_);
-  if (const Program* program = known(by_bucket_, bucket)) return *program;
-  const Program& program = made_for(bucket);
-  const std::lock_guard lock(mutex_);
-  by_bucket_[bucket] = &program;
-  return program;
+  return *alone([&] {
+    if (const Program* program = known(by_bucket_, bucket)) return program;
+    const Program* const program = &made_for(bucket);
+    const std::lock_guard lock(mutex_);
+    by_bucket_[bucket] = program;
+    return program;
+  });
 }
 
 const Program& Programs::of_prompts(const Bucket& bucket) const {
+  if (options_.program.device.backend->matmul.settings == nullptr) return *default_;
+  if (const Program* program = known(prompts_by_bucket_, bucket)) return *program;
+  return *alone([&] {
+    if (const Program* program = known(prompts_by_bucket_, bucket)) return program;
+    const Program* const program = &made_for_prompts(bucket);
+    const std::lock_guard lock(mutex_);
+    prompts_by_bucket_[bucket] = program;
+    return program;
+  });
+}
+
+const Program& Programs::made_for_prompts(const Bucket& bucket) const {
   const ProgramOptions& options = options_.program;
-  if (options.device.backend->matmul.settings == nullptr) return *default_;
-  if (const Program* program = known(prompts_by_bucket_, bucket)) return *program;
-  const std::lock_guard one_at_a_time(making_);
-  if (const Program* program = known(prompts_by_bucket_, bucket)) return *program;
   if (!prompt_blocks_)
     prompt_blocks_.emplace(restricted_,
                            FusionTarget{.device = &options.device, .dtype = options.dtype, .keeps_keys = true});
   ChosenPlan plan = predicted_plan(*prompt_blocks_, call_of(bucket));
   leave_scores(plan, bucket);
-  const Program& program = made_or_default(plan, bucket.rows);
-  const std::lock_guard lock(mutex_);
-  prompts_by_bucket_[bucket] = &program;
-  return program;
+  return made_or_default(plan, bucket.rows);
 }
 
 // Scores are of one row a text, whatever the size of the call: where it can, the backend chooses for those.
@@ -83,12 +112,13 @@ const Program& Programs::of_few_rows() const {
     return few_rows_ ? few_rows_.get() : default_;
   };
   if (const Program* program = known()) return *program;
-  const std::lock_guard one_at_a_time(making_);
-  if (const Program* program = known()) return *program;
-  make_few_rows();
-  const std::lock_guard lock(mutex_);
-  asked_for_few_rows_ = true;
-  return few_rows_ ? *few_rows_ : *default_;
+  return *alone([&] {
+    if (const Program* program = known()) return program;
+    make_few_rows();
+    const std::lock_guard lock(mutex_);
+    asked_for_few_rows_ = true;
+    return few_rows_ ? static_cast<const Program*>(few_rows_.get()) : default_;
+  });
 }
 
 void Programs::make_few_rows() const {
@@ -120,10 +150,11 @@ const Program* Programs::known(const ByBucket& programs, const Bucket& bucket) c
 }
 
 ChosenPlan Programs::plan_of(const Bucket& bucket) const {
-  const std::lock_guard one_at_a_time(making_);
-  const CostContext call = call_of(bucket);
-  if (std::optional<ChosenPlan> kept = kept_plan(call)) return *std::move(kept);
-  return predicted_plan(*blocks_, call);
+  return alone([&]() -> ChosenPlan {
+    const CostContext call = call_of(bucket);
+    if (std::optional<ChosenPlan> kept = kept_plan(call)) return *std::move(kept);
+    return predicted_plan(*blocks_, call);
+  });
 }
 
 std::int64_t Programs::plans_made() const {
@@ -150,9 +181,7 @@ std::size_t Programs::count() const {
   return by_plan_.size();
 }
 
-void Programs::say(const std::string& message) const {
-  if (options_.plans.log) options_.plans.log("plans: " + message);
-}
+void Programs::say(const std::string& message) const { to_say_.push_back("plans: " + message); }
 
 CostContext Programs::call_of(const Bucket& bucket) const {
   return {&options_.program.device, options_.program.dtype, bucket.rows, bucket.texts, bucket.longest};
@@ -193,7 +222,9 @@ ChosenPlan Programs::predicted_plan(const Blocks& blocks, const CostContext& cal
 // A plan may name what there is not here: it is then as if there were none.
 std::optional<ChosenPlan> Programs::kept_plan(const CostContext& call) const {
   if (options_.plans.folder.empty()) return std::nullopt;
-  const PlanCache cache(options_.plans);
+  PlanCacheOptions plans = options_.plans;
+  plans.log = [this](std::string_view message) { to_say_.emplace_back(message); };
+  const PlanCache cache(std::move(plans));
   PlanKey key = plan_key(simplified_, options_.mask, call);
   if (!cache.has_answers(key)) return std::nullopt;
   if (weights_.empty()) weights_ = weights_fingerprint(simplified_);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/fusion/plan_cache.h"
 #include "src/fusion/plan_model.h"
@@ -56,12 +57,15 @@ class Programs {
 
  private:
   CostContext call_of(const Bucket& bucket) const;
+  template <class Work>
+  auto alone(const Work& work) const;
   using ByBucket = std::map<Bucket, const Program*>;
   const Program* known(const ByBucket& programs, const Bucket& bucket) const;
   // These under making_.
   std::optional<ChosenPlan> kept_plan(const CostContext& call) const;
   ChosenPlan predicted_plan(const Blocks& blocks, const CostContext& call) const;
   const Program& made_for(const Bucket& bucket) const;
+  const Program& made_for_prompts(const Bucket& bucket) const;
   void leave_scores(ChosenPlan& plan, const Bucket& bucket) const;
   const Program& made_or_default(const ChosenPlan& plan, std::int64_t rows) const;
   const Program& made(const ChosenPlan& plan) const;
@@ -75,10 +79,11 @@ class Programs {
   std::optional<Blocks> blocks_;
   mutable std::optional<Blocks> prompt_blocks_;  // under making_
   Scheme default_scheme_;
-  mutable std::mutex making_;            // one at a time: the second may want what the first makes
-  mutable bool told_of_others_ = false;  // plans that are nearly what was asked for: said once
-  mutable std::string weights_;          // fingerprint; read when there is a plan to compare it with
-  mutable std::mutex mutex_;             // guards the next three; taken last, and for a look-up alone
+  mutable std::mutex making_;                // one at a time: the second may want what the first makes
+  mutable std::vector<std::string> to_say_;  // under making_: said without it
+  mutable bool told_of_others_ = false;      // plans that are nearly what was asked for: said once
+  mutable std::string weights_;              // fingerprint; read when there is a plan to compare it with
+  mutable std::mutex mutex_;                 // guards the next three; taken last, and for a look-up alone
   mutable ByBucket by_bucket_, prompts_by_bucket_;
   mutable std::map<std::string, std::unique_ptr<Program>> by_plan_;
   const Program* default_ = nullptr;

@@ -187,6 +187,31 @@ TEST_F(ProgramsTest, AreMadeWithTheMemoryThatOthersGiveUp) {
   EXPECT_TRUE(said_.empty());
 }
 
+// Who is told of a size may ask for another one.
+TEST_F(ProgramsTest, AreHadByWhoIsToldOfThem) {
+  keep(detached_scheme(blocks_));
+  ProgramsOptions options = this->options();
+  const Programs* programs = nullptr;
+  const Program* other = nullptr;
+  options.plans.log = [&](std::string_view message) {
+    said_.emplace_back(message);
+    other = &programs->of(bucket_of({32, 1, 32}, 96));
+  };
+  const Programs made(graph_, options);
+  programs = &made;
+  memory_is_full() = true;
+  std::atomic<bool> done = false;
+  std::thread asking([&] {
+    made.of(bucket_);
+    done = true;
+  });
+  for (int i = 0; i < 1000 && !done; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_TRUE(done);
+  asking.join();
+  EXPECT_EQ(other, &made.by_default());
+  EXPECT_EQ(said_.size(), 1U);
+}
+
 // What multiplies rows of one call and scores of the last ones is in the settings of a call that wants all of them.
 TEST_F(ProgramsTest, PromptsKeepKeysInOrderAndLeaveScoresToTheBackend) {
   device_.backend = &norming_backend();
