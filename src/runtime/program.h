@@ -32,7 +32,7 @@ struct StepPlans {
   JoinedSteps joined;
 };
 
-// What Attention has planned for the lengths of a call.
+// What Attention has planned for a call, and the memory that its kernels write besides results.
 using HeldPlans = std::vector<std::shared_ptr<const void>>;
 
 // Keys and values of texts that go on: rows of each layer behind each other, [slots][capacity], a text a slot, with k

@@ -286,6 +286,17 @@ TEST_F(CudaSession, GoesOnWithAllOfAttentionInOneLaunch) {
         }
 }
 
+// Of 128 keys that steps are planned for, texts have room for 80.
+TEST_F(CudaSession, GoesOnWithLessRoomThanPlanned) {
+  for (const char* mask : {"all", "window(6) | sink(2)", "dilated(9,2)", "documents([0,5,30,150])"})
+    for (const auto& [dtype, bound] : {std::pair{DType::f32, 1e-4}, std::pair{DType::f16, 1e-2}}) {
+      SCOPED_TRACE(fmt::format("{} {}", mask, name_of(dtype)));
+      GoingOn texts(small_decoder({4, 2, 64, false}), mask, open_device("cuda"), dtype, bound);
+      texts.begin({70, 9, 75}, 80);
+      for (int step = 0; step < 5; ++step) texts.go_on(31 * step);
+    }
+}
+
 // Prompts that are rounded up to one size: done at once, recorded, and launched again for other texts.
 TEST_F(CudaSession, RecordsPromptsOfOneSize) {
   const auto families = source_folder() / "tests/data/families";

@@ -139,6 +139,16 @@ TEST(Generation, PlansForMoreKeysAsTextsGrow) {
   EXPECT_GT(played.program.plans_made(), plans);
 }
 
+// Of 128 keys that steps are planned for, texts have room for 80.
+TEST(Generation, GoesOnWithLessRoomThanPlanned) {
+  for (const char* mask : {"all", "window(6) | sink(2)", "dilated(9,2)", "documents([0,5,30,150])"}) {
+    SCOPED_TRACE(mask);
+    Played played("llama", mask);
+    played.begin({70, 9, 75}, 80);
+    for (int step = 0; step < 5; ++step) played.go_on(31 * step);
+  }
+}
+
 // Planned for the longest text there may be, whatever a step has.
 TEST(Generation, HoldsArraysOverPositions) {
   Played played("llama", "documents([0,5,30,150])");
