@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
-#include <mutex>
 #include <numeric>
 #include <utility>
 
@@ -126,8 +125,9 @@ struct Session::State {
            "'is_causal' is false in config.json of this model, whose tokens see what is behind them; accepted for "
            "generating: true");
     check(wanted);
-    if (options.log && !config.not_applied.empty())
-      std::call_once(said_not_applied, options.log, config.not_applied + "; not applied");
+    // No lock is held: who is told may call the session.
+    if (options.log && !config.not_applied.empty() && !said_not_applied.exchange(true))
+      options.log(config.not_applied + "; not applied");
   }
   std::vector<std::vector<std::int32_t>> generate(const TokenBatch& prompts, const std::vector<std::int64_t>& numbers,
                                                   const GenerateOptions& wanted) {
@@ -158,7 +158,7 @@ struct Session::State {
   std::unique_ptr<DeviceCalls> on_device;  // of one that works beside the host
   GenerationLanes lanes;
   std::atomic<std::int64_t> calls = 0, planned_bytes = 0;
-  std::once_flag said_not_applied;
+  std::atomic<bool> said_not_applied = false;
 };
 
 Session Session::load(const std::filesystem::path& folder, const SessionOptions& options) {
