@@ -90,8 +90,7 @@ AttentionShape shape_of(const Case& the) {
 }
 // Nothing where one launch does not take it.
 std::optional<TokenAttentionShape> joined_of(const Case& the, const Device& device) {
-  constexpr double kAnyTime = 1e9;
-  return join_step(parse(the.mask), shape_of(the), kAnyTime, device);
+  return one_launch_of_step(parse(the.mask), shape_of(the), device);
 }
 
 // All items alike, as many keys as planned.

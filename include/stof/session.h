@@ -42,8 +42,8 @@ struct SessionOptions {
   bool logits = false;  // decoders: results are scores of every token of the vocabulary in place of hidden states
   // Plans that `stof tune` has kept for this model and device are used for calls of their size (docs/fusion.md).
   bool tuned = true;
-  // Told, for a person: why a plan that is there is not used, and what of generation_config.json is not applied; from any
-  // thread that calls, and may call the session.
+  // Told, for a person: why a plan that is there is not used, and what of generation_config.json is not applied; from
+  // any thread that calls, and may call the session.
   std::function<void(std::string_view)> log = {};
 };
 

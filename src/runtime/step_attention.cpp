@@ -36,7 +36,8 @@ Attention plan_step(const Mask& mask, const AttentionShape& shape, const Device&
   return Attention(mask, shape, device, {.kernel = choose_step(mask, shape, device).kernel});
 }
 
-std::optional<TokenAttentionShape> join_step(const Mask& mask, const AttentionShape& shape, const Device& device) {
+std::optional<TokenAttentionShape> one_launch_of_step(const Mask& mask, const AttentionShape& shape,
+                                                      const Device& device) {
   const TokenAttention* const joins = device.backend->token_attention;
   if (joins == nullptr || shape.keys > kMostLooked) return std::nullopt;
   const BoundMask bound(mask, {.queries = shape.keys, .keys = shape.keys, .batch = 1, .heads = shape.heads});
@@ -50,11 +51,15 @@ std::optional<TokenAttentionShape> join_step(const Mask& mask, const AttentionSh
                                    .keys = shape.keys,
                                    .allowed = *rule,
                                    .dtype = shape.dtype};
-  if (joins->refuses(joined, device.caps)) return std::nullopt;
+  return joins->refuses(joined, device.caps) ? std::nullopt : std::optional(joined);
+}
+
+std::optional<TokenAttentionShape> join_step(const Mask& mask, const AttentionShape& shape, const Device& device) {
+  const std::optional<TokenAttentionShape> joined = one_launch_of_step(mask, shape, device);
+  if (!joined) return std::nullopt;
   // Norms, turns and copies of a row are a launch of their own where they stand apart.
   const double apart_us = choose_step(mask, shape, device).predicted_us + device.backend->launch_us;
-  if (joins->predicted_us(joined, device.caps) > apart_us) return std::nullopt;
-  return joined;
+  return device.backend->token_attention->predicted_us(*joined, device.caps) > apart_us ? std::nullopt : joined;
 }
 
 }  // namespace stof

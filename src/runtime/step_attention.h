@@ -18,8 +18,11 @@ struct StepChoice {
 StepChoice choose_step(const Mask& mask, const AttentionShape& shape, const Device& device);
 Attention plan_step(const Mask& mask, const AttentionShape& shape, const Device& device);
 
-// Whether the device does all that stands between two products of a step in one launch, and sooner than in several, of
-// which attention goes as chosen above. Of masks that are the same for all lengths.
+// All that stands between two products of a step as one launch, where the device takes that. Of masks that are the same
+// for all lengths.
+std::optional<TokenAttentionShape> one_launch_of_step(const Mask& mask, const AttentionShape& shape,
+                                                      const Device& device);
+// The same where it is sooner than several, of which attention goes as chosen above.
 std::optional<TokenAttentionShape> join_step(const Mask& mask, const AttentionShape& shape, const Device& device);
 
 }  // namespace stof
