@@ -159,14 +159,13 @@ CallPlans::Plan CallPlans::plan_for(const AttentionItem& item, const Plan& base,
   return passed_on && other ? plan_of(*lengths, other, item, arguments) : found;
 }
 
-CallPlans::Plan CallPlans::plan_of_few(std::span<const AttentionItem> items, const AttentionArguments& arguments) {
+CallPlans::Plan CallPlans::plan_of_few(std::span<const AttentionItem> items, const AttentionArguments& arguments,
+                                       bool side_by_side) {
   if (by_length_ || arguments.rows || arguments.device_kv_lengths) return nullptr;
   const std::lock_guard lock(mutex_);
   const auto has_no_other = [&](const AttentionItem& item) {
     return are_few(item) && !has_plan(item, plain_, arguments);
   };
-  const SideBySide* const beside = device_.backend->side_by_side;
-  const bool side_by_side = beside != nullptr && beside->possible(device_.caps) && arguments.workspace == nullptr;
   if (!few_queries_.pays(items, side_by_side) && std::ranges::none_of(items, has_no_other)) return nullptr;
   if (arguments.may_plan) make_few();
   return few_;

@@ -51,7 +51,7 @@ class CallPlans {
   bool are_few(const AttentionItem& item) const { return few_queries_.are_of(item); }
   // Of a call whose items of few queries go in a launch of their own, as it is sooner or no other plan has their
   // positions. Null: they do not, or it was not prepared.
-  Plan plan_of_few(std::span<const AttentionItem> items, const AttentionArguments& arguments);
+  Plan plan_of_few(std::span<const AttentionItem> items, const AttentionArguments& arguments, bool side_by_side);
 
   // Of a call with device_lengths, over pages or not. Who prepared for few keys has a plan for every position; of
   // others items that begin before the planned ones are wrong.

@@ -104,7 +104,7 @@ TEST(FewQueries, ArePreparedByTheirNumber) {
 // Lists of the device bring no items of few queries to a plan that a run made by chance.
 TEST(FewQueries, OfListsGoByWhatWasPrepared) {
   CallPlans plans(causal(), shape_of(512, 4096, 128, DType::f16), open_device("cuda:h200"), "auto");
-  EXPECT_NE(plans.plan_of_few(items_of(8, 1, 4096), {}), nullptr);
+  EXPECT_NE(plans.plan_of_few(items_of(8, 1, 4096), {}, false), nullptr);
   EXPECT_EQ(plans.few_of_lists(), std::pair(CallPlans::Plan(), std::int64_t{0}));
   plans.prepare(4, 1);
   EXPECT_NE(plans.few_of_lists().first, nullptr);
@@ -118,11 +118,11 @@ TEST(FewQueries, GoApartWhereNoOtherPlanHasTheirPositions) {
   items.push_back({.queries = 512, .keys = 4096});
   AttentionArguments arguments;
   arguments.may_plan = false;
-  EXPECT_EQ(plans.plan_of_few(items, arguments), nullptr) << "not prepared";
+  EXPECT_EQ(plans.plan_of_few(items, arguments, false), nullptr) << "not prepared";
   plans.prepare(1, 4096);
-  EXPECT_NE(plans.plan_of_few(items, arguments), nullptr);
+  EXPECT_NE(plans.plan_of_few(items, arguments, false), nullptr);
   plans.prepare(512, 1);
-  EXPECT_EQ(plans.plan_of_few(items, arguments), nullptr) << "one launch is sooner";
+  EXPECT_EQ(plans.plan_of_few(items, arguments, false), nullptr) << "one launch is sooner";
 }
 
 using StepCase = std::tuple<std::string, int, DType>;  // device, head_dim, storage
