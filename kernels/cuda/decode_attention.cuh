@@ -159,6 +159,7 @@ __global__ void __launch_bounds__(Traits::kBoundThreads, Traits::kCtas)
   auto& shared = *reinterpret_cast<typename Traits::Shared*>(raw);
   // What the plan made may be read before the previous grid ends, what calls bring may not.
   if (p.key_lengths || p.item_list) wait_for_inputs(p);
+  if (p.follows) __threadfence();  // in place of the wait, behind which nothing stale is read
   allow_overlap();
   if (threadIdx.x == 0) shared.ring.make();
   const DecodeTasks tasks{p};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory_resource>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -91,6 +92,9 @@ void Attention::run(const AttentionArguments& arguments) const {
     for (const PartOfCall& part : parts.all) hold(part.plan, *arguments.plans_used);
   AttentionCall call = checked.call;
   call.held = arguments.plans_used;
+  std::unique_lock one_at_a_time(plans.launching, std::defer_lock);
+  if (std::ranges::any_of(parts.all, [&](const PartOfCall& part) { return plans.is_of_few(part.plan); }))
+    one_at_a_time.lock();
   run_parts(parts, call, device);
 }
 

@@ -171,6 +171,11 @@ CallPlans::Plan CallPlans::plan_of_few(std::span<const AttentionItem> items, con
   return few_;
 }
 
+bool CallPlans::is_of_few(const Plan& plan) {
+  const std::lock_guard lock(mutex_);
+  return plan == few_;
+}
+
 std::pair<CallPlans::Plan, std::int64_t> CallPlans::few_of_lists() {
   const std::lock_guard lock(mutex_);
   return {prepared_few_ > 0 ? few_ : nullptr, prepared_few_};  // runs make one, too

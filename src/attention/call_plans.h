@@ -49,6 +49,10 @@ class CallPlans {
   Plan base_for(std::span<const AttentionItem> items, const AttentionArguments& arguments, bool beside_few);
   Plan plan_for(const AttentionItem& item, const Plan& base, const AttentionArguments& arguments);
   bool are_few(const AttentionItem& item) const { return few_queries_.are_of(item); }
+  // Whether it is the plan of items of few queries. A launch of it may wait for nothing in front of it that has the
+  // same workspace: who runs one holds `launching` from the call's first launch to its last.
+  bool is_of_few(const Plan& plan);
+  std::mutex launching;
   // Of a call whose items of few queries go in a launch of their own, as it is sooner or no other plan has their
   // positions. Null: they do not, or it was not prepared.
   Plan plan_of_few(std::span<const AttentionItem> items, const AttentionArguments& arguments, bool side_by_side);

@@ -56,12 +56,6 @@ TEST(SideBySide, IsNotForOneThatTakesMuchLonger) {
   EXPECT_EQ(shares_of({2048}, {32768}, 10, 64), std::nullopt) << "no multiprocessor is to spare";
 }
 
-TEST(SideBySide, PartsOfTheSharesAreOfTheDevice) {
-  const auto shares = shares_of({512}, {8192}, 624.7, 256);
-  ASSERT_TRUE(shares);
-  EXPECT_EQ(shares->leading + shares->following, kCores);
-}
-
 TEST(SideBySide, FollowsByACtaInEachPlace) {
   DecodeLoad load{.tasks = 256,
                   .tiles = 100,
