@@ -68,12 +68,13 @@ std::optional<CoreShares> shares_of(const PartOfCall& leading, const PartOfCall&
   return device.backend->side_by_side->share(planned(leading, first), planned(following, second), device);
 }
 
-std::optional<SidesOfCall> sides_of(const PartsOfCall& parts, const AttentionCall& whole, const Device& device) {
+// What follows is of few queries: CallPlans::launching.
+std::optional<SidesOfCall> sides_of(CallPlans& plans, const PartsOfCall& parts, const AttentionCall& whole) {
   if (parts.size() != 2) return std::nullopt;
-  for (const std::size_t leading : {std::size_t{0}, std::size_t{1}})
-    if (const auto shares = shares_of(parts[leading], parts[1 - leading], whole, device))
-      return SidesOfCall{leading, *shares};
-  return std::nullopt;
+  const std::size_t leading = plans.is_of_few(parts[0].plan) ? 1 : 0;
+  if (!plans.is_of_few(parts[1 - leading].plan)) return std::nullopt;
+  const auto shares = shares_of(parts[leading], parts[1 - leading], whole, plans.where());
+  return shares ? std::optional(SidesOfCall{leading, *shares}) : std::nullopt;
 }
 
 void run_sides(const CallParts& parts, const AttentionCall& whole, const Device& device) {
@@ -95,7 +96,7 @@ CallParts parts_of_items(CallPlans& plans, const CheckedCall& checked, const Att
   const bool possible = beside != nullptr && beside->possible(device.caps) && arguments.workspace == nullptr;
   CallParts parts{grouped(plans, checked, arguments, possible, memory)};
   if (!possible || parts.all.size() < 2) return parts;
-  parts.sides = sides_of(parts.all, checked.call, device);
+  parts.sides = sides_of(plans, parts.all, checked.call);
   if (!parts.sides) parts.all = grouped(plans, checked, arguments, false, memory);
   return parts;
 }
