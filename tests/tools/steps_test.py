@@ -19,6 +19,7 @@ try:
 except ImportError:
     torch = None
 with mock.patch.dict(sys.modules, {} if torch else {name: mock.MagicMock() for name in ("torch", "torch.nn", "torch.nn.functional")}):
+    import fresh_inputs
     import masks
     import providers
     import step_case
@@ -143,6 +144,31 @@ class Checked(unittest.TestCase):
         self.assertEqual(len(plans), 3)  # one of both kinds, and two
         for plan in plans:
             plan.close()
+
+
+@unittest.skipUnless(torch and LIBRARY, "there is no torch, or the library is not named")
+class FreshInputs(unittest.TestCase):
+    """bench/peers/fresh_inputs.py, on the CPU, where nothing begins early."""
+
+    def setUp(self):
+        self.problem = StepProblem((Item(1, 40), Item(2, 9), Item(17, 33)), 16, masks.causal(), heads=4, kv_heads=2, head_dim=16)
+        self.library = steps.load(LIBRARY)
+
+    def test_a_chain_has_the_bits_of_each_by_itself(self):
+        self.assertEqual(fresh_inputs.differing(self.library, self.problem, "cpu"), 0)
+
+    def test_what_reads_the_inputs_before_is_counted(self):
+        chain = fresh_inputs.Chain(self.library, self.problem, "cpu")
+        wanted = chain.by_themselves()
+
+        def run_early():
+            for number in range(fresh_inputs.INPUTS):
+                chain.step.launch()  # with what the one before has left
+                chain.outputs[number].copy_(chain.step.out)
+                chain.case.q.copy_(chain.inputs[number][0])
+
+        self.assertGreaterEqual(chain.differing(run_early, wanted), fresh_inputs.ROUNDS * (fresh_inputs.INPUTS - 1))
+        chain.step.close()
 
 
 class Asked(unittest.TestCase):
