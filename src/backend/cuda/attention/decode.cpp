@@ -149,7 +149,7 @@ class Launcher {
     params.ctas = split.ctas, params.start = split.start;
     if (params.alike) give_list(params, first);
     params.sums_of_tasks = split.apart && params.units > 0 && params.item_list == nullptr && load.tasks <= split.ctas;
-    const auto before = static_cast<std::size_t>(launched_ * places);
+    const std::size_t before = static_cast<std::size_t>(launched_) * static_cast<std::size_t>(places);
     if (is_beside()) params.partials += before * (partial_floats(mask_) / static_cast<std::size_t>(mask_.ctas));
     if (!split.apart) params.arrivals = workspace_.arrivals + (is_beside() ? before : 0);
     else if (!params.sums_of_tasks) params.cuts = reinterpret_cast<DecodeCut*>(workspace_.numbers);
