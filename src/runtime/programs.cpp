@@ -60,27 +60,26 @@ auto Programs::alone(const Work& work) const {
   return *std::move(result);
 }
 
-const Program& Programs::of(const Bucket& bucket) const {
-  if (const Program* program = known(by_bucket_, bucket)) return *program;
+// The bucket's of these, which make() makes where it is not known.
+template <class Make>
+const Program& Programs::of(ByBucket& programs, const Bucket& bucket, const Make& make) const {
+  if (const Program* program = known(programs, bucket)) return *program;
   return *alone([&] {
-    if (const Program* program = known(by_bucket_, bucket)) return program;
-    const Program* const program = &made_for(bucket);
+    if (const Program* program = known(programs, bucket)) return program;
+    const Program* const program = &make();
     const std::lock_guard lock(mutex_);
-    by_bucket_[bucket] = program;
+    programs[bucket] = program;
     return program;
   });
 }
 
+const Program& Programs::of(const Bucket& bucket) const {
+  return of(by_bucket_, bucket, [&]() -> const Program& { return made_for(bucket); });
+}
+
 const Program& Programs::of_prompts(const Bucket& bucket) const {
   if (options_.program.device.backend->matmul.settings == nullptr) return *default_;
-  if (const Program* program = known(prompts_by_bucket_, bucket)) return *program;
-  return *alone([&] {
-    if (const Program* program = known(prompts_by_bucket_, bucket)) return program;
-    const Program* const program = &made_for_prompts(bucket);
-    const std::lock_guard lock(mutex_);
-    prompts_by_bucket_[bucket] = program;
-    return program;
-  });
+  return of(prompts_by_bucket_, bucket, [&]() -> const Program& { return made_for_prompts(bucket); });
 }
 
 const Program& Programs::made_for_prompts(const Bucket& bucket) const {

@@ -61,6 +61,8 @@ class Programs {
   auto alone(const Work& work) const;
   using ByBucket = std::map<Bucket, const Program*>;
   const Program* known(const ByBucket& programs, const Bucket& bucket) const;
+  template <class Make>
+  const Program& of(ByBucket& programs, const Bucket& bucket, const Make& make) const;
   // These under making_.
   std::optional<ChosenPlan> kept_plan(const CostContext& call) const;
   ChosenPlan predicted_plan(const Blocks& blocks, const CostContext& call) const;
