@@ -114,6 +114,7 @@ checked() {  # RUNNER PROGRAM
   for kernel in auto stream_attention mma_attention; do
     echo "$1 $2 Cuda/CallsWithTrees.*Any*/${kernel}_d64_f16:Cuda/CallsWithTrees.*Few*/${kernel}_d64_f16"
   done
+  echo "$1 $2 Cuda/SideBySideSteps.EqualTheDefinition/d64_pages"
   echo "$1 $2 TableOnCuda*"
 }
 # racecheck last: its kernels are compiled by then. Of row operations it is given those of kernels that share memory, a case a
