@@ -53,7 +53,7 @@ def table_masks(length: int, w: int):
 
 def other_masks(length: int):
     return [("strided", lambda: masks.strided(64)), ("prefix", lambda: masks.prefix(512)),
-            ("segments", lambda: masks.segments(length)), ("natten", lambda: masks.natten(64, 13)),
+            ("segments", lambda: masks.segments(length)), ("natten", lambda: masks.natten(64, 64, 13, 13)),
             ("sink", lambda: masks.sink_and_window(4, 256)), ("heads", lambda: masks.by_head(32, 32)),
             ("random", lambda: masks.random_elements(length, 0.05))]  # fmt: skip
 

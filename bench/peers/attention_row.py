@@ -61,7 +61,7 @@ class Row:
     def __init__(self, place, case, library, without=()):
         self.case, dtype = case, DTYPES[case.dtype]
         mask, length = case.make(), case.shape[2]
-        self.id = f"({','.join(map(str, case.shape))}) {case.dtype} {mask.text}"
+        self.id = f"({','.join(map(str, case.shape))}) {case.dtype} {mask.said}"
         if case.softcap is not None:
             self.id += f" softcap {case.softcap:g}"
         if case.kv_heads is not None:
@@ -74,7 +74,7 @@ class Row:
         rows = torch.unique(torch.cat([torch.arange(min(length, 96)), torch.arange(max(0, length - 96), length),
                                        torch.randint(0, length, (64,), generator=generator)])).cuda()
         want = reference(*self.sets[0], dense, rows, case.softcap)
-        self.facts = {"id": self.id, "place": place, "mask": mask.text, "family": case.family, "shape": list(case.shape),
+        self.facts = {"id": self.id, "place": place, "mask": mask.said, "family": case.family, "shape": list(case.shape),
                       "kv_heads": self.sets.kv_heads, "keys": self.sets.keys, "dtype": case.dtype, "softcap": case.softcap,
                       "density": dense.float().mean().item(),
                       "keys_used": int(dense.flatten(0, -2).any(0).sum()), "touched": touched_share(dense)}

@@ -19,10 +19,17 @@ class MaskCase:
     causal: bool = False
     block: int | None = None                    # exact at this block size: block-sparse peers take it
     table: torch.Tensor | None = None           # bool [blocks, blocks] for block masks
-    document_starts: list[int] | None = None    # varlen peers: causal inside each document
+    document_starts: list[int] | None = None    # varlen peers, with
+    document_window: tuple = (None, 0)          # how far a document's tokens see back and ahead; None: to its ends
     tensors: list[torch.Tensor] = field(default_factory=list)  # int32, what cute_source reads as aux[i]
     by_head: Callable | None = None             # (head, q, k) in place of `allows`, for masks that differ by head
     bits: torch.Tensor | None = None            # bool [S, S]: the mask itself, where no text says it
+    files: dict = field(default_factory=dict)   # name of a .npy file in the text: bool tensor
+    name: str | None = None                     # what results say in place of a text that is long, or names files
+
+    @property
+    def said(self) -> str:
+        return self.name or self.text
 
     def dense(self, length: int, device: str = "cuda", heads: int = 1, queries: int | None = None) -> torch.Tensor:
         """bool [queries, S], of the last positions where they are fewer than S; of masks that differ by head [heads, queries, S]."""
@@ -110,14 +117,28 @@ def drawn_starts(length: int, seed: int) -> list[int]:
     return starts
 
 
-def documents_from(starts: list[int], length: int, device: str = "cuda") -> MaskCase:
+def documents_from(starts: list[int], length: int, device: str = "cuda", left: int | None = None,
+                   right: int | None = 0) -> MaskCase:
+    """Documents whose tokens see so far back and ahead; None: to the document's ends."""
     ids = torch.zeros(length, dtype=torch.int32)
     for start in starts[1:]:
         ids[start:] += 1
     ids = ids.to(device)
-    return MaskCase(f"documents([{','.join(map(str, starts))}]) & causal",
-                    lambda q, k: (ids[q] == ids[k]) & (k <= q), "(load(aux[0][q[0]]) == load(aux[0][k[0]])) & (k <= q)",
-                    document_starts=starts, tensors=[ids])
+
+    def together(q, k):
+        found = ids[q] == ids[k]
+        if right is not None:
+            found = found & ((k <= q) if right == 0 else (k - q <= right))
+        return found if left is None else found & (q - k <= left)
+
+    terms = [f"documents([{','.join(map(str, starts))}])"] + ["causal"] * (right == 0)
+    sources = ["(load(aux[0][q[0]]) == load(aux[0][k[0]]))"] + ["(k <= q)"] * (right == 0)
+    if right:
+        sources.append(f"(k - q <= {right})")
+    if left is not None:
+        terms.append(f"window({left})" if right in (0, left) else f"window({left},{right})")
+        sources.append(f"(q - k <= {left})")
+    return MaskCase(" & ".join(terms), together, " & ".join(sources), document_starts=starts, document_window=(left, right), tensors=[ids])
 
 
 def few_documents(starts: list[int]) -> MaskCase:
@@ -161,24 +182,42 @@ def segments(length: int) -> MaskCase:
                     f"((q < {a}) & (k <= q)) | ((q >= {a}) & (q < {c}) & (k >= {b}) & (k <= q)) | ((q >= {c}) & (k >= {c}))")
 
 
-def natten(side: int, width: int) -> MaskCase:
-    """Pixels of a square that see the width x width around them, shifted inwards at the borders."""
-    def begin(x):
-        return torch.clamp(x - width // 2, 0, side - width)
+def natten(height: int, width: int, kernel_height: int, kernel_width: int, device: str = "cuda") -> MaskCase:
+    """Pixels of a grid that see the kernel_height x kernel_width around them, shifted inwards at the borders."""
+    def begin(x, kernel, size):
+        return torch.clamp(x - kernel // 2, 0, size - kernel)
 
-    def near(a, b):
-        return (b >= begin(a)) & (b < begin(a) + width)
+    def near(a, b, kernel, size):
+        return (b >= begin(a, kernel, size)) & (b < begin(a, kernel, size) + kernel)
 
-    return MaskCase(f"natten({side},{side},{width},{width})",
-                    lambda q, k: near(q // side, k // side) & near(q % side, k % side))
+    pixels = torch.arange(height * width, dtype=torch.int32, device=device)
+    first = [begin(pixels // width, kernel_height, height), begin(pixels % width, kernel_width, width)]
+    sources = [f"(load(aux[{i}][q[0]]) <= {at}) & ({at} < load(aux[{i}][q[0]]) + {kernel})"
+               for i, at, kernel in ((0, f"k // {width}", kernel_height), (1, f"k % {width}", kernel_width))]
+    return MaskCase(f"natten({height},{width},{kernel_height},{kernel_width})",
+                    lambda q, k: near(q // width, k // width, kernel_height, height) & near(q % width, k % width, kernel_width, width),
+                    " & ".join(sources), tensors=first)
+
+
+def by_ranges(ranges: list[tuple[int, MaskCase]], rest: MaskCase) -> MaskCase:
+    """Heads below the first number have the first mask, those from there on below the second the second; the rest has another.
+    Of masks that do not differ by head."""
+    ends = [0, *(end for end, _ in ranges)]
+    spans = [(begin, end, case) for begin, (end, case) in zip(ends, ranges)]
+
+    def allows(h, q, k):
+        found = rest.allows(q, k) & (h >= ends[-1])
+        for begin, end, case in spans:
+            found = found | (case.allows(q, k) & (h >= begin) & (h < end))
+        return found
+
+    texts = [f"{begin}-{end - 1}: {case.text}" if end - begin > 1 else f"{begin}: {case.text}" for begin, end, case in spans]
+    return MaskCase(f"heads({', '.join(texts)}, *: {rest.text})", rest.allows, by_head=allows)
 
 
 def by_head(w: int, g: int) -> MaskCase:
     """Half of twelve heads local, a quarter causal, a quarter local with global tokens."""
-    local = window(w).allows
-    glob = longformer(w, g).allows
-    return MaskCase(f"heads(0-5: window({w}), 6-8: causal, *: longformer({w},{g}))", local,
-                    by_head=lambda h, q, k: (local(q, k) & (h < 6)) | ((k <= q) & (h >= 6) & (h < 9)) | (glob(q, k) & (h >= 9)))
+    return by_ranges([(6, window(w)), (9, causal())], longformer(w, g))
 
 
 def random_elements(length: int, share: float, seed: int = 0, device: str = "cuda") -> MaskCase:

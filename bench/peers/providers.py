@@ -105,8 +105,10 @@ def flash4_varlen(tile, sets, mask, dense):
     starts = torch.tensor([b * length + s for b in range(batch) for s in mask.document_starts] + [batch * length],
                           dtype=torch.int32, device="cuda")
     longest = int((starts[1:] - starts[:-1]).max())
+    left, right = mask.document_window
+    sight = {"causal": True} if (left, right) == (None, 0) else {"window_size_left": left, "window_size_right": right}
     options = {"cu_seqlens_q": starts, "cu_seqlens_k": starts, "max_seqlen_q": longest, "max_seqlen_k": longest,
-               "causal": True, "tile_mn": tile}
+               "tile_mn": tile, **sight}
     return Contender(lambda i: _flash_attn_fwd(*(t.flatten(0, 1) for t in sets.bshd(i)), **options),
                      lambda out: out[0].reshape(batch, length, heads, dim).transpose(1, 2))
 
@@ -211,8 +213,8 @@ def cudnn_blocks(sets, mask, dense):
     batch, heads, length, _ = sets.shape
     if mask.block != 64 or length % 64 or sets.first_position:
         raise NotTaken("not made of 64 x 64 blocks")
-    counts = mask.table.sum(1, dtype=torch.int32)
-    order = torch.argsort((~mask.table).to(torch.int8), dim=1, stable=True)[:, :int(counts.max())].to(torch.int32)
+    counts = mask.table.sum(-1, dtype=torch.int32)  # of a table for each head, too
+    order = torch.argsort((~mask.table).to(torch.int8), dim=-1, stable=True)[..., :int(counts.max())].to(torch.int32)
     index = order.expand(batch, heads, -1, -1).contiguous()
     numbers = counts.expand(batch, heads, -1).contiguous()
     return Contender(lambda i: block_sparse_attention_forward(*sets[i], index, q2k_block_nums=numbers,

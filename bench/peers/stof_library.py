@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import ctypes as c
 import json
+import struct
 import sys
+import tempfile
 import weakref
 from pathlib import Path
 
@@ -51,10 +53,27 @@ class Attention:
         self.library.run(self.plan, self.call)
 
 
+def write_npy(path: Path, values: torch.Tensor):
+    """Of bools: by itself, since torch may be there without NumPy."""
+    header = str({"descr": "|b1", "fortran_order": False, "shape": tuple(values.shape)})
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    values = values.cpu().contiguous()
+    data = c.string_at(values.data_ptr(), values.numel())
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+
+
+def parsed(library: c_library.Stof, text: str, files: dict):
+    """The text's mask. files: arrays by the names that it has for them."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, values in files.items():
+            write_npy(Path(folder) / name, values)
+        return library.mask("parse", text.encode(), folder.encode())
+
+
 def mask_of(library: c_library.Stof, case):
-    """From a masks.MaskCase: its text, or its bits."""
+    """From a masks.MaskCase: its text, with the arrays that it names, or its bits."""
     if case.bits is None:
-        return library.parse(case.text)
+        return parsed(library, case.text, case.files)
     allowed = case.bits.cpu().contiguous()
     shape = (c.c_int64 * allowed.dim())(*allowed.shape)
     array = c_library.Array(allowed.data_ptr(), shape, None, allowed.dim(), c_library.BOOL)
