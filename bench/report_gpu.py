@@ -42,7 +42,8 @@ def ratio_of(row, key):
 
 
 def named(row):
-    mask = row["mask"] if len(row["mask"]) < 40 else row["mask"].split("(")[0] + "(...)"
+    short = len(row["mask"]) < 40 or ", seed " in row["mask"]  # a name in place of a longer text
+    mask = row["mask"] if short else row["mask"].split("(")[0] + "(...)"
     mask = mask.replace("|", "\\|")
     if row["family"] == "documents":
         mask = "documents(...) & causal"

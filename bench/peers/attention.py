@@ -32,7 +32,7 @@ ENOUGH = "enough"  # said to workers when no more rows are to be prepared
 
 def asked_for(arguments):
     if arguments.drawn is not None:
-        return drawn_cases(arguments.drawn, arguments.rows, arguments.chunks)
+        return drawn_cases(arguments.drawn, arguments.rows, arguments.chunks, arguments.kinds)
     if arguments.chunks:
         return chunk_cases()
     return cases_of(arguments.more, arguments.softcap, arguments.head_dim)
@@ -40,7 +40,7 @@ def asked_for(arguments):
 
 def cases_said(arguments) -> dict:
     """Which cases were asked for, as results say it: of other ones a place is another row. So many drawn ones begin as fewer do."""
-    said = {name: getattr(arguments, name) for name in ("more", "head_dim", "drawn", "chunks", "softcap")}
+    said = {name: getattr(arguments, name) for name in ("more", "head_dim", "drawn", "kinds", "chunks", "softcap")}
     return {name: value for name, value in said.items() if value not in (None, False)}
 
 
@@ -141,6 +141,7 @@ def options():
     parser.add_argument("--more", action="store_true", help="other shapes in place of those that have targets")
     parser.add_argument("--head-dim", type=int, metavar="D", help="the shapes that have targets with this head dimension")
     parser.add_argument("--drawn", type=int, metavar="SEED", help="shapes and masks drawn by this number in their place")
+    parser.add_argument("--kinds", choices=["more"], help="of masks that are drawn: those of more_families.py in place of the usual ones")
     parser.add_argument("--rows", type=int, default=36, help="of those that are drawn")
     parser.add_argument("--chunks", action="store_true", help="queries at the end of more keys in place of whole texts; also of --drawn")
     parser.add_argument("--softcap", type=float, help="capped scores, on shapes of their own, beside FlexAttention")
@@ -151,7 +152,10 @@ def options():
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     parser.add_argument("--commit", default="unknown", help="that the library was built from")
     parser.add_argument("--resume", action="store_true", help="rows that the file has are not measured again")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.kinds and arguments.drawn is None:
+        parser.error("--kinds is of masks that are drawn; say --drawn SEED")
+    return arguments
 
 
 def main():

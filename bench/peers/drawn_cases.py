@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Problems drawn by a seed, for bench/peers/attention.py --drawn SEED: shapes and masks that nobody chose."""
+"""Problems drawn by a seed, for bench/peers/attention.py --drawn SEED: shapes and masks that nobody chose, of the usual
+families, which are here, or of those of more_families.py."""
 from __future__ import annotations
 
 import random
 
 import masks
+import more_families
 from attention_cases import Case
 
 LENGTHS = (100, 200, 384, 500, 768, 1024, 1500, 2048, 3000, 4096, 6000, 8192, 12000, 16384)
@@ -24,7 +26,7 @@ def drawn_shape(draw: random.Random) -> tuple[int, int, int, int]:
             return batch, heads, length, head_dim
 
 
-def drawn_masks(draw: random.Random, length: int):
+def drawn_masks(draw: random.Random, length: int, heads: int):
     """A family's name and its mask's maker, for each family that takes the length."""
     w = draw.choice([size for size in (8, 20, 50, 64, 128, 200, 500, 1024) if size < length])
     g, seed, block = draw.choice((1, 4, 16, 40, 64)), draw.randrange(1000), draw.choice((32, 64, 128))
@@ -51,23 +53,30 @@ def drawn_chunk(draw: random.Random) -> tuple[tuple[int, int, int, int], int]:
             return (batch, heads, queries, head_dim), keys
 
 
-def drawn_cases(seed: int, count: int, chunks: bool = False) -> list[Case]:
+# By kinds: what gives the masks of each family, and the families of which no chunks are drawn.
+KINDS = {None: (drawn_masks, {"random"}), "more": (more_families.more_masks_for, more_families.OF_WHOLE_TEXTS)}
+
+
+def drawn_cases(seed: int, count: int, chunks: bool = False, kinds: str | None = None) -> list[Case]:
     """The families in turn, each on a shape of its own; the same for the same seed. chunks: of queries at the end of more
-    keys, of which `random` is not drawn."""
-    draw, found, left = random.Random(seed), [], []
+    keys. kinds: of KINDS."""
+    draw, found, left, (masks_of, whole) = random.Random(seed), [], [], KINDS[kinds]
     while len(found) < count:
         shape, keys = drawn_chunk(draw) if chunks else (drawn_shape(draw), None)
-        kinds = drawn_masks(draw, keys or shape[2])
+        makers = masks_of(draw, keys or shape[2], shape[1])
+        left = left or shuffled(draw, masks_of(draw, LENGTHS[-1], HEADS[0]))
         if chunks:
-            kinds.pop("random")
-        left = left or draw.sample(sorted(drawn_masks(draw, LENGTHS[-1])), k=12)
-        left = [name for name in left if name != "random"] if chunks else left
-        family = next((name for name in left if name in kinds), None)
+            left = [name for name in left if name not in whole]
+        family = next((name for name in left if name in makers), None)
         if family is None:
             continue
         left.remove(family)
         kv_heads = shape[1] // draw.choice(GROUPS)
         # A width of its own: no two rows have the same mask, so none shares what a peer compiles for another.
-        found.append(Case(shape, draw.choice(("f16", "bf16")), family, kinds[family], width=len(found) + 1,
+        found.append(Case(shape, draw.choice(("f16", "bf16")), family, makers[family], width=len(found) + 1,
                           kv_heads=kv_heads if kv_heads < shape[1] else None, keys=keys))  # fmt: skip
     return found
+
+
+def shuffled(draw: random.Random, families) -> list[str]:
+    return draw.sample(sorted(families), k=len(families))
