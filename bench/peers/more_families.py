@@ -96,7 +96,7 @@ def tree(draw: random.Random, length: int, heads: int) -> MaskCase:
 def where(draw: random.Random, length: int, heads: int) -> MaskCase:
     w = width(draw, length // 4)
     return draw.choice((
-        lambda: more_masks.same_block(draw.choice((16, 50, 64, 100, 300))),
+        lambda: more_masks.same_block(length, draw.choice((16, 50, 64, 100, 300))),
         lambda: more_masks.squared_distance(w),
         lambda: more_masks.near_in_block(draw.choice((32, 48, 64, 100)), draw.choice((1, 4, 8))),
         lambda: more_masks.sum_not_divided(draw.randint(2, 7)),

@@ -140,13 +140,16 @@ def beyond(w: int, causal: bool) -> MaskCase:
     return MaskCase(f"!window({w})", lambda q, k: (q - k > w) | (k - q > w), f"(q - k > {w}) | (k - q > {w})")
 
 
-def same_block(n: int) -> MaskCase:
-    return MaskCase(f"where(q / {n} == k / {n})", lambda q, k: q // n == k // n, f"(q // {n}) == (k // {n})")
+def same_block(length: int, n: int) -> MaskCase:
+    """Documents of n tokens, to who sees that: launches by lengths take them."""
+    return MaskCase(f"where(q / {n} == k / {n})", lambda q, k: q // n == k // n, f"(q // {n}) == (k // {n})",
+                    document_starts=list(range(0, length, n)), document_window=(None, None))
 
 
 def squared_distance(w: int) -> MaskCase:
+    """A causal window, to who sees that: native windows take it."""
     return MaskCase(f"where((q - k) * (q - k) <= {w * w} & q >= k)", lambda q, k: ((q - k) * (q - k) <= w * w) & (q >= k),
-                    f"((q - k) * (q - k) <= {w * w}) & (q >= k)")
+                    f"((q - k) * (q - k) <= {w * w}) & (q >= k)", window=(w, 0))
 
 
 def near_in_block(n: int, w: int) -> MaskCase:

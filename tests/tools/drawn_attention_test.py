@@ -147,18 +147,28 @@ class Masks(unittest.TestCase):
                 self.assertTrue(torch.equal(found.expand(length, length), self.dense(length, case)), (family, source))
                 self.assertTrue(all(table.dtype == torch.int32 for table in case.tensors), family)
 
+    def near(self, length, window):
+        """Who is at most so far back and ahead; None: any."""
+        distance = torch.arange(length)[:, None] - torch.arange(length)[None, :]
+        left, right = (length if most is None else most for most in window)
+        return (distance <= left) & (-distance <= right)
+
     def test_documents_are_those_of_launches_by_lengths(self):
         seen = set()
         for family, length, case in self.cases:
             if case.document_starts:
-                found, (left, right) = torch.zeros(length, length, dtype=torch.bool), case.document_window
+                found = torch.zeros(length, length, dtype=torch.bool)
                 for begin, end in zip(case.document_starts, [*case.document_starts[1:], length], strict=True):
                     found[begin:end, begin:end] = True
-                distance = torch.arange(length)[:, None] - torch.arange(length)[None, :]
-                found &= (distance <= (length if left is None else left)) & (-distance <= (length if right is None else right))
-                self.assertTrue(torch.equal(found, self.dense(length, case)), case.text)
+                self.assertTrue(torch.equal(found & self.near(length, case.document_window), self.dense(length, case)), case.text)
                 seen.add(family)
-        self.assertEqual(seen, {"packed", "packed window", "documents & sliding"})
+        self.assertEqual(seen, {"packed", "packed window", "documents & sliding", "where"})
+
+    def test_native_windows_are_the_mask(self):
+        windows = [(length, case) for _, length, case in self.cases if case.window]
+        self.assertTrue(windows)
+        for length, case in windows:
+            self.assertTrue(torch.equal(self.near(length, case.window), self.dense(length, case)), case.text)
 
     def test_tables_of_blocks_are_the_mask(self):
         seen = set()
