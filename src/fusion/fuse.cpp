@@ -17,11 +17,11 @@ namespace {
 std::vector<ValueId> deferrable_norms(const Blocks& blocks, const Scheme& scheme) {
   std::vector<ValueId> norms;
   for (std::size_t kind = 0; kind < scheme.bits.size(); ++kind)
-    for (const FusionSegment& segment : segments_of(scheme.bits[kind]))
-      for (std::size_t block = 0; block < blocks.kinds()[kind].starts.size(); ++block) {
-        const SegmentView view = blocks.view(kind, segment, block);
-        if (blocks.template_for(view)->needs_moments) norms.push_back(view.nodes.back().output);
-      }
+    for (const FusionSegment& segment : segments_of(scheme.bits[kind])) {
+      if (!blocks.legal_template(kind, segment)->needs_moments) continue;
+      for (std::size_t block = 0; block < blocks.kinds()[kind].starts.size(); ++block)
+        norms.push_back(blocks.view(kind, segment, block).nodes.back().output);
+    }
   return norms;
 }
 
@@ -50,7 +50,7 @@ Graph fuse(const Blocks& blocks, const Scheme& scheme) {
     for (const FusionSegment& segment : segments_of(scheme.bits[kind]))
       for (std::size_t block = 0; block < blocks.kinds()[kind].starts.size(); ++block) {
         const SegmentView view = blocks.view(kind, segment, block);
-        Node node = blocks.template_for(view)->fuse(view);
+        Node node = blocks.legal_template(kind, segment)->fuse(view);
         const auto place = std::find_if(view.nodes.begin(), view.nodes.end(),
                                         [&](const Node& covered) { return covered.output == node.output; });
         fused.nodes[static_cast<std::size_t>(&*place - blocks.graph().nodes.data())] = std::move(node);
@@ -65,11 +65,10 @@ Graph fuse(const Blocks& blocks, const Scheme& scheme) {
 
 Scheme scheme_of_templates(const Blocks& blocks, std::span<const std::string_view> names) {
   return longest_segments(blocks, [&](std::size_t kind, const FusionSegment& segment) {
-    if (broken_rule(blocks, kind, segment) != nullptr) return false;
-    const SegmentView view = blocks.view(kind, segment, 0);
-    if (view.operators.front().bound == Bound::attention) return true;
-    const std::string_view name = blocks.template_for(view)->name;
-    return std::find(names.begin(), names.end(), name) != names.end();
+    const Template* const known = blocks.legal_template(kind, segment);
+    if (known == nullptr) return false;
+    const bool is_attention = blocks.operators(kind)[segment.begin].bound == Bound::attention;
+    return is_attention || std::find(names.begin(), names.end(), known->name) != names.end();
   });
 }
 

@@ -51,7 +51,7 @@ class Moves {
   }
 
   void add(std::string_view name, std::size_t s, const std::vector<FusionSegment>& changed) {
-    const auto legal = [&](const FusionSegment& segment) { return broken_rule(blocks_, kind_, segment) == nullptr; };
+    const auto legal = [&](const FusionSegment& segment) { return blocks_.legal_template(kind_, segment) != nullptr; };
     if (std::all_of(changed.begin(), changed.end(), legal))
       moves_.push_back({name, kind_, segments_[s], bits_of(changed)});
   }

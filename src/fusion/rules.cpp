@@ -70,6 +70,18 @@ Blocks::Blocks(const Graph& graph, const FusionTarget& target)
   for (const Node& node : graph.nodes)
     for (const ValueId input : node.inputs) ++uses_[static_cast<std::size_t>(input)];
   ++uses_[static_cast<std::size_t>(graph.result)];
+  for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+    const std::size_t count = operators_[kind].size();
+    legal_.emplace_back(count);
+    for (std::size_t begin = 0; begin < count; ++begin)
+      for (std::size_t end = begin + 1; end <= std::min(count, begin + kMostOperators); ++end)
+        if (const FusionSegment segment{begin, end}; broken_rule(*this, kind, segment) == nullptr)
+          legal_[kind][begin][segment.size() - 1] = template_for(view(kind, segment, 0));
+  }
+}
+
+const Template* Blocks::legal_template(std::size_t kind, const FusionSegment& segment) const {
+  return segment.size() > kMostOperators ? nullptr : legal_[kind][segment.begin][segment.size() - 1];
 }
 
 const Template* Blocks::template_for(const SegmentView& segment) const {
@@ -113,9 +125,10 @@ void check_scheme(const Blocks& blocks, const Scheme& scheme) {
   STOF_CHECK(scheme.bits.size() == blocks.kinds().size());
   for (std::size_t kind = 0; kind < scheme.bits.size(); ++kind)
     for (const FusionSegment& segment : segments_of(scheme.bits[kind]))
-      if (const Rule* rule = broken_rule(blocks, kind, segment))
+      if (blocks.legal_template(kind, segment) == nullptr)
         fail(ErrorKind::invalid_argument, "scheme {}: operators {} to {} ({}): {}", scheme.bits[kind], segment.begin,
-             segment.end - 1, blocks.view(kind, segment, 0).names(), words_of(*rule, blocks));
+             segment.end - 1, blocks.view(kind, segment, 0).names(),
+             words_of(*broken_rule(blocks, kind, segment), blocks));
 }
 
 }  // namespace stof

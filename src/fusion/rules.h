@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What makes a segment legal: one table. Whoever asks gets the words of the first rule that is broken.
 #pragma once
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +26,8 @@ class Blocks {
   SchemeShape scheme_shape() const;
   std::size_t uses(ValueId value) const { return uses_[static_cast<std::size_t>(value)]; }  // the result is one
   const Template* template_for(const SegmentView& segment) const;                           // or null
+  // Of a segment that breaks no rule; null: it breaks one.
+  const Template* legal_template(std::size_t kind, const FusionSegment& segment) const;
   // Of one of the blocks of a kind.
   SegmentView view(std::size_t kind, const FusionSegment& segment, std::size_t block) const;
 
@@ -35,6 +38,8 @@ class Blocks {
   std::vector<FusionBlock> kinds_;
   std::vector<std::vector<Operator>> operators_;
   std::vector<std::size_t> uses_;
+  // Of each kind by where segments begin and how long they are: searches ask a thousand times.
+  std::vector<std::vector<std::array<const Template*, kMostOperators>>> legal_;
 };
 
 struct Rule {

@@ -26,6 +26,7 @@ bool is_single(const SegmentView& segment) { return segment.nodes.size() == 1; }
 Node keep(const SegmentView& segment) { return segment.nodes.front(); }
 
 constexpr std::ptrdiff_t kMostTables = 4;  // that the row operations sum
+static_assert(2 * kMostTables == kMostOperators, "with their sums and a norm");
 
 bool sums_lookups(std::span<const Operator> operators, std::ptrdiff_t least) {
   const auto count = [&](std::string_view name) {

@@ -31,6 +31,7 @@ struct Template {
 };
 
 std::span<const Template> templates();
+constexpr std::size_t kMostOperators = 8;  // that one covers
 
 // What a device can do with a segment.
 struct FusionTarget {

@@ -146,7 +146,7 @@ MatmulProblem least_problem(const LinearSpec& spec) {
   return problem_of(spec, spec.few_rows ? 1 : GemvGrid::kMostRows + 1);
 }
 
-bool takes(const LinearSpec& spec) { return !settings_of(least_problem(spec), spec.device->caps).empty(); }
+bool takes(const LinearSpec& spec) { return any_takes(least_problem(spec), spec.device->caps); }
 
 PackedLinear pack(const LinearSpec& spec) {
   STOF_CHECK(!spec.weight.empty() && spec.device != nullptr);

@@ -175,42 +175,51 @@ int gemv_ctas(const MatmulProblem& problem, const MatmulSetting& setting) {
   return static_cast<int>(std::clamp<std::int64_t>(by_memory, 1, GemvGrid::kCtas[setting.columns / GemvGrid::kTile]));
 }
 
-std::vector<MatmulSetting> wgmma_settings() {
-  std::vector<MatmulSetting> all;
-  for (const Tile& tile : kTiles)
-    for (int split = tile.least_split; split <= tile.most_split; split *= 2)
-      for (int share = 1; share <= tile.most_share; share *= 2)
-        all.push_back({.kernel = Kernel::wgmma,
-                       .rows = tile.rows,
-                       .columns = tile.columns,
-                       .depth = kDepth,
-                       .stages = tile.stages,
-                       .warpgroups = tile.warpgroups,
-                       .teams = tile.teams,
-                       .split = split,
-                       .share = share});
-  return all;
+const std::vector<MatmulSetting>& wgmma_settings() {
+  static const auto settings = [] {
+    std::vector<MatmulSetting> all;
+    for (const Tile& tile : kTiles)
+      for (int split = tile.least_split; split <= tile.most_split; split *= 2)
+        for (int share = 1; share <= tile.most_share; share *= 2)
+          all.push_back({.kernel = Kernel::wgmma,
+                         .rows = tile.rows,
+                         .columns = tile.columns,
+                         .depth = kDepth,
+                         .stages = tile.stages,
+                         .warpgroups = tile.warpgroups,
+                         .teams = tile.teams,
+                         .split = split,
+                         .share = share});
+    return all;
+  }();
+  return settings;
 }
 
-std::vector<MatmulSetting> mma_settings() {
-  std::vector<MatmulSetting> all;
-  for (const auto& [rows, columns] : {std::pair(64, 64), std::pair(128, 64), std::pair(128, 128)})
-    all.push_back({.kernel = Kernel::mma,
-                   .rows = rows,
-                   .columns = columns,
-                   .depth = 32,
-                   .stages = 4,
-                   .warpgroups = rows / 32 * (columns / 64),
-                   .teams = 1,
-                   .split = 1});
-  return all;
+const std::vector<MatmulSetting>& mma_settings() {
+  static const auto settings = [] {
+    std::vector<MatmulSetting> all;
+    for (const auto& [rows, columns] : {std::pair(64, 64), std::pair(128, 64), std::pair(128, 128)})
+      all.push_back({.kernel = Kernel::mma,
+                     .rows = rows,
+                     .columns = columns,
+                     .depth = 32,
+                     .stages = 4,
+                     .warpgroups = rows / 32 * (columns / 64),
+                     .teams = 1,
+                     .split = 1});
+    return all;
+  }();
+  return settings;
 }
 
-std::vector<MatmulSetting> gemv_settings() {
-  std::vector<MatmulSetting> all;
-  for (int tiles = 1; tiles <= GemvGrid::kMostTiles; tiles *= 2)
-    all.push_back({.kernel = Kernel::gemv, .columns = tiles * GemvGrid::kTile});
-  return all;
+const std::vector<MatmulSetting>& gemv_settings() {
+  static const auto settings = [] {
+    std::vector<MatmulSetting> all;
+    for (int tiles = 1; tiles <= GemvGrid::kMostTiles; tiles *= 2)
+      all.push_back({.kernel = Kernel::gemv, .columns = tiles * GemvGrid::kTile});
+    return all;
+  }();
+  return settings;
 }
 
 std::optional<MatmulSetting> best_gemv(const MatmulProblem& problem, const DeviceCaps& device) {
@@ -251,15 +260,30 @@ std::string refusals_of(const MatmulProblem& problem, const DeviceCaps& device) 
   return lines;
 }
 
+namespace {
+
+const std::vector<MatmulSetting>& listed_settings() {
+  static const auto settings = [] {
+    std::vector<MatmulSetting> all = wgmma_settings();
+    for (const auto* more : {&mma_settings(), &gemv_settings()}) all.insert(all.end(), more->begin(), more->end());
+    all.push_back({});
+    std::erase_if(all, [](const MatmulSetting& setting) { return !is_listed(setting); });
+    return all;
+  }();
+  return settings;
+}
+
+}  // namespace
+
+bool any_takes(const MatmulProblem& problem, const DeviceCaps& device) {
+  return std::ranges::any_of(listed_settings(),
+                             [&](const MatmulSetting& setting) { return !refuses(problem, device, setting); });
+}
+
 std::vector<MatmulChoice> settings_of(const MatmulProblem& problem, const DeviceCaps& device) {
-  std::vector<MatmulSetting> all = wgmma_settings();
-  for (const MatmulSetting& setting : mma_settings()) all.push_back(setting);
-  for (const MatmulSetting& setting : gemv_settings()) all.push_back(setting);
-  all.push_back({});
   std::vector<MatmulChoice> choices;
-  for (const MatmulSetting& setting : all)
-    if (!refuses(problem, device, setting) && is_listed(setting))
-      choices.push_back({setting, predicted_us(problem, device, setting)});
+  for (const MatmulSetting& setting : listed_settings())
+    if (!refuses(problem, device, setting)) choices.push_back({setting, predicted_us(problem, device, setting)});
   std::stable_sort(choices.begin(), choices.end(),
                    [](const MatmulChoice& a, const MatmulChoice& b) { return a.predicted_us < b.predicted_us; });
   return choices;

@@ -32,11 +32,11 @@ std::int64_t gemv_shared_bytes(const MatmulProblem& problem, const MatmulSetting
 int gemv_ctas(const MatmulProblem& problem, const MatmulSetting& setting);
 
 // Every tile that kernels/cuda/gemm.cuh is made for, each with every split and every share.
-std::vector<MatmulSetting> wgmma_settings();
+const std::vector<MatmulSetting>& wgmma_settings();
 
 // The same of kernels/cuda/mma_gemm.cuh, and of kernels/cuda/gemv.cuh.
-std::vector<MatmulSetting> mma_settings();
-std::vector<MatmulSetting> gemv_settings();
+const std::vector<MatmulSetting>& mma_settings();
+const std::vector<MatmulSetting>& gemv_settings();
 // The one of them that takes the problem in the shortest predicted time; nothing where none takes it.
 std::optional<MatmulSetting> best_gemv(const MatmulProblem& problem, const DeviceCaps& device);
 
@@ -51,7 +51,8 @@ std::string refusals_of(const MatmulProblem& problem, const DeviceCaps& device);
 // Of no rows or no columns it is that of a launch.
 double predicted_us(const MatmulProblem& problem, const DeviceCaps& device, const MatmulSetting& setting);
 
-// Those that are listed and do not refuse, by predicted time.
+// Those that are listed and do not refuse, by predicted time; and whether there is one.
 std::vector<MatmulChoice> settings_of(const MatmulProblem& problem, const DeviceCaps& device);
+bool any_takes(const MatmulProblem& problem, const DeviceCaps& device);
 
 }  // namespace stof::cuda
