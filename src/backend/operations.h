@@ -146,6 +146,9 @@ struct MatmulOperations {
   bool pairs_gates = false;
   // Rows that LinearSpec::few_rows may have; 0: no such matmuls.
   std::int64_t few_rows = 0;
+  // What the first matmul of a dtype would wait for may be done beside other work, by a thread of its own. Says
+  // nothing of what goes wrong: whoever multiplies is told. Null: nothing is.
+  void (*wake)(const Device&, DType) = nullptr;
   // Of a queue's workspace, for the best choice of algorithms; less is taken too.
   std::size_t workspace_bytes = 0;
   // The settings to choose from for a matmul of so many rows, the one with the shortest predicted time first; others

@@ -31,8 +31,11 @@ Programs::Programs(const Graph& simplified, const ProgramsOptions& options)
     : options_(options),
       simplified_(simplified),
       restricted_(options.mask ? restrict_attention(simplified, *options.mask) : simplified) {
-  check_weights_fit(simplified_, options_.program.dtype, options_.program.device);
-  blocks_.emplace(restricted_, FusionTarget{&options_.program.device, options_.program.dtype});
+  const Device& device = options_.program.device;
+  check_weights_fit(simplified_, options_.program.dtype, device);
+  if (const auto wake = device.backend->matmul.wake)
+    waking_ = std::async(std::launch::async, wake, device, options_.program.dtype);
+  blocks_.emplace(restricted_, FusionTarget{&device, options_.program.dtype});
   default_scheme_ = default_scheme(*blocks_);
   options_.program.weights = std::make_shared<WeightStore>();
   default_ = &made({.scheme = default_scheme_, .settings = {}, .origin = "default"});

@@ -4,6 +4,7 @@
 // order (src/backend/operations.h: MatmulOperations::pack_matrix).
 #pragma once
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -91,6 +92,7 @@ class Programs {
   const Program* default_ = nullptr;
   mutable bool asked_for_few_rows_ = false;    // under mutex_
   mutable std::unique_ptr<Program> few_rows_;  // null: the default; written under mutex_ too
+  std::future<void> waking_;                   // MatmulOperations::wake
 };
 
 }  // namespace stof

@@ -63,6 +63,14 @@ int cuMemFree_v2(unsigned long long address) {
     }
   return kInvalidValue;
 }
+int cuMemAllocHost_v2(void** address, size_t bytes) {
+  *address = malloc(bytes);
+  return *address != NULL ? kSuccess : kOutOfMemory;
+}
+int cuMemFreeHost(void* address) {
+  free(address);
+  return kSuccess;
+}
 int cuPointerGetAttribute(void* value, int attribute, unsigned long long address) {
   for (int i = 0; i < block_count; ++i)
     if (address - blocks[i].first < blocks[i].bytes) {
@@ -214,8 +222,6 @@ SUCCEEDS(cuThreadExchangeStreamCaptureMode, int* mode)
 REFUSES(cuGetExportTable) /* by NVRTC, where a driver is loaded */
 REFUSES(cuGetErrorName)
 REFUSES(cuGetErrorString)
-REFUSES(cuMemAllocHost_v2)
-REFUSES(cuMemFreeHost)
 REFUSES(cuStreamBeginCapture_v2)
 REFUSES(cuStreamEndCapture)
 REFUSES(cuGraphInstantiateWithFlags)

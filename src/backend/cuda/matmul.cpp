@@ -169,6 +169,14 @@ std::optional<std::string> refuses_setting(const LinearSpec& spec, std::int64_t 
   return refuses(problem_of(spec, rows), spec.device->caps, setting);
 }
 
+void wake(const Device& device, DType dtype) {
+  if (device.ordinal == kDescribed) return;
+  try {
+    BlasDevice::of(gpu_of(device)).wake(dtype);
+  } catch (const Error&) {
+  }
+}
+
 void prepare(const PackedLinear& linear, const MatmulSetting& setting) {
   static_cast<const Linear*>(linear.get())->prepare(setting);
 }
@@ -187,6 +195,7 @@ const MatmulOperations matmul_operations{.pack = pack,
                                          .run = run,
                                          .pairs_gates = true,
                                          .few_rows = GemvGrid::kMostRows,
+                                         .wake = wake,
                                          .workspace_bytes = kWorkspaceBytes,
                                          .settings = settings,
                                          .refuses = refuses_setting,

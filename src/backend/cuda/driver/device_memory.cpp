@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/backend/cuda/driver/device_memory.h"
 
+#include "src/backend/cuda/driver/staged_copy.h"
 #include "src/base/error.h"
 
 namespace stof::cuda {
@@ -50,6 +51,8 @@ void DeviceMemory::fill(unsigned char value) const {
 
 void copy_in(const Gpu& gpu, DevicePointer to, std::span<const std::byte> from) {
   if (from.empty()) return;
+  if (from.size() >= StagedCopy::kLeastBytes)
+    if (StagedCopy* const staged = StagedCopy::of(gpu)) return staged->copy_in(to, from);
   const CurrentGpu current(gpu);
   driver().copy_in(to, from.data(), from.size(), nullptr);
   driver().synchronize_stream(nullptr);

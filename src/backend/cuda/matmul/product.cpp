@@ -135,6 +135,12 @@ bool BlasDevice::multiply(const ProductKey& key, const ProductOperands& operands
   return true;
 }
 
+void BlasDevice::wake(DType dtype) {
+  const CurrentGpu current(gpu_);
+  const ProductKey key{.rows = 64, .columns = 64, .inner = 64, .dtype = dtype};
+  choice(key, Description(key, nullptr));
+}
+
 std::size_t BlasDevice::choices() const {
   const std::lock_guard lock(mutex_);
   return choices_.size();
