@@ -141,8 +141,9 @@ TEST(GpuCosts, KernelsThatTakeOneMaskAtATimePayForEveryLaunch) {
     const Pricing pricing = pricing_of(device.caps);
     return prediction_of(problem, plan)(pricing) - prediction_of(alike, plan)(pricing);
   };
-  EXPECT_NEAR(more({"band_attention", "band_f16_d64_p1_k128_c4"}), 2 * launch_cost(costs, "band_d64_p1_k128_c4"), 1e-9);
-  EXPECT_NEAR(more({"gather_attention", "gather_f16_d64_n4_c4"}), 2 * launch_cost(costs, "gather_d64_n4_c4"), 1e-9);
+  // Each ends by itself, unevenly.
+  EXPECT_GE(more({"band_attention", "band_f16_d64_p1_k128_c4"}), 2 * launch_cost(costs, "band_d64_p1_k128_c4"));
+  EXPECT_GE(more({"gather_attention", "gather_f16_d64_n4_c4"}), 2 * launch_cost(costs, "gather_d64_n4_c4"));
   EXPECT_EQ(more({"stream_attention", "stream_f16_d64_t4_p1_k1_s2_c1_g1"}), 0);
   EXPECT_EQ(more({"mma_attention", "mma_f16_d64_p1_w1_s2_c4"}), 0);
 }
@@ -158,7 +159,9 @@ TEST(GpuCosts, PlansSayWhatTheyLaunch) {
   EXPECT_TRUE(reason(bands, "stream_attention").ends_with("; one launch for heads with different masks"));
   EXPECT_TRUE(reason(bands, "mma_attention").ends_with("; one launch for heads with different masks"));
   EXPECT_TRUE(reason(bands, "band_attention").ends_with("; a launch for each run of heads with one mask"));
-  EXPECT_TRUE(reason("batch(0: causal, *: window(9))", "stream_attention").ends_with("; a launch for each item"));
+  EXPECT_TRUE(reason("batch(0: causal, *: window(9))", "stream_attention")
+                  .ends_with("; one launch for items with different masks"));
+  EXPECT_TRUE(reason("batch(0: causal, *: window(9))", "mma_attention").ends_with("; a launch for each item"));
   EXPECT_TRUE(reason("causal", "stream_attention").ends_with("go to mma_attention"));
 }
 

@@ -156,7 +156,7 @@ static void expect_status_without_rows(const char* mask, const char* kernel, con
   }
 }
 
-/* Heads with different masks are of one launch: of full length nothing is written in front of it. */
+/* Heads and items with different masks are of one launch: of full length nothing is written in front of it. */
 static void expect_one_launch(const char* mask, const char* kernel, const stof_plan* plan) {
   const stof_call call = padded(kLength);
   const long before = fake_launches();
@@ -242,6 +242,24 @@ static void try_plan(const char* text, const char* kernel, int64_t rows) {
   stof_plan_destroy(plan);
 }
 
+/* Items with masks of their own, which no lists of the device come with: one launch where lengths are as planned. */
+static void try_items(void) {
+  const char *text = "batch(0: causal, 1-20: heads(0: all, *: window(9)), *: causal & window(20))",
+             *kernel = "stream_attention";
+  const stof_shape shape = {sizeof shape, kItems, kHeads, kKeyHeads, kLength, kLength, kDim, STOF_F16, 0};
+  stof_mask* mask = NULL;
+  stof_plan* plan = NULL;
+  check(stof_mask_parse(text, NULL, &mask));
+  check(stof_plan_create(mask, &shape, "cuda", kernel, &plan));
+  stof_mask_destroy(mask);
+  expect_one_launch(text, kernel, plan);
+  stof_call call = padded(kLength);
+  expect_none(text, kernel, "as planned", allocations_of(plan, &call));
+  call.q_lengths = call.kv_lengths = lengths;
+  expect_none(text, kernel, "lengths", allocations_of(plan, &call));
+  stof_plan_destroy(plan);
+}
+
 /* Of a long plan, for every position that an item could end at: it has more rows than a launch takes. */
 static void expect_tiles_for_short_item(void) {
   enum { kManyHeads = 32, kGroups = 8, kKeys = 40000 };
@@ -311,6 +329,7 @@ int main(void) {
   try_plan("window(8) | strided(32)", "auto", kLength);
   try_plan("all", "decode_attention", 4);
   expect_tiles_for_short_item();
+  try_items();
   try_trees("stream_attention", 40), try_trees("mma_attention", 40), try_trees("row_attention", 40);
   try_trees("decode_attention", 4);
   printf("%d failures of %zu kernels\n", failures, sizeof kernels / sizeof kernels[0] + 1);

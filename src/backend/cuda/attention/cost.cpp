@@ -105,6 +105,7 @@ struct Walk {
   int parts = 1;     // of a row block
   double again = 1;  // how often the tensors come from memory
   double apart = 1;  // times what work takes
+  ListsOf lists = ListsOf::all_heads;
 };
 
 // `tiles` 64 x 64 tiles a step of each of so many teams on a multiprocessor.
@@ -147,7 +148,11 @@ double busiest(std::span<const Piece> pieces, const std::vector<SamePieces>& all
   return std::cbrt(std::pow(total / walk.teams, 3) + std::pow(longest(costs[ListTerm::alone]), 3));
 }
 
-double predict_walk(const AttentionProblem& problem, std::span<const Piece> pieces, const Walk& walk) {
+// Launches are taken to be like each other, and none to begin before the one in front ends.
+double predict_walk(const AttentionProblem& problem, std::span<const Piece> of_all, const Walk& walk) {
+  const auto in_turn = static_cast<double>(launches(problem, walk.lists));
+  std::vector<Piece> pieces(of_all.begin(), of_all.end());
+  for (Piece& piece : pieces) piece.count /= in_turn;
   double count = 0, steps = 0, multiplied = 0, most = 0, most_parts = 1;
   for (const Piece& piece : pieces) {
     count += piece.count;
@@ -164,7 +169,7 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
   // The slices of the last section begin when the others end, unless there is a team for every piece.
   AttentionShape shape = problem.shape;
   shape.heads /= walk.stacked_heads;
-  const double slices = slices_of(problem) / walk.stacked_heads;
+  const double slices = std::max(1.0, slices_of(problem) / walk.stacked_heads / in_turn);
   const double average = std::max(1.0, steps) / count;
   const Sections sections = sections_of(shape, {.tiles = average * walk.tiles,
                                                 .longest = std::max(1.0, most / average),
@@ -181,9 +186,8 @@ double predict_walk(const AttentionProblem& problem, std::span<const Piece> piec
   work = std::max(work * walk.apart, power_us(problem.shape, multiplied * walk.tiles * walk.parts)) +
          costs[ListTerm::merge] * (most_parts - 1);
   const double us =
-      together(work, costs[ListTerm::traffic] * walk.again * traffic_us(problem), costs[ListTerm::overlap]);
-  return costs[ListTerm::launch] * static_cast<double>(launches(problem, ListsOf::all_heads)) +
-         of_classes(problem, kUnevenLists, us);
+      together(work, costs[ListTerm::traffic] * walk.again * traffic_us(problem) / in_turn, costs[ListTerm::overlap]);
+  return in_turn * (costs[ListTerm::launch] + of_classes(problem, kUnevenLists, us));
 }
 
 // Of an item's head.
@@ -216,13 +220,19 @@ double decoded_tiles(const AttentionProblem& problem) {
 std::int64_t launches(const AttentionProblem& problem, ListsOf lists) {
   if (problem.from_table) return 1;
   const std::int64_t items = problem.stats.extent.batch;
-  return lists == ListsOf::one_mask ? std::max<std::int64_t>(items, problem.stats.groups) : items;
+  switch (lists) {
+    case ListsOf::one_mask: return std::max<std::int64_t>(items, problem.stats.groups);
+    case ListsOf::all_heads: return items;
+    case ListsOf::all_items: break;
+  }
+  return 1;
 }
 
 std::string_view launches_in_words(const AttentionProblem& problem, ListsOf lists) {
   if (launches(problem, ListsOf::one_mask) == 1) return "";
   if (lists == ListsOf::one_mask) return "; a launch for each run of heads with one mask";
-  return problem.stats.extent.batch > 1 ? "; a launch for each item" : "; one launch for heads with different masks";
+  if (problem.stats.extent.batch == 1) return "; one launch for heads with different masks";
+  return lists == ListsOf::all_heads ? "; a launch for each item" : "; one launch for items with different masks";
 }
 
 constexpr std::int64_t kOfDecode = DecodeList::kPositions;  // queries that decode_attention takes
@@ -307,7 +317,8 @@ double predict_stream(const AttentionProblem& problem, const Pricing& pricing, c
                        .stacked_heads = heads,
                        .parts = instance.parts,
                        .again = apart ? times_from_memory(traffic_bytes(problem)) : 1,
-                       .apart = apart ? times_apart(instance) : 1});
+                       .apart = apart ? times_apart(instance) : 1,
+                       .lists = split.most_steps > 0 ? ListsOf::all_heads : ListsOf::all_items});
 }
 
 double predict_mma(const AttentionProblem& problem, const Pricing& pricing, const MmaInstance& instance,
@@ -333,13 +344,13 @@ double predict_band(const AttentionProblem& problem, const Pricing& pricing, con
   for (const BlockStats::Bin& bin : stats_of(problem, instance.parts)->row_blocks)
     blocks += static_cast<double>(bin.count);
   const double ctas = static_cast<double>(pricing.caps.cores * instance.ctas);
-  const double rounds = blocks * items_per_measured(problem) / ctas;
+  const auto in_turn = static_cast<double>(launches(problem, ListsOf::one_mask));
+  const double rounds = blocks * items_per_measured(problem) / ctas / in_turn;
   // CTAs of a last, incomplete round have the multiprocessor's bandwidth to themselves.
   const double whole = rounds + costs[BandTerm::tail] * (std::ceil(rounds) - rounds);
   const double work = whole * costs[BandTerm::round] * load_factor(costs[BandTerm::alone], rounds, 1);
-  const double us = together(work, costs[BandTerm::traffic] * traffic_us(problem), costs[BandTerm::overlap]);
-  return costs[BandTerm::launch] * static_cast<double>(launches(problem, ListsOf::one_mask)) +
-         of_classes(problem, kUnevenBands, us);
+  const double us = together(work, costs[BandTerm::traffic] * traffic_us(problem) / in_turn, costs[BandTerm::overlap]);
+  return in_turn * (costs[BandTerm::launch] + of_classes(problem, kUnevenBands, us));
 }
 
 // Rows cost what they take besides their keys: residue classes of 16 positions and one tile of keys, 10,240 tasks, took

@@ -11,8 +11,8 @@
 
 namespace stof::cuda {
 
-// A kernel's lists are of heads with one mask, side by side, or of all heads of an item.
-enum class ListsOf : std::uint8_t { one_mask, all_heads };
+// A launch's lists are of heads with one mask, side by side, of all heads of an item, or of all items.
+enum class ListsOf : std::uint8_t { one_mask, all_heads, all_items };
 // That a call takes when the mask differs by head or item; at least so many where a mask comes again in later heads.
 std::int64_t launches(const AttentionProblem& problem, ListsOf lists);
 // The end of a plan's reason: nothing where heads and items share one mask.

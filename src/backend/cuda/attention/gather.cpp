@@ -41,6 +41,17 @@ int heaviest_units(const AttentionProblem& problem, const GatherInstance& instan
   return units_of(row_blocks.empty() ? 0 : row_blocks.back().pieces, instance);
 }
 
+// Of all pieces, those of row blocks that have more than `pieces`.
+double share_of_long_ones(const KeyPieces& key_pieces, double pieces) {
+  double longer = 0, all = 0;
+  for (const KeyPieces::Bin& bin : key_pieces.row_blocks) {
+    const double count = static_cast<double>(bin.count) * static_cast<double>(bin.pieces);
+    all += count;
+    if (static_cast<double>(bin.pieces) > pieces) longer += count;
+  }
+  return all > 0 ? longer / all : 0;
+}
+
 }  // namespace
 
 int most_units_of(const AttentionProblem& problem, const GatherInstance& instance, int splits) {
@@ -53,6 +64,12 @@ Refusal gather_refuses(const AttentionProblem& problem, const DeviceCaps& caps) 
   if (Refusal why = refuses_trees(problem)) return why;
   if (!problem.key_pieces.measured)
     return fmt::format("most 64 rows touch more than {} tiles of 64 keys", KeyPieces::kMostTypicalTiles);
+  // Each reads its keys by itself: beside narrow heads four causal ones of 16,384 keys took 528 us, and 243 by lists
+  // (bench/results/h200-masks-of-items.txt).
+  constexpr double kTypicalPieces = KeyPieces::kMostTypicalTiles * 64 / KeyPieces::kKeys, kMostOfLongOnes = 0.5;
+  if (share_of_long_ones(problem.key_pieces, kTypicalPieces) > kMostOfLongOnes)
+    return fmt::format("64 rows that touch more than {} tiles of 64 keys have most of the keys",
+                       KeyPieces::kMostTypicalTiles);
   return std::nullopt;
 }
 

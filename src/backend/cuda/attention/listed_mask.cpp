@@ -63,6 +63,13 @@ void put_heads_together(ListedMask& mask, const Stacks& stacks, ArrangedStream& 
   arranged.items = std::move(mixed->items), arranged.groups = std::move(mixed->groups);
 }
 
+// Of every mask as many row blocks, where none is split: then a slice's list is found by its mask's number.
+bool are_alike(const std::vector<StreamGroup>& groups) {
+  return std::ranges::all_of(groups, [&](const StreamGroup& group) {
+    return group.item_count == groups.front().item_count && group.slots == 0;
+  });
+}
+
 WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape, std::int64_t teams) {
   std::size_t slots = 0;
   std::int64_t items = 0;
@@ -78,7 +85,7 @@ WorkspaceSize workspace_size(const ListedMask& mask, const ListShape& shape, std
           .arrivals = parts,
           .queue = queued ? WorkspaceSize::kQueue : 0,
           .numbers = 4 * static_cast<std::size_t>(s.batch),
-          .list = queued && shape.listed && mask.window.window.parts == 0
+          .list = queued && shape.listed && mask.window.window.parts == 0 && !mask.mixes_items
                       ? list_ints(mask, mask.sections, s.batch, items)
                       : 0};
 }
@@ -114,8 +121,14 @@ void set_up(ListedMask& mask, ArrangedStream arranged, const ListShape& shape, s
   const Stacks stacks = stacks_of(mask);
   mask.window = window_shape(arranged, block_rows, mask.most_queries);
   mask.sections = sections_for(mask, stacks, arranged, shape.tiles, teams);
-  if (mask.window.window.parts > 0) put_in_row_order(arranged, block_rows, mask.window);
-  else if (heads_differ(stacks.group_of, stacks.of_item)) put_heads_together(mask, stacks, arranged);
+  if (mask.window.window.parts > 0) {
+    put_in_row_order(arranged, block_rows, mask.window);
+  } else if (shape.by_slice && mask.extent.batch > 1 && are_alike(arranged.groups)) {
+    mask.mixes_items = true;
+    mask.slice_groups = to_device<int>(gpu, stacks.group_of);
+  } else if (heads_differ(stacks.group_of, stacks.of_item)) {
+    put_heads_together(mask, stacks, arranged);
+  }
   mask.groups = std::move(arranged.groups);
   mask.items = to_device<StreamItem>(gpu, arranged.items);
   mask.steps = to_device<int>(gpu, arranged.steps);
@@ -149,11 +162,12 @@ StreamLayout ListedMask::layout(const TiledLaunch& launch, bool in_window) const
                       .item_count = in_window && window.window.parts > 0 ? window.items() : group.item_count,
                       .slots = group.slots,
                       .group_of = nullptr};
+  if (planner != nullptr || mixes_items)
+    layout.group_of = slice_groups.as<int>() + launch.item * (shape.heads / stacked_heads);
   if (planner != nullptr) {
     const DeviceTable& table = planner->table();
     layout.items = table.items, layout.words = table.pattern_words;
     layout.steps = table.steps, layout.first_steps = table.first_steps;
-    layout.group_of = slice_groups.as<int>() + launch.item * shape.heads;
   }
   return layout;
 }

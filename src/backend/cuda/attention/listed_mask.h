@@ -23,7 +23,7 @@ struct ListedMask : TiledMask {
   DeviceMemory items, steps, first_steps, words;
   int step_ints = 0;                            // numbers that describe a step
   std::unique_ptr<const TablePlanner> planner;  // of lists that are made on the device
-  DeviceMemory slice_groups;                    // then: of each slice
+  DeviceMemory slice_groups;                    // of each slice, where a launch takes items with masks of their own
 
   // Of the heads of a launch. in_window: for kernels that look at a window of the items where there is one.
   StreamLayout layout(const TiledLaunch& launch, bool in_window) const;
@@ -36,6 +36,7 @@ struct ListShape {
   int covering = 0;       // see StreamArrangement
   int stacked_heads = 1;  // whose rows a row block has
   bool listed = false;    // row blocks may come by a list
+  bool by_slice = false;  // each slice may have a mask of its own
 };
 
 // Row blocks of up to so many rounds are dealt in turns: a queue's atomic before each costs more than it balances.

@@ -36,7 +36,8 @@ ListShape list_shape(const StreamInstance& instance, std::int64_t stacked_heads)
           .queued = true,
           .covering = instance.groups,
           .stacked_heads = static_cast<int>(stacked_heads),
-          .listed = instance.takes_lists()};
+          .listed = instance.takes_lists(),
+          .by_slice = true};
 }
 
 // Its plans but for splits and their times.
@@ -55,7 +56,7 @@ AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, c
       heads > 1 ? fmt::format(" of {} heads that share keys", heads) : "", caps.cores, stats.block_q,
       100 * (stats.partial + stats.full), 100 * problem.stats.density,
       problem.shape.capped ? "its form for capped scores is compiled at first use; " : "", heads > 1 ? "row" : "mma",
-      launches_in_words(problem, ListsOf::all_heads));
+      launches_in_words(problem, ListsOf::all_items));
   return plan;
 }
 

@@ -56,6 +56,7 @@ TiledCall::TiledCall(const TiledMask& mask, const stof::AttentionCall& call, Tog
       by_item_(mask.extent.batch > 1),
       few_items_(together.few_items),
       mixed_(together.heads),
+      together_(together.items || mask.blocks == nullptr),
       items_(call.memory) {
   if (call.device_items.count > 0) {
     items_.push_back(device_run(call.device_items, call.packed));
@@ -70,14 +71,14 @@ TiledCall::TiledCall(const TiledMask& mask, const stof::AttentionCall& call, Tog
     items_first_ = classes_of_each_item(call);
     call_.items = items_first_, call_.residues = 1, call_.packed = false;
   }
-  const bool on_device = mask.blocks == nullptr, one_by_one = by_item_ && !(on_device && consecutive(call_.items));
+  const bool one_by_one = by_item_ && !(together_ && consecutive(call_.items));
   items_ = item_runs(call_, one_by_one ? 1 : std::min(mask_.shape.batch, kMostInGrid));
 }
 
 std::int64_t TiledCall::item_of(const ItemRun& run) const { return by_item_ ? call_.items[run.first].index : 0; }
 
 std::span<const HeadRun> TiledCall::heads_of(const ItemRun& run) const {
-  if (mask_.blocks == nullptr) return mask_.all_heads;
+  if (together_) return std::span(mask_.all_heads).first(1);
   const auto item = static_cast<std::size_t>(item_of(run));
   return mixed_ ? std::span(mask_.all_heads).subspan(item, 1) : std::span(mask_.head_runs[item]);
 }

@@ -9,6 +9,7 @@ namespace stof::cuda {
 struct Together {
   bool classes = false;  // residue classes of items, where they lie evenly
   bool heads = false;    // those with different masks
+  bool items = false;    // and all heads of items that have
   int few_items = 0;     // so many have their numbers beside the launch's parameters
 };
 
@@ -46,7 +47,8 @@ class TiledCall {
   const StreamHandle stream_;
   const bool by_item_;  // the mask differs by item
   const int few_items_;
-  const bool mixed_;  // a launch takes all heads, and its lists say which one a row block is of
+  const bool mixed_;     // a launch takes all heads, and its lists say which one a row block is of
+  const bool together_;  // items with masks of their own, as the kernel finds those
   std::pmr::vector<ItemRun> items_;
 };
 

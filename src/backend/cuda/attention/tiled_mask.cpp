@@ -180,7 +180,10 @@ void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Dev
   }
   const bool arranged = mask.kernel != nullptr;
   const TiledCall tiled(mask, call,
-                        {.classes = mask.by_maps && arranged, .heads = mask.mixes_heads, .few_items = mask.few_items});
+                        {.classes = mask.by_maps && arranged,
+                         .heads = mask.mixes_heads,
+                         .items = mask.mixes_items,
+                         .few_items = mask.few_items});
   const bool taken = !mask.by_maps || takes(mask, call, tiled);
   if (!taken && alone) fail_alone(refusal_of(mask, call, tiled));
   if (!taken && mask.stacked_heads > 1) return launch_rows(*mask.blocks, call);

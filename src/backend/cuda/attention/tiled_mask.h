@@ -40,6 +40,7 @@ struct TiledMask {
   int few_items = 0;                    // launches of so many have numbers of items beside the parameters
   bool takes_trees = false;             // the kernel takes calls with draft trees, whose scores have no cap
   bool mixes_heads = false;             // the kernel's lists say which head: one launch takes them all
+  bool mixes_items = false;             // the kernel finds each slice's list: a launch takes all heads of all items
   int stacked_heads = 1;                // whose rows a tile has; others than one only where there are `blocks`
   const Gpu* gpu = nullptr;
   std::unique_ptr<const DeviceBlocks> blocks = {};  // null: made on the device, where no other kernel can stand in
