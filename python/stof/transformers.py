@@ -13,6 +13,7 @@ import transformers
 
 from stof.c_library import InvalidArgument, Unsupported
 from stof.mask import Mask, mask_of
+from stof.model_keywords import refuse_others
 from stof.model_masks import Kept, ModelMask, Padded, made_mask, of_given
 from stof.plans import Attention, planned_for_more
 
@@ -81,6 +82,7 @@ def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.T
     """An attention function of transformers: query [B, H, N, D], key and value [B, Hkv, M, D] to [B, N, H, D]."""
     if given.get("position_bias") is not None or given.get("output_attentions"):
         raise Unsupported(3, "attention by stof neither adds a position bias nor keeps weights; use another attn_implementation")
+    refuse_others(given)
     if dropout != 0 and module.training:
         raise Unsupported(3, f"attention by stof is for inference: dropout {dropout} in training; call model.eval()")
     of_model = of_given(attention_mask, sliding_window, getattr(module, "is_causal", False) if is_causal is None else is_causal)

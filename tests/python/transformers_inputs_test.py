@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What models of transformers hand to STOF's attention: keywords, masks of their own, packed texts.
+
+usage: transformers_inputs_test.py LIBSTOF.SO    exit status 77 where there is no transformers
+"""
+
+import sys
+import unittest
+
+import given  # noqa: F401  (finds the package)
+
+try:
+    import torch
+    import transformers
+except ImportError:
+    sys.exit(77)
+
+from transformers_test import GROUPED, LENGTH, SMALL, TOKENS, left_padding
+
+import stof
+import stof.transformers
+from stof.transformers import attention_forward
+
+SPARSE = {**SMALL, "num_key_value_heads": 4, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 12,
+          "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_group": 1, "topk_group": 1, "index_topk": 4, "index_n_heads": 2,
+          "index_head_dim": 16}  # fmt: skip
+
+
+class Inputs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        transformers.logging.set_verbosity_error()
+        stof.transformers.register()
+
+    def setUp(self):
+        before = torch.is_grad_enabled()
+        torch.set_grad_enabled(False)
+        self.addCleanup(torch.set_grad_enabled, before)
+        torch.manual_seed(0)
+
+    def llama(self, **config):
+        return transformers.LlamaModel(transformers.LlamaConfig(**GROUPED, **config)).eval()
+
+    def module(self, **attributes):
+        made = torch.nn.Module().eval()
+        for name, value in attributes.items():
+            setattr(made, name, value)
+        return made
+
+    def test_keywords_that_change_attention_are_refused(self):
+        q, module = torch.randn(1, 2, 9, 16), self.module(is_causal=False)
+        own = attention_forward(module, q, q, q, None)[0]
+        for name in ("head_mask", "alibi", "attention_bias", "bias", "indices", "block_indices", "encoder_bias", "anything"):
+            with self.assertRaisesRegex(stof.Unsupported, rf"^attention by stof with {name}, a Tensor \[2\], which it does not compute; accepted: None, "):
+                attention_forward(module, q, q, q, None, **{name: torch.zeros(2)})
+            for nothing in (None, False):
+                self.assertTrue(torch.equal(own, attention_forward(module, q, q, q, None, **{name: nothing})[0]))
+        harmless = {"cu_seq_lens_q": torch.tensor([0, 9]), "max_length_k": 9, "position_ids": torch.arange(9)[None], "deterministic": True, "use_cache": True,
+                    "output_hidden_states": True, "cache_position": torch.arange(9), "logits_to_keep": 1, "image_sizes": [[2, 2]]}  # fmt: skip
+        self.assertTrue(torch.equal(own, attention_forward(module, q, q, q, None, **harmless)[0]))
+
+    def test_models_that_choose_keys_are_refused(self):
+        ids, pairs = torch.randint(5, 99, (2, 30)), torch.ones(30, 30, dtype=torch.bool).tril()[None, None].expand(2, 1, -1, -1)
+        model = transformers.DeepseekV32Model(transformers.DeepseekV32Config(**SPARSE)).eval()
+        model.set_attn_implementation("stof")
+        with self.assertRaisesRegex(stof.Unsupported, r"^attention by stof with indices, a Tensor \[2, 30, 4\], which it "):
+            model(ids, attention_mask=pairs)
+
+
+if __name__ == "__main__":
+    unittest.main()
