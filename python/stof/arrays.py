@@ -13,6 +13,7 @@ from typing import Any
 
 from stof import c_library
 from stof.c_library import InvalidArgument
+from stof.recorded import address_of, refuse_gradients, refuse_recording
 
 NAMES = {"f32": c_library.F32, "f16": c_library.F16, "bf16": c_library.BF16}  # what attention computes with
 _LONG_NAMES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}  # as dtypes of PyTorch and NumPy print
@@ -66,6 +67,7 @@ def view(array: Any, name: str, accepted: tuple[int, ...] = tuple(NAMES.values()
     they name. What has another one of them is the caller's to refuse. `written`: the library writes it."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
+        refuse_recording(torch, name)
         return _of_torch(torch, _with_signs(array, name, written), name, accepted)
     if hasattr(array, "__array_interface__"):
         return _of_numpy(array, name, accepted)
@@ -114,12 +116,12 @@ def stream_of(like: View) -> int | None:
 
 
 def _of_torch(torch: Any, tensor: Any, name: str, accepted: tuple[int, ...]) -> View:
-    if tensor.requires_grad and torch.is_grad_enabled():
-        raise InvalidArgument(2, f"{name} requires a gradient, and there is no backward pass; call under torch.no_grad(), or detach it")
+    refuse_gradients(torch, tensor, name)
     device = tensor.device
-    if device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
-        raise InvalidArgument(2, f"{name} is a tensor of device {device}, {tensor.layout}; accepted: strided ones of cpu or cuda")
-    return View(tensor, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), _known(_of_torch_dtypes(torch), tensor.dtype, name, accepted),
+    if device.type not in ("cpu", "cuda") or tensor.layout != torch.strided or tensor.is_nested:
+        kind = "nested" if tensor.layout == torch.strided and tensor.is_nested else tensor.layout
+        raise InvalidArgument(2, f"{name} is a tensor of device {device}, {kind}; accepted: strided ones of cpu or cuda")
+    return View(tensor, address_of(tensor, name), tuple(tensor.shape), tensor.stride(), _known(_of_torch_dtypes(torch), tensor.dtype, name, accepted),
                 "cpu" if device.type == "cpu" else f"cuda:{device.index}")  # fmt: skip
 
 
@@ -133,6 +135,9 @@ def _with_signs(tensor: Any, name: str, written: bool) -> Any:
 
 
 def _of_numpy(array: Any, name: str, accepted: tuple[int, ...]) -> View:
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and isinstance(array, masked.MaskedArray):  # whose numbers are there where it says that they are none
+        raise InvalidArgument(2, f"{name} is a numpy.ma.MaskedArray, whose mask would not be heeded; accepted: numpy.ndarray, as its .filled() or .data")
     about = array.__array_interface__
     dtype, shape = _known(_NUMPY, about["typestr"], name, accepted), tuple(about["shape"])
     size = int(about["typestr"][2:])

@@ -15,6 +15,7 @@ from transformers import masking_utils
 from stof.c_library import InvalidArgument, Unsupported
 from stof.mask import Mask
 from stof.positions import of_items, of_tokens, shifted
+from stof.recorded import WHAT_IS_POSSIBLE, refuse_recording
 
 _NAMED = {masking_utils.causal_mask_function: "causal", masking_utils.bidirectional_mask_function: "all"}
 
@@ -133,13 +134,22 @@ class HandedOn(torch.Tensor):
                           "attention, or another attn_implementation")  # fmt: skip
 
 
-@torch.compiler.disable  # what is compiled ends in front of it: it looks at numbers, and its result is another one each time
+def outside_of_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
+    why = f"attention by stof, of which PyTorch's graphs know nothing; accepted: {WHAT_IS_POSSIBLE}"
+    try:
+        return torch.compiler.disable(function, reason=why)
+    except TypeError:  # of an earlier PyTorch, which gives no reason
+        return torch.compiler.disable(function)
+
+
+@outside_of_graphs  # what is compiled ends in front of it: it looks at numbers, and its result is another one each time
 def made_mask(batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0, kv_offset: Any = 0,
               mask_function: Any = masking_utils.causal_mask_function, attention_mask: torch.Tensor | None = None,
               **given: Any) -> torch.Tensor:  # fmt: skip
     """A mask interface of transformers. A function of positions becomes an expression of the mask language; one that
     looks at tensors, as for packed sequences, is evaluated for all pairs by transformers. What comes back is a tensor
     of four dimensions without elements, for models to hand on, and has the ModelMask as `stof`."""
+    refuse_recording(torch, "a model with attention by stof")
     query, key = int(q_offset), int(kv_offset)  # now: static caches have them as tensors, and count on before layers ask
 
     def evaluated(held: int | None = None) -> Mask:

@@ -14,8 +14,9 @@ import transformers
 from stof.c_library import InvalidArgument, Unsupported
 from stof.mask import Mask, mask_of
 from stof.model_keywords import refuse_others
-from stof.model_masks import Kept, ModelMask, Padded, made_mask, of_given
+from stof.model_masks import Kept, ModelMask, Padded, made_mask, of_given, outside_of_graphs
 from stof.plans import Attention, planned_for_more
+from stof.recorded import refuse_recording
 
 _WIDEST = 256  # heads
 
@@ -74,12 +75,13 @@ def _set_implementation(model: transformers.PreTrainedModel) -> None:
         raise
 
 
-@torch.compiler.disable  # what is compiled ends in front of it, and begins again behind it
+@outside_of_graphs  # what is compiled ends in front of it, and begins again behind it
 def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
                       attention_mask: torch.Tensor | None, dropout: float = 0.0, scaling: float | None = None,
                       sliding_window: int | None = None, softcap: float | None = None, is_causal: bool | None = None,
                       s_aux: torch.Tensor | None = None, **given: Any) -> tuple[torch.Tensor, None]:  # fmt: skip
     """An attention function of transformers: query [B, H, N, D], key and value [B, Hkv, M, D] to [B, N, H, D]."""
+    refuse_recording(torch, "attention by stof")
     if given.get("position_bias") is not None or given.get("output_attentions"):
         raise Unsupported(3, "attention by stof neither adds a position bias nor keeps weights; use another attn_implementation")
     refuse_others(given)

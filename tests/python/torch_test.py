@@ -16,6 +16,8 @@ import given  # noqa: F401  (finds the package)
 try:
     import numpy
     import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
 except ImportError:
     sys.exit(77)
 
@@ -226,6 +228,37 @@ class Tensors(unittest.TestCase):
         made = [str(eval(line.split("  #")[0], names)) for line in masks.splitlines()]  # noqa: S307: as above
         self.assertEqual((made[0], made[-1]), ("!strided(4) & causal", "where(q >= k & q - k < 256)"))
 
+    def test_what_is_differentiated_is_refused(self):
+        q, k, v = tensors("cpu", torch.float32)
+        said = "^q has a tangent of forward-mode differentiation, and nothing is differentiated here; "
+        with torch.autograd.forward_ad.dual_level():
+            with self.assertRaisesRegex(stof.InvalidArgument, said):
+                stof.attention(torch.autograd.forward_ad.make_dual(q, q), k, v)
+            stof.attention(q, k, v)
+        with self.assertRaisesRegex(stof.InvalidArgument, said):
+            torch.func.jvp(lambda one: stof.attention(one, k, v), (q,), (q,))
+
+    def test_what_is_recorded_is_refused(self):
+        """It would be left out of what is recorded, or fail somewhere."""
+        q, k, v = tensors("cpu", torch.float32)
+        plan = stof.Attention("all", batch=2, heads=6, kv_heads=2, queries=130, keys=200, head_dim=64, dtype=q.dtype, device=q.device)
+        recorded = "which records what PyTorch computes, and nothing of stof; accepted: torch.compile without fullgraph"
+        module = torch.nn.Module()
+        module.forward = lambda one: stof.attention(one, k, v)
+        for call in (lambda one: stof.attention(one, k, v), lambda one: plan.run(one, k, v)):
+            for record, said in (
+                (lambda: torch.jit.trace(call, (q,), check_trace=False), f"^q under torch.jit.trace, {recorded}"),
+                (lambda: make_fx(call)(q), f"^q under make_fx or torch.export, {recorded}"),
+                (lambda: torch.export.export(module, (q,), strict=False), f"^q under .* or torch.export, {recorded}"),
+                (lambda: torch.vmap(call)(q[None]), "^q is a Tensor without memory of its own, as under torch.vmap, "),
+                (lambda: call(FakeTensorMode().from_tensor(q)), "^q is a FakeTensor without memory of its own, "),
+            ):
+                with self.assertRaisesRegex(stof.Unsupported, said):
+                    record()
+        self.addCleanup(torch._dynamo.reset)
+        compiled = torch.compile(lambda one: 2 * stof.attention(one + 0, k, v), backend="eager")
+        self.assertTrue(torch.equal(compiled(q), 2 * stof.attention(q, k, v)))
+
     def test_errors(self):
         q, k, v = tensors("cpu", torch.float32)
         docs = torch.zeros(200, dtype=torch.int32)
@@ -234,6 +267,9 @@ class Tensors(unittest.TestCase):
             (lambda: stof.attention(q.clone().requires_grad_(), k, v), "q requires a gradient, and there is no backward pass; "),
             (lambda: stof.attention(q.to("meta"), k, v), "q is a tensor of device meta, torch.strided; accepted: strided ones of cpu or cuda"),
             (lambda: stof.attention(q, k.half(), v), "k is f16 on cpu; accepted: f32, as planned, on cpu, where q is"),
+            (lambda: stof.attention(torch.nested.nested_tensor([q[0], q[1]]), k, v), "q is a tensor of device cpu, nested; accepted: strided ones of cpu"),
+            (lambda: stof.attention(numpy.ma.masked_array(q.numpy(), mask=True), k.numpy(), v.numpy()),
+             "q is a numpy.ma.MaskedArray, whose mask would not be heeded; accepted: numpy.ndarray, as its .filled() or .data"),
             (lambda: stof.attention(q.double(), k, v), "q is of dtype torch.float64; accepted: f32, f16, bf16"),
             (lambda: plan.run(q, k, v, kv_lengths=torch.tensor([1, 1])), "kv_lengths is of dtype torch.int64; accepted: i32, as .int() makes it"),
             (lambda: plan.run(q, k, v, lse=torch.empty(2, 6, 130, dtype=torch.float64)), "lse is of dtype torch.float64; accepted: f32"),

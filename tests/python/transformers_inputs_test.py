@@ -67,6 +67,18 @@ class Inputs(unittest.TestCase):
         with self.assertRaisesRegex(stof.Unsupported, r"^attention by stof with indices, a Tensor \[2, 30, 4\], which it "):
             model(ids, attention_mask=pairs)
 
+    def test_what_records_a_model_is_refused(self):
+        model, ids = self.llama(), torch.randint(5, 99, (1, 9))
+        model.set_attn_implementation("stof")
+        for record, said in (
+            (lambda: torch.jit.trace(model, (ids,), check_trace=False), "^a model with attention by stof under torch.jit.trace, which records "),
+            (lambda: torch.export.export(model, (ids,), strict=False), "^a model with attention by stof under .*torch.export, which records "),
+        ):
+            with self.assertRaisesRegex(stof.Unsupported, said):
+                record()
+        with self.assertRaisesRegex(Exception, "attention by stof, of which PyTorch's graphs know nothing; accepted: torch.compile without fullgraph"):
+            torch.export.export(model, (ids,), strict=True)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that PyTorch records, transforms or differentiates: it knows nothing of what the library computes, and would leave it out silently."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from stof.c_library import InvalidArgument, Unsupported
+
+_RECORDING = {"ProxyTorchDispatchMode": "make_fx or torch.export", "FakeTensorMode": "FakeTensorMode or torch.export", "FunctionalTensorMode": "torch.export"}
+WHAT_IS_POSSIBLE = "torch.compile without fullgraph, which leaves this call to Python, or a call outside"
+
+
+def refuse_recording(torch: Any, what: str) -> None:
+    """`what` is what errors call it."""
+    by = "torch.jit.trace" if torch.jit.is_tracing() else None
+    if by is None and torch._C._len_torch_dispatch_stack() > 0:
+        modes = [type(mode).__name__ for mode in torch.utils._python_dispatch._get_current_dispatch_mode_stack()]
+        by = next((_RECORDING[mode] for mode in modes if mode in _RECORDING), None)
+    if by is not None:
+        raise Unsupported(3, f"{what} under {by}, which records what PyTorch computes, and nothing of stof; accepted: {WHAT_IS_POSSIBLE}")
+
+
+def refuse_gradients(torch: Any, tensor: Any, name: str) -> None:
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise InvalidArgument(2, f"{name} requires a gradient, and there is no backward pass; call under torch.no_grad(), or detach it")
+    forward = sys.modules.get("torch.autograd.forward_ad")
+    if forward is not None and forward._current_level >= 0 and forward.unpack_dual(tensor).tangent is not None:
+        raise InvalidArgument(2, f"{name} has a tangent of forward-mode differentiation, and nothing is differentiated here; call outside of dual_level(), "
+                              "or take unpack_dual(it).primal")  # fmt: skip
+
+
+def address_of(tensor: Any, name: str) -> int:
+    """Tensors of torch.vmap, torch.func.jvp and the like have none, nor have stand-ins as FakeTensors and MaskedTensors."""
+    try:
+        address = 0 if type(tensor).__name__ == "FakeTensor" else tensor.data_ptr()
+    except RuntimeError:
+        address = 0
+    if address == 0 and tensor.numel() > 0:
+        raise Unsupported(3, f"{name} is a {type(tensor).__name__} without memory of its own, as under torch.vmap, torch.func.jvp and FakeTensorMode; "
+                          f"accepted: tensors of memory; and {WHAT_IS_POSSIBLE}")  # fmt: skip
+    return address
