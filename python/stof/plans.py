@@ -17,6 +17,7 @@ from stof.c_library import InvalidArgument
 from stof.given_numbers import MOST, whole
 from stof.library import library
 from stof.mask import Mask, mask_of
+from stof.memory import refuse_shared
 from stof.trees import words_of
 
 _DECODED = 16  # as many queries at most
@@ -77,7 +78,8 @@ class Attention:
         [B + 1]. Paged: k and v [pages, Hkv, page size, D], `page_table` i32 [B, pages of an item] and `kv_lengths`, with
         `cu_q` too. The last dimension is contiguous, the others have any strides. Lengths and offsets are sequences, or int32 arrays of
         the host or of the device; the latter are read when the kernels run. Rows without an allowed key give 0, and -inf
-        as logarithm; rows behind an item's length, or behind the last offset, are not written: they are 0 where `out` is not given.
+        as logarithm; rows behind an item's length, or behind the last offset, are not written: they are 0 where `out` is not given. `out` may be q, and
+        shares no memory with k and v.
 
         `tree`, a draft tree of speculative decoding: bool [T, T], or [B, T, T] with one for each item; element [i, j] says
         whether query i may see the key of query j, the item's keys being its last ones, besides what the mask says. Or int32
@@ -86,7 +88,10 @@ class Attention:
         rows = _Rows(self, view(q, "q"), view(k, "k"), view(v, "v"), cu_q,
                      None if page_table is None else view(page_table, "page_table", (c_library.I32,)))  # fmt: skip
         to = empty_like(rows.q, rows.q.shape, zeros=rows.leaves_some(q_lengths, cu_q)) if out is None else out
-        call = rows.call(view(to, "out", written=True), None if lse is None else view(lse, "lse", (c_library.F32,), written=True))
+        of_out = view(to, "out", written=True)
+        call = rows.call(of_out, None if lse is None else view(lse, "lse", (c_library.F32,), written=True))
+        if out is not None:
+            refuse_shared(of_out, rows.q, rows.k, rows.v)
         lists = [_give(call, "q_lengths", q_lengths, rows.batch), _give(call, "kv_lengths", kv_lengths, rows.batch),
                  _give(call, "cu_q", cu_q, rows.batch + 1), _give(call, "cu_kv", cu_kv, rows.batch + 1)]  # fmt: skip
         call.scale, call.softcap = _number("scale", scale), _number("softcap", softcap)

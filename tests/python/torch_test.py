@@ -115,6 +115,30 @@ class Tensors(unittest.TestCase):
             self.assertEqual(made.data_ptr(), out.data_ptr())
             self.expect(out.transpose(1, 2), defined(q, k, v, torch.ones(200, 200, dtype=torch.bool))[0], torch.float16)
 
+    def test_outputs_in_the_memory_of_inputs(self):
+        """Keys and values are read to the end; a row of q before its own result is written."""
+        q, k, v = (torch.randn(2, 4, 200, 16) for _ in range(3))
+        wanted = stof.attention(q, k, v)
+        own = q.clone()
+        self.assertTrue(torch.equal(stof.attention(own, k, v, out=own), wanted))
+        whole = torch.randn(2, 200, 16, 16)  # [B, S, 3 H, D] and room for the result
+        parts = [part.transpose(1, 2) for part in whole.split(4, 2)]
+        wanted = stof.attention(*parts[:3])
+        self.assertTrue(torch.equal(stof.attention(*parts[:3], out=parts[3]), wanted))  # in between, but apart
+        items, longer = torch.randn(4, 4, 200, 16), torch.randn(2, 4, 201, 16)
+        plan = stof.Attention("all", batch=2, heads=4, queries=200, keys=200, head_dim=16, dtype="f32", device="cpu")
+        for call, said in (
+            (lambda: stof.attention(q, k, v, out=k), "out shares memory with k, which is read while it is written; accepted: memory apart from k and v"),
+            (lambda: plan.run(q, k, v, out=v), "out shares memory with v, which is read while it is written; accepted: memory apart from k and v"),
+            (lambda: stof.attention(items[:2], items[2:], v, out=items[1:3]), "out shares memory with k, which"),
+            (lambda: stof.attention(items[:2], k, v, out=items[1:3]), "out shares memory with q and is not q itself; accepted: q, or memory apart from it"),
+            (lambda: stof.attention(longer[:, :, 1:], k, v, out=longer[:, :, :-1]), "out shares memory with q and is not q itself; "),
+            (lambda: stof.attention(*(one.numpy() for one in (q, k, v)), out=v.numpy()), "out shares memory with v, which"),
+        ):
+            with self.assertRaises(stof.InvalidArgument) as failed:
+                call()
+            self.assertTrue(str(failed.exception).startswith(said), failed.exception)
+
     def test_the_negative_bit(self):
         """Of views whose memory has the numbers without their sign."""
         for device in DEVICES:
