@@ -14,6 +14,7 @@ from transformers import masking_utils
 
 from stof.c_library import InvalidArgument, Unsupported
 from stof.mask import Mask
+from stof.packed_texts import PackedTexts
 from stof.positions import of_items, of_tokens, shifted
 from stof.recorded import WHAT_IS_POSSIBLE, refuse_recording
 
@@ -31,10 +32,11 @@ class ModelMask:
     held: int | None = None  # keys that a cache with room for more has
     before: list[int] | None = None  # tokens of each item that the cache has dropped; None where it has not
     placed: bool = True  # the last query stands at the last key
+    texts: PackedTexts | None = None
     # All layers of a call ask for the same.
     _kept: dict[int, Kept] = field(default_factory=dict)
     _padded: dict[int, Padded] = field(default_factory=dict)
-    _beside: dict[tuple[Mask, int], tuple[Mask, bool]] = field(default_factory=dict)
+    _beside: dict[tuple[Mask, int, int], tuple[Mask, Kept | None]] = field(default_factory=dict)
 
     def kept(self, queries: int) -> Kept:
         """The queries are the last tokens, and padding where these are."""
@@ -47,11 +49,16 @@ class ModelMask:
             self._padded[queries] = self._make_padded(queries)
         return self._padded[queries]
 
-    def beside(self, users: Mask, items: int) -> tuple[Mask, bool]:
-        """Both masks, of which the user's goes by the positions of tokens, and whether the tokens are to be packed for it."""
-        if (users, items) not in self._beside:
-            self._beside[users, items] = self._make_beside(users, items)
-        return self._beside[users, items]
+    def beside(self, users: Mask, items: int, queries: int) -> tuple[Mask, Kept | None]:
+        """Both masks, of which the user's goes by the positions of tokens, and the tokens that are to be packed for it."""
+        asked = users, items, queries
+        if asked not in self._beside:
+            if self.texts is None:
+                joined, packs = self._make_beside(users, items)
+                self._beside[asked] = joined, self.kept(queries) if packs else None
+            else:
+                self._beside[asked] = self._make_beside_texts(users, (items, queries))
+        return self._beside[asked]
 
     def _make_padded(self, queries: int) -> Padded:
         if self.tokens is None or self.mask.depends_on_length:  # the latter has the padding
@@ -77,6 +84,13 @@ class ModelMask:
         # A model's own window counts padding between tokens, which packing would take away.
         pairs = self.mask if self.mask.depends_on_length else self.evaluated()
         return pairs & of_items([of_tokens(users, of_item, count) for of_item, count in zip(runs, before)]), False
+
+    def _make_beside_texts(self, users: Mask, shape: tuple[int, int]) -> tuple[Mask, Kept | None]:
+        joined = self.texts.beside(users) if shape == self.texts.shape else None
+        if joined is not None:
+            return joined, Kept.of_texts(self.texts)
+        self.texts.refuse_by_rows(users)
+        return self.mask & users, None
 
     @functools.cached_property
     def _runs(self) -> list[list[tuple[int, int]]]:
@@ -105,6 +119,14 @@ class Kept:
     keys: torch.Tensor
     lengths: list[tuple[int, int]]
     offsets: list[list[int]]
+    longest: int | None = None  # of texts that are items here; None where items are those of the batch
+
+    @classmethod
+    def of_texts(cls, texts: PackedTexts) -> Kept:
+        """All rows, in their order."""
+        rows = torch.arange(texts.shape[0] * texts.shape[1])
+        lengths = [end - first for _, first, end in texts.bounds]
+        return cls(rows, rows, [(length, length) for length in lengths], [[0, *itertools.accumulate(lengths)]] * 2, max(lengths))
 
     @classmethod
     def of(cls, of_queries: torch.Tensor, tokens: torch.Tensor) -> Kept:
@@ -179,7 +201,8 @@ def _model_mask(function: Any, lengths: tuple[int, int], offsets: tuple[int, int
         mask = Mask(_NAMED[function]) if function in _NAMED else Mask.where(lambda b, h, q, k: function(b, h, q + first_key, k + first_key))
     except InvalidArgument:
         mask = evaluated(held)
-    return ModelMask(mask, _tokens(of_tokens, end, first_key), evaluated=functools.partial(evaluated, held), held=held)
+    return ModelMask(mask, _tokens(of_tokens, end, first_key), evaluated=functools.partial(evaluated, held), held=held,
+                     texts=PackedTexts.of(function))  # fmt: skip
 
 
 def _tokens(attention_mask: torch.Tensor | None, keys: int, first: int) -> torch.Tensor | None:

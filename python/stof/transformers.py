@@ -104,8 +104,8 @@ def _under(users: Mask | None, of_model: ModelMask, call: _Call) -> tuple[torch.
     if not of_model.placed or (of_model.of_keys_alone and queries != call.k.shape[2]):
         raise Unsupported(3, f"a user's mask for attention of {queries} queries to {call.k.shape[2]} keys of which they are not the last, as in "
                           "cross-attention; accepted: None, or another model")  # fmt: skip
-    joined, packs = of_model.beside(users, items)
-    return call.packed(joined, of_model.kept(queries)) if packs else call.padded(Padded(joined))
+    joined, kept = of_model.beside(users, items, queries)
+    return call.padded(Padded(joined)) if kept is None else call.packed(joined, kept)
 
 
 @dataclass
@@ -144,7 +144,7 @@ class _Call:
         """Of what is no padding, one after the other; the other rows are 0."""
         batch, heads, queries, dim = self.q.shape
         packed = lambda tensor, rows: tensor.transpose(1, 2).flatten(0, 1)[rows]  # noqa: E731
-        plan = self._plan(mask)
+        plan = self._plan(mask) if kept.longest is None else self._plan(mask, (len(kept.lengths), kept.longest, kept.longest))
         for of_item in set(kept.lengths):
             plan.prepare(*of_item)
         lse = self.q.new_empty(heads, len(kept.rows), dtype=torch.float32) if self.wants_lse else None
@@ -158,8 +158,10 @@ class _Call:
         padded[:, kept.rows] = lse
         return out.view(batch, queries, heads, dim), padded.view(heads, batch, queries).transpose(0, 1)
 
-    def _plan(self, mask: Mask) -> Attention:
-        batch, heads, queries, dim = self.q.shape
+    def _plan(self, mask: Mask, sizes: tuple[int, int, int] | None = None) -> Attention:
+        """`sizes`: items, queries and keys, where these are not those of the tensors."""
+        _, heads, _, dim = self.q.shape
+        batch, queries, keys = sizes or (self.q.shape[0], self.q.shape[2], self.k.shape[2])
         dtype = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}.get(self.q.dtype, str(self.q.dtype))
-        return planned_for_more(mask, batch=max(batch, 1), heads=heads, kv_heads=self.k.shape[1], queries=queries, keys=self.k.shape[2],
+        return planned_for_more(mask, batch=max(batch, 1), heads=heads, kv_heads=self.k.shape[1], queries=queries, keys=keys,
                                 head_dim=dim, dtype=dtype, device=str(self.q.device), capped=self.softcap is not None)  # fmt: skip

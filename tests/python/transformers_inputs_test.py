@@ -79,6 +79,47 @@ class Inputs(unittest.TestCase):
         with self.assertRaisesRegex(Exception, "attention by stof, of which PyTorch's graphs know nothing; accepted: torch.compile without fullgraph"):
             torch.export.export(model, (ids,), strict=True)
 
+    def test_a_mask_of_the_user_goes_by_the_positions_of_each_packed_text(self):
+        ids, lengths = torch.randint(5, 99, (2, 24)), ((8, 16), (6, 6, 12))
+        places = torch.stack([torch.cat([torch.arange(length) for length in of_item]) for of_item in lengths])
+        alone = lambda model: torch.stack([torch.cat([model(part[None], use_cache=False)[0][0] for part in row.split(of_item)])
+                                           for row, of_item in zip(ids, lengths)])  # fmt: skip
+        mistral = transformers.MistralModel(transformers.MistralConfig(**GROUPED, sliding_window=4)).eval()
+        for model in (self.llama(), mistral):
+            for mask in (None, "sink(2) | window(1)", "window(3)", "strided(2)", "where(k % 3 == 0 | k == q)", "documents([0,5])", "global([1,4]) | window(0)"):
+                with self.subTest(f"{type(model).__name__} {mask}"):
+                    stof.transformers.use(model, mask)
+                    wanted = alone(model)
+                    made = model(ids, position_ids=places, use_cache=False)[0]
+                    self.assertLess((made - wanted).abs().max().item(), 2e-5 * wanted.abs().max().item())
+        model = self.llama()
+        stof.transformers.use(model, "batch(0: window(3), 1: window(1))")
+        self.assertTrue(model(ids, position_ids=places, use_cache=False)[0].isfinite().all())
+        for mask, said in (("batch(0: sink(3), 1: window(1))", r"^the mask batch\(0: sink\(3\), 1: window\(1\)\) for texts packed by position_ids, whose positions "),
+                           (lambda b, h, q, k: k % 3 == b, "^the mask where.* for texts packed by position_ids")):  # fmt: skip
+            stof.transformers.use(model, mask)
+            with self.assertRaisesRegex(stof.Unsupported, said):
+                model(ids, position_ids=places, use_cache=False)
+
+    def test_sinks_beside_packed_texts(self):
+        functions, q = transformers.masking_utils, torch.randn(1, 2, 20, 16)
+        packed = functions.and_masks(functions.causal_mask_function, functions.packed_sequence_mask_function(torch.tensor([[0] * 8 + [1] * 12])))
+        module, sinks = self.module(stof_mask=stof.Mask("sink(2) | window(1)")), torch.randn(2)
+        made = attention_forward(module, q, q, q, stof.model_masks.made_mask(1, 20, 20, 0, 0, packed), s_aux=sinks)[0]
+        for part in (slice(0, 8), slice(8, 20)):
+            text, length = q[:, :, part], part.stop - part.start
+            alone = attention_forward(module, text, text, text, stof.model_masks.made_mask(1, length, length), s_aux=sinks)[0]
+            self.assertLess((made[:, part] - alone).abs().max().item(), 1e-5)
+
+    def test_packed_texts_that_see_blocks_too_are_refused_under_a_mask_by_position(self):
+        functions, numbers = transformers.masking_utils, torch.tensor([[0, 0, 0, 1, 1, 1]])
+        packed = functions.and_masks(functions.causal_mask_function, functions.packed_sequence_mask_function(numbers))
+        function = functions.or_masks(packed, functions.blockwise_overlay(torch.tensor([[-1, 0, 0, 0, -1, -1]])))
+        made = stof.model_masks.made_mask(1, 6, 6, 0, 0, function).stof
+        self.assertIsNone(made.beside(stof.Mask("window(2)"), 1, 6)[1])
+        with self.assertRaisesRegex(stof.Unsupported, r"^the mask sink\(2\) for texts packed by position_ids"):
+            made.beside(stof.Mask("sink(2)"), 1, 6)
+
 
 if __name__ == "__main__":
     unittest.main()
