@@ -49,6 +49,11 @@ class View:
     def on_host(self) -> bool:
         return self.device == "cpu"
 
+    def is_uint8(self) -> bool:
+        """And no bool, which `dtype` does not tell apart."""
+        about = getattr(self.of, "__array_interface__", None)
+        return about["typestr"] == "|u1" if about is not None else str(self.of.dtype) == "torch.uint8"
+
     def tensor(self, order: tuple[int | None, int, int]) -> c_library.Tensor:
         """For a call: which of the dimensions are items (None where they are packed), heads and rows."""
         items, heads, rows = order

@@ -87,13 +87,18 @@ def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.T
     refuse_others(given)
     if dropout != 0 and module.training:
         raise Unsupported(3, f"attention by stof is for inference: dropout {dropout} in training; call model.eval()")
-    of_model = of_given(attention_mask, sliding_window, getattr(module, "is_causal", False) if is_causal is None else is_causal)
+    of_model = of_given(attention_mask, sliding_window, _is_causal(module, query) if is_causal is None else is_causal)
     call = _Call(query, key[:, :, : of_model.held], value[:, :, : of_model.held], scaling, softcap, s_aux is not None)
     out, lse = _under(getattr(module, "stof_mask", None), of_model, call)
     out = out[..., : value.shape[3]]
     if s_aux is not None:  # a sink: one more term in the sum of weights, without a value
         out *= torch.sigmoid(lse - s_aux.reshape(1, -1, 1)).transpose(1, 2).unsqueeze(-1).to(out.dtype)
     return out, None
+
+
+def _is_causal(module: torch.nn.Module, query: torch.Tensor) -> bool:
+    """Of attention without a mask. What a module does not say is taken as sdpa_attention_forward of transformers takes it."""
+    return getattr(module, "is_causal", query.shape[2] > 1)
 
 
 def _under(users: Mask | None, of_model: ModelMask, call: _Call) -> tuple[torch.Tensor, torch.Tensor | None]:

@@ -67,6 +67,14 @@ class Inputs(unittest.TestCase):
         with self.assertRaisesRegex(stof.Unsupported, r"^attention by stof with indices, a Tensor \[2, 30, 4\], which it "):
             model(ids, attention_mask=pairs)
 
+    def test_without_a_mask_what_a_module_does_not_say_is_as_in_sdpa(self):
+        of_sdpa = transformers.integrations.sdpa_attention.sdpa_attention_forward
+        for module in (self.module(), self.module(is_causal=True), self.module(is_causal=False)):
+            for queries in (1, 9):
+                q = torch.randn(1, 2, queries, 16)
+                own, ours = (attend(module, q, q, q, None)[0] for attend in (of_sdpa, attention_forward))
+                self.assertLess((own - ours).abs().max().item(), 1e-5)
+
     def test_what_records_a_model_is_refused(self):
         model, ids = self.llama(), torch.randint(5, 99, (1, 9))
         model.set_attn_implementation("stof")
