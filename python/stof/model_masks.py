@@ -13,6 +13,7 @@ import torch
 from transformers import masking_utils
 
 from stof.c_library import InvalidArgument, Unsupported
+from stof.handed_on import HandedOn, plain
 from stof.mask import Mask
 from stof.packed_texts import PackedTexts
 from stof.positions import of_items, of_tokens, shifted
@@ -135,27 +136,6 @@ class Kept:
         return cls(rows, keys, list(zip(*lengths)), [[0, *itertools.accumulate(one)] for one in lengths])
 
 
-class HandedOn(torch.Tensor):
-    """What a model gets in place of a mask, to hand on: [B, 1, N, 0], with the ModelMask as `stof`. A model that computes with
-    it is refused here, by name, and not by what comes of it."""
-
-    stof: ModelMask
-    ASKED = {"dim", "size", "numel", "stride", "element_size", "is_floating_point", "is_contiguous", "get_device", "__len__", "__repr__", "__hash__"}
-    KEPT = {"to", "contiguous", "clone", "detach", "cpu", "cuda"}
-
-    @classmethod
-    def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), words: Any = None) -> Any:
-        name = function.__name__
-        if name in cls.KEPT:
-            return arguments[0]
-        # torch.compile makes a stand-in of it, by names of its own; what it traces a model to do comes here all the same.
-        if name == "__get__" or name in cls.ASKED or torch._guards.TracingContext.try_get() is not None:
-            with torch._C.DisableTorchFunctionSubclass():
-                return function(*arguments, **(words or {}))
-        raise Unsupported(3, f"a model that computes with the mask that it has from stof, by {name}; accepted: models that hand it on to their "
-                          "attention, or another attn_implementation")  # fmt: skip
-
-
 def outside_of_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
     why = f"attention by stof, of which PyTorch's graphs know nothing; accepted: {WHAT_IS_POSSIBLE}"
     try:
@@ -170,17 +150,21 @@ def made_mask(batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0,
               **given: Any) -> torch.Tensor:  # fmt: skip
     """A mask interface of transformers. A function of positions becomes an expression of the mask language; one that
     looks at tensors, as for packed sequences, is evaluated for all pairs by transformers. What comes back is a tensor
-    of four dimensions without elements, for models to hand on, and has the ModelMask as `stof`."""
+    of four dimensions without elements, for models to hand on, and has the ModelMask as `stof`. One that computes with it
+    gets all pairs, as bools."""
     refuse_recording(torch, "a model with attention by stof")
     query, key = int(q_offset), int(kv_offset)  # now: static caches have them as tensors, and count on before layers ask
 
-    def evaluated(held: int | None = None) -> Mask:
-        pairs = masking_utils.sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=query,
-                                        kv_offset=key, mask_function=mask_function, attention_mask=attention_mask,
-                                        **given | {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False})  # fmt: skip
-        return Mask.bits(pairs.expand(batch_size, 1, q_length, kv_length)[..., :held].cpu())
+    @functools.cache
+    def pairs() -> torch.Tensor:
+        made = masking_utils.sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=query,
+                                       kv_offset=key, mask_function=mask_function, attention_mask=attention_mask,
+                                       **given | {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False})  # fmt: skip
+        return made.expand(batch_size, 1, q_length, kv_length)
 
-    handed_on = torch.empty((batch_size, 1, q_length, 0), dtype=torch.uint8).as_subclass(HandedOn)
+    evaluated = lambda held=None: Mask.bits(pairs()[..., :held].cpu())  # noqa: E731
+    handed_on = torch.empty((batch_size, 1, q_length, 0), dtype=torch.bool).as_subclass(HandedOn)
+    handed_on.pairs = pairs
     handed_on.stof = _model_mask(mask_function, (q_length, kv_length), (query, key), attention_mask, evaluated)
     handed_on.stof.before = _before(attention_mask, key, batch_size)
     return handed_on
@@ -226,9 +210,19 @@ def of_given(given: torch.Tensor | None, window: int | None, causal: bool) -> Mo
         if window is not None and not causal:
             raise Unsupported(3, f"a sliding window of {window} that is not causal came without a mask")
         return ModelMask(Mask(f"causal & window({window - 1})" if window else "causal" if causal else "all"), of_keys_alone=not causal)
-    if given.dim() == 4 and given.is_floating_point() and ((given == 0) | (given <= torch.finfo(given.dtype).min)).all():
+    given = plain(given)
+    if given.dim() == 4 and given.is_floating_point() and _forbids_alone(given):
         given = given == 0
     if given.dtype != torch.bool or given.dim() != 4:
         raise Unsupported(3, f"an attention mask of {given.dtype} {list(given.shape)}; accepted: bool [B, H, N, M], True where a query may "
-                          "attend to a key, of floating point where all are 0 or the least number, and those that models make")  # fmt: skip
+                          "attend to a key, of floating point where all are 0 or the least number, or one of -1e4 or less, and those that models make")  # fmt: skip
     return ModelMask(Mask.bits(given.cpu()))
+
+
+def _forbids_alone(added: torch.Tensor) -> bool:
+    """Whether numbers that are added to scores leave them or make their weights 0, as -10000 and -1e9 do of earlier models."""
+    others = added[added != 0]
+    if (others <= torch.finfo(added.dtype).min).all():
+        return True
+    far = torch.tensor(-1e4, dtype=added.dtype)  # as it is rounded there
+    return bool((others == others[0]).all() and others[0] <= far)

@@ -64,8 +64,9 @@ class Inputs(unittest.TestCase):
         ids, pairs = torch.randint(5, 99, (2, 30)), torch.ones(30, 30, dtype=torch.bool).tril()[None, None].expand(2, 1, -1, -1)
         model = transformers.DeepseekV32Model(transformers.DeepseekV32Config(**SPARSE)).eval()
         model.set_attn_implementation("stof")
-        with self.assertRaisesRegex(stof.Unsupported, r"^attention by stof with indices, a Tensor \[2, 30, 4\], which it "):
-            model(ids, attention_mask=pairs)
+        for mask in (pairs, None):
+            with self.assertRaisesRegex(stof.Unsupported, r"^attention by stof with indices, a Tensor \[2, 30, 4\], which it "):
+                model(ids, attention_mask=mask)
 
     def test_without_a_mask_what_a_module_does_not_say_is_as_in_sdpa(self):
         of_sdpa = transformers.integrations.sdpa_attention.sdpa_attention_forward
@@ -74,6 +75,69 @@ class Inputs(unittest.TestCase):
                 q = torch.randn(1, 2, queries, 16)
                 own, ours = (attend(module, q, q, q, None)[0] for attend in (of_sdpa, attention_forward))
                 self.assertLess((own - ours).abs().max().item(), 1e-5)
+
+    def expect_own(self, model, call, seen=slice(None)):
+        """What a model of its own attention gives."""
+        model.set_attn_implementation("eager")
+        own = call()
+        model.set_attn_implementation("stof")
+        self.assertLess((own - call())[seen].abs().max().item(), 2e-5 * own.abs().max().item())
+
+    def test_models_that_compute_with_their_mask_get_its_pairs(self):
+        ids, mask = torch.randint(5, 99, (TOKENS, LENGTH)), left_padding()
+        sizes = {"d_model": 64, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 96,
+                 "decoder_ffn_dim": 96, "vocab_size": 100}  # fmt: skip
+        bird = transformers.BigBirdPegasusModel(transformers.BigBirdPegasusConfig(**sizes)).eval()  # adds it to scores
+        self.expect_own(bird, lambda: bird(ids, attention_mask=mask, decoder_input_ids=ids[:, :9])[0])
+        towers = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
+        siglip = transformers.Siglip2VisionModel(transformers.Siglip2VisionConfig(**towers, patch_size=8, num_patches=16)).eval()  # its head has another form of it
+        there = (torch.arange(16) < torch.tensor([[16], [12]])).long()
+        image = {"pixel_values": torch.randn(2, 16, 192), "pixel_attention_mask": there, "spatial_shapes": torch.tensor([[4, 4], [3, 4]])}
+        self.expect_own(siglip, lambda: siglip(**image).pooler_output)
+        lasr = transformers.LasrEncoder(transformers.LasrEncoderConfig(**towers, subsampling_conv_channels=16, num_mel_bins=80)).eval()  # looks for empty rows
+        sound = {"input_features": torch.randn(2, 64, 80), "attention_mask": (torch.arange(64) < torch.tensor([[64], [40]])).long()}
+        self.expect_own(lasr, lambda: lasr(**sound)[0], there.new_tensor([0]))
+        git = transformers.GitModel(transformers.GitConfig(**SMALL, vision_config={**towers, "image_size": 32, "patch_size": 8})).eval()
+        self.expect_own(git, lambda: git(ids, attention_mask=mask)[0], mask.bool())
+        self.addCleanup(torch._dynamo.reset)
+        compiled = torch.compile(git, backend="eager")
+        self.assertTrue(torch.equal(compiled(ids, attention_mask=mask)[0], git(ids, attention_mask=mask)[0]))
+        stof.transformers.use(git, "window(2)")
+        with self.assertRaisesRegex(stof.Unsupported, "by add, so that it would not heed the mask of stof.transformers.use; accepted: "):
+            git(ids, attention_mask=mask)
+
+    def test_pairs_go_on_as_that(self):
+        made, real = stof.model_masks.made_mask(2, 3, 4, 1), torch.ones(3, 4, dtype=torch.bool).tril(1).expand(2, 1, 3, 4)
+        scores = torch.randn(2, 2, 3, 4)
+        for use in (lambda one: one[..., :2], lambda one: one.expand(2, 2, 3, 4), lambda one: ~one, lambda one: one & (scores > 0), lambda one: scores + one[:, :, :],
+                    lambda one: (scores > 0) & one, lambda one: one.to(torch.device("cpu")).repeat(1, 2, 1, 1) + scores, lambda one: one.logical_not(),
+                    lambda one: torch.where(one, 0.0, -1.0), lambda one: scores.masked_fill(one.transpose(2, 3).transpose(2, 3), 5.0),
+                    lambda one: torch.nn.functional.pad(one, (0, 2), value=False), lambda one: torch.all(~one, dim=2)):  # fmt: skip
+            wanted = use(real)
+            if wanted.is_floating_point() and not torch.isin(wanted, torch.tensor([0.0, -1.0, 5.0])).any():
+                wanted = scores + torch.zeros(()).where(real, torch.finfo(torch.float32).min)  # as masks that are added say it
+            self.assertTrue(torch.equal(torch.as_tensor(use(made)).as_subclass(torch.Tensor), wanted))
+        self.assertEqual((made.dtype, made[:, :].dtype, made[:, :].shape), (torch.bool, torch.bool, (2, 1, 3, 4)))
+        for use, name in ((lambda: made[:, :].float(), "float"), (lambda: 1 - made[:, :], "__rsub__"), (lambda: scores * made[:, :], "mul"), (lambda: made + 1, "__add__|add"),
+                          (lambda: torch.nn.functional.pad(made, (0, 2), value=0.0), "pad"), (lambda: made.masked_fill(real, 0), "masked_fill"),
+                          (lambda: torch.where(real, made, 0), "where"), (lambda: made[:, :].to(torch.float32), "to")):  # fmt: skip
+            with self.assertRaisesRegex(stof.Unsupported, f"^a model that computes with the mask that it has from stof, by ({name}); "):
+                use()
+        q = torch.randn(2, 2, 3, 16)
+        k = torch.randn(2, 2, 4, 16)
+        own, ours = (attention_forward(self.module(), q, k, k, mask)[0] for mask in (made, made[:, :]))
+        self.assertTrue(torch.equal(own, ours))
+
+    def test_masks_of_one_large_number(self):
+        q, seen = torch.randn(2, 2, 9, 16), (torch.rand(2, 1, 9, 9) < 0.5) | torch.eye(9, dtype=torch.bool)
+        wanted = attention_forward(self.module(), q, q, q, seen)[0]
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+            for number in (-1e4, -1e9, torch.finfo(dtype).min, -float("inf")):
+                added = torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, max(number, torch.finfo(dtype).min) if number > -1e30 else number)
+                self.assertTrue(torch.equal(attention_forward(self.module(), q, q, q, added)[0], wanted), f"{dtype} {number}")
+        for odd in (torch.zeros(seen.shape).masked_fill(~seen, -100.0), torch.where(seen, 0, -1e4 * (1 + torch.arange(9))), torch.where(seen, 1.0, -1e9)):
+            with self.assertRaisesRegex(stof.Unsupported, "^an attention mask of torch.float32 .* of floating point where all are 0 or the least number, or one of -1e4 or less"):
+                attention_forward(self.module(), q, q, q, odd.float())
 
     def test_what_records_a_model_is_refused(self):
         model, ids = self.llama(), torch.randint(5, 99, (1, 9))
