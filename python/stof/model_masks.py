@@ -153,6 +153,7 @@ def made_mask(batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0,
     of four dimensions without elements, for models to hand on, and has the ModelMask as `stof`. One that computes with it
     gets all pairs, as bools."""
     refuse_recording(torch, "a model with attention by stof")
+    attention_mask = _of_batch(attention_mask, batch_size)
     query, key = int(q_offset), int(kv_offset)  # now: static caches have them as tensors, and count on before layers ask
 
     @functools.cache
@@ -189,6 +190,14 @@ def _model_mask(function: Any, lengths: tuple[int, int], offsets: tuple[int, int
                      texts=PackedTexts.of(function))  # fmt: skip
 
 
+def _of_batch(attention_mask: torch.Tensor | None, items: int) -> torch.Tensor | None:
+    if attention_mask is None or attention_mask.shape[0] == items:
+        return attention_mask
+    if attention_mask.shape[0] != 1 and not attention_mask.all():
+        raise InvalidArgument(2, f"attention_mask {list(attention_mask.shape)} for a batch of {items}; accepted: [{items}, tokens], 1 for a token and 0 for padding")
+    return attention_mask[:1].expand(items, -1)
+
+
 def _tokens(attention_mask: torch.Tensor | None, keys: int, first: int) -> torch.Tensor | None:
     if attention_mask is None:
         return None
@@ -202,8 +211,8 @@ def _before(attention_mask: torch.Tensor | None, first: int, items: int) -> list
     return [first] * items if attention_mask is None else attention_mask[:, :first].sum(1).tolist()
 
 
-def of_given(given: torch.Tensor | None, window: int | None, causal: bool) -> ModelMask:
-    """What a model hands on to its attention: what made_mask made, None, or a mask of its own."""
+def of_given(given: torch.Tensor | None, window: int | None, causal: bool, sizes: tuple[int, int, int, int]) -> ModelMask:
+    """What a model hands on to its attention: what made_mask made, None, or a mask of its own. sizes: items, heads, queries, keys."""
     if isinstance(of_model := getattr(given, "stof", None), ModelMask):
         return of_model
     if given is None:  # the model made none
@@ -216,6 +225,8 @@ def of_given(given: torch.Tensor | None, window: int | None, causal: bool) -> Mo
     if given.dtype != torch.bool or given.dim() != 4:
         raise Unsupported(3, f"an attention mask of {given.dtype} {list(given.shape)}; accepted: bool [B, H, N, M], True where a query may "
                           "attend to a key, of floating point where all are 0 or the least number, or one of -1e4 or less, and those that models make")  # fmt: skip
+    if any(one not in (1, size) for one, size in zip(given.shape, sizes)):
+        raise InvalidArgument(2, f"attention_mask {list(given.shape)}; accepted: {list(sizes)}, or 1 where one is for all")
     return ModelMask(Mask.bits(given.cpu()))
 
 

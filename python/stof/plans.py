@@ -8,7 +8,7 @@ import functools
 import json
 import operator
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from stof import c_library
@@ -95,7 +95,7 @@ class Attention:
         lists = [_give(call, "q_lengths", q_lengths, rows.batch), _give(call, "kv_lengths", kv_lengths, rows.batch),
                  _give(call, "cu_q", cu_q, rows.batch + 1), _give(call, "cu_kv", cu_kv, rows.batch + 1)]  # fmt: skip
         call.scale, call.softcap = _number("scale", scale), _number("softcap", softcap)
-        call.stream, call.check_pages = stream_of(rows.q), check_pages
+        call.stream, call.check_pages = stream_of(rows.q), _truth("check_pages", check_pages)
         lists.append(_give_tree(call, tree, self.tree_queries, rows.q.device))
         library().run(self._plan, call)
         del lists  # which had to live until here
@@ -119,8 +119,11 @@ class _Rows:
             if one.dtype != self.dtype or one.device != q.device:
                 raise InvalidArgument(2, f"{name} is {name_of(one.dtype)} on {one.device}; accepted: {plan.dtype}, as planned, on {q.device}, where q is")
         self.batch = _length("cu_q", cu_q) - 1 if self.packed else q.shape[0]
+        if self.batch < 0:
+            raise InvalidArgument(2, "cu_q has 0 numbers; accepted: B + 1, one more than there are items, from 0 on")
         if v.shape != k.shape or not (paged or self.packed or k.shape[0] == self.batch):
-            raise InvalidArgument(2, f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}; accepted: k and v {wanted}, alike")
+            of_batch = "" if paged or self.packed else f", where B is {self.batch}"
+            raise InvalidArgument(2, f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}; accepted: k and v {wanted}, alike{of_batch}")
         self.queries, self.keys = q.shape[self.of_q[2]], k.shape[self.of_k[2]]
         if paged:
             if len(table.shape) != 2 or table.shape[0] != self.batch or table.dtype != c_library.I32 or table.device != q.device:
@@ -197,6 +200,8 @@ def _give_tree(call: c_library.Call, tree: Any, most: int, device: str) -> Any:
 
 def _length(name: str, values: Any) -> int:
     try:
+        if isinstance(values, (Mapping, Set)) or not hasattr(values, "__getitem__"):  # whose numbers have no order, or none by place
+            raise TypeError
         return len(values)
     except TypeError:
         raise InvalidArgument(2, f"{name} is of type {type(values).__name__}; accepted: a sequence of integers, an array of int32") from None
@@ -213,6 +218,12 @@ def _whole(name: str, place: int, value: Any) -> int:
     return number
 
 
+def _truth(name: str, value: Any) -> bool:
+    if not (isinstance(value, int) or type(value).__name__ in ("bool", "bool_")):  # NumPy's too
+        raise InvalidArgument(2, f"{name} is {value!r}, of type {type(value).__name__}; accepted: True, False")
+    return bool(value)
+
+
 def _number(name: str, value: Any) -> Any:
     """A pointer to it as the call has it, or None."""
     if value is None:
@@ -221,6 +232,8 @@ def _number(name: str, value: Any) -> Any:
         if isinstance(value, (str, bytes)):
             raise TypeError
         return ctypes.pointer(ctypes.c_float(float(value)))
+    except OverflowError as error:
+        raise InvalidArgument(2, f"{name}: {error}; accepted: a number") from None
     except (TypeError, ValueError):
         raise InvalidArgument(2, f"{name} is {value!r}, of type {type(value).__name__}; accepted: a number") from None
 

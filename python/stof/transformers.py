@@ -32,11 +32,14 @@ def use(model: transformers.PreTrainedModel, mask: Mask | str | Callable[..., An
     """Has a model's attention computed by STOF, and under `mask` besides the model's own where there is one: a pair is
     allowed where both allow it. None takes an earlier one away. `mask` is refused where one would have to do for several kinds of
     attention, in encoder-decoders and models with cross-attention; models of which a part computes attention by itself are
-    refused. What is refused leaves the model as it was. A copy of the model has its mask, too."""
+    refused. What is refused leaves the model as it was. A copy of the model has its mask, too. Of a SentenceTransformer it is its
+    transformers_model. model.set_attn_implementation with another name afterwards leaves STOF, and so the mask; with "stof" both are back."""
     model = getattr(model, "_orig_mod", model)  # of one that torch.compile has wrapped
+    model = getattr(model, "transformers_model", model)
     model = model.get_base_model() if hasattr(model, "get_base_model") else model  # of one with adapters (PEFT)
     if not isinstance(model, transformers.PreTrainedModel):
-        raise InvalidArgument(2, f"a model of type {type(model).__name__}; accepted: a transformers.PreTrainedModel")
+        raise InvalidArgument(2, f"a model of type {type(model).__name__}; accepted: a transformers.PreTrainedModel, or what has one as "
+                              "its transformers_model")  # fmt: skip
     users = None if mask is None else mask_of(mask)
     if users is not None:
         _refuse_cross_attention(model)
@@ -87,7 +90,10 @@ def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.T
     refuse_others(given)
     if dropout != 0 and module.training:
         raise Unsupported(3, f"attention by stof is for inference: dropout {dropout} in training; call model.eval()")
-    of_model = of_given(attention_mask, sliding_window, _is_causal(module, query) if is_causal is None else is_causal)
+    if s_aux is not None and s_aux.numel() != query.shape[1]:
+        raise InvalidArgument(2, f"sinks s_aux {list(s_aux.shape)} for {query.shape[1]} heads; accepted: one for each head")
+    of_model = of_given(attention_mask, sliding_window, _is_causal(module, query) if is_causal is None else is_causal,
+                        (*query.shape[:3], key.shape[2]))  # fmt: skip
     call = _Call(query, key[:, :, : of_model.held], value[:, :, : of_model.held], scaling, softcap, s_aux is not None)
     out, lse = _under(getattr(module, "stof_mask", None), of_model, call)
     out = out[..., : value.shape[3]]

@@ -139,6 +139,32 @@ class Inputs(unittest.TestCase):
             with self.assertRaisesRegex(stof.Unsupported, "^an attention mask of torch.float32 .* of floating point where all are 0 or the least number, or one of -1e4 or less"):
                 attention_forward(self.module(), q, q, q, odd.float())
 
+    def test_inputs_of_wrong_sizes_are_named(self):
+        model, ids, q = self.llama(), torch.randint(5, 99, (TOKENS, LENGTH)), torch.randn(2, 2, 9, 16)
+        model.set_attn_implementation("stof")
+        for padded in (left_padding(), left_padding().flip(1)):
+            for mask in (padded[:2], padded.repeat(2, 1)):
+                with self.assertRaisesRegex(stof.InvalidArgument, rf"^attention_mask \[{len(mask)}, 21\] for a batch of 3; accepted: \[3, tokens\], 1 for a token"):
+                    model(ids, attention_mask=mask)
+            own = model(ids, attention_mask=padded[1:2].expand(3, -1))[0]
+            self.assertTrue(torch.equal(own, model(ids, attention_mask=padded[1:2])[0]))
+        with self.assertRaisesRegex(stof.InvalidArgument, r"^attention_mask \[3, 1, 21, 25\]; accepted: \[3, 4, 21, 21\], or 1 where one is for all$"):
+            model(ids, attention_mask=torch.ones(3, 1, 21, 25, dtype=torch.bool))
+        with self.assertRaisesRegex(stof.InvalidArgument, r"^sinks s_aux \[3\] for 2 heads; accepted: one for each head$"):
+            attention_forward(self.module(), q, q, q, None, s_aux=torch.zeros(3))
+
+    def test_a_model_inside_of_another_class(self):
+        """As sentence-transformers has it."""
+        model, around, ids = self.llama(), torch.nn.Module(), torch.randint(5, 99, (1, 9))
+        around.transformers_model = model
+        stof.transformers.use(around, "window(1)")
+        self.assertEqual((model.config._attn_implementation, str(model.stof_mask)), ("stof", "window(1)"))
+        made = model(ids)[0]
+        model.set_attn_implementation("sdpa")
+        self.assertFalse(torch.allclose(model(ids)[0], made, atol=1e-3))
+        model.set_attn_implementation("stof")
+        self.assertTrue(torch.equal(model(ids)[0], made))
+
     def test_what_records_a_model_is_refused(self):
         model, ids = self.llama(), torch.randint(5, 99, (1, 9))
         model.set_attn_implementation("stof")
