@@ -12,23 +12,30 @@ _MOST = 10_000  # steps of a search; layouts of attention take a few
 
 def refuse_shared(out: View, q: View, k: View, v: View) -> None:
     """Keys and values are read until the last row of `out` is written; a row of q only before its own is."""
-    for name, read in (("k", k), ("v", v)):
-        if shares(out, read):
+    end = out.address + _bytes(out)
+    for name, read in (("k", k), ("v", v), ("q", q)):
+        if read.address >= end or out.address >= read.address + _bytes(read) or not shares(out, read):
+            continue
+        if name != "q":
             raise InvalidArgument(2, f"out shares memory with {name}, which is read while it is written; accepted: memory apart from k and v")
-    if (out.address, out.shape, out.strides) != (q.address, q.shape, q.strides) and shares(out, q):
-        raise InvalidArgument(2, "out shares memory with q and is not q itself; accepted: q, or memory apart from it")
+        if (out.address, out.shape, out.strides) != (q.address, q.shape, q.strides):
+            raise InvalidArgument(2, "out shares memory with q and is not q itself; accepted: q, or memory apart from it")
+
+
+def _bytes(of: View) -> int:
+    """From its first element to behind its last."""
+    last = 0
+    for count, step in zip(of.shape, of.strides):
+        last += (count - 1) * step
+    return _SIZES[of.dtype] * (last + 1)
 
 
 def shares(one: View, other: View) -> bool:
     """Exactly, for strided arrays whose last dimension is contiguous, as parts of one buffer may lie in between each other."""
-    if one.device != other.device:
+    if one.device != other.device or 0 in one.shape or 0 in other.shape:
         return False
     a, b = _steps(one), _steps(other)
-    if a is None or b is None:
-        return False
     between = other.address - one.address
-    if not -_width(b) < between < _width(a):
-        return False
     spans: dict[int, tuple[int, int]] = {}  # by the step: how often it may be taken, forth in `one` and back in `other`
     for steps, sign in ((a, 1), (b, -1)):
         for count, step in steps[:-1]:
@@ -39,17 +46,11 @@ def shares(one: View, other: View) -> bool:
     return _reaches([(step, *spans[step]) for step in sorted(spans, reverse=True)], between - in_rows[1], between - in_rows[0], [_MOST])
 
 
-def _steps(of: View) -> list[tuple[int, int]] | None:
-    """(count, bytes from one to the next) of each dimension, at last the bytes of a row; None where nothing is there."""
-    if 0 in of.shape:
-        return None
+def _steps(of: View) -> list[tuple[int, int]]:
+    """(count, bytes from one to the next) of each dimension, at last the bytes of a row."""
     size = _SIZES[of.dtype]
     steps = [(count, size * step) for count, step in zip(of.shape[:-1], of.strides) if count > 1 and step > 0]
     return [*steps, (size * of.shape[-1], 1)]
-
-
-def _width(steps: list[tuple[int, int]]) -> int:
-    return 1 + sum((count - 1) * step for count, step in steps)
 
 
 def _reaches(spans: list[tuple[int, int, int]], low: int, high: int, left: list[int]) -> bool:

@@ -21,9 +21,7 @@ _OF_MODELS = re.compile("(?!.*bias)(output|pixel|image|video|audio|vision|decode
 def refuse_others(given: dict[str, Any]) -> None:
     """What is not known may change attention: indices of chosen keys, biases. Nothing is left out of it silently."""
     for name, value in given.items():
-        if value is None or value is False or name in _WITHOUT_EFFECT:
-            continue
-        if name == "output_attentions" or not _OF_MODELS.fullmatch(name):
+        if value is not None and value is not False and name not in _WITHOUT_EFFECT and not _OF_MODELS.fullmatch(name):
             raise Unsupported(3, f"attention by stof with {name}, {_said(value)}, which it does not compute; accepted: None, a call or model "
                               "without it, or another attn_implementation")  # fmt: skip
 
