@@ -64,8 +64,8 @@ def _computed(function: Any, arguments: Any, words: dict[str, Any]) -> Any:
     ours = [at for at, one in enumerate(arguments) if isinstance(one, (HandedOn, Pairs))]
     known = not any(isinstance(one, (HandedOn, Pairs)) for one in words.values())
     made = lambda: function(*map(_real, arguments), **words)  # noqa: E731
-    if known and name in _SUMS and len(ours) == 1 and _is_floating(other := arguments[1 - ours[0]]):
-        return other + torch.zeros_like(other[..., :1]).where(_real(arguments[ours[0]]), torch.finfo(other.dtype).min)
+    if name in _SUMS and len(ours) == 1 and not words and _is_floating(other := arguments[1 - ours[0]]):
+        return other + other.new_zeros(()).where(_real(arguments[ours[0]]), torch.finfo(other.dtype).min)
     if known and ours == [0] and (name in _MOVES or (name in _KEPT and not _changes_dtype(arguments, words)) or _pads_with_false(name, arguments, words)):
         return made().as_subclass(Pairs)
     if known and ((name in _TRUTHS and ours) or (name == "where" and ours == [0]) or (name in ("masked_fill", "masked_fill_") and ours == [1])):
@@ -94,7 +94,7 @@ def _refuse_under_a_users_mask(name: str) -> None:
     """Of which what a model computes by itself knows nothing. The models' modules are among those that call."""
     frame = sys._getframe(2)
     while frame is not None:
-        module = frame.f_locals.get("self")
+        module = frame.f_locals.get("self") if "self" in frame.f_code.co_varnames else None  # f_locals is a copy
         if isinstance(module, torch.nn.Module) and hasattr(module, "stof_mask"):
             raise _refusal(f"{name}, so that it would not heed the mask of stof.transformers.use")
         frame = frame.f_back

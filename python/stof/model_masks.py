@@ -156,7 +156,6 @@ def made_mask(batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0,
     attention_mask = _of_batch(attention_mask, batch_size)
     query, key = int(q_offset), int(kv_offset)  # now: static caches have them as tensors, and count on before layers ask
 
-    @functools.cache
     def pairs() -> torch.Tensor:
         made = masking_utils.sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=query,
                                        kv_offset=key, mask_function=mask_function, attention_mask=attention_mask,
@@ -165,7 +164,7 @@ def made_mask(batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0,
 
     evaluated = lambda held=None: Mask.bits(pairs()[..., :held].cpu())  # noqa: E731
     handed_on = torch.empty((batch_size, 1, q_length, 0), dtype=torch.bool).as_subclass(HandedOn)
-    handed_on.pairs = pairs
+    handed_on.pairs = functools.cache(pairs)  # all layers ask for the same
     handed_on.stof = _model_mask(mask_function, (q_length, kv_length), (query, key), attention_mask, evaluated)
     handed_on.stof.before = _before(attention_mask, key, batch_size)
     return handed_on

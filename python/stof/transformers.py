@@ -38,8 +38,7 @@ def use(model: transformers.PreTrainedModel, mask: Mask | str | Callable[..., An
     model = getattr(model, "transformers_model", model)
     model = model.get_base_model() if hasattr(model, "get_base_model") else model  # of one with adapters (PEFT)
     if not isinstance(model, transformers.PreTrainedModel):
-        raise InvalidArgument(2, f"a model of type {type(model).__name__}; accepted: a transformers.PreTrainedModel, or what has one as "
-                              "its transformers_model")  # fmt: skip
+        raise InvalidArgument(2, f"a model of type {type(model).__name__}; accepted: a transformers.PreTrainedModel")
     users = None if mask is None else mask_of(mask)
     if users is not None:
         _refuse_cross_attention(model)

@@ -109,7 +109,7 @@ class Inputs(unittest.TestCase):
     def test_pairs_go_on_as_that(self):
         made, real = stof.model_masks.made_mask(2, 3, 4, 1), torch.ones(3, 4, dtype=torch.bool).tril(1).expand(2, 1, 3, 4)
         scores = torch.randn(2, 2, 3, 4)
-        for use in (lambda one: one[..., :2], lambda one: one.expand(2, 2, 3, 4), lambda one: ~one, lambda one: one & (scores > 0), lambda one: scores + one[:, :, :],
+        for use in (lambda one: one[..., :2], lambda one: one.expand(2, 2, 3, 4), lambda one: ~one, lambda one: one & (scores > 0), lambda one: scores + one[:, :, :], lambda one: one + scores,
                     lambda one: (scores > 0) & one, lambda one: one.to(torch.device("cpu")).repeat(1, 2, 1, 1) + scores, lambda one: one.logical_not(),
                     lambda one: torch.where(one, 0.0, -1.0), lambda one: scores.masked_fill(one.transpose(2, 3).transpose(2, 3), 5.0),
                     lambda one: torch.nn.functional.pad(one, (0, 2), value=False), lambda one: torch.all(~one, dim=2)):  # fmt: skip
@@ -119,6 +119,7 @@ class Inputs(unittest.TestCase):
             self.assertTrue(torch.equal(torch.as_tensor(use(made)).as_subclass(torch.Tensor), wanted))
         self.assertEqual((made.dtype, made[:, :].dtype, made[:, :].shape), (torch.bool, torch.bool, (2, 1, 3, 4)))
         for use, name in ((lambda: made[:, :].float(), "float"), (lambda: 1 - made[:, :], "__rsub__"), (lambda: scores * made[:, :], "mul"), (lambda: made + 1, "__add__|add"),
+                          (lambda: torch.add(scores, made, alpha=2), "add"),
                           (lambda: torch.nn.functional.pad(made, (0, 2), value=0.0), "pad"), (lambda: made.masked_fill(real, 0), "masked_fill"),
                           (lambda: torch.where(real, made, 0), "where"), (lambda: made[:, :].to(torch.float32), "to")):  # fmt: skip
             with self.assertRaisesRegex(stof.Unsupported, f"^a model that computes with the mask that it has from stof, by ({name}); "):
