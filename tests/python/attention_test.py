@@ -220,13 +220,6 @@ class Attention(unittest.TestCase):
             (lambda: plan.run(q, k, k, out=out, q_lengths=[4.0, 4]), "q_lengths[0] is 4.0; accepted: integers from 0 to 2147483647"),
             (lambda: plan.run(q, k, k, out=out, q_lengths=4), "q_lengths is of type int; accepted: a sequence of integers, an array of int32"),
             (lambda: plan.run(Array((4, 2, D)), Array((4, 1, D)), Array((4, 1, D)), out=out, cu_q=3), "cu_q is of type int; accepted: "),
-            (lambda: plan.run(q, k, k, out=out, kv_lengths={3, 4}), "kv_lengths is of type set; accepted: a sequence of integers, an array of int32"),
-            (lambda: plan.run(q, k, k, out=out, kv_lengths={0: 4, 1: 4}), "kv_lengths is of type dict; accepted: a sequence of integers, an array of int32"),
-            (lambda: plan.run(Array((4, 2, D)), Array((4, 1, D)), Array((4, 1, D)), out=out, cu_q=[]), "cu_q has 0 numbers; accepted: B + 1, "),
-            (lambda: plan.run(q, Array((1, 1, 4, D)), Array((1, 1, 4, D)), out=out),
-             "q [2, 2, 4, 8], k [1, 1, 4, 8], v [1, 1, 4, 8]; accepted: k and v [B, Hkv, M, D], alike, where B is 2"),
-            (lambda: plan.run(q, k, k, out=out, check_pages="x"), "check_pages is 'x', of type str; accepted: True, False"),
-            (lambda: plan.run(q, k, k, out=out, scale=10**400), "scale: int too large to convert to float; accepted: a number"),
             (lambda: plan.run(q, k, k, out=out, scale="1"), "scale is '1', of type str; accepted: a number"),
             (lambda: plan.run(q, k, k, out=out, softcap=[1]), "softcap is [1], of type list; accepted: a number"),
             (lambda: plan.run(q, Array((1, 1, 16, D)), Array((1, 1, 16, D)), out=out, page_table=Array((1, 1), [0], "<i4")),
@@ -249,6 +242,22 @@ class Attention(unittest.TestCase):
             (lambda: stof.attention(Array((2, 4, D)), k, k), "q [2, 4, 8], k [2, 1, 4, 8]; accepted: [B, H, N, D], [B, Hkv, M, D]"),
             (lambda: stof.attention(Array((2, 2, 4, D), [0] * 128, "<i4"), k, k), "q is of dtype i32; accepted: f32, f16, bf16"),
         ):  # fmt: skip
+            with self.assertRaises(stof.InvalidArgument) as failed:
+                call()
+            self.assertTrue(str(failed.exception).startswith(said), failed.exception)
+
+    def test_numbers_of_a_call_that_are_none(self):
+        plan = stof.Attention("all", batch=2, heads=2, kv_heads=1, queries=4, keys=4, head_dim=D, dtype="f32", device="cpu")
+        q, k, out = Array((2, 2, 4, D)), Array((2, 1, 4, D)), nothing(2, 2, 4, D)
+        for call, said in (
+            (lambda: plan.run(q, k, k, out=out, kv_lengths={3, 4}), "kv_lengths is of type set; accepted: a sequence of integers, an array of int32"),
+            (lambda: plan.run(q, k, k, out=out, kv_lengths={0: 4, 1: 4}), "kv_lengths is of type dict; accepted: a sequence of integers, an array of int32"),
+            (lambda: plan.run(Array((4, 2, D)), Array((4, 1, D)), Array((4, 1, D)), out=out, cu_q=[]), "cu_q has 0 numbers; accepted: B + 1, "),
+            (lambda: plan.run(q, Array((1, 1, 4, D)), Array((1, 1, 4, D)), out=out),
+             "q [2, 2, 4, 8], k [1, 1, 4, 8], v [1, 1, 4, 8]; accepted: k and v [B, Hkv, M, D], alike, where B is 2"),
+            (lambda: plan.run(q, k, k, out=out, check_pages="x"), "check_pages is 'x', of type str; accepted: True, False"),
+            (lambda: plan.run(q, k, k, out=out, scale=10**400), "scale: int too large to convert to float; accepted: a number"),
+        ):
             with self.assertRaises(stof.InvalidArgument) as failed:
                 call()
             self.assertTrue(str(failed.exception).startswith(said), failed.exception)
