@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from operator import mul
+
 from stof.arrays import View
 from stof.c_library import InvalidArgument
 
@@ -24,10 +26,7 @@ def refuse_shared(out: View, q: View, k: View, v: View) -> None:
 
 def _bytes(of: View) -> int:
     """From its first element to behind its last."""
-    last = 0
-    for count, step in zip(of.shape, of.strides):
-        last += (count - 1) * step
-    return _SIZES[of.dtype] * (last + 1)
+    return _SIZES[of.dtype] * (1 + sum(map(mul, of.strides, of.shape)) - sum(of.strides))
 
 
 def shares(one: View, other: View) -> bool:

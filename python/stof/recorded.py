@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from stof.c_library import InvalidArgument, Unsupported
@@ -14,8 +13,10 @@ WHAT_IS_POSSIBLE = "torch.compile without fullgraph, which leaves this call to P
 
 def refuse_recording(torch: Any, what: str) -> None:
     """`what` is what errors call it."""
+    if not torch._C._is_tracing() and torch._C._len_torch_dispatch_stack() == 0:  # of all but few calls, each of which asks
+        return
     by = "torch.jit.trace" if torch.jit.is_tracing() else None
-    if by is None and torch._C._len_torch_dispatch_stack() > 0:
+    if by is None:
         modes = [type(mode).__name__ for mode in torch.utils._python_dispatch._get_current_dispatch_mode_stack()]
         by = next((_RECORDING[mode] for mode in modes if mode in _RECORDING), None)
     if by is not None:
@@ -25,8 +26,8 @@ def refuse_recording(torch: Any, what: str) -> None:
 def refuse_gradients(torch: Any, tensor: Any, name: str) -> None:
     if tensor.requires_grad and torch.is_grad_enabled():
         raise InvalidArgument(2, f"{name} requires a gradient, and there is no backward pass; call under torch.no_grad(), or detach it")
-    forward = sys.modules.get("torch.autograd.forward_ad")
-    if forward is not None and forward._current_level >= 0 and forward.unpack_dual(tensor).tangent is not None:
+    forward = torch.autograd.forward_ad
+    if forward._current_level >= 0 and forward.unpack_dual(tensor).tangent is not None:
         raise InvalidArgument(2, f"{name} has a tangent of forward-mode differentiation, and nothing is differentiated here; call outside of dual_level(), "
                               "or take unpack_dual(it).primal")  # fmt: skip
 
