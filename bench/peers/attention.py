@@ -141,7 +141,8 @@ def options():
     parser.add_argument("--more", action="store_true", help="other shapes in place of those that have targets")
     parser.add_argument("--head-dim", type=int, metavar="D", help="the shapes that have targets with this head dimension")
     parser.add_argument("--drawn", type=int, metavar="SEED", help="shapes and masks drawn by this number in their place")
-    parser.add_argument("--kinds", choices=["more"], help="of masks that are drawn: those of more_families.py in place of the usual ones")
+    parser.add_argument("--kinds", choices=["more", "items"],
+                        help="of masks that are drawn: those of more_families.py, or those that differ by item, in place of the usual ones")
     parser.add_argument("--rows", type=int, default=36, help="of those that are drawn")
     parser.add_argument("--chunks", action="store_true", help="queries at the end of more keys in place of whole texts; also of --drawn")
     parser.add_argument("--softcap", type=float, help="capped scores, on shapes of their own, beside FlexAttention")

@@ -50,6 +50,13 @@ def touched_share(dense):
     return tiles.any(4).any(2).float().mean().item()
 
 
+def keys_used(dense):
+    """How many keys some row sees; of masks that differ by item the mean of items."""
+    items = dense if dense.dim() == 4 else dense[None]
+    used = int(items.flatten(1, -2).any(1).sum())
+    return used / len(items) if len(items) > 1 else used
+
+
 def failure(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error)[:300]}"
 
@@ -77,7 +84,7 @@ class Row:
         self.facts = {"id": self.id, "place": place, "mask": mask.said, "family": case.family, "shape": list(case.shape),
                       "kv_heads": self.sets.kv_heads, "keys": self.sets.keys, "dtype": case.dtype, "softcap": case.softcap,
                       "density": dense.float().mean().item(),
-                      "keys_used": int(dense.flatten(0, -2).any(0).sum()), "touched": touched_share(dense)}
+                      "keys_used": keys_used(dense), "touched": touched_share(dense)}
         self.contenders, self.peers = {}, {}
         providers = {"stof": lambda *problem: stof(library, *problem), **PROVIDERS}
         for name in ["stof", *(name for name in peers_of(case, PROVIDERS) if not name.startswith(tuple(without)))]:

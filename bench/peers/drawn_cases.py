@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Problems drawn by a seed, for bench/peers/attention.py --drawn SEED: shapes and masks that nobody chose, of the usual
-families, which are here, or of those of more_families.py."""
+families, which are here, or of those of more_families.py or item_masks.py."""
 from __future__ import annotations
 
 import random
+from typing import Callable, NamedTuple
 
+import item_masks
 import masks
 import more_families
 from attention_cases import Case
@@ -53,20 +55,29 @@ def drawn_chunk(draw: random.Random) -> tuple[tuple[int, int, int, int], int]:
             return (batch, heads, queries, head_dim), keys
 
 
-# By kinds: what gives the masks of each family, and the families of which no chunks are drawn.
-KINDS = {None: (drawn_masks, {"random"}), "more": (more_families.more_masks_for, more_families.OF_WHOLE_TEXTS)}
+class Kinds(NamedTuple):
+    masks_of: Callable  # (draw, keys, how many masks may differ by) -> masks.MaskCase of each family
+    whole: set = frozenset()  # families of which no chunks are drawn
+    differ_by: int = 1  # the dimension of shapes: heads, or items
+    takes: Callable = lambda shape, keys: True
+
+
+KINDS = {None: Kinds(drawn_masks, {"random"}), "more": Kinds(more_families.more_masks_for, more_families.OF_WHOLE_TEXTS),
+         "items": Kinds(item_masks.masks_for, differ_by=0, takes=item_masks.takes)}  # fmt: skip
 
 
 def drawn_cases(seed: int, count: int, chunks: bool = False, kinds: str | None = None) -> list[Case]:
     """The families in turn, each on a shape of its own; the same for the same seed. chunks: of queries at the end of more
     keys. kinds: of KINDS."""
-    draw, found, left, (masks_of, whole) = random.Random(seed), [], [], KINDS[kinds]
+    draw, found, left, chosen = random.Random(seed), [], [], KINDS[kinds]
     while len(found) < count:
         shape, keys = drawn_chunk(draw) if chunks else (drawn_shape(draw), None)
-        makers = masks_of(draw, keys or shape[2], shape[1])
-        left = left or shuffled(draw, masks_of(draw, LENGTHS[-1], HEADS[0]))
+        if not chosen.takes(shape, keys or shape[2]):
+            continue
+        makers = chosen.masks_of(draw, keys or shape[2], shape[chosen.differ_by])
+        left = left or shuffled(draw, chosen.masks_of(draw, LENGTHS[-1], HEADS[0]))
         if chunks:
-            left = [name for name in left if name not in whole]
+            left = [name for name in left if name not in chosen.whole]
         family = next((name for name in left if name in makers), None)
         if family is None:
             continue

@@ -13,7 +13,7 @@ import torch
 @dataclass
 class MaskCase:
     text: str                                   # our grammar
-    allows: Callable                            # (q, k) index tensors -> bool tensor; & and | only, so Flex can trace it
+    allows: Callable | None                     # (q, k) index tensors -> bool tensor; & and | only, so Flex can trace it
     cute_source: str | None = None              # CuTe expression over q and k for a FlashAttention 4 mask_mod; None: not given to it
     window: tuple[int, int] | None = None       # native window of FlashAttention
     causal: bool = False
@@ -23,6 +23,10 @@ class MaskCase:
     document_window: tuple = (None, 0)          # how far a document's tokens see back and ahead; None: to its ends
     tensors: list[torch.Tensor] = field(default_factory=list)  # int32, what cute_source reads as aux[i]
     by_head: Callable | None = None             # (head, q, k) in place of `allows`, for masks that differ by head
+    by_item: Callable | None = None             # (item, q, k) in place of `allows`, for masks that differ by item; cute_source reads
+    items: int = 1                              # batch[0] then. How many items there are
+    item_documents: list | None = None          # of each item (begin, end, keys): rows that see so many keys from `begin` on, for
+                                                # varlen peers, with document_window
     bits: torch.Tensor | None = None            # bool [S, S]: the mask itself, where no text says it
     files: dict = field(default_factory=dict)   # name of a .npy file in the text: bool tensor
     name: str | None = None                     # what results say in place of a text that is long, or names files
@@ -32,10 +36,14 @@ class MaskCase:
         return self.name or self.text
 
     def dense(self, length: int, device: str = "cuda", heads: int = 1, queries: int | None = None) -> torch.Tensor:
-        """bool [queries, S], of the last positions where they are fewer than S; of masks that differ by head [heads, queries, S]."""
+        """bool [queries, S], of the last positions where they are fewer than S; of masks that differ by head [heads, queries, S],
+        by item [items, 1, queries, S]."""
         queries = queries or length
         q = torch.arange(length - queries, length, device=device)[:, None]
         k = torch.arange(length, device=device)[None, :]
+        if self.by_item:
+            b = torch.arange(self.items, device=device)[:, None, None, None]
+            return self.by_item(b, q, k).expand(self.items, 1, queries, length).contiguous()
         if self.by_head:
             h = torch.arange(heads, device=device)[:, None, None]
             return self.by_head(h, q, k).expand(heads, queries, length).contiguous()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peers on a GPU. Each takes (sets, mask, dense [queries, S] or [H, queries, S]) and gives a Contender. NotTaken says why a peer
-has no path for a mask."""
+"""The peers on a GPU. Each takes (sets, mask, dense [queries, S], [H, queries, S] or [B, 1, queries, S]) and gives a Contender.
+NotTaken says why a peer has no path for a mask."""
 from __future__ import annotations
 
 import functools
@@ -41,7 +41,9 @@ def code_of_its_own(function):
 def flex(block, sets, mask, dense):
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
     heads, lengths, first = sets.shape[1], (sets.shape[2], sets.keys), sets.first_position
-    if mask.by_head:
+    if mask.by_item:
+        block_mask = create_block_mask(lambda b, h, i, j: mask.by_item(b, i + first, j), mask.items, None, *lengths, BLOCK_SIZE=block)
+    elif mask.by_head:
         block_mask = create_block_mask(lambda b, h, i, j: mask.by_head(h, i + first, j), None, heads, *lengths, BLOCK_SIZE=block)
     else:
         block_mask = create_block_mask(lambda b, h, i, j: mask.allows(i + first, j), None, None, *lengths, BLOCK_SIZE=block)
@@ -67,7 +69,7 @@ def sdpa(backend, sets, mask, dense):
     elif backend == "FLASH_ATTENTION" or length > 1024:
         raise NotTaken("no mask argument" if length <= 1024 else "a dense mask of this length is no contender")
     else:
-        arguments = {"attn_mask": dense[None] if dense.dim() == 3 else dense[None, None]}
+        arguments = {"attn_mask": dense[(None,) * (4 - dense.dim())]}
     if sets.grouped:
         arguments["enable_gqa"] = True
     return sdpa_launched(backend, sets.__getitem__, arguments)
@@ -97,20 +99,39 @@ def flash4_native(tile, sets, mask, dense):
     return Contender(lambda i: _flash_attn_fwd(*sets.bshd(i), **options, tile_mn=tile), lambda out: out[0].transpose(1, 2))
 
 
+def varlen_lists(documents, length, device="cuda"):
+    """documents: of each item of `length` rows (begin, end, keys). Where all begin in the rows of the batch, and of how many rows
+    and keys of each they are, where these are not all up to the next."""
+    int32s = functools.partial(torch.tensor, dtype=torch.int32, device=device)
+    flat = [(b * length + begin, end - begin, keys) for b, item in enumerate(documents) for begin, end, keys in item]
+    starts = int32s([begin for begin, _, _ in flat] + [len(documents) * length])
+    rooms, rows, keys = starts.diff(), int32s([rows for _, rows, _ in flat]), int32s([keys for _, _, keys in flat])
+    lists = {"cu_seqlens_q": starts, "cu_seqlens_k": starts, "max_seqlen_q": int(rows.max()), "max_seqlen_k": int(keys.max())}
+    used = {"seqused_q": rows, "seqused_k": keys}
+    return lists | {name: counts for name, counts in used.items() if not torch.equal(counts, rooms)}
+
+
 def flash4_varlen(tile, sets, mask, dense):
     from flash_attn.cute.interface import _flash_attn_fwd
-    if not mask.document_starts or sets.first_position != 0:
+    if not (mask.document_starts or mask.item_documents) or sets.first_position != 0:
         raise NotTaken("no documents, whole ones")
     batch, heads, length, dim = sets.shape
-    starts = torch.tensor([b * length + s for b in range(batch) for s in mask.document_starts] + [batch * length],
-                          dtype=torch.int32, device="cuda")
-    longest = int((starts[1:] - starts[:-1]).max())
+    documents = mask.item_documents
+    if not documents:
+        ends = [*mask.document_starts[1:], length]
+        documents = [[(begin, end, end - begin) for begin, end in zip(mask.document_starts, ends)]] * batch
     left, right = mask.document_window
     sight = {"causal": True} if (left, right) == (None, 0) else {"window_size_left": left, "window_size_right": right}
-    options = {"cu_seqlens_q": starts, "cu_seqlens_k": starts, "max_seqlen_q": longest, "max_seqlen_k": longest,
-               "tile_mn": tile, **sight}
-    return Contender(lambda i: _flash_attn_fwd(*(t.flatten(0, 1) for t in sets.bshd(i)), **options),
-                     lambda out: out[0].reshape(batch, length, heads, dim).transpose(1, 2))
+    options = {**varlen_lists(documents, length), "tile_mn": tile, **sight}
+    unread = ~dense.any(-1, keepdim=True)  # rows of no document are not written; the check wants zeros there
+    some = bool(unread.any())
+
+    def output(out):
+        found = out[0].reshape(batch, length, heads, dim).transpose(1, 2)
+        return found.masked_fill(unread, 0) if some else found
+
+    return Contender(lambda i: _flash_attn_fwd(*(t.flatten(0, 1) for t in sets.bshd(i)), **options), output,
+                     facts={"unwritten_rows": unread.float().mean().item()} if some else None)
 
 
 @functools.cache
@@ -129,19 +150,20 @@ def _mask_mod(source, first):
 
 
 def block_lists(dense, tile_m, tile_n):
-    """Counts and ascending indices of partial and full tiles, [1, 1, rows] and [1, 1, rows, columns]. Full are those in
-    which all rows that there are see all keys."""
-    queries, keys = dense.shape
+    """Counts and ascending indices of partial and full tiles, [1, 1, rows] and [1, 1, rows, columns], or of each item where
+    dense is [B, 1, queries, keys]. Full are those in which all rows that there are see all keys."""
+    dense = dense[(None,) * (4 - dense.dim())]
+    *outer, queries, keys = dense.shape
     rows, columns = -(-queries // tile_m), -(-keys // tile_n)
-    padded = torch.zeros(rows * tile_m, columns * tile_n, dtype=torch.bool, device=dense.device)
-    padded[:queries, :keys] = dense
-    sums = padded.view(rows, tile_m, columns, tile_n).sum((1, 3), dtype=torch.int32)
+    padded = torch.zeros(*outer, rows * tile_m, columns * tile_n, dtype=torch.bool, device=dense.device)
+    padded[..., :queries, :keys] = dense
+    sums = padded.view(*outer, rows, tile_m, columns, tile_n).sum((-3, -1), dtype=torch.int32)
     begins = torch.arange(0, queries, tile_m, device=dense.device)[:, None]
     full = sums == tile_n * (queries - begins).clamp(max=tile_m)
     lists = []
     for chosen in ((sums > 0) & ~full, full):
-        order = torch.argsort((~chosen).to(torch.int8), dim=1, stable=True).to(torch.int32)
-        lists += [chosen.sum(1, dtype=torch.int32)[None, None].contiguous(), order[None, None].contiguous()]
+        order = torch.argsort((~chosen).to(torch.int8), dim=-1, stable=True).to(torch.int32)
+        lists += [chosen.sum(-1, dtype=torch.int32).contiguous(), order.contiguous()]
     return lists
 
 
@@ -179,9 +201,18 @@ def _intervals(dense, most=33):
     return table[None].contiguous()
 
 
+def intervals_of_items(dense, batch):
+    """[1, nfunc, items x queries]."""
+    if dense.dim() != 4:
+        return _intervals(dense).repeat(1, 1, batch)
+    tables = [_intervals(item) for item in dense[:, 0]]
+    most = max(table.shape[1] for table in tables)
+    return torch.cat([F.pad(table, (0, 0, 0, most - table.shape[1]), value=dense.shape[-1]) for table in tables], 2).contiguous()
+
+
 def cudnn_flex(sets, mask, dense):
     from cudnn.flex_attention import create_mask_plan, flex_attn_func
-    plan = create_mask_plan(_intervals(dense).repeat(1, 1, sets.shape[0]), *sets.bshd(0))
+    plan = create_mask_plan(intervals_of_items(dense, sets.shape[0]), *sets.bshd(0))
     return Contender(lambda i: flex_attn_func(*sets.bshd(i), mask_plan=plan), lambda out: out.transpose(1, 2))
 
 
