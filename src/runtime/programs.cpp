@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -33,8 +34,10 @@ Programs::Programs(const Graph& simplified, const ProgramsOptions& options)
       restricted_(options.mask ? restrict_attention(simplified, *options.mask) : simplified) {
   const Device& device = options_.program.device;
   check_weights_fit(simplified_, options_.program.dtype, device);
-  if (const auto wake = device.backend->matmul.wake)
-    waking_ = std::async(std::launch::async, wake, device, options_.program.dtype);
+  if (const auto wake = device.backend->matmul.wake) try {
+      waking_ = std::async(std::launch::async, wake, device, options_.program.dtype);
+    } catch (const std::system_error&) {  // no thread is to be had: the first call waits
+    }
   blocks_.emplace(restricted_, FusionTarget{&device, options_.program.dtype});
   default_scheme_ = default_scheme(*blocks_);
   options_.program.weights = std::make_shared<WeightStore>();

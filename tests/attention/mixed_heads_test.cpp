@@ -116,9 +116,20 @@ TEST_P(MixedHeads, EqualTheDefinitionOnManyRowBlocks) {
   for (const std::size_t items : {40u, 160u}) {
     std::vector<std::int32_t> lengths{130};
     while (lengths.size() < items) lengths.push_back(std::array{70, 66, 0, 20, 130}[lengths.size() % 5]);
-    for (const char* text : {"heads(0: !window(64), 3-4: causal, *: window(30))",
-                             "batch(0-3: causal, 4: none, 5-30: heads(0: all, *: window(9)), *: window(30) | sink(2))"})
-      tried_.expect_every_plan(tried_.make(BatchForm::rows_first, lengths, 3), text);
+    tried_.expect_every_plan(tried_.make(BatchForm::rows_first, lengths, 3),
+                             "heads(0: !window(64), 3-4: causal, *: window(30))");
+    if (HasFatalFailure()) return;
+  }
+}
+
+// The same of items with masks of their own, which one launch takes where each has rows.
+TEST_P(MixedHeads, EqualTheDefinitionOnManyRowBlocksOfItemsThatDiffer) {
+  const char* const text = "batch(0-3: causal, 4: none, 5-30: heads(0: all, *: window(9)), *: window(30) | sink(2))";
+  for (const auto& [items, form] :
+       {std::pair(40u, BatchForm::rows_first), {40u, BatchForm::packed}, {160u, BatchForm::packed}}) {
+    std::vector<std::int32_t> lengths{130};
+    while (lengths.size() < items) lengths.push_back(std::array{70, 66, 1, 20, 130}[lengths.size() % 5]);
+    tried_.expect_every_plan(tried_.make(form, lengths, 3), text);
     if (HasFatalFailure()) return;
   }
 }

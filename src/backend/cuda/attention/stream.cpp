@@ -51,12 +51,11 @@ AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, c
   plan.stacked_heads = heads;
   plan.reason = fmt::format(
       "{} x {} rows{} at a time on each of {} multiprocessors; {}x64 tiles touch {:.1f} % of the pairs for "
-      "{:.1f} % allowed; {}tensors off 16 bytes go to {}_attention{}",
+      "{:.1f} % allowed; {}tensors off 16 bytes go to {}_attention",
       instance.teams * instance.ctas, 64 * instance.parts,
       heads > 1 ? fmt::format(" of {} heads that share keys", heads) : "", caps.cores, stats.block_q,
       100 * (stats.partial + stats.full), 100 * problem.stats.density,
-      problem.shape.capped ? "its form for capped scores is compiled at first use; " : "", heads > 1 ? "row" : "mma",
-      launches_in_words(problem, ListsOf::all_items));
+      problem.shape.capped ? "its form for capped scores is compiled at first use; " : "", heads > 1 ? "row" : "mma");
   return plan;
 }
 
@@ -213,6 +212,7 @@ std::vector<AttentionPlan> stream_candidates(const AttentionProblem& problem, co
       if (cut_by_call(problem, instance, caps, splits)) {
         AttentionPlan& added = plans.emplace_back(plan);
         added.splits = splits;
+        added.reason += launches_in_words(problem, ListsOf::all_items);
         added.predicted_us = predict_spans(problem, pricing, instance);
         break;
       }
@@ -223,6 +223,7 @@ std::vector<AttentionPlan> stream_candidates(const AttentionProblem& problem, co
       if (!partials_fit(split, list_shape(instance, heads)) || (heads > 1 && !one_round)) continue;
       AttentionPlan& added = plans.emplace_back(plan);
       added.splits = splits;
+      added.reason += launches_in_words(problem, split.most_steps > 0 ? ListsOf::all_heads : ListsOf::all_items);
       added.predicted_us = predict_stream(problem, pricing, instance, split);
     }
   }

@@ -6,22 +6,6 @@
 #include "src/backend/cuda/driver/stream.h"
 
 namespace stof::cuda {
-namespace {
-
-// The calling thread may be recording a graph, into which an allocation must not go and cannot.
-class OutsideCapture {
- public:
-  OutsideCapture() { driver().exchange_capture_mode(&mode_); }
-  ~OutsideCapture() { driver().exchange_capture_mode.attempt(&mode_); }
-  OutsideCapture(const OutsideCapture&) = delete;
-  OutsideCapture& operator=(const OutsideCapture&) = delete;
-
- private:
-  int mode_ = kCaptureRelaxed;
-};
-
-}  // namespace
-
 WorkspaceSize larger_of(const WorkspaceSize& a, const WorkspaceSize& b) {
   return {.partials = std::max(a.partials, b.partials),
           .arrivals = std::max(a.arrivals, b.arrivals),

@@ -37,6 +37,7 @@ StagedCopy* StagedCopy::of(const Gpu& gpu) {
   if (const auto known = all->find(gpu.ordinal); known != all->end()) return known->second.get();
   std::unique_ptr<StagedCopy>& place = (*all)[gpu.ordinal];
   try {
+    const OutsideCapture outside;
     place.reset(new StagedCopy(gpu));
   } catch (const Error&) {
   }

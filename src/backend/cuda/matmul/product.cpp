@@ -137,6 +137,7 @@ bool BlasDevice::multiply(const ProductKey& key, const ProductOperands& operands
 
 void BlasDevice::wake(DType dtype) {
   const CurrentGpu current(gpu_);
+  const OutsideCapture outside;
   const ProductKey key{.rows = 64, .columns = 64, .inner = 64, .dtype = dtype};
   choice(key, Description(key, nullptr));
 }
