@@ -16,7 +16,7 @@ try:
 except ImportError:
     sys.exit(77)
 
-from transformers_test import GROUPED, LENGTH, SMALL, TOKENS, left_padding
+from transformers_test import GROUPED, LENGTH, SMALL, TOKENS, WithoutGradients, left_padding
 
 import stof
 import stof.transformers
@@ -27,16 +27,9 @@ SPARSE = {**SMALL, "num_key_value_heads": 4, "q_lora_rank": 16, "kv_lora_rank": 
           "index_head_dim": 16}  # fmt: skip
 
 
-class Inputs(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        transformers.logging.set_verbosity_error()
-        stof.transformers.register()
-
+class Inputs(WithoutGradients):
     def setUp(self):
-        before = torch.is_grad_enabled()
-        torch.set_grad_enabled(False)
-        self.addCleanup(torch.set_grad_enabled, before)
+        super().setUp()
         torch.manual_seed(0)
 
     def llama(self, **config):

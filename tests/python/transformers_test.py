@@ -61,7 +61,7 @@ def padding_inside():
     return mask
 
 
-class Models(unittest.TestCase):
+class WithoutGradients(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         transformers.logging.set_verbosity_error()
@@ -72,6 +72,8 @@ class Models(unittest.TestCase):
         torch.set_grad_enabled(False)
         self.addCleanup(torch.set_grad_enabled, before)
 
+
+class Models(WithoutGradients):
     def made(self, name, device):
         torch.manual_seed(0)
         return MODELS[name]().eval().to(device)
