@@ -45,8 +45,8 @@ struct StreamLayout {
   const unsigned* words;   // [distinct patterns][128]
   int item_count;
   int slots;  // partial results of one slice
-  // Of each slice of the launch, which stretch of item_count items is its own: a layout that was made on the device,
-  // by the kernel in front of this one perhaps. Null: all slices share one.
+  // Of each slice of the launch, which stretch of item_count items is its own: where items have masks of their own, or
+  // the layout is made on the device, by the kernel in front of this one perhaps. Null: all slices share one.
   const int* group_of;
 };
 

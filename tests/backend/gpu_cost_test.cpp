@@ -137,6 +137,10 @@ TEST(GpuCosts, KernelsThatTakeOneMaskAtATimePayForEveryLaunch) {
   AttentionProblem alike = problem;
   alike.stats.groups = 1;
   const NamedCosts& costs = built_in_named_costs();
+  const Pricing priced = pricing_of(device.caps);
+  for (const NamedPlan& plan :
+       {NamedPlan{"band_attention", "band_f16_d64_p1_k128_c4"}, {"gather_attention", "gather_f16_d64_n4_c4"}})
+    EXPECT_LE(prediction_of(problem, plan)(priced), 3 * prediction_of(alike, plan)(priced)) << "of a third each";
   const auto more = [&](const NamedPlan& plan) {
     const Pricing pricing = pricing_of(device.caps);
     return prediction_of(problem, plan)(pricing) - prediction_of(alike, plan)(pricing);

@@ -33,7 +33,7 @@ struct TiledMask {
   int first_position = 0;
   std::vector<int> group_of = {};                    // [extent.batch * extent.heads]
   std::vector<std::vector<HeadRun>> head_runs = {};  // of each item: heads of one mask
-  std::vector<HeadRun> all_heads = {};  // of each item: those that one launch takes; made on the device: of all items
+  std::vector<HeadRun> all_heads = {};  // of each item: those that one launch takes; made on the device: one of all
   bool by_maps = true;                  // the kernel loads through tensor maps
   int key_box = 64;                     // keys of one load
   int key_step = 64;                    // divides where tiles begin: a load of a part of a page may have as many keys

@@ -22,10 +22,10 @@ DeviceMemory::~DeviceMemory() {
   // A failure here is that of an earlier kernel, which the next checked call reports.
   ContextHandle popped = nullptr;
   if (driver().push_context.attempt(gpu_->context) != kSuccess) return;
-  int mode = kCaptureRelaxed;  // a graph that some thread records is none of its business
-  driver().exchange_capture_mode.attempt(&mode);
-  driver().release.attempt(address_);
-  driver().exchange_capture_mode.attempt(&mode);
+  {
+    const OutsideCapture outside;
+    driver().release.attempt(address_);
+  }
   driver().pop_context.attempt(&popped);
 }
 

@@ -36,11 +36,11 @@ class CurrentGpu {
   CurrentGpu& operator=(const CurrentGpu&) = delete;
 };
 
-// Some thread may be recording a graph: what this one allocates meanwhile must not go into it, and is none of its
-// business.
+// Some thread may be recording a graph: what this one allocates and frees meanwhile must not go into it, and is none of
+// its business.
 class OutsideCapture {
  public:
-  OutsideCapture() { driver().exchange_capture_mode(&mode_); }
+  OutsideCapture() { driver().exchange_capture_mode.attempt(&mode_); }
   ~OutsideCapture() { driver().exchange_capture_mode.attempt(&mode_); }
   OutsideCapture(const OutsideCapture&) = delete;
   OutsideCapture& operator=(const OutsideCapture&) = delete;
