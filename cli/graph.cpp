@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/json_output.h"
 #include "cli/loading.h"
+#include "cli/number_option.h"
 #include "cli/outputs.h"
 #include "src/fusion/fuse.h"
 #include "src/fusion/print.h"
@@ -21,6 +22,7 @@ namespace {
 
 struct GraphOptions {
   std::string model, scheme, dot, json;
+  std::int64_t global_tokens = 0;
 };
 
 struct Stage {
@@ -28,8 +30,8 @@ struct Stage {
   Graph graph;
 };
 
-std::vector<Stage> simplified_stages(const Model& model) {
-  Graph graph = build_graph(model);
+std::vector<Stage> simplified_stages(const Model& model, std::int64_t global_tokens) {
+  Graph graph = build_graph(model, GraphResult::hidden, global_tokens);
   infer(graph);
   std::vector<Stage> stages{{"build", "as the checkpoint says", graph}};
   for (const Pass& pass : simplify_passes()) {
@@ -80,7 +82,7 @@ void run(const GraphOptions& options) {
   check_outputs({{"--dot", options.dot, true}, {"--json", options.json, true}},
                 files_of_model("--model", options.model));
   const Model model = load_model(options.model);
-  std::vector<Stage> stages = simplified_stages(model);
+  std::vector<Stage> stages = simplified_stages(model, options.global_tokens);
   const Graph simplified = stages.back().graph;
   const Device device = open_device("cpu");
   const Blocks blocks(simplified, {&device, DType::f32});
@@ -110,6 +112,8 @@ void add_graph(CLI::App& app) {
   command->add_option("--scheme", options->scheme,
                       "fuse by these bits, of a layer or, with commas, of each kind of block (default: what is known "
                       "to be good)");
+  add_number(command, "--global-tokens", options->global_tokens, "of Longformer, as in stof run")
+      ->capture_default_str();
   command->add_option("--dot", options->dot,
                       "the last graph for Graphviz, into a file, or - for stdout in place of text");
   command->add_option("--json", options->json, "every pass as JSON, into a file, or - for stdout in place of text");

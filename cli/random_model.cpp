@@ -33,18 +33,21 @@ void add_norm(std::vector<Weight>& weights, const std::string& name, std::int64_
   weights.push_back({name + ".bias", {size}, Fill::zero});
 }
 
-// Names as in checkpoints of Hugging Face's BertModel.
+// Names as in checkpoints of Hugging Face's BertModel and LongformerModel.
 std::vector<Weight> list_weights(const ModelConfig& config) {
   const std::int64_t hidden = config.hidden_size;
   std::vector<Weight> weights = {
       {"embeddings.word_embeddings.weight", {config.vocab_size, hidden}, Fill::random},
-      {"embeddings.position_embeddings.weight", {config.max_positions, hidden}, Fill::random},
+      {"embeddings.position_embeddings.weight", {config.position_rows(), hidden}, Fill::random},
       {"embeddings.token_type_embeddings.weight", {config.type_vocab_size, hidden}, Fill::random}};
   add_norm(weights, "embeddings.LayerNorm", hidden);
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
     const std::string prefix = fmt::format("encoder.layer.{}.", layer);
-    for (const char* part : {"query", "key", "value"})
+    for (const std::string part : {"query", "key", "value"}) {
       add_linear(weights, prefix + "attention.self." + part, hidden, hidden);
+      if (config.family == Family::longformer)
+        add_linear(weights, prefix + "attention.self." + part + "_global", hidden, hidden);
+    }
     add_linear(weights, prefix + "attention.output.dense", hidden, hidden);
     add_norm(weights, prefix + "attention.output.LayerNorm", hidden);
     add_linear(weights, prefix + "intermediate.dense", config.intermediate_size, hidden);
@@ -164,9 +167,27 @@ ModelConfig modernbert_named(const std::string& name) {
   return config;
 }
 
+// As longformer-base-4096.
+ModelConfig longformer_base() {
+  ModelConfig config{.family = Family::longformer,
+                     .architecture = "LongformerModel",
+                     .vocab_size = 1000,
+                     .hidden_size = 768,
+                     .layers = 12,
+                     .heads = 12,
+                     .intermediate_size = 3072,
+                     .type_vocab_size = 1,
+                     .activation = "gelu",
+                     .norm_epsilon = 1e-5,
+                     .first_position = 2};
+  config.reaches.assign(static_cast<std::size_t>(config.layers), 256);
+  return config;
+}
+
 // Vocabularies of 1000: looking up costs nothing that grows with them.
 ModelConfig config_named(const std::string& name) {
   if (name == "modernbert-base" || name == "modernbert-large") return modernbert_named(name);
+  if (name == "longformer-base") return longformer_base();
   if (name == "llama-3.2-1b" || name == "qwen3-0.6b") return llama_named(name);
   ModelConfig config{.family = Family::bert, .architecture = "BertModel", .vocab_size = 1000, .activation = "gelu"};
   config.hidden_size = name == "bert-large" ? 1024 : 768;
@@ -181,10 +202,11 @@ ModelConfig config_named(const std::string& name) {
     config.norm_epsilon = 1e-5;
     config.type_vocab_size = 0;
   } else if (name != "bert-base" && name != "bert-large") {
-    fail(ErrorKind::invalid_argument,
-         "random model '{}'; accepted: bert-base, bert-large, gpt2, modernbert-base, modernbert-large, llama-3.2-1b, "
-         "qwen3-0.6b",
-         name);
+    fail(
+        ErrorKind::invalid_argument,
+        "random model '{}'; accepted: bert-base, bert-large, gpt2, modernbert-base, modernbert-large, longformer-base, "
+        "llama-3.2-1b, qwen3-0.6b",
+        name);
   }
   return config;
 }

@@ -30,7 +30,7 @@ namespace {
 
 struct RunOptions {
   std::string model, text, input, mask, pooling = "auto", dtype = "f32", device = "auto", out, lengths_out, json;
-  std::int64_t batch = 32;
+  std::int64_t batch = 32, global_tokens = 0;
   int threads = 0;
   bool no_truncate = false, force = false, logits = false;
 };
@@ -52,7 +52,8 @@ SessionOptions session_options(const RunOptions& options) {
   SessionOptions result{.device = options.device,
                         .dtype = parse_float_dtype(options.dtype),
                         .threads = options.threads,
-                        .logits = options.logits};
+                        .logits = options.logits,
+                        .global_tokens = options.global_tokens};
   if (!options.mask.empty()) result.mask = parse(options.mask);
   result.log = [](std::string_view message) { say(fmt::format("stof: {}\n", message)); };
   return result;
@@ -179,6 +180,9 @@ void add_run(CLI::App& app) {
   command
       ->add_option("--pooling", options->pooling,
                    "auto (as the checkpoint says), cls, mean, max, last, or none: every token")
+      ->capture_default_str();
+  add_number(command, "--global-tokens", options->global_tokens,
+             "of Longformer: so many first tokens of each text see all others")
       ->capture_default_str();
   command->add_flag("--logits", options->logits, "of decoders: scores of the vocabulary in place of hidden states");
   add_number(command, "--batch", options->batch, "texts run together")->capture_default_str();

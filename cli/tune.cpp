@@ -40,7 +40,7 @@ namespace {
 
 struct TuneCommand {
   std::string model, random, mask, dtype = "f32", device = "auto", scheme, budget, ablation = "both", json;
-  std::int64_t batch = 1, seq = 128;
+  std::int64_t batch = 1, seq = 128, global_tokens = 0;
   std::int64_t seed = 1;
   int threads = 0, compilers = 0;
   bool compile = false, explain = false, forget = false, again = false;
@@ -58,6 +58,7 @@ TuneOptions options_of(const TuneCommand& command) {
                       .dtype = parse_float_dtype(command.dtype),
                       .texts = command.batch,
                       .longest = command.seq,
+                      .global_tokens = command.global_tokens,
                       .ablation = ablation_of(command.ablation),
                       .seed = static_cast<std::uint64_t>(command.seed),
                       .again = command.again,
@@ -172,11 +173,12 @@ void add_tune(CLI::App& app) {
   auto* random =
       tuned->add_option("--random", command->random,
                         "a model with random weights in its place: bert-base, bert-large, gpt2, modernbert-base, "
-                        "modernbert-large, llama-3.2-1b, qwen3-0.6b");
+                        "modernbert-large, longformer-base, llama-3.2-1b, qwen3-0.6b");
   model->excludes(random);
   add_number(tuned, "--batch", command->batch, "texts of a call")->capture_default_str();
   add_number(tuned, "--seq", command->seq, "tokens of each")->capture_default_str();
   tuned->add_option("--mask", command->mask, "restrict attention further, as in stof run");
+  add_number(tuned, "--global-tokens", command->global_tokens, "of Longformer, as in stof run")->capture_default_str();
   tuned->add_option("--dtype", command->dtype, "f32, bf16; on a GPU also f16")->capture_default_str();
   tuned->add_option("--device", command->device, "auto, cpu, cuda, cuda:N")->capture_default_str();
   add_number(tuned, "--threads", command->threads, "of the CPU; 0: all")->capture_default_str();

@@ -3,7 +3,7 @@
 """Writes checkpoints of a few layers with random weights, one of each family, and what transformers computes with them
 in fp32, a text at a time: what tests/runtime/families_test.cpp compares with. The tokenizers are trained on data/.
 
-usage: make_small_models.py OUT     writes OUT/FAMILY/{config.json, tokenizer.json, weights, hidden.npy, ...}, OUT/texts.txt
+usage: make_small_models.py OUT [FAMILY...]     writes OUT/FAMILY/{config.json, tokenizer.json, weights, hidden.npy, ...}, OUT/texts.txt
 needs: torch, transformers, tokenizers, safetensors, numpy
 """
 
@@ -22,6 +22,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 SIZES = {"hidden": 32, "layers": 2, "heads": 4, "intermediate": 64, "positions": 200}
 TOKENS = 800
+GLOBAL_TOKENS = 3  # of Longformer, more than the shortest texts have
 GENERATED = 12  # tokens that decoders put behind each text, always the likeliest one
 TEXTS = [
     "A storm is coming; don't leave the harbour.", "It's 20:45, and we'll be late.", "x", "",
@@ -150,6 +151,15 @@ def distilbert(tokens):
     return transformers.DistilBertForMaskedLM(transformers.DistilBertConfig(
         vocab_size=tokens, dim=s["hidden"], n_layers=s["layers"], n_heads=s["heads"], hidden_dim=s["intermediate"],
         max_position_embeddings=s["positions"]))  # fmt: skip
+
+
+def longformer(tokens):
+    """Windows of two widths, of which texts are shorter and longer."""
+    s = SIZES
+    return transformers.LongformerForMaskedLM(transformers.LongformerConfig(
+        vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
+        intermediate_size=s["intermediate"], max_position_embeddings=s["positions"] + 2, type_vocab_size=1,
+        layer_norm_eps=1e-5, attention_window=[8, 16], pad_token_id=1, bos_token_id=0, eos_token_id=2, sep_token_id=2))  # fmt: skip
 
 
 def gpt2(tokens):
@@ -300,9 +310,21 @@ def run_on_both_sides(folder, tokenizer):
     np.save(folder / "both_sides.npy", hidden[0].numpy().astype("<f4"))
 
 
+def run_with_global_tokens(folder, tokenizer):
+    """What Longformer computes where the first tokens of each text are global."""
+    model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    hidden = []
+    for text in TEXTS:
+        ids = torch.tensor([tokenizer.encode(text).ids])
+        is_global = (torch.arange(ids.shape[1])[None] < GLOBAL_TOKENS).long()
+        hidden.append(model(ids, torch.ones_like(ids), is_global).last_hidden_state[0].numpy())
+    np.save(folder / "global_tokens.npy", np.concatenate(hidden).astype("<f4"))
+
+
 FAMILIES = {
     "roberta": (roberta, roberta_tokenizer, lambda folder, model: write_one_file(folder, model, torch.float32)),
     "distilbert": (distilbert, wordpiece, lambda folder, model: write_one_file(folder, model, torch.float16)),
+    "longformer": (longformer, roberta_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
     "gpt2": (gpt2, gpt2_tokenizer, write_shards),
     "modernbert": (modernbert, modernbert_tokenizer, lambda folder, model: write_one_file(folder, model, torch.float16)),
     "modernbert_with_biases": (modernbert_with_biases, modernbert_tokenizer,
@@ -317,12 +339,22 @@ FAMILIES = {
 DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3")
 
 
+def write_origin(file, named):
+    """Of all families, and of those that were made again by other versions."""
+    made = {"made_by": "tools/make_small_models.py", "torch": torch.__version__,
+            "transformers": transformers.__version__, "tokenizers": tokenizers.__version__}  # fmt: skip
+    if named:
+        made = {**json.loads(file.read_text()), **{family: made for family in named}}
+    file.write_text(json.dumps(made, indent=2) + "\n")
+
+
 def main():
-    out = Path(sys.argv[1])
+    out, named = Path(sys.argv[1]), sys.argv[2:]
     out.mkdir(parents=True, exist_ok=True)
     (out / "texts.txt").write_text("".join(text + "\n" for text in TEXTS), encoding="utf-8")
     with torch.no_grad():
-        for family, (build, make_tokenizer, write) in FAMILIES.items():
+        for family in named or FAMILIES:
+            build, make_tokenizer, write = FAMILIES[family]
             torch.manual_seed(20260101)
             folder = out / family
             folder.mkdir(exist_ok=True)
@@ -330,7 +362,7 @@ def main():
             tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
             model = build(tokenizer.get_vocab_size())
             # A gate squares what comes in: rounding in fp32 alone would take most of the bound.
-            randomise(model, spread=0.18 if family not in ("roberta", "distilbert", "gpt2") else 0.25,
+            randomise(model, spread=0.18 if family not in ("roberta", "distilbert", "longformer", "gpt2") else 0.25,
                       table=0.1 if family.startswith("qwen") else 1)  # fmt: skip
             model.config.save_pretrained(folder)
             config = json.loads((folder / "config.json").read_text())
@@ -340,9 +372,9 @@ def main():
             run(folder, tokenizer, with_logits=family in DECODERS)
             if family in DECODERS:
                 run_on_both_sides(folder, tokenizer)
-    made = {"made_by": "tools/make_small_models.py", "torch": torch.__version__,
-            "transformers": transformers.__version__, "tokenizers": tokenizers.__version__}  # fmt: skip
-    (out / "origin.json").write_text(json.dumps(made, indent=2) + "\n")
+            if family == "longformer":
+                run_with_global_tokens(folder, tokenizer)
+    write_origin(out / "origin.json", named)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,8 @@ struct SessionOptions {
   int threads = 0;  // per call, at most kMostThreads; 0: as many as OpenMP would take. Attention is planned for them
   bool padded = false;  // pad every batch to its longest text, to compare: results are the same
   bool logits = false;  // decoders: results are scores of every token of the vocabulary in place of hidden states
+  // Longformer: so many first tokens of each text see all others, and are seen by them, with weights of their own.
+  std::int64_t global_tokens = 0;
   // Plans that `stof tune` has kept for this model and device are used for calls of their size (docs/fusion.md).
   bool tuned = true;
   // Told, for a person: why a plan that is there is not used, and what of generation_config.json is not applied; from
@@ -99,8 +101,8 @@ struct SessionStatistics {
 class Session {
  public:
   // Reads config.json, the weights, the tokenizer and the pooling of a folder. Throws bad_file, unsupported,
-  // invalid_argument (a mask that depends on the batch index: texts are regrouped), device. The weights' files stay
-  // mapped: they must not be written or cut off while the session exists (docs/sessions.md).
+  // invalid_argument (a mask that depends on the batch index: texts are regrouped; global tokens out of range), device.
+  // The weights' files stay mapped: they must not be written or cut off while the session exists (docs/sessions.md).
   static Session load(const std::filesystem::path& folder, const SessionOptions& options = {});
   // A model that is in memory, without a tokenizer: embed() on texts is refused.
   explicit Session(const Model& model, const SessionOptions& options = {});

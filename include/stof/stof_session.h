@@ -37,6 +37,7 @@ typedef struct stof_session_options {
      loading, and from any thread that calls. */
   void (*log)(void* user, const char* message);
   void* log_user;
+  int64_t global_tokens; /* Longformer: so many first tokens of each text see all others, and are seen by them */
 } stof_session_options;
 
 /* The folder has config.json, safetensors and a tokenizer; its files have to stay as they are while there is the

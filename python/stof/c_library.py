@@ -56,7 +56,7 @@ LOG = c.CFUNCTYPE(None, P, c.c_char_p)
 
 class SessionOptions(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("device", c.c_char_p), ("dtype", c.c_int32), ("logits", c.c_int32), ("mask", P),
-                ("threads", c.c_int32), ("untuned", c.c_int32), ("log", LOG), ("log_user", P)]  # fmt: skip
+                ("threads", c.c_int32), ("untuned", c.c_int32), ("log", LOG), ("log_user", P), ("global_tokens", c.c_int64)]  # fmt: skip
 
 
 class SessionInfo(c.Structure):

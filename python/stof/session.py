@@ -43,19 +43,22 @@ class Session:
     where models run on one; `dtype` "f32", "bf16" or, on a GPU, "f16"; attention allows what the model's own mask and `mask`
     allow: a stof.Mask, text of the mask language, or a function for Mask.where. `threads` are those of a call, 0 as many as
     OpenMP would take. With `logits` results are a decoder's scores of the vocabulary in place of hidden states; to generate.
-    `tuned=False` leaves plans alone that `stof tune` has kept; why one of them is not used, the logger "stof" is told.
+    `tuned=False` leaves plans alone that `stof tune` has kept; why one of them is not used, the logger "stof" is told. Of Longformer
+    the first `global_tokens` of each text see all others, and are seen by them, with weights of their own.
 
     Where a method takes texts it takes lists of token ids as well. Any number of threads may call a session."""
 
     def __init__(self, folder: str | os.PathLike, device: Any = "auto", dtype: Any = "f32",
-                 mask: Mask | str | Callable[..., Any] | None = None, threads: int = 0, logits: bool = False, tuned: bool = True):  # fmt: skip
+                 mask: Mask | str | Callable[..., Any] | None = None, threads: int = 0, logits: bool = False, tuned: bool = True,
+                 global_tokens: int = 0):  # fmt: skip
         if not isinstance(folder, (str, os.PathLike)):
             raise InvalidArgument(2, f"folder of type {type(folder).__name__}; accepted: a str, a path")
         if b"\0" in (path := os.fsencode(folder)):
             raise InvalidArgument(2, f"folder {folder!r} has a 0 character; accepted: the name of a folder")
         self.folder, self.dtype, self.logits = os.fspath(folder), float_dtype(dtype), bool(logits)
         options = {"device": device_name(device).encode(), "dtype": NAMES[self.dtype], "logits": self.logits, "untuned": not tuned,
-                   "threads": whole("threads", threads, -(2**31), 2**31 - 1)}  # fmt: skip
+                   "threads": whole("threads", threads, -(2**31), 2**31 - 1),
+                   "global_tokens": whole("global_tokens", global_tokens, -(2**63), 2**63 - 1)}  # fmt: skip
         self._kept: _Loaded | None = _Loaded(path, None if mask is None else mask_of(mask), options)
 
     def close(self) -> None:

@@ -25,6 +25,7 @@ stof::SessionOptions options_of(const stof_session_options* given_options) {
                               .dtype = float_dtype_of(options.dtype),
                               .threads = options.threads,
                               .logits = options.logits != 0,
+                              .global_tokens = options.global_tokens,
                               .tuned = options.untuned == 0};
   if (options.mask != nullptr) result.mask = options.mask->mask;
   if (options.log != nullptr)

@@ -5,13 +5,27 @@
 
 namespace stof {
 
-Graph build_graph(const Model& model, GraphResult result) {
+namespace {
+
+void check_global_tokens(const ModelConfig& config, std::int64_t tokens) {
+  if (tokens < 0 || tokens > config.max_positions)
+    fail(ErrorKind::invalid_argument, "{} global tokens; accepted: 0 to {}", tokens, config.max_positions);
+  if (tokens > 0 && config.family != Family::longformer)
+    fail(ErrorKind::unsupported,
+         "global tokens of {}; accepted: of Longformer, whose checkpoints have weights for them", config.architecture);
+}
+
+}  // namespace
+
+Graph build_graph(const Model& model, GraphResult result, std::int64_t global_tokens) {
   if (result == GraphResult::logits && !is_decoder(model.config.family))
     fail(ErrorKind::unsupported, "no logits of {}; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3",
          model.config.architecture);
+  check_global_tokens(model.config, global_tokens);
   switch (model.config.family) {
     case Family::bert:
-    case Family::roberta: return build_bert(model);
+    case Family::roberta:
+    case Family::longformer: return build_bert(model, global_tokens);
     case Family::distilbert: return build_distilbert(model);
     case Family::gpt2: return build_gpt2(model, result);
     case Family::modernbert: return build_modernbert(model);

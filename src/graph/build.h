@@ -8,11 +8,13 @@ namespace stof {
 
 enum class GraphResult : std::uint8_t { hidden, logits };  // logits: a language model's scores of every token
 
-// By the model's family, from token ids to the last hidden state or to logits. Throws bad_file naming the first weight
-// that is missing or has another shape; unsupported for an activation that is not known, and for logits of an encoder.
-Graph build_graph(const Model& model, GraphResult result = GraphResult::hidden);
+// By the model's family, from token ids to the last hidden state or to logits. `global_tokens`, of Longformer: so many
+// first tokens of each text see all others and are seen by them. Throws bad_file naming the first weight that is
+// missing or has another shape; unsupported for an activation that is not known, for logits of an encoder, and for
+// global tokens of others; invalid_argument for fewer than none, and more than there are positions.
+Graph build_graph(const Model& model, GraphResult result = GraphResult::hidden, std::int64_t global_tokens = 0);
 
-Graph build_bert(const Model& model);  // RoBERTa, too
+Graph build_bert(const Model& model, std::int64_t global_tokens = 0);  // RoBERTa and Longformer, too
 Graph build_distilbert(const Model& model);
 Graph build_gpt2(const Model& model, GraphResult result = GraphResult::hidden);
 Graph build_modernbert(const Model& model);

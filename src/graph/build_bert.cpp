@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The encoders of BERT (Devlin et al. 2018), RoBERTa (Liu et al. 2019) and DistilBERT (Sanh et al. 2019): post-norm,
-// the same operations under other names.
+// The encoders of BERT (Devlin et al. 2018), RoBERTa (Liu et al. 2019), DistilBERT (Sanh et al. 2019) and Longformer
+// (Beltagy et al. 2020): post-norm, the same operations under other names.
 #include <fmt/format.h>
 
 #include "src/graph/build.h"
@@ -41,14 +41,15 @@ constexpr LayerNames kDistilBert{.query = "attention.q_lin",
 
 class Encoder {
  public:
-  Encoder(const Model& model, const LayerNames& names) : config_(model.config), names_(names), builder_(model) {}
+  Encoder(const Model& model, const LayerNames& names, std::int64_t global_tokens = 0)
+      : config_(model.config), names_(names), global_tokens_(global_tokens), builder_(model) {}
 
   // `layers`: the prefix of a layer, with {} for its number.
   Graph build(std::string_view layers) {
     ValueId hidden = embeddings();
     for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
       prefix_ = fmt::format(fmt::runtime(layers), layer);
-      hidden = feed_forward(attention(hidden));
+      hidden = feed_forward(attention(hidden, mask_of(layer)));
     }
     return builder_.finish(hidden);
   }
@@ -66,12 +67,32 @@ class Encoder {
     return builder_.norm("embeddings.LayerNorm", sum);
   }
 
-  ValueId attention(ValueId x) {
+  Mask mask_of(std::int64_t layer) const {
+    return config_.reaches.empty() ? all() : window(config_.reaches[static_cast<std::size_t>(layer)]);
+  }
+
+  // With projections whose names end so.
+  ValueId attend(ValueId x, const Mask& mask, std::string_view end = "") {
     const std::int64_t hidden = config_.hidden_size;
-    const ValueId q = builder_.linear(name(names_.query), x, hidden, hidden);
-    const ValueId k = builder_.linear(name(names_.key), x, hidden, hidden);
-    const ValueId v = builder_.linear(name(names_.value), x, hidden, hidden);
-    const ValueId context = builder_.node(name(names_.context), op::Attend{.heads = config_.heads}, {q, k, v}, {});
+    const auto projection = [&](std::string_view part) {
+      return builder_.linear(name(part) + std::string(end), x, hidden, hidden);
+    };
+    const ValueId q = projection(names_.query), k = projection(names_.key), v = projection(names_.value);
+    return builder_.node(name(names_.context) + std::string(end), op::Attend{.heads = config_.heads, .mask = mask},
+                         {q, k, v}, {});
+  }
+
+  // Global tokens attend by projections of their own, to keys and values of their own; the others see them as they see
+  // each other. What attends to nothing is 0, so that the sum of both has each row once.
+  ValueId attend_globally(ValueId x, const Mask& mask) {
+    const Mask is_global = parse(fmt::format("where(q < {})", global_tokens_));
+    const ValueId others = attend(x, (mask | sink(global_tokens_)) & !is_global);
+    return builder_.add(name(names_.context) + ".sum", others, attend(x, is_global, "_global"));
+  }
+
+  ValueId attention(ValueId x, const Mask& mask) {
+    const std::int64_t hidden = config_.hidden_size;
+    const ValueId context = global_tokens_ > 0 ? attend_globally(x, mask) : attend(x, mask);
     const ValueId projected = builder_.linear(name(names_.projection), context, hidden, hidden);
     return builder_.norm(name(names_.attention_norm), builder_.add(name(names_.attention_sum), projected, x));
   }
@@ -88,13 +109,16 @@ class Encoder {
 
   const ModelConfig& config_;
   const LayerNames& names_;
+  const std::int64_t global_tokens_;
   std::string prefix_;
   GraphBuilder builder_;
 };
 
 }  // namespace
 
-Graph build_bert(const Model& model) { return Encoder(model, kBert).build("encoder.layer.{}."); }
+Graph build_bert(const Model& model, std::int64_t global_tokens) {
+  return Encoder(model, kBert, global_tokens).build("encoder.layer.{}.");
+}
 
 Graph build_distilbert(const Model& model) { return Encoder(model, kDistilBert).build("transformer.layer.{}."); }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <span>
 
@@ -47,6 +48,14 @@ constexpr std::array<std::string_view, 6> kDistilBert{
     "DistilBertForQuestionAnswering",
     "DistilBertForMultipleChoice",
 };
+constexpr std::array<std::string_view, 6> kLongformer{
+    "LongformerModel",
+    "LongformerForMaskedLM",
+    "LongformerForSequenceClassification",
+    "LongformerForTokenClassification",
+    "LongformerForQuestionAnswering",
+    "LongformerForMultipleChoice",
+};
 constexpr std::array<std::string_view, 5> kGpt2{
     "GPT2Model",
     "GPT2LMHeadModel",
@@ -86,13 +95,15 @@ constexpr FamilyKeys llama_keys(std::string_view model_type, std::span<const std
           "intermediate_size", "max_position_embeddings",
           "hidden_act"};
 }
-constexpr std::array<FamilyKeys, 9> kFamilies{{
+constexpr std::array<FamilyKeys, 10> kFamilies{{
     {Family::bert, "bert", kBert, "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
      "max_position_embeddings", "hidden_act"},
     {Family::roberta, "roberta", kRoberta, "hidden_size", "num_hidden_layers", "num_attention_heads",
      "intermediate_size", "max_position_embeddings", "hidden_act"},
     {Family::distilbert, "distilbert", kDistilBert, "dim", "n_layers", "n_heads", "hidden_dim",
      "max_position_embeddings", "activation"},
+    {Family::longformer, "longformer", kLongformer, "hidden_size", "num_hidden_layers", "num_attention_heads",
+     "intermediate_size", "max_position_embeddings", "hidden_act"},
     {Family::gpt2, "gpt2", kGpt2, "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "activation_function"},
     {Family::modernbert, "modernbert", kModernBert, "hidden_size", "num_hidden_layers", "num_attention_heads",
      "intermediate_size", "max_position_embeddings", "hidden_activation"},
@@ -139,7 +150,8 @@ FamilyKeys read_family(const JsonObject& object) {
   const auto named = [&](const FamilyKeys& keys) { return keys.model_type == type; };
   const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), named);
   if (found == kFamilies.end())
-    refuse(object, "model_type", "bert, roberta, distilbert, gpt2, modernbert, llama, mistral, qwen2, qwen3");
+    refuse(object, "model_type",
+           "bert, roberta, distilbert, longformer, gpt2, modernbert, llama, mistral, qwen2, qwen3");
   FamilyKeys keys = *found;
   take_other_name(object, "hidden_size", keys.hidden_size);
   take_other_name(object, "num_hidden_layers", keys.layers);
@@ -220,6 +232,25 @@ void read_roberta(const JsonObject& object, ModelConfig& config) {
                   fmt::format("at least pad_token_id + {}, {}", 1 + least, config.first_position + least));
 }
 
+// One width of the windows, or one for each layer; half of it lies to either side.
+void read_longformer(const JsonObject& object, ModelConfig& config) {
+  constexpr std::string_view kKey = "attention_window", kOne = "an even number of 2 or more";
+  read_roberta(object, config);
+  const nlohmann::json windows = object.has(kKey) ? object.at(kKey) : nlohmann::json(512);
+  const auto reach = [&](const nlohmann::json& window) {
+    if (!window.is_number_integer() || window < 2 || window > kMost || window.get<std::int64_t>() % 2 != 0)
+      object.refuse(kKey, fmt::format("{}, or an array of one for each of {} layers", kOne, config.layers));
+    return window.get<std::int64_t>() / 2;
+  };
+  if (!windows.is_array()) {
+    config.reaches.assign(static_cast<std::size_t>(config.layers), reach(windows));
+    return;
+  }
+  if (std::ssize(windows) != config.layers)
+    object.refuse(kKey, fmt::format("{}, or an array of one for each of {} layers", kOne, config.layers));
+  std::transform(windows.begin(), windows.end(), std::back_inserter(config.reaches), reach);
+}
+
 void read_gpt2(const JsonObject& object, ModelConfig& config) {
   config.norm_epsilon = object.positive_number("layer_norm_epsilon", 1e-5);
   config.tied_head = object.boolean("tie_word_embeddings", true);
@@ -253,6 +284,7 @@ ModelConfig read_config(const std::filesystem::path& folder) {
     case Family::bert: read_bert(object, config); break;
     case Family::roberta: read_roberta(object, config); break;
     case Family::distilbert: break;
+    case Family::longformer: read_longformer(object, config); break;
     case Family::gpt2: read_gpt2(object, config); break;
     case Family::modernbert: read_modernbert(object, config); break;
     case Family::llama: read_llama(object, keys.model_type, config); return config;

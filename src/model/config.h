@@ -15,6 +15,7 @@ enum class Family : std::uint8_t {
   bert,
   roberta,
   distilbert,
+  longformer,
   gpt2,
   modernbert,
   llama,  // Mistral, Qwen2 and Qwen3, too
@@ -34,11 +35,12 @@ struct ModelConfig {
   // The row of the table of positions that a text's first token takes. Where it is not 0, the token whose id is one
   // less is padding, which takes the row before and is not counted (RoBERTa).
   std::int64_t first_position = 0;
-  std::vector<std::int32_t> ends = {};   // of decoders: tokens behind which a text ends
-  std::string not_applied = {};          // "FILE: 'KEY' is VALUE, ...": what would change the texts that are made
-  bool causal = true;                    // of decoders: a token sees what is before it; else what is behind it, too
-  bool tied_head = true;                 // of decoders: logits are products with the table of tokens
-  std::vector<RotaryLayer> rotary = {};  // ModernBERT, Llama: each layer's
+  std::vector<std::int32_t> ends = {};     // of decoders: tokens behind which a text ends
+  std::string not_applied = {};            // "FILE: 'KEY' is VALUE, ...": what would change the texts that are made
+  bool causal = true;                      // of decoders: a token sees what is before it; else what is behind it, too
+  bool tied_head = true;                   // of decoders: logits are products with the table of tokens
+  std::vector<RotaryLayer> rotary = {};    // ModernBERT, Llama: each layer's
+  std::vector<std::int64_t> reaches = {};  // Longformer: how many tokens one of each layer sees to either side
   bool attention_bias = true, mlp_bias = true, norm_bias = true;
   // Llama alone.
   std::int64_t kv_heads = 0, head_dim = 0;

@@ -15,6 +15,7 @@ std::string_view prefix_of(Family family) {
     case Family::bert: return "bert.";
     case Family::roberta: return "roberta.";
     case Family::distilbert: return "distilbert.";
+    case Family::longformer: return "longformer.";
     case Family::gpt2: return "transformer.";
     case Family::modernbert:
     case Family::llama: return "model.";

@@ -32,23 +32,23 @@ struct NamedTree {
 // The class that transformers takes where no file names one.
 std::string_view class_of_model(const std::string& model_type) {
   if (model_type == "bert" || model_type == "distilbert") return "BertTokenizer";
-  if (model_type == "roberta") return "RobertaTokenizer";
+  if (model_type == "roberta" || model_type == "longformer") return "RobertaTokenizer";
   if (model_type == "gpt2") return "GPT2Tokenizer";
   if (model_type == "qwen2" || model_type == "qwen3") return "Qwen2Tokenizer";
   return "";
 }
 
-// The same class does what its name with Fast behind it does.
-std::string without_fast(std::string name) {
+// The same class does what its name with Fast behind it does, and Longformer's is RoBERTa's.
+std::string usual_name(std::string name) {
   constexpr std::string_view kFast = "Fast";
   if (name.ends_with(kFast)) name.resize(name.size() - kFast.size());
-  return name;
+  return name == "LongformerTokenizer" ? "RobertaTokenizer" : name;
 }
 
 // tokenizer_config.json comes before config.json.
 std::string class_of(const NamedTree& tokenizer, const NamedTree& model) {
   for (const NamedTree* file : {&tokenizer, &model})
-    if (is_said(file->object(), "tokenizer_class")) return without_fast(file->object().string("tokenizer_class"));
+    if (is_said(file->object(), "tokenizer_class")) return usual_name(file->object().string("tokenizer_class"));
   return is_said(model.object(), "model_type") ? std::string(class_of_model(model.object().string("model_type"))) : "";
 }
 
@@ -173,7 +173,7 @@ void check_class_of_vocabulary(const fs::path& folder) {
   const JsonObject object = names.object();
   constexpr std::array<std::string_view, 3> kAccepted{"BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"};
   if (is_said(object, "tokenizer_class"))
-    if (const std::string name = without_fast(object.string("tokenizer_class"));
+    if (const std::string name = usual_name(object.string("tokenizer_class"));
         std::find(kAccepted.begin(), kAccepted.end(), name) == kAccepted.end())
       fail(ErrorKind::unsupported, "{}: 'tokenizer_class' is {}; accepted with vocab.txt: {}, also with Fast behind",
            object.where(), excerpt(object.at("tokenizer_class")), fmt::join(kAccepted, ", "));

@@ -32,7 +32,8 @@ namespace {
 
 Graph graph_of(const Model& model, const SessionOptions& options) {
   if (options.mask) same_for_every_text(*options.mask);
-  return simplify(build_graph(model, options.logits ? GraphResult::logits : GraphResult::hidden));
+  return simplify(
+      build_graph(model, options.logits ? GraphResult::logits : GraphResult::hidden, options.global_tokens));
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ class Tuning {
   Tuning(const Model& model, const TuneOptions& options)
       : options_(options),
         vocabulary_(model.config.vocab_size),
-        simplified_(simplify(build_graph(model))),
+        simplified_(simplify(build_graph(model, GraphResult::hidden, options.global_tokens))),
         restricted_(options.mask && options.ablation.attention ? restrict_attention(simplified_, *options.mask)
                                                                : simplified_),
         blocks_(restricted_, {&options.device, options.dtype}),
@@ -284,7 +284,7 @@ void check_call(const Model& model, const TuneOptions& options) {
          counted(options.texts, "text", "texts"), options.longest, kMostTokens);
   if (options.mask) same_for_every_text(*options.mask);
   if (options.device.backend->open_stream != nullptr) return;  // a device says itself what it has no room for
-  const Graph simplified = simplify(build_graph(model));
+  const Graph simplified = simplify(build_graph(model, GraphResult::hidden, options.global_tokens));
   const std::int64_t arena = most_arena_bytes(Blocks(simplified, {&options.device, options.dtype}), options.dtype,
                                               bucket_rows(options.texts * options.longest));
   check_memory(fmt::format("{} of {} tokens, with activations and weights", counted(options.texts, "text", "texts"),

@@ -27,6 +27,7 @@ struct TuneOptions {
   DType dtype = DType::f32;
   std::optional<Mask> mask = {};
   std::int64_t texts = 1, longest = 128;
+  std::int64_t global_tokens = 0;  // see SessionOptions
   Ablation ablation = {};
   std::optional<std::string> scheme = {};  // forced: its settings alone are searched
   std::uint64_t seed = 1;

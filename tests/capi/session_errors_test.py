@@ -63,6 +63,7 @@ class Errors(Sessions):
                      lambda: STOF.load_session(b"none"))  # fmt: skip
         self.refused("no logits of RobertaForMaskedLM; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3",
                      lambda: STOF.load_session(str(FAMILIES / "roberta").encode(), logits=1), status=3)  # fmt: skip
+        self.refused("-1 global tokens; accepted: 0 to 200", lambda: load(global_tokens=-1))
         mask = STOF.parse("batch(0: causal, *: all)")
         self.addCleanup(C.stof_mask_destroy, mask)
         self.refused("mask batch(0: causal, *: all): it depends on the batch index; accepted: masks that are the same for every text, "

@@ -19,7 +19,7 @@ from c_library import BF16, POOLINGS
 from models import DECODERS, DEVICE, FAMILIES, STOF, Sessions, program, reference, rows_of, split, texts_of
 
 C = STOF.library
-ALL = (*DECODERS, "distilbert", "modernbert", "modernbert_with_biases", "roberta")
+ALL = (*DECODERS, "distilbert", "longformer", "modernbert", "modernbert_with_biases", "roberta")
 NUMBER = {name: number for number, name in enumerate(POOLINGS)}
 
 
@@ -65,6 +65,12 @@ class Session(Sessions):
                 self.expect_close(self.embedded(session, given, pooling=NUMBER[name], batch=4)[0], want)
             if NUMBER[name] == of_model:
                 self.expect_close(self.embedded(session, texts)[0], want)
+
+    def test_global_tokens_are_as_in_transformers(self):
+        session = self.load("longformer", global_tokens=3)
+        (_, columns), _, values = reference("longformer", "global_tokens")
+        got = self.embedded(session, c_library.texts(texts_of("longformer")), pooling=NUMBER["none"])[0]
+        self.expect_close(got, rows_of(values, columns))
 
     def test_scores_are_as_in_transformers(self):
         for family in DECODERS:

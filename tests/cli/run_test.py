@@ -192,6 +192,23 @@ class Run(unittest.TestCase):
         self.expect_error(run("--input", self.input), 2, f"{self.input}: line 2 has no tokens; accepted: 1 or more")
         self.expect_error(self.run_stof("--text", "a", "--logits"), 3, "no logits of BertModel; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3")
 
+    def test_global_tokens_of_longformer(self):
+        folder, out = ROOT / "tests/data/families/longformer", self.folder / "out.npy"
+        arguments = ("--model", folder, "--global-tokens", 3)
+
+        def run(*more):
+            return subprocess.run([STOF, *map(str, more)], capture_output=True, text=True, timeout=300, check=False)
+
+        done = run("run", *arguments, "--device", "cpu", "--input", ROOT / "tests/data/families/texts.txt", "--pooling", "none", "--out", out)
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        shape, _, values = npy.read(out)
+        want = npy.read(folder / "global_tokens.npy")
+        self.assertEqual(shape, want[0])
+        self.assertLessEqual(max(abs(a - b) for a, b in zip(values, want[2])), 4e-5)
+        self.assertIn("attention.self_global", run("graph", *arguments).stdout)
+        self.expect_error(self.run_stof("--text", "a", "--global-tokens", 1), 3,
+                          "global tokens of BertModel; accepted: of Longformer, whose checkpoints have weights for them")  # fmt: skip
+
     def test_an_empty_text(self):
         done = self.run_stof("--text", "")
         self.assertEqual(done.returncode, 0, done.stderr)

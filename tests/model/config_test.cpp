@@ -59,8 +59,8 @@ TEST_F(Config, HasTheDefaultsOfTheFamily) {
 
 TEST_F(Config, RefusesOtherModels) {
   expect("model_type", "t5", ErrorKind::unsupported,
-         R"('model_type' is "t5"; accepted: bert, roberta, distilbert, gpt2, modernbert, llama, mistral, qwen2, )"
-         "qwen3");
+         R"('model_type' is "t5"; accepted: bert, roberta, distilbert, longformer, gpt2, modernbert, llama, mistral, )"
+         "qwen2, qwen3");
   expect("architectures", {"BertLMHeadModel"}, ErrorKind::unsupported,
          R"('architectures' is ["BertLMHeadModel"]; accepted: BertModel, BertForMaskedLM, BertForPreTraining, )"
          "BertForNextSentencePrediction, BertForSequenceClassification, BertForTokenClassification, "
@@ -125,6 +125,10 @@ TEST_F(Config, ReadsEveryFamily) {
   EXPECT_EQ(distilbert.hidden_size, 32);
   EXPECT_EQ(distilbert.intermediate_size, 64);
   EXPECT_EQ(distilbert.type_vocab_size, 0);
+  const ModelConfig longformer = read_config(folder / "longformer");
+  EXPECT_EQ(longformer.family, Family::longformer);
+  EXPECT_EQ(longformer.position_rows(), 202);
+  EXPECT_EQ(longformer.reaches, (std::vector<std::int64_t>{4, 8}));
   const ModelConfig gpt2 = read_config(folder / "gpt2");
   EXPECT_EQ(gpt2.family, Family::gpt2);
   EXPECT_EQ(gpt2.intermediate_size, 128);
@@ -167,6 +171,20 @@ TEST_F(OtherNames, PositionsOfAKindAreBertsAlone) {
          R"(: 'position_embedding_type' is "relative_key"; accepted: absolute)");
   for (const char* decoder : {"gpt2", "llama"}) EXPECT_TRUE(read(decoder, {{"is_decoder", true}}).causal);
   expect("roberta", {{"is_decoder", true}}, ErrorKind::unsupported, ": 'is_decoder' is true; accepted: false");
+}
+
+class LongformerConfig : public ChangedConfig {};
+
+TEST_F(LongformerConfig, HasAWindowForEachLayer) {
+  const auto reaches = [&](const json& changed) { return read("longformer", changed).reaches; };
+  EXPECT_EQ(reaches({{"attention_window", 6}}), (std::vector<std::int64_t>{3, 3}));
+  EXPECT_EQ(reaches({{"attention_window", "absent"}}), (std::vector<std::int64_t>{256, 256}));
+  EXPECT_EQ(reaches({{"num_hidden_layers", 0}, {"attention_window", json::array()}}), std::vector<std::int64_t>{});
+  for (const json& window : {json(7), json(0), json(-2), json("8"), json(nullptr), json(8.0), json(1e300),
+                             json::array({8}), json::array({8, 3}), json::array({8, 8, 8})})
+    expect("longformer", {{"attention_window", window}}, ErrorKind::bad_file,
+           ": 'attention_window' is " + window.dump() +
+               "; accepted: an even number of 2 or more, or an array of one for each of 2 layers");
 }
 
 class ModernConfig : public ChangedConfig {

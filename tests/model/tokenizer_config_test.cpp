@@ -61,13 +61,16 @@ TEST_F(BesideTokenizerJson, OptionsOfBertContradictNothingOrAreRefused) {
 }
 
 TEST_F(BesideTokenizerJson, AddedSpacesContradictNothingOrAreRefused) {
-  for (const char* family : {"gpt2", "roberta", "qwen2"}) {
+  for (const char* family : {"gpt2", "roberta", "longformer", "qwen2"}) {
     take(family);
     EXPECT_EQ(ids({{"add_prefix_space", false}}), ids(json::object())) << family;
     expect({{"add_prefix_space", true}},
            "'add_prefix_space' is true, and 'add_prefix_space' of tokenizer.json is false; accepted: the same in both");
     EXPECT_EQ(ids({{"tokenizer_class", "PreTrainedTokenizerFast"}, {"add_prefix_space", true}}), ids(json::object()));
   }
+  take("roberta");
+  expect({{"tokenizer_class", "LongformerTokenizerFast"}, {"add_prefix_space", true}},
+         "'add_prefix_space' is true, and 'add_prefix_space' of tokenizer.json is false; accepted: the same in both");
   take("gpt2");
   tree_["pre_tokenizer"]["add_prefix_space"] = true;
   EXPECT_EQ(ids({{"add_prefix_space", true}}), ids(json::object()));

@@ -69,6 +69,13 @@ class Embedding(Models):
                 self.assertEqual([len(one) for one in found], [len(one) for one in ids])
                 self.expect_close([row for one in found for row in rows(one)], want)
 
+    def test_global_tokens_are_as_in_transformers(self):
+        session = self.load("longformer", global_tokens=3)
+        got = session.embed(texts_of("longformer"), pooling="none")
+        self.expect_close([row for one in got for row in rows(one)], reference("longformer", "global_tokens"))
+        with self.assertRaisesRegex(stof.InvalidArgument, "^global_tokens is '3', of type str; accepted: an integer$"):
+            self.load("longformer", global_tokens="3")
+
     def test_scores_are_as_in_transformers(self):
         session = self.load("gpt2", logits=True)
         self.assertEqual((session.columns, session.hidden_size, session.vocabulary), (800, 32, 800))

@@ -39,8 +39,9 @@ class EveryFamily : public testing::TestWithParam<std::string> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
-                         testing::Values("roberta", "distilbert", "gpt2", "modernbert", "modernbert_with_biases",
-                                         "llama", "llama_with_biases", "mistral", "qwen2", "qwen3"),
+                         testing::Values("roberta", "distilbert", "longformer", "gpt2", "modernbert",
+                                         "modernbert_with_biases", "llama", "llama_with_biases", "mistral", "qwen2",
+                                         "qwen3"),
                          [](const auto& test) { return test.param; });
 
 class EveryDecoder : public EveryFamily {};
@@ -109,6 +110,45 @@ TEST_P(EveryDecoder, OnlyOneThatIsCausalGoesOn) {
   EXPECT_ERROR(session.generate(texts), ErrorKind::unsupported,
                "'is_causal' is false in config.json of this model, whose tokens see what is behind them; accepted for "
                "generating: true");
+}
+
+// Of texts that are all global, and of longer ones; a mask restricts global tokens, too.
+TEST(Longformer, HasGlobalTokensAsInTransformers) {
+  const Tensor want = read_npy(family_folder("longformer") / "global_tokens.npy");
+  const std::vector<std::string> texts = texts_of_family("longformer");
+  for (const std::int64_t batch : {1, 5, 32}) {
+    const Session session = session_of("longformer", {.threads = 2, .global_tokens = 3});
+    expect_near(session.embed(texts, {.pooling = Pooling::none, .batch = batch}).values, want, kBound);
+  }
+  const Session padded = session_of("longformer", {.padded = true, .global_tokens = 3});
+  expect_near(padded.embed(texts, {.pooling = Pooling::none}).values, want, kBound);
+  const Session narrow = session_of("longformer", {.mask = parse("window(8)"), .global_tokens = 3});
+  const Session local = session_of("longformer", {.mask = parse("window(8)")});
+  const std::vector<std::string> text{texts.back()};
+  const auto last_of = [&](const Session& session) { return session.embed(text, {.pooling = Pooling::last}).values; };
+  expect_near(last_of(narrow), last_of(local), 1e-6);  // out of their sight
+}
+
+// The rows that are dropped in front of the end of the last layer are those of both attentions.
+TEST(Longformer, KeepsRowsOfGlobalTokens) {
+  const Session session = session_of("longformer", {.global_tokens = 3});
+  const std::vector<std::string> texts = texts_of_family("longformer");
+  const Embeddings all = session.embed(texts, {.pooling = Pooling::none});
+  const Tensor first = session.embed(texts, {.pooling = Pooling::cls}).values;
+  std::int64_t row = 0;
+  for (std::size_t text = 0; text < texts.size(); row += all.lengths[text++])
+    for (std::int64_t c = 0; c < 32; ++c)
+      ASSERT_NEAR(first.as<float>()[static_cast<std::int64_t>(text) * 32 + c], all.values.as<float>()[row * 32 + c],
+                  1e-5);
+}
+
+TEST(Longformer, AloneHasGlobalTokens) {
+  EXPECT_ERROR(session_of("roberta", {.global_tokens = 1}), ErrorKind::unsupported,
+               "global tokens of RobertaForMaskedLM; accepted: of Longformer, whose checkpoints have weights for them");
+  for (const std::int64_t tokens : {-1, 201})
+    EXPECT_ERROR(session_of("longformer", {.global_tokens = tokens}), ErrorKind::invalid_argument,
+                 std::to_string(tokens) + " global tokens; accepted: 0 to 200");
+  EXPECT_EQ(session_of("longformer", {.global_tokens = 200}).max_tokens(), 200);
 }
 
 TEST(Gpt2, RefusesWhatHasNoMeaning) {
