@@ -77,6 +77,8 @@ list() {
   echo "python tree_test.py"
   echo "python transformers_test.py"
   echo "python transformers_inputs_test.py"
+  echo "python continuous_batching_test.py"
+  echo "python continuous_batching_inputs_test.py"
 }
 # Tests of every family of kernels, of stream_attention also the forms that hold q once. A checker takes 10 to 50 times as
 # long as a test, racecheck up to 100 times: its long suites are a test a job. The longest first, as racecheck took on an

@@ -18,6 +18,14 @@ _WITHOUT_EFFECT = {"cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length
 _OF_MODELS = re.compile("(?!.*bias)(output|pixel|image|video|audio|vision|decoder|encoder|input_features|input_values)(s?_.*|s?)")
 
 
+def refuse_uncomputed(module: Any, dropout: float, given: dict[str, Any]) -> None:
+    """What attention functions of transformers are asked for by name, of that which is for training or for looking at weights."""
+    if given.get("position_bias") is not None or given.get("output_attentions"):
+        raise Unsupported(3, "attention by stof neither adds a position bias nor keeps weights; use another attn_implementation")
+    if dropout != 0 and module.training:
+        raise Unsupported(3, f"attention by stof is for inference: dropout {dropout} in training; call model.eval()")
+
+
 def refuse_others(given: dict[str, Any]) -> None:
     """What is not known may change attention: indices of chosen keys, biases. Nothing is left out of it silently."""
     for name, value in given.items():

@@ -41,7 +41,7 @@ class PackedTexts:
     def beside(self, users: Mask) -> Mask | None:
         """A model's mask and a user's, texts as items, whose positions begin at 0. None where it cannot be said so: where a mask is another
         one for each item of the batch, or the model's is no function of positions."""
-        if self.besides is None or _OF_ITEMS.search(str(users)):
+        if self.besides is None or of_the_batch(users):
             return None
         try:
             return of_items([self._of_text(item, first) for item, first, _ in self.bounds]) & users
@@ -56,6 +56,11 @@ class PackedTexts:
 
     def _of_text(self, item: int, first: int) -> Mask:
         return Mask.where(lambda b, h, q, k: self.besides(item, h, q + first, k + first))
+
+
+def of_the_batch(mask: Mask) -> bool:
+    """Whether it may be another mask for another item of the batch."""
+    return _OF_ITEMS.search(str(mask)) is not None
 
 
 def _text_numbers(function: Callable[..., Any]) -> Any:

@@ -12,8 +12,9 @@ import torch
 import transformers
 
 from stof.c_library import InvalidArgument, Unsupported
+from stof.continuous_batching import paged_attention_forward, stay
 from stof.mask import Mask, mask_of
-from stof.model_keywords import refuse_others
+from stof.model_keywords import refuse_others, refuse_uncomputed
 from stof.model_masks import Kept, ModelMask, Padded, made_mask, of_given, outside_of_graphs
 from stof.plans import Attention, planned_for_more
 from stof.recorded import refuse_recording
@@ -23,9 +24,12 @@ _WIDEST = 256  # heads
 
 def register(name: str = "stof") -> None:
     """Makes `name` an attention implementation: model.set_attn_implementation("stof"), or
-    from_pretrained(..., attn_implementation="stof"). For inference: there is no backward pass."""
+    from_pretrained(..., attn_implementation="stof"). For inference: there is no backward pass. And "paged|stof", which is for
+    continuous batching alone: model.generate_batch takes it by itself for a model at "stof"."""
     transformers.AttentionInterface.register(name, attention_forward)
     transformers.AttentionMaskInterface.register(name, made_mask)
+    transformers.AttentionInterface.register(f"paged|{name}", paged_attention_forward)  # without masks: models make none
+    stay(name)
 
 
 def use(model: transformers.PreTrainedModel, mask: Mask | str | Callable[..., Any] | None = None) -> None:
@@ -84,11 +88,8 @@ def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.T
                       s_aux: torch.Tensor | None = None, **given: Any) -> tuple[torch.Tensor, None]:  # fmt: skip
     """An attention function of transformers: query [B, H, N, D], key and value [B, Hkv, M, D] to [B, N, H, D]."""
     refuse_recording(torch, "attention by stof")
-    if given.get("position_bias") is not None or given.get("output_attentions"):
-        raise Unsupported(3, "attention by stof neither adds a position bias nor keeps weights; use another attn_implementation")
+    refuse_uncomputed(module, dropout, given)
     refuse_others(given)
-    if dropout != 0 and module.training:
-        raise Unsupported(3, f"attention by stof is for inference: dropout {dropout} in training; call model.eval()")
     if s_aux is not None and s_aux.numel() != query.shape[1]:
         raise InvalidArgument(2, f"sinks s_aux {list(s_aux.shape)} for {query.shape[1]} heads; accepted: one for each head")
     of_model = of_given(attention_mask, sliding_window, _is_causal(module, query) if is_causal is None else is_causal,
