@@ -72,9 +72,10 @@ class Stof:
 
 def contenders(folder, ids, options, dtype, global_tokens):
     """What makes each, so that one that cannot be made leaves the others."""
-    return {"stof": lambda: Stof(folder, ids, options, dtype, global_tokens),
-            "transformers": lambda: Transformers(folder, ids, options, dtype),
-            "transformers, compiled": lambda: Transformers(folder, ids, options, dtype, compiled=True)}  # fmt: skip
+    every = {"stof": lambda: Stof(folder, ids, options, dtype, global_tokens),
+             "transformers": lambda: Transformers(folder, ids, options, dtype),
+             "transformers, compiled": lambda: Transformers(folder, ids, options, dtype, compiled=True)}  # fmt: skip
+    return {name: make for name, make in every.items() if name not in options.without}
 
 
 def seconds_of(call):
@@ -128,6 +129,7 @@ def main():
     parser.add_argument("--sizes", nargs="+", default=["1,4096", "8,4096"], metavar="B,S")
     parser.add_argument("--global-tokens", nargs="+", type=int, default=[0, 1])
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--without", nargs="+", default=[], metavar="NAME", help="contenders that are not asked")
     parser.add_argument("--small", action="store_true", help="a model of two narrow layers in its place: a try of the same steps")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
     parser.add_argument("--commit", help="that the library was built from; on the CPU this tree's, if not given")
