@@ -3,7 +3,7 @@
 
 import ctypes as c
 from array import array as numbers_of
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 
 F32, F16, BF16, I32, BOOL = range(5)
 P = c.c_void_p
@@ -178,8 +178,11 @@ def int32s(numbers):
 
 
 def tokens(lists):
-    """Tokens of lists of ids, and what they point to."""
-    return tokens_in(int32s(chain.from_iterable(lists)), int32s(accumulate(map(len, lists), initial=0)))
+    """Tokens of lists of ids, or of what int32s made of them, and what they point to."""
+    arrays = [one if isinstance(one, c.Array) else int32s(one) for one in lists]
+    joined = bytearray().join(map(bytes, arrays))  # number by number would take longer than a model does
+    ids = (c.c_int32 * (len(joined) // 4)).from_buffer(joined) if joined else (c.c_int32 * 0)()
+    return tokens_in(ids, int32s(accumulate(map(len, arrays), initial=0)))
 
 
 def tokens_in(ids, offsets):
