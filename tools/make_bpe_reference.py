@@ -77,6 +77,9 @@ VARIANTS = [
     {"file": "tokenizers/mistral.json", "pattern": MARKS, "changes": [
         put("/model/byte_fallback", False), *MORE_OF_MISTRAL,
         put("/post_processor", {"type": "Sequence", "processors": []})]},
+    {"file": "families/gemma3/tokenizer.json", "pattern": "a %  % <bos>% a<bos>%%\n\n%\n \u2581\u2581%<table>", "changes": []},
+    {"file": "families/gemma3/tokenizer.json", "pattern": "wow% wow  a % a\u2581%", "changes": [
+        *MORE_OF_MISTRAL, *adding(added(" a ", 805, normalized=True), added("a\u2581", 806, normalized=True), added("  ", 807))]},
 ]  # fmt: skip
 
 

@@ -52,6 +52,7 @@ VARIANTS = [
     {"file": "tokenizers/mistral.json", "changes": [metaspace("always")]},
     {"file": "tokenizers/mistral.json", "changes": [metaspace("never"), *OF_CHARACTERS]},
     {"file": "tokenizers/mistral.json", "changes": [put("/decoder", None)]},
+    {"file": "families/gemma3/tokenizer.json", "changes": OF_CHARACTERS},
     {"file": "families/distilbert/tokenizer.json", "changes": [pieces("##", True)]},
     {"file": "families/distilbert/tokenizer.json", "changes": [pieces("##", True), *OF_PIECES]},
     {"file": "families/distilbert/tokenizer.json", "changes": [pieces("##", False), *OF_PIECES]},

@@ -9,6 +9,7 @@ needs: torch, transformers, tokenizers, safetensors, numpy
 
 import json
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -117,25 +118,44 @@ def qwen_tokenizer():
     return tokenizer
 
 
-def mistral_tokenizer():
-    """As Mistral 7B's: a text is one word of characters, spaces are U+2581, and rare characters become their bytes."""
+def characters(special, room=0):
+    """BPE of characters, of which rare ones become their bytes, behind these tokens and those of bytes; with `room` for more behind it."""
     learner = Tokenizer(models.BPE())
     learner.pre_tokenizer = pre_tokenizers.Metaspace()  # a word at a time, so that no token reaches into the next
-    control = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    control = [*special, *(f"<0x{byte:02X}>" for byte in range(256))]
     counts = Counter("".join(corpus()).replace(" ", "\u2581"))
     alphabet = sorted(character for character, count in counts.items() if count >= 4)
     learner.train_from_iterator(corpus(), trainers.BpeTrainer(
-        vocab_size=TOKENS - len(control), show_progress=False, initial_alphabet=alphabet,
+        vocab_size=TOKENS - len(control) - room, show_progress=False, initial_alphabet=alphabet,
         limit_alphabet=len(alphabet)))  # fmt: skip
     model = json.loads(learner.to_str())["model"]
     ids = {token: i for i, token in enumerate([*control, *sorted(model["vocab"], key=model["vocab"].get)])}
-    tokenizer = Tokenizer(models.BPE(
+    return Tokenizer(models.BPE(
         ids, [tuple(pair) for pair in model["merges"]], unk_token="<unk>", fuse_unk=True, byte_fallback=True))  # fmt: skip
+
+
+def mistral_tokenizer():
+    """As Mistral 7B's: a text is one word of characters, spaces are U+2581, and rare characters become their bytes."""
+    tokenizer = characters(["<unk>", "<s>", "</s>"])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
     tokenizer.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(),
                                            decoders.Strip(" ", 1, 0)])  # fmt: skip
     tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
     tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return tokenizer
+
+
+def gemma_tokenizer():
+    """As Gemma's: the same but for what marks spaces, and runs of line ends and of spaces that are tokens."""
+    special = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]
+    added = [AddedToken(text, normalized=False) for text in ("\n\n", "\u2581\u2581", "<table>")]
+    tokenizer = characters(special, room=len(added))
+    tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer.add_special_tokens(special)
+    tokenizer.add_tokens(added)
+    tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 2)])
     return tokenizer
 
 
@@ -225,13 +245,26 @@ def qwen3(tokens):
         tie_word_embeddings=True, **decoder_sizes(tokens)))  # fmt: skip
 
 
+def gemma3(tokens):
+    """Windows by angles of their own in all layers but one, of which the angles are slowed; scores divided by another
+    number than the heads' width."""
+    rope = {"sliding_attention": {"rope_type": "default", "rope_theta": 300.0},
+            "full_attention": {"rope_type": "linear", "rope_theta": 5000.0, "factor": 2.0}}  # fmt: skip
+    sizes = {**decoder_sizes(tokens), "num_hidden_layers": 4}
+    return transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(
+        num_key_value_heads=2, head_dim=16, query_pre_attn_scalar=20, sliding_window=10, rope_parameters=rope,
+        layer_types=["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"],
+        attn_implementation="eager", **sizes))  # fmt: skip
+
+
 def randomise(model, spread, table=1):
     """Large enough for attention to choose, and for every bias and norm to matter. A decoder of one table repeats its
     last token where that is large beside what layers add."""
     for name, parameter in model.named_parameters():
         values = torch.randn(parameter.shape)
         if "norm" in name.lower() or ".ln_" in name:
-            parameter.data = 0.2 * values + (1 if name.endswith("weight") else 0)
+            from_one = model.config.model_type == "gemma3_text"  # its scales are stored so
+            parameter.data = 0.2 * values + (1 if name.endswith("weight") and not from_one else 0)
         elif parameter.dim() == 1:
             parameter.data = 0.2 * values
         else:
@@ -310,6 +343,17 @@ def run_on_both_sides(folder, tokenizer):
     np.save(folder / "both_sides.npy", hidden[0].numpy().astype("<f4"))
 
 
+def run_in_both_directions(folder, tokenizer):
+    """What Gemma 3 computes as a model of embeddings, whose windows reach to both sides."""
+    config = json.loads((folder / "config.json").read_text())
+    with tempfile.TemporaryDirectory() as changed:
+        (Path(changed) / "config.json").write_text(json.dumps({**config, "use_bidirectional_attention": True}))
+        (Path(changed) / "model.safetensors").symlink_to((folder / "model.safetensors").resolve())
+        model = transformers.AutoModel.from_pretrained(changed, dtype=torch.float32, attn_implementation="eager")
+        hidden = model.eval()(torch.tensor([tokenizer.encode(TEXTS[-1]).ids])).last_hidden_state
+    np.save(folder / "both_directions.npy", hidden[0].numpy().astype("<f4"))
+
+
 def run_with_global_tokens(folder, tokenizer):
     """What Longformer computes where the first tokens of each text are global."""
     model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
@@ -335,8 +379,9 @@ FAMILIES = {
     "mistral": (mistral, mistral_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
     "qwen2": (qwen2, qwen_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
     "qwen3": (qwen3, qwen_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
+    "gemma3": (gemma3, gemma_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
 }  # fmt: skip
-DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3")
+DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "gemma3")
 
 
 def write_origin(file, named):
@@ -363,7 +408,7 @@ def main():
             model = build(tokenizer.get_vocab_size())
             # A gate squares what comes in: rounding in fp32 alone would take most of the bound.
             randomise(model, spread=0.18 if family not in ("roberta", "distilbert", "longformer", "gpt2") else 0.25,
-                      table=0.1 if family.startswith("qwen") else 1)  # fmt: skip
+                      table=0.1 if family.startswith(("qwen", "gemma")) else 1)  # fmt: skip
             model.config.save_pretrained(folder)
             config = json.loads((folder / "config.json").read_text())
             config["architectures"] = [type(model).__name__]
@@ -372,6 +417,8 @@ def main():
             run(folder, tokenizer, with_logits=family in DECODERS)
             if family in DECODERS:
                 run_on_both_sides(folder, tokenizer)
+            if family == "gemma3":
+                run_in_both_directions(folder, tokenizer)
             if family == "longformer":
                 run_with_global_tokens(folder, tokenizer)
     write_origin(out / "origin.json", named)

@@ -19,7 +19,7 @@ void check_global_tokens(const ModelConfig& config, std::int64_t tokens) {
 
 Graph build_graph(const Model& model, GraphResult result, std::int64_t global_tokens) {
   if (result == GraphResult::logits && !is_decoder(model.config.family))
-    fail(ErrorKind::unsupported, "no logits of {}; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3",
+    fail(ErrorKind::unsupported, "no logits of {}; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma 3",
          model.config.architecture);
   check_global_tokens(model.config, global_tokens);
   switch (model.config.family) {
@@ -29,7 +29,8 @@ Graph build_graph(const Model& model, GraphResult result, std::int64_t global_to
     case Family::distilbert: return build_distilbert(model);
     case Family::gpt2: return build_gpt2(model, result);
     case Family::modernbert: return build_modernbert(model);
-    case Family::llama: return build_llama(model, result);
+    case Family::llama:
+    case Family::gemma: return build_llama(model, result);
   }
   return {};
 }

@@ -18,6 +18,7 @@ Graph build_bert(const Model& model, std::int64_t global_tokens = 0);  // RoBERT
 Graph build_distilbert(const Model& model);
 Graph build_gpt2(const Model& model, GraphResult result = GraphResult::hidden);
 Graph build_modernbert(const Model& model);
-Graph build_llama(const Model& model, GraphResult result = GraphResult::hidden);  // Mistral, Qwen2 and Qwen3, too
+Graph build_llama(const Model& model,
+                  GraphResult result = GraphResult::hidden);  // Mistral, Qwen2, Qwen3 and Gemma, too
 
 }  // namespace stof

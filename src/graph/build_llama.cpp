@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decoders of Llama's kind (Touvron et al. 2023): pre-norm by the root mean square, positions by turning q and k, heads
 // that share keys, a gate in the feed-forward part. Mistral adds a window, Qwen2 biases of q, k and v, Qwen3 norms of
-// heads.
+// heads, and Gemma 3 norms of what layers add.
 #include <fmt/format.h>
 
 #include "src/graph/build.h"
@@ -12,22 +12,43 @@ namespace {
 
 class LlamaDecoder {
  public:
-  explicit LlamaDecoder(const Model& model) : config_(model.config), builder_(model) {}
+  explicit LlamaDecoder(const Model& model)
+      : config_(model.config), names_(config_.post_norms ? kWithPostNorms : kWithout), builder_(model) {}
 
   Graph build(GraphResult result) {
     ValueId hidden = builder_.lookup("embed_tokens", TokenIndex::token, config_.vocab_size);
     for (std::size_t layer = 0; layer < config_.rotary.size(); ++layer) {
       prefix_ = fmt::format("layers.{}.", layer);
-      const ValueId context = attention(builder_.rms_norm(prefix_ + "input_layernorm", hidden), config_.rotary[layer]);
-      hidden = builder_.add(prefix_ + "self_attn.residual", context, hidden);
-      const ValueId fed = feed_forward(builder_.rms_norm(prefix_ + "post_attention_layernorm", hidden));
-      hidden = builder_.add(prefix_ + "mlp.residual", fed, hidden);
+      const ValueId context = attention(norm_of_sum(prefix_ + "input_layernorm", hidden), config_.rotary[layer]);
+      hidden = builder_.add(prefix_ + "self_attn.residual", added(names_.behind_attention, context), hidden);
+      const ValueId fed = feed_forward(norm_of_sum(prefix_ + std::string(names_.before_feed_forward), hidden));
+      hidden = builder_.add(prefix_ + "mlp.residual", added(names_.behind_feed_forward, fed), hidden);
     }
-    hidden = builder_.rms_norm("norm", hidden);
+    hidden = norm_of_sum("norm", hidden);
     return builder_.finish(result == GraphResult::logits ? builder_.logits("embed_tokens.weight", hidden) : hidden);
   }
 
  private:
+  struct NormNames {
+    std::string_view behind_attention, before_feed_forward, behind_feed_forward;
+  };
+  static constexpr NormNames kWithout{
+      .behind_attention = "", .before_feed_forward = "post_attention_layernorm", .behind_feed_forward = ""};
+  static constexpr NormNames kWithPostNorms{.behind_attention = "post_attention_layernorm",
+                                            .before_feed_forward = "pre_feedforward_layernorm",
+                                            .behind_feed_forward = "post_feedforward_layernorm"};
+
+  // Of embeddings with what layers have added. Gemma's are smaller here by the root of hidden_size than the epsilon
+  // was meant for (gemma_norms.h).
+  ValueId norm_of_sum(const std::string& name, ValueId x) {
+    const double smaller = config_.post_norms ? static_cast<double>(config_.hidden_size) : 1;
+    return builder_.rms_norm(name, x, config_.norm_epsilon / smaller);
+  }
+
+  ValueId added(std::string_view norm, ValueId x) {
+    return norm.empty() ? x : builder_.rms_norm(prefix_ + std::string(norm), x, config_.norm_epsilon);
+  }
+
   struct Part {
     std::string_view name;
     std::int64_t out;
@@ -77,6 +98,7 @@ class LlamaDecoder {
   }
 
   const ModelConfig& config_;
+  const NormNames& names_;
   std::string prefix_;
   GraphBuilder builder_;
 };

@@ -44,9 +44,8 @@ ValueId GraphBuilder::norm(const std::string& name, ValueId x) {
                model_.config.norm_bias ? weight(shift, columns) : Weight{shift, zeros(columns[0])}});
 }
 
-ValueId GraphBuilder::rms_norm(const std::string& name, ValueId x) {
-  return node(name, op::RmsNorm{model_.config.norm_epsilon}, {x},
-              {weight(name + ".weight", {model_.config.hidden_size})});
+ValueId GraphBuilder::rms_norm(const std::string& name, ValueId x, double epsilon) {
+  return node(name, op::RmsNorm{epsilon}, {x}, {weight(name + ".weight", {model_.config.hidden_size})});
 }
 
 ValueId GraphBuilder::linear(const std::string& name, ValueId x, std::int64_t out, std::int64_t in) {

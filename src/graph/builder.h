@@ -17,7 +17,7 @@ class GraphBuilder {
   ValueId lookup(const std::string& name, TokenIndex index, std::int64_t entries);
   ValueId add(const std::string& name, ValueId x, ValueId y) { return node(name, op::Add{}, {x, y}, {}); }
   ValueId norm(const std::string& name, ValueId x);  // of hidden_size columns; with the shift that the config says
-  ValueId rms_norm(const std::string& name, ValueId x);
+  ValueId rms_norm(const std::string& name, ValueId x, double epsilon);
   ValueId linear(const std::string& name, ValueId x, std::int64_t out, std::int64_t in);
   ValueId product(const std::string& name, ValueId x, std::int64_t out, std::int64_t in);  // linear() without a bias
   ValueId activate(const std::string& name, ValueId x);                                    // as the config says

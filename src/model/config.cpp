@@ -10,6 +10,7 @@
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/base/file_status.h"
+#include "src/model/config_gemma.h"
 #include "src/model/config_llama.h"
 #include "src/model/config_modernbert.h"
 #include "src/model/file_names.h"
@@ -81,6 +82,9 @@ constexpr std::array<std::string_view, 5> kQwen2{"Qwen2Model", "Qwen2ForCausalLM
 constexpr std::array<std::string_view, 5> kQwen3{"Qwen3Model", "Qwen3ForCausalLM", "Qwen3ForSequenceClassification",
                                                  "Qwen3ForTokenClassification", "Qwen3ForQuestionAnswering"};
 
+constexpr std::array<std::string_view, 3> kGemma3{"Gemma3TextModel", "Gemma3ForCausalLM",
+                                                  "Gemma3TextForSequenceClassification"};
+
 // How a family's config.json calls things.
 struct FamilyKeys {
   Family family;
@@ -95,7 +99,7 @@ constexpr FamilyKeys llama_keys(std::string_view model_type, std::span<const std
           "intermediate_size", "max_position_embeddings",
           "hidden_act"};
 }
-constexpr std::array<FamilyKeys, 10> kFamilies{{
+constexpr std::array<FamilyKeys, 11> kFamilies{{
     {Family::bert, "bert", kBert, "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
      "max_position_embeddings", "hidden_act"},
     {Family::roberta, "roberta", kRoberta, "hidden_size", "num_hidden_layers", "num_attention_heads",
@@ -111,6 +115,8 @@ constexpr std::array<FamilyKeys, 10> kFamilies{{
     llama_keys("mistral", kMistral),
     llama_keys("qwen2", kQwen2),
     llama_keys("qwen3", kQwen3),
+    {Family::gemma, "gemma3_text", kGemma3, "hidden_size", "num_hidden_layers", "num_attention_heads",
+     "intermediate_size", "max_position_embeddings", "hidden_activation"},
 }};
 
 struct Activation {
@@ -151,7 +157,7 @@ FamilyKeys read_family(const JsonObject& object) {
   const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), named);
   if (found == kFamilies.end())
     refuse(object, "model_type",
-           "bert, roberta, distilbert, longformer, gpt2, modernbert, llama, mistral, qwen2, qwen3");
+           "bert, roberta, distilbert, longformer, gpt2, modernbert, llama, mistral, qwen2, qwen3, gemma3_text");
   FamilyKeys keys = *found;
   take_other_name(object, "hidden_size", keys.hidden_size);
   take_other_name(object, "num_hidden_layers", keys.layers);
@@ -203,7 +209,8 @@ bool read_causal(const JsonObject& object, Family family) {
 std::int64_t least_positions(Family family) { return is_decoder(family) ? 1 : 2; }
 
 std::string_view usual_activation(Family family) {
-  return family == Family::gpt2 ? "gelu_new" : family == Family::llama ? "silu" : "gelu";
+  const bool by_tanh = family == Family::gpt2 || family == Family::gemma;
+  return by_tanh ? "gelu_new" : family == Family::llama ? "silu" : "gelu";
 }
 
 ModelConfig read_sizes(const JsonObject& object, const FamilyKeys& keys) {
@@ -288,6 +295,7 @@ ModelConfig read_config(const std::filesystem::path& folder) {
     case Family::gpt2: read_gpt2(object, config); break;
     case Family::modernbert: read_modernbert(object, config); break;
     case Family::llama: read_llama(object, keys.model_type, config); return config;
+    case Family::gemma: read_gemma(object, config); return config;
   }
   if (config.hidden_size % config.heads != 0)
     object.refuse(keys.hidden_size, fmt::format("a multiple of {}, {}", keys.heads, config.heads));

@@ -19,10 +19,13 @@ enum class Family : std::uint8_t {
   gpt2,
   modernbert,
   llama,  // Mistral, Qwen2 and Qwen3, too
+  gemma,  // the text models of Gemma 3
 };
 
 // Whether it is a decoder: a token sees what is before it, and logits are those of the next one.
-constexpr bool is_decoder(Family family) { return family == Family::gpt2 || family == Family::llama; }
+constexpr bool is_decoder(Family family) {
+  return family == Family::gpt2 || family == Family::llama || family == Family::gemma;
+}
 
 struct ModelConfig {
   Family family = Family::bert;
@@ -39,13 +42,16 @@ struct ModelConfig {
   std::string not_applied = {};            // "FILE: 'KEY' is VALUE, ...": what would change the texts that are made
   bool causal = true;                      // of decoders: a token sees what is before it; else what is behind it, too
   bool tied_head = true;                   // of decoders: logits are products with the table of tokens
-  std::vector<RotaryLayer> rotary = {};    // ModernBERT, Llama: each layer's
+  std::vector<RotaryLayer> rotary = {};    // ModernBERT, Llama, Gemma: each layer's
   std::vector<std::int64_t> reaches = {};  // Longformer: how many tokens one of each layer sees to either side
   bool attention_bias = true, mlp_bias = true, norm_bias = true;
-  // Llama alone.
+  // Llama and Gemma.
   std::int64_t kv_heads = 0, head_dim = 0;
   bool attention_out_bias = false;
   bool head_norms = false;  // heads of q and k are normalised before they are turned
+  // Gemma.
+  bool post_norms = false;   // what a layer adds is normalised first
+  double score_divisor = 0;  // scores are divided by its root, in place of that of head_dim
 
   std::int64_t position_rows() const { return first_position + max_positions; }
 };

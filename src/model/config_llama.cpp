@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/model/config_rotary.h"
 
@@ -13,25 +12,12 @@ namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
-void read_heads(const JsonObject& object, std::string_view model_type, ModelConfig& config) {
-  config.kv_heads = config.heads;
-  if (is_said(object, "num_key_value_heads")) config.kv_heads = object.integer("num_key_value_heads", 1, kMost);
-  else if (!object.has("num_key_value_heads") && model_type != "llama")
-    config.kv_heads = model_type == "mistral" ? 8 : 32;  // what transformers takes
-  if (config.heads % config.kv_heads != 0)
-    object.refuse("num_key_value_heads", fmt::format("a divisor of num_attention_heads, {}", config.heads));
-  if (is_said(object, "head_dim")) {
-    config.head_dim = object.integer("head_dim", 1, kMost);
-  } else if (model_type == "qwen3") {
-    config.head_dim = 128;
-  } else {
-    if (config.hidden_size % config.heads != 0)
-      object.refuse("hidden_size", fmt::format("a multiple of num_attention_heads, {}", config.heads));
-    config.head_dim = config.hidden_size / config.heads;
-  }
-  if (config.head_dim > kMaxHeadDim || config.head_dim % 2 != 0)
-    fail(ErrorKind::unsupported, "{}: heads of {} columns; accepted: an even number up to {}", object.where(),
-         config.head_dim, kMaxHeadDim);
+// What transformers takes where the file says nothing.
+HeadDefaults default_heads(std::string_view model_type) {
+  HeadDefaults unsaid;
+  if (model_type != "llama") unsaid.kv_heads = model_type == "mistral" ? 8 : 32;
+  if (model_type == "qwen3") unsaid.head_dim = 128;
+  return unsaid;
 }
 
 bool is_windowed(const std::optional<std::vector<bool>>& sees_all) {
@@ -79,7 +65,7 @@ std::vector<std::optional<std::int64_t>> read_windows(const JsonObject& object, 
 
 void read_llama(const JsonObject& object, std::string_view model_type, ModelConfig& config) {
   check_rotary_sizes(object, config);
-  read_heads(object, model_type, config);
+  read_heads(object, default_heads(model_type), config);
   config.norm_epsilon = object.positive_number("rms_norm_eps", 1e-6);
   config.tied_head = object.boolean("tie_word_embeddings", false);
   const bool biased = (model_type == "llama" || model_type == "qwen3") && object.boolean("attention_bias", false);

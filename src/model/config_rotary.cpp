@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "src/backend/contract.h"
 #include "src/base/error.h"
 
 namespace stof {
@@ -62,6 +63,13 @@ RotaryScaling read_yarn(const JsonObject& object, const JsonObject& parameters, 
   return scaling;
 }
 
+void check_theta(const JsonObject& object, const RotaryLayer& layer) {
+  if (layer.scaling.kind == RotaryScaling::Kind::yarn && layer.theta <= 1)
+    fail(ErrorKind::bad_file, "{}: 'rope_theta' is {}; accepted with yarn: more than 1", object.where(), layer.theta);
+}
+
+}  // namespace
+
 RotaryScaling read_scaling(const JsonObject& object, const JsonObject& parameters, const ModelConfig& config) {
   const std::string_view key = parameters.has("rope_type") || !parameters.has("type") ? "rope_type" : "type";
   const std::string type = parameters.string(key, "default");
@@ -77,8 +85,6 @@ RotaryScaling read_scaling(const JsonObject& object, const JsonObject& parameter
   parameters.allow_only({"rope_type", "type", "rope_theta"});
   return {};
 }
-
-}  // namespace
 
 std::string text_of(const RotaryScaling& scaling) {
   const auto& s = scaling;
@@ -99,6 +105,26 @@ void check_rotary_sizes(const JsonObject& object, const ModelConfig& config) {
   if (config.max_positions > kMostPositions)
     object.refuse("max_position_embeddings",
                   fmt::format("{} to {}", is_decoder(config.family) ? 1 : 2, kMostPositions));
+}
+
+void read_heads(const JsonObject& object, const HeadDefaults& unsaid, ModelConfig& config) {
+  config.kv_heads = config.heads;
+  if (is_said(object, "num_key_value_heads")) config.kv_heads = object.integer("num_key_value_heads", 1, kMost);
+  else if (!object.has("num_key_value_heads") && unsaid.kv_heads) config.kv_heads = *unsaid.kv_heads;
+  if (config.heads % config.kv_heads != 0)
+    object.refuse("num_key_value_heads", fmt::format("a divisor of num_attention_heads, {}", config.heads));
+  if (is_said(object, "head_dim")) {
+    config.head_dim = object.integer("head_dim", 1, kMost);
+  } else if (unsaid.head_dim) {
+    config.head_dim = *unsaid.head_dim;
+  } else {
+    if (config.hidden_size % config.heads != 0)
+      object.refuse("hidden_size", fmt::format("a multiple of num_attention_heads, {}", config.heads));
+    config.head_dim = config.hidden_size / config.heads;
+  }
+  if (config.head_dim > kMaxHeadDim || config.head_dim % 2 != 0)
+    fail(ErrorKind::unsupported, "{}: heads of {} columns; accepted: an even number up to {}", object.where(),
+         config.head_dim, kMaxHeadDim);
 }
 
 std::optional<std::vector<bool>> read_layer_types(const JsonObject& object, std::int64_t layers) {
@@ -126,8 +152,20 @@ RotaryLayer read_rotary(const JsonObject& object, const ModelConfig& config) {
     layer.scaling = read_scaling(object, parameters, config);
     break;
   }
-  if (layer.scaling.kind == RotaryScaling::Kind::yarn && layer.theta <= 1)
-    fail(ErrorKind::bad_file, "{}: 'rope_theta' is {}; accepted with yarn: more than 1", object.where(), layer.theta);
+  check_theta(object, layer);
+  return layer;
+}
+
+RotaryLayer read_rotary_of(const JsonObject& object, std::string_view kind, double theta, const ModelConfig& config) {
+  RotaryLayer layer{.reach = {}, .theta = theta, .scaling = {}};
+  if (!is_said(object, "rope_parameters")) return layer;
+  const JsonObject kinds = object.object("rope_parameters");
+  kinds.allow_only({"full_attention", "sliding_attention"});
+  if (!is_said(kinds, kind)) return layer;
+  const JsonObject parameters = kinds.object(kind);
+  if (parameters.has("rope_theta")) layer.theta = parameters.positive_number("rope_theta");
+  layer.scaling = read_scaling(object, parameters, config);
+  check_theta(object, layer);
   return layer;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What config.json of models with RoPE says in the same words: limits, which layers see how far, how angles are scaled.
+// What config.json of models with RoPE says in the same words: limits, heads, which layers see how far, how angles are
+// scaled.
 #pragma once
 #include <optional>
 #include <vector>
@@ -12,11 +13,25 @@ namespace stof {
 // Throws bad_file where layers or positions are more than memory is for.
 void check_rotary_sizes(const JsonObject& object, const ModelConfig& config);
 
+// What a kind of model has where num_key_value_heads and head_dim are not said; nothing: as many as heads, and what
+// hidden_size leaves for each of them.
+struct HeadDefaults {
+  std::optional<std::int64_t> kv_heads, head_dim;
+};
+// kv_heads and head_dim. Throws bad_file, unsupported.
+void read_heads(const JsonObject& object, const HeadDefaults& unsaid, ModelConfig& config);
+
 // `layer_types`: of each layer whether it sees everything; nothing where the file does not say.
 std::optional<std::vector<bool>> read_layer_types(const JsonObject& object, std::int64_t layers);
 
 // theta and scaling for all layers, in the words of transformers 4 (rope_theta, rope_scaling) and of 5
 // (rope_parameters). Throws bad_file, unsupported.
 RotaryLayer read_rotary(const JsonObject& object, const ModelConfig& config);
+
+// The same of one kind of layers, "full_attention" or "sliding_attention", in the words of transformers 5.
+RotaryLayer read_rotary_of(const JsonObject& object, std::string_view kind, double theta, const ModelConfig& config);
+
+// In the words of transformers 4.
+RotaryScaling read_scaling(const JsonObject& object, const JsonObject& parameters, const ModelConfig& config);
 
 }  // namespace stof

@@ -3,6 +3,7 @@
 
 #include "src/base/error.h"
 #include "src/base/file_status.h"
+#include "src/model/gemma_norms.h"
 #include "src/model/weight_files.h"
 
 namespace stof {
@@ -18,7 +19,8 @@ std::string_view prefix_of(Family family) {
     case Family::longformer: return "longformer.";
     case Family::gpt2: return "transformer.";
     case Family::modernbert:
-    case Family::llama: return "model.";
+    case Family::llama:
+    case Family::gemma: return "model.";
   }
   return "";
 }
@@ -116,6 +118,7 @@ Model read_model(const fs::path& folder) {
   model.config = read_config(folder);
   model.pooling = read_pooling(folder, model.config);
   read_weights(model);
+  if (model.config.family == Family::gemma) make_norms_whole(model);
   return model;
 }
 

@@ -35,6 +35,8 @@ Normalize normalize_of(const TokenizerFiles& files) {
     case TextForm::composed:
       return [](std::string_view text, std::string& out) { unicode::append_composed(out, text); };
     case TextForm::marked: return [](std::string_view text, std::string& out) { append_marked(text, true, out); };
+    case TextForm::marked_spaces:
+      return [](std::string_view text, std::string& out) { append_marked(text, false, out); };
   }
   STOF_CHECK(false);
 }

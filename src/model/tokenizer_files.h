@@ -19,8 +19,9 @@
 
 namespace stof {
 
-// What the normalizer of a tokenizer with BPE does: nothing, compose (form NFC), or mark each space and the beginning.
-enum class TextForm : std::uint8_t { as_is, composed, marked };
+// What the normalizer of a tokenizer with BPE does: nothing, compose (form NFC), mark each space and the beginning, or
+// each space alone.
+enum class TextForm : std::uint8_t { as_is, composed, marked, marked_spaces };
 
 struct TokenizerFiles {
   NormalizerOptions normalizer;

@@ -76,13 +76,24 @@ Prepend read_metaspace(const JsonObject& splitter) {
   return scheme == "first" ? Prepend::first : Prepend::always;
 }
 
+json replacing_spaces() { return {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpaceMark}}; }
+
 // Without a pre_tokenizer the normalizer marks spaces.
 void check_marks(const JsonObject& root) {
-  const json prepend = {{"type", "Prepend"}, {"prepend", kSpaceMark}};
-  const json replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpaceMark}};
+  const json prepend = {{"type", "Prepend"}, {"prepend", kSpaceMark}}, replace = replacing_spaces();
   const json marks = {{"type", "Sequence"}, {"normalizers", {prepend, replace}}};
   if (root.at("normalizer") != marks)
     refuse(root, "normalizer", fmt::format("{} where 'pre_tokenizer' is null", marks.dump()));
+}
+
+// As Gemma's: splits at spaces, of which the normalizer has left none.
+void check_split_at_spaces(const JsonObject& root, const JsonObject& splitter) {
+  splitter.allow_only({"type", "pattern", "behavior", "invert"});
+  const json space = {{"String", " "}};
+  if (splitter.at("pattern") != space) refuse(splitter, "pattern", fmt::format("{} by itself", space.dump()));
+  splitter.string("behavior"), splitter.boolean("invert");  // say nothing of texts without spaces
+  if (!root.has("normalizer") || root.at("normalizer") != replacing_spaces())
+    refuse(root, "normalizer", fmt::format("{} before a Split at spaces", replacing_spaces().dump()));
 }
 
 }  // namespace
@@ -116,8 +127,15 @@ void read_bpe_text(const JsonObject& root, TokenizerFiles& files) {
     files.character_level.emplace();
     return;
   }
+  if (type == "Split") {
+    check_split_at_spaces(root, splitter);
+    files.form = TextForm::marked_spaces;
+    files.character_level.emplace();
+    return;
+  }
   if (type != "ByteLevel" && type != "Sequence")
-    fail(ErrorKind::unsupported, "{}: type {}; accepted: ByteLevel, Sequence, Metaspace", splitter.where(), type);
+    fail(ErrorKind::unsupported, "{}: type {}; accepted: ByteLevel, Sequence, Split, Metaspace", splitter.where(),
+         type);
   files.form = read_form_of_words(root);
   files.byte_level = read_words(splitter);
 }

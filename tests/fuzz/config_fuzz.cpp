@@ -31,12 +31,14 @@ void read(const std::filesystem::path& folder) {
     fuzz::require(size >= 1 && size <= INT32_MAX);
   fuzz::require(config.type_vocab_size >= 0 && config.type_vocab_size <= INT32_MAX);
   fuzz::require(config.first_position >= 0);
-  fuzz::require(config.family == Family::llama || config.hidden_size % config.heads == 0);
+  const bool has_head_dim = config.family == Family::llama || config.family == Family::gemma;
+  fuzz::require(has_head_dim || config.hidden_size % config.heads == 0);
   if (config.family == Family::modernbert) {
     check_layers(config);
     fuzz::require(config.hidden_size / config.heads % 2 == 0);
   }
-  if (config.family == Family::llama) {
+  fuzz::require(config.family != Family::longformer || std::ssize(config.reaches) == config.layers);
+  if (has_head_dim) {
     check_layers(config);
     fuzz::require(config.kv_heads >= 1 && config.heads % config.kv_heads == 0);
     fuzz::require(config.head_dim >= 2 && config.head_dim <= 256 && config.head_dim % 2 == 0);

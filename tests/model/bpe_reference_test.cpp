@@ -71,7 +71,7 @@ class Variant {
   std::optional<Tokenizer> tokenizer_;
 };
 
-constexpr std::size_t kVariants = 12;
+constexpr std::size_t kVariants = 14;
 
 class EveryBpe : public testing::TestWithParam<std::size_t> {
  protected:

@@ -150,7 +150,7 @@ TEST_F(ByteLevelJson, RefusesOtherParts) {
   expect("/normalizer", {{"type", "NFKC"}}, ErrorKind::unsupported,
          R"('normalizer' is {"type":"NFKC"}; accepted: null, {"type":"NFC"} with a model of type BPE)");
   expect("/pre_tokenizer/type", "BertPreTokenizer", ErrorKind::unsupported,
-         "pre_tokenizer: type BertPreTokenizer; accepted: ByteLevel, Sequence, Metaspace");
+         "pre_tokenizer: type BertPreTokenizer; accepted: ByteLevel, Sequence, Split, Metaspace");
   expect("/pre_tokenizer/use_regex", false, ErrorKind::unsupported,
          "pre_tokenizer: 'use_regex' is false; accepted: true");
   expect("/pre_tokenizer/pattern", 1, ErrorKind::unsupported,

@@ -20,7 +20,7 @@ using nlohmann::json;
 using Ids = std::vector<std::int32_t>;
 
 const std::filesystem::path kData = std::filesystem::path(STOF_SOURCE_DIR) / "tests/data";
-constexpr std::size_t kVariants = 17, kGroup = 64;
+constexpr std::size_t kVariants = 18, kGroup = 64;
 constexpr std::array kBoth = {SpecialTokens::skipped, SpecialTokens::kept};
 
 class Random {

@@ -255,6 +255,22 @@ TEST_F(MistralJson, ReadsTheFormWithANormalizer) {
   EXPECT_ANY_THROW(load("/normalizer/normalizers/-", {{"type", "NFC"}}));
 }
 
+// No mark is put before anything; what the Split would do with spaces does not matter.
+TEST_F(MistralJson, ReadsGemmasForm) {
+  tree_["normalizer"] = json::parse(R"({"type": "Replace", "pattern": {"String": " "}, "content": ")" MARK R"("})");
+  tree_["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"String", " "}}}, {"behavior", "MergedWithPrevious"}};
+  tree_["pre_tokenizer"]["invert"] = false;
+  EXPECT_EQ(load().encode("ab<s> ab"), (Ids{1, 5, 1, 6}));
+  EXPECT_EQ(load("/pre_tokenizer/behavior", "Isolated").encode(" ab"), (Ids{1, 6}));
+  EXPECT_EQ(load().encode(""), (Ids{1}));
+  expect("/pre_tokenizer/pattern/String", "_", ErrorKind::unsupported,
+         R"(pre_tokenizer: 'pattern' is {"String":"_"}; accepted: {"String":" "} by itself)");
+  const std::string accepted =
+      R"(; accepted: {"content":")" MARK R"(","pattern":{"String":" "},"type":"Replace"} before a Split at spaces)";
+  expect("/normalizer", nullptr, ErrorKind::unsupported, "'normalizer' is null" + accepted);
+  expect("/normalizer", {{"type", "NFC"}}, ErrorKind::unsupported, R"('normalizer' is {"type":"NFC"})" + accepted);
+}
+
 TEST_F(MistralJson, RefusesOtherParts) {
   expect("/pre_tokenizer/replacement", "_", ErrorKind::unsupported,
          "pre_tokenizer: 'replacement' is \"_\"; accepted: " MARK);
@@ -266,8 +282,8 @@ TEST_F(MistralJson, RefusesOtherParts) {
       "/pre_tokenizer/mark", true, ErrorKind::unsupported,
       "pre_tokenizer: 'mark' is not understood; accepted: type, replacement, add_prefix_space, prepend_scheme, split, "
       "str_rep");
-  expect("/pre_tokenizer/type", "Split", ErrorKind::unsupported,
-         "pre_tokenizer: type Split; accepted: ByteLevel, Sequence, Metaspace");
+  expect("/pre_tokenizer/type", "Digits", ErrorKind::unsupported,
+         "pre_tokenizer: type Digits; accepted: ByteLevel, Sequence, Split, Metaspace");
   expect("/normalizer", {{"type", "NFC"}}, ErrorKind::unsupported,
          R"('normalizer' is {"type":"NFC"}; accepted: null before a Metaspace)");
   expect("/model/ignore_merges", true, ErrorKind::unsupported, "model: 'ignore_merges' is true; accepted: false");

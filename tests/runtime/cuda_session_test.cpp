@@ -205,7 +205,7 @@ void expect_as_on_the_cpu(const std::filesystem::path& folder, SessionOptions op
 TEST_F(CudaSession, RunsEveryFamilyAsTheCpuDoes) {
   const std::filesystem::path families = source_folder() / "tests/data/families";
   for (const char* family : {"roberta", "distilbert", "longformer", "gpt2", "modernbert", "modernbert_with_biases",
-                             "llama", "llama_with_biases", "mistral", "qwen2", "qwen3"})
+                             "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "gemma3"})
     for (const bool logits : {false, true}) {
       if (logits && !std::filesystem::exists(families / family / "logits.npy")) continue;
       SCOPED_TRACE(std::string(family) + (logits ? ", logits" : ""));
@@ -220,7 +220,7 @@ TEST_F(CudaSession, GoesOnAsTheCpuDoes) {
   const std::filesystem::path families = source_folder() / "tests/data/families";
   const std::vector<std::string> texts{"a", "the mask decides who may attend", "rows, keys and blocks: 1, 2, 3",
                                        "x y z"};
-  for (const char* family : {"gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3"})
+  for (const char* family : {"gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "gemma3"})
     for (const char* mask : {"all", "window(6) | sink(2)"}) {
       SCOPED_TRACE(std::string(family) + " " + mask);
       const Session cpu = Session::load(families / family, {.device = "cpu", .mask = parse(mask), .logits = true});
@@ -258,7 +258,7 @@ TEST_F(CudaSession, GoesOnAsTheCpuDoes) {
 TEST_F(CudaSession, HasTheScoresOfTheWholeTextAtEachStep) {
   const Device device = open_device("cuda");
   const std::vector<std::pair<DType, double>> bounds{{DType::f32, 1e-4}, {DType::f16, 1e-2}, {DType::bf16, 8e-2}};
-  for (const char* family : {"gpt2", "llama", "mistral", "qwen2", "qwen3"})
+  for (const char* family : {"gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma3"})
     for (const char* mask : {"all", "window(6) | sink(2)", "documents([0,5,30,150])"})
       for (const auto& [dtype, bound] : bounds)
         for (const std::vector<std::int64_t>& lengths : {std::vector<std::int64_t>{19}, {17, 1, 58, 5}}) {

@@ -41,12 +41,12 @@ class EveryFamily : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
                          testing::Values("roberta", "distilbert", "longformer", "gpt2", "modernbert",
                                          "modernbert_with_biases", "llama", "llama_with_biases", "mistral", "qwen2",
-                                         "qwen3"),
+                                         "qwen3", "gemma3"),
                          [](const auto& test) { return test.param; });
 
 class EveryDecoder : public EveryFamily {};
 INSTANTIATE_TEST_SUITE_P(Families, EveryDecoder,
-                         testing::Values("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3"),
+                         testing::Values("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "gemma3"),
                          [](const auto& test) { return test.param; });
 
 TEST_P(EveryFamily, HasTheHiddenStatesOfTransformers) {
@@ -112,6 +112,15 @@ TEST_P(EveryDecoder, OnlyOneThatIsCausalGoesOn) {
                "generating: true");
 }
 
+// As a model of embeddings has it.
+TEST(Gemma, SeesBothSidesByWindowsOfItsOwn) {
+  const ChangedFamily folder("gemma3", {{"use_bidirectional_attention", true}});
+  const std::vector<std::string> texts{texts_of_family("gemma3").back()};
+  const Session session = Session::load(folder.path(), {.device = "cpu"});
+  expect_near(session.embed(texts, {.pooling = Pooling::none}).values,
+              read_npy(family_folder("gemma3") / "both_directions.npy"), kBound);
+}
+
 // Of texts that are all global, and of longer ones; a mask restricts global tokens, too.
 TEST(Longformer, HasGlobalTokensAsInTransformers) {
   const Tensor want = read_npy(family_folder("longformer") / "global_tokens.npy");
@@ -159,7 +168,7 @@ TEST(Gpt2, RefusesWhatHasNoMeaning) {
                "logits are not pooled; accepted: those of the last token (last), of every one (none), or a session "
                "without logits, for vectors");
   EXPECT_ERROR(session_of("roberta", {.logits = true}), ErrorKind::unsupported,
-               "no logits of RobertaForMaskedLM; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3");
+               "no logits of RobertaForMaskedLM; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma 3");
 }
 
 }  // namespace

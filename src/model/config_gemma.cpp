@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/model/config_gemma.h"
+
+#include <limits>
+
+#include "src/base/error.h"
+#include "src/model/config_rotary.h"
+
+namespace stof {
+namespace {
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+
+double theta_of(const JsonObject& object, std::string_view key, double otherwise) {
+  return is_said(object, key) ? object.positive_number(key) : otherwise;
+}
+
+RotaryLayer read_global(const JsonObject& object, const ModelConfig& config) {
+  RotaryLayer layer = read_rotary_of(object, "full_attention", theta_of(object, "rope_theta", 1e6), config);
+  if (!is_said(object, "rope_scaling")) return layer;
+  if (is_said(object, "rope_parameters")) refuse(object, "rope_scaling", "null beside 'rope_parameters'");
+  layer.scaling = read_scaling(object, object.object("rope_scaling"), config);
+  return layer;
+}
+
+// How many keys before a query it sees besides itself, or where it sees both sides to each of them.
+std::int64_t read_reach(const JsonObject& object, bool both_sides, bool causal) {
+  const std::int64_t window = object.integer("sliding_window", 1, kMost, 4096);
+  if (both_sides) return window / 2;
+  return causal ? window - 1 : window;
+}
+
+// Of each layer, whether it sees everything: as listed, else each one in so many.
+std::vector<bool> read_layers(const JsonObject& object, std::int64_t layers) {
+  if (std::optional<std::vector<bool>> said = read_layer_types(object, layers)) return *std::move(said);
+  const std::int64_t every = object.integer("sliding_window_pattern", 1, kMost, 6);
+  std::vector<bool> global;
+  for (std::int64_t layer = 1; layer <= layers; ++layer) global.push_back(layer % every == 0);
+  return global;
+}
+
+}  // namespace
+
+void read_gemma(const JsonObject& object, ModelConfig& config) {
+  check_rotary_sizes(object, config);
+  read_heads(object, {.kv_heads = 4, .head_dim = 256}, config);
+  for (const std::string_view key : {"attn_logit_softcapping", "final_logit_softcapping"})
+    if (is_said(object, key)) refuse(object, key, "null");
+  config.norm_epsilon = object.positive_number("rms_norm_eps", 1e-6);
+  config.tied_head = object.boolean("tie_word_embeddings", true);
+  config.attention_bias = config.attention_out_bias = object.boolean("attention_bias", false);
+  config.mlp_bias = false;
+  config.head_norms = config.post_norms = true;
+  config.score_divisor = object.positive_number("query_pre_attn_scalar", 256);
+  const bool both_sides = object.optional_boolean("use_bidirectional_attention").value_or(false);
+  RotaryLayer local =
+      read_rotary_of(object, "sliding_attention", theta_of(object, "rope_local_base_freq", 1e4), config);
+  local.reach = read_reach(object, both_sides, config.causal);
+  const RotaryLayer global = read_global(object, config);
+  for (const bool sees_all : read_layers(object, config.layers)) config.rotary.push_back(sees_all ? global : local);
+  config.causal = config.causal && !both_sides;
+}
+
+}  // namespace stof
