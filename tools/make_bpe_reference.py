@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-import make_small_models
+import small_tokenizers
 import tokenizers
 from make_token_reference import SURROGATES, Hash, added
 
@@ -133,8 +133,8 @@ class Variant:
 def main():
     data = Path(sys.argv[1])
     (data / "tokenizers").mkdir(exist_ok=True)
-    for name, make in (("llama3", make_small_models.llama3_tokenizer), ("qwen2", make_small_models.qwen_tokenizer),
-                       ("mistral", make_small_models.mistral_tokenizer)):  # fmt: skip
+    for name, make in (("llama3", small_tokenizers.llama3_tokenizer), ("qwen2", small_tokenizers.qwen_tokenizer),
+                       ("mistral", small_tokenizers.mistral_tokenizer)):  # fmt: skip
         make().save(str(data / "tokenizers" / f"{name}.json"), pretty=False)
     strings = [json.loads(line) for line in (data / "token_ids.txt").read_text(encoding="ascii").splitlines()[::3]]
     result = {"made_by": "tools/make_bpe_reference.py", "tokenizers": tokenizers.__version__, "variants": []}

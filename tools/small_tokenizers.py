@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tokenizers of each family, trained on data/: of the small checkpoints that make_small_models.py writes."""
+
+import json
+from collections import Counter
+
+from nasty_strings import REAL, SENTENCES
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+TOKENS = 800
+
+
+def corpus():
+    return SENTENCES.read_text(encoding="utf-8").splitlines() + REAL
+
+
+def byte_level(special, post):
+    """As in RoBERTa and GPT-2: nothing normalised, words with the space before them, every byte a token."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(corpus(), trainers.BpeTrainer(
+        vocab_size=TOKENS, special_tokens=special, show_progress=False,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))  # fmt: skip
+    tokenizer.post_processor = post
+    return tokenizer
+
+
+def roberta_tokenizer():
+    special = ["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True, special=True)]
+    return byte_level(special, processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False))
+
+
+def gpt2_tokenizer():
+    return byte_level(["<|endoftext|>"], processors.ByteLevel(trim_offsets=False))
+
+
+def modernbert_tokenizer():
+    """As ModernBERT's: form NFC first, runs of spaces and other things added as tokens, [CLS] and [SEP] by a template."""
+    special = ["[CLS]", "[SEP]", "[PAD]", "[UNK]", AddedToken("[MASK]", lstrip=True, special=True)]
+    template = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 1)])  # fmt: skip
+    tokenizer = byte_level(special, template)
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.add_tokens([AddedToken(" " * count, normalized=True) for count in (4, 3, 2)])
+    tokenizer.add_tokens([AddedToken("|||EMAIL_ADDRESS|||", normalized=True)])
+    return tokenizer
+
+
+def wordpiece():
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.train_from_iterator(corpus(), trainers.WordPieceTrainer(
+        vocab_size=TOKENS, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False))  # fmt: skip
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])  # fmt: skip
+    return tokenizer
+
+
+# The expressions by which Llama 3 and Qwen 2 split text differ in how many digits go together.
+SPLIT = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+         r"|\s+(?!\S)|\s+")  # fmt: skip
+
+
+def split_byte_level(digits, special, **options):
+    """As byte_level, by another expression; special tokens come behind the vocabulary."""
+    tokenizer = Tokenizer(models.BPE(**options))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(SPLIT.replace("DIGITS", digits)), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])  # fmt: skip
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(corpus(), trainers.BpeTrainer(
+        vocab_size=TOKENS - len(special), show_progress=False,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))  # fmt: skip
+    tokenizer.add_special_tokens(special)
+    return tokenizer
+
+
+def llama3_tokenizer():
+    """As Llama 3's: <|begin_of_text|> before a text, and words that are tokens are not merged."""
+    tokenizer = split_byte_level(r"\p{N}{1,3}", ["<|begin_of_text|>", "<|end_of_text|>"], ignore_merges=True)
+    begin = ("<|begin_of_text|>", tokenizer.token_to_id("<|begin_of_text|>"))
+    tokenizer.post_processor = processors.Sequence([
+        processors.ByteLevel(trim_offsets=False),
+        processors.TemplateProcessing(single="<|begin_of_text|> $A", special_tokens=[begin])])  # fmt: skip
+    return tokenizer
+
+
+def qwen_tokenizer():
+    """As Qwen 2's and 3's: form NFC first, no token around a text."""
+    tokenizer = split_byte_level(r"\p{N}", ["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    return tokenizer
+
+
+def characters(special, room=0):
+    """BPE of characters, of which rare ones become their bytes, behind these tokens and those of bytes; with `room` for more behind it."""
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.Metaspace()  # a word at a time, so that no token reaches into the next
+    control = [*special, *(f"<0x{byte:02X}>" for byte in range(256))]
+    counts = Counter("".join(corpus()).replace(" ", "\u2581"))
+    alphabet = sorted(character for character, count in counts.items() if count >= 4)
+    learner.train_from_iterator(corpus(), trainers.BpeTrainer(
+        vocab_size=TOKENS - len(control) - room, show_progress=False, initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet)))  # fmt: skip
+    model = json.loads(learner.to_str())["model"]
+    ids = {token: i for i, token in enumerate([*control, *sorted(model["vocab"], key=model["vocab"].get)])}
+    return Tokenizer(models.BPE(
+        ids, [tuple(pair) for pair in model["merges"]], unk_token="<unk>", fuse_unk=True, byte_fallback=True))  # fmt: skip
+
+
+def mistral_tokenizer():
+    """As Mistral 7B's: a text is one word of characters, spaces are U+2581, and rare characters become their bytes."""
+    tokenizer = characters(["<unk>", "<s>", "</s>"])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(),
+                                           decoders.Strip(" ", 1, 0)])  # fmt: skip
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return tokenizer
+
+
+def gemma_tokenizer():
+    """As Gemma's: the same but for what marks spaces, and runs of line ends and of spaces that are tokens."""
+    special = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]
+    added = [AddedToken(text, normalized=False) for text in ("\n\n", "\u2581\u2581", "<table>")]
+    tokenizer = characters(special, room=len(added))
+    tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer.add_special_tokens(special)
+    tokenizer.add_tokens(added)
+    tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 2)])
+    return tokenizer
