@@ -8,13 +8,16 @@ from pathlib import Path
 
 from cpu_run import ROOT
 
-TOKENIZER = ROOT / "tests/data/families/qwen3/tokenizer.json"  # small; ids beyond its own stand for no text
+FAMILIES = ROOT / "tests/data/families"  # whose tokenizers are small; ids beyond their own stand for no text
 LAYER = {"hidden_act": "silu", "tie_word_embeddings": True, "rms_norm_eps": 1e-6}
 SIZES = {
     "Qwen3-0.6B": {"vocab_size": 151936, "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "head_dim": 128,
                    "num_attention_heads": 16, "num_key_value_heads": 8, "max_position_embeddings": 40960, **LAYER},
     "Qwen3-8B": {"vocab_size": 151936, "hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 36, "head_dim": 128,
                  "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 40960, **LAYER, "tie_word_embeddings": False},
+    "Gemma3-1B": {"vocab_size": 262144, "hidden_size": 1152, "intermediate_size": 6912, "num_hidden_layers": 26, "head_dim": 256,
+                  "num_attention_heads": 4, "num_key_value_heads": 1, "max_position_embeddings": 32768, "sliding_window": 512,
+                  "query_pre_attn_scalar": 256, "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": True, "rms_norm_eps": 1e-6},
     "small": {"vocab_size": 1000, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "head_dim": 32,
               "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 2048, **LAYER},
 }  # fmt: skip
@@ -24,19 +27,26 @@ THETA = 1e6
 EMBEDDING_STD = 0.08  # where products keep the size of what goes into them
 
 
+def decoder_of(size: str, std: float):
+    """A Gemma 3 where the name says so, else a Qwen3."""
+    import transformers
+    if size.startswith("Gemma3"):
+        return transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(initializer_range=std, **SIZES[size]))
+    rope = {"rope_type": "default", "rope_theta": THETA}
+    return transformers.Qwen3ForCausalLM(transformers.Qwen3Config(rope_parameters=rope, initializer_range=std, **SIZES[size]))
+
+
 def random_decoder(folder: Path, size: str) -> Path:
     """A checkpoint of this size in bf16, made unless the folder has it."""
     if not (folder / "model.safetensors").exists():
         import torch
-        from transformers import Qwen3Config, Qwen3ForCausalLM
         torch.manual_seed(0)
         std = SIZES[size]["hidden_size"] ** -0.5
-        config = Qwen3Config(rope_parameters={"rope_type": "default", "rope_theta": THETA}, initializer_range=std, **SIZES[size])
         with torch.device("cuda" if torch.cuda.is_available() else "cpu"):  # billions of numbers by chance
-            model = Qwen3ForCausalLM(config)
+            model = decoder_of(size, std)
         model.get_input_embeddings().weight.data *= EMBEDDING_STD / std
         model.to(torch.bfloat16).save_pretrained(folder, max_shard_size="100GB")  # one file
-        shutil.copy(TOKENIZER, folder)
+        shutil.copy(FAMILIES / ("gemma3" if size.startswith("Gemma3") else "qwen3") / "tokenizer.json", folder)
     found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     for key, wanted in SIZES[size].items():
         if found.get(key) != wanted:
