@@ -3,6 +3,7 @@
 
 import math
 
+import report_calls
 import report_chunks
 import report_decode
 import report_generate
@@ -203,6 +204,9 @@ def table_of(data):
         return report_gpu.regret_table(data)
     if "steps" in data:
         return report_steps.steps_table(data)
+    for command, function in (("longformer", report_calls.longformer_table), ("continuous", report_calls.continuous_table)):
+        if data.get("command", "").startswith(f"peers {command} "):
+            return function(data)
     if "generated" in data:
         return report_generate.generate_table(data)
     if "trees" in data:
