@@ -103,6 +103,7 @@ class Norms {
               const DeviceMemory& out) const {
     SumNormParams params{.sources = {{x.as<void>(), nullptr}},
                          .out = out.as<void>(),
+                         .added = nullptr,
                          .scale = weights_.as<float>(),
                          .shift = weights_.as<float>() + size_.columns,
                          .epsilon = 1e-12f,

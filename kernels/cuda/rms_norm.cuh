@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Root mean square norm of rows, or of sums of two, as decoders of Llama's kind have it: no mean, no shift. A row is
-// read once and stays in registers; the statistic is fp32.
+// Root mean square norm of rows, or of sums of two, as decoders of Llama's kind have it: no mean, no shift. To the
+// result a row may be added. A row is read once and stays in registers; the statistic is fp32.
 #pragma once
 #include "kernels/cuda/pieces.cuh"
 #include "kernels/cuda/sum_norm.cuh"
@@ -15,6 +15,7 @@ struct RmsRow {
   const SumNormParams& p;
   int row;
   float x[kVectors][V::kCount], scale[kVectors][V::kCount];
+  typename V::Words added[kVectors];
 
   __device__ __forceinline__ int column(int vector) const {
     return (vector * kThreads + static_cast<int>(threadIdx.x)) * V::kCount;
@@ -36,6 +37,11 @@ struct RmsRow {
       const auto* from = values_of<Storage>(p.sources[s], index_of(p.sources[s], row), p.columns);
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) words[s][v] = has(v) ? V::read(from + column(v)) : typename V::Words{};
+    }
+    if (p.added) {
+      const auto* from = values_of<Storage>({p.added, nullptr}, row, p.columns);
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v) added[v] = has(v) ? V::read(from + column(v)) : typename V::Words{};
     }
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
@@ -59,7 +65,7 @@ struct RmsRow {
     return total;
   }
 
-  // Of its own columns, which this thread alone has read: out may be a source.
+  // Of its own columns, which this thread alone has read: out may be a source, or what is added.
   __device__ __forceinline__ void store_scaled(float factor) {
     auto* to = static_cast<typename Storage::Stored*>(p.out) + static_cast<long long>(row) * p.columns;
 #pragma unroll
@@ -67,6 +73,12 @@ struct RmsRow {
       if (!has(v)) continue;
 #pragma unroll
       for (int i = 0; i < V::kCount; ++i) x[v][i] = x[v][i] * factor * scale[v][i];
+      if (p.added) {
+        float more[V::kCount];
+        V::unpack(added[v], more);
+#pragma unroll
+        for (int i = 0; i < V::kCount; ++i) x[v][i] += more[i];
+      }
       V::store(to + column(v), x[v]);
     }
   }
@@ -94,9 +106,10 @@ __global__ void __launch_bounds__(kWideThreads) wide_rms_norm_kernel(const __gri
   follow_previous_grid();
   const float factor = rsqrtf(row.mean_of([](float x) { return x * x; }, partial) + p.epsilon);
   auto* to = static_cast<typename Storage::Stored*>(p.out) + static_cast<long long>(blockIdx.x) * p.columns;
-  // As wide_sum_norm_kernel writes: out may be a source.
+  const auto* const added = values_of<Storage>({p.added, nullptr}, static_cast<int>(blockIdx.x), p.columns);
+  // As wide_sum_norm_kernel writes: out may be a source, or what is added.
   for (int c = static_cast<int>(threadIdx.x); c < p.columns; c += kWideThreads)
-    to[c] = Storage::store(row.at(c) * factor * p.scale[c]);
+    to[c] = Storage::store(row.at(c) * factor * p.scale[c] + (p.added ? Storage::load(added[c]) : 0.f));
 }
 
 }  // namespace stof::cuda

@@ -17,6 +17,7 @@ struct SumNormParams {
   static constexpr int kMostInWarp = 1024;  // columns of a row that a warp holds
   RowsView sources[kMostSources];
   void* out;
+  const void* added;           // [rows, columns], to what is normalised: by the root mean square alone; or null
   const float *scale, *shift;  // [columns] each, or null
   float epsilon;
   int count;  // of sources

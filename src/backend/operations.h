@@ -255,6 +255,8 @@ struct RowOperations {
   void (*lookup)(const RowShape&, std::span<const LookupTable>, const NormWeights* norm, void* out);
   // out = norm(x + residual); residual may be null.
   void (*layer_norm)(const RowShape&, const void* x, const void* residual, const NormWeights&, void* out);
+  // out = norm(x) + y, of a norm without a shift.
+  void (*norm_add)(const RowShape&, const void* x, const NormWeights&, const void* y, void* out);
   // out = activation(x + y); y may be nothing.
   void (*add)(const RowShape&, const void* x, const Addend& y, Activation, void* out);
   // out = x with some of its heads turned, and normalised before where there are norms.

@@ -71,6 +71,11 @@ ValueId plain(const op::AddLayerNorm& op, Isolation& to) {
   return to.add(op::LayerNorm{op.epsilon}, {sum}, to.weights(0, 2));
 }
 
+ValueId plain(const op::RmsNormAdd& op, Isolation& to) {
+  const ValueId normed = to.add(op::RmsNorm{op.epsilon}, {to.input(0)}, to.weights(0, 1));
+  return to.add(op::Add{}, {normed, to.input(1)}, {});
+}
+
 ValueId plain(const op::AddBias& op, Isolation& to) {
   const ValueId biased = to.add(op::AddBias{}, to.inputs(), to.weights(0, to.weight_count()));
   return op.activation == Activation::none ? biased : to.add(op::Activate{op.activation}, {biased}, {});
@@ -105,6 +110,7 @@ Graph isolated_plain(const Graph& graph, const Node& node) {
   Isolation to(graph, node, Isolation::Moments::none);
   if (const auto* embed = std::get_if<op::Embed>(&node.op)) return to.finish(plain(*embed, to));
   if (const auto* norm = std::get_if<op::AddLayerNorm>(&node.op)) return to.finish(plain(*norm, to));
+  if (const auto* sum = std::get_if<op::RmsNormAdd>(&node.op)) return to.finish(plain(*sum, to));
   if (const auto* bias = std::get_if<op::AddBias>(&node.op)) return to.finish(plain(*bias, to));
   if (const auto* linear = std::get_if<op::Linear>(&node.op)) return to.finish(plain(*linear, to, node));
   return to.finish(to.add(node.op, to.inputs(), node.weights));
@@ -113,7 +119,8 @@ Graph isolated_plain(const Graph& graph, const Node& node) {
 bool is_fused(const Node& node) {
   const auto* bias = std::get_if<op::AddBias>(&node.op);
   return std::holds_alternative<op::Embed>(node.op) || std::holds_alternative<op::AddLayerNorm>(node.op) ||
-         std::holds_alternative<op::Linear>(node.op) || (bias != nullptr && bias->activation != Activation::none);
+         std::holds_alternative<op::RmsNormAdd>(node.op) || std::holds_alternative<op::Linear>(node.op) ||
+         (bias != nullptr && bias->activation != Activation::none);
 }
 
 }  // namespace stof

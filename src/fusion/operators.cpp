@@ -39,6 +39,7 @@ struct Operators {
   List operator()(const op::Embed&) const { return {}; }
   List operator()(const op::Linear&) const { return {}; }
   List operator()(const op::AddLayerNorm&) const { return {}; }
+  List operator()(const op::RmsNormAdd&) const { return {}; }
 };
 
 }  // namespace

@@ -133,7 +133,15 @@ Node fuse_add_norm(const SegmentView& segment) {
           .output = segment.nodes[1].output};
 }
 
-constexpr std::array<Template, 15> kTemplates{{
+Node fuse_norm_add(const SegmentView& segment) {
+  const Node& norm = segment.nodes[0];
+  return {.op = op::RmsNormAdd{op_of<op::RmsNorm>(norm).epsilon},
+          .inputs = {norm.inputs[0], other_input(segment.nodes[1], norm.output)},
+          .weights = norm.weights,
+          .output = segment.nodes[1].output};
+}
+
+constexpr std::array<Template, 16> kTemplates{{
     {"single", "one operator, or the five of attention", keep, is_single},
     {"embedding", "2 to 4 lookups, their sums", fuse_embedding, is_embedding},
     {"embedding_norm", "1 to 4 lookups, their sums, norm", fuse_embedding, is_normalised_embedding},
@@ -152,6 +160,7 @@ constexpr std::array<Template, 15> kTemplates{{
     {.name = "linear_rope", .covers = "matmul, bias, rope", .fuse = fuse_turned, .asks_device = true},
     {"bias_activation", "bias, activate", fuse_bias_activation},
     {"add_norm", "add, norm", fuse_add_norm},
+    {"norm_add", "rms_norm, add", fuse_norm_add},
 }};
 
 }  // namespace

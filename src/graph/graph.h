@@ -80,6 +80,9 @@ struct Linear {  // x, and a residual to add or none; weights: matrices, as many
 struct AddLayerNorm {  // x, residual; weights: scale, shift
   double epsilon = 1e-12;
 };
+struct RmsNormAdd {  // x, which is normalised, and what is added to that; weights: scale
+  double epsilon = 1e-6;
+};
 struct AttendPacked {  // qkv [tokens, (heads + 2 kv_heads) * head_dim]
   std::int64_t heads = 1, kv_heads = 1;
   Mask mask = all();
@@ -96,9 +99,9 @@ constexpr std::int64_t packed_head_dim(const Packed& op, std::int64_t columns) {
   return columns / packed_heads(op);
 }
 
-using Op =
-    std::variant<op::Input, op::Lookup, op::Add, op::LayerNorm, op::RmsNorm, op::MatMul, op::AddBias, op::Activate,
-                 op::Gate, op::Rotate, op::Attend, op::Embed, op::Linear, op::AddLayerNorm, op::AttendPacked>;
+using Op = std::variant<op::Input, op::Lookup, op::Add, op::LayerNorm, op::RmsNorm, op::MatMul, op::AddBias,
+                        op::Activate, op::Gate, op::Rotate, op::Attend, op::Embed, op::Linear, op::AddLayerNorm,
+                        op::RmsNormAdd, op::AttendPacked>;
 
 using ValueId = int;
 

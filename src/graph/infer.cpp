@@ -182,6 +182,13 @@ std::int64_t infer(const op::AddLayerNorm&, const Site& site) {
   return site.columns[0];
 }
 
+std::int64_t infer(const op::RmsNormAdd&, const Site& site) {
+  site.expect_counts(2, 1);
+  site.expect_columns(1, site.columns[0]);
+  site.expect_shape(0, {site.columns[0]});
+  return site.columns[0];
+}
+
 std::int64_t infer(const op::AttendPacked& attend, const Site& site) {
   site.expect_counts(1, 0);
   return attend.heads * site.expect_packed(attend, site.columns[0]);

@@ -61,6 +61,7 @@ std::string detail(const op::Linear& op) {
   return text;
 }
 std::string detail(const op::AddLayerNorm& op) { return fmt::format("epsilon={}", op.epsilon); }
+std::string detail(const op::RmsNormAdd& op) { return fmt::format("epsilon={}", op.epsilon); }
 std::string detail(const op::AttendPacked& op) { return fmt::format("{} mask={}", heads_detail(op), op.mask.text()); }
 
 struct Named {
@@ -78,6 +79,7 @@ struct Named {
   std::string_view operator()(const op::Embed&) const { return "embed"; }
   std::string_view operator()(const op::Linear&) const { return "linear"; }
   std::string_view operator()(const op::AddLayerNorm&) const { return "add_layer_norm"; }
+  std::string_view operator()(const op::RmsNormAdd&) const { return "rms_norm_add"; }
   std::string_view operator()(const op::AttendPacked&) const { return "attend_packed"; }
 };
 

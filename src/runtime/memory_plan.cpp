@@ -33,7 +33,8 @@ std::vector<Life> lives_of(const Graph& graph) {
 // Inputs that the backend may overwrite with the output (src/backend/operations.h).
 std::vector<ValueId> overwritable(const Node& node) {
   const bool by_rows = std::holds_alternative<op::LayerNorm>(node.op) || std::holds_alternative<op::RmsNorm>(node.op) ||
-                       std::holds_alternative<op::AddLayerNorm>(node.op) || std::holds_alternative<op::Add>(node.op) ||
+                       std::holds_alternative<op::AddLayerNorm>(node.op) ||
+                       std::holds_alternative<op::RmsNormAdd>(node.op) || std::holds_alternative<op::Add>(node.op) ||
                        std::holds_alternative<op::AddBias>(node.op) || std::holds_alternative<op::Activate>(node.op) ||
                        std::holds_alternative<op::Rotate>(node.op);
   if (by_rows) return node.inputs;

@@ -217,6 +217,13 @@ class ProgramBuilder {
   Step step(const op::LayerNorm& op, const Node& node) const { return normalise(node, op.epsilon); }
   Step step(const op::RmsNorm& op, const Node& node) const { return normalise(node, op.epsilon); }
   Step step(const op::AddLayerNorm& op, const Node& node) const { return normalise(node, op.epsilon); }
+  Step step(const op::RmsNormAdd& op, const Node& node) const {
+    return [norm_add = backend_.rows.norm_add, x = slot(node.inputs[0]), y = slot(node.inputs[1]),
+            norm = norm(node, 0, op.epsilon), out = slot(node.output), columns = columns(node.output),
+            dtype = options_.dtype](const Frame& frame) {
+      norm_add({frame.rows, columns, dtype, frame.queue}, x.at(frame), norm->weights(), y.at(frame), out.at(frame));
+    };
+  }
 
   // Behind the value.
   struct Moments {

@@ -29,7 +29,9 @@ SMALL = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "nu
 MODELS = {
     "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**SMALL)),
     "qwen3": lambda: transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**SMALL)),
-    "gpt2": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=64, n_layer=2, n_head=4, vocab_size=100, bos_token_id=1, eos_token_id=2)),
+    # As many positions as a cache has room for: what is run first, where graphs are recorded, is as long.
+    "gpt2": lambda: transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(n_embd=64, n_layer=2, n_head=4, n_positions=4096, vocab_size=100, bos_token_id=1, eos_token_id=2)),
     "mistral, a window": lambda: transformers.MistralForCausalLM(transformers.MistralConfig(**SMALL, sliding_window=13)),
     "gemma2, caps, layers of both kinds": lambda: transformers.Gemma2ForCausalLM(
         transformers.Gemma2Config(**SMALL, sliding_window=13, query_pre_attn_scalar=1, attn_logit_softcapping=1.0)),

@@ -80,6 +80,33 @@ void layer_norm(const RowShape& shape, const void* x, const void* residual, cons
   });
 }
 
+// What is normalised stays in fp32 until it is added: out may be y.
+void norm_add(const RowShape& shape, const void* x, const NormWeights& norm, const void* y, void* out) {
+  const RowNorm weights = row_norm(norm);
+  const int columns = narrow<int>(shape.columns, "columns");
+  const RowType type = row_type(shape.dtype);
+  for_each_row(shape, 2, [&](std::int64_t row, float* scratch) {
+    float* const normed = scratch + shape.columns;
+    const RowSource source{row_at(x, shape.dtype, row, shape.columns), type};
+    sum_rows({.sources = &source,
+              .count = 1,
+              .norm = &weights,
+              .columns = columns,
+              .out = normed,
+              .type = row_type(DType::f32),
+              .scratch = scratch});
+    const std::array<RowSource, 2> sources{RowSource{normed, row_type(DType::f32)},
+                                           RowSource{row_at(y, shape.dtype, row, shape.columns), type}};
+    sum_rows({.sources = sources.data(),
+              .count = 2,
+              .norm = nullptr,
+              .columns = columns,
+              .out = const_cast<void*>(row_at(out, shape.dtype, row, shape.columns)),
+              .type = type,
+              .scratch = scratch});
+  });
+}
+
 float activate(Activation activation, float x) {
   const float near = x < -200.f ? -200.f : x;  // where the smooth ones are 0, and -inf times that is not NaN
   switch (activation) {
@@ -187,7 +214,12 @@ RowType row_type(DType dtype) {
   return dtype == DType::f32 ? RowType::f32 : dtype == DType::f16 ? RowType::f16 : RowType::bf16;
 }
 
-const RowOperations row_operations{
-    .lookup = lookup, .layer_norm = layer_norm, .add = add, .rotate = rotate, .gate = gate, .copy = copy};
+const RowOperations row_operations{.lookup = lookup,
+                                   .layer_norm = layer_norm,
+                                   .norm_add = norm_add,
+                                   .add = add,
+                                   .rotate = rotate,
+                                   .gate = gate,
+                                   .copy = copy};
 
 }  // namespace stof::cpu

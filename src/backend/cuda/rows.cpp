@@ -59,7 +59,8 @@ struct MostOf {
 
 bool takes_vectors(const SumNormParams& params, DType dtype, MostOf most) {
   bool takes = params.columns % vector_of(dtype) == 0 && params.columns <= most.columns &&
-               params.count <= most.sources && aligned(params.out) && aligned(params.scale) && aligned(params.shift);
+               params.count <= most.sources && aligned(params.out) && aligned(params.scale) && aligned(params.shift) &&
+               aligned(params.added);
   for (int s = 0; s < params.count; ++s) takes = takes && aligned(params.sources[s].base);
   return takes;
 }
@@ -131,6 +132,14 @@ void layer_norm(const RowShape& shape, const void* x, const void* residual, cons
   SumNormParams params{};
   params.sources[params.count++] = {x, nullptr};
   if (residual != nullptr) params.sources[params.count++] = {residual, nullptr};
+  sum_norm(shape, params, &norm, out);
+}
+
+void norm_add(const RowShape& shape, const void* x, const NormWeights& norm, const void* y, void* out) {
+  STOF_CHECK(norm.shift == nullptr);
+  SumNormParams params{};
+  params.sources[params.count++] = {x, nullptr};
+  params.added = y;
   sum_norm(shape, params, &norm, out);
 }
 
@@ -379,6 +388,7 @@ std::string highest_entry(DType dtype, bool vectors) {
 
 const RowOperations row_operations{.lookup = lookup,
                                    .layer_norm = layer_norm,
+                                   .norm_add = norm_add,
                                    .add = add,
                                    .rotate = rotate,
                                    .gate = gate,
