@@ -90,6 +90,36 @@ TEST_P(RmsNormOf, RowsAndSums) {
     }
 }
 
+// Over x, over what is added, from the last row on: the same bits.
+TEST_P(RmsNormOf, IsAddedTo) {
+  std::mt19937 random(22);
+  for (const auto& [rows, columns] : kSizes) {
+    const Tensor x = random_tensor(dtype(), {rows, columns}, random),
+                 y = random_tensor(dtype(), {rows, columns}, random),
+                 scale = random_tensor(DType::f32, {columns}, random);
+    const Tensor out(dtype(), {rows, columns}), turned(dtype(), {rows, columns}), over_x = copy_of(x),
+                                                                                  over_y = copy_of(y);
+    Operands there(device_);
+    const NormWeights weights{.scale = there.floats(scale), .epsilon = kEpsilon};
+    RowShape shape = these(rows, columns, there);
+    void *const of_x = there.result(over_x), *const of_y = there.result(over_y);
+    this->rows().norm_add(shape, there.in(x), weights, there.in(y), there.result(out));
+    this->rows().norm_add(shape, of_x, weights, there.in(y), of_x);
+    this->rows().norm_add(shape, there.in(x), weights, of_y, of_y);
+    shape.queue.backwards = true;
+    this->rows().norm_add(shape, there.in(x), weights, there.in(y), there.result(turned));
+    there.finish();
+    for (std::int64_t row = 0; row < rows; ++row) {
+      std::vector<double> want;
+      for (std::int64_t i = row * columns; i < (row + 1) * columns; ++i) want.push_back(element(x, i));
+      normalise(want, scale, double{kEpsilon});
+      for (std::int64_t c = 0; c < columns; ++c) want[static_cast<std::size_t>(c)] += element(y, row * columns + c);
+      expect_row(out, row, want, kBound);
+    }
+    for (const Tensor* const same : {&over_x, &over_y, &turned}) expect_same_bits(out, *same);
+  }
+}
+
 TEST_P(RmsNormOf, SumsOfWhatIsLookedUp) {
   std::mt19937 random(22);
   const std::vector<std::vector<std::int32_t>> indices{{0, 8, 3, 3, 5}, {1, 1, 0, 2, 8}, {8, 7, 6, 5, 4}};

@@ -189,39 +189,6 @@ TEST_P(RowOperationsOf, LayerNormMayOverwriteItsInput) {
   }
 }
 
-// Of rows that threads hold and wider ones, by themselves and where they are written over either of the two.
-TEST_P(RowOperationsOf, NormAddAddsBehindTheNorm) {
-  std::mt19937 random(12);
-  for (const std::int64_t columns : {32, 77, 96, 264, 1100, 1152, 2560, 9000}) {
-    const Tensor x = random_tensor(dtype(), {kRows, columns}, random);
-    const Tensor y = random_tensor(dtype(), {kRows, columns}, random);
-    const Norm norm(columns, random);
-    const Tensor out(dtype(), {kRows, columns}), over_x(dtype(), {kRows, columns}), over_y(dtype(), {kRows, columns});
-    std::memcpy(over_x.data(), x.data(), x.bytes());
-    std::memcpy(over_y.data(), y.data(), y.bytes());
-    Operands there(device_);
-    NormWeights weights = norm.on(there);
-    weights.shift = nullptr;
-    void *const in_x = there.result(over_x), *const in_y = there.result(over_y);
-    rows().norm_add(shape(columns, there), there.in(x), weights, there.in(y), there.result(out));
-    rows().norm_add(shape(columns, there), in_x, weights, there.in(y), in_x);
-    rows().norm_add(shape(columns, there), there.in(x), weights, in_y, in_y);
-    there.finish();
-    for (std::int64_t row = 0; row < kRows; ++row) {
-      double squares = 0;
-      for (std::int64_t c = 0; c < columns; ++c) squares += std::pow(element(x, row * columns + c), 2);
-      const double factor = 1 / std::sqrt(squares / static_cast<double>(columns) + double{kEpsilon});
-      std::vector<double> want;
-      for (std::int64_t c = 0; c < columns; ++c)
-        want.push_back(element(x, row * columns + c) * factor * norm.scale.as<float>()[c] +
-                       element(y, row * columns + c));
-      expect_row(out, row, want, 2e-5);
-    }
-    EXPECT_EQ(std::memcmp(out.data(), over_x.data(), out.bytes()), 0) << columns << " columns";
-    EXPECT_EQ(std::memcmp(out.data(), over_y.data(), out.bytes()), 0) << columns << " columns";
-  }
-}
-
 TEST_P(RowOperationsOf, AddTakesRowsABiasOrNothing) {
   std::mt19937 random(4);
   enum class Second { none, bias, rows };
