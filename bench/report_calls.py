@@ -2,30 +2,39 @@
 """Tables of what users of transformers call: Longformer beside its own model, and continuous batching by several attentions."""
 from report_values import milliseconds
 
+OURS = "stof"
+
+
+def failures_of(peers):
+    return {name: peer["failed"].split(".")[0] for name, peer in peers.items() if "failed" in peer}
+
 
 def longformer_table(data):
-    """bench/peers/longformer.py."""
-    names = [name for name in ("stof", "transformers", "transformers, compiled") if any(name in row["peers"] for row in data["rows"])]
-    head = ["texts", "tokens", "global", *(f"{name}, ms" for name in names), "best peer / STOF", "worst row of STOF"]
-    table = []
-    for row in data["rows"]:
-        times = {name: peer["median_us"] for name, peer in row["peers"].items() if "median_us" in peer}
-        best = min(us for name, us in times.items() if name != "stof")
-        table.append([f"{row['texts']}", f"{row['longest']:,}", f"{row['global_tokens']}", *(milliseconds(times[name]) if name in times else "" for name in names),
-                      f"{best / times['stof']:.1f}", f"{row['peers']['stof']['worst_row']:.1e}"])  # fmt: skip
-    return head, table, [f"medians of {data['rows'][0]['peers']['stof']['calls']} calls, in turns"]
+    """bench/peers/longformer.py. Who failed stands below."""
+    times = [{name: peer["median_us"] for name, peer in row["peers"].items() if "median_us" in peer} for row in data["rows"]]
+    names = [OURS, *dict.fromkeys(name for found in times for name in found if name != OURS)]
+    others = [name for name in names if name != OURS]
+    faster = f"{others[0]} / STOF" if len(others) == 1 else "best of them / STOF"
+    head = ["texts", "tokens", "global", *(f"{name}, ms" for name in names), faster, "worst row of STOF"]
+    table, failed = [], {}
+    for row, found in zip(data["rows"], times):
+        failed |= failures_of(row["peers"])
+        best = min((us for name, us in found.items() if name != OURS), default=None)
+        table.append([f"{row['texts']}", f"{row['longest']:,}", f"{row['global_tokens']}", *(milliseconds(found[name]) if name in found else "" for name in names),
+                      f"{best / found[OURS]:.1f}" if best and OURS in found else "", f"{row['peers'][OURS]['worst_row']:.1e}" if OURS in found else ""])  # fmt: skip
+    calls = max((peer.get("calls", 0) for row in data["rows"] for peer in row["peers"].values()), default=0)
+    return head, table, [f"medians of {calls} calls, in turns", *(f"{name}: {why}" for name, why in failed.items())]
 
 
 def continuous_table(data):
-    """bench/peers/continuous.py. Who failed stands below."""
+    """bench/peers/continuous.py. Texts of a row are compared with those of its first contender. Who failed stands below."""
     head = ["how", "attention", "seconds", "us a token", "texts with the same first token", "farthest below the likeliest"]
     table, failed = [], {}
     for row in data["rows"]:
-        for name, peer in row["peers"].items():
-            if "failed" in peer:
-                failed.setdefault(name, peer["failed"].split(".")[0])
-                continue
-            table.append([row["id"], name, f"{peer['median_us'] * 1e-6:.2f}", f"{peer['each']['median_us']:,.0f}", f"{peer['same_first']} of {data['requests']}",
-                          f"{peer['gap']:.2f}"])  # fmt: skip
+        failed |= failures_of(row["peers"])
+        timed = {name: peer for name, peer in row["peers"].items() if "failed" not in peer}
+        for name, peer in timed.items():
+            same = "" if name == next(iter(timed)) else f"{peer['same_first']} of {data['requests']}"
+            table.append([row["id"], name, f"{peer['median_us'] * 1e-6:.2f}", f"{peer['each']['median_us']:,.0f}", same, f"{peer['gap']:.2f}"])
     notes = [f"{data['model']}'s sizes, {data['dtype']}, {data['requests']} requests of {data['least']} to {data['most']:,} tokens, {data['made']} behind each"]
     return head, table, [*notes, *(f"{name}: {why}" for name, why in failed.items())]

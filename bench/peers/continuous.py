@@ -13,7 +13,7 @@ fills for padded steps.
 
 What was made is checked before its time counts, as by generate.py: behind another token all is another text, so it is not tokens that are
 compared but that each one is as likely as rounding leaves it, by the logits of the same model in sdpa, without continuous batching. How many tokens
-are those of sdpa before one is not, and how many texts begin with the same one, stands beside it.
+are those of the row's first contender before one is not, and how many texts begin with the same one, stands beside it: of sdpa, or without it of STOF.
 
     python bench/peers/continuous.py --device cpu --size small --requests 6 --least 5 --most 60 --tokens 8 --rounds 1 --out FILE    # tries it
 """

@@ -13,6 +13,7 @@
 #include "src/model/config_gemma.h"
 #include "src/model/config_llama.h"
 #include "src/model/config_modernbert.h"
+#include "src/model/config_rotary.h"
 #include "src/model/file_names.h"
 #include "src/model/generation_config.h"
 #include "src/model/json.h"
@@ -241,21 +242,25 @@ void read_roberta(const JsonObject& object, ModelConfig& config) {
 
 // One width of the windows, or one for each layer; half of it lies to either side.
 void read_longformer(const JsonObject& object, ModelConfig& config) {
-  constexpr std::string_view kKey = "attention_window", kOne = "an even number of 2 or more";
+  constexpr std::string_view kKey = "attention_window";
   read_roberta(object, config);
-  const nlohmann::json windows = object.has(kKey) ? object.at(kKey) : nlohmann::json(512);
+  check_layers_and_positions(object, config);
+  const auto refuse_windows = [&] {
+    object.refuse(kKey,
+                  fmt::format("an even number of 2 or more, or an array of one for each of {} layers", config.layers));
+  };
   const auto reach = [&](const nlohmann::json& window) {
     if (!window.is_number_integer() || window < 2 || window > kMost || window.get<std::int64_t>() % 2 != 0)
-      object.refuse(kKey, fmt::format("{}, or an array of one for each of {} layers", kOne, config.layers));
+      refuse_windows();
     return window.get<std::int64_t>() / 2;
   };
-  if (!windows.is_array()) {
+  const nlohmann::json windows = object.has(kKey) ? object.at(kKey) : nlohmann::json(512);
+  if (windows.is_array()) {
+    if (std::ssize(windows) != config.layers) refuse_windows();
+    std::transform(windows.begin(), windows.end(), std::back_inserter(config.reaches), reach);
+  } else {
     config.reaches.assign(static_cast<std::size_t>(config.layers), reach(windows));
-    return;
   }
-  if (std::ssize(windows) != config.layers)
-    object.refuse(kKey, fmt::format("{}, or an array of one for each of {} layers", kOne, config.layers));
-  std::transform(windows.begin(), windows.end(), std::back_inserter(config.reaches), reach);
 }
 
 void read_gpt2(const JsonObject& object, ModelConfig& config) {

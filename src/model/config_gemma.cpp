@@ -15,18 +15,30 @@ double theta_of(const JsonObject& object, std::string_view key, double otherwise
   return is_said(object, key) ? object.positive_number(key) : otherwise;
 }
 
+// Of one kind of layers, in the words of transformers 5.
+RotaryLayer read_kind(const JsonObject& object, std::string_view kind, double theta, const ModelConfig& config) {
+  if (is_said(object, "rope_parameters")) {
+    const JsonObject kinds = object.object("rope_parameters");
+    kinds.allow_only({"full_attention", "sliding_attention"});
+    if (is_said(kinds, kind)) return read_angles(kinds.object(kind), theta, config);
+  }
+  return {.reach = {}, .theta = theta, .scaling = {}};
+}
+
+// In those of transformers 4 or 5. What transformers 5 does not take from the former is refused.
 RotaryLayer read_global(const JsonObject& object, const ModelConfig& config) {
-  RotaryLayer layer = read_rotary_of(object, "full_attention", theta_of(object, "rope_theta", 1e6), config);
-  if (!is_said(object, "rope_scaling")) return layer;
+  const double theta = theta_of(object, "rope_theta", 1e6);
+  if (!is_said(object, "rope_scaling")) return read_kind(object, "full_attention", theta, config);
   if (is_said(object, "rope_parameters")) refuse(object, "rope_scaling", "null beside 'rope_parameters'");
-  layer.scaling = read_scaling(object, object.object("rope_scaling"), config);
-  return layer;
+  const JsonObject parameters = object.object("rope_scaling");
+  if (!parameters.has("rope_type") && parameters.has("type")) refuse(parameters, "type", "'rope_type' in its place");
+  return read_angles(parameters, theta, config);
 }
 
 // How many keys before a query it sees besides itself, or where it sees both sides to each of them.
 std::int64_t read_reach(const JsonObject& object, bool both_sides, bool causal) {
   const std::int64_t window = object.integer("sliding_window", 1, kMost, 4096);
-  if (both_sides) return window / 2;
+  if (both_sides) return window / 2 + (causal ? 0 : 1);  // as transformers joins the two masks that it makes then
   return causal ? window - 1 : window;
 }
 
@@ -42,7 +54,7 @@ std::vector<bool> read_layers(const JsonObject& object, std::int64_t layers) {
 }  // namespace
 
 void read_gemma(const JsonObject& object, ModelConfig& config) {
-  check_rotary_sizes(object, config);
+  check_layers_and_positions(object, config);
   read_heads(object, {.kv_heads = 4, .head_dim = 256}, config);
   for (const std::string_view key : {"attn_logit_softcapping", "final_logit_softcapping"})
     if (is_said(object, key)) refuse(object, key, "null");
@@ -53,8 +65,7 @@ void read_gemma(const JsonObject& object, ModelConfig& config) {
   config.head_norms = config.post_norms = true;
   config.score_divisor = object.positive_number("query_pre_attn_scalar", 256);
   const bool both_sides = object.optional_boolean("use_bidirectional_attention").value_or(false);
-  RotaryLayer local =
-      read_rotary_of(object, "sliding_attention", theta_of(object, "rope_local_base_freq", 1e4), config);
+  RotaryLayer local = read_kind(object, "sliding_attention", theta_of(object, "rope_local_base_freq", 1e4), config);
   local.reach = read_reach(object, both_sides, config.causal);
   const RotaryLayer global = read_global(object, config);
   for (const bool sees_all : read_layers(object, config.layers)) config.rotary.push_back(sees_all ? global : local);

@@ -64,7 +64,7 @@ std::vector<std::optional<std::int64_t>> read_windows(const JsonObject& object, 
 }  // namespace
 
 void read_llama(const JsonObject& object, std::string_view model_type, ModelConfig& config) {
-  check_rotary_sizes(object, config);
+  check_layers_and_positions(object, config);
   read_heads(object, default_heads(model_type), config);
   config.norm_epsilon = object.positive_number("rms_norm_eps", 1e-6);
   config.tied_head = object.boolean("tie_word_embeddings", false);

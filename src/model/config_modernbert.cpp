@@ -51,7 +51,7 @@ std::vector<bool> read_layers(const JsonObject& object, std::int64_t layers) {
 }  // namespace
 
 void read_modernbert(const JsonObject& object, ModelConfig& config) {
-  check_rotary_sizes(object, config);
+  check_layers_and_positions(object, config);
   config.norm_epsilon = object.positive_number("norm_eps", 1e-5);
   config.norm_bias = object.boolean("norm_bias", false);
   config.attention_bias = object.boolean("attention_bias", false);

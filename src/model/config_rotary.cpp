@@ -20,19 +20,19 @@ double factor_of(const JsonObject& parameters) {
   return factor;
 }
 
-double trained_positions(const JsonObject& object, const JsonObject& parameters, const ModelConfig& config) {
+double trained_positions(const JsonObject* around, const JsonObject& parameters, const ModelConfig& config) {
   constexpr std::string_view kKey = "original_max_position_embeddings";
-  for (const JsonObject* said : {&object, &parameters})  // in this order, as transformers has it
-    if (is_said(*said, kKey)) return static_cast<double>(said->integer(kKey, 1, kMost));
+  for (const JsonObject* said : {around, &parameters})  // in this order, as transformers has it
+    if (said != nullptr && is_said(*said, kKey)) return static_cast<double>(said->integer(kKey, 1, kMost));
   return static_cast<double>(config.max_positions);
 }
 
-RotaryScaling read_llama3(const JsonObject& object, const JsonObject& parameters, const ModelConfig& config) {
+RotaryScaling read_llama3(const JsonObject* around, const JsonObject& parameters, const ModelConfig& config) {
   parameters.allow_only({"rope_type", "type", "rope_theta", "factor", "low_freq_factor", "high_freq_factor",
                          "original_max_position_embeddings"});
   const RotaryScaling scaling{.kind = RotaryScaling::Kind::llama3,
                               .factor = factor_of(parameters),
-                              .trained_positions = trained_positions(object, parameters, config),
+                              .trained_positions = trained_positions(around, parameters, config),
                               .few = parameters.positive_number("low_freq_factor"),
                               .many = parameters.positive_number("high_freq_factor")};
   if (scaling.many <= scaling.few)
@@ -43,7 +43,7 @@ RotaryScaling read_llama3(const JsonObject& object, const JsonObject& parameters
 // What the paper suggests where the file says nothing.
 double suggested_amplitude(double factor) { return factor <= 1 ? 1 : 0.1 * std::log(factor) + 1; }
 
-RotaryScaling read_yarn(const JsonObject& object, const JsonObject& parameters, const ModelConfig& config) {
+RotaryScaling read_yarn(const JsonObject* around, const JsonObject& parameters, const ModelConfig& config) {
   parameters.allow_only({"rope_type", "type", "rope_theta", "factor", "attention_factor", "beta_fast", "beta_slow",
                          "truncate", "original_max_position_embeddings"});
   const double factor = factor_of(parameters);
@@ -52,7 +52,7 @@ RotaryScaling read_yarn(const JsonObject& object, const JsonObject& parameters, 
   };
   const RotaryScaling scaling{.kind = RotaryScaling::Kind::yarn,
                               .factor = factor,
-                              .trained_positions = trained_positions(object, parameters, config),
+                              .trained_positions = trained_positions(around, parameters, config),
                               .few = number("beta_slow", 1),
                               .many = number("beta_fast", 32),
                               .amplitude = number("attention_factor", suggested_amplitude(factor)),
@@ -63,18 +63,11 @@ RotaryScaling read_yarn(const JsonObject& object, const JsonObject& parameters, 
   return scaling;
 }
 
-void check_theta(const JsonObject& object, const RotaryLayer& layer) {
-  if (layer.scaling.kind == RotaryScaling::Kind::yarn && layer.theta <= 1)
-    fail(ErrorKind::bad_file, "{}: 'rope_theta' is {}; accepted with yarn: more than 1", object.where(), layer.theta);
-}
-
-}  // namespace
-
-RotaryScaling read_scaling(const JsonObject& object, const JsonObject& parameters, const ModelConfig& config) {
+RotaryScaling read_scaling(const JsonObject* around, const JsonObject& parameters, const ModelConfig& config) {
   const std::string_view key = parameters.has("rope_type") || !parameters.has("type") ? "rope_type" : "type";
   const std::string type = parameters.string(key, "default");
-  if (type == "llama3") return read_llama3(object, parameters, config);
-  if (type == "yarn") return read_yarn(object, parameters, config);
+  if (type == "llama3") return read_llama3(around, parameters, config);
+  if (type == "yarn") return read_yarn(around, parameters, config);
   if (type == "linear") {
     parameters.allow_only({"rope_type", "type", "rope_theta", "factor"});
     return {.kind = RotaryScaling::Kind::linear, .factor = factor_of(parameters)};
@@ -85,6 +78,8 @@ RotaryScaling read_scaling(const JsonObject& object, const JsonObject& parameter
   parameters.allow_only({"rope_type", "type", "rope_theta"});
   return {};
 }
+
+}  // namespace
 
 std::string text_of(const RotaryScaling& scaling) {
   const auto& s = scaling;
@@ -100,7 +95,7 @@ std::string text_of(const RotaryScaling& scaling) {
   return {};
 }
 
-void check_rotary_sizes(const JsonObject& object, const ModelConfig& config) {
+void check_layers_and_positions(const JsonObject& object, const ModelConfig& config) {
   if (config.layers > kMostLayers) object.refuse("num_hidden_layers", fmt::format("0 to {}", kMostLayers));
   if (config.max_positions > kMostPositions)
     object.refuse("max_position_embeddings",
@@ -143,29 +138,20 @@ std::optional<std::vector<bool>> read_layer_types(const JsonObject& object, std:
 }
 
 RotaryLayer read_rotary(const JsonObject& object, const ModelConfig& config) {
-  RotaryLayer layer{.reach = {}, .theta = 1e4, .scaling = {}};
-  if (object.has("rope_theta")) layer.theta = object.positive_number("rope_theta");
-  for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {  // the first that says anything, alone
-    if (!is_said(object, key) || object.at(key).empty()) continue;
-    const JsonObject parameters = object.object(key);
-    if (parameters.has("rope_theta")) layer.theta = parameters.positive_number("rope_theta");
-    layer.scaling = read_scaling(object, parameters, config);
-    break;
-  }
-  check_theta(object, layer);
-  return layer;
+  const double theta = object.has("rope_theta") ? object.positive_number("rope_theta") : 1e4;
+  for (const std::string_view key : {"rope_scaling", "rope_parameters"})  // the first that says anything, alone
+    if (is_said(object, key) && !object.at(key).empty()) return read_angles(object.object(key), theta, config, &object);
+  return {.reach = {}, .theta = theta, .scaling = {}};
 }
 
-RotaryLayer read_rotary_of(const JsonObject& object, std::string_view kind, double theta, const ModelConfig& config) {
+RotaryLayer read_angles(const JsonObject& parameters, double theta, const ModelConfig& config,
+                        const JsonObject* around) {
   RotaryLayer layer{.reach = {}, .theta = theta, .scaling = {}};
-  if (!is_said(object, "rope_parameters")) return layer;
-  const JsonObject kinds = object.object("rope_parameters");
-  kinds.allow_only({"full_attention", "sliding_attention"});
-  if (!is_said(kinds, kind)) return layer;
-  const JsonObject parameters = kinds.object(kind);
   if (parameters.has("rope_theta")) layer.theta = parameters.positive_number("rope_theta");
-  layer.scaling = read_scaling(object, parameters, config);
-  check_theta(object, layer);
+  layer.scaling = read_scaling(around, parameters, config);
+  if (layer.scaling.kind == RotaryScaling::Kind::yarn && layer.theta <= 1)
+    fail(ErrorKind::bad_file, "{}: 'rope_theta' is {}; accepted with yarn: more than 1",
+         (around != nullptr ? *around : parameters).where(), layer.theta);
   return layer;
 }
 

@@ -11,7 +11,7 @@
 namespace stof {
 
 // Throws bad_file where layers or positions are more than memory is for.
-void check_rotary_sizes(const JsonObject& object, const ModelConfig& config);
+void check_layers_and_positions(const JsonObject& object, const ModelConfig& config);
 
 // What a kind of model has where num_key_value_heads and head_dim are not said; nothing: as many as heads, and what
 // hidden_size leaves for each of them.
@@ -28,10 +28,9 @@ std::optional<std::vector<bool>> read_layer_types(const JsonObject& object, std:
 // (rope_parameters). Throws bad_file, unsupported.
 RotaryLayer read_rotary(const JsonObject& object, const ModelConfig& config);
 
-// The same of one kind of layers, "full_attention" or "sliding_attention", in the words of transformers 5.
-RotaryLayer read_rotary_of(const JsonObject& object, std::string_view kind, double theta, const ModelConfig& config);
-
-// In the words of transformers 4.
-RotaryScaling read_scaling(const JsonObject& object, const JsonObject& parameters, const ModelConfig& config);
+// What one object says, `theta` where it does not say it. `around`, where there is one, comes first for how long the
+// texts of a training were.
+RotaryLayer read_angles(const JsonObject& parameters, double theta, const ModelConfig& config,
+                        const JsonObject* around = nullptr);
 
 }  // namespace stof

@@ -91,7 +91,8 @@ void check_split_at_spaces(const JsonObject& root, const JsonObject& splitter) {
   splitter.allow_only({"type", "pattern", "behavior", "invert"});
   const json space = {{"String", " "}};
   if (splitter.at("pattern") != space) refuse(splitter, "pattern", fmt::format("{} by itself", space.dump()));
-  splitter.string("behavior"), splitter.boolean("invert");  // say nothing of texts without spaces
+  if (splitter.string("behavior") != "MergedWithPrevious") refuse(splitter, "behavior", "MergedWithPrevious");
+  if (splitter.boolean("invert")) refuse(splitter, "invert", "false");
   if (!root.has("normalizer") || root.at("normalizer") != replacing_spaces())
     refuse(root, "normalizer", fmt::format("{} before a Split at spaces", replacing_spaces().dump()));
 }

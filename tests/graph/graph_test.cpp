@@ -70,11 +70,13 @@ TEST(Graph, DotNamesEveryEdge) {
   EXPECT_NE(dot.find("  v3 -> v4;\n  v0 -> v4;\n"), std::string::npos) << dot;
 }
 
-void expect_refused(const std::function<void(Graph&)>& breaks, const std::string& message) {
-  const Model model = small_bert(1);
-  Graph graph = fused_by_default(build_bert(model));
+void expect_refused_of(const Model& model, const std::function<void(Graph&)>& breaks, const std::string& message) {
+  Graph graph = fused_by_default(build_graph(model));
   breaks(graph);
   EXPECT_ERROR(infer(graph), ErrorKind::internal, "graph: " + message);
+}
+void expect_refused(const std::function<void(Graph&)>& breaks, const std::string& message) {
+  expect_refused_of(small_bert(1), breaks, message);
 }
 
 TEST(Infer, NamesWhatDoesNotFit) {
@@ -95,6 +97,20 @@ TEST(Infer, NamesWhatDoesNotFit) {
       "linear 'encoder.layer.0.attention.output.dense': weight 'encoder.layer.0.attention.output.dense.weight' has "
       "shape "
       "[24, 23]; accepted: [n, 24]");
+}
+
+TEST(Infer, NamesWhatDoesNotFitOfNormsThatAreAddedTo) {
+  const Model gemma = read_model(std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families/gemma3");
+  const std::string node = "rms_norm_add 'layers.0.self_attn.residual': ";
+  expect_refused_of(
+      gemma, [](Graph& g) { g.nodes[6].inputs.pop_back(); }, node + "1 inputs; accepted: 2");
+  expect_refused_of(
+      gemma, [](Graph& g) { g.nodes[6].weights.clear(); }, node + "0 weights; accepted: 1");
+  expect_refused_of(
+      gemma, [](Graph& g) { g.nodes[6].inputs[1] = 2; }, node + "input 1 has 128 columns; accepted: 32");
+  expect_refused_of(
+      gemma, [](Graph& g) { g.nodes[6].weights[0].tensor.shape = {31}; },
+      node + "weight 'layers.0.post_attention_layernorm.weight' has shape [31]; accepted: [32]");
 }
 
 TEST(Infer, NamesWhatDoesNotFitOfHeadsAndGates) {

@@ -62,11 +62,31 @@ TEST_F(GemmaConfig, ReadsTheWordsOfTransformers4) {
   EXPECT_EQ(text_of(config.rotary[0].scaling), "");
 }
 
+TEST_F(GemmaConfig, AnglesAreSaidByTheirOwnObjectAlone) {
+  const auto global_of = [&](const json& scaling, const json& more = json::object()) {
+    json changed = {{"rope_parameters", "absent"}, {"rope_theta", 5000}, {"rope_scaling", scaling}};
+    changed.update(more);
+    return read(changed).rotary[2];
+  };
+  const RotaryLayer own = global_of({{"rope_type", "linear"}, {"factor", 4.0}, {"rope_theta", 100.0}});
+  EXPECT_EQ(own.theta, 100);
+  EXPECT_EQ(text_of(own.scaling), "linear 4");
+  const json yarn = {{"rope_type", "yarn"}, {"factor", 4.0}};
+  EXPECT_EQ(global_of(yarn, {{"original_max_position_embeddings", 50}}).scaling.trained_positions, 200);
+  EXPECT_ANY_THROW(global_of({{"type", "linear"}, {"factor", 4.0}}));
+  expect({{"rope_parameters", "absent"}, {"rope_scaling", {{"type", "linear"}, {"factor", 4.0}}}},
+         ErrorKind::unsupported, R"(: rope_scaling: 'type' is "linear"; accepted: 'rope_type' in its place)");
+  expect({{"rope_parameters", "absent"}, {"rope_theta", 1.0}, {"rope_scaling", yarn}}, ErrorKind::bad_file,
+         ": rope_scaling: 'rope_theta' is 1; accepted with yarn: more than 1");
+}
+
 TEST_F(GemmaConfig, WindowsReachFartherWhereBothSidesAreSeen) {
   EXPECT_EQ(rotary_text(read({{"use_bidirectional_attention", true}})), "5 300, 5 300, all 5000, 5 300");
   EXPECT_FALSE(read({{"use_bidirectional_attention", true}}).causal);
   EXPECT_TRUE(read({{"use_bidirectional_attention", nullptr}}).causal);
   EXPECT_EQ(rotary_text(read({{"is_causal", false}})), "10 300, 10 300, all 5000, 10 300");
+  EXPECT_EQ(rotary_text(read({{"is_causal", false}, {"use_bidirectional_attention", true}})),
+            "6 300, 6 300, all 5000, 6 300");
 }
 
 TEST_F(GemmaConfig, RefusesWhatIsNotComputed) {
@@ -90,11 +110,22 @@ TEST_F(GemmaConfig, RefusesWhatIsNotComputed) {
 TEST(GemmaNorms, AreWholeWhenTheModelIsRead) {
   const std::filesystem::path folder = source_folder() / "tests/data/families/gemma3";
   const Model model = read_model(folder);
-  const Tensor stored = converted(read_weight_files(folder).tensors.tensors.at("model.norm.weight"), DType::f32);
-  const TensorView& whole = model.weight("norm.weight", {32});
-  EXPECT_EQ(whole.dtype, DType::f32);
-  for (std::int64_t i = 0; i < 32; ++i)
-    EXPECT_FLOAT_EQ(static_cast<const float*>(whole.data)[i], 1 + stored.as<float>()[i]);
+  const WeightFiles files = read_weight_files(folder);
+  const auto expect_norm = [&](const std::string& name, std::int64_t columns, double factor) {
+    const Tensor stored = converted(files.tensors.tensors.at("model." + name), DType::f32);
+    const TensorView& whole = model.weight(name, {columns});
+    EXPECT_EQ(whole.dtype, DType::f32);
+    for (std::int64_t i = 0; i < columns; ++i)
+      EXPECT_NEAR(static_cast<const float*>(whole.data)[i], factor * (1 + double{stored.as<float>()[i]}), 1e-6) << name;
+  };
+  const double of_sums = 1 / std::sqrt(32.0), of_queries = std::sqrt(16.0 / 20);
+  expect_norm("norm.weight", 32, 1);
+  expect_norm("layers.1.input_layernorm.weight", 32, 1);
+  expect_norm("layers.1.pre_feedforward_layernorm.weight", 32, 1);
+  expect_norm("layers.1.post_attention_layernorm.weight", 32, of_sums);
+  expect_norm("layers.1.post_feedforward_layernorm.weight", 32, of_sums);
+  expect_norm("layers.1.self_attn.k_norm.weight", 16, 1);
+  expect_norm("layers.1.self_attn.q_norm.weight", 16, of_queries);
 }
 
 }  // namespace

@@ -185,6 +185,8 @@ TEST_F(LongformerConfig, HasAWindowForEachLayer) {
     expect("longformer", {{"attention_window", window}}, ErrorKind::bad_file,
            ": 'attention_window' is " + window.dump() +
                "; accepted: an even number of 2 or more, or an array of one for each of 2 layers");
+  expect("longformer", {{"num_hidden_layers", 10001}, {"attention_window", 8}}, ErrorKind::bad_file,
+         ": 'num_hidden_layers' is 10001; accepted: 0 to 10000");
 }
 
 class ModernConfig : public ChangedConfig {

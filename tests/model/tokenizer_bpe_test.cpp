@@ -255,13 +255,16 @@ TEST_F(MistralJson, ReadsTheFormWithANormalizer) {
   EXPECT_ANY_THROW(load("/normalizer/normalizers/-", {{"type", "NFC"}}));
 }
 
-// No mark is put before anything; what the Split would do with spaces does not matter.
+// No mark is put before anything.
 TEST_F(MistralJson, ReadsGemmasForm) {
   tree_["normalizer"] = json::parse(R"({"type": "Replace", "pattern": {"String": " "}, "content": ")" MARK R"("})");
   tree_["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"String", " "}}}, {"behavior", "MergedWithPrevious"}};
   tree_["pre_tokenizer"]["invert"] = false;
   EXPECT_EQ(load().encode("ab<s> ab"), (Ids{1, 5, 1, 6}));
-  EXPECT_EQ(load("/pre_tokenizer/behavior", "Isolated").encode(" ab"), (Ids{1, 6}));
+  EXPECT_EQ(load().encode(" ab"), (Ids{1, 6}));
+  expect("/pre_tokenizer/behavior", "Isolated", ErrorKind::unsupported,
+         R"(pre_tokenizer: 'behavior' is "Isolated"; accepted: MergedWithPrevious)");
+  expect("/pre_tokenizer/invert", true, ErrorKind::unsupported, "pre_tokenizer: 'invert' is true; accepted: false");
   EXPECT_EQ(load().encode(""), (Ids{1}));
   expect("/pre_tokenizer/pattern/String", "_", ErrorKind::unsupported,
          R"(pre_tokenizer: 'pattern' is {"String":"_"}; accepted: {"String":" "} by itself)");

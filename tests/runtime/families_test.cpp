@@ -136,6 +136,15 @@ TEST(Longformer, HasGlobalTokensAsInTransformers) {
   const std::vector<std::string> text{texts.back()};
   const auto last_of = [&](const Session& session) { return session.embed(text, {.pooling = Pooling::last}).values; };
   expect_near(last_of(narrow), last_of(local), 1e-6);  // out of their sight
+  // Nor do they see what is behind the mask, also not what others have seen of it: two layers of 8 tokens.
+  const auto first_of = [&](const std::string& end) {
+    return narrow
+        .embed(
+            std::vector<std::string>{"a storm is coming and nobody leaves the harbour tonight; the bread rises " + end},
+            {.pooling = Pooling::cls})
+        .values;
+  };
+  expect_near(first_of("in a cold kitchen"), first_of("slowly"), kBound);
 }
 
 // The rows that are dropped in front of the end of the last layer are those of both attentions.
