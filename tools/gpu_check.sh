@@ -77,7 +77,7 @@ list() {
   echo "python tree_test.py"
   echo "python transformers_test.py"
   echo "python transformers_inputs_test.py"
-  echo "python continuous_batching_test.py"
+  for class in Tokens Layers Plans; do echo "python continuous_batching_test.py $class"; done
   echo "python continuous_batching_inputs_test.py"
 }
 # Tests of every family of kernels, of stream_attention also the forms that hold q once. A checker takes 10 to 50 times as
@@ -142,7 +142,7 @@ launch() {  # RUNNER PROGRAM FILTER, in the slot of xargs that is left to it
     test) timeout -k 5 "$limit" "$2" --gtest_filter="$3" --gtest_brief=1 ;;
     older) STOF_TEST_GPU=80 timeout -k 5 "$limit" "$2" --gtest_filter="$3" --gtest_brief=1 ;;
     capi) timeout -k 5 "$limit" python3 -B "tests/capi/$2" "$package/lib/libstof.so.0" "${beside[@]}" cuda ;;
-    python) timeout -k 5 "$limit" python3 -B "tests/python/$2" "$package/lib/libstof.so.0" ;;
+    python) timeout -k 5 "$limit" python3 -B "tests/python/$2" "$package/lib/libstof.so.0" ${3:+"$3"} ;;
     *) timeout -k 5 "$limit" "$sanitizer" --tool "$1" --error-exitcode 9 "$(command -v "$2")" --gtest_filter="$3" --gtest_brief=1 ;;
   esac
 }

@@ -9,13 +9,15 @@ namespace stof::cuda {
 
 // A CTA a row, each thread kVectors vectors of it: needs columns <= kThreads kVectors Vector::kCount, a multiple of
 // Vector::kCount, and addresses that are multiples of 16.
-template <class Storage, int kThreads, int kVectors, int kSources>
+template <class Storage, int kThreads, int kVectors, int kForm>
 struct RmsRow {
   using V = Vector<Storage>;
+  static constexpr bool kAdds = kForm == RmsNormGrid::kAdded;
+  static constexpr int kSources = kAdds ? 1 : kForm;
   const SumNormParams& p;
   int row;
   float x[kVectors][V::kCount], scale[kVectors][V::kCount];
-  typename V::Words added[kVectors];
+  typename V::Words added[kAdds ? kVectors : 1];
 
   __device__ __forceinline__ int column(int vector) const {
     return (vector * kThreads + static_cast<int>(threadIdx.x)) * V::kCount;
@@ -38,7 +40,7 @@ struct RmsRow {
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) words[s][v] = has(v) ? V::read(from + column(v)) : typename V::Words{};
     }
-    if (p.added) {
+    if constexpr (kAdds) {
       const auto* from = values_of<Storage>({p.added, nullptr}, row, p.columns);
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) added[v] = has(v) ? V::read(from + column(v)) : typename V::Words{};
@@ -73,7 +75,7 @@ struct RmsRow {
       if (!has(v)) continue;
 #pragma unroll
       for (int i = 0; i < V::kCount; ++i) x[v][i] = x[v][i] * factor * scale[v][i];
-      if (p.added) {
+      if constexpr (kAdds) {
         float more[V::kCount];
         V::unpack(added[v], more);
 #pragma unroll
@@ -84,12 +86,12 @@ struct RmsRow {
   }
 };
 
-// Grid: {rows}.
-template <class Storage, int kThreads, int kVectors, int kSources>
+// kForm: 1 or 2 sources, or RmsNormGrid::kAdded. Grid: {rows}.
+template <class Storage, int kThreads, int kVectors, int kForm>
 __global__ void __launch_bounds__(kThreads) rms_norm_kernel(const __grid_constant__ SumNormParams p) {
   __shared__ float partial[kThreads / 32];
   const int place = static_cast<int>(blockIdx.x);
-  RmsRow<Storage, kThreads, kVectors, kSources> row{p, p.backwards ? p.rows - 1 - place : place};
+  RmsRow<Storage, kThreads, kVectors, kForm> row{p, p.backwards ? p.rows - 1 - place : place};
   row.load_weights();
   follow_previous_grid();
   row.load();

@@ -50,6 +50,9 @@ struct RmsNormCta {
 };
 struct RmsNormGrid {
   static constexpr int kMostColumns = 16384, kMostSources = 2;
+  // In place of the number of sources: one, and a row that is added behind the norm, for which the others would hold
+  // registers that they have no use for.
+  static constexpr int kAdded = 3;
   static constexpr RmsNormCta kCtas[] = {{128, 1}, {256, 1}, {256, 2}, {256, 4}, {512, 4}, {512, 8}};
   static_assert(kCtas[5].threads * kCtas[5].vectors * 4 == kMostColumns, "every such row has its CTA, in f32 too");
 };

@@ -173,9 +173,9 @@ inline std::vector<Unit> units() {
     for (int vectors = 1; dtype != DType::f32 && vectors <= RowNormGrid::kMostVectors; ++vectors)
       norms.push_back(row_norm_entry(dtype, vectors));
     for (const RmsNormCta& cta : RmsNormGrid::kCtas)
-      for (const int sources : {1, 2})
+      for (const int form : {1, 2, RmsNormGrid::kAdded})
         if (cta.threads * cta.vectors * 16 / static_cast<int>(size_of(dtype)) <= RmsNormGrid::kMostColumns)
-          rms_norms.push_back(rms_norm_entry(dtype, cta, sources));
+          rms_norms.push_back(rms_norm_entry(dtype, cta, form));
     rms_norms.push_back(wide_rms_norm_entry(dtype));
     for (const bool vectors : {false, true}) {
       additions.push_back(add_rows_entry(dtype, vectors));

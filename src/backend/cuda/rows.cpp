@@ -93,7 +93,7 @@ void rms_norm(const RowShape& shape, const SumNormParams& params, bool follows_k
   KernelName name{"rms_norm", wide_rms_norm_entry(shape.dtype), SumNormGrid::kWideThreads, follows_kernel};
   if (takes_vectors(params, shape.dtype, {RmsNormGrid::kMostColumns, RmsNormGrid::kMostSources})) {
     const RmsNormCta cta = rms_norm_cta(params.columns, shape.dtype);
-    name.entry = rms_norm_entry(shape.dtype, cta, params.count);
+    name.entry = rms_norm_entry(shape.dtype, cta, params.added != nullptr ? RmsNormGrid::kAdded : params.count);
     name.threads = static_cast<unsigned>(cta.threads);
   }
   launch(shape.queue, name, {.x = static_cast<unsigned>(params.rows)}, params);
@@ -346,9 +346,9 @@ std::string row_norm_entry(DType dtype, int vectors) {
   return fmt::format("_ZN4stof4cuda15row_norm_kernelINS0_{}ELi{}EEEvNS0_13SumNormParamsE", storage_of(dtype), vectors);
 }
 
-std::string rms_norm_entry(DType dtype, RmsNormCta cta, int sources) {
+std::string rms_norm_entry(DType dtype, RmsNormCta cta, int form) {
   return fmt::format("_ZN4stof4cuda15rms_norm_kernelINS0_{}ELi{}ELi{}ELi{}EEEvNS0_13SumNormParamsE", storage_of(dtype),
-                     cta.threads, cta.vectors, sources);
+                     cta.threads, cta.vectors, form);
 }
 
 std::string wide_rms_norm_entry(DType dtype) {

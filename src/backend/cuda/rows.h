@@ -27,7 +27,7 @@ std::string sum_norm_entry(DType dtype, int sources);
 // In 16 bits; `vectors`: 1 to RowNormGrid::kMostVectors, of 256 columns.
 std::string row_norm_entry(DType dtype, int vectors);
 // `cta`: one of RmsNormGrid::kCtas that holds up to kMostColumns; `sources`: 1 or 2.
-std::string rms_norm_entry(DType dtype, RmsNormCta cta, int sources);
+std::string rms_norm_entry(DType dtype, RmsNormCta cta, int form);
 std::string wide_rms_norm_entry(DType dtype);
 std::string add_rows_entry(DType dtype, bool vectors);
 std::string rotate_entry(DType dtype, bool vectors);
