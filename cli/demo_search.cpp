@@ -52,7 +52,7 @@ Tensor show_search(const Session& session, const DemoTexts& texts) {
   const double seconds = watch.seconds();
   const std::int64_t tokens = std::accumulate(embedded.lengths.begin(), embedded.lengths.end(), std::int64_t{0});
   fmt::print("  {} sentences, {} tokens, vectors of {}: {:.2f} s, {:.0f} sentences/s\n", texts.sentences.size(), tokens,
-             session.hidden_size(), seconds, static_cast<double>(texts.sentences.size()) / seconds);
+             embedded.values.shape()[1], seconds, static_cast<double>(texts.sentences.size()) / seconds);
   const Tensor queries = session.embed(texts.queries).values;
   for (std::size_t query = 0; query < texts.queries.size(); ++query) {
     fmt::print("\n  {}\n", texts.queries[query]);

@@ -75,11 +75,17 @@ void check_creatable(const std::string& file) {
 std::vector<InputFile> files_of_model(std::string_view option, const std::string& folder) {
   std::vector<InputFile> files;
   std::error_code unreadable;  // reading says more
+  const auto is_weights = [](const fs::path& path) { return path.extension() == ".safetensors"; };
+  const auto add_module = [&](const fs::path& module) {  // a pooling or a dense layer
+    for (const std::string_view name : {file_names::kConfig, file_names::kWeightIndex})
+      files.push_back({option, module / name});
+    for (const fs::directory_entry& entry : fs::directory_iterator(module, unreadable))
+      if (is_weights(entry.path())) files.push_back({option, entry.path()});
+  };
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, unreadable)) {
     const fs::path& path = entry.path();
-    if (entry.is_directory(unreadable)) files.push_back({option, path / file_names::kConfig});  // of a pooling
-    else if (path.extension() == ".safetensors" || file_names::is_read(path.filename().string()))
-      files.push_back({option, path});
+    if (entry.is_directory(unreadable)) add_module(path);
+    else if (is_weights(path) || file_names::is_read(path.filename().string())) files.push_back({option, path});
   }
   return files;
 }

@@ -77,13 +77,13 @@ void check_room(const RunOptions& options, const Session& session, Pooling pooli
   if (options.out.empty() || options.force) return;
   std::int64_t rows = std::ssize(texts);
   if (pooling == Pooling::none) {
-    const Shape longest{rows * session.max_tokens(), session.columns()};
+    const Shape longest{rows * session.max_tokens(), session.columns(pooling)};
     if (!is_large(longest, DType::f32)) return;
     const Tokenizer tokenizer = Tokenizer::load(options.model);
     rows = 0;
     for (const std::string& text : texts) rows += std::ssize(tokenizer.encode(text, session.max_tokens()).ids);
   }
-  check_size(options.out, {rows, session.columns()}, DType::f32);
+  check_size(options.out, {rows, session.columns(pooling)}, DType::f32);
 }
 
 // Of texts, or of their tokens.

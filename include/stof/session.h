@@ -58,7 +58,7 @@ struct EmbedOptions {
 };
 
 struct Embeddings {
-  Tensor values;                      // f32 [texts, columns()], or [all tokens, columns()] with Pooling::none
+  Tensor values;                      // f32 [texts, columns(pooling)], or [all tokens, columns()] with Pooling::none
   std::vector<std::int32_t> lengths;  // tokens of each text
   std::int64_t truncated = 0;         // texts that were cut
 };
@@ -111,7 +111,9 @@ class Session {
   Session& operator=(Session&&) noexcept;
 
   std::int64_t hidden_size() const;
-  std::int64_t columns() const;     // of results: hidden_size(), or the vocabulary's size for logits
+  std::int64_t columns() const;  // of run(): hidden_size(), or the vocabulary's size for logits
+  // Of embed(): as many, or of pooled vectors what the checkpoint's last dense layer gives.
+  std::int64_t columns(Pooling pooling) const;
   std::int64_t max_tokens() const;  // of one text, special tokens included
   std::int64_t positions() const;   // the same of one that is given as ids
   std::int64_t vocabulary() const;  // ids are below it
@@ -128,7 +130,8 @@ class Session {
   // invalid_argument for an id outside the vocabulary, an empty or too long text, offsets that do not ascend. No texts
   // give no rows.
   Tensor run(const TokenBatch& batch) const;
-  // One vector a text, f32 [texts, columns()], normalised when the checkpoint says so; Pooling::none gives run().
+  // One vector a text, f32 [texts, columns(pooling)], through the checkpoint's dense layers and normalised when it says
+  // so; Pooling::none gives run().
   Tensor embed(const TokenBatch& batch, Pooling pooling) const;
   // Texts in any order and of any length: they are tokenised, run in batches of similar length, returned in order.
   Embeddings embed(std::span<const std::string> texts, const EmbedOptions& options = {}) const;

@@ -47,7 +47,7 @@ stof_status stof_session_load(const char* folder, const stof_session_options* op
 typedef struct stof_session_info {
   size_t struct_size;      /* sizeof(stof_session_info); all else is written */
   int64_t hidden_size;     /* of a hidden state */
-  int64_t columns;         /* of results: hidden_size, or for logits the vocabulary */
+  int64_t columns;         /* of every token's result: hidden_size, or for logits the vocabulary */
   int64_t max_tokens;      /* of a text, special tokens included: longer ones are cut or refused */
   int64_t positions;       /* of a text that is given as ids: tokens that it may have */
   int64_t vocabulary;      /* ids are 0..vocabulary - 1 */
@@ -55,6 +55,7 @@ typedef struct stof_session_info {
   int32_t normalizes;      /* 1: pooled vectors have length 1 */
   const char* device;      /* "cpu", "cuda:0": valid as long as the session */
   const char* device_name; /* "NVIDIA H200": so is this */
+  int64_t pooled_columns;  /* of a pooled vector: of what dense layers of the checkpoint make, else as columns */
 } stof_session_info;
 
 stof_status stof_session_describe(const stof_session* session, stof_session_info* info);
@@ -141,14 +142,15 @@ typedef struct stof_embed_options {
 /* Where results go. With values NULL nothing is computed, and what else is written says how large they are. */
 typedef struct stof_embeddings {
   size_t struct_size; /* sizeof(stof_embeddings) */
-  float* values;      /* [rows, columns], written: a row for each text, or with STOF_POOLING_NONE for each token */
+  float* values;      /* written: [texts, pooled_columns], or with STOF_POOLING_NONE [tokens, columns] */
   int64_t capacity;   /* of values, in floats */
   int32_t* lengths;   /* [texts], written: tokens of each; NULL: not wanted */
   int64_t rows;       /* written, also when there is too little room for the values */
   int64_t truncated;  /* written: texts that were cut */
 } stof_embeddings;
 
-/* options: NULL is all defaults. Normalised where the checkpoint says so. Of logits every token's or the last one's. */
+/* options: NULL is all defaults. Through the checkpoint's dense layers, and normalised where it says so. Of logits
+ * every token's or the last one's. */
 stof_status stof_session_embed_texts(const stof_session* session, const stof_texts* texts,
                                      const stof_embed_options* options, stof_embeddings* embeddings);
 

@@ -6,6 +6,7 @@
 #else
 #define STOF_KERNELS_CPU_ACTIVATION_INL_H_
 #endif
+#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
 #include "kernels/cpu/exp2-inl.h"
@@ -61,6 +62,11 @@ HWY_INLINE V gelu_tanh(D d, V x) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V relu(D d, V x) {
   return hn::Max(hn::Zero(d), x);
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V tanh(D d, V x) {
+  return hn::Tanh(d, x);
 }
 
 }  // namespace stof::cpu::HWY_NAMESPACE

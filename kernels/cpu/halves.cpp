@@ -103,6 +103,7 @@ void gate(const GateTask& task) {
     case LinearActivation::gelu_tanh: return gate<T>(task, [&](FloatVec x) { return gelu_tanh(d, x); });
     case LinearActivation::silu: return gate<T>(task, [&](FloatVec x) { return silu(d, x); });
     case LinearActivation::relu: return gate<T>(task, [&](FloatVec x) { return relu(d, x); });
+    case LinearActivation::tanh: return gate<T>(task, [&](FloatVec x) { return tanh(d, x); });
   }
 }
 

@@ -10,7 +10,7 @@
 namespace stof::cpu {
 
 enum class LinearType : std::uint8_t { f32, bf16 };
-enum class LinearActivation : std::uint8_t { none, gelu, gelu_tanh, silu, relu };
+enum class LinearActivation : std::uint8_t { none, gelu, gelu_tanh, silu, relu, tanh };
 
 // Depth is cut into slices that x and a panel of weights stay in the second-level cache for.
 constexpr std::int64_t kLinearSlice = 768;  // words

@@ -134,6 +134,7 @@ HWY_INLINE void with_activation(LinearActivation activation, const Body& finish)
     case LinearActivation::gelu_tanh: return finish([&](FloatVec x) { return gelu_tanh(d, x); });
     case LinearActivation::silu: return finish([&](FloatVec x) { return silu(d, x); });
     case LinearActivation::relu: return finish([&](FloatVec x) { return relu(d, x); });
+    case LinearActivation::tanh: return finish([&](FloatVec x) { return tanh(d, x); });
   }
 }
 

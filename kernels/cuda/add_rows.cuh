@@ -22,6 +22,9 @@ __device__ __forceinline__ void activate(int activation, float (&x)[kCount]) {
   } else if (activation == kRelu) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) x[i] = relu(x[i]);
+  } else if (activation == kTanh) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) x[i] = tanhf(x[i]);
   }
 }
 

@@ -4,6 +4,6 @@
 
 namespace stof::cuda {
 
-enum ActivationCode : int { kNoActivation, kGelu, kGeluTanh, kSilu, kRelu };
+enum ActivationCode : int { kNoActivation, kGelu, kGeluTanh, kSilu, kRelu, kTanh };
 
 }  // namespace stof::cuda

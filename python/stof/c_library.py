@@ -62,7 +62,7 @@ class SessionOptions(c.Structure):
 class SessionInfo(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("hidden_size", c.c_int64), ("columns", c.c_int64), ("max_tokens", c.c_int64),
                 ("positions", c.c_int64), ("vocabulary", c.c_int64), ("pooling", c.c_int32), ("normalizes", c.c_int32),
-                ("device", c.c_char_p), ("device_name", c.c_char_p)]  # fmt: skip
+                ("device", c.c_char_p), ("device_name", c.c_char_p), ("pooled_columns", c.c_int64)]  # fmt: skip
 
 
 class Statistics(c.Structure):

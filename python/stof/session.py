@@ -84,8 +84,13 @@ class Session:
 
     @property
     def columns(self) -> int:
-        """Of results: hidden_size, or for logits the size of the vocabulary."""
+        """Of every token's result: hidden_size, or for logits the size of the vocabulary."""
         return self._loaded().info.columns
+
+    @property
+    def pooled_columns(self) -> int:
+        """Of a pooled vector: of what dense layers of the checkpoint make, else as columns."""
+        return self._loaded().info.pooled_columns
 
     @property
     def max_tokens(self) -> int:
@@ -125,8 +130,8 @@ class Session:
         return {name: getattr(found, name) for name, _ in found._fields_[1:]}
 
     def embed(self, texts: Sequence[str] | Sequence[Sequence[int]], pooling: str | None = None, batch: int = 32, truncate: bool = True) -> Any:
-        """A vector for each text, float32 [texts, columns] of NumPy (without NumPy a memoryview of that shape), of length 1 where
-        the checkpoint says so. `pooling` is "mean", "cls", "max" or "last", by default what the checkpoint says; with "none" there
+        """A vector for each text, float32 [texts, pooled_columns] of NumPy (without NumPy a memoryview of that shape), of length 1
+        where the checkpoint says so. `pooling` is "mean", "cls", "max" or "last", by default what the checkpoint says; with "none" there
         is a list of float32 [tokens, columns], one for each text. `batch` texts of similar length run together, and between batches
         handlers of signals run: what they raise, Ctrl-C for one, ends the call. Of texts with more
         than max_tokens the end is left out, and a warning says of how many; `truncate=False` refuses them. Lists of ids may have
@@ -136,7 +141,8 @@ class Session:
         tokens, cut = tokens_of(loaded.handle, given, options, loaded.info) if isinstance(given, c_library.Texts) else (given, 0)
         of_tokens = (pooling or c_library.POOLINGS[loaded.info.pooling]) == "none"
         lengths = [end - begin for begin, end in pairwise(tokens.kept[1])]
-        values = embed_in_batches(loaded.handle, tokens, options, loaded.info.columns, lengths if of_tokens else [1] * len(lengths))
+        columns = loaded.info.columns if of_tokens else loaded.info.pooled_columns
+        values = embed_in_batches(loaded.handle, tokens, options, columns, lengths if of_tokens else [1] * len(lengths))
         if cut:
             warnings.warn(f"{cut} of {given.count} texts cut to {loaded.info.max_tokens} tokens", stacklevel=2)
         return split(values, lengths) if of_tokens else values

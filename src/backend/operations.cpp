@@ -10,6 +10,7 @@ std::string_view name_of(Activation activation) noexcept {
     case Activation::gelu_tanh: return "gelu_tanh";
     case Activation::silu: return "silu";
     case Activation::relu: return "relu";
+    case Activation::tanh: return "tanh";
   }
   return "none";
 }

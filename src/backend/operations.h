@@ -32,7 +32,7 @@ struct WorkQueue {
 };
 
 // gelu is x * Phi(x), by the error function; silu is x / (1 + exp(-x))
-enum class Activation : std::uint8_t { none, gelu, gelu_tanh, silu, relu };
+enum class Activation : std::uint8_t { none, gelu, gelu_tanh, silu, relu, tanh };
 
 std::string_view name_of(Activation activation) noexcept;
 

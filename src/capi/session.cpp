@@ -68,7 +68,8 @@ stof_status stof_session_describe(const stof_session* session, stof_session_info
                .pooling = stof::capi::number_of(s.pooling()),
                .normalizes = s.normalizes() ? 1 : 0,
                .device = of_session.device.c_str(),
-               .device_name = s.device().caps.name.c_str()};
+               .device_name = s.device().caps.name.c_str(),
+               .pooled_columns = s.columns(s.pooling())};
   });
 }
 

@@ -43,9 +43,10 @@ void embed(const stof::Session& session, stof::TokensOfTexts texts, const Wanted
                            stof::capi::written(how.to.lengths, fmt::format("{}: embeddings.lengths", how.function)),
                            [](const auto& ids) { return static_cast<std::int32_t>(ids.size()); });
   if (how.to.values == nullptr) return;
-  if (how.to.capacity < rows * session.columns())
+  const std::int64_t columns = session.columns(pooling);
+  if (how.to.capacity < rows * columns)
     fail(ErrorKind::invalid_argument, "{}: embeddings.capacity is {}; accepted for {} rows of {}: {} floats or more",
-         how.function, how.to.capacity, rows, session.columns(), rows * session.columns());
+         how.function, how.to.capacity, rows, columns, rows * columns);
   float* const values = stof::capi::written(how.to.values, fmt::format("{}: embeddings.values", how.function));
   stof::embed_into(values, session, texts, how.options);
 }

@@ -8,14 +8,6 @@
 namespace stof {
 namespace {
 
-Activation activation_of(const std::string& name) {
-  if (name == "gelu") return Activation::gelu;
-  if (name == "gelu_new") return Activation::gelu_tanh;
-  if (name == "relu") return Activation::relu;
-  if (name == "silu") return Activation::silu;
-  fail(ErrorKind::unsupported, "activation '{}'; accepted: gelu, gelu_new, relu, silu", name);
-}
-
 bool has_the_same_bytes(const TensorView& a, const TensorView& b) {
   const std::size_t bytes = static_cast<std::size_t>(element_count(a.shape)) * size_of(a.dtype);
   return a.dtype == b.dtype && (a.data == b.data || std::memcmp(a.data, b.data, bytes) == 0);
@@ -31,6 +23,15 @@ TensorView zeros(std::int64_t columns) {
 }
 
 }  // namespace
+
+Activation activation_of(const std::string& name) {
+  if (name == "gelu") return Activation::gelu;
+  if (name == "gelu_new") return Activation::gelu_tanh;
+  if (name == "relu") return Activation::relu;
+  if (name == "silu") return Activation::silu;
+  if (name == "tanh") return Activation::tanh;
+  fail(ErrorKind::unsupported, "activation '{}'; accepted: gelu, gelu_new, relu, silu, tanh", name);
+}
 
 ValueId GraphBuilder::lookup(const std::string& name, TokenIndex index, std::int64_t entries) {
   return node(name, op::Lookup{index}, {}, {weight(name + ".weight", {entries, model_.config.hidden_size})});

@@ -10,6 +10,9 @@
 
 namespace stof {
 
+// By its name in a config.json. Throws unsupported for another one.
+Activation activation_of(const std::string& name);
+
 class GraphBuilder {
  public:
   explicit GraphBuilder(const Model& model) : model_(model) {}

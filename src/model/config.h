@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/model/dense_layer.h"
 #include "src/model/rotary.h"
 #include "stof/session.h"
 
@@ -59,7 +60,8 @@ struct ModelConfig {
 struct PoolingConfig {
   Pooling pooling = Pooling::cls;  // when nothing says otherwise; of decoders: last
   bool normalize = false;
-  std::int64_t max_tokens = 0;  // max_seq_length of sentence_bert_config.json, else max_positions
+  std::int64_t max_tokens = 0;         // max_seq_length of sentence_bert_config.json, else max_positions
+  std::vector<DenseLayer> dense = {};  // of pooled vectors, in this order, before they are normalised
 };
 
 ModelConfig read_config(const std::filesystem::path& folder);

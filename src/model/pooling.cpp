@@ -67,26 +67,39 @@ Pooling read_pooling_module(const fs::path& folder, const ModelConfig& config) {
   return object.has("pooling_mode") ? read_named_mode(object) : read_flags(object);
 }
 
-// Transformer, then Pooling, then perhaps Normalize; the last word of the type tells which.
+// What a module that came after one of these may be, by the last word of its type.
+bool may_follow(std::string_view before, std::string_view name) {
+  if (before.empty()) return name == "Transformer";
+  if (before == "Transformer") return name == "Pooling";
+  return before != "Normalize" && (name == "Dense" || name == "Normalize");
+}
+
+// Transformer, Pooling, Dense layers or none, and perhaps Normalize.
 void read_modules(const fs::path& folder, const ModelConfig& config, PoolingConfig& result) {
   const fs::path file = folder / file_names::kModules;
   const json tree = read_json(file);
   if (!tree.is_array()) fail(ErrorKind::bad_file, "{}: {}; accepted: an array", file.string(), excerpt(tree));
-  constexpr std::array<std::string_view, 3> kOrder{"Transformer", "Pooling", "Normalize"};
+  std::string before;
   for (std::size_t i = 0; i < tree.size(); ++i) {
     const JsonObject module(tree[i], fmt::format("{}: module {}", file.string(), i));
-    const std::string type = module.string("type"), path = module.string("path");
-    const std::string_view name = std::string_view(type).substr(type.rfind('.') + 1);
-    if (!type.starts_with("sentence_transformers.") || i >= kOrder.size() || name != kOrder[i])
+    const std::string type = module.string("type"), path = module.string("path"),
+                      name = type.substr(type.rfind('.') + 1);
+    if (!type.starts_with("sentence_transformers.") || !may_follow(before, name))
       fail(ErrorKind::unsupported,
-           "{}: {}; accepted: Transformer, Pooling, Normalize of sentence_transformers, in this order", module.where(),
-           type);
+           "{}: {}; accepted: Transformer, Pooling, Dense any number of times, Normalize of sentence_transformers, in "
+           "this order",
+           module.where(), type);
     if (i == 0 && !path.empty()) fail(ErrorKind::unsupported, "{}: path '{}'; accepted: ''", module.where(), path);
-    if (i == 1 && !is_entry_name(path)) module.refuse("path", fmt::format("a folder {}", kEntryName));
-    if (i == 1) result.pooling = read_pooling_module(folder / path, config);
-    if (i == 2) result.normalize = true;
+    if ((name == "Pooling" || name == "Dense") && !is_entry_name(path))
+      module.refuse("path", fmt::format("a folder {}", kEntryName));
+    if (name == "Pooling") result.pooling = read_pooling_module(folder / path, config);
+    if (name == "Dense")
+      result.dense.push_back(
+          read_dense_layer(folder / path, result.dense.empty() ? config.hidden_size : result.dense.back().outputs()));
+    if (name == "Normalize") result.normalize = true;
+    before = name;
   }
-  if (tree.size() < 2) fail(ErrorKind::unsupported, "{}: {} modules; accepted: 2 or 3", file.string(), tree.size());
+  if (tree.size() < 2) fail(ErrorKind::unsupported, "{}: {} modules; accepted: 2 or more", file.string(), tree.size());
 }
 
 // A prompt that sentence-transformers would put before every text that it is given without one.

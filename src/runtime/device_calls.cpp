@@ -46,11 +46,22 @@ DeviceLane::~DeviceLane() {
   }
 }
 
+std::int64_t DeviceLane::pooled_columns() const {
+  return choice_.head != nullptr ? choice_.head->columns() : program_.result_columns();
+}
+
+// Of one vector a text, up to where other memory may begin.
+std::int64_t DeviceLane::vector_bytes(const Bucket& bucket) const {
+  constexpr std::int64_t kAlignment = 256;
+  const std::int64_t bytes = bucket.texts * pooled_columns() * static_cast<std::int64_t>(sizeof(float));
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 void DeviceLane::reserve(const Bucket& bucket, Pooling pooling) {
   const auto on_device = [this](std::size_t bytes) { return stream_->device_memory(bytes); };
   const auto on_host = [this](std::size_t bytes) { return stream_->host_memory(bytes); };
   const std::int64_t input_bytes = Inputs::count(bucket) * static_cast<std::int64_t>(sizeof(std::int32_t));
-  const std::int64_t pooled_bytes = bucket.texts * program_.result_columns() * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t pooled_bytes = vector_bytes(bucket) + (choice_.head ? choice_.head->arena_bytes(bucket.texts) : 0);
   const std::int64_t activation_bytes =
       choice_.arena_bytes(bucket.rows, rows_kept(bucket, pooling, *program_.options().device.backend));
   // Addresses of memory that moves are in every recording.
@@ -124,22 +135,42 @@ const void* DeviceLane::enqueue(const Bucket& bucket, const ResultForm& form, co
   stream_->copy_in(inputs_.data(), host_inputs_.data(),
                    static_cast<std::size_t>(Inputs::count(bucket)) * sizeof(std::int32_t));
   const void* const hidden = choice_.of(bucket).run(frame);
-  if (form.pooling == Pooling::none) return hidden;
+  return form.pooling == Pooling::none ? hidden : pool(bucket, form, frame, hidden);
+}
+
+// The vectors of texts, and behind these the arena of the head.
+const void* DeviceLane::pool(const Bucket& bucket, const ResultForm& form, const Frame& frame,
+                             const void* hidden) const {
+  const Inputs there(reinterpret_cast<std::int32_t*>(inputs_.data()), bucket);
+  const auto pool = program_.options().device.backend->rows.pool;
+  const DenseHead* const head = choice_.head;
   const bool keeps = !frame.kept.empty();
-  program_.options().device.backend->rows.pool(
-      {.rows = {keeps ? std::ssize(frame.kept) : frame.rows, program_.result_columns(), program_.dtype(), frame.queue},
-       .hidden = hidden,
-       .starts = keeps ? there.kept_starts : there.starts,
-       .lengths = keeps ? there.kept_lengths : there.lengths,
-       .pooling = form.pooling,
-       .normalize = form.normalize,
-       .out = reinterpret_cast<float*>(pooled_.data())});
-  return pooled_.data();
+  auto* const vectors = reinterpret_cast<float*>(pooled_.data());
+  std::byte* const arena = pooled_.data() + vector_bytes(bucket);
+  pool({.rows = {keeps ? std::ssize(frame.kept) : frame.rows, program_.result_columns(), program_.dtype(), frame.queue},
+        .hidden = hidden,
+        .starts = keeps ? there.kept_starts : there.starts,
+        .lengths = keeps ? there.kept_lengths : there.lengths,
+        .pooling = form.pooling,
+        .normalize = form.normalize && head == nullptr,
+        .out = head == nullptr ? vectors : head->pooled(arena, bucket.texts)});
+  if (head == nullptr) return vectors;
+  const float* const result = head->run(arena, bucket.texts, frame.queue);
+  if (!form.normalize) return result;
+  pool({.rows = {bucket.texts, head->columns(), DType::f32, frame.queue},
+        .hidden = result,
+        .starts = there.kept_starts,
+        .lengths = there.kept_lengths,
+        .pooling = Pooling::cls,
+        .normalize = true,
+        .out = vectors});
+  return vectors;
 }
 
 Tensor DeviceLane::fetch(const void* result, const RowBatch& batch, const ResultForm& form) const {
   const bool pooled = form.pooling != Pooling::none;
-  Tensor values(pooled ? DType::f32 : program_.dtype(), {pooled ? batch.texts : batch.rows, program_.result_columns()});
+  Tensor values = pooled ? Tensor(DType::f32, {batch.texts, pooled_columns()})
+                         : Tensor(program_.dtype(), {batch.rows, program_.result_columns()});
   stream_->copy_out(values.data(), result, values.bytes());
   stream_->synchronize();
   return values.dtype() == DType::f32 ? std::move(values) : converted(values.view(), DType::f32);

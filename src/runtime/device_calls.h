@@ -11,6 +11,7 @@
 
 #include "src/backend/device_stream.h"
 #include "src/runtime/bucket.h"
+#include "src/runtime/dense_head.h"
 #include "src/runtime/growing_memory.h"
 #include "src/runtime/program.h"
 #include "src/runtime/recordings.h"
@@ -22,6 +23,7 @@ namespace stof {
 struct ProgramChoice {
   std::function<const Program&(const Bucket&)> of;
   std::function<std::int64_t(std::int64_t rows, std::int64_t kept)> arena_bytes;
+  const DenseHead* head = nullptr;  // of pooled vectors; null: they stay as they are
 };
 
 // How many rows a call of a bucket keeps behind the last attention: one of each text where no more is wanted, else all
@@ -35,7 +37,7 @@ class DeviceLane {
   DeviceLane(const DeviceLane&) = delete;
   DeviceLane& operator=(const DeviceLane&) = delete;
 
-  // f32 [rows, columns], or [texts, columns] when pooled.
+  // f32 [rows, columns], or [texts, columns] when pooled, of what the head makes where there is one.
   Tensor run(const RowBatch& batch, const ResultForm& form);
   std::int64_t activation_bytes() const { return activations_.bytes(); }
   std::size_t recordings() const { return recorded_.size(); }
@@ -58,6 +60,9 @@ class DeviceLane {
   Frame frame_of(const Bucket& bucket, Pooling pooling, const RowBatch* texts) const;
   // From the inputs on the host to the result on the device; returns where the result's rows are. `plans`: see Frame.
   const void* enqueue(const Bucket& bucket, const ResultForm& form, const RowBatch* texts, HeldPlans* plans) const;
+  const void* pool(const Bucket& bucket, const ResultForm& form, const Frame& frame, const void* hidden) const;
+  std::int64_t pooled_columns() const;
+  std::int64_t vector_bytes(const Bucket& bucket) const;
   void record(const CallKind& kind, const void* result, const std::shared_ptr<const RowBatch>& texts);
   Tensor fetch(const void* result, const RowBatch& batch, const ResultForm& form) const;
 

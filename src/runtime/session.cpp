@@ -19,6 +19,7 @@
 #include "src/runtime/accepted.h"
 #include "src/runtime/arena_pool.h"
 #include "src/runtime/batch.h"
+#include "src/runtime/dense_head.h"
 #include "src/runtime/device_calls.h"
 #include "src/runtime/generate.h"
 #include "src/runtime/pooling.h"
@@ -52,12 +53,13 @@ struct Session::State {
                   .make_room = [this] { return lanes.make_room(); }}),
         program(programs.by_default()),
         lanes(device, [this] { return on_device && on_device->drop_free(); }) {
+    if (!pooling.dense.empty() && !options.logits) head = std::make_unique<DenseHead>(pooling.dense, device);
     if (device.backend->open_stream != nullptr)
       on_device = std::make_unique<DeviceCalls>(
-          program,
-          ProgramChoice{.of = [this](const Bucket& bucket) -> const Program& { return programs.of(bucket); },
-                        .arena_bytes = [this](std::int64_t rows,
-                                              std::int64_t kept) { return programs.arena_bytes(rows, kept); }});
+          program, ProgramChoice{.of = [this](const Bucket& bucket) -> const Program& { return programs.of(bucket); },
+                                 .arena_bytes = [this](std::int64_t rows,
+                                                       std::int64_t kept) { return programs.arena_bytes(rows, kept); },
+                                 .head = head.get()});
   }
 
   struct Result {
@@ -68,7 +70,7 @@ struct Session::State {
     const ThreadCount threads(options.threads);
     Result result{.batch = make_rows(tokens, limits(config.max_positions), options.padded), .values = {}};
     if (result.batch.texts == 0) {
-      result.values = Tensor(DType::f32, {0, program.result_columns()});
+      result.values = Tensor(DType::f32, {0, columns(how)});
       return result;
     }
     const Bucket bucket =
@@ -114,6 +116,7 @@ struct Session::State {
     Tensor hidden = converted(view_of(values, program.dtype(), {results, program.result_columns()}), DType::f32);
     if (how == Pooling::none) return hidden;
     Tensor pooled = kept.empty() ? pool(batch, hidden.as<float>(), program.result_columns(), how) : std::move(hidden);
+    if (head) pooled = head->run(pooled);
     if (normalizes(how)) normalize_rows(pooled);
     return pooled;
   }
@@ -145,6 +148,9 @@ struct Session::State {
          .ends = wanted.ends ? *wanted.ends : config.ends,
          .options = wanted});
   }
+  std::int64_t columns(Pooling how) const {
+    return how != Pooling::none && head ? head->columns() : program.result_columns();
+  }
   bool normalizes(Pooling how) const { return how != Pooling::none && pooling.normalize && !options.logits; }
 
   SessionOptions options;
@@ -155,6 +161,7 @@ struct Session::State {
   std::shared_ptr<const Tokenizer> tokenizer;
   Programs programs;
   const Program& program;                  // what all of them have in common
+  std::unique_ptr<const DenseHead> head;   // of pooled vectors; null: they stay as they are
   ArenaPool arenas;                        // of a device that does its work at once
   std::unique_ptr<DeviceCalls> on_device;  // of one that works beside the host
   GenerationLanes lanes;
@@ -184,6 +191,7 @@ Session& Session::operator=(Session&&) noexcept = default;
 
 std::int64_t Session::hidden_size() const { return state_->config.hidden_size; }
 std::int64_t Session::columns() const { return state_->program.result_columns(); }
+std::int64_t Session::columns(Pooling pooling) const { return state_->columns(pooling); }
 std::int64_t Session::max_tokens() const { return state_->pooling.max_tokens; }
 std::int64_t Session::positions() const { return state_->config.max_positions; }
 std::int64_t Session::vocabulary() const { return state_->config.vocab_size; }
@@ -242,7 +250,7 @@ Embeddings Session::embed(std::span<const std::vector<std::int32_t>> texts, cons
   check_batch(options.batch);
   check(texts, state_->limits(positions()));
   const Pooling how = options.pooling.value_or(pooling());
-  Embeddings result{.values = Tensor(DType::f32, {rows_of_results(texts, how), columns()}), .lengths = {}};
+  Embeddings result{.values = Tensor(DType::f32, {rows_of_results(texts, how), columns(how)}), .lengths = {}};
   for (const auto& ids : texts) result.lengths.push_back(static_cast<std::int32_t>(ids.size()));
   embed_into(result.values.as<float>(), *this, texts, options);
   return result;

@@ -79,7 +79,7 @@ std::int64_t rows_of_results(TokensOfTexts texts, Pooling pooling) {
 
 void embed_into(float* out, const Session& session, TokensOfTexts texts, const EmbedOptions& options) {
   const Pooling pooling = options.pooling.value_or(session.pooling());
-  const std::int64_t columns = session.columns();
+  const std::int64_t columns = session.columns(pooling);
   const auto rows_of = [&](std::size_t text) { return pooling == Pooling::none ? std::ssize(texts[text]) : 1; };
   std::vector<std::int64_t> first_row(texts.size());
   std::int64_t rows = 0, done = 0;

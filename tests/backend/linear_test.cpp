@@ -208,6 +208,20 @@ TEST_P(LinearOn, GeluIsAccurate) {
   }
 }
 
+TEST_P(LinearOn, TanhIsAccurate) {
+  constexpr std::int64_t kValues = 40001;
+  const Tensor values(DType::f32, {kValues, 1});
+  for (std::int64_t i = 0; i < kValues; ++i) values.as<float>()[i] = static_cast<float>(i - kValues / 2) * 5e-4f;
+  values.as<float>()[0] = -kInfinity, values.as<float>()[kValues - 1] = kInfinity;
+  const Tensor out = activated(Activation::tanh, values);
+  for (std::int64_t i = 0; i < kValues; ++i) {
+    const double want = std::tanh(double{values.as<float>()[i]});
+    ASSERT_NEAR(out.as<float>()[i], want, 5e-7 * std::abs(want)) << values.as<float>()[i];
+  }
+  values.as<float>()[1] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(activated(Activation::tanh, values).as<float>()[1]));
+}
+
 TEST_P(LinearOn, ActivationsOfWhatIsFarOut) {
   const std::vector<float> far{-kInfinity, -1e30f, -100.f, 0.f, 100.f, 1e30f, kInfinity};
   const Tensor values(DType::f32, {static_cast<std::int64_t>(far.size()), 1});

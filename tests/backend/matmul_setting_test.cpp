@@ -69,6 +69,18 @@ TEST(MatmulSettings, HoldCublasltWhereItDoesWhatIsAskedFor) {
   }
 }
 
+TEST(MatmulSettings, AreOfCublasltAloneWithTanh) {
+  const Device device = open_device("cuda:h200");
+  LinearSpec spec = spec_on(device);
+  spec.activation = Activation::tanh;
+  const std::vector<MatmulChoice> choices = cuda_backend.matmul.settings(spec, 128);
+  ASSERT_EQ(choices.size(), 1);
+  EXPECT_EQ(choices[0].setting, MatmulSetting{});
+  for (const char* setting : {"wgmma 128x192 k64 s4 w2 t1 split1", "mma 128x128 k32 s4 w8 t1 split1", "gemv 16"})
+    EXPECT_EQ(cuda_backend.matmul.refuses(spec, 4, matmul_setting_of(setting)),
+              std::string(setting).substr(0, std::string(setting).find(' ')) + " has no tanh after a product");
+}
+
 TEST(MatmulSettings, OfNothingCostALaunch) {
   const MatmulOperations& matmul = cuda_backend.matmul;
   const Device device = open_device("cuda:h200");

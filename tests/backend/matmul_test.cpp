@@ -159,8 +159,7 @@ TEST_P(Matmul, EveryNumberOfRows) {
 
 TEST_P(Matmul, EveryEpilogueAndWeight) {
   unsigned seed = 100;
-  for (const Activation activation :
-       {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu})
+  for (const Activation activation : kActivations)
     for (const DType weight : {DType::f32, DType::f16, DType::bf16})
       for (const DType dtype : dtypes())
         for (const bool bias : {false, true})
@@ -213,8 +212,7 @@ TEST_P(Matmul, TheResidualMayBeTheOutput) {
 
 TEST_P(Matmul, NaNStaysInItsRow) {
   for (const DType dtype : dtypes())
-    for (const Activation activation :
-         {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu}) {
+    for (const Activation activation : kActivations) {
       const Case what{.in = 40, .out = 33, .rows = 21, .dtype = dtype, .activation = activation};
       const Problem operands(what, 11);
       set_element(operands.x, 6 * what.in + 39, std::numeric_limits<float>::quiet_NaN());

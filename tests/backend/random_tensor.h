@@ -2,6 +2,7 @@
 // Tensors of random values in any float dtype, and one element of any of them as double.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 
@@ -40,6 +41,9 @@ constexpr double rounding(DType dtype) {
   return dtype == DType::bf16 ? 0x1p-9 : dtype == DType::f16 ? 0x1p-12 : 0x1p-24;
 }
 
+inline constexpr std::array kActivations{Activation::none, Activation::gelu, Activation::gelu_tanh,
+                                         Activation::silu, Activation::relu, Activation::tanh};
+
 inline double reference_activation(Activation activation, double x) {
   switch (activation) {
     case Activation::none: return x;
@@ -48,6 +52,7 @@ inline double reference_activation(Activation activation, double x) {
       return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
     case Activation::silu: return x / (1 + std::exp(-x));
     case Activation::relu: return std::isnan(x) ? x : std::max(x, 0.0);
+    case Activation::tanh: return std::tanh(x);
   }
   return x;
 }

@@ -194,8 +194,7 @@ TEST_P(RowOperationsOf, AddTakesRowsABiasOrNothing) {
   enum class Second { none, bias, rows };
   // A GPU's CTA has 128 columns, or 128 vectors.
   for (const std::int64_t columns : {1, 3, 16, 17, 64, 100, 129, 1032, 1500, 3072})
-    for (const Activation activation :
-         {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu})
+    for (const Activation activation : kActivations)
       for (const Second second : {Second::none, Second::bias, Second::rows}) {
         const Tensor x = random_tensor(dtype(), {kRows, columns}, random, 0.f, 3.f);
         const Tensor y = second == Second::bias ? random_tensor(DType::f32, {columns}, random)
@@ -257,8 +256,7 @@ TEST_P(RowOperationsOf, RotateTurnsHeadsByTheirPositions) {
 TEST_P(RowOperationsOf, GateMultipliesTheHalves) {
   std::mt19937 random(9);
   for (const std::int64_t columns : {1, 3, 16, 17, 64, 100})
-    for (const Activation activation :
-         {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu}) {
+    for (const Activation activation : kActivations) {
       const Tensor x = random_tensor(dtype(), {kRows, 2 * columns}, random, 0.f, 3.f);
       const Tensor out(dtype(), {kRows, columns});
       Operands there(device_);

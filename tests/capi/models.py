@@ -60,7 +60,8 @@ class Sessions(unittest.TestCase):
         lengths = (c.c_int32 * (given.count + 1))(*[-7] * (given.count + 1))
         to = c_library.Embeddings(c.sizeof(c_library.Embeddings), lengths=c.addressof(lengths))
         STOF.embed(session, given, how, to)
-        asked, columns = (to.rows, to.truncated, list(lengths)), STOF.describe(session).columns
+        info = STOF.describe(session)
+        asked, columns = (to.rows, to.truncated, list(lengths)), info.columns if options.get("pooling") == 1 else info.pooled_columns
         values = (c.c_float * (to.rows * columns + 1))(*[7.0] * (to.rows * columns + 1))
         to.values, to.capacity = c.addressof(values), to.rows * columns
         STOF.embed(session, given, how, to)

@@ -66,6 +66,15 @@ class Session(Sessions):
             if NUMBER[name] == of_model:
                 self.expect_close(self.embedded(session, texts)[0], want)
 
+    def test_dense_layers_are_as_in_sentence_transformers(self):
+        session, family = self.load("gemma3_with_dense"), "gemma3_with_dense"
+        info = STOF.describe(session)
+        self.assertEqual((info.columns, info.pooled_columns), (32, 40))
+        (_, columns), _, values = reference(family, "embeddings")
+        texts = c_library.texts(texts_of(family))
+        self.expect_close(self.embedded(session, texts)[0], rows_of(values, columns))
+        self.assertEqual({len(row) for row in self.embedded(session, texts, pooling=NUMBER["none"])[0]}, {32})
+
     def test_global_tokens_are_as_in_transformers(self):
         session = self.load("longformer", global_tokens=3)
         (_, columns), _, values = reference("longformer", "global_tokens")

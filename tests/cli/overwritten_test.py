@@ -77,10 +77,12 @@ class Overwritten(unittest.TestCase):
                 self.assertEqual(self.contents(), before)
 
     def test_no_file_of_a_model_is_an_output(self):
-        (self.model / "1_Pooling").mkdir()
+        for module in ("1_Pooling", "2_Dense"):
+            (self.model / module).mkdir()
         for name in ("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json", "tokenizer.json",
                      "added_tokens.json", "special_tokens_map.json", "sentence_roberta_config.json",
-                     "model.safetensors.index.json", "shard.safetensors", "1_Pooling/config.json"):  # fmt: skip
+                     "model.safetensors.index.json", "shard.safetensors", "1_Pooling/config.json", "2_Dense/config.json",
+                     "2_Dense/model.safetensors", "2_Dense/model.safetensors.index.json"):  # fmt: skip
             (self.model / name).write_text("{}")
         before = self.contents()
         for file in sorted(path for path in self.model.rglob("*") if path.is_file()):

@@ -112,6 +112,7 @@ class NaiveLinear {
       case Activation::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
       case Activation::silu: return x / (1 + std::exp(-x));
       case Activation::relu: return std::max(x, 0.0);
+      case Activation::tanh: return std::tanh(x);
     }
     return x;
   }

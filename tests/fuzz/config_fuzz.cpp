@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The small JSON files of a checkpoint: config.json, modules.json, the pooling's config, the two that bound the
-// length, and what ends a text. A part that is absent is a file that is absent.
+// length, what ends a text, and the config of a dense layer, which has no weights. A part that is absent is a file that
+// is absent.
 #include <array>
 
 #include "src/model/config.h"
@@ -11,9 +12,9 @@ namespace {
 
 using namespace stof;
 
-constexpr std::array<const char*, 6> kNames{"config.json",           "modules.json",
-                                            "1_Pooling/config.json", "sentence_bert_config.json",
-                                            "tokenizer_config.json", "generation_config.json"};
+constexpr std::array<const char*, 7> kNames{
+    "config.json",           "modules.json",           "1_Pooling/config.json", "sentence_bert_config.json",
+    "tokenizer_config.json", "generation_config.json", "2_Dense/config.json"};
 
 void check_layers(const ModelConfig& config) {
   fuzz::require(std::ssize(config.rotary) == config.layers);

@@ -16,6 +16,10 @@ const std::string kPooling = R"({"idx":1,"name":"1","path":"1_Pooling","type":"s
 const std::string kNormalize =
     R"({"idx":2,"name":"2","path":"2_Normalize","type":"sentence_transformers.models.Normalize"})";
 
+const std::string kDense = R"({"idx":3,"name":"3","path":"2_Dense","type":"sentence_transformers.models.Dense"})";
+const std::string kOrder =
+    "accepted: Transformer, Pooling, Dense any number of times, Normalize of sentence_transformers, in this order";
+
 ModelConfig encoder(std::int64_t hidden_size) {
   ModelConfig config;
   config.hidden_size = hidden_size;
@@ -94,15 +98,16 @@ TEST_F(PoolingFiles, RefusesModules) {
   modules("{}");
   expect("modules.json", ErrorKind::bad_file, "{}; accepted: an array");
   modules("[" + kTransformer + "]");
-  expect("modules.json", ErrorKind::unsupported, "1 modules; accepted: 2 or 3");
+  expect("modules.json", ErrorKind::unsupported, "1 modules; accepted: 2 or more");
   modules("[" + kPooling + "]");
-  expect("modules.json", ErrorKind::unsupported,
-         "module 0: sentence_transformers.models.Pooling; accepted: Transformer, Pooling, Normalize of "
-         "sentence_transformers, in this order");
+  expect("modules.json", ErrorKind::unsupported, "module 0: sentence_transformers.models.Pooling; " + kOrder);
   modules(R"([{"path":"","type":"other.Transformer"}])");
-  expect(
-      "modules.json", ErrorKind::unsupported,
-      "module 0: other.Transformer; accepted: Transformer, Pooling, Normalize of sentence_transformers, in this order");
+  expect("modules.json", ErrorKind::unsupported, "module 0: other.Transformer; " + kOrder);
+  pooling("{}");
+  modules("[" + kTransformer + "," + kPooling + "," + kNormalize + "," + kDense + "]");
+  expect("modules.json", ErrorKind::unsupported, "module 3: sentence_transformers.models.Dense; " + kOrder);
+  modules("[" + kTransformer + "," + kDense + "]");
+  expect("modules.json", ErrorKind::unsupported, "module 1: sentence_transformers.models.Dense; " + kOrder);
   modules(R"([{"path":"0_T","type":"sentence_transformers.models.Transformer"}])");
   expect("modules.json", ErrorKind::unsupported, "module 0: path '0_T'; accepted: ''");
   for (const std::string& path : {std::string("../1_Pooling"), std::string("/1_Pooling"), std::string(".."),

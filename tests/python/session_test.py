@@ -69,6 +69,13 @@ class Embedding(Models):
                 self.assertEqual([len(one) for one in found], [len(one) for one in ids])
                 self.expect_close([row for one in found for row in rows(one)], want)
 
+    def test_dense_layers_are_as_in_sentence_transformers(self):
+        session = self.load("gemma3_with_dense")
+        self.assertEqual((session.columns, session.pooled_columns), (32, 40))
+        texts = texts_of("gemma3_with_dense")
+        self.expect_close(rows(session.embed(texts)), reference("gemma3_with_dense", "embeddings"))
+        self.assertEqual({len(row) for tokens in session.embed(texts, pooling="none") for row in rows(tokens)}, {32})
+
     def test_global_tokens_are_as_in_transformers(self):
         session = self.load("longformer", global_tokens=3)
         got = session.embed(texts_of("longformer"), pooling="none")

@@ -190,7 +190,7 @@ TEST(Session, RefusesBadInputByName) {
   EXPECT_ERROR(Session(small_bert(), {.device = "cpu", .dtype = DType::f16}), ErrorKind::unsupported,
                "no matmul in f16 on the CPU; accepted: f32, bf16");
   EXPECT_ERROR(Session(small_bert(1, "swish"), {.device = "cpu"}), ErrorKind::unsupported,
-               "activation 'swish'; accepted: gelu, gelu_new, relu, silu");
+               "activation 'swish'; accepted: gelu, gelu_new, relu, silu, tanh");
 }
 
 }  // namespace

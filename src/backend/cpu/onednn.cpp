@@ -76,6 +76,7 @@ void append_activation(dnnl::post_ops& post, Activation activation) {
     case Activation::gelu_tanh: return append(dnnl::algorithm::eltwise_gelu_tanh);
     case Activation::silu: return append(dnnl::algorithm::eltwise_swish, 1.f);
     case Activation::relu: return append(dnnl::algorithm::eltwise_relu);
+    case Activation::tanh: return append(dnnl::algorithm::eltwise_tanh);
   }
 }
 

@@ -116,6 +116,7 @@ float activate(Activation activation, float x) {
       return 0.5f * near * (1.f + std::tanh(0.79788456f * (near + 0.044715f * near * near * near)));
     case Activation::silu: return near / (1.f + std::exp(-near));
     case Activation::relu: return x < 0.f ? 0.f : x;  // NaN stays NaN
+    case Activation::tanh: return std::tanh(x);
   }
   return x;
 }

@@ -207,6 +207,7 @@ LinearActivation linear_activation(Activation activation) {
     case Activation::gelu_tanh: return LinearActivation::gelu_tanh;
     case Activation::silu: return LinearActivation::silu;
     case Activation::relu: return LinearActivation::relu;
+    case Activation::tanh: return LinearActivation::tanh;
   }
   return LinearActivation::none;
 }

@@ -13,6 +13,7 @@ constexpr ActivationCode code_of(Activation activation) {
     case Activation::gelu_tanh: return kGeluTanh;
     case Activation::silu: return kSilu;
     case Activation::relu: return kRelu;
+    case Activation::tanh: return kTanh;
   }
   return kNoActivation;
 }

@@ -168,7 +168,8 @@ double blas_few_rows_us(const MatmulProblem& p) {
 
 // As our best tile, and what row kernels do after it.
 double cublaslt_us(MatmulProblem p, const DeviceCaps& device) {
-  const bool after = p.activation == Activation::gelu || p.activation == Activation::silu;
+  const bool after =
+      p.activation == Activation::gelu || p.activation == Activation::silu || p.activation == Activation::tanh;
   if (after) p.activation = Activation::none, p.bias = false;
   double best = std::numeric_limits<double>::infinity();
   for (const MatmulSetting& like : wgmma_settings())

@@ -15,7 +15,8 @@ Epilogue epilogue_of(Activation activation, bool bias, DType dtype) {
       if (dtype == DType::f32) return plain_epilogue(activation, bias);
       return {.inside = bias ? BlasEpilogue::gelu_bias : BlasEpilogue::gelu};
     case Activation::gelu:
-    case Activation::silu: return plain_epilogue(activation, bias);
+    case Activation::silu:
+    case Activation::tanh: return plain_epilogue(activation, bias);
   }
   return plain_epilogue(activation, bias);
 }

@@ -52,6 +52,7 @@ std::optional<std::string> operands_refusal(const MatmulProblem& problem, std::s
   for (const auto& [name, size] : {std::pair("in", problem.inner), std::pair("out", problem.out_columns())})
     if (size < 8 || size % 8 != 0)
       return fmt::format("{} takes multiples of 8 from 8 on; {} is {}", kernel, name, size);
+  if (problem.activation == Activation::tanh) return fmt::format("{} has no tanh after a product", kernel);
   if (problem.gate && (problem.residual || problem.moments))
     return fmt::format("{} has nothing after the product of a gate: no residual, no moments", kernel);
   return turning_refusal(problem, kernel);
