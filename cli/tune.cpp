@@ -43,7 +43,7 @@ struct TuneCommand {
   std::int64_t batch = 1, seq = 128, global_tokens = 0;
   std::int64_t seed = 1;
   int threads = 0, compilers = 0;
-  bool compile = false, explain = false, forget = false, again = false;
+  bool prompts = false, compile = false, explain = false, forget = false, again = false;
 };
 
 // Of "models/bert/" as of "models/bert".
@@ -59,6 +59,7 @@ TuneOptions options_of(const TuneCommand& command) {
                       .texts = command.batch,
                       .longest = command.seq,
                       .global_tokens = command.global_tokens,
+                      .prompts = command.prompts,
                       .ablation = ablation_of(command.ablation),
                       .seed = static_cast<std::uint64_t>(command.seed),
                       .again = command.again,
@@ -67,6 +68,7 @@ TuneOptions options_of(const TuneCommand& command) {
   if (!command.scheme.empty()) options.scheme = command.scheme;
   if (!command.forget) options.folder = plan_folder();
   options.model_name = command.random.empty() ? folder_name(command.model) : "random " + command.random;
+  if (command.prompts) options.model_name += ", prompts";
   options.commit = build_commit();
   const bool is_json = command.json == "-";  // nothing else is written there then
   if (command.explain)
@@ -177,6 +179,7 @@ void add_tune(CLI::App& app) {
   model->excludes(random);
   add_number(tuned, "--batch", command->batch, "texts of a call")->capture_default_str();
   add_number(tuned, "--seq", command->seq, "tokens of each")->capture_default_str();
+  tuned->add_flag("--prompts", command->prompts, "for the prompts of stof generate, on a GPU, in place of stof run");
   tuned->add_option("--mask", command->mask, "restrict attention further, as in stof run");
   add_number(tuned, "--global-tokens", command->global_tokens, "of Longformer, as in stof run")->capture_default_str();
   tuned->add_option("--dtype", command->dtype, "f32, bf16; on a GPU also f16")->capture_default_str();

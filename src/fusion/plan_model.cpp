@@ -27,8 +27,8 @@ PlanKey on_device(PlanKey question, const Device& device) {
   return question;
 }
 
-PlanKey plan_key(const Graph& simplified, const std::optional<Mask>& mask, const CostContext& call) {
-  return on_device({.graph = fingerprint_of(to_text(simplified)).hex(),
+PlanKey plan_key(const Graph& simplified, const std::optional<Mask>& mask, const CostContext& call, bool keeps_keys) {
+  return on_device({.graph = fingerprint_of(to_text(simplified) + (keeps_keys ? "keys are kept\n" : "")).hex(),
                     .mask = mask.value_or(all()).fingerprint(),
                     .rows = call.rows,
                     .texts = call.texts,

@@ -14,7 +14,9 @@ namespace stof {
 PlanKey on_device(PlanKey question, const Device& device);
 
 // Of a simplified graph, before it is restricted by the mask. Without the weights: to know them, all are read.
-PlanKey plan_key(const Graph& simplified, const std::optional<Mask>& mask, const CostContext& call);
+// keeps_keys: of plans whose keys others read, as FusionTarget has it.
+PlanKey plan_key(const Graph& simplified, const std::optional<Mask>& mask, const CostContext& call,
+                 bool keeps_keys = false);
 
 // The first setting that the device has no words for; empty where there is none. Whether settings and scheme fit a
 // model only the model can tell.

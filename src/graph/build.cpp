@@ -17,6 +17,16 @@ void check_global_tokens(const ModelConfig& config, std::int64_t tokens) {
 
 }  // namespace
 
+Graph without_logits(Graph simplified) {
+  const Node logits = simplified.nodes.back();
+  STOF_CHECK(std::holds_alternative<op::MatMul>(logits.op) && logits.output == simplified.result &&
+             logits.output + 1 == std::ssize(simplified.values));
+  simplified.nodes.pop_back();
+  simplified.values.pop_back();
+  simplified.result = logits.inputs.front();
+  return simplified;
+}
+
 Graph build_graph(const Model& model, GraphResult result, std::int64_t global_tokens) {
   if (result == GraphResult::logits && !is_decoder(model.config.family))
     fail(ErrorKind::unsupported, "no logits of {}; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma 3",

@@ -21,6 +21,9 @@ Graph build_modernbert(const Model& model);
 Graph build_llama(const Model& model,
                   GraphResult result = GraphResult::hidden);  // Mistral, Qwen2, Qwen3 and Gemma, too
 
+// Of a simplified graph whose result is logits: what it is without them.
+Graph without_logits(Graph simplified);
+
 // Of dense layers behind a pooling, at least one, each of what the one before gives: from op::Input, whose rows are
 // texts. Throws unsupported for an activation that is not known.
 Graph build_dense(const std::vector<DenseLayer>& layers);

@@ -14,6 +14,7 @@
 #include "src/base/out_of_memory.h"
 #include "src/fusion/fuse.h"
 #include "src/fusion/work.h"
+#include "src/graph/build.h"
 #include "src/graph/simplify.h"
 #include "src/runtime/model_weights.h"
 
@@ -26,14 +27,21 @@ std::string text_of(const ChosenPlan& plan) {
   return text;
 }
 
+// A scheme of the model without scores, and their product by itself.
+Scheme with_scores(Scheme scheme, const SchemeShape& shape) {
+  if (scheme.bits.size() + 1 == shape.operators.size()) scheme.bits.emplace_back("0");
+  else if (scheme.bits.size() > 1) scheme.bits.back() += scheme.bits.back().back() == '0' ? '1' : '0';
+  return scheme;
+}
+
 }  // namespace
 
 Programs::Programs(const Graph& simplified, const ProgramsOptions& options)
     : options_(options),
-      simplified_(simplified),
+      asked_{.graph = simplified},
       restricted_(options.mask ? restrict_attention(simplified, *options.mask) : simplified) {
   const Device& device = options_.program.device;
-  check_weights_fit(simplified_, options_.program.dtype, device);
+  check_weights_fit(asked_.graph, options_.program.dtype, device);
   if (const auto wake = device.backend->matmul.wake) try {
       waking_ = std::async(std::launch::async, wake, device, options_.program.dtype);
     } catch (const std::system_error&) {  // no thread is to be had: the first call waits
@@ -90,10 +98,13 @@ const Program& Programs::of_prompts(const Bucket& bucket) const {
 
 const Program& Programs::made_for_prompts(const Bucket& bucket) const {
   const ProgramOptions& options = options_.program;
+  const CostContext call = call_of(bucket);
+  if (const std::optional<ChosenPlan> kept = kept_plan_of_prompts(call))
+    if (const Program* const program = made_if_possible(*kept)) return *program;
   if (!prompt_blocks_)
     prompt_blocks_.emplace(restricted_,
                            FusionTarget{.device = &options.device, .dtype = options.dtype, .keeps_keys = true});
-  ChosenPlan plan = predicted_plan(*prompt_blocks_, call_of(bucket));
+  ChosenPlan plan = predicted_plan(*prompt_blocks_, call);
   leave_scores(plan, bucket);
   return made_or_default(plan, bucket.rows);
 }
@@ -157,7 +168,7 @@ const Program* Programs::known(const ByBucket& programs, const Bucket& bucket) c
 ChosenPlan Programs::plan_of(const Bucket& bucket) const {
   return alone([&]() -> ChosenPlan {
     const CostContext call = call_of(bucket);
-    if (std::optional<ChosenPlan> kept = kept_plan(call)) return *std::move(kept);
+    if (std::optional<ChosenPlan> kept = kept_plan(asked_, call)) return *std::move(kept);
     return predicted_plan(*blocks_, call);
   });
 }
@@ -193,14 +204,21 @@ CostContext Programs::call_of(const Bucket& bucket) const {
 }
 
 // What a plan needs may be there and not work: a kernel that does not compile or load, weights in an order of their own
-// that no memory is left for. The default program is there in any case.
+// that no memory is left for. Null: that was said.
+const Program* Programs::made_if_possible(const ChosenPlan& kept) const {
+  try {
+    return &made(kept);
+  } catch (const Error& error) {
+    say(fmt::format("the plan of this model is not used: {}", error.what()));
+    return nullptr;
+  }
+}
+
+// The default program is there in any case.
 const Program& Programs::made_for(const Bucket& bucket) const {
   const CostContext call = call_of(bucket);
-  if (const std::optional<ChosenPlan> kept = kept_plan(call)) try {
-      return made(*kept);
-    } catch (const Error& error) {
-      say(fmt::format("the plan of this model is not used: {}", error.what()));
-    }
+  if (const std::optional<ChosenPlan> kept = kept_plan(asked_, call))
+    if (const Program* const program = made_if_possible(*kept)) return *program;
   return made_or_default(predicted_plan(*blocks_, call), call.rows);
 }
 
@@ -224,16 +242,22 @@ ChosenPlan Programs::predicted_plan(const Blocks& blocks, const CostContext& cal
   return {.scheme = std::move(found.scheme), .settings = std::move(found.settings), .origin = "analytical"};
 }
 
+// Of the model without scores, which is what is measured.
+std::optional<ChosenPlan> Programs::kept_plan_of_prompts(const CostContext& call) const {
+  if (!asked_of_prompts_) asked_of_prompts_ = {.graph = without_logits(asked_.graph), .keeps_keys = true};
+  return kept_plan(*asked_of_prompts_, call);
+}
+
 // A plan may name what there is not here: it is then as if there were none.
-std::optional<ChosenPlan> Programs::kept_plan(const CostContext& call) const {
+std::optional<ChosenPlan> Programs::kept_plan(Question& asked, const CostContext& call) const {
   if (options_.plans.folder.empty()) return std::nullopt;
   PlanCacheOptions plans = options_.plans;
   plans.log = [this](std::string_view message) { to_say_.emplace_back(message); };
   const PlanCache cache(std::move(plans));
-  PlanKey key = plan_key(simplified_, options_.mask, call);
+  PlanKey key = plan_key(asked.graph, options_.mask, call, asked.keeps_keys);
   if (!cache.has_answers(key)) return std::nullopt;
-  if (weights_.empty()) weights_ = weights_fingerprint(simplified_);
-  key.weights = weights_;
+  if (asked.weights.empty()) asked.weights = weights_fingerprint(asked.graph);
+  key.weights = asked.weights;
   const std::optional<FusionPlan> plan = cache.find(key);
   if (!plan) {
     if (told_of_others_) return std::nullopt;
@@ -244,7 +268,9 @@ std::optional<ChosenPlan> Programs::kept_plan(const CostContext& call) const {
   }
   ChosenPlan chosen{.scheme = {}, .settings = settings_of(*plan), .origin = plan->origin, .kept = true};
   try {
-    chosen.scheme = parse_scheme(plan->scheme.text(), blocks_->scheme_shape(), default_scheme_);
+    const SchemeShape shape = blocks_->scheme_shape();
+    const Scheme kept = asked.keeps_keys ? with_scores(plan->scheme, shape) : plan->scheme;
+    chosen.scheme = parse_scheme(kept.text(), shape, default_scheme_);
     check_settings(fuse(*blocks_, chosen.scheme), chosen, call);
     return chosen;
   } catch (const Error& error) {
@@ -308,7 +334,7 @@ const Program& Programs::made(const ChosenPlan& plan) const {
   } catch (const Error& error) {
     if (!is_out_of_memory(error)) throw;
     fail(ErrorKind::device, "{}; the weights need {} bytes in {}{}", error.what(),
-         weight_bytes(simplified_, options.dtype), name_of(options.dtype),
+         weight_bytes(asked_.graph, options.dtype), name_of(options.dtype),
          options.dtype == DType::f32 ? ": 16-bit dtypes need half of it" : "");
   }
   const std::lock_guard lock(mutex_);

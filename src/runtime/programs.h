@@ -46,7 +46,7 @@ class Programs {
   const Program& of(const Bucket& bucket) const;
   ChosenPlan plan_of(const Bucket& bucket) const;  // that of() makes, where that is possible
   const Program& by_default() const { return *default_; }
-  // The same for prompts whose keys lie as the default program's, by prediction alone. Thread-safe.
+  // The same of logits for prompts whose keys lie as the default program's. Thread-safe.
   const Program& of_prompts(const Bucket& bucket) const;
   // For calls of at most its most_rows(), whose keys lie as the default program's: by_default() itself where the device
   // has nothing for few rows, or no memory left. Thread-safe; made at the first call.
@@ -65,8 +65,15 @@ class Programs {
   template <class Make>
   const Program& of(ByBucket& programs, const Bucket& bucket, const Make& make) const;
   // These under making_.
-  std::optional<ChosenPlan> kept_plan(const CostContext& call) const;
+  struct Question {  // of whose answers some may be kept
+    Graph graph;     // simplified
+    bool keeps_keys = false;
+    std::string weights = {};  // fingerprint; read when there is a plan to compare it with
+  };
+  std::optional<ChosenPlan> kept_plan(Question& asked, const CostContext& call) const;
+  std::optional<ChosenPlan> kept_plan_of_prompts(const CostContext& call) const;
   ChosenPlan predicted_plan(const Blocks& blocks, const CostContext& call) const;
+  const Program* made_if_possible(const ChosenPlan& kept) const;
   const Program& made_for(const Bucket& bucket) const;
   const Program& made_for_prompts(const Bucket& bucket) const;
   void leave_scores(ChosenPlan& plan, const Bucket& bucket) const;
@@ -78,14 +85,15 @@ class Programs {
   void say(const std::string& message) const;
 
   ProgramsOptions options_;
-  Graph simplified_, restricted_;
+  mutable Question asked_;                            // under making_
+  mutable std::optional<Question> asked_of_prompts_;  // under making_; null: not yet
+  Graph restricted_;
   std::optional<Blocks> blocks_;
   mutable std::optional<Blocks> prompt_blocks_;  // under making_
   Scheme default_scheme_;
   mutable std::mutex making_;                // one at a time: the second may want what the first makes
   mutable std::vector<std::string> to_say_;  // under making_: said without it
   mutable bool told_of_others_ = false;      // plans that are nearly what was asked for: said once
-  mutable std::string weights_;              // fingerprint; read when there is a plan to compare it with
   mutable std::mutex mutex_;                 // guards the next three; taken last, and for a look-up alone
   mutable ByBucket by_bucket_, prompts_by_bucket_;
   mutable std::map<std::string, std::unique_ptr<Program>> by_plan_;

@@ -59,7 +59,7 @@ class Tuning {
         simplified_(simplify(build_graph(model, GraphResult::hidden, options.global_tokens))),
         restricted_(options.mask && options.ablation.attention ? restrict_attention(simplified_, *options.mask)
                                                                : simplified_),
-        blocks_(restricted_, {&options.device, options.dtype}),
+        blocks_(restricted_, {.device = &options.device, .dtype = options.dtype, .keeps_keys = options.prompts}),
         program_{.device = options.device, .dtype = options.dtype, .longest = model.config.max_positions} {
     program_.weights = std::make_shared<WeightStore>();
     timed_ = even_call(options.texts, options.longest, model.config.max_positions);
@@ -71,7 +71,7 @@ class Tuning {
     const Stopwatch watch;
     TuneResult result;
     result.bucket = timed_.bucket;
-    PlanKey key = plan_key(simplified_, options_.mask, call_);
+    PlanKey key = plan_key(simplified_, options_.mask, call_, options_.prompts);
     key.weights = weights_fingerprint(simplified_);
     TimeLog log({.folder = options_.folder,
                  .scope = scope_of(key),
@@ -273,6 +273,15 @@ class Tuning {
   CostContext call_;
 };
 
+void check_prompts(const ModelConfig& config, const Device& device) {
+  if (!is_decoder(config.family) || !config.causal)
+    fail(ErrorKind::unsupported, "prompts of {}, which does not generate; accepted: a decoder that is causal",
+         config.architecture);
+  if (device.backend->matmul.settings == nullptr)
+    fail(ErrorKind::invalid_argument, "prompts on {} run by the default plan; accepted to tune them for: a GPU",
+         device.backend->name);
+}
+
 }  // namespace
 
 void check_call(const Model& model, const TuneOptions& options) {
@@ -283,6 +292,7 @@ void check_call(const Model& model, const TuneOptions& options) {
     fail(ErrorKind::invalid_argument, "{} of {} tokens; accepted: at most {} tokens together",
          counted(options.texts, "text", "texts"), options.longest, kMostTokens);
   if (options.mask) same_for_every_text(*options.mask);
+  if (options.prompts) check_prompts(model.config, options.device);
   if (options.device.backend->open_stream != nullptr) return;  // a device says itself what it has no room for
   const Graph simplified = simplify(build_graph(model, GraphResult::hidden, options.global_tokens));
   const std::int64_t arena = most_arena_bytes(Blocks(simplified, {&options.device, options.dtype}), options.dtype,

@@ -28,6 +28,7 @@ struct TuneOptions {
   std::optional<Mask> mask = {};
   std::int64_t texts = 1, longest = 128;
   std::int64_t global_tokens = 0;  // see SessionOptions
+  bool prompts = false;            // of Session::generate: of decoders, on a GPU; keys lie as other calls read them
   Ablation ablation = {};
   std::optional<std::string> scheme = {};  // forced: its settings alone are searched
   std::uint64_t seed = 1;

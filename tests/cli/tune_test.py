@@ -244,6 +244,12 @@ class Tune(unittest.TestCase):
         self.assertEqual(done.stderr, "stof: no matmul in f16 on the CPU; accepted: f32, bf16\n")
         self.assertEqual(list(self.cache.rglob("*.times")), [])
 
+    def test_prompts_are_of_decoders_on_a_gpu(self):
+        for model, message in (("gpt2", "prompts on cpu run by the default plan; accepted to tune them for: a GPU"),
+                               ("bert-base", "prompts of BertModel, which does not generate; accepted: a decoder that is causal")):  # fmt: skip
+            done = self.stof("tune", "--random", model, "--device", "cpu", "--prompts", code=3 if model == "bert-base" else 2)
+            self.assertEqual(done.stderr, f"stof: {message}\n")
+
     def test_no_gpu(self):
         done = subprocess.run([STOF, "tune", "--random", "gpt2", "--device", "cuda:h200"], capture_output=True, text=True,
                               timeout=120, check=False, env=self.environment())  # fmt: skip

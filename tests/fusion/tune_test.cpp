@@ -12,6 +12,7 @@
 #include "tests/expect_error.h"
 #include "tests/fusion/norming_device.h"
 #include "tests/fusion/tuned_model.h"
+#include "tests/runtime/small_decoder.h"
 #include "tests/runtime/small_modernbert.h"
 
 namespace stof {
@@ -123,6 +124,30 @@ TEST_F(Tune, HeadsThatAMatmulTurnsAreRight) {
 }
 
 // As it would be after an update of the library that has lost a kernel.
+// Found by a session that generates, for its prompts; by no other call.
+TEST_F(Tune, PromptsHaveAPlanOfTheirOwn) {
+  model_ = small_decoder({4, 2, 64, false});
+  TuneOptions of_prompts = options(norming_device());
+  of_prompts.prompts = true;
+  const TuneResult result = tune(model_, of_prompts);
+  EXPECT_TRUE(result.kept);
+  for (const PlannedWork& work : result.plan.works) EXPECT_EQ(work.work.find("rope=("), std::string::npos) << work.work;
+  const Programs programs(simplify(build_graph(model_, GraphResult::logits)),
+                          {.program = {.device = norming_device(), .longest = model_.config.max_positions},
+                           .mask = {},
+                           .plans = {.folder = folder_.path()}});
+  EXPECT_FALSE(programs.plan_of(result.bucket).kept);
+  std::map<std::string, std::string> settings;
+  for (const auto& [work, setting] : programs.of_prompts(result.bucket).options().settings)
+    settings[work] = text_of(setting);
+  EXPECT_EQ(settings, settings_of(result.plan));
+  const Programs hidden(simplify(build_graph(model_)),
+                        {.program = {.device = norming_device(), .longest = model_.config.max_positions},
+                         .mask = {},
+                         .plans = {.folder = folder_.path()}});
+  EXPECT_FALSE(hidden.plan_of(result.bucket).kept);
+}
+
 TEST_F(Tune, APlanThatNamesWhatThereIsNotIsNotUsed) {
   TuneResult result = tune(model_, options(norming_device()));
   result.plan.origin = "tuned";

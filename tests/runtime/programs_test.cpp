@@ -13,11 +13,14 @@
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/fusion/fuse.h"
+#include "src/fusion/work.h"
 #include "src/graph/build.h"
+#include "src/graph/print.h"
 #include "src/graph/simplify.h"
 #include "src/runtime/model_weights.h"
 #include "tests/expect_error.h"
 #include "tests/fusion/norming_device.h"
+#include "tests/runtime/families.h"
 #include "tests/runtime/held_planner.h"
 #include "tests/runtime/small_bert.h"
 #include "tests/runtime/small_decoder.h"
@@ -79,9 +82,12 @@ class ProgramsTest : public ::testing::Test {
   ~ProgramsTest() override { memory_is_full() = false; }
 
   void keep(const Scheme& scheme, const std::vector<PlannedWork>& works = {}) const {
+    keep_of(graph_, scheme, works, false);
+  }
+  void keep_of(const Graph& graph, const Scheme& scheme, const std::vector<PlannedWork>& works, bool keeps_keys) const {
     const CostContext call{&device_, DType::f32, bucket_.rows, bucket_.texts, bucket_.longest};
-    PlanKey key = plan_key(graph_, {}, call);
-    key.weights = weights_fingerprint(graph_);
+    PlanKey key = plan_key(graph, {}, call, keeps_keys);
+    key.weights = weights_fingerprint(graph);
     ASSERT_TRUE(PlanCache({.folder = folder_.path()})
                     .publish({.key = key,
                               .model = "small",
@@ -232,6 +238,33 @@ TEST_F(ProgramsTest, PromptsKeepKeysInOrderAndLeaveScoresToTheBackend) {
   device_.backend = &filling_backend();  // has no settings
   const Programs plain = this->programs();
   EXPECT_EQ(&plain.of_prompts(bucket_), &plain.by_default());
+}
+
+// What is measured has no scores, and is found for the prompts of every family; other calls leave it alone.
+TEST_F(ProgramsTest, PromptsRunByThePlanThatWasTunedForThem) {
+  device_.backend = &norming_backend();
+  for (const char* family : {"gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "gemma3"}) {
+    SCOPED_TRACE(family);
+    const Model model = read_model(family_folder(family));
+    const Graph scores = simplify(build_graph(model, GraphResult::logits)), hidden = simplify(build_graph(model));
+    EXPECT_EQ(to_text(without_logits(scores)), to_text(hidden));
+    const Blocks blocks(hidden, {.device = &device_, .dtype = DType::f32, .keeps_keys = true});
+    for (const Scheme& scheme : {detached_scheme(blocks), default_scheme(blocks)}) {
+      const Graph fused = fuse(blocks, scheme);
+      const auto product = std::ranges::find_if(fused.nodes, [](const Node& node) {
+        return std::holds_alternative<op::Linear>(node.op) || std::holds_alternative<op::MatMul>(node.op);
+      });
+      const std::string work = work_text(fused, *product);
+      keep_of(hidden, scheme, {{.work = work, .setting = text_of(right_setting()), .count = 1}}, true);
+      const Programs programs(scores, options());
+      const Program& prompts = programs.of_prompts(bucket_);
+      EXPECT_EQ(said_, std::vector<std::string>{});
+      ASSERT_EQ(prompts.options().settings.size(), 1U);
+      EXPECT_EQ(prompts.options().settings.at(work), right_setting());
+      EXPECT_EQ(prompts.steps(), fused.nodes.size() + 1);
+      EXPECT_FALSE(programs.plan_of(bucket_).kept);
+    }
+  }
 }
 
 // An array over positions is as long as the longest text, and a call's are shorter.
