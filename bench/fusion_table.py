@@ -95,6 +95,8 @@ def plans_table(rows):
     for row in rows:
         times = {}
         for time in row["plan"]["confirmed"]:  # "tuned", "tuned 2", "refined": what measuring found
+            if time["what"] == "untuned":
+                continue
             what = time["what"] if time["what"] in ("default", "analytical") else "tuned"
             times[what] = min(time["us"], times.get(what, math.inf))
         lines.append([*heading(place_of(row)), *(f"{times[what]:,.0f}" for what in ("default", "analytical", "tuned")),

@@ -41,8 +41,8 @@ struct PlannedWork {
 
 // A whole model, end to end.
 struct ConfirmedTime {
-  // "default", "analytical", "tuned"; "tuned 2" is another scheme, "refined" has other settings, "kept" is the plan
-  // that a search with a budget found kept.
+  // "default", "analytical", "tuned"; "tuned 2" is another scheme, "untuned" what a session runs where nothing is kept,
+  // "refined" has other settings, "kept" is the plan that a search with a budget found kept.
   std::string what;
   std::string scheme;
   double us = 0, spread = 0, error = 0;  // the error is against the unfused model

@@ -30,4 +30,10 @@ std::vector<Scheme> known_schemes(const Blocks& blocks);
 // rounds differently is chosen unmeasured.
 SearchResult analytical_search(const Blocks& blocks, const CostContext& call);
 
+// As a session asks, which does not wait for a compiler: `stof tune` does.
+inline CostContext at_once(CostContext call) {
+  call.built_in_only = true;
+  return call;
+}
+
 }  // namespace stof

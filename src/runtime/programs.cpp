@@ -235,10 +235,7 @@ const Program& Programs::made_or_default(const ChosenPlan& plan, std::int64_t ro
 ChosenPlan Programs::predicted_plan(const Blocks& blocks, const CostContext& call) const {
   if (options_.program.device.backend->matmul.settings == nullptr)
     return {.scheme = default_scheme_, .settings = {}, .origin = "default"};
-  // A call does not wait for a compiler: `stof tune` does.
-  CostContext at_once = call;
-  at_once.built_in_only = true;
-  SearchResult found = analytical_search(blocks, at_once);
+  SearchResult found = analytical_search(blocks, at_once(call));
   return {.scheme = std::move(found.scheme), .settings = std::move(found.settings), .origin = "analytical"};
 }
 

@@ -221,6 +221,10 @@ class Tuning {
       enter_in_time({"analytical", analytical.scheme, analytical.settings, free});
     }
     contest.enter({result.plan.origin, result.search.scheme, result.search.settings});
+    if (free && options_.ablation.is_whole() && options_.device.backend->matmul.settings != nullptr) {
+      const SearchResult found = analytical_search(blocks_, at_once(call_));
+      enter_in_time({"untuned", found.scheme, found.settings});
+    }
     for (std::size_t i = 0; free && i < result.search.rivals.size(); ++i)
       enter_in_time({fmt::format("tuned {}", i + 2), result.search.rivals[i].scheme, result.search.rivals[i].settings});
     if (free && options_.ablation.fusion && !contest.has_right()) contest.enter(by_default);

@@ -31,7 +31,9 @@ TEST_F(Tune, WhatIsAskedForAgainIsMeasuredAndKept) {
   const TuneResult first = tune(model_, options(open_device("cpu")));
   TuneOptions asked = options(open_device("cpu"));
   asked.again = true;
-  const TuneResult again = tune(model_, asked);
+  TuneResult again = tune(model_, asked);
+  for (int more = 0; more < 5 && again.search.us == first.search.us; ++more)  // by chance
+    again = tune(model_, asked);
   EXPECT_GE(again.measured, 5);
   EXPECT_EQ(again.remembered, 0);
   const TuneResult after = tune(model_, options(open_device("cpu")));
