@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of what users of transformers call: Longformer beside its own model, and continuous batching by several attentions."""
+"""Tables of what users of transformers call: models that make vectors beside their own, and continuous batching by several
+attentions."""
 from report_values import milliseconds
 
 OURS = "stof"
@@ -9,18 +10,20 @@ def failures_of(peers):
     return {name: peer["failed"].split(".")[0] for name, peer in peers.items() if "failed" in peer}
 
 
-def longformer_table(data):
-    """bench/peers/longformer.py. Who failed stands below."""
+def vectors_table(data):
+    """bench/peers/longformer.py and embedding_gemma.py. Who failed stands below."""
+    with_global = any("global_tokens" in row for row in data["rows"])
     times = [{name: peer["median_us"] for name, peer in row["peers"].items() if "median_us" in peer} for row in data["rows"]]
     names = [OURS, *dict.fromkeys(name for found in times for name in found if name != OURS)]
     others = [name for name in names if name != OURS]
     faster = f"{others[0]} / STOF" if len(others) == 1 else "best of them / STOF"
-    head = ["texts", "tokens", "global", *(f"{name}, ms" for name in names), faster, "worst row of STOF"]
+    head = ["texts", "tokens", *(["global"] if with_global else []), *(f"{name}, ms" for name in names), faster, "worst row of STOF"]
     table, failed = [], {}
     for row, found in zip(data["rows"], times):
         failed |= failures_of(row["peers"])
         best = min((us for name, us in found.items() if name != OURS), default=None)
-        table.append([f"{row['texts']}", f"{row['longest']:,}", f"{row['global_tokens']}", *(milliseconds(found[name]) if name in found else "" for name in names),
+        table.append([f"{row['texts']}", f"{row['longest']:,}", *([f"{row['global_tokens']}"] if with_global else []),
+                      *(milliseconds(found[name]) if name in found else "" for name in names),
                       f"{best / found[OURS]:.1f}" if best and OURS in found else "", f"{row['peers'][OURS]['worst_row']:.1e}" if OURS in found else ""])  # fmt: skip
     calls = max((peer.get("calls", 0) for row in data["rows"] for peer in row["peers"].values()), default=0)
     return head, table, [f"medians of {calls} calls, in turns", *(f"{name}: {why}" for name, why in failed.items())]

@@ -204,7 +204,8 @@ def table_of(data):
         return report_gpu.regret_table(data)
     if "steps" in data:
         return report_steps.steps_table(data)
-    for command, function in (("longformer", report_calls.longformer_table), ("continuous", report_calls.continuous_table)):
+    for command, function in (("longformer", report_calls.vectors_table), ("embedding_gemma", report_calls.vectors_table),
+                              ("continuous", report_calls.continuous_table)):
         if data.get("command", "").startswith(f"peers {command} "):
             return function(data)
     if "generated" in data:

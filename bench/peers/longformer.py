@@ -8,23 +8,19 @@ Needs torch, transformers, and the package stof with its library (PYTHONPATH, ST
 """
 from __future__ import annotations
 
-import argparse
 import gc
-import statistics
 import tempfile
-import time
-from importlib.metadata import version
 from pathlib import Path
 
 import models
 import stof
 import torch
 import transformers
-from cpu_run import ROOT, Results, environment
+import vectors
+from cpu_run import ROOT, Results
 
 TOKENIZER = ROOT / "tests/data/families/longformer/tokenizer.json"  # of texts, which nobody gives
 SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128, "attention_window": 16}
-WARM_UPS = 3
 
 
 def checkpoint(folder: Path, longest: int, small: bool) -> Path:
@@ -78,12 +74,6 @@ def contenders(folder, ids, options, dtype, global_tokens):
     return {name: make for name, make in every.items() if name not in options.without}
 
 
-def seconds_of(call):
-    begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin
-
-
 @torch.inference_mode()
 def row_of(folder, size, global_tokens, options):
     batch, length = size
@@ -91,51 +81,21 @@ def row_of(folder, size, global_tokens, options):
     ids = torch.randint(3, 1000, (batch, length)).tolist()
     dtype = torch.float16 if options.device == "cuda" else torch.bfloat16
     want = Transformers(folder, ids, options, torch.float32).hidden(global_tokens).cpu()
-    peers, ready = {}, {}
-    for name, make in contenders(folder, ids, options, dtype, global_tokens).items():
-        try:
-            begin = time.monotonic()
-            ready[name] = make()
-            peers[name] = {**models.check(ready[name].hidden(global_tokens).cpu(), want, options.device)}
-            for _ in range(WARM_UPS):
-                ready[name].vectors(global_tokens)
-            peers[name]["prepare_s"] = time.monotonic() - begin
-        except Exception as error:  # noqa: BLE001 what a peer cannot do is a result, too
-            ready.pop(name, None)
-            peers[name] = {"failed": models.failure(error)}
-    times = {name: [] for name in ready}
-    for number in range(options.rounds):
-        for name in list(ready) if number % 2 == 0 else reversed(ready):
-            times[name].append(1e6 * seconds_of(lambda name=name: ready[name].vectors(global_tokens)))
-    for name, taken in times.items():
-        peers[name].update(median_us=statistics.median(taken), best_us=min(taken), calls=len(taken))
+    def call(one):
+        return one.vectors(global_tokens)
+
+    peers, ready = vectors.compared(contenders(folder, ids, options, dtype, global_tokens),
+                                    lambda one: models.check(one.hidden(global_tokens).cpu(), want, options.device), call)  # fmt: skip
+    vectors.time_in_turns(peers, ready, options.rounds, call)
     return {"texts": batch, "longest": length, "global_tokens": global_tokens, "dtype": str(dtype).removeprefix("torch."), "peers": peers}
 
 
-def head_of(options):
-    packages = {name: version(name) for name in ("torch", "transformers")}
-    if options.device == "cpu":
-        found = environment(torch.get_num_threads(), packages)
-        return {"command": "peers longformer cpu", **found, "commit": options.commit or found["commit"]}
-    from attention import environment as gpu_environment  # asks torch and nvidia-smi
-    found = gpu_environment()
-    found["packages"] = {**found["packages"], **packages}
-    return {"command": "peers longformer cuda", "commit": options.commit or "unknown", **found}
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out")
-    parser.add_argument("--sizes", nargs="+", default=["1,4096", "8,4096"], metavar="B,S")
+    parser = vectors.parser_of(__doc__, ["1,4096", "8,4096"])
     parser.add_argument("--global-tokens", nargs="+", type=int, default=[0, 1])
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--without", nargs="+", default=[], metavar="NAME", help="contenders that are not asked")
-    parser.add_argument("--small", action="store_true", help="a model of two narrow layers in its place: a try of the same steps")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
-    parser.add_argument("--commit", help="that the library was built from; on the CPU this tree's, if not given")
     options = parser.parse_args()
-    results = Results(options.out, head_of(options), resume=False)
-    sizes = [tuple(map(int, size.split(","))) for size in options.sizes]
+    results = Results(options.out, vectors.head_of("longformer", options), resume=False)
+    sizes = vectors.sizes_of(options)
     with tempfile.TemporaryDirectory() as folder:
         checkpoint(Path(folder), max(length for _, length in sizes), options.small)
         for size in sizes:
