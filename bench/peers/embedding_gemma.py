@@ -90,8 +90,8 @@ def row_of(folder, size, options):
     ids = torch.randint(3, 700, (batch, length)).tolist()
     want = Transformers(folder, ids, options, torch.float32).vectors()
 
-    def errors_of(one):  # a text's vector is its row
-        return models.check(torch.as_tensor(one.vectors())[:, None], want[:, None], options.device)
+    def errors_of(one):  # a text's vector is its row; in bf16
+        return models.check(torch.as_tensor(one.vectors())[:, None], want[:, None], options.device, 10 * models.BOUND)
 
     peers, ready = vectors.compared(contenders(folder, ids, options), errors_of, lambda one: one.vectors())
     vectors.time_in_turns(peers, ready, options.rounds, lambda one: one.vectors())

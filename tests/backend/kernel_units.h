@@ -24,50 +24,75 @@ inline int threads_of(const GemmInstance& i) {
   return 128 * (i.setting.warpgroups * i.setting.teams + 1);
 }
 
-// What kernels/cuda/gemm_instances.cmake has of a decoder's prompts.
-inline std::vector<GemmInstance> decoder_gemms() {
-  std::vector<GemmInstance> built;
-  const auto add = [&](std::initializer_list<const char*> tiles, const GemmInstance& epilogue) {
-    for (const char* tile : tiles)
-      for (const DType dtype : {DType::f16, DType::bf16}) {
-        built.push_back(epilogue);
-        built.back().setting = matmul_setting_of(tile);
-        built.back().dtype = dtype;
+// What kernels/cuda/gemm_instances.cmake has, tiles as "64x48 s7 w1 t1 split1".
+class BuiltGemms {
+ public:
+  void add(std::initializer_list<std::string> tiles, const GemmInstance& epilogue,
+           std::initializer_list<DType> dtypes = {DType::f16, DType::bf16}) {
+    for (const std::string& tile : tiles)
+      for (const DType dtype : dtypes) {
+        all.push_back(epilogue);
+        all.back().setting = matmul_setting_of("wgmma " + std::string(tile).replace(tile.find(' '), 1, " k64 "));
+        all.back().dtype = dtype;
       }
-  };
-  add({"wgmma 64x48 k64 s7 w1 t1 split1", "wgmma 64x96 k64 s8 w1 t1 split1", "wgmma 128x96 k64 s6 w2 t1 split1 share2",
-       "wgmma 128x128 k64 s5 w1 t2 split1 share2"},
-      {});
-  add({"wgmma 64x48 k64 s7 w1 t1 split1", "wgmma 64x64 k64 s4 w1 t1 split4", "wgmma 64x64 k64 s8 w1 t1 split4",
-       "wgmma 64x96 k64 s8 w1 t1 split1", "wgmma 64x96 k64 s8 w1 t1 split1 share2",
-       "wgmma 128x64 k64 s8 w2 t1 split1 share2", "wgmma 128x96 k64 s6 w2 t1 split1 share2",
-       "wgmma 128x128 k64 s5 w1 t2 split1 share2"},
-      {.setting = {}, .residual = true});
-  add({"wgmma 64x48 k64 s7 w1 t1 split1", "wgmma 64x96 k64 s8 w1 t1 split1", "wgmma 64x192 k64 s6 w1 t1 split1",
-       "wgmma 128x96 k64 s6 w2 t1 split1 share2", "wgmma 128x128 k64 s5 w1 t2 split1",
-       "wgmma 128x128 k64 s5 w1 t2 split1 share2", "wgmma 128x192 k64 s4 w1 t2 split1",
-       "wgmma 128x192 k64 s4 w1 t2 split1 share2"},
-      {.setting = {}, .activation = Activation::silu, .gate = true});
-  return built;
+  }
+  std::vector<GemmInstance> all;
+};
+
+inline void add_encoders(BuiltGemms& built) {
+  built.add({"64x48 s7 w1 t1 split1", "64x96 s8 w1 t1 split4", "128x72 s7 w2 t1 split1",
+             "128x144 s5 w2 t1 split1 share2", "128x192 s4 w1 t2 split1 share2"},
+            {.setting = {}, .bias = true});
+  built.add({"128x72 s7 w2 t1 split1", "128x96 s6 w2 t1 split1 share2", "128x144 s5 w2 t1 split1 share2",
+             "128x192 s4 w1 t2 split1 share2"},
+            {.setting = {}, .activation = Activation::gelu, .bias = true});
+  built.add({"128x192 s4 w1 t2 split1 share2"}, {.setting = {}, .activation = Activation::gelu_tanh, .bias = true});
+  built.add({"64x96 s8 w1 t1 split1 share2", "128x96 s6 w2 t1 split1 share2", "128x128 s5 w1 t2 split1 share2"},
+            {.setting = {}, .bias = true, .residual = true});
+  built.add({"64x48 s7 w1 t1 split1", "128x128 s5 w1 t2 split1", "128x192 s4 w1 t2 split1 share2"},
+            {.setting = {}, .activation = Activation::gelu, .gate = true});
 }
 
-// What kernels/cuda/gemm_instances.cmake has: the layers of an encoder, for few rows and for many, and those.
+inline void add_deferred_norms(BuiltGemms& built) {
+  const std::initializer_list<DType> f16{DType::f16};
+  built.add({"64x96 s8 w1 t1 split1 share2"}, {.setting = {}, .bias = true, .x_norm = true}, f16);
+  built.add({"64x64 s6 w1 t1 split1", "64x128 s3 w1 t1 split4"},
+            {.setting = {}, .activation = Activation::gelu, .bias = true, .x_norm = true}, f16);
+  built.add({"64x96 s8 w1 t1 split1"},
+            {.setting = {}, .activation = Activation::gelu_tanh, .bias = true, .x_norm = true}, f16);
+  built.add({"64x96 s8 w1 t1 split1 share2", "128x96 s6 w2 t1 split1 share2"},
+            {.setting = {}, .activation = Activation::gelu, .bias = true, .x_norm = true, .gate = true}, f16);
+  built.add({"64x64 s4 w1 t1 split4", "64x64 s6 w1 t1 split1"}, {.setting = {}, .residual = true, .moments = true},
+            f16);
+  built.add({"64x64 s4 w1 t1 split4", "64x64 s8 w1 t1 split4"},
+            {.setting = {}, .bias = true, .residual = true, .moments = true}, f16);
+  built.add({"64x64 s4 w1 t1 split4", "64x64 s8 w1 t1 split4"},
+            {.setting = {}, .bias = true, .residual = true, .residual_norm = true, .moments = true}, f16);
+  built.add({"64x64 s8 w1 t1 split4"}, {.setting = {}, .bias = true, .residual = true, .residual_norm = true}, f16);
+}
+
+inline void add_decoders(BuiltGemms& built) {
+  built.add({"64x48 s7 w1 t1 split1", "64x96 s8 w1 t1 split1", "128x96 s6 w2 t1 split1 share2",
+             "128x128 s5 w1 t2 split1 share2"},
+            {});
+  built.add({"64x48 s7 w1 t1 split1", "64x64 s4 w1 t1 split4", "64x64 s8 w1 t1 split4", "64x96 s8 w1 t1 split1",
+             "64x96 s8 w1 t1 split1 share2", "128x64 s8 w2 t1 split1 share2", "128x96 s6 w2 t1 split1 share2",
+             "128x128 s5 w1 t2 split1 share2"},
+            {.setting = {}, .residual = true});
+  built.add({"64x48 s7 w1 t1 split1", "64x96 s8 w1 t1 split1", "64x192 s6 w1 t1 split1",
+             "128x96 s6 w2 t1 split1 share2", "128x128 s5 w1 t2 split1", "128x128 s5 w1 t2 split1 share2",
+             "128x192 s4 w1 t2 split1", "128x192 s4 w1 t2 split1 share2"},
+            {.setting = {}, .activation = Activation::silu, .gate = true});
+  built.add({"64x48 s7 w1 t1 split1", "64x96 s8 w1 t1 split1", "128x192 s4 w1 t2 split1 share2"},
+            {.setting = {}, .activation = Activation::gelu_tanh, .gate = true});
+}
+
 inline std::vector<GemmInstance> gemm_built_ahead() {
-  std::vector<GemmInstance> built = decoder_gemms();
-  for (const char* tile : {"wgmma 64x64 k64 s6 w1 t1 split1", "wgmma 128x192 k64 s4 w2 t1 split1"}) {
-    const MatmulSetting setting = matmul_setting_of(tile);
-    built.push_back({.setting = setting, .residual = true, .moments = true});
-    built.push_back({.setting = setting, .activation = Activation::gelu, .bias = true, .x_norm = true, .gate = true});
-    for (const bool deferred : {false, true}) {
-      GemmInstance instance{.setting = setting, .bias = true, .x_norm = deferred};
-      built.push_back(instance);
-      instance.activation = Activation::gelu;
-      built.push_back(instance);
-      built.push_back(
-          {.setting = setting, .bias = true, .residual = true, .residual_norm = deferred, .moments = deferred});
-    }
-  }
-  return built;
+  BuiltGemms built;
+  add_encoders(built);
+  add_deferred_norms(built);
+  add_decoders(built);
+  return built.all;
 }
 
 // Machine code of one unit for one architecture, and what it must hold.
