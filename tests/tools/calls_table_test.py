@@ -29,6 +29,12 @@ class Tables(unittest.TestCase):
         head, (row,), _ = self.longformer({"stof": timed(2), "transformers": timed(30), "transformers, compiled": timed(10)})
         self.assertEqual((head[6], row[6]), ("best of them / STOF", "5.0"))
 
+    def test_embeddings_have_no_global_tokens(self):
+        rows = [{"texts": 32, "longest": 64, "peers": {"stof": timed(2), "transformers": timed(30)}}]
+        head, (row,), _ = report_tables.table_of({"command": "peers embedding_gemma cuda", "rows": rows})
+        self.assertEqual(head[:4], ["texts", "tokens", "stof, ms", "transformers, ms"])
+        self.assertEqual(row, ["32", "64", "2.00", "30.0", "15.0", "2.0e-03"])
+
     def test_longformer_with_failures(self):
         failed = {"failed": "RuntimeError: out of memory. Tried"}
         _, rows, notes = self.longformer({"stof": failed, "transformers": timed(30)}, {"stof": timed(2), "transformers": failed})
