@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the Python package `tokenizers` makes of text with BPE, for tests/model/bpe_reference_test.cpp to compare
+"""Writes what the Python package `tokenizers` makes of text with BPE and Unigram, for tests/model/bpe_reference_test.cpp to compare
 with: hashes over the ids of a text and the lengths of its words, for the strings of token_ids.txt, by 16, and for every
 Unicode scalar value put into a pattern, by blocks of 4096. Writes the tokenizers, too, that tests/data/families has not.
 
@@ -8,6 +8,7 @@ usage: make_bpe_reference.py DATA     reads DATA/{families, token_ids.txt}, writ
 needs: what make_small_models.py needs
 """
 
+import copy
 import json
 import sys
 from pathlib import Path
@@ -43,10 +44,25 @@ MARKING_NORMALIZER = {"type": "Sequence", "normalizers": [
 MORE_OF_MISTRAL = adding(
     added("wow", 800, normalized=True), added("##ing", 801, lstrip=True), added("[M", 802, rstrip=True),
     added("\u4e2d.", 803, single_word=True), added("x\u0301", 804, normalized=True, lstrip=True, rstrip=True))  # fmt: skip
+MORE_OF_XLM = adding(
+    added("##ing", 800, lstrip=True), added("[M", 801, rstrip=True), added("\u4e2d.", 802, single_word=True),
+    added("x\u0301", 803, normalized=True, lstrip=True, rstrip=True))  # fmt: skip
 BEHIND_WORDS = {"type": "TemplateProcessing", "pair": [],
                 "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}],
                 "special_tokens": {"<|endoftext|>": {"id": "<|endoftext|>", "ids": [797], "tokens": ["<|endoftext|>"]}}}  # fmt: skip
 OFFSETS = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+
+def sequence(*normalizers):
+    """The normalizer that is there, and these behind it."""
+    return [{"op": "move", "from": "/normalizer", "path": "/model/kept"}, put("/normalizer", {"type": "Sequence", "normalizers": []}),
+            {"op": "move", "from": "/model/kept", "path": "/normalizer/normalizers/-"}, *(put("/normalizer/normalizers/-", one) for one in normalizers)]  # fmt: skip
+
+
+def runs_become(content):
+    return {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": content}
+
+
+SPACES = "%a  % <s> %<mask>a\u3099%   %\r\n%e\u0301% "
 
 # `split`: of which words the lengths are compared. `merges`: how many are left.
 VARIANTS = [
@@ -80,6 +96,13 @@ VARIANTS = [
     {"file": "families/gemma3/tokenizer.json", "pattern": "a %  % <bos>% a<bos>%%\n\n%\n \u2581\u2581%<table>", "changes": []},
     {"file": "families/gemma3/tokenizer.json", "pattern": "wow% wow  a % a\u2581%", "changes": [
         *MORE_OF_MISTRAL, *adding(added(" a ", 805, normalized=True), added("a\u2581", 806, normalized=True), added("  ", 807))]},
+    {"file": "families/xlm_roberta/tokenizer.json", "pattern": SPACES, "changes": []},
+    {"file": "families/xlm_roberta/tokenizer.json", "pattern": SPACES + "##ing%", "changes": [*sequence(runs_become(" ")), *MORE_OF_XLM]},
+    {"file": "families/xlm_roberta/tokenizer.json", "pattern": SPACES, "changes": [
+        *sequence({"type": "Strip", "strip_left": False, "strip_right": True}, runs_become(MARK)),
+        put("/pre_tokenizer", {"type": "Metaspace", "replacement": MARK, "prepend_scheme": "always", "split": True})]},
+    {"file": "families/xlm_roberta/tokenizer.json", "pattern": SPACES, "changes": [
+        put("/normalizer", None), put("/pre_tokenizer/pretokenizers/1/prepend_scheme", "never"), *MORE_OF_XLM]},
 ]  # fmt: skip
 
 
@@ -91,7 +114,7 @@ def place(tree, path):
 
 
 def change(tree, operation):
-    value = operation.get("value")
+    value = copy.deepcopy(operation.get("value"))  # which later operations change
     if operation["op"] == "move":
         holder, key = place(tree, operation["from"])
         value = holder.pop(key)

@@ -19,7 +19,7 @@ import transformers
 from nasty_strings import REAL
 from safetensors.torch import save_file
 from small_tokenizers import (
-    gemma_tokenizer, gpt2_tokenizer, llama3_tokenizer, mistral_tokenizer, modernbert_tokenizer, qwen_tokenizer, roberta_tokenizer, wordpiece)  # fmt: skip
+    gemma_tokenizer, gpt2_tokenizer, llama3_tokenizer, mistral_tokenizer, modernbert_tokenizer, qwen_tokenizer, roberta_tokenizer, wordpiece, xlm_roberta_tokenizer)  # fmt: skip
 
 SIZES = {"hidden": 32, "layers": 2, "heads": 4, "intermediate": 64, "positions": 200}
 GLOBAL_TOKENS = 3  # of Longformer, more than the shortest texts have
@@ -35,6 +35,13 @@ TEXTS = [
 def roberta(tokens):
     s = SIZES
     return transformers.RobertaForMaskedLM(transformers.RobertaConfig(
+        vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
+        intermediate_size=s["intermediate"], max_position_embeddings=s["positions"] + 2, type_vocab_size=1))  # fmt: skip
+
+
+def xlm_roberta(tokens):
+    s = SIZES
+    return transformers.XLMRobertaForMaskedLM(transformers.XLMRobertaConfig(
         vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
         intermediate_size=s["intermediate"], max_position_embeddings=s["positions"] + 2, type_vocab_size=1))  # fmt: skip
 
@@ -240,6 +247,7 @@ def run_with_global_tokens(folder, tokenizer):
 
 FAMILIES = {
     "roberta": (roberta, roberta_tokenizer, lambda folder, model: write_one_file(folder, model, torch.float32)),
+    "xlm_roberta": (xlm_roberta, xlm_roberta_tokenizer, lambda folder, model: write_one_file(folder, model, torch.float16)),
     "distilbert": (distilbert, wordpiece, lambda folder, model: write_one_file(folder, model, torch.float16)),
     "longformer": (longformer, roberta_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
     "gpt2": (gpt2, gpt2_tokenizer, write_shards),

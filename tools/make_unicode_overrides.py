@@ -12,6 +12,7 @@ needs: tokenizers, unicodedata2, libutf8proc.so.2
 """
 
 import ctypes
+import struct
 from dataclasses import dataclass
 
 import tokenizers
@@ -46,6 +47,16 @@ class Utf8proc:
     def lower(self, c):
         return chr(self.library.utf8proc_tolower(c))
 
+    def joins(self, before, c):
+        """Whether both are one grapheme."""
+        return not self.library.utf8proc_grapheme_break_stateful(before, c, ctypes.byref(ctypes.c_int32(0)))
+
+    def extends(self, c):
+        return self.joins(ord("a"), c)
+
+    def prepends(self, c):
+        return self.joins(c, ord("a"))
+
     def decompose(self, c):
         buffer, bound = (ctypes.c_int32 * 32)(), ctypes.c_int(0)
         count = self.library.utf8proc_decompose_char(c, buffer, 32, 1 << 4, ctypes.byref(bound))
@@ -69,6 +80,16 @@ class Newest:
         return unicodedata2.normalize("NFD", chr(c))
 
 
+def map_of_a():
+    """SentencePiece's compiled map of the letter a to X, which takes all of a short grapheme with it: a double array, and texts."""
+    units = [0] * 512
+    leaf = 256 ^ ord("a") ^ 1
+    units[0] = 256 << 10
+    units[256 ^ ord("a")] = 1 << 10 | 1 << 8 | ord("a")
+    units[leaf] = 1 << 31
+    return struct.pack("<513I", 4 * len(units), *units) + b"X\0"
+
+
 class Truth:
     """The same questions to `tokenizers`, through its public classes."""
 
@@ -77,6 +98,7 @@ class Truth:
         self.clean = normalizers.BertNormalizer(**{**parts, "clean_text": True})
         self.strip = normalizers.BertNormalizer(**{**parts, "strip_accents": True})
         self.nfd = normalizers.NFD()
+        self.map_of_a = normalizers.Precompiled(map_of_a())
         self.lowercase = normalizers.Lowercase()
         self.split = pre_tokenizers.BertPreTokenizer()
         self.byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -91,6 +113,13 @@ class Truth:
 
     def mark(self, c):
         return self.nfd.normalize_str(chr(c)) == chr(c) and self.strip.normalize_str(chr(c)) == ""
+
+    def extends(self, c):
+        return self.map_of_a.normalize_str("a" + chr(c)) == "X"
+
+    def prepends(self, c):
+        """The letter and its accent are no grapheme by themselves: the accent stays."""
+        return not self.extends(c) and self.map_of_a.normalize_str(chr(c) + "a\u0301") == chr(c) + "X\u0301"
 
     def word_character(self, c):
         return len(self.word.encode(f"{chr(c)}\U0010fffd").ids) < 2
@@ -239,6 +268,10 @@ def main():
     table("kNotDecomposed", "Has a canonical decomposition that is not applied.", decompositions(truth, sources))
     table("kLower", "Distance to the lowercase letter (U+0130, which has two characters, is not in the table).",
           lowercase(truth, sources))
+    table("kExtends", "One grapheme with a letter before it: 1 or 0; compared with the first of these versions alone.",
+          disagreements(truth.extends, lambda source, c: source.extends(c), sources[:1], SCALARS))
+    table("kPrepends", "One grapheme with a letter behind it, likewise.",
+          disagreements(truth.prepends, lambda source, c: source.prepends(c), sources[:1], SCALARS))
     print("\n}  // namespace stof::unicode")
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tokenizers of each family, trained on data/: of the small checkpoints that make_small_models.py writes."""
 
+import io
 import json
 from collections import Counter
 
@@ -29,6 +30,25 @@ def byte_level(special, post):
 def roberta_tokenizer():
     special = ["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True, special=True)]
     return byte_level(special, processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False))
+
+
+def xlm_roberta_tokenizer():
+    """As XLM-RoBERTa's: SentencePiece's likeliest pieces behind its map of characters, in the order that fairseq had."""
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(corpus()), model_writer=model, vocab_size=TOKENS - 2, model_type="unigram",
+                                             normalization_rule_name="nmt_nfkc", num_threads=1, minloglevel=2)  # fmt: skip
+    trained = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    pieces = [(token, 0.0) for token in special] + [(piece.piece, piece.score) for piece in trained.pieces[3:]] + [("<mask>", 0.0)]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=3))
+    tokenizer.normalizer = normalizers.Precompiled(trained.normalizer_spec.precompiled_charsmap)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")])
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
+    tokenizer.add_special_tokens([*special, AddedToken("<mask>", lstrip=True, special=True)])
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    return tokenizer
 
 
 def gpt2_tokenizer():

@@ -42,6 +42,14 @@ constexpr std::array<std::string_view, 6> kRoberta{
     "RobertaForQuestionAnswering",
     "RobertaForMultipleChoice",
 };
+constexpr std::array<std::string_view, 6> kXlmRoberta{
+    "XLMRobertaModel",
+    "XLMRobertaForMaskedLM",
+    "XLMRobertaForSequenceClassification",
+    "XLMRobertaForTokenClassification",
+    "XLMRobertaForQuestionAnswering",
+    "XLMRobertaForMultipleChoice",
+};
 constexpr std::array<std::string_view, 6> kDistilBert{
     "DistilBertModel",
     "DistilBertForMaskedLM",
@@ -100,10 +108,12 @@ constexpr FamilyKeys llama_keys(std::string_view model_type, std::span<const std
           "intermediate_size", "max_position_embeddings",
           "hidden_act"};
 }
-constexpr std::array<FamilyKeys, 11> kFamilies{{
+constexpr std::array<FamilyKeys, 12> kFamilies{{
     {Family::bert, "bert", kBert, "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
      "max_position_embeddings", "hidden_act"},
     {Family::roberta, "roberta", kRoberta, "hidden_size", "num_hidden_layers", "num_attention_heads",
+     "intermediate_size", "max_position_embeddings", "hidden_act"},
+    {Family::roberta, "xlm-roberta", kXlmRoberta, "hidden_size", "num_hidden_layers", "num_attention_heads",
      "intermediate_size", "max_position_embeddings", "hidden_act"},
     {Family::distilbert, "distilbert", kDistilBert, "dim", "n_layers", "n_heads", "hidden_dim",
      "max_position_embeddings", "activation"},

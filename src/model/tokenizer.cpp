@@ -17,6 +17,7 @@
 #include "src/model/token_stream.h"
 #include "src/model/tokenizer_files.h"
 #include "src/model/unicode.h"
+#include "src/model/unigram.h"
 #include "src/model/wordpiece.h"
 
 namespace stof {
@@ -25,7 +26,28 @@ namespace {
 // Appends the normalised text; empty: texts stay as they are.
 using Normalize = std::function<void(std::string_view text, std::string& out)>;
 
+// Runs of spaces are found in what is appended alone, as in the definition: in a part of a text.
+void append_formed(const SentenceForm& form, std::string_view text, std::string& out) {
+  std::string mapped;
+  if (form.map) form.map->append(text, mapped), text = mapped;
+  if (form.strips_end)
+    while (!text.empty()) {
+      const auto [last, bytes] = unicode::decode_last(text);
+      if (!unicode::is_white_space(last)) break;
+      text.remove_suffix(bytes);
+    }
+  while (!text.empty()) {
+    const std::size_t run = form.run.empty() ? text.npos : text.find("  ");
+    out += text.substr(0, run);
+    if (run == text.npos) break;
+    out += form.run;
+    text.remove_prefix(std::min(text.find_first_not_of(' ', run), text.size()));
+  }
+}
+
 Normalize normalize_of(const TokenizerFiles& files) {
+  if (files.sentence_form)
+    return [form = *files.sentence_form](std::string_view text, std::string& out) { append_formed(form, text, out); };
   if (!files.byte_level && !files.character_level)
     return [normalizer = Normalizer(files.normalizer)](std::string_view text, std::string& out) {
       normalizer.append(text, out);
@@ -41,11 +63,12 @@ Normalize normalize_of(const TokenizerFiles& files) {
   STOF_CHECK(false);
 }
 
-using Model = std::variant<WordPiece, ByteLevel, CharacterLevel>;
+using Model = std::variant<WordPiece, ByteLevel, CharacterLevel, Unigram>;
 
 Model model_of(TokenizerFiles& files) {
   if (files.byte_level) return ByteLevel(*std::move(files.byte_level));
   if (files.character_level) return CharacterLevel(*std::move(files.character_level));
+  if (files.unigram) return Unigram(*std::move(files.unigram));
   return WordPiece(files.pieces, files.wordpiece);
 }
 
@@ -55,7 +78,7 @@ Model model_of(TokenizerFiles& files) {
 struct Tokenizer::State {
   Normalize normalize;
   std::optional<Prepend> metaspace;
-  bool splits_at_marks;
+  bool splits_at_white_space, splits_at_marks;
   Model model;
   AddedTokens in_text, in_normalized;
   std::vector<std::int32_t> before, behind;
@@ -65,7 +88,7 @@ struct Tokenizer::State {
   void append_ids(std::string_view text, std::vector<std::int32_t>& ids) const {
     const auto push = [&](std::int32_t id) { ids.push_back(id); };
     std::string normalized, marked;
-    const auto append = [&](std::string_view words) {
+    const auto append_words = [&](std::string_view words) {
       if (metaspace) {
         marked.clear();
         append_marked(words, needs_mark(words, *metaspace, words.data() == text.data()), marked);
@@ -75,6 +98,10 @@ struct Tokenizer::State {
         end = splits_at_marks ? std::min(words.find(kSpaceMark, 1), words.size()) : words.size();
         std::visit([&](const auto& pieces) { pieces.append_ids(words.substr(0, end), ids); }, model);
       }
+    };
+    const auto append = [&](std::string_view part) {
+      if (splits_at_white_space) unicode::for_each_word(part, append_words);
+      else append_words(part);
     };
     in_text.split(
         text,
@@ -115,7 +142,7 @@ std::vector<AddedToken> patterns(const std::vector<AddedToken>& tokens, const No
 void check_bytes(const TokenizerFiles& files, const std::filesystem::path& folder) {
   constexpr std::size_t kMostBytes = std::size_t{16} << 20;
   std::size_t bytes = 0;
-  for (const Piece& piece : files.pieces) bytes += piece.text.size();
+  for (const Piece& piece : files.unigram ? files.unigram->pieces : files.pieces) bytes += piece.text.size();
   for (const AddedToken& token : files.added) bytes += token.content.size();
   if (bytes > kMostBytes)
     fail(ErrorKind::bad_file, "{}: the tokens of the vocabulary have {} bytes; accepted: at most {} together",
@@ -134,6 +161,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
   const Normalize normalize = normalize_of(files);
   return Tokenizer(std::make_unique<State>(State{.normalize = normalize,
                                                  .metaspace = files.metaspace,
+                                                 .splits_at_white_space = files.splits_at_white_space,
                                                  .splits_at_marks = files.splits_at_marks,
                                                  .model = model_of(files),
                                                  .in_text = AddedTokens(patterns(files.added, normalize, false)),

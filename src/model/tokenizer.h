@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text to token ids and back: WordPiece as in BERT, from tokenizer.json or vocab.txt, or, from tokenizer.json, BPE on
-// bytes as in GPT-2, Llama 3 and Qwen 2 or on characters as in Llama 2 and Mistral 7B; the same ids as the Python
-// package `tokenizers` gives, and the same texts.
+// bytes as in GPT-2, Llama 3 and Qwen 2 or on characters as in Llama 2 and Mistral 7B, or Unigram as in XLM-RoBERTa;
+// the same ids as the Python package `tokenizers` gives, and the same texts.
 #pragma once
 #include <cstdint>
 #include <filesystem>

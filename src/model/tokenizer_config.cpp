@@ -33,6 +33,7 @@ struct NamedTree {
 std::string_view class_of_model(const std::string& model_type) {
   if (model_type == "bert" || model_type == "distilbert") return "BertTokenizer";
   if (model_type == "roberta" || model_type == "longformer") return "RobertaTokenizer";
+  if (model_type == "xlm-roberta") return "XLMRobertaTokenizer";
   if (model_type == "gpt2") return "GPT2Tokenizer";
   if (model_type == "qwen2" || model_type == "qwen3") return "Qwen2Tokenizer";
   return "";

@@ -80,10 +80,9 @@ AddedToken read_added_token(const JsonObject& object) {
 
 // The definition numbers the tokens that are not in the vocabulary from its size on, in order of appearance, whatever
 // the file says; a file that says something else has been edited.
-void read_added_tokens(const JsonObject& root, TokenizerFiles& files) {
+void read_added_tokens(const JsonObject& root, const json& vocabulary, TokenizerFiles& files) {
   if (!is_said(root, "added_tokens")) return;
   const json& list = root.at("added_tokens");
-  const json& vocabulary = root.at("model").at("vocab");
   if (!list.is_array()) root.refuse("added_tokens", "an array");
   auto unseen = static_cast<std::int32_t>(vocabulary.size());
   std::map<std::int32_t, std::string> of_id;
@@ -130,12 +129,15 @@ TokenizerFiles read_tokenizer_json(const std::filesystem::path& file) {
   TokenizerFiles files;
   const JsonObject model = root.object("model");
   const std::string type = model_type(model);
+  json of_pieces;
   if (type == "WordPiece") read_wordpiece(root, files);
   else if (type == "BPE") read_bpe(root, files);
-  else fail(ErrorKind::unsupported, "{}: type {}; accepted: WordPiece, BPE", model.where(), type);
-  read_added_tokens(root, files);
+  else if (type == "Unigram") of_pieces = ids_of_pieces(model), read_unigram(root, files);
+  else fail(ErrorKind::unsupported, "{}: type {}; accepted: WordPiece, BPE, Unigram", model.where(), type);
+  const json& vocabulary = files.unigram ? of_pieces : model.at("vocab");
+  read_added_tokens(root, vocabulary, files);
   read_post_processor(root, files);
-  read_decoder(root, files);
+  read_decoder(root, vocabulary, files);
   read_words(root, files);
   read_truncation(root, files);
   return files;

@@ -16,6 +16,9 @@ bool is_id(const nlohmann::json& value);
 // Throws bad_file naming `where`.
 std::int32_t read_id(const nlohmann::json& value, std::string_view where);
 
+// Of a tokenizer whose model is Unigram: ids by piece, as other models have their vocabulary; checked. Then the rest.
+nlohmann::json ids_of_pieces(const JsonObject& model);
+void read_unigram(const JsonObject& root, TokenizerFiles& files);
 // Of a tokenizer whose model is BPE.
 void read_bpe(const JsonObject& root, TokenizerFiles& files);
 // normalizer and pre_tokenizer, by which it is byte_level or character_level.
@@ -26,7 +29,7 @@ void read_post_processor(const JsonObject& root, TokenizerFiles& files);
 // Of a vocabulary whose ids have been checked; views of it.
 std::vector<TokenTexts::Token> tokens_of(const nlohmann::json& vocabulary);
 // Of a decoder that is not understood only the reason: texts become ids all the same.
-void read_decoder(const JsonObject& root, TokenizerFiles& files);
+void read_decoder(const JsonObject& root, const nlohmann::json& vocabulary, TokenizerFiles& files);
 // All tokens of byte_level, also those that no merge makes, if words that are tokens are not merged.
 void read_words(const JsonObject& root, TokenizerFiles& files);
 

@@ -44,8 +44,8 @@ Decoding read_decoding(const JsonObject& root) {
   return decoding::Bytes{};
 }
 
-TokenTexts read_texts(const JsonObject& root, const std::vector<AddedToken>& added) {
-  std::vector<TokenTexts::Token> tokens = tokens_of(root.at("model").at("vocab"));
+TokenTexts read_texts(const json& vocabulary, const std::vector<AddedToken>& added) {
+  std::vector<TokenTexts::Token> tokens = tokens_of(vocabulary);
   for (const AddedToken& token : added)
     tokens.push_back({.text = token.content, .id = token.id, .special = token.special});
   return TokenTexts(tokens);
@@ -60,8 +60,8 @@ std::vector<TokenTexts::Token> tokens_of(const json& vocabulary) {
   return tokens;
 }
 
-void read_decoder(const JsonObject& root, TokenizerFiles& files) {
-  files.decoder.texts = std::make_shared<const TokenTexts>(read_texts(root, files.added));
+void read_decoder(const JsonObject& root, const json& vocabulary, TokenizerFiles& files) {
+  files.decoder.texts = std::make_shared<const TokenTexts>(read_texts(vocabulary, files.added));
   try {
     files.decoder.decoding = read_decoding(root);
   } catch (const Error& error) {

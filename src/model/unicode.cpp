@@ -47,6 +47,8 @@ constexpr Overrides kNumberOverrides(kNumber);
 constexpr Overrides kCombiningClassOverrides(kCombiningClass);
 constexpr Overrides kNotDecomposedOverrides(kNotDecomposed);
 constexpr Overrides kLowerOverrides(kLower);
+constexpr Overrides kExtendsOverrides(kExtends);
+constexpr Overrides kPrependsOverrides(kPrepends);
 
 const utf8proc_property_t& properties(char32_t c) { return *utf8proc_get_property(static_cast<utf8proc_int32_t>(c)); }
 
@@ -141,6 +143,31 @@ std::size_t append_repaired(std::string& text, std::string_view bytes) {
     bytes.remove_prefix(begun);
   }
   return all - bytes.size();
+}
+
+namespace {
+
+// A character that utf8proc knows to join as this one does.
+utf8proc_int32_t joins_alike(char32_t c) {
+  constexpr utf8proc_int32_t kLetter = U'a', kExtending = 0x301, kPrepending = 0x600;
+  if (const auto known = kExtendsOverrides.find(c)) return *known != 0 ? kExtending : kLetter;
+  if (const auto known = kPrependsOverrides.find(c)) return *known != 0 ? kPrepending : kLetter;
+  return static_cast<utf8proc_int32_t>(c);
+}
+
+}  // namespace
+
+std::size_t grapheme_bytes(std::string_view text) {
+  auto [first, end] = decode(text.data());
+  utf8proc_int32_t before = joins_alike(first), state = 0;
+  while (end < text.size()) {
+    const auto [scalar, bytes] = decode(text.data() + end);
+    const utf8proc_int32_t next = joins_alike(scalar);
+    if (utf8proc_grapheme_break_stateful(before, next, &state)) break;
+    before = next;
+    end += bytes;
+  }
+  return end;
 }
 
 bool is_white_space(char32_t c) {

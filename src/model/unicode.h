@@ -27,6 +27,9 @@ inline constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 // section 3.9, maximal subparts). Returns how many of them: less than all where the last may become a character yet.
 std::size_t append_repaired(std::string& text, std::string_view bytes);
 
+// Of the grapheme cluster (Unicode, annex 29, extended) that begins the text, well-formed UTF-8 and not empty.
+std::size_t grapheme_bytes(std::string_view text);
+
 bool is_white_space(char32_t c);      // the property White_Space
 bool is_dropped(char32_t c);          // by clean_text: NUL, U+FFFD, control, format and private-use characters
 bool is_chinese(char32_t c);          // the ideographs that BERT puts spaces around
@@ -42,6 +45,20 @@ struct Lower {
   char32_t first, second;
 };
 Lower lower(char32_t c);
+
+// Calls body(word) for what stands between white space, of well-formed UTF-8.
+template <class Body>
+void for_each_word(std::string_view text, const Body& body) {
+  for (std::size_t begin = 0, at = 0; begin < text.size();) {
+    const bool ends = at == text.size();
+    const Decoded next = ends ? Decoded{U' ', 1} : decode(text.data() + at);
+    at += next.bytes;
+    if (!is_white_space(next.scalar)) continue;
+    const std::size_t end = at - next.bytes;
+    if (end > begin) body(text.substr(begin, end - begin));
+    begin = at;
+  }
+}
 
 // Appends the text, well-formed UTF-8, composed canonically: form NFC.
 void append_composed(std::string& out, std::string_view text);

@@ -157,4 +157,15 @@ inline constexpr std::array<Override, 10> kLower{{{0x1C89, 0x1C89, 1},
                                                   {0x10D50, 0x10D65, 32},
                                                   {0x16EA0, 0x16EB8, 27}}};
 
+// One grapheme with a letter before it: 1 or 0; compared with the first of these versions alone.
+inline constexpr std::array<Override, 20> kExtends{
+    {{0x897, 0x897, 1},     {0x1ACF, 0x1ADD, 1},   {0x1AE0, 0x1AEB, 1},   {0x10D69, 0x10D6D, 1},
+     {0x10EFA, 0x10EFC, 1}, {0x113B8, 0x113C0, 1}, {0x113C2, 0x113C2, 1}, {0x113C5, 0x113C5, 1},
+     {0x113C7, 0x113CA, 1}, {0x113CC, 0x113D0, 1}, {0x113D2, 0x113D2, 1}, {0x113E1, 0x113E2, 1},
+     {0x11B60, 0x11B67, 1}, {0x11F5A, 0x11F5A, 1}, {0x1611E, 0x1612F, 1}, {0x1E5EE, 0x1E5EF, 1},
+     {0x1E6E3, 0x1E6E3, 1}, {0x1E6E6, 0x1E6E6, 1}, {0x1E6EE, 0x1E6EF, 1}, {0x1E6F5, 0x1E6F5, 1}}};
+
+// One grapheme with a letter behind it, likewise.
+inline constexpr std::array<Override, 2> kPrepends{{{0x113D1, 0x113D1, 1}, {0x11A3A, 0x11A3A, 0}}};
+
 }  // namespace stof::unicode

@@ -78,7 +78,8 @@ TEST_F(TokenizerJson, RefusesOtherParts) {
   expect("/pre_tokenizer/type", "Whitespace", ErrorKind::unsupported,
          "pre_tokenizer: type Whitespace; accepted: BertPreTokenizer");
   expect("/pre_tokenizer/split", 1, ErrorKind::unsupported, "pre_tokenizer: 'split' is not understood; accepted: type");
-  expect("/model/type", "Unigram", ErrorKind::unsupported, "model: type Unigram; accepted: WordPiece, BPE");
+  expect("/model/type", "WordLevel", ErrorKind::unsupported,
+         "model: type WordLevel; accepted: WordPiece, BPE, Unigram");
   expect("/model/dropout", 0.1, ErrorKind::unsupported,
          "model: 'dropout' is not understood; accepted: type, unk_token, continuing_subword_prefix, "
          "max_input_chars_per_word, vocab");

@@ -79,7 +79,8 @@ TEST_F(OldTokenizer, PartsThatAreMissingAreNone) {
 }
 
 TEST_F(OldTokenizer, ModelsAreKnownByWhatTheyHave) {
-  expect_refused({{"vocab", json::array({json::array({"a", 0.5})})}}, "model: type Unigram; accepted: WordPiece, BPE");
+  expect_refused({{"vocab", json::array({json::array({"a", 0.5})})}},
+                 "normalizer: type BertNormalizer; accepted: Precompiled");
   json tree = tokenizer_of("distilbert");
   tree["model"] = {{"vocab", {{"a", 0}}}, {"unk_token", "a"}};
   EXPECT_ERROR(ids(tree), ErrorKind::bad_file, (folder_ / "tokenizer.json").string() + ": model: 'type' is missing");

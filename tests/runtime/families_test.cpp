@@ -39,7 +39,7 @@ class EveryFamily : public testing::TestWithParam<std::string> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
-                         testing::Values("roberta", "distilbert", "longformer", "gpt2", "modernbert",
+                         testing::Values("roberta", "xlm_roberta", "distilbert", "longformer", "gpt2", "modernbert",
                                          "modernbert_with_biases", "llama", "llama_with_biases", "mistral", "qwen2",
                                          "qwen3", "gemma3"),
                          [](const auto& test) { return test.param; });
