@@ -94,9 +94,7 @@ def plans_table(rows):
     lines = []
     for row in rows:
         times = {}
-        for time in row["plan"]["confirmed"]:  # "tuned", "tuned 2", "refined": what measuring found
-            if time["what"] == "untuned":
-                continue
+        for time in row["plan"]["confirmed"]:  # "tuned", "tuned 2", "untuned", "refined": what measuring found
             what = time["what"] if time["what"] in ("default", "analytical") else "tuned"
             times[what] = min(time["us"], times.get(what, math.inf))
         lines.append([*heading(place_of(row)), *(f"{times[what]:,.0f}" for what in ("default", "analytical", "tuned")),

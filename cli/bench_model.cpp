@@ -20,6 +20,7 @@
 #include "src/backend/cuda/driver/device.h"
 #include "src/base/error.h"
 #include "src/base/threads.h"
+#include "src/model/config.h"
 #include "src/runtime/accepted.h"
 
 namespace stof::cli {
@@ -155,6 +156,9 @@ void bench(const ModelOptions& options) {
   if (grid && ids.empty()) fail(ErrorKind::invalid_argument, "--only '{}': no row of the grid has that", bench.only);
   if (sentences) {
     check_is_bert("--model", bench.model);
+    if (!read_pooling(bench.model, read_config(bench.model)).dense.empty())
+      fail(ErrorKind::unsupported, "--model {}: dense layers behind the pooling; accepted: a BERT without them",
+           bench.model);
     ids = sentence_rows(bench);
   }
   if (encoder) {

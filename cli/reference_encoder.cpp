@@ -142,13 +142,9 @@ class Encoder {
 }  // namespace
 
 void check_is_bert(std::string_view option, const std::string& folder) {
-  const ModelConfig config = read_config(folder);
-  if (config.family != Family::bert)
+  if (const ModelConfig config = read_config(folder); config.family != Family::bert)
     fail(ErrorKind::unsupported, "{} {}: a {}; accepted: a BERT, whose definition its output is checked against",
          option, folder, config.architecture);
-  if (!read_pooling(folder, config).dense.empty())
-    fail(ErrorKind::unsupported, "{} {}: with dense layers behind the pooling; accepted: a BERT without them", option,
-         folder);
 }
 
 std::vector<double> reference_encoder(const Model& model, std::span<const std::int32_t> ids, const Mask& mask,

@@ -22,9 +22,9 @@ int embed(const char* folder) {
   const stof::Session session = stof::Session::load(folder);
   const stof::Embeddings embeddings = session.embed(texts);
 
-  const std::int64_t hidden = session.hidden_size();
+  const std::int64_t columns = embeddings.values.shape()[1];
   const float* vectors = embeddings.values.as<float>();
-  const double near = dot(vectors, vectors + hidden, hidden), far = dot(vectors, vectors + 2 * hidden, hidden);
+  const double near = dot(vectors, vectors + columns, columns), far = dot(vectors, vectors + 2 * columns, columns);
   std::printf("%s\n  %.2f  %s\n  %.2f  %s\n", texts[0].c_str(), near, texts[1].c_str(), far, texts[2].c_str());
   return near > far ? 0 : 1;
 }

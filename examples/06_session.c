@@ -66,12 +66,12 @@ static stof_text_stream* stream_behind(const stof_session* session, const stof_t
 static int32_t likeliest(const stof_session* session, const stof_texts* texts) {
   stof_session_info info = {.struct_size = sizeof info};
   check(stof_session_describe(session, &info));
-  float* const scores = allocated(sizeof *scores * (size_t)info.columns);
+  float* const scores = allocated(sizeof *scores * (size_t)info.pooled_columns);
   const stof_embed_options options = {.struct_size = sizeof options, .pooling = STOF_POOLING_LAST};
-  stof_embeddings to = {.struct_size = sizeof to, .values = scores, .capacity = info.columns};
+  stof_embeddings to = {.struct_size = sizeof to, .values = scores, .capacity = info.pooled_columns};
   check(stof_session_embed_texts(session, texts, &options, &to));
   int32_t best = 0;
-  for (int32_t i = 1; i < (int32_t)info.columns; ++i)
+  for (int32_t i = 1; i < (int32_t)info.pooled_columns; ++i)
     if (scores[i] > scores[best]) best = i;
   free(scores);
   return best;

@@ -22,7 +22,7 @@ READS = {
     "byte_level": "tokenizer.json with byte-level BPE",
     "safetensors": "model.safetensors",
     "shards": "model.safetensors.index.json and two shards",
-    "config": "config.json, modules.json, the pooling's config, two lengths, what ends a text",
+    "config": "config.json, modules.json, the pooling's config, two lengths, what ends a text, a dense layer's config",
     "npy": ".npy arrays; writes and reads them again",
 }
 

@@ -46,17 +46,17 @@ macro(stof_gemms dtypes tiles)
     stof_gemm("${dtypes}" ${sizes} ${ARGN} 0 ${share})
   endforeach()
 endmacro()
-set(both "f16;bf16")
+set(both_dtypes "f16;bf16")
 
 # The matmuls of encoders, and of GPT-2's prompts: with biases, gates without, each tile the one that brings most by predicted
 # times of layers of seven models and of 16 to 32,768 rows, chosen one after the other; what all others would bring together is
 # 4 % by these times.
-stof_gemms("${both}" "64 48 7 1 1 1 1;64 96 8 1 1 4 1;128 72 7 2 1 1 1;128 144 5 2 1 1 2;128 192 4 1 2 1 2" none 1 0 0 0 0 0)
-stof_gemms("${both}" "128 72 7 2 1 1 1;128 96 6 2 1 1 2;128 144 5 2 1 1 2;128 192 4 1 2 1 2" gelu 1 0 0 0 0 0)
-stof_gemms("${both}" "128 192 4 1 2 1 2" gelu_tanh 1 0 0 0 0 0)
-stof_gemms("${both}" "64 96 8 1 1 1 2;128 96 6 2 1 1 2;128 128 5 1 2 1 2" none 1 1 0 0 0 0)
-stof_gemms("${both}" "64 48 7 1 1 1 1;128 128 5 1 2 1 1;128 192 4 1 2 1 2" gelu 0 0 0 0 0 1)
-# Norms left to the matmuls, of few rows (the norm's shift is a bias).
+stof_gemms("${both_dtypes}" "64 48 7 1 1 1 1;64 96 8 1 1 4 1;128 72 7 2 1 1 1;128 144 5 2 1 1 2;128 192 4 1 2 1 2" none 1 0 0 0 0 0)
+stof_gemms("${both_dtypes}" "128 72 7 2 1 1 1;128 96 6 2 1 1 2;128 144 5 2 1 1 2;128 192 4 1 2 1 2" gelu 1 0 0 0 0 0)
+stof_gemms("${both_dtypes}" "128 192 4 1 2 1 2" gelu_tanh 1 0 0 0 0 0)
+stof_gemms("${both_dtypes}" "64 96 8 1 1 1 2;128 96 6 2 1 1 2;128 128 5 1 2 1 2" none 1 1 0 0 0 0)
+stof_gemms("${both_dtypes}" "64 48 7 1 1 1 1;128 128 5 1 2 1 1;128 192 4 1 2 1 2" gelu 0 0 0 0 0 1)
+# Norms left to the matmuls, of few rows (the norm's shift is a bias); in f16 alone, for the time that they take to build.
 stof_gemms(f16 "64 96 8 1 1 1 2" none 1 0 1 0 0 0)
 stof_gemms(f16 "64 64 6 1 1 1 1;64 128 3 1 1 4 1" gelu 1 0 1 0 0 0)
 stof_gemms(f16 "64 96 8 1 1 1 1" gelu_tanh 1 0 1 0 0 0)
@@ -69,12 +69,12 @@ stof_gemms(f16 "64 64 8 1 1 4 1" none 1 1 0 1 0 0)
 # The matmuls of a decoder's prompts, without biases: of q, k and v, those that add what they are given, and gates. Chosen
 # in the same way, by layers of 0.6 to 8 billion weights and of 16 to 8,192 rows; all other tiles would bring 2 %. Gemma's gates, by
 # the same tiles as others'.
-stof_gemms("${both}" "64 48 7 1 1 1 1;64 96 8 1 1 1 1;128 96 6 2 1 1 2;128 128 5 1 2 1 2" none 0 0 0 0 0 0)
-stof_gemms("${both}" "64 48 7 1 1 1 1;64 64 4 1 1 4 1;64 64 8 1 1 4 1;64 96 8 1 1 1 1;64 96 8 1 1 1 2;128 64 8 2 1 1 2;128 96 6 2 1 1 2;128 128 5 1 2 1 2"
+stof_gemms("${both_dtypes}" "64 48 7 1 1 1 1;64 96 8 1 1 1 1;128 96 6 2 1 1 2;128 128 5 1 2 1 2" none 0 0 0 0 0 0)
+stof_gemms("${both_dtypes}" "64 48 7 1 1 1 1;64 64 4 1 1 4 1;64 64 8 1 1 4 1;64 96 8 1 1 1 1;64 96 8 1 1 1 2;128 64 8 2 1 1 2;128 96 6 2 1 1 2;128 128 5 1 2 1 2"
            none 0 1 0 0 0 0)
-stof_gemms("${both}" "64 48 7 1 1 1 1;64 96 8 1 1 1 1;64 192 6 1 1 1 1;128 96 6 2 1 1 2;128 128 5 1 2 1 1;128 128 5 1 2 1 2;128 192 4 1 2 1 1;128 192 4 1 2 1 2"
+stof_gemms("${both_dtypes}" "64 48 7 1 1 1 1;64 96 8 1 1 1 1;64 192 6 1 1 1 1;128 96 6 2 1 1 2;128 128 5 1 2 1 1;128 128 5 1 2 1 2;128 192 4 1 2 1 1;128 192 4 1 2 1 2"
            silu 0 0 0 0 0 1)
-stof_gemms("${both}" "64 48 7 1 1 1 1;64 96 8 1 1 1 1;128 192 4 1 2 1 2" gelu_tanh 0 0 0 0 0 1)
+stof_gemms("${both_dtypes}" "64 48 7 1 1 1 1;64 96 8 1 1 1 1;128 192 4 1 2 1 2" gelu_tanh 0 0 0 0 0 1)
 
 # Further units for who wants to do without the run-time compiler: a file of such lines.
 set(STOF_MORE_KERNELS "" CACHE FILEPATH "A file of stof_gemm(...) lines: kernels to compile ahead")

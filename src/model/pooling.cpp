@@ -79,6 +79,12 @@ void read_modules(const fs::path& folder, const ModelConfig& config, PoolingConf
   const fs::path file = folder / file_names::kModules;
   const json tree = read_json(file);
   if (!tree.is_array()) fail(ErrorKind::bad_file, "{}: {}; accepted: an array", file.string(), excerpt(tree));
+  constexpr std::size_t kMostModules = 64;
+  const auto check_count = [&](bool fits) {
+    if (!fits)
+      fail(ErrorKind::unsupported, "{}: {} modules; accepted: 2 to {}", file.string(), tree.size(), kMostModules);
+  };
+  check_count(tree.size() <= kMostModules);
   std::string before;
   for (std::size_t i = 0; i < tree.size(); ++i) {
     const JsonObject module(tree[i], fmt::format("{}: module {}", file.string(), i));
@@ -99,7 +105,7 @@ void read_modules(const fs::path& folder, const ModelConfig& config, PoolingConf
     if (name == "Normalize") result.normalize = true;
     before = name;
   }
-  if (tree.size() < 2) fail(ErrorKind::unsupported, "{}: {} modules; accepted: 2 or more", file.string(), tree.size());
+  check_count(tree.size() >= 2);
 }
 
 // A prompt that sentence-transformers would put before every text that it is given without one.

@@ -241,6 +241,7 @@ ChosenPlan Programs::predicted_plan(const Blocks& blocks, const CostContext& cal
 
 // Of the model without scores, which is what is measured.
 std::optional<ChosenPlan> Programs::kept_plan_of_prompts(const CostContext& call) const {
+  if (options_.plans.folder.empty()) return std::nullopt;
   if (!asked_of_prompts_) asked_of_prompts_ = {.graph = without_logits(asked_.graph), .keeps_keys = true};
   return kept_plan(*asked_of_prompts_, call);
 }
@@ -257,10 +258,10 @@ std::optional<ChosenPlan> Programs::kept_plan(Question& asked, const CostContext
   key.weights = asked.weights;
   const std::optional<FusionPlan> plan = cache.find(key);
   if (!plan) {
-    if (told_of_others_) return std::nullopt;
+    if (asked.told_of_others) return std::nullopt;
     const std::optional<std::string> why_not = cache.near_miss(key);
     if (why_not) say(*why_not);
-    told_of_others_ = why_not.has_value();
+    asked.told_of_others = why_not.has_value();
     return std::nullopt;
   }
   ChosenPlan chosen{.scheme = {}, .settings = settings_of(*plan), .origin = plan->origin, .kept = true};

@@ -46,7 +46,8 @@ class Programs {
   const Program& of(const Bucket& bucket) const;
   ChosenPlan plan_of(const Bucket& bucket) const;  // that of() makes, where that is possible
   const Program& by_default() const { return *default_; }
-  // The same of logits for prompts whose keys lie as the default program's. Thread-safe.
+  // The same, of logits, for prompts whose keys lie as the default program's: by the plan that was tuned for them, else
+  // by prediction. Thread-safe.
   const Program& of_prompts(const Bucket& bucket) const;
   // For calls of at most its most_rows(), whose keys lie as the default program's: by_default() itself where the device
   // has nothing for few rows, or no memory left. Thread-safe; made at the first call.
@@ -64,12 +65,14 @@ class Programs {
   const Program* known(const ByBucket& programs, const Bucket& bucket) const;
   template <class Make>
   const Program& of(ByBucket& programs, const Bucket& bucket, const Make& make) const;
-  // These under making_.
-  struct Question {  // of whose answers some may be kept
-    Graph graph;     // simplified
+  // What plans are kept for.
+  struct Question {
+    Graph graph;  // simplified
     bool keeps_keys = false;
-    std::string weights = {};  // fingerprint; read when there is a plan to compare it with
+    std::string weights = {};     // fingerprint; read when there is a plan to compare it with
+    bool told_of_others = false;  // plans that are nearly what is asked for: said once
   };
+  // These under making_.
   std::optional<ChosenPlan> kept_plan(Question& asked, const CostContext& call) const;
   std::optional<ChosenPlan> kept_plan_of_prompts(const CostContext& call) const;
   ChosenPlan predicted_plan(const Blocks& blocks, const CostContext& call) const;
@@ -93,7 +96,6 @@ class Programs {
   Scheme default_scheme_;
   mutable std::mutex making_;                // one at a time: the second may want what the first makes
   mutable std::vector<std::string> to_say_;  // under making_: said without it
-  mutable bool told_of_others_ = false;      // plans that are nearly what was asked for: said once
   mutable std::mutex mutex_;                 // guards the next three; taken last, and for a look-up alone
   mutable ByBucket by_bucket_, prompts_by_bucket_;
   mutable std::map<std::string, std::unique_ptr<Program>> by_plan_;

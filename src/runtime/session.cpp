@@ -64,7 +64,7 @@ struct Session::State {
 
   struct Result {
     RowBatch batch;
-    Tensor values;  // f32 [rows, hidden], or [texts, hidden] when pooled
+    Tensor values;  // f32 [rows, columns()], or [texts, columns(how)] when pooled
   };
   Result run(const TokenBatch& tokens, Pooling how) {
     const ThreadCount threads(options.threads);
@@ -110,7 +110,8 @@ struct Session::State {
     const std::int64_t bytes = activation_bytes(batch.rows, std::ssize(kept));
     check_memory(fmt::format("a call of {} tokens, its hidden states included", batch.rows),
                  static_cast<double>(bytes) +
-                     static_cast<double>(sizeof(float)) * static_cast<double>(results * program.result_columns()));
+                     static_cast<double>(sizeof(float)) * static_cast<double>(results * program.result_columns()) +
+                     static_cast<double>(head && how != Pooling::none ? head->arena_bytes(batch.texts) : 0));
     const ArenaPool::Lease arena = arenas.take(bytes);
     void* const values = const_cast<void*>(chosen.run(batch, arena.data(), kept));
     Tensor hidden = converted(view_of(values, program.dtype(), {results, program.result_columns()}), DType::f32);

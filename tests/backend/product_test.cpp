@@ -8,6 +8,7 @@
 #include <set>
 
 #include "src/backend/cuda/matmul/epilogue.h"
+#include "tests/backend/random_tensor.h"
 #include "tests/expect_error.h"
 
 namespace stof::cuda {
@@ -30,8 +31,7 @@ TEST(Epilogue, IsCublasLtsWhereThatIsWhatWasAskedFor) {
 }
 
 TEST(Epilogue, LeavesNothingUndone) {
-  for (const Activation activation :
-       {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu})
+  for (const Activation activation : kActivations)
     for (const bool bias : {false, true}) {
       const Epilogue plain = plain_epilogue(activation, bias);
       EXPECT_EQ(plain.inside, BlasEpilogue::none);

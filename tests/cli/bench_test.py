@@ -177,6 +177,21 @@ class Bench(unittest.TestCase):
                 done = stof("model", *arguments, "--input", str(sentences), *SHORT)
                 self.assertEqual((done.returncode, done.stdout, done.stderr), (3, "", f"stof: {message}\n"))
 
+    def test_dense_layers_are_not_checked(self):
+        model = small_model.write(self.folder / "model")
+        modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Dense", "Dense")]
+        (model / "modules.json").write_text(json.dumps([{"path": path, "type": f"sentence_transformers.models.{name}"} for path, name in modules]))
+        for path, _ in modules[1:]:
+            (model / path).mkdir()
+        (model / "1_Pooling/config.json").write_text("{}")
+        (model / "2_Dense/config.json").write_text(json.dumps({"in_features": 8, "out_features": 3, "bias": False}))
+        small_model.write_safetensors(model / "2_Dense/model.safetensors", {"linear.weight": ("F32", [3, 8])})
+        sentences = self.folder / "sentences.txt"
+        sentences.write_text("hello world\n")
+        done = stof("model", "--part", "sentences", "--model", str(model), "--input", str(sentences), *SHORT)
+        self.assertEqual((done.returncode, done.stderr),
+                         (3, f"stof: --model {model}: dense layers behind the pooling; accepted: a BERT without them\n"))  # fmt: skip
+
     def test_a_grid_is_tuned_and_goes_on(self):
         model = small_model.write(self.folder / "model")
         sentences = self.folder / "sentences.txt"

@@ -123,7 +123,24 @@ TEST_F(Tune, HeadsThatAMatmulTurnsAreRight) {
   EXPECT_LE(result.plan.confirmed.back().error, 1e-4);
 }
 
-// As it would be after an update of the library that has lost a kernel.
+// What a session runs without the search is one of those that run end to end, where it is another plan than the
+// default.
+TEST_F(Tune, WhatIsNotTunedIsTimedToo) {
+  const auto times_untuned = [&](const TuneOptions& options) {
+    const std::vector<ConfirmedTime> confirmed = tune(model_, options).plan.confirmed;
+    return std::ranges::count(confirmed, "untuned", &ConfirmedTime::what);
+  };
+  const TuneOptions whole = options(norming_device());
+  EXPECT_EQ(times_untuned(whole), 1);
+  EXPECT_EQ(times_untuned(options(open_device("cpu"))), 0);
+  TuneOptions forced = whole;
+  forced.scheme = default_scheme(Blocks(simplify(build_bert(model_)))).text();
+  EXPECT_EQ(times_untuned(forced), 0);
+  TuneOptions without_attention = whole;
+  without_attention.ablation.attention = false;
+  EXPECT_EQ(times_untuned(without_attention), 0);
+}
+
 // Found by a session that generates, for its prompts; by no other call.
 TEST_F(Tune, PromptsHaveAPlanOfTheirOwn) {
   model_ = small_decoder({4, 2, 64, false});
@@ -140,6 +157,7 @@ TEST_F(Tune, PromptsHaveAPlanOfTheirOwn) {
   std::map<std::string, std::string> settings;
   for (const auto& [work, setting] : programs.of_prompts(result.bucket).options().settings)
     settings[work] = text_of(setting);
+  ASSERT_FALSE(settings.empty());
   EXPECT_EQ(settings, settings_of(result.plan));
   const Programs hidden(simplify(build_graph(model_)),
                         {.program = {.device = norming_device(), .longest = model_.config.max_positions},
@@ -148,6 +166,7 @@ TEST_F(Tune, PromptsHaveAPlanOfTheirOwn) {
   EXPECT_FALSE(hidden.plan_of(result.bucket).kept);
 }
 
+// As it would be after an update of the library that has lost a kernel.
 TEST_F(Tune, APlanThatNamesWhatThereIsNotIsNotUsed) {
   TuneResult result = tune(model_, options(norming_device()));
   result.plan.origin = "tuned";

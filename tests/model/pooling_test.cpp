@@ -98,7 +98,7 @@ TEST_F(PoolingFiles, RefusesModules) {
   modules("{}");
   expect("modules.json", ErrorKind::bad_file, "{}; accepted: an array");
   modules("[" + kTransformer + "]");
-  expect("modules.json", ErrorKind::unsupported, "1 modules; accepted: 2 or more");
+  expect("modules.json", ErrorKind::unsupported, "1 modules; accepted: 2 to 64");
   modules("[" + kPooling + "]");
   expect("modules.json", ErrorKind::unsupported, "module 0: sentence_transformers.models.Pooling; " + kOrder);
   modules(R"([{"path":"","type":"other.Transformer"}])");
@@ -106,6 +106,18 @@ TEST_F(PoolingFiles, RefusesModules) {
   pooling("{}");
   modules("[" + kTransformer + "," + kPooling + "," + kNormalize + "," + kDense + "]");
   expect("modules.json", ErrorKind::unsupported, "module 3: sentence_transformers.models.Dense; " + kOrder);
+  modules("[" + kTransformer + "," + kPooling + "," + kNormalize + "," + kNormalize + "]");
+  expect("modules.json", ErrorKind::unsupported, "module 3: sentence_transformers.models.Normalize; " + kOrder);
+  modules("[" + kTransformer + "," + kPooling + "," + kPooling + "]");
+  expect("modules.json", ErrorKind::unsupported, "module 2: sentence_transformers.models.Pooling; " + kOrder);
+  modules("[" + fmt::format("{}", fmt::join(std::vector(65, kTransformer), ",")) + "]");
+  expect("modules.json", ErrorKind::unsupported, "65 modules; accepted: 2 to 64");
+  modules("[" + kTransformer + "," + kPooling +
+          R"(,{"path":"../2_Dense","type":"sentence_transformers.models.Dense"}])");
+  expect(
+      "modules.json", ErrorKind::bad_file,
+      "module 2: 'path' is \"../2_Dense\"; accepted: a folder in the same folder, named by at most 255 bytes, none a "
+      "control character");
   modules("[" + kTransformer + "," + kDense + "]");
   expect("modules.json", ErrorKind::unsupported, "module 1: sentence_transformers.models.Dense; " + kOrder);
   modules(R"([{"path":"0_T","type":"sentence_transformers.models.Transformer"}])");

@@ -5,12 +5,15 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <thread>
 
 #include "src/fusion/fuse.h"
 #include "src/graph/build.h"
 #include "src/graph/simplify.h"
+#include "src/runtime/pooling.h"
 #include "src/runtime/programs.h"
+#include "tests/backend/random_tensor.h"
 #include "tests/expect_error.h"
 #include "tests/runtime/recording_device.h"
 #include "tests/runtime/small_bert.h"
@@ -90,6 +93,35 @@ TEST(DeviceCalls, PoolAsTheHostDoes) {
           for (int repeat = 0; repeat < 3; ++repeat)  // recorded at the latest, then launched
             played.expect_same(lengths, {pooling, true}, padded);
   }
+}
+
+// Vectors through dense layers, of more and more texts: what is recorded reads memory that moves.
+TEST(DeviceCalls, HaveAHeadAsTheHostDoes) {
+  const Played played;
+  std::mt19937 random(5);
+  const std::int64_t hidden = played.model.config.hidden_size;
+  const Tensor wide = random_tensor(DType::f32, {40, hidden}, random),
+               narrow = random_tensor(DType::f32, {7, 40}, random);
+  const std::vector<DenseLayer> layers{{.weight = wide.view(), .activation = "tanh"}, {.weight = narrow.view()}};
+  const DenseHead there(layers, recording_device()), here(layers, open_device("cpu"));
+  DeviceCalls calls(
+      played.program,
+      {.of = [&](const Bucket&) -> const Program& { return played.program; },
+       .arena_bytes = [&](std::int64_t rows, std::int64_t kept) { return played.program.arena_bytes(rows, kept); },
+       .head = &there});
+  for (const std::int64_t texts : {1, 2, 5, 3, 17, 40, 1})
+    for (const Pooling pooling : {Pooling::cls, Pooling::mean, Pooling::last})
+      for (const bool normalize : {false, true})
+        for (int repeat = 0; repeat < 3; ++repeat) {
+          const TokenBatch batch = texts_of(std::vector<std::int64_t>(static_cast<std::size_t>(texts), 9 + repeat));
+          const RowBatch rows = make_rows(batch, {.vocabulary = 50, .longest = kLongest}, false);
+          const Tensor want = here.run(pool(rows, played.host.run(batch).as<float>(), hidden, pooling)),
+                       got = calls.run(rows, {pooling, normalize});
+          if (normalize) normalize_rows(want);
+          ASSERT_EQ(got.shape(), (Shape{texts, 7}));
+          for (std::int64_t i = 0; i < want.size(); ++i)
+            ASSERT_NEAR(got.as<float>()[i], want.as<float>()[i], 1e-4) << texts << " texts, " << i;
+        }
 }
 
 TEST(DeviceCalls, PoolAModelWithoutLayers) {
