@@ -48,7 +48,7 @@ void append_formed(const SentenceForm& form, std::string_view text, std::string&
 Normalize normalize_of(const TokenizerFiles& files) {
   if (files.sentence_form)
     return [form = *files.sentence_form](std::string_view text, std::string& out) { append_formed(form, text, out); };
-  if (!files.byte_level && !files.character_level)
+  if (files.has_word_pieces())
     return [normalizer = Normalizer(files.normalizer)](std::string_view text, std::string& out) {
       normalizer.append(text, out);
     };

@@ -91,7 +91,7 @@ class Checks {
   // Other classes take tokenizer.json as it is.
   void check_options() const {
     const bool of_bert = class_ == "BertTokenizer" || class_ == "DistilBertTokenizer" || class_ == "ElectraTokenizer";
-    if (of_bert && !files_.byte_level && !files_.character_level) {
+    if (of_bert && files_.has_word_pieces()) {
       check_option("do_lower_case", "lowercase", files_.normalizer.lowercase);
       check_option("strip_accents", "strip_accents", files_.normalizer.strip_accents);
       check_option("tokenize_chinese_chars", "handle_chinese_chars", files_.normalizer.handle_chinese_chars);

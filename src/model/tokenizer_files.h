@@ -50,6 +50,8 @@ struct TokenizerFiles {
   // "FILE: 'KEY' is VALUE", where it says that texts which are too long lose their beginning; else empty.
   std::string cuts_left = {};
   TokenDecoder decoder = {};
+
+  bool has_word_pieces() const { return !byte_level && !character_level && !unigram; }
 };
 
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder);

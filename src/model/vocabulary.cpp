@@ -172,7 +172,7 @@ void read_truncation_side(const fs::path& file, TokenizerFiles& files) {
 TokenizerFiles read_tokenizer_files(const fs::path& folder) {
   TokenizerFiles files = read_either(folder);
   check_tokenizer_config(folder, files);
-  check_lower_case(folder, !files.byte_level && !files.character_level && files.normalizer.lowercase);
+  check_lower_case(folder, files.has_word_pieces() && files.normalizer.lowercase);
   read_truncation_side(folder / file_names::kTokenizerConfig, files);
   return files;
 }

@@ -62,6 +62,19 @@ TEST_F(UnigramFiles, RefusesWhatIsBroken) {
       "on, that fits");
 }
 
+// Words of a BERT's tokenizer say nothing of it; sentence-transformers' own lowercasing does.
+TEST_F(UnigramFiles, BesideABert) {
+  write_bytes(folder_ / "tokenizer.json", tree_.dump());
+  const std::vector<std::int32_t> ids = Tokenizer::load(folder_.path()).encode("A Storm is coming");
+  write_bytes(folder_ / "tokenizer_config.json", R"({"tokenizer_class":"BertTokenizer","do_lower_case":false})");
+  EXPECT_EQ(Tokenizer::load(folder_.path()).encode("A Storm is coming"), ids);
+  EXPECT_NE(Tokenizer::load(folder_.path()).encode("a storm is coming"), ids);
+  write_bytes(folder_ / "sentence_bert_config.json", R"({"do_lower_case":true})");
+  EXPECT_ERROR(Tokenizer::load(folder_.path()), ErrorKind::unsupported,
+               (folder_ / "sentence_bert_config.json").string() +
+                   ": 'do_lower_case' is true; accepted: false, or a tokenizer that lowercases by itself");
+}
+
 // Units that lead out of the array, and texts that begin inside a character: as if there were nothing.
 TEST(CharacterMap, OfADamagedArrayReplacesNothing) {
   for (const std::uint32_t unit : {0xFFFFFFFFU, 0x7FFFFFFFU, 256U << 10, 1U << 9 | 1U << 30, 0U}) {
